@@ -1,0 +1,96 @@
+// Package fault holds the errors that a user sees: what went wrong, of which
+// kind (each kind has its own exit code), and what to do about it.
+//
+// Code below the command line returns ordinary errors and wraps them in a
+// *Error where the kind or a remedy is known. main turns the outermost kind
+// into the exit code.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind says what sort of trouble an error is. Its value is the process's exit
+// code, so a value, once given, is never used for anything else.
+type Kind int
+
+// The exit codes of perigee.
+const (
+	Internal  Kind = 1   // a defect of perigee, or something nobody foresaw
+	Usage     Kind = 2   // the command line is wrong
+	Input     Kind = 3   // a file that the user gave is missing or wrong
+	Script    Kind = 4   // the Lua scenario failed
+	Launch    Kind = 5   // the ranks could not be started or could not find each other
+	Engine    Kind = 6   // the transfer engine is missing, unusable or failed
+	Resource  Kind = 7   // the machine lacks what was asked for: memory, a GPU
+	Corrupt   Kind = 8   // verification found bytes that should not be there
+	RankLost  Kind = 9   // a rank died or went away
+	Timeout   Kind = 10  // a wait outlasted --timeout
+	Output    Kind = 11  // a result could not be written
+	Interrupt Kind = 130 // the user pressed Ctrl-C, or the job was told to end
+)
+
+var kindNames = map[Kind]string{
+	Internal: "internal", Usage: "usage", Input: "input", Script: "script",
+	Launch: "launch", Engine: "engine", Resource: "resource", Corrupt: "corrupt",
+	RankLost: "rank lost", Timeout: "timeout", Output: "output", Interrupt: "interrupt",
+}
+
+// String names the kind in the words of the exit-code table.
+func (k Kind) String() string {
+	if s, ok := kindNames[k]; ok {
+		return s
+	}
+	return fmt.Sprintf("kind %d", int(k))
+}
+
+// Error is an error with a kind and, where there is one, a remedy.
+type Error struct {
+	Kind  Kind
+	Msg   string // what happened, wanted and got, without a trailing period
+	Hint  string // what to do next; may be empty
+	Cause error  // may be nil; its text is already part of Msg where it helps
+}
+
+// Error returns the message without the hint.
+func (e *Error) Error() string { return e.Msg }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// WithHint adds what the user can do next and returns e.
+func (e *Error) WithHint(format string, args ...any) *Error {
+	e.Hint = fmt.Sprintf(format, args...)
+	return e
+}
+
+// New makes an error of a kind. %w in format sets the cause.
+func New(kind Kind, format string, args ...any) *Error {
+	err := fmt.Errorf(format, args...)
+	return &Error{Kind: kind, Msg: err.Error(), Cause: errors.Unwrap(err)}
+}
+
+// KindOf returns the kind of the outermost *Error in err's chain, and
+// Internal where there is none.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return Internal
+}
+
+// HintOf returns the first remedy found in err's chain.
+func HintOf(err error) string {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Cause
+	}
+	return ""
+}

@@ -1,0 +1,226 @@
+// Package nixl moves bytes between the buffers of agents, one agent per rank.
+//
+// Two engines implement the same interfaces: capi drives NVIDIA's NIXL library
+// (loaded at run time), and shm copies through memory shared by the processes
+// of one host. The package knows nothing of worlds or scripts: a peer is a
+// number, and what a peer must know to reach an agent's buffers is its card, a
+// few opaque bytes that the caller carries to the other side.
+//
+// The life of an agent: Alloc the buffers, exchange Card with every peer by
+// AddPeer, Connect, prepare Batches, run them any number of times, Close.
+package nixl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Mem is a kind of memory.
+type Mem uint8
+
+// The kinds of memory. The names are NIXL's.
+const (
+	DRAM Mem = iota
+	VRAM
+)
+
+// String returns the name as it stands in configuration files.
+func (m Mem) String() string {
+	switch m {
+	case DRAM:
+		return "dram"
+	case VRAM:
+		return "vram"
+	}
+	return fmt.Sprintf("mem(%d)", uint8(m))
+}
+
+// ParseMem reads a memory kind: dram or cpu, vram or cuda, in either case.
+func ParseMem(s string) (Mem, error) {
+	switch strings.ToLower(s) {
+	case "dram", "cpu":
+		return DRAM, nil
+	case "vram", "cuda":
+		return VRAM, nil
+	}
+	return 0, fmt.Errorf("unknown memory type %q: want dram (or cpu) or vram (or cuda)", s)
+}
+
+// Op is the direction of a transfer as its initiator sees it.
+type Op uint8
+
+// The operations. Write pushes local bytes to the peer, Read pulls the peer's.
+const (
+	Write Op = iota
+	Read
+)
+
+// String returns WRITE or READ.
+func (o Op) String() string {
+	if o == Read {
+		return "READ"
+	}
+	return "WRITE"
+}
+
+// ParseOp reads an operation, READ or WRITE in either case.
+func ParseOp(s string) (Op, error) {
+	switch strings.ToUpper(s) {
+	case "WRITE":
+		return Write, nil
+	case "READ":
+		return Read, nil
+	}
+	return 0, fmt.Errorf("unknown operation %q: want WRITE or READ", s)
+}
+
+// Info tells what moves the bytes. It goes into the header and the result.
+type Info struct {
+	Name    string            `json:"name"`              // shm or nixl
+	Version string            `json:"version"`           // of the library, or of perigee for shm
+	Backend string            `json:"backend"`           // UCX, or memfd for shm
+	Library string            `json:"library,omitempty"` // file name of the loaded library
+	Params  map[string]string `json:"params,omitempty"`  // what was set or chosen: progress thread, workers, ...
+}
+
+// AgentConfig is what an agent must know of itself.
+type AgentConfig struct {
+	Name     string // unique among all agents of the job
+	OneHost  bool   // every peer runs on this host
+	GPU      int    // CUDA ordinal for VRAM buffers
+	Progress string // who makes progress: "auto", "thread" or "poll"; auto decides by OneHost
+}
+
+// Engine makes agents.
+type Engine interface {
+	Info() Info
+	NewAgent(cfg AgentConfig) (Agent, error)
+}
+
+// Buffer is a piece of registered memory. Every process must Alloc its buffers
+// in the same order: a peer's buffer is named by its number in that order.
+type Buffer interface {
+	ID() int     // 0 for an agent's first buffer
+	Mem() Mem    //
+	Size() int64 // bytes
+
+	// Bytes is the memory itself for DRAM, nil for VRAM.
+	Bytes() []byte
+	// ReadAt and WriteAt copy between the buffer and host memory, for filling
+	// and checking. They are not timed and need not be fast. An access
+	// outside the buffer is an error.
+	ReadAt(p []byte, off int64) (int, error)
+	WriteAt(p []byte, off int64) (int, error)
+}
+
+// Agent is one rank's end of all transfers. Its methods are called from one
+// goroutine at a time.
+type Agent interface {
+	Info() Info
+
+	// Alloc returns registered memory whose pages are present. size may be 0.
+	Alloc(mem Mem, size int64) (Buffer, error)
+
+	// Card returns what peers need to reach all buffers allocated so far.
+	// After further Allocs a new card replaces the old one at the peers.
+	Card() ([]byte, error)
+
+	// AddPeer makes a peer's buffers reachable, or replaces what was known.
+	// The agent itself is a valid peer. A card that is not a card is an error.
+	AddPeer(peer int, card []byte) error
+
+	// Connect opens the way to these peers ahead of the first transfer. It
+	// returns at once; both sides then call Progress until Connected says
+	// true. Engines without connections are connected at once.
+	Connect(peers []int) error
+	Connected() (bool, error)
+	// Progress lets the library work for peers. It does not block.
+	Progress() error
+
+	// NewBatch prepares transfers that will be posted together. Every
+	// Transfer's peer must have been added, and every descriptor must lie
+	// within its buffer; otherwise it is an error that names it.
+	NewBatch(transfers []Transfer) (Batch, error)
+
+	// Close releases everything the agent still holds, batches and buffers too.
+	Close() error
+}
+
+// Desc is a contiguous piece of a buffer. Both values are in bytes; Len > 0.
+type Desc struct {
+	Off, Len int64
+}
+
+// Transfer is one initiator's exchange with one peer. Local[k] and Remote[k]
+// have equal length; each pair stays one descriptor on the wire (never merged).
+type Transfer struct {
+	Op           Op
+	Peer         int
+	LocalBuffer  int // ID of the initiator's buffer
+	RemoteBuffer int // ID of the peer's buffer
+	Local        []Desc
+	Remote       []Desc
+}
+
+// Bytes is the sum of the descriptors' lengths.
+func (t Transfer) Bytes() int64 {
+	var n int64
+	for _, d := range t.Local {
+		n += d.Len
+	}
+	return n
+}
+
+// Control bounds a wait. The zero value waits for ever.
+type Control struct {
+	// Deadline is a clock.Now value (host monotonic nanoseconds); 0 means none.
+	Deadline int64
+	// Abort, if not nil, is looked at while waiting; non-zero ends the wait
+	// with ErrAborted.
+	Abort *uint32
+}
+
+// Times are the stamps of one run of a batch, in nanoseconds of the host's
+// CLOCK_MONOTONIC.
+type Times struct {
+	Start  int64   // before the first post
+	Posted int64   // after the last post
+	End    int64   // when the last transfer was seen to be complete
+	Done   []int64 // per transfer, when it was seen to be complete
+}
+
+// Batch is a set of prepared transfers. It can run any number of times, one
+// run at a time.
+type Batch interface {
+	Len() int     // number of transfers
+	Bytes() int64 // in one run
+
+	// Run posts all transfers, waits for all and stamps both, n times in
+	// one native loop. times has n elements or is nil; the Done slices are filled
+	// where they have Len elements. An empty batch stamps and returns.
+	Run(ctl Control, n int, times []Times) error
+
+	// Post starts the transfers; Wait ends them and fills t. They are the
+	// two halves of Run for scripts that do something in between. Done reports
+	// whether Wait would return at once.
+	Post() error
+	Done() (bool, error)
+	Wait(ctl Control, t *Times) error
+
+	// Release frees the prepared transfers. A second call does nothing.
+	Release() error
+}
+
+// ErrAborted ends a wait whose Control.Abort became non-zero.
+var ErrAborted = errors.New("transfer aborted")
+
+// TimeoutError ends a wait that passed its deadline. The batch cannot be used
+// again; its memory stays in place until the agent is closed.
+type TimeoutError struct {
+	Peers []int // peers whose transfers were not complete, ascending, no duplicates
+}
+
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("transfer with peer %s did not complete in time", strings.Trim(fmt.Sprint(e.Peers), "[]"))
+}

@@ -212,7 +212,8 @@ type Batch interface {
 	Release() error
 }
 
-// ErrAborted ends a wait whose Control.Abort became non-zero.
+// ErrAborted ends a wait whose Control.Abort became non-zero. As after a
+// TimeoutError, the batch cannot be used again.
 var ErrAborted = errors.New("transfer aborted")
 
 // TimeoutError ends a wait that passed its deadline. The batch cannot be used

@@ -1,0 +1,95 @@
+// Package pages makes sure that memory is really there before somebody
+// measures with it, and turns the lack of it into an error instead of a signal.
+package pages
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// Room returns an error of kind Resource if size bytes are more than the
+// kernel says it can still hand out. Where the kernel does not say, it returns nil.
+// It is a courtesy: without it the kernel would kill the process half way.
+func Room(size int64) error {
+	available, err := memAvailable("/proc/meminfo")
+	if err != nil || size <= available {
+		return nil
+	}
+	return fault.New(fault.Resource, "a buffer of %s does not fit into this host's memory: %s available", Human(size), Human(available)).
+		WithHint("use smaller matrices or fewer ranks on this host")
+}
+
+// memAvailable reads the MemAvailable line (kB) of a meminfo file, in bytes.
+func memAvailable(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		fields := strings.Fields(s.Text())
+		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
+			kb, err := strconv.ParseInt(fields[1], 10, 64)
+			return kb << 10, err
+		}
+	}
+	return 0, errors.New(path + ": no MemAvailable")
+}
+
+// Populate makes all pages of a writable mapping present. b must be a whole
+// mapping or start on a page. The contents stay as they are, also where another
+// process writes to the same pages at this moment.
+func Populate(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	for {
+		err := unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+			continue
+		case errors.Is(err, unix.EINVAL): // before Linux 5.14
+			touch(b)
+			return nil
+		}
+		return fault.New(fault.Resource, "%s of memory could not be made present: %w", Human(int64(len(b))), err).
+			WithHint("use smaller matrices or fewer ranks on this host, or raise the job's memory limit")
+	}
+}
+
+// sink keeps the reads of touch from being optimised away.
+var sink byte
+
+// touch reads a byte of every page. On a shared mapping that is enough: the
+// kernel maps such pages writable at once.
+func touch(b []byte) {
+	var x byte
+	for i := 0; i < len(b); i += os.Getpagesize() {
+		x ^= b[i]
+	}
+	sink = x
+}
+
+// Human writes a number of bytes for people, in powers of 1024.
+func Human(n int64) string {
+	const unit = 1024
+	if n < unit {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, i := float64(n)/unit, 0
+	for value >= unit && i < len("KMGTPE")-1 {
+		value /= unit
+		i++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, "KMGTPE"[i])
+}

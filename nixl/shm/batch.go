@@ -1,0 +1,309 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/nixl"
+)
+
+// chunk bounds how much is copied between two looks at the abort flag and the
+// clock: about a millisecond's worth.
+const chunk = 4 << 20
+
+// piece is one descriptor at both ends.
+type piece struct{ dst, src []byte }
+
+// task is one prepared transfer.
+type task struct {
+	peer    int
+	process *process
+	pieces  []piece
+	bytes   int64
+}
+
+func newTask(t nixl.Transfer, p *process, local, remote []byte) task {
+	k := task{peer: t.Peer, process: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes()}
+	for i, l := range t.Local {
+		r := t.Remote[i]
+		here, there := local[l.Off:l.Off+l.Len:l.Off+l.Len], remote[r.Off:r.Off+r.Len:r.Off+r.Len]
+		if t.Op == nixl.Write {
+			k.pieces[i] = piece{dst: there, src: here}
+		} else {
+			k.pieces[i] = piece{dst: here, src: there}
+		}
+	}
+	return k
+}
+
+// limits is a nixl.Control in use.
+type limits struct {
+	nixl.Control
+	stop   *atomic.Int32 // set by Wait and Release; nil in Run
+	unpaid int64         // bytes copied since the last look
+}
+
+var errDeadline = errors.New("deadline")
+
+// look is called now and then, with the time.
+func (l *limits) look(now int64) error {
+	if l.Abort != nil && atomic.LoadUint32(l.Abort) != 0 {
+		return nixl.ErrAborted
+	}
+	if l.stop != nil {
+		switch l.stop.Load() {
+		case stopAbort:
+			return nixl.ErrAborted
+		case stopDeadline:
+			return errDeadline
+		}
+	}
+	if l.Deadline != 0 && now >= l.Deadline {
+		return errDeadline
+	}
+	return nil
+}
+
+// perPiece is what a piece counts at least, so that many tiny ones are looked at
+// as often as a few large ones.
+const perPiece = 4 << 10
+
+// pay looks after every chunk bytes.
+func (l *limits) pay(n int) error {
+	l.unpaid += int64(max(n, perPiece))
+	if l.unpaid < chunk {
+		return nil
+	}
+	l.unpaid = 0
+	return l.look(clock.Now())
+}
+
+// copy moves all pieces of a transfer.
+func (k *task) copy(l *limits) error {
+	for _, p := range k.pieces {
+		if len(p.src) <= chunk {
+			copy(p.dst, p.src)
+			if err := l.pay(len(p.src)); err != nil {
+				return err
+			}
+			continue
+		}
+		for from := 0; from < len(p.src); from += chunk {
+			to := min(from+chunk, len(p.src))
+			copy(p.dst[from:to], p.src[from:to])
+			if err := l.pay(to - from); err != nil && to < len(p.src) {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+type batch struct {
+	agent    *agent
+	tasks    []task
+	bytes    int64
+	posted   *posted
+	broken   error // why the batch cannot run again
+	released bool
+}
+
+func (b *batch) Len() int     { return len(b.tasks) }
+func (b *batch) Bytes() int64 { return b.bytes }
+
+func (b *batch) usable() error {
+	switch {
+	case b.released:
+		return errors.New("shm: the batch was released")
+	case b.broken != nil:
+		return fmt.Errorf("shm: the batch cannot run again: %w", b.broken)
+	case b.posted != nil:
+		return errors.New("shm: the batch was posted and not waited for")
+	}
+	return nil
+}
+
+func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
+	if err := b.usable(); err != nil {
+		return err
+	}
+	if times != nil && len(times) != n {
+		return fmt.Errorf("shm: %d runs but room for %d stamps", n, len(times))
+	}
+	l := &limits{Control: ctl}
+	var unused nixl.Times
+	for i := range n {
+		t := &unused
+		if times != nil {
+			t = &times[i]
+		}
+		if err := b.once(l, t); err != nil {
+			b.broken = err
+			return err
+		}
+	}
+	return nil
+}
+
+// once runs the batch a single time and stamps it.
+func (b *batch) once(l *limits, t *nixl.Times) error {
+	now := clock.Now()
+	t.Start, t.Posted = now, now
+	if err := l.look(now); err != nil {
+		return b.explain(err, 0)
+	}
+	stampEach := len(t.Done) == len(b.tasks)
+	for i := range b.tasks {
+		k := &b.tasks[i]
+		if k.process.gone.Load() {
+			return fault.New(fault.RankLost, "transfer with peer %d: its process is gone", k.peer)
+		}
+		if err := k.copy(l); err != nil {
+			return b.explain(err, i)
+		}
+		if stampEach {
+			now = clock.Now()
+			t.Done[i] = now
+		}
+	}
+	if !stampEach {
+		now = clock.Now()
+	}
+	t.End = now
+	return nil
+}
+
+// explain turns a passed deadline into the error that names the peers whose
+// transfers, from the given one on, were not complete.
+func (b *batch) explain(err error, from int) error {
+	if err != errDeadline {
+		return err
+	}
+	var peers []int
+	for _, k := range b.tasks[from:] {
+		peers = append(peers, k.peer)
+	}
+	slices.Sort(peers)
+	return &nixl.TimeoutError{Peers: slices.Compact(peers)}
+}
+
+// posted is a run in a goroutine of its own.
+type posted struct {
+	stop  atomic.Int32  // one of the reasons below
+	done  chan struct{} // closed when times and err are final
+	times nixl.Times
+	err   error
+}
+
+// Why a posted run shall end early.
+const (
+	goOn int32 = iota
+	stopAbort
+	stopDeadline
+)
+
+func (b *batch) Post() error {
+	if err := b.usable(); err != nil {
+		return err
+	}
+	p := &posted{done: make(chan struct{}), times: nixl.Times{Done: make([]int64, len(b.tasks))}}
+	b.posted = p
+	start := clock.Now()
+	go func() {
+		defer close(p.done)
+		p.err = b.once(&limits{stop: &p.stop}, &p.times)
+		p.times.Start, p.times.Posted = start, start
+	}()
+	return nil
+}
+
+func (b *batch) Done() (bool, error) {
+	if b.posted == nil {
+		return false, errors.New("shm: the batch was not posted")
+	}
+	select {
+	case <-b.posted.done:
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
+	p := b.posted
+	if p == nil {
+		return errors.New("shm: the batch was not posted")
+	}
+	p.await(ctl)
+	b.posted = nil
+	b.broken = p.err
+	if p.err == nil && t != nil {
+		t.Start, t.Posted, t.End = p.times.Start, p.times.Posted, p.times.End
+		if len(t.Done) == len(b.tasks) {
+			copy(t.Done, p.times.Done)
+		}
+	}
+	return p.err
+}
+
+// How Wait waits: it stays on the processor for as long as small transfers take, and
+// looks at the control once in a while after that.
+const (
+	spinFor   = 50 * time.Microsecond
+	lookEvery = time.Millisecond
+)
+
+// await returns when the run is over, which it makes happen if the control says so.
+func (p *posted) await(ctl nixl.Control) {
+	for until := clock.Now() + int64(spinFor); clock.Now() < until; runtime.Gosched() {
+		select {
+		case <-p.done:
+			return
+		default:
+		}
+	}
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		switch (&limits{Control: ctl}).look(clock.Now()) {
+		case nixl.ErrAborted:
+			p.end(stopAbort)
+			return
+		case errDeadline:
+			p.end(stopDeadline)
+			return
+		}
+		select {
+		case <-p.done:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// end stops the run at its next look.
+func (p *posted) end(why int32) {
+	p.stop.Store(why)
+	<-p.done
+}
+
+// Release ends a posted run and gives the batch back to the agent.
+func (b *batch) Release() error {
+	if b.released {
+		return nil
+	}
+	b.released = true
+	if b.posted != nil {
+		b.posted.end(stopAbort)
+		b.posted = nil
+	}
+	b.tasks = nil
+	delete(b.agent.batches, b)
+	return nil
+}

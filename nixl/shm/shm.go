@@ -1,0 +1,253 @@
+// Package shm is the transfer engine for ranks of one host: it copies, by the
+// processor, straight between the buffers of two processes. It needs no
+// library, no cgo and no file.
+//
+// A buffer is an anonymous memory file (memfd) of sealed size. Its card names
+// the owner's process and file descriptors; a peer opens them through /proc and
+// maps the same pages. A transfer is then one copy by its initiator, into the
+// target's memory (WRITE) or out of it (READ). The target does nothing and need
+// not even run.
+//
+// The copy belongs to the initiator's own time: there is no post apart from it,
+// so the stamps Start and Posted of a run are the same. Batch.Post copies in a
+// goroutine, so that a script can do something in between.
+//
+// What a finished WRITE has stored is visible to the target as soon as the
+// target learns by any synchronising means (a message, a barrier) that the run
+// is over: the copy ends before End is stamped, and whatever carries the news
+// orders the stores before it.
+//
+// A peer that dies takes nothing with it: its pages live as long as somebody maps
+// them. So that a run does not go on feeding the dead, the kernel tells this
+// process of a peer's exit (pidfd), and the next run returns an error that names it.
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+)
+
+// Engine implements nixl.Engine. The zero value is ready.
+type Engine struct{}
+
+// New returns the engine. It holds nothing that had to be closed.
+func New() *Engine { return &Engine{} }
+
+// Info implements nixl.Engine. The version is that of the perigee binary.
+func (*Engine) Info() nixl.Info {
+	version := "unknown"
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		version = b.Main.Version
+	}
+	return nixl.Info{Name: "shm", Version: version, Backend: "memfd"}
+}
+
+// NewAgent implements nixl.Engine. It needs nothing from the configuration but
+// that all peers are on this host.
+func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	if !cfg.OneHost {
+		return nil, fault.New(fault.Engine, "the shm engine serves ranks of one host only").
+			WithHint("use --engine nixl")
+	}
+	own, err := self()
+	if err != nil {
+		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
+	}
+	return &agent{
+		engine: e, own: own,
+		peers:     map[int]*peer{},
+		processes: map[processID]*process{},
+		mapped:    map[bufferID][]byte{},
+		batches:   map[*batch]struct{}{},
+	}, nil
+}
+
+type processID struct{ pid, start uint64 }
+
+type bufferID struct {
+	processID
+	cardBuffer
+}
+
+// peer is what a card has told, and the process behind it once it was needed.
+type peer struct {
+	number  int
+	card    card
+	process *process
+}
+
+type agent struct {
+	engine  *Engine
+	own     card
+	buffers []*buffer
+	peers   map[int]*peer
+	// Processes and mappings stay until Close: batches made before a peer's
+	// card was replaced may still use them.
+	processes map[processID]*process
+	mapped    map[bufferID][]byte
+	batches   map[*batch]struct{}
+	closed    bool
+}
+
+var errClosed = errors.New("shm: the agent is closed")
+
+func (a *agent) Info() nixl.Info { return a.engine.Info() }
+
+func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
+	if a.closed {
+		return nil, errClosed
+	}
+	if mem != nixl.DRAM {
+		return nil, fault.New(fault.Resource, "the shm engine has no %s buffers", mem).
+			WithHint("use memory type dram, or --engine nixl")
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("shm: a buffer of %d bytes", size)
+	}
+	if len(a.buffers) == maxBuffers {
+		return nil, fault.New(fault.Resource, "shm: more than %d buffers", maxBuffers)
+	}
+	b := &buffer{id: len(a.buffers), fd: -1, data: []byte{}, entry: cardBuffer{fd: -1}}
+	if size > 0 {
+		var err error
+		if b.fd, b.data, err = allocate(size); err != nil {
+			return nil, err
+		}
+		if b.entry, err = describe(b.fd, size); err != nil {
+			return nil, errors.Join(err, b.free())
+		}
+	}
+	a.buffers = append(a.buffers, b)
+	return b, nil
+}
+
+func (a *agent) Card() ([]byte, error) {
+	if a.closed {
+		return nil, errClosed
+	}
+	c := a.own
+	for _, b := range a.buffers {
+		c.buffers = append(c.buffers, b.entry)
+	}
+	return c.encode(), nil
+}
+
+func (a *agent) AddPeer(number int, text []byte) error {
+	if a.closed {
+		return errClosed
+	}
+	c, err := decodeCard(text)
+	if err != nil {
+		return fault.New(fault.Engine, "peer %d: %w", number, err)
+	}
+	a.peers[number] = &peer{number: number, card: c}
+	return nil
+}
+
+// Connect has nothing to open, but knows its peers.
+func (a *agent) Connect(peers []int) error {
+	for _, p := range peers {
+		if a.peers[p] == nil {
+			return fmt.Errorf("shm: peer %d was not added", p)
+		}
+	}
+	return nil
+}
+
+func (*agent) Connected() (bool, error) { return true, nil }
+func (*agent) Progress() error          { return nil }
+
+func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
+	if a.closed {
+		return nil, errClosed
+	}
+	b := &batch{agent: a, tasks: make([]task, 0, len(transfers))}
+	for _, t := range transfers {
+		task, err := a.prepare(t)
+		if err != nil {
+			return nil, err
+		}
+		b.tasks = append(b.tasks, task)
+		b.bytes += task.bytes
+	}
+	a.batches[b] = struct{}{}
+	return b, nil
+}
+
+// prepare checks one transfer and finds the memory at both ends.
+func (a *agent) prepare(t nixl.Transfer) (task, error) {
+	p := a.peers[t.Peer]
+	if p == nil {
+		return task{}, fmt.Errorf("shm: peer %d was not added", t.Peer)
+	}
+	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) {
+		return task{}, fmt.Errorf("shm: transfer with peer %d: no local buffer %d", t.Peer, t.LocalBuffer)
+	}
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(p.card.buffers) {
+		return task{}, fmt.Errorf("shm: transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
+	}
+	local := a.buffers[t.LocalBuffer].data
+	if err := t.Check(int64(len(local)), p.card.buffers[t.RemoteBuffer].size); err != nil {
+		return task{}, fmt.Errorf("shm: %w", err)
+	}
+	remote, err := a.reach(p, t.RemoteBuffer)
+	if err != nil {
+		return task{}, fmt.Errorf("shm: peer %d: %w", t.Peer, err)
+	}
+	return newTask(t, p.process, local, remote), nil
+}
+
+// reach maps a peer's buffer, once, with its pages present: the first run must
+// not be the one that faults them in.
+func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
+	owner := processID{p.card.pid, p.card.start}
+	if p.process == nil {
+		if a.processes[owner] == nil {
+			process, err := watch(a.own, p.card)
+			if err != nil {
+				return nil, err
+			}
+			a.processes[owner] = process
+		}
+		p.process = a.processes[owner]
+	}
+	if p.process.gone.Load() {
+		return nil, lost(p.card.pid)
+	}
+	id := bufferID{owner, p.card.buffers[buffer]}
+	if data, ok := a.mapped[id]; ok {
+		return data, nil
+	}
+	data, err := mapPeer(p.card.pid, id.cardBuffer)
+	if err == nil {
+		a.mapped[id] = data
+	}
+	return data, err
+}
+
+func (a *agent) Close() error {
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	var errs []error
+	for b := range a.batches {
+		errs = append(errs, b.Release())
+	}
+	for _, p := range a.processes {
+		p.stop()
+	}
+	for _, data := range a.mapped {
+		errs = append(errs, unmap(data))
+	}
+	for _, b := range slices.Backward(a.buffers) {
+		errs = append(errs, b.free())
+	}
+	a.mapped, a.processes, a.peers = nil, nil, nil
+	return errors.Join(errs...)
+}

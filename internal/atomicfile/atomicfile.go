@@ -1,0 +1,171 @@
+// Package atomicfile writes a file, or a folder of files, as a whole or not at
+// all. Until everything is written and flushed to the disk, it lies under a
+// temporary name beside its destination; then one rename puts it in place. An
+// error, a full disk or a killed process leaves the destination as it was.
+//
+// What a killed process leaves behind is its temporary file or folder, whose
+// name is a dot, the destination's name and [TempMark].
+package atomicfile
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// TempMark is part of the name of everything that is not finished.
+const TempMark = ".perigee-tmp-"
+
+const bufferBytes = 1 << 16
+
+// Write writes the file path with what fill writes. perm is the permission of
+// the file before the umask, whether path existed or not. A symbolic link
+// stays and the file it points to is replaced; a pipe, a terminal or another
+// device cannot be replaced and is written to as it stands.
+//
+// An error of fill comes back as it is if it is a fault, any other error as a
+// fault of the kind Output.
+func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	target, err := resolve(path)
+	if err != nil {
+		return outputError(path, err)
+	}
+	info, err := os.Stat(target)
+	switch {
+	case err == nil && info.IsDir():
+		return fault.New(fault.Output, "cannot write %s: it is a folder", path)
+	case err == nil && !info.Mode().IsRegular():
+		return outputError(path, writeDevice(target, fill))
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return outputError(path, err)
+	}
+	return outputError(path, replace(target, perm, fill))
+}
+
+// replace writes target under a temporary name and renames it.
+func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err error) {
+	f, err := createTemp(target, perm)
+	if err != nil {
+		return err
+	}
+	done := false // stays false if fill panics, too
+	defer func() {
+		if !done {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := fillFile(f, fill); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), target); err != nil {
+		return err
+	}
+	done = true
+	return syncFolder(filepath.Dir(target))
+}
+
+func writeDevice(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(fillFile(f, fill), f.Close())
+}
+
+// fillFile runs fill on a buffer before f.
+func fillFile(f *os.File, fill func(io.Writer) error) error {
+	out := bufio.NewWriterSize(f, bufferBytes)
+	if err := fill(out); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// createTemp makes a new file beside path. os.CreateTemp would not heed the
+// umask.
+func createTemp(path string, perm fs.FileMode) (*os.File, error) {
+	for {
+		f, err := os.OpenFile(tempName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, err
+		}
+	}
+}
+
+// tempName invents a name beside path for something unfinished.
+func tempName(path string) string {
+	const mostName = 200 // with what is added, names stay below the usual 255 bytes
+	folder, name := filepath.Split(path)
+	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
+}
+
+// resolve follows the symbolic links of path, the last of which may point to
+// something that does not exist yet.
+func resolve(path string) (string, error) {
+	const mostLinks = 40 // as many as Linux follows
+	for range mostLinks {
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path, nil // no link
+		}
+		if !filepath.IsAbs(link) {
+			link = filepath.Dir(path) + "/" + link // Join would cut a/link/.. short
+		}
+		path = link
+	}
+	return "", errors.New("too many symbolic links")
+}
+
+// syncFolder makes a rename in folder outlast a loss of power, where the file
+// system can do that.
+func syncFolder(folder string) error {
+	f, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+		return err
+	}
+	return nil
+}
+
+// outputError gives an error without a kind the kind Output and names path.
+func outputError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.New(fault.Output, "cannot write %s: %w", path, withoutTempName(err))
+}
+
+// withoutTempName drops the name of a temporary file from what the system
+// said: nobody knows that name.
+func withoutTempName(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
+		return e.Err
+	}
+	if e, ok := errors.AsType[*os.LinkError](err); ok && strings.Contains(e.Old, TempMark) {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,265 @@
+// Package table prints rows of results: as text for people, as CSV and JSON
+// for programs.
+//
+// The text has a line of headers, a line of dashes and a line per row. Columns
+// are two spaces apart and at least two characters wider than their headers:
+//
+//	  Transfer size (GB)    Latency (ms)
+//	--------------------  --------------
+//	               4.945          35.047
+//	                   -           2.147
+//
+// Text rounds as the column's format says; CSV and JSON hold the values as
+// they were given.
+package table
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Align is the side of a column on which its headers and cells stand.
+type Align int
+
+// The sides of a column. Numbers stand on the right.
+const (
+	Right Align = iota
+	Left
+)
+
+const (
+	gap     = "  "
+	padding = 2   // how much wider than its header a column is
+	missing = "-" // the text of a cell without a value
+)
+
+type column struct {
+	header string
+	align  Align
+	format string
+}
+
+// Table is a list of columns and rows. The zero value is empty and ready.
+// What is added wrongly is reported by the first Write call after it.
+type Table struct {
+	columns []column
+	rows    [][]any
+	err     error
+}
+
+// AddColumn adds a column on the right. header is also the key in CSV and
+// JSON, so it must be unique. format is what fmt.Sprintf makes text of a cell
+// with, such as "%.3f"; "" stands for "%v".
+func (t *Table) AddColumn(header string, align Align, format string) {
+	for _, c := range t.columns {
+		if c.header == header {
+			t.fail("two columns named %q", header)
+		}
+	}
+	if len(t.rows) > 0 {
+		t.fail("column %q added after %d rows", header, len(t.rows))
+	}
+	if format == "" {
+		format = "%v"
+	}
+	t.columns = append(t.columns, column{header, align, format})
+}
+
+// AddRow adds a row with a cell for every column: a string, a bool, a number,
+// or nil for a value that is not there. A float that is not finite counts as
+// not there, too: JSON could not hold it.
+func (t *Table) AddRow(cells ...any) {
+	if len(cells) != len(t.columns) {
+		t.fail("row %d: wanted %d cells, got %d", len(t.rows)+1, len(t.columns), len(cells))
+		return
+	}
+	row := make([]any, len(cells))
+	for i, c := range cells {
+		if absent(c) {
+			continue
+		}
+		row[i] = c
+		if text := t.columns[i].text(c); strings.Contains(text, "%!") && !isString(c) {
+			t.fail("row %d, column %q: %T does not go with the format %q", len(t.rows)+1, t.columns[i].header, c, t.columns[i].format)
+		}
+	}
+	t.rows = append(t.rows, row)
+}
+
+// Len returns the number of rows.
+func (t *Table) Len() int { return len(t.rows) }
+
+func (t *Table) fail(format string, args ...any) {
+	if t.err == nil {
+		t.err = fmt.Errorf("table: "+format, args...)
+	}
+}
+
+func absent(cell any) bool {
+	switch v := cell.(type) {
+	case nil:
+		return true
+	case float64:
+		return math.IsNaN(v) || math.IsInf(v, 0)
+	case float32:
+		return math.IsNaN(float64(v)) || math.IsInf(float64(v), 0)
+	}
+	return false
+}
+
+func isString(cell any) bool {
+	_, ok := cell.(string)
+	return ok
+}
+
+// WriteText writes the table for people. A cell without a value is a dash;
+// line breaks and other control characters in a cell are escaped.
+func (t *Table) WriteText(w io.Writer) error {
+	if t.err != nil || len(t.columns) == 0 {
+		return t.err
+	}
+	headers := make([]string, len(t.columns))
+	dashes := make([]string, len(t.columns))
+	widths := make([]int, len(t.columns))
+	for i, c := range t.columns {
+		headers[i] = visible(c.header)
+		widths[i] = utf8.RuneCountInString(headers[i]) + padding
+	}
+	rows := make([][]string, len(t.rows))
+	for r, row := range t.rows {
+		rows[r] = make([]string, len(row))
+		for i, cell := range row {
+			rows[r][i] = t.columns[i].text(cell)
+			widths[i] = max(widths[i], utf8.RuneCountInString(rows[r][i]))
+		}
+	}
+	for i, width := range widths {
+		dashes[i] = strings.Repeat("-", width)
+	}
+	out := bufio.NewWriter(w)
+	t.writeLine(out, widths, headers)
+	t.writeLine(out, widths, dashes)
+	for _, row := range rows {
+		t.writeLine(out, widths, row)
+	}
+	return out.Flush()
+}
+
+func (t *Table) writeLine(out *bufio.Writer, widths []int, cells []string) {
+	var line strings.Builder
+	for i, cell := range cells {
+		if i > 0 {
+			line.WriteString(gap)
+		}
+		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		if t.columns[i].align == Left {
+			line.WriteString(cell + space)
+		} else {
+			line.WriteString(space + cell)
+		}
+	}
+	out.WriteString(strings.TrimRight(line.String(), " "))
+	out.WriteByte('\n')
+}
+
+func (c column) text(cell any) string {
+	if cell == nil {
+		return missing
+	}
+	return visible(fmt.Sprintf(c.format, cell))
+}
+
+// visible escapes a string that would break the lines of the table or play
+// with the terminal.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, unicode.IsControl) && utf8.ValidString(s) {
+		return s
+	}
+	quoted := strconv.Quote(s)
+	return quoted[1 : len(quoted)-1]
+}
+
+// WriteCSV writes a line of headers and a line per row as RFC 4180 wants them,
+// but with plain newlines. A cell without a value is empty.
+func (t *Table) WriteCSV(w io.Writer) error {
+	if t.err != nil || len(t.columns) == 0 {
+		return t.err
+	}
+	out := csv.NewWriter(w)
+	record := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		record[i] = c.header
+	}
+	out.Write(record)
+	for _, row := range t.rows {
+		for i, cell := range row {
+			record[i] = ""
+			if cell != nil {
+				record[i] = fmt.Sprint(cell)
+			}
+		}
+		out.Write(record)
+	}
+	out.Flush()
+	return out.Error() // also the first error of the writes above
+}
+
+// WriteJSON writes a list with an object per row, whose keys are the headers
+// in the order of the columns. A cell without a value is null.
+func (t *Table) WriteJSON(w io.Writer) error {
+	if t.err != nil {
+		return t.err
+	}
+	keys := make([][]byte, len(t.columns))
+	for i, c := range t.columns {
+		key, err := encode(c.header)
+		if err != nil {
+			return err
+		}
+		keys[i] = key
+	}
+	out := bufio.NewWriter(w)
+	out.WriteByte('[')
+	for r, row := range t.rows {
+		if r > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString("\n  {")
+		for i, cell := range row {
+			value, err := encode(cell)
+			if err != nil {
+				return fmt.Errorf("table: row %d, column %q: %w", r+1, t.columns[i].header, err)
+			}
+			if i > 0 {
+				out.WriteString(", ")
+			}
+			out.Write(keys[i])
+			out.WriteString(": ")
+			out.Write(value)
+		}
+		out.WriteByte('}')
+	}
+	if len(t.rows) > 0 {
+		out.WriteByte('\n')
+	}
+	out.WriteString("]\n")
+	return out.Flush()
+}
+
+// encode is json.Marshal without its escapes for HTML.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}

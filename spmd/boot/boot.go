@@ -1,0 +1,203 @@
+// Package boot answers a process's first questions: which rank am I, how many
+// are there, and how do I reach the others?
+//
+// Each launcher that perigee understands is one file with one function that
+// looks at the environment and says: not mine, mine, or mine but broken. Detect
+// asks them in order. What a launcher offers is a Store, through which the
+// ranks exchange their cards (small opaque descriptions of themselves) before
+// any link between them exists, and a way to hear that the job has failed.
+package boot
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// Store is where ranks leave their cards for each other at the start.
+type Store interface {
+	// Put publishes this rank's card. It is called once.
+	Put(ctx context.Context, card []byte) error
+	// Fence waits until all ranks have put their cards.
+	Fence(ctx context.Context) error
+	// Get returns the card of a rank, after the Fence.
+	Get(ctx context.Context, rank int) ([]byte, error)
+}
+
+// Monitor tells a rank about the fate of the job, and the job about the rank.
+type Monitor interface {
+	// Phase tells what this rank is doing now, for the report of its death.
+	Phase(name string)
+	// Abort reports that this rank has failed. All ranks will hear of it.
+	Abort(f Failure)
+	// Failed yields the job's first failure, if there is one.
+	Failed() <-chan Failure
+	// Leave says goodbye: from now on this rank's end is no failure. On the
+	// rank that coordinates the job it waits for all the others' goodbyes.
+	Leave(ctx context.Context) error
+}
+
+// Failure is why a job ended early.
+type Failure struct {
+	Rank  int        `json:"rank"` // -1 if no rank is to blame
+	Host  string     `json:"host,omitempty"`
+	Phase string     `json:"phase,omitempty"`
+	Kind  fault.Kind `json:"kind"`
+	Cause string     `json:"cause"`
+	Hint  string     `json:"hint,omitempty"`
+}
+
+// Error names the culprit, where it was and what happened.
+func (f Failure) Error() string {
+	if f.Rank < 0 {
+		return f.Cause
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "rank %d", f.Rank)
+	if f.Host != "" {
+		fmt.Fprintf(&b, " on %s", f.Host)
+	}
+	if f.Phase != "" {
+		fmt.Fprintf(&b, ", phase %s", f.Phase)
+	}
+	return b.String() + ": " + f.Cause
+}
+
+// Fault turns the failure into an error with a kind, for main.
+func (f Failure) Fault() *fault.Error {
+	return fault.New(f.Kind, "%w", f).WithHint("%s", f.Hint)
+}
+
+// Process is what a launcher told one process about itself.
+type Process struct {
+	Launcher  string // local, torchrun, ...
+	Rank      int
+	Size      int
+	LocalRank int    // as the launcher says; -1 if it does not
+	Secret    []byte // the job's, for the links
+	Listen    string // host:port on which to listen for links
+	IPs       []string
+	Notes     []string // remarks for the header, on security for instance
+
+	Store
+	Monitor
+}
+
+// Environ looks up environment variables. os.LookupEnv is one.
+type Environ func(key string) (string, bool)
+
+// detector recognises one launcher. It returns a nil connect function if the
+// process was not started by it.
+type detector struct {
+	name   string
+	detect func(env Environ) (connect, error)
+}
+
+type connect func(ctx context.Context) (*Process, error)
+
+// detectors in the order in which they are asked: what perigee itself has
+// started comes first, since it may in turn have been started by any other.
+var detectors = []detector{
+	{"local", detectLocal},
+	{"torchrun", detectTorchrun},
+}
+
+// Started reports whether a launcher started this process as a rank, and
+// which. It opens nothing.
+func Started(env Environ) (launcher string, ok bool, err error) {
+	for _, d := range detectors {
+		c, err := d.detect(env)
+		if err != nil {
+			return d.name, false, err
+		}
+		if c != nil {
+			return d.name, true, nil
+		}
+	}
+	return "", false, nil
+}
+
+// Join finds out who this process is and meets the others. It fails if no
+// launcher started it.
+func Join(ctx context.Context, env Environ) (*Process, error) {
+	for _, d := range detectors {
+		c, err := d.detect(env)
+		if err != nil {
+			return nil, err
+		}
+		if c != nil {
+			return c(ctx)
+		}
+	}
+	return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
+		WithHint("start it with perigee run -n N, or torchrun")
+}
+
+// variables reads a launcher's variables and complains about a half-set
+// group: found and lacking ones are named.
+type variables struct {
+	env    Environ
+	values map[string]string
+	lack   []string
+}
+
+func readVariables(env Environ, names ...string) variables {
+	v := variables{env: env, values: map[string]string{}}
+	for _, n := range names {
+		if s, ok := env(n); ok && s != "" {
+			v.values[n] = s
+		} else {
+			v.lack = append(v.lack, n)
+		}
+	}
+	return v
+}
+
+func (v variables) none() bool { return len(v.values) == 0 }
+
+func (v variables) incomplete(launcher string) error {
+	if len(v.lack) == 0 {
+		return nil
+	}
+	var found []string
+	for n, s := range v.values {
+		found = append(found, n+"="+s)
+	}
+	return fault.New(fault.Launch, "the environment of %s is half set: found %s, but not %s",
+		launcher, strings.Join(sorted(found), " "), strings.Join(v.lack, " ")).
+		WithHint("set the missing variables, or unset the others")
+}
+
+func (v variables) integer(name string, low, high int) (int, error) {
+	n, err := strconv.Atoi(v.values[name])
+	if err != nil || n < low || n > high {
+		return 0, fault.New(fault.Launch, "%s=%s: want an integer from %d to %d", name, v.values[name], low, high)
+	}
+	return n, nil
+}
+
+// MaxSize is the largest world perigee accepts; a larger number in a launcher's
+// variable is a mistake.
+const MaxSize = 1 << 20
+
+func (v variables) rankAndSize(rankName, sizeName string) (rank, size int, err error) {
+	if size, err = v.integer(sizeName, 1, MaxSize); err != nil {
+		return 0, 0, err
+	}
+	if rank, err = v.integer(rankName, 0, size-1); err != nil {
+		return 0, 0, err
+	}
+	return rank, size, nil
+}
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return h
+}

@@ -1,0 +1,388 @@
+package boot
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"time"
+
+	"perigee/internal/fault"
+)
+
+// The coordinator is the one place that knows whether all ranks are alive. It
+// lives in the local launcher, or in rank 0 where there is no such process.
+// Every rank keeps one connection to it, over which lines of JSON pass.
+
+// maxLine bounds a line, cards included.
+const maxLine = 64 << 10
+
+// explainWait is how long the coordinator waits for the launcher to say how a
+// vanished process ended.
+const explainWait = 500 * time.Millisecond
+
+// flushTimeout bounds the last words to ranks that no longer listen.
+const flushTimeout = time.Second
+
+type memo struct {
+	Is      string   `json:"is"`
+	Rank    int      `json:"rank,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Card    []byte   `json:"card,omitempty"`
+	Phase   string   `json:"phase,omitempty"`
+	Secret  []byte   `json:"secret,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// What a memo is. A rank sends hello, get, phase, abort and bye; the
+// coordinator sends secret, ready, card and abort.
+const (
+	isSecret = "secret"
+	isHello  = "hello"
+	isReady  = "ready"
+	isGet    = "get"
+	isCard   = "card"
+	isPhase  = "phase"
+	isAbort  = "abort"
+	isBye    = "bye"
+)
+
+// Coordinator holds the cards, and watches the ranks.
+type Coordinator struct {
+	size   int
+	secret []byte
+	// explain, if set, returns how a rank's process ended, waiting a little
+	// for that to become known; "" if it did not end.
+	explain func(rank int, wait time.Duration) string
+
+	mu       sync.Mutex
+	members  []*member
+	present  int
+	left     int
+	failure  *Failure
+	failed   chan struct{} // closed with the first failure
+	finished chan struct{} // closed when all ranks have left
+	conns    map[net.Conn]struct{}
+	closed   bool
+	serving  sync.WaitGroup
+}
+
+type member struct {
+	rank  int
+	host  string
+	phase string
+	card  []byte
+	gone  bool
+	out   *memoWriter
+}
+
+// NewCoordinator makes a coordinator for size ranks. secret is told to every
+// rank that connects, so connections must come from people who may know it.
+func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
+	return &Coordinator{
+		size: size, secret: secret, explain: explain,
+		members: make([]*member, size),
+		failed:  make(chan struct{}), finished: make(chan struct{}),
+		conns: map[net.Conn]struct{}{},
+	}
+}
+
+// Failed is closed when the job has failed; Failure then says how.
+func (c *Coordinator) Failed() <-chan struct{} { return c.failed }
+
+// Finished is closed when every rank has said goodbye.
+func (c *Coordinator) Finished() <-chan struct{} { return c.finished }
+
+// Failure returns the first failure, nil if there was none.
+func (c *Coordinator) Failure() *Failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// Fail declares the job failed and tells all ranks. Only the first failure counts.
+func (c *Coordinator) Fail(f Failure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failLocked(f)
+}
+
+func (c *Coordinator) failLocked(f Failure) {
+	if c.failure != nil {
+		return
+	}
+	if f.Rank >= 0 && f.Rank < c.size {
+		if m := c.members[f.Rank]; m != nil {
+			f.Host, f.Phase = firstOf(f.Host, m.host), firstOf(f.Phase, m.phase)
+		}
+	}
+	c.failure = &f
+	close(c.failed)
+	for _, m := range c.members {
+		if m != nil && !m.gone {
+			m.out.send(memo{Is: isAbort, Failure: &f})
+		}
+	}
+}
+
+// Ended tells the coordinator that a rank's process is over; how is the cause
+// if it had not said goodbye.
+func (c *Coordinator) Ended(rank int, how string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m := c.members[rank]; m != nil && m.gone {
+		return
+	}
+	phase := "start"
+	if m := c.members[rank]; m != nil {
+		phase = m.phase
+	}
+	c.failLocked(Failure{Rank: rank, Host: hostname(), Phase: phase, Kind: fault.RankLost, Cause: how})
+}
+
+// Serve talks to one rank until its connection ends. It takes over conn.
+func (c *Coordinator) Serve(conn net.Conn) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		conn.Close()
+		return
+	}
+	c.conns[conn] = struct{}{}
+	c.serving.Add(1)
+	c.mu.Unlock()
+	go func() {
+		defer c.serving.Done()
+		out := newMemoWriter(conn)
+		c.serve(conn, out)
+		out.close()
+		conn.Close()
+		c.mu.Lock()
+		delete(c.conns, conn)
+		c.mu.Unlock()
+	}()
+}
+
+// Close ends all connections, after what was said to the ranks has been sent.
+func (c *Coordinator) Close() {
+	c.mu.Lock()
+	c.closed = true
+	conns, members := slices.Collect(maps.Keys(c.conns)), slices.Clone(c.members)
+	c.mu.Unlock()
+	for _, conn := range conns {
+		conn.SetWriteDeadline(time.Now().Add(flushTimeout))
+	}
+	for _, m := range members {
+		if m != nil {
+			m.out.close()
+		}
+	}
+	for _, conn := range conns {
+		conn.Close()
+	}
+	c.serving.Wait()
+}
+
+func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
+	out.send(memo{Is: isSecret, Secret: c.secret})
+	in := newMemoReader(conn)
+	first, err := in.next()
+	if err != nil || first.Is != isHello {
+		return
+	}
+	m, err := c.enter(first, out)
+	if err != nil {
+		out.send(memo{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start", Kind: fault.Launch, Cause: err.Error()}})
+		return
+	}
+	for {
+		n, err := in.next()
+		if err != nil {
+			c.lost(m, err)
+			return
+		}
+		if !c.handle(m, n) {
+			return
+		}
+	}
+}
+
+// enter admits a rank and, when it is the last, tells all that the world is complete.
+func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if hello.Rank < 0 || hello.Rank >= c.size {
+		return nil, fmt.Errorf("rank %d does not exist in a world of %d", hello.Rank, c.size)
+	}
+	if c.members[hello.Rank] != nil {
+		return nil, fmt.Errorf("rank %d is taken by a process on %s: two processes have the same rank", hello.Rank, c.members[hello.Rank].host)
+	}
+	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out}
+	c.members[hello.Rank] = m
+	c.present++
+	if c.failure != nil {
+		out.send(memo{Is: isAbort, Failure: c.failure})
+		return m, nil
+	}
+	if c.present == c.size {
+		for _, m := range c.members {
+			m.out.send(memo{Is: isReady})
+		}
+	}
+	return m, nil
+}
+
+func (c *Coordinator) handle(m *member, n memo) (more bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch n.Is {
+	case isGet:
+		if n.Rank >= 0 && n.Rank < c.size && c.members[n.Rank] != nil {
+			m.out.send(memo{Is: isCard, Rank: n.Rank, Card: c.members[n.Rank].card})
+		}
+	case isPhase:
+		m.phase = n.Phase
+	case isAbort:
+		m.gone = true // its end is no further news
+		if n.Failure != nil {
+			f := *n.Failure
+			f.Rank, f.Host = m.rank, m.host
+			c.failLocked(f)
+		}
+	case isBye:
+		m.gone = true
+		c.left++
+		if c.left == c.size {
+			close(c.finished)
+		}
+		return false
+	}
+	return true
+}
+
+// lost is called when the connection of a rank ended without goodbye.
+func (c *Coordinator) lost(m *member, err error) {
+	c.mu.Lock()
+	expected := m.gone || c.closed || c.failure != nil
+	c.mu.Unlock()
+	if expected {
+		return
+	}
+	how := "its process is gone"
+	if !errors.Is(err, io.EOF) {
+		how = "lost the connection to its process: " + err.Error()
+	}
+	if c.explain != nil {
+		how = firstOf(c.explain(m.rank, explainWait), how)
+	}
+	c.Ended(m.rank, how)
+}
+
+// Missing returns the ranks that have not reported yet, ascending.
+func (c *Coordinator) Missing() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ranks []int
+	for r, m := range c.members {
+		if m == nil {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// memoWriter queues memos so that a slow reader never blocks the coordinator.
+type memoWriter struct {
+	mu     sync.Mutex
+	queue  []memo
+	wake   chan struct{}
+	once   sync.Once
+	closed chan struct{}
+	idle   chan struct{} // closed when the writing goroutine has ended
+}
+
+func newMemoWriter(conn net.Conn) *memoWriter {
+	w := &memoWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
+	go w.run(conn)
+	return w
+}
+
+func (w *memoWriter) send(m memo) {
+	w.mu.Lock()
+	w.queue = append(w.queue, m)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *memoWriter) run(conn net.Conn) {
+	defer close(w.idle)
+	enc := json.NewEncoder(conn)
+	for closing := false; ; {
+		w.mu.Lock()
+		batch := w.queue
+		w.queue = nil
+		w.mu.Unlock()
+		for _, m := range batch {
+			if enc.Encode(m) != nil {
+				return
+			}
+		}
+		if closing {
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-w.closed:
+			closing = true
+		}
+	}
+}
+
+// close writes what is queued and ends the writer.
+func (w *memoWriter) close() {
+	w.once.Do(func() { close(w.closed) })
+	<-w.idle
+}
+
+type memoReader struct{ scanner *bufio.Scanner }
+
+func newMemoReader(r io.Reader) *memoReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4<<10), maxLine)
+	return &memoReader{s}
+}
+
+func (r *memoReader) next() (memo, error) {
+	if !r.scanner.Scan() {
+		if err := r.scanner.Err(); err != nil {
+			return memo{}, err
+		}
+		return memo{}, io.EOF
+	}
+	var m memo
+	if err := json.Unmarshal(r.scanner.Bytes(), &m); err != nil {
+		return memo{}, fmt.Errorf("not a line of the protocol: %w", err)
+	}
+	return m, nil
+}
+
+func firstOf(s ...string) string {
+	i := slices.IndexFunc(s, func(s string) bool { return s != "" })
+	if i < 0 {
+		return ""
+	}
+	return s[i]
+}
+
+func sorted(s []string) []string {
+	slices.Sort(s)
+	return s
+}

@@ -1,0 +1,52 @@
+package boot
+
+import (
+	"context"
+	"net"
+	"os"
+
+	"perigee/internal/fault"
+)
+
+// The variables through which perigee's own launcher speaks to its ranks. The
+// connection to the launcher is an inherited descriptor.
+const (
+	EnvRank    = "PERIGEE_RANK"
+	EnvSize    = "PERIGEE_SIZE"
+	EnvControl = "PERIGEE_CONTROL_FD"
+)
+
+func detectLocal(env Environ) (connect, error) {
+	v := readVariables(env, EnvRank, EnvSize, EnvControl)
+	if v.none() {
+		return nil, nil
+	}
+	if err := v.incomplete("perigee run"); err != nil {
+		return nil, err
+	}
+	rank, size, err := v.rankAndSize(EnvRank, EnvSize)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := v.integer(EnvControl, 3, 1<<20)
+	if err != nil {
+		return nil, err
+	}
+	return func(context.Context) (*Process, error) {
+		f := os.NewFile(uintptr(fd), "launcher")
+		defer f.Close()
+		conn, err := net.FileConn(f)
+		if err != nil {
+			return nil, fault.New(fault.Launch, "%s=%d is not a connection to a launcher: %w", EnvControl, fd, err)
+		}
+		c, secret, err := dialCoordinator(conn, rank)
+		if err != nil {
+			return nil, err
+		}
+		return &Process{
+			Launcher: "local", Rank: rank, Size: size, LocalRank: rank,
+			Secret: secret, Listen: "127.0.0.1:0", IPs: []string{"127.0.0.1"},
+			Store: c, Monitor: c,
+		}, nil
+	}, nil
+}

@@ -1,0 +1,290 @@
+package boot
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/wire"
+)
+
+// EnvSecret is the job's secret where the launcher gives none.
+const EnvSecret = "PERIGEE_SECRET"
+
+// detectTorchrun recognises the variables of torchrun, which many other
+// launchers set too: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and
+// LOCAL_RANK where known. Rank 0 listens on MASTER_PORT.
+func detectTorchrun(env Environ) (connect, error) {
+	v := readVariables(env, "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+	// A lone RANK or MASTER_PORT may mean anything; WORLD_SIZE means this.
+	if _, ok := v.values["WORLD_SIZE"]; !ok {
+		return nil, nil
+	}
+	if err := v.incomplete("torchrun"); err != nil {
+		return nil, err
+	}
+	rank, size, err := v.rankAndSize("RANK", "WORLD_SIZE")
+	if err != nil {
+		return nil, err
+	}
+	port, err := v.integer("MASTER_PORT", 1, 65535)
+	if err != nil {
+		return nil, err
+	}
+	localRank := -1
+	if s, ok := env("LOCAL_RANK"); ok {
+		if localRank, err = strconv.Atoi(s); err != nil || localRank < 0 || localRank >= size {
+			return nil, fault.New(fault.Launch, "LOCAL_RANK=%s: want an integer from 0 to %d", s, size-1)
+		}
+	}
+	r := rendezvous{launcher: "torchrun", rank: rank, size: size, localRank: localRank,
+		host: v.values["MASTER_ADDR"], port: port}
+	// torchrun's agent may keep a store of its own on MASTER_PORT, and says so.
+	// Then rank 0 takes another port that all ranks can work out.
+	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
+		id, _ := env("TORCHELASTIC_RUN_ID")
+		r.port = derivedPort(fmt.Sprint(id, "/", r.host, ":", port))
+	}
+	r.secret, r.notes = sharedSecret(env, fmt.Sprint("torchrun/", r.host, ":", r.port, "/", size))
+	return r.join, nil
+}
+
+// derivedPort maps a name that all ranks know to a port below the ephemeral
+// range of Linux.
+func derivedPort(name string) int {
+	h := sha256.Sum256([]byte(name))
+	return 20000 + int(binary.LittleEndian.Uint32(h[:])%12000)
+}
+
+// sharedSecret takes the secret from the environment, or makes one out of
+// what the ranks know of the job, which keeps strangers' mistakes out, but not
+// an attacker.
+func sharedSecret(env Environ, job string) (secret []byte, notes []string) {
+	if s, _ := env(EnvSecret); s != "" {
+		return []byte(s), nil
+	}
+	h := sha256.Sum256([]byte("perigee job " + job))
+	return h[:], []string{EnvSecret + " is not set: links between ranks are not protected against an attacker on this network"}
+}
+
+// rendezvous is a world whose rank 0 listens at an address that all ranks know.
+type rendezvous struct {
+	launcher              string
+	rank, size, localRank int
+	host                  string
+	port                  int
+	secret                []byte
+	notes                 []string
+}
+
+func (r rendezvous) join(ctx context.Context) (*Process, error) {
+	p := &Process{
+		Launcher: r.launcher, Rank: r.rank, Size: r.size, LocalRank: r.localRank,
+		Secret: r.secret, Listen: ":0", Notes: r.notes,
+	}
+	if r.rank == 0 {
+		return r.lead(p)
+	}
+	return r.follow(ctx, p)
+}
+
+// lead runs the coordinator inside rank 0.
+func (r rendezvous) lead(p *Process) (*Process, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(r.port)))
+	if err != nil {
+		return nil, fault.New(fault.Launch, "rank 0 cannot listen on port %d: %w", r.port, err).
+			WithHint("choose another MASTER_PORT; the one given is in use")
+	}
+	c := NewCoordinator(r.size, nil, nil)
+	d := &door{listener: l, secret: r.secret, coordinator: c}
+	d.open()
+	here, there := net.Pipe()
+	c.Serve(there)
+	cl, _, err := dialCoordinator(here, 0)
+	if err != nil {
+		d.close()
+		return nil, err
+	}
+	p.IPs = hostIPs("")
+	if isLoopback(r.host) {
+		p.IPs = []string{"127.0.0.1"}
+	}
+	leader := &leadingClient{client: cl, coordinator: c, door: d}
+	p.Store, p.Monitor = leader, leader
+	return p, nil
+}
+
+// follow connects to rank 0, which may start later than this rank.
+func (r rendezvous) follow(ctx context.Context, p *Process) (*Process, error) {
+	address := net.JoinHostPort(r.host, strconv.Itoa(r.port))
+	var last error
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		conn, err := r.dial(ctx, address)
+		if err == nil {
+			c, _, err := dialCoordinator(conn, r.rank)
+			if err != nil {
+				return nil, err
+			}
+			local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+			p.IPs = hostIPs(local)
+			p.Store, p.Monitor = c, c
+			return p, nil
+		}
+		if errors.Is(err, wire.ErrProof) {
+			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %s: %w", r.rank, address, err).
+				WithHint("set the same %s for all ranks, or choose another MASTER_PORT if a different program listens there", EnvSecret)
+		}
+		last = err
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, fault.New(fault.Launch, "rank %d cannot reach rank 0 at %s: %w", r.rank, address, last).
+				WithHint("is rank 0 running, and is MASTER_ADDR its address?")
+		}
+	}
+}
+
+func (r rendezvous) dial(ctx context.Context, address string) (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Now().Add(5 * time.Second))
+	if err := wire.Greet(conn, r.secret, r.rank, 0); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	conn.SetDeadline(time.Time{})
+	return conn, nil
+}
+
+// door admits ranks to the coordinator in rank 0.
+type door struct {
+	listener    net.Listener
+	secret      []byte
+	coordinator *Coordinator
+	done        sync.WaitGroup
+}
+
+func (d *door) open() {
+	d.done.Go(func() {
+		for {
+			conn, err := d.listener.Accept()
+			if err != nil {
+				if errors.Is(err, net.ErrClosed) {
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // out of descriptors, say
+				continue
+			}
+			d.done.Go(func() {
+				conn.SetDeadline(time.Now().Add(5 * time.Second))
+				if _, err := wire.Admit(conn, d.secret, 0); err != nil {
+					conn.Close()
+					return
+				}
+				conn.SetDeadline(time.Time{})
+				d.coordinator.Serve(conn)
+			})
+		}
+	})
+}
+
+func (d *door) close() {
+	d.listener.Close()
+	d.coordinator.Close()
+	d.done.Wait()
+}
+
+// leadingClient is rank 0's client, which stays until all others have left.
+type leadingClient struct {
+	*client
+	coordinator *Coordinator
+	door        *door
+}
+
+// Fence names the ranks that have not come when it gives up.
+func (l *leadingClient) Fence(ctx context.Context) error {
+	err := l.client.Fence(ctx)
+	if err != nil && ctx.Err() != nil {
+		if missing := l.coordinator.Missing(); len(missing) > 0 {
+			return fault.New(fault.Launch, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
+				WithHint("start them too, or give less in WORLD_SIZE")
+		}
+	}
+	return err
+}
+
+func (l *leadingClient) Leave(ctx context.Context) error {
+	err := l.client.Leave(ctx)
+	select {
+	case <-l.coordinator.Finished():
+	case <-l.coordinator.Failed():
+		err = *l.coordinator.Failure()
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	l.door.close()
+	return err
+}
+
+// Abort reports the failure and stays until the others have been told.
+func (l *leadingClient) Abort(f Failure) {
+	f.Rank, f.Host = l.rank, l.host
+	l.coordinator.Fail(f)
+	l.client.Abort(f)
+	l.door.close()
+}
+
+// listRanks writes at most eight ranks.
+func listRanks(ranks []int) string {
+	const most = 8
+	s := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")
+	if len(ranks) > most {
+		s += " ..."
+	}
+	return s
+}
+
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// hostIPs returns this host's unicast addresses, first the preferred one, then
+// IPv4 before IPv6. Loopback counts only if it is preferred.
+func hostIPs(preferred string) []string {
+	var v4, v6 []string
+	addresses, err := net.InterfaceAddrs()
+	if err == nil {
+		for _, a := range addresses {
+			n, ok := a.(*net.IPNet)
+			if !ok || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() || n.IP.String() == preferred {
+				continue
+			}
+			if n.IP.To4() != nil {
+				v4 = append(v4, n.IP.String())
+			} else {
+				v6 = append(v6, n.IP.String())
+			}
+		}
+	}
+	ips := slices.Concat(v4, v6)
+	if preferred != "" {
+		ips = append([]string{preferred}, ips...)
+	}
+	if len(ips) == 0 {
+		ips = []string{"127.0.0.1"}
+	}
+	return ips
+}

@@ -1,0 +1,420 @@
+package spmd
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/host"
+	"perigee/spmd/wire"
+)
+
+// Group is an ordered set of ranks that meet in collectives. All its methods
+// must be called by all members, in the same order.
+type Group struct {
+	w       *World
+	ranks   []int
+	me      int // this rank's place in ranks
+	channel uint64
+	seq     uint32
+
+	// Where several members share a host they meet in local, and the first of
+	// them meets those of the other hosts over links.
+	local   *host.Barrier
+	leaders []int // places in ranks, one per host; nil if only one host
+}
+
+// The collectives, as they stand in message headers.
+const (
+	opBarrier byte = iota + 1
+	opBroadcast
+	opGather
+	opAllGather
+	opAllToAll
+	opPing
+)
+
+var opNames = map[byte]string{
+	opBarrier: "barrier", opBroadcast: "broadcast", opGather: "gather",
+	opAllGather: "all-gather", opAllToAll: "all-to-all", opPing: "clock exchange",
+}
+
+// All is the group of all ranks.
+func (w *World) All() *Group {
+	ranks := make([]int, w.size)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	g, err := w.Group(ranks)
+	if err != nil {
+		panic(err) // cannot be: the list is right by construction
+	}
+	return g
+}
+
+// Group returns the group of these ranks, of which the calling rank must be
+// one. It costs no message. Two calls with the same list return the same Group.
+func (w *World) Group(ranks []int) (*Group, error) {
+	channel := host.Key(ranks)
+	if g, ok := w.groups.Load(channel); ok {
+		return g.(*Group), nil
+	}
+	if err := w.checkRanks(ranks); err != nil {
+		return nil, err
+	}
+	g := &Group{w: w, ranks: slices.Clone(ranks), me: slices.Index(ranks, w.rank), channel: channel}
+	if g.me < 0 {
+		return nil, fmt.Errorf("rank %d asked for a group of which it is no member: %v", w.rank, ranks)
+	}
+	// The first group exchanges the cards, before hosts are known.
+	if w.hosts == nil {
+		return g, nil
+	}
+	if err := g.findLocal(); err != nil {
+		return nil, err
+	}
+	w.groups.Store(channel, g)
+	return g, nil
+}
+
+func (w *World) checkRanks(ranks []int) error {
+	if len(ranks) == 0 {
+		return errors.New("a group needs at least one rank")
+	}
+	seen := make(map[int]bool, len(ranks))
+	for _, r := range ranks {
+		if r < 0 || r >= w.size {
+			return fmt.Errorf("rank %d does not exist in a world of %d", r, w.size)
+		}
+		if seen[r] {
+			return fmt.Errorf("rank %d is twice in a group", r)
+		}
+		seen[r] = true
+	}
+	return nil
+}
+
+// findLocal finds the members on this host, and the first member on each.
+func (g *Group) findLocal() error {
+	first := map[int]bool{}
+	var locals []int
+	var leaders []int
+	here := g.w.hostOf[g.w.rank]
+	for place, r := range g.ranks {
+		h := g.w.hostOf[r]
+		if !first[h] {
+			first[h] = true
+			leaders = append(leaders, place)
+		}
+		if h == here {
+			locals = append(locals, r)
+		}
+	}
+	if len(leaders) > 1 {
+		g.leaders = leaders
+	}
+	if len(locals) == 1 {
+		return nil
+	}
+	b, err := g.w.segment.Barrier(host.Key(append(locals, g.ranks...)), len(locals), g.w.cards[g.w.rank].CPUs)
+	if err != nil {
+		return fault.New(fault.Resource, "%w", err).WithHint("reuse groups instead of making new ones")
+	}
+	g.local = b
+	return nil
+}
+
+// Ranks returns the members in order. The caller must not change them.
+func (g *Group) Ranks() []int { return g.ranks }
+
+// Size is the number of members.
+func (g *Group) Size() int { return len(g.ranks) }
+
+// Me is the calling rank's place among the members.
+func (g *Group) Me() int { return g.me }
+
+// context bounds one collective.
+func (g *Group) context() (context.Context, context.CancelFunc) {
+	if g.w.timeout == 0 {
+		return g.w.ctx, func() {}
+	}
+	return context.WithTimeoutCause(g.w.ctx, g.w.timeout, host.ErrTimeout)
+}
+
+// explain turns the end of a wait into what the user should read.
+func (g *Group) explain(op byte, err error) error {
+	if cause := context.Cause(g.w.ctx); cause != nil {
+		return cause
+	}
+	if errors.Is(err, host.ErrAborted) {
+		// Another rank of this host knows already; the news is on its way.
+		select {
+		case <-g.w.ctx.Done():
+			return context.Cause(g.w.ctx)
+		case <-time.After(2 * time.Second):
+		}
+	}
+	if errors.Is(err, host.ErrTimeout) {
+		return fault.New(fault.Timeout, "%s of %d ranks: %w within %v", opNames[op], len(g.ranks), err, g.w.timeout).
+			WithHint("a longer --timeout, if the ranks are only slow")
+	}
+	if _, ok := errors.AsType[*fault.Error](err); ok {
+		return err
+	}
+	return fault.New(fault.RankLost, "%s of %d ranks: %w", opNames[op], len(g.ranks), err)
+}
+
+func (g *Group) send(ctx context.Context, place int, op byte, seq uint32, data []byte) error {
+	g.w.sent.messages.Add(1)
+	g.w.sent.bytes.Add(int64(len(data)))
+	return g.w.end.Send(ctx, g.ranks[place], wire.Header{Channel: g.channel, Seq: seq, Op: op}, data)
+}
+
+func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byte, error) {
+	h, data, err := g.w.end.Recv(ctx, g.ranks[place], g.channel)
+	if err != nil {
+		return nil, err
+	}
+	if h.Op != op || h.Seq != seq {
+		return nil, fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), rank %d in %s (call %d)",
+			g.w.rank, opNames[op], seq, g.ranks[place], opNames[h.Op], h.Seq).
+			WithHint("all ranks of a group must call its collectives in the same order; look for one inside an if")
+	}
+	return data, nil
+}
+
+// Barrier returns when all members have called it.
+func (g *Group) Barrier() error {
+	if len(g.ranks) == 1 {
+		return context.Cause(g.w.ctx)
+	}
+	var deadline time.Time
+	if g.w.timeout > 0 {
+		deadline = time.Now().Add(g.w.timeout)
+	}
+	if err := g.barrier(deadline); err != nil {
+		return g.explain(opBarrier, err)
+	}
+	return nil
+}
+
+func (g *Group) barrier(deadline time.Time) error {
+	if g.local != nil {
+		if err := g.local.Wait(deadline); err != nil {
+			return err
+		}
+		if g.leaders == nil {
+			return nil
+		}
+	}
+	if slices.Contains(g.leaders, g.me) {
+		if err := g.disseminate(g.leaders); err != nil {
+			return err
+		}
+	}
+	if g.local != nil {
+		return g.local.Wait(deadline)
+	}
+	return nil
+}
+
+// disseminate is the dissemination barrier: in round k every member tells the
+// one 2^k places on, and hears from the one 2^k places before.
+func (g *Group) disseminate(places []int) error {
+	ctx, cancel := g.context()
+	defer cancel()
+	n, me := len(places), slices.Index(places, g.me)
+	seq := g.next()
+	for d := 1; d < n; d *= 2 {
+		if err := g.send(ctx, places[(me+d)%n], opBarrier, seq, nil); err != nil {
+			return err
+		}
+		if _, err := g.recv(ctx, places[(me-d+n)%n], opBarrier, seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *Group) next() uint32 {
+	g.seq++
+	return g.seq
+}
+
+// collective runs the body of a collective with its context and number.
+func collective[T any](g *Group, op byte, body func(ctx context.Context, seq uint32) (T, error)) (T, error) {
+	ctx, cancel := g.context()
+	defer cancel()
+	v, err := body(ctx, g.next())
+	if err != nil {
+		return v, g.explain(op, err)
+	}
+	return v, nil
+}
+
+// Broadcast returns root's data at every member. root is a place in the group;
+// the others' data is not looked at.
+func (g *Group) Broadcast(root int, data []byte) ([]byte, error) {
+	if err := g.checkRoot(root); err != nil {
+		return nil, err
+	}
+	return collective(g, opBroadcast, func(ctx context.Context, seq uint32) ([]byte, error) {
+		n := len(g.ranks)
+		me := (g.me - root + n) % n
+		// Binomial tree: the parent differs in the lowest set bit.
+		mask := 1
+		for ; mask < n; mask *= 2 {
+			if me&mask != 0 {
+				var err error
+				if data, err = g.recv(ctx, (me-mask+root)%n, opBroadcast, seq); err != nil {
+					return nil, err
+				}
+				break
+			}
+		}
+		for mask /= 2; mask > 0; mask /= 2 {
+			if me+mask < n {
+				if err := g.send(ctx, (me+mask+root)%n, opBroadcast, seq, data); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return data, nil
+	})
+}
+
+func (g *Group) checkRoot(root int) error {
+	if root < 0 || root >= len(g.ranks) {
+		return fault.New(fault.Script, "root %d is not a place in a group of %d", root, len(g.ranks))
+	}
+	return nil
+}
+
+// Gather returns all members' data, in the order of the group, at root, and nil
+// at the others.
+func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
+	if err := g.checkRoot(root); err != nil {
+		return nil, err
+	}
+	return collective(g, opGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
+		n := len(g.ranks)
+		me := (g.me - root + n) % n
+		// Each node of the binomial tree holds the pieces of its subtree, which
+		// are consecutive, and hands them to its parent.
+		pieces := [][]byte{data}
+		for mask := 1; mask < n; mask *= 2 {
+			if me&mask != 0 {
+				return nil, g.send(ctx, (me-mask+root)%n, opGather, seq, pack(pieces))
+			}
+			if me+mask < n {
+				packed, err := g.recv(ctx, (me+mask+root)%n, opGather, seq)
+				if err != nil {
+					return nil, err
+				}
+				more, err := unpack(packed)
+				if err != nil {
+					return nil, err
+				}
+				pieces = append(pieces, more...)
+			}
+		}
+		return rotate(pieces, -root), nil
+	})
+}
+
+// AllGather returns all members' data, in the order of the group, everywhere.
+func (g *Group) AllGather(data []byte) ([][]byte, error) {
+	return collective(g, opAllGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
+		n := len(g.ranks)
+		// Bruck: after round k every member has the pieces of the 2^k members
+		// from itself on.
+		pieces := [][]byte{data}
+		for d := 1; d < n; d *= 2 {
+			give := pieces[:min(d, n-d)]
+			if err := g.send(ctx, (g.me-d+n)%n, opAllGather, seq, pack(give)); err != nil {
+				return nil, err
+			}
+			packed, err := g.recv(ctx, (g.me+d)%n, opAllGather, seq)
+			if err != nil {
+				return nil, err
+			}
+			more, err := unpack(packed)
+			if err != nil {
+				return nil, err
+			}
+			if len(more) != len(give) {
+				return nil, fmt.Errorf("rank %d sent %d pieces instead of %d", g.ranks[(g.me+d)%n], len(more), len(give))
+			}
+			pieces = append(pieces, more...)
+		}
+		return rotate(pieces, -g.me), nil
+	})
+}
+
+// AllToAll sends data[i] to member i and returns what the members sent to this
+// one. data has one piece per member.
+func (g *Group) AllToAll(data [][]byte) ([][]byte, error) {
+	n := len(g.ranks)
+	if len(data) != n {
+		return nil, fault.New(fault.Script, "all-to-all in a group of %d needs %d pieces, got %d", n, n, len(data))
+	}
+	return collective(g, opAllToAll, func(ctx context.Context, seq uint32) ([][]byte, error) {
+		got := make([][]byte, n)
+		got[g.me] = slices.Clone(data[g.me])
+		for d := 1; d < n; d++ {
+			to := (g.me + d) % n
+			if err := g.send(ctx, to, opAllToAll, seq, data[to]); err != nil {
+				return nil, err
+			}
+		}
+		for d := 1; d < n; d++ {
+			from := (g.me - d + n) % n
+			var err error
+			if got[from], err = g.recv(ctx, from, opAllToAll, seq); err != nil {
+				return nil, err
+			}
+		}
+		return got, nil
+	})
+}
+
+// rotate turns pieces left by k places; a negative k turns right.
+func rotate(pieces [][]byte, k int) [][]byte {
+	n := len(pieces)
+	k = ((k % n) + n) % n
+	return append(slices.Clone(pieces[k:]), pieces[:k]...)
+}
+
+// pack joins pieces, each with its length before it.
+func pack(pieces [][]byte) []byte {
+	size := 0
+	for _, p := range pieces {
+		size += binary.MaxVarintLen64 + len(p)
+	}
+	out := make([]byte, 0, size)
+	for _, p := range pieces {
+		out = binary.AppendUvarint(out, uint64(len(p)))
+		out = append(out, p...)
+	}
+	return out
+}
+
+var errTorn = errors.New("a message was torn")
+
+func unpack(data []byte) ([][]byte, error) {
+	var pieces [][]byte
+	for len(data) > 0 {
+		size, n := binary.Uvarint(data)
+		if n <= 0 || size > uint64(len(data)-n) {
+			return nil, errTorn
+		}
+		data = data[n:]
+		pieces = append(pieces, data[:size:size])
+		data = data[size:]
+	}
+	return pieces, nil
+}

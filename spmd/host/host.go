@@ -1,0 +1,243 @@
+// Package host lets the ranks of one host meet in shared memory.
+//
+// A Segment is a small piece of memory that all ranks of a host have mapped.
+// It has no name in any file system: one rank makes it, the others open it
+// through /proc, and it is gone with the last of them. In it lie the counters
+// of barriers and the mark of a failed job.
+package host
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	slotSize   = 128 // two cache lines, since CPUs fetch them in pairs
+	slotCount  = 1 << 15
+	probeLimit = 1 << 10
+	segSize    = slotSize * (1 + slotCount)
+)
+
+// slot is the meeting point of one group of ranks.
+type slot struct {
+	key      atomic.Uint64 // the group; 0 is a free slot
+	_        [56]byte
+	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
+	sleepers atomic.Uint32 // ranks that wait in the kernel
+}
+
+// head is the first slot's place.
+type head struct {
+	aborted atomic.Uint32
+}
+
+// Segment is a host's shared memory.
+type Segment struct {
+	mem  []byte
+	fd   int
+	used sync.Map // *slot -> struct{}: the slots in which this process may sleep
+}
+
+// ID names the host such that two processes have the same ID exactly if they
+// can share memory through this package: same kernel, same network name, same
+// process and network namespaces.
+func ID() string {
+	h := sha256.New()
+	for _, f := range []string{"/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"} {
+		b, _ := os.ReadFile(f)
+		h.Write(append(b, 0))
+	}
+	for _, ns := range []string{"pid", "net"} {
+		link, _ := os.Readlink("/proc/self/ns/" + ns)
+		h.Write(append([]byte(link), 0))
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:8])
+}
+
+// Create makes a segment that others can open.
+func Create() (*Segment, error) {
+	fd, err := unix.MemfdCreate("perigee-host", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create shared memory: %w", err)
+	}
+	if err := unix.Ftruncate(fd, segSize); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("size shared memory to %d bytes: %w", segSize, err)
+	}
+	return mapSegment(fd)
+}
+
+// Open maps the segment that another process of this host has created.
+func Open(pid, fd int) (*Segment, error) {
+	name := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
+	if target, err := os.Readlink(name); err != nil || !strings.HasPrefix(target, "/memfd:perigee-host") {
+		return nil, fmt.Errorf("process %d of this host does not share its memory: %w", pid, errors.Join(err, unix.EACCES))
+	}
+	own, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open shared memory of process %d: %w", pid, err)
+	}
+	return mapSegment(own)
+}
+
+func mapSegment(fd int) (*Segment, error) {
+	mem, err := unix.Mmap(fd, 0, segSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("map shared memory: %w", err)
+	}
+	return &Segment{mem: mem, fd: fd}, nil
+}
+
+// FD is the descriptor under which another process can Open the segment.
+func (s *Segment) FD() int { return s.fd }
+
+// Close unmaps the segment. Barriers of it must not be used any more.
+func (s *Segment) Close() error {
+	return errors.Join(unix.Munmap(s.mem), unix.Close(s.fd))
+}
+
+func (s *Segment) head() *head { return (*head)(unsafe.Pointer(&s.mem[0])) }
+
+func (s *Segment) slot(i uint64) *slot {
+	return (*slot)(unsafe.Pointer(&s.mem[slotSize*(1+i%slotCount)]))
+}
+
+// Abort ends all waits of this process's ranks with ErrAborted, and soon those
+// of the other processes.
+func (s *Segment) Abort() {
+	s.head().aborted.Store(1)
+	s.used.Range(func(k, _ any) bool {
+		wake(k.(*slot))
+		return true
+	})
+}
+
+// ErrAborted ends a wait in a job that has failed.
+var ErrAborted = errors.New("the job has failed")
+
+// ErrTimeout ends a wait that passed its deadline.
+var ErrTimeout = errors.New("not all ranks came in time")
+
+// Barrier is a meeting of a group of local ranks.
+type Barrier struct {
+	seg     *Segment
+	slot    *slot
+	parties uint64
+	spin    int // reads before the first yield
+}
+
+// Key derives the name of a group from its ranks.
+func Key(ranks []int) uint64 {
+	h := sha256.New()
+	var b [8]byte
+	for _, r := range ranks {
+		binary.LittleEndian.PutUint64(b[:], uint64(r))
+		h.Write(b[:])
+	}
+	k := binary.LittleEndian.Uint64(h.Sum(nil))
+	return max(k, 1) // 0 marks a free slot
+}
+
+// Barrier returns the meeting point of the group with a key. All members must
+// use the same key and number of parties. cores is the number of CPUs that the
+// group may run on: with more parties than cores a rank that spins is in the
+// way of one that works. A full table is an error.
+func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
+	for i := range uint64(probeLimit) {
+		sl := s.slot(key + i)
+		if sl.key.CompareAndSwap(0, key) || sl.key.Load() == key {
+			s.used.Store(sl, struct{}{})
+			b := &Barrier{seg: s, slot: sl, parties: uint64(parties)}
+			if parties <= cores {
+				b.spin = spinReads
+			}
+			return b, nil
+		}
+	}
+	return nil, fmt.Errorf("more than %d groups of ranks meet on this host", slotCount)
+}
+
+const (
+	spinReads = 2000                   // about a microsecond
+	yieldFor  = 50 * time.Microsecond  // then the rank sleeps in the kernel
+	nap       = 100 * time.Millisecond // and looks up this often
+)
+
+// Wait returns when all parties have called it. deadline is zero for none.
+func (b *Barrier) Wait(deadline time.Time) error {
+	now := b.slot.arrivals.Add(1)
+	target := (now + b.parties - 1) / b.parties * b.parties
+	if now == target {
+		if b.slot.sleepers.Load() > 0 {
+			wake(b.slot)
+		}
+		return nil
+	}
+	for range b.spin {
+		if b.slot.arrivals.Load() >= target {
+			return nil
+		}
+	}
+	start := time.Now()
+	for time.Since(start) < yieldFor {
+		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		if b.slot.arrivals.Load() >= target {
+			return nil
+		}
+	}
+	return b.sleep(target, deadline)
+}
+
+func (b *Barrier) sleep(target uint64, deadline time.Time) error {
+	b.slot.sleepers.Add(1)
+	defer b.slot.sleepers.Add(^uint32(0))
+	for {
+		seen := b.slot.arrivals.Load()
+		if seen >= target {
+			return nil
+		}
+		if b.seg.head().aborted.Load() != 0 {
+			return ErrAborted
+		}
+		if !deadline.IsZero() && !time.Now().Before(deadline) {
+			return ErrTimeout
+		}
+		futexWait(b.slot, uint32(seen), nap)
+	}
+}
+
+const (
+	futexWaitOp = 0 // shared between processes: without FUTEX_PRIVATE_FLAG
+	futexWakeOp = 1
+)
+
+// futexWord is the low half of the arrivals counter.
+func futexWord(s *slot) unsafe.Pointer {
+	p := unsafe.Pointer(&s.arrivals)
+	if !littleEndian {
+		p = unsafe.Add(p, 4)
+	}
+	return p
+}
+
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+func futexWait(s *slot, seen uint32, most time.Duration) {
+	ts := unix.NsecToTimespec(int64(most))
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(futexWord(s)), futexWaitOp, uintptr(seen), uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+func wake(s *slot) {
+	unix.Syscall6(unix.SYS_FUTEX, uintptr(futexWord(s)), futexWakeOp, 1<<30, 0, 0, 0)
+}

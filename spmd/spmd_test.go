@@ -1,0 +1,176 @@
+package spmd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+)
+
+// everywhere runs body at all ranks of an in-memory world and returns the
+// ranks' errors.
+func everywhere(worlds []*World, body func(w *World) error) []error {
+	errs := make([]error, len(worlds))
+	var wg sync.WaitGroup
+	for i, w := range worlds {
+		wg.Go(func() { errs[i] = body(w) })
+	}
+	wg.Wait()
+	return errs
+}
+
+func must(t interface{ Fatalf(string, ...any) }, errs []error) {
+	if err := errors.Join(errs...); err != nil {
+		t.Fatalf("%v", err)
+	}
+}
+
+// TestCollectives compares every collective with its definition, for any
+// group of any world and any root.
+func TestCollectives(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 17).Draw(t, "ranks")
+		members := rapid.Permutation(seq(n)).Draw(t, "order")[:rapid.IntRange(1, n).Draw(t, "members")]
+		root := rapid.IntRange(0, len(members)-1).Draw(t, "root")
+		worlds, _ := NewInMemory(n)
+		piece := func(from, to int) []byte { return []byte(fmt.Sprintf("%d->%d", from, to)) }
+		must(t, everywhere(worlds, func(w *World) error {
+			if !slices.Contains(members, w.Rank()) {
+				return nil
+			}
+			g, err := w.Group(members)
+			if err != nil {
+				return err
+			}
+			if err := g.Barrier(); err != nil {
+				return err
+			}
+			b, err := g.Broadcast(root, piece(w.Rank(), -1))
+			if err != nil || string(b) != string(piece(members[root], -1)) {
+				return fmt.Errorf("broadcast gave %q: %v", b, err)
+			}
+			var out [][]byte
+			for _, to := range members {
+				out = append(out, piece(w.Rank(), to))
+			}
+			in, err := g.AllToAll(out)
+			if err != nil {
+				return err
+			}
+			all, err := g.AllGather(piece(w.Rank(), 0))
+			if err != nil {
+				return err
+			}
+			some, err := g.Gather(root, piece(w.Rank(), 1))
+			if err != nil {
+				return err
+			}
+			if (some != nil) != (g.Me() == root) {
+				return fmt.Errorf("gather gave %v at place %d, root is %d", some, g.Me(), root)
+			}
+			for i, from := range members {
+				if string(in[i]) != string(piece(from, w.Rank())) {
+					return fmt.Errorf("all-to-all: from %d got %q", from, in[i])
+				}
+				if string(all[i]) != string(piece(from, 0)) {
+					return fmt.Errorf("all-gather: from %d got %q", from, all[i])
+				}
+				if some != nil && string(some[i]) != string(piece(from, 1)) {
+					return fmt.Errorf("gather: from %d got %q", from, some[i])
+				}
+			}
+			sums, err := AllReduce(g, []int64{int64(w.Rank()), 1}, Sum)
+			if err != nil {
+				return err
+			}
+			if want := int64(sum(members)); sums[0] != want || sums[1] != int64(len(members)) {
+				return fmt.Errorf("reduce gave %v, want [%d %d]", sums, want, len(members))
+			}
+			return nil
+		}))
+	})
+}
+
+func TestBarrierCostsLogNMessages(t *testing.T) {
+	const n = 33
+	worlds, _ := NewInMemory(n)
+	must(t, everywhere(worlds, func(w *World) error { return w.All().Barrier() }))
+	for _, w := range worlds {
+		if m, _ := w.Sent(); m != 6 {
+			t.Errorf("rank %d sent %d messages, want ceil(log2 33) = 6", w.Rank(), m)
+		}
+	}
+}
+
+func TestAllGatherSendsEachPieceOncePerReceiver(t *testing.T) {
+	const n, size = 32, 100
+	worlds, _ := NewInMemory(n)
+	must(t, everywhere(worlds, func(w *World) error {
+		_, err := w.All().AllGather(make([]byte, size))
+		return err
+	}))
+	for _, w := range worlds {
+		if _, b := w.Sent(); b > (n-1)*(size+2) {
+			t.Errorf("rank %d sent %d bytes for pieces of %d", w.Rank(), b, (n-1)*size)
+		}
+	}
+}
+
+func TestDisagreementIsNamed(t *testing.T) {
+	worlds, _ := NewInMemory(2)
+	errs := everywhere(worlds, func(w *World) error {
+		if w.Rank() == 0 {
+			_, err := w.All().AllGather(nil)
+			return err
+		}
+		return w.All().Barrier()
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "all-gather") || !strings.Contains(err.Error(), "barrier") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// Ranks 1 and 3 are the neighbours of rank 2 in the first round; the others
+// hear of its end through the monitor, which has its own tests.
+func TestLostRankEndsItsNeighboursWaits(t *testing.T) {
+	worlds, net := NewInMemory(4)
+	net.Cut(2)
+	for _, r := range []int{1, 3} {
+		err := worlds[r].All().Barrier()
+		if fault.KindOf(err) != fault.RankLost || !strings.Contains(err.Error(), "rank 2") {
+			t.Errorf("rank %d met a rank that is gone: %v", r, err)
+		}
+	}
+}
+
+func TestGroupRefusesNonsense(t *testing.T) {
+	worlds, _ := NewInMemory(3)
+	for _, ranks := range [][]int{nil, {0, 3}, {-1, 0}, {0, 0}, {1, 2}} {
+		if g, err := worlds[0].Group(ranks); err == nil {
+			t.Errorf("group of %v: got %v, want an error", ranks, g.Ranks())
+		}
+	}
+}
+
+func seq(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}
+
+func sum(s []int) (n int) {
+	for _, v := range s {
+		n += v
+	}
+	return n
+}

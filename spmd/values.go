@@ -1,0 +1,141 @@
+package spmd
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+
+	"perigee/internal/fault"
+)
+
+// BroadcastValue is Broadcast for a value that JSON can carry.
+func BroadcastValue[T any](g *Group, root int, v T) (T, error) {
+	var data []byte
+	if g.me == root {
+		var err error
+		if data, err = json.Marshal(v); err != nil {
+			return v, err
+		}
+	}
+	data, err := g.Broadcast(root, data)
+	if err != nil {
+		return v, err
+	}
+	return decode[T](data)
+}
+
+// GatherValue is Gather for values that JSON can carry.
+func GatherValue[T any](g *Group, root int, v T) ([]T, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.Gather(root, data)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[T](all)
+}
+
+// AllGatherValue is AllGather for values that JSON can carry.
+func AllGatherValue[T any](g *Group, v T) ([]T, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.AllGather(data)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[T](all)
+}
+
+// AllToAllValue is AllToAll for values that JSON can carry.
+func AllToAllValue[T any](g *Group, v []T) ([]T, error) {
+	pieces := make([][]byte, len(v))
+	for i := range v {
+		var err error
+		if pieces[i], err = json.Marshal(v[i]); err != nil {
+			return nil, err
+		}
+	}
+	all, err := g.AllToAll(pieces)
+	if err != nil {
+		return nil, err
+	}
+	return decodeAll[T](all)
+}
+
+func decode[T any](data []byte) (T, error) {
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return v, fmt.Errorf("value from another rank: %w", err)
+	}
+	return v, nil
+}
+
+func decodeAll[T any](all [][]byte) ([]T, error) {
+	if all == nil {
+		return nil, nil
+	}
+	values := make([]T, len(all))
+	for i, data := range all {
+		var err error
+		if values[i], err = decode[T](data); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// Number is what AllReduce can combine.
+type Number interface {
+	~int | ~int64 | ~float64
+}
+
+// Combine is a reduction of two numbers.
+type Combine string
+
+// The reductions.
+const (
+	Sum Combine = "sum"
+	Min Combine = "min"
+	Max Combine = "max"
+)
+
+// AllReduce combines the members' slices element by element, everywhere. All
+// must have the same length. The order is that of the group, so floating-point
+// sums are the same at all ranks and in every run.
+func AllReduce[T Number](g *Group, v []T, how Combine) ([]T, error) {
+	combine, err := combiner[T](how)
+	if err != nil {
+		return nil, err
+	}
+	all, err := AllGatherValue(g, v)
+	if err != nil {
+		return nil, err
+	}
+	out := all[0]
+	for place, row := range all[1:] {
+		if len(row) != len(out) {
+			return nil, fault.New(fault.Script, "reduce: rank %d gave %d numbers, rank %d gave %d",
+				g.ranks[0], len(out), g.ranks[place+1], len(row))
+		}
+		for i := range row {
+			out[i] = combine(out[i], row[i])
+		}
+	}
+	return out, nil
+}
+
+func combiner[T cmp.Ordered](how Combine) (func(a, b T) T, error) {
+	switch how {
+	case Sum:
+		return func(a, b T) T { return a + b }, nil
+	case Min:
+		return func(a, b T) T { return min(a, b) }, nil
+	case Max:
+		return func(a, b T) T { return max(a, b) }, nil
+	}
+	return nil, fault.New(fault.Script, "unknown reduction %q: want sum, min or max", how)
+}

@@ -1,0 +1,98 @@
+package wire
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// A link begins with a challenge in both directions, so that neither side
+// talks to somebody who does not know the job's secret, and a recorded
+// handshake is worthless:
+//
+//	acceptor -> dialer   magic, nonce A
+//	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
+//	acceptor -> dialer   HMAC("accept", A, D, ranks)
+const (
+	magic     = "perigee1"
+	nonceSize = 32
+	proofSize = sha256.Size
+)
+
+// ErrProof says that the other side does not know the job's secret.
+var ErrProof = errors.New("the peer does not know this job's secret")
+
+func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte(role))
+	h.Write(nonceA)
+	h.Write(nonceD)
+	var ranks [8]byte
+	binary.LittleEndian.PutUint32(ranks[:4], from)
+	binary.LittleEndian.PutUint32(ranks[4:], to)
+	h.Write(ranks[:])
+	return h.Sum(nil)
+}
+
+// Greet runs the dialer's half of the handshake for a link from rank from to
+// rank to. The caller bounds it by a deadline on rw.
+func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
+	hello := make([]byte, len(magic)+nonceSize)
+	if _, err := io.ReadFull(rw, hello); err != nil {
+		return fmt.Errorf("no greeting: %w", err)
+	}
+	if string(hello[:len(magic)]) != magic {
+		return errors.New("the peer is not a perigee of this version")
+	}
+	nonceA := hello[len(magic):]
+	reply := make([]byte, 8+nonceSize, 8+nonceSize+proofSize)
+	binary.LittleEndian.PutUint32(reply[:4], uint32(from))
+	binary.LittleEndian.PutUint32(reply[4:8], uint32(to))
+	nonceD := reply[8:]
+	rand.Read(nonceD)
+	reply = append(reply, proof(secret, "dial", nonceA, nonceD, uint32(from), uint32(to))...)
+	if _, err := rw.Write(reply); err != nil {
+		return err
+	}
+	answer := make([]byte, proofSize)
+	if _, err := io.ReadFull(rw, answer); err != nil {
+		// A peer that refuses our proof hangs up without a word.
+		return fmt.Errorf("%w (it hung up)", ErrProof)
+	}
+	if !hmac.Equal(answer, proof(secret, "accept", nonceA, nonceD, uint32(from), uint32(to))) {
+		return ErrProof
+	}
+	return nil
+}
+
+// Admit runs the acceptor's half and returns the dialer's rank. self is the
+// rank that the dialer must want.
+func Admit(rw io.ReadWriter, secret []byte, self int) (from int, err error) {
+	hello := make([]byte, 0, len(magic)+nonceSize)
+	hello = append(hello, magic...)
+	nonceA := make([]byte, nonceSize)
+	rand.Read(nonceA)
+	if _, err := rw.Write(append(hello, nonceA...)); err != nil {
+		return 0, err
+	}
+	reply := make([]byte, 8+nonceSize+proofSize)
+	if _, err := io.ReadFull(rw, reply); err != nil {
+		return 0, err
+	}
+	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
+	nonceD := reply[8 : 8+nonceSize]
+	if !hmac.Equal(reply[8+nonceSize:], proof(secret, "dial", nonceA, nonceD, dialer, wanted)) {
+		return 0, ErrProof
+	}
+	if int(wanted) != self {
+		return 0, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
+	}
+	if _, err := rw.Write(proof(secret, "accept", nonceA, nonceD, dialer, wanted)); err != nil {
+		return 0, err
+	}
+	return int(dialer), nil
+}

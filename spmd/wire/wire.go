@@ -1,0 +1,130 @@
+// Package wire carries messages between ranks.
+//
+// An Endpoint is one rank's access to all others. Two implementations exist:
+// TCP, whose links are opened when first needed and only after both sides have
+// proved that they know the job's secret; and an in-memory network for tests,
+// where N endpoints live in one process. Messages from one rank on one channel
+// arrive in the order in which they were sent.
+package wire
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// Header tells the receiver what a message is for. Channel separates the
+// groups of ranks; Seq and Op let a receiver notice that the sender is in a
+// different collective than itself.
+type Header struct {
+	Channel uint64
+	Seq     uint32
+	Op      byte
+}
+
+// Endpoint is one rank's access to the others. Send and Recv may be called
+// from any goroutine, but at most one receiver may wait for a given pair of
+// sender and channel.
+type Endpoint interface {
+	// Send hands a message over. It returns when data may be reused, not when
+	// the peer has received it.
+	Send(ctx context.Context, to int, h Header, data []byte) error
+	// Recv returns the next message that rank from sent on a channel.
+	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
+	// Address is what peers need to reach this endpoint, empty for memory.
+	Addresses() []string
+	Close() error
+}
+
+// mailbox holds what has arrived and was not yet asked for.
+type mailbox struct {
+	mu     sync.Mutex
+	queues map[mailKey]*queue
+	broken map[int]error // senders whose link is gone
+}
+
+type mailKey struct {
+	from    int
+	channel uint64
+}
+
+type queue struct {
+	letters []letter
+	ready   chan struct{} // capacity 1; holds a token after a change
+}
+
+type letter struct {
+	header Header
+	data   []byte
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{queues: map[mailKey]*queue{}, broken: map[int]error{}}
+}
+
+func (m *mailbox) queueLocked(k mailKey) *queue {
+	q := m.queues[k]
+	if q == nil {
+		q = &queue{ready: make(chan struct{}, 1)}
+		m.queues[k] = q
+	}
+	return q
+}
+
+func (q *queue) signal() {
+	select {
+	case q.ready <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) put(from int, h Header, data []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.queueLocked(mailKey{from, h.Channel})
+	q.letters = append(q.letters, letter{h, data})
+	q.signal()
+}
+
+// fail makes present and future receivers from a rank fail once what had
+// arrived is consumed.
+func (m *mailbox) fail(from int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.broken[from] != nil {
+		return
+	}
+	m.broken[from] = err
+	for k, q := range m.queues {
+		if k.from == from {
+			q.signal()
+		}
+	}
+}
+
+func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
+	k := mailKey{from, channel}
+	for {
+		m.mu.Lock()
+		q := m.queueLocked(k)
+		if len(q.letters) > 0 {
+			l := q.letters[0]
+			q.letters = q.letters[1:]
+			if len(q.letters) == 0 {
+				delete(m.queues, k)
+			}
+			m.mu.Unlock()
+			return l.header, l.data, nil
+		}
+		broken := m.broken[from]
+		m.mu.Unlock()
+		if broken != nil {
+			return Header{}, nil, fmt.Errorf("link from rank %d: %w", from, broken)
+		}
+		select {
+		case <-q.ready:
+		case <-ctx.Done():
+			return Header{}, nil, context.Cause(ctx)
+		}
+	}
+}

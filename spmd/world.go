@@ -1,0 +1,358 @@
+// Package spmd is a world of ranks: processes that run the same program, know
+// their number, and meet in collectives.
+//
+// A World is made from what a launcher told the process (package boot). Inside
+// a host its ranks meet in shared memory; everything else, payloads included,
+// passes over authenticated links (package wire). The first failure of any rank
+// ends the waits of all.
+//
+// Collectives are called by all ranks of a Group in the same order. Where two
+// ranks are found in different collectives, both learn it as an error.
+package spmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/boot"
+	"perigee/spmd/host"
+	"perigee/spmd/wire"
+)
+
+// World is one rank's view of all ranks. Its methods are safe for concurrent
+// use, but collectives must follow one order.
+type World struct {
+	rank, size int
+	launcher   string
+	notes      []string
+	cards      []card
+	hosts      []Host
+	hostOf     []int // rank -> index into hosts
+	localRank  int
+
+	end     wire.Endpoint
+	segment *host.Segment // nil where no memory is shared
+	monitor boot.Monitor
+	clocks  []Offset // per host
+	timeout time.Duration
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	abort  uint32 // what native loops look at; non-zero once the job has failed
+	phase  atomic.Value
+	groups sync.Map // channel -> *Group
+	sent   struct{ messages, bytes atomic.Int64 }
+	watch  sync.WaitGroup
+}
+
+// Host is a machine of the world and the ranks on it, ascending.
+type Host struct {
+	Name  string `json:"name"`
+	Ranks []int  `json:"ranks"`
+	CPUs  int    `json:"cpus"`
+}
+
+// card is what a rank tells the others before any link exists.
+type card struct {
+	Rank      int      `json:"r"`
+	HostID    string   `json:"h"`
+	Host      string   `json:"n"`
+	PID       int      `json:"p"`
+	SegmentFD int      `json:"f"`
+	CPUs      int      `json:"c"`
+	LocalRank int      `json:"l"`
+	Addresses []string `json:"a"`
+}
+
+// Options are what the user may choose of a world.
+type Options struct {
+	// Timeout bounds each wait in a collective; 0 waits for ever.
+	Timeout time.Duration
+}
+
+// Join makes the world of which a launcher has made this process a rank. It
+// is itself a collective of all ranks.
+func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
+	w := &World{
+		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
+		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
+	}
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	w.setPhase("start")
+	tcp, err := wire.ListenTCP(wire.TCPConfig{
+		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen, Addresses: p.IPs,
+		Resolve: func(ctx context.Context, rank int) ([]string, error) {
+			c, err := w.cardOf(ctx, p.Store, rank)
+			return c.Addresses, err
+		},
+	})
+	if err != nil {
+		return nil, fault.New(fault.Launch, "%w", err)
+	}
+	w.end = tcp
+	segment, err := host.Create()
+	if err != nil {
+		tcp.Close()
+		return nil, fault.New(fault.Launch, "%w", err)
+	}
+	mine := card{
+		Rank: p.Rank, HostID: host.ID(), Host: hostname(), PID: os.Getpid(), SegmentFD: segment.FD(),
+		CPUs: runtime.NumCPU(), LocalRank: p.LocalRank, Addresses: tcp.Addresses(),
+	}
+	if err := w.meet(ctx, p.Store, mine); err != nil {
+		segment.Close()
+		tcp.Close()
+		return nil, err
+	}
+	if err := w.shareMemory(segment); err != nil {
+		tcp.Close()
+		return nil, err
+	}
+	w.watch.Go(w.watchFailure)
+	if err := w.syncClocks(); err != nil {
+		w.shut()
+		return nil, err
+	}
+	// Nobody leaves before all have opened what was shared.
+	if err := w.All().Barrier(); err != nil {
+		w.shut()
+		return nil, err
+	}
+	return w, nil
+}
+
+// meet exchanges the cards of all ranks.
+func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
+	w.cards = make([]card, w.size)
+	data, err := json.Marshal(mine)
+	if err != nil {
+		return err
+	}
+	if err := store.Put(ctx, data); err != nil {
+		return fault.New(fault.Launch, "publish the card of rank %d: %w", w.rank, err)
+	}
+	if err := store.Fence(ctx); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { w.cancel(context.Cause(ctx)) })
+	defer stop()
+	all, err := w.All().AllGather(data)
+	if err != nil {
+		return fault.New(fault.Launch, "exchange cards: %w", err)
+	}
+	for r, data := range all {
+		if err := json.Unmarshal(data, &w.cards[r]); err != nil {
+			return fault.New(fault.Launch, "card of rank %d: %w", r, err)
+		}
+	}
+	w.findHosts()
+	return nil
+}
+
+// cardOf is used while not all cards are here yet, and after that.
+func (w *World) cardOf(ctx context.Context, store boot.Store, rank int) (card, error) {
+	if w.hosts != nil {
+		return w.cards[rank], nil
+	}
+	data, err := store.Get(ctx, rank)
+	if err != nil {
+		return card{}, err
+	}
+	var c card
+	return c, json.Unmarshal(data, &c)
+}
+
+func (w *World) findHosts() {
+	index := map[string]int{}
+	var hosts []Host
+	w.hostOf = make([]int, w.size)
+	for r, c := range w.cards {
+		i, known := index[c.HostID]
+		if !known {
+			i = len(hosts)
+			index[c.HostID] = i
+			hosts = append(hosts, Host{Name: c.Host, CPUs: c.CPUs})
+		}
+		w.hostOf[r] = i
+		hosts[i].Ranks = append(hosts[i].Ranks, r)
+	}
+	w.hosts = hosts
+	if w.localRank < 0 {
+		w.localRank = slices.Index(hosts[w.hostOf[w.rank]].Ranks, w.rank)
+	}
+}
+
+// shareMemory opens the segment of this host's lowest rank. It takes over own.
+func (w *World) shareMemory(own *host.Segment) error {
+	leader := w.leader(w.hostOf[w.rank])
+	if leader == w.rank {
+		w.segment = own
+		return nil
+	}
+	c := w.cards[leader]
+	s, err := host.Open(c.PID, c.SegmentFD)
+	own.Close()
+	if err != nil {
+		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader, c.Host, err).
+			WithHint("run all ranks of a host as the same user and in the same container")
+	}
+	w.segment = s
+	return nil
+}
+
+func (w *World) leader(hostIndex int) int { return w.hosts[hostIndex].Ranks[0] }
+
+// NewInMemory makes the ranks of a world that lives in one process, for tests.
+// Every rank counts as a host of its own.
+func NewInMemory(n int) ([]*World, *wire.Memory) {
+	net := wire.NewMemory(n)
+	worlds := make([]*World, n)
+	for r := range worlds {
+		w := &World{rank: r, size: n, launcher: "memory", end: net.Endpoint(r), monitor: deaf{}}
+		w.ctx, w.cancel = context.WithCancelCause(context.Background())
+		w.setPhase("start")
+		for i := range n {
+			w.cards = append(w.cards, card{Rank: i, HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: 1})
+		}
+		w.findHosts()
+		w.clocks = make([]Offset, n)
+		worlds[r] = w
+	}
+	return worlds, net
+}
+
+// deaf is the monitor of worlds whose ranks cannot die alone.
+type deaf struct{}
+
+func (deaf) Phase(string)                {}
+func (deaf) Abort(boot.Failure)          {}
+func (deaf) Failed() <-chan boot.Failure { return nil }
+func (deaf) Leave(context.Context) error { return nil }
+
+// Rank is this process's number, from 0.
+func (w *World) Rank() int { return w.rank }
+
+// Size is the number of ranks.
+func (w *World) Size() int { return w.size }
+
+// LocalRank is this rank's number among those of its host, from 0.
+func (w *World) LocalRank() int { return w.localRank }
+
+// Hosts are the machines of the world in the order of their lowest ranks.
+func (w *World) Hosts() []Host { return w.hosts }
+
+// HostOf returns the index into Hosts of the host of a rank.
+func (w *World) HostOf(rank int) int { return w.hostOf[rank] }
+
+// OneHost reports whether all ranks can share memory.
+func (w *World) OneHost() bool { return len(w.hosts) == 1 }
+
+// Launcher names what started the ranks.
+func (w *World) Launcher() string { return w.launcher }
+
+// Notes are remarks of the launcher for the user.
+func (w *World) Notes() []string { return w.notes }
+
+// Timeout is the bound of each wait, 0 for none.
+func (w *World) Timeout() time.Duration { return w.timeout }
+
+// Context ends, with the failure as its cause, when the job has failed.
+func (w *World) Context() context.Context { return w.ctx }
+
+// AbortFlag becomes non-zero when the job has failed. Native loops watch it.
+func (w *World) AbortFlag() *uint32 { return &w.abort }
+
+// Sent returns how many messages, and bytes in them, this rank has sent to others.
+func (w *World) Sent() (messages, bytes int64) {
+	return w.sent.messages.Load(), w.sent.bytes.Load()
+}
+
+// Phase names what this rank is doing from now on. If the rank dies, the
+// report of its death has the name.
+func (w *World) Phase(name string) {
+	w.setPhase(name)
+	w.monitor.Phase(name)
+}
+
+func (w *World) setPhase(name string) { w.phase.Store(name) }
+
+// CurrentPhase returns what Phase was last told.
+func (w *World) CurrentPhase() string { return w.phase.Load().(string) }
+
+// watchFailure hears of the job's failure and ends this rank's waits.
+func (w *World) watchFailure() {
+	select {
+	case f := <-w.monitor.Failed():
+		w.fail(f)
+	case <-w.ctx.Done():
+	}
+}
+
+func (w *World) fail(err error) {
+	w.cancel(err)
+	atomic.StoreUint32(&w.abort, 1)
+	if w.segment != nil {
+		w.segment.Abort()
+	}
+}
+
+// Fail reports this rank's error as the job's failure, unless the job has
+// failed already, and ends all ranks' waits. It returns what is to be
+// reported: the job's first failure as far as this rank knows.
+func (w *World) Fail(err error) error {
+	if cause := context.Cause(w.ctx); cause != nil {
+		return cause
+	}
+	f := boot.Failure{
+		Rank: w.rank, Host: w.cards[w.rank].Host, Phase: w.CurrentPhase(),
+		Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err),
+	}
+	w.fail(f)
+	w.monitor.Abort(f)
+	return f
+}
+
+// closeTimeout bounds the goodbye of a world.
+const closeTimeout = 10 * time.Second
+
+// Close says goodbye and releases everything. The rank's end after a Close is
+// no failure of the job. On a rank that coordinates the job Close waits until
+// the others have left.
+func (w *World) Close() error {
+	var err error
+	if context.Cause(w.ctx) == nil {
+		ctx, cancel := context.WithTimeoutCause(w.ctx, closeTimeout, errors.New("the others did not leave in time"))
+		err = w.monitor.Leave(ctx)
+		cancel()
+	}
+	w.shut()
+	return err
+}
+
+func (w *World) shut() {
+	w.cancel(errClosed)
+	w.watch.Wait()
+	w.end.Close()
+	if w.segment != nil {
+		w.segment.Close()
+	}
+}
+
+var errClosed = errors.New("the world is closed")
+
+func hostname() string {
+	h, err := os.Hostname()
+	if err != nil {
+		return "unknown"
+	}
+	return h
+}

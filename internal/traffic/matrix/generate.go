@@ -146,10 +146,7 @@ func generate(n int, fill func(set setter) error) (*Matrix, error) {
 // that is done here.
 type draw struct{ source *rand.PCG }
 
-func newDraw(seed uint64) draw {
-	// The second word is PCG's own default increment; any constant would do.
-	return draw{rand.NewPCG(seed, 0x5851f42d4c957f2d)}
-}
+func newDraw(seed uint64) draw { return draw{rand.NewPCG(seed, 0)} }
 
 // below returns a number of 0 to n-1, each equally likely; n must not be 0.
 // The source's word, seen as a fraction of 2^64, is multiplied by n; the few

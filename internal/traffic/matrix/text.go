@@ -64,8 +64,12 @@ func writeZeros(out *bufio.Writer, n int) {
 // errors, which are faults of the kind Input and say line, cell, wanted and
 // got. The text is read in blocks and never held as a whole.
 func ReadText(name string, r io.Reader) (*Matrix, error) {
+	return readText(name, r, make([]byte, blockBytes))
+}
+
+// readText reads the text through block, which must be longer than a cell.
+func readText(name string, r io.Reader, block []byte) (*Matrix, error) {
 	p := textParser{name: name, line: 1}
-	block := make([]byte, blockBytes)
 	kept, total := 0, 0 // bytes of a cell that began in the block before; bytes read
 	for {
 		got, err := io.ReadFull(r, block[kept:])

@@ -1,0 +1,332 @@
+package conf
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+)
+
+// Check compares a document with the schema. It returns a new tree in which
+// every key has its first name, every value the type of its field (see
+// [Field]), and every missing key its default, if there is one. Values keep
+// their line; a default has that of the map it was missing in. v stays as it
+// is.
+//
+// The first mistake in the document's order is the error; keys that are
+// missing come after what is there. A mistake in the schema is an error of the
+// kind [fault.Internal].
+func (s Schema) Check(v *Value) (*Value, error) {
+	if err := s.Validate(); err != nil {
+		return nil, fault.New(fault.Internal, "%w", err)
+	}
+	return checkFields(s, v)
+}
+
+// as returns a copy of v with another content. It stands where v stands.
+func (v *Value) as(kind Kind, scalar any) *Value {
+	return &Value{
+		File: v.File, Line: v.Line, Kind: kind,
+		parent: v.parent, key: v.key, index: v.index, depth: v.depth,
+		scalar: scalar,
+	}
+}
+
+// mismatch reports a value of the wrong type.
+func mismatch(v *Value, wanted string) *fault.Error {
+	return v.Errorf("wanted %s, got %s", wanted, v.describe())
+}
+
+func checkFields(fields []Field, v *Value) (*Value, error) {
+	if v.Kind != Map {
+		return nil, mismatch(v, "a map with the keys "+strings.Join(names(fields), ", "))
+	}
+	known := byName(fields)
+	checked := v.as(Map, nil)
+	for _, key := range v.keys {
+		value := v.fields[key]
+		f := known[key]
+		if f == nil {
+			return nil, unknownKey(value, key, fields)
+		}
+		if first := checked.Get(f.Name); first != nil {
+			return nil, value.Errorf("this is another name of %s, which is on line %d already", first.key, first.Line)
+		}
+		result, err := f.check(value)
+		if err != nil {
+			return nil, err
+		}
+		checked.put(f.Name, result)
+	}
+	return checked, addMissing(fields, checked)
+}
+
+// addMissing gives a checked map the defaults of the keys it lacks.
+func addMissing(fields []Field, checked *Value) error {
+	for i := range fields {
+		f := &fields[i]
+		switch {
+		case checked.Has(f.Name):
+		case f.Required:
+			return missing(f, checked)
+		case f.Default != nil:
+			value, err := f.defaultFor(checked)
+			if err != nil {
+				return err
+			}
+			checked.put(f.Name, value)
+		}
+	}
+	return nil
+}
+
+func missing(f *Field, from *Value) error {
+	err := from.Errorf("the key %s is missing", f.Name)
+	if f.Help != "" {
+		return err.WithHint("%s: %s", f.Name, f.Help)
+	}
+	return err
+}
+
+// defaultFor returns the checked default of f for a map that lacks the key.
+func (f *Field) defaultFor(in *Value) (*Value, error) {
+	v := &Value{File: in.File, Line: in.Line, parent: in, key: f.Name, depth: in.depth + 1}
+	if err := new(builder).fillPlain(v, f.Default); err != nil {
+		return nil, err
+	}
+	return f.check(v)
+}
+
+func byName(fields []Field) map[string]*Field {
+	known := make(map[string]*Field, len(fields))
+	for i := range fields {
+		known[fields[i].Name] = &fields[i]
+		for _, alias := range fields[i].Aliases {
+			known[alias] = &fields[i]
+		}
+	}
+	return known
+}
+
+func names(fields []Field) []string {
+	list := make([]string, len(fields))
+	for i := range fields {
+		list[i] = fields[i].Name
+	}
+	return list
+}
+
+func unknownKey(v *Value, key string, fields []Field) error {
+	known := names(fields)
+	candidates := known
+	for i := range fields {
+		candidates = append(candidates, fields[i].Aliases...)
+	}
+	err := v.Errorf("the key %s is not known here%s", quote(key), suggestion(key, candidates))
+	if len(known) == 0 {
+		return err.WithHint("no keys are known here")
+	}
+	return err.WithHint("the keys known here are %s", strings.Join(known, ", "))
+}
+
+// check returns v as the type of f.
+func (f *Field) check(v *Value) (*Value, error) {
+	switch f.Type {
+	case "int":
+		return checkInt(f, v)
+	case "float":
+		return checkFloat(f, v)
+	case "bool":
+		return checkBool(v)
+	case "string":
+		return checkString(v)
+	case "size":
+		return checkSize(f, v)
+	case "path":
+		return checkPath(v)
+	case "enum":
+		return checkEnum(f, v)
+	case "map":
+		return checkMap(f, v)
+	case "list":
+		return checkList(f, v)
+	}
+	return v, nil // any
+}
+
+func checkInt(f *Field, v *Value) (*Value, error) {
+	i, ok := wholeNumber(v)
+	if !ok {
+		return nil, mismatch(v, "a whole number")
+	}
+	if err := f.inRange(v, float64(i)); err != nil {
+		return nil, err
+	}
+	return v.as(Int, i), nil
+}
+
+// wholeNumber also takes floats without a fraction, as scripts and some
+// writers of JSON make them.
+func wholeNumber(v *Value) (int64, bool) {
+	if v.Kind == Int {
+		return v.Int(), true
+	}
+	f := v.Float()
+	if v.Kind != Float || f != math.Trunc(f) || f < -(1<<63) || f >= 1<<63 {
+		return 0, false
+	}
+	return int64(f), true
+}
+
+func checkFloat(f *Field, v *Value) (*Value, error) {
+	x := v.Float()
+	if v.Kind != Int && v.Kind != Float || math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil, mismatch(v, "a number")
+	}
+	if err := f.inRange(v, x); err != nil {
+		return nil, err
+	}
+	return v.as(Float, x), nil
+}
+
+func checkBool(v *Value) (*Value, error) {
+	if v.Kind != Bool {
+		return nil, mismatch(v, "true or false")
+	}
+	return v.as(Bool, v.Bool()), nil
+}
+
+func checkString(v *Value) (*Value, error) {
+	if v.Kind == Bool || v.Kind == Int || v.Kind == Float {
+		return nil, mismatch(v, "text").WithHint("in quotes it would be text")
+	}
+	if v.Kind != String {
+		return nil, mismatch(v, "text")
+	}
+	return v.as(String, v.Text()), nil
+}
+
+func checkSize(f *Field, v *Value) (*Value, error) {
+	bytes, ok := wholeNumber(v)
+	if v.Kind == String {
+		parsed, err := matrix.ParseSize(v.Text())
+		if err != nil {
+			return nil, v.Errorf("%w", err)
+		}
+		bytes, ok = parsed, true
+	}
+	if !ok {
+		return nil, mismatch(v, "a size in bytes, such as 4096 or 1.5G")
+	}
+	if bytes < 0 {
+		return nil, v.Errorf("wanted 0 bytes or more, got %d", bytes)
+	}
+	if err := f.inRange(v, float64(bytes)); err != nil {
+		return nil, err
+	}
+	return v.as(Int, bytes), nil
+}
+
+func checkPath(v *Value) (*Value, error) {
+	path := v.Text()
+	if path == "" || strings.ContainsRune(path, 0) {
+		return nil, mismatch(v, "the path of a file")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(filepath.Dir(v.File), path)
+	}
+	return v.as(String, path), nil
+}
+
+func checkEnum(f *Field, v *Value) (*Value, error) {
+	for _, text := range f.Enum {
+		if v.Kind == String && v.Text() == text {
+			return v.as(String, text), nil
+		}
+	}
+	wanted := "one of " + strings.Join(f.Enum, ", ")
+	if len(f.Enum) == 1 {
+		wanted = quote(f.Enum[0])
+	}
+	err := mismatch(v, wanted)
+	err.Msg += suggestion(v.Text(), f.Enum)
+	return nil, err
+}
+
+func checkMap(f *Field, v *Value) (*Value, error) {
+	if f.Fields != nil {
+		return checkFields(f.Fields, v)
+	}
+	if v.Kind != Map {
+		return nil, mismatch(v, "a map")
+	}
+	if f.Elem == nil {
+		return v, nil
+	}
+	checked := v.as(Map, nil)
+	for _, key := range v.keys {
+		value, err := f.Elem.check(v.fields[key])
+		if err != nil {
+			return nil, err
+		}
+		checked.put(key, value)
+	}
+	return checked, nil
+}
+
+func checkList(f *Field, v *Value) (*Value, error) {
+	if v.Kind != List {
+		return nil, mismatch(v, "a list")
+	}
+	if err := f.inRange(v, float64(len(v.list))); err != nil {
+		return nil, err
+	}
+	if f.Elem == nil {
+		return v, nil
+	}
+	checked := v.as(List, nil)
+	for _, element := range v.list {
+		value, err := f.Elem.check(element)
+		if err != nil {
+			return nil, err
+		}
+		checked.list = append(checked.list, value)
+	}
+	return checked, nil
+}
+
+// inRange holds a number, or the length of a list, against Min and Max.
+func (f *Field) inRange(v *Value, x float64) error {
+	tooSmall := f.Min != nil && x < *f.Min
+	tooLarge := f.Max != nil && x > *f.Max
+	if !tooSmall && !tooLarge {
+		return nil
+	}
+	var wanted string
+	switch {
+	case f.Min == nil:
+		wanted = "at most " + number(*f.Max)
+	case f.Max == nil:
+		wanted = "at least " + number(*f.Min)
+	case *f.Min == *f.Max:
+		wanted = number(*f.Min)
+	default:
+		wanted = fmt.Sprintf("%s to %s", number(*f.Min), number(*f.Max))
+	}
+	if f.Type == "list" {
+		wanted += " elements"
+	}
+	return v.Errorf("wanted %s, got %s", wanted, number(x))
+}
+
+// number writes a number without an exponent where that is short.
+func number(x float64) string {
+	if math.Abs(x) < 1e15 {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'g', -1, 64)
+}

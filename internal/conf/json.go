@@ -1,0 +1,175 @@
+package conf
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// jsonReader fills values from the tokens of a JSON text.
+type jsonReader struct {
+	b     *builder
+	top   *Value
+	dec   *json.Decoder
+	lines lines
+	text  []byte
+}
+
+func readJSON(b *builder, top *Value, text []byte) error {
+	if len(bytes.TrimSpace(text)) == 0 {
+		return nil // Parse says what is wanted
+	}
+	r := jsonReader{b: b, top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
+	r.dec.UseNumber()
+	token, err := r.next()
+	if err != nil {
+		return err
+	}
+	top.Line = r.line()
+	if err := r.fill(top, token); err != nil {
+		return err
+	}
+	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+		return syntaxError(top, r.line(), "JSON", "something follows after the end of the document")
+	}
+	return nil
+}
+
+// line returns the line on which the last token ends. No token spans lines.
+func (r *jsonReader) line() int {
+	return r.lines.at(max(0, int(r.dec.InputOffset())-1))
+}
+
+// next reads a token.
+func (r *jsonReader) next() (json.Token, error) {
+	token, err := r.dec.Token()
+	if err == nil {
+		return token, nil
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, syntaxError(r.top, r.lines.at(len(r.text)), "JSON", "it ends too early")
+	}
+	return nil, syntaxError(r.top, r.lines.at(r.nextToken()), "JSON", err.Error())
+}
+
+// nextToken returns the offset of the token that could not be read. The
+// decoder's own offsets count from different places for different mistakes.
+func (r *jsonReader) nextToken() int {
+	at := int(r.dec.InputOffset())
+	rest := bytes.TrimLeft(r.text[at:], " \t\r\n")
+	if len(rest) > 0 && (rest[0] == ',' || rest[0] == ':') {
+		rest = bytes.TrimLeft(rest[1:], " \t\r\n")
+	}
+	return len(r.text) - len(rest)
+}
+
+// fill makes v the value that begins with token.
+func (r *jsonReader) fill(v *Value, token json.Token) error {
+	switch t := token.(type) {
+	case json.Delim:
+		if t == '{' {
+			return r.fillMap(v)
+		}
+		return r.fillList(v)
+	case json.Number:
+		kind, number, err := jsonNumber(string(t))
+		if err != nil {
+			return v.Errorf("%w", err)
+		}
+		v.become(kind, number)
+	case string:
+		v.become(String, t)
+	case bool:
+		v.become(Bool, t)
+	}
+	return nil // what is left is null
+}
+
+func (r *jsonReader) fillMap(v *Value) error {
+	v.become(Map, nil)
+	for r.dec.More() {
+		token, err := r.next()
+		if err != nil {
+			return err
+		}
+		key, ok := token.(string)
+		if !ok {
+			return syntaxError(r.top, r.line(), "JSON", "a key must be text in double quotes")
+		}
+		value, err := r.b.entry(v, key, r.line())
+		if err != nil {
+			return err
+		}
+		if token, err = r.next(); err != nil {
+			return err
+		}
+		if err := r.fill(value, token); err != nil {
+			return err
+		}
+	}
+	_, err := r.next() // the closing brace
+	return err
+}
+
+func (r *jsonReader) fillList(v *Value) error {
+	v.become(List, nil)
+	for r.dec.More() {
+		token, err := r.next()
+		if err != nil {
+			return err
+		}
+		value, err := r.b.item(v, r.line())
+		if err != nil {
+			return err
+		}
+		if err := r.fill(value, token); err != nil {
+			return err
+		}
+	}
+	_, err := r.next() // the closing bracket
+	return err
+}
+
+// jsonNumber reads a number: whole if it has neither fraction nor exponent.
+func jsonNumber(text string) (Kind, any, error) {
+	if strings.ContainsAny(text, ".eE") {
+		f, err := parseFloat(text)
+		return Float, f, err
+	}
+	i, err := parseInt(text, 10)
+	return Int, i, err
+}
+
+// parseInt reads an integer that its format has found to be well formed.
+func parseInt(digits string, base int) (int64, error) {
+	i, err := strconv.ParseInt(digits, base, 64)
+	if err != nil {
+		return 0, fault.New(fault.Input, "the number %s does not fit 64 bits; in quotes it would be text", shorten(digits))
+	}
+	return i, nil
+}
+
+// parseFloat reads a finite decimal number that its format has found to be
+// well formed.
+func parseFloat(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) {
+		return 0, fault.New(fault.Input, "the number %s does not fit a 64-bit float; in quotes it would be text", shorten(text))
+	}
+	return f, nil
+}
+
+// shorten keeps a number of a million digits out of a message.
+func shorten(number string) string {
+	const most = 40
+	if len(number) > most {
+		return number[:most] + "..."
+	}
+	return number
+}

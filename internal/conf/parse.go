@@ -1,0 +1,229 @@
+// Package conf reads configuration documents and keeps track of where every
+// value stands, so that a mistake in a file of a thousand lines is reported
+// with its line and the way to it.
+//
+// YAML, JSON and TOML become one form, a tree of [Value]s: [Load] and [Parse].
+// A [Schema] says which keys are known and what they hold. [Schema.Check]
+// compares a tree with it, fills in defaults and returns a tree in which every
+// value has the type the schema promises. A schema is plain data: Go code
+// writes it as a literal, a script as a table ([SchemaFrom]).
+//
+// All errors are of the kind [fault.Input] unless stated otherwise. Only the
+// first mistake in the order of the document is reported. A key that is given
+// twice, an unknown key, a second YAML document are mistakes in all formats.
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"perigee/internal/fault"
+)
+
+// The limits of a document. They keep a damaged or hostile file from taking
+// all memory.
+const (
+	MaxBytes  = 64 << 20 // of text
+	maxDepth  = 100      // lists and maps inside each other
+	maxValues = 1 << 22  // in a document
+)
+
+// format is one way to write a document.
+type format struct {
+	name       string
+	extensions []string
+	read       func(b *builder, top *Value, text []byte) error
+}
+
+var formats = []format{
+	{"YAML", []string{".yaml", ".yml"}, readYAML},
+	{"JSON", []string{".json"}, readJSON},
+	{"TOML", []string{".toml"}, readTOML},
+}
+
+// formatOf finds the format that a file's name stands for.
+func formatOf(name string) (format, error) {
+	extension := strings.ToLower(filepath.Ext(name))
+	for _, f := range formats {
+		if slices.Contains(f.extensions, extension) {
+			return f, nil
+		}
+	}
+	return format{}, fault.New(fault.Input, "%s: wanted a file that ends in .yaml or .yml (YAML), .json (JSON) or .toml (TOML)", name)
+}
+
+// Load reads the document in a file. Its name tells the format, as in [Parse].
+func Load(path string) (*Value, error) {
+	if _, err := formatOf(path); err != nil {
+		return nil, err
+	}
+	text, err := readFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// readFile reads a regular file: anything else might never end.
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fault.New(fault.Input, "%s: there is no such file", path).
+			WithHint("check the spelling; a relative path starts at the current folder")
+	case err != nil:
+		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
+	case !info.Mode().IsRegular():
+		return nil, fault.New(fault.Input, "%s: wanted a regular file, got %s", path, fileType(info.Mode()))
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1)) // Parse refuses the byte too many
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
+	}
+	return text, nil
+}
+
+func fileType(mode fs.FileMode) string {
+	if mode.IsDir() {
+		return "a folder"
+	}
+	return "a device, pipe or socket"
+}
+
+// Parse reads a document. name tells the format by its extension (.yaml, .yml,
+// .json, .toml) and stands for the document in errors. The text must be UTF-8
+// and hold at least one value; a byte order mark in front is skipped.
+func Parse(name string, text []byte) (*Value, error) {
+	f, err := formatOf(name)
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxBytes {
+		return nil, fault.New(fault.Input, "%s: wanted at most %d bytes, got more", name, MaxBytes)
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if at := notText(text); at >= 0 {
+		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x", place(name, newLines(text).at(at)), text[at])
+	}
+	b := &builder{}
+	top := &Value{File: name, Line: 1}
+	if err := f.read(b, top, text); err != nil {
+		return nil, err
+	}
+	if top.Kind == Null {
+		return nil, fault.New(fault.Input, "%s: wanted a %s document with keys and values, got an empty one", name, f.name)
+	}
+	return top, nil
+}
+
+// notText returns the offset of the first byte that is not UTF-8 or is a
+// control character that no format allows, or -1.
+func notText(text []byte) int {
+	for at := 0; at < len(text); {
+		c := text[at]
+		if c < utf8.RuneSelf {
+			if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
+				return at
+			}
+			at++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[at:])
+		if r == utf8.RuneError && size == 1 {
+			return at
+		}
+		at += size
+	}
+	return -1
+}
+
+// lines finds the line of an offset: it holds the offsets of all newlines.
+type lines []int
+
+func newLines(text []byte) lines {
+	var l lines
+	for at, c := range text {
+		if c == '\n' {
+			l = append(l, at)
+		}
+	}
+	return l
+}
+
+// at returns the line of the byte at offset, from 1.
+func (l lines) at(offset int) int {
+	before, _ := slices.BinarySearch(l, offset)
+	return before + 1
+}
+
+// builder puts the values of a document into the tree, within its limits. The
+// readers of the formats make an empty value and then fill it.
+type builder struct {
+	values int
+}
+
+// entry adds a key with an empty value to a map.
+func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
+	v := &Value{File: m.File, Line: line, parent: m, key: key, depth: m.depth + 1}
+	if first := m.fields[key]; first != nil {
+		return nil, v.Errorf("this key is given twice; the first is on line %d", first.Line)
+	}
+	if err := b.admit(v); err != nil {
+		return nil, err
+	}
+	m.put(key, v)
+	return v, nil
+}
+
+// item adds an empty value to a list.
+func (b *builder) item(l *Value, line int) (*Value, error) {
+	v := &Value{File: l.File, Line: line, parent: l, index: len(l.list), depth: l.depth + 1}
+	if err := b.admit(v); err != nil {
+		return nil, err
+	}
+	l.list = append(l.list, v)
+	return v, nil
+}
+
+// admit counts a new value.
+func (b *builder) admit(v *Value) error {
+	if b.values++; b.values > maxValues {
+		return fault.New(fault.Input, "%s: wanted at most %d values in a document, got more", place(v.File, v.Line), maxValues)
+	}
+	if v.depth > maxDepth {
+		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more", place(v.File, v.Line), maxDepth)
+	}
+	return nil
+}
+
+// put adds a key that is not there yet.
+func (v *Value) put(key string, value *Value) {
+	if v.fields == nil {
+		v.fields = map[string]*Value{}
+	}
+	v.keys = append(v.keys, key)
+	v.fields[key] = value
+}
+
+// become gives an empty value its content.
+func (v *Value) become(kind Kind, scalar any) {
+	v.Kind = kind
+	v.scalar = scalar
+}
+
+// syntaxError reports text that is not what its format demands.
+func syntaxError(top *Value, line int, format, what string) error {
+	return fault.New(fault.Input, "%s: this is not %s: %s", place(top.File, line), format, what)
+}

@@ -1,0 +1,226 @@
+package conf
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// Kind is what a [Value] holds.
+type Kind int
+
+// The kinds of values.
+const (
+	Null Kind = iota
+	Bool
+	Int
+	Float
+	String
+	List
+	Map
+)
+
+var kindNames = [...]string{"nothing (null)", "a boolean", "a whole number", "a number", "text", "a list", "a map"}
+
+// String names the kind in the words of messages: "a whole number", "a list".
+func (k Kind) String() string {
+	if k < Null || k > Map {
+		return fmt.Sprintf("kind %d", int(k))
+	}
+	return kindNames[k]
+}
+
+// Value is one value of a document and where it stands. Values are read-only.
+//
+// Every method may be called on a nil *Value, which is what [Value.Get] gives
+// for a key that is not there: it holds nothing.
+type Value struct {
+	File string // as given to Parse or Load; may be empty
+	Line int    // of its key or, in a list, of the element, from 1; 0 if unknown
+	Kind Kind
+
+	parent *Value // nil at the top
+	key    string // in a map
+	index  int    // in a list
+	depth  int
+
+	scalar any // bool, int64, float64 or string
+	list   []*Value
+	keys   []string // of a map, in the document's order
+	fields map[string]*Value
+}
+
+// Bool returns the boolean that v holds, false if it holds none.
+func (v *Value) Bool() bool {
+	if v == nil {
+		return false
+	}
+	b, _ := v.scalar.(bool)
+	return b
+}
+
+// Int returns the whole number that v holds, 0 if it holds none.
+func (v *Value) Int() int64 {
+	if v == nil {
+		return 0
+	}
+	i, _ := v.scalar.(int64)
+	return i
+}
+
+// Float returns the number that v holds, whole or not, and 0 if it holds none.
+func (v *Value) Float() float64 {
+	if v == nil {
+		return 0
+	}
+	if i, whole := v.scalar.(int64); whole {
+		return float64(i)
+	}
+	f, _ := v.scalar.(float64)
+	return f
+}
+
+// Text returns the text that v holds, "" if it holds none.
+func (v *Value) Text() string {
+	if v == nil {
+		return ""
+	}
+	s, _ := v.scalar.(string)
+	return s
+}
+
+// Len returns the number of elements of a list or of keys of a map, otherwise
+// 0.
+func (v *Value) Len() int {
+	if v == nil {
+		return 0
+	}
+	return len(v.list) + len(v.keys)
+}
+
+// List returns the elements of a list, otherwise nil.
+func (v *Value) List() []*Value {
+	if v == nil {
+		return nil
+	}
+	return v.list
+}
+
+// Keys returns the keys of a map in the document's order, otherwise nil.
+func (v *Value) Keys() []string {
+	if v == nil {
+		return nil
+	}
+	return v.keys
+}
+
+// Get returns the value of a key of a map, or nil.
+func (v *Value) Get(key string) *Value {
+	if v == nil {
+		return nil
+	}
+	return v.fields[key]
+}
+
+// Has reports whether v is a map with the key.
+func (v *Value) Has(key string) bool { return v.Get(key) != nil }
+
+var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// Path returns the way to v from the top of the document, such as
+// traffic_patterns[2].mem_type (indices from 0). The top itself has the path
+// "".
+func (v *Value) Path() string {
+	if v == nil || v.parent == nil {
+		return ""
+	}
+	var steps []string
+	for ; v.parent != nil; v = v.parent {
+		switch {
+		case v.parent.Kind == List:
+			steps = append(steps, "["+strconv.Itoa(v.index)+"]")
+		case !plainKey.MatchString(v.key):
+			steps = append(steps, "["+quote(v.key)+"]")
+		default:
+			steps = append(steps, "."+v.key)
+		}
+	}
+	slices.Reverse(steps)
+	return strings.TrimPrefix(strings.Join(steps, ""), ".")
+}
+
+// Plain returns v as plain Go data: nil, bool, int64, float64, string, []any
+// and map[string]any.
+func (v *Value) Plain() any {
+	if v == nil {
+		return nil
+	}
+	switch v.Kind {
+	case List:
+		list := make([]any, len(v.list))
+		for i, element := range v.list {
+			list[i] = element.Plain()
+		}
+		return list
+	case Map:
+		fields := make(map[string]any, len(v.keys))
+		for key, value := range v.fields {
+			fields[key] = value.Plain()
+		}
+		return fields
+	}
+	return v.scalar
+}
+
+// Errorf makes an error of the kind Input that begins with where v stands:
+// "traffic.yaml:7: traffic_patterns[2].mem_type: ".
+func (v *Value) Errorf(format string, args ...any) *fault.Error {
+	err := fault.New(fault.Input, format, args...)
+	if v == nil {
+		return err
+	}
+	if path := v.Path(); path != "" {
+		err.Msg = path + ": " + err.Msg
+	}
+	if where := place(v.File, v.Line); where != "" {
+		err.Msg = where + ": " + err.Msg
+	}
+	return err
+}
+
+// place writes file:line as far as they are known.
+func place(file string, line int) string {
+	switch {
+	case line == 0:
+		return file
+	case file == "":
+		return fmt.Sprintf("line %d", line)
+	}
+	return fmt.Sprintf("%s:%d", file, line)
+}
+
+// describe says what v holds, for the "got" of a message.
+func (v *Value) describe() string {
+	switch v.Kind {
+	case Bool:
+		return fmt.Sprintf("the boolean %t", v.Bool())
+	case Int, Float:
+		return fmt.Sprintf("the number %v", v.scalar)
+	case String:
+		return "the text " + quote(v.Text())
+	}
+	return v.Kind.String()
+}
+
+// quote shows text of unknown origin in a message: escaped and not too long.
+func quote(s string) string {
+	const most = 60
+	if len(s) > most {
+		return strconv.Quote(s[:most]) + "..."
+	}
+	return strconv.Quote(s)
+}

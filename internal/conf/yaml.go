@@ -1,0 +1,314 @@
+package conf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"perigee/internal/fault"
+)
+
+// maxAliasValues is how many values aliases (*name) may add to a document by
+// repeating what their anchors (&name) hold. A few nested lines could
+// otherwise ask for billions.
+const maxAliasValues = 1 << 18
+
+// yamlReader fills values from the nodes of a YAML document.
+type yamlReader struct {
+	b       *builder
+	top     *Value
+	open    []*yaml.Node // anchors whose aliases are being followed
+	aliased int          // values made while following one
+}
+
+func readYAML(b *builder, top *Value, text []byte) error {
+	loader, err := yaml.NewLoader(bytes.NewReader(text))
+	if err != nil {
+		return yamlError(top, err)
+	}
+	var document yaml.Node
+	if err := loader.Load(&document); errors.Is(err, io.EOF) {
+		return nil // Parse says what is wanted
+	} else if err != nil {
+		return yamlError(top, err)
+	}
+	var second yaml.Node
+	if err := loader.Load(&second); err == nil {
+		return syntaxError(top, second.Line, "one YAML document", "a second one begins here")
+	} else if !errors.Is(err, io.EOF) {
+		return yamlError(top, err)
+	}
+	if len(document.Content) == 0 {
+		return nil
+	}
+	root := document.Content[0]
+	top.Line = max(1, root.Line)
+	r := yamlReader{b: b, top: top}
+	return r.fill(top, root)
+}
+
+// yamlError says what the YAML library found, with its line.
+func yamlError(top *Value, err error) error {
+	load, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
+		return syntaxError(top, 0, "YAML", err.Error())
+	}
+	what := load.Message
+	if load.ContextMsg != "" {
+		what += " " + load.ContextMsg
+		if load.ContextMark.Line > 0 && load.ContextMark.Line != load.Mark.Line {
+			what += fmt.Sprintf(" of line %d", load.ContextMark.Line)
+		}
+	}
+	return syntaxError(top, load.Mark.Line, "YAML", what)
+}
+
+// fill makes v the value of a node.
+func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return r.follow(v, n, func() error { return r.fill(v, n.Alias) })
+	case yaml.MappingNode:
+		return r.fillMap(v, n)
+	case yaml.SequenceNode:
+		return r.fillList(v, n)
+	}
+	kind, scalar, err := yamlScalar(n)
+	if err != nil {
+		return v.Errorf("%w", err)
+	}
+	v.become(kind, scalar)
+	return nil
+}
+
+// follow calls use for the node an alias stands for, unless that node contains
+// the alias.
+func (r *yamlReader) follow(v *Value, alias *yaml.Node, use func() error) error {
+	if slices.Contains(r.open, alias.Alias) {
+		return v.Errorf("the anchor %s contains itself", quote(alias.Value))
+	}
+	if len(r.open) == maxDepth {
+		return v.Errorf("wanted at most %d anchors that refer to each other in a chain, got more", maxDepth)
+	}
+	r.open = append(r.open, alias.Alias)
+	err := use()
+	r.open = r.open[:len(r.open)-1]
+	return err
+}
+
+// count bounds what aliases add.
+func (r *yamlReader) count(line int) error {
+	if len(r.open) == 0 {
+		return nil
+	}
+	if r.aliased++; r.aliased > maxAliasValues {
+		return syntaxError(r.top, line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d values", maxAliasValues))
+	}
+	return nil
+}
+
+func (r *yamlReader) fillList(v *Value, n *yaml.Node) error {
+	if err := checkTag(n, "!!seq"); err != nil {
+		return v.Errorf("%w", err)
+	}
+	v.become(List, nil)
+	for _, element := range n.Content {
+		if err := r.count(element.Line); err != nil {
+			return err
+		}
+		value, err := r.b.item(v, element.Line)
+		if err != nil {
+			return err
+		}
+		if err := r.fill(value, element); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *yamlReader) fillMap(v *Value, n *yaml.Node) error {
+	if err := checkTag(n, "!!map"); err != nil {
+		return v.Errorf("%w", err)
+	}
+	v.become(Map, nil)
+	if err := r.addPairs(v, n, false); err != nil {
+		return err
+	}
+	return r.addMerged(v, n)
+}
+
+// addPairs adds the keys of a mapping node to v. Of a merged node, the keys
+// that v has already are left out.
+func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, line := n.Content[i], n.Content[i].Line
+		if err := r.count(line); err != nil {
+			return err
+		}
+		if isMergeKey(key) {
+			continue
+		}
+		name, err := keyName(key)
+		if err != nil {
+			return fault.New(fault.Input, "%s: %w", place(v.File, line), err)
+		}
+		if merged && v.Has(name) {
+			continue
+		}
+		value, err := r.b.entry(v, name, line)
+		if err != nil {
+			return err
+		}
+		if err := r.fill(value, n.Content[i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addMerged adds what the merge keys (<<) of a mapping node refer to. They are
+// a legacy of YAML 1.1 that configuration files rely on.
+func (r *yamlReader) addMerged(v *Value, n *yaml.Node) error {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if !isMergeKey(n.Content[i]) {
+			continue
+		}
+		sources := []*yaml.Node{n.Content[i+1]}
+		if sources[0].Kind == yaml.SequenceNode {
+			sources = sources[0].Content
+		}
+		for _, source := range sources {
+			if err := r.merge(v, source); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// merge adds the keys of one source of a merge key, a mapping or an alias of
+// one.
+func (r *yamlReader) merge(v *Value, source *yaml.Node) error {
+	switch source.Kind {
+	case yaml.AliasNode:
+		return r.follow(v, source, func() error { return r.merge(v, source.Alias) })
+	case yaml.MappingNode:
+		if err := r.addPairs(v, source, true); err != nil {
+			return err
+		}
+		return r.addMerged(v, source)
+	}
+	return syntaxError(r.top, source.Line, "YAML", "the merge key << needs a map, an alias of a map, or a list of these")
+}
+
+func isMergeKey(key *yaml.Node) bool {
+	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (isPlain(key) || explicitTag(key) == "!!merge")
+}
+
+// keyName returns a key as it is written: 0 and "0" are the same key.
+func keyName(key *yaml.Node) (string, error) {
+	if key.Kind == yaml.AliasNode {
+		key = key.Alias
+	}
+	if key.Kind != yaml.ScalarNode {
+		return "", errors.New("wanted a key that is text or a number, got a list or a map")
+	}
+	return key.Value, nil
+}
+
+// isPlain reports whether a scalar has neither quotes nor a tag.
+func isPlain(n *yaml.Node) bool {
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	return n.Style&quoted == 0 && n.Tag != "!"
+}
+
+// explicitTag returns the tag that the document gives a node, or "".
+func explicitTag(n *yaml.Node) string {
+	if n.Style&yaml.TaggedStyle == 0 {
+		return ""
+	}
+	return n.Tag
+}
+
+// checkTag refuses tags other than the node's own.
+func checkTag(n *yaml.Node, own string) error {
+	if tag := explicitTag(n); tag != "" && tag != own {
+		return fmt.Errorf("the tag %s is not known here", quote(tag))
+	}
+	return nil
+}
+
+// The core schema of YAML 1.2 (specification 1.2.2, section 10.3.2). Words such
+// as yes, no, on and off are text in it.
+var (
+	yamlNull  = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
+	yamlTrue  = regexp.MustCompile(`^(?:true|True|TRUE)$`)
+	yamlFalse = regexp.MustCompile(`^(?:false|False|FALSE)$`)
+	yamlInt   = regexp.MustCompile(`^[-+]?[0-9]+$`)
+	yamlOctal = regexp.MustCompile(`^0o[0-7]+$`)
+	yamlHex   = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
+	yamlFloat = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
+	yamlInf   = regexp.MustCompile(`^[-+]?(?:\.inf|\.Inf|\.INF)$`)
+	yamlNaN   = regexp.MustCompile(`^(?:\.nan|\.NaN|\.NAN)$`)
+)
+
+// yamlScalar finds the kind and value of a scalar node.
+func yamlScalar(n *yaml.Node) (Kind, any, error) {
+	tag := explicitTag(n)
+	if tag == "!!str" || tag == "" && !isPlain(n) {
+		return String, n.Value, nil
+	}
+	kind, scalar, err := resolve(n.Value)
+	if err != nil || tag == "" {
+		return kind, scalar, err
+	}
+	switch {
+	case tag == "!!float" && kind == Int:
+		return Float, float64(scalar.(int64)), nil
+	case kind != String && tag == tagOf[kind]:
+		return kind, scalar, nil
+	}
+	return Null, nil, fmt.Errorf("the tag %s does not fit %s", quote(tag), quote(n.Value))
+}
+
+var tagOf = map[Kind]string{Null: "!!null", Bool: "!!bool", Int: "!!int", Float: "!!float"}
+
+// resolve finds what a plain scalar stands for.
+func resolve(text string) (Kind, any, error) {
+	switch {
+	case yamlNull.MatchString(text):
+		return Null, nil, nil
+	case yamlTrue.MatchString(text):
+		return Bool, true, nil
+	case yamlFalse.MatchString(text):
+		return Bool, false, nil
+	case yamlInt.MatchString(text):
+		i, err := parseInt(text, 10)
+		return Int, i, err
+	case yamlOctal.MatchString(text):
+		i, err := parseInt(text[2:], 8)
+		return Int, i, err
+	case yamlHex.MatchString(text):
+		i, err := parseInt(text[2:], 16)
+		return Int, i, err
+	case yamlFloat.MatchString(text):
+		f, err := parseFloat(text)
+		return Float, f, err
+	case yamlInf.MatchString(text):
+		if strings.HasPrefix(text, "-") {
+			return Float, math.Inf(-1), nil
+		}
+		return Float, math.Inf(1), nil
+	case yamlNaN.MatchString(text):
+		return Float, math.NaN(), nil
+	}
+	return String, text, nil
+}

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/internal/process"
 )
 
 // chunk bounds how much is copied between two looks at the abort flag and the
@@ -23,12 +24,12 @@ type piece struct{ dst, src []byte }
 // task is one prepared transfer.
 type task struct {
 	peer    int
-	process *process
+	process *process.Watched
 	pieces  []piece
 	bytes   int64
 }
 
-func newTask(t nixl.Transfer, p *process, local, remote []byte) task {
+func newTask(t nixl.Transfer, p *process.Watched, local, remote []byte) task {
 	k := task{peer: t.Peer, process: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes()}
 	for i, l := range t.Local {
 		r := t.Remote[i]
@@ -161,7 +162,7 @@ func (b *batch) once(l *limits, t *nixl.Times) error {
 	stampEach := len(t.Done) == len(b.tasks)
 	for i := range b.tasks {
 		k := &b.tasks[i]
-		if k.process.gone.Load() {
+		if k.process.Gone() {
 			return fault.New(fault.RankLost, "transfer with peer %d: its process is gone", k.peer)
 		}
 		if err := k.copy(l); err != nil {

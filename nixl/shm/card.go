@@ -6,27 +6,27 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"perigee/nixl/internal/process"
 )
 
 // A card is fixed-width and little-endian, so one content has one encoding:
 //
-//	magic "PGSM", version uint32, boot id [16]byte, pid namespace uint64,
-//	pid uint64, start uint64, count uint32,
+//	magic "PGSM", version uint32, owner process.ID, count uint32,
 //	then count times: fd int64, size int64, device uint64, inode uint64
 const (
 	cardMagic   = "PGSM"
 	cardVersion = 1
-	cardHead    = 4 + 4 + 16 + 8 + 8 + 8 + 4
+	cardOwner   = 4 + 4
+	cardCount   = cardOwner + process.Size
+	cardHead    = cardCount + 4
 	cardEntry   = 32
 	maxBuffers  = 1 << 16
 )
 
 // card is what a peer must know to map an agent's buffers.
 type card struct {
-	bootID  [16]byte // of the kernel, to notice a peer on another host
-	pidns   uint64   // inode of the pid namespace in which pid counts
-	pid     uint64
-	start   uint64 // clock ticks after boot at which pid started, to notice reuse
+	owner   process.ID
 	buffers []cardBuffer
 }
 
@@ -41,10 +41,7 @@ func (c card) encode() []byte {
 	b := make([]byte, 0, cardHead+len(c.buffers)*cardEntry)
 	b = append(b, cardMagic...)
 	b = binary.LittleEndian.AppendUint32(b, cardVersion)
-	b = append(b, c.bootID[:]...)
-	b = binary.LittleEndian.AppendUint64(b, c.pidns)
-	b = binary.LittleEndian.AppendUint64(b, c.pid)
-	b = binary.LittleEndian.AppendUint64(b, c.start)
+	b = c.owner.Append(b)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.buffers)))
 	for _, e := range c.buffers {
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.fd))
@@ -58,19 +55,16 @@ func (c card) encode() []byte {
 func decodeCard(b []byte) (card, error) {
 	var c card
 	if len(b) < cardHead || !bytes.HasPrefix(b, []byte(cardMagic)) {
-		return c, fmt.Errorf("not a card of the shm engine (%d bytes)", len(b))
+		return c, fmt.Errorf("not a card of the shm engine (%d bytes); do all ranks use the same engine?", len(b))
 	}
 	if v := binary.LittleEndian.Uint32(b[4:]); v != cardVersion {
 		return c, fmt.Errorf("card of version %d: want %d; do all ranks run the same perigee?", v, cardVersion)
 	}
-	copy(c.bootID[:], b[8:])
-	c.pidns = binary.LittleEndian.Uint64(b[24:])
-	c.pid = binary.LittleEndian.Uint64(b[32:])
-	c.start = binary.LittleEndian.Uint64(b[40:])
-	n := binary.LittleEndian.Uint32(b[48:])
-	if c.pid == 0 || c.pid > math.MaxInt32 {
-		return c, fmt.Errorf("card with process id %d", c.pid)
+	var err error
+	if c.owner, err = process.Decode(b[cardOwner:cardCount]); err != nil {
+		return c, fmt.Errorf("card: %w", err)
 	}
+	n := binary.LittleEndian.Uint32(b[cardCount:])
 	if n > maxBuffers || len(b) != cardHead+int(n)*cardEntry {
 		return c, fmt.Errorf("card of %d buffers in %d bytes", n, len(b))
 	}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/nixl/internal/pages"
+	"perigee/nixl/internal/process"
 )
 
 // sizeSeals fix a memfd's size for good, so that nobody's access to a mapping can
@@ -86,41 +86,41 @@ func mapPresent(fd int, size int64) ([]byte, error) {
 }
 
 // mapPeer maps a buffer of another process (or of another agent in this one).
-func mapPeer(pid uint64, b cardBuffer) ([]byte, error) {
-	path := fmt.Sprintf("/proc/%d/fd/%d", pid, b.fd)
+func mapPeer(owner process.ID, b cardBuffer) ([]byte, error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", owner.PID, b.fd)
 	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	switch {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		return nil, fault.New(fault.Engine, "no permission to open %s: %w", path, err).
 			WithHint("all ranks must run as the same user, and not in containers of their own")
 	case errors.Is(err, unix.ENOENT):
-		return nil, closed(pid)
+		return nil, closed(owner)
 	case err != nil:
 		return nil, fault.New(fault.Engine, "opening %s: %w", path, err)
 	}
 	defer unix.Close(fd)
-	if err := identify(fd, pid, b); err != nil {
+	if err := identify(fd, owner, b); err != nil {
 		return nil, err
 	}
 	return mapPresent(fd, b.size)
 }
 
 // identify makes sure that fd is the memfd of the card and can never shrink.
-func identify(fd int, pid uint64, b cardBuffer) error {
+func identify(fd int, owner process.ID, b cardBuffer) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return fault.New(fault.Engine, "looking at a peer's buffer: %w", err)
 	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
 	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev || st.Size != b.size {
-		return closed(pid)
+		return closed(owner)
 	}
 	return nil
 }
 
-func closed(pid uint64) error {
-	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err != nil {
-		return lost(pid)
+func closed(owner process.ID) error {
+	if _, err := os.Stat(fmt.Sprintf("/proc/%d", owner.PID)); err != nil {
+		return process.Lost(owner)
 	}
 	return fault.New(fault.Engine, "it has closed the buffer").
 		WithHint("an agent must stay open until all peers are through with it")
@@ -140,7 +140,5 @@ func unmap(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	err := unix.Munmap(data)
-	runtime.KeepAlive(data)
-	return err
+	return unix.Munmap(data)
 }

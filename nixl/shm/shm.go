@@ -30,6 +30,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/internal/process"
 )
 
 // Engine implements nixl.Engine. The zero value is ready.
@@ -54,41 +55,38 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		return nil, fault.New(fault.Engine, "the shm engine serves ranks of one host only").
 			WithHint("use --engine nixl")
 	}
-	own, err := self()
+	own, err := process.Self()
 	if err != nil {
 		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
 	}
 	return &agent{
 		engine: e, own: own,
 		peers:     map[int]*peer{},
-		processes: map[processID]*process{},
+		processes: map[process.ID]*process.Watched{},
 		mapped:    map[bufferID][]byte{},
 		batches:   map[*batch]struct{}{},
 	}, nil
 }
 
-type processID struct{ pid, start uint64 }
-
 type bufferID struct {
-	processID
+	owner process.ID
 	cardBuffer
 }
 
 // peer is what a card has told, and the process behind it once it was needed.
 type peer struct {
-	number  int
 	card    card
-	process *process
+	process *process.Watched
 }
 
 type agent struct {
 	engine  *Engine
-	own     card
+	own     process.ID
 	buffers []*buffer
 	peers   map[int]*peer
 	// Processes and mappings stay until Close: batches made before a peer's
 	// card was replaced may still use them.
-	processes map[processID]*process
+	processes map[process.ID]*process.Watched
 	mapped    map[bufferID][]byte
 	batches   map[*batch]struct{}
 	closed    bool
@@ -130,7 +128,7 @@ func (a *agent) Card() ([]byte, error) {
 	if a.closed {
 		return nil, errClosed
 	}
-	c := a.own
+	c := card{owner: a.own}
 	for _, b := range a.buffers {
 		c.buffers = append(c.buffers, b.entry)
 	}
@@ -145,7 +143,7 @@ func (a *agent) AddPeer(number int, text []byte) error {
 	if err != nil {
 		return fault.New(fault.Engine, "peer %d: %w", number, err)
 	}
-	a.peers[number] = &peer{number: number, card: c}
+	a.peers[number] = &peer{card: c}
 	return nil
 }
 
@@ -205,29 +203,45 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 // reach maps a peer's buffer, once, with its pages present: the first run must
 // not be the one that faults them in.
 func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
-	owner := processID{p.card.pid, p.card.start}
 	if p.process == nil {
-		if a.processes[owner] == nil {
-			process, err := watch(a.own, p.card)
-			if err != nil {
-				return nil, err
-			}
-			a.processes[owner] = process
+		process, err := a.watch(p.card.owner)
+		if err != nil {
+			return nil, err
 		}
-		p.process = a.processes[owner]
+		p.process = process
 	}
-	if p.process.gone.Load() {
-		return nil, lost(p.card.pid)
+	if p.process.Gone() {
+		return nil, process.Lost(p.card.owner)
 	}
-	id := bufferID{owner, p.card.buffers[buffer]}
+	id := bufferID{p.card.owner, p.card.buffers[buffer]}
 	if data, ok := a.mapped[id]; ok {
 		return data, nil
 	}
-	data, err := mapPeer(p.card.pid, id.cardBuffer)
+	data, err := mapPeer(id.owner, id.cardBuffer)
 	if err == nil {
 		a.mapped[id] = data
 	}
 	return data, err
+}
+
+// watch finds the process behind a card, once.
+func (a *agent) watch(owner process.ID) (*process.Watched, error) {
+	if w := a.processes[owner]; w != nil {
+		return w, nil
+	}
+	if !owner.SameHost(a.own) {
+		return nil, fault.New(fault.Engine, "it runs on another host").
+			WithHint("the shm engine serves ranks of one host only; use --engine nixl")
+	}
+	if !owner.SameSpace(a.own) {
+		return nil, fault.New(fault.Engine, "it runs in another pid namespace (a container of its own)").
+			WithHint("start the ranks of a host in one container, or use --engine nixl")
+	}
+	w, err := process.Watch(a.own, owner)
+	if err == nil {
+		a.processes[owner] = w
+	}
+	return w, err
 }
 
 func (a *agent) Close() error {
@@ -240,7 +254,7 @@ func (a *agent) Close() error {
 		errs = append(errs, b.Release())
 	}
 	for _, p := range a.processes {
-		p.stop()
+		p.Stop()
 	}
 	for _, data := range a.mapped {
 		errs = append(errs, unmap(data))

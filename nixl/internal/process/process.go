@@ -1,0 +1,176 @@
+// Package process tells processes of a host apart, also across the reuse of
+// process ids, and notices when one ends.
+package process
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// ID names a process among all processes of all hosts, for as long as its host runs.
+type ID struct {
+	Boot      [16]byte // boot id of the kernel
+	Namespace uint64   // inode of the pid namespace in which PID counts
+	PID       uint64
+	Start     uint64 // clock ticks after boot at which the process started
+}
+
+// Size is the length of an encoded ID.
+const Size = 16 + 3*8
+
+// Append adds the encoding of an ID to b: Boot, then the numbers in little-endian order.
+func (id ID) Append(b []byte) []byte {
+	b = append(b, id.Boot[:]...)
+	b = binary.LittleEndian.AppendUint64(b, id.Namespace)
+	b = binary.LittleEndian.AppendUint64(b, id.PID)
+	return binary.LittleEndian.AppendUint64(b, id.Start)
+}
+
+// Decode reads what Append has written. b has Size bytes.
+func Decode(b []byte) (ID, error) {
+	var id ID
+	copy(id.Boot[:], b)
+	id.Namespace = binary.LittleEndian.Uint64(b[16:])
+	id.PID = binary.LittleEndian.Uint64(b[24:])
+	id.Start = binary.LittleEndian.Uint64(b[32:])
+	if id.PID == 0 || id.PID > 1<<31-1 {
+		return id, fmt.Errorf("process id %d", id.PID)
+	}
+	return id, nil
+}
+
+// SameHost reports whether both processes run under one kernel.
+func (id ID) SameHost(other ID) bool { return id.Boot == other.Boot }
+
+// SameSpace reports whether a process of the one ID can name that of the other by its PID.
+func (id ID) SameSpace(other ID) bool {
+	return id.Boot == other.Boot && id.Namespace == other.Namespace
+}
+
+// Self returns the ID of this process.
+func Self() (ID, error) {
+	var id ID
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return id, err
+	}
+	boot, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(string(text)), "-", ""))
+	if err != nil || len(boot) != len(id.Boot) {
+		return id, fmt.Errorf("boot_id %q: want 32 hexadecimal digits", text)
+	}
+	copy(id.Boot[:], boot)
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return id, fmt.Errorf("/proc/self/ns/pid: %w", err)
+	}
+	id.Namespace = st.Ino
+	id.PID = uint64(os.Getpid())
+	id.Start, err = startTime(id.PID)
+	return id, err
+}
+
+// startTime reads when a process started. A zombie counts as gone.
+func startTime(pid uint64) (uint64, error) {
+	path := fmt.Sprintf("/proc/%d/stat", pid)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	start, err := parseStat(string(text))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", path, err)
+	}
+	return start, nil
+}
+
+// parseStat finds the start time, field 22 of a /proc/PID/stat line.
+func parseStat(text string) (uint64, error) {
+	// The name in field 2 may hold spaces and brackets; the last bracket ends it.
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 20 {
+		return 0, fmt.Errorf("%d fields after the name: want 20", len(fields))
+	}
+	if state := fields[0]; state == "Z" || state == "X" {
+		return 0, os.ErrNotExist
+	}
+	return strconv.ParseUint(fields[19], 10, 64)
+}
+
+// Watched is a process whose end somebody is waiting for.
+type Watched struct {
+	gone  atomic.Bool
+	pidfd *os.File // nil for the own process, and where the kernel has no such thing
+	wait  sync.WaitGroup
+}
+
+// Watch finds the process with this ID, which shares the space of own, and waits for its end in
+// the background. A process that is gone already is an error of kind RankLost.
+func Watch(own, id ID) (*Watched, error) {
+	w := &Watched{}
+	if id.PID == own.PID {
+		if id != own {
+			return nil, Lost(id)
+		}
+		return w, nil
+	}
+	// Open first and compare the start time then: what pidfd stands for cannot change any more.
+	fd, err := unix.PidfdOpen(int(id.PID), unix.PIDFD_NONBLOCK)
+	switch {
+	case err == nil:
+		w.pidfd = os.NewFile(uintptr(fd), "pidfd")
+	case errors.Is(err, unix.ESRCH):
+		return nil, Lost(id)
+	}
+	start, err := startTime(id.PID)
+	if err != nil || start != id.Start {
+		w.Stop()
+		return nil, Lost(id)
+	}
+	if w.pidfd != nil {
+		w.wait.Go(w.sleepUntilExit)
+	}
+	return w, nil
+}
+
+// Lost is the error of a process that is gone.
+func Lost(id ID) error {
+	return fault.New(fault.RankLost, "its process (pid %d) is gone", id.PID)
+}
+
+// sleepUntilExit costs nothing while it waits: the runtime's poller holds the pidfd.
+func (w *Watched) sleepUntilExit() {
+	conn, err := w.pidfd.SyscallConn()
+	if err != nil {
+		return
+	}
+	err = conn.Read(func(fd uintptr) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		n, _ := unix.Poll(fds, 0)
+		return n > 0
+	})
+	if err == nil {
+		w.gone.Store(true)
+	}
+}
+
+// Gone reports whether the process has ended. A nil Watched is never gone.
+func (w *Watched) Gone() bool { return w != nil && w.gone.Load() }
+
+// Stop ends the waiting. A second call does nothing.
+func (w *Watched) Stop() {
+	if w.pidfd != nil {
+		w.pidfd.Close()
+	}
+	w.wait.Wait()
+}

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
-
-	"perigee/internal/fault"
 )
 
 // Old says what becomes of a folder that lies at the destination of
@@ -22,6 +20,9 @@ const (
 	Discard             // it is deleted with all that is in it, once the new one is in its place
 	SetAside            // it stays under another name beside the new one
 )
+
+// ErrNotEmpty is in the chain of the error with which [Refuse] refuses.
+var ErrNotEmpty = errors.New("the folder is not empty")
 
 // Dir is a folder that [WriteDir] is filling.
 type Dir struct {
@@ -58,7 +59,7 @@ func WriteDir(path string, old Old, fill func(*Dir) error) (aside string, err er
 }
 
 func writeDir(target string, old Old, fill func(*Dir) error) (aside string, err error) {
-	if err := checkPlace(target); err != nil {
+	if err := checkPlace(target, old); err != nil {
 		return "", err
 	}
 	made, err := makeParents(filepath.Dir(target))
@@ -89,9 +90,9 @@ func writeDir(target string, old Old, fill func(*Dir) error) (aside string, err 
 	return aside, syncFolder(filepath.Dir(target))
 }
 
-// checkPlace refuses a destination that cannot be replaced or that somebody
-// stands in.
-func checkPlace(target string) error {
+// checkPlace refuses a destination that cannot or must not be replaced, or
+// that somebody stands in, before anything is written.
+func checkPlace(target string, old Old) error {
 	info, err := os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -101,6 +102,11 @@ func checkPlace(target string) error {
 	}
 	if !info.IsDir() {
 		return errors.New("there is a file of that name, wanted a folder")
+	}
+	if entries, err := os.ReadDir(target); err != nil {
+		return err
+	} else if old == Refuse && len(entries) > 0 {
+		return ErrNotEmpty
 	}
 	here, err := os.Getwd()
 	if err != nil {
@@ -183,7 +189,7 @@ func (d *Dir) place(target string, old Old) (aside string, err error) {
 		return "", err
 	}
 	if old == Refuse {
-		return "", fault.New(fault.Output, "cannot write %s: the folder is not empty", target)
+		return "", ErrNotEmpty
 	}
 	if err := exchange(d.temp, target); err != nil {
 		return "", err

@@ -1,0 +1,211 @@
+package matgen
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// The limits of a workload. They keep a typing error from filling the memory.
+const (
+	maxRanks    = 1 << 15  // a matrix of so many ranks is a text of 2 GiB
+	maxRequests = 10 << 20 // requests of a workload
+	maxTokens   = 1 << 40  // tokens of a request
+)
+
+// originalFLOPS is what the original divides by. It calls it "36 TFlops
+// (h100)".
+const originalFLOPS = 36e12
+
+// defaultFLOPS is about 40 % of an H100's dense peak in 16 bit, which is what
+// a good prefill reaches.
+const defaultFLOPS = 400e12
+
+// What --kv-replicas can be; see the package comment.
+const (
+	replicasSplit = "split"
+	replicasFull  = "full"
+)
+
+var memTypes = []string{"cuda", "vram", "cpu", "dram"}
+
+// Options are the options of `perigee matgen generate`, also written to the
+// metadata. The names in the command line have dashes instead of underscores.
+// [DefaultOptions] gives their defaults. A nil pointer is an option that is
+// not given.
+type Options struct {
+	NumUserRequests *int    `placeholder:"1000" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
+	BatchSize       int     `default:"1" help:"Most requests in a batch." yaml:"batch_size"`
+	MaxBatchMem     float64 `default:"100e9" placeholder:"BYTES" help:"A batch is closed once its KV cache is larger than this." yaml:"max_batch_mem"`
+
+	NumPrefillNodes int `required:"" placeholder:"N" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
+	NumDecodeNodes  int `required:"" placeholder:"N" help:"Nodes that decode." yaml:"num_decode_nodes"`
+	PPN             int `name:"ppn" default:"8" help:"GPUs, and so ranks, per node." yaml:"ppn"`
+
+	PrefillTP     int  `name:"prefill-tp" default:"1" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
+	PrefillPP     int  `name:"prefill-pp" default:"1" help:"Pipeline parallelism of a prefill worker; only 1 can be planned." yaml:"prefill_pp"`
+	PrefillCP     int  `name:"prefill-cp" default:"1" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
+	DecodeTP      int  `name:"decode-tp" default:"1" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
+	DecodePP      int  `name:"decode-pp" default:"1" help:"Pipeline parallelism of a decode worker; only 1 can be planned." yaml:"decode_pp"`
+	DecodeCP      int  `name:"decode-cp" default:"1" help:"Context parallelism of a decode worker; only 1 can be planned." yaml:"decode_cp"`
+	RailOptimized bool `negatable:"" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
+
+	Model      string `placeholder:"NAME" help:"A known model: deepseek-r1, deepseek-r1-distill-llama-70b, llama-405b, qwen3-30B." yaml:"model,omitempty"`
+	ModelFile  string `placeholder:"FILE" help:"A KVBench model architecture (YAML)." yaml:"model_file,omitempty"`
+	HiddenSize *int64 `placeholder:"N" help:"Custom model: hidden size. Also completes a --model-file that does not say it." yaml:"hidden_size,omitempty"`
+	NumLayers  *int64 `placeholder:"N" help:"Custom model: layers." yaml:"num_layers,omitempty"`
+	NumHeads   *int64 `placeholder:"N" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
+	NumKVHeads *int64 `name:"num-kv-heads" placeholder:"N" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
+	HeadDim    *int64 `placeholder:"N" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
+	DtypeSize  *int64 `placeholder:"BYTES" help:"Custom model and --model-file: bytes per value of the cache (2 for a --model-file)." yaml:"dtype_size,omitempty"`
+
+	ISLMean  float64 `name:"isl-mean" default:"16000" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
+	ISLScale float64 `name:"isl-scale" default:"10000" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
+	MinISL   int64   `name:"min-isl" default:"1000" help:"Shorter draws become this long." yaml:"min_isl"`
+	MaxISL   int64   `name:"max-isl" default:"128000" help:"Longer draws become this long." yaml:"max_isl"`
+	Seed     uint64  `default:"0" help:"Seed of the draws." yaml:"seed"`
+	ISLList  string  `name:"isl-list" placeholder:"FILE" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
+	Trace    string  `placeholder:"FILE" help:"Take lengths and arrival times from a serving trace: JSON lines with timestamp (ms), input_length, output_length, hash_ids." yaml:"trace,omitempty"`
+
+	FLOPS      float64 `name:"flops" default:"400e12" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
+	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
+	Scale      float64 `default:"1" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	MemType    string  `placeholder:"TYPE" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
+	Compat     bool    `help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
+}
+
+// DefaultOptions returns what the command line starts from. The node counts
+// have no default.
+func DefaultOptions() Options {
+	return Options{
+		BatchSize: 1, MaxBatchMem: 100e9, PPN: 8,
+		PrefillTP: 1, PrefillPP: 1, PrefillCP: 1, DecodeTP: 1, DecodePP: 1, DecodeCP: 1,
+		ISLMean: 16000, ISLScale: 10000, MinISL: 1000, MaxISL: 128000,
+		FLOPS: defaultFLOPS, KVReplicas: replicasSplit, Scale: 1,
+	}
+}
+
+// usage makes an error of the command line.
+func usage(format string, args ...any) *fault.Error {
+	return fault.New(fault.Usage, format, args...)
+}
+
+// checkNumbers refuses every number that no workload can have, whatever else
+// is given.
+func (o *Options) checkNumbers() error {
+	ints := []struct {
+		flag        string
+		value, most int64
+	}{
+		{"batch-size", int64(o.BatchSize), math.MaxInt64},
+		{"num-prefill-nodes", int64(o.NumPrefillNodes), maxRanks},
+		{"num-decode-nodes", int64(o.NumDecodeNodes), maxRanks},
+		{"ppn", int64(o.PPN), maxRanks},
+		{"prefill-tp", int64(o.PrefillTP), maxRanks},
+		{"prefill-pp", int64(o.PrefillPP), maxRanks},
+		{"prefill-cp", int64(o.PrefillCP), maxRanks},
+		{"decode-tp", int64(o.DecodeTP), maxRanks},
+		{"decode-pp", int64(o.DecodePP), maxRanks},
+		{"decode-cp", int64(o.DecodeCP), maxRanks},
+		{"min-isl", o.MinISL, maxTokens},
+		{"max-isl", o.MaxISL, maxTokens},
+	}
+	if o.NumUserRequests != nil && !(o.Compat && *o.NumUserRequests == 0) { // the original makes an empty workload of 0
+		ints = append(ints, struct {
+			flag        string
+			value, most int64
+		}{"num-user-requests", int64(*o.NumUserRequests), maxRequests})
+	}
+	for _, n := range ints {
+		if n.value < 1 {
+			return usage("--%s: wanted at least 1, got %d", n.flag, n.value)
+		}
+		if n.value > n.most {
+			return usage("--%s: wanted at most %d, got %d", n.flag, n.most, n.value)
+		}
+	}
+	return o.checkReals()
+}
+
+func (o *Options) checkReals() error {
+	reals := []struct {
+		flag  string
+		value float64
+		zero  bool // may be 0
+		most  float64
+	}{
+		{"max-batch-mem", o.MaxBatchMem, false, math.MaxFloat64},
+		{"isl-mean", o.ISLMean, false, maxTokens},
+		{"isl-scale", o.ISLScale, true, maxTokens},
+		{"flops", o.FLOPS, false, math.MaxFloat64},
+		{"scale", o.Scale, false, 1},
+	}
+	for _, n := range reals {
+		switch {
+		case math.IsNaN(n.value) || math.IsInf(n.value, 0):
+			return usage("--%s: wanted a finite number, got %v", n.flag, n.value)
+		case n.value < 0 || n.value == 0 && !n.zero:
+			return usage("--%s: wanted a number above 0, got %v", n.flag, n.value)
+		case n.value > n.most:
+			return usage("--%s: wanted at most %v, got %v", n.flag, n.most, n.value)
+		}
+	}
+	return nil
+}
+
+// checkWords refuses words that mean nothing and options that exclude each
+// other.
+func (o *Options) checkWords() error {
+	if o.KVReplicas != replicasSplit && o.KVReplicas != replicasFull {
+		return usage("--kv-replicas: wanted %s or %s, got %q", replicasSplit, replicasFull, o.KVReplicas)
+	}
+	if o.MemType != "" && !slices.Contains(memTypes, o.MemType) {
+		return usage("--mem-type: wanted one of %s, got %q", strings.Join(memTypes, ", "), o.MemType)
+	}
+	if o.ISLList != "" && o.Trace != "" {
+		return usage("--isl-list and --trace exclude each other: both give the lengths of the requests")
+	}
+	if o.Model != "" && o.ModelFile != "" {
+		return usage("--model and --model-file exclude each other")
+	}
+	if o.Compat {
+		return o.checkCompat()
+	}
+	if o.MinISL > o.MaxISL {
+		return usage("--min-isl %d is larger than --max-isl %d", o.MinISL, o.MaxISL)
+	}
+	return nil
+}
+
+// checkCompat refuses options that the original does not have where they would
+// have to change its result.
+func (o *Options) checkCompat() error {
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--trace", o.Trace != ""},
+		{"--model-file", o.ModelFile != ""},
+		{"--head-dim", o.HeadDim != nil},
+		{"--flops", o.FLOPS != defaultFLOPS},
+		{"--kv-replicas", o.KVReplicas != replicasSplit},
+		{"--scale", o.Scale != 1},
+		{"--mem-type", o.MemType != ""},
+	} {
+		if x.given {
+			return usage("%s cannot be combined with --compat: the original has no such option", x.flag)
+		}
+	}
+	return nil
+}
+
+// shape says how large a worker is, in the words of messages.
+func shape(tp, cp int) string {
+	if cp == 1 {
+		return fmt.Sprintf("tp %d", tp)
+	}
+	return fmt.Sprintf("tp %d x cp %d", tp, cp)
+}

@@ -1,0 +1,96 @@
+package matgen
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// writeSummary says what was planned and what has become of it.
+func (w *Workload) writeSummary(out io.Writer, written string) error {
+	b := bufio.NewWriter(out)
+	line := func(format string, args ...any) { fmt.Fprintf(b, "# "+format+"\n", args...) }
+	o := &w.Options
+	line("matgen generate: %d matrices of %d ranks, %s", len(w.Patterns), w.World(), written)
+	line("model %s: %d bytes of KV cache per token", w.Model.Name, w.Model.BytesPerToken)
+	line("prefill: ranks %d to %d, %d workers (%s)", 0, w.Prefill.Ranks-1, w.Prefill.Workers(), shape(o.PrefillTP, o.PrefillCP))
+	line("decode: ranks %d to %d, %d workers (%s)", w.Decode.First, w.World()-1, w.Decode.Workers(), shape(o.DecodeTP, o.DecodeCP))
+	if len(w.Patterns) > 0 {
+		w.summarizePatterns(line)
+	}
+	for _, text := range w.Warnings {
+		line("warning: %s", text)
+	}
+	return b.Flush()
+}
+
+func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
+	largest := 0
+	least, most := w.Requests[0].Tokens, w.Requests[0].Tokens
+	for k, p := range w.Patterns {
+		if p.Bytes > w.Patterns[largest].Bytes {
+			largest = k
+		}
+	}
+	var tokens int64
+	for _, r := range w.Requests {
+		least, most = min(least, r.Tokens), max(most, r.Tokens)
+		tokens += r.Tokens
+	}
+	line("requests: %d of %d to %d tokens, mean %.1f", len(w.Requests), least, most, float64(tokens)/float64(len(w.Requests)))
+	line("bytes: %s in all, %s in the largest matrix (%s)", size(w.Bytes()), size(w.Patterns[largest].Bytes), fileName(largest))
+	send, receive := w.memory(w.Patterns[largest])
+	line("memory per rank: %s to send (prefill), %s to receive (decode)", size(send), size(receive))
+	line("sleep: %.3f s on the busiest worker", w.longestSleep())
+	line("files: at least %s", size(w.fileBytes()))
+}
+
+// size writes bytes exactly and, from a million, also for people.
+func size(bytes int64) string {
+	if bytes < 1e6 {
+		return fmt.Sprintf("%d bytes", bytes)
+	}
+	return fmt.Sprintf("%d bytes (%.3f GB)", bytes, float64(bytes)/1e9)
+}
+
+// memory returns the largest send and receive buffers that a pattern needs.
+func (w *Workload) memory(p Pattern) (send, receive int64) {
+	sums := make([]int64, w.World())
+	for _, c := range w.Cells(p) {
+		sums[c.From] += c.Bytes
+		sums[c.To] += c.Bytes
+	}
+	for rank, sum := range sums {
+		if rank < w.Decode.First {
+			send = max(send, sum)
+		} else {
+			receive = max(receive, sum)
+		}
+	}
+	return send, receive
+}
+
+// longestSleep is the sum of the sleeps of the worker that sleeps longest.
+func (w *Workload) longestSleep() float64 {
+	prefill := make([]float64, w.Prefill.Workers())
+	decode := make([]float64, w.Decode.Workers())
+	var longest float64
+	for _, p := range w.Patterns {
+		prefill[p.PrefillWorker] += p.SleepSec
+		decode[p.DecodeWorker] += p.SleepSec
+		longest = max(longest, prefill[p.PrefillWorker], decode[p.DecodeWorker])
+	}
+	return longest
+}
+
+// fileBytes is what the matrices take on the disk if no cell were longer than
+// one character.
+func (w *Workload) fileBytes() int64 {
+	ranks := uint64(w.World())
+	high, low := bits.Mul64(2*ranks*ranks, uint64(len(w.Patterns)))
+	if high != 0 || low > 1<<62 {
+		return 1 << 62
+	}
+	return int64(low)
+}

@@ -1,0 +1,151 @@
+package matgen
+
+import (
+	"fmt"
+	"strings"
+)
+
+// warn collects what looks doubtful about a workload that can be made.
+func (w *Workload) warn() {
+	for _, check := range []func() string{
+		w.warnClipped, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
+		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding,
+	} {
+		if text := check(); text != "" {
+			w.Warnings = append(w.Warnings, text)
+		}
+	}
+}
+
+func (w *Workload) warnClipped() string {
+	n, o := w.clipped, &w.Options
+	if n.below+n.above == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d draws were clipped: %d below --min-isl %d, %d above --max-isl %d",
+		n.below+n.above, len(w.Requests), n.below, o.MinISL, n.above, o.MaxISL)
+}
+
+func (w *Workload) warnLastBatch() string {
+	if len(w.Patterns) == 0 {
+		return ""
+	}
+	last := w.Patterns[len(w.Patterns)-1]
+	if last.Requests >= w.Options.BatchSize || float64(last.KVBytes) > w.Options.MaxBatchMem {
+		return ""
+	}
+	return fmt.Sprintf("the last batch has only %d of --batch-size %d requests", last.Requests, w.Options.BatchSize)
+}
+
+func (w *Workload) warnLargeBatches() string {
+	n := 0
+	for _, p := range w.Patterns {
+		if float64(p.KVBytes) > w.Options.MaxBatchMem {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d batches are larger than --max-batch-mem %v, each by its last request", n, len(w.Patterns), w.Options.MaxBatchMem)
+}
+
+func (w *Workload) warnIgnored() string {
+	if w.Options.Model == "" {
+		return ""
+	}
+	var flags []string
+	for _, x := range w.Options.customNumbers() {
+		if x.value != nil {
+			flags = append(flags, "--"+x.flag)
+		}
+	}
+	if flags == nil {
+		return ""
+	}
+	return fmt.Sprintf("--model %s is given, so these do not count: %s", w.Options.Model, strings.Join(flags, ", "))
+}
+
+func (w *Workload) warnHidden() string {
+	if !w.Model.hiddenGuessed {
+		return ""
+	}
+	return fmt.Sprintf("the model file says no hidden size; the sleeps assume heads x head size = %d (--hidden-size says it)", w.Model.Hidden)
+}
+
+func (w *Workload) warnHeads() string {
+	o := &w.Options
+	if o.Compat || w.Model.Heads%int64(o.PrefillTP) == 0 && w.Model.Heads%int64(o.DecodeTP) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the %d attention heads of %s do not divide among prefill tp %d and decode tp %d",
+		w.Model.Heads, w.Model.Name, o.PrefillTP, o.DecodeTP)
+}
+
+func (w *Workload) warnReplicas() string {
+	o := &w.Options
+	n := holders(w.Model, o.DecodeTP)
+	if o.Compat || n == 1 {
+		return ""
+	}
+	if o.KVReplicas == replicasFull {
+		return fmt.Sprintf("each byte of the cache is sent to %d decode ranks (--kv-replicas full)", n)
+	}
+	return fmt.Sprintf("%d decode ranks hold the same cache; each receives 1/%d of it, the rest must move inside the worker (--kv-replicas full sends all of it to each)", n, n)
+}
+
+func (w *Workload) warnIdle() string {
+	workers := max(w.Prefill.Workers(), w.Decode.Workers())
+	if len(w.Patterns) >= workers {
+		return ""
+	}
+	return fmt.Sprintf("%d batches do not reach all of the %d prefill and %d decode workers", len(w.Patterns), w.Prefill.Workers(), w.Decode.Workers())
+}
+
+func (w *Workload) warnUnequal() string {
+	p, d := w.Prefill.Workers(), w.Decode.Workers()
+	if p == d {
+		return ""
+	}
+	return fmt.Sprintf("%d prefill and %d decode workers: batches that share a worker run, and sleep, one after the other", p, d)
+}
+
+func (w *Workload) warnEmptyCells() string {
+	if w.Options.Compat {
+		return ""
+	}
+	l := w.Options.layout(w.Model)
+	least := int64(l.decodeTP / l.replicas * l.senders())
+	n := 0
+	for _, p := range w.Patterns {
+		if p.scaled < least {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d matrices have fewer bytes than messages, so some messages are empty", n, len(w.Patterns))
+}
+
+func (w *Workload) warnPartial() string {
+	if w.Prefill.Ranks%w.Prefill.WorkerSize == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the last prefill worker has only %d of %d ranks: the original loses the rest of its batches",
+		w.Prefill.Ranks%w.Prefill.WorkerSize, w.Prefill.WorkerSize)
+}
+
+func (w *Workload) warnRounding() string {
+	if !w.Options.Compat {
+		return ""
+	}
+	var kv int64
+	for _, p := range w.Patterns {
+		kv += p.KVBytes
+	}
+	if kv == w.Bytes() {
+		return ""
+	}
+	return fmt.Sprintf("the matrices hold %d bytes instead of the %d of the cache (--compat rounds)", w.Bytes(), kv)
+}

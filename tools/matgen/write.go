@@ -1,0 +1,238 @@
+package matgen
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+
+	"perigee/internal/atomicfile"
+)
+
+const (
+	metadataName = "metadata.yaml"
+	filePerm     = 0o644
+
+	// firstLine marks a folder that a later run may replace.
+	firstLine = "# Written by perigee matgen generate, which replaces the whole folder when it writes here again.\n"
+)
+
+var matrixName = regexp.MustCompile(`^matrix_[0-9]+\.txt$`)
+
+// document is metadata.yaml. The keys of all maps are sorted.
+type document struct {
+	Generator *generator   `yaml:"generator,omitempty"`
+	Patterns  []patternDoc `yaml:"traffic_patterns"`
+}
+
+type patternDoc struct {
+	MatrixFile string      `yaml:"matrix_file"`
+	MemType    string      `yaml:"mem_type,omitempty"`
+	Metadata   metadataDoc `yaml:"metadata"`
+	SleepSec   float64     `yaml:"sleep_before_launch_sec"`
+}
+
+// metadataDoc is carried into the results. The original has only the ISL.
+type metadataDoc struct {
+	ArrivalSec *float64 `yaml:"arrival_sec,omitempty"`
+	ISL        int64    `yaml:"isl"`
+	KVBytes    int64    `yaml:"kv_bytes,omitempty"`
+	OSL        *int64   `yaml:"osl,omitempty"`
+	Requests   int      `yaml:"requests,omitempty"`
+}
+
+// generator says how the workload was made.
+type generator struct {
+	Assumptions map[string]string `yaml:"assumptions"`
+	Model       Model             `yaml:"model_figures"`
+	Options     Options           `yaml:"options"`
+	Tool        string            `yaml:"tool"`
+	Version     string            `yaml:"version"`
+}
+
+// Write makes the folder with matrix_0.txt, matrix_1.txt, ... and
+// metadata.yaml, all of them or none. old decides about a folder that is there
+// already; aside is where it went if it was set aside.
+func (w *Workload) Write(folder string, old atomicfile.Old) (aside string, err error) {
+	return atomicfile.WriteDir(folder, old, func(d *atomicfile.Dir) error {
+		for k, p := range w.Patterns {
+			err := d.Write(fileName(k), filePerm, func(out io.Writer) error { return w.writeMatrix(out, p) })
+			if err != nil {
+				return err
+			}
+		}
+		return d.Write(metadataName, filePerm, func(out io.Writer) error { return w.writeMetadata(out, folder) })
+	})
+}
+
+func fileName(k int) string { return fmt.Sprintf("matrix_%d.txt", k) }
+
+func (w *Workload) writeMatrix(out io.Writer, p Pattern) error {
+	if w.Options.Compat {
+		return w.writeCompatText(out, p)
+	}
+	m, err := w.Matrix(p)
+	if err != nil {
+		return err
+	}
+	return m.WriteText(out)
+}
+
+// writeMetadata writes metadata.yaml. The original names its matrices by
+// absolute paths, and so does --compat; otherwise they are relative to
+// metadata.yaml, so that the folder can be moved.
+func (w *Workload) writeMetadata(out io.Writer, folder string) error {
+	doc := document{Patterns: make([]patternDoc, len(w.Patterns))}
+	prefix := ""
+	if w.Options.Compat {
+		absolute, err := filepath.Abs(folder)
+		if err != nil {
+			return err
+		}
+		prefix = absolute + "/"
+	} else {
+		doc.Generator = w.generator()
+	}
+	for k, p := range w.Patterns {
+		doc.Patterns[k] = patternDoc{prefix + fileName(k), w.Options.MemType, w.metadata(p), p.SleepSec}
+	}
+	return encodeYAML(out, doc)
+}
+
+func (w *Workload) metadata(p Pattern) metadataDoc {
+	doc := metadataDoc{ISL: p.ISL}
+	if w.Options.Compat {
+		return doc
+	}
+	doc.KVBytes, doc.Requests = p.KVBytes, p.Requests
+	if w.Options.Trace != "" {
+		var output int64
+		for _, r := range w.Requests[p.FirstRequest : p.FirstRequest+p.Requests] {
+			output += r.OutputTokens
+		}
+		arrival := w.arrivalSec(p)
+		doc.OSL, doc.ArrivalSec = &output, &arrival
+	}
+	return doc
+}
+
+func (w *Workload) generator() *generator {
+	return &generator{
+		Assumptions: w.assumptions(), Model: w.Model, Options: w.Options,
+		Tool: "perigee matgen generate", Version: version(),
+	}
+}
+
+// assumptions says in words what the figures rest on.
+func (w *Workload) assumptions() map[string]string {
+	a := map[string]string{
+		"ranks": "prefill ranks first; workers are consecutive ranks; inside a prefill worker the TP rank runs fastest, then the part of the sequence",
+		"sleep": "sum over requests of (4 s^2 H + 16 s H^2) L / (flops * prefill_tp * prefill_cp) seconds",
+		"kv":    "every byte of a batch's cache is sent once",
+	}
+	if n := holders(w.Model, w.Options.DecodeTP); n > 1 {
+		a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent an equal part of it, so that every byte is sent once", n)
+		if w.Options.KVReplicas == replicasFull {
+			a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent all of it, so that every byte is sent %d times", n, n)
+		}
+	}
+	if w.Options.Scale != 1 {
+		a["scale"] = "bytes of the matrices are scaled; isl, kv_bytes and sleeps are not"
+	}
+	if w.Options.Trace != "" {
+		a["sleep"] += "; before that, the wait for the last request of the batch"
+	}
+	if w.Options.Trace+w.Options.ISLList == "" {
+		a["draws"] = "PCG-DXSM seeded with (seed, 0), Box-Muller; truncated toward zero, then clipped to min_isl and max_isl"
+	}
+	return a
+}
+
+// version is that of the program, as far as its build knows it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
+}
+
+// encodeYAML writes in the block style of the original.
+func encodeYAML(out io.Writer, doc document) error {
+	var node yaml.Node
+	if err := node.Encode(doc); err != nil {
+		return err
+	}
+	floatsForAll(&node)
+	if _, err := io.WriteString(out, firstLine); err != nil {
+		return err
+	}
+	dumper, err := yaml.NewDumper(out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(), yaml.WithLineWidth(-1))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dumper.Dump(&node), dumper.Close())
+}
+
+// floatsForAll spells floats so that readers of YAML 1.1, which want a point
+// in every float, do not take 4e+14 for text. The digits are Python's.
+func floatsForAll(node *yaml.Node) {
+	for _, child := range node.Content {
+		floatsForAll(child)
+	}
+	if node.Kind != yaml.ScalarNode || node.Tag != "!!float" {
+		return
+	}
+	if f, err := strconv.ParseFloat(node.Value, 64); err == nil {
+		node.Value = formatFloat(f)
+	}
+}
+
+// formatFloat returns the shortest digits that read back as f, always with a
+// point: from 1e-4 to below 1e16 as they are, otherwise with an exponent.
+func formatFloat(f float64) string {
+	format := byte('f')
+	if size := max(f, -f); size != 0 && (size < 1e-4 || size >= 1e16) {
+		format = 'e'
+	}
+	digits := strconv.FormatFloat(f, format, -1, 64)
+	if strings.Contains(digits, ".") {
+		return digits
+	}
+	if mantissa, exponent, found := strings.Cut(digits, "e"); found {
+		return mantissa + ".0e" + exponent
+	}
+	return digits + ".0"
+}
+
+// earlierOutput reports whether a folder holds what an earlier run wrote and
+// nothing else.
+func earlierOutput(folder string) (bool, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return false, err
+	}
+	for _, e := range entries {
+		if !e.Type().IsRegular() || e.Name() != metadataName && !matrixName.MatchString(e.Name()) {
+			return false, nil
+		}
+	}
+	f, err := os.Open(filepath.Join(folder, metadataName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	line, err := bufio.NewReader(io.LimitReader(f, int64(len(firstLine)))).ReadString('\n')
+	return err == nil && line == firstLine, nil
+}

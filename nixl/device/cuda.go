@@ -1,0 +1,174 @@
+//go:build cgo
+
+package device
+
+/*
+#cgo LDFLAGS: -ldl
+#include <dlfcn.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// The few functions of the CUDA driver that are needed. Results are 0 or an error code.
+typedef struct {
+	int (*init)(unsigned);
+	int (*device_get)(int *, int);
+	int (*retain)(void **, int);
+	int (*release)(int);
+	int (*set_current)(void *);
+	int (*alloc)(uint64_t *, size_t);
+	int (*free)(uint64_t);
+	int (*to_device)(uint64_t, const void *, size_t);
+	int (*to_host)(void *, uint64_t, size_t);
+	int (*error_string)(int, const char **);
+} cuda;
+
+// cuda_load returns NULL, or what is missing.
+static const char *cuda_load(cuda *c) {
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!library) return "libcuda.so.1";
+	struct { void **f; const char *name; } all[] = {
+		{(void **)&c->init, "cuInit"},
+		{(void **)&c->device_get, "cuDeviceGet"},
+		{(void **)&c->retain, "cuDevicePrimaryCtxRetain"},
+		{(void **)&c->release, "cuDevicePrimaryCtxRelease_v2"},
+		{(void **)&c->set_current, "cuCtxSetCurrent"},
+		{(void **)&c->alloc, "cuMemAlloc_v2"},
+		{(void **)&c->free, "cuMemFree_v2"},
+		{(void **)&c->to_device, "cuMemcpyHtoD_v2"},
+		{(void **)&c->to_host, "cuMemcpyDtoH_v2"},
+		{(void **)&c->error_string, "cuGetErrorString"},
+	};
+	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+		if (!(*all[i].f = dlsym(library, all[i].name))) return all[i].name;
+	return NULL;
+}
+
+static const char *cuda_error(cuda *c, int code) {
+	const char *text = NULL;
+	return c->error_string(code, &text) == 0 && text ? text : "unknown error";
+}
+
+// A Go routine may come from any thread, so each call makes the context current first.
+static int cuda_open(cuda *c, int ordinal, int *device, void **context) {
+	int code = c->init(0);
+	if (!code) code = c->device_get(device, ordinal);
+	if (!code) code = c->retain(context, *device);
+	return code;
+}
+static int cuda_alloc(cuda *c, void *context, uint64_t *address, size_t size) {
+	int code = c->set_current(context);
+	return code ? code : c->alloc(address, size);
+}
+static int cuda_free(cuda *c, void *context, uint64_t address) {
+	int code = c->set_current(context);
+	return code ? code : c->free(address);
+}
+static int cuda_in(cuda *c, void *context, uint64_t to, const void *from, size_t size) {
+	int code = c->set_current(context);
+	return code ? code : c->to_device(to, from, size);
+}
+static int cuda_out(cuda *c, void *context, void *to, uint64_t from, size_t size) {
+	int code = c->set_current(context);
+	return code ? code : c->to_host(to, from, size);
+}
+static int cuda_release(cuda *c, int device) { return c->release(device); }
+static void *cuda_hook(cuda *c) { return (void *)c->set_current; }
+*/
+import "C"
+
+import (
+	"sync"
+	"unsafe"
+
+	"perigee/internal/fault"
+)
+
+// CUDA is the primary context of one GPU.
+type CUDA struct {
+	ordinal int
+	device  C.int
+	context unsafe.Pointer
+}
+
+// driver is loaded once and kept.
+var driver struct {
+	once    sync.Once
+	calls   C.cuda
+	missing string
+}
+
+// OpenCUDA retains the primary context of the GPU with this ordinal. A machine
+// without a GPU or a driver is an error of kind Resource.
+func OpenCUDA(ordinal int) (*CUDA, error) {
+	driver.once.Do(func() {
+		if text := C.cuda_load(&driver.calls); text != nil {
+			driver.missing = C.GoString(text)
+		}
+	})
+	const hint = "use memory type dram, or run where there is a GPU"
+	if driver.missing != "" {
+		return nil, fault.New(fault.Resource, "no GPU memory: the CUDA driver lacks %s", driver.missing).WithHint(hint)
+	}
+	c := &CUDA{ordinal: ordinal}
+	if code := C.cuda_open(&driver.calls, C.int(ordinal), &c.device, &c.context); code != 0 {
+		return nil, c.fail("opening", code).WithHint(hint)
+	}
+	return c, nil
+}
+
+func (c *CUDA) fail(doing string, code C.int) *fault.Error {
+	return fault.New(fault.Resource, "GPU %d: %s: %s (CUDA error %d)", c.ordinal, doing, C.GoString(C.cuda_error(&driver.calls, code)), int(code))
+}
+
+// Alloc returns the address of size > 0 bytes of the GPU's memory.
+func (c *CUDA) Alloc(size int64) (uintptr, error) {
+	var address C.uint64_t
+	if code := C.cuda_alloc(&driver.calls, c.context, &address, C.size_t(size)); code != 0 {
+		return 0, c.fail("allocating memory", code).WithHint("use smaller matrices or fewer ranks on this GPU")
+	}
+	return uintptr(address), nil
+}
+
+// Free gives back what Alloc returned.
+func (c *CUDA) Free(address uintptr) error {
+	if code := C.cuda_free(&driver.calls, c.context, C.uint64_t(address)); code != 0 {
+		return c.fail("freeing memory", code)
+	}
+	return nil
+}
+
+// CopyIn copies host memory to the GPU and waits for the end.
+func (c *CUDA) CopyIn(to uintptr, from []byte) error {
+	if len(from) == 0 {
+		return nil
+	}
+	if code := C.cuda_in(&driver.calls, c.context, C.uint64_t(to), unsafe.Pointer(&from[0]), C.size_t(len(from))); code != 0 {
+		return c.fail("copying to its memory", code)
+	}
+	return nil
+}
+
+// CopyOut copies GPU memory to the host and waits for the end.
+func (c *CUDA) CopyOut(to []byte, from uintptr) error {
+	if len(to) == 0 {
+		return nil
+	}
+	if code := C.cuda_out(&driver.calls, c.context, unsafe.Pointer(&to[0]), C.uint64_t(from), C.size_t(len(to))); code != 0 {
+		return c.fail("copying from its memory", code)
+	}
+	return nil
+}
+
+// Hook returns the C function int set(void *context) that makes the context current on the
+// calling thread, and its argument.
+func (c *CUDA) Hook() (set, context unsafe.Pointer) {
+	return C.cuda_hook(&driver.calls), c.context
+}
+
+// Close gives the context back. Memory must have been freed before.
+func (c *CUDA) Close() error {
+	if code := C.cuda_release(&driver.calls, c.device); code != 0 {
+		return c.fail("closing", code)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package device
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fault"
+)
+
+// tree writes files below a temporary folder; a value that starts with -> is a link.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if target, ok := cutPrefix(text, "->"); ok {
+			err = os.Symlink(target, path)
+		} else {
+			err = os.WriteFile(path, []byte(text), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func cutPrefix(s, prefix string) (string, bool) {
+	if len(s) >= len(prefix) && s[:len(prefix)] == prefix {
+		return s[len(prefix):], true
+	}
+	return s, false
+}
+
+func TestNICs(t *testing.T) {
+	root := tree(t, map[string]string{
+		"class/net/lo/type":           "772\n",
+		"class/net/lo/operstate":      "unknown\n",
+		"class/net/bonding_masters":   "bond0\n", // a file, no interface
+		"class/net/eth0":              "->../../devices/pci0/0000:3b:00.0/net/eth0",
+		"class/net/eth1/type":         "1\n",
+		"class/net/eth1/speed":        "-1\n",
+		"class/net/eth1/operstate":    "down\n",
+		"class/net/tun0/type":         "65534\n",
+		"class/net/tun0/operstate":    "up\n",
+		"class/infiniband/mlx5_0":     "->../../devices/pci0/0000:3b:00.0/infiniband/mlx5_0",
+		"class/infiniband/odd/fw_ver": "1\n",
+
+		"devices/pci0/0000:3b:00.0/net/eth0/type":      "1\n",
+		"devices/pci0/0000:3b:00.0/net/eth0/speed":     "200000\n",
+		"devices/pci0/0000:3b:00.0/net/eth0/operstate": "up\n",
+		"devices/pci0/0000:3b:00.0/net/eth0/device":    "->../..",
+
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/device":             "->../..",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/1/link_layer": "Ethernet\n",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/1/state":      "4: ACTIVE\n",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/1/rate":       "200 Gb/sec (4X HDR)\n",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/2/link_layer": "InfiniBand\n",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/2/state":      "1: DOWN\n",
+		"devices/pci0/0000:3b:00.0/infiniband/mlx5_0/ports/2/rate":       "2.5 Gb/sec (1X SDR)\n",
+	})
+	want := []NIC{
+		{Name: "eth0", Kind: "ethernet", State: "up", Mbps: 200000, Bus: "0000:3b:00.0"},
+		{Name: "eth1", Kind: "ethernet", State: "down"},
+		{Name: "lo", Kind: "loopback", State: "unknown"},
+		{Name: "mlx5_0:1", Kind: "ethernet", State: "ACTIVE", Mbps: 200000, RDMA: true, Bus: "0000:3b:00.0", Links: "eth0"},
+		{Name: "mlx5_0:2", Kind: "infiniband", State: "DOWN", Mbps: 2500, RDMA: true, Bus: "0000:3b:00.0", Links: "eth0"},
+		{Name: "tun0", Kind: "other", State: "up"},
+	}
+	got, err := NICs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("NICs (-want +got):\n%s", diff)
+	}
+}
+
+func TestNoNICs(t *testing.T) {
+	got, err := NICs(t.TempDir())
+	if err != nil || len(got) != 0 {
+		t.Errorf("an empty sysfs: got %v, %v", got, err)
+	}
+	if _, err := NICs(tree(t, map[string]string{"class/net": "a file"})); err == nil {
+		t.Error("a file in place of the folder is not an error")
+	}
+}
+
+func FuzzRate(f *testing.F) {
+	f.Add("200 Gb/sec (4X HDR)")
+	f.Add("1e300 Gb/sec")
+	f.Add("NaN Gb/sec")
+	f.Fuzz(func(t *testing.T, s string) {
+		if r := rate(s); r < 0 || r > 1e9 {
+			t.Errorf("rate(%q) = %d", s, r)
+		}
+	})
+}
+
+// TestMachine holds on every machine: either there are GPUs whose memory works, or the refusal says
+// what to do.
+func TestMachine(t *testing.T) {
+	gpus, err := GPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(gpus) == 0 {
+		_, err := OpenCUDA(0)
+		if fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
+			t.Errorf("no GPU: got %v (%v), want an error of kind %v with a hint", err, fault.KindOf(err), fault.Resource)
+		}
+		return
+	}
+	for i, g := range gpus {
+		if g.Index != i || g.Name == "" || g.UUID == "" || g.Memory == 0 || g.PCI == "" {
+			t.Errorf("GPU %d: %+v", i, g)
+		}
+	}
+	testMemory(t)
+}
+
+func testMemory(t *testing.T) {
+	c, err := OpenCUDA(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, err := c.Alloc(1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := []byte("bytes that go there and back"), make([]byte, 28)
+	if err := c.CopyIn(address+100, want); err != nil {
+		t.Error(err)
+	}
+	if err := c.CopyOut(got, address+100); err != nil {
+		t.Error(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("got %q back, want %q", got, want)
+	}
+	if err := c.Free(address); err != nil {
+		t.Error(err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}

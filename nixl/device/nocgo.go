@@ -1,0 +1,39 @@
+//go:build !cgo
+
+package device
+
+import (
+	"unsafe"
+
+	"perigee/internal/fault"
+)
+
+// GPUs returns nothing: NVML cannot be called by a perigee without cgo.
+func GPUs() ([]GPU, error) { return nil, nil }
+
+// CUDA stands for the memory of a GPU, which a perigee without cgo cannot reach.
+type CUDA struct{}
+
+// OpenCUDA always fails.
+func OpenCUDA(int) (*CUDA, error) {
+	return nil, fault.New(fault.Resource, "this perigee was built without cgo and cannot allocate GPU memory").
+		WithHint("use memory type dram")
+}
+
+// Alloc is never reached.
+func (*CUDA) Alloc(int64) (uintptr, error) { return 0, nil }
+
+// Free is never reached.
+func (*CUDA) Free(uintptr) error { return nil }
+
+// CopyIn is never reached.
+func (*CUDA) CopyIn(uintptr, []byte) error { return nil }
+
+// CopyOut is never reached.
+func (*CUDA) CopyOut([]byte, uintptr) error { return nil }
+
+// Hook is never reached.
+func (*CUDA) Hook() (set, context unsafe.Pointer) { return nil, nil }
+
+// Close is never reached.
+func (*CUDA) Close() error { return nil }

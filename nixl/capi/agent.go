@@ -1,0 +1,223 @@
+//go:build cgo
+
+package capi
+
+/*
+#include <stdlib.h>
+#include "papi.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/nixl/internal/process"
+)
+
+// peer is what a card has told.
+type peer struct {
+	card    card
+	name    *C.char // in C memory, of the link
+	process *process.Watched
+}
+
+type agent struct {
+	engine  *Engine
+	cfg     nixl.AgentConfig
+	own     process.ID
+	mode    mode
+	c       *C.papi_agent // in C memory
+	gpu     *device.CUDA  // nil until the first VRAM buffer
+	buffers []*buffer
+	peers   map[int]*peer
+	links   map[string]*link // by agent name
+	inbox   []byte           // for Progress
+	// Processes stay until Close: batches made before a peer's card was replaced may still use them.
+	processes map[process.ID]*process.Watched
+	batches   map[*batch]struct{}
+	closed    bool
+}
+
+var errClosed = errors.New("nixl: the agent is closed")
+
+// Info implements nixl.Agent; its Params tell who makes progress, why, and what of the environment UCX obeys.
+func (a *agent) Info() nixl.Info {
+	info := a.engine.Info()
+	progress := "poll"
+	if a.mode.thread {
+		progress = "thread"
+	}
+	info.Params = map[string]string{
+		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
+		"ucx_error_handling_mode": a.mode.errors,
+	}
+	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
+		if value := os.Getenv(name); value != "" {
+			info.Params[name] = value
+		}
+	}
+	return info
+}
+
+// fail words a status of the library. Peer-related errors are put together by the caller.
+func fail(status C.int, format string, args ...any) error {
+	return fault.New(fault.Engine, "NIXL: %s: %s", fmt.Sprintf(format, args...), describeStatus(int(status))).WithHint(accountHint)
+}
+
+func (a *agent) Card() ([]byte, error) {
+	if a.closed {
+		return nil, errClosed
+	}
+	var data unsafe.Pointer
+	var size C.size_t
+	if status := a.localMetadata(&data, &size); status < 0 {
+		return nil, fail(status, "own metadata")
+	}
+	defer C.free(data)
+	c := card{owner: a.own, name: a.cfg.Name, metadata: C.GoBytes(data, C.int(size))}
+	for _, b := range a.buffers {
+		c.buffers = append(c.buffers, b.entry())
+	}
+	return c.encode(), nil
+}
+
+func (a *agent) AddPeer(number int, data []byte) error {
+	if a.closed {
+		return errClosed
+	}
+	c, err := decodeCard(data)
+	if err == nil {
+		err = a.addPeer(number, c)
+	}
+	if err != nil {
+		return fault.New(fault.Engine, "nixl: peer %d: %w", number, err)
+	}
+	return nil
+}
+
+func (a *agent) addPeer(number int, c card) error {
+	p := &peer{card: c}
+	var err error
+	if p.process, err = a.watch(c.owner); err != nil {
+		return err
+	}
+	l := a.links[c.name]
+	if l == nil {
+		l = &link{self: c.name == a.cfg.Name}
+	}
+	// The agent knows itself. Others may come again, with more buffers.
+	if !l.self && !bytes.Equal(l.metadata, c.metadata) {
+		if err := a.loadMetadata(c); err != nil {
+			return err
+		}
+		l.metadata = c.metadata
+	}
+	if a.links[c.name] == nil {
+		l.name = C.CString(c.name)
+		a.links[c.name] = l
+	}
+	p.name = l.name
+	a.peers[number] = p
+	return nil
+}
+
+// watch keeps an eye on a peer's process where the kernel lets it.
+func (a *agent) watch(owner process.ID) (*process.Watched, error) {
+	if a.cfg.OneHost && !owner.SameHost(a.own) {
+		return nil, errors.New("it runs on another host, but the job was said to run on one")
+	}
+	if !owner.SameSpace(a.own) {
+		return nil, nil
+	}
+	if w := a.processes[owner]; w != nil {
+		return w, nil
+	}
+	w, err := process.Watch(a.own, owner)
+	if err == nil {
+		a.processes[owner] = w
+	}
+	return w, err
+}
+
+// attachable makes sure that an agent whose peers may sleep can do without them.
+func (a *agent) attachable(p *peer) error {
+	if a.mode.thread || !a.cfg.OneHost || p.card.owner == a.own {
+		return nil
+	}
+	const hint = "use progress thread, or give the processes the capability SYS_PTRACE and one pid namespace"
+	if !p.card.owner.SameSpace(a.own) {
+		return fault.New(fault.Engine, "its memory cannot be reached without its help: it runs in another pid namespace").WithHint(hint)
+	}
+	if err := canAttach(p.card.owner); err != nil {
+		return fault.New(fault.Engine, "its memory cannot be reached without its help: %w", err).WithHint(hint)
+	}
+	return nil
+}
+
+// canAttach tries cross-memory attach on a process. The address is never valid, so
+// EFAULT means that the kernel came as far as looking for it.
+func canAttach(owner process.ID) error {
+	var b byte
+	local := []unix.Iovec{{Base: &b, Len: 1}}
+	remote := []unix.RemoteIovec{{Base: 0, Len: 1}}
+	_, err := unix.ProcessVMReadv(int(owner.PID), local, remote, 0)
+	if errors.Is(err, unix.EFAULT) {
+		return nil
+	}
+	return fmt.Errorf("process_vm_readv: %w", err)
+}
+
+func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
+	if a.closed {
+		return nil, errClosed
+	}
+	b, err := a.newBatch(transfers)
+	if err != nil {
+		return nil, fmt.Errorf("nixl: %w", err)
+	}
+	return b, nil
+}
+
+// Close releases batches, buffers and the library's agent, and goes on where one of them fails.
+func (a *agent) Close() error {
+	if a.closed {
+		return nil
+	}
+	a.closed = true
+	var errs []error
+	for b := range a.batches {
+		errs = append(errs, b.Release())
+	}
+	for _, b := range slices.Backward(a.buffers) {
+		errs = append(errs, b.deregister())
+	}
+	if status := C.papi_close(a.c); status < 0 {
+		errs = append(errs, fail(status, "closing the agent"))
+	}
+	// The memory goes last: nothing of the library can reach it now.
+	for _, b := range slices.Backward(a.buffers) {
+		errs = append(errs, b.free())
+	}
+	if a.gpu != nil {
+		errs = append(errs, a.gpu.Close())
+	}
+	for _, w := range a.processes {
+		w.Stop()
+	}
+	for _, l := range a.links {
+		C.free(unsafe.Pointer(l.name))
+	}
+	C.free(unsafe.Pointer(a.c))
+	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
+	return errors.Join(errs...)
+}

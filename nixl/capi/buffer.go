@@ -1,0 +1,186 @@
+//go:build cgo
+
+package capi
+
+// #include "papi.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/nixl/internal/pages"
+)
+
+// buffer is registered memory of the host or of a GPU. An empty one has neither memory nor
+// registration.
+type buffer struct {
+	agent   *agent
+	id      int
+	mem     nixl.Mem
+	size    int64
+	data    []byte       // DRAM only
+	gpu     *device.CUDA // VRAM only
+	address uintptr
+	list    unsafe.Pointer // the library's registration
+}
+
+func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
+	switch {
+	case a.closed:
+		return nil, errClosed
+	case size < 0:
+		return nil, fmt.Errorf("nixl: a buffer of %d bytes", size)
+	case mem != nixl.DRAM && mem != nixl.VRAM:
+		return nil, fault.New(fault.Resource, "the nixl engine has no %s buffers", mem)
+	case len(a.buffers) == maxBuffers:
+		return nil, fault.New(fault.Resource, "nixl: more than %d buffers", maxBuffers)
+	}
+	b := &buffer{agent: a, id: len(a.buffers), mem: mem, size: size}
+	if err := b.allocate(); err != nil {
+		return nil, err
+	}
+	if err := b.register(); err != nil {
+		return nil, errors.Join(err, b.free())
+	}
+	a.buffers = append(a.buffers, b)
+	return b, nil
+}
+
+func (b *buffer) allocate() error {
+	if b.mem == nixl.VRAM {
+		// Also for an empty buffer: a machine without a GPU has no VRAM at all.
+		if err := b.agent.openGPU(); err != nil {
+			return err
+		}
+		b.gpu = b.agent.gpu
+	}
+	if b.size == 0 {
+		if b.mem == nixl.DRAM {
+			b.data = []byte{}
+		}
+		return nil
+	}
+	var err error
+	if b.mem == nixl.VRAM {
+		b.address, err = b.gpu.Alloc(b.size)
+		return err
+	}
+	if b.data, err = anonymous(b.size); err != nil {
+		return err
+	}
+	b.address = uintptr(unsafe.Pointer(&b.data[0]))
+	return nil
+}
+
+// anonymous returns host memory whose pages are present.
+func anonymous(size int64) ([]byte, error) {
+	if err := pages.Room(size); err != nil {
+		return nil, err
+	}
+	data, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	if err != nil {
+		return nil, fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
+			WithHint("use smaller matrices or fewer ranks on this host")
+	}
+	if err := pages.Populate(data); err != nil {
+		return nil, errors.Join(err, unix.Munmap(data))
+	}
+	return data, nil
+}
+
+func (a *agent) openGPU() error {
+	if a.gpu != nil {
+		return nil
+	}
+	gpu, err := device.OpenCUDA(a.cfg.GPU)
+	if err != nil {
+		return err
+	}
+	a.gpu = gpu
+	a.setHook(gpu.Hook())
+	return nil
+}
+
+// dev is the library's number of the device that has the memory.
+func (b *buffer) dev() C.uint64_t {
+	if b.mem == nixl.VRAM {
+		return C.uint64_t(b.agent.cfg.GPU)
+	}
+	return 0
+}
+
+func (b *buffer) register() error {
+	if b.size == 0 {
+		return nil
+	}
+	status := C.papi_register(b.agent.c, C.int(b.mem), C.uintptr_t(b.address), C.size_t(b.size), b.dev(), &b.list)
+	if status < 0 {
+		return fail(status, "registering %s of %s", pages.Human(b.size), b.mem)
+	}
+	return nil
+}
+
+func (b *buffer) deregister() error {
+	if b.list == nil {
+		return nil
+	}
+	list := b.list
+	b.list = nil
+	if status := C.papi_deregister(b.agent.c, list); status < 0 {
+		return fail(status, "deregistering buffer %d", b.id)
+	}
+	return nil
+}
+
+func (b *buffer) free() error {
+	defer func() { b.data, b.address, b.size = nil, 0, 0 }()
+	switch {
+	case b.address == 0:
+		return nil
+	case b.mem == nixl.VRAM:
+		return b.gpu.Free(b.address)
+	}
+	return unix.Munmap(b.data)
+}
+
+func (b *buffer) entry() cardBuffer {
+	return cardBuffer{mem: b.mem, device: uint32(b.dev()), address: uint64(b.address), size: b.size}
+}
+
+func (b *buffer) ID() int       { return b.id }
+func (b *buffer) Mem() nixl.Mem { return b.mem }
+func (b *buffer) Size() int64   { return b.size }
+func (b *buffer) Bytes() []byte { return b.data }
+
+func (b *buffer) ReadAt(p []byte, off int64) (int, error) {
+	if err := nixl.CheckAccess(off, len(p), b.size); err != nil {
+		return 0, err
+	}
+	if b.mem == nixl.DRAM {
+		return copy(p, b.data[off:]), nil
+	}
+	if err := b.gpu.CopyOut(p, b.address+uintptr(off)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+func (b *buffer) WriteAt(p []byte, off int64) (int, error) {
+	if err := nixl.CheckAccess(off, len(p), b.size); err != nil {
+		return 0, err
+	}
+	if b.mem == nixl.DRAM {
+		return copy(b.data[off:], p), nil
+	}
+	if err := b.gpu.CopyIn(b.address+uintptr(off), p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}

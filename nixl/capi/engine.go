@@ -1,0 +1,277 @@
+//go:build cgo
+
+// Package capi is the transfer engine that drives NVIDIA's NIXL library with its UCX
+// backend. The library is loaded when the program runs (see Find); the program builds and
+// starts without it.
+//
+// # Who makes progress
+//
+// UCX works only while somebody calls it. With a progress thread the library calls itself; without one
+// the ranks have to, which costs less time per transfer. On one host UCX
+// moves bytes by cross-memory attach: the initiator alone does everything, so no
+// thread is needed once a connection is made, and a target may sleep. That holds
+// with UCX's error handling switched off; with it on, every completion takes a
+// message from the target. A peer's death is noticed all the same: the
+// copy fails, and the kernel tells of the exit. Between hosts the thread is the default,
+// with error handling on.
+//
+// Connections are made ahead of the first transfer by two rounds of notifications:
+// whoever is told to connect sends the first, and answers each first with a second. An agent that has a
+// peer's second knows that its own messages arrive there and the peer's arrive here.
+//
+// # What the library is told by its environment
+//
+// The following are set before it is loaded, unless the user has set them:
+//
+//	NIXL_LOG_LEVEL=FATAL, UCX_LOG_LEVEL=fatal   errors are reported by perigee; set both to
+//	                                            info to see the library's own account
+//	UCX_MEM_MMAP_HOOK_MODE=none                 no patching of libc's mmap: Go's calls do
+//	                                            not go through it, and it takes 0.4 s
+//	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
+//
+// # Leaving
+//
+// The library crashes in its exit handlers when a process that used it calls C's exit. Close the agents
+// and leave by os.Exit or by returning from main, which do not run them.
+package capi
+
+/*
+#cgo CFLAGS: -O2 -Wall -Wextra -std=gnu11
+#cgo LDFLAGS: -ldl
+#include <stdlib.h>
+#include "papi.h"
+
+static bool is_stub(const papi *api) { return api->is_stub(); }
+*/
+import "C"
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/internal/process"
+)
+
+// environment is set before the library is loaded; see the package comment.
+var environment = [][2]string{
+	{"NIXL_LOG_LEVEL", "FATAL"},
+	{"UCX_LOG_LEVEL", "fatal"},
+	{"UCX_MEM_MMAP_HOOK_MODE", "none"},
+	{"UCX_HANDLE_ERRORS", "none"},
+	{"UCX_DEBUG_SIGNO", "0"},
+}
+
+// loaded keeps every library for good: its threads and plugins do not survive being
+// unloaded.
+var loaded struct {
+	sync.Mutex
+	engines map[string]*Engine
+}
+
+// Engine is a loaded library. It implements nixl.Engine.
+type Engine struct {
+	path    string
+	version string
+	api     *C.papi // in C memory
+}
+
+// textSize is enough for what C functions write about themselves.
+const textSize = 4096
+
+// text calls f with room for a C string and returns the string.
+func text(f func(p *C.char, size C.size_t)) string {
+	p := (*C.char)(C.calloc(1, textSize))
+	defer C.free(unsafe.Pointer(p))
+	f(p, textSize)
+	return C.GoString(p)
+}
+
+// loaderPath asks the dynamic loader where a name leads.
+func loaderPath(name string) string {
+	setEnvironment()
+	n := C.CString(name)
+	defer C.free(unsafe.Pointer(n))
+	return text(func(p *C.char, size C.size_t) { C.papi_where(n, p, size) })
+}
+
+func setEnvironment() {
+	for _, e := range environment {
+		name, value := C.CString(e[0]), C.CString(e[1])
+		C.papi_default(name, value)
+		C.free(unsafe.Pointer(name))
+		C.free(unsafe.Pointer(value))
+	}
+}
+
+// Load opens the library in a file. The same file gives the same engine.
+func Load(path string) (*Engine, error) {
+	loaded.Lock()
+	defer loaded.Unlock()
+	if e := loaded.engines[path]; e != nil {
+		return e, nil
+	}
+	setEnvironment()
+	api := (*C.papi)(C.calloc(1, C.sizeof_papi))
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var missing C.int
+	words := text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) })
+	e := &Engine{path: path, version: versionOf(path), api: api}
+	if err := e.check(int(missing), words); err != nil {
+		C.free(unsafe.Pointer(api))
+		return nil, err
+	}
+	if loaded.engines == nil {
+		loaded.engines = map[string]*Engine{}
+	}
+	loaded.engines[path] = e
+	return e, nil
+}
+
+// check turns the outcome of papi_load into an error.
+func (e *Engine) check(missing int, words string) error {
+	switch {
+	case missing < 0:
+		return fault.New(fault.Engine, "NIXL does not load: %s", words).WithHint(installHint)
+	case missing > 0:
+		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version, words).
+			WithHint("perigee knows the NIXL versions 1.4 and 1.5; %s", installHint)
+	case bool(C.is_stub(e.api)):
+		return fault.New(fault.Engine, "%s is a stub, built without NIXL", e.path).WithHint(installHint)
+	}
+	return nil
+}
+
+// Info implements nixl.Engine.
+func (e *Engine) Info() nixl.Info {
+	return nixl.Info{Name: "nixl", Version: e.version, Backend: "UCX", Library: filepath.Base(e.path)}
+}
+
+// mode is how an agent's backend works.
+type mode struct {
+	thread bool   // the library makes progress by itself
+	errors string // UCX's error handling
+	why    string // what decided over the thread
+}
+
+// chooseMode follows the package comment. tls is the value of UCX_TLS; attach
+// reports whether cross-memory attach works at all.
+func chooseMode(cfg nixl.AgentConfig, tls string, attach bool) (mode, error) {
+	m := mode{errors: "peer"}
+	if cfg.OneHost {
+		m.errors = "none"
+	}
+	switch cfg.Progress {
+	case "thread":
+		m.thread, m.why = true, "asked for"
+	case "poll":
+		m.why = "asked for"
+	case "", "auto":
+		switch {
+		case !cfg.OneHost:
+			m.thread, m.why = true, "several hosts"
+		case !attach:
+			m.thread, m.why = true, "no cross-memory attach"
+		case !reachesMemory(tls):
+			m.thread, m.why = true, "UCX_TLS="+tls
+		default:
+			m.why = "one host"
+		}
+	default:
+		return m, fault.New(fault.Usage, "progress %q: want auto, thread or poll", cfg.Progress)
+	}
+	return m, nil
+}
+
+// reachesMemory reports whether a list of UCX transports has one by which an initiator
+// reaches a process's memory without that process.
+func reachesMemory(tls string) bool {
+	list, except := strings.CutPrefix(strings.ToLower(tls), "^")
+	for name := range strings.SplitSeq(list, ",") {
+		switch strings.TrimSpace(name) {
+		case "all", "cma", "sm", "shm", "":
+			return !except
+		}
+	}
+	return except
+}
+
+// NewAgent implements nixl.Engine.
+func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	if err := checkName(cfg.Name); err != nil {
+		return nil, fault.New(fault.Internal, "nixl: %w", err)
+	}
+	own, err := process.Self()
+	if err != nil {
+		return nil, fault.New(fault.Engine, "nixl: %w", err)
+	}
+	tls := os.Getenv("UCX_TLS")
+	m, err := chooseMode(cfg, tls, canAttach(own) == nil)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{
+		engine: e, cfg: cfg, own: own, mode: m,
+		c:         (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent)),
+		peers:     map[int]*peer{},
+		links:     map[string]*link{},
+		processes: map[process.ID]*process.Watched{},
+		batches:   map[*batch]struct{}{},
+	}
+	a.c.api = e.api
+	if err := a.open(); err != nil {
+		C.free(unsafe.Pointer(a.c))
+		return nil, err
+	}
+	return a, nil
+}
+
+// open creates the library's agent and its backend.
+func (a *agent) open() error {
+	name, errors := C.CString(a.cfg.Name), C.CString(a.mode.errors)
+	defer C.free(unsafe.Pointer(name))
+	defer C.free(unsafe.Pointer(errors))
+	var what *C.char
+	status := C.papi_open(a.c, name, C.bool(a.mode.thread), errors, &what)
+	if status == 0 {
+		return nil
+	}
+	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
+	C.papi_close(a.c)
+	if !strings.Contains(" "+plugins+" ", " UCX ") {
+		dir := os.Getenv("NIXL_PLUGIN_DIR")
+		if dir == "" {
+			dir = filepath.Join(filepath.Dir(a.engine.path), "plugins")
+		}
+		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
+			WithHint("check NIXL_PLUGIN_DIR; %s", installHint)
+	}
+	return fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status))).WithHint(accountHint)
+}
+
+const accountHint = "set NIXL_LOG_LEVEL=INFO and UCX_LOG_LEVEL=info to see the library's own account"
+
+// describeStatus words the library's status codes.
+func describeStatus(status int) string {
+	switch status {
+	case -1:
+		return "invalid parameter"
+	case -2:
+		return "the backend failed"
+	case -3:
+		return "invalid state"
+	case -4:
+		return "exception"
+	case -5:
+		return "no telemetry"
+	case -6:
+		return "not found: the peer's metadata is not loaded, or no backend serves the request"
+	}
+	return "status " + strconv.Itoa(status)
+}

@@ -1,0 +1,20 @@
+//go:build !cgo
+
+package capi
+
+import (
+	"perigee/internal/fault"
+	"perigee/nixl"
+)
+
+// loaderPath cannot ask the loader without cgo.
+func loaderPath(string) string { return "" }
+
+// Engine cannot be made by a perigee without cgo.
+type Engine struct{ nixl.Engine }
+
+// Load always fails.
+func Load(string) (*Engine, error) {
+	return nil, fault.New(fault.Engine, "this perigee was built without cgo and cannot load NIXL").
+		WithHint("build it with CGO_ENABLED=1 and a C compiler, or use --engine shm for ranks of one host")
+}

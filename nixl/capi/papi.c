@@ -1,0 +1,196 @@
+#define _GNU_SOURCE
+#include "papi.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void append(char *text, size_t size, const char *word) {
+    size_t used = strlen(text);
+    if (used < size) snprintf(text + used, size - used, "%s%s", used ? " " : "", word);
+}
+
+int papi_load(const char *path, papi *out, char *text, size_t size) {
+    text[0] = 0;
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        append(text, size, dlerror());
+        return -1;
+    }
+    int missing = 0;
+#define PAPI_RESOLVE(type, name, parameters)                                                       \
+    *(void **)&out->name = dlsym(library, "nixl_capi_" #name);                                     \
+    if (!out->name) {                                                                              \
+        missing++;                                                                                 \
+        append(text, size, "nixl_capi_" #name);                                                    \
+    }
+    PAPI_FUNCTIONS(PAPI_RESOLVE)
+#undef PAPI_RESOLVE
+    if (missing) dlclose(library);
+    return missing;
+}
+
+int papi_where(const char *name, char *text, size_t size) {
+    void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    if (!library) return -1;
+    struct link_map *map = NULL;
+    int status = dlinfo(library, RTLD_DI_LINKMAP, &map);
+    if (status == 0) snprintf(text, size, "%s", map->l_name);
+    dlclose(library);
+    return status;
+}
+
+void papi_default(const char *name, const char *value) { setenv(name, value, 0); }
+
+static int enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
+
+// STEP runs a call and leaves open_agent with its status if it fails.
+#define STEP(words, call)                                                                          \
+    do {                                                                                           \
+        *what = words;                                                                             \
+        int status = (call);                                                                       \
+        if (status < 0) return status;                                                             \
+    } while (0)
+
+static int create_backend(papi_agent *a, const char *errors, const char **what) {
+    void *params = NULL;
+    STEP("create parameters", a->api->create_params(&params));
+    *what = "create the UCX backend";
+    int status = a->api->params_add(params, "ucx_error_handling_mode", errors);
+    if (status >= 0) status = a->api->create_backend(a->agent, "UCX", params, &a->backend);
+    a->api->destroy_params(params);
+    return status;
+}
+
+static int open_agent(papi_agent *a, const char *name, bool thread, const char *errors,
+                      const char **what) {
+    papi_config config = {.progress_thread = thread, .workers = 1};
+    STEP("create an agent", a->api->create_configured_agent(name, &config, &a->agent));
+    STEP(*what, create_backend(a, errors, what));
+    STEP("create arguments", a->api->create_opt_args(&a->args));
+    STEP("choose the backend", a->api->opt_args_add_backend(a->args, a->backend));
+    STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->args, true));
+    STEP("create a notification map", a->api->create_notif_map(&a->map));
+    return 0;
+}
+
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char **what) {
+    int status = open_agent(a, name, thread, errors, what);
+    return status < 0 ? status : 0;
+}
+
+// destroy runs a destructor on a handle, if there is one.
+static int destroy(int (*f)(void *), void **handle) {
+    if (!*handle) return 0;
+    int status = f(*handle);
+    *handle = NULL;
+    return status;
+}
+
+int papi_close(papi_agent *a) {
+    enter(a);
+    int status[] = {
+        destroy(a->api->destroy_notif_map, &a->map),
+        destroy(a->api->destroy_opt_args, &a->args),
+        destroy(a->api->destroy_backend, &a->backend),
+        destroy(a->api->destroy_agent, &a->agent),
+    };
+    for (size_t i = 0; i < sizeof status / sizeof *status; i++)
+        if (status[i] < 0) return status[i];
+    return 0;
+}
+
+void papi_plugins(papi_agent *a, char *text, size_t size) {
+    void *list = NULL;
+    size_t count = 0;
+    text[0] = 0;
+    if (!a->agent || a->api->get_available_plugins(a->agent, &list) < 0) return;
+    a->api->string_list_size(list, &count);
+    for (size_t i = 0; i < count; i++) {
+        const char *name = NULL;
+        if (a->api->string_list_get(list, i, &name) >= 0 && name) append(text, size, name);
+    }
+    a->api->destroy_string_list(list);
+}
+
+int papi_register(papi_agent *a, int mem, uintptr_t addr, size_t len, uint64_t dev, void **list) {
+    enter(a);
+    int status = a->api->create_reg_dlist(mem, list);
+    if (status < 0) return status;
+    status = a->api->reg_dlist_add_desc(*list, addr, len, dev, NULL, 0);
+    if (status >= 0) status = a->api->register_mem(a->agent, *list, a->args);
+    if (status < 0) destroy(a->api->destroy_reg_dlist, list);
+    return status;
+}
+
+int papi_deregister(papi_agent *a, void *list) {
+    enter(a);
+    int status = a->api->deregister_mem(a->agent, list, a->args);
+    a->api->destroy_reg_dlist(list);
+    return status;
+}
+
+// put appends a length byte and that many bytes, if they fit.
+static bool put(unsigned char *out, size_t size, size_t *used, const void *data, size_t len) {
+    if (len > 255) len = 255;
+    if (size - *used < len + 1) return false;
+    out[(*used)++] = len;
+    memcpy(out + *used, data, len);
+    *used += len;
+    return true;
+}
+
+int papi_receive(papi_agent *a, unsigned char *out, size_t size, size_t *used) {
+    const papi *api = a->api;
+    *used = 0;
+    enter(a);
+    int status = api->get_notifs(a->agent, a->map, NULL);
+    size_t senders = 0;
+    if (status >= 0) status = api->notif_map_size(a->map, &senders);
+    for (size_t i = 0; status >= 0 && i < senders; i++) {
+        const char *name = NULL;
+        size_t count = 0;
+        status = api->notif_map_get_agent_at(a->map, i, &name);
+        if (status >= 0) status = api->notif_map_get_notifs_size(a->map, name, &count);
+        for (size_t k = 0; status >= 0 && k < count; k++) {
+            const void *data = NULL;
+            size_t len = 0, before = *used;
+            status = api->notif_map_get_notif(a->map, name, k, &data, &len);
+            if (status < 0) break;
+            if (!put(out, size, used, name, strlen(name)) || !put(out, size, used, data, len))
+                *used = before;
+        }
+    }
+    if (senders) api->notif_map_clear(a->map);
+    return status;
+}
+
+static int describe(const papi *api, papi_side side, const papi_desc *descs, size_t count,
+                    void **list) {
+    int status = api->create_xfer_dlist(side.mem, list);
+    for (size_t i = 0; status >= 0 && i < count; i++)
+        status = api->xfer_dlist_add_desc(*list, side.base + descs[i].off, descs[i].len, side.dev);
+    return status;
+}
+
+int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_descs,
+                 papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
+                 void **req) {
+    void *here = NULL, *there = NULL;
+    enter(a);
+    int status = describe(a->api, local, local_descs, count, &here);
+    if (status >= 0) status = describe(a->api, remote, remote_descs, count, &there);
+    if (status >= 0) status = a->api->create_xfer_req(a->agent, op, here, there, name, req, a->args);
+    destroy(a->api->destroy_xfer_dlist, &here);
+    destroy(a->api->destroy_xfer_dlist, &there);
+    return status;
+}
+
+int papi_release(papi_agent *a, void *req) {
+    enter(a);
+    int status = a->api->release_xfer_req(a->agent, req);
+    if (status < 0) return status; // still in use by the library: better lost than freed
+    return a->api->destroy_xfer_req(req);
+}

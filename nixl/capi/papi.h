@@ -1,0 +1,164 @@
+// What perigee uses of libnixl_capi.so, and the loops that must not be left to Go.
+//
+// The declarations below are perigee's own; they describe the ABI of the library
+// versions 1.4 and 1.5. All handles of the library are opaque pointers here.
+#ifndef PERIGEE_PAPI_H
+#define PERIGEE_PAPI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Status codes of the library that perigee tells apart. Negative ones are errors.
+enum { PAPI_OK = 0, PAPI_IN_PROGRESS = 1 };
+
+// Outcomes of papi_run and papi_wait beside the library's.
+enum { PAPI_ABORTED = 1001, PAPI_LATE = 1002 };
+
+// The configuration of an agent. A later library may read more than 1.5 does, so the
+// struct ends in zeros.
+typedef struct {
+    bool progress_thread;
+    bool listen_thread;
+    int listen_port;
+    int thread_sync;
+    unsigned int workers;
+    uint64_t progress_delay_us;
+    uint64_t listen_delay_us;
+    bool telemetry;
+    char zeros[256];
+} papi_config;
+
+// X(return type, name without the prefix nixl_capi_, parameters)
+#define PAPI_FUNCTIONS(X)                                                                          \
+    X(bool, is_stub, (void))                                                                       \
+    X(int, create_configured_agent, (const char *name, const papi_config *, void **agent))         \
+    X(int, destroy_agent, (void *agent))                                                           \
+    X(int, get_available_plugins, (void *agent, void **strings))                                   \
+    X(int, string_list_size, (void *strings, size_t *))                                            \
+    X(int, string_list_get, (void *strings, size_t, const char **))                                \
+    X(int, destroy_string_list, (void *strings))                                                   \
+    X(int, create_params, (void **params))                                                         \
+    X(int, params_add, (void *params, const char *key, const char *value))                         \
+    X(int, destroy_params, (void *params))                                                         \
+    X(int, create_backend, (void *agent, const char *plugin, void *params, void **backend))        \
+    X(int, destroy_backend, (void *backend))                                                       \
+    X(int, create_opt_args, (void **args))                                                         \
+    X(int, opt_args_add_backend, (void *args, void *backend))                                      \
+    X(int, opt_args_set_skip_desc_merge, (void *args, bool))                                       \
+    X(int, destroy_opt_args, (void *args))                                                         \
+    X(int, create_reg_dlist, (int mem, void **list))                                               \
+    X(int, reg_dlist_add_desc,                                                                     \
+      (void *list, uintptr_t addr, size_t len, uint64_t dev, const void *meta, size_t meta_len))   \
+    X(int, destroy_reg_dlist, (void *list))                                                        \
+    X(int, register_mem, (void *agent, void *list, void *args))                                    \
+    X(int, deregister_mem, (void *agent, void *list, void *args))                                  \
+    X(int, get_local_md, (void *agent, void **data, size_t *len))                                  \
+    X(int, load_remote_md, (void *agent, const void *data, size_t len, char **name))               \
+    X(int, agent_make_connection, (void *agent, const char *name, void *args))                     \
+    X(int, gen_notif, (void *agent, const char *name, const void *data, size_t len, void *args))   \
+    X(int, create_notif_map, (void **map))                                                         \
+    X(int, get_notifs, (void *agent, void *map, void *args))                                       \
+    X(int, notif_map_size, (void *map, size_t *))                                                  \
+    X(int, notif_map_get_agent_at, (void *map, size_t, const char **name))                         \
+    X(int, notif_map_get_notifs_size, (void *map, const char *name, size_t *))                     \
+    X(int, notif_map_get_notif,                                                                    \
+      (void *map, const char *name, size_t, const void **data, size_t *len))                       \
+    X(int, notif_map_clear, (void *map))                                                           \
+    X(int, destroy_notif_map, (void *map))                                                         \
+    X(int, create_xfer_dlist, (int mem, void **list))                                              \
+    X(int, xfer_dlist_add_desc, (void *list, uintptr_t addr, size_t len, uint64_t dev))            \
+    X(int, destroy_xfer_dlist, (void *list))                                                       \
+    X(int, create_xfer_req,                                                                        \
+      (void *agent, int op, void *local, void *remote, const char *name, void **req, void *args))  \
+    X(int, post_xfer_req, (void *agent, void *req, void *args))                                    \
+    X(int, get_xfer_status, (void *agent, void *req))                                              \
+    X(int, release_xfer_req, (void *agent, void *req))                                             \
+    X(int, destroy_xfer_req, (void *req))
+
+// The loaded library.
+typedef struct {
+#define PAPI_MEMBER(type, name, parameters) type(*name) parameters;
+    PAPI_FUNCTIONS(PAPI_MEMBER)
+#undef PAPI_MEMBER
+} papi;
+
+// papi_load opens a library for good and fills in its functions. It returns 0, or -1 with the
+// loader's words in text, or the number of missing functions with their names in text.
+int papi_load(const char *path, papi *out, char *text, size_t size);
+
+// papi_where writes the path of the loaded library that a name without a
+// slash leads to, or returns -1.
+int papi_where(const char *name, char *text, size_t size);
+
+// papi_quiet sets an environment variable for the library unless the user has set it.
+void papi_default(const char *name, const char *value);
+
+// An agent with its one backend. enter, if not NULL, makes the CUDA context current on the
+// calling thread; Go may call from any.
+typedef struct {
+    const papi *api;
+    void *agent, *backend, *args, *map;
+    int (*enter)(void *);
+    void *context;
+} papi_agent;
+
+// Each returns 0 or a status of the library; papi_open says in *what which step failed.
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char **what);
+int papi_close(papi_agent *a);
+int papi_register(papi_agent *a, int mem, uintptr_t addr, size_t len, uint64_t dev, void **list);
+int papi_deregister(papi_agent *a, void *list);
+
+// papi_plugins writes the names of all plugins, separated by blanks.
+void papi_plugins(papi_agent *a, char *text, size_t size);
+
+// papi_receive fetches notifications and writes those that fit: for each a byte with the length
+// of the sender's name, the name, a byte with the length of the message (cut at 255), the message.
+int papi_receive(papi_agent *a, unsigned char *out, size_t size, size_t *used);
+
+// One piece of a buffer, as nixl.Desc.
+typedef struct {
+    int64_t off, len;
+} papi_desc;
+
+// One side of a transfer: a buffer and pieces of it.
+typedef struct {
+    uintptr_t base;
+    uint64_t dev;
+    int mem;
+} papi_side;
+
+int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_descs,
+                 papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
+                 void **req);
+int papi_release(papi_agent *a, void *req);
+
+// Transfers that are posted together. order[0..left) are the numbers of those that
+// are not complete. Times are CLOCK_MONOTONIC nanoseconds.
+typedef struct {
+    papi_agent *agent;
+    int64_t count, left, failed;
+    void **reqs;
+    uint32_t *order;
+    int64_t *done;
+    int64_t start, posted, end;
+} papi_batch;
+
+papi_batch *papi_batch_new(papi_agent *a, int64_t count);
+void papi_batch_free(papi_batch *b);
+
+// papi_post starts all transfers. A negative status means that number failed was refused.
+int papi_post(papi_batch *b);
+
+// papi_poll looks once at each incomplete transfer.
+int papi_poll(papi_batch *b);
+
+// papi_wait polls until all are complete, the deadline (0: none) has passed, or *abort (NULL: none)
+// is not 0.
+int papi_wait(papi_batch *b, int64_t deadline, const uint32_t *abort);
+
+// papi_run posts and waits n times. stamps, if not NULL, gets 3 + count numbers for each run:
+// start, posted, end, and when each transfer was seen complete.
+int papi_run(papi_batch *b, int64_t n, int64_t deadline, const uint32_t *abort, int64_t *stamps);
+
+#endif

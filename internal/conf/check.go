@@ -43,7 +43,7 @@ func mismatch(v *Value, wanted string) *fault.Error {
 
 func checkFields(fields []Field, v *Value) (*Value, error) {
 	if v.Kind != Map {
-		return nil, mismatch(v, "a map with the keys "+strings.Join(names(fields), ", "))
+		return nil, mismatch(v, "a map with "+listKeys(fields))
 	}
 	known := byName(fields)
 	checked := v.as(Map, nil)
@@ -62,7 +62,10 @@ func checkFields(fields []Field, v *Value) (*Value, error) {
 		}
 		checked.put(f.Name, result)
 	}
-	return checked, addMissing(fields, checked)
+	if err := addMissing(fields, checked); err != nil {
+		return nil, err
+	}
+	return checked, nil
 }
 
 // addMissing gives a checked map the defaults of the keys it lacks.
@@ -121,16 +124,20 @@ func names(fields []Field) []string {
 }
 
 func unknownKey(v *Value, key string, fields []Field) error {
-	known := names(fields)
-	candidates := known
+	candidates := names(fields)
 	for i := range fields {
 		candidates = append(candidates, fields[i].Aliases...)
 	}
-	err := v.Errorf("the key %s is not known here%s", quote(key), suggestion(key, candidates))
-	if len(known) == 0 {
-		return err.WithHint("no keys are known here")
+	return v.Errorf("the key %s is not known here%s", quote(key), suggestion(key, candidates)).
+		WithHint("wanted a map with %s", listKeys(fields))
+}
+
+// listKeys says which keys a map may have.
+func listKeys(fields []Field) string {
+	if len(fields) == 0 {
+		return "no keys"
 	}
-	return err.WithHint("the keys known here are %s", strings.Join(known, ", "))
+	return "the keys " + strings.Join(names(fields), ", ")
 }
 
 // check returns v as the type of f.

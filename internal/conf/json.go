@@ -78,7 +78,7 @@ func (r *jsonReader) fill(v *Value, token json.Token) error {
 		}
 		return r.fillList(v)
 	case json.Number:
-		kind, number, err := jsonNumber(string(t))
+		kind, number, err := parseNumber(string(t))
 		if err != nil {
 			return v.Errorf("%w", err)
 		}
@@ -136,14 +136,18 @@ func (r *jsonReader) fillList(v *Value) error {
 	return err
 }
 
-// jsonNumber reads a number: whole if it has neither fraction nor exponent.
-func jsonNumber(text string) (Kind, any, error) {
-	if strings.ContainsAny(text, ".eE") {
-		f, err := parseFloat(text)
-		return Float, f, err
+// parseNumber reads a decimal number that its format has found to be well
+// formed: whole if it has neither fraction nor exponent and fits 64 bits. Larger
+// ones become floats, as RFC 8259 (section 6) expects of a reader: writers drop
+// the point and the exponent of a float such as 1e19.
+func parseNumber(text string) (Kind, any, error) {
+	if !strings.ContainsAny(text, ".eE") {
+		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
+			return Int, i, nil
+		}
 	}
-	i, err := parseInt(text, 10)
-	return Int, i, err
+	f, err := parseFloat(text)
+	return Float, f, err
 }
 
 // parseInt reads an integer that its format has found to be well formed.

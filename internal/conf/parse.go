@@ -82,13 +82,16 @@ func readFile(path string) ([]byte, error) {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	case !info.Mode().IsRegular():
 		return nil, fault.New(fault.Input, "%s: wanted a regular file, got %s", path, fileType(info.Mode()))
+	case info.Size() > MaxBytes:
+		return nil, tooLong(path)
 	}
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1)) // Parse refuses the byte too many
+	// The file may grow meanwhile: Parse refuses the byte too many.
+	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
@@ -111,7 +114,7 @@ func Parse(name string, text []byte) (*Value, error) {
 		return nil, err
 	}
 	if len(text) > MaxBytes {
-		return nil, fault.New(fault.Input, "%s: wanted at most %d bytes, got more", name, MaxBytes)
+		return nil, tooLong(name)
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if at := notText(text); at >= 0 {
@@ -126,6 +129,10 @@ func Parse(name string, text []byte) (*Value, error) {
 		return nil, fault.New(fault.Input, "%s: wanted a %s document with keys and values, got an empty one", name, f.name)
 	}
 	return top, nil
+}
+
+func tooLong(name string) error {
+	return fault.New(fault.Input, "%s: wanted at most %d bytes, got more", name, MaxBytes)
 }
 
 // notText returns the offset of the first byte that is not UTF-8 or is a

@@ -249,15 +249,14 @@ func checkTag(n *yaml.Node, own string) error {
 // The core schema of YAML 1.2 (specification 1.2.2, section 10.3.2). Words such
 // as yes, no, on and off are text in it.
 var (
-	yamlNull  = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
-	yamlTrue  = regexp.MustCompile(`^(?:true|True|TRUE)$`)
-	yamlFalse = regexp.MustCompile(`^(?:false|False|FALSE)$`)
-	yamlInt   = regexp.MustCompile(`^[-+]?[0-9]+$`)
-	yamlOctal = regexp.MustCompile(`^0o[0-7]+$`)
-	yamlHex   = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
-	yamlFloat = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
-	yamlInf   = regexp.MustCompile(`^[-+]?(?:\.inf|\.Inf|\.INF)$`)
-	yamlNaN   = regexp.MustCompile(`^(?:\.nan|\.NaN|\.NAN)$`)
+	yamlNull    = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
+	yamlTrue    = regexp.MustCompile(`^(?:true|True|TRUE)$`)
+	yamlFalse   = regexp.MustCompile(`^(?:false|False|FALSE)$`)
+	yamlOctal   = regexp.MustCompile(`^0o[0-7]+$`)
+	yamlHex     = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
+	yamlDecimal = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
+	yamlInf     = regexp.MustCompile(`^[-+]?(?:\.inf|\.Inf|\.INF)$`)
+	yamlNaN     = regexp.MustCompile(`^(?:\.nan|\.NaN|\.NAN)$`)
 )
 
 // yamlScalar finds the kind and value of a scalar node.
@@ -290,18 +289,14 @@ func resolve(text string) (Kind, any, error) {
 		return Bool, true, nil
 	case yamlFalse.MatchString(text):
 		return Bool, false, nil
-	case yamlInt.MatchString(text):
-		i, err := parseInt(text, 10)
-		return Int, i, err
+	case yamlDecimal.MatchString(text):
+		return parseNumber(text)
 	case yamlOctal.MatchString(text):
 		i, err := parseInt(text[2:], 8)
 		return Int, i, err
 	case yamlHex.MatchString(text):
 		i, err := parseInt(text[2:], 16)
 		return Int, i, err
-	case yamlFloat.MatchString(text):
-		f, err := parseFloat(text)
-		return Float, f, err
 	case yamlInf.MatchString(text):
 		if strings.HasPrefix(text, "-") {
 			return Float, math.Inf(-1), nil

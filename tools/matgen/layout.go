@@ -62,14 +62,11 @@ func (o *Options) checkShape(m Model) error {
 
 // checkModelShape refuses ranks that would hold parts of heads.
 func (o *Options) checkModelShape(m Model) error {
-	if m.MLA() {
-		return nil // every rank holds the whole latent
-	}
 	for _, side := range []struct {
 		flag string
-		tp   int64
-	}{{"prefill-tp", int64(o.PrefillTP)}, {"decode-tp", int64(o.DecodeTP)}} {
-		if side.tp%m.KVHeads != 0 && m.KVHeads%side.tp != 0 {
+		tp   int
+	}{{"prefill-tp", o.PrefillTP}, {"decode-tp", o.DecodeTP}} {
+		if !m.fits(side.tp) {
 			return usage("--%s %d: the %d KV heads of %s do not divide among so many ranks, nor the ranks among the heads", side.flag, side.tp, m.KVHeads, m.Name).
 				WithHint("--%s can be %s or a multiple of %d", side.flag, list(divisors(int(min(m.KVHeads, maxRanks)))), m.KVHeads)
 		}
@@ -77,29 +74,38 @@ func (o *Options) checkModelShape(m Model) error {
 	return nil
 }
 
-// checkWhole refuses a side whose ranks do not divide into workers.
-func (o *Options) checkWhole() error {
-	if err := whole("prefill", o.NumPrefillNodes, o.PPN, o.PrefillTP, o.PrefillCP); err != nil {
-		return err
-	}
-	return whole("decode", o.NumDecodeNodes, o.PPN, o.DecodeTP, o.DecodeCP)
+// fits reports whether each of tp ranks holds a number of whole KV heads, or
+// each head is held by a number of ranks. With MLA every rank holds all.
+func (m Model) fits(tp int) bool {
+	return m.MLA() || int64(tp)%m.KVHeads == 0 || m.KVHeads%int64(tp) == 0
 }
 
-func whole(side string, nodes, ppn, tp, cp int) error {
+// checkWhole refuses a side whose ranks do not divide into workers.
+func (o *Options) checkWhole(m Model) error {
+	if err := whole("prefill", o.NumPrefillNodes, o.PPN, o.PrefillTP, o.PrefillCP, o.DecodeTP, m); err != nil {
+		return err
+	}
+	return whole("decode", o.NumDecodeNodes, o.PPN, o.DecodeTP, o.DecodeCP, o.PrefillTP, m)
+}
+
+func whole(side string, nodes, ppn, tp, cp, otherTP int, m Model) error {
 	ranks, size := nodes*ppn, tp*cp
 	if ranks%size == 0 {
 		return nil
 	}
-	near := []string{fmt.Sprint((ranks/size + 1) * size)}
+	near := fmt.Sprint((ranks/size + 1) * size)
 	if ranks > size {
-		near = []string{fmt.Sprint(ranks / size * size), near[0]}
+		near = fmt.Sprintf("%d or %s", ranks/size*size, near)
 	}
-	err := usage("%s: %d GPUs (%d nodes x ppn %d) do not divide into workers of %d (%s)", side, ranks, nodes, ppn, size, shape(tp, cp))
-	hint := fmt.Sprintf("such workers fill %s GPUs", strings.Join(near, " or "))
+	hint := fmt.Sprintf("such workers fill %s GPUs", near)
 	if ranks%cp == 0 {
-		hint += fmt.Sprintf("; --%s-tp can be %s with %d GPUs", side, list(divisors(ranks/cp)), ranks)
+		possible := slices.DeleteFunc(divisors(ranks/cp), func(tp int) bool {
+			return !m.fits(tp) || tp%otherTP != 0 && otherTP%tp != 0
+		})
+		hint += fmt.Sprintf("; %d GPUs can have --%s-tp %s", ranks, side, list(possible)) // 1 is always possible
 	}
-	return err.WithHint("%s", hint)
+	return usage("%s: the %d GPUs (%d x ppn %d) do not divide into workers of %d (%s)", side, ranks, nodes, ppn, size, shape(tp, cp)).
+		WithHint("%s", hint)
 }
 
 // divisors returns the divisors of n in ascending order.

@@ -263,7 +263,7 @@ func modelFrom(v *conf.Value) (*Model, error) {
 		}
 		m := f.model(func(key string) int64 { return checked.Get(key).Int() })
 		m.Name, m.Layers = name.Text(), checked.Get("num_layers").Int()
-		if group := checked.Get("gqa_num_queries_in_group"); group != nil && m.Heads%group.Int() != 0 {
+		if group := checked.Get("gqa_num_queries_in_group"); group.Int() > 0 && m.Heads%group.Int() != 0 {
 			return nil, group.Errorf("wanted a number that divides the %d query heads, got %d", m.Heads, group.Int())
 		}
 		if m.KVHeads > 0 && m.Heads%m.KVHeads != 0 {

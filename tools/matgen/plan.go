@@ -121,7 +121,7 @@ func (w *Workload) checkWorkers() error {
 	if err := o.checkShape(w.Model); err != nil {
 		return err
 	}
-	if err := o.checkWhole(); err != nil {
+	if err := o.checkWhole(w.Model); err != nil {
 		return err
 	}
 	if cells := o.DecodeTP * o.layout(w.Model).senders(); cells > matrix.MaxCells {

@@ -28,7 +28,8 @@ const (
 
 var matrixName = regexp.MustCompile(`^matrix_[0-9]+\.txt$`)
 
-// document is metadata.yaml. The keys of all maps are sorted.
+// document is metadata.yaml. As in the original, keys are sorted; below
+// generator they stand in an order that reads well.
 type document struct {
 	Generator *generator   `yaml:"generator,omitempty"`
 	Patterns  []patternDoc `yaml:"traffic_patterns"`

@@ -1,0 +1,156 @@
+package matgen
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+)
+
+const (
+	llamaYAML = `model_name: LLAMA3.1_70B
+num_layers: 80
+num_query_heads_with_mha: 64
+query_head_dimension: 128
+gqa_num_queries_in_group: 8
+num_model_params: 70600000000
+`
+	deepseekYAML = `model_name: deepseek_r1
+num_layers: 61
+num_query_heads: 128
+query_head_dimension: 128
+embedding_dimension: 7168
+rope_mla_dimension: 64
+mla_latent_vector_dimension: 512
+num_model_params: 671000000000
+gqa_num_queries_in_group:
+`
+	qwenYAML = `model_name: QWEN3_235B_A22B
+num_layers: 94
+num_query_heads: 64
+num_kv_heads: 4
+query_head_dimension: 128
+num_model_params: 235000000000
+`
+	gptYAML = `model_name: GPT_OSS_120B
+num_layers: 36
+num_query_heads: 64
+num_kv_heads: 8
+query_head_dimension: 64
+num_model_params: 117000000000
+`
+)
+
+func TestModelFiles(t *testing.T) {
+	tests := []struct {
+		yaml    string
+		args    []string
+		tokens  int64
+		hidden  int64
+		guessed bool
+	}{
+		{llamaYAML, nil, 80 * 8 * 128 * 2 * 2, 8192, true},
+		{llamaYAML, []string{"--dtype-size", "1", "--hidden-size", "8192"}, 80 * 8 * 128 * 2, 8192, false},
+		{deepseekYAML, nil, 70272, 7168, false},
+		{qwenYAML, []string{"--hidden-size", "4096"}, 94 * 4 * 128 * 2 * 2, 4096, false},
+		{gptYAML, nil, 36 * 8 * 64 * 2 * 2, 4096, true},
+	}
+	for _, tt := range tests {
+		args := append([]string{"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model-file", writeFile(t, "m.yaml", tt.yaml)}, tt.args...)
+		w := mustPlan(t, args...)
+		if w.Model.BytesPerToken != tt.tokens || w.Model.Hidden != tt.hidden || w.Model.hiddenGuessed != tt.guessed {
+			t.Errorf("%v: %+v, wanted %d bytes per token and hidden size %d", args, w.Model, tt.tokens, tt.hidden)
+		}
+		if warned := strings.Contains(fmt.Sprint(w.Warnings), "says no hidden size"); warned != tt.guessed {
+			t.Errorf("%v: warnings %q", args, w.Warnings)
+		}
+	}
+}
+
+// TestModelFilePreset checks that a preset and the file of the same model give
+// the same workload.
+func TestModelFilePreset(t *testing.T) {
+	base := []string{"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--prefill-tp", "4", "--decode-tp", "8", "--num-user-requests", "5"}
+	for preset, text := range map[string]string{"deepseek-r1": deepseekYAML, "deepseek-r1-distill-llama-70b": llamaYAML} {
+		a := mustPlan(t, append(base, "--model", preset)...)
+		b := mustPlan(t, append(base, "--model-file", writeFile(t, "m.yml", text))...)
+		for k := range a.Patterns {
+			if a.Patterns[k] != b.Patterns[k] {
+				t.Errorf("%s, batch %d: %+v by its name, %+v by its file", preset, k, a.Patterns[k], b.Patterns[k])
+			}
+		}
+	}
+}
+
+func TestModelFileErrors(t *testing.T) {
+	tests := []struct{ yaml, says string }{
+		{strings.Replace(llamaYAML, "model_name", "model", 1), "wanted a map with the text model_name"},
+		{"- a\n", "wanted a map with the text model_name"},
+		{"model_name: [llama3.1]\n", "wanted a map with the text model_name"},
+		{"model_name: mixtral\n", `m.yaml:1: model_name: model "mixtral" is of no known family`},
+		{llamaYAML + "page_size: 3\n", "m.yaml:7: page_size: "},
+		{strings.Replace(llamaYAML, "num_layers: 80\n", "", 1), "the key num_layers is missing"},
+		{strings.Replace(llamaYAML, "80", "80.5", 1), "m.yaml:2: num_layers: wanted a whole number"},
+		{strings.Replace(llamaYAML, "80", "0", 1), "m.yaml:2: num_layers: wanted 1 to 1099511627776"},
+		{strings.Replace(llamaYAML, "80", "-3", 1), "m.yaml:2: num_layers: wanted 1 to 1099511627776"},
+		{strings.Replace(llamaYAML, "group: 8", "group: 7", 1), "m.yaml:5: gqa_num_queries_in_group: wanted a number that divides the 64 query heads, got 7"},
+		{strings.Replace(qwenYAML, "heads: 4", "heads: 5", 1), "m.yaml:4: num_kv_heads: wanted a number that divides the 64 query heads, got 5"},
+		{llamaYAML + "num_layers: 3\n", "m.yaml:7: "},
+		{"", "m.yaml"},
+		{"a: [", "this is not YAML"},
+	}
+	for _, tt := range tests {
+		_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--dry-run", "--model-file", writeFile(t, "m.yaml", tt.yaml))
+		wantFault(t, err, fault.Input, tt.says)
+	}
+	path := writeFile(t, "m.yaml", qwenYAML)
+	for _, tt := range []struct{ flag, value, says string }{
+		{"--num-layers", "3", "--num-layers: --model-file says that already"},
+		{"--dtype-size", "0", "--dtype-size: wanted at least 1"},
+		{"--compat", "", "--model-file cannot be combined with --compat"},
+	} {
+		args := []string{"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--dry-run", "--model-file", path, tt.flag}
+		if tt.value != "" {
+			args = append(args, tt.value)
+		}
+		_, err := run(t, args...)
+		wantFault(t, err, fault.Usage, tt.says)
+	}
+	_, err := run(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model-file", "no/such.yaml")
+	wantFault(t, err, fault.Input, "no/such.yaml")
+}
+
+func FuzzModelFile(f *testing.F) {
+	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "1099511627776", 1)} {
+		f.Add(s)
+	}
+	o := DefaultOptions()
+	o.NumPrefillNodes, o.NumDecodeNodes, o.PPN = 1, 1, 1
+	n := 1
+	o.NumUserRequests = &n
+	f.Fuzz(func(t *testing.T, text string) {
+		v, err := conf.Parse("m.yaml", []byte(text))
+		if err != nil {
+			return // conf tests its own errors
+		}
+		m, err := modelFrom(v)
+		if err != nil {
+			if fault.KindOf(err) != fault.Input {
+				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+			}
+			return
+		}
+		w, err := Plan(o, Inputs{Model: m})
+		if err != nil {
+			if fault.KindOf(err) != fault.Usage {
+				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+			}
+			return
+		}
+		if p := w.Patterns[0]; p.Bytes <= 0 || p.Bytes/p.ISL != w.Model.BytesPerToken {
+			t.Errorf("model %+v gives %+v", m, p)
+		}
+	})
+}

@@ -1,0 +1,222 @@
+package matgen
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var small = []string{"--model", "qwen3-30B", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "2"}
+
+// generate runs a small workload of n requests into folder.
+func generate(t *testing.T, folder string, n int, more ...string) (string, error) {
+	t.Helper()
+	return run(t, append(append(slices.Clone(small), "--num-user-requests", fmt.Sprint(n), "--results-dir", folder), more...)...)
+}
+
+// TestReplacesEarlierOutput checks that nothing of an earlier, longer run
+// survives, in either mode.
+func TestReplacesEarlierOutput(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "out")
+	for _, step := range []struct {
+		n    int
+		more []string
+	}{{4, nil}, {2, nil}, {3, []string{"--compat"}}, {1, nil}} {
+		if _, err := generate(t, folder, step.n, step.more...); err != nil {
+			t.Fatal(err)
+		}
+		var want []string
+		for k := range step.n {
+			want = append(want, fileName(k))
+		}
+		if diff := cmp.Diff(append(want, metadataName), names(t, folder)); diff != "" {
+			t.Errorf("after a run of %d (-want +got):\n%s", step.n, diff)
+		}
+	}
+	if diff := cmp.Diff([]string{"out"}, names(t, filepath.Dir(folder))); diff != "" {
+		t.Errorf("beside the folder (-want +got):\n%s", diff)
+	}
+}
+
+func TestForeignFolder(t *testing.T) {
+	tests := []struct {
+		name  string
+		files map[string]string
+	}{
+		{"other file", map[string]string{"notes.txt": "mine"}},
+		{"metadata of somebody else", map[string]string{metadataName: "traffic_patterns: []\n", "matrix_0.txt": "0\n"}},
+		{"matrices without metadata", map[string]string{"matrix_0.txt": "0\n"}},
+		{"our output with a file of the user", map[string]string{metadataName: firstLine + "traffic_patterns: []\n", "results.json": "{}"}},
+		{"our output with a folder", map[string]string{metadataName: firstLine + "traffic_patterns: []\n", "matrix_0.txt/x": ""}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			folder := filepath.Join(root, "out")
+			for name, text := range tt.files {
+				path := filepath.Join(folder, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := names(t, folder)
+			_, err := generate(t, folder, 1)
+			wantFault(t, err, fault.Output, "holds files that matgen did not write | choose another --results-dir, or --force")
+			if diff := cmp.Diff(before, names(t, folder)); diff != "" {
+				t.Errorf("the folder changed (-want +got):\n%s", diff)
+			}
+			out, err := generate(t, folder, 1, "--force")
+			if err != nil || !strings.Contains(out, "what was there is now "+folder+".old") {
+				t.Fatalf("with --force: %v\n%s", err, out)
+			}
+			if diff := cmp.Diff(before, names(t, folder+".old")); diff != "" {
+				t.Errorf("the folder set aside (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff([]string{"matrix_0.txt", metadataName}, names(t, folder)); diff != "" {
+				t.Errorf("the new folder (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDestinationErrors(t *testing.T) {
+	file := writeFile(t, "file", "mine")
+	_, err := generate(t, file, 1)
+	wantFault(t, err, fault.Output, "not a directory")
+	_, err = generate(t, file+"/below", 1)
+	wantFault(t, err, fault.Output, "not a directory")
+	t.Chdir(t.TempDir())
+	_, err = generate(t, ".", 1)
+	wantFault(t, err, fault.Output, "it is the current folder")
+	if got := names(t, "."); len(got) != 0 {
+		t.Errorf("left behind: %q", got)
+	}
+}
+
+func TestDryRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, err := generate(t, "out", 3, "--dry-run")
+	if err != nil || !strings.Contains(out, "# matgen generate: 3 matrices of 4 ranks, nothing written (--dry-run)\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := names(t, "."); len(got) != 0 {
+		t.Errorf("a dry run wrote %q", got)
+	}
+}
+
+func TestDefaultFolder(t *testing.T) {
+	t.Chdir(t.TempDir())
+	out, err := run(t, append(slices.Clone(small), "--num-user-requests", "1")...)
+	if err != nil || !strings.Contains(out, "written to matrices_4ranks\n") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if diff := cmp.Diff([]string{"matrices_4ranks"}, names(t, ".")); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestNoRequests: the original makes an empty workload of no requests.
+func TestNoRequests(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "out")
+	if _, err := generate(t, folder, 0, "--compat"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(firstLine+"traffic_patterns: []\n", readFile(t, filepath.Join(folder, metadataName))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSummary keeps what the command prints.
+func TestSummary(t *testing.T) {
+	list := writeFile(t, "l", "38328\n25034\n16000\n500\n")
+	got, err := run(t, "--model", "llama-405b", "--num-prefill-nodes", "1", "--num-decode-nodes", "2", "--prefill-tp", "4", "--decode-tp", "8",
+		"--isl-list", list, "--batch-size", "3", "--dry-run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `# matgen generate: 2 matrices of 24 ranks, nothing written (--dry-run)
+# model llama-405b: 516096 bytes of KV cache per token
+# prefill: ranks 0 to 7, 2 workers (tp 4)
+# decode: ranks 8 to 23, 2 workers (tp 8)
+# requests: 4 of 1000 to 38328 tokens, mean 20090.5
+# bytes: 41474506752 bytes (41.475 GB) in all, 40958410752 bytes (40.958 GB) in the largest matrix (matrix_0.txt)
+# memory per rank: 10239602688 bytes (10.240 GB) to send (prefill), 5119801344 bytes (5.120 GB) to receive (decode)
+# sleep: 38.980 s on the busiest worker
+# files: at least 2304 bytes
+# warning: 1 of 4 draws were clipped: 1 below --min-isl 1000, 0 above --max-isl 128000
+# warning: the last batch has only 1 of --batch-size 3 requests
+`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestMetadataGolden keeps the whole of a metadata.yaml.
+func TestMetadataGolden(t *testing.T) {
+	trace := writeFile(t, "t.jsonl", `{"timestamp": 5, "input_length": 2000, "output_length": 3}`+"\n")
+	w := mustPlan(t, "--model", "deepseek-r1", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--decode-tp", "8", "--trace", trace, "--scale", "0.5", "--mem-type", "vram")
+	w.Options.Trace = "t.jsonl"
+	var got bytes.Buffer
+	if err := w.writeMetadata(&got, "out"); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/metadata.golden.yaml"
+	text := strings.Replace(got.String(), version(), "VERSION", 1)
+	if *update {
+		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(readFile(t, golden), text); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestFormatFloat(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0.0", 1: "1.0", -2.5: "-2.5", 4e14: "400000000000000.0", 1e16: "1.0e+16", 1.5e16: "1.5e+16", 1e-4: "0.0001", 1e-5: "1.0e-05",
+		5.882311111111112e-07: "5.882311111111112e-07", 37.404803072: "37.404803072", 1e300: "1.0e+300",
+	} {
+		if got := formatFloat(f); got != want {
+			t.Errorf("%v: got %s, wanted %s", f, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		f := rapid.Float64().Draw(t, "f")
+		text := formatFloat(f)
+		if back, err := strconv.ParseFloat(text, 64); err != nil || back != f || !strings.Contains(text, ".") {
+			t.Fatalf("%v is written %s and reads back as %v, %v", f, text, back, err)
+		}
+	})
+}
+
+// TestCompatSmallCells: cells below a byte read back as 0, but the original
+// writes them.
+func TestCompatSmallCells(t *testing.T) {
+	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "4", "--decode-tp", "4", "--hidden-size", "1", "--num-layers", "1",
+		"--num-heads", "1", "--num-kv-heads", "1", "--dtype-size", "1", "--min-isl", "1", "--isl-list", writeFile(t, "l", "1"), "--compat")
+	var got bytes.Buffer
+	if err := w.writeCompatText(&got, w.Patterns[0]); err != nil {
+		t.Fatal(err)
+	}
+	cells := map[string]string{"0,4": "0.5B", "1,5": "0.5B", "2,6": "0.5B", "3,7": "0.5B"}
+	if diff := cmp.Diff(matrixText(8, cells), got.String()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,70 @@
+// Package engines chooses the transfer engine of a job.
+package engines
+
+import (
+	"fmt"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/capi"
+	"perigee/nixl/shm"
+)
+
+// The choices that a user has.
+const (
+	Auto = "auto"
+	NIXL = "nixl"
+	SHM  = "shm"
+)
+
+// Open returns the engine that choice asks for:
+//
+//	nixl   NVIDIA's library, found as capi.Find tells; library, if not empty, names it
+//	shm    the embedded engine, for ranks of one host
+//	auto   nixl if its library loads, else shm if all ranks share a host
+//
+// If auto has to do without NIXL, note says why, in one line. It is an error all the same if
+// library was named, or if there are several hosts. Every rank must get the same engine: let one
+// rank choose and tell the others its Info().Name.
+func Open(choice, library string, oneHost bool) (engine nixl.Engine, note string, err error) {
+	return open(choice, library, oneHost, loadNIXL)
+}
+
+func loadNIXL(library string) (nixl.Engine, error) {
+	path, _, err := capi.Find(library)
+	if err != nil {
+		return nil, err
+	}
+	e, err := capi.Load(path)
+	if err != nil {
+		return nil, err // not e: a nil *Engine in an interface is not nil
+	}
+	return e, nil
+}
+
+func open(choice, library string, oneHost bool, load func(string) (nixl.Engine, error)) (nixl.Engine, string, error) {
+	switch choice {
+	case NIXL:
+		e, err := load(library)
+		return e, "", err
+	case SHM:
+		if !oneHost {
+			return nil, "", fault.New(fault.Engine, "the shm engine serves ranks of one host only, and this job has several").
+				WithHint("use --engine nixl (pip install nixl-cu12)")
+		}
+		return shm.New(), "", nil
+	case Auto, "":
+	default:
+		return nil, "", fault.New(fault.Usage, "unknown engine %q: want auto, nixl or shm", choice)
+	}
+	e, err := load(library)
+	switch {
+	case err == nil:
+		return e, "", nil
+	case library != "":
+		return nil, "", err
+	case !oneHost:
+		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err).WithHint("%s", fault.HintOf(err))
+	}
+	return shm.New(), fmt.Sprintf("shm instead of nixl: %v", err), nil
+}

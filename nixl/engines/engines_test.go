@@ -1,0 +1,78 @@
+package engines
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/shm"
+)
+
+// fake stands for a loaded library.
+type fake struct{ nixl.Engine }
+
+func (fake) Info() nixl.Info { return nixl.Info{Name: "nixl"} }
+
+func TestOpen(t *testing.T) {
+	present := func(string) (nixl.Engine, error) { return fake{}, nil }
+	absent := func(string) (nixl.Engine, error) {
+		return nil, fault.New(fault.Engine, "no library anywhere").WithHint("install it")
+	}
+	tests := []struct {
+		name, choice, library string
+		oneHost               bool
+		load                  func(string) (nixl.Engine, error)
+		want, note, err       string
+		kind                  fault.Kind
+	}{
+		{name: "auto takes nixl", choice: "auto", oneHost: true, load: present, want: "nixl"},
+		{name: "auto between hosts", choice: "auto", load: present, want: "nixl"},
+		{name: "no choice is auto", load: present, want: "nixl"},
+		{name: "auto falls back", choice: "auto", oneHost: true, load: absent, want: "shm", note: "no library anywhere"},
+		{name: "auto cannot fall back between hosts", choice: "auto", load: absent, err: "no library anywhere", kind: fault.Engine},
+		{name: "auto keeps to a named library", choice: "auto", library: "x", oneHost: true, load: absent, err: "no library anywhere", kind: fault.Engine},
+		{name: "nixl", choice: "nixl", oneHost: true, load: present, want: "nixl"},
+		{name: "nixl is missing", choice: "nixl", oneHost: true, load: absent, err: "no library anywhere", kind: fault.Engine},
+		{name: "shm", choice: "shm", oneHost: true, load: present, want: "shm"},
+		{name: "shm between hosts", choice: "shm", load: present, err: "one host", kind: fault.Engine},
+		{name: "unknown", choice: "mpi", oneHost: true, load: present, err: `"mpi"`, kind: fault.Usage},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			e, note, err := open(test.choice, test.library, test.oneHost, test.load)
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) || fault.KindOf(err) != test.kind || e != nil {
+					t.Fatalf("got %v, %v; want an error of kind %v with %q", e, err, test.kind, test.err)
+				}
+				if test.kind == fault.Engine && fault.HintOf(err) == "" {
+					t.Error("no hint")
+				}
+				return
+			}
+			if err != nil || e.Info().Name != test.want {
+				t.Fatalf("got %v, %v; want %s", e, err, test.want)
+			}
+			if !strings.Contains(note, test.note) || (note == "") != (test.note == "") {
+				t.Errorf("note %q: want %q in it", note, test.note)
+			}
+		})
+	}
+}
+
+// TestWithoutLibrary is the real thing, on a file that is no library.
+func TestWithoutLibrary(t *testing.T) {
+	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
+	e, note, err := Open(Auto, "", true)
+	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.Contains(note, "missing.so") {
+		t.Errorf("got %T, note %q, %v; want the shm engine and a note with the file's name", e, note, err)
+	}
+	if e, _, err := Open(NIXL, "", true); err == nil || e != nil {
+		t.Errorf("nixl: got %v, %v; want an error and a nil engine", e, err)
+	}
+	if _, _, err := Open(Auto, "", false); !errors.As(err, new(*fault.Error)) {
+		t.Errorf("auto between hosts: got %v", err)
+	}
+}

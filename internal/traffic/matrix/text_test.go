@@ -91,6 +91,15 @@ func TestReadTextRefuses(t *testing.T) {
 	}
 }
 
+func TestCellsOfTextAreBounded(t *testing.T) {
+	p := textParser{name: "m.txt", line: 5, m: New(2), rows: 1}
+	p.m.cells = MaxCells - 1 // as if the rows before held that many
+	const want = "m.txt:5: wanted at most 67108864 cells other than 0 in the matrix, got more"
+	if err := p.parse([]byte("1 1\n")); err == nil || err.Error() != want {
+		t.Errorf("%v: want %s", err, want)
+	}
+}
+
 func TestReadTextStops(t *testing.T) {
 	broken := errors.New("the disk is on fire")
 	_, err := ReadText("m.txt", io.MultiReader(strings.NewReader("0 1\n"), iotest.ErrReader(broken)))
@@ -227,6 +236,17 @@ func BenchmarkReadText(b *testing.B) {
 	_, out := benchmarkText(b)
 	for b.Loop() {
 		if _, err := ReadText("m", bytes.NewReader(out)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkParseUnits reads what the original generator writes.
+func BenchmarkParseUnits(b *testing.B) {
+	out := []byte(strings.Repeat(strings.Repeat("977.89M ", 1024)+"\n", 1024))
+	b.SetBytes(int64(len(out)))
+	for b.Loop() {
+		if _, err := ParseText("m", out); err != nil {
 			b.Fatal(err)
 		}
 	}

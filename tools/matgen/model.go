@@ -284,7 +284,7 @@ func familySchema(v *conf.Value, keys []string) conf.Schema {
 	}
 	for _, k := range v.Keys() {
 		known := slices.ContainsFunc(schema, func(f conf.Field) bool { return f.Name == k })
-		if !known && v.Get(k).Kind == conf.Null {
+		if !known && k != "" && v.Get(k).Kind == conf.Null { // a schema has no empty names
 			schema = append(schema, conf.Field{Name: k, Type: "any"})
 		}
 	}

@@ -98,6 +98,7 @@ func TestModelFileErrors(t *testing.T) {
 		{strings.Replace(llamaYAML, "group: 8", "group: 7", 1), "m.yaml:5: gqa_num_queries_in_group: wanted a number that divides the 64 query heads, got 7"},
 		{strings.Replace(qwenYAML, "heads: 4", "heads: 5", 1), "m.yaml:4: num_kv_heads: wanted a number that divides the 64 query heads, got 5"},
 		{llamaYAML + "num_layers: 3\n", "m.yaml:7: "},
+		{llamaYAML + "\"\":\n", "m.yaml:7: "},
 		{"", "m.yaml"},
 		{"a: [", "this is not YAML"},
 	}
@@ -123,7 +124,7 @@ func TestModelFileErrors(t *testing.T) {
 }
 
 func FuzzModelFile(f *testing.F) {
-	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "1099511627776", 1)} {
+	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "1099511627776", 1)} {
 		f.Add(s)
 	}
 	o := DefaultOptions()

@@ -42,7 +42,7 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	line("bytes: %s in all, %s in the largest matrix (%s)", size(w.Bytes()), size(w.Patterns[largest].Bytes), fileName(largest))
 	send, receive := w.memory(w.Patterns[largest])
 	line("memory per rank: %s to send (prefill), %s to receive (decode)", size(send), size(receive))
-	line("sleep: %.3f s on the busiest worker", w.longestSleep())
+	line("sleep: %s s on the busiest worker", seconds(w.longestSleep()))
 	line("files: at least %s", size(w.fileBytes()))
 }
 
@@ -52,6 +52,14 @@ func size(bytes int64) string {
 		return fmt.Sprintf("%d bytes", bytes)
 	}
 	return fmt.Sprintf("%d bytes (%.3f GB)", bytes, float64(bytes)/1e9)
+}
+
+// seconds writes three decimals, or three digits where these would be zeros.
+func seconds(s float64) string {
+	if s >= 1 {
+		return fmt.Sprintf("%.3f", s)
+	}
+	return fmt.Sprintf("%.3g", s)
 }
 
 // memory returns the largest send and receive buffers that a pattern needs.

@@ -372,7 +372,7 @@ func TestFromPlainAndBack(t *testing.T) {
 
 // What Go's encoders write of any data, the parsers read as the same data.
 func TestEncodersAgree(t *testing.T) {
-	encoders := map[string]func(any) ([]byte, error){"a.json": json.Marshal, "a.yaml": json.Marshal, "a.toml": toml.Marshal}
+	encoders := map[string]func(any) ([]byte, error){"a.json": json.Marshal, "a.yaml": asciiJSON, "a.toml": toml.Marshal}
 	rapid.Check(t, func(t *rapid.T) {
 		data := dict{"a": anyPlain().Draw(t, "data")}
 		for name, encode := range encoders {
@@ -389,6 +389,21 @@ func TestEncodersAgree(t *testing.T) {
 			}
 		}
 	})
+}
+
+// asciiJSON writes JSON that is also YAML, for which some characters above
+// ASCII end a line.
+func asciiJSON(data any) ([]byte, error) {
+	text, err := json.Marshal(data)
+	var ascii []byte
+	for _, r := range string(text) {
+		if r < 0x7f {
+			ascii = append(ascii, byte(r))
+			continue
+		}
+		ascii = fmt.Appendf(ascii, `\U%08x`, r)
+	}
+	return ascii, err
 }
 
 func containsNull(data any) bool {

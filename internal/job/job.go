@@ -1,0 +1,188 @@
+// Package job runs a scenario: as the launcher, which starts the ranks and
+// watches them, or as one of the ranks.
+package job
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/lua"
+	"perigee/scenarios"
+	"perigee/spmd/boot"
+	"perigee/spmd/launch"
+)
+
+// Flags are the options of every job, whatever the scenario.
+type Flags struct {
+	Ranks   int           `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
+	Engine  string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
+	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
+	Result  string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
+	Timeout time.Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: wait)."`
+	Seed    uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
+	AllowIO bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
+}
+
+// grammar is the whole command line of a job. Its second part is made from the
+// scenario's own options.
+type grammar struct {
+	Job      Flags `embed:""`
+	Scenario any   `embed:""`
+}
+
+// Spec is a job as it was asked for.
+type Spec struct {
+	Command  []string // the words that name it in help: perigee run pingpong
+	Scenario string   // a path, or the name of a shipped one
+	Args     []string // all options, in any order
+	Process  []string // the whole command line without the program, to start ranks with
+}
+
+// Run runs the job and returns when it has ended. The error is what the user
+// should read. quiet says that somebody else reports it.
+func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
+	_, started, err := boot.Started(env)
+	if err != nil {
+		return err, false
+	}
+	if started {
+		return runRank(ctx, s, streams, env)
+	}
+	return runLauncher(ctx, s, streams), false
+}
+
+// script is the text of a scenario.
+type script struct {
+	Name   string // as it stands in messages
+	Source string
+}
+
+// maxScript bounds the size of a scenario.
+const maxScript = 16 << 20
+
+func readScript(name string) (script, error) {
+	if file, source, ok := scenarios.Source(name); ok {
+		return script{file, source}, nil
+	}
+	if !strings.HasSuffix(name, ".lua") {
+		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
+			WithHint("perigee scenarios lists the shipped ones; a file of your own ends in .lua")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return script{}, fault.New(fault.Input, "scenario: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxScript+1))
+	if err != nil {
+		return script{}, fault.New(fault.Input, "scenario: %w", err)
+	}
+	if len(data) > maxScript {
+		return script{}, fault.New(fault.Input, "scenario %s is larger than %d bytes", name, maxScript)
+	}
+	return script{name, string(data)}, nil
+}
+
+func (s script) digest() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s.Source))) }
+
+// errHelp says that the user asked for help and got it.
+var errHelp = errors.New("help was printed")
+
+// parse reads the job's flags and the scenario's options.
+func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options map[string]any, err error) {
+	g := grammar{Scenario: sc.Grammar()}
+	helped := false
+	k, err := kong.New(&g, kong.Name(strings.Join(s.Command, " ")), kong.Description(sc.About),
+		kong.Writers(streams.Out, streams.Err), kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
+	if err != nil {
+		return flags, nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
+	}
+	_, err = k.Parse(s.Args)
+	if helped {
+		return flags, nil, errHelp
+	}
+	if err != nil {
+		return flags, nil, fault.New(fault.Usage, "%w", err).
+			WithHint("%s --help", strings.Join(s.Command, " "))
+	}
+	options, err = sc.Values(g.Scenario)
+	return g.Job, options, err
+}
+
+// runLauncher starts the ranks on this machine. What can be refused without
+// ranks is refused before they start.
+func runLauncher(ctx context.Context, s Spec, streams cli.Streams) error {
+	text, err := readScript(s.Scenario)
+	if err != nil {
+		return err
+	}
+	r, err := lua.Load(text.Name, text.Source, streams.Out)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	flags, options, err := parse(s, r.Scenario, streams)
+	if errors.Is(err, errHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if flags.Ranks < 0 {
+		return fault.New(fault.Usage, "--ranks is %d, want at least 1", flags.Ranks)
+	}
+	if flags.Result != "" {
+		if err := result.CheckWritable(flags.Result); err != nil {
+			return err
+		}
+	}
+	n := flags.Ranks
+	if n == 0 {
+		if n, err = r.Ranks(options); err != nil {
+			return err
+		}
+	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	program, err := os.Executable()
+	if err != nil {
+		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
+	}
+	return launch.Run(ctx, launch.Job{
+		Ranks: max(n, 1), Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
+	})
+}
+
+// untilSignal ends ctx when the user or the system wants the job to end.
+func untilSignal(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case s := <-signals:
+			cancel(fault.New(fault.Interrupt, "ended by signal: %s", s))
+			// A second signal means it: the default action takes over.
+			signal.Stop(signals)
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+	}
+}

@@ -1,0 +1,260 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/version"
+	"perigee/lua"
+	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/nixl/engines"
+	"perigee/spmd"
+	"perigee/spmd/boot"
+)
+
+const (
+	// joinTimeout is how long a rank waits for the others to start.
+	joinTimeout = 2 * time.Minute
+	// lastWords is how long a rank of a failed job may take to write what it
+	// has; then it ends whatever it is doing. The launcher waits a little longer.
+	lastWords = 2500 * time.Millisecond
+)
+
+// runRank is the life of one rank. The failure of a rank is reported by the
+// launcher, or, where there is none, by rank 0.
+func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	joining, cancel := context.WithTimeoutCause(ctx, joinTimeout,
+		fault.New(fault.Launch, "not all ranks came within %v", joinTimeout))
+	defer cancel()
+	p, err := boot.Join(joining, env)
+	if err != nil {
+		return err, false
+	}
+	w, err := spmd.Join(joining, p, spmd.Options{})
+	if err != nil {
+		return reported(err), p.Launcher == "local" || !speaks(err, p.Rank)
+	}
+	k := &rank{spec: s, streams: streams, world: w}
+	go k.watch(ctx)
+	err = k.play()
+	if k.helped {
+		err = nil
+	}
+	if err == nil {
+		if err = w.Close(); err == nil {
+			return nil, false
+		}
+	} else {
+		err = w.Fail(err)
+		k.saveFailed(err)
+		w.Close()
+	}
+	return reported(err), p.Launcher == "local" || !speaks(err, w.Rank())
+}
+
+// reported gives a failure its kind and hint again.
+func reported(err error) error {
+	if f, ok := errors.AsType[boot.Failure](err); ok {
+		return f.Fault()
+	}
+	return err
+}
+
+// speaks reports whether this rank tells the user of the failure where no
+// launcher does: rank 0 does, and everybody who has lost rank 0.
+func speaks(err error, rank int) bool {
+	f, ok := errors.AsType[boot.Failure](err)
+	return rank == 0 || ok && f.Rank < 0
+}
+
+// rank is what one rank knows of its job.
+type rank struct {
+	spec    Spec
+	streams cli.Streams
+	world   *spmd.World
+	flags   Flags
+	doc     *result.Document // at rank 0
+	saved   checkpoints
+	helped  bool
+}
+
+// watch turns a signal into a failure of the job, and makes sure that the rank
+// of a failed job ends, even in the middle of an endless loop.
+func (k *rank) watch(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Interrupt {
+			k.world.Fail(cause)
+		}
+	case <-k.world.Context().Done():
+	}
+	<-k.world.Context().Done()
+	if f, ok := errors.AsType[boot.Failure](k.world.Err()); ok {
+		time.Sleep(lastWords)
+		os.Exit(int(f.Kind))
+	}
+}
+
+// play loads the scenario and runs it.
+func (k *rank) play() error {
+	w := k.world
+	var text script
+	if w.Rank() == 0 {
+		var err error
+		if text, err = readScript(k.spec.Scenario); err != nil {
+			return err
+		}
+	}
+	text, err := spmd.BroadcastValue(w.All(), 0, text)
+	if err != nil {
+		return err
+	}
+	r, err := lua.Load(text.Name, text.Source, io.Discard)
+	if err != nil {
+		return err
+	}
+	err = k.perform(r, text)
+	return errors.Join(err, r.Close())
+}
+
+// perform runs a loaded scenario.
+func (k *rank) perform(r *lua.Runtime, text script) error {
+	w := k.world
+	streams := k.streams
+	if w.Rank() > 0 {
+		streams.Out, streams.Err = io.Discard, io.Discard // one help text is enough
+	}
+	flags, options, err := parse(k.spec, r.Scenario, streams)
+	if errors.Is(err, errHelp) {
+		k.helped = true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	k.flags = flags
+	w.SetTimeout(flags.Timeout)
+	if w.Rank() == 0 {
+		if err := k.openResult(text, options); err != nil {
+			return err
+		}
+		k.header(text)
+	}
+	r.Begin(k.luaEnv())
+	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
+	return k.finish(r.Run(options))
+}
+
+func (k *rank) luaEnv() lua.Env {
+	env := lua.Env{
+		World: k.world, Doc: k.doc, Checkpoint: k.checkpoint, Out: k.streams.Out,
+		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO,
+		OpenEngine: func() (nixl.Engine, string, error) {
+			return engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
+		},
+		GPU: func() (int, bool) {
+			gpus, err := device.GPUs()
+			if err != nil || len(gpus) == 0 {
+				return 0, false
+			}
+			return k.world.LocalRank() % len(gpus), true
+		},
+	}
+	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
+		env.Progress = f
+	}
+	return env
+}
+
+// openResult begins the result and makes sure that it can be written.
+func (k *rank) openResult(text script, options map[string]any) error {
+	k.doc = result.New(append([]string{"perigee"}, k.spec.Process...), result.Scenario{
+		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options,
+	}, k.flags.Seed, k.world)
+	if k.flags.Result == "" {
+		return nil
+	}
+	return result.CheckWritable(k.flags.Result)
+}
+
+// header opens the output of every job.
+func (k *rank) header(text script) {
+	w := k.world
+	var names []string
+	for _, h := range w.Hosts() {
+		names = append(names, fmt.Sprintf("%s (%d)", h.Name, len(h.Ranks)))
+	}
+	const most = 8
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more", more))
+	}
+	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %d ranks on %d hosts: %s, launcher %s\n",
+		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), w.Size(), len(w.Hosts()), strings.Join(names, ", "), w.Launcher())
+	for _, n := range w.Notes() {
+		fmt.Fprintln(k.streams.Out, "# note:", n)
+	}
+	if u := w.Uncertainty(w.All().Ranks()); u > 0 {
+		fmt.Fprintf(k.streams.Out, "# clocks of the hosts agree to within %.1f us\n", float64(u)/1e3)
+	}
+}
+
+// finish writes the result of a run that went well, at rank 0.
+func (k *rank) finish(err error) error {
+	if err != nil || k.doc == nil || k.flags.Result == "" {
+		return err
+	}
+	k.doc.Finish(nil)
+	if err := k.doc.Write(k.flags.Result); err != nil {
+		k.flags.Result = "" // a second try would fail as well
+		return err
+	}
+	fmt.Fprintln(k.streams.Out, "# result:", k.flags.Result)
+	return nil
+}
+
+// saveFailed writes what is there of a run that failed, at rank 0.
+func (k *rank) saveFailed(failure error) {
+	if k.doc == nil || k.flags.Result == "" {
+		return
+	}
+	k.doc.Finish(failure)
+	if err := k.doc.Write(k.flags.Result); err != nil {
+		fmt.Fprintln(k.streams.Err, "perigee: the partial result is lost:", err)
+		return
+	}
+	fmt.Fprintln(k.streams.Err, "perigee: partial result:", k.flags.Result)
+}
+
+// checkpoints limit the time that goes into saving unfinished results to a
+// tenth of the whole.
+type checkpoints struct {
+	last time.Time
+	took time.Duration
+}
+
+// checkpoint saves the result as it is now, if the last time is long enough ago. What
+// it cannot write now the end of the run will report.
+func (k *rank) checkpoint() {
+	if k.flags.Result == "" || time.Since(k.saved.last) < 10*k.saved.took {
+		return
+	}
+	start := time.Now()
+	if err := k.doc.Write(k.flags.Result); err != nil {
+		return
+	}
+	k.saved = checkpoints{last: time.Now(), took: time.Since(start)}
+}

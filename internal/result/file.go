@@ -1,0 +1,134 @@
+package result
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/fault"
+)
+
+// CheckName refuses a file name whose ending names no format.
+func CheckName(path string) error {
+	switch {
+	case strings.HasSuffix(path, ".json"), strings.HasSuffix(path, ".json.gz"), strings.HasSuffix(path, ".json.zst"):
+		return nil
+	}
+	return fault.New(fault.Usage, "result file %s: the name must end in .json, .json.gz or .json.zst", path)
+}
+
+// CheckWritable finds out, before anything is measured, whether the result can
+// be written: the folder must exist and take a file.
+func CheckWritable(path string) error {
+	if err := CheckName(path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return fault.New(fault.Output, "result file %s is a folder", path)
+	}
+	probe, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fault.New(fault.Output, "the result cannot be written to %s: %w", path, err).
+			WithHint("make the folder, or choose another file with --result")
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+}
+
+// Write replaces the file at path by the document.
+func (d *Document) Write(path string) error {
+	if err := CheckName(path); err != nil {
+		return err
+	}
+	data, err := d.encode()
+	if err != nil {
+		return fault.New(fault.Internal, "encode the result: %w", err)
+	}
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		switch {
+		case strings.HasSuffix(path, ".zst"):
+			z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+			if err != nil {
+				return err
+			}
+			return finish(z, data)
+		case strings.HasSuffix(path, ".gz"):
+			return finish(gzip.NewWriter(w), data)
+		}
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}
+
+func finish(w io.WriteCloser, data []byte) error {
+	if _, err := w.Write(data); err != nil {
+		w.Close()
+		return err
+	}
+	return w.Close()
+}
+
+// maxSize bounds the JSON text of a result that Read is willing to unpack.
+const maxSize = 8 << 30
+
+// Read reads a result. How it is compressed is seen from the data, whatever the
+// name.
+func Read(path string) (*Document, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "result: %w", err)
+	}
+	defer f.Close()
+	r, err := unpacked(bufio.NewReader(f))
+	if err != nil {
+		return nil, fault.New(fault.Input, "result %s: %w", path, err)
+	}
+	d, err := decode(r)
+	if err != nil {
+		return nil, fault.New(fault.Input, "result %s: %w", path, err).
+			WithHint("is it a result of perigee?")
+	}
+	return d, nil
+}
+
+func decode(r io.Reader) (*Document, error) {
+	var d Document
+	limited := &io.LimitedReader{R: r, N: maxSize}
+	if err := json.NewDecoder(limited).Decode(&d); err != nil {
+		if limited.N <= 0 {
+			return nil, fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
+		}
+		return nil, err
+	}
+	if d.Schema != Schema {
+		return nil, fmt.Errorf("schema is %q, want %q", d.Schema, Schema)
+	}
+	return &d, nil
+}
+
+func unpacked(r *bufio.Reader) (io.Reader, error) {
+	head, err := r.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(r)
+	}
+	return r, nil
+}

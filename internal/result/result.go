@@ -1,0 +1,166 @@
+// Package result is the document that a run leaves behind: what ran, where, with
+// what, and every time that was measured. It is JSON, compressed as the file's
+// name says (.json, .json.gz, .json.zst), and replaced as a whole or not at all.
+//
+// While a run goes on the file holds what is known so far, marked partial; so
+// whatever kills the run, the last state stays readable.
+package result
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	"perigee/internal/traffic"
+	"perigee/internal/traffic/matrix"
+	"perigee/internal/version"
+	"perigee/nixl"
+	"perigee/spmd"
+	"perigee/spmd/boot"
+)
+
+// Schema is the version of the document. The number changes when a reader of
+// older documents would misunderstand a newer one.
+const Schema = "perigee.result/1"
+
+// The states of a run.
+const (
+	Complete = "complete"
+	Partial  = "partial"
+)
+
+// Document is a result. Times named *_ns are nanoseconds on the run's common
+// time line, which is the monotonic clock of rank 0's host.
+type Document struct {
+	Schema   string        `json:"schema"`
+	Status   string        `json:"status"`
+	Failure  *boot.Failure `json:"failure,omitempty"` // why it is partial
+	Perigee  version.Build `json:"perigee"`
+	Started  time.Time     `json:"started"`
+	Finished *time.Time    `json:"finished,omitempty"`
+	Command  []string      `json:"command"`
+	Scenario Scenario      `json:"scenario"`
+	Seed     uint64        `json:"seed"`
+	World    World         `json:"world"`
+	Engine   *nixl.Info    `json:"engine,omitempty"` // absent if nothing was prepared
+	Notes    []string      `json:"notes,omitempty"`
+	Phases   []Phase       `json:"phases"`
+
+	Matrices     []Matrix       `json:"matrices,omitempty"`
+	Patterns     []Pattern      `json:"patterns,omitempty"`
+	Measurements []Measurement  `json:"measurements,omitempty"`
+	Tables       []Table        `json:"tables,omitempty"`
+	Values       map[string]any `json:"values,omitempty"` // what the scenario set
+}
+
+// Scenario is the script and what it was given.
+type Scenario struct {
+	Name    string         `json:"name"`
+	SHA256  string         `json:"sha256"`
+	Source  string         `json:"source"`
+	Options map[string]any `json:"options"`
+}
+
+// World is where it ran.
+type World struct {
+	Size     int           `json:"size"`
+	Launcher string        `json:"launcher"`
+	Hosts    []spmd.Host   `json:"hosts"`
+	Clocks   []spmd.Offset `json:"clocks"` // one per host
+}
+
+// Phase is a span of the run, as rank 0 saw it.
+type Phase struct {
+	Name    string `json:"name"`
+	StartNS int64  `json:"start_ns"`
+}
+
+// Matrix is a traffic matrix. Cells holds [sender, receiver, bytes] for each
+// cell that is not 0.
+type Matrix struct {
+	SHA256 string     `json:"sha256"`
+	Ranks  int        `json:"ranks"`
+	Bytes  int64      `json:"bytes"`
+	File   string     `json:"file,omitempty"`
+	Cells  [][3]int64 `json:"cells"`
+}
+
+// Pattern is a prepared traffic pattern.
+type Pattern struct {
+	Name     string         `json:"name,omitempty"`
+	Matrix   int            `json:"matrix"` // index into Matrices
+	Mem      string         `json:"mem"`
+	Op       string         `json:"op"`
+	Shards   int            `json:"shards"`
+	Senders  int            `json:"senders"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+}
+
+// Measurement is one run of one pattern.
+type Measurement struct {
+	Pattern   int    `json:"pattern"` // index into Patterns
+	Phase     string `json:"phase"`
+	Iteration int    `json:"iteration"` // from 0, within the phase
+	traffic.PatternRun
+	LatencyNS     int64   `json:"latency_ns"`
+	MeanBandwidth float64 `json:"mean_bandwidth_bytes_per_s"`
+}
+
+// Table is a table as it was printed.
+type Table struct {
+	Title   string   `json:"title,omitempty"`
+	Columns []string `json:"columns"`
+	Rows    [][]any  `json:"rows"`
+}
+
+// New begins a document.
+func New(command []string, scenario Scenario, seed uint64, w *spmd.World) *Document {
+	return &Document{
+		Schema: Schema, Status: Partial, Perigee: version.Get(), Started: time.Now().UTC(),
+		Command: command, Scenario: scenario, Seed: seed,
+		World: World{Size: w.Size(), Launcher: w.Launcher(), Hosts: w.Hosts(), Clocks: w.Offsets()},
+		Notes: slices.Clone(w.Notes()), Phases: []Phase{},
+	}
+}
+
+// AddMatrix returns the index of a matrix, which is stored once however often
+// it is added.
+func (d *Document) AddMatrix(m *matrix.Matrix, file string) int {
+	sum := m.Digest()
+	if i := slices.IndexFunc(d.Matrices, func(o Matrix) bool { return o.SHA256 == sum }); i >= 0 {
+		return i
+	}
+	r := Matrix{SHA256: sum, Ranks: m.Size(), Bytes: m.Total(), File: file, Cells: make([][3]int64, 0, m.Cells())}
+	for i := range m.Size() {
+		for _, c := range m.Row(i) {
+			r.Cells = append(r.Cells, [3]int64{int64(i), int64(c.Peer), c.Bytes})
+		}
+	}
+	d.Matrices = append(d.Matrices, r)
+	return len(d.Matrices) - 1
+}
+
+// AddRuns records the runs of a pattern in a phase, after those that are there.
+func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.PatternRun) {
+	for i, r := range runs {
+		d.Measurements = append(d.Measurements, Measurement{
+			Pattern: pattern, Phase: phase, Iteration: first + i, PatternRun: r,
+			LatencyNS: r.LatencyNS(), MeanBandwidth: r.MeanBandwidth(),
+		})
+	}
+}
+
+// Finish marks the document complete, or partial with the reason.
+func (d *Document) Finish(failure error) {
+	now := time.Now().UTC()
+	d.Finished = &now
+	if failure == nil {
+		d.Status, d.Failure = Complete, nil
+		return
+	}
+	f := boot.FailureOf(failure)
+	d.Status, d.Failure = Partial, &f
+}
+
+// encode writes the document as JSON, one line.
+func (d *Document) encode() ([]byte, error) { return json.Marshal(d) }

@@ -1,0 +1,211 @@
+package traffic
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+	"perigee/nixl"
+)
+
+// PeerRun is one message of a run: EndNS is when the initiator saw it complete,
+// on the common time line.
+type PeerRun struct {
+	Peer  int   `json:"peer"`
+	Bytes int64 `json:"bytes"`
+	EndNS int64 `json:"end_ns"`
+}
+
+// RankRun is one initiator's part of a run. Stamps are nanoseconds on the
+// common time line.
+type RankRun struct {
+	Rank    int       `json:"rank"`
+	StartNS int64     `json:"start_ns"`
+	PostNS  int64     `json:"posted_ns"`
+	EndNS   int64     `json:"end_ns"`
+	Bytes   int64     `json:"bytes"`
+	Peers   []PeerRun `json:"peers,omitempty"`
+}
+
+// DurationNS is the initiator's own time, from before its first post until its
+// last transfer was complete.
+func (r RankRun) DurationNS() int64 { return r.EndNS - r.StartNS }
+
+// Bandwidth is in bytes per second.
+func (r RankRun) Bandwidth() float64 {
+	return float64(r.Bytes) / (float64(max(r.DurationNS(), 1)) * 1e-9)
+}
+
+// PatternRun is one run of a pattern over all its initiators.
+type PatternRun struct {
+	// StartNS is the first start, EndNS the last end, on the common time line.
+	StartNS int64 `json:"start_ns"`
+	EndNS   int64 `json:"end_ns"`
+	// UncertaintyNS is how far the difference of the two may be off, because
+	// they were read off different hosts' clocks; 0 within a host.
+	UncertaintyNS int64     `json:"uncertainty_ns"`
+	Ranks         []RankRun `json:"ranks"`
+}
+
+// LatencyNS is the last end minus the first start over the initiators, and 0
+// for a pattern in which nobody sends.
+func (r PatternRun) LatencyNS() int64 { return r.EndNS - r.StartNS }
+
+// MeanBandwidth is the mean, over the initiators, of the bytes that each moved
+// divided by its own time, in bytes per second.
+func (r PatternRun) MeanBandwidth() float64 {
+	if len(r.Ranks) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, k := range r.Ranks {
+		sum += k.Bandwidth()
+	}
+	return sum / float64(len(r.Ranks))
+}
+
+// Isolated is the latency of a pattern that ran alone several times, in
+// nanoseconds: the maximum over initiators of the mean over runs of that
+// initiator's own time.
+func Isolated(runs []PatternRun) float64 {
+	if len(runs) == 0 {
+		return math.NaN()
+	}
+	var worst float64
+	for i := range runs[0].Ranks {
+		var sum float64
+		for _, r := range runs {
+			sum += float64(r.Ranks[i].DurationNS())
+		}
+		worst = max(worst, sum/float64(len(runs)))
+	}
+	return worst
+}
+
+// Collect gathers at rank 0 the recorded runs of plans since the last Collect:
+// one list of runs per plan. The other ranks get nil. All ranks call it with
+// the same plans.
+func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
+	data := encodeLogs(plans)
+	for _, p := range plans {
+		p.log = nil
+	}
+	all, err := s.world.All().Gather(0, data)
+	if err != nil || all == nil {
+		return nil, err
+	}
+	logs := make([][][]nixl.Times, len(all)) // by rank, by plan
+	for r, data := range all {
+		if logs[r], err = decodeLogs(data, plans, r); err != nil {
+			return nil, fault.New(fault.Internal, "times from rank %d: %w", r, err)
+		}
+	}
+	runs := make([][]PatternRun, len(plans))
+	for i, p := range plans {
+		if runs[i], err = s.assemble(p, func(rank int) []nixl.Times { return logs[rank][i] }); err != nil {
+			return nil, err
+		}
+	}
+	return runs, nil
+}
+
+// assemble joins the initiators' runs of one plan.
+func (s *Session) assemble(p *Plan, log func(rank int) []nixl.Times) ([]PatternRun, error) {
+	if len(p.initiators) == 0 {
+		return nil, nil
+	}
+	n := len(log(p.initiators[0]))
+	runs := make([]PatternRun, n)
+	for _, rank := range p.initiators {
+		times := log(rank)
+		if len(times) != n {
+			return nil, fault.New(fault.Script, "%s: rank %d has run it %d times since the last collect, rank %d %d times",
+				p.label(), p.initiators[0], n, rank, len(times)).
+				WithHint("all initiators of a pattern must run it equally often")
+		}
+		cells := postOrder(p.initiated(rank), rank, func(c matrix.Cell) int { return c.Peer })
+		for k, t := range times {
+			runs[k].add(s.rankRun(rank, t, cells))
+		}
+	}
+	for k := range runs {
+		runs[k].UncertaintyNS = s.world.Uncertainty(p.initiators)
+	}
+	return runs, nil
+}
+
+func (s *Session) rankRun(rank int, t nixl.Times, cells []matrix.Cell) RankRun {
+	r := RankRun{
+		Rank:    rank,
+		StartNS: s.world.ToCommon(rank, t.Start), PostNS: s.world.ToCommon(rank, t.Posted), EndNS: s.world.ToCommon(rank, t.End),
+	}
+	for i, c := range cells {
+		r.Bytes += c.Bytes
+		r.Peers = append(r.Peers, PeerRun{Peer: c.Peer, Bytes: c.Bytes, EndNS: s.world.ToCommon(rank, t.Done[i])})
+	}
+	return r
+}
+
+func (r *PatternRun) add(k RankRun) {
+	if len(r.Ranks) == 0 {
+		r.StartNS, r.EndNS = k.StartNS, k.EndNS
+	}
+	r.StartNS, r.EndNS = min(r.StartNS, k.StartNS), max(r.EndNS, k.EndNS)
+	r.Ranks = append(r.Ranks, k)
+}
+
+// Logs travel as varints: for each plan the number of runs, for each run its
+// start, and all other stamps as differences to it.
+
+func encodeLogs(plans []*Plan) []byte {
+	var b []byte
+	for _, p := range plans {
+		b = binary.AppendUvarint(b, uint64(len(p.log)))
+		for _, t := range p.log {
+			b = binary.AppendVarint(b, t.Start)
+			for _, stamp := range slices.Concat([]int64{t.Posted, t.End}, t.Done) {
+				b = binary.AppendVarint(b, stamp-t.Start)
+			}
+		}
+	}
+	return b
+}
+
+var errTorn = errors.New("the list is torn")
+
+func decodeLogs(b []byte, plans []*Plan, rank int) ([][]nixl.Times, error) {
+	logs := make([][]nixl.Times, len(plans))
+	for i, p := range plans {
+		runs, n := binary.Uvarint(b)
+		if n <= 0 || runs > uint64(len(b)) { // a run takes at least a byte
+			return nil, errTorn
+		}
+		b = b[n:]
+		if runs == 0 {
+			continue
+		}
+		peers := len(p.initiated(rank))
+		for range runs {
+			stamps := make([]int64, 3+peers)
+			for k := range stamps {
+				v, n := binary.Varint(b)
+				if n <= 0 {
+					return nil, errTorn
+				}
+				b = b[n:]
+				stamps[k] = v
+				if k > 0 {
+					stamps[k] += stamps[0]
+				}
+			}
+			logs[i] = append(logs[i], nixl.Times{Start: stamps[0], Posted: stamps[1], End: stamps[2], Done: stamps[3:]})
+		}
+	}
+	if len(b) > 0 {
+		return nil, errTorn
+	}
+	return logs, nil
+}

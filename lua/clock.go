@@ -1,0 +1,57 @@
+package lua
+
+import (
+	"time"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+)
+
+func (r *Runtime) clockModule() map[string]function {
+	return map[string]function{
+		"now":         r.clockNow,
+		"sleep":       r.clockSleep,
+		"wall":        clockWall,
+		"uncertainty": r.clockUncertainty,
+	}
+}
+
+// clockNow: now() in seconds on the common time line.
+func (r *Runtime) clockNow(L *glua.LState) (int, error) {
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LNumber(float64(w.ToCommon(w.Rank(), clock.Now())) / 1e9))
+	return 1, nil
+}
+
+// maxSleep keeps a mistyped sleep within what a time.Duration can hold.
+const maxSleep = 365 * 24 * time.Hour
+
+// clockSleep: sleep(seconds). It ends early only if the job fails.
+func (r *Runtime) clockSleep(L *glua.LState) (int, error) {
+	seconds := float64(L.CheckNumber(1))
+	if !(seconds >= 0 && seconds <= maxSleep.Seconds()) {
+		return 0, fault.New(fault.Script, "sleep of %v seconds: want 0 to %v", seconds, maxSleep.Seconds())
+	}
+	return 0, clock.SleepUntil(r.context(), clock.Now()+int64(seconds*1e9))
+}
+
+// clockWall: wall() in seconds since 1970, of this host.
+func clockWall(L *glua.LState) (int, error) {
+	L.Push(glua.LNumber(float64(time.Now().UnixNano()) / 1e9))
+	return 1, nil
+}
+
+// clockUncertainty: uncertainty() in seconds, between any two ranks.
+func (r *Runtime) clockUncertainty(L *glua.LState) (int, error) {
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LNumber(float64(w.Uncertainty(w.All().Ranks())) / 1e9))
+	return 1, nil
+}

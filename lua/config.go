@@ -1,0 +1,48 @@
+package lua
+
+import (
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+)
+
+func (r *Runtime) configModule() map[string]function {
+	return map[string]function{"load": r.configLoad}
+}
+
+// configLoad: load(path, schema). Rank 0 reads the file, all ranks get its
+// contents with the schema's defaults filled in.
+func (r *Runtime) configLoad(L *glua.LState) (int, error) {
+	path := L.CheckString(1)
+	var schema conf.Schema
+	if L.GetTop() > 1 {
+		plain, err := toGo(L.CheckTable(2))
+		if err != nil {
+			return 0, err
+		}
+		v, err := conf.FromPlain("schema", plain)
+		if err != nil {
+			return 0, fault.New(fault.Script, "%w", err)
+		}
+		if schema, err = conf.SchemaFrom(v); err != nil {
+			return 0, fault.New(fault.Script, "%w", err)
+		}
+	}
+	data, err := r.atRankZero(func() ([]byte, error) {
+		v, err := conf.Load(path)
+		if err != nil {
+			return nil, err
+		}
+		if schema != nil {
+			if v, err = schema.Check(v); err != nil {
+				return nil, err
+			}
+		}
+		return encodeValue(v.Plain())
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.push(L, data)
+}

@@ -1,0 +1,432 @@
+package lua
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+)
+
+const (
+	matrixTypeName = "perigee.matrix"
+	rowTypeName    = "perigee.matrix.row"
+)
+
+// luaMatrix is a matrix as scripts see it. Ranks count from 0: m[0][1] is what
+// rank 0 sends to rank 1.
+type luaMatrix struct {
+	*matrix.Matrix
+	file string // where it was read, if it was
+}
+
+type luaRow struct {
+	m    *luaMatrix
+	rank int
+}
+
+func (m *luaMatrix) rows() any {
+	rows := make([]any, m.Size())
+	for i := range rows {
+		row := make([]any, m.Size())
+		for j := range row {
+			row[j] = m.At(i, j)
+		}
+		rows[i] = row
+	}
+	return rows
+}
+
+func (r *Runtime) matrixModule() map[string]function {
+	return map[string]function{
+		"load":        r.matrixLoad,
+		"load_all":    r.matrixLoadAll,
+		"from":        r.matrixFrom,
+		"new":         r.matrixNew,
+		"all_to_all":  r.matrixAllToAll,
+		"ring":        r.matrixRing,
+		"incast":      r.matrixIncast,
+		"outcast":     r.matrixOutcast,
+		"permutation": r.matrixPermutation,
+		"random":      r.matrixRandom,
+		"size":        matrixSize,
+	}
+}
+
+// matrixMethods are the functions of a matrix: m:total().
+func (r *Runtime) matrixMethods() map[string]function {
+	return map[string]function{
+		"ranks":        r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LNumber(m.Size()) }),
+		"total":        r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LNumber(m.Total()) }),
+		"digest":       r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LString(m.Digest()) }),
+		"senders":      r.onMatrix(func(m *luaMatrix) glua.LValue { return intList(r.L, m.Senders()) }),
+		"receivers":    r.onMatrix(func(m *luaMatrix) glua.LValue { return intList(r.L, m.Receivers()) }),
+		"participants": r.onMatrix(func(m *luaMatrix) glua.LValue { return intList(r.L, m.Matrix.Ranks()) }),
+		"transpose":    r.onMatrix(func(m *luaMatrix) glua.LValue { return r.newMatrix(m.Transpose(), "") }),
+		"row_sum":      r.matrixRowSum,
+		"column_sum":   r.matrixColumnSum,
+		"scale":        r.matrixScale,
+		"save":         r.matrixSave,
+	}
+}
+
+func (r *Runtime) onMatrix(f func(m *luaMatrix) glua.LValue) function {
+	return func(L *glua.LState) (int, error) {
+		m, err := checkMatrix(L, 1)
+		if err != nil {
+			return 0, err
+		}
+		L.Push(f(m))
+		return 1, nil
+	}
+}
+
+// matrixTypes makes the metatables of matrices and of their rows.
+func (r *Runtime) matrixTypes() {
+	L := r.L
+	methods := L.NewTable()
+	for name, f := range r.matrixMethods() {
+		methods.RawSetString(name, r.function(f))
+	}
+	mt := L.NewTypeMetatable(matrixTypeName)
+	mt.RawSetString("__index", r.function(func(L *glua.LState) (int, error) {
+		m, err := checkMatrix(L, 1)
+		if err != nil {
+			return 0, err
+		}
+		if name, ok := L.Get(2).(glua.LString); ok {
+			L.Push(methods.RawGetString(string(name)))
+			return 1, nil
+		}
+		i, err := rankIn(L.Get(2), m.Size())
+		if err != nil {
+			return 0, err
+		}
+		row := L.NewUserData()
+		row.Value = &luaRow{m, i}
+		L.SetMetatable(row, L.GetTypeMetatable(rowTypeName))
+		L.Push(row)
+		return 1, nil
+	}))
+	mt.RawSetString("__tostring", r.onMatrixFunction(func(m *luaMatrix) string {
+		return fmt.Sprintf("matrix of %d x %d ranks, %d bytes", m.Size(), m.Size(), m.Total())
+	}))
+	mt.RawSetString("__eq", r.function(func(L *glua.LState) (int, error) {
+		a, err := checkMatrix(L, 1)
+		if err != nil {
+			return 0, err
+		}
+		b, err := checkMatrix(L, 2)
+		if err != nil {
+			return 0, err
+		}
+		L.Push(glua.LBool(a.Equal(b.Matrix)))
+		return 1, nil
+	}))
+	row := L.NewTypeMetatable(rowTypeName)
+	row.RawSetString("__index", r.function(rowGet))
+	row.RawSetString("__newindex", r.function(rowSet))
+}
+
+func (r *Runtime) onMatrixFunction(f func(m *luaMatrix) string) *glua.LFunction {
+	return r.function(r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LString(f(m)) }))
+}
+
+func checkMatrix(L *glua.LState, n int) (*luaMatrix, error) {
+	if ud, ok := L.Get(n).(*glua.LUserData); ok {
+		if m, ok := ud.Value.(*luaMatrix); ok {
+			return m, nil
+		}
+	}
+	return nil, fault.New(fault.Script, "argument %d is %s, want a matrix", n, describe(L.Get(n)))
+}
+
+func rankIn(v glua.LValue, n int) (int, error) {
+	i, ok := wholeNumber(v)
+	if !ok || i < 0 || i >= int64(n) {
+		return 0, fault.New(fault.Script, "%s is no rank of a matrix of %d ranks, which count from 0", describe(v), n)
+	}
+	return int(i), nil
+}
+
+func rowOf(L *glua.LState) (*luaRow, int, error) {
+	row := L.CheckUserData(1).Value.(*luaRow)
+	j, err := rankIn(L.Get(2), row.m.Size())
+	return row, j, err
+}
+
+func rowGet(L *glua.LState) (int, error) {
+	row, j, err := rowOf(L)
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LNumber(row.m.At(row.rank, j)))
+	return 1, nil
+}
+
+func rowSet(L *glua.LState) (int, error) {
+	row, j, err := rowOf(L)
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := sizeOf(L.Get(3))
+	if err != nil {
+		return 0, err
+	}
+	return 0, row.m.Set(row.rank, j, bytes)
+}
+
+func (r *Runtime) newMatrix(m *matrix.Matrix, file string) *glua.LUserData {
+	ud := r.L.NewUserData()
+	ud.Value = &luaMatrix{Matrix: m, file: file}
+	r.L.SetMetatable(ud, r.L.GetTypeMetatable(matrixTypeName))
+	return ud
+}
+
+func (r *Runtime) pushMatrix(L *glua.LState, m *matrix.Matrix, err error) (int, error) {
+	if err != nil {
+		return 0, fault.New(fault.Script, "%w", err)
+	}
+	L.Push(r.newMatrix(m, ""))
+	return 1, nil
+}
+
+// matrixLoad: load(path). Rank 0 reads the file.
+func (r *Runtime) matrixLoad(L *glua.LState) (int, error) {
+	list, err := r.loadMatrices([]string{L.CheckString(1)})
+	if err != nil {
+		return 0, err
+	}
+	L.Push(list[0])
+	return 1, nil
+}
+
+// matrixLoadAll: load_all(paths), with one message per rank for all of them.
+func (r *Runtime) matrixLoadAll(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	var paths []string
+	for i := 1; i <= t.Len(); i++ {
+		s, ok := t.RawGetInt(i).(glua.LString)
+		if !ok {
+			return 0, fault.New(fault.Script, "element %d is %s, want the name of a file", i, describe(t.RawGetInt(i)))
+		}
+		paths = append(paths, string(s))
+	}
+	list, err := r.loadMatrices(paths)
+	if err != nil {
+		return 0, err
+	}
+	out := L.NewTable()
+	for _, m := range list {
+		out.Append(m)
+	}
+	L.Push(out)
+	return 1, nil
+}
+
+func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
+	data, err := r.atRankZero(func() ([]byte, error) {
+		var packed []any
+		for _, p := range paths {
+			m, err := readMatrix(p)
+			if err != nil {
+				return nil, err
+			}
+			b, err := m.MarshalBinary()
+			if err != nil {
+				return nil, err
+			}
+			packed = append(packed, string(b))
+		}
+		return encodeValue(packed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	v, err := decodeValue(data)
+	if err != nil {
+		return nil, err
+	}
+	packed, _ := v.([]any)
+	list := make([]*glua.LUserData, len(packed))
+	for i, p := range packed {
+		m := new(matrix.Matrix)
+		if err := m.UnmarshalBinary([]byte(p.(string))); err != nil {
+			return nil, err
+		}
+		list[i] = r.newMatrix(m, paths[i])
+	}
+	return list, nil
+}
+
+func readMatrix(path string) (*matrix.Matrix, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "matrix: %w", err)
+	}
+	defer f.Close()
+	return matrix.ReadText(path, f)
+}
+
+// matrixFrom: from(rows), a list of lists of sizes.
+func (r *Runtime) matrixFrom(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	rows := make([][]int64, t.Len())
+	for i := range rows {
+		row, ok := t.RawGetInt(i + 1).(*glua.LTable)
+		if !ok {
+			return 0, fault.New(fault.Script, "row %d is %s, want a list of sizes", i, describe(t.RawGetInt(i+1)))
+		}
+		for j := 1; j <= row.Len(); j++ {
+			n, err := sizeOf(row.RawGetInt(j))
+			if err != nil {
+				return 0, fmt.Errorf("row %d, column %d: %w", i, j-1, err)
+			}
+			rows[i] = append(rows[i], n)
+		}
+	}
+	m, err := matrix.FromRows(rows)
+	return r.pushMatrix(L, m, err)
+}
+
+// matrixNew: new(ranks), all 0.
+func (r *Runtime) matrixNew(L *glua.LState) (int, error) {
+	n := L.CheckInt(1)
+	if err := matrix.CheckSize(n); err != nil {
+		return 0, fault.New(fault.Script, "%w", err)
+	}
+	return r.pushMatrix(L, matrix.New(n), nil)
+}
+
+// spec reads the named arguments of a generator; ranks defaults to the world.
+func (r *Runtime) spec(L *glua.LState, what string) (*fields, int) {
+	f := newFields("matrix."+what, L.CheckTable(1))
+	world := int64(0)
+	if r.env.World != nil {
+		world = int64(r.env.World.Size())
+	}
+	return f, int(f.integer("ranks", world, 1))
+}
+
+func (r *Runtime) generated(L *glua.LState, f *fields, make func() (*matrix.Matrix, error)) (int, error) {
+	if err := f.err(); err != nil {
+		return 0, err
+	}
+	m, err := make()
+	return r.pushMatrix(L, m, err)
+}
+
+func (r *Runtime) matrixAllToAll(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "all_to_all")
+	bytes, self := f.size("bytes", 0), f.boolean("self", false)
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.AllToAll(n, bytes, self) })
+}
+
+func (r *Runtime) matrixRing(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "ring")
+	bytes, step := f.size("bytes", 0), int(f.integer("step", 1, -1<<31))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Ring(n, bytes, step) })
+}
+
+func (r *Runtime) matrixIncast(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "incast")
+	bytes, root := f.size("bytes", 0), int(f.integer("root", 0, 0))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Incast(n, root, bytes) })
+}
+
+func (r *Runtime) matrixOutcast(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "outcast")
+	bytes, root := f.size("bytes", 0), int(f.integer("root", 0, 0))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Outcast(n, root, bytes) })
+}
+
+func (r *Runtime) matrixPermutation(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "permutation")
+	bytes, seed := f.size("bytes", 0), uint64(f.integer("seed", int64(r.env.Seed), 0))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Permutation(n, bytes, seed) })
+}
+
+func (r *Runtime) matrixRandom(L *glua.LState) (int, error) {
+	f, n := r.spec(L, "random")
+	density := f.number("density", 0.1)
+	least, most := f.size("min_bytes", 1), f.size("max_bytes", 1<<20)
+	seed := uint64(f.integer("seed", int64(r.env.Seed), 0))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Random(n, density, least, most, seed) })
+}
+
+// matrixSize: size("64K") in bytes.
+func matrixSize(L *glua.LState) (int, error) {
+	n, err := sizeOf(L.CheckAny(1))
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LNumber(n))
+	return 1, nil
+}
+
+func (r *Runtime) matrixRowSum(L *glua.LState) (int, error) {
+	return sumOf(L, func(m *luaMatrix, i int) int64 { return m.RowSum(i) })
+}
+
+func (r *Runtime) matrixColumnSum(L *glua.LState) (int, error) {
+	return sumOf(L, func(m *luaMatrix, j int) int64 { return m.ColumnSum(j) })
+}
+
+func sumOf(L *glua.LState, sum func(m *luaMatrix, rank int) int64) (int, error) {
+	m, err := checkMatrix(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	rank, err := rankIn(L.Get(2), m.Size())
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LNumber(sum(m, rank)))
+	return 1, nil
+}
+
+func (r *Runtime) matrixScale(L *glua.LState) (int, error) {
+	m, err := checkMatrix(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	scaled, err := m.Scale(float64(L.CheckNumber(2)))
+	return r.pushMatrix(L, scaled, err)
+}
+
+// matrixSave: m:save(path). Only rank 0 writes.
+func (r *Runtime) matrixSave(L *glua.LState) (int, error) {
+	m, err := checkMatrix(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	path := L.CheckString(2)
+	if err := r.mayWrite(path); err != nil {
+		return 0, err
+	}
+	if r.env.World != nil && r.env.World.Rank() != 0 {
+		return 0, nil
+	}
+	return 0, atomicfile.Write(path, 0o644, func(w io.Writer) error { return m.WriteText(w) })
+}
+
+func intList(L *glua.LState, list []int) *glua.LTable {
+	t := L.CreateTable(len(list), 0)
+	for _, n := range list {
+		t.Append(glua.LNumber(n))
+	}
+	return t
+}
+
+// label names a matrix in messages and in the result.
+func (m *luaMatrix) label() string {
+	if m.file == "" {
+		return ""
+	}
+	return m.file[strings.LastIndexByte(m.file, '/')+1:]
+}

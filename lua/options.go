@@ -1,0 +1,313 @@
+package lua
+
+import (
+	"encoding"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+)
+
+// Option is something that a scenario takes from the command line.
+type Option struct {
+	Name     string
+	Type     string // int, number, size, string, bool, enum, path or output
+	Default  any    // nil: absent unless given
+	Help     string
+	Arg      bool // a positional argument instead of a flag
+	Min, Max *float64
+	Choices  []string
+}
+
+// key is the option's name in the table that run gets.
+func (o Option) key() string { return strings.ReplaceAll(o.Name, "-", "_") }
+
+// optionTypes are the functions of the module options, each of which makes an
+// option of that type: options.int{"iters", 1000, "round trips", min = 1}.
+var optionTypes = []string{"int", "number", "size", "string", "bool", "enum", "path", "output"}
+
+var optionsModule = func() map[string]function {
+	m := map[string]function{}
+	for _, kind := range optionTypes {
+		m[kind] = func(L *glua.LState) (int, error) {
+			t := L.CheckTable(1)
+			t.RawSetString("type", glua.LString(kind))
+			L.Push(t)
+			return 1, nil
+		}
+	}
+	return m
+}()
+
+var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+
+// optionsFrom reads the list that a scenario has as its options.
+func optionsFrom(v glua.LValue) ([]Option, error) {
+	list, ok := v.(*glua.LTable)
+	if !ok {
+		return nil, fmt.Errorf("a %s, want a list such as { options.int{...} }", v.Type())
+	}
+	var all []Option
+	for i := 1; i <= list.Len(); i++ {
+		t, ok := list.RawGetInt(i).(*glua.LTable)
+		if !ok {
+			return nil, fmt.Errorf("element %d is a %s, want options.int{...} or the like", i, list.RawGetInt(i).Type())
+		}
+		o, err := optionFrom(t)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		if slices.ContainsFunc(all, func(p Option) bool { return p.key() == o.key() }) {
+			return nil, fmt.Errorf("%s is there twice", o.Name)
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+func optionFrom(t *glua.LTable) (Option, error) {
+	f := newFields("option", t)
+	o := Option{Type: f.text("type", ""), Name: f.text("name", ""), Help: f.text("help", ""), Arg: f.boolean("arg", false)}
+	def := f.get("default")
+	// The first three elements are the name, the default and the help.
+	for i, set := range []func(v glua.LValue){
+		func(v glua.LValue) { o.Name = v.String() },
+		func(v glua.LValue) { def = v },
+		func(v glua.LValue) { o.Help = v.String() },
+	} {
+		f.asked[strconv.Itoa(i+1)] = true
+		if v := t.RawGetInt(i + 1); v != glua.LNil {
+			set(v)
+		}
+	}
+	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
+		if f.get(name) != glua.LNil {
+			n := f.number(name, 0)
+			*to = &n
+		}
+	}
+	if c := f.table("choices"); c != nil {
+		for i := 1; i <= c.Len(); i++ {
+			o.Choices = append(o.Choices, c.RawGetInt(i).String())
+		}
+	}
+	if err := f.err(); err != nil {
+		return o, err
+	}
+	if !optionName.MatchString(o.Name) {
+		return o, fmt.Errorf("the name %q is not made of small letters, digits and hyphens", o.Name)
+	}
+	if !slices.Contains(optionTypes, o.Type) {
+		return o, fmt.Errorf("%s is not made by the module options", o.Name)
+	}
+	if (o.Type == "enum") != (len(o.Choices) > 0) {
+		return o, fmt.Errorf("%s: choices go with options.enum, and only with it", o.Name)
+	}
+	if def == glua.LNil || def == glua.LFalse && o.Type != "bool" {
+		return o, nil
+	}
+	var err error
+	if o.Default, err = toGo(def); err != nil {
+		return o, err
+	}
+	o.Default, err = o.check(o.Default)
+	return o, err
+}
+
+// check turns a value into the option's type.
+func (o Option) check(v any) (any, error) {
+	bad := func(want string) (any, error) {
+		return nil, fault.New(fault.Usage, "%s is %v, want %s", o.label(), v, want)
+	}
+	switch o.Type {
+	case "int":
+		n, ok := v.(int64)
+		if !ok {
+			return bad("a whole number")
+		}
+		return n, o.bounds(float64(n))
+	case "number":
+		f, ok := v.(float64)
+		if n, isInt := v.(int64); isInt {
+			f, ok = float64(n), true
+		}
+		if !ok || math.IsNaN(f) || math.IsInf(f, 0) {
+			return bad("a number")
+		}
+		return f, o.bounds(f)
+	case "size":
+		n, ok := v.(int64)
+		if s, isText := v.(string); isText {
+			var err error
+			if n, err = matrix.ParseSize(s); err != nil {
+				return nil, fault.New(fault.Usage, "%s: %w", o.label(), err)
+			}
+			ok = true
+		}
+		if !ok || n < 0 {
+			return bad("a size such as 64K")
+		}
+		return n, o.bounds(float64(n))
+	case "bool":
+		if _, ok := v.(bool); !ok {
+			return bad("true or false")
+		}
+	case "enum":
+		s, ok := v.(string)
+		i := slices.IndexFunc(o.Choices, func(c string) bool { return strings.EqualFold(c, s) })
+		if !ok || i < 0 {
+			return bad("one of " + strings.Join(o.Choices, ", "))
+		}
+		return o.Choices[i], nil
+	default:
+		if s, ok := v.(string); !ok || s == "" {
+			return bad("a text")
+		}
+	}
+	return v, nil
+}
+
+func (o Option) bounds(v float64) error {
+	switch {
+	case o.Min != nil && v < *o.Min:
+		return fault.New(fault.Usage, "%s is %v, want at least %v", o.label(), v, *o.Min)
+	case o.Max != nil && v > *o.Max:
+		return fault.New(fault.Usage, "%s is %v, want at most %v", o.label(), v, *o.Max)
+	}
+	return nil
+}
+
+func (o Option) label() string {
+	if o.Arg {
+		return strings.ToUpper(o.Name)
+	}
+	return "--" + o.Name
+}
+
+// given is the text of an option on the command line, nil if it is not there.
+type given struct{ text *string }
+
+var _ encoding.TextUnmarshaler = (*given)(nil)
+
+// UnmarshalText keeps the text; Values checks it once all are known.
+func (g *given) UnmarshalText(b []byte) error {
+	s := string(b)
+	g.text = &s
+	return nil
+}
+
+// Grammar returns a pointer to a struct from which kong makes the scenario's
+// part of the command line. Values reads it after parsing.
+func (s Scenario) Grammar() any {
+	fields := make([]reflect.StructField, len(s.Options))
+	for i, o := range s.Options {
+		var value any = given{}
+		if o.Type == "bool" {
+			value = (*bool)(nil)
+		}
+		fields[i] = reflect.StructField{
+			Name: fmt.Sprintf("Option%d", i), Type: reflect.TypeOf(value), Tag: o.tag(),
+		}
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
+// tag describes the option to kong.
+func (o Option) tag() reflect.StructTag {
+	var parts []string
+	add := func(key, value string) { parts = append(parts, key+":"+strconv.Quote(value)) }
+	add("name", o.Name)
+	help := o.Help
+	if len(o.Choices) > 0 {
+		help += " (" + strings.Join(o.Choices, ", ") + ")"
+	}
+	if o.Default != nil && o.Default != false {
+		help += fmt.Sprintf(" [%v]", o.shownDefault())
+	}
+	add("help", help)
+	switch {
+	case o.Arg:
+		add("arg", "")
+		if o.Default != nil {
+			add("optional", "")
+		}
+	case o.Type == "bool":
+		add("negatable", "")
+	default:
+		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "int": "N", "number": "X", "size": "SIZE"}[o.Type])
+	}
+	return reflect.StructTag(strings.Join(parts, " "))
+}
+
+// shownDefault is the default as a person would write it.
+func (o Option) shownDefault() any {
+	n, ok := o.Default.(int64)
+	if !ok || o.Type != "size" || n == 0 {
+		return o.Default
+	}
+	for _, unit := range []struct {
+		letter string
+		shift  int
+	}{{"G", 30}, {"M", 20}, {"K", 10}} {
+		if n%(1<<unit.shift) == 0 {
+			return fmt.Sprint(n>>unit.shift, unit.letter)
+		}
+	}
+	return n
+}
+
+// Values reads what kong has parsed into a Grammar: one entry per option that
+// was given or has a default.
+func (s Scenario) Values(grammar any) (map[string]any, error) {
+	values := map[string]any{}
+	fields := reflect.ValueOf(grammar).Elem()
+	for i, o := range s.Options {
+		var v any
+		switch f := fields.Field(i).Interface().(type) {
+		case given:
+			if f.text != nil {
+				v = o.parse(*f.text)
+			}
+		case *bool:
+			if f != nil {
+				v = *f
+			}
+		}
+		if v == nil {
+			if o.Default != nil {
+				values[o.key()] = o.Default
+			}
+			continue
+		}
+		checked, err := o.check(v)
+		if err != nil {
+			return nil, err
+		}
+		values[o.key()] = checked
+	}
+	return values, nil
+}
+
+// parse turns text into a number where the option is one; check refuses what
+// could not be turned.
+func (o Option) parse(s string) any {
+	switch o.Type {
+	case "int":
+		if n, err := strconv.ParseInt(s, 10, 64); err == nil {
+			return n
+		}
+	case "number":
+		if f, err := strconv.ParseFloat(s, 64); err == nil {
+			return f
+		}
+	}
+	return s
+}

@@ -1,0 +1,478 @@
+package lua
+
+import (
+	"fmt"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+const planTypeName = "perigee.plan"
+
+// luaPlan is a prepared pattern as scripts see it.
+type luaPlan struct {
+	*traffic.Plan
+	metadata map[string]any
+}
+
+func (r *Runtime) transferModule() map[string]function {
+	return map[string]function{
+		"prepare":     r.transferPrepare,
+		"prepare_all": r.transferPrepareAll,
+		"warmup":      r.transferWarmup,
+		"collect":     r.transferCollect,
+		"default_mem": r.transferDefaultMem,
+		"engine":      r.transferEngine,
+	}
+}
+
+// planMethods are the functions of a plan: plan:run().
+func (r *Runtime) planMethods() map[string]function {
+	return map[string]function{
+		"run":                r.planRun,
+		"post":               onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Post() }),
+		"wait":               r.planWait,
+		"done":               planDone,
+		"verify":             onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Verify() }),
+		"release":            onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Release() }),
+		"barrier":            onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Barrier() }),
+		"initiators_barrier": onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.InitiatorsBarrier() }),
+		"times":              planTimes,
+		"peer_times":         planPeerTimes,
+		"received":           planReceived,
+	}
+}
+
+// planFields are the plain values of a plan: plan.bytes.
+var planFields = map[string]func(L *glua.LState, p *luaPlan) glua.LValue{
+	"name":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Name) },
+	"bytes":      func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.Matrix.Total()) },
+	"mem":        func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Mem.String()) },
+	"op":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Op.String()) },
+	"shards":     func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.Shards) },
+	"ranks":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Plan.Ranks()) },
+	"senders":    func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Matrix.Senders()) },
+	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.PlanInitiators()) },
+	"takes_part": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Takes()) },
+	"initiates":  func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
+}
+
+func (r *Runtime) planType() {
+	L := r.L
+	methods := L.NewTable()
+	for name, f := range r.planMethods() {
+		methods.RawSetString(name, r.function(f))
+	}
+	mt := L.NewTypeMetatable(planTypeName)
+	mt.RawSetString("__index", r.function(onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+		name := L.CheckString(2)
+		if field, ok := planFields[name]; ok {
+			L.Push(field(L, p))
+		} else {
+			L.Push(methods.RawGetString(name))
+		}
+		return 1, nil
+	})))
+}
+
+func onPlan(f func(L *glua.LState, p *luaPlan) (int, error)) function {
+	return func(L *glua.LState) (int, error) {
+		p, err := planOf(L.Get(1))
+		if err != nil {
+			return 0, fault.New(fault.Script, "argument 1: %w", err)
+		}
+		return f(L, p)
+	}
+}
+
+func planOf(v glua.LValue) (*luaPlan, error) {
+	if ud, ok := v.(*glua.LUserData); ok {
+		if p, ok := ud.Value.(*luaPlan); ok {
+			return p, nil
+		}
+	}
+	return nil, fault.New(fault.Script, "%s is no plan; call methods with a colon: plan:run()", describe(v))
+}
+
+func plansArg(L *glua.LState, n int) ([]*traffic.Plan, []*luaPlan, error) {
+	t := L.CheckTable(n)
+	plans := make([]*traffic.Plan, t.Len())
+	scripted := make([]*luaPlan, t.Len())
+	for i := range plans {
+		p, err := planOf(t.RawGetInt(i + 1))
+		if err != nil {
+			return nil, nil, fault.New(fault.Script, "element %d of the list of plans: %w", i+1, err)
+		}
+		plans[i], scripted[i] = p.Plan, p
+	}
+	return plans, scripted, nil
+}
+
+// session opens the engine when it is first needed.
+func (r *Runtime) session() (*traffic.Session, error) {
+	if r.opened != nil {
+		return r.opened, nil
+	}
+	w, err := r.world()
+	if err != nil {
+		return nil, err
+	}
+	engine, note, err := r.env.OpenEngine()
+	if err != nil {
+		return nil, err
+	}
+	gpu, _ := r.env.GPU()
+	s, err := traffic.Open(w, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, r.env.Seed)
+	if err != nil {
+		return nil, err
+	}
+	r.opened = s
+	r.announce(s.Info(), note)
+	return s, nil
+}
+
+// announce puts the engine into the header and the result.
+func (r *Runtime) announce(info nixl.Info, note string) {
+	if r.env.Doc == nil {
+		return
+	}
+	r.env.Doc.Engine = &info
+	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
+	for _, k := range sortedKeys(info.Params) {
+		line += fmt.Sprintf(", %s %s", k, info.Params[k])
+	}
+	fmt.Fprintln(r.env.Out, line)
+	if note != "" {
+		r.note(note)
+	}
+}
+
+// note tells the user something, in the header and in the result.
+func (r *Runtime) note(text string) {
+	if r.env.Doc == nil {
+		return
+	}
+	r.env.Doc.Notes = append(r.env.Doc.Notes, text)
+	fmt.Fprintln(r.env.Out, "# note:", text)
+}
+
+// memory returns the kind of memory to use where nothing is said: VRAM if
+// every rank has a GPU, else DRAM.
+func (r *Runtime) memory() (nixl.Mem, error) {
+	if r.defaultMem != nil {
+		return *r.defaultMem, nil
+	}
+	s, err := r.session()
+	if err != nil {
+		return 0, err
+	}
+	mem, why := nixl.DRAM, "the shm engine serves host memory only"
+	if s.Info().Name != "shm" {
+		_, has := r.env.GPU()
+		var mine int64
+		if has {
+			mine = 1
+		}
+		with, err := spmd.AllReduce(r.env.World.All(), []int64{mine}, spmd.Sum)
+		if err != nil {
+			return 0, err
+		}
+		why = fmt.Sprintf("%d of %d ranks have a GPU", with[0], r.env.World.Size())
+		if int(with[0]) == r.env.World.Size() {
+			mem = nixl.VRAM
+		}
+	}
+	r.note(fmt.Sprintf("memory type not given, using %s: %s", mem, why))
+	r.defaultMem = &mem
+	return mem, nil
+}
+
+// patternFrom reads the arguments of prepare.
+func (r *Runtime) patternFrom(t *glua.LTable) (traffic.Pattern, map[string]any, string, error) {
+	f := newFields("transfer.prepare", t)
+	p := traffic.Pattern{Name: f.text("name", ""), Shards: int(f.integer("shards", 1, 1))}
+	mem, op := f.text("mem", ""), f.text("op", "WRITE")
+	metadata := map[string]any{}
+	if v := f.get("metadata"); v != glua.LNil {
+		plain, err := toGo(v)
+		m, ok := plain.(map[string]any)
+		if list, empty := plain.([]any); empty && len(list) == 0 {
+			ok = true
+		}
+		if err != nil || !ok {
+			f.fail("metadata", "a table with names as keys", v)
+		}
+		metadata = m
+	}
+	var file string
+	switch m := f.get("matrix").(type) {
+	case *glua.LUserData:
+		lm, ok := m.Value.(*luaMatrix)
+		if !ok {
+			f.fail("matrix", "a matrix", m)
+			break
+		}
+		p.Matrix, file = lm.Matrix, lm.label()
+	default:
+		f.fail("matrix", "a matrix", m)
+	}
+	if err := f.err(); err != nil {
+		return p, nil, "", err
+	}
+	var err error
+	if p.Op, err = nixl.ParseOp(op); err != nil {
+		return p, nil, "", fault.New(fault.Script, "transfer.prepare: op: %w", err)
+	}
+	if mem == "" {
+		p.Mem, err = r.memory()
+	} else if p.Mem, err = nixl.ParseMem(mem); err != nil {
+		err = fault.New(fault.Script, "transfer.prepare: mem: %w", err)
+	}
+	return p, metadata, file, err
+}
+
+// transferPrepare: prepare{matrix = m, mem =, op =, shards =, name =, metadata =}.
+func (r *Runtime) transferPrepare(L *glua.LState) (int, error) {
+	plans, err := r.prepare([]*glua.LTable{L.CheckTable(1)})
+	if err != nil {
+		return 0, err
+	}
+	L.Push(plans[0])
+	return 1, nil
+}
+
+// transferPrepareAll: prepare_all of a list of such tables, with one exchange
+// of addresses for all.
+func (r *Runtime) transferPrepareAll(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	list := make([]*glua.LTable, t.Len())
+	for i := range list {
+		e, ok := t.RawGetInt(i + 1).(*glua.LTable)
+		if !ok {
+			return 0, fault.New(fault.Script, "element %d is %s, want a table as for transfer.prepare", i+1, describe(t.RawGetInt(i+1)))
+		}
+		list[i] = e
+	}
+	plans, err := r.prepare(list)
+	if err != nil {
+		return 0, err
+	}
+	out := L.CreateTable(len(plans), 0)
+	for _, p := range plans {
+		out.Append(p)
+	}
+	L.Push(out)
+	return 1, nil
+}
+
+func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
+	s, err := r.session()
+	if err != nil {
+		return nil, err
+	}
+	patterns := make([]traffic.Pattern, len(list))
+	metadata := make([]map[string]any, len(list))
+	files := make([]string, len(list))
+	for i, t := range list {
+		if patterns[i], metadata[i], files[i], err = r.patternFrom(t); err != nil {
+			return nil, err
+		}
+	}
+	plans, err := s.Prepare(patterns)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*glua.LUserData, len(plans))
+	for i, p := range plans {
+		out[i] = r.L.NewUserData()
+		out[i].Value = &luaPlan{Plan: p, metadata: metadata[i]}
+		r.L.SetMetatable(out[i], r.L.GetTypeMetatable(planTypeName))
+		r.record(p, metadata[i], files[i])
+	}
+	return out, nil
+}
+
+// record describes a plan in the result. The plan's number is its place there.
+func (r *Runtime) record(p *traffic.Plan, metadata map[string]any, file string) {
+	d := r.env.Doc
+	if d == nil {
+		return
+	}
+	d.Patterns = append(d.Patterns, result.Pattern{
+		Name: p.Name, Matrix: d.AddMatrix(p.Matrix, file), Mem: p.Mem.String(), Op: p.Op.String(),
+		Shards: p.Shards, Senders: len(p.Matrix.Senders()), Metadata: metadata,
+	})
+}
+
+// transferWarmup: warmup(plans, iterations).
+func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
+	plans, _, err := plansArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	return 0, traffic.Warmup(plans, L.CheckInt(2))
+}
+
+// transferCollect: collect(plans). At rank 0 a list with one entry per plan:
+// {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
+// into the result under the current phase.
+func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
+	plans, scripted, err := plansArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	s, err := r.session()
+	if err != nil {
+		return 0, err
+	}
+	runs, err := s.Collect(plans)
+	if err != nil {
+		return 0, err
+	}
+	if runs == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	out := L.CreateTable(len(runs), 0)
+	phase := r.env.World.CurrentPhase()
+	for i, list := range runs {
+		out.Append(collected(L, list))
+		key := runKey{scripted[i].Number(), phase}
+		r.env.Doc.AddRuns(key.plan, phase, r.recorded[key], list)
+		r.recorded[key] += len(list)
+	}
+	r.env.Checkpoint()
+	L.Push(out)
+	return 1, nil
+}
+
+func collected(L *glua.LState, list []traffic.PatternRun) *glua.LTable {
+	t := L.NewTable()
+	runs := L.CreateTable(len(list), 0)
+	for _, run := range list {
+		e := L.CreateTable(0, 6)
+		e.RawSetString("start", glua.LNumber(float64(run.StartNS)/1e9))
+		e.RawSetString("stop", glua.LNumber(float64(run.EndNS)/1e9))
+		e.RawSetString("latency", glua.LNumber(float64(run.LatencyNS())/1e9))
+		e.RawSetString("uncertainty", glua.LNumber(float64(run.UncertaintyNS)/1e9))
+		e.RawSetString("mean_bandwidth", glua.LNumber(run.MeanBandwidth()))
+		ranks := L.CreateTable(0, len(run.Ranks))
+		for _, k := range run.Ranks {
+			ranks.RawSetInt(k.Rank, glua.LNumber(float64(k.DurationNS())/1e9))
+		}
+		e.RawSetString("rank_seconds", ranks)
+		runs.Append(e)
+	}
+	t.RawSetString("runs", runs)
+	if len(list) > 0 {
+		t.RawSetString("isolated", glua.LNumber(traffic.Isolated(list)/1e9))
+	}
+	return t
+}
+
+// transferDefaultMem: default_mem() is "vram" or "dram".
+func (r *Runtime) transferDefaultMem(L *glua.LState) (int, error) {
+	mem, err := r.memory()
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LString(mem.String()))
+	return 1, nil
+}
+
+// transferEngine: engine() is a table with name, version, backend.
+func (r *Runtime) transferEngine(L *glua.LState) (int, error) {
+	s, err := r.session()
+	if err != nil {
+		return 0, err
+	}
+	i := s.Info()
+	L.Push(toLua(L, map[string]any{"name": i.Name, "version": i.Version, "backend": i.Backend}))
+	return 1, nil
+}
+
+// planRun: plan:run{iterations = 1, record = true} or plan:run(n).
+func (r *Runtime) planRun(L *glua.LState) (int, error) {
+	p, err := planOf(L.Get(1))
+	if err != nil {
+		return 0, err
+	}
+	n, record := 1, true
+	switch v := L.Get(2).(type) {
+	case *glua.LNilType:
+	case glua.LNumber:
+		n = L.CheckInt(2)
+	case *glua.LTable:
+		f := newFields("plan:run", v)
+		n, record = int(f.integer("iterations", 1, 0)), f.boolean("record", true)
+		if err := f.err(); err != nil {
+			return 0, err
+		}
+	default:
+		return 0, fault.New(fault.Script, "plan:run takes a number of iterations, not %s", describe(v))
+	}
+	if n < 0 {
+		return 0, fault.New(fault.Script, "plan:run of %d iterations", n)
+	}
+	return 0, p.Run(n, record)
+}
+
+func (r *Runtime) planWait(L *glua.LState) (int, error) {
+	p, err := planOf(L.Get(1))
+	if err != nil {
+		return 0, err
+	}
+	return 0, p.Wait(true)
+}
+
+var planDone = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+	done, err := p.Done()
+	if err != nil {
+		return 0, err
+	}
+	L.Push(glua.LBool(done))
+	return 1, nil
+})
+
+// planTimes: times() of this rank's last run, in seconds: post is how long
+// posting took, total from the first post to the last completion.
+var planTimes = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+	t, _ := p.Last()
+	L.Push(toLua(L, map[string]any{
+		"post":  float64(t.Posted-t.Start) / 1e9,
+		"total": float64(t.End-t.Start) / 1e9,
+	}))
+	return 1, nil
+})
+
+// planPeerTimes: peer_times() of this rank's last run: peer -> seconds from the
+// first post until that peer's transfer was complete.
+var planPeerTimes = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+	t, peers := p.Last()
+	out := L.NewTable()
+	for i := range t.Done {
+		out.RawSetInt(peers[i], glua.LNumber(float64(t.Done[i]-t.Start)/1e9))
+	}
+	L.Push(out)
+	return 1, nil
+})
+
+// planReceived: received(most) gives the first bytes of each message in the
+// receive buffer: sender -> hexadecimal digits.
+var planReceived = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+	heads, err := p.Received(L.OptInt(2, 16))
+	if err != nil {
+		return 0, err
+	}
+	out := L.NewTable()
+	for sender, b := range heads {
+		out.RawSetInt(sender, glua.LString(fmt.Sprintf("%x", b)))
+	}
+	L.Push(out)
+	return 1, nil
+})

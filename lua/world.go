@@ -1,0 +1,271 @@
+package lua
+
+import (
+	"fmt"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/spmd"
+)
+
+// worldFields sets the plain fields of the module world.
+func (r *Runtime) worldFields() {
+	w := r.env.World
+	t := r.L.GetGlobal("world").(*glua.LTable)
+	t.RawSetString("rank", glua.LNumber(w.Rank()))
+	t.RawSetString("size", glua.LNumber(w.Size()))
+	t.RawSetString("local_rank", glua.LNumber(w.LocalRank()))
+	t.RawSetString("host", glua.LString(w.Hosts()[w.HostOf(w.Rank())].Name))
+	hosts := r.L.NewTable()
+	for _, h := range w.Hosts() {
+		hosts.Append(glua.LString(h.Name))
+	}
+	t.RawSetString("hosts", hosts)
+}
+
+func (r *Runtime) worldModule() map[string]function {
+	return map[string]function{
+		"barrier":    r.worldBarrier,
+		"broadcast":  r.worldBroadcast,
+		"gather":     r.worldGather,
+		"all_gather": r.worldAllGather,
+		"all_to_all": r.worldAllToAll,
+		"reduce":     r.worldReduce,
+		"phase":      r.worldPhase,
+		"host_of":    r.worldHostOf,
+		"traffic":    r.worldTraffic,
+	}
+}
+
+// group reads an optional list of ranks; without it the group is the world.
+func (r *Runtime) group(L *glua.LState, n int) (*spmd.Group, error) {
+	w, err := r.world()
+	if err != nil {
+		return nil, err
+	}
+	if L.GetTop() < n || L.Get(n) == glua.LNil {
+		return w.All(), nil
+	}
+	ranks, err := ranksArg(L, n)
+	if err != nil {
+		return nil, err
+	}
+	return w.Group(ranks)
+}
+
+func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
+	g, err := r.group(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	return 0, g.Barrier()
+}
+
+// worldBroadcast: broadcast(value, root, ranks).
+func (r *Runtime) worldBroadcast(L *glua.LState) (int, error) {
+	g, root, err := r.rooted(L)
+	if err != nil {
+		return 0, err
+	}
+	var data []byte
+	if g.Me() == root {
+		if data, err = encodeArg(L, 1); err != nil {
+			return 0, err
+		}
+	}
+	if data, err = g.Broadcast(root, data); err != nil {
+		return 0, err
+	}
+	return r.push(L, data)
+}
+
+// rooted reads the arguments (value, root, ranks). root is a rank.
+func (r *Runtime) rooted(L *glua.LState) (*spmd.Group, int, error) {
+	L.CheckAny(1)
+	root := L.OptInt(2, 0)
+	g, err := r.group(L, 3)
+	if err != nil {
+		return nil, 0, err
+	}
+	for place, rank := range g.Ranks() {
+		if rank == root {
+			return g, place, nil
+		}
+	}
+	return nil, 0, fault.New(fault.Script, "root is rank %d, which is not in the group", root)
+}
+
+// worldGather: gather(value, root, ranks); nil at all ranks but root.
+func (r *Runtime) worldGather(L *glua.LState) (int, error) {
+	g, root, err := r.rooted(L)
+	if err != nil {
+		return 0, err
+	}
+	data, err := encodeArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	all, err := g.Gather(root, data)
+	if err != nil {
+		return 0, err
+	}
+	if all == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	return r.pushAll(L, g, all)
+}
+
+// worldAllGather: all_gather(value, ranks).
+func (r *Runtime) worldAllGather(L *glua.LState) (int, error) {
+	data, err := encodeArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	g, err := r.group(L, 2)
+	if err != nil {
+		return 0, err
+	}
+	all, err := g.AllGather(data)
+	if err != nil {
+		return 0, err
+	}
+	return r.pushAll(L, g, all)
+}
+
+// worldAllToAll: all_to_all(values, ranks). values[r] goes to rank r.
+func (r *Runtime) worldAllToAll(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	g, err := r.group(L, 2)
+	if err != nil {
+		return 0, err
+	}
+	pieces := make([][]byte, g.Size())
+	for place, rank := range g.Ranks() {
+		v, err := toGo(t.RawGetInt(rank))
+		if err != nil {
+			return 0, fmt.Errorf("value for rank %d: %w", rank, err)
+		}
+		if pieces[place], err = encodeValue(v); err != nil {
+			return 0, err
+		}
+	}
+	all, err := g.AllToAll(pieces)
+	if err != nil {
+		return 0, err
+	}
+	return r.pushAll(L, g, all)
+}
+
+// worldReduce: reduce(number or list of numbers, how, ranks), everywhere.
+func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
+	var numbers []float64
+	list, isList := L.CheckAny(1), false
+	if t, ok := list.(*glua.LTable); ok {
+		isList = true
+		for i := 1; i <= t.Len(); i++ {
+			n, ok := t.RawGetInt(i).(glua.LNumber)
+			if !ok {
+				return 0, fault.New(fault.Script, "reduce: element %d is %s, want a number", i, describe(t.RawGetInt(i)))
+			}
+			numbers = append(numbers, float64(n))
+		}
+	} else {
+		numbers = []float64{float64(L.CheckNumber(1))}
+	}
+	how := spmd.Combine(L.OptString(2, string(spmd.Sum)))
+	g, err := r.group(L, 3)
+	if err != nil {
+		return 0, err
+	}
+	out, err := spmd.AllReduce(g, numbers, how)
+	if err != nil {
+		return 0, err
+	}
+	if !isList {
+		L.Push(glua.LNumber(out[0]))
+		return 1, nil
+	}
+	t := L.NewTable()
+	for _, n := range out {
+		t.Append(glua.LNumber(n))
+	}
+	L.Push(t)
+	return 1, nil
+}
+
+// worldPhase: phase(name).
+func (r *Runtime) worldPhase(L *glua.LState) (int, error) {
+	name := L.CheckString(1)
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	w.Phase(name)
+	if d := r.env.Doc; d != nil {
+		d.Phases = append(d.Phases, result.Phase{Name: name, StartNS: w.ToCommon(w.Rank(), clock.Now())})
+		r.env.Checkpoint()
+	}
+	return 0, nil
+}
+
+// worldHostOf: host_of(rank).
+func (r *Runtime) worldHostOf(L *glua.LState) (int, error) {
+	rank := L.CheckInt(1)
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	if rank < 0 || rank >= w.Size() {
+		return 0, fault.New(fault.Script, "rank %d does not exist in a world of %d", rank, w.Size())
+	}
+	L.Push(glua.LString(w.Hosts()[w.HostOf(rank)].Name))
+	return 1, nil
+}
+
+// worldTraffic: traffic() returns the messages and bytes that this rank has
+// sent in collectives.
+func (r *Runtime) worldTraffic(L *glua.LState) (int, error) {
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	messages, bytes := w.Sent()
+	L.Push(glua.LNumber(messages))
+	L.Push(glua.LNumber(bytes))
+	return 2, nil
+}
+
+func encodeArg(L *glua.LState, n int) ([]byte, error) {
+	v, err := toGo(L.CheckAny(n))
+	if err != nil {
+		return nil, err
+	}
+	return encodeValue(v)
+}
+
+func (r *Runtime) push(L *glua.LState, data []byte) (int, error) {
+	v, err := decodeValue(data)
+	if err != nil {
+		return 0, err
+	}
+	L.Push(toLua(L, v))
+	return 1, nil
+}
+
+// pushAll makes a table whose keys are ranks, so that t[0] is rank 0's.
+func (r *Runtime) pushAll(L *glua.LState, g *spmd.Group, all [][]byte) (int, error) {
+	t := L.NewTable()
+	for place, data := range all {
+		v, err := decodeValue(data)
+		if err != nil {
+			return 0, err
+		}
+		t.RawSetInt(g.Ranks()[place], toLua(L, v))
+	}
+	L.Push(t)
+	return 1, nil
+}

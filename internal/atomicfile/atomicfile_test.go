@@ -476,3 +476,16 @@ func TestKill(t *testing.T) {
 		})
 	}
 }
+
+func TestRenameToFree(t *testing.T) {
+	root := t.TempDir()
+	plant(t, root, map[string]string{"one/x": "1", "two": "a file"})
+	one, two := filepath.Join(root, "one"), filepath.Join(root, "two")
+	if err := renameToFree(one, two); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("got %v, wanted that the name is taken", err)
+	}
+	if err := renameToFree(one, two+"2"); err != nil {
+		t.Error(err)
+	}
+	wantTree(t, root, map[string]string{"two": "a file", "two2/": "", "two2/x": "1"})
+}

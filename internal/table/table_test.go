@@ -86,6 +86,9 @@ func TestDocument(t *testing.T) {
 	if err := latencies().WriteText(&got); err != nil {
 		t.Fatal(err)
 	}
+	if n := latencies().Len(); n != 3 {
+		t.Errorf("%d rows, wanted 3", n)
+	}
 	want := "  Transfer size (GB)    Latency (ms)    Isolated Latency (ms)    Num Senders\n" +
 		"--------------------  --------------  -----------------------  -------------\n"
 	if !strings.HasPrefix(got.String(), want) {

@@ -504,3 +504,23 @@ func TestWarnings(t *testing.T) {
 		}
 	}
 }
+
+func TestProduct(t *testing.T) {
+	for _, factors := range [][]int64{{math.MaxInt64, 2}, {1 << 32, 1 << 31}, {1 << 62, 1 << 62}, {3, 1 << 62}} {
+		if got, ok := product(factors...); ok {
+			t.Errorf("product of %v: %d, wanted none", factors, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		factors := rapid.SliceOf(rapid.Int64Range(0, math.MaxInt64>>20)).Draw(t, "factors")
+		want := big.NewInt(1)
+		fits := true
+		for _, f := range factors {
+			want.Mul(want, big.NewInt(f))
+			fits = fits && want.IsInt64()
+		}
+		if got, ok := product(factors...); ok != fits || ok && got != want.Int64() {
+			t.Fatalf("product of %v: %d, %v, wanted %v", factors, got, ok, want)
+		}
+	})
+}

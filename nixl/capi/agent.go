@@ -60,6 +60,7 @@ func (a *agent) Info() nixl.Info {
 	info.Params = map[string]string{
 		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
 		"ucx_error_handling_mode": a.mode.errors,
+		"dram":                    "anonymous, huge pages advised",
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {

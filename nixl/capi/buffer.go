@@ -89,6 +89,9 @@ func anonymous(size int64) ([]byte, error) {
 		return nil, fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
 			WithHint("use smaller matrices or fewer ranks on this host")
 	}
+	// Only a wish, and the kernel's to grant. Where it does, cross-memory attach is up to three times
+	// as fast: it pins pages one by one.
+	_ = unix.Madvise(data, unix.MADV_HUGEPAGE)
 	if err := pages.Populate(data); err != nil {
 		return nil, errors.Join(err, unix.Munmap(data))
 	}

@@ -1,0 +1,146 @@
+// Package transfer measures perigee's transfer engines against the least that one can do in C
+// on the same machine, in turns, so that both see the same weather.
+//
+// A ratio is the median, over the turns, of our time over theirs in one turn; a time is
+// the median of the turns' medians.
+package transfer
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"perigee/nixl"
+	"perigee/nixl/capi"
+)
+
+// turns is how often the two sides alternate.
+const turns = 15
+
+// Case is one comparison.
+type Case struct {
+	Name   string
+	Bytes  int
+	Count  int // runs in a turn
+	Target float64
+	Ours   func(bytes, count int) (time.Duration, error)
+	Theirs func(bytes, count int) (time.Duration, error)
+}
+
+// Result is what came out of a Case.
+type Result struct {
+	Ours, Theirs time.Duration
+	Ratio        float64 // ours over theirs
+}
+
+// Compare alternates both sides of a case.
+func Compare(c Case) (Result, error) {
+	var ours, theirs []time.Duration
+	var ratios []float64
+	for range turns {
+		a, err := c.Ours(c.Bytes, c.Count)
+		if err != nil {
+			return Result{}, err
+		}
+		b, err := c.Theirs(c.Bytes, c.Count)
+		if err != nil {
+			return Result{}, err
+		}
+		ours, theirs = append(ours, a), append(theirs, b)
+		ratios = append(ratios, float64(a)/float64(b))
+	}
+	return Result{Ours: median(ours), Theirs: median(theirs), Ratio: median(ratios)}, nil
+}
+
+func median[T int64 | float64 | time.Duration](list []T) T {
+	slices.Sort(list)
+	return list[len(list)/2]
+}
+
+// report runs cases and prints a table.
+func report(w io.Writer, cases []Case) error {
+	fmt.Fprintf(w, "%-28s %12s %12s %7s %7s %10s\n", "# case", "ours us", "C us", "ratio", "target", "ours GB/s")
+	for _, c := range cases {
+		r, err := Compare(c)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.Name, err)
+		}
+		verdict := "ok"
+		if r.Ratio > c.Target {
+			verdict = "MISSED"
+		}
+		us := func(d time.Duration) float64 { return float64(d) / 1e3 }
+		fmt.Fprintf(w, "%-28s %12.2f %12.2f %7.3f %7.2f %10.2f  %s\n",
+			c.Name, us(r.Ours), us(r.Theirs), r.Ratio, c.Target, float64(c.Bytes)/float64(r.Ours), verdict)
+	}
+	return nil
+}
+
+// NIXL compares the nixl engine with a bare C loop over the same library: WRITE and READ of one
+// message to a sleeping process of this host. Targets: at most 1.05 of its time from
+// 64 KiB on, 1.2 below.
+func NIXL(w io.Writer) error {
+	library, _, err := capi.Find("")
+	if err != nil {
+		return err
+	}
+	bare, err := StartBaseline("nixl_loop", library)
+	if err != nil {
+		return err
+	}
+	defer bare.Close()
+	pair, err := StartPair("nixl")
+	if err != nil {
+		return err
+	}
+	defer pair.Close()
+	fmt.Fprintf(w, "# nixl %s against a C loop over the same library, one host, %v\n", pair.Engine.Version, pair.Engine.Params)
+	var cases []Case
+	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
+		for _, size := range []struct {
+			bytes, count int
+			name         string
+			target       float64
+		}{{4 << 10, 2000, "4 KiB", 1.2}, {64 << 10, 1000, "64 KiB", 1.05}, {1 << 20, 60, "1 MiB", 1.05}, {64 << 20, 5, "64 MiB", 1.05}} {
+			word := "read"
+			if op == nixl.Write {
+				word = "write"
+			}
+			cases = append(cases, Case{
+				Name: fmt.Sprintf("%s %s", op, size.name), Bytes: size.bytes, Count: size.count, Target: size.target,
+				Ours:   func(bytes, count int) (time.Duration, error) { return pair.Measure(op, bytes, count) },
+				Theirs: func(bytes, count int) (time.Duration, error) { return bare.Measure(word, bytes, count) },
+			})
+		}
+	}
+	return report(w, cases)
+}
+
+// SHM compares the shm engine with memcpy inside one process (target: 0.95 of its bandwidth for 64 MiB,
+// so 1/0.95 of its time) and with process_vm_writev (target: half its time for 4 KiB).
+func SHM(w io.Writer) error {
+	memory, err := StartBaseline("memory")
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	pair, err := StartPair("shm")
+	if err != nil {
+		return err
+	}
+	defer pair.Close()
+	fmt.Fprintln(w, "# shm against memcpy in one process and process_vm_writev")
+	ours := func(op nixl.Op) func(int, int) (time.Duration, error) {
+		return func(bytes, count int) (time.Duration, error) { return pair.Measure(op, bytes, count) }
+	}
+	theirs := func(what string) func(int, int) (time.Duration, error) {
+		return func(bytes, count int) (time.Duration, error) { return memory.Measure(what, bytes, count) }
+	}
+	return report(w, []Case{
+		{Name: "WRITE 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Write), Theirs: theirs("copy")},
+		{Name: "READ 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Read), Theirs: theirs("copy")},
+		{Name: "WRITE 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Write), Theirs: theirs("attach")},
+		{Name: "READ 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Read), Theirs: theirs("attach")},
+	})
+}

@@ -26,6 +26,7 @@ type Group struct {
 	// them meets those of the other hosts over links.
 	local   *host.Barrier
 	leaders []int // places in ranks, one per host; nil if only one host
+	lead    bool  // whether this rank is among the leaders
 }
 
 // The collectives, as they stand in message headers.
@@ -77,8 +78,8 @@ func (w *World) Group(ranks []int) (*Group, error) {
 	if err := g.findLocal(); err != nil {
 		return nil, err
 	}
-	w.groups.Store(channel, g)
-	return g, nil
+	kept, _ := w.groups.LoadOrStore(channel, g)
+	return kept.(*Group), nil
 }
 
 func (w *World) checkRanks(ranks []int) error {
@@ -115,12 +116,12 @@ func (g *Group) findLocal() error {
 		}
 	}
 	if len(leaders) > 1 {
-		g.leaders = leaders
+		g.leaders, g.lead = leaders, slices.Contains(leaders, g.me)
 	}
 	if len(locals) == 1 {
 		return nil
 	}
-	b, err := g.w.segment.Barrier(host.Key(append(locals, g.ranks...)), len(locals), g.w.cards[g.w.rank].CPUs)
+	b, err := g.w.segment.Load().Barrier(host.Key(append(locals, g.ranks...)), len(locals), g.w.cards[g.w.rank].CPUs)
 	if err != nil {
 		return fault.New(fault.Resource, "%w", err).WithHint("reuse groups instead of making new ones")
 	}
@@ -145,17 +146,30 @@ func (g *Group) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(g.w.ctx, g.w.timeout, host.ErrTimeout)
 }
 
+// newsWait is how long a rank that met the consequences of a failure waits to
+// hear of the failure itself, so that the first to be blamed is the culprit.
+const newsWait = 2 * time.Second
+
+// isEcho reports whether an error is what another rank's failure looks like
+// from here: another rank of this host knows of it, or a link has ended.
+func isEcho(err error) bool {
+	if errors.Is(err, host.ErrTimeout) {
+		return false
+	}
+	_, judged := errors.AsType[*fault.Error](err)
+	return !judged
+}
+
 // explain turns the end of a wait into what the user should read.
 func (g *Group) explain(op byte, err error) error {
 	if cause := context.Cause(g.w.ctx); cause != nil {
 		return cause
 	}
-	if errors.Is(err, host.ErrAborted) {
-		// Another rank of this host knows already; the news is on its way.
+	if g.w.monitor.Failed() != nil && isEcho(err) {
 		select {
 		case <-g.w.ctx.Done():
 			return context.Cause(g.w.ctx)
-		case <-time.After(2 * time.Second):
+		case <-time.After(newsWait):
 		}
 	}
 	if errors.Is(err, host.ErrTimeout) {
@@ -189,20 +203,20 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 
 // Barrier returns when all members have called it.
 func (g *Group) Barrier() error {
-	if len(g.ranks) == 1 {
-		return context.Cause(g.w.ctx)
+	if err := context.Cause(g.w.ctx); err != nil || len(g.ranks) == 1 {
+		return err
 	}
 	var deadline time.Time
 	if g.w.timeout > 0 {
 		deadline = time.Now().Add(g.w.timeout)
 	}
-	if err := g.barrier(deadline); err != nil {
+	if err := g.barrier(g.next(), deadline); err != nil {
 		return g.explain(opBarrier, err)
 	}
 	return nil
 }
 
-func (g *Group) barrier(deadline time.Time) error {
+func (g *Group) barrier(seq uint32, deadline time.Time) error {
 	if g.local != nil {
 		if err := g.local.Wait(deadline); err != nil {
 			return err
@@ -211,8 +225,8 @@ func (g *Group) barrier(deadline time.Time) error {
 			return nil
 		}
 	}
-	if slices.Contains(g.leaders, g.me) {
-		if err := g.disseminate(g.leaders); err != nil {
+	if g.leaders != nil && g.lead {
+		if err := g.disseminate(g.leaders, seq); err != nil {
 			return err
 		}
 	}
@@ -224,11 +238,10 @@ func (g *Group) barrier(deadline time.Time) error {
 
 // disseminate is the dissemination barrier: in round k every member tells the
 // one 2^k places on, and hears from the one 2^k places before.
-func (g *Group) disseminate(places []int) error {
+func (g *Group) disseminate(places []int, seq uint32) error {
 	ctx, cancel := g.context()
 	defer cancel()
 	n, me := len(places), slices.Index(places, g.me)
-	seq := g.next()
 	for d := 1; d < n; d *= 2 {
 		if err := g.send(ctx, places[(me+d)%n], opBarrier, seq, nil); err != nil {
 			return err

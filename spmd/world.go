@@ -11,6 +11,7 @@
 package spmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,8 +40,9 @@ type World struct {
 	hostOf     []int // rank -> index into hosts
 	localRank  int
 
+	name    string // of this host
 	end     wire.Endpoint
-	segment *host.Segment // nil where no memory is shared
+	segment atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor boot.Monitor
 	clocks  []Offset // per host
 	timeout time.Duration
@@ -77,17 +79,36 @@ type card struct {
 type Options struct {
 	// Timeout bounds each wait in a collective; 0 waits for ever.
 	Timeout time.Duration
+	// HostID overrides what tells hosts apart. Ranks of one host that are given
+	// different ones treat each other as if they were on different hosts.
+	HostID string
 }
 
 // Join makes the world of which a launcher has made this process a rank. It
-// is itself a collective of all ranks.
+// is itself a collective of all ranks. Where it fails the others are told, and
+// p is of no more use.
 func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
+		name: hostname(),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.setPhase("start")
+	w.watch.Go(w.watchFailure)
+	err := w.join(ctx, p, opts)
+	if err == nil {
+		return w, nil
+	}
+	err = w.Fail(err)
+	w.Close()
+	return nil, err
+}
+
+// join fills in a world. What it has opened when it fails belongs to the world.
+func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
+	stop := context.AfterFunc(ctx, func() { w.cancel(boot.GaveUp(ctx, "the ranks did not find together")) })
+	defer stop()
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
 		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen, Addresses: p.IPs,
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
@@ -96,38 +117,29 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 		},
 	})
 	if err != nil {
-		return nil, fault.New(fault.Launch, "%w", err)
+		return fault.New(fault.Launch, "%w", err)
 	}
 	w.end = tcp
-	segment, err := host.Create()
+	own, err := host.Create()
 	if err != nil {
-		tcp.Close()
-		return nil, fault.New(fault.Launch, "%w", err)
+		return fault.New(fault.Launch, "%w", err)
 	}
+	w.setSegment(own)
 	mine := card{
-		Rank: p.Rank, HostID: host.ID(), Host: hostname(), PID: os.Getpid(), SegmentFD: segment.FD(),
+		Rank: p.Rank, HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, PID: os.Getpid(), SegmentFD: own.FD(),
 		CPUs: runtime.NumCPU(), LocalRank: p.LocalRank, Addresses: tcp.Addresses(),
 	}
 	if err := w.meet(ctx, p.Store, mine); err != nil {
-		segment.Close()
-		tcp.Close()
-		return nil, err
+		return err
 	}
-	if err := w.shareMemory(segment); err != nil {
-		tcp.Close()
-		return nil, err
+	if err := w.shareMemory(own); err != nil {
+		return err
 	}
-	w.watch.Go(w.watchFailure)
 	if err := w.syncClocks(); err != nil {
-		w.shut()
-		return nil, err
+		return err
 	}
 	// Nobody leaves before all have opened what was shared.
-	if err := w.All().Barrier(); err != nil {
-		w.shut()
-		return nil, err
-	}
-	return w, nil
+	return w.All().Barrier()
 }
 
 // meet exchanges the cards of all ranks.
@@ -143,11 +155,9 @@ func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
 	if err := store.Fence(ctx); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { w.cancel(context.Cause(ctx)) })
-	defer stop()
 	all, err := w.All().AllGather(data)
 	if err != nil {
-		return fault.New(fault.Launch, "exchange cards: %w", err)
+		return err
 	}
 	for r, data := range all {
 		if err := json.Unmarshal(data, &w.cards[r]); err != nil {
@@ -191,22 +201,28 @@ func (w *World) findHosts() {
 	}
 }
 
-// shareMemory opens the segment of this host's lowest rank. It takes over own.
+// shareMemory replaces this rank's own segment by that of the host's lowest rank.
 func (w *World) shareMemory(own *host.Segment) error {
 	leader := w.leader(w.hostOf[w.rank])
 	if leader == w.rank {
-		w.segment = own
 		return nil
 	}
 	c := w.cards[leader]
 	s, err := host.Open(c.PID, c.SegmentFD)
-	own.Close()
 	if err != nil {
 		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader, c.Host, err).
 			WithHint("run all ranks of a host as the same user and in the same container")
 	}
-	w.segment = s
-	return nil
+	w.setSegment(s)
+	return own.Close()
+}
+
+// setSegment makes s the memory that a failure of the job marks.
+func (w *World) setSegment(s *host.Segment) {
+	w.segment.Store(s)
+	if w.ctx.Err() != nil {
+		s.Abort() // the failure came first
+	}
 }
 
 func (w *World) leader(hostIndex int) int { return w.hosts[hostIndex].Ranks[0] }
@@ -217,7 +233,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	net := wire.NewMemory(n)
 	worlds := make([]*World, n)
 	for r := range worlds {
-		w := &World{rank: r, size: n, launcher: "memory", end: net.Endpoint(r), monitor: deaf{}}
+		w := &World{rank: r, size: n, launcher: "memory", name: fmt.Sprintf("memory%d", r), end: net.Endpoint(r), monitor: deaf{}}
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		for i := range n {
@@ -300,8 +316,8 @@ func (w *World) watchFailure() {
 func (w *World) fail(err error) {
 	w.cancel(err)
 	atomic.StoreUint32(&w.abort, 1)
-	if w.segment != nil {
-		w.segment.Abort()
+	if s := w.segment.Load(); s != nil {
+		s.Abort()
 	}
 }
 
@@ -309,11 +325,11 @@ func (w *World) fail(err error) {
 // failed already, and ends all ranks' waits. It returns what is to be
 // reported: the job's first failure as far as this rank knows.
 func (w *World) Fail(err error) error {
-	if cause := context.Cause(w.ctx); cause != nil {
-		return cause
+	if f, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
+		return f
 	}
 	f := boot.Failure{
-		Rank: w.rank, Host: w.cards[w.rank].Host, Phase: w.CurrentPhase(),
+		Rank: w.rank, Host: w.name, Phase: w.CurrentPhase(),
 		Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err),
 	}
 	w.fail(f)
@@ -326,25 +342,25 @@ const closeTimeout = 10 * time.Second
 
 // Close says goodbye and releases everything. The rank's end after a Close is
 // no failure of the job. On a rank that coordinates the job Close waits until
-// the others have left.
+// the others have left, or have been told of the job's failure. The error is a
+// failure that came to light only now.
 func (w *World) Close() error {
-	var err error
-	if context.Cause(w.ctx) == nil {
-		ctx, cancel := context.WithTimeoutCause(w.ctx, closeTimeout, errors.New("the others did not leave in time"))
-		err = w.monitor.Leave(ctx)
-		cancel()
-	}
-	w.shut()
-	return err
-}
-
-func (w *World) shut() {
+	known := w.ctx.Err() != nil
+	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, errors.New("the other ranks did not leave in time"))
+	defer cancel()
+	err := w.monitor.Leave(ctx)
 	w.cancel(errClosed)
 	w.watch.Wait()
-	w.end.Close()
-	if w.segment != nil {
-		w.segment.Close()
+	if w.end != nil {
+		w.end.Close()
 	}
+	if s := w.segment.Load(); s != nil {
+		s.Close()
+	}
+	if known {
+		return nil
+	}
+	return err
 }
 
 var errClosed = errors.New("the world is closed")
@@ -356,3 +372,15 @@ func hostname() string {
 	}
 	return h
 }
+
+// Err returns the job's failure, nil while there is none.
+func (w *World) Err() error {
+	if cause := context.Cause(w.ctx); cause != errClosed {
+		return cause
+	}
+	return nil
+}
+
+// SetTimeout changes the bound of each wait from now on; 0 means none. All
+// ranks must agree on it.
+func (w *World) SetTimeout(t time.Duration) { w.timeout = t }

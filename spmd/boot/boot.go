@@ -10,6 +10,7 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -34,10 +35,12 @@ type Monitor interface {
 	Phase(name string)
 	// Abort reports that this rank has failed. All ranks will hear of it.
 	Abort(f Failure)
-	// Failed yields the job's first failure, if there is one.
+	// Failed yields the job's first failure, once, if there is one.
 	Failed() <-chan Failure
 	// Leave says goodbye: from now on this rank's end is no failure. On the
 	// rank that coordinates the job it waits for all the others' goodbyes.
+	// After a failure it does not wait for anybody, but makes sure that all
+	// have been told. It must be called last, and releases everything.
 	Leave(ctx context.Context) error
 }
 
@@ -66,6 +69,9 @@ func (f Failure) Error() string {
 	}
 	return b.String() + ": " + f.Cause
 }
+
+// Unwrap gives the failure its kind and hint as an error.
+func (f Failure) Unwrap() error { return &fault.Error{Kind: f.Kind, Msg: f.Cause, Hint: f.Hint} }
 
 // Fault turns the failure into an error with a kind, for main.
 func (f Failure) Fault() *fault.Error {
@@ -200,4 +206,24 @@ func hostname() string {
 		return "unknown"
 	}
 	return h
+}
+
+// FailureOf describes any error as a failure; one that is a Failure already
+// comes back as it is.
+func FailureOf(err error) Failure {
+	if f, ok := errors.AsType[Failure](err); ok {
+		return f
+	}
+	return Failure{Rank: -1, Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err)}
+}
+
+// GaveUp words the end of a wait whose context ended. A cause that has a kind,
+// as an interrupt does, keeps it.
+func GaveUp(ctx context.Context, format string, args ...any) *fault.Error {
+	cause := context.Cause(ctx)
+	kind := fault.Launch
+	if e, ok := errors.AsType[*fault.Error](cause); ok {
+		kind = e.Kind
+	}
+	return fault.New(kind, "%s: %w", fmt.Sprintf(format, args...), cause)
 }

@@ -2,8 +2,9 @@ package boot
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -13,32 +14,43 @@ import (
 // client is a rank's end of its connection to the coordinator. It is both the
 // rank's Store and its Monitor.
 type client struct {
-	conn net.Conn
-	out  *memoWriter
-	rank int
-	host string
+	conn       net.Conn
+	out        *memoWriter
+	rank, size int
+	host       string
+	leader     string // what the coordinator is, for the report of its death
 
 	ready  chan struct{}
-	failed chan Failure
+	failed chan Failure  // for the world; holds the first failure once
+	down   chan struct{} // closed with the first failure
 
-	mu    sync.Mutex
-	cards map[int]chan []byte
-	left  bool
-	end   chan struct{} // closed when the connection has ended
+	mu      sync.Mutex
+	cards   map[int]chan []byte
+	failure *Failure
+	left    bool
+	end     chan struct{} // closed when the connection has ended
 }
 
 // dialCoordinator takes over a connection and waits for the job's secret.
-func dialCoordinator(conn net.Conn, rank int) (*client, []byte, error) {
+// leader says who is at the other end.
+func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader string) (*client, []byte, error) {
 	c := &client{
-		conn: conn, out: newMemoWriter(conn), rank: rank, host: hostname(),
-		ready: make(chan struct{}), failed: make(chan Failure, 1),
+		conn: conn, out: newMemoWriter(conn), rank: rank, size: size, host: hostname(), leader: leader,
+		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
 		cards: map[int]chan []byte{}, end: make(chan struct{}),
 	}
+	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	in := newMemoReader(conn)
 	first, err := in.next()
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
 	if err != nil || first.Is != isSecret {
 		c.close()
-		return nil, nil, fault.New(fault.Launch, "the job's coordinator hung up at once").
+		if ctx.Err() != nil {
+			return nil, nil, GaveUp(ctx, "%s does not answer", leader)
+		}
+		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader).
 			WithHint("is the job already ending, or is another program on that port?")
 	}
 	go c.listen(in)
@@ -47,6 +59,7 @@ func dialCoordinator(conn net.Conn, rank int) (*client, []byte, error) {
 
 func (c *client) listen(in *memoReader) {
 	defer close(c.end)
+	ready := sync.OnceFunc(func() { close(c.ready) })
 	for {
 		m, err := in.next()
 		if err != nil {
@@ -54,13 +67,13 @@ func (c *client) listen(in *memoReader) {
 			left := c.left
 			c.mu.Unlock()
 			if !left {
-				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to the job's coordinator (the launcher, or rank 0): it has died or is cut off"})
+				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to " + c.leader + ": it has died or is cut off"})
 			}
 			return
 		}
 		switch m.Is {
 		case isReady:
-			close(c.ready)
+			ready()
 		case isCard:
 			c.mu.Lock()
 			if ch := c.cards[m.Rank]; ch != nil {
@@ -76,31 +89,34 @@ func (c *client) listen(in *memoReader) {
 	}
 }
 
+// fail keeps the first failure for whoever asks.
 func (c *client) fail(f Failure) {
-	select {
-	case c.failed <- f:
-	default: // one is already waiting to be read, and the first one counts
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return
 	}
+	c.failure = &f
+	c.failed <- f
+	close(c.down)
 }
 
 func (c *client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
-		return errors.New("card too large")
+		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
 	}
-	c.out.send(memo{Is: isHello, Rank: c.rank, Host: c.host, Card: card})
+	c.out.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.host, Card: card})
 	return nil
 }
 
-// wait waits for a channel, the end of the connection, or the context. A
-// failure that arrives meanwhile is put back for the world to find.
+// wait waits for a channel, the job's failure, or the context.
 func wait[T any](ctx context.Context, c *client, ch <-chan T) (T, error) {
 	var zero T
 	select {
 	case v := <-ch:
 		return v, nil
-	case f := <-c.failed:
-		c.fail(f)
-		return zero, f
+	case <-c.down:
+		return zero, *c.failure
 	case <-ctx.Done():
 		return zero, context.Cause(ctx)
 	}
@@ -108,6 +124,9 @@ func wait[T any](ctx context.Context, c *client, ch <-chan T) (T, error) {
 
 func (c *client) Fence(ctx context.Context) error {
 	_, err := wait(ctx, c, c.ready)
+	if err != nil && ctx.Err() != nil {
+		return GaveUp(ctx, "rank %d waited for the other ranks to start", c.rank)
+	}
 	return err
 }
 
@@ -120,36 +139,60 @@ func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
 	return wait(ctx, c, ch)
 }
 
-func (c *client) Phase(name string) { c.out.send(memo{Is: isPhase, Phase: name}) }
+func (c *client) Phase(name string) { c.out.send(memo{Is: isPhase, Phase: clip(name)}) }
 
-// Abort sends the failure and returns when it is on its way.
+// Abort sends the failure and returns when it is on its way. The connection
+// stays until Leave: its end would look like another death.
 func (c *client) Abort(f Failure) {
-	c.mu.Lock()
-	c.left = true
-	c.mu.Unlock()
+	c.setLeft()
+	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
 	c.out.send(memo{Is: isAbort, Failure: &f})
 	c.out.close()
 }
 
-func (c *client) Failed() <-chan Failure { return c.failed }
-
-// Leave says goodbye and waits until it has been heard. A job that has
-// failed meanwhile has heard enough.
-func (c *client) Leave(ctx context.Context) error {
+func (c *client) setLeft() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.left = true
-	c.mu.Unlock()
-	c.out.send(memo{Is: isBye})
-	select {
-	case <-c.end: // the coordinator hangs up after a goodbye
-	case <-ctx.Done():
-	}
-	c.close()
-	return context.Cause(ctx)
 }
 
+// clip shortens a text to maxText bytes.
+func clip(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxText], "") + " ..."
+}
+
+func (c *client) Failed() <-chan Failure { return c.failed }
+
+// Leave says goodbye and waits until it has been heard. In a job that has
+// failed nobody waits for a goodbye.
+func (c *client) Leave(ctx context.Context) error {
+	c.setLeft()
+	c.out.send(memo{Is: isBye})
+	err := c.hungUp(ctx)
+	c.close()
+	<-c.end
+	return err
+}
+
+// hungUp waits for the coordinator to hang up, which it does after a goodbye.
+func (c *client) hungUp(ctx context.Context) error {
+	select {
+	case <-c.end:
+		return nil
+	case <-c.down:
+		return *c.failure
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// close ends the connection after the last memo.
 func (c *client) close() {
+	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
 	c.out.close()
 	c.conn.Close()
 }

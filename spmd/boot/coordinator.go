@@ -29,9 +29,14 @@ const explainWait = 500 * time.Millisecond
 // flushTimeout bounds the last words to ranks that no longer listen.
 const flushTimeout = time.Second
 
+// maxText bounds the names and causes that a rank may report, so that a memo
+// always fits a line.
+const maxText = 4 << 10
+
 type memo struct {
 	Is      string   `json:"is"`
 	Rank    int      `json:"rank,omitempty"`
+	Size    int      `json:"size,omitempty"`
 	Host    string   `json:"host,omitempty"`
 	Card    []byte   `json:"card,omitempty"`
 	Phase   string   `json:"phase,omitempty"`
@@ -67,7 +72,7 @@ type Coordinator struct {
 	failure  *Failure
 	failed   chan struct{} // closed with the first failure
 	finished chan struct{} // closed when all ranks have left
-	conns    map[net.Conn]struct{}
+	conns    map[net.Conn]*memoWriter
 	closed   bool
 	serving  sync.WaitGroup
 }
@@ -88,7 +93,7 @@ func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Du
 		size: size, secret: secret, explain: explain,
 		members: make([]*member, size),
 		failed:  make(chan struct{}), finished: make(chan struct{}),
-		conns: map[net.Conn]struct{}{},
+		conns: map[net.Conn]*memoWriter{},
 	}
 }
 
@@ -116,7 +121,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	if c.failure != nil {
 		return
 	}
-	if f.Rank >= 0 && f.Rank < c.size {
+	if c.exists(f.Rank) {
 		if m := c.members[f.Rank]; m != nil {
 			f.Host, f.Phase = firstOf(f.Host, m.host), firstOf(f.Phase, m.phase)
 		}
@@ -135,54 +140,57 @@ func (c *Coordinator) failLocked(f Failure) {
 func (c *Coordinator) Ended(rank int, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m := c.members[rank]; m != nil && m.gone {
+	m := c.members[rank]
+	if m != nil && m.gone {
 		return
 	}
-	phase := "start"
-	if m := c.members[rank]; m != nil {
-		phase = m.phase
+	f := Failure{Rank: rank, Phase: "start", Kind: fault.RankLost, Cause: how}
+	if m == nil {
+		f.Host = hostname() // only the launcher on this host knows ranks that never reported
+	} else {
+		f.Host, f.Phase = m.host, m.phase
 	}
-	c.failLocked(Failure{Rank: rank, Host: hostname(), Phase: phase, Kind: fault.RankLost, Cause: how})
+	c.failLocked(f)
 }
 
-// Serve talks to one rank until its connection ends. It takes over conn.
-func (c *Coordinator) Serve(conn net.Conn) {
+// Serve talks to one rank until its connection ends. It takes over conn. The
+// channel is closed when all that the rank has said is heard.
+func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
+	done := make(chan struct{})
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.closed {
-		c.mu.Unlock()
 		conn.Close()
-		return
+		close(done)
+		return done
 	}
-	c.conns[conn] = struct{}{}
-	c.serving.Add(1)
-	c.mu.Unlock()
-	go func() {
-		defer c.serving.Done()
-		out := newMemoWriter(conn)
+	out := newMemoWriter(conn)
+	c.conns[conn] = out
+	c.serving.Go(func() {
 		c.serve(conn, out)
+		close(done)
+		conn.SetWriteDeadline(time.Now().Add(flushTimeout))
 		out.close()
 		conn.Close()
 		c.mu.Lock()
 		delete(c.conns, conn)
 		c.mu.Unlock()
-	}()
+	})
+	return done
 }
 
 // Close ends all connections, after what was said to the ranks has been sent.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	c.closed = true
-	conns, members := slices.Collect(maps.Keys(c.conns)), slices.Clone(c.members)
+	conns := maps.Clone(c.conns)
 	c.mu.Unlock()
-	for _, conn := range conns {
-		conn.SetWriteDeadline(time.Now().Add(flushTimeout))
+	deadline := time.Now().Add(flushTimeout)
+	for conn := range conns {
+		conn.SetWriteDeadline(deadline)
 	}
-	for _, m := range members {
-		if m != nil {
-			m.out.close()
-		}
-	}
-	for _, conn := range conns {
+	for conn, out := range conns {
+		out.close()
 		conn.Close()
 	}
 	c.serving.Wait()
@@ -192,7 +200,14 @@ func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
 	out.send(memo{Is: isSecret, Secret: c.secret})
 	in := newMemoReader(conn)
 	first, err := in.next()
-	if err != nil || first.Is != isHello {
+	if err != nil {
+		return // the rank is as missing as it was before; whoever waits for it will say so
+	}
+	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
+		c.Fail(*first.Failure) // it failed before it could say hello
+		return
+	}
+	if first.Is != isHello {
 		return
 	}
 	m, err := c.enter(first, out)
@@ -212,15 +227,20 @@ func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
 	}
 }
 
-// enter admits a rank and, when it is the last, tells all that the world is complete.
+func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
+
+// enter admits a rank and, when it is the last, tells all that the world is
+// complete. One that cannot belong is refused; as long as ranks are missing
+// that is the end of the job, since one of them is surely this one.
 func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if hello.Rank < 0 || hello.Rank >= c.size {
-		return nil, fmt.Errorf("rank %d does not exist in a world of %d", hello.Rank, c.size)
-	}
-	if c.members[hello.Rank] != nil {
-		return nil, fmt.Errorf("rank %d is taken by a process on %s: two processes have the same rank", hello.Rank, c.members[hello.Rank].host)
+	if err := c.checkHello(hello); err != nil {
+		if c.present < c.size {
+			c.failLocked(Failure{Rank: -1, Kind: fault.Launch, Cause: err.Error(),
+				Hint: "give each process a rank of its own, and all of them the same size"})
+		}
+		return nil, err
 	}
 	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out}
 	c.members[hello.Rank] = m
@@ -237,12 +257,25 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	return m, nil
 }
 
+func (c *Coordinator) checkHello(hello memo) error {
+	if hello.Size != c.size {
+		return fmt.Errorf("rank %d on %s was told of %d ranks, the coordinator of the job of %d", hello.Rank, hello.Host, hello.Size, c.size)
+	}
+	if !c.exists(hello.Rank) {
+		return fmt.Errorf("rank %d on %s does not exist in a world of %d", hello.Rank, hello.Host, c.size)
+	}
+	if m := c.members[hello.Rank]; m != nil {
+		return fmt.Errorf("two processes have rank %d, one on %s and one on %s", hello.Rank, m.host, hello.Host)
+	}
+	return nil
+}
+
 func (c *Coordinator) handle(m *member, n memo) (more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch n.Is {
 	case isGet:
-		if n.Rank >= 0 && n.Rank < c.size && c.members[n.Rank] != nil {
+		if c.exists(n.Rank) && c.members[n.Rank] != nil {
 			m.out.send(memo{Is: isCard, Rank: n.Rank, Card: c.members[n.Rank].card})
 		}
 	case isPhase:
@@ -254,6 +287,7 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 			f.Rank, f.Host = m.rank, m.host
 			c.failLocked(f)
 		}
+		return false
 	case isBye:
 		m.gone = true
 		c.left++
@@ -313,6 +347,11 @@ func newMemoWriter(conn net.Conn) *memoWriter {
 }
 
 func (w *memoWriter) send(m memo) {
+	select {
+	case <-w.closed:
+		return
+	default:
+	}
 	w.mu.Lock()
 	w.queue = append(w.queue, m)
 	w.mu.Unlock()
@@ -324,6 +363,7 @@ func (w *memoWriter) send(m memo) {
 
 func (w *memoWriter) run(conn net.Conn) {
 	defer close(w.idle)
+	defer w.once.Do(func() { close(w.closed) }) // nobody listens: collect no more
 	enc := json.NewEncoder(conn)
 	for closing := false; ; {
 		w.mu.Lock()

@@ -32,14 +32,14 @@ func detectLocal(env Environ) (connect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(context.Context) (*Process, error) {
+	return func(ctx context.Context) (*Process, error) {
 		f := os.NewFile(uintptr(fd), "launcher")
 		defer f.Close()
 		conn, err := net.FileConn(f)
 		if err != nil {
 			return nil, fault.New(fault.Launch, "%s=%d is not a connection to a launcher: %w", EnvControl, fd, err)
 		}
-		c, secret, err := dialCoordinator(conn, rank)
+		c, secret, err := dialCoordinator(ctx, conn, rank, size, "the launcher (perigee run)")
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"perigee/internal/fault"
@@ -25,8 +24,9 @@ const EnvSecret = "PERIGEE_SECRET"
 // LOCAL_RANK where known. Rank 0 listens on MASTER_PORT.
 func detectTorchrun(env Environ) (connect, error) {
 	v := readVariables(env, "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-	// A lone RANK or MASTER_PORT may mean anything; WORLD_SIZE means this.
-	if _, ok := v.values["WORLD_SIZE"]; !ok {
+	// A lone RANK or MASTER_PORT may mean anything. WORLD_SIZE means this, and
+	// so do all the others together.
+	if _, ok := v.values["WORLD_SIZE"]; !ok && len(v.lack) > 1 {
 		return nil, nil
 	}
 	if err := v.incomplete("torchrun"); err != nil {
@@ -41,7 +41,7 @@ func detectTorchrun(env Environ) (connect, error) {
 		return nil, err
 	}
 	localRank := -1
-	if s, ok := env("LOCAL_RANK"); ok {
+	if s, _ := env("LOCAL_RANK"); s != "" {
 		if localRank, err = strconv.Atoi(s); err != nil || localRank < 0 || localRank >= size {
 			return nil, fault.New(fault.Launch, "LOCAL_RANK=%s: want an integer from 0 to %d", s, size-1)
 		}
@@ -91,34 +91,38 @@ func (r rendezvous) join(ctx context.Context) (*Process, error) {
 		Launcher: r.launcher, Rank: r.rank, Size: r.size, LocalRank: r.localRank,
 		Secret: r.secret, Listen: ":0", Notes: r.notes,
 	}
+	// A world that meets at a loopback address is on one host, and shows
+	// itself to no network.
+	if ip := loopback(r.host); ip != "" {
+		p.Listen, p.IPs = net.JoinHostPort(ip, "0"), []string{ip}
+	}
 	if r.rank == 0 {
-		return r.lead(p)
+		return r.lead(ctx, p)
 	}
 	return r.follow(ctx, p)
 }
 
 // lead runs the coordinator inside rank 0.
-func (r rendezvous) lead(p *Process) (*Process, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort("", strconv.Itoa(r.port)))
+func (r rendezvous) lead(ctx context.Context, p *Process) (*Process, error) {
+	c := NewCoordinator(r.size, nil, nil)
+	address := net.JoinHostPort(loopback(r.host), strconv.Itoa(r.port))
+	door, err := wire.OpenDoor(address, r.secret, 0, func(conn net.Conn, _ int) { c.Serve(conn) })
 	if err != nil {
 		return nil, fault.New(fault.Launch, "rank 0 cannot listen on port %d: %w", r.port, err).
 			WithHint("choose another MASTER_PORT; the one given is in use")
 	}
-	c := NewCoordinator(r.size, nil, nil)
-	d := &door{listener: l, secret: r.secret, coordinator: c}
-	d.open()
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := dialCoordinator(here, 0)
+	cl, _, err := dialCoordinator(ctx, here, 0, r.size, "rank 0")
 	if err != nil {
-		d.close()
+		c.Close()
+		door.Close()
 		return nil, err
 	}
-	p.IPs = hostIPs("")
-	if isLoopback(r.host) {
-		p.IPs = []string{"127.0.0.1"}
+	if p.IPs == nil {
+		p.IPs = hostIPs(ownAddress(ctx, r.host))
 	}
-	leader := &leadingClient{client: cl, coordinator: c, door: d}
+	leader := &leadingClient{client: cl, coordinator: c, door: door}
 	p.Store, p.Monitor = leader, leader
 	return p, nil
 }
@@ -128,89 +132,40 @@ func (r rendezvous) follow(ctx context.Context, p *Process) (*Process, error) {
 	address := net.JoinHostPort(r.host, strconv.Itoa(r.port))
 	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
-		conn, err := r.dial(ctx, address)
+		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
 		if err == nil {
-			c, _, err := dialCoordinator(conn, r.rank)
+			c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, which coordinates the job,")
 			if err != nil {
 				return nil, err
 			}
-			local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-			p.IPs = hostIPs(local)
+			if p.IPs == nil {
+				local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+				p.IPs = hostIPs(local)
+			}
 			p.Store, p.Monitor = c, c
 			return p, nil
 		}
 		if errors.Is(err, wire.ErrProof) {
-			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %s: %w", r.rank, address, err).
+			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).
 				WithHint("set the same %s for all ranks, or choose another MASTER_PORT if a different program listens there", EnvSecret)
 		}
-		last = err
+		if ctx.Err() == nil || last == nil {
+			last = err // not the news that time is up, if something better is known
+		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, fault.New(fault.Launch, "rank %d cannot reach rank 0 at %s: %w", r.rank, address, last).
+			return nil, GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, address, last).
 				WithHint("is rank 0 running, and is MASTER_ADDR its address?")
 		}
 	}
-}
-
-func (r rendezvous) dial(ctx context.Context, address string) (net.Conn, error) {
-	d := net.Dialer{Timeout: 5 * time.Second}
-	conn, err := d.DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	conn.SetDeadline(time.Now().Add(5 * time.Second))
-	if err := wire.Greet(conn, r.secret, r.rank, 0); err != nil {
-		conn.Close()
-		return nil, err
-	}
-	conn.SetDeadline(time.Time{})
-	return conn, nil
-}
-
-// door admits ranks to the coordinator in rank 0.
-type door struct {
-	listener    net.Listener
-	secret      []byte
-	coordinator *Coordinator
-	done        sync.WaitGroup
-}
-
-func (d *door) open() {
-	d.done.Go(func() {
-		for {
-			conn, err := d.listener.Accept()
-			if err != nil {
-				if errors.Is(err, net.ErrClosed) {
-					return
-				}
-				time.Sleep(10 * time.Millisecond) // out of descriptors, say
-				continue
-			}
-			d.done.Go(func() {
-				conn.SetDeadline(time.Now().Add(5 * time.Second))
-				if _, err := wire.Admit(conn, d.secret, 0); err != nil {
-					conn.Close()
-					return
-				}
-				conn.SetDeadline(time.Time{})
-				d.coordinator.Serve(conn)
-			})
-		}
-	})
-}
-
-func (d *door) close() {
-	d.listener.Close()
-	d.coordinator.Close()
-	d.done.Wait()
 }
 
 // leadingClient is rank 0's client, which stays until all others have left.
 type leadingClient struct {
 	*client
 	coordinator *Coordinator
-	door        *door
+	door        *wire.Door
 }
 
 // Fence names the ranks that have not come when it gives up.
@@ -218,32 +173,29 @@ func (l *leadingClient) Fence(ctx context.Context) error {
 	err := l.client.Fence(ctx)
 	if err != nil && ctx.Err() != nil {
 		if missing := l.coordinator.Missing(); len(missing) > 0 {
-			return fault.New(fault.Launch, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
+			return GaveUp(ctx, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
 				WithHint("start them too, or give less in WORLD_SIZE")
 		}
 	}
 	return err
 }
 
+// Leave waits for the goodbyes of all ranks, or passes on the news that ends
+// the job, and closes the coordinator.
 func (l *leadingClient) Leave(ctx context.Context) error {
 	err := l.client.Leave(ctx)
-	select {
-	case <-l.coordinator.Finished():
-	case <-l.coordinator.Failed():
-		err = *l.coordinator.Failure()
-	case <-ctx.Done():
-		err = context.Cause(ctx)
+	if err == nil {
+		select {
+		case <-l.coordinator.Finished():
+		case <-l.coordinator.Failed():
+			err = *l.coordinator.Failure()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
 	}
-	l.door.close()
+	l.coordinator.Close()
+	l.door.Close()
 	return err
-}
-
-// Abort reports the failure and stays until the others have been told.
-func (l *leadingClient) Abort(f Failure) {
-	f.Rank, f.Host = l.rank, l.host
-	l.coordinator.Fail(f)
-	l.client.Abort(f)
-	l.door.close()
 }
 
 // listRanks writes at most eight ranks.
@@ -256,13 +208,38 @@ func listRanks(ranks []int) string {
 	return s
 }
 
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+// loopback returns the IP to listen on if host is a name or an address of the
+// loopback interface, else "".
+func loopback(host string) string {
+	if strings.EqualFold(host, "localhost") {
+		return "127.0.0.1"
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
+		return ip.String()
+	}
+	return ""
+}
+
+// ownAddress returns that address of a host name that an interface of this host
+// has, or "".
+func ownAddress(ctx context.Context, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", name)
+	if err != nil {
+		return ""
+	}
+	own := hostIPs("")
+	for _, ip := range ips {
+		if slices.Contains(own, ip.String()) {
+			return ip.String()
+		}
+	}
+	return ""
 }
 
 // hostIPs returns this host's unicast addresses, first the preferred one, then
-// IPv4 before IPv6. Loopback counts only if it is preferred.
+// IPv4 before IPv6. Other hosts cannot reach a loopback address, so it comes last.
 func hostIPs(preferred string) []string {
 	var v4, v6 []string
 	addresses, err := net.InterfaceAddrs()
@@ -280,7 +257,11 @@ func hostIPs(preferred string) []string {
 		}
 	}
 	ips := slices.Concat(v4, v6)
-	if preferred != "" {
+	switch {
+	case preferred == "":
+	case loopback(preferred) != "":
+		ips = append(ips, preferred)
+	default:
 		ips = append([]string{preferred}, ips...)
 	}
 	if len(ips) == 0 {

@@ -46,7 +46,23 @@ type Segment struct {
 	mem  []byte
 	fd   int
 	used sync.Map // *slot -> struct{}: the slots in which this process may sleep
+
+	// Memory must not be unmapped under a rank that waits in it.
+	users  atomic.Int64
+	closed atomic.Bool
 }
+
+// enter makes sure that the memory stays until leave, or says that it is gone.
+func (s *Segment) enter() bool {
+	s.users.Add(1)
+	if s.closed.Load() {
+		s.users.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (s *Segment) leave() { s.users.Add(-1) }
 
 // ID names the host such that two processes have the same ID exactly if they
 // can share memory through this package: same kernel, same network name, same
@@ -102,8 +118,19 @@ func mapSegment(fd int) (*Segment, error) {
 // FD is the descriptor under which another process can Open the segment.
 func (s *Segment) FD() int { return s.fd }
 
-// Close unmaps the segment. Barriers of it must not be used any more.
+// Close ends the waits of this process in the segment with ErrClosed and unmaps
+// it.
 func (s *Segment) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
+	for s.users.Load() > 0 {
+		s.used.Range(func(k, _ any) bool {
+			wake(k.(*slot))
+			return true
+		})
+		time.Sleep(100 * time.Microsecond)
+	}
 	return errors.Join(unix.Munmap(s.mem), unix.Close(s.fd))
 }
 
@@ -116,6 +143,10 @@ func (s *Segment) slot(i uint64) *slot {
 // Abort ends all waits of this process's ranks with ErrAborted, and soon those
 // of the other processes.
 func (s *Segment) Abort() {
+	if !s.enter() {
+		return
+	}
+	defer s.leave()
 	s.head().aborted.Store(1)
 	s.used.Range(func(k, _ any) bool {
 		wake(k.(*slot))
@@ -125,6 +156,9 @@ func (s *Segment) Abort() {
 
 // ErrAborted ends a wait in a job that has failed.
 var ErrAborted = errors.New("the job has failed")
+
+// ErrClosed ends a wait in a segment that this process has closed.
+var ErrClosed = errors.New("the shared memory is closed")
 
 // ErrTimeout ends a wait that passed its deadline.
 var ErrTimeout = errors.New("not all ranks came in time")
@@ -154,6 +188,10 @@ func Key(ranks []int) uint64 {
 // group may run on: with more parties than cores a rank that spins is in the
 // way of one that works. A full table is an error.
 func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
+	if !s.enter() {
+		return nil, ErrClosed
+	}
+	defer s.leave()
 	for i := range uint64(probeLimit) {
 		sl := s.slot(key + i)
 		if sl.key.CompareAndSwap(0, key) || sl.key.Load() == key {
@@ -176,6 +214,10 @@ const (
 
 // Wait returns when all parties have called it. deadline is zero for none.
 func (b *Barrier) Wait(deadline time.Time) error {
+	if !b.seg.enter() {
+		return ErrClosed
+	}
+	defer b.seg.leave()
 	now := b.slot.arrivals.Add(1)
 	target := (now + b.parties - 1) / b.parties * b.parties
 	if now == target {
@@ -206,6 +248,9 @@ func (b *Barrier) sleep(target uint64, deadline time.Time) error {
 		seen := b.slot.arrivals.Load()
 		if seen >= target {
 			return nil
+		}
+		if b.seg.closed.Load() {
+			return ErrClosed
 		}
 		if b.seg.head().aborted.Load() != 0 {
 			return ErrAborted

@@ -3,12 +3,16 @@
 //
 // Rank 0 writes straight to the launcher's output, so that it sees a terminal
 // where there is one; the lines of the others are labelled with their rank.
-// When one rank dies or the user presses Ctrl-C, the others are told and given a
-// moment to write what they have; then they are killed.
+// When one rank dies or the launcher's context ends, the others are told and
+// given a moment to write what they have; then they are killed.
+//
+// Each rank leads a process group of its own. So a Ctrl-C at the terminal
+// reaches the launcher alone, which ends the job in good order, and a kill
+// reaches what a rank may have started.
 package launch
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,7 +22,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,8 +32,9 @@ import (
 	"perigee/spmd/boot"
 )
 
-// grace is how long ranks may go on after the job has failed.
-const grace = 3 * time.Second
+// Grace is how long ranks may go on after the job has failed, if the Job does
+// not say otherwise.
+const Grace = 3 * time.Second
 
 // Job describes what to start.
 type Job struct {
@@ -38,12 +42,16 @@ type Job struct {
 	Path   string   // the program
 	Args   []string // without the program's name
 	Env    []string
-	Stdout io.Writer
-	Stderr io.Writer
+	Stdout io.Writer     // nil discards
+	Stderr io.Writer     // nil discards
+	Grace  time.Duration // 0 is the constant
 }
 
 // MaxRanks is the most ranks that make sense on one machine.
 const MaxRanks = 4096
+
+// hearWait is how long the last words of an ended rank may take to be read.
+const hearWait = 500 * time.Millisecond
 
 // Run starts the ranks and returns when all have ended. The error is the job's
 // first failure, a boot.Failure, or why it could not be started. Cancelling ctx
@@ -54,101 +62,128 @@ func Run(ctx context.Context, j Job) error {
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	r := &run{job: j, procs: make([]*process, j.Ranks), stdout: &lineWriter{w: j.Stdout}, stderr: &lineWriter{w: j.Stderr}}
+	r := &run{job: j, procs: make([]*process, j.Ranks), out: newOutput(j.Stdout, j.Stderr)}
+	r.job.Grace = cmp.Or(j.Grace, Grace)
 	r.coordinator = boot.NewCoordinator(j.Ranks, secret, r.explain)
 	defer r.coordinator.Close()
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
 	}
 	for _, p := range r.procs {
+		if ctx.Err() != nil {
+			break
+		}
 		if err := r.start(p); err != nil {
-			r.coordinator.Fail(boot.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", p.rank, j.Ranks, err),
-				Hint: "fewer ranks with -n, or raise the limits on processes and open files (ulimit -u, ulimit -n)"})
+			r.coordinator.Fail(cannotStart(p.rank, j.Ranks, err))
 			break
 		}
 	}
 	return r.supervise(ctx)
 }
 
+func cannotStart(rank, of int, err error) boot.Failure {
+	f := boot.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", rank, of, err)}
+	for _, limit := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
+		if errors.Is(err, limit) {
+			f.Kind = fault.Resource
+			f.Hint = "fewer ranks with -n, or raise the limits on processes and open files (ulimit -u, ulimit -n)"
+		}
+	}
+	return f
+}
+
 type run struct {
-	job            Job
-	procs          []*process
-	coordinator    *boot.Coordinator
-	stdout, stderr *lineWriter
+	job         Job
+	procs       []*process
+	coordinator *boot.Coordinator
+	out         *output
+	waits       sync.WaitGroup // for all that is under way on behalf of a process
 }
 
 type process struct {
 	rank    int
-	cmd     *exec.Cmd // nil if it was not started
+	cmd     *exec.Cmd       // nil if it was not started
+	heard   <-chan struct{} // closed when all that it has said is heard
 	ended   chan struct{}
 	outcome string // how it ended, "" for well; valid after ended
 }
 
 func (r *run) start(p *process) error {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	conn, theirs, err := socketPair()
 	if err != nil {
 		return err
 	}
-	theirs := os.NewFile(uintptr(fds[1]), "rank")
 	defer theirs.Close()
-	ours := os.NewFile(uintptr(fds[0]), "launcher")
-	conn, err := net.FileConn(ours)
-	ours.Close()
-	if err != nil {
-		return err
-	}
 	cmd := exec.Command(r.job.Path, r.job.Args...)
 	cmd.Env = append(slices.Clone(r.job.Env),
 		fmt.Sprintf("%s=%d", boot.EnvRank, p.rank),
 		fmt.Sprintf("%s=%d", boot.EnvSize, r.job.Ranks),
 		boot.EnvControl+"=3")
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Stdout, cmd.Stderr = r.job.Stdout, r.job.Stderr
-	if p.rank > 0 {
-		cmd.Stdout, cmd.Stderr = r.stdout.labelled(p.rank), r.stderr.labelled(p.rank)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	streams, err := r.out.connect(cmd, p.rank)
+	if err != nil {
+		conn.Close()
+		return err
 	}
-	// A grandchild that holds the pipes must not keep the job alive.
-	cmd.WaitDelay = time.Second
-	if err := cmd.Start(); err != nil {
+	err = cmd.Start()
+	for _, s := range streams {
+		s.theirs.Close()
+		r.waits.Go(func() { s.copy(p.ended) })
+	}
+	if err != nil {
+		close(p.ended)
 		conn.Close()
 		return err
 	}
 	p.cmd = cmd
-	r.coordinator.Serve(conn)
-	go r.wait(p)
+	p.heard = r.coordinator.Serve(conn)
+	r.waits.Go(func() { r.wait(p) })
 	return nil
 }
 
-func (r *run) wait(p *process) {
-	err := p.cmd.Wait()
-	p.outcome = outcome(err)
-	close(p.ended)
-	r.coordinator.Ended(p.rank, firstOf(p.outcome, "its process ended before the job did"))
-	for _, w := range []io.Writer{p.cmd.Stdout, p.cmd.Stderr} {
-		if l, ok := w.(*labelledWriter); ok {
-			l.flush()
-		}
+// socketPair returns the launcher's end of a connection to a rank, and the rank's.
+func socketPair() (net.Conn, *os.File, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
 	}
+	theirs := os.NewFile(uintptr(fds[1]), "rank")
+	ours := os.NewFile(uintptr(fds[0]), "launcher")
+	defer ours.Close()
+	conn, err := net.FileConn(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, nil, err
+	}
+	return conn, theirs, nil
 }
 
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
+// wait reports the end of a process, after its own account of it, if it gave one.
+func (r *run) wait(p *process) {
+	p.outcome = outcome(p.cmd.Wait())
+	close(p.ended)
+	select {
+	case <-p.heard:
+	case <-time.After(hearWait): // somebody else has its end of the connection
 	}
-	return b
+	r.coordinator.Ended(p.rank, cmp.Or(p.outcome, "its process exited with code 0 before the job was over"))
 }
 
 // outcome words the end of a process; "" for a good one.
 func outcome(err error) string {
+	if err == nil {
+		return ""
+	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
-		return "" // it ended well, or only its pipes outlived it
+		return err.Error()
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
-		text := fmt.Sprintf("killed by signal %d (%s)", status.Signal(), unix.SignalName(status.Signal()))
+		text := fmt.Sprintf("its process was killed by signal %d (%s)", status.Signal(), unix.SignalName(status.Signal()))
 		if status.Signal() == syscall.SIGKILL {
-			text += "; somebody's kill -9, or the kernel ran out of memory"
+			text += ": somebody's kill -9, or the kernel ran out of memory"
 		}
 		return text
 	}
@@ -171,18 +206,14 @@ func (r *run) supervise(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for _, p := range r.procs {
-			if p.cmd != nil {
-				<-p.ended
-			}
-		}
+		r.waits.Wait()
 	}()
 	select {
 	case <-done:
 	case <-r.coordinator.Failed():
 		r.endAll(done)
 	case <-ctx.Done():
-		r.coordinator.Fail(interrupted(ctx))
+		r.coordinator.Fail(boot.FailureOf(context.Cause(ctx)))
 		r.endAll(done)
 	}
 	if f := r.coordinator.Failure(); f != nil {
@@ -191,70 +222,22 @@ func (r *run) supervise(ctx context.Context) error {
 	return nil
 }
 
-func interrupted(ctx context.Context) boot.Failure {
-	cause := context.Cause(ctx)
-	return boot.Failure{Rank: -1, Kind: fault.KindOf(cause), Cause: cause.Error(), Hint: fault.HintOf(cause)}
-}
-
 // endAll gives the ranks time to end by themselves, then kills them.
 func (r *run) endAll(done <-chan struct{}) {
 	select {
 	case <-done:
 		return
-	case <-time.After(grace):
+	case <-time.After(r.job.Grace):
 	}
 	for _, p := range r.procs {
-		if p.cmd != nil {
-			p.cmd.Process.Kill() // also one that is stopped; an ended one does not mind
+		select {
+		case <-p.ended:
+		default:
+			if p.cmd != nil {
+				// The group, and with it also a process that is stopped.
+				unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
+			}
 		}
 	}
 	<-done
-}
-
-// lineWriter keeps the lines of several ranks apart.
-type lineWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lineWriter) labelled(rank int) *labelledWriter {
-	return &labelledWriter{out: l, label: fmt.Sprintf("[%d] ", rank)}
-}
-
-type labelledWriter struct {
-	out   *lineWriter
-	label string
-	rest  []byte // an unfinished line
-}
-
-// maxLine bounds what is kept of a line without end.
-const maxLine = 64 << 10
-
-func (l *labelledWriter) Write(p []byte) (int, error) {
-	l.rest = append(l.rest, p...)
-	for {
-		i := bytes.IndexByte(l.rest, '\n')
-		if i < 0 && len(l.rest) < maxLine {
-			return len(p), nil
-		}
-		if i < 0 {
-			i = len(l.rest) - 1
-		}
-		l.line(l.rest[:i+1])
-		l.rest = l.rest[i+1:]
-	}
-}
-
-func (l *labelledWriter) line(text []byte) {
-	l.out.mu.Lock()
-	defer l.out.mu.Unlock()
-	// Nobody to complain to if the launcher's own output is gone.
-	io.WriteString(l.out.w, l.label+strings.TrimSuffix(string(text), "\n")+"\n")
-}
-
-func (l *labelledWriter) flush() {
-	if len(l.rest) > 0 {
-		l.line(l.rest)
-		l.rest = nil
-	}
 }

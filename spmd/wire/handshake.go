@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 )
 
 // A link begins with a challenge in both directions, so that neither side
@@ -16,7 +17,7 @@ import (
 //
 //	acceptor -> dialer   magic, nonce A
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
-//	acceptor -> dialer   HMAC("accept", A, D, ranks)
+//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...)
 const (
 	magic     = "perigee1"
 	nonceSize = 32
@@ -25,6 +26,16 @@ const (
 
 // ErrProof says that the other side does not know the job's secret.
 var ErrProof = errors.New("the peer does not know this job's secret")
+
+// ErrOtherRank says that somebody of this job was met, but not the one looked for.
+var ErrOtherRank = errors.New("another rank of this job answers there")
+
+// The parts in the conversation for which a proof may stand.
+const (
+	roleDial   = "dial"
+	roleAccept = "accept"
+	roleOther  = "other rank"
+)
 
 func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) []byte {
 	h := hmac.New(sha256.New, secret)
@@ -54,19 +65,25 @@ func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
 	binary.LittleEndian.PutUint32(reply[4:8], uint32(to))
 	nonceD := reply[8:]
 	rand.Read(nonceD)
-	reply = append(reply, proof(secret, "dial", nonceA, nonceD, uint32(from), uint32(to))...)
+	reply = append(reply, proof(secret, roleDial, nonceA, nonceD, uint32(from), uint32(to))...)
 	if _, err := rw.Write(reply); err != nil {
 		return err
 	}
 	answer := make([]byte, proofSize)
 	if _, err := io.ReadFull(rw, answer); err != nil {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("no answer to the handshake: %w", err)
+		}
 		// A peer that refuses our proof hangs up without a word.
 		return fmt.Errorf("%w (it hung up)", ErrProof)
 	}
-	if !hmac.Equal(answer, proof(secret, "accept", nonceA, nonceD, uint32(from), uint32(to))) {
-		return ErrProof
+	switch {
+	case hmac.Equal(answer, proof(secret, roleAccept, nonceA, nonceD, uint32(from), uint32(to))):
+		return nil
+	case hmac.Equal(answer, proof(secret, roleOther, nonceA, nonceD, uint32(from), uint32(to))):
+		return ErrOtherRank
 	}
-	return nil
+	return ErrProof
 }
 
 // Admit runs the acceptor's half and returns the dialer's rank. self is the
@@ -85,13 +102,14 @@ func Admit(rw io.ReadWriter, secret []byte, self int) (from int, err error) {
 	}
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
 	nonceD := reply[8 : 8+nonceSize]
-	if !hmac.Equal(reply[8+nonceSize:], proof(secret, "dial", nonceA, nonceD, dialer, wanted)) {
+	if !hmac.Equal(reply[8+nonceSize:], proof(secret, roleDial, nonceA, nonceD, dialer, wanted)) {
 		return 0, ErrProof
 	}
-	if int(wanted) != self {
+	if int64(wanted) != int64(self) {
+		rw.Write(proof(secret, roleOther, nonceA, nonceD, dialer, wanted))
 		return 0, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
 	}
-	if _, err := rw.Write(proof(secret, "accept", nonceA, nonceD, dialer, wanted)); err != nil {
+	if _, err := rw.Write(proof(secret, roleAccept, nonceA, nonceD, dialer, wanted)); err != nil {
 		return 0, err
 	}
 	return int(dialer), nil

@@ -3,23 +3,13 @@ package wire
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
-)
-
-const (
-	frameHeader      = 20
-	maxFrame         = 1 << 20 // payload bytes of one frame; longer messages are split
-	maxMessage       = 1 << 31 // what a receiver is willing to put together
-	flagMore         = 1
-	handshakeTimeout = 10 * time.Second
-	dialTimeout      = 10 * time.Second
-	maxStrangers     = 128 // connections that have not yet proved anything
 )
 
 // TCP is an endpoint over TCP. A link carries messages one way: each rank
@@ -30,19 +20,20 @@ type TCP struct {
 	secret  []byte
 	resolve func(ctx context.Context, rank int) ([]string, error)
 
-	listener  net.Listener
+	door      *Door
 	addresses []string
 	box       *mailbox
+	life      context.Context // ends with Close
+	end       context.CancelFunc
 
 	mu     sync.Mutex
 	out    map[int]*outLink
-	in     map[net.Conn]struct{}
+	conns  map[net.Conn]struct{} // of both directions, for Close
 	closed bool
-	done   sync.WaitGroup
 }
 
 type outLink struct {
-	mu   sync.Mutex
+	mu   sync.Mutex // held while a message is written, and while dialling
 	conn net.Conn
 	buf  *bufio.Writer
 	err  error
@@ -61,63 +52,35 @@ type TCPConfig struct {
 
 // ListenTCP opens an endpoint.
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
-	l, err := net.Listen("tcp", cfg.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
-	}
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
 	t := &TCP{
 		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve,
-		listener: l, box: newMailbox(),
-		out: map[int]*outLink{}, in: map[net.Conn]struct{}{},
+		box: newMailbox(), out: map[int]*outLink{}, conns: map[net.Conn]struct{}{},
 	}
+	t.life, t.end = context.WithCancel(context.Background())
+	door, err := OpenDoor(cfg.Listen, cfg.Secret, cfg.Rank, t.receive)
+	if err != nil {
+		t.end()
+		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
+	}
+	t.door = door
 	for _, ip := range cfg.Addresses {
-		t.addresses = append(t.addresses, net.JoinHostPort(ip, port))
+		t.addresses = append(t.addresses, net.JoinHostPort(ip, strconv.Itoa(door.Port())))
 	}
-	t.done.Add(1)
-	go t.accept()
 	return t, nil
 }
 
 // Addresses returns host:port pairs, best first.
 func (t *TCP) Addresses() []string { return t.addresses }
 
-func (t *TCP) accept() {
-	defer t.done.Done()
-	strangers := make(chan struct{}, maxStrangers)
-	for {
-		strangers <- struct{}{}
-		conn, err := t.listener.Accept()
-		if err != nil {
-			<-strangers
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			time.Sleep(10 * time.Millisecond) // out of descriptors, say: let others finish
-			continue
-		}
-		if !t.track(conn) {
-			conn.Close()
-			return
-		}
-		t.done.Add(1)
-		go func() {
-			defer t.done.Done()
-			defer t.untrack(conn)
-			conn.SetDeadline(time.Now().Add(handshakeTimeout))
-			from, err := Admit(conn, t.secret, t.rank)
-			<-strangers
-			if err != nil || from < 0 || from >= t.size {
-				return // a stranger; the ranks of this job are not his business
-			}
-			conn.SetDeadline(time.Time{})
-			t.box.fail(from, t.read(conn, from))
-		}()
+// receive serves an admitted connection until it ends.
+func (t *TCP) receive(conn net.Conn, from int) {
+	if from < 0 || from >= t.size || !t.track(conn) {
+		conn.Close()
+		return
 	}
+	defer t.untrack(conn)
+	err := readFrames(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
+	t.box.fail(from, err)
 }
 
 func (t *TCP) track(c net.Conn) bool {
@@ -126,7 +89,7 @@ func (t *TCP) track(c net.Conn) bool {
 	if t.closed {
 		return false
 	}
-	t.in[c] = struct{}{}
+	t.conns[c] = struct{}{}
 	return true
 }
 
@@ -134,56 +97,17 @@ func (t *TCP) untrack(c net.Conn) {
 	c.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.in, c)
-}
-
-// read delivers frames until the link ends, and says why it ended.
-func (t *TCP) read(conn net.Conn, from int) error {
-	r := bufio.NewReaderSize(conn, 64<<10)
-	var head [frameHeader]byte
-	parts := map[uint64][]byte{} // messages of which only the beginning is here
-	for {
-		if _, err := io.ReadFull(r, head[:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				return errors.New("closed by the peer")
-			}
-			return err
-		}
-		n := binary.LittleEndian.Uint32(head[0:])
-		h := Header{
-			Seq:     binary.LittleEndian.Uint32(head[8:]),
-			Channel: binary.LittleEndian.Uint64(head[12:]),
-			Op:      head[4],
-		}
-		if n > maxFrame {
-			return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)
-		}
-		part := parts[h.Channel]
-		if len(part)+int(n) > maxMessage {
-			return fmt.Errorf("message of more than %d bytes", maxMessage)
-		}
-		start := len(part)
-		part = append(part, make([]byte, n)...)
-		if _, err := io.ReadFull(r, part[start:]); err != nil {
-			return err
-		}
-		if head[5]&flagMore != 0 {
-			parts[h.Channel] = part
-			continue
-		}
-		delete(parts, h.Channel)
-		t.box.put(from, h, part)
-	}
+	delete(t.conns, c)
 }
 
 // Send writes a message to a rank, opening the link first if need be.
 func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
-	if to == t.rank {
-		t.box.put(to, h, append([]byte(nil), data...))
-		return nil
-	}
 	if len(data) > maxMessage {
 		return fmt.Errorf("message of %d bytes to rank %d: at most %d allowed", len(data), to, maxMessage)
+	}
+	if to == t.rank {
+		t.box.put(to, h, slices.Clone(data))
+		return nil
 	}
 	l, err := t.link(to)
 	if err != nil {
@@ -194,7 +118,7 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if l.conn == nil && l.err == nil {
 		l.conn, l.err = t.dial(ctx, to)
 		if l.err == nil {
-			l.buf = bufio.NewWriterSize(l.conn, 16<<10)
+			l.buf = newWriter(l.conn)
 		}
 	}
 	if l.err == nil {
@@ -227,50 +151,31 @@ func (t *TCP) link(to int) (*outLink, error) {
 }
 
 func (l *outLink) write(ctx context.Context, h Header, data []byte) error {
-	stop := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Now()) })
+	stop := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
-	for first := true; first || len(data) > 0; first = false {
-		part := data[:min(len(data), maxFrame)]
-		data = data[len(part):]
-		var head [frameHeader]byte
-		binary.LittleEndian.PutUint32(head[0:], uint32(len(part)))
-		head[4] = h.Op
-		if len(data) > 0 {
-			head[5] = flagMore
-		}
-		binary.LittleEndian.PutUint32(head[8:], h.Seq)
-		binary.LittleEndian.PutUint64(head[12:], h.Channel)
-		if _, err := l.buf.Write(head[:]); err != nil {
-			return err
-		}
-		if _, err := l.buf.Write(part); err != nil {
-			return err
-		}
-	}
-	return l.buf.Flush()
+	return writeFrames(l.buf, h, data)
 }
 
 // dial tries a peer's addresses in order.
 func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.life, cancel)()
 	addresses, err := t.resolve(ctx, to)
 	if err != nil {
 		return nil, err
 	}
 	var failures []error
 	for _, a := range addresses {
-		d := net.Dialer{Timeout: dialTimeout}
-		conn, err := d.DialContext(ctx, "tcp", a)
+		conn, err := Dial(ctx, a, t.secret, t.rank, to)
 		if err != nil {
 			failures = append(failures, err)
 			continue
 		}
-		conn.SetDeadline(time.Now().Add(handshakeTimeout))
-		if err := Greet(conn, t.secret, t.rank, to); err != nil {
+		if !t.track(conn) {
 			conn.Close()
-			failures = append(failures, fmt.Errorf("%s: %w", a, err))
-			continue
+			return nil, net.ErrClosed
 		}
-		conn.SetDeadline(time.Time{})
 		return conn, nil
 	}
 	if len(failures) == 0 {
@@ -284,7 +189,8 @@ func (t *TCP) Recv(ctx context.Context, from int, channel uint64) (Header, []byt
 	return t.box.take(ctx, from, channel)
 }
 
-// Close ends all links and waits for their goroutines.
+// Close ends all links, and the waits of those who still use them, and waits
+// for the endpoint's goroutines.
 func (t *TCP) Close() error {
 	t.mu.Lock()
 	if t.closed {
@@ -292,19 +198,14 @@ func (t *TCP) Close() error {
 		return nil
 	}
 	t.closed = true
-	out := t.out
-	for c := range t.in {
+	for c := range t.conns {
 		c.Close()
 	}
 	t.mu.Unlock()
-	err := t.listener.Close()
-	for _, l := range out {
-		l.mu.Lock()
-		if l.conn != nil {
-			l.conn.Close()
-		}
-		l.mu.Unlock()
+	t.end()
+	t.door.Close()
+	for r := range t.size {
+		t.box.fail(r, net.ErrClosed)
 	}
-	t.done.Wait()
-	return err
+	return nil
 }

@@ -31,7 +31,7 @@ type Endpoint interface {
 	Send(ctx context.Context, to int, h Header, data []byte) error
 	// Recv returns the next message that rank from sent on a channel.
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
-	// Address is what peers need to reach this endpoint, empty for memory.
+	// Addresses are what peers need to reach this endpoint, empty for memory.
 	Addresses() []string
 	Close() error
 }

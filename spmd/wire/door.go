@@ -1,0 +1,141 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	handshakeTimeout = 10 * time.Second
+	dialTimeout      = 10 * time.Second
+	// maxStrangers is how many connections may wait that have not yet proved
+	// anything. One more, and the one that has waited longest has to go: an
+	// honest handshake takes milliseconds.
+	maxStrangers = 1024
+)
+
+// keepAlive lets a link notice within half a minute that the other host is gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+
+// Door accepts connections and lets in those who prove that they know the
+// job's secret. Others learn nothing and hold up nobody.
+type Door struct {
+	listener net.Listener
+	secret   []byte
+	self     int
+	enter    func(conn net.Conn, from int)
+
+	mu        sync.Mutex
+	strangers []net.Conn // the longest waiting first
+	closed    bool
+	done      sync.WaitGroup
+}
+
+// OpenDoor listens on a host:port for connections to rank self. enter runs in a
+// goroutine of its own for each admitted one, and owns it.
+func OpenDoor(address string, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	l, err := lc.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	d := &Door{listener: l, secret: secret, self: self, enter: enter}
+	d.done.Go(d.accept)
+	return d, nil
+}
+
+// Port is the one on which the door listens.
+func (d *Door) Port() int { return d.listener.Addr().(*net.TCPAddr).Port }
+
+// Close stops listening, turns the strangers away, and waits until enter has
+// returned for everybody else.
+func (d *Door) Close() {
+	d.mu.Lock()
+	d.closed = true
+	for _, c := range d.strangers {
+		c.Close()
+	}
+	d.mu.Unlock()
+	d.listener.Close()
+	d.done.Wait()
+}
+
+func (d *Door) accept() {
+	for {
+		conn, err := d.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, say
+			d.evictOldest()
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if !d.wait(conn) {
+			conn.Close()
+			return
+		}
+		d.done.Go(func() { d.admit(conn) })
+	}
+}
+
+func (d *Door) wait(conn net.Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	if len(d.strangers) >= maxStrangers {
+		d.strangers[0].Close() // its goroutine takes it off the list
+	}
+	d.strangers = append(d.strangers, conn)
+	return true
+}
+
+func (d *Door) evictOldest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strangers) > 0 {
+		d.strangers[0].Close()
+	}
+}
+
+func (d *Door) admit(conn net.Conn) {
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	from, err := Admit(conn, d.secret, d.self)
+	d.mu.Lock()
+	d.strangers = slices.DeleteFunc(d.strangers, func(c net.Conn) bool { return c == conn })
+	closed := d.closed
+	d.mu.Unlock()
+	if err != nil || closed || conn.SetDeadline(time.Time{}) != nil {
+		conn.Close()
+		return
+	}
+	d.enter(conn, from)
+}
+
+// Dial connects rank from to rank to at a host:port and proves to each other
+// that both belong to the job.
+func Dial(ctx context.Context, address string, secret []byte, from, to int) (net.Conn, error) {
+	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	err = Greet(conn, secret, from, to)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return conn, conn.SetDeadline(time.Time{})
+}

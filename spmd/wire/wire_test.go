@@ -1,0 +1,580 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+var (
+	secret  = []byte("the job's secret")
+	another = []byte("another job's secret")
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// openDescriptors counts this process's open files.
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// mesh opens n endpoints on the loopback interface that know each other.
+func mesh(t testing.TB, n int) []*TCP {
+	t.Helper()
+	ends := make([]*TCP, n)
+	for r := range ends {
+		e, err := ListenTCP(TCPConfig{
+			Rank: r, Size: n, Secret: secret, Listen: "127.0.0.1:0", Addresses: []string{"127.0.0.1"},
+			Resolve: func(_ context.Context, rank int) ([]string, error) { return ends[rank].Addresses(), nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends[r] = e
+		t.Cleanup(func() { e.Close() })
+	}
+	return ends
+}
+
+func dialRaw(t testing.TB, e *TCP) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", e.Addresses()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// endpoints runs a test over both kinds of network.
+func endpoints(t *testing.T, n int, body func(t *testing.T, ends []Endpoint)) {
+	t.Run("tcp", func(t *testing.T) {
+		var ends []Endpoint
+		for _, e := range mesh(t, n) {
+			ends = append(ends, e)
+		}
+		body(t, ends)
+	})
+	t.Run("memory", func(t *testing.T) {
+		m := NewMemory(n)
+		var ends []Endpoint
+		for r := range n {
+			ends = append(ends, m.Endpoint(r))
+		}
+		body(t, ends)
+	})
+}
+
+func TestMessagesOfAllSizesArriveInOrder(t *testing.T) {
+	endpoints(t, 2, func(t *testing.T, ends []Endpoint) {
+		ctx := t.Context()
+		sizes := []int{0, 1, maxFrame - 1, maxFrame, maxFrame + 1, 2 * maxFrame, 3*maxFrame + 7, 0, 5}
+		message := func(i int) []byte {
+			b := make([]byte, sizes[i])
+			for j := range b {
+				b[j] = byte(j*7 + i)
+			}
+			return b
+		}
+		for _, to := range []int{1, 0} { // 0 sends to itself
+			for i := range sizes {
+				data := message(i)
+				if err := ends[0].Send(ctx, to, Header{Channel: 9, Seq: uint32(i), Op: 3}, data); err != nil {
+					t.Fatal(err)
+				}
+				clear(data) // it is ours again
+			}
+			for i := range sizes {
+				h, data, err := ends[to].Recv(ctx, 0, 9)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := (Header{Channel: 9, Seq: uint32(i), Op: 3}); h != want || !bytes.Equal(data, message(i)) {
+					t.Errorf("message %d of %d bytes to %d: got %+v and %d bytes", i, sizes[i], to, h, len(data))
+				}
+			}
+		}
+	})
+}
+
+func TestChannelsAndSendersDoNotMix(t *testing.T) {
+	const channels, each = 6, 20
+	endpoints(t, 3, func(t *testing.T, ends []Endpoint) {
+		ctx := t.Context()
+		var wg sync.WaitGroup
+		text := func(from, ch, i int) string {
+			return fmt.Sprintf("%d/%d/%d", from, ch, i) + strings.Repeat("x", 60_000*(ch%2))
+		}
+		for from := range 2 {
+			for ch := range channels {
+				wg.Go(func() {
+					for i := range each {
+						if err := ends[from].Send(ctx, 2, Header{Channel: uint64(ch)}, []byte(text(from, ch, i))); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+				wg.Go(func() {
+					for i := range each {
+						_, data, err := ends[2].Recv(ctx, from, uint64(ch))
+						if err != nil || string(data) != text(from, ch, i) {
+							t.Errorf("message %d of channel %d from %d: %.20q, %v", i, ch, from, data, err)
+						}
+					}
+				})
+			}
+		}
+		wg.Wait()
+	})
+}
+
+func TestRecvEndsWithItsContext(t *testing.T) {
+	endpoints(t, 2, func(t *testing.T, ends []Endpoint) {
+		why := errors.New("enough")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(why)
+		if _, _, err := ends[0].Recv(ctx, 1, 1); err != why {
+			t.Errorf("got %v, want the context's cause", err)
+		}
+		if err := ends[0].Send(t.Context(), 2, Header{}, nil); err == nil || !strings.Contains(err.Error(), "rank 2 does not exist") {
+			t.Errorf("sent to a rank that does not exist: %v", err)
+		}
+	})
+}
+
+func TestEndOfPeerEndsReceiversAfterTheLastMessage(t *testing.T) {
+	endpoints(t, 2, func(t *testing.T, ends []Endpoint) {
+		ctx := t.Context()
+		if err := ends[1].Send(ctx, 0, Header{Channel: 1}, []byte("last words")); err != nil {
+			t.Fatal(err)
+		}
+		// Over TCP only what was read counts as arrived.
+		if tcp, ok := ends[0].(*TCP); ok {
+			waitFor(t, func() bool { tcp.box.mu.Lock(); defer tcp.box.mu.Unlock(); return len(tcp.box.queues) == 1 })
+		}
+		ends[1].Close()
+		if _, data, err := ends[0].Recv(ctx, 1, 1); err != nil || string(data) != "last words" {
+			t.Errorf("got %q, %v", data, err)
+		}
+		if _, _, err := ends[0].Recv(ctx, 1, 1); err == nil || !strings.Contains(err.Error(), "link from rank 1") {
+			t.Errorf("received from a rank that is gone: %v", err)
+		}
+	})
+}
+
+// waitFor polls for what other goroutines bring about.
+func waitFor(t testing.TB, done func() bool) {
+	t.Helper()
+	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("waited in vain")
+		}
+	}
+}
+
+func TestCloseEndsWhoeverStillWaits(t *testing.T) {
+	ends := mesh(t, 2)
+	// A peer that admits the link and then reads nothing.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	admitted := make(chan net.Conn, 1)
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_, err = Admit(c, secret, 1)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		admitted <- c
+	}()
+	ends[0].resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
+	results := make(chan error, 2)
+	go func() {
+		results <- ends[0].Send(context.Background(), 1, Header{}, make([]byte, 64<<20))
+	}()
+	go func() {
+		_, _, err := ends[0].Recv(context.Background(), 1, 5)
+		results <- err
+	}()
+	defer (<-admitted).Close()
+	ends[0].Close()
+	for range 2 {
+		if err := <-results; err == nil {
+			t.Error("a wait ended well in a closed endpoint")
+		}
+	}
+	if err := ends[0].Send(context.Background(), 1, Header{}, nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("send after close: %v", err)
+	}
+}
+
+func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
+	ends := mesh(t, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel only
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ends[0].size = 2
+	ends[0].resolve = func(context.Context, int) ([]string, error) { return []string{l.Addr().String()}, nil }
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 20*time.Millisecond, errors.New("too slow"))
+	defer cancel()
+	if err := ends[0].Send(ctx, 1, Header{}, nil); err == nil || err.Error() != "too slow" {
+		t.Errorf("got %v, want the context's cause", err)
+	}
+}
+
+func TestDialTriesAllAddresses(t *testing.T) {
+	ends := mesh(t, 2)
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	good := ends[1].Addresses()[0]
+	// Nobody, the wrong rank, the right one.
+	ends[0].resolve = func(context.Context, int) ([]string, error) {
+		return []string{dead.Addr().String(), ends[0].Addresses()[0], good}, nil
+	}
+	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	ends[1].resolve = func(context.Context, int) ([]string, error) {
+		return []string{dead.Addr().String(), good}, nil
+	}
+	err = ends[1].Send(t.Context(), 0, Header{}, nil)
+	if err == nil || !strings.Contains(err.Error(), dead.Addr().String()) || !errors.Is(err, ErrOtherRank) {
+		t.Errorf("got %v, want what is wrong with each address", err)
+	}
+}
+
+// A job goes on talking while strangers knock, and nothing of them stays.
+func TestStrangersDisturbNobody(t *testing.T) {
+	before := openDescriptors(t)
+	ends := mesh(t, 2)
+	var strangers sync.WaitGroup
+	for i := range 500 {
+		strangers.Go(func() {
+			c, err := net.Dial("tcp", ends[i%2].Addresses()[0])
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if i%5 > 0 { // the others stay half open until the end
+				defer c.Close()
+			} else {
+				t.Cleanup(func() { c.Close() })
+			}
+			switch i % 5 {
+			case 1:
+				c.Write(bytes.Repeat([]byte{byte(i)}, 200)) // a wrong proof
+				io.Copy(io.Discard, c)
+			case 2:
+				c.Write([]byte("GET / HTTP/1.1\r\n\r\n")) // too short
+			case 3:
+				Greet(c, another, 1, 0)
+			}
+		})
+	}
+	for i := range 300 {
+		from, to := i%2, 1-i%2
+		if err := ends[from].Send(t.Context(), to, Header{Channel: 1, Seq: uint32(i)}, make([]byte, 10_000)); err != nil {
+			t.Fatal(err)
+		}
+		if h, data, err := ends[to].Recv(t.Context(), from, 1); err != nil || len(data) != 10_000 || h.Seq != uint32(i) {
+			t.Fatalf("message %d: %+v, %d bytes, %v", i, h, len(data), err)
+		}
+	}
+	strangers.Wait()
+	for _, e := range ends {
+		e.Close()
+	}
+	// 100 strangers still hold their own ends.
+	if n := openDescriptors(t) - before; n > 105 {
+		t.Errorf("%d descriptors more than before, 100 of them the strangers'", n)
+	}
+}
+
+func TestMoreHalfOpenConnectionsThanTheDoorHolds(t *testing.T) {
+	d := &Door{}
+	var first, last net.Conn
+	for i := range maxStrangers + 1 {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		defer theirs.Close()
+		if !d.wait(ours) {
+			t.Fatal("not let in")
+		}
+		if i == 0 {
+			first = theirs
+		}
+		last = theirs
+	}
+	first.SetReadDeadline(time.Now().Add(time.Second))
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the longest waiting is still there: %v", err)
+	}
+	last.SetReadDeadline(time.Unix(1, 0))
+	if _, err := last.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the newest was turned away: %v", err)
+	}
+}
+
+// handshake runs both halves over a pipe.
+func handshake(dialer func(net.Conn) error, acceptor func(net.Conn) (int, error)) (from int, dialErr, acceptErr error) {
+	a, b := net.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		dialErr = dialer(b)
+		b.Close()
+	}()
+	from, acceptErr = acceptor(a)
+	a.Close()
+	<-done
+	return from, dialErr, acceptErr
+}
+
+func TestHandshake(t *testing.T) {
+	admit := func(s []byte, self int) func(net.Conn) (int, error) {
+		return func(c net.Conn) (int, error) { return Admit(c, s, self) }
+	}
+	greet := func(s []byte, from, to int) func(net.Conn) error {
+		return func(c net.Conn) error { return Greet(c, s, from, to) }
+	}
+	from, dialErr, acceptErr := handshake(greet(secret, 5, 2), admit(secret, 2))
+	if from != 5 || dialErr != nil || acceptErr != nil {
+		t.Errorf("two of one job: rank %d, %v, %v", from, dialErr, acceptErr)
+	}
+	_, dialErr, acceptErr = handshake(greet(another, 5, 2), admit(secret, 2))
+	if !errors.Is(dialErr, ErrProof) || !errors.Is(acceptErr, ErrProof) {
+		t.Errorf("two secrets: %v, %v", dialErr, acceptErr)
+	}
+	_, dialErr, acceptErr = handshake(greet(secret, 5, 3), admit(secret, 2))
+	if !errors.Is(dialErr, ErrOtherRank) || acceptErr == nil || !strings.Contains(acceptErr.Error(), "rank 5 looked for rank 3, but this is rank 2") {
+		t.Errorf("wrong rank: %v, %v", dialErr, acceptErr)
+	}
+	_, dialErr, _ = handshake(greet(secret, 5, 2), func(c net.Conn) (int, error) {
+		_, err := c.Write(append([]byte("perigee9"), make([]byte, nonceSize)...))
+		return 0, err
+	})
+	if dialErr == nil || !strings.Contains(dialErr.Error(), "not a perigee of this version") {
+		t.Errorf("other version: %v", dialErr)
+	}
+	// Somebody who admits everybody, to hear what they say.
+	_, dialErr, _ = handshake(greet(secret, 5, 2), admitAnybody)
+	if !errors.Is(dialErr, ErrProof) {
+		t.Errorf("an impostor was believed: %v", dialErr)
+	}
+}
+
+func admitAnybody(c net.Conn) (int, error) {
+	if _, err := c.Write(append([]byte(magic), make([]byte, nonceSize)...)); err != nil {
+		return 0, err
+	}
+	if _, err := io.ReadFull(c, make([]byte, 8+nonceSize+proofSize)); err != nil {
+		return 0, err
+	}
+	_, err := c.Write(make([]byte, proofSize))
+	return 0, err
+}
+
+// recorder keeps what passes through a connection, from its own side.
+type recorder struct {
+	net.Conn
+	sent, got bytes.Buffer
+}
+
+func (r *recorder) Write(p []byte) (int, error) { r.sent.Write(p); return r.Conn.Write(p) }
+func (r *recorder) Read(p []byte) (int, error) {
+	n, err := r.Conn.Read(p)
+	r.got.Write(p[:n])
+	return n, err
+}
+
+func TestRecordedHandshakesAreWorthless(t *testing.T) {
+	var rec recorder
+	_, dialErr, acceptErr := handshake(func(c net.Conn) error {
+		rec.Conn = c
+		return Greet(&rec, secret, 1, 0)
+	}, func(c net.Conn) (int, error) { return Admit(c, secret, 0) })
+	if dialErr != nil || acceptErr != nil {
+		t.Fatal(dialErr, acceptErr)
+	}
+	// The dialer's half again, to the acceptor.
+	_, _, acceptErr = handshake(func(c net.Conn) error {
+		if _, err := io.ReadFull(c, make([]byte, len(magic)+nonceSize)); err != nil {
+			return err
+		}
+		_, err := c.Write(rec.sent.Bytes())
+		return err
+	}, func(c net.Conn) (int, error) { return Admit(c, secret, 0) })
+	if !errors.Is(acceptErr, ErrProof) {
+		t.Errorf("a replayed dialer was admitted: %v", acceptErr)
+	}
+	// The acceptor's half again, to a dialer.
+	hello, answer := rec.got.Bytes()[:len(magic)+nonceSize], rec.got.Bytes()[len(magic)+nonceSize:]
+	_, dialErr, _ = handshake(func(c net.Conn) error { return Greet(c, secret, 1, 0) }, func(c net.Conn) (int, error) {
+		if _, err := c.Write(hello); err != nil {
+			return 0, err
+		}
+		if _, err := io.ReadFull(c, make([]byte, 8+nonceSize+proofSize)); err != nil {
+			return 0, err
+		}
+		_, err := c.Write(answer)
+		return 0, err
+	})
+	if !errors.Is(dialErr, ErrProof) {
+		t.Errorf("a replayed acceptor was believed: %v", dialErr)
+	}
+	// A dialer's own words, thrown back at it, prove nothing.
+	_, dialErr, _ = handshake(func(c net.Conn) error { return Greet(c, secret, 1, 0) }, func(c net.Conn) (int, error) {
+		if _, err := c.Write(hello); err != nil {
+			return 0, err
+		}
+		reply := make([]byte, 8+nonceSize+proofSize)
+		if _, err := io.ReadFull(c, reply); err != nil {
+			return 0, err
+		}
+		_, err := c.Write(reply[8+nonceSize:])
+		return 0, err
+	})
+	if !errors.Is(dialErr, ErrProof) {
+		t.Errorf("a reflected proof was believed: %v", dialErr)
+	}
+}
+
+// frame builds one by hand.
+func frame(length uint32, channel uint64, flags byte, payload []byte) []byte {
+	b := make([]byte, frameHeader)
+	binary.LittleEndian.PutUint32(b, length)
+	b[5] = flags
+	binary.LittleEndian.PutUint64(b[12:], channel)
+	return append(b, payload...)
+}
+
+func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
+	for name, c := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"hung up":       {nil, "closed by the peer"},
+		"torn header":   {frame(3, 1, 0, nil)[:7], "unexpected EOF"},
+		"torn payload":  {frame(3, 1, 0, []byte("ab")), "in the middle of a message"},
+		"no payload":    {frame(3, 1, 0, nil), "in the middle of a message"},
+		"too large":     {frame(maxFrame+1, 1, 0, nil), "at most 1048576 allowed"},
+		"far too large": {frame(1<<32-1, 1, 0, nil), "at most 1048576 allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ends := mesh(t, 3)
+			conn := dialRaw(t, ends[0])
+			if err := Greet(conn, secret, 1, 0); err != nil {
+				t.Fatal(err)
+			}
+			conn.Write(c.data)
+			conn.(*net.TCPConn).CloseWrite()
+			if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err := ends[2].Send(t.Context(), 0, Header{Channel: 1}, []byte("still here")); err != nil {
+				t.Fatal(err)
+			}
+			if _, data, err := ends[0].Recv(t.Context(), 2, 1); err != nil || string(data) != "still here" {
+				t.Errorf("got %q, %v", data, err)
+			}
+		})
+	}
+}
+
+func TestAdmittedRankMustExist(t *testing.T) {
+	ends := mesh(t, 2)
+	conn := dialRaw(t, ends[0])
+	if err := Greet(conn, secret, 7, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("rank 7 of 2 was kept")
+	}
+}
+
+func FuzzReadFrames(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(frame(3, 1, 0, []byte("abc")))
+	f.Add(append(frame(2, 1, flagMore, []byte("ab")), frame(1, 1, 0, []byte("c"))...))
+	f.Add(append(frame(2, 1, flagMore, []byte("ab")), frame(0, 2, 0, nil)...))
+	f.Add(frame(maxFrame+1, 1, 0, nil))
+	f.Add(frame(100, 1, 0, []byte("torn")))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var delivered, messages int
+		err := readFrames(bytes.NewReader(data), func(_ Header, d []byte) { delivered += len(d); messages++ })
+		if err == nil {
+			t.Fatal("a link ended without a reason")
+		}
+		if delivered+messages*frameHeader > len(data) {
+			t.Fatalf("%d bytes in %d messages came out of %d", delivered, messages, len(data))
+		}
+	})
+}
+
+// Nobody gets in who does not know the secret, whatever he says.
+func FuzzAdmit(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(make([]byte, 8+nonceSize+proofSize))
+	f.Add(bytes.Repeat([]byte{0xff}, 200))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		conn := struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(data), io.Discard}
+		if from, err := Admit(conn, secret, 0); err == nil {
+			t.Fatalf("admitted as rank %d", from)
+		}
+		if err := Greet(conn, secret, 1, 0); err == nil {
+			t.Fatal("believed an acceptor")
+		}
+	})
+}
+
+func FuzzFramesRoundTrip(f *testing.F) {
+	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3))
+	f.Add([]byte{}, uint64(0), uint32(0), byte(0))
+	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte) {
+		a, b := net.Pipe()
+		defer b.Close()
+		want := Header{Channel: channel, Seq: seq, Op: op}
+		go func() {
+			defer a.Close()
+			writeFrames(newWriter(a), want, data)
+		}()
+		n := 0
+		readFrames(b, func(h Header, got []byte) {
+			n++
+			if h != want || !bytes.Equal(got, data) {
+				t.Errorf("sent %+v %q, got %+v %q", want, data, h, got)
+			}
+		})
+		if n != 1 {
+			t.Errorf("one message became %d", n)
+		}
+	})
+}

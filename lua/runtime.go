@@ -19,6 +19,7 @@ package lua
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -230,7 +231,15 @@ func (r *Runtime) openLibraries() {
 	r.matrixTypes()
 	r.planType()
 	r.barType()
+	if err := r.L.DoString(prelude); err != nil {
+		panic(err) // part of the binary, and every test runs it
+	}
 }
+
+// prelude is what is easier said in Lua: the module patterns.
+//
+//go:embed prelude.lua
+var prelude string
 
 // function is what a module offers to scripts. An error it returns becomes
 // an error in the script.

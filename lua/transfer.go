@@ -361,11 +361,13 @@ func collected(L *glua.LState, list []traffic.PatternRun) *glua.LTable {
 		e.RawSetString("latency", glua.LNumber(float64(run.LatencyNS())/1e9))
 		e.RawSetString("uncertainty", glua.LNumber(float64(run.UncertaintyNS)/1e9))
 		e.RawSetString("mean_bandwidth", glua.LNumber(run.MeanBandwidth()))
-		ranks := L.CreateTable(0, len(run.Ranks))
+		seconds, bytes := L.CreateTable(0, len(run.Ranks)), L.CreateTable(0, len(run.Ranks))
 		for _, k := range run.Ranks {
-			ranks.RawSetInt(k.Rank, glua.LNumber(float64(k.DurationNS())/1e9))
+			seconds.RawSetInt(k.Rank, glua.LNumber(float64(k.DurationNS())/1e9))
+			bytes.RawSetInt(k.Rank, glua.LNumber(k.Bytes))
 		}
-		e.RawSetString("rank_seconds", ranks)
+		e.RawSetString("rank_seconds", seconds)
+		e.RawSetString("rank_bytes", bytes)
 		runs.Append(e)
 	}
 	t.RawSetString("runs", runs)

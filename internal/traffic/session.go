@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,6 +291,9 @@ func (s *Session) exchangeCards() error {
 // connectTimeout bounds the opening of connections where no --timeout does.
 const connectTimeout = 60 * time.Second
 
+// pollPause leaves the processor to the ranks that this one waits for.
+const pollPause = 20 * time.Microsecond
+
 // connect opens the ways between ranks that exchange bytes for the first time.
 // Until all are open every rank polls, since a connection needs both its ends.
 func (s *Session) connect(patterns []Pattern) error {
@@ -308,6 +310,9 @@ func (s *Session) connect(patterns []Pattern) error {
 	}
 	deadline := time.Now().Add(limit)
 	for {
+		if err := s.agent.Progress(); err != nil {
+			return fault.New(fault.Engine, "make progress: %w", err)
+		}
 		done, err := s.agent.Connected()
 		if err != nil {
 			return fault.New(fault.Engine, "connect to the peers: %w", err)
@@ -322,7 +327,7 @@ func (s *Session) connect(patterns []Pattern) error {
 			return fault.New(fault.Timeout, "rank %d is not connected to all of its peers after %v", s.world.Rank(), limit).
 				WithHint("check that the hosts reach each other over the network that UCX chose (UCX_NET_DEVICES, UCX_TLS)")
 		}
-		runtime.Gosched()
+		time.Sleep(pollPause)
 	}
 	return s.pollThrough()
 }
@@ -341,7 +346,7 @@ func (s *Session) pollThrough() error {
 		if err := s.agent.Progress(); err != nil {
 			return fault.New(fault.Engine, "make progress: %w", err)
 		}
-		time.Sleep(20 * time.Microsecond)
+		time.Sleep(pollPause)
 	}
 }
 

@@ -1,0 +1,111 @@
+-- One traffic pattern, many times.
+
+local schema = {
+  { name = "traffic_pattern", type = "map", required = true, fields = patterns.fields },
+  { name = "iters", type = "int", min = 1, default = 1, help = "measured runs" },
+  { name = "warmup_iters", type = "int", min = 0, default = 0, help = "unmeasured runs first" },
+}
+
+-- Bandwidth of each initiator over all runs: its bytes by its own time.
+local function by_rank(plan, collected)
+  local rows = {}
+  for _, rank in ipairs(plan.initiators) do
+    local seconds, bytes = 0, 0
+    for _, run in ipairs(collected.runs) do
+      seconds = seconds + run.rank_seconds[rank]
+      bytes = bytes + run.rank_bytes[rank]
+    end
+    rows[#rows + 1] = { rank, bytes / 1e9, seconds / #collected.runs * 1e3, bytes / seconds / 1e9 }
+  end
+  return rows
+end
+
+return {
+  about = "One traffic pattern, many times: total latency, time per iteration, bandwidth by rank.",
+  options = {
+    options.path { "config", nil, "YAML, TOML or JSON file with traffic_pattern", arg = true },
+    options.bool { "verify-buffers", false, "check every byte after the measured runs" },
+    options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
+    options.output { "json-output-path", nil, "write the measurements as JSON" },
+    options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
+    options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
+    options.int { "iters", nil, "measured runs, instead of the config's", min = 1 },
+    options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0 },
+    options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1 },
+  },
+  ranks = function(opt)
+    return patterns.ranks(config.load(opt.config, schema).traffic_pattern)
+  end,
+  run = function(opt)
+    local config = config.load(opt.config, schema)
+    local iters = opt.iters or config.iters
+
+    world.phase("prepare")
+    local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op })[1]
+
+    world.phase("warmup")
+    world.barrier()
+    plan:run { iterations = opt.warmup_iters or config.warmup_iters, record = false }
+
+    world.phase("workload")
+    local bar = result.progress(iters, "iterations")
+    world.barrier()
+    if plan.takes_part then
+      clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
+    end
+    -- In pieces, so that the bar moves; within a piece nothing but the transfers.
+    local left = iters
+    while left > 0 do
+      local piece = math.min(left, 100)
+      plan:run(piece)
+      bar:add(piece)
+      left = left - piece
+    end
+    bar:finish()
+    local collected = transfer.collect { plan }
+
+    if opt.verify_buffers then
+      world.phase("verify")
+      patterns.verify { plan }
+    end
+    if opt.print_recv_buffers then
+      patterns.print_received(plan)
+    end
+    if world.rank ~= 0 then
+      return
+    end
+
+    collected = collected[1]
+    if #collected.runs == 0 then
+      result.note("nobody sends anything in this pattern")
+      return
+    end
+    local first, last = collected.runs[1].start, collected.runs[1].stop
+    for _, run in ipairs(collected.runs) do
+      first, last = math.min(first, run.start), math.max(last, run.stop)
+    end
+    local total, size = last - first, plan.bytes * iters / 1e9
+    result.table {
+      columns = {
+        { "Iters", "%d" }, { "Total time (s)", "%.6f" }, { "Avg latency/iter (s)", "%.9f" }, { "Total size (GB)", "%.3f" },
+        { "Algorithm BW (GB/s)", "%.3f" },
+      },
+      rows = { { iters, total, total / iters, size, size / total } },
+    }
+    local ranks = by_rank(plan, collected)
+    result.table {
+      title = "bandwidth by rank",
+      columns = { { "Rank", "%d" }, { "Size (GB)", "%.3f" }, { "Mean latency (ms)", "%.6f" }, { "BW (GB/s)", "%.3f" } },
+      rows = ranks,
+    }
+    if opt.json_output_path then
+      local bandwidth = {}
+      for i, row in ipairs(ranks) do
+        bandwidth[i] = { rank = row[1], size_gb = row[2], mean_latency_ms = row[3], bw_gb_per_s = row[4] }
+      end
+      result.save(opt.json_output_path, {
+        iters = iters, total_time_s = total, avg_latency_s = total / iters, total_size_gb = size, bandwidth_by_rank = bandwidth,
+      })
+    end
+  end,
+}

@@ -1,0 +1,161 @@
+-- A list of traffic patterns, such as the KV caches of a series of batches:
+-- first each alone, then all in their order with the pauses between them, so
+-- that patterns on different ranks overlap and disturb each other.
+
+local schema = {
+  { name = "traffic_patterns", type = "list", required = true, min = 1, elem = { type = "map", fields = patterns.fields } },
+  { name = "iters", type = "int", min = 1, aliases = { "n_iters" }, help = "times the whole list is played" },
+  { name = "isolation_iters", type = "int", min = 1, aliases = { "n_isolation_iters" }, help = "runs of each pattern alone" },
+  { name = "warmup_iters", type = "int", min = 0, help = "unmeasured runs to each destination" },
+  { name = "generator", type = "any", help = "how perigee matgen made the workload" },
+}
+
+local function median(values)
+  table.sort(values)
+  local n = #values
+  return (values[math.floor((n + 1) / 2)] + values[math.floor(n / 2) + 1]) / 2
+end
+
+-- Every pattern alone: all ranks meet, then its initiators run it together.
+local function run_isolated(plans, iterations, bar)
+  for _, plan in ipairs(plans) do
+    world.barrier()
+    if plan.initiates then
+      for _ = 1, iterations do
+        plan:initiators_barrier()
+        plan:run()
+      end
+    end
+    bar:add(1)
+  end
+  return transfer.collect(plans)
+end
+
+-- The whole list once. A rank waits for nobody but those of its own patterns.
+local function run_workload(plans, config, bar)
+  world.barrier()
+  local started = clock.wall()
+  for i, plan in ipairs(plans) do
+    if plan.takes_part then
+      plan:barrier()
+      clock.sleep(config.traffic_patterns[i].sleep_before_launch_sec)
+      plan:run()
+      clock.sleep(config.traffic_patterns[i].sleep_after_launch_sec)
+    end
+    bar:add(1)
+  end
+  world.barrier()
+  return { start_ts = started, tps_start_ts = started, tps_end_ts = clock.wall() }
+end
+
+-- One iteration in the units of the table: GB, ms, GB/s, seconds since 1970.
+local function describe(plans, isolated, runs)
+  local list = {}
+  local since_1970 = clock.wall() - clock.now()
+  for i, plan in ipairs(plans) do
+    local run = runs[i].runs[1]
+    list[i] = {
+      size = plan.bytes / 1e9,
+      num_senders = #plan.senders,
+      latency = run and run.latency * 1e3,
+      isolated_latency = isolated[i].isolated and isolated[i].isolated * 1e3,
+      mean_bw = run and run.mean_bandwidth / 1e9,
+      min_start_ts = run and run.start + since_1970,
+      max_end_ts = run and run.stop + since_1970,
+    }
+  end
+  return list
+end
+
+local function print_table(iterations)
+  local rows = {}
+  for i, first in ipairs(iterations[1]) do
+    local latencies, bandwidths = {}, {}
+    for _, iteration in ipairs(iterations) do
+      latencies[#latencies + 1] = iteration[i].latency
+      bandwidths[#bandwidths + 1] = iteration[i].mean_bw
+    end
+    local empty = #latencies == 0
+    rows[i] = {
+      first.size,
+      not empty and median(latencies) or nil,
+      first.isolated_latency,
+      first.num_senders,
+      not empty and median(bandwidths) or nil,
+    }
+  end
+  result.note("latency and bandwidth: median of " .. #iterations .. " iterations; - marks a pattern in which nobody sends")
+  result.table {
+    columns = {
+      { "Transfer size (GB)", "%.3f" }, { "Latency (ms)", "%.3f" }, { "Isolated Latency (ms)", "%.3f" },
+      { "Num Senders", "%d" }, { "Mean BW (GB/s)", "%.3f" },
+    },
+    rows = rows,
+  }
+end
+
+return {
+  about = "A list of traffic patterns, each alone and then one after the other: what does congestion cost?",
+  options = {
+    options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
+    options.bool { "verify-buffers", false, "check every byte after the measured runs" },
+    options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
+    options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
+    options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
+    options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
+    options.int { "iters", nil, "times the whole list is played (config, else 3)", min = 1 },
+    options.int { "isolation-iters", nil, "runs of each pattern alone (config, else 30)", min = 1 },
+    options.int { "warmup-iters", nil, "unmeasured runs to each destination (config, else 30)", min = 0 },
+  },
+  ranks = function(opt)
+    return patterns.ranks(config.load(opt.config, schema).traffic_patterns[1])
+  end,
+  run = function(opt)
+    local config = config.load(opt.config, schema)
+    local iters = opt.iters or config.iters or 3
+    local isolation_iters = opt.isolation_iters or config.isolation_iters or 30
+    local timeline = { ts = clock.wall(), iters = {} }
+
+    world.phase("prepare")
+    local before = clock.now()
+    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op })
+    timeline.prepare_tp_time = world.reduce(clock.now() - before, "max")
+    result.note(string.format("prepared %d patterns in %.3f s", #plans, timeline.prepare_tp_time))
+
+    world.phase("warmup")
+    transfer.warmup(plans, opt.warmup_iters or config.warmup_iters or 30)
+
+    world.phase("isolated")
+    local bar = result.progress(#plans * (1 + iters), "patterns")
+    local isolated = run_isolated(plans, isolation_iters, bar)
+    timeline.sol_calculation_ts = clock.wall()
+
+    world.phase("workload")
+    local iterations = {}
+    for i = 1, iters do
+      timeline.iters[i] = run_workload(plans, config, bar)
+      local runs = transfer.collect(plans)
+      if runs then
+        iterations[i] = describe(plans, isolated, runs)
+      end
+    end
+    bar:finish()
+
+    if opt.verify_buffers then
+      world.phase("verify")
+      patterns.verify(plans)
+    end
+    if opt.print_recv_buffers then
+      for _, plan in ipairs(plans) do
+        patterns.print_received(plan)
+      end
+    end
+    timeline.finished_ts = clock.wall()
+    if world.rank == 0 then
+      print_table(iterations)
+    end
+    if opt.json_output_path then
+      result.save(opt.json_output_path, { iterations_results = iterations, metadata = timeline })
+    end
+  end,
+}

@@ -19,10 +19,18 @@ import (
 // EnvSecret is the job's secret where the launcher gives none.
 const EnvSecret = "PERIGEE_SECRET"
 
-// detectTorchrun recognises the variables of torchrun, which many other
-// launchers set too: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and
-// LOCAL_RANK where known. Rank 0 listens on MASTER_PORT.
 func detectTorchrun(env Environ) (connect, error) {
+	r, err := readTorchrun(env)
+	if r == nil || err != nil {
+		return nil, err
+	}
+	return r.join, nil
+}
+
+// readTorchrun reads the variables of torchrun, which many other launchers set
+// too: RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT, and LOCAL_RANK where known.
+// Rank 0 listens on MASTER_PORT. It returns nil if they are not set.
+func readTorchrun(env Environ) (*rendezvous, error) {
 	v := readVariables(env, "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 	// A lone RANK or MASTER_PORT may mean anything. WORLD_SIZE means this, and
 	// so do all the others together.
@@ -46,7 +54,7 @@ func detectTorchrun(env Environ) (connect, error) {
 			return nil, fault.New(fault.Launch, "LOCAL_RANK=%s: want an integer from 0 to %d", s, size-1)
 		}
 	}
-	r := rendezvous{launcher: "torchrun", rank: rank, size: size, localRank: localRank,
+	r := &rendezvous{launcher: "torchrun", rank: rank, size: size, localRank: localRank,
 		host: v.values["MASTER_ADDR"], port: port}
 	// torchrun's agent may keep a store of its own on MASTER_PORT, and says so.
 	// Then rank 0 takes another port that all ranks can work out.
@@ -55,7 +63,7 @@ func detectTorchrun(env Environ) (connect, error) {
 		r.port = derivedPort(fmt.Sprint(id, "/", r.host, ":", port))
 	}
 	r.secret, r.notes = sharedSecret(env, fmt.Sprint("torchrun/", r.host, ":", r.port, "/", size))
-	return r.join, nil
+	return r, nil
 }
 
 // derivedPort maps a name that all ranks know to a port below the ephemeral
@@ -174,10 +182,17 @@ func (l *leadingClient) Fence(ctx context.Context) error {
 	if err != nil && ctx.Err() != nil {
 		if missing := l.coordinator.Missing(); len(missing) > 0 {
 			return GaveUp(ctx, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
-				WithHint("start them too, or give less in WORLD_SIZE")
+				WithHint("%s", l.whyMissing())
 		}
 	}
 	return err
+}
+
+func (l *leadingClient) whyMissing() string {
+	if n, last := l.door.Refused(); n > 0 {
+		return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
+	}
+	return "start them too, or give less in WORLD_SIZE"
 }
 
 // Leave waits for the goodbyes of all ranks, or passes on the news that ends

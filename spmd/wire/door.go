@@ -32,6 +32,8 @@ type Door struct {
 
 	mu        sync.Mutex
 	strangers []net.Conn // the longest waiting first
+	refused   int        // who tried to prove and failed
+	last      string     // where the last of them came from
 	closed    bool
 	done      sync.WaitGroup
 }
@@ -51,6 +53,14 @@ func OpenDoor(address string, secret []byte, self int, enter func(conn net.Conn,
 
 // Port is the one on which the door listens.
 func (d *Door) Port() int { return d.listener.Addr().(*net.TCPAddr).Port }
+
+// Refused returns how many tried to get in with another secret, and from where
+// the last of them came.
+func (d *Door) Refused() (n int, last string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.refused, d.last
+}
 
 // Close stops listening, turns the strangers away, and waits until enter has
 // returned for everybody else.
@@ -111,6 +121,9 @@ func (d *Door) admit(conn net.Conn) {
 	d.mu.Lock()
 	d.strangers = slices.DeleteFunc(d.strangers, func(c net.Conn) bool { return c == conn })
 	closed := d.closed
+	if errors.Is(err, ErrProof) {
+		d.refused, d.last = d.refused+1, conn.RemoteAddr().String()
+	}
 	d.mu.Unlock()
 	if err != nil || closed || conn.SetDeadline(time.Time{}) != nil {
 		conn.Close()

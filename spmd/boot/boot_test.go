@@ -1,0 +1,220 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func environ(vars map[string]string) Environ {
+	return func(k string) (string, bool) { v, ok := vars[k]; return v, ok }
+}
+
+// vars reads "A=1 B=2".
+func vars(s string) map[string]string {
+	m := map[string]string{}
+	for f := range strings.FieldsSeq(s) {
+		k, v, _ := strings.Cut(f, "=")
+		m[k] = v
+	}
+	return m
+}
+
+func TestDetect(t *testing.T) {
+	const torch = "RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500 "
+	const local = "PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=3 "
+	for env, want := range map[string]string{
+		"":                              "",
+		"RANK=3":                        "",
+		"MASTER_PORT=1":                 "",
+		"RANK=3 MASTER_PORT=1":          "",
+		"MASTER_ADDR=h MASTER_PORT=1":   "", // job scripts set these before the ranks start
+		"HOME=/ PATH=/bin WORLD_SIZE=":  "",
+		torch:                           "torchrun",
+		torch + "LOCAL_RANK=3":          "torchrun",
+		torch + "LOCAL_RANK=":           "torchrun",
+		local:                           "local",
+		torch + local:                   "local", // ours may run under another launcher
+		local + "WORLD_SIZE=2":          "local",
+		"PERIGEE_SECRET=x PERIGEE_FOO=": "",
+		"PERIGEE_SECRET=x RANK=":        "",
+	} {
+		name, ok, err := Started(environ(vars(env)))
+		if err != nil || name != want || ok != (want != "") {
+			t.Errorf("%q: got %q, %v, %v; want %q", env, name, ok, err, want)
+		}
+	}
+}
+
+func TestBrokenEnvironmentsAreNamed(t *testing.T) {
+	for env, want := range map[string][]string{
+		"WORLD_SIZE=4":                                  {"torchrun", "found WORLD_SIZE=4,", "not RANK MASTER_ADDR MASTER_PORT"},
+		"WORLD_SIZE=4 RANK=1":                           {"found RANK=1 WORLD_SIZE=4,", "not MASTER_ADDR MASTER_PORT"},
+		"RANK=1 MASTER_ADDR=h MASTER_PORT=5":            {"found MASTER_ADDR=h MASTER_PORT=5 RANK=1,", "not WORLD_SIZE"},
+		"RANK=1 MASTER_ADDR=h MASTER_PORT=5 WORLD_SIZE": {"not WORLD_SIZE"},
+		"PERIGEE_RANK=0":                                {"perigee run", "found PERIGEE_RANK=0,", "not PERIGEE_SIZE PERIGEE_CONTROL_FD"},
+		"PERIGEE_SIZE=2 PERIGEE_RANK=0":                 {"not PERIGEE_CONTROL_FD"},
+		// A broken first launcher hides a sound second one: somebody tampered.
+		"PERIGEE_RANK=0 RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5": {"perigee run"},
+	} {
+		_, ok, err := Started(environ(vars(env)))
+		checkFault(t, env, ok, err, want...)
+	}
+	torch := vars("RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500")
+	local := vars("PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=3")
+	for _, c := range []struct {
+		base       map[string]string
+		key, value string
+		want       string
+	}{
+		{torch, "RANK", "4", "RANK=4: want an integer from 0 to 3"},
+		{torch, "RANK", "-1", "RANK=-1: want an integer from 0 to 3"},
+		{torch, "RANK", "one", "RANK=one: want an integer"},
+		{torch, "RANK", "1 ", "RANK=1 : want an integer"},
+		{torch, "WORLD_SIZE", "0", "WORLD_SIZE=0: want an integer from 1"},
+		{torch, "WORLD_SIZE", "99999999999999999999", "WORLD_SIZE=9999"},
+		{torch, "WORLD_SIZE", "1048577", "want an integer from 1 to 1048576"},
+		{torch, "MASTER_PORT", "0", "MASTER_PORT=0: want an integer from 1 to 65535"},
+		{torch, "MASTER_PORT", "65536", "MASTER_PORT=65536"},
+		{torch, "MASTER_PORT", "http", "MASTER_PORT=http"},
+		{torch, "LOCAL_RANK", "4", "LOCAL_RANK=4: want an integer from 0 to 3"},
+		{torch, "LOCAL_RANK", "x", "LOCAL_RANK=x"},
+		{local, "PERIGEE_RANK", "2", "PERIGEE_RANK=2: want an integer from 0 to 1"},
+		{local, "PERIGEE_SIZE", "many", "PERIGEE_SIZE=many"},
+		{local, "PERIGEE_CONTROL_FD", "2", "PERIGEE_CONTROL_FD=2: want an integer from 3"},
+	} {
+		env := maps.Clone(c.base)
+		env[c.key] = c.value
+		_, ok, err := Started(environ(env))
+		checkFault(t, c.key+"="+c.value, ok, err, c.want)
+	}
+}
+
+func checkFault(t *testing.T, what string, ok bool, err error, want ...string) {
+	t.Helper()
+	if ok || fault.KindOf(err) != fault.Launch {
+		t.Errorf("%q: started %v, error %v", what, ok, err)
+		return
+	}
+	for _, w := range want {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q: %q lacks %q", what, err, w)
+		}
+	}
+}
+
+func TestJoinWithoutLauncher(t *testing.T) {
+	_, err := Join(t.Context(), environ(nil))
+	checkFault(t, "nothing", false, err, "not started as a rank")
+	if fault.HintOf(err) == "" {
+		t.Error("no hint")
+	}
+}
+
+func TestLocalDescriptorMustBeAConnection(t *testing.T) {
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[1])
+	env := vars(fmt.Sprintf("PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=%d", fds[0]))
+	_, err := Join(t.Context(), environ(env)) // closes fds[0]
+	checkFault(t, "pipe", false, err, "PERIGEE_CONTROL_FD", "not a connection to a launcher")
+}
+
+// port asks the detector where rank 0 would listen.
+func rendezvousOf(t *testing.T, env map[string]string) rendezvous {
+	t.Helper()
+	r, err := readTorchrun(environ(env))
+	if err != nil || r == nil {
+		t.Fatalf("%v: %v, %v", env, r, err)
+	}
+	return *r
+}
+
+func TestAgentStoreTakesThePort(t *testing.T) {
+	base := vars("RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500 TORCHELASTIC_RUN_ID=a")
+	with := func(key, value string) map[string]string {
+		env := maps.Clone(base)
+		env["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+		env[key] = value
+		return env
+	}
+	if p := rendezvousOf(t, base).port; p != 29500 {
+		t.Errorf("without an agent's store: port %d", p)
+	}
+	if p := rendezvousOf(t, with("TORCHELASTIC_USE_AGENT_STORE", "False")).port; p != 29500 {
+		t.Errorf("the agent has no store: port %d", p)
+	}
+	derived := rendezvousOf(t, with("RANK", "1")).port
+	if derived == 29500 || derived < 20000 || derived >= 32000 {
+		t.Errorf("derived port %d", derived)
+	}
+	if p := rendezvousOf(t, with("RANK", "0")).port; p != derived {
+		t.Errorf("rank 0 works out port %d, rank 1 %d", p, derived)
+	}
+	for key, value := range map[string]string{"TORCHELASTIC_RUN_ID": "b", "MASTER_PORT": "29501", "MASTER_ADDR": "i"} {
+		if p := rendezvousOf(t, with(key, value)).port; p == derived {
+			t.Errorf("another %s gives the same port", key)
+		}
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	base := vars("RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500")
+	open := rendezvousOf(t, base)
+	if len(open.notes) != 1 || !strings.Contains(open.notes[0], EnvSecret) {
+		t.Errorf("notes %q do not say that links are open", open.notes)
+	}
+	base["RANK"] = "2"
+	if r := rendezvousOf(t, base); string(r.secret) != string(open.secret) {
+		t.Error("two ranks have two secrets")
+	}
+	base["MASTER_PORT"] = "29501"
+	if r := rendezvousOf(t, base); string(r.secret) == string(open.secret) {
+		t.Error("two jobs have one secret")
+	}
+	base[EnvSecret] = "s3cret"
+	if r := rendezvousOf(t, base); string(r.secret) != "s3cret" || len(r.notes) != 0 {
+		t.Errorf("secret %q, notes %q", r.secret, r.notes)
+	}
+}
+
+func TestFailureKeepsKindAndHint(t *testing.T) {
+	f := Failure{Rank: 3, Host: "node7", Phase: "measure", Kind: fault.Corrupt, Cause: "17 bytes differ", Hint: "look at the cable"}
+	if want := "rank 3 on node7, phase measure: 17 bytes differ"; f.Error() != want {
+		t.Errorf("got %q, want %q", f.Error(), want)
+	}
+	for _, err := range []error{f, fmt.Errorf("wrapped: %w", f), f.Fault()} {
+		if fault.KindOf(err) != fault.Corrupt || fault.HintOf(err) != f.Hint || FailureOf(err) != f {
+			t.Errorf("%#v lost something", err)
+		}
+	}
+	if got := FailureOf(errors.New("x")); got.Rank != -1 || got.Kind != fault.Internal || got.Error() != "x" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestGaveUpKeepsTheKindOfItsCause(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(fault.New(fault.Interrupt, "interrupted"))
+	if err := GaveUp(ctx, "rank %d", 1); err.Kind != fault.Interrupt || err.Error() != "rank 1: interrupted" {
+		t.Errorf("got %v, %v", err.Kind, err)
+	}
+	late, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer stop()
+	if err := GaveUp(late, "x"); err.Kind != fault.Launch {
+		t.Errorf("got %v", err.Kind)
+	}
+}

@@ -1,0 +1,287 @@
+package spmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"perigee/internal/fault"
+	"perigee/spmd/boot"
+)
+
+// torch makes the environments of n ranks that meet on a free port.
+func torch(t testing.TB, n int) []map[string]string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	envs := make([]map[string]string, n)
+	for r := range envs {
+		envs[r] = map[string]string{
+			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "MASTER_ADDR": "127.0.0.1",
+			"MASTER_PORT": strconv.Itoa(port), boot.EnvSecret: "of this job",
+		}
+	}
+	return envs
+}
+
+// enter joins the world as one rank.
+func enter(ctx context.Context, env map[string]string, opts Options) (*World, error) {
+	p, err := boot.Join(ctx, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	if err != nil {
+		return nil, err
+	}
+	return Join(ctx, p, opts)
+}
+
+// ranks runs body at all ranks of a world that meets through torchrun's
+// variables, in this process. host, if given, feigns the hosts.
+func ranks(t *testing.T, n int, host func(rank int) string, body func(w *World) error) []error {
+	t.Helper()
+	envs := torch(t, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for r := range n {
+		wg.Go(func() {
+			opts := Options{Timeout: 20 * time.Second}
+			if host != nil {
+				opts.HostID = host(r)
+			}
+			w, err := enter(t.Context(), envs[r], opts)
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			err = body(w)
+			if err != nil {
+				err = w.Fail(err)
+			}
+			errs[r] = errors.Join(err, w.Close())
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestTorchrunWorld(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for _, n := range []int{1, 2, 5} {
+		must(t, ranks(t, n, nil, func(w *World) error {
+			if w.Launcher() != "torchrun" || w.Size() != n || !w.OneHost() || w.LocalRank() != w.Rank() {
+				return fmt.Errorf("%s, size %d, one host %v, local rank %d", w.Launcher(), w.Size(), w.OneHost(), w.LocalRank())
+			}
+			all, err := AllGatherValue(w.All(), w.Rank())
+			if err != nil || fmt.Sprint(all) != fmt.Sprint(seq(n)) {
+				return fmt.Errorf("gathered %v, %v", all, err)
+			}
+			big := bytes.Repeat([]byte{byte(w.Rank())}, 3<<20)
+			got, err := w.All().Broadcast(n-1, big)
+			if err != nil || !bytes.Equal(got, bytes.Repeat([]byte{byte(n - 1)}, 3<<20)) {
+				return fmt.Errorf("broadcast of 3 MiB gave %d bytes, %v", len(got), err)
+			}
+			return w.All().Barrier()
+		}))
+	}
+}
+
+func TestTorchrunLocalRankIsTheLaunchers(t *testing.T) {
+	envs := torch(t, 1)
+	envs[0]["LOCAL_RANK"] = "0"
+	w, err := enter(t.Context(), envs[0], Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if w.LocalRank() != 0 || w.Err() != nil {
+		t.Errorf("local rank %d, %v", w.LocalRank(), w.Err())
+	}
+}
+
+func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	envs := torch(t, 2)
+	envs[1][boot.EnvSecret] = "of another"
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var errs [2]error
+	wg.Go(func() { _, errs[0] = enter(ctx, envs[0], Options{}) })
+	_, errs[1] = enter(t.Context(), envs[1], Options{})
+	cancel()
+	wg.Wait()
+	if fault.KindOf(errs[1]) != fault.Launch || !strings.Contains(errs[1].Error(), "does not know this job's secret") ||
+		!strings.Contains(fault.HintOf(errs[1]), boot.EnvSecret) {
+		t.Errorf("rank 1: %v (%s)", errs[1], fault.HintOf(errs[1]))
+	}
+	if fault.KindOf(errs[0]) != fault.Launch || !strings.Contains(errs[0].Error(), "1 of 2 ranks have not come: 1") ||
+		!strings.Contains(fault.HintOf(errs[0]), "1 connections were turned away") {
+		t.Errorf("rank 0: %v (%s)", errs[0], fault.HintOf(errs[0]))
+	}
+}
+
+func TestMissingRanksAreNamedEverywhere(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	envs := torch(t, 5)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	errs := map[int]error{0: nil, 1: nil, 3: nil}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for r := range errs {
+		wg.Go(func() {
+			c := t.Context() // only rank 0 loses its patience
+			if r == 0 {
+				c = ctx
+			}
+			_, err := enter(c, envs[r], Options{})
+			mu.Lock()
+			defer mu.Unlock()
+			errs[r] = err
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "2 of 5 ranks have not come: 2 4") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func TestRankZeroNeverComes(t *testing.T) {
+	envs := torch(t, 2)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := enter(ctx, envs[1], Options{})
+	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 1 cannot reach rank 0 at 127.0.0.1:"+envs[1]["MASTER_PORT"]) ||
+		!strings.Contains(err.Error(), "refused") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOccupiedMasterPort(t *testing.T) {
+	envs := torch(t, 2)
+	l, err := net.Listen("tcp", "127.0.0.1:"+envs[0]["MASTER_PORT"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, err = enter(t.Context(), envs[0], Options{})
+	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 0 cannot listen on port "+envs[0]["MASTER_PORT"]) ||
+		!strings.Contains(fault.HintOf(err), "MASTER_PORT") {
+		t.Errorf("got %v (%s)", err, fault.HintOf(err))
+	}
+	// Whoever sits there speaks something else.
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Write(bytes.Repeat([]byte("220 smtp.example.org ready "), 4))
+			c.Close()
+		}
+	}()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := enter(ctx, envs[1], Options{}); fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "not a perigee of this version") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTwoProcessesOfOneRank(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	envs := torch(t, 3)
+	envs[2]["RANK"] = "1"
+	var wg sync.WaitGroup
+	errs := make([]error, 3)
+	for i := range envs {
+		wg.Go(func() { _, errs[i] = enter(t.Context(), envs[i], Options{}) })
+	}
+	wg.Wait()
+	for i, err := range errs {
+		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "two processes have rank 1") {
+			t.Errorf("process %d: %v", i, err)
+		}
+	}
+}
+
+// The job's failure reaches all ranks, wherever they are: in shared memory, at
+// a link, or busy with something else.
+func TestFailureReachesEverybody(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	for _, culprit := range []int{0, 2} { // the coordinating rank, and another
+		for name, host := range map[string]func(int) string{"one host": nil, "two hosts": func(r int) string { return fmt.Sprint(r / 2) }} {
+			t.Run(fmt.Sprint(name, " rank ", culprit), func(t *testing.T) {
+				errs := ranks(t, 4, host, func(w *World) error {
+					w.Phase("rehearsal")
+					if w.Rank() == culprit {
+						return fault.New(fault.Corrupt, "17 bytes differ").WithHint("check the cables")
+					}
+					if w.Rank() == 3 {
+						<-w.Context().Done() // busy
+						waitUntil(t, func() bool { return atomic.LoadUint32(w.AbortFlag()) != 0 })
+						return w.Err()
+					}
+					return w.All().Barrier()
+				})
+				for r, err := range errs {
+					f, ok := errors.AsType[boot.Failure](err)
+					if !ok || f.Rank != culprit || f.Phase != "rehearsal" || f.Cause != "17 bytes differ" ||
+						fault.KindOf(err) != fault.Corrupt || fault.HintOf(err) != "check the cables" {
+						t.Errorf("rank %d: %v", r, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestTimeoutIsNamed(t *testing.T) {
+	envs := torch(t, 2)
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for r := range envs {
+		wg.Go(func() {
+			w, err := enter(t.Context(), envs[r], Options{Timeout: 300 * time.Millisecond})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer w.Close()
+			if r == 0 {
+				errs[r] = w.Fail(w.All().Barrier())
+				return
+			}
+			<-w.Context().Done()
+			errs[r] = w.Err()
+		})
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if fault.KindOf(err) != fault.Timeout || !strings.Contains(err.Error(), "rank 0 ") || !strings.Contains(err.Error(), "barrier of 2 ranks: not all ranks came in time within 300ms") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func waitUntil(t testing.TB, done func() bool) {
+	t.Helper()
+	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > 10*time.Second {
+			t.Error("waited in vain")
+			return
+		}
+	}
+}

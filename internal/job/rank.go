@@ -156,7 +156,14 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 	}
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
-	return k.finish(r.Run(options))
+	if err := r.Run(options); err != nil {
+		return err
+	}
+	// Nobody leaves while others may still move bytes out of or into its memory.
+	if err := w.All().Barrier(); err != nil {
+		return err
+	}
+	return k.finish()
 }
 
 func (k *rank) luaEnv() lua.Env {
@@ -213,9 +220,9 @@ func (k *rank) header(text script) {
 }
 
 // finish writes the result of a run that went well, at rank 0.
-func (k *rank) finish(err error) error {
-	if err != nil || k.doc == nil || k.flags.Result == "" {
-		return err
+func (k *rank) finish() error {
+	if k.doc == nil || k.flags.Result == "" {
+		return nil
 	}
 	k.doc.Finish(nil)
 	if err := k.doc.Write(k.flags.Result); err != nil {

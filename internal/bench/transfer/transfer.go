@@ -50,16 +50,17 @@ func Compare(c Case) (Result, error) {
 		ours, theirs = append(ours, a), append(theirs, b)
 		ratios = append(ratios, float64(a)/float64(b))
 	}
-	return Result{Ours: median(ours), Theirs: median(theirs), Ratio: median(ratios)}, nil
+	return Result{Ours: Median(ours), Theirs: Median(theirs), Ratio: Median(ratios)}, nil
 }
 
-func median[T int64 | float64 | time.Duration](list []T) T {
+// Median returns the middle of a list, which it sorts.
+func Median[T int64 | float64 | time.Duration](list []T) T {
 	slices.Sort(list)
 	return list[len(list)/2]
 }
 
-// report runs cases and prints a table.
-func report(w io.Writer, cases []Case) error {
+// Report runs cases and prints a table.
+func Report(w io.Writer, cases []Case) error {
 	fmt.Fprintf(w, "%-28s %12s %12s %7s %7s %10s\n", "# case", "ours us", "C us", "ratio", "target", "ours GB/s")
 	for _, c := range cases {
 		r, err := Compare(c)
@@ -114,7 +115,7 @@ func NIXL(w io.Writer) error {
 			})
 		}
 	}
-	return report(w, cases)
+	return Report(w, cases)
 }
 
 // SHM compares the shm engine with memcpy inside one process (target: 0.95 of its bandwidth for 64 MiB,
@@ -137,7 +138,7 @@ func SHM(w io.Writer) error {
 	theirs := func(what string) func(int, int) (time.Duration, error) {
 		return func(bytes, count int) (time.Duration, error) { return memory.Measure(what, bytes, count) }
 	}
-	return report(w, []Case{
+	return Report(w, []Case{
 		{Name: "WRITE 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Write), Theirs: theirs("copy")},
 		{Name: "READ 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Read), Theirs: theirs("copy")},
 		{Name: "WRITE 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Write), Theirs: theirs("attach")},

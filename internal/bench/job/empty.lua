@@ -1,0 +1,6 @@
+return {
+  about = "Starts, meets once and ends.",
+  run = function()
+    world.barrier()
+  end,
+}

@@ -25,4 +25,16 @@ func open() (nixl.Engine, error) {
 
 func TestMain(m *testing.M) { conformance.Main(m, open) }
 
-func TestConformance(t *testing.T) { conformance.Run(t, open) }
+// TestConformance runs on one host, as the ranks of a host and as ranks of several hosts do.
+func TestConformance(t *testing.T) {
+	configs := map[string]nixl.AgentConfig{
+		"OneHost":       {OneHost: true, Progress: "auto"},
+		"OneHostThread": {OneHost: true, Progress: "thread"},
+		"Hosts":         {Progress: "auto"},
+	}
+	for name, cfg := range configs {
+		t.Run(name, func(t *testing.T) {
+			conformance.Run(t, conformance.Setup{Open: open, Config: cfg})
+		})
+	}
+}

@@ -118,8 +118,8 @@ func (a *agent) greet(l *link) error {
 	return nil
 }
 
-// receiveSize holds the greetings that usually come together; what does not fit is a reason to
-// ask again only after having taken in the rest, so it is generous.
+// receiveSize holds two greetings of each of more than a thousand agents with the longest of names. What
+// does not fit is lost.
 const receiveSize = 1 << 20
 
 func (a *agent) Progress() error {

@@ -13,7 +13,8 @@
 // with UCX's error handling switched off; with it on, every completion takes a
 // message from the target. A peer's death is noticed all the same: the
 // copy fails, and the kernel tells of the exit. Between hosts the thread is the default,
-// with error handling on.
+// with error handling on. It sleeps until there is something to do: one that polls all the time halves the
+// bandwidth of ranks that share its cores, and gains some microseconds per message over TCP only.
 //
 // Connections are made ahead of the first transfer by two rounds of notifications:
 // whoever is told to connect sends the first, and answers each first with a second. An agent that has a

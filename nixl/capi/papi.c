@@ -66,7 +66,8 @@ static int create_backend(papi_agent *a, const char *errors, const char **what) 
 
 static int open_agent(papi_agent *a, const char *name, bool thread, const char *errors,
                       const char **what) {
-    papi_config config = {.progress_thread = thread, .workers = 1};
+    papi_config config = {
+        .progress_thread = thread, .progress_delay_us = PAPI_PROGRESS_DELAY_US, .workers = 1};
     STEP("create an agent", a->api->create_configured_agent(name, &config, &a->agent));
     STEP(*what, create_backend(a, errors, what));
     STEP("create arguments", a->api->create_opt_args(&a->args));

@@ -15,6 +15,10 @@ enum { PAPI_OK = 0, PAPI_IN_PROGRESS = 1 };
 // Outcomes of papi_run and papi_wait beside the library's.
 enum { PAPI_ABORTED = 1001, PAPI_LATE = 1002 };
 
+// How long the library's progress thread sleeps if no event wakes it. With 0 it never sleeps, and
+// takes a core from the ranks that work; with less than a millisecond it does not either.
+enum { PAPI_PROGRESS_DELAY_US = 1000 };
+
 // The configuration of an agent. A later library may read more than 1.5 does, so the
 // struct ends in zeros.
 typedef struct {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,18 +28,19 @@ type cluster struct {
 
 // newCluster starts n agents. place says which of them live in processes of
 // their own.
-func newCluster(t *testing.T, open func() (nixl.Engine, error), place func(i int) bool, n int) *cluster {
+func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, want: make([][][]byte, n)}
 	for i := range n {
-		var w worker = local{&server{open: open}}
+		var w worker = local{&server{open: s.Open}}
 		if place(i) {
 			w = startRemote(t)
 		}
 		c.workers = append(c.workers, w)
 		t.Cleanup(func() { w.close(t) })
-		name := fmt.Sprintf("agent-%d-%d", os.Getpid(), agents.Add(1))
-		c.must(i, request{Call: callOpen, Config: nixl.AgentConfig{Name: name, OneHost: true, Progress: "auto"}})
+		cfg := s.Config
+		cfg.Name = fmt.Sprintf("agent-%d-%d", os.Getpid(), agents.Add(1))
+		c.must(i, request{Call: callOpen, Config: cfg})
 	}
 	return c
 }
@@ -88,7 +90,7 @@ func (c *cluster) exchange() {
 	}
 }
 
-// connect opens all ways, with everybody polling until all are through.
+// connect opens all ways, with everybody polling until it is through.
 func (c *cluster) connect() {
 	c.t.Helper()
 	var all []int
@@ -99,23 +101,19 @@ func (c *cluster) connect() {
 		c.must(i, request{Call: callConnect, Peers: all})
 	}
 	deadline := time.Now().Add(patience)
-	for connected := 0; connected < len(c.workers); {
+	for len(all) > 0 {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("%d of %d agents are connected after %v", connected, len(c.workers), patience)
+			c.t.Fatalf("agents %v are not connected after %v", all, patience)
 		}
-		connected = 0
-		for i := range c.workers {
-			if c.must(i, request{Call: callConnected}).Flag {
-				connected++
-			}
-		}
+		// Who is connected need not be called again.
+		all = slices.DeleteFunc(all, func(i int) bool { return c.must(i, request{Call: callConnected}).Flag })
 	}
 }
 
 // ready is a cluster with buffers, connected.
-func ready(t *testing.T, open func() (nixl.Engine, error), place func(int) bool, n int, sizes ...int) *cluster {
+func ready(t *testing.T, s Setup, place func(int) bool, n int, sizes ...int) *cluster {
 	t.Helper()
-	c := newCluster(t, open, place, n)
+	c := newCluster(t, s, place, n)
 	for _, size := range sizes {
 		c.alloc(size)
 	}

@@ -19,11 +19,21 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/clock"
+	"perigee/internal/fault"
 	"perigee/nixl"
 )
 
-// Run runs the whole suite. open must return an engine each time, or say why it cannot.
-func Run(t *testing.T, open func() (nixl.Engine, error)) {
+// Setup is what is tested.
+type Setup struct {
+	Open   func() (nixl.Engine, error) // the same that was given to Main
+	Config nixl.AgentConfig            // for every agent; the suite adds the name
+}
+
+// Run runs the whole suite.
+func Run(t *testing.T, s Setup) {
+	if _, err := s.Open(); err != nil {
+		t.Fatalf("%v\n%s", err, fault.HintOf(err))
+	}
 	places := []struct {
 		name  string
 		place func(i int) bool
@@ -34,7 +44,7 @@ func Run(t *testing.T, open func() (nixl.Engine, error)) {
 	}
 	tests := []struct {
 		name string
-		test func(t *testing.T, open func() (nixl.Engine, error), place func(int) bool)
+		test func(t *testing.T, s Setup, place func(int) bool)
 	}{
 		{"Shapes", testShapes},
 		{"SeveralBuffersAndNewCards", testNewCards},
@@ -50,23 +60,23 @@ func Run(t *testing.T, open func() (nixl.Engine, error)) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			for _, test := range tests {
-				t.Run(test.name, func(t *testing.T) { test.test(t, open, p.place) })
+				t.Run(test.name, func(t *testing.T) { test.test(t, s, p.place) })
 			}
 		})
 	}
-	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, open) })
-	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, open) })
-	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, open) })
-	t.Run("NoLeaks", func(t *testing.T) { testNoLeaks(t, open) })
+	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })
+	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
+	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
+	t.Run("NoLeaks", func(t *testing.T) { testNoLeaks(t, s) })
 }
 
 var ops = []nixl.Op{nixl.Write, nixl.Read}
 
 // testShapes moves one and many descriptors of odd sizes and places, to
 // another agent and to itself, and looks at every byte of all buffers.
-func testShapes(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
+func testShapes(t *testing.T, s Setup, place func(int) bool) {
 	const size = 300_007
-	c := ready(t, open, place, 2, size, size)
+	c := ready(t, s, place, 2, size, size)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, op := range ops {
 		for _, count := range []int{1, 2, 3, 17, 256, 2500} {
@@ -84,8 +94,8 @@ func testShapes(t *testing.T, open func() (nixl.Engine, error), place func(int) 
 }
 
 // testNewCards allocates in three steps; batches of before must go on working.
-func testNewCards(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
-	c := ready(t, open, place, 2, 1000)
+func testNewCards(t *testing.T, s Setup, place func(int) bool) {
+	c := ready(t, s, place, 2, 1000)
 	first := whole(nixl.Write, 1, 0, 0, 1000)
 	old := c.batch(0, first)
 	c.alloc(0)
@@ -114,9 +124,9 @@ func whole(op nixl.Op, peer, local, remote, size int) nixl.Transfer {
 }
 
 // testSeveralPeers posts to all peers together, several times, and checks stamps.
-func testSeveralPeers(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
+func testSeveralPeers(t *testing.T, s Setup, place func(int) bool) {
 	const n, size, runs = 4, 64_000, 5
-	c := ready(t, open, place, n, size, n*size)
+	c := ready(t, s, place, n, size, n*size)
 	var all []nixl.Transfer
 	var total int64
 	for peer := range n {
@@ -154,9 +164,9 @@ func testSeveralPeers(t *testing.T, open func() (nixl.Engine, error), place func
 
 // testSleepingTarget sends sizes of every protocol to a target that does not call
 // the library any more once it is connected.
-func testSleepingTarget(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
+func testSleepingTarget(t *testing.T, s Setup, place func(int) bool) {
 	sizes := []int{1, 8, 4 << 10, 64 << 10, 1 << 20, 8<<20 + 3}
-	c := ready(t, open, place, 2, sizes[len(sizes)-1])
+	c := ready(t, s, place, 2, sizes[len(sizes)-1])
 	for _, size := range sizes {
 		for _, op := range ops {
 			tr := whole(op, 1, 0, 0, size)
@@ -174,9 +184,9 @@ func testSleepingTarget(t *testing.T, open func() (nixl.Engine, error), place fu
 	}
 }
 
-func testPostDoneWait(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
+func testPostDoneWait(t *testing.T, s Setup, place func(int) bool) {
 	const size = 3 << 20
-	c := ready(t, open, place, 2, size)
+	c := ready(t, s, place, 2, size)
 	tr := whole(nixl.Write, 1, 0, 0, size)
 	b := c.batch(0, tr)
 	for range 2 {
@@ -210,9 +220,9 @@ func testPostDoneWait(t *testing.T, open func() (nixl.Engine, error), place func
 }
 
 // testRefusals asks for what cannot be.
-func testRefusals(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
+func testRefusals(t *testing.T, s Setup, place func(int) bool) {
 	const size = 4096
-	c := ready(t, open, place, 2, size, 0)
+	c := ready(t, s, place, 2, size, 0)
 	d := func(pairs ...int64) (list []nixl.Desc) {
 		for k := 0; k < len(pairs); k += 2 {
 			list = append(list, nixl.Desc{Off: pairs[k], Len: pairs[k+1]})
@@ -260,8 +270,8 @@ func testRefusals(t *testing.T, open func() (nixl.Engine, error), place func(int
 }
 
 // testGarbage gives an agent cards that are none, and a good one after them.
-func testGarbage(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
-	c := newCluster(t, open, place, 2)
+func testGarbage(t *testing.T, s Setup, place func(int) bool) {
+	c := newCluster(t, s, place, 2)
 	c.alloc(100)
 	card := c.must(1, request{Call: callCard}).Data
 	garbage := map[string][]byte{
@@ -287,8 +297,8 @@ func testGarbage(t *testing.T, open func() (nixl.Engine, error), place func(int)
 // forEver is a number of runs that does not end during a test.
 const forEver = 1 << 40
 
-func testAbortAndDeadline(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
-	c := ready(t, open, place, 2, 1<<20)
+func testAbortAndDeadline(t *testing.T, s Setup, place func(int) bool) {
+	c := ready(t, s, place, 2, 1<<20)
 	w := c.workers[0]
 	tr := whole(nixl.Write, 1, 0, 0, 1<<20)
 	err := w.do(request{Call: callRun, Number: c.batch(0, tr), Runs: forEver, Aborted: true}).err()
@@ -311,14 +321,14 @@ func testAbortAndDeadline(t *testing.T, open func() (nixl.Engine, error), place 
 }
 
 // testAbortFromOutside sets the flag while a run is under way.
-func testAbortFromOutside(t *testing.T, open func() (nixl.Engine, error)) {
-	c := ready(t, open, func(i int) bool { return i == 1 }, 2, 1<<20)
-	s := c.workers[0].(local).server
+func testAbortFromOutside(t *testing.T, s Setup) {
+	c := ready(t, s, func(i int) bool { return i == 1 }, 2, 1<<20)
+	server := c.workers[0].(local).server
 	c.must(0, request{Call: callStore, Number: 0, Data: make([]byte, 1<<20)})
 	b := c.batch(0, whole(nixl.Write, 1, 0, 0, 1<<20))
 	result := make(chan error)
 	var flag uint32
-	go func() { result <- s.batches[b].Run(nixl.Control{Abort: &flag}, forEver, nil) }()
+	go func() { result <- server.batches[b].Run(nixl.Control{Abort: &flag}, forEver, nil) }()
 	// The run is under way when its bytes have arrived.
 	for deadline := time.Now().Add(patience); c.must(1, request{Call: callLoad, Number: 0}).Data[1<<20-1] != 0; {
 		if time.Now().After(deadline) {
@@ -336,8 +346,8 @@ func testAbortFromOutside(t *testing.T, open func() (nixl.Engine, error)) {
 	}
 }
 
-func testEmptyBatch(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
-	c := ready(t, open, place, 2, 10)
+func testEmptyBatch(t *testing.T, s Setup, place func(int) bool) {
+	c := ready(t, s, place, 2, 10)
 	b := c.batch(0)
 	times := c.run(0, b, 3)
 	if times[0].Start == 0 || times[2].End < times[0].Start {
@@ -350,8 +360,8 @@ func testEmptyBatch(t *testing.T, open func() (nixl.Engine, error), place func(i
 
 // testReleaseAndClose releases twice, uses what was released, and leaves batches
 // to Close, one of them posted.
-func testReleaseAndClose(t *testing.T, open func() (nixl.Engine, error), place func(int) bool) {
-	c := ready(t, open, place, 2, 1<<20)
+func testReleaseAndClose(t *testing.T, s Setup, place func(int) bool) {
+	c := ready(t, s, place, 2, 1<<20)
 	tr := whole(nixl.Write, 1, 0, 0, 1<<20)
 	b := c.batch(0, tr)
 	c.run(0, b, 1)
@@ -376,9 +386,9 @@ func testReleaseAndClose(t *testing.T, open func() (nixl.Engine, error), place f
 
 // testStoppedPeer runs against a process that the scheduler does not run. It may
 // work, or end in time; it may not hang.
-func testStoppedPeer(t *testing.T, open func() (nixl.Engine, error)) {
+func testStoppedPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {
-		c := ready(t, open, func(i int) bool { return i == 1 }, 2, size)
+		c := ready(t, s, func(i int) bool { return i == 1 }, 2, size)
 		process := c.workers[1].(*remote).cmd.Process
 		b := c.batch(0, whole(nixl.Write, 1, 0, 0, size))
 		signal(t, process, syscall.SIGSTOP)
@@ -409,9 +419,9 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 
 // testKilledPeer wants an error that names the dead, soon, and nothing to hang
 // after it.
-func testKilledPeer(t *testing.T, open func() (nixl.Engine, error)) {
+func testKilledPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {
-		c := ready(t, open, func(i int) bool { return i == 1 }, 3, size)
+		c := ready(t, s, func(i int) bool { return i == 1 }, 3, size)
 		w := c.workers[0]
 		b := c.batch(0, whole(nixl.Write, 2, 0, 0, size), whole(nixl.Write, 1, 0, 0, size))
 		c.workers[1].(*remote).kill(t)
@@ -433,9 +443,9 @@ func testKilledPeer(t *testing.T, open func() (nixl.Engine, error)) {
 }
 
 // testNoLeaks compares open files and goroutines after some lives of an agent with those after one.
-func testNoLeaks(t *testing.T, open func() (nixl.Engine, error)) {
+func testNoLeaks(t *testing.T, s Setup) {
 	life := func(t *testing.T) {
-		c := ready(t, open, func(i int) bool { return i == 1 }, 3, 10_000, 0)
+		c := ready(t, s, func(i int) bool { return i == 1 }, 3, 10_000, 0)
 		b := c.batch(0, whole(nixl.Write, 1, 0, 0, 10_000), whole(nixl.Read, 2, 0, 0, 10_000))
 		c.run(0, b, 2)
 		if err := c.workers[0].do(request{Call: callBatch, Transfers: []nixl.Transfer{{Peer: 9}}}).err(); err == nil {

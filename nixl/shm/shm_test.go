@@ -11,4 +11,6 @@ func open() (nixl.Engine, error) { return New(), nil }
 
 func TestMain(m *testing.M) { conformance.Main(m, open) }
 
-func TestConformance(t *testing.T) { conformance.Run(t, open) }
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+}

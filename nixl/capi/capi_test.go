@@ -3,8 +3,14 @@
 package capi
 
 import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/conformance"
 )
@@ -25,16 +31,296 @@ func open() (nixl.Engine, error) {
 
 func TestMain(m *testing.M) { conformance.Main(m, open) }
 
-// TestConformance runs on one host, as the ranks of a host and as ranks of several hosts do.
+// TestConformance runs as the ranks of a host do, with and without a progress thread, and as ranks of
+// several hosts do.
 func TestConformance(t *testing.T) {
-	configs := map[string]nixl.AgentConfig{
-		"OneHost":       {OneHost: true, Progress: "auto"},
-		"OneHostThread": {OneHost: true, Progress: "thread"},
-		"Hosts":         {Progress: "auto"},
+	tests := []struct {
+		name string
+		cfg  nixl.AgentConfig
+	}{
+		{"OneHost", nixl.AgentConfig{OneHost: true, Progress: "auto"}},
+		{"Hosts", nixl.AgentConfig{Progress: "auto"}},
+		{"OneHostThread", nixl.AgentConfig{OneHost: true, Progress: "thread"}},
 	}
-	for name, cfg := range configs {
-		t.Run(name, func(t *testing.T) {
-			conformance.Run(t, conformance.Setup{Open: open, Config: cfg})
+	for i, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			if i > 0 && testing.Short() {
+				t.Skip("takes seconds")
+			}
+			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg})
 		})
+	}
+}
+
+// library compiles C text to a shared object.
+func library(t *testing.T, name, source string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text, path := filepath.Join(dir, name+".c"), filepath.Join(dir, name+".so")
+	if err := os.WriteFile(text, []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cc := os.Getenv("CC")
+	if cc == "" {
+		cc = "gcc"
+	}
+	if out, err := exec.Command(cc, "-w", "-shared", "-fPIC", "-o", path, text).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// imitation has all functions that perigee wants. Each returns 0 but those whose text is given.
+func imitation(t *testing.T, name string, functions map[string]string) string {
+	t.Helper()
+	_, err := Load(library(t, name+"-empty", "int nothing;"))
+	if err == nil {
+		t.Fatal("a library without functions loads")
+	}
+	source := "#include <stddef.h>\n"
+	for word := range strings.FieldsSeq(err.Error()) {
+		if !strings.HasPrefix(word, "nixl_capi_") {
+			continue
+		}
+		if body, ok := functions[word]; ok {
+			source += body + "\n"
+		} else {
+			source += fmt.Sprintf("int %s() { return 0; }\n", word)
+		}
+	}
+	return library(t, name, source)
+}
+
+func wantFault(t *testing.T, err error, kind fault.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if fault.KindOf(err) != kind || fault.HintOf(err) == "" {
+		t.Errorf("%v: kind %v, hint %q; want kind %v and a hint", err, fault.KindOf(err), fault.HintOf(err), kind)
+	}
+	for _, w := range words {
+		if !strings.Contains(err.Error(), w) {
+			t.Errorf("%q: want %q in it", err, w)
+		}
+	}
+}
+
+func TestLoadRefuses(t *testing.T) {
+	text := filepath.Join(t.TempDir(), "text.so")
+	if err := os.WriteFile(text, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		path  string
+		words []string
+	}{
+		"missing":  {filepath.Join(t.TempDir(), "none.so"), []string{"does not load", "none.so"}},
+		"text":     {text, []string{"does not load"}},
+		"empty":    {library(t, "empty", "int nothing;"), []string{"too old or too new", "nixl_capi_is_stub", "nixl_capi_destroy_xfer_req"}},
+		"stub":     {imitation(t, "stub", map[string]string{"nixl_capi_is_stub": "_Bool nixl_capi_is_stub() { return 1; }"}), []string{"stub"}},
+		"one away": {imitation(t, "old", map[string]string{"nixl_capi_gen_notif": ""}), []string{"too old or too new: it lacks nixl_capi_gen_notif"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := Load(test.path)
+			wantFault(t, err, fault.Engine, append(test.words, "")...)
+		})
+	}
+}
+
+// TestNoAgent has libraries that load and then fail.
+func TestNoAgent(t *testing.T) {
+	creates := `int nixl_capi_create_configured_agent(const char *n, void *c, void **a) { *a = "agent"; return 0; }`
+	tests := map[string]struct {
+		functions map[string]string
+		words     []string
+	}{
+		"no agent": {map[string]string{
+			"nixl_capi_create_configured_agent": "int nixl_capi_create_configured_agent() { return -4; }",
+		}, []string{"create an agent", "exception"}},
+		"no UCX": {map[string]string{
+			"nixl_capi_create_configured_agent": creates,
+			"nixl_capi_create_backend":          "int nixl_capi_create_backend() { return -6; }",
+			"nixl_capi_string_list_size":        "int nixl_capi_string_list_size(void *l, size_t *n) { *n = 2; return 0; }",
+			"nixl_capi_string_list_get":         `int nixl_capi_string_list_get(void *l, size_t i, char **s) { *s = i ? "GDS" : "POSIX"; return 0; }`,
+		}, []string{"no UCX plugin", "plugins", "POSIX GDS"}},
+		"UCX fails": {map[string]string{
+			"nixl_capi_create_configured_agent": creates,
+			"nixl_capi_create_backend":          "int nixl_capi_create_backend() { return -2; }",
+			"nixl_capi_string_list_size":        "int nixl_capi_string_list_size(void *l, size_t *n) { *n = 1; return 0; }",
+			"nixl_capi_string_list_get":         `int nixl_capi_string_list_get(void *l, size_t i, char **s) { *s = "UCX"; return 0; }`,
+		}, []string{"create the UCX backend", "the backend failed"}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			e, err := Load(imitation(t, "imitation", test.functions))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
+			wantFault(t, err, fault.Engine, test.words...)
+		})
+	}
+}
+
+// agents makes an agent of the real library.
+func newAgent(t *testing.T, cfg nixl.AgentConfig) nixl.Agent {
+	t.Helper()
+	e, err := open()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, fault.HintOf(err))
+	}
+	a, err := e.NewAgent(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return a
+}
+
+func TestInfo(t *testing.T) {
+	i := newAgent(t, nixl.AgentConfig{Name: "info", OneHost: true}).Info()
+	if i.Name != "nixl" || i.Backend != "UCX" || i.Library != libraryName || i.Version == "" {
+		t.Errorf("%+v", i)
+	}
+	if i.Params["progress"] != "poll (one host)" || i.Params["ucx_error_handling_mode"] != "none" {
+		t.Errorf("one host: %v", i.Params)
+	}
+	i = newAgent(t, nixl.AgentConfig{Name: "info"}).Info()
+	if i.Params["progress"] != "thread (several hosts)" || i.Params["ucx_error_handling_mode"] != "peer" {
+		t.Errorf("several hosts: %v", i.Params)
+	}
+}
+
+func TestNames(t *testing.T) {
+	e, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", "a\x00b", "line\n", strings.Repeat("x", 256)} {
+		if a, err := e.NewAgent(nixl.AgentConfig{Name: name}); err == nil {
+			a.Close()
+			t.Errorf("%q: no error", name)
+		}
+	}
+	if a, err := e.NewAgent(nixl.AgentConfig{Name: "a", Progress: "magic"}); err == nil {
+		a.Close()
+		t.Error("progress magic: no error")
+	}
+}
+
+// TestVRAM needs no GPU to prove that its absence is told well.
+func TestVRAM(t *testing.T) {
+	a := newAgent(t, nixl.AgentConfig{Name: "vram", OneHost: true})
+	if _, err := os.Stat("/dev/nvidiactl"); err != nil {
+		_, err := a.Alloc(nixl.VRAM, 4096)
+		wantFault(t, err, fault.Resource, "GPU")
+		return
+	}
+	testVRAM(t, a)
+}
+
+// testVRAM sends bytes from the host to the GPU and back.
+func testVRAM(t *testing.T, a nixl.Agent) {
+	const size = 1 << 20
+	host, err := a.Alloc(nixl.DRAM, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpu, err := a.Alloc(nixl.VRAM, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, got := strings.Repeat("perigee ", size/8), make([]byte, size)
+	if _, err := host.WriteAt([]byte(want), 0); err != nil {
+		t.Fatal(err)
+	}
+	card, err := a.Card()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.AddPeer(0, card); err != nil {
+		t.Fatal(err)
+	}
+	d := []nixl.Desc{{Len: size}}
+	b, err := a.NewBatch([]nixl.Transfer{{Op: nixl.Write, LocalBuffer: host.ID(), RemoteBuffer: gpu.ID(), Local: d, Remote: d}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Run(nixl.Control{}, 1, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := gpu.ReadAt(got, 0); err != nil || string(got) != want {
+		t.Errorf("the GPU has other bytes (%v)", err)
+	}
+}
+
+// TestSignals proves that the library leaves the signals to Go.
+func TestSignals(t *testing.T) {
+	caught := func() string {
+		text, err := os.ReadFile("/proc/self/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(text), "SigCgt:")
+		line, _, _ := strings.Cut(rest, "\n")
+		return strings.TrimSpace(line)
+	}
+	before := caught()
+	newAgent(t, nixl.AgentConfig{Name: "signals", OneHost: true})
+	if after := caught(); after != before {
+		t.Errorf("caught signals: %s before, %s after", before, after)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	var p *int
+	*p = 1 // a fault that must still become a panic
+}
+
+func TestChooseMode(t *testing.T) {
+	tests := []struct {
+		cfg    nixl.AgentConfig
+		tls    string
+		attach bool
+		thread bool
+		errors string
+	}{
+		{nixl.AgentConfig{OneHost: true}, "", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true, Progress: "auto"}, "", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "", false, true, "none"},
+		{nixl.AgentConfig{OneHost: true}, "tcp", true, true, "none"},
+		{nixl.AgentConfig{OneHost: true}, "tcp,cma,self", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "rc, SM", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "^tcp", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "^cma,tcp", true, true, "none"},
+		{nixl.AgentConfig{OneHost: true}, "all", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true, Progress: "thread"}, "", true, true, "none"},
+		{nixl.AgentConfig{OneHost: true, Progress: "poll"}, "tcp", false, false, "none"},
+		{nixl.AgentConfig{}, "", true, true, "peer"},
+		{nixl.AgentConfig{Progress: "poll"}, "", true, false, "peer"},
+	}
+	for _, test := range tests {
+		m, err := chooseMode(test.cfg, test.tls, test.attach)
+		if err != nil || m.thread != test.thread || m.errors != test.errors || m.why == "" {
+			t.Errorf("%+v UCX_TLS=%q attach %v: got %+v, %v; want thread %v, errors %s", test.cfg, test.tls, test.attach, m, err, test.thread, test.errors)
+		}
+	}
+	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", true); fault.KindOf(err) != fault.Usage {
+		t.Errorf("progress magic: got %v", err)
+	}
+}
+
+func TestStatusWords(t *testing.T) {
+	seen := map[string]bool{}
+	for status := -7; status < 0; status++ {
+		words := describeStatus(status)
+		if words == "" || seen[words] {
+			t.Errorf("status %d: %q", status, words)
+		}
+		seen[words] = true
 	}
 }

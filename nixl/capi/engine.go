@@ -243,9 +243,10 @@ func (a *agent) open() error {
 	if status == 0 {
 		return nil
 	}
+	agentExists := a.c.agent != nil
 	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
 	C.papi_close(a.c)
-	if !strings.Contains(" "+plugins+" ", " UCX ") {
+	if agentExists && !strings.Contains(" "+plugins+" ", " UCX ") {
 		dir := os.Getenv("NIXL_PLUGIN_DIR")
 		if dir == "" {
 			dir = filepath.Join(filepath.Dir(a.engine.path), "plugins")

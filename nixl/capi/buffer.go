@@ -26,6 +26,7 @@ type buffer struct {
 	mem     nixl.Mem
 	size    int64
 	data    []byte       // DRAM only
+	mapping []byte       // that data is part of
 	gpu     *device.CUDA // VRAM only
 	address uintptr
 	list    unsafe.Pointer // the library's registration
@@ -72,30 +73,38 @@ func (b *buffer) allocate() error {
 		b.address, err = b.gpu.Alloc(b.size)
 		return err
 	}
-	if b.data, err = anonymous(b.size); err != nil {
+	if b.data, b.mapping, err = anonymous(b.size); err != nil {
 		return err
 	}
 	b.address = uintptr(unsafe.Pointer(&b.data[0]))
 	return nil
 }
 
-// anonymous returns host memory whose pages are present.
-func anonymous(size int64) ([]byte, error) {
+// hugePage is the size of a transparent huge page on the usual processors.
+const hugePage = 2 << 20
+
+// anonymous returns host memory whose pages are present, and the mapping of which
+// it is a part. It begins on the boundary of a huge page and has room for whole
+// ones, so that buffers smaller than one, too, can lie in one.
+func anonymous(size int64) (data, mapping []byte, err error) {
 	if err := pages.Room(size); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	data, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
+	room := (size+hugePage-1)/hugePage*hugePage + hugePage
+	mapping, err = unix.Mmap(-1, 0, int(room), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 	if err != nil {
-		return nil, fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
+		return nil, nil, fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
 			WithHint("use smaller matrices or fewer ranks on this host")
 	}
 	// Only a wish, and the kernel's to grant. Where it does, cross-memory attach is up to three times
 	// as fast: it pins pages one by one.
-	_ = unix.Madvise(data, unix.MADV_HUGEPAGE)
+	_ = unix.Madvise(mapping, unix.MADV_HUGEPAGE)
+	skip := -uintptr(unsafe.Pointer(&mapping[0])) % hugePage
+	data = mapping[skip:][:size:size]
 	if err := pages.Populate(data); err != nil {
-		return nil, errors.Join(err, unix.Munmap(data))
+		return nil, nil, errors.Join(err, unix.Munmap(mapping))
 	}
-	return data, nil
+	return data, mapping, nil
 }
 
 func (a *agent) openGPU() error {
@@ -143,14 +152,14 @@ func (b *buffer) deregister() error {
 }
 
 func (b *buffer) free() error {
-	defer func() { b.data, b.address, b.size = nil, 0, 0 }()
+	defer func() { b.data, b.mapping, b.address, b.size = nil, nil, 0, 0 }()
 	switch {
 	case b.address == 0:
 		return nil
 	case b.mem == nixl.VRAM:
 		return b.gpu.Free(b.address)
 	}
-	return unix.Munmap(b.data)
+	return unix.Munmap(b.mapping)
 }
 
 func (b *buffer) entry() cardBuffer {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,6 +10,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/job"
 	"perigee/scenarios"
 )
 
@@ -21,7 +23,7 @@ type completionCmd struct {
 var completionScripts = map[string]string{
 	"bash": `_perigee() {
   local IFS=$'\n'
-  COMPREPLY=($(compgen -W "$(perigee complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F _perigee perigee
 `,
@@ -58,39 +60,118 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 	}
 	last := words[len(words)-1]
 	for _, w := range candidates(k.Model.Node, words[:len(words)-1]) {
-		if strings.HasPrefix(w, last) {
+		// Flags only to who asks for them, so that the shell offers files otherwise.
+		if strings.HasPrefix(w, last) && (last != "" || !strings.HasPrefix(w, "-")) {
 			fmt.Fprintln(streams.Out, w)
 		}
 	}
 	return nil
 }
 
-// candidates are the words that could follow before.
+// offer is a set of words that could come next.
+type offer struct {
+	words   []string
+	choices map[string][]string // flag -> its values, where they are known
+}
+
+// candidates are the words that could follow before, sorted.
 func candidates(n *kong.Node, before []string) []string {
-	inScenario := false
-	for _, w := range before {
-		if i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w }); i >= 0 {
-			n = n.Children[i]
-		} else if !strings.HasPrefix(w, "-") {
-			inScenario = n.Name == "run"
+	o := follow(n, before)
+	if len(before) > 0 {
+		if choices, ok := o.choices[before[len(before)-1]]; ok {
+			return choices
 		}
 	}
-	var words []string
+	slices.Sort(o.words)
+	return slices.Compact(o.words)
+}
+
+// follow walks down the command tree as far as the words lead.
+func follow(n *kong.Node, words []string) offer {
+	var flag string // the word before, if it was one
+	for _, w := range words {
+		switch i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w }); {
+		case i >= 0:
+			n = n.Children[i]
+		case strings.HasPrefix(w, "-"):
+			flag = w
+			continue
+		case n.Name == "run" && strings.HasPrefix(flag, "-") && takesValue(n, flag):
+		case n.Name == "run":
+			return scenarioOffer(w)
+		}
+		flag = ""
+	}
+	if slices.Contains(wellKnown, n.Name) {
+		return scenarioOffer(n.Name)
+	}
+	o := flagOffer(n)
 	for _, c := range n.Children {
 		if !c.Hidden {
-			words = append(words, c.Name)
+			o.words = append(o.words, c.Name)
 		}
 	}
-	for _, f := range n.AllFlags(true) {
-		for _, flag := range f {
-			words = append(words, "--"+flag.Name)
+	for _, p := range n.Positional {
+		o.words = append(o.words, enumOf(p)...)
+	}
+	if n.Name == "run" {
+		o.words = append(o.words, shipped()...)
+	}
+	return o
+}
+
+func enumOf(v *kong.Value) []string {
+	if v.Enum == "" {
+		return nil
+	}
+	return v.EnumSlice()
+}
+
+// takesValue reports whether a word is a flag of a command and the next word its value.
+func takesValue(n *kong.Node, word string) bool {
+	for _, group := range n.AllFlags(false) {
+		for _, f := range group {
+			if word == "--"+f.Name || f.Short != 0 && word == "-"+string(f.Short) {
+				return !f.IsBool()
+			}
 		}
 	}
-	if n.Name == "run" && !inScenario {
-		for _, s := range scenarios.Names() {
-			words = append(words, strings.ReplaceAll(s, "_", "-"))
+	return false
+}
+
+func flagOffer(n *kong.Node) offer {
+	o := offer{choices: map[string][]string{}}
+	for _, group := range n.AllFlags(true) {
+		for _, f := range group {
+			o.words = append(o.words, "--"+f.Name)
+			if e := enumOf(f.Value); e != nil {
+				o.choices["--"+f.Name] = e
+			}
 		}
 	}
-	slices.Sort(words)
-	return words
+	return o
+}
+
+// scenarioOffer is what may follow the name of a scenario: the flags of every
+// job and its own options.
+func scenarioOffer(name string) offer {
+	grammar, choices, err := job.Grammar(name)
+	if err != nil {
+		return offer{} // no completion for a scenario that cannot be read
+	}
+	k, err := kong.New(grammar)
+	if err != nil {
+		return offer{}
+	}
+	o := flagOffer(k.Model.Node)
+	maps.Copy(o.choices, choices)
+	return o
+}
+
+func shipped() []string {
+	names := scenarios.Names()
+	for i := range names {
+		names[i] = strings.ReplaceAll(names[i], "_", "-")
+	}
+	return names
 }

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -38,17 +40,27 @@ type commands struct {
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Complete             completeCmd   `cmd:"" hidden:""`
 	Version              versionCmd    `cmd:"" help:"Print the version."`
+
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
+
+// wellKnown are the shipped scenarios that are commands of their own. All words
+// after such a name are the scenario's business, --help included.
+var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
 
 // run is main for a given command line. It returns the exit code, whose
 // meanings stand in package fault.
 func run(args []string, streams cli.Streams) int {
+	if len(args) > 0 && slices.Contains(wellKnown, args[0]) {
+		return conclude(runNamed(streams, args), streams.Err)
+	}
 	var c commands
 	exit := -1
 	k, err := kong.New(&c, kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Bind(streams, arguments(args)))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionLine()},
+		kong.Bind(streams, arguments(args)))
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)
@@ -61,12 +73,24 @@ func run(args []string, streams cli.Streams) int {
 		return exit // help was printed
 	}
 	if err != nil {
-		return complain(fault.New(fault.Usage, "%w", err).WithHint("perigee --help"), streams.Err)
+		return conclude(fault.New(fault.Usage, "%w", err).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	if err := ctx.Run(); err != nil {
-		return complain(err, streams.Err)
+	return conclude(ctx.Run(), streams.Err)
+}
+
+// commandOf returns the command in whose words a mistake was found.
+func commandOf(err error) string {
+	name := "perigee"
+	parsing, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return name
 	}
-	return 0
+	for _, p := range parsing.Context.Path {
+		if p.Command != nil {
+			name += " " + p.Command.Name
+		}
+	}
+	return name
 }
 
 // arguments is the command line without the program's name.
@@ -77,8 +101,11 @@ type silent struct{ error }
 
 func (s silent) Unwrap() error { return s.error }
 
-// complain prints an error and turns it into an exit code.
-func complain(err error, w io.Writer) int {
+// conclude prints an error, if there is one, and turns it into an exit code.
+func conclude(err error, w io.Writer) int {
+	if err == nil {
+		return 0
+	}
 	if !errors.As(err, new(silent)) {
 		fmt.Fprintln(w, "perigee:", err)
 		if hint := fault.HintOf(err); hint != "" {
@@ -94,6 +121,10 @@ type runCmd struct {
 }
 
 func (c *runCmd) Run(streams cli.Streams, all arguments) error {
+	if strings.HasPrefix(c.Scenario[0], "-") {
+		return fault.New(fault.Usage, "unknown flag %s", c.Scenario[0]).
+			WithHint("options of a scenario stand after its name; perigee run --help")
+	}
 	before := all[1 : len(all)-len(c.Scenario)]
 	return runJob(job.Spec{
 		Command:  []string{"perigee", "run", c.Scenario[0]},
@@ -103,20 +134,11 @@ func (c *runCmd) Run(streams cli.Streams, all arguments) error {
 	}, streams)
 }
 
-// A shipped scenario under its well-known name takes all words after it.
-type sequentialCmd struct {
-	Args []string `arg:"" optional:"" passthrough:"all" placeholder:"CONFIG" help:"The configuration and options."`
-}
+// sequentialCmd and ctCmd stand in the help and in completions; run sees the
+// names first.
+type sequentialCmd struct{}
 
-func (sequentialCmd) Run(streams cli.Streams, all arguments) error {
-	return runNamed(streams, all)
-}
-
-type ctCmd struct {
-	Args []string `arg:"" optional:"" passthrough:"all" placeholder:"CONFIG" help:"The configuration and options."`
-}
-
-func (ctCmd) Run(streams cli.Streams, all arguments) error { return runNamed(streams, all) }
+type ctCmd struct{}
 
 func runNamed(streams cli.Streams, all arguments) error {
 	return runJob(job.Spec{
@@ -153,7 +175,11 @@ func (scenariosCmd) Run(streams cli.Streams) error {
 type versionCmd struct{}
 
 func (versionCmd) Run(streams cli.Streams) error {
-	b := version.Get()
-	_, err := fmt.Fprintf(streams.Out, "perigee %s (commit %s, %s, cgo %v)\n", b.Version, b.Commit, b.Go, b.CGO)
+	_, err := fmt.Fprintln(streams.Out, versionLine())
 	return err
+}
+
+func versionLine() string {
+	b := version.Get()
+	return fmt.Sprintf("perigee %s (commit %s, %s, cgo %v)", b.Version, cmp.Or(b.Commit, "unknown"), b.Go, b.CGO)
 }

@@ -3,6 +3,7 @@ package lua
 import (
 	"encoding"
 	"fmt"
+	"iter"
 	"math"
 	"reflect"
 	"regexp"
@@ -242,7 +243,7 @@ func (o Option) tag() reflect.StructTag {
 	case o.Type == "bool":
 		add("negatable", "")
 	default:
-		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "int": "N", "number": "X", "size": "SIZE"}[o.Type])
+		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "int": "N", "number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
 	}
 	return reflect.StructTag(strings.Join(parts, " "))
 }
@@ -294,6 +295,17 @@ func (s Scenario) Values(grammar any) (map[string]any, error) {
 		values[o.key()] = checked
 	}
 	return values, nil
+}
+
+// Outputs yields the files that the options name for writing, with their flags.
+func (s Scenario) Outputs(options map[string]any) iter.Seq2[string, string] {
+	return func(yield func(flag, path string) bool) {
+		for _, o := range s.Options {
+			if path, ok := options[o.key()].(string); ok && o.Type == "output" && !yield(o.label(), path) {
+				return
+			}
+		}
+	}
 }
 
 // parse turns text into a number where the option is one; check refuses what

@@ -192,10 +192,8 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	for _, o := range r.Options {
-		if path, ok := options[o.key()].(string); ok && o.Type == "output" {
-			r.outputs[path] = true
-		}
+	for _, path := range r.Outputs(options) {
+		r.outputs[path] = true
 	}
 	if err := r.L.CallByParam(glua.P{Fn: r.run, NRet: 0, Protect: true}, r.toLua(options)); err != nil {
 		return scriptError(err)

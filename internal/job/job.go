@@ -3,6 +3,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -27,7 +28,7 @@ import (
 
 // Flags are the options of every job, whatever the scenario.
 type Flags struct {
-	Ranks   int           `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
+	Ranks   *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
 	Engine  string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
 	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
 	Result  string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
@@ -79,7 +80,7 @@ func readScript(name string) (script, error) {
 	}
 	if !strings.HasSuffix(name, ".lua") {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
-			WithHint("perigee scenarios lists the shipped ones; a file of your own ends in .lua")
+			WithHint("shipped are %s; a file of your own ends in .lua", strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -97,6 +98,27 @@ func readScript(name string) (script, error) {
 }
 
 func (s script) digest() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s.Source))) }
+
+// Grammar returns a struct from which kong makes the command line of a job with
+// this scenario, and the values that its options choose from.
+func Grammar(name string) (g any, choices map[string][]string, err error) {
+	text, err := readScript(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := lua.Load(text.Name, text.Source, io.Discard)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	choices = map[string][]string{}
+	for _, o := range r.Options {
+		if len(o.Choices) > 0 {
+			choices["--"+o.Name] = o.Choices
+		}
+	}
+	return &grammar{Scenario: r.Grammar()}, choices, nil
+}
 
 // errHelp says that the user asked for help and got it.
 var errHelp = errors.New("help was printed")
@@ -119,8 +141,15 @@ func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options m
 		return flags, nil, fault.New(fault.Usage, "%w", err).
 			WithHint("%s --help", strings.Join(s.Command, " "))
 	}
-	options, err = sc.Values(g.Scenario)
-	return g.Job, options, err
+	if options, err = sc.Values(g.Scenario); err != nil {
+		return flags, nil, fault.New(fault.KindOf(err), "%w", err).
+			WithHint("%s", cmp.Or(fault.HintOf(err), strings.Join(s.Command, " ")+" --help"))
+	}
+	if n := g.Job.Ranks; n != nil && *n < 1 {
+		return flags, nil, fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
+			WithHint("without it the scenario decides")
+	}
+	return g.Job, options, nil
 }
 
 // runLauncher starts the ranks on this machine. What can be refused without
@@ -142,19 +171,14 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if flags.Ranks < 0 {
-		return fault.New(fault.Usage, "--ranks is %d, want at least 1", flags.Ranks)
+	if err := checkOutputs(flags, r.Scenario, options); err != nil {
+		return err
 	}
-	if flags.Result != "" {
-		if err := result.CheckWritable(flags.Result); err != nil {
-			return err
-		}
-	}
-	n := flags.Ranks
-	if n == 0 {
-		if n, err = r.Ranks(options); err != nil {
-			return err
-		}
+	var n int
+	if flags.Ranks != nil {
+		n = *flags.Ranks
+	} else if n, err = r.Ranks(options); err != nil {
+		return err
 	}
 	ctx, stop := untilSignal(ctx)
 	defer stop()
@@ -162,9 +186,53 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams) error {
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
 	}
-	return launch.Run(ctx, launch.Job{
+	started := time.Now()
+	err = launch.Run(ctx, launch.Job{
 		Ranks: max(n, 1), Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
 	})
+	if err != nil && flags.Result != "" {
+		explainPartial(flags.Result, started, err, streams.Err)
+	}
+	return err
+}
+
+// checkOutputs finds out, before anything is measured, whether the files that
+// the user wants can be written.
+func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
+	if flags.Result != "" {
+		if err := result.CheckName(flags.Result); err != nil {
+			return err
+		}
+		if err := result.CheckWritable("--result", flags.Result); err != nil {
+			return err
+		}
+	}
+	for flag, path := range sc.Outputs(options) {
+		if err := result.CheckWritable(flag, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// explainPartial adds the failure to the result that a dead rank 0 has left.
+// A living one has done so itself.
+func explainPartial(path string, started time.Time, failure error, w io.Writer) {
+	d, err := result.Read(path)
+	if err != nil || d.Started.Before(started) || d.Status != result.Partial || d.Failure != nil {
+		return
+	}
+	d.Finish(failure)
+	saved(w, path, d.Write(path))
+}
+
+// saved tells the user what became of a partial result.
+func saved(w io.Writer, path string, err error) {
+	if err != nil {
+		fmt.Fprintln(w, "perigee: the partial result is lost:", err)
+		return
+	}
+	fmt.Fprintln(w, "perigee: partial result:", path)
 }
 
 // untilSignal ends ctx when the user or the system wants the job to end.

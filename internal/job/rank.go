@@ -149,9 +149,10 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 	k.flags = flags
 	w.SetTimeout(flags.Timeout)
 	if w.Rank() == 0 {
-		if err := k.openResult(text, options); err != nil {
+		if err := checkOutputs(flags, r.Scenario, options); err != nil {
 			return err
 		}
+		k.openResult(text, options)
 		k.header(text)
 	}
 	r.Begin(k.luaEnv())
@@ -187,15 +188,11 @@ func (k *rank) luaEnv() lua.Env {
 	return env
 }
 
-// openResult begins the result and makes sure that it can be written.
-func (k *rank) openResult(text script, options map[string]any) error {
+// openResult begins the result.
+func (k *rank) openResult(text script, options map[string]any) {
 	k.doc = result.New(append([]string{"perigee"}, k.spec.Process...), result.Scenario{
 		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options,
 	}, k.flags.Seed, k.world)
-	if k.flags.Result == "" {
-		return nil
-	}
-	return result.CheckWritable(k.flags.Result)
 }
 
 // header opens the output of every job.
@@ -209,14 +206,22 @@ func (k *rank) header(text script) {
 	if more := len(names) - most; more > 0 {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
-	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %d ranks on %d hosts: %s, launcher %s\n",
-		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), w.Size(), len(w.Hosts()), strings.Join(names, ", "), w.Launcher())
+	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
+		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), count(w.Size(), "rank"), count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
 	for _, n := range w.Notes() {
 		fmt.Fprintln(k.streams.Out, "# note:", n)
 	}
 	if u := w.Uncertainty(w.All().Ranks()); u > 0 {
 		fmt.Fprintf(k.streams.Out, "# clocks of the hosts agree to within %.1f us\n", float64(u)/1e3)
 	}
+}
+
+// count writes a number of things: 1 rank, 2 ranks.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprint(n, " ", thing, "s")
 }
 
 // finish writes the result of a run that went well, at rank 0.
@@ -235,15 +240,22 @@ func (k *rank) finish() error {
 
 // saveFailed writes what is there of a run that failed, at rank 0.
 func (k *rank) saveFailed(failure error) {
-	if k.doc == nil || k.flags.Result == "" {
+	if k.doc == nil || k.flags.Result == "" || !k.worthKeeping(failure) {
 		return
 	}
 	k.doc.Finish(failure)
-	if err := k.doc.Write(k.flags.Result); err != nil {
-		fmt.Fprintln(k.streams.Err, "perigee: the partial result is lost:", err)
-		return
+	saved(k.streams.Err, k.flags.Result, k.doc.Write(k.flags.Result))
+}
+
+// worthKeeping reports whether the result says more than the error message.
+// A run that was refused before it measured anything leaves no file, and does
+// not replace the result of an earlier one.
+func (k *rank) worthKeeping(failure error) bool {
+	switch fault.KindOf(failure) {
+	case fault.RankLost, fault.Timeout, fault.Interrupt:
+		return true
 	}
-	fmt.Fprintln(k.streams.Err, "perigee: partial result:", k.flags.Result)
+	return k.doc.Measured()
 }
 
 // checkpoints limit the time that goes into saving unfinished results to a
@@ -256,7 +268,7 @@ type checkpoints struct {
 // checkpoint saves the result as it is now, if the last time is long enough ago. What
 // it cannot write now the end of the run will report.
 func (k *rank) checkpoint() {
-	if k.flags.Result == "" || time.Since(k.saved.last) < 10*k.saved.took {
+	if k.flags.Result == "" || !k.doc.Measured() || time.Since(k.saved.last) < 10*k.saved.took {
 		return
 	}
 	start := time.Now()

@@ -27,19 +27,26 @@ func CheckName(path string) error {
 	return fault.New(fault.Usage, "result file %s: the name must end in .json, .json.gz or .json.zst", path)
 }
 
-// CheckWritable finds out, before anything is measured, whether the result can
-// be written: the folder must exist and take a file.
-func CheckWritable(path string) error {
-	if err := CheckName(path); err != nil {
-		return err
+// CheckWritable finds out, before anything is measured, whether a file can be
+// written: its folder must exist and take a file. flag is the option that named it.
+func CheckWritable(flag, path string) error {
+	cannot := func(why error) error {
+		return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, why).
+			WithHint("make the folder writable, or name another file with %s", flag)
 	}
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return fault.New(fault.Output, "result file %s is a folder", path)
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return cannot(errors.New("it is a folder"))
+	case err == nil && !info.Mode().IsRegular():
+		return nil // a pipe or a device is written to as it stands
 	}
-	probe, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	probe, err := os.CreateTemp(filepath.Dir(path), ".*"+atomicfile.TempMark+"probe")
 	if err != nil {
-		return fault.New(fault.Output, "the result cannot be written to %s: %w", path, err).
-			WithHint("make the folder, or choose another file with --result")
+		if p, ok := errors.AsType[*os.PathError](err); ok {
+			err = p.Err
+		}
+		return cannot(fmt.Errorf("folder %s: %w", filepath.Dir(path), err))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }

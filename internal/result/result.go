@@ -150,6 +150,11 @@ func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.
 	}
 }
 
+// Measured reports whether the document holds anything that the run found out.
+func (d *Document) Measured() bool {
+	return len(d.Measurements)+len(d.Tables)+len(d.Values) > 0
+}
+
 // Finish marks the document complete, or partial with the reason.
 func (d *Document) Finish(failure error) {
 	now := time.Now().UTC()

@@ -6,33 +6,32 @@ import (
 	"runtime/debug"
 )
 
-// Version is set by the Makefile at link time; without it, it is what the Go
-// command knows.
-var Version = ""
+// Version is the release that this source becomes.
+const Version = "0.1.0"
+
+// Commit is set by the Makefile at link time.
+var Commit = ""
 
 // Build describes the binary.
 type Build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	Go      string `json:"go"`
-	CGO     bool   `json:"cgo"`
+	CGO     bool   `json:"cgo"` // without it there is no NIXL and no GPU memory
 }
 
 // Get returns the description of the running binary.
 func Get() Build {
-	b := Build{Version: Version, Go: runtime.Version()}
+	b := Build{Version: Version, Commit: Commit, Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
 	}
-	if b.Version == "" {
-		b.Version = info.Main.Version
-	}
 	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
+		switch {
+		case s.Key == "vcs.revision" && b.Commit == "":
 			b.Commit = s.Value
-		case "CGO_ENABLED":
+		case s.Key == "CGO_ENABLED":
 			b.CGO = s.Value == "1"
 		}
 	}

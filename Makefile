@@ -1,0 +1,40 @@
+# perigee. The two commands that matter are `make demo` and `make test`.
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X perigee/internal/version.Commit=$(VERSION)
+NIXL    := $(CURDIR)/.venv
+DEMO    := out/demo
+
+.PHONY: help build demo test bench lint clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## build bin/perigee
+	go build -ldflags "$(LDFLAGS)" -o bin/perigee .
+
+# KV caches of Llama 3.1 405B, two prefill and two decode workers, at 1/200 of
+# their size so that they fit a laptop; the sleeps between them likewise.
+demo: build ## run a small KV-cache workload on 8 local ranks and print its table
+	bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
+	  --num-prefill-nodes 1 --num-decode-nodes 1 --ppn 4 --prefill-tp 2 --decode-tp 2 \
+	  --scale 0.005 --flops 80e15 --results-dir $(DEMO)/workload
+	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
+	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
+
+test: ## install what the tests need, and run them all
+	.ci/deps
+	go vet ./...
+	VIRTUAL_ENV=$(NIXL) go test -race -timeout 40m ./...
+
+bench: ## compare with C, Open MPI and MPICH, in turns
+	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev
+	VIRTUAL_ENV=$(NIXL) go run ./internal/bench
+
+lint: ## check formatting, vet and staticcheck
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+
+clean: ## remove what was built
+	rm -rf bin out

@@ -32,8 +32,9 @@
 //
 // # Leaving
 //
-// The library crashes in its exit handlers when a process that used it calls C's exit. Close the agents
-// and leave by os.Exit or by returning from main, which do not run them.
+// The library's destructors crash when a process that used it calls C's exit. Go's own exit does not call
+// it, but the race detector does; so perigee has C's exit end the process before it comes to them. Close the agents
+// before leaving all the same: that is what tells the peers.
 package capi
 
 /*

@@ -1,16 +1,204 @@
 package shm
 
 import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
 	"perigee/nixl"
 	"perigee/nixl/conformance"
+	"perigee/nixl/internal/process"
 )
 
 func open() (nixl.Engine, error) { return New(), nil }
 
-func TestMain(m *testing.M) { conformance.Main(m, open) }
+// limitEnv makes the test binary a process with a limit on file sizes.
+const limitEnv = "PERIGEE_SHM_LIMIT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(limitEnv) != "" {
+		os.Exit(allocateBeyondLimit())
+	}
+	conformance.Main(m, open)
+}
 
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+}
+
+func newAgent(t *testing.T) *agent {
+	t.Helper()
+	a, err := New().NewAgent(nixl.AgentConfig{Name: t.Name(), OneHost: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+	})
+	return a.(*agent)
+}
+
+func wantFault(t *testing.T, err error, kind fault.Kind, words string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	if fault.KindOf(err) != kind || !strings.Contains(err.Error(), words) {
+		t.Errorf("got %v (%v): want kind %v and %q", err, fault.KindOf(err), kind, words)
+	}
+	if kind != fault.RankLost && fault.HintOf(err) == "" {
+		t.Errorf("%v: no hint", err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	_, err := New().NewAgent(nixl.AgentConfig{Name: "a"})
+	wantFault(t, err, fault.Engine, "one host")
+	a := newAgent(t)
+	_, err = a.Alloc(nixl.VRAM, 1)
+	wantFault(t, err, fault.Resource, "vram")
+	_, err = a.Alloc(nixl.DRAM, 1<<60)
+	wantFault(t, err, fault.Resource, "memory")
+}
+
+// TestStrangers prepares transfers with peers that cannot be reached.
+func TestStrangers(t *testing.T) {
+	mine, theirs := newAgent(t), newAgent(t)
+	for _, a := range []*agent{mine, theirs} {
+		if _, err := a.Alloc(nixl.DRAM, 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good := card{owner: theirs.own, buffers: []cardBuffer{theirs.buffers[0].entry}}
+	tests := []struct {
+		name   string
+		change func(c *card)
+		kind   fault.Kind
+		words  string
+	}{
+		{"another host", func(c *card) { c.owner.Boot[0]++ }, fault.Engine, "another host"},
+		{"another container", func(c *card) { c.owner.Namespace++ }, fault.Engine, "pid namespace"},
+		{"an earlier process", func(c *card) { c.owner.Start-- }, fault.RankLost, "is gone"},
+		{"no process", func(c *card) { c.owner.PID = 1<<31 - 1 }, fault.RankLost, "is gone"},
+		{"no such file", func(c *card) { c.buffers[0].fd = 1 << 20 }, fault.Engine, "closed"},
+		{"another file", func(c *card) { c.buffers[0].fd = 0 }, fault.Engine, ""},
+		{"another inode", func(c *card) { c.buffers[0].inode++ }, fault.Engine, "closed"},
+		{"another size", func(c *card) { c.buffers[0].size++ }, fault.Engine, "closed"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			c := card{owner: good.owner, buffers: []cardBuffer{good.buffers[0]}}
+			test.change(&c)
+			if err := mine.AddPeer(3, c.encode()); err != nil {
+				t.Fatal(err)
+			}
+			d := []nixl.Desc{{Len: 1}}
+			_, err := mine.NewBatch([]nixl.Transfer{{Peer: 3, Local: d, Remote: d}})
+			if err == nil || !strings.Contains(err.Error(), "peer 3") {
+				t.Fatalf("got %v: want an error that names peer 3", err)
+			}
+			e, _ := errors.AsType[*fault.Error](err)
+			wantFault(t, e, test.kind, test.words)
+		})
+	}
+}
+
+// TestSealed proves that a buffer cannot shrink below a peer's mapping.
+func TestSealed(t *testing.T) {
+	a := newAgent(t)
+	b, err := a.Alloc(nixl.DRAM, 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd := b.(*buffer).fd
+	for _, size := range []int64{0, 100, 10_000} {
+		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
+			t.Errorf("ftruncate to %d: got %v, want %v", size, err, unix.EPERM)
+		}
+	}
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+		t.Errorf("descriptor flags %#x, %v: want close-on-exec", flags, err)
+	}
+}
+
+// TestFileSizeLimit runs into ulimit -f, which would otherwise end the process by SIGXFSZ.
+func TestFileSizeLimit(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), limitEnv+"=1", "GORACE=atexit_sleep_ms=0")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "limit on file sizes, 1.0 MiB") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func allocateBeyondLimit() int {
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}); err != nil {
+		panic(err)
+	}
+	a, err := New().NewAgent(nixl.AgentConfig{OneHost: true})
+	if err != nil {
+		panic(err)
+	}
+	_, err = a.Alloc(nixl.DRAM, 1<<20+1)
+	os.Stdout.WriteString(err.Error())
+	return 0
+}
+
+func TestBufferAccess(t *testing.T) {
+	b, err := newAgent(t).Alloc(nixl.DRAM, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := b.WriteAt([]byte("abc"), 7); n != 3 || err != nil {
+		t.Errorf("WriteAt: %d, %v", n, err)
+	}
+	p := make([]byte, 3)
+	if n, err := b.ReadAt(p, 7); n != 3 || err != nil || string(p) != "abc" {
+		t.Errorf("ReadAt: %d, %v, %q", n, err, p)
+	}
+	for _, off := range []int64{-1, 8, 1<<63 - 1} {
+		if _, err := b.ReadAt(p, off); err == nil {
+			t.Errorf("ReadAt(%d): no error", off)
+		}
+		if _, err := b.WriteAt(p, off); err == nil {
+			t.Errorf("WriteAt(%d): no error", off)
+		}
+	}
+}
+
+func exampleCard() card {
+	return card{
+		owner:   process.ID{Boot: [16]byte{1}, Namespace: 2, PID: 3, Start: 4},
+		buffers: []cardBuffer{{fd: 5, size: 6, dev: 7, inode: 8}, {fd: -1}},
+	}
+}
+
+func TestCardRoundTrip(t *testing.T) {
+	got, err := decodeCard(exampleCard().encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(exampleCard(), got, cmp.AllowUnexported(card{}, cardBuffer{})); diff != "" {
+		t.Errorf("card (-want +got):\n%s", diff)
+	}
+}
+
+func FuzzDecodeCard(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(exampleCard().encode())
+	f.Add(exampleCard().encode()[:60])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := decodeCard(data)
+		if err == nil && !bytes.Equal(c.encode(), data) {
+			t.Errorf("a card with two encodings: %x", data)
+		}
+	})
 }

@@ -1,0 +1,159 @@
+package process
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"perigee/internal/fault"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestSelf(t *testing.T) {
+	id, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id.PID != uint64(os.Getpid()) || id.Start == 0 || id.Namespace == 0 || id.Boot == [16]byte{} {
+		t.Errorf("%+v", id)
+	}
+	got, err := Decode(id.Append(nil))
+	if err != nil || got != id {
+		t.Errorf("read back %+v, %v; want %+v", got, err, id)
+	}
+	if n := len(id.Append(nil)); n != Size {
+		t.Errorf("%d bytes: want %d", n, Size)
+	}
+	if !id.SameSpace(id) || !id.SameHost(id) {
+		t.Error("not the same as itself")
+	}
+	other := id
+	other.Namespace++
+	if id.SameSpace(other) || !id.SameHost(other) {
+		t.Error("another namespace of this host")
+	}
+	other.Boot[3]++
+	if id.SameHost(other) {
+		t.Error("another host")
+	}
+}
+
+func TestDecodeRefusesPIDs(t *testing.T) {
+	for _, pid := range []uint64{0, 1 << 31, 1<<64 - 1} {
+		if _, err := Decode(ID{PID: pid}.Append(nil)); err == nil {
+			t.Errorf("pid %d: no error", pid)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	own, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("sleep", "60")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id := own
+	id.PID = uint64(child.Process.Pid)
+	if id.Start, err = startTime(id.PID); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Watch(own, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if w.Gone() {
+		t.Error("gone while it lives")
+	}
+
+	reused := id
+	reused.Start--
+	if _, err := Watch(own, reused); fault.KindOf(err) != fault.RankLost {
+		t.Errorf("the pid of another process: got %v", err)
+	}
+
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	// Not waited for yet: a zombie is gone as well.
+	for deadline := time.Now().Add(10 * time.Second); !w.Gone(); runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("its end is not noticed")
+		}
+	}
+	if _, err := Watch(own, id); fault.KindOf(err) != fault.RankLost {
+		t.Errorf("a zombie: got %v", err)
+	}
+	child.Wait()
+	if _, err := Watch(own, id); fault.KindOf(err) != fault.RankLost {
+		t.Errorf("no process: got %v", err)
+	}
+}
+
+func TestWatchSelf(t *testing.T) {
+	own, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := Watch(own, own)
+	if err != nil || w.Gone() {
+		t.Fatalf("%v, %v", w, err)
+	}
+	w.Stop()
+	own2 := own
+	own2.Start++
+	if _, err := Watch(own, own2); fault.KindOf(err) != fault.RankLost {
+		t.Errorf("an earlier process with this pid: got %v", err)
+	}
+	if (*Watched)(nil).Gone() {
+		t.Error("nobody is gone")
+	}
+}
+
+func TestStopEndsWatching(t *testing.T) {
+	own, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	parent := own
+	parent.PID = uint64(os.Getppid())
+	if parent.Start, err = startTime(parent.PID); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Watch(own, parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Stop()
+	w.Stop()
+	if w.Gone() {
+		t.Error("Stop makes it gone")
+	}
+}
+
+func FuzzParseStat(f *testing.F) {
+	f.Add("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
+	f.Add("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
+	f.Add(")")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) { parseStat(text) })
+}
+
+func TestParseStat(t *testing.T) {
+	start, err := parseStat("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
+	if err != nil || start != 777 {
+		t.Errorf("got %d, %v; want 777", start, err)
+	}
+	if _, err := parseStat("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a zombie: got %v", err)
+	}
+}

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"strings"
@@ -15,7 +16,6 @@ import (
 // rank's Store and its Monitor.
 type client struct {
 	conn       net.Conn
-	out        *memoWriter
 	rank, size int
 	host       string
 	leader     string // what the coordinator is, for the report of its death
@@ -23,6 +23,8 @@ type client struct {
 	ready  chan struct{}
 	failed chan Failure  // for the world; holds the first failure once
 	down   chan struct{} // closed with the first failure
+
+	write sync.Mutex // held while a memo is written
 
 	mu      sync.Mutex
 	cards   map[int]chan []byte
@@ -35,7 +37,7 @@ type client struct {
 // leader says who is at the other end.
 func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader string) (*client, []byte, error) {
 	c := &client{
-		conn: conn, out: newMemoWriter(conn), rank: rank, size: size, host: hostname(), leader: leader,
+		conn: conn, rank: rank, size: size, host: hostname(), leader: leader,
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
 		cards: map[int]chan []byte{}, end: make(chan struct{}),
 	}
@@ -46,7 +48,7 @@ func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader 
 		err = context.Cause(ctx)
 	}
 	if err != nil || first.Is != isSecret {
-		c.close()
+		conn.Close()
 		if ctx.Err() != nil {
 			return nil, nil, GaveUp(ctx, "%s does not answer", leader)
 		}
@@ -101,11 +103,28 @@ func (c *client) fail(f Failure) {
 	close(c.down)
 }
 
+// send writes a memo before it returns, so that it is heard even if this
+// process is killed at once. A coordinator that is stopped stops its ranks.
+func (c *client) send(m memo) {
+	c.write.Lock()
+	defer c.write.Unlock()
+	// If the connection is gone listen knows, and says so.
+	json.NewEncoder(c.conn).Encode(m)
+}
+
+// lastWords bounds all further memos: this rank is about to go.
+func (c *client) lastWords() {
+	c.mu.Lock()
+	c.left = true
+	c.mu.Unlock()
+	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
+}
+
 func (c *client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
 		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
 	}
-	c.out.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.host, Card: card})
+	c.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.host, Card: card})
 	return nil
 }
 
@@ -135,26 +154,18 @@ func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
 	c.mu.Lock()
 	c.cards[rank] = ch
 	c.mu.Unlock()
-	c.out.send(memo{Is: isGet, Rank: rank})
+	c.send(memo{Is: isGet, Rank: rank})
 	return wait(ctx, c, ch)
 }
 
-func (c *client) Phase(name string) { c.out.send(memo{Is: isPhase, Phase: clip(name)}) }
+func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)}) }
 
 // Abort sends the failure and returns when it is on its way. The connection
 // stays until Leave: its end would look like another death.
 func (c *client) Abort(f Failure) {
-	c.setLeft()
+	c.lastWords()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
-	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
-	c.out.send(memo{Is: isAbort, Failure: &f})
-	c.out.close()
-}
-
-func (c *client) setLeft() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.left = true
+	c.send(memo{Is: isAbort, Failure: &f})
 }
 
 // clip shortens a text to maxText bytes.
@@ -170,10 +181,10 @@ func (c *client) Failed() <-chan Failure { return c.failed }
 // Leave says goodbye and waits until it has been heard. In a job that has
 // failed nobody waits for a goodbye.
 func (c *client) Leave(ctx context.Context) error {
-	c.setLeft()
-	c.out.send(memo{Is: isBye})
+	c.lastWords()
+	c.send(memo{Is: isBye})
 	err := c.hungUp(ctx)
-	c.close()
+	c.conn.Close()
 	<-c.end
 	return err
 }
@@ -188,11 +199,4 @@ func (c *client) hungUp(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// close ends the connection after the last memo.
-func (c *client) close() {
-	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
-	c.out.close()
-	c.conn.Close()
 }

@@ -7,8 +7,8 @@
 // given a moment to write what they have; then they are killed.
 //
 // Each rank leads a process group of its own. So a Ctrl-C at the terminal
-// reaches the launcher alone, which ends the job in good order, and a kill
-// reaches what a rank may have started.
+// reaches the launcher alone, which ends the job in good order, and what a rank
+// has started ends with it.
 package launch
 
 import (
@@ -105,7 +105,7 @@ type process struct {
 	cmd     *exec.Cmd       // nil if it was not started
 	heard   <-chan struct{} // closed when all that it has said is heard
 	ended   chan struct{}
-	outcome string // how it ended, "" for well; valid after ended
+	outcome string // how it ended; valid after ended
 }
 
 func (r *run) start(p *process) error {
@@ -161,19 +161,29 @@ func socketPair() (net.Conn, *os.File, error) {
 
 // wait reports the end of a process, after its own account of it, if it gave one.
 func (r *run) wait(p *process) {
+	awaitEnd(p.cmd.Process.Pid)
+	// What it has started ends with it. Its group's number cannot have gone to
+	// somebody else, since the process has not been reaped yet.
+	unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
 	p.outcome = outcome(p.cmd.Wait())
 	close(p.ended)
 	select {
 	case <-p.heard:
 	case <-time.After(hearWait): // somebody else has its end of the connection
 	}
-	r.coordinator.Ended(p.rank, cmp.Or(p.outcome, "its process exited with code 0 before the job was over"))
+	r.coordinator.Ended(p.rank, p.outcome)
 }
 
-// outcome words the end of a process; "" for a good one.
+// awaitEnd waits for the end of a child without reaping it.
+func awaitEnd(pid int) {
+	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}
+
+// outcome words the end of a process that had not said goodbye.
 func outcome(err error) string {
 	if err == nil {
-		return ""
+		return "its process exited with code 0 before the job was over"
 	}
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	if !ok {
@@ -234,8 +244,7 @@ func (r *run) endAll(done <-chan struct{}) {
 		case <-p.ended:
 		default:
 			if p.cmd != nil {
-				// The group, and with it also a process that is stopped.
-				unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
+				p.cmd.Process.Kill() // also one that is stopped; an ended one does not mind
 			}
 		}
 	}

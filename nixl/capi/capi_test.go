@@ -47,7 +47,7 @@ func TestConformance(t *testing.T) {
 			if i > 0 && testing.Short() {
 				t.Skip("takes seconds")
 			}
-			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg})
+			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg, Brief: i > 0})
 		})
 	}
 }

@@ -6,6 +6,7 @@
 package conformance
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -27,6 +28,7 @@ import (
 type Setup struct {
 	Open   func() (nixl.Engine, error) // the same that was given to Main
 	Config nixl.AgentConfig            // for every agent; the suite adds the name
+	Brief  bool                        // only with some agents in this process and some in others
 }
 
 // Run runs the whole suite.
@@ -57,6 +59,9 @@ func Run(t *testing.T, s Setup) {
 		{"EmptyBatch", testEmptyBatch},
 		{"ReleaseAndClose", testReleaseAndClose},
 	}
+	if s.Brief {
+		places = places[2:]
+	}
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			for _, test := range tests {
@@ -66,6 +71,7 @@ func Run(t *testing.T, s Setup) {
 	}
 	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })
 	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
+	t.Run("KilledDuringRun", func(t *testing.T) { testKilledDuringRun(t, s) })
 	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
 	t.Run("NoLeaks", func(t *testing.T) { testNoLeaks(t, s) })
 }
@@ -320,26 +326,48 @@ func testAbortAndDeadline(t *testing.T, s Setup, place func(int) bool) {
 	c.must(0, request{Call: callRelease, Number: late})
 }
 
-// testAbortFromOutside sets the flag while a run is under way.
-func testAbortFromOutside(t *testing.T, s Setup) {
-	c := ready(t, s, func(i int) bool { return i == 1 }, 2, 1<<20)
-	server := c.workers[0].(local).server
-	c.must(0, request{Call: callStore, Number: 0, Data: make([]byte, 1<<20)})
-	b := c.batch(0, whole(nixl.Write, 1, 0, 0, 1<<20))
-	result := make(chan error)
-	var flag uint32
-	go func() { result <- server.batches[b].Run(nixl.Control{Abort: &flag}, forEver, nil) }()
-	// The run is under way when its bytes have arrived.
-	for deadline := time.Now().Add(patience); c.must(1, request{Call: callLoad, Number: 0}).Data[1<<20-1] != 0; {
+// underWay starts a run that does not end by itself, with peer 1 in a process of its own, and
+// returns when its bytes arrive there.
+func underWay(t *testing.T, s Setup, flag *uint32) (*cluster, <-chan error) {
+	t.Helper()
+	const size = 1 << 20
+	c := ready(t, s, func(i int) bool { return i == 1 }, 2, size)
+	c.must(0, request{Call: callStore, Number: 0, Data: make([]byte, size)})
+	c.must(1, request{Call: callStore, Number: 0, Data: bytes.Repeat([]byte{1}, size)})
+	b := c.workers[0].(local).server.batches[c.batch(0, whole(nixl.Write, 1, 0, 0, size))]
+	result := make(chan error, 1)
+	go func() { result <- b.Run(nixl.Control{Abort: flag}, forEver, nil) }()
+	for deadline := time.Now().Add(patience); c.must(1, request{Call: callLoad, Number: 0}).Data[size-1] != 0; {
 		if time.Now().After(deadline) {
 			t.Fatal("nothing arrives")
 		}
 	}
+	return c, result
+}
+
+// testAbortFromOutside sets the flag while a run is under way.
+func testAbortFromOutside(t *testing.T, s Setup) {
+	var flag uint32
+	_, result := underWay(t, s, &flag)
 	atomic.StoreUint32(&flag, 1)
 	select {
 	case err := <-result:
 		if !errors.Is(err, nixl.ErrAborted) {
 			t.Errorf("got %v, want %v", err, nixl.ErrAborted)
+		}
+	case <-time.After(patience):
+		t.Fatal("Run does not end")
+	}
+}
+
+// testKilledDuringRun kills the peer while a run is under way.
+func testKilledDuringRun(t *testing.T, s Setup) {
+	c, result := underWay(t, s, nil)
+	c.workers[1].(*remote).kill(t)
+	select {
+	case err := <-result:
+		if err == nil || !strings.Contains(err.Error(), "peer 1") {
+			t.Errorf("got %v, want an error that names peer 1", err)
 		}
 	case <-time.After(patience):
 		t.Fatal("Run does not end")

@@ -4,6 +4,9 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
+
+	"perigee/internal/fault"
 )
 
 func TestMain(m *testing.M) {
@@ -22,7 +25,7 @@ func TestReports(t *testing.T) {
 		t.Error(err)
 	}
 	if err := NIXL(&nixl); err != nil {
-		t.Error(err)
+		t.Errorf("%v\n%s", err, fault.HintOf(err))
 	}
 	t.Logf("\n%s%s", &shm, &nixl)
 	if n := strings.Count(shm.String(), "\n"); n != 2+4 {
@@ -30,5 +33,40 @@ func TestReports(t *testing.T) {
 	}
 	if n := strings.Count(nixl.String(), "\n"); n != 2+8 {
 		t.Errorf("nixl: %d lines: want 10", n)
+	}
+}
+
+// steady measures the same each time.
+func steady(d time.Duration) func(int, int) (time.Duration, error) {
+	return func(int, int) (time.Duration, error) { return d, nil }
+}
+
+func TestCompare(t *testing.T) {
+	// One turn in which theirs takes a nap changes no median.
+	n := 0
+	theirs := func(int, int) (time.Duration, error) {
+		if n++; n == 3 {
+			return time.Hour, nil
+		}
+		return 200, nil
+	}
+	got, err := Compare(Case{Ours: steady(100), Theirs: theirs})
+	if want := (Result{Ours: 100, Theirs: 200, Ratio: 0.5}); err != nil || got != want {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+	if n != turns {
+		t.Errorf("%d turns: want %d", n, turns)
+	}
+}
+
+func TestReportTellsMissedTargets(t *testing.T) {
+	var b strings.Builder
+	err := Report(&b, []Case{
+		{Name: "slow", Bytes: 1000, Target: 1.05, Ours: steady(200), Theirs: steady(100)},
+		{Name: "fast", Bytes: 1000, Target: 1.05, Ours: steady(100), Theirs: steady(100)},
+	})
+	lines := strings.Split(b.String(), "\n")
+	if err != nil || len(lines) != 4 || !strings.HasSuffix(lines[1], "5.00  MISSED") || !strings.HasSuffix(lines[2], "10.00  ok") {
+		t.Errorf("%v\n%s", err, &b)
 	}
 }

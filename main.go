@@ -21,6 +21,7 @@ import (
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/scenarios"
+	"perigee/tools/doctor"
 	"perigee/tools/matgen"
 )
 
@@ -36,6 +37,7 @@ type commands struct {
 	SequentialCtPerftest sequentialCmd `cmd:"" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
 	CtPerftest           ctCmd         `cmd:"" name:"ct-perftest" help:"Run one traffic pattern many times."`
 	Matgen               matgen.Cmd    `cmd:"" help:"Make workload matrices of an inference system."`
+	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`
 	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Complete             completeCmd   `cmd:"" hidden:""`

@@ -1,0 +1,346 @@
+// Package doctor looks at what perigee needs of a machine, and says for each
+// thing whether it is there and what to do if it is not.
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/internal/version"
+	"perigee/nixl"
+	"perigee/nixl/capi"
+	"perigee/nixl/device"
+	"perigee/spmd/boot"
+	"perigee/spmd/host"
+)
+
+// Verdict says how serious a finding is.
+type Verdict string
+
+// The verdicts. Missing is no fault: it is what some jobs can do without.
+const (
+	Good    Verdict = "ok"
+	Missing Verdict = "none"
+	Poor    Verdict = "warning"
+	Bad     Verdict = "problem"
+)
+
+// Finding is what one check found.
+type Finding struct {
+	What    string  `json:"what"`
+	Verdict Verdict `json:"verdict"`
+	Found   string  `json:"found"`
+	Remedy  string  `json:"remedy,omitempty"` // what to do; empty where all is well
+}
+
+// Cmd is the command perigee doctor.
+type Cmd struct {
+	JSON    bool   `help:"Print the findings as JSON."`
+	NixlLib string `name:"nixl-lib" placeholder:"FILE" help:"libnixl_capi.so to look at (default: searched for)."`
+}
+
+// Run prints the findings. It fails if any is a problem.
+func (c *Cmd) Run(s cli.Streams) error {
+	findings := examine(machine{root: "/", env: os.LookupEnv, nixlLib: c.NixlLib})
+	if err := c.print(s, findings); err != nil {
+		return err
+	}
+	var bad []string
+	for _, f := range findings {
+		if f.Verdict == Bad {
+			bad = append(bad, f.What)
+		}
+	}
+	if len(bad) > 0 {
+		return fault.New(fault.Resource, "this machine has problems: %s", strings.Join(bad, ", ")).
+			WithHint("see the remedies above")
+	}
+	return nil
+}
+
+func (c *Cmd) print(s cli.Streams, findings []Finding) error {
+	if c.JSON {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(findings)
+	}
+	b := version.Get()
+	fmt.Fprintf(s.Out, "# perigee %s %s, %s\n", b.Version, b.Commit, b.Go)
+	var t table.Table
+	t.AddColumn("What", table.Left, "%s")
+	t.AddColumn("Verdict", table.Left, "%s")
+	t.AddColumn("Found", table.Left, "%s")
+	for _, f := range findings {
+		t.AddRow(f.What, string(f.Verdict), f.Found)
+	}
+	if err := t.WriteText(s.Out); err != nil {
+		return err
+	}
+	for _, f := range findings {
+		if f.Remedy != "" {
+			fmt.Fprintf(s.Out, "%s: %s\n", f.What, f.Remedy)
+		}
+	}
+	return nil
+}
+
+// machine is what is looked at, as a value so that tests can make one up.
+type machine struct {
+	root    string // of /proc and /sys
+	env     boot.Environ
+	nixlLib string
+}
+
+// examine makes all checks, in the order in which a job meets their subjects.
+func examine(m machine) []Finding {
+	var all []Finding
+	for _, check := range []func(machine) []Finding{
+		launcher, interfaces, sharedMemory, memory, locked, files, attach, library, gpus, adapters, munge,
+	} {
+		all = append(all, check(m)...)
+	}
+	return all
+}
+
+func one(f Finding) []Finding { return []Finding{f} }
+
+func launcher(m machine) []Finding {
+	f := Finding{What: "launcher", Verdict: Good}
+	name, started, err := boot.Started(m.env)
+	switch {
+	case err != nil:
+		f.Verdict, f.Found, f.Remedy = Bad, err.Error(), fault.HintOf(err)
+	case started:
+		f.Found = "this process is a rank of " + name
+	default:
+		f.Found = "none: perigee run starts the ranks on this machine itself"
+	}
+	return one(f)
+}
+
+func interfaces(m machine) []Finding {
+	nics, err := device.NICs(filepath.Join(m.root, "sys"))
+	f := Finding{What: "network", Verdict: Good}
+	if err != nil {
+		f.Verdict, f.Found = Poor, err.Error()
+		return one(f)
+	}
+	var up []string
+	for _, n := range nics {
+		if n.RDMA || n.Kind == "loopback" || n.State == "down" {
+			continue
+		}
+		text := n.Name
+		if n.Mbps > 0 {
+			text += fmt.Sprintf(" (%g Gbit/s)", float64(n.Mbps)/1000)
+		}
+		up = append(up, text)
+	}
+	f.Found = strings.Join(up, ", ")
+	if len(up) == 0 {
+		f.Verdict, f.Found = Missing, "no interface but loopback is up"
+		f.Remedy = "jobs on this host work; for several hosts bring a network interface up"
+	}
+	return one(f)
+}
+
+// sharedMemory tries what barriers and the shm engine need.
+func sharedMemory(machine) []Finding {
+	f := Finding{What: "shared memory", Verdict: Good, Found: "memory files can be made and opened through /proc"}
+	s, err := host.Create()
+	if err == nil {
+		var again *host.Segment
+		if again, err = host.Open(os.Getpid(), s.FD()); err == nil {
+			again.Close()
+		}
+		s.Close()
+	}
+	if err != nil {
+		f.Verdict, f.Found = Bad, err.Error()
+		f.Remedy = "allow memfd_create and access to /proc/PID/fd (seccomp profile, hidepid) for this user"
+	}
+	return one(f)
+}
+
+func memory(m machine) []Finding {
+	data, err := os.ReadFile(filepath.Join(m.root, "proc/meminfo"))
+	if err != nil {
+		return one(Finding{What: "memory", Verdict: Poor, Found: err.Error()})
+	}
+	f := Finding{What: "memory", Verdict: Good}
+	var available int64
+	for line := range strings.Lines(string(data)) {
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &available); err == nil {
+			break
+		}
+	}
+	f.Found = fmt.Sprintf("%.1f GiB available, %d CPUs", float64(available)/(1<<20), runtime.NumCPU())
+	huge, err := os.ReadFile(filepath.Join(m.root, "sys/kernel/mm/transparent_hugepage/enabled"))
+	if err == nil && strings.Contains(string(huge), "[never]") {
+		f.Verdict, f.Remedy = Poor, "transfers inside a host are faster with huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"
+	}
+	return one(f)
+}
+
+// lowLocked is less locked memory than RDMA adapters usually need for a
+// benchmark's buffers.
+const lowLocked = 1 << 30
+
+func locked(m machine) []Finding {
+	f := Finding{What: "locked memory", Verdict: Good}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		f.Verdict, f.Found = Poor, err.Error()
+		return one(f)
+	}
+	if limit.Cur == unix.RLIM_INFINITY {
+		f.Found = "no limit"
+		return one(f)
+	}
+	f.Found = fmt.Sprintf("limit %d KiB", limit.Cur>>10)
+	if limit.Cur < lowLocked && len(rdmaPorts(m)) > 0 {
+		f.Verdict, f.Remedy = Poor, "RDMA needs to lock its buffers: ulimit -l unlimited (limits.conf, or LimitMEMLOCK of slurmd)"
+	}
+	return one(f)
+}
+
+// fewFiles is less than a rank with links to a thousand others needs.
+const fewFiles = 4096
+
+func files(machine) []Finding {
+	f := Finding{What: "open files", Verdict: Good}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		f.Verdict, f.Found = Poor, err.Error()
+		return one(f)
+	}
+	f.Found = fmt.Sprintf("limit %d", limit.Cur)
+	if limit.Cur < fewFiles {
+		f.Verdict, f.Remedy = Poor, fmt.Sprintf("jobs of many ranks need more: ulimit -n %d", fewFiles)
+	}
+	return one(f)
+}
+
+// attach looks at the kernel's rule for reading other processes' memory, which
+// UCX uses inside a host.
+func attach(m machine) []Finding {
+	f := Finding{What: "cross-memory attach", Verdict: Good, Found: "allowed between processes of a user"}
+	data, err := os.ReadFile(filepath.Join(m.root, "proc/sys/kernel/yama/ptrace_scope"))
+	if err != nil {
+		return one(f) // a kernel without Yama allows it
+	}
+	if scope := strings.TrimSpace(string(data)); scope != "0" {
+		f.Verdict, f.Found = Poor, "restricted (kernel.yama.ptrace_scope = "+scope+")"
+		f.Remedy = "NIXL inside this host is slower without it: sysctl kernel.yama.ptrace_scope=0"
+	}
+	return one(f)
+}
+
+// library loads NIXL and makes an agent, as a job would.
+func library(m machine) []Finding {
+	f := Finding{What: "NIXL", Verdict: Good}
+	path, _, err := capi.Find(m.nixlLib)
+	if err != nil {
+		f.Verdict, f.Found, f.Remedy = Missing, err.Error(), fault.HintOf(err)
+		return one(f)
+	}
+	engine, err := capi.Load(path)
+	if err == nil {
+		var agent nixl.Agent
+		if agent, err = engine.NewAgent(nixl.AgentConfig{Name: "perigee-doctor", OneHost: true}); err == nil {
+			info := agent.Info()
+			f.Found = fmt.Sprintf("%s, backend %s, %s", info.Version, info.Backend, path)
+			err = agent.Close()
+		}
+	}
+	if err != nil {
+		f.Verdict, f.Found, f.Remedy = Bad, fmt.Sprintf("%s: %v", path, err), fault.HintOf(err)
+	}
+	return append(one(f), plugins(path)...)
+}
+
+func plugins(library string) []Finding {
+	dir := filepath.Join(filepath.Dir(library), "plugins")
+	if d := os.Getenv("NIXL_PLUGIN_DIR"); d != "" {
+		dir = d
+	}
+	found, _ := filepath.Glob(filepath.Join(dir, "libplugin_*.so")) // the pattern is well formed
+	f := Finding{What: "NIXL plugins", Verdict: Good}
+	var names []string
+	for _, p := range found {
+		names = append(names, strings.TrimSuffix(strings.TrimPrefix(filepath.Base(p), "libplugin_"), ".so"))
+	}
+	f.Found = strings.Join(names, " ")
+	if len(names) == 0 {
+		f.Verdict, f.Found = Poor, "none in "+dir
+		f.Remedy = "set NIXL_PLUGIN_DIR if they lie elsewhere"
+	}
+	return one(f)
+}
+
+func gpus(machine) []Finding {
+	f := Finding{What: "GPUs", Verdict: Good}
+	list, err := device.GPUs()
+	switch {
+	case err != nil:
+		f.Verdict, f.Found, f.Remedy = Poor, err.Error(), "check the driver with nvidia-smi"
+	case len(list) == 0:
+		f.Verdict, f.Found = Missing, "none: memory type vram cannot be used"
+	default:
+		var names []string
+		for _, g := range list {
+			names = append(names, fmt.Sprintf("%d: %s", g.Index, g.Name))
+		}
+		f.Found = strings.Join(names, ", ")
+	}
+	return one(f)
+}
+
+func rdmaPorts(m machine) []device.NIC {
+	nics, err := device.NICs(filepath.Join(m.root, "sys"))
+	if err != nil {
+		return nil
+	}
+	var ports []device.NIC
+	for _, n := range nics {
+		if n.RDMA {
+			ports = append(ports, n)
+		}
+	}
+	return ports
+}
+
+func adapters(m machine) []Finding {
+	ports := rdmaPorts(m)
+	if len(ports) == 0 {
+		return one(Finding{What: "RDMA adapters", Verdict: Missing, Found: "none: UCX uses TCP between hosts"})
+	}
+	var all []Finding
+	for _, p := range ports {
+		f := Finding{What: "RDMA " + p.Name, Verdict: Good, Found: fmt.Sprintf("%s, %g Gbit/s", p.State, float64(p.Mbps)/1000)}
+		if p.State != "ACTIVE" {
+			f.Verdict, f.Remedy = Poor, "the port is not active: check cable and subnet manager (ibstat)"
+		}
+		all = append(all, f)
+	}
+	return all
+}
+
+// munge looks for what lets ranks under plain Slurm trust each other.
+func munge(m machine) []Finding {
+	socket := filepath.Join(m.root, "run/munge/munge.socket.2")
+	if _, err := os.Stat(socket); err != nil {
+		return one(Finding{What: "munge", Verdict: Missing, Found: "no daemon",
+			Remedy: "only plain Slurm (srun --mpi=none) needs it; there set " + boot.EnvSecret + " or use --mpi=pmix"})
+	}
+	return one(Finding{What: "munge", Verdict: Good, Found: socket})
+}

@@ -25,10 +25,10 @@ package shm
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/nixl/internal/process"
 )
@@ -41,11 +41,7 @@ func New() *Engine { return &Engine{} }
 
 // Info implements nixl.Engine. The version is that of the perigee binary.
 func (*Engine) Info() nixl.Info {
-	version := "unknown"
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		version = b.Main.Version
-	}
-	return nixl.Info{Name: "shm", Version: version, Backend: "memfd"}
+	return nixl.Info{Name: "shm", Version: version.Version, Backend: "memfd"}
 }
 
 // NewAgent implements nixl.Engine. It needs nothing from the configuration but

@@ -44,7 +44,7 @@ function patterns.verify(plans)
   for _, plan in ipairs(plans) do
     plan:verify()
   end
-  result.note("verified: every byte of " .. #plans .. " patterns arrived as it was sent")
+  result.note("verified: every byte of " .. #plans .. (#plans == 1 and " pattern" or " patterns") .. " arrived as it was sent")
 end
 
 -- Prints the beginning of each message in this rank's receive buffer.

@@ -29,6 +29,14 @@ func (r *Runtime) resultModule() map[string]function {
 	}
 }
 
+// resultFields sets the plain field null of the module result: a value that is
+// stored as null, where a table would lose nil.
+func (r *Runtime) resultFields() {
+	ud := r.L.NewUserData()
+	ud.Value = null{}
+	r.L.GetGlobal("result").(*glua.LTable).RawSetString("null", ud)
+}
+
 // resultSet: set(name, value).
 func (r *Runtime) resultSet(L *glua.LState) (int, error) {
 	name := L.CheckString(1)

@@ -226,6 +226,7 @@ func (r *Runtime) openLibraries() {
 		}
 		r.L.SetGlobal(name, t)
 	}
+	r.resultFields()
 	r.matrixTypes()
 	r.planType()
 	r.barType()

@@ -14,7 +14,11 @@ import (
 
 // Values pass between Lua and Go as plain data: nil, bool, int64, float64,
 // string, []any and map[string]any. A Lua table is a list if its keys are
-// 1..n, also if it is empty; otherwise a map, whose keys become strings.
+// 1..n, also if it is empty; otherwise a map, whose keys become strings. Since
+// a table cannot hold nil, result.null stands for it in what is stored.
+
+// null is what result.null holds.
+type null struct{}
 
 // maxDepth bounds the nesting of a table that becomes data, so that one that
 // contains itself is an error.
@@ -41,8 +45,11 @@ func toGoDepth(v glua.LValue, depth int) (any, error) {
 		}
 		return tableToGo(v, depth+1)
 	case *glua.LUserData:
-		if m, ok := v.Value.(*luaMatrix); ok {
-			return m.rows(), nil
+		switch v := v.Value.(type) {
+		case *luaMatrix:
+			return v.rows(), nil
+		case null:
+			return nil, nil
 		}
 	}
 	return nil, fault.New(fault.Script, "a %s is no data that can be sent or stored", v.Type())

@@ -20,6 +20,46 @@ local function by_rank(plan, collected)
   return rows
 end
 
+-- When the first run began and the last ended, nil where nobody sends.
+local function span(runs)
+  local first, last
+  for _, run in ipairs(runs) do
+    first, last = math.min(first or run.start, run.start), math.max(last or run.stop, run.stop)
+  end
+  return first and last - first
+end
+
+local function report(opt, plan, collected, iters)
+  local total, size = span(collected.runs), plan.bytes * iters / 1e9
+  if not total then
+    result.note("nobody sends anything in this pattern")
+  end
+  result.table {
+    columns = {
+      { "Iters", "%d" }, { "Total time (s)", "%.6f" }, { "Avg latency/iter (s)", "%.9f" }, { "Total size (GB)", "%.3f" },
+      { "Algorithm BW (GB/s)", "%.3f" },
+    },
+    rows = { { iters, total, total and total / iters, size, total and size / total } },
+  }
+  local ranks = total and by_rank(plan, collected) or {}
+  result.table {
+    title = "bandwidth by rank",
+    columns = { { "Rank", "%d" }, { "Size (GB)", "%.3f" }, { "Mean latency (ms)", "%.6f" }, { "BW (GB/s)", "%.3f" } },
+    rows = ranks,
+  }
+  if not opt.json_output_path then
+    return
+  end
+  local bandwidth = {}
+  for i, row in ipairs(ranks) do
+    bandwidth[i] = { rank = row[1], size_gb = row[2], mean_latency_ms = row[3], bw_gb_per_s = row[4] }
+  end
+  result.save(opt.json_output_path, {
+    iters = iters, total_size_gb = size, bandwidth_by_rank = bandwidth,
+    total_time_s = total or result.null, avg_latency_s = total and total / iters or result.null,
+  })
+end
+
 return {
   about = "One traffic pattern, many times: total latency, time per iteration, bandwidth by rank.",
   options = {
@@ -75,37 +115,6 @@ return {
       return
     end
 
-    collected = collected[1]
-    if #collected.runs == 0 then
-      result.note("nobody sends anything in this pattern")
-      return
-    end
-    local first, last = collected.runs[1].start, collected.runs[1].stop
-    for _, run in ipairs(collected.runs) do
-      first, last = math.min(first, run.start), math.max(last, run.stop)
-    end
-    local total, size = last - first, plan.bytes * iters / 1e9
-    result.table {
-      columns = {
-        { "Iters", "%d" }, { "Total time (s)", "%.6f" }, { "Avg latency/iter (s)", "%.9f" }, { "Total size (GB)", "%.3f" },
-        { "Algorithm BW (GB/s)", "%.3f" },
-      },
-      rows = { { iters, total, total / iters, size, size / total } },
-    }
-    local ranks = by_rank(plan, collected)
-    result.table {
-      title = "bandwidth by rank",
-      columns = { { "Rank", "%d" }, { "Size (GB)", "%.3f" }, { "Mean latency (ms)", "%.6f" }, { "BW (GB/s)", "%.3f" } },
-      rows = ranks,
-    }
-    if opt.json_output_path then
-      local bandwidth = {}
-      for i, row in ipairs(ranks) do
-        bandwidth[i] = { rank = row[1], size_gb = row[2], mean_latency_ms = row[3], bw_gb_per_s = row[4] }
-      end
-      result.save(opt.json_output_path, {
-        iters = iters, total_time_s = total, avg_latency_s = total / iters, total_size_gb = size, bandwidth_by_rank = bandwidth,
-      })
-    end
+    report(opt, plan, collected[1], iters)
   end,
 }

@@ -49,6 +49,7 @@ local function run_workload(plans, config, bar)
 end
 
 -- One iteration in the units of the table: GB, ms, GB/s, seconds since 1970.
+-- What a pattern without senders lacks is null, so that every key is always there.
 local function describe(plans, isolated, runs)
   local list = {}
   local since_1970 = clock.wall() - clock.now()
@@ -57,11 +58,11 @@ local function describe(plans, isolated, runs)
     list[i] = {
       size = plan.bytes / 1e9,
       num_senders = #plan.senders,
-      latency = run and run.latency * 1e3,
-      isolated_latency = isolated[i].isolated and isolated[i].isolated * 1e3,
-      mean_bw = run and run.mean_bandwidth / 1e9,
-      min_start_ts = run and run.start + since_1970,
-      max_end_ts = run and run.stop + since_1970,
+      latency = run and run.latency * 1e3 or result.null,
+      isolated_latency = isolated[i].isolated and isolated[i].isolated * 1e3 or result.null,
+      mean_bw = run and run.mean_bandwidth / 1e9 or result.null,
+      min_start_ts = run and run.start + since_1970 or result.null,
+      max_end_ts = run and run.stop + since_1970 or result.null,
     }
   end
   return list
@@ -70,21 +71,20 @@ end
 local function print_table(iterations)
   local rows = {}
   for i, first in ipairs(iterations[1]) do
+    local empty = first.num_senders == 0
     local latencies, bandwidths = {}, {}
-    for _, iteration in ipairs(iterations) do
-      latencies[#latencies + 1] = iteration[i].latency
-      bandwidths[#bandwidths + 1] = iteration[i].mean_bw
+    for k, iteration in ipairs(iterations) do
+      latencies[k], bandwidths[k] = iteration[i].latency, iteration[i].mean_bw
     end
-    local empty = #latencies == 0
     rows[i] = {
       first.size,
       not empty and median(latencies) or nil,
-      first.isolated_latency,
+      not empty and first.isolated_latency or nil,
       first.num_senders,
       not empty and median(bandwidths) or nil,
     }
   end
-  result.note("latency and bandwidth: median of " .. #iterations .. " iterations; - marks a pattern in which nobody sends")
+  result.note("latency and bandwidth: median of " .. #iterations .. (#iterations == 1 and " iteration" or " iterations") .. "; - marks a pattern in which nobody sends")
   result.table {
     columns = {
       { "Transfer size (GB)", "%.3f" }, { "Latency (ms)", "%.3f" }, { "Isolated Latency (ms)", "%.3f" },
@@ -120,7 +120,7 @@ return {
     local before = clock.now()
     local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op })
     timeline.prepare_tp_time = world.reduce(clock.now() - before, "max")
-    result.note(string.format("prepared %d patterns in %.3f s", #plans, timeline.prepare_tp_time))
+    result.note(string.format("prepared %d pattern%s in %.3f s", #plans, #plans == 1 and "" or "s", timeline.prepare_tp_time))
 
     world.phase("warmup")
     transfer.warmup(plans, opt.warmup_iters or config.warmup_iters or 30)

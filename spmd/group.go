@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"perigee/internal/fault"
@@ -203,37 +204,36 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 
 // Barrier returns when all members have called it.
 func (g *Group) Barrier() error {
-	if err := context.Cause(g.w.ctx); err != nil || len(g.ranks) == 1 {
-		return err
+	seq := g.next()
+	if atomic.LoadUint32(&g.w.abort) != 0 {
+		return context.Cause(g.w.ctx)
 	}
-	var deadline time.Time
-	if g.w.timeout > 0 {
-		deadline = time.Now().Add(g.w.timeout)
-	}
-	if err := g.barrier(g.next(), deadline); err != nil {
+	if err := g.barrier(seq); err != nil {
 		return g.explain(opBarrier, err)
 	}
 	return nil
 }
 
-func (g *Group) barrier(seq uint32, deadline time.Time) error {
+// barrier lets the members of a host meet, then one of each host, then those
+// of a host again. Each of the three may take the world's timeout.
+func (g *Group) barrier(seq uint32) error {
 	if g.local != nil {
-		if err := g.local.Wait(deadline); err != nil {
+		if err := g.local.Wait(g.w.timeout); err != nil {
 			return err
 		}
-		if g.leaders == nil {
-			return nil
-		}
 	}
-	if g.leaders != nil && g.lead {
+	if g.leaders == nil {
+		return nil
+	}
+	if g.lead {
 		if err := g.disseminate(g.leaders, seq); err != nil {
 			return err
 		}
 	}
-	if g.local != nil {
-		return g.local.Wait(deadline)
+	if g.local == nil {
+		return nil
 	}
-	return nil
+	return g.local.Wait(g.w.timeout)
 }
 
 // disseminate is the dissemination barrier: in round k every member tells the

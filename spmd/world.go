@@ -107,7 +107,7 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 
 // join fills in a world. What it has opened when it fails belongs to the world.
 func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
-	stop := context.AfterFunc(ctx, func() { w.cancel(boot.GaveUp(ctx, "the ranks did not find together")) })
+	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
 	defer stop()
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
 		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen, Addresses: p.IPs,

@@ -207,13 +207,15 @@ func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
 }
 
 const (
-	spinReads = 2000                   // about a microsecond
-	yieldFor  = 50 * time.Microsecond  // then the rank sleeps in the kernel
-	nap       = 100 * time.Millisecond // and looks up this often
+	spinReads  = 2000                   // about a microsecond
+	yieldFor   = 50 * time.Microsecond  // then the rank sleeps in the kernel
+	yieldBatch = 4                      // yields between looks at the clock, which cost nearly as much
+	nap        = 100 * time.Millisecond // and looks up this often
 )
 
-// Wait returns when all parties have called it. deadline is zero for none.
-func (b *Barrier) Wait(deadline time.Time) error {
+// Wait returns when all parties have called it. It waits no longer than limit,
+// 0 for ever.
+func (b *Barrier) Wait(limit time.Duration) error {
 	if !b.seg.enter() {
 		return ErrClosed
 	}
@@ -232,16 +234,19 @@ func (b *Barrier) Wait(deadline time.Time) error {
 		}
 	}
 	start := time.Now()
-	for time.Since(start) < yieldFor {
+	for i := 1; ; i++ {
 		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		if b.slot.arrivals.Load() >= target {
 			return nil
 		}
+		if i%yieldBatch == 0 && time.Since(start) > yieldFor {
+			break
+		}
 	}
-	return b.sleep(target, deadline)
+	return b.sleep(target, start, limit)
 }
 
-func (b *Barrier) sleep(target uint64, deadline time.Time) error {
+func (b *Barrier) sleep(target uint64, start time.Time, limit time.Duration) error {
 	b.slot.sleepers.Add(1)
 	defer b.slot.sleepers.Add(^uint32(0))
 	for {
@@ -255,10 +260,13 @@ func (b *Barrier) sleep(target uint64, deadline time.Time) error {
 		if b.seg.head().aborted.Load() != 0 {
 			return ErrAborted
 		}
-		if !deadline.IsZero() && !time.Now().Before(deadline) {
-			return ErrTimeout
+		most := nap
+		if limit > 0 {
+			if most = min(most, limit-time.Since(start)); most <= 0 {
+				return ErrTimeout
+			}
 		}
-		futexWait(b.slot, uint32(seen), nap)
+		futexWait(b.slot, uint32(seen), most)
 	}
 }
 

@@ -1,10 +1,13 @@
 package host
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 func newSegment(t testing.TB) *Segment {
@@ -30,7 +33,7 @@ func TestBarrierHoldsEverybodyBack(t *testing.T) {
 		wg.Go(func() {
 			for round := range rounds {
 				arrived.Add(1)
-				if err := b.Wait(time.Time{}); err != nil {
+				if err := b.Wait(0); err != nil {
 					t.Error(err)
 					return
 				}
@@ -55,10 +58,10 @@ func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Wait(time.Time{}); err != nil {
+	if err := b.Wait(0); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Wait(time.Now().Add(20 * time.Millisecond)); err != ErrTimeout {
+	if err := a.Wait(20 * time.Millisecond); err != ErrTimeout {
 		t.Fatalf("a group of two met alone: %v", err)
 	}
 }
@@ -70,7 +73,7 @@ func TestAbortEndsSleepers(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error)
-	go func() { result <- b.Wait(time.Time{}) }()
+	go func() { result <- b.Wait(0) }()
 	for b.slot.sleepers.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -95,4 +98,98 @@ func TestOpenRefusesOtherDescriptors(t *testing.T) {
 		s.Close()
 		t.Fatal("opened a descriptor that is no segment")
 	}
+}
+
+func TestCloseEndsWaits(t *testing.T) {
+	s, err := Create()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Barrier(3, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result := make(chan error)
+	go func() { result <- b.Wait(0) }()
+	for b.slot.sleepers.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	s.Close()
+	if err := <-result; err != ErrClosed {
+		t.Errorf("got %v, want %v", err, ErrClosed)
+	}
+	if err := b.Wait(0); err != ErrClosed {
+		t.Errorf("wait in a closed segment: %v", err)
+	}
+	if _, err := s.Barrier(4, 2, 2); err != ErrClosed {
+		t.Errorf("barrier in a closed segment: %v", err)
+	}
+	s.Abort()
+	if err := s.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
+
+// The wake-up must come from the last arrival, not from the next look.
+func TestSleepersAreWoken(t *testing.T) {
+	s := newSegment(t)
+	waiter, err := s.Barrier(3, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	late, err := s.Barrier(3, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var quick int
+	for range 10 {
+		left := make(chan time.Time)
+		go func() {
+			waiter.Wait(0)
+			left <- time.Now()
+		}()
+		for late.slot.sleepers.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		start := time.Now()
+		late.Wait(0)
+		if (<-left).Sub(start) < nap/4 {
+			quick++
+		}
+	}
+	if quick < 8 {
+		t.Errorf("woken at once %d times out of 10", quick)
+	}
+}
+
+// A rank that waits long must leave the CPU to those who work.
+func TestLongWaitsCostNoCPU(t *testing.T) {
+	s := newSegment(t)
+	for _, parties := range []int{2, 9} { // fewer and more than the cores it is told of
+		b, err := s.Barrier(uint64(parties), parties, 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		used := make(chan time.Duration)
+		go func() {
+			runtime.LockOSThread()
+			before := cpuTime(t)
+			if err := b.Wait(250 * time.Millisecond); err != ErrTimeout {
+				t.Errorf("got %v, want %v", err, ErrTimeout)
+			}
+			used <- cpuTime(t) - before
+		}()
+		if d := <-used; d > 5*time.Millisecond {
+			t.Errorf("waiting 250 ms for %d parties took %v of CPU", parties, d)
+		}
+	}
+}
+
+// cpuTime is what the calling thread has used.
+func cpuTime(t *testing.T) time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
+		t.Error(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -197,7 +197,7 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 	if h.Op != op || h.Seq != seq {
 		return nil, fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), rank %d in %s (call %d)",
 			g.w.rank, opNames[op], seq, g.ranks[place], opNames[h.Op], h.Seq).
-			WithHint("all ranks of a group must call its collectives in the same order; look for one inside an if")
+			WithHint(disagreeHint)
 	}
 	return data, nil
 }
@@ -218,7 +218,7 @@ func (g *Group) Barrier() error {
 // of a host again. Each of the three may take the world's timeout.
 func (g *Group) barrier(seq uint32) error {
 	if g.local != nil {
-		if err := g.local.Wait(g.w.timeout); err != nil {
+		if err := g.local.Wait(seq, g.w.timeout); err != nil {
 			return err
 		}
 	}
@@ -233,7 +233,7 @@ func (g *Group) barrier(seq uint32) error {
 	if g.local == nil {
 		return nil
 	}
-	return g.local.Wait(g.w.timeout)
+	return g.local.Wait(seq, g.w.timeout)
 }
 
 // disseminate is the dissemination barrier: in round k every member tells the
@@ -262,12 +262,46 @@ func (g *Group) next() uint32 {
 func collective[T any](g *Group, op byte, body func(ctx context.Context, seq uint32) (T, error)) (T, error) {
 	ctx, cancel := g.context()
 	defer cancel()
-	v, err := body(ctx, g.next())
+	seq := g.next()
+	if g.local != nil {
+		var stop func()
+		ctx, stop = g.watchBarrier(ctx, op, seq)
+		defer stop()
+	}
+	v, err := body(ctx, seq)
 	if err != nil {
 		return v, g.explain(op, err)
 	}
 	return v, nil
 }
+
+// disagreeAfter is how long a collective may take before the ranks of this host
+// are asked whether they are in a barrier instead.
+const disagreeAfter = 200 * time.Millisecond
+
+// watchBarrier ends a collective that waits for a rank of this host which is in
+// a barrier at the same time. Shared memory, where that rank waits, carries no
+// message that would tell.
+func (g *Group) watchBarrier(ctx context.Context, op byte, seq uint32) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	first := time.AfterFunc(disagreeAfter, func() {
+		for !g.local.Waiting(seq) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(disagreeAfter):
+			}
+		}
+		cancel(fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), another of this host in %s",
+			g.w.rank, opNames[op], seq, opNames[opBarrier]).WithHint(disagreeHint))
+	})
+	return ctx, func() {
+		first.Stop()
+		cancel(nil)
+	}
+}
+
+const disagreeHint = "all ranks of a group must call its collectives in the same order; look for one inside an if"
 
 // Broadcast returns root's data at every member. root is a place in the group;
 // the others' data is not looked at.

@@ -282,3 +282,27 @@ func waitUntil(t testing.TB, done func() bool) {
 		}
 	}
 }
+
+// In shared memory a barrier is not a message. All the same nobody waits for
+// ever for a rank that is in another collective.
+func TestDisagreementInSharedMemoryIsNamed(t *testing.T) {
+	for name, other := range map[string]func(g *Group) error{
+		"receives":   func(g *Group) error { _, err := g.Broadcast(0, nil); return err },
+		"exchanges":  func(g *Group) error { _, err := g.AllGather(nil); return err },
+		"all-to-all": func(g *Group) error { _, err := g.AllToAll(make([][]byte, g.Size())); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := ranks(t, 3, nil, func(w *World) error {
+				if w.Rank() == 1 {
+					return other(w.All())
+				}
+				return w.All().Barrier()
+			})
+			for r, err := range errs {
+				if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "rank 1 is in ") || !strings.Contains(err.Error(), "in barrier") {
+					t.Errorf("rank %d: %v", r, err)
+				}
+			}
+		})
+	}
+}

@@ -34,6 +34,7 @@ type slot struct {
 	_        [56]byte
 	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
 	sleepers atomic.Uint32 // ranks that wait in the kernel
+	call     atomic.Uint32 // what the last of them said it waits in
 }
 
 // head is the first slot's place.
@@ -214,8 +215,8 @@ const (
 )
 
 // Wait returns when all parties have called it. It waits no longer than limit,
-// 0 for ever.
-func (b *Barrier) Wait(limit time.Duration) error {
+// 0 for ever. While it waits long, Waiting shows the others the number of the call.
+func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 	if !b.seg.enter() {
 		return ErrClosed
 	}
@@ -243,10 +244,21 @@ func (b *Barrier) Wait(limit time.Duration) error {
 			break
 		}
 	}
-	return b.sleep(target, start, limit)
+	return b.sleep(target, call, start, limit)
 }
 
-func (b *Barrier) sleep(target uint64, start time.Time, limit time.Duration) error {
+// Waiting reports whether a party has been waiting for long in the call with
+// this number.
+func (b *Barrier) Waiting(call uint32) bool {
+	if !b.seg.enter() {
+		return false
+	}
+	defer b.seg.leave()
+	return b.slot.sleepers.Load() > 0 && b.slot.call.Load() == call
+}
+
+func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.Duration) error {
+	b.slot.call.Store(call)
 	b.slot.sleepers.Add(1)
 	defer b.slot.sleepers.Add(^uint32(0))
 	for {

@@ -33,7 +33,7 @@ func TestBarrierHoldsEverybodyBack(t *testing.T) {
 		wg.Go(func() {
 			for round := range rounds {
 				arrived.Add(1)
-				if err := b.Wait(0); err != nil {
+				if err := b.Wait(1, 0); err != nil {
 					t.Error(err)
 					return
 				}
@@ -58,10 +58,10 @@ func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Wait(0); err != nil {
+	if err := b.Wait(1, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Wait(20 * time.Millisecond); err != ErrTimeout {
+	if err := a.Wait(1, 20*time.Millisecond); err != ErrTimeout {
 		t.Fatalf("a group of two met alone: %v", err)
 	}
 }
@@ -73,7 +73,7 @@ func TestAbortEndsSleepers(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error)
-	go func() { result <- b.Wait(0) }()
+	go func() { result <- b.Wait(1, 0) }()
 	for b.slot.sleepers.Load() == 0 {
 		time.Sleep(time.Millisecond)
 	}
@@ -110,15 +110,21 @@ func TestCloseEndsWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	result := make(chan error)
-	go func() { result <- b.Wait(0) }()
-	for b.slot.sleepers.Load() == 0 {
+	go func() { result <- b.Wait(1, 0) }()
+	for !b.Waiting(1) {
 		time.Sleep(time.Millisecond)
 	}
+	if b.Waiting(2) {
+		t.Error("nobody waits in call 2")
+	}
 	s.Close()
+	if b.Waiting(1) {
+		t.Error("somebody waits in a closed segment")
+	}
 	if err := <-result; err != ErrClosed {
 		t.Errorf("got %v, want %v", err, ErrClosed)
 	}
-	if err := b.Wait(0); err != ErrClosed {
+	if err := b.Wait(1, 0); err != ErrClosed {
 		t.Errorf("wait in a closed segment: %v", err)
 	}
 	if _, err := s.Barrier(4, 2, 2); err != ErrClosed {
@@ -145,14 +151,14 @@ func TestSleepersAreWoken(t *testing.T) {
 	for range 10 {
 		left := make(chan time.Time)
 		go func() {
-			waiter.Wait(0)
+			waiter.Wait(1, 0)
 			left <- time.Now()
 		}()
 		for late.slot.sleepers.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		start := time.Now()
-		late.Wait(0)
+		late.Wait(1, 0)
 		if (<-left).Sub(start) < nap/4 {
 			quick++
 		}
@@ -174,7 +180,7 @@ func TestLongWaitsCostNoCPU(t *testing.T) {
 		go func() {
 			runtime.LockOSThread()
 			before := cpuTime(t)
-			if err := b.Wait(250 * time.Millisecond); err != ErrTimeout {
+			if err := b.Wait(1, 250*time.Millisecond); err != ErrTimeout {
 				t.Errorf("got %v, want %v", err, ErrTimeout)
 			}
 			used <- cpuTime(t) - before

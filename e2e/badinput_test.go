@@ -205,7 +205,7 @@ func checkRefused(t *testing.T, dir string, c badInput, engine string) {
 }
 
 // checkComplaint checks an exit code, and an error message that a person reads once.
-func checkComplaint(t *testing.T, o outcome, kind fault.Kind, wanted ...string) {
+func checkComplaint(t testing.TB, o outcome, kind fault.Kind, wanted ...string) {
 	t.Helper()
 	if o.code != int(kind) {
 		t.Errorf("exit code %d, want %d (%v)\nstdout:\n%s\nstderr:\n%s", o.code, kind, kind, o.stdout, o.stderr)

@@ -1,0 +1,317 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// atOnce is how long a job may last after its failure.
+const atOnce = 5 * time.Second
+
+// staying starts the scenario that stays in a phase, and returns when the given
+// rank has reached it.
+func staying(t *testing.T, engine, phase string, rank int) *process {
+	t.Helper()
+	p := start(t, command{args: []string{"run", script(t, "phases.lua"), "-n", "3", "--engine", engine, "--stay", phase, "--result", "r.json"}, group: true})
+	p.untilPrints("in " + phase + "\n")
+	if rank > 0 {
+		p.untilPrints(fmt.Sprintf("[%d] in %s\n", rank, phase))
+	}
+	return p
+}
+
+func script(t testing.TB, name string) string {
+	t.Helper()
+	path, err := filepath.Abs(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func hostname(t testing.TB) string {
+	t.Helper()
+	h, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// failed waits for the end of a job whose failure has just been caused, and
+// proves that it ends as it should: at once, with the right code, the culprit
+// named once, and nothing left behind.
+func (p *process) failed(before litter, kind fault.Kind, wanted ...string) outcome {
+	p.t.Helper()
+	since := time.Now()
+	o := p.wait(patience)
+	if took := time.Since(since); took > atOnce {
+		p.t.Errorf("the job went on for %v", took)
+	}
+	noProcesses(p.t, p.token, time.Second)
+	checkComplaint(p.t, outcome{o.code, o.stdout, o.stderr, 0}, kind, wanted...)
+	before.checkClean(p.t)
+	for _, name := range names(p.dir) {
+		if strings.Contains(name, "perigee-tmp") {
+			p.t.Errorf("%s is left behind", name)
+		}
+	}
+	return o
+}
+
+// partial reads the result of a job that failed.
+func (p *process) partial(kind fault.Kind, rank int, phase string) *result.Document {
+	p.t.Helper()
+	doc, err := result.Read(filepath.Join(p.dir, "r.json"))
+	if err != nil {
+		p.t.Error(err)
+		return &result.Document{}
+	}
+	f := doc.Failure
+	if doc.Status != result.Partial || doc.Finished == nil || f == nil {
+		p.t.Errorf("status %q, finished %v, failure %v; want partial", doc.Status, doc.Finished, f)
+		return doc
+	}
+	if f.Kind != kind || f.Rank != rank || f.Phase != phase || f.Cause == "" {
+		p.t.Errorf("failure %+v, want kind %d of rank %d in phase %q", *f, kind, rank, phase)
+	}
+	return doc
+}
+
+func signal(t testing.TB, pid int, s syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A rank is killed in each phase: rank 0, which holds the result, or another.
+func TestKillRank(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		for _, phase := range []string{"prepare", "warmup", "isolated", "workload", "verify"} {
+			for _, rank := range []int{0, 1} {
+				t.Run(fmt.Sprintf("%s rank %d", phase, rank), func(t *testing.T) {
+					before := lookForLitter()
+					p := staying(t, engine, phase, rank)
+					signal(t, p.rank(rank), syscall.SIGKILL)
+					o := p.failed(before, fault.RankLost,
+						fmt.Sprintf("perigee: rank %d on %s, phase %s: its process was killed by signal 9 (SIGKILL)", rank, hostname(t), phase))
+					isolatedRuns := phase == "workload" || phase == "verify"
+					if rank == 0 && !isolatedRuns {
+						// Nobody else has what rank 0 knew, and that was nothing.
+						if _, err := os.Stat(filepath.Join(p.dir, "r.json")); !errors.Is(err, fs.ErrNotExist) {
+							t.Errorf("result: %v, want none", err)
+						}
+						return
+					}
+					contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
+					doc := p.partial(fault.RankLost, rank, phase)
+					if n := countRuns(doc, "isolated"); isolatedRuns != (n == 1) {
+						t.Errorf("%d isolated runs in the partial result", n)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A rank is killed before the world is complete.
+func TestKillRankAtStart(t *testing.T) {
+	for _, rank := range []int{0, 7} {
+		before := lookForLitter()
+		p := start(t, command{args: []string{"run", script(t, "phases.lua"), "-n", "8", "--engine", "shm", "--result", "r.json"}})
+		signal(t, p.rank(rank), syscall.SIGKILL)
+		p.failed(before, fault.RankLost, fmt.Sprintf("perigee: rank %d on %s, phase start: its process was killed by signal 9", rank, hostname(t)))
+	}
+}
+
+// The launcher is told to end, alone or, as a terminal does it, with its whole
+// process group.
+func TestSignals(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+			for _, group := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%v group %v", s, group), func(t *testing.T) {
+					before := lookForLitter()
+					p := staying(t, engine, "workload", 2)
+					pid := p.cmd.Process.Pid
+					if group {
+						pid = -pid
+					}
+					signal(t, pid, s)
+					o := p.failed(before, fault.Interrupt, "ended by signal: "+s.String())
+					contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
+					if n := countRuns(p.partial(fault.Interrupt, -1, ""), "isolated"); n != 1 {
+						t.Errorf("%d isolated runs in the partial result", n)
+					}
+				})
+			}
+		}
+	})
+}
+
+// A rank that is stopped cannot end by itself.
+func TestStoppedRank(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		t.Run("then killed", func(t *testing.T) {
+			before := lookForLitter()
+			p := staying(t, engine, "workload", 1)
+			signal(t, p.rank(1), syscall.SIGSTOP)
+			signal(t, p.rank(1), syscall.SIGKILL)
+			p.failed(before, fault.RankLost, "rank 1 on ", "killed by signal 9")
+			p.partial(fault.RankLost, 1, "workload")
+		})
+		t.Run("then the job is ended", func(t *testing.T) {
+			before := lookForLitter()
+			p := staying(t, engine, "workload", 1)
+			signal(t, p.rank(1), syscall.SIGSTOP)
+			signal(t, p.cmd.Process.Pid, syscall.SIGTERM)
+			p.failed(before, fault.Interrupt, "ended by signal: terminated")
+			p.partial(fault.Interrupt, -1, "")
+		})
+	})
+}
+
+// Ranks that have lost their launcher end, and rank 0 saves what there is.
+func TestKillLauncher(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		before := lookForLitter()
+		p := staying(t, engine, "workload", 2)
+		signal(t, p.cmd.Process.Pid, syscall.SIGKILL)
+		noProcesses(t, p.token, atOnce)
+		before.checkClean(t)
+		if n := countRuns(p.partial(fault.RankLost, -1, ""), "isolated"); n != 1 {
+			t.Errorf("%d isolated runs in the partial result", n)
+		}
+	})
+}
+
+// scripted runs a scenario given as text and waits for its failure.
+func scripted(t *testing.T, engine, source string) outcome {
+	t.Helper()
+	dir := files(t, map[string]string{"s.lua": source})
+	before := lookForLitter()
+	p := start(t, command{dir: dir, args: []string{"run", "s.lua", "-n", "3", "--engine", engine, "--result", "r.json"}})
+	o := p.wait(patience)
+	if o.took > atOnce {
+		t.Errorf("the job lasted %v", o.took)
+	}
+	noProcesses(t, p.token, time.Second)
+	before.checkClean(t)
+	return o
+}
+
+// What a script does wrong at one rank ends all, with the line and the rank.
+func TestScriptErrors(t *testing.T) {
+	const transfers = "local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }\n"
+	for name, c := range map[string]struct {
+		source string
+		kind   fault.Kind
+		wanted []string
+	}{
+		"error beside a barrier": {
+			"return { run = function()\n world.phase('talk')\n if world.rank == 2 then\n  error('enough')\n end\n world.barrier()\nend }\n",
+			fault.Script, []string{"rank 2 on ", "phase talk: s.lua:4: enough"},
+		},
+		"error beside a transfer": {
+			"return { run = function()\n " + transfers + " if world.rank == 1 then\n  error('enough')\n end\n while true do plan:barrier() plan:run() end\nend }\n",
+			fault.Script, []string{"rank 1 on ", "s.lua:4: enough"},
+		},
+		"error beside a sleep": {
+			"return { run = function()\n if world.rank == 1 then\n  local t = nil\n  t.x = 1\n end\n clock.sleep(100)\nend }\n",
+			fault.Script, []string{"rank 1 on ", "s.lua:4: ", "nil"},
+		},
+		"error beside an endless loop": {
+			"return { run = function()\n if world.rank == 1 then error('enough') end\n while true do end\nend }\n",
+			fault.Script, []string{"rank 1 on ", "s.lua:2: enough"},
+		},
+		"wrong argument": {
+			"return { run = function()\n transfer.prepare{ matrix = 3 }\nend }\n",
+			fault.Script, []string{"s.lua:2: ", "matrix", "want a matrix"},
+		},
+		"unknown function": {
+			"return { run = function()\n world.barriers()\nend }\n",
+			fault.Script, []string{"s.lua:2: "},
+		},
+		"different collectives": {
+			"return { run = function()\n if world.rank == 0 then world.barrier() else world.all_gather(1) end\nend }\n",
+			fault.Script, []string{"barrier", "gather"},
+		},
+		"a rank leaves early": {
+			"return { run = function()\n if world.rank == 1 then return end\n world.barrier()\nend }\n",
+			fault.RankLost, []string{"rank 1"},
+		},
+		"a file nobody named": {
+			"return { run = function() result.save('x.json', {1}) end }\n",
+			fault.Script, []string{"s.lua:1: ", "may not write x.json", "hint: "},
+		},
+		"a file that is not there": {
+			"return { run = function() matrix.load('gone.txt') end }\n",
+			fault.Input, []string{"gone.txt"},
+		},
+		"forbidden library": {
+			"return { run = function() os.exit(0) end }\n",
+			fault.Script, []string{"s.lua:1: "},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := scripted(t, "shm", c.source)
+			checkComplaint(t, o, c.kind, c.wanted...)
+		})
+	}
+}
+
+// One error is enough of a test that NIXL's ranks, too, end together.
+func TestScriptErrorOnNIXL(t *testing.T) {
+	needNIXL(t)
+	o := scripted(t, "nixl", "return { run = function()\n local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }\n"+
+		" if world.rank == 1 then\n  error('enough')\n end\n while true do plan:barrier() plan:run() end\nend }\n")
+	checkComplaint(t, o, fault.Script, "rank 1 on ", "s.lua:4: enough")
+}
+
+// A wait that outlasts --timeout ends the job.
+func TestTimeout(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		dir := files(t, map[string]string{"s.lua": "return { ranks = 3, run = function()\n world.phase('talk')\n if world.rank == 2 then clock.sleep(1000) end\n world.barrier()\nend }\n"})
+		before := lookForLitter()
+		p := start(t, command{dir: dir, args: []string{"run", "s.lua", "--engine", engine, "--timeout", "300ms"}})
+		p.failed(before, fault.Timeout, "phase talk", "300ms")
+	})
+}
+
+// Standard input is not perigee's: whoever comes next in the shell gets all of it.
+func TestStdinUntouched(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		const bytes = "for the next command\n"
+		if _, err := io.WriteString(w, bytes); err != nil {
+			t.Fatal(err)
+		}
+		w.Close()
+		o := start(t, command{stdin: r, args: []string{"run", "alltoall", "-n", "3", "--engine", engine}}).wait(patience)
+		if o.code != 0 {
+			t.Fatalf("exit code %d: %s", o.code, o.stderr)
+		}
+		next := exec.Command("cat")
+		next.Stdin = r
+		if got, err := next.Output(); err != nil || string(got) != bytes {
+			t.Errorf("the next command read %q (%v), want %q", got, err, bytes)
+		}
+	})
+}

@@ -59,11 +59,27 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 			return nil, false
 		}
 	} else {
+		k.hearBadNews(err)
 		err = w.Fail(err)
 		k.saveFailed(err)
 		w.Close()
 	}
 	return reported(err), p.Launcher == "local" || !speaks(err, w.Rank())
+}
+
+// newsWait is how long a rank whose engine fails waits for better news.
+const newsWait = time.Second
+
+// hearBadNews lets a rank whose transfer has failed learn first whether its
+// peer has died: then that is the failure of the job, and this its consequence.
+func (k *rank) hearBadNews(err error) {
+	if fault.KindOf(err) != fault.Engine {
+		return
+	}
+	select {
+	case <-k.world.Context().Done():
+	case <-time.After(newsWait):
+	}
 }
 
 // reported gives a failure its kind and hint again.

@@ -251,7 +251,7 @@ func TestScriptErrors(t *testing.T) {
 		},
 		"a rank leaves early": {
 			"return { run = function()\n if world.rank == 1 then return end\n world.barrier()\nend }\n",
-			fault.RankLost, []string{"rank 1"},
+			fault.Script, []string{"ranks disagree", "barrier", "the end of its scenario", "hint: "},
 		},
 		"a file nobody named": {
 			"return { run = function() result.save('x.json', {1}) end }\n",

@@ -38,11 +38,13 @@ const (
 	opAllGather
 	opAllToAll
 	opPing
+	opEnd
 )
 
 var opNames = map[byte]string{
 	opBarrier: "barrier", opBroadcast: "broadcast", opGather: "gather",
 	opAllGather: "all-gather", opAllToAll: "all-to-all", opPing: "clock exchange",
+	opEnd: "the end of its scenario",
 }
 
 // All is the group of all ranks.
@@ -375,17 +377,29 @@ func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
 
 // AllGather returns all members' data, in the order of the group, everywhere.
 func (g *Group) AllGather(data []byte) ([][]byte, error) {
-	return collective(g, opAllGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
+	return g.allGather(opAllGather, data)
+}
+
+// End returns when all members have called it. Unlike a barrier it meets no
+// other collective by mistake: a member that is still in one is told, like this
+// one, that they disagree.
+func (g *Group) End() error {
+	_, err := g.allGather(opEnd, nil)
+	return err
+}
+
+func (g *Group) allGather(op byte, data []byte) ([][]byte, error) {
+	return collective(g, op, func(ctx context.Context, seq uint32) ([][]byte, error) {
 		n := len(g.ranks)
 		// Bruck: after round k every member has the pieces of the 2^k members
 		// from itself on.
 		pieces := [][]byte{data}
 		for d := 1; d < n; d *= 2 {
 			give := pieces[:min(d, n-d)]
-			if err := g.send(ctx, (g.me-d+n)%n, opAllGather, seq, pack(give)); err != nil {
+			if err := g.send(ctx, (g.me-d+n)%n, op, seq, pack(give)); err != nil {
 				return nil, err
 			}
-			packed, err := g.recv(ctx, (g.me+d)%n, opAllGather, seq)
+			packed, err := g.recv(ctx, (g.me+d)%n, op, seq)
 			if err != nil {
 				return nil, err
 			}

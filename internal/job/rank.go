@@ -176,8 +176,9 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 	if err := r.Run(options); err != nil {
 		return err
 	}
-	// Nobody leaves while others may still move bytes out of or into its memory.
-	if err := w.All().Barrier(); err != nil {
+	// Nobody leaves while others may still move bytes out of or into its memory,
+	// and the result is complete when all are done.
+	if err := w.All().End(); err != nil {
 		return err
 	}
 	return k.finish()

@@ -91,6 +91,14 @@ func (c *client) listen(in *memoReader) {
 	}
 }
 
+// nameHost sets the name by which reports know this rank's host, if the
+// launcher has one. It must be called before Put.
+func (c *client) nameHost(name string) {
+	if name != "" {
+		c.host = name
+	}
+}
+
 // fail keeps the first failure for whoever asks.
 func (c *client) fail(f Failure) {
 	c.mu.Lock()
@@ -189,14 +197,19 @@ func (c *client) Leave(ctx context.Context) error {
 	return err
 }
 
-// hungUp waits for the coordinator to hang up, which it does after a goodbye.
+// hungUp waits for the coordinator to hang up, which it does after a goodbye,
+// and returns the job's failure if there is one.
 func (c *client) hungUp(ctx context.Context) error {
 	select {
 	case <-c.end:
-		return nil
 	case <-c.down:
-		return *c.failure
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.failure != nil {
+		return *c.failure
+	}
+	return nil
 }

@@ -68,7 +68,7 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 }
 
 // newsWait is how long a rank whose engine fails waits for better news.
-const newsWait = time.Second
+const newsWait = 500 * time.Millisecond
 
 // hearBadNews lets a rank whose transfer has failed learn first whether its
 // peer has died: then that is the failure of the job, and this its consequence.
@@ -161,6 +161,10 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 	}
 	if err != nil {
 		return err
+	}
+	if n := flags.Ranks; n != nil && *n != w.Size() {
+		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(), count(w.Size(), "rank")).
+			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 	}
 	k.flags = flags
 	w.SetTimeout(flags.Timeout)

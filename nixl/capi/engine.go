@@ -48,6 +48,7 @@ static bool is_stub(const papi *api) { return api->is_stub(); }
 import "C"
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -142,12 +143,22 @@ func (e *Engine) check(missing int, words string) error {
 	case missing < 0:
 		return fault.New(fault.Engine, "NIXL does not load: %s", words).WithHint(installHint)
 	case missing > 0:
-		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version, words).
+		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version, few(words)).
 			WithHint("perigee knows the NIXL versions 1.4 and 1.5; %s", installHint)
 	case bool(C.is_stub(e.api)):
 		return fault.New(fault.Engine, "%s is a stub, built without NIXL", e.path).WithHint(installHint)
 	}
 	return nil
+}
+
+// few shortens a list of words to what a message can bear.
+func few(words string) string {
+	const most = 4
+	list := strings.Fields(words)
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(list, " ")
 }
 
 // Info implements nixl.Engine.

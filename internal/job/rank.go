@@ -73,7 +73,7 @@ const newsWait = 500 * time.Millisecond
 // hearBadNews lets a rank whose transfer has failed learn first whether its
 // peer has died: then that is the failure of the job, and this its consequence.
 func (k *rank) hearBadNews(err error) {
-	if fault.KindOf(err) != fault.Engine {
+	if k := fault.KindOf(err); k != fault.Engine && k != fault.RankLost {
 		return
 	}
 	select {

@@ -19,6 +19,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -56,7 +57,8 @@ type World struct {
 	watch  sync.WaitGroup
 }
 
-// Host is a machine of the world and the ranks on it, ascending.
+// Host is a machine of the world and the ranks on it, ascending. Where the
+// launcher takes it for several nodes, its name is all of theirs: node1+node2.
 type Host struct {
 	Name  string `json:"name"`
 	Ranks []int  `json:"ranks"`
@@ -91,7 +93,7 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: hostname(),
+		name: cmp.Or(p.Host, hostname()),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.setPhase("start")
@@ -184,16 +186,24 @@ func (w *World) cardOf(ctx context.Context, store boot.Store, rank int) (card, e
 func (w *World) findHosts() {
 	index := map[string]int{}
 	var hosts []Host
+	var names [][]string // several where a launcher takes one machine for several nodes
 	w.hostOf = make([]int, w.size)
 	for r, c := range w.cards {
 		i, known := index[c.HostID]
 		if !known {
 			i = len(hosts)
 			index[c.HostID] = i
-			hosts = append(hosts, Host{Name: c.Host, CPUs: c.CPUs})
+			hosts = append(hosts, Host{CPUs: c.CPUs})
+			names = append(names, nil)
+		}
+		if !slices.Contains(names[i], c.Host) {
+			names[i] = append(names[i], c.Host)
 		}
 		w.hostOf[r] = i
 		hosts[i].Ranks = append(hosts[i].Ranks, r)
+	}
+	for i := range hosts {
+		hosts[i].Name = strings.Join(names[i], "+")
 	}
 	w.hosts = hosts
 	if w.localRank < 0 {
@@ -268,6 +278,9 @@ func (w *World) Hosts() []Host { return w.hosts }
 
 // HostOf returns the index into Hosts of the host of a rank.
 func (w *World) HostOf(rank int) int { return w.hostOf[rank] }
+
+// HostName is what the launcher, or else the machine itself, calls the host of a rank.
+func (w *World) HostName(rank int) string { return w.cards[rank].Host }
 
 // OneHost reports whether all ranks can share memory.
 func (w *World) OneHost() bool { return len(w.hosts) == 1 }

@@ -28,13 +28,15 @@ import (
 
 // Flags are the options of every job, whatever the scenario.
 type Flags struct {
-	Ranks   *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
-	Engine  string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
-	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
-	Result  string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
-	Timeout time.Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: wait)."`
-	Seed    uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
-	AllowIO bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
+	Ranks    *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
+	Engine   string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
+	NixlLib  string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
+	Result   string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
+	Timeout  time.Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: wait)."`
+	Seed     uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
+	Launcher string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" group:"Job" help:"What has started the ranks, if the guess is wrong (also PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
+	Iface    string        `placeholder:"NAME" group:"Job" help:"Interface, address or network (10.0.0.0/8) by which ranks reach each other (also PERIGEE_IFACE)."`
+	AllowIO  bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
 }
 
 // grammar is the whole command line of a job. Its second part is made from the
@@ -55,6 +57,7 @@ type Spec struct {
 // Run runs the job and returns when it has ended. The error is what the user
 // should read. quiet says that somebody else reports it.
 func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
+	env = withFlags(env, s.Args)
 	_, started, err := boot.Started(env)
 	if err != nil {
 		return err, false
@@ -63,6 +66,30 @@ func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (er
 		return runRank(ctx, s, streams, env)
 	}
 	return runLauncher(ctx, s, streams), false
+}
+
+// withFlags adds to the environment what the flags say of the start. They are
+// needed before the command line can be parsed: its grammar comes from rank 0.
+func withFlags(env boot.Environ, args []string) boot.Environ {
+	given := map[string]string{}
+	for flag, variable := range map[string]string{"--launcher": boot.EnvLauncher, "--iface": boot.EnvIface} {
+		for i, a := range args {
+			if a == "--" {
+				break
+			}
+			if v, ok := strings.CutPrefix(a, flag+"="); ok {
+				given[variable] = v
+			} else if a == flag && i+1 < len(args) {
+				given[variable] = args[i+1]
+			}
+		}
+	}
+	return func(key string) (string, bool) {
+		if v, ok := given[key]; ok {
+			return v, true
+		}
+		return env(key)
+	}
 }
 
 // script is the text of a scenario.

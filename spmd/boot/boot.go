@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -80,10 +81,11 @@ func (f Failure) Fault() *fault.Error {
 
 // Process is what a launcher told one process about itself.
 type Process struct {
-	Launcher  string // local, torchrun, ...
+	Launcher  string // one of Launchers
 	Rank      int
 	Size      int
 	LocalRank int    // as the launcher says; -1 if it does not
+	Host      string // this host's name in the launcher's words; "" if it has none
 	Secret    []byte // the job's, for the links
 	Listen    string // host:port on which to listen for links
 	IPs       []string
@@ -105,42 +107,88 @@ type detector struct {
 
 type connect func(ctx context.Context) (*Process, error)
 
-// detectors in the order in which they are asked: what perigee itself has
-// started comes first, since it may in turn have been started by any other.
+// detectors in the order in which they are asked. What perigee itself has
+// started comes first, since it may in turn have been started by any other, and
+// so may what torchrun's agent has started. mpirun and mpiexec may run inside a
+// Slurm job, whose steps offer less. Variables that look like torchrun's and are
+// not quite complete are the last resort: job scripts set some of them.
 var detectors = []detector{
 	{"local", detectLocal},
+	{"torchrun", detectTorchelastic},
+	{"pmix", detectPMIx},
+	{"pmi2", detectPMI2},
+	{"pmi1", detectPMI1},
+	{"slurm", detectSlurm},
 	{"torchrun", detectTorchrun},
+}
+
+// forced recognises a launcher that the user has named: its variables must be
+// there, whatever else is.
+var forced = []detector{
+	{"local", detectLocal},
+	{"slurm", requireSlurm},
+	{"pmix", requirePMIx},
+	{"pmi2", requirePMI2},
+	{"pmi1", requirePMI1},
+	{"torchrun", requireTorchrun},
+}
+
+// EnvLauncher names the launcher, if several have left their variables.
+const EnvLauncher = "PERIGEE_LAUNCHER"
+
+// Launchers returns the values of EnvLauncher.
+func Launchers() []string {
+	names := []string{"auto"}
+	for _, d := range forced {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// find returns the launcher that started this process, or a nil connect
+// function.
+func find(env Environ) (launcher string, c connect, err error) {
+	candidates := detectors
+	if name, _ := env(EnvLauncher); name != "" && name != "auto" {
+		i := slices.IndexFunc(forced, func(d detector) bool { return d.name == name })
+		if i < 0 {
+			return "", nil, fault.New(fault.Usage, "there is no launcher %q", name).
+				WithHint("--launcher (%s) is one of %s", EnvLauncher, strings.Join(Launchers(), ", "))
+		}
+		candidates = forced[i : i+1]
+		// perigee's own ranks know best who started them.
+		if _, ours := env(EnvControl); ours {
+			candidates = forced[:1]
+		}
+	}
+	for _, d := range candidates {
+		c, err := d.detect(env)
+		if err != nil || c != nil {
+			return d.name, c, err
+		}
+	}
+	return "", nil, nil
 }
 
 // Started reports whether a launcher started this process as a rank, and
 // which. It opens nothing.
 func Started(env Environ) (launcher string, ok bool, err error) {
-	for _, d := range detectors {
-		c, err := d.detect(env)
-		if err != nil {
-			return d.name, false, err
-		}
-		if c != nil {
-			return d.name, true, nil
-		}
-	}
-	return "", false, nil
+	name, c, err := find(env)
+	return name, c != nil, err
 }
 
 // Join finds out who this process is and meets the others. It fails if no
 // launcher started it.
 func Join(ctx context.Context, env Environ) (*Process, error) {
-	for _, d := range detectors {
-		c, err := d.detect(env)
-		if err != nil {
-			return nil, err
-		}
-		if c != nil {
-			return c(ctx)
-		}
+	_, c, err := find(env)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
-		WithHint("start it with perigee run -n N, or torchrun")
+	if c == nil {
+		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
+			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
+	}
+	return c(ctx)
 }
 
 // variables reads a launcher's variables and complains about a half-set
@@ -163,11 +211,20 @@ func readVariables(env Environ, names ...string) variables {
 	return v
 }
 
+func (v variables) has(name string) bool {
+	_, ok := v.values[name]
+	return ok
+}
+
 func (v variables) none() bool { return len(v.values) == 0 }
 
 func (v variables) incomplete(launcher string) error {
 	if len(v.lack) == 0 {
 		return nil
+	}
+	if v.none() {
+		return fault.New(fault.Launch, "%s has not started this process: not set are %s", launcher, strings.Join(v.lack, " ")).
+			WithHint("leave out --launcher and %s, or start perigee with the launcher that you name there", EnvLauncher)
 	}
 	var found []string
 	for n, s := range v.values {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,7 +135,7 @@ func TestLocalDescriptorMustBeAConnection(t *testing.T) {
 	checkFault(t, "pipe", false, err, "PERIGEE_CONTROL_FD", "not a connection to a launcher")
 }
 
-// port asks the detector where rank 0 would listen.
+// rendezvousOf is what torchrun's variables say.
 func rendezvousOf(t *testing.T, env map[string]string) rendezvous {
 	t.Helper()
 	r, err := readTorchrun(environ(env))
@@ -141,6 +143,18 @@ func rendezvousOf(t *testing.T, env map[string]string) rendezvous {
 		t.Fatalf("%v: %v, %v", env, r, err)
 	}
 	return *r
+}
+
+func portOf(t *testing.T, env map[string]string) int {
+	t.Helper()
+	r := rendezvousOf(t, env)
+	_, listen, _ := net.SplitHostPort(r.listen[0])
+	host, meet, _ := net.SplitHostPort(r.meet[0])
+	port, err := strconv.Atoi(listen)
+	if err != nil || meet != listen || host != env["MASTER_ADDR"] {
+		t.Fatalf("rank 0 listens at %s, the others look for it at %s", r.listen, r.meet)
+	}
+	return port
 }
 
 func TestAgentStoreTakesThePort(t *testing.T) {
@@ -151,21 +165,21 @@ func TestAgentStoreTakesThePort(t *testing.T) {
 		env[key] = value
 		return env
 	}
-	if p := rendezvousOf(t, base).port; p != 29500 {
+	if p := portOf(t, base); p != 29500 {
 		t.Errorf("without an agent's store: port %d", p)
 	}
-	if p := rendezvousOf(t, with("TORCHELASTIC_USE_AGENT_STORE", "False")).port; p != 29500 {
+	if p := portOf(t, with("TORCHELASTIC_USE_AGENT_STORE", "False")); p != 29500 {
 		t.Errorf("the agent has no store: port %d", p)
 	}
-	derived := rendezvousOf(t, with("RANK", "1")).port
+	derived := portOf(t, with("RANK", "1"))
 	if derived == 29500 || derived < 20000 || derived >= 32000 {
 		t.Errorf("derived port %d", derived)
 	}
-	if p := rendezvousOf(t, with("RANK", "0")).port; p != derived {
+	if p := portOf(t, with("RANK", "0")); p != derived {
 		t.Errorf("rank 0 works out port %d, rank 1 %d", p, derived)
 	}
 	for key, value := range map[string]string{"TORCHELASTIC_RUN_ID": "b", "MASTER_PORT": "29501", "MASTER_ADDR": "i"} {
-		if p := rendezvousOf(t, with(key, value)).port; p == derived {
+		if p := portOf(t, with(key, value)); p == derived {
 			t.Errorf("another %s gives the same port", key)
 		}
 	}

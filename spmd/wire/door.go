@@ -28,6 +28,7 @@ type Door struct {
 	listener net.Listener
 	secret   []byte
 	self     int
+	letter   func() []byte // see OpenSealedDoor; may be nil
 	enter    func(conn net.Conn, from int)
 
 	mu        sync.Mutex
@@ -41,12 +42,19 @@ type Door struct {
 // OpenDoor listens on a host:port for connections to rank self. enter runs in a
 // goroutine of its own for each admitted one, and owns it.
 func OpenDoor(address string, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
+	return OpenSealedDoor(address, nil, secret, self, enter)
+}
+
+// OpenSealedDoor is OpenDoor for dialers that do not know the secret yet: each
+// is first sent a letter that only those can open who may know it. Without a
+// letter it is OpenDoor.
+func OpenSealedDoor(address string, letter func() []byte, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
 	l, err := lc.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{listener: l, secret: secret, self: self, enter: enter}
+	d := &Door{listener: l, secret: secret, self: self, letter: letter, enter: enter}
 	d.done.Go(d.accept)
 	return d, nil
 }
@@ -117,7 +125,7 @@ func (d *Door) evictOldest() {
 
 func (d *Door) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	from, err := Admit(conn, d.secret, d.self)
+	from, err := d.meet(conn)
 	d.mu.Lock()
 	d.strangers = slices.DeleteFunc(d.strangers, func(c net.Conn) bool { return c == conn })
 	closed := d.closed
@@ -132,23 +140,52 @@ func (d *Door) admit(conn net.Conn) {
 	d.enter(conn, from)
 }
 
+func (d *Door) meet(conn net.Conn) (from int, err error) {
+	if d.letter != nil {
+		if err := sendLetter(conn, d.letter()); err != nil {
+			return 0, err
+		}
+	}
+	return Admit(conn, d.secret, d.self)
+}
+
 // Dial connects rank from to rank to at a host:port and proves to each other
 // that both belong to the job.
 func Dial(ctx context.Context, address string, secret []byte, from, to int) (net.Conn, error) {
+	conn, _, err := dial(ctx, address, from, to, func(net.Conn) ([]byte, error) { return secret, nil })
+	return conn, err
+}
+
+// DialSealed is Dial for who does not know the secret yet, and returns it. open
+// takes it out of the letter of a sealed door.
+func DialSealed(ctx context.Context, address string, open func(letter []byte) ([]byte, error), from, to int) (net.Conn, []byte, error) {
+	return dial(ctx, address, from, to, func(conn net.Conn) ([]byte, error) {
+		letter, err := receiveLetter(conn)
+		if err != nil {
+			return nil, err
+		}
+		return open(letter)
+	})
+}
+
+func dial(ctx context.Context, address string, from, to int, learn func(net.Conn) ([]byte, error)) (net.Conn, []byte, error) {
 	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
-	err = Greet(conn, secret, from, to)
+	secret, err := learn(conn)
+	if err == nil {
+		err = Greet(conn, secret, from, to)
+	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("%s: %w", address, err)
+		return nil, nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return conn, conn.SetDeadline(time.Time{})
+	return conn, secret, conn.SetDeadline(time.Time{})
 }

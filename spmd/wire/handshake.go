@@ -27,6 +27,9 @@ const (
 // ErrProof says that the other side does not know the job's secret.
 var ErrProof = errors.New("the peer does not know this job's secret")
 
+// ErrSealed says that the other side and this one do not agree on how the secret is learnt.
+var ErrSealed = errors.New("one side of the link was given the job's secret, the other was not")
+
 // ErrOtherRank says that somebody of this job was met, but not the one looked for.
 var ErrOtherRank = errors.New("another rank of this job answers there")
 
@@ -49,6 +52,53 @@ func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) [
 	return h.Sum(nil)
 }
 
+// A sealed door opens the conversation with a letter: magic, length in two
+// bytes, contents.
+const (
+	sealedMagic = "perigeeS"
+	maxLetter   = 8 << 10
+)
+
+func sendLetter(w io.Writer, letter []byte) error {
+	if len(letter) > maxLetter {
+		return fmt.Errorf("letter of %d bytes, at most %d allowed", len(letter), maxLetter)
+	}
+	message := binary.LittleEndian.AppendUint16([]byte(sealedMagic), uint16(len(letter)))
+	_, err := w.Write(append(message, letter...))
+	return err
+}
+
+func receiveLetter(r io.Reader) ([]byte, error) {
+	head := make([]byte, len(sealedMagic)+2)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, fmt.Errorf("no greeting: %w", err)
+	}
+	if err := checkMagic(head[:len(sealedMagic)], sealedMagic, magic); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint16(head[len(sealedMagic):])
+	if n > maxLetter {
+		return nil, fmt.Errorf("the peer announced a letter of %d bytes, at most %d allowed", n, maxLetter)
+	}
+	letter := make([]byte, n)
+	if _, err := io.ReadFull(r, letter); err != nil {
+		return nil, fmt.Errorf("a broken letter: %w", err)
+	}
+	return letter, nil
+}
+
+// checkMagic tells who opened a conversation. other is how the other kind of
+// door opens it.
+func checkMagic(got []byte, want, other string) error {
+	switch string(got) {
+	case want:
+		return nil
+	case other:
+		return ErrSealed
+	}
+	return errors.New("the peer is not a perigee of this version")
+}
+
 // Greet runs the dialer's half of the handshake for a link from rank from to
 // rank to. The caller bounds it by a deadline on rw.
 func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
@@ -56,8 +106,8 @@ func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
 	if _, err := io.ReadFull(rw, hello); err != nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
-	if string(hello[:len(magic)]) != magic {
-		return errors.New("the peer is not a perigee of this version")
+	if err := checkMagic(hello[:len(magic)], magic, sealedMagic); err != nil {
+		return err
 	}
 	nonceA := hello[len(magic):]
 	reply := make([]byte, 8+nonceSize, 8+nonceSize+proofSize)

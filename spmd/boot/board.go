@@ -1,0 +1,195 @@
+package boot
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// board is the key-value store of a launcher. It serves one purpose: rank 0
+// publishes where its coordinator listens and the job's secret, and the others
+// read it. Whoever opens a board bounds all its waits by a context.
+type board interface {
+	Rank() int
+	Size() int
+	LocalRank() int // -1 if the launcher does not say
+	// OneHost reports whether the launcher says that all ranks are on one host.
+	OneHost() bool
+	// Put stores a value under a key. Both are short and made of letters,
+	// digits, hyphens, underscores and colons.
+	Put(key, value string) error
+	// Fence returns when all ranks have called it. Then what was put before it
+	// can be got.
+	Fence() error
+	Get(key string) (string, error)
+	// Done says goodbye to the launcher: from now on the process may end as it
+	// likes. No other method may be called after it.
+	Done() error
+}
+
+// openBoard connects to a launcher's store.
+type openBoard func(ctx context.Context) (board, error)
+
+// invitation is what rank 0 publishes.
+type invitation struct {
+	Addresses []string `json:"a,omitempty"` // host:port, best first
+	Secret    []byte   `json:"s,omitempty"`
+	Failure   string   `json:"f,omitempty"` // why there is nothing to be invited to
+}
+
+// joinBoard returns the connect function of a launcher with a store.
+func joinBoard(launcher string, env Environ, open openBoard) connect {
+	return func(ctx context.Context) (*Process, error) {
+		b, err := open(ctx)
+		if err != nil {
+			return nil, boardFailure(ctx, launcher, "connect to it", err)
+		}
+		r := rendezvous{
+			launcher: launcher, rank: b.Rank(), size: b.Size(), localRank: b.LocalRank(),
+			node: nodeName(env), iface: ifaceOf(env), oneHost: b.OneHost(), hints: boardHints,
+		}
+		if r.rank == 0 {
+			return r.invite(ctx, b)
+		}
+		return r.accept(ctx, b)
+	}
+}
+
+var boardHints = hints{
+	refused: "another program answers there: choose the network that leads to rank 0 with --iface",
+	silent:  "can the hosts reach each other there? choose the network with --iface",
+	missing: "have they all started, and can they reach rank 0? choose the network with --iface",
+}
+
+// invite opens the coordinator in rank 0 and publishes it. The others hear of
+// a failure too, so that they need not wait for what will not come.
+func (r rendezvous) invite(ctx context.Context, b board) (*Process, error) {
+	r.secret = newSecret()
+	p, leader, meet, failure := r.openAnywhere(ctx)
+	card := invitation{Addresses: meet, Secret: r.secret}
+	if failure != nil {
+		card = invitation{Failure: failure.Error()}
+	}
+	err := publish(b, card)
+	if err == nil {
+		err = b.Fence()
+	}
+	if err == nil {
+		err = b.Done()
+	}
+	if failure != nil {
+		return nil, failure
+	}
+	if err != nil {
+		leader.close()
+		return nil, boardFailure(ctx, r.launcher, "tell the other ranks where to meet", err)
+	}
+	return p, nil
+}
+
+// accept reads rank 0's invitation and follows it.
+func (r rendezvous) accept(ctx context.Context, b board) (*Process, error) {
+	var card invitation
+	err := b.Fence()
+	if err == nil {
+		card, err = readInvitation(b)
+	}
+	if err == nil {
+		err = b.Done()
+	}
+	if err != nil {
+		return nil, boardFailure(ctx, r.launcher, "learn where to meet", err)
+	}
+	if card.Failure != "" {
+		return nil, fault.New(fault.Launch, "rank 0 has failed: %s", card.Failure)
+	}
+	r.meet, r.secret = card.Addresses, card.Secret
+	return r.follow(ctx)
+}
+
+func boardFailure(ctx context.Context, launcher, what string, err error) error {
+	if ctx.Err() != nil {
+		return GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s (%v)", launcher, what, err).
+			WithHint("have all ranks started? --launcher chooses another way to meet")
+	}
+	return fault.New(fault.Launch, "the %s launcher: this rank could not %s: %w", launcher, what, err).
+		WithHint("%s", firstOf(fault.HintOf(err), "--launcher chooses another way to meet"))
+}
+
+// newSecret makes the secret of a job.
+func newSecret() []byte {
+	secret := make([]byte, 32)
+	rand.Read(secret)
+	return secret
+}
+
+// The values of some stores end at 255 characters.
+const (
+	pieceSize = 240
+	maxPieces = 64
+)
+
+func pieceKey(i int) string { return "perigee-" + strconv.Itoa(i) }
+
+// publish puts an invitation on a board: NUMBER:BASE64 for the first of a
+// number of pieces, BASE64 for the others.
+func publish(b board, card invitation) error {
+	data, err := json.Marshal(card)
+	if err != nil {
+		return err
+	}
+	text := base64.RawURLEncoding.EncodeToString(data)
+	pieces := slices.Collect(slices.Chunk([]byte(text), pieceSize))
+	if len(pieces) > maxPieces {
+		return fmt.Errorf("%d addresses are too many to publish", len(card.Addresses))
+	}
+	for i, piece := range pieces {
+		value := string(piece)
+		if i == 0 {
+			value = fmt.Sprintf("%d:%s", len(pieces), piece)
+		}
+		if err := b.Put(pieceKey(i), value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readInvitation(b board) (invitation, error) {
+	first, err := b.Get(pieceKey(0))
+	if err != nil {
+		return invitation{}, err
+	}
+	number, text, ok := strings.Cut(first, ":")
+	n, err := strconv.Atoi(number)
+	if !ok || err != nil || n < 1 || n > maxPieces {
+		return invitation{}, fmt.Errorf("what rank 0 published is not an invitation: %.40q", first)
+	}
+	for i := 1; i < n; i++ {
+		piece, err := b.Get(pieceKey(i))
+		if err != nil {
+			return invitation{}, err
+		}
+		text += piece
+	}
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return invitation{}, fmt.Errorf("rank 0's invitation is damaged: %w", err)
+	}
+	var card invitation
+	if err := json.Unmarshal(data, &card); err != nil {
+		return invitation{}, fmt.Errorf("rank 0's invitation is damaged: %w", err)
+	}
+	if card.Failure == "" && (len(card.Addresses) == 0 || len(card.Secret) == 0) {
+		return invitation{}, errors.New("rank 0's invitation is empty")
+	}
+	return card, nil
+}

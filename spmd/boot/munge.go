@@ -1,0 +1,143 @@
+package boot
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/wire"
+)
+
+// EnvMungeSocket is the socket of munged where it is not the usual one.
+const EnvMungeSocket = "PERIGEE_MUNGE_SOCKET"
+
+// munge seals a secret so that only processes of the same user on hosts with
+// the same munge key can open it. It calls the programs munge and unmunge.
+type munge struct {
+	encode, decode string // the programs
+	socket         string
+}
+
+func findMunge(env Environ) (*munge, error) {
+	m := &munge{}
+	m.socket, _ = env(EnvMungeSocket)
+	var errEncode, errDecode error
+	m.encode, errEncode = exec.LookPath("munge")
+	m.decode, errDecode = exec.LookPath("unmunge")
+	if err := errors.Join(errEncode, errDecode); err != nil {
+		return nil, noSecret(err)
+	}
+	return m, nil
+}
+
+// noSecret refuses to run with links that anybody could join.
+func noSecret(cause error) error {
+	return fault.New(fault.Launch, "the ranks of this Slurm step have no secret to know each other by, and munge cannot carry one: %w", cause).
+		WithHint("export %s=$(openssl rand -hex 32) before srun, or use srun --mpi=pmi2 or --mpi=pmix", EnvSecret)
+}
+
+// credentialAge is how long a credential is used. munge's own limit is five
+// minutes by default.
+const credentialAge = time.Minute
+
+// seal makes a credential and returns a function that gives it, or in time a
+// fresh one.
+func (m *munge) seal(ctx context.Context, secret []byte) (func() []byte, error) {
+	first, err := m.credential(ctx, secret)
+	if err != nil {
+		return nil, noSecret(err)
+	}
+	var mu sync.Mutex
+	current, made := first, time.Now()
+	return func() []byte {
+		mu.Lock()
+		defer mu.Unlock()
+		if time.Since(made) > credentialAge {
+			made = time.Now() // munged may be gone; the old one may still do
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			if fresh, err := m.credential(ctx, secret); err == nil {
+				current = fresh
+			}
+		}
+		return current
+	}, nil
+}
+
+func (m *munge) credential(ctx context.Context, secret []byte) ([]byte, error) {
+	args := []string{"--restrict-uid", strconv.Itoa(os.Geteuid())}
+	out, _, err := m.run(ctx, m.encode, args, base64.StdEncoding.EncodeToString(secret))
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out), nil
+}
+
+// The exit codes of unmunge for credentials that are genuine, but late, early
+// or seen before. None of that is a danger here: the secret is of use only if
+// the other side proves, in the handshake, that it knows it too.
+const (
+	mungeExpired  = 15
+	mungeRewound  = 16
+	mungeReplayed = 17
+)
+
+// open reads the secret out of a credential of the same user.
+func (m *munge) open(ctx context.Context, letter []byte) ([]byte, error) {
+	out, code, err := m.run(ctx, m.decode, []string{"--numeric", "--keys=UID", "--metadata=-", "--output=-"}, string(letter))
+	if err != nil && code != mungeExpired && code != mungeRewound && code != mungeReplayed {
+		if code > 0 && !strings.Contains(err.Error(), "socket") {
+			return nil, fmt.Errorf("%w: its credential is not for this user: %w", wire.ErrProof, err)
+		}
+		return nil, noSecret(err)
+	}
+	return secretIn(string(out))
+}
+
+// secretIn reads what unmunge prints: metadata, an empty line, the payload.
+func secretIn(out string) ([]byte, error) {
+	metadata, payload, ok := strings.Cut(out, "\n\n")
+	if !ok {
+		return nil, errors.New("unmunge printed no payload")
+	}
+	_, uid, _ := strings.Cut(metadata, "UID:")
+	uid, _, _ = strings.Cut(uid, "\n")
+	if strings.TrimSpace(uid) != strconv.Itoa(os.Geteuid()) {
+		return nil, fmt.Errorf("%w: its credential is of user %s", wire.ErrProof, strings.TrimSpace(uid))
+	}
+	secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(payload))
+	if err != nil || len(secret) == 0 {
+		return nil, fmt.Errorf("%w: its credential holds no secret", wire.ErrProof)
+	}
+	return secret, nil
+}
+
+// run calls a program of munge. code is its exit code, -1 if it could not run.
+func (m *munge) run(ctx context.Context, program string, args []string, stdin string) (stdout []byte, code int, err error) {
+	if m.socket != "" {
+		args = append(args, "--socket", m.socket)
+	}
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	cmd.WaitDelay = time.Second
+	if err := cmd.Run(); err != nil {
+		code := -1
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+			code = exit.ExitCode()
+		}
+		text, _, _ := strings.Cut(strings.TrimSpace(problems.String()), "\n")
+		return out.Bytes(), code, fmt.Errorf("%s: %s", program, firstOf(text, err.Error()))
+	}
+	return out.Bytes(), 0, nil
+}

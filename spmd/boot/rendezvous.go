@@ -1,0 +1,354 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/wire"
+)
+
+// rendezvous is a world whose rank 0 runs the coordinator, at one of a few
+// addresses that all ranks know.
+type rendezvous struct {
+	launcher              string
+	rank, size, localRank int
+	node                  string // this host's name as the launcher has it, or ""
+	iface                 string // as in EnvIface
+	oneHost               bool   // all ranks are on one host
+	host                  string // rank 0's, or "" if only addresses are known
+
+	listen []string // host:port on which rank 0 tries to listen, in order
+	meet   []string // host:port at which the others look for rank 0, best first
+	secret []byte   // nil if it is sealed
+	seal   sealer   // hands the secret to followers who may know it; nil if they know it
+	notes  []string
+	hints  hints
+}
+
+// hints are remedies in the words of the launcher.
+type hints struct {
+	occupied string // rank 0 cannot listen
+	refused  string // somebody answers who does not know the secret
+	silent   string // rank 0 does not answer
+	missing  string // ranks have not come
+}
+
+// sealer closes a secret into something that only the same user can open.
+type sealer interface {
+	// seal returns a letter with the secret in it, a new one from time to time.
+	seal(ctx context.Context, secret []byte) (letter func() []byte, err error)
+	open(ctx context.Context, letter []byte) (secret []byte, err error)
+}
+
+func (r rendezvous) join(ctx context.Context) (*Process, error) {
+	if r.rank == 0 {
+		p, _, err := r.lead(ctx)
+		return p, err
+	}
+	return r.follow(ctx)
+}
+
+// process describes this rank. preferred is an address of this host that has
+// proved useful, or "".
+func (r rendezvous) process(preferred string) (*Process, error) {
+	ips, err := r.linkIPs(preferred)
+	if err != nil {
+		return nil, err
+	}
+	host, ips := listenFor(ips)
+	return &Process{
+		Launcher: r.launcher, Rank: r.rank, Size: r.size, LocalRank: r.localRank, Host: r.node,
+		Secret: r.secret, Listen: net.JoinHostPort(host, "0"), IPs: ips, Notes: r.notes,
+	}, nil
+}
+
+// linkIPs are the addresses for links. A world on one host, or one that meets
+// at a loopback address, needs no network.
+func (r rendezvous) linkIPs(preferred string) ([]string, error) {
+	if r.iface == "" {
+		if ip := loopback(r.host); ip != "" {
+			return []string{ip}, nil
+		}
+		if r.oneHost {
+			return []string{"127.0.0.1"}, nil
+		}
+	}
+	return hostIPs(r.iface, preferred)
+}
+
+// openAnywhere makes rank 0 listen on a free port of the addresses for links,
+// and returns where that is.
+func (r rendezvous) openAnywhere(ctx context.Context) (*Process, *leadingClient, []string, error) {
+	ips, err := r.linkIPs("")
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	host, ips := listenFor(ips)
+	r.listen = []string{net.JoinHostPort(host, "0")}
+	p, leader, err := r.lead(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	port := strconv.Itoa(leader.door.Port())
+	var meet []string
+	for _, ip := range ips {
+		meet = append(meet, net.JoinHostPort(ip, port))
+	}
+	return p, leader, meet, nil
+}
+
+// lead runs the coordinator inside rank 0.
+func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) {
+	preferred := ""
+	if r.host != "" {
+		preferred = ownAddress(ctx, r.host)
+	}
+	p, err := r.process(preferred)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := NewCoordinator(r.size, nil, nil)
+	door, err := r.openDoor(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	here, there := net.Pipe()
+	c.Serve(there)
+	cl, _, err := dialCoordinator(ctx, here, 0, r.size, "rank 0")
+	if err != nil {
+		c.Close()
+		door.Close()
+		return nil, nil, err
+	}
+	cl.nameHost(r.node)
+	leader := &leadingClient{client: cl, coordinator: c, door: door, hint: r.hints.missing}
+	p.Store, p.Monitor = leader, leader
+	return p, leader, nil
+}
+
+// openDoor listens on the first address that is free.
+func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, error) {
+	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
+	var preface func() []byte
+	if r.seal != nil {
+		var err error
+		if preface, err = r.seal.seal(ctx, r.secret); err != nil {
+			return nil, err
+		}
+	}
+	var last error
+	var ports []string
+	for _, address := range r.listen {
+		door, err := wire.OpenSealedDoor(address, preface, r.secret, 0, enter)
+		if err == nil {
+			return door, nil
+		}
+		_, port, _ := net.SplitHostPort(address)
+		last, ports = err, append(ports, port)
+		if !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	return nil, fault.New(fault.Launch, "rank 0 cannot listen on port %s: %w", strings.Join(ports, ", "), last).
+		WithHint("%s", r.hints.occupied)
+}
+
+// knockAgain is the longest pause between two attempts to find rank 0, and
+// strangers is for how long a rank takes refusals for those of somebody else's
+// program where rank 0 may still appear at another address.
+const (
+	knockAgain = 200 * time.Millisecond
+	strangers  = 15 * time.Second
+)
+
+// follow connects to rank 0, which may start later than this rank.
+func (r rendezvous) follow(ctx context.Context) (*Process, error) {
+	began := time.Now()
+	var last error
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
+		conn, secret, err := r.knock(ctx)
+		if err == nil {
+			r.secret = secret
+			return r.enter(ctx, conn)
+		}
+		if errors.Is(err, wire.ErrProof) && (len(r.meet) == 1 || time.Since(began) > strangers) {
+			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s", r.hints.refused)
+		}
+		if fault.KindOf(err) == fault.Launch {
+			return nil, err // it will not get better
+		}
+		if ctx.Err() == nil || last == nil {
+			last = err // not the news that time is up, if something better is known
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), last).
+				WithHint("%s", r.hints.silent)
+		}
+	}
+}
+
+// knockLimit bounds a try of all addresses: one that swallows everything must
+// not keep a rank from trying the others again.
+const knockLimit = 10 * time.Second
+
+// headStart is how long the better address is tried alone.
+const headStart = 200 * time.Millisecond
+
+// knock tries all addresses, each a little later than the one before, and
+// takes the first at which rank 0 lets it in.
+func (r rendezvous) knock(ctx context.Context) (net.Conn, []byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, knockLimit)
+	defer cancel()
+	type answer struct {
+		place  int
+		conn   net.Conn
+		secret []byte
+		err    error
+	}
+	answers := make(chan answer, len(r.meet))
+	for i, address := range r.meet {
+		go func() {
+			select {
+			case <-time.After(time.Duration(i) * headStart):
+			case <-ctx.Done():
+				answers <- answer{i, nil, nil, context.Cause(ctx)}
+				return
+			}
+			conn, secret, err := r.dial(ctx, address)
+			answers <- answer{i, conn, secret, err}
+		}()
+	}
+	var won answer
+	errs := make([]error, len(r.meet))
+	for range r.meet {
+		a := <-answers
+		errs[a.place] = a.err
+		switch {
+		case a.err != nil:
+		case won.conn == nil:
+			won = a
+			cancel()
+		default:
+			a.conn.Close() // the same door, through another address
+		}
+	}
+	if won.conn == nil {
+		return nil, nil, errors.Join(errs...)
+	}
+	return won.conn, won.secret, nil
+}
+
+func (r rendezvous) dial(ctx context.Context, address string) (net.Conn, []byte, error) {
+	if r.seal == nil {
+		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
+		return conn, r.secret, err
+	}
+	return wire.DialSealed(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
+}
+
+func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
+	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
+	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, which coordinates the job,")
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.process(local)
+	if err != nil {
+		c.Abort(FailureOf(err)) // so that nobody waits for this rank
+		c.Leave(ctx)
+		return nil, err
+	}
+	c.nameHost(r.node)
+	p.Store, p.Monitor = c, c
+	return p, nil
+}
+
+// leadingClient is rank 0's client, which stays until all others have left.
+type leadingClient struct {
+	*client
+	coordinator *Coordinator
+	door        *wire.Door
+	hint        string // why ranks may be missing
+}
+
+// Fence names the ranks that have not come when it gives up.
+func (l *leadingClient) Fence(ctx context.Context) error {
+	err := l.client.Fence(ctx)
+	if err != nil && ctx.Err() != nil {
+		if missing := l.coordinator.Missing(); len(missing) > 0 {
+			return GaveUp(ctx, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
+				WithHint("%s", l.whyMissing())
+		}
+	}
+	return err
+}
+
+func (l *leadingClient) whyMissing() string {
+	if n, last := l.door.Refused(); n > 0 {
+		return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
+	}
+	return l.hint
+}
+
+// Leave waits for the goodbyes of all ranks, or passes on the news that ends
+// the job, and closes the coordinator.
+func (l *leadingClient) Leave(ctx context.Context) error {
+	err := l.client.Leave(ctx)
+	if err == nil {
+		select {
+		case <-l.coordinator.Finished():
+		case <-l.coordinator.Failed():
+			err = *l.coordinator.Failure()
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	l.close()
+	return err
+}
+
+func (l *leadingClient) close() {
+	l.coordinator.Close()
+	l.door.Close()
+}
+
+// listRanks writes at most eight ranks.
+func listRanks(ranks []int) string {
+	const most = 8
+	s := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")
+	if len(ranks) > most {
+		s += " ..."
+	}
+	return s
+}
+
+// ownAddress returns that address of a host name that an interface of this host
+// has, or "".
+func ownAddress(ctx context.Context, name string) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupIP(ctx, "ip", name)
+	if err != nil {
+		return ""
+	}
+	own, err := hostIPs("", "")
+	if err != nil {
+		return ""
+	}
+	for _, ip := range ips {
+		if slices.Contains(own, ip.String()) {
+			return ip.String()
+		}
+	}
+	return ""
+}

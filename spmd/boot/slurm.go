@@ -1,0 +1,244 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee/internal/fault"
+)
+
+// Plain Slurm (srun --mpi=none) has no key-value store: all it gives is
+// variables. So rank 0 listens on a port that follows from the job and the step,
+// and its secret travels in a munge credential.
+
+// slurmVariables are those of a step. PROCID and NTASKS are in a batch script
+// too, where the process is no rank.
+var slurmVariables = []string{
+	"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+	"SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE",
+}
+
+// firstSpecialStep and above are the steps that Slurm makes for batch scripts,
+// interactive shells and the like.
+const firstSpecialStep = 0xfffffff0
+
+func detectSlurm(env Environ) (connect, error) {
+	step, _ := env("SLURM_STEP_ID")
+	if n, err := strconv.ParseUint(step, 10, 64); step == "" || err == nil && n >= firstSpecialStep {
+		return nil, nil
+	}
+	// Who sets all of torchrun's variables for a process means them: srun may
+	// have started a script that starts the ranks.
+	if len(readVariables(env, torchrunVariables...).lack) == 0 {
+		return nil, nil
+	}
+	return requireSlurm(env)
+}
+
+func requireSlurm(env Environ) (connect, error) {
+	s, err := readSlurm(env)
+	if err != nil {
+		return nil, err
+	}
+	return s.join, nil
+}
+
+// slurmStep is what the variables say.
+type slurmStep struct {
+	env        Environ
+	job, step  string
+	rank, size int
+	nodes      []string // at which rank 0 may be, the likely one first
+	oneHost    bool
+}
+
+func readSlurm(env Environ) (*slurmStep, error) {
+	v := readVariables(env, slurmVariables...)
+	if err := v.incomplete("Slurm's step"); err != nil {
+		return nil, err
+	}
+	rank, size, err := v.rankAndSize("SLURM_PROCID", "SLURM_STEP_NUM_TASKS")
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := expandHosts(v.values["SLURM_STEP_NODELIST"])
+	if err != nil {
+		return nil, fault.New(fault.Launch, "SLURM_STEP_NODELIST: %w", err)
+	}
+	tasks, err := expandCounts(v.values["SLURM_STEP_TASKS_PER_NODE"])
+	if err != nil {
+		return nil, fault.New(fault.Launch, "SLURM_STEP_TASKS_PER_NODE: %w", err)
+	}
+	if sum := total(tasks); len(tasks) != len(nodes) || sum != size {
+		return nil, fault.New(fault.Launch, "Slurm's variables contradict each other: %d nodes in SLURM_STEP_NODELIST=%s, %d nodes with %d tasks in SLURM_STEP_TASKS_PER_NODE=%s, SLURM_STEP_NUM_TASKS=%d",
+			len(nodes), v.values["SLURM_STEP_NODELIST"], len(tasks), sum, v.values["SLURM_STEP_TASKS_PER_NODE"], size)
+	}
+	distribution, _ := env("SLURM_DISTRIBUTION")
+	return &slurmStep{
+		env: env, job: v.values["SLURM_JOB_ID"], step: v.values["SLURM_STEP_ID"], rank: rank, size: size,
+		nodes: firstNodes(nodes, tasks, distribution), oneHost: len(nodes) == 1,
+	}, nil
+}
+
+// maxFirstNodes bounds the search for rank 0.
+const maxFirstNodes = 256
+
+// firstNodes returns the nodes on which rank 0 may be. Blocks, planes and
+// cycles all begin with the first node that has tasks. An arbitrary
+// distribution, which follows a host file, begins anywhere.
+func firstNodes(nodes []string, tasks []int, distribution string) []string {
+	first := slices.IndexFunc(tasks, func(n int) bool { return n > 0 })
+	if !strings.Contains(distribution, "arbitrary") {
+		return nodes[first : first+1]
+	}
+	return nodes[:min(len(nodes), maxFirstNodes)]
+}
+
+func total(numbers []int) int {
+	sum := 0
+	for _, n := range numbers {
+		sum += n
+	}
+	return sum
+}
+
+// nodeName is what Slurm calls this host.
+func nodeName(env Environ) string {
+	if step, _ := env("SLURM_STEP_ID"); step == "" {
+		return ""
+	}
+	s, _ := env("SLURMD_NODENAME")
+	return s
+}
+
+// slurmLocalRank is the rank among those of the node, or -1.
+func slurmLocalRank(env Environ, size int) int {
+	n, err := readVariables(env, "SLURM_LOCALID").integer("SLURM_LOCALID", 0, size-1)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+func slurmOneHost(env Environ) bool {
+	s, _ := env("SLURM_STEP_NUM_NODES")
+	return s == "1"
+}
+
+// slurmPorts is how many ports all ranks try. Another program may have the first.
+const slurmPorts = 4
+
+func (s *slurmStep) ports() []string {
+	var ports []string
+	for i := range slurmPorts {
+		ports = append(ports, strconv.Itoa(derivedPort(fmt.Sprintf("slurm/%s.%s/%d", s.job, s.step, i))))
+	}
+	return ports
+}
+
+func (s *slurmStep) join(ctx context.Context) (*Process, error) {
+	r := rendezvous{
+		launcher: "slurm", rank: s.rank, size: s.size, localRank: slurmLocalRank(s.env, s.size),
+		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
+		hints: hints{
+			occupied: "other programs have these ports, which follow from the job and the step: start another step, or use srun --mpi=pmi2",
+			refused:  "set the same " + EnvSecret + " for all ranks, or start another step: another program may have the port",
+			silent:   "is rank 0 running, and may its node be reached on these ports? srun --mpi=pmi2 or --mpi=pmix chooses ports freely",
+			missing:  "have they all started? srun --mpi=pmi2 or --mpi=pmix shows more",
+		},
+	}
+	if err := s.agreeOnSecret(&r); err != nil {
+		return nil, err
+	}
+	addresses, err := s.addresses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	host := addresses[0]
+	if loopback(host) != "" {
+		r.host = host
+	}
+	for _, port := range s.ports() {
+		r.listen = append(r.listen, net.JoinHostPort(loopback(host), port))
+		for _, a := range addresses {
+			r.meet = append(r.meet, net.JoinHostPort(a, port))
+		}
+	}
+	return r.join(ctx)
+}
+
+// agreeOnSecret takes the secret from the environment, or lets rank 0 make one
+// and munge carry it.
+func (s *slurmStep) agreeOnSecret(r *rendezvous) error {
+	if given, _ := s.env(EnvSecret); given != "" {
+		r.secret = []byte(given)
+		return nil
+	}
+	r.secret = newSecret()
+	if s.size == 1 {
+		return nil // there is nobody to tell
+	}
+	m, err := findMunge(s.env)
+	if err != nil {
+		return err
+	}
+	r.seal = m
+	return nil
+}
+
+// addresses are where rank 0 may listen. On one node that is the loopback
+// interface.
+func (s *slurmStep) addresses(ctx context.Context) ([]string, error) {
+	if s.oneHost {
+		return []string{"127.0.0.1"}, nil
+	}
+	if s.rank == 0 {
+		// It may not be on the first node; its own name must resolve here.
+		return s.resolve(ctx, []string{firstOf(nodeName(s.env), s.nodes[0])})
+	}
+	return s.resolve(ctx, s.nodes)
+}
+
+// resolve turns nodes into addresses: by the host's resolver, or where it does
+// not know them by Slurm's own table.
+func (s *slurmStep) resolve(ctx context.Context, nodes []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	var all []string
+	for _, node := range nodes {
+		ips, lookup := net.DefaultResolver.LookupHost(ctx, node)
+		if lookup != nil {
+			address, err := slurmAddress(ctx, node)
+			if err != nil {
+				return nil, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
+					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
+			}
+			if ips, err = net.DefaultResolver.LookupHost(ctx, address); err != nil {
+				return nil, fault.New(fault.Launch, "rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
+					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
+			}
+		}
+		all = append(all, ips...)
+	}
+	return all, nil
+}
+
+// slurmAddress asks scontrol for a node's NodeAddr.
+func slurmAddress(ctx context.Context, node string) (string, error) {
+	out, err := exec.CommandContext(ctx, "scontrol", "--oneliner", "show", "node", node).Output()
+	if err != nil {
+		return "", fmt.Errorf("scontrol show node %s: %w", node, err)
+	}
+	for field := range strings.FieldsSeq(string(out)) {
+		if address, ok := strings.CutPrefix(field, "NodeAddr="); ok && address != "" {
+			return address, nil
+		}
+	}
+	return "", fmt.Errorf("scontrol show node %s names no NodeAddr", node)
+}

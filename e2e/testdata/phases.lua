@@ -36,12 +36,15 @@ return {
       world.phase(phase)
       work[phase]()
       if phase == opt.stay then
-        print("in " .. phase)
-        while true do
+        -- The launcher has surely heard of the phase when some rounds are done.
+        for round = 1, math.huge do
           if phase == "prepare" then
             plan:release()
           end
           work[phase]()
+          if round == 20 then
+            print("in " .. phase)
+          end
         end
       end
       if phase == "isolated" then

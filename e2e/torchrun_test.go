@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// freePort returns a TCP port that was free a moment ago.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// torchrun starts ranks the way torchrun does: a process each, with variables.
+func torchrun(t *testing.T, dir string, n int, args ...string) []*process {
+	t.Helper()
+	port := freePort(t)
+	ranks := make([]*process, n)
+	// The highest first: rank 0, whom the others look for, comes last.
+	for r := n - 1; r >= 0; r-- {
+		ranks[r] = start(t, command{dir: dir, args: args, env: map[string]string{
+			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "LOCAL_RANK": strconv.Itoa(r),
+			"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PERIGEE_SECRET": "e2e " + port,
+		}})
+	}
+	return ranks
+}
+
+func TestTorchrun(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		dir := files(t, map[string]string{
+			"c.yaml": "iters: 2\nisolation_iters: 2\nwarmup_iters: 1\n" + pattern("shards: 3"),
+			"m.txt":  "0 64K 1\n1M 0 0\n0 7 0\n",
+		})
+		ranks := torchrun(t, dir, 3, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers",
+			"--result", "r.json", "--json-output-path", "o.json")
+		for r, p := range ranks {
+			o := p.wait(patience)
+			if o.code != 0 || o.stderr != "" {
+				t.Errorf("rank %d: exit code %d, %s", r, o.code, o.stderr)
+			}
+			// Rank 0 speaks for all.
+			if (o.stdout != "") != (r == 0) {
+				t.Errorf("rank %d wrote:\n%s", r, o.stdout)
+			}
+			if r == 0 {
+				contains(t, "stdout", o.stdout, "3 ranks on 1 host", "launcher torchrun", "engine: "+engine, "# note: verified: ")
+				readTable(t, o.stdout, columns...)
+			}
+		}
+		doc, err := result.Read(filepath.Join(dir, "r.json"))
+		if err != nil || doc.Status != result.Complete || doc.World.Launcher != "torchrun" || doc.World.Size != 3 {
+			t.Errorf("result: %v, %+v", err, doc)
+		}
+		readOriginal(t, filepath.Join(dir, "o.json"))
+	})
+}
+
+// Variables that contradict themselves or are not all there.
+func TestTorchrunVariables(t *testing.T) {
+	full := map[string]string{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
+	for _, c := range []struct {
+		name, variable, value string
+		wanted                []string
+	}{
+		{"no RANK", "RANK", "", []string{"RANK"}},
+		{"no MASTER_ADDR", "MASTER_ADDR", "", []string{"MASTER_ADDR"}},
+		{"no MASTER_PORT", "MASTER_PORT", "", []string{"MASTER_PORT"}},
+		{"rank beyond the world", "RANK", "2", []string{"RANK=2"}},
+		{"rank is no number", "RANK", "first", []string{"RANK=first"}},
+		{"world of nobody", "WORLD_SIZE", "0", []string{"WORLD_SIZE=0"}},
+		{"port beyond all", "MASTER_PORT", "65536", []string{"MASTER_PORT=65536"}},
+		{"local rank beyond the world", "LOCAL_RANK", "5", []string{"LOCAL_RANK=5"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			env := map[string]string{}
+			for k, v := range full {
+				env[k] = v
+			}
+			env[c.variable] = c.value
+			o := start(t, command{env: env, args: []string{"run", "pingpong", "--engine", "shm"}}).wait(patience)
+			checkComplaint(t, o, fault.Launch, c.wanted...)
+		})
+	}
+	// A lone RANK, as many tools leave behind, means nothing.
+	o := start(t, command{env: map[string]string{"RANK": "3"}, args: []string{"run", "pingpong", "--engine", "shm"}}).wait(patience)
+	if o.code != 0 || !strings.Contains(o.stdout, "launcher local") {
+		t.Errorf("with a lone RANK: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	}
+}
+
+// Bad input is told once, by rank 0, and all ranks end with its exit code.
+func TestTorchrunBadInput(t *testing.T) {
+	dir := files(t, map[string]string{"c.yaml": pattern("shards: 0"), "m.txt": good})
+	var told []string
+	for r, p := range torchrun(t, dir, 3, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json") {
+		o := p.wait(patience)
+		if o.code != int(fault.Input) {
+			t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.code, fault.Input, o.stderr)
+		}
+		told = append(told, complaintsIn(o.stderr)...)
+	}
+	if len(told) != 1 || !strings.Contains(told[0], "c.yaml:3: traffic_patterns[0].shards: wanted at least 1, got 0") {
+		t.Errorf("the ranks said %q", told)
+	}
+	if left := names(dir); fmt.Sprint(left) != "[c.yaml m.txt]" {
+		t.Errorf("files: %q", left)
+	}
+}
+
+// A rank dies in a job that has no launcher to watch it.
+func TestTorchrunKill(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		for _, victim := range []int{0, 1} {
+			t.Run(fmt.Sprint("rank ", victim), func(t *testing.T) {
+				before := lookForLitter()
+				dir := t.TempDir()
+				ranks := torchrun(t, dir, 3, "run", script(t, "phases.lua"), "--engine", engine, "--stay", "workload", "--result", "r.json")
+				ranks[0].untilPrints("in workload\n")
+				signal(t, ranks[victim].cmd.Process.Pid, syscall.SIGKILL)
+				since := time.Now()
+				var told []string
+				for r, p := range ranks {
+					o := p.wait(patience)
+					if r == victim {
+						continue
+					}
+					if o.code != int(fault.RankLost) {
+						t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.code, fault.RankLost, o.stderr)
+					}
+					told = append(told, complaintsIn(o.stderr)...)
+				}
+				if took := time.Since(since); took > atOnce {
+					t.Errorf("the job went on for %v", took)
+				}
+				before.checkClean(t)
+				if victim == 0 {
+					// Each of the others has lost the rank that would tell.
+					if len(told) == 0 || !strings.Contains(told[0], "rank 0") {
+						t.Errorf("the ranks said %q", told)
+					}
+					return
+				}
+				if len(told) != 1 || !strings.Contains(told[0], "rank 1 on "+hostname(t)+", phase ") {
+					t.Errorf("the ranks said %q", told)
+				}
+				doc, err := result.Read(filepath.Join(dir, "r.json"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if doc.Status != result.Partial || doc.Failure == nil || doc.Failure.Rank != 1 || countRuns(doc, "isolated") != 1 {
+					t.Errorf("status %s, failure %v", doc.Status, doc.Failure)
+				}
+			})
+		}
+	})
+}
+
+// Ranks of different jobs do not talk to each other.
+func TestTorchrunSecret(t *testing.T) {
+	port := freePort(t)
+	var ranks []*process
+	for r, secret := range []string{"right", "wrong"} {
+		ranks = append(ranks, start(t, command{args: []string{"run", "pingpong", "--engine", "shm"}, env: map[string]string{
+			"RANK": strconv.Itoa(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PERIGEE_SECRET": secret,
+		}}))
+	}
+	// They would wait for their peers for two minutes. That rank 1 is refused
+	// while rank 0 waits on is what is to be seen here.
+	o := ranks[1].wait(patience)
+	checkComplaint(t, o, fault.Launch, "PERIGEE_SECRET")
+	select {
+	case <-ranks[0].ended:
+		t.Errorf("rank 0 ended, too: %s", ranks[0].stderr)
+	default:
+	}
+}

@@ -52,6 +52,24 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
+// lookAtSources makes the program's sources inputs of a test as far as the go
+// command can tell, so that it does not repeat an old verdict on a new program.
+// It notes what tests look at, not what TestMain does.
+var lookAtSources = sync.OnceValue(func() error {
+	return filepath.WalkDir("..", func(path string, d os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && d.Name() != ".." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if slices.Contains([]string{".go", ".c", ".h", ".lua", ".mod", ".sum"}, filepath.Ext(path)) {
+			_, err = os.Stat(path)
+		}
+		return err
+	})
+})
+
 // What a test may wait for something that must come.
 const patience = 20 * time.Second
 
@@ -117,6 +135,9 @@ const marker = "PERIGEE_E2E"
 // start starts perigee. It and its ranks are gone when the test ends.
 func start(t testing.TB, c command) *process {
 	t.Helper()
+	if err := lookAtSources(); err != nil {
+		t.Fatal(err)
+	}
 	if c.dir == "" {
 		c.dir = t.TempDir()
 	}

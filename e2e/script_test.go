@@ -18,6 +18,9 @@ import (
 //	exits CODE ARGS...      run perigee; it must end with this exit code
 //	need-nixl               fail, with instructions, where there is no NIXL
 func TestScripts(t *testing.T) {
+	if err := lookAtSources(); err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,

@@ -5,23 +5,51 @@ import (
 	"encoding/binary"
 	"math"
 
-	"perigee/internal/clock"
+	hostclock "perigee/internal/clock"
 	"perigee/internal/fault"
+	"perigee/spmd/clock"
 )
 
-// Offset ties a host's clock to rank 0's: time there + NS = time at rank 0, to
-// within UncertaintyNS. Both are nanoseconds.
-type Offset struct {
-	NS            int64 `json:"offset_ns"`
-	UncertaintyNS int64 `json:"uncertainty_ns"`
+// The common time line is the monotonic clock of rank 0's host. Every other host
+// measures its clock against another host's that is nearer to rank 0's in a
+// binomial tree: with H hosts all are done after log2 H rounds, and a host's
+// uncertainty is the sum of those on its way to the root.
+
+// ClockState is what is known of a host's clock.
+type ClockState struct {
+	OffsetNS      int64   `json:"offset_ns"`      // time there + this = time at rank 0's host
+	UncertaintyNS int64   `json:"uncertainty_ns"` // how far the offset may be off
+	DriftPPM      float64 `json:"drift_ppm"`      // positive: the clock is slower than that of rank 0's host
+	Samples       int     `json:"samples"`        // how often it was measured
 }
 
-// Offsets returns the offset of each host, in the order of Hosts.
-func (w *World) Offsets() []Offset { return w.clocks }
+// Clocks returns the state of each host's clock, in the order of Hosts.
+func (w *World) Clocks() []ClockState {
+	states := make([]ClockState, len(w.clocks))
+	for h := range w.clocks {
+		last := w.clocks[h].Last()
+		states[h] = ClockState{
+			OffsetNS: last.OffsetNS, UncertaintyNS: last.UncertaintyNS,
+			DriftPPM: w.clocks[h].DriftPPM(), Samples: w.clocks[h].Len(),
+		}
+	}
+	return states
+}
 
-// ToCommon turns a clock.Now stamp of a rank into the time line of rank 0.
+// Now is the time on the common time line, in nanoseconds.
+func (w *World) Now() int64 { return w.ToCommon(w.rank, w.localNow()) }
+
+func (w *World) localNow() int64 {
+	if w.now != nil {
+		return w.now()
+	}
+	return hostclock.Now()
+}
+
+// ToCommon turns a stamp of the monotonic clock of a rank's host into the time
+// line of rank 0's. It is best for stamps between two calls of SyncClocks.
 func (w *World) ToCommon(rank int, ns int64) int64 {
-	return ns + w.clocks[w.hostOf[rank]].NS
+	return ns + w.clocks[w.hostOf[rank]].OffsetAt(ns)
 }
 
 // Uncertainty is how far, in nanoseconds, two stamps of different ranks of
@@ -35,7 +63,7 @@ func (w *World) Uncertainty(ranks []int) int64 {
 			continue
 		}
 		seen[h] = true
-		u := w.clocks[h].UncertaintyNS
+		u := w.clocks[h].Recent()
 		if u > most {
 			most, second = u, most
 		} else {
@@ -48,54 +76,77 @@ func (w *World) Uncertainty(ranks []int) int64 {
 	return most + second
 }
 
-const pingRounds = 32
-
-// syncClocks measures the offset of each host: its lowest rank asks rank 0 for
-// the time over and over, and believes the answer that came back fastest. The
-// offset is exact if both ways took equally long, and cannot be further off
-// than half the round trip.
-func (w *World) syncClocks() error {
-	w.clocks = make([]Offset, len(w.hosts))
-	for h := 1; h < len(w.hosts); h++ {
-		leader := w.leader(h)
-		if w.rank != 0 && w.rank != leader {
-			continue
-		}
-		g, err := w.Group([]int{0, leader})
-		if err != nil {
-			return err
-		}
-		o, err := g.pingPong()
-		if err != nil {
-			return fault.New(fault.Launch, "compare clocks with %s: %w", w.hosts[h].Name, err)
-		}
-		w.clocks[h] = o
+// SyncClocks measures all clocks once more, so that drift since the last time can
+// be put right. All ranks call it. In a world of one host it does nothing.
+func (w *World) SyncClocks() error {
+	if w.clocks == nil {
+		w.clocks = make([]clock.Line, len(w.hosts))
 	}
 	if len(w.hosts) == 1 {
 		return nil
 	}
-	offsets, err := BroadcastValue(w.All(), 0, w.clocks)
-	w.clocks = offsets
-	return err
+	mine, err := w.measureClock()
+	if err != nil {
+		return fault.New(fault.KindOf(err), "compare the clocks of the hosts: %w", err).WithHint("%s", fault.HintOf(err))
+	}
+	all, err := AllGatherValue(w.All(), mine)
+	if err != nil {
+		return err
+	}
+	for h := 1; h < len(w.hosts); h++ {
+		s := all[w.leader(h)]
+		// From here up to the root each step adds its offset and its doubt. A
+		// parent's sample is of a little earlier or later; what its clock drifts
+		// in that time is far below the uncertainty.
+		for up := h & (h - 1); up != 0; up &= up - 1 {
+			step := all[w.leader(up)]
+			s.OffsetNS += step.OffsetNS
+			s.UncertaintyNS += step.UncertaintyNS
+		}
+		w.clocks[h].Add(s)
+	}
+	return nil
 }
 
-// pingPong returns at both members the offset of the second's clock.
-func (g *Group) pingPong() (Offset, error) {
-	return collective(g, opPing, func(ctx context.Context, seq uint32) (Offset, error) {
-		best := Offset{UncertaintyNS: math.MaxInt64}
-		buf := make([]byte, 8)
-		for range pingRounds {
-			if g.me == 0 {
-				if _, err := g.recv(ctx, 1, opPing, seq); err != nil {
-					return best, err
-				}
-				binary.LittleEndian.PutUint64(buf, uint64(clock.Now()))
-				if err := g.send(ctx, 1, opPing, seq, buf); err != nil {
-					return best, err
-				}
-				continue
+// measureClock is the part of the tree in which this rank's host has a place: the
+// lowest rank of host h, whose lowest set bit is b, serves hosts h + 1, h + 2,
+// ... below h + b, and then measures against host h - b.
+func (w *World) measureClock() (clock.Sample, error) {
+	h := w.hostOf[w.rank]
+	if w.leader(h) != w.rank {
+		return clock.Sample{}, nil
+	}
+	for bit := 1; bit < len(w.hosts); bit *= 2 {
+		if h&bit != 0 {
+			g, err := w.Group([]int{w.leader(h - bit), w.rank})
+			if err != nil {
+				return clock.Sample{}, err
 			}
-			before := clock.Now()
+			return g.askTime()
+		}
+		if h+bit < len(w.hosts) {
+			g, err := w.Group([]int{w.rank, w.leader(h + bit)})
+			if err != nil {
+				return clock.Sample{}, err
+			}
+			if err := g.tellTime(); err != nil {
+				return clock.Sample{}, err
+			}
+		}
+	}
+	return clock.Sample{}, nil
+}
+
+const pingRounds = 32
+
+// askTime asks the group's first member for its time over and over, and believes
+// the answer that came back fastest. The offset is exact if both ways took
+// equally long, and cannot be further off than half the round trip.
+func (g *Group) askTime() (clock.Sample, error) {
+	return collective(g, opPing, func(ctx context.Context, seq uint32) (clock.Sample, error) {
+		best := clock.Sample{UncertaintyNS: math.MaxInt64}
+		for range pingRounds {
+			before := g.w.localNow()
 			if err := g.send(ctx, 0, opPing, seq, nil); err != nil {
 				return best, err
 			}
@@ -106,26 +157,29 @@ func (g *Group) pingPong() (Offset, error) {
 			if len(answer) != 8 {
 				return best, errTorn
 			}
-			after := clock.Now()
+			after := g.w.localNow()
 			if half := (after - before + 1) / 2; half < best.UncertaintyNS {
 				there := int64(binary.LittleEndian.Uint64(answer))
-				best = Offset{NS: there - (before+after)/2, UncertaintyNS: half}
+				here := before + half
+				best = clock.Sample{AtNS: here, OffsetNS: there - here, UncertaintyNS: half}
 			}
 		}
-		if g.me == 1 {
-			binary.LittleEndian.PutUint64(buf, uint64(best.NS))
-			return best, g.send(ctx, 0, opPing, seq, binary.LittleEndian.AppendUint64(buf, uint64(best.UncertaintyNS)))
-		}
-		answer, err := g.recv(ctx, 1, opPing, seq)
-		if err != nil {
-			return best, err
-		}
-		if len(answer) != 16 {
-			return best, errTorn
-		}
-		return Offset{
-			NS:            int64(binary.LittleEndian.Uint64(answer)),
-			UncertaintyNS: int64(binary.LittleEndian.Uint64(answer[8:])),
-		}, nil
+		return best, nil
 	})
+}
+
+// tellTime answers the group's second member.
+func (g *Group) tellTime() error {
+	_, err := collective(g, opPing, func(ctx context.Context, seq uint32) (struct{}, error) {
+		for range pingRounds {
+			if _, err := g.recv(ctx, 1, opPing, seq); err != nil {
+				return struct{}{}, err
+			}
+			if err := g.send(ctx, 1, opPing, seq, binary.LittleEndian.AppendUint64(nil, uint64(g.w.localNow()))); err != nil {
+				return struct{}{}, err
+			}
+		}
+		return struct{}{}, nil
+	})
+	return err
 }

@@ -26,6 +26,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
+	"perigee/spmd/clock"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -45,7 +46,8 @@ type World struct {
 	end     wire.Endpoint
 	segment atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor boot.Monitor
-	clocks  []Offset // per host
+	clocks  []clock.Line // per host
+	now     func() int64 // nil but in tests: the host's clock
 	timeout time.Duration
 
 	ctx    context.Context
@@ -137,7 +139,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	if err := w.shareMemory(own); err != nil {
 		return err
 	}
-	if err := w.syncClocks(); err != nil {
+	if err := w.SyncClocks(); err != nil {
 		return err
 	}
 	// Nobody leaves before all have opened what was shared.
@@ -250,7 +252,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 			w.cards = append(w.cards, card{Rank: i, HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: 1})
 		}
 		w.findHosts()
-		w.clocks = make([]Offset, n)
+		w.clocks = make([]clock.Line, n)
 		worlds[r] = w
 	}
 	return worlds, net

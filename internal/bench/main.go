@@ -8,14 +8,19 @@ import (
 	"os"
 	"testing"
 
+	"perigee/internal/bench/barrier"
 	"perigee/internal/bench/job"
 	"perigee/internal/bench/transfer"
 	"perigee/internal/traffic/matrix"
 )
 
 func main() {
-	transfer.Child() // does not return in the processes that the benchmarks start
-	if err := run(); err != nil {
+	transfer.Child() // does not return in the processes that this benchmark starts
+	measure := run
+	if barrier.IsRank() {
+		measure = barrier.Rank
+	}
+	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -32,6 +37,7 @@ func run() error {
 		func() error { return transfer.SHM(out) },
 		func() error { return transfer.NIXL(out) },
 		func() error { return c.Latency(out) },
+		func() error { return barrier.Run(out) },
 		func() error { return c.Prepare(out) },
 		func() error { return c.WholeRuns(out) },
 		func() error { return c.Weight(out) },

@@ -250,6 +250,7 @@ func (k *rank) finish() error {
 	if k.doc == nil || k.flags.Result == "" {
 		return nil
 	}
+	k.doc.World.Clocks = k.world.Clocks()
 	k.doc.Finish(nil)
 	if err := k.doc.Write(k.flags.Result); err != nil {
 		k.flags.Result = "" // a second try would fail as well

@@ -689,15 +689,15 @@ func meetIn(w *spmd.World, ranks []int, round int) error {
 // larger than its uncertainty admits.
 func checkClocks(w *spmd.World) error {
 	const calibration = 5_000 // ns; what two processes' ideas of the same clock may differ by
-	offsets := w.Offsets()
+	offsets := w.Clocks()
 	if len(offsets) != len(w.Hosts()) {
 		return fmt.Errorf("%d offsets for %d hosts", len(offsets), len(w.Hosts()))
 	}
-	if offsets[0] != (spmd.Offset{}) {
+	if offsets[0] != (spmd.ClockState{}) {
 		return fmt.Errorf("rank 0's clock is off itself by %+v", offsets[0])
 	}
 	for h, o := range offsets[1:] {
-		if max(o.NS, -o.NS) > o.UncertaintyNS+calibration || o.UncertaintyNS <= 0 {
+		if max(o.OffsetNS, -o.OffsetNS) > o.UncertaintyNS+calibration || o.UncertaintyNS <= 0 {
 			return fmt.Errorf("clock of host %d: %+v", h+1, o)
 		}
 		there := w.Hosts()[h+1].Ranks

@@ -1,0 +1,67 @@
+package clock
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestDriftingClock gives a Line samples of a clock whose true offset is known,
+// each wrong by at most its uncertainty, and asks for stamps between them.
+func TestDriftingClock(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		shift := rapid.Int64Range(-1e15, 1e15).Draw(t, "shift")
+		ppm := rapid.Float64Range(-200, 200).Draw(t, "ppm")
+		uncertainty := rapid.Int64Range(0, 100_000).Draw(t, "uncertainty")
+		start := rapid.Int64Range(0, 1e15).Draw(t, "start")
+		truth := func(ns int64) int64 { return shift + int64(float64(ns-start)*ppm*1e-6) }
+
+		var l Line
+		at := start
+		for range rapid.IntRange(1, 6).Draw(t, "samples") {
+			wrong := rapid.Int64Range(-uncertainty, uncertainty).Draw(t, "wrong")
+			l.Add(Sample{AtNS: at, OffsetNS: truth(at) + wrong, UncertaintyNS: uncertainty})
+			at += rapid.Int64Range(1e6, 1e11).Draw(t, "pause")
+		}
+		ns := rapid.Int64Range(start, l.Last().AtNS).Draw(t, "stamp")
+		if off := l.OffsetAt(ns) - truth(ns); off > uncertainty+2 || off < -uncertainty-2 {
+			t.Fatalf("stamp %d: offset wrong by %d ns, uncertainty %d", ns-start, off, uncertainty)
+		}
+		if u := l.UncertaintyAt(ns); u != uncertainty {
+			t.Fatalf("uncertainty %d, want %d", u, uncertainty)
+		}
+	})
+}
+
+func TestOutsideOfTheSamples(t *testing.T) {
+	var l Line
+	if l.OffsetAt(5) != 0 || l.UncertaintyAt(5) != 0 || l.DriftPPM() != 0 {
+		t.Error("a line without samples is not the reference")
+	}
+	l.Add(Sample{AtNS: 1000, OffsetNS: 10, UncertaintyNS: 1})
+	l.Add(Sample{AtNS: 2000, OffsetNS: 30, UncertaintyNS: 7})
+	for ns, want := range map[int64]int64{0: 10, 1000: 10, 1500: 20, 2000: 30, 9999: 30} {
+		if got := l.OffsetAt(ns); got != want {
+			t.Errorf("offset at %d: %d, want %d", ns, got, want)
+		}
+	}
+	for ns, want := range map[int64]int64{0: 1, 1500: 7, 9999: 7} {
+		if got := l.UncertaintyAt(ns); got != want {
+			t.Errorf("uncertainty at %d: %d, want %d", ns, got, want)
+		}
+	}
+}
+
+func TestDriftPPM(t *testing.T) {
+	var l Line
+	l.Add(Sample{AtNS: 0, OffsetNS: 0})
+	l.Add(Sample{AtNS: 1000, OffsetNS: 1000})
+	if got := l.DriftPPM(); got != 0 {
+		t.Errorf("drift over a microsecond: %v", got)
+	}
+	l.Add(Sample{AtNS: 10e9, OffsetNS: 500_000})
+	if got := l.DriftPPM(); math.Abs(got-50) > 1e-9 {
+		t.Errorf("drift %v ppm, want 50", got)
+	}
+}

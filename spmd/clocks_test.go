@@ -1,0 +1,78 @@
+package spmd
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	hostclock "perigee/internal/clock"
+)
+
+// TestShiftedAndDriftingClocks gives every rank (each a host) a clock that is
+// seconds off and runs too fast or too slow, and checks that stamps of one
+// moment come together on the common time line.
+func TestShiftedAndDriftingClocks(t *testing.T) {
+	const n = 7
+	worlds, _ := NewInMemory(n)
+	base := hostclock.Now()
+	read := func(rank int, at int64) int64 {
+		shift, ppm := int64(rank)*-3_000_000_000, float64(rank*100-300)
+		if rank == 0 {
+			return at
+		}
+		return at + shift + int64(float64(at-base)*ppm*1e-6)
+	}
+	for r, w := range worlds {
+		w.now = func() int64 { return read(r, hostclock.Now()) }
+	}
+	sync := func() {
+		must(t, everywhere(worlds, func(w *World) error { return w.SyncClocks() }))
+	}
+	sync()
+	time.Sleep(150 * time.Millisecond) // so that the drift is worth something: 45 us at 300 ppm
+	moment := hostclock.Now()
+	time.Sleep(150 * time.Millisecond)
+	sync()
+	for _, w := range worlds {
+		for r := range n {
+			off := w.ToCommon(r, read(r, moment)) - moment
+			// What the drift of a parent's clock adds between its sample and its
+			// child's is not in the uncertainty; it is far below a microsecond here.
+			limit := w.Uncertainty([]int{0, r}) + 1000
+			if off > limit || off < -limit {
+				t.Errorf("rank %d sees a stamp of rank %d %d ns off, uncertainty %d", w.Rank(), r, off, limit)
+			}
+		}
+		for r, c := range w.Clocks() {
+			if want := -float64(r*100 - 300); r > 0 && (c.DriftPPM < want-30 || c.DriftPPM > want+30) {
+				t.Errorf("rank %d: drift of host %d is %.1f ppm, want %.1f", w.Rank(), r, c.DriftPPM, want)
+			}
+		}
+	}
+}
+
+// TestClockTreeCostsLogRounds checks that no rank serves more than log2 N others.
+func TestClockTreeCostsLogRounds(t *testing.T) {
+	const n = 16
+	worlds, _ := NewInMemory(n)
+	before := make([]int64, n)
+	for r, w := range worlds {
+		before[r], _ = w.Sent()
+	}
+	must(t, everywhere(worlds, func(w *World) error {
+		if err := w.SyncClocks(); err != nil {
+			return err
+		}
+		if c := w.Clocks(); len(c) != n || c[0].Samples != 0 || c[n-1].Samples != 1 {
+			return fmt.Errorf("clocks %+v", c)
+		}
+		return nil
+	}))
+	for r, w := range worlds {
+		after, _ := w.Sent()
+		// 4 rounds of the tree at most, and 4 messages of the all-gather.
+		if sent := after - before[r]; sent > 4*pingRounds+4 {
+			t.Errorf("rank %d sent %d messages", r, sent)
+		}
+	}
+}

@@ -317,7 +317,23 @@ func lookForLitter() litter {
 	for _, dir := range []string{"/dev/shm", os.TempDir()} {
 		l[dir] = names(dir)
 	}
+	l[sysV] = abandoned()
 	return l
+}
+
+// sysV is the kernel's list of System V shared memory.
+const sysV = "/proc/sysvipc/shm"
+
+// abandoned returns the IDs of the shared memory that no process has attached.
+func abandoned() []string {
+	data, _ := os.ReadFile(sysV)
+	var list []string
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) > 6 && f[6] == "0" {
+			list = append(list, "ucx "+f[1])
+		}
+	}
+	return list
 }
 
 func names(dir string) []string {
@@ -332,8 +348,9 @@ func names(dir string) []string {
 // checkClean fails the test if there is litter that was not there before.
 func (l litter) checkClean(t testing.TB) {
 	t.Helper()
-	for dir, before := range l {
-		for _, name := range names(dir) {
+	for dir, now := range lookForLitter() {
+		before := l[dir]
+		for _, name := range now {
 			if strings.HasPrefix(name, "Test") {
 				continue // a test's own directory
 			}

@@ -83,6 +83,8 @@ func (c *client) listen(in *memoReader) {
 				delete(c.cards, m.Rank)
 			}
 			c.mu.Unlock()
+		case isRoll:
+			c.send(memo{Is: isHere})
 		case isAbort:
 			if m.Failure != nil {
 				c.fail(*m.Failure)

@@ -44,8 +44,8 @@ type memo struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// What a memo is. A rank sends hello, get, phase, abort and bye; the
-// coordinator sends secret, ready, card and abort.
+// What a memo is. A rank sends hello, get, phase, abort, here and bye; the
+// coordinator sends secret, ready, card, roll and abort.
 const (
 	isSecret = "secret"
 	isHello  = "hello"
@@ -55,6 +55,8 @@ const (
 	isPhase  = "phase"
 	isAbort  = "abort"
 	isBye    = "bye"
+	isRoll   = "roll"
+	isHere   = "here"
 )
 
 // Coordinator holds the cards, and watches the ranks.
@@ -72,6 +74,7 @@ type Coordinator struct {
 	failure  *Failure
 	failed   chan struct{} // closed with the first failure
 	finished chan struct{} // closed when all ranks have left
+	rolling  bool          // a timeout is being looked into
 	conns    map[net.Conn]*memoWriter
 	closed   bool
 	serving  sync.WaitGroup
@@ -83,7 +86,9 @@ type member struct {
 	phase string
 	card  []byte
 	gone  bool
-	out   *memoWriter
+	// silent is whether it has not yet answered a roll call.
+	silent bool
+	out    *memoWriter
 }
 
 // NewCoordinator makes a coordinator for size ranks. secret is told to every
@@ -285,9 +290,11 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		if n.Failure != nil {
 			f := *n.Failure
 			f.Rank, f.Host = m.rank, m.host
-			c.failLocked(f)
+			c.reportedLocked(f)
 		}
 		return false
+	case isHere:
+		m.silent = false
 	case isBye:
 		m.gone = true
 		c.left++
@@ -297,6 +304,18 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		return false
 	}
 	return true
+}
+
+// reportedLocked takes a failure from the rank that has met it.
+func (c *Coordinator) reportedLocked(f Failure) {
+	if f.Kind != fault.Timeout {
+		c.failLocked(f)
+		return
+	}
+	if !c.rolling && !c.closed {
+		c.rolling = true
+		c.serving.Go(func() { c.callRoll(f) })
+	}
 }
 
 // lost is called when the connection of a rank ended without goodbye.

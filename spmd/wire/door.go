@@ -7,7 +7,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -19,8 +22,22 @@ const (
 	maxStrangers = 1024
 )
 
-// keepAlive lets a link notice within half a minute that the other host is gone.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}
+// A link notices within ten seconds that the other host is gone or cut off: the
+// kernels probe each other on an idle link, and give up on bytes that nobody
+// acknowledges. A host that is only busy still answers.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: 2 * time.Second, Count: 3}
+
+const unacknowledged = 9 * time.Second
+
+func limitSilence(_, _ string, c syscall.RawConn) error {
+	var err error
+	if failed := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacknowledged.Milliseconds()))
+	}); failed != nil {
+		return failed
+	}
+	return err
+}
 
 // Door accepts connections and lets in those who prove that they know the
 // job's secret. Others learn nothing and hold up nobody.
@@ -49,7 +66,7 @@ func OpenDoor(address string, secret []byte, self int, enter func(conn net.Conn,
 // is first sent a letter that only those can open who may know it. Without a
 // letter it is OpenDoor.
 func OpenSealedDoor(address string, letter func() []byte, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive}
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: limitSilence}
 	l, err := lc.Listen(context.Background(), "tcp", address)
 	if err != nil {
 		return nil, err
@@ -169,7 +186,7 @@ func DialSealed(ctx context.Context, address string, open func(letter []byte) ([
 }
 
 func dial(ctx context.Context, address string, from, to int, learn func(net.Conn) ([]byte, error)) (net.Conn, []byte, error) {
-	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive}
+	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive, Control: limitSilence}
 	conn, err := d.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, nil, err

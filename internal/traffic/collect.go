@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"math"
@@ -87,8 +88,19 @@ func Isolated(runs []PatternRun) float64 {
 
 // Collect gathers at rank 0 the recorded runs of plans since the last Collect:
 // one list of runs per plan. The other ranks get nil. All ranks call it with
-// the same plans.
+// the same plans, each of them once.
 func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
+	// The runs lie between the last comparison of the clocks and this one.
+	if err := s.world.SyncClocks(); err != nil {
+		return nil, err
+	}
+	seen := map[int]bool{}
+	for _, p := range plans {
+		if seen[p.number] {
+			return nil, fault.New(fault.Script, "collect: %s is there twice", p.label())
+		}
+		seen[p.number] = true
+	}
 	data := encodeLogs(plans)
 	for _, p := range plans {
 		p.log = nil
@@ -100,7 +112,7 @@ func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
 	logs := make([][][]nixl.Times, len(all)) // by rank, by plan
 	for r, data := range all {
 		if logs[r], err = decodeLogs(data, plans, r); err != nil {
-			return nil, fault.New(fault.Internal, "times from rank %d: %w", r, err)
+			return nil, fault.New(fault.KindOf(err), "collect: times from rank %d: %w", r, err).WithHint("%s", fault.HintOf(err))
 		}
 	}
 	runs := make([][]PatternRun, len(plans))
@@ -157,12 +169,14 @@ func (r *PatternRun) add(k RankRun) {
 	r.Ranks = append(r.Ranks, k)
 }
 
-// Logs travel as varints: for each plan the number of runs, for each run its
-// start, and all other stamps as differences to it.
+// Logs travel as varints: the number of plans, for each plan its number and how
+// many runs there are, for each run its start, and all other stamps as
+// differences to it.
 
 func encodeLogs(plans []*Plan) []byte {
-	var b []byte
+	b := binary.AppendUvarint(nil, uint64(len(plans)))
 	for _, p := range plans {
+		b = binary.AppendUvarint(b, uint64(p.number))
 		b = binary.AppendUvarint(b, uint64(len(p.log)))
 		for _, t := range p.log {
 			b = binary.AppendVarint(b, t.Start)
@@ -174,38 +188,63 @@ func encodeLogs(plans []*Plan) []byte {
 	return b
 }
 
-var errTorn = errors.New("the list is torn")
+var (
+	errTorn  = errors.New("the list is torn")
+	errPlans = fault.New(fault.Script, "it collects other plans").
+			WithHint("all ranks must collect the same plans in the same order")
+)
 
 func decodeLogs(b []byte, plans []*Plan, rank int) ([][]nixl.Times, error) {
+	d := decoder{rest: b}
+	if d.unsigned() != uint64(len(plans)) {
+		return nil, cmp.Or(d.err, error(errPlans))
+	}
 	logs := make([][]nixl.Times, len(plans))
 	for i, p := range plans {
-		runs, n := binary.Uvarint(b)
-		if n <= 0 || runs > uint64(len(b)) { // a run takes at least a byte
-			return nil, errTorn
-		}
-		b = b[n:]
-		if runs == 0 {
-			continue
+		if d.unsigned() != uint64(p.number) {
+			return nil, cmp.Or(d.err, error(errPlans))
 		}
 		peers := len(p.initiated(rank))
-		for range runs {
-			stamps := make([]int64, 3+peers)
-			for k := range stamps {
-				v, n := binary.Varint(b)
-				if n <= 0 {
-					return nil, errTorn
-				}
-				b = b[n:]
-				stamps[k] = v
-				if k > 0 {
-					stamps[k] += stamps[0]
-				}
-			}
-			logs[i] = append(logs[i], nixl.Times{Start: stamps[0], Posted: stamps[1], End: stamps[2], Done: stamps[3:]})
+		for left := d.unsigned(); left > 0 && d.err == nil; left-- {
+			logs[i] = append(logs[i], d.times(peers))
 		}
 	}
-	if len(b) > 0 {
-		return nil, errTorn
+	if d.err == nil && len(d.rest) > 0 {
+		d.err = errTorn
 	}
-	return logs, nil
+	return logs, d.err
+}
+
+// decoder reads varints until one is torn; from then on all are 0.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *decoder) unsigned() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	return taken(d, v, n)
+}
+
+func (d *decoder) signed() int64 {
+	v, n := binary.Varint(d.rest)
+	return taken(d, v, n)
+}
+
+func taken[T int64 | uint64](d *decoder, v T, n int) T {
+	if n <= 0 {
+		d.rest, d.err = nil, errTorn
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) times(peers int) nixl.Times {
+	start := d.signed()
+	t := nixl.Times{Start: start, Posted: start + d.signed(), End: start + d.signed(), Done: make([]int64, peers)}
+	for k := range t.Done {
+		t.Done[k] = start + d.signed()
+	}
+	return t
 }

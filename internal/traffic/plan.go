@@ -3,9 +3,10 @@ package traffic
 import (
 	"errors"
 	"slices"
+	"time"
 
+	"perigee/internal/clock"
 	"perigee/internal/fault"
-	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 )
 
@@ -21,7 +22,8 @@ type Plan struct {
 	batch      nixl.Batch // nil where this rank initiates nothing
 	peers      []int      // of the batch's transfers
 	log        []nixl.Times
-	last       nixl.Times
+	last       *nixl.Times
+	posted     bool
 	released   bool
 }
 
@@ -55,17 +57,17 @@ func engineKind(err error) fault.Kind {
 	return fault.Engine
 }
 
-// Number is the plan's place in the order of preparation.
+// Number is the plan's place in the order of preparation, from 0.
 func (p *Plan) Number() int { return p.number }
 
 // Ranks are those that send or receive in the pattern, ascending.
 func (p *Plan) Ranks() []int { return p.ranks }
 
-// PlanInitiators are the ranks that post transfers, ascending.
-func (p *Plan) PlanInitiators() []int { return p.initiators }
+// Initiators are the ranks that post transfers, ascending.
+func (p *Plan) Initiators() []int { return p.initiators }
 
-// Takes reports whether this rank takes part.
-func (p *Plan) Takes() bool { return contains(p.ranks, p.s.world.Rank()) }
+// TakesPart reports whether this rank sends or receives in the pattern.
+func (p *Plan) TakesPart() bool { return contains(p.ranks, p.s.world.Rank()) }
 
 // Initiates reports whether this rank posts transfers.
 func (p *Plan) Initiates() bool { return p.batch != nil }
@@ -92,34 +94,70 @@ func (p *Plan) meet(ranks []int) error {
 	return g.Barrier()
 }
 
-var errReleased = fault.New(fault.Script, "the plan has been released")
+// usable refuses a plan that cannot be run now. All ranks find the same,
+// whether they take part or not.
+func (p *Plan) usable() error {
+	switch {
+	case p.released:
+		return fault.New(fault.Script, "%s: the plan has been released", p.label())
+	case p.posted:
+		return fault.New(fault.Script, "%s: the plan has been posted and not waited for", p.label())
+	}
+	return p.s.world.Err()
+}
 
 // Run posts this rank's transfers and waits for them, n times. Where record is
 // set the times of each run are kept for Collect.
 func (p *Plan) Run(n int, record bool) error {
-	if p.released {
-		return errReleased
+	if n < 0 {
+		return fault.New(fault.Script, "%s: %d runs, want at least 0", p.label(), n)
 	}
-	if p.batch == nil {
-		return p.s.world.Err()
+	if err := p.usable(); err != nil || p.batch == nil {
+		return err
 	}
+	for size := p.firstPiece(); n > 0; {
+		size = min(size, n, p.mostPiece())
+		began := clock.Now()
+		times := p.makeTimes(size)
+		if err := p.batch.Run(p.s.control(), size, times); err != nil {
+			return p.explain(err)
+		}
+		p.keep(times, record)
+		n -= size
+		if time.Duration(clock.Now()-began) < p.s.world.Timeout()/8 {
+			size *= 2
+		}
+	}
+	return nil
+}
+
+// Runs go to the engine in pieces, which bounds the memory for their stamps.
+// Where there is a timeout, which is meant for a single run and not for many,
+// pieces begin small and grow as long as they take a small part of it.
+
+const mostStamps = 1 << 20
+
+func (p *Plan) mostPiece() int { return max(mostStamps/(3+len(p.peers)), 1) }
+
+func (p *Plan) firstPiece() int {
+	if p.s.world.Timeout() > 0 {
+		return 1
+	}
+	return p.mostPiece()
+}
+
+func (p *Plan) makeTimes(n int) []nixl.Times {
 	times := make([]nixl.Times, n)
 	done := make([]int64, n*len(p.peers))
 	for i := range times {
 		times[i].Done, done = done[:len(p.peers)], done[len(p.peers):]
 	}
-	if err := p.batch.Run(p.s.control(), n, times); err != nil {
-		return p.explain(err)
-	}
-	p.keep(times, record)
-	return nil
+	return times
 }
 
 func (p *Plan) keep(times []nixl.Times, record bool) {
-	if len(times) == 0 {
-		return
-	}
-	p.last = times[len(times)-1]
+	last := times[len(times)-1]
+	p.last = &last
 	if record {
 		p.log = append(p.log, times...)
 	}
@@ -127,11 +165,12 @@ func (p *Plan) keep(times []nixl.Times, record bool) {
 
 // Post starts this rank's transfers; Wait ends them and keeps their times.
 func (p *Plan) Post() error {
-	if p.released {
-		return errReleased
+	if err := p.usable(); err != nil {
+		return err
 	}
+	p.posted = true
 	if p.batch == nil {
-		return p.s.world.Err()
+		return nil
 	}
 	if err := p.batch.Post(); err != nil {
 		return p.explain(err)
@@ -139,10 +178,18 @@ func (p *Plan) Post() error {
 	return nil
 }
 
+// waitable refuses a plan that Post has not started.
+func (p *Plan) waitable() error {
+	if !p.posted {
+		return fault.New(fault.Script, "%s: the plan has not been posted", p.label())
+	}
+	return p.s.world.Err()
+}
+
 // Done reports whether Wait would return at once.
 func (p *Plan) Done() (bool, error) {
-	if p.batch == nil || p.released {
-		return true, p.s.world.Err()
+	if err := p.waitable(); err != nil || p.batch == nil {
+		return true, err
 	}
 	done, err := p.batch.Done()
 	if err != nil {
@@ -153,17 +200,18 @@ func (p *Plan) Done() (bool, error) {
 
 // Wait waits for what Post has started.
 func (p *Plan) Wait(record bool) error {
-	if p.released {
-		return errReleased
+	if err := p.waitable(); err != nil {
+		return err
 	}
+	p.posted = false
 	if p.batch == nil {
-		return p.s.world.Err()
+		return nil
 	}
-	t := nixl.Times{Done: make([]int64, len(p.peers))}
-	if err := p.batch.Wait(p.s.control(), &t); err != nil {
+	times := p.makeTimes(1)
+	if err := p.batch.Wait(p.s.control(), &times[0]); err != nil {
 		return p.explain(err)
 	}
-	p.keep([]nixl.Times{t}, record)
+	p.keep(times, record)
 	return nil
 }
 
@@ -183,176 +231,55 @@ func (p *Plan) explain(err error) error {
 }
 
 // Last returns the times of this rank's last run, in nanoseconds of the host's
-// clock, and the peers to which its Done stamps belong.
-func (p *Plan) Last() (nixl.Times, []int) { return p.last, p.peers }
+// clock, and the peers to which its Done stamps belong. ok is false if there was
+// none.
+func (p *Plan) Last() (t nixl.Times, peers []int, ok bool) {
+	if p.last == nil {
+		return t, nil, false
+	}
+	return *p.last, p.peers, true
+}
 
-// Release frees the prepared transfers.
+// Release frees the prepared transfers. What has been recorded can still be
+// collected.
 func (p *Plan) Release() error {
-	if p.released || p.batch == nil {
-		p.released = true
+	if p.released {
 		return nil
 	}
-	p.released = true
-	return p.batch.Release()
+	p.released, p.posted = true, false
+	if p.batch == nil {
+		return nil
+	}
+	if err := p.batch.Release(); err != nil {
+		return p.explain(err)
+	}
+	return nil
+}
+
+// way is one that bytes take from a rank.
+type way struct {
+	mem  nixl.Mem
+	op   nixl.Op
+	peer int
 }
 
 // Warmup runs plans, n times each, until this rank has reached each of its
-// destinations at least once. The times are not kept.
+// peers at least once in each way. The times are not kept.
 func Warmup(plans []*Plan, n int) error {
-	seen := map[int]bool{}
+	seen := map[way]bool{}
 	for _, p := range plans {
 		fresh := false
 		for _, peer := range p.peers {
-			fresh = fresh || !seen[peer]
-			seen[peer] = true
+			w := way{p.Mem, p.Op, peer}
+			fresh = fresh || !seen[w]
+			seen[w] = true
 		}
-		if fresh && n > 0 {
-			if err := p.Run(n, false); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// Verify runs the pattern once on known bytes and checks what arrived. All
-// ranks call it. The error of a rank that received wrong bytes has a
-// *Corruption as its cause. The pattern's buffers must not be in use.
-func (p *Plan) Verify() error {
-	if p.released {
-		return errReleased
-	}
-	if err := p.fill(); err != nil {
-		return err
-	}
-	all := p.s.world.All()
-	if err := all.Barrier(); err != nil {
-		return err
-	}
-	if err := p.Run(1, false); err != nil {
-		return err
-	}
-	if err := all.Barrier(); err != nil {
-		return err
-	}
-	return p.check()
-}
-
-// message is one cell of the matrix as it lies in a buffer of this rank.
-type message struct {
-	peer   int
-	off    int64
-	bytes  int64
-	stream stream
-}
-
-func (p *Plan) sent() []message {
-	me := p.s.world.Rank()
-	return p.messages(p.Matrix.Row(me), func(peer int) stream { return newStream(p.s.seed, p.number, me, peer) })
-}
-
-func (p *Plan) received() []message {
-	me := p.s.world.Rank()
-	return p.messages(p.Matrix.Column(me), func(peer int) stream { return newStream(p.s.seed, p.number, peer, me) })
-}
-
-func (p *Plan) messages(cells []matrix.Cell, key func(peer int) stream) []message {
-	list := make([]message, 0, len(cells))
-	var off int64
-	for _, c := range cells {
-		list = append(list, message{peer: c.Peer, off: off, bytes: c.Bytes, stream: key(c.Peer)})
-		off += c.Bytes
-	}
-	return list
-}
-
-// chunk is how much of a buffer is looked at at a time.
-const chunk = 4 << 20
-
-// fill writes each message into the send buffer, and its opposite into the
-// place where it will be received, so that not one byte is right by chance.
-func (p *Plan) fill() error {
-	for _, m := range p.sent() {
-		if err := m.write(p.arena.send, false); err != nil {
-			return fault.New(fault.Engine, "fill the send buffer: %w", err)
-		}
-	}
-	for _, m := range p.received() {
-		if err := m.write(p.arena.recv, true); err != nil {
-			return fault.New(fault.Engine, "poison the receive buffer: %w", err)
-		}
-	}
-	return nil
-}
-
-func (m message) write(b nixl.Buffer, flip bool) error {
-	tmp := make([]byte, min(m.bytes, chunk))
-	for done := int64(0); done < m.bytes; {
-		part := tmp[:min(m.bytes-done, chunk)]
-		m.stream.fill(part, done, flip)
-		if _, err := b.WriteAt(part, m.off+done); err != nil {
-			return err
-		}
-		done += int64(len(part))
-	}
-	return nil
-}
-
-func (p *Plan) check() error {
-	var first *Corruption
-	wrong := 0
-	for _, m := range p.received() {
-		c, err := m.compare(p.arena.recv)
-		if err != nil {
-			return fault.New(fault.Engine, "read the receive buffer: %w", err)
-		}
-		if c == nil {
+		if !fresh {
 			continue
 		}
-		wrong++
-		if first == nil {
-			c.Pattern, c.Sender, c.Receiver = p.label(), m.peer, p.s.world.Rank()
-			first = c
+		if err := p.Run(n, false); err != nil {
+			return err
 		}
 	}
-	if first == nil {
-		return nil
-	}
-	first.WrongMessages = wrong
-	return fault.New(fault.Corrupt, "verification failed: %w", first)
-}
-
-// compare returns nil if the message is as it was sent.
-func (m message) compare(b nixl.Buffer) (*Corruption, error) {
-	var c *Corruption
-	tmp := make([]byte, min(m.bytes, chunk))
-	for done := int64(0); done < m.bytes; {
-		part := tmp[:min(m.bytes-done, chunk)]
-		if _, err := b.ReadAt(part, m.off+done); err != nil {
-			return nil, err
-		}
-		if wrong, at := m.stream.check(part, done); wrong > 0 {
-			if c == nil {
-				off := done + int64(at)
-				c = &Corruption{Offset: off, Want: m.stream.at(off), Got: part[at]}
-			}
-			c.WrongBytes += wrong
-		}
-		done += int64(len(part))
-	}
-	return c, nil
-}
-
-// Received returns the first bytes of each message in the receive buffer,
-// as they are now: at most head of each, keyed by sender.
-func (p *Plan) Received(head int) (map[int][]byte, error) {
-	out := map[int][]byte{}
-	for _, m := range p.received() {
-		b := make([]byte, min(m.bytes, int64(head)))
-		if _, err := p.arena.recv.ReadAt(b, m.off); err != nil {
-			return nil, fault.New(fault.Engine, "read the receive buffer: %w", err)
-		}
-		out[m.peer] = b
-	}
-	return out, nil
+	return nil
 }

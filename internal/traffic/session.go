@@ -3,11 +3,8 @@ package traffic
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"math"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"perigee/internal/clock"
@@ -24,10 +21,10 @@ type Session struct {
 	agent nixl.Agent
 	seed  uint64
 
-	buffers int             // how many the agent has allocated
-	arenas  [2]arena        // by nixl.Mem
-	linked  map[[2]int]bool // pairs of ranks, lower first, that are connected
-	plans   int             // prepared so far
+	arenas    [2]arena              // by nixl.Mem
+	linked    map[[2]int]bool       // pairs of ranks, lower first, that are connected
+	plans     int                   // prepared so far
+	available func() (int64, error) // host memory that can be taken
 }
 
 // arena is the pair of buffers for one kind of memory. Capacities are those of
@@ -58,7 +55,10 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) 
 				WithHint("install the same NIXL everywhere, or force one engine with --engine")
 		}
 	}
-	return &Session{world: w, agent: agent, seed: seed, linked: map[[2]int]bool{}}, nil
+	return &Session{
+		world: w, agent: agent, seed: seed, linked: map[[2]int]bool{},
+		available: func() (int64, error) { return availableMemory("/") },
+	}, nil
 }
 
 // Info tells what moves the bytes.
@@ -69,6 +69,7 @@ func (s *Session) Close() error { return s.agent.Close() }
 
 // Prepare makes plans for patterns. Messages pass between ranks only when the
 // buffers have to grow, or when two ranks exchange bytes for the first time.
+// The matrices must not change any more.
 func (s *Session) Prepare(patterns []Pattern) ([]*Plan, error) {
 	for _, p := range patterns {
 		if err := p.check(s.world.Size()); err != nil {
@@ -178,7 +179,7 @@ func (s *Session) allocate(mem nixl.Mem, d *need) error {
 			if fault.KindOf(err) != fault.Internal {
 				return err
 			}
-			return fault.New(fault.Resource, "allocate %s of %s: %w", Bytes(b.size), mem, err).
+			return fault.New(fault.Resource, "allocate %s of %s: %w", sizeText(b.size), mem, err).
 				WithHint("a smaller workload (perigee matgen --scale), or fewer ranks on this host")
 		}
 	}
@@ -198,13 +199,13 @@ func (s *Session) checkMemory(d *need) error {
 		// Written so that absurd matrices cannot overflow the sum.
 		want = satAdd(want, satAdd(d.send[r], d.recv[r]))
 	}
-	available, err := availableMemory()
+	available, err := s.available()
 	if err != nil {
 		return nil // then the allocation itself will tell
 	}
 	if want > available {
-		return fault.New(fault.Resource, "the buffers of the %d ranks on %s need %s (%d bytes), but only %s of memory are available",
-			len(host.Ranks), host.Name, Bytes(want), want, Bytes(available)).
+		return fault.New(fault.Resource, "the buffers of the %d ranks on %s need %s (%d bytes), but only %s of memory are available (%d bytes)",
+			len(host.Ranks), host.Name, sizeText(want), want, sizeText(available), available).
 			WithHint("a smaller workload (perigee matgen --scale), fewer ranks on this host, or more hosts")
 	}
 	return nil
@@ -214,60 +215,7 @@ func satAdd(a, b int64) int64 {
 	if sum := a + b; sum >= 0 {
 		return sum
 	}
-	return 1<<63 - 1
-}
-
-// availableMemory is what the kernel thinks can be taken without swapping,
-// and no more than what is left within the limit of the process's cgroup.
-func availableMemory() (int64, error) {
-	data, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	available := int64(-1)
-	for line := range strings.Lines(string(data)) {
-		if f := strings.Fields(line); len(f) >= 2 && f[0] == "MemAvailable:" {
-			kib, err := strconv.ParseInt(f[1], 10, 64)
-			if err != nil {
-				return 0, err
-			}
-			available = kib * 1024
-		}
-	}
-	if available < 0 {
-		return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
-	}
-	if left, ok := cgroupMemory(); ok {
-		available = min(available, left)
-	}
-	return available, nil
-}
-
-// cgroupMemory returns what the cgroup (version 2) leaves to its processes.
-func cgroupMemory() (int64, bool) {
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return 0, false
-	}
-	_, path, ok := strings.Cut(strings.TrimSpace(string(data)), "0::")
-	if !ok {
-		return 0, false
-	}
-	path, _, _ = strings.Cut(path, "\n")
-	read := func(name string) (int64, bool) {
-		b, err := os.ReadFile(filepath.Join("/sys/fs/cgroup", path, name))
-		if err != nil {
-			return 0, false
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-		return n, err == nil // "max" is no number and no limit
-	}
-	limit, ok := read("memory.max")
-	if !ok {
-		return 0, false
-	}
-	used, ok := read("memory.current")
-	return max(limit-used, 0), ok
+	return math.MaxInt64
 }
 
 // exchangeCards tells every rank how to reach the others' buffers.
@@ -383,17 +331,4 @@ func (s *Session) control() nixl.Control {
 		c.Deadline = clock.Now() + int64(t)
 	}
 	return c
-}
-
-// Bytes writes a size for people: three digits and a decimal unit.
-func Bytes(n int64) string {
-	const units = "kMGTPE"
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, i := float64(n)/1000, 0
-	for v >= 999.5 && i < len(units)-1 {
-		v, i = v/1000, i+1
-	}
-	return fmt.Sprintf("%.3g %cB", v, units[i])
 }

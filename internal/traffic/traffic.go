@@ -9,7 +9,6 @@
 package traffic
 
 import (
-	"fmt"
 	"slices"
 
 	"perigee/internal/fault"
@@ -24,8 +23,11 @@ type Pattern struct {
 	Matrix *matrix.Matrix
 	Mem    nixl.Mem
 	Op     nixl.Op
-	Shards int // descriptors per message, at least 1
+	Shards int // descriptors per message, 1 to MaxShards
 }
+
+// MaxShards bounds the descriptors of a message, each of which takes memory.
+const MaxShards = 1 << 16
 
 // check refuses what cannot be played in a world of size ranks.
 func (p Pattern) check(size int) error {
@@ -36,8 +38,8 @@ func (p Pattern) check(size int) error {
 		return fault.New(fault.Input, "%s: the matrix is %d x %d, but there are %d ranks", p.label(), n, n, size).
 			WithHint("run it with %d ranks, or make a matrix of %d rows", n, size)
 	}
-	if p.Shards < 1 {
-		return fault.New(fault.Input, "%s: shards is %d, want at least 1", p.label(), p.Shards)
+	if p.Shards < 1 || p.Shards > MaxShards {
+		return fault.New(fault.Input, "%s: shards is %d, want 1 to %d", p.label(), p.Shards, MaxShards)
 	}
 	return nil
 }
@@ -132,23 +134,4 @@ func (p Pattern) transfers(rank, sendBuffer, recvBuffer int) []nixl.Transfer {
 		off += c.Bytes
 	}
 	return postOrder(list, rank, func(t nixl.Transfer) int { return t.Peer })
-}
-
-// Corruption is what verification found.
-type Corruption struct {
-	Pattern          string
-	Sender, Receiver int
-	Offset           int64 // of the first wrong byte within the message
-	Want, Got        byte
-	WrongBytes       int64 // in this message
-	WrongMessages    int   // at this receiver
-}
-
-func (c *Corruption) Error() string {
-	s := fmt.Sprintf("%s: message from rank %d to rank %d: byte %d is 0x%02x, want 0x%02x (%d wrong bytes in this message",
-		c.Pattern, c.Sender, c.Receiver, c.Offset, c.Got, c.Want, c.WrongBytes)
-	if c.WrongMessages > 1 {
-		s += fmt.Sprintf(", %d wrong messages", c.WrongMessages)
-	}
-	return s + ")"
 }

@@ -1,0 +1,80 @@
+package traffic
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestAvailableMemory(t *testing.T) {
+	const kib = "MemTotal: 100 kB\nMemAvailable:   50 kB\n"
+	for _, c := range []struct {
+		name  string
+		files map[string]string
+		want  int64
+	}{
+		{"no cgroup", map[string]string{"proc/meminfo": kib}, 50 << 10},
+		{"version 1", map[string]string{"proc/meminfo": kib, "proc/self/cgroup": "5:memory:/a\n"}, 50 << 10},
+		{"no limit", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n", "sys/fs/cgroup/a/memory.current": "9\n",
+		}, 50 << 10},
+		{"limit", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "3:cpu:/x\n0::/a/b\n", "sys/fs/cgroup/a/b/memory.max": "1000\n", "sys/fs/cgroup/a/b/memory.current": "400\n",
+		}, 600},
+		{"files can be dropped", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.max": "1000\n", "sys/fs/cgroup/memory.current": "900\n",
+			"sys/fs/cgroup/memory.stat": "anon 100\nactive_file 300\ninactive_file 350\n",
+		}, 750},
+		{"the parent is tighter", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "0::/a/b\n",
+			"sys/fs/cgroup/a/b/memory.max": "1000\n", "sys/fs/cgroup/a/b/memory.current": "400\n",
+			"sys/fs/cgroup/a/memory.max": "500\n", "sys/fs/cgroup/a/memory.current": "450\n",
+		}, 50},
+		{"above the limit", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "10\n", "sys/fs/cgroup/a/memory.current": "11\n",
+		}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			root := t.TempDir()
+			for name, text := range c.files {
+				path := filepath.Join(root, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got, err := availableMemory(root); err != nil || got != c.want {
+				t.Errorf("got %d, %v; want %d", got, err, c.want)
+			}
+		})
+	}
+	for _, text := range []string{"", "MemAvailable:\n", "MemAvailable: many kB\n"} {
+		root := t.TempDir()
+		if err := os.MkdirAll(root+"/proc", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(root+"/proc/meminfo", []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := availableMemory(root); err == nil {
+			t.Errorf("%q: got %d bytes, want an error", text, n)
+		}
+	}
+	if n, err := availableMemory("/"); err != nil || n < 1<<20 {
+		t.Errorf("this machine: %d bytes, %v", n, err)
+	}
+}
+
+func TestSizeText(t *testing.T) {
+	for n, want := range map[int64]string{
+		0: "0 B", 999: "999 B", 1000: "1 kB", 1234567: "1.23 MB", 999499: "999 kB", 999500: "1 MB",
+		12e9: "12 GB", math.MaxInt64: "9.22 EB",
+	} {
+		if got := sizeText(n); got != want {
+			t.Errorf("%d: got %s, want %s", n, got, want)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+// Package traffictest lets tests play traffic between ranks that live in one
+// process.
+package traffictest
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/shm"
+	"perigee/spmd"
+)
+
+// Deadline bounds what the ranks of a test do together.
+const Deadline = 30 * time.Second
+
+// Engine is the shm engine for ranks of one process, each of which the world
+// takes for a host of its own.
+type Engine struct{ shm.Engine }
+
+// NewAgent makes an agent whose peers share memory with it.
+func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	cfg.OneHost = true
+	return e.Engine.NewAgent(cfg)
+}
+
+// Worlds calls body at n ranks at once and returns the errors of the ranks. Where one
+// fails, all fail, as in a job.
+func Worlds(t testing.TB, n int, body func(w *spmd.World) error) []error {
+	t.Helper()
+	worlds, _ := spmd.NewInMemory(n)
+	late := time.AfterFunc(Deadline, func() {
+		for _, w := range worlds {
+			w.Fail(fault.New(fault.Timeout, "the test took longer than %v", Deadline))
+		}
+	})
+	defer late.Stop()
+	errs := make([]error, n)
+	var all sync.WaitGroup
+	var first sync.Once
+	for r, w := range worlds {
+		all.Go(func() {
+			errs[r] = errors.New("the rank ended without returning") // as t.FailNow does
+			defer func() {
+				if errs[r] != nil {
+					first.Do(func() {
+						for _, other := range worlds {
+							other.Fail(errs[r])
+						}
+					})
+				}
+			}()
+			errs[r] = body(w)
+		})
+	}
+	all.Wait()
+	for _, w := range worlds {
+		w.Close()
+	}
+	return errs
+}

@@ -3,6 +3,8 @@ package lua
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -40,10 +42,9 @@ func (f *fields) integer(name string, fallback, least int64) int64 {
 	if v == glua.LNil {
 		return fallback
 	}
-	n, ok := wholeNumber(v)
-	if !ok || n < least {
-		f.fail(name, fmt.Sprintf("a whole number of at least %d", least), v)
-		return fallback
+	n, err := integerFrom(v, least)
+	if err != nil && f.bad == nil {
+		f.bad = fault.New(fault.Script, "%s: %s is %w", f.what, name, err)
 	}
 	return n
 }
@@ -105,23 +106,44 @@ func (f *fields) table(name string) *glua.LTable {
 	return t
 }
 
+// plainMap reads a table with names as keys as plain data; nil if it is missing
+// or empty.
+func (f *fields) plainMap(name string) map[string]any {
+	t := f.table(name)
+	if t == nil {
+		return nil
+	}
+	plain, err := toGo(t)
+	if err != nil && f.bad == nil {
+		f.bad = fault.New(fault.Script, "%s: %s: %w", f.what, name, err)
+	}
+	m, isMap := plain.(map[string]any)
+	if list, isList := plain.([]any); !isMap && !(isList && len(list) == 0) {
+		f.fail(name, "a table with names as keys", t)
+	}
+	return m
+}
+
 // err returns the first mistake.
 func (f *fields) err() error {
 	if f.bad != nil {
 		return f.bad
 	}
-	var unknown error
+	var unknown []string
 	f.t.ForEach(func(k, _ glua.LValue) {
-		if unknown == nil && !f.asked[k.String()] {
-			unknown = fault.New(fault.Script, "%s has no argument %q; it takes %v", f.what, k.String(), sortedKeys(f.asked))
+		if !f.asked[k.String()] {
+			unknown = append(unknown, k.String())
 		}
 	})
-	return unknown
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s", f.what, slices.Min(unknown), strings.Join(sortedKeys(f.asked), ", "))
 }
 
 func wholeNumber(v glua.LValue) (int64, bool) {
 	n, ok := v.(glua.LNumber)
-	if !ok || math.Abs(float64(n)) > 1<<53 || n != glua.LNumber(int64(n)) {
+	if !ok || math.Abs(float64(n)) > exactBelow || n != glua.LNumber(int64(n)) {
 		return 0, false
 	}
 	return int64(n), true
@@ -146,14 +168,55 @@ func sizeOf(v glua.LValue) (int64, error) {
 	return 0, fault.New(fault.Script, "%s is no size, want a whole number of bytes or a string such as \"64K\"", describe(v))
 }
 
+// integerFrom reads a whole number of at least least.
+func integerFrom(v glua.LValue, least int64) (int64, error) {
+	n, ok := wholeNumber(v)
+	if !ok || n < least {
+		want := "a whole number"
+		if least > math.MinInt64 {
+			want += fmt.Sprintf(" of at least %d", least)
+		}
+		return 0, fault.New(fault.Script, "%s, want %s", describe(v), want)
+	}
+	return n, nil
+}
+
+// integerArg reads argument n.
+func integerArg(L *glua.LState, n int, least int64) (int, error) {
+	i, err := integerFrom(L.Get(n), least)
+	if err != nil {
+		return 0, fault.New(fault.Script, "argument %d is %w", n, err)
+	}
+	return int(i), nil
+}
+
+// optionalInteger reads argument n, which may be missing.
+func optionalInteger(L *glua.LState, n int, fallback int, least int64) (int, error) {
+	if L.Get(n) == glua.LNil {
+		return fallback, nil
+	}
+	return integerArg(L, n, least)
+}
+
+// userData reads argument n, a Go value of type T.
+func userData[T any](L *glua.LState, n int, what string) (T, error) {
+	if ud, ok := L.Get(n).(*glua.LUserData); ok {
+		if v, ok := ud.Value.(T); ok {
+			return v, nil
+		}
+	}
+	var none T
+	return none, fault.New(fault.Script, "argument %d is %s, want %s", n, describe(L.Get(n)), what)
+}
+
 // ranksArg reads a list of ranks.
 func ranksArg(L *glua.LState, n int) ([]int, error) {
 	t := L.CheckTable(n)
 	ranks := make([]int, 0, t.Len())
 	for i := 1; i <= t.Len(); i++ {
-		r, ok := wholeNumber(t.RawGetInt(i))
-		if !ok {
-			return nil, fault.New(fault.Script, "element %d of the list of ranks is %s, want a whole number", i, describe(t.RawGetInt(i)))
+		r, err := integerFrom(t.RawGetInt(i), 0)
+		if err != nil {
+			return nil, fault.New(fault.Script, "element %d of the list of ranks is %w", i, err)
 		}
 		ranks = append(ranks, int(r))
 	}

@@ -24,7 +24,7 @@ func (r *Runtime) clockNow(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	L.Push(glua.LNumber(float64(w.ToCommon(w.Rank(), clock.Now())) / 1e9))
+	L.Push(glua.LNumber(float64(w.Now()) / 1e9))
 	return 1, nil
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func (r *Runtime) configModule() map[string]function {
-	return map[string]function{"load": r.configLoad}
+	return map[string]function{"load": r.collective(r.configLoad)}
 }
 
 // configLoad: load(path, schema). Rank 0 reads the file, all ranks get its
@@ -16,7 +16,7 @@ func (r *Runtime) configModule() map[string]function {
 func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 	path := L.CheckString(1)
 	var schema conf.Schema
-	if L.GetTop() > 1 {
+	if L.Get(2) != glua.LNil {
 		plain, err := toGo(L.CheckTable(2))
 		if err != nil {
 			return 0, err
@@ -29,7 +29,7 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 			return 0, fault.New(fault.Script, "%w", err)
 		}
 	}
-	data, err := r.atRankZero(func() ([]byte, error) {
+	data, err := r.atRankZero("config.load of "+path, func() ([]byte, error) {
 		v, err := conf.Load(path)
 		if err != nil {
 			return nil, err
@@ -39,7 +39,7 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 				return nil, err
 			}
 		}
-		return encodeValue(v.Plain())
+		return encodeValue(v.Plain()), nil
 	})
 	if err != nil {
 		return 0, err

@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 
@@ -22,7 +23,22 @@ const (
 // rank 0 sends to rank 1.
 type luaMatrix struct {
 	*matrix.Matrix
-	file string // where it was read, if it was
+	file   string // where it was read, if it is still what was read
+	shared bool   // plans use it: a script's next change is made to a copy
+}
+
+// share returns the matrix for something that needs it to stay as it is.
+func (m *luaMatrix) share() *matrix.Matrix {
+	m.shared = true
+	return m.Matrix
+}
+
+func (m *luaMatrix) set(i, j int, bytes int64) error {
+	if m.shared {
+		m.Matrix, m.shared = m.Clone(), false
+	}
+	m.file = ""
+	return m.Matrix.Set(i, j, bytes)
 }
 
 type luaRow struct {
@@ -30,22 +46,10 @@ type luaRow struct {
 	rank int
 }
 
-func (m *luaMatrix) rows() any {
-	rows := make([]any, m.Size())
-	for i := range rows {
-		row := make([]any, m.Size())
-		for j := range row {
-			row[j] = m.At(i, j)
-		}
-		rows[i] = row
-	}
-	return rows
-}
-
 func (r *Runtime) matrixModule() map[string]function {
 	return map[string]function{
-		"load":        r.matrixLoad,
-		"load_all":    r.matrixLoadAll,
+		"load":        r.collective(r.matrixLoad),
+		"load_all":    r.collective(r.matrixLoadAll),
 		"from":        r.matrixFrom,
 		"new":         r.matrixNew,
 		"all_to_all":  r.matrixAllToAll,
@@ -86,64 +90,56 @@ func (r *Runtime) onMatrix(f func(m *luaMatrix) glua.LValue) function {
 	}
 }
 
-// matrixTypes makes the metatables of matrices and of their rows.
+// matrixTypes makes the types of matrices and of their rows.
 func (r *Runtime) matrixTypes() {
-	L := r.L
-	methods := L.NewTable()
-	for name, f := range r.matrixMethods() {
-		methods.RawSetString(name, r.function(f))
-	}
-	mt := L.NewTypeMetatable(matrixTypeName)
-	mt.RawSetString("__index", r.function(func(L *glua.LState) (int, error) {
-		m, err := checkMatrix(L, 1)
-		if err != nil {
-			return 0, err
-		}
-		if name, ok := L.Get(2).(glua.LString); ok {
-			L.Push(methods.RawGetString(string(name)))
+	methods := r.functions(r.matrixMethods())
+	r.newType(matrixTypeName, map[string]function{
+		"__index": func(L *glua.LState) (int, error) {
+			m, err := checkMatrix(L, 1)
+			if err != nil {
+				return 0, err
+			}
+			if name, ok := L.Get(2).(glua.LString); ok {
+				return pushMember(L, methods, "matrix", string(name))
+			}
+			i, err := rankIn(L.Get(2), m.Size())
+			if err != nil {
+				return 0, err
+			}
+			L.Push(newUserData(L, rowTypeName, &luaRow{m, i}))
 			return 1, nil
-		}
-		i, err := rankIn(L.Get(2), m.Size())
-		if err != nil {
-			return 0, err
-		}
-		row := L.NewUserData()
-		row.Value = &luaRow{m, i}
-		L.SetMetatable(row, L.GetTypeMetatable(rowTypeName))
-		L.Push(row)
-		return 1, nil
-	}))
-	mt.RawSetString("__tostring", r.onMatrixFunction(func(m *luaMatrix) string {
-		return fmt.Sprintf("matrix of %d x %d ranks, %d bytes", m.Size(), m.Size(), m.Total())
-	}))
-	mt.RawSetString("__eq", r.function(func(L *glua.LState) (int, error) {
-		a, err := checkMatrix(L, 1)
-		if err != nil {
-			return 0, err
-		}
-		b, err := checkMatrix(L, 2)
-		if err != nil {
-			return 0, err
-		}
-		L.Push(glua.LBool(a.Equal(b.Matrix)))
-		return 1, nil
-	}))
-	row := L.NewTypeMetatable(rowTypeName)
-	row.RawSetString("__index", r.function(rowGet))
-	row.RawSetString("__newindex", r.function(rowSet))
+		},
+		"__tostring": r.onMatrix(func(m *luaMatrix) glua.LValue {
+			return glua.LString(fmt.Sprintf("matrix of %d x %d ranks, %d bytes", m.Size(), m.Size(), m.Total()))
+		}),
+		"__eq": func(L *glua.LState) (int, error) {
+			a, err := checkMatrix(L, 1)
+			if err != nil {
+				return 0, err
+			}
+			b, err := checkMatrix(L, 2)
+			if err != nil {
+				return 0, err
+			}
+			L.Push(glua.LBool(a.Equal(b.Matrix)))
+			return 1, nil
+		},
+	})
+	r.newType(rowTypeName, map[string]function{"__index": rowGet, "__newindex": rowSet})
 }
 
-func (r *Runtime) onMatrixFunction(f func(m *luaMatrix) string) *glua.LFunction {
-	return r.function(r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LString(f(m)) }))
+// pushMember pushes a method. One that does not exist is a mistake, not nil.
+func pushMember(L *glua.LState, methods *glua.LTable, what, name string) (int, error) {
+	f := methods.RawGetString(name)
+	if f == glua.LNil {
+		return 0, fault.New(fault.Script, "a %s has no %q", what, name)
+	}
+	L.Push(f)
+	return 1, nil
 }
 
 func checkMatrix(L *glua.LState, n int) (*luaMatrix, error) {
-	if ud, ok := L.Get(n).(*glua.LUserData); ok {
-		if m, ok := ud.Value.(*luaMatrix); ok {
-			return m, nil
-		}
-	}
-	return nil, fault.New(fault.Script, "argument %d is %s, want a matrix", n, describe(L.Get(n)))
+	return userData[*luaMatrix](L, n, "a matrix")
 }
 
 func rankIn(v glua.LValue, n int) (int, error) {
@@ -155,7 +151,10 @@ func rankIn(v glua.LValue, n int) (int, error) {
 }
 
 func rowOf(L *glua.LState) (*luaRow, int, error) {
-	row := L.CheckUserData(1).Value.(*luaRow)
+	row, err := userData[*luaRow](L, 1, "a row of a matrix")
+	if err != nil {
+		return nil, 0, err
+	}
 	j, err := rankIn(L.Get(2), row.m.Size())
 	return row, j, err
 }
@@ -178,14 +177,11 @@ func rowSet(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, row.m.Set(row.rank, j, bytes)
+	return 0, row.m.set(row.rank, j, bytes)
 }
 
 func (r *Runtime) newMatrix(m *matrix.Matrix, file string) *glua.LUserData {
-	ud := r.L.NewUserData()
-	ud.Value = &luaMatrix{Matrix: m, file: file}
-	r.L.SetMetatable(ud, r.L.GetTypeMetatable(matrixTypeName))
-	return ud
+	return newUserData(r.L, matrixTypeName, &luaMatrix{Matrix: m, file: file})
 }
 
 func (r *Runtime) pushMatrix(L *glua.LState, m *matrix.Matrix, err error) (int, error) {
@@ -230,7 +226,7 @@ func (r *Runtime) matrixLoadAll(L *glua.LState) (int, error) {
 }
 
 func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
-	data, err := r.atRankZero(func() ([]byte, error) {
+	data, err := r.atRankZero("matrix.load of "+strings.Join(paths, ", "), func() ([]byte, error) {
 		var packed []any
 		for _, p := range paths {
 			m, err := readMatrix(p)
@@ -243,7 +239,7 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 			}
 			packed = append(packed, string(b))
 		}
-		return encodeValue(packed)
+		return encodeValue(packed), nil
 	})
 	if err != nil {
 		return nil, err
@@ -253,10 +249,14 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 		return nil, err
 	}
 	packed, _ := v.([]any)
+	if len(packed) != len(paths) {
+		return nil, errTorn
+	}
 	list := make([]*glua.LUserData, len(packed))
 	for i, p := range packed {
 		m := new(matrix.Matrix)
-		if err := m.UnmarshalBinary([]byte(p.(string))); err != nil {
+		text, _ := p.(string)
+		if err := m.UnmarshalBinary([]byte(text)); err != nil {
 			return nil, err
 		}
 		list[i] = r.newMatrix(m, paths[i])
@@ -296,7 +296,10 @@ func (r *Runtime) matrixFrom(L *glua.LState) (int, error) {
 
 // matrixNew: new(ranks), all 0.
 func (r *Runtime) matrixNew(L *glua.LState) (int, error) {
-	n := L.CheckInt(1)
+	n, err := integerArg(L, 1, 1)
+	if err != nil {
+		return 0, err
+	}
 	if err := matrix.CheckSize(n); err != nil {
 		return 0, fault.New(fault.Script, "%w", err)
 	}
@@ -306,11 +309,13 @@ func (r *Runtime) matrixNew(L *glua.LState) (int, error) {
 // spec reads the named arguments of a generator; ranks defaults to the world.
 func (r *Runtime) spec(L *glua.LState, what string) (*fields, int) {
 	f := newFields("matrix."+what, L.CheckTable(1))
-	world := int64(0)
 	if r.env.World != nil {
-		world = int64(r.env.World.Size())
+		return f, int(f.integer("ranks", int64(r.env.World.Size()), 1))
 	}
-	return f, int(f.integer("ranks", world, 1))
+	if f.get("ranks") == glua.LNil {
+		f.fail("ranks", "a number of ranks, since there is no world yet", glua.LNil)
+	}
+	return f, int(f.integer("ranks", 1, 1))
 }
 
 func (r *Runtime) generated(L *glua.LState, f *fields, make func() (*matrix.Matrix, error)) (int, error) {
@@ -329,7 +334,7 @@ func (r *Runtime) matrixAllToAll(L *glua.LState) (int, error) {
 
 func (r *Runtime) matrixRing(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "ring")
-	bytes, step := f.size("bytes", 0), int(f.integer("step", 1, -1<<31))
+	bytes, step := f.size("bytes", 0), int(f.integer("step", 1, math.MinInt64))
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Ring(n, bytes, step) })
 }
 
@@ -423,10 +428,5 @@ func intList(L *glua.LState, list []int) *glua.LTable {
 	return t
 }
 
-// label names a matrix in messages and in the result.
-func (m *luaMatrix) label() string {
-	if m.file == "" {
-		return ""
-	}
-	return m.file[strings.LastIndexByte(m.file, '/')+1:]
-}
+// label names a matrix in the result.
+func (m *luaMatrix) label() string { return m.file[strings.LastIndexByte(m.file, '/')+1:] }

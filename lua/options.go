@@ -51,16 +51,15 @@ var optionsModule = func() map[string]function {
 var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // optionsFrom reads the list that a scenario has as its options.
-func optionsFrom(v glua.LValue) ([]Option, error) {
-	list, ok := v.(*glua.LTable)
-	if !ok {
-		return nil, fmt.Errorf("a %s, want a list such as { options.int{...} }", v.Type())
+func optionsFrom(list *glua.LTable) ([]Option, error) {
+	if list == nil {
+		return nil, nil
 	}
 	var all []Option
 	for i := 1; i <= list.Len(); i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
-			return nil, fmt.Errorf("element %d is a %s, want options.int{...} or the like", i, list.RawGetInt(i).Type())
+			return nil, fmt.Errorf("element %d is %s, want options.int{...} or the like", i, describe(list.RawGetInt(i)))
 		}
 		o, err := optionFrom(t)
 		if err != nil {
@@ -76,19 +75,20 @@ func optionsFrom(v glua.LValue) ([]Option, error) {
 
 func optionFrom(t *glua.LTable) (Option, error) {
 	f := newFields("option", t)
-	o := Option{Type: f.text("type", ""), Name: f.text("name", ""), Help: f.text("help", ""), Arg: f.boolean("arg", false)}
 	def := f.get("default")
 	// The first three elements are the name, the default and the help.
-	for i, set := range []func(v glua.LValue){
-		func(v glua.LValue) { o.Name = v.String() },
-		func(v glua.LValue) { def = v },
-		func(v glua.LValue) { o.Help = v.String() },
-	} {
-		f.asked[strconv.Itoa(i+1)] = true
-		if v := t.RawGetInt(i + 1); v != glua.LNil {
-			set(v)
-		}
+	name, help := f.text("name", ""), f.text("help", "")
+	f.asked["1"], f.asked["2"], f.asked["3"] = true, true, true
+	if v := t.RawGetInt(1); v != glua.LNil {
+		name = v.String()
 	}
+	if v := t.RawGetInt(2); v != glua.LNil {
+		def = v
+	}
+	if v := t.RawGetInt(3); v != glua.LNil {
+		help = v.String()
+	}
+	o := Option{Type: f.text("type", ""), Name: name, Help: help, Arg: f.boolean("arg", false)}
 	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
 		if f.get(name) != glua.LNil {
 			n := f.number(name, 0)
@@ -103,16 +103,10 @@ func optionFrom(t *glua.LTable) (Option, error) {
 	if err := f.err(); err != nil {
 		return o, err
 	}
-	if !optionName.MatchString(o.Name) {
-		return o, fmt.Errorf("the name %q is not made of small letters, digits and hyphens", o.Name)
+	if err := o.valid(); err != nil {
+		return o, err
 	}
-	if !slices.Contains(optionTypes, o.Type) {
-		return o, fmt.Errorf("%s is not made by the module options", o.Name)
-	}
-	if (o.Type == "enum") != (len(o.Choices) > 0) {
-		return o, fmt.Errorf("%s: choices go with options.enum, and only with it", o.Name)
-	}
-	if def == glua.LNil || def == glua.LFalse && o.Type != "bool" {
+	if def == glua.LNil {
 		return o, nil
 	}
 	var err error
@@ -121,6 +115,24 @@ func optionFrom(t *glua.LTable) (Option, error) {
 	}
 	o.Default, err = o.check(o.Default)
 	return o, err
+}
+
+// valid refuses what makes no sense in the declaration of an option.
+func (o Option) valid() error {
+	bounded := slices.Contains([]string{"int", "number", "size"}, o.Type)
+	switch {
+	case !optionName.MatchString(o.Name):
+		return fmt.Errorf("the name %q is not made of small letters, digits and hyphens", o.Name)
+	case !slices.Contains(optionTypes, o.Type):
+		return fmt.Errorf("%s is not made by the module options", o.Name)
+	case (o.Type == "enum") != (len(o.Choices) > 0):
+		return fmt.Errorf("%s: choices go with options.enum, and only with it", o.Name)
+	case (o.Min != nil || o.Max != nil) && !bounded:
+		return fmt.Errorf("%s: min and max go with int, number and size only", o.Name)
+	case o.Type == "bool" && o.Arg:
+		return fmt.Errorf("%s: a bool cannot be an argument", o.Name)
+	}
+	return nil
 }
 
 // check turns a value into the option's type.
@@ -169,7 +181,7 @@ func (o Option) check(v any) (any, error) {
 		}
 		return o.Choices[i], nil
 	default:
-		if s, ok := v.(string); !ok || s == "" {
+		if s, ok := v.(string); !ok || s == "" && o.Type != "string" {
 			return bad("a text")
 		}
 	}
@@ -224,7 +236,11 @@ func (s Scenario) Grammar() any {
 // tag describes the option to kong.
 func (o Option) tag() reflect.StructTag {
 	var parts []string
-	add := func(key, value string) { parts = append(parts, key+":"+strconv.Quote(value)) }
+	add := func(key, value string) {
+		value = strings.ReplaceAll(strings.Join(strings.Fields(value), " "), "$", "$$") // a lone $ means something to kong
+		// kong takes a backslash before the closing quote for an escaped quote.
+		parts = append(parts, key+":"+strings.ReplaceAll(strconv.Quote(value), `\\`, `\x5c`))
+	}
 	add("name", o.Name)
 	help := o.Help
 	if len(o.Choices) > 0 {

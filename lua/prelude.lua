@@ -10,12 +10,13 @@ patterns.fields = {
   { name = "xfer_op", type = "enum", enum = { "WRITE", "READ" }, default = "WRITE", help = "who moves the bytes: sender or receiver" },
   { name = "sleep_before_launch_sec", type = "float", min = 0, default = 0, help = "seconds before the transfers" },
   { name = "sleep_after_launch_sec", type = "float", min = 0, default = 0, help = "seconds after the transfers" },
-  { name = "metadata", type = "any", help = "carried into the result" },
+  { name = "metadata", type = "map", help = "carried into the result" },
 }
 
 -- Loads the matrices of a list of patterns that config.load has read, and
 -- prepares their transfers. override may hold mem and op. Returns the plans.
 function patterns.prepare(list, override)
+  override = override or {}
   local files, specs = {}, {}
   for i, p in ipairs(list) do
     files[i] = p.matrix_file
@@ -39,7 +40,7 @@ function patterns.ranks(first)
   return matrix.load(first.matrix_file):ranks()
 end
 
--- Checks the bytes of every plan, one after the other. all ranks call it.
+-- Checks the bytes of every plan, one after the other. All ranks call it.
 function patterns.verify(plans)
   for _, plan in ipairs(plans) do
     plan:verify()

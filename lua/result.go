@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 
 	"github.com/cheggaaa/pb/v3"
@@ -72,65 +73,117 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	if r.env.Doc == nil {
 		return 0, nil
 	}
+	list, err := columnsFrom(columns)
+	if err != nil {
+		return 0, err
+	}
 	var text table.Table
 	record := result.Table{Title: title}
-	formats := make([]string, columns.Len())
-	for i := 1; i <= columns.Len(); i++ {
-		c, ok := columns.RawGetInt(i).(*glua.LTable)
-		if !ok {
-			return 0, fault.New(fault.Script, "result.table: column %d is %s, want {name, format}", i, describe(columns.RawGetInt(i)))
-		}
-		format := "%v"
-		if c.Len() > 1 {
-			format = c.RawGetInt(2).String()
-		}
-		name := c.RawGetInt(1).String()
-		formats[i-1] = format
-		text.AddColumn(name, table.Right, format)
-		record.Columns = append(record.Columns, name)
+	for _, c := range list {
+		text.AddColumn(c.name, table.Right, c.format)
+		record.Columns = append(record.Columns, c.name)
 	}
 	for i := 1; i <= rows.Len(); i++ {
-		cells, err := rowCells(rows.RawGetInt(i), formats, i)
+		cells, shown, err := rowCells(rows.RawGetInt(i), list)
 		if err != nil {
-			return 0, err
+			return 0, fault.New(fault.Script, "result.table: row %d%w", i, err)
 		}
-		text.AddRow(cells...)
+		text.AddRow(shown...)
 		record.Rows = append(record.Rows, cells)
 	}
-	r.env.Doc.Tables = append(r.env.Doc.Tables, record)
+	var out strings.Builder
 	if title != "" {
-		fmt.Fprintf(r.env.Out, "# %s\n", title)
+		out.WriteString(comment(title))
 	}
-	if err := text.WriteText(r.env.Out); err != nil {
+	if err := text.WriteText(&out); err != nil {
 		return 0, fault.New(fault.Script, "result.table: %w", err)
 	}
+	io.WriteString(r.env.Out, out.String())
+	r.env.Doc.Tables = append(r.env.Doc.Tables, record)
 	return 0, nil
 }
 
-// rowCells reads a row. Lua does not tell 2 from 2.0: a whole number in a
-// column of decimals becomes one.
-func rowCells(v glua.LValue, formats []string, row int) ([]any, error) {
+// comment makes lines that begin with # of a text.
+func comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
+
+// tableColumn is a column of result.table. verb is the letter of its format.
+type tableColumn struct {
+	name, format string
+	verb         byte
+}
+
+// columnFormat is a format for one cell, with text around it.
+var columnFormat = regexp.MustCompile(`^(?:[^%]|%%)*%[-+ 0#]*[0-9]{0,3}(?:\.[0-9]{1,3})?([dfegsv])(?:[^%]|%%)*$`)
+
+func columnsFrom(t *glua.LTable) ([]tableColumn, error) {
+	list := make([]tableColumn, t.Len())
+	for i := range list {
+		c, ok := t.RawGetInt(i + 1).(*glua.LTable)
+		if !ok {
+			return nil, fault.New(fault.Script, "result.table: column %d is %s, want {name, format}", i+1, describe(t.RawGetInt(i+1)))
+		}
+		name, ok := c.RawGetInt(1).(glua.LString)
+		if !ok {
+			return nil, fault.New(fault.Script, "result.table: the name of column %d is %s, want a string", i+1, describe(c.RawGetInt(1)))
+		}
+		format := "%v"
+		if f := c.RawGetInt(2); f != glua.LNil {
+			format = f.String()
+		}
+		m := columnFormat.FindStringSubmatch(format)
+		if m == nil {
+			return nil, fault.New(fault.Script, "result.table: column %s has the format %q, want one such as %%d, %%.3f or %%s", name, format)
+		}
+		list[i] = tableColumn{string(name), format, m[1][0]}
+	}
+	return list, nil
+}
+
+// rowCells reads a row: its values as they are, and as their columns show them.
+func rowCells(v glua.LValue, columns []tableColumn) (cells, shown []any, err error) {
 	t, ok := v.(*glua.LTable)
 	if !ok {
-		return nil, fault.New(fault.Script, "result.table: row %d is %s, want a list", row, describe(v))
+		return nil, nil, fmt.Errorf(" is %s, want a list", describe(v))
 	}
-	cells := make([]any, len(formats))
-	for i := range cells {
-		var err error
+	if n := t.Len(); n > len(columns) {
+		return nil, nil, fmt.Errorf(" has %d cells for %d columns", n, len(columns))
+	}
+	cells, shown = make([]any, len(columns)), make([]any, len(columns))
+	for i, c := range columns {
 		if cells[i], err = toGo(t.RawGetInt(i + 1)); err != nil {
-			return nil, err
+			return nil, nil, fmt.Errorf(", column %s: %w", c.name, err)
 		}
-		if n, whole := cells[i].(int64); whole && strings.ContainsAny(formats[i], "feg") {
-			cells[i] = float64(n)
+		if shown[i], ok = c.show(cells[i]); !ok {
+			return nil, nil, fmt.Errorf(", column %s is %s, which does not go with the format %s", c.name, describe(t.RawGetInt(i+1)), c.format)
 		}
 	}
-	return cells, nil
+	return cells, shown, nil
+}
+
+// show turns a cell into what its format takes. Lua does not tell 2 from 2.0: a
+// whole number in a column of decimals becomes one.
+func (c tableColumn) show(cell any) (any, bool) {
+	if cell == nil {
+		return nil, true
+	}
+	switch c.verb {
+	case 's', 'v':
+		return fmt.Sprint(cell), c.verb == 's' || c.format == "%v"
+	case 'd':
+		_, ok := cell.(int64)
+		return cell, ok
+	}
+	if n, whole := cell.(int64); whole {
+		return float64(n), true
+	}
+	_, ok := cell.(float64)
+	return cell, ok
 }
 
 // resultSave: save(path, value) writes a value as JSON.
 func (r *Runtime) resultSave(L *glua.LState) (int, error) {
 	path := L.CheckString(1)
-	v, err := toGo(L.CheckAny(2))
+	v, err := toGo(L.Get(2))
 	if err != nil {
 		return 0, err
 	}
@@ -140,7 +193,7 @@ func (r *Runtime) resultSave(L *glua.LState) (int, error) {
 	if r.env.Doc == nil {
 		return 0, nil
 	}
-	data, err := json.MarshalIndent(v, "", "  ")
+	data, err := json.MarshalIndent(result.Finite(v), "", "  ")
 	if err != nil {
 		return 0, fault.New(fault.Script, "result.save: %w", err)
 	}
@@ -153,52 +206,71 @@ func (r *Runtime) resultSave(L *glua.LState) (int, error) {
 // resultProgress: progress(total, label) makes a bar with add(n) and finish().
 // It is seen at rank 0 on a terminal only.
 func (r *Runtime) resultProgress(L *glua.LState) (int, error) {
-	total, label := L.CheckInt(1), L.OptString(2, "")
-	ud := L.NewUserData()
+	total, err := integerArg(L, 1, 0)
+	if err != nil {
+		return 0, err
+	}
+	label := L.OptString(2, "")
 	bar := &progressBar{}
 	if r.env.Progress != nil {
 		bar.bar = pb.New(total).SetWriter(r.env.Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{counters . }} {{rtime . }}`).
 			Set("label", label).Set(pb.CleanOnFinish, true).Start()
 	}
-	ud.Value = bar
-	L.SetMetatable(ud, L.GetTypeMetatable(barTypeName))
-	L.Push(ud)
+	r.bars = append(r.bars, bar)
+	L.Push(newUserData(L, barTypeName, bar))
 	return 1, nil
 }
 
+// progressBar is what result.progress returns. bar is nil where nobody looks.
 type progressBar struct{ bar *pb.ProgressBar }
+
+func (b *progressBar) add(n int) {
+	if b.bar != nil {
+		b.bar.Add(n)
+	}
+}
+
+// finish takes the bar off the terminal, once.
+func (b *progressBar) finish() {
+	if b.bar != nil {
+		b.bar.Finish()
+		b.bar = nil
+	}
+}
 
 // barMethods are the functions of a progress bar.
 func (r *Runtime) barMethods() map[string]function {
 	return map[string]function{
 		"add": func(L *glua.LState) (int, error) {
-			if b := barOf(L); b != nil {
-				b.Add(L.OptInt(2, 1))
+			b, err := barOf(L)
+			if err != nil {
+				return 0, err
 			}
+			n, err := optionalInteger(L, 2, 1, 0)
+			if err != nil {
+				return 0, err
+			}
+			b.add(n)
 			return 0, nil
 		},
 		"finish": func(L *glua.LState) (int, error) {
-			if b := barOf(L); b != nil {
-				b.Finish()
+			b, err := barOf(L)
+			if err != nil {
+				return 0, err
 			}
+			b.finish()
 			return 0, nil
 		},
 	}
 }
 
-func barOf(L *glua.LState) *pb.ProgressBar {
-	b, ok := L.CheckUserData(1).Value.(*progressBar)
-	if !ok {
-		L.ArgError(1, "progress bar expected")
-	}
-	return b.bar
+func barOf(L *glua.LState) (*progressBar, error) {
+	return userData[*progressBar](L, 1, "a progress bar")
 }
 
 func (r *Runtime) barType() {
-	mt := r.L.NewTypeMetatable(barTypeName)
-	methods := r.L.NewTable()
-	for name, f := range r.barMethods() {
-		methods.RawSetString(name, r.function(f))
-	}
-	mt.RawSetString("__index", methods)
+	methods := r.functions(r.barMethods())
+	r.newType(barTypeName, map[string]function{"__index": func(L *glua.LState) (int, error) {
+		return pushMember(L, methods, "progress bar", L.Get(2).String())
+	}})
 }

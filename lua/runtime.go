@@ -15,6 +15,9 @@
 // this package (one Go file each) and Lua's own base, string, table, math and
 // coroutine libraries without what reaches files, processes or the clock.
 // math.random is seeded by --seed, so that it gives the same numbers at all ranks.
+//
+// An error in a function that concerns other ranks (see collective) ends the
+// job at once, whether or not the script catches it: the others wait for this rank.
 package lua
 
 import (
@@ -44,7 +47,8 @@ type Env struct {
 	OpenEngine func() (engine nixl.Engine, note string, err error)
 	// GPU reports whether this rank has a GPU, and which.
 	GPU func() (ordinal int, ok bool)
-	// Doc is the result at rank 0, nil elsewhere. Checkpoint saves it.
+	// Doc is the result at rank 0, nil elsewhere. Checkpoint saves it and is
+	// there where Doc is.
 	Doc        *result.Document
 	Checkpoint func()
 	Out        io.Writer // what print and tables write to
@@ -59,10 +63,13 @@ type Runtime struct {
 	L   *glua.LState
 	env Env
 
+	random     *rand.Rand
 	opened     *traffic.Session
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
 	outputs    map[string]bool
+	bars       []*progressBar
+	raised     *scriptFault // the last error that was raised for Go code
 }
 
 // runKey counts the runs of a plan in a phase.
@@ -81,11 +88,15 @@ type Scenario struct {
 	run   *glua.LFunction
 }
 
+// maxRegistry is how many values Lua functions may hold at a time. The room grows when
+// it is needed.
+const maxRegistry = 1 << 20
+
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
 	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}}
-	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, IncludeGoStackTrace: false})
+	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {
 		r.L.Close()
@@ -97,12 +108,15 @@ func Load(name, source string, out io.Writer) (*Runtime, error) {
 // Begin makes the scenario part of a world.
 func (r *Runtime) Begin(env Env) {
 	r.env = env
-	r.seedRandom()
+	r.seed(env.Seed)
 	r.worldFields()
 }
 
 // Close releases the state and, if there is one, the session.
 func (r *Runtime) Close() error {
+	for _, b := range r.bars {
+		b.finish()
+	}
 	r.L.Close()
 	if r.opened != nil {
 		return r.opened.Close()
@@ -115,19 +129,17 @@ func (r *Runtime) load(name, source string) error {
 	if err != nil {
 		return fault.New(fault.Script, "%s", syntaxError(name, err))
 	}
-	r.L.Push(fn)
-	if err := r.L.PCall(0, 1, nil); err != nil {
-		return scriptError(err)
+	top, err := r.call(fn)
+	if err != nil {
+		return err
 	}
-	top := r.L.Get(-1)
-	r.L.Pop(1)
 	return r.describe(name, top)
 }
 
 // describe reads the table that a script has returned.
 func (r *Runtime) describe(name string, v glua.LValue) error {
 	bad := func(format string, args ...any) error {
-		return fault.New(fault.Script, "%s: %s", name, fmt.Sprintf(format, args...)).
+		return fault.New(fault.Script, "%s: "+format, append([]any{name}, args...)...).
 			WithHint("a scenario returns a table with about, options, ranks and run; see docs/lua.md")
 	}
 	t, ok := v.(*glua.LTable)
@@ -135,38 +147,26 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 		return bad("the script returned %s, want a table", v.Type())
 	}
 	r.Scenario = Scenario{Name: name, ranks: glua.LNil}
-	var err error
-	t.ForEach(func(k, v glua.LValue) {
-		if err != nil {
-			return
-		}
-		switch k.String() {
-		case "about":
-			r.About = v.String()
-		case "options":
-			r.Options, err = optionsFrom(v)
-			if err != nil {
-				err = bad("options: %v", err)
-			}
-		case "ranks":
-			if v.Type() != glua.LTNumber && v.Type() != glua.LTFunction {
-				err = bad("ranks is a %s, want a number or a function", v.Type())
-			}
-			r.ranks = v
-		case "run":
-			fn, ok := v.(*glua.LFunction)
-			if !ok {
-				err = bad("run is a %s, want a function", v.Type())
-			}
-			r.run = fn
-		default:
-			err = bad("the scenario has an unknown field %q", k.String())
-		}
-	})
-	if err == nil && r.run == nil {
-		err = bad("the scenario has no function run")
+	f := newFields("the scenario", t)
+	r.About, r.ranks = f.text("about", ""), f.get("ranks")
+	if k := r.ranks.Type(); k != glua.LTNil && k != glua.LTNumber && k != glua.LTFunction {
+		f.fail("ranks", "a number or a function", r.ranks)
 	}
-	return err
+	if f.get("run") == glua.LNil {
+		return bad("the scenario has no function run")
+	}
+	if r.run, ok = f.get("run").(*glua.LFunction); !ok {
+		f.fail("run", "a function", f.get("run"))
+	}
+	list := f.table("options")
+	if err := f.err(); err != nil {
+		return bad("%w", err)
+	}
+	var err error
+	if r.Options, err = optionsFrom(list); err != nil {
+		return bad("options: %w", err)
+	}
+	return nil
 }
 
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
@@ -174,18 +174,17 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
 	v := r.ranks
 	if fn, ok := v.(*glua.LFunction); ok {
-		if err := r.L.CallByParam(glua.P{Fn: fn, NRet: 1, Protect: true}, r.toLua(options)); err != nil {
-			return 0, scriptError(err)
+		var err error
+		if v, err = r.call(fn, toLua(r.L, options)); err != nil {
+			return 0, err
 		}
-		v = r.L.Get(-1)
-		r.L.Pop(1)
 	}
 	if v == glua.LNil {
 		return 0, nil
 	}
-	n, ok := v.(glua.LNumber)
-	if !ok || n != glua.LNumber(int(n)) || n < 1 {
-		return 0, fault.New(fault.Script, "%s: ranks is %s, want a whole number of at least 1", r.Name, v)
+	n, err := integerFrom(v, 1)
+	if err != nil {
+		return 0, fault.New(fault.Script, "%s: ranks is %w", r.Name, err)
 	}
 	return int(n), nil
 }
@@ -195,10 +194,18 @@ func (r *Runtime) Run(options map[string]any) error {
 	for _, path := range r.Outputs(options) {
 		r.outputs[path] = true
 	}
-	if err := r.L.CallByParam(glua.P{Fn: r.run, NRet: 0, Protect: true}, r.toLua(options)); err != nil {
-		return scriptError(err)
+	_, err := r.call(r.run, toLua(r.L, options))
+	return err
+}
+
+// call calls a function of the script and returns its first result.
+func (r *Runtime) call(fn *glua.LFunction, args ...glua.LValue) (glua.LValue, error) {
+	if err := r.L.CallByParam(glua.P{Fn: fn, NRet: 1, Protect: true}, args...); err != nil {
+		return nil, r.scriptError(err)
 	}
-	return nil
+	v := r.L.Get(-1)
+	r.L.Pop(1)
+	return v, nil
 }
 
 // openLibraries opens the sandbox.
@@ -218,13 +225,10 @@ func (r *Runtime) openLibraries() {
 		r.L.SetGlobal(name, glua.LNil)
 	}
 	r.L.SetGlobal("print", r.L.NewFunction(r.print))
-	r.seedRandom()
+	r.openRandom()
+	r.valueTypes()
 	for name, functions := range r.modules() {
-		t := r.L.NewTable()
-		for fname, f := range functions {
-			t.RawSetString(fname, r.function(f))
-		}
-		r.L.SetGlobal(name, t)
+		r.L.SetGlobal(name, r.functions(functions))
 	}
 	r.resultFields()
 	r.matrixTypes()
@@ -257,69 +261,119 @@ func (r *Runtime) modules() map[string]map[string]function {
 	}
 }
 
+// functions makes a table of Lua functions.
+func (r *Runtime) functions(list map[string]function) *glua.LTable {
+	t := r.L.CreateTable(0, len(list))
+	for name, f := range list {
+		t.RawSetString(name, r.function(f))
+	}
+	return t
+}
+
 // function makes a Lua function that raises f's error at the calling line.
 func (r *Runtime) function(f function) *glua.LFunction {
 	return r.L.NewFunction(func(L *glua.LState) int {
-		n, err := f(L)
+		n, err := guarded(f, L)
 		if err != nil {
-			raise(L, err)
+			r.raise(L, err)
 		}
 		return n
 	})
 }
 
-// raise throws a Go error through Lua, where pcall may catch it.
-func raise(L *glua.LState, err error) {
-	ud := L.NewUserData()
-	ud.Value = &thrown{err: err, where: strings.TrimSuffix(L.Where(1), " ")}
-	mt := L.NewTypeMetatable("perigee.error")
-	mt.RawSetString("__tostring", L.NewFunction(func(L *glua.LState) int {
-		L.Push(glua.LString(L.CheckUserData(1).Value.(*thrown).Error()))
-		return 1
-	}))
-	L.SetMetatable(ud, mt)
-	L.Error(ud, 0)
-}
-
-// thrown is a Go error on its way through Lua.
-type thrown struct {
-	err   error
-	where string // "file:line:"
-}
-
-func (t *thrown) Error() string {
-	if fault.KindOf(t.err) == fault.Script || fault.KindOf(t.err) == fault.Internal {
-		return t.where + " " + t.err.Error()
+// collective marks a function that concerns other ranks: they meet in it, or wait
+// for what it does. Where there is a world its error ends the job even if the
+// script catches it, since the others cannot know that it was caught.
+func (r *Runtime) collective(f function) function {
+	return func(L *glua.LState) (int, error) {
+		n, err := guarded(f, L)
+		if err != nil && r.env.World != nil {
+			r.env.World.Fail(r.locate(L, err))
+		}
+		return n, err
 	}
-	return t.err.Error()
 }
 
-func (t *thrown) Unwrap() error { return t.err }
+// guarded calls f. What Lua raises for wrong arguments comes back as an error,
+// and so does a panic, which would be a defect of perigee.
+func guarded(f function, L *glua.LState) (n int, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *glua.ApiError:
+			err = &scriptFault{err: fault.New(fault.Script, "%s", p.Object.String()), placed: true}
+		default:
+			err = fault.New(fault.Internal, "panic: %v", p).
+				WithHint("this is a defect of perigee; please report it with the scenario")
+		}
+	}()
+	return f(L)
+}
 
-// scriptError turns what a protected call returned into the user's error.
-func scriptError(err error) error {
+// scriptFault is an error on its way through Lua, where it is a string.
+type scriptFault struct {
+	err    error
+	text   string // what Lua sees
+	placed bool   // err says where in the script it arose
+}
+
+func (e *scriptFault) Error() string { return e.err.Error() }
+
+func (e *scriptFault) Unwrap() error { return e.err }
+
+// locate gives a mistake of the script, or a defect of perigee, its place in
+// the script. Other errors tell of things outside and stay as they are. An
+// error without a kind is the script's: it comes from an argument.
+func (r *Runtime) locate(L *glua.LState, err error) error {
+	if e, ok := errors.AsType[*scriptFault](err); ok && e.placed {
+		return e.err
+	}
+	kind := fault.Script
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		kind = f.Kind
+	}
+	if kind != fault.Script && kind != fault.Internal {
+		return err
+	}
+	return fault.New(kind, "%s%w", place(L), err).WithHint("%s", fault.HintOf(err))
+}
+
+// place is the file and line, with a colon, of the innermost Lua function that is being
+// called. Between it and the Go function there may be others, such as pcall.
+func place(L *glua.LState) string {
+	const most = 10
+	for level := 1; level < most; level++ {
+		if where := L.Where(level); where != "" && !strings.HasPrefix(where, "[G]") {
+			return strings.TrimSuffix(where, " ") + " "
+		}
+	}
+	return ""
+}
+
+// raise throws a Go error through Lua, where pcall may catch it as a string.
+func (r *Runtime) raise(L *glua.LState, err error) {
+	err = r.locate(L, err)
+	r.raised = &scriptFault{err: err, text: err.Error()}
+	L.Error(glua.LString(r.raised.text), 0)
+}
+
+// scriptError turns what a protected call returned into the user's error. One
+// that Go code raised has its kind and hint again.
+func (r *Runtime) scriptError(err error) error {
 	api, ok := errors.AsType[*glua.ApiError](err)
 	if !ok {
 		return fault.New(fault.Script, "%w", err)
 	}
-	if ud, ok := api.Object.(*glua.LUserData); ok {
-		if t, ok := ud.Value.(*thrown); ok {
-			return blame(t)
+	switch v := api.Object.(type) {
+	case glua.LString:
+		if r.raised != nil && r.raised.text == string(v) {
+			return r.raised.err
 		}
+		return fault.New(fault.Script, "%s", string(v))
+	case *glua.LTable, *glua.LUserData, *glua.LFunction:
+		return fault.New(fault.Script, "%s: error was called with %s", r.Name, describe(v))
 	}
-	return fault.New(fault.Script, "%s", api.Object.String())
-}
-
-// blame gives the error a kind, and a script's own mistakes their line.
-func blame(t *thrown) error {
-	kind := fault.KindOf(t.err)
-	if kind == fault.Internal {
-		kind = fault.Script
-	}
-	if kind != fault.Script {
-		return t.err
-	}
-	return fault.New(kind, "%w", t).WithHint("%s", fault.HintOf(t.err))
+	return fault.New(fault.Script, "%s: error was called with %s", r.Name, api.Object)
 }
 
 // syntaxError words the parser's complaint as file:line: what.
@@ -335,7 +389,7 @@ func syntaxError(name string, err error) string {
 		_, rest, _ = strings.Cut(rest, ")")
 		return fmt.Sprintf("%s:%s: %s", name, line, strings.TrimSpace(rest))
 	}
-	return name + ": " + text
+	return name + ": " + strings.TrimPrefix(text, name+" ")
 }
 
 func (r *Runtime) print(L *glua.LState) int {
@@ -348,26 +402,28 @@ func (r *Runtime) print(L *glua.LState) int {
 	return 0
 }
 
-// seedRandom replaces math.random by one that gives the same numbers at all
+func (r *Runtime) seed(n uint64) { r.random = rand.New(rand.NewPCG(n, 0)) }
+
+// openRandom replaces math.random by one that gives the same numbers at all
 // ranks and in every run with the same --seed.
-func (r *Runtime) seedRandom() {
-	source := rand.New(rand.NewPCG(r.env.Seed, 0))
+func (r *Runtime) openRandom() {
+	r.seed(0)
 	mathTable := r.L.GetGlobal("math").(*glua.LTable)
 	mathTable.RawSetString("random", r.L.NewFunction(func(L *glua.LState) int {
 		switch L.GetTop() {
 		case 0:
-			L.Push(glua.LNumber(source.Float64()))
+			L.Push(glua.LNumber(r.random.Float64()))
 			return 1
 		case 1:
-			L.Push(glua.LNumber(1 + pick(L, source, 1, L.CheckInt64(1))))
+			L.Push(glua.LNumber(1 + pick(L, r.random, 1, L.CheckInt64(1))))
 		default:
 			low := L.CheckInt64(1)
-			L.Push(glua.LNumber(low + pick(L, source, low, L.CheckInt64(2))))
+			L.Push(glua.LNumber(low + pick(L, r.random, low, L.CheckInt64(2))))
 		}
 		return 1
 	}))
 	mathTable.RawSetString("randomseed", r.L.NewFunction(func(L *glua.LState) int {
-		source = rand.New(rand.NewPCG(uint64(L.CheckInt64(1)), 0))
+		r.seed(uint64(L.CheckInt64(1)))
 		return 0
 	}))
 }
@@ -388,21 +444,31 @@ func (r *Runtime) world() (*spmd.World, error) {
 	return r.env.World, nil
 }
 
-// atRankZero runs read at rank 0 and gives its data to all ranks. Without a
-// world it just reads.
-func (r *Runtime) atRankZero(read func() ([]byte, error)) ([]byte, error) {
+// atRankZero runs read at rank 0 and gives its data to all ranks. what names
+// the reading, which must be the same at all ranks. Without a world it just reads.
+func (r *Runtime) atRankZero(what string, read func() ([]byte, error)) ([]byte, error) {
 	w := r.env.World
 	if w == nil {
 		return read()
 	}
-	var data []byte
+	var packed []byte
 	if w.Rank() == 0 {
-		var err error
-		if data, err = read(); err != nil {
+		data, err := read()
+		if err != nil {
 			return nil, err
 		}
+		packed = append(appendText(nil, what), data...)
 	}
-	return w.All().Broadcast(0, data)
+	packed, err := w.All().Broadcast(0, packed)
+	if err != nil {
+		return nil, err
+	}
+	d := valueDecoder{packed}
+	theirs, err := d.text()
+	if err == nil && theirs != what {
+		err = fault.New(fault.Script, "rank 0 is in %s, this rank in %s", theirs, what)
+	}
+	return d.rest, err
 }
 
 // context ends when the job has failed.

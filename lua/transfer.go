@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"io"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -15,36 +16,37 @@ import (
 const planTypeName = "perigee.plan"
 
 // luaPlan is a prepared pattern as scripts see it.
-type luaPlan struct {
-	*traffic.Plan
-	metadata map[string]any
-}
+type luaPlan struct{ *traffic.Plan }
 
 func (r *Runtime) transferModule() map[string]function {
 	return map[string]function{
-		"prepare":     r.transferPrepare,
-		"prepare_all": r.transferPrepareAll,
-		"warmup":      r.transferWarmup,
-		"collect":     r.transferCollect,
-		"default_mem": r.transferDefaultMem,
-		"engine":      r.transferEngine,
+		"prepare":     r.collective(r.transferPrepare),
+		"prepare_all": r.collective(r.transferPrepareAll),
+		"warmup":      r.collective(r.transferWarmup),
+		"collect":     r.collective(r.transferCollect),
+		"default_mem": r.collective(r.transferDefaultMem),
+		"engine":      r.collective(r.transferEngine),
 	}
 }
 
-// planMethods are the functions of a plan: plan:run().
+// planMethods are the functions of a plan: plan:run(). An error in those that
+// move bytes or meet other ranks leaves the others waiting.
 func (r *Runtime) planMethods() map[string]function {
+	simple := func(f func(p *luaPlan) error) function {
+		return onPlan(func(_ *glua.LState, p *luaPlan) (int, error) { return 0, f(p) })
+	}
 	return map[string]function{
-		"run":                r.planRun,
-		"post":               onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Post() }),
-		"wait":               r.planWait,
-		"done":               planDone,
-		"verify":             onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Verify() }),
-		"release":            onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Release() }),
-		"barrier":            onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.Barrier() }),
-		"initiators_barrier": onPlan(func(L *glua.LState, p *luaPlan) (int, error) { return 0, p.InitiatorsBarrier() }),
-		"times":              planTimes,
-		"peer_times":         planPeerTimes,
-		"received":           planReceived,
+		"run":                r.collective(onPlan(planRun)),
+		"post":               r.collective(simple(func(p *luaPlan) error { return p.Post() })),
+		"wait":               r.collective(simple(func(p *luaPlan) error { return p.Wait(true) })),
+		"done":               r.collective(onPlan(planDone)),
+		"verify":             r.collective(simple(func(p *luaPlan) error { return p.Verify() })),
+		"release":            simple(func(p *luaPlan) error { return p.Release() }),
+		"barrier":            r.collective(simple(func(p *luaPlan) error { return p.Barrier() })),
+		"initiators_barrier": r.collective(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() })),
+		"times":              onPlan(planTimes),
+		"peer_times":         onPlan(planPeerTimes),
+		"received":           onPlan(planReceived),
 	}
 }
 
@@ -57,46 +59,37 @@ var planFields = map[string]func(L *glua.LState, p *luaPlan) glua.LValue{
 	"shards":     func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.Shards) },
 	"ranks":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Plan.Ranks()) },
 	"senders":    func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Matrix.Senders()) },
-	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.PlanInitiators()) },
-	"takes_part": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Takes()) },
+	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Initiators()) },
+	"takes_part": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.TakesPart()) },
 	"initiates":  func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
 }
 
 func (r *Runtime) planType() {
-	L := r.L
-	methods := L.NewTable()
-	for name, f := range r.planMethods() {
-		methods.RawSetString(name, r.function(f))
-	}
-	mt := L.NewTypeMetatable(planTypeName)
-	mt.RawSetString("__index", r.function(onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
-		name := L.CheckString(2)
-		if field, ok := planFields[name]; ok {
-			L.Push(field(L, p))
-		} else {
-			L.Push(methods.RawGetString(name))
-		}
-		return 1, nil
-	})))
+	methods := r.functions(r.planMethods())
+	r.newType(planTypeName, map[string]function{
+		"__index": onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+			name := L.Get(2).String()
+			if field, ok := planFields[name]; ok {
+				L.Push(field(L, p))
+				return 1, nil
+			}
+			return pushMember(L, methods, "plan", name)
+		}),
+		"__tostring": onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+			L.Push(glua.LString(fmt.Sprintf("plan %d %s", p.Number(), p.Name)))
+			return 1, nil
+		}),
+	})
 }
 
 func onPlan(f func(L *glua.LState, p *luaPlan) (int, error)) function {
 	return func(L *glua.LState) (int, error) {
-		p, err := planOf(L.Get(1))
+		p, err := userData[*luaPlan](L, 1, "a plan; methods are called with a colon: plan:run()")
 		if err != nil {
-			return 0, fault.New(fault.Script, "argument 1: %w", err)
+			return 0, err
 		}
 		return f(L, p)
 	}
-}
-
-func planOf(v glua.LValue) (*luaPlan, error) {
-	if ud, ok := v.(*glua.LUserData); ok {
-		if p, ok := ud.Value.(*luaPlan); ok {
-			return p, nil
-		}
-	}
-	return nil, fault.New(fault.Script, "%s is no plan; call methods with a colon: plan:run()", describe(v))
 }
 
 func plansArg(L *glua.LState, n int) ([]*traffic.Plan, []*luaPlan, error) {
@@ -104,11 +97,15 @@ func plansArg(L *glua.LState, n int) ([]*traffic.Plan, []*luaPlan, error) {
 	plans := make([]*traffic.Plan, t.Len())
 	scripted := make([]*luaPlan, t.Len())
 	for i := range plans {
-		p, err := planOf(t.RawGetInt(i + 1))
-		if err != nil {
-			return nil, nil, fault.New(fault.Script, "element %d of the list of plans: %w", i+1, err)
+		v := t.RawGetInt(i + 1)
+		ud, _ := v.(*glua.LUserData)
+		if ud != nil {
+			scripted[i], _ = ud.Value.(*luaPlan)
 		}
-		plans[i], scripted[i] = p.Plan, p
+		if scripted[i] == nil {
+			return nil, nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1, describe(v))
+		}
+		plans[i] = scripted[i].Plan
 	}
 	return plans, scripted, nil
 }
@@ -158,7 +155,7 @@ func (r *Runtime) note(text string) {
 		return
 	}
 	r.env.Doc.Notes = append(r.env.Doc.Notes, text)
-	fmt.Fprintln(r.env.Out, "# note:", text)
+	io.WriteString(r.env.Out, comment("note: "+text))
 }
 
 // memory returns the kind of memory to use where nothing is said: VRAM if
@@ -192,48 +189,38 @@ func (r *Runtime) memory() (nixl.Mem, error) {
 	return mem, nil
 }
 
+// spec is what a script asks transfer.prepare for.
+type spec struct {
+	traffic.Pattern
+	matrix   *luaMatrix
+	metadata map[string]any
+}
+
 // patternFrom reads the arguments of prepare.
-func (r *Runtime) patternFrom(t *glua.LTable) (traffic.Pattern, map[string]any, string, error) {
+func (r *Runtime) patternFrom(t *glua.LTable) (s spec, err error) {
 	f := newFields("transfer.prepare", t)
-	p := traffic.Pattern{Name: f.text("name", ""), Shards: int(f.integer("shards", 1, 1))}
+	s.Name, s.Shards = f.text("name", ""), int(f.integer("shards", 1, 1))
 	mem, op := f.text("mem", ""), f.text("op", "WRITE")
-	metadata := map[string]any{}
-	if v := f.get("metadata"); v != glua.LNil {
-		plain, err := toGo(v)
-		m, ok := plain.(map[string]any)
-		if list, empty := plain.([]any); empty && len(list) == 0 {
-			ok = true
-		}
-		if err != nil || !ok {
-			f.fail("metadata", "a table with names as keys", v)
-		}
-		metadata = m
+	s.metadata = f.plainMap("metadata")
+	if ud, ok := f.get("matrix").(*glua.LUserData); ok {
+		s.matrix, _ = ud.Value.(*luaMatrix)
 	}
-	var file string
-	switch m := f.get("matrix").(type) {
-	case *glua.LUserData:
-		lm, ok := m.Value.(*luaMatrix)
-		if !ok {
-			f.fail("matrix", "a matrix", m)
-			break
-		}
-		p.Matrix, file = lm.Matrix, lm.label()
-	default:
-		f.fail("matrix", "a matrix", m)
+	if s.matrix == nil {
+		f.fail("matrix", "a matrix", f.get("matrix"))
 	}
 	if err := f.err(); err != nil {
-		return p, nil, "", err
+		return s, err
 	}
-	var err error
-	if p.Op, err = nixl.ParseOp(op); err != nil {
-		return p, nil, "", fault.New(fault.Script, "transfer.prepare: op: %w", err)
+	s.Matrix = s.matrix.share()
+	if s.Op, err = nixl.ParseOp(op); err != nil {
+		return s, fault.New(fault.Script, "transfer.prepare: op: %w", err)
 	}
 	if mem == "" {
-		p.Mem, err = r.memory()
-	} else if p.Mem, err = nixl.ParseMem(mem); err != nil {
+		s.Mem, err = r.memory()
+	} else if s.Mem, err = nixl.ParseMem(mem); err != nil {
 		err = fault.New(fault.Script, "transfer.prepare: mem: %w", err)
 	}
-	return p, metadata, file, err
+	return s, err
 }
 
 // transferPrepare: prepare{matrix = m, mem =, op =, shards =, name =, metadata =}.
@@ -275,13 +262,13 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 	if err != nil {
 		return nil, err
 	}
+	specs := make([]spec, len(list))
 	patterns := make([]traffic.Pattern, len(list))
-	metadata := make([]map[string]any, len(list))
-	files := make([]string, len(list))
 	for i, t := range list {
-		if patterns[i], metadata[i], files[i], err = r.patternFrom(t); err != nil {
+		if specs[i], err = r.patternFrom(t); err != nil {
 			return nil, err
 		}
+		patterns[i] = specs[i].Pattern
 	}
 	plans, err := s.Prepare(patterns)
 	if err != nil {
@@ -289,23 +276,21 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 	}
 	out := make([]*glua.LUserData, len(plans))
 	for i, p := range plans {
-		out[i] = r.L.NewUserData()
-		out[i].Value = &luaPlan{Plan: p, metadata: metadata[i]}
-		r.L.SetMetatable(out[i], r.L.GetTypeMetatable(planTypeName))
-		r.record(p, metadata[i], files[i])
+		out[i] = newUserData(r.L, planTypeName, &luaPlan{p})
+		r.record(p, specs[i])
 	}
 	return out, nil
 }
 
 // record describes a plan in the result. The plan's number is its place there.
-func (r *Runtime) record(p *traffic.Plan, metadata map[string]any, file string) {
+func (r *Runtime) record(p *traffic.Plan, s spec) {
 	d := r.env.Doc
 	if d == nil {
 		return
 	}
 	d.Patterns = append(d.Patterns, result.Pattern{
-		Name: p.Name, Matrix: d.AddMatrix(p.Matrix, file), Mem: p.Mem.String(), Op: p.Op.String(),
-		Shards: p.Shards, Senders: len(p.Matrix.Senders()), Metadata: metadata,
+		Name: p.Name, Matrix: d.AddMatrix(p.Matrix, s.matrix.label()), Mem: p.Mem.String(), Op: p.Op.String(),
+		Shards: p.Shards, Senders: len(p.Matrix.Senders()), Metadata: s.metadata,
 	})
 }
 
@@ -315,7 +300,11 @@ func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, traffic.Warmup(plans, L.CheckInt(2))
+	n, err := integerArg(L, 2, 0)
+	if err != nil {
+		return 0, err
+	}
+	return 0, traffic.Warmup(plans, n)
 }
 
 // transferCollect: collect(plans). At rank 0 a list with one entry per plan:
@@ -399,75 +388,76 @@ func (r *Runtime) transferEngine(L *glua.LState) (int, error) {
 }
 
 // planRun: plan:run{iterations = 1, record = true} or plan:run(n).
-func (r *Runtime) planRun(L *glua.LState) (int, error) {
-	p, err := planOf(L.Get(1))
-	if err != nil {
-		return 0, err
-	}
-	n, record := 1, true
-	switch v := L.Get(2).(type) {
-	case *glua.LNilType:
-	case glua.LNumber:
-		n = L.CheckInt(2)
-	case *glua.LTable:
-		f := newFields("plan:run", v)
-		n, record = int(f.integer("iterations", 1, 0)), f.boolean("record", true)
-		if err := f.err(); err != nil {
+func planRun(L *glua.LState, p *luaPlan) (int, error) {
+	t, ok := L.Get(2).(*glua.LTable)
+	if !ok {
+		n, err := optionalInteger(L, 2, 1, 0)
+		if err != nil {
 			return 0, err
 		}
-	default:
-		return 0, fault.New(fault.Script, "plan:run takes a number of iterations, not %s", describe(v))
+		return 0, p.Run(n, true)
 	}
-	if n < 0 {
-		return 0, fault.New(fault.Script, "plan:run of %d iterations", n)
-	}
-	return 0, p.Run(n, record)
-}
-
-func (r *Runtime) planWait(L *glua.LState) (int, error) {
-	p, err := planOf(L.Get(1))
-	if err != nil {
+	f := newFields("plan:run", t)
+	n, record := f.integer("iterations", 1, 0), f.boolean("record", true)
+	if err := f.err(); err != nil {
 		return 0, err
 	}
-	return 0, p.Wait(true)
+	return 0, p.Run(int(n), record)
 }
 
-var planDone = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
+func planDone(L *glua.LState, p *luaPlan) (int, error) {
 	done, err := p.Done()
 	if err != nil {
 		return 0, err
 	}
 	L.Push(glua.LBool(done))
 	return 1, nil
-})
+}
 
 // planTimes: times() of this rank's last run, in seconds: post is how long
-// posting took, total from the first post to the last completion.
-var planTimes = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
-	t, _ := p.Last()
+// posting took, total from the first post to the last completion; nil if this
+// rank has not run it.
+func planTimes(L *glua.LState, p *luaPlan) (int, error) {
+	t, _, ok := p.Last()
+	if !ok {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
 	L.Push(toLua(L, map[string]any{
 		"post":  float64(t.Posted-t.Start) / 1e9,
 		"total": float64(t.End-t.Start) / 1e9,
 	}))
 	return 1, nil
-})
+}
 
 // planPeerTimes: peer_times() of this rank's last run: peer -> seconds from the
-// first post until that peer's transfer was complete.
-var planPeerTimes = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
-	t, peers := p.Last()
+// first post until that peer's transfer was complete; nil if this rank has not
+// run it.
+func planPeerTimes(L *glua.LState, p *luaPlan) (int, error) {
+	t, peers, ok := p.Last()
+	if !ok {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
 	out := L.NewTable()
-	for i := range t.Done {
-		out.RawSetInt(peers[i], glua.LNumber(float64(t.Done[i]-t.Start)/1e9))
+	for i, done := range t.Done {
+		out.RawSetInt(peers[i], glua.LNumber(float64(done-t.Start)/1e9))
 	}
 	L.Push(out)
 	return 1, nil
-})
+}
+
+// mostShown bounds how much of a message received returns.
+const mostShown = 1 << 20
 
 // planReceived: received(most) gives the first bytes of each message in the
 // receive buffer: sender -> hexadecimal digits.
-var planReceived = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
-	heads, err := p.Received(L.OptInt(2, 16))
+func planReceived(L *glua.LState, p *luaPlan) (int, error) {
+	most, err := optionalInteger(L, 2, 16, 0)
+	if err != nil {
+		return 0, err
+	}
+	heads, err := p.Received(min(most, mostShown))
 	if err != nil {
 		return 0, err
 	}
@@ -477,4 +467,4 @@ var planReceived = onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
 	}
 	L.Push(out)
 	return 1, nil
-})
+}

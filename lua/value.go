@@ -1,11 +1,10 @@
 package lua
 
 import (
-	"bytes"
-	"encoding/gob"
 	"fmt"
+	"maps"
 	"math"
-	"sort"
+	"slices"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -14,27 +13,52 @@ import (
 
 // Values pass between Lua and Go as plain data: nil, bool, int64, float64,
 // string, []any and map[string]any. A Lua table is a list if its keys are
-// 1..n, also if it is empty; otherwise a map, whose keys become strings. Since
-// a table cannot hold nil, result.null stands for it in what is stored.
+// 1..n, also if it is empty; otherwise a map, whose keys become strings.
+//
+// Three things that Lua has no word for survive the way from Go to Lua and
+// back: a null in a result (result.null), an empty map (a table with a
+// metatable of its own), and whole numbers that a Lua number cannot hold
+// exactly (userdata).
 
-// null is what result.null holds.
+const (
+	emptyMapTypeName = "perigee.map"
+	integerTypeName  = "perigee.integer"
+)
+
+// null stands for JSON's null where a Lua table cannot hold nil.
 type null struct{}
 
-// maxDepth bounds the nesting of a table that becomes data, so that one that
-// contains itself is an error.
-const maxDepth = 64
+const (
+	// maxDepth bounds the nesting of a table that becomes data, so that one
+	// that contains itself is an error.
+	maxDepth = 64
+	// maxValues bounds how much data a table becomes: one whose elements are the same
+	// few tables over and over is small in Lua only.
+	maxValues = 1 << 24
+	// exactBelow is where Lua's numbers stop to tell whole numbers apart.
+	exactBelow = 1 << 53
+)
 
-func toGo(v glua.LValue) (any, error) { return toGoDepth(v, 0) }
+// toGo turns a Lua value into plain data.
+func toGo(v glua.LValue) (any, error) {
+	c := converter{left: maxValues}
+	return c.convert(v, 0)
+}
 
-func toGoDepth(v glua.LValue, depth int) (any, error) {
+type converter struct{ left int }
+
+func (c *converter) convert(v glua.LValue, depth int) (any, error) {
+	if c.left--; c.left < 0 {
+		return nil, fault.New(fault.Script, "a table has more than %d values", maxValues)
+	}
 	switch v := v.(type) {
 	case *glua.LNilType:
 		return nil, nil
 	case glua.LBool:
 		return bool(v), nil
 	case glua.LNumber:
-		if i := int64(v); glua.LNumber(i) == v && math.Abs(float64(v)) < 1<<53 {
-			return i, nil
+		if n, ok := wholeNumber(v); ok && math.Abs(float64(v)) < exactBelow {
+			return n, nil
 		}
 		return float64(v), nil
 	case glua.LString:
@@ -43,26 +67,53 @@ func toGoDepth(v glua.LValue, depth int) (any, error) {
 		if depth == maxDepth {
 			return nil, fault.New(fault.Script, "a table is nested more than %d deep, or contains itself", maxDepth)
 		}
-		return tableToGo(v, depth+1)
+		return c.table(v, depth+1)
 	case *glua.LUserData:
 		switch v := v.Value.(type) {
-		case *luaMatrix:
-			return v.rows(), nil
 		case null:
 			return nil, nil
+		case int64:
+			return v, nil
+		case *luaMatrix:
+			return c.rows(v)
 		}
 	}
 	return nil, fault.New(fault.Script, "a %s is no data that can be sent or stored", v.Type())
 }
 
-func tableToGo(t *glua.LTable, depth int) (any, error) {
+// rows makes a list of lists of a matrix.
+func (c *converter) rows(m *luaMatrix) (any, error) {
+	n := m.Size()
+	if c.left -= n * n; c.left < 0 {
+		return nil, fault.New(fault.Script, "a matrix of %d ranks is too large to be sent or stored as a table", n)
+	}
+	rows := make([]any, n)
+	for i := range rows {
+		row := make([]any, n)
+		for j := range row {
+			row[j] = m.At(i, j)
+		}
+		rows[i] = row
+	}
+	return rows, nil
+}
+
+func (c *converter) table(t *glua.LTable, depth int) (any, error) {
 	n := t.Len()
-	count := 0
-	t.ForEach(func(glua.LValue, glua.LValue) { count++ })
-	if count == n {
+	count, numbers := 0, 0
+	t.ForEach(func(k, _ glua.LValue) {
+		count++
+		if i, ok := wholeNumber(k); ok && i >= 1 && i <= int64(n) {
+			numbers++
+		}
+	})
+	if count == 0 && t.Metatable != glua.LNil {
+		return map[string]any{}, nil
+	}
+	if numbers == n && count == n {
 		list := make([]any, 0, n)
 		for i := 1; i <= n; i++ {
-			v, err := toGoDepth(t.RawGetInt(i), depth)
+			v, err := c.convert(t.RawGetInt(i), depth)
 			if err != nil {
 				return nil, err
 			}
@@ -76,42 +127,47 @@ func tableToGo(t *glua.LTable, depth int) (any, error) {
 		if failed != nil {
 			return
 		}
+		key := k.String()
 		if k.Type() != glua.LTString && k.Type() != glua.LTNumber {
 			failed = fault.New(fault.Script, "a table that is sent or stored has a key of type %s, want strings or numbers", k.Type())
 			return
 		}
-		var value any
-		if value, failed = toGoDepth(v, depth); failed == nil {
-			m[k.String()] = value
+		if _, twice := m[key]; twice {
+			failed = fault.New(fault.Script, "a table that is sent or stored has the key %s both as a number and as a string", key)
+			return
 		}
+		m[key], failed = c.convert(v, depth)
 	})
 	return m, failed
 }
 
-func (r *Runtime) toLua(v any) glua.LValue { return toLua(r.L, v) }
-
+// toLua turns plain data into a Lua value.
 func toLua(L *glua.LState, v any) glua.LValue {
 	switch v := v.(type) {
 	case nil:
 		return glua.LNil
 	case bool:
 		return glua.LBool(v)
-	case int:
-		return glua.LNumber(v)
 	case int64:
-		return glua.LNumber(v)
+		if v > -exactBelow && v < exactBelow {
+			return glua.LNumber(v)
+		}
+		return newUserData(L, integerTypeName, v)
 	case float64:
 		return glua.LNumber(v)
 	case string:
 		return glua.LString(v)
 	case []any:
 		t := L.CreateTable(len(v), 0)
-		for _, e := range v {
-			t.Append(toLua(L, e))
+		for i, e := range v {
+			t.RawSetInt(i+1, toLua(L, e))
 		}
 		return t
 	case map[string]any:
 		t := L.CreateTable(0, len(v))
+		if len(v) == 0 {
+			t.Metatable = L.GetTypeMetatable(emptyMapTypeName)
+		}
 		for k, e := range v {
 			t.RawSetString(k, toLua(L, e))
 		}
@@ -120,33 +176,34 @@ func toLua(L *glua.LState, v any) glua.LValue {
 	panic(fmt.Sprintf("lua: %T is no plain data", v)) // a defect of the caller
 }
 
-func init() {
-	gob.Register([]any{})
-	gob.Register(map[string]any{})
+// newUserData wraps a Go value whose methods are those of a type of this package.
+func newUserData(L *glua.LState, typeName string, v any) *glua.LUserData {
+	ud := L.NewUserData()
+	ud.Value = v
+	L.SetMetatable(ud, L.GetTypeMetatable(typeName))
+	return ud
 }
 
-// envelope lets gob carry a nil.
-type envelope struct{ V any }
-
-func encodeValue(v any) ([]byte, error) {
-	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(envelope{v})
-	return b.Bytes(), err
-}
-
-func decodeValue(data []byte) (any, error) {
-	var e envelope
-	if err := gob.NewDecoder(bytes.NewReader(data)).Decode(&e); err != nil {
-		return nil, fmt.Errorf("value from another rank: %w", err)
+// newType makes the metatable of a type. Scripts cannot reach it.
+func (r *Runtime) newType(name string, metamethods map[string]function) {
+	mt := r.L.NewTypeMetatable(name)
+	for event, f := range metamethods {
+		mt.RawSetString(event, r.function(f))
 	}
-	return e.V, nil
+	mt.RawSetString("__metatable", glua.LString(name))
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
+// valueTypes makes the types of values that Lua has no word for.
+func (r *Runtime) valueTypes() {
+	r.newType(emptyMapTypeName, nil)
+	r.newType(integerTypeName, map[string]function{"__tostring": func(L *glua.LState) (int, error) {
+		n, err := userData[int64](L, 1, "a large whole number")
+		if err != nil {
+			return 0, err
+		}
+		L.Push(glua.LString(fmt.Sprint(n)))
+		return 1, nil
+	}})
 }
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -2,10 +2,10 @@ package lua
 
 import (
 	"fmt"
+	"math"
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/spmd"
@@ -28,12 +28,12 @@ func (r *Runtime) worldFields() {
 
 func (r *Runtime) worldModule() map[string]function {
 	return map[string]function{
-		"barrier":    r.worldBarrier,
-		"broadcast":  r.worldBroadcast,
-		"gather":     r.worldGather,
-		"all_gather": r.worldAllGather,
-		"all_to_all": r.worldAllToAll,
-		"reduce":     r.worldReduce,
+		"barrier":    r.collective(r.worldBarrier),
+		"broadcast":  r.collective(r.worldBroadcast),
+		"gather":     r.collective(r.worldGather),
+		"all_gather": r.collective(r.worldAllGather),
+		"all_to_all": r.collective(r.worldAllToAll),
+		"reduce":     r.collective(r.worldReduce),
 		"phase":      r.worldPhase,
 		"host_of":    r.worldHostOf,
 		"traffic":    r.worldTraffic,
@@ -46,7 +46,7 @@ func (r *Runtime) group(L *glua.LState, n int) (*spmd.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if L.GetTop() < n || L.Get(n) == glua.LNil {
+	if L.Get(n) == glua.LNil {
 		return w.All(), nil
 	}
 	ranks, err := ranksArg(L, n)
@@ -82,11 +82,14 @@ func (r *Runtime) worldBroadcast(L *glua.LState) (int, error) {
 	return r.push(L, data)
 }
 
-// rooted reads the arguments (value, root, ranks). root is a rank.
+// rooted reads the arguments (value, root, ranks). root is a rank, by default
+// the first of the group.
 func (r *Runtime) rooted(L *glua.LState) (*spmd.Group, int, error) {
-	L.CheckAny(1)
-	root := L.OptInt(2, 0)
 	g, err := r.group(L, 3)
+	if err != nil {
+		return nil, 0, err
+	}
+	root, err := optionalInteger(L, 2, g.Ranks()[0], 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -145,13 +148,11 @@ func (r *Runtime) worldAllToAll(L *glua.LState) (int, error) {
 	}
 	pieces := make([][]byte, g.Size())
 	for place, rank := range g.Ranks() {
-		v, err := toGo(t.RawGetInt(rank))
+		v, err := toGo(t.RawGet(glua.LNumber(rank)))
 		if err != nil {
 			return 0, fmt.Errorf("value for rank %d: %w", rank, err)
 		}
-		if pieces[place], err = encodeValue(v); err != nil {
-			return 0, err
-		}
+		pieces[place] = encodeValue(v)
 	}
 	all, err := g.AllToAll(pieces)
 	if err != nil {
@@ -162,19 +163,18 @@ func (r *Runtime) worldAllToAll(L *glua.LState) (int, error) {
 
 // worldReduce: reduce(number or list of numbers, how, ranks), everywhere.
 func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
-	var numbers []float64
-	list, isList := L.CheckAny(1), false
-	if t, ok := list.(*glua.LTable); ok {
-		isList = true
-		for i := 1; i <= t.Len(); i++ {
-			n, ok := t.RawGetInt(i).(glua.LNumber)
-			if !ok {
-				return 0, fault.New(fault.Script, "reduce: element %d is %s, want a number", i, describe(t.RawGetInt(i)))
-			}
-			numbers = append(numbers, float64(n))
+	list, isList := L.Get(1).(*glua.LTable)
+	if !isList {
+		list = L.NewTable()
+		list.Append(L.Get(1))
+	}
+	numbers := make([]float64, list.Len())
+	for i := range numbers {
+		n, ok := list.RawGetInt(i + 1).(glua.LNumber)
+		if !ok || math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
+			return 0, fault.New(fault.Script, "world.reduce: element %d is %s, want a finite number", i+1, describe(list.RawGetInt(i+1)))
 		}
-	} else {
-		numbers = []float64{float64(L.CheckNumber(1))}
+		numbers[i] = float64(n)
 	}
 	how := spmd.Combine(L.OptString(2, string(spmd.Sum)))
 	g, err := r.group(L, 3)
@@ -185,11 +185,11 @@ func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !isList {
+	if !isList && len(out) == 1 {
 		L.Push(glua.LNumber(out[0]))
 		return 1, nil
 	}
-	t := L.NewTable()
+	t := L.CreateTable(len(out), 0)
 	for _, n := range out {
 		t.Append(glua.LNumber(n))
 	}
@@ -206,7 +206,7 @@ func (r *Runtime) worldPhase(L *glua.LState) (int, error) {
 	}
 	w.Phase(name)
 	if d := r.env.Doc; d != nil {
-		d.Phases = append(d.Phases, result.Phase{Name: name, StartNS: w.ToCommon(w.Rank(), clock.Now())})
+		d.Phases = append(d.Phases, result.Phase{Name: name, StartNS: w.Now()})
 		r.env.Checkpoint()
 	}
 	return 0, nil
@@ -214,12 +214,15 @@ func (r *Runtime) worldPhase(L *glua.LState) (int, error) {
 
 // worldHostOf: host_of(rank).
 func (r *Runtime) worldHostOf(L *glua.LState) (int, error) {
-	rank := L.CheckInt(1)
+	rank, err := integerArg(L, 1, 0)
+	if err != nil {
+		return 0, err
+	}
 	w, err := r.world()
 	if err != nil {
 		return 0, err
 	}
-	if rank < 0 || rank >= w.Size() {
+	if rank >= w.Size() {
 		return 0, fault.New(fault.Script, "rank %d does not exist in a world of %d", rank, w.Size())
 	}
 	L.Push(glua.LString(w.Hosts()[w.HostOf(rank)].Name))
@@ -240,11 +243,11 @@ func (r *Runtime) worldTraffic(L *glua.LState) (int, error) {
 }
 
 func encodeArg(L *glua.LState, n int) ([]byte, error) {
-	v, err := toGo(L.CheckAny(n))
+	v, err := toGo(L.Get(n))
 	if err != nil {
 		return nil, err
 	}
-	return encodeValue(v)
+	return encodeValue(v), nil
 }
 
 func (r *Runtime) push(L *glua.LState, data []byte) (int, error) {

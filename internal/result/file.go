@@ -56,7 +56,7 @@ func (d *Document) Write(path string) error {
 	if err := CheckName(path); err != nil {
 		return err
 	}
-	data, err := d.encode()
+	data, err := d.finite().encode()
 	if err != nil {
 		return fault.New(fault.Internal, "encode the result: %w", err)
 	}

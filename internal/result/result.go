@@ -63,10 +63,10 @@ type Scenario struct {
 
 // World is where it ran.
 type World struct {
-	Size     int           `json:"size"`
-	Launcher string        `json:"launcher"`
-	Hosts    []spmd.Host   `json:"hosts"`
-	Clocks   []spmd.Offset `json:"clocks"` // one per host
+	Size     int               `json:"size"`
+	Launcher string            `json:"launcher"`
+	Hosts    []spmd.Host       `json:"hosts"`
+	Clocks   []spmd.ClockState `json:"clocks"` // one per host
 }
 
 // Phase is a span of the run, as rank 0 saw it.
@@ -118,7 +118,7 @@ func New(command []string, scenario Scenario, seed uint64, w *spmd.World) *Docum
 	return &Document{
 		Schema: Schema, Status: Partial, Perigee: version.Get(), Started: time.Now().UTC(),
 		Command: command, Scenario: scenario, Seed: seed,
-		World: World{Size: w.Size(), Launcher: w.Launcher(), Hosts: w.Hosts(), Clocks: w.Offsets()},
+		World: World{Size: w.Size(), Launcher: w.Launcher(), Hosts: w.Hosts(), Clocks: w.Clocks()},
 		Notes: slices.Clone(w.Notes()), Phases: []Phase{},
 	}
 }

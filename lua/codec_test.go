@@ -1,0 +1,157 @@
+package lua
+
+import (
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// plain draws plain data.
+func plain(t *rapid.T, depth int) any {
+	kinds := 7
+	if depth == 0 {
+		kinds = 5
+	}
+	switch rapid.IntRange(0, kinds).Draw(t, "kind") {
+	case 0:
+		return nil
+	case 1:
+		return rapid.Bool().Draw(t, "bool")
+	case 2:
+		return rapid.Int64().Draw(t, "int")
+	case 3:
+		return rapid.Float64().Draw(t, "float")
+	case 4:
+		return rapid.SampledFrom([]float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1)}).Draw(t, "odd")
+	case 5:
+		return string(rapid.SliceOf(rapid.Byte()).Draw(t, "text"))
+	case 6:
+		list := make([]any, rapid.IntRange(0, 4).Draw(t, "length"))
+		for i := range list {
+			list[i] = plain(t, depth-1)
+		}
+		return list
+	}
+	m := map[string]any{}
+	for range rapid.IntRange(0, 4).Draw(t, "keys") {
+		m[rapid.String().Draw(t, "key")] = plain(t, depth-1)
+	}
+	return m
+}
+
+func TestValuesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		v := plain(rt, 4)
+		data := encodeValue(v)
+		got, err := decodeValue(data)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if d := cmp.Diff(v, got, cmpopts.EquateNaNs()); d != "" {
+			rt.Fatalf("(-want +got):\n%s", d)
+		}
+		if _, err := decodeValue(data[:rapid.IntRange(0, len(data)-1).Draw(rt, "cut")]); err == nil {
+			rt.Fatal("a torn value was read without complaint")
+		}
+		if _, err := decodeValue(append(data, 0)); err == nil {
+			rt.Fatal("a byte too many was read without complaint")
+		}
+	})
+}
+
+// What a Lua value can hold comes back from Lua as it was, but for nil in
+// tables and for decimals that are whole.
+func TestPlainDataSurvivesLua(t *testing.T) {
+	r, err := Load("x.lua", "return { run = print }", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	rapid.Check(t, func(rt *rapid.T) {
+		v := luaLike(plain(rt, 3))
+		got, err := toGo(toLua(r.L, v))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if d := cmp.Diff(v, got, cmpopts.EquateNaNs()); d != "" {
+			rt.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}
+
+// luaLike takes from plain data what Lua cannot tell apart.
+func luaLike(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if math.Trunc(v) == v && math.Abs(v) < exactBelow {
+			return int64(v)
+		}
+	case []any:
+		list := []any{}
+		for _, e := range v {
+			if e = luaLike(e); e != nil {
+				list = append(list, e)
+			}
+		}
+		return list
+	case map[string]any:
+		m := map[string]any{}
+		for k, e := range v {
+			if e = luaLike(e); e != nil {
+				m[k] = e
+			}
+		}
+		return m
+	}
+	return v
+}
+
+func FuzzDecodeValue(f *testing.F) {
+	f.Add(encodeValue(map[string]any{"a": []any{int64(1), 2.5, "x", nil, true, false, map[string]any{}}}))
+	f.Add([]byte("l\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Add([]byte("s\x05abc"))
+	f.Add([]byte("llllllllllllllllllllllllll"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		v, err := decodeValue(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeValue(encodeValue(v))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(v, again, cmpopts.EquateNaNs()); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add("return { run = print }")
+	f.Add("return { about = 'x', options = { options.int { 'n', 5, 'help', min = 1 } }, ranks = 2, run = print }")
+	f.Add("x = = 1")
+	f.Add("return")
+	f.Fuzz(func(t *testing.T, source string) {
+		if len(source) > 200 || loops(source) {
+			return
+		}
+		if r, err := Load("f.lua", source, io.Discard); err == nil {
+			r.Close()
+		}
+	})
+}
+
+// loops keeps scripts away that might take long.
+func loops(source string) bool {
+	for _, word := range []string{"while", "repeat", "for", "rep", "function", "string", "table", "(", "\\"} {
+		if strings.Contains(source, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,98 @@
+package lua
+
+import (
+	"bytes"
+	"io"
+	"testing"
+
+	"perigee/internal/result"
+	"perigee/internal/traffic/traffictest"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// played is what a scenario has left behind.
+type played struct {
+	out  []string // by rank
+	errs []error
+	doc  *result.Document
+}
+
+// failed is the first error of any rank.
+func (p played) failed() error {
+	for _, err := range p.errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// play runs a scenario on n ranks of this process.
+func play(t testing.TB, n int, source string, options map[string]any) played {
+	t.Helper()
+	p := played{out: make([]string, n)}
+	runtimes := make([]*Runtime, n)
+	p.errs = traffictest.Worlds(t, n, func(w *spmd.World) error {
+		var out bytes.Buffer
+		defer func() { p.out[w.Rank()] = out.String() }()
+		r, err := Load("test.lua", source, io.Discard)
+		if err != nil {
+			return err
+		}
+		runtimes[w.Rank()] = r
+		env := testEnv(w, &out)
+		if w.Rank() == 0 {
+			p.doc = env.Doc
+		}
+		r.Begin(env)
+		for _, o := range r.Options {
+			if _, given := options[o.key()]; !given && o.Default != nil {
+				if options == nil {
+					options = map[string]any{}
+				}
+				options[o.key()] = o.Default
+			}
+		}
+		if err := r.Run(options); err != nil {
+			return err
+		}
+		return w.All().Barrier()
+	})
+	for _, r := range runtimes {
+		if r == nil {
+			continue
+		}
+		if err := r.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+	return p
+}
+
+func testEnv(w *spmd.World, out io.Writer) Env {
+	env := Env{
+		World: w, Out: out, Seed: 5, Checkpoint: func() {},
+		OpenEngine: func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
+		GPU:        func() (int, bool) { return 0, false },
+	}
+	if w.Rank() == 0 {
+		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", Options: map[string]any{}}, env.Seed, w)
+	}
+	return env
+}
+
+// body wraps statements into a scenario.
+func body(statements string) string { return "return { run = function(opt) " + statements + "\nend }" }
+
+// mustPlay is play for what must not fail.
+func mustPlay(t testing.TB, n int, source string) played {
+	t.Helper()
+	p := play(t, n, source, nil)
+	for r, err := range p.errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
+	return p
+}

@@ -1,0 +1,147 @@
+package lua
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+)
+
+const optionsScript = `return {
+	about = "x",
+	options = {
+		options.path { "config", nil, "the file", arg = true },
+		options.int { "n", 5, "a number", min = 1, max = 9 },
+		options.number { "x", 0.5 },
+		options.size { "size", "64K" },
+		options.string { "text" },
+		options.bool { "on", true },
+		options.bool { "off" },
+		options.enum { "mem-type", nil, "memory", choices = { "dram", "vram" } },
+		options.output { "json-output-path" },
+		options.int { name = "named", default = 3, help = "with names" },
+	},
+	run = print,
+}`
+
+func load(t testing.TB, source string) *Runtime {
+	t.Helper()
+	r, err := Load("o.lua", source, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+// parseOptions reads a command line as the command does.
+func parseOptions(s Scenario, out io.Writer, args ...string) (map[string]any, error) {
+	grammar := s.Grammar()
+	k, err := kong.New(grammar, kong.Name("test"), kong.Writers(out, out), kong.Exit(func(int) {}))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := k.Parse(args); err != nil {
+		return nil, err
+	}
+	return s.Values(grammar)
+}
+
+func TestOptions(t *testing.T) {
+	r := load(t, optionsScript)
+	defaults := func(more ...any) map[string]any {
+		m := map[string]any{"config": "c.yaml", "n": int64(5), "x": 0.5, "size": int64(65536), "on": true, "named": int64(3)}
+		for i := 0; i < len(more); i += 2 {
+			m[more[i].(string)] = more[i+1]
+		}
+		return m
+	}
+	for args, want := range map[string]map[string]any{
+		"c.yaml":                 defaults(),
+		"c.yaml --n 9":           defaults("n", int64(9)),
+		"--size=1.5K c.yaml":     defaults("size", int64(1536)),
+		"c.yaml --x 2":           defaults("x", 2.0),
+		"c.yaml --text ":         defaults("text", ""),
+		"c.yaml --no-on --off":   defaults("on", false, "off", true),
+		"c.yaml --mem-type=VRAM": defaults("mem_type", "vram"),
+		"c.yaml --json-output-path o.json --named 7": defaults("json_output_path", "o.json", "named", int64(7)),
+	} {
+		got, err := parseOptions(r.Scenario, io.Discard, strings.Split(args, " ")...)
+		if err != nil {
+			t.Errorf("%s: %v", args, err)
+			continue
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-want +got):\n%s", args, d)
+		}
+	}
+	for args, want := range map[string]string{
+		"c.yaml --n 0":               "--n is 0, want at least 1",
+		"c.yaml --n 10":              "--n is 10, want at most 9",
+		"c.yaml --n 1.5":             "--n is 1.5, want a whole number",
+		"c.yaml --n x":               "--n is x, want a whole number",
+		"c.yaml --x NaN":             "--x is NaN, want a number",
+		"c.yaml --x Inf":             "--x is +Inf, want a number",
+		"c.yaml --size 12Q":          `--size: wanted a whole number of bytes, or a number with a unit (B, K, M, G), got "12Q"`,
+		"c.yaml --mem-type=hbm":      "--mem-type is hbm, want one of dram, vram",
+		"c.yaml --json-output-path=": "--json-output-path is , want a text",
+	} {
+		_, err := parseOptions(r.Scenario, io.Discard, strings.Split(args, " ")...)
+		if err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: got %v, want %s", args, err, want)
+		}
+	}
+	for flag, path := range r.Outputs(map[string]any{"json_output_path": "a.json", "config": "b"}) {
+		if flag != "--json-output-path" || path != "a.json" {
+			t.Errorf("output %s of %s", path, flag)
+		}
+	}
+}
+
+// Help shows what was declared, whatever characters it has.
+func TestOptionsHelp(t *testing.T) {
+	r := load(t, `return { run = print, options = {
+		options.size { "size", "3M", "costs $5 or ${HOME}, \"quoted\" \\ back\nslash `+"`tick`"+` größer" },
+		options.enum { "mode", "b", "which", choices = { "a", "b" } },
+	} }`)
+	var out strings.Builder
+	if _, err := parseOptions(r.Scenario, &out, "--help"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`costs $5 or ${HOME}, "quoted" \ back slash`, "größer [3M]", "which (a, b) [b]", "--size=SIZE"} {
+		if !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
+			t.Errorf("no %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// A declaration that Load accepts can always be made into a command line.
+func TestAnyOptionsMakeACommandLine(t *testing.T) {
+	text := rapid.StringMatching(`[ -~\n]{0,12}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		var list []string
+		for i := range rapid.IntRange(1, 4).Draw(rt, "options") {
+			kind := rapid.SampledFrom(optionTypes).Draw(rt, "type")
+			extra := ""
+			if kind == "enum" {
+				extra = fmt.Sprintf(", choices = { %q, %q }", text.Draw(rt, "choice"), text.Draw(rt, "choice"))
+			}
+			list = append(list, fmt.Sprintf("options.%s { %q, nil, %q%s }", kind, fmt.Sprintf("o%d", i), text.Draw(rt, "help"), extra))
+		}
+		source := "return { run = print, options = {" + strings.ReplaceAll(strings.Join(list, ","), `\n`, `\n`) + "} }"
+		r, err := Load("o.lua", source, io.Discard)
+		if err != nil {
+			rt.Fatalf("%s: %v", source, err)
+		}
+		defer r.Close()
+		if _, err := parseOptions(r.Scenario, io.Discard); err != nil {
+			rt.Fatalf("%s: %v", source, err)
+		}
+	})
+}

@@ -340,6 +340,7 @@ func (w *World) fail(err error) {
 // failed already, and ends all ranks' waits. It returns what is to be
 // reported: the job's first failure as far as this rank knows.
 func (w *World) Fail(err error) error {
+	w.hearCause(err)
 	if f, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
 		return f
 	}
@@ -350,6 +351,24 @@ func (w *World) Fail(err error) error {
 	w.fail(f)
 	w.monitor.Abort(f)
 	return f
+}
+
+// causeWait is how long a rank whose transfer has failed waits to hear why.
+const causeWait = 500 * time.Millisecond
+
+// hearCause lets a rank with a failed transfer or a lost peer learn first whether
+// the peer has died: then that is the failure of the job, and this its consequence.
+func (w *World) hearCause(err error) {
+	if k := fault.KindOf(err); k != fault.Engine && k != fault.RankLost {
+		return
+	}
+	if w.monitor.Failed() == nil {
+		return // nobody would tell
+	}
+	select {
+	case <-w.ctx.Done():
+	case <-time.After(causeWait):
+	}
 }
 
 // closeTimeout bounds the goodbye of a world.

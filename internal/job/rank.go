@@ -59,27 +59,11 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 			return nil, false
 		}
 	} else {
-		k.hearBadNews(err)
 		err = w.Fail(err)
 		k.saveFailed(err)
 		w.Close()
 	}
 	return reported(err), p.Launcher == "local" || !speaks(err, w.Rank())
-}
-
-// newsWait is how long a rank whose engine fails waits for better news.
-const newsWait = 500 * time.Millisecond
-
-// hearBadNews lets a rank whose transfer has failed learn first whether its
-// peer has died: then that is the failure of the job, and this its consequence.
-func (k *rank) hearBadNews(err error) {
-	if k := fault.KindOf(err); k != fault.Engine && k != fault.RankLost {
-		return
-	}
-	select {
-	case <-k.world.Context().Done():
-	case <-time.After(newsWait):
-	}
 }
 
 // reported gives a failure its kind and hint again.

@@ -84,22 +84,22 @@ func finish(w io.WriteCloser, data []byte) error {
 	return w.Close()
 }
 
-// maxSize bounds the JSON text of a result that Read is willing to unpack.
-const maxSize = 8 << 30
+const (
+	// maxSize bounds the JSON text of a result that Read is willing to unpack.
+	maxSize = 4 << 30
+	// maxWindow bounds what a zstd stream may ask to be kept of its past.
+	maxWindow = 128 << 20
+)
 
 // Read reads a result. How it is compressed is seen from the data, whatever the
-// name.
+// name. Every index in the document is within what it points into.
 func Read(path string) (*Document, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
 	}
 	defer f.Close()
-	r, err := unpacked(bufio.NewReader(f))
-	if err != nil {
-		return nil, fault.New(fault.Input, "result %s: %w", path, err)
-	}
-	d, err := decode(r)
+	d, err := decode(f)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result %s: %w", path, err).
 			WithHint("is it a result of perigee?")
@@ -108,34 +108,69 @@ func Read(path string) (*Document, error) {
 }
 
 func decode(r io.Reader) (*Document, error) {
+	text, err := Unpack(r)
+	if err != nil {
+		return nil, err
+	}
 	var d Document
-	limited := &io.LimitedReader{R: r, N: maxSize}
-	if err := json.NewDecoder(limited).Decode(&d); err != nil {
-		if limited.N <= 0 {
-			return nil, fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
-		}
+	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, err
 	}
 	if d.Schema != Schema {
 		return nil, fmt.Errorf("schema is %q, want %q", d.Schema, Schema)
 	}
-	return &d, nil
+	return &d, d.check()
 }
 
-func unpacked(r *bufio.Reader) (io.Reader, error) {
-	head, err := r.Peek(4)
+// check makes sure that readers can follow every index.
+func (d *Document) check() error {
+	for i, p := range d.Patterns {
+		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
+			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
+		}
+	}
+	for i, m := range d.Measurements {
+		if m.Pattern < 0 || m.Pattern >= len(d.Patterns) {
+			return fmt.Errorf("measurements[%d]: there is no pattern %d", i, m.Pattern)
+		}
+	}
+	for i, t := range d.Tables {
+		for k, row := range t.Rows {
+			if len(row) != len(t.Columns) {
+				return fmt.Errorf("tables[%d]: row %d has %d cells for %d columns", i, k, len(row), len(t.Columns))
+			}
+		}
+	}
+	return nil
+}
+
+// Unpack returns the JSON text of a result, however it is compressed.
+func Unpack(r io.Reader) ([]byte, error) {
+	buffered := bufio.NewReader(r)
+	head, err := buffered.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
+	r = buffered
 	switch {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize))
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}
-		return z.IOReadCloser(), nil
+		defer z.Close()
+		r = z
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(r)
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		r = z
 	}
-	return r, nil
+	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
+	}
+	return text, err
 }

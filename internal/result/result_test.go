@@ -1,0 +1,383 @@
+package result_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
+	"perigee/internal/traffic"
+	"perigee/internal/traffic/matrix"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// The full disk is a limit on file sizes, in a process of its own.
+const childVariable = "PERIGEE_RESULT_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	path := os.Getenv(childVariable)
+	if path == "" {
+		os.Exit(m.Run())
+	}
+	signal.Ignore(unix.SIGXFSZ) // so that writing fails instead of killing
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 4096, Max: 4096}); err != nil {
+		fmt.Println(err)
+		os.Exit(3)
+	}
+	d := &result.Document{Schema: result.Schema, Values: map[string]any{"x": strings.Repeat("x", 1<<20)}}
+	err := d.Write(path)
+	fmt.Println(err)
+	if fault.KindOf(err) != fault.Output || !errors.Is(err, unix.EFBIG) {
+		os.Exit(4)
+	}
+	os.Exit(0)
+}
+
+// full returns a document in which every field is set.
+func full(t testing.TB) *result.Document {
+	t.Helper()
+	worlds, _ := spmd.NewInMemory(2)
+	d := result.New([]string{"perigee", "run"}, result.Scenario{
+		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": int64(5), "x": 0.5, "s": "text", "on": true},
+	}, 7, worlds[0])
+	d.Engine = &nixl.Info{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}
+	d.Notes = []string{"a note"}
+	d.Phases = append(d.Phases, result.Phase{Name: "work", StartNS: 5})
+	m, err := matrix.FromRows([][]int64{{0, 10}, {3, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Patterns = []result.Pattern{{
+		Name: "p", Matrix: d.AddMatrix(m, "m.txt"), Mem: "dram", Op: "WRITE", Shards: 1, Senders: 2,
+		Metadata: map[string]any{"isl": int64(5), "list": []any{int64(1), nil}},
+	}}
+	d.AddRuns(0, "work", 3, []traffic.PatternRun{{
+		StartNS: 10, EndNS: 20, UncertaintyNS: 1,
+		Ranks: []traffic.RankRun{{Rank: 0, StartNS: 10, PostNS: 11, EndNS: 20, Bytes: 10, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 10, EndNS: 20}}}},
+	}})
+	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
+	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
+	d.Finish(fault.New(fault.Timeout, "too late").WithHint("hurry"))
+	return d
+}
+
+func asJSON(t testing.TB, d *result.Document) string {
+	t.Helper()
+	b, err := json.MarshalIndent(d, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRoundTrip(t *testing.T) {
+	d := full(t)
+	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[string]string{"r.json": "{", "r.json.gz": "\x1f\x8b", "r.json.zst": "\x28\xb5\x2f\xfd"}[name]; !strings.HasPrefix(string(raw), want) {
+			t.Errorf("%s begins with %q, want %q", name, raw[:4], want)
+		}
+		// The name says nothing when it is read.
+		other := filepath.Join(t.TempDir(), "any")
+		if err := os.WriteFile(other, raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := result.Read(other)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(asJSON(t, d), asJSON(t, got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		resulttest.Check(t, path)
+		for _, cut := range []int{len(raw) - 2, len(raw) / 2, 5, 1, 0} {
+			if err := os.WriteFile(other, raw[:cut], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := result.Read(other); fault.KindOf(err) != fault.Input {
+				t.Errorf("%s, the first %d of %d bytes: got %v, want an error of the kind Input", name, cut, len(raw), err)
+			}
+		}
+		flipped := bytes.Clone(raw)
+		flipped[len(flipped)-3] ^= 0x10 // in the checksum, or near the end of the text
+		if err := os.WriteFile(other, flipped, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := result.Read(other); err == nil && asJSON(t, got) == asJSON(t, d) {
+			t.Errorf("%s: a flipped bit went unnoticed", name)
+		}
+	}
+}
+
+func TestSchemaDescribesEverything(t *testing.T) {
+	if err := resulttest.Validate([]byte(asJSON(t, full(t)))); err != nil {
+		t.Error(err)
+	}
+	worlds, _ := spmd.NewInMemory(1)
+	fresh := result.New(nil, result.Scenario{SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, 0, worlds[0])
+	fresh.Command = []string{}
+	fresh.Finish(nil)
+	if err := resulttest.Validate([]byte(asJSON(t, fresh))); err != nil {
+		t.Errorf("a document with next to nothing: %v", err)
+	}
+	// What the schema must refuse.
+	for _, edit := range []struct{ old, new string }{
+		{`"perigee.result/1"`, `"perigee.result/2"`},
+		{`"partial"`, `"done"`},
+		{`"op": "WRITE"`, `"op": "write"`},
+		{`"shards": 1`, `"shards": 0`},
+		{`"size": 2`, `"size": "2"`},
+		{`"phases"`, `"phase"`},
+		{`"posted_ns"`, `"post_ns"`},
+	} {
+		text := asJSON(t, full(t))
+		if !strings.Contains(text, edit.old) {
+			t.Fatalf("no %s in the document", edit.old)
+		}
+		if err := resulttest.Validate([]byte(strings.Replace(text, edit.old, edit.new, 1))); err == nil {
+			t.Errorf("%s for %s is accepted", edit.new, edit.old)
+		}
+	}
+	data, err := os.ReadFile(resulttest.SchemaFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema any
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	described(t, "", schema)
+}
+
+// described fails for every property without a description of its own or of
+// what it refers to, and for times and sizes that do not name their unit.
+func described(t *testing.T, path string, v any) {
+	switch v := v.(type) {
+	case []any:
+		for i, e := range v {
+			described(t, fmt.Sprintf("%s[%d]", path, i), e)
+		}
+	case map[string]any:
+		properties, _ := v["properties"].(map[string]any)
+		for name, p := range properties {
+			field := p.(map[string]any)
+			text, _ := field["description"].(string)
+			if text == "" && field["$ref"] == nil {
+				t.Errorf("%s.%s has no description", path, name)
+			}
+			if strings.HasSuffix(name, "_ns") && !strings.Contains(text, "anosecond") {
+				t.Errorf("%s.%s does not name its unit: %s", path, name, text)
+			}
+		}
+		for k, e := range v {
+			described(t, path+"."+k, e)
+		}
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	good := asJSON(t, full(t))
+	path := filepath.Join(t.TempDir(), "r.json")
+	for text, want := range map[string]string{
+		"":                      "unexpected end of JSON input",
+		"{}":                    `schema is "", want "perigee.result/1"`,
+		"[]":                    "cannot unmarshal array",
+		good + "{}":             "invalid character '{' after top-level value",
+		"\x28\xb5\x2f\xfd junk": "",
+		"\x1f\x8b":              "unexpected EOF",
+		strings.Replace(good, `"matrix": 0`, `"matrix": 1`, 1):   "patterns[0]: there is no matrix 1",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1): "measurements[0]: there is no pattern 7",
+		strings.Replace(good, `"A",`, ``, 1):                     "tables[0]: row 0 has 2 cells for 1 columns",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := result.Read(path)
+		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "result "+path+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.20q: got %v, want %s", text, err, want)
+		}
+	}
+	if _, err := result.Read(path + "x"); fault.KindOf(err) != fault.Input {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	dir := f.TempDir()
+	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
+		path := filepath.Join(dir, name)
+		if err := full(f).Write(path); err != nil {
+			f.Fatal(err)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"schema":"perigee.result/1","patterns":[{"matrix":-1}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		d, err := result.Read(path)
+		if err != nil {
+			if fault.KindOf(err) != fault.Input {
+				t.Fatalf("%v is of kind %v", err, fault.KindOf(err))
+			}
+			return
+		}
+		for _, m := range d.Measurements {
+			_ = d.Matrices[d.Patterns[m.Pattern].Matrix]
+		}
+		if err := d.Write(path + ".json"); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+	})
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a.json", "a.json.gz", "/x/a.json.zst"} {
+		if err := result.CheckName(name); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, name := range []string{"", "a", "a.zst", "a.gz", "a.JSON", "json", "a.json.bz2"} {
+		err := result.CheckName(name)
+		if fault.KindOf(err) != fault.Usage {
+			t.Errorf("%q: got %v", name, err)
+		}
+		if err := full(t).Write(filepath.Join(t.TempDir(), name)); fault.KindOf(err) != fault.Usage {
+			t.Errorf("write %q: got %v", name, err)
+		}
+	}
+}
+
+func TestCheckWritable(t *testing.T) {
+	dir := t.TempDir()
+	if err := result.CheckWritable("--result", dir+"/r.json"); err != nil {
+		t.Error(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("the check left %v behind, %v", entries, err)
+	}
+	for _, path := range []string{dir, dir + "/none/r.json", "/proc/r.json"} {
+		err := result.CheckWritable("--result", path)
+		if fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "--result: cannot write "+path) || fault.HintOf(err) == "" {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	if err := result.CheckWritable("--result", "/dev/null"); err != nil {
+		t.Errorf("a device: %v", err)
+	}
+}
+
+func TestFullDiskLeavesTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "r.json")
+	old := full(t)
+	old.Notes = []string{"the old one"}
+	if err := old.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"="+path)
+	if out, err := child.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	got, err := result.Read(path)
+	if err != nil || got.Notes[0] != "the old one" {
+		t.Errorf("the old file is gone: %v", err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("files left behind: %v, %v", entries, err)
+	}
+}
+
+func TestMatricesAreStoredOnce(t *testing.T) {
+	rows := func(n int64) *matrix.Matrix {
+		m, err := matrix.FromRows([][]int64{{0, n}, {0, 0}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	var d result.Document
+	got := []int{d.AddMatrix(rows(1), "a"), d.AddMatrix(rows(2), "b"), d.AddMatrix(rows(1), "c"), d.AddMatrix(matrix.New(2), ""), d.AddMatrix(matrix.New(3), "")}
+	if diff := cmp.Diff([]int{0, 1, 0, 2, 3}, got); diff != "" {
+		t.Errorf("indices (-want +got):\n%s", diff)
+	}
+	if len(d.Matrices) != 4 || d.Matrices[0].File != "a" || d.Matrices[1].Cells[0] != [3]int64{0, 1, 2} || d.Matrices[2].Cells == nil {
+		t.Errorf("matrices %+v", d.Matrices)
+	}
+}
+
+// Numbers that JSON does not have are null, wherever a script can put them.
+func TestNumbersThatJSONLacks(t *testing.T) {
+	d := full(t)
+	odd := []any{math.NaN(), math.Inf(1), math.Inf(-1), 1.5}
+	d.Values["odd"] = map[string]any{"deep": odd}
+	d.Patterns[0].Metadata["odd"] = odd
+	d.Scenario.Options["odd"] = odd
+	d.Tables[0].Rows = append(d.Tables[0].Rows, []any{math.NaN(), 2.5})
+	d.Tables = append(d.Tables, result.Table{Columns: []string{"none"}})
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	got := resulttest.Check(t, path)
+	want := []any{nil, nil, nil, 1.5}
+	for name, v := range map[string]any{
+		"values": got.Values["odd"].(map[string]any)["deep"], "metadata": got.Patterns[0].Metadata["odd"], "options": got.Scenario.Options["odd"],
+	} {
+		if diff := cmp.Diff(any(want), v); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff([]any{nil, 2.5}, got.Tables[0].Rows[2]); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+	if !math.IsNaN(odd[0].(float64)) || !math.IsNaN(d.Tables[0].Rows[2][0].(float64)) {
+		t.Error("the document itself was changed")
+	}
+}
+
+func TestFinish(t *testing.T) {
+	d := full(t)
+	if d.Status != result.Partial || d.Failure.Kind != fault.Timeout || d.Failure.Hint != "hurry" || d.Finished == nil || !d.Measured() {
+		t.Errorf("after a failure: %s, %+v", d.Status, d.Failure)
+	}
+	d.Finish(nil)
+	if d.Status != result.Complete || d.Failure != nil {
+		t.Errorf("after success: %s, %+v", d.Status, d.Failure)
+	}
+	if (&result.Document{}).Measured() {
+		t.Error("an empty document has measurements")
+	}
+	m := d.Measurements[0]
+	if m.Iteration != 3 || m.LatencyNS != 10 || m.MeanBandwidth != 10/(10*1e-9) {
+		t.Errorf("measurement %+v", m)
+	}
+}

@@ -1,0 +1,63 @@
+// Package resulttest checks result files in tests.
+package resulttest
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"perigee/internal/result"
+)
+
+// SchemaFile is the path of the schema of result files in this source tree.
+func SchemaFile() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "../../../docs/result.schema.json")
+}
+
+var schema = sync.OnceValues(func() (*jsonschema.Schema, error) {
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	return c.Compile(SchemaFile())
+})
+
+// Validate compares the JSON text of a result with the schema.
+func Validate(text []byte) error {
+	s, err := schema()
+	if err != nil {
+		return err
+	}
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	return s.Validate(v)
+}
+
+// Check reads the result file at path, however it is compressed, and fails the
+// test unless it goes with the schema.
+func Check(t testing.TB, path string) *result.Document {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	text, err := result.Unpack(f)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	if err := Validate(text); err != nil {
+		t.Fatalf("%s does not go with the schema: %v", path, err)
+	}
+	d, err := result.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}

@@ -1,0 +1,60 @@
+---@meta
+-- What a scenario takes from the command line.
+
+---A declaration of an option. The first three elements are the name, the default and the help.
+---@class OptionSpec
+---@field [1]? string name: small letters, digits, hyphens; run gets it with underscores
+---@field [2]? any default; nil: absent unless given
+---@field [3]? string one line of help
+---@field name? string instead of the first element
+---@field default? any instead of the second element
+---@field help? string instead of the third element
+---@field arg? boolean an argument instead of a flag
+---@field min? number smallest value of an int, number or size
+---@field max? number largest value of an int, number or size
+---@field choices? string[] the values of an enum
+
+---@class Option
+
+---@class options
+options = {}
+
+---A whole number.
+---@param spec OptionSpec
+---@return Option
+function options.int(spec) end
+
+---A number.
+---@param spec OptionSpec
+---@return Option
+function options.number(spec) end
+
+---A number of bytes, such as 4096 or 64K (powers of 1024).
+---@param spec OptionSpec
+---@return Option
+function options.size(spec) end
+
+---Any text.
+---@param spec OptionSpec
+---@return Option
+function options.string(spec) end
+
+---True or false: --name and --no-name.
+---@param spec OptionSpec
+---@return Option
+function options.bool(spec) end
+
+---One of the texts in choices, in upper or lower case.
+---@param spec OptionSpec
+---@return Option
+function options.enum(spec) end
+
+---The name of a file to read.
+---@param spec OptionSpec
+---@return Option
+function options.path(spec) end
+
+---The name of a file to write; the scenario may write it.
+---@param spec OptionSpec
+---@return Option
+function options.output(spec) end

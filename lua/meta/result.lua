@@ -1,0 +1,41 @@
+---@meta
+-- What a run leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
+
+---A bar on the terminal, while somebody looks.
+---@class ProgressBar
+local ProgressBar = {}
+
+---Moves the bar.
+---@param n? integer steps, 1 by default
+function ProgressBar:add(n) end
+
+---Takes the bar off the terminal.
+function ProgressBar:finish() end
+
+---@class result
+---@field null any is stored as null, where a table would lose nil
+result = {}
+
+---Stores a value in the result under a name.
+---@param name string
+---@param value any nil, boolean, number, string, or a table of such
+function result.set(name, value) end
+
+---Prints a line that begins with # and stores it in the result.
+---@param text string
+function result.note(text) end
+
+---Prints a table and stores it in the result. A cell that is nil prints as -.
+---@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows: any[][]} each column has a header and a format such as %d, %.3f or %s
+function result.table(spec) end
+
+---Writes a value as JSON. The file must be one that the user named, unless --allow-io is given.
+---@param path string
+---@param value any
+function result.save(path, value) end
+
+---Makes a progress bar.
+---@param total integer steps
+---@param label? string
+---@return ProgressBar
+function result.progress(total, label) end

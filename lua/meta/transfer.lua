@@ -1,0 +1,110 @@
+---@meta
+-- Prepared traffic.
+
+---What to prepare.
+---@class TransferSpec
+---@field matrix Matrix who sends how many bytes to whom; as many rows as there are ranks
+---@field mem? "dram"|"cpu"|"vram"|"cuda" memory of the buffers; by default vram if every rank has a GPU, else dram
+---@field op? "WRITE"|"READ" who moves the bytes: the sender (default) or the receiver
+---@field shards? integer descriptors per message, 1 (default) to 65536
+---@field name? string for messages and the result
+---@field metadata? table kept in the result
+
+---One run of a plan, over all initiators. Times are in seconds on the common time line.
+---@class Run
+---@field start number first start of any initiator
+---@field stop number last end of any initiator
+---@field latency number stop - start, in seconds
+---@field uncertainty number how far latency may be off, in seconds; 0 within a host
+---@field mean_bandwidth number mean over the initiators of bytes / seconds of each, in bytes per second
+---@field rank_seconds table<integer, number> each initiator's own seconds, keyed by rank
+---@field rank_bytes table<integer, integer> bytes that each initiator moved, keyed by rank
+
+---What transfer.collect gives for a plan.
+---@class Collected
+---@field runs Run[] the recorded runs since the last collect, in their order
+---@field isolated? number max over the initiators of the mean over the runs of its own seconds; nil without runs
+
+---A prepared traffic pattern. Every rank has it, also one that takes no part.
+---@class Plan
+---@field name string name that it was given
+---@field bytes integer sum of the matrix in bytes
+---@field mem "dram"|"vram" memory of the buffers
+---@field op "WRITE"|"READ" who moves the bytes
+---@field shards integer descriptors per message
+---@field ranks integer[] those that send or receive, ascending
+---@field senders integer[] those that send, ascending
+---@field initiators integer[] those that post transfers, ascending: the senders of a WRITE, the receivers of a READ
+---@field takes_part boolean whether this rank sends or receives
+---@field initiates boolean whether this rank posts transfers
+local Plan = {}
+
+---Posts this rank's transfers and waits for them, once or several times, in native code. Does nothing at a rank that initiates nothing.
+---@param how? integer|{iterations?: integer, record?: boolean} number of runs, 1 by default; record = false keeps them from transfer.collect
+function Plan:run(how) end
+
+---Starts this rank's transfers; wait ends them.
+function Plan:post() end
+
+---Waits for what post has started, and records the run.
+function Plan:wait() end
+
+---Whether wait would return at once.
+---@return boolean
+function Plan:done() end
+
+---Runs once on known bytes and checks every byte that arrives; a wrong one ends the job. All ranks call it. Collective.
+function Plan:verify() end
+
+---Frees the prepared transfers. Recorded runs can still be collected.
+function Plan:release() end
+
+---Returns when all ranks of the plan have called it; at others at once. Collective among plan.ranks.
+function Plan:barrier() end
+
+---Returns when all initiators have called it; at others at once. Collective among plan.initiators.
+function Plan:initiators_barrier() end
+
+---Seconds of this rank's last run: post until all was posted, total until all was complete; nil if it has not run.
+---@return {post: number, total: number}?
+function Plan:times() end
+
+---Seconds of this rank's last run until the message with each peer was complete, keyed by peer; nil if it has not run.
+---@return table<integer, number>?
+function Plan:peer_times() end
+
+---The first bytes of each message in this rank's receive buffer, as they are now, in hex digits, keyed by sender.
+---@param most? integer bytes of each message, 16 by default, at most 1 MiB
+---@return table<integer, string>
+function Plan:received(most) end
+
+---@class transfer
+transfer = {}
+
+---Allocates buffers, exchanges their addresses and prepares the transfers of a pattern. Collective.
+---@param spec TransferSpec
+---@return Plan
+function transfer.prepare(spec) end
+
+---Prepares several patterns, with one exchange of addresses for all. Collective.
+---@param specs TransferSpec[]
+---@return Plan[]
+function transfer.prepare_all(specs) end
+
+---Runs plans, each iterations times, until this rank has reached each of its peers. Not recorded. Called by all ranks.
+---@param plans Plan[]
+---@param iterations integer
+function transfer.warmup(plans, iterations) end
+
+---Gathers the recorded runs of plans at rank 0, and stores them in the result; nil at the others. Collective.
+---@param plans Plan[] the same at all ranks, each once
+---@return Collected[]?
+function transfer.collect(plans) end
+
+---The memory that is taken where none is asked for. Collective.
+---@return "dram"|"vram"
+function transfer.default_mem() end
+
+---What moves the bytes. Collective when it is called first.
+---@return {name: string, version: string, backend: string}
+function transfer.engine() end

@@ -1,0 +1,167 @@
+package lua
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/traffic/traffictest"
+	"perigee/spmd"
+)
+
+// stub is what the files in meta say of one module or class.
+type stub struct{ functions, fields []string }
+
+var (
+	stubClass    = regexp.MustCompile(`^---@class (\w+)`)
+	stubField    = regexp.MustCompile(`^---@field (\w+)\??\s+\S+`)
+	stubFunction = regexp.MustCompile(`^function (\w+)[.:](\w+)\((.*)\) end$`)
+	stubParam    = regexp.MustCompile(`^---@param (\w+)\??\s+\S+`)
+)
+
+// readStubs parses all files in meta, and complains about functions that are
+// not described or whose arguments are not.
+func readStubs(t *testing.T) map[string]*stub {
+	t.Helper()
+	files, err := filepath.Glob("meta/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no stubs: %v", err)
+	}
+	stubs := map[string]*stub{}
+	of := func(name string) *stub {
+		if stubs[name] == nil {
+			stubs[name] = &stub{}
+		}
+		return stubs[name]
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(string(data), "\n")
+		if lines[0] != "---@meta" {
+			t.Errorf("%s does not begin with ---@meta", file)
+		}
+		class, described := "", false
+		var params []string
+		for i, line := range lines {
+			switch {
+			case stubClass.MatchString(line):
+				class = stubClass.FindStringSubmatch(line)[1]
+				of(class)
+			case stubField.MatchString(line):
+				s := of(class)
+				s.fields = append(s.fields, stubField.FindStringSubmatch(line)[1])
+			case stubParam.MatchString(line):
+				params = append(params, stubParam.FindStringSubmatch(line)[1])
+			case strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "---@"):
+				described = true
+			case stubFunction.MatchString(line):
+				m := stubFunction.FindStringSubmatch(line)
+				s := of(m[1])
+				s.functions = append(s.functions, m[2])
+				if !described {
+					t.Errorf("%s:%d: %s is not described", file, i+1, m[2])
+				}
+				if got := strings.Join(params, ", "); got != m[3] {
+					t.Errorf("%s:%d: %s has the arguments (%s), described are (%s)", file, i+1, m[2], m[3], got)
+				}
+			case strings.HasPrefix(line, "function"):
+				t.Errorf("%s:%d: cannot be read: %s", file, i+1, line)
+			}
+			if line == "" {
+				class, described, params = "", false, nil
+			}
+		}
+		// An editor reads them as Lua.
+		L := glua.NewState()
+		if _, err := L.Load(strings.NewReader(string(data)), file); err != nil {
+			t.Error(err)
+		}
+		L.Close()
+	}
+	return stubs
+}
+
+// Stubs and functions are the same, both ways.
+func TestStubs(t *testing.T) {
+	stubs := readStubs(t)
+	r := load(t, "return { run = print }")
+	traffictest.Worlds(t, 1, func(w *spmd.World) error {
+		r.Begin(testEnv(w, io.Discard))
+		return nil
+	})
+	want := map[string]*stub{
+		"Matrix":      {functions: sortedKeys(r.matrixMethods())},
+		"Plan":        {functions: sortedKeys(r.planMethods()), fields: sortedKeys(planFields)},
+		"ProgressBar": {functions: sortedKeys(r.barMethods())},
+		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name"}},
+	}
+	modules := append(sortedKeys(r.modules()), "patterns")
+	for _, module := range modules {
+		s := &stub{}
+		r.L.GetGlobal(module).(*glua.LTable).ForEach(func(k, v glua.LValue) {
+			if v.Type() == glua.LTFunction {
+				s.functions = append(s.functions, k.String())
+			} else {
+				s.fields = append(s.fields, k.String())
+			}
+		})
+		want[module] = s
+	}
+	for _, module := range sortedKeys(r.modules()) {
+		if got := sortedKeys(r.modules()[module]); len(got) != len(want[module].functions) {
+			t.Errorf("module %s has %v, its table of functions %v", module, want[module].functions, got)
+		}
+	}
+	for _, name := range sortedKeys(want) {
+		got := stubs[name]
+		if got == nil {
+			t.Errorf("no stub for %s", name)
+			continue
+		}
+		for _, s := range []*stub{got, want[name]} {
+			slices.Sort(s.functions)
+			slices.Sort(s.fields)
+		}
+		if d := cmp.Diff(want[name], got, cmp.AllowUnexported(stub{})); d != "" {
+			t.Errorf("%s (-Go +stub):\n%s", name, d)
+		}
+	}
+}
+
+// What tables that go to and from scripts hold is what the stubs say.
+func TestStubsOfTables(t *testing.T) {
+	stubs := readStubs(t)
+	p := mustPlay(t, 1, body(`
+		local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } }
+		plan:run()
+		local collected = transfer.collect { plan }[1]
+		local function keys(t) local list = {} for k in pairs(t) do list[#list + 1] = k end table.sort(list) return list end
+		result.set("Collected", keys(collected))
+		result.set("Run", keys(collected.runs[1]))`))
+	for _, name := range []string{"Collected", "Run"} {
+		var got []string
+		for _, k := range p.doc.Values[name].([]any) {
+			got = append(got, k.(string))
+		}
+		slices.Sort(stubs[name].fields)
+		if d := cmp.Diff(stubs[name].fields, got); d != "" {
+			t.Errorf("%s (-stub +Lua):\n%s", name, d)
+		}
+	}
+	// So are the fields that transfer.prepare takes.
+	p = play(t, 1, body(`transfer.prepare { matrix = matrix.new(1), unknown = 1 }`), nil)
+	slices.Sort(stubs["TransferSpec"].fields)
+	if want := "it takes " + strings.Join(stubs["TransferSpec"].fields, ", "); p.failed() == nil || !strings.HasSuffix(p.failed().Error(), want) {
+		t.Errorf("got %v, want it to end in: %s", p.failed(), want)
+	}
+}

@@ -245,6 +245,9 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 // explainPartial adds the failure to the result that a dead rank 0 has left.
 // A living one has done so itself.
 func explainPartial(path string, started time.Time, failure error, w io.Writer) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return // a pipe or a device keeps nothing
+	}
 	d, err := result.Read(path)
 	if err != nil || d.Started.Before(started) || d.Status != result.Partial || d.Failure != nil {
 		return

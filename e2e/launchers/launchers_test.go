@@ -1,0 +1,147 @@
+package launchers
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee/internal/result"
+)
+
+func needNIXL(t testing.TB) {
+	t.Helper()
+	if os.Getenv("NIXL_LIBRARY") == "" && os.Getenv("VIRTUAL_ENV") == "" {
+		t.Fatal("this test moves bytes with NIXL: run make test, which installs it, or set NIXL_LIBRARY to its libnixl_capi.so")
+	}
+}
+
+// Every launcher, 2 and 8 ranks, both engines: bytes arrive where they should.
+func TestTraffic(t *testing.T) {
+	for _, w := range ways {
+		for _, ranks := range []int{2, 8} {
+			for _, engine := range []string{"shm", "nixl"} {
+				t.Run(fmt.Sprintf("%s/%d/%s", w.name, ranks, engine), func(t *testing.T) {
+					if engine == "nixl" {
+						needNIXL(t)
+					}
+					config := workload(t, ranks)
+					path := filepath.Join(t.TempDir(), "r.json")
+					out := launch(t, w, ranks, nil, "sequential-ct-perftest", config,
+						"--engine", engine, "--verify-buffers", "--result", path).mustEnd()
+					contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
+					doc, err := result.Read(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if doc.Status != result.Complete || doc.World.Size != ranks || doc.World.Launcher != w.launcher || doc.Engine.Name != engine {
+						t.Errorf("status %s, %d ranks, launcher %s, engine %s", doc.Status, doc.World.Size, doc.World.Launcher, doc.Engine.Name)
+					}
+				})
+			}
+		}
+	}
+}
+
+// workload writes two matrices of odd sizes and their configuration.
+func workload(t testing.TB, ranks int) string {
+	t.Helper()
+	dir := t.TempDir()
+	random := rand.New(rand.NewPCG(1, uint64(ranks)))
+	for _, name := range []string{"a.txt", "b.txt"} {
+		var b strings.Builder
+		for from := range ranks {
+			for to := range ranks {
+				n := 0
+				if from != to {
+					n = 1 + random.IntN(100_000)
+				}
+				fmt.Fprintf(&b, "%d ", n)
+			}
+			b.WriteString("\n")
+		}
+		write(t, filepath.Join(dir, name), b.String())
+	}
+	config := filepath.Join(dir, "c.yaml")
+	write(t, config, "iters: 2\nisolation_iters: 2\nwarmup_iters: 1\ntraffic_patterns:\n- matrix_file: a.txt\n- matrix_file: b.txt\n  shards: 3\n  xfer_op: READ\n")
+	return config
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// placements are ways in which only the places of the ranks are of interest.
+var placements = []way{
+	{"cyclic", "slurm", srun("--mpi=none", "-N4", "-m", "cyclic"), cycles, false},
+	{"plane", "slurm", srun("--mpi=none", "-N4", "-m", "plane=2"), blocks, false},
+	{"cyclic pmi2", "pmi2", srun("--mpi=pmi2", "-N4", "-m", "cyclic"), cycles, false},
+	{"reversed node list", "slurm", srun("--mpi=none", "-w", "node4,node3"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, false},
+	{"last nodes", "slurm", srun("--mpi=none", "-N2", "-r2", "--overcommit"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, false},
+	{"one node", "slurm", srun("--mpi=none", "-N1", "--overcommit"), func(r, n int) string { return "node1" }, false},
+	{"host file", "slurm", func(t testing.TB, n int) ([]string, []string) {
+		file := filepath.Join(t.TempDir(), "hosts")
+		write(t, file, "node3\nnode1\nnode3\nnode2\n")
+		words, env := srun("--mpi=none", "-m", "arbitrary")(t, 4)
+		return words, append(env, "SLURM_HOSTFILE="+file)
+	}, func(r, n int) string { return []string{"node3", "node1", "node3", "node2"}[r] }, false},
+}
+
+// Every rank knows its number, its number on its node, and its node, wherever
+// the launcher has put it.
+func TestWho(t *testing.T) {
+	machine, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range slices.Concat(ways, placements) {
+		t.Run(w.name, func(t *testing.T) {
+			n := 4
+			out := launch(t, w, n, nil, "run", script(t, "whoami.lua")).mustEnd()
+			local := map[string]int{}
+			var want []string
+			for r := range n {
+				host := w.host(r, n)
+				// Ranks of feigned hosts count anew, or not, as their launcher does.
+				group := host
+				if host == "" {
+					host = machine
+				}
+				if w.name == "hydra hosts" {
+					group = fmt.Sprint(r * 2 / n)
+				}
+				want = append(want, fmt.Sprintf("rank %d of %d, local rank %d, on %s", r, n, local[group], host))
+				local[group]++
+			}
+			contains(t, "stdout", out, strings.Join(want, "\n"))
+		})
+	}
+}
+
+// A rank never reads its standard input, and never waits for its end: what was
+// there before perigee is there after it.
+func TestStandardInput(t *testing.T) {
+	const after = `"$@" && if [ "${OMPI_COMM_WORLD_RANK:-${PMI_RANK:-${PMI_ID:-$SLURM_PROCID}}}" = 0 ]; then head -n 1; fi`
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			words, env := w.command(t, 2)
+			in, out, err := os.Pipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			defer out.Close() // not before the job has ended
+			if _, err := out.WriteString("not touched\n"); err != nil {
+				t.Fatal(err)
+			}
+			stdout := launchWords(t, slices.Concat(words, []string{"sh", "-c", after, "sh", program, "run", script(t, "whoami.lua")}), env, in).mustEnd()
+			contains(t, "stdout", stdout, "rank 1 of 2", "not touched")
+		})
+	}
+}

@@ -2,7 +2,8 @@
 
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X perigee/internal/version.Commit=$(VERSION)
-NIXL    := $(CURDIR)/.venv
+# Found when a recipe runs, after .ci/deps has installed it.
+NIXL    := $$(echo $(CURDIR)/.venv/lib/python3*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so)
 DEMO    := out/demo
 
 .PHONY: help build demo test bench lint clean
@@ -25,11 +26,11 @@ demo: build ## run a small KV-cache workload on 8 local ranks and print its tabl
 test: ## install what the tests need, and run them all
 	.ci/deps
 	go vet ./...
-	VIRTUAL_ENV=$(NIXL) go test -race -timeout 40m ./...
+	NIXL_LIBRARY=$(NIXL) go test -race -timeout 40m ./...
 
 bench: ## compare with C, Open MPI and MPICH, in turns
 	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev
-	VIRTUAL_ENV=$(NIXL) go run ./internal/bench
+	NIXL_LIBRARY=$(NIXL) go run ./internal/bench
 
 lint: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

@@ -3,6 +3,7 @@ package lua
 import (
 	"bytes"
 	"io"
+	"maps"
 	"testing"
 
 	"perigee/internal/result"
@@ -46,15 +47,14 @@ func play(t testing.TB, n int, source string, options map[string]any) played {
 			p.doc = env.Doc
 		}
 		r.Begin(env)
+		mine := map[string]any{}
 		for _, o := range r.Options {
-			if _, given := options[o.key()]; !given && o.Default != nil {
-				if options == nil {
-					options = map[string]any{}
-				}
-				options[o.key()] = o.Default
+			if o.Default != nil {
+				mine[o.key()] = o.Default
 			}
 		}
-		if err := r.Run(options); err != nil {
+		maps.Copy(mine, options)
+		if err := r.Run(mine); err != nil {
 			return err
 		}
 		return w.All().Barrier()

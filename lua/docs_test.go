@@ -1,0 +1,92 @@
+package lua
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const docsFile = "../docs/lua.md"
+
+// block is a block of code in the documentation with the comment before it.
+var block = regexp.MustCompile("(?m)(?:^<!-- (\\w+): (.*) -->\n)?^```(\\w*)\n((?s:.*?))^```$")
+
+// Every example in the documentation runs as it says. A block of Lua is a
+// scenario (run) or the inside of the function run (body); other blocks are
+// files that scenarios read.
+func TestDocumentedExamples(t *testing.T) {
+	data, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	ran := 0
+	for _, m := range block.FindAllStringSubmatch(string(data), -1) {
+		how, args, language, text := m[1], strings.Fields(m[2]), m[3], m[4]
+		switch {
+		case how == "file":
+			if err := os.WriteFile(args[0], []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		case language == "lua" && how == "body":
+			text = body(text)
+		case language != "lua" || how != "run":
+			t.Errorf("a block of %q does not say how it is run: %.60s", language, text)
+			continue
+		}
+		ran++
+		ranks, options := 0, map[string]any{}
+		for _, arg := range args {
+			key, value, _ := strings.Cut(arg, "=")
+			if key != "n" {
+				options[key] = value
+			} else if ranks, err = strconv.Atoi(value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, err := Load("example.lua", text, os.Stderr)
+		if err != nil {
+			t.Errorf("%v in\n%s", err, text)
+			continue
+		}
+		if n, err := r.Ranks(options); err != nil || n != 0 && n != ranks {
+			t.Errorf("asks for %d ranks, not %d: %v in\n%s", n, ranks, err, text)
+		}
+		r.Close()
+		p := play(t, ranks, text, options)
+		if err := p.failed(); err != nil {
+			t.Errorf("%v in\n%s", err, text)
+		}
+	}
+	if ran < 5 {
+		t.Errorf("only %d examples were found", ran)
+	}
+}
+
+// Whatever the stubs know is in the documentation.
+func TestEverythingIsDocumented(t *testing.T) {
+	data, err := os.ReadFile(docsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := map[string]string{"Matrix": "m:", "Plan": "plan:", "ProgressBar": "bar:"}
+	for name, s := range readStubs(t) {
+		prefix, isObject := objects[name]
+		if !isObject {
+			prefix = name + "."
+		}
+		for _, f := range s.functions {
+			if !regexp.MustCompile("`" + regexp.QuoteMeta(prefix+f) + `\b`).Match(data) {
+				t.Errorf("%s%s is not in %s", prefix, f, docsFile)
+			}
+		}
+		for _, f := range s.fields {
+			if !regexp.MustCompile("[`.]" + f + "\\b").Match(data) {
+				t.Errorf("field %s of %s is not in %s", f, name, docsFile)
+			}
+		}
+	}
+}

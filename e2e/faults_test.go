@@ -137,6 +137,29 @@ func TestKillRankAtStart(t *testing.T) {
 	}
 }
 
+// The shipped scenario keeps its isolated runs when a rank dies in the middle of
+// a long pause of the workload.
+func TestKillRankInSequential(t *testing.T) {
+	forEngines(t, func(t *testing.T, engine string) {
+		before := lookForLitter()
+		dir := files(t, map[string]string{"c.yaml": "isolation_iters: 4\n" + pattern("sleep_before_launch_sec: 1000"), "m.txt": good})
+		p := start(t, command{dir: dir, args: []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--json-output-path", "o.json"}})
+		p.until("the isolated runs", func() bool {
+			doc, err := result.Read(filepath.Join(dir, "r.json"))
+			return err == nil && doc.Status == result.Partial && countRuns(doc, "isolated") == 4
+		})
+		signal(t, p.rank(1), syscall.SIGKILL)
+		o := p.failed(before, fault.RankLost, "rank 1 on "+hostname(t)+", phase workload: its process was killed by signal 9")
+		contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
+		if n := countRuns(p.partial(fault.RankLost, 1, "workload"), "isolated"); n != 4 {
+			t.Errorf("%d isolated runs in the partial result, want 4", n)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "o.json")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("half a list of iterations: %v", err)
+		}
+	})
+}
+
 // The launcher is told to end, alone or, as a terminal does it, with its whole
 // process group.
 func TestSignals(t *testing.T) {

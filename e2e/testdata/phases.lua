@@ -9,7 +9,7 @@ return {
   },
   ranks = 3,
   run = function(opt)
-    local pattern = { matrix = matrix.all_to_all { bytes = opt.size } }
+    local pattern = { name = "mesh", matrix = matrix.all_to_all { bytes = opt.size } }
     local plan = nil
     local work = {
       prepare = function()

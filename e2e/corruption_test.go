@@ -1,0 +1,59 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+)
+
+// oneByte is what verification says when byte 40000 of a message has changed.
+var oneByte = regexp.MustCompile(`verification failed: mesh: message from rank (0 to rank 1|1 to rank 0): byte 40000 is 0x[0-9a-f]{2}, want 0x[0-9a-f]{2} \(1 wrong bytes? in this message\)`)
+
+// Somebody keeps changing a single byte of a buffer while it is verified.
+func TestOneWrongByte(t *testing.T) {
+	p := staying(t, "shm", "verify", 1)
+	buffer := bufferOf(t, p.rank(1))
+	defer buffer.Close()
+	for i := 0; ; i++ {
+		select {
+		case <-p.ended:
+		case <-time.After(50 * time.Microsecond):
+			// What was not yet found once was there before, or filled over.
+			if _, err := buffer.WriteAt([]byte{byte(i)}, 40000); err != nil {
+				t.Fatal(err)
+			}
+			if time.Since(p.started) < patience {
+				continue
+			}
+		}
+		break
+	}
+	o := p.wait(atOnce)
+	if o.code != int(fault.Corrupt) || !oneByte.MatchString(o.stderr) || len(complaintsIn(o.stderr)) != 1 {
+		t.Errorf("exit code %d, want %d\n%s", o.code, fault.Corrupt, o.stderr)
+	}
+	contains(t, "stderr", o.stderr, "on "+hostname(t)+", phase verify: ", "perigee: partial result: r.json")
+}
+
+// bufferOf opens one of a rank's two buffers in shared memory.
+func bufferOf(t *testing.T, pid int) *os.File {
+	t.Helper()
+	fds, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		if name, err := os.Readlink(fd); err == nil && strings.HasPrefix(name, "/memfd:perigee ") {
+			f, err := os.OpenFile(fd, os.O_RDWR, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return f
+		}
+	}
+	t.Fatalf("process %d has no buffer in shared memory", pid)
+	return nil
+}

@@ -75,7 +75,7 @@ func run(args []string, streams cli.Streams) int {
 		return exit // help was printed
 	}
 	if err != nil {
-		return conclude(fault.New(fault.Usage, "%w", err).WithHint("%s --help", commandOf(err)), streams.Err)
+		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
 	return conclude(ctx.Run(), streams.Err)
 }

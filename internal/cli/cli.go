@@ -2,7 +2,11 @@
 // it itself, so that every command runs in a test's process.
 package cli
 
-import "io"
+import (
+	"errors"
+	"io"
+	"regexp"
+)
 
 // Streams are a command's surroundings. main binds one for kong, and a
 // command's Run method takes it as an argument.
@@ -13,4 +17,25 @@ type Streams struct {
 
 	// Env returns the value of an environment variable, "" where it is unset.
 	Env func(name string) string
+}
+
+// What kong says of words that are not there.
+var (
+	missingArgument = regexp.MustCompile(`^expected "(<[^"]*)"$`)
+	missingValue    = regexp.MustCompile(`^(--\S+): .*"EOL".*$`)
+)
+
+// Plain rewords those mistakes on the command line that kong describes in its
+// parser's words.
+func Plain(err error) error {
+	text := err.Error()
+	for expr, words := range map[*regexp.Regexp]string{
+		missingArgument: "the argument $1 is missing",
+		missingValue:    "$1: the value is missing",
+	} {
+		if expr.MatchString(text) {
+			return errors.New(expr.ReplaceAllString(text, words))
+		}
+	}
+	return err
 }

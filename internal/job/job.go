@@ -165,7 +165,7 @@ func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options m
 		return flags, nil, errHelp
 	}
 	if err != nil {
-		return flags, nil, fault.New(fault.Usage, "%w", err).
+		return flags, nil, fault.New(fault.Usage, "%w", cli.Plain(err)).
 			WithHint("%s --help", strings.Join(s.Command, " "))
 	}
 	if options, err = sc.Values(g.Scenario); err != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -67,9 +68,6 @@ func Populate(b []byte) error {
 	}
 }
 
-// sink keeps the reads of touch from being optimised away.
-var sink byte
-
 // touch reads a byte of every page. On a shared mapping that is enough: the
 // kernel maps such pages writable at once.
 func touch(b []byte) {
@@ -77,7 +75,7 @@ func touch(b []byte) {
 	for i := 0; i < len(b); i += os.Getpagesize() {
 		x ^= b[i]
 	}
-	sink = x
+	runtime.KeepAlive(x) // or the reads would be optimised away
 }
 
 // Human writes a number of bytes for people, in powers of 1024.

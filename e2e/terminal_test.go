@@ -211,7 +211,9 @@ func TestInterruptAtTerminal(t *testing.T) {
 	}
 	noProcesses(t, p.token, atOnce)
 	before.checkClean(t)
-	seen := strings.Join(screen(o.stdout), "\n")
+	term.program.Close()
+	<-term.read
+	seen := strings.Join(screen(term.String()), "\n")
 	contains(t, "terminal", seen, "perigee: ended by signal: interrupt", "perigee: partial result: r.json")
 	if _, err := os.Stat(filepath.Join(dir, "r.json")); err != nil {
 		t.Error(err)

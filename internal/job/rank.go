@@ -159,6 +159,10 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 		k.openResult(text, options)
 		k.header(text)
 	}
+	// The header comes first, whatever the other ranks print.
+	if err := w.All().Barrier(); err != nil {
+		return err
+	}
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
 	if err := r.Run(options); err != nil {

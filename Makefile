@@ -24,7 +24,7 @@ demo: build ## run a small KV-cache workload on 8 local ranks and print its tabl
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
 
 test: ## install what the tests need, and run them all
-	.ci/deps
+	.ci/deps slurm-wlm munge mpich openmpi-bin libpmix2
 	go vet ./...
 	NIXL_LIBRARY=$(NIXL) go test -race -timeout 40m ./...
 

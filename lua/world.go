@@ -18,7 +18,7 @@ func (r *Runtime) worldFields() {
 	t.RawSetString("rank", glua.LNumber(w.Rank()))
 	t.RawSetString("size", glua.LNumber(w.Size()))
 	t.RawSetString("local_rank", glua.LNumber(w.LocalRank()))
-	t.RawSetString("host", glua.LString(w.Hosts()[w.HostOf(w.Rank())].Name))
+	t.RawSetString("host", glua.LString(w.HostName(w.Rank())))
 	hosts := r.L.NewTable()
 	for _, h := range w.Hosts() {
 		hosts.Append(glua.LString(h.Name))
@@ -225,7 +225,7 @@ func (r *Runtime) worldHostOf(L *glua.LState) (int, error) {
 	if rank >= w.Size() {
 		return 0, fault.New(fault.Script, "rank %d does not exist in a world of %d", rank, w.Size())
 	}
-	L.Push(glua.LString(w.Hosts()[w.HostOf(rank)].Name))
+	L.Push(glua.LString(w.HostName(rank)))
 	return 1, nil
 }
 

@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 func run(m *testing.M) int {
 	var err error
-	if home, err = os.MkdirTemp("", "perigee-launchers-"); err != nil {
+	if home, err = os.MkdirTemp("", "e2e-launchers-"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -44,6 +44,13 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	// Temporary files of perigee, its libraries and the launchers are found here.
+	temporary := filepath.Join(home, "tmp")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	os.Setenv("TMPDIR", temporary)
 	program = filepath.Join(home, "perigee")
 	if out, err := exec.Command("go", "build", "-o", program, "perigee").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
@@ -75,15 +82,15 @@ type way struct {
 	command func(t testing.TB, ranks int) (words, env []string)
 	// hosts is where rank r of n should say that it is: "" is the machine's name.
 	host func(r, n int) string
-	// kills says that the launcher itself kills all ranks when one dies of a
-	// signal, at once.
-	kills bool
+	// obituary is in the report of a launcher that itself kills all ranks when
+	// one dies of a signal. perigee has only a moment then to say more.
+	obituary string
 }
 
 func srun(flags ...string) func(t testing.TB, n int) ([]string, []string) {
 	return func(t testing.TB, n int) ([]string, []string) {
 		s := slurmCluster(t)
-		words := []string{"srun", "--jobid=" + s.job, "--overlap", "-n", fmt.Sprint(n)}
+		words := []string{"srun", "--jobid=" + s.job, "--overlap", "-n", fmt.Sprint(n), "-N", fmt.Sprint(min(n, nodes))}
 		return append(words, flags...), []string{"SLURM_CONF=" + s.conf, "PERIGEE_MUNGE_SOCKET=" + s.sock}
 	}
 }
@@ -104,7 +111,7 @@ func mpirun(t testing.TB, n int) ([]string, []string) {
 
 func here(int, int) string { return "" }
 
-// blocks is where Slurm puts ranks by default here: spread over all four nodes.
+// blocks is where Slurm puts ranks by default, on as many nodes as there are.
 func blocks(r, n int) string {
 	used := min(n, nodes)
 	return fmt.Sprint("node", 1+r*used/n)
@@ -113,15 +120,15 @@ func blocks(r, n int) string {
 func cycles(r, n int) string { return fmt.Sprint("node", 1+r%min(n, nodes)) }
 
 var ways = []way{
-	{"hydra", "pmi1", hydra(), here, true},
-	{"hydra port", "pmi1", hydra("-pmi-port"), here, true},
+	{"hydra", "pmi1", hydra(), here, "BAD TERMINATION"},
+	{"hydra port", "pmi1", hydra("-pmi-port"), here, "BAD TERMINATION"},
 	{"hydra hosts", "pmi1", func(t testing.TB, n int) ([]string, []string) {
 		return hydra("-hosts", fmt.Sprintf("h1:%d,h2:%d", n/2, n-n/2))(t, n)
-	}, here, true},
-	{"srun pmi2", "pmi2", srun("--mpi=pmi2"), blocks, false},
-	{"srun none", "slurm", srun("--mpi=none"), blocks, false},
-	{"srun pmix", "pmix", srun("--mpi=pmix"), blocks, false},
-	{"mpirun", "pmix", mpirun, here, false},
+	}, here, "BAD TERMINATION"},
+	{"srun pmi2", "pmi2", srun("--mpi=pmi2"), blocks, ""},
+	{"srun none", "slurm", srun("--mpi=none"), blocks, ""},
+	{"srun pmix", "pmix", srun("--mpi=pmix"), blocks, ""},
+	{"mpirun", "pmix", mpirun, here, "exited on signal 9"},
 }
 
 // job is a launched perigee.

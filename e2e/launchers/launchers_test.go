@@ -79,18 +79,18 @@ func write(t testing.TB, path, text string) {
 
 // placements are ways in which only the places of the ranks are of interest.
 var placements = []way{
-	{"cyclic", "slurm", srun("--mpi=none", "-N4", "-m", "cyclic"), cycles, false},
-	{"plane", "slurm", srun("--mpi=none", "-N4", "-m", "plane=2"), blocks, false},
-	{"cyclic pmi2", "pmi2", srun("--mpi=pmi2", "-N4", "-m", "cyclic"), cycles, false},
-	{"reversed node list", "slurm", srun("--mpi=none", "-w", "node4,node3"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, false},
-	{"last nodes", "slurm", srun("--mpi=none", "-N2", "-r2", "--overcommit"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, false},
-	{"one node", "slurm", srun("--mpi=none", "-N1", "--overcommit"), func(r, n int) string { return "node1" }, false},
+	{"cyclic", "slurm", srun("--mpi=none", "-m", "cyclic"), cycles, ""},
+	{"plane", "slurm", srun("--mpi=none", "-N2", "-w", "node1,node2", "-m", "plane=1"), func(r, n int) string { return fmt.Sprint("node", 1+r%2) }, ""},
+	{"cyclic pmi2", "pmi2", srun("--mpi=pmi2", "-m", "cyclic"), cycles, ""},
+	{"reversed node list", "slurm", srun("--mpi=none", "-N2", "-w", "node4,node3"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, ""},
+	{"last nodes", "slurm", srun("--mpi=none", "-N2", "-r2", "--overcommit"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, ""},
+	{"one node", "slurm", srun("--mpi=none", "-N1", "--overcommit"), func(r, n int) string { return "node1" }, ""},
 	{"host file", "slurm", func(t testing.TB, n int) ([]string, []string) {
 		file := filepath.Join(t.TempDir(), "hosts")
 		write(t, file, "node3\nnode1\nnode3\nnode2\n")
-		words, env := srun("--mpi=none", "-m", "arbitrary")(t, 4)
+		words, env := srun("--mpi=none", "-m", "arbitrary")(t, n)
 		return words, append(env, "SLURM_HOSTFILE="+file)
-	}, func(r, n int) string { return []string{"node3", "node1", "node3", "node2"}[r] }, false},
+	}, func(r, n int) string { return []string{"node3", "node1", "node3", "node2"}[r] }, ""},
 }
 
 // Every rank knows its number, its number on its node, and its node, wherever

@@ -201,45 +201,52 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 // not keep a rank from trying the others again.
 const knockLimit = 10 * time.Second
 
-// headStart is how long the better address is tried alone.
+// headStart is how long an address is tried before the next is tried too.
 const headStart = 200 * time.Millisecond
 
-// knock tries all addresses, each a little later than the one before, and
-// takes the first at which rank 0 lets it in.
+// greeting is what came of the attempt at one address.
+type greeting struct {
+	conn   net.Conn
+	secret []byte
+	err    error
+}
+
+// knock tries all addresses, each when the one before it has failed or keeps
+// this rank waiting, and takes the first at which rank 0 lets it in.
 func (r rendezvous) knock(ctx context.Context) (net.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, knockLimit)
 	defer cancel()
-	type answer struct {
-		place  int
-		conn   net.Conn
-		secret []byte
-		err    error
-	}
-	answers := make(chan answer, len(r.meet))
-	for i, address := range r.meet {
-		go func() {
-			select {
-			case <-time.After(time.Duration(i) * headStart):
-			case <-ctx.Done():
-				answers <- answer{i, nil, nil, context.Cause(ctx)}
-				return
+	var won greeting
+	var errs []error
+	answers := make(chan greeting)
+	untried, waiting := r.meet, 0
+	for {
+		var patience <-chan time.Time
+		if len(untried) > 0 && won.conn == nil {
+			address := untried[0]
+			untried, waiting = untried[1:], waiting+1
+			go func() {
+				conn, secret, err := r.dial(ctx, address)
+				answers <- greeting{conn, secret, err}
+			}()
+			patience = time.After(headStart)
+		}
+		if waiting == 0 {
+			break
+		}
+		select {
+		case a := <-answers:
+			waiting--
+			switch {
+			case a.err != nil:
+				errs = append(errs, a.err)
+			case won.conn == nil:
+				won = a
+				cancel() // the other attempts end
+			default:
+				a.conn.Close() // the same door, through another address
 			}
-			conn, secret, err := r.dial(ctx, address)
-			answers <- answer{i, conn, secret, err}
-		}()
-	}
-	var won answer
-	errs := make([]error, len(r.meet))
-	for range r.meet {
-		a := <-answers
-		errs[a.place] = a.err
-		switch {
-		case a.err != nil:
-		case won.conn == nil:
-			won = a
-			cancel()
-		default:
-			a.conn.Close() // the same door, through another address
+		case <-patience:
 		}
 	}
 	if won.conn == nil {
@@ -258,7 +265,7 @@ func (r rendezvous) dial(ctx context.Context, address string) (net.Conn, []byte,
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, which coordinates the job,")
+	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, the coordinator of the job")
 	if err != nil {
 		return nil, err
 	}

@@ -153,7 +153,7 @@ func (s *slurmStep) join(ctx context.Context) (*Process, error) {
 			missing:  "have they all started? srun --mpi=pmi2 or --mpi=pmix shows more",
 		},
 	}
-	if err := s.agreeOnSecret(&r); err != nil {
+	if err := s.agreeOnSecret(ctx, &r); err != nil {
 		return nil, err
 	}
 	addresses, err := s.addresses(ctx)
@@ -175,7 +175,7 @@ func (s *slurmStep) join(ctx context.Context) (*Process, error) {
 
 // agreeOnSecret takes the secret from the environment, or lets rank 0 make one
 // and munge carry it.
-func (s *slurmStep) agreeOnSecret(r *rendezvous) error {
+func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 	if given, _ := s.env(EnvSecret); given != "" {
 		r.secret = []byte(given)
 		return nil
@@ -189,7 +189,12 @@ func (s *slurmStep) agreeOnSecret(r *rendezvous) error {
 		return err
 	}
 	r.seal = m
-	return nil
+	if s.rank > 0 {
+		// Rank 0 tries it anyway. Where munge is down everywhere, nobody shall
+		// wait for the others.
+		_, err = m.seal(ctx, r.secret)
+	}
+	return err
 }
 
 // addresses are where rank 0 may listen. On one node that is the loopback

@@ -4,8 +4,10 @@ return {
   run = function()
     world.phase("roll call")
     local lines = world.gather(string.format("rank %d of %d, local rank %d, on %s", world.rank, world.size, world.local_rank, world.host))
-    for _, line in ipairs(lines or {}) do
-      print(line)
+    if lines then
+      for rank = 0, world.size - 1 do
+        print(lines[rank])
+      end
     end
   end,
 }

@@ -102,6 +102,9 @@ return {
       left = left - piece
     end
     bar:finish()
+    if plan.takes_part then
+      clock.sleep(config.traffic_pattern.sleep_after_launch_sec)
+    end
     local collected = transfer.collect { plan }
 
     if opt.verify_buffers then

@@ -19,10 +19,10 @@ type Corruption struct {
 }
 
 func (c *Corruption) Error() string {
-	s := fmt.Sprintf("%s: message from rank %d to rank %d: byte %d is 0x%02x, want 0x%02x (%d wrong bytes in this message",
+	s := fmt.Sprintf("%s: message from rank %d to rank %d: byte %d is 0x%02x, want 0x%02x (wrong bytes in this message: %d",
 		c.Pattern, c.Sender, c.Receiver, c.Offset, c.Got, c.Want, c.WrongBytes)
 	if c.WrongMessages > 1 {
-		s += fmt.Sprintf(", %d wrong messages", c.WrongMessages)
+		s += fmt.Sprintf("; wrong messages: %d", c.WrongMessages)
 	}
 	return s + ")"
 }

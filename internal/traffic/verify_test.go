@@ -84,7 +84,7 @@ func TestCorruptionNamesEverything(t *testing.T) {
 		return plans[0].Verify()
 	})
 	right := wanted(0, 0, 1, 3)
-	want := fmt.Sprintf("verification failed: kv: message from rank 0 to rank 1: byte 3 is 0x%02x, want 0x%02x (2 wrong bytes in this message, 2 wrong messages)", right^1, right)
+	want := fmt.Sprintf("verification failed: kv: message from rank 0 to rank 1: byte 3 is 0x%02x, want 0x%02x (wrong bytes in this message: 2; wrong messages: 2)", right^1, right)
 	if errs[1] == nil || errs[1].Error() != want {
 		t.Errorf("got  %v\nwant %s", errs[1], want)
 	}

@@ -264,7 +264,7 @@ func (a *agent) open() error {
 			dir = filepath.Join(filepath.Dir(a.engine.path), "plugins")
 		}
 		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
-			WithHint("check NIXL_PLUGIN_DIR; %s", installHint)
+			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
 	return fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status))).WithHint(accountHint)
 }

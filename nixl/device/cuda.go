@@ -105,7 +105,7 @@ func OpenCUDA(ordinal int) (*CUDA, error) {
 			driver.missing = C.GoString(text)
 		}
 	})
-	const hint = "use memory type dram, or run where there is a GPU"
+	const hint = "use memory type dram (mem_type: dram, or --mem-type dram), or run where there is a GPU"
 	if driver.missing != "" {
 		return nil, fault.New(fault.Resource, "no GPU memory: the CUDA driver lacks %s", driver.missing).WithHint(hint)
 	}

@@ -98,7 +98,7 @@ func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 	}
 	if mem != nixl.DRAM {
 		return nil, fault.New(fault.Resource, "the shm engine has no %s buffers", mem).
-			WithHint("use memory type dram, or --engine nixl")
+			WithHint("use memory type dram (mem_type: dram, or --mem-type dram), or --engine nixl")
 	}
 	if size < 0 {
 		return nil, fmt.Errorf("shm: a buffer of %d bytes", size)

@@ -109,10 +109,7 @@ func conclude(err error, w io.Writer) int {
 		return 0
 	}
 	if !errors.As(err, new(silent)) {
-		fmt.Fprintln(w, "perigee:", err)
-		if hint := fault.HintOf(err); hint != "" {
-			fmt.Fprintln(w, "  hint:", hint)
-		}
+		cli.Complain(w, err)
 	}
 	return int(fault.KindOf(err))
 }

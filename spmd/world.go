@@ -86,6 +86,9 @@ type Options struct {
 	// HostID overrides what tells hosts apart. Ranks of one host that are given
 	// different ones treat each other as if they were on different hosts.
 	HostID string
+	// Failed, if set, is called by a Join that fails, before the other ranks
+	// may leave.
+	Failed func(error)
 }
 
 // Join makes the world of which a launcher has made this process a rank. It
@@ -105,6 +108,9 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 		return w, nil
 	}
 	err = w.Fail(err)
+	if opts.Failed != nil {
+		opts.Failed(err)
+	}
 	w.Close()
 	return nil, err
 }

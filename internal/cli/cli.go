@@ -4,8 +4,11 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"regexp"
+
+	"perigee/internal/fault"
 )
 
 // Streams are a command's surroundings. main binds one for kong, and a
@@ -17,6 +20,14 @@ type Streams struct {
 
 	// Env returns the value of an environment variable, "" where it is unset.
 	Env func(name string) string
+}
+
+// Complain tells the user of an error and, if there is one, its remedy.
+func Complain(w io.Writer, err error) {
+	fmt.Fprintln(w, "perigee:", err)
+	if hint := fault.HintOf(err); hint != "" {
+		fmt.Fprintln(w, "  hint:", hint)
+	}
 }
 
 // What kong says of words that are not there.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -44,11 +45,12 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	if err != nil {
 		return err, false
 	}
-	w, err := spmd.Join(joining, p, spmd.Options{})
+	v := &voice{err: streams.Err, rank: p.Rank, mute: p.Launcher == "local"}
+	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak})
 	if err != nil {
-		return reported(err), p.Launcher == "local" || !speaks(err, p.Rank)
+		return reported(err), true
 	}
-	k := &rank{spec: s, streams: streams, world: w}
+	k := &rank{spec: s, streams: streams, world: w, voice: v}
 	go k.watch(ctx)
 	err = k.play()
 	if k.helped {
@@ -58,12 +60,14 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		if err = w.Close(); err == nil {
 			return nil, false
 		}
+		v.speak(err)
 	} else {
 		err = w.Fail(err)
+		v.speak(err)
 		k.saveFailed(err)
 		w.Close()
 	}
-	return reported(err), p.Launcher == "local" || !speaks(err, w.Rank())
+	return reported(err), true
 }
 
 // reported gives a failure its kind and hint again.
@@ -74,17 +78,30 @@ func reported(err error) error {
 	return err
 }
 
-// speaks reports whether this rank tells the user of the failure where no
-// launcher does: rank 0 does, and everybody who has lost rank 0.
-func speaks(err error, rank int) bool {
+// voice tells the user of the job's failure, once.
+type voice struct {
+	err  io.Writer
+	rank int
+	mute bool // the launcher speaks
+	once sync.Once
+}
+
+// speak reports a failure where no launcher does: rank 0 does, and everybody
+// who has lost rank 0. It comes before the world is closed: then the other
+// ranks go, and launchers may end this one.
+func (v *voice) speak(err error) {
 	f, ok := errors.AsType[boot.Failure](err)
-	return rank == 0 || ok && f.Rank < 0
+	if v.mute || v.rank > 0 && !(ok && f.Rank < 0) {
+		return
+	}
+	v.once.Do(func() { cli.Complain(v.err, reported(err)) })
 }
 
 // rank is what one rank knows of its job.
 type rank struct {
 	spec    Spec
 	streams cli.Streams
+	voice   *voice
 	world   *spmd.World
 	flags   Flags
 	doc     *result.Document // at rank 0
@@ -105,6 +122,7 @@ func (k *rank) watch(ctx context.Context) {
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[boot.Failure](k.world.Err()); ok {
 		time.Sleep(lastWords)
+		k.voice.speak(f)
 		os.Exit(int(f.Kind))
 	}
 }

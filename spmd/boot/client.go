@@ -30,6 +30,7 @@ type client struct {
 	cards   map[int]chan []byte
 	failure *Failure
 	left    bool
+	aborted bool          // by this rank
 	end     chan struct{} // closed when the connection has ended
 }
 
@@ -174,6 +175,9 @@ func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)
 // stays until Leave: its end would look like another death.
 func (c *client) Abort(f Failure) {
 	c.lastWords()
+	c.mu.Lock()
+	c.aborted = true
+	c.mu.Unlock()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	c.send(memo{Is: isAbort, Failure: &f})
 }
@@ -214,4 +218,39 @@ func (c *client) hungUp(ctx context.Context) error {
 		return *c.failure
 	}
 	return nil
+}
+
+// follower is the client of a rank whose coordinator is in rank 0.
+type follower struct{ *client }
+
+// farewell is how long a rank of a failed job waits for rank 0 to go first.
+const farewell = 2 * time.Second
+
+// Leave says goodbye. After a failure rank 0 goes first: it is the one that
+// tells the user, and mpirun ends all ranks, and swallows what they say, as
+// soon as one of them has ended with an error.
+func (f follower) Leave(ctx context.Context) error {
+	f.lastWords()
+	var err error
+	if !f.disturbed() {
+		f.send(memo{Is: isBye})
+		err = f.hungUp(ctx)
+	}
+	if f.disturbed() {
+		select {
+		case <-f.end:
+		case <-time.After(farewell):
+		case <-ctx.Done():
+		}
+	}
+	f.conn.Close()
+	<-f.end
+	return err
+}
+
+// disturbed reports whether this rank knows that the job has failed.
+func (c *client) disturbed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.aborted || c.failure != nil
 }

@@ -292,7 +292,7 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 			f.Rank, f.Host = m.rank, m.host
 			c.reportedLocked(f)
 		}
-		return false
+		// It may stay until the coordinator goes.
 	case isHere:
 		m.silent = false
 	case isBye:

@@ -276,7 +276,7 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 		return nil, err
 	}
 	c.nameHost(r.node)
-	p.Store, p.Monitor = c, c
+	p.Store, p.Monitor = c, follower{c}
 	return p, nil
 }
 

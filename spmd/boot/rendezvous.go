@@ -179,7 +179,8 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			r.secret = secret
 			return r.enter(ctx, conn)
 		}
-		if errors.Is(err, wire.ErrProof) && (len(r.meet) == 1 || time.Since(began) > strangers) {
+		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrSealed)
+		if turnedAway && (len(r.meet) == 1 || time.Since(began) > strangers) {
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s", r.hints.refused)
 		}
 		if fault.KindOf(err) == fault.Launch {
@@ -211,13 +212,29 @@ type greeting struct {
 	err    error
 }
 
+// attempts are what went wrong at all addresses.
+type attempts []error
+
+func (a attempts) Error() string {
+	var b strings.Builder
+	for i, err := range a {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(err.Error())
+	}
+	return b.String()
+}
+
+func (a attempts) Unwrap() []error { return a }
+
 // knock tries all addresses, each when the one before it has failed or keeps
 // this rank waiting, and takes the first at which rank 0 lets it in.
 func (r rendezvous) knock(ctx context.Context) (net.Conn, []byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, knockLimit)
 	defer cancel()
 	var won greeting
-	var errs []error
+	var errs attempts
 	answers := make(chan greeting)
 	untried, waiting := r.meet, 0
 	for {
@@ -250,7 +267,7 @@ func (r rendezvous) knock(ctx context.Context) (net.Conn, []byte, error) {
 		}
 	}
 	if won.conn == nil {
-		return nil, nil, errors.Join(errs...)
+		return nil, nil, errs
 	}
 	return won.conn, won.secret, nil
 }

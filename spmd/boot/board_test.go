@@ -1,0 +1,261 @@
+package boot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+)
+
+// meet lets all ranks of a manager join and leave again.
+func meet(ctx context.Context, m *manager, way string, at func(p *Process) error) []error {
+	errs := make([]error, m.size)
+	var wg sync.WaitGroup
+	for r := range m.size {
+		env := environ(environments[way](m, r))
+		wg.Go(func() {
+			p, err := Join(ctx, env)
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			err = p.Put(ctx, []byte{byte(r)})
+			if err == nil {
+				err = p.Fence(ctx)
+			}
+			if err == nil {
+				err = at(p)
+			}
+			errs[r] = errors.Join(err, p.Leave(ctx))
+		})
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestRanksMeetThroughBoards(t *testing.T) {
+	for way := range environments {
+		for _, n := range []int{1, 2, 5} {
+			t.Run(fmt.Sprint(way, " ", n), func(t *testing.T) {
+				m := newManager(t, n)
+				var mu sync.Mutex
+				secrets := map[string]bool{}
+				errs := meet(t.Context(), m, way, func(p *Process) error {
+					mu.Lock()
+					secrets[string(p.Secret)] = true
+					mu.Unlock()
+					for r := range n {
+						if card, err := p.Get(t.Context(), r); err != nil || !cmp.Equal(card, []byte{byte(r)}) {
+							return fmt.Errorf("card of rank %d: %v, %v", r, card, err)
+						}
+					}
+					if launcher, _, _ := strings.Cut(way, " "); p.Launcher != launcher || p.Size != n || !m.gone[p.Rank] ||
+						p.Listen != "127.0.0.1:0" || !cmp.Equal(p.IPs, []string{"127.0.0.1"}) {
+						return fmt.Errorf("%+v, said goodbye %v", p, m.gone)
+					}
+					if local := map[string]int{"pmi1": p.Rank, "pmi1 port": -1, "pmi2": p.Rank}[way]; p.LocalRank != local {
+						return fmt.Errorf("local rank %d, want %d", p.LocalRank, local)
+					}
+					if host := map[string]string{"pmi2": "node9"}[way]; p.Host != host {
+						return fmt.Errorf("host %q, want %q", p.Host, host)
+					}
+					return nil
+				})
+				if err := errors.Join(errs...); err != nil {
+					t.Error(err)
+				}
+				for s := range secrets {
+					if len(secrets) != 1 || len(s) != 32 {
+						t.Errorf("%d secrets, one of %d bytes", len(secrets), len(s))
+					}
+				}
+			})
+		}
+	}
+}
+
+// spoilt runs two ranks with a manager that spoils its answers, and returns
+// rank 1's error.
+func spoilt(t *testing.T, way string, spoil func(rank int, command, answer string) string) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	m := newManager(t, 2)
+	m.spoil = spoil
+	errs := make(chan error, 1)
+	for r := range 2 {
+		env := environ(environments[way](m, r))
+		go func() {
+			p, err := Join(ctx, env)
+			if r == 0 && err == nil {
+				p.Leave(ctx)
+			}
+			if r == 1 {
+				if err == nil {
+					p.Monitor.Leave(ctx)
+				}
+				errs <- err
+				cancel() // rank 0 need not wait
+			}
+		}()
+	}
+	return <-errs
+}
+
+func TestBadManagers(t *testing.T) {
+	replace := func(command, answer string) func(int, string, string) string {
+		return func(rank int, c, a string) string {
+			if rank == 1 && c == command {
+				return answer
+			}
+			return a
+		}
+	}
+	for _, c := range []struct{ way, command, answer, want string }{
+		{"pmi1", "init", "cmd=response_to_init rc=-1 pmi_version=1\n", "init: rc=-1"},
+		{"pmi1", "init", "HTTP/1.1 400 Bad Request\n", `answered "HTTP/1.1 400`},
+		{"pmi1", "init", strings.Repeat("x", maxPMI+1), "buffer full"},
+		{"pmi1", "get_maxes", "cmd=maxes vallen_max=100\n", `vallen_max="100": want an integer from`},
+		{"pmi1", "barrier_in", "cmd=barrier_out rc=5 msg=lost\n", "barrier: rc=5 lost"},
+		{"pmi1", "get", "cmd=get_result rc=-1 msg=key_not_found\n", "get: rc=-1 key_not_found"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=2:e30\n", "rank 0's invitation is"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=1:e30\n", "rank 0's invitation is empty"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=1:!!!!\n", "damaged"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=1:AAAA\n", "damaged"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=9999:e30\n", "not an invitation"},
+		{"pmi1", "finalize", "cmd=what\n", "not finalize_ack"},
+		{"pmi1 port", "initack", "cmd=initack rc=1 msg=who\n", "initack: rc=1 who"},
+		{"pmi1 port", "initack", "cmd=initack rc=0\ncmd=set size=2\ncmd=set rank=2\ncmd=set debug=0\n", `rank="2": want an integer from 0 to 1`},
+		{"pmi2", "init", "cmd=response_to_init rc=0 pmi_version=1 pmi_subversion=1\n", `speaks version "1" of PMI`},
+		{"pmi2", "fullinit", "cmd=fullinit-response;rc=14;errmsg=no room;", "fullinit: rc=14 no room"},
+		{"pmi2", "fullinit", "cmd=fullinit-response;rc=0;rank=0;size=2;", "says rank 0 of 2, the environment PMI_RANK=1 PMI_SIZE=2"},
+		{"pmi2", "fullinit", "cmd=fullinit-response;rc=0;rank=x;", `rank="x": want an integer`},
+		{"pmi2", "kvs-fence", "cmd=ring-response;rc=0;", `answered "ring-response", not kvs-fence-response`},
+		{"pmi2", "kvs-get", "cmd=kvs-get-response;rc=0;found=FALSE;", "there is no perigee-0"},
+	} {
+		err := spoilt(t, c.way, replace(c.command, c.answer))
+		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s answered by %.50q: %v, want %s", c.way, c.command, c.answer, err, c.want)
+		}
+	}
+}
+
+// A manager that never answers does not keep a rank for longer than it is told.
+func TestSilentManager(t *testing.T) {
+	for way := range environments {
+		m := newManager(t, 2) // the other rank never comes
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := Join(ctx, environ(environments[way](m, 1)))
+		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
+			t.Errorf("%s: %v", way, err)
+		}
+	}
+}
+
+// Where rank 0 cannot open its door, the others hear why.
+func TestRankZeroFailsEverybody(t *testing.T) {
+	m := newManager(t, 3)
+	errs := make([]error, 3)
+	var wg sync.WaitGroup
+	for r := range errs {
+		vars := environments["pmi2"](m, r)
+		vars[EnvIface] = "203.0.113.0/24" // nobody's
+		wg.Go(func() { _, errs[r] = Join(t.Context(), environ(vars)) })
+	}
+	wg.Wait()
+	for r, err := range errs {
+		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "203.0.113.0/24 on ") || r > 0 && !strings.Contains(err.Error(), "rank 0 has failed") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	if !m.gone[0] || !m.gone[1] || !m.gone[2] {
+		t.Errorf("said goodbye to the launcher: %v", m.gone)
+	}
+}
+
+func TestClosedDescriptor(t *testing.T) {
+	for _, env := range []string{"PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1", "PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1 PMI_JOBID=1"} {
+		_, err := Join(t.Context(), environ(vars(env)))
+		checkFault(t, env, false, err, "PMI_FD=9999 is not an open descriptor")
+	}
+}
+
+// memoryBoard is a board without a launcher.
+type memoryBoard map[string]string
+
+func (memoryBoard) Rank() int                      { return 0 }
+func (memoryBoard) Size() int                      { return 1 }
+func (memoryBoard) LocalRank() int                 { return 0 }
+func (memoryBoard) OneHost() bool                  { return true }
+func (b memoryBoard) Put(k, v string) error        { b[k] = v; return nil }
+func (memoryBoard) Fence() error                   { return nil }
+func (b memoryBoard) Get(k string) (string, error) { return b[k], nil }
+func (memoryBoard) Done() error                    { return nil }
+
+// Whatever is published is read again, and in pieces that any store takes.
+func TestInvitations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := invitation{
+			Addresses: rapid.SliceOfN(rapid.StringN(1, 30, 60), 1, 40).Draw(t, "addresses"),
+			Secret:    rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "secret"),
+			Failure:   rapid.String().Draw(t, "failure"),
+		}
+		for i, a := range want.Addresses {
+			want.Addresses[i] = strings.ToValidUTF8(a, "?")
+		}
+		want.Failure = strings.ToValidUTF8(want.Failure, "?")
+		b := memoryBoard{}
+		if err := publish(b, want); err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range b {
+			if len(k) > 63 || len(v) > 255 || strings.ContainsAny(k+v, " ;=\n") {
+				t.Fatalf("%q: %q", k, v)
+			}
+		}
+		got, err := readInvitation(b)
+		if err != nil || !cmp.Equal(got, want) {
+			t.Fatalf("%v\n%s", err, cmp.Diff(want, got))
+		}
+	})
+	if err := publish(memoryBoard{}, invitation{Addresses: make([]string, 10_000)}); err == nil {
+		t.Error("an invitation of ten thousand addresses was published")
+	}
+}
+
+func FuzzPMI2Message(f *testing.F) {
+	for _, seed := range []string{"12    cmd=x;rc=0;", "-1    ", "999999", "3     a=b", "6     ;;;==="} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := readPMI2Message(strings.NewReader(text))
+		if err == nil && m == nil {
+			t.Fatal("neither a message nor an error")
+		}
+	})
+}
+
+func TestPMI2MessagesReadAsWritten(t *testing.T) {
+	text := formatPMI2("kvs-put", "key", "a-1", "value", "QUJD")
+	if text != "31    cmd=kvs-put;key=a-1;value=QUJD;" {
+		t.Errorf("wrote %q", text)
+	}
+	m, err := readPMI2Message(strings.NewReader(text))
+	if want := (pmiReply{"cmd": "kvs-put", "key": "a-1", "value": "QUJD"}); err != nil || !cmp.Equal(m, want) {
+		t.Errorf("read %v, %v", m, err)
+	}
+	for _, bad := range []string{"", "12", "12    cmd=", "x     ", "999999x", "-5    abc"} {
+		if m, err := readPMI2Message(strings.NewReader(bad)); err == nil {
+			t.Errorf("%q: %v", bad, m)
+		}
+	}
+}

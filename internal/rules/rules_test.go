@@ -84,8 +84,8 @@ type layer struct{ folder, may []string }
 // tools -> lua -> internal/traffic -> spmd, nixl. The first layer that a package
 // is in counts.
 var layers = []layer{
-	{[]string{"internal/fault", "internal/clock", "internal/version", "internal/cli"}, nil},
-	{[]string{"internal/atomicfile"}, []string{"internal/fault"}},
+	{[]string{"internal/fault", "internal/clock", "internal/version"}, nil},
+	{[]string{"internal/atomicfile", "internal/cli"}, []string{"internal/fault"}},
 	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock"}},
 	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault"}},

@@ -50,13 +50,14 @@ type World struct {
 	now     func() int64 // nil but in tests: the host's clock
 	timeout time.Duration
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	abort  uint32 // what native loops look at; non-zero once the job has failed
-	phase  atomic.Value
-	groups sync.Map // channel -> *Group
-	sent   struct{ messages, bytes atomic.Int64 }
-	watch  sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	failing sync.Mutex // held while a failure is reported
+	abort   uint32     // what native loops look at; non-zero once the job has failed
+	phase   atomic.Value
+	groups  sync.Map // channel -> *Group
+	sent    struct{ messages, bytes atomic.Int64 }
+	watch   sync.WaitGroup
 }
 
 // Host is a machine of the world and the ranks on it, ascending. Where the
@@ -347,6 +348,10 @@ func (w *World) fail(err error) {
 // reported: the job's first failure as far as this rank knows.
 func (w *World) Fail(err error) error {
 	w.hearCause(err)
+	// Whoever learns here that the job has failed may leave at once. Before that
+	// the others must have been told.
+	w.failing.Lock()
+	defer w.failing.Unlock()
 	if f, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
 		return f
 	}

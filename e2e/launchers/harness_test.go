@@ -250,12 +250,3 @@ func script(t testing.TB, name string) string {
 	}
 	return path
 }
-
-// untilComplains waits for a text on stderr.
-func (j *job) untilComplains(text string) {
-	j.t.Helper()
-	if err := waitFor(text, func() bool { return strings.Contains(j.stderr.String(), text) }); err != nil {
-		killAll(j.token)
-		j.t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, j.stdout, j.stderr)
-	}
-}

@@ -145,3 +145,54 @@ func TestStandardInput(t *testing.T) {
 		})
 	}
 }
+
+// A batch job, as docs/launchers.md has it: the script itself is no rank, its
+// steps are.
+func TestBatch(t *testing.T) {
+	s := slurmCluster(t)
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
+#SBATCH --nodes=2 --ntasks-per-node=1 --output=%[1]s/out
+export PERIGEE_MUNGE_SOCKET=%[2]s
+%[3]s run -n 3 %[4]s
+srun --mpi=none %[3]s run %[4]s
+echo "srun's exit code: $?"
+`, dir, s.sock, program, script(t, "whoami.lua")))
+	launchWords(t, []string{"sbatch", filepath.Join(dir, "job.sh")}, []string{"SLURM_CONF=" + s.conf}, nil).mustEnd()
+	var out []byte
+	// sbatch --wait would look every ten seconds only.
+	if err := waitFor("end of the batch job", func() bool {
+		out, _ = os.ReadFile(filepath.Join(dir, "out"))
+		return strings.Contains(string(out), "srun's exit code: ")
+	}); err != nil {
+		t.Fatalf("%v; its output:\n%s", err, out)
+	}
+	contains(t, "output", string(out), "launcher local\nrank 0 of 3", "launcher slurm\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
+}
+
+// An indexed job of Kubernetes gives its processes a number; the rest is the
+// user's, as docs/launchers.md has it. Here its processes are shells.
+func TestIndexedJob(t *testing.T) {
+	port, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pods = `for i in 0 1 2; do JOB_COMPLETION_INDEX=$i sh -c 'RANK=$JOB_COMPLETION_INDEX exec "$@"' sh "$@" & done; wait`
+	out := launchWords(t, []string{"sh", "-c", pods, "sh", program, "run", script(t, "whoami.lua")},
+		[]string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of this job"}, nil).mustEnd()
+	contains(t, "stdout", out, "launcher torchrun\nrank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
+}
+
+// Under srun, torchrun's agents start the ranks, not Slurm.
+func TestTorchrunUnderSrun(t *testing.T) {
+	port, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// What torchrun --nproc-per-node=2 does on each of two nodes.
+	const agent = `for i in 0 1; do RANK=$((SLURM_PROCID * 2 + i)) LOCAL_RANK=$i "$@" & done; wait`
+	words, env := srun("--mpi=pmi2")(t, 2)
+	out := launchWords(t, slices.Concat(words, []string{"sh", "-c", agent, "sh", program, "run", script(t, "whoami.lua")}),
+		slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0])}), nil).mustEnd()
+	contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
+}

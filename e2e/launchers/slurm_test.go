@@ -17,7 +17,8 @@ import (
 )
 
 // A private Slurm: munged, slurmctld and four slurmd on this machine, which
-// Slurm takes for the nodes node1 to node4 with two CPUs each. Its files are in
+// Slurm takes for the nodes node1 to node4 with three CPUs each: two for the
+// allocation in which most tests run, one for batch jobs. Its files are in
 // the tests' folder and its sockets at 127.0.0.0/8.
 
 const (
@@ -135,7 +136,7 @@ ReturnToService=2
 MpiDefault=none
 `, name, ports[0], s.sock, s.dir)
 	for i := 1; i <= nodes; i++ {
-		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i, name, i, ports[i], perNode)
+		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i, name, i, ports[i], perNode+1)
 	}
 	conf.WriteString("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n")
 	return os.WriteFile(s.conf, conf.Bytes(), 0o600)
@@ -191,7 +192,7 @@ func (s *slurm) allIdle() bool {
 // allocate takes all nodes for one job: its steps never wait for each other's
 // resources to be given back.
 func (s *slurm) allocate() error {
-	out, err := s.tool("salloc", "--no-shell", "-N", fmt.Sprint(nodes), "-n", fmt.Sprint(nodes*perNode))
+	out, err := s.tool("salloc", "--no-shell", "-N", fmt.Sprint(nodes), "--ntasks-per-node", fmt.Sprint(perNode))
 	if err != nil {
 		return fmt.Errorf("salloc: %w: %s", err, out)
 	}

@@ -362,8 +362,15 @@ func (l litter) checkClean(t testing.TB) {
 	}
 }
 
-// held reports whether a file is gone after all, or mapped by a process.
+// held reports whether a file is gone after all, or open or mapped in a process.
+// UCX opens a file some time before it maps it, and removes its name then.
 func held(path string) bool {
+	open, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range open {
+		if target, err := os.Readlink(fd); err == nil && target == path {
+			return true
+		}
+	}
 	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
 	for _, m := range maps {
 		if data, err := os.ReadFile(m); err == nil && bytes.Contains(data, []byte(path)) {

@@ -99,7 +99,7 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, hostname()),
+		name: cmp.Or(p.Host, boot.Hostname()),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.setPhase("start")
@@ -409,14 +409,6 @@ func (w *World) Close() error {
 }
 
 var errClosed = errors.New("the world is closed")
-
-func hostname() string {
-	h, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return h
-}
 
 // Err returns the job's failure, nil while there is none.
 func (w *World) Err() error {

@@ -257,7 +257,8 @@ func (v variables) rankAndSize(rankName, sizeName string) (rank, size int, err e
 	return rank, size, nil
 }
 
-func hostname() string {
+// Hostname is the name of this host, "unknown" where it has none.
+func Hostname() string {
 	h, err := os.Hostname()
 	if err != nil {
 		return "unknown"

@@ -38,7 +38,7 @@ type client struct {
 // leader says who is at the other end.
 func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader string) (*client, []byte, error) {
 	c := &client{
-		conn: conn, rank: rank, size: size, host: hostname(), leader: leader,
+		conn: conn, rank: rank, size: size, host: Hostname(), leader: leader,
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
 		cards: map[int]chan []byte{}, end: make(chan struct{}),
 	}

@@ -151,7 +151,7 @@ func (c *Coordinator) Ended(rank int, how string) {
 	}
 	f := Failure{Rank: rank, Phase: "start", Kind: fault.RankLost, Cause: how}
 	if m == nil {
-		f.Host = hostname() // only the launcher on this host knows ranks that never reported
+		f.Host = Hostname() // only the launcher on this host knows ranks that never reported
 	} else {
 		f.Host, f.Phase = m.host, m.phase
 	}

@@ -26,7 +26,7 @@ demo: build ## run a small KV-cache workload on 8 local ranks and print its tabl
 # The race detector watches every package; the end-to-end tests, one package after
 # the other, run the binary as users have it.
 test: ## install what the tests need, and run them all
-	.ci/deps slurm-wlm munge mpich openmpi-bin libpmix2
+	.ci/deps slurm-wlm munge mpich openmpi-bin libpmix2 iproute2 fio chromium fonts-dejavu-core
 	go vet ./...
 	NIXL_LIBRARY=$(NIXL) go test -race -timeout 20m $$(go list ./... | grep -v /e2e)
 	NIXL_LIBRARY=$(NIXL) go test -p 1 -timeout 30m ./e2e/...

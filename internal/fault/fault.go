@@ -28,13 +28,16 @@ const (
 	RankLost  Kind = 9   // a rank died or went away
 	Timeout   Kind = 10  // a wait outlasted --timeout
 	Output    Kind = 11  // a result could not be written
+	Threshold Kind = 12  // a measured figure is beyond a threshold that the user set
+	Worse     Kind = 13  // a comparison found something worse than before
 	Interrupt Kind = 130 // the user pressed Ctrl-C, or the job was told to end
 )
 
 var kindNames = map[Kind]string{
 	Internal: "internal", Usage: "usage", Input: "input", Script: "script",
 	Launch: "launch", Engine: "engine", Resource: "resource", Corrupt: "corrupt",
-	RankLost: "rank lost", Timeout: "timeout", Output: "output", Interrupt: "interrupt",
+	RankLost: "rank lost", Timeout: "timeout", Output: "output", Threshold: "threshold", Worse: "worse",
+	Interrupt: "interrupt",
 }
 
 // String names the kind in the words of the exit-code table.

@@ -84,12 +84,12 @@ type layer struct{ folder, may []string }
 // tools -> lua -> internal/traffic -> spmd, nixl. The first layer that a package
 // is in counts.
 var layers = []layer{
-	{[]string{"internal/fault", "internal/clock", "internal/version"}, nil},
+	{[]string{"internal/fault", "internal/clock", "internal/version", "internal/memory"}, nil},
 	{[]string{"internal/atomicfile", "internal/cli"}, []string{"internal/fault"}},
 	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock"}},
-	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version"}},
+	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version", "internal/memory"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault"}},
-	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "spmd", "nixl"}},
+	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "spmd", "nixl"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/traffic/matrix"}},
 	{[]string{"internal/table"}, []string{"internal/fault"}},
 	{[]string{"internal/result"}, []string{"internal", "spmd", "nixl"}},

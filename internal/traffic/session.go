@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -57,7 +58,7 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) 
 	}
 	return &Session{
 		world: w, agent: agent, seed: seed, linked: map[[2]int]bool{},
-		available: func() (int64, error) { return availableMemory("/") },
+		available: func() (int64, error) { return memory.Available("/") },
 	}, nil
 }
 

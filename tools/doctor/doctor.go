@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/nixl"
@@ -104,7 +105,7 @@ type machine struct {
 func examine(m machine) []Finding {
 	var all []Finding
 	for _, check := range []func(machine) []Finding{
-		launcher, interfaces, sharedMemory, memory, locked, files, attach, library, gpus, adapters, munge,
+		launcher, interfaces, sharedMemory, hostMemory, locked, files, attach, library, gpus, adapters, munge,
 	} {
 		all = append(all, check(m)...)
 	}
@@ -171,19 +172,13 @@ func sharedMemory(machine) []Finding {
 	return one(f)
 }
 
-func memory(m machine) []Finding {
-	data, err := os.ReadFile(filepath.Join(m.root, "proc/meminfo"))
+func hostMemory(m machine) []Finding {
+	available, err := memory.Available(m.root)
 	if err != nil {
 		return one(Finding{What: "memory", Verdict: Poor, Found: err.Error()})
 	}
 	f := Finding{What: "memory", Verdict: Good}
-	var available int64
-	for line := range strings.Lines(string(data)) {
-		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &available); err == nil {
-			break
-		}
-	}
-	f.Found = fmt.Sprintf("%.1f GiB available, %d CPUs", float64(available)/(1<<20), runtime.NumCPU())
+	f.Found = fmt.Sprintf("%.1f GiB available, %d CPUs", float64(available)/(1<<30), runtime.NumCPU())
 	huge, err := os.ReadFile(filepath.Join(m.root, "sys/kernel/mm/transparent_hugepage/enabled"))
 	if err == nil && strings.Contains(string(huge), "[never]") {
 		f.Verdict, f.Remedy = Poor, "transfers inside a host are faster with huge pages: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled"

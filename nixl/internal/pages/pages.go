@@ -3,46 +3,27 @@
 package pages
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 )
 
 // Room returns an error of kind Resource if size bytes are more than the
 // kernel says it can still hand out. Where the kernel does not say, it returns nil.
 // It is a courtesy: without it the kernel would kill the process half way.
 func Room(size int64) error {
-	available, err := memAvailable("/proc/meminfo")
+	available, err := memory.Available("/")
 	if err != nil || size <= available {
 		return nil
 	}
 	return fault.New(fault.Resource, "a buffer of %s does not fit into this host's memory: %s available", Human(size), Human(available)).
 		WithHint("use smaller matrices or fewer ranks on this host")
-}
-
-// memAvailable reads the MemAvailable line (kB) of a meminfo file, in bytes.
-func memAvailable(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for s := bufio.NewScanner(f); s.Scan(); {
-		fields := strings.Fields(s.Text())
-		if len(fields) >= 2 && fields[0] == "MemAvailable:" {
-			kb, err := strconv.ParseInt(fields[1], 10, 64)
-			return kb << 10, err
-		}
-	}
-	return 0, errors.New(path + ": no MemAvailable")
 }
 
 // Populate makes all pages of a writable mapping present. b must be a whole

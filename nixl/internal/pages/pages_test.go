@@ -3,7 +3,6 @@ package pages
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"testing"
 	"unsafe"
 
@@ -11,24 +10,6 @@ import (
 
 	"perigee/internal/fault"
 )
-
-func TestMemAvailable(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "meminfo")
-	for text, want := range map[string]int64{
-		"MemTotal: 9 kB\nMemAvailable:    123 kB\n": 123 << 10,
-		"MemTotal: 9 kB\n":                          -1,
-		"MemAvailable: much kB\n":                   -1,
-		"MemAvailable:\n":                           -1,
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		got, err := memAvailable(path)
-		if (err != nil) != (want < 0) || err == nil && got != want {
-			t.Errorf("%q: got %d, %v; want %d", text, got, err, want)
-		}
-	}
-}
 
 func TestRoom(t *testing.T) {
 	if err := Room(4096); err != nil {

@@ -1,8 +1,8 @@
-package traffic
+// Package memory tells how much memory a host can still give to this process.
+package memory
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,10 +10,11 @@ import (
 	"strings"
 )
 
-// availableMemory is what the kernel thinks can be taken without swapping, in
-// bytes, and no more than what is left within the limits of the process's
-// cgroups (version 2). root is the folder that holds proc and sys.
-func availableMemory(root string) (int64, error) {
+// Available is what the kernel thinks can be taken without swapping, in bytes,
+// and no more than what is left within the limits of the process's cgroups
+// (version 2). root is the folder that holds proc and sys, so "/" but in tests.
+// It fails where the kernel does not say.
+func Available(root string) (int64, error) {
 	available, err := keyedNumber(filepath.Join(root, "proc/meminfo"), "MemAvailable:")
 	if err != nil {
 		return 0, err
@@ -81,17 +82,4 @@ func keyedNumber(path, key string) (int64, error) {
 		}
 	}
 	return 0, errors.New(path + " has no " + key)
-}
-
-// sizeText writes a number of bytes for people: three digits and a decimal unit.
-func sizeText(n int64) string {
-	const units = "kMGTPE"
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, i := float64(n)/1000, 0
-	for v >= 999.5 && i < len(units)-1 {
-		v, i = v/1000, i+1
-	}
-	return fmt.Sprintf("%.3g %cB", v, units[i])
 }

@@ -1,13 +1,12 @@
-package traffic
+package memory
 
 import (
-	"math"
 	"os"
 	"path/filepath"
 	"testing"
 )
 
-func TestAvailableMemory(t *testing.T) {
+func TestAvailable(t *testing.T) {
 	const kib = "MemTotal: 100 kB\nMemAvailable:   50 kB\n"
 	for _, c := range []struct {
 		name  string
@@ -46,7 +45,7 @@ func TestAvailableMemory(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if got, err := availableMemory(root); err != nil || got != c.want {
+			if got, err := Available(root); err != nil || got != c.want {
 				t.Errorf("got %d, %v; want %d", got, err, c.want)
 			}
 		})
@@ -59,22 +58,11 @@ func TestAvailableMemory(t *testing.T) {
 		if err := os.WriteFile(root+"/proc/meminfo", []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := availableMemory(root); err == nil {
+		if n, err := Available(root); err == nil {
 			t.Errorf("%q: got %d bytes, want an error", text, n)
 		}
 	}
-	if n, err := availableMemory("/"); err != nil || n < 1<<20 {
+	if n, err := Available("/"); err != nil || n < 1<<20 {
 		t.Errorf("this machine: %d bytes, %v", n, err)
-	}
-}
-
-func TestSizeText(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0 B", 999: "999 B", 1000: "1 kB", 1234567: "1.23 MB", 999499: "999 kB", 999500: "1 MB",
-		12e9: "12 GB", math.MaxInt64: "9.22 EB",
-	} {
-		if got := sizeText(n); got != want {
-			t.Errorf("%d: got %s, want %s", n, got, want)
-		}
 	}
 }

@@ -60,12 +60,25 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 	}
 	last := words[len(words)-1]
 	for _, w := range candidates(k.Model.Node, words[:len(words)-1]) {
-		// Flags only to who asks for them, so that the shell offers files otherwise.
-		if strings.HasPrefix(w, last) && (last != "" || !strings.HasPrefix(w, "-")) {
+		if fits(w, last) {
 			fmt.Fprintln(streams.Out, w)
 		}
 	}
 	return nil
+}
+
+// fits reports whether a word may be what the user has begun to write.
+func fits(word, begun string) bool {
+	flag := strings.HasPrefix(word, "-")
+	switch {
+	case !strings.HasPrefix(word, begun):
+		return false
+	case begun == "":
+		return !flag // so that the shell offers files instead
+	case flag && strings.Contains(word, "_"):
+		return strings.Contains(begun, "_") // one spelling of a flag is enough
+	}
+	return true
 }
 
 // offer is a set of words that could come next.
@@ -143,9 +156,11 @@ func flagOffer(n *kong.Node) offer {
 	o := offer{choices: map[string][]string{}}
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {
-			o.words = append(o.words, "--"+f.Name)
-			if e := enumOf(f.Value); e != nil {
-				o.choices["--"+f.Name] = e
+			for _, name := range append([]string{f.Name}, f.Aliases...) {
+				o.words = append(o.words, "--"+name)
+				if e := enumOf(f.Value); e != nil {
+					o.choices["--"+name] = e
+				}
 			}
 		}
 	}
@@ -159,7 +174,7 @@ func scenarioOffer(name string) offer {
 	if err != nil {
 		return offer{} // no completion for a scenario that cannot be read
 	}
-	k, err := kong.New(grammar)
+	k, err := kong.New(grammar, cli.BothSpellings())
 	if err != nil {
 		return offer{}
 	}

@@ -62,7 +62,7 @@ func run(args []string, streams cli.Streams) int {
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionLine()},
-		kong.Bind(streams, arguments(args)))
+		kong.Bind(streams, arguments(args)), cli.BothSpellings())
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)

@@ -156,7 +156,7 @@ func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options m
 	helped := false
 	k, err := kong.New(&g, kong.Name(strings.Join(s.Command, " ")), kong.Description(sc.About),
 		kong.Writers(streams.Out, streams.Err), kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), cli.BothSpellings())
 	if err != nil {
 		return flags, nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
 	}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// BothSpellings is an option for kong under which every flag may be written
+// with underscores in place of hyphens, too, as the tools that perigee stands
+// beside spell theirs: --op_type is --op-type.
+func BothSpellings() kong.Option {
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
+			if f, ok := node.(*kong.Flag); ok {
+				f.Aliases = append(f.Aliases, otherSpellings(f)...)
+			}
+			return next(nil)
+		})
+	})
+}
+
+func otherSpellings(f *kong.Flag) (others []string) {
+	for _, name := range append([]string{f.Name}, f.Aliases...) {
+		for _, other := range []string{strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
+			if other != name {
+				others = append(others, other)
+			}
+		}
+	}
+	return others
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 )
 
@@ -171,7 +172,7 @@ func TestBadInput(t *testing.T) {
 			t.Parallel()
 			contents := map[string]string{"c.yaml": pattern(), "m.txt": good}
 			maps.Copy(contents, c.files)
-			dir := files(t, contents)
+			dir := harness.Files(t, contents)
 			checkRefused(t, dir, c, "shm")
 		})
 	}
@@ -197,7 +198,7 @@ func checkRefused(t *testing.T, dir string, c badInput, engine string) {
 		args = append(args, "--json-output-path", "out.json")
 	}
 	before := tree(t, dir)
-	o := perigee(t, dir, args...)
+	o := harness.Run(t, dir, args...)
 	checkComplaint(t, o, c.kind, c.wanted...)
 	if after := tree(t, dir); !slices.Equal(before, after) {
 		t.Errorf("files before: %q, after: %q", before, after)
@@ -205,23 +206,23 @@ func checkRefused(t *testing.T, dir string, c badInput, engine string) {
 }
 
 // checkComplaint checks an exit code, and an error message that a person reads once.
-func checkComplaint(t testing.TB, o outcome, kind fault.Kind, wanted ...string) {
+func checkComplaint(t testing.TB, o harness.Outcome, kind fault.Kind, wanted ...string) {
 	t.Helper()
-	if o.code != int(kind) {
-		t.Errorf("exit code %d, want %d (%v)\nstdout:\n%s\nstderr:\n%s", o.code, kind, kind, o.stdout, o.stderr)
+	if o.Code != int(kind) {
+		t.Errorf("exit code %d, want %d (%v)\nstdout:\n%s\nstderr:\n%s", o.Code, kind, kind, o.Stdout, o.Stderr)
 		return
 	}
-	contains(t, "stderr", o.stderr, wanted...)
-	if list := complaintsIn(o.stderr); len(list) != 1 {
-		t.Errorf("%d error messages, want 1:\n%s", len(list), o.stderr)
+	harness.Contains(t, "stderr", o.Stderr, wanted...)
+	if list := complaintsIn(o.Stderr); len(list) != 1 {
+		t.Errorf("%d error messages, want 1:\n%s", len(list), o.Stderr)
 	}
 	for _, bad := range []string{"panic", "goroutine ", "%!", "0x", "<nil>", "nil pointer"} {
-		if strings.Contains(o.stderr, bad) {
-			t.Errorf("the message holds %q:\n%s", bad, o.stderr)
+		if strings.Contains(o.Stderr, bad) {
+			t.Errorf("the message holds %q:\n%s", bad, o.Stderr)
 		}
 	}
-	if o.took > quick {
-		t.Errorf("took %v", o.took)
+	if o.Took > quick {
+		t.Errorf("took %v", o.Took)
 	}
 }
 
@@ -264,8 +265,8 @@ func tree(t *testing.T, dir string) []string {
 // A bad matrix is as bad for NIXL; and a run that is refused leaves the result
 // of an earlier one alone.
 func TestBadInputKeepsEarlierResult(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{"c.yaml": pattern(), "m.txt": "0 1000G\n1000G 0\n", "result.json": "precious", "out.json": "also precious"})
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": "0 1000G\n1000G 0\n", "result.json": "precious", "out.json": "also precious"})
 		checkRefused(t, dir, badInput{kind: fault.Resource, wanted: []string{"need 4.29 TB"}}, engine)
 		for name, want := range map[string]string{"result.json": "precious", "out.json": "also precious"} {
 			if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != want {
@@ -280,17 +281,17 @@ func TestNoGPU(t *testing.T) {
 	if _, err := os.Stat("/dev/nvidiactl"); err == nil {
 		t.Skip("this machine has a GPU")
 	}
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, mem := range []string{"cuda", "vram"} {
-			dir := files(t, map[string]string{"c.yaml": pattern("mem_type: " + mem), "m.txt": good})
+			dir := harness.Files(t, map[string]string{"c.yaml": pattern("mem_type: " + mem), "m.txt": good})
 			checkRefused(t, dir, badInput{kind: fault.Resource, wanted: []string{"phase prepare", "hint: ", "dram"}}, engine)
 		}
 		// The flag is how to run it all the same.
-		dir := files(t, map[string]string{"c.yaml": pattern("mem_type: cuda"), "m.txt": good})
-		mustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--mem-type", "dram", "--verify-buffers")
+		dir := harness.Files(t, map[string]string{"c.yaml": pattern("mem_type: cuda"), "m.txt": good})
+		harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--mem-type", "dram", "--verify-buffers")
 		// Without the key perigee decides, and says so.
-		dir = files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
-		o := mustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine)
-		contains(t, "stdout", o.stdout, "# note: memory type not given, using dram: ")
+		dir = harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
+		o := harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine)
+		harness.Contains(t, "stdout", o.Stdout, "# note: memory type not given, using dram: ")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 )
 
@@ -18,27 +19,27 @@ var oneByte = regexp.MustCompile(`verification failed: mesh: message from rank (
 // Somebody keeps changing a single byte of a buffer while it is verified.
 func TestOneWrongByte(t *testing.T) {
 	p := staying(t, "shm", "verify", 1)
-	buffer := bufferOf(t, p.rank(1))
+	buffer := bufferOf(t, p.Rank(1))
 	defer buffer.Close()
 	for i := 0; ; i++ {
 		select {
-		case <-p.ended:
+		case <-p.Ended():
 		case <-time.After(50 * time.Microsecond):
 			// What was not yet found once was there before, or filled over.
 			if _, err := buffer.WriteAt([]byte{byte(i)}, 40000); err != nil {
 				t.Fatal(err)
 			}
-			if time.Since(p.started) < patience {
+			if time.Since(p.Started) < harness.Patience {
 				continue
 			}
 		}
 		break
 	}
-	o := p.wait(atOnce)
-	if o.code != int(fault.Corrupt) || !oneByte.MatchString(o.stderr) || len(complaintsIn(o.stderr)) != 1 {
-		t.Errorf("exit code %d, want %d\n%s", o.code, fault.Corrupt, o.stderr)
+	o := p.Wait()
+	if o.Code != int(fault.Corrupt) || !oneByte.MatchString(o.Stderr) || len(complaintsIn(o.Stderr)) != 1 {
+		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Corrupt, o.Stderr)
 	}
-	contains(t, "stderr", o.stderr, "on "+hostname(t)+", phase verify: ", "perigee: partial result: r.json")
+	harness.Contains(t, "stderr", o.Stderr, "on "+harness.Hostname(t)+", phase verify: ", "perigee: partial result: r.json")
 }
 
 // bufferOf opens one of a rank's two buffers in shared memory.

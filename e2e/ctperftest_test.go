@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/result"
 )
 
@@ -35,24 +36,24 @@ var singlePatterns = []struct {
 }
 
 func TestCTPerftest(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, c := range singlePatterns {
 			for op, byRank := range map[string]map[int]int64{"WRITE": c.writers, "READ": c.readers} {
 				t.Run(c.name+" "+op, func(t *testing.T) {
-					dir := files(t, map[string]string{
+					dir := harness.Files(t, map[string]string{
 						"c.yaml": "iters: 4\nwarmup_iters: 2\ntraffic_pattern:\n  matrix_file: m.txt\n  shards: 3\n  mem_type: dram\n  xfer_op: " + op + "\n",
 						"m.txt":  c.matrix,
 					})
-					o := mustRun(t, dir, "ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers",
+					o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers",
 						"--json-output-path", "o.json", "--result", "r.json.gz")
 					doc, err := result.Read(filepath.Join(dir, "r.json.gz"))
 					if err != nil {
 						t.Fatal(err)
 					}
-					checkTotals(t, o.stdout, doc, 4)
-					checkByRank(t, o.stdout, byRank, 4)
+					checkTotals(t, o.Stdout, doc, 4)
+					checkByRank(t, o.Stdout, byRank, 4)
 					checkSingleJSON(t, filepath.Join(dir, "o.json"), byRank, 4)
-					contains(t, "stdout", o.stdout, "# note: verified: every byte of 1 pattern")
+					harness.Contains(t, "stdout", o.Stdout, "# note: verified: every byte of 1 pattern")
 				})
 			}
 		}
@@ -146,7 +147,7 @@ func checkSingleJSON(t *testing.T, path string, want map[int]int64, iters int) {
 
 // Flags come before the config here, too.
 func TestCTPerftestIterations(t *testing.T) {
-	dir := files(t, map[string]string{
+	dir := harness.Files(t, map[string]string{
 		"c.yaml": "traffic_pattern: {matrix_file: m.txt}\n",
 		"d.toml": "iters = 150\n[traffic_pattern]\nmatrix_file = \"m.txt\"\n",
 		"m.txt":  "0 1K\n0 0\n",
@@ -159,8 +160,8 @@ func TestCTPerftestIterations(t *testing.T) {
 		{[]string{"d.toml"}, "150"},
 		{[]string{"d.toml", "--iters", "7", "--warmup-iters", "0"}, "7"},
 	} {
-		o := mustRun(t, dir, append([]string{"ct-perftest", "--engine", "shm"}, c.args...)...)
-		if got := readTable(t, o.stdout, totalColumns...)[0][0]; got != c.want {
+		o := harness.MustRun(t, dir, append([]string{"ct-perftest", "--engine", "shm"}, c.args...)...)
+		if got := readTable(t, o.Stdout, totalColumns...)[0][0]; got != c.want {
 			t.Errorf("%q: %s iterations, want %s", c.args, got, c.want)
 		}
 	}
@@ -171,15 +172,15 @@ var receivedLine = regexp.MustCompile(`rank 2 received from rank (\d): ([0-9a-f]
 // The beginning of what was received is the same as what the verification
 // expects, and differs from sender to sender.
 func TestPrintReceived(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{"c.yaml": pattern(), "m.txt": "0 0 64\n0 0 64\n0 0 0\n"})
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": "0 0 64\n0 0 64\n0 0 0\n"})
 		args := []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--print-recv-buffers", "--verify-buffers"}
 		seen := map[string]bool{}
 		for _, seed := range []string{"1", "1", "2"} {
-			o := mustRun(t, dir, append(args, "--seed", seed)...)
-			found := receivedLine.FindAllStringSubmatch(o.stdout, -1)
+			o := harness.MustRun(t, dir, append(args, "--seed", seed)...)
+			found := receivedLine.FindAllStringSubmatch(o.Stdout, -1)
 			if len(found) != 2 || found[0][1] == found[1][1] {
-				t.Fatalf("received: %q\n%s", found, o.stdout)
+				t.Fatalf("received: %q\n%s", found, o.Stdout)
 			}
 			for _, f := range found {
 				seen[f[1]+" "+f[2]] = true

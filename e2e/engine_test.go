@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -16,14 +17,14 @@ import (
 type unusable struct {
 	name   string
 	lib    string
-	env    map[string]string
+	env    []string
 	wanted []string
 }
 
 // unusables makes the libraries in a fresh folder.
 func unusables(t *testing.T) []unusable {
 	t.Helper()
-	dir := files(t, map[string]string{
+	dir := harness.Files(t, map[string]string{
 		"rubbish.so": "this is no library\n",
 		"old.c":      "int nixl_capi_create_agent(void) { return 0; }\n",
 		"empty/x":    "",
@@ -32,13 +33,13 @@ func unusables(t *testing.T) []unusable {
 	if out, err := exec.Command("gcc", "-shared", "-o", old, filepath.Join(dir, "old.c")).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	none := map[string]string{"NIXL_PLUGIN_DIR": filepath.Join(dir, "empty")}
+	empty := filepath.Join(dir, "empty")
 	return []unusable{
 		{"missing", "/nonexistent", nil, []string{"/nonexistent", "neither libnixl_capi.so nor a folder that has it", "hint: ", "pip install nixl-cu12"}},
 		{"an empty folder", filepath.Join(dir, "empty"), nil, []string{"neither libnixl_capi.so nor a folder that has it"}},
 		{"no library", filepath.Join(dir, "rubbish.so"), nil, []string{"rubbish.so", "NIXL does not load"}},
 		{"too old", old, nil, []string{"old.so", "too old", "nixl_capi_", "hint: perigee knows the NIXL versions"}},
-		{"without UCX", needNIXL(t), none, []string{"no UCX plugin", none["NIXL_PLUGIN_DIR"], "hint: check NIXL_PLUGIN_DIR"}},
+		{"without UCX", harness.NeedNIXL(t), []string{"NIXL_PLUGIN_DIR=" + empty}, []string{"no UCX plugin", empty, "hint: check NIXL_PLUGIN_DIR"}},
 	}
 }
 
@@ -48,14 +49,14 @@ func TestUnusableNIXL(t *testing.T) {
 		for _, engine := range []string{"nixl", "auto"} {
 			t.Run(u.name+" "+engine, func(t *testing.T) {
 				t.Parallel()
-				c := command{env: u.env, args: []string{"run", "pingpong", "--engine", engine, "--nixl-lib", u.lib, "--result", "r.json"}}
-				p := start(t, c)
-				o := p.wait(patience)
+				c := harness.Command{Env: u.env, Args: []string{"run", "pingpong", "--engine", engine, "--nixl-lib", u.lib, "--result", "r.json"}}
+				p := harness.Start(t, c)
+				o := p.Wait()
 				checkComplaint(t, o, fault.Engine, u.wanted...)
-				if left := names(p.dir); len(left) > 0 {
+				if left := harness.Names(p.Dir); len(left) > 0 {
 					t.Errorf("left behind: %q", left)
 				}
-				for line := range strings.Lines(o.stderr) {
+				for line := range strings.Lines(o.Stderr) {
 					if len(line) > 600 {
 						t.Errorf("a message of %d letters: %s", len(line), line)
 					}
@@ -72,13 +73,13 @@ func TestAutoWithoutNIXL(t *testing.T) {
 			continue // this one loads, so that auto takes it
 		}
 		t.Run(u.name, func(t *testing.T) {
-			p := start(t, command{env: map[string]string{"NIXL_LIBRARY": u.lib}, args: []string{"run", "pingpong", "--result", "r.json"}})
-			o := p.wait(patience)
-			if o.code != 0 {
-				t.Fatalf("exit code %d: %s", o.code, o.stderr)
+			p := harness.Start(t, harness.Command{Env: []string{"NIXL_LIBRARY=" + u.lib}, Args: []string{"run", "pingpong", "--result", "r.json"}})
+			o := p.Wait()
+			if o.Code != 0 {
+				t.Fatalf("exit code %d: %s", o.Code, o.Stderr)
 			}
-			contains(t, "stdout", o.stdout, "# engine: shm ", "# note: shm instead of nixl: ")
-			doc, err := result.Read(filepath.Join(p.dir, "r.json"))
+			harness.Contains(t, "stdout", o.Stdout, "# engine: shm ", "# note: shm instead of nixl: ")
+			doc, err := result.Read(filepath.Join(p.Dir, "r.json"))
 			if err != nil || doc.Engine.Name != "shm" || !strings.Contains(strings.Join(doc.Notes, "\n"), "shm instead of nixl") {
 				t.Errorf("%v, notes %q", err, doc.Notes)
 			}
@@ -88,15 +89,15 @@ func TestAutoWithoutNIXL(t *testing.T) {
 
 // With the library in NIXL_LIBRARY, as a file or as its folder, auto is NIXL.
 func TestAutoWithNIXL(t *testing.T) {
-	lib := needNIXL(t)
+	lib := harness.NeedNIXL(t)
 	for _, named := range []string{lib, filepath.Dir(lib)} {
-		for how, c := range map[string]command{
-			"variable": {env: map[string]string{"NIXL_LIBRARY": named}, args: []string{"run", "alltoall", "-n", "2"}},
-			"flag":     {env: map[string]string{"NIXL_LIBRARY": ""}, args: []string{"run", "alltoall", "-n", "2", "--nixl-lib", named}},
+		for how, c := range map[string]harness.Command{
+			"variable": {Env: []string{"NIXL_LIBRARY=" + named}, Args: []string{"run", "alltoall", "-n", "2"}},
+			"flag":     {Env: []string{"NIXL_LIBRARY="}, Args: []string{"run", "alltoall", "-n", "2", "--nixl-lib", named}},
 		} {
-			o := start(t, c).wait(patience)
-			if o.code != 0 || !strings.Contains(o.stdout, "# engine: nixl ") || !strings.Contains(o.stdout, "backend UCX") {
-				t.Errorf("%s %s: exit code %d\n%s%s", how, named, o.code, o.stdout, o.stderr)
+			o := harness.Start(t, c).Wait()
+			if o.Code != 0 || !strings.Contains(o.Stdout, "# engine: nixl ") || !strings.Contains(o.Stdout, "backend UCX") {
+				t.Errorf("%s %s: exit code %d\n%s%s", how, named, o.Code, o.Stdout, o.Stderr)
 			}
 		}
 	}
@@ -111,49 +112,29 @@ func TestFullDisk(t *testing.T) {
 		{"JSON", "--json-output-path", "full/o.json"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir := files(t, map[string]string{"c.yaml": pattern(), "m.txt": good, "full/x": ""})
-			fill(t, filepath.Join(dir, "full"))
-			o := perigee(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c.flag, c.file)
+			dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": good, "full/x": ""})
+			harness.Fill(t, filepath.Join(dir, "full"))
+			o := harness.Run(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c.flag, c.file)
 			checkComplaint(t, o, fault.Output, "cannot write "+c.file, "no space left on device")
-			if left := names(filepath.Join(dir, "full")); fmt.Sprint(left) != "[filler]" {
+			if left := harness.Names(filepath.Join(dir, "full")); fmt.Sprint(left) != "[filler]" {
 				t.Errorf("in the folder: %q", left)
 			}
 			// The measurement was not for nothing: its table is there, all of it.
 			if c.flag == "--result" {
-				readTable(t, o.stdout, columns...)
+				readTable(t, o.Stdout, columns...)
 			}
 		})
 	}
 }
 
-// fill puts a small file system over a folder and fills it.
-func fill(t *testing.T, dir string) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("needs root, to mount a small file system")
-	}
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", dir).CombinedOutput(); err != nil {
-		t.Skipf("cannot mount a small file system here: %v: %s", err, out)
-	}
-	t.Cleanup(func() {
-		if out, err := exec.Command("umount", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
-	// A new file gets a name, but no contents.
-	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 64<<10), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A device that is always full needs no root.
 func TestFullDevice(t *testing.T) {
-	dir := files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
+	dir := harness.Files(t, map[string]string{"c.yaml": pattern(), "m.txt": good})
 	for _, c := range [][2]string{{"--result", "r.json"}, {"--json-output-path", "o.json"}} {
 		if err := os.Symlink("/dev/full", filepath.Join(dir, c[1])); err != nil {
 			t.Fatal(err)
 		}
-		o := perigee(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c[0], c[1])
+		o := harness.Run(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", c[0], c[1])
 		checkComplaint(t, o, fault.Output, "cannot write "+c[1], "no space left on device")
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -22,102 +22,71 @@ const atOnce = 5 * time.Second
 
 // staying starts the scenario that stays in a phase, and returns when the given
 // rank has reached it.
-func staying(t *testing.T, engine, phase string, rank int) *process {
+func staying(t *testing.T, engine, phase string, rank int) *harness.Process {
 	t.Helper()
-	p := start(t, command{args: []string{"run", script(t, "phases.lua"), "-n", "3", "--engine", engine, "--stay", phase, "--result", "r.json"}, group: true})
-	p.untilPrints("in " + phase + "\n")
+	p := harness.Start(t, harness.Command{Args: []string{"run", harness.Script(t, "phases.lua"), "-n", "3", "--engine", engine, "--stay", phase, "--result", "r.json"}, Group: true})
+	p.UntilPrints("in " + phase + "\n")
 	if rank > 0 {
-		p.untilPrints(fmt.Sprintf("[%d] in %s\n", rank, phase))
+		p.UntilPrints(fmt.Sprintf("[%d] in %s\n", rank, phase))
 	}
 	return p
-}
-
-func script(t testing.TB, name string) string {
-	t.Helper()
-	path, err := filepath.Abs(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func hostname(t testing.TB) string {
-	t.Helper()
-	h, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
 }
 
 // failed waits for the end of a job whose failure has just been caused, and
 // proves that it ends as it should: at once, with the right code, the culprit
 // named once, and nothing left behind.
-func (p *process) failed(before litter, kind fault.Kind, wanted ...string) outcome {
-	p.t.Helper()
+func failed(t *testing.T, p *harness.Process, kind fault.Kind, wanted ...string) harness.Outcome {
+	t.Helper()
 	since := time.Now()
-	o := p.wait(patience)
+	o := p.Wait()
 	if took := time.Since(since); took > atOnce {
-		p.t.Errorf("the job went on for %v", took)
+		t.Errorf("the job went on for %v", took)
 	}
-	noProcesses(p.t, p.token, time.Second)
-	checkComplaint(p.t, outcome{o.code, o.stdout, o.stderr, 0}, kind, wanted...)
-	before.checkClean(p.t)
-	for _, name := range names(p.dir) {
-		if strings.Contains(name, "perigee-tmp") {
-			p.t.Errorf("%s is left behind", name)
-		}
-	}
+	p.CheckNothingLeft(time.Second)
+	o.Took = 0 // the job had its own time
+	checkComplaint(t, o, kind, wanted...)
 	return o
 }
 
 // partial reads the result of a job that failed.
-func (p *process) partial(kind fault.Kind, rank int, phase string) *result.Document {
-	p.t.Helper()
-	doc, err := result.Read(filepath.Join(p.dir, "r.json"))
+func partial(t *testing.T, p *harness.Process, kind fault.Kind, rank int, phase string) *result.Document {
+	t.Helper()
+	doc, err := result.Read(filepath.Join(p.Dir, "r.json"))
 	if err != nil {
-		p.t.Error(err)
+		t.Error(err)
 		return &result.Document{}
 	}
 	f := doc.Failure
 	if doc.Status != result.Partial || doc.Finished == nil || f == nil {
-		p.t.Errorf("status %q, finished %v, failure %v; want partial", doc.Status, doc.Finished, f)
+		t.Errorf("status %q, finished %v, failure %v; want partial", doc.Status, doc.Finished, f)
 		return doc
 	}
 	if f.Kind != kind || f.Rank != rank || f.Phase != phase || f.Cause == "" {
-		p.t.Errorf("failure %+v, want kind %d of rank %d in phase %q", *f, kind, rank, phase)
+		t.Errorf("failure %+v, want kind %d of rank %d in phase %q", *f, kind, rank, phase)
 	}
 	return doc
 }
 
-func signal(t testing.TB, pid int, s syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(pid, s); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // A rank is killed in each phase: rank 0, which holds the result, or another.
 func TestKillRank(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, phase := range []string{"prepare", "warmup", "isolated", "workload", "verify"} {
 			for _, rank := range []int{0, 1} {
 				t.Run(fmt.Sprintf("%s rank %d", phase, rank), func(t *testing.T) {
-					before := lookForLitter()
 					p := staying(t, engine, phase, rank)
-					signal(t, p.rank(rank), syscall.SIGKILL)
-					o := p.failed(before, fault.RankLost,
-						fmt.Sprintf("perigee: rank %d on %s, phase %s: its process was killed by signal 9 (SIGKILL)", rank, hostname(t), phase))
+					harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
+					o := failed(t, p, fault.RankLost,
+						fmt.Sprintf("perigee: rank %d on %s, phase %s: its process was killed by signal 9 (SIGKILL)", rank, harness.Hostname(t), phase))
 					isolatedRuns := phase == "workload" || phase == "verify"
 					if rank == 0 && !isolatedRuns {
 						// Nobody else has what rank 0 knew, and that was nothing.
-						if _, err := os.Stat(filepath.Join(p.dir, "r.json")); !errors.Is(err, fs.ErrNotExist) {
+						if _, err := os.Stat(filepath.Join(p.Dir, "r.json")); !errors.Is(err, fs.ErrNotExist) {
 							t.Errorf("result: %v, want none", err)
 						}
 						return
 					}
-					contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
-					doc := p.partial(fault.RankLost, rank, phase)
+					harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
+					doc := partial(t, p, fault.RankLost, rank, phase)
 					if n := countRuns(doc, "isolated"); isolatedRuns != (n == 1) {
 						t.Errorf("%d isolated runs in the partial result", n)
 					}
@@ -130,28 +99,26 @@ func TestKillRank(t *testing.T) {
 // A rank is killed before the world is complete.
 func TestKillRankAtStart(t *testing.T) {
 	for _, rank := range []int{0, 7} {
-		before := lookForLitter()
-		p := start(t, command{args: []string{"run", script(t, "phases.lua"), "-n", "8", "--engine", "shm", "--result", "r.json"}})
-		signal(t, p.rank(rank), syscall.SIGKILL)
-		p.failed(before, fault.RankLost, fmt.Sprintf("perigee: rank %d on %s, phase start: its process was killed by signal 9", rank, hostname(t)))
+		p := harness.Start(t, harness.Command{Args: []string{"run", harness.Script(t, "phases.lua"), "-n", "8", "--engine", "shm", "--result", "r.json"}})
+		harness.Signal(t, p.Rank(rank), syscall.SIGKILL)
+		failed(t, p, fault.RankLost, fmt.Sprintf("perigee: rank %d on %s, phase start: its process was killed by signal 9", rank, harness.Hostname(t)))
 	}
 }
 
 // The shipped scenario keeps its isolated runs when a rank dies in the middle of
 // a long pause of the workload.
 func TestKillRankInSequential(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		before := lookForLitter()
-		dir := files(t, map[string]string{"c.yaml": "isolation_iters: 4\n" + pattern("sleep_before_launch_sec: 1000"), "m.txt": good})
-		p := start(t, command{dir: dir, args: []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--json-output-path", "o.json"}})
-		p.until("the isolated runs", func() bool {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"c.yaml": "isolation_iters: 4\n" + pattern("sleep_before_launch_sec: 1000"), "m.txt": good})
+		p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"sequential-ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--json-output-path", "o.json"}})
+		p.Until("the isolated runs", func() bool {
 			doc, err := result.Read(filepath.Join(dir, "r.json"))
 			return err == nil && doc.Status == result.Partial && countRuns(doc, "isolated") == 4
 		})
-		signal(t, p.rank(1), syscall.SIGKILL)
-		o := p.failed(before, fault.RankLost, "rank 1 on "+hostname(t)+", phase workload: its process was killed by signal 9")
-		contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
-		if n := countRuns(p.partial(fault.RankLost, 1, "workload"), "isolated"); n != 4 {
+		harness.Signal(t, p.Rank(1), syscall.SIGKILL)
+		o := failed(t, p, fault.RankLost, "rank 1 on "+harness.Hostname(t)+", phase workload: its process was killed by signal 9")
+		harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
+		if n := countRuns(partial(t, p, fault.RankLost, 1, "workload"), "isolated"); n != 4 {
 			t.Errorf("%d isolated runs in the partial result, want 4", n)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "o.json")); !errors.Is(err, fs.ErrNotExist) {
@@ -163,20 +130,19 @@ func TestKillRankInSequential(t *testing.T) {
 // The launcher is told to end, alone or, as a terminal does it, with its whole
 // process group.
 func TestSignals(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 			for _, group := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v group %v", s, group), func(t *testing.T) {
-					before := lookForLitter()
 					p := staying(t, engine, "workload", 2)
-					pid := p.cmd.Process.Pid
+					pid := p.Cmd.Process.Pid
 					if group {
 						pid = -pid
 					}
-					signal(t, pid, s)
-					o := p.failed(before, fault.Interrupt, "ended by signal: "+s.String())
-					contains(t, "stderr", o.stderr, "perigee: partial result: r.json\n")
-					if n := countRuns(p.partial(fault.Interrupt, -1, ""), "isolated"); n != 1 {
+					harness.Signal(t, pid, s)
+					o := failed(t, p, fault.Interrupt, "ended by signal: "+s.String())
+					harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
+					if n := countRuns(partial(t, p, fault.Interrupt, -1, ""), "isolated"); n != 1 {
 						t.Errorf("%d isolated runs in the partial result", n)
 					}
 				})
@@ -187,52 +153,46 @@ func TestSignals(t *testing.T) {
 
 // A rank that is stopped cannot end by itself.
 func TestStoppedRank(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		t.Run("then killed", func(t *testing.T) {
-			before := lookForLitter()
 			p := staying(t, engine, "workload", 1)
-			signal(t, p.rank(1), syscall.SIGSTOP)
-			signal(t, p.rank(1), syscall.SIGKILL)
-			p.failed(before, fault.RankLost, "rank 1 on ", "killed by signal 9")
-			p.partial(fault.RankLost, 1, "workload")
+			harness.Signal(t, p.Rank(1), syscall.SIGSTOP)
+			harness.Signal(t, p.Rank(1), syscall.SIGKILL)
+			failed(t, p, fault.RankLost, "rank 1 on ", "killed by signal 9")
+			partial(t, p, fault.RankLost, 1, "workload")
 		})
 		t.Run("then the job is ended", func(t *testing.T) {
-			before := lookForLitter()
 			p := staying(t, engine, "workload", 1)
-			signal(t, p.rank(1), syscall.SIGSTOP)
-			signal(t, p.cmd.Process.Pid, syscall.SIGTERM)
-			p.failed(before, fault.Interrupt, "ended by signal: terminated")
-			p.partial(fault.Interrupt, -1, "")
+			harness.Signal(t, p.Rank(1), syscall.SIGSTOP)
+			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
+			failed(t, p, fault.Interrupt, "ended by signal: terminated")
+			partial(t, p, fault.Interrupt, -1, "")
 		})
 	})
 }
 
 // Ranks that have lost their launcher end, and rank 0 saves what there is.
 func TestKillLauncher(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		before := lookForLitter()
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		p := staying(t, engine, "workload", 2)
-		signal(t, p.cmd.Process.Pid, syscall.SIGKILL)
-		noProcesses(t, p.token, atOnce)
-		before.checkClean(t)
-		if n := countRuns(p.partial(fault.RankLost, -1, ""), "isolated"); n != 1 {
+		harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
+		p.CheckNothingLeft(atOnce)
+		if n := countRuns(partial(t, p, fault.RankLost, -1, ""), "isolated"); n != 1 {
 			t.Errorf("%d isolated runs in the partial result", n)
 		}
 	})
 }
 
 // scripted runs a scenario given as text and waits for its failure.
-func scripted(t *testing.T, engine, source string) outcome {
+func scripted(t *testing.T, engine, source string) harness.Outcome {
 	t.Helper()
-	dir := files(t, map[string]string{"s.lua": source})
-	before := lookForLitter()
-	p := start(t, command{dir: dir, args: []string{"run", "s.lua", "-n", "3", "--engine", engine, "--result", "r.json"}})
-	o := p.wait(patience)
-	if o.took > atOnce {
-		t.Errorf("the job lasted %v", o.took)
+	dir := harness.Files(t, map[string]string{"s.lua": source})
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "-n", "3", "--engine", engine, "--result", "r.json"}})
+	o := p.Wait()
+	if o.Took > atOnce {
+		t.Errorf("the job lasted %v", o.Took)
 	}
-	noProcesses(t, p.token, time.Second)
-	before.checkClean(t)
+	p.CheckNothingLeft(time.Second)
 	return o
 }
 
@@ -298,7 +258,7 @@ func TestScriptErrors(t *testing.T) {
 
 // One error is enough of a test that NIXL's ranks, too, end together.
 func TestScriptErrorOnNIXL(t *testing.T) {
-	needNIXL(t)
+	harness.NeedNIXL(t)
 	o := scripted(t, "nixl", "return { run = function()\n local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }\n"+
 		" if world.rank == 1 then\n  error('enough')\n end\n while true do plan:barrier() plan:run() end\nend }\n")
 	checkComplaint(t, o, fault.Script, "rank 1 on ", "s.lua:4: enough")
@@ -306,17 +266,16 @@ func TestScriptErrorOnNIXL(t *testing.T) {
 
 // A wait that outlasts --timeout ends the job.
 func TestTimeout(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{"s.lua": "return { ranks = 3, run = function()\n world.phase('talk')\n if world.rank == 2 then clock.sleep(1000) end\n world.barrier()\nend }\n"})
-		before := lookForLitter()
-		p := start(t, command{dir: dir, args: []string{"run", "s.lua", "--engine", engine, "--timeout", "300ms"}})
-		p.failed(before, fault.Timeout, "phase talk", "300ms")
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"s.lua": "return { ranks = 3, run = function()\n world.phase('talk')\n if world.rank == 2 then clock.sleep(1000) end\n world.barrier()\nend }\n"})
+		p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "--engine", engine, "--timeout", "300ms"}})
+		failed(t, p, fault.Timeout, "phase talk", "300ms")
 	})
 }
 
 // Standard input is not perigee's: whoever comes next in the shell gets all of it.
 func TestStdinUntouched(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		r, w, err := os.Pipe()
 		if err != nil {
 			t.Fatal(err)
@@ -327,9 +286,9 @@ func TestStdinUntouched(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.Close()
-		o := start(t, command{stdin: r, args: []string{"run", "alltoall", "-n", "3", "--engine", engine}}).wait(patience)
-		if o.code != 0 {
-			t.Fatalf("exit code %d: %s", o.code, o.stderr)
+		o := harness.Start(t, harness.Command{Stdin: r, Args: []string{"run", "alltoall", "-n", "3", "--engine", engine}}).Wait()
+		if o.Code != 0 {
+			t.Fatalf("exit code %d: %s", o.Code, o.Stderr)
 		}
 		next := exec.Command("cat")
 		next.Stdin = r

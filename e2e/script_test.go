@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"perigee/e2e/internal/harness"
 )
 
 // TestScripts runs testdata/script. Beside the usual commands the scripts have
@@ -18,22 +20,20 @@ import (
 //	exits CODE ARGS...      run perigee; it must end with this exit code
 //	need-nixl               fail, with instructions, where there is no NIXL
 func TestScripts(t *testing.T) {
-	if err := lookAtSources(); err != nil {
-		t.Fatal(err)
-	}
+	harness.LookAtSources(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Deadline:            time.Now().Add(2 * time.Minute),
 		Setup: func(e *testscript.Env) error {
-			e.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+os.Getenv("PATH"))
+			e.Setenv("PATH", filepath.Dir(harness.Program)+string(os.PathListSeparator)+os.Getenv("PATH"))
 			e.Setenv("NIXL_LIBRARY", os.Getenv("NIXL_LIBRARY"))
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"perigee": func(ts *testscript.TestScript, neg bool, args []string) {
-				err := ts.Exec(program, args...)
+				err := ts.Exec(harness.Program, args...)
 				if (err != nil) != neg {
 					ts.Fatalf("perigee: %v", err)
 				}
@@ -45,7 +45,7 @@ func TestScripts(t *testing.T) {
 				want, err := strconv.Atoi(args[0])
 				ts.Check(err)
 				got := 0
-				if err := ts.Exec(program, args[1:]...); err != nil {
+				if err := ts.Exec(harness.Program, args[1:]...); err != nil {
 					exit, ok := errors.AsType[*exec.ExitError](err)
 					if !ok {
 						ts.Fatalf("perigee: %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/result"
 )
 
@@ -129,9 +130,9 @@ func play(t *testing.T, dir, config, engine string, args ...string) (original, *
 	t.Helper()
 	args = append([]string{"sequential-ct-perftest", config, "--engine", engine,
 		"--json-output-path", "out.json", "--result", "result.json.zst"}, args...)
-	o := mustRun(t, dir, args...)
-	if o.stderr != "" {
-		t.Errorf("stderr: %s", o.stderr)
+	o := harness.MustRun(t, dir, args...)
+	if o.Stderr != "" {
+		t.Errorf("stderr: %s", o.Stderr)
 	}
 	out := readOriginal(t, filepath.Join(dir, "out.json"))
 	doc, err := result.Read(filepath.Join(dir, "result.json.zst"))
@@ -141,8 +142,8 @@ func play(t *testing.T, dir, config, engine string, args ...string) (original, *
 	if doc.Status != result.Complete || doc.Failure != nil || doc.Engine == nil || doc.Engine.Name != engine {
 		t.Fatalf("status %s, failure %v, engine %+v", doc.Status, doc.Failure, doc.Engine)
 	}
-	contains(t, "stdout", o.stdout, "# perigee ", fmt.Sprintf("%d ranks on 1 host", doc.World.Size), "# engine: "+engine+" ", "# result: result.json.zst\n")
-	checkAgree(t, readTable(t, o.stdout, columns...), out, doc)
+	harness.Contains(t, "stdout", o.Stdout, "# perigee ", fmt.Sprintf("%d ranks on 1 host", doc.World.Size), "# engine: "+engine+" ", "# result: result.json.zst\n")
+	checkAgree(t, readTable(t, o.Stdout, columns...), out, doc)
 	return out, doc
 }
 
@@ -275,7 +276,7 @@ var shapes = []struct {
 // TestPresets plays matgen's workloads of every preset in worlds of 2, 8 and
 // 16 ranks, both ways, in 1 and in 7 pieces, and has every byte checked.
 func TestPresets(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for i, model := range models {
 			for j, shape := range shapes {
 				if testing.Short() && i != j {
@@ -314,7 +315,7 @@ func generate(t *testing.T, model string, shape []string) string {
 	args := append([]string{"matgen", "generate", "--model", model, "--num-prefill-nodes", "1", "--num-decode-nodes", "1",
 		"--num-user-requests", "3", "--isl-mean", "4000", "--isl-scale", "1000", "--scale", "0.0002", "--flops", "1e20",
 		"--results-dir", "w"}, shape...)
-	mustRun(t, dir, args...)
+	harness.MustRun(t, dir, args...)
 	return dir
 }
 
@@ -335,8 +336,8 @@ func reshard(t *testing.T, dir string, shards int) string {
 
 // A pattern in which nobody sends stands between others without shifting them.
 func TestEmptyPattern(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{
 			"c.yaml": "iters: 2\nisolation_iters: 2\nwarmup_iters: 1\ntraffic_patterns:\n" +
 				"- matrix_file: a.txt\n- matrix_file: none.txt\n- matrix_file: b.txt\n- matrix_file: none.txt\n",
 			"a.txt": "0 4M\n0 0\n", "b.txt": "0 0\n8M 0\n", "none.txt": "0 0\n0 0\n",
@@ -359,8 +360,8 @@ func TestFormats(t *testing.T) {
 		for _, format := range []string{".json", ".json.gz", ".json.zst"} {
 			t.Run(name+" "+format, func(t *testing.T) {
 				t.Parallel()
-				dir := files(t, map[string]string{"sub/" + name: text, "sub/m.txt": "0 64K\n3 0\n"})
-				mustRun(t, dir, "sequential-ct-perftest", "sub/"+name, "--engine", "shm", "--result", "r"+format)
+				dir := harness.Files(t, map[string]string{"sub/" + name: text, "sub/m.txt": "0 64K\n3 0\n"})
+				harness.MustRun(t, dir, "sequential-ct-perftest", "sub/"+name, "--engine", "shm", "--result", "r"+format)
 				doc, err := result.Read(filepath.Join(dir, "r"+format))
 				if err != nil {
 					t.Fatal(err)
@@ -406,7 +407,7 @@ func checkMagic(t *testing.T, path, format string) {
 
 // Flags come before the config, and the config before the defaults.
 func TestIterations(t *testing.T) {
-	dir := files(t, map[string]string{
+	dir := harness.Files(t, map[string]string{
 		"set.yaml":   "iters: 2\nisolation_iters: 4\n" + pattern(),
 		"unset.yaml": pattern(), "m.txt": "0 1K\n1K 0\n",
 	})
@@ -419,7 +420,7 @@ func TestIterations(t *testing.T) {
 		{[]string{"set.yaml", "--iters", "5", "--isolation-iters", "1"}, 5, 1},
 		{[]string{"--iters=1", "unset.yaml", "--warmup-iters=0"}, 1, 30},
 	} {
-		mustRun(t, dir, append([]string{"sequential-ct-perftest", "--engine", "shm", "--result", "r.json"}, c.args...)...)
+		harness.MustRun(t, dir, append([]string{"sequential-ct-perftest", "--engine", "shm", "--result", "r.json"}, c.args...)...)
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
 		if err != nil {
 			t.Fatal(err)
@@ -434,9 +435,9 @@ func TestIterations(t *testing.T) {
 // process may hold one up, so the best of several must be that good; and
 // none may be short.
 func TestSleeps(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		const before, after = 0.030, 0.020
-		dir := files(t, map[string]string{
+		dir := harness.Files(t, map[string]string{
 			"c.yaml": fmt.Sprintf("iters: 6\nisolation_iters: 1\nwarmup_iters: 1\ntraffic_patterns:\n"+
 				"- matrix_file: m.txt\n  sleep_before_launch_sec: %v\n  sleep_after_launch_sec: %v\n"+
 				"- matrix_file: m.txt\n  sleep_before_launch_sec: %v\n", before, after, before),
@@ -474,7 +475,7 @@ func TestSleeps(t *testing.T) {
 // Patterns on different ranks do not wait for each other: two pauses at the
 // same time take as long as one. Patterns that share a rank do.
 func TestOverlap(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		contents := map[string]string{
 			"01.txt": "0 1M 0 0\n0 0 0 0\n0 0 0 0\n0 0 0 0\n",
 			"23.txt": "0 0 0 0\n0 0 0 0\n0 0 0 1M\n0 0 0 0\n",
@@ -486,7 +487,7 @@ func TestOverlap(t *testing.T) {
 		}{{"disjoint", "23.txt", true}, {"shared", "12.txt", false}} {
 			contents[c.name+".yaml"] = "iters: 3\nisolation_iters: 1\nwarmup_iters: 1\ntraffic_patterns:\n" +
 				"- {matrix_file: 01.txt, sleep_before_launch_sec: 0.1}\n- {matrix_file: " + c.second + ", sleep_before_launch_sec: 0.1}\n"
-			_, doc := play(t, files(t, contents), c.name+".yaml", engine, "--verify-buffers")
+			_, doc := play(t, harness.Files(t, contents), c.name+".yaml", engine, "--verify-buffers")
 			shortest := math.Inf(1)
 			for i := range 3 {
 				first, second := measured(t, doc, 0, "workload", i), measured(t, doc, 1, "workload", i)
@@ -502,8 +503,8 @@ func TestOverlap(t *testing.T) {
 // With READ the receivers move the bytes: a gather has one initiator, and a
 // rank that only sends is idle.
 func TestReadInitiators(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{
 			"c.yaml": "iters: 1\nisolation_iters: 1\ntraffic_patterns:\n- {matrix_file: in.txt, xfer_op: READ}\n- {matrix_file: in.txt, xfer_op: WRITE}\n",
 			"in.txt": "0 0 0\n1M 0 0\n2M 0 0\n",
 		})

@@ -2,14 +2,15 @@ package e2e
 
 import (
 	"fmt"
-	"net"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -17,49 +18,48 @@ import (
 // freePort returns a TCP port that was free a moment ago.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := harness.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(ports[0])
 }
 
 // torchrun starts ranks the way torchrun does: a process each, with variables.
-func torchrun(t *testing.T, dir string, n int, args ...string) []*process {
+func torchrun(t *testing.T, dir string, n int, args ...string) []*harness.Process {
 	t.Helper()
 	port := freePort(t)
-	ranks := make([]*process, n)
+	ranks := make([]*harness.Process, n)
 	// The highest first: rank 0, whom the others look for, comes last.
 	for r := n - 1; r >= 0; r-- {
-		ranks[r] = start(t, command{dir: dir, args: args, env: map[string]string{
-			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "LOCAL_RANK": strconv.Itoa(r),
-			"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PERIGEE_SECRET": "e2e " + port,
+		ranks[r] = harness.Start(t, harness.Command{Dir: dir, Args: args, Env: []string{
+			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_RANK=", r),
+			"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=e2e " + port,
 		}})
 	}
 	return ranks
 }
 
 func TestTorchrun(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
-		dir := files(t, map[string]string{
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{
 			"c.yaml": "iters: 2\nisolation_iters: 2\nwarmup_iters: 1\n" + pattern("shards: 3"),
 			"m.txt":  "0 64K 1\n1M 0 0\n0 7 0\n",
 		})
 		ranks := torchrun(t, dir, 3, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers",
 			"--result", "r.json", "--json-output-path", "o.json")
 		for r, p := range ranks {
-			o := p.wait(patience)
-			if o.code != 0 || o.stderr != "" {
-				t.Errorf("rank %d: exit code %d, %s", r, o.code, o.stderr)
+			o := p.Wait()
+			if o.Code != 0 || o.Stderr != "" {
+				t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
 			}
 			// Rank 0 speaks for all.
-			if (o.stdout != "") != (r == 0) {
-				t.Errorf("rank %d wrote:\n%s", r, o.stdout)
+			if (o.Stdout != "") != (r == 0) {
+				t.Errorf("rank %d wrote:\n%s", r, o.Stdout)
 			}
 			if r == 0 {
-				contains(t, "stdout", o.stdout, "3 ranks on 1 host", "launcher torchrun", "engine: "+engine, "# note: verified: ")
-				readTable(t, o.stdout, columns...)
+				harness.Contains(t, "stdout", o.Stdout, "3 ranks on 1 host", "launcher torchrun", "engine: "+engine, "# note: verified: ")
+				readTable(t, o.Stdout, columns...)
 			}
 		}
 		doc, err := result.Read(filepath.Join(dir, "r.json"))
@@ -72,7 +72,7 @@ func TestTorchrun(t *testing.T) {
 
 // Variables that contradict themselves or are not all there.
 func TestTorchrunVariables(t *testing.T) {
-	full := map[string]string{"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29999"}
+	full := []string{"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29999"}
 	for _, c := range []struct {
 		name, variable, value string
 		wanted                []string
@@ -87,67 +87,63 @@ func TestTorchrunVariables(t *testing.T) {
 		{"local rank beyond the world", "LOCAL_RANK", "5", []string{"LOCAL_RANK=5"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			env := map[string]string{}
-			for k, v := range full {
-				env[k] = v
-			}
-			env[c.variable] = c.value
-			o := start(t, command{env: env, args: []string{"run", "pingpong", "--engine", "shm"}}).wait(patience)
+			o := harness.Start(t, harness.Command{Env: append(slices.Clone(full), c.variable+"="+c.value), Args: []string{"run", "pingpong", "--engine", "shm"}}).Wait()
 			checkComplaint(t, o, fault.Launch, c.wanted...)
 		})
 	}
 	// A lone RANK, as many tools leave behind, means nothing.
-	o := start(t, command{env: map[string]string{"RANK": "3"}, args: []string{"run", "pingpong", "--engine", "shm"}}).wait(patience)
-	if o.code != 0 || !strings.Contains(o.stdout, "launcher local") {
-		t.Errorf("with a lone RANK: exit code %d\n%s%s", o.code, o.stdout, o.stderr)
+	o := harness.Start(t, harness.Command{Env: []string{"RANK=3"}, Args: []string{"run", "pingpong", "--engine", "shm"}}).Wait()
+	if o.Code != 0 || !strings.Contains(o.Stdout, "launcher local") {
+		t.Errorf("with a lone RANK: exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
 	}
 }
 
 // Bad input is told once, by rank 0, and all ranks end with its exit code.
 func TestTorchrunBadInput(t *testing.T) {
-	dir := files(t, map[string]string{"c.yaml": pattern("shards: 0"), "m.txt": good})
+	dir := harness.Files(t, map[string]string{"c.yaml": pattern("shards: 0"), "m.txt": good})
 	var told []string
 	for r, p := range torchrun(t, dir, 3, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json") {
-		o := p.wait(patience)
-		if o.code != int(fault.Input) {
-			t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.code, fault.Input, o.stderr)
+		o := p.Wait()
+		if o.Code != int(fault.Input) {
+			t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.Code, fault.Input, o.Stderr)
 		}
-		told = append(told, complaintsIn(o.stderr)...)
+		told = append(told, complaintsIn(o.Stderr)...)
 	}
 	if len(told) != 1 || !strings.Contains(told[0], "c.yaml:3: traffic_patterns[0].shards: wanted at least 1, got 0") {
 		t.Errorf("the ranks said %q", told)
 	}
-	if left := names(dir); fmt.Sprint(left) != "[c.yaml m.txt]" {
+	if left := harness.Names(dir); fmt.Sprint(left) != "[c.yaml m.txt]" {
 		t.Errorf("files: %q", left)
 	}
 }
 
 // A rank dies in a job that has no launcher to watch it.
 func TestTorchrunKill(t *testing.T) {
-	forEngines(t, func(t *testing.T, engine string) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, victim := range []int{0, 1} {
 			t.Run(fmt.Sprint("rank ", victim), func(t *testing.T) {
-				before := lookForLitter()
 				dir := t.TempDir()
-				ranks := torchrun(t, dir, 3, "run", script(t, "phases.lua"), "--engine", engine, "--stay", "workload", "--result", "r.json")
-				ranks[0].untilPrints("in workload\n")
-				signal(t, ranks[victim].cmd.Process.Pid, syscall.SIGKILL)
+				ranks := torchrun(t, dir, 3, "run", harness.Script(t, "phases.lua"), "--engine", engine, "--stay", "workload", "--result", "r.json")
+				ranks[0].UntilPrints("in workload\n")
+				harness.Signal(t, ranks[victim].Cmd.Process.Pid, syscall.SIGKILL)
 				since := time.Now()
 				var told []string
 				for r, p := range ranks {
-					o := p.wait(patience)
+					o := p.Wait()
 					if r == victim {
 						continue
 					}
-					if o.code != int(fault.RankLost) {
-						t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.code, fault.RankLost, o.stderr)
+					if o.Code != int(fault.RankLost) {
+						t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.Code, fault.RankLost, o.Stderr)
 					}
-					told = append(told, complaintsIn(o.stderr)...)
+					told = append(told, complaintsIn(o.Stderr)...)
 				}
 				if took := time.Since(since); took > atOnce {
 					t.Errorf("the job went on for %v", took)
 				}
-				before.checkClean(t)
+				for _, p := range ranks {
+					p.CheckNothingLeft(time.Second)
+				}
 				if victim == 0 {
 					// Each of the others has lost the rank that would tell.
 					if len(told) == 0 || !strings.Contains(told[0], "rank 0") {
@@ -155,7 +151,7 @@ func TestTorchrunKill(t *testing.T) {
 					}
 					return
 				}
-				if len(told) != 1 || !strings.Contains(told[0], "rank 1 on "+hostname(t)+", phase ") {
+				if len(told) != 1 || !strings.Contains(told[0], "rank 1 on "+harness.Hostname(t)+", phase ") {
 					t.Errorf("the ranks said %q", told)
 				}
 				doc, err := result.Read(filepath.Join(dir, "r.json"))
@@ -173,19 +169,19 @@ func TestTorchrunKill(t *testing.T) {
 // Ranks of different jobs do not talk to each other.
 func TestTorchrunSecret(t *testing.T) {
 	port := freePort(t)
-	var ranks []*process
+	var ranks []*harness.Process
 	for r, secret := range []string{"right", "wrong"} {
-		ranks = append(ranks, start(t, command{args: []string{"run", "pingpong", "--engine", "shm"}, env: map[string]string{
-			"RANK": strconv.Itoa(r), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "PERIGEE_SECRET": secret,
+		ranks = append(ranks, harness.Start(t, harness.Command{Args: []string{"run", "pingpong", "--engine", "shm"}, Env: []string{
+			fmt.Sprint("RANK=", r), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=" + secret,
 		}}))
 	}
 	// They would wait for their peers for two minutes. That rank 1 is refused
 	// while rank 0 waits on is what is to be seen here.
-	o := ranks[1].wait(patience)
+	o := ranks[1].Wait()
 	checkComplaint(t, o, fault.Launch, "PERIGEE_SECRET")
 	select {
-	case <-ranks[0].ended:
-		t.Errorf("rank 0 ended, too: %s", ranks[0].stderr)
+	case <-ranks[0].Ended():
+		t.Errorf("rank 0 ended, too: %s", ranks[0].Stderr)
 	default:
 	}
 }

@@ -9,15 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/e2e/internal/harness"
 	"perigee/internal/result"
 )
-
-func needNIXL(t testing.TB) {
-	t.Helper()
-	if os.Getenv("NIXL_LIBRARY") == "" && os.Getenv("VIRTUAL_ENV") == "" {
-		t.Fatal("this test moves bytes with NIXL: run make test, which installs it, or set NIXL_LIBRARY to its libnixl_capi.so")
-	}
-}
 
 // Every launcher, 2 and 8 ranks, both engines: bytes arrive where they should.
 func TestTraffic(t *testing.T) {
@@ -26,13 +20,13 @@ func TestTraffic(t *testing.T) {
 			for _, engine := range []string{"shm", "nixl"} {
 				t.Run(fmt.Sprintf("%s/%d/%s", w.name, ranks, engine), func(t *testing.T) {
 					if engine == "nixl" {
-						needNIXL(t)
+						harness.NeedNIXL(t)
 					}
 					config := workload(t, ranks)
 					path := filepath.Join(t.TempDir(), "r.json")
 					out := launch(t, w, ranks, nil, "sequential-ct-perftest", config,
-						"--engine", engine, "--verify-buffers", "--result", path).mustEnd()
-					contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
+						"--engine", engine, "--verify-buffers", "--result", path).MustEnd().Stdout
+					harness.Contains(t, "stdout", out, fmt.Sprintf(", %d ranks on 1 host: ", ranks), ", launcher "+w.launcher+"\n", "# engine: "+engine)
 					doc, err := result.Read(path)
 					if err != nil {
 						t.Fatal(err)
@@ -103,7 +97,7 @@ func TestWho(t *testing.T) {
 	for _, w := range slices.Concat(ways, placements) {
 		t.Run(w.name, func(t *testing.T) {
 			n := 4
-			out := launch(t, w, n, nil, "run", script(t, "whoami.lua")).mustEnd()
+			out := launch(t, w, n, nil, "run", harness.Script(t, "whoami.lua")).MustEnd().Stdout
 			local := map[string]int{}
 			var want []string
 			for r := range n {
@@ -119,7 +113,7 @@ func TestWho(t *testing.T) {
 				want = append(want, fmt.Sprintf("rank %d of %d, local rank %d, on %s", r, n, local[group], host))
 				local[group]++
 			}
-			contains(t, "stdout", out, strings.Join(want, "\n"))
+			harness.Contains(t, "stdout", out, strings.Join(want, "\n"))
 		})
 	}
 }
@@ -140,8 +134,8 @@ func TestStandardInput(t *testing.T) {
 			if _, err := out.WriteString("not touched\n"); err != nil {
 				t.Fatal(err)
 			}
-			stdout := launchWords(t, slices.Concat(words, []string{"sh", "-c", after, "sh", program, "run", script(t, "whoami.lua")}), env, in).mustEnd()
-			contains(t, "stdout", stdout, "rank 1 of 2", "not touched")
+			stdout := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", after, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: env, Stdin: in}).MustEnd().Stdout
+			harness.Contains(t, "stdout", stdout, "rank 1 of 2", "not touched")
 		})
 	}
 }
@@ -157,42 +151,40 @@ export PERIGEE_MUNGE_SOCKET=%[2]s
 %[3]s run -n 3 %[4]s
 srun --mpi=none %[3]s run %[4]s
 echo "srun's exit code: $?"
-`, dir, s.sock, program, script(t, "whoami.lua")))
-	launchWords(t, []string{"sbatch", filepath.Join(dir, "job.sh")}, []string{"SLURM_CONF=" + s.conf}, nil).mustEnd()
+`, dir, s.sock, harness.Program, harness.Script(t, "whoami.lua")))
+	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.conf}}).MustEnd()
 	var out []byte
 	// sbatch --wait would look every ten seconds only.
-	if err := waitFor("end of the batch job", func() bool {
+	if err := harness.WaitFor("end of the batch job", func() bool {
 		out, _ = os.ReadFile(filepath.Join(dir, "out"))
 		return strings.Contains(string(out), "srun's exit code: ")
 	}); err != nil {
 		t.Fatalf("%v; its output:\n%s", err, out)
 	}
-	contains(t, "output", string(out), "launcher local\nrank 0 of 3", "launcher slurm\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
+	harness.Contains(t, "output", string(out), "launcher local\nrank 0 of 3", "launcher slurm\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
 }
 
 // An indexed job of Kubernetes gives its processes a number; the rest is the
 // user's, as docs/launchers.md has it. Here its processes are shells.
 func TestIndexedJob(t *testing.T) {
-	port, err := freePorts(1)
+	port, err := harness.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const pods = `for i in 0 1 2; do JOB_COMPLETION_INDEX=$i sh -c 'RANK=$JOB_COMPLETION_INDEX exec "$@"' sh "$@" & done; wait`
-	out := launchWords(t, []string{"sh", "-c", pods, "sh", program, "run", script(t, "whoami.lua")},
-		[]string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of this job"}, nil).mustEnd()
-	contains(t, "stdout", out, "launcher torchrun\nrank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
+	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of this job"}}).MustEnd().Stdout
+	harness.Contains(t, "stdout", out, "launcher torchrun\nrank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
 }
 
 // Under srun, torchrun's agents start the ranks, not Slurm.
 func TestTorchrunUnderSrun(t *testing.T) {
-	port, err := freePorts(1)
+	port, err := harness.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// What torchrun --nproc-per-node=2 does on each of two nodes.
 	const agent = `for i in 0 1; do RANK=$((SLURM_PROCID * 2 + i)) LOCAL_RANK=$i "$@" & done; wait`
 	words, env := srun("--mpi=pmi2")(t, 2)
-	out := launchWords(t, slices.Concat(words, []string{"sh", "-c", agent, "sh", program, "run", script(t, "whoami.lua")}),
-		slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0])}), nil).mustEnd()
-	contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
+	out := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", agent, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0])})}).MustEnd().Stdout
+	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
 }

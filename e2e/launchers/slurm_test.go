@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"perigee/e2e/internal/harness"
 )
 
 // A private Slurm: munged, slurmctld and four slurmd on this machine, which
@@ -40,8 +41,8 @@ type slurm struct {
 // slurmCluster starts Slurm or fails the test.
 func slurmCluster(t testing.TB) *slurm {
 	t.Helper()
-	need(t, "slurm-wlm", "srun", "slurmctld", "slurmd")
-	need(t, "munge", "munged", "munge", "unmunge")
+	harness.Need(t, "slurm-wlm", "srun", "slurmctld", "slurmd")
+	harness.Need(t, "munge", "munged", "munge", "unmunge")
 	s, err := cluster()
 	if err != nil {
 		t.Fatal(err)
@@ -49,17 +50,8 @@ func slurmCluster(t testing.TB) *slurm {
 	return s
 }
 
-func need(t testing.TB, pkg string, commands ...string) {
-	t.Helper()
-	for _, c := range commands {
-		if _, err := exec.LookPath(c); err != nil {
-			t.Fatalf("this test needs %s: %v\nRun `make test`, which installs it, or: apt-get install %s", c, err, pkg)
-		}
-	}
-}
-
 func startCluster() (*slurm, error) {
-	dir := filepath.Join(home, "slurm")
+	dir := filepath.Join(harness.Home, "slurm")
 	s := &slurm{dir: dir, conf: filepath.Join(dir, "slurm.conf"), sock: filepath.Join(dir, "munge.sock")}
 	if err := s.writeFiles(); err != nil {
 		return nil, err
@@ -69,7 +61,7 @@ func startCluster() (*slurm, error) {
 		"--pid-file="+s.path("munged.pid"), "--log-file="+s.path("munged.log"), "--seed-file="+s.path("munged.seed")); err != nil {
 		return nil, err
 	}
-	if err := waitFor("munged", func() bool { _, err := os.Stat(s.sock); return err == nil }); err != nil {
+	if err := harness.WaitFor("munged", func() bool { _, err := os.Stat(s.sock); return err == nil }); err != nil {
 		return nil, err
 	}
 	if err := s.daemon("slurmctld", "-D", "-c", "-f", s.conf); err != nil {
@@ -80,7 +72,7 @@ func startCluster() (*slurm, error) {
 			return nil, err
 		}
 	}
-	if err := waitFor("the nodes of Slurm", s.allIdle); err != nil {
+	if err := harness.WaitFor("the nodes of Slurm", s.allIdle); err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, s.logs())
 	}
 	return s, s.allocate()
@@ -106,7 +98,7 @@ func (s *slurm) writeFiles() error {
 		return err
 	}
 	name, _, _ = strings.Cut(name, ".")
-	ports, err := freePorts(1 + nodes)
+	ports, err := harness.FreePorts(1 + nodes)
 	if err != nil {
 		return err
 	}
@@ -142,24 +134,11 @@ MpiDefault=none
 	return os.WriteFile(s.conf, conf.Bytes(), 0o600)
 }
 
-func freePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
 // daemon starts a program that ends with the tests, in whatever way they end:
 // it carries their token, and the guard kills what carries it.
 func (s *slurm) daemon(name string, args ...string) error {
 	cmd := exec.Command(name, args...)
-	cmd.Env = append(cleanEnv(), marker+"="+token, "SLURM_CONF="+s.conf)
+	cmd.Env = harness.Environ(harness.Token, "SLURM_CONF="+s.conf)
 	out, err := os.OpenFile(s.path(name+".out"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -179,7 +158,7 @@ func (s *slurm) tool(name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(cleanEnv(), marker+"="+token, "SLURM_CONF="+s.conf)
+	cmd.Env = harness.Environ(harness.Token, "SLURM_CONF="+s.conf)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
@@ -212,13 +191,4 @@ func (s *slurm) logs() string {
 		fmt.Fprintf(&b, "--- %s\n%s", filepath.Base(n), data[max(0, len(data)-2000):])
 	}
 	return b.String()
-}
-
-func waitFor(what string, ready func() bool) error {
-	for deadline := time.Now().Add(20 * time.Second); !ready(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s did not come", what)
-		}
-	}
-	return nil
 }

@@ -3,7 +3,9 @@ package spmd
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
+	"slices"
 
 	hostclock "perigee/internal/clock"
 	"perigee/internal/fault"
@@ -49,7 +51,7 @@ func (w *World) localNow() int64 {
 // ToCommon turns a stamp of the monotonic clock of a rank's host into the time
 // line of rank 0's. It is best for stamps between two calls of SyncClocks.
 func (w *World) ToCommon(rank int, ns int64) int64 {
-	return ns + w.clocks[w.hostOf[rank]].OffsetAt(ns)
+	return ns + w.clocks[w.roster.hostOf(rank)].OffsetAt(ns)
 }
 
 // Uncertainty is how far, in nanoseconds, two stamps of different ranks of
@@ -58,7 +60,7 @@ func (w *World) Uncertainty(ranks []int) int64 {
 	var most, second int64
 	seen := map[int]bool{}
 	for _, r := range ranks {
-		h := w.hostOf[r]
+		h := w.roster.hostOf(r)
 		if seen[h] {
 			continue
 		}
@@ -80,43 +82,81 @@ func (w *World) Uncertainty(ranks []int) int64 {
 // be put right. All ranks call it. In a world of one host it does nothing.
 func (w *World) SyncClocks() error {
 	if w.clocks == nil {
-		w.clocks = make([]clock.Line, len(w.hosts))
+		w.clocks = make([]clock.Line, len(w.roster.hosts))
 	}
-	if len(w.hosts) == 1 {
+	if len(w.roster.hosts) == 1 {
 		return nil
 	}
 	mine, err := w.measureClock()
 	if err != nil {
 		return fault.New(fault.KindOf(err), "compare the clocks of the hosts: %w", err).WithHint("%s", fault.HintOf(err))
 	}
-	all, err := AllGatherValue(w.All(), mine)
+	data, err := w.gatherClocks(mine)
 	if err != nil {
 		return err
 	}
-	for h := 1; h < len(w.hosts); h++ {
-		s := all[w.leader(h)]
+	if data, err = w.All().Broadcast(0, data); err != nil {
+		return err
+	}
+	w.syncs++
+	w.clocks, err = inCommon(w.common, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
+		return addSamples(w.clocks, data)
+	})
+	return err
+}
+
+// gatherClocks returns, at rank 0, the samples of all hosts, each against its
+// parent in the tree.
+func (w *World) gatherClocks(mine clock.Sample) ([]byte, error) {
+	if w.leader(w.roster.hostOf(w.rank)) != w.rank {
+		return nil, nil
+	}
+	g, err := w.Group(w.roster.leaders)
+	if err != nil {
+		return nil, err
+	}
+	var b []byte
+	for _, v := range []int64{mine.AtNS, mine.OffsetNS, mine.UncertaintyNS} {
+		b = binary.AppendVarint(b, v)
+	}
+	all, err := g.Gather(0, b)
+	return slices.Concat(all...), err
+}
+
+// addSamples returns lines with a new sample each, of all but the first.
+func addSamples(lines []clock.Line, data []byte) ([]clock.Line, error) {
+	steps := make([]clock.Sample, len(lines))
+	p := parcel{rest: data}
+	for h := range steps {
+		steps[h] = clock.Sample{AtNS: p.signed(), OffsetNS: p.signed(), UncertaintyNS: p.signed()}
+	}
+	if err := p.end("the clocks of the hosts"); err != nil {
+		return nil, err
+	}
+	lines = slices.Clone(lines)
+	for h := 1; h < len(lines); h++ {
+		s := steps[h]
 		// From here up to the root each step adds its offset and its doubt. A
 		// parent's sample is of a little earlier or later; what its clock drifts
 		// in that time is far below the uncertainty.
 		for up := h & (h - 1); up != 0; up &= up - 1 {
-			step := all[w.leader(up)]
-			s.OffsetNS += step.OffsetNS
-			s.UncertaintyNS += step.UncertaintyNS
+			s.OffsetNS += steps[up].OffsetNS
+			s.UncertaintyNS += steps[up].UncertaintyNS
 		}
-		w.clocks[h].Add(s)
+		lines[h].Add(s)
 	}
-	return nil
+	return lines, nil
 }
 
 // measureClock is the part of the tree in which this rank's host has a place: the
 // lowest rank of host h, whose lowest set bit is b, serves hosts h + 1, h + 2,
 // ... below h + b, and then measures against host h - b.
 func (w *World) measureClock() (clock.Sample, error) {
-	h := w.hostOf[w.rank]
+	h := w.roster.hostOf(w.rank)
 	if w.leader(h) != w.rank {
 		return clock.Sample{}, nil
 	}
-	for bit := 1; bit < len(w.hosts); bit *= 2 {
+	for bit := 1; bit < len(w.roster.hosts); bit *= 2 {
 		if h&bit != 0 {
 			g, err := w.Group([]int{w.leader(h - bit), w.rank})
 			if err != nil {
@@ -124,7 +164,7 @@ func (w *World) measureClock() (clock.Sample, error) {
 			}
 			return g.askTime()
 		}
-		if h+bit < len(w.hosts) {
+		if h+bit < len(w.roster.hosts) {
 			g, err := w.Group([]int{w.rank, w.leader(h + bit)})
 			if err != nil {
 				return clock.Sample{}, err

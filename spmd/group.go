@@ -25,9 +25,9 @@ type Group struct {
 
 	// Where several members share a host they meet in local, and the first of
 	// them meets those of the other hosts over links.
-	local   *host.Barrier
+	local   meeting
 	leaders []int // places in ranks, one per host; nil if only one host
-	lead    bool  // whether this rank is among the leaders
+	lead    int   // this rank's place among the leaders, -1 if it has none
 }
 
 // The collectives, as they stand in message headers.
@@ -37,32 +37,43 @@ const (
 	opGather
 	opAllGather
 	opAllToAll
+	opReduce
 	opPing
 	opEnd
 )
 
 var opNames = map[byte]string{
 	opBarrier: "barrier", opBroadcast: "broadcast", opGather: "gather",
-	opAllGather: "all-gather", opAllToAll: "all-to-all", opPing: "clock exchange",
+	opAllGather: "all-gather", opAllToAll: "all-to-all", opReduce: "reduce", opPing: "clock exchange",
 	opEnd: "the end of its scenario",
 }
 
 // All is the group of all ranks.
 func (w *World) All() *Group {
-	ranks := make([]int, w.size)
-	for i := range ranks {
-		ranks[i] = i
+	if g := w.all.Load(); g != nil {
+		return g
 	}
-	g, err := w.Group(ranks)
-	if err != nil {
-		panic(err) // cannot be: the list is right by construction
+	g := &Group{w: w, ranks: identity(w.size), me: w.rank, channel: host.Key([]int{-w.size})}
+	// The first group finds out about the hosts.
+	if w.roster == nil {
+		return g
 	}
-	return g
+	h := w.roster.hostOf(w.rank)
+	if err := g.place(w.roster.leaders, h, w.Hosts()[h].Ranks, uint64(w.size)); err != nil {
+		panic(err) // cannot be: it is the first to meet in the host's memory
+	}
+	if w.all.CompareAndSwap(nil, g) {
+		return g
+	}
+	return w.all.Load()
 }
 
 // Group returns the group of these ranks, of which the calling rank must be
 // one. It costs no message. Two calls with the same list return the same Group.
 func (w *World) Group(ranks []int) (*Group, error) {
+	if slices.Equal(ranks, identity(w.size)) {
+		return w.All(), nil
+	}
 	channel := host.Key(ranks)
 	if g, ok := w.groups.Load(channel); ok {
 		return g.(*Group), nil
@@ -73,10 +84,6 @@ func (w *World) Group(ranks []int) (*Group, error) {
 	g := &Group{w: w, ranks: slices.Clone(ranks), me: slices.Index(ranks, w.rank), channel: channel}
 	if g.me < 0 {
 		return nil, fmt.Errorf("rank %d asked for a group of which it is no member: %v", w.rank, ranks)
-	}
-	// The first group exchanges the cards, before hosts are known.
-	if w.hosts == nil {
-		return g, nil
 	}
 	if err := g.findLocal(); err != nil {
 		return nil, err
@@ -104,31 +111,42 @@ func (w *World) checkRanks(ranks []int) error {
 
 // findLocal finds the members on this host, and the first member on each.
 func (g *Group) findLocal() error {
-	first := map[int]bool{}
+	seen := map[int]bool{}
 	var locals []int
 	var leaders []int
-	here := g.w.hostOf[g.w.rank]
-	for place, r := range g.ranks {
-		h := g.w.hostOf[r]
-		if !first[h] {
-			first[h] = true
-			leaders = append(leaders, place)
+	here, lead := g.w.roster.hostOf(g.w.rank), -1
+	for at, r := range g.ranks {
+		h := g.w.roster.hostOf(r)
+		if !seen[h] {
+			seen[h] = true
+			leaders = append(leaders, at)
 		}
 		if h == here {
 			locals = append(locals, r)
 		}
 	}
+	if g.ranks[g.me] == locals[0] {
+		lead = slices.Index(leaders, g.me)
+	}
+	return g.place(leaders, lead, locals, host.Key(append(locals[:len(locals):len(locals)], g.ranks...)))
+}
+
+// place tells a group who is on this host, under which key they meet there, and
+// which members, by their places, stand for their hosts.
+func (g *Group) place(leaders []int, lead int, locals []int, key uint64) error {
 	if len(leaders) > 1 {
-		g.leaders, g.lead = leaders, slices.Contains(leaders, g.me)
+		g.leaders, g.lead = leaders, -1
+		if locals[0] == g.w.rank {
+			g.lead = lead
+		}
 	}
 	if len(locals) == 1 {
 		return nil
 	}
-	b, err := g.w.segment.Load().Barrier(host.Key(append(locals, g.ranks...)), len(locals), g.w.cards[g.w.rank].CPUs)
-	if err != nil {
+	var err error
+	if g.local, err = g.w.meeting(key, len(locals), g.w.roster.node(g.w.rank).cpus); err != nil {
 		return fault.New(fault.Resource, "%w", err).WithHint("reuse groups instead of making new ones")
 	}
-	g.local = b
 	return nil
 }
 
@@ -197,6 +215,8 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 		return nil, err
 	}
 	if h.Op != op || h.Seq != seq {
+		// That rank may be waiting for one which will not send it anything.
+		g.send(ctx, place, op, seq, nil)
 		return nil, fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), rank %d in %s (call %d)",
 			g.w.rank, opNames[op], seq, g.ranks[place], opNames[h.Op], h.Seq).
 			WithHint(disagreeHint)
@@ -227,8 +247,8 @@ func (g *Group) barrier(seq uint32) error {
 	if g.leaders == nil {
 		return nil
 	}
-	if g.lead {
-		if err := g.disseminate(g.leaders, seq); err != nil {
+	if g.lead >= 0 {
+		if err := g.disseminate(seq); err != nil {
 			return err
 		}
 	}
@@ -238,17 +258,17 @@ func (g *Group) barrier(seq uint32) error {
 	return g.local.Wait(seq, g.w.timeout)
 }
 
-// disseminate is the dissemination barrier: in round k every member tells the
-// one 2^k places on, and hears from the one 2^k places before.
-func (g *Group) disseminate(places []int, seq uint32) error {
+// disseminate is the dissemination barrier of those who stand for their hosts: in
+// round k each tells the one 2^k places on, and hears from the one 2^k places before.
+func (g *Group) disseminate(seq uint32) error {
 	ctx, cancel := g.context()
 	defer cancel()
-	n, me := len(places), slices.Index(places, g.me)
+	n := len(g.leaders)
 	for d := 1; d < n; d *= 2 {
-		if err := g.send(ctx, places[(me+d)%n], opBarrier, seq, nil); err != nil {
+		if err := g.send(ctx, g.leaders[(g.lead+d)%n], opBarrier, seq, nil); err != nil {
 			return err
 		}
-		if _, err := g.recv(ctx, places[(me-d+n)%n], opBarrier, seq); err != nil {
+		if _, err := g.recv(ctx, g.leaders[(g.lead-d+n)%n], opBarrier, seq); err != nil {
 			return err
 		}
 	}
@@ -312,27 +332,7 @@ func (g *Group) Broadcast(root int, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	return collective(g, opBroadcast, func(ctx context.Context, seq uint32) ([]byte, error) {
-		n := len(g.ranks)
-		me := (g.me - root + n) % n
-		// Binomial tree: the parent differs in the lowest set bit.
-		mask := 1
-		for ; mask < n; mask *= 2 {
-			if me&mask != 0 {
-				var err error
-				if data, err = g.recv(ctx, (me-mask+root)%n, opBroadcast, seq); err != nil {
-					return nil, err
-				}
-				break
-			}
-		}
-		for mask /= 2; mask > 0; mask /= 2 {
-			if me+mask < n {
-				if err := g.send(ctx, (me+mask+root)%n, opBroadcast, seq, data); err != nil {
-					return nil, err
-				}
-			}
-		}
-		return data, nil
+		return g.down(ctx, root, opBroadcast, seq, data)
 	})
 }
 
@@ -350,70 +350,35 @@ func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
 		return nil, err
 	}
 	return collective(g, opGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
-		n := len(g.ranks)
-		me := (g.me - root + n) % n
-		// Each node of the binomial tree holds the pieces of its subtree, which
-		// are consecutive, and hands them to its parent.
-		pieces := [][]byte{data}
-		for mask := 1; mask < n; mask *= 2 {
-			if me&mask != 0 {
-				return nil, g.send(ctx, (me-mask+root)%n, opGather, seq, pack(pieces))
-			}
-			if me+mask < n {
-				packed, err := g.recv(ctx, (me+mask+root)%n, opGather, seq)
-				if err != nil {
-					return nil, err
-				}
-				more, err := unpack(packed)
-				if err != nil {
-					return nil, err
-				}
-				pieces = append(pieces, more...)
-			}
+		packed, err := g.up(ctx, root, opGather, seq, pack(data), join)
+		if err != nil || g.me != root {
+			return nil, err
 		}
-		return rotate(pieces, -root), nil
+		pieces, err := g.unpack(packed)
+		return rotate(pieces, -root), err
 	})
 }
 
 // AllGather returns all members' data, in the order of the group, everywhere.
+// It goes up a tree and down again: no member sends more than three messages.
 func (g *Group) AllGather(data []byte) ([][]byte, error) {
-	return g.allGather(opAllGather, data)
+	return collective(g, opAllGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
+		packed, err := g.upAndDown(ctx, opAllGather, seq, pack(data), join)
+		if err != nil {
+			return nil, err
+		}
+		return g.unpack(packed)
+	})
 }
 
 // End returns when all members have called it. Unlike a barrier it meets no
 // other collective by mistake: a member that is still in one is told, like this
 // one, that they disagree.
 func (g *Group) End() error {
-	_, err := g.allGather(opEnd, nil)
-	return err
-}
-
-func (g *Group) allGather(op byte, data []byte) ([][]byte, error) {
-	return collective(g, op, func(ctx context.Context, seq uint32) ([][]byte, error) {
-		n := len(g.ranks)
-		// Bruck: after round k every member has the pieces of the 2^k members
-		// from itself on.
-		pieces := [][]byte{data}
-		for d := 1; d < n; d *= 2 {
-			give := pieces[:min(d, n-d)]
-			if err := g.send(ctx, (g.me-d+n)%n, op, seq, pack(give)); err != nil {
-				return nil, err
-			}
-			packed, err := g.recv(ctx, (g.me+d)%n, op, seq)
-			if err != nil {
-				return nil, err
-			}
-			more, err := unpack(packed)
-			if err != nil {
-				return nil, err
-			}
-			if len(more) != len(give) {
-				return nil, fmt.Errorf("rank %d sent %d pieces instead of %d", g.ranks[(g.me+d)%n], len(more), len(give))
-			}
-			pieces = append(pieces, more...)
-		}
-		return rotate(pieces, -g.me), nil
+	_, err := collective(g, opEnd, func(ctx context.Context, seq uint32) ([]byte, error) {
+		return g.upAndDown(ctx, opEnd, seq, nil, join)
 	})
+	return err
 }
 
 // AllToAll sends data[i] to member i and returns what the members sent to this
@@ -450,32 +415,21 @@ func rotate(pieces [][]byte, k int) [][]byte {
 	return append(slices.Clone(pieces[k:]), pieces[:k]...)
 }
 
-// pack joins pieces, each with its length before it.
-func pack(pieces [][]byte) []byte {
-	size := 0
-	for _, p := range pieces {
-		size += binary.MaxVarintLen64 + len(p)
-	}
-	out := make([]byte, 0, size)
-	for _, p := range pieces {
-		out = binary.AppendUvarint(out, uint64(len(p)))
-		out = append(out, p...)
-	}
-	return out
+// pack writes a piece with its length before it. Packed pieces one after the
+// other are a list.
+func pack(piece []byte) []byte {
+	b := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(piece)), uint64(len(piece)))
+	return append(b, piece...)
 }
 
-var errTorn = errors.New("a message was torn")
+func join(mine, theirs []byte) ([]byte, error) { return append(mine, theirs...), nil }
 
-func unpack(data []byte) ([][]byte, error) {
-	var pieces [][]byte
-	for len(data) > 0 {
-		size, n := binary.Uvarint(data)
-		if n <= 0 || size > uint64(len(data)-n) {
-			return nil, errTorn
-		}
-		data = data[n:]
-		pieces = append(pieces, data[:size:size])
-		data = data[size:]
+// unpack reads a list of one piece per member.
+func (g *Group) unpack(data []byte) ([][]byte, error) {
+	p := parcel{rest: data}
+	pieces := make([][]byte, len(g.ranks))
+	for i := range pieces {
+		pieces[i] = p.bytes()
 	}
-	return pieces, nil
+	return pieces, p.end("what the members of a group have given")
 }

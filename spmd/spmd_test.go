@@ -3,6 +3,7 @@ package spmd
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/spmd/wire"
 )
 
 // everywhere runs body at all ranks of an in-memory world and returns the
@@ -108,16 +110,68 @@ func TestBarrierCostsLogNMessages(t *testing.T) {
 	}
 }
 
-func TestAllGatherSendsEachPieceOncePerReceiver(t *testing.T) {
-	const n, size = 32, 100
-	worlds, _ := NewInMemory(n)
-	must(t, everywhere(worlds, func(w *World) error {
-		_, err := w.All().AllGather(make([]byte, size))
-		return err
-	}))
-	for _, w := range worlds {
-		if _, b := w.Sent(); b > (n-1)*(size+2) {
-			t.Errorf("rank %d sent %d bytes for pieces of %d", w.Rank(), b, (n-1)*size)
+// TestCollectivesCostLittle checks that in a collective of any size no rank sends
+// more than a few messages, nor more bytes than the pieces of all, a few times.
+func TestCollectivesCostLittle(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, size := rapid.IntRange(1, 70).Draw(t, "ranks"), rapid.IntRange(0, 300).Draw(t, "bytes")
+		root := rapid.IntRange(0, n-1).Draw(t, "root")
+		worlds, _ := NewInMemory(n)
+		cost := func(name string, messages, bytes int64, body func(g *Group) error) {
+			before := make([]wire.Counts, n)
+			for r, w := range worlds {
+				before[r] = w.Wire()
+			}
+			must(t, everywhere(worlds, func(w *World) error { return body(w.All()) }))
+			var total int64
+			for r, w := range worlds {
+				sent := w.Wire().Minus(before[r])
+				total += sent.Messages
+				if sent.Messages > messages || sent.Bytes > bytes {
+					t.Fatalf("%s: rank %d of %d sent %d messages and %d bytes, want at most %d and %d", name, r, n, sent.Messages, sent.Bytes, messages, bytes)
+				}
+				if sent.Frames != sent.Messages || sent.Bytes < 20*sent.Frames {
+					t.Fatalf("%s: rank %d counts %+v", name, r, sent)
+				}
+			}
+			if name != "barrier" && total > 2*int64(n) {
+				t.Fatalf("%s of %d ranks took %d messages", name, n, total)
+			}
+		}
+		piece, frame, all := make([]byte, size), int64(20), int64(n)*int64(size+2)
+		cost("barrier", int64(bits.Len(uint(n-1))), frame*int64(bits.Len(uint(n-1))), (*Group).Barrier)
+		cost("broadcast", 2, 2*(frame+int64(size)), func(g *Group) error { _, err := g.Broadcast(root, piece); return err })
+		cost("gather", 1, frame+all, func(g *Group) error { _, err := g.Gather(root, piece); return err })
+		cost("all-gather", 3, 3*frame+3*all, func(g *Group) error { _, err := g.AllGather(piece); return err })
+		cost("end", 3, 3*frame, (*Group).End)
+	})
+}
+
+// TestTree checks the shape of the tree along which data goes: every member has
+// a parent before it, subtrees are rows of members, and none is deep.
+func TestTree(t *testing.T) {
+	for n := 1; n <= 300; n++ {
+		depth, children := make([]int, n), make([]int, n)
+		for me := range n {
+			b := branchOf(n, me)
+			if (b.parent < 0) != (me == 0) || b.parent >= me {
+				t.Fatalf("member %d of %d has parent %d", me, n, b.parent)
+			}
+			if me > 0 {
+				depth[me] = depth[b.parent] + 1
+				children[b.parent]++
+			}
+			for _, c := range b.children {
+				if branchOf(n, c).parent != me {
+					t.Fatalf("member %d of %d takes %d for a child, whose parent is %d", me, n, c, branchOf(n, c).parent)
+				}
+			}
+		}
+		if deepest := slices.Max(depth); deepest > bits.Len(uint(n))-1 {
+			t.Errorf("of %d members one is %d steps from the root", n, deepest)
+		}
+		if most := slices.Max(children); most > 2 {
+			t.Errorf("of %d members one has %d children", n, most)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package spmd
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -104,28 +105,51 @@ const (
 )
 
 // AllReduce combines the members' slices element by element, everywhere. All
-// must have the same length. The order is that of the group, so floating-point
-// sums are the same at all ranks and in every run.
+// must have the same length. The order follows from the group alone, so
+// floating-point sums are the same at all ranks and in every run.
 func AllReduce[T Number](g *Group, v []T, how Combine) ([]T, error) {
 	combine, err := combiner[T](how)
 	if err != nil {
 		return nil, err
 	}
-	all, err := AllGatherValue(g, v)
+	mine, err := json.Marshal(contribution[T]{g.w.rank, v})
 	if err != nil {
 		return nil, err
 	}
-	out := all[0]
-	for place, row := range all[1:] {
-		if len(row) != len(out) {
-			return nil, fault.New(fault.Script, "reduce: rank %d gave %d numbers, rank %d gave %d",
-				g.ranks[0], len(out), g.ranks[place+1], len(row))
-		}
-		for i := range row {
-			out[i] = combine(out[i], row[i])
-		}
+	all, err := collective(g, opReduce, func(ctx context.Context, seq uint32) ([]byte, error) {
+		return g.upAndDown(ctx, opReduce, seq, mine, func(mine, theirs []byte) ([]byte, error) {
+			return reduce(mine, theirs, combine)
+		})
+	})
+	if err != nil {
+		return nil, err
 	}
-	return out, nil
+	sum, err := decode[contribution[T]](all)
+	return sum.Values, err
+}
+
+// contribution is what a rank, or all ranks below it in a tree, give to a reduction.
+type contribution[T Number] struct {
+	Rank   int `json:"r"`
+	Values []T `json:"v"`
+}
+
+func reduce[T Number](mine, theirs []byte, combine func(a, b T) T) ([]byte, error) {
+	a, err := decode[contribution[T]](mine)
+	if err != nil {
+		return nil, err
+	}
+	b, err := decode[contribution[T]](theirs)
+	if err != nil {
+		return nil, err
+	}
+	if len(a.Values) != len(b.Values) {
+		return nil, fault.New(fault.Script, "reduce: rank %d gave %d numbers, rank %d gave %d", a.Rank, len(a.Values), b.Rank, len(b.Values))
+	}
+	for i := range a.Values {
+		a.Values[i] = combine(a.Values[i], b.Values[i])
+	}
+	return json.Marshal(a)
 }
 
 func combiner[T cmp.Ordered](how Combine) (func(a, b T) T, error) {

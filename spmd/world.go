@@ -13,13 +13,11 @@ package spmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,16 +35,17 @@ type World struct {
 	rank, size int
 	launcher   string
 	notes      []string
-	cards      []card
-	hosts      []Host
-	hostOf     []int // rank -> index into hosts
+	roster     *roster // nil until the ranks have met
 	localRank  int
 
 	name    string // of this host
 	end     wire.Endpoint
 	segment atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor boot.Monitor
+	meeting meetingPlace
+	common  *commons     // nil but in simulations
 	clocks  []clock.Line // per host
+	syncs   int          // how often they were compared
 	now     func() int64 // nil but in tests: the host's clock
 	timeout time.Duration
 
@@ -55,6 +54,7 @@ type World struct {
 	failing sync.Mutex // held while a failure is reported
 	abort   uint32     // what native loops look at; non-zero once the job has failed
 	phase   atomic.Value
+	all     atomic.Pointer[Group]
 	groups  sync.Map // channel -> *Group
 	sent    struct{ messages, bytes atomic.Int64 }
 	watch   sync.WaitGroup
@@ -68,17 +68,17 @@ type Host struct {
 	CPUs  int    `json:"cpus"`
 }
 
-// card is what a rank tells the others before any link exists.
-type card struct {
-	Rank      int      `json:"r"`
-	HostID    string   `json:"h"`
-	Host      string   `json:"n"`
-	PID       int      `json:"p"`
-	SegmentFD int      `json:"f"`
-	CPUs      int      `json:"c"`
-	LocalRank int      `json:"l"`
-	Addresses []string `json:"a"`
+// meeting is where the ranks of a group that share a host meet.
+type meeting interface {
+	// Wait returns when all have called it, with ErrTimeout after limit.
+	Wait(call uint32, limit time.Duration) error
+	// Waiting reports whether one of them has been waiting for long in a call.
+	Waiting(call uint32) bool
 }
+
+// meetingPlace returns the meeting of a group of ranks of this host, of which
+// cores CPUs are at hand.
+type meetingPlace func(key uint64, parties, cores int) (meeting, error)
 
 // Options are what the user may choose of a world.
 type Options struct {
@@ -96,14 +96,7 @@ type Options struct {
 // is itself a collective of all ranks. Where it fails the others are told, and
 // p is of no more use.
 func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
-	w := &World{
-		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
-		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, boot.Hostname()),
-	}
-	w.ctx, w.cancel = context.WithCancelCause(context.Background())
-	w.setPhase("start")
-	w.watch.Go(w.watchFailure)
+	w := newWorld(p, opts)
 	err := w.join(ctx, p, opts)
 	if err == nil {
 		return w, nil
@@ -116,6 +109,19 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 	return nil, err
 }
 
+// newWorld makes a world that hears of failures, and nothing else yet.
+func newWorld(p *boot.Process, opts Options) *World {
+	w := &World{
+		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
+		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
+		name: cmp.Or(p.Host, boot.Hostname()),
+	}
+	w.ctx, w.cancel = context.WithCancelCause(context.Background())
+	w.setPhase("start")
+	w.watch.Go(w.watchFailure)
+	return w
+}
+
 // join fills in a world. What it has opened when it fails belongs to the world.
 func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
@@ -123,8 +129,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
 		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen, Addresses: p.IPs,
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
-			c, err := w.cardOf(ctx, p.Store, rank)
-			return c.Addresses, err
+			return w.addressesOf(ctx, p.Store, rank)
 		},
 	})
 	if err != nil {
@@ -137,8 +142,8 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	}
 	w.setSegment(own)
 	mine := card{
-		Rank: p.Rank, HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, PID: os.Getpid(), SegmentFD: own.FD(),
-		CPUs: runtime.NumCPU(), LocalRank: p.LocalRank, Addresses: tcp.Addresses(),
+		HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, CPUs: runtime.NumCPU(),
+		PID: os.Getpid(), SegmentFD: own.FD(), IPs: p.IPs, Port: tcp.Port(),
 	}
 	if err := w.meet(ctx, p.Store, mine); err != nil {
 		return err
@@ -146,90 +151,88 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	if err := w.shareMemory(own); err != nil {
 		return err
 	}
+	return w.settle()
+}
+
+// settle is the last part of a join. Nobody leaves it before all have opened what
+// was shared.
+func (w *World) settle() error {
 	if err := w.SyncClocks(); err != nil {
 		return err
 	}
-	// Nobody leaves before all have opened what was shared.
 	return w.All().Barrier()
 }
 
-// meet exchanges the cards of all ranks.
+// meet lets rank 0 gather the cards of all ranks, and tell all what they must
+// know of each other. The cards in the store lead each rank to its neighbours in
+// the tree along which that happens.
 func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
-	w.cards = make([]card, w.size)
-	data, err := json.Marshal(mine)
-	if err != nil {
-		return err
-	}
+	data := mine.encode()
 	if err := store.Put(ctx, data); err != nil {
 		return fault.New(fault.Launch, "publish the card of rank %d: %w", w.rank, err)
 	}
 	if err := store.Fence(ctx); err != nil {
 		return err
 	}
-	all, err := w.All().AllGather(data)
+	g := w.All()
+	all, err := g.Gather(0, data)
 	if err != nil {
 		return err
 	}
-	for r, data := range all {
-		if err := json.Unmarshal(data, &w.cards[r]); err != nil {
-			return fault.New(fault.Launch, "card of rank %d: %w", r, err)
+	var list []byte
+	if w.rank == 0 {
+		cards, err := decodeCards(all)
+		if err != nil {
+			return err
 		}
+		list = newRoster(cards).encode()
 	}
-	w.findHosts()
+	if list, err = g.Broadcast(0, list); err != nil {
+		return err
+	}
+	r, err := inCommon(w.common, "roster", func() (*roster, error) { return decodeRoster(list, w.size) })
+	if err != nil {
+		return err
+	}
+	w.enter(r)
 	return nil
 }
 
-// cardOf is used while not all cards are here yet, and after that.
-func (w *World) cardOf(ctx context.Context, store boot.Store, rank int) (card, error) {
-	if w.hosts != nil {
-		return w.cards[rank], nil
+// enter takes the place that a roster gives to this rank.
+func (w *World) enter(r *roster) {
+	w.roster = r
+	if w.localRank < 0 {
+		w.localRank = slices.Index(w.Hosts()[r.hostOf(w.rank)].Ranks, w.rank)
+	}
+}
+
+// addressesOf is asked while the roster is not here yet, and after that.
+func (w *World) addressesOf(ctx context.Context, store boot.Store, rank int) ([]string, error) {
+	if w.roster != nil {
+		return w.roster.addresses(rank), nil
 	}
 	data, err := store.Get(ctx, rank)
 	if err != nil {
-		return card{}, err
+		return nil, err
 	}
-	var c card
-	return c, json.Unmarshal(data, &c)
-}
-
-func (w *World) findHosts() {
-	index := map[string]int{}
-	var hosts []Host
-	var names [][]string // several where a launcher takes one machine for several nodes
-	w.hostOf = make([]int, w.size)
-	for r, c := range w.cards {
-		i, known := index[c.HostID]
-		if !known {
-			i = len(hosts)
-			index[c.HostID] = i
-			hosts = append(hosts, Host{CPUs: c.CPUs})
-			names = append(names, nil)
-		}
-		if !slices.Contains(names[i], c.Host) {
-			names[i] = append(names[i], c.Host)
-		}
-		w.hostOf[r] = i
-		hosts[i].Ranks = append(hosts[i].Ranks, r)
-	}
-	for i := range hosts {
-		hosts[i].Name = strings.Join(names[i], "+")
-	}
-	w.hosts = hosts
-	if w.localRank < 0 {
-		w.localRank = slices.Index(hosts[w.hostOf[w.rank]].Ranks, w.rank)
-	}
+	c, err := decodeCard(data)
+	return addresses(c.IPs, c.Port), err
 }
 
 // shareMemory replaces this rank's own segment by that of the host's lowest rank.
 func (w *World) shareMemory(own *host.Segment) error {
-	leader := w.leader(w.hostOf[w.rank])
+	w.meeting = func(key uint64, parties, cores int) (meeting, error) {
+		return w.segment.Load().Barrier(key, parties, cores)
+	}
+	h := w.roster.hostOf(w.rank)
+	leader := w.leader(h)
 	if leader == w.rank {
 		return nil
 	}
-	c := w.cards[leader]
-	s, err := host.Open(c.PID, c.SegmentFD)
+	at := w.roster.segments[h]
+	s, err := host.Open(at.pid, at.fd)
 	if err != nil {
-		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader, c.Host, err).
+		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader, w.HostName(leader), err).
 			WithHint("run all ranks of a host as the same user and in the same container")
 	}
 	w.setSegment(s)
@@ -244,21 +247,23 @@ func (w *World) setSegment(s *host.Segment) {
 	}
 }
 
-func (w *World) leader(hostIndex int) int { return w.hosts[hostIndex].Ranks[0] }
+func (w *World) leader(hostIndex int) int { return w.roster.leaders[hostIndex] }
 
 // NewInMemory makes the ranks of a world that lives in one process, for tests.
 // Every rank counts as a host of its own.
 func NewInMemory(n int) ([]*World, *wire.Memory) {
 	net := wire.NewMemory(n)
+	cards := make([]card, n)
+	for i := range cards {
+		cards[i] = card{HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: 1}
+	}
+	roster := newRoster(cards)
 	worlds := make([]*World, n)
 	for r := range worlds {
-		w := &World{rank: r, size: n, launcher: "memory", name: fmt.Sprintf("memory%d", r), end: net.Endpoint(r), monitor: deaf{}}
+		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: deaf{}}
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
-		for i := range n {
-			w.cards = append(w.cards, card{Rank: i, HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: 1})
-		}
-		w.findHosts()
+		w.enter(roster)
 		w.clocks = make([]clock.Line, n)
 		worlds[r] = w
 	}
@@ -283,16 +288,16 @@ func (w *World) Size() int { return w.size }
 func (w *World) LocalRank() int { return w.localRank }
 
 // Hosts are the machines of the world in the order of their lowest ranks.
-func (w *World) Hosts() []Host { return w.hosts }
+func (w *World) Hosts() []Host { return w.roster.hosts }
 
 // HostOf returns the index into Hosts of the host of a rank.
-func (w *World) HostOf(rank int) int { return w.hostOf[rank] }
+func (w *World) HostOf(rank int) int { return w.roster.hostOf(rank) }
 
 // HostName is what the launcher, or else the machine itself, calls the host of a rank.
-func (w *World) HostName(rank int) string { return w.cards[rank].Host }
+func (w *World) HostName(rank int) string { return w.roster.node(rank).name }
 
 // OneHost reports whether all ranks can share memory.
-func (w *World) OneHost() bool { return len(w.hosts) == 1 }
+func (w *World) OneHost() bool { return len(w.roster.hosts) == 1 }
 
 // Launcher names what started the ranks.
 func (w *World) Launcher() string { return w.launcher }
@@ -313,6 +318,10 @@ func (w *World) AbortFlag() *uint32 { return &w.abort }
 func (w *World) Sent() (messages, bytes int64) {
 	return w.sent.messages.Load(), w.sent.bytes.Load()
 }
+
+// Wire returns what has left this rank on its links: messages as they are framed,
+// with their headers.
+func (w *World) Wire() wire.Counts { return w.end.Sent() }
 
 // Phase names what this rank is doing from now on. If the rank dies, the
 // report of its death has the name.

@@ -39,14 +39,19 @@ func detectLocal(env Environ) (connect, error) {
 		if err != nil {
 			return nil, fault.New(fault.Launch, "%s=%d is not a connection to a launcher: %w", EnvControl, fd, err)
 		}
-		c, secret, err := dialCoordinator(ctx, conn, rank, size, "the launcher (perigee run)")
-		if err != nil {
-			return nil, err
-		}
-		return &Process{
-			Launcher: "local", Rank: rank, Size: size, LocalRank: rank,
-			Secret: secret, Listen: "127.0.0.1:0", IPs: []string{"127.0.0.1"},
-			Store: c, Monitor: c,
-		}, nil
+		return Attach(ctx, conn, rank, size)
+	}, nil
+}
+
+// Attach makes a rank of this host of a connection to its launcher's Coordinator.
+func Attach(ctx context.Context, conn net.Conn, rank, size int) (*Process, error) {
+	c, secret, err := dialCoordinator(ctx, conn, rank, size, "the launcher (perigee run)")
+	if err != nil {
+		return nil, err
+	}
+	return &Process{
+		Launcher: "local", Rank: rank, Size: size, LocalRank: rank,
+		Secret: secret, Listen: "127.0.0.1:0", IPs: []string{"127.0.0.1"},
+		Store: c, Monitor: c,
 	}, nil
 }

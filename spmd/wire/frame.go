@@ -21,9 +21,9 @@ const (
 
 func newWriter(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 16<<10) }
 
-// writeFrames writes a message as one frame or several.
-func writeFrames(w *bufio.Writer, h Header, data []byte) error {
-	for first := true; first || len(data) > 0; first = false {
+// writeFrames writes a message as one frame or several, and returns how many.
+func writeFrames(w *bufio.Writer, h Header, data []byte) (frames int, err error) {
+	for ; frames == 0 || len(data) > 0; frames++ {
 		part := data[:min(len(data), maxFrame)]
 		data = data[len(part):]
 		var head [frameHeader]byte
@@ -35,13 +35,13 @@ func writeFrames(w *bufio.Writer, h Header, data []byte) error {
 		binary.LittleEndian.PutUint32(head[8:], h.Seq)
 		binary.LittleEndian.PutUint64(head[12:], h.Channel)
 		if _, err := w.Write(head[:]); err != nil {
-			return err
+			return frames, err
 		}
 		if _, err := w.Write(part); err != nil {
-			return err
+			return frames, err
 		}
 	}
-	return w.Flush()
+	return frames, w.Flush()
 }
 
 var errHungUp = errors.New("closed by the peer")

@@ -1,30 +1,46 @@
 package wire
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 )
 
-// Memory is a network inside one process, for tests and simulations.
+// Memory is a network inside one process, for tests and simulations. What is sent
+// is framed, and counted, as it would be on a link.
 type Memory struct {
 	boxes []*mailbox
+	sent  []tally
 	cut   []atomic.Bool
+	crowd bool
 }
 
 // NewMemory makes a network of n ranks.
 func NewMemory(n int) *Memory {
-	m := &Memory{boxes: make([]*mailbox, n), cut: make([]atomic.Bool, n)}
+	m := &Memory{boxes: make([]*mailbox, n), sent: make([]tally, n), cut: make([]atomic.Bool, n)}
 	for i := range m.boxes {
 		m.boxes[i] = newMailbox()
 	}
 	return m
 }
 
+// NewCrowd makes a network of so many ranks that their messages must not be
+// copied: what has been sent must not be changed. The end of one rank is no news
+// to the others.
+func NewCrowd(n int) *Memory {
+	m := NewMemory(n)
+	m.crowd = true
+	return m
+}
+
 // Endpoint returns the endpoint of a rank.
-func (m *Memory) Endpoint(rank int) Endpoint { return &memoryEndpoint{net: m, rank: rank} }
+func (m *Memory) Endpoint(rank int) Endpoint {
+	return &memoryEndpoint{net: m, rank: rank, links: map[int]struct{}{}}
+}
 
 var errCut = errors.New("the rank is gone")
 
@@ -39,6 +55,9 @@ func (m *Memory) Cut(rank int) {
 type memoryEndpoint struct {
 	net  *Memory
 	rank int
+
+	mu    sync.Mutex
+	links map[int]struct{} // to whom something was sent
 }
 
 func (e *memoryEndpoint) Send(ctx context.Context, to int, h Header, data []byte) error {
@@ -51,8 +70,36 @@ func (e *memoryEndpoint) Send(ctx context.Context, to int, h Header, data []byte
 	if e.net.cut[to].Load() || e.net.cut[e.rank].Load() {
 		return fmt.Errorf("link to rank %d: %w", to, errCut)
 	}
-	e.net.boxes[to].put(e.rank, h, slices.Clone(data))
+	if to != e.rank {
+		if err := e.count(to, h, data); err != nil {
+			return err
+		}
+	}
+	if !e.net.crowd {
+		data = slices.Clone(data)
+	}
+	e.net.boxes[to].put(e.rank, h, data)
 	return nil
+}
+
+// writers are what a link would have, shared by all.
+var writers = sync.Pool{New: func() any { return newWriter(nil) }}
+
+// count writes a message as it would be written to a link.
+func (e *memoryEndpoint) count(to int, h Header, data []byte) error {
+	sent := &e.net.sent[e.rank]
+	w := writers.Get().(*bufio.Writer)
+	defer writers.Put(w)
+	w.Reset(sent)
+	frames, err := writeFrames(w, h, data)
+	sent.message(frames)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if _, open := e.links[to]; !open {
+		e.links[to] = struct{}{}
+		sent.links.Add(1)
+	}
+	return err
 }
 
 func (e *memoryEndpoint) Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
@@ -61,7 +108,11 @@ func (e *memoryEndpoint) Recv(ctx context.Context, from int, channel uint64) (He
 
 func (e *memoryEndpoint) Addresses() []string { return nil }
 
+func (e *memoryEndpoint) Sent() Counts { return e.net.sent[e.rank].counts() }
+
 func (e *memoryEndpoint) Close() error {
-	e.net.Cut(e.rank)
+	if !e.net.crowd {
+		e.net.Cut(e.rank)
+	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -23,6 +24,7 @@ type TCP struct {
 	door      *Door
 	addresses []string
 	box       *mailbox
+	sent      tally
 	life      context.Context // ends with Close
 	end       context.CancelFunc
 
@@ -72,6 +74,12 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 // Addresses returns host:port pairs, best first.
 func (t *TCP) Addresses() []string { return t.addresses }
 
+// Port is the one on which the endpoint listens.
+func (t *TCP) Port() int { return t.door.Port() }
+
+// Sent tells what has been written to others so far.
+func (t *TCP) Sent() Counts { return t.sent.counts() }
+
 // receive serves an admitted connection until it ends.
 func (t *TCP) receive(conn net.Conn, from int) {
 	if from < 0 || from >= t.size || !t.track(conn) {
@@ -118,11 +126,14 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if l.conn == nil && l.err == nil {
 		l.conn, l.err = t.dial(ctx, to)
 		if l.err == nil {
-			l.buf = newWriter(l.conn)
+			l.buf = newWriter(io.MultiWriter(l.conn, &t.sent))
+			t.sent.links.Add(1)
 		}
 	}
 	if l.err == nil {
-		l.err = l.write(ctx, h, data)
+		var frames int
+		frames, l.err = l.write(ctx, h, data)
+		t.sent.message(frames)
 	}
 	if l.err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -150,7 +161,7 @@ func (t *TCP) link(to int) (*outLink, error) {
 	return l, nil
 }
 
-func (l *outLink) write(ctx context.Context, h Header, data []byte) error {
+func (l *outLink) write(ctx context.Context, h Header, data []byte) (frames int, err error) {
 	stop := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Unix(1, 0)) })
 	defer stop()
 	return writeFrames(l.buf, h, data)

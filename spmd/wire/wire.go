@@ -11,6 +11,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // Header tells the receiver what a message is for. Channel separates the
@@ -33,7 +34,38 @@ type Endpoint interface {
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
 	// Addresses are what peers need to reach this endpoint, empty for memory.
 	Addresses() []string
+	// Sent tells what has been written to others so far.
+	Sent() Counts
 	Close() error
+}
+
+// Counts is what an endpoint has written to others: the links it has opened, and
+// the messages on them, in how many frames, with the bytes of those, headers
+// included. Handshakes do not count.
+type Counts struct{ Links, Messages, Frames, Bytes int64 }
+
+// Minus is what has been added since an earlier reading.
+func (c Counts) Minus(earlier Counts) Counts {
+	return Counts{c.Links - earlier.Links, c.Messages - earlier.Messages, c.Frames - earlier.Frames, c.Bytes - earlier.Bytes}
+}
+
+// tally counts while others read.
+type tally struct{ links, messages, frames, bytes atomic.Int64 }
+
+func (t *tally) counts() Counts {
+	return Counts{t.links.Load(), t.messages.Load(), t.frames.Load(), t.bytes.Load()}
+}
+
+// Write counts bytes on their way.
+func (t *tally) Write(b []byte) (int, error) {
+	t.bytes.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// message counts one that was written in so many frames.
+func (t *tally) message(frames int) {
+	t.messages.Add(1)
+	t.frames.Add(int64(frames))
 }
 
 // mailbox holds what has arrived and was not yet asked for.

@@ -1,0 +1,132 @@
+package spmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"perigee/spmd/boot"
+	"perigee/spmd/host"
+	"perigee/spmd/wire"
+)
+
+// Crowd is a world of thousands of ranks in one process, for simulations: its
+// ranks run what those of any world run, but their messages go through memory, and
+// what is the same for all of them they keep only once.
+type Crowd struct {
+	perHost int
+	net     *wire.Memory
+	common  commons
+	mu      sync.Mutex
+	meets   map[crowdKey]*crowdMeeting
+}
+
+// NewCrowd makes a world of n ranks, perHost of them on each feigned host.
+func NewCrowd(n, perHost int) *Crowd {
+	return &Crowd{
+		perHost: perHost, net: wire.NewCrowd(n), meets: map[crowdKey]*crowdMeeting{},
+		common: commons{kept: map[string]any{}},
+	}
+}
+
+// Join is Join for a rank of the crowd. p needs no secret and no address.
+func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
+	h := p.Rank / c.perHost
+	w := newWorld(p, Options{})
+	w.name = cmp.Or(p.Host, fmt.Sprintf("host%04d", h))
+	w.end, w.common = c.net.Endpoint(p.Rank), &c.common
+	w.meeting = func(key uint64, parties, _ int) (meeting, error) { return c.meeting(crowdKey{h, key}, parties), nil }
+	// As long as the card of a real rank would be.
+	mine := card{
+		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: c.perHost,
+		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 + p.Rank*7919%28232,
+	}
+	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
+	defer stop()
+	err := w.meet(ctx, p.Store, mine)
+	if err == nil {
+		err = w.settle()
+	}
+	if err != nil {
+		err = w.Fail(err)
+		w.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// commons are what all ranks of a crowd derive from the same data.
+type commons struct {
+	mu   sync.Mutex
+	kept map[string]any
+}
+
+// inCommon returns what derive gives, or, in a crowd, has given the first that asked
+// for it by that name.
+func inCommon[T any](c *commons, name string, derive func() (T, error)) (T, error) {
+	if c == nil {
+		return derive()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.kept[name]; ok {
+		return v.(T), nil
+	}
+	v, err := derive()
+	if err == nil {
+		c.kept[name] = v
+	}
+	return v, err
+}
+
+// crowdKey names a group of ranks of one feigned host.
+type crowdKey struct {
+	host  int
+	group uint64
+}
+
+// crowdMeeting stands for shared memory: it costs no message either.
+type crowdMeeting struct {
+	parties int
+
+	mu      sync.Mutex
+	arrived int
+	over    chan struct{} // closed when all have come
+}
+
+func (c *Crowd) meeting(key crowdKey, parties int) *crowdMeeting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.meets[key]
+	if m == nil {
+		m = &crowdMeeting{parties: parties, over: make(chan struct{})}
+		c.meets[key] = m
+	}
+	return m
+}
+
+// Wait returns when all parties have called it.
+func (m *crowdMeeting) Wait(_ uint32, limit time.Duration) error {
+	m.mu.Lock()
+	over := m.over
+	if m.arrived++; m.arrived == m.parties {
+		m.arrived, m.over = 0, make(chan struct{})
+		close(over)
+	}
+	m.mu.Unlock()
+	if limit == 0 {
+		<-over
+		return nil
+	}
+	select {
+	case <-over:
+		return nil
+	case <-time.After(limit):
+		return host.ErrTimeout
+	}
+}
+
+// Waiting is never true: nobody disagrees in a simulation.
+func (m *crowdMeeting) Waiting(uint32) bool { return false }

@@ -1,0 +1,193 @@
+package spmd
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"perigee/internal/fault"
+)
+
+// roster is where all ranks of a world are. Rank 0 makes it of all cards and
+// broadcasts it: of another rank everybody needs its host and its port, a few
+// bytes, and only of a host its name and addresses. It does not change.
+type roster struct {
+	hosts    []Host
+	leaders  []int     // the lowest rank of each host
+	segments []segment // per host: the memory of its leader
+	nodes    []node
+	nodeOf   []int32  // by rank
+	ports    []uint16 // by rank
+}
+
+// node is what ranks have in common that a launcher has put on the same node. A
+// host may have several, where tests or containers feign them.
+type node struct {
+	host int
+	name string
+	cpus int
+	ips  []string
+}
+
+// segment is where the memory of a host can be opened.
+type segment struct{ pid, fd int }
+
+// newRoster puts the cards of all ranks together.
+func newRoster(cards []card) *roster {
+	r := &roster{nodeOf: make([]int32, len(cards)), ports: make([]uint16, len(cards))}
+	hosts, nodes := map[string]int{}, map[string]int32{}
+	for rank, c := range cards {
+		h, known := hosts[c.HostID]
+		if !known {
+			h = len(r.segments)
+			hosts[c.HostID] = h
+			r.segments = append(r.segments, segment{c.PID, c.SegmentFD})
+		}
+		n := node{host: h, name: c.Host, cpus: c.CPUs, ips: c.IPs}
+		key := string(n.encode())
+		i, known := nodes[key]
+		if !known {
+			i = int32(len(r.nodes))
+			nodes[key] = i
+			r.nodes = append(r.nodes, n)
+		}
+		r.nodeOf[rank], r.ports[rank] = i, uint16(c.Port)
+	}
+	r.listHosts()
+	return r
+}
+
+// listHosts derives the hosts from the rest.
+func (r *roster) listHosts() {
+	r.hosts = make([]Host, len(r.segments))
+	names := make([][]string, len(r.hosts))
+	for rank := range r.nodeOf {
+		n := r.node(rank)
+		h := &r.hosts[n.host]
+		if len(h.Ranks) == 0 {
+			h.CPUs = n.cpus
+		}
+		h.Ranks = append(h.Ranks, rank)
+		if !slices.Contains(names[n.host], n.name) {
+			names[n.host] = append(names[n.host], n.name)
+		}
+	}
+	r.leaders = make([]int, len(r.hosts))
+	for i := range r.hosts {
+		r.hosts[i].Name = strings.Join(names[i], "+")
+		r.leaders[i] = r.hosts[i].Ranks[0]
+	}
+}
+
+func (r *roster) node(rank int) *node { return &r.nodes[r.nodeOf[rank]] }
+
+func (r *roster) hostOf(rank int) int { return r.node(rank).host }
+
+func (r *roster) addresses(rank int) []string {
+	return addresses(r.node(rank).ips, int(r.ports[rank]))
+}
+
+func (n node) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(n.host))
+	b = appendText(b, n.name)
+	b = binary.AppendUvarint(b, uint64(n.cpus))
+	return appendTexts(b, n.ips)
+}
+
+// encode writes the hosts, the nodes, for each run of ranks on one node how many
+// they are and which node, and the ports, each as the difference to the last.
+func (r *roster) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(r.segments)))
+	for _, s := range r.segments {
+		b = binary.AppendUvarint(b, uint64(s.pid))
+		b = binary.AppendUvarint(b, uint64(s.fd))
+	}
+	b = binary.AppendUvarint(b, uint64(len(r.nodes)))
+	for _, n := range r.nodes {
+		b = append(b, n.encode()...)
+	}
+	for first := 0; first < len(r.nodeOf); {
+		length := 1
+		for first+length < len(r.nodeOf) && r.nodeOf[first+length] == r.nodeOf[first] {
+			length++
+		}
+		b = binary.AppendUvarint(b, uint64(length))
+		b = binary.AppendUvarint(b, uint64(r.nodeOf[first]))
+		first += length
+	}
+	last := uint16(0)
+	for _, p := range r.ports {
+		b = binary.AppendVarint(b, int64(p)-int64(last))
+		last = p
+	}
+	return b
+}
+
+// decodeRoster reads the roster of a world of size ranks.
+func decodeRoster(data []byte, size int) (*roster, error) {
+	p := parcel{rest: data}
+	r := &roster{segments: make([]segment, p.number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
+	for i := range r.segments {
+		r.segments[i] = segment{p.number(maxNumber), p.number(maxNumber)}
+	}
+	r.nodes = make([]node, p.number(size))
+	for i := range r.nodes {
+		r.nodes[i] = node{host: p.number(len(r.segments) - 1), name: p.text(), cpus: p.number(maxNumber), ips: p.texts()}
+	}
+	inhabited := make([]bool, len(r.segments))
+	for rank := 0; rank < size && p.err == nil; {
+		length, i := p.number(size-rank), p.number(len(r.nodes)-1)
+		if length == 0 {
+			p.spoil()
+		}
+		for ; length > 0 && p.err == nil; length-- {
+			r.nodeOf[rank] = int32(i)
+			inhabited[r.nodes[i].host] = true
+			rank++
+		}
+	}
+	port := int64(0)
+	for rank := range r.ports {
+		if port += p.signed(); port < 0 || port > maxPort {
+			p.spoil()
+		}
+		r.ports[rank] = uint16(port)
+	}
+	if slices.Contains(inhabited, false) {
+		p.spoil() // a host without ranks
+	}
+	if err := p.end("the list of ranks"); err != nil {
+		return nil, fault.New(fault.Launch, "from rank 0: %w", err)
+	}
+	r.listHosts()
+	return r, nil
+}
+
+// counting holds the numbers from 0 on, for all groups of all ranks in this process.
+var counting atomic.Pointer[[]int]
+
+// identity returns the list 0, 1, ... n-1, which must not be changed.
+func identity(n int) []int {
+	if list := counting.Load(); list != nil && len(*list) >= n {
+		return (*list)[:n:n]
+	}
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	counting.Store(&list)
+	return list
+}
+
+// decodeCards reads the cards that rank 0 has gathered.
+func decodeCards(all [][]byte) ([]card, error) {
+	cards := make([]card, len(all))
+	for r, data := range all {
+		var err error
+		if cards[r], err = decodeCard(data); err != nil {
+			return nil, fault.New(fault.Launch, "from rank %d: %w", r, err)
+		}
+	}
+	return cards, nil
+}

@@ -1,0 +1,108 @@
+package spmd
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var anyCard = rapid.Custom(func(t *rapid.T) card {
+	h := rapid.IntRange(0, 5).Draw(t, "host")
+	return card{
+		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), CPUs: 1 + h,
+		PID: rapid.IntRange(0, maxNumber).Draw(t, "pid"), SegmentFD: rapid.IntRange(0, 99).Draw(t, "fd"),
+		IPs:  rapid.SliceOfN(rapid.SampledFrom([]string{"127.0.0.1", "10.0.0.7", "fe80::1"}), 0, 3).Draw(t, "ips"),
+		Port: rapid.IntRange(0, maxPort).Draw(t, "port"),
+	}
+})
+
+// TestRosterSaysWhatTheCardsSaid checks cards and rosters on their way through bytes.
+func TestRosterSaysWhatTheCardsSaid(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cards := rapid.SliceOfN(anyCard, 1, 40).Draw(t, "cards")
+		var packed [][]byte
+		for _, c := range cards {
+			packed = append(packed, c.encode())
+		}
+		got, err := decodeCards(packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := decodeRoster(newRoster(got).encode(), len(cards))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var hosts []string // in the order of their first ranks
+		for rank, c := range cards {
+			if !slices.Contains(hosts, c.HostID) {
+				hosts = append(hosts, c.HostID)
+				if s := r.segments[len(hosts)-1]; s.pid != c.PID || s.fd != c.SegmentFD {
+					t.Fatalf("host %d: segment %+v, its first card %+v", len(hosts)-1, s, c)
+				}
+			}
+			h := r.hostOf(rank)
+			if hosts[h] != c.HostID || r.node(rank).name != c.Host || r.hosts[h].CPUs != c.CPUs || !slices.Contains(r.hosts[h].Ranks, rank) {
+				t.Fatalf("rank %d with card %+v is on host %d of %+v, node %+v", rank, c, h, r.hosts, r.node(rank))
+			}
+			if diff := cmp.Diff(addresses(c.IPs, c.Port), r.addresses(rank)); diff != "" {
+				t.Fatalf("addresses of rank %d: %s", rank, diff)
+			}
+		}
+	})
+}
+
+// TestRosterIsSmall checks that what every rank is told of every other is a few bytes.
+func TestRosterIsSmall(t *testing.T) {
+	const n, perHost = 4096, 8
+	cards := make([]card, n)
+	for r := range cards {
+		h := r / perHost
+		cards[r] = card{
+			HostID: fmt.Sprintf("%016x", h), Host: fmt.Sprintf("node%04d", h), CPUs: 64, PID: 100000 + r, SegmentFD: 7,
+			IPs: []string{fmt.Sprintf("10.0.%d.%d", h>>8, h&255)}, Port: 32768 + r*7919%28232,
+		}
+	}
+	if size := len(newRoster(cards).encode()); size > 10*n {
+		t.Errorf("the roster of %d ranks has %d bytes", n, size)
+	}
+}
+
+func FuzzRoster(f *testing.F) {
+	f.Add(newRoster([]card{{HostID: "a", IPs: []string{"::1"}, Port: 9}, {HostID: "b"}}).encode(), 2)
+	f.Add([]byte{1, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0}, 2)
+	f.Add([]byte{}, 1)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		if size < 1 || size > 1000 {
+			return
+		}
+		r, err := decodeRoster(data, size)
+		if err != nil {
+			return
+		}
+		var ranks []int
+		for _, h := range r.hosts {
+			ranks = append(ranks, h.Ranks...)
+		}
+		slices.Sort(ranks)
+		if !slices.Equal(ranks, identity(size)) {
+			t.Fatalf("the hosts have the ranks %v of %d", ranks, size)
+		}
+	})
+}
+
+func FuzzCard(f *testing.F) {
+	f.Add(card{HostID: "a", Host: "b", CPUs: 2, PID: 3, SegmentFD: 4, IPs: []string{"127.0.0.1"}, Port: 5}.encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := decodeCard(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeCard(c.encode())
+		if diff := cmp.Diff(c, again, cmp.AllowUnexported(card{})); err != nil || diff != "" {
+			t.Fatalf("%v: %s", err, diff)
+		}
+	})
+}

@@ -6,25 +6,34 @@ import "fmt"
 // localSize bytes and a remote one of remoteSize bytes: lists of different
 // length, pairs of different length, a descriptor that leaves its buffer.
 func (t Transfer) Check(localSize, remoteSize int64) error {
+	with := PeerName(t.Peer)
 	if len(t.Local) != len(t.Remote) {
-		return fmt.Errorf("transfer with peer %d: %d local descriptors but %d remote ones", t.Peer, len(t.Local), len(t.Remote))
+		return fmt.Errorf("transfer with %s: %d local descriptors but %d remote ones", with, len(t.Local), len(t.Remote))
 	}
 	if len(t.Local) == 0 {
-		return fmt.Errorf("transfer with peer %d: no descriptors", t.Peer)
+		return fmt.Errorf("transfer with %s: no descriptors", with)
 	}
 	for k, l := range t.Local {
 		r := t.Remote[k]
 		if l.Len != r.Len {
-			return fmt.Errorf("transfer with peer %d, descriptor %d: %d local bytes but %d remote ones", t.Peer, k, l.Len, r.Len)
+			return fmt.Errorf("transfer with %s, descriptor %d: %d local bytes but %d remote ones", with, k, l.Len, r.Len)
 		}
 		if err := l.within(localSize); err != nil {
-			return fmt.Errorf("transfer with peer %d, local descriptor %d in buffer %d: %w", t.Peer, k, t.LocalBuffer, err)
+			return fmt.Errorf("transfer with %s, local descriptor %d in buffer %d: %w", with, k, t.LocalBuffer, err)
 		}
 		if err := r.within(remoteSize); err != nil {
-			return fmt.Errorf("transfer with peer %d, remote descriptor %d in buffer %d: %w", t.Peer, k, t.RemoteBuffer, err)
+			return fmt.Errorf("transfer with %s, remote descriptor %d in buffer %d: %w", with, k, t.RemoteBuffer, err)
 		}
 	}
 	return nil
+}
+
+// PeerName says in a message who is at the other end.
+func PeerName(peer int) string {
+	if peer == Self {
+		return "a file"
+	}
+	return fmt.Sprintf("peer %d", peer)
 }
 
 func (d Desc) within(size int64) error {

@@ -23,6 +23,7 @@ type Mem uint8
 const (
 	DRAM Mem = iota
 	VRAM
+	FILE // a local file; see Agent.OpenFile
 )
 
 // String returns the name as it stands in configuration files.
@@ -32,11 +33,13 @@ func (m Mem) String() string {
 		return "dram"
 	case VRAM:
 		return "vram"
+	case FILE:
+		return "file"
 	}
 	return fmt.Sprintf("mem(%d)", uint8(m))
 }
 
-// ParseMem reads a memory kind: dram or cpu, vram or cuda, in either case.
+// ParseMem reads a kind of memory that can be allocated: dram or cpu, vram or cuda, in either case.
 func ParseMem(s string) (Mem, error) {
 	switch strings.ToLower(s) {
 	case "dram", "cpu":
@@ -90,6 +93,30 @@ type AgentConfig struct {
 	OneHost  bool   // every peer runs on this host
 	GPU      int    // CUDA ordinal for VRAM buffers
 	Progress string // who makes progress: "auto", "thread" or "poll"; auto decides by OneHost
+
+	// How files are reached, for OpenFile. FileBackend is the library's plugin: POSIX (also if empty), GDS or GDS_MT;
+	// shm knows POSIX only. FileAPI is the kernel interface of POSIX: AIO (also if empty) or URING.
+	FileBackend string
+	FileAPI     string
+}
+
+// The kernel interfaces for files.
+const (
+	AIO   = "AIO"
+	URING = "URING"
+)
+
+// File says which file OpenFile makes a buffer of.
+type File struct {
+	Path string
+	Size int64 // bytes, from the beginning of the file, that the buffer has; at least 1
+
+	// Make makes the file, filled with noise; it is an error if it exists. It
+	// loses its name at once, so that nothing stays behind however the process ends.
+	// Without Make the file must exist, be a regular one or a block device, and have Size bytes.
+	Make   bool
+	Write  bool // whether an existing file may be written
+	Direct bool // past the page cache (O_DIRECT)
 }
 
 // Engine makes agents.
@@ -105,7 +132,7 @@ type Buffer interface {
 	Mem() Mem    //
 	Size() int64 // bytes
 
-	// Bytes is the memory itself for DRAM, nil for VRAM.
+	// Bytes is the memory itself for DRAM, nil for VRAM and FILE.
 	Bytes() []byte
 	// ReadAt and WriteAt copy between the buffer and host memory, for filling
 	// and checking. They are not timed and need not be fast. An access
@@ -121,6 +148,10 @@ type Agent interface {
 
 	// Alloc returns registered memory whose pages are present. size may be 0.
 	Alloc(mem Mem, size int64) (Buffer, error)
+
+	// OpenFile makes a buffer of a local file. Only the agent itself reaches it, by
+	// transfers with Peer Self: Read moves bytes from the file to memory, Write the other way.
+	OpenFile(f File) (Buffer, error)
 
 	// Card returns what peers need to reach all buffers allocated so far.
 	// After further Allocs a new card replaces the old one at the peers.
@@ -151,6 +182,10 @@ type Agent interface {
 type Desc struct {
 	Off, Len int64
 }
+
+// Self is the Peer of transfers between an agent's own memory, LocalBuffer, and a file of its own,
+// RemoteBuffer. It needs no card.
+const Self = -1
 
 // Transfer is one initiator's exchange with one peer. Local[k] and Remote[k]
 // have equal length; each pair stays one descriptor on the wire (never merged).
@@ -196,6 +231,10 @@ type Batch interface {
 	Len() int     // number of transfers
 	Bytes() int64 // in one run
 
+	// Prep is how long it took to prepare the transfers, in nanoseconds: from the lists of
+	// descriptors to what can be posted. Checks are not part of it.
+	Prep() int64
+
 	// Run posts all transfers, waits for all and stamps both, n times in
 	// one native loop. times has n elements or is nil; the Done slices are filled
 	// where they have Len elements. An empty batch stamps and returns.
@@ -219,9 +258,12 @@ var ErrAborted = errors.New("transfer aborted")
 // TimeoutError ends a wait that passed its deadline. The batch cannot be used
 // again; its memory stays in place until the agent is closed.
 type TimeoutError struct {
-	Peers []int // peers whose transfers were not complete, ascending, no duplicates
+	Peers []int // peers whose transfers were not complete, ascending, no duplicates; Self for files
 }
 
 func (e *TimeoutError) Error() string {
+	if len(e.Peers) > 0 && e.Peers[0] == Self {
+		return "the transfer with a file did not complete in time"
+	}
 	return fmt.Sprintf("transfer with peer %s did not complete in time", strings.Trim(fmt.Sprint(e.Peers), "[]"))
 }

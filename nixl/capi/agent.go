@@ -34,6 +34,7 @@ type peer struct {
 type agent struct {
 	engine  *Engine
 	cfg     nixl.AgentConfig
+	name    *C.char // in C memory, of the configuration's
 	own     process.ID
 	mode    mode
 	c       *C.papi_agent // in C memory
@@ -61,6 +62,9 @@ func (a *agent) Info() nixl.Info {
 		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
 		"ucx_error_handling_mode": a.mode.errors,
 		"dram":                    "anonymous, huge pages advised",
+	}
+	if a.c != nil && a.c.file_args != nil {
+		info.Params["files"] = a.files()
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {
@@ -218,6 +222,7 @@ func (a *agent) Close() error {
 	for _, l := range a.links {
 		C.free(unsafe.Pointer(l.name))
 	}
+	C.free(unsafe.Pointer(a.name))
 	C.free(unsafe.Pointer(a.c))
 	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
 	return errors.Join(errs...)

@@ -22,17 +22,30 @@ import (
 	"perigee/nixl"
 )
 
-// task is what Go keeps of a prepared transfer.
+// task is what Go keeps of a prepared transfer: the peer, or the path of a file.
 type task struct {
 	number int
 	peer   *peer
+	path   string
 }
+
+// name says in a message what is at the other end.
+func (t task) name() string {
+	if t.path != "" {
+		return "file " + t.path
+	}
+	return nixl.PeerName(t.number)
+}
+
+// gone reports whether the peer's process has ended.
+func (t task) gone() bool { return t.peer != nil && t.peer.process.Gone() }
 
 type batch struct {
 	agent    *agent
 	c        *C.papi_batch // in C memory; nil after Release
 	tasks    []task
 	bytes    int64
+	prep     int64
 	posted   bool
 	broken   error // why the batch cannot run again
 	stamps   []int64
@@ -40,52 +53,80 @@ type batch struct {
 }
 
 func (a *agent) newBatch(transfers []nixl.Transfer) (*batch, error) {
+	if err := a.checkPool(transfers); err != nil {
+		return nil, err
+	}
 	b := &batch{agent: a, c: C.papi_batch_new(a.c, C.int64_t(len(transfers)))}
 	if b.c == nil {
 		return nil, fault.New(fault.Resource, "no memory for %d transfers", len(transfers))
 	}
 	a.batches[b] = struct{}{}
 	for i, t := range transfers {
-		p, req, err := a.prepare(t)
+		task, req, err := b.prepare(t)
 		if err != nil {
 			return nil, errors.Join(err, b.Release())
 		}
 		C.set_req(b.c, C.int64_t(i), req)
-		b.tasks = append(b.tasks, task{t.Peer, p})
+		b.tasks = append(b.tasks, task)
 		b.bytes += t.Bytes()
 	}
 	return b, nil
 }
 
 // prepare checks a transfer and makes the library's request of it.
-func (a *agent) prepare(t nixl.Transfer) (*peer, unsafe.Pointer, error) {
+func (b *batch) prepare(t nixl.Transfer) (task, unsafe.Pointer, error) {
+	k, there, name, err := b.agent.other(t)
+	if err != nil {
+		return k, nil, err
+	}
+	local := b.agent.buffers[t.LocalBuffer]
+	here := C.papi_side{base: C.uintptr_t(local.address), dev: local.dev(), mem: local.kind()}
+	var req unsafe.Pointer
+	var took C.int64_t
+	// nixl.Desc has the layout of papi_desc.
+	status := C.papi_prepare(b.agent.c, operation(t.Op), here, (*C.papi_desc)(unsafe.Pointer(&t.Local[0])),
+		there, (*C.papi_desc)(unsafe.Pointer(&t.Remote[0])), C.size_t(len(t.Local)), name, &req, &took)
+	b.prep += int64(took)
+	if status < 0 {
+		return k, nil, fail(status, "preparing %d descriptors with %s", len(t.Local), k.name())
+	}
+	return k, req, nil
+}
+
+// other checks a transfer and finds what is at its other end, and the name of the agent that has it.
+func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
+	none := C.papi_side{}
+	k := task{number: t.Peer}
+	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) {
+		return k, none, nil, fmt.Errorf("transfer with %s: no local buffer %d", k.name(), t.LocalBuffer)
+	}
+	local := a.buffers[t.LocalBuffer]
+	if local.mem == nixl.FILE {
+		return k, none, nil, fmt.Errorf("transfer with %s: local buffer %d is a file; files are at the remote end, with Peer Self", k.name(), t.LocalBuffer)
+	}
+	if t.Peer == nixl.Self {
+		return a.ownFile(t, local)
+	}
 	p := a.peers[t.Peer]
 	if p == nil {
-		return nil, nil, fmt.Errorf("peer %d was not added", t.Peer)
-	}
-	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) {
-		return nil, nil, fmt.Errorf("transfer with peer %d: no local buffer %d", t.Peer, t.LocalBuffer)
+		return k, none, nil, fmt.Errorf("peer %d was not added", t.Peer)
 	}
 	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(p.card.buffers) {
-		return nil, nil, fmt.Errorf("transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
+		return k, none, nil, fmt.Errorf("transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
 	}
-	local, remote := a.buffers[t.LocalBuffer], p.card.buffers[t.RemoteBuffer]
+	remote := p.card.buffers[t.RemoteBuffer]
 	if err := t.Check(local.size, remote.size); err != nil {
-		return nil, nil, err
+		return k, none, nil, err
 	}
 	if p.process.Gone() {
-		return nil, nil, gone(t.Peer)
+		return k, none, nil, gone(t.Peer)
 	}
-	here := C.papi_side{base: C.uintptr_t(local.address), dev: local.dev(), mem: C.int(local.mem)}
-	there := C.papi_side{base: C.uintptr_t(remote.address), dev: C.uint64_t(remote.device), mem: C.int(remote.mem)}
-	var req unsafe.Pointer
-	// nixl.Desc has the layout of papi_desc.
-	status := C.papi_prepare(a.c, operation(t.Op), here, (*C.papi_desc)(unsafe.Pointer(&t.Local[0])),
-		there, (*C.papi_desc)(unsafe.Pointer(&t.Remote[0])), C.size_t(len(t.Local)), p.name, &req)
-	if status < 0 {
-		return nil, nil, fail(status, "preparing %d descriptors with peer %d", len(t.Local), t.Peer)
+	k.peer = p
+	mem := C.int(C.PAPI_DRAM)
+	if remote.mem == nixl.VRAM {
+		mem = C.PAPI_VRAM
 	}
-	return p, req, nil
+	return k, C.papi_side{base: C.uintptr_t(remote.address), dev: C.uint64_t(remote.device), mem: mem}, p.name, nil
 }
 
 // operation is the library's number of an operation.
@@ -102,6 +143,7 @@ func gone(peer int) error {
 
 func (b *batch) Len() int     { return len(b.tasks) }
 func (b *batch) Bytes() int64 { return b.bytes }
+func (b *batch) Prep() int64  { return b.prep }
 
 // usable says why the batch cannot be started.
 func (b *batch) usable() error {
@@ -114,7 +156,7 @@ func (b *batch) usable() error {
 		return errors.New("nixl: the batch was posted and not waited for")
 	}
 	for _, t := range b.tasks {
-		if t.peer.process.Gone() {
+		if t.gone() {
 			b.broken = gone(t.number)
 			return b.broken
 		}
@@ -182,8 +224,8 @@ func (b *batch) outcome(status C.int) error {
 		b.broken = &nixl.TimeoutError{Peers: b.pending()}
 	default:
 		t := b.tasks[b.c.failed]
-		b.broken = fail(status, "transfer with peer %d", t.number)
-		if t.peer.process.Gone() {
+		b.broken = fail(status, "transfer with %s", t.name())
+		if t.gone() {
 			b.broken = gone(t.number)
 		}
 	}

@@ -29,7 +29,9 @@ type buffer struct {
 	mapping []byte       // that data is part of
 	gpu     *device.CUDA // VRAM only
 	address uintptr
-	list    unsafe.Pointer // the library's registration
+	file    *device.File   // FILE only
+	list    unsafe.Pointer // the library's registration with the backend for peers
+	listed  unsafe.Pointer // and with that for files
 }
 
 func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
@@ -120,40 +122,68 @@ func (a *agent) openGPU() error {
 	return nil
 }
 
-// dev is the library's number of the device that has the memory.
+// dev is the library's number of the device that has the memory, or of the file.
 func (b *buffer) dev() C.uint64_t {
-	if b.mem == nixl.VRAM {
+	switch b.mem {
+	case nixl.VRAM:
 		return C.uint64_t(b.agent.cfg.GPU)
+	case nixl.FILE:
+		return C.uint64_t(b.file.FD())
 	}
 	return 0
 }
 
+// kind is the library's number of the buffer's kind of memory.
+func (b *buffer) kind() C.int {
+	switch b.mem {
+	case nixl.VRAM:
+		return C.PAPI_VRAM
+	case nixl.FILE:
+		return C.PAPI_FILE
+	}
+	return C.PAPI_DRAM
+}
+
+// register makes the buffer known to the backend for peers and, if there is one, to that for files.
 func (b *buffer) register() error {
 	if b.size == 0 {
 		return nil
 	}
-	status := C.papi_register(b.agent.c, C.int(b.mem), C.uintptr_t(b.address), C.size_t(b.size), b.dev(), &b.list)
-	if status < 0 {
-		return fail(status, "registering %s of %s", pages.Human(b.size), b.mem)
+	if b.mem != nixl.FILE {
+		status := C.papi_register(b.agent.c, false, b.kind(), C.uintptr_t(b.address), C.size_t(b.size), b.dev(), &b.list)
+		if status < 0 {
+			return fail(status, "registering %s of %s", pages.Human(b.size), b.mem)
+		}
 	}
-	return nil
+	if b.agent.c.file_args == nil {
+		return nil
+	}
+	return b.registerForFiles()
 }
 
 func (b *buffer) deregister() error {
-	if b.list == nil {
-		return nil
+	var errs []error
+	for _, l := range []struct {
+		list  *unsafe.Pointer
+		files C.bool
+	}{{&b.listed, true}, {&b.list, false}} {
+		list := *l.list
+		*l.list = nil
+		if list == nil {
+			continue
+		}
+		if status := C.papi_deregister(b.agent.c, l.files, list); status < 0 {
+			errs = append(errs, fail(status, "deregistering buffer %d", b.id))
+		}
 	}
-	list := b.list
-	b.list = nil
-	if status := C.papi_deregister(b.agent.c, list); status < 0 {
-		return fail(status, "deregistering buffer %d", b.id)
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (b *buffer) free() error {
 	defer func() { b.data, b.mapping, b.address, b.size = nil, nil, 0, 0 }()
 	switch {
+	case b.mem == nixl.FILE:
+		return b.file.Close()
 	case b.address == 0:
 		return nil
 	case b.mem == nixl.VRAM:
@@ -163,6 +193,9 @@ func (b *buffer) free() error {
 }
 
 func (b *buffer) entry() cardBuffer {
+	if b.mem == nixl.FILE {
+		return cardBuffer{} // for peers it is empty: they cannot reach it
+	}
 	return cardBuffer{mem: b.mem, device: uint32(b.dev()), address: uint64(b.address), size: b.size}
 }
 
@@ -175,8 +208,11 @@ func (b *buffer) ReadAt(p []byte, off int64) (int, error) {
 	if err := nixl.CheckAccess(off, len(p), b.size); err != nil {
 		return 0, err
 	}
-	if b.mem == nixl.DRAM {
+	switch b.mem {
+	case nixl.DRAM:
 		return copy(p, b.data[off:]), nil
+	case nixl.FILE:
+		return b.file.ReadAt(p, off)
 	}
 	if err := b.gpu.CopyOut(p, b.address+uintptr(off)); err != nil {
 		return 0, err
@@ -188,8 +224,11 @@ func (b *buffer) WriteAt(p []byte, off int64) (int, error) {
 	if err := nixl.CheckAccess(off, len(p), b.size); err != nil {
 		return 0, err
 	}
-	if b.mem == nixl.DRAM {
+	switch b.mem {
+	case nixl.DRAM:
 		return copy(b.data[off:], p), nil
+	case nixl.FILE:
+		return b.file.WriteAt(p, off)
 	}
 	if err := b.gpu.CopyIn(b.address+uintptr(off), p); err != nil {
 		return 0, err

@@ -230,7 +230,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		return nil, err
 	}
 	a := &agent{
-		engine: e, cfg: cfg, own: own, mode: m,
+		engine: e, cfg: cfg, own: own, mode: m, name: C.CString(cfg.Name),
 		c:         (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent)),
 		peers:     map[int]*peer{},
 		links:     map[string]*link{},
@@ -239,6 +239,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	}
 	a.c.api = e.api
 	if err := a.open(); err != nil {
+		C.free(unsafe.Pointer(a.name))
 		C.free(unsafe.Pointer(a.c))
 		return nil, err
 	}

@@ -21,6 +21,8 @@ static int64_t now(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
+int64_t papi_now(void) { return now(); }
+
 papi_batch *papi_batch_new(papi_agent *a, int64_t count) {
     papi_batch *b = calloc(1, sizeof *b);
     if (!b) return NULL;

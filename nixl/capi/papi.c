@@ -111,10 +111,27 @@ static int destroy(int (*f)(void *), void **handle) {
     return status;
 }
 
+int papi_open_files(papi_agent *a, const char *plugin, const char *key, const char **what) {
+    void *params = NULL;
+    enter(a);
+    STEP("create parameters", a->api->create_params(&params));
+    *what = "create the backend for files";
+    int status = key ? a->api->params_add(params, key, "true") : 0;
+    if (status >= 0) status = a->api->create_backend(a->agent, plugin, params, &a->file_backend);
+    a->api->destroy_params(params);
+    if (status < 0) return status;
+    STEP("create arguments", a->api->create_opt_args(&a->file_args));
+    STEP("choose the backend", a->api->opt_args_add_backend(a->file_args, a->file_backend));
+    STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->file_args, true));
+    return 0;
+}
+
 int papi_close(papi_agent *a) {
     enter(a);
     int status[] = {
         destroy(a->api->destroy_notif_map, &a->map),
+        destroy(a->api->destroy_opt_args, &a->file_args),
+        destroy(a->api->destroy_backend, &a->file_backend),
         destroy(a->api->destroy_opt_args, &a->args),
         destroy(a->api->destroy_backend, &a->backend),
         destroy(a->api->destroy_agent, &a->agent),
@@ -137,19 +154,20 @@ void papi_plugins(papi_agent *a, char *text, size_t size) {
     a->api->destroy_string_list(list);
 }
 
-int papi_register(papi_agent *a, int mem, uintptr_t addr, size_t len, uint64_t dev, void **list) {
+int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
+                  void **list) {
     enter(a);
     int status = a->api->create_reg_dlist(mem, list);
     if (status < 0) return status;
     status = a->api->reg_dlist_add_desc(*list, addr, len, dev, NULL, 0);
-    if (status >= 0) status = a->api->register_mem(a->agent, *list, a->args);
+    if (status >= 0) status = a->api->register_mem(a->agent, *list, files ? a->file_args : a->args);
     if (status < 0) destroy(a->api->destroy_reg_dlist, list);
     return status;
 }
 
-int papi_deregister(papi_agent *a, void *list) {
+int papi_deregister(papi_agent *a, bool files, void *list) {
     enter(a);
-    int status = a->api->deregister_mem(a->agent, list, a->args);
+    int status = a->api->deregister_mem(a->agent, list, files ? a->file_args : a->args);
     a->api->destroy_reg_dlist(list);
     return status;
 }
@@ -199,14 +217,17 @@ static int describe(const papi *api, papi_side side, const papi_desc *descs, siz
 
 int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_descs,
                  papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
-                 void **req) {
+                 void **req, int64_t *took) {
     void *here = NULL, *there = NULL;
+    void *args = remote.mem == PAPI_FILE ? a->file_args : a->args;
     enter(a);
+    int64_t start = papi_now();
     int status = describe(a->api, local, local_descs, count, &here);
     if (status >= 0) status = describe(a->api, remote, remote_descs, count, &there);
-    if (status >= 0) status = a->api->create_xfer_req(a->agent, op, here, there, name, req, a->args);
+    if (status >= 0) status = a->api->create_xfer_req(a->agent, op, here, there, name, req, args);
     destroy(a->api->destroy_xfer_dlist, &here);
     destroy(a->api->destroy_xfer_dlist, &there);
+    *took += papi_now() - start;
     return status;
 }
 

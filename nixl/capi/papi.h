@@ -103,6 +103,7 @@ void papi_default(const char *name, const char *value);
 typedef struct {
     const papi *api;
     void *agent, *backend, *args, *map;
+    void *file_backend, *file_args; // NULL until papi_open_files
     int (*enter)(void *);
     void *context;
 } papi_agent;
@@ -110,8 +111,17 @@ typedef struct {
 // Each returns 0 or a status of the library; papi_open says in *what which step failed.
 int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char **what);
 int papi_close(papi_agent *a);
-int papi_register(papi_agent *a, int mem, uintptr_t addr, size_t len, uint64_t dev, void **list);
-int papi_deregister(papi_agent *a, void *list);
+
+// papi_open_files creates the backend that reaches files, with one parameter if key is not NULL.
+int papi_open_files(papi_agent *a, const char *plugin, const char *key, const char **what);
+
+// The library's numbers of kinds of memory.
+enum { PAPI_DRAM = 0, PAPI_VRAM = 1, PAPI_FILE = 4 };
+
+// papi_register registers memory with the backend for peers, or with that for files.
+int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
+                  void **list);
+int papi_deregister(papi_agent *a, bool files, void *list);
 
 // papi_plugins writes the names of all plugins, separated by blanks.
 void papi_plugins(papi_agent *a, char *text, size_t size);
@@ -125,16 +135,17 @@ typedef struct {
     int64_t off, len;
 } papi_desc;
 
-// One side of a transfer: a buffer and pieces of it.
+// One side of a transfer: a buffer and pieces of it. A file has its descriptor in dev.
 typedef struct {
     uintptr_t base;
     uint64_t dev;
     int mem;
 } papi_side;
 
+// papi_prepare makes a request, and adds the nanoseconds that took to *took.
 int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_descs,
                  papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
-                 void **req);
+                 void **req, int64_t *took);
 int papi_release(papi_agent *a, void *req);
 
 // Transfers that are posted together. order[0..left) are the numbers of those that
@@ -147,6 +158,9 @@ typedef struct {
     int64_t *done;
     int64_t start, posted, end;
 } papi_batch;
+
+// papi_now is the time of CLOCK_MONOTONIC in nanoseconds.
+int64_t papi_now(void);
 
 papi_batch *papi_batch_new(papi_agent *a, int64_t count);
 void papi_batch_free(papi_batch *b);

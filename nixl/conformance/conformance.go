@@ -69,6 +69,9 @@ func Run(t *testing.T, s Setup) {
 			}
 		})
 	}
+	for _, api := range []string{nixl.AIO, nixl.URING} {
+		t.Run("Files"+api, func(t *testing.T) { testFiles(t, s, api) })
+	}
 	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })
 	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
 	t.Run("KilledDuringRun", func(t *testing.T) { testKilledDuringRun(t, s) })

@@ -11,6 +11,8 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/nixl/internal/fileio"
 	"perigee/nixl/internal/process"
 )
 
@@ -21,15 +23,19 @@ const chunk = 4 << 20
 // piece is one descriptor at both ends.
 type piece struct{ dst, src []byte }
 
-// task is one prepared transfer.
+// task is one prepared transfer: pieces to copy, or requests to a file.
 type task struct {
-	peer    int
-	process *process.Watched
-	pieces  []piece
-	bytes   int64
+	peer     int
+	process  *process.Watched
+	pieces   []piece
+	file     *device.File
+	requests []fileio.Request
+	bytes    int64
+	prep     int64 // nanoseconds
 }
 
 func newTask(t nixl.Transfer, p *process.Watched, local, remote []byte) task {
+	start := clock.Now()
 	k := task{peer: t.Peer, process: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes()}
 	for i, l := range t.Local {
 		r := t.Remote[i]
@@ -40,6 +46,7 @@ func newTask(t nixl.Transfer, p *process.Watched, local, remote []byte) task {
 			k.pieces[i] = piece{dst: here, src: there}
 		}
 	}
+	k.prep = clock.Now() - start
 	return k
 }
 
@@ -110,6 +117,9 @@ type batch struct {
 	agent    *agent
 	tasks    []task
 	bytes    int64
+	prep     int64
+	requests []fileio.Request // of all tasks with files
+	waiting  []int            // by task, its requests that are not complete
 	posted   *posted
 	broken   error // why the batch cannot run again
 	released bool
@@ -117,6 +127,7 @@ type batch struct {
 
 func (b *batch) Len() int     { return len(b.tasks) }
 func (b *batch) Bytes() int64 { return b.bytes }
+func (b *batch) Prep() int64  { return b.prep }
 
 func (b *batch) usable() error {
 	switch {
@@ -159,9 +170,21 @@ func (b *batch) once(l *limits, t *nixl.Times) error {
 	if err := l.look(now); err != nil {
 		return b.explain(err, 0)
 	}
+	if len(b.requests) > 0 {
+		return b.onceWithFiles(l, t)
+	}
+	return b.copyAll(l, t)
+}
+
+// copyAll copies what is not to do with files, and stamps it.
+func (b *batch) copyAll(l *limits, t *nixl.Times) error {
+	now := t.Posted
 	stampEach := len(t.Done) == len(b.tasks)
 	for i := range b.tasks {
 		k := &b.tasks[i]
+		if k.file != nil {
+			continue
+		}
 		if k.process.Gone() {
 			return fault.New(fault.RankLost, "transfer with peer %d: its process is gone", k.peer)
 		}
@@ -219,7 +242,10 @@ func (b *batch) Post() error {
 	go func() {
 		defer close(p.done)
 		p.err = b.once(&limits{stop: &p.stop}, &p.times)
-		p.times.Start, p.times.Posted = start, start
+		p.times.Start, p.times.Posted = start, max(p.times.Posted, start)
+		if len(b.requests) == 0 {
+			p.times.Posted = start
+		}
 	}()
 	return nil
 }
@@ -304,7 +330,7 @@ func (b *batch) Release() error {
 		b.posted.end(stopAbort)
 		b.posted = nil
 	}
-	b.tasks = nil
+	b.tasks, b.requests, b.waiting = nil, nil, nil
 	delete(b.agent.batches, b)
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package shm is the transfer engine for ranks of one host: it copies, by the
 // processor, straight between the buffers of two processes. It needs no
-// library, no cgo and no file.
+// library and no cgo.
 //
 // A buffer is an anonymous memory file (memfd) of sealed size. Its card names
 // the owner's process and file descriptors; a peer opens them through /proc and
@@ -16,6 +16,9 @@
 // target learns by any synchronising means (a message, a barrier) that the run
 // is over: the copy ends before End is stamped, and whatever carries the news
 // orders the stores before it.
+//
+// Files are read and written through Linux AIO or io_uring, with up to 256 requests under way; Posted is then when the
+// first of them, or all, have been handed to the kernel.
 //
 // A peer that dies takes nothing with it: its pages live as long as somebody maps
 // them. So that a run does not go on feeding the dead, the kernel tells this
@@ -56,7 +59,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
 	}
 	return &agent{
-		engine: e, own: own,
+		engine: e, own: own, cfg: cfg,
 		peers:     map[int]*peer{},
 		processes: map[process.ID]*process.Watched{},
 		mapped:    map[bufferID][]byte{},
@@ -78,6 +81,8 @@ type peer struct {
 type agent struct {
 	engine  *Engine
 	own     process.ID
+	cfg     nixl.AgentConfig
+	queue   *queue // nil until the first file
 	buffers []*buffer
 	peers   map[int]*peer
 	// Processes and mappings stay until Close: batches made before a peer's
@@ -90,7 +95,14 @@ type agent struct {
 
 var errClosed = errors.New("shm: the agent is closed")
 
-func (a *agent) Info() nixl.Info { return a.engine.Info() }
+// Info tells of files once there is one.
+func (a *agent) Info() nixl.Info {
+	info := a.engine.Info()
+	if a.queue != nil {
+		info.Params = map[string]string{"files": "POSIX " + a.fileAPI()}
+	}
+	return info
+}
 
 func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 	if a.closed {
@@ -168,13 +180,18 @@ func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
 		}
 		b.tasks = append(b.tasks, task)
 		b.bytes += task.bytes
+		b.prep += task.prep
 	}
+	b.list()
 	a.batches[b] = struct{}{}
 	return b, nil
 }
 
 // prepare checks one transfer and finds the memory at both ends.
 func (a *agent) prepare(t nixl.Transfer) (task, error) {
+	if t.Peer == nixl.Self {
+		return a.prepareFile(t)
+	}
 	p := a.peers[t.Peer]
 	if p == nil {
 		return task{}, fmt.Errorf("shm: peer %d was not added", t.Peer)
@@ -184,6 +201,9 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 	}
 	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(p.card.buffers) {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
+	}
+	if a.buffers[t.LocalBuffer].file != nil {
+		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
 	}
 	local := a.buffers[t.LocalBuffer].data
 	if err := t.Check(int64(len(local)), p.card.buffers[t.RemoteBuffer].size); err != nil {
@@ -248,6 +268,9 @@ func (a *agent) Close() error {
 	var errs []error
 	for b := range a.batches {
 		errs = append(errs, b.Release())
+	}
+	if a.queue != nil {
+		errs = append(errs, a.queue.Close())
 	}
 	for _, p := range a.processes {
 		p.Stop()

@@ -1,0 +1,160 @@
+//go:build cgo
+
+package capi
+
+/*
+#include <stdlib.h>
+#include "papi.h"
+*/
+import "C"
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/nixl/internal/fileio"
+)
+
+// posix is the plugin that reaches files through the kernel.
+const posix = "POSIX"
+
+func (a *agent) backendForFiles() string { return cmp.Or(a.cfg.FileBackend, posix) }
+
+func (a *agent) interfaceForFiles() string { return cmp.Or(a.cfg.FileAPI, nixl.AIO) }
+
+// files describes how files are reached.
+func (a *agent) files() string {
+	if a.backendForFiles() == posix {
+		return posix + " " + a.interfaceForFiles()
+	}
+	return a.backendForFiles()
+}
+
+// OpenFile implements nixl.Agent. The first file creates the backend.
+func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
+	switch {
+	case a.closed:
+		return nil, errClosed
+	case len(a.buffers) == maxBuffers:
+		return nil, fault.New(fault.Resource, "nixl: more than %d buffers", maxBuffers)
+	}
+	if err := a.openFiles(); err != nil {
+		return nil, err
+	}
+	file, err := device.OpenFile(f)
+	if err != nil {
+		return nil, err
+	}
+	b := &buffer{agent: a, id: len(a.buffers), mem: nixl.FILE, size: f.Size, file: file}
+	if err := b.register(); err != nil {
+		return nil, errors.Join(err, b.free())
+	}
+	a.buffers = append(a.buffers, b)
+	return b, nil
+}
+
+// openFiles creates the backend for files, if there is none yet, and makes all memory known to it.
+func (a *agent) openFiles() error {
+	if a.c.file_args != nil {
+		return nil
+	}
+	var key *C.char
+	if a.backendForFiles() == posix {
+		// The plugin falls back silently on something else, or prints, where io_uring is missing.
+		name := map[string]string{nixl.AIO: "use_aio", nixl.URING: "use_uring"}[a.interfaceForFiles()]
+		if name == "" {
+			return fault.New(fault.Usage, "unknown interface for files %q: want %s or %s", a.cfg.FileAPI, nixl.AIO, nixl.URING)
+		}
+		if err := fileio.Check(a.interfaceForFiles()); err != nil {
+			return err
+		}
+		key = C.CString(name)
+		defer C.free(unsafe.Pointer(key))
+	}
+	plugin := C.CString(a.backendForFiles())
+	defer C.free(unsafe.Pointer(plugin))
+	var what *C.char
+	if status := C.papi_open_files(a.c, plugin, key, &what); status < 0 {
+		return a.noFiles(C.GoString(what), status)
+	}
+	for _, b := range a.buffers {
+		if b.size == 0 {
+			continue
+		}
+		if err := b.registerForFiles(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noFiles words why there is no backend for files.
+func (a *agent) noFiles(what string, status C.int) error {
+	name := a.backendForFiles()
+	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
+	if !strings.Contains(" "+plugins+" ", " "+name+" ") {
+		return fault.New(fault.Engine, "NIXL has no plugin %s; it has %q", name, plugins).WithHint("use --backend POSIX, or --engine shm")
+	}
+	err := fault.New(fault.Engine, "NIXL could not %s (%s): %s", what, a.files(), describeStatus(int(status)))
+	if name != posix {
+		return err.WithHint("%s needs an NVIDIA GPU and its storage driver; --backend POSIX does without; %s", name, accountHint)
+	}
+	return err.WithHint(accountHint)
+}
+
+// registerForFiles makes the buffer known to the backend for files.
+func (b *buffer) registerForFiles() error {
+	if b.mem == nixl.VRAM && b.agent.backendForFiles() == posix {
+		return nil // that backend reaches host memory only
+	}
+	status := C.papi_register(b.agent.c, true, b.kind(), C.uintptr_t(b.address), C.size_t(b.size), b.dev(), &b.listed)
+	if status < 0 {
+		return fail(status, "registering %s of %d bytes with %s", b.mem, b.size, b.agent.files())
+	}
+	return nil
+}
+
+// ownFile checks a transfer with a file of the agent's own.
+func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.char, error) {
+	k, none := task{number: nixl.Self}, C.papi_side{}
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].mem != nixl.FILE {
+		return k, none, nil, fmt.Errorf("transfer with a file: buffer %d is none", t.RemoteBuffer)
+	}
+	remote := a.buffers[t.RemoteBuffer]
+	k.path = remote.file.Path()
+	if local.mem == nixl.VRAM && a.backendForFiles() == posix {
+		return k, none, nil, fault.New(fault.Usage, "%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
+			WithHint("use --backend GDS for the memory of a GPU")
+	}
+	if err := t.Check(local.size, remote.size); err != nil {
+		return k, none, nil, fmt.Errorf("%s: %w", k.name(), err)
+	}
+	if err := remote.file.Check(local.address, t); err != nil {
+		return k, none, nil, err
+	}
+	return k, C.papi_side{dev: remote.dev(), mem: C.PAPI_FILE}, a.name, nil
+}
+
+// maxFileDescriptors is the size of the plugin's pool of requests, which all that is posted together shares.
+const maxFileDescriptors = 1 << 16
+
+// checkPool refuses more descriptors with files than can be posted together.
+func (a *agent) checkPool(transfers []nixl.Transfer) error {
+	n := 0
+	for _, t := range transfers {
+		if t.Peer == nixl.Self {
+			n += len(t.Local)
+		}
+	}
+	if n <= maxFileDescriptors || a.backendForFiles() != posix {
+		return nil
+	}
+	return fault.New(fault.Resource, "%d descriptors with files at a time; the backend %s takes at most %d", n, posix, maxFileDescriptors).
+		WithHint("use smaller batches, or --engine shm")
+}

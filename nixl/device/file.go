@@ -1,0 +1,247 @@
+package device
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/internal/pages"
+)
+
+// File is an open file that takes part in transfers.
+type File struct {
+	path        string
+	size        int64
+	file        *os.File // what transfers use
+	plain       *os.File // the same file through the page cache, for ReadAt and WriteAt
+	memoryAlign int64    // of addresses; 1 without direct I/O
+	offsetAlign int64    // of places and lengths
+}
+
+// directHint goes with whatever is wrong with direct I/O.
+const directHint = "use a file system that has direct I/O (ext4, xfs, a block device), or leave it off"
+
+// OpenFile opens a file or makes one, as nixl.File tells. Errors name the path.
+func OpenFile(f nixl.File) (*File, error) {
+	if f.Size < 1 {
+		return nil, fault.New(fault.Input, "file %s: a size of %d bytes, want at least 1", f.Path, f.Size)
+	}
+	open := openExisting
+	if f.Make {
+		open = makeFile
+	}
+	file, err := open(f)
+	if err != nil {
+		return nil, err
+	}
+	d := &File{path: f.Path, size: f.Size, file: file, memoryAlign: 1, offsetAlign: 1}
+	if err := d.prepare(f); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+func openExisting(f nixl.File) (*os.File, error) {
+	flag := os.O_RDONLY
+	if f.Write {
+		flag = os.O_RDWR
+	}
+	// A pipe would block in open.
+	file, err := os.OpenFile(f.Path, flag|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fault.New(fault.Input, "file for transfers: %w", err)
+	}
+	info, err := file.Stat()
+	if err == nil {
+		err = suitable(f, file, info)
+	}
+	if err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// suitable refuses what is no file of the wanted size.
+func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
+	size := info.Size()
+	switch info.Mode().Type() {
+	case 0:
+	case fs.ModeDevice:
+		end, err := file.Seek(0, 2)
+		if err != nil {
+			return fault.New(fault.Input, "file %s: its size cannot be told: %w", f.Path, err)
+		}
+		size = end
+	default:
+		return fault.New(fault.Input, "file %s is neither a regular file nor a block device (%s)", f.Path, info.Mode().Type())
+	}
+	if size < f.Size {
+		return fault.New(fault.Input, "file %s has %d bytes, the transfers need %d", f.Path, size, f.Size).
+			WithHint("use a larger file, or fewer and smaller blocks; a name that does not exist yet lets perigee make the file")
+	}
+	return nil
+}
+
+// makeFile makes a file that nobody else sees for longer than a moment.
+func makeFile(f nixl.File) (*os.File, error) {
+	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).
+			WithHint("name a file that does not exist, or allow it to be overwritten")
+	}
+	if err != nil {
+		return nil, fault.New(fault.Input, "making a file for transfers: %w", err)
+	}
+	// Whatever happens from here on, no file stays behind.
+	if err := os.Remove(f.Path); err != nil {
+		file.Close()
+		return nil, fault.New(fault.Resource, "file %s: %w", f.Path, err)
+	}
+	if err := fill(file, f); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return file, nil
+}
+
+// fill gives a file its size and contents that no file system can compress. A hole, or pages
+// that were never written, would be read without any disk.
+func fill(file *os.File, f nixl.File) error {
+	full := func(err error) error {
+		return fault.New(fault.Resource, "making file %s of %s: %w", f.Path, pages.Human(f.Size), err).
+			WithHint("use another folder, or fewer and smaller blocks")
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(f.Size) > limit.Cur {
+		return full(fmt.Errorf("the limit on file sizes is %s (ulimit -f)", pages.Human(int64(limit.Cur))))
+	}
+	var disk unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &disk); err == nil && disk.Blocks > 0 {
+		if free := int64(disk.Bavail) * disk.Bsize; f.Size > free {
+			return full(fmt.Errorf("%w: %s are free", unix.ENOSPC, pages.Human(free)))
+		}
+	}
+	// What another process takes at the same time is noticed before everything is written.
+	if err := unix.Fallocate(int(file.Fd()), 0, 0, f.Size); err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EINTR) {
+		return full(err)
+	}
+	noise := make([]byte, min(f.Size, 4<<20))
+	rand.NewChaCha8([32]byte{1}).Read(noise)
+	for done := int64(0); done < f.Size; done += int64(len(noise)) {
+		if _, err := file.WriteAt(noise[:min(int64(len(noise)), f.Size-done)], done); err != nil {
+			return full(err)
+		}
+	}
+	// The disk shall not be busy with this while others are measured.
+	if err := file.Sync(); err != nil {
+		return full(err)
+	}
+	return nil
+}
+
+// prepare opens the second way to the file and switches direct I/O on.
+func (d *File) prepare(f nixl.File) error {
+	flag := os.O_RDONLY
+	if f.Write || f.Make {
+		flag = os.O_RDWR
+	}
+	var err error
+	if d.plain, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.file.Fd()), flag, 0); err != nil {
+		return fault.New(fault.Resource, "file %s: opening it again: %w", f.Path, err)
+	}
+	flags, err := unix.FcntlInt(d.file.Fd(), unix.F_GETFL, 0)
+	if err != nil {
+		return fault.New(fault.Resource, "file %s: %w", f.Path, err)
+	}
+	flags &^= unix.O_NONBLOCK
+	if f.Direct {
+		flags |= unix.O_DIRECT
+	}
+	if _, err := unix.FcntlInt(d.file.Fd(), unix.F_SETFL, flags); err != nil {
+		return fault.New(fault.Resource, "file %s: its file system refuses direct I/O: %w", f.Path, err).WithHint(directHint)
+	}
+	if !f.Direct {
+		return nil
+	}
+	return d.align()
+}
+
+// usualAlign is enough for direct I/O on every file system that does not say what it wants.
+const usualAlign = 4096
+
+func (d *File) align() error {
+	d.memoryAlign, d.offsetAlign = usualAlign, usualAlign
+	var st unix.Statx_t
+	err := unix.Statx(int(d.file.Fd()), "", unix.AT_EMPTY_PATH, unix.STATX_DIOALIGN, &st)
+	if err != nil || st.Mask&unix.STATX_DIOALIGN == 0 {
+		return nil
+	}
+	if st.Dio_offset_align == 0 {
+		return fault.New(fault.Resource, "file %s: its file system has no direct I/O for it", d.path).WithHint(directHint)
+	}
+	d.memoryAlign, d.offsetAlign = int64(st.Dio_mem_align), int64(st.Dio_offset_align)
+	return nil
+}
+
+// Check says what direct I/O would refuse of a transfer between memory at an address
+// and the file.
+func (d *File) Check(address uintptr, t nixl.Transfer) error {
+	if d.memoryAlign <= 1 && d.offsetAlign <= 1 {
+		return nil
+	}
+	for k, r := range t.Remote {
+		l := t.Local[k]
+		switch {
+		case r.Off%d.offsetAlign != 0 || r.Len%d.offsetAlign != 0:
+			return fault.New(fault.Input, "file %s, descriptor %d: %d bytes at offset %d; direct I/O there needs multiples of %d", d.path, k, r.Len, r.Off, d.offsetAlign).
+				WithHint("use another block size, or leave direct I/O off")
+		case (int64(address)+l.Off)%d.memoryAlign != 0:
+			return fault.New(fault.Input, "file %s, descriptor %d: memory at offset %d; direct I/O there needs multiples of %d", d.path, k, l.Off, d.memoryAlign).
+				WithHint("use another block size, or leave direct I/O off")
+		}
+	}
+	return nil
+}
+
+// Path is the name that the file was opened by.
+func (d *File) Path() string { return d.path }
+
+// Size is how many bytes of the file can be reached.
+func (d *File) Size() int64 { return d.size }
+
+// FD is the descriptor for transfers.
+func (d *File) FD() int { return int(d.file.Fd()) }
+
+// ReadAt reads through the page cache. An access outside the size is an error.
+func (d *File) ReadAt(p []byte, off int64) (int, error) {
+	if err := nixl.CheckAccess(off, len(p), d.size); err != nil {
+		return 0, err
+	}
+	return d.plain.ReadAt(p, off)
+}
+
+// WriteAt writes through the page cache. An access outside the size is an error.
+func (d *File) WriteAt(p []byte, off int64) (int, error) {
+	if err := nixl.CheckAccess(off, len(p), d.size); err != nil {
+		return 0, err
+	}
+	return d.plain.WriteAt(p, off)
+}
+
+// Close closes the file.
+func (d *File) Close() error {
+	var errs []error
+	for _, f := range []*os.File{d.file, d.plain} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}

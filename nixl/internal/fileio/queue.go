@@ -1,0 +1,211 @@
+// Package fileio reads and writes pieces of files asynchronously, through Linux AIO or
+// io_uring, without any library.
+package fileio
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+)
+
+// Depth is how many requests a queue keeps in the kernel at most.
+const Depth = 256
+
+// Request is one piece of a file and the memory that it is read to or written from. The memory
+// must not be Go's: the kernel uses it while the program runs on.
+type Request struct {
+	FD    int
+	Write bool
+	Data  []byte
+	Off   int64
+	Owner int // for the caller: whose request it is
+}
+
+// completion is what the kernel says of a request: bytes, or an error number below 0.
+type completion struct {
+	number uint64
+	result int64
+}
+
+// kernel is one of the interfaces to it.
+type kernel interface {
+	// put prepares a request. There is room for Depth of them.
+	put(number uint64, r Request)
+	// flush hands prepared requests to the kernel, as many as it takes.
+	flush() error
+	// reap fetches what has ended. If there is nothing it waits, for at most wait.
+	reap(out []completion, wait time.Duration) (int, error)
+	// drop forgets prepared requests that the kernel has not taken, and counts them.
+	drop() int
+	close() error
+}
+
+// Queue carries out lists of requests, one list at a time.
+type Queue struct {
+	kernel   kernel
+	requests []Request
+	next     int // the first that was not handed over
+	inside   int // in the kernel
+	moved    map[uint64]int
+	ended    [Depth]completion
+}
+
+// Open makes a queue of an interface, nixl.AIO or nixl.URING.
+func Open(api string) (*Queue, error) {
+	var k kernel
+	var err error
+	switch api {
+	case nixl.AIO:
+		k, err = openAIO()
+	case nixl.URING:
+		k, err = openURing()
+	default:
+		return nil, fault.New(fault.Usage, "unknown interface for files %q: want %s or %s", api, nixl.AIO, nixl.URING)
+	}
+	if err != nil {
+		return nil, unavailable(api, err)
+	}
+	return &Queue{kernel: k, moved: map[uint64]int{}}, nil
+}
+
+// unavailable words why the kernel refuses an interface.
+func unavailable(api string, err error) error {
+	name, other := "Linux AIO", nixl.URING
+	if api == nixl.URING {
+		name, other = "io_uring", nixl.AIO
+	}
+	e := fault.New(fault.Resource, "this machine has no %s for files: %w", name, err)
+	switch {
+	case api == nixl.URING && (errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)):
+		return e.WithHint("containers and sysctl kernel.io_uring_disabled can forbid it; use %s instead", other)
+	case api == nixl.AIO && errors.Is(err, unix.EAGAIN):
+		return e.WithHint("sysctl fs.aio-max-nr limits it; use %s instead", other)
+	}
+	return e.WithHint("use %s instead", other)
+}
+
+// Check reports whether the kernel lets this process use an interface.
+func Check(api string) error {
+	q, err := Open(api)
+	if err != nil {
+		return err
+	}
+	return q.Close()
+}
+
+// Start begins a list of requests, which stays the caller's and must not change until Step has
+// said that all are done.
+func (q *Queue) Start(requests []Request) error {
+	q.requests, q.next = requests, 0
+	clear(q.moved)
+	return q.fill()
+}
+
+// fill hands over as many requests as there is room for.
+func (q *Queue) fill() error {
+	if q.next == len(q.requests) || q.inside == Depth {
+		return nil
+	}
+	for q.next < len(q.requests) && q.inside < Depth {
+		q.kernel.put(uint64(q.next), q.requests[q.next])
+		q.next++
+		q.inside++
+	}
+	return q.kernel.flush()
+}
+
+// A RequestError is what went wrong with a request.
+type RequestError struct {
+	Owner int
+	Err   error
+}
+
+func (e *RequestError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the kernel's error.
+func (e *RequestError) Unwrap() error { return e.Err }
+
+// Step waits for requests to end, for at most wait, hands over further ones and calls done for the
+// owner of each that has moved all its bytes. It reports whether all are done.
+func (q *Queue) Step(wait time.Duration, done func(owner int)) (bool, error) {
+	if q.inside == 0 {
+		return q.next == len(q.requests), nil
+	}
+	n, err := q.kernel.reap(q.ended[:], wait)
+	if err != nil {
+		return false, fmt.Errorf("waiting for files: %w", err)
+	}
+	again := false
+	for _, c := range q.ended[:n] {
+		q.inside--
+		whole, err := q.took(c)
+		if err != nil {
+			return false, err
+		}
+		if whole {
+			done(q.requests[c.number].Owner)
+		} else {
+			again = true
+		}
+	}
+	if again {
+		if err := q.kernel.flush(); err != nil {
+			return false, err
+		}
+	}
+	if err := q.fill(); err != nil {
+		return false, err
+	}
+	return q.inside == 0 && q.next == len(q.requests), nil
+}
+
+// took notes what a request has moved, and puts the rest of one that fell short.
+func (q *Queue) took(c completion) (whole bool, err error) {
+	r := q.requests[c.number]
+	switch {
+	case c.result == -int64(unix.EAGAIN) || c.result == -int64(unix.EINTR):
+		c.result = 0
+	case c.result < 0:
+		return false, &RequestError{r.Owner, unix.Errno(-c.result)}
+	case c.result == 0 && !r.Write:
+		return false, &RequestError{r.Owner, io.ErrUnexpectedEOF}
+	case c.result == 0:
+		return false, &RequestError{r.Owner, io.ErrShortWrite}
+	}
+	moved := q.moved[c.number] + int(c.result)
+	if moved == len(r.Data) {
+		return true, nil
+	}
+	q.moved[c.number] = moved
+	r.Data, r.Off = r.Data[moved:], r.Off+int64(moved)
+	q.kernel.put(c.number, r)
+	q.inside++
+	return false, nil
+}
+
+// farewell is how long Cancel waits for the kernel.
+const farewell = 5 * time.Second
+
+// Cancel gives up the list. It waits until the kernel does not use the memory any more, and reports
+// whether that came true.
+func (q *Queue) Cancel() bool {
+	q.inside -= q.kernel.drop()
+	for deadline := time.Now().Add(farewell); q.inside > 0 && time.Now().Before(deadline); {
+		n, err := q.kernel.reap(q.ended[:], 10*time.Millisecond)
+		if err != nil {
+			break
+		}
+		q.inside -= n
+	}
+	q.requests, q.next = nil, 0
+	return q.inside == 0
+}
+
+// Close gives the queue back to the kernel.
+func (q *Queue) Close() error { return q.kernel.close() }

@@ -128,7 +128,7 @@ func unknownKey(v *Value, key string, fields []Field) error {
 	for i := range fields {
 		candidates = append(candidates, fields[i].Aliases...)
 	}
-	return v.Errorf("the key %s is not known here%s", quote(key), suggestion(key, candidates)).
+	return v.Errorf("the key %s is not known here%s", quote(key), Suggestion(key, candidates)).
 		WithHint("wanted a map with %s", listKeys(fields))
 }
 
@@ -260,7 +260,7 @@ func checkEnum(f *Field, v *Value) (*Value, error) {
 		wanted = quote(f.Enum[0])
 	}
 	err := mismatch(v, wanted)
-	err.Msg += suggestion(v.Text(), f.Enum)
+	err.Msg += Suggestion(v.Text(), f.Enum)
 	return nil, err
 }
 

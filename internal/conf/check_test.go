@@ -326,7 +326,7 @@ func TestSuggestion(t *testing.T) {
 		"iter": `; did you mean "iters"?`, "ITERS": `; did you mean "iters"?`, "warm_up_iters": `; did you mean "warmup_iters"?`,
 		"memtype": `; did you mean "mem_type"?`, "metadata": "", "x": "", "": "", strings.Repeat("iters", 100): "",
 	} {
-		if got := suggestion(word, known); got != want {
+		if got := Suggestion(word, known); got != want {
 			t.Errorf("%q: %q: want %q", word, got, want)
 		}
 	}

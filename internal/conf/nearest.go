@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// suggestion returns `; did you mean "iters"?` if a candidate looks like a
+// Suggestion returns `; did you mean "iters"?` if a candidate looks like a
 // misspelt word, otherwise "".
-func suggestion(word string, candidates []string) string {
+func Suggestion(word string, candidates []string) string {
 	if len(word) > 100 {
 		return "" // nobody's typing error, and the distance takes long
 	}

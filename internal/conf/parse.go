@@ -59,6 +59,12 @@ func formatOf(name string) (format, error) {
 	return format{}, fault.New(fault.Input, "%s: wanted a file that ends in .yaml or .yml (YAML), .json (JSON) or .toml (TOML)", name)
 }
 
+// Readable reports whether a file's name ends as that of a document does.
+func Readable(name string) bool {
+	_, err := formatOf(name)
+	return err == nil
+}
+
 // Load reads the document in a file. Its name tells the format, as in [Parse].
 func Load(path string) (*Value, error) {
 	if _, err := formatOf(path); err != nil {

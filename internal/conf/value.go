@@ -153,6 +153,21 @@ func (v *Value) Path() string {
 	return strings.TrimPrefix(strings.Join(steps, ""), ".")
 }
 
+// WithoutNulls returns a copy of v in which no map has a key that holds
+// nothing. What is in lists stays.
+func (v *Value) WithoutNulls() *Value {
+	if v.Kind != Map {
+		return v
+	}
+	clean := v.as(Map, nil)
+	for _, key := range v.keys {
+		if v.fields[key].Kind != Null {
+			clean.put(key, v.fields[key].WithoutNulls())
+		}
+	}
+	return clean
+}
+
 // Plain returns v as plain Go data: nil, bool, int64, float64, string, []any
 // and map[string]any.
 func (v *Value) Plain() any {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"perigee/internal/conf"
+	"perigee/internal/model"
 )
 
 // Model is what of a model's architecture decides the size of its KV cache and
@@ -20,12 +20,14 @@ type Model struct {
 	Hidden        int64  `yaml:"hidden_size"`
 	Layers        int64  `yaml:"num_layers"`
 	Heads         int64  `yaml:"num_heads"`
-	KVHeads       int64  `yaml:"num_kv_heads,omitempty"`         // 0: MLA
-	HeadDim       int64  `yaml:"head_dim,omitempty"`             // 0: MLA
-	LatentDim     int64  `yaml:"mla_latent_dimension,omitempty"` // 0: GQA
-	RopeDim       int64  `yaml:"mla_rope_dimension,omitempty"`   // 0: GQA
-	DtypeSize     int64  `yaml:"dtype_size"`                     // bytes
-	BytesPerToken int64  `yaml:"bytes_per_token"`                // of KV cache, on all ranks together, without replicas
+	KVHeads       int64  `yaml:"num_kv_heads,omitempty"`           // 0: MLA
+	HeadDim       int64  `yaml:"head_dim,omitempty"`               // 0: MLA
+	LatentDim     int64  `yaml:"mla_latent_dimension,omitempty"`   // 0: GQA
+	RopeDim       int64  `yaml:"mla_rope_dimension,omitempty"`     // 0: GQA
+	DtypeSize     int64  `yaml:"dtype_size"`                       // bytes
+	BytesPerToken int64  `yaml:"bytes_per_token"`                  // of KV cache, on all ranks together, without replicas
+	Window        int64  `yaml:"sliding_window,omitempty"`         // tokens that most layers keep of a request; 0: all layers keep all
+	FullEvery     int64  `yaml:"sliding_window_pattern,omitempty"` // with Window: every so manieth layer keeps all tokens
 	hiddenGuessed bool
 }
 
@@ -37,14 +39,6 @@ const (
 	defaultDtype = 2 // bytes: fp16, bfloat16
 )
 
-// presets are the models behind --model, as their model cards give them.
-var presets = map[string]Model{
-	"llama-405b":                    {Hidden: 16384, Layers: 126, Heads: 128, KVHeads: 8, HeadDim: 128, DtypeSize: 2},
-	"qwen3-30B":                     {Hidden: 2048, Layers: 48, Heads: 32, KVHeads: 4, HeadDim: 128, DtypeSize: 2},
-	"deepseek-r1-distill-llama-70b": {Hidden: 8192, Layers: 80, Heads: 64, KVHeads: 8, HeadDim: 128, DtypeSize: 2},
-	"deepseek-r1":                   {Hidden: 7168, Layers: 61, Heads: 128, LatentDim: 512, RopeDim: 64, DtypeSize: 2},
-}
-
 // compatPresets are the models of the original, of which two are wrong. It
 // knows no size of a head but hidden size / heads, rounded down.
 var compatPresets = map[string]Model{
@@ -52,11 +46,6 @@ var compatPresets = map[string]Model{
 	"qwen3-30B":                     {Hidden: 32768, Layers: 48, Heads: 32, KVHeads: 4, DtypeSize: 2},
 	"deepseek-r1-distill-llama-70b": {Hidden: 8192, Layers: 80, Heads: 64, KVHeads: 8, DtypeSize: 2},
 	"deepseek-r1":                   {Hidden: 12288, Layers: 100, Heads: 96, KVHeads: 12, DtypeSize: 2},
-}
-
-// ModelNames returns the names that --model knows.
-func ModelNames() []string {
-	return slices.Sorted(maps.Keys(presets))
 }
 
 // model returns the model that the options name. file is what --model-file
@@ -73,19 +62,70 @@ func (o *Options) model(file *Model) (Model, error) {
 }
 
 func (o *Options) presetModel() (Model, error) {
-	known := presets
-	if o.Compat {
-		known = compatPresets
+	if !o.Compat {
+		a, ok := model.Shipped(o.Model)
+		if !ok {
+			return Model{}, model.Unknown(o.Model).WithHint("shipped are %s; --model-file takes a file of your own", strings.Join(model.Names(), ", "))
+		}
+		m, err := fromArch(a)
+		m.Name, m.DtypeSize = o.Model, defaultDtype
+		if err != nil {
+			return Model{}, err
+		}
+		return m.sized()
 	}
-	m, ok := known[o.Model]
+	m, ok := compatPresets[o.Model]
 	if !ok {
-		return Model{}, usage("--model: unknown model %q, wanted one of %s", o.Model, strings.Join(ModelNames(), ", "))
+		return Model{}, usage("--model: the original has no model %q, wanted one of %s", o.Model, strings.Join(slices.Sorted(maps.Keys(compatPresets)), ", "))
 	}
 	m.Name = o.Model
-	if m.HeadDim == 0 && !m.MLA() {
-		m.HeadDim = m.Hidden / m.Heads
-	}
+	m.HeadDim = m.Hidden / m.Heads
 	return m.sized()
+}
+
+// fromArch takes over what an architecture says. The dtype is not part of it.
+func fromArch(a model.Arch) (Model, error) {
+	if err := a.CheckHeads(); err != nil {
+		return Model{}, err
+	}
+	m := Model{
+		Name: a.Name, Hidden: a.Hidden, Layers: a.Layers, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
+		LatentDim: a.LatentDim, RopeDim: a.RopeDim, Window: a.Window, FullEvery: a.FullEvery,
+	}
+	if m.MLA() {
+		m.HeadDim = 0 // it enters nothing here
+	}
+	return m, nil
+}
+
+// LoadModel reads a KVBench model architecture file. The file says neither the
+// precision of the cache nor, in most cases, the hidden size; [Plan] takes
+// them from the options.
+func LoadModel(path string) (*Model, error) {
+	a, err := model.LoadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	m, err := fromArch(a)
+	if err != nil {
+		return nil, err
+	}
+	return &m, nil
+}
+
+// requestBytes returns the KV cache of a request of so many tokens, and whether it
+// fits 63 bits.
+func (m Model) requestBytes(tokens int64) (int64, bool) {
+	if m.Window == 0 {
+		return product(tokens, m.BytesPerToken)
+	}
+	values, ok := model.Arch{
+		Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Window: m.Window, FullEvery: m.FullEvery,
+	}.RequestValues(tokens)
+	if !ok {
+		return 0, false
+	}
+	return product(values, m.DtypeSize)
 }
 
 // fileModel completes a model file by what it cannot say.
@@ -128,7 +168,7 @@ func (o *Options) customModel() (Model, error) {
 	}
 	if missing != nil {
 		return Model{}, usage("wanted --model, --model-file or all numbers of a custom model: %s missing", strings.Join(missing, ", ")).
-			WithHint("the models are %s", strings.Join(ModelNames(), ", "))
+			WithHint("the models are %s", strings.Join(model.Names(), ", "))
 	}
 	m := Model{
 		Name: customName, Hidden: *o.HiddenSize, Layers: *o.NumLayers, Heads: *o.NumHeads,
@@ -208,85 +248,4 @@ func product(factors ...int64) (int64, bool) {
 		result = low
 	}
 	return int64(result), true
-}
-
-// families are the kinds of models a KVBench model file may hold, found by a
-// part of the model's name, in this order.
-var families = []struct {
-	part  string
-	keys  []string
-	model func(number func(key string) int64) Model
-}{
-	{"llama3.1", []string{"num_query_heads_with_mha", "query_head_dimension", "gqa_num_queries_in_group"},
-		func(number func(string) int64) Model {
-			heads := number("num_query_heads_with_mha")
-			return Model{Heads: heads, KVHeads: heads / number("gqa_num_queries_in_group"), HeadDim: number("query_head_dimension")}
-		}},
-	{"deepseek_r1", []string{"num_query_heads", "query_head_dimension", "embedding_dimension", "rope_mla_dimension", "mla_latent_vector_dimension"},
-		func(number func(string) int64) Model {
-			return Model{
-				Hidden: number("embedding_dimension"), Heads: number("num_query_heads"),
-				LatentDim: number("mla_latent_vector_dimension"), RopeDim: number("rope_mla_dimension"),
-			}
-		}},
-	{"gpt_oss", []string{"num_query_heads", "num_kv_heads", "query_head_dimension"}, kvHeadsModel},
-	{"qwen3", []string{"num_query_heads", "num_kv_heads", "query_head_dimension"}, kvHeadsModel},
-}
-
-func kvHeadsModel(number func(string) int64) Model {
-	return Model{Heads: number("num_query_heads"), KVHeads: number("num_kv_heads"), HeadDim: number("query_head_dimension")}
-}
-
-// LoadModel reads a KVBench model architecture file. The file says neither the
-// precision of the cache nor, but for MLA, the hidden size; [Plan] takes both
-// from the options.
-func LoadModel(path string) (*Model, error) {
-	v, err := conf.Load(path)
-	if err != nil {
-		return nil, err
-	}
-	return modelFrom(v)
-}
-
-func modelFrom(v *conf.Value) (*Model, error) {
-	name := v.Get("model_name")
-	if name == nil || name.Kind != conf.String {
-		return nil, v.Errorf("wanted a map with the text model_name")
-	}
-	for _, f := range families {
-		if !strings.Contains(strings.ToLower(name.Text()), f.part) {
-			continue
-		}
-		checked, err := familySchema(v, f.keys).Check(v)
-		if err != nil {
-			return nil, err
-		}
-		m := f.model(func(key string) int64 { return checked.Get(key).Int() })
-		m.Name, m.Layers = name.Text(), checked.Get("num_layers").Int()
-		if group := checked.Get("gqa_num_queries_in_group"); group.Int() > 0 && m.Heads%group.Int() != 0 {
-			return nil, group.Errorf("wanted a number that divides the %d query heads, got %d", m.Heads, group.Int())
-		}
-		if m.KVHeads > 0 && m.Heads%m.KVHeads != 0 {
-			return nil, checked.Get("num_kv_heads").Errorf("wanted a number that divides the %d query heads, got %d", m.Heads, m.KVHeads)
-		}
-		return &m, nil
-	}
-	return nil, name.Errorf("model %q is of no known family: wanted a name that contains llama3.1, deepseek_r1, gpt_oss or qwen3", name.Text())
-}
-
-// familySchema describes a model file of a family. Any key may be there
-// without a value, as if it were not.
-func familySchema(v *conf.Value, keys []string) conf.Schema {
-	least, most := 1.0, float64(maxTokens)
-	schema := conf.Schema{{Name: "model_name", Type: "string", Required: true}, {Name: "num_model_params", Type: "float", Required: true}}
-	for _, k := range append([]string{"num_layers"}, keys...) {
-		schema = append(schema, conf.Field{Name: k, Type: "int", Required: true, Min: &least, Max: &most})
-	}
-	for _, k := range v.Keys() {
-		known := slices.ContainsFunc(schema, func(f conf.Field) bool { return f.Name == k })
-		if !known && k != "" && v.Get(k).Kind == conf.Null { // a schema has no empty names
-			schema = append(schema, conf.Field{Name: k, Type: "any"})
-		}
-	}
-	return schema
 }

@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 )
 
 const (
@@ -86,19 +87,18 @@ func TestModelFilePreset(t *testing.T) {
 
 func TestModelFileErrors(t *testing.T) {
 	tests := []struct{ yaml, says string }{
-		{strings.Replace(llamaYAML, "model_name", "model", 1), "wanted a map with the text model_name"},
+		{strings.Replace(llamaYAML, "model_name", "name", 1), "wanted a map with the text model_name"},
 		{"- a\n", "wanted a map with the text model_name"},
 		{"model_name: [llama3.1]\n", "wanted a map with the text model_name"},
-		{"model_name: mixtral\n", `m.yaml:1: model_name: model "mixtral" is of no known family`},
+		{"model_name: falcon\n", `m.yaml:1: model_name: model "falcon" is of no known family`},
 		{llamaYAML + "page_size: 3\n", "m.yaml:7: page_size: "},
 		{strings.Replace(llamaYAML, "num_layers: 80\n", "", 1), "the key num_layers is missing"},
 		{strings.Replace(llamaYAML, "80", "80.5", 1), "m.yaml:2: num_layers: wanted a whole number"},
-		{strings.Replace(llamaYAML, "80", "0", 1), "m.yaml:2: num_layers: wanted 1 to 1099511627776"},
-		{strings.Replace(llamaYAML, "80", "-3", 1), "m.yaml:2: num_layers: wanted 1 to 1099511627776"},
+		{strings.Replace(llamaYAML, "80", "0", 1), "m.yaml:2: num_layers: wanted 1 to 16384"},
+		{strings.Replace(llamaYAML, "80", "-3", 1), "m.yaml:2: num_layers: wanted 1 to 16384"},
 		{strings.Replace(llamaYAML, "group: 8", "group: 7", 1), "m.yaml:5: gqa_num_queries_in_group: wanted a number that divides the 64 query heads, got 7"},
 		{strings.Replace(qwenYAML, "heads: 4", "heads: 5", 1), "m.yaml:4: num_kv_heads: wanted a number that divides the 64 query heads, got 5"},
 		{llamaYAML + "num_layers: 3\n", "m.yaml:7: "},
-		{llamaYAML + "\"\":\n", "m.yaml:7: "},
 		{"", "m.yaml"},
 		{"a: [", "this is not YAML"},
 	}
@@ -123,8 +123,23 @@ func TestModelFileErrors(t *testing.T) {
 	wantFault(t, err, fault.Input, "no/such.yaml")
 }
 
+// TestWindow counts the bytes of GPT-OSS 120B by hand: 18 layers keep all
+// tokens and 18 the last 128, 2 x 8 x 64 values of 2 bytes each.
+func TestWindow(t *testing.T) {
+	const layer = 2 * 8 * 64 * 2
+	for isl, want := range map[string]int64{"100": 36 * 100 * layer, "128": 36 * 128 * layer, "5000": (18*5000 + 18*128) * layer} {
+		for _, given := range [][]string{{"--model", "gpt-oss-120b"}, {"--model-file", writeFile(t, "m.yaml", gptYAML)}} {
+			w := mustPlan(t, append(given, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--isl-mean", isl, "--isl-scale", "0",
+				"--min-isl", "1", "--num-user-requests", "1")...)
+			if got := w.Patterns[0].Bytes; got != want {
+				t.Errorf("%v, %s tokens: %d bytes, wanted %d", given, isl, got, want)
+			}
+		}
+	}
+}
+
 func FuzzModelFile(f *testing.F) {
-	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "1099511627776", 1)} {
+	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "16384", 1)} {
 		f.Add(s)
 	}
 	o := DefaultOptions()
@@ -136,21 +151,28 @@ func FuzzModelFile(f *testing.F) {
 		if err != nil {
 			return // conf tests its own errors
 		}
-		m, err := modelFrom(v)
+		a, err := model.Parse(v)
+		if err == nil {
+			err = a.CheckHeads()
+		}
 		if err != nil {
 			if fault.KindOf(err) != fault.Input {
 				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
 			}
 			return
 		}
-		w, err := Plan(o, Inputs{Model: m})
+		m, err := fromArch(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := Plan(o, Inputs{Model: &m})
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage {
 				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
 			}
 			return
 		}
-		if p := w.Patterns[0]; p.Bytes <= 0 || p.Bytes/p.ISL != w.Model.BytesPerToken {
+		if p := w.Patterns[0]; p.Bytes <= 0 || p.Bytes > p.ISL*w.Model.BytesPerToken || m.Window == 0 && p.Bytes/p.ISL != w.Model.BytesPerToken {
 			t.Errorf("model %+v gives %+v", m, p)
 		}
 	})

@@ -163,7 +163,7 @@ func (w *Workload) makePatterns() error {
 	first := 0
 	var isl, kv int64
 	for i, r := range w.Requests {
-		bytes, ok := product(r.Tokens, w.Model.BytesPerToken)
+		bytes, ok := w.Model.requestBytes(r.Tokens)
 		if !ok || bytes > math.MaxInt64-total {
 			return errTooMuch("the KV cache of all requests")
 		}

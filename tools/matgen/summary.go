@@ -14,6 +14,9 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	o := &w.Options
 	line("matgen generate: %d matrices of %d ranks, %s", len(w.Patterns), w.World(), written)
 	line("model %s: %d bytes of KV cache per token", w.Model.Name, w.Model.BytesPerToken)
+	if w.Model.Window > 0 {
+		line("of these, layers with a sliding window keep the last %d tokens of a request only", w.Model.Window)
+	}
 	line("prefill: ranks %d to %d, %d workers (%s)", 0, w.Prefill.Ranks-1, w.Prefill.Workers(), shape(o.PrefillTP, o.PrefillCP))
 	line("decode: ranks %d to %d, %d workers (%s)", w.Decode.First, w.World()-1, w.Decode.Workers(), shape(o.DecodeTP, o.DecodeCP))
 	if len(w.Patterns) > 0 {

@@ -1,12 +1,12 @@
 package traffic
 
 import (
-	"errors"
 	"slices"
 	"time"
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
+	"perigee/internal/traffic/link"
 	"perigee/nixl"
 )
 
@@ -44,17 +44,9 @@ func (s *Session) plan(p Pattern) (*Plan, error) {
 	}
 	var err error
 	if plan.batch, err = s.agent.NewBatch(transfers); err != nil {
-		return nil, fault.New(engineKind(err), "prepare %s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
+		return nil, fault.New(link.Kind(err), "prepare %s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
 	}
 	return plan, nil
-}
-
-// engineKind keeps the kind that an engine's error has, and calls others failures of the engine.
-func engineKind(err error) fault.Kind {
-	if k := fault.KindOf(err); k != fault.Internal {
-		return k
-	}
-	return fault.Engine
 }
 
 // Number is the plan's place in the order of preparation, from 0.
@@ -119,7 +111,7 @@ func (p *Plan) Run(n int, record bool) error {
 		size = min(size, n, p.mostPiece())
 		began := clock.Now()
 		times := p.makeTimes(size)
-		if err := p.batch.Run(p.s.control(), size, times); err != nil {
+		if err := p.batch.Run(link.Control(p.s.world), size, times); err != nil {
 			return p.explain(err)
 		}
 		p.keep(times, record)
@@ -208,27 +200,14 @@ func (p *Plan) Wait(record bool) error {
 		return nil
 	}
 	times := p.makeTimes(1)
-	if err := p.batch.Wait(p.s.control(), &times[0]); err != nil {
+	if err := p.batch.Wait(link.Control(p.s.world), &times[0]); err != nil {
 		return p.explain(err)
 	}
 	p.keep(times, record)
 	return nil
 }
 
-// explain names the peers' hosts in a timeout, and the job's failure in an abort.
-func (p *Plan) explain(err error) error {
-	if errors.Is(err, nixl.ErrAborted) {
-		<-p.s.world.Context().Done()
-		return p.s.world.Err()
-	}
-	if late, ok := errors.AsType[*nixl.TimeoutError](err); ok && len(late.Peers) > 0 {
-		peer := late.Peers[0]
-		host := p.s.world.Hosts()[p.s.world.HostOf(peer)].Name
-		return fault.New(fault.Timeout, "%s: %w after %v (rank %d is on %s)", p.label(), err, p.s.world.Timeout(), peer, host).
-			WithHint("is that rank alive? A longer --timeout helps if the transfer is only slow")
-	}
-	return fault.New(engineKind(err), "%s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
-}
+func (p *Plan) explain(err error) error { return link.Explain(p.s.world, p.label(), err) }
 
 // Last returns the times of this rank's last run, in nanoseconds of the host's
 // clock, and the peers to which its Done stamps belong. ok is false if there was

@@ -1,15 +1,13 @@
 package traffic
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
-	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/traffic/link"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -237,12 +235,6 @@ func (s *Session) exchangeCards() error {
 	return nil
 }
 
-// connectTimeout bounds the opening of connections where no --timeout does.
-const connectTimeout = 60 * time.Second
-
-// pollPause leaves the processor to the ranks that this one waits for.
-const pollPause = 20 * time.Microsecond
-
 // connect opens the ways between ranks that exchange bytes for the first time.
 // Until all are open every rank polls, since a connection needs both its ends.
 func (s *Session) connect(patterns []Pattern) error {
@@ -250,53 +242,7 @@ func (s *Session) connect(patterns []Pattern) error {
 	if !anywhere {
 		return nil
 	}
-	if err := s.agent.Connect(peers); err != nil {
-		return fault.New(fault.Engine, "connect to the peers: %w", err)
-	}
-	limit := connectTimeout
-	if t := s.world.Timeout(); t > 0 {
-		limit = t
-	}
-	deadline := time.Now().Add(limit)
-	for {
-		if err := s.agent.Progress(); err != nil {
-			return fault.New(fault.Engine, "make progress: %w", err)
-		}
-		done, err := s.agent.Connected()
-		if err != nil {
-			return fault.New(fault.Engine, "connect to the peers: %w", err)
-		}
-		if done {
-			break
-		}
-		if cause := context.Cause(s.world.Context()); cause != nil {
-			return cause
-		}
-		if time.Now().After(deadline) {
-			return fault.New(fault.Timeout, "rank %d is not connected to all of its peers after %v", s.world.Rank(), limit).
-				WithHint("check that the hosts reach each other over the network that UCX chose (UCX_NET_DEVICES, UCX_TLS)")
-		}
-		time.Sleep(pollPause)
-	}
-	return s.pollThrough()
-}
-
-// pollThrough is a barrier of all ranks during which this rank keeps making
-// progress for its peers.
-func (s *Session) pollThrough() error {
-	met := make(chan error, 1)
-	go func() { met <- s.world.All().Barrier() }()
-	for {
-		select {
-		case err := <-met:
-			return err
-		default:
-		}
-		if err := s.agent.Progress(); err != nil {
-			return fault.New(fault.Engine, "make progress: %w", err)
-		}
-		time.Sleep(pollPause)
-	}
+	return link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers})
 }
 
 // newPeers returns the peers that this rank meets for the first time, and
@@ -323,13 +269,4 @@ func (s *Session) newPeers(patterns []Pattern) (peers []int, anywhere bool) {
 	}
 	slices.Sort(peers)
 	return peers, anywhere
-}
-
-// control bounds a transfer by the world's timeout and the job's failure.
-func (s *Session) control() nixl.Control {
-	c := nixl.Control{Abort: s.world.AbortFlag()}
-	if t := s.world.Timeout(); t > 0 {
-		c.Deadline = clock.Now() + int64(t)
-	}
-	return c
 }

@@ -5,6 +5,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/stream"
 	"perigee/nixl"
 )
 
@@ -53,20 +54,20 @@ type message struct {
 	peer   int
 	off    int64
 	bytes  int64
-	stream stream
+	stream stream.Stream
 }
 
 func (p *Plan) sent() []message {
 	me := p.s.world.Rank()
-	return p.messages(p.Matrix.Row(me), func(peer int) stream { return newStream(p.s.seed, p.number, me, peer) })
+	return p.messages(p.Matrix.Row(me), func(peer int) stream.Stream { return stream.New(p.s.seed, p.number, me, peer) })
 }
 
 func (p *Plan) received() []message {
 	me := p.s.world.Rank()
-	return p.messages(p.Matrix.Column(me), func(peer int) stream { return newStream(p.s.seed, p.number, peer, me) })
+	return p.messages(p.Matrix.Column(me), func(peer int) stream.Stream { return stream.New(p.s.seed, p.number, peer, me) })
 }
 
-func (p *Plan) messages(cells []matrix.Cell, key func(peer int) stream) []message {
+func (p *Plan) messages(cells []matrix.Cell, key func(peer int) stream.Stream) []message {
 	list := make([]message, 0, len(cells))
 	var off int64
 	for _, c := range cells {
@@ -99,7 +100,7 @@ func (m message) write(b nixl.Buffer, flip bool) error {
 	tmp := make([]byte, min(m.bytes, chunk))
 	for done := int64(0); done < m.bytes; {
 		part := tmp[:min(m.bytes-done, chunk)]
-		m.stream.fill(part, done, flip)
+		m.stream.Fill(part, done, flip)
 		if _, err := b.WriteAt(part, m.off+done); err != nil {
 			return err
 		}
@@ -141,10 +142,10 @@ func (m message) compare(b nixl.Buffer) (*Corruption, error) {
 		if _, err := b.ReadAt(part, m.off+done); err != nil {
 			return nil, err
 		}
-		if wrong, at := m.stream.check(part, done); wrong > 0 {
+		if wrong, at := m.stream.Check(part, done); wrong > 0 {
 			if c == nil {
 				off := done + int64(at)
-				c = &Corruption{Offset: off, Want: m.stream.at(off), Got: part[at]}
+				c = &Corruption{Offset: off, Want: m.stream.At(off), Got: part[at]}
 			}
 			c.WrongBytes += wrong
 		}

@@ -1,21 +1,24 @@
-package traffic
+// Package stream makes the bytes by which transfers are verified.
+package stream
 
 import (
 	"encoding/binary"
 	"math/bits"
 )
 
-// stream generates the bytes of one message: each 8-byte word is a hash of
+// Stream generates the bytes of one message: each 8-byte word is a hash of
 // what the message is and of the word's place in it, so a byte that comes from
 // another message, another place or another run is noticed.
-type stream struct{ key uint64 }
+type Stream struct{ key uint64 }
 
-func newStream(seed uint64, pattern, sender, receiver int) stream {
+// New returns the stream of a message: the seed, and numbers that tell it from others: the pattern, the sender
+// and the receiver.
+func New(seed uint64, pattern, sender, receiver int) Stream {
 	k := mix(seed + 0x9e3779b97f4a7c15)
 	for _, v := range []int{pattern, sender, receiver} {
 		k = mix(k ^ mix(uint64(v)+0x9e3779b97f4a7c15))
 	}
-	return stream{k}
+	return Stream{k}
 }
 
 // mix is the finalizer of splitmix64 (Steele, Lea, Flood 2014): a bijection
@@ -26,11 +29,11 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-func (s stream) word(i uint64) uint64 { return mix(s.key + i*0x9e3779b97f4a7c15) }
+func (s Stream) word(i uint64) uint64 { return mix(s.key + i*0x9e3779b97f4a7c15) }
 
-// fill writes the stream from off on; flip inverts every bit, which makes a
+// Fill writes the stream from off on; flip inverts every bit, which makes a
 // poison that differs from the stream in every byte.
-func (s stream) fill(p []byte, off int64, flip bool) {
+func (s Stream) Fill(p []byte, off int64, flip bool) {
 	var inverse uint64
 	if flip {
 		inverse = ^inverse
@@ -47,9 +50,9 @@ func (s stream) fill(p []byte, off int64, flip bool) {
 	}
 }
 
-// check counts the bytes that differ from the stream from off on, and returns
+// Check counts the bytes that differ from the stream from off on, and returns
 // the place of the first.
-func (s stream) check(p []byte, off int64) (wrong int64, first int) {
+func (s Stream) Check(p []byte, off int64) (wrong int64, first int) {
 	first = -1
 	for i := 0; i < len(p); {
 		w := s.word(uint64(off)/8) >> (8 * (uint64(off) % 8))
@@ -85,5 +88,5 @@ func differingBytes(x uint64) (n int) {
 	return n
 }
 
-// at returns the byte of the stream at a place.
-func (s stream) at(off int64) byte { return byte(s.word(uint64(off)/8) >> (8 * (uint64(off) % 8))) }
+// At returns the byte of the stream at a place.
+func (s Stream) At(off int64) byte { return byte(s.word(uint64(off)/8) >> (8 * (uint64(off) % 8))) }

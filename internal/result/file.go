@@ -134,6 +134,11 @@ func (d *Document) check() error {
 			return fmt.Errorf("measurements[%d]: there is no pattern %d", i, m.Pattern)
 		}
 	}
+	for i, m := range d.Metrics {
+		if len(m.Values) != len(m.TimesNS) {
+			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))
+		}
+	}
 	for i, t := range d.Tables {
 		for k, row := range t.Rows {
 			if len(row) != len(t.Columns) {

@@ -51,6 +51,8 @@ type Document struct {
 	Measurements []Measurement  `json:"measurements,omitempty"`
 	Tables       []Table        `json:"tables,omitempty"`
 	Values       map[string]any `json:"values,omitempty"` // what the scenario set
+	Metrics      []Metric       `json:"metrics,omitempty"`
+	Thresholds   []Threshold    `json:"thresholds,omitempty"`
 }
 
 // Scenario is the script and what it was given.
@@ -113,6 +115,29 @@ type Table struct {
 	Rows    [][]any  `json:"rows"`
 }
 
+// MetricDef is a metric that a scenario declares.
+type MetricDef struct {
+	Name   string `json:"name"`
+	Help   string `json:"help,omitempty"`
+	Better string `json:"better,omitempty"` // lower or higher; empty if neither is
+}
+
+// Metric is a scenario's own metric and its samples.
+type Metric struct {
+	MetricDef
+	Values  []float64 `json:"values"`
+	TimesNS []int64   `json:"times_ns"` // when each was added
+}
+
+// Threshold is a limit that the run was given, and what became of it.
+type Threshold struct {
+	Threshold string   `json:"threshold"` // as package threshold writes it
+	From      string   `json:"from"`      // --threshold, or the place in the script
+	Value     *float64 `json:"value,omitempty"`
+	Samples   int      `json:"samples"`
+	Passed    *bool    `json:"passed,omitempty"` // absent where it was not judged
+}
+
 // New begins a document.
 func New(command []string, scenario Scenario, seed uint64, w *spmd.World) *Document {
 	return &Document{
@@ -150,9 +175,18 @@ func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.
 	}
 }
 
+// AddSample adds a value to one of the scenario's own metrics, which must be declared.
+func (d *Document) AddSample(name string, value float64, timeNS int64) {
+	for i := range d.Metrics {
+		if m := &d.Metrics[i]; m.Name == name {
+			m.Values, m.TimesNS = append(m.Values, value), append(m.TimesNS, timeNS)
+		}
+	}
+}
+
 // Measured reports whether the document holds anything that the run found out.
 func (d *Document) Measured() bool {
-	return len(d.Measurements)+len(d.Tables)+len(d.Values) > 0
+	return len(d.Measurements)+len(d.Tables)+len(d.Values) > 0 || slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
 }
 
 // Finish marks the document complete, or partial with the reason.

@@ -1,0 +1,210 @@
+package metric
+
+import (
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+)
+
+var known = []Def{
+	{
+		Name: "latency_ms", Better: Lower, Help: "last end - first start over the initiators; each run",
+		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return float64(m.LatencyNS) / 1e6, true }),
+	},
+	{
+		Name: "isolated_latency_ms", Better: Lower, Help: "largest mean time of an initiator over the runs alone; each pattern",
+		all: func(v *view, yield func(Sample)) {
+			for i := range v.d.Patterns {
+				if ns, ok := v.isolatedNS(i); ok {
+					yield(ofPattern(i, Isolated, ns/1e6))
+				}
+			}
+		},
+	},
+	{
+		Name: "slowdown", Better: Lower, Help: "latency / isolated latency of the pattern; each run that is not alone",
+		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) {
+			ns, ok := v.isolatedNS(m.Pattern)
+			return float64(m.LatencyNS) / ns, ok && ns > 0 && m.Phase != Isolated
+		}),
+	},
+	{
+		Name: "mean_bw_gb_per_s", Better: Higher, Help: "mean over the initiators of bytes / own time; each run",
+		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
+	},
+	{Name: "total_time_s", Better: Lower, Help: "last end - first start over all runs; each pattern", all: whole(func(s span) float64 { return s.seconds })},
+	{Name: "avg_latency_s", Better: Lower, Help: "total time / runs; each pattern", all: whole(func(s span) float64 { return s.seconds / float64(s.runs) })},
+	{
+		Name: "algorithm_bw_gb_per_s", Better: Higher, Help: "bytes of all runs / total time; each pattern",
+		all: whole(func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
+	},
+	{Name: "size_gb", Help: "sum of all cells / 1e9; each pattern", all: eachPattern(func(d *result.Document, p result.Pattern) float64 {
+		return float64(d.Matrices[p.Matrix].Bytes) / 1e9
+	})},
+	{Name: "num_senders", Help: "ranks that send anything; each pattern", all: eachPattern(func(_ *result.Document, p result.Pattern) float64 {
+		return float64(p.Senders)
+	})},
+	{
+		Name: "rank_latency_ms", Better: Lower, Help: "end - start; each initiator of each run",
+		each: eachRank(func(r *traffic.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
+	},
+	{
+		Name: "rank_bw_gb_per_s", Better: Higher, Help: "bytes / (end - start); each initiator of each run",
+		each: eachRank(func(r *traffic.RankRun) float64 { return r.Bandwidth() / 1e9 }),
+	},
+	{
+		Name: "rank_post_us", Better: Lower, Help: "posted - start; each initiator of each run",
+		each: eachRank(func(r *traffic.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
+	},
+	{
+		Name: "pair_latency_ms", Better: Lower, Help: "end of the message - start of its initiator; each message of each run",
+		each: eachPair(func(r *traffic.RankRun, p traffic.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
+	},
+	{
+		Name: "pair_bw_gb_per_s", Better: Higher, Help: "bytes / pair latency; each message of each run",
+		each: eachPair(func(r *traffic.RankRun, p traffic.PeerRun) float64 {
+			return float64(p.Bytes) / float64(max(p.EndNS-r.StartNS, 1))
+		}),
+	},
+}
+
+func ofRun(m *result.Measurement) Sample {
+	return Sample{
+		Pattern: m.Pattern, Phase: m.Phase, Iteration: m.Iteration, Rank: -1, Peer: -1, StartNS: m.StartNS, EndNS: m.EndNS,
+	}
+}
+
+func ofPattern(i int, phase string, value float64) Sample {
+	return Sample{Value: value, Pattern: i, Phase: phase, Iteration: -1, Rank: -1, Peer: -1}
+}
+
+func eachRun(value func(v *view, m *result.Measurement) (float64, bool)) func(*view, *result.Measurement, func(Sample)) {
+	return func(v *view, m *result.Measurement, yield func(Sample)) {
+		s, ok := ofRun(m), false
+		if s.Value, ok = value(v, m); ok {
+			yield(s)
+		}
+	}
+}
+
+func eachRank(value func(r *traffic.RankRun) float64) func(*view, *result.Measurement, func(Sample)) {
+	return func(_ *view, m *result.Measurement, yield func(Sample)) {
+		for i := range m.Ranks {
+			r := &m.Ranks[i]
+			s := ofRun(m)
+			s.Value, s.Rank, s.StartNS, s.EndNS = value(r), r.Rank, r.StartNS, r.EndNS
+			yield(s)
+		}
+	}
+}
+
+func eachPair(value func(r *traffic.RankRun, p traffic.PeerRun) float64) func(*view, *result.Measurement, func(Sample)) {
+	return func(_ *view, m *result.Measurement, yield func(Sample)) {
+		for i := range m.Ranks {
+			r := &m.Ranks[i]
+			for _, p := range r.Peers {
+				s := ofRun(m)
+				s.Value, s.Rank, s.Peer, s.StartNS, s.EndNS = value(r, p), r.Rank, p.Peer, r.StartNS, p.EndNS
+				yield(s)
+			}
+		}
+	}
+}
+
+func eachPattern(value func(d *result.Document, p result.Pattern) float64) func(*view, func(Sample)) {
+	return func(v *view, yield func(Sample)) {
+		for i, p := range v.d.Patterns {
+			yield(ofPattern(i, "", value(v.d, p)))
+		}
+	}
+}
+
+// span is all runs of a pattern in a phase.
+type span struct {
+	pattern    int
+	phase      string
+	runs       int
+	bytes      int64
+	start, end int64
+	seconds    float64
+}
+
+// whole makes a metric of all runs of a pattern in a phase together.
+func whole(value func(s span) float64) func(*view, func(Sample)) {
+	return func(v *view, yield func(Sample)) {
+		for _, s := range spans(v.d) {
+			if s.seconds = float64(s.end-s.start) / 1e9; s.seconds <= 0 {
+				continue
+			}
+			sample := ofPattern(s.pattern, s.phase, value(s))
+			sample.StartNS, sample.EndNS = s.start, s.end
+			yield(sample)
+		}
+	}
+}
+
+func spans(d *result.Document) []span {
+	var list []span
+	index := map[[2]any]int{}
+	for i := range d.Measurements {
+		m := &d.Measurements[i]
+		key := [2]any{m.Pattern, m.Phase}
+		k, ok := index[key]
+		if !ok {
+			k = len(list)
+			index[key] = k
+			list = append(list, span{pattern: m.Pattern, phase: m.Phase, start: m.StartNS, end: m.EndNS})
+		}
+		s := &list[k]
+		s.runs++
+		s.bytes += d.Matrices[d.Patterns[m.Pattern].Matrix].Bytes
+		s.start, s.end = min(s.start, m.StartNS), max(s.end, m.EndNS)
+	}
+	return list
+}
+
+// view is a result and what has been learnt of its isolated runs so far.
+type view struct {
+	d        *result.Document
+	next     int
+	isolated map[int]*alone // by pattern
+}
+
+// alone sums up the isolated runs of a pattern: each initiator's own time.
+type alone struct {
+	runs int
+	ns   map[int]float64
+}
+
+func newView(d *result.Document) *view { return &view{d: d, isolated: map[int]*alone{}} }
+
+// learn takes in the measurements that have come since the last call.
+func (v *view) learn() {
+	for ; v.next < len(v.d.Measurements); v.next++ {
+		m := &v.d.Measurements[v.next]
+		if m.Phase != Isolated {
+			continue
+		}
+		a := v.isolated[m.Pattern]
+		if a == nil {
+			a = &alone{ns: map[int]float64{}}
+			v.isolated[m.Pattern] = a
+		}
+		a.runs++
+		for _, r := range m.Ranks {
+			a.ns[r.Rank] += float64(r.DurationNS())
+		}
+	}
+}
+
+// isolatedNS is the isolated latency of a pattern, as traffic.Isolated has it.
+func (v *view) isolatedNS(pattern int) (float64, bool) {
+	a := v.isolated[pattern]
+	if a == nil || len(a.ns) == 0 {
+		return 0, false
+	}
+	var most float64
+	for _, s := range a.ns {
+		most = max(most, s)
+	}
+	return most / float64(a.runs), true
+}

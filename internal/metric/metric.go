@@ -1,0 +1,185 @@
+// Package metric turns a result into named lists of numbers: what thresholds are
+// held against, and what two results are compared by.
+//
+// Most metrics have a sample for each measured run of a pattern; some have one for each
+// initiator or message of a run, or for each pattern. A scenario may declare metrics of
+// its own. docs/thresholds.md lists them all with their formulas.
+package metric
+
+import (
+	"slices"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// Isolated is the name of the phase in which patterns run alone. Its runs count for
+// isolated_latency_ms, and for others only where somebody asks for this phase.
+const Isolated = "isolated"
+
+// Better says in which direction a figure improves.
+type Better string
+
+// The directions of improvement.
+const (
+	Lower   Better = "lower"
+	Higher  Better = "higher"
+	Neither Better = ""
+)
+
+// Def describes a metric.
+type Def struct {
+	Name   string
+	Help   string
+	Better Better
+	// each calls yield for every sample that a run has; nil for metrics that belong to a whole
+	// pattern, which have all.
+	each func(v *view, m *result.Measurement, yield func(Sample))
+	all  func(v *view, yield func(Sample))
+}
+
+// Sample is one number, and what it belongs to.
+type Sample struct {
+	Value     float64
+	Pattern   int // index into the result's patterns; -1 if it belongs to none
+	Phase     string
+	Iteration int // -1 if it belongs to no single run
+	Rank      int // the initiator; -1 if it belongs to several
+	Peer      int // the other end of a message; -1 if it belongs to several
+	// StartNS and EndNS are when it was measured, on the common time line.
+	StartNS, EndNS int64
+}
+
+// Known are the metrics of every result, in the order of the documentation.
+func Known() []Def { return slices.Clone(known) }
+
+// Find returns a metric of every result.
+func Find(name string) (Def, bool) {
+	i := slices.IndexFunc(known, func(d Def) bool { return d.Name == name })
+	if i < 0 {
+		return Def{}, false
+	}
+	return known[i], true
+}
+
+// Check refuses a name that is neither a known metric nor one of the scenario's own.
+// The error, of the kind Usage, names the nearest.
+func Check(name string, own []result.MetricDef) error {
+	if _, ok := Find(name); ok || slices.ContainsFunc(own, func(d result.MetricDef) bool { return d.Name == name }) {
+		return nil
+	}
+	names := Names(own)
+	return fault.New(fault.Usage, "there is no metric %q%s", name, conf.Suggestion(name, names)).
+		WithHint("metrics are %s; see docs/thresholds.md", list(names))
+}
+
+// Names lists all metrics, those of a scenario last.
+func Names(own []result.MetricDef) []string {
+	var names []string
+	for _, d := range known {
+		names = append(names, d.Name)
+	}
+	for _, d := range own {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+func list(names []string) string {
+	text := ""
+	for i, n := range names {
+		switch {
+		case i == 0:
+		case i == len(names)-1:
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += n
+	}
+	return text
+}
+
+// Of returns all samples of a metric in a result, in the order of its measurements.
+// A name that is neither known nor in the result has none.
+func Of(d *result.Document, name string) []Sample {
+	var out []Sample
+	keep := func(s Sample) { out = append(out, s) }
+	def, ok := Find(name)
+	if !ok {
+		own(d, name, 0, keep)
+		return out
+	}
+	v := newView(d)
+	v.learn()
+	if def.all != nil {
+		def.all(v, keep)
+		return out
+	}
+	for i := range d.Measurements {
+		def.each(v, &d.Measurements[i], keep)
+	}
+	return out
+}
+
+// Follower yields the samples of a metric while a result grows.
+type Follower struct {
+	name string
+	def  Def
+	view *view
+	next int
+}
+
+// Follow begins at the first measurement of a result.
+func Follow(d *result.Document, name string) *Follower {
+	def, _ := Find(name)
+	return &Follower{name: name, def: def, view: newView(d)}
+}
+
+// New returns what has come since the last call. replaces says that it is all there
+// is, and what came before is out of date: so it is for metrics of whole patterns.
+func (f *Follower) New() (samples []Sample, replaces bool) {
+	keep := func(s Sample) { samples = append(samples, s) }
+	f.view.learn()
+	switch {
+	case f.def.all != nil:
+		f.def.all(f.view, keep)
+		return samples, true
+	case f.def.each != nil:
+		for ; f.next < len(f.view.d.Measurements); f.next++ {
+			f.def.each(f.view, &f.view.d.Measurements[f.next], keep)
+		}
+	default:
+		f.next = own(f.view.d, f.name, f.next, keep)
+	}
+	return samples, false
+}
+
+// own yields the samples of a scenario's metric from the given one on, and returns how
+// many there are.
+func own(d *result.Document, name string, from int, yield func(Sample)) int {
+	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == name })
+	if i < 0 {
+		return 0
+	}
+	m := d.Metrics[i]
+	for k := from; k < len(m.Values); k++ {
+		at := m.TimesNS[k]
+		yield(Sample{
+			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1, StartNS: at, EndNS: at,
+		})
+	}
+	return len(m.Values)
+}
+
+// phaseAt is the phase in which a moment lies.
+func phaseAt(phases []result.Phase, ns int64) (name string) {
+	for _, p := range phases {
+		if p.StartNS > ns {
+			break
+		}
+		name = p.Name
+	}
+	return name
+}

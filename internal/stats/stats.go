@@ -1,0 +1,92 @@
+// Package stats holds the statistics of measured samples: quantiles, the
+// Mann-Whitney U test, the interval of a change that belongs to it, and a
+// correction for many tests at once.
+//
+// Nothing here assumes that samples are normally distributed: latencies are
+// not. What it does assume is that samples are independent of each other; the
+// caller has to look after that.
+package stats
+
+import (
+	"math"
+	"slices"
+)
+
+// Quantile returns the q-quantile (0 to 1) of ascending values by linear
+// interpolation between the two nearest (type 7 of Hyndman and Fan, as in numpy
+// and R), and NaN where there are none.
+func Quantile(sorted []float64, q float64) float64 {
+	n := len(sorted)
+	if n == 0 {
+		return math.NaN()
+	}
+	at := q * float64(n-1)
+	below := min(max(int(math.Floor(at)), 0), n-1)
+	above := min(below+1, n-1)
+	part := at - float64(below)
+	if part == 0 || sorted[below] == sorted[above] {
+		return sorted[below]
+	}
+	return sorted[below]*(1-part) + sorted[above]*part
+}
+
+// Median returns the 0.5-quantile of values in any order.
+func Median(values []float64) float64 { return Quantile(slices.Sorted(slices.Values(values)), 0.5) }
+
+// Mean returns the arithmetic mean, and NaN of no values.
+func Mean(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
+	// Around the first value, so that large values with small differences lose nothing.
+	var sum float64
+	for _, v := range values {
+		sum += v - values[0]
+	}
+	return values[0] + sum/float64(len(values))
+}
+
+// StdDev returns the standard deviation of a sample (divisor n-1), and NaN of
+// fewer than two values.
+func StdDev(values []float64) float64 {
+	if len(values) < 2 {
+		return math.NaN()
+	}
+	mean := Mean(values)
+	var sum float64
+	for _, v := range values {
+		sum += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(sum / float64(len(values)-1))
+}
+
+// AdjustBH returns p-values after the procedure of Benjamini and Hochberg (1995):
+// who calls everything a discovery whose adjusted value is below alpha is wrong in
+// at most the share alpha of the discoveries, on average; and if there is nothing to
+// discover at all, calls anything one with at most the probability alpha. A NaN is
+// a test that was not made: it stays NaN and does not count.
+func AdjustBH(p []float64) []float64 {
+	out := slices.Clone(p)
+	var order []int
+	for i, v := range p {
+		if !math.IsNaN(v) {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if p[a] < p[b] {
+			return 1
+		}
+		if p[a] > p[b] {
+			return -1
+		}
+		return a - b
+	})
+	m := float64(len(order))
+	least := 1.0
+	for k, i := range order { // from the largest
+		least = min(least, p[i]*m/(m-float64(k)))
+		out[i] = least
+	}
+	return out
+}

@@ -1,0 +1,128 @@
+package threshold
+
+import (
+	"math"
+	"slices"
+
+	"perigee/internal/metric"
+	"perigee/internal/result"
+	"perigee/internal/stats"
+)
+
+// collection is the samples that a threshold looks at.
+type collection struct {
+	sorted     []float64 // ascending once all are added
+	start, end int64     // of the earliest and of the latest
+}
+
+func (c *collection) add(s metric.Sample) {
+	if len(c.sorted) == 0 {
+		c.start, c.end = s.StartNS, s.EndNS
+	}
+	c.start, c.end = min(c.start, s.StartNS), max(c.end, s.EndNS)
+	c.sorted = append(c.sorted, s.Value)
+}
+
+// aggregate makes one number of the samples; NaN where they are too few.
+func (t Threshold) aggregate(c *collection) float64 {
+	n := len(c.sorted)
+	switch t.Aggregate {
+	case "count":
+		return float64(n)
+	case "rate":
+		if c.end <= c.start {
+			return math.NaN()
+		}
+		return float64(n) / (float64(c.end-c.start) / 1e9)
+	case "mean":
+		return stats.Mean(c.sorted)
+	case "stddev":
+		return stats.StdDev(c.sorted)
+	}
+	return stats.Quantile(c.sorted, t.quantile)
+}
+
+// Watch looks at the thresholds that may end a run, while its result grows.
+type Watch struct {
+	doc     *result.Document
+	watched []watched
+}
+
+type watched struct {
+	Threshold
+	follower *metric.Follower
+	samples  collection
+}
+
+// NewWatch begins to look at those of a list that say abort. A threshold that more
+// samples may yet fulfil, such as max > 5 or count >= 10, is left to the end.
+func NewWatch(d *result.Document, list []Threshold) *Watch {
+	w := &Watch{doc: d}
+	for _, t := range list {
+		if t.AbortAfter > 0 && !t.patient() {
+			w.watched = append(w.watched, watched{Threshold: t, follower: metric.Follow(d, t.Metric)})
+		}
+	}
+	return w
+}
+
+// patient reports whether more samples can fulfil what is violated now, however
+// bad those that are there.
+func (t Threshold) patient() bool {
+	more, less := t.Op == ">" || t.Op == ">=", t.Op == "<" || t.Op == "<="
+	switch t.Aggregate {
+	case "count":
+		return !less
+	case "rate":
+		return true
+	case "max":
+		return more || t.Op == "=="
+	case "min":
+		return less || t.Op == "=="
+	}
+	return false
+}
+
+// Violated returns the first threshold that is violated by what the result holds now.
+func (w *Watch) Violated() (Outcome, bool) {
+	for i := range w.watched {
+		v := &w.watched[i]
+		v.take(w.doc)
+		if o := v.outcome(&v.samples); o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
+			return o, true
+		}
+	}
+	return Outcome{}, false
+}
+
+// take adds what is new in the result.
+func (v *watched) take(d *result.Document) {
+	fresh, replaces := v.follower.New()
+	if replaces {
+		v.samples = collection{}
+	}
+	before := len(v.samples.sorted)
+	for _, s := range fresh {
+		if v.admits(d, s) {
+			v.samples.add(s)
+		}
+	}
+	added := v.samples.sorted[before:]
+	slices.Sort(added)
+	if before == 0 || len(added) == 0 || added[0] >= v.samples.sorted[before-1] {
+		return
+	}
+	v.samples.sorted = merge(slices.Clone(v.samples.sorted[:before]), slices.Clone(added), v.samples.sorted[:0])
+}
+
+// merge appends two ascending lists to out as one.
+func merge(a, b, out []float64) []float64 {
+	for len(a) > 0 && len(b) > 0 {
+		if b[0] < a[0] {
+			out, b = append(out, b[0]), b[1:]
+		} else {
+			out, a = append(out, a[0]), a[1:]
+		}
+	}
+	return append(append(out, a...), b...)
+}

@@ -1,0 +1,168 @@
+// Package threshold holds limits on what a run measures, such as
+//
+//	latency_ms.p99 < 40
+//	slowdown{phase="workload"}.max <= 1.5 abort after 20
+//
+// The grammar, in the notation of the Go specification:
+//
+//	threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number [ "abort" [ "after" count ] ] .
+//	metric    = letter { letter | digit | "_" } .
+//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" ) "=" count .
+//	string    = `"` { any character but `"` and control characters } `"` .
+//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" decimal .
+//	comparison = "<" | "<=" | ">" | ">=" | "==" | "!=" .
+//	number    = [ "-" | "+" ] decimal [ ( "e" | "E" ) [ "-" | "+" ] count ] .
+//	decimal   = count [ "." count ] .
+//	count     = digit { digit } .
+//
+// White space may stand between any two parts, but not inside of them. letter and
+// digit are those of ASCII.
+package threshold
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/metric"
+	"perigee/internal/result"
+)
+
+// Threshold is a limit on an aggregate of a metric's samples.
+type Threshold struct {
+	Metric    string
+	Where     Filter
+	Aggregate string // min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100
+	Op        string // <, <=, >, >=, == or !=
+	Limit     float64
+	// AbortAfter is the number of samples from which on a violation ends the run; 0 leaves
+	// the judgement to the end.
+	AbortAfter int
+	// From says where it was set, for messages.
+	From string
+
+	quantile float64 // of an aggregate pNN
+}
+
+// Filter selects samples. What is nil does not select.
+type Filter struct {
+	Phase   *string
+	Pattern *string // the name, or the number if Numbered
+	Number  *int    // of the pattern
+	Rank    *int    // initiator
+	Peer    *int    // other end of the message
+}
+
+// String writes the threshold in its grammar.
+func (t Threshold) String() string {
+	text := fmt.Sprintf("%s%s.%s %s %s", t.Metric, t.Where, t.Aggregate, t.Op, number(t.Limit))
+	switch t.AbortAfter {
+	case 0:
+	case 1:
+		text += " abort"
+	default:
+		text += fmt.Sprint(" abort after ", t.AbortAfter)
+	}
+	return text
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+
+// String writes the filter with its braces, and nothing for an empty one.
+func (f Filter) String() string {
+	var parts []string
+	for _, s := range []struct {
+		key  string
+		text *string
+	}{{"phase", f.Phase}, {"pattern", f.Pattern}} {
+		if s.text != nil {
+			parts = append(parts, s.key+`="`+*s.text+`"`)
+		}
+	}
+	for _, n := range []struct {
+		key    string
+		number *int
+	}{{"pattern", f.Number}, {"rank", f.Rank}, {"peer", f.Peer}} {
+		if n.number != nil {
+			parts = append(parts, fmt.Sprint(n.key, "=", *n.number))
+		}
+	}
+	if parts == nil {
+		return ""
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// admits reports whether a sample counts.
+func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
+	f := t.Where
+	switch {
+	case f.Phase != nil && *f.Phase != s.Phase,
+		f.Phase == nil && s.Phase == metric.Isolated && t.Metric != "isolated_latency_ms",
+		f.Pattern != nil && (s.Pattern < 0 || d.Patterns[s.Pattern].Name != *f.Pattern),
+		f.Number != nil && *f.Number != s.Pattern,
+		f.Rank != nil && *f.Rank != s.Rank,
+		f.Peer != nil && *f.Peer != s.Peer:
+		return false
+	}
+	return true
+}
+
+// Outcome is what became of a threshold.
+type Outcome struct {
+	Threshold Threshold
+	Value     float64 // NaN where there are too few samples to aggregate
+	Samples   int
+	Passed    bool
+}
+
+// String says what was measured.
+func (o Outcome) String() string {
+	limit := o.Threshold
+	limit.AbortAfter = 0
+	switch {
+	case math.IsNaN(o.Value) && o.Samples == 0:
+		return fmt.Sprintf("%s: there are no samples", limit)
+	case math.IsNaN(o.Value):
+		return fmt.Sprintf("%s: %s cannot be told from %d sample(s)", limit, limit.Aggregate, o.Samples)
+	}
+	return fmt.Sprintf("%s: it is %s over %d sample(s)", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), o.Samples)
+}
+
+// Judge holds a threshold against a whole result. Where the aggregate of its samples
+// is not known, because there are none for instance, it has not passed: nobody can
+// say that it holds.
+func (t Threshold) Judge(d *result.Document) Outcome {
+	var c collection
+	for _, s := range metric.Of(d, t.Metric) {
+		if t.admits(d, s) {
+			c.add(s)
+		}
+	}
+	slices.Sort(c.sorted)
+	return t.outcome(&c)
+}
+
+func (t Threshold) outcome(c *collection) Outcome {
+	o := Outcome{Threshold: t, Value: t.aggregate(c), Samples: len(c.sorted)}
+	o.Passed = !math.IsNaN(o.Value) && t.holds(o.Value)
+	return o
+}
+
+func (t Threshold) holds(v float64) bool {
+	switch t.Op {
+	case "<":
+		return v < t.Limit
+	case "<=":
+		return v <= t.Limit
+	case ">":
+		return v > t.Limit
+	case ">=":
+		return v >= t.Limit
+	case "==":
+		return v == t.Limit
+	}
+	return v != t.Limit
+}

@@ -1,0 +1,265 @@
+package threshold
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+)
+
+func text(s string) *string { return &s }
+func num(n int) *int        { return &n }
+
+func TestParse(t *testing.T) {
+	for in, want := range map[string]Threshold{
+		"latency_ms.p99 < 40":         {Metric: "latency_ms", Aggregate: "p99", Op: "<", Limit: 40},
+		"a.p99.9<=4e1":                {Metric: "a", Aggregate: "p99.9", Op: "<=", Limit: 40},
+		" a . max >= -1.5E-3 abort":   {Metric: "a", Aggregate: "max", Op: ">=", Limit: -1.5e-3, AbortAfter: 1},
+		"a{}.count==3 abort after 20": {Metric: "a", Aggregate: "count", Op: "==", Limit: 3, AbortAfter: 20},
+		`a{phase="work load", pattern="x,}", rank=2,peer=0}.median != +7`: {
+			Metric: "a", Aggregate: "median", Op: "!=", Limit: 7, Where: Filter{Phase: text("work load"), Pattern: text("x,}"), Rank: num(2), Peer: num(0)},
+		},
+		"a{pattern=3}.stddev > 0.0": {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
+		"a.p0 < 1":                  {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
+		"a.p100 < 1abort":           {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
+	} {
+		got, err := Parse(in)
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(Threshold{}, "quantile"), cmp.AllowUnexported(Threshold{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", in, diff)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                                 `wanted the name of a metric at character 1, got the end`,
+		"  ":                               `wanted the name of a metric at character 3, got the end`,
+		"9a.max < 1":                       `wanted the name of a metric at character 1, got "9a.max < 1"`,
+		"latency_ms < 40":                  `wanted a dot and an aggregate, as in latency_ms.p99 < 40 at character 12, got "< 40"`,
+		"a.p99 <":                          `wanted a number at character 8, got the end`,
+		"a.p99 40":                         `wanted <, <=, >, >=, == or != at character 7, got "40"`,
+		"a.p99 = 40":                       `wanted <, <=, >, >=, == or !=`,
+		"a.p99 => 40":                      `wanted <, <=, >, >=, == or !=`,
+		"a.p101 < 1":                       `wanted an aggregate (`,
+		"a.p < 1":                          `wanted an aggregate (`,
+		"a.p9x < 1":                        `wanted an aggregate (`,
+		"a.p99. < 1":                       `got ". < 1"`,
+		"a.medain < 1":                     `did you mean "median"?`,
+		"a. < 1":                           `wanted an aggregate: min, max`,
+		"a.max < forty":                    `wanted a number at character 9, got "forty"`,
+		"a.max < nan":                      `wanted a number`,
+		"a.max < 1e999":                    `wanted a number that is not too large`,
+		"a.max < 4 0":                      `wanted the end, or abort at character 11, got "0"`,
+		"a.max < 40ms":                     `wanted the end, or abort at character 11, got "ms"`,
+		"a.max < 1 abort after":            `wanted a whole number`,
+		"a.max < 1 abort after 0":          `wanted at least 1 sample`,
+		"a.max < 1 abort after 5 x":        `wanted the end at character 25, got "x"`,
+		"a.max < 1 abort later":            `wanted the end, or after and a number of samples`,
+		"a.max < 1 abort after 9999999999": `wanted a whole number up to 2147483647`,
+		`a{phase="x}.max < 1`:              `wanted the closing "`,
+		`a{phase=x}.max < 1`:               `wanted a text in double quotes`,
+		`a{fase="x"}.max < 1`:              `did you mean "phase"?`,
+		`a{rank=1,rank=2}.max < 1`:         `wanted each key once`,
+		`a{rank=-1}.max < 1`:               `wanted a whole number`,
+		`a{rank=1 peer=2}.max < 1`:         `wanted a comma or }`,
+		`a{rank=1,}.max < 1`:               `wanted phase, pattern, rank or peer`,
+		"a.max < 1\x00":                    `wanted the end, or abort`,
+		"\xff.max < 1":                     `is not text`,
+		strings.Repeat("a", 5000):          `wanted at most 4096`,
+	} {
+		got, err := Parse(in)
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: got %+v, %v, want %s", in, got, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{
+		"latency_ms.p99 < 40", `a{phase="x", pattern=1, rank=0, peer=3}.p99.95 >= -1.5e-3 abort after 20`, "a.max<1", "a{", "a.p", `a{pattern="` + "\x7f" + `"}`,
+		"a.max < 1e", "a.max < 1 abort after", "\xff",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		got, err := Parse(s)
+		if err != nil {
+			if fault.KindOf(err) != fault.Usage || got != (Threshold{}) {
+				t.Fatalf("%v of kind %v, and %+v", err, fault.KindOf(err), got)
+			}
+			return
+		}
+		// What it is written as means the same.
+		again, err := Parse(got.String())
+		if err != nil {
+			t.Fatalf("%q was read, and written as %q: %v", s, got, err)
+		}
+		if diff := cmp.Diff(got, again, cmp.AllowUnexported(Threshold{})); diff != "" {
+			t.Fatalf("%q, written as %q (-first +second):\n%s", s, got, diff)
+		}
+		if math.IsNaN(got.Limit) || math.IsInf(got.Limit, 0) || got.quantile < 0 || got.quantile > 1 {
+			t.Fatalf("%+v", got)
+		}
+	})
+}
+
+// grown is a result with one pattern of two initiators that has run with these latencies
+// in a phase.
+func grown(d *result.Document, phase string, ms ...int64) *result.Document {
+	if d == nil {
+		d = &result.Document{
+			Matrices: []result.Matrix{{Ranks: 3, Bytes: 3e6}},
+			Patterns: []result.Pattern{{Name: "p", Senders: 2}},
+			Metrics:  []result.Metric{{MetricDef: result.MetricDef{Name: "own"}}},
+		}
+	}
+	for i, v := range ms {
+		start := int64(len(d.Measurements)) * 1e9
+		d.AddRuns(0, phase, i, []traffic.PatternRun{{
+			StartNS: start, EndNS: start + v*1e6,
+			Ranks: []traffic.RankRun{
+				{Rank: 0, StartNS: start, PostNS: start + 1e3, EndNS: start + v*1e6, Bytes: 2e6, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 2e6, EndNS: start + v*1e6}}},
+				{Rank: 2, StartNS: start, PostNS: start + 3e3, EndNS: start + v*1e6/2, Bytes: 1e6, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 1e6, EndNS: start + v*1e6/2}}},
+			},
+		}})
+	}
+	return d
+}
+
+// The figures are worked out by hand: isolated runs of 10 and 20 ms, workload runs
+// of 30, 60 and 90 ms.
+func TestJudge(t *testing.T) {
+	d := grown(grown(nil, "isolated", 10, 20), "workload", 30, 60, 90)
+	d.AddSample("own", 5, 1)
+	for in, want := range map[string]float64{
+		"latency_ms.max < 0":                                 90,
+		"latency_ms.min < 0":                                 30,
+		"latency_ms.median < 0":                              60,
+		"latency_ms.p25 < 0":                                 45,
+		"latency_ms.mean < 0":                                60,
+		"latency_ms.stddev < 0":                              30,
+		"latency_ms.count < 0":                               3,
+		"latency_ms.rate < 0":                                3 / 2.09,
+		`latency_ms{phase="isolated"}.count < 0`:             2,
+		`latency_ms{pattern="p"}.count < 0`:                  3,
+		`latency_ms{pattern=0}.count < 0`:                    3,
+		`latency_ms{pattern=1}.count < 0`:                    0,
+		"isolated_latency_ms.max < 0":                        15,
+		"slowdown.max < 0":                                   6,
+		"slowdown.count < 0":                                 3,
+		"mean_bw_gb_per_s.max < 0":                           2e6 / 30e-3 / 1e9,
+		"total_time_s.max < 0":                               2.09,
+		"avg_latency_s.max < 0":                              2.09 / 3,
+		"algorithm_bw_gb_per_s.max < 0":                      9e6 / 1e9 / 2.09,
+		"size_gb.max < 0":                                    0.003,
+		"num_senders.max < 0":                                2,
+		"rank_latency_ms.count < 0":                          6,
+		"rank_latency_ms{rank=2}.max < 0":                    45,
+		"rank_post_us{rank=2}.max < 0":                       3,
+		"rank_bw_gb_per_s{rank=0}.max < 0":                   2e6 / 30e-3 / 1e9,
+		"pair_latency_ms{rank=2, peer=1}.max < 0":            45,
+		"pair_bw_gb_per_s{rank=2}.max < 0":                   1e6 / 15e-3 / 1e9,
+		`rank_latency_ms{phase="isolated", rank=0}.mean < 0`: 15,
+		"own.max < 0":                                        5,
+	} {
+		th, err := Parse(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := th.Judge(d)
+		if math.Abs(o.Value-want) > 1e-12*math.Abs(want) {
+			t.Errorf("%s: got %v, want %v", in, o.Value, want)
+		}
+		if o.Passed {
+			t.Errorf("%s has passed with %v", in, o.Value)
+		}
+	}
+	for in, want := range map[string]bool{
+		"latency_ms.max < 90": false, "latency_ms.max <= 90": true, "latency_ms.max > 90": false, "latency_ms.max >= 90": true,
+		"latency_ms.max == 90": true, "latency_ms.max != 90": false, "latency_ms.max != 91": true, "latency_ms.max < 91": true, "latency_ms.max > 89": true,
+	} {
+		th, _ := Parse(in)
+		if o := th.Judge(d); o.Passed != want {
+			t.Errorf("%s: passed %v", in, o.Passed)
+		}
+	}
+	// What nobody can say does not pass.
+	for _, in := range []string{"latency_ms{rank=0}.max < 1e9", "own.rate > 0", "own.stddev < 1", `slowdown{phase="x"}.max != 0`} {
+		th, _ := Parse(in)
+		if o := th.Judge(d); o.Passed || !math.IsNaN(o.Value) || strings.Contains(o.String(), "NaN") {
+			t.Errorf("%s: %+v", in, o)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	var list []Threshold
+	for _, s := range []string{"latency_ms.max < 1", "latency_ms.p50 < 25 abort after 3", "latency_ms.max > 1000 abort", "latency_ms.count >= 99 abort", "latency_ms.rate > 99 abort"} {
+		th, err := Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, th)
+	}
+	d := grown(nil, "isolated", 500, 500, 500, 500) // not looked at
+	w := NewWatch(d, list)
+	for _, step := range []struct {
+		ms   int64
+		want bool
+	}{{40, false}, {40, false}, {10, true}} {
+		grown(d, "workload", step.ms)
+		if o, got := w.Violated(); got != step.want {
+			t.Errorf("after %d ms: %v, %v", step.ms, got, o)
+		}
+	}
+	grown(d, "workload", 11, 12)
+	if o, violated := w.Violated(); violated {
+		t.Errorf("the median of 10, 11, 12, 40, 40 is 12: %v", o)
+	}
+}
+
+// While a result grows piece by piece, a watch sees what Judge sees in the whole of it.
+func TestWatchAgreesWithJudge(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 8))
+	for _, s := range []string{
+		"latency_ms.p90 < -1 abort", "slowdown.mean < -1 abort", "pair_latency_ms{rank=2}.median < -1 abort", "total_time_s.max < -1 abort",
+		"isolated_latency_ms.max < -1 abort", "own.stddev < -1 abort after 2",
+	} {
+		th, err := Parse(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := grown(nil, "isolated", 7)
+		w := NewWatch(d, []Threshold{th})
+		for range 50 {
+			for range rng.IntN(4) {
+				grown(d, []string{"isolated", "workload"}[min(rng.IntN(4), 1)], 1+rng.Int64N(50))
+				d.AddSample("own", rng.NormFloat64(), int64(len(d.Measurements)))
+			}
+			got, violated := w.Violated()
+			want := th.Judge(d)
+			if violated == math.IsNaN(want.Value) {
+				t.Fatalf("%s: violated %v, judged %v", s, violated, want)
+			}
+			// An isolated run that comes later changes the slowdown of those before it only at the end.
+			if violated && !strings.HasPrefix(s, "slowdown") && (math.Abs(got.Value-want.Value) > 1e-9 || got.Samples != want.Samples) {
+				t.Fatalf("%s: watched %v, judged %v", s, got, want)
+			}
+			if !slices.IsSorted(w.watched[0].samples.sorted) {
+				t.Fatalf("%s: not sorted", s)
+			}
+		}
+	}
+}

@@ -30,7 +30,11 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 		}
 	}
 	data, err := r.atRankZero("config.load of "+path, func() ([]byte, error) {
-		v, err := conf.Load(path)
+		text, err := r.readText(path)
+		if err != nil {
+			return nil, err
+		}
+		v, err := conf.Parse(path, text)
 		if err != nil {
 			return nil, err
 		}
@@ -45,4 +49,24 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	return r.push(L, data)
+}
+
+// readText reads a file, or finds it in the result that is repeated, and notes it in
+// the new one.
+func (r *Runtime) readText(path string) (text []byte, err error) {
+	found := false
+	if r.env.Repeat != nil {
+		if text, found, err = r.env.Repeat.Text(path); err != nil {
+			return nil, fault.New(fault.Input, "%w", err)
+		}
+	}
+	if !found {
+		if text, err = conf.Read(path); err != nil {
+			return nil, err
+		}
+	}
+	if r.env.Doc != nil {
+		r.env.Doc.AddText(path, text)
+	}
+	return text, nil
 }

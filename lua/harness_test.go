@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"io"
 	"maps"
+	"strings"
 	"testing"
 
 	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -29,8 +31,15 @@ func (p played) failed() error {
 	return nil
 }
 
-// play runs a scenario on n ranks of this process.
+// play runs a scenario on n ranks of this process. What it leaves goes with the schema
+// of results.
 func play(t testing.TB, n int, source string, options map[string]any) played {
+	t.Helper()
+	return playWith(t, n, source, options, func(*Env) {})
+}
+
+// playWith is play with changes to what the ranks are given.
+func playWith(t testing.TB, n int, source string, options map[string]any, change func(env *Env)) played {
 	t.Helper()
 	p := played{out: make([]string, n)}
 	runtimes := make([]*Runtime, n)
@@ -45,7 +54,9 @@ func play(t testing.TB, n int, source string, options map[string]any) played {
 		env := testEnv(w, &out)
 		if w.Rank() == 0 {
 			p.doc = env.Doc
+			p.doc.DeclareMetrics(r.Metrics)
 		}
+		change(&env)
 		r.Begin(env)
 		mine := map[string]any{}
 		for _, o := range r.Options {
@@ -67,17 +78,22 @@ func play(t testing.TB, n int, source string, options map[string]any) played {
 			t.Errorf("close: %v", err)
 		}
 	}
+	if p.doc != nil {
+		if err := resulttest.ValidateDocument(p.doc); err != nil {
+			t.Errorf("the result does not go with the schema: %v", err)
+		}
+	}
 	return p
 }
 
 func testEnv(w *spmd.World, out io.Writer) Env {
 	env := Env{
-		World: w, Out: out, Seed: 5, Checkpoint: func() {},
+		World: w, Out: out, Seed: 5, Checkpoint: func() {}, Sampled: func() error { return nil },
 		OpenEngine: func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
 		GPU:        func() (int, bool) { return 0, false },
 	}
 	if w.Rank() == 0 {
-		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", Options: map[string]any{}}, env.Seed, w)
+		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, env.Seed, w)
 	}
 	return env
 }

@@ -280,7 +280,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"world.barrier()":                             "bad.lua:1: there is no world yet: only the function run has one",
 		"transfer.engine()":                           "bad.lua:1: there is no world yet",
 		"matrix.ring{bytes=1}":                        "bad.lua:1: matrix.ring: ranks is missing, want a number of ranks, since there is no world yet",
-		"return { run = print, rnaks = 2 }":           `bad.lua: the scenario has an unknown field "rnaks"; it takes about, options, ranks, run`,
+		"return { run = print, rnaks = 2 }":           `bad.lua: the scenario has an unknown field "rnaks"; it takes about, metrics, options, ranks, run`,
 		"return { run = print, ranks = 'two' }":       `bad.lua: the scenario: ranks is the string "two", want a number or a function`,
 		"return { run = print, about = {} }":          "bad.lua: the scenario: about is a table, want a string",
 		"return { run = print, options = { 5 } }":     "bad.lua: options: element 1 is 5, want options.int{...} or the like",

@@ -229,7 +229,7 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 	data, err := r.atRankZero("matrix.load of "+strings.Join(paths, ", "), func() ([]byte, error) {
 		var packed []any
 		for _, p := range paths {
-			m, err := readMatrix(p)
+			m, err := r.readMatrix(p)
 			if err != nil {
 				return nil, err
 			}
@@ -264,7 +264,27 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 	return list, nil
 }
 
-func readMatrix(path string) (*matrix.Matrix, error) {
+// readMatrix reads a file, or finds it in the result that is repeated, and notes it
+// in the new one.
+func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
+	found := false
+	if r.env.Repeat != nil {
+		if m, found, err = r.env.Repeat.MatrixFile(path); err != nil {
+			return nil, fault.New(fault.Input, "%w", err)
+		}
+	}
+	if !found {
+		if m, err = readMatrixFile(path); err != nil {
+			return nil, err
+		}
+	}
+	if r.env.Doc != nil {
+		r.env.Doc.AddMatrixFile(path, baseName(path), m)
+	}
+	return m, nil
+}
+
+func readMatrixFile(path string) (*matrix.Matrix, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "matrix: %w", err)
@@ -429,4 +449,6 @@ func intList(L *glua.LState, list []int) *glua.LTable {
 }
 
 // label names a matrix in the result.
-func (m *luaMatrix) label() string { return m.file[strings.LastIndexByte(m.file, '/')+1:] }
+func (m *luaMatrix) label() string { return baseName(m.file) }
+
+func baseName(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

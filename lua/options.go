@@ -313,6 +313,33 @@ func (s Scenario) Values(grammar any) (map[string]any, error) {
 	return values, nil
 }
 
+// Restore checks options that a result holds, as Values those of a command line. Files
+// that were written are left out: a repetition does not write over them.
+func (s Scenario) Restore(stored map[string]any) (map[string]any, error) {
+	values := map[string]any{}
+	for _, o := range s.Options {
+		v, ok := stored[o.key()]
+		if !ok || o.Type == "output" {
+			continue
+		}
+		// JSON does not tell 2 from 2.0.
+		if f, isFloat := v.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) <= exactBelow {
+			v = int64(f)
+		}
+		checked, err := o.check(v)
+		if err != nil {
+			return nil, fault.New(fault.Input, "the options in the result: %w", err)
+		}
+		values[o.key()] = checked
+	}
+	for key := range stored {
+		if !slices.ContainsFunc(s.Options, func(o Option) bool { return o.key() == key }) {
+			return nil, fault.New(fault.Input, "the options in the result: the scenario has no option %q", key)
+		}
+	}
+	return values, nil
+}
+
 // Outputs yields the files that the options name for writing, with their flags.
 func (s Scenario) Outputs(options map[string]any) iter.Seq2[string, string] {
 	return func(yield func(flag, path string) bool) {

@@ -23,6 +23,7 @@ const barTypeName = "perigee.progress"
 func (r *Runtime) resultModule() map[string]function {
 	return map[string]function{
 		"set":      r.resultSet,
+		"sample":   r.resultSample,
 		"note":     r.resultNote,
 		"table":    r.resultTable,
 		"save":     r.resultSave,

@@ -6,6 +6,7 @@
 //	about    one line for people
 //	options  what it takes from the command line, a list made by the options module
 //	ranks    how many ranks it wants if nobody says: a number, or a function of the options
+//	metrics  figures of its own, for thresholds and comparisons
 //	run      the function that every rank runs, with the options as its argument
 //
 // Loading a script runs nothing but its top level, so the same script serves for
@@ -32,7 +33,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/internal/metric"
 	"perigee/internal/result"
+	"perigee/internal/threshold"
 	"perigee/internal/traffic"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -51,10 +54,16 @@ type Env struct {
 	// there where Doc is.
 	Doc        *result.Document
 	Checkpoint func()
-	Out        io.Writer // what print and tables write to
-	Progress   io.Writer // a terminal for progress bars, or nil
-	Seed       uint64
-	AllowIO    bool // let the script write any file
+	// Repeat is, at rank 0, the result of which the run is a repetition: files that it
+	// holds are not read again. nil where there is none.
+	Repeat *result.Document
+	// Sampled looks at the thresholds when the result at rank 0 has new samples. Its
+	// error ends the job. It is there where Doc is.
+	Sampled  func() error
+	Out      io.Writer // what print and tables write to
+	Progress io.Writer // a terminal for progress bars, or nil
+	Seed     uint64
+	AllowIO  bool // let the script write any file
 }
 
 // Runtime is one Lua state with a loaded scenario.
@@ -83,6 +92,9 @@ type Scenario struct {
 	Name    string
 	About   string
 	Options []Option
+	Metrics []result.MetricDef // its own
+	// Thresholds are those that the script has set.
+	Thresholds []threshold.Threshold
 
 	ranks glua.LValue
 	run   *glua.LFunction
@@ -146,7 +158,7 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	if !ok {
 		return bad("the script returned %s, want a table", v.Type())
 	}
-	r.Scenario = Scenario{Name: name, ranks: glua.LNil}
+	r.Scenario = Scenario{Name: name, ranks: glua.LNil, Thresholds: r.Thresholds}
 	f := newFields("the scenario", t)
 	r.About, r.ranks = f.text("about", ""), f.get("ranks")
 	if k := r.ranks.Type(); k != glua.LTNil && k != glua.LTNumber && k != glua.LTFunction {
@@ -158,13 +170,21 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	if r.run, ok = f.get("run").(*glua.LFunction); !ok {
 		f.fail("run", "a function", f.get("run"))
 	}
-	list := f.table("options")
+	list, own := f.table("options"), f.table("metrics")
 	if err := f.err(); err != nil {
 		return bad("%w", err)
 	}
 	var err error
 	if r.Options, err = optionsFrom(list); err != nil {
 		return bad("options: %w", err)
+	}
+	if r.Metrics, err = metricsFrom(own); err != nil {
+		return bad("metrics: %w", err)
+	}
+	for _, t := range r.Thresholds {
+		if err := metric.Check(t.Metric, r.Metrics); err != nil {
+			return fault.New(fault.Script, "%s: %w", t.From, err).WithHint("%s", fault.HintOf(err))
+		}
 	}
 	return nil
 }
@@ -230,6 +250,7 @@ func (r *Runtime) openLibraries() {
 	for name, functions := range r.modules() {
 		r.L.SetGlobal(name, r.functions(functions))
 	}
+	r.L.SetGlobal("threshold", r.function(r.threshold))
 	r.resultFields()
 	r.matrixTypes()
 	r.planType()

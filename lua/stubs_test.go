@@ -23,8 +23,12 @@ var (
 	stubClass    = regexp.MustCompile(`^---@class (\w+)`)
 	stubField    = regexp.MustCompile(`^---@field (\w+)\??\s+\S+`)
 	stubFunction = regexp.MustCompile(`^function (\w+)[.:](\w+)\((.*)\) end$`)
+	stubGlobal   = regexp.MustCompile(`^function (\w+)(\()(.*)\) end$`)
 	stubParam    = regexp.MustCompile(`^---@param (\w+)\??\s+\S+`)
 )
+
+// globals is the name under which functions of no module stand.
+const globals = "_G"
 
 // readStubs parses all files in meta, and complains about functions that are
 // not described or whose arguments are not.
@@ -64,8 +68,12 @@ func readStubs(t *testing.T) map[string]*stub {
 				params = append(params, stubParam.FindStringSubmatch(line)[1])
 			case strings.HasPrefix(line, "---") && !strings.HasPrefix(line, "---@"):
 				described = true
-			case stubFunction.MatchString(line):
+			case stubFunction.MatchString(line), stubGlobal.MatchString(line):
 				m := stubFunction.FindStringSubmatch(line)
+				if m == nil { // a function of no module
+					m = stubGlobal.FindStringSubmatch(line)
+					m[1], m[2] = globals, m[1]
+				}
 				s := of(m[1])
 				s.functions = append(s.functions, m[2])
 				if !described {
@@ -100,10 +108,14 @@ func TestStubs(t *testing.T) {
 		return nil
 	})
 	want := map[string]*stub{
+		globals:       {functions: []string{"threshold"}},
 		"Matrix":      {functions: sortedKeys(r.matrixMethods())},
 		"Plan":        {functions: sortedKeys(r.planMethods()), fields: sortedKeys(planFields)},
 		"ProgressBar": {functions: sortedKeys(r.barMethods())},
 		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name"}},
+	}
+	if r.L.GetGlobal("threshold").Type() != glua.LTFunction {
+		t.Error("threshold is no function")
 	}
 	modules := append(sortedKeys(r.modules()), "patterns")
 	for _, module := range modules {

@@ -336,6 +336,9 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 		r.recorded[key] += len(list)
 	}
 	r.env.Checkpoint()
+	if err := r.env.Sampled(); err != nil {
+		return 0, err
+	}
 	L.Push(out)
 	return 1, nil
 }

@@ -67,18 +67,19 @@ func Readable(name string) bool {
 
 // Load reads the document in a file. Its name tells the format, as in [Parse].
 func Load(path string) (*Value, error) {
-	if _, err := formatOf(path); err != nil {
-		return nil, err
-	}
-	text, err := readFile(path)
+	text, err := Read(path)
 	if err != nil {
 		return nil, err
 	}
 	return Parse(path, text)
 }
 
-// readFile reads a regular file: anything else might never end.
-func readFile(path string) ([]byte, error) {
+// Read reads the text that Load parses. It takes only regular files, since anything else
+// might never end, and only those whose name tells a format.
+func Read(path string) ([]byte, error) {
+	if _, err := formatOf(path); err != nil {
+		return nil, err
+	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -28,15 +28,16 @@ import (
 
 // Flags are the options of every job, whatever the scenario.
 type Flags struct {
-	Ranks    *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
-	Engine   string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
-	NixlLib  string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
-	Result   string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
-	Timeout  time.Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: wait)."`
-	Seed     uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
-	Launcher string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" group:"Job" help:"What has started the ranks, if the guess is wrong (also PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
-	Iface    string        `placeholder:"NAME" group:"Job" help:"Interface, address or network (10.0.0.0/8) by which ranks reach each other (also PERIGEE_IFACE)."`
-	AllowIO  bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
+	Ranks     *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Start N ranks on this machine (default: as many as the scenario asks for)."`
+	Engine    string        `enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
+	NixlLib   string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for; see docs/engines.md)."`
+	Result    string        `placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst."`
+	Timeout   time.Duration `placeholder:"T" group:"Job" help:"Give up when a transfer or a meeting of ranks takes longer than T, such as 90s (default: wait)."`
+	Seed      uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
+	Launcher  string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" group:"Job" help:"What has started the ranks, if the guess is wrong (also PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
+	Iface     string        `placeholder:"NAME" group:"Job" help:"Interface, address or network (10.0.0.0/8) by which ranks reach each other (also PERIGEE_IFACE)."`
+	Threshold []string      `sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'latency_ms.p99 < 40' (may be repeated; see docs/thresholds.md)."`
+	AllowIO   bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
 }
 
 // grammar is the whole command line of a job. Its second part is made from the
@@ -52,6 +53,12 @@ type Spec struct {
 	Scenario string   // a path, or the name of a shipped one
 	Args     []string // all options, in any order
 	Process  []string // the whole command line without the program, to start ranks with
+	// Repeat makes the job a repetition of an earlier one, whose result says all that Scenario and Args
+	// would.
+	Repeat *Repeat
+	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
+	// result that it repeats, if any. Its error becomes that of the job.
+	Conclude func(old, fresh *result.Document) error
 }
 
 // Run runs the job and returns when it has ended. The error is what the user
@@ -151,7 +158,11 @@ func Grammar(name string) (g any, choices map[string][]string, err error) {
 var errHelp = errors.New("help was printed")
 
 // parse reads the job's flags and the scenario's options.
-func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options map[string]any, err error) {
+func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, options map[string]any, err error) {
+	if o.Flags != nil {
+		options, err = sc.Restore(o.Options)
+		return *o.Flags, options, err
+	}
 	g := grammar{Scenario: sc.Grammar()}
 	helped := false
 	k, err := kong.New(&g, kong.Name(strings.Join(s.Command, " ")), kong.Description(sc.About),
@@ -182,20 +193,23 @@ func parse(s Spec, sc lua.Scenario, streams cli.Streams) (flags Flags, options m
 // runLauncher starts the ranks on this machine. What can be refused without
 // ranks is refused before they start.
 func runLauncher(ctx context.Context, s Spec, streams cli.Streams) error {
-	text, err := readScript(s.Scenario)
+	o, err := s.read()
 	if err != nil {
 		return err
 	}
-	r, err := lua.Load(text.Name, text.Source, streams.Out)
+	r, err := lua.Load(o.Script.Name, o.Script.Source, streams.Out)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	flags, options, err := parse(s, r.Scenario, streams)
+	flags, options, err := parse(s, o, r.Scenario, streams)
 	if errors.Is(err, errHelp) {
 		return nil
 	}
 	if err != nil {
+		return err
+	}
+	if _, err := limitsOf(r.Scenario, flags); err != nil {
 		return err
 	}
 	if err := checkOutputs(flags, r.Scenario, options); err != nil {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/threshold"
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/nixl"
@@ -99,14 +101,17 @@ func (v *voice) speak(err error) {
 
 // rank is what one rank knows of its job.
 type rank struct {
-	spec    Spec
-	streams cli.Streams
-	voice   *voice
-	world   *spmd.World
-	flags   Flags
-	doc     *result.Document // at rank 0
-	saved   checkpoints
-	helped  bool
+	spec     Spec
+	streams  cli.Streams
+	voice    *voice
+	world    *spmd.World
+	flags    Flags
+	doc      *result.Document    // at rank 0
+	old      *result.Document    // at rank 0, the result that the run repeats
+	limits   *limits             // at rank 0
+	violated []threshold.Outcome // at rank 0, once the run is over
+	saved    checkpoints
+	helped   bool
 }
 
 // watch turns a signal into a failure of the job, and makes sure that the rank
@@ -130,33 +135,34 @@ func (k *rank) watch(ctx context.Context) {
 // play loads the scenario and runs it.
 func (k *rank) play() error {
 	w := k.world
-	var text script
+	var o order
 	if w.Rank() == 0 {
 		var err error
-		if text, err = readScript(k.spec.Scenario); err != nil {
+		if o, err = k.spec.read(); err != nil {
 			return err
 		}
+		k.old = o.old
 	}
-	text, err := spmd.BroadcastValue(w.All(), 0, text)
+	o, err := spmd.BroadcastValue(w.All(), 0, o)
 	if err != nil {
 		return err
 	}
-	r, err := lua.Load(text.Name, text.Source, io.Discard)
+	r, err := lua.Load(o.Script.Name, o.Script.Source, io.Discard)
 	if err != nil {
 		return err
 	}
-	err = k.perform(r, text)
+	err = k.perform(r, o)
 	return errors.Join(err, r.Close())
 }
 
 // perform runs a loaded scenario.
-func (k *rank) perform(r *lua.Runtime, text script) error {
+func (k *rank) perform(r *lua.Runtime, o order) error {
 	w := k.world
 	streams := k.streams
 	if w.Rank() > 0 {
 		streams.Out, streams.Err = io.Discard, io.Discard // one help text is enough
 	}
-	flags, options, err := parse(k.spec, r.Scenario, streams)
+	flags, options, err := parse(k.spec, o, r.Scenario, streams)
 	if errors.Is(err, errHelp) {
 		k.helped = true
 		return nil
@@ -168,14 +174,19 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(), count(w.Size(), "rank")).
 			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 	}
+	thresholds, err := limitsOf(r.Scenario, flags)
+	if err != nil {
+		return err
+	}
 	k.flags = flags
 	w.SetTimeout(flags.Timeout)
 	if w.Rank() == 0 {
 		if err := checkOutputs(flags, r.Scenario, options); err != nil {
 			return err
 		}
-		k.openResult(text, options)
-		k.header(text)
+		k.openResult(o.Script, r.Scenario, options)
+		k.limits = newLimits(thresholds, k.doc)
+		k.header(o.Script)
 	}
 	// The header comes first, whatever the other ranks print.
 	if err := w.All().Barrier(); err != nil {
@@ -191,13 +202,21 @@ func (k *rank) perform(r *lua.Runtime, text script) error {
 	if err := w.All().End(); err != nil {
 		return err
 	}
-	return k.finish()
+	err = k.finish()
+	if len(thresholds) == 0 && k.spec.Conclude == nil {
+		return err
+	}
+	w.Phase("verdict")
+	if err == nil && w.Rank() == 0 {
+		err = k.conclude()
+	}
+	return k.agree(err)
 }
 
 func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{
 		World: k.world, Doc: k.doc, Checkpoint: k.checkpoint, Out: k.streams.Out,
-		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO,
+		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO, Repeat: k.old,
 		OpenEngine: func() (nixl.Engine, string, error) {
 			return engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
 		},
@@ -209,6 +228,9 @@ func (k *rank) luaEnv() lua.Env {
 			return k.world.LocalRank() % len(gpus), true
 		},
 	}
+	if k.limits != nil {
+		env.Sampled = k.limits.sampled
+	}
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	}
@@ -216,10 +238,12 @@ func (k *rank) luaEnv() lua.Env {
 }
 
 // openResult begins the result.
-func (k *rank) openResult(text script, options map[string]any) {
+func (k *rank) openResult(text script, sc lua.Scenario, options map[string]any) {
 	k.doc = result.New(append([]string{"perigee"}, k.spec.Process...), result.Scenario{
 		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options,
 	}, k.flags.Seed, k.world)
+	k.doc.Job = &result.Job{Engine: k.flags.Engine, TimeoutNS: int64(k.flags.Timeout), AllowIO: k.flags.AllowIO}
+	k.doc.DeclareMetrics(sc.Metrics)
 }
 
 // header opens the output of every job.
@@ -251,19 +275,38 @@ func count(n int, thing string) string {
 	return fmt.Sprint(n, " ", thing, "s")
 }
 
-// finish writes the result of a run that went well, at rank 0.
+// finish completes the result of a run that went well, judges it, and writes it, at rank 0.
 func (k *rank) finish() error {
-	if k.doc == nil || k.flags.Result == "" {
+	if k.doc == nil {
 		return nil
 	}
 	k.doc.World.Clocks = k.world.Clocks()
 	k.doc.Finish(nil)
-	if err := k.doc.Write(k.flags.Result); err != nil {
-		k.flags.Result = "" // a second try would fail as well
+	k.violated = k.limits.judge()
+	if len(k.limits.list) > 0 {
+		if err := k.limits.print(k.streams.Out); err != nil {
+			return err
+		}
+	}
+	if k.flags.Result == "" {
+		return nil
+	}
+	path := k.flags.Result
+	k.flags.Result = "" // what fails from now on leaves it alone; a second try to write would fail as well
+	if err := k.doc.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintln(k.streams.Out, "# result:", k.flags.Result)
+	fmt.Fprintln(k.streams.Out, "# result:", path)
 	return nil
+}
+
+// conclude is what rank 0 thinks of the result.
+func (k *rank) conclude() error {
+	var err error
+	if k.spec.Conclude != nil {
+		err = k.spec.Conclude(k.old, k.doc)
+	}
+	return cmp.Or(complaint(k.violated, len(k.limits.list)), err)
 }
 
 // saveFailed writes what is there of a run that failed, at rank 0.

@@ -56,7 +56,7 @@ func (d *Document) Write(path string) error {
 	if err := CheckName(path); err != nil {
 		return err
 	}
-	data, err := d.finite().encode()
+	data, err := d.encode()
 	if err != nil {
 		return fault.New(fault.Internal, "encode the result: %w", err)
 	}
@@ -127,6 +127,11 @@ func (d *Document) check() error {
 	for i, p := range d.Patterns {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
+		}
+	}
+	for i, in := range d.Inputs {
+		if in.Matrix != nil && (*in.Matrix < 0 || *in.Matrix >= len(d.Matrices)) {
+			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
 		}
 	}
 	for i, m := range d.Measurements {

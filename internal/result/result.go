@@ -8,6 +8,7 @@ package result
 
 import (
 	"encoding/json"
+	"io"
 	"slices"
 	"time"
 
@@ -39,6 +40,7 @@ type Document struct {
 	Started  time.Time     `json:"started"`
 	Finished *time.Time    `json:"finished,omitempty"`
 	Command  []string      `json:"command"`
+	Job      *Job          `json:"job,omitempty"`
 	Scenario Scenario      `json:"scenario"`
 	Seed     uint64        `json:"seed"`
 	World    World         `json:"world"`
@@ -46,6 +48,7 @@ type Document struct {
 	Notes    []string      `json:"notes,omitempty"`
 	Phases   []Phase       `json:"phases"`
 
+	Inputs       []Input        `json:"inputs,omitempty"`
 	Matrices     []Matrix       `json:"matrices,omitempty"`
 	Patterns     []Pattern      `json:"patterns,omitempty"`
 	Measurements []Measurement  `json:"measurements,omitempty"`
@@ -175,6 +178,13 @@ func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.
 	}
 }
 
+// DeclareMetrics begins the scenario's own metrics.
+func (d *Document) DeclareMetrics(list []MetricDef) {
+	for _, m := range list {
+		d.Metrics = append(d.Metrics, Metric{MetricDef: m, Values: []float64{}, TimesNS: []int64{}})
+	}
+}
+
 // AddSample adds a value to one of the scenario's own metrics, which must be declared.
 func (d *Document) AddSample(name string, value float64, timeNS int64) {
 	for i := range d.Metrics {
@@ -201,5 +211,14 @@ func (d *Document) Finish(failure error) {
 	d.Status, d.Failure = Partial, &f
 }
 
-// encode writes the document as JSON, one line.
-func (d *Document) encode() ([]byte, error) { return json.Marshal(d) }
+// Encode writes the document as JSON, one line, with null for numbers that JSON lacks.
+func (d *Document) Encode(w io.Writer) error {
+	data, err := d.encode()
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(append(data, '\n'))
+	return err
+}
+
+func (d *Document) encode() ([]byte, error) { return json.Marshal(d.finite()) }

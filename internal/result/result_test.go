@@ -71,6 +71,13 @@ func full(t testing.TB) *result.Document {
 	}})
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
+	d.Job = &result.Job{Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
+	d.AddText("c.yaml", []byte("a: 1"))
+	d.AddMatrixFile("in/m.txt", "m.txt", m)
+	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})
+	d.AddSample("own", 1.5, 12)
+	value, passed := 1.5, true
+	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Finish(fault.New(fault.Timeout, "too late").WithHint("hurry"))
 	return d
 }
@@ -206,9 +213,11 @@ func TestReadRefuses(t *testing.T) {
 		good + "{}":             "invalid character '{' after top-level value",
 		"\x28\xb5\x2f\xfd junk": "",
 		"\x1f\x8b":              "unexpected EOF",
-		strings.Replace(good, `"matrix": 0`, `"matrix": 1`, 1):   "patterns[0]: there is no matrix 1",
-		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1): "measurements[0]: there is no pattern 7",
-		strings.Replace(good, `"A",`, ``, 1):                     "tables[0]: row 0 has 2 cells for 1 columns",
+		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
+		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",
+		strings.Replace(good, "1.5\n   ],", "1.5, 2\n   ],", 1):              "metrics[0]: 2 values, but 1 times",
+		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1): "inputs[1]: there is no matrix 3",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -361,6 +370,53 @@ func TestNumbersThatJSONLacks(t *testing.T) {
 	}
 	if !math.IsNaN(odd[0].(float64)) || !math.IsNaN(d.Tables[0].Rows[2][0].(float64)) {
 		t.Error("the document itself was changed")
+	}
+}
+
+// What a run has read comes back as it was, once, and what was tampered with does not.
+func TestInputs(t *testing.T) {
+	d := full(t)
+	d.AddText("c.yaml", []byte("another time"))
+	m, err := matrix.FromRows([][]int64{{0, 10}, {3, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.AddMatrixFile("other.txt", "other.txt", m)
+	if len(d.Inputs) != 3 || len(d.Matrices) != 1 {
+		t.Errorf("%d inputs, %d matrices", len(d.Inputs), len(d.Matrices))
+	}
+	path := filepath.Join(t.TempDir(), "r.json.zst")
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = result.Read(path); err != nil {
+		t.Fatal(err)
+	}
+	if text, ok, err := d.Text("c.yaml"); string(text) != "a: 1" || !ok || err != nil {
+		t.Errorf("got %q, %v, %v", text, ok, err)
+	}
+	for _, name := range []string{"in/m.txt", "other.txt"} {
+		if got, ok, err := d.MatrixFile(name); !ok || err != nil || !got.Equal(m) {
+			t.Errorf("got %v, %v, %v", got, ok, err)
+		}
+	}
+	for _, name := range []string{"gone", "in/m.txt"} {
+		if _, ok, err := d.Text(name); ok || err != nil {
+			t.Errorf("%s: %v, %v", name, ok, err)
+		}
+	}
+	if _, ok, err := d.MatrixFile("c.yaml"); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	d.Inputs[0].Text += " "
+	if _, _, err := d.Text("c.yaml"); err == nil {
+		t.Error("a changed text goes unnoticed")
+	}
+	for _, cell := range [][3]int64{{0, 1, 11}, {0, 2, 1}, {-1, 0, 1}, {0, 0, -5}} {
+		d.Matrices[0].Cells[0] = cell
+		if m, _, err := d.MatrixFile("other.txt"); err == nil {
+			t.Errorf("the cell %v gives %v", cell, m)
+		}
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/result"
 )
 
 // maxText bounds the length of a threshold.
@@ -37,6 +39,19 @@ func Parse(text string) (t Threshold, err error) {
 	t.AbortAfter = p.abort()
 	if p.err != nil {
 		return Threshold{}, p.err
+	}
+	return t, nil
+}
+
+// Read reads a threshold for a scenario with metrics of its own. The error, of the
+// kind Usage, also tells of a metric that does not exist.
+func Read(text string, own []result.MetricDef) (Threshold, error) {
+	t, err := Parse(text)
+	if err != nil {
+		return t, err
+	}
+	if err := metric.Check(t.Metric, own); err != nil {
+		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err).WithHint("%s", fault.HintOf(err))
 	}
 	return t, nil
 }

@@ -122,13 +122,17 @@ type Outcome struct {
 func (o Outcome) String() string {
 	limit := o.Threshold
 	limit.AbortAfter = 0
+	samples := fmt.Sprint(o.Samples, " samples")
+	if o.Samples == 1 {
+		samples = "1 sample"
+	}
 	switch {
 	case math.IsNaN(o.Value) && o.Samples == 0:
 		return fmt.Sprintf("%s: there are no samples", limit)
 	case math.IsNaN(o.Value):
-		return fmt.Sprintf("%s: %s cannot be told from %d sample(s)", limit, limit.Aggregate, o.Samples)
+		return fmt.Sprintf("%s: there is no %s of %s", limit, limit.Aggregate, samples)
 	}
-	return fmt.Sprintf("%s: it is %s over %d sample(s)", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), o.Samples)
+	return fmt.Sprintf("%s: it is %s over %s", limit, strconv.FormatFloat(o.Value, 'g', 6, 64), samples)
 }
 
 // Judge holds a threshold against a whole result. Where the aggregate of its samples

@@ -21,6 +21,11 @@ result = {}
 ---@param value any nil, boolean, number, string, or a table of such
 function result.set(name, value) end
 
+---Adds a sample to a metric that the scenario declares in its table metrics.
+---@param name string
+---@param value number finite
+function result.sample(name, value) end
+
 ---Prints a line that begins with # and stores it in the result.
 ---@param text string
 function result.note(text) end

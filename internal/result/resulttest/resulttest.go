@@ -39,6 +39,15 @@ func Validate(text []byte) error {
 	return s.Validate(v)
 }
 
+// ValidateDocument compares a document, as it would be written, with the schema.
+func ValidateDocument(d *result.Document) error {
+	var text bytes.Buffer
+	if err := d.Encode(&text); err != nil {
+		return err
+	}
+	return Validate(text.Bytes())
+}
+
 // Check reads the result file at path, however it is compressed, and fails the
 // test unless it goes with the schema.
 func Check(t testing.TB, path string) *result.Document {

@@ -1,0 +1,95 @@
+package job
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/threshold"
+	"perigee/lua"
+)
+
+// Repeat says which run a job repeats. The script, its options, the files it read, the
+// number of ranks, the seed, the engine and the thresholds are those of the result.
+type Repeat struct {
+	Result string // the file
+	// Flags are what the user says now. A zero value means: as it was.
+	Flags Flags
+}
+
+// order is what is to be run, as rank 0 tells it to the others.
+type order struct {
+	Script script
+	// Flags and Options are there where the command line does not say them: in a
+	// repetition.
+	Flags   *Flags
+	Options map[string]any
+
+	old *result.Document // the repeated result, at rank 0 and in the launcher
+}
+
+// read finds out what is to be run. Only rank 0 and the launcher can: the files need
+// not be elsewhere.
+func (s Spec) read() (order, error) {
+	if s.Repeat == nil {
+		text, err := readScript(s.Scenario)
+		return order{Script: text}, err
+	}
+	d, err := result.Read(s.Repeat.Result)
+	if err != nil {
+		return order{}, err
+	}
+	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
+		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256", s.Repeat.Result).
+			WithHint("somebody has changed the file")
+	}
+	flags := s.Repeat.Flags
+	flags.asIn(d)
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options, old: d}, nil
+}
+
+// asIn fills in what the user does not say from a result.
+func (f *Flags) asIn(d *result.Document) {
+	if f.Ranks == nil {
+		f.Ranks = &d.World.Size
+	}
+	f.Seed = d.Seed
+	if f.Engine == "" {
+		f.Engine = "auto"
+		if d.Engine != nil {
+			f.Engine = d.Engine.Name
+		} else if d.Job != nil {
+			f.Engine = d.Job.Engine
+		}
+	}
+	if d.Job != nil {
+		if f.Timeout == 0 {
+			f.Timeout = time.Duration(d.Job.TimeoutNS)
+		}
+		f.AllowIO = f.AllowIO || d.Job.AllowIO
+	}
+	for _, t := range d.Thresholds {
+		if t.From == thresholdFlag { // the others are in the script
+			f.Threshold = append(f.Threshold, t.Threshold)
+		}
+	}
+}
+
+const thresholdFlag = "--threshold"
+
+// limitsOf returns the thresholds of a scenario and of the command line. It refuses
+// those that nothing could be held against.
+func limitsOf(sc lua.Scenario, flags Flags) ([]threshold.Threshold, error) {
+	list := append([]threshold.Threshold(nil), sc.Thresholds...)
+	for _, text := range flags.Threshold {
+		t, err := threshold.Read(text, sc.Metrics)
+		if err != nil {
+			return nil, fault.New(fault.Usage, "%s: %w", thresholdFlag, err).WithHint("%s", fault.HintOf(err))
+		}
+		t.From = thresholdFlag
+		list = append(list, t)
+	}
+	return list, nil
+}

@@ -1,0 +1,127 @@
+package lua
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/result"
+	"perigee/internal/threshold"
+)
+
+// threshold: threshold(metric, condition, {abort = true}) at the top level of a script.
+// It is held against the result at the end of the run, or while it runs.
+func (r *Runtime) threshold(L *glua.LState) (int, error) {
+	if r.run != nil {
+		return 0, fault.New(fault.Script, "threshold is called at the top level of a script, before anything runs")
+	}
+	t, err := threshold.ParseCondition(L.CheckString(1), L.CheckString(2))
+	if err != nil {
+		return 0, fault.New(fault.Script, "%w", err).WithHint("%s", fault.HintOf(err))
+	}
+	if t.AbortAfter, err = abortArg(L, t.AbortAfter); err != nil {
+		return 0, err
+	}
+	t.From = strings.TrimSuffix(place(L), ": ")
+	r.Thresholds = append(r.Thresholds, t)
+	return 0, nil
+}
+
+// abortArg reads the third argument of threshold: {abort = true}, or a number of samples.
+func abortArg(L *glua.LState, after int) (int, error) {
+	if L.Get(3) == glua.LNil {
+		return after, nil
+	}
+	f := newFields("threshold", L.CheckTable(3))
+	switch v := f.get("abort").(type) {
+	case glua.LBool:
+		after = 0
+		if v {
+			after = 1
+		}
+	case glua.LNumber:
+		after = int(min(f.integer("abort", 1, 1), math.MaxInt32))
+	default:
+		if v != glua.LNil {
+			f.fail("abort", "true, or a number of samples", v)
+		}
+	}
+	return after, f.err()
+}
+
+// resultSample: sample(name, value) adds a value to one of the scenario's metrics.
+func (r *Runtime) resultSample(L *glua.LState) (int, error) {
+	name, value := L.CheckString(1), float64(L.CheckNumber(2))
+	if !slices.ContainsFunc(r.Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
+		return 0, fault.New(fault.Script, "result.sample: the scenario declares no metric %q", name).
+			WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", name)
+	}
+	if math.IsNaN(value) || math.IsInf(value, 0) {
+		return 0, fault.New(fault.Script, "result.sample: %s is %v, want a finite number", name, value)
+	}
+	if r.env.Doc == nil {
+		return 0, nil
+	}
+	r.env.Doc.AddSample(name, value, r.env.World.Now())
+	if err := r.env.Sampled(); err != nil {
+		// The others do not wait in this function, but the job is over.
+		return 0, r.env.World.Fail(err)
+	}
+	return 0, nil
+}
+
+var metricName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]*$`)
+
+// metricsFrom reads the list that a scenario has as its metrics:
+// { {"ttft_ms", "time to first token", better = "lower"}, ... }.
+func metricsFrom(list *glua.LTable) ([]result.MetricDef, error) {
+	if list == nil {
+		return nil, nil
+	}
+	var all []result.MetricDef
+	for i := 1; i <= list.Len(); i++ {
+		t, ok := list.RawGetInt(i).(*glua.LTable)
+		if !ok {
+			return nil, fmt.Errorf("element %d is %s, want { name, help }", i, describe(list.RawGetInt(i)))
+		}
+		d, err := metricFrom(t)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		if slices.ContainsFunc(all, func(o result.MetricDef) bool { return o.Name == d.Name }) {
+			return nil, fmt.Errorf("%s is there twice", d.Name)
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+func metricFrom(t *glua.LTable) (d result.MetricDef, err error) {
+	f := newFields("metric", t)
+	f.asked["1"], f.asked["2"] = true, true
+	d.Better = f.text("better", "")
+	if err := f.err(); err != nil {
+		return d, err
+	}
+	name, ok := t.RawGetInt(1).(glua.LString)
+	if !ok || !metricName.MatchString(string(name)) {
+		return d, fmt.Errorf("the name is %s, want letters, digits and _, with a letter in front", describe(t.RawGetInt(1)))
+	}
+	if _, taken := metric.Find(string(name)); taken {
+		return d, fmt.Errorf("%s is the name of a metric of every run", name)
+	}
+	d.Name = string(name)
+	if help, ok := t.RawGetInt(2).(glua.LString); ok {
+		d.Help = string(help)
+	}
+	if d.Better != "" && d.Better != string(metric.Lower) && d.Better != string(metric.Higher) {
+		return d, fmt.Errorf("%s: better is %q, want lower or higher", name, d.Better)
+	}
+	return d, nil
+}

@@ -1,0 +1,177 @@
+package lua
+
+import (
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic/matrix"
+	"perigee/spmd"
+)
+
+func TestThresholds(t *testing.T) {
+	r := load(t, `
+		threshold("latency_ms", "p99 < 40")
+		threshold('own{phase="x"}', "max <= 1e3", { abort = true })
+		threshold("own", "mean > 2 abort after 7")
+		threshold("own", "mean > 2 abort", { abort = 3 })
+		threshold("own", "mean > 2 abort", { abort = false })
+		return { metrics = { { "own", "my own", better = "higher" }, { "plain" } }, run = print }`)
+	var got []string
+	for _, th := range r.Thresholds {
+		got = append(got, th.From+" "+th.String())
+	}
+	want := []string{
+		"o.lua:2 latency_ms.p99 < 40", `o.lua:3 own{phase="x"}.max <= 1000 abort`, "o.lua:4 own.mean > 2 abort after 7",
+		"o.lua:5 own.mean > 2 abort after 3", "o.lua:6 own.mean > 2",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]result.MetricDef{{Name: "own", Help: "my own", Better: "higher"}, {Name: "plain"}}, r.Metrics); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestThresholdsAreRefused(t *testing.T) {
+	for script, want := range map[string]string{
+		`threshold("latency_ms", "p99 40")`:                                   `test.lua:1: threshold "latency_ms.p99 40": wanted <, <=`,
+		`threshold("latency_ms")`:                                             "test.lua:1: ",
+		`threshold("latncy_ms", "max < 1")`:                                   `test.lua:1: there is no metric "latncy_ms"; did you mean "latency_ms"?`,
+		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort is",
+		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort is",
+		`threshold("own", "max < 1", { aboard = true })`:                      `unknown field "aboard"`,
+		`return { run = print, metrics = { "own" } }`:                         "metrics: element 1 is",
+		`return { run = print, metrics = { { "o w n" } } }`:                   "metrics: element 1: the name is",
+		`return { run = print, metrics = { { 7 } } }`:                         "metrics: element 1: the name is",
+		`return { run = print, metrics = { { "a" }, { "a" } } }`:              "metrics: a is there twice",
+		`return { run = print, metrics = { { "slowdown" } } }`:                "slowdown is the name of a metric of every run",
+		`return { run = print, metrics = { { "a", "", better = "big" } } }`:   `better is "big", want lower or higher`,
+		`return { run = print, metrics = { { "a", "", bitter = "lower" } } }`: `unknown field "bitter"`,
+		`return { run = print, metrics = 5 }`:                                 "metrics",
+	} {
+		if !strings.Contains(script, "return") {
+			script += ` return { run = print, metrics = { { "own" } } }`
+		}
+		r, err := Load("test.lua", script, io.Discard)
+		if err == nil {
+			r.Close()
+		}
+		if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", script, err, want)
+		}
+	}
+	p := play(t, 1, body(`threshold("latency_ms", "max < 1")`), nil)
+	if err := p.failed(); err == nil || !strings.Contains(err.Error(), "top level") {
+		t.Errorf("in run: %v", err)
+	}
+}
+
+const sampling = `return { metrics = { { "own" } }, run = function()
+	for i = 1, 4 do result.sample("own", i / 2) end
+end }`
+
+func TestSamples(t *testing.T) {
+	p := mustPlay(t, 2, sampling)
+	if diff := cmp.Diff([]float64{0.5, 1, 1.5, 2}, p.doc.Metrics[0].Values); diff != "" {
+		t.Error(diff)
+	}
+	for statement, want := range map[string]string{
+		`result.sample("other", 1)`: `declares no metric "other"`,
+		`result.sample("own", 0/0)`: "want a finite number",
+		`result.sample("own", 1/0)`: "want a finite number",
+		`result.sample("own", "x")`: "number expected",
+		`result.sample("own")`:      "number expected",
+	} {
+		p := play(t, 2, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
+		if err := p.failed(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", statement, err, want)
+		}
+	}
+}
+
+// What looks at the samples can end the job, even where the script catches errors.
+func TestSampledEndsTheJob(t *testing.T) {
+	for _, statement := range []string{
+		`pcall(result.sample, "own", 1) world.barrier()`,
+		`local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } } plan:run() pcall(transfer.collect, { plan }) world.barrier()`,
+	} {
+		source := `return { metrics = { { "own" } }, run = function() ` + statement + ` end }`
+		p := playWith(t, 2, source, nil, func(env *Env) {
+			env.Sampled = func() error { return fault.New(fault.Threshold, "too much") }
+		})
+		for r, err := range p.errs {
+			if fault.KindOf(err) != fault.Threshold || !strings.Contains(err.Error(), "too much") {
+				t.Errorf("%s: rank %d: %v", statement, r, err)
+			}
+		}
+	}
+}
+
+// A run that repeats another finds its files in the result of that one.
+func TestRepeatReadsNoFiles(t *testing.T) {
+	const source = `return { run = function()
+		local c = config.load("gone.yaml")
+		local m = matrix.load(c.file)
+		result.set("total", m:total() + c.more)
+	end }`
+	p := play(t, 1, source, nil)
+	if fault.KindOf(p.failed()) != fault.Input {
+		t.Fatalf("without the files: %v", p.failed())
+	}
+	old := testDocument(t)
+	p = playWith(t, 2, source, nil, func(env *Env) {
+		if env.Doc != nil {
+			env.Repeat = old
+		}
+	})
+	if p.failed() != nil || p.doc.Values["total"] != int64(47) {
+		t.Errorf("got %v, %v", p.doc.Values, p.failed())
+	}
+	// It holds them in turn.
+	if diff := cmp.Diff(old.Inputs, p.doc.Inputs); diff != "" {
+		t.Error(diff)
+	}
+	old.Inputs[0].Text = "file: other.txt"
+	p = playWith(t, 1, source, nil, func(env *Env) { env.Repeat = old })
+	if err := p.failed(); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "SHA-256") {
+		t.Errorf("a changed result: %v", err)
+	}
+}
+
+func testDocument(t *testing.T) *result.Document {
+	t.Helper()
+	worlds, _ := spmd.NewInMemory(1)
+	d := result.New(nil, result.Scenario{}, 0, worlds[0])
+	d.AddText("gone.yaml", []byte("file: away/m.txt\nmore: 5\n"))
+	m, err := matrix.FromRows([][]int64{{0, 42}, {0, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.AddMatrixFile("away/m.txt", "m.txt", m)
+	return d
+}
+
+func TestRestoreOptions(t *testing.T) {
+	r := load(t, `return { run = print, options = {
+		options.int { "n", 1, "" }, options.size { "size", "4K", "" }, options.number { "x", 2, "" }, options.bool { "on", false, "" },
+		options.output { "out", nil, "" }, options.path { "config", nil, "", arg = true }, options.enum { "op", nil, "", choices = { "A", "B" } },
+	} }`)
+	got, err := r.Restore(map[string]any{"n": 3.0, "size": 8192.0, "x": 2.5, "on": true, "out": "precious", "config": "c.yaml"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"n": int64(3), "size": int64(8192), "x": 2.5, "on": true, "config": "c.yaml"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	for _, bad := range []map[string]any{{"n": 3.5}, {"n": "3"}, {"other": 1.0}, {"op": "C"}, {"on": 1.0}, {"size": -1.0}, {"config": nil}} {
+		if got, err := r.Restore(bad); fault.KindOf(err) != fault.Input {
+			t.Errorf("%v: got %v, %v", bad, got, err)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package load
+
+import (
+	"cmp"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"perigee/internal/fault"
+	"perigee/tools/sweep/runs"
+)
+
+// Options say how runs are made of reports.
+type Options struct {
+	// RoundISL and RoundOSL are what the mean lengths are rounded to multiples
+	// of, halves to the even one, so that runs of one workload fall into one
+	// scenario. Both are above 0.
+	RoundISL, RoundOSL float64
+	// Progress, unless nil, is told how many files are done, from many
+	// goroutines.
+	Progress func(done, all int)
+}
+
+// DefaultOptions round input lengths to tens and output lengths to whole tokens.
+func DefaultOptions() Options { return Options{RoundISL: 10, RoundOSL: 1} }
+
+// Skipped is a file that could not be read. Err names it.
+type Skipped struct {
+	File string
+	Err  error
+}
+
+// Import is what was found.
+type Import struct {
+	Runs    []*runs.Run // in the order of runs.Sort
+	Skipped []Skipped   // by path
+	Links   int         // symbolic links to reports that were not followed
+}
+
+// Files imports the reports in files and folders, which are searched with all
+// folders below them. Only an argument that does not exist or cannot be opened is
+// an error, of the kind Input.
+func Files(paths []string, o Options) (*Import, error) {
+	f := finder{seen: map[string]bool{}}
+	defer f.close()
+	for _, p := range paths {
+		if err := f.add(p); err != nil {
+			return nil, err
+		}
+	}
+	files := f.sorted()
+	read := make([][]*runs.Run, len(files))
+	errs := make([]error, len(files))
+	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
+
+	in := &Import{Links: f.links}
+	for i, file := range files {
+		in.Runs = append(in.Runs, read[i]...)
+		if errs[i] != nil {
+			in.Skipped = append(in.Skipped, Skipped{file.path, errs[i]})
+		}
+	}
+	runs.Sort(in.Runs)
+	slices.SortFunc(in.Skipped, func(a, b Skipped) int { return cmp.Compare(a.File, b.File) })
+	return in, nil
+}
+
+// parallel calls do for 0 to n-1 from as many goroutines as there are processors.
+func parallel(n int, progress func(done, all int), do func(i int)) {
+	var next, done atomic.Int64
+	var all sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				do(i)
+				if d := int(done.Add(1)); progress != nil {
+					progress(d, n)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// one reads a file.
+func one(file found, o Options) ([]*runs.Run, error) {
+	list, err := open(file)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range list {
+		r.File, r.Folder, r.Directory = file.path, filepath.Base(filepath.Dir(file.absolute)), file.directory
+		r.ISL, r.OSL = runs.Round(r.InputLength, o.RoundISL), runs.Round(r.OutputLength, o.RoundOSL)
+	}
+	return list, nil
+}
+
+func open(file found) (list []*runs.Run, err error) {
+	// The YAML library has panicked on input before; that costs one file, not all.
+	defer func() {
+		if trouble := recover(); trouble != nil {
+			list, err = nil, fault.New(fault.Input, "%s: cannot be read: %v", file.path, trouble)
+		}
+	}()
+	if file.err != nil {
+		return nil, file.err
+	}
+	if isResult(file.name) && hasResult(file.root, file.name) {
+		return resultRuns(file)
+	}
+	text, err := file.text()
+	if err != nil {
+		return nil, err
+	}
+	r, err := Report(file.path, text)
+	if err != nil {
+		return nil, err
+	}
+	return []*runs.Run{r}, nil
+}

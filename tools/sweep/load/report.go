@@ -1,0 +1,61 @@
+// Package load finds the benchmark reports of a sweep and reads them: reports of
+// llm-d-benchmark in the versions 0.1, 0.2 and 0.2.1, as YAML or JSON, and results
+// of perigee itself.
+//
+// A file that cannot be read never stops an import; it is skipped and its error,
+// which names file, line and key, is kept.
+package load
+
+import (
+	"strconv"
+
+	"perigee/internal/conf"
+	"perigee/tools/sweep/runs"
+)
+
+// versions are the schema versions that can be read.
+var versions = map[string]func(*runs.Run, *conf.Value) error{
+	"0.1": readV01, "0.2": readV02, "0.2.1": readV02,
+}
+
+// Report reads the text of a benchmark report. name tells its format by the
+// ending and stands for it in errors, which are of the kind Input.
+func Report(name string, text []byte) (*runs.Run, error) {
+	doc, err := conf.Parse(name, text)
+	if err != nil {
+		return nil, err
+	}
+	if doc.Kind != conf.Map {
+		return nil, doc.Errorf("wanted a benchmark report, which is a map with version, scenario and metrics or results; got %s", doc.Kind)
+	}
+	version, err := versionOf(doc)
+	if err != nil {
+		return nil, err
+	}
+	r := runs.New(name)
+	r.Schema = version
+	if err := versions[version](r, doc); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// versionOf returns the schema version of a document. The first reports could
+// do without one.
+func versionOf(doc *conf.Value) (string, error) {
+	v := doc.Get("version")
+	if v == nil || v.Kind == conf.Null {
+		if doc.Has("metrics") && doc.Has("scenario") {
+			return "0.1", nil
+		}
+		return "", doc.Errorf("the key version is missing: is this a benchmark report?")
+	}
+	text := v.Text()
+	if v.Kind == conf.Float {
+		text = strconv.FormatFloat(v.Float(), 'f', -1, 64)
+	}
+	if versions[text] == nil {
+		return "", v.Errorf("wanted version 0.1, 0.2 or 0.2.1, got %s", shown(v))
+	}
+	return text, nil
+}

@@ -1,0 +1,246 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+)
+
+// Direction is which values of a column are better.
+type Direction int
+
+// The directions.
+const (
+	Neither Direction = iota
+	Higher
+	Lower
+)
+
+// Column is one column of the table of runs.
+type Column struct {
+	Name     string
+	Kind     Kind
+	Unit     string // "" for what has none
+	Help     string // the formula, or where in the report the value stands
+	Better   Direction
+	Format   string // of a number in a table for people; "" stands for %v
+	Original bool   // one of the columns of the original analysis
+
+	of func(*Run) Cell
+}
+
+// Of returns the column's cell of a run.
+func (c *Column) Of(r *Run) Cell { return c.of(r) }
+
+// Label is the column's name for an axis: words and unit.
+func (c *Column) Label() string {
+	if l, ok := labels[c.Name]; ok {
+		return l
+	}
+	name := strings.TrimSuffix(c.Name, "_"+c.Unit)
+	name = strings.ReplaceAll(name, "_", " ")
+	if c.Unit == "" {
+		return name
+	}
+	return name + " (" + c.Unit + ")"
+}
+
+// labels are the axes that the original analysis names.
+var labels = map[string]string{
+	"Thpt_per_User":      "Tok/s/User",
+	"Thpt_per_User_TPOT": "Tok/s/User (1000 / mean TPOT)",
+	"Thpt_per_GPU":       "Tok/s/GPU",
+}
+
+func number(name, unit, format string, better Direction, help string, of func(*Run) float64) Column {
+	return Column{Name: name, Kind: Number, Unit: unit, Format: format, Better: better, Help: help,
+		of: func(r *Run) Cell { return Num(of(r)) }}
+}
+
+func text(name, help string, of func(*Run) string) Column {
+	return Column{Name: name, Kind: Text, Help: help, of: func(r *Run) Cell { return Words(of(r)) }}
+}
+
+// parallelisms are the columns of a role's engines. prefix is "", "P_" or "D_".
+func parallelisms(prefix string, role Role, what string) []Column {
+	var columns []Column
+	for _, p := range []struct {
+		name, words string
+		of          func(Host) float64
+	}{
+		{"DP", "data", func(h Host) float64 { return h.DP }},
+		{"TP", "tensor", func(h Host) float64 { return h.TP }},
+		{"PP", "pipeline", func(h Host) float64 { return h.PP }},
+		{"EP", "expert", func(h Host) float64 { return h.EP }},
+	} {
+		columns = append(columns, Column{
+			Name: prefix + p.name, Kind: Number, Help: p.words + " parallelism of the " + what + "; 4+8 where they differ",
+			of: func(r *Run) Cell {
+				var all []float64
+				for _, h := range r.of(role) {
+					all = append(all, p.of(h))
+				}
+				return mixed(all)
+			},
+		})
+	}
+	return append(columns, number(prefix+"Replicas", "", "", Neither, "number of "+what, func(r *Run) float64 {
+		if n := len(r.of(role)); n > 0 {
+			return float64(n)
+		}
+		return math.NaN()
+	}))
+}
+
+func mean(l Latency) func(*Run) float64 {
+	return func(r *Run) float64 { return r.Latency[l][Mean] }
+}
+
+var latencyHelp = [Latencies]string{
+	"time to first token", "time per output token after the first", "inter token latency", "end-to-end latency of a request",
+	"time per output token, the first one included",
+}
+
+// originals are the columns of the original analysis, in its order.
+func originals() []Column {
+	list := []Column{
+		text("Name", "engines and their parallelism: 2R TP4; 4P TP1, 1D TP4", (*Run).Name),
+		text("Directory", "folder of the sweep: two levels above the report, but not above the folder that was asked for", func(r *Run) string { return r.Directory }),
+		text("Model", "model that was served", func(r *Run) string { return r.Model }),
+		text("GPU", "accelerator; different ones are joined by +", (*Run).GPU),
+	}
+	list = append(list, parallelisms("", Replica, "replicas")...)
+	list = append(list, parallelisms("P_", Prefill, "prefill engines")...)
+	list = append(list, parallelisms("D_", Decode, "decode engines")...)
+	list = append(list,
+		number("Concurrency", "", "", Neither, "most requests in flight; inf for no limit", func(r *Run) float64 { return r.Concurrency }),
+		number("ISL", "tokens", "", Neither, "Mean_ISL rounded to multiples of --round-isl", func(r *Run) float64 { return r.ISL }),
+		number("OSL", "tokens", "", Neither, "Mean_OSL rounded to multiples of --round-osl", func(r *Run) float64 { return r.OSL }),
+		text("Backend", "inference engine", func(r *Run) string { return r.Backend }),
+		number("Duration", "s", "%.1f", Neither, "duration of the benchmark", func(r *Run) float64 { return r.Duration }),
+		number("Completed", "", "", Neither, "requests.total of the report", func(r *Run) float64 { return r.Completed }),
+		number("Request_Throughput", "req/s", "%.2f", Higher, "requests per second", func(r *Run) float64 { return r.Requests }),
+		number("Output_Token_Throughput", "tok/s", "%.2f", Higher, "output tokens per second", func(r *Run) float64 { return r.OutputTokens }),
+		number("Total_Token_Throughput", "tok/s", "%.2f", Higher, "input and output tokens per second", func(r *Run) float64 { return r.TotalTokens }),
+	)
+	for l := range NTPOT {
+		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", Lower, latencyHelp[l]+", mean", mean(l)))
+	}
+	list = append(list,
+		Column{Name: "Is_PD", Kind: Bool, Help: "whether prefill and decode run on different engines", of: func(r *Run) Cell {
+			c := Truth(r.IsPD())
+			c.Empty = len(r.Hosts) == 0
+			return c
+		}},
+		number("Num_GPUs", "", "", Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)", (*Run).NumGPUs),
+		number("Thpt_per_GPU", "tok/s/GPU", "%.2f", Higher, "Output_Token_Throughput / Num_GPUs", (*Run).ThptPerGPU),
+		number("Thpt_per_User", "tok/s/user", "%.2f", Higher, "Output_Token_Throughput / Concurrency", (*Run).ThptPerUser),
+	)
+	for i := range list {
+		list[i].Original = true
+	}
+	return list
+}
+
+// added are the columns that the original does not have.
+func added() []Column {
+	list := []Column{
+		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
+		number("Input_Token_Throughput", "tok/s", "%.2f", Higher, "input tokens per second", func(r *Run) float64 { return r.InputTokens }),
+		number("Failures", "", "", Lower, "requests that failed", func(r *Run) float64 { return r.Failures }),
+		number("Incomplete", "", "", Lower, "requests that were not finished", func(r *Run) float64 { return r.Unended }),
+		number("Mean_ISL", "tokens", "%.1f", Neither, "input length of a request, mean", func(r *Run) float64 { return r.InputLength }),
+		number("Mean_OSL", "tokens", "%.1f", Neither, "output length of a request, mean", func(r *Run) float64 { return r.OutputLength }),
+		number("Max_QPS", "req/s", "%.2f", Neither, "requests per second that the load generator offered", func(r *Run) float64 { return r.Rate }),
+		text("Workload_Generator", "load generator", func(r *Run) string { return r.Harness }),
+		text("Start", "begin of the benchmark, UTC", func(r *Run) string {
+			if r.Start.IsZero() {
+				return ""
+			}
+			return r.Start.UTC().Format(time.RFC3339)
+		}),
+		text("Run", "folder that the report lies in", func(r *Run) string { return r.Folder }),
+		text("File", "path of the report", func(r *Run) string { return r.File }),
+		text("Schema", "version of the report", func(r *Run) string { return r.Schema }),
+	}
+	for l := range Latencies {
+		for s := range Statistics {
+			name := statisticNames[s] + "_" + latencyNames[l] + "_ms"
+			if s == Mean && l != NTPOT {
+				continue // among the originals
+			}
+			better := Lower
+			if s == StdDev {
+				better = Neither
+			}
+			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s], func(r *Run) float64 { return r.Latency[l][s] }))
+		}
+	}
+	return append(list,
+		number("Transfer_Latency_ms", "ms", "%.3f", Lower, "results of perigee: latency of a traffic pattern, mean over the measurements of the phase", func(r *Run) float64 { return r.TransferMS }),
+		number("Transfer_GBps", "GB/s", "%.3f", Higher, "results of perigee: mean bandwidth of the initiators, mean over the measurements of the phase", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
+	)
+}
+
+var columns = append(originals(), added()...)
+
+// Columns returns all columns, those of the original analysis first.
+func Columns() []*Column {
+	list := make([]*Column, len(columns))
+	for i := range columns {
+		list[i] = &columns[i]
+	}
+	return list
+}
+
+// Originals are the columns of the original analysis, and Thpt_per_User_TPOT.
+func Originals() []*Column {
+	return slices.DeleteFunc(Columns(), func(c *Column) bool { return !c.Original && c.Name != "Thpt_per_User_TPOT" })
+}
+
+var byName = func() map[string]*Column {
+	m := make(map[string]*Column, len(columns))
+	for _, c := range Columns() {
+		m[strings.ToLower(c.Name)] = c
+	}
+	return m
+}()
+
+// Find returns the column of a name, in which case does not matter. An unknown
+// name is an error of the kind Usage.
+func Find(name string) (*Column, error) {
+	if c := byName[strings.ToLower(name)]; c != nil {
+		return c, nil
+	}
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].Name
+	}
+	return nil, fault.New(fault.Usage, "there is no column %q%s", name, conf.Suggestion(name, names)).
+		WithHint("perigee sweep columns lists them")
+}
+
+// FindNumber is Find for a column of numbers.
+func FindNumber(name string) (*Column, error) {
+	c, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	if c.Kind != Number {
+		return nil, fault.New(fault.Usage, "the column %s holds %s, and a number is needed", c.Name, c.Kind)
+	}
+	return c, nil
+}
+
+// String is the column's name with its unit.
+func (c *Column) String() string {
+	if c.Unit == "" {
+		return c.Name
+	}
+	return fmt.Sprintf("%s (%s)", c.Name, c.Unit)
+}

@@ -1,0 +1,303 @@
+// Package runs is the table of a sweep: one [Run] per benchmark report, the
+// [Column]s that are shown of it, and how runs are grouped into scenarios and
+// configurations. How a report becomes a run is package load's business.
+//
+// A number that a report does not have is NaN here and an empty cell in every
+// output; it is never replaced by a guess.
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Role is what an engine does.
+type Role int
+
+// The roles. A replica does both prefill and decode.
+const (
+	Replica Role = iota
+	Prefill
+	Decode
+)
+
+var roleLetters = [...]string{"R", "P", "D"}
+
+// Host is one instance of the inference engine.
+type Host struct {
+	Role Role
+	GPU  string // model of the accelerator; "" if unknown
+
+	// Degrees of parallelism: tensor, data, pipeline, expert. NaN if unknown.
+	TP, DP, PP, EP float64
+	// GPUs is how many accelerators the instance uses. NaN if unknown.
+	GPUs float64
+}
+
+// Statistic is a figure of a distribution.
+type Statistic int
+
+// The statistics of a report, in the order of the columns.
+const (
+	Mean Statistic = iota
+	StdDev
+	Min
+	P0p1
+	P1
+	P5
+	P10
+	P25
+	P50
+	P75
+	P90
+	P95
+	P99
+	P99p9
+	Max
+	Statistics // how many there are
+)
+
+var statisticNames = [Statistics]string{
+	"Mean", "StdDev", "Min", "P0.1", "P1", "P5", "P10", "P25", "P50", "P75", "P90", "P95", "P99", "P99.9", "Max",
+}
+
+// Stats are the statistics of one quantity; NaN where unknown.
+type Stats [Statistics]float64
+
+// NoStats is a quantity of which nothing is known.
+func NoStats() Stats {
+	var s Stats
+	for i := range s {
+		s[i] = math.NaN()
+	}
+	return s
+}
+
+// Latency is a kind of latency.
+type Latency int
+
+// The latencies of a report: time to first token, time per output token, inter
+// token latency, end-to-end request latency (all ms or ms per token), and time
+// per output token that counts the first token, too.
+const (
+	TTFT Latency = iota
+	TPOT
+	ITL
+	E2EL
+	NTPOT
+	Latencies // how many there are
+)
+
+var latencyNames = [Latencies]string{"TTFT", "TPOT", "ITL", "E2EL", "NTPOT"}
+
+// Run is one benchmark run. Numbers are NaN where unknown.
+type Run struct {
+	File      string // as it was found, for messages
+	Folder    string // name of the folder that File lies in
+	Directory string // absolute path of the sweep that the run belongs to
+	Schema    string // version of the report: "0.1", or "perigee.result/1"
+
+	Model     string
+	Hosts     []Host
+	Backend   string // engine, such as vllm
+	Harness   string // generator of the load
+	Start     time.Time
+	Duration  float64 // s
+	Rate      float64 // requests per second that were offered
+	Completed float64
+	Failures  float64
+	Unended   float64 // requests that were not ended when the benchmark was
+
+	Concurrency float64 // may be +Inf
+
+	InputLength, OutputLength float64 // means, tokens
+	ISL, OSL                  float64 // the same, rounded for grouping
+
+	// Per second.
+	Requests, InputTokens, OutputTokens, TotalTokens float64
+
+	Latency [Latencies]Stats // ms or ms per token
+
+	// Transfer tells results of perigee itself from reports of requests. They
+	// belong to no scenario.
+	Transfer      bool
+	Label         string  // their name
+	TransferMS    float64 // mean latency of a traffic pattern
+	TransferBytes float64 // mean bandwidth of a traffic pattern, bytes/s
+
+	// Notes are remarks about the import. The same trouble has the same text.
+	Notes []string
+}
+
+// New returns a run of which nothing is known.
+func New(file string) *Run {
+	nan := math.NaN()
+	r := &Run{
+		File: file, Duration: nan, Rate: nan, Completed: nan, Failures: nan, Unended: nan, Concurrency: nan,
+		InputLength: nan, OutputLength: nan, ISL: nan, OSL: nan,
+		Requests: nan, InputTokens: nan, OutputTokens: nan, TotalTokens: nan,
+		TransferMS: nan, TransferBytes: nan,
+	}
+	for i := range r.Latency {
+		r.Latency[i] = NoStats()
+	}
+	return r
+}
+
+// of returns the hosts of a role.
+func (r *Run) of(role Role) []Host {
+	var list []Host
+	for _, h := range r.Hosts {
+		if h.Role == role {
+			list = append(list, h)
+		}
+	}
+	return list
+}
+
+// IsPD reports whether any engine only does prefill or decode.
+func (r *Run) IsPD() bool {
+	return slices.ContainsFunc(r.Hosts, func(h Host) bool { return h.Role != Replica })
+}
+
+// GPU is the model of the accelerators. Different ones are joined by " + ", so
+// that no run counts as one of the first host's kind alone.
+func (r *Run) GPU() string {
+	names := make([]string, len(r.Hosts))
+	for i, h := range r.Hosts {
+		names[i] = h.GPU
+	}
+	return Join(names)
+}
+
+// Join joins what is different among names, sorted, by " + ".
+func Join(names []string) string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	names = slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
+	return strings.Join(names, " + ")
+}
+
+// NumGPUs is the sum over the hosts, NaN if one of them is unknown or there is
+// none.
+func (r *Run) NumGPUs() float64 {
+	if len(r.Hosts) == 0 {
+		return math.NaN()
+	}
+	var sum float64
+	for _, h := range r.Hosts {
+		sum += h.GPUs
+	}
+	return sum
+}
+
+// Name says how the engines were set up: "2R TP4" for two replicas with tensor
+// parallelism 4, "4P TP1, 1D TP4" for four prefill engines and a decode engine.
+// Engines of a role that differ are joined by " + ". Parallelism other than TP
+// is named where it is not 1. The name is "" for a run without hosts.
+func (r *Run) Name() string {
+	if r.Transfer {
+		return r.Label
+	}
+	var roles []string
+	for _, role := range []Role{Replica, Prefill, Decode} {
+		if hosts := r.of(role); len(hosts) > 0 {
+			roles = append(roles, describe(role, hosts))
+		}
+	}
+	return strings.Join(roles, ", ")
+}
+
+// describe names the engines of a role, groups of like ones sorted.
+func describe(role Role, hosts []Host) string {
+	counts := map[string]int{}
+	for _, h := range hosts {
+		counts[h.parallelism()]++
+	}
+	var kinds []string
+	for kind := range counts {
+		kinds = append(kinds, kind)
+	}
+	slices.SortFunc(kinds, Natural)
+	for i, kind := range kinds {
+		kinds[i] = strings.TrimSpace(fmt.Sprintf("%d%s %s", counts[kind], roleLetters[role], kind))
+	}
+	return strings.Join(kinds, " + ")
+}
+
+func (h Host) parallelism() string {
+	var parts []string
+	for _, p := range []struct {
+		name  string
+		value float64
+		plain bool // not worth a word
+	}{{"TP", h.TP, false}, {"DP", h.DP, h.DP == 1}, {"PP", h.PP, h.PP == 1}, {"EP", h.EP, h.EP == 1}} {
+		if !p.plain && !math.IsNaN(p.value) {
+			parts = append(parts, fmt.Sprintf("%s%v", p.name, p.value))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// Natural compares texts such that numbers in them count by their value: "2R"
+// comes before "10R".
+func Natural(a, b string) int {
+	restA, restB := a, b
+	for restA != "" && restB != "" {
+		digitsA, digitsB := leadingDigits(restA), leadingDigits(restB)
+		if digitsA == "" || digitsB == "" {
+			if restA[0] != restB[0] {
+				return cmp.Compare(restA[0], restB[0])
+			}
+			restA, restB = restA[1:], restB[1:]
+			continue
+		}
+		restA, restB = restA[len(digitsA):], restB[len(digitsB):]
+		digitsA, digitsB = strings.TrimLeft(digitsA, "0"), strings.TrimLeft(digitsB, "0")
+		if c := cmp.Or(cmp.Compare(len(digitsA), len(digitsB)), cmp.Compare(digitsA, digitsB)); c != 0 {
+			return c
+		}
+	}
+	return cmp.Or(cmp.Compare(len(restA), len(restB)), cmp.Compare(a, b))
+}
+
+func leadingDigits(s string) string {
+	end := 0
+	for end < len(s) && '0' <= s[end] && s[end] <= '9' {
+		end++
+	}
+	return s[:end]
+}
+
+// ThptPerGPU is output tokens per second and GPU.
+func (r *Run) ThptPerGPU() float64 { return ratio(r.OutputTokens, r.NumGPUs()) }
+
+// ThptPerUser is output tokens per second and concurrent request. It is unknown
+// where the concurrency is, or is infinite.
+func (r *Run) ThptPerUser() float64 {
+	if math.IsInf(r.Concurrency, 0) {
+		return math.NaN()
+	}
+	return ratio(r.OutputTokens, r.Concurrency)
+}
+
+// ThptPerUserTPOT is how many tokens per second one user sees once the first has
+// come: 1000 / mean TPOT in ms.
+func (r *Run) ThptPerUserTPOT() float64 { return ratio(1000, r.Latency[TPOT][Mean]) }
+
+// ratio is a / b, NaN where b is not above 0.
+func ratio(a, b float64) float64 {
+	if !(b > 0) {
+		return math.NaN()
+	}
+	return a / b
+}
+
+// Round rounds to the nearest multiple of step, halves to the even one.
+func Round(x, step float64) float64 {
+	return math.RoundToEven(x/step) * step
+}

@@ -23,6 +23,7 @@ import (
 	"perigee/scenarios"
 	"perigee/tools/doctor"
 	"perigee/tools/matgen"
+	"perigee/tools/sweep"
 )
 
 func main() {
@@ -37,6 +38,7 @@ type commands struct {
 	SequentialCtPerftest sequentialCmd `cmd:"" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
 	CtPerftest           ctCmd         `cmd:"" name:"ct-perftest" help:"Run one traffic pattern many times."`
 	Matgen               matgen.Cmd    `cmd:"" help:"Make workload matrices of an inference system."`
+	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`
 	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
@@ -70,7 +72,7 @@ func run(args []string, streams cli.Streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	ctx, err := k.Parse(args)
+	ctx, err := k.Parse(sweep.JoinSort(args))
 	if exit >= 0 {
 		return exit // help was printed
 	}

@@ -102,7 +102,7 @@ func one(file found, o Options) ([]*runs.Run, error) {
 }
 
 func open(file found) (list []*runs.Run, err error) {
-	// The YAML library has panicked on input before; that costs one file, not all.
+	// A defect in a parser costs one file, not the import.
 	defer func() {
 		if trouble := recover(); trouble != nil {
 			list, err = nil, fault.New(fault.Input, "%s: cannot be read: %v", file.path, trouble)

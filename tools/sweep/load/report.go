@@ -7,9 +7,12 @@
 package load
 
 import (
+	"errors"
 	"strconv"
+	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/fault"
 	"perigee/tools/sweep/runs"
 )
 
@@ -23,7 +26,7 @@ var versions = map[string]func(*runs.Run, *conf.Value) error{
 func Report(name string, text []byte) (*runs.Run, error) {
 	doc, err := conf.Parse(name, text)
 	if err != nil {
-		return nil, err
+		return nil, withLine(name, err)
 	}
 	if doc.Kind != conf.Map {
 		return nil, doc.Errorf("wanted a benchmark report, which is a map with version, scenario and metrics or results; got %s", doc.Kind)
@@ -38,6 +41,15 @@ func Report(name string, text []byte) (*runs.Run, error) {
 		return nil, err
 	}
 	return r, nil
+}
+
+// withLine adds line 1 to an error about a whole document.
+func withLine(name string, err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if rest, whole := strings.CutPrefix(err.Error(), name+": "); ok && whole {
+		e.Msg = name + ":1: " + rest
+	}
+	return err
 }
 
 // versionOf returns the schema version of a document. The first reports could

@@ -35,7 +35,7 @@ func (r *reader) hostsV01(to *runs.Run, scenario *conf.Value) {
 	types := r.list(r.need(host, "type"))
 	accelerators := r.list(r.need(host, "accelerator"))
 	if r.err == nil && len(types) != len(accelerators) {
-		r.fail(host.Errorf("wanted as many accelerators as types, got %d types and %d accelerators", len(types), len(accelerators)))
+		r.fail(host.Errorf("wanted as many accelerators (%d) as types (%d)", len(accelerators), len(types)))
 	}
 	if r.err != nil {
 		return

@@ -239,7 +239,7 @@ func FindNumber(name string) (*Column, error) {
 
 // String is the column's name with its unit.
 func (c *Column) String() string {
-	if c.Unit == "" {
+	if c.Unit == "" || strings.HasSuffix(c.Name, "_"+c.Unit) {
 		return c.Name
 	}
 	return fmt.Sprintf("%s (%s)", c.Name, c.Unit)

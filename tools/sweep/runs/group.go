@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -71,7 +72,7 @@ func Scenarios(all []*Run) []Scenario {
 type Configuration struct {
 	Name      string
 	PD        bool
-	Directory string // "" unless directories are kept apart
+	Directory string // "" unless directories are kept apart and there are several
 	Runs      []*Run
 }
 
@@ -87,6 +88,7 @@ func (c Configuration) Title() string {
 // Configurations groups runs: those with prefill and decode apart first, then by
 // name. byDirectory keeps equal configurations in different directories apart.
 func Configurations(all []*Run, byDirectory bool) []Configuration {
+	byDirectory = byDirectory && len(Directories(all)) > 1
 	type key struct{ name, directory string }
 	groups := map[key]*Configuration{}
 	for _, r := range all {
@@ -108,6 +110,40 @@ func Configurations(all []*Run, byDirectory bool) []Configuration {
 		return cmp.Or(compareBool(b.PD, a.PD), Natural(a.Name, b.Name), Natural(a.Directory, b.Directory))
 	})
 	return list
+}
+
+// Directories are the different directories of runs, sorted.
+func Directories(all []*Run) []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, r := range all {
+		if !seen[r.Directory] {
+			seen[r.Directory] = true
+			list = append(list, r.Directory)
+		}
+	}
+	slices.SortFunc(list, Natural)
+	return list
+}
+
+// ShortNames gives each of some different paths the shortest end of it that no
+// other has, for legends; also, where a page is sent around, it keeps to itself
+// where on this machine the files lie.
+func ShortNames(paths []string) map[string]string {
+	short := map[string]string{}
+	for _, path := range paths {
+		steps := strings.Split(filepath.ToSlash(path), "/")
+		for n := 1; n <= len(steps); n++ {
+			end := strings.Join(steps[len(steps)-n:], "/")
+			short[path] = end
+			if !slices.ContainsFunc(paths, func(other string) bool {
+				return other != path && (other == end || strings.HasSuffix(filepath.ToSlash(other), "/"+end))
+			}) {
+				break
+			}
+		}
+	}
+	return short
 }
 
 // compareLoad orders the runs of a configuration.

@@ -1,0 +1,268 @@
+// Package sweep is `perigee sweep`: it reads the benchmark reports of a sweep over
+// configurations and loads, and shows them as tables, plots and an interactive
+// page.
+//
+// The parts: load reads reports, runs is the table with its columns, scenarios
+// and configurations, expr is the language of --where, slo the bounds of --slo,
+// pareto the front, plot the drawing, page the HTML.
+package sweep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/internal/version"
+	"perigee/tools/sweep/expr"
+	"perigee/tools/sweep/load"
+	"perigee/tools/sweep/runs"
+)
+
+// Cmd is `perigee sweep`.
+type Cmd struct {
+	Table     TableCmd     `cmd:"" help:"Print the table of all runs, or those of a scenario by configuration."`
+	Scenarios ScenariosCmd `cmd:"" help:"List the scenarios: runs with the same model, GPU, input and output length."`
+	Plot      PlotCmd      `cmd:"" help:"Draw the trade-off between two columns for a scenario, with its Pareto front."`
+	Report    ReportCmd    `cmd:"" help:"Write one interactive HTML page with everything."`
+	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
+}
+
+// Input is what all commands have in common: which reports are read, and how.
+type Input struct {
+	Dirs     []string `arg:"" name:"dir" help:"Folders with benchmark reports (benchmark_report*.yaml, .yml, .json), searched with all folders in them, or single reports."`
+	Where    string   `placeholder:"EXPR" help:"Only runs of which this is true, such as 'TP>=4 && Is_PD'. Scenarios keep their indices."`
+	Strict   bool     `help:"Fail, after all is done, if a file had to be skipped."`
+	RoundISL float64  `name:"round-isl" default:"10" placeholder:"N" help:"Round mean input lengths to multiples of N tokens for grouping."`
+	RoundOSL float64  `name:"round-osl" default:"1" placeholder:"N" help:"Round mean output lengths to multiples of N tokens for grouping."`
+}
+
+// imported is what was read.
+type imported struct {
+	all       []*runs.Run // every run
+	kept      []*runs.Run // those that --where keeps
+	scenarios []runs.Scenario
+	skipped   int
+	files     int
+}
+
+// read imports, and says on the error stream what was amiss.
+func (in *Input) read(s cli.Streams) (*imported, error) {
+	for flag, n := range map[string]float64{"round-isl": in.RoundISL, "round-osl": in.RoundOSL} {
+		if !(n > 0) || math.IsInf(n, 0) {
+			return nil, fault.New(fault.Usage, "--%s: wanted a number above 0, got %v", flag, n)
+		}
+	}
+	keep, err := condition(in.Where)
+	if err != nil {
+		return nil, err
+	}
+	bar := newProgress(s.Err)
+	got, err := load.Files(in.Dirs, load.Options{RoundISL: in.RoundISL, RoundOSL: in.RoundOSL, Progress: bar.set})
+	bar.finish()
+	if err != nil {
+		return nil, err
+	}
+	if len(got.Runs)+len(got.Skipped) == 0 {
+		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
+			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
+	}
+	remark(s, got)
+	d := &imported{all: got.Runs, scenarios: runs.Scenarios(got.Runs), skipped: len(got.Skipped)}
+	for _, r := range got.Runs {
+		if keep(r) {
+			d.kept = append(d.kept, r)
+		}
+	}
+	return d, nil
+}
+
+// condition reads a --where; none keeps everything.
+func condition(source string) (func(*runs.Run) bool, error) {
+	if strings.TrimSpace(source) == "" {
+		return func(*runs.Run) bool { return true }, nil
+	}
+	e, err := expr.Parse(source)
+	if err != nil {
+		return nil, fault.New(fault.Usage, "--where: %w", err).WithHint("%s", fault.HintOf(err))
+	}
+	return e.Match, nil
+}
+
+// remark tells what was skipped or is incomplete.
+func remark(s cli.Streams, got *load.Import) {
+	for _, f := range got.Skipped {
+		fmt.Fprintln(s.Err, "skipped", f.Err)
+	}
+	if n := len(got.Skipped); n > 0 {
+		fmt.Fprintf(s.Err, "%s skipped, %s read\n", plural(n, "file"), plural(len(got.Runs), "run"))
+	}
+	if got.Links > 0 {
+		fmt.Fprintf(s.Err, "note: %s not followed\n", plural(got.Links, "symbolic link"))
+	}
+	for _, n := range notes(got.Runs) {
+		fmt.Fprintln(s.Err, "note:", n)
+	}
+}
+
+// notes sums up what is to be said of runs: each remark once, with a count and
+// one of the files.
+func notes(all []*runs.Run) []string {
+	type entry struct {
+		text  string
+		count int
+		file  string
+	}
+	var list []*entry
+	add := func(text, file string) {
+		i := slices.IndexFunc(list, func(e *entry) bool { return e.text == text })
+		if i < 0 {
+			list = append(list, &entry{text: text, file: file})
+			i = len(list) - 1
+		}
+		list[i].count++
+	}
+	for _, r := range all {
+		if math.IsNaN(r.Concurrency) && !r.Transfer {
+			add("the report names no concurrency, so Concurrency and Thpt_per_User are empty", r.File)
+		}
+		for _, n := range r.Notes {
+			add(n, r.File)
+		}
+	}
+	var texts []string
+	for _, e := range list {
+		text := fmt.Sprintf("%s: %s", e.file, e.text)
+		if e.count > 1 {
+			text += fmt.Sprintf(" (and %d more)", e.count-1)
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// strict is the error of --strict, which comes after all output.
+func (in *Input) strict(d *imported) error {
+	if !in.Strict || d.skipped == 0 {
+		return nil
+	}
+	return fault.New(fault.Input, "%s skipped (--strict)", plural(d.skipped, "file")).
+		WithHint("the reasons stand above")
+}
+
+// scenario returns the scenario of an index, with the runs that --where keeps.
+// nil stands for the only one.
+func (d *imported) scenario(index *int) (runs.Scenario, error) {
+	if index == nil && len(d.scenarios) != 1 {
+		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which", len(d.scenarios)).
+			WithHint("perigee sweep scenarios lists them with their indices")
+	}
+	i := 0
+	if index != nil {
+		i = *index
+	}
+	if i < 0 || i >= len(d.scenarios) {
+		return runs.Scenario{}, fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, i).
+			WithHint("perigee sweep scenarios lists them with their indices")
+	}
+	chosen := d.scenarios[i]
+	inside := map[*runs.Run]bool{}
+	for _, r := range chosen.Runs {
+		inside[r] = true
+	}
+	chosen.Runs = nil
+	for _, r := range d.kept {
+		if inside[r] {
+			chosen.Runs = append(chosen.Runs, r)
+		}
+	}
+	return chosen, nil
+}
+
+// Format is how a table is written.
+type Format struct {
+	Format string `enum:"text,csv,json" default:"text" help:"text for people; csv or json, with unrounded values, for programs."`
+}
+
+func (f Format) write(s cli.Streams, t *table.Table) error {
+	switch f.Format {
+	case "csv":
+		return t.WriteCSV(s.Out)
+	case "json":
+		return t.WriteJSON(s.Out)
+	}
+	return t.WriteText(s.Out)
+}
+
+// ScenariosCmd is `perigee sweep scenarios`.
+type ScenariosCmd struct {
+	Input
+	Format
+	MinRuns int `default:"1" placeholder:"N" help:"Hide scenarios with fewer runs; the others keep their indices."`
+}
+
+// Run lists the scenarios.
+func (c *ScenariosCmd) Run(s cli.Streams) error {
+	d, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	var t table.Table
+	for _, col := range []struct {
+		name  string
+		align table.Align
+	}{
+		{"Index", table.Right}, {"Model", table.Left}, {"GPU", table.Left}, {"ISL", table.Right}, {"OSL", table.Right},
+		{"Runs", table.Right}, {"Configurations", table.Right},
+	} {
+		t.AddColumn(col.name, col.align, "")
+	}
+	for i := range d.scenarios {
+		sc, err := d.scenario(&i)
+		if err != nil {
+			return err
+		}
+		if len(sc.Runs) < c.MinRuns {
+			continue
+		}
+		t.AddRow(sc.Index, runs.Words(sc.Model).Plain(), runs.Words(sc.GPU).Plain(), runs.Num(sc.ISL).Plain(), runs.Num(sc.OSL).Plain(),
+			len(sc.Runs), len(runs.Configurations(sc.Runs, false)))
+	}
+	if err := c.write(s, &t); err != nil {
+		return err
+	}
+	return c.strict(d)
+}
+
+// ColumnsCmd is `perigee sweep columns`.
+type ColumnsCmd struct{ Format }
+
+// Run lists the columns.
+func (c *ColumnsCmd) Run(s cli.Streams) error {
+	var t table.Table
+	for _, name := range []string{"Column", "Holds", "Unit", "Better", "Formula"} {
+		t.AddColumn(name, table.Left, "")
+	}
+	better := map[runs.Direction]any{runs.Higher: "high", runs.Lower: "low", runs.Neither: nil}
+	for _, col := range runs.Columns() {
+		holds := map[runs.Kind]string{runs.Number: "number", runs.Text: "text", runs.Bool: "true or false"}[col.Kind]
+		t.AddRow(col.Name, holds, runs.Words(col.Unit).Plain(), better[col.Better], col.Help)
+	}
+	return c.write(s, &t)
+}
+
+// generator names the program that made a file.
+func generator() string {
+	b := version.Get()
+	return strings.TrimSpace("perigee " + b.Version + " " + b.Commit)
+}

@@ -1,0 +1,314 @@
+package sweep
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/tools/sweep/runs"
+)
+
+// TableCmd is `perigee sweep table`.
+type TableCmd struct {
+	Input
+	Format
+	Columns   string `placeholder:"A,B,..." help:"Only these columns, in this order; all for every column (perigee sweep columns lists them)."`
+	Sort      string `placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
+	Scenario  *int   `placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
+	SegByDir  bool   `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
+	Truncated int    `name:"head" placeholder:"N" help:"Only the first N rows."`
+}
+
+// Run prints the table.
+func (c *TableCmd) Run(s cli.Streams) error {
+	columns, err := c.columns()
+	if err != nil {
+		return err
+	}
+	order, err := parseSort(c.Sort)
+	if err != nil {
+		return err
+	}
+	d, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	rows, title := d.kept, ""
+	if c.Scenario != nil {
+		sc, err := d.scenario(c.Scenario)
+		if err != nil {
+			return err
+		}
+		rows, title = sc.Runs, fmt.Sprintf("scenario %d: %s", sc.Index, sc.Key)
+		if c.Format.Format == "text" && c.Sort == "" {
+			if err := c.byConfiguration(s, sc, columns); err != nil {
+				return err
+			}
+			return c.strict(d)
+		}
+	}
+	sortRows(rows, order)
+	if c.Truncated > 0 {
+		rows = rows[:min(len(rows), c.Truncated)]
+	}
+	if err := c.print(s, title, rows, columns); err != nil {
+		return err
+	}
+	return c.strict(d)
+}
+
+// columns are those asked for, nil if none were.
+func (c *TableCmd) columns() ([]*runs.Column, error) {
+	if c.Columns == "" {
+		return nil, nil
+	}
+	if strings.EqualFold(strings.TrimSpace(c.Columns), "all") {
+		return runs.Columns(), nil
+	}
+	var list []*runs.Column
+	for name := range strings.SplitSeq(c.Columns, ",") {
+		col, err := runs.Find(strings.TrimSpace(name))
+		if err != nil {
+			return nil, fault.New(fault.Usage, "--columns: %w", err).WithHint("%s", fault.HintOf(err))
+		}
+		if slices.Contains(list, col) {
+			return nil, fault.New(fault.Usage, "--columns: %s is there twice", col.Name)
+		}
+		list = append(list, col)
+	}
+	return list, nil
+}
+
+// print writes one table. Of the columns that nobody asked for by name, the text
+// leaves out those without any value, and says of those with one value what it
+// is; so the rest fits a screen.
+func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) error {
+	if columns == nil {
+		columns = runs.Originals()
+		if hasTransfers(rows) {
+			columns = append(columns, must("Transfer_Latency_ms"), must("Transfer_GBps"))
+		}
+		if c.Format.Format == "text" {
+			columns = c.header(s, title, rows, columns)
+		}
+	}
+	return c.write(s, tableOf(rows, columns))
+}
+
+func hasTransfers(rows []*runs.Run) bool {
+	return slices.ContainsFunc(rows, func(r *runs.Run) bool { return r.Transfer })
+}
+
+// must is a column that exists.
+func must(name string) *runs.Column {
+	c, err := runs.Find(name)
+	if err != nil {
+		panic(err)
+	}
+	return c
+}
+
+// header writes the # lines and returns the columns worth a place in the table.
+func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) []*runs.Column {
+	fmt.Fprintf(s.Out, "# %s: %s\n", generator(), plural(len(rows), "run"))
+	if title != "" {
+		fmt.Fprintln(s.Out, "#", title)
+	}
+	var rest []*runs.Column
+	var same, ones []string
+	for _, col := range columns {
+		value, constant := constantOf(rows, col)
+		switch {
+		case constant && value == "" && len(rows) > 0:
+		case inName(col) && allOne(rows, col):
+			ones = append(ones, col.Name)
+		case len(rows) > 1 && constant && col.Name != "Name" && value != "":
+			same = append(same, fmt.Sprintf("#   %s: %s\n", col, value))
+		default:
+			rest = append(rest, col)
+		}
+	}
+	if len(same) > 0 {
+		fmt.Fprintf(s.Out, "# the same in all rows:\n%s", strings.Join(same, ""))
+	}
+	if len(ones) > 0 {
+		fmt.Fprintf(s.Out, "# 1 for all engines: %s\n", strings.Join(ones, ", "))
+	}
+	if alike(rows) && len(rest) > 0 {
+		rest = slices.Insert(rest, 1, must("Run"))
+	}
+	return rest
+}
+
+// inName reports whether a column is a parallelism that Name mentions where it
+// is not 1.
+func inName(col *runs.Column) bool {
+	name := strings.TrimPrefix(strings.TrimPrefix(col.Name, "P_"), "D_")
+	return name == "DP" || name == "PP" || name == "EP"
+}
+
+// allOne reports whether no cell is anything but 1 or empty.
+func allOne(rows []*runs.Run, col *runs.Column) bool {
+	return !slices.ContainsFunc(rows, func(r *runs.Run) bool {
+		c := col.Of(r)
+		return !c.Empty && c.Value() != 1
+	})
+}
+
+// alike reports whether two rows have the same name, directory and concurrency, so
+// that more is needed to tell them apart.
+func alike(rows []*runs.Run) bool {
+	type key struct{ name, directory, load string }
+	seen := map[key]bool{}
+	for _, r := range rows {
+		k := key{r.Name(), r.Directory, runs.Num(r.Concurrency).String()}
+		if seen[k] {
+			return true
+		}
+		seen[k] = true
+	}
+	return false
+}
+
+// constantOf reports whether all rows have the same cell in a column.
+func constantOf(rows []*runs.Run, col *runs.Column) (string, bool) {
+	value := ""
+	for i, r := range rows {
+		v := col.Of(r).String()
+		if i > 0 && v != value {
+			return "", false
+		}
+		value = v
+	}
+	return value, true
+}
+
+// tableOf makes the table of some rows.
+func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
+	var t table.Table
+	for _, col := range columns {
+		align := table.Right
+		if col.Kind != runs.Number {
+			align = table.Left
+		}
+		t.AddColumn(col.Name, align, col.Format)
+	}
+	for _, r := range rows {
+		cells := make([]any, len(columns))
+		for i, col := range columns {
+			cells[i] = cellOf(col, col.Of(r))
+		}
+		t.AddRow(cells...)
+	}
+	return &t
+}
+
+// cellOf is a cell as package table takes it: a float where the column rounds.
+func cellOf(col *runs.Column, c runs.Cell) any {
+	if col.Format != "" && !c.Empty {
+		return c.Value()
+	}
+	return c.Plain()
+}
+
+// byConfiguration prints the tables of the original analysis: one for each
+// configuration, its runs by concurrency.
+func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*runs.Column) error {
+	fmt.Fprintf(s.Out, "# %s: %s\n# scenario %d: %s\n", generator(), plural(len(sc.Runs), "run"), sc.Index, sc.Key)
+	directories := runs.Directories(sc.Runs)
+	if len(directories) == 1 {
+		fmt.Fprintf(s.Out, "# directory: %s\n", directories[0])
+	}
+	for _, conf := range runs.Configurations(sc.Runs, c.SegByDir) {
+		fmt.Fprintf(s.Out, "\n# %s\n", conf.Title())
+		rows := conf.Runs
+		if c.Truncated > 0 {
+			rows = rows[:min(len(rows), c.Truncated)]
+		}
+		cols := columns
+		if cols == nil {
+			cols = configurationColumns(conf, len(directories) > 1)
+		}
+		if err := tableOf(rows, cols).WriteText(s.Out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// configurationColumns are those that the original shows of a configuration, whose
+// runs may be from different directories (mixed).
+func configurationColumns(conf runs.Configuration, mixed bool) []*runs.Column {
+	names := []string{"TP", "Replicas"}
+	if conf.PD {
+		names = []string{"P_TP", "P_Replicas", "D_TP", "D_Replicas"}
+	}
+	names = append(names, "Num_GPUs", "Concurrency", "Output_Token_Throughput", "Thpt_per_GPU", "Thpt_per_User")
+	if mixed && conf.Directory == "" {
+		names = append(names, "Directory")
+	}
+	list := make([]*runs.Column, len(names))
+	for i, name := range names {
+		list[i] = must(name)
+	}
+	return list
+}
+
+// sortKey is a column to sort by.
+type sortKey struct {
+	column *runs.Column
+	down   bool
+}
+
+func parseSort(text string) ([]sortKey, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var keys []sortKey
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.TrimSpace(name)
+		plain, down := strings.CutPrefix(name, "-")
+		col, err := runs.Find(strings.TrimPrefix(plain, "+"))
+		if err != nil {
+			return nil, fault.New(fault.Usage, "--sort: %w", err).WithHint("%s", fault.HintOf(err))
+		}
+		keys = append(keys, sortKey{col, down})
+	}
+	return keys, nil
+}
+
+// sortRows sorts by keys; rows that are alike stay in their order, and empty
+// cells come last both ways.
+func sortRows(rows []*runs.Run, keys []sortKey) {
+	slices.SortStableFunc(rows, func(a, b *runs.Run) int {
+		for _, k := range keys {
+			x, y := k.column.Of(a), k.column.Of(b)
+			c := runs.Compare(x, y)
+			if k.down && !x.Empty && !y.Empty {
+				c = -c
+			}
+			if c != 0 {
+				return c
+			}
+		}
+		return 0
+	})
+}
+
+// JoinSort joins --sort and a value that begins with a minus to one word: the
+// parser of the command line would take the value for a flag.
+func JoinSort(args []string) []string {
+	var joined []string
+	for i := 0; i < len(args); i++ {
+		if args[i] == "--sort" && i+1 < len(args) && strings.HasPrefix(args[i+1], "-") && !strings.HasPrefix(args[i+1], "--") {
+			joined = append(joined, "--sort="+args[i+1])
+			i++
+			continue
+		}
+		joined = append(joined, args[i])
+	}
+	return joined
+}

@@ -27,7 +27,6 @@ type Cmd struct {
 	Table     TableCmd     `cmd:"" help:"Print the table of all runs, or those of a scenario by configuration."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the scenarios: runs with the same model, GPU, input and output length."`
 	Plot      PlotCmd      `cmd:"" help:"Draw the trade-off between two columns for a scenario, with its Pareto front."`
-	Report    ReportCmd    `cmd:"" help:"Write one interactive HTML page with everything."`
 	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
 }
 

@@ -53,9 +53,9 @@ func (e *Expr) Match(r *runs.Run) bool { return e.test(r) }
 // Parse reads a condition. Its errors are of the kind Usage and show where the
 // mistake is.
 func Parse(source string) (*Expr, error) {
-	tokens, err := lex(source)
-	if err != nil {
-		return nil, err
+	tokens, mistake := lex(source)
+	if mistake != nil {
+		return nil, mistake.WithHint("%s", hint(mistake))
 	}
 	p := &parser{source: source, tokens: tokens}
 	n := p.or()

@@ -54,7 +54,7 @@ func wrong(source string, at int, format string, args ...any) *fault.Error {
 }
 
 // lex takes a source apart. The last token is an end.
-func lex(source string) ([]token, error) {
+func lex(source string) ([]token, *fault.Error) {
 	if len(source) > maxLength {
 		return nil, fault.New(fault.Usage, "wanted an expression of at most %d characters, got %d", maxLength, len(source))
 	}

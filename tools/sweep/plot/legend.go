@@ -1,0 +1,104 @@
+package plot
+
+import (
+	"fmt"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+const (
+	legendSize  = 10 // points, of its text
+	legendLine  = 15 // from line to line
+	legendSign  = 26 // width of the signs before the text
+	widestShare = 0.36
+)
+
+// entry is a line of the legend: a sign and words, or a heading without one.
+type entry struct {
+	words string
+	sign  func(c *draw.Canvas, middle vg.Point)
+}
+
+func entries(d *Data, o Options) []entry {
+	var list []entry
+	pd, sa := false, false
+	for i, s := range d.Series {
+		l := lookOf(i, s)
+		pd, sa = pd || s.PD, sa || !s.PD
+		list = append(list, entry{s.Title, func(c *draw.Canvas, m vg.Point) {
+			c.StrokeLine2(draw.LineStyle{Color: l.color, Width: 1.3, Dashes: l.dashes}, m.X-10, m.Y, m.X+10, m.Y)
+			c.DrawGlyph(draw.GlyphStyle{Color: l.color, Radius: 3, Shape: l.glyph}, m)
+		}})
+	}
+	list = append(list, entry{})
+	if d.NoFront == "" {
+		list = append(list, entry{"Pareto front", func(c *draw.Canvas, m vg.Point) {
+			c.StrokeLine2(draw.LineStyle{Color: frontLine, Width: 3}, m.X-10, m.Y, m.X+10, m.Y)
+			c.DrawGlyph(draw.GlyphStyle{Color: ink, Radius: 5, Shape: draw.RingGlyph{}}, m)
+		}})
+	}
+	if pd && sa {
+		list = append(list,
+			entry{"prefill and decode apart", func(c *draw.Canvas, m vg.Point) {
+				c.DrawGlyph(draw.GlyphStyle{Color: muted, Radius: 3, Shape: draw.CircleGlyph{}}, m)
+			}},
+			entry{"standalone", func(c *draw.Canvas, m vg.Point) {
+				c.DrawGlyph(draw.GlyphStyle{Color: muted, Radius: 3, Shape: draw.BoxGlyph{}}, m)
+			}})
+	}
+	if o.Label != nil {
+		list = append(list, entry{"numbers: " + o.Label.Name, nil})
+	}
+	if len(o.SLOs) > 0 {
+		list = append(list, entry{"misses an SLO:", func(c *draw.Canvas, m vg.Point) {
+			c.DrawGlyph(draw.GlyphStyle{Color: failed, Radius: 2.5, Shape: draw.CircleGlyph{}}, m)
+		}})
+		for _, words := range sloLines(o) {
+			list = append(list, entry{words, nil})
+		}
+	}
+	return list
+}
+
+// legendWidth is how much of the picture the legend takes on the right.
+func legendWidth(d *Data, o Options) vg.Length {
+	sty := style(legendSize, ink)
+	var widest vg.Length
+	for _, e := range entries(d, o) {
+		widest = max(widest, sty.Width(e.words))
+	}
+	width, _ := size(o)
+	return min(widest+legendSign+24, width*widestShare)
+}
+
+// legend writes the legend from the top of its canvas. If there are more
+// configurations than it has room for, the last are only counted.
+func legend(c draw.Canvas, d *Data, o Options) {
+	list := entries(d, o)
+	room := int((c.Max.Y - c.Min.Y) / legendLine)
+	if over := len(list) - room; over > 0 && over+1 <= len(d.Series) {
+		keep := len(d.Series) - over - 1
+		more := entry{words: fmt.Sprintf("and %d more configurations", over+1)}
+		list = append(append(append([]entry(nil), list[:keep]...), more), list[len(d.Series):]...)
+	}
+	sty := style(legendSize, ink)
+	y := c.Max.Y - legendLine
+	for _, e := range list {
+		if e.sign != nil {
+			e.sign(&c, vg.Point{X: c.Min.X + 12, Y: y + 4})
+		}
+		c.FillText(sty, vg.Point{X: c.Min.X + legendSign, Y: y}, shorten(sty.Width, e.words, c.Max.X-c.Min.X-legendSign))
+		y -= legendLine
+	}
+}
+
+// shorten cuts words that are wider than there is room.
+func shorten(width func(string) vg.Length, words string, room vg.Length) string {
+	letters := []rune(words)
+	for len(letters) > 1 && width(words) > room {
+		letters = letters[:len(letters)-1]
+		words = string(letters) + "…"
+	}
+	return words
+}

@@ -1,0 +1,127 @@
+// Package plot draws the trade-off between two columns over the runs of a
+// scenario, as PNG or SVG: a line per configuration through its runs in the
+// order of concurrency, a dot per run, and the Pareto front.
+package plot
+
+import (
+	"math"
+
+	"perigee/internal/fault"
+	"perigee/tools/sweep/pareto"
+	"perigee/tools/sweep/runs"
+	"perigee/tools/sweep/slo"
+)
+
+// Options say what is drawn and how.
+type Options struct {
+	X, Y, Label *runs.Column // Label is written at the dots; nil for none
+	SegByDir    bool         // keep directories apart
+	ShowPD      bool         // configurations with prefill and decode apart
+	ShowSA      bool         // standalone configurations
+	Front       bool
+	SLOs        []slo.SLO
+	LogX, LogY  bool
+	Width       int // of the picture in pixels
+	Height      int
+}
+
+// Point is a run in the picture.
+type Point struct {
+	Run   *runs.Run
+	X, Y  float64
+	Label string
+	Meets bool // all SLOs
+	Front bool // on the Pareto front of those that meet the SLOs
+}
+
+// Series is a configuration in the picture.
+type Series struct {
+	Title  string
+	PD     bool
+	Points []Point
+}
+
+// Data is what a picture shows.
+type Data struct {
+	Key     runs.Key
+	Series  []Series
+	Missing int // runs without one of the coordinates
+	NoFront string
+}
+
+// Select works out what to draw. It fails, with the kind Input, if nothing is
+// left to draw.
+func Select(sc runs.Scenario, o Options) (*Data, error) {
+	d := &Data{Key: sc.Key, NoFront: noFront(o)}
+	var all []*Point
+	configurations := runs.Configurations(sc.Runs, o.SegByDir)
+	short := runs.ShortNames(runs.Directories(sc.Runs))
+	for _, c := range configurations {
+		if c.PD && !o.ShowPD || !c.PD && !o.ShowSA {
+			continue
+		}
+		if c.Directory != "" {
+			c.Directory = short[c.Directory]
+		}
+		s := Series{Title: c.Title(), PD: c.PD}
+		for _, r := range c.Runs {
+			p := Point{Run: r, X: o.X.Of(r).Value(), Y: o.Y.Of(r).Value(), Meets: slo.Meets(r, o.SLOs)}
+			if !drawable(p.X, o.LogX) || !drawable(p.Y, o.LogY) {
+				d.Missing++
+				continue
+			}
+			if o.Label != nil {
+				p.Label = o.Label.Of(r).String()
+			}
+			s.Points = append(s.Points, p)
+		}
+		if len(s.Points) > 0 {
+			d.Series = append(d.Series, s)
+		}
+	}
+	for i := range d.Series {
+		for k := range d.Series[i].Points {
+			all = append(all, &d.Series[i].Points[k])
+		}
+	}
+	if len(all) == 0 {
+		return nil, fault.New(fault.Input, "nothing to draw: of %d runs, none that is asked for has both %s and %s", len(sc.Runs), o.X.Name, o.Y.Name).
+			WithHint("perigee sweep table --scenario %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name, o.Y.Name)
+	}
+	if d.NoFront == "" {
+		markFront(all, o)
+	}
+	return d, nil
+}
+
+// drawable reports whether a coordinate has a place on its axis.
+func drawable(x float64, log bool) bool {
+	return !math.IsNaN(x) && !math.IsInf(x, 0) && (!log || x > 0)
+}
+
+// noFront says why there is no front, "" if there is one.
+func noFront(o Options) string {
+	switch {
+	case !o.Front:
+		return "not asked for"
+	case o.X.Better == runs.Neither:
+		return "neither high nor low values of " + o.X.Name + " are better"
+	case o.Y.Better == runs.Neither:
+		return "neither high nor low values of " + o.Y.Name + " are better"
+	}
+	return ""
+}
+
+// markFront finds the front among the points that meet the SLOs.
+func markFront(all []*Point, o Options) {
+	coordinates := make([]pareto.Point, len(all))
+	for i, p := range all {
+		coordinates[i] = pareto.Point{X: p.X, Y: p.Y}
+		if !p.Meets {
+			coordinates[i].X = math.NaN()
+		}
+	}
+	for i, on := range pareto.Front(coordinates, o.X.Better == runs.Lower, o.Y.Better == runs.Lower) {
+		all[i].Front = on
+	}
+}

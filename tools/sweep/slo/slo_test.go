@@ -1,0 +1,64 @@
+package slo
+
+import (
+	"math"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/tools/sweep/runs"
+)
+
+func TestParseAndKeep(t *testing.T) {
+	r := runs.New("f")
+	r.Latency[runs.TTFT][runs.P90] = 500
+	r.Hosts = []runs.Host{{TP: 4, GPUs: 4}, {TP: 8, GPUs: 8}}
+	for text, want := range map[string]bool{
+		"P90_TTFT_ms<=500": true, " p90_ttft_ms <= 500 ": true, "P90_TTFT_ms<500": false, "P90_TTFT_ms>=500": true, "P90_TTFT_ms > 5e2": false,
+		"P99_TTFT_ms<=500": false, "P99_TTFT_ms>=-1": false, // not known, not kept
+		"TP>=1": false, // two values are no number
+	} {
+		s, err := Parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if s.Keeps(r) != want {
+			t.Errorf("%s is %v", text, !want)
+		}
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"P90_TTFT_ms":         `SLO "P90_TTFT_ms": wanted a column, one of <= < >= >, and a number`,
+		"P90_TTFT_m<=5":       `SLO "P90_TTFT_m<=5": there is no column "P90_TTFT_m"; did you mean "P90_TTFT_ms"?`,
+		"Model<=5":            `SLO "Model<=5": the column Model holds text, and a number is needed`,
+		"P90_TTFT_ms<=":       `SLO "P90_TTFT_ms<=": wanted a number after <=, got ""`,
+		"P90_TTFT_ms<=NaN":    `SLO "P90_TTFT_ms<=NaN": wanted a number after <=, got "NaN"`,
+		"P90_TTFT_ms<=inf":    `SLO "P90_TTFT_ms<=inf": wanted a number after <=, got "inf"`,
+		"1<=P90_TTFT_ms<=500": `SLO "1<=P90_TTFT_ms<=500": there is no column "1"`,
+	} {
+		if _, err := Parse(text); err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s:\n got %v\nwant %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"P90_TTFT_ms<=500", "Thpt_per_User>50", "<", "TP>=1e309", "x<=1"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := Parse(text)
+		if err != nil {
+			if fault.KindOf(err) != fault.Usage {
+				t.Fatal(err)
+			}
+			return
+		}
+		again, err := Parse(s.String())
+		if err != nil || again != s || math.IsNaN(s.Limit) {
+			t.Fatalf("%q became %q, which is %+v, %v", text, s, again, err)
+		}
+	})
+}

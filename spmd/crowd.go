@@ -36,7 +36,7 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 	h := p.Rank / c.perHost
 	w := newWorld(p, Options{})
 	w.name = cmp.Or(p.Host, fmt.Sprintf("host%04d", h))
-	w.end, w.common = c.net.Endpoint(p.Rank), &c.common
+	w.end, w.common = crowdEndpoint{c.net.Endpoint(p.Rank), w, p.Store}, &c.common
 	w.meeting = func(key uint64, parties, _ int) (meeting, error) { return c.meeting(crowdKey{h, key}, parties), nil }
 	// As long as the card of a real rank would be.
 	mine := card{
@@ -55,6 +55,24 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// crowdEndpoint asks for addresses as TCP does: until all know each other, whoever
+// is sent something must be looked up. In that time no rank sends to another twice.
+type crowdEndpoint struct {
+	wire.Endpoint
+	w     *World
+	store boot.Store
+}
+
+// Send looks up the receiver, if need be, and sends.
+func (e crowdEndpoint) Send(ctx context.Context, to int, h wire.Header, data []byte) error {
+	if e.w.roster == nil {
+		if _, err := e.w.addressesOf(ctx, e.store, to); err != nil {
+			return err
+		}
+	}
+	return e.Endpoint.Send(ctx, to, h, data)
 }
 
 // commons are what all ranks of a crowd derive from the same data.

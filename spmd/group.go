@@ -37,6 +37,7 @@ const (
 	opGather
 	opAllGather
 	opAllToAll
+	opExchange
 	opReduce
 	opPing
 	opEnd
@@ -44,7 +45,7 @@ const (
 
 var opNames = map[byte]string{
 	opBarrier: "barrier", opBroadcast: "broadcast", opGather: "gather",
-	opAllGather: "all-gather", opAllToAll: "all-to-all", opReduce: "reduce", opPing: "clock exchange",
+	opAllGather: "all-gather", opAllToAll: "all-to-all", opExchange: "exchange", opReduce: "reduce", opPing: "clock exchange",
 	opEnd: "the end of its scenario",
 }
 
@@ -413,6 +414,33 @@ func rotate(pieces [][]byte, k int) [][]byte {
 	n := len(pieces)
 	k = ((k % n) + n) % n
 	return append(slices.Clone(pieces[k:]), pieces[:k]...)
+}
+
+// Exchange gives data to some members, by their places, and returns what they
+// give in turn, in the same order. Each of two members must name the other, or neither.
+func (g *Group) Exchange(with []int, data []byte) ([][]byte, error) {
+	return collective(g, opExchange, func(ctx context.Context, seq uint32) ([][]byte, error) {
+		for _, place := range with {
+			if place == g.me {
+				continue
+			}
+			if err := g.send(ctx, place, opExchange, seq, data); err != nil {
+				return nil, err
+			}
+		}
+		got := make([][]byte, len(with))
+		for i, place := range with {
+			if place == g.me {
+				got[i] = slices.Clone(data)
+				continue
+			}
+			var err error
+			if got[i], err = g.recv(ctx, place, opExchange, seq); err != nil {
+				return nil, err
+			}
+		}
+		return got, nil
+	})
 }
 
 // pack writes a piece with its length before it. Packed pieces one after the

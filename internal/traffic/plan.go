@@ -28,11 +28,11 @@ type Plan struct {
 }
 
 // plan prepares one pattern in the present arena.
-func (s *Session) plan(p Pattern) (*Plan, error) {
+func (s *Session) plan(p Pattern, r roles) (*Plan, error) {
 	a := s.arenas[p.Mem]
 	plan := &Plan{
 		Pattern: p, s: s, number: s.plans, arena: a,
-		ranks: p.Matrix.Ranks(), initiators: p.Initiators(),
+		ranks: r.ranks, initiators: r.initiators,
 	}
 	s.plans++
 	transfers := p.transfers(s.world.Rank(), a.send.ID(), a.recv.ID())

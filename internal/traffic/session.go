@@ -20,21 +20,25 @@ type Session struct {
 	agent nixl.Agent
 	seed  uint64
 
+	ledger    *Ledger
+	calls     int                   // of Prepare
 	arenas    [2]arena              // by nixl.Mem
-	linked    map[[2]int]bool       // pairs of ranks, lower first, that are connected
+	cards     [][]byte              // of all ranks, if all were told
+	peers     []int                 // whose buffers are within reach
 	plans     int                   // prepared so far
 	available func() (int64, error) // host memory that can be taken
 }
 
-// arena is the pair of buffers for one kind of memory. Capacities are those of
-// every rank, known to every rank.
-type arena struct {
-	send, recv       nixl.Buffer
-	sendCap, recvCap []int64
-}
+// arena is the pair of buffers for one kind of memory.
+type arena struct{ send, recv nixl.Buffer }
 
 // Open makes this rank's agent, and makes sure that all ranks use the same engine.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) (*Session, error) {
+	return OpenIn(w, engine, cfg, seed, NewLedger())
+}
+
+// OpenIn is Open for ranks of one process, which share a ledger.
+func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, ledger *Ledger) (*Session, error) {
 	cfg.Name = fmt.Sprintf("perigee-%d", w.Rank())
 	cfg.OneHost = w.OneHost()
 	agent, err := engine.NewAgent(cfg)
@@ -42,22 +46,36 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) 
 		return nil, err
 	}
 	info := agent.Info()
-	engines, err := spmd.AllGatherValue(w.All(), info.Name+" "+info.Version+" "+info.Backend)
-	if err != nil {
+	if err := agree(w, info.Name+" "+info.Version+" "+info.Backend); err != nil {
 		agent.Close()
 		return nil, err
 	}
-	for r, e := range engines {
-		if e != engines[0] {
-			agent.Close()
-			return nil, fault.New(fault.Engine, "ranks use different engines: rank 0 %s, rank %d on %s %s", engines[0], r, w.Hosts()[w.HostOf(r)].Name, e).
-				WithHint("install the same NIXL everywhere, or force one engine with --engine")
-		}
-	}
 	return &Session{
-		world: w, agent: agent, seed: seed, linked: map[[2]int]bool{},
+		world: w, agent: agent, seed: seed, ledger: ledger,
 		available: func() (int64, error) { return memory.Available("/") },
 	}, nil
+}
+
+// agree fails at all ranks if one uses another engine than rank 0.
+func agree(w *spmd.World, engine string) error {
+	leading, err := spmd.BroadcastValue(w.All(), 0, engine)
+	if err != nil {
+		return err
+	}
+	differs := w.Size()
+	if engine != leading {
+		differs = w.Rank()
+	}
+	first, err := spmd.AllReduce(w.All(), []int{differs}, spmd.Min)
+	if err != nil || first[0] == w.Size() {
+		return err
+	}
+	other, err := spmd.BroadcastValue(w.All(), first[0], engine)
+	if err != nil {
+		return err
+	}
+	return fault.New(fault.Engine, "ranks use different engines: rank 0 %s, rank %d on %s %s", leading, first[0], w.Hosts()[w.HostOf(first[0])].Name, other).
+		WithHint("install the same NIXL everywhere, or force one engine with --engine")
 }
 
 // Info tells what moves the bytes.
@@ -75,84 +93,37 @@ func (s *Session) Prepare(patterns []Pattern) ([]*Plan, error) {
 			return nil, err
 		}
 	}
-	if err := s.reserve(patterns); err != nil {
+	step := s.ledger.step(s.calls, patterns)
+	err := s.reserve(step)
+	if err == nil {
+		err = s.connect(step)
+	}
+	if err != nil {
+		s.ledger.drop(s.calls)
 		return nil, err
 	}
-	if err := s.connect(patterns); err != nil {
-		return nil, err
-	}
+	s.calls++
 	plans := make([]*Plan, len(patterns))
 	for i, p := range patterns {
 		var err error
-		if plans[i], err = s.plan(p); err != nil {
+		if plans[i], err = s.plan(p, step.patterns[i]); err != nil {
 			return nil, err
 		}
 	}
 	return plans, nil
 }
 
-// need is what one kind of memory must be able to hold at every rank.
-type need struct{ send, recv []int64 }
-
-func (s *Session) needs(patterns []Pattern) map[nixl.Mem]*need {
-	n := s.world.Size()
-	needs := map[nixl.Mem]*need{}
-	for _, p := range patterns {
-		d := needs[p.Mem]
-		if d == nil {
-			d = &need{make([]int64, n), make([]int64, n)}
-			needs[p.Mem] = d
-		}
-		for r := range n {
-			d.send[r] = max(d.send[r], p.Matrix.RowSum(r))
-			d.recv[r] = max(d.recv[r], p.Matrix.ColumnSum(r))
-		}
-	}
-	return needs
-}
-
 // reserve makes the buffers large enough. Each rank knows from the matrices
 // alone whether any rank's buffers must grow.
-func (s *Session) reserve(patterns []Pattern) error {
-	needs := s.needs(patterns)
-	grown := false
-	for _, mem := range []nixl.Mem{nixl.DRAM, nixl.VRAM} {
-		d := needs[mem]
-		if d == nil {
-			continue
-		}
-		a := &s.arenas[mem]
-		if a.send != nil && covers(a.sendCap, d.send) && covers(a.recvCap, d.recv) {
-			continue
-		}
-		if a.send != nil {
-			raise(d.send, a.sendCap)
-			raise(d.recv, a.recvCap)
-		}
-		if err := s.allocate(mem, d); err != nil {
-			return err
-		}
-		grown = true
-	}
-	if !grown {
-		return nil
-	}
-	return s.exchangeCards()
-}
-
-func covers(capacity, want []int64) bool {
-	for r := range want {
-		if want[r] > capacity[r] {
-			return false
+func (s *Session) reserve(step *step) error {
+	for _, mem := range memories {
+		if d := step.grown[mem]; d != nil {
+			if err := s.allocate(mem, d); err != nil {
+				return err
+			}
 		}
 	}
-	return true
-}
-
-func raise(to, least []int64) {
-	for r := range to {
-		to[r] = max(to[r], least[r])
-	}
+	return nil
 }
 
 // allocate takes new buffers of one kind. The old ones stay as long as the
@@ -168,7 +139,7 @@ func (s *Session) allocate(mem nixl.Mem, d *need) error {
 	if err := s.world.All().Barrier(); err != nil {
 		return err
 	}
-	a := arena{sendCap: d.send, recvCap: d.recv}
+	var a arena
 	for _, b := range []struct {
 		buffer *nixl.Buffer
 		size   int64
@@ -217,19 +188,41 @@ func satAdd(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// exchangeCards tells every rank how to reach the others' buffers.
-func (s *Session) exchangeCards() error {
+// exchangeCards tells the ranks how to reach each other's buffers. Those with whom
+// this rank has exchanged bytes before get new cards where buffers have grown.
+func (s *Session) exchangeCards(step *step) error {
+	fresh := step.peersOf(s.world.Rank())
+	if step.exchange == tellNobody {
+		return s.addPeers(fresh, func(i int) []byte { return s.cards[fresh[i]] })
+	}
 	card, err := s.agent.Card()
 	if err != nil {
 		return fault.New(fault.Engine, "describe the buffers: %w", err)
 	}
-	cards, err := s.world.All().AllGather(card)
+	all, peers := s.world.All(), fresh
+	if step.exchange != tellFresh {
+		peers = slices.Concat(s.peers, fresh)
+	}
+	if step.exchange == tellAll {
+		cards, err := all.AllGather(card)
+		if err != nil {
+			return err
+		}
+		s.cards = s.ledger.keep(s.calls, cards)
+		return s.addPeers(peers, func(i int) []byte { return s.cards[peers[i]] })
+	}
+	cards, err := all.Exchange(peers, card)
 	if err != nil {
 		return err
 	}
-	for r, c := range cards {
-		if err := s.agent.AddPeer(r, c); err != nil {
-			return fault.New(fault.Engine, "reach the buffers of rank %d: %w", r, err)
+	return s.addPeers(peers, func(i int) []byte { return cards[i] })
+}
+
+// addPeers puts the buffers of ranks within reach, whose cards are here.
+func (s *Session) addPeers(peers []int, card func(i int) []byte) error {
+	for i, peer := range peers {
+		if err := s.agent.AddPeer(peer, card(i)); err != nil {
+			return fault.New(fault.Engine, "reach the buffers of rank %d: %w", peer, err)
 		}
 	}
 	return nil
@@ -237,36 +230,11 @@ func (s *Session) exchangeCards() error {
 
 // connect opens the ways between ranks that exchange bytes for the first time.
 // Until all are open every rank polls, since a connection needs both its ends.
-func (s *Session) connect(patterns []Pattern) error {
-	peers, anywhere := s.newPeers(patterns)
-	if !anywhere {
-		return nil
+func (s *Session) connect(step *step) error {
+	if err := s.exchangeCards(step); err != nil || len(step.pairs) == 0 {
+		return err
 	}
+	peers := step.peersOf(s.world.Rank())
+	s.peers = append(s.peers, peers...)
 	return link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers})
-}
-
-// newPeers returns the peers that this rank meets for the first time, and
-// whether any rank meets any.
-func (s *Session) newPeers(patterns []Pattern) (peers []int, anywhere bool) {
-	me := s.world.Rank()
-	for _, p := range patterns {
-		for i := range p.Matrix.Size() {
-			for _, c := range p.Matrix.Row(i) {
-				pair := [2]int{min(i, c.Peer), max(i, c.Peer)}
-				if s.linked[pair] {
-					continue
-				}
-				s.linked[pair] = true
-				anywhere = true
-				switch me {
-				case pair[0]:
-					peers = append(peers, pair[1])
-				case pair[1]:
-					peers = append(peers, pair[0])
-				}
-			}
-		}
-	}
-	slices.Sort(peers)
-	return peers, anywhere
 }

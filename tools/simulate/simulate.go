@@ -1,0 +1,147 @@
+// Package simulate runs the control part of a job for thousands of ranks in one
+// process, and counts what they send each other.
+//
+// The ranks are the real ones: they report to a coordinator, meet, compare clocks
+// and prepare patterns with the code of every job, and their messages are framed as
+// on a link. Only the links are memory, and no engine moves the bytes.
+package simulate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/internal/traffic"
+	"perigee/internal/version"
+)
+
+// Cmd is the command perigee simulate.
+type Cmd struct {
+	Ranks        []int  `arg:"" optional:"" placeholder:"N" help:"Sizes of the worlds, 2 to 16384 (default: 1024 4096 16384, or what --config is for)."`
+	RanksPerHost int    `name:"ranks-per-host" default:"8" placeholder:"K" help:"Ranks on each feigned host (default ${default})."`
+	Config       string `placeholder:"FILE" help:"Prepare the traffic patterns of this configuration of (sequential-)ct-perftest, instead of a synthetic one."`
+	Format       string `enum:"text,json,csv" default:"text" help:"text, json or csv."`
+}
+
+// The sizes of worlds that can be simulated.
+const (
+	MinRanks = 2
+	MaxRanks = 16384
+)
+
+// memoryLimit is from when on the garbage collector works harder.
+const memoryLimit = 5 << 30
+
+// Help is what perigee simulate --help says besides the flags.
+func (Cmd) Help() string {
+	return "Bootstrap, collectives, comparison of clocks and preparation of patterns run for N ranks in this process, " +
+		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +
+		"docs/scale.md explains it."
+}
+
+// report is the document of --format json.
+type report struct {
+	Schema  string        `json:"schema"`
+	Perigee version.Build `json:"perigee"`
+	Runs    []*Outcome    `json:"runs"`
+}
+
+// Run simulates and prints.
+func (c *Cmd) Run(s cli.Streams) error {
+	sizes, patterns, err := c.plan()
+	if err != nil {
+		return err
+	}
+	// Most of what the ranks leave behind is soon garbage.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
+	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
+	for _, n := range sizes {
+		mine := patterns
+		if mine == nil {
+			if mine, err = synthetic(n); err != nil {
+				return err
+			}
+		}
+		o, err := Simulate(context.Background(), n, c.RanksPerHost, mine)
+		if err != nil {
+			return err
+		}
+		r.Runs = append(r.Runs, o)
+	}
+	if c.Format == "json" {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	return r.print(s.Out, c.Format)
+}
+
+// plan checks what was asked for.
+func (c *Cmd) plan() (sizes []int, patterns []traffic.Pattern, err error) {
+	sizes = c.Ranks
+	if c.Config != "" {
+		if patterns, err = loadPatterns(c.Config); err != nil {
+			return nil, nil, err
+		}
+		if len(sizes) == 0 {
+			sizes = []int{patterns[0].Matrix.Size()}
+		}
+	}
+	if len(sizes) == 0 {
+		sizes = []int{1024, 4096, 16384}
+	}
+	for _, n := range sizes {
+		if n < MinRanks || n > MaxRanks {
+			return nil, nil, fault.New(fault.Usage, "cannot simulate %d ranks: want %d to %d", n, MinRanks, MaxRanks)
+		}
+		if patterns != nil && patterns[0].Matrix.Size() != n {
+			return nil, nil, fault.New(fault.Usage, "%s is for %d ranks, not for %d", c.Config, patterns[0].Matrix.Size(), n).
+				WithHint("leave out the number of ranks")
+		}
+	}
+	if c.RanksPerHost < 1 {
+		return nil, nil, fault.New(fault.Usage, "--ranks-per-host is %d, want at least 1", c.RanksPerHost)
+	}
+	return sizes, patterns, nil
+}
+
+// print writes the outcomes as a table.
+func (r report) print(w io.Writer, format string) error {
+	var t table.Table
+	t.AddColumn("Phase", table.Left, "%s")
+	t.AddColumn("Ranks", table.Right, "%d")
+	t.AddColumn("Hosts", table.Right, "%d")
+	t.AddColumn("Messages/rank max", table.Right, "%d")
+	t.AddColumn("Messages/rank mean", table.Right, "%.2f")
+	t.AddColumn("Bytes/rank max", table.Right, "%d")
+	t.AddColumn("Bytes/rank mean", table.Right, "%.0f")
+	t.AddColumn("New links/rank max", table.Right, "%d")
+	t.AddColumn("Messages", table.Right, "%d")
+	t.AddColumn("Bytes", table.Right, "%d")
+	for i := range r.Runs[0].Phases {
+		for _, o := range r.Runs {
+			p := o.Phases[i]
+			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, p.MaxBytes, p.MeanBytes, p.MaxLinks, p.TotalMessages, p.TotalBytes)
+		}
+	}
+	if format == "csv" {
+		return t.WriteCSV(w)
+	}
+	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other, frames and headers included\n", r.Perigee.Version)
+	for _, o := range r.Runs {
+		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, plural(o.Hosts, "host"), plural(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
+	}
+	return t.WriteText(w)
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprint(n, " ", thing, "s")
+}

@@ -1,0 +1,200 @@
+package simulate
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/bits"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/spmd"
+	"perigee/spmd/boot"
+	"perigee/spmd/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func simulated(t interface{ Fatal(...any) }, n, perHost int) map[string]Phase {
+	patterns, err := synthetic(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Simulate(context.Background(), n, perHost, patterns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	phases := map[string]Phase{}
+	for _, p := range o.Phases {
+		phases[p.Name] = p
+	}
+	return phases
+}
+
+// rounds is the logarithm to base 2, rounded up.
+func rounds(n int) int64 { return int64(bits.Len(uint(n - 1))) }
+
+// TestNoRankSendsMuch holds the two promises for any world: O(log N) messages per
+// barrier, O(N) bytes at the start; and what else the documentation says.
+func TestNoRankSendsMuch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, perHost := rapid.IntRange(2, 200).Draw(t, "ranks"), rapid.IntRange(1, 9).Draw(t, "per host")
+		hosts := (n + perHost - 1) / perHost
+		p := simulated(t, n, perHost)
+		atMost := func(name string, messages, bytes int64) {
+			if got := p[name]; got.MaxMessages > messages || got.MaxBytes > bytes {
+				t.Fatalf("%s of %d ranks on %d hosts: a rank sends %d messages, %d bytes; want at most %d and %d",
+					name, n, hosts, got.MaxMessages, got.MaxBytes, messages, bytes)
+			}
+		}
+		size := int64(n)
+		atMost("barrier", rounds(hosts), 20*rounds(hosts))
+		if got, want := p["barrier"].TotalMessages, int64(hosts)*rounds(hosts); got != want {
+			t.Fatalf("a barrier of %d ranks on %d hosts takes %d messages, want %d", n, hosts, got, want)
+		}
+		// Three steps along the tree, the clocks with 32 answers per child, a barrier.
+		atMost("start", 7+33*rounds(hosts), 2000+28*33*rounds(hosts)+140*size)
+		atMost("launcher", 4, 400)
+		atMost("launcher-replies", 5, 600)
+		atMost("clocks", 4+32*rounds(hosts), 300+28*32*rounds(hosts)+80*size)
+		atMost("broadcast", 2, 2*(20+scriptBytes))
+		atMost("all-gather", 3, 60+(pieceBytes+1)*3*size)
+		atMost("reduce", 3, 500)
+		atMost("end", 3, 60)
+	})
+}
+
+// TestPrepareReachesOnlyPeers: in a large world with few peers for each rank the
+// cards of agents go to those who need them, however many ranks there are.
+func TestPrepareReachesOnlyPeers(t *testing.T) {
+	for _, n := range []int{256, 512} {
+		p := simulated(t, n, 8)["prepare"]
+		barriers := 2 * rounds(n/8) // before memory is taken, and when all are connected
+		if p.MaxMessages > fanOut+barriers || p.MaxBytes > (fanOut+1)*(cardBytes+20)+20*barriers {
+			t.Errorf("%d ranks: %+v", n, p)
+		}
+	}
+}
+
+// TestCountsAreThoseOfTCP lets the same world meet over real links, and compares.
+func TestCountsAreThoseOfTCP(t *testing.T) {
+	const n = 13
+	coordinator := boot.NewCoordinator(n, []byte("a secret of thirty-two bytes, ok"), nil)
+	defer coordinator.Close()
+	counts, errs := make([]wire.Counts, n), make([]error, n)
+	var ranks sync.WaitGroup
+	for r := range n {
+		ranks.Go(func() { counts[r], errs[r] = joinTCP(coordinator, r, n) })
+	}
+	ranks.Wait()
+	var messages, total, links, mostLinks int64
+	for r, c := range counts {
+		if errs[r] != nil {
+			t.Fatal(errs[r])
+		}
+		messages, total, links, mostLinks = messages+c.Messages, total+c.Bytes, links+c.Links, max(mostLinks, c.Links)
+	}
+	p := simulated(t, n, 1)["start"]
+	if p.TotalMessages != messages || p.MaxLinks != mostLinks {
+		t.Errorf("over TCP %d messages, at most %d links; simulated %+v", messages, mostLinks, p)
+	}
+	// Names of hosts, addresses and process numbers differ in length.
+	if ratio := float64(p.TotalBytes) / float64(total); ratio < 0.8 || ratio > 1.25 {
+		t.Errorf("over TCP %d bytes, simulated %d", total, p.TotalBytes)
+	}
+}
+
+func joinTCP(coordinator *boot.Coordinator, r, n int) (wire.Counts, error) {
+	theirs, ours := net.Pipe()
+	coordinator.Serve(theirs)
+	p, err := boot.Attach(context.Background(), ours, r, n)
+	if err != nil {
+		return wire.Counts{}, err
+	}
+	w, err := spmd.Join(context.Background(), p, spmd.Options{HostID: fmt.Sprint(r)})
+	if err != nil {
+		return wire.Counts{}, err
+	}
+	sent := w.Wire()
+	return sent, w.Close()
+}
+
+func command(c Cmd) (string, error) {
+	var out bytes.Buffer
+	if c.RanksPerHost == 0 {
+		c.RanksPerHost = 8
+	}
+	err := c.Run(cli.Streams{Out: &out, Err: &out})
+	return out.String(), err
+}
+
+func TestReport(t *testing.T) {
+	text, err := command(Cmd{Ranks: []int{2, 64}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# perigee ", "# 64 ranks on 8 hosts, 1 pattern: ", "Messages/rank max", "\nbarrier "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q:\n%s", want, text)
+		}
+	}
+	text, err = command(Cmd{Ranks: []int{16}, RanksPerHost: 4, Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r report
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		t.Fatal(err)
+	}
+	if o := r.Runs[0]; r.Schema != "perigee.simulation/1" || o.Ranks != 16 || o.Hosts != 4 || o.Phases[0].Name != "start" || o.Phases[0].TotalMessages == 0 || o.PeakMemory == 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestOwnPatterns(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	write("two.txt", "0 1K\n0 0\n")
+	write("three.txt", "0 0 1\n0 0 0\n0 0 0\n")
+	good := write("good.yaml", "iters: 3\ntraffic_patterns:\n- {matrix_file: two.txt, xfer_op: READ, shards: 2, mem_type: cuda, metadata: {isl: 1}}\n- matrix_file: two.txt\n")
+	text, err := command(Cmd{Config: good})
+	if err != nil || !strings.Contains(text, "# 2 ranks on 1 host") || !strings.Contains(text, "2 patterns") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, c := range []struct {
+		cmd  Cmd
+		kind fault.Kind
+		want string
+	}{
+		{Cmd{Ranks: []int{1}}, fault.Usage, "cannot simulate 1 ranks: want 2 to 16384"},
+		{Cmd{Ranks: []int{16385}}, fault.Usage, "cannot simulate 16385 ranks"},
+		{Cmd{Ranks: []int{4}, RanksPerHost: -1}, fault.Usage, "--ranks-per-host is -1"},
+		{Cmd{Ranks: []int{4}, Config: good}, fault.Usage, "good.yaml is for 2 ranks, not for 4"},
+		{Cmd{Config: filepath.Join(dir, "missing.yaml")}, fault.Input, "missing.yaml"},
+		{Cmd{Config: write("none.yaml", "iters: 3\n")}, fault.Input, "has no traffic pattern"},
+		{Cmd{Config: write("lost.yaml", "traffic_pattern: {matrix_file: lost.txt}\n")}, fault.Input, "lost.txt"},
+		{Cmd{Config: write("mixed.yaml", "traffic_patterns:\n- matrix_file: two.txt\n- matrix_file: three.txt\n")}, fault.Input, "mixed.yaml:3: traffic_patterns[1].matrix_file: the matrix is for 3 ranks, the first one for 2"},
+		{Cmd{Config: write("shards.yaml", "traffic_pattern: {matrix_file: two.txt, shards: 0}\n")}, fault.Input, "shards is 0"},
+	} {
+		_, err := command(c.cmd)
+		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v of kind %v, want %q of kind %v", c.cmd, err, fault.KindOf(err), c.want, c.kind)
+		}
+	}
+}

@@ -209,9 +209,10 @@ func userData[T any](L *glua.LState, n int, what string) (T, error) {
 	return none, fault.New(fault.Script, "argument %d is %s, want %s", n, describe(L.Get(n)), what)
 }
 
-// ranksArg reads a list of ranks.
-func ranksArg(L *glua.LState, n int) ([]int, error) {
-	t := L.CheckTable(n)
+// ranksArg reads argument n, a list of ranks.
+func ranksArg(L *glua.LState, n int) ([]int, error) { return ranksFrom(L.CheckTable(n)) }
+
+func ranksFrom(t *glua.LTable) ([]int, error) {
 	ranks := make([]int, 0, t.Len())
 	for i := 1; i <= t.Len(); i++ {
 		r, err := integerFrom(t.RawGetInt(i), 0)

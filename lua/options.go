@@ -20,7 +20,7 @@ import (
 // Option is something that a scenario takes from the command line.
 type Option struct {
 	Name     string
-	Type     string // int, number, size, string, bool, enum, path or output
+	Type     string // int, number, size, string, bool, enum, path, output or storage
 	Default  any    // nil: absent unless given
 	Help     string
 	Arg      bool // a positional argument instead of a flag
@@ -33,7 +33,7 @@ func (o Option) key() string { return strings.ReplaceAll(o.Name, "-", "_") }
 
 // optionTypes are the functions of the module options, each of which makes an
 // option of that type: options.int{"iters", 1000, "round trips", min = 1}.
-var optionTypes = []string{"int", "number", "size", "string", "bool", "enum", "path", "output"}
+var optionTypes = []string{"int", "number", "size", "string", "bool", "enum", "path", "output", "storage"}
 
 var optionsModule = func() map[string]function {
 	m := map[string]function{}
@@ -45,8 +45,14 @@ var optionsModule = func() map[string]function {
 			return 1, nil
 		}
 	}
+	m["reject"] = optionsReject
 	return m
 }()
+
+// optionsReject: reject(message, hint) says that the options do not go together.
+func optionsReject(L *glua.LState) (int, error) {
+	return 0, fault.New(fault.Usage, "%s", L.CheckString(1)).WithHint("%s", L.OptString(2, ""))
+}
 
 var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
@@ -259,7 +265,7 @@ func (o Option) tag() reflect.StructTag {
 	case o.Type == "bool":
 		add("negatable", "")
 	default:
-		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "int": "N", "number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
+		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N", "number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
 	}
 	return reflect.StructTag(strings.Join(parts, " "))
 }

@@ -74,9 +74,12 @@ type Runtime struct {
 
 	random     *rand.Rand
 	opened     *traffic.Session
+	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
 	outputs    map[string]bool
+	storage    map[string]bool // where transfers may make files
+	lanes      []*luaLanes
 	bars       []*progressBar
 	raised     *scriptFault // the last error that was raised for Go code
 }
@@ -107,7 +110,7 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}}
+	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}, storage: map[string]bool{}}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {
@@ -130,10 +133,14 @@ func (r *Runtime) Close() error {
 		b.finish()
 	}
 	r.L.Close()
-	if r.opened != nil {
-		return r.opened.Close()
+	var errs []error
+	for _, l := range r.lanes {
+		errs = append(errs, l.Close())
 	}
-	return nil
+	if r.opened != nil {
+		errs = append(errs, r.opened.Close())
+	}
+	return errors.Join(errs...)
 }
 
 func (r *Runtime) load(name, source string) error {
@@ -214,6 +221,11 @@ func (r *Runtime) Run(options map[string]any) error {
 	for _, path := range r.Outputs(options) {
 		r.outputs[path] = true
 	}
+	for _, o := range r.Options {
+		if path, ok := options[o.key()].(string); ok && o.Type == "storage" {
+			r.storage[path] = true
+		}
+	}
 	_, err := r.call(r.run, toLua(r.L, options))
 	return err
 }
@@ -254,6 +266,7 @@ func (r *Runtime) openLibraries() {
 	r.resultFields()
 	r.matrixTypes()
 	r.planType()
+	r.lanesType()
 	r.barType()
 	if err := r.L.DoString(prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it

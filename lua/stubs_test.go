@@ -111,6 +111,7 @@ func TestStubs(t *testing.T) {
 		globals:       {functions: []string{"threshold"}},
 		"Matrix":      {functions: sortedKeys(r.matrixMethods())},
 		"Plan":        {functions: sortedKeys(r.planMethods()), fields: sortedKeys(planFields)},
+		"Lanes":       {functions: sortedKeys(r.lanesMethods())},
 		"ProgressBar": {functions: sortedKeys(r.barMethods())},
 		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name"}},
 	}
@@ -159,8 +160,12 @@ func TestStubsOfTables(t *testing.T) {
 		local collected = transfer.collect { plan }[1]
 		local function keys(t) local list = {} for k in pairs(t) do list[#list + 1] = k end table.sort(list) return list end
 		result.set("Collected", keys(collected))
-		result.set("Run", keys(collected.runs[1]))`))
-	for _, name := range []string{"Collected", "Run"} {
+		result.set("Run", keys(collected.runs[1]))
+		local lanes = transfer.lanes { peers = { [0] = { 0 } }, block = 1 }
+		local measured = lanes:measure { block = 1 }
+		result.set("Measured", keys(measured))
+		result.set("Durations", keys(measured.latency))`))
+	for _, name := range []string{"Collected", "Run", "Measured", "Durations"} {
 		var got []string
 		for _, k := range p.doc.Values[name].([]any) {
 			got = append(got, k.(string))
@@ -170,10 +175,16 @@ func TestStubsOfTables(t *testing.T) {
 			t.Errorf("%s (-stub +Lua):\n%s", name, d)
 		}
 	}
-	// So are the fields that transfer.prepare takes.
-	p = play(t, 1, body(`transfer.prepare { matrix = matrix.new(1), unknown = 1 }`), nil)
-	slices.Sort(stubs["TransferSpec"].fields)
-	if want := "it takes " + strings.Join(stubs["TransferSpec"].fields, ", "); p.failed() == nil || !strings.HasSuffix(p.failed().Error(), want) {
-		t.Errorf("got %v, want it to end in: %s", p.failed(), want)
+	// So are the fields that functions take.
+	for name, call := range map[string]string{
+		"TransferSpec": `transfer.prepare { matrix = matrix.new(1), unknown = 1 }`,
+		"LanesSpec":    `transfer.lanes { unknown = 1 }`,
+		"LanesCase":    `transfer.lanes { peers = { [0] = { 0 } }, block = 1 }:measure { unknown = 1 }`,
+	} {
+		p = play(t, 1, body(call), nil)
+		slices.Sort(stubs[name].fields)
+		if want := "it takes " + strings.Join(stubs[name].fields, ", "); p.failed() == nil || !strings.HasSuffix(p.failed().Error(), want) {
+			t.Errorf("%s: got %v, want it to end in: %s", name, p.failed(), want)
+		}
 	}
 }

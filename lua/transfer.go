@@ -26,6 +26,7 @@ func (r *Runtime) transferModule() map[string]function {
 		"collect":     r.collective(r.transferCollect),
 		"default_mem": r.collective(r.transferDefaultMem),
 		"engine":      r.collective(r.transferEngine),
+		"lanes":       r.collective(r.transferLanes),
 	}
 }
 
@@ -128,7 +129,7 @@ func (r *Runtime) session() (*traffic.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.opened = s
+	r.opened, r.engine = s, engine
 	r.announce(s.Info(), note)
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"perigee/internal/traffic"
+	"perigee/internal/traffic/lanes"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/version"
 	"perigee/nixl"
@@ -52,6 +53,7 @@ type Document struct {
 	Matrices     []Matrix       `json:"matrices,omitempty"`
 	Patterns     []Pattern      `json:"patterns,omitempty"`
 	Measurements []Measurement  `json:"measurements,omitempty"`
+	Lanes        []Lanes        `json:"lanes,omitempty"`
 	Tables       []Table        `json:"tables,omitempty"`
 	Values       map[string]any `json:"values,omitempty"` // what the scenario set
 	Metrics      []Metric       `json:"metrics,omitempty"`
@@ -109,6 +111,12 @@ type Measurement struct {
 	traffic.PatternRun
 	LatencyNS     int64   `json:"latency_ns"`
 	MeanBandwidth float64 `json:"mean_bandwidth_bytes_per_s"`
+}
+
+// Lanes is one measurement of block transfers.
+type Lanes struct {
+	Phase string `json:"phase"`
+	lanes.Measurement
 }
 
 // Table is a table as it was printed.
@@ -196,7 +204,7 @@ func (d *Document) AddSample(name string, value float64, timeNS int64) {
 
 // Measured reports whether the document holds anything that the run found out.
 func (d *Document) Measured() bool {
-	return len(d.Measurements)+len(d.Tables)+len(d.Values) > 0 || slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
+	return len(d.Measurements)+len(d.Lanes)+len(d.Tables)+len(d.Values) > 0 || slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
 }
 
 // Finish marks the document complete, or partial with the reason.

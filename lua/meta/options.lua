@@ -58,3 +58,13 @@ function options.path(spec) end
 ---@param spec OptionSpec
 ---@return Option
 function options.output(spec) end
+
+---The name of a file or folder that transfers may use as storage.
+---@param spec OptionSpec
+---@return Option
+function options.storage(spec) end
+
+---Says that the options do not go together, and ends the scenario.
+---@param message string
+---@param hint? string what to do about it
+function options.reject(message, hint) end

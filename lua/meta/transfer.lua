@@ -78,8 +78,76 @@ function Plan:peer_times() end
 ---@return table<integer, string>
 function Plan:received(most) end
 
+---Which lanes to open. The same at all ranks.
+---@class LanesSpec
+---@field peers table<integer, integer[]> the ranks with which each rank initiates transfers, keyed by rank; for files each initiator has itself
+---@field threads? integer lanes of each initiator, 1 by default; each posts from a thread of its own
+---@field op? "WRITE"|"READ" from the initiator to the peer or file (default), or the other way
+---@field local_mem? "dram"|"cpu"|"vram"|"cuda" memory of the initiators, dram by default
+---@field remote_mem? "dram"|"cpu"|"vram"|"cuda"|"file" memory of the peers, dram by default, or files of the initiators
+---@field block Size the largest block
+---@field batch? integer the most blocks that a lane exchanges with a peer at a time, 1 by default
+---@field limit? Size the most bytes of buffers in a rank; 0, the default, for none
+---@field path? string for files: a folder, a name for files that are made, or a file that is there
+---@field files? integer files of each lane, 1 by default; its blocks go to them in turn
+---@field direct? boolean past the page cache
+---@field overwrite? boolean whether a file that is there may be written
+---@field backend? string NIXL's plugin for files: POSIX (default), GDS, GDS_MT
+---@field api? "AIO"|"URING" the kernel's interface for files, with POSIX; AIO by default
+
+---What lanes shall do.
+---@class LanesCase
+---@field block Size bytes in a block, one descriptor
+---@field batch? integer blocks that each lane exchanges with each peer at a time, 1 by default
+---@field iterations? integer of each lane, measured, 1 by default; not for verify
+---@field warmup? integer of each lane before, not measured, 0 by default; not for verify
+---@field recreate? boolean prepare the requests anew for every iteration; not for verify
+
+---Durations of iterations of single lanes, in seconds.
+---@class Durations
+---@field count integer how many there are
+---@field mean number
+---@field min number
+---@field p50 number
+---@field p99 number
+---@field p999 number the 99.9th percentile
+---@field max number
+
+---What lanes:measure found out.
+---@class Measured
+---@field bytes integer that all lanes moved
+---@field seconds number from the first start of any lane to the last end
+---@field uncertainty number of seconds, because of different hosts' clocks
+---@field bandwidth number bytes / seconds
+---@field cpu_seconds number processor time of all ranks meanwhile
+---@field latency Durations from before the first post of an iteration until all of it is complete
+---@field prep Durations preparing the requests of a lane: once, or for every iteration if recreate
+---@field post Durations from before the first post until after the last
+---@field tx Durations from after the last post until all is complete
+
+---Open lanes: block transfers from several threads at a time.
+---@class Lanes
+local Lanes = {}
+
+---Runs all lanes side by side. Returns what came out at rank 0, nil at the others, and stores it in the result. Collective.
+---@param case LanesCase
+---@return Measured?
+function Lanes:measure(case) end
+
+---Runs a case once on known bytes and checks every byte; a wrong one ends the job. Not measured. Collective.
+---@param case LanesCase
+function Lanes:verify(case) end
+
+---Releases buffers and files.
+function Lanes:close() end
+
 ---@class transfer
 transfer = {}
+
+---Opens lanes: agents and buffers for block transfers. Collective.
+---@param spec LanesSpec
+---@return Lanes
+function transfer.lanes(spec) end
 
 ---Allocates buffers, exchanges their addresses and prepares the transfers of a pattern. Collective.
 ---@param spec TransferSpec

@@ -1,0 +1,314 @@
+package lanes
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/internal/traffic/link"
+	"perigee/nixl"
+)
+
+// Case is what is measured: batches of equal blocks, over and over.
+type Case struct {
+	Block      int64
+	Batch      int64
+	Iterations int  // measured, of each lane
+	Warmup     int  // not measured, before
+	Recreate   bool // prepare the requests anew for every iteration
+}
+
+func (c Case) String() string { return fmt.Sprintf("%d blocks of %d bytes", c.Batch, c.Block) }
+
+func (l *Lanes) check(c Case) error {
+	switch {
+	case l.closed:
+		return fault.New(fault.Script, "the lanes have been closed")
+	case c.Block < 1 || c.Block > l.Block:
+		return fault.New(fault.Script, "blocks of %d bytes: the lanes were made for 1 to %d", c.Block, l.Block)
+	case c.Batch < 1 || c.Batch > l.Batch:
+		return fault.New(fault.Script, "batches of %d blocks: the lanes were made for 1 to %d", c.Batch, l.Batch)
+	case c.Iterations < 1 || c.Warmup < 0:
+		return fault.New(fault.Script, "%d iterations after %d: want at least 1 after 0", c.Iterations, c.Warmup)
+	}
+	return l.world.Err()
+}
+
+// RankPart is one rank's part of a measurement. Stamps are on the common time line.
+type RankPart struct {
+	Rank       int     `json:"rank"`
+	StartNS    int64   `json:"start_ns"` // before its first post; 0 for a rank that only is a peer
+	EndNS      int64   `json:"end_ns"`   // when its last transfer was complete
+	Bytes      int64   `json:"bytes"`    // that it moved
+	CPUSeconds float64 `json:"cpu_seconds"`
+}
+
+// Measurement is what came out of a case. Durations of an iteration are those of one lane: all requests that it
+// posts together.
+type Measurement struct {
+	Op         string `json:"op"`
+	Local      string `json:"local_mem"`
+	Remote     string `json:"remote_mem"`
+	BlockBytes int64  `json:"block_bytes"`
+	Batch      int64  `json:"batch"`
+	Threads    int    `json:"threads"`
+	Iterations int    `json:"iterations"`
+	Recreate   bool   `json:"recreate"`
+
+	// StartNS is the first start, EndNS the last end over all lanes.
+	StartNS       int64   `json:"start_ns"`
+	EndNS         int64   `json:"end_ns"`
+	UncertaintyNS int64   `json:"uncertainty_ns"` // of their difference
+	Bytes         int64   `json:"bytes"`
+	Bandwidth     float64 `json:"bandwidth_bytes_per_s"` // Bytes by EndNS - StartNS
+	CPUSeconds    float64 `json:"cpu_seconds"`           // of all ranks
+
+	Latency Stats      `json:"latency"` // from before the first post until all is complete
+	Prep    Stats      `json:"prep"`    // preparing the requests
+	Post    Stats      `json:"post"`    // from before the first post until after the last
+	Tx      Stats      `json:"tx"`      // from after the last post until all is complete
+	Ranks   []RankPart `json:"ranks"`
+}
+
+// record is what lanes of a rank have measured.
+type record struct {
+	start, end              int64 // of the host's clock; 0 where nothing was posted
+	bytes                   int64
+	cpu                     float64
+	latency, prep, post, tx Samples
+}
+
+func (r *record) merge(o *record) {
+	if r.start == 0 || o.start != 0 && o.start < r.start {
+		r.start = o.start
+	}
+	r.end = max(r.end, o.end)
+	r.bytes += o.bytes
+	r.cpu += o.cpu
+	r.latency.Merge(&o.latency)
+	r.prep.Merge(&o.prep)
+	r.post.Merge(&o.post)
+	r.tx.Merge(&o.tx)
+}
+
+func (r *record) add(t nixl.Times) {
+	if r.start == 0 {
+		r.start = t.Start
+	}
+	r.end = t.End
+	r.latency.Add(t.End - t.Start)
+	r.post.Add(t.Posted - t.Start)
+	r.tx.Add(t.End - t.Posted)
+}
+
+// Measure runs a case and returns what came out at rank 0, nil at the others.
+func (l *Lanes) Measure(c Case) (*Measurement, error) {
+	if err := l.check(c); err != nil {
+		return nil, err
+	}
+	mine, err := l.measure(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.world.SyncClocks(); err != nil {
+		return nil, err
+	}
+	all, err := l.world.All().Gather(0, mine.encode())
+	if err != nil || all == nil {
+		return nil, err
+	}
+	return l.join(c, all)
+}
+
+// measure runs this rank's lanes side by side. They begin when all ranks are ready.
+func (l *Lanes) measure(c Case) (*record, error) {
+	records := make([]record, len(l.lanes))
+	errs := make([]error, len(l.lanes))
+	var ready, done sync.WaitGroup
+	begin := make(chan struct{})
+	if l.initiates() {
+		for i, n := range l.lanes {
+			ready.Add(1)
+			done.Go(func() {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				if errs[i] = l.play(n, c, &records[i], ready.Done, begin); errs[i] != nil {
+					// The other lanes, here and elsewhere, need not go on.
+					l.world.Fail(errs[i])
+				}
+			})
+		}
+	}
+	ready.Wait()
+	err := l.world.All().Barrier()
+	before := cpuSeconds()
+	close(begin)
+	done.Wait()
+	for _, e := range errs {
+		if e != nil {
+			return nil, e
+		}
+	}
+	if err == nil {
+		// A peer's processor works until its initiators are through.
+		err = l.world.All().Barrier()
+	}
+	sum := &record{cpu: cpuSeconds() - before}
+	for i := range records {
+		sum.merge(&records[i])
+	}
+	return sum, err
+}
+
+// cpuSeconds is what the process has used, in user and kernel mode.
+func cpuSeconds() float64 {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return math.NaN()
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// play is one lane's part: prepare, warm up, say so, begin with the others, run.
+func (l *Lanes) play(n *lane, c Case, r *record, ready func(), begin <-chan struct{}) error {
+	list := l.transfers(l.world.Rank(), c.Block, c.Batch, n.local.ID(), n.remoteID(), n.files)
+	b, err := l.prepare(n, c, list)
+	if err == nil {
+		defer func() { b.Release() }()
+		err = l.run(b, c, c.Warmup, func([]nixl.Times) {})
+	}
+	ready()
+	if err != nil {
+		return err
+	}
+	<-begin
+	if err := l.world.Err(); err != nil {
+		return err
+	}
+	r.bytes = b.Bytes() * int64(c.Iterations)
+	if !c.Recreate {
+		r.prep.Add(b.Prep())
+		return l.run(b, c, c.Iterations, func(times []nixl.Times) {
+			for _, t := range times {
+				r.add(t)
+			}
+		})
+	}
+	for range c.Iterations {
+		if err := b.Release(); err != nil {
+			return link.Explain(l.world, c.String(), err)
+		}
+		if b, err = l.prepare(n, c, list); err != nil {
+			return err
+		}
+		r.prep.Add(b.Prep())
+		if err := l.run(b, c, 1, func(times []nixl.Times) { r.add(times[0]) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *lane) remoteID() int {
+	if n.remote == nil {
+		return -1
+	}
+	return n.remote.ID()
+}
+
+// nothing is a batch that was never prepared.
+type nothing struct{ nixl.Batch }
+
+func (nothing) Release() error { return nil }
+
+func (l *Lanes) prepare(n *lane, c Case, list []nixl.Transfer) (nixl.Batch, error) {
+	b, err := n.agent.NewBatch(list)
+	if err != nil {
+		return nothing{}, fault.New(link.Kind(err), "prepare %s: %w", c, err).WithHint("%s", fault.HintOf(err))
+	}
+	return b, nil
+}
+
+// mostStamps bounds the stamps that are held at a time.
+const mostStamps = 1 << 14
+
+// run runs a batch n times. Where there is a timeout, which is meant for a single run, the pieces
+// that go to the engine begin small and grow as long as they take a small part of it.
+func (l *Lanes) run(b nixl.Batch, c Case, n int, take func([]nixl.Times)) error {
+	size := mostStamps
+	if l.world.Timeout() > 0 {
+		size = 1
+	}
+	times := make([]nixl.Times, min(n, mostStamps))
+	for n > 0 {
+		size = min(size, n, mostStamps)
+		began := clock.Now()
+		if err := b.Run(link.Control(l.world), size, times[:size]); err != nil {
+			return link.Explain(l.world, c.String(), err)
+		}
+		take(times[:size])
+		n -= size
+		if time.Duration(clock.Now()-began) < l.world.Timeout()/8 {
+			size *= 2
+		}
+	}
+	return nil
+}
+
+// encode writes a record for rank 0.
+func (r *record) encode() []byte {
+	b := binary.AppendVarint(nil, r.start)
+	b = binary.AppendVarint(b, r.end)
+	b = binary.AppendVarint(b, r.bytes)
+	b = binary.AppendUvarint(b, math.Float64bits(r.cpu))
+	for _, s := range []*Samples{&r.latency, &r.prep, &r.post, &r.tx} {
+		b = s.append(b)
+	}
+	return b
+}
+
+func decodeRecord(b []byte) (*record, error) {
+	d := decoder{rest: b}
+	r := &record{start: d.signed(), end: d.signed(), bytes: d.signed(), cpu: math.Float64frombits(d.unsigned())}
+	for _, s := range []*Samples{&r.latency, &r.prep, &r.post, &r.tx} {
+		*s = *d.samples()
+	}
+	if d.err == nil && len(d.rest) > 0 {
+		d.err = errTorn
+	}
+	return r, d.err
+}
+
+// join makes one measurement of the records of all ranks.
+func (l *Lanes) join(c Case, all [][]byte) (*Measurement, error) {
+	m := &Measurement{
+		Op: l.Op.String(), Local: l.Local.String(), Remote: l.Remote.String(),
+		BlockBytes: c.Block, Batch: c.Batch, Threads: l.Threads, Iterations: c.Iterations, Recreate: c.Recreate,
+		UncertaintyNS: l.world.Uncertainty(l.initiators()),
+	}
+	var sum record
+	for rank, data := range all {
+		r, err := decodeRecord(data)
+		if err != nil {
+			return nil, fault.New(fault.Internal, "collect: times from rank %d: %w", rank, err)
+		}
+		part := RankPart{Rank: rank, Bytes: r.bytes, CPUSeconds: r.cpu}
+		if r.start != 0 {
+			part.StartNS, part.EndNS = l.world.ToCommon(rank, r.start), l.world.ToCommon(rank, r.end)
+			r.start, r.end = part.StartNS, part.EndNS
+		}
+		sum.merge(r)
+		m.Ranks = append(m.Ranks, part)
+	}
+	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.start, sum.end, sum.bytes, sum.cpu
+	m.Bandwidth = float64(m.Bytes) / (float64(max(m.EndNS-m.StartNS, 1)) * 1e-9)
+	m.Latency, m.Prep, m.Post, m.Tx = sum.latency.Stats(), sum.prep.Stats(), sum.post.Stats(), sum.tx.Stats()
+	return m, nil
+}

@@ -1,0 +1,181 @@
+package lanes
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// exactSamples is how many durations are kept as they are. Beyond that they are rounded down to twelve binary
+// digits, by less than 0.05 %, so that a long run does not fill the memory.
+const exactSamples = 1 << 17
+
+// Samples are durations in nanoseconds.
+type Samples struct {
+	raw    []int64
+	counts map[int64]int64 // those that are not in raw
+	count  int64
+	sum    float64
+	min    int64
+	max    int64
+}
+
+// Add adds a duration, which cannot be negative.
+func (s *Samples) Add(ns int64) {
+	ns = max(ns, 0)
+	if s.count == 0 || ns < s.min {
+		s.min = ns
+	}
+	s.max = max(s.max, ns)
+	s.count++
+	s.sum += float64(ns)
+	if s.counts != nil {
+		s.counts[coarse(ns)]++
+		return
+	}
+	if s.raw = append(s.raw, ns); len(s.raw) > exactSamples {
+		s.counts = map[int64]int64{}
+		for _, v := range s.raw {
+			s.counts[coarse(v)]++
+		}
+		s.raw = nil
+	}
+}
+
+// coarse keeps twelve digits of a number.
+func coarse(v int64) int64 {
+	const digits = 12
+	if n := bits.Len64(uint64(v)); n > digits {
+		return v >> (n - digits) << (n - digits)
+	}
+	return v
+}
+
+// table is the samples as counts by value.
+func (s *Samples) table() map[int64]int64 {
+	if s.counts != nil {
+		return s.counts
+	}
+	t := make(map[int64]int64, len(s.raw))
+	for _, v := range s.raw {
+		t[v]++
+	}
+	return t
+}
+
+// Merge adds all of o, which may be rounded.
+func (s *Samples) Merge(o *Samples) {
+	if o.count == 0 {
+		return
+	}
+	if s.count == 0 || o.min < s.min {
+		s.min = o.min
+	}
+	s.max = max(s.max, o.max)
+	s.count += o.count
+	s.sum += o.sum
+	t := s.table()
+	for v, n := range o.table() {
+		t[v] += n
+	}
+	s.counts, s.raw = t, nil
+}
+
+// Stats describe durations, in nanoseconds. Percentiles are the smallest duration that at least
+// that part of all do not exceed.
+type Stats struct {
+	Count int64   `json:"count"`
+	Mean  float64 `json:"mean_ns"`
+	Min   int64   `json:"min_ns"`
+	P50   int64   `json:"p50_ns"`
+	P99   int64   `json:"p99_ns"`
+	P999  int64   `json:"p999_ns"`
+	Max   int64   `json:"max_ns"`
+}
+
+// Stats computes them; all are 0 where there is no sample.
+func (s *Samples) Stats() Stats {
+	if s.count == 0 {
+		return Stats{}
+	}
+	t := s.table()
+	values := slices.Sorted(maps.Keys(t))
+	rank := func(part float64) int64 {
+		want := int64(math.Ceil(part * float64(s.count)))
+		for _, v := range values {
+			if want -= t[v]; want <= 0 {
+				return min(max(v, s.min), s.max)
+			}
+		}
+		return s.max
+	}
+	return Stats{
+		Count: s.count, Mean: s.sum / float64(s.count), Min: s.min, Max: s.max,
+		P50: rank(0.5), P99: rank(0.99), P999: rank(0.999),
+	}
+}
+
+// append encodes the samples: min, max, sum, the number of values, and for each the difference to the
+// one before and its count.
+func (s *Samples) append(b []byte) []byte {
+	t := s.table()
+	b = binary.AppendVarint(b, s.min)
+	b = binary.AppendVarint(b, s.max)
+	b = binary.AppendUvarint(b, math.Float64bits(s.sum))
+	b = binary.AppendUvarint(b, uint64(len(t)))
+	last := int64(0)
+	for _, v := range slices.Sorted(maps.Keys(t)) {
+		b = binary.AppendVarint(b, v-last)
+		b = binary.AppendVarint(b, t[v])
+		last = v
+	}
+	return b
+}
+
+var errTorn = errors.New("the list of durations is torn")
+
+// decoder reads varints until one is torn; from then on all are 0.
+type decoder struct {
+	rest []byte
+	err  error
+}
+
+func (d *decoder) signed() int64 {
+	v, n := binary.Varint(d.rest)
+	d.cut(n)
+	return v
+}
+
+func (d *decoder) unsigned() uint64 {
+	v, n := binary.Uvarint(d.rest)
+	d.cut(n)
+	return v
+}
+
+func (d *decoder) cut(n int) {
+	if n <= 0 {
+		d.rest, d.err = nil, errTorn
+		return
+	}
+	d.rest = d.rest[n:]
+}
+
+// samples reads what append has written.
+func (d *decoder) samples() *Samples {
+	s := &Samples{min: d.signed(), max: d.signed(), sum: math.Float64frombits(d.unsigned()), counts: map[int64]int64{}}
+	last := int64(0)
+	for left := d.unsigned(); left > 0 && d.err == nil; left-- {
+		last += d.signed()
+		n := d.signed()
+		if n < 1 || last < 0 {
+			d.rest, d.err = nil, errTorn
+			break
+		}
+		s.counts[last] += n
+		s.count += n
+	}
+	return s
+}

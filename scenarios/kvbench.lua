@@ -1,0 +1,235 @@
+-- Blocks of a KV cache from rank to rank, or between memory and files: how fast, for which sizes? The options
+-- have the names that nixlbench gives them.
+
+-- Who exchanges blocks with whom. Each scheme returns the peers of each initiator, keyed by rank.
+local schemes = {}
+
+-- Rank i of the first half with rank i of the second.
+function schemes.pairwise(n)
+  if n % 2 ~= 0 then
+    options.reject("the scheme pairwise needs an even number of ranks, and there are " .. n, "use -n with an even number, or another scheme")
+  end
+  local peers = {}
+  for i = 0, n / 2 - 1 do
+    peers[i] = { i + n / 2 }
+  end
+  return peers
+end
+
+-- All ranks but the last with the last.
+function schemes.manytoone(n)
+  local peers = {}
+  for i = 0, n - 2 do
+    peers[i] = { n - 1 }
+  end
+  return peers
+end
+
+-- Rank 0 with all others.
+function schemes.onetomany(n)
+  local peers = { [0] = {} }
+  for i = 1, n - 1 do
+    table.insert(peers[0], i)
+  end
+  return peers
+end
+
+-- Two groups of tensor-parallel ranks, which hold the same cache cut into as many shards as each has ranks: a
+-- rank exchanges blocks with those whose shards overlap its own.
+function schemes.tp(n, opt)
+  local initiators = opt.num_initiator_dev or (opt.num_target_dev and n - opt.num_target_dev) or math.floor(n / 2)
+  local targets = opt.num_target_dev or n - initiators
+  if initiators < 1 or targets < 1 or initiators + targets ~= n then
+    options.reject(string.format("the scheme tp has %d initiators and %d targets, and there are %d ranks", initiators, targets, n),
+      "give --num_initiator_dev and --num_target_dev, or -n with their sum")
+  end
+  local large, small = math.max(initiators, targets), math.min(initiators, targets)
+  if large % small ~= 0 then
+    options.reject(string.format("the scheme tp has %d initiators and %d targets; the larger must be a multiple of the smaller", initiators, targets))
+  end
+  local peers = {}
+  for i = 0, initiators - 1 do
+    peers[i] = {}
+    for j = 0, targets - 1 do
+      if math.floor(i * small / initiators) == math.floor(j * small / targets) then
+        table.insert(peers[i], initiators + j)
+      end
+    end
+  end
+  return peers
+end
+
+-- What is at the two ends of a transfer, as transfer.lanes wants it. Files are always at its remote end.
+local function ends(opt)
+  local backend = opt.backend
+  local near, far, op = opt.initiator_seg_type:lower(), opt.target_seg_type:lower(), opt.op_type
+  if backend and backend ~= "UCX" and near ~= "file" then
+    far = "file"
+  end
+  if near == "file" and far == "file" then
+    options.reject("both ends of the transfer are files", "one of --initiator_seg_type and --target_seg_type is DRAM or VRAM")
+  end
+  if near == "file" then
+    near, far, op = far, "file", op == "READ" and "WRITE" or "READ"
+  end
+  if far ~= "file" and opt.filepath then
+    options.reject("--filepath goes with files", "add --backend POSIX, or --target_seg_type FILE")
+  end
+  if far == "file" and backend == "UCX" then
+    options.reject("the backend UCX does not reach files", "use --backend POSIX")
+  end
+  if far == "file" and not opt.filepath then
+    options.reject("files need --filepath", "name a folder in which files can be made, or a file")
+  end
+  if far == "file" and opt.scheme ~= "pairwise" then
+    options.reject("the scheme " .. opt.scheme .. " is for transfers between ranks; with files each rank works alone")
+  end
+  return near, far, op
+end
+
+-- Powers of two times start, up to most.
+local function doubling(start, most)
+  local list = {}
+  while start <= most do
+    table.insert(list, start)
+    start = start * 2
+  end
+  return list
+end
+
+-- Refuses options that do not go together, before anything is allocated.
+local function check(opt)
+  for _, what in ipairs { "block", "batch" } do
+    local start, most = opt["start_" .. what .. "_size"], opt["max_" .. what .. "_size"]
+    if most < start then
+      options.reject(string.format("--max_%s_size is %d, less than --start_%s_size, %d", what, most, what, start))
+    end
+  end
+  local blocks, batches = doubling(opt.start_block_size, opt.max_block_size), doubling(opt.start_batch_size, opt.max_batch_size)
+  local block, batch = blocks[#blocks], batches[#batches]
+  if block * batch > opt.total_buffer_size / opt.num_threads then
+    options.reject(string.format("%d blocks of %d bytes in %d thread%s need %.0f bytes, more than --total_buffer_size, %d",
+      batch, block, opt.num_threads, opt.num_threads == 1 and "" or "s", block * batch * opt.num_threads, opt.total_buffer_size),
+      "smaller blocks or batches, fewer threads, or a larger --total_buffer_size")
+  end
+  return blocks, batches, ends(opt)
+end
+
+-- The scheme's peers, or for files each rank by itself.
+local function peers_of(opt, far, n)
+  if far ~= "file" then
+    if n < 2 then
+      options.reject("transfers between ranks need at least 2, and there is " .. n, "use -n 2")
+    end
+    return schemes[opt.scheme](n, opt)
+  end
+  local peers = {}
+  for r = 0, n - 1 do
+    peers[r] = { r }
+  end
+  return peers
+end
+
+local function row(block, batch, m)
+  local us = 1e6
+  return {
+    block, batch, m.bandwidth / 1e9, m.latency.mean / batch * us,
+    m.prep.mean * us, m.prep.p99 * us, m.post.mean * us, m.post.p99 * us, m.tx.mean * us, m.tx.p99 * us,
+    m.latency.p50 * us, m.latency.p99 * us, m.latency.p999 * us, m.cpu_seconds / (m.bytes / 1e9),
+  }
+end
+
+local columns = {
+  { "Block Size (B)", "%d" }, { "Batch Size", "%d" }, { "B/W (GB/Sec)", "%.3f" }, { "Avg Lat. (us)", "%.2f" },
+  { "Avg Prep (us)", "%.2f" }, { "P99 Prep (us)", "%.2f" }, { "Avg Post (us)", "%.2f" }, { "P99 Post (us)", "%.2f" },
+  { "Avg Tx (us)", "%.2f" }, { "P99 Tx (us)", "%.2f" },
+  { "P50 Batch (us)", "%.2f" }, { "P99 Batch (us)", "%.2f" }, { "P99.9 Batch (us)", "%.2f" }, { "CPU (s/GB)", "%.4f" },
+}
+
+-- One line that says what is measured.
+local function describe(opt, near, far, op, peers)
+  local initiators, ways = 0, 0
+  for r = 0, world.size - 1 do
+    if peers[r] then
+      initiators, ways = initiators + 1, ways + #peers[r]
+    end
+  end
+  local what = far == "file" and string.format("%d ranks with files", initiators)
+    or string.format("%s, %d initiators, %d ways", opt.scheme, initiators, ways)
+  result.note(string.format("kvbench: %s, %s %s %s, %d threads per initiator, %d iterations after %d%s",
+    what, op, near, far, opt.num_threads, opt.num_iter, opt.warmup_iter, opt.recreate_xfer and ", requests prepared anew each time" or ""))
+end
+
+return {
+  about = "Blocks from rank to rank, or between memory and files, for a range of sizes; options as in nixlbench.",
+  options = {
+    options.enum { "scheme", "pairwise", "who exchanges blocks with whom; see docs/kvbench-run.md", choices = { "pairwise", "manytoone", "onetomany", "tp" } },
+    options.enum { "op-type", "WRITE", "from the initiator to the target, or the other way", choices = { "WRITE", "READ" } },
+    options.enum { "initiator-seg-type", "DRAM", "what the initiator has", choices = { "DRAM", "VRAM", "FILE" } },
+    options.enum { "target-seg-type", "DRAM", "what the target has; with FILE each rank works alone", choices = { "DRAM", "VRAM", "FILE" } },
+    options.size { "start-block-size", "4K", "smallest block; doubled until max-block-size", min = 1 },
+    options.size { "max-block-size", "64M", "largest block", min = 1 },
+    options.int { "start-batch-size", 1, "fewest blocks at a time; doubled until max-batch-size", min = 1 },
+    options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24 },
+    options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31 },
+    options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31 },
+    options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024 },
+    options.bool { "check-consistency", false, "check every byte of each size, once, before it is measured" },
+    options.bool { "recreate-xfer", false, "prepare the requests anew for every iteration" },
+    options.size { "total-buffer-size", "8G", "most bytes of buffers in a rank", min = 1 },
+    options.enum { "backend", nil, "NIXL's plugin; all but UCX reach files (default: as the segment types say)", choices = { "UCX", "POSIX", "GDS", "GDS_MT" } },
+    options.storage { "filepath", nil, "folder or new name for files, which vanish in the end; or a file that is there" },
+    options.int { "num-files", 1, "files of each thread", min = 1, max = 1024 },
+    options.bool { "overwrite", false, "write even to a file that is there" },
+    options.enum { "posix-api-type", "AIO", "the kernel's interface for files", choices = { "AIO", "URING" } },
+    options.bool { "storage-enable-direct", false, "reach files past the page cache" },
+    options.int { "num-initiator-dev", nil, "with the scheme tp: how many ranks are initiators (default: half)", min = 1 },
+    options.int { "num-target-dev", nil, "with the scheme tp: how many are targets", min = 1 },
+  },
+  ranks = function(opt)
+    local _, _, _, far = check(opt)
+    if opt.num_initiator_dev and opt.num_target_dev and opt.scheme == "tp" then
+      return opt.num_initiator_dev + opt.num_target_dev
+    end
+    return far == "file" and 1 or 2
+  end,
+  run = function(opt)
+    local blocks, batches, near, far, op = check(opt)
+    local peers = peers_of(opt, far, world.size)
+
+    world.phase("prepare")
+    local lanes = transfer.lanes {
+      peers = peers, threads = opt.num_threads, op = op, local_mem = near, remote_mem = far,
+      block = blocks[#blocks], batch = batches[#batches], limit = opt.total_buffer_size,
+      path = opt.filepath, files = opt.num_files, direct = opt.storage_enable_direct, overwrite = opt.overwrite,
+      backend = far == "file" and opt.backend or nil, api = opt.posix_api_type,
+    }
+    describe(opt, near, far, op, peers)
+
+    local bar = result.progress(#blocks * #batches, "sizes")
+    local rows = {}
+    for _, block in ipairs(blocks) do
+      for _, batch in ipairs(batches) do
+        if opt.check_consistency then
+          world.phase("check consistency")
+          lanes:verify { block = block, batch = batch }
+        end
+        world.phase("measure")
+        local measured = lanes:measure {
+          block = block, batch = batch, recreate = opt.recreate_xfer,
+          iterations = math.ceil(opt.num_iter / opt.num_threads), warmup = math.ceil(opt.warmup_iter / opt.num_threads),
+        }
+        if measured then
+          table.insert(rows, row(block, batch, measured))
+        end
+        bar:add(1)
+      end
+    end
+    bar:finish()
+    lanes:close()
+    if opt.check_consistency then
+      result.note("checked: every byte of every size arrived as it was sent")
+    end
+    result.table { columns = columns, rows = rows }
+  end,
+}

@@ -61,6 +61,20 @@ func (f *fields) number(name string, fallback float64) float64 {
 	return float64(n)
 }
 
+// seconds reads a length of time, 0 where it is missing.
+func (f *fields) seconds(name string) float64 {
+	v := f.get(name)
+	if v == glua.LNil {
+		return 0
+	}
+	n, ok := v.(glua.LNumber)
+	if !ok || !(n >= 0) || math.IsInf(float64(n), 1) {
+		f.fail(name, "a number of seconds, 0 or more", v)
+		return 0
+	}
+	return float64(n)
+}
+
 func (f *fields) text(name, fallback string) string {
 	v := f.get(name)
 	if v == glua.LNil {

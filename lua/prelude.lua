@@ -30,6 +30,8 @@ function patterns.prepare(list, override)
       op = override.op or p.xfer_op,
       shards = p.shards,
       metadata = p.metadata,
+      sleep_before = p.sleep_before_launch_sec,
+      sleep_after = p.sleep_after_launch_sec,
     }
   end
   return transfer.prepare_all(specs)

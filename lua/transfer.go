@@ -195,6 +195,8 @@ type spec struct {
 	traffic.Pattern
 	matrix   *luaMatrix
 	metadata map[string]any
+	// What the script says it will sleep, in seconds; for readers of the result.
+	sleepBefore, sleepAfter float64
 }
 
 // patternFrom reads the arguments of prepare.
@@ -203,6 +205,7 @@ func (r *Runtime) patternFrom(t *glua.LTable) (s spec, err error) {
 	s.Name, s.Shards = f.text("name", ""), int(f.integer("shards", 1, 1))
 	mem, op := f.text("mem", ""), f.text("op", "WRITE")
 	s.metadata = f.plainMap("metadata")
+	s.sleepBefore, s.sleepAfter = f.seconds("sleep_before"), f.seconds("sleep_after")
 	if ud, ok := f.get("matrix").(*glua.LUserData); ok {
 		s.matrix, _ = ud.Value.(*luaMatrix)
 	}
@@ -292,6 +295,7 @@ func (r *Runtime) record(p *traffic.Plan, s spec) {
 	d.Patterns = append(d.Patterns, result.Pattern{
 		Name: p.Name, Matrix: d.AddMatrix(p.Matrix, s.matrix.label()), Mem: p.Mem.String(), Op: p.Op.String(),
 		Shards: p.Shards, Senders: len(p.Matrix.Senders()), Metadata: s.metadata,
+		SleepBefore: s.sleepBefore, SleepAfter: s.sleepAfter,
 	})
 }
 

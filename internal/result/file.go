@@ -101,8 +101,7 @@ func Read(path string) (*Document, error) {
 	defer f.Close()
 	d, err := decode(f)
 	if err != nil {
-		return nil, fault.New(fault.Input, "result %s: %w", path, err).
-			WithHint("is it a result of perigee?")
+		return nil, inputError(path, err)
 	}
 	return d, nil
 }
@@ -116,8 +115,8 @@ func decode(r io.Reader) (*Document, error) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, err
 	}
-	if d.Schema != Schema {
-		return nil, fmt.Errorf("schema is %q, want %q", d.Schema, Schema)
+	if err := checkSchema(d.Schema); err != nil {
+		return nil, err
 	}
 	return &d, d.check()
 }
@@ -154,33 +153,42 @@ func (d *Document) check() error {
 	return nil
 }
 
+var errTooLong = fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
+
 // Unpack returns the JSON text of a result, however it is compressed.
 func Unpack(r io.Reader) ([]byte, error) {
+	in, done, err := open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
+	if err == nil && len(text) > maxSize {
+		err = errTooLong
+	}
+	return text, err
+}
+
+// open returns the JSON text of a result as a stream, and what to call after it.
+func open(r io.Reader) (text io.Reader, done func(), err error) {
 	buffered := bufio.NewReader(r)
 	head, err := buffered.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, nil, err
 	}
-	r = buffered
 	switch {
 	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer z.Close()
-		r = z
+		return z, z.Close, nil
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(r)
+		z, err := gzip.NewReader(buffered)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		defer z.Close()
-		r = z
+		return z, func() { z.Close() }, nil
 	}
-	text, err := io.ReadAll(io.LimitReader(r, maxSize+1))
-	if err == nil && len(text) > maxSize {
-		err = fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
-	}
-	return text, err
+	return buffered, func() {}, nil
 }

@@ -94,13 +94,16 @@ type Matrix struct {
 
 // Pattern is a prepared traffic pattern.
 type Pattern struct {
-	Name     string         `json:"name,omitempty"`
-	Matrix   int            `json:"matrix"` // index into Matrices
-	Mem      string         `json:"mem"`
-	Op       string         `json:"op"`
-	Shards   int            `json:"shards"`
-	Senders  int            `json:"senders"`
-	Metadata map[string]any `json:"metadata,omitempty"`
+	Name    string `json:"name,omitempty"`
+	Matrix  int    `json:"matrix"` // index into Matrices
+	Mem     string `json:"mem"`
+	Op      string `json:"op"`
+	Shards  int    `json:"shards"`
+	Senders int    `json:"senders"`
+	// Seconds that every rank of the pattern sleeps before and after its transfers.
+	SleepBefore float64        `json:"sleep_before_s,omitempty"`
+	SleepAfter  float64        `json:"sleep_after_s,omitempty"`
+	Metadata    map[string]any `json:"metadata,omitempty"`
 }
 
 // Measurement is one run of one pattern.

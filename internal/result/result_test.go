@@ -62,7 +62,7 @@ func full(t testing.TB) *result.Document {
 		t.Fatal(err)
 	}
 	d.Patterns = []result.Pattern{{
-		Name: "p", Matrix: d.AddMatrix(m, "m.txt"), Mem: "dram", Op: "WRITE", Shards: 1, Senders: 2,
+		Name: "p", Matrix: d.AddMatrix(m, "m.txt"), Mem: "dram", Op: "WRITE", Shards: 1, Senders: 2, SleepBefore: 0.5, SleepAfter: 0.25,
 		Metadata: map[string]any{"isl": int64(5), "list": []any{int64(1), nil}},
 	}}
 	d.AddRuns(0, "work", 3, []traffic.PatternRun{{
@@ -252,11 +252,25 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 		d, err := result.Read(path)
+		var visited []string
+		scanned, scanErr := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
+			_ = d.Matrices[d.Patterns[m.Pattern].Matrix]
+			visited = append(visited, toJSON(t, m))
+			return nil
+		})
+		if scanErr != nil && fault.KindOf(scanErr) != fault.Input {
+			t.Fatalf("scan: %v is of kind %v", scanErr, fault.KindOf(scanErr))
+		}
 		if err != nil {
 			if fault.KindOf(err) != fault.Input {
 				t.Fatalf("%v is of kind %v", err, fault.KindOf(err))
 			}
 			return
+		}
+		if scanErr == nil {
+			if diff := cmp.Diff(measurementsOf(t, d), visited); diff != "" && scanned != nil {
+				t.Fatalf("scan and read disagree (-read +scan):\n%s", diff)
+			}
 		}
 		for _, m := range d.Measurements {
 			_ = d.Matrices[d.Patterns[m.Pattern].Matrix]

@@ -9,6 +9,8 @@
 ---@field shards? integer descriptors per message, 1 (default) to 65536
 ---@field name? string for messages and the result
 ---@field metadata? table kept in the result
+---@field sleep_before? number seconds that the script sleeps before a run, kept in the result; prepare itself never sleeps
+---@field sleep_after? number likewise after a run
 
 ---One run of a plan, over all initiators. Times are in seconds on the common time line.
 ---@class Run

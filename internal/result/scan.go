@@ -1,0 +1,245 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic"
+)
+
+// Visit is given the measurements of a document one by one, in their order, with
+// the document so far: its patterns and matrices are there. m is valid during
+// the call only.
+type Visit func(d *Document, m *Measurement) error
+
+// Scan reads a result like [Read], but hands its measurements to visit instead
+// of keeping them, so that the memory it takes does not grow with their number.
+// The document comes back without measurements. An error of visit ends the scan;
+// it is reported like one of the file.
+func Scan(path string, visit Visit) (*Document, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "result: %w", err)
+	}
+	defer f.Close()
+	d, err := scan(f, visit)
+	if err != nil {
+		return nil, inputError(path, err)
+	}
+	return d, nil
+}
+
+// inputError says what is wrong with a file, and what to do.
+func inputError(path string, err error) error {
+	e := fault.New(fault.Input, "result %s: %w", path, err)
+	switch {
+	case errors.As(err, new(newer)):
+		return e.WithHint("read it with a newer perigee")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return fault.New(fault.Input, "result %s: it ends in the middle: %w", path, err).
+			WithHint("it was cut off, while it was copied perhaps; get it again")
+	}
+	return e.WithHint("is it a result of perigee?")
+}
+
+// newer is the schema of a document that a later version wrote.
+type newer struct{ schema string }
+
+func (n newer) Error() string {
+	return fmt.Sprintf("its schema is %s, this perigee (schema %s) is older", n.schema, Schema)
+}
+
+// checkSchema refuses other documents and those of later versions.
+func checkSchema(schema string) error {
+	if schema == Schema {
+		return nil
+	}
+	family, number, _ := strings.Cut(Schema, "/")
+	if theirs, version, ok := strings.Cut(schema, "/"); ok && theirs == family {
+		mine, _ := strconv.Atoi(number)
+		if n, err := strconv.Atoi(version); err == nil && n > mine {
+			return newer{schema}
+		}
+	}
+	return fmt.Errorf("schema is %q, want %q", schema, Schema)
+}
+
+func scan(r io.Reader, visit Visit) (*Document, error) {
+	text, done, err := open(r)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	bounded := &io.LimitedReader{R: text, N: maxSize + 1}
+	d, err := scanText(json.NewDecoder(bounded), visit)
+	if bounded.N <= 0 {
+		return nil, errTooLong
+	}
+	return d, err
+}
+
+func scanText(in *json.Decoder, visit Visit) (*Document, error) {
+	if err := expect(in, json.Delim('{')); err != nil {
+		return nil, err
+	}
+	s := scanner{in: in, visit: visit, seen: map[string]bool{}}
+	for in.More() {
+		key, err := in.Token()
+		if err != nil {
+			return nil, cutOff(err)
+		}
+		if err := s.member(key.(string)); err != nil {
+			return nil, cutOff(err)
+		}
+	}
+	if err := expect(in, json.Delim('}')); err != nil {
+		return nil, err
+	}
+	if _, err := in.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.Join(errors.New("something follows after its end"), err)
+	}
+	if err := checkSchema(s.d.Schema); err != nil {
+		return nil, err
+	}
+	return &s.d, s.finish()
+}
+
+// scanner is a scan under way.
+type scanner struct {
+	in    *json.Decoder
+	d     Document
+	visit Visit
+	seen  map[string]bool
+
+	count int
+	// early holds measurements that stand before the patterns they belong to.
+	early []Measurement
+	ready bool // the patterns were checked
+}
+
+// member reads one member of the document.
+func (s *scanner) member(key string) error {
+	if s.seen[key] {
+		return fmt.Errorf("%s is there twice", key)
+	}
+	s.seen[key] = true
+	if key == "measurements" {
+		return s.measurements()
+	}
+	var raw json.RawMessage
+	if err := s.in.Decode(&raw); err != nil {
+		return err
+	}
+	var one bytes.Buffer
+	name, err := json.Marshal(key)
+	if err != nil {
+		return err
+	}
+	one.Grow(len(raw) + len(name) + 3)
+	one.WriteByte('{')
+	one.Write(name)
+	one.WriteByte(':')
+	one.Write(raw)
+	one.WriteByte('}')
+	if err := json.Unmarshal(one.Bytes(), &s.d); err != nil {
+		return err
+	}
+	if key == "schema" {
+		return checkSchema(s.d.Schema) // before anything that only a newer one knows
+	}
+	return nil
+}
+
+func (s *scanner) measurements() error {
+	t, err := s.in.Token()
+	if err != nil || t == nil {
+		return err
+	}
+	if t != json.Delim('[') {
+		return fmt.Errorf("measurements is no list")
+	}
+	known := s.seen["patterns"] && s.seen["matrices"]
+	var m Measurement
+	for s.in.More() {
+		reset(&m)
+		if err := s.in.Decode(&m); err != nil {
+			return err
+		}
+		if known {
+			err = s.hand(&m)
+		} else {
+			s.early, m = append(s.early, m), Measurement{}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = s.in.Token()
+	return err
+}
+
+// reset empties a measurement and keeps the memory of its lists, for the next.
+func reset(m *Measurement) {
+	ranks := m.Ranks
+	for i := range ranks {
+		peers := ranks[i].Peers
+		clear(peers[:cap(peers)])
+		ranks[i] = traffic.RankRun{Peers: peers[:0]}
+	}
+	*m = Measurement{}
+	m.Ranks = ranks[:0]
+}
+
+// hand gives a measurement to the visitor.
+func (s *scanner) hand(m *Measurement) error {
+	if !s.ready {
+		if err := s.d.check(); err != nil {
+			return err
+		}
+		s.ready = true
+	}
+	if m.Pattern < 0 || m.Pattern >= len(s.d.Patterns) {
+		return fmt.Errorf("measurements[%d]: there is no pattern %d", s.count, m.Pattern)
+	}
+	if err := s.visit(&s.d, m); err != nil {
+		return fmt.Errorf("measurements[%d]: %w", s.count, err)
+	}
+	s.count++
+	return nil
+}
+
+func (s *scanner) finish() error {
+	for i := range s.early {
+		if err := s.hand(&s.early[i]); err != nil {
+			return err
+		}
+	}
+	s.early = nil
+	return s.d.check()
+}
+
+func expect(in *json.Decoder, want json.Delim) error {
+	t, err := in.Token()
+	if err != nil {
+		return cutOff(err)
+	}
+	if t != want {
+		return fmt.Errorf("it is no JSON object")
+	}
+	return nil
+}
+
+// cutOff makes one error of the two ends that a JSON text can have too early.
+func cutOff(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

@@ -23,6 +23,7 @@ import (
 	"perigee/scenarios"
 	"perigee/tools/doctor"
 	"perigee/tools/matgen"
+	"perigee/tools/report"
 	"perigee/tools/simulate"
 	"perigee/tools/sweep"
 )
@@ -39,6 +40,7 @@ type commands struct {
 	SequentialCtPerftest sequentialCmd `cmd:"" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
 	CtPerftest           ctCmd         `cmd:"" name:"ct-perftest" help:"Run one traffic pattern many times."`
 	Matgen               matgen.Cmd    `cmd:"" help:"Make workload matrices of an inference system."`
+	Report               report.Cmd    `cmd:"" help:"Make a page, a summary or JSON of results."`
 	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
 	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`

@@ -156,8 +156,8 @@
   };
 
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
-  // spec: {label, height, x, y: {label, fmt, log, min, max, zero}, series: [{name, points: [[x, y, info]], line, step, marks,
-  // color (token or index), dash, faint}], lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
+  // spec: {label, height, x, y: {label, fmt, log, min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
+  // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
     let placed = [], hovered = null;
@@ -167,7 +167,8 @@
     const colour = (s) => (typeof s.color === "string" ? perigee.color(s.color) : perigee.series(s.color ?? spec.series.indexOf(s)));
     const draw = (ctx, width, height) => {
       const points = visible().flatMap((s) => s.points);
-      const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat((spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
+      const ranges = points.flatMap((p) => (p[2] && p[2].range) || []);
+      const xs = extent(points.map((p) => p[0]), { zero: false, ...spec.x }), ys = extent(points.map((p) => p[1]).concat(ranges, (spec.lines || []).map((l) => l.y).filter((v) => v !== undefined)), spec.y);
       const box = { left: 64, top: 26, right: width - 12, bottom: height - 42 };
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };
@@ -189,6 +190,17 @@
       }
       ctx.setLineDash([]);
       placed = [];
+      if (spec.link && visible().length === 2) {
+        const [a, b] = visible().map((s) => new Map(s.points));
+        ctx.strokeStyle = perigee.color("faint");
+        ctx.globalAlpha = 0.5;
+        ctx.beginPath();
+        for (const [k, v] of a) {
+          if (b.has(k)) { ctx.moveTo(x.scale(k), y.scale(v)); ctx.lineTo(x.scale(k), y.scale(b.get(k))); }
+        }
+        ctx.stroke();
+        ctx.globalAlpha = 1;
+      }
       for (const s of visible()) {
         const at = s.points.filter((p) => Number.isFinite(p[1]) && (!spec.x.log || p[0] > 0) && (!spec.y.log || p[1] > 0)).map((p) => ({ s, p, x: x.scale(p[0]), y: y.scale(p[1]) }));
         ctx.fillStyle = ctx.strokeStyle = colour(s);
@@ -203,6 +215,15 @@
           });
           ctx.stroke();
           ctx.setLineDash([]);
+        }
+        ctx.lineWidth = 1.5;
+        for (const p of at) {
+          const range = p.p[2] && p.p[2].range;
+          if (!range || !(range[1] > range[0])) continue;
+          ctx.beginPath();
+          for (const end of range) { ctx.moveTo(p.x - 3, y.scale(end)); ctx.lineTo(p.x + 3, y.scale(end)); }
+          ctx.moveTo(p.x, y.scale(range[0])); ctx.lineTo(p.x, y.scale(range[1]));
+          ctx.stroke();
         }
         if (s.marks !== false) for (const p of at) mark(ctx, s.shape ?? spec.series.indexOf(s), p.x, p.y, s.radius || (at.length > 400 ? 2 : 3.5));
         ctx.globalAlpha = 1;

@@ -296,18 +296,32 @@ func (tab *Tab) Hover(selector string, x, y float64) {
 // environment names; it does nothing where it names none.
 func (tab *Tab) Screenshot(name string) {
 	tab.t.Helper()
+	tab.shoot(name, chromedp.FullScreenshot(100))
+}
+
+// ScreenshotOf does the same with the first element that a CSS selector matches.
+func (tab *Tab) ScreenshotOf(selector, name string) {
+	tab.t.Helper()
+	tab.shoot(name, chromedp.Screenshot(chromedp.CSS(selector)))
+}
+
+// ScreenshotOfWindow does the same with what the window shows.
+func (tab *Tab) ScreenshotOfWindow(name string) {
+	tab.t.Helper()
+	tab.shoot(name, chromedp.CaptureScreenshot())
+}
+
+func (tab *Tab) shoot(name string, take chromedp.Action[[]byte]) {
+	tab.t.Helper()
 	folder := os.Getenv(Variable)
 	if folder == "" {
 		return
 	}
-	png, err := chromedp.Run(tab.ctx, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(tab.ctx, take)
 	if err != nil {
 		tab.fail("screenshot", err)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		tab.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644); err != nil {
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)); err != nil {
 		tab.t.Fatal(err)
 	}
 }

@@ -1,0 +1,340 @@
+package figures
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+)
+
+// Read computes the figures of the result file at path.
+func Read(path string) (*Figures, error) {
+	var b builder
+	d, err := result.Scan(path, b.add)
+	if err != nil {
+		return nil, err
+	}
+	return b.finish(d)
+}
+
+// Of computes the figures of a result in memory.
+func Of(d *result.Document) (*Figures, error) {
+	var b builder
+	for i := range d.Measurements {
+		if err := b.add(d, &d.Measurements[i]); err != nil {
+			return nil, fmt.Errorf("measurements[%d]: %w", i, err)
+		}
+	}
+	return b.finish(d)
+}
+
+// mean is a mean under way.
+type mean struct {
+	sum float64
+	n   int
+}
+
+func (m *mean) add(v float64) { m.sum += v; m.n++ }
+
+// value is the mean, and NaN of nothing.
+func (m mean) value() float64 { return m.sum / float64(m.n) }
+
+// cellSums is what the runs of a pattern say of one message.
+type cellSums struct{ alone, together mean }
+
+// patternSums is what the runs of a pattern say of it.
+type patternSums struct {
+	cells      []cellSums    // in the order of the matrix's cells
+	alone      map[int]*mean // each initiator's own time, isolated
+	aloneRuns  int
+	latencies  []float64 // of the runs of the workload
+	bandwidths []float64
+	skews      []float64
+	uncertain  int64
+}
+
+// builder gathers the figures. The zero value is ready.
+type builder struct {
+	size     int
+	hostOf   []int
+	patterns []patternSums
+	tails    tails
+	runs     int
+	messages int64
+	bytes    int64
+	timeline Timeline
+	// arrivals of the run at hand, by target.
+	arrivals map[int]*Span
+}
+
+// begin checks what all else relies on.
+func (b *builder) begin(d *result.Document) error {
+	if b.hostOf != nil {
+		return nil
+	}
+	hostOf, err := placeRanks(d.World)
+	if err != nil {
+		return err
+	}
+	for i, m := range d.Matrices {
+		if err := checkMatrix(m, len(hostOf)); err != nil {
+			return fmt.Errorf("matrices[%d]: %w", i, err)
+		}
+	}
+	b.hostOf, b.size, b.arrivals = hostOf, len(hostOf), map[int]*Span{}
+	b.patterns = make([]patternSums, len(d.Patterns))
+	return nil
+}
+
+// placeRanks returns the host of each rank.
+func placeRanks(w result.World) ([]int, error) {
+	count := 0
+	for _, h := range w.Hosts {
+		count += len(h.Ranks)
+	}
+	if count != w.Size || count == 0 {
+		return nil, fmt.Errorf("world: its size is %d, its hosts have %d ranks", w.Size, count)
+	}
+	hostOf := slices.Repeat([]int{-1}, count)
+	for i, h := range w.Hosts {
+		for _, r := range h.Ranks {
+			if r < 0 || r >= count || hostOf[r] >= 0 {
+				return nil, fmt.Errorf("world: rank %d on host %s is there twice, or beyond the %d ranks", r, h.Name, count)
+			}
+			hostOf[r] = i
+		}
+	}
+	return hostOf, nil
+}
+
+func checkMatrix(m result.Matrix, size int) error {
+	if m.Ranks != size {
+		return fmt.Errorf("it has %d rows for %d ranks", m.Ranks, size)
+	}
+	for i, c := range m.Cells {
+		if c[0] < 0 || c[1] < 0 || c[0] >= int64(size) || c[1] >= int64(size) || c[2] < 0 {
+			return fmt.Errorf("cell %v is not in a matrix of %d ranks", c, size)
+		}
+		if i > 0 && compareCells(m.Cells[i-1], c) >= 0 {
+			return fmt.Errorf("cell %v does not stand in order", c)
+		}
+	}
+	return nil
+}
+
+// compareCells orders cells by sender, then receiver.
+func compareCells(a, b [3]int64) int { return slices.Compare(a[:2], b[:2]) }
+
+// add takes one run of a pattern.
+func (b *builder) add(d *result.Document, m *result.Measurement) error {
+	if err := b.begin(d); err != nil {
+		return err
+	}
+	p, matrix := &b.patterns[m.Pattern], d.Matrices[d.Patterns[m.Pattern].Matrix]
+	if p.cells == nil {
+		p.cells, p.alone = make([]cellSums, len(matrix.Cells)), map[int]*mean{}
+	}
+	alone := m.Phase == Isolated
+	latency := float64(max(m.EndNS-m.StartNS, 0))
+	b.runs++
+	b.tails.add("pattern", m.Phase, latency)
+	p.uncertain = max(p.uncertain, m.UncertaintyNS)
+	if alone {
+		p.aloneRuns++
+	} else {
+		p.latencies, p.bandwidths = append(p.latencies, latency), append(p.bandwidths, m.MeanBandwidth)
+		p.skews = append(p.skews, startSkew(m.Ranks))
+	}
+	read := d.Patterns[m.Pattern].Op == "READ"
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		if r.Rank < 0 || r.Rank >= b.size {
+			return fmt.Errorf("there is no rank %d", r.Rank)
+		}
+		if alone {
+			own := p.alone[r.Rank]
+			if own == nil {
+				own = &mean{}
+				p.alone[r.Rank] = own
+			}
+			own.add(float64(max(r.DurationNS(), 0)))
+		} else {
+			b.bytes += r.Bytes
+			b.span(Span{Rank: r.Rank, Pattern: m.Pattern, Iteration: m.Iteration, StartNS: r.StartNS, EndNS: r.EndNS, Bytes: r.Bytes})
+		}
+		if err := b.addMessages(p, matrix, m, r, read, alone); err != nil {
+			return err
+		}
+	}
+	b.addTargets()
+	return nil
+}
+
+// startSkew is how long after the first initiator the last one started.
+func startSkew(ranks []traffic.RankRun) float64 {
+	if len(ranks) == 0 {
+		return 0
+	}
+	first, last := ranks[0].StartNS, ranks[0].StartNS
+	for _, r := range ranks {
+		first, last = min(first, r.StartNS), max(last, r.StartNS)
+	}
+	return float64(last - first)
+}
+
+// addMessages takes the messages of one initiator.
+func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Measurement, r *traffic.RankRun, read, alone bool) error {
+	for _, peer := range r.Peers {
+		from, to := int64(r.Rank), int64(peer.Peer)
+		if read {
+			from, to = to, from
+		}
+		i, found := slices.BinarySearchFunc(matrix.Cells, [3]int64{from, to}, compareCells)
+		if !found {
+			return fmt.Errorf("a message from rank %d to rank %d is not in the matrix", from, to)
+		}
+		latency := float64(max(peer.EndNS-r.StartNS, 0))
+		b.messages++
+		b.tails.add("message", m.Phase, latency)
+		if alone {
+			p.cells[i].alone.add(latency)
+			continue
+		}
+		p.cells[i].together.add(latency)
+		b.arrive(m, r, peer)
+	}
+	return nil
+}
+
+// arrive widens the span of a message's target.
+func (b *builder) arrive(m *result.Measurement, r *traffic.RankRun, peer traffic.PeerRun) {
+	if peer.Peer == r.Rank {
+		return
+	}
+	s := b.arrivals[peer.Peer]
+	if s == nil {
+		b.arrivals[peer.Peer] = &Span{
+			Rank: peer.Peer, Pattern: m.Pattern, Iteration: m.Iteration, Target: true,
+			StartNS: r.StartNS, EndNS: peer.EndNS, Bytes: peer.Bytes,
+		}
+		return
+	}
+	s.StartNS, s.EndNS, s.Bytes = min(s.StartNS, r.StartNS), max(s.EndNS, peer.EndNS), s.Bytes+peer.Bytes
+}
+
+func (b *builder) addTargets() {
+	if len(b.arrivals) == 0 {
+		return
+	}
+	targets := make([]int, 0, len(b.arrivals))
+	for rank := range b.arrivals {
+		targets = append(targets, rank)
+	}
+	slices.Sort(targets)
+	for _, rank := range targets {
+		b.span(*b.arrivals[rank])
+	}
+	clear(b.arrivals)
+}
+
+func (b *builder) span(s Span) {
+	if len(b.timeline.Spans) >= MostSpans {
+		b.timeline.Dropped++
+		return
+	}
+	b.timeline.Spans = append(b.timeline.Spans, s)
+}
+
+// finish computes the figures from the sums.
+func (b *builder) finish(d *result.Document) (*Figures, error) {
+	if err := b.begin(d); err != nil {
+		return nil, err
+	}
+	f := &Figures{
+		Document: d, Runs: b.runs, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
+		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]Pattern, len(d.Patterns)),
+	}
+	for i := range d.Patterns {
+		f.Patterns[i] = b.pattern(d, i)
+	}
+	b.addPairs(f)
+	f.Latencies = b.tails.list()
+	if slow := b.slowdowns(); slow.Count > 0 {
+		f.Latencies = append(f.Latencies, slow)
+	}
+	b.placeTimeline(f)
+	f.Findings = findings(f)
+	return f, nil
+}
+
+func (b *builder) pattern(d *result.Document, i int) Pattern {
+	p, sums := d.Patterns[i], &b.patterns[i]
+	m := d.Matrices[p.Matrix]
+	receivers := map[int64]bool{}
+	for _, c := range m.Cells {
+		receivers[c[1]] = true
+	}
+	out := Pattern{
+		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers), Messages: len(m.Cells),
+		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
+		IsolatedRuns: sums.aloneRuns, IsolatedNS: sums.isolated(), Runs: len(sums.latencies), UncertaintyNS: sums.uncertain,
+		LatencyNS: median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), FastestNS: None, SlowestNS: None,
+	}
+	if len(sums.latencies) > 0 {
+		out.FastestNS, out.SlowestNS = Num(slices.Min(sums.latencies)), Num(slices.Max(sums.latencies))
+	}
+	out.Slowdown = ratio(float64(out.LatencyNS), float64(out.IsolatedNS))
+	return out
+}
+
+// isolated is the maximum over the initiators of the mean of each one's own time.
+func (p *patternSums) isolated() Num {
+	worst := math.NaN()
+	for _, own := range p.alone {
+		if v := own.value(); !(v <= worst) {
+			worst = v
+		}
+	}
+	return Num(worst)
+}
+
+// median of values in any order; None of nothing.
+func median(values []float64) Num {
+	if len(values) == 0 {
+		return None
+	}
+	s := slices.Sorted(slices.Values(values))
+	n := len(s)
+	return Num((s[(n-1)/2] + s[n/2]) / 2)
+}
+
+// ratio is None where there is nothing to compare with.
+func ratio(a, b float64) Num {
+	if !(b > 0) || !(a >= 0) {
+		return None
+	}
+	return Num(a / b)
+}
+
+// placeTimeline makes the spans count from the first of them.
+func (b *builder) placeTimeline(f *Figures) {
+	t := &f.Timeline
+	if len(t.Spans) == 0 {
+		return
+	}
+	t.OriginNS = math.MaxInt64
+	for _, s := range t.Spans {
+		t.OriginNS = min(t.OriginNS, s.StartNS)
+	}
+	for i := range t.Spans {
+		t.Spans[i].StartNS -= t.OriginNS
+		t.Spans[i].EndNS -= t.OriginNS
+	}
+	if t.Dropped > 0 {
+		last := t.Spans[len(t.Spans)-1]
+		f.LeftOut = append(f.LeftOut, fmt.Sprintf("the timeline holds the first %d of %d spans, up to pattern %d of iteration %d",
+			len(t.Spans), len(t.Spans)+t.Dropped, last.Pattern, last.Iteration))
+	}
+}

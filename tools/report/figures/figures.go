@@ -1,0 +1,184 @@
+// Package figures computes what a report shows from a result: latencies of
+// patterns alone and in the workload, what congestion costs each pattern, pair,
+// rank and host, percentiles, and the spans of a timeline. It reads a result as
+// a stream and keeps sums, so its memory grows with the matrices and not with
+// the number of runs.
+//
+// Runs of the phase "isolated" are those of a pattern alone; the runs of all
+// other phases are the workload.
+//
+// # Formulas
+//
+// The latency of a message is the time from its initiator's first post until
+// the initiator saw the message complete: end_ns of the message - start_ns of
+// the rank. The latency of a pattern in the workload is last end - first start
+// over its initiators, the median over its runs; isolated it is the maximum over
+// the initiators of the mean of each one's own time (docs/tables.md).
+//
+// The slowdown of a set of messages, such as those between two ranks or all
+// that one rank sends, compares the same messages: the sum of their mean
+// latencies in the workload / the sum of their mean latencies isolated. Cells of a
+// matrix that were not measured in both ways do not count.
+package figures
+
+import (
+	"encoding/json"
+	"math"
+	"strconv"
+
+	"perigee/internal/result"
+)
+
+// Isolated is the name of the phase in which patterns run alone.
+const Isolated = "isolated"
+
+// Num is a figure that may be missing: NaN, which is null in JSON.
+type Num float64
+
+// None is a missing figure.
+var None = Num(math.NaN())
+
+// Known reports whether there is a figure.
+func (n Num) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
+
+// MarshalJSON writes null for what is missing.
+func (n Num) MarshalJSON() ([]byte, error) {
+	if !n.Known() {
+		return []byte("null"), nil
+	}
+	return []byte(strconv.FormatFloat(float64(n), 'g', -1, 64)), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (n *Num) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*n = None
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Figures are what is computed from one result. Times are in nanoseconds,
+// bandwidths in bytes per second, slowdowns are ratios.
+type Figures struct {
+	// Document is the result without its measurements.
+	Document *result.Document `json:"-"`
+
+	Runs      int        `json:"runs"`       // of patterns, all phases
+	Messages  int64      `json:"messages"`   // of all runs
+	Bytes     int64      `json:"bytes"`      // of all runs of the workload
+	Slowdown  Num        `json:"slowdown"`   // of all messages
+	Findings  []Finding  `json:"findings"`   // in words
+	LeftOut   []string   `json:"left_out"`   // what the figures do not cover, in words
+	Patterns  []Pattern  `json:"patterns"`   // in the order of the result
+	Latencies []Latency  `json:"latencies"`  // distributions
+	Pairs     []Pair     `json:"pairs"`      // with traffic, by sender and receiver
+	Ranks     []Rank     `json:"ranks"`      // all
+	HostPairs []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
+	Timeline  Timeline   `json:"-"`
+}
+
+// Pattern is what one pattern took.
+type Pattern struct {
+	Index     int    `json:"index"`
+	Name      string `json:"name"`
+	Op        string `json:"op"`
+	Mem       string `json:"mem"`
+	Bytes     int64  `json:"bytes"`
+	Senders   int    `json:"senders"`
+	Receivers int    `json:"receivers"`
+	Messages  int    `json:"messages"`
+
+	SleepBeforeNS Num `json:"sleep_before_ns"`
+	SleepAfterNS  Num `json:"sleep_after_ns"`
+
+	IsolatedRuns  int `json:"isolated_runs"`
+	IsolatedNS    Num `json:"isolated_ns"`
+	Runs          int `json:"runs"` // in the workload
+	LatencyNS     Num `json:"latency_ns"`
+	FastestNS     Num `json:"fastest_ns"`
+	SlowestNS     Num `json:"slowest_ns"`
+	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
+	// StartSkewNS is last start - first start of the initiators, median over the runs;
+	// it is part of LatencyNS, but not of IsolatedNS.
+	StartSkewNS Num `json:"start_skew_ns"`
+	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.
+	UncertaintyNS int64 `json:"uncertainty_ns"`
+	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS
+}
+
+// Latency is the distribution of one kind of time in one phase, to 0.1 %.
+// Percentiles that the count cannot tell are missing: P99.9 of 100 values.
+type Latency struct {
+	Of    string `json:"of"` // pattern, message or slowdown
+	Phase string `json:"phase"`
+	Unit  string `json:"unit"` // ns or ratio
+	Count int64  `json:"count"`
+	Min   Num    `json:"min"`
+	P50   Num    `json:"p50"`
+	P90   Num    `json:"p90"`
+	P95   Num    `json:"p95"`
+	P99   Num    `json:"p99"`
+	P999  Num    `json:"p999"`
+	Max   Num    `json:"max"`
+	// Curve is the cumulated distribution: [value, share of those not above it].
+	Curve [][2]Num `json:"curve"`
+}
+
+// Pair is the traffic from one rank to another. Bandwidth is the bytes of all
+// its messages / the sum of their latencies.
+type Pair struct {
+	From              int   `json:"from"`
+	To                int   `json:"to"`
+	Bytes             int64 `json:"bytes"`    // in all patterns, once each
+	Messages          int   `json:"messages"` // likewise
+	LatencyNS         Num   `json:"latency_ns"`
+	IsolatedNS        Num   `json:"isolated_ns"` // mean over the same messages
+	Bandwidth         Num   `json:"bandwidth"`
+	IsolatedBandwidth Num   `json:"isolated_bandwidth"`
+	Slowdown          Num   `json:"slowdown"`
+}
+
+// Rank is what one rank sends and receives.
+type Rank struct {
+	Rank         int   `json:"rank"`
+	Host         int   `json:"host"` // index into the world's hosts
+	Sent         int64 `json:"sent"` // bytes in all patterns, once each
+	Received     int64 `json:"received"`
+	SendSlowdown Num   `json:"send_slowdown"`
+	RecvSlowdown Num   `json:"recv_slowdown"`
+}
+
+// HostPair is the traffic from the ranks of one host to those of another, or
+// of itself.
+type HostPair struct {
+	From      int   `json:"from"` // index into the world's hosts
+	To        int   `json:"to"`
+	Bytes     int64 `json:"bytes"`
+	Messages  int   `json:"messages"`
+	LatencyNS Num   `json:"latency_ns"` // mean over the messages
+	Bandwidth Num   `json:"bandwidth"`
+	Slowdown  Num   `json:"slowdown"`
+}
+
+// Span is what one rank did in one run of a pattern of the workload.
+type Span struct {
+	Rank      int
+	Pattern   int
+	Iteration int
+	Target    bool // it only received from initiators, or was read by them
+	StartNS   int64
+	EndNS     int64
+	Bytes     int64
+}
+
+// Timeline holds spans in the order of the result, which is that of the
+// iterations. OriginNS is the first start; spans count from there.
+type Timeline struct {
+	OriginNS int64
+	Spans    []Span
+	Dropped  int // spans beyond the first MostSpans
+}
+
+// MostSpans bounds a timeline.
+const MostSpans = 150_000

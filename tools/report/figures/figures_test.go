@@ -1,0 +1,327 @@
+package figures
+
+import (
+	"encoding/json"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+	"perigee/spmd"
+)
+
+// handMade is a result of four ranks on two hosts whose figures can be worked out
+// on paper. Pattern 0: rank 0 sends 1000 bytes to rank 2 and 500 to 3, rank 1 sends
+// 2000 to 3. Pattern 1, a READ: rank 2 reads 400 bytes from rank 0.
+func handMade() *result.Document {
+	d := &result.Document{
+		Schema: result.Schema, Status: result.Complete,
+		World: result.World{Size: 4, Launcher: "local", Hosts: []spmd.Host{{Name: "a", Ranks: []int{0, 1}, CPUs: 2}, {Name: "b", Ranks: []int{2, 3}, CPUs: 2}},
+			Clocks: []spmd.ClockState{{}, {OffsetNS: -5000, UncertaintyNS: 20}}},
+		Matrices: []result.Matrix{
+			{Ranks: 4, Bytes: 3500, Cells: [][3]int64{{0, 2, 1000}, {0, 3, 500}, {1, 3, 2000}}},
+			{Ranks: 4, Bytes: 400, Cells: [][3]int64{{0, 2, 400}}},
+			{Ranks: 4, Cells: [][3]int64{}},
+		},
+		Patterns: []result.Pattern{
+			{Name: "p0", Matrix: 0, Op: "WRITE", Mem: "dram", Senders: 2, SleepBefore: 0.5},
+			{Name: "p1", Matrix: 1, Op: "READ", Mem: "dram", Senders: 1},
+			{Name: "nobody", Matrix: 2, Op: "WRITE", Mem: "dram"},
+		},
+	}
+	// run of pattern 0; times of the messages in the order 0->2, 0->3, 1->3.
+	p0 := func(start, skew, a, b, c int64) traffic.PatternRun {
+		end0, end1 := start+max(a, b), start+skew+c
+		return traffic.PatternRun{StartNS: start, EndNS: max(end0, end1), UncertaintyNS: 7, Ranks: []traffic.RankRun{
+			{Rank: 0, StartNS: start, PostNS: start, EndNS: end0, Bytes: 1500, Peers: []traffic.PeerRun{{Peer: 2, Bytes: 1000, EndNS: start + a}, {Peer: 3, Bytes: 500, EndNS: start + b}}},
+			{Rank: 1, StartNS: start + skew, PostNS: start + skew, EndNS: end1, Bytes: 2000, Peers: []traffic.PeerRun{{Peer: 3, Bytes: 2000, EndNS: end1}}},
+		}}
+	}
+	p1 := func(start, took int64) traffic.PatternRun {
+		return traffic.PatternRun{StartNS: start, EndNS: start + took, Ranks: []traffic.RankRun{
+			{Rank: 2, StartNS: start, PostNS: start, EndNS: start + took, Bytes: 400, Peers: []traffic.PeerRun{{Peer: 0, Bytes: 400, EndNS: start + took}}},
+		}}
+	}
+	d.AddRuns(0, "isolated", 0, []traffic.PatternRun{p0(100, 0, 10, 20, 40), p0(200, 0, 30, 20, 60)}) // means 20, 20, 50
+	d.AddRuns(1, "isolated", 0, []traffic.PatternRun{p1(400, 100)})
+	d.AddRuns(0, "workload", 0, []traffic.PatternRun{p0(1000, 5, 40, 20, 100), p0(3000, 15, 80, 20, 100), p0(5000, 50, 60, 20, 100)}) // means 60, 20, 100
+	d.AddRuns(1, "workload", 0, []traffic.PatternRun{p1(1010, 150), p1(3010, 50)})                                                    // mean 100
+	return d
+}
+
+func TestHandMade(t *testing.T) {
+	f, err := Of(handMade())
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row map[string]any
+	p0 := f.Patterns[0]
+	got := row{
+		"runs": f.Runs, "messages": f.Messages, "bytes": f.Bytes, "slowdown": f.Slowdown,
+		"isolated": p0.IsolatedNS, "latency": p0.LatencyNS, "fastest": p0.FastestNS, "slowest": p0.SlowestNS, "pattern slowdown": p0.Slowdown,
+		"skew": p0.StartSkewNS, "receivers": p0.Receivers, "pattern messages": p0.Messages, "sleep": p0.SleepBeforeNS, "uncertainty": p0.UncertaintyNS,
+		"read isolated": f.Patterns[1].IsolatedNS, "read latency": f.Patterns[1].LatencyNS, "nobody": f.Patterns[2].LatencyNS.Known() || f.Patterns[2].IsolatedNS.Known(),
+	}
+	want := row{
+		"runs": 8, "messages": int64(3*5 + 3), "bytes": int64(3*3500 + 2*400), "slowdown": Num((60.0 + 20 + 100 + 100) / (20 + 20 + 50 + 100)),
+		// Initiator 0 alone: (20+30)/2; initiator 1: (40+60)/2. In the workload 105, 115, 150.
+		"isolated": Num(50), "latency": Num(115), "fastest": Num(105), "slowest": Num(150), "pattern slowdown": Num(115.0 / 50),
+		"skew": Num(15), "receivers": 2, "pattern messages": 3, "sleep": Num(5e8), "uncertainty": int64(7),
+		"read isolated": Num(100), "read latency": Num(100), "nobody": false,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("figures (-want +got):\n%s", diff)
+	}
+	pairs := []Pair{
+		{From: 0, To: 2, Bytes: 1400, Messages: 2, LatencyNS: 80, IsolatedNS: 60, Bandwidth: 1400 / 160e-9, IsolatedBandwidth: 1400 / 120e-9, Slowdown: 160.0 / 120},
+		{From: 0, To: 3, Bytes: 500, Messages: 1, LatencyNS: 20, IsolatedNS: 20, Bandwidth: 500 / 20e-9, IsolatedBandwidth: 500 / 20e-9, Slowdown: 1},
+		{From: 1, To: 3, Bytes: 2000, Messages: 1, LatencyNS: 100, IsolatedNS: 50, Bandwidth: 2000 / 100e-9, IsolatedBandwidth: 2000 / 50e-9, Slowdown: 2},
+	}
+	close := cmp.Comparer(func(a, b Num) bool { return a == b || math.Abs(float64(a-b)) <= 1e-12*math.Abs(float64(b)) })
+	if diff := cmp.Diff(pairs, f.Pairs, close); diff != "" {
+		t.Errorf("pairs (-want +got):\n%s", diff)
+	}
+	if worst := f.Worst(); worst[0].From != 1 || worst[2].To != 3 || worst[2].Slowdown != 1 {
+		t.Errorf("worst pairs %+v", worst)
+	}
+	if diff := cmp.Diff([]HostPair{{From: 0, To: 1, Bytes: 3900, Messages: 4, LatencyNS: 280.0 / 4, Bandwidth: 3900 / 280e-9, Slowdown: f.Slowdown}}, f.HostPairs, close); diff != "" {
+		t.Errorf("hosts (-want +got):\n%s", diff)
+	}
+	if r := f.Ranks[3]; r.Host != 1 || r.Received != 2500 || r.Sent != 0 || r.RecvSlowdown != Num(120.0/70) || r.SendSlowdown.Known() {
+		t.Errorf("rank 3: %+v", r)
+	}
+}
+
+func TestTimelineOfHandMade(t *testing.T) {
+	f, err := Of(handMade())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Timeline.Spans) != 3*4+2*2 || f.Timeline.OriginNS != 1000 || f.Timeline.Dropped != 0 {
+		t.Fatalf("%d spans from %d", len(f.Timeline.Spans), f.Timeline.OriginNS)
+	}
+	want := []Span{
+		{Rank: 0, StartNS: 0, EndNS: 40, Bytes: 1500}, {Rank: 1, StartNS: 5, EndNS: 105, Bytes: 2000},
+		{Rank: 2, Target: true, StartNS: 0, EndNS: 40, Bytes: 1000}, {Rank: 3, Target: true, StartNS: 0, EndNS: 105, Bytes: 2500},
+	}
+	if diff := cmp.Diff(want, f.Timeline.Spans[:4]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDistributions(t *testing.T) {
+	f, err := Of(handMade())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, l := range f.Latencies {
+		names = append(names, strings.TrimSpace(l.Of+" "+l.Phase))
+	}
+	if diff := cmp.Diff([]string{"pattern isolated", "pattern workload", "message isolated", "message workload", "slowdown"}, names); diff != "" {
+		t.Fatalf("(-want +got):\n%s", diff)
+	}
+	// Messages of the workload: 20 x 3, 40, 50, 60, 80, 100 x 3, 150.
+	l := f.Latencies[3]
+	if l.Count != 11 || l.Min != 20 || l.P50 != 60 || l.P90 != 100 || l.Max != 150 || l.P95.Known() || l.P999.Known() {
+		t.Errorf("%+v", l)
+	}
+	last := l.Curve[len(l.Curve)-1]
+	if last != [2]Num{150, 1} || l.Curve[0][0] != 20 {
+		t.Errorf("curve %v", l.Curve)
+	}
+	// 60/20, 20/20, 100/50, 100/100
+	if s := f.Latencies[4]; s.Count != 4 || s.Min != 1 || s.P50 != 1 || s.Max != 3 {
+		t.Errorf("slowdown %+v", s)
+	}
+}
+
+func TestFindings(t *testing.T) {
+	words := func(d *result.Document) string {
+		f, err := Of(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, x := range f.Findings {
+			list = append(list, x.Level+": "+x.Text)
+		}
+		return strings.Join(list, "\n")
+	}
+	want := `note: In the workload messages take 1.47 times as long as alone: some congestion.
+bad: Pattern 0 takes longest against its isolated run: 2.30 times, 115 ns instead of 50.0 ns; for 15.0 ns of that its initiators had not all started.
+bad: The pairs that suffer most are 1 → 3 (2.00 times, 100 ns instead of 50.0 ns); half of the 3 pairs stay below 1.33 times.`
+	if diff := cmp.Diff(want, words(handMade())); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	d := handMade()
+	d.Measurements = nil
+	if got := words(d); got != "note: Nothing was measured." {
+		t.Errorf("nothing measured: %s", got)
+	}
+	d = handMade()
+	d.Measurements = d.Measurements[3:]
+	if got := words(d); !strings.HasPrefix(got, "note: No pattern was measured both alone and in a workload") {
+		t.Errorf("workload only: %s", got)
+	}
+}
+
+// hosts has many ranks, each of which sends one message that takes as long as
+// slow says, against 100 ns alone.
+func hosts(slow func(rank int) int64) *result.Document {
+	d := &result.Document{Schema: result.Schema, World: result.World{Size: 8, Hosts: []spmd.Host{{Name: "n", Ranks: []int{0, 1, 2, 3}}, {Name: "n", Ranks: []int{4, 5, 6, 7}}}}}
+	m := result.Matrix{Ranks: 8}
+	alone, together := traffic.PatternRun{EndNS: 100}, traffic.PatternRun{EndNS: 100}
+	for r := range 8 {
+		to := r ^ 1
+		m.Cells = append(m.Cells, [3]int64{int64(r), int64(to), 10})
+		m.Bytes += 10
+		run := func(took int64) traffic.RankRun {
+			return traffic.RankRun{Rank: r, EndNS: took, Bytes: 10, Peers: []traffic.PeerRun{{Peer: to, Bytes: 10, EndNS: took}}}
+		}
+		alone.Ranks, together.Ranks = append(alone.Ranks, run(100)), append(together.Ranks, run(slow(r)))
+	}
+	d.Matrices, d.Patterns = []result.Matrix{m}, []result.Pattern{{Op: "WRITE"}}
+	d.AddRuns(0, "isolated", 0, []traffic.PatternRun{alone})
+	d.AddRuns(0, "workload", 0, []traffic.PatternRun{together})
+	return d
+}
+
+func TestFindingsNameTheSufferers(t *testing.T) {
+	for name, c := range map[string]struct {
+		slow func(int) int64
+		want []string
+	}{
+		"nobody": {func(int) int64 { return 101 }, []string{"good: In the workload messages take 1.01 times as long as alone: congestion costs next to nothing."}},
+		"all":    {func(int) int64 { return 300 }, []string{"bad: In the workload", "bad: All 8 pairs suffer alike, by 3.00 times to 3.00 times."}},
+		"a rank": {func(r int) int64 {
+			if r == 6 {
+				return 900
+			}
+			return 120
+		}, []string{"bad: In the workload", "bad: The pairs that suffer most are 6 → 7 (9.00 times",
+			"bad: Among the senders, rank 6 on n (host 1) (9.00 times) stands out; the median is 1.20 times.", "bad: Among the receivers, rank 7",
+			"bad: Among the hosts, traffic inside n (host 1) suffers most (3.15 times), traffic inside n (host 0) least (1.20 times)."}},
+	} {
+		f, err := Of(hosts(c.slow))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Findings) != len(c.want) {
+			t.Errorf("%s: got %v, want %d findings", name, f.Findings, len(c.want))
+			continue
+		}
+		for i, x := range f.Findings {
+			if !strings.HasPrefix(x.Level+": "+x.Text, c.want[i]) {
+				t.Errorf("%s: got %s: %s, want %s", name, x.Level, x.Text, c.want[i])
+			}
+		}
+	}
+}
+
+func TestBadDocuments(t *testing.T) {
+	for want, change := range map[string]func(*result.Document){
+		"world: its size is 1000000000":                        func(d *result.Document) { d.World.Size = 1e9 },
+		"world: its size is 0":                                 func(d *result.Document) { d.World = result.World{} },
+		"world: rank 1 on host b is there twice":               func(d *result.Document) { d.World.Hosts[1].Ranks = []int{2, 1} },
+		"world: rank -4 on host b":                             func(d *result.Document) { d.World.Hosts[1].Ranks = []int{2, -4} },
+		"matrices[1]: it has 3 rows for 4 ranks":               func(d *result.Document) { d.Matrices[1].Ranks = 3 },
+		"matrices[0]: cell [0 9 1] is not in a matrix":         func(d *result.Document) { d.Matrices[0].Cells[1] = [3]int64{0, 9, 1} },
+		"matrices[0]: cell [0 2 1] does not stand in order":    func(d *result.Document) { d.Matrices[0].Cells[1] = [3]int64{0, 2, 1} },
+		"there is no rank 4":                                   func(d *result.Document) { d.Measurements[0].Ranks[0].Rank = 4 },
+		"a message from rank 0 to rank 1 is not in the matrix": func(d *result.Document) { d.Measurements[0].Ranks[0].Peers[0].Peer = 1 },
+		"a message from rank 3 to rank 2 is not in the matrix": func(d *result.Document) { d.Measurements[2].Ranks[0].Peers[0].Peer = 3 },
+	} {
+		d := handMade()
+		change(d)
+		if _, err := Of(d); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+		path := filepath.Join(t.TempDir(), "r.json")
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
+			t.Errorf("from a file: got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestFromAFileIsTheSame(t *testing.T) {
+	d := handMade()
+	path := filepath.Join(t.TempDir(), "r.json.zst")
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	text := func(f *Figures, err error) string {
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	if diff := cmp.Diff(text(Of(d)), text(Read(path))); diff != "" {
+		t.Errorf("(-memory +file):\n%s", diff)
+	}
+}
+
+// Percentiles of the histogram are those of the sorted values, to 0.1 %.
+func TestTailsAgreeWithSorting(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		values := rapid.SliceOfN(rapid.Int64Range(1, longest), 1, 300).Draw(t, "values")
+		var kinds tails
+		for _, v := range values {
+			kinds.add("x", "y", float64(v))
+		}
+		l := kinds.kinds[0].latency()
+		sorted := make([]float64, len(values))
+		for i, v := range values {
+			sorted[i] = float64(v)
+		}
+		if m := float64(median(sorted)); len(values)%2 == 1 && math.Abs(float64(l.P50)-m) > 1e-3*m+1 {
+			t.Fatalf("P50 is %v, the median %v", l.P50, m)
+		}
+		if !(l.Min <= l.P50 && l.P50 <= l.Max) || l.Count != int64(len(values)) {
+			t.Fatalf("%+v", l)
+		}
+		for i := 1; i < len(l.Curve); i++ {
+			if !(l.Curve[i][0] > l.Curve[i-1][0] && l.Curve[i][1] > l.Curve[i-1][1]) {
+				t.Fatalf("the curve falls at %d: %v", i, l.Curve)
+			}
+		}
+	})
+}
+
+func TestWords(t *testing.T) {
+	for got, want := range map[string]string{
+		Duration(None): "-", Duration(0): "0 ns", Duration(999): "999 ns", Duration(999.9): "1.00 µs", Duration(12_345): "12.3 µs",
+		Duration(1.5e6): "1.50 ms", Duration(2e12): "2000 s", Bytes(0): "0 B", Bytes(999): "999 B", Bytes(1000): "1.00 kB", Bytes(1.5e9): "1.50 GB",
+		Ranges(nil): "", Ranges([]int{3}): "3", Ranges([]int{0, 1, 2, 5, 7, 8}): "0-2, 5, 7-8",
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestNumGoesThroughJSON(t *testing.T) {
+	for _, n := range []Num{None, 0, 1.5, Num(math.Inf(1)), 1e300, -3} {
+		b, err := json.Marshal(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Num
+		if err := json.Unmarshal(b, &back); err != nil || back.Known() != n.Known() || n.Known() && back != n {
+			t.Errorf("%v became %s and %v, %v", n, b, back, err)
+		}
+	}
+}

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"perigee/tools/report/figures"
+)
+
+// shades go from little to much; nothing is a dot.
+var shades = []rune("░▒▓█")
+
+// palette are the colours of the terminal's 256 from little to much.
+var palette = []int{17, 18, 19, 20, 26, 32, 38, 44, 79, 114, 149, 184, 220, 226}
+
+// mostHeatRows keeps the heatmap on one screen.
+const mostHeatRows = 48
+
+// heatCell is a square of ranks.
+type heatCell struct {
+	bytes    float64
+	compared bool
+	slow     float64 // of its pairs, weighted with their isolated latency
+	weight   float64
+}
+
+// writeHeatmap draws who sends to whom: the slowdown where it is known, else bytes.
+func writeHeatmap(p *printer, f *figures.Figures, l look) {
+	if len(f.Pairs) == 0 {
+		return
+	}
+	n := len(f.Ranks)
+	label := len(fmt.Sprint(n-1)) + 1
+	fit := min((l.width-label-2)/2, mostHeatRows)
+	per := (n + fit - 1) / fit // ranks per cell
+	rows := (n + per - 1) / per
+	cells := make([]heatCell, rows*rows)
+	for _, x := range f.Pairs {
+		c := &cells[x.From/per*rows+x.To/per]
+		c.bytes += float64(x.Bytes)
+		if x.Slowdown.Known() && x.IsolatedNS.Known() {
+			c.compared = true
+			c.slow += float64(x.Slowdown) * float64(x.IsolatedNS)
+			c.weight += float64(x.IsolatedNS)
+		}
+	}
+	value, what, show := heatOf(cells, f.Slowdown.Known())
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, c := range cells {
+		if v := value(c); !math.IsNaN(v) {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	if hi < lo {
+		return
+	}
+	title := "# " + what + ", rows send, columns receive"
+	if per > 1 {
+		title += fmt.Sprintf(", %d x %d ranks a cell", per, per)
+	}
+	p.line("\n%s", l.paint(bold, title))
+	p.line("%*s %s", label, "", columnLabels(rows, per, n))
+	for r := range rows {
+		var line strings.Builder
+		for c := range rows {
+			line.WriteString(l.heat(value(cells[r*rows+c]), lo, hi))
+		}
+		p.line("%*d %s", label, r*per, strings.TrimRight(line.String(), " "))
+	}
+	legend := l.heat(hi, lo, hi) + " " + show(hi)
+	if hi > lo {
+		legend = l.heat(lo, lo, hi) + " " + show(lo) + "  " + legend
+	}
+	p.line("%*s %s  %s", label, "", legend, l.paint(dim, "·· no traffic"))
+}
+
+// heatOf chooses the figure: what messages lose, or else how many bytes there are.
+func heatOf(cells []heatCell, compared bool) (value func(heatCell) float64, what string, show func(float64) string) {
+	if !compared {
+		return func(c heatCell) float64 {
+			if c.bytes == 0 {
+				return math.NaN()
+			}
+			return c.bytes
+		}, "bytes", figures.Bytes
+	}
+	return func(c heatCell) float64 {
+		if !c.compared || c.weight == 0 {
+			return math.NaN()
+		}
+		return c.slow / c.weight
+	}, "slowdown", func(v float64) string { return fmt.Sprintf("%.2fx", v) }
+}
+
+// heat is a cell, two characters wide.
+func (l look) heat(v, lo, hi float64) string {
+	if math.IsNaN(v) {
+		return l.paint(dim, "··")
+	}
+	share := 1.0
+	if hi > lo {
+		share = (v - lo) / (hi - lo)
+	}
+	if l.colour {
+		return fmt.Sprintf("\x1b[48;5;%dm  %s", palette[int(share*float64(len(palette)-1)+0.5)], plain)
+	}
+	return strings.Repeat(string(shades[min(int(share*float64(len(shades))), len(shades)-1)]), 2)
+}
+
+// columnLabels numbers every fourth column.
+func columnLabels(rows, per, n int) string {
+	every := 4
+	for len(fmt.Sprint(n-1))+1 > every*2 {
+		every++
+	}
+	var out strings.Builder
+	for c := 0; c < rows; c += every {
+		fmt.Fprintf(&out, "%-*d", every*2, c*per)
+	}
+	return strings.TrimRight(out.String(), " ")
+}

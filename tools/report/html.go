@@ -1,0 +1,338 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee/internal/page"
+	"perigee/internal/result"
+	"perigee/internal/version"
+	"perigee/tools/report/figures"
+)
+
+var (
+	//go:embed panel.html
+	panelHTML string
+	//go:embed report.css
+	reportCSS string
+	//go:embed report.js
+	reportJS string
+	//go:embed timeline.js
+	timelineJS string
+)
+
+// mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
+const mostPairs = 200
+
+var panels = template.Must(template.New("").Funcs(template.FuncMap{
+	"bytes":       func(n int64) string { return figures.Bytes(float64(n)) },
+	"dur":         durationText,
+	"ratio":       ratioText,
+	"rate":        rateText,
+	"value":       valueText,
+	"sleeps":      sleepsText,
+	"percentiles": percentiles,
+	"verdict":     verdictChip,
+	"measured":    measuredText,
+}).Parse(panelHTML))
+
+// durationText is a time for a table; a dash if it is missing.
+func durationText(n figures.Num) string {
+	if !n.Known() {
+		return "–"
+	}
+	return figures.Duration(n)
+}
+
+func ratioText(n figures.Num) string {
+	if !n.Known() {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f×", float64(n))
+}
+
+func rateText(n figures.Num) string {
+	if !n.Known() {
+		return "–"
+	}
+	return figures.Bytes(float64(n)) + "/s"
+}
+
+// valueText is a figure for sorting.
+func valueText(n figures.Num) string {
+	if !n.Known() {
+		return ""
+	}
+	return fmt.Sprintf("%g", float64(n))
+}
+
+func sleepsText(p figures.Pattern) string {
+	if p.SleepBeforeNS == 0 && p.SleepAfterNS == 0 {
+		return "–"
+	}
+	return durationText(p.SleepBeforeNS) + " / " + durationText(p.SleepAfterNS)
+}
+
+// verdictChip says what became of a threshold.
+func verdictChip(t result.Threshold) template.HTML {
+	switch verdict(t) {
+	case "passed":
+		return `<span class="chip good">passed</span>`
+	case "violated":
+		return `<span class="chip bad">violated</span>`
+	}
+	return `<span class="chip warn">not judged</span>`
+}
+
+func verdict(t result.Threshold) string {
+	switch {
+	case t.Passed == nil:
+		return "not judged"
+	case *t.Passed:
+		return "passed"
+	}
+	return "violated"
+}
+
+func measuredText(t result.Threshold) string {
+	if t.Value == nil {
+		return "–"
+	}
+	return strconv.FormatFloat(*t.Value, 'g', 6, 64)
+}
+
+func percentiles(l figures.Latency) []figures.Num {
+	return []figures.Num{l.Min, l.P50, l.P90, l.P95, l.P99, l.P999, l.Max}
+}
+
+// writeHTML writes one page for all results.
+func writeHTML(w io.Writer, list []input) error {
+	p := page.Page{
+		Title: title(list), Generator: "perigee " + version.Get().Version,
+		Styles: []string{reportCSS}, Scripts: []string{timelineJS, reportJS},
+	}
+	var views []*view
+	for i, in := range list {
+		v := newView(fmt.Sprintf("r%d", i), in)
+		views = append(views, v)
+		p.Data = append(p.Data, page.Data{ID: v.ID, Value: dataOf(in.figures)})
+	}
+	for _, s := range []struct {
+		id, title string
+		there     bool
+	}{
+		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
+		{"table", "Table", len(views[0].Tables) > 0}, {"timeline", "Timeline", views[0].HasSpans},
+		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
+		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
+		{"ranks", "Ranks", true}, {"run", "The run", true},
+	} {
+		if s.there {
+			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
+		}
+	}
+	var body, footer bytes.Buffer
+	if err := panels.ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
+		return err
+	}
+	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.", template.HTMLEscapeString(version.Get().Version))
+	p.Body, p.Footer = template.HTML(body.String()), template.HTML(footer.String())
+	return p.Write(w)
+}
+
+func title(list []input) string {
+	if len(list) > 1 {
+		return fmt.Sprintf("%d results - perigee", len(list))
+	}
+	return list[0].label + " - perigee"
+}
+
+// named is a name and a value.
+type named struct{ Name, Value string }
+
+// view is a result as the page shows it.
+type view struct {
+	ID    string
+	Label string
+	D     *result.Document
+	F     *figures.Figures
+
+	Complete                    bool
+	Scenario, Started, Took     string
+	HostSummary, PatternSummary string
+	Engine, EngineDetail        string
+	Clocks, ClockDetail         string
+	Tables                      []tableView
+	HasSpans, HasLatencies      bool
+	Worst                       []figures.Pair
+	WorstOf                     int
+	Hosts                       []hostView
+	HostNames                   []string
+	HostPairs                   []figures.HostPair
+	Params, Options             []named
+	Command, Values             string
+	Phases                      []phaseView
+}
+
+type hostView struct {
+	Name, Ranks                string
+	CPUs                       int
+	Offset, Uncertainty, Drift string
+}
+
+type phaseView struct{ Name, After, Took string }
+
+func newView(id string, in input) *view {
+	d, f := in.figures.Document, in.figures
+	v := &view{
+		ID: id, Label: in.label, D: d, F: f, Complete: d.Status == result.Complete,
+		Scenario: strings.TrimSuffix(d.Scenario.Name, ".lua"), Started: d.Started.Format("2006-01-02 15:04:05 MST"),
+		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: commandLine(d.Command),
+	}
+	if d.Finished != nil {
+		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
+	}
+	v.HostSummary = hostSummary(d.World)
+	v.describePatterns()
+	v.describeEngine()
+	v.describeClocks()
+	for i, t := range d.Tables {
+		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables)))
+	}
+	worst := f.Worst()
+	v.WorstOf, v.Worst = len(worst), worst[:min(len(worst), mostPairs)]
+	if len(d.World.Hosts) > 1 {
+		v.HostPairs = f.HostPairs
+	}
+	v.describeHosts()
+	v.Options = plainOptions(d.Scenario.Options)
+	if len(d.Values) > 0 {
+		text, err := json.MarshalIndent(d.Values, "", "  ")
+		if err == nil { // it came from JSON
+			v.Values = string(text)
+		}
+	}
+	v.describePhases()
+	return v
+}
+
+// Way names the hosts that a pair's bytes go between.
+func (v *view) Way(p figures.Pair) string {
+	from, to := v.F.Ranks[p.From].Host, v.F.Ranks[p.To].Host
+	if from == to {
+		return "inside " + v.HostNames[from]
+	}
+	return v.HostNames[from] + " → " + v.HostNames[to]
+}
+
+func hostSummary(w result.World) string {
+	if len(w.Hosts) == 1 {
+		return "on " + w.Hosts[0].Name
+	}
+	return fmt.Sprintf("on %d hosts", len(w.Hosts))
+}
+
+func (v *view) describePatterns() {
+	ops, mems := map[string]bool{}, map[string]bool{}
+	for _, p := range v.F.Patterns {
+		ops[p.Op], mems[p.Mem] = true, true
+		v.HasLatencies = v.HasLatencies || p.LatencyNS.Known() || p.IsolatedNS.Known()
+	}
+	v.PatternSummary = strings.Join(append(sortedKeys(ops), sortedKeys(mems)...), ", ")
+}
+
+func (v *view) describeEngine() {
+	v.Engine, v.EngineDetail = "–", "nothing was prepared"
+	e := v.D.Engine
+	if e == nil {
+		return
+	}
+	v.Engine, v.EngineDetail = e.Name, e.Version+", backend "+e.Backend
+	for _, k := range sortedKeys(e.Params) {
+		v.Params = append(v.Params, named{e.Name + " " + k, e.Params[k]})
+	}
+}
+
+func (v *view) describeClocks() {
+	var worst int64
+	for _, c := range v.D.World.Clocks {
+		worst = max(worst, c.UncertaintyNS)
+	}
+	v.Clocks, v.ClockDetail = "one", "all ranks on one host: exact"
+	if len(v.D.World.Hosts) > 1 {
+		v.Clocks = "± " + figures.Duration(figures.Num(worst))
+		v.ClockDetail = "between hosts, at worst"
+	}
+}
+
+func (v *view) describeHosts() {
+	for i, h := range v.D.World.Hosts {
+		host := hostView{Name: v.HostNames[i], Ranks: figures.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–", Uncertainty: "–", Drift: "–"}
+		if i < len(v.D.World.Clocks) {
+			c := v.D.World.Clocks[i]
+			host.Offset = signed(c.OffsetNS)
+			host.Uncertainty = "± " + figures.Duration(figures.Num(c.UncertaintyNS))
+			host.Drift = fmt.Sprintf("%.2f ppm", c.DriftPPM)
+		}
+		v.Hosts = append(v.Hosts, host)
+	}
+}
+
+func signed(ns int64) string {
+	if ns < 0 {
+		return "−" + figures.Duration(figures.Num(-ns))
+	}
+	return figures.Duration(figures.Num(ns))
+}
+
+func (v *view) describePhases() {
+	phases := v.D.Phases
+	for i, p := range phases {
+		took := "–"
+		if i+1 < len(phases) {
+			took = durationText(figures.Num(phases[i+1].StartNS - p.StartNS))
+		}
+		v.Phases = append(v.Phases, phaseView{p.Name, durationText(figures.Num(p.StartNS - phases[0].StartNS)), took})
+	}
+}
+
+// plainOptions shows options by name.
+func plainOptions(options map[string]any) (list []named) {
+	for _, k := range sortedKeys(options) {
+		text := fmt.Sprint(options[k])
+		if data, err := json.Marshal(options[k]); err == nil {
+			text = strings.Trim(string(data), `"`)
+		}
+		list = append(list, named{strings.ReplaceAll(k, "_", "-"), text})
+	}
+	return list
+}
+
+// commandLine quotes words that a shell would take apart.
+func commandLine(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = w
+		if w == "" || strings.ContainsAny(w, " \t\n'\"$&|;<>()*?[]#~`\\!{}") {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

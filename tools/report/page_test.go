@@ -1,0 +1,284 @@
+package report
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/page/pagetest"
+	"perigee/internal/result"
+	"perigee/spmd/boot"
+	"perigee/tools/report/figures"
+)
+
+func pageOf(t testing.TB, results ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	if _, _, err := report(t, Cmd{Results: results, Output: path}); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+const ready = `document.querySelector(".panel:not([hidden])").dataset.ready`
+
+func open(t testing.TB, b *pagetest.Browser, path string, v pagetest.View) *pagetest.Tab {
+	t.Helper()
+	tab := b.Open(t, path, v)
+	tab.Wait(ready)
+	if got := pagetest.Eval[string](tab, ready); got != "true" {
+		t.Errorf("the charts are %s", got)
+	}
+	return tab
+}
+
+// Every kind of result opens in every view: nothing asked of the network, no
+// complaint, nothing wider than the window.
+func TestPagesInEveryView(t *testing.T) {
+	browser := pagetest.Start(t)
+	small, _ := synthetic{ranks: 2, hosts: 1, patterns: 1, senders: 1, peers: 1, isolated: 2, iterations: 2}.write(t, "small.json.zst")
+	middle, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "middle.json.zst")
+	many, _ := synthetic{ranks: 128, hosts: 16, patterns: 60, senders: 8, peers: 8, isolated: 1, iterations: 2}.write(t, "many.json.gz.zst")
+	pages := map[string]string{"small": pageOf(t, small), "middle": pageOf(t, middle), "many": pageOf(t, many), "two": pageOf(t, small, middle)}
+	for name, change := range oddResults {
+		d := smallDocument()
+		change(d)
+		path := filepath.Join(t.TempDir(), "odd.json")
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		pages[name] = pageOf(t, path)
+	}
+	for name, path := range pages {
+		for look, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+			t.Run(name+" "+look, func(t *testing.T) {
+				tab := open(t, browser, path, view)
+				tab.FitsWidth()
+				tab.Screenshot(strings.ReplaceAll(name, " ", "-") + "-" + look)
+			})
+		}
+	}
+}
+
+// smallDocument is a whole result of two ranks in memory.
+func smallDocument() *result.Document {
+	s := synthetic{ranks: 2, hosts: 1, patterns: 2, senders: 1, peers: 1, isolated: 2, iterations: 2}
+	d := s.document()
+	s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
+	d.Tables = []result.Table{{Title: "the <table>", Columns: []string{"Name", "Latency (ms)", "N"}, Rows: [][]any{{"<b>x</b>", 1.23456, 3.0}, {"y", nil, 12.0}}}}
+	return d
+}
+
+// hostile is text that must stay text wherever a result holds it.
+const hostile = `</script><img src=x onerror="bad()"><!--`
+
+// oddResults are results that are not what one expects.
+var oddResults = map[string]func(*result.Document){
+	"nothing": func(d *result.Document) {
+		d.Patterns, d.Matrices, d.Measurements, d.Tables, d.Engine, d.Phases = nil, nil, nil, nil, nil, []result.Phase{}
+	},
+	"no sends": func(d *result.Document) {
+		d.Matrices[0].Cells, d.Matrices[0].Bytes = [][3]int64{}, 0
+		d.Measurements = nil
+	},
+	"one rank": func(d *result.Document) {
+		d.World.Size, d.World.Hosts[0].Ranks = 1, []int{0}
+		d.Matrices = d.Matrices[:1]
+		d.Matrices[0].Ranks, d.Matrices[0].Cells = 1, [][3]int64{{0, 0, 64}}
+		d.Patterns = d.Patterns[:1]
+		d.Measurements = d.Measurements[:1]
+		d.Measurements[0].Ranks[0].Peers[0].Peer = 0
+	},
+	"failed": func(d *result.Document) {
+		d.Status, d.Failure = result.Partial, &boot.Failure{Rank: 1, Host: "node00", Phase: "workload", Kind: 9, Cause: "its process was killed", Hint: "look at its log"}
+		d.Measurements = d.Measurements[:3]
+	},
+	"limits": func(d *result.Document) {
+		yes, no, v := true, false, 12.5
+		d.Thresholds = []result.Threshold{
+			{Threshold: "latency: p99 < 5ms", From: "--threshold", Value: &v, Samples: 8, Passed: &no}, {Threshold: "bandwidth: min > 1GB/s", From: "x.lua:3", Value: &v, Samples: 1, Passed: &yes},
+			{Threshold: "retries: count == 0", From: "x.lua:4"},
+		}
+	},
+	"killed": func(d *result.Document) { d.Status, d.Finished = result.Partial, nil },
+	"hostile": func(d *result.Document) {
+		d.Scenario.Name, d.Scenario.Source, d.Command = hostile, hostile, []string{hostile}
+		d.World.Hosts[0].Name, d.Patterns[0].Name, d.Notes = hostile, hostile, []string{hostile}
+		d.Tables[0].Title, d.Scenario.Options, d.Values = hostile, map[string]any{hostile: hostile}, map[string]any{hostile: hostile}
+	},
+}
+
+// What the page shows is what the result holds.
+func TestFiguresInThePage(t *testing.T) {
+	path, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "r.json.zst")
+	want, err := figures.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.Light)
+	cell := func(table string, row, column int) string {
+		return pagetest.Eval[string](tab, fmt.Sprintf(`document.querySelectorAll(".%s tbody tr")[%d].cells[%d].textContent`, table, row, column))
+	}
+	p, worst := want.Patterns[5], want.Worst()[0]
+	for i, c := range []struct{ got, want string }{
+		{tab.Text(".slowdown"), ratioText(want.Slowdown) + "\nworkload against alone, all messages"},
+		{cell("patterns", 5, 6), durationText(p.IsolatedNS)}, {cell("patterns", 5, 7), durationText(p.LatencyNS)}, {cell("patterns", 5, 8), ratioText(p.Slowdown)},
+		{cell("pairs", 0, 0) + ">" + cell("pairs", 0, 1), fmt.Sprintf("%d>%d", worst.From, worst.To)}, {cell("pairs", 0, 8), ratioText(worst.Slowdown)},
+		{cell("percentiles", 3, 4), durationText(want.Latencies[3].P50)}, {cell("hosts", 1, 1), "8-15"}, {cell("hosts", 1, 4), "± 150 ns"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%d: the page says %q, want %q", i, c.got, c.want)
+		}
+	}
+	// The charts' data, as the page has unpacked it.
+	data := "perigee.made.get('r0').data"
+	sums := pagetest.Eval[[]float64](tab, `[`+data+`.pairs.bytes, `+data+`.patterns.map((p) => p.bytes), `+data+`.spans.bytes].map((l) => l.reduce((a, b) => a + b, 0))`)
+	var pairs, patterns, spans float64
+	for _, x := range want.Pairs {
+		pairs += float64(x.Bytes)
+	}
+	for _, x := range want.Patterns {
+		patterns += float64(x.Bytes)
+	}
+	for _, x := range want.Timeline.Spans {
+		spans += float64(x.Bytes)
+	}
+	if diff := cmp.Diff([]float64{pairs, patterns, spans}, sums); diff != "" {
+		t.Errorf("data of the charts (-want +got):\n%s", diff)
+	}
+	if got := pagetest.Eval[int](tab, "perigee.made.get('r0').parts.timeline.spans"); got != len(want.Timeline.Spans) {
+		t.Errorf("the timeline draws %d spans, want %d", got, len(want.Timeline.Spans))
+	}
+}
+
+// The page answers to the pointer and to keys.
+func TestClicksAndKeys(t *testing.T) {
+	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 4, senders: 2, peers: 2, isolated: 1, iterations: 2}.write(t, "r.json.zst")
+	want, err := figures.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.Light)
+	tip := func() string { return pagetest.Eval[string](tab, "perigee.tip.text()") }
+
+	// The matrix: from the corner to the first pair, by arrow keys.
+	first := want.Pairs[0]
+	pagetest.Eval[any](tab, `document.querySelector('[data-chart="matrix"] canvas').focus()`)
+	tab.Press(kb.ArrowRight + strings.Repeat(kb.ArrowDown, first.From) + strings.Repeat(kb.ArrowRight, first.To))
+	if got := tip(); !strings.Contains(got, fmt.Sprintf("rank %d → rank %d", first.From, first.To)) || !strings.Contains(got, fmt.Sprintf("messages\n%d", first.Messages)) {
+		t.Errorf("at the first pair the matrix says %q", got)
+	}
+	picture := func(chart string) string {
+		return pagetest.Eval[string](tab, `document.querySelector('[data-chart="`+chart+`"] canvas').toDataURL()`)
+	}
+	for _, click := range []string{
+		`[data-controls="matrix"] [data-value="slowdown"]`, `[data-controls="matrix"] [data-value="log"]`, `[data-controls="matrix"] [data-value="host"]`,
+		`[data-controls="timeline"] [data-value="slowdown"]`, `[data-controls="timeline"] [aria-label="Zoom in"]`, `[data-controls="timeline"] input`,
+		`[data-controls="patterns"] [data-value="linear"]`, `[data-controls="latency"] [data-value="slowdown"]`,
+	} {
+		chart := strings.Split(click, `"`)[1]
+		before := picture(chart)
+		tab.Click(click)
+		pagetest.Eval[any](tab, `new Promise((r) => requestAnimationFrame(() => requestAnimationFrame(() => r(true))))`)
+		if picture(chart) == before {
+			t.Errorf("a click on %s changes nothing", click)
+		}
+	}
+	// Between hosts.
+	pagetest.Eval[any](tab, `document.querySelector('[data-chart="matrix"] canvas').focus()`)
+	tab.Press(kb.ArrowRight + kb.ArrowRight)
+	if got := tip(); !strings.Contains(got, "node00 → node01") {
+		t.Errorf("the matrix of hosts says %q", got)
+	}
+	// The timeline: keys move and zoom.
+	window := func() [2]float64 {
+		return pagetest.Eval[[2]float64](tab, "perigee.made.get('r0').parts.timeline.window()")
+	}
+	pagetest.Eval[any](tab, `document.querySelector('[data-chart="timeline"] canvas').focus()`)
+	tab.Press("0")
+	whole := window()
+	tab.Press("+")
+	zoomed := window()
+	tab.Press(kb.ArrowRight)
+	moved := window()
+	if !(zoomed[1]-zoomed[0] < whole[1]-whole[0]) || !(moved[0] > zoomed[0]) {
+		t.Errorf("windows %v, %v, %v", whole, zoomed, moved)
+	}
+	tab.Press("0")
+	tab.Hover(`[data-chart="timeline"] canvas`, 0.06, 0.1)
+	// The table of pairs sorts by bytes.
+	tab.Click(".pairs th:nth-child(5) button")
+	if got := pagetest.Eval[[]float64](tab, `[...document.querySelectorAll(".pairs tbody tr")].map((r) => Number(r.cells[4].dataset.value))`); len(got) < 3 || got[0] < got[len(got)-1] {
+		t.Errorf("sorted by bytes: %v", got)
+	}
+}
+
+func TestTabsOfSeveralResults(t *testing.T) {
+	a, _ := synthetic{ranks: 2, hosts: 1, patterns: 1, senders: 1, peers: 1, isolated: 1, iterations: 1}.write(t, "a.json.zst")
+	b, _ := synthetic{ranks: 8, hosts: 2, patterns: 3, senders: 2, peers: 2, isolated: 1, iterations: 1}.write(t, "b.json.zst")
+	tab := open(t, pagetest.Start(t), pageOf(t, a, b), pagetest.Light)
+	if pagetest.Eval[bool](tab, "perigee.made.has('r1')") {
+		t.Error("charts that nobody looks at are drawn")
+	}
+	tab.Click("#tab-r1")
+	tab.Wait(ready)
+	if got := tab.Text("#r1 .title p"); !strings.Contains(got, "b.json.zst") {
+		t.Errorf("the second tab shows %q", got)
+	}
+	if got := pagetest.Eval[string](tab, `document.querySelector(".topbar nav a:last-child").getAttribute("href")`); got != "#r1-run" {
+		t.Errorf("the bar leads to %s", got)
+	}
+	if !pagetest.Eval[bool](tab, "document.getElementById('r0').hidden && document.querySelectorAll('.overview tbody tr').length === 2") {
+		t.Error("the first panel is still there, or the overview is wrong")
+	}
+}
+
+func TestFailuresAreLoud(t *testing.T) {
+	browser := pagetest.Start(t)
+	for name, want := range map[string][]string{
+		"failed": {"failed", "The run failed: rank 1 on node00, in the phase workload", "its process was killed", "look at its log", "only what was measured"},
+		"killed": {"partial", "The run did not end"},
+	} {
+		d := smallDocument()
+		oddResults[name](d)
+		path := filepath.Join(t.TempDir(), "r.json")
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		tab := open(t, browser, pageOf(t, path), pagetest.Light)
+		got := tab.Text(".title") + tab.Text(".banner.bad")
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%s: the page says %q, want %q", name, got, w)
+			}
+		}
+	}
+}
+
+// On paper everything is light, and what only a pointer can use is gone.
+func TestPaper(t *testing.T) {
+	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 3, senders: 2, peers: 2, isolated: 1, iterations: 1}.write(t, "r.json.zst")
+	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.View{Print: true})
+	if pagetest.Eval[bool](tab, `[".topbar", ".controls"].some((s) => getComputedStyle(document.querySelector(s)).display !== "none")`) {
+		t.Error("controls are printed")
+	}
+	tab.Screenshot("paper")
+}
+
+// TestDemoPicture makes the picture in the README: PERIGEE_DEMO_RESULT names the result of `make demo`.
+func TestDemoPicture(t *testing.T) {
+	demo := os.Getenv("PERIGEE_DEMO_RESULT")
+	if demo == "" {
+		demo, _ = synthetic{ranks: 8, hosts: 1, patterns: 8, senders: 2, peers: 1, isolated: 2, iterations: 3}.write(t, "r.json.zst")
+	}
+	tab := open(t, pagetest.Start(t), pageOf(t, demo), pagetest.View{Width: 1280, Height: 960})
+	for _, s := range []string{"summary", "timeline", "patterns", "matrix", "latency"} {
+		tab.ScreenshotOf("#r0-"+s, "demo-"+s)
+	}
+	tab.ScreenshotOfWindow("demo-top")
+}

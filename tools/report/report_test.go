@@ -1,0 +1,255 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/tools/report/figures"
+)
+
+// report runs the command as a user does, with its output to no terminal.
+func report(t testing.TB, c Cmd) (out, errs string, err error) {
+	t.Helper()
+	if c.Format == "" {
+		c.Format = "html"
+	}
+	var o, e bytes.Buffer
+	err = c.Run(cli.Streams{In: bytes.NewReader(nil), Out: &o, Err: &e, Env: func(string) string { return "" }})
+	return o.String(), e.String(), err
+}
+
+func write(t testing.TB, d *result.Document, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestOutputs(t *testing.T) {
+	in := write(t, smallDocument(), "r.json.zst")
+	t.Chdir(t.TempDir())
+	out, errs, err := report(t, Cmd{Results: []string{in}})
+	if err != nil || out != "" || errs != "# report: report.html\n" {
+		t.Errorf("default: %v, out %q, err %q", err, out, errs)
+	}
+	page, err := os.ReadFile("report.html")
+	if err != nil || !bytes.HasPrefix(page, []byte("<!doctype html>")) || !bytes.HasSuffix(page, []byte("</html>\n")) {
+		t.Errorf("report.html: %v, %.30q", err, page)
+	}
+	out, errs, err = report(t, Cmd{Results: []string{in}, Output: "-"})
+	if err != nil || out != string(page) || errs != "" {
+		t.Errorf("-o -: %v, %d bytes, want %d; %q", err, len(out), len(page), errs)
+	}
+	out, _, err = report(t, Cmd{Results: []string{in}, Text: true})
+	if err != nil || !strings.HasPrefix(out, "# r.json.zst: sequential_ct_perftest, 2 ranks on 1 host, launcher slurm\n") {
+		t.Errorf("--text: %v, %.80q", err, out)
+	}
+	if _, _, err = report(t, Cmd{Results: []string{in}, Text: true, Output: "t.txt"}); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile("t.txt"); err != nil || string(text) != out {
+		t.Errorf("--text -o: %v", err)
+	}
+	if _, _, err = report(t, Cmd{Results: []string{in}, Text: true, Format: "json"}); fault.KindOf(err) != fault.Usage {
+		t.Errorf("--text --format json: %v", err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	a, b := write(t, smallDocument(), "r.json"), write(t, smallDocument(), "r.json")
+	out, _, err := report(t, Cmd{Results: []string{a, b}, Format: "json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Schema  string
+		Results []struct {
+			File, Scenario, Status string
+			World                  result.World
+			Slowdown               figures.Num
+			Patterns               []figures.Pattern
+			Pairs                  []figures.Pair
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	want, err := figures.Of(smallDocument())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.Results[1]
+	if got.Schema != "perigee.report/1" || r.File != b || r.Status != "complete" || r.World.Size != 2 || r.Slowdown != want.Slowdown || len(got.Results) != 2 {
+		t.Errorf("%+v", got)
+	}
+	if diff := cmp.Diff(want.Patterns, r.Patterns); diff != "" {
+		t.Errorf("patterns (-want +got):\n%s", diff)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	good, err := os.ReadFile(write(t, smallDocument(), "r.json.zst"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := smallDocument()
+	newer.Schema = "perigee.result/7"
+	dir := t.TempDir()
+	t.Chdir(dir)
+	for name, c := range map[string]struct{ content, want, hint string }{
+		"text.json":     {"hello", "result text.json: invalid character", "is it a result of perigee?"},
+		"empty.json":    {"", "result empty.json: it ends in the middle", "get it again"},
+		"table.json":    {`{"iterations_results":[]}`, `schema is "", want "perigee.result/1"`, "is it a result"},
+		"cut.json.zst":  {string(good[:len(good)/2]), "result cut.json.zst: it ends in the middle", "cut off"},
+		"newer.json":    {func() string { b, _ := json.Marshal(newer); return string(b) }(), "its schema is perigee.result/7", "newer perigee"},
+		"a folder":      {"", "is a directory", ""},
+		"missing.json":  {"", "no such file", ""},
+		"damaged.json":  {strings.Replace(marshal(t, smallDocument()), `"rank":0`, `"rank":77`, 1), "measurements[0]: there is no rank 77", "is it a result"},
+		"badworld.json": {strings.Replace(marshal(t, smallDocument()), `"size":2`, `"size":2000000000`, 1), "its size is 2000000000, its hosts have 2 ranks", "is it a result"},
+	} {
+		switch name {
+		case "missing.json":
+		case "a folder":
+			if err := os.Mkdir(name, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			if err := os.WriteFile(name, []byte(c.content), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, _, err := report(t, Cmd{Results: []string{name}, Output: "out.html"})
+		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), c.want) || !strings.Contains(fault.HintOf(err), c.hint) {
+			t.Errorf("%s: got %v (hint %s), want %s (hint %s)", name, err, fault.HintOf(err), c.want, c.hint)
+		}
+		if _, err := os.Stat("out.html"); err == nil {
+			t.Fatalf("%s: a page was written", name)
+		}
+	}
+	// What was there stays there.
+	if err := os.WriteFile("out.html", []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := report(t, Cmd{Results: []string{"text.json"}, Output: "out.html"}); err == nil {
+		t.Error("no error")
+	}
+	if old, err := os.ReadFile("out.html"); err != nil || string(old) != "old" {
+		t.Errorf("the old page is %q, %v", old, err)
+	}
+	if _, _, err := report(t, Cmd{Results: []string{write(t, smallDocument(), "r.json")}, Output: "no/such/folder.html"}); fault.KindOf(err) != fault.Output {
+		t.Errorf("no folder: %v", err)
+	}
+	if _, _, err := report(t, Cmd{Results: []string{write(t, smallDocument(), "r.json")}, Output: "/dev/full"}); fault.KindOf(err) != fault.Output {
+		t.Errorf("full disk: %v", err)
+	}
+}
+
+func marshal(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func textOf(t testing.TB, d *result.Document, l look) string {
+	t.Helper()
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := writeText(&out, []input{{"r.json", f}}, l); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// The text fits the width, wherever that is possible, and has colours only where
+// they are wanted.
+func TestTextFitsTheTerminal(t *testing.T) {
+	for _, s := range []synthetic{
+		{ranks: 2, hosts: 1, patterns: 1, senders: 1, peers: 1, isolated: 1, iterations: 1},
+		{ranks: 200, hosts: 4, patterns: 30, senders: 8, peers: 3, isolated: 1, iterations: 2},
+	} {
+		d := s.document()
+		s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
+		for _, width := range []int{40, 80, 132, 300} {
+			text := textOf(t, d, look{width: width})
+			for line := range strings.Lines(text) {
+				line = strings.TrimRight(line, "\n")
+				if n := utf8.RuneCountInString(line); n > width && !strings.HasPrefix(line, "#") {
+					t.Errorf("%d ranks, width %d: a line of %d: %s", s.ranks, width, n, line)
+				}
+			}
+			if strings.Contains(text, "\x1b") {
+				t.Error("colours without a terminal")
+			}
+			if !strings.Contains(text, "█") || !strings.Contains(text, "rows send, columns receive") {
+				t.Errorf("width %d: no heatmap in\n%s", width, text)
+			}
+		}
+		if coloured := textOf(t, d, look{width: 80, colour: true}); !strings.Contains(coloured, "\x1b[48;5;") {
+			t.Error("no colours on a terminal")
+		}
+	}
+}
+
+func TestTextOfOddResults(t *testing.T) {
+	for name, change := range oddResults {
+		d := smallDocument()
+		change(d)
+		text := textOf(t, d, look{width: 80})
+		if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || strings.Contains(text, "%!") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	d := smallDocument()
+	oddResults["failed"](d)
+	if text := textOf(t, d, look{width: 80}); !strings.Contains(text, "# PARTIAL: rank 1 (node00)") && !strings.Contains(text, "# PARTIAL: rank 1 on node00") {
+		t.Errorf("a failure is not loud:\n%s", text)
+	}
+	d.World.Hosts[0].Name, d.Failure.Cause = "evil\x1b[2J", "line\nbreak\x1b[2J"
+	if text := textOf(t, d, look{width: 80}); strings.Contains(text, "\x1b") {
+		t.Errorf("a result plays with the terminal: %q", text)
+	}
+}
+
+func TestTables(t *testing.T) {
+	got := newTable(result.Table{Columns: []string{"Name", "Size (GB)", "N", "None"}, Rows: [][]any{
+		{"a", 0.0212, 2.0, nil}, {"b", 123.456789, 10.0, nil}, {"c", 0.0, 0.0, nil}, {true, 1e-30, 1.0, nil},
+	}}, 1, 2)
+	var text []string
+	for _, row := range got.Rows {
+		var cells []string
+		for _, c := range row {
+			cells = append(cells, c.Text)
+		}
+		text = append(text, strings.Join(cells, "|"))
+	}
+	want := []string{"a|0.021200000|2|–", "b|123.456789000|10|–", "c|0.000000000|0|–", "true|0.000000000|1|–"}
+	if diff := cmp.Diff(want, text); diff != "" || got.Title != "Table 2" {
+		t.Errorf("%s (-want +got):\n%s", got.Title, diff)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	list := make([]input, 3)
+	label(list, []string{"a/r.json", "b/r.json", "b/s.json"})
+	if list[0].label != "a/r.json" || list[1].label != "b/r.json" || list[2].label != "s.json" {
+		t.Errorf("%v", list)
+	}
+}

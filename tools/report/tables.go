@@ -1,0 +1,79 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"perigee/internal/result"
+)
+
+// tableView is a table of the result, its cells as text.
+type tableView struct {
+	Title   string
+	Columns []columnView
+	Rows    [][]cellView
+}
+
+type columnView struct {
+	Name   string
+	Number bool
+}
+
+type cellView struct {
+	Text   string
+	Number bool
+}
+
+// newTable shows the i-th of n tables. The document holds cells unrounded, so
+// each column gets as many decimals as its smallest value needs for three digits.
+func newTable(t result.Table, i, n int) tableView {
+	v := tableView{Title: t.Title}
+	if v.Title == "" {
+		v.Title = "Result"
+		if n > 1 {
+			v.Title = fmt.Sprintf("Table %d", i+1)
+		}
+	}
+	decimals := make([]int, len(t.Columns))
+	for c, name := range t.Columns {
+		number := false
+		for _, row := range t.Rows {
+			if x, ok := row[c].(float64); ok {
+				number = true
+				decimals[c] = max(decimals[c], decimalsFor(x))
+			}
+		}
+		v.Columns = append(v.Columns, columnView{name, number})
+	}
+	for _, row := range t.Rows {
+		cells := make([]cellView, len(row))
+		for c, cell := range row {
+			cells[c] = showCell(cell, decimals[c])
+		}
+		v.Rows = append(v.Rows, cells)
+	}
+	return v
+}
+
+const mostDecimals = 9
+
+// decimalsFor is 0 for a whole number, else 3 or what three digits take.
+func decimalsFor(x float64) int {
+	if x == math.Trunc(x) {
+		return 0
+	}
+	return min(max(3, 2-int(math.Floor(math.Log10(math.Abs(x))))), mostDecimals)
+}
+
+func showCell(cell any, decimals int) cellView {
+	switch x := cell.(type) {
+	case nil:
+		return cellView{"–", true}
+	case float64:
+		return cellView{strconv.FormatFloat(x, 'f', decimals, 64), true}
+	case string:
+		return cellView{x, false}
+	}
+	return cellView{fmt.Sprint(cell), false}
+}

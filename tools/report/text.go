@@ -1,0 +1,284 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
+
+	"perigee/internal/cli"
+	"perigee/internal/result"
+	"perigee/internal/table"
+	"perigee/tools/report/figures"
+)
+
+// plainWidth is the width of text that goes to no terminal.
+const plainWidth = 100
+
+// leastWidth is what a summary needs.
+const leastWidth = 40
+
+// look is how the terminal wants its text.
+type look struct {
+	width  int
+	colour bool
+}
+
+// lookOf asks the terminal, if there is one, for its width. NO_COLOR takes the
+// colours away.
+func lookOf(streams cli.Streams) look {
+	l := look{width: plainWidth}
+	file, ok := streams.Out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		if n, err := strconv.Atoi(streams.Env("COLUMNS")); err == nil && n > 0 {
+			l.width = max(n, leastWidth)
+		}
+		return l
+	}
+	l.colour = streams.Env("NO_COLOR") == "" && streams.Env("TERM") != "dumb"
+	if w, _, err := term.GetSize(int(file.Fd())); err == nil && w > 0 {
+		l.width = max(w, leastWidth)
+	}
+	return l
+}
+
+// Colours of the terminal.
+const (
+	bold   = "\x1b[1m"
+	red    = "\x1b[31m"
+	green  = "\x1b[32m"
+	yellow = "\x1b[33m"
+	dim    = "\x1b[2m"
+	plain  = "\x1b[0m"
+)
+
+func (l look) paint(colour, text string) string {
+	if !l.colour {
+		return text
+	}
+	return colour + text + plain
+}
+
+// printer writes lines and remembers the first error.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) line(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format+"\n", args...)
+	}
+}
+
+// tame takes from a text of a result what could break lines or play with the
+// terminal.
+func tame(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+func writeText(w io.Writer, list []input, l look) error {
+	p := &printer{w: w}
+	for i, in := range list {
+		if i > 0 {
+			p.line("")
+		}
+		writeSummary(p, in, l)
+	}
+	return p.err
+}
+
+func writeSummary(p *printer, in input, l look) {
+	f, d := in.figures, in.figures.Document
+	p.line("%s", l.paint(bold, tame(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label, strings.TrimSuffix(d.Scenario.Name, ".lua"),
+		count(d.World.Size, "rank"), count(len(d.World.Hosts), "host"), d.World.Launcher))))
+	engine := "none"
+	if d.Engine != nil {
+		engine = fmt.Sprintf("%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
+	}
+	p.line("# perigee %s, engine: %s", tame(d.Perigee.Version), tame(engine))
+	p.line("# %s, %s, %s moved in the workload", count(len(f.Patterns), "pattern"), count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
+	if d.Status != result.Complete {
+		p.line("%s", l.paint(red, "# PARTIAL: "+tame(whyPartial(d))))
+	}
+	for _, text := range f.LeftOut {
+		p.line("# left out: %s", text)
+	}
+	p.line("")
+	marks := map[string][2]string{"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}}
+	for _, x := range f.Findings {
+		m := marks[x.Level]
+		for i, line := range wrap(tame(x.Text), l.width-2) {
+			mark := " "
+			if i == 0 {
+				mark = l.paint(m[0], m[1])
+			}
+			p.line("%s %s", mark, line)
+		}
+	}
+	writeThresholds(p, d, l)
+	writePatterns(p, f, l)
+	writeLatencies(p, f, l)
+	writePairs(p, f, l)
+	writeHeatmap(p, f, l)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func whyPartial(d *result.Document) string {
+	if d.Failure == nil {
+		return "the run was killed, or was still going on when this file was read"
+	}
+	return d.Failure.Error()
+}
+
+// wrap breaks a text into lines of at most width characters where it can.
+func wrap(text string, width int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// Rows that a terminal shows.
+const (
+	mostPatternRows = 16
+	mostPairRows    = 8
+)
+
+// grid prints a table with as many columns from the left as the width takes.
+func (p *printer) grid(l look, title string, columns []string, rows [][]string) {
+	widths := make([]int, len(columns))
+	total := 0
+	for i, c := range columns {
+		widths[i] = utf8.RuneCountInString(c) + 2
+		for _, r := range rows {
+			widths[i] = max(widths[i], utf8.RuneCountInString(r[i]))
+		}
+		if total += widths[i] + 2; total-2 > l.width {
+			columns = columns[:i]
+			break
+		}
+	}
+	var t table.Table
+	for _, c := range columns {
+		t.AddColumn(c, table.Right, "%s")
+	}
+	for _, r := range rows {
+		cells := make([]any, len(columns))
+		for i := range cells {
+			cells[i] = r[i]
+		}
+		t.AddRow(cells...)
+	}
+	p.line("\n%s", l.paint(bold, "# "+title))
+	if p.err == nil {
+		p.err = t.WriteText(p.w)
+	}
+}
+
+func plainRatio(n figures.Num) string {
+	if !n.Known() {
+		return "-"
+	}
+	return fmt.Sprintf("%.2fx", float64(n))
+}
+
+func plainRate(n figures.Num) string {
+	if !n.Known() {
+		return "-"
+	}
+	return figures.Bytes(float64(n)) + "/s"
+}
+
+func writeThresholds(p *printer, d *result.Document, l look) {
+	if len(d.Thresholds) == 0 {
+		return
+	}
+	p.line("\n%s", l.paint(bold, "# thresholds"))
+	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
+	for _, t := range d.Thresholds {
+		v := verdict(t)
+		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), tame(t.Threshold), measuredText(t), count(t.Samples, "sample"))
+	}
+}
+
+func writePatterns(p *printer, f *figures.Figures, l look) {
+	if len(f.Patterns) == 0 {
+		return
+	}
+	list, title := slices.Clone(f.Patterns), "patterns"
+	if len(list) > mostPatternRows {
+		slices.SortStableFunc(list, func(a, b figures.Pattern) int { return compareNums(b.Slowdown, a.Slowdown) })
+		list, title = list[:mostPatternRows], fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows, len(list))
+	}
+	var rows [][]string
+	for _, x := range list {
+		rows = append(rows, []string{
+			strconv.Itoa(x.Index), figures.Bytes(float64(x.Bytes)), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS), plainRatio(x.Slowdown),
+			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth),
+		})
+	}
+	p.grid(l, title, []string{"Pattern", "Bytes", "Isolated", "Workload", "Slowdown", "Senders", "Mean BW"}, rows)
+}
+
+// compareNums puts what is missing before everything.
+func compareNums(a, b figures.Num) int { return cmp.Compare(float64(a), float64(b)) }
+
+func writeLatencies(p *printer, f *figures.Figures, l look) {
+	if len(f.Latencies) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, x := range f.Latencies {
+		row := []string{strings.TrimSpace(x.Of + " " + x.Phase), strconv.FormatInt(x.Count, 10)}
+		for _, n := range []figures.Num{x.P50, x.P90, x.P99, x.P999, x.Max} {
+			if x.Unit == "ratio" {
+				row = append(row, plainRatio(n))
+			} else {
+				row = append(row, figures.Duration(n))
+			}
+		}
+		rows = append(rows, row)
+	}
+	p.grid(l, "latency", []string{"Of", "Count", "P50", "P90", "P99", "P99.9", "Max"}, rows)
+}
+
+func writePairs(p *printer, f *figures.Figures, l look) {
+	worst := f.Worst()
+	if len(worst) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, x := range worst[:min(len(worst), mostPairRows)] {
+		rows = append(rows, []string{
+			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
+			plainRate(x.Bandwidth), figures.Bytes(float64(x.Bytes)),
+		})
+	}
+	p.grid(l, fmt.Sprintf("slowdown by pair, the largest of %d", len(worst)), []string{"Pair", "Slowdown", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
+}

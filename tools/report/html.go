@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/page"
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/version"
 	"perigee/tools/report/figures"
 )
@@ -180,6 +181,25 @@ type view struct {
 	Params, Options             []named
 	Command, Values             string
 	Phases                      []phaseView
+	Metrics                     []metricView
+}
+
+// metricView sums up a metric that the scenario kept.
+type metricView struct {
+	Name, Help, Min, Median, Max string
+	Count                        int
+}
+
+func metricViews(list []result.Metric) (views []metricView) {
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+	for _, m := range list {
+		v := metricView{Name: m.Name, Help: m.Help, Count: len(m.Values), Min: "–", Median: "–", Max: "–"}
+		if len(m.Values) > 0 {
+			v.Min, v.Median, v.Max = plain(slices.Min(m.Values)), plain(stats.Median(m.Values)), plain(slices.Max(m.Values))
+		}
+		views = append(views, v)
+	}
+	return views
 }
 
 type hostView struct {
@@ -220,6 +240,7 @@ func newView(id string, in input) *view {
 			v.Values = string(text)
 		}
 	}
+	v.Metrics = metricViews(d.Metrics)
 	v.describePhases()
 	return v
 }

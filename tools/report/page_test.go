@@ -99,6 +99,7 @@ var oddResults = map[string]func(*result.Document){
 		d.Measurements = d.Measurements[:3]
 	},
 	"limits": func(d *result.Document) {
+		d.Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "retries", Help: "how often"}, Values: []float64{1, 3, 2}, TimesNS: []int64{1, 2, 3}}}
 		yes, no, v := true, false, 12.5
 		d.Thresholds = []result.Threshold{
 			{Threshold: "latency: p99 < 5ms", From: "--threshold", Value: &v, Samples: 8, Passed: &no}, {Threshold: "bandwidth: min > 1GB/s", From: "x.lua:3", Value: &v, Samples: 1, Passed: &yes},
@@ -164,13 +165,13 @@ func TestClicksAndKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	tab := open(t, pagetest.Start(t), pageOf(t, path), pagetest.Light)
-	tip := func() string { return pagetest.Eval[string](tab, "perigee.tip.text()") }
+	side := func() string { return tab.Text(`[data-chart="matrix"] .side`) }
 
 	// The matrix: from the corner to the first pair, by arrow keys.
 	first := want.Pairs[0]
 	pagetest.Eval[any](tab, `document.querySelector('[data-chart="matrix"] canvas').focus()`)
 	tab.Press(kb.ArrowRight + strings.Repeat(kb.ArrowDown, first.From) + strings.Repeat(kb.ArrowRight, first.To))
-	if got := tip(); !strings.Contains(got, fmt.Sprintf("rank %d → rank %d", first.From, first.To)) || !strings.Contains(got, fmt.Sprintf("messages\n%d", first.Messages)) {
+	if got := side(); !strings.Contains(got, fmt.Sprintf("rank %d → rank %d", first.From, first.To)) || !strings.Contains(got, fmt.Sprintf("messages\n%d", first.Messages)) {
 		t.Errorf("at the first pair the matrix says %q", got)
 	}
 	picture := func(chart string) string {
@@ -192,7 +193,7 @@ func TestClicksAndKeys(t *testing.T) {
 	// Between hosts.
 	pagetest.Eval[any](tab, `document.querySelector('[data-chart="matrix"] canvas').focus()`)
 	tab.Press(kb.ArrowRight + kb.ArrowRight)
-	if got := tip(); !strings.Contains(got, "node00 → node01") {
+	if got := side(); !strings.Contains(got, "node00 → node01") {
 		t.Errorf("the matrix of hosts says %q", got)
 	}
 	// The timeline: keys move and zoom.

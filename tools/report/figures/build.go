@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/traffic"
 )
 
@@ -301,14 +302,7 @@ func (p *patternSums) isolated() Num {
 }
 
 // median of values in any order; None of nothing.
-func median(values []float64) Num {
-	if len(values) == 0 {
-		return None
-	}
-	s := slices.Sorted(slices.Values(values))
-	n := len(s)
-	return Num((s[(n-1)/2] + s[n/2]) / 2)
-}
+func median(values []float64) Num { return Num(stats.Median(values)) }
 
 // ratio is None where there is nothing to compare with.
 func ratio(a, b float64) Num {

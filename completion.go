@@ -11,7 +11,9 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/job"
+	"perigee/internal/model"
 	"perigee/scenarios"
+	"perigee/tools/kvbench"
 )
 
 // completionCmd prints a script that asks perigee itself, by the hidden
@@ -133,6 +135,18 @@ func follow(n *kong.Node, words []string) offer {
 	return o
 }
 
+// named are lists of words that a flag refers to by the tag completes.
+var named = map[string]func() []string{"models": model.Names, "configs": kvbench.ConfigNames}
+
+// wordsOf returns the words that a flag may be followed by, where they are
+// known.
+func wordsOf(f *kong.Flag) []string {
+	if list := named[f.Tag.Get("completes")]; list != nil {
+		return list()
+	}
+	return enumOf(f.Value)
+}
+
 func enumOf(v *kong.Value) []string {
 	if v.Enum == "" {
 		return nil
@@ -158,7 +172,7 @@ func flagOffer(n *kong.Node) offer {
 		for _, f := range group {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				o.words = append(o.words, "--"+name)
-				if e := enumOf(f.Value); e != nil {
+				if e := wordsOf(f); e != nil {
 					o.choices["--"+name] = e
 				}
 			}

@@ -22,6 +22,7 @@ import (
 	"perigee/lua"
 	"perigee/scenarios"
 	"perigee/tools/doctor"
+	"perigee/tools/kvbench"
 	"perigee/tools/matgen"
 	"perigee/tools/report"
 	"perigee/tools/simulate"
@@ -43,6 +44,7 @@ type commands struct {
 	Report               report.Cmd    `cmd:"" help:"Make a page, a summary or JSON of results."`
 	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
+	Kvbench              kvbench.Cmd   `cmd:"" help:"Plan and run benchmarks of moving a model's KV cache."`
 	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`
 	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`

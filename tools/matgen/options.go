@@ -53,7 +53,7 @@ type Options struct {
 	DecodeCP      int  `name:"decode-cp" default:"1" help:"Context parallelism of a decode worker; only 1 can be planned." yaml:"decode_cp"`
 	RailOptimized bool `negatable:"" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
-	Model      string `placeholder:"NAME" help:"A shipped model, such as llama-405b, qwen3-30B or deepseek-r1; perigee kvbench models lists them." yaml:"model,omitempty"`
+	Model      string `completes:"models" placeholder:"NAME" help:"A shipped model, such as llama-405b, qwen3-30B or deepseek-r1; perigee kvbench models lists them." yaml:"model,omitempty"`
 	ModelFile  string `placeholder:"FILE" help:"A KVBench model architecture (YAML)." yaml:"model_file,omitempty"`
 	HiddenSize *int64 `placeholder:"N" help:"Custom model: hidden size. Also completes a --model-file that does not say it." yaml:"hidden_size,omitempty"`
 	NumLayers  *int64 `placeholder:"N" help:"Custom model: layers." yaml:"num_layers,omitempty"`

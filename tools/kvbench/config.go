@@ -1,0 +1,235 @@
+package kvbench
+
+import (
+	"embed"
+	"io/fs"
+	"math"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+)
+
+// Config is a model config: how a model is served, and the requests.
+type Config struct {
+	TP, PP       int64  // tensor and pipeline parallelism
+	ModelQuant   string // precision of the weights; see quantBytes
+	KVQuant      string // precision of the KV cache
+	Requests     int64
+	ISL, OSL     int64  // tokens of a request's input and output
+	PageSize     int64  // tokens of a page
+	Access       string // block or layer
+	Hardware     string // for the reader, as the rest
+	Backend      string
+	Source, Dest string
+
+	keys map[string]*conf.Value // where the values stand in the file
+	over map[string]string      // the flags that have replaced values, by key
+}
+
+// The access patterns: which layers of a page one block holds.
+const (
+	accessBlock = "block" // all layers of a pipeline stage
+	accessLayer = "layer" // one layer
+)
+
+// quantBytes are the bytes of a value in the precisions that kvbench knows.
+var quantBytes = map[string]int64{"fp8": 1, "int8": 1, "fp16": 2, "bfloat16": 2}
+
+var quantNames = []string{"fp8", "int8", "fp16", "bfloat16"}
+
+// The largest numbers of a config, far beyond any system.
+const (
+	maxRanks    = 1 << 20
+	maxRequests = 1 << 32
+	maxTokens   = 1 << 40
+	maxPage     = 1 << 30
+)
+
+func whole(name string, least, most float64, help string) conf.Field {
+	return conf.Field{Name: name, Type: "int", Default: 1, Min: &least, Max: &most, Help: help}
+}
+
+// configSchema is the schema of a model config.
+var configSchema = conf.Schema{
+	{Name: "strategy", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
+		whole("tp_size", 1, maxRanks, "tensor parallelism"),
+		whole("pp_size", 1, maxRanks, "pipeline parallelism"),
+		{Name: "model_quant_mode", Type: "enum", Enum: quantNames, Default: "fp8", Help: "precision of the weights"},
+		{Name: "kvcache_quant_mode", Type: "enum", Enum: quantNames, Default: "fp8", Help: "precision of the KV cache"},
+	}},
+	{Name: "runtime", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
+		whole("num_requests", 1, maxRequests, "requests"),
+		{Name: "isl", Type: "any", Default: 1, Help: "tokens of a request's input"}, // see isl
+		whole("osl", 0, maxTokens, "tokens of a request's output"),
+	}},
+	{Name: "system", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
+		{Name: "hardware", Type: "string"},
+		{Name: "backend", Type: "string", Default: "SGLANG"},
+		whole("page_size", 1, maxPage, "tokens of a page"),
+		{Name: "access_pattern", Type: "enum", Enum: []string{accessBlock, accessLayer}, Default: accessLayer},
+		{Name: "source", Type: "string"},
+		{Name: "destination", Type: "string"},
+	}},
+}
+
+// ParseConfig reads a model config. Keys and sections without a value count as
+// missing. All errors are of kind Input and say file, line and key.
+func ParseConfig(v *conf.Value) (Config, error) {
+	checked, err := configSchema.Check(v.WithoutNulls())
+	if err != nil {
+		return Config{}, err
+	}
+	c := Config{keys: map[string]*conf.Value{}, over: map[string]string{}}
+	for _, section := range checked.Keys() {
+		for _, key := range checked.Get(section).Keys() {
+			c.keys[key] = checked.Get(section).Get(key)
+		}
+	}
+	text := func(key string) string { return c.keys[key].Text() }
+	c.TP, c.PP = c.keys["tp_size"].Int(), c.keys["pp_size"].Int()
+	c.ModelQuant, c.KVQuant = text("model_quant_mode"), text("kvcache_quant_mode")
+	c.Requests, c.OSL = c.keys["num_requests"].Int(), c.keys["osl"].Int()
+	c.PageSize, c.Access = c.keys["page_size"].Int(), text("access_pattern")
+	c.Hardware, c.Backend = text("hardware"), text("backend")
+	c.Source, c.Dest = text("source"), text("destination")
+	c.ISL, err = isl(c.keys["isl"])
+	return c, err
+}
+
+// isl reads the one number that may also be written as text.
+func isl(v *conf.Value) (int64, error) {
+	n := v.Int()
+	switch v.Kind {
+	case conf.Int:
+	case conf.Float:
+		if f := v.Float(); f == math.Trunc(f) && math.Abs(f) <= maxTokens {
+			n = int64(f)
+		}
+	case conf.String:
+		n, _ = strconv.ParseInt(v.Text(), 10, 64) // 0 is refused below
+	}
+	if n < 1 || n > maxTokens {
+		return 0, v.Errorf("wanted a whole number from 1 to %d, got %v", int64(maxTokens), v.Plain())
+	}
+	return n, nil
+}
+
+// errorf makes an error that says where the value of a key comes from: the
+// file, or the flag that has replaced it.
+func (c Config) errorf(key, format string, args ...any) *fault.Error {
+	if flag, ok := c.over[key]; ok {
+		return fault.New(fault.Usage, flag+": "+format, args...)
+	}
+	return c.keys[key].Errorf(format, args...)
+}
+
+// Overrides are the options that replace values of model configs. A nil pointer
+// is an option that is not given.
+type Overrides struct {
+	PP            *int64  `name:"pp" placeholder:"N" group:"Instead of the config's" help:"Pipeline parallelism."`
+	TP            *int64  `name:"tp" placeholder:"N" group:"Instead of the config's" help:"Tensor parallelism."`
+	ISL           *int64  `name:"isl" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's input."`
+	OSL           *int64  `name:"osl" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's output; enters no figure."`
+	NumRequests   *int64  `name:"num_requests" placeholder:"N" group:"Instead of the config's" help:"Requests."`
+	PageSize      *int64  `name:"page_size" placeholder:"N" group:"Instead of the config's" help:"Tokens of a page."`
+	AccessPattern *string `name:"access_pattern" placeholder:"NAME" group:"Instead of the config's" help:"What one block holds of a page: block (all layers of a pipeline stage) or layer (one)."`
+}
+
+// check refuses values that no config may have.
+func (o Overrides) check() error {
+	for _, n := range []struct {
+		flag  string
+		value *int64
+		most  int64
+	}{
+		{"pp", o.PP, maxRanks}, {"tp", o.TP, maxRanks}, {"isl", o.ISL, maxTokens}, {"osl", o.OSL, maxTokens},
+		{"num_requests", o.NumRequests, maxRequests}, {"page_size", o.PageSize, maxPage},
+	} {
+		if n.value != nil && (*n.value < 1 || *n.value > n.most) {
+			return usage("--%s: wanted 1 to %d, got %d", n.flag, n.most, *n.value)
+		}
+	}
+	if a := o.AccessPattern; a != nil && *a != accessBlock && *a != accessLayer {
+		return usage("--access_pattern: wanted %s or %s, got %q%s", accessBlock, accessLayer, *a, conf.Suggestion(*a, []string{accessBlock, accessLayer}))
+	}
+	return nil
+}
+
+// apply replaces values of a config.
+func (o Overrides) apply(c Config) Config {
+	for _, n := range []struct {
+		flag, key string
+		from, to  *int64
+	}{
+		{"--pp", "pp_size", o.PP, &c.PP}, {"--tp", "tp_size", o.TP, &c.TP}, {"--isl", "isl", o.ISL, &c.ISL}, {"--osl", "osl", o.OSL, &c.OSL},
+		{"--num_requests", "num_requests", o.NumRequests, &c.Requests}, {"--page_size", "page_size", o.PageSize, &c.PageSize},
+	} {
+		if n.from != nil {
+			*n.to, c.over[n.key] = *n.from, n.flag
+		}
+	}
+	if o.AccessPattern != nil {
+		c.Access, c.over["access_pattern"] = *o.AccessPattern, "--access_pattern"
+	}
+	return c
+}
+
+//go:embed configs/*.yaml
+var configFiles embed.FS
+
+// ConfigNames lists the model configs that are part of perigee, sorted.
+func ConfigNames() []string {
+	entries, err := fs.ReadDir(configFiles, "configs")
+	if err != nil {
+		panic(err) // the folder is part of the binary
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// configSource returns the file of a shipped model config.
+func configSource(name string) (file string, text []byte, ok bool) {
+	file = name + ".yaml"
+	text, err := configFiles.ReadFile("configs/" + file)
+	return file, text, err == nil
+}
+
+// LoadConfig reads a model config file, or takes a shipped config where the
+// name is of one.
+func LoadConfig(name string) (Config, error) {
+	v, err := loadConfig(name)
+	if err != nil {
+		return Config{}, err
+	}
+	return ParseConfig(v)
+}
+
+func loadConfig(name string) (*conf.Value, error) {
+	if file, text, ok := configSource(name); ok {
+		return conf.Parse(file, text)
+	}
+	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	if !strings.Contains(name, "/") && !conf.Readable(name) {
+		return nil, usage("there is no model config %q%s", name, conf.Suggestion(name, ConfigNames())).
+			WithHint("shipped are %s; a file of your own ends in .yaml", strings.Join(ConfigNames(), ", "))
+	}
+	v, err := conf.Load(name)
+	if _, _, shipped := configSource(stem); err != nil && shipped {
+		err = fault.New(fault.KindOf(err), "%w", err).WithHint("a config of this name is part of perigee: --model_config %s", stem)
+	}
+	return v, err
+}
+
+// usage makes an error of the command line.
+func usage(format string, args ...any) *fault.Error {
+	return fault.New(fault.Usage, format, args...)
+}

@@ -1,0 +1,234 @@
+package kvbench
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"perigee/internal/conf"
+	"perigee/internal/model"
+)
+
+// goldenCase is a case that the original was run with.
+type goldenCase struct {
+	Model  map[string]any `json:"model"`
+	Config map[string]any `json:"effective_config"`
+	Token  int64          `json:"kv_bytes_per_token_all_gpus"`
+	ISL    int64          `json:"kv_bytes_for_isl"`
+	IO1    int64          `json:"io_size_page1"`
+	IO     int64          `json:"io_size"`
+	Batch  int64          `json:"batch_size"`
+	Bytes  int64          `json:"batch_x_io"`
+}
+
+func goldenCases(t *testing.T) []goldenCase {
+	t.Helper()
+	data, err := os.ReadFile("testdata/kvbench_figures.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct{ Cases []goldenCase }
+	if err := json.Unmarshal(data, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Cases
+}
+
+// document turns a part of a golden case into what a file would hold.
+func document(t *testing.T, name string, data any) *conf.Value {
+	t.Helper()
+	text, err := json.Marshal(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := conf.Parse(name+".json", text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestGolden compares with the original in all cases. Seven of them we refuse on
+// purpose, but their figures must come out, too.
+func TestGolden(t *testing.T) {
+	cases := goldenCases(t)
+	if len(cases) != 40 {
+		t.Fatalf("%d cases, wanted 40", len(cases))
+	}
+	refused := 0
+	for i, g := range cases {
+		a, err := model.Parse(document(t, "model", g.Model))
+		if err != nil {
+			t.Fatal(err)
+		}
+		system := g.Config["system"].(map[string]any)
+		if system["access_pattern"] == "bogus" {
+			if _, err := ParseConfig(document(t, "config", g.Config)); err == nil {
+				t.Errorf("case %d: the access pattern bogus is accepted", i)
+			}
+			refused++
+			system["access_pattern"] = accessLayer
+		}
+		c, err := ParseConfig(document(t, "config", g.Config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.check(a) != nil {
+			refused++
+		}
+		f, err := kvbenchFigures(a, c)
+		if err != nil {
+			t.Errorf("case %d: %v", i, err)
+			continue
+		}
+		want := Figures{TokenBytes: g.Token, ISLBytes: g.ISL, Bytes: g.Bytes, Transfers: []Transfer{{"", g.IO, g.IO1, g.Batch}}}
+		if diff := cmp.Diff(want, f); diff != "" {
+			t.Errorf("case %d, %v %v (-want +got):\n%s", i, g.Model, g.Config, diff)
+		}
+	}
+	if refused != 7 {
+		t.Errorf("%d cases are refused", refused)
+	}
+}
+
+func shipped(t testing.TB, name string) model.Arch {
+	t.Helper()
+	a, ok := model.Shipped(name)
+	if !ok {
+		t.Fatalf("no model %s", name)
+	}
+	return a
+}
+
+// TestExact counts by hand what one GPU moves.
+func TestExact(t *testing.T) {
+	base := Config{TP: 1, PP: 1, ModelQuant: "fp8", KVQuant: "fp8", Requests: 1, ISL: 1000, PageSize: 16, Access: accessBlock}
+	with := func(change func(*Config)) Config {
+		c := base
+		change(&c)
+		return c
+	}
+	for _, tt := range []struct {
+		what  string
+		model string
+		c     Config
+		want  []Transfer
+	}{
+		{"the first example of the original's manual", "deepseek-r1",
+			with(func(c *Config) { c.PP, c.ISL, c.PageSize, c.Requests = 16, 10000, 256, 10 }), []Transfer{{"", 4 * 576 * 256, 4 * 576, 10 * 40}}},
+		{"its second", "deepseek-r1",
+			with(func(c *Config) { c.PP, c.ISL, c.PageSize, c.Requests, c.Access = 16, 10000, 256, 10, accessLayer }), []Transfer{{"", 576 * 256, 576, 10 * 40 * 4}}},
+		{"latents on every tp rank", "deepseek-r1", with(func(c *Config) { c.TP, c.PP = 8, 61 }), []Transfer{{"", 576 * 16, 576, 63}}},
+		{"fp16 cache, fp8 weights", "llama3.1-8b", with(func(c *Config) { c.KVQuant = "fp16" }), []Transfer{{"", 131072 * 16, 131072, 63}}},
+		{"a whole head each", "qwen3-235b-a22b", with(func(c *Config) { c.TP, c.PP, c.Access = 8, 94, accessLayer }), []Transfer{{"", 256 * 16, 256, 63}}},
+		{"8 heads on 3 ranks", "llama3.1-8b", with(func(c *Config) { c.TP, c.PP, c.Access = 3, 32, accessLayer }), []Transfer{{"", 3 * 256 * 16, 3 * 256, 63}}},
+		{"94 layers on 16 stages", "qwen3-235b-a22b", with(func(c *Config) { c.PP = 16 }), []Transfer{{"", 6 * 1024 * 16, 6 * 1024, 63}}},
+		// Tokens 872 to 999 lie in pages 54 to 62.
+		{"as many windows as not", "gpt-oss-20b", base, []Transfer{{"", 12 * 1024 * 16, 12 * 1024, 63 + 9}}},
+		{"windows, layer by layer", "gpt-oss-20b", with(func(c *Config) { c.Access = accessLayer }), []Transfer{{"", 1024 * 16, 1024, 12*63 + 12*9}}},
+		{"a stage of one layer: the one that keeps all", "gpt-oss-20b", with(func(c *Config) { c.PP = 24 }), []Transfer{{"", 1024 * 16, 1024, 63}}},
+		{"shorter than the window", "gpt-oss-20b", with(func(c *Config) { c.ISL = 128 }), []Transfer{{"", 24 * 1024 * 16, 24 * 1024, 8}}},
+		{"one token longer", "gpt-oss-20b", with(func(c *Config) { c.ISL, c.PageSize = 129, 1 }), []Transfer{{"", 12 * 1024, 12 * 1024, 129 + 128}}},
+		// Layers 5, 11, ..., 59 keep all; token 8976 of 10000 is the first that the others keep.
+		{"unlike numbers", "gemma3-27b", with(func(c *Config) { c.ISL = 10000 }), []Transfer{
+			{"the 10 layers that keep all tokens", 10 * 4096 * 16, 10 * 4096, 625},
+			{"the 52 layers that keep the last 1024 tokens", 52 * 4096 * 16, 52 * 4096, 64},
+		}},
+		{"only windows", "mistral-7b-v0.1", with(func(c *Config) { c.ISL = 8192 }), []Transfer{{"", 65536 * 16, 65536, 256}}},
+	} {
+		f, err := exactFigures(shipped(t, tt.model), tt.c)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if diff := cmp.Diff(tt.want, f.Transfers); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.what, diff)
+		}
+	}
+}
+
+// TestRoundsWhole is a case in which floating-point numbers give a block too
+// many.
+func TestRoundsWhole(t *testing.T) {
+	c := Config{TP: 1, PP: 3, ModelQuant: "fp8", KVQuant: "fp8", Requests: 7, ISL: 12345, PageSize: 1, Access: accessBlock}
+	f, err := kvbenchFigures(shipped(t, "deepseek-r1"), c)
+	if err != nil || f.Transfers[0].BatchSize != 251015 {
+		t.Errorf("%+v, %v; wanted 251015 blocks", f, err)
+	}
+}
+
+// drawConfig makes a config that some system can have.
+func drawConfig(t *rapid.T, a model.Arch) Config {
+	number := func(name string, least, most int64) int64 { return rapid.Int64Range(least, most).Draw(t, name) }
+	return Config{
+		TP: number("tp", 1, a.Heads), PP: number("pp", 1, a.Layers),
+		ModelQuant: rapid.SampledFrom(quantNames).Draw(t, "model quant"), KVQuant: rapid.SampledFrom(quantNames).Draw(t, "kv quant"),
+		Requests: number("requests", 1, 1000), ISL: number("isl", 1, 200000), PageSize: number("page", 1, 1024),
+		Access: rapid.SampledFrom([]string{accessBlock, accessLayer}).Draw(t, "access"),
+	}
+}
+
+// TestBytes holds what is moved against the model's KV cache.
+func TestBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.SampledFrom(model.Names()).Draw(t, "model")
+		a, _ := model.Shipped(name)
+		c := drawConfig(t, a)
+		kvbench, exact, err := figures(a, c)
+		if err != nil {
+			return // less than a byte for each rank, which kvbenchFigures refuses
+		}
+		// kvbench moves the cache of all requests, rounded up to a block.
+		total := kvbench.ISLBytes * c.Requests
+		io := kvbench.Transfers[0].IOSize
+		if kvbench.Bytes < total || kvbench.Bytes-total >= io || kvbench.Bytes != io*kvbench.Transfers[0].BatchSize {
+			t.Errorf("kvbench: %d bytes in blocks of %d for a cache of %d", kvbench.Bytes, io, total)
+		}
+		// exact moves on all GPUs together at least the whole cache, ...
+		var sum, pages int64
+		for _, x := range exact.Transfers {
+			sum += x.IOSize * x.BatchSize
+			if x.IOSize != x.IOSize1*c.PageSize {
+				t.Errorf("%+v: pages of %d", x, c.PageSize)
+			}
+		}
+		pages = ceil64(c.ISL, c.PageSize) * c.PageSize
+		need := exact.ISLBytes * c.Requests
+		if sum != exact.Bytes || times128(sum, c.TP*c.PP) < float64(need)*(1-1e-9) {
+			t.Errorf("exact: %d bytes on each of %d GPUs for a cache of %d", sum, c.TP*c.PP, need)
+		}
+		// ... and on one GPU no more than whole pages of whole layers of whole heads.
+		heads := ceil64(a.KVHeads, c.TP)
+		if most := a.Values(heads) * quantBytes[c.KVQuant] * ceil64(a.Layers, c.PP) * pages * c.Requests; sum > most {
+			t.Errorf("exact: %d bytes on a GPU, which can have %d", sum, most)
+		}
+		if len(differences(a, c)) == 0 && !cmp.Equal(kvbench, exact) {
+			t.Errorf("the accountings differ without a reason:\n%+v\n%+v", kvbench, exact)
+		}
+	})
+}
+
+func times128(a, b int64) float64 { return float64(a) * float64(b) }
+
+// Where no reason holds the accountings are equal; such configs are rare among
+// random ones.
+func TestEqualAccountings(t *testing.T) {
+	for _, name := range model.Names() {
+		a := shipped(t, name)
+		for _, access := range []string{accessBlock, accessLayer} {
+			for _, quant := range quantNames {
+				c := Config{TP: 1, PP: 1, ModelQuant: quant, KVQuant: quant, Requests: 3, ISL: 1024, PageSize: 64, Access: access}
+				kvbench, exact, err := figures(a, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if why := differences(a, c); (len(why) == 0) != cmp.Equal(kvbench, exact) {
+					t.Errorf("%s, %s: %v\n%+v\n%+v", name, access, why, kvbench, exact)
+				}
+			}
+		}
+	}
+}

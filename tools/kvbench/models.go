@@ -1,0 +1,126 @@
+package kvbench
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/model"
+	"perigee/internal/table"
+)
+
+// ModelsCmd is `perigee kvbench models`.
+type ModelsCmd struct {
+	Format
+	Show   string `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
+	Export string `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
+}
+
+// Run lists the models, or prints or writes files.
+func (c *ModelsCmd) Run(streams cli.Streams) error {
+	switch {
+	case c.Show != "" && c.Export != "":
+		return usage("--show and --export exclude each other")
+	case c.Show != "":
+		return show(streams.Out, c.Show)
+	case c.Export != "":
+		return export(streams.Out, c.Export)
+	}
+	t, err := modelTable()
+	if err != nil {
+		return err
+	}
+	switch c.Format.Format {
+	case "json":
+		return t.WriteJSON(streams.Out)
+	case "csv":
+		return t.WriteCSV(streams.Out)
+	}
+	fmt.Fprint(streams.Out, "# bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16\n",
+		"# once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")
+	if err := t.WriteText(streams.Out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(streams.Out, "\nModel configs: %s\n", strings.Join(ConfigNames(), ", "))
+	return err
+}
+
+// modelTable has a row for every shipped model.
+func modelTable() (*table.Table, error) {
+	var t table.Table
+	t.AddColumn("Model", table.Left, "%s")
+	t.AddColumn("Family", table.Left, "%s")
+	for _, header := range []string{
+		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16",
+	} {
+		t.AddColumn(header, table.Right, "%d")
+	}
+	for _, name := range model.Names() {
+		a, ok := model.Shipped(name)
+		if !ok {
+			return nil, fault.New(fault.Internal, "the model %s is gone", name)
+		}
+		var heads, once, twice any
+		if !a.MLA() {
+			heads = a.KVHeads
+		}
+		layer, full := a.Values(a.KVHeads), a.FullLayers(0, a.Layers)
+		if a.Window > 0 {
+			kept := layer * (a.Layers - full) * a.Window
+			once, twice = kept, 2*kept
+		}
+		t.AddRow(name, a.Family, a.Layers, heads, layer*a.Layers, 2*layer*a.Layers, layer*full, 2*layer*full, once, twice)
+	}
+	return &t, nil
+}
+
+func show(out io.Writer, name string) error {
+	_, text, ok := model.Source(name)
+	if !ok {
+		_, text, ok = configSource(name)
+	}
+	if !ok {
+		known := append(model.Names(), ConfigNames()...)
+		return usage("there is no model or model config %q%s", name, conf.Suggestion(name, known)).
+			WithHint("there are %s", strings.Join(known, ", "))
+	}
+	_, err := out.Write(text)
+	return err
+}
+
+// export writes all files as the original names its examples:
+// model_deepseek_r1.yaml, block-tp1-pp8.yaml.
+func export(out io.Writer, folder string) error {
+	count := 0
+	_, err := atomicfile.WriteDir(folder, atomicfile.Refuse, func(d *atomicfile.Dir) error {
+		write := func(file string, text []byte) error {
+			count++
+			return d.Write(file, 0o644, func(w io.Writer) error {
+				_, err := w.Write(text)
+				return err
+			})
+		}
+		for _, name := range model.Names() {
+			_, text, _ := model.Source(name) // the names are those of the sources
+			if err := write("model_"+strings.ReplaceAll(name, "-", "_")+".yaml", text); err != nil {
+				return err
+			}
+		}
+		for _, name := range ConfigNames() {
+			file, text, _ := configSource(name)
+			if err := write(file, text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "# %d files written to %s\n", count, folder)
+	return err
+}

@@ -1,0 +1,149 @@
+package kvbench
+
+// Bench are the options of a benchmark run, spelled as nixlbench spells them. A
+// nil pointer is an option that is not given. What depends on the plan is set by
+// [route] and [commands] in a copy.
+type Bench struct {
+	Source           *string `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
+	Destination      *string `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`
+	Backend          string  `name:"backend" default:"UCX" group:"Benchmark" help:"UCX, UCX_MO, GPUNETIO, Mooncake; storage: GDS, GDS_MT, POSIX, HF3FS, OBJ."`
+	WorkerType       string  `name:"worker_type" enum:"nixl,nvshmem" default:"nixl" group:"Benchmark" help:"What moves the data: nixl or nvshmem."`
+	InitiatorSegType *string `name:"initiator_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
+	TargetSegType    *string `name:"target_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
+	Scheme           string  `name:"scheme" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Who sends to whom: pairwise, manytoone, onetomany or tp."`
+	Mode             string  `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
+	OpType           *string `name:"op_type" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`
+	CheckConsistency bool    `name:"check_consistency" group:"Benchmark" help:"Compare the bytes that arrive."`
+	TotalBufferSize  *int64  `name:"total_buffer_size" placeholder:"BYTES" group:"Benchmark" help:"Buffer of each process (default: 8 GiB, or more if the plan needs it)."`
+	StartBlockSize   *int64  `name:"start_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	MaxBlockSize     *int64  `name:"max_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	StartBatchSize   *int64  `name:"start_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
+	MaxBatchSize     *int64  `name:"max_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
+	NumIter          int64   `name:"num_iter" default:"1000" group:"Benchmark" help:"Iterations."`
+	WarmupIter       int64   `name:"warmup_iter" default:"100" group:"Benchmark" help:"Iterations before them."`
+	LargeBlkIterFtr  int64   `name:"large_blk_iter_ftr" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
+	NumThreads       int64   `name:"num_threads" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
+	NumInitiatorDev  int64   `name:"num_initiator_dev" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
+	NumTargetDev     int64   `name:"num_target_dev" default:"1" group:"Benchmark" help:"Devices of the target processes."`
+	RecreateXfer     bool    `name:"recreate_xfer" group:"Benchmark" help:"Make the transfer request anew in each iteration."`
+	EnablePT         bool    `name:"enable_pt" group:"Benchmark" help:"Progress thread."`
+	ProgressThreads  int64   `name:"progress_threads" default:"0" group:"Benchmark" help:"Number of progress threads."`
+	DeviceList       string  `name:"device_list" default:"all" group:"Benchmark" help:"Devices, separated by commas."`
+	RuntimeType      string  `name:"runtime_type" enum:"ETCD,ASIO" default:"ETCD" group:"Benchmark" help:"How the processes find each other: ETCD or ASIO."`
+	EtcdEndpoints    string  `name:"etcd_endpoints" aliases:"etcd-endpoint" default:"http://localhost:2379" group:"Benchmark" help:"Address of etcd."`
+	BenchmarkGroup   string  `name:"benchmark_group" default:"default" group:"Benchmark" help:"Name that keeps benchmarks on one etcd apart."`
+	EnableVMM        bool    `name:"enable_vmm" group:"Benchmark" help:"VMM allocation where DRAM is asked for."`
+
+	StorageEnableDirect bool   `name:"storage_enable_direct" group:"Storage" help:"Direct I/O."`
+	Filepath            string `name:"filepath" aliases:"gds_filepath" placeholder:"PATH" group:"Storage" help:"Folder or file of the storage."`
+	NumFiles            int64  `name:"num_files" default:"1" group:"Storage" help:"Number of files."`
+	PosixAPIType        string `name:"posix_api_type" enum:"AIO,URING,POSIXAIO" default:"AIO" group:"Storage" help:"POSIX: AIO, URING or POSIXAIO."`
+	GDSBatchPoolSize    int64  `name:"gds_batch_pool_size" default:"32" group:"Storage" help:"GDS: size of the batch pool."`
+	GDSBatchLimit       int64  `name:"gds_batch_limit" default:"128" group:"Storage" help:"GDS: largest batch."`
+	GDSMTNumThreads     int64  `name:"gds_mt_num_threads" default:"1" group:"Storage" help:"GDS_MT: threads."`
+	HF3FSIOPoolSize     int64  `name:"hf3fs_iopool_size" default:"64" group:"Storage" help:"HF3FS: size of the I/O pool."`
+	GPUNetIODeviceList  string `name:"gpunetio_device_list" default:"0" group:"Storage" help:"GPUNETIO: GPUs."`
+	GPUNetIOOOBList     string `name:"gpunetio_oob_list" placeholder:"NAMES" group:"Storage" help:"GPUNETIO: interfaces for control."`
+	ObjAccessKey        string `name:"obj_access_key" placeholder:"KEY" group:"Storage" help:"OBJ: access key."`
+	ObjSecretKey        string `name:"obj_secret_key" placeholder:"KEY" group:"Storage" help:"OBJ: secret key."`
+	ObjSessionToken     string `name:"obj_session_token" placeholder:"TOKEN" group:"Storage" help:"OBJ: session token."`
+	ObjBucketName       string `name:"obj_bucket_name" placeholder:"NAME" group:"Storage" help:"OBJ: bucket."`
+	ObjScheme           string `name:"obj_scheme" enum:"http,https" default:"http" group:"Storage" help:"OBJ: http or https."`
+	ObjRegion           string `name:"obj_region" default:"eu-central-1" group:"Storage" help:"OBJ: region."`
+	ObjVirtual          bool   `name:"obj_use_virtual_addressing" group:"Storage" help:"OBJ: virtual addressing."`
+	ObjEndpoint         string `name:"obj_endpoint_override" placeholder:"URL" group:"Storage" help:"OBJ: endpoint."`
+	ObjChecksum         string `name:"obj_req_checksum" enum:"supported,required" default:"supported" group:"Storage" help:"OBJ: checksums supported or required."`
+}
+
+// flag is an option of nixlbench with its default and its value. Both are a
+// string, an int64 or a bool.
+type flag struct {
+	name   string
+	preset any
+	value  any
+}
+
+// orElse returns what a pointer points to, or a default.
+func orElse[T any](p *T, preset T) T {
+	if p == nil {
+		return preset
+	}
+	return *p
+}
+
+const (
+	defaultTotal = 8 << 30
+	defaultBlock = 4 << 10
+	largestBlock = 64 << 20
+)
+
+// flags returns all options of nixlbench in the order in which the original
+// writes them.
+func (b Bench) flags() []flag {
+	return []flag{
+		{"benchmark_group", "default", b.BenchmarkGroup},
+		{"backend", "UCX", b.Backend},
+		{"check_consistency", false, b.CheckConsistency},
+		{"device_list", "all", b.DeviceList},
+		{"enable_pt", false, b.EnablePT},
+		{"progress_threads", int64(0), b.ProgressThreads},
+		{"etcd_endpoints", "http://localhost:2379", b.EtcdEndpoints},
+		{"storage_enable_direct", false, b.StorageEnableDirect},
+		{"filepath", "", b.Filepath},
+		{"enable_vmm", false, b.EnableVMM},
+		{"gds_batch_pool_size", int64(32), b.GDSBatchPoolSize},
+		{"gds_batch_limit", int64(128), b.GDSBatchLimit},
+		{"initiator_seg_type", dram, orElse(b.InitiatorSegType, dram)},
+		{"max_batch_size", int64(1), orElse(b.MaxBatchSize, 1)},
+		{"max_block_size", int64(largestBlock), orElse(b.MaxBlockSize, largestBlock)},
+		{"mode", "SG", b.Mode},
+		{"num_files", int64(1), b.NumFiles},
+		{"num_initiator_dev", int64(1), b.NumInitiatorDev},
+		{"num_iter", int64(1000), b.NumIter},
+		{"num_target_dev", int64(1), b.NumTargetDev},
+		{"num_threads", int64(1), b.NumThreads},
+		{"op_type", opWrite, orElse(b.OpType, opWrite)},
+		{"posix_api_type", "AIO", b.PosixAPIType},
+		{"runtime_type", "ETCD", b.RuntimeType},
+		{"scheme", "pairwise", b.Scheme},
+		{"start_batch_size", int64(1), orElse(b.StartBatchSize, 1)},
+		{"start_block_size", int64(defaultBlock), orElse(b.StartBlockSize, defaultBlock)},
+		{"target_seg_type", dram, orElse(b.TargetSegType, dram)},
+		{"total_buffer_size", int64(defaultTotal), orElse(b.TotalBufferSize, defaultTotal)},
+		{"warmup_iter", int64(100), b.WarmupIter},
+		{"worker_type", "nixl", b.WorkerType},
+		{"gds_mt_num_threads", int64(1), b.GDSMTNumThreads},
+		{"gpunetio_device_list", "0", b.GPUNetIODeviceList},
+		{"gpunetio_oob_list", "", b.GPUNetIOOOBList},
+		{"hf3fs_iopool_size", int64(64), b.HF3FSIOPoolSize},
+		{"obj_access_key", "", b.ObjAccessKey},
+		{"obj_secret_key", "", b.ObjSecretKey},
+		{"obj_session_token", "", b.ObjSessionToken},
+		{"obj_bucket_name", "", b.ObjBucketName},
+		{"obj_scheme", "http", b.ObjScheme},
+		{"obj_region", "eu-central-1", b.ObjRegion},
+		{"obj_use_virtual_addressing", false, b.ObjVirtual},
+		{"obj_endpoint_override", "", b.ObjEndpoint},
+		{"obj_req_checksum", "supported", b.ObjChecksum},
+		{"large_blk_iter_ftr", int64(16), b.LargeBlkIterFtr},
+		{"recreate_xfer", false, b.RecreateXfer},
+	}
+}
+
+// check refuses numbers that nixlbench refuses.
+func (b Bench) check() error {
+	for _, n := range []struct {
+		flag         string
+		value, least int64
+	}{
+		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1}, {"num_threads", b.NumThreads, 1},
+		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1}, {"progress_threads", b.ProgressThreads, 0},
+		{"num_files", b.NumFiles, 1}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1}, {"gds_batch_limit", b.GDSBatchLimit, 1},
+		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1}, {"total_buffer_size", orElse(b.TotalBufferSize, 1), 1},
+	} {
+		if most := int64(1<<31 - 1); n.value < n.least || n.value > most && n.flag != "total_buffer_size" {
+			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
+		}
+	}
+	return nil
+}

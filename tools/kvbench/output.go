@@ -1,0 +1,269 @@
+package kvbench
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/cli"
+)
+
+// field is a named value of an output for programs: a string, a number, a
+// bool, nil, fields or a list of strings.
+type field struct {
+	name  string
+	value any
+}
+
+// fields are the values of a row in their order.
+type fields []field
+
+// MarshalJSON writes an object with the keys in their order.
+func (f fields) MarshalJSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	b.WriteByte('{')
+	for i, x := range f {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		if err := e.Encode(x.name); err != nil {
+			return nil, err
+		}
+		b.WriteByte(':')
+		if err := e.Encode(x.value); err != nil {
+			return nil, err
+		}
+	}
+	b.WriteByte('}')
+	return b.Bytes(), nil
+}
+
+// flat lists the values with the names of nested ones put together, as columns
+// need them.
+func (f fields) flat(prefix string) fields {
+	var list fields
+	for _, x := range f {
+		if inner, ok := x.value.(fields); ok {
+			list = append(list, inner.flat(prefix+x.name+"_")...)
+		} else {
+			list = append(list, field{prefix + x.name, x.value})
+		}
+	}
+	return list
+}
+
+// finish writes what programs read, if any config has succeeded, and returns
+// the error of the others.
+func finish(streams cli.Streams, format string, rows []fields, err error) error {
+	if format == "text" || len(rows) == 0 {
+		return err
+	}
+	write := writeJSON
+	if format == "csv" {
+		write = writeCSV
+	}
+	if failed := write(streams.Out, rows); failed != nil {
+		return failed
+	}
+	return err
+}
+
+func writeJSON(out io.Writer, rows []fields) error {
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	return e.Encode(rows)
+}
+
+// writeCSV writes RFC 4180, with its line ends.
+func writeCSV(out io.Writer, rows []fields) error {
+	w := csv.NewWriter(out)
+	w.UseCRLF = true
+	for i, row := range rows {
+		var names, values []string
+		for _, x := range row.flat("") {
+			names = append(names, x.name)
+			values = append(values, cell(x.value))
+		}
+		if i == 0 {
+			w.Write(names)
+		}
+		w.Write(values)
+	}
+	w.Flush()
+	return w.Error() // also the first error of the writes above
+}
+
+func cell(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return ""
+	case []string:
+		return strings.Join(v, "; ")
+	}
+	return fmt.Sprint(value)
+}
+
+const rule = "================================================================================"
+
+// writeText writes a plan as the original does, and below each of its commands ours.
+func (p *Plan) writeText(out io.Writer) error {
+	var b strings.Builder
+	c := p.Config
+	fmt.Fprintf(&b, "%s\nModel Config: %s\nISL: %d tokens\nPage Size: %d\nRequests: %d\nTP: %d\nPP: %d\n%s\n",
+		rule, p.ConfigName, c.ISL, c.PageSize, c.Requests, c.TP, c.PP, rule)
+	for _, cmd := range p.Commands {
+		if cmd.Layers != "" {
+			fmt.Fprintf(&b, "# %s\n", cmd.Layers)
+		}
+		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.Perigee))
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// rows are the commands of a plan for programs: all options of nixlbench, as
+// the original has them, then where they come from.
+func (p *Plan) rows() []fields {
+	var rows []fields
+	for _, cmd := range p.Commands {
+		var row fields
+		for _, f := range cmd.Bench.flags() {
+			row = append(row, field{f.name, f.value})
+		}
+		row = append(row, p.origin()...)
+		rows = append(rows, append(row,
+			field{"layers", absent(cmd.Layers)},
+			field{"nixlbench", strings.Join(append([]string{"nixlbench"}, quoteAll(cmd.Nixlbench)...), " ")},
+			field{"perigee", strings.Join(append([]string{"perigee run kvbench"}, quoteAll(cmd.Perigee)...), " ")},
+		))
+	}
+	return rows
+}
+
+func quoteAll(words []string) []string {
+	list := slices.Clone(words)
+	for i := range list {
+		list[i] = quoted(list[i])
+	}
+	return list
+}
+
+// absent is nil for an empty text.
+func absent(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// origin says what a plan was made of, and its figures by both accountings.
+func (p *Plan) origin() fields {
+	c := p.Config
+	return fields{
+		{"config_file", p.ConfigName},
+		{"model", p.Model.Name},
+		{"model_strategy", fields{{"tp_size", c.TP}, {"pp_size", c.PP}, {"model_quant_mode", c.ModelQuant}, {"kvcache_quant_mode", c.KVQuant}}},
+		{"model_runtime", fields{{"num_requests", c.Requests}, {"isl", c.ISL}, {"osl", c.OSL}}},
+		{"model_system", fields{
+			{"hardware", absent(c.Hardware)}, {"backend", c.Backend}, {"page_size", c.PageSize},
+			{"access_pattern", c.Access}, {"source", absent(c.Source)}, {"destination", absent(c.Dest)},
+		}},
+		{"accounting", p.Accounting},
+		{accountingKVBench, p.KVBench.fields()},
+		{accountingExact, p.Exact.fields()},
+		{"differences", orEmpty(p.Differences)},
+		{"warnings", orEmpty(p.Warnings)},
+	}
+}
+
+// orEmpty keeps JSON from writing null for a list.
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// fields are the figures for programs. Where there are two sizes of blocks, the
+// second is in keys of its own.
+func (f Figures) fields() fields {
+	first, second := f.Transfers[0], [2]any{}
+	if len(f.Transfers) > 1 {
+		second = [2]any{f.Transfers[1].IOSize, f.Transfers[1].BatchSize}
+	}
+	return fields{
+		{"kv_bytes_per_token_all_gpus", f.TokenBytes}, {"kv_bytes_for_isl", f.ISLBytes},
+		{"io_size_page1", first.IOSize1}, {"io_size", first.IOSize}, {"batch_size", first.BatchSize},
+		{"second_io_size", second[0]}, {"second_batch_size", second[1]}, {"bytes", f.Bytes},
+	}
+}
+
+// writeKVCache writes the original's four lines for each size of blocks.
+func (p *Plan) writeKVCache(out io.Writer) error {
+	for _, t := range p.Figures().Transfers {
+		if t.Layers != "" {
+			if _, err := fmt.Fprintf(out, "%-23s: %s\n", "Layers", t.Layers); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(out, "%-23s: %s\n%-23s: %d\n%-23s: %d\n%-23s: %s\n", "Model", p.Model.Name,
+			"Input Sequence Length", p.Config.ISL, "Batch Size", t.BatchSize, "IO Size", binarySize(t.IOSize)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plan) kvcacheRows() []fields {
+	var rows []fields
+	for _, t := range p.Figures().Transfers {
+		rows = append(rows, append(p.origin(), fields{
+			{"layers", absent(t.Layers)}, {"batch_size", t.BatchSize}, {"io_size", t.IOSize}, {"io_size_text", binarySize(t.IOSize)},
+		}...))
+	}
+	return rows
+}
+
+func (p *Plan) writeIOSize(out io.Writer) error {
+	for _, t := range p.Figures().Transfers {
+		line := fmt.Sprintf("IO Size per GPU: %d", t.IOSize1)
+		if t.Layers != "" {
+			line += " (" + t.Layers + ")"
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Plan) ioSizeRows() []fields {
+	var rows []fields
+	for _, t := range p.Figures().Transfers {
+		rows = append(rows, fields{
+			{"config_file", p.ConfigName}, {"model", p.Model.Name}, {"accounting", p.Accounting},
+			{"layers", absent(t.Layers)}, {"io_size_per_gpu", t.IOSize1},
+		})
+	}
+	return rows
+}
+
+// binarySize writes bytes as the original does: in powers of 1024 that are
+// called KB, MB and so on, with one or two decimals.
+func binarySize(bytes int64) string {
+	units := []string{"B", "KB", "MB", "GB", "TB"}
+	value, i := float64(bytes), 0
+	for value >= 1024 && i < len(units)-1 {
+		value, i = value/1024, i+1
+	}
+	text := strings.TrimSuffix(strconv.FormatFloat(value, 'f', 2, 64), "0")
+	return text + " " + units[i]
+}

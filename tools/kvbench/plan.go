@@ -1,0 +1,247 @@
+package kvbench
+
+import (
+	"cmp"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+
+	"perigee/internal/model"
+)
+
+// Plan is what is to be measured for one model and config.
+type Plan struct {
+	Model       model.Arch
+	Config      Config
+	ConfigName  string // as the user named it
+	Accounting  string // which of the two the commands follow
+	KVBench     Figures
+	Exact       Figures
+	Differences []string  // why the two differ, a reason each
+	Warnings    []string  // what else the user should know
+	Commands    []Command // one for each size of blocks
+}
+
+// Command is one run of a benchmark.
+type Command struct {
+	Layers    string   // which layers it moves, where a plan has several commands
+	Bench     Bench    // with all that the plan decides
+	Nixlbench []string // the words after nixlbench
+	Perigee   []string // the words after perigee run kvbench, for the same work
+}
+
+// Figures returns those of the plan's accounting.
+func (p *Plan) Figures() Figures {
+	if p.Accounting == accountingExact {
+		return p.Exact
+	}
+	return p.KVBench
+}
+
+// newPlan computes the figures of a model and a config, without commands.
+func newPlan(a model.Arch, c Config, name, accounting string) (*Plan, error) {
+	if err := c.check(a); err != nil {
+		return nil, err
+	}
+	p := &Plan{Model: a, Config: c, ConfigName: name, Accounting: accounting}
+	var err error
+	if p.KVBench, p.Exact, err = figures(a, c); err != nil {
+		return nil, err
+	}
+	p.Differences = differences(a, c)
+	if err := a.CheckHeads(); err != nil {
+		p.Warnings = append(p.Warnings, err.Error())
+	}
+	return p, nil
+}
+
+// command fills in the commands for a checked and routed benchmark.
+func (p *Plan) command(given Bench) error {
+	r, err := route(given)
+	if err != nil {
+		return err
+	}
+	p.Warnings = append(p.Warnings, r.warnings...)
+	p.Warnings = append(p.Warnings, given.ignored()...)
+	for _, t := range p.Figures().Transfers {
+		if t.BatchSize > scenarioBatch {
+			p.Warnings = append(p.Warnings, fmt.Sprintf("perigee run kvbench moves at most %d blocks at a time, and these are %d", scenarioBatch, t.BatchSize))
+		}
+		b := r.bench
+		b.StartBlockSize, b.MaxBlockSize = &t.IOSize, &t.IOSize
+		b.StartBatchSize, b.MaxBatchSize = &t.BatchSize, &t.BatchSize
+		if b.TotalBufferSize, err = totalBuffer(b, t); err != nil {
+			return err
+		}
+		if err := b.checkNVSHMEM(); err != nil {
+			return err
+		}
+		p.Commands = append(p.Commands, Command{
+			Layers: t.Layers, Bench: b, Nixlbench: words(b.flags(), nil), Perigee: r.perigee(b),
+		})
+	}
+	return nil
+}
+
+// ignored tells of options that the plan sets itself.
+func (b Bench) ignored() []string {
+	var all []string
+	for _, x := range []struct {
+		flag  string
+		value *int64
+	}{
+		{"start_block_size", b.StartBlockSize}, {"max_block_size", b.MaxBlockSize},
+		{"start_batch_size", b.StartBatchSize}, {"max_batch_size", b.MaxBatchSize},
+	} {
+		if x.value != nil {
+			all = append(all, fmt.Sprintf("--%s %d has no effect: the plan sets it", x.flag, *x.value))
+		}
+	}
+	return all
+}
+
+// totalBuffer returns the buffer that a process needs. nixlbench refuses one
+// that has no room for the blocks of each of its threads or devices, or does not
+// divide among them.
+func totalBuffer(b Bench, t Transfer) (*int64, error) {
+	parts := lcm(b.NumThreads*b.NumInitiatorDev, b.NumThreads*b.NumTargetDev)
+	need := times(big.NewInt(t.IOSize), t.BatchSize, max(b.NumThreads, b.NumInitiatorDev, b.NumTargetDev))
+	need = ceilDiv(need, parts)
+	need.Mul(need, parts)
+	if !need.IsInt64() {
+		return nil, usage("--num_threads %d, --num_initiator_dev %d, --num_target_dev %d: the buffers for so many do not fit 63 bits",
+			b.NumThreads, b.NumInitiatorDev, b.NumTargetDev)
+	}
+	least := need.Int64()
+	total := orElse(b.TotalBufferSize, defaultTotal)
+	fits := total >= least && new(big.Int).Rem(big.NewInt(total), parts).Sign() == 0
+	switch {
+	case fits:
+		return &total, nil
+	case b.TotalBufferSize != nil:
+		return nil, usage("--total_buffer_size: %d blocks of %d bytes need at least %d bytes, and a multiple of %d; got %d", t.BatchSize, t.IOSize, least, parts, total).
+			WithHint("leave it out: then the plan sets it")
+	}
+	return &least, nil
+}
+
+func lcm(a, b int64) *big.Int {
+	x, y := big.NewInt(a), big.NewInt(b)
+	gcd := new(big.Int).GCD(nil, nil, x, y)
+	return x.Mul(x, y.Quo(y, gcd))
+}
+
+// checkNVSHMEM refuses what nixlbench's worker for NVSHMEM cannot do.
+func (b Bench) checkNVSHMEM() error {
+	ok := orElse(b.InitiatorSegType, dram) == vram && orElse(b.TargetSegType, dram) == vram && b.Scheme == "pairwise" &&
+		b.NumThreads == 1 && b.NumInitiatorDev == 1 && b.NumTargetDev == 1
+	if b.WorkerType != "nvshmem" || ok {
+		return nil
+	}
+	return usage("--worker_type nvshmem: it can do one thread, one device, the scheme pairwise, and VRAM on both sides only").
+		WithHint("--source gpu --destination gpu")
+}
+
+// words writes options that differ from their defaults as a command line. only
+// limits it to some; nil: all.
+func words(flags []flag, only []string) []string {
+	var list []string
+	for _, f := range flags {
+		if f.value == f.preset || only != nil && !slices.Contains(only, f.name) {
+			continue
+		}
+		list = append(list, "--"+f.name)
+		if f.value != true { // a flag of its own
+			list = append(list, fmt.Sprint(f.value))
+		}
+	}
+	return list
+}
+
+// scenarioFlags are the options that the scenario kvbench shares with
+// nixlbench.
+var scenarioFlags = []string{
+	"backend", "check_consistency", "storage_enable_direct", "filepath", "initiator_seg_type", "max_batch_size", "max_block_size", "num_files",
+	"num_initiator_dev", "num_iter", "num_target_dev", "num_threads", "op_type", "posix_api_type", "scheme", "start_batch_size",
+	"start_block_size", "target_seg_type", "total_buffer_size", "warmup_iter", "recreate_xfer",
+}
+
+// scenarioBackends are the backends that the scenario can be told.
+var scenarioBackends = []string{"UCX", "POSIX", "GDS", "GDS_MT"}
+
+// scenarioBatch is the most blocks that the scenario moves at a time.
+const scenarioBatch = 1 << 24
+
+// perigee returns the words after perigee run kvbench that do the work of b.
+// There the side that is a file says so and where it lies, ranks with files
+// work alone, and every device is a rank.
+func (r routed) perigee(b Bench) []string {
+	preset := Bench{Scheme: "pairwise", NumInitiatorDev: 1, NumTargetDev: 1, Backend: "UCX", PosixAPIType: "AIO"}
+	b.InitiatorSegType = &r.local
+	if r.storage {
+		b.TargetSegType = new("FILE")
+		b.Filepath = cmp.Or(b.Filepath, ".")
+		b.Scheme = preset.Scheme
+	}
+	if b.Scheme != "tp" {
+		b.NumInitiatorDev, b.NumTargetDev = preset.NumInitiatorDev, preset.NumTargetDev
+	}
+	if !slices.Contains(scenarioBackends, b.Backend) {
+		b.Backend = preset.Backend // the segment types say what it has to do
+	}
+	if b.PosixAPIType == "POSIXAIO" {
+		b.PosixAPIType = preset.PosixAPIType
+	}
+	return words(b.flags(), scenarioFlags)
+}
+
+// shell writes a command so that a shell reads the same words, each option on a
+// line of its own.
+func shell(command string, words []string) string {
+	var out strings.Builder
+	out.WriteString(command)
+	for _, w := range words {
+		if strings.HasPrefix(w, "--") {
+			out.WriteString(" \\\n    " + w)
+		} else {
+			out.WriteString(" " + quoted(w))
+		}
+	}
+	return out.String()
+}
+
+// quoted quotes a word for a shell where it needs that.
+func quoted(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:,=@%+", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// PlanAll plans every shipped model with every shipped config, by both
+// accountings, and returns the number of plans. It measures how long that takes.
+func PlanAll(b Bench) (int, error) {
+	n := 0
+	for _, m := range model.Names() {
+		a, _ := model.Shipped(m) // it is one of them
+		for _, name := range ConfigNames() {
+			c, err := LoadConfig(name)
+			if err != nil {
+				return n, err
+			}
+			p, err := newPlan(a, c, name, accountingKVBench)
+			if err == nil {
+				err = p.command(b)
+			}
+			if err != nil {
+				return n, fmt.Errorf("%s, %s: %w", m, name, err)
+			}
+			n++
+		}
+	}
+	return n, nil
+}

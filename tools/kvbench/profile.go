@@ -1,0 +1,233 @@
+package kvbench
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/job"
+	"perigee/internal/memory"
+	"perigee/spmd/boot"
+)
+
+// ProfileCmd is `perigee kvbench profile`.
+type ProfileCmd struct {
+	Selection
+	Ranks   *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Ranks, all on this machine (default: 2; 1 with files; with the scheme tp one for each device)."`
+	Engine  string        `name:"engine" enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
+	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for)."`
+	Timeout time.Duration `name:"timeout" placeholder:"T" group:"Job" help:"Give up when a transfer takes longer than T, such as 90s (default: wait)."`
+	Result  string        `name:"result" placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst. With several runs the config's name is put before the ending."`
+	Scale   float64       `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
+	Bench
+}
+
+// run is one benchmark of a profile.
+type run struct {
+	plan    *Plan
+	command Command
+	label   string // tells the run from the others in the name of its result
+}
+
+// Run plans all configs, then runs each here.
+func (c *ProfileCmd) Run(streams cli.Streams) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	var runs []run
+	planned := c.each(streams, func(p *Plan) error {
+		if err := p.command(c.Bench); err != nil {
+			return err
+		}
+		p.warn(streams)
+		for i, cmd := range p.Commands {
+			label := strings.TrimSuffix(filepath.Base(p.ConfigName), filepath.Ext(p.ConfigName))
+			if len(p.Commands) > 1 {
+				label += fmt.Sprintf("-%d", i+1)
+			}
+			runs = append(runs, run{p, c.scaled(cmd), label})
+		}
+		return nil
+	})
+	if len(runs) == 0 {
+		return planned
+	}
+	var failures []error
+	for _, r := range runs {
+		err := c.run(streams, r, len(runs) > 1)
+		if err != nil {
+			failures = append(failures, named(r.plan.ConfigName, err))
+		}
+		if fault.KindOf(err) == fault.Interrupt {
+			break
+		}
+	}
+	if err := conclude(failures, len(runs), streams.Err); err != nil {
+		return err
+	}
+	return planned
+}
+
+func (c *ProfileCmd) check() error {
+	if err := c.Bench.precheck(); err != nil {
+		return err
+	}
+	if c.Ranks != nil && *c.Ranks < 1 {
+		return usage("--ranks is %d, want at least 1", *c.Ranks)
+	}
+	if !(c.Scale > 0 && c.Scale <= 1) {
+		return usage("--scale: wanted a number above 0 and up to 1, got %v", c.Scale)
+	}
+	launcher, started, err := boot.Started(os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	if started {
+		return usage("profile starts its ranks itself, but this process is a rank of %s", launcher).
+			WithHint("start the command that perigee kvbench plan prints, perigee run kvbench ..., as the job instead")
+	}
+	return nil
+}
+
+// scaled leaves out blocks.
+func (c *ProfileCmd) scaled(cmd Command) Command {
+	if c.Scale == 1 {
+		return cmd
+	}
+	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(c.Scale, 'g', -1, 64)) // of a finite number
+	blocks := new(big.Rat).Mul(factor, new(big.Rat).SetInt64(*cmd.Bench.MaxBatchSize))
+	batch := max(1, new(big.Int).Quo(blocks.Num(), blocks.Denom()).Int64())
+	cmd.Bench.StartBatchSize, cmd.Bench.MaxBatchSize = &batch, &batch
+	for i, w := range cmd.Perigee {
+		if w == "--start_batch_size" || w == "--max_batch_size" {
+			cmd.Perigee[i+1] = fmt.Sprint(batch)
+		}
+	}
+	return cmd
+}
+
+// run starts the ranks of one benchmark and waits for them.
+func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
+	if err := c.checkMemory(r); err != nil {
+		return err
+	}
+	b := r.command.Bench
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %d blocks of %d bytes", r.plan.Model.Name, r.plan.ConfigName, *b.MaxBatchSize, *b.MaxBlockSize)
+	if c.Scale < 1 {
+		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
+	}
+	if r.command.Layers != "" {
+		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
+	}
+	fmt.Fprintln(streams.Out)
+	args := append(c.jobWords(r, several), r.command.Perigee...)
+	err, _ := job.Run(context.Background(), job.Spec{
+		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
+	}, streams, os.LookupEnv)
+	return err
+}
+
+// jobWords are the options of the job.
+func (c *ProfileCmd) jobWords(r run, several bool) []string {
+	list := []string{"--engine", c.Engine}
+	if c.Ranks != nil {
+		list = append(list, "--ranks", strconv.Itoa(*c.Ranks))
+	}
+	if c.NixlLib != "" {
+		list = append(list, "--nixl-lib", c.NixlLib)
+	}
+	if c.Timeout != 0 {
+		list = append(list, "--timeout", c.Timeout.String())
+	}
+	if c.Result != "" {
+		list = append(list, "--result", resultName(c.Result, r.label, several))
+	}
+	return list
+}
+
+// resultName puts a run's label before the endings of a file's name, if there are several
+// runs.
+func resultName(file, label string, several bool) string {
+	if !several {
+		return file
+	}
+	folder, name := filepath.Split(file)
+	stem, endings := name, ""
+	if i := strings.Index(name, ".json"); i >= 0 {
+		stem, endings = name[:i], name[i:]
+	}
+	return folder + stem + "-" + label + endings
+}
+
+// checkMemory refuses a run whose buffers the machine has no room for: each
+// rank has one with the blocks of all threads, in host memory unless it is said
+// to be on a GPU.
+func (c *ProfileCmd) checkMemory(r run) error {
+	b, ranks := r.command.Bench, c.memoryRanks(r.command)
+	buffer := times(big.NewInt(*b.MaxBlockSize), *b.MaxBatchSize, b.NumThreads)
+	wanted := times(buffer, ranks)
+	available, err := memory.Available("/")
+	if err != nil || wanted.Cmp(big.NewInt(available)) <= 0 {
+		return nil // where the kernel does not say, the allocation will
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "this host"
+	}
+	refused := fault.New(fault.Resource, "%d buffers in host memory with %d blocks of %d bytes need %s on %s, and %s are available",
+		ranks, times(big.NewInt(*b.MaxBatchSize), b.NumThreads), *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
+	if f := fitting(available, wanted) * c.Scale; f*float64(*b.MaxBatchSize)/c.Scale >= 1 {
+		return refused.WithHint("--scale %s moves fewer blocks of the same size", strconv.FormatFloat(f, 'g', 2, 64))
+	}
+	return refused.WithHint("not even one block for each fits; smaller pages (--page_size) make smaller blocks")
+}
+
+// memoryRanks returns how many ranks have their buffer in host memory.
+func (c *ProfileCmd) memoryRanks(cmd Command) int64 {
+	value := func(flag string) string {
+		if i := slices.Index(cmd.Perigee, flag); i >= 0 {
+			return cmd.Perigee[i+1]
+		}
+		return dram
+	}
+	near, far := value("--initiator_seg_type"), value("--target_seg_type")
+	n := int64(2)
+	switch {
+	case c.Ranks != nil:
+		n = int64(*c.Ranks)
+	case far == "FILE":
+		n = 1
+	case cmd.Bench.Scheme == "tp":
+		n = cmd.Bench.NumInitiatorDev + cmd.Bench.NumTargetDev
+	}
+	switch {
+	case near == dram && far != vram:
+		return n
+	case near != dram && far != dram:
+		return 0
+	}
+	return ceil64(n, 2) // one side is on GPUs
+}
+
+func gigabytes(n *big.Int) string {
+	f, _ := new(big.Float).SetInt(n).Float64()
+	return fmt.Sprintf("%.4g GB (%d bytes)", f/1e9, n)
+}
+
+// fitting returns a factor of two digits that leaves a tenth of the available
+// memory free.
+func fitting(available int64, wanted *big.Int) float64 {
+	w, _ := new(big.Float).SetInt(wanted).Float64()
+	f := 0.9 * float64(available) / w
+	digit := math.Pow(10, math.Floor(math.Log10(f))-1)
+	return math.Floor(f/digit) * digit
+}

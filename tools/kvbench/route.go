@@ -1,0 +1,194 @@
+package kvbench
+
+import (
+	"slices"
+	"strings"
+
+	"perigee/internal/conf"
+)
+
+// The words of nixlbench.
+const (
+	dram    = "DRAM"
+	vram    = "VRAM"
+	opRead  = "READ"
+	opWrite = "WRITE"
+)
+
+// The words of --source and --destination.
+const (
+	fromFile   = "file"
+	fromMemory = "memory"
+	fromGPU    = "gpu"
+)
+
+// backend is a backend of nixlbench.
+type backend struct {
+	name    string // as nixlbench spells it
+	storage bool
+	sources []string // that --source may be; nil: --destination decides, too
+}
+
+var backends = []backend{
+	{"UCX", false, []string{fromMemory, fromGPU}},
+	{"UCX_MO", false, []string{fromMemory, fromGPU}},
+	{"GPUNETIO", false, []string{fromMemory, fromGPU}},
+	{"Mooncake", false, []string{fromMemory, fromGPU}},
+	{"GDS", true, []string{fromFile, fromMemory, fromGPU}},
+	{"GDS_MT", true, []string{fromFile, fromMemory, fromGPU}},
+	{"POSIX", true, []string{fromFile, fromMemory}},
+	{"HF3FS", true, []string{fromFile, fromMemory}},
+	{"OBJ", true, nil},
+}
+
+func backendNames() []string {
+	var names []string
+	for _, b := range backends {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// routed is what source, destination and backend mean together.
+type routed struct {
+	bench    Bench  // with segment types and operation set
+	storage  bool   // one side is a file
+	local    string // memory of the side that is none, for perigee
+	warnings []string
+}
+
+// route decides the operation and the segment types by the backend and by where
+// the cache comes from and goes to, as the original does.
+func route(b Bench) (routed, error) {
+	i := slices.IndexFunc(backends, func(x backend) bool { return strings.EqualFold(x.name, b.Backend) })
+	if i < 0 {
+		return routed{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend, conf.Suggestion(b.Backend, backendNames()))
+	}
+	given, known := b, backends[i]
+	b.Backend = known.name
+	r := routed{bench: b, storage: known.storage}
+	var err error
+	switch {
+	case !known.storage:
+		err = r.network(given, known.sources)
+	case known.sources == nil:
+		err = r.object(given)
+	default:
+		err = r.file(given, known.sources)
+	}
+	if err != nil {
+		return routed{}, err
+	}
+	r.warnOverruled(given)
+	if known.name == "UCX_MO" {
+		r.warnings = append(r.warnings, "newer versions of nixlbench have no backend UCX_MO")
+	}
+	return r, nil
+}
+
+func segment(kind string) string {
+	if kind == fromGPU {
+		return vram
+	}
+	return dram
+}
+
+// network moves memory to memory.
+func (r *routed) network(given Bench, kinds []string) error {
+	source, destination := orElse(given.Source, fromMemory), orElse(given.Destination, fromMemory)
+	for _, x := range []struct{ flag, kind string }{{"source", source}, {"destination", destination}} {
+		if !slices.Contains(kinds, x.kind) {
+			return usage("--%s %s: %s moves memory, wanted %s", x.flag, x.kind, r.bench.Backend, strings.Join(kinds, " or ")).
+				WithHint("files need a storage backend: --backend GDS, GDS_MT, POSIX, HF3FS or OBJ")
+		}
+	}
+	if given.Source != nil || given.InitiatorSegType == nil {
+		r.set(&r.bench.InitiatorSegType, segment(source))
+	}
+	if given.Destination != nil || given.TargetSegType == nil {
+		r.set(&r.bench.TargetSegType, segment(destination))
+	}
+	r.local = *r.bench.InitiatorSegType
+	return nil
+}
+
+// file moves between a file and memory. As in the original, GDS names its
+// target VRAM unless the source is host memory.
+func (r *routed) file(given Bench, kinds []string) error {
+	source, destination := orElse(given.Source, fromFile), orElse(given.Destination, fromMemory)
+	if !slices.Contains(kinds, source) {
+		return usage("--source %s: %s cannot, wanted %s", source, r.bench.Backend, strings.Join(kinds, " or "))
+	}
+	gds := slices.Contains(kinds, fromGPU)
+	switch source {
+	case fromFile:
+		if given.Destination != nil && (destination == fromFile || !slices.Contains(kinds, destination)) {
+			return usage("--destination %s: %s reads a file into memory", destination, r.bench.Backend)
+		}
+		r.set(&r.bench.OpType, opRead)
+		r.local = segment(destination)
+	case fromMemory:
+		r.set(&r.bench.OpType, opWrite)
+		r.set(&r.bench.InitiatorSegType, dram)
+		r.local = dram
+	case fromGPU:
+		r.set(&r.bench.OpType, opWrite)
+		r.local = vram
+	}
+	if gds && source != fromMemory {
+		r.set(&r.bench.TargetSegType, vram)
+	} else {
+		r.set(&r.bench.TargetSegType, dram)
+	}
+	if given.InitiatorSegType != nil && source != fromMemory {
+		r.local = *given.InitiatorSegType
+	} else if r.local == vram {
+		r.warnings = append(r.warnings, "nixlbench takes its local memory from --initiator_seg_type, which the original plan leaves at DRAM; add --initiator_seg_type VRAM to measure the GPU's")
+	}
+	return nil
+}
+
+// object moves between an object store and memory. One side must be memory;
+// which, decide the options that are given.
+func (r *routed) object(given Bench) error {
+	local := func(p *string) bool { return p != nil && *p != fromFile }
+	read := !local(given.Source)
+	side := orElse(given.Destination, fromMemory)
+	if !read {
+		side = *given.Source
+	}
+	switch {
+	case !read && local(given.Destination):
+		return usage("--source %s --destination %s: one side of %s is the object store", *given.Source, *given.Destination, r.bench.Backend).
+			WithHint("leave out one of them, or call it file")
+	case read && side == fromFile:
+		return usage("--destination file: %s reads objects into memory, wanted memory or gpu", r.bench.Backend).
+			WithHint("to write objects: --source memory or gpu")
+	}
+	op := opWrite
+	if read {
+		op = opRead
+	}
+	r.set(&r.bench.OpType, op)
+	r.set(&r.bench.InitiatorSegType, segment(side))
+	r.local = segment(side)
+	return nil
+}
+
+func (r *routed) set(p **string, value string) { *p = new(value) }
+
+// warnOverruled tells of options that the route has decided otherwise.
+func (r *routed) warnOverruled(given Bench) {
+	for _, x := range []struct {
+		flag      string
+		given, is *string
+	}{
+		{"op_type", given.OpType, r.bench.OpType},
+		{"initiator_seg_type", given.InitiatorSegType, r.bench.InitiatorSegType},
+		{"target_seg_type", given.TargetSegType, r.bench.TargetSegType},
+	} {
+		if x.given != nil && x.is != nil && *x.given != *x.is {
+			r.warnings = append(r.warnings, "--"+x.flag+" "+*x.given+" has no effect: --backend "+r.bench.Backend+" with this source and destination makes it "+*x.is)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package kvbench
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/model"
+)
+
+// Selection are the options that say what a command looks at.
+type Selection struct {
+	Model        string   `name:"model" required:"" completes:"models" placeholder:"MODEL" help:"A model architecture file (YAML), or the name of a shipped model (perigee kvbench models)."`
+	ModelConfig  string   `name:"model_config" completes:"configs" placeholder:"CONFIG" help:"A model config file (YAML), or the name of a shipped one."`
+	ModelConfigs []string `name:"model_configs" sep:"none" placeholder:"GLOB" help:"Several model config files, by a pattern such as 'configs/*.yaml'; without such files, shipped ones by their names."`
+	More         []string `arg:"" optional:"" name:"config" help:"More model configs, as the shell makes them of a pattern without quotes."`
+	Accounting   string   `name:"accounting" enum:"kvbench,exact" default:"kvbench" help:"How sizes are counted: kvbench (as NIXL's KVBench does) or exact (what one GPU moves)."`
+
+	Overrides
+}
+
+// each calls use for the plan of every selected config, one after the other. A
+// config that fails does not stop the others; each has a chance to be used
+// before the error.
+func (s *Selection) each(streams cli.Streams, use func(*Plan) error) error {
+	if err := s.Overrides.check(); err != nil {
+		return err
+	}
+	a, err := loadModel(s.Model)
+	if err != nil {
+		return err
+	}
+	names, failures, err := s.configs()
+	if err != nil {
+		return err
+	}
+	tried := len(names) + len(failures)
+	for _, name := range names {
+		p, err := s.plan(a, name)
+		if err == nil {
+			err = use(p)
+		}
+		if err != nil {
+			failures = append(failures, named(name, err))
+		}
+		if fault.KindOf(err) == fault.Interrupt {
+			break
+		}
+	}
+	return conclude(failures, tried, streams.Err)
+}
+
+// named makes sure that an error tells the config.
+func named(config string, err error) error {
+	if strings.HasPrefix(err.Error(), config) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", config, err)
+}
+
+// conclude makes one error of those of several configs. All are told.
+func conclude(failures []error, tried int, w io.Writer) error {
+	if len(failures) == 0 {
+		return nil
+	}
+	if tried == 1 {
+		return failures[0]
+	}
+	for _, err := range failures {
+		cli.Complain(w, err)
+	}
+	return fault.New(fault.KindOf(failures[0]), "%d of %d model configs failed", len(failures), tried)
+}
+
+func (s *Selection) plan(a model.Arch, name string) (*Plan, error) {
+	c, err := LoadConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	return newPlan(a, s.Overrides.apply(c), name, s.Accounting)
+}
+
+// loadModel is model.Load with a hint for those who have the original's files
+// in mind.
+func loadModel(name string) (model.Arch, error) {
+	a, err := model.Load(name)
+	if err == nil {
+		return a, nil
+	}
+	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
+	stem = strings.ReplaceAll(strings.TrimPrefix(stem, "model_"), "_", "-")
+	if _, ok := model.Shipped(stem); ok {
+		err = fault.New(fault.KindOf(err), "%w", err).WithHint("this model is part of perigee: --model %s", stem)
+	}
+	return model.Arch{}, err
+}
+
+// configs lists the selected configs: the one, then those of the patterns in
+// order, none twice. A pattern that fits nothing is a failure beside them.
+func (s *Selection) configs() (names []string, failures []error, err error) {
+	if s.ModelConfig == "" && len(s.ModelConfigs)+len(s.More) == 0 {
+		return nil, nil, usage("--model_config or --model_configs is missing").
+			WithHint("a file, or one of the shipped %s", strings.Join(ConfigNames(), ", "))
+	}
+	add := func(name string) {
+		if !slices.ContainsFunc(names, func(n string) bool { return filepath.Clean(n) == filepath.Clean(name) }) {
+			names = append(names, name)
+		}
+	}
+	if s.ModelConfig != "" {
+		add(s.ModelConfig)
+	}
+	for _, pattern := range slices.Concat(s.ModelConfigs, s.More) {
+		found, err := expand(pattern)
+		if err != nil {
+			failures = append(failures, err)
+		}
+		for _, name := range found {
+			add(name)
+		}
+	}
+	return names, failures, nil
+}
+
+// expand returns the files, or else the shipped configs, that fit a pattern.
+func expand(pattern string) ([]string, error) {
+	if !strings.ContainsAny(pattern, `*?[\`) {
+		return []string{pattern}, nil
+	}
+	files, err := filepath.Glob(pattern)
+	if errors.Is(err, filepath.ErrBadPattern) {
+		return nil, usage("--model_configs: %q is no pattern: %v", pattern, err)
+	}
+	if len(files) == 0 {
+		files = slices.DeleteFunc(ConfigNames(), func(name string) bool {
+			fits, _ := path.Match(pattern, name) // Glob has seen that it is a pattern
+			return !fits
+		})
+	}
+	if len(files) == 0 {
+		return nil, fault.New(fault.Input, "--model_configs: no file fits %q", pattern).
+			WithHint("check the spelling; a relative pattern starts at the current folder, and the shell must not expand it")
+	}
+	slices.Sort(files)
+	return files, nil
+}

@@ -44,6 +44,7 @@ type World struct {
 	monitor boot.Monitor
 	meeting meetingPlace
 	common  *commons     // nil but in simulations
+	cut     chan cut     // holds the first link that went silent
 	clocks  []clock.Line // per host
 	syncs   int          // how often they were compared
 	now     func() int64 // nil but in tests: the host's clock
@@ -114,7 +115,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, boot.Hostname()),
+		name: cmp.Or(p.Host, boot.Hostname()), cut: make(chan cut, 1),
 	}
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.setPhase("start")
@@ -131,6 +132,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
 			return w.addressesOf(ctx, p.Store, rank)
 		},
+		CutOff: w.reportCut,
 	})
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
@@ -148,6 +150,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	if err := w.meet(ctx, p.Store, mine); err != nil {
 		return err
 	}
+	w.watch.Go(w.watchLinks)
 	if err := w.shareMemory(own); err != nil {
 		return err
 	}
@@ -340,6 +343,31 @@ func (w *World) watchFailure() {
 	select {
 	case f := <-w.monitor.Failed():
 		w.fail(f)
+	case <-w.ctx.Done():
+	}
+}
+
+// cut is a link that went silent.
+type cut struct {
+	rank int
+	err  error
+}
+
+func (w *World) reportCut(rank int, err error) {
+	select {
+	case w.cut <- cut{rank, err}:
+	default:
+	}
+}
+
+// watchLinks ends the job when a link goes silent. A rank that waits for bytes,
+// or for shared memory, would not notice: two hosts may have lost each other
+// while both still reach rank 0.
+func (w *World) watchLinks() {
+	select {
+	case c := <-w.cut:
+		w.Fail(fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", c.rank, w.HostName(c.rank), c.err).
+			WithHint("has the network between the two hosts failed, or one of them?"))
 	case <-w.ctx.Done():
 	}
 }

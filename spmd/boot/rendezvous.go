@@ -174,10 +174,10 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	began := time.Now()
 	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
-		conn, secret, err := r.knock(ctx)
+		link, err := r.knock(ctx)
 		if err == nil {
-			r.secret = secret
-			return r.enter(ctx, conn)
+			r.secret = link.secret
+			return r.enter(ctx, link.Conn)
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrSealed)
 		if turnedAway && (len(r.meet) == 1 || time.Since(began) > strangers) {
@@ -202,82 +202,26 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 // not keep a rank from trying the others again.
 const knockLimit = 10 * time.Second
 
-// headStart is how long an address is tried before the next is tried too.
-const headStart = 200 * time.Millisecond
-
-// greeting is what came of the attempt at one address.
-type greeting struct {
-	conn   net.Conn
+// entrance is a link to rank 0, and the secret with which it was opened.
+type entrance struct {
+	net.Conn
 	secret []byte
-	err    error
 }
 
-// attempts are what went wrong at all addresses.
-type attempts []error
-
-func (a attempts) Error() string {
-	var b strings.Builder
-	for i, err := range a {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(err.Error())
-	}
-	return b.String()
-}
-
-func (a attempts) Unwrap() []error { return a }
-
-// knock tries all addresses, each when the one before it has failed or keeps
-// this rank waiting, and takes the first at which rank 0 lets it in.
-func (r rendezvous) knock(ctx context.Context) (net.Conn, []byte, error) {
+// knock tries all addresses, and takes the first at which rank 0 lets it in.
+func (r rendezvous) knock(ctx context.Context) (entrance, error) {
 	ctx, cancel := context.WithTimeout(ctx, knockLimit)
 	defer cancel()
-	var won greeting
-	var errs attempts
-	answers := make(chan greeting)
-	untried, waiting := r.meet, 0
-	for {
-		var patience <-chan time.Time
-		if len(untried) > 0 && won.conn == nil {
-			address := untried[0]
-			untried, waiting = untried[1:], waiting+1
-			go func() {
-				conn, secret, err := r.dial(ctx, address)
-				answers <- greeting{conn, secret, err}
-			}()
-			patience = time.After(headStart)
-		}
-		if waiting == 0 {
-			break
-		}
-		select {
-		case a := <-answers:
-			waiting--
-			switch {
-			case a.err != nil:
-				errs = append(errs, a.err)
-			case won.conn == nil:
-				won = a
-				cancel() // the other attempts end
-			default:
-				a.conn.Close() // the same door, through another address
-			}
-		case <-patience:
-		}
-	}
-	if won.conn == nil {
-		return nil, nil, errs
-	}
-	return won.conn, won.secret, nil
+	return wire.Race(ctx, r.meet, r.dial)
 }
 
-func (r rendezvous) dial(ctx context.Context, address string) (net.Conn, []byte, error) {
+func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) {
 	if r.seal == nil {
 		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
-		return conn, r.secret, err
+		return entrance{conn, r.secret}, err
 	}
-	return wire.DialSealed(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
+	conn, secret, err := wire.DialSealed(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
+	return entrance{conn, secret}, err
 }
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {

@@ -22,12 +22,12 @@ const (
 	maxStrangers = 1024
 )
 
-// A link notices within ten seconds that the other host is gone or cut off: the
+// A link notices within seven seconds that the other host is gone or cut off: the
 // kernels probe each other on an idle link, and give up on bytes that nobody
 // acknowledges. A host that is only busy still answers.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 3 * time.Second, Interval: 2 * time.Second, Count: 3}
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 4}
 
-const unacknowledged = 9 * time.Second
+const unacknowledged = 6 * time.Second
 
 func limitSilence(_, _ string, c syscall.RawConn) error {
 	var err error

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type TCP struct {
 	size    int
 	secret  []byte
 	resolve func(ctx context.Context, rank int) ([]string, error)
+	cutOff  func(rank int, err error)
 
 	door      *Door
 	addresses []string
@@ -50,12 +52,15 @@ type TCPConfig struct {
 	// Resolve returns a peer's addresses (host:port), best first. It is asked
 	// once per peer.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
+	// CutOff, if set, is called when nothing comes any more through the link
+	// from a rank though its process has not closed it.
+	CutOff func(rank int, err error)
 }
 
 // ListenTCP opens an endpoint.
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
-		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve,
+		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, cutOff: cfg.CutOff,
 		box: newMailbox(), out: map[int]*outLink{}, conns: map[net.Conn]struct{}{},
 	}
 	t.life, t.end = context.WithCancel(context.Background())
@@ -89,6 +94,15 @@ func (t *TCP) receive(conn net.Conn, from int) {
 	defer t.untrack(conn)
 	err := readFrames(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
 	t.box.fail(from, err)
+	if t.cutOff != nil && isSilence(err) {
+		t.cutOff(from, err)
+	}
+}
+
+// isSilence reports whether a link has ended because nothing comes through any
+// more. A process that ends, however it does, has its kernel say so.
+func isSilence(err error) bool {
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
 func (t *TCP) track(c net.Conn) bool {
@@ -167,7 +181,7 @@ func (l *outLink) write(ctx context.Context, h Header, data []byte) (frames int,
 	return writeFrames(l.buf, h, data)
 }
 
-// dial tries a peer's addresses in order.
+// dial connects to a peer at one of its addresses.
 func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -176,23 +190,20 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var failures []error
-	for _, a := range addresses {
-		conn, err := Dial(ctx, a, t.secret, t.rank, to)
-		if err != nil {
-			failures = append(failures, err)
-			continue
-		}
-		if !t.track(conn) {
-			conn.Close()
-			return nil, net.ErrClosed
-		}
-		return conn, nil
-	}
-	if len(failures) == 0 {
+	if len(addresses) == 0 {
 		return nil, errors.New("it published no address")
 	}
-	return nil, errors.Join(failures...)
+	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (net.Conn, error) {
+		return Dial(ctx, address, t.secret, t.rank, to)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if !t.track(conn) {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	return conn, nil
 }
 
 // Recv returns the next message of a rank on a channel.

@@ -396,9 +396,28 @@ func (w *World) Fail(err error) error {
 		Rank: w.rank, Host: w.name, Phase: w.CurrentPhase(),
 		Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err),
 	}
+	if boot.MayBeEcho(f.Kind) && w.monitor.Failed() != nil {
+		return w.hearVerdict(f)
+	}
 	w.fail(f)
 	w.monitor.Abort(f)
 	return f
+}
+
+// verdictWait is how long a rank that has reported a failure waits to hear who is
+// to blame. To call all ranks takes the coordinator less.
+const verdictWait = 2 * time.Second
+
+// hearVerdict reports what may be another rank's failure, and returns what it
+// turned out to be.
+func (w *World) hearVerdict(f boot.Failure) error {
+	w.monitor.Abort(f)
+	select {
+	case <-w.ctx.Done():
+	case <-time.After(verdictWait):
+		w.fail(f) // cut off from whoever knows better
+	}
+	return context.Cause(w.ctx)
 }
 
 // causeWait is how long a rank whose transfer has failed waits to hear why.

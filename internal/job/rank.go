@@ -48,7 +48,10 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		return err, false
 	}
 	v := &voice{err: streams.Err, rank: p.Rank, mute: p.Launcher == "local"}
+	joined := make(chan struct{})
+	go tellWaiting(p.Waiting, joined, streams.Err)
 	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak})
+	close(joined)
 	if err != nil {
 		return reported(err), true
 	}
@@ -70,6 +73,27 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		w.Close()
 	}
 	return reported(err), true
+}
+
+// patience is how long rank 0 waits for the others before it says so.
+const patience = 5 * time.Second
+
+// tellWaiting says from time to time for whom this rank waits, until all have
+// joined. A rank that ends before perigee runs in it is not noticed otherwise.
+func tellWaiting(waiting func() string, joined <-chan struct{}, w io.Writer) {
+	if waiting == nil {
+		return
+	}
+	for pause := patience; ; pause *= 2 {
+		select {
+		case <-joined:
+			return
+		case <-time.After(pause):
+		}
+		if text := waiting(); text != "" {
+			fmt.Fprintln(w, "perigee:", text)
+		}
+	}
 }
 
 // reported gives a failure its kind and hint again.

@@ -45,6 +45,13 @@ type Monitor interface {
 	Leave(ctx context.Context) error
 }
 
+// MayBeEcho reports whether a failure of this kind may be what another rank's
+// failure looks like from afar. Then the coordinator finds out who is to blame,
+// and tells all, the rank that has reported it too.
+func MayBeEcho(k fault.Kind) bool {
+	return k == fault.Timeout || k == fault.RankLost || k == fault.Engine
+}
+
 // Failure is why a job ended early.
 type Failure struct {
 	Rank  int        `json:"rank"` // -1 if no rank is to blame
@@ -90,6 +97,9 @@ type Process struct {
 	Listen    string // host:port on which to listen for links
 	IPs       []string
 	Notes     []string // remarks for the header, on security for instance
+	// Waiting says, at rank 0 while the world is incomplete, for which ranks it
+	// waits; "" if for none. It is nil where somebody else watches the ranks.
+	Waiting func() string
 
 	Store
 	Monitor

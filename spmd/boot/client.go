@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/wire"
 )
 
 // client is a rank's end of its connection to the coordinator. It is both the
@@ -70,7 +71,11 @@ func (c *client) listen(in *memoReader) {
 			left := c.left
 			c.mu.Unlock()
 			if !left {
-				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to " + c.leader + ": it has died or is cut off"})
+				how := "it has died"
+				if wire.IsSilence(err) {
+					how = "this host (" + c.hostName() + ") is cut off, or that one is down"
+				}
+				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to " + c.leader + ": " + how})
 			}
 			return
 		}
@@ -97,9 +102,18 @@ func (c *client) listen(in *memoReader) {
 // nameHost sets the name by which reports know this rank's host, if the
 // launcher has one. It must be called before Put.
 func (c *client) nameHost(name string) {
-	if name != "" {
-		c.host = name
+	if name == "" {
+		return
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.host = name
+}
+
+func (c *client) hostName() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.host
 }
 
 // fail keeps the first failure for whoever asks.
@@ -135,7 +149,7 @@ func (c *client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
 		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
 	}
-	c.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.host, Card: card})
+	c.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.hostName(), Card: card})
 	return nil
 }
 

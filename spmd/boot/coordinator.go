@@ -10,9 +10,11 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/wire"
 )
 
 // The coordinator is the one place that knows whether all ranks are alive. It
@@ -74,7 +76,8 @@ type Coordinator struct {
 	failure  *Failure
 	failed   chan struct{} // closed with the first failure
 	finished chan struct{} // closed when all ranks have left
-	rolling  bool          // a timeout is being looked into
+	rolling  bool          // a failure is being looked into
+	answers  chan struct{} // capacity 1; holds a token after a change among the silent
 	conns    map[net.Conn]*memoWriter
 	closed   bool
 	serving  sync.WaitGroup
@@ -85,7 +88,8 @@ type member struct {
 	host  string
 	phase string
 	card  []byte
-	gone  bool
+	gone  bool // its end is no news: it has left, or has reported a failure
+	waits bool // it has reported what may be another's failure
 	// silent is whether it has not yet answered a roll call.
 	silent bool
 	out    *memoWriter
@@ -98,7 +102,8 @@ func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Du
 		size: size, secret: secret, explain: explain,
 		members: make([]*member, size),
 		failed:  make(chan struct{}), finished: make(chan struct{}),
-		conns: map[net.Conn]*memoWriter{},
+		answers: make(chan struct{}, 1),
+		conns:   map[net.Conn]*memoWriter{},
 	}
 }
 
@@ -134,7 +139,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	c.failure = &f
 	close(c.failed)
 	for _, m := range c.members {
-		if m != nil && !m.gone {
+		if m != nil && (!m.gone || m.waits) {
 			m.out.send(memo{Is: isAbort, Failure: &f})
 		}
 	}
@@ -286,17 +291,20 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 	case isPhase:
 		m.phase = n.Phase
 	case isAbort:
-		m.gone = true // its end is no further news
+		m.gone = true
 		if n.Failure != nil {
 			f := *n.Failure
 			f.Rank, f.Host = m.rank, m.host
+			m.waits = MayBeEcho(f.Kind)
 			c.reportedLocked(f)
 		}
 		// It may stay until the coordinator goes.
 	case isHere:
 		m.silent = false
+		c.signalLocked()
 	case isBye:
-		m.gone = true
+		m.gone, m.waits = true, false
+		c.signalLocked()
 		c.left++
 		if c.left == c.size {
 			close(c.finished)
@@ -306,16 +314,20 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 	return true
 }
 
+func (c *Coordinator) signalLocked() {
+	select {
+	case c.answers <- struct{}{}:
+	default:
+	}
+}
+
 // reportedLocked takes a failure from the rank that has met it.
 func (c *Coordinator) reportedLocked(f Failure) {
-	if f.Kind != fault.Timeout {
-		c.failLocked(f)
+	if MayBeEcho(f.Kind) {
+		c.suspectLocked(f)
 		return
 	}
-	if !c.rolling && !c.closed {
-		c.rolling = true
-		c.serving.Go(func() { c.callRoll(f) })
-	}
+	c.failLocked(f)
 }
 
 // lost is called when the connection of a rank ended without goodbye.
@@ -326,14 +338,25 @@ func (c *Coordinator) lost(m *member, err error) {
 	if expected {
 		return
 	}
-	how := "its process is gone"
-	if !errors.Is(err, io.EOF) {
-		how = "lost the connection to its process: " + err.Error()
-	}
 	if c.explain != nil {
-		how = firstOf(c.explain(m.rank, explainWait), how)
+		if how := c.explain(m.rank, explainWait); how != "" {
+			c.Ended(m.rank, how)
+			return
+		}
 	}
-	c.Ended(m.rank, how)
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		c.Ended(m.rank, "its process is gone")
+	case wire.IsSilence(err):
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.suspectLocked(Failure{
+			Rank: m.rank, Host: m.host, Phase: m.phase, Kind: fault.RankLost, Cause: err.Error(),
+			Hint: "has the network failed, or the host?",
+		})
+	default:
+		c.Ended(m.rank, "lost the connection to its process: "+err.Error())
+	}
 }
 
 // Missing returns the ranks that have not reported yet, ascending.

@@ -130,7 +130,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	}
 	cl.nameHost(r.node)
 	leader := &leadingClient{client: cl, coordinator: c, door: door, hint: r.hints.missing}
-	p.Store, p.Monitor = leader, leader
+	p.Store, p.Monitor, p.Waiting = leader, leader, leader.waiting
 	return p, leader, nil
 }
 
@@ -226,7 +226,7 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, the coordinator of the job")
+	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, the coordinator of the job, at "+conn.RemoteAddr().String())
 	if err != nil {
 		return nil, err
 	}
@@ -261,11 +261,27 @@ func (l *leadingClient) Fence(ctx context.Context) error {
 	return err
 }
 
-func (l *leadingClient) whyMissing() string {
-	if n, last := l.door.Refused(); n > 0 {
-		return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
+func (l *leadingClient) waiting() string {
+	missing := l.coordinator.Missing()
+	if len(missing) == 0 {
+		return ""
 	}
-	return l.hint
+	text := fmt.Sprintf("waiting for %d of %d ranks: %s", len(missing), l.coordinator.size, listRanks(missing))
+	if refusals := l.refusals(); refusals != "" {
+		text += "; " + refusals
+	}
+	return text
+}
+
+func (l *leadingClient) whyMissing() string { return firstOf(l.refusals(), l.hint) }
+
+// refusals tells of those who wanted to come and were not let in.
+func (l *leadingClient) refusals() string {
+	n, last := l.door.Refused()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
 }
 
 // Leave waits for the goodbyes of all ranks, or passes on the news that ends

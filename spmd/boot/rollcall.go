@@ -2,21 +2,32 @@ package boot
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"perigee/internal/fault"
 )
 
 // A rank that gave up waiting does not know for whom it waited: a barrier only
-// counts. So before a timeout becomes the job's failure the coordinator calls
-// all ranks; one that does not answer is the culprit, be it stopped or cut off.
+// counts. And where a network fails, connections end one after the other. So
+// before a timeout or a silent connection becomes the job's failure the
+// coordinator calls all ranks; those that do not answer are the culprits, be
+// they stopped or cut off.
 
 // rollTime is how long an answer may take. It comes from a goroutine of its own,
 // so a rank that only computes, or waits itself, answers at once.
 const rollTime = 700 * time.Millisecond
 
-// callRoll looks for the cause of a timeout and declares the failure. It is
-// called once; what others report meanwhile counts as the same.
+// suspectLocked begins a roll call, if none is under way.
+func (c *Coordinator) suspectLocked(f Failure) {
+	if !c.rolling && !c.closed {
+		c.rolling = true
+		c.serving.Go(func() { c.callRoll(f) })
+	}
+}
+
+// callRoll looks for the cause of a failure and declares it. It is called once;
+// what others report meanwhile counts as the same.
 func (c *Coordinator) callRoll(f Failure) {
 	c.mu.Lock()
 	for _, m := range c.members {
@@ -26,26 +37,99 @@ func (c *Coordinator) callRoll(f Failure) {
 		}
 	}
 	c.mu.Unlock()
-	select {
-	case <-time.After(rollTime):
-	case <-c.failed:
-		return
+	over := time.After(rollTime)
+	for waiting := true; waiting && len(c.silent()) > 0; {
+		select {
+		case <-c.answers:
+		case <-over:
+			waiting = false
+		case <-c.failed:
+			return
+		}
 	}
+	silent := c.silent()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var silent []int
-	for r, m := range c.members {
-		if m != nil && m.silent && !m.gone {
-			silent = append(silent, r)
-		}
-	}
 	if len(silent) > 0 {
-		m := c.members[silent[0]]
-		cause := fmt.Sprintf("it does not answer: stopped, or cut off; rank %d waited in vain (%s)", f.Rank, f.Cause)
-		if len(silent) > 1 {
-			cause = fmt.Sprintf("ranks %s do not answer: stopped, or cut off; rank %d waited in vain (%s)", listRanks(silent), f.Rank, f.Cause)
-		}
-		f = Failure{Rank: m.rank, Host: m.host, Phase: m.phase, Kind: fault.Timeout, Cause: cause, Hint: f.Hint}
+		f = c.blameLocked(silent, f)
 	}
 	c.failLocked(f)
+}
+
+// silent returns the members that have not answered the roll call.
+func (c *Coordinator) silent() []*member {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var list []*member
+	for _, m := range c.members {
+		if m != nil && m.silent && !m.gone {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// blameLocked words the failure of ranks that do not answer. f is what made the
+// coordinator call them.
+func (c *Coordinator) blameLocked(silent []*member, f Failure) Failure {
+	first := silent[0]
+	culprit := Failure{Rank: first.rank, Host: first.host, Phase: first.phase, Kind: fault.Timeout, Hint: f.Hint}
+	doubt := "stopped, or cut off"
+	if f.Kind != fault.Timeout {
+		culprit.Kind, doubt = fault.RankLost, "cut off, or its host is down"
+	}
+	who := "it does"
+	if len(silent) > 1 {
+		who = "ranks " + places(silent) + " do"
+	}
+	culprit.Cause = who + " not answer: " + doubt
+	if own := c.members[0]; own != nil && !own.silent && c.allOthersLocked(silent, own.host) {
+		culprit.Rank, culprit.Host, culprit.Phase = own.rank, own.host, own.phase
+		culprit.Cause = "this host is cut off from all others, or they are: ranks " + places(silent) + " do not answer"
+	}
+	if f.Rank == first.rank {
+		culprit.Cause += " (" + f.Cause + ")"
+	} else {
+		culprit.Cause += fmt.Sprintf("; rank %d waited in vain (%s)", f.Rank, f.Cause)
+	}
+	return culprit
+}
+
+// allOthersLocked reports whether these are all the ranks of several hosts, all
+// but this one.
+func (c *Coordinator) allOthersLocked(silent []*member, here string) bool {
+	hosts := map[string]bool{}
+	for _, m := range silent {
+		hosts[m.host] = true
+	}
+	if hosts[here] || len(hosts) < 2 {
+		return false
+	}
+	for _, m := range c.members {
+		if m != nil && m.host != here && !m.silent {
+			return false
+		}
+	}
+	return true
+}
+
+// places writes at most eight ranks with their hosts: 1 4 on host2, 2 on host3.
+func places(members []*member) string {
+	const most = 8
+	var hosts []string
+	ranks := map[string][]int{}
+	for _, m := range members[:min(len(members), most)] {
+		if ranks[m.host] == nil {
+			hosts = append(hosts, m.host)
+		}
+		ranks[m.host] = append(ranks[m.host], m.rank)
+	}
+	for i, h := range hosts {
+		hosts[i] = listRanks(ranks[h]) + " on " + h
+	}
+	text := strings.Join(hosts, ", ")
+	if more := len(members) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -94,14 +94,14 @@ func (t *TCP) receive(conn net.Conn, from int) {
 	defer t.untrack(conn)
 	err := readFrames(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
 	t.box.fail(from, err)
-	if t.cutOff != nil && isSilence(err) {
+	if t.cutOff != nil && IsSilence(err) {
 		t.cutOff(from, err)
 	}
 }
 
-// isSilence reports whether a link has ended because nothing comes through any
+// IsSilence reports whether a link's error means that nothing comes through any
 // more. A process that ends, however it does, has its kernel say so.
-func isSilence(err error) bool {
+func IsSilence(err error) bool {
 	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 

@@ -20,9 +20,7 @@ import (
 	"perigee/internal/threshold"
 	"perigee/internal/version"
 	"perigee/lua"
-	"perigee/nixl"
 	"perigee/nixl/device"
-	"perigee/nixl/engines"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 )
@@ -241,9 +239,7 @@ func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{
 		World: k.world, Doc: k.doc, Checkpoint: k.checkpoint, Out: k.streams.Out,
 		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO, Repeat: k.old,
-		OpenEngine: func() (nixl.Engine, string, error) {
-			return engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
-		},
+		OpenEngine: k.openEngine,
 		GPU: func() (int, bool) {
 			gpus, err := device.GPUs()
 			if err != nil || len(gpus) == 0 {

@@ -29,6 +29,9 @@
 //	UCX_MEM_MMAP_HOOK_MODE=none                 no patching of libc's mmap: Go's calls do
 //	                                            not go through it, and it takes 0.4 s
 //	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
+//	UCX_TCP_USER_TIMEOUT=6s, UCX_TCP_KEEPIDLE=2s, UCX_TCP_KEEPINTVL=1s, UCX_TCP_KEEPCNT=4
+//	                                            a host that is cut off is noticed within seconds,
+//	                                            as on perigee's own links
 //
 // # Leaving
 //
@@ -68,6 +71,10 @@ var environment = [][2]string{
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"},
 	{"UCX_HANDLE_ERRORS", "none"},
 	{"UCX_DEBUG_SIGNO", "0"},
+	{"UCX_TCP_USER_TIMEOUT", "6s"},
+	{"UCX_TCP_KEEPIDLE", "2s"},
+	{"UCX_TCP_KEEPINTVL", "1s"},
+	{"UCX_TCP_KEEPCNT", "4"},
 }
 
 // loaded keeps every library for good: its threads and plugins do not survive being

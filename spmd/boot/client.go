@@ -31,6 +31,7 @@ type client struct {
 	cards   map[int]chan []byte
 	failure *Failure
 	left    bool
+	silence bool          // a write has found that nothing comes through any more
 	aborted bool          // by this rank
 	end     chan struct{} // closed when the connection has ended
 }
@@ -68,11 +69,11 @@ func (c *client) listen(in *memoReader) {
 		m, err := in.next()
 		if err != nil {
 			c.mu.Lock()
-			left := c.left
+			left, silence := c.left, c.silence
 			c.mu.Unlock()
 			if !left {
 				how := "it has died"
-				if wire.IsSilence(err) {
+				if silence || wire.IsSilence(err) {
 					how = "this host (" + c.hostName() + ") is cut off, or that one is down"
 				}
 				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to " + c.leader + ": " + how})
@@ -134,7 +135,11 @@ func (c *client) send(m memo) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	// If the connection is gone listen knows, and says so.
-	json.NewEncoder(c.conn).Encode(m)
+	if err := json.NewEncoder(c.conn).Encode(m); wire.IsSilence(err) {
+		c.mu.Lock()
+		c.silence = true
+		c.mu.Unlock()
+	}
 }
 
 // lastWords bounds all further memos: this rank is about to go.

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -338,6 +339,9 @@ func (c *Coordinator) lost(m *member, err error) {
 	if expected {
 		return
 	}
+	if errors.Is(err, io.EOF) {
+		err = cmp.Or(m.out.failure(), err)
+	}
 	if c.explain != nil {
 		if how := c.explain(m.rank, explainWait); how != "" {
 			c.Ended(m.rank, how)
@@ -376,6 +380,7 @@ func (c *Coordinator) Missing() []int {
 type memoWriter struct {
 	mu     sync.Mutex
 	queue  []memo
+	err    error // why nothing can be written any more
 	wake   chan struct{}
 	once   sync.Once
 	closed chan struct{}
@@ -413,7 +418,10 @@ func (w *memoWriter) run(conn net.Conn) {
 		w.queue = nil
 		w.mu.Unlock()
 		for _, m := range batch {
-			if enc.Encode(m) != nil {
+			if err := enc.Encode(m); err != nil {
+				w.mu.Lock()
+				w.err = err
+				w.mu.Unlock()
 				return
 			}
 		}
@@ -426,6 +434,21 @@ func (w *memoWriter) run(conn net.Conn) {
 			closing = true
 		}
 	}
+}
+
+// failureWait is enough for a writer to note the error of a write that has returned.
+const failureWait = 20 * time.Millisecond
+
+// failure returns the error with which writing has ended, if it has. The kernel
+// tells an error once: to the writer, whereupon the reader only sees the end.
+func (w *memoWriter) failure() error {
+	select {
+	case <-w.closed:
+	case <-time.After(failureWait):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 // close writes what is queued and ends the writer.

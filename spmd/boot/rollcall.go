@@ -2,6 +2,7 @@ package boot
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,7 @@ func (c *Coordinator) blameLocked(silent []*member, f Failure) Failure {
 		culprit.Rank, culprit.Host, culprit.Phase = own.rank, own.host, own.phase
 		culprit.Cause = "this host is cut off from all others, or they are: ranks " + places(silent) + " do not answer"
 	}
-	if f.Rank == first.rank {
+	if slices.ContainsFunc(silent, func(m *member) bool { return m.rank == f.Rank }) {
 		culprit.Cause += " (" + f.Cause + ")"
 	} else {
 		culprit.Cause += fmt.Sprintf("; rank %d waited in vain (%s)", f.Rank, f.Cause)

@@ -1,0 +1,54 @@
+package job
+
+import (
+	"fmt"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/engines"
+	"perigee/spmd"
+)
+
+// openEngine opens the engine that the command lines of all ranks ask for.
+func (k *rank) openEngine() (nixl.Engine, string, error) {
+	choices, err := spmd.AllGatherValue(k.world.All(), k.flags.Engine)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := oneChoice(choices, k.world.HostName); err != nil {
+		return nil, "", err
+	}
+	return engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
+}
+
+// oneChoice makes sure that all ranks, each of which may have been started with a
+// command line of its own, ask for the same engine. The error names the ranks
+// of each choice.
+func oneChoice(choices []string, hostOf func(rank int) string) error {
+	var order []string
+	ranks := map[string][]int{}
+	for r, c := range choices {
+		if ranks[c] == nil {
+			order = append(order, c)
+		}
+		ranks[c] = append(ranks[c], r)
+	}
+	if len(order) < 2 {
+		return nil
+	}
+	const most = 4
+	var parties []string
+	for _, c := range order {
+		var names []string
+		for _, r := range ranks[c][:min(len(ranks[c]), most)] {
+			names = append(names, fmt.Sprintf("rank %d on %s", r, hostOf(r)))
+		}
+		if more := len(ranks[c]) - most; more > 0 {
+			names = append(names, fmt.Sprintf("%d more", more))
+		}
+		parties = append(parties, fmt.Sprintf("%s (%s)", c, strings.Join(names, ", ")))
+	}
+	return fault.New(fault.Usage, "ranks ask for different engines: %s", strings.Join(parties, "; ")).
+		WithHint("start all ranks with the same --engine")
+}

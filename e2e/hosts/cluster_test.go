@@ -1,0 +1,302 @@
+// Package hosts tests perigee on several hosts. A host is made of namespaces of
+// its own, for the network, its name, processes, mounts, System V memory and
+// the monotonic clock, with a /dev/shm of its own: what its ranks share with other
+// hosts is the network and the disk. The tests need root.
+//
+// Nothing here has a name outside of the namespaces, so nothing can be left: a
+// cluster is gone with the processes that hold it, and these go when the tests do.
+package hosts
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/e2e/internal/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// hostCount is the number of hosts of a cluster.
+const hostCount = 3
+
+// host is a set of namespaces, kept by a process that does nothing.
+type host struct {
+	name    string
+	number  int           // from 1
+	ahead   time.Duration // of this machine's monotonic clock
+	holder  int           // first process of the host, as the machine counts
+	cluster *cluster
+}
+
+// cluster is a few hosts whose eth0 are on one switch.
+type cluster struct {
+	t      testing.TB
+	hosts  []*host
+	fabric *host // holds the switch: a bridge with ports port1, port2, ...
+}
+
+// address families that a cluster can have.
+const (
+	ipv4 = 1 << iota
+	ipv6
+)
+
+// newCluster makes hosts host1, host2, ... with addresses 10.77.0.N and fd77::N.
+func newCluster(t testing.TB, families int) *cluster {
+	t.Helper()
+	harness.Need(t, "iproute2", "ip")
+	harness.Need(t, "util-linux", "unshare", "nsenter")
+	c := &cluster{t: t}
+	c.fabric = c.newHost("fabric", 0, 0)
+	c.fabric.ip("link add bridge type bridge mcast_snooping 0")
+	c.fabric.ip("link set bridge up")
+	for i := 1; i <= hostCount; i++ {
+		// The clocks of hosts have nothing to do with each other.
+		h := c.newHost(fmt.Sprint("host", i), i, time.Duration(i-1)*1_000_003*time.Second)
+		c.hosts = append(c.hosts, h)
+		c.fabric.ip("link add port%d type veth peer name eth0 netns %d", i, h.holder)
+		c.fabric.ip("link set port%d master bridge up", i)
+		h.ip("link set eth0 up")
+		if families&ipv4 != 0 {
+			h.ip("addr add 10.77.0.%d/24 dev eth0", i)
+		}
+		if families&ipv6 != 0 {
+			h.ip("addr add fd77::%d/64 dev eth0 nodad", i)
+		}
+	}
+	return c
+}
+
+// newHost makes the namespaces of a host.
+func (c *cluster) newHost(name string, number int, ahead time.Duration) *host {
+	c.t.Helper()
+	const life = `mount -t tmpfs tmpfs /dev/shm && hostname "$0" && ip link set lo up && echo ready && exec cat`
+	cmd := exec.Command("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--fork", "--kill-child", "--mount-proc",
+		"--monotonic", strconv.Itoa(int(ahead.Seconds())), "sh", "-c", life, name)
+	cmd.Env = harness.Environ(harness.Token)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	// The end of its input is the end of the host and of all that runs there.
+	c.t.Cleanup(func() {
+		stdin.Close()
+		cmd.Wait()
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		stdin.Close()
+		cmd.Wait()
+		c.t.Fatalf("this test needs root, to make namespaces: %q, %v\n%s", line, err, &complaints)
+	}
+	go io.Copy(io.Discard, stdout)
+	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid))
+	holder, bad := strconv.Atoi(strings.TrimSpace(string(children)))
+	if err != nil || bad != nil {
+		c.t.Fatalf("the first process of %s: %q, %v, %v", name, children, err, bad)
+	}
+	return &host{name: name, number: number, ahead: ahead, holder: holder, cluster: c}
+}
+
+// enter returns the words before a command that is to run on the host.
+func (h *host) enter(dir string) []string {
+	return []string{"nsenter", "--target", strconv.Itoa(h.holder), "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--wdns=" + dir}
+}
+
+// run runs a command that cannot fail.
+func (c *cluster) run(words ...string) string {
+	c.t.Helper()
+	out, err := exec.Command(words[0], words[1:]...).CombinedOutput()
+	if err != nil {
+		c.t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
+	}
+	return string(out)
+}
+
+// ip changes the network of the host. Processes have the machine's numbers in it.
+func (h *host) ip(format string, args ...any) {
+	h.cluster.t.Helper()
+	words := []string{"nsenter", "--target", strconv.Itoa(h.holder), "--net", "ip"}
+	h.cluster.run(append(words, strings.Fields(fmt.Sprintf(format, args...))...)...)
+}
+
+// unplug takes the host off the switch.
+func (h *host) unplug() { h.cluster.fabric.ip("link set port%d down", h.number) }
+
+// remove takes the host's interface away altogether.
+func (h *host) remove() { h.cluster.fabric.ip("link del port%d", h.number) }
+
+// part lets two hosts lose each other, while all others still reach both.
+func part(a, b *host) {
+	for _, h := range []*host{a, b} {
+		h.cluster.fabric.ip("link set port%d type bridge_slave isolated on", h.number)
+	}
+}
+
+// checkClean fails the test if a process, memory or an open socket is left on the host.
+func (h *host) checkClean() {
+	t := h.cluster.t
+	t.Helper()
+	if out := h.cluster.run(append(h.enter("/"), "sh", "-c", "ls -A /dev/shm; tail -n +2 /proc/sysvipc/shm")...); out != "" {
+		t.Errorf("left in the shared memory of %s:\n%s", h.name, out)
+	}
+	for pid, command := range h.processes() {
+		t.Errorf("left on %s: process %d, %s", h.name, pid, command)
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", h.holder, table))
+		if err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			const established, listening = "01", "0A"
+			if f := strings.Fields(line); len(f) > 3 && (f[3] == established || f[3] == listening) {
+				t.Errorf("a socket is left on %s: %s", h.name, line)
+			}
+		}
+	}
+}
+
+// processes returns what runs on the host, apart from its holder.
+func (h *host) processes() map[int]string {
+	own, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", h.holder))
+	found := map[int]string{}
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, d := range dirs {
+		space, err := os.Readlink(filepath.Join(d, "ns/pid"))
+		pid, _ := strconv.Atoi(filepath.Base(d))
+		if err != nil || space != own || pid == h.holder {
+			continue
+		}
+		command, _ := os.ReadFile(filepath.Join(d, "cmdline"))
+		found[pid] = string(bytes.ReplaceAll(command, []byte{0}, []byte{' '}))
+	}
+	return found
+}
+
+// job is perigee on all hosts, started as an indexed job starts it: a process
+// per rank, each with its number and where rank 0 is to be found.
+type job struct {
+	t     testing.TB
+	dir   string
+	ranks []*harness.Process
+	on    []*host // by rank
+	began time.Time
+}
+
+// spec describes a job.
+type spec struct {
+	ranks  int
+	master string   // MASTER_ADDR; 10.77.0.1 if empty
+	env    []string // added for all
+	args   []string
+	own    map[int][]string // further arguments of a rank
+	local  bool             // all ranks on the first host
+	absent []int            // ranks that are not started
+	dir    string
+}
+
+const masterPort = 29500
+
+// start starts a job. Rank r runs on host r mod hosts.
+func (c *cluster) start(s spec) *job {
+	c.t.Helper()
+	if s.dir == "" {
+		s.dir = c.t.TempDir()
+	}
+	if s.master == "" {
+		s.master = "10.77.0.1"
+	}
+	j := &job{t: c.t, dir: s.dir, began: time.Now()}
+	for r := range s.ranks {
+		h := c.hosts[r%len(c.hosts)]
+		if s.local {
+			h = c.hosts[0]
+		}
+		j.on = append(j.on, h)
+		j.ranks = append(j.ranks, nil)
+		if !slices.Contains(s.absent, r) {
+			j.ranks[r] = c.startRank(s, r, h)
+		}
+	}
+	return j
+}
+
+func (c *cluster) startRank(s spec, rank int, h *host) *harness.Process {
+	env := slices.Concat([]string{
+		fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), "MASTER_ADDR=" + s.master,
+		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=of this job",
+	}, s.env)
+	return harness.Start(c.t, harness.Command{
+		Argv: slices.Concat(h.enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),
+		Dir:  s.dir, Env: env,
+	})
+}
+
+// wait returns how the ranks have ended, and checks that nothing is left of them.
+func (j *job) wait() []harness.Outcome {
+	j.t.Helper()
+	outcomes := make([]harness.Outcome, len(j.ranks))
+	for r, p := range j.ranks {
+		if p != nil {
+			outcomes[r] = p.Wait()
+		}
+	}
+	for _, p := range j.ranks {
+		if p != nil {
+			p.CheckNothingLeft(harness.Patience)
+		}
+	}
+	for _, h := range slices.Compact(slices.Clone(j.on[:min(len(j.on), hostCount)])) {
+		h.checkClean()
+	}
+	return outcomes
+}
+
+// mustEnd is wait for jobs that are expected to go well. It returns what rank 0
+// has printed.
+func (j *job) mustEnd() string {
+	j.t.Helper()
+	outcomes := j.wait()
+	for r, o := range outcomes {
+		if o.Code != 0 {
+			j.t.Errorf("rank %d: exit code %d", r, o.Code)
+		}
+	}
+	if j.t.Failed() {
+		j.t.Fatal(describe(outcomes))
+	}
+	return outcomes[0].Stdout
+}
+
+func describe(outcomes []harness.Outcome) string {
+	var b strings.Builder
+	for r, o := range outcomes {
+		fmt.Fprintf(&b, "rank %d, exit code %d after %v\n%s%s", r, o.Code, o.Took, o.Stdout, o.Stderr)
+	}
+	return b.String()
+}
+
+// untilPrint waits until rank 0 has printed a text.
+func (j *job) untilPrints(text string) {
+	j.t.Helper()
+	j.ranks[0].UntilPrints(text)
+}

@@ -10,6 +10,7 @@ package hosts
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -152,8 +153,7 @@ func part(a, b *host) {
 }
 
 // checkClean fails the test if a process, memory or an open socket is left on the host.
-func (h *host) checkClean() {
-	t := h.cluster.t
+func (h *host) checkClean(t testing.TB) {
 	t.Helper()
 	if out := h.cluster.run(append(h.enter("/"), "sh", "-c", "ls -A /dev/shm; tail -n +2 /proc/sysvipc/shm")...); out != "" {
 		t.Errorf("left in the shared memory of %s:\n%s", h.name, out)
@@ -217,15 +217,12 @@ type spec struct {
 const masterPort = 29500
 
 // start starts a job. Rank r runs on host r mod hosts.
-func (c *cluster) start(s spec) *job {
-	c.t.Helper()
+func (c *cluster) start(t testing.TB, s spec) *job {
+	t.Helper()
 	if s.dir == "" {
-		s.dir = c.t.TempDir()
+		s.dir = t.TempDir()
 	}
-	if s.master == "" {
-		s.master = "10.77.0.1"
-	}
-	j := &job{t: c.t, dir: s.dir, began: time.Now()}
+	j := &job{t: t, dir: s.dir, began: time.Now()}
 	for r := range s.ranks {
 		h := c.hosts[r%len(c.hosts)]
 		if s.local {
@@ -234,18 +231,18 @@ func (c *cluster) start(s spec) *job {
 		j.on = append(j.on, h)
 		j.ranks = append(j.ranks, nil)
 		if !slices.Contains(s.absent, r) {
-			j.ranks[r] = c.startRank(s, r, h)
+			j.ranks[r] = startRank(t, s, r, h)
 		}
 	}
 	return j
 }
 
-func (c *cluster) startRank(s spec, rank int, h *host) *harness.Process {
+func startRank(t testing.TB, s spec, rank int, h *host) *harness.Process {
 	env := slices.Concat([]string{
-		fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), "MASTER_ADDR=" + s.master,
+		fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), "MASTER_ADDR=" + cmp.Or(s.master, "10.77.0.1"),
 		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=of this job",
 	}, s.env)
-	return harness.Start(c.t, harness.Command{
+	return harness.Start(t, harness.Command{
 		Argv: slices.Concat(h.enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),
 		Dir:  s.dir, Env: env,
 	})
@@ -266,7 +263,7 @@ func (j *job) wait() []harness.Outcome {
 		}
 	}
 	for _, h := range slices.Compact(slices.Clone(j.on[:min(len(j.on), hostCount)])) {
-		h.checkClean()
+		h.checkClean(j.t)
 	}
 	return outcomes
 }

@@ -66,7 +66,7 @@ func TestTraffic(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, test.families)
-			j := c.start(spec{ranks: test.ranks, master: test.master, dir: workload(t, test.ranks),
+			j := c.start(t, spec{ranks: test.ranks, master: test.master, dir: workload(t, test.ranks),
 				args: []string{"sequential-ct-perftest", "c.yaml", "--verify-buffers", "--result", "r.json"}})
 			out := j.mustEnd()
 			harness.Contains(t, "stdout", out, fmt.Sprintf("%d ranks on 3 hosts: host1 (", test.ranks), ", launcher torchrun\n",
@@ -124,6 +124,6 @@ func TestSleepingTarget(t *testing.T) {
 	harness.NeedNIXL(t)
 	t.Parallel()
 	c := newCluster(t, ipv4)
-	out := c.start(spec{ranks: 3, args: []string{"run", harness.Script(t, "sleeper.lua")}}).mustEnd()
+	out := c.start(t, spec{ranks: 3, args: []string{"run", harness.Script(t, "sleeper.lua")}}).mustEnd()
 	harness.Contains(t, "stdout", out, "WRITE: done while the target slept", "READ: done while the target slept")
 }

@@ -161,17 +161,20 @@ func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, e
 		WithHint("%s", r.hints.occupied)
 }
 
-// knockAgain is the longest pause between two attempts to find rank 0, and
-// strangers is for how long a rank takes refusals for those of somebody else's
-// program where rank 0 may still appear at another address.
+// knockAgain is the longest pause between two attempts to find rank 0. For the
+// time of strangers a rank takes refusals for those of somebody else's program
+// where rank 0 may still appear at another address, and for that of hopeless a rank
+// that cannot take part looks for rank 0 to tell it.
 const (
 	knockAgain = 200 * time.Millisecond
 	strangers  = 15 * time.Second
+	hopeless   = 5 * time.Second
 )
 
 // follow connects to rank 0, which may start later than this rank.
 func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	began := time.Now()
+	_, broken := r.process("") // rank 0 should hear of it, if it is there
 	var last error
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
 		link, err := r.knock(ctx)
@@ -185,6 +188,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
+		}
+		if broken != nil && time.Since(began) > hopeless {
+			return nil, broken
 		}
 		if ctx.Err() == nil || last == nil {
 			last = err // not the news that time is up, if something better is known

@@ -7,9 +7,9 @@ return {
     for _, op in ipairs { "WRITE", "READ" } do
       local m = matrix.new(world.size)
       if op == "WRITE" then
-        m[0][target], m[2][target] = matrix.size("40M"), 1
+        m[0][target], m[2][target] = matrix.size("8M"), 1
       else
-        m[target][0], m[target][2] = matrix.size("40M"), 1
+        m[target][0], m[target][2] = matrix.size("8M"), 1
       end
       local plan = transfer.prepare { matrix = m, op = op, mem = "dram" }
       world.barrier()

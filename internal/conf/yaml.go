@@ -246,17 +246,12 @@ func checkTag(n *yaml.Node, own string) error {
 	return nil
 }
 
-// The core schema of YAML 1.2 (specification 1.2.2, section 10.3.2). Words such
-// as yes, no, on and off are text in it.
+// The numbers of the core schema of YAML 1.2 (specification 1.2.2, section
+// 10.3.2). Words such as yes, no, on and off are text in it.
 var (
-	yamlNull    = regexp.MustCompile(`^(?:~|null|Null|NULL|)$`)
-	yamlTrue    = regexp.MustCompile(`^(?:true|True|TRUE)$`)
-	yamlFalse   = regexp.MustCompile(`^(?:false|False|FALSE)$`)
 	yamlOctal   = regexp.MustCompile(`^0o[0-7]+$`)
 	yamlHex     = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
 	yamlDecimal = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
-	yamlInf     = regexp.MustCompile(`^[-+]?(?:\.inf|\.Inf|\.INF)$`)
-	yamlNaN     = regexp.MustCompile(`^(?:\.nan|\.NaN|\.NAN)$`)
 )
 
 // yamlScalar finds the kind and value of a scalar node.
@@ -282,13 +277,22 @@ var tagOf = map[Kind]string{Null: "!!null", Bool: "!!bool", Int: "!!int", Float:
 
 // resolve finds what a plain scalar stands for.
 func resolve(text string) (Kind, any, error) {
-	switch {
-	case yamlNull.MatchString(text):
+	switch text {
+	case "", "~", "null", "Null", "NULL":
 		return Null, nil, nil
-	case yamlTrue.MatchString(text):
+	case "true", "True", "TRUE":
 		return Bool, true, nil
-	case yamlFalse.MatchString(text):
+	case "false", "False", "FALSE":
 		return Bool, false, nil
+	case ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF":
+		return Float, math.Inf(1), nil
+	case "-.inf", "-.Inf", "-.INF":
+		return Float, math.Inf(-1), nil
+	case ".nan", ".NaN", ".NAN":
+		return Float, math.NaN(), nil
+	}
+	switch { // most texts are told from numbers by their first letter
+	case !strings.ContainsRune("+-.0123456789", rune(text[0])):
 	case yamlDecimal.MatchString(text):
 		return parseNumber(text)
 	case yamlOctal.MatchString(text):
@@ -297,13 +301,6 @@ func resolve(text string) (Kind, any, error) {
 	case yamlHex.MatchString(text):
 		i, err := parseInt(text[2:], 16)
 		return Int, i, err
-	case yamlInf.MatchString(text):
-		if strings.HasPrefix(text, "-") {
-			return Float, math.Inf(-1), nil
-		}
-		return Float, math.Inf(1), nil
-	case yamlNaN.MatchString(text):
-		return Float, math.NaN(), nil
 	}
 	return String, text, nil
 }

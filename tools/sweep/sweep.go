@@ -27,6 +27,7 @@ type Cmd struct {
 	Table     TableCmd     `cmd:"" help:"Print the table of all runs, or those of a scenario by configuration."`
 	Scenarios ScenariosCmd `cmd:"" help:"List the scenarios: runs with the same model, GPU, input and output length."`
 	Plot      PlotCmd      `cmd:"" help:"Draw the trade-off between two columns for a scenario, with its Pareto front."`
+	Report    ReportCmd    `cmd:"" help:"Write one interactive HTML page with everything."`
 	Columns   ColumnsCmd   `cmd:"" help:"List the columns with their units and formulas."`
 }
 
@@ -41,11 +42,10 @@ type Input struct {
 
 // imported is what was read.
 type imported struct {
-	all       []*runs.Run // every run
 	kept      []*runs.Run // those that --where keeps
 	scenarios []runs.Scenario
-	skipped   int
-	files     int
+	skipped   []string // why, with the file
+	notes     []string
 }
 
 // read imports, and says on the error stream what was amiss.
@@ -69,8 +69,11 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 		return nil, fault.New(fault.Input, "no benchmark reports in %s", strings.Join(in.Dirs, ", ")).
 			WithHint("names must begin with benchmark_report and end in .yaml, .yml or .json")
 	}
-	remark(s, got)
-	d := &imported{all: got.Runs, scenarios: runs.Scenarios(got.Runs), skipped: len(got.Skipped)}
+	d := &imported{scenarios: runs.Scenarios(got.Runs), notes: notes(got.Runs)}
+	for _, f := range got.Skipped {
+		d.skipped = append(d.skipped, f.Err.Error())
+	}
+	remark(s, got, d.notes)
 	for _, r := range got.Runs {
 		if keep(r) {
 			d.kept = append(d.kept, r)
@@ -92,7 +95,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 }
 
 // remark tells what was skipped or is incomplete.
-func remark(s cli.Streams, got *load.Import) {
+func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, f := range got.Skipped {
 		fmt.Fprintln(s.Err, "skipped", f.Err)
 	}
@@ -102,7 +105,7 @@ func remark(s cli.Streams, got *load.Import) {
 	if got.Links > 0 {
 		fmt.Fprintf(s.Err, "note: %s not followed\n", plural(got.Links, "symbolic link"))
 	}
-	for _, n := range notes(got.Runs) {
+	for _, n := range notes {
 		fmt.Fprintln(s.Err, "note:", n)
 	}
 }
@@ -152,10 +155,10 @@ func plural(n int, what string) string {
 
 // strict is the error of --strict, which comes after all output.
 func (in *Input) strict(d *imported) error {
-	if !in.Strict || d.skipped == 0 {
+	if !in.Strict || len(d.skipped) == 0 {
 		return nil
 	}
-	return fault.New(fault.Input, "%s skipped (--strict)", plural(d.skipped, "file")).
+	return fault.New(fault.Input, "%s skipped (--strict)", plural(len(d.skipped), "file")).
 		WithHint("the reasons stand above")
 }
 

@@ -1,0 +1,85 @@
+package sweep
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/tools/sweep/page"
+	"perigee/tools/sweep/runs"
+	"perigee/tools/sweep/slo"
+)
+
+// ReportCmd is `perigee sweep report`.
+type ReportCmd struct {
+	Input
+	Output   string   `short:"o" default:"sweep.html" placeholder:"FILE" help:"Page to write (default sweep.html)."`
+	Title    string   `default:"Benchmark sweep" placeholder:"TEXT" help:"Title of the page."`
+	Scenario int      `default:"0" placeholder:"I" help:"Scenario that the page shows first."`
+	X        string   `default:"Thpt_per_User" placeholder:"COLUMN" help:"Column of the x axis at first."`
+	Y        string   `default:"Thpt_per_GPU" placeholder:"COLUMN" help:"Column of the y axis at first."`
+	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with. Can be repeated."`
+}
+
+// Run writes the page.
+func (c *ReportCmd) Run(s cli.Streams) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	d, err := c.read(s)
+	if err != nil {
+		return err
+	}
+	if c.Scenario != 0 && (c.Scenario < 0 || c.Scenario >= len(d.scenarios)) {
+		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, c.Scenario)
+	}
+	o.Notes = d.notes
+	for _, reason := range d.skipped {
+		o.Skipped = append(o.Skipped, c.withoutFolder(reason))
+	}
+	for i, n := range o.Notes {
+		o.Notes[i] = c.withoutFolder(n)
+	}
+	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return page.Write(w, d.kept, d.scenarios, o) })
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "%s in %s; written to %s\n", plural(len(d.kept), "run"), plural(len(d.scenarios), "scenario"), c.Output)
+	return c.strict(d)
+}
+
+func (c *ReportCmd) options() (page.Options, error) {
+	o := page.Options{Generator: generator(), Title: c.Title}
+	o.Scenario = c.Scenario
+	for _, axis := range []struct {
+		flag, name string
+		to         **runs.Column
+	}{{"--x", c.X, &o.X}, {"--y", c.Y, &o.Y}} {
+		col, err := runs.FindNumber(axis.name)
+		if err != nil {
+			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err).WithHint("%s", fault.HintOf(err))
+		}
+		*axis.to = col
+	}
+	var err error
+	o.SLOs, err = slo.ParseAll(c.SLO)
+	return o, err
+}
+
+// withoutFolder shortens a message that begins with a path below one of the
+// arguments: pages are sent around, and need not say where this machine keeps
+// its files.
+func (c *ReportCmd) withoutFolder(message string) string {
+	for _, dir := range c.Dirs {
+		parent := filepath.Dir(filepath.Clean(dir))
+		if rest, ok := strings.CutPrefix(message, parent+"/"); ok && parent != "." {
+			return rest
+		}
+	}
+	return message
+}

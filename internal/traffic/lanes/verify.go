@@ -35,11 +35,13 @@ const (
 	whereRead   = "the memory read to"
 )
 
-// extent is one batch at one end: pieces of a buffer that hold consecutive blocks, and the
+// extent is one batch at one end, or the part of it in one file: pieces of a buffer that hold blocks, and the
 // bytes that belong there.
 type extent struct {
 	buffer nixl.Buffer
 	pieces []nixl.Desc
+	first  int // number of the first block
+	step   int // to the next
 	stream stream.Stream
 	// original, if not nil, is the file whose contents belong there, and places those.
 	original nixl.Buffer
@@ -87,13 +89,13 @@ func (l *Lanes) extents(c Case) (from, to []extent) {
 		for k, peer := range l.Peers[me] {
 			near = append(near, extent{
 				buffer: n.local, pieces: blocks(int64(k)*l.region(), c.Block, c.Batch), stream: l.stream(c, n.number, me, peer),
-				initiator: me, peer: peer, thread: n.number, where: whereLocal,
+				step: 1, initiator: me, peer: peer, thread: n.number, where: whereLocal,
 			})
 		}
 		for slot, initiator := range l.initiatorsOf(me) {
 			far = append(far, extent{
 				buffer: n.remote, pieces: blocks(int64(slot)*l.region(), c.Block, c.Batch), stream: l.stream(c, n.number, initiator, me),
-				initiator: initiator, peer: me, thread: n.number, where: whereRemote,
+				step: 1, initiator: initiator, peer: me, thread: n.number, where: whereRemote,
 			})
 		}
 		if l.Op == nixl.Read {
@@ -116,7 +118,7 @@ func (l *Lanes) fileExtents(n *lane, c Case) (from, to []extent) {
 	}
 	me := l.world.Rank()
 	for i, t := range l.transfers(me, c.Block, c.Batch, n.local.ID(), -1, n.files) {
-		e := extent{stream: l.stream(c, n.number, me, i), initiator: me, peer: me, thread: n.number}
+		e := extent{first: i, step: len(n.files), stream: l.stream(c, n.number, me, me), initiator: me, peer: me, thread: n.number}
 		memory, file := e, e
 		memory.buffer, memory.pieces = n.local, t.Local
 		file.buffer, file.pieces = n.buffers[i], t.Remote
@@ -136,14 +138,14 @@ func (l *Lanes) fileExtents(n *lane, c Case) (from, to []extent) {
 func (l *Lanes) write(from, to []extent) error {
 	for flip, list := range map[bool][]extent{false: from, true: to} {
 		for _, e := range list {
-			err := e.walk(func(piece []byte, place int64, want []byte) error {
-				copy(piece, want)
+			err := e.walk(func(p piece, want []byte) error {
+				copy(p.room, want)
 				if flip {
-					for i := range piece {
-						piece[i] = ^piece[i]
+					for i := range p.room {
+						p.room[i] = ^p.room[i]
 					}
 				}
-				_, err := e.buffer.WriteAt(piece, place)
+				_, err := e.buffer.WriteAt(p.room, p.place)
 				return err
 			})
 			if err != nil {
@@ -157,26 +159,34 @@ func (l *Lanes) write(from, to []extent) error {
 // mostPiece is how much is looked at at a time.
 const mostPiece = 1 << 20
 
-// walk calls f for all of an extent in pieces: room for one, its place in the buffer, and what belongs there.
-func (e extent) walk(f func(piece []byte, place int64, want []byte) error) error {
+// piece is a part of a block: room for it, its place in the buffer, the number of the block and the place there.
+type piece struct {
+	room   []byte
+	place  int64
+	block  int
+	offset int64
+}
+
+// walk calls f for all of an extent in pieces, with what belongs there.
+func (e extent) walk(f func(p piece, want []byte) error) error {
 	size := int64(0)
 	for _, d := range e.pieces {
 		size = max(size, min(d.Len, mostPiece))
 	}
-	piece, want := make([]byte, size), make([]byte, size)
-	var at int64 // within the batch
+	room, want := make([]byte, size), make([]byte, size)
 	for k, d := range e.pieces {
+		block := e.first + k*e.step
 		for done := int64(0); done < d.Len; {
 			n := min(d.Len-done, size)
 			if e.original == nil {
-				e.stream.Fill(want[:n], at, false)
+				e.stream.Fill(want[:n], int64(block)*d.Len+done, false)
 			} else if _, err := e.original.ReadAt(want[:n], e.places[k].Off+done); err != nil {
 				return err
 			}
-			if err := f(piece[:n], d.Off+done, want[:n]); err != nil {
+			if err := f(piece{room[:n], d.Off + done, block, done}, want[:n]); err != nil {
 				return err
 			}
-			done, at = done+n, at+n
+			done += n
 		}
 	}
 	return nil
@@ -185,24 +195,22 @@ func (e extent) walk(f func(piece []byte, place int64, want []byte) error) error
 func compare(c Case, to []extent) error {
 	var first *Corruption
 	for _, e := range to {
-		var at, wrong int64
-		err := e.walk(func(piece []byte, place int64, want []byte) error {
-			if _, err := e.buffer.ReadAt(piece, place); err != nil {
+		var wrong int64
+		err := e.walk(func(p piece, want []byte) error {
+			if _, err := e.buffer.ReadAt(p.room, p.place); err != nil {
 				return err
 			}
-			for i := range piece {
-				if piece[i] == want[i] {
+			for i := range want {
+				if p.room[i] == want[i] {
 					continue
 				}
 				if wrong++; first == nil {
-					off := at + int64(i)
 					first = &Corruption{
 						Initiator: e.initiator, Peer: e.peer, Thread: e.thread, Where: e.where,
-						Block: off / c.Block, Offset: off % c.Block, Want: want[i], Got: piece[i],
+						Block: int64(p.block), Offset: p.offset + int64(i), Want: want[i], Got: p.room[i],
 					}
 				}
 			}
-			at += int64(len(piece))
 			return nil
 		})
 		if err != nil {

@@ -141,9 +141,9 @@ func (q *Queue) Step(wait time.Duration, done func(owner int)) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("waiting for files: %w", err)
 	}
+	q.inside -= n
 	again := false
 	for _, c := range q.ended[:n] {
-		q.inside--
 		whole, err := q.took(c)
 		if err != nil {
 			return false, err

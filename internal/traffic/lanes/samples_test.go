@@ -1,0 +1,99 @@
+package lanes
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// naive computes the statistics from a sorted list.
+func naive(list []int64) Stats {
+	slices.Sort(list)
+	n := len(list)
+	at := func(part float64) int64 { return list[int(math.Ceil(part*float64(n)))-1] }
+	var sum float64
+	for _, v := range list {
+		sum += float64(v)
+	}
+	return Stats{Count: int64(n), Mean: sum / float64(n), Min: list[0], P50: at(0.5), P99: at(0.99), P999: at(0.999), Max: list[n-1]}
+}
+
+// Samples of several ranks, sent to rank 0 and merged there, have the statistics of all of them.
+func TestStats(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		parts := rapid.SliceOfN(rapid.SliceOfN(rapid.Int64Range(0, 1<<40), 0, 300), 1, 4).Draw(rt, "parts")
+		var all []int64
+		var sum Samples
+		for _, p := range parts {
+			var s Samples
+			for _, v := range p {
+				s.Add(v)
+			}
+			all = append(all, p...)
+			d := decoder{rest: s.append(nil)}
+			sum.Merge(d.samples())
+			if d.err != nil || len(d.rest) > 0 {
+				rt.Fatalf("decode: %v, %d bytes left", d.err, len(d.rest))
+			}
+		}
+		if len(all) == 0 {
+			if sum.Stats() != (Stats{}) {
+				rt.Fatalf("of nothing: %+v", sum.Stats())
+			}
+			return
+		}
+		got, want := sum.Stats(), naive(all)
+		if math.Abs(got.Mean-want.Mean) > 1e-9*want.Mean {
+			rt.Fatalf("mean %v, want %v", got.Mean, want.Mean)
+		}
+		got.Mean = want.Mean
+		if d := cmp.Diff(want, got); d != "" {
+			rt.Fatalf("(-want +got):\n%s", d)
+		}
+	})
+}
+
+// More than can be kept are rounded, by less than 0.05 %, and take little room.
+func TestManySamples(t *testing.T) {
+	var s Samples
+	var all []int64
+	for i := range int64(2*exactSamples + 5) {
+		v := i*i/1000 + 7
+		s.Add(v)
+		all = append(all, v)
+	}
+	got, want := s.Stats(), naive(all)
+	for name, pair := range map[string][2]int64{"P50": {got.P50, want.P50}, "P99": {got.P99, want.P99}, "P999": {got.P999, want.P999}} {
+		if g, w := float64(pair[0]), float64(pair[1]); g > w || g < w*(1-0.0005) {
+			t.Errorf("%s: %v, want %v", name, g, w)
+		}
+	}
+	if got.Min != want.Min || got.Max != want.Max || got.Count != want.Count {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if n := len(s.counts); n > 64*4096 {
+		t.Errorf("%d counters", n)
+	}
+}
+
+func FuzzDecodeRecord(f *testing.F) {
+	r := record{start: 5, end: 9, bytes: 7, cpu: 0.5}
+	r.latency.Add(4)
+	r.latency.Add(1000)
+	f.Add(r.encode())
+	f.Add([]byte{})
+	f.Add(r.encode()[:9])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := decodeRecord(data)
+		if err != nil {
+			return
+		}
+		again, err := decodeRecord(r.encode())
+		if err != nil || again.latency.Stats().Count != r.latency.Stats().Count || again.bytes != r.bytes {
+			t.Errorf("%v: %+v became %+v", err, r, again)
+		}
+	})
+}

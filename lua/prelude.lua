@@ -10,6 +10,20 @@ patterns.fields = {
   { name = "xfer_op", type = "enum", enum = { "WRITE", "READ" }, default = "WRITE", help = "who moves the bytes: sender or receiver" },
   { name = "sleep_before_launch_sec", type = "float", min = 0, default = 0, help = "seconds before the transfers" },
   { name = "sleep_after_launch_sec", type = "float", min = 0, default = 0, help = "seconds after the transfers" },
+  {
+    name = "storage_ops", type = "map", help = "files that ranks read and write beside the traffic, by rank",
+    elem = {
+      type = "map",
+      fields = {
+        { name = "file_path", type = "path", required = true, help = "a file; it is made if it is not there" },
+        { name = "file_size", type = "size", required = true, min = 1, help = "bytes of it that are used" },
+        { name = "read_offset", type = "size", default = 0 },
+        { name = "read_size", type = "size", default = 0, help = "bytes that are read" },
+        { name = "write_offset", type = "size", default = 0 },
+        { name = "write_size", type = "size", default = 0, help = "bytes that are written" },
+      },
+    },
+  },
   { name = "metadata", type = "map", help = "carried into the result" },
 }
 
@@ -29,6 +43,7 @@ function patterns.prepare(list, override)
       mem = override.mem or p.mem_type,
       op = override.op or p.xfer_op,
       shards = p.shards,
+      storage = p.storage_ops,
       metadata = p.metadata,
       sleep_before = p.sleep_before_launch_sec,
       sleep_after = p.sleep_after_launch_sec,
@@ -57,5 +72,39 @@ function patterns.print_received(plan)
     if heads[sender] then
       print(string.format("%s: rank %d received from rank %d: %s...", plan.name, world.rank, sender, heads[sender]))
     end
+  end
+end
+
+-- A table of what was read and written beside the traffic; none where nothing was. collected is what
+-- transfer.collect has returned, once or several times.
+function patterns.print_storage(plans, collected)
+  local rows = {}
+  for i, plan in ipairs(plans) do
+    local sums = { READ = {}, WRITE = {} }
+    for _, one in ipairs(collected) do
+      for _, run in ipairs(one[i].storage) do
+        local of = sums[run.op]
+        of[run.rank] = of[run.rank] or { bytes = 0, seconds = 0, runs = 0 }
+        local sum = of[run.rank]
+        sum.bytes, sum.seconds, sum.runs = sum.bytes + run.bytes, sum.seconds + run.seconds, sum.runs + 1
+      end
+    end
+    for rank = 0, world.size - 1 do
+      for _, op in ipairs { "READ", "WRITE" } do
+        local sum = sums[op][rank]
+        if sum then
+          table.insert(rows, { i - 1, rank, op, sum.bytes / sum.runs / 1e9, sum.seconds / sum.runs * 1e3, sum.bytes / sum.seconds / 1e9 })
+        end
+      end
+    end
+  end
+  if #rows > 0 then
+    result.table {
+      title = "files, beside the traffic",
+      columns = {
+        { "Pattern", "%d" }, { "Rank", "%d" }, { "Op" }, { "Size (GB)", "%.3f" }, { "Mean latency (ms)", "%.3f" }, { "BW (GB/s)", "%.3f" },
+      },
+      rows = rows,
+    }
   end
 end

@@ -205,6 +205,7 @@ func (r *Runtime) patternFrom(t *glua.LTable) (s spec, err error) {
 	s.Name, s.Shards = f.text("name", ""), int(f.integer("shards", 1, 1))
 	mem, op := f.text("mem", ""), f.text("op", "WRITE")
 	s.metadata = f.plainMap("metadata")
+	storage := f.table("storage")
 	s.sleepBefore, s.sleepAfter = f.seconds("sleep_before"), f.seconds("sleep_after")
 	if ud, ok := f.get("matrix").(*glua.LUserData); ok {
 		s.matrix, _ = ud.Value.(*luaMatrix)
@@ -216,6 +217,9 @@ func (r *Runtime) patternFrom(t *glua.LTable) (s spec, err error) {
 		return s, err
 	}
 	s.Matrix = s.matrix.share()
+	if s.Storage, err = storageFrom(storage, r.env.AllowIO); err != nil {
+		return s, err
+	}
 	if s.Op, err = nixl.ParseOp(op); err != nil {
 		return s, fault.New(fault.Script, "transfer.prepare: op: %w", err)
 	}
@@ -328,6 +332,10 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	stored, err := s.CollectStorage(plans)
+	if err != nil {
+		return 0, err
+	}
 	if runs == nil {
 		L.Push(glua.LNil)
 		return 1, nil
@@ -335,10 +343,13 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 	out := L.CreateTable(len(runs), 0)
 	phase := r.env.World.CurrentPhase()
 	for i, list := range runs {
-		out.Append(collected(L, list))
+		entry := collected(L, list)
+		entry.RawSetString("storage", storageRuns(L, stored[i]))
+		out.Append(entry)
 		key := runKey{scripted[i].Number(), phase}
 		r.env.Doc.AddRuns(key.plan, phase, r.recorded[key], list)
 		r.recorded[key] += len(list)
+		r.env.Doc.AddStorage(key.plan, phase, stored[i])
 	}
 	r.env.Checkpoint()
 	if err := r.env.Sampled(); err != nil {

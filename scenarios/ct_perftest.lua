@@ -119,5 +119,6 @@ return {
     end
 
     report(opt, plan, collected[1], iters)
+    patterns.print_storage({ plan }, { collected })
   end,
 }

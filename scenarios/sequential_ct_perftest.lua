@@ -131,12 +131,12 @@ return {
     timeline.sol_calculation_ts = clock.wall()
 
     world.phase("workload")
-    local iterations = {}
+    local iterations, all = {}, {}
     for i = 1, iters do
       timeline.iters[i] = run_workload(plans, config, bar)
       local runs = transfer.collect(plans)
       if runs then
-        iterations[i] = describe(plans, isolated, runs)
+        iterations[i], all[i] = describe(plans, isolated, runs), runs
       end
     end
     bar:finish()
@@ -153,6 +153,7 @@ return {
     timeline.finished_ts = clock.wall()
     if world.rank == 0 then
       print_table(iterations)
+      patterns.print_storage(plans, all)
     end
     if opt.json_output_path then
       result.save(opt.json_output_path, { iterations_results = iterations, metadata = timeline })

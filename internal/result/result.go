@@ -53,6 +53,7 @@ type Document struct {
 	Matrices     []Matrix       `json:"matrices,omitempty"`
 	Patterns     []Pattern      `json:"patterns,omitempty"`
 	Measurements []Measurement  `json:"measurements,omitempty"`
+	Storage      []Storage      `json:"storage,omitempty"`
 	Lanes        []Lanes        `json:"lanes,omitempty"`
 	Tables       []Table        `json:"tables,omitempty"`
 	Values       map[string]any `json:"values,omitempty"` // what the scenario set
@@ -114,6 +115,13 @@ type Measurement struct {
 	traffic.PatternRun
 	LatencyNS     int64   `json:"latency_ns"`
 	MeanBandwidth float64 `json:"mean_bandwidth_bytes_per_s"`
+}
+
+// Storage is one run of one half, reading or writing, of a rank's storage operation.
+type Storage struct {
+	Pattern int    `json:"pattern"` // index into Patterns
+	Phase   string `json:"phase"`
+	traffic.StorageRun
 }
 
 // Lanes is one measurement of block transfers.
@@ -189,6 +197,20 @@ func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.
 	}
 }
 
+// AddStorage records runs of a pattern's storage operations. Iterations count on from those that are there.
+func (d *Document) AddStorage(pattern int, phase string, runs []traffic.StorageRun) {
+	first := 0
+	for _, s := range d.Storage {
+		if s.Pattern == pattern && s.Phase == phase {
+			first = max(first, s.Iteration+1)
+		}
+	}
+	for _, r := range runs {
+		r.Iteration += first
+		d.Storage = append(d.Storage, Storage{pattern, phase, r})
+	}
+}
+
 // DeclareMetrics begins the scenario's own metrics.
 func (d *Document) DeclareMetrics(list []MetricDef) {
 	for _, m := range list {
@@ -207,7 +229,7 @@ func (d *Document) AddSample(name string, value float64, timeNS int64) {
 
 // Measured reports whether the document holds anything that the run found out.
 func (d *Document) Measured() bool {
-	return len(d.Measurements)+len(d.Lanes)+len(d.Tables)+len(d.Values) > 0 || slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
+	return len(d.Measurements)+len(d.Storage)+len(d.Lanes)+len(d.Tables)+len(d.Values) > 0 || slices.ContainsFunc(d.Metrics, func(m Metric) bool { return len(m.Values) > 0 })
 }
 
 // Finish marks the document complete, or partial with the reason.

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -19,9 +20,14 @@ type Plan struct {
 	arena      arena
 	ranks      []int
 	initiators []int
+	actors     []int      // the initiators, and ranks with storage operations
 	batch      nixl.Batch // nil where this rank initiates nothing
 	peers      []int      // of the batch's transfers
 	log        []nixl.Times
+	storage    nixl.Batch // nil where this rank has no storage operation
+	storageLog []nixl.Times
+	wait       func() error // for a posted storage operation
+	storing    chan error   // gets the outcome of a storage operation that runs; nil where there is none
 	last       *nixl.Times
 	posted     bool
 	released   bool
@@ -32,9 +38,12 @@ func (s *Session) plan(p Pattern, r roles) (*Plan, error) {
 	a := s.arenas[p.Mem]
 	plan := &Plan{
 		Pattern: p, s: s, number: s.plans, arena: a,
-		ranks: r.ranks, initiators: r.initiators,
+		ranks: p.withStorage(r.ranks), initiators: r.initiators, actors: p.withStorage(r.initiators),
 	}
 	s.plans++
+	if err := s.planStorage(plan); err != nil {
+		return nil, err
+	}
 	transfers := p.transfers(s.world.Rank(), a.send.ID(), a.recv.ID())
 	if len(transfers) == 0 {
 		return plan, nil
@@ -52,17 +61,17 @@ func (s *Session) plan(p Pattern, r roles) (*Plan, error) {
 // Number is the plan's place in the order of preparation, from 0.
 func (p *Plan) Number() int { return p.number }
 
-// Ranks are those that send or receive in the pattern, ascending.
+// Ranks are those that send or receive in the pattern, or have storage operations, ascending.
 func (p *Plan) Ranks() []int { return p.ranks }
 
 // Initiators are the ranks that post transfers, ascending.
 func (p *Plan) Initiators() []int { return p.initiators }
 
-// TakesPart reports whether this rank sends or receives in the pattern.
+// TakesPart reports whether this rank is one of Ranks.
 func (p *Plan) TakesPart() bool { return contains(p.ranks, p.s.world.Rank()) }
 
-// Initiates reports whether this rank posts transfers.
-func (p *Plan) Initiates() bool { return p.batch != nil }
+// Initiates reports whether this rank posts transfers or has a storage operation.
+func (p *Plan) Initiates() bool { return p.batch != nil || p.storage != nil }
 
 func contains(ranks []int, r int) bool {
 	_, ok := slices.BinarySearch(ranks, r)
@@ -72,8 +81,8 @@ func contains(ranks []int, r int) bool {
 // Barrier lets the pattern's ranks meet. At other ranks it does nothing.
 func (p *Plan) Barrier() error { return p.meet(p.ranks) }
 
-// InitiatorsBarrier lets the pattern's initiators meet.
-func (p *Plan) InitiatorsBarrier() error { return p.meet(p.initiators) }
+// InitiatorsBarrier lets those ranks meet for which Initiates is true.
+func (p *Plan) InitiatorsBarrier() error { return p.meet(p.actors) }
 
 func (p *Plan) meet(ranks []int) error {
 	if !contains(ranks, p.s.world.Rank()) {
@@ -98,14 +107,32 @@ func (p *Plan) usable() error {
 	return p.s.world.Err()
 }
 
-// Run posts this rank's transfers and waits for them, n times. Where record is
-// set the times of each run are kept for Collect.
-func (p *Plan) Run(n int, record bool) error {
+// startable refuses runs that cannot be.
+func (p *Plan) startable(n int) error {
 	if n < 0 {
 		return fault.New(fault.Script, "%s: %d runs, want at least 0", p.label(), n)
 	}
-	if err := p.usable(); err != nil || p.batch == nil {
+	return p.usable()
+}
+
+// Run posts this rank's transfers and waits for them, n times; its storage operation runs as often, beside
+// them. Where record is set the times of each run are kept for Collect and CollectStorage.
+func (p *Plan) Run(n int, record bool) error {
+	if err := p.startable(n); err != nil {
 		return err
+	}
+	wait := p.runStorage(n, record)
+	err := p.runMessages(n, record)
+	if err != nil && p.storage != nil {
+		p.s.world.Fail(err) // or the storage operation would go on
+	}
+	return cmp.Or(err, wait())
+}
+
+// runMessages is Run without storage.
+func (p *Plan) runMessages(n int, record bool) error {
+	if p.batch == nil {
+		return nil
 	}
 	for size := p.firstPiece(); n > 0; {
 		size = min(size, n, p.mostPiece())
@@ -161,6 +188,7 @@ func (p *Plan) Post() error {
 		return err
 	}
 	p.posted = true
+	p.wait = p.runStorage(1, true)
 	if p.batch == nil {
 		return nil
 	}
@@ -180,8 +208,14 @@ func (p *Plan) waitable() error {
 
 // Done reports whether Wait would return at once.
 func (p *Plan) Done() (bool, error) {
-	if err := p.waitable(); err != nil || p.batch == nil {
+	if err := p.waitable(); err != nil {
 		return true, err
+	}
+	if p.storing != nil && len(p.storing) == 0 {
+		return false, nil
+	}
+	if p.batch == nil {
+		return true, nil
 	}
 	done, err := p.batch.Done()
 	if err != nil {
@@ -197,14 +231,14 @@ func (p *Plan) Wait(record bool) error {
 	}
 	p.posted = false
 	if p.batch == nil {
-		return nil
+		return p.wait()
 	}
 	times := p.makeTimes(1)
 	if err := p.batch.Wait(link.Control(p.s.world), &times[0]); err != nil {
 		return p.explain(err)
 	}
 	p.keep(times, record)
-	return nil
+	return p.wait()
 }
 
 func (p *Plan) explain(err error) error { return link.Explain(p.s.world, p.label(), err) }
@@ -225,12 +259,17 @@ func (p *Plan) Release() error {
 	if p.released {
 		return nil
 	}
-	p.released, p.posted = true, false
-	if p.batch == nil {
-		return nil
+	if p.posted && p.wait != nil {
+		p.wait() // what comes of it does not matter any more
 	}
-	if err := p.batch.Release(); err != nil {
-		return p.explain(err)
+	p.released, p.posted = true, false
+	for _, b := range []nixl.Batch{p.batch, p.storage} {
+		if b == nil {
+			continue
+		}
+		if err := b.Release(); err != nil {
+			return p.explain(err)
+		}
 	}
 	return nil
 }
@@ -243,7 +282,7 @@ type way struct {
 }
 
 // Warmup runs plans, n times each, until this rank has reached each of its
-// peers at least once in each way. The times are not kept.
+// peers at least once in each way. The times are not kept. Files are left alone.
 func Warmup(plans []*Plan, n int) error {
 	seen := map[way]bool{}
 	for _, p := range plans {
@@ -256,7 +295,10 @@ func Warmup(plans []*Plan, n int) error {
 		if !fresh {
 			continue
 		}
-		if err := p.Run(n, false); err != nil {
+		if err := p.startable(n); err != nil {
+			return err
+		}
+		if err := p.runMessages(n, false); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -19,6 +20,10 @@ type Session struct {
 	world *spmd.World
 	agent nixl.Agent
 	seed  uint64
+
+	engine nixl.Engine
+	cfg    nixl.AgentConfig // of the agent
+	store  *store           // nil until a pattern has storage operations
 
 	ledger    *Ledger
 	calls     int                   // of Prepare
@@ -51,7 +56,7 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 		return nil, err
 	}
 	return &Session{
-		world: w, agent: agent, seed: seed, ledger: ledger,
+		world: w, agent: agent, engine: engine, cfg: cfg, seed: seed, ledger: ledger,
 		available: func() (int64, error) { return memory.Available("/") },
 	}, nil
 }
@@ -81,8 +86,14 @@ func agree(w *spmd.World, engine string) error {
 // Info tells what moves the bytes.
 func (s *Session) Info() nixl.Info { return s.agent.Info() }
 
-// Close releases the agent and all plans.
-func (s *Session) Close() error { return s.agent.Close() }
+// Close releases the agent and all plans, and lets go of files.
+func (s *Session) Close() error {
+	var err error
+	if s.store != nil {
+		err = s.store.close()
+	}
+	return errors.Join(err, s.agent.Close())
+}
 
 // Prepare makes plans for patterns. Messages pass between ranks only when the
 // buffers have to grow, or when two ranks exchange bytes for the first time.
@@ -97,6 +108,9 @@ func (s *Session) Prepare(patterns []Pattern) ([]*Plan, error) {
 	err := s.reserve(step)
 	if err == nil {
 		err = s.connect(step)
+	}
+	if err == nil {
+		err = s.prepareStorage(patterns)
 	}
 	if err != nil {
 		s.ledger.drop(s.calls)

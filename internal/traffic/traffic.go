@@ -24,6 +24,8 @@ type Pattern struct {
 	Mem    nixl.Mem
 	Op     nixl.Op
 	Shards int // descriptors per message, 1 to MaxShards
+	// Storage is what ranks read and write beside the messages.
+	Storage map[int]StorageOp
 }
 
 // MaxShards bounds the descriptors of a message, each of which takes memory.
@@ -41,7 +43,7 @@ func (p Pattern) check(size int) error {
 	if p.Shards < 1 || p.Shards > MaxShards {
 		return fault.New(fault.Input, "%s: shards is %d, want 1 to %d", p.label(), p.Shards, MaxShards)
 	}
-	return nil
+	return p.checkStorage(size)
 }
 
 func (p Pattern) label() string {

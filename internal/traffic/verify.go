@@ -35,7 +35,7 @@ func (p *Plan) Verify() error {
 	if err := p.usable(); err != nil {
 		return err
 	}
-	run := func() error { return p.Run(1, false) }
+	run := func() error { return p.runMessages(1, false) }
 	// Nobody touches the buffers while another rank is at a different step, nor
 	// before and after.
 	for _, step := range []func() error{p.fill, run, p.check} {

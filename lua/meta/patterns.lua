@@ -23,3 +23,8 @@ function patterns.verify(plans) end
 ---Prints the beginning of each message in this rank's receive buffer.
 ---@param plan Plan
 function patterns.print_received(plan) end
+
+---Prints a table of what was read and written beside the traffic, over all runs; none where nothing was. For rank 0.
+---@param plans Plan[]
+---@param collected Collected[][] what transfer.collect has returned, once or several times
+function patterns.print_storage(plans, collected) end

@@ -1,6 +1,24 @@
 ---@meta
 -- Prepared traffic.
 
+---What a rank reads from a file and writes to it, beside the messages of a plan.
+---@class StorageOp
+---@field file_path string a file; it is made, and vanishes in the end, if it is not there
+---@field file_size Size bytes of it that are used
+---@field read_offset? Size 0 by default
+---@field read_size? Size bytes that are read, 0 by default
+---@field write_offset? Size 0 by default
+---@field write_size? Size bytes that are written, 0 by default; a file that is there is written with --allow-io only
+
+---One run of reading or writing a file beside the messages.
+---@class StorageRun
+---@field rank integer
+---@field op "READ"|"WRITE"
+---@field bytes integer
+---@field start number before the rank's first post, on the common time line
+---@field stop number when all bytes had been moved
+---@field seconds number stop - start
+
 ---What to prepare.
 ---@class TransferSpec
 ---@field matrix Matrix who sends how many bytes to whom; as many rows as there are ranks
@@ -8,6 +26,7 @@
 ---@field op? "WRITE"|"READ" who moves the bytes: the sender (default) or the receiver
 ---@field shards? integer descriptors per message, 1 (default) to 65536
 ---@field name? string for messages and the result
+---@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank
 ---@field metadata? table kept in the result
 ---@field sleep_before? number seconds that the script sleeps before a run, kept in the result; prepare itself never sleeps
 ---@field sleep_after? number likewise after a run
@@ -25,6 +44,7 @@
 ---What transfer.collect gives for a plan.
 ---@class Collected
 ---@field runs Run[] the recorded runs since the last collect, in their order
+---@field storage StorageRun[] the recorded runs of storage operations
 ---@field isolated? number max over the initiators of the mean over the runs of its own seconds; nil without runs
 
 ---A prepared traffic pattern. Every rank has it, also one that takes no part.

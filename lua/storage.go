@@ -1,0 +1,62 @@
+package lua
+
+import (
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic"
+)
+
+// storageFrom reads the storage operations of a pattern: a table keyed by rank. Only --allow-io lets
+// them write to files that are there.
+func storageFrom(t *glua.LTable, allowIO bool) (map[int]traffic.StorageOp, error) {
+	if t == nil {
+		return nil, nil
+	}
+	ops := map[int]traffic.StorageOp{}
+	var failed error
+	t.ForEach(func(k, v glua.LValue) {
+		if failed != nil {
+			return
+		}
+		// Keys that come out of a configuration file are strings.
+		rank, ok := wholeNumber(k)
+		if text, isText := k.(glua.LString); isText {
+			rank, ok = wholeNumber(glua.LVAsNumber(text))
+			ok = ok && glua.LNumber(rank).String() == string(text)
+		}
+		fields, isTable := v.(*glua.LTable)
+		if !ok || rank < 0 || !isTable {
+			failed = fault.New(fault.Script, "storage: the key %q holds %s, want a rank and a table", k.String(), describe(v))
+			return
+		}
+		ops[int(rank)], failed = storageOpFrom(fields)
+	})
+	for rank, op := range ops {
+		op.Overwrite = allowIO
+		ops[rank] = op
+	}
+	return ops, failed
+}
+
+func storageOpFrom(t *glua.LTable) (traffic.StorageOp, error) {
+	f := newFields("storage", t)
+	op := traffic.StorageOp{
+		Path: f.text("file_path", ""), FileSize: f.size("file_size", 0),
+		ReadOffset: f.size("read_offset", 0), ReadSize: f.size("read_size", 0),
+		WriteOffset: f.size("write_offset", 0), WriteSize: f.size("write_size", 0),
+	}
+	return op, f.err()
+}
+
+// storageRuns is what transfer.collect tells of files.
+func storageRuns(L *glua.LState, list []traffic.StorageRun) *glua.LTable {
+	t := L.CreateTable(len(list), 0)
+	for _, r := range list {
+		t.Append(toLua(L, map[string]any{
+			"rank": int64(r.Rank), "op": r.Op, "bytes": r.Bytes,
+			"start": float64(r.StartNS) / 1e9, "stop": float64(r.EndNS) / 1e9, "seconds": float64(r.EndNS-r.StartNS) / 1e9,
+		}))
+	}
+	return t
+}

@@ -217,14 +217,17 @@
           ctx.setLineDash([]);
         }
         ctx.lineWidth = 1.5;
+        const crowded = at.length > 100;
+        ctx.globalAlpha = crowded ? 0.4 : 1;
         for (const p of at) {
           const range = p.p[2] && p.p[2].range;
           if (!range || !(range[1] > range[0])) continue;
           ctx.beginPath();
-          for (const end of range) { ctx.moveTo(p.x - 3, y.scale(end)); ctx.lineTo(p.x + 3, y.scale(end)); }
+          if (!crowded) for (const end of range) { ctx.moveTo(p.x - 3, y.scale(end)); ctx.lineTo(p.x + 3, y.scale(end)); }
           ctx.moveTo(p.x, y.scale(range[0])); ctx.lineTo(p.x, y.scale(range[1]));
           ctx.stroke();
         }
+        ctx.globalAlpha = s.faint ? 0.55 : 1;
         if (s.marks !== false) for (const p of at) mark(ctx, s.shape ?? spec.series.indexOf(s), p.x, p.y, s.radius || (at.length > 400 ? 2 : 3.5));
         ctx.globalAlpha = 1;
         placed.push(...at);

@@ -20,7 +20,6 @@ package page
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -31,6 +30,8 @@ import (
 	"io"
 	"regexp"
 	"strings"
+
+	"github.com/klauspost/compress/gzip"
 )
 
 var (

@@ -271,15 +271,20 @@ func TestPaper(t *testing.T) {
 	tab.Screenshot("paper")
 }
 
-// TestDemoPicture makes the picture in the README: PERIGEE_DEMO_RESULT names the result of `make demo`.
+// TestDemoPicture makes docs/report.png where PERIGEE_DEMO_RESULT names the result of `make demo` and
+// PERIGEE_SCREENSHOTS a folder.
 func TestDemoPicture(t *testing.T) {
 	demo := os.Getenv("PERIGEE_DEMO_RESULT")
 	if demo == "" {
 		demo, _ = synthetic{ranks: 8, hosts: 1, patterns: 8, senders: 2, peers: 1, isolated: 2, iterations: 3}.write(t, "r.json.zst")
 	}
-	tab := open(t, pagetest.Start(t), pageOf(t, demo), pagetest.View{Width: 1280, Height: 960})
+	tab := open(t, pagetest.Start(t), pageOf(t, demo), pagetest.View{Width: 1200, Height: 1440})
 	for _, s := range []string{"summary", "timeline", "patterns", "matrix", "latency"} {
 		tab.ScreenshotOf("#r0-"+s, "demo-"+s)
 	}
+	// The picture in docs: without what is mere text.
+	pagetest.Eval[any](tab, `document.querySelectorAll("#r0-table, #r0-patterns").forEach((e) => { e.hidden = true; })`)
+	tab.Click(`[data-controls="matrix"] [data-value="slowdown"]`)
+	pagetest.Eval[any](tab, `(document.activeElement.blur(), scrollTo(0, 0))`)
 	tab.ScreenshotOfWindow("demo-top")
 }

@@ -106,6 +106,7 @@
       }
       if (!byHost) {
         ctx.strokeStyle = perigee.color("faint");
+        ctx.globalAlpha = data.hosts.length > 8 ? 0.3 : 0.8;
         ctx.beginPath();
         let edge = 0;
         for (const x of data.hosts.slice(0, -1)) {
@@ -114,6 +115,7 @@
           ctx.moveTo(left - 6, top + edge * cell); ctx.lineTo(left + full, top + edge * cell);
         }
         ctx.stroke();
+        ctx.globalAlpha = 1;
       }
       ctx.strokeStyle = perigee.color("line");
       ctx.strokeRect(left + 0.5, top + 0.5, full - 1, full - 1);

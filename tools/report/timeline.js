@@ -80,9 +80,13 @@ perigee.timeline = (host, controls, data) => {
           }
         }
       }
+      const painted = [-1, -1]; // the last pixel that a bar of either kind was drawn on
       for (const s of list) {
         const a = x(s.start), b = x(s.start + s.took);
-        if (b < left || a > right) continue;
+        if (b < left) continue;
+        if (a > right) break;
+        if (b <= painted[+s.target]) continue; // nobody could see it
+        painted[+s.target] = Math.floor(a) + 1;
         ctx.fillStyle = colour === "pattern" ? palette[s.pattern % 8] : ofSlowdown(s);
         ctx.globalAlpha = s.target ? 0.6 : 1;
         const w = Math.max(b - a, tall >= 10 ? 1.6 : 1);
@@ -104,11 +108,16 @@ perigee.timeline = (host, controls, data) => {
     ctx.textAlign = "right";
     const every = Math.max(1, Math.ceil(13 / tall));
     ctx.fillStyle = perigee.color("muted");
-    let first = 0;
+    let first = 0, named = -Infinity;
     for (const [i, x0] of hosts.entries()) {
-      for (let k = 0; k < x0.ranks.length; k += every) ctx.fillText(String(x0.ranks[k]), left - 8, y(first + k) + Math.max(tall, 12) / 2);
+      for (let k = 0; k < x0.ranks.length; k += every) {
+        const at = y(first + k) + Math.max(tall, 12) / 2;
+        if (at - named < 13 || k && (x0.ranks.length - k) * tall + gap < 13) continue;
+        named = at;
+        ctx.fillText(String(x0.ranks[k]), left - 8, at);
+      }
       if (i) {
-        ctx.strokeStyle = perigee.color("faint");
+        ctx.strokeStyle = perigee.color(hosts.length > 24 ? "line" : "faint");
         ctx.beginPath();
         ctx.moveTo(4, y(first) - gap / 2); ctx.lineTo(right, y(first) - gap / 2);
         ctx.stroke();

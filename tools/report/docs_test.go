@@ -1,0 +1,53 @@
+package report
+
+import (
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/cli"
+)
+
+// Every command in docs/report.md and in the help runs.
+func TestExamplesRun(t *testing.T) {
+	docs, err := os.ReadFile("../../docs/report.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(string(docs)+"\n"+Cmd{}.Help(), "\n")
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"result.json.zst", "before.json.zst", "after.json.zst"} {
+		if err := smallDocument().Write(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ran := 0
+	for _, line := range lines {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+		line, _, _ = strings.Cut(line, " |")
+		line, _, _ = strings.Cut(line, " >")
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "perigee" || words[1] != "report" {
+			continue
+		}
+		var c Cmd
+		k, err := kong.New(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Parse(words[2:]); err != nil {
+			t.Errorf("%s: %v", line, err)
+			continue
+		}
+		if err := c.Run(cli.Streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		ran++
+	}
+	if ran < 8 {
+		t.Errorf("only %d examples found", ran)
+	}
+}

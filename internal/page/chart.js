@@ -133,6 +133,15 @@
     if (y && y.label) { ctx.textAlign = "left"; ctx.fillText(y.label, 2, top - 12); }
   };
 
+  // powersOfTwo are those in [lo, hi], thinned to about count.
+  const powersOfTwo = (lo, hi, count) => {
+    const first = Math.ceil(Math.log2(lo) - 1e-9), last = Math.floor(Math.log2(hi) + 1e-9);
+    const every = Math.max(1, Math.ceil((last - first + 1) / Math.max(2, count)));
+    const list = [];
+    for (let p = first; p <= last; p += every) list.push(2 ** p);
+    return list;
+  };
+
   // mark draws one of eight shapes, so that colour is not all that tells series apart.
   const mark = (ctx, shape, x, y, r) => {
     ctx.beginPath();
@@ -156,7 +165,7 @@
   };
 
   // plot(host, spec) is a chart of points and lines with a legend, a tooltip and the arrow keys.
-  // spec: {label, height, x, y: {label, fmt, log, min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
+  // spec: {label, height, x, y: {label, fmt, log, base (2: ticks at powers of two), min, max, zero}, series: [{name, points: [[x, y, info]] (info.range: [low, high] is drawn), line, step, marks,
   // color (token or index), dash, faint}], link (of two series, by x), lines: [{y or x, label}], tip(series, point) -> [title, rows], select(series, point)}
   // Returns {redraw, set(changes)}; set changes parts of spec, such as {x: {log: true}}.
   perigee.plot = (host, spec) => {
@@ -172,7 +181,7 @@
       const box = { left: 64, top: 26, right: width - 12, bottom: height - 42 };
       const x = { ...spec.x, scale: perigee.scale(...xs, box.left, box.right, spec.x.log) };
       const y = { ...spec.y, scale: perigee.scale(...ys, box.bottom, box.top, spec.y.log) };
-      x.ticks = spec.x.log ? perigee.logTicks(...xs, width / 90) : perigee.ticks(...xs, width / 110);
+      x.ticks = spec.x.base === 2 ? powersOfTwo(...xs, width / 90) : spec.x.log ? perigee.logTicks(...xs, width / 90) : perigee.ticks(...xs, width / 110);
       y.ticks = spec.y.log ? perigee.logTicks(...ys, height / 45) : perigee.ticks(...ys, height / 60);
       perigee.axes(ctx, box, x, y);
       ctx.save();

@@ -16,6 +16,7 @@ type pageData struct {
 	HostPairs pairData          `json:"hostPairs"`
 	Latencies []figures.Latency `json:"latencies"`
 	Spans     spanData          `json:"spans"`
+	Blocks    figures.Blocks    `json:"blocks"`
 }
 
 type hostData struct {
@@ -70,7 +71,7 @@ func short(n figures.Num) figures.Num {
 }
 
 func dataOf(f *figures.Figures) pageData {
-	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Patterns: []patternData{}}
+	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks, Patterns: []patternData{}}
 	for i, h := range f.Document.World.Hosts {
 		d.Hosts = append(d.Hosts, hostData{f.HostNames()[i], h.Ranks})
 	}

@@ -131,7 +131,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
-		{"table", "Table", len(views[0].Tables) > 0}, {"timeline", "Timeline", views[0].HasSpans},
+		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0}, {"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
 		{"ranks", "Ranks", true}, {"run", "The run", true},
@@ -172,6 +172,7 @@ type view struct {
 	Engine, EngineDetail        string
 	Clocks, ClockDetail         string
 	Tables                      []tableView
+	BestBandwidth               string
 	HasSpans, HasLatencies      bool
 	Worst                       []figures.Pair
 	WorstOf                     int
@@ -221,6 +222,13 @@ func newView(id string, in input) *view {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
 	}
 	v.HostSummary = hostSummary(d.World)
+	var best figures.Num
+	for _, b := range f.Blocks.List {
+		best = max(best, b.Bandwidth)
+	}
+	if best > 0 {
+		v.BestBandwidth = rateText(best)
+	}
 	v.describePatterns()
 	v.describeEngine()
 	v.describeClocks()

@@ -98,6 +98,18 @@ var oddResults = map[string]func(*result.Document){
 		d.Status, d.Failure = result.Partial, &boot.Failure{Rank: 1, Host: "node00", Phase: "workload", Kind: 9, Cause: "its process was killed", Hint: "look at its log"}
 		d.Measurements = d.Measurements[:3]
 	},
+	"blocks": func(d *result.Document) {
+		d.Patterns, d.Matrices, d.Measurements, d.Tables = nil, nil, nil, nil
+		for _, batch := range []int64{1, 4} {
+			for block := int64(4096); block <= 1<<20; block *= 4 {
+				var l result.Lanes
+				l.Op, l.Local, l.Remote, l.BlockBytes, l.Batch, l.Threads, l.Iterations = "WRITE", "dram", "dram", block, batch, 1, 100
+				l.Latency.P50, l.Latency.P99, l.Latency.Mean = block/20*batch, block/10*batch, float64(block/18*batch)
+				l.Bandwidth = 20e9 * float64(block) / float64(block+65536/batch)
+				d.Lanes = append(d.Lanes, l)
+			}
+		}
+	},
 	"limits": func(d *result.Document) {
 		d.Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "retries", Help: "how often"}, Values: []float64{1, 3, 2}, TimesNS: []int64{1, 2, 3}}}
 		yes, no, v := true, false, 12.5
@@ -216,6 +228,26 @@ func TestClicksAndKeys(t *testing.T) {
 	tab.Click(".pairs th:nth-child(5) button")
 	if got := pagetest.Eval[[]float64](tab, `[...document.querySelectorAll(".pairs tbody tr")].map((r) => Number(r.cells[4].dataset.value))`); len(got) < 3 || got[0] < got[len(got)-1] {
 		t.Errorf("sorted by bytes: %v", got)
+	}
+}
+
+func TestBlocksInThePage(t *testing.T) {
+	d := smallDocument()
+	oddResults["blocks"](d)
+	tab := open(t, pagetest.Start(t), pageOf(t, write(t, d, "kv.json")), pagetest.Light)
+	if got := tab.Text(".best"); !strings.HasPrefix(got, "19.7 GB/s") {
+		t.Errorf("the best bandwidth is %q", got)
+	}
+	if got := pagetest.Eval[[]string](tab, `[...document.querySelectorAll('[data-chart="blocks"] .legend li')].map((e) => e.innerText)`); len(got) != 2 || got[1] != "WRITE, batch 4" {
+		t.Errorf("the curves are %q", got)
+	}
+	pagetest.Eval[any](tab, `document.querySelector('[data-chart="blocks"] canvas').focus()`)
+	tab.Press(kb.ArrowRight)
+	if got := pagetest.Eval[string](tab, "perigee.tip.text()"); !strings.Contains(got, "4\u202fKiB") {
+		t.Errorf("the first point says %q", got)
+	}
+	if got := tab.Text(".findings"); !strings.Contains(got, "WRITE with blocks of 1 MiB, batch 4") || !strings.Contains(got, "Blocks of 256 KiB already reach 96 % of it.") {
+		t.Errorf("findings: %s", got)
 	}
 }
 

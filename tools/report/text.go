@@ -109,7 +109,12 @@ func writeSummary(p *printer, in input, l look) {
 		engine = fmt.Sprintf("%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
 	p.line("# perigee %s, engine: %s", tame(d.Perigee.Version), tame(engine))
-	p.line("# %s, %s, %s moved in the workload", count(len(f.Patterns), "pattern"), count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
+	if n := len(f.Blocks.List); n > 0 {
+		p.line("# %s of block transfers", count(n, "measurement"))
+	}
+	if f.Runs > 0 || len(f.Blocks.List) == 0 {
+		p.line("# %s, %s, %s moved in the workload", count(len(f.Patterns), "pattern"), count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
+	}
 	if d.Status != result.Complete {
 		p.line("%s", l.paint(red, "# PARTIAL: "+tame(whyPartial(d))))
 	}
@@ -129,6 +134,7 @@ func writeSummary(p *printer, in input, l look) {
 		}
 	}
 	writeThresholds(p, d, l)
+	writeBlocks(p, f, l)
 	writePatterns(p, f, l)
 	writeLatencies(p, f, l)
 	writePairs(p, f, l)
@@ -213,6 +219,17 @@ func plainRate(n figures.Num) string {
 		return "-"
 	}
 	return figures.Bytes(float64(n)) + "/s"
+}
+
+func writeBlocks(p *printer, f *figures.Figures, l look) {
+	if len(f.Blocks.List) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, b := range f.Blocks.List {
+		rows = append(rows, []string{b.BlockSize(), strconv.FormatInt(b.Batch, 10), plainRate(b.Bandwidth), figures.Duration(b.P50NS), figures.Duration(b.P99NS), b.Series})
+	}
+	p.grid(l, "block transfers", []string{"Block", "Batch", "Bandwidth", "P50", "P99", "Series"}, rows)
 }
 
 func writeThresholds(p *printer, d *result.Document, l look) {

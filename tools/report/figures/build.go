@@ -266,6 +266,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 		f.Latencies = append(f.Latencies, slow)
 	}
 	b.placeTimeline(f)
+	f.Blocks = blocksOf(d)
 	f.Findings = findings(f)
 	return f, nil
 }

@@ -75,6 +75,7 @@ type Figures struct {
 	Pairs     []Pair     `json:"pairs"`      // with traffic, by sender and receiver
 	Ranks     []Rank     `json:"ranks"`      // all
 	HostPairs []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
+	Blocks    Blocks     `json:"blocks"`
 	Timeline  Timeline   `json:"-"`
 }
 

@@ -28,8 +28,11 @@ func findings(f *Figures) []Finding {
 	say := func(level, format string, args ...any) {
 		list = append(list, Finding{level, fmt.Sprintf(format, args...)})
 	}
+	sayBlocks(f.Blocks, say)
 	if f.Runs == 0 {
-		say("note", "Nothing was measured.")
+		if len(list) == 0 {
+			say("note", "Nothing was measured.")
+		}
 		return list
 	}
 	if !f.Slowdown.Known() {

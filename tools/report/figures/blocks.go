@@ -1,0 +1,120 @@
+package figures
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/result"
+)
+
+// Block is one measurement of block transfers (perigee run kvbench).
+type Block struct {
+	Series     string `json:"series"` // what tells it from others but the size on the axis
+	Op         string `json:"op"`
+	Local      string `json:"local_mem"`
+	Remote     string `json:"remote_mem"`
+	BlockBytes int64  `json:"block_bytes"`
+	Batch      int64  `json:"batch"`
+	Threads    int    `json:"threads"`
+	Iterations int    `json:"iterations"`
+	Bandwidth  Num    `json:"bandwidth"`
+	MeanNS     Num    `json:"mean_ns"` // of an iteration of a lane
+	P50NS      Num    `json:"p50_ns"`
+	P99NS      Num    `json:"p99_ns"`
+	P999NS     Num    `json:"p999_ns"`
+	CPUSeconds Num    `json:"cpu_seconds"`
+}
+
+// Blocks are the measurements of block transfers. They lie on an axis of block
+// sizes, or of batch sizes where all blocks have one size.
+type Blocks struct {
+	Axis string  `json:"axis"` // block_bytes or batch
+	List []Block `json:"list"`
+}
+
+// blocksOf takes the measurements of block transfers out of a result.
+func blocksOf(d *result.Document) Blocks {
+	b := Blocks{Axis: "block_bytes", List: []Block{}}
+	differ := func(of func(result.Lanes) any) bool {
+		return slices.ContainsFunc(d.Lanes, func(l result.Lanes) bool { return of(l) != of(d.Lanes[0]) })
+	}
+	if len(d.Lanes) > 1 && !differ(func(l result.Lanes) any { return l.BlockBytes }) {
+		b.Axis = "batch"
+	}
+	for _, l := range d.Lanes {
+		words := []string{l.Op}
+		if differ(func(l result.Lanes) any { return l.Local + l.Remote }) {
+			words = append(words, l.Local+" - "+l.Remote)
+		}
+		switch {
+		case b.Axis == "batch":
+			words = append(words, "blocks of "+binary(l.BlockBytes))
+		default:
+			words = append(words, fmt.Sprintf("batch %d", l.Batch))
+		}
+		if differ(func(l result.Lanes) any { return l.Threads }) {
+			words = append(words, fmt.Sprintf("threads %d", l.Threads))
+		}
+		if l.Recreate {
+			words = append(words, "prepared anew")
+		}
+		b.List = append(b.List, Block{
+			Series: strings.Join(words, ", "), Op: l.Op, Local: l.Local, Remote: l.Remote, BlockBytes: l.BlockBytes, Batch: l.Batch,
+			Threads: l.Threads, Iterations: l.Iterations, Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
+			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99), P999NS: Num(l.Latency.P999),
+		})
+	}
+	return b
+}
+
+// nearly is the share of the best bandwidth that counts as reaching it.
+const nearly = 0.9
+
+// sayBlocks names the best bandwidth, and from where on it is nearly reached.
+func sayBlocks(b Blocks, say sayer) {
+	if len(b.List) == 0 {
+		return
+	}
+	best := b.List[0]
+	for _, x := range b.List {
+		if x.Bandwidth > best.Bandwidth {
+			best = x
+		}
+	}
+	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", Bytes(float64(best.Bandwidth)), best.Op, binary(best.BlockBytes), best.Batch)
+	first := best
+	size := func(x Block) int64 {
+		if b.Axis == "batch" {
+			return x.Batch
+		}
+		return x.BlockBytes
+	}
+	for _, x := range b.List {
+		if x.Series == best.Series && x.Bandwidth >= nearly*best.Bandwidth && size(x) < size(first) {
+			first = x
+		}
+	}
+	if size(first) == size(best) {
+		return
+	}
+	if b.Axis == "batch" {
+		say("note", "A batch of %d already reaches %.0f %% of it.", first.Batch, 100*float64(first.Bandwidth/best.Bandwidth))
+		return
+	}
+	say("note", "Blocks of %s already reach %.0f %% of it.", binary(first.BlockBytes), 100*float64(first.Bandwidth/best.Bandwidth))
+}
+
+// binary writes a size in the powers of 1024 in which people choose it.
+func binary(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	i := 0
+	for n >= 1024 && n%1024 == 0 && i < len(units)-1 {
+		n /= 1024
+		i++
+	}
+	return fmt.Sprintf("%d %s", n, units[i])
+}
+
+// BlockSize is the size of a block in words.
+func (b Block) BlockSize() string { return binary(b.BlockBytes) }

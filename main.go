@@ -21,10 +21,13 @@ import (
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/scenarios"
+	"perigee/tools/compare"
 	"perigee/tools/doctor"
+	"perigee/tools/inspect"
 	"perigee/tools/kvbench"
 	"perigee/tools/matgen"
 	"perigee/tools/report"
+	"perigee/tools/rerun"
 	"perigee/tools/simulate"
 	"perigee/tools/sweep"
 )
@@ -45,6 +48,9 @@ type commands struct {
 	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
 	Kvbench              kvbench.Cmd   `cmd:"" help:"Plan and run benchmarks of moving a model's KV cache."`
+	Compare              compare.Cmd   `cmd:"" help:"Tell what has changed between results, and whether it is more than chance."`
+	Rerun                rerunCmd      `cmd:"" help:"Repeat the run of a result, and compare the two."`
+	Result               inspect.Cmd   `cmd:"" help:"Look into results, and turn them into other formats."`
 	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`
 	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
@@ -151,6 +157,16 @@ func runNamed(streams cli.Streams, all arguments) error {
 	return runJob(job.Spec{
 		Command: []string{"perigee", all[0]}, Scenario: all[0], Args: all[1:], Process: all,
 	}, streams)
+}
+
+type rerunCmd struct{ rerun.Cmd }
+
+func (c *rerunCmd) Run(streams cli.Streams, all arguments) error {
+	s, err := c.Spec(streams, all)
+	if err != nil {
+		return err
+	}
+	return runJob(s, streams)
 }
 
 func runJob(s job.Spec, streams cli.Streams) error {

@@ -346,6 +346,16 @@ func (s Scenario) Restore(stored map[string]any) (map[string]any, error) {
 	return values, nil
 }
 
+// Keys lists the options of a type, as keys of the table that run gets.
+func (s Scenario) Keys(kind string) (keys []string) {
+	for _, o := range s.Options {
+		if o.Type == kind {
+			keys = append(keys, o.key())
+		}
+	}
+	return keys
+}
+
 // Outputs yields the files that the options name for writing, with their flags.
 func (s Scenario) Outputs(options map[string]any) iter.Seq2[string, string] {
 	return func(yield func(flag, path string) bool) {

@@ -260,7 +260,7 @@ func (k *rank) luaEnv() lua.Env {
 // openResult begins the result.
 func (k *rank) openResult(text script, sc lua.Scenario, options map[string]any) {
 	k.doc = result.New(append([]string{"perigee"}, k.spec.Process...), result.Scenario{
-		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options,
+		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options, Reads: sc.Keys("path"), Writes: sc.Keys("output"),
 	}, k.flags.Seed, k.world)
 	k.doc.Job = &result.Job{Engine: k.flags.Engine, TimeoutNS: int64(k.flags.Timeout), AllowIO: k.flags.AllowIO}
 	k.doc.DeclareMetrics(sc.Metrics)

@@ -60,6 +60,7 @@ func (d *Document) Write(path string) error {
 	if err != nil {
 		return fault.New(fault.Internal, "encode the result: %w", err)
 	}
+	data = append(data, '\n')
 	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
 		switch {
 		case strings.HasSuffix(path, ".zst"):
@@ -71,7 +72,7 @@ func (d *Document) Write(path string) error {
 		case strings.HasSuffix(path, ".gz"):
 			return finish(gzip.NewWriter(w), data)
 		}
-		_, err := w.Write(append(data, '\n'))
+		_, err := w.Write(data)
 		return err
 	})
 }

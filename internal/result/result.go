@@ -67,6 +67,9 @@ type Scenario struct {
 	SHA256  string         `json:"sha256"`
 	Source  string         `json:"source"`
 	Options map[string]any `json:"options"`
+	// Reads and Writes are the options that name files to read and to write.
+	Reads  []string `json:"reads,omitempty"`
+	Writes []string `json:"writes,omitempty"`
 }
 
 // World is where it ran.
@@ -105,6 +108,7 @@ type Pattern struct {
 	SleepBefore float64        `json:"sleep_before_s,omitempty"`
 	SleepAfter  float64        `json:"sleep_after_s,omitempty"`
 	Metadata    map[string]any `json:"metadata,omitempty"`
+	Figures
 }
 
 // Measurement is one run of one pattern.
@@ -236,6 +240,7 @@ func (d *Document) Measured() bool {
 func (d *Document) Finish(failure error) {
 	now := time.Now().UTC()
 	d.Finished = &now
+	d.sumUp()
 	if failure == nil {
 		d.Status, d.Failure = Complete, nil
 		return

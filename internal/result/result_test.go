@@ -53,6 +53,7 @@ func full(t testing.TB) *result.Document {
 	worlds, _ := spmd.NewInMemory(2)
 	d := result.New([]string{"perigee", "run"}, result.Scenario{
 		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": int64(5), "x": 0.5, "s": "text", "on": true},
+		Reads: []string{"config"}, Writes: []string{"out"},
 	}, 7, worlds[0])
 	d.Engine = &nixl.Info{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}
 	d.Notes = []string{"a note"}

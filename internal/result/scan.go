@@ -42,6 +42,8 @@ func inputError(path string, err error) error {
 	switch {
 	case errors.As(err, new(newer)):
 		return e.WithHint("read it with a newer perigee")
+	case errors.As(err, new(older)):
+		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Input, "result %s: it ends in the middle: %w", path, err).
 			WithHint("it was cut off, while it was copied perhaps; get it again")
@@ -56,6 +58,11 @@ func (n newer) Error() string {
 	return fmt.Sprintf("its schema is %s, this perigee (schema %s) is older", n.schema, Schema)
 }
 
+// older is the schema of a document that an earlier version wrote.
+type older struct{ schema string }
+
+func (o older) Error() string { return fmt.Sprintf("schema is %q, want %q", o.schema, Schema) }
+
 // checkSchema refuses other documents and those of later versions.
 func checkSchema(schema string) error {
 	if schema == Schema {
@@ -64,8 +71,11 @@ func checkSchema(schema string) error {
 	family, number, _ := strings.Cut(Schema, "/")
 	if theirs, version, ok := strings.Cut(schema, "/"); ok && theirs == family {
 		mine, _ := strconv.Atoi(number)
-		if n, err := strconv.Atoi(version); err == nil && n > mine {
+		switch n, err := strconv.Atoi(version); {
+		case err == nil && n > mine:
 			return newer{schema}
+		case err == nil:
+			return older{schema}
 		}
 	}
 	return fmt.Errorf("schema is %q, want %q", schema, Schema)

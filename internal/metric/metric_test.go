@@ -1,0 +1,88 @@
+package metric
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+)
+
+// The documentation has a row for every metric, with its unit, and no other row.
+func TestDocumented(t *testing.T) {
+	data, err := os.ReadFile("../../docs/thresholds.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(data), "## Metrics")
+	documented := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
+		documented[m[1]] = true
+	}
+	for _, d := range Known() {
+		if !documented[d.Name] {
+			t.Errorf("%s is not in docs/thresholds.md", d.Name)
+		}
+		delete(documented, d.Name)
+		if d.Help == "" || (d.each == nil) == (d.all == nil) {
+			t.Errorf("%+v", d)
+		}
+	}
+	if len(documented) > 0 {
+		t.Errorf("documented, but unknown: %v", documented)
+	}
+}
+
+func TestCheck(t *testing.T) {
+	own := []result.MetricDef{{Name: "ttft_ms"}}
+	for _, name := range []string{"latency_ms", "ttft_ms", "pair_bw_gb_per_s"} {
+		if err := Check(name, own); err != nil {
+			t.Error(err)
+		}
+	}
+	for name, want := range map[string]string{"ttf_ms": `did you mean "ttft_ms"?`, "latncy_ms": `did you mean "latency_ms"?`, "": `no metric ""`} {
+		if err := Check(name, own); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) || !strings.Contains(fault.HintOf(err), "slowdown") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// The samples of a scenario's own metric lie in the phases in which they came.
+func TestPhases(t *testing.T) {
+	d := &result.Document{Phases: []result.Phase{{Name: "a", StartNS: 10}, {Name: "b", StartNS: 20}}}
+	d.DeclareMetrics([]result.MetricDef{{Name: "own"}})
+	for _, at := range []int64{5, 10, 19, 20, 99} {
+		d.AddSample("own", 1, at)
+	}
+	d.AddSample("other", 1, 0) // not declared
+	var got string
+	for _, s := range Of(d, "own") {
+		got += s.Phase + ","
+	}
+	if got != ",a,a,b,b," {
+		t.Errorf("got %s", got)
+	}
+	if s := Of(d, "nothing"); s != nil {
+		t.Errorf("got %v", s)
+	}
+}
+
+// Runs of 0 ns and patterns without isolated runs have no slowdown and no bandwidth
+// that could not be a number.
+func TestNoDivisionByZero(t *testing.T) {
+	d := &result.Document{Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}, {}}}
+	run := []traffic.PatternRun{{StartNS: 7, EndNS: 7, Ranks: []traffic.RankRun{{StartNS: 7, EndNS: 7, Bytes: 5, Peers: []traffic.PeerRun{{EndNS: 7, Bytes: 5}}}}}}
+	d.AddRuns(0, Isolated, 0, run)
+	d.AddRuns(0, "workload", 0, run)
+	d.AddRuns(1, "workload", 0, run)
+	for _, def := range Known() {
+		for _, s := range Of(d, def.Name) {
+			if s.Value != s.Value || s.Value > 1e300 || def.Name == "slowdown" {
+				t.Errorf("%s: %+v", def.Name, s)
+			}
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package result_test
+
+import (
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+)
+
+func TestOpen(t *testing.T) {
+	d := full(t)
+	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := result.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		var want strings.Builder
+		if err := d.Encode(&want); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil || string(text) != want.String() || r.Close() != nil {
+			t.Errorf("%s: %v, %d bytes, want %d", name, err, len(text), want.Len())
+		}
+		in := json.NewDecoder(strings.NewReader(string(text)))
+		if err := result.Skip(in); err != nil || result.AtEnd(in) != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	for text, want := range map[string][2]string{
+		"":                               {"ends in the middle", "cut off"},
+		"[]":                             {"it is no JSON object", "is it a result"},
+		"{}":                             {`schema is ""`, "is it a result"},
+		`{"a": {"b": [1, 2`:              {"ends in the middle", "cut off"},
+		`{"a": [], "schema": 5}`:         {"cannot unmarshal", "is it a result"},
+		`{"schema": "perigee.result/0"}`: {`schema is "perigee.result/0", want "perigee.result/1"`, "earlier perigee"},
+		`{"schema": "perigee.result/2"}`: {"perigee.result/2", "newer"},
+		`{"schema": "perigee.sweep/1"}`:  {`schema is "perigee.sweep/1"`, "is it a result"},
+		"\x28\xb5\x2f\xfd":               {"", ""},
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		r, err := result.Open(path)
+		if fault.KindOf(err) != fault.Input || r != nil || !strings.Contains(err.Error(), want[0]) || !strings.Contains(fault.HintOf(err), want[1]) {
+			t.Errorf("%q: got %v (%s), want %s", text, err, fault.HintOf(err), want)
+		}
+	}
+	if _, err := result.Open(path + "gone"); fault.KindOf(err) != fault.Input {
+		t.Error(err)
+	}
+	// Damage after the beginning shows while it is read.
+	path += ".gz"
+	if err := full(t).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data[:len(data)-6], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := result.Open(path)
+	if err == nil {
+		defer r.Close()
+		_, err = io.ReadAll(r)
+	}
+	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) {
+		t.Errorf("cut off: %v", err)
+	}
+}
+
+// The figures are worked out by hand.
+func TestFigures(t *testing.T) {
+	d := &result.Document{Matrices: []result.Matrix{{}}, Patterns: []result.Pattern{{}, {}}}
+	run := func(ns int64) traffic.PatternRun {
+		return traffic.PatternRun{EndNS: ns, Ranks: []traffic.RankRun{{EndNS: ns, Bytes: 3e6}}}
+	}
+	d.AddRuns(0, result.IsolatedPhase, 0, []traffic.PatternRun{run(1e6), run(3e6)})
+	d.AddRuns(0, "workload", 0, []traffic.PatternRun{run(6e6), run(3e6), run(9e6)})
+	d.Finish(nil)
+	f := d.Patterns[0].Figures
+	if *f.LatencyMS != 6 || *f.IsolatedLatencyMS != 2 || *f.Slowdown != 3 || *f.MeanBandwidth != 3e6/6e-3 {
+		t.Errorf("%v %v %v %v", *f.LatencyMS, *f.IsolatedLatencyMS, *f.Slowdown, *f.MeanBandwidth)
+	}
+	if d.Patterns[1].Figures != (result.Figures{}) {
+		t.Errorf("a pattern that has not run: %+v", d.Patterns[1].Figures)
+	}
+}

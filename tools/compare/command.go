@@ -1,0 +1,137 @@
+package compare
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// Judging are the flags of commands that compare.
+type Judging struct {
+	Alpha   float64  `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a table may show a change where there is none [0.05]."`
+	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
+	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
+	Unit    string   `enum:"auto,sample,run" default:"auto" help:"What counts as one observation: a sample, a whole run (its median), or auto (run where there are enough results)."`
+	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
+	Format  string   `enum:"text,json,csv" default:"text" help:"How to print: text, json or csv."`
+	Columns []string `placeholder:"NAMES" help:"Columns to print, with commas."`
+	Sort    string   `placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
+}
+
+// Cmd is the command perigee compare.
+type Cmd struct {
+	Old     string   `arg:"" help:"The result before: a file, or a folder with the results of several runs."`
+	New     string   `arg:"" help:"The result after, likewise."`
+	MoreOld []string `name:"old" sep:"none" placeholder:"FILE" help:"A further result before (may be repeated)."`
+	MoreNew []string `name:"new" sep:"none" placeholder:"FILE" help:"A further result after (may be repeated)."`
+	Force   bool     `help:"Compare results of different scenarios, arguments, matrices, engines or numbers of ranks all the same."`
+	Judging
+}
+
+// Help is what perigee compare --help says beyond the flags.
+func (Cmd) Help() string {
+	return "Compares the latency of every pattern and of every pair of ranks, and tells real changes from chance. See docs/compare.md."
+}
+
+// Run compares and prints.
+func (c *Cmd) Run(s cli.Streams) error {
+	if err := c.Judging.Check(); err != nil {
+		return err
+	}
+	old, err := readAll(append([]string{c.Old}, c.MoreOld...))
+	if err != nil {
+		return err
+	}
+	fresh, err := readAll(append([]string{c.New}, c.MoreNew...))
+	if err != nil {
+		return err
+	}
+	return c.Judge(s, old, fresh, c.Force)
+}
+
+// Check refuses what makes no sense before anything is read or run.
+func (j Judging) Check() error {
+	if !(j.Alpha > 0 && j.Alpha < 1) {
+		return fault.New(fault.Usage, "--alpha is %g, want a number above 0 and below 1", j.Alpha)
+	}
+	if _, err := chosen(j.Columns, nil, true); err != nil {
+		return err
+	}
+	if j.Sort != "" {
+		return Sort(nil, j.Sort)
+	}
+	return nil
+}
+
+// Judge compares two sets of results, prints what it finds, and returns the error that --fail-on
+// asks for.
+func (j Judging) Judge(s cli.Streams, old, fresh []*result.Document, force bool) error {
+	r, err := Compare(old, fresh, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none", Force: force, Unit: j.Unit})
+	if err != nil {
+		return err
+	}
+	if j.Sort != "" {
+		if err := Sort(r.Rows, j.Sort); err != nil {
+			return err
+		}
+	}
+	verdict := r.Err(j.FailOn)
+	if j.Pairs == "changed" && j.Format != "text" {
+		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && row.Verdict == Same })
+	}
+	switch j.Format {
+	case "json":
+		err = r.WriteJSON(s.Out, j.Columns)
+	case "csv":
+		err = r.WriteCSV(s.Out, j.Columns)
+	default:
+		err = r.WriteText(s.Out, j.Columns, j.Pairs == "all")
+	}
+	if err != nil {
+		return err
+	}
+	return verdict
+}
+
+// readAll reads results. A folder stands for all that are directly in it.
+func readAll(paths []string) ([]*result.Document, error) {
+	var docs []*result.Document
+	for _, path := range paths {
+		files := []string{path}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			if files, err = within(path); err != nil {
+				return nil, err
+			}
+		}
+		for _, f := range files {
+			d, err := result.Read(f)
+			if err != nil {
+				return nil, err
+			}
+			docs = append(docs, d)
+		}
+	}
+	return docs, nil
+}
+
+func within(folder string) ([]string, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, fault.New(fault.Input, "folder of results: %w", err)
+	}
+	var files []string
+	for _, e := range entries {
+		if !e.IsDir() && !strings.HasPrefix(e.Name(), ".") && result.CheckName(e.Name()) == nil {
+			files = append(files, filepath.Join(folder, e.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fault.New(fault.Input, "the folder %s holds no result (.json, .json.gz, .json.zst)", folder)
+	}
+	return files, nil
+}

@@ -1,0 +1,184 @@
+package compare
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee/internal/result"
+)
+
+// obstacles lists why results should not be compared, and what else differs between them.
+// Every result is held against the first old one.
+func obstacles(old, fresh []*result.Document) (differences, remarks []string) {
+	add := func(list *[]string, text string) {
+		if text != "" && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+	}
+	first := old[0]
+	for _, d := range slices.Concat(old[1:], fresh) {
+		for _, text := range differ(first, d) {
+			add(&differences, text)
+		}
+		for _, text := range around(first, d) {
+			add(&remarks, text)
+		}
+	}
+	for _, d := range slices.Concat(old, fresh) {
+		if d.Status != result.Complete {
+			why := "it is still going on, or was killed"
+			if d.Failure != nil {
+				why = d.Failure.Cause
+			}
+			add(&remarks, "a result is partial: "+why)
+		}
+	}
+	return differences, remarks
+}
+
+// differ lists what makes two runs different measurements.
+func differ(a, b *result.Document) (list []string) {
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if a.Scenario.SHA256 != b.Scenario.SHA256 {
+		if a.Scenario.Name != b.Scenario.Name {
+			add("the scenario is %s and %s", a.Scenario.Name, b.Scenario.Name)
+		} else {
+			add("the text of the scenario %s differs (SHA-256 %.8s... and %.8s...)", a.Scenario.Name, a.Scenario.SHA256, b.Scenario.SHA256)
+		}
+	}
+	list = append(list, optionsDiffer(a, b)...)
+	if a.World.Size != b.World.Size {
+		add("there are %d and %d ranks", a.World.Size, b.World.Size)
+	}
+	if x, y := engineOf(a), engineOf(b); x != y {
+		add("the engine is %s and %s", x, y)
+	}
+	return append(list, patternsDiffer(a, b)...)
+}
+
+func engineOf(d *result.Document) string {
+	if d.Engine == nil {
+		return "none"
+	}
+	return d.Engine.Name
+}
+
+// optionsDiffer compares the arguments of the scenario. Files that were written do not
+// count; files that were read are compared by what they hold, where the results know it.
+func optionsDiffer(a, b *result.Document) (list []string) {
+	keys := map[string]bool{}
+	for _, d := range []*result.Document{a, b} {
+		for k := range d.Scenario.Options {
+			keys[k] = true
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		v, w := a.Scenario.Options[k], b.Scenario.Options[k]
+		if slices.Contains(a.Scenario.Writes, k) || slices.Contains(b.Scenario.Writes, k) {
+			continue
+		}
+		if slices.Contains(a.Scenario.Reads, k) {
+			x, y := digestOf(a, v), digestOf(b, w)
+			if x != "" && y != "" {
+				if x != y {
+					list = append(list, fmt.Sprintf("the file of the option %s differs (%v and %v)", k, v, w))
+				}
+				continue
+			}
+		}
+		if shown(v) != shown(w) {
+			list = append(list, fmt.Sprintf("the option %s is %s and %s", k, shown(v), shown(w)))
+		}
+	}
+	return list
+}
+
+// digestOf is the digest of a file that a run has read, "" if its result does not have it.
+func digestOf(d *result.Document, path any) string {
+	i := slices.IndexFunc(d.Inputs, func(in result.Input) bool { return in.Path == path })
+	if i < 0 {
+		return ""
+	}
+	return d.Inputs[i].SHA256
+}
+
+// shown is a value as text. JSON does not tell 2 from 2.0, and neither does this.
+func shown(v any) string {
+	if v == nil {
+		return "not given"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+func patternsDiffer(a, b *result.Document) (list []string) {
+	if x, y := len(a.Patterns), len(b.Patterns); x != y {
+		return []string{fmt.Sprintf("there are %d and %d patterns", x, y)}
+	}
+	for i, p := range a.Patterns {
+		q := b.Patterns[i]
+		var what []string
+		if a.Matrices[p.Matrix].SHA256 != b.Matrices[q.Matrix].SHA256 {
+			what = append(what, "matrix")
+		}
+		if p.Mem != q.Mem {
+			what = append(what, fmt.Sprintf("memory (%s and %s)", p.Mem, q.Mem))
+		}
+		if p.Op != q.Op {
+			what = append(what, fmt.Sprintf("operation (%s and %s)", p.Op, q.Op))
+		}
+		if p.Shards != q.Shards {
+			what = append(what, fmt.Sprintf("shards (%d and %d)", p.Shards, q.Shards))
+		}
+		if what == nil {
+			continue
+		}
+		const most = 3
+		if len(list) == most {
+			return append(list, "and more patterns differ")
+		}
+		list = append(list, fmt.Sprintf("pattern %d differs in %s", i, strings.Join(what, ", ")))
+	}
+	return list
+}
+
+// around lists what may explain a change.
+func around(a, b *result.Document) (list []string) {
+	add := func(what, x, y string) {
+		if x != y {
+			list = append(list, fmt.Sprintf("%s: %s and %s", what, x, y))
+		}
+	}
+	add("perigee", buildOf(a), buildOf(b))
+	add("hosts", hostsOf(a), hostsOf(b))
+	add("launcher", a.World.Launcher, b.World.Launcher)
+	if a.Engine != nil && b.Engine != nil && a.Engine.Name == b.Engine.Name {
+		add("version of "+a.Engine.Name, a.Engine.Version, b.Engine.Version)
+		add("backend of "+a.Engine.Name, a.Engine.Backend, b.Engine.Backend)
+		add("settings of "+a.Engine.Name, fmt.Sprint(a.Engine.Params), fmt.Sprint(b.Engine.Params))
+	}
+	add("seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed))
+	return list
+}
+
+func buildOf(d *result.Document) string {
+	text := d.Perigee.Version
+	if d.Perigee.Commit != "" {
+		text += fmt.Sprintf(" (%.12s)", d.Perigee.Commit)
+	}
+	return text + " " + d.Perigee.Go
+}
+
+func hostsOf(d *result.Document) string {
+	var list []string
+	for _, h := range d.World.Hosts {
+		list = append(list, fmt.Sprintf("%s (%d ranks, %d CPUs)", h.Name, len(h.Ranks), h.CPUs))
+	}
+	return strings.Join(list, ", ")
+}

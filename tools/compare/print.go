@@ -1,0 +1,298 @@
+package compare
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+)
+
+// column is something that can be said of a row. Its key names it in CSV and JSON, and for
+// --columns and --sort.
+type column struct {
+	key, header string
+	align       table.Align
+	format      string            // of the text
+	value       func(row Row) any // for programs
+	text        func(row Row) any // instead of value, for people
+}
+
+func number(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return v
+}
+
+func rank(r int) any {
+	if r < 0 {
+		return nil
+	}
+	return r
+}
+
+// percent is a share as text.
+func percent(v float64) any {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return nil
+	}
+	return fmt.Sprintf("%+.2f%%", 100*v)
+}
+
+var columns = []column{
+	{key: "metric", header: "Metric", align: table.Left, format: "%s", value: func(r Row) any { return r.Metric }},
+	{key: "pattern", header: "Pattern", format: "%d", value: func(r Row) any { return rank(r.Pattern) }},
+	{key: "name", header: "Name", align: table.Left, format: "%s", value: func(r Row) any { return r.Name }},
+	{key: "phase", header: "Phase", align: table.Left, format: "%s", value: func(r Row) any { return r.Phase }},
+	{key: "sender", header: "From", format: "%d", value: func(r Row) any { return rank(r.Sender) }},
+	{key: "receiver", header: "To", format: "%d", value: func(r Row) any { return rank(r.Receiver) }},
+	{key: "old_n", header: "Old N", format: "%d", value: func(r Row) any { return r.OldN }},
+	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
+	{key: "old", header: "Old", format: "%.6g", value: func(r Row) any { return number(r.Old) }},
+	{key: "new", header: "New", format: "%.6g", value: func(r Row) any { return number(r.New) }},
+	{key: "change", header: "Change", format: "%s", value: func(r Row) any { return number(r.Change) }, text: func(r Row) any { return percent(r.Change) }},
+	{key: "low", header: "Low", format: "%s", value: func(r Row) any { return number(r.Low) }, text: func(r Row) any { return percent(r.Low) }},
+	{key: "high", header: "High", format: "%s", value: func(r Row) any { return number(r.High) }, text: func(r Row) any { return percent(r.High) }},
+	{key: "p", header: "p", format: "%.3g", value: func(r Row) any { return number(r.P) }},
+	{key: "q", header: "q", format: "%.3g", value: func(r Row) any { return number(r.Q) }},
+	{key: "exact", header: "Exact", format: "%v", value: func(r Row) any { return r.Exact }},
+	{key: "verdict", header: "Verdict", align: table.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
+	{key: "warning", header: "Warning", align: table.Left, format: "%s", value: func(r Row) any { return r.Warning }},
+}
+
+func keys() []string {
+	var list []string
+	for _, c := range columns {
+		list = append(list, c.key)
+	}
+	return list
+}
+
+func find(flag, name string) (column, error) {
+	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
+	if i < 0 {
+		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name, conf.Suggestion(name, keys())).
+			WithHint("columns are %s", strings.Join(keys(), ", "))
+	}
+	return columns[i], nil
+}
+
+// chosen returns the columns that are wanted: those of a list, or all that say something
+// about any row.
+func chosen(list []string, rows []Row, person bool) ([]column, error) {
+	var out []column
+	for _, name := range list {
+		c, err := find("--columns", strings.TrimSpace(name))
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(out, func(o column) bool { return o.key == c.key }) {
+			return nil, fault.New(fault.Usage, "--columns: %s is there twice", c.key)
+		}
+		out = append(out, c)
+	}
+	if list != nil || !person {
+		return cmpOr(out, columns), nil
+	}
+	for _, c := range columns {
+		said := slices.ContainsFunc(rows, func(r Row) bool { v := c.value(r); return v != nil && v != "" })
+		if said && c.key != "metric" && c.key != "exact" {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+func cmpOr(list, fallback []column) []column {
+	if len(list) > 0 {
+		return list
+	}
+	return fallback
+}
+
+// Sort orders rows by a column; with - before its name, downwards. Rows without a value come
+// last.
+func Sort(rows []Row, by string) error {
+	name, down := strings.CutPrefix(by, "-")
+	c, err := find("--sort", name)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		v, w := c.value(a), c.value(b)
+		switch {
+		case v == nil || w == nil:
+			return cmp.Compare(b2i(v == nil), b2i(w == nil))
+		case down:
+			return order(w, v)
+		}
+		return order(v, w)
+	})
+	return nil
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func order(v, w any) int {
+	switch v := v.(type) {
+	case int:
+		return cmp.Compare(v, w.(int))
+	case float64:
+		return cmp.Compare(v, w.(float64))
+	}
+	return cmp.Compare(fmt.Sprint(v), fmt.Sprint(w))
+}
+
+// tableOf makes a table of rows.
+func tableOf(rows []Row, list []column, person bool) *table.Table {
+	var t table.Table
+	for _, c := range list {
+		if person {
+			t.AddColumn(c.header, c.align, c.format)
+		} else {
+			t.AddColumn(c.key, c.align, "")
+		}
+	}
+	for _, r := range rows {
+		cells := make([]any, len(list))
+		for i, c := range list {
+			cells[i] = c.value(r)
+			if person && c.text != nil {
+				cells[i] = c.text(r)
+			}
+			if cells[i] == "" {
+				cells[i] = nil
+			}
+		}
+		t.AddRow(cells...)
+	}
+	return &t
+}
+
+// kinds are the tables of the text, in their order.
+var kinds = []struct {
+	title string
+	has   func(r Row) bool
+}{
+	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 }},
+	{"pairs of ranks", func(r Row) bool { return r.Sender >= 0 }},
+	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 }},
+}
+
+// WriteText writes the report for people. allPairs shows also the pairs without a verdict.
+func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
+	if _, err := chosen(list, nil, true); err != nil {
+		return err
+	}
+	r.head(w)
+	for _, k := range kinds {
+		var rows, all []Row
+		for _, row := range r.Rows {
+			if k.has(row) {
+				all = append(all, row)
+				if allPairs || row.Sender < 0 || row.Verdict != Same {
+					rows = append(rows, row)
+				}
+			}
+		}
+		if len(all) == 0 {
+			continue
+		}
+		title := fmt.Sprintf("# %s: %s", k.title, all[0].Metric)
+		if all[0].Pattern < 0 {
+			title = "# " + k.title
+		}
+		if hidden := len(all) - len(rows); hidden > 0 {
+			title += fmt.Sprintf(" (%d of %d without a verdict are not shown; see --pairs)", hidden, len(all))
+		}
+		fmt.Fprintln(w, title)
+		if len(rows) == 0 {
+			continue
+		}
+		cols, err := chosen(list, rows, true)
+		if err != nil {
+			return err
+		}
+		if list == nil && all[0].Pattern < 0 {
+			cols = slices.Insert(cols, 0, columns[0])
+		}
+		if err := tableOf(rows, cols, true).WriteText(w); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "# %d better, %d worse, %d without a verdict\n", r.Count(Better), r.Count(Worse), r.Count(Same))
+	return nil
+}
+
+// head says how was compared, and what is in the way.
+func (r *Report) head(w io.Writer) {
+	for _, d := range r.Differences {
+		fmt.Fprintln(w, "# WARNING: compared by force, although", d)
+	}
+	for _, m := range r.Remarks {
+		fmt.Fprintln(w, "# note:", m)
+	}
+	of := "samples"
+	if r.Unit == "run" {
+		of = "the medians of runs"
+	}
+	fmt.Fprintf(w, "# medians of %s; Low to High: %g%% interval of the change; p: Mann-Whitney U, two sided; q: p corrected for all tests of the table; verdict where q < %g\n",
+		of, 100*(1-r.Options.Alpha), r.Options.Alpha)
+}
+
+// WriteCSV writes a line for each row.
+func (r *Report) WriteCSV(w io.Writer, list []string) error {
+	cols, err := chosen(list, r.Rows, false)
+	if err != nil {
+		return err
+	}
+	return tableOf(r.Rows, cols, false).WriteCSV(w)
+}
+
+// WriteJSON writes the whole report as one object.
+func (r *Report) WriteJSON(w io.Writer, list []string) error {
+	cols, err := chosen(list, r.Rows, false)
+	if err != nil {
+		return err
+	}
+	var rows strings.Builder
+	if err := tableOf(r.Rows, cols, false).WriteJSON(&rows); err != nil {
+		return err
+	}
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.SetEscapeHTML(false)
+	return enc.Encode(struct {
+		Schema      string          `json:"schema"`
+		Alpha       float64         `json:"alpha"`
+		Unit        string          `json:"unit"`
+		Interval    string          `json:"interval"`
+		Test        string          `json:"test"`
+		Correction  string          `json:"correction"`
+		Differences []string        `json:"differences"`
+		Remarks     []string        `json:"remarks"`
+		Better      int             `json:"better"`
+		Worse       int             `json:"worse"`
+		Differ      int             `json:"differ"`
+		Same        int             `json:"same"`
+		Rows        json.RawMessage `json:"rows"`
+	}{
+		"perigee.compare/1", r.Options.Alpha, r.Unit, "Hodges-Lehmann-Moses of the ratio", "Mann-Whitney U, two sided", "Benjamini-Hochberg by table",
+		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same), json.RawMessage(rows.String()),
+	})
+}
+
+// empty is a list that JSON writes as [] and not as null.
+func empty(list []string) []string { return append([]string{}, list...) }

@@ -1,0 +1,332 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/stats"
+	"perigee/internal/table"
+)
+
+type convertCmd struct {
+	In   string `arg:"" help:"The result."`
+	Out  string `arg:"" help:"The file to write: .json (the whole result), .jsonl or .csv (its measurements), each with .gz or .zst if wanted; - is standard output, as --format says."`
+	Rows string `enum:"iteration,pair,pattern" default:"iteration" help:"What a line of .jsonl and .csv is: an iteration (a run of a pattern), a pair (a message of a run), or a pattern (in a phase)."`
+	// Format is needed where no name says it.
+	Format string `enum:"auto,json,jsonl,csv" default:"auto" help:"Format, if the name does not say it: json, jsonl or csv."`
+}
+
+func (c *convertCmd) Run(s cli.Streams) error {
+	format, compression, err := c.format()
+	if err != nil {
+		return err
+	}
+	write := func(w io.Writer) error {
+		packed, err := compress(w, compression)
+		if err != nil {
+			return err
+		}
+		buffered := bufio.NewWriter(packed)
+		if format == "json" {
+			err = copyResult(c.In, buffered)
+		} else {
+			err = writeRows(c.In, c.Rows, format, buffered)
+		}
+		if err == nil {
+			err = buffered.Flush()
+		}
+		if err != nil {
+			return err
+		}
+		return packed.Close()
+	}
+	if c.Out == "-" {
+		return write(s.Out)
+	}
+	return atomicfile.Write(c.Out, 0o644, write)
+}
+
+// format reads the name of the output.
+func (c *convertCmd) format() (format, compression string, err error) {
+	name := c.Out
+	for _, ending := range []string{".gz", ".zst"} {
+		if rest, ok := strings.CutSuffix(name, ending); ok {
+			name, compression = rest, ending
+		}
+	}
+	for _, known := range []string{"json", "jsonl", "csv"} {
+		if strings.HasSuffix(name, "."+known) {
+			format = known
+		}
+	}
+	switch {
+	case c.Format != "auto" && format != "" && c.Format != format:
+		return "", "", fault.New(fault.Usage, "--format %s does not go with the name %s", c.Format, c.Out)
+	case c.Format != "auto":
+		format = c.Format
+	case format == "":
+		return "", "", fault.New(fault.Usage, "%s: the name must end in .json, .jsonl or .csv, with .gz or .zst after it if wanted", c.Out).
+			WithHint("or say --format json, jsonl or csv")
+	}
+	return format, compression, nil
+}
+
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }
+
+func compress(w io.Writer, how string) (io.WriteCloser, error) {
+	switch how {
+	case ".gz":
+		return gzip.NewWriter(w), nil
+	case ".zst":
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	}
+	return plain{w}, nil
+}
+
+// copyResult copies the JSON text of a result and makes sure on the way that it is one.
+func copyResult(path string, w io.Writer) error {
+	r, err := result.Open(path)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d := json.NewDecoder(io.TeeReader(r, w))
+	err = result.Skip(d)
+	if err == nil {
+		err = result.AtEnd(d)
+	}
+	if err != nil {
+		return fault.New(fault.Input, "result %s: %w", path, err)
+	}
+	return nil
+}
+
+// row is a line of JSON Lines or CSV: names and values in their order.
+type row struct {
+	names  []string
+	values []any
+}
+
+func (r *row) add(name string, value any) {
+	r.names, r.values = append(r.names, name), append(r.values, value)
+}
+
+// writeRows writes the measurements of a result one after the other.
+func writeRows(path, kind, format string, w io.Writer) error {
+	emit := writeJSONLine(w)
+	var flush func() error
+	if format == "csv" {
+		emit, flush = writeCSVLine(w, columnsOf(kind))
+	}
+	var err error
+	if kind == "pattern" {
+		err = eachPattern(path, emit)
+	} else {
+		err = scan(path, func(d *result.Document, m *result.Measurement) error { return eachRow(kind, d, m, emit) })
+	}
+	if err == nil && flush != nil {
+		err = flush()
+	}
+	return err
+}
+
+// scan is result.Scan, but an error of visit, such as a full disk, is returned as it is.
+func scan(path string, visit result.Visit) error {
+	var stopped error
+	_, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
+		stopped = visit(d, m)
+		return stopped
+	})
+	return cmp.Or(stopped, err)
+}
+
+func eachRow(kind string, head *result.Document, m *result.Measurement, emit func(row) error) error {
+	if kind == "iteration" {
+		return emit(iterationRow(head, m))
+	}
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		for _, p := range r.Peers {
+			line := firstColumns(head, m)
+			sender, receiver := r.Rank, p.Peer
+			if head.Patterns[m.Pattern].Op == "READ" {
+				sender, receiver = receiver, sender
+			}
+			line.add("initiator", r.Rank)
+			line.add("sender", sender)
+			line.add("receiver", receiver)
+			line.add("bytes", p.Bytes)
+			line.add("start_ns", r.StartNS)
+			line.add("end_ns", p.EndNS)
+			line.add("latency_ns", p.EndNS-r.StartNS)
+			if err := emit(line); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func firstColumns(head *result.Document, m *result.Measurement) row {
+	var line row
+	line.add("pattern", m.Pattern)
+	line.add("name", head.Patterns[m.Pattern].Name)
+	line.add("phase", m.Phase)
+	line.add("iteration", m.Iteration)
+	return line
+}
+
+func iterationRow(head *result.Document, m *result.Measurement) row {
+	line := firstColumns(head, m)
+	line.add("bytes", head.Matrices[head.Patterns[m.Pattern].Matrix].Bytes)
+	line.add("start_ns", m.StartNS)
+	line.add("end_ns", m.EndNS)
+	line.add("latency_ns", m.LatencyNS)
+	line.add("uncertainty_ns", m.UncertaintyNS)
+	line.add("mean_bandwidth_bytes_per_s", m.MeanBandwidth)
+	line.add("initiators", len(m.Ranks))
+	return line
+}
+
+// patternSum is all runs of a pattern in a phase.
+type patternSum struct {
+	pattern int
+	phase   string
+	ms      []float64
+	bw      []float64
+	name    string
+	bytes   int64
+}
+
+// summarize reads all measurements and keeps a number or two of each.
+func summarize(path string) (d *result.Document, list []*patternSum, err error) {
+	index := map[[2]any]*patternSum{}
+	d, err = result.Scan(path, func(head *result.Document, m *result.Measurement) error {
+		k := [2]any{m.Pattern, m.Phase}
+		s := index[k]
+		if s == nil {
+			p := head.Patterns[m.Pattern]
+			s = &patternSum{pattern: m.Pattern, phase: m.Phase, name: p.Name, bytes: head.Matrices[p.Matrix].Bytes}
+			index[k] = s
+			list = append(list, s)
+		}
+		s.ms, s.bw = append(s.ms, float64(m.LatencyNS)/1e6), append(s.bw, m.MeanBandwidth/1e9)
+		return nil
+	})
+	for _, s := range list {
+		slices.Sort(s.ms)
+	}
+	return d, list, err
+}
+
+func (s *patternSum) row() row {
+	var line row
+	line.add("pattern", s.pattern)
+	line.add("name", s.name)
+	line.add("phase", s.phase)
+	line.add("bytes", s.bytes)
+	line.add("runs", len(s.ms))
+	for _, q := range []struct {
+		name string
+		at   float64
+	}{{"min", 0}, {"median", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}} {
+		line.add(q.name+"_latency_ms", stats.Quantile(s.ms, q.at))
+	}
+	line.add("mean_latency_ms", stats.Mean(s.ms))
+	line.add("median_bw_gb_per_s", stats.Median(s.bw))
+	return line
+}
+
+func eachPattern(path string, emit func(row) error) error {
+	_, list, err := summarize(path)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if err := emit(s.row()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func patternTable(list []*patternSum) *table.Table {
+	var t table.Table
+	for _, c := range []struct {
+		header, format string
+		align          table.Align
+	}{
+		{"Pattern", "%d", table.Right}, {"Name", "%s", table.Left}, {"Phase", "%s", table.Left}, {"Runs", "%d", table.Right}, {"Min", "%.6g", table.Right},
+		{"Median", "%.6g", table.Right}, {"p99", "%.6g", table.Right}, {"Max", "%.6g", table.Right}, {"Mean BW (GB/s)", "%.6g", table.Right},
+	} {
+		t.AddColumn(c.header, c.align, c.format)
+	}
+	for _, s := range list {
+		q := func(at float64) float64 { return stats.Quantile(s.ms, at) }
+		t.AddRow(s.pattern, s.name, s.phase, len(s.ms), q(0), q(0.5), q(0.99), q(1), stats.Median(s.bw))
+	}
+	return &t
+}
+
+// columnsOf are the headers of CSV, which stand there also if there is no row.
+func columnsOf(kind string) []string {
+	head := &result.Document{Patterns: []result.Pattern{{}}, Matrices: []result.Matrix{{}}}
+	m := &result.Measurement{}
+	switch kind {
+	case "pattern":
+		return (&patternSum{}).row().names
+	case "pair":
+		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns", "latency_ns")
+	}
+	return iterationRow(head, m).names
+}
+
+func writeCSVLine(w io.Writer, header []string) (emit func(row) error, flush func() error) {
+	out := csv.NewWriter(w)
+	out.Write(header)
+	return func(r row) error {
+			cells := make([]string, len(r.values))
+			for i, v := range r.values {
+				cells[i] = fmt.Sprint(v)
+			}
+			return out.Write(cells)
+		}, func() error {
+			out.Flush()
+			return out.Error()
+		}
+}
+
+func writeJSONLine(w io.Writer) func(row) error {
+	return func(r row) error {
+		var b bytes.Buffer
+		enc := json.NewEncoder(&b)
+		enc.SetEscapeHTML(false)
+		for i, v := range r.values {
+			b.WriteByte("{,"[min(i, 1)])
+			fmt.Fprintf(&b, "%q:", r.names[i])
+			if err := enc.Encode(v); err != nil {
+				return err
+			}
+			b.Truncate(b.Len() - 1) // the line break
+		}
+		b.WriteString("}\n")
+		_, err := w.Write(b.Bytes())
+		return err
+	}
+}

@@ -1,0 +1,186 @@
+// Package inspect looks into results, and turns them into other formats.
+package inspect
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/docs"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/table"
+)
+
+// Cmd is the command perigee result.
+type Cmd struct {
+	Schema  schemaFlag `help:"Print the JSON schema of result files."`
+	Show    showCmd    `cmd:"" help:"Say what a result holds."`
+	Cat     catCmd     `cmd:"" help:"Print a result, or what a path in it leads to, as JSON."`
+	Convert convertCmd `cmd:"" help:"Write a result in another format."`
+}
+
+// schemaFlag prints the schema, whatever else is on the command line.
+type schemaFlag bool
+
+// BeforeReset prints the schema and ends the program.
+func (schemaFlag) BeforeReset(app *kong.Kong) error {
+	fmt.Fprint(app.Stdout, docs.ResultSchema)
+	app.Exit(0)
+	return nil
+}
+
+type catCmd struct {
+	File string `arg:"" help:"The result."`
+	Path string `arg:"" optional:"" default:"." help:"Such as .patterns[0].name or .measurements[].latency_ns; all of it without one."`
+	Raw  bool   `short:"r" help:"Print a text without quotes."`
+}
+
+func (c *catCmd) Run(s cli.Streams) error {
+	p, err := parsePath(c.Path)
+	if err != nil {
+		return err
+	}
+	r, err := result.Open(c.File)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	out := bufio.NewWriter(s.Out)
+	err = errors.Join(look(r, p, c.Raw, out), out.Flush())
+	if f, ok := errors.AsType[*fault.Error](err); ok {
+		return fault.New(f.Kind, "result %s: %w", c.File, f).WithHint("%s", f.Hint)
+	}
+	if err != nil {
+		return fault.New(fault.Input, "result %s: %w", c.File, err).WithHint("what was printed is what comes before the damage")
+	}
+	return nil
+}
+
+type showCmd struct {
+	File string `arg:"" help:"The result."`
+}
+
+func (c *showCmd) Run(s cli.Streams) error {
+	d, rows, err := summarize(c.File)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(s.Out)
+	showHead(out, d)
+	if len(rows) > 0 {
+		fmt.Fprintln(out, "# latency of each pattern, in ms")
+		if err := patternTable(rows).WriteText(out); err != nil {
+			return err
+		}
+	}
+	if err := showTables(out, d); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+func showHead(w io.Writer, d *result.Document) {
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%-11s %s\n", name+":", fmt.Sprintf(format, args...))
+	}
+	line("status", "%s", d.Status)
+	if d.Failure != nil {
+		line("failure", "%v", *d.Failure)
+	}
+	line("started", "%s", d.Started.Format(time.RFC3339))
+	if d.Finished != nil {
+		line("took", "%v", d.Finished.Sub(d.Started).Round(time.Millisecond))
+	}
+	line("command", "%s", strings.Join(d.Command, " "))
+	line("perigee", "%s %s %s", d.Perigee.Version, d.Perigee.Commit, d.Perigee.Go)
+	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
+	var options []string
+	for _, k := range slices.Sorted(mapKeys(d.Scenario.Options)) {
+		options = append(options, fmt.Sprintf("%s=%v", k, d.Scenario.Options[k]))
+	}
+	line("options", "%s", strings.Join(options, " "))
+	line("seed", "%d", d.Seed)
+	var hosts []string
+	for _, h := range d.World.Hosts {
+		hosts = append(hosts, fmt.Sprintf("%s (%d)", h.Name, len(h.Ranks)))
+	}
+	line("ranks", "%d by %s on %s", d.World.Size, d.World.Launcher, strings.Join(hosts, ", "))
+	if d.Engine != nil {
+		line("engine", "%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
+	}
+	line("holds", "%d patterns of %d matrices, %d tables, %d input files", len(d.Patterns), len(d.Matrices), len(d.Tables), len(d.Inputs))
+	for _, n := range d.Notes {
+		line("note", "%s", n)
+	}
+}
+
+func mapKeys(m map[string]any) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// showTables prints the tables of the run, its thresholds and its own metrics.
+func showTables(w io.Writer, d *result.Document) error {
+	for _, recorded := range d.Tables {
+		var t table.Table
+		for i, name := range recorded.Columns {
+			t.AddColumn(unique(recorded.Columns, i, name), table.Right, "")
+		}
+		for _, row := range recorded.Rows {
+			cells := slices.Clone(row)
+			for i, c := range cells {
+				if f, ok := c.(float64); ok {
+					cells[i] = fmt.Sprintf("%.6g", f)
+				}
+			}
+			t.AddRow(cells...)
+		}
+		title := recorded.Title
+		if title == "" {
+			title = "as printed by the run"
+		}
+		fmt.Fprintln(w, "#", strings.ReplaceAll(title, "\n", " "))
+		if err := t.WriteText(w); err != nil {
+			return err
+		}
+	}
+	for _, t := range d.Thresholds {
+		verdict := "not judged"
+		if t.Passed != nil {
+			verdict = map[bool]string{true: "ok", false: "violated"}[*t.Passed]
+		}
+		value := "-"
+		if t.Value != nil {
+			value = fmt.Sprintf("%.6g", *t.Value)
+		}
+		fmt.Fprintf(w, "threshold:  %s: %s (%s of %d samples)\n", t.Threshold, verdict, value, t.Samples)
+	}
+	for _, m := range d.Metrics {
+		fmt.Fprintf(w, "metric:     %s: %d samples\n", m.Name, len(m.Values))
+	}
+	for _, k := range slices.Sorted(mapKeys(d.Values)) {
+		fmt.Fprintf(w, "value:      %s\n", k)
+	}
+	return nil
+}
+
+// unique is a header that no column before has.
+func unique(all []string, i int, name string) string {
+	for slices.Contains(all[:i], name) {
+		name += " "
+	}
+	return name
+}

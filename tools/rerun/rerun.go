@@ -1,0 +1,62 @@
+// Package rerun repeats the run of which a result is left, and compares the two. The
+// result holds all that is needed: the script, its options, the files that it read.
+package rerun
+
+import (
+	"fmt"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/job"
+	"perigee/internal/result"
+	"perigee/tools/compare"
+)
+
+// Cmd is the command perigee rerun.
+type Cmd struct {
+	Result    string        `arg:"" name:"result" help:"The result whose run is repeated."`
+	Ranks     *int          `short:"n" name:"ranks" placeholder:"N" help:"Start N ranks (default: as many as there were)."`
+	Engine    string        `enum:"same,auto,nixl,shm" default:"same" help:"What moves the bytes: same (as before), auto, nixl or shm."`
+	NixlLib   string        `name:"nixl-lib" placeholder:"FILE" help:"libnixl_capi.so to load (default: searched for)."`
+	Output    string        `name:"result" placeholder:"FILE" help:"Write the new result to FILE: .json, .json.gz or .json.zst."`
+	Timeout   time.Duration `placeholder:"T" help:"Give up when a transfer or a meeting of ranks takes longer than T (default: as before)."`
+	Threshold []string      `sep:"none" placeholder:"LIMIT" help:"A further limit, beside those of the old run (may be repeated)."`
+	Launcher  string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" help:"What has started the ranks, if the guess is wrong: auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
+	Iface     string        `placeholder:"NAME" help:"Interface, address or network by which ranks reach each other."`
+	compare.Judging
+}
+
+// Help is what perigee rerun --help says beyond the flags.
+func (Cmd) Help() string {
+	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote are not written again. " +
+		"The new result is compared with the old one as by perigee compare."
+}
+
+// Spec is the job that the command stands for. process is the whole command line without the
+// program.
+func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
+	if err := c.Judging.Check(); err != nil {
+		return job.Spec{}, err
+	}
+	flags := job.Flags{
+		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout, Threshold: c.Threshold,
+		Launcher: c.Launcher, Iface: c.Iface,
+	}
+	if c.Engine == "same" {
+		flags.Engine = ""
+	}
+	return job.Spec{
+		Command: []string{"perigee", "rerun"}, Args: process[1:], Process: process,
+		Repeat:   &job.Repeat{Result: c.Result, Flags: flags},
+		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
+	}, nil
+}
+
+// conclude compares the result of the repetition with the old one. What the user has
+// asked to be different is no reason not to compare; it is said all the same.
+func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
+	if c.Format == "text" {
+		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", c.Result, old.Started.Format(time.DateTime+" UTC"))
+	}
+	return c.Judge(s, []*result.Document{old}, []*result.Document{fresh}, c.Ranks != nil || c.Engine != "same")
+}

@@ -130,7 +130,9 @@ type IOSizeCmd struct {
 func (c *IOSizeCmd) Run(streams cli.Streams) error {
 	var rows []fields
 	err := c.each(streams, func(p *Plan) error {
-		p.warn(streams)
+		if p.KVBench.Transfers[0].IOSize1 != p.Exact.Transfers[0].IOSize1 {
+			p.warn(streams)
+		}
 		if c.Format.Format == "text" {
 			return p.writeIOSize(streams.Out)
 		}

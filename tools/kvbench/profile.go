@@ -61,20 +61,26 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	if len(runs) == 0 {
 		return planned
 	}
-	var failures []error
-	for _, r := range runs {
-		err := c.run(streams, r, len(runs) > 1)
-		if err != nil {
-			failures = append(failures, named(r.plan.ConfigName, err))
-		}
-		if fault.KindOf(err) == fault.Interrupt {
-			break
-		}
-	}
-	if err := conclude(failures, len(runs), streams.Err); err != nil {
+	if err := c.runAll(streams, runs); err != nil {
 		return err
 	}
 	return planned
+}
+
+// runAll runs one after the other. One that fails does not stop the next, but
+// the user does.
+func (c *ProfileCmd) runAll(streams cli.Streams, runs []run) error {
+	var failures []error
+	for _, r := range runs {
+		err := c.run(streams, r, len(runs) > 1)
+		if fault.KindOf(err) == fault.Interrupt {
+			return err
+		}
+		if err != nil {
+			failures = append(failures, named(r.plan.ConfigName, err))
+		}
+	}
+	return conclude(failures, len(runs), streams.Err)
 }
 
 func (c *ProfileCmd) check() error {

@@ -49,9 +49,6 @@ func (s *Selection) each(streams cli.Streams, use func(*Plan) error) error {
 		if err != nil {
 			failures = append(failures, named(name, err))
 		}
-		if fault.KindOf(err) == fault.Interrupt {
-			break
-		}
 	}
 	return conclude(failures, tried, streams.Err)
 }

@@ -80,6 +80,20 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
+// A family needs no more than what docs/kvbench.md shows.
+func TestNewFamily(t *testing.T) {
+	before := families
+	families = append(families[:len(families):len(families)], twin)
+	defer func() { families = before }()
+	a, err := parse("model_name: Twin_9B\nnum_layers: 3\nnum_query_heads: 8\nhead_size: 16\nnum_model_params: 9e9\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Family != "twin" || a.KVHeads != 2 || a.Values(a.KVHeads) != 2*2*16 {
+		t.Errorf("%+v", a)
+	}
+}
+
 const qwen = "model_name: qwen3\nnum_layers: 10\nnum_query_heads: 32\nnum_kv_heads: 8\nquery_head_dimension: 64\nnum_model_params: 1\n"
 
 func TestRefused(t *testing.T) {

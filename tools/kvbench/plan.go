@@ -193,7 +193,13 @@ func (r routed) perigee(b Bench) []string {
 	if b.PosixAPIType == "POSIXAIO" {
 		b.PosixAPIType = preset.PosixAPIType
 	}
-	return words(b.flags(), scenarioFlags)
+	flags := b.flags()
+	for i, f := range flags {
+		if device := f.name == "num_initiator_dev" || f.name == "num_target_dev"; device && b.NumInitiatorDev+b.NumTargetDev > 2 {
+			flags[i].preset = nil // the scenario's default for one depends on the other
+		}
+	}
+	return words(flags, scenarioFlags)
 }
 
 // shell writes a command so that a shell reads the same words, each option on a

@@ -3,6 +3,7 @@ package kvbench
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"os"
@@ -54,7 +55,11 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 			if len(p.Commands) > 1 {
 				label += fmt.Sprintf("-%d", i+1)
 			}
-			runs = append(runs, run{p, c.scaled(cmd), label})
+			cmd, err := c.fitted(cmd)
+			if err != nil {
+				return err
+			}
+			runs = append(runs, run{p, cmd, label})
 		}
 		return nil
 	})
@@ -104,21 +109,31 @@ func (c *ProfileCmd) check() error {
 	return nil
 }
 
-// scaled leaves out blocks.
-func (c *ProfileCmd) scaled(cmd Command) Command {
-	if c.Scale == 1 {
-		return cmd
-	}
+// fitted leaves out blocks, and makes the limit of a rank's buffers high enough
+// for its peers.
+func (c *ProfileCmd) fitted(cmd Command) (Command, error) {
 	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(c.Scale, 'g', -1, 64)) // of a finite number
 	blocks := new(big.Rat).Mul(factor, new(big.Rat).SetInt64(*cmd.Bench.MaxBatchSize))
 	batch := max(1, new(big.Int).Quo(blocks.Num(), blocks.Denom()).Int64())
 	cmd.Bench.StartBatchSize, cmd.Bench.MaxBatchSize = &batch, &batch
-	for i, w := range cmd.Perigee {
-		if w == "--start_batch_size" || w == "--max_batch_size" {
-			cmd.Perigee[i+1] = fmt.Sprint(batch)
-		}
+	need := times(big.NewInt(*cmd.Bench.MaxBlockSize), batch, cmd.Bench.NumThreads, c.ends(cmd).perRank)
+	if !need.IsInt64() {
+		return cmd, usage("--ranks, --num_threads: the buffers of a rank for so many peers and threads do not fit 63 bits")
 	}
-	return cmd
+	replace := map[string]int64{"--start_batch_size": batch, "--max_batch_size": batch, "--total_buffer_size": max(need.Int64(), defaultTotal)}
+	var list []string
+	for i := 0; i < len(cmd.Perigee); i++ {
+		if _, ok := replace[cmd.Perigee[i]]; ok {
+			i++ // its value goes, too
+			continue
+		}
+		list = append(list, cmd.Perigee[i])
+	}
+	for _, flag := range slices.Sorted(maps.Keys(replace)) {
+		list = append(list, flag, strconv.FormatInt(replace[flag], 10))
+	}
+	cmd.Perigee = list
+	return cmd, nil
 }
 
 // run starts the ranks of one benchmark and waits for them.
@@ -174,13 +189,57 @@ func resultName(file, label string, several bool) string {
 	return folder + stem + "-" + label + endings
 }
 
-// checkMemory refuses a run whose buffers the machine has no room for: each
-// rank has one with the blocks of all threads, in host memory unless it is said
-// to be on a GPU.
+// ends tell how a run's buffers lie: each way between two ranks, or between a rank and a
+// file, has one at either end that is memory.
+type ends struct {
+	near, far string // DRAM, VRAM or FILE
+	ways      int64
+	perRank   int64 // ways of the rank with the most
+}
+
+// ends returns what the scenario will make of a command.
+func (c *ProfileCmd) ends(cmd Command) ends {
+	value := func(flag string) string {
+		if i := slices.Index(cmd.Perigee, flag); i >= 0 {
+			return cmd.Perigee[i+1]
+		}
+		return dram
+	}
+	e := ends{near: value("--initiator_seg_type"), far: value("--target_seg_type")}
+	initiators, targets := cmd.Bench.NumInitiatorDev, cmd.Bench.NumTargetDev
+	n := orElse(c.Ranks, 2)
+	switch {
+	case e.far == "FILE":
+		e.ways, e.perRank = int64(orElse(c.Ranks, 1)), 1
+	case cmd.Bench.Scheme == "pairwise":
+		e.ways, e.perRank = int64(max(n/2, 1)), 1
+	case cmd.Bench.Scheme == "tp" && initiators+targets > 2:
+		e.ways = max(initiators, targets)
+		e.perRank = ceil64(e.ways, min(initiators, targets))
+	case cmd.Bench.Scheme == "tp":
+		e.ways, e.perRank = int64(max(n/2, 1)), 1
+	default: // manytoone, onetomany
+		e.ways = int64(max(n-1, 1))
+		e.perRank = e.ways
+	}
+	return e
+}
+
+// inMemory returns how many of the buffers are in host memory.
+func (e ends) inMemory() (buffers int64) {
+	for _, kind := range []string{e.near, e.far} {
+		if kind == dram {
+			buffers += e.ways
+		}
+	}
+	return buffers
+}
+
+// checkMemory refuses a run whose buffers the machine has no room for.
 func (c *ProfileCmd) checkMemory(r run) error {
-	b, ranks := r.command.Bench, c.memoryRanks(r.command)
-	buffer := times(big.NewInt(*b.MaxBlockSize), *b.MaxBatchSize, b.NumThreads)
-	wanted := times(buffer, ranks)
+	b, buffers := r.command.Bench, c.ends(r.command).inMemory()
+	blocks := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)
+	wanted := times(blocks, *b.MaxBlockSize, buffers)
 	available, err := memory.Available("/")
 	if err != nil || wanted.Cmp(big.NewInt(available)) <= 0 {
 		return nil // where the kernel does not say, the allocation will
@@ -190,38 +249,11 @@ func (c *ProfileCmd) checkMemory(r run) error {
 		host = "this host"
 	}
 	refused := fault.New(fault.Resource, "%d buffers in host memory with %d blocks of %d bytes need %s on %s, and %s are available",
-		ranks, times(big.NewInt(*b.MaxBatchSize), b.NumThreads), *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
+		buffers, blocks, *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
 	if f := fitting(available, wanted) * c.Scale; f*float64(*b.MaxBatchSize)/c.Scale >= 1 {
 		return refused.WithHint("--scale %s moves fewer blocks of the same size", strconv.FormatFloat(f, 'g', 2, 64))
 	}
 	return refused.WithHint("not even one block for each fits; smaller pages (--page_size) make smaller blocks")
-}
-
-// memoryRanks returns how many ranks have their buffer in host memory.
-func (c *ProfileCmd) memoryRanks(cmd Command) int64 {
-	value := func(flag string) string {
-		if i := slices.Index(cmd.Perigee, flag); i >= 0 {
-			return cmd.Perigee[i+1]
-		}
-		return dram
-	}
-	near, far := value("--initiator_seg_type"), value("--target_seg_type")
-	n := int64(2)
-	switch {
-	case c.Ranks != nil:
-		n = int64(*c.Ranks)
-	case far == "FILE":
-		n = 1
-	case cmd.Bench.Scheme == "tp":
-		n = cmd.Bench.NumInitiatorDev + cmd.Bench.NumTargetDev
-	}
-	switch {
-	case near == dram && far != vram:
-		return n
-	case near != dram && far != dram:
-		return 0
-	}
-	return ceil64(n, 2) // one side is on GPUs
 }
 
 func gigabytes(n *big.Int) string {

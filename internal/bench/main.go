@@ -12,6 +12,7 @@ import (
 	"perigee/internal/bench/job"
 	"perigee/internal/bench/transfer"
 	"perigee/internal/traffic/matrix"
+	"perigee/tools/kvbench"
 )
 
 func main() {
@@ -42,6 +43,7 @@ func run() error {
 		func() error { return c.WholeRuns(out) },
 		func() error { return c.Weight(out) },
 		parse,
+		plan,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -71,6 +73,22 @@ func parse() error {
 	})
 	fmt.Printf("# parsing a dense %d x %d text matrix (target: 100 MB/s)\n%.0f MB/s\n",
 		n, n, float64(len(text))/float64(r.NsPerOp())*1e3)
+	return nil
+}
+
+// plan measures how long kvbench takes for all models with all configs that are
+// part of perigee. Target: 100 ms.
+func plan() error {
+	n := 0
+	r := testing.Benchmark(func(b *testing.B) {
+		for b.Loop() {
+			var err error
+			if n, err = kvbench.PlanAll(); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	fmt.Printf("# %d plans of kvbench (target: 100 ms)\n%.1f ms\n", n, float64(r.NsPerOp())/1e6)
 	return nil
 }
 

@@ -338,9 +338,8 @@ func TestModels(t *testing.T) {
 // BenchmarkPlanAll plans all shipped models with all shipped configs. The target is
 // 100 ms.
 func BenchmarkPlanAll(b *testing.B) {
-	bench := defaults(b)
 	for b.Loop() {
-		if n, err := PlanAll(bench); err != nil || n < 400 {
+		if n, err := PlanAll(); err != nil || n < 400 {
 			b.Fatal(n, err)
 		}
 	}

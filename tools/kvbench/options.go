@@ -55,12 +55,20 @@ type Bench struct {
 	ObjChecksum         string `name:"obj_req_checksum" enum:"supported,required" default:"supported" group:"Storage" help:"OBJ: checksums supported or required."`
 }
 
-// flag is an option of nixlbench with its default and its value. Both are a
-// string, an int64 or a bool.
+// DefaultBench returns what the command line starts from.
+func DefaultBench() Bench {
+	return Bench{
+		Backend: "UCX", WorkerType: "nixl", Scheme: "pairwise", Mode: "SG", NumIter: 1000, WarmupIter: 100, LargeBlkIterFtr: 16,
+		NumThreads: 1, NumInitiatorDev: 1, NumTargetDev: 1, DeviceList: "all", RuntimeType: "ETCD", EtcdEndpoints: "http://localhost:2379",
+		BenchmarkGroup: "default", NumFiles: 1, PosixAPIType: "AIO", GDSBatchPoolSize: 32, GDSBatchLimit: 128, GDSMTNumThreads: 1,
+		HF3FSIOPoolSize: 64, GPUNetIODeviceList: "0", ObjScheme: "http", ObjRegion: "eu-central-1", ObjChecksum: "supported",
+	}
+}
+
+// flag is an option of nixlbench and its value: a string, an int64 or a bool.
 type flag struct {
-	name   string
-	preset any
-	value  any
+	name  string
+	value any
 }
 
 // orElse returns what a pointer points to, or a default.
@@ -71,6 +79,7 @@ func orElse[T any](p *T, preset T) T {
 	return *p
 }
 
+// Defaults of nixlbench for options that are not given, in bytes.
 const (
 	defaultTotal = 8 << 30
 	defaultBlock = 4 << 10
@@ -81,52 +90,52 @@ const (
 // writes them.
 func (b Bench) flags() []flag {
 	return []flag{
-		{"benchmark_group", "default", b.BenchmarkGroup},
-		{"backend", "UCX", b.Backend},
-		{"check_consistency", false, b.CheckConsistency},
-		{"device_list", "all", b.DeviceList},
-		{"enable_pt", false, b.EnablePT},
-		{"progress_threads", int64(0), b.ProgressThreads},
-		{"etcd_endpoints", "http://localhost:2379", b.EtcdEndpoints},
-		{"storage_enable_direct", false, b.StorageEnableDirect},
-		{"filepath", "", b.Filepath},
-		{"enable_vmm", false, b.EnableVMM},
-		{"gds_batch_pool_size", int64(32), b.GDSBatchPoolSize},
-		{"gds_batch_limit", int64(128), b.GDSBatchLimit},
-		{"initiator_seg_type", dram, orElse(b.InitiatorSegType, dram)},
-		{"max_batch_size", int64(1), orElse(b.MaxBatchSize, 1)},
-		{"max_block_size", int64(largestBlock), orElse(b.MaxBlockSize, largestBlock)},
-		{"mode", "SG", b.Mode},
-		{"num_files", int64(1), b.NumFiles},
-		{"num_initiator_dev", int64(1), b.NumInitiatorDev},
-		{"num_iter", int64(1000), b.NumIter},
-		{"num_target_dev", int64(1), b.NumTargetDev},
-		{"num_threads", int64(1), b.NumThreads},
-		{"op_type", opWrite, orElse(b.OpType, opWrite)},
-		{"posix_api_type", "AIO", b.PosixAPIType},
-		{"runtime_type", "ETCD", b.RuntimeType},
-		{"scheme", "pairwise", b.Scheme},
-		{"start_batch_size", int64(1), orElse(b.StartBatchSize, 1)},
-		{"start_block_size", int64(defaultBlock), orElse(b.StartBlockSize, defaultBlock)},
-		{"target_seg_type", dram, orElse(b.TargetSegType, dram)},
-		{"total_buffer_size", int64(defaultTotal), orElse(b.TotalBufferSize, defaultTotal)},
-		{"warmup_iter", int64(100), b.WarmupIter},
-		{"worker_type", "nixl", b.WorkerType},
-		{"gds_mt_num_threads", int64(1), b.GDSMTNumThreads},
-		{"gpunetio_device_list", "0", b.GPUNetIODeviceList},
-		{"gpunetio_oob_list", "", b.GPUNetIOOOBList},
-		{"hf3fs_iopool_size", int64(64), b.HF3FSIOPoolSize},
-		{"obj_access_key", "", b.ObjAccessKey},
-		{"obj_secret_key", "", b.ObjSecretKey},
-		{"obj_session_token", "", b.ObjSessionToken},
-		{"obj_bucket_name", "", b.ObjBucketName},
-		{"obj_scheme", "http", b.ObjScheme},
-		{"obj_region", "eu-central-1", b.ObjRegion},
-		{"obj_use_virtual_addressing", false, b.ObjVirtual},
-		{"obj_endpoint_override", "", b.ObjEndpoint},
-		{"obj_req_checksum", "supported", b.ObjChecksum},
-		{"large_blk_iter_ftr", int64(16), b.LargeBlkIterFtr},
-		{"recreate_xfer", false, b.RecreateXfer},
+		{"benchmark_group", b.BenchmarkGroup},
+		{"backend", b.Backend},
+		{"check_consistency", b.CheckConsistency},
+		{"device_list", b.DeviceList},
+		{"enable_pt", b.EnablePT},
+		{"progress_threads", b.ProgressThreads},
+		{"etcd_endpoints", b.EtcdEndpoints},
+		{"storage_enable_direct", b.StorageEnableDirect},
+		{"filepath", b.Filepath},
+		{"enable_vmm", b.EnableVMM},
+		{"gds_batch_pool_size", b.GDSBatchPoolSize},
+		{"gds_batch_limit", b.GDSBatchLimit},
+		{"initiator_seg_type", orElse(b.InitiatorSegType, dram)},
+		{"max_batch_size", orElse(b.MaxBatchSize, 1)},
+		{"max_block_size", orElse(b.MaxBlockSize, largestBlock)},
+		{"mode", b.Mode},
+		{"num_files", b.NumFiles},
+		{"num_initiator_dev", b.NumInitiatorDev},
+		{"num_iter", b.NumIter},
+		{"num_target_dev", b.NumTargetDev},
+		{"num_threads", b.NumThreads},
+		{"op_type", orElse(b.OpType, opWrite)},
+		{"posix_api_type", b.PosixAPIType},
+		{"runtime_type", b.RuntimeType},
+		{"scheme", b.Scheme},
+		{"start_batch_size", orElse(b.StartBatchSize, 1)},
+		{"start_block_size", orElse(b.StartBlockSize, defaultBlock)},
+		{"target_seg_type", orElse(b.TargetSegType, dram)},
+		{"total_buffer_size", orElse(b.TotalBufferSize, defaultTotal)},
+		{"warmup_iter", b.WarmupIter},
+		{"worker_type", b.WorkerType},
+		{"gds_mt_num_threads", b.GDSMTNumThreads},
+		{"gpunetio_device_list", b.GPUNetIODeviceList},
+		{"gpunetio_oob_list", b.GPUNetIOOOBList},
+		{"hf3fs_iopool_size", b.HF3FSIOPoolSize},
+		{"obj_access_key", b.ObjAccessKey},
+		{"obj_secret_key", b.ObjSecretKey},
+		{"obj_session_token", b.ObjSessionToken},
+		{"obj_bucket_name", b.ObjBucketName},
+		{"obj_scheme", b.ObjScheme},
+		{"obj_region", b.ObjRegion},
+		{"obj_use_virtual_addressing", b.ObjVirtual},
+		{"obj_endpoint_override", b.ObjEndpoint},
+		{"obj_req_checksum", b.ObjChecksum},
+		{"large_blk_iter_ftr", b.LargeBlkIterFtr},
+		{"recreate_xfer", b.RecreateXfer},
 	}
 }
 

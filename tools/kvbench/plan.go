@@ -78,7 +78,7 @@ func (p *Plan) command(given Bench) error {
 			return err
 		}
 		p.Commands = append(p.Commands, Command{
-			Layers: t.Layers, Bench: b, Nixlbench: words(b.flags(), nil), Perigee: r.perigee(b),
+			Layers: t.Layers, Bench: b, Nixlbench: words(b, nil), Perigee: r.perigee(b),
 		})
 	}
 	return nil
@@ -143,12 +143,15 @@ func (b Bench) checkNVSHMEM() error {
 		WithHint("--source gpu --destination gpu")
 }
 
+// presets are the defaults of nixlbench, in the order of flags.
+var presets = DefaultBench().flags()
+
 // words writes options that differ from their defaults as a command line. only
-// limits it to some; nil: all.
-func words(flags []flag, only []string) []string {
+// limits it to some; nil: all. always are written even so.
+func words(b Bench, only []string, always ...string) []string {
 	var list []string
-	for _, f := range flags {
-		if f.value == f.preset || only != nil && !slices.Contains(only, f.name) {
+	for i, f := range b.flags() {
+		if f.value == presets[i].value && !slices.Contains(always, f.name) || only != nil && !slices.Contains(only, f.name) {
 			continue
 		}
 		list = append(list, "--"+f.name)
@@ -177,7 +180,7 @@ const scenarioBatch = 1 << 24
 // There the side that is a file says so and where it lies, ranks with files
 // work alone, and every device is a rank.
 func (r routed) perigee(b Bench) []string {
-	preset := Bench{Scheme: "pairwise", NumInitiatorDev: 1, NumTargetDev: 1, Backend: "UCX", PosixAPIType: "AIO"}
+	preset := DefaultBench()
 	b.InitiatorSegType = &r.local
 	if r.storage {
 		b.TargetSegType = new("FILE")
@@ -193,13 +196,10 @@ func (r routed) perigee(b Bench) []string {
 	if b.PosixAPIType == "POSIXAIO" {
 		b.PosixAPIType = preset.PosixAPIType
 	}
-	flags := b.flags()
-	for i, f := range flags {
-		if device := f.name == "num_initiator_dev" || f.name == "num_target_dev"; device && b.NumInitiatorDev+b.NumTargetDev > 2 {
-			flags[i].preset = nil // the scenario's default for one depends on the other
-		}
+	if b.NumInitiatorDev+b.NumTargetDev > 2 { // the scenario's default for one depends on the other
+		return words(b, scenarioFlags, "num_initiator_dev", "num_target_dev")
 	}
-	return words(flags, scenarioFlags)
+	return words(b, scenarioFlags)
 }
 
 // shell writes a command so that a shell reads the same words, each option on a
@@ -230,7 +230,7 @@ func quoted(word string) string {
 
 // PlanAll plans every shipped model with every shipped config, by both
 // accountings, and returns the number of plans. It measures how long that takes.
-func PlanAll(b Bench) (int, error) {
+func PlanAll() (int, error) {
 	n := 0
 	for _, m := range model.Names() {
 		a, _ := model.Shipped(m) // it is one of them
@@ -241,7 +241,7 @@ func PlanAll(b Bench) (int, error) {
 			}
 			p, err := newPlan(a, c, name, accountingKVBench)
 			if err == nil {
-				err = p.command(b)
+				err = p.command(DefaultBench())
 			}
 			if err != nil {
 				return n, fmt.Errorf("%s, %s: %w", m, name, err)

@@ -16,20 +16,6 @@ import (
 	"perigee/internal/model"
 )
 
-// defaults are the options of an empty command line.
-func defaults(t testing.TB) Bench {
-	t.Helper()
-	var cmd struct{ Bench }
-	parser, err := kong.New(&cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := parser.Parse(nil); err != nil {
-		t.Fatal(err)
-	}
-	return cmd.Bench
-}
-
 // flagNames are the options of nixlbench in the order in which the original
 // writes them.
 var flagNames = strings.Fields(`benchmark_group backend check_consistency device_list enable_pt progress_threads etcd_endpoints storage_enable_direct
@@ -39,15 +25,26 @@ var flagNames = strings.Fields(`benchmark_group backend check_consistency device
 	obj_bucket_name obj_scheme obj_region obj_use_virtual_addressing obj_endpoint_override obj_req_checksum large_blk_iter_ftr recreate_xfer`)
 
 func TestFlags(t *testing.T) {
+	var cmd struct{ Bench }
+	parser, err := kong.New(&cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse(nil); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(DefaultBench(), cmd.Bench); diff != "" {
+		t.Errorf("defaults of the command line (-DefaultBench +got):\n%s", diff)
+	}
 	var names []string
-	for _, f := range defaults(t).flags() {
+	for _, f := range presets {
 		names = append(names, f.name)
-		if f.value != f.preset {
-			t.Errorf("--%s is %v by default, and nixlbench's default is %v", f.name, f.value, f.preset)
-		}
 	}
 	if diff := cmp.Diff(flagNames, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if w := words(DefaultBench(), nil); w != nil {
+		t.Errorf("the defaults need the words %q", w)
 	}
 	for _, name := range scenarioFlags {
 		if !slices.Contains(names, name) {
@@ -159,9 +156,8 @@ func TestRoute(t *testing.T) {
 // TestAccepted holds random plans against the rules by which nixlbench refuses
 // a command line.
 func TestAccepted(t *testing.T) {
-	bench := defaults(t)
 	rapid.Check(t, func(t *rapid.T) {
-		b := bench
+		b := DefaultBench()
 		b.NumThreads = rapid.Int64Range(1, 9).Draw(t, "threads")
 		b.NumInitiatorDev = rapid.Int64Range(1, 9).Draw(t, "initiator devices")
 		b.NumTargetDev = rapid.Int64Range(1, 9).Draw(t, "target devices")
@@ -255,7 +251,6 @@ func FuzzConfig(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	a := shipped(f, "gpt-oss-20b")
-	bench := defaults(f)
 	f.Fuzz(func(t *testing.T, text []byte) {
 		v, err := conf.Parse("c.yaml", text)
 		if err != nil {
@@ -270,7 +265,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		p, err := newPlan(a, c, "c.yaml", accountingKVBench)
 		if err == nil {
-			err = p.command(bench)
+			err = p.command(DefaultBench())
 		}
 		if err != nil {
 			if kind := fault.KindOf(err); kind != fault.Input && kind != fault.Usage {
@@ -282,4 +277,53 @@ func FuzzConfig(f *testing.F) {
 			t.Errorf("%+v gives %+v", c, p)
 		}
 	})
+}
+
+// TestFitted looks at the buffers that a run has, and at the limit of a rank's.
+func TestFitted(t *testing.T) {
+	for _, tt := range []struct {
+		line    string
+		buffers int64
+		total   string
+	}{
+		{"", 2, "10737418240"},
+		{"-n 6", 6, "10737418240"},
+		{"-n 5 --scheme manytoone", 8, "42949672960"},
+		{"-n 4 --scheme onetomany --num_threads 2", 6, "64424509440"},
+		{"--scheme tp --num_initiator_dev 2 --num_target_dev 4", 8, "21474836480"},
+		{"-n 4 --scheme tp", 4, "10737418240"},
+		{"--source gpu", 1, "10737418240"},
+		{"--source gpu --destination gpu", 0, "10737418240"},
+		{"--backend POSIX", 1, "10737418240"},
+		{"--backend POSIX -n 3", 3, "10737418240"},
+		{"--backend GDS --source gpu -n 3", 0, "10737418240"},
+		{"--scale 0.5 -n 5 --scheme manytoone", 8, "21474836480"},
+		{"--scale 1e-9", 2, "8589934592"},
+	} {
+		var cmd Cmd
+		parser, err := kong.New(&cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parser.Parse(append([]string{"profile", "--model", "m", "--model_config", "c"}, strings.Fields(tt.line)...)); err != nil {
+			t.Fatal(err)
+		}
+		// 10 GiB in 10240 blocks.
+		size := Figures{Transfers: []Transfer{{IOSize: 1 << 20, BatchSize: 10240}}}
+		p := &Plan{KVBench: size, Accounting: accountingKVBench}
+		if err := p.command(cmd.Profile.Bench); err != nil {
+			t.Fatal(err)
+		}
+		got, err := cmd.Profile.fitted(p.Commands[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := cmd.Profile.ends(got).inMemory(); n != tt.buffers {
+			t.Errorf("%s: %d buffers in host memory, wanted %d", tt.line, n, tt.buffers)
+		}
+		line := strings.Join(got.Perigee, " ")
+		if batch := fmt.Sprint(*got.Bench.MaxBatchSize); !strings.HasSuffix(line, "--max_batch_size "+batch+" --start_batch_size "+batch+" --total_buffer_size "+tt.total) {
+			t.Errorf("%s: %s, wanted a limit of %s", tt.line, line, tt.total)
+		}
+	}
 }

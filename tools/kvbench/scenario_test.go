@@ -27,7 +27,7 @@ func TestScenarioFlags(t *testing.T) {
 	for _, o := range r.Options {
 		options[strings.ReplaceAll(o.Name, "-", "_")] = o
 	}
-	for _, f := range defaults(t).flags() {
+	for _, f := range presets {
 		if !slices.Contains(scenarioFlags, f.name) {
 			continue
 		}
@@ -35,8 +35,8 @@ func TestScenarioFlags(t *testing.T) {
 		switch {
 		case !ok:
 			t.Errorf("the scenario has no --%s", f.name)
-		case o.Default != nil && o.Default != f.preset:
-			t.Errorf("--%s is %v by default in the scenario and %v in nixlbench", f.name, o.Default, f.preset)
+		case o.Default != nil && o.Default != f.value:
+			t.Errorf("--%s is %v by default in the scenario and %v in nixlbench", f.name, o.Default, f.value)
 		}
 	}
 	if o := options["max_batch_size"]; o.Max == nil || *o.Max != scenarioBatch {

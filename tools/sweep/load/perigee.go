@@ -2,9 +2,9 @@ package load
 
 import (
 	"bytes"
-	"cmp"
+	"fmt"
 	"io"
-	"math"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -52,65 +52,68 @@ func hasResult(root *os.Root, name string) bool {
 		r = z
 	}
 	head := make([]byte, 256)
-	n, _ := io.ReadFull(r, head) // a shorter file is judged by what there is
-	return bytes.Contains(head[:n], []byte(`"schema":"`+result.Schema+`"`))
+	n, _ := io.ReadFull(r, head)                    // a shorter file is judged by what there is
+	family, _, _ := strings.Cut(result.Schema, "/") // of a newer one the reader says so
+	return bytes.Contains(head[:n], []byte(`"schema":"`+family+"/"))
 }
 
+// sums are what the measurements of traffic patterns in a phase add up to.
+type sums struct{ latencyMS, bandwidth, n float64 }
+
 // resultRuns makes a run of each phase of a result of perigee in which patterns
-// were measured.
+// were measured, and of each measurement of block transfers.
 func resultRuns(file found) ([]*runs.Run, error) {
-	doc, err := result.Read(file.absolute)
+	phases := map[string]*sums{}
+	doc, err := result.Scan(file.path, func(_ *result.Document, m *result.Measurement) error {
+		s := phases[m.Phase]
+		if s == nil {
+			s = &sums{}
+			phases[m.Phase] = s
+		}
+		if len(m.Ranks) > 0 { // otherwise nobody sent
+			s.latencyMS += float64(m.LatencyNS) / 1e6
+			s.bandwidth += m.MeanBandwidth
+			s.n++
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
 	var list []*runs.Run
-	for _, phase := range phasesOf(doc) {
-		r := runs.New(file.path)
-		r.Transfer, r.Schema, r.Harness = true, doc.Schema, "perigee"
-		r.Label = strings.TrimSpace(doc.Scenario.Name + " " + phase)
-		if doc.Status != result.Complete {
-			r.Notes = append(r.Notes, "the result is partial: its job failed or still runs")
-		}
-		r.Start = doc.Started
-		if doc.Finished != nil {
-			r.Duration = max(0, doc.Finished.Sub(doc.Started).Seconds())
-		}
-		if doc.Engine != nil {
-			r.Backend = doc.Engine.Name
-		}
-		r.TransferMS, r.TransferBytes = means(doc, phase)
+	for _, phase := range slices.Sorted(maps.Keys(phases)) {
+		r := transferRun(doc, phase)
+		s := phases[phase]
+		r.TransferMS, r.TransferBytes = s.latencyMS/s.n, s.bandwidth/s.n // NaN for 0 / 0
 		list = append(list, r)
+	}
+	for _, m := range doc.Lanes {
+		r := transferRun(doc, fmt.Sprintf("%s %d B x%d, %d threads", m.Op, m.BlockBytes, m.Batch, m.Threads))
+		if m.Latency.Count > 0 {
+			r.TransferMS, r.TransferBytes = m.Latency.Mean/1e6, m.Bandwidth
+		}
+		list = append(list, r)
+	}
+	if len(list) == 0 {
+		list = append(list, transferRun(doc, ""))
 	}
 	return list, nil
 }
 
-func phasesOf(doc *result.Document) []string {
-	var names []string
-	for _, m := range doc.Measurements {
-		if !slices.Contains(names, m.Phase) {
-			names = append(names, m.Phase)
-		}
+// transferRun is what a document says of all its measurements.
+func transferRun(doc *result.Document, part string) *runs.Run {
+	r := runs.New("")
+	r.Transfer, r.Schema, r.Harness = true, doc.Schema, "perigee"
+	r.Label = strings.TrimSpace(doc.Scenario.Name + " " + part)
+	if doc.Status != result.Complete {
+		r.Notes = append(r.Notes, "the result is partial: its job failed or still runs")
 	}
-	if len(names) == 0 {
-		return []string{""}
+	r.Start = doc.Started
+	if doc.Finished != nil {
+		r.Duration = max(0, doc.Finished.Sub(doc.Started).Seconds())
 	}
-	slices.SortFunc(names, cmp.Compare)
-	return names
-}
-
-// means returns the mean latency (ms) and mean bandwidth (bytes/s) of a phase's
-// measurements, leaving out those in which nobody sent.
-func means(doc *result.Document, phase string) (latencyMS, bandwidth float64) {
-	var n float64
-	for _, m := range doc.Measurements {
-		if m.Phase == phase && len(m.Ranks) > 0 {
-			latencyMS += float64(m.LatencyNS) / 1e6
-			bandwidth += m.MeanBandwidth
-			n++
-		}
+	if doc.Engine != nil {
+		r.Backend = doc.Engine.Name
 	}
-	if n == 0 {
-		return math.NaN(), math.NaN()
-	}
-	return latencyMS / n, bandwidth / n
+	return r
 }

@@ -29,11 +29,26 @@ var places = []struct{ shareX, shareY, stepX, stepY float64 }{
 	{-0.5, 0, 0, 1}, {0, -0.5, 1, 0}, {-0.5, -1, 0, -1}, {-1, -0.5, -1, 0}, {0, 0, 0.7, 0.7}, {-1, 0, -0.7, 0.7}, {0, -1, 0.7, -0.7}, {-1, -1, -0.7, -0.7},
 }
 
-// placeLabels writes the labels so that none covers a dot or another label. A
-// label that finds no place is left out.
+// label is a text with its place.
+type label struct {
+	box   vg.Rectangle
+	text  string
+	color color.Color
+}
+
+// placeLabels writes the labels.
 func placeLabels(c *draw.Canvas, spots []spot) {
-	const away = 6.5 // points from the middle of a dot
 	sty := style(9, ink)
+	for _, l := range layout(c.Rectangle, spots, sty.Width) {
+		sty.Color = l.color
+		c.FillText(sty, l.box.Min, l.text)
+	}
+}
+
+// layout finds a place in the area for each label such that none covers a dot or
+// another label. A label that finds none is left out.
+func layout(area vg.Rectangle, spots []spot, widthOf func(string) vg.Length) []label {
+	var list []label
 	taken := boxes{}
 	for _, s := range spots {
 		taken.add(around(s.at, 2.5))
@@ -50,32 +65,35 @@ func placeLabels(c *draw.Canvas, spots []spot) {
 	})
 	seen := map[[3]any]bool{}
 	for _, s := range order {
-		if s.text == "" || s.none {
-			continue
-		}
-		if seen[s.identity()] {
-			continue // the same number at the same place
+		if s.text == "" || s.none || seen[s.identity()] {
+			continue // of the same number at the same place one is enough
 		}
 		seen[s.identity()] = true
 		if s.text == "inf" {
 			s.text = "∞"
 		}
-		width, height := sty.Width(s.text), vg.Length(7)
-		for _, p := range places {
-			min := vg.Point{
-				X: s.at.X + vg.Length(p.shareX)*width + vg.Length(p.stepX)*away,
-				Y: s.at.Y + vg.Length(p.shareY)*height + vg.Length(p.stepY)*away,
-			}
-			box := vg.Rectangle{Min: min, Max: vg.Point{X: min.X + width, Y: min.Y + height}}
-			if !c.Contains(box.Min) || !c.Contains(box.Max) || taken.hit(box) {
-				continue
-			}
+		if box, ok := s.place(area, taken, widthOf(s.text)); ok {
 			taken.add(box)
-			sty.Color = s.color
-			c.FillText(sty, box.Min, s.text)
-			break
+			list = append(list, label{box, s.text, s.color})
 		}
 	}
+	return list
+}
+
+// place returns the first place beside the dot that is free.
+func (s spot) place(area vg.Rectangle, taken boxes, width vg.Length) (vg.Rectangle, bool) {
+	const away, height = 6.5, 7 // points from the middle of a dot; of digits
+	for _, p := range places {
+		low := vg.Point{
+			X: s.at.X + vg.Length(p.shareX)*width + vg.Length(p.stepX)*away,
+			Y: s.at.Y + vg.Length(p.shareY)*height + vg.Length(p.stepY)*away,
+		}
+		box := vg.Rectangle{Min: low, Max: vg.Point{X: low.X + width, Y: low.Y + height}}
+		if box.Min.X >= area.Min.X && box.Min.Y >= area.Min.Y && box.Max.X <= area.Max.X && box.Max.Y <= area.Max.Y && !taken.hit(box) {
+			return box, true
+		}
+	}
+	return vg.Rectangle{}, false
 }
 
 func around(p vg.Point, r vg.Length) vg.Rectangle {

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
@@ -64,7 +65,7 @@ func entries(d *Data, o Options) []entry {
 // legendWidth is how much of the picture the legend takes on the right.
 func legendWidth(d *Data, o Options) vg.Length {
 	sty := style(legendSize, ink)
-	var widest vg.Length
+	widest := sty.Width(more(len(d.Series))) // what a long legend ends with
 	for _, e := range entries(d, o) {
 		widest = max(widest, sty.Width(e.words))
 	}
@@ -79,8 +80,7 @@ func legend(c draw.Canvas, d *Data, o Options) {
 	room := int((c.Max.Y - c.Min.Y) / legendLine)
 	if over := len(list) - room; over > 0 && over+1 <= len(d.Series) {
 		keep := len(d.Series) - over - 1
-		more := entry{words: fmt.Sprintf("and %d more configurations", over+1)}
-		list = append(append(append([]entry(nil), list[:keep]...), more), list[len(d.Series):]...)
+		list = slices.Concat(list[:keep], []entry{{words: more(over + 1)}}, list[len(d.Series):])
 	}
 	sty := style(legendSize, ink)
 	y := c.Max.Y - legendLine
@@ -92,6 +92,8 @@ func legend(c draw.Canvas, d *Data, o Options) {
 		y -= legendLine
 	}
 }
+
+func more(n int) string { return fmt.Sprintf("and %d more configurations", n) }
 
 // shorten cuts words that are wider than there is room.
 func shorten(width func(string) vg.Length, words string, room vg.Length) string {

@@ -1,0 +1,88 @@
+package load
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+	"perigee/internal/traffic/lanes"
+	"perigee/nixl"
+)
+
+// document is a result with two phases of a pattern and a block transfer.
+func document() *result.Document {
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	ended := began.Add(90 * time.Second)
+	run := func(phase string, latency int64) result.Measurement {
+		rank := traffic.RankRun{StartNS: 0, PostNS: 1, EndNS: latency, Bytes: 4e6}
+		m := result.Measurement{Phase: phase, LatencyNS: latency, PatternRun: traffic.PatternRun{EndNS: latency, Ranks: []traffic.RankRun{rank}}}
+		m.MeanBandwidth = m.PatternRun.MeanBandwidth()
+		return m
+	}
+	return &result.Document{
+		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"},
+		Engine: &nixl.Info{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
+		Measurements: []result.Measurement{run("workload", 2e6), run("isolated", 1e6), run("workload", 4e6)},
+		Lanes:        []result.Lanes{{Measurement: lanes.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: lanes.Stats{Count: 5, Mean: 250000}}}},
+	}
+}
+
+func TestResultsOfPerigee(t *testing.T) {
+	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
+		dir := copyTree(t)
+		if err := document().Write(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "other.json"), []byte(`{"schema":"something"}`), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		in, err := Files([]string{dir}, DefaultOptions())
+		if err != nil || len(in.Skipped) > 0 || len(in.Runs) != 16 {
+			t.Fatalf("%s: %v, skipped %+v, %d runs", name, err, in.Skipped, len(in.Runs))
+		}
+		var got []map[string]any
+		for _, r := range in.Runs[13:] { // they stand last
+			got = append(got, cells(t, r, "Name", "Transfer_Latency_ms", "Transfer_GBps", "Duration", "Start", "Backend", "Concurrency", "Model"))
+		}
+		row := func(name string, ms, rate any) map[string]any {
+			return map[string]any{
+				"Name": name, "Transfer_Latency_ms": ms, "Transfer_GBps": rate, "Duration": int64(90), "Start": "2026-01-02T03:04:05Z", "Backend": "shm", "Concurrency": nil, "Model": nil,
+			}
+		}
+		want := []map[string]any{
+			row("mine WRITE 65536 B x8, 2 threads", 0.25, int64(3)), row("mine isolated", int64(1), int64(4)), row("mine workload", int64(3), 1.5),
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// A result that was cut off, or is of a later version, is skipped with its reason.
+func TestBadResultsOfPerigee(t *testing.T) {
+	dir := t.TempDir()
+	d := document()
+	if err := d.Write(filepath.Join(dir, "whole.json")); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "whole.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	newer := bytes.Replace(text, []byte("perigee.result/1"), []byte("perigee.result/99"), 1)
+	for name, content := range map[string][]byte{"cut.json": text[:len(text)/2], "newer.json": newer} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in, err := Files([]string{dir}, DefaultOptions())
+	if err != nil || len(in.Runs) != 3 || len(in.Skipped) != 2 {
+		t.Fatalf("%v, %d runs, skipped %+v", err, len(in.Runs), in.Skipped)
+	}
+}

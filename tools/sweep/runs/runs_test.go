@@ -90,7 +90,7 @@ func TestGroupsDoNotDependOnOrder(t *testing.T) {
 
 func TestShortNames(t *testing.T) {
 	for _, c := range []struct{ paths, want []string }{
-		{[]string{"/home/me/sweep1", "/home/me/sweep2"}, []string{"sweep1", "sweep2"}},
+		{[]string{"/data/me/sweep1", "/data/me/sweep2"}, []string{"sweep1", "sweep2"}},
 		{[]string{"/a/x/run", "/a/y/run"}, []string{"x/run", "y/run"}},
 		{[]string{"/a/run", "/a/b/run", "/a"}, []string{"a/run", "b/run", "a"}},
 		{[]string{"/run", "/x/run"}, []string{"/run", "x/run"}},

@@ -92,6 +92,7 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 		text.AddRow(shown...)
 		record.Rows = append(record.Rows, cells)
 	}
+	r.tellSkew()
 	var out strings.Builder
 	if title != "" {
 		out.WriteString(comment(title))
@@ -102,6 +103,16 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	io.WriteString(r.env.Out, out.String())
 	r.env.Doc.Tables = append(r.env.Doc.Tables, record)
 	return 0, nil
+}
+
+// tellSkew says how good the barriers were before the runs that were collected since
+// it last did.
+func (r *Runtime) tellSkew() {
+	d := r.env.Doc
+	if s := d.BarrierSkew(r.skewTold); s.Barriers > 0 {
+		io.WriteString(r.env.Out, comment(s.String()))
+	}
+	r.skewTold = len(d.Measurements)
 }
 
 // comment makes lines that begin with # of a text.

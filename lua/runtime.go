@@ -77,6 +77,7 @@ type Runtime struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
+	skewTold   int            // measurements whose barriers the output has told of
 	outputs    map[string]bool
 	storage    map[string]bool // where transfers may make files
 	lanes      []*luaLanes

@@ -368,6 +368,9 @@ func collected(L *glua.LState, list []traffic.PatternRun) *glua.LTable {
 		e.RawSetString("stop", glua.LNumber(float64(run.EndNS)/1e9))
 		e.RawSetString("latency", glua.LNumber(float64(run.LatencyNS())/1e9))
 		e.RawSetString("uncertainty", glua.LNumber(float64(run.UncertaintyNS)/1e9))
+		if skew := run.BarrierExitSkewNS; skew != nil {
+			e.RawSetString("barrier_exit_skew", glua.LNumber(float64(*skew)/1e9))
+		}
 		e.RawSetString("mean_bandwidth", glua.LNumber(run.MeanBandwidth()))
 		seconds, bytes := L.CreateTable(0, len(run.Ranks)), L.CreateTable(0, len(run.Ranks))
 		for _, k := range run.Ranks {

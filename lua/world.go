@@ -61,7 +61,13 @@ func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, g.Barrier()
+	if err := g.Barrier(); err != nil {
+		return 0, err
+	}
+	if r.opened != nil {
+		r.opened.Met(g)
+	}
+	return 0, nil
 }
 
 // worldBroadcast: broadcast(value, root, ranks).

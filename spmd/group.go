@@ -157,6 +157,10 @@ func (g *Group) Ranks() []int { return g.ranks }
 // Size is the number of members.
 func (g *Group) Size() int { return len(g.ranks) }
 
+// Calls is the number of collectives that the group has been in, the same at all
+// members after each.
+func (g *Group) Calls() uint32 { return g.seq }
+
 // Me is the calling rank's place among the members.
 func (g *Group) Me() int { return g.me }
 

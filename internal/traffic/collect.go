@@ -47,8 +47,12 @@ type PatternRun struct {
 	EndNS   int64 `json:"end_ns"`
 	// UncertaintyNS is how far the difference of the two may be off, because
 	// they were read off different hosts' clocks; 0 within a host.
-	UncertaintyNS int64     `json:"uncertainty_ns"`
-	Ranks         []RankRun `json:"ranks"`
+	UncertaintyNS int64 `json:"uncertainty_ns"`
+	// BarrierExitSkewNS is how far apart the initiators were when they left the
+	// barrier before the run: the last exit minus the first, to within
+	// UncertaintyNS. It is nil without such a barrier, or with one initiator.
+	BarrierExitSkewNS *int64    `json:"barrier_exit_skew_ns,omitempty"`
+	Ranks             []RankRun `json:"ranks"`
 }
 
 // LatencyNS is the last end minus the first start over the initiators, and 0
@@ -109,7 +113,7 @@ func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
 	if err != nil || all == nil {
 		return nil, err
 	}
-	logs := make([][][]nixl.Times, len(all)) // by rank, by plan
+	logs := make([][][]logged, len(all)) // by rank, by plan
 	for r, data := range all {
 		if logs[r], err = decodeLogs(data, plans, r); err != nil {
 			return nil, fault.New(fault.KindOf(err), "collect: times from rank %d: %w", r, err).WithHint("%s", fault.HintOf(err))
@@ -117,7 +121,7 @@ func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
 	}
 	runs := make([][]PatternRun, len(plans))
 	for i, p := range plans {
-		if runs[i], err = s.assemble(p, func(rank int) []nixl.Times { return logs[rank][i] }); err != nil {
+		if runs[i], err = s.assemble(p, func(rank int) []logged { return logs[rank][i] }); err != nil {
 			return nil, err
 		}
 	}
@@ -125,12 +129,12 @@ func (s *Session) Collect(plans []*Plan) ([][]PatternRun, error) {
 }
 
 // assemble joins the initiators' runs of one plan.
-func (s *Session) assemble(p *Plan, log func(rank int) []nixl.Times) ([]PatternRun, error) {
+func (s *Session) assemble(p *Plan, log func(rank int) []logged) ([]PatternRun, error) {
 	if len(p.initiators) == 0 {
 		return nil, nil
 	}
 	n := len(log(p.initiators[0]))
-	runs := make([]PatternRun, n)
+	runs, exits := make([]PatternRun, n), make([][]exit, n)
 	for _, rank := range p.initiators {
 		times := log(rank)
 		if len(times) != n {
@@ -140,11 +144,13 @@ func (s *Session) assemble(p *Plan, log func(rank int) []nixl.Times) ([]PatternR
 		}
 		cells := postOrder(p.initiated(rank), rank, func(c matrix.Cell) int { return c.Peer })
 		for k, t := range times {
-			runs[k].add(s.rankRun(rank, t, cells))
+			runs[k].add(s.rankRun(rank, t.Times, cells))
+			exits[k] = append(exits[k], exit{t.Left.Barrier, s.world.ToCommon(rank, t.Left.NS)})
 		}
 	}
 	for k := range runs {
 		runs[k].UncertaintyNS = s.world.Uncertainty(p.initiators)
+		runs[k].measureSkew(exits[k])
 	}
 	return runs, nil
 }
@@ -170,8 +176,8 @@ func (r *PatternRun) add(k RankRun) {
 }
 
 // Logs travel as varints: the number of plans, for each plan its number and how
-// many runs there are, for each run its start, and all other stamps as
-// differences to it.
+// many runs there are, for each run its start, all other stamps as differences to
+// it, and the barrier before it with the exit from that.
 
 func encodeLogs(plans []*Plan) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(plans)))
@@ -183,6 +189,7 @@ func encodeLogs(plans []*Plan) []byte {
 			for _, stamp := range slices.Concat([]int64{t.Posted, t.End}, t.Done) {
 				b = binary.AppendVarint(b, stamp-t.Start)
 			}
+			b = t.Left.encode(b, t.Start)
 		}
 	}
 	return b
@@ -194,19 +201,20 @@ var (
 			WithHint("all ranks must collect the same plans in the same order")
 )
 
-func decodeLogs(b []byte, plans []*Plan, rank int) ([][]nixl.Times, error) {
+func decodeLogs(b []byte, plans []*Plan, rank int) ([][]logged, error) {
 	d := decoder{rest: b}
 	if d.unsigned() != uint64(len(plans)) {
 		return nil, cmp.Or(d.err, error(errPlans))
 	}
-	logs := make([][]nixl.Times, len(plans))
+	logs := make([][]logged, len(plans))
 	for i, p := range plans {
 		if d.unsigned() != uint64(p.number) {
 			return nil, cmp.Or(d.err, error(errPlans))
 		}
 		peers := len(p.initiated(rank))
 		for left := d.unsigned(); left > 0 && d.err == nil; left-- {
-			logs[i] = append(logs[i], d.times(peers))
+			t := d.times(peers)
+			logs[i] = append(logs[i], logged{t, d.exit(t.Start)})
 		}
 	}
 	if d.err == nil && len(d.rest) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -165,8 +166,56 @@ func TestCollectRefuses(t *testing.T) {
 	}
 }
 
+// The skew of a barrier is measured where all initiators have left the same one, and
+// only for the first run after it.
+func TestBarrierExitSkew(t *testing.T) {
+	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
+	var runs [][]PatternRun
+	play(t, 2, func(w *spmd.World, s *Session) error {
+		plans, err := s.Prepare([]Pattern{{Matrix: both, Shards: 1}, {Matrix: fromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
+		if err != nil {
+			return err
+		}
+		p := plans[0]
+		if err := errors.Join(p.Run(1, true), p.Barrier(), p.Run(2, true), p.InitiatorsBarrier(), p.Post(), p.Wait(true)); err != nil {
+			return err
+		}
+		if w.Rank() == 0 { // the other leaves no barrier before its run
+			s.Met(w.All())
+		}
+		if err := errors.Join(p.Run(1, true), plans[1].Barrier(), plans[1].Run(1, true)); err != nil {
+			return err
+		}
+		all, err := s.Collect(plans)
+		if all != nil {
+			runs = all
+		}
+		return err
+	})
+	for k, want := range []bool{false, true, false, true, false} {
+		r := runs[0][k]
+		if (r.BarrierExitSkewNS != nil) != want {
+			t.Errorf("run %d: skew %v, want one: %v", k, r.BarrierExitSkewNS, want)
+		}
+		if want && (*r.BarrierExitSkewNS < 0 || *r.BarrierExitSkewNS > int64(traffictest.Deadline)) {
+			t.Errorf("run %d: skew %d ns", k, *r.BarrierExitSkewNS)
+		}
+	}
+	if s := runs[1][0].BarrierExitSkewNS; s != nil {
+		t.Errorf("a single initiator has skew %d", *s)
+	}
+}
+
+func TestSkewIsLastMinusFirst(t *testing.T) {
+	var r PatternRun
+	r.measureSkew([]exit{{7, 1500}, {7, 1200}, {7, 1250}})
+	if r.BarrierExitSkewNS == nil || *r.BarrierExitSkewNS != 300 {
+		t.Errorf("got %v, want 300", r.BarrierExitSkewNS)
+	}
+}
+
 // stamped is a plan that does nothing but hold times.
-func stamped(number int, m *matrix.Matrix, log []nixl.Times) *Plan {
+func stamped(number int, m *matrix.Matrix, log []logged) *Plan {
 	return &Plan{Pattern: Pattern{Matrix: m}, number: number, log: log}
 }
 
@@ -176,14 +225,18 @@ func TestLogsRoundTrip(t *testing.T) {
 		rank := rapid.IntRange(0, 2).Draw(rt, "rank")
 		var plans []*Plan
 		for i := range rapid.IntRange(0, 4).Draw(rt, "plans") {
-			var log []nixl.Times
+			var log []logged
 			for range rapid.IntRange(0, 3).Draw(rt, "runs") {
 				stamp := func() int64 { return rapid.Int64().Draw(rt, "stamp") }
 				times := nixl.Times{Start: stamp(), Posted: stamp(), End: stamp(), Done: make([]int64, len(m.Row(rank)))}
 				for k := range times.Done {
 					times.Done[k] = stamp()
 				}
-				log = append(log, times)
+				left := exit{Barrier: rapid.Uint64().Draw(rt, "barrier")}
+				if left.Barrier != 0 {
+					left.NS = stamp()
+				}
+				log = append(log, logged{times, left})
 			}
 			plans = append(plans, stamped(3*i, m, log))
 		}
@@ -212,7 +265,7 @@ func FuzzDecodeLogs(f *testing.F) {
 		f.Fatal(err)
 	}
 	plans := []*Plan{
-		stamped(0, m, []nixl.Times{{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}}),
+		stamped(0, m, []logged{{nixl.Times{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, exit{3, 1}}}),
 		stamped(1, m, nil),
 	}
 	f.Add(encodeLogs(plans))

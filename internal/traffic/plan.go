@@ -23,13 +23,14 @@ type Plan struct {
 	actors     []int      // the initiators, and ranks with storage operations
 	batch      nixl.Batch // nil where this rank initiates nothing
 	peers      []int      // of the batch's transfers
-	log        []nixl.Times
+	log        []logged
 	storage    nixl.Batch // nil where this rank has no storage operation
 	storageLog []nixl.Times
 	wait       func() error // for a posted storage operation
 	storing    chan error   // gets the outcome of a storage operation that runs; nil where there is none
 	last       *nixl.Times
 	posted     bool
+	left       exit // before what is posted
 	released   bool
 }
 
@@ -92,7 +93,11 @@ func (p *Plan) meet(ranks []int) error {
 	if err != nil {
 		return err
 	}
-	return g.Barrier()
+	if err := g.Barrier(); err != nil {
+		return err
+	}
+	p.s.Met(g)
+	return nil
 }
 
 // usable refuses a plan that cannot be run now. All ranks find the same,
@@ -134,6 +139,7 @@ func (p *Plan) runMessages(n int, record bool) error {
 	if p.batch == nil {
 		return nil
 	}
+	left := p.s.takeExit()
 	for size := p.firstPiece(); n > 0; {
 		size = min(size, n, p.mostPiece())
 		began := clock.Now()
@@ -141,7 +147,8 @@ func (p *Plan) runMessages(n int, record bool) error {
 		if err := p.batch.Run(link.Control(p.s.world), size, times); err != nil {
 			return p.explain(err)
 		}
-		p.keep(times, record)
+		p.keep(times, left, record)
+		left = exit{}
 		n -= size
 		if time.Duration(clock.Now()-began) < p.s.world.Timeout()/8 {
 			size *= 2
@@ -174,11 +181,16 @@ func (p *Plan) makeTimes(n int) []nixl.Times {
 	return times
 }
 
-func (p *Plan) keep(times []nixl.Times, record bool) {
+// keep notes the times of runs, the first of which came after the exit from a barrier.
+func (p *Plan) keep(times []nixl.Times, left exit, record bool) {
 	last := times[len(times)-1]
 	p.last = &last
-	if record {
-		p.log = append(p.log, times...)
+	if !record {
+		return
+	}
+	for _, t := range times {
+		p.log = append(p.log, logged{t, left})
+		left = exit{}
 	}
 }
 
@@ -192,6 +204,7 @@ func (p *Plan) Post() error {
 	if p.batch == nil {
 		return nil
 	}
+	p.left = p.s.takeExit()
 	if err := p.batch.Post(); err != nil {
 		return p.explain(err)
 	}
@@ -237,7 +250,7 @@ func (p *Plan) Wait(record bool) error {
 	if err := p.batch.Wait(link.Control(p.s.world), &times[0]); err != nil {
 		return p.explain(err)
 	}
-	p.keep(times, record)
+	p.keep(times, p.left, record)
 	return p.wait()
 }
 

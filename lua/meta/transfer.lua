@@ -37,6 +37,7 @@
 ---@field stop number last end of any initiator
 ---@field latency number stop - start, in seconds
 ---@field uncertainty number how far latency may be off, in seconds; 0 within a host
+---@field barrier_exit_skew? number how far apart the initiators left the barrier before the run, in seconds; nil without one
 ---@field mean_bandwidth number mean over the initiators of bytes / seconds of each, in bytes per second
 ---@field rank_seconds table<integer, number> each initiator's own seconds, keyed by rank
 ---@field rank_bytes table<integer, integer> bytes that each initiator moved, keyed by rank

@@ -1,0 +1,28 @@
+package result
+
+import (
+	"testing"
+
+	"perigee/internal/traffic"
+)
+
+func TestBarrierSkew(t *testing.T) {
+	run := func(skew, uncertainty int64) Measurement {
+		r := traffic.PatternRun{UncertaintyNS: uncertainty}
+		if skew >= 0 {
+			r.BarrierExitSkewNS = &skew
+		}
+		return Measurement{PatternRun: r}
+	}
+	d := &Document{Measurements: []Measurement{run(9_000_000, 0), run(1200, 0), run(-1, 99), run(800, 0), run(25000, 0)}}
+	if got, want := d.BarrierSkew(1).String(), "barrier exit skew: median 1.2 us, worst 25.0 us over 3"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	d.Measurements = append(d.Measurements, run(3000, 12000))
+	if got, want := d.BarrierSkew(5).String(), "barrier exit skew: median 3.0 us, worst 3.0 us over 1, uncertainty of the clocks 12.0 us"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if got := d.BarrierSkew(6); got.Barriers != 0 {
+		t.Errorf("nothing new: %+v", got)
+	}
+}

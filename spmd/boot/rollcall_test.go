@@ -1,8 +1,11 @@
 package boot
 
 import (
+	"fmt"
 	"net"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -12,12 +15,19 @@ import (
 // seat connects a client of a rank to a coordinator.
 func seat(t *testing.T, c *Coordinator, rank, size int) *client {
 	t.Helper()
+	return seatAt(t, c, rank, size, "")
+}
+
+// seatAt is seat for a rank on a host; "" is this one.
+func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *client {
+	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there)
 	cl, _, err := dialCoordinator(t.Context(), here, rank, size, "the coordinator")
 	if err != nil {
 		t.Fatal(err)
 	}
+	cl.nameHost(host)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -31,16 +41,7 @@ func TestTimeoutNamesTheSilentRank(t *testing.T) {
 	c := NewCoordinator(3, nil, nil)
 	defer c.Close()
 	waiter, patient := seat(t, c, 0, 3), seat(t, c, 1, 3)
-	silent, far := net.Pipe()
-	defer silent.Close()
-	c.Serve(far)
-	in := newMemoReader(silent)
-	if m, err := in.next(); err != nil || m.Is != isSecret {
-		t.Fatal(m, err)
-	}
-	if _, err := silent.Write([]byte(`{"is":"hello","rank":2,"size":3,"host":"far"}` + "\n" + `{"is":"phase","phase":"isolated"}` + "\n")); err != nil {
-		t.Fatal(err)
-	}
+	defer mute(t, c, 2, 3, "far", "isolated").Close()
 	if err := patient.Fence(t.Context()); err == nil {
 		// The world is complete although rank 2 never reads what it is told.
 		waiter.Abort(Failure{Phase: "isolated", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
@@ -72,5 +73,92 @@ func TestTimeoutWithoutCulpritStaysWithTheWaiter(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("no failure")
+	}
+}
+
+// mute connects a rank that says where it is and in what phase, and nothing more.
+func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.Conn {
+	t.Helper()
+	silent, far := net.Pipe()
+	t.Cleanup(func() { silent.Close() })
+	c.Serve(far)
+	if m, err := newMemoReader(silent).next(); err != nil || m.Is != isSecret {
+		t.Fatal(m, err)
+	}
+	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
+		t.Fatal(err)
+	}
+	return silent
+}
+
+// TestWhoIsBlamed has rank 0, on host "here", report what may be an echo while
+// some ranks are silent.
+func TestWhoIsBlamed(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		kind  fault.Kind
+		hosts []string // of ranks 1, 2, ...; "!" before those that do not answer
+		rank  int
+		cause string
+		want  fault.Kind
+	}{
+		{"all answer", fault.RankLost, []string{"here", "b"}, 0, "link from rank 1", fault.RankLost},
+		{"an engine fails by itself", fault.Engine, []string{"b", "c"}, 0, "link from rank 1", fault.Engine},
+		{"an engine fails since a host is cut off", fault.Engine, []string{"b", "!c"}, 2,
+			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+		{"a host is cut off", fault.RankLost, []string{"!b", "c", "!b"}, 1,
+			"ranks 1 3 on b do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+		{"two of three hosts", fault.Timeout, []string{"!b", "!c", "d"}, 1,
+			"ranks 1 on b, 2 on c do not answer: stopped, or cut off; rank 0 waited in vain (link from rank 1)", fault.Timeout},
+		{"the only other host", fault.RankLost, []string{"here", "!b"}, 2,
+			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+		{"many ranks", fault.RankLost, slices.Concat([]string{"c"}, slices.Repeat([]string{"!b"}, 10)), 2,
+			"ranks 2 3 4 5 6 7 8 9 on b and 2 more do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			size := 1 + len(test.hosts)
+			c := NewCoordinator(size, nil, nil)
+			defer c.Close()
+			reporter := seat(t, c, 0, size)
+			for i, h := range test.hosts {
+				if name, silent := strings.CutPrefix(h, "!"); silent {
+					defer mute(t, c, i+1, size, name, "workload").Close()
+				} else {
+					seatAt(t, c, i+1, size, name)
+				}
+			}
+			if err := reporter.Fence(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			reporter.Abort(Failure{Phase: "workload", Kind: test.kind, Cause: "link from rank 1"})
+			// Who has reported it learns, like all others, what it was.
+			f := <-reporter.Failed()
+			if f.Rank != test.rank || f.Cause != test.cause || f.Kind != test.want || f.Phase != "workload" {
+				t.Errorf("got rank %d in %s, kind %d: %s\nwant rank %d, kind %d: %s", f.Rank, f.Phase, f.Kind, f.Cause, test.rank, test.want, test.cause)
+			}
+		})
+	}
+}
+
+// TestRankZeroIsCutOff has all other hosts silent: then rank 0's own is to blame.
+func TestRankZeroIsCutOff(t *testing.T) {
+	c := NewCoordinator(4, nil, nil)
+	defer c.Close()
+	reporter := seat(t, c, 0, 4)
+	own := reporter.hostName()
+	seatAt(t, c, 1, 4, own)
+	for rank, host := range map[int]string{2: "b", 3: "c"} {
+		defer mute(t, c, rank, 4, host, "isolated").Close()
+	}
+	if err := reporter.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	reporter.Phase("isolated")
+	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	f := <-reporter.Failed()
+	const want = "this host is cut off from all others, or they are: ranks 2 on b, 3 on c do not answer (read: connection timed out)"
+	if f.Rank != 0 || f.Host != own || f.Kind != fault.RankLost || f.Cause != want {
+		t.Errorf("got %+v, want %s", f, want)
 	}
 }

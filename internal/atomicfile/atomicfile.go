@@ -3,8 +3,9 @@
 // temporary name beside its destination; then one rename puts it in place. An
 // error, a full disk or a killed process leaves the destination as it was.
 //
-// What a killed process leaves behind is its temporary file or folder, whose
-// name is a dot, the destination's name and [TempMark].
+// What a killed process leaves behind is its temporary folder, or, on file systems
+// without files that have no name, its temporary file. The name of either is a dot,
+// the destination's name and [TempMark].
 package atomicfile
 
 import (
@@ -54,7 +55,7 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 
 // replace writes target under a temporary name and renames it.
 func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err error) {
-	f, err := createTemp(target, perm)
+	f, name, err := createTemp(target, perm)
 	if err != nil {
 		return err
 	}
@@ -62,7 +63,9 @@ func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err e
 	defer func() {
 		if !done {
 			f.Close()
-			os.Remove(f.Name())
+			if name != "" {
+				os.Remove(name)
+			}
 		}
 	}()
 	if err := fillFile(f, fill); err != nil {
@@ -71,10 +74,15 @@ func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err e
 	if err := f.Sync(); err != nil {
 		return err
 	}
+	if name == "" {
+		if name, err = giveName(f, target); err != nil {
+			return err
+		}
+	}
 	if err := f.Close(); err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), target); err != nil {
+	if err := os.Rename(name, target); err != nil {
 		return err
 	}
 	done = true
@@ -98,15 +106,44 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 	return out.Flush()
 }
 
-// createTemp makes a new file beside path. os.CreateTemp would not heed the
-// umask.
-func createTemp(path string, perm fs.FileMode) (*os.File, error) {
+// createTemp makes a new file beside path: without a name where the file system
+// can do that, so that a killed process leaves nothing behind. os.CreateTemp
+// would not heed the umask.
+func createTemp(path string, perm fs.FileMode) (f *os.File, name string, err error) {
+	fd, err := unix.Open(folderOf(path), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(perm.Perm()))
+	if err == nil {
+		return os.NewFile(uintptr(fd), tempName(path)), "", nil // errors tell no temporary name
+	}
+	return createNamed(path, perm)
+}
+
+// createNamed makes a new file beside path, with a temporary name.
+func createNamed(path string, perm fs.FileMode) (f *os.File, name string, err error) {
 	for {
-		f, err := os.OpenFile(tempName(path), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		name = tempName(path)
+		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, err
+			return f, name, err
 		}
 	}
+}
+
+// giveName gives a file that has none a temporary name beside path, since only a
+// rename can take the place of another file.
+func giveName(f *os.File, path string) (string, error) {
+	for {
+		name := tempName(path)
+		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+		if !errors.Is(err, fs.ErrExist) {
+			return name, err
+		}
+	}
+}
+
+// folderOf is filepath.Dir without its cleaning, which would cut a/link/.. short.
+func folderOf(path string) string {
+	folder, _ := filepath.Split(path)
+	return folder + "."
 }
 
 // tempName invents a name beside path for something unfinished.

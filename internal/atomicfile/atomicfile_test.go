@@ -470,10 +470,41 @@ func TestKill(t *testing.T) {
 			if diff := cmp.Diff(before, after); diff != "" {
 				t.Errorf("after a kill (-before +after):\n%s", diff)
 			}
-			if left == 0 {
-				t.Error("no temporary name was left, so the process was not killed in the midst")
+			if files := what == "file" && hasNameless(t, root); files != (left == 0) {
+				t.Errorf("%d temporary names are left; the folder can do without: %v", left, files)
 			}
 		})
+	}
+}
+
+// hasNameless reports whether a folder may hold files without names.
+func hasNameless(t *testing.T, dir string) bool {
+	t.Helper()
+	f, name, err := createTemp(filepath.Join(dir, "x"), 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	if name == "" {
+		return true
+	}
+	if err := os.Remove(name); err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+// Where files must have names from the beginning, they have temporary ones.
+func TestCreateNamed(t *testing.T) {
+	dir := t.TempDir()
+	f, name, err := createNamed(filepath.Join(dir, "r.json"), 0o640)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	info, err := os.Stat(name)
+	if err != nil || filepath.Dir(name) != dir || !strings.Contains(name, "/.r.json"+TempMark) || info.Mode().Perm() != 0o640 {
+		t.Errorf("%s: %v, %v", name, info, err)
 	}
 }
 

@@ -242,32 +242,47 @@ func (g *Group) Barrier() error {
 }
 
 // barrier lets the members of a host meet, then one of each host, then those
-// of a host again. Each of the three may take the world's timeout.
+// of a host again. The three together may take the world's timeout.
 func (g *Group) barrier(seq uint32) error {
+	if g.leaders == nil {
+		if g.local == nil {
+			return nil
+		}
+		return g.local.Wait(seq, g.w.timeout)
+	}
+	// The clock is read where there are several hosts only: a barrier in shared
+	// memory takes about as long.
+	ctx, cancel := g.context()
+	defer cancel()
 	if g.local != nil {
 		if err := g.local.Wait(seq, g.w.timeout); err != nil {
 			return err
 		}
 	}
-	if g.leaders == nil {
-		return nil
-	}
 	if g.lead >= 0 {
-		if err := g.disseminate(seq); err != nil {
+		if err := g.disseminate(ctx, seq); err != nil {
 			return err
 		}
 	}
 	if g.local == nil {
 		return nil
 	}
-	return g.local.Wait(seq, g.w.timeout)
+	return g.local.Wait(seq, rest(ctx))
+}
+
+// rest is how much of a context's time is left: at least a nanosecond, since 0
+// means that there is no bound.
+func rest(ctx context.Context) time.Duration {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return 0
+	}
+	return max(time.Until(deadline), 1)
 }
 
 // disseminate is the dissemination barrier of those who stand for their hosts: in
 // round k each tells the one 2^k places on, and hears from the one 2^k places before.
-func (g *Group) disseminate(seq uint32) error {
-	ctx, cancel := g.context()
-	defer cancel()
+func (g *Group) disseminate(ctx context.Context, seq uint32) error {
 	n := len(g.leaders)
 	for d := 1; d < n; d *= 2 {
 		if err := g.send(ctx, g.leaders[(g.lead+d)%n], opBarrier, seq, nil); err != nil {

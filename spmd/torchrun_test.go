@@ -40,7 +40,7 @@ func torch(t testing.TB, n int) []map[string]string {
 
 // enter joins the world as one rank.
 func enter(ctx context.Context, env map[string]string, opts Options) (*World, error) {
-	p, err := boot.Join(ctx, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	p, err := boot.Join(ctx, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, boot.Watcher{})
 	if err != nil {
 		return nil, err
 	}

@@ -52,8 +52,9 @@ type World struct {
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
-	failing sync.Mutex // held while a failure is reported
-	abort   uint32     // what native loops look at; non-zero once the job has failed
+	entered atomic.Bool // the roster is here
+	failing sync.Mutex  // held while a failure is reported
+	abort   uint32      // what native loops look at; non-zero once the job has failed
 	phase   atomic.Value
 	all     atomic.Pointer[Group]
 	groups  sync.Map // channel -> *Group
@@ -204,6 +205,7 @@ func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
 // enter takes the place that a roster gives to this rank.
 func (w *World) enter(r *roster) {
 	w.roster = r
+	w.entered.Store(true)
 	if w.localRank < 0 {
 		w.localRank = slices.Index(w.Hosts()[r.hostOf(w.rank)].Ranks, w.rank)
 	}
@@ -244,9 +246,11 @@ func (w *World) shareMemory(own *host.Segment) error {
 
 // setSegment makes s the memory that a failure of the job marks.
 func (w *World) setSegment(s *host.Segment) {
+	s.Enroll()
 	w.segment.Store(s)
 	if w.ctx.Err() != nil {
 		s.Abort() // the failure came first
+		s.Continue()
 	}
 }
 
@@ -276,10 +280,10 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 // deaf is the monitor of worlds whose ranks cannot die alone.
 type deaf struct{}
 
-func (deaf) Phase(string)                {}
-func (deaf) Abort(boot.Failure)          {}
-func (deaf) Failed() <-chan boot.Failure { return nil }
-func (deaf) Leave(context.Context) error { return nil }
+func (deaf) Phase(string)                      {}
+func (deaf) Abort(f boot.Failure) boot.Failure { return f }
+func (deaf) Failed() <-chan boot.Failure       { return nil }
+func (deaf) Leave(context.Context) error       { return nil }
 
 // Rank is this process's number, from 0.
 func (w *World) Rank() int { return w.rank }
@@ -373,11 +377,34 @@ func (w *World) watchLinks() {
 }
 
 func (w *World) fail(err error) {
+	if f, ok := err.(boot.Failure); ok {
+		err = w.complete(f)
+	}
 	w.cancel(err)
 	atomic.StoreUint32(&w.abort, 1)
 	if s := w.segment.Load(); s != nil {
 		s.Abort()
+		s.Continue()
 	}
+}
+
+// complete says where a rank was that could not say it itself.
+func (w *World) complete(f boot.Failure) boot.Failure {
+	if f.Rank < 0 {
+		return f
+	}
+	f.Phase = cmp.Or(f.Phase, w.CurrentPhase())
+	if f.Host == "" && w.entered.Load() {
+		f.Host = w.HostName(f.Rank)
+	}
+	return f
+}
+
+// SpeaksForHost returns true to one rank of each host: the one that tells the user
+// what all of them have found out by themselves.
+func (w *World) SpeaksForHost() bool {
+	s := w.segment.Load()
+	return s == nil || s.Claim()
 }
 
 // Fail reports this rank's error as the job's failure, unless the job has
@@ -396,28 +423,12 @@ func (w *World) Fail(err error) error {
 		Rank: w.rank, Host: w.name, Phase: w.CurrentPhase(),
 		Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err),
 	}
-	if boot.MayBeEcho(f.Kind) && w.monitor.Failed() != nil {
-		return w.hearVerdict(f)
-	}
+	f = w.complete(w.monitor.Abort(f))
 	w.fail(f)
-	w.monitor.Abort(f)
-	return f
-}
-
-// verdictWait is how long a rank that has reported a failure waits to hear who is
-// to blame. To call all ranks takes the coordinator less.
-const verdictWait = 2 * time.Second
-
-// hearVerdict reports what may be another rank's failure, and returns what it
-// turned out to be.
-func (w *World) hearVerdict(f boot.Failure) error {
-	w.monitor.Abort(f)
-	select {
-	case <-w.ctx.Done():
-	case <-time.After(verdictWait):
-		w.fail(f) // cut off from whoever knows better
+	if first, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
+		return first
 	}
-	return context.Cause(w.ctx)
+	return f
 }
 
 // causeWait is how long a rank whose transfer has failed waits to hear why.

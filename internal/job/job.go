@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -65,6 +66,7 @@ type Spec struct {
 // should read. quiet says that somebody else reports it.
 func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
 	env = withFlags(env, s.Args)
+	heedBrokenPipes()
 	_, started, err := boot.Started(env)
 	if err != nil {
 		return err, false
@@ -72,7 +74,7 @@ func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (er
 	if started {
 		return runRank(ctx, s, streams, env)
 	}
-	return runLauncher(ctx, s, streams), false
+	return runLauncher(ctx, s, streams)
 }
 
 // withFlags adds to the environment what the flags say of the start. They are
@@ -80,15 +82,8 @@ func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (er
 func withFlags(env boot.Environ, args []string) boot.Environ {
 	given := map[string]string{}
 	for flag, variable := range map[string]string{"--launcher": boot.EnvLauncher, "--iface": boot.EnvIface} {
-		for i, a := range args {
-			if a == "--" {
-				break
-			}
-			if v, ok := strings.CutPrefix(a, flag+"="); ok {
-				given[variable] = v
-			} else if a == flag && i+1 < len(args) {
-				given[variable] = args[i+1]
-			}
+		if v, ok := valueOf(flag, args); ok {
+			given[variable] = v
 		}
 	}
 	return func(key string) (string, bool) {
@@ -97,6 +92,21 @@ func withFlags(env boot.Environ, args []string) boot.Environ {
 		}
 		return env(key)
 	}
+}
+
+// valueOf finds a flag's value on a command line that cannot be parsed yet.
+func valueOf(flag string, args []string) (value string, ok bool) {
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if v, found := strings.CutPrefix(a, flag+"="); found {
+			value, ok = v, true
+		} else if a == flag && i+1 < len(args) {
+			value, ok = args[i+1], true
+		}
+	}
+	return value, ok
 }
 
 // script is the text of a scenario.
@@ -192,49 +202,78 @@ func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 
 // runLauncher starts the ranks on this machine. What can be refused without
 // ranks is refused before they start.
-func runLauncher(ctx context.Context, s Spec, streams cli.Streams) error {
+func runLauncher(ctx context.Context, s Spec, streams cli.Streams) (err error, quiet bool) {
+	flags, n, err := prepare(s, streams)
+	if errors.Is(err, errHelp) {
+		return nil, false
+	}
+	if err != nil {
+		return err, false
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fault.New(fault.Launch, "find the program to start ranks with: %w", err), false
+	}
+	ctx, hurry, stop := untilSignal(ctx)
+	defer stop()
+	v := &voice{err: streams.Err}
+	started := time.Now()
+	err = launch.Run(ctx, launch.Job{
+		Ranks: n, Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
+		Failed: func(f boot.Failure) { v.say(f) }, Hurry: hurry,
+	})
+	if err == nil {
+		return nil, false
+	}
+	within(lastWords, func() {
+		v.say(err)
+		if flags.Result != "" {
+			explainPartial(flags.Result, started, err, streams.Err)
+		}
+	})
+	return err, true
+}
+
+// within bounds what may never end, such as writing to somebody who does not read.
+func within(limit time.Duration, do func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		do()
+	}()
+	select {
+	case <-done:
+	case <-time.After(limit):
+	}
+}
+
+// prepare reads the scenario and the command line, and returns how many ranks
+// the job has.
+func prepare(s Spec, streams cli.Streams) (flags Flags, ranks int, err error) {
 	o, err := s.read()
 	if err != nil {
-		return err
+		return flags, 0, err
 	}
 	r, err := lua.Load(o.Script.Name, o.Script.Source, streams.Out)
 	if err != nil {
-		return err
+		return flags, 0, err
 	}
 	defer r.Close()
 	flags, options, err := parse(s, o, r.Scenario, streams)
-	if errors.Is(err, errHelp) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return flags, 0, err
 	}
 	if _, err := limitsOf(r.Scenario, flags); err != nil {
-		return err
+		return flags, 0, err
 	}
 	if err := checkOutputs(flags, r.Scenario, options); err != nil {
-		return err
+		return flags, 0, err
 	}
-	var n int
 	if flags.Ranks != nil {
-		n = *flags.Ranks
-	} else if n, err = r.Ranks(options); err != nil {
-		return err
+		return flags, *flags.Ranks, nil
 	}
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	program, err := os.Executable()
-	if err != nil {
-		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
-	}
-	started := time.Now()
-	err = launch.Run(ctx, launch.Job{
-		Ranks: max(n, 1), Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
-	})
-	if err != nil && flags.Result != "" {
-		explainPartial(flags.Result, started, err, streams.Err)
-	}
-	return err
+	ranks, err = r.Ranks(options)
+	return flags, max(ranks, 1), err
 }
 
 // checkOutputs finds out, before anything is measured, whether the files that
@@ -279,22 +318,30 @@ func saved(w io.Writer, path string, err error) {
 	fmt.Fprintln(w, "perigee: partial result:", path)
 }
 
-// untilSignal ends ctx when the user or the system wants the job to end.
-func untilSignal(ctx context.Context) (context.Context, func()) {
+// untilSignal ends ctx when the user or the system wants the job to end. again is
+// closed if they say so twice; the third time the system ends this process.
+func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	twice, over := make(chan struct{}), make(chan struct{})
 	go func() {
 		select {
 		case s := <-signals:
 			cancel(fault.New(fault.Interrupt, "ended by signal: %s", s))
-			// A second signal means it: the default action takes over.
+		case <-over:
+			return
+		}
+		select {
+		case <-signals:
+			close(twice)
 			signal.Stop(signals)
-		case <-ctx.Done():
+		case <-over:
 		}
 	}()
-	return ctx, func() {
+	return ctx, twice, sync.OnceFunc(func() {
 		signal.Stop(signals)
+		close(over)
 		cancel(nil)
-	}
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -36,24 +35,30 @@ const (
 // runRank is the life of one rank. The failure of a rank is reported by the
 // launcher, or, where there is none, by rank 0.
 func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
-	ctx, stop := untilSignal(ctx)
+	ctx, again, stop := untilSignal(ctx)
 	defer stop()
-	joining, cancel := context.WithTimeoutCause(ctx, joinTimeout,
-		fault.New(fault.Launch, "not all ranks came within %v", joinTimeout))
+	go func() {
+		<-again
+		os.Exit(int(fault.Interrupt))
+	}()
+	joining, cancel := joinLimit(ctx, s.Args)
 	defer cancel()
-	p, err := boot.Join(joining, env)
+	v := &voice{err: streams.Err}
+	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f boot.Failure) { v.say(f) }, Waiting: v.mention})
 	if err != nil {
-		return err, false
+		return reported(err), false
 	}
-	v := &voice{err: streams.Err, rank: p.Rank, mute: p.Launcher == "local"}
+	v.rank, v.launched = p.Rank, p.Launcher == "local"
 	joined := make(chan struct{})
-	go tellWaiting(p.Waiting, joined, streams.Err)
+	go tellWaiting(p.Waiting, joined, v.mention)
 	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak})
 	close(joined)
 	if err != nil {
 		return reported(err), true
 	}
+	v.world.Store(w)
 	k := &rank{spec: s, streams: streams, world: w, voice: v}
+	k.streams.Out = &outlet{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
 	err = k.play()
 	if k.helped {
@@ -78,7 +83,7 @@ const patience = 5 * time.Second
 
 // tellWaiting says from time to time for whom this rank waits, until all have
 // joined. A rank that ends before perigee runs in it is not noticed otherwise.
-func tellWaiting(waiting func() string, joined <-chan struct{}, w io.Writer) {
+func tellWaiting(waiting func() string, joined <-chan struct{}, mention func(string)) {
 	if waiting == nil {
 		return
 	}
@@ -89,9 +94,22 @@ func tellWaiting(waiting func() string, joined <-chan struct{}, w io.Writer) {
 		case <-time.After(pause):
 		}
 		if text := waiting(); text != "" {
-			fmt.Fprintln(w, "perigee:", text)
+			mention(text)
 		}
 	}
+}
+
+// joinLimit bounds the wait for the other ranks by --timeout, if the user has set
+// one. The rest of the command line cannot be understood before rank 0 has sent
+// the scenario.
+func joinLimit(ctx context.Context, args []string) (context.Context, context.CancelFunc) {
+	limit, flag := joinTimeout, ""
+	if v, ok := valueOf("--timeout", args); ok {
+		if t, err := time.ParseDuration(v); err == nil && t > 0 {
+			limit, flag = t, " (--timeout)"
+		}
+	}
+	return context.WithTimeoutCause(ctx, limit, fault.New(fault.Launch, "not all ranks came within %v%s", limit, flag))
 }
 
 // reported gives a failure its kind and hint again.
@@ -100,25 +118,6 @@ func reported(err error) error {
 		return f.Fault()
 	}
 	return err
-}
-
-// voice tells the user of the job's failure, once.
-type voice struct {
-	err  io.Writer
-	rank int
-	mute bool // the launcher speaks
-	once sync.Once
-}
-
-// speak reports a failure where no launcher does: rank 0 does, and everybody
-// who has lost rank 0. It comes before the world is closed: then the other
-// ranks go, and launchers may end this one.
-func (v *voice) speak(err error) {
-	f, ok := errors.AsType[boot.Failure](err)
-	if v.mute || v.rank > 0 && !(ok && f.Rank < 0) {
-		return
-	}
-	v.once.Do(func() { cli.Complain(v.err, reported(err)) })
 }
 
 // rank is what one rank knows of its job.
@@ -149,7 +148,7 @@ func (k *rank) watch(ctx context.Context) {
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[boot.Failure](k.world.Err()); ok {
 		time.Sleep(lastWords)
-		k.voice.speak(f)
+		within(lastWords/5, func() { k.voice.speak(f) })
 		os.Exit(int(f.Kind))
 	}
 }

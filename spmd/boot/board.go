@@ -47,19 +47,21 @@ type invitation struct {
 
 // joinBoard returns the connect function of a launcher with a store.
 func joinBoard(launcher string, env Environ, open openBoard) connect {
-	return func(ctx context.Context) (*Process, error) {
+	return func(ctx context.Context, watch Watcher) (*Process, error) {
 		b, err := open(ctx)
 		if err != nil {
 			return nil, boardFailure(ctx, launcher, "connect to it", err)
 		}
 		r := rendezvous{
 			launcher: launcher, rank: b.Rank(), size: b.Size(), localRank: b.LocalRank(),
-			node: nodeName(env), iface: ifaceOf(env), oneHost: b.OneHost(), hints: boardHints,
+			node: nodeName(env), iface: ifaceOf(env), oneHost: b.OneHost(), hints: boardHints, watch: watch,
 		}
+		meet := r.accept
 		if r.rank == 0 {
-			return r.invite(ctx, b)
+			meet = r.invite
 		}
-		return r.accept(ctx, b)
+		p, err := meet(ctx, b)
+		return p, r.blame(err)
 	}
 }
 
@@ -80,7 +82,7 @@ func (r rendezvous) invite(ctx context.Context, b board) (*Process, error) {
 	}
 	err := publish(b, card)
 	if err == nil {
-		err = b.Fence()
+		err = r.fence(b)
 	}
 	if err == nil {
 		err = b.Done()
@@ -95,10 +97,18 @@ func (r rendezvous) invite(ctx context.Context, b board) (*Process, error) {
 	return p, nil
 }
 
+// fence waits for all ranks, of which the launcher does not say who is missing.
+func (r rendezvous) fence(b board) error {
+	defer r.waiting(func() string {
+		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank, r.launcher, r.size)
+	})()
+	return b.Fence()
+}
+
 // accept reads rank 0's invitation and follows it.
 func (r rendezvous) accept(ctx context.Context, b board) (*Process, error) {
 	var card invitation
-	err := b.Fence()
+	err := r.fence(b)
 	if err == nil {
 		card, err = readInvitation(b)
 	}
@@ -117,7 +127,7 @@ func (r rendezvous) accept(ctx context.Context, b board) (*Process, error) {
 
 func boardFailure(ctx context.Context, launcher, what string, err error) error {
 	if ctx.Err() != nil {
-		return GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s (%v)", launcher, what, err).
+		return GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s", launcher, what).
 			WithHint("have all ranks started? --launcher chooses another way to meet")
 	}
 	return fault.New(fault.Launch, "the %s launcher: this rank could not %s: %w", launcher, what, err).

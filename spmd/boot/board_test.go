@@ -22,7 +22,7 @@ func meet(ctx context.Context, m *manager, way string, at func(p *Process) error
 	for r := range m.size {
 		env := environ(environments[way](m, r))
 		wg.Go(func() {
-			p, err := Join(ctx, env)
+			p, err := Join(ctx, env, Watcher{})
 			if err != nil {
 				errs[r] = err
 				return
@@ -94,7 +94,7 @@ func spoilt(t *testing.T, way string, spoil func(rank int, command, answer strin
 	for r := range 2 {
 		env := environ(environments[way](m, r))
 		go func() {
-			p, err := Join(ctx, env)
+			p, err := Join(ctx, env, Watcher{})
 			if r == 0 && err == nil {
 				p.Leave(ctx)
 			}
@@ -154,7 +154,7 @@ func TestSilentManager(t *testing.T) {
 		m := newManager(t, 2) // the other rank never comes
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := Join(ctx, environ(environments[way](m, 1)))
+		_, err := Join(ctx, environ(environments[way](m, 1)), Watcher{})
 		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
 			t.Errorf("%s: %v", way, err)
 		}
@@ -169,7 +169,7 @@ func TestRankZeroFailsEverybody(t *testing.T) {
 	for r := range errs {
 		vars := environments["pmi2"](m, r)
 		vars[EnvIface] = "203.0.113.0/24" // nobody's
-		wg.Go(func() { _, errs[r] = Join(t.Context(), environ(vars)) })
+		wg.Go(func() { _, errs[r] = Join(t.Context(), environ(vars), Watcher{}) })
 	}
 	wg.Wait()
 	for r, err := range errs {
@@ -184,7 +184,7 @@ func TestRankZeroFailsEverybody(t *testing.T) {
 
 func TestClosedDescriptor(t *testing.T) {
 	for _, env := range []string{"PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1", "PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1 PMI_JOBID=1"} {
-		_, err := Join(t.Context(), environ(vars(env)))
+		_, err := Join(t.Context(), environ(vars(env)), Watcher{})
 		checkFault(t, env, false, err, "PMI_FD=9999 is not an open descriptor")
 	}
 }

@@ -34,8 +34,10 @@ type Store interface {
 type Monitor interface {
 	// Phase tells what this rank is doing now, for the report of its death.
 	Phase(name string)
-	// Abort reports that this rank has failed. All ranks will hear of it.
-	Abort(f Failure)
+	// Abort reports that this rank has failed. All ranks will hear of it. It
+	// returns what has become the failure of the job: another rank may have been
+	// the first, or be to blame.
+	Abort(f Failure) Failure
 	// Failed yields the job's first failure, once, if there is one.
 	Failed() <-chan Failure
 	// Leave says goodbye: from now on this rank's end is no failure. On the
@@ -60,6 +62,9 @@ type Failure struct {
 	Kind  fault.Kind `json:"kind"`
 	Cause string     `json:"cause"`
 	Hint  string     `json:"hint,omitempty"`
+	// Alone says that this rank has found out by itself, and that the rank which
+	// coordinates the job, and would tell the user, cannot.
+	Alone bool `json:"-"`
 }
 
 // Error names the culprit, where it was and what happened.
@@ -115,7 +120,7 @@ type detector struct {
 	detect func(env Environ) (connect, error)
 }
 
-type connect func(ctx context.Context) (*Process, error)
+type connect func(ctx context.Context, watch Watcher) (*Process, error)
 
 // detectors in the order in which they are asked. What perigee itself has
 // started comes first, since it may in turn have been started by any other, and
@@ -187,9 +192,21 @@ func Started(env Environ) (launcher string, ok bool, err error) {
 	return name, c != nil, err
 }
 
+// Watcher hears what concerns the user while ranks meet and work. Its functions
+// must not wait for anything that may take long. Any of them may be nil.
+type Watcher struct {
+	// Failed is called in the rank that coordinates the job, before any other
+	// rank learns of the failure: after that ranks leave, and launchers that see
+	// one of them leave may kill the others.
+	Failed func(Failure)
+	// Waiting is called, at most once, when this rank has waited for long, with
+	// what it waits for.
+	Waiting func(why string)
+}
+
 // Join finds out who this process is and meets the others. It fails if no
 // launcher started it.
-func Join(ctx context.Context, env Environ) (*Process, error) {
+func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
 	_, c, err := find(env)
 	if err != nil {
 		return nil, err
@@ -198,7 +215,7 @@ func Join(ctx context.Context, env Environ) (*Process, error) {
 		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
 			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
 	}
-	return c(ctx)
+	return c(ctx, watch)
 }
 
 // variables reads a launcher's variables and complains about a half-set

@@ -117,7 +117,7 @@ func checkFault(t *testing.T, what string, ok bool, err error, want ...string) {
 }
 
 func TestJoinWithoutLauncher(t *testing.T) {
-	_, err := Join(t.Context(), environ(nil))
+	_, err := Join(t.Context(), environ(nil), Watcher{})
 	checkFault(t, "nothing", false, err, "not started as a rank")
 	if fault.HintOf(err) == "" {
 		t.Error("no hint")
@@ -131,7 +131,7 @@ func TestLocalDescriptorMustBeAConnection(t *testing.T) {
 	}
 	defer unix.Close(fds[1])
 	env := vars(fmt.Sprintf("PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=%d", fds[0]))
-	_, err := Join(t.Context(), environ(env)) // closes fds[0]
+	_, err := Join(t.Context(), environ(env), Watcher{}) // closes fds[0]
 	checkFault(t, "pipe", false, err, "PERIGEE_CONTROL_FD", "not a connection to a launcher")
 }
 

@@ -19,7 +19,7 @@ type client struct {
 	conn       net.Conn
 	rank, size int
 	host       string
-	leader     string // what the coordinator is, for the report of its death
+	leader     leader
 
 	ready  chan struct{}
 	failed chan Failure  // for the world; holds the first failure once
@@ -36,9 +36,14 @@ type client struct {
 	end     chan struct{} // closed when the connection has ended
 }
 
+// leader is who is at the other end, for the report of its death.
+type leader struct {
+	name string
+	rank int // -1 if it is none
+}
+
 // dialCoordinator takes over a connection and waits for the job's secret.
-// leader says who is at the other end.
-func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader string) (*client, []byte, error) {
+func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader leader) (*client, []byte, error) {
 	c := &client{
 		conn: conn, rank: rank, size: size, host: Hostname(), leader: leader,
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
@@ -53,9 +58,9 @@ func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader 
 	if err != nil || first.Is != isSecret {
 		conn.Close()
 		if ctx.Err() != nil {
-			return nil, nil, GaveUp(ctx, "%s does not answer", leader)
+			return nil, nil, GaveUp(ctx, "%s does not answer", leader.name)
 		}
-		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader).
+		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.name).
 			WithHint("is the job already ending, or is another program on that port?")
 	}
 	go c.listen(in)
@@ -72,11 +77,7 @@ func (c *client) listen(in *memoReader) {
 			left, silence := c.left, c.silence
 			c.mu.Unlock()
 			if !left {
-				how := "it has died"
-				if silence || wire.IsSilence(err) {
-					how = "this host (" + c.hostName() + ") is cut off, or that one is down"
-				}
-				c.fail(Failure{Rank: -1, Kind: fault.RankLost, Cause: "lost the connection to " + c.leader + ": " + how})
+				c.fail(c.lostLeader(silence || wire.IsSilence(err)))
 			}
 			return
 		}
@@ -98,6 +99,22 @@ func (c *client) listen(in *memoReader) {
 			}
 		}
 	}
+}
+
+// lostLeader is the failure of a job whose coordinator is gone, or, if nothing
+// comes through to it any more, may be behind a failed network.
+func (c *client) lostLeader(silence bool) Failure {
+	f := Failure{Rank: c.leader.rank, Kind: fault.RankLost, Alone: true}
+	switch {
+	case silence:
+		f.Rank, f.Host = c.rank, c.hostName()
+		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down", c.leader.name, f.Host)
+	case f.Rank >= 0:
+		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died", c.rank, c.leader.name)
+	default:
+		f.Cause = fmt.Sprintf("lost the connection to %s: it has died", c.leader.name)
+	}
+	return f
 }
 
 // nameHost sets the name by which reports know this rank's host, if the
@@ -143,11 +160,14 @@ func (c *client) send(m memo) {
 }
 
 // lastWords bounds all further memos: this rank is about to go.
-func (c *client) lastWords() {
+func (c *client) lastWords() { c.conn.SetWriteDeadline(time.Now().Add(flushTimeout)) }
+
+// leaving says that the end of the connection will be no news.
+func (c *client) leaving() {
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()
-	c.conn.SetWriteDeadline(time.Now().Add(flushTimeout))
+	c.lastWords()
 }
 
 func (c *client) Put(_ context.Context, card []byte) error {
@@ -190,15 +210,41 @@ func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
 
 func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)}) }
 
-// Abort sends the failure and returns when it is on its way. The connection
-// stays until Leave: its end would look like another death.
-func (c *client) Abort(f Failure) {
+// verdictWait is how long a rank that has reported a failure waits for the
+// coordinator's word on it. A timeout has the roll called first.
+const verdictWait = rollTime + 1200*time.Millisecond
+
+// Abort sends the failure and waits for the coordinator's word on it. A rank 0
+// that says nothing is itself to blame, and so is one that has hung up. The
+// connection stays until Leave: its end would look like another death.
+func (c *client) Abort(f Failure) Failure {
 	c.lastWords()
 	c.mu.Lock()
 	c.aborted = true
 	c.mu.Unlock()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	c.send(memo{Is: isAbort, Failure: &f})
+	late := time.NewTimer(verdictWait)
+	defer late.Stop()
+	select {
+	case <-c.down:
+		if c.failure.Alone && c.leader.rank < 0 {
+			return f // with the launcher gone this rank's own words say more
+		}
+		return *c.failure
+	case <-late.C:
+	}
+	if c.leader.rank >= 0 {
+		kind := fault.RankLost
+		if f.Kind == fault.Timeout {
+			kind = fault.Timeout
+		}
+		f = Failure{Rank: c.leader.rank, Kind: kind, Hint: f.Hint, Alone: true,
+			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d waited in vain (%s)", c.rank, f.Cause)}
+		c.lastWords()
+		c.send(memo{Is: isBlame, Failure: &f}) // if it wakes up it will tell the same
+	}
+	return f
 }
 
 // clip shortens a text to maxText bytes.
@@ -214,7 +260,7 @@ func (c *client) Failed() <-chan Failure { return c.failed }
 // Leave says goodbye and waits until it has been heard. In a job that has
 // failed nobody waits for a goodbye.
 func (c *client) Leave(ctx context.Context) error {
-	c.lastWords()
+	c.leaving()
 	c.send(memo{Is: isBye})
 	err := c.hungUp(ctx)
 	c.conn.Close()
@@ -223,7 +269,7 @@ func (c *client) Leave(ctx context.Context) error {
 }
 
 // hungUp waits for the coordinator to hang up, which it does after a goodbye,
-// and returns the job's failure if there is one.
+// and returns the job's failure if there is one that is news to this rank.
 func (c *client) hungUp(ctx context.Context) error {
 	select {
 	case <-c.end:
@@ -233,7 +279,7 @@ func (c *client) hungUp(ctx context.Context) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.failure != nil {
+	if c.failure != nil && !c.aborted {
 		return *c.failure
 	}
 	return nil
@@ -249,7 +295,7 @@ const farewell = 2 * time.Second
 // tells the user, and mpirun ends all ranks, and swallows what they say, as
 // soon as one of them has ended with an error.
 func (f follower) Leave(ctx context.Context) error {
-	f.lastWords()
+	f.leaving()
 	var err error
 	if !f.disturbed() {
 		f.send(memo{Is: isBye})

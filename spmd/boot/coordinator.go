@@ -32,6 +32,10 @@ const explainWait = 500 * time.Millisecond
 // flushTimeout bounds the last words to ranks that no longer listen.
 const flushTimeout = time.Second
 
+// announceLimit is how long the ranks may have to wait because the news of the
+// failure does not get rid of itself.
+const announceLimit = 300 * time.Millisecond
+
 // maxText bounds the names and causes that a rank may report, so that a memo
 // always fits a line.
 const maxText = 4 << 10
@@ -47,7 +51,7 @@ type memo struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// What a memo is. A rank sends hello, get, phase, abort, here and bye; the
+// What a memo is. A rank sends hello, get, phase, abort, blame, here and bye; the
 // coordinator sends secret, ready, card, roll and abort.
 const (
 	isSecret = "secret"
@@ -57,6 +61,7 @@ const (
 	isCard   = "card"
 	isPhase  = "phase"
 	isAbort  = "abort"
+	isBlame  = "blame"
 	isBye    = "bye"
 	isRoll   = "roll"
 	isHere   = "here"
@@ -68,13 +73,15 @@ type Coordinator struct {
 	secret []byte
 	// explain, if set, returns how a rank's process ended, waiting a little
 	// for that to become known; "" if it did not end.
-	explain func(rank int, wait time.Duration) string
+	explain  func(rank int, wait time.Duration) string
+	announce func(Failure) // called with the first failure, before any rank is told; may be nil
 
 	mu       sync.Mutex
 	members  []*member
 	present  int
 	left     int
 	failure  *Failure
+	told     bool          // the ranks know of it
 	failed   chan struct{} // closed with the first failure
 	finished chan struct{} // closed when all ranks have left
 	rolling  bool          // a failure is being looked into
@@ -90,11 +97,15 @@ type member struct {
 	phase string
 	card  []byte
 	gone  bool // its end is no news: it has left, or has reported a failure
-	waits bool // it has reported what may be another's failure
+	left  bool // it has said goodbye, and hears nothing any more
 	// silent is whether it has not yet answered a roll call.
 	silent bool
 	out    *memoWriter
 }
+
+// Announce sets what is called with the job's failure, before any rank is told of
+// it. It must be set before the first rank is served.
+func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 
 // NewCoordinator makes a coordinator for size ranks. secret is told to every
 // rank that connects, so connections must come from people who may know it.
@@ -139,9 +150,32 @@ func (c *Coordinator) failLocked(f Failure) {
 	}
 	c.failure = &f
 	close(c.failed)
+	if c.announce == nil || c.closed {
+		c.tellLocked()
+		return
+	}
+	announced := make(chan struct{})
+	go func() {
+		defer close(announced)
+		c.announce(f)
+	}()
+	c.serving.Go(func() {
+		select {
+		case <-announced:
+		case <-time.After(announceLimit): // nobody reads what it writes
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.tellLocked()
+	})
+}
+
+// tellLocked tells all ranks of the failure, those that have reported one too.
+func (c *Coordinator) tellLocked() {
+	c.told = true
 	for _, m := range c.members {
-		if m != nil && (!m.gone || m.waits) {
-			m.out.send(memo{Is: isAbort, Failure: &f})
+		if m != nil && !m.left {
+			m.out.send(memo{Is: isAbort, Failure: c.failure})
 		}
 	}
 }
@@ -257,7 +291,9 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	c.members[hello.Rank] = m
 	c.present++
 	if c.failure != nil {
-		out.send(memo{Is: isAbort, Failure: c.failure})
+		if c.told {
+			out.send(memo{Is: isAbort, Failure: c.failure})
+		}
 		return m, nil
 	}
 	if c.present == c.size {
@@ -293,18 +329,22 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		m.phase = n.Phase
 	case isAbort:
 		m.gone = true
+		c.signalLocked()
 		if n.Failure != nil {
 			f := *n.Failure
 			f.Rank, f.Host = m.rank, m.host
-			m.waits = MayBeEcho(f.Kind)
 			c.reportedLocked(f)
 		}
 		// It may stay until the coordinator goes.
 	case isHere:
 		m.silent = false
 		c.signalLocked()
+	case isBlame:
+		if n.Failure != nil && c.exists(n.Failure.Rank) {
+			c.failLocked(*n.Failure)
+		}
 	case isBye:
-		m.gone, m.waits = true, false
+		m.gone, m.left = true, true
 		c.signalLocked()
 		c.left++
 		if c.left == c.size {

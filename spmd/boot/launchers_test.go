@@ -158,7 +158,7 @@ func joinStep(t *testing.T, envs []map[string]string) []error {
 	var wg sync.WaitGroup
 	for r, env := range envs {
 		wg.Go(func() {
-			p, err := Join(ctx, environ(env))
+			p, err := Join(ctx, environ(env), Watcher{})
 			if err != nil {
 				errs[r] = err
 				return
@@ -218,7 +218,7 @@ func TestOccupiedPorts(t *testing.T) {
 		t.Skip("somebody has the port already:", err)
 	}
 	defer last.Close()
-	_, err = Join(t.Context(), environ(envs[0]))
+	_, err = Join(t.Context(), environ(envs[0]), Watcher{})
 	checkFault(t, "all occupied", false, err, "cannot listen on port "+strings.Join(ports, ", "))
 }
 
@@ -283,7 +283,7 @@ func TestNoMungeAtAll(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	env := oneNode(1, 2, "913")
 	delete(env, EnvSecret)
-	_, err := Join(t.Context(), environ(env))
+	_, err := Join(t.Context(), environ(env), Watcher{})
 	checkFault(t, "no munge", false, err, "no secret", "munge")
 	// One rank alone needs none.
 	env = oneNode(0, 1, "914")
@@ -302,13 +302,13 @@ func TestHalfGivenSecret(t *testing.T) {
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if p, err := Join(ctx, environ(with)); err == nil {
+		if p, err := Join(ctx, environ(with), Watcher{}); err == nil {
 			<-ctx.Done()
 			p.Abort(Failure{Rank: 0})
 			p.Leave(ctx)
 		}
 	})
-	_, err := Join(ctx, environ(without))
+	_, err := Join(ctx, environ(without), Watcher{})
 	wg.Wait()
 	checkFault(t, "half given", false, err, "was given the job's secret, the other was not")
 }

@@ -32,7 +32,7 @@ func detectLocal(env Environ) (connect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(ctx context.Context) (*Process, error) {
+	return func(ctx context.Context, _ Watcher) (*Process, error) {
 		f := os.NewFile(uintptr(fd), "launcher")
 		defer f.Close()
 		conn, err := net.FileConn(f)
@@ -45,7 +45,7 @@ func detectLocal(env Environ) (connect, error) {
 
 // Attach makes a rank of this host of a connection to its launcher's Coordinator.
 func Attach(ctx context.Context, conn net.Conn, rank, size int) (*Process, error) {
-	c, secret, err := dialCoordinator(ctx, conn, rank, size, "the launcher (perigee run)")
+	c, secret, err := dialCoordinator(ctx, conn, rank, size, leader{name: "the launcher (perigee run)", rank: -1})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type rendezvous struct {
 	seal   sealer   // hands the secret to followers who may know it; nil if they know it
 	notes  []string
 	hints  hints
+	watch  Watcher
 }
 
 // hints are remedies in the words of the launcher.
@@ -48,12 +50,41 @@ type sealer interface {
 	open(ctx context.Context, letter []byte) (secret []byte, err error)
 }
 
-func (r rendezvous) join(ctx context.Context) (*Process, error) {
+func (r rendezvous) join(ctx context.Context, watch Watcher) (*Process, error) {
+	r.watch = watch
+	var p *Process
+	var err error
 	if r.rank == 0 {
-		p, _, err := r.lead(ctx)
-		return p, err
+		p, _, err = r.lead(ctx)
+	} else {
+		p, err = r.follow(ctx)
 	}
-	return r.follow(ctx)
+	return p, r.blame(err)
+}
+
+// blame says which rank could not join the others, and where.
+func (r rendezvous) blame(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := FailureOf(err)
+	if f.Rank < 0 {
+		f.Rank, f.Host, f.Phase, f.Alone = r.rank, firstOf(r.node, Hostname()), "start", true
+	}
+	return f
+}
+
+// waitingLong is how long ranks wait for others before they say so.
+const waitingLong = 5 * time.Second
+
+// waiting tells the user what this rank waits for, if that takes long: its
+// launcher, or rank 0. Rank 0 and, if it is rank 0 that is missing, rank 1 speak
+// for all. Whom rank 0 waits for as coordinator, Process.Waiting says.
+func (r rendezvous) waiting(why func() string) (stop func() bool) {
+	if r.watch.Waiting == nil || r.rank > 1 {
+		return func() bool { return true }
+	}
+	return time.AfterFunc(waitingLong, func() { r.watch.Waiting(why()) }).Stop
 }
 
 // process describes this rank. preferred is an address of this host that has
@@ -116,22 +147,23 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		return nil, nil, err
 	}
 	c := NewCoordinator(r.size, nil, nil)
+	c.Announce(r.watch.Failed)
 	door, err := r.openDoor(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := dialCoordinator(ctx, here, 0, r.size, "rank 0")
+	cl, _, err := dialCoordinator(ctx, here, 0, r.size, leader{name: "rank 0", rank: 0})
 	if err != nil {
 		c.Close()
 		door.Close()
 		return nil, nil, err
 	}
 	cl.nameHost(r.node)
-	leader := &leadingClient{client: cl, coordinator: c, door: door, hint: r.hints.missing}
-	p.Store, p.Monitor, p.Waiting = leader, leader, leader.waiting
-	return p, leader, nil
+	lead := &leadingClient{client: cl, coordinator: c, door: door, hint: r.hints.missing}
+	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
+	return p, lead, nil
 }
 
 // openDoor listens on the first address that is free.
@@ -175,7 +207,14 @@ const (
 func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	began := time.Now()
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
-	var last error
+	var last atomic.Pointer[error]
+	defer r.waiting(func() string {
+		why := fmt.Sprintf("rank %d still looks for rank 0 at %s", r.rank, strings.Join(r.meet, ", "))
+		if err := last.Load(); err != nil {
+			why += ": " + (*err).Error()
+		}
+		return why
+	})()
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
 		link, err := r.knock(ctx)
 		if err == nil {
@@ -192,13 +231,13 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		if broken != nil && time.Since(began) > hopeless {
 			return nil, broken
 		}
-		if ctx.Err() == nil || last == nil {
-			last = err // not the news that time is up, if something better is known
+		if ctx.Err() == nil || last.Load() == nil {
+			last.Store(&err) // not the news that time is up, if something better is known
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), last).
+			return nil, GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), *last.Load()).
 				WithHint("%s", r.hints.silent)
 		}
 	}
@@ -232,7 +271,7 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, "rank 0, the coordinator of the job, at "+conn.RemoteAddr().String())
+	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, leader{name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), rank: 0})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,11 @@ import (
 
 // rollTime is how long an answer may take. It comes from a goroutine of its own,
 // so a rank that only computes, or waits itself, answers at once.
-const rollTime = 700 * time.Millisecond
+const rollTime = time.Second
+
+// blameTime is how long the coordinator waits, when all have answered, for ranks
+// that blame its own process: it may have been stopped, and go on only now.
+const blameTime = 200 * time.Millisecond
 
 // suspectLocked begins a roll call, if none is under way.
 func (c *Coordinator) suspectLocked(f Failure) {
@@ -44,6 +48,13 @@ func (c *Coordinator) callRoll(f Failure) {
 		case <-c.answers:
 		case <-over:
 			waiting = false
+		case <-c.failed:
+			return
+		}
+	}
+	if len(c.silent()) == 0 {
+		select {
+		case <-time.After(blameTime):
 		case <-c.failed:
 			return
 		}

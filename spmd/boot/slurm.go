@@ -142,7 +142,7 @@ func (s *slurmStep) ports() []string {
 	return ports
 }
 
-func (s *slurmStep) join(ctx context.Context) (*Process, error) {
+func (s *slurmStep) join(ctx context.Context, watch Watcher) (*Process, error) {
 	r := rendezvous{
 		launcher: "slurm", rank: s.rank, size: s.size, localRank: slurmLocalRank(s.env, s.size),
 		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
@@ -170,7 +170,7 @@ func (s *slurmStep) join(ctx context.Context) (*Process, error) {
 			r.meet = append(r.meet, net.JoinHostPort(a, port))
 		}
 	}
-	return r.join(ctx)
+	return r.join(ctx, watch)
 }
 
 // agreeOnSecret takes the secret from the environment, or lets rank 0 make one

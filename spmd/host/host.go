@@ -25,7 +25,7 @@ const (
 	slotSize   = 128 // two cache lines, since CPUs fetch them in pairs
 	slotCount  = 1 << 15
 	probeLimit = 1 << 10
-	segSize    = slotSize * (1 + slotCount)
+	segSize    = slotSize*(1+slotCount) + int(unsafe.Sizeof(roll{}))
 )
 
 // slot is the meeting point of one group of ranks.
@@ -40,6 +40,7 @@ type slot struct {
 // head is the first slot's place.
 type head struct {
 	aborted atomic.Uint32
+	told    atomic.Uint32 // whether one has said that it speaks for all
 }
 
 // Segment is a host's shared memory.
@@ -87,7 +88,7 @@ func Create() (*Segment, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create shared memory: %w", err)
 	}
-	if err := unix.Ftruncate(fd, segSize); err != nil {
+	if err := unix.Ftruncate(fd, int64(segSize)); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("size shared memory to %d bytes: %w", segSize, err)
 	}

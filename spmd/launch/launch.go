@@ -45,6 +45,11 @@ type Job struct {
 	Stdout io.Writer     // nil discards
 	Stderr io.Writer     // nil discards
 	Grace  time.Duration // 0 is the constant
+	// Failed, if set, is called with the job's failure before any rank hears of it.
+	// If it takes long the ranks do not wait for it.
+	Failed func(boot.Failure)
+	// Hurry, if it is closed, ends the grace of the ranks.
+	Hurry <-chan struct{}
 }
 
 // MaxRanks is the most ranks that make sense on one machine.
@@ -62,9 +67,11 @@ func Run(ctx context.Context, j Job) error {
 	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
-	r := &run{job: j, procs: make([]*process, j.Ranks), out: newOutput(j.Stdout, j.Stderr)}
+	r := &run{job: j, procs: make([]*process, j.Ranks)}
+	r.out = newOutput(j.Stdout, j.Stderr, r.outputLost)
 	r.job.Grace = cmp.Or(j.Grace, Grace)
 	r.coordinator = boot.NewCoordinator(j.Ranks, secret, r.explain)
+	r.coordinator.Announce(j.Failed)
 	defer r.coordinator.Close()
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
@@ -79,6 +86,14 @@ func Run(ctx context.Context, j Job) error {
 		}
 	}
 	return r.supervise(ctx)
+}
+
+// outputLost ends a job whose output nobody can see.
+func (r *run) outputLost(err error) {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err
+	}
+	r.coordinator.Fail(boot.Failure{Rank: -1, Kind: fault.Output, Cause: fmt.Sprintf("cannot write the output: %v", err)})
 }
 
 func cannotStart(rank, of int, err error) boot.Failure {
@@ -120,7 +135,8 @@ func (r *run) start(p *process) error {
 		fmt.Sprintf("%s=%d", boot.EnvSize, r.job.Ranks),
 		boot.EnvControl+"=3")
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// A rank that is stopped when the launcher dies goes on, and then finds out.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
 	streams, err := r.out.connect(cmd, p.rank)
 	if err != nil {
 		conn.Close()
@@ -237,6 +253,7 @@ func (r *run) endAll(done <-chan struct{}) {
 	select {
 	case <-done:
 		return
+	case <-r.job.Hurry:
 	case <-time.After(r.job.Grace):
 	}
 	for _, p := range r.procs {
@@ -248,5 +265,8 @@ func (r *run) endAll(done <-chan struct{}) {
 			}
 		}
 	}
-	<-done
+	select {
+	case <-done:
+	case <-time.After(2 * hearWait): // nobody reads what this process writes
+	}
 }

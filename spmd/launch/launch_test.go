@@ -107,7 +107,7 @@ func rankMain(role string) int {
 	if rank == culprit && point == "first" {
 		misbehave(deed, nil)
 	}
-	p, err := boot.Join(context.Background(), os.LookupEnv)
+	p, err := boot.Join(context.Background(), os.LookupEnv, boot.Watcher{})
 	if err != nil {
 		return complain(err)
 	}
@@ -359,7 +359,7 @@ var plainRoles = map[string]func(rank int) int{
 }
 
 func inWorld(body func(w *spmd.World) error) int {
-	p, err := boot.Join(context.Background(), os.LookupEnv)
+	p, err := boot.Join(context.Background(), os.LookupEnv, boot.Watcher{})
 	if err != nil {
 		return complain(err)
 	}

@@ -14,10 +14,11 @@ import (
 type output struct {
 	mu             sync.Mutex // held while a line is written, to whichever stream
 	stdout, stderr io.Writer
+	broken         func(error) // called, at least once, when stdout cannot be written to
 }
 
-func newOutput(stdout, stderr io.Writer) *output {
-	o := &output{stdout: stdout, stderr: stderr}
+func newOutput(stdout, stderr io.Writer, broken func(error)) *output {
+	o := &output{stdout: stdout, stderr: stderr, broken: broken}
 	if stdout == nil {
 		o.stdout = io.Discard
 	}
@@ -38,7 +39,7 @@ type stream struct {
 // they are files, so that it sees the terminal; all else goes through pipes.
 func (o *output) connect(cmd *exec.Cmd, rank int) ([]*stream, error) {
 	var streams []*stream
-	pipe := func(w io.Writer) (*os.File, error) {
+	pipe := func(w io.Writer, broken func(error)) (*os.File, error) {
 		if f, ok := w.(*os.File); ok && rank == 0 {
 			return f, nil
 		}
@@ -46,18 +47,18 @@ func (o *output) connect(cmd *exec.Cmd, rank int) ([]*stream, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := &stream{theirs: theirs, ours: ours, to: &lockedWriter{mu: &o.mu, w: w}}
+		s := &stream{theirs: theirs, ours: ours, to: &lockedWriter{mu: &o.mu, w: w, broken: broken}}
 		if rank > 0 {
 			s.to = &labelledWriter{out: s.to, label: "[" + strconv.Itoa(rank) + "] "}
 		}
 		streams = append(streams, s)
 		return theirs, nil
 	}
-	stdout, err := pipe(o.stdout)
+	stdout, err := pipe(o.stdout, o.broken)
 	if err != nil {
 		return nil, err
 	}
-	stderr, err := pipe(o.stderr)
+	stderr, err := pipe(o.stderr, func(error) {})
 	if err != nil {
 		for _, s := range streams {
 			s.ours.Close()
@@ -95,7 +96,7 @@ func (s *stream) copy(ended <-chan struct{}) {
 		}
 		n, err := s.ours.Read(buf)
 		if n > 0 {
-			s.to.Write(buf[:n]) // nobody to complain to if the launcher's own output is gone
+			s.to.Write(buf[:n])
 		}
 		if err != nil {
 			break
@@ -108,14 +109,19 @@ func (s *stream) copy(ended <-chan struct{}) {
 
 // lockedWriter lets several goroutines write to one writer.
 type lockedWriter struct {
-	mu *sync.Mutex
-	w  io.Writer
+	mu     *sync.Mutex
+	w      io.Writer
+	broken func(error)
 }
 
 func (l *lockedWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.w.Write(p)
+	n, err := l.w.Write(p)
+	if err != nil {
+		l.broken(err)
+	}
+	return n, err
 }
 
 // labelledWriter passes on whole lines, each with a label before it.

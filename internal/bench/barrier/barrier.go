@@ -49,7 +49,7 @@ func IsRank() bool { return os.Getenv(envRank) != "" }
 // nanoseconds of one barrier.
 func Rank() error {
 	ctx := context.Background()
-	p, err := boot.Join(ctx, os.LookupEnv)
+	p, err := boot.Join(ctx, os.LookupEnv, boot.Watcher{})
 	if err != nil {
 		return err
 	}

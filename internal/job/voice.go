@@ -1,0 +1,78 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/spmd"
+	"perigee/spmd/boot"
+)
+
+// voice tells the user of the job's failure, once.
+type voice struct {
+	err      io.Writer
+	rank     int
+	launched bool // perigee's own launcher speaks
+	world    atomic.Pointer[spmd.World]
+	once     sync.Once
+}
+
+// speak reports a failure where no launcher of perigee's does: rank 0 does, and
+// those who had to find out without it. It comes before the world is closed: then
+// the other ranks go, and launchers may end this one.
+func (v *voice) speak(err error) {
+	f, _ := errors.AsType[boot.Failure](err)
+	if v.rank > 0 && (v.launched || !f.Alone) || v.launched && !f.Alone {
+		return
+	}
+	v.say(err)
+}
+
+// say reports a failure, unless another rank of this host has done so.
+func (v *voice) say(err error) {
+	v.once.Do(func() {
+		if w := v.world.Load(); w == nil || w.SpeaksForHost() {
+			cli.Complain(v.err, reported(err))
+		}
+	})
+}
+
+// mention tells what this rank waits for.
+func (v *voice) mention(why string) { fmt.Fprintln(v.err, "perigee:", why) }
+
+// outlet is a rank's standard output. Where it cannot be written to any more, the
+// job is over.
+type outlet struct {
+	to   io.Writer
+	lost func(error)
+	once sync.Once
+}
+
+// Write passes on data, and the news of the first that could not be written.
+func (o *outlet) Write(data []byte) (int, error) {
+	n, err := o.to.Write(data)
+	if err != nil {
+		o.once.Do(func() { o.lost(fault.New(fault.Output, "cannot write the output: %w", plain(err))) })
+	}
+	return n, err
+}
+
+// plain leaves out how the system calls standard output.
+func plain(err error) error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// heedBrokenPipes makes writing to a pipe that nobody reads an error, like any
+// other, instead of the end of this process.
+func heedBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -5,6 +5,7 @@
 package launchers
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -14,7 +15,12 @@ import (
 	"perigee/e2e/internal/harness"
 )
 
+// together is how many tests run at a time: most of them wait most of the time.
+const together = "6"
+
 func TestMain(m *testing.M) {
+	flag.Parse()
+	flag.Set("test.parallel", together)
 	os.Exit(harness.Main(m))
 }
 

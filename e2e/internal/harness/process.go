@@ -225,6 +225,12 @@ func (p *Process) UntilPrints(texts ...string) {
 	}
 }
 
+// UntilComplains waits until stderr holds a text.
+func (p *Process) UntilComplains(text string) {
+	p.t.Helper()
+	p.Until(fmt.Sprintf("message %q", text), func() bool { return strings.Contains(p.Stderr.String(), text) })
+}
+
 // CheckNothingLeft fails the test if a process, a file or shared memory of a
 // command that has ended outlives the limit.
 func (p *Process) CheckNothingLeft(limit time.Duration) {
@@ -268,4 +274,10 @@ func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.buf.String()
+}
+
+// EndTime is when the command ended.
+func (p *Process) EndTime() time.Time {
+	<-p.ended
+	return p.end
 }

@@ -76,7 +76,7 @@ func killsOnSignal(w way) bool { return w.obituary != "" }
 const (
 	silent  = `it does not answer: stopped, or cut off; rank \d waited in vain \(.* within 3s\)`
 	gone    = `its process (is gone|was killed by signal 9 \(SIGKILL\).*)`
-	goneTop = `(it has died or is cut off: rank \d lost the connection to rank 0, the coordinator of the job|its process was killed by signal 9 \(SIGKILL\).*)`
+	goneTop = `(rank \d lost the connection to rank 0, the coordinator of the job, at \S+: it has died|its process was killed by signal 9 \(SIGKILL\).*)`
 	left    = `its process (is gone|exited with code 3)`
 )
 

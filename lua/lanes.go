@@ -101,9 +101,11 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s lanes.Spec, err error) {
 		return s, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Files.Path).
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
+	if s.Peers, err = r.peersFrom(peers); err != nil {
+		return s, err // also where the script asks before it runs, and there is no world yet
+	}
 	s.GPU, _ = r.env.GPU()
-	s.Peers, err = r.peersFrom(peers)
-	return s, err
+	return s, nil
 }
 
 // peersFrom reads a table of lists of ranks, keyed by rank. Ranks that are not there have no peers.

@@ -69,6 +69,11 @@ func toLauncher(s syscall.Signal) func(*testing.T, way, *harness.Process) {
 
 func isSrun(w way) bool  { return strings.HasPrefix(w.name, "srun") }
 func isHydra(w way) bool { return strings.HasPrefix(w.name, "hydra") }
+func isPMIx(w way) bool  { return w.name == "srun pmix" }
+
+// minds says that a launcher may end all ranks when one leaves without joining:
+// hydra does, and Slurm's PMIx support when its nodes cannot reach the one that left.
+func minds(w way) bool { return isHydra(w) || isPMIx(w) }
 
 // killsOnSignal says that a launcher kills all ranks when one dies of a signal.
 func killsOnSignal(w way) bool { return w.obituary != "" }
@@ -91,7 +96,7 @@ func incidents(t testing.TB) []incident {
 		{name: "kill rank 0", strike: to(0, syscall.SIGKILL), kind: fault.RankLost, rank: 0, phase: "barrier", cause: goneTop, launcherKills: killsOnSignal},
 		{name: "kill rank 2", strike: to(2, syscall.SIGKILL), kind: fault.RankLost, rank: 2, phase: "barrier", cause: gone, launcherKills: killsOnSignal},
 		{name: "exit 3 before", env: []string{"PERIGEE_E2E_EXIT=1"}, args: timeout, free: patienceOfRanks,
-			kind: fault.Launch, rank: anyRank, phase: "start", cause: `.*`, noResult: true, launcherKills: isHydra},
+			kind: fault.Launch, rank: anyRank, phase: "start", cause: `.*`, noResult: true, launcherKills: minds},
 		{name: "exit 3 in the middle", env: []string{"PERIGEE_E2E_EXIT=2 " + pipe}, strike: func(t *testing.T, _ way, _ *harness.Process) { openPipe(t, pipe) },
 			kind: fault.RankLost, rank: 2, phase: "barrier", cause: left},
 		{name: "script fails in one", args: []string{"--fail", "one"}, kind: fault.Script, rank: 1, phase: "barrier", cause: `.*stay\.lua:\d+: on purpose`},
@@ -125,6 +130,9 @@ func openPipe(t *testing.T, path string) {
 func otherCodes(w way, i incident) []int {
 	type at struct{ launcher, incident string }
 	family, _, _ := strings.Cut(w.name, " ")
+	if isPMIx(w) && i.name == "exit 3 before" {
+		return []int{int(i.kind), 137}
+	}
 	return map[at][]int{
 		// The highest of all ranks, that of a killed one being 137.
 		{"srun", "kill rank 0"}: {137}, {"srun", "kill rank 2"}: {137},

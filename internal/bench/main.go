@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/bench/barrier"
 	"perigee/internal/bench/job"
+	"perigee/internal/bench/storage"
 	"perigee/internal/bench/transfer"
 	"perigee/internal/traffic/matrix"
 	"perigee/tools/kvbench"
@@ -38,6 +39,8 @@ func run() error {
 		func() error { return transfer.SHM(out) },
 		func() error { return transfer.NIXL(out) },
 		func() error { return c.Latency(out) },
+		func() error { return c.Blocks(out) },
+		func() error { return storage.Run(out, c) },
 		func() error { return barrier.Run(out) },
 		func() error { return c.Prepare(out) },
 		func() error { return c.WholeRuns(out) },

@@ -3,8 +3,8 @@
 //
 //     nixl_loop LIBRARY
 //
-// Reads lines "write|read BYTES COUNT" and answers each with the median of COUNT runs
-// in nanoseconds.
+// Reads lines "write|read[:BLOCKS] BYTES COUNT" and answers each with the median of COUNT runs
+// in nanoseconds. A run moves BLOCKS (1) blocks of BYTES in one request.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -83,6 +83,7 @@ static void open_agent(int me) {
     CALL(create_backend, (void *, const char *, void *, void **), agent, "UCX", params, &backend);
     CALL(create_opt_args, (void **), &args);
     CALL(opt_args_add_backend, (void *, void *), args, backend);
+    CALL(opt_args_set_skip_desc_merge, (void *, bool), args, true);
     CALL(create_notif_map, (void **), &map);
     buffer = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer == MAP_FAILED) die("mmap", SIZE);
@@ -125,15 +126,17 @@ static char *meet(int me, int in, int out) {
     return theirs.buffer;
 }
 
-static int64_t measure(int op, char *remote, size_t size, int count) {
+static int64_t measure(int op, char *remote, size_t size, size_t blocks, int count) {
     static int64_t took[MAX_COUNT];
     int (*post)(void *, void *, void *) = function("nixl_capi_post_xfer_req");
     int (*poll)(void *, void *) = function("nixl_capi_get_xfer_status");
     void *here, *there, *req;
     CALL(create_xfer_dlist, (int, void **), 0, &here);
     CALL(create_xfer_dlist, (int, void **), 0, &there);
-    CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), here, (uintptr_t)buffer, size, 0);
-    CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), there, (uintptr_t)remote, size, 0);
+    for (size_t i = 0; i < blocks; i++) {
+        CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), here, (uintptr_t)buffer + i * size, size, 0);
+        CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), there, (uintptr_t)remote + i * size, size, 0);
+    }
     CALL(create_xfer_req, (void *, int, void *, void *, const char *, void **, void *), agent, op, here, there, names[1], &req, args);
     for (int i = 0; i < count; i++) {
         int64_t start = now();
@@ -173,8 +176,11 @@ int main(int argc, char **argv) {
     size_t size;
     int count;
     while (scanf("%15s %zu %d", op, &size, &count) == 3) {
-        if (size == 0 || size > SIZE || count < 1 || count > MAX_COUNT) die("bad request", count);
-        printf("%lld\n", (long long)measure(op[0] == 'w', remote, size, count));
+        char *colon = strchr(op, ':');
+        size_t blocks = colon ? strtoul(colon + 1, NULL, 10) : 1;
+        if (size == 0 || blocks == 0 || blocks > SIZE / size || count < 1 || count > MAX_COUNT)
+            die("bad request", count);
+        printf("%lld\n", (long long)measure(op[0] == 'w', remote, size, blocks, count));
         fflush(stdout);
     }
     _exit(0); // the library does not survive exit

@@ -1,0 +1,134 @@
+// Package storage compares what kvbench makes of a file with what fio makes of the same file, in turns, past the
+// page cache and with as many requests under way.
+package storage
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"perigee/internal/bench/job"
+	"perigee/internal/bench/transfer"
+)
+
+// turns is how often both alternate.
+const turns = 7
+
+// fileSize is the size of the file that both use, in bytes.
+const fileSize = 256 << 20
+
+// target is the least part of fio's bandwidth that is good enough.
+const target = 0.9
+
+// depth is how many requests the engines keep in the kernel.
+const depth = 256
+
+// load is what both do with the file.
+type load struct {
+	name         string
+	block, batch int
+	depth        int // of fio
+	iterations   int // of kvbench
+}
+
+var loads = []load{
+	{"64 KiB x 4096", 64 << 10, fileSize >> 16, depth, 4},
+	{"4 KiB x 1", 4 << 10, 1, 1, 4000},
+}
+
+// Run prints the bandwidths of reading and writing a file with both engines and both interfaces of the
+// kernel. A ratio is the median, over the turns, of ours over fio's.
+func Run(w io.Writer, c *job.Command) error {
+	folder, err := os.MkdirTemp("", "perigee-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	path := filepath.Join(folder, "file")
+	if err := prepare(path); err != nil {
+		return err
+	}
+	fmt.Fprintln(w, "# kvbench on a file against fio on the same file, O_DIRECT, medians of the turns")
+	fmt.Fprintf(w, "%-40s %10s %10s %7s %7s\n", "# case", "ours GB/s", "fio GB/s", "ratio", "target")
+	for _, l := range loads {
+		for _, op := range []string{"read", "write"} {
+			for _, api := range []string{"AIO", "URING"} {
+				for _, engine := range []string{"nixl", "shm"} {
+					if err := compare(w, c, path, l, engine, api, op); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// prepare writes the whole file, so that nothing is read that was never written.
+func prepare(path string) error {
+	out, err := exec.Command("fio", "--name=prepare", "--filename="+path, "--rw=write", "--bs=1M",
+		"--size="+strconv.Itoa(fileSize), "--refill_buffers", "--end_fsync=1").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("fio: %w: %s", err, out)
+	}
+	return nil
+}
+
+func compare(w io.Writer, c *job.Command, path string, l load, engine, api, op string) error {
+	var ours, theirs, ratios []float64
+	for range turns {
+		m, err := c.KVBench(append(job.Size(l.block, l.batch, l.iterations), "--engine", engine, "--backend", "POSIX", "--filepath", path,
+			"--overwrite", "--storage_enable_direct", "--posix_api_type", api, "--op_type", strings.ToUpper(op))...)
+		if err != nil {
+			return err
+		}
+		bandwidth, err := fio(path, l, api, op)
+		if err != nil {
+			return err
+		}
+		ours, theirs, ratios = append(ours, m.Bandwidth), append(theirs, bandwidth), append(ratios, m.Bandwidth/bandwidth)
+	}
+	verdict, ratio := "ok", transfer.Median(ratios)
+	if ratio < target {
+		verdict = "MISSED"
+	}
+	name := fmt.Sprintf("%s %s %s %s", engine, api, op, l.name)
+	_, err := fmt.Fprintf(w, "%-40s %10.3f %10.3f %7.3f %7.2f  %s\n", name, transfer.Median(ours)/1e9, transfer.Median(theirs)/1e9, ratio, target, verdict)
+	return err
+}
+
+// engines are fio's names of the kernel's interfaces.
+var engines = map[string]string{"AIO": "libaio", "URING": "io_uring"}
+
+// fio returns the bandwidth in bytes per second.
+func fio(path string, l load, api, op string) (float64, error) {
+	cmd := exec.Command("fio", "--name=bench", "--filename="+path, "--rw="+op, "--bs="+strconv.Itoa(l.block), "--size="+strconv.Itoa(l.block*l.batch),
+		"--ioengine="+engines[api], "--iodepth="+strconv.Itoa(l.depth), "--direct=1", "--time_based", "--runtime=500ms", "--output-format=json")
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, fmt.Errorf("fio: %w", err)
+	}
+	return bandwidth(out, op)
+}
+
+// bandwidth reads fio's report.
+func bandwidth(report []byte, op string) (float64, error) {
+	var r struct {
+		Jobs []map[string]json.RawMessage `json:"jobs"`
+	}
+	if err := json.Unmarshal(report, &r); err != nil || len(r.Jobs) != 1 {
+		return 0, fmt.Errorf("fio's report has %d jobs, want 1: %w", len(r.Jobs), err)
+	}
+	var half struct {
+		BandwidthBytes float64 `json:"bw_bytes"`
+	}
+	if err := json.Unmarshal(r.Jobs[0][op], &half); err != nil || half.BandwidthBytes <= 0 {
+		return 0, fmt.Errorf("fio's report has no bandwidth of %s: %s", op, r.Jobs[0][op])
+	}
+	return half.BandwidthBytes, nil
+}

@@ -1,0 +1,28 @@
+package storage
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// What fio reports of a small file is understood.
+func TestFio(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, op := range []string{"read", "write"} {
+		for api := range engines {
+			got, err := fio(path, load{block: 4096, batch: 256, depth: 4}, api, op)
+			if err != nil || got < 1e4 || got > 1e12 {
+				t.Errorf("%s %s: %v bytes per second, %v", api, op, got, err)
+			}
+		}
+	}
+	for _, text := range []string{"", "{}", `{"jobs":[{}]}`, `{"jobs":[{"read":{"bw_bytes":0}}]}`} {
+		if _, err := bandwidth([]byte(text), "read"); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+}

@@ -1,6 +1,10 @@
 -- Blocks of a KV cache from rank to rank, or between memory and files: how fast, for which sizes? The options
 -- have the names that nixlbench gives them.
 
+local function count(n, what)
+  return string.format("%d %s%s", n, what, n == 1 and "" or "s")
+end
+
 -- Who exchanges blocks with whom. Each scheme returns the peers of each initiator, keyed by rank.
 local schemes = {}
 
@@ -108,8 +112,8 @@ local function check(opt)
   local blocks, batches = doubling(opt.start_block_size, opt.max_block_size), doubling(opt.start_batch_size, opt.max_batch_size)
   local block, batch = blocks[#blocks], batches[#batches]
   if block * batch > opt.total_buffer_size / opt.num_threads then
-    options.reject(string.format("%d blocks of %d bytes in %d thread%s need %.0f bytes, more than --total_buffer_size, %d",
-      batch, block, opt.num_threads, opt.num_threads == 1 and "" or "s", block * batch * opt.num_threads, opt.total_buffer_size),
+    options.reject(string.format("%s of %d bytes in %s need %.0f bytes, more than --total_buffer_size, %d",
+      count(batch, "block"), block, count(opt.num_threads, "thread"), block * batch * opt.num_threads, opt.total_buffer_size),
       "smaller blocks or batches, fewer threads, or a larger --total_buffer_size")
   end
   return blocks, batches, ends(opt)
@@ -140,7 +144,7 @@ local function row(block, batch, m)
 end
 
 local columns = {
-  { "Block Size (B)", "%d" }, { "Batch Size", "%d" }, { "B/W (GB/Sec)", "%.3f" }, { "Avg Lat. (us)", "%.2f" },
+  { "Block Size (B)", "%d" }, { "Batch Size", "%d" }, { "B/W (GB/Sec)", "%.6f" }, { "Avg Lat. (us)", "%.2f" },
   { "Avg Prep (us)", "%.2f" }, { "P99 Prep (us)", "%.2f" }, { "Avg Post (us)", "%.2f" }, { "P99 Post (us)", "%.2f" },
   { "Avg Tx (us)", "%.2f" }, { "P99 Tx (us)", "%.2f" },
   { "P50 Batch (us)", "%.2f" }, { "P99 Batch (us)", "%.2f" }, { "P99.9 Batch (us)", "%.2f" }, { "CPU (s/GB)", "%.4f" },
@@ -154,10 +158,11 @@ local function describe(opt, near, far, op, peers)
       initiators, ways = initiators + 1, ways + #peers[r]
     end
   end
-  local what = far == "file" and string.format("%d ranks with files", initiators)
-    or string.format("%s, %d initiators, %d ways", opt.scheme, initiators, ways)
-  result.note(string.format("kvbench: %s, %s %s %s, %d threads per initiator, %d iterations after %d%s",
-    what, op, near, far, opt.num_threads, opt.num_iter, opt.warmup_iter, opt.recreate_xfer and ", requests prepared anew each time" or ""))
+  local what = far == "file" and count(initiators, "rank") .. " with files"
+    or string.format("%s, %s, %s", opt.scheme, count(initiators, "initiator"), count(ways, "way"))
+  result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s",
+    what, op, near, far, count(opt.num_threads, "thread"), count(opt.num_iter, "iteration"), opt.warmup_iter,
+    opt.recreate_xfer and ", requests prepared anew each time" or ""))
 end
 
 return {

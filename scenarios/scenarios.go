@@ -4,10 +4,9 @@ package scenarios
 
 import (
 	"embed"
-	"io/fs"
-	"path"
-	"slices"
 	"strings"
+
+	"perigee/internal/embedded"
 )
 
 //go:embed *.lua
@@ -15,16 +14,7 @@ var files embed.FS
 
 // Names lists the shipped scenarios, sorted.
 func Names() []string {
-	entries, err := fs.ReadDir(files, ".")
-	if err != nil {
-		panic(err) // the folder is part of the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
-	}
-	slices.Sort(names)
-	return names
+	return embedded.Names(files, ".")
 }
 
 // Source returns the text of a shipped scenario. Its name may be written with

@@ -3,12 +3,10 @@ package model
 import (
 	"cmp"
 	"embed"
-	"io/fs"
-	"path"
-	"slices"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/embedded"
 	"perigee/internal/fault"
 )
 
@@ -17,16 +15,7 @@ var files embed.FS
 
 // Names lists the models that are part of perigee, sorted.
 func Names() []string {
-	entries, err := fs.ReadDir(files, "models")
-	if err != nil {
-		panic(err) // the folder is part of the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
-	}
-	slices.Sort(names)
-	return names
+	return embedded.Names(files, "models")
 }
 
 // aliases are other names of shipped models: those of NIXL's workload generator.

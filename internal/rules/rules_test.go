@@ -91,11 +91,11 @@ var layers = []layer{
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault"}},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "spmd", "nixl"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/traffic/matrix"}},
-	{[]string{"internal/model"}, []string{"internal/fault", "internal/conf"}},
+	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},
 	{[]string{"internal/table"}, []string{"internal/fault"}},
 	{[]string{"internal/result"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"lua"}, []string{"internal", "spmd", "nixl"}},
-	{[]string{"scenarios"}, nil},
+	{[]string{"scenarios"}, []string{"internal/embedded"}},
 }
 
 // above is what nothing in layers may import, however it may name internal.

@@ -2,15 +2,13 @@ package kvbench
 
 import (
 	"embed"
-	"io/fs"
 	"math"
-	"path"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/embedded"
 	"perigee/internal/fault"
 )
 
@@ -184,16 +182,7 @@ var configFiles embed.FS
 
 // ConfigNames lists the model configs that are part of perigee, sorted.
 func ConfigNames() []string {
-	entries, err := fs.ReadDir(configFiles, "configs")
-	if err != nil {
-		panic(err) // the folder is part of the binary
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
-	}
-	slices.Sort(names)
-	return names
+	return embedded.Names(configFiles, "configs")
 }
 
 // configSource returns the file of a shipped model config.

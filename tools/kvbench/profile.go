@@ -113,8 +113,8 @@ func (c *ProfileCmd) check() error {
 // for its peers.
 func (c *ProfileCmd) fitted(cmd Command) (Command, error) {
 	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(c.Scale, 'g', -1, 64)) // of a finite number
-	blocks := new(big.Rat).Mul(factor, new(big.Rat).SetInt64(*cmd.Bench.MaxBatchSize))
-	batch := max(1, new(big.Int).Quo(blocks.Num(), blocks.Denom()).Int64())
+	part := factor.Mul(factor, new(big.Rat).SetInt64(*cmd.Bench.MaxBatchSize))
+	batch := max(1, new(big.Int).Quo(part.Num(), part.Denom()).Int64())
 	cmd.Bench.StartBatchSize, cmd.Bench.MaxBatchSize = &batch, &batch
 	need := times(big.NewInt(*cmd.Bench.MaxBlockSize), batch, cmd.Bench.NumThreads, c.ends(cmd).perRank)
 	if !need.IsInt64() {
@@ -142,7 +142,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		return err
 	}
 	b := r.command.Bench
-	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %d blocks of %d bytes", r.plan.Model.Name, r.plan.ConfigName, *b.MaxBatchSize, *b.MaxBlockSize)
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName, blocks(*b.MaxBatchSize), *b.MaxBlockSize)
 	if c.Scale < 1 {
 		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
 	}
@@ -155,6 +155,14 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
 	}, streams, os.LookupEnv)
 	return err
+}
+
+// blocks counts blocks in words.
+func blocks(n int64) string {
+	if n == 1 {
+		return "1 block"
+	}
+	return fmt.Sprintf("%d blocks", n)
 }
 
 // jobWords are the options of the job.
@@ -238,8 +246,8 @@ func (e ends) inMemory() (buffers int64) {
 // checkMemory refuses a run whose buffers the machine has no room for.
 func (c *ProfileCmd) checkMemory(r run) error {
 	b, buffers := r.command.Bench, c.ends(r.command).inMemory()
-	blocks := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)
-	wanted := times(blocks, *b.MaxBlockSize, buffers)
+	count := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)
+	wanted := times(count, *b.MaxBlockSize, buffers)
 	available, err := memory.Available("/")
 	if err != nil || wanted.Cmp(big.NewInt(available)) <= 0 {
 		return nil // where the kernel does not say, the allocation will
@@ -249,7 +257,7 @@ func (c *ProfileCmd) checkMemory(r run) error {
 		host = "this host"
 	}
 	refused := fault.New(fault.Resource, "%d buffers in host memory with %d blocks of %d bytes need %s on %s, and %s are available",
-		buffers, blocks, *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
+		buffers, count, *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
 	if f := fitting(available, wanted) * c.Scale; f*float64(*b.MaxBatchSize)/c.Scale >= 1 {
 		return refused.WithHint("--scale %s moves fewer blocks of the same size", strconv.FormatFloat(f, 'g', 2, 64))
 	}

@@ -76,27 +76,24 @@ func (f *fields) seconds(name string) float64 {
 }
 
 func (f *fields) text(name, fallback string) string {
-	v := f.get(name)
-	if v == glua.LNil {
-		return fallback
-	}
-	s, ok := v.(glua.LString)
-	if !ok {
-		f.fail(name, "a string", v)
-	}
-	return string(s)
+	return string(typed(f, name, "a string", glua.LString(fallback)))
 }
 
 func (f *fields) boolean(name string, fallback bool) bool {
+	return bool(typed(f, name, "true or false", glua.LBool(fallback)))
+}
+
+// typed reads a field of one of Lua's types, the fallback where it is missing.
+func typed[T glua.LValue](f *fields, name, wanted string, fallback T) T {
 	v := f.get(name)
 	if v == glua.LNil {
 		return fallback
 	}
-	b, ok := v.(glua.LBool)
+	value, ok := v.(T)
 	if !ok {
-		f.fail(name, "true or false", v)
+		f.fail(name, wanted, v)
 	}
-	return bool(b)
+	return value
 }
 
 func (f *fields) size(name string, fallback int64) int64 {

@@ -33,7 +33,9 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"perigee": func(ts *testscript.TestScript, neg bool, args []string) {
+				results := harness.LookForResults(ts.MkAbs("."), args)
 				err := ts.Exec(harness.Program, args...)
+				ts.Check(results.Check())
 				if (err != nil) != neg {
 					ts.Fatalf("perigee: %v", err)
 				}
@@ -44,6 +46,7 @@ func TestScripts(t *testing.T) {
 				}
 				want, err := strconv.Atoi(args[0])
 				ts.Check(err)
+				results := harness.LookForResults(ts.MkAbs("."), args[1:])
 				got := 0
 				if err := ts.Exec(harness.Program, args[1:]...); err != nil {
 					exit, ok := errors.AsType[*exec.ExitError](err)
@@ -52,6 +55,7 @@ func TestScripts(t *testing.T) {
 					}
 					got = exit.ExitCode()
 				}
+				ts.Check(results.Check())
 				if got != want {
 					ts.Fatalf("exit code %d, want %d", got, want)
 				}

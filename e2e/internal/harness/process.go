@@ -52,6 +52,9 @@ type Process struct {
 	end    time.Time // valid after ended, as is err
 	err    error
 	before litter
+
+	results Results
+	checked sync.Once // the results
 }
 
 // Outcome is how a command ended.
@@ -74,6 +77,7 @@ func Start(t testing.TB, c Command) *Process {
 	p := &Process{
 		t: t, Token: Token + rand.Text(), Dir: c.Dir, Temp: t.TempDir(),
 		Stdout: &Output{}, Stderr: &Output{}, ended: make(chan struct{}), before: lookForLitter(),
+		results: LookForResults(c.Dir, c.Argv),
 	}
 	p.Cmd = exec.Command(c.Argv[0], c.Argv[1:]...)
 	p.Cmd.Dir, p.Cmd.Stdin, p.Cmd.Stdout, p.Cmd.Stderr = c.Dir, c.Stdin, p.Stdout, p.Stderr
@@ -139,7 +143,8 @@ func MustRun(t testing.TB, dir string, args ...string) Outcome {
 	return p.MustEnd()
 }
 
-// Wait returns how the command ended. It fails the test if that takes too long.
+// Wait returns how the command ended. It fails the test if that takes too long, and if
+// a result that the command has left does not go with the schema.
 func (p *Process) Wait() Outcome {
 	p.t.Helper()
 	select {
@@ -153,6 +158,11 @@ func (p *Process) Wait() Outcome {
 	if errors.Is(p.err, exec.ErrWaitDelay) {
 		p.t.Errorf("%v has ended, but something still holds its output", p.Cmd.Args)
 	}
+	p.checked.Do(func() {
+		if err := p.results.Check(); err != nil {
+			p.t.Error(err)
+		}
+	})
 	return Outcome{p.Cmd.ProcessState.ExitCode(), p.Stdout.String(), p.Stderr.String(), p.end.Sub(p.Started)}
 }
 

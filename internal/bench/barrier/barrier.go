@@ -1,159 +1,85 @@
-// Package barrier measures how long ranks on one host take to meet, and sets it
-// beside MPI_Barrier of the MPI libraries that are installed.
+// Package barrier measures how long ranks take to meet, and how far apart they leave,
+// and sets it beside MPI_Barrier of the MPI libraries that are installed.
 //
-// All are measured in the same way: batches of barriers back to back, timed at
-// rank 0. The contenders take turns, so that a disturbance of the machine meets
-// all of them.
+// All are measured in the same way. The contenders take turns, so that a disturbance of
+// the machine meets all of them.
 package barrier
 
 import (
-	"bytes"
-	"cmp"
 	"context"
-	_ "embed"
 	"fmt"
 	"io"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
-	"perigee/internal/clock"
-	"perigee/spmd"
-	"perigee/spmd/boot"
-	"perigee/spmd/launch"
+	"perigee/internal/bench/transfer"
+)
+
+// Way is what the ranks meet in.
+type Way string
+
+// The ways. With Links each rank counts as a host of its own, and all of them are here.
+const (
+	Memory Way = "memory"
+	Links  Way = "links"
 )
 
 const (
-	batch  = 10                     // barriers between two looks at the clock
-	budget = 100 * time.Millisecond // of one turn
-	turns  = 5
+	turns = 5
 	// patience is what a turn may take, start included. Who takes longer gets no
 	// other one: MPI libraries that never yield need milliseconds for a barrier
 	// of more ranks than cores.
-	patience = 2 * time.Second
+	patience = 3 * time.Second
+	// limit ends a turn. Some libraries, with many more ranks than cores, do not
+	// even find their end.
+	limit = 6 * time.Second
 )
 
-// envRank marks a process as a rank of this benchmark.
-const envRank = "PERIGEE_BENCH_BARRIER"
-
-// IsRank reports whether this process was started as a rank of the benchmark.
-// The program that calls Run must then call Rank and nothing else.
-func IsRank() bool { return os.Getenv(envRank) != "" }
-
-// Rank is a rank of the benchmark. Rank 0 prints one line per batch with the
-// nanoseconds of one barrier.
-func Rank() error {
-	ctx := context.Background()
-	p, err := boot.Join(ctx, os.LookupEnv, boot.Watcher{})
-	if err != nil {
-		return err
-	}
-	w, err := spmd.Join(ctx, p, spmd.Options{Timeout: time.Minute})
-	if err != nil {
-		return err
-	}
-	times, err := measure(w.All())
-	if err != nil {
-		w.Fail(err)
-		w.Close()
-		return err
-	}
-	if w.Rank() == 0 {
-		for _, t := range times {
-			fmt.Printf("%.1f\n", t)
-		}
-	}
-	return w.Close()
+// Cell is what one contender has done with one number of ranks, in nanoseconds. All are
+// NaN if it did not end within the limit.
+type Cell struct {
+	Time  float64 // of a barrier: the median of the turns' medians
+	Skew  float64 // between the first and the last to leave one, likewise
+	Ratio float64 // perigee's time over this one's: the median over the turns
 }
 
-func measure(g *spmd.Group) ([]float64, error) {
-	run := func() (float64, error) {
-		start := clock.Now()
-		for range batch {
-			if err := g.Barrier(); err != nil {
-				return 0, err
-			}
-		}
-		return float64(clock.Now()-start) / batch, nil
-	}
-	best := math.Inf(1) // the first batches pay for what comes into being with them
-	for range 3 {
-		once, err := run()
-		if err != nil {
-			return nil, err
-		}
-		best = min(best, once)
-	}
-	batches, err := spmd.BroadcastValue(g, 0, int(float64(budget)/(best*batch))+1)
-	if err != nil {
-		return nil, err
-	}
-	times := make([]float64, batches)
-	for i := range times {
-		if times[i], err = run(); err != nil {
-			return nil, err
-		}
-	}
-	return times, nil
-}
-
-// Row is the outcome for one number of ranks: the median time of a barrier per
-// contender in nanoseconds, in the order of Contenders.
+// Row is the outcome for one number of ranks, in the order of Contenders.
 type Row struct {
-	Ranks  int
-	Median []float64
+	Ranks int
+	Cells []Cell
 }
 
 // Result is what Measure found.
 type Result struct {
+	Way        Way
 	Contenders []string // "perigee" first
 	Rows       []Row
-}
-
-type contender struct {
-	name  string
-	start func(ranks int) ([]float64, error)
+	Cores      int
 }
 
 // Measure runs the benchmark for the given numbers of ranks. MPI libraries
 // whose compiler wrapper (mpicc.openmpi, mpicc.mpich) is not installed are left
 // out.
-func Measure(ctx context.Context, ranks []int) (*Result, error) {
-	dir, err := os.MkdirTemp("", "perigee-barrier-")
+func Measure(ctx context.Context, way Way, ranks []int) (*Result, error) {
+	folder, err := os.MkdirTemp("", "perigee-barrier-")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	contenders := []contender{{"perigee", func(n int) ([]float64, error) { return runOwn(ctx, n) }}}
-	for _, mpi := range []struct {
-		name  string
-		flags []string
-	}{
-		{"openmpi", []string{"--allow-run-as-root", "--oversubscribe"}},
-		{"mpich", nil},
-	} {
-		program, err := compile(ctx, dir, mpi.name)
-		if err != nil {
-			return nil, err
-		}
-		if program == "" {
-			continue
-		}
-		contenders = append(contenders, contender{mpi.name, func(n int) ([]float64, error) {
-			return runMPI(ctx, "mpirun."+mpi.name, append(mpi.flags, "-n", strconv.Itoa(n), program))
-		}})
+	defer os.RemoveAll(folder)
+	all, err := contenders(ctx, folder)
+	if err != nil {
+		return nil, err
 	}
-	r := &Result{}
-	for _, c := range contenders {
+	r := &Result{Way: way, Cores: runtime.NumCPU()}
+	for _, c := range all {
 		r.Contenders = append(r.Contenders, c.name)
 	}
 	for _, n := range ranks {
-		row, err := compete(contenders, n)
+		row, err := compete(ctx, all, way, n)
 		if err != nil {
 			return nil, err
 		}
@@ -163,125 +89,163 @@ func Measure(ctx context.Context, ranks []int) (*Result, error) {
 }
 
 // compete lets the contenders take turns.
-func compete(contenders []contender, ranks int) (Row, error) {
-	all := make([][]float64, len(contenders))
-	slow := make([]bool, len(contenders))
+func compete(ctx context.Context, all []contender, way Way, ranks int) (Row, error) {
+	times, skews, ratios := make([][]float64, len(all)), make([][]float64, len(all)), make([][]float64, len(all))
+	out := make([]bool, len(all))
 	for range turns {
-		for i, c := range contenders {
-			if slow[i] {
+		var first float64
+		for i, c := range all {
+			if out[i] {
 				continue
 			}
 			start := time.Now()
-			times, err := c.start(ranks)
+			s, err := turn(ctx, c, way, ranks)
 			if err != nil {
 				return Row{}, fmt.Errorf("%s with %d ranks: %w", c.name, ranks, err)
 			}
-			all[i] = append(all[i], times...)
-			slow[i] = time.Since(start) > patience
+			out[i] = time.Since(start) > patience
+			if len(s.times) == 0 {
+				continue
+			}
+			t := transfer.Median(s.times)
+			if i == 0 {
+				first = t
+			}
+			times[i], skews[i], ratios[i] = append(times[i], t), append(skews[i], transfer.Median(s.skews)), append(ratios[i], first/t)
 		}
 	}
 	row := Row{Ranks: ranks}
-	for _, times := range all {
-		slices.Sort(times)
-		row.Median = append(row.Median, times[len(times)/2])
+	for i := range all {
+		row.Cells = append(row.Cells, Cell{median(times[i]), median(skews[i]), median(ratios[i])})
 	}
 	return row, nil
 }
 
-func runOwn(ctx context.Context, ranks int) ([]float64, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+// turn lets a contender measure, and returns nothing if it takes too long. Perigee must not.
+func turn(ctx context.Context, c contender, way Way, ranks int) (sample, error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	s, err := c.start(within, way, ranks)
+	if err != nil && within.Err() != nil && ctx.Err() == nil && c.name != "perigee" {
+		return sample{}, nil
 	}
-	var out, errOut bytes.Buffer
-	err = launch.Run(ctx, launch.Job{
-		Ranks: ranks, Path: self, Env: append(os.Environ(), envRank+"=1"), Stdout: &out, Stderr: &errOut,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, errOut.Bytes())
-	}
-	return parse(out.String())
+	return s, err
 }
 
-func runMPI(ctx context.Context, mpirun string, args []string) ([]float64, error) {
-	cmd := exec.CommandContext(ctx, mpirun, append(args, strconv.Itoa(batch), strconv.FormatInt(int64(budget), 10))...)
-	var errOut bytes.Buffer
-	cmd.Stderr = &errOut
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, errOut.Bytes())
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
 	}
-	return parse(string(out))
+	return transfer.Median(list)
 }
 
-// parse reads one number per line.
-func parse(text string) ([]float64, error) {
-	var times []float64
+// parse reads what a rank 0 prints.
+func parse(text string) (sample, error) {
+	var s sample
+	n := 0
 	for line := range strings.Lines(text) {
-		t, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
+		n++
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		ns, err := strconv.ParseFloat(number, 64)
 		if err != nil {
-			return nil, fmt.Errorf("line %d: want nanoseconds: %w", len(times)+1, err)
+			return sample{}, fmt.Errorf("line %d: want time or skew with nanoseconds: %w", n, err)
 		}
-		times = append(times, t)
+		switch name {
+		case "time":
+			s.times = append(s.times, ns)
+		case "skew":
+			s.skews = append(s.skews, ns)
+		default:
+			return sample{}, fmt.Errorf("line %d: want time or skew, got %q", n, name)
+		}
 	}
-	if len(times) == 0 {
-		return nil, fmt.Errorf("no times were printed")
+	if len(s.times) == 0 || len(s.skews) == 0 {
+		return sample{}, fmt.Errorf("%d times and %d skews were printed, want some of both", len(s.times), len(s.skews))
 	}
-	return times, nil
+	return s, nil
 }
 
-//go:embed mpi/barrier.c
-var source []byte
-
-// compile builds the MPI program, and returns "" where there is no compiler.
-func compile(ctx context.Context, dir, mpi string) (program string, err error) {
-	compiler, err := exec.LookPath("mpicc." + mpi)
-	if err != nil {
-		return "", nil
-	}
-	file := filepath.Join(dir, "barrier.c")
-	if err := os.WriteFile(file, source, 0o600); err != nil {
-		return "", err
-	}
-	program = filepath.Join(dir, mpi)
-	if out, err := exec.CommandContext(ctx, compiler, "-O2", "-o", program, file).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", compiler, err, out)
-	}
-	return program, nil
-}
-
-// Run measures 2, 4, 8 and 16 ranks and prints a table: the median of one
-// barrier in nanoseconds, and perigee's time divided by each MPI's.
+// Run measures 2 to 64 ranks, first of one host, then each a host of its own, and prints
+// a table for each.
 func Run(w io.Writer) error {
-	r, err := Measure(context.Background(), []int{2, 4, 8, 16})
-	if err != nil {
-		return err
+	for i, way := range []Way{Memory, Links} {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		r, err := Measure(context.Background(), way, []int{2, 4, 8, 16, 32, 64})
+		if err != nil {
+			return err
+		}
+		if err := r.Print(w); err != nil {
+			return err
+		}
 	}
-	return r.Print(w)
+	return nil
 }
 
-// Print writes the table.
+var titles = map[Way]string{
+	Memory: "ranks of one host, in shared memory",
+	Links:  "hosts of one rank each, all on this machine, over TCP (MPI: told to use nothing else)",
+}
+
+// growthTarget is how much faster than log2 N the time of a barrier may grow, as long as
+// there is a core for each rank.
+const growthTarget = 2.0
+
+// Print writes the table. growth is perigee's time over that of the first row, over log2 of
+// the number of ranks.
 func (r *Result) Print(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# median time of a barrier in ns; %d turns of %v; ratio: perigee / other, below 1 is faster\n", turns, budget)
-	b.WriteString("# ranks")
+	fmt.Fprintf(&b, "# barriers of %s\n", titles[r.Way])
+	fmt.Fprintf(&b, "# medians of %d turns of %v; skew: from the first rank that leaves a barrier to the last; ratio: perigee / other, below 1 is faster\n", turns, budget)
+	fmt.Fprintf(&b, "# growth: time / (time of %d ranks x log2 ranks), target %.1f up to the %d cores of this machine; with more ranks (+) it is the scheduler that is measured\n",
+		r.Rows[0].Ranks, growthTarget, r.Cores)
+	fmt.Fprintf(&b, "# -: no result within %v\n", limit)
+	fmt.Fprintf(&b, "%-8s", "# ranks")
 	for i, c := range r.Contenders {
-		fmt.Fprintf(&b, " %10s", c)
-		if i > 0 {
-			fmt.Fprintf(&b, " %7s", "ratio")
+		if i == 0 {
+			fmt.Fprintf(&b, " %12s %9s %7s", c+" us", "skew us", "growth")
+			continue
 		}
+		fmt.Fprintf(&b, " %12s %9s %7s", c+" us", "skew us", "ratio")
 	}
 	b.WriteByte('\n')
 	for _, row := range r.Rows {
-		fmt.Fprintf(&b, "%7d", row.Ranks)
-		for i, m := range row.Median {
-			fmt.Fprintf(&b, " %10.0f", m)
-			if i > 0 {
-				fmt.Fprintf(&b, " %7.2f", row.Median[0]/cmp.Or(m, 1))
-			}
-		}
-		b.WriteByte('\n')
+		r.printRow(&b, row)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func (r *Result) printRow(b *strings.Builder, row Row) {
+	mark, verdict := "", ""
+	first := r.Rows[0]
+	growth := row.Cells[0].Time / first.Cells[0].Time / math.Log2(float64(row.Ranks)) * math.Log2(float64(first.Ranks))
+	switch {
+	case row.Ranks > r.Cores:
+		mark = "+"
+	case growth > growthTarget:
+		verdict = "  MISSED"
+	default:
+		verdict = "  ok"
+	}
+	fmt.Fprintf(b, "%-8s", strconv.Itoa(row.Ranks)+mark)
+	for i, c := range row.Cells {
+		last := c.Ratio
+		if i == 0 {
+			last = growth
+		}
+		fmt.Fprintf(b, " %12s %9s %7s", number(c.Time/1e3), number(c.Skew/1e3), number(last))
+	}
+	fmt.Fprintf(b, "%s\n", verdict)
+}
+
+func number(x float64) string {
+	switch {
+	case math.IsNaN(x):
+		return "-"
+	case x < 100:
+		return fmt.Sprintf("%.2f", x)
+	}
+	return fmt.Sprintf("%.0f", x)
 }

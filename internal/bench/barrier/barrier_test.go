@@ -1,8 +1,12 @@
 package barrier
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -18,7 +22,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// BenchmarkBarrier prints the table: go test -run '^$' -bench . -benchtime 1x
+// BenchmarkBarrier prints the tables: go test -run '^$' -bench . -benchtime 1x
 func BenchmarkBarrier(b *testing.B) {
 	for range b.N {
 		if err := Run(os.Stderr); err != nil {
@@ -28,38 +32,92 @@ func BenchmarkBarrier(b *testing.B) {
 }
 
 func TestOwnRanksGiveTimes(t *testing.T) {
-	times, err := runOwn(t.Context(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, ns := range times {
-		if ns <= 0 || ns > 1e9 {
-			t.Errorf("a barrier of %v ns", ns)
+	for _, way := range []Way{Memory, Links} {
+		s, err := own(t.Context(), way, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ns := range slices.Concat(s.times, s.skews) {
+			if ns < 0 || ns > 1e10 {
+				t.Errorf("%s: a barrier, or its skew, of %v ns", way, ns)
+			}
 		}
 	}
 }
 
-func TestParseRefusesWhatIsNoTime(t *testing.T) {
-	for _, text := range []string{"", "12.5\nwarning: slow\n", "\n"} {
-		if times, err := parse(text); err == nil {
-			t.Errorf("%q: %v", text, times)
+// The C program and ours print the same lines.
+func TestLibrariesGiveTimes(t *testing.T) {
+	all, err := contenders(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all[1:] {
+		for _, way := range []Way{Memory, Links} {
+			if _, err := turn(t.Context(), c, way, 2); err != nil {
+				t.Errorf("%s: %v", c.name, err)
+			}
 		}
 	}
-	if times, err := parse("1.5\n 20\n"); err != nil || fmt.Sprint(times) != "[1.5 20]" {
-		t.Errorf("%v, %v", times, err)
+}
+
+func TestSkews(t *testing.T) {
+	got := skewsOf([][]int64{{10, 100}, {13, 90}, {11, 95}})
+	if fmt.Sprint(got) != "[3 10]" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestParseRefusesWhatIsNoTime(t *testing.T) {
+	for _, text := range []string{"", "time 12.5\nwarning: slow\n", "\n", "12.5\n", "time 1\n", "skew 1\n", "time 1\nspan 2\nskew 3\n"} {
+		if s, err := parse(text); err == nil {
+			t.Errorf("%q: %v", text, s)
+		}
+	}
+	if s, err := parse("time 1.5\ntime 20\nskew 7\n"); err != nil || fmt.Sprint(s) != "{[1.5 20] [7]}" {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// steady measures the same each time.
+func steady(ns float64) func(context.Context, Way, int) (sample, error) {
+	return func(context.Context, Way, int) (sample, error) { return sample{[]float64{ns}, []float64{ns / 2}}, nil }
+}
+
+func TestCompete(t *testing.T) {
+	n := 0
+	disturbed := func(context.Context, Way, int) (sample, error) {
+		if n++; n == 2 {
+			return sample{[]float64{1e9}, []float64{1e9}}, nil
+		}
+		return sample{[]float64{400}, []float64{40}}, nil
+	}
+	row, err := compete(t.Context(), []contender{{"perigee", steady(100)}, {"a", disturbed}}, Memory, 2)
+	if want := (Cell{400, 40, 0.25}); err != nil || row.Cells[1] != want {
+		t.Errorf("%+v, %v; want %+v", row, err, want)
+	}
+	failing := func(context.Context, Way, int) (sample, error) { return sample{}, errors.New("no such library") }
+	if _, err := compete(t.Context(), []contender{{"perigee", steady(100)}, {"a", failing}}, Memory, 2); err == nil || err.Error() != "a with 2 ranks: no such library" {
+		t.Errorf("%v", err)
 	}
 }
 
 func TestPrint(t *testing.T) {
 	var b strings.Builder
-	r := Result{Contenders: []string{"perigee", "openmpi"}, Rows: []Row{{2, []float64{500, 1000}}, {16, []float64{30000, 20000}}}}
+	none := math.NaN()
+	r := Result{Way: Memory, Contenders: []string{"perigee", "openmpi"}, Cores: 8, Rows: []Row{
+		{2, []Cell{{500, 100, 1}, {1000, 2000, 0.5}}},
+		{4, []Cell{{4000, 100, 1}, {1000, 2000, 4}}},
+		{16, []Cell{{30_000, 1000, 1}, {none, none, none}}},
+	}}
 	if err := r.Print(&b); err != nil {
 		t.Fatal(err)
 	}
-	_, table, _ := strings.Cut(b.String(), "\n")
-	want := "# ranks    perigee    openmpi   ratio\n" +
-		"      2        500       1000    0.50\n" +
-		"     16      30000      20000    1.50\n"
+	_, table, _ := strings.Cut(b.String(), limit.String()+"\n")
+	want := "" +
+		"# ranks    perigee us   skew us  growth   openmpi us   skew us   ratio\n" +
+		"2                0.50      0.10    1.00         1.00      2.00    0.50  ok\n" +
+		"4                4.00      0.10    4.00         1.00      2.00    4.00  MISSED\n" +
+		"16+             30.00      1.00   15.00            -         -       -\n"
 	if table != want {
 		t.Errorf("got\n%swant\n%s", table, want)
 	}

@@ -114,9 +114,9 @@ func TestProfileFiles(t *testing.T) {
 // What one GPU moves takes two runs where the layers keep different numbers of tokens.
 func TestProfileWindows(t *testing.T) {
 	args := []string{"--accounting", "exact", "--isl", "10000"}
-	plans := planOf(t, "gpt-oss-20b", "block-tp8-pp2", args...)
+	plans := planOf(t, "gemma3-27b", "block-tp8-pp2", args...)
 	if len(plans) != 2 || plans[0].Batch == plans[1].Batch && plans[0].Block == plans[1].Block {
 		t.Fatalf("plans: %+v", plans)
 	}
-	profile(t, "shm", "gpt-oss-20b", "block-tp8-pp2", plans, []string{"r-block-tp8-pp2-1.json", "r-block-tp8-pp2-2.json"}, args...)
+	profile(t, "shm", "gemma3-27b", "block-tp8-pp2", plans, []string{"r-block-tp8-pp2-1.json", "r-block-tp8-pp2-2.json"}, args...)
 }

@@ -102,6 +102,9 @@ func (w *World) SyncClocks() error {
 	w.clocks, err = inCommon(w.common, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
 		return addSamples(w.clocks, data)
 	})
+	if err == nil {
+		w.logClocks()
+	}
 	return err
 }
 

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
 	"slices"
@@ -38,6 +39,7 @@ type World struct {
 	roster     *roster // nil until the ranks have met
 	localRank  int
 
+	log     *slog.Logger
 	name    string // of this host
 	end     wire.Endpoint
 	segment atomic.Pointer[host.Segment] // nil where no memory is shared
@@ -92,6 +94,7 @@ type Options struct {
 	// Failed, if set, is called by a Join that fails, before the other ranks
 	// may leave.
 	Failed func(error)
+	Log    *slog.Logger // nil logs nothing; each line gets the rank's phase
 }
 
 // Join makes the world of which a launcher has made this process a rank. It
@@ -118,6 +121,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
 		name: cmp.Or(p.Host, boot.Hostname()), cut: make(chan cut, 1),
 	}
+	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
 	w.setPhase("start")
 	w.watch.Go(w.watchFailure)
@@ -133,7 +137,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
 			return w.addressesOf(ctx, p.Store, rank)
 		},
-		CutOff: w.reportCut,
+		CutOff: w.reportCut, Log: w.log,
 	})
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
@@ -206,6 +210,7 @@ func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
 func (w *World) enter(r *roster) {
 	w.roster = r
 	w.entered.Store(true)
+	w.logWorld()
 	if w.localRank < 0 {
 		w.localRank = slices.Index(w.Hosts()[r.hostOf(w.rank)].Ranks, w.rank)
 	}
@@ -231,6 +236,7 @@ func (w *World) shareMemory(own *host.Segment) error {
 	}
 	h := w.roster.hostOf(w.rank)
 	leader := w.leader(h)
+	w.log.Debug("sharing memory", "ranks", w.Hosts()[h].Ranks, "of", leader)
 	if leader == w.rank {
 		return nil
 	}
@@ -268,6 +274,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	worlds := make([]*World, n)
 	for r := range worlds {
 		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: deaf{}}
+		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
@@ -335,6 +342,7 @@ func (w *World) Wire() wire.Counts { return w.end.Sent() }
 func (w *World) Phase(name string) {
 	w.setPhase(name)
 	w.monitor.Phase(name)
+	w.log.Info("phase")
 }
 
 func (w *World) setPhase(name string) { w.phase.Store(name) }
@@ -380,11 +388,15 @@ func (w *World) fail(err error) {
 	if f, ok := err.(boot.Failure); ok {
 		err = w.complete(f)
 	}
+	known := w.ctx.Err() != nil
 	w.cancel(err)
 	atomic.StoreUint32(&w.abort, 1)
 	if s := w.segment.Load(); s != nil {
 		s.Abort()
 		s.Continue()
+	}
+	if !known {
+		w.log.Warn("this rank's waits end", "because", err)
 	}
 }
 
@@ -411,6 +423,9 @@ func (w *World) SpeaksForHost() bool {
 // failed already, and ends all ranks' waits. It returns what is to be
 // reported: the job's first failure as far as this rank knows.
 func (w *World) Fail(err error) error {
+	if w.ctx.Err() == nil {
+		w.log.Error("this rank has failed", "kind", fault.KindOf(err), "reason", err)
+	}
 	w.hearCause(err)
 	// Whoever learns here that the job has failed may leave at once. Before that
 	// the others must have been told.
@@ -460,6 +475,7 @@ func (w *World) Close() error {
 	known := w.ctx.Err() != nil
 	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, errors.New("the other ranks did not leave in time"))
 	defer cancel()
+	w.log.Debug("taking leave")
 	err := w.monitor.Leave(ctx)
 	w.cancel(errClosed)
 	w.watch.Wait()

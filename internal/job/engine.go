@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,20 @@ func (k *rank) openEngine() (nixl.Engine, string, error) {
 	if err := oneChoice(choices, k.world.HostName); err != nil {
 		return nil, "", err
 	}
-	return engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
+	engine, note, err := engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
+	if err == nil {
+		info := engine.Info()
+		k.world.Log().Info("engine chosen", "asked", k.flags.Engine, "engine", info.Name, "version", info.Version, "library", info.Library, "why", cmp.Or(note, why(k.flags.Engine, info.Name)))
+	}
+	return engine, note, err
+}
+
+// why says what has led to an engine, where nothing is to be remarked.
+func why(choice, engine string) string {
+	if choice == engine {
+		return "asked for"
+	}
+	return "its library loads"
 }
 
 // oneChoice makes sure that all ranks, each of which may have been started with a

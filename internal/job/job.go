@@ -20,6 +20,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/logs"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"
@@ -37,6 +38,8 @@ type Flags struct {
 	Seed      uint64        `default:"0" placeholder:"N" group:"Job" help:"Seed of random matrices and of verified bytes."`
 	Launcher  string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" group:"Job" help:"What has started the ranks, if the guess is wrong (also PERIGEE_LAUNCHER): auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
 	Iface     string        `placeholder:"NAME" group:"Job" help:"Interface, address or network (10.0.0.0/8) by which ranks reach each other (also PERIGEE_IFACE)."`
+	LogLevel  *string       `name:"log-level" enum:"off,debug,info,warn,error" placeholder:"LEVEL" group:"Job" help:"Log what the ranks do: debug, info, warn, error or off (also PERIGEE_LOG_LEVEL; see docs/logs.md)."`
+	LogDir    string        `name:"log-dir" placeholder:"DIR" group:"Job" help:"Log into a file per rank in DIR instead of to standard error (also PERIGEE_LOG_DIR)."`
 	Threshold []string      `sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'latency_ms.p99 < 40' (may be repeated; see docs/thresholds.md)."`
 	AllowIO   bool          `name:"allow-io" group:"Job" help:"Let the scenario write any file, not only those named on the command line."`
 }
@@ -74,14 +77,20 @@ func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (er
 	if started {
 		return runRank(ctx, s, streams, env)
 	}
-	return runLauncher(ctx, s, streams)
+	return runLauncher(ctx, s, streams, env)
+}
+
+// startFlags are those that are needed before the command line can be parsed, and the
+// variables that stand for them.
+var startFlags = map[string]string{
+	"--launcher": boot.EnvLauncher, "--iface": boot.EnvIface, "--log-level": logs.EnvLevel, "--log-dir": logs.EnvDir,
 }
 
 // withFlags adds to the environment what the flags say of the start. They are
 // needed before the command line can be parsed: its grammar comes from rank 0.
 func withFlags(env boot.Environ, args []string) boot.Environ {
 	given := map[string]string{}
-	for flag, variable := range map[string]string{"--launcher": boot.EnvLauncher, "--iface": boot.EnvIface} {
+	for flag, variable := range startFlags {
 		if v, ok := valueOf(flag, args); ok {
 			given[variable] = v
 		}
@@ -100,9 +109,13 @@ func valueOf(flag string, args []string) (value string, ok bool) {
 		if a == "--" {
 			break
 		}
-		if v, found := strings.CutPrefix(a, flag+"="); found {
+		name, v, found := strings.Cut(a, "=")
+		if cli.Hyphens(name) != flag {
+			continue
+		}
+		if found {
 			value, ok = v, true
-		} else if a == flag && i+1 < len(args) {
+		} else if i+1 < len(args) {
 			value, ok = args[i+1], true
 		}
 	}
@@ -202,7 +215,7 @@ func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 
 // runLauncher starts the ranks on this machine. What can be refused without
 // ranks is refused before they start.
-func runLauncher(ctx context.Context, s Spec, streams cli.Streams) (err error, quiet bool) {
+func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
 	flags, n, err := prepare(s, streams)
 	if errors.Is(err, errHelp) {
 		return nil, false
@@ -210,6 +223,11 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams) (err error, q
 	if err != nil {
 		return err, false
 	}
+	log, err := openLog(env, streams)
+	if err != nil {
+		return err, false
+	}
+	defer log.Close()
 	program, err := os.Executable()
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to start ranks with: %w", err), false
@@ -221,7 +239,9 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams) (err error, q
 	err = launch.Run(ctx, launch.Job{
 		Ranks: n, Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
 		Failed: func(f boot.Failure) { v.say(f) }, Hurry: hurry,
+		Log: log.Logger,
 	})
+	logEnd(log, "the job is over", err)
 	if err == nil {
 		return nil, false
 	}

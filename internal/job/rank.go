@@ -41,17 +41,22 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		<-again
 		os.Exit(int(fault.Interrupt))
 	}()
+	log, logless := openLog(env, streams)
+	defer func() {
+		logEnd(log, "the rank ends", err)
+		log.Close()
+	}()
 	joining, cancel := joinLimit(ctx, s.Args)
 	defer cancel()
 	v := &voice{err: streams.Err}
-	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f boot.Failure) { v.say(f) }, Waiting: v.mention})
+	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f boot.Failure) { v.say(f) }, Waiting: v.mention, Log: log.Logger})
 	if err != nil {
 		return reported(err), false
 	}
 	v.rank, v.launched = p.Rank, p.Launcher == "local"
 	joined := make(chan struct{})
 	go tellWaiting(p.Waiting, joined, v.mention)
-	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak})
+	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak, Log: log.Logger})
 	close(joined)
 	if err != nil {
 		return reported(err), true
@@ -60,7 +65,9 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	k := &rank{spec: s, streams: streams, world: w, voice: v}
 	k.streams.Out = &outlet{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
-	err = k.play()
+	if err = logless; err == nil { // only now: the others must hear of it
+		err = k.play()
+	}
 	if k.helped {
 		err = nil
 	}
@@ -148,7 +155,10 @@ func (k *rank) watch(ctx context.Context) {
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[boot.Failure](k.world.Err()); ok {
 		time.Sleep(lastWords)
-		within(lastWords/5, func() { k.voice.speak(f) })
+		within(lastWords/5, func() {
+			k.voice.speak(f)
+			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
+		})
 		os.Exit(int(f.Kind))
 	}
 }

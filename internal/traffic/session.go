@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/memory"
@@ -52,6 +53,7 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 		return nil, err
 	}
 	info := agent.Info()
+	w.Log().Info("opened the engine", "engine", info.Name, "backend", info.Backend, "params", info.Params, "one_host", cfg.OneHost, "gpu", cfg.GPU)
 	if err := agree(w, info.Name+" "+info.Version+" "+info.Backend); err != nil {
 		agent.Close()
 		return nil, err
@@ -169,6 +171,7 @@ func (s *Session) allocate(mem nixl.Mem, d *need) error {
 		}
 	}
 	s.arenas[mem] = a
+	s.world.Log().Info("took buffers", "memory", mem, "send_bytes", d.send[me], "receive_bytes", d.recv[me])
 	return nil
 }
 
@@ -251,5 +254,11 @@ func (s *Session) connect(step *step) error {
 	}
 	peers := step.peersOf(s.world.Rank())
 	s.peers = append(s.peers, peers...)
-	return link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers})
+	log, began := s.world.Log(), time.Now()
+	log.Debug("connecting", "peers", peers)
+	if err := link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers}); err != nil {
+		return err
+	}
+	log.Info("connected", "peers", len(peers), "after", time.Since(began))
+	return nil
 }

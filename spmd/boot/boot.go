@@ -9,9 +9,11 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -193,7 +195,7 @@ func Started(env Environ) (launcher string, ok bool, err error) {
 }
 
 // Watcher hears what concerns the user while ranks meet and work. Its functions
-// must not wait for anything that may take long. Any of them may be nil.
+// must not wait for anything that may take long. Any of its fields may be nil.
 type Watcher struct {
 	// Failed is called in the rank that coordinates the job, before any other
 	// rank learns of the failure: after that ranks leave, and launchers that see
@@ -202,7 +204,10 @@ type Watcher struct {
 	// Waiting is called, at most once, when this rank has waited for long, with
 	// what it waits for.
 	Waiting func(why string)
+	Log     *slog.Logger // never gets a secret, or the value of a variable
 }
+
+func (w Watcher) log() *slog.Logger { return cmp.Or(w.Log, slog.New(slog.DiscardHandler)) }
 
 // Join finds out who this process is and meets the others. It fails if no
 // launcher started it.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"slices"
@@ -75,6 +76,7 @@ type Coordinator struct {
 	// for that to become known; "" if it did not end.
 	explain  func(rank int, wait time.Duration) string
 	announce func(Failure) // called with the first failure, before any rank is told; may be nil
+	log      *slog.Logger
 
 	mu       sync.Mutex
 	members  []*member
@@ -107,11 +109,15 @@ type member struct {
 // it. It must be set before the first rank is served.
 func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 
+// Log sets where the coordinator tells what it sees. It must be set before the first
+// rank is served.
+func (c *Coordinator) Log(l *slog.Logger) { c.log = l.With("part", "coordinator") }
+
 // NewCoordinator makes a coordinator for size ranks. secret is told to every
 // rank that connects, so connections must come from people who may know it.
 func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
 	return &Coordinator{
-		size: size, secret: secret, explain: explain,
+		size: size, secret: secret, explain: explain, log: slog.New(slog.DiscardHandler),
 		members: make([]*member, size),
 		failed:  make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1),
@@ -150,6 +156,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	}
 	c.failure = &f
 	close(c.failed)
+	c.log.Error("the job has failed", "kind", f.Kind, "failure", f)
 	if c.announce == nil || c.closed {
 		c.tellLocked()
 		return
@@ -173,6 +180,7 @@ func (c *Coordinator) failLocked(f Failure) {
 // tellLocked tells all ranks of the failure, those that have reported one too.
 func (c *Coordinator) tellLocked() {
 	c.told = true
+	c.log.Debug("telling the ranks of the failure")
 	for _, m := range c.members {
 		if m != nil && !m.left {
 			m.out.send(memo{Is: isAbort, Failure: c.failure})
@@ -189,6 +197,7 @@ func (c *Coordinator) Ended(rank int, how string) {
 	if m != nil && m.gone {
 		return
 	}
+	c.log.Warn("a rank has ended without a goodbye", "of", rank, "reason", how)
 	f := Failure{Rank: rank, Phase: "start", Kind: fault.RankLost, Cause: how}
 	if m == nil {
 		f.Host = Hostname() // only the launcher on this host knows ranks that never reported
@@ -281,6 +290,7 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.checkHello(hello); err != nil {
+		c.log.Warn("a rank cannot belong to this job", "reason", err)
 		if c.present < c.size {
 			c.failLocked(Failure{Rank: -1, Kind: fault.Launch, Cause: err.Error(),
 				Hint: "give each process a rank of its own, and all of them the same size"})
@@ -290,6 +300,7 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out}
 	c.members[hello.Rank] = m
 	c.present++
+	c.log.Debug("a rank has come", "of", m.rank, "on", m.host, "present", c.present, "size", c.size)
 	if c.failure != nil {
 		if c.told {
 			out.send(memo{Is: isAbort, Failure: c.failure})
@@ -297,6 +308,7 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 		return m, nil
 	}
 	if c.present == c.size {
+		c.log.Info("all ranks have come", "size", c.size)
 		for _, m := range c.members {
 			m.out.send(memo{Is: isReady})
 		}
@@ -341,12 +353,14 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		c.signalLocked()
 	case isBlame:
 		if n.Failure != nil && c.exists(n.Failure.Rank) {
+			c.log.Warn("a rank has found the culprit", "from", m.rank, "failure", *n.Failure)
 			c.failLocked(*n.Failure)
 		}
 	case isBye:
 		m.gone, m.left = true, true
 		c.signalLocked()
 		c.left++
+		c.log.Debug("a rank has left", "of", m.rank, "left", c.left, "size", c.size)
 		if c.left == c.size {
 			close(c.finished)
 		}
@@ -364,6 +378,7 @@ func (c *Coordinator) signalLocked() {
 
 // reportedLocked takes a failure from the rank that has met it.
 func (c *Coordinator) reportedLocked(f Failure) {
+	c.log.Warn("a rank reports a failure", "kind", f.Kind, "failure", f)
 	if MayBeEcho(f.Kind) {
 		c.suspectLocked(f)
 		return

@@ -205,7 +205,7 @@ func TestOccupiedPorts(t *testing.T) {
 			}
 		}()
 	}
-	door, err := wire.OpenDoor("127.0.0.1:"+ports[2], []byte("another secret"), 0, func(c net.Conn, _ int) { c.Close() })
+	door, err := wire.OpenDoor(wire.DoorConfig{Address: "127.0.0.1:" + ports[2], Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
 	if err != nil {
 		t.Skip("somebody has the port already:", err)
 	}

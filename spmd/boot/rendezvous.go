@@ -148,6 +148,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	}
 	c := NewCoordinator(r.size, nil, nil)
 	c.Announce(r.watch.Failed)
+	c.Log(r.watch.log())
 	door, err := r.openDoor(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -169,20 +170,22 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 // openDoor listens on the first address that is free.
 func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
-	var preface func() []byte
+	cfg := wire.DoorConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("door", "coordinator")}
 	if r.seal != nil {
 		var err error
-		if preface, err = r.seal.seal(ctx, r.secret); err != nil {
+		if cfg.Letter, err = r.seal.seal(ctx, r.secret); err != nil {
 			return nil, err
 		}
 	}
 	var last error
 	var ports []string
 	for _, address := range r.listen {
-		door, err := wire.OpenSealedDoor(address, preface, r.secret, 0, enter)
+		cfg.Address = address
+		door, err := wire.OpenDoor(cfg)
 		if err == nil {
 			return door, nil
 		}
+		cfg.Log.Debug("cannot listen", "address", address, "reason", err)
 		_, port, _ := net.SplitHostPort(address)
 		last, ports = err, append(ports, port)
 		if !errors.Is(err, syscall.EADDRINUSE) {
@@ -205,9 +208,11 @@ const (
 
 // follow connects to rank 0, which may start later than this rank.
 func (r rendezvous) follow(ctx context.Context) (*Process, error) {
-	began := time.Now()
+	began, log := time.Now(), r.watch.log()
+	log.Info("looking for rank 0", "candidates", r.meet)
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
 	var last atomic.Pointer[error]
+	logged := ""
 	defer r.waiting(func() string {
 		why := fmt.Sprintf("rank %d still looks for rank 0 at %s", r.rank, strings.Join(r.meet, ", "))
 		if err := last.Load(); err != nil {
@@ -218,8 +223,13 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
 		link, err := r.knock(ctx)
 		if err == nil {
+			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "after", time.Since(began))
 			r.secret = link.secret
 			return r.enter(ctx, link.Conn)
+		}
+		if logged != err.Error() {
+			logged = err.Error()
+			log.Debug("no rank 0 yet", "reason", err, "after", time.Since(began))
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrSealed)
 		if turnedAway && (len(r.meet) == 1 || time.Since(began) > strangers) {

@@ -34,6 +34,7 @@ func (c *Coordinator) suspectLocked(f Failure) {
 // callRoll looks for the cause of a failure and declares it. It is called once;
 // what others report meanwhile counts as the same.
 func (c *Coordinator) callRoll(f Failure) {
+	c.log.Info("roll call", "because", f)
 	c.mu.Lock()
 	for _, m := range c.members {
 		if m != nil && !m.gone {
@@ -60,6 +61,7 @@ func (c *Coordinator) callRoll(f Failure) {
 		}
 	}
 	silent := c.silent()
+	c.log.Info("the roll is called", "silent", len(silent), "ranks", places(silent))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(silent) > 0 {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -50,6 +51,7 @@ type Job struct {
 	Failed func(boot.Failure)
 	// Hurry, if it is closed, ends the grace of the ranks.
 	Hurry <-chan struct{}
+	Log   *slog.Logger // nil logs nothing
 }
 
 // MaxRanks is the most ranks that make sense on one machine.
@@ -69,9 +71,10 @@ func Run(ctx context.Context, j Job) error {
 	rand.Read(secret)
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
 	r.out = newOutput(j.Stdout, j.Stderr, r.outputLost)
-	r.job.Grace = cmp.Or(j.Grace, Grace)
+	r.job.Grace, r.job.Log = cmp.Or(j.Grace, Grace), cmp.Or(j.Log, slog.New(slog.DiscardHandler))
 	r.coordinator = boot.NewCoordinator(j.Ranks, secret, r.explain)
 	r.coordinator.Announce(j.Failed)
+	r.coordinator.Log(r.job.Log)
 	defer r.coordinator.Close()
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
@@ -153,6 +156,7 @@ func (r *run) start(p *process) error {
 		return err
 	}
 	p.cmd = cmd
+	r.job.Log.Debug("started a rank", "of", p.rank, "pid", cmd.Process.Pid)
 	p.heard = r.coordinator.Serve(conn)
 	r.waits.Go(func() { r.wait(p) })
 	return nil
@@ -183,6 +187,7 @@ func (r *run) wait(p *process) {
 	unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
 	p.outcome = outcome(p.cmd.Wait())
 	close(p.ended)
+	r.job.Log.Info("a rank's process has ended", "of", p.rank, "state", p.cmd.ProcessState)
 	select {
 	case <-p.heard:
 	case <-time.After(hearWait): // somebody else has its end of the connection
@@ -256,6 +261,7 @@ func (r *run) endAll(done <-chan struct{}) {
 	case <-r.job.Hurry:
 	case <-time.After(r.job.Grace):
 	}
+	r.job.Log.Warn("killing the ranks that are left", "grace", r.job.Grace)
 	for _, p := range r.procs {
 		select {
 		case <-p.ended:

@@ -1,9 +1,11 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"slices"
 	"sync"
@@ -42,36 +44,41 @@ func limitSilence(_, _ string, c syscall.RawConn) error {
 // Door accepts connections and lets in those who prove that they know the
 // job's secret. Others learn nothing and hold up nobody.
 type Door struct {
+	cfg      DoorConfig
 	listener net.Listener
-	secret   []byte
-	self     int
-	letter   func() []byte // see OpenSealedDoor; may be nil
-	enter    func(conn net.Conn, from int)
 
 	mu        sync.Mutex
 	strangers []net.Conn // the longest waiting first
-	refused   int        // who tried to prove and failed
-	last      string     // where the last of them came from
+	turned    int        // who were not let in, for whatever reason
+	refused   int        // those of them who tried to prove and failed
+	last      string     // where the last of these came from
 	closed    bool
 	done      sync.WaitGroup
 }
 
-// OpenDoor listens on a host:port for connections to rank self. enter runs in a
-// goroutine of its own for each admitted one, and owns it.
-func OpenDoor(address string, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
-	return OpenSealedDoor(address, nil, secret, self, enter)
+// DoorConfig describes a door to OpenDoor.
+type DoorConfig struct {
+	Address string // host:port to listen on
+	Secret  []byte // of the job
+	Self    int    // the rank for which connections are
+	// Letter, if set, makes it a sealed door, for dialers that do not know the secret
+	// yet: each is first sent a letter that only those can open who may know it.
+	Letter func() []byte
+	// Enter runs in a goroutine of its own for each admitted connection, and owns it.
+	Enter func(conn net.Conn, from int)
+	Log   *slog.Logger // nil logs nothing
 }
 
-// OpenSealedDoor is OpenDoor for dialers that do not know the secret yet: each
-// is first sent a letter that only those can open who may know it. Without a
-// letter it is OpenDoor.
-func OpenSealedDoor(address string, letter func() []byte, secret []byte, self int, enter func(conn net.Conn, from int)) (*Door, error) {
+// OpenDoor listens for connections to a rank.
+func OpenDoor(cfg DoorConfig) (*Door, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: limitSilence}
-	l, err := lc.Listen(context.Background(), "tcp", address)
+	l, err := lc.Listen(context.Background(), "tcp", cfg.Address)
 	if err != nil {
 		return nil, err
 	}
-	d := &Door{listener: l, secret: secret, self: self, letter: letter, enter: enter}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Log.Info("listening", "address", l.Addr())
+	d := &Door{cfg: cfg, listener: l}
 	d.done.Go(d.accept)
 	return d, nil
 }
@@ -149,21 +156,40 @@ func (d *Door) admit(conn net.Conn) {
 	if errors.Is(err, ErrProof) {
 		d.refused, d.last = d.refused+1, conn.RemoteAddr().String()
 	}
+	if err != nil && !closed {
+		d.turned++
+	}
+	turned := d.turned
 	d.mu.Unlock()
+	if err != nil && !closed {
+		d.logStranger(conn, err, turned)
+	}
 	if err != nil || closed || conn.SetDeadline(time.Time{}) != nil {
 		conn.Close()
 		return
 	}
-	d.enter(conn, from)
+	d.cfg.Log.Debug("admitted", "from", from, "address", conn.RemoteAddr())
+	d.cfg.Enter(conn, from)
+}
+
+// loggedStrangers are logged one by one. Of more only those whose number is a power
+// of two: a siege must not fill a disk.
+const loggedStrangers = 16
+
+func (d *Door) logStranger(conn net.Conn, err error, number int) {
+	if number > loggedStrangers && number&(number-1) != 0 {
+		return
+	}
+	d.cfg.Log.Warn("turned away a stranger", "address", conn.RemoteAddr(), "reason", err, "so_far", number)
 }
 
 func (d *Door) meet(conn net.Conn) (from int, err error) {
-	if d.letter != nil {
-		if err := sendLetter(conn, d.letter()); err != nil {
+	if d.cfg.Letter != nil {
+		if err := sendLetter(conn, d.cfg.Letter()); err != nil {
 			return 0, err
 		}
 	}
-	return Admit(conn, d.secret, d.self)
+	return Admit(conn, d.cfg.Secret, d.cfg.Self)
 }
 
 // Dial connects rank from to rank to at a host:port and proves to each other

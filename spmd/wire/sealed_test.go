@@ -15,10 +15,10 @@ import (
 func sealed(t *testing.T, letter func() []byte, secret string) (address string, admitted <-chan int) {
 	t.Helper()
 	in := make(chan int, 8)
-	d, err := OpenSealedDoor("127.0.0.1:0", letter, []byte(secret), 0, func(c net.Conn, from int) {
+	d, err := OpenDoor(DoorConfig{Address: "127.0.0.1:0", Letter: letter, Secret: []byte(secret), Enter: func(c net.Conn, from int) {
 		in <- from
 		c.Close()
-	})
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

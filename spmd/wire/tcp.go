@@ -2,10 +2,12 @@ package wire
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"slices"
 	"strconv"
@@ -22,6 +24,7 @@ type TCP struct {
 	secret  []byte
 	resolve func(ctx context.Context, rank int) ([]string, error)
 	cutOff  func(rank int, err error)
+	log     *slog.Logger
 
 	door      *Door
 	addresses []string
@@ -55,16 +58,18 @@ type TCPConfig struct {
 	// CutOff, if set, is called when nothing comes any more through the link
 	// from a rank though its process has not closed it.
 	CutOff func(rank int, err error)
+	Log    *slog.Logger // nil logs nothing
 }
 
 // ListenTCP opens an endpoint.
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
 		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, cutOff: cfg.CutOff,
+		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		box: newMailbox(), out: map[int]*outLink{}, conns: map[net.Conn]struct{}{},
 	}
 	t.life, t.end = context.WithCancel(context.Background())
-	door, err := OpenDoor(cfg.Listen, cfg.Secret, cfg.Rank, t.receive)
+	door, err := OpenDoor(DoorConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive, Log: t.log})
 	if err != nil {
 		t.end()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
@@ -94,6 +99,7 @@ func (t *TCP) receive(conn net.Conn, from int) {
 	defer t.untrack(conn)
 	err := readFrames(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
 	t.box.fail(from, err)
+	t.log.Debug("link ended", "from", from, "reason", err)
 	if t.cutOff != nil && IsSilence(err) {
 		t.cutOff(from, err)
 	}
@@ -193,12 +199,20 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("it published no address")
 	}
+	log, began := t.log.With("to", to), time.Now()
 	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (net.Conn, error) {
-		return Dial(ctx, address, t.secret, t.rank, to)
+		log.Debug("dialling", "address", address)
+		conn, err := Dial(ctx, address, t.secret, t.rank, to)
+		if err != nil {
+			log.Debug("no link", "address", address, "reason", err, "after", time.Since(began))
+		}
+		return conn, err
 	})
 	if err != nil {
+		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
+	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "after", time.Since(began))
 	if !t.track(conn) {
 		conn.Close()
 		return nil, net.ErrClosed

@@ -23,6 +23,8 @@ type Cmd struct {
 	Threshold []string      `sep:"none" placeholder:"LIMIT" help:"A further limit, beside those of the old run (may be repeated)."`
 	Launcher  string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" help:"What has started the ranks, if the guess is wrong: auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
 	Iface     string        `placeholder:"NAME" help:"Interface, address or network by which ranks reach each other."`
+	LogLevel  *string       `name:"log-level" enum:"off,debug,info,warn,error" placeholder:"LEVEL" help:"Log what the ranks do: debug, info, warn, error or off."`
+	LogDir    string        `name:"log-dir" placeholder:"DIR" help:"Log into a file per rank in DIR instead of to standard error."`
 	compare.Judging
 }
 
@@ -40,7 +42,7 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 	}
 	flags := job.Flags{
 		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout, Threshold: c.Threshold,
-		Launcher: c.Launcher, Iface: c.Iface,
+		Launcher: c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir,
 	}
 	if c.Engine == "same" {
 		flags.Engine = ""

@@ -1,0 +1,33 @@
+package job
+
+import (
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/logs"
+	"perigee/internal/version"
+	"perigee/spmd/boot"
+)
+
+// openLog begins the log of this process, and tells what has started it. Beside an
+// error comes a silent log.
+func openLog(env boot.Environ, streams cli.Streams) (*logs.Log, error) {
+	o, started, err := boot.OriginOf(env)
+	if err != nil {
+		return logs.Silent(), err
+	}
+	if !started {
+		o.Launcher = "local"
+	}
+	l, err := logs.Open(logs.ChoiceFrom(env), logs.Who{Rank: o.Rank, Host: o.Host, Launcher: o.Launcher}, streams.Err)
+	l.Info("perigee starts", "version", version.Get().Version, "launcher", o.Launcher, "variables", o.Variables)
+	return l, err
+}
+
+// logEnd tells how a process ends.
+func logEnd(l *logs.Log, what string, err error) {
+	if err == nil {
+		l.Info(what, "code", 0)
+		return
+	}
+	l.Error(what, "code", int(fault.KindOf(err)), "failure", err)
+}

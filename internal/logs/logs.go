@@ -1,0 +1,206 @@
+// Package logs lets each process of a job tell what it does and why, for the
+// operator who looks for the reason of a failure or of a wrong choice: one line of
+// text per event, with the time of day, the rank, its host, and key=value pairs.
+//
+// A line is written before the program goes on, without a buffer, so that the last
+// ones of a process that is killed are there. Where writing takes too long (nobody reads
+// standard error, a file server hangs) logging ends, and the job goes on.
+//
+// What is logged holds no secret, and of variables of the environment only the names.
+package logs
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/version"
+)
+
+// The variables that stand for --log-level and --log-dir.
+const (
+	EnvLevel = "PERIGEE_LOG_LEVEL"
+	EnvDir   = "PERIGEE_LOG_DIR"
+)
+
+// Off is the level at which nothing is logged.
+const Off = "off"
+
+var levels = map[string]slog.Level{
+	"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError,
+}
+
+// Choice is what the user wants to have logged, and where.
+type Choice struct {
+	Level string // off, debug, info, warn or error; "" is info with Dir, else off
+	Dir   string // for a file per rank; "" is standard error
+}
+
+// ChoiceFrom reads the user's choice from variables.
+func ChoiceFrom(env func(key string) (string, bool)) Choice {
+	var c Choice
+	c.Level, _ = env(EnvLevel)
+	c.Dir, _ = env(EnvDir)
+	return c
+}
+
+// silent reports whether nothing is to be logged.
+func (c Choice) silent() bool { return c.Level == Off || c.Level == "" && c.Dir == "" }
+
+func (c Choice) level() (slog.Level, error) {
+	if c.Level == "" {
+		return slog.LevelInfo, nil
+	}
+	if l, ok := levels[c.Level]; ok {
+		return l, nil
+	}
+	return 0, fault.New(fault.Usage, "there is no log level %q", c.Level).
+		WithHint("--log-level (%s) is one of debug, info, warn, error and %s", EnvLevel, Off)
+}
+
+// Who writes a log.
+type Who struct {
+	Rank     int // -1 for the launcher, which is none
+	Host     string
+	Launcher string // what has started the ranks
+}
+
+func (w Who) label() string {
+	if w.Rank < 0 {
+		return "launcher"
+	}
+	return fmt.Sprint(w.Rank)
+}
+
+// file is the name of its file.
+func (w Who) file() string {
+	if w.Rank < 0 {
+		return "launcher.log"
+	}
+	return fmt.Sprintf("rank-%04d.log", w.Rank)
+}
+
+// Log is a logger and what is behind it.
+type Log struct {
+	*slog.Logger
+	out  *sink    // nil if it is silent
+	file *os.File // nil if it has none
+}
+
+// Silent logs nothing.
+func Silent() *Log { return &Log{Logger: slog.New(slog.DiscardHandler)} }
+
+// Open begins the log of a process. Where it fails a silent log comes back beside the
+// error. What cannot be logged later on is said once, on stderr.
+func Open(c Choice, who Who, stderr io.Writer) (*Log, error) {
+	if c.silent() {
+		return Silent(), nil
+	}
+	level, err := c.level()
+	if err != nil {
+		return Silent(), err
+	}
+	l := &Log{out: &sink{to: stderr, complain: io.Discard, limit: stuck}}
+	if c.Dir != "" {
+		if l.file, err = openFile(c.Dir, who); err != nil {
+			return Silent(), fault.New(fault.Output, "cannot write logs into %s: %w", c.Dir, err).
+				WithHint("--log-dir (%s) is a folder that every rank can write to; it is made if it is not there", EnvDir)
+		}
+		l.out = &sink{to: l.file, complain: stderr, limit: stuck}
+		fmt.Fprintf(l.out, "# perigee %s, log of %s on %s, launcher %s, process %d, level %s\n",
+			version.Get().Version, who.noun(), who.Host, who.Launcher, os.Getpid(), strings.ToLower(level.String()))
+	}
+	l.Logger = slog.New(slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: level})).With("rank", who.label(), "host", who.Host)
+	return l, nil
+}
+
+func (w Who) noun() string {
+	if w.Rank < 0 {
+		return "the launcher"
+	}
+	return fmt.Sprint("rank ", w.Rank)
+}
+
+// openFile opens a file for lines at its end. Those of earlier jobs stay.
+func openFile(dir string, who Who) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, plain(err)
+	}
+	// A pipe that nobody reads must not stop the job.
+	f, err := os.OpenFile(filepath.Join(dir, who.file()), os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
+	return f, plain(err)
+}
+
+// plain leaves out the name of the file, or of the folder, where it is that of the message.
+func plain(err error) error {
+	if e, ok := err.(*os.PathError); ok {
+		return fmt.Errorf("%s: %w", filepath.Base(e.Path), e.Err)
+	}
+	return err
+}
+
+// Close ends the log. What comes after it is lost.
+func (l *Log) Close() {
+	if l.out == nil {
+		return
+	}
+	l.out.end()
+	if l.file != nil {
+		l.file.Close()
+	}
+}
+
+// stuck is how long a line may take to be written.
+const stuck = 2 * time.Second
+
+// sink writes lines as long as that works.
+type sink struct {
+	to       io.Writer
+	complain io.Writer     // hears, once, that it does not
+	limit    time.Duration // for a line
+
+	mu   sync.Mutex
+	over bool
+}
+
+func (s *sink) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+}
+
+// Write writes a line, or drops it where lines cannot be written any more.
+func (s *sink) Write(line []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over {
+		return len(line), nil
+	}
+	line = slices.Clone(line) // a writer that hangs keeps it
+	done := make(chan error, 1)
+	go func() {
+		_, err := s.to.Write(line)
+		done <- err
+	}()
+	late := time.NewTimer(s.limit)
+	defer late.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-late.C:
+		err = fmt.Errorf("a line took more than %v", s.limit)
+	}
+	if err != nil {
+		s.over = true
+		go fmt.Fprintf(s.complain, "perigee: logging ends here: %v\n", err)
+	}
+	return len(line), nil
+}

@@ -1,0 +1,34 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"testing"
+)
+
+// A siege does not fill a disk: after the first few only every now and then a stranger
+// is logged.
+func TestStrangersInLog(t *testing.T) {
+	var text bytes.Buffer // slog's handler writes one line at a time
+	d, err := OpenDoor(DoorConfig{
+		Address: "127.0.0.1:0", Secret: []byte("secret"), Enter: func(c net.Conn, _ int) { c.Close() },
+		Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const strangers = 70
+	for range strangers {
+		if _, err := Dial(t.Context(), fmt.Sprint("127.0.0.1:", d.Port()), []byte("another"), 1, 0); !errors.Is(err, ErrProof) {
+			t.Fatal(err)
+		}
+	}
+	d.Close()
+	lines := bytes.Count(text.Bytes(), []byte("turned away a stranger"))
+	if lines != loggedStrangers+2 || !bytes.Contains(text.Bytes(), []byte("so_far=64\n")) { // 32 and 64
+		t.Errorf("%d lines for %d strangers:\n%s", lines, strangers, &text)
+	}
+}

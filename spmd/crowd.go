@@ -146,5 +146,5 @@ func (m *crowdMeeting) Wait(_ uint32, limit time.Duration) error {
 	}
 }
 
-// Waiting is never true: nobody disagrees in a simulation.
-func (m *crowdMeeting) Waiting(uint32) bool { return false }
+// Called says nothing: nobody disagrees in a simulation.
+func (m *crowdMeeting) Called() uint32 { return 0 }

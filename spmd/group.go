@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/host"
-	"perigee/spmd/wire"
 )
 
 // Group is an ordered set of ranks that meet in collectives. All its methods
@@ -21,7 +21,10 @@ type Group struct {
 	ranks   []int
 	me      int // this rank's place in ranks
 	channel uint64
-	seq     uint32
+
+	calls   atomic.Uint64 // a callLog
+	calling sync.Mutex    // held while root and calls change together
+	root    int           // of the last call that was no barrier
 
 	// Where several members share a host they meet in local, and the first of
 	// them meets those of the other hosts over links.
@@ -159,7 +162,7 @@ func (g *Group) Size() int { return len(g.ranks) }
 
 // Calls is the number of collectives that the group has been in, the same at all
 // members after each.
-func (g *Group) Calls() uint32 { return g.seq }
+func (g *Group) Calls() uint32 { return callLog(g.calls.Load()).seq() }
 
 // Me is the calling rank's place among the members.
 func (g *Group) Me() int { return g.me }
@@ -211,27 +214,23 @@ func (g *Group) explain(op byte, err error) error {
 func (g *Group) send(ctx context.Context, place int, op byte, seq uint32, data []byte) error {
 	g.w.sent.messages.Add(1)
 	g.w.sent.bytes.Add(int64(len(data)))
-	return g.w.end.Send(ctx, g.ranks[place], wire.Header{Channel: g.channel, Seq: seq, Op: op}, data)
+	return g.w.end.Send(ctx, g.ranks[place], g.current(op, seq).header(), data)
 }
 
 func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byte, error) {
-	h, data, err := g.w.end.Recv(ctx, g.ranks[place], g.channel)
+	h, data, err := g.await(ctx, place, op, seq)
 	if err != nil {
 		return nil, err
 	}
-	if h.Op != op || h.Seq != seq {
-		// That rank may be waiting for one which will not send it anything.
-		g.send(ctx, place, op, seq, nil)
-		return nil, fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), rank %d in %s (call %d)",
-			g.w.rank, opNames[op], seq, g.ranks[place], opNames[h.Op], h.Seq).
-			WithHint(disagreeHint)
+	if mine := g.current(op, seq); h != mine.header() {
+		return nil, g.disagree(mine, g.ranks[place], callOf(h))
 	}
 	return data, nil
 }
 
 // Barrier returns when all members have called it.
 func (g *Group) Barrier() error {
-	seq := g.next()
+	seq := g.beginBarrier()
 	if atomic.LoadUint32(&g.w.abort) != 0 {
 		return context.Cause(g.w.ctx)
 	}
@@ -295,19 +294,20 @@ func (g *Group) disseminate(ctx context.Context, seq uint32) error {
 	return nil
 }
 
-func (g *Group) next() uint32 {
-	g.seq++
-	return g.seq
-}
-
 // collective runs the body of a collective with its context and number.
 func collective[T any](g *Group, op byte, body func(ctx context.Context, seq uint32) (T, error)) (T, error) {
+	return rooted(g, op, -1, body)
+}
+
+// rooted is collective for one whose root, a place in the group, all members must
+// agree on.
+func rooted[T any](g *Group, op byte, root int, body func(ctx context.Context, seq uint32) (T, error)) (T, error) {
 	ctx, cancel := g.context()
 	defer cancel()
-	seq := g.next()
+	seq := g.begin(op, root)
 	if g.local != nil {
 		var stop func()
-		ctx, stop = g.watchBarrier(ctx, op, seq)
+		ctx, stop = g.watchBarrier(ctx)
 		defer stop()
 	}
 	v, err := body(ctx, seq)
@@ -317,25 +317,24 @@ func collective[T any](g *Group, op byte, body func(ctx context.Context, seq uin
 	return v, nil
 }
 
-// disagreeAfter is how long a collective may take before the ranks of this host
-// are asked whether they are in a barrier instead.
-const disagreeAfter = 200 * time.Millisecond
-
-// watchBarrier ends a collective that waits for a rank of this host which is in
-// a barrier at the same time. Shared memory, where that rank waits, carries no
-// message that would tell.
-func (g *Group) watchBarrier(ctx context.Context, op byte, seq uint32) (context.Context, func()) {
+// watchBarrier ends a collective if another rank of this host waits in shared memory
+// for this one to come into a barrier which will not happen: that is a wait for
+// several ranks at once, and none of them is asked.
+func (g *Group) watchBarrier(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	first := time.AfterFunc(disagreeAfter, func() {
-		for !g.local.Waiting(seq) {
+	log := callLog(g.calls.Load())
+	first := time.AfterFunc(doubtAfter, func() {
+		called := g.local.Called()
+		for log.op(called) == 0 || log.op(called) == opBarrier {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(disagreeAfter):
+			case <-time.After(doubtAfter):
 			}
+			called = g.local.Called()
 		}
-		cancel(fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), another of this host in %s",
-			g.w.rank, opNames[op], seq, opNames[opBarrier]).WithHint(disagreeHint))
+		cancel(fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), another of this host in %s (call %d)",
+			g.w.rank, opNames[log.op(called)], called, opNames[opBarrier], called).WithHint(disagreeHint))
 	})
 	return ctx, func() {
 		first.Stop()
@@ -343,15 +342,13 @@ func (g *Group) watchBarrier(ctx context.Context, op byte, seq uint32) (context.
 	}
 }
 
-const disagreeHint = "all ranks of a group must call its collectives in the same order; look for one inside an if"
-
 // Broadcast returns root's data at every member. root is a place in the group;
 // the others' data is not looked at.
 func (g *Group) Broadcast(root int, data []byte) ([]byte, error) {
 	if err := g.checkRoot(root); err != nil {
 		return nil, err
 	}
-	return collective(g, opBroadcast, func(ctx context.Context, seq uint32) ([]byte, error) {
+	return rooted(g, opBroadcast, root, func(ctx context.Context, seq uint32) ([]byte, error) {
 		return g.down(ctx, root, opBroadcast, seq, data)
 	})
 }
@@ -369,7 +366,7 @@ func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
 	if err := g.checkRoot(root); err != nil {
 		return nil, err
 	}
-	return collective(g, opGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
+	return rooted(g, opGather, root, func(ctx context.Context, seq uint32) ([][]byte, error) {
 		packed, err := g.up(ctx, root, opGather, seq, pack(data), join)
 		if err != nil || g.me != root {
 			return nil, err

@@ -62,6 +62,9 @@ type World struct {
 	groups  sync.Map // channel -> *Group
 	sent    struct{ messages, bytes atomic.Int64 }
 	watch   sync.WaitGroup
+
+	doubtAfter time.Duration // 0 in simulations: nobody disagrees there
+	doubts     doubts
 }
 
 // Host is a machine of the world and the ranks on it, ascending. Where the
@@ -76,8 +79,9 @@ type Host struct {
 type meeting interface {
 	// Wait returns when all have called it, with ErrTimeout after limit.
 	Wait(call uint32, limit time.Duration) error
-	// Waiting reports whether one of them has been waiting for long in a call.
-	Waiting(call uint32) bool
+	// Called returns the number of the call in which one of them has last waited
+	// for long, 0 if none ever has.
+	Called() uint32
 }
 
 // meetingPlace returns the meeting of a group of ranks of this host, of which
@@ -142,7 +146,8 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
 	}
-	w.end = tcp
+	w.end, w.doubtAfter = tcp, doubtAfter
+	tcp.Asides(w.hearAside)
 	own, err := host.Create()
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
@@ -273,12 +278,13 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	roster := newRoster(cards)
 	worlds := make([]*World, n)
 	for r := range worlds {
-		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: deaf{}}
+		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: deaf{}, doubtAfter: doubtAfter}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
 		w.clocks = make([]clock.Line, n)
+		w.end.Asides(w.hearAside)
 		worlds[r] = w
 	}
 	return worlds, net

@@ -216,7 +216,7 @@ const (
 )
 
 // Wait returns when all parties have called it. It waits no longer than limit,
-// 0 for ever. While it waits long, Waiting shows the others the number of the call.
+// 0 for ever. Once it has waited long, Called shows the others the number of the call.
 func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 	if !b.seg.enter() {
 		return ErrClosed
@@ -248,14 +248,14 @@ func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 	return b.sleep(target, call, start, limit)
 }
 
-// Waiting reports whether a party has been waiting for long in the call with
-// this number.
-func (b *Barrier) Waiting(call uint32) bool {
+// Called returns the number of the call in which a party has last waited for long,
+// 0 if none ever has.
+func (b *Barrier) Called() uint32 {
 	if !b.seg.enter() {
-		return false
+		return 0
 	}
 	defer b.seg.leave()
-	return b.slot.sleepers.Load() > 0 && b.slot.call.Load() == call
+	return b.slot.call.Load()
 }
 
 func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.Duration) error {

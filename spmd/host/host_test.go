@@ -111,14 +111,11 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 	result := make(chan error)
 	go func() { result <- b.Wait(1, 0) }()
-	for !b.Waiting(1) {
+	for b.Called() != 1 {
 		time.Sleep(time.Millisecond)
 	}
-	if b.Waiting(2) {
-		t.Error("nobody waits in call 2")
-	}
 	s.Close()
-	if b.Waiting(1) {
+	if b.Called() != 0 {
 		t.Error("somebody waits in a closed segment")
 	}
 	if err := <-result; err != ErrClosed {

@@ -10,7 +10,7 @@ import (
 
 // A frame is a header of 20 bytes, little endian, and a payload:
 //
-//	0  payload bytes     4  collective     5  flags     6  zero
+//	0  payload bytes     4  collective     5  flags     6  its root
 //	8  sequence number  12  channel
 const (
 	frameHeader = 20
@@ -32,6 +32,7 @@ func writeFrames(w *bufio.Writer, h Header, data []byte) (frames int, err error)
 		if len(data) > 0 {
 			head[5] = flagMore
 		}
+		binary.LittleEndian.PutUint16(head[6:], h.Root)
 		binary.LittleEndian.PutUint32(head[8:], h.Seq)
 		binary.LittleEndian.PutUint64(head[12:], h.Channel)
 		if _, err := w.Write(head[:]); err != nil {
@@ -63,6 +64,7 @@ func readFrames(r io.Reader, deliver func(h Header, data []byte)) error {
 			Seq:     binary.LittleEndian.Uint32(head[8:]),
 			Channel: binary.LittleEndian.Uint64(head[12:]),
 			Op:      head[4],
+			Root:    binary.LittleEndian.Uint16(head[6:]),
 		}
 		if n > maxFrame {
 			return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)

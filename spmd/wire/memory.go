@@ -106,6 +106,10 @@ func (e *memoryEndpoint) Recv(ctx context.Context, from int, channel uint64) (He
 	return e.net.boxes[e.rank].take(ctx, from, channel)
 }
 
+func (e *memoryEndpoint) Asides(hear func(from int, h Header, data []byte)) {
+	e.net.boxes[e.rank].asides(hear)
+}
+
 func (e *memoryEndpoint) Addresses() []string { return nil }
 
 func (e *memoryEndpoint) Sent() Counts { return e.net.sent[e.rank].counts() }

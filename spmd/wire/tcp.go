@@ -81,6 +81,9 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	return t, nil
 }
 
+// Asides sets who hears the messages with the Op Aside.
+func (t *TCP) Asides(hear func(from int, h Header, data []byte)) { t.box.asides(hear) }
+
 // Addresses returns host:port pairs, best first.
 func (t *TCP) Addresses() []string { return t.addresses }
 

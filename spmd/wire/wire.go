@@ -15,13 +15,18 @@ import (
 )
 
 // Header tells the receiver what a message is for. Channel separates the
-// groups of ranks; Seq and Op let a receiver notice that the sender is in a
+// groups of ranks; Seq, Op and Root let a receiver notice that the sender is in a
 // different collective than itself.
 type Header struct {
 	Channel uint64
 	Seq     uint32
 	Op      byte
+	Root    uint16
 }
+
+// Aside is the Op of messages that nobody waits for. They go to the function that was
+// given to Asides, after all that the sender has sent before.
+const Aside = 0xff
 
 // Endpoint is one rank's access to the others. Send and Recv may be called
 // from any goroutine, but at most one receiver may wait for a given pair of
@@ -32,6 +37,8 @@ type Endpoint interface {
 	Send(ctx context.Context, to int, h Header, data []byte) error
 	// Recv returns the next message that rank from sent on a channel.
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
+	// Asides sets who hears the messages with the Op Aside. hear must not block.
+	Asides(hear func(from int, h Header, data []byte))
 	// Addresses are what peers need to reach this endpoint, empty for memory.
 	Addresses() []string
 	// Sent tells what has been written to others so far.
@@ -73,6 +80,7 @@ type mailbox struct {
 	mu     sync.Mutex
 	queues map[mailKey]*queue
 	broken map[int]error // senders whose link is gone
+	hear   func(from int, h Header, data []byte)
 }
 
 type mailKey struct {
@@ -112,6 +120,14 @@ func (q *queue) signal() {
 
 func (m *mailbox) put(from int, h Header, data []byte) {
 	m.mu.Lock()
+	if h.Op == Aside {
+		hear := m.hear
+		m.mu.Unlock()
+		if hear != nil {
+			hear(from, h, data)
+		}
+		return
+	}
 	defer m.mu.Unlock()
 	q := m.queueLocked(mailKey{from, h.Channel})
 	q.letters = append(q.letters, letter{h, data})
@@ -134,9 +150,17 @@ func (m *mailbox) fail(from int, err error) {
 	}
 }
 
+func (m *mailbox) asides(hear func(from int, h Header, data []byte)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.hear = hear
+}
+
+// take returns the next letter. One that has come is not left there because ctx has
+// ended meanwhile.
 func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
 	k := mailKey{from, channel}
-	for {
+	for over := false; ; {
 		m.mu.Lock()
 		q := m.queueLocked(k)
 		if len(q.letters) > 0 {
@@ -153,10 +177,13 @@ func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, [
 		if broken != nil {
 			return Header{}, nil, fmt.Errorf("link from rank %d: %w", from, broken)
 		}
+		if over {
+			return Header{}, nil, context.Cause(ctx)
+		}
 		select {
 		case <-q.ready:
 		case <-ctx.Done():
-			return Header{}, nil, context.Cause(ctx)
+			over = true
 		}
 	}
 }

@@ -556,12 +556,12 @@ func FuzzAdmit(f *testing.F) {
 }
 
 func FuzzFramesRoundTrip(f *testing.F) {
-	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3))
-	f.Add([]byte{}, uint64(0), uint32(0), byte(0))
-	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte) {
+	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3), uint16(4))
+	f.Add([]byte{}, uint64(0), uint32(0), byte(0), uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte, root uint16) {
 		a, b := net.Pipe()
 		defer b.Close()
-		want := Header{Channel: channel, Seq: seq, Op: op}
+		want := Header{Channel: channel, Seq: seq, Op: op, Root: root}
 		go func() {
 			defer a.Close()
 			writeFrames(newWriter(a), want, data)

@@ -33,7 +33,7 @@ const doubtAfter = 200 * time.Millisecond
 // collectives that it was in, four bits each, the last one lowest.
 type callLog uint64
 
-const logged = 8 // calls of which a log knows the collective
+const loggedCalls = 8 // calls of which a log knows the collective
 
 func (l callLog) seq() uint32 { return uint32(l >> 32) }
 
@@ -44,7 +44,7 @@ func (l callLog) next(op byte) callLog {
 // op is the collective of a call, 0 if it is not known.
 func (l callLog) op(seq uint32) byte {
 	back := l.seq() - seq
-	if back >= logged {
+	if back >= loggedCalls {
 		return 0
 	}
 	return byte(l>>(4*back)) & 0xf

@@ -186,7 +186,7 @@ func TestCallLog(t *testing.T) {
 		}
 	}
 	for i, op := range ops {
-		if back := len(ops) - 1 - i; back >= logged {
+		if back := len(ops) - 1 - i; back >= loggedCalls {
 			op = 0
 		}
 		if got := l.op(uint32(i)); got != op {

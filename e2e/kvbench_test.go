@@ -196,6 +196,29 @@ func TestKVBenchFiles(t *testing.T) {
 	})
 }
 
+// The same bytes in one block and in 100,000, which are more than NIXL's plugin for files takes at a time.
+func TestKVBenchManyBlocks(t *testing.T) {
+	const bytes, most, iterations = 800_000, 100_000, 2
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		for _, where := range [][]string{{}, {"--op_type", "READ"}, {"--backend", "POSIX", "--filepath", "."}, {"--backend", "POSIX", "--filepath", ".", "--num_files", "3", "--op_type", "READ", "--posix_api_type", "URING"}} {
+			for batch := int64(1); batch <= most; batch *= 100_000 {
+				dir := t.TempDir()
+				block := fmt.Sprint(bytes / batch)
+				o := harness.MustRun(t, dir, append([]string{
+					"run", "kvbench", "--engine", engine, "--result", "r.json", "--check_consistency", "--num_iter", fmt.Sprint(iterations), "--warmup_iter", "0",
+					"--start_block_size", block, "--max_block_size", block, "--start_batch_size", fmt.Sprint(batch), "--max_batch_size", fmt.Sprint(batch),
+				}, where...)...)
+				doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+				m := doc.Lanes[0]
+				if m.Batch != batch || m.Bytes != bytes*iterations || m.Latency.Count != iterations {
+					t.Errorf("%q: %d bytes in %d batches of %d", where, m.Bytes, m.Latency.Count, m.Batch)
+				}
+				checkBlocks(t, readTable(t, o.Stdout, blockColumns...)[0], m)
+			}
+		}
+	})
+}
+
 // Files vanish even when nobody can take them away any more.
 func TestKVBenchKilled(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"folder/x": ""})

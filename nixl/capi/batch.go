@@ -6,6 +6,7 @@ package capi
 #include "papi.h"
 
 static void set_req(papi_batch *b, int64_t i, void *req) { b->reqs[i] = req; }
+static void set_weight(papi_batch *b, int64_t i, uint32_t w) { b->weight[i] = w; }
 static void *get_req(papi_batch *b, int64_t i) { return b->reqs[i]; }
 */
 import "C"
@@ -41,9 +42,11 @@ func (t task) name() string {
 func (t task) gone() bool { return t.peer != nil && t.peer.process.Gone() }
 
 type batch struct {
-	agent    *agent
-	c        *C.papi_batch // in C memory; nil after Release
-	tasks    []task
+	agent *agent
+	c     *C.papi_batch // in C memory; nil after Release
+	tasks []task
+	// owners are the transfers that requests belong to: the library may not take a transfer in one.
+	owners   []int
 	bytes    int64
 	prep     int64
 	posted   bool
@@ -53,22 +56,33 @@ type batch struct {
 }
 
 func (a *agent) newBatch(transfers []nixl.Transfer) (*batch, error) {
-	if err := a.checkPool(transfers); err != nil {
-		return nil, err
+	requests, room := a.requests(transfers)
+	if room > 0 {
+		// Of the whole, for errors that count its descriptors.
+		for _, t := range transfers {
+			if _, _, _, err := a.other(t); err != nil {
+				return nil, err
+			}
+		}
 	}
-	b := &batch{agent: a, c: C.papi_batch_new(a.c, C.int64_t(len(transfers)))}
+	b := &batch{agent: a, c: C.papi_batch_new(a.c, C.int64_t(len(requests)), C.int64_t(room))}
 	if b.c == nil {
 		return nil, fault.New(fault.Resource, "no memory for %d transfers", len(transfers))
 	}
 	a.batches[b] = struct{}{}
-	for i, t := range transfers {
-		task, req, err := b.prepare(t)
+	b.tasks = make([]task, len(transfers))
+	for i, r := range requests {
+		task, req, err := b.prepare(r.Transfer)
 		if err != nil {
 			return nil, errors.Join(err, b.Release())
 		}
 		C.set_req(b.c, C.int64_t(i), req)
-		b.tasks = append(b.tasks, task)
-		b.bytes += t.Bytes()
+		if room > 0 && r.Peer == nixl.Self {
+			C.set_weight(b.c, C.int64_t(i), C.uint32_t(len(r.Local)))
+		}
+		b.tasks[r.owner] = task
+		b.owners = append(b.owners, r.owner)
+		b.bytes += r.Bytes()
 	}
 	return b, nil
 }
@@ -177,7 +191,7 @@ func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 	if len(times) != n {
 		return fmt.Errorf("nixl: %d runs but room for %d stamps", n, len(times))
 	}
-	width := 3 + len(b.tasks)
+	width := 3 + len(b.owners)
 	piece := max(1, maxStamps/width)
 	if need := width * min(n, piece); cap(b.stamps) < need {
 		b.stamps = make([]int64, need)
@@ -189,17 +203,27 @@ func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 			return err
 		}
 		for i := range k {
-			unpack(&times[done+i], stamps[i*width:(i+1)*width])
+			b.unpack(&times[done+i], stamps[i*width:(i+1)*width])
 		}
 		done += k
 	}
 	return nil
 }
 
-func unpack(t *nixl.Times, stamps []int64) {
+func (b *batch) unpack(t *nixl.Times, stamps []int64) {
 	t.Start, t.Posted, t.End = stamps[0], stamps[1], stamps[2]
-	if done := stamps[3:]; len(t.Done) == len(done) {
-		copy(t.Done, done)
+	b.stamp(t, stamps[3:])
+}
+
+// stamp tells when each transfer was complete, of the stamps of the requests.
+func (b *batch) stamp(t *nixl.Times, done []int64) {
+	if len(t.Done) != len(b.tasks) {
+		return
+	}
+	clear(t.Done)
+	for i, at := range done {
+		owner := b.owners[i]
+		t.Done[owner] = max(t.Done[owner], at)
 	}
 }
 
@@ -223,7 +247,7 @@ func (b *batch) outcome(status C.int) error {
 	case status == C.PAPI_LATE:
 		b.broken = &nixl.TimeoutError{Peers: b.pending()}
 	default:
-		t := b.tasks[b.c.failed]
+		t := b.tasks[b.owners[b.c.failed]]
 		b.broken = fail(status, "transfer with %s", t.name())
 		if t.gone() {
 			b.broken = gone(t.number)
@@ -236,7 +260,10 @@ func (b *batch) outcome(status C.int) error {
 func (b *batch) pending() []int {
 	var peers []int
 	for _, i := range unsafe.Slice(b.c.order, b.c.left) {
-		peers = append(peers, b.tasks[i].number)
+		peers = append(peers, b.tasks[b.owners[i]].number)
+	}
+	for _, owner := range b.owners[b.c.next:] {
+		peers = append(peers, b.tasks[owner].number)
 	}
 	slices.Sort(peers)
 	return slices.Compact(peers)
@@ -261,7 +288,7 @@ func (b *batch) Done() (bool, error) {
 		b.posted = false
 		return false, err
 	}
-	return b.c.left == 0, nil
+	return b.c.left == 0 && b.c.next == b.c.count, nil
 }
 
 func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
@@ -276,11 +303,7 @@ func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 		return nil
 	}
 	t.Start, t.Posted, t.End = int64(b.c.start), int64(b.c.posted), int64(b.c.end)
-	if len(t.Done) == len(b.tasks) {
-		for i, done := range unsafe.Slice(b.c.done, len(b.tasks)) {
-			t.Done[i] = int64(done)
-		}
-	}
+	b.stamp(t, unsafe.Slice((*int64)(b.c.done), len(b.owners)))
 	return nil
 }
 

@@ -141,20 +141,42 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 	return k, C.papi_side{dev: remote.dev(), mem: C.PAPI_FILE}, a.name, nil
 }
 
-// maxFileDescriptors is the size of the plugin's pool of requests, which all that is posted together shares.
+// maxFileDescriptors is the size of the plugin's pool, from which every descriptor of a posted request takes one.
 const maxFileDescriptors = 1 << 16
 
-// checkPool refuses more descriptors with files than can be posted together.
-func (a *agent) checkPool(transfers []nixl.Transfer) error {
+// fileRequest is how many descriptors go into one request of a batch for which the pool is too small. What is
+// free when the oldest request is complete goes to the next, and the rest keeps the disk busy meanwhile.
+const fileRequest = maxFileDescriptors / 8
+
+// request is what the library is asked for at a time: a transfer, or a part of it.
+type request struct {
+	nixl.Transfer
+	owner int // number of the transfer
+}
+
+// requests lists what is to be posted. A room above 0 says that not all of it can be at once: it is the sum
+// of the descriptors with files that can.
+func (a *agent) requests(transfers []nixl.Transfer) (list []request, room int) {
 	n := 0
 	for _, t := range transfers {
 		if t.Peer == nixl.Self {
 			n += len(t.Local)
 		}
 	}
-	if n <= maxFileDescriptors || a.backendForFiles() != posix {
-		return nil
+	if n > maxFileDescriptors && a.backendForFiles() == posix {
+		room = maxFileDescriptors
 	}
-	return fault.New(fault.Resource, "%d descriptors with files at a time; the backend %s takes at most %d", n, posix, maxFileDescriptors).
-		WithHint("use smaller batches, or --engine shm")
+	for i, t := range transfers {
+		if room == 0 || t.Peer != nixl.Self || len(t.Local) <= fileRequest {
+			list = append(list, request{t, i})
+			continue
+		}
+		local, remote := t.Local, t.Remote
+		for from := 0; from < len(local); from += fileRequest {
+			to := min(from+fileRequest, len(local))
+			t.Local, t.Remote = local[from:to], remote[from:to]
+			list = append(list, request{t, i})
+		}
+	}
+	return list, room
 }

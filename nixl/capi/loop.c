@@ -23,15 +23,17 @@ static int64_t now(void) {
 
 int64_t papi_now(void) { return now(); }
 
-papi_batch *papi_batch_new(papi_agent *a, int64_t count) {
+papi_batch *papi_batch_new(papi_agent *a, int64_t count, int64_t room) {
     papi_batch *b = calloc(1, sizeof *b);
     if (!b) return NULL;
     b->agent = a;
     b->count = count;
+    b->room = room;
+    if (room) b->weight = calloc(count ? count : 1, sizeof *b->weight);
     b->reqs = calloc(count ? count : 1, sizeof *b->reqs);
     b->order = calloc(count ? count : 1, sizeof *b->order);
     b->done = calloc(count ? count : 1, sizeof *b->done);
-    if (b->reqs && b->order && b->done) return b;
+    if (b->reqs && b->order && b->done && (b->weight || !room)) return b;
     papi_batch_free(b);
     return NULL;
 }
@@ -40,6 +42,7 @@ void papi_batch_free(papi_batch *b) {
     free(b->reqs);
     free(b->order);
     free(b->done);
+    free(b->weight);
     free(b);
 }
 
@@ -47,24 +50,36 @@ static void enter(papi_batch *b) {
     if (b->agent->enter) b->agent->enter(b->agent->context);
 }
 
-// post is papi_post from a known time on.
-static int post(papi_batch *b, int64_t start) {
+// post_more posts the next requests, as many as there is room for. It returns a status of
+// the library, and in *last when it saw the last one complete that was so at once.
+static int post_more(papi_batch *b, int64_t *last) {
     const papi *api = b->agent->api;
     void *agent = b->agent->agent;
-    int64_t last = start;
-    b->start = start;
-    b->left = 0;
-    for (int64_t i = 0; i < b->count; i++) {
+    for (int64_t i = b->next; i < b->count; i++) {
+        if (b->weight && b->taken + b->weight[i] > b->room) break;
         int status = api->post_xfer_req(agent, b->reqs[i], NULL);
         if (status < 0) {
             b->failed = i;
             return status;
         }
-        if (status == PAPI_IN_PROGRESS)
+        b->next = i + 1;
+        if (status == PAPI_IN_PROGRESS) {
             b->order[b->left++] = i;
-        else
-            b->done[i] = last = now();
+            if (b->weight) b->taken += b->weight[i];
+        } else {
+            b->done[i] = *last = now();
+        }
     }
+    return 0;
+}
+
+// post is papi_post from a known time on.
+static int post(papi_batch *b, int64_t start) {
+    int64_t last = start;
+    b->start = start;
+    b->left = b->taken = b->next = 0;
+    int status = post_more(b, &last);
+    if (status < 0) return status;
     // A transfer that was complete when post returned has just been stamped.
     b->posted = b->left ? now() : last;
     b->end = last;
@@ -76,7 +91,7 @@ int papi_post(papi_batch *b) {
     return post(b, now());
 }
 
-// poll is papi_poll; it returns the number of transfers that it saw complete.
+// poll is papi_poll; it returns the number of requests that it saw complete.
 static int poll(papi_batch *b) {
     const papi *api = b->agent->api;
     void *agent = b->agent->agent;
@@ -94,7 +109,12 @@ static int poll(papi_batch *b) {
         }
         b->done[i] = b->end = now();
         b->order[k] = b->order[--b->left];
+        if (b->weight) b->taken -= b->weight[i];
         completed++;
+    }
+    if (completed && b->next < b->count) {
+        int status = post_more(b, &b->end);
+        if (status < 0) return status;
     }
     return completed;
 }
@@ -137,10 +157,9 @@ int papi_wait(papi_batch *b, int64_t deadline, const uint32_t *abort) {
     return wait(b, deadline, abort);
 }
 
-// nothing_done makes all transfers incomplete ones, for a run that is not begun any more.
+// nothing_done makes all requests ones that were not posted, for a run that is not begun any more.
 static int nothing_done(papi_batch *b, int why) {
-    for (int64_t i = 0; i < b->count; i++) b->order[i] = i;
-    b->left = b->count;
+    b->left = b->next = 0;
     return why;
 }
 

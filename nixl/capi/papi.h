@@ -148,8 +148,12 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
                  void **req, int64_t *took);
 int papi_release(papi_agent *a, void *req);
 
-// Transfers that are posted together. order[0..left) are the numbers of those that
-// are not complete. Times are CLOCK_MONOTONIC nanoseconds.
+// Requests that are posted together. order[0..left) are the numbers of those that were posted
+// and are not complete. Times are CLOCK_MONOTONIC nanoseconds.
+//
+// Where the library has room for a part of them only, weight says how much of the room each
+// takes, at most all of it. Those for which there is none when post returns, next and later
+// ones, follow in order while the batch is polled.
 typedef struct {
     papi_agent *agent;
     int64_t count, left, failed;
@@ -157,18 +161,22 @@ typedef struct {
     uint32_t *order;
     int64_t *done;
     int64_t start, posted, end;
+    uint32_t *weight; // NULL: there is room for all
+    int64_t room, taken, next;
 } papi_batch;
 
 // papi_now is the time of CLOCK_MONOTONIC in nanoseconds.
 int64_t papi_now(void);
 
-papi_batch *papi_batch_new(papi_agent *a, int64_t count);
+// papi_batch_new makes room for count requests, all of which are posted at once if room is 0;
+// else each has a weight, 0 at first. It returns NULL if there is no memory.
+papi_batch *papi_batch_new(papi_agent *a, int64_t count, int64_t room);
 void papi_batch_free(papi_batch *b);
 
-// papi_post starts all transfers. A negative status means that number failed was refused.
+// papi_post starts all requests, or those for which there is room. A negative status means that number failed was refused.
 int papi_post(papi_batch *b);
 
-// papi_poll looks once at each incomplete transfer.
+// papi_poll looks once at each incomplete request, and posts further ones.
 int papi_poll(papi_batch *b);
 
 // papi_wait polls until all are complete, the deadline (0: none) has passed, or *abort (NULL: none)
@@ -176,7 +184,7 @@ int papi_poll(papi_batch *b);
 int papi_wait(papi_batch *b, int64_t deadline, const uint32_t *abort);
 
 // papi_run posts and waits n times. stamps, if not NULL, gets 3 + count numbers for each run:
-// start, posted, end, and when each transfer was seen complete.
+// start, posted, end, and when each request was seen complete.
 int papi_run(papi_batch *b, int64_t n, int64_t deadline, const uint32_t *abort, int64_t *stamps);
 
 #endif

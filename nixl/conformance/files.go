@@ -108,6 +108,7 @@ func testFiles(t *testing.T, s Setup, api string) {
 	t.Run("Refusals", func(t *testing.T) { testFileRefusals(t, s, api) })
 	t.Run("ShrunkFile", func(t *testing.T) { testShrunkFile(t, s, api) })
 	t.Run("MixedBatch", func(t *testing.T) { testMixedBatch(t, s, api) })
+	t.Run("ManyDescriptors", func(t *testing.T) { testManyDescriptors(t, s, api) })
 }
 
 // testFileShapes moves one and many descriptors of odd sizes and places, in both directions.
@@ -302,5 +303,71 @@ func testMixedBatch(t *testing.T, s Setup, api string) {
 	}
 	for what, b := range map[string]nixl.Buffer{"memory": second, "first file": one, "second file": two} {
 		f.expect(what, b, memory)
+	}
+}
+
+// testManyDescriptors moves 100,000 descriptors to each of two files and as many to a peer, in one batch.
+func testManyDescriptors(t *testing.T, s Setup, api string) {
+	const count, each = 100_000, 8
+	f := newFiler(t, s, api, count*each)
+	second, err := f.agent.Alloc(nixl.DRAM, count*each)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, two := f.open(nixl.File{Path: f.path("1"), Size: count * each, Make: true}), f.open(nixl.File{Path: f.path("2"), Size: count * each, Make: true})
+	card, err := f.agent.Card()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.agent.AddPeer(0, card); err != nil {
+		t.Fatal(err)
+	}
+	// In the memory from the front, at the other end from the back.
+	here, there := make([]nixl.Desc, count), make([]nixl.Desc, count)
+	for k := range here {
+		here[k], there[k] = nixl.Desc{Off: int64(k) * each, Len: each}, nixl.Desc{Off: int64(count-1-k) * each, Len: each}
+	}
+	list := []nixl.Transfer{
+		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: one.ID(), Local: here, Remote: there},
+		{Op: nixl.Write, Peer: 0, LocalBuffer: f.memory.ID(), RemoteBuffer: second.ID(), Local: here, Remote: there},
+		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: two.ID(), Local: here, Remote: there},
+	}
+	memory := f.fill(f.memory, 1)
+	times, err := f.run(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, done := range times.Done {
+		if done < times.Start || done > times.End {
+			t.Errorf("transfer %d is complete at %d, the run was from %d to %d", i, done, times.Start, times.End)
+		}
+	}
+	back := make([]byte, 0, len(memory))
+	for _, d := range there {
+		back = append(back, memory[d.Off:d.Off+d.Len]...)
+	}
+	for what, b := range map[string]nixl.Buffer{"memory": second, "first file": one, "second file": two} {
+		f.expect(what, b, back)
+	}
+	b, err := f.agent.NewBatch(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Release()
+	if b.Len() != 3 || b.Bytes() != 3*count*each {
+		t.Errorf("a batch of %d transfers and %d bytes", b.Len(), b.Bytes())
+	}
+	// Posted, and given up while most of it was not handed over.
+	if err := b.Post(); err != nil {
+		t.Fatal(err)
+	}
+	late, ok := errors.AsType[*nixl.TimeoutError](b.Wait(nixl.Control{Deadline: 1}, nil))
+	if !ok || len(late.Peers) == 0 || late.Peers[0] != nixl.Self {
+		t.Errorf("a deadline in the past: %v, want a timeout that names the files", late)
+	}
+	there[count-1].Off = count * each
+	_, err = f.agent.NewBatch(list)
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("descriptor %d ", count-1)) {
+		t.Errorf("the last descriptor is wrong: %v", err)
 	}
 }

@@ -70,6 +70,8 @@ func run(args []string, streams cli.Streams) int {
 	if len(args) > 0 && slices.Contains(wellKnown, args[0]) {
 		return conclude(runNamed(streams, args), streams.Err)
 	}
+	out := &cli.Outlet{W: streams.Out}
+	streams.Out = out
 	var c commands
 	exit := -1
 	k, err := kong.New(&c, kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
@@ -86,12 +88,13 @@ func run(args []string, streams cli.Streams) int {
 	}
 	ctx, err := k.Parse(sweep.JoinSort(args))
 	if exit >= 0 {
-		return exit // help was printed
+		return max(exit, conclude(out.Fault(), streams.Err)) // help was printed
 	}
 	if err != nil {
 		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	return conclude(ctx.Run(), streams.Err)
+	err = ctx.Run()
+	return conclude(cmp.Or(out.Fault(), err), streams.Err) // what a command says of its output is no better
 }
 
 // commandOf returns the command in whose words a mistake was found.

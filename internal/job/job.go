@@ -69,6 +69,7 @@ type Spec struct {
 // should read. quiet says that somebody else reports it.
 func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
 	env = withFlags(env, s.Args)
+	streams.Out = cli.Base(streams.Out) // rank 0 gets the file itself, and tells itself of lost output
 	heedBrokenPipes()
 	_, started, err := boot.Started(env)
 	if err != nil {

@@ -3,7 +3,6 @@ package result
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,34 +94,20 @@ const (
 // Read reads a result. How it is compressed is seen from the data, whatever the
 // name. Every index in the document is within what it points into.
 func Read(path string) (*Document, error) {
-	f, err := os.Open(path)
+	var list []Measurement
+	d, err := Scan(path, func(_ *Document, m *Measurement) error {
+		list = append(list, *m)
+		*m = Measurement{} // its lists are ours now
+		return nil
+	})
 	if err != nil {
-		return nil, fault.New(fault.Input, "result: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	d, err := decode(f)
-	if err != nil {
-		return nil, inputError(path, err)
-	}
+	d.Measurements = list
 	return d, nil
 }
 
-func decode(r io.Reader) (*Document, error) {
-	text, err := Unpack(r)
-	if err != nil {
-		return nil, err
-	}
-	var d Document
-	if err := json.Unmarshal(text, &d); err != nil {
-		return nil, err
-	}
-	if err := checkSchema(d.Schema); err != nil {
-		return nil, err
-	}
-	return &d, d.check()
-}
-
-// check makes sure that readers can follow every index.
+// check makes sure that readers can follow every index but those of measurements.
 func (d *Document) check() error {
 	for i, p := range d.Patterns {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
@@ -132,11 +117,6 @@ func (d *Document) check() error {
 	for i, in := range d.Inputs {
 		if in.Matrix != nil && (*in.Matrix < 0 || *in.Matrix >= len(d.Matrices)) {
 			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
-		}
-	}
-	for i, m := range d.Measurements {
-		if m.Pattern < 0 || m.Pattern >= len(d.Patterns) {
-			return fmt.Errorf("measurements[%d]: there is no pattern %d", i, m.Pattern)
 		}
 	}
 	for i, m := range d.Metrics {
@@ -177,17 +157,20 @@ func open(r io.Reader) (text io.Reader, done func(), err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
+	zstdMagic, gzipMagic := []byte{0x28, 0xb5, 0x2f, 0xfd}, []byte{0x1f, 0x8b}
 	switch {
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case len(head) > 0 && len(head) < 4 && (bytes.HasPrefix(zstdMagic, head) || bytes.HasPrefix(gzipMagic, head)):
+		return nil, nil, io.ErrUnexpectedEOF
+	case bytes.HasPrefix(head, zstdMagic):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err
 		}
 		return z, z.Close, nil
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
-			return nil, nil, err
+			return nil, nil, cutOff(err)
 		}
 		return z, func() { z.Close() }, nil
 	}

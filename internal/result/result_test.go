@@ -208,12 +208,14 @@ func TestReadRefuses(t *testing.T) {
 	good := asJSON(t, full(t))
 	path := filepath.Join(t.TempDir(), "r.json")
 	for text, want := range map[string]string{
-		"":                      "unexpected end of JSON input",
+		"":                      "it ends in the middle: nothing of it can be read",
 		"{}":                    `schema is "", want "perigee.result/1"`,
-		"[]":                    "cannot unmarshal array",
-		good + "{}":             "invalid character '{' after top-level value",
+		"[]":                    "it is no JSON object",
+		good + "{}":             "something follows after its end",
 		"\x28\xb5\x2f\xfd junk": "",
-		"\x1f\x8b":              "unexpected EOF",
+		"\x1f\x8b":              "it ends in the middle: nothing of it can be read",
+		"\x28":                  "it ends in the middle: nothing of it can be read",
+		strings.Replace(good, `"measurements":`, `"Measurements":`, 1):       `the name "Measurements" should be measurements`,
 		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
 		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
 		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",

@@ -36,17 +36,35 @@ func Scan(path string, visit Visit) (*Document, error) {
 	return d, nil
 }
 
+// truncated is the end of a text that comes too early.
+type truncated struct {
+	bytes        int64 // of JSON that could be read
+	measurements int   // that are whole among them, where they were counted
+}
+
+func (t truncated) Error() string {
+	switch {
+	case t.bytes == 0:
+		return "it ends in the middle: nothing of it can be read"
+	case t.measurements == 0:
+		return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read", t.bytes)
+	}
+	return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read, with %d measurements", t.bytes, t.measurements)
+}
+
 // inputError says what is wrong with a file, and what to do.
 func inputError(path string, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = truncated{}
+	}
 	e := fault.New(fault.Input, "result %s: %w", path, err)
 	switch {
 	case errors.As(err, new(newer)):
 		return e.WithHint("read it with a newer perigee")
 	case errors.As(err, new(older)):
 		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return fault.New(fault.Input, "result %s: it ends in the middle: %w", path, err).
-			WithHint("it was cut off, while it was copied perhaps; get it again")
+	case errors.As(err, new(truncated)):
+		return e.WithHint("it was cut off, while it was copied perhaps; get it again")
 	}
 	return e.WithHint("is it a result of perigee?")
 }
@@ -88,18 +106,22 @@ func scan(r io.Reader, visit Visit) (*Document, error) {
 	}
 	defer done()
 	bounded := &io.LimitedReader{R: text, N: maxSize + 1}
-	d, err := scanText(json.NewDecoder(bounded), visit)
-	if bounded.N <= 0 {
+	s := scanner{in: json.NewDecoder(bounded), visit: visit, seen: map[string]bool{}}
+	d, err := s.document()
+	switch {
+	case bounded.N <= 0:
 		return nil, errTooLong
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, truncated{maxSize + 1 - bounded.N, s.count + len(s.early)}
 	}
 	return d, err
 }
 
-func scanText(in *json.Decoder, visit Visit) (*Document, error) {
+func (s *scanner) document() (*Document, error) {
+	in := s.in
 	if err := expect(in, json.Delim('{')); err != nil {
 		return nil, err
 	}
-	s := scanner{in: in, visit: visit, seen: map[string]bool{}}
 	for in.More() {
 		key, err := in.Token()
 		if err != nil {
@@ -161,8 +183,11 @@ func (s *scanner) member(key string) error {
 	if err := json.Unmarshal(one.Bytes(), &s.d); err != nil {
 		return err
 	}
-	if key == "schema" {
+	switch {
+	case key == "schema":
 		return checkSchema(s.d.Schema) // before anything that only a newer one knows
+	case s.d.Measurements != nil:
+		return fmt.Errorf("the name %q should be measurements", key) // encoding/json does not mind
 	}
 	return nil
 }

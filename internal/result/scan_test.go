@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -107,7 +108,7 @@ func TestScanRefuses(t *testing.T) {
 	good := asJSON(t, many(t))
 	for name, c := range map[string]struct{ text, want, hint string }{
 		"empty":              {"", "it ends in the middle", "get it again"},
-		"cut off":            {good[:len(good)*2/3], "it ends in the middle", "get it again"},
+		"cut off":            {good[:len(good)*2/3], fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read, with ", len(good)*2/3), "get it again"},
 		"no JSON":            {"<html>", "invalid character", "is it a result"},
 		"a list":             {"[]", "no JSON object", "is it a result"},
 		"something else":     {`{"a":1}`, `schema is "", want "perigee.result/1"`, "is it a result"},
@@ -132,21 +133,29 @@ func TestScanRefuses(t *testing.T) {
 
 func TestScanOfAnInterruptedCopy(t *testing.T) {
 	d := many(t)
-	path := filepath.Join(t.TempDir(), "r.json.zst")
-	if err := d.Write(path); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
+		path, cutOff := filepath.Join(dir, name), filepath.Join(dir, "cut")
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for cut := range len(bytes.TrimRight(whole, "\n")) {
+			if err := os.WriteFile(cutOff, whole[:cut], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := collect(t, cutOff); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), cutOff+": it ends in the middle: ") || fault.HintOf(err) == "" {
+				t.Fatalf("%s, %d of %d bytes: got %v", name, cut, len(whole), err)
+			}
+		}
 	}
+	path := filepath.Join(dir, "r.json.zst")
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, cut := range []int{len(whole) / 2, len(whole) - 1, 5} {
-		if err := os.WriteFile(path, whole[:cut], 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := collect(t, path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "ends in the middle") {
-			t.Errorf("%d of %d bytes: got %v", cut, len(whole), err)
-		}
 	}
 	if err := os.WriteFile(path, slices.Concat(whole[:len(whole)/2], bytes.Repeat([]byte{0x55}, 40)), 0o644); err != nil {
 		t.Fatal(err)

@@ -11,15 +11,15 @@ import (
 )
 
 // Open yields the JSON text of a result piece by piece. Its beginning has been looked at: it is
-// a result of this version, as far as that can be told from there. Closing it closes the file.
-func Open(path string) (io.ReadCloser, error) {
+// a result of this version, as far as that can be told from there.
+func Open(path string) (*Text, error) {
 	if err := checkBeginning(path); err != nil {
 		return nil, err
 	}
 	return openText(path)
 }
 
-func openText(path string) (io.ReadCloser, error) {
+func openText(path string) (*Text, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
@@ -29,30 +29,43 @@ func openText(path string) (io.ReadCloser, error) {
 		f.Close()
 		return nil, inputError(path, err)
 	}
-	return &opened{text: text, path: path, left: maxSize, close: func() error { done(); return f.Close() }}, nil
+	return &Text{text: text, path: path, left: maxSize, close: func() error { done(); return f.Close() }}, nil
 }
 
-// opened is the text of a result, and fails where more comes than it may read, or what
+// Text is the JSON text of a result. Reading fails where more comes than is allowed, or what
 // comes is damaged.
-type opened struct {
+type Text struct {
 	text  io.Reader
 	path  string
-	left  int64
+	left  int64 // of what may be read
 	close func() error
 }
 
-func (o *opened) Read(p []byte) (int, error) {
-	n, err := o.text.Read(p)
-	if o.left -= int64(n); o.left < 0 {
-		return n, inputError(o.path, errTooLong)
+func (t *Text) Read(p []byte) (int, error) {
+	n, err := t.text.Read(p)
+	if t.left -= int64(n); t.left < 0 {
+		return n, t.Fault(errTooLong)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		err = inputError(o.path, err)
+		err = t.Fault(err)
 	}
 	return n, err
 }
 
-func (o *opened) Close() error { return o.close() }
+// Fault is the error, of the kind Input, that a reader of the text reports: with the name of the file,
+// a remedy, and how much could be read where the text ends too early. One that says it all stays as it is.
+func (t *Text) Fault(err error) error {
+	if _, told := errors.AsType[*fault.Error](err); told || err == nil {
+		return err
+	}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = truncated{bytes: maxSize - t.left}
+	}
+	return inputError(t.path, err)
+}
+
+// Close closes the file.
+func (t *Text) Close() error { return t.close() }
 
 // checkBeginning reads as far as to the schema, which is in front.
 func checkBeginning(path string) error {
@@ -61,11 +74,7 @@ func checkBeginning(path string) error {
 		return err
 	}
 	defer r.Close()
-	err = findSchema(json.NewDecoder(r))
-	if _, told := errors.AsType[*fault.Error](err); err == nil || told {
-		return err
-	}
-	return inputError(path, err)
+	return r.Fault(findSchema(json.NewDecoder(r)))
 }
 
 func findSchema(d *json.Decoder) error {

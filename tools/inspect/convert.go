@@ -106,15 +106,13 @@ func copyResult(path string, w io.Writer) error {
 		return err
 	}
 	defer r.Close()
-	d := json.NewDecoder(io.TeeReader(r, w))
+	out := &cli.Outlet{W: w}
+	d := json.NewDecoder(io.TeeReader(r, out))
 	err = result.Skip(d)
 	if err == nil {
 		err = result.AtEnd(d)
 	}
-	if err != nil {
-		return fault.New(fault.Input, "result %s: %w", path, err)
-	}
-	return nil
+	return cmp.Or(out.Err, r.Fault(err))
 }
 
 // row is a line of JSON Lines or CSV: names and values in their order.

@@ -53,15 +53,17 @@ func (c *catCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer r.Close()
-	out := bufio.NewWriter(s.Out)
-	err = errors.Join(look(r, p, c.Raw, out), out.Flush())
-	if f, ok := errors.AsType[*fault.Error](err); ok {
-		return fault.New(f.Kind, "result %s: %w", c.File, f).WithHint("%s", f.Hint)
+	to := &cli.Outlet{W: s.Out}
+	out := bufio.NewWriter(to)
+	err = look(r, p, c.Raw, out)
+	out.Flush() // what comes before the damage
+	if to.Err != nil {
+		return to.Err
 	}
-	if err != nil {
-		return fault.New(fault.Input, "result %s: %w", c.File, err).WithHint("what was printed is what comes before the damage")
+	if f, ok := errors.AsType[*absent](err); ok {
+		return fault.New(fault.Input, "result %s: %w", c.File, f).WithHint("%s", f.hint)
 	}
-	return nil
+	return r.Fault(err)
 }
 
 type showCmd struct {

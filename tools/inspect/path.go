@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -154,6 +155,11 @@ type walker struct {
 	found int
 }
 
+// absent is that a path leads nowhere.
+type absent struct{ text, hint string }
+
+func (a *absent) Error() string { return a.text }
+
 // missing notes a place that is not there. Under [] it gives null, as long as others have it.
 func (w *walker) missing(iterating bool, err error) error {
 	if !iterating {
@@ -189,7 +195,7 @@ func (w *walker) follow(d *json.Decoder, at, rest path, iterating bool) error {
 		}
 	}
 	want := map[stepKind]string{field: "an object", element: "a list", every: "a list or an object"}[s.kind]
-	return w.missing(iterating, fault.New(fault.Input, "%s is %s, want %s", at, what, want))
+	return w.missing(iterating, &absent{text: fmt.Sprintf("%s is %s, want %s", at, what, want)})
 }
 
 func describe(t json.Token) string {
@@ -253,8 +259,10 @@ func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	if len(names) > most {
 		shown = append(slices.Clone(names[:most]), "...")
 	}
-	return w.missing(iterating, fault.New(fault.Input, "there is no %s%s", append(slices.Clip(at), s), conf.Suggestion(s.name, names)).
-		WithHint("%s has %s", at, strings.Join(shown, ", ")))
+	return w.missing(iterating, &absent{
+		text: fmt.Sprintf("there is no %s%s", append(slices.Clip(at), s), conf.Suggestion(s.name, names)),
+		hint: fmt.Sprintf("%s has %s", cmp.Or(strings.TrimPrefix(at.String(), "."), "the result"), strings.Join(shown, ", ")),
+	})
 }
 
 func (w *walker) list(d *json.Decoder, at, rest path, iterating bool) error {
@@ -294,7 +302,7 @@ func (w *walker) list(d *json.Decoder, at, rest path, iterating bool) error {
 		inner.UseNumber()
 		return w.follow(inner, append(slices.Clip(at), step{kind: element, index: n + s.index}), rest[1:], iterating)
 	}
-	return w.missing(iterating, fault.New(fault.Input, "there is no %s: %s has %d elements", append(slices.Clip(at), s), at, n))
+	return w.missing(iterating, &absent{text: fmt.Sprintf("there is no %s: %s has %d elements", append(slices.Clip(at), s), at, n)})
 }
 
 // look writes the values that a path leads to, a line each.

@@ -35,7 +35,7 @@ type look struct {
 // colours away.
 func lookOf(streams cli.Streams) look {
 	l := look{width: plainWidth}
-	file, ok := streams.Out.(*os.File)
+	file, ok := cli.Base(streams.Out).(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
 		if n, err := strconv.Atoi(streams.Env("COLUMNS")); err == nil && n > 0 {
 			l.width = max(n, leastWidth)

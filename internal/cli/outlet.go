@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"perigee/internal/fault"
+)
+
+// Outlet passes on what is written to it, and remembers the first error, so that
+// it is told whatever a command makes of it.
+type Outlet struct {
+	W   io.Writer
+	Err error
+}
+
+func (o *Outlet) Write(data []byte) (int, error) {
+	n, err := o.W.Write(data)
+	if err != nil && o.Err == nil {
+		o.Err = err
+	}
+	return n, err
+}
+
+// Fault is what the user is told if something could not be written to standard output: an
+// error of the kind Output. It is nil if all was written.
+func (o *Outlet) Fault() error {
+	if o.Err == nil {
+		return nil
+	}
+	err := o.Err
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err // which leaves out how the system calls standard output
+	}
+	return fault.New(fault.Output, "cannot write the output: %w", err)
+}
+
+// Base is what an [Outlet] writes to; any other writer is its own base.
+func Base(w io.Writer) io.Writer {
+	if o, ok := w.(*Outlet); ok {
+		return o.W
+	}
+	return w
+}

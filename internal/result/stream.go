@@ -97,6 +97,9 @@ func findSchema(d *json.Decoder) error {
 			return err
 		}
 	}
+	if err := expect(d, json.Delim('}')); err != nil {
+		return err
+	}
 	return checkSchema("")
 }
 

@@ -164,11 +164,13 @@ func showTables(w io.Writer, d *result.Document) error {
 		if t.Passed != nil {
 			verdict = map[bool]string{true: "ok", false: "violated"}[*t.Passed]
 		}
-		value := "-"
-		if t.Value != nil {
-			value = fmt.Sprintf("%.6g", *t.Value)
+		switch {
+		case t.Value != nil:
+			verdict += fmt.Sprintf(" (it is %.6g over %d samples)", *t.Value, t.Samples)
+		case t.Passed != nil:
+			verdict += " (there are no samples)"
 		}
-		fmt.Fprintf(w, "threshold:  %s: %s (%s of %d samples)\n", t.Threshold, verdict, value, t.Samples)
+		fmt.Fprintf(w, "threshold:  %s: %s\n", t.Threshold, verdict)
 	}
 	for _, m := range d.Metrics {
 		fmt.Fprintf(w, "metric:     %s: %d samples\n", m.Name, len(m.Values))

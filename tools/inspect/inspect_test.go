@@ -1,0 +1,436 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/docs"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
+	"perigee/internal/traffic"
+	"perigee/internal/traffic/matrix"
+	"perigee/spmd"
+)
+
+// document has two patterns, of which the second reads, and a name that CSV has to quote.
+func document(t testing.TB) *result.Document {
+	t.Helper()
+	worlds, _ := spmd.NewInMemory(2)
+	d := result.New([]string{"perigee", "run", "x"}, result.Scenario{
+		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": 5, "a": "b"},
+	}, 7, worlds[0])
+	d.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	m, err := matrix.FromRows([][]int64{{0, 1000}, {0, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := d.AddMatrix(m, "m.txt")
+	d.Patterns = []result.Pattern{{Name: `p, "1"`, Matrix: i, Mem: "dram", Op: "WRITE", Shards: 1, Senders: 1}, {Name: "q", Matrix: i, Mem: "dram", Op: "READ", Shards: 1, Senders: 1}}
+	run := func(initiator int, start, ns int64) traffic.PatternRun {
+		return traffic.PatternRun{StartNS: start, EndNS: start + ns, Ranks: []traffic.RankRun{{
+			Rank: initiator, StartNS: start, PostNS: start + 1, EndNS: start + ns, Bytes: 1000, Peers: []traffic.PeerRun{{Peer: 1 - initiator, Bytes: 1000, EndNS: start + ns}},
+		}}}
+	}
+	d.AddRuns(0, "work", 0, []traffic.PatternRun{run(0, 100, 1e6), run(0, 200, 3e6), run(0, 300, 2e6)})
+	d.AddRuns(1, "work", 0, []traffic.PatternRun{run(1, 400, 5e6)})
+	d.Tables = []result.Table{{Columns: []string{"A", "A"}, Rows: [][]any{{1.5, nil}}}}
+	d.Notes = []string{"a note"}
+	d.Values = map[string]any{"v": 1}
+	value, passed := 3.0, false
+	d.Thresholds = []result.Threshold{{Threshold: "latency_ms.max < 2", From: "--threshold", Value: &value, Samples: 3, Passed: &passed}, {Threshold: "latency_ms.p99 < 2", From: "x.lua:1"}}
+	d.DeclareMetrics([]result.MetricDef{{Name: "own_ms"}})
+	d.Finish(nil)
+	if err := resulttest.ValidateDocument(d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func write(t testing.TB, d *result.Document, name string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// call runs perigee result as from the command line.
+func call(t testing.TB, args ...string) (string, error) {
+	t.Helper()
+	var out strings.Builder
+	err := callTo(t, &cli.Outlet{W: &out}, args...)
+	return out.String(), err
+}
+
+func callTo(t testing.TB, out *cli.Outlet, args ...string) error {
+	t.Helper()
+	k, err := kong.New(&Cmd{}, kong.Writers(out, out), kong.Bind(cli.Streams{Out: out}), kong.Exit(func(int) { panic("exit") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := k.Parse(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ctx.Run()
+}
+
+func mustCall(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := call(t, args...)
+	if err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+	return out
+}
+
+var names = []string{"r.json", "r.json.gz", "r.json.zst"}
+
+func TestShow(t *testing.T) {
+	for _, name := range names {
+		out := mustCall(t, "show", write(t, document(t), name))
+		for _, want := range []string{
+			"status:     complete\n", "started:    2026-01-02T03:04:05Z\n", "command:    perigee run x\n", "scenario:   x.lua (SHA-256 0a0a0a0a0a0a...)\n",
+			"options:    a=b n=5\n", "seed:       7\n", "holds:      2 patterns of 1 matrices, 1 tables, 0 input files\n", "note:       a note\n",
+			"0 p, \"1\" work 3 1 2 2.98 3 0.0005\n", "1 q work 1 5 5 5 5 0.0002\n",
+			"# as printed by the run\n", "threshold:  latency_ms.max < 2: violated (it is 3 over 3 samples)\n", "threshold:  latency_ms.p99 < 2: not judged\n",
+			"metric:     own_ms: 0 samples\n", "value:      v\n",
+		} {
+			if !strings.Contains(squeeze(out), squeeze(want)) {
+				t.Errorf("%s: lacks %q:\n%s", name, want, out)
+			}
+		}
+	}
+}
+
+var blanks = regexp.MustCompile(" +")
+
+// squeeze makes one blank of several.
+func squeeze(text string) string { return blanks.ReplaceAllString(text, " ") }
+
+func TestShowFailedRun(t *testing.T) {
+	d := document(t)
+	d.Measurements, d.Patterns, d.Tables = nil, nil, nil
+	d.Finish(fault.New(fault.Timeout, "too late"))
+	out := mustCall(t, "show", write(t, d, "r.json"))
+	if !strings.Contains(out, "status:     partial\nfailure: ") || !strings.Contains(out, "too late") || strings.Contains(out, "Median") {
+		t.Error(out)
+	}
+}
+
+func TestCat(t *testing.T) {
+	path := write(t, document(t), "r.json.zst")
+	if got := mustCall(t, "cat", path, ".measurements[].latency_ns"); got != "1000000\n3000000\n2000000\n5000000\n" {
+		t.Errorf("latencies %q", got)
+	}
+	if got := mustCall(t, "cat", "-r", path, ".patterns[-2].name"); got != "p, \"1\"\n" {
+		t.Errorf("name %q", got)
+	}
+	var whole bytes.Buffer
+	if err := document(t).Encode(&whole); err != nil {
+		t.Fatal(err)
+	}
+	var want, got any
+	if err := errors.Join(json.Unmarshal(whole.Bytes(), &want), json.Unmarshal([]byte(mustCall(t, "cat", path)), &got)); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range []any{want, got} {
+		delete(v.(map[string]any), "finished")
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the whole (-want +got):\n%s", diff)
+	}
+	_, err := call(t, "cat", path, ".patterns[0].nam")
+	if fault.KindOf(err) != fault.Input || err.Error() != "result "+path+`: there is no .patterns[0].nam; did you mean "name"?` || !strings.HasPrefix(fault.HintOf(err), "patterns[0] has name, ") {
+		t.Errorf("%v (%s)", err, fault.HintOf(err))
+	}
+}
+
+// What comes before the damage is printed, and then how far that was.
+func TestCatOfACutOffFile(t *testing.T) {
+	path := write(t, document(t), "r.json")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(text, []byte(`"latency_ns":3000000`))
+	if err := os.WriteFile(path, text[:at], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := call(t, "cat", path, ".measurements[].latency_ns")
+	want := "it ends in the middle: " + jsonNumber(at) + " bytes of its JSON can be read"
+	if fault.KindOf(err) != fault.Input || out != "1000000\n" || err.Error() != "result "+path+": "+want {
+		t.Errorf("out %q, %v", out, err)
+	}
+}
+
+func jsonNumber(n int) string {
+	b, _ := json.Marshal(n)
+	return string(b)
+}
+
+func TestConvertRows(t *testing.T) {
+	path := write(t, document(t), "r.json.gz")
+	for _, c := range []struct {
+		rows, header, first string
+		lines               int
+	}{
+		{"iteration", "pattern,name,phase,iteration,bytes,start_ns,end_ns,latency_ns,uncertainty_ns,mean_bandwidth_bytes_per_s,initiators", `0,"p, ""1""",work,0,1000,100,1000100,1000000,0,1e+06,1`, 5},
+		{"pair", "pattern,name,phase,iteration,initiator,sender,receiver,bytes,start_ns,end_ns,latency_ns", `0,"p, ""1""",work,0,0,0,1,1000,100,1000100,1000000`, 5},
+		{"pattern", "pattern,name,phase,bytes,runs,min_latency_ms,median_latency_ms,p90_latency_ms,p99_latency_ms,max_latency_ms,mean_latency_ms,median_bw_gb_per_s", `0,"p, ""1""",work,1000,3,1,2,2.8000000000000003,2.98,3,2,0.0005`, 3},
+	} {
+		text := mustCall(t, "convert", path, "-", "--format", "csv", "--rows", c.rows)
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if len(lines) != c.lines || lines[0] != c.header || lines[1] != c.first {
+			t.Errorf("%s:\n%s", c.rows, text)
+		}
+		records, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// JSON Lines says the same, name by name.
+		objects := strings.Split(strings.TrimSuffix(mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", c.rows), "\n"), "\n")
+		if len(objects) != len(records)-1 {
+			t.Fatalf("%s: %d objects for %d rows", c.rows, len(objects), len(records)-1)
+		}
+		for i, object := range objects {
+			cells := map[string]string{}
+			var values map[string]any
+			if err := json.Unmarshal([]byte(object), &values); err != nil {
+				t.Fatalf("%s: %v", object, err)
+			}
+			for k, name := range records[0] {
+				cells[name] = records[i+1][k]
+			}
+			if len(values) != len(cells) {
+				t.Errorf("%s has other names than %v", object, records[0])
+			}
+			for name, v := range values {
+				if s, ok := v.(string); ok && s != cells[name] || !ok && !sameNumber(t, v, cells[name]) {
+					t.Errorf("%s %s: %v in JSON Lines, %s in CSV", c.rows, name, v, cells[name])
+				}
+			}
+		}
+	}
+	// In the second pattern rank 1 reads: the bytes come from rank 0.
+	if got := mustCall(t, "convert", path, "-", "--format", "csv", "--rows", "pair"); !strings.Contains(got, "\n1,q,work,0,1,0,1,1000,") {
+		t.Errorf("a READ:\n%s", got)
+	}
+}
+
+func sameNumber(t *testing.T, v any, cell string) bool {
+	t.Helper()
+	var n float64
+	if err := json.Unmarshal([]byte(cell), &n); err != nil {
+		t.Errorf("%s: %v", cell, err)
+	}
+	return v == n
+}
+
+func TestConvertFiles(t *testing.T) {
+	d := document(t)
+	in, dir := write(t, d, "r.json.zst"), t.TempDir()
+	for _, name := range names {
+		out := filepath.Join(dir, "copy-"+name)
+		mustCall(t, "convert", in, out)
+		if diff := cmp.Diff(mustCall(t, "cat", in), mustCall(t, "cat", out)); diff != "" {
+			t.Errorf("%s:\n%s", name, diff)
+		}
+		resulttest.Check(t, out)
+	}
+	for _, ending := range []string{"csv", "jsonl"} {
+		want := mustCall(t, "convert", in, "-", "--format", ending)
+		for _, packed := range []string{"", ".gz", ".zst"} {
+			out := filepath.Join(dir, "x."+ending+packed)
+			mustCall(t, "convert", in, out)
+			f, err := os.Open(out)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := result.Unpack(f)
+			f.Close()
+			if err != nil || string(text) != want {
+				t.Errorf("%s: %v, got\n%s", out, err, text)
+			}
+		}
+	}
+	for _, c := range [][]string{{"x.txt"}, {"x"}, {"-"}, {"x.csv", "--format", "json"}, {"x.gz"}} {
+		if _, err := call(t, append([]string{"convert", in}, c...)...); fault.KindOf(err) != fault.Usage {
+			t.Errorf("%v: %v", c, err)
+		}
+	}
+	if _, err := call(t, "convert", in, filepath.Join(dir, "gone", "x.csv")); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "x.csv") {
+		t.Errorf("missing folder: %v", err)
+	}
+}
+
+// CSV of a run that measured nothing is the header.
+func TestConvertNothing(t *testing.T) {
+	d := document(t)
+	d.Measurements = nil
+	path := write(t, d, "r.json")
+	for _, rows := range []string{"iteration", "pair", "pattern"} {
+		if got := mustCall(t, "convert", path, "-", "--format", "csv", "--rows", rows); !strings.HasPrefix(got, "pattern,name,phase,") || strings.Count(got, "\n") != 1 {
+			t.Errorf("%s: %q", rows, got)
+		}
+		if got := mustCall(t, "convert", path, "-", "--format", "jsonl", "--rows", rows); got != "" {
+			t.Errorf("%s: %q", rows, got)
+		}
+	}
+}
+
+type runner interface{ Run(cli.Streams) error }
+
+// readers are all commands that read a result, without the work of parsing a command line.
+func readers(path string) []runner {
+	list := []runner{&showCmd{File: path}, &catCmd{File: path, Path: "."}, &catCmd{File: path, Path: ".patterns[0].name"}}
+	for _, format := range []string{"json", "jsonl", "csv"} {
+		list = append(list, &convertCmd{In: path, Out: "-", Format: format, Rows: "pair"})
+	}
+	return append(list, &convertCmd{In: path, Out: "-", Format: "csv", Rows: "pattern"})
+}
+
+func runOf(c runner) (string, error) {
+	var out strings.Builder
+	err := c.Run(cli.Streams{Out: &out})
+	return out.String(), err
+}
+
+// Wherever a file was cut off, the error names it, and no output file is left.
+func TestEveryTruncation(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range names {
+		whole, err := os.ReadFile(write(t, document(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cut := filepath.Join(dir, "cut-"+name)
+		for n := range len(bytes.TrimRight(whole, "\n")) {
+			if err := os.WriteFile(cut, whole[:n], 0o644); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range readers(cut) {
+				_, err := runOf(c)
+				if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "result "+cut+": it ends in the middle: ") || !strings.Contains(err.Error(), " can be read") {
+					t.Fatalf("%T of %d of %d bytes of %s: %v", c, n, len(whole), name, err)
+				}
+			}
+		}
+		for _, ending := range []string{"csv", "jsonl.gz", "json.zst"} {
+			if _, err := call(t, "convert", cut, filepath.Join(dir, "out."+ending)); fault.KindOf(err) != fault.Input {
+				t.Errorf("%s into .%s: %v", name, ending, err)
+			}
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("left behind: %v, %v", entries, err)
+		}
+		os.Remove(cut)
+	}
+}
+
+func TestWrongFiles(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		`{"a":1}`:                        `schema is "", want "perigee.result/1"`,
+		`[1]`:                            "it is no JSON object",
+		"pattern,name\n":                 "invalid character 'p'",
+		`{"schema":"perigee.result/2"}`:  "its schema is perigee.result/2, this perigee (schema perigee.result/1) is older",
+		`{"schema":"perigee.result/0"}`:  `schema is "perigee.result/0"`,
+		`{"schema":"perigee.compare/1"}`: `schema is "perigee.compare/1"`,
+		"\x28\xb5\x2f\xfd\x00\x00\x00\x00\x00\x00\x00junk": "",
+	} {
+		path := filepath.Join(dir, "x.json")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range readers(path) {
+			if _, err := runOf(c); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), want) || fault.HintOf(err) == "" {
+				t.Errorf("%T of %q: %v (%s)", c, text, err, fault.HintOf(err))
+			}
+		}
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "gone")} {
+		for _, c := range readers(path) {
+			if _, err := runOf(c); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path) {
+				t.Errorf("%T of %s: %v", c, path, err)
+			}
+		}
+	}
+}
+
+// Whatever a file holds, the commands end, and blame the file.
+func FuzzCommands(f *testing.F) {
+	for _, name := range names {
+		data, err := os.ReadFile(write(f, document(f), name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)/2])
+	}
+	f.Add([]byte(`{"schema":"perigee.result/1","measurements":[{"pattern":0}],"patterns":[{"matrix":0}],"matrices":[{}]}`))
+	f.Add([]byte(`{"schema":"perigee.result/1","tables":[{"columns":["a","a"],"rows":[[null,{}]]}],"thresholds":[{}],"failure":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "f")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range readers(path) {
+			out, err := runOf(c)
+			if err != nil && fault.KindOf(err) != fault.Input {
+				t.Fatalf("%T: %v is of kind %v", c, err, fault.KindOf(err))
+			}
+			if _, ok := c.(*catCmd); ok && err == nil && !json.Valid([]byte(out)) {
+				t.Fatalf("%+v: %q", c, out)
+			}
+		}
+	})
+}
+
+func TestLostOutput(t *testing.T) {
+	path := write(t, document(t), "r.json.zst")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, args := range [][]string{
+		{"show", path}, {"cat", path}, {"cat", path, ".seed"}, {"convert", path, "-", "--format=json"}, {"convert", path, "-", "--format=csv"}, {"convert", path, "-", "--format=jsonl", "--rows=pattern"},
+	} {
+		out := &cli.Outlet{W: full}
+		if err := callTo(t, out, args...); err == nil || fault.KindOf(err) == fault.Input {
+			t.Errorf("%v: got %v, which blames the file", args, err)
+		}
+		if err := out.Fault(); fault.KindOf(err) != fault.Output || err.Error() != "cannot write the output: no space left on device" {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+	if _, err := call(t, "convert", path, "/dev/full", "--format=json"); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "/dev/full") {
+		t.Error(err)
+	}
+}
+
+func TestSchemaFlag(t *testing.T) {
+	var out strings.Builder
+	func() {
+		defer func() { recover() }() // the program would have ended
+		callTo(t, &cli.Outlet{W: &out}, "--schema")
+	}()
+	if out.String() != docs.ResultSchema {
+		t.Errorf("got %.100s", out.String())
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // A frame is a header of 20 bytes, little endian, and a payload:
@@ -47,42 +48,87 @@ func writeFrames(w *bufio.Writer, h Header, data []byte) (frames int, err error)
 
 var errHungUp = errors.New("closed by the peer")
 
-// readFrames delivers messages until the link ends, and says why it ended.
-func readFrames(r io.Reader, deliver func(h Header, data []byte)) error {
-	buffered := bufio.NewReaderSize(r, 64<<10)
-	var head [frameHeader]byte
-	parts := map[uint64][]byte{} // messages of which only the beginning is here
-	for {
-		if _, err := io.ReadFull(buffered, head[:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				return errHungUp
+// assembler puts messages together from the bytes of a link, in pieces of any size.
+type assembler struct {
+	deliver func(h Header, data []byte)
+
+	head    [frameHeader]byte
+	hasHead int    // bytes of head that are here
+	lacks   int    // bytes of the frame's payload that are not, once its head is
+	part    []byte // the message to which the frame belongs, as far as it is here
+	begun   map[uint64][]byte
+}
+
+func newAssembler(deliver func(h Header, data []byte)) *assembler {
+	return &assembler{deliver: deliver, begun: map[uint64][]byte{}}
+}
+
+// feed takes the next bytes. After an error no more can be understood.
+func (a *assembler) feed(data []byte) error {
+	for len(data) > 0 || a.complete() {
+		if a.hasHead < frameHeader {
+			n := copy(a.head[a.hasHead:], data)
+			data = data[n:]
+			if a.hasHead += n; a.hasHead == frameHeader {
+				if err := a.open(); err != nil {
+					return err
+				}
 			}
-			return err
-		}
-		n := binary.LittleEndian.Uint32(head[0:])
-		h := Header{
-			Seq:     binary.LittleEndian.Uint32(head[8:]),
-			Channel: binary.LittleEndian.Uint64(head[12:]),
-			Op:      head[4],
-			Root:    binary.LittleEndian.Uint16(head[6:]),
-		}
-		if n > maxFrame {
-			return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)
-		}
-		part := parts[h.Channel]
-		if len(part)+int(n) > maxMessage {
-			return fmt.Errorf("message of more than %d bytes", maxMessage)
-		}
-		start := len(part)
-		part = append(part, make([]byte, n)...)
-		if _, err := io.ReadFull(buffered, part[start:]); err != nil {
-			return fmt.Errorf("in the middle of a message: %w", err)
-		}
-		if head[5]&flagMore != 0 {
-			parts[h.Channel] = part
 			continue
 		}
-		delete(parts, h.Channel)
-		deliver(h, part)
+		n := min(len(data), a.lacks)
+		a.part = append(a.part, data[:n]...)
+		data, a.lacks = data[n:], a.lacks-n
+		if a.lacks == 0 {
+			a.close()
+		}
 	}
+	return nil
+}
+
+// complete reports whether the frame that is open is all here.
+func (a *assembler) complete() bool { return a.hasHead == frameHeader && a.lacks == 0 }
+
+func (a *assembler) channel() uint64 { return binary.LittleEndian.Uint64(a.head[12:]) }
+
+// open begins a frame whose head is here.
+func (a *assembler) open() error {
+	n := binary.LittleEndian.Uint32(a.head[0:])
+	if n > maxFrame {
+		return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)
+	}
+	part := a.begun[a.channel()]
+	if len(part)+int(n) > maxMessage {
+		return fmt.Errorf("message of more than %d bytes", maxMessage)
+	}
+	a.part, a.lacks = slices.Grow(part, int(n)), int(n)
+	return nil
+}
+
+// close ends a frame, and delivers the message if it was its last.
+func (a *assembler) close() {
+	part := a.part
+	a.part, a.hasHead = nil, 0
+	if a.head[5]&flagMore != 0 {
+		a.begun[a.channel()] = part
+		return
+	}
+	delete(a.begun, a.channel())
+	a.deliver(Header{Channel: a.channel(), Seq: binary.LittleEndian.Uint32(a.head[8:]), Op: a.head[4], Root: binary.LittleEndian.Uint16(a.head[6:])}, part)
+}
+
+// ended says why a link has ended, given what its last read said.
+func (a *assembler) ended(err error) error {
+	eof := errors.Is(err, io.EOF)
+	switch {
+	case a.hasHead == frameHeader && eof:
+		return fmt.Errorf("in the middle of a message: %w", io.ErrUnexpectedEOF)
+	case a.hasHead == frameHeader:
+		return fmt.Errorf("in the middle of a message: %w", err)
+	case a.hasHead > 0 && eof:
+		return io.ErrUnexpectedEOF
+	case eof:
+		return errHungUp
+	}
+	return err
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"strconv"
@@ -29,13 +30,15 @@ type TCP struct {
 	door      *Door
 	addresses []string
 	box       *mailbox
+	pump      *pump
 	sent      tally
 	life      context.Context // ends with Close
 	end       context.CancelFunc
 
 	mu     sync.Mutex
 	out    map[int]*outLink
-	conns  map[net.Conn]struct{} // of both directions, for Close
+	in     map[int]*inLink
+	conns  map[io.Closer]struct{} // links of both directions, for Close
 	closed bool
 }
 
@@ -66,12 +69,17 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
 		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, cutOff: cfg.CutOff,
 		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
-		box: newMailbox(), out: map[int]*outLink{}, conns: map[net.Conn]struct{}{},
+		box: newMailbox(), out: map[int]*outLink{}, in: map[int]*inLink{}, conns: map[io.Closer]struct{}{},
+	}
+	var err error
+	if t.pump, err = newPump(); err != nil {
+		return nil, fmt.Errorf("watch the links of other ranks: %w", err)
 	}
 	t.life, t.end = context.WithCancel(context.Background())
 	door, err := OpenDoor(DoorConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive, Log: t.log})
 	if err != nil {
 		t.end()
+		t.pump.close()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
 	t.door = door
@@ -95,17 +103,37 @@ func (t *TCP) Sent() Counts { return t.sent.counts() }
 
 // receive serves an admitted connection until it ends.
 func (t *TCP) receive(conn net.Conn, from int) {
-	if from < 0 || from >= t.size || !t.track(conn) {
+	if from < 0 || from >= t.size {
 		conn.Close()
 		return
 	}
-	defer t.untrack(conn)
-	err := readFrames(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
+	l, err := t.pump.adopt(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
+	if err != nil {
+		t.box.fail(from, err)
+		return
+	}
+	if !t.welcome(l, from) {
+		l.Close()
+		return
+	}
+	defer t.untrack(l)
+	err = l.wait()
 	t.box.fail(from, err)
 	t.log.Debug("link ended", "from", from, "reason", err)
 	if t.cutOff != nil && IsSilence(err) {
 		t.cutOff(from, err)
 	}
+}
+
+// welcome makes l the link of a rank, unless the endpoint is closed.
+func (t *TCP) welcome(l *inLink, from int) bool {
+	if !t.track(l) {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.in[from] = l
+	return true
 }
 
 // IsSilence reports whether a link's error means that nothing comes through any
@@ -114,7 +142,7 @@ func IsSilence(err error) bool {
 	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
 }
 
-func (t *TCP) track(c net.Conn) bool {
+func (t *TCP) track(c io.Closer) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -124,7 +152,7 @@ func (t *TCP) track(c net.Conn) bool {
 	return true
 }
 
-func (t *TCP) untrack(c net.Conn) {
+func (t *TCP) untrack(c io.Closer) {
 	c.Close()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -225,6 +253,14 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 
 // Recv returns the next message of a rank on a channel.
 func (t *TCP) Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
+	t.mu.Lock()
+	l := t.in[from]
+	t.mu.Unlock()
+	if l != nil {
+		l.waiting.Add(1)
+		defer l.waiting.Add(-1)
+		l.lookFor(func() bool { return t.box.has(from, channel) })
+	}
 	return t.box.take(ctx, from, channel)
 }
 
@@ -237,12 +273,14 @@ func (t *TCP) Close() error {
 		return nil
 	}
 	t.closed = true
-	for c := range t.conns {
-		c.Close()
-	}
+	links := slices.Collect(maps.Keys(t.conns))
 	t.mu.Unlock()
+	for _, l := range links {
+		l.Close()
+	}
 	t.end()
 	t.door.Close()
+	t.pump.close()
 	for r := range t.size {
 		t.box.fail(r, net.ErrClosed)
 	}

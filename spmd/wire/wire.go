@@ -156,6 +156,14 @@ func (m *mailbox) asides(hear func(from int, h Header, data []byte)) {
 	m.hear = hear
 }
 
+// has reports whether a message of a rank waits on a channel.
+func (m *mailbox) has(from int, channel uint64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	q := m.queues[mailKey{from, channel}]
+	return q != nil && len(q.letters) > 0
+}
+
 // take returns the next letter. One that has come is not left there because ctx has
 // ended meanwhile.
 func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {

@@ -517,6 +517,22 @@ func TestAdmittedRankMustExist(t *testing.T) {
 	}
 }
 
+// readFrames is what a link does with the bytes of r, which come in pieces of this size.
+func readFrames(r io.Reader, piece int, deliver func(Header, []byte)) error {
+	a, buffer := newAssembler(deliver), make([]byte, piece)
+	for {
+		n, err := r.Read(buffer)
+		if err == nil {
+			err = a.feed(buffer[:n])
+		} else {
+			err = a.ended(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
 func FuzzReadFrames(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(frame(3, 1, 0, []byte("abc")))
@@ -526,9 +542,16 @@ func FuzzReadFrames(f *testing.F) {
 	f.Add(frame(100, 1, 0, []byte("torn")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var delivered, messages int
-		err := readFrames(bytes.NewReader(data), func(_ Header, d []byte) { delivered += len(d); messages++ })
+		err := readFrames(bytes.NewReader(data), 64, func(_ Header, d []byte) { delivered += len(d); messages++ })
 		if err == nil {
 			t.Fatal("a link ended without a reason")
+		}
+		for _, piece := range []int{1, 3, frameHeader, 1 << 20} {
+			again := 0
+			other := readFrames(bytes.NewReader(data), piece, func(Header, []byte) { again++ })
+			if again != messages || other.Error() != err.Error() {
+				t.Fatalf("pieces of %d: %d messages, %v; of 64: %d, %v", piece, again, other, messages, err)
+			}
 		}
 		if delivered+messages*frameHeader > len(data) {
 			t.Fatalf("%d bytes in %d messages came out of %d", delivered, messages, len(data))
@@ -567,7 +590,7 @@ func FuzzFramesRoundTrip(f *testing.F) {
 			writeFrames(newWriter(a), want, data)
 		}()
 		n := 0
-		readFrames(b, func(h Header, got []byte) {
+		readFrames(b, 1+len(data)/3, func(h Header, got []byte) {
 			n++
 			if h != want || !bytes.Equal(got, data) {
 				t.Errorf("sent %+v %q, got %+v %q", want, data, h, got)

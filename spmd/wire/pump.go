@@ -1,0 +1,143 @@
+package wire
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A link that carries messages to this rank is read by whoever waits for one, as long
+// as that may help, and by the pump otherwise. A message that comes soon then costs its
+// receiver neither a wake-up in the kernel nor one in Go's scheduler, and those are most
+// of what a small message costs.
+//
+// A link is armed while the pump is to be told that bytes have come. Who reads a link
+// himself disarms it, and leaves it so when he has found his message: he is likely to
+// come back soon. It is armed again when nobody has come for a while.
+
+const (
+	lookFor    = 50 * time.Microsecond // how long a receiver looks for a message himself
+	lookBatch  = 4                     // looks between two at the clock
+	lendFor    = 2 * time.Millisecond  // how long a link stays disarmed when nobody reads it
+	pumpReads  = 16                    // from one link, before the next one's turn comes
+	readBuffer = 64 << 10
+)
+
+// pump reads the links for which nobody waits himself.
+type pump struct {
+	ready *os.File // an epoll instance: readable while armed links are
+	ep    int      // its descriptor
+	done  sync.WaitGroup
+
+	mu     sync.Mutex
+	links  map[int32]*inLink // by descriptor
+	lent   map[*inLink]struct{}
+	timer  *time.Timer // runs while links are lent
+	closed bool
+}
+
+func newPump() (*pump, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("epoll_create1", err)
+	}
+	if err := unix.SetNonblock(fd, true); err != nil { // so that Go waits for it, not a thread
+		unix.Close(fd)
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	p := &pump{
+		ready: os.NewFile(uintptr(fd), "links"), ep: fd,
+		links: map[int32]*inLink{}, lent: map[*inLink]struct{}{},
+	}
+	p.timer = time.AfterFunc(time.Hour, p.takeBack)
+	p.timer.Stop()
+	raw, err := p.ready.SyscallConn()
+	if err != nil {
+		p.ready.Close()
+		return nil, err
+	}
+	p.done.Go(func() {
+		// Read returns when the file is closed.
+		raw.Read(func(uintptr) bool {
+			p.turn()
+			return false
+		})
+	})
+	return p, nil
+}
+
+// turn reads all links that have something.
+func (p *pump) turn() {
+	var events [64]unix.EpollEvent
+	for {
+		n, err := unix.EpollWait(p.ep, events[:], 0)
+		if err != nil && !errors.Is(err, unix.EINTR) || n == 0 {
+			return
+		}
+		for _, e := range events[:max(n, 0)] {
+			p.mu.Lock()
+			l := p.links[e.Fd]
+			p.mu.Unlock()
+			if l != nil {
+				l.drain()
+			}
+		}
+	}
+}
+
+// takeBack arms the lent links that nobody has read since it was last called.
+func (p *pump) takeBack() {
+	p.mu.Lock()
+	var idle []*inLink
+	for l := range p.lent {
+		if !l.used {
+			idle = append(idle, l)
+			delete(p.lent, l)
+		}
+		l.used = false
+	}
+	if len(p.lent) > 0 && !p.closed {
+		p.timer.Reset(lendFor)
+	}
+	p.mu.Unlock()
+	for _, l := range idle {
+		l.mu.Lock()
+		l.arm()
+		l.mu.Unlock()
+	}
+}
+
+// lend notes that a link stays disarmed.
+func (p *pump) lend(l *inLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	l.used = true
+	if _, already := p.lent[l]; already || p.closed {
+		return
+	}
+	p.lent[l] = struct{}{}
+	if len(p.lent) == 1 {
+		p.timer.Reset(lendFor)
+	}
+}
+
+// forget is told of the end of a link, before its descriptor may be another's.
+func (p *pump) forget(l *inLink) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.links, int32(l.fd))
+	delete(p.lent, l)
+}
+
+// close ends the pump. Its links must have ended.
+func (p *pump) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.timer.Stop()
+	p.mu.Unlock()
+	p.ready.Close()
+	p.done.Wait()
+}

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -215,33 +214,6 @@ func TestKVBenchManyBlocks(t *testing.T) {
 				}
 				checkBlocks(t, readTable(t, o.Stdout, blockColumns...)[0], m)
 			}
-		}
-	})
-}
-
-// Files vanish even when nobody can take them away any more.
-func TestKVBenchKilled(t *testing.T) {
-	dir := harness.Files(t, map[string]string{"folder/x": ""})
-	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "kvbench", "--engine", "shm", "--backend", "POSIX", "--filepath", "folder", "--max_block_size", "4K", "--num_iter", "2000000000"}})
-	p.UntilPrints("# note: kvbench: ")
-	if err := syscall.Kill(p.Rank(0), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
-	checkComplaint(t, p.Wait(), fault.RankLost, "rank 0")
-	if left := harness.Names(filepath.Join(dir, "folder")); fmt.Sprint(left) != "[x]" {
-		t.Errorf("left behind: %q", left)
-	}
-}
-
-// The disk is too small, or full: an error that names the file, and nothing half-written.
-func TestKVBenchFullDisk(t *testing.T) {
-	harness.ForEngines(t, func(t *testing.T, engine string) {
-		dir := harness.Files(t, map[string]string{"full/x": ""})
-		harness.Fill(t, filepath.Join(dir, "full"))
-		o := harness.Run(t, dir, "run", "kvbench", "--engine", engine, "-n", "2", "--backend", "POSIX", "--filepath", "full")
-		checkComplaint(t, o, fault.Resource, "full/perigee-", "no space left on device", "hint: ")
-		if left := harness.Names(filepath.Join(dir, "full")); fmt.Sprint(left) != "[filler]" {
-			t.Errorf("in the folder: %q", left)
 		}
 	})
 }

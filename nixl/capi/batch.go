@@ -21,19 +21,20 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/device"
 )
 
-// task is what Go keeps of a prepared transfer: the peer, or the path of a file.
+// task is what Go keeps of a prepared transfer: the peer, or a file.
 type task struct {
 	number int
 	peer   *peer
-	path   string
+	file   *device.File
 }
 
 // name says in a message what is at the other end.
 func (t task) name() string {
-	if t.path != "" {
-		return "file " + t.path
+	if t.file != nil {
+		return "file " + t.file.Path()
 	}
 	return nixl.PeerName(t.number)
 }
@@ -248,12 +249,24 @@ func (b *batch) outcome(status C.int) error {
 		b.broken = &nixl.TimeoutError{Peers: b.pending()}
 	default:
 		t := b.tasks[b.owners[b.c.failed]]
-		b.broken = fail(status, "transfer with %s", t.name())
-		if t.gone() {
-			b.broken = gone(t.number)
-		}
+		b.broken = t.failed(status)
 	}
 	return b.broken
+}
+
+// failed words why a transfer was not carried out. What is wrong with a file the library keeps to itself.
+func (t task) failed(status C.int) error {
+	if t.gone() {
+		return gone(t.number)
+	}
+	err := fail(status, "transfer with %s", t.name())
+	if t.file == nil {
+		return err
+	}
+	if why := t.file.Trouble(); why != "" {
+		return fault.New(fault.Resource, "%w: %s", err, why).WithHint("use another file or folder")
+	}
+	return err
 }
 
 // pending lists the peers whose transfers are not complete.

@@ -127,7 +127,7 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 		return k, none, nil, fmt.Errorf("transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
 	remote := a.buffers[t.RemoteBuffer]
-	k.path = remote.file.Path()
+	k.file = remote.file
 	if local.mem == nixl.VRAM && a.backendForFiles() == posix {
 		return k, none, nil, fault.New(fault.Usage, "%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
 			WithHint("use --backend GDS for the memory of a GPU")

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -108,6 +107,7 @@ func testFiles(t *testing.T, s Setup, api string) {
 	t.Run("Refusals", func(t *testing.T) { testFileRefusals(t, s, api) })
 	t.Run("ShrunkFile", func(t *testing.T) { testShrunkFile(t, s, api) })
 	t.Run("MixedBatch", func(t *testing.T) { testMixedBatch(t, s, api) })
+	t.Run("FullDisk", func(t *testing.T) { testFullDisk(t, s, api) })
 	t.Run("ManyDescriptors", func(t *testing.T) { testManyDescriptors(t, s, api) })
 }
 
@@ -268,12 +268,48 @@ func testShrunkFile(t *testing.T, s Setup, api string) {
 		t.Fatal(err)
 	}
 	_, err := f.run(whole(nixl.Read, nixl.Self, f.memory.ID(), file.ID(), size))
-	if err == nil || !strings.Contains(err.Error(), f.path("a")) {
-		t.Errorf("got %v, want an error that names the file", err)
+	wantRefusal(t, "a file that became shorter", err, fault.Resource, f.path("a"), "it has 10 bytes, and the transfers need 100000")
+}
+
+// testFullDisk writes to files with holes: space for them is found missing when they are opened, or else
+// the transfer that needs it fails, and says why.
+func testFullDisk(t *testing.T, s Setup, api string) {
+	const size = 100_000
+	f := newFiler(t, s, api, size)
+	disk := f.path("disk")
+	if err := os.Mkdir(disk, 0o700); err != nil {
+		t.Fatal(err)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"); err != nil {
+		t.Fatalf("this test needs root, to mount a small file system: %v", err)
 	}
+	t.Cleanup(func() {
+		// The agent is closed later, and keeps files open.
+		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	path := filepath.Join(disk, "holes")
+	hollow := func() {
+		t.Helper()
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hollow()
+	_, err := f.agent.OpenFile(nixl.File{Path: path, Size: 1 << 20, Write: true})
+	wantRefusal(t, "more holes than disk", err, fault.Resource, path, "1.0 MiB of it were never written", "no space left on device", "512.0 KiB are free")
+	file := f.open(nixl.File{Path: path, Size: size, Write: true})
+	// Somebody makes the holes again, and takes the space.
+	hollow()
+	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 512<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.run(whole(nixl.Write, nixl.Self, f.memory.ID(), file.ID(), size))
+	wantRefusal(t, "a full disk", err, fault.Resource, path, "its file system is full")
 }
 
 // testMixedBatch moves memory to a peer and to two files in one batch.

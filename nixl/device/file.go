@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/internal/pages"
 )
 
 // File is an open file that takes part in transfers.
@@ -61,6 +59,9 @@ func openExisting(f nixl.File) (*os.File, error) {
 	if err == nil {
 		err = suitable(f, file, info)
 	}
+	if err == nil && f.Write && info.Mode().IsRegular() {
+		err = reserve(file, f)
+	}
 	if err != nil {
 		file.Close()
 		return nil, err
@@ -85,63 +86,6 @@ func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
 	if size < f.Size {
 		return fault.New(fault.Input, "file %s has %d bytes, the transfers need %d", f.Path, size, f.Size).
 			WithHint("use a larger file, or fewer and smaller blocks; a name that does not exist yet lets perigee make the file")
-	}
-	return nil
-}
-
-// makeFile makes a file that nobody else sees for longer than a moment.
-func makeFile(f nixl.File) (*os.File, error) {
-	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).
-			WithHint("name a file that does not exist, or allow it to be overwritten")
-	}
-	if err != nil {
-		return nil, fault.New(fault.Input, "making a file for transfers: %w", err)
-	}
-	// Whatever happens from here on, no file stays behind.
-	if err := os.Remove(f.Path); err != nil {
-		file.Close()
-		return nil, fault.New(fault.Resource, "file %s: %w", f.Path, err)
-	}
-	if err := fill(file, f); err != nil {
-		file.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-// fill gives a file its size and contents that no file system can compress. A hole, or pages
-// that were never written, would be read without any disk.
-func fill(file *os.File, f nixl.File) error {
-	full := func(err error) error {
-		return fault.New(fault.Resource, "making file %s of %s: %w", f.Path, pages.Human(f.Size), err).
-			WithHint("use another folder, or fewer and smaller blocks")
-	}
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(f.Size) > limit.Cur {
-		return full(fmt.Errorf("the limit on file sizes is %s (ulimit -f)", pages.Human(int64(limit.Cur))))
-	}
-	var disk unix.Statfs_t
-	if err := unix.Fstatfs(int(file.Fd()), &disk); err == nil && disk.Blocks > 0 {
-		if free := int64(disk.Bavail) * disk.Bsize; f.Size > free {
-			return full(fmt.Errorf("%w: %s are free", unix.ENOSPC, pages.Human(free)))
-		}
-	}
-	// What another process takes at the same time is noticed before everything is written.
-	if err := unix.Fallocate(int(file.Fd()), 0, 0, f.Size); err != nil && !errors.Is(err, unix.EOPNOTSUPP) && !errors.Is(err, unix.EINTR) {
-		return full(err)
-	}
-	noise := make([]byte, min(f.Size, 4<<20))
-	rand.NewChaCha8([32]byte{1}).Read(noise)
-	for done := int64(0); done < f.Size; done += int64(len(noise)) {
-		if _, err := file.WriteAt(noise[:min(int64(len(noise)), f.Size-done)], done); err != nil {
-			return full(err)
-		}
-	}
-	// The disk shall not be busy with this while others are measured.
-	if err := file.Sync(); err != nil {
-		return full(err)
 	}
 	return nil
 }
@@ -208,6 +152,18 @@ func (d *File) Check(address uintptr, t nixl.Transfer) error {
 		}
 	}
 	return nil
+}
+
+// Trouble says what of the file, and of the disk under it, explains that a transfer has failed. It is empty
+// where nothing does.
+func (d *File) Trouble() string {
+	if info, err := d.file.Stat(); err == nil && info.Mode().IsRegular() && info.Size() < d.size {
+		return fmt.Sprintf("the file has become shorter: it has %d bytes, and the transfers need %d", info.Size(), d.size)
+	}
+	if free, ok := freeSpace(d.file); ok && free == 0 {
+		return "its file system is full"
+	}
+	return ""
 }
 
 // Path is the name that the file was opened by.

@@ -155,5 +155,8 @@ func (b *batch) explainFile(err error) error {
 	if k.requests[0].Write {
 		what = "writing"
 	}
-	return fault.New(fault.Resource, "%s file %s: %w", what, k.file.Path(), e.Err).WithHint("is the disk full or broken, or has the file become shorter?")
+	if why := k.file.Trouble(); why != "" {
+		return fault.New(fault.Resource, "%s file %s: %w: %s", what, k.file.Path(), e.Err, why).WithHint("use another file or folder")
+	}
+	return fault.New(fault.Resource, "%s file %s: %w", what, k.file.Path(), e.Err).WithHint("is the disk broken?")
 }

@@ -141,18 +141,24 @@ func WaitFor(what string, ready func() bool) error {
 	return nil
 }
 
-// Fill puts a small file system over a folder and fills it: a new file gets a
-// name there, but no contents. It needs root.
-func Fill(t testing.TB, dir string) {
+// Mount puts a file system, tmpfs or ramfs, over a folder while the test lasts. It needs root.
+func Mount(t testing.TB, kind, dir, options string) {
 	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatalf("this test needs root, to mount a small file system: mount %s: %v", dir, err)
+	if err := syscall.Mount(kind, dir, kind, 0, options); err != nil {
+		t.Fatalf("this test needs root, to mount a file system: mount %s: %v", dir, err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("unmount: %v", err)
 		}
 	})
+}
+
+// Fill puts a small file system over a folder and fills it: a new file gets a
+// name there, but no contents. It needs root.
+func Fill(t testing.TB, dir string) {
+	t.Helper()
+	Mount(t, "tmpfs", dir, "size=64k")
 	if err := os.WriteFile(filepath.Join(dir, "filler"), make([]byte, 64<<10), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -125,6 +125,9 @@ func (l *Lanes) openFiles(n *lane) error {
 	if err == nil && !info.IsDir() {
 		return l.openExisting(n)
 	}
+	if err != nil && strings.HasSuffix(l.Files.Path, "/") {
+		return fault.New(fault.Input, "folder for files: %w", err).WithHint("make it first, or leave out the / to have a file made under this name")
+	}
 	for k := range l.Files.Count {
 		b, err := n.agent.OpenFile(nixl.File{Path: l.fileName(n.number, k, err == nil), Size: l.share(), Make: true, Direct: l.Files.Direct})
 		if err != nil {

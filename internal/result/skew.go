@@ -28,7 +28,8 @@ func (d *Document) BarrierSkew(from int) Skew {
 		return s
 	}
 	slices.Sort(all)
-	s.Barriers, s.Median, s.Worst = len(all), all[len(all)/2], all[len(all)-1]
+	n := len(all)
+	s.Barriers, s.Median, s.Worst = n, (all[(n-1)/2]+all[n/2])/2, all[n-1]
 	return s
 }
 

@@ -22,6 +22,9 @@ func TestBarrierSkew(t *testing.T) {
 	if got, want := d.BarrierSkew(5).String(), "barrier exit skew: median 3.0 us, worst 3.0 us over 1, uncertainty of the clocks 12.0 us"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+	if got := d.BarrierSkew(4); got.Median != 14000 || got.Worst != 25000 {
+		t.Errorf("of two: %+v", got)
+	}
 	if got := d.BarrierSkew(6); got.Barriers != 0 {
 		t.Errorf("nothing new: %+v", got)
 	}

@@ -41,7 +41,7 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 		return t.WriteCSV(streams.Out)
 	}
 	fmt.Fprint(streams.Out, "# bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16\n",
-		"# once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")
+		"# exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")
 	if err := t.WriteText(streams.Out); err != nil {
 		return err
 	}

@@ -130,6 +130,29 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestSimilar takes names as public cards write them.
+func TestSimilar(t *testing.T) {
+	for name, want := range map[string]string{
+		"meta-llama/Llama-3.1-8B-Instruct": "llama3.1-8b", "Llama-3.1-405B-Instruct-FP8": "llama3.1-405b", "Llama-3.3-70B-Instruct": "llama3.3-70b",
+		"openai/gpt-oss-120b": "gpt-oss-120b", "google/gemma-3-27b-it": "gemma3-27b", "Mixtral-8x7B-Instruct-v0.1": "mixtral-8x7b",
+		"mistralai/Mistral-7B-Instruct-v0.3": "mistral-7b-v0.3", "Qwen/Qwen3-30B-A3B-Instruct-2507": "qwen3-30b-a3b", "deepseek-ai/DeepSeek-R1-0528": "deepseek-r1",
+		"DeepSeek-V2-Lite-Chat": "deepseek-v2-lite", "deepseek_v3": "deepseek-v3", "deepseek-ai/DeepSeek-R1-Distill-Llama-70B": "deepseek-r1-distill-llama-70b",
+		"DeepSeek-R1-Distill-Qwen-7B": "", "Qwen3-8": "", "Qwen3-Next-80B-A3B": "", "GLM-4.5V": "", "": "", "/": "",
+	} {
+		if got, ok := Similar(name); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q, wanted %q", name, got, want)
+		}
+	}
+	for _, name := range Names() {
+		if got, _ := Similar(name); got != name {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if err := Unknown("Llama-3.1-8B-Instruct"); !strings.Contains(err.Error(), `; did you mean "llama3.1-8b"?`) {
+		t.Error(err)
+	}
+}
+
 // TestWindows compares the sums with a walk over all layers.
 func TestWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

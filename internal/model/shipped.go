@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"embed"
+	"fmt"
 	"strings"
 
 	"perigee/internal/conf"
@@ -60,7 +61,11 @@ func Load(name string) (Arch, error) {
 
 // Unknown is the error of a name that no shipped model has.
 func Unknown(name string) *fault.Error {
-	return fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(name, Names())).
+	suggestion := conf.Suggestion(name, Names())
+	if shipped, ok := Similar(name); ok {
+		suggestion = fmt.Sprintf("; did you mean %q?", shipped)
+	}
+	return fault.New(fault.Usage, "there is no model %q%s", name, suggestion).
 		WithHint("shipped are %s; a file of your own ends in .yaml", strings.Join(Names(), ", "))
 }
 

@@ -209,7 +209,7 @@ func loadConfig(name string) (*conf.Value, error) {
 	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if !strings.Contains(name, "/") && !conf.Readable(name) {
 		return nil, usage("there is no model config %q%s", name, conf.Suggestion(name, ConfigNames())).
-			WithHint("shipped are %s; a file of your own ends in .yaml", strings.Join(ConfigNames(), ", "))
+			WithHint("shipped are %s; --tp, --pp and others replace what one says; a file of your own ends in .yaml", strings.Join(ConfigNames(), ", "))
 	}
 	v, err := conf.Load(name)
 	if _, _, shipped := configSource(stem); err != nil && shipped {

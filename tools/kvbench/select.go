@@ -84,16 +84,18 @@ func (s *Selection) plan(a model.Arch, name string) (*Plan, error) {
 }
 
 // loadModel is model.Load with a hint for those who have the original's files
-// in mind.
+// or the names of public cards in mind.
 func loadModel(name string) (model.Arch, error) {
 	a, err := model.Load(name)
 	if err == nil {
 		return a, nil
 	}
-	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	stem = strings.ReplaceAll(strings.TrimPrefix(stem, "model_"), "_", "-")
-	if _, ok := model.Shipped(stem); ok {
-		err = fault.New(fault.KindOf(err), "%w", err).WithHint("this model is part of perigee: --model %s", stem)
+	stem := strings.TrimPrefix(filepath.Base(name), "model_")
+	for _, ending := range []string{".yaml", ".yml", ".json", ".toml"} {
+		stem = strings.TrimSuffix(stem, ending)
+	}
+	if shipped, ok := model.Similar(stem); ok {
+		err = fault.New(fault.KindOf(err), "%w", err).WithHint("this model is part of perigee: --model %s", shipped)
 	}
 	return model.Arch{}, err
 }
@@ -103,7 +105,7 @@ func loadModel(name string) (model.Arch, error) {
 func (s *Selection) configs() (names []string, failures []error, err error) {
 	if s.ModelConfig == "" && len(s.ModelConfigs)+len(s.More) == 0 {
 		return nil, nil, usage("--model_config or --model_configs is missing").
-			WithHint("a file, or one of the shipped %s", strings.Join(ConfigNames(), ", "))
+			WithHint("a file, or one of the shipped %s; --tp, --pp, --isl and others replace what it says", strings.Join(ConfigNames(), ", "))
 	}
 	add := func(name string) {
 		if !slices.ContainsFunc(names, func(n string) bool { return filepath.Clean(n) == filepath.Clean(name) }) {

@@ -70,9 +70,9 @@ type Cmd struct {
 type GenerateCmd struct {
 	Options
 
-	ResultsDir string `placeholder:"DIR" help:"Folder for the files; default matrices_<ranks>ranks."`
-	Force      bool   `help:"Write even if the folder holds other files: it is renamed to DIR.old."`
-	DryRun     bool   `help:"Print the summary and write nothing."`
+	ResultsDir string `placeholder:"DIR" group:"Files" help:"Folder for the files; default matrices_<ranks>ranks."`
+	Force      bool   `group:"Files" help:"Write even if the folder holds other files: it is renamed to DIR.old."`
+	DryRun     bool   `group:"Files" help:"Print the summary and write nothing."`
 }
 
 // Run makes the workload and prints its summary.

@@ -37,44 +37,44 @@ var memTypes = []string{"cuda", "vram", "cpu", "dram"}
 // [DefaultOptions] gives their defaults. A nil pointer is an option that is
 // not given.
 type Options struct {
-	NumUserRequests *int    `placeholder:"1000" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
-	BatchSize       int     `default:"1" help:"Most requests in a batch." yaml:"batch_size"`
-	MaxBatchMem     float64 `default:"100e9" placeholder:"BYTES" help:"A batch is closed once its KV cache is larger than this." yaml:"max_batch_mem"`
+	NumUserRequests *int    `placeholder:"1000" group:"Requests" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
+	BatchSize       int     `default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
+	MaxBatchMem     float64 `default:"100e9" placeholder:"BYTES" group:"Requests" help:"A batch is closed once its KV cache is larger than this (default: 100e9)." yaml:"max_batch_mem"`
 
-	NumPrefillNodes int `required:"" placeholder:"N" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
-	NumDecodeNodes  int `required:"" placeholder:"N" help:"Nodes that decode." yaml:"num_decode_nodes"`
-	PPN             int `name:"ppn" default:"8" help:"GPUs, and so ranks, per node." yaml:"ppn"`
+	NumPrefillNodes int `required:"" placeholder:"N" group:"System" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
+	NumDecodeNodes  int `required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
+	PPN             int `name:"ppn" default:"8" group:"System" help:"GPUs, and so ranks, per node." yaml:"ppn"`
 
-	PrefillTP     int  `name:"prefill-tp" default:"1" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
-	PrefillPP     int  `name:"prefill-pp" default:"1" help:"Pipeline parallelism of a prefill worker; only 1 can be planned." yaml:"prefill_pp"`
-	PrefillCP     int  `name:"prefill-cp" default:"1" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
-	DecodeTP      int  `name:"decode-tp" default:"1" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
-	DecodePP      int  `name:"decode-pp" default:"1" help:"Pipeline parallelism of a decode worker; only 1 can be planned." yaml:"decode_pp"`
-	DecodeCP      int  `name:"decode-cp" default:"1" help:"Context parallelism of a decode worker; only 1 can be planned." yaml:"decode_cp"`
-	RailOptimized bool `negatable:"" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
+	PrefillTP     int  `name:"prefill-tp" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
+	PrefillPP     int  `name:"prefill-pp" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker; only 1 can be planned." yaml:"prefill_pp"`
+	PrefillCP     int  `name:"prefill-cp" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
+	DecodeTP      int  `name:"decode-tp" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
+	DecodePP      int  `name:"decode-pp" default:"1" group:"System" help:"Pipeline parallelism of a decode worker; only 1 can be planned." yaml:"decode_pp"`
+	DecodeCP      int  `name:"decode-cp" default:"1" group:"System" help:"Context parallelism of a decode worker; only 1 can be planned." yaml:"decode_cp"`
+	RailOptimized bool `negatable:"" group:"System" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
-	Model      string `completes:"models" placeholder:"NAME" help:"A shipped model, such as llama-405b, qwen3-30B or deepseek-r1; perigee kvbench models lists them." yaml:"model,omitempty"`
-	ModelFile  string `placeholder:"FILE" help:"A KVBench model architecture (YAML)." yaml:"model_file,omitempty"`
-	HiddenSize *int64 `placeholder:"N" help:"Custom model: hidden size. Also completes a --model-file that does not say it." yaml:"hidden_size,omitempty"`
-	NumLayers  *int64 `placeholder:"N" help:"Custom model: layers." yaml:"num_layers,omitempty"`
-	NumHeads   *int64 `placeholder:"N" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
-	NumKVHeads *int64 `name:"num-kv-heads" placeholder:"N" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
-	HeadDim    *int64 `placeholder:"N" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
-	DtypeSize  *int64 `placeholder:"BYTES" help:"Custom model and --model-file: bytes per value of the cache (2 for a --model-file)." yaml:"dtype_size,omitempty"`
+	Model      string `completes:"models" placeholder:"NAME" group:"Model" help:"A shipped model, such as llama-405b, qwen3-30B or deepseek-r1; perigee kvbench models lists them." yaml:"model,omitempty"`
+	ModelFile  string `placeholder:"FILE" group:"Model" help:"A KVBench model architecture (YAML)." yaml:"model_file,omitempty"`
+	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a --model-file that does not say it." yaml:"hidden_size,omitempty"`
+	NumLayers  *int64 `placeholder:"N" group:"Model" help:"Custom model: layers." yaml:"num_layers,omitempty"`
+	NumHeads   *int64 `placeholder:"N" group:"Model" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
+	NumKVHeads *int64 `name:"num-kv-heads" placeholder:"N" group:"Model" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
+	HeadDim    *int64 `placeholder:"N" group:"Model" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
+	DtypeSize  *int64 `placeholder:"BYTES" group:"Model" help:"Custom model and --model-file: bytes per value of the cache (2 for a --model-file, and always for --model)." yaml:"dtype_size,omitempty"`
 
-	ISLMean  float64 `name:"isl-mean" default:"16000" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
-	ISLScale float64 `name:"isl-scale" default:"10000" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
-	MinISL   int64   `name:"min-isl" default:"1000" help:"Shorter draws become this long." yaml:"min_isl"`
-	MaxISL   int64   `name:"max-isl" default:"128000" help:"Longer draws become this long." yaml:"max_isl"`
-	Seed     uint64  `default:"0" help:"Seed of the draws." yaml:"seed"`
-	ISLList  string  `name:"isl-list" placeholder:"FILE" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
-	Trace    string  `placeholder:"FILE" help:"Take lengths and arrival times from a serving trace: JSON lines with timestamp (ms), input_length, output_length, hash_ids." yaml:"trace,omitempty"`
+	ISLMean  float64 `name:"isl-mean" default:"16000" group:"Requests" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
+	ISLScale float64 `name:"isl-scale" default:"10000" group:"Requests" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
+	MinISL   int64   `name:"min-isl" default:"1000" group:"Requests" help:"Shorter draws become this long." yaml:"min_isl"`
+	MaxISL   int64   `name:"max-isl" default:"128000" group:"Requests" help:"Longer draws become this long." yaml:"max_isl"`
+	Seed     uint64  `default:"0" group:"Requests" help:"Seed of the draws." yaml:"seed"`
+	ISLList  string  `name:"isl-list" placeholder:"FILE" group:"Requests" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
+	Trace    string  `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines with timestamp (ms), input_length, output_length, hash_ids." yaml:"trace,omitempty"`
 
-	FLOPS      float64 `name:"flops" default:"400e12" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
-	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
-	Scale      float64 `default:"1" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
-	MemType    string  `placeholder:"TYPE" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
-	Compat     bool    `help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
+	FLOPS      float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
+	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" group:"Traffic" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
+	Scale      float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	MemType    string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
+	Compat     bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
 }
 
 // DefaultOptions returns what the command line starts from. The node counts

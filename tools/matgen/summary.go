@@ -17,8 +17,8 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	if w.Model.Window > 0 {
 		line("of these, layers with a sliding window keep the last %d tokens of a request only", w.Model.Window)
 	}
-	line("prefill: ranks %d to %d, %d workers (%s)", 0, w.Prefill.Ranks-1, w.Prefill.Workers(), shape(o.PrefillTP, o.PrefillCP))
-	line("decode: ranks %d to %d, %d workers (%s)", w.Decode.First, w.World()-1, w.Decode.Workers(), shape(o.DecodeTP, o.DecodeCP))
+	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, count(w.Prefill.Workers(), "worker"), shape(o.PrefillTP, o.PrefillCP))
+	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, count(w.Decode.Workers(), "worker"), shape(o.DecodeTP, o.DecodeCP))
 	if len(w.Patterns) > 0 {
 		w.summarizePatterns(line)
 	}
@@ -46,7 +46,20 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	send, receive := w.memory(w.Patterns[largest])
 	line("memory per rank: %s to send (prefill), %s to receive (decode)", size(send), size(receive))
 	line("sleep: %s s on the busiest worker", seconds(w.longestSleep()))
-	line("files: at least %s", size(w.fileBytes()))
+	if bytes := w.fileBytes(); bytes >= largeFiles {
+		line("files: at least %s", size(bytes))
+	}
+}
+
+// largeFiles is from when on the user is told what the files take.
+const largeFiles = 100e6
+
+// count writes a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // size writes bytes exactly and, from a million, also for people.

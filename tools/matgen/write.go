@@ -9,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
 
 	"perigee/internal/atomicfile"
+	"perigee/internal/version"
 )
 
 const (
@@ -129,7 +129,7 @@ func (w *Workload) metadata(p Pattern) metadataDoc {
 func (w *Workload) generator() *generator {
 	return &generator{
 		Assumptions: w.assumptions(), Model: w.Model, Options: w.Options,
-		Tool: "perigee matgen generate", Version: version(),
+		Tool: "perigee matgen generate", Version: version.Version,
 	}
 }
 
@@ -156,14 +156,6 @@ func (w *Workload) assumptions() map[string]string {
 		a["draws"] = "PCG-DXSM seeded with (seed, 0), Box-Muller; truncated toward zero, then clipped to min_isl and max_isl"
 	}
 	return a
-}
-
-// version is that of the program, as far as its build knows it.
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
 
 // encodeYAML writes in the block style of the original.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/version"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -158,12 +159,28 @@ func TestSummary(t *testing.T) {
 # bytes: 41474506752 bytes (41.475 GB) in all, 40958410752 bytes (40.958 GB) in the largest matrix (matrix_0.txt)
 # memory per rank: 10239602688 bytes (10.240 GB) to send (prefill), 5119801344 bytes (5.120 GB) to receive (decode)
 # sleep: 38.980 s on the busiest worker
-# files: at least 2304 bytes
 # warning: 1 of 4 draws were clipped: 1 below --min-isl 1000, 0 above --max-isl 128000
 # warning: the last batch has only 1 of --batch-size 3 requests
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSummaryOfLargeFiles tells of the disk where it matters.
+func TestSummaryOfLargeFiles(t *testing.T) {
+	for nodes, want := range map[string]bool{"1": false, "200": true} {
+		got, err := run(t, "--model", "llama-405b", "--num-prefill-nodes", nodes, "--num-decode-nodes", nodes, "--num-user-requests", "200",
+			"--prefill-tp", "8", "--decode-tp", "8", "--dry-run")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(got, "# files: at least 4096000000 bytes (4.096 GB)\n"); told != want {
+			t.Errorf("%s nodes: %s", nodes, got)
+		}
+		if one := strings.Contains(got, ", 1 worker (tp 8)\n"); one == want {
+			t.Errorf("%s nodes: %s", nodes, got)
+		}
 	}
 }
 
@@ -177,7 +194,7 @@ func TestMetadataGolden(t *testing.T) {
 		t.Fatal(err)
 	}
 	const golden = "testdata/metadata.golden.yaml"
-	text := strings.Replace(got.String(), version(), "VERSION", 1)
+	text := strings.Replace(got.String(), version.Version, "VERSION", 1)
 	if *update {
 		if err := os.WriteFile(golden, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

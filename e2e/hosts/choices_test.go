@@ -39,6 +39,7 @@ func withoutNIXL(t testing.TB, s spec) spec {
 // Which engine the ranks get depends on where they are, and all get the same.
 func TestEngine(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	c := newCluster(t, ipv4)
 	alltoall := []string{"run", "alltoall", "--iters", "1"}
 	t.Run("auto on one host without NIXL", func(t *testing.T) {
@@ -71,6 +72,7 @@ func TestEngine(t *testing.T) {
 // the hosts have others that lead nowhere.
 func TestInterfaces(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	c := newCluster(t, ipv4|ipv6)
 	for i, h := range c.hosts {
 		// An interface that comes before eth0 by name and family, and swallows all.

@@ -11,6 +11,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,12 @@ import (
 	"perigee/e2e/internal/harness"
 )
 
-func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+// The tests wait most of the time, so that more of them can run at once than there
+// are cores.
+func TestMain(m *testing.M) {
+	flag.Set("test.parallel", "4")
+	os.Exit(harness.Main(m))
+}
 
 // hostCount is the number of hosts of a cluster.
 const hostCount = 3
@@ -150,6 +156,22 @@ func part(a, b *host) {
 	for _, h := range []*host{a, b} {
 		h.cluster.fabric.ip("link set port%d type bridge_slave isolated on", h.number)
 	}
+}
+
+// sent returns how many bytes have left the host by eth0.
+func (h *host) sent() int64 {
+	h.cluster.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", h.holder))
+	_, counters, found := strings.Cut(string(text), "eth0:")
+	f := strings.Fields(counters)
+	if err != nil || !found || len(f) < 9 {
+		h.cluster.t.Fatalf("counters of eth0 on %s: %v\n%s", h.name, err, text)
+	}
+	n, err := strconv.ParseInt(f[8], 10, 64)
+	if err != nil {
+		h.cluster.t.Fatal(err)
+	}
+	return n
 }
 
 // checkClean fails the test if a process, memory or an open socket is left on the host.

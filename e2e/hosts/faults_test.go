@@ -49,6 +49,7 @@ func (j *job) checkFailed(outcomes []harness.Outcome, kind fault.Kind, blamed in
 // have their names in the report.
 func TestCutHost(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	for _, test := range []struct {
 		name, phase string
 		ranks       int
@@ -104,6 +105,7 @@ func TestCutBetweenHosts(t *testing.T) {
 // A rank is killed on another host, and on that of rank 0.
 func TestKill(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	for _, phase := range []string{"barrier", "transfer"} {
 		for _, rank := range []int{1, 3} {
 			t.Run(fmt.Sprintf("%s rank %d", phase, rank), func(t *testing.T) {
@@ -144,11 +146,12 @@ func TestKillRankZero(t *testing.T) {
 // while others wait for it, or for the bytes that it should send.
 func TestStopped(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	for _, phase := range []string{"barrier", "transfer"} {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, ipv4)
-			j := c.stay(t, phase, 3, "--timeout", "2s")
+			j := c.stay(t, phase, 3, "--timeout", "4s")
 			stopped := j.ranks[1].Rank(1)
 			harness.Signal(t, stopped, syscall.SIGSTOP)
 			<-j.ranks[0].Ended()

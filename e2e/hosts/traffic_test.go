@@ -53,6 +53,7 @@ func workload(t testing.TB, ranks int) string {
 // says how, and how well the hosts' clocks agree.
 func TestTraffic(t *testing.T) {
 	harness.NeedNIXL(t)
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		families int
@@ -77,6 +78,7 @@ func TestTraffic(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkDocument(t, doc, c, test.ranks)
+			checkWires(t, doc, c)
 		})
 	}
 }
@@ -115,6 +117,27 @@ func checkDocument(t *testing.T, doc *result.Document, c *cluster, ranks int) {
 	}
 	if len(doc.Measurements) == 0 || (ranks > hostCount) != (inside > 0) {
 		t.Errorf("%d measurements, %d of them inside a host", len(doc.Measurements), inside)
+	}
+}
+
+// checkWires proves that the bytes have passed over the network: UCX does not
+// reach the memory of another host by a short cut. What leaves a host are at least
+// the bytes that its ranks have written to other hosts.
+func checkWires(t *testing.T, doc *result.Document, c *cluster) {
+	t.Helper()
+	least := make([]int64, hostCount)
+	for _, m := range doc.Measurements {
+		for _, cell := range doc.Matrices[doc.Patterns[m.Pattern].Matrix].Cells {
+			from, to := int(cell[0])%hostCount, int(cell[1])%hostCount
+			if from != to {
+				least[from] += cell[2]
+			}
+		}
+	}
+	for i, h := range c.hosts {
+		if n := h.sent(); n < least[i] {
+			t.Errorf("%d bytes have left %s, but its ranks have sent %d to other hosts", n, h.name, least[i])
+		}
 	}
 }
 

@@ -125,6 +125,9 @@ func conclude(err error, w io.Writer) int {
 	if err == nil {
 		return 0
 	}
+	if e, ok := errors.AsType[*os.PathError](err); ok && e.Op == "write" && e.Path == os.Stdout.Name() {
+		err = cli.LostOutput(err) // whatever the command was about
+	}
 	if !errors.As(err, new(silent)) {
 		cli.Complain(w, err)
 	}

@@ -1,14 +1,15 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
+	"perigee/spmd/launch"
 )
 
 // onTerminal runs perigee on a terminal and returns what it wrote, byte by byte.
@@ -99,7 +100,33 @@ func TestInterruptAtTerminal(t *testing.T) {
 	p.CheckNothingLeft(atOnce)
 	seen := strings.Join(harness.Screen(o.Stdout), "\n")
 	harness.Contains(t, "terminal", seen, "perigee: ended by signal: interrupt", "perigee: partial result: r.json")
-	if _, err := os.Stat(filepath.Join(p.Dir, "r.json")); err != nil {
-		t.Error(err)
+	partial(t, p, fault.Interrupt, -1, "")
+}
+
+// A second Ctrl-C ends the job without waiting for ranks that do not end by
+// themselves. What was saved before is still there.
+func TestSecondInterruptAtTerminal(t *testing.T) {
+	term := harness.NewTerminal(t)
+	p := harness.Start(t, harness.Command{
+		Args:     []string{"run", harness.Script(t, "phases.lua"), "--engine", "shm", "--stay", "workload", "--result", "r.json"},
+		Terminal: term,
+	})
+	p.UntilPrints("[2] in workload", "\nin workload")
+	for _, pid := range p.Ranks() {
+		harness.Signal(t, pid, syscall.SIGSTOP)
+	}
+	term.Type(t, "\x03")
+	p.UntilPrints("ended by signal: interrupt")
+	watch := harness.StartWatch()
+	term.Type(t, "\x03")
+	o := p.Wait()
+	watch.Check(t, "the end after the second Ctrl-C", p.EndTime(), launch.Grace/2, 0)
+	if o.Code != int(fault.Interrupt) {
+		t.Errorf("exit code %d, want %d", o.Code, fault.Interrupt)
+	}
+	p.CheckNothingLeft(time.Second)
+	harness.Contains(t, "terminal", strings.Join(harness.Screen(o.Stdout), "\n"), "perigee: partial result: r.json")
+	if doc := partial(t, p, fault.Interrupt, -1, ""); countRuns(doc, "isolated") != 1 {
+		t.Errorf("%d isolated runs in the partial result, want 1", countRuns(doc, "isolated"))
 	}
 }

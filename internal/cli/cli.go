@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 
 	"perigee/internal/fault"
@@ -28,6 +29,14 @@ func Complain(w io.Writer, err error) {
 	if hint := fault.HintOf(err); hint != "" {
 		fmt.Fprintln(w, "  hint:", hint)
 	}
+}
+
+// LostOutput is the error of a command whose output cannot be written any more.
+func LostOutput(err error) *fault.Error {
+	if e, ok := errors.AsType[*os.PathError](err); ok {
+		err = e.Err // without how the system calls standard output
+	}
+	return fault.New(fault.Output, "cannot write the output: %w", err)
 }
 
 // What kong says of words that are not there.

@@ -319,24 +319,35 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 // explainPartial adds the failure to the result that a dead rank 0 has left.
 // A living one has done so itself.
 func explainPartial(path string, started time.Time, failure error, w io.Writer) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return // a pipe or a device keeps nothing
-	}
-	d, err := result.Read(path)
-	if err != nil || d.Started.Before(started) || d.Status != result.Partial || d.Failure != nil {
+	d, ok := unfinished(path)
+	if !ok || d.Started.Before(started) || d.Failure != nil {
 		return
 	}
 	d.Finish(failure)
-	saved(w, path, d.Write(path))
+	saved(w, path, d)
 }
 
-// saved tells the user what became of a partial result.
-func saved(w io.Writer, path string, err error) {
-	if err != nil {
-		fmt.Fprintln(w, "perigee: the partial result is lost:", err)
+// unfinished reads a partial result.
+func unfinished(path string) (*result.Document, bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil, false // a pipe or a device keeps nothing
+	}
+	d, err := result.Read(path)
+	return d, err == nil && d.Status == result.Partial
+}
+
+// saved writes a partial result and tells the user what became of it.
+func saved(w io.Writer, path string, d *result.Document) {
+	err := d.Write(path)
+	if err == nil {
+		fmt.Fprintln(w, "perigee: partial result:", path)
 		return
 	}
-	fmt.Fprintln(w, "perigee: partial result:", path)
+	if old, ok := unfinished(path); ok && old.Started.Equal(d.Started) {
+		fmt.Fprintln(w, "perigee: partial result:", path, "(without its last part)")
+		return
+	}
+	fmt.Fprintln(w, "perigee: the partial result is lost:", err)
 }
 
 // untilSignal ends ctx when the user or the system wants the job to end. again is

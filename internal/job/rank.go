@@ -344,7 +344,7 @@ func (k *rank) saveFailed(failure error) {
 		return
 	}
 	k.doc.Finish(failure)
-	saved(k.streams.Err, k.flags.Result, k.doc.Write(k.flags.Result))
+	saved(k.streams.Err, k.flags.Result, k.doc)
 }
 
 // worthKeeping reports whether the result says more than the error message.

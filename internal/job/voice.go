@@ -11,7 +11,6 @@ import (
 	"syscall"
 
 	"perigee/internal/cli"
-	"perigee/internal/fault"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 )
@@ -60,17 +59,9 @@ type outlet struct {
 func (o *outlet) Write(data []byte) (int, error) {
 	n, err := o.to.Write(data)
 	if err != nil {
-		o.once.Do(func() { o.lost(fault.New(fault.Output, "cannot write the output: %w", plain(err))) })
+		o.once.Do(func() { o.lost(cli.LostOutput(err)) })
 	}
 	return n, err
-}
-
-// plain leaves out how the system calls standard output.
-func plain(err error) error {
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // heedBrokenPipes makes writing to a pipe that nobody reads an error, like any

@@ -133,7 +133,8 @@ const growing = `return {
 // The disk fills up while a job runs: its last result that found room is readable
 // and says that it is partial.
 func TestDiskFillsMidway(t *testing.T) {
-	for _, file := range []string{"r.json", "r.json.zst"} {
+	// What is compressed leaves room for one more copy, in which the failure stands.
+	for file, saved := range map[string]string{"r.json": " (without its last part)\n", "r.json.zst": "\n"} {
 		t.Run(file, func(t *testing.T) {
 			dir := harness.Files(t, map[string]string{"growing.lua": growing, "small/x": ""})
 			small := filepath.Join(dir, "small")
@@ -142,7 +143,7 @@ func TestDiskFillsMidway(t *testing.T) {
 			o := p.Wait()
 			p.CheckNothingLeft(atOnce)
 			checkComplaint(t, o, fault.Output, "perigee: rank 0 on "+harness.Hostname(t)+", phase ", "cannot write small/"+file+": no space left on device",
-				"perigee: partial result: small/"+file+" (without its last part)\n")
+				"perigee: partial result: small/"+file+saved)
 			if names := harness.Names(small); !slices.Equal(names, []string{file}) {
 				t.Errorf("files %v, want %s alone", names, file)
 			}

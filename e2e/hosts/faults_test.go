@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
@@ -18,6 +19,22 @@ func (c *cluster) stay(t testing.TB, phase string, ranks int, args ...string) *j
 	j := c.start(t, spec{ranks: ranks, args: append([]string{"run", harness.Script(t, "stay.lua"), "--stay", phase, "--result", "r.json"}, args...)})
 	j.untilPrints("in " + phase + "\n")
 	return j
+}
+
+const (
+	// atOnce is how long a job may last after its failure.
+	atOnce = 5 * time.Second
+	// whenCut is how long it may last where only silence tells of the failure.
+	whenCut = 10 * time.Second
+)
+
+// checkTime fails the test if a rank lasts longer than limit after the start of
+// the watch; free is a time for which all of them sleep.
+func (j *job) checkTime(watch *harness.Watch, limit, free time.Duration) {
+	j.t.Helper()
+	for r, p := range j.ranks {
+		watch.Check(j.t, fmt.Sprint("the end of rank ", r), p.EndTime(), limit, free)
+	}
 }
 
 // checkFailed checks how the ranks of a job have ended that has failed, and its
@@ -70,8 +87,10 @@ func TestCutHost(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, ipv4)
 			j := c.stay(t, test.phase, test.ranks)
+			watch := harness.StartWatch()
 			test.cut(c)
 			outcomes := j.wait()
+			j.checkTime(watch, whenCut, 0)
 			harness.Contains(t, "report of rank 0", outcomes[0].Stderr, test.wanted...)
 			said := map[string]string{} // by host: one rank speaks for all of it
 			for _, r := range test.alone {
@@ -92,8 +111,10 @@ func TestCutBetweenHosts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ipv4)
 	j := c.stay(t, "transfer", 3)
+	watch := harness.StartWatch()
 	part(c.hosts[1], c.hosts[2])
 	outcomes := j.wait()
+	j.checkTime(watch, whenCut, 0)
 	blamed, other := 1, 2
 	if strings.Contains(outcomes[0].Stderr, "perigee: rank 2 on host3") {
 		blamed, other = 2, 1
@@ -112,8 +133,10 @@ func TestKill(t *testing.T) {
 				t.Parallel()
 				c := newCluster(t, ipv4)
 				j := c.stay(t, phase, 4)
+				watch := harness.StartWatch()
 				harness.Signal(t, j.ranks[rank].Rank(rank), syscall.SIGKILL)
 				outcomes := j.wait()
+				j.checkTime(watch, atOnce, 0)
 				j.checkFailed(outcomes, fault.RankLost, rank, phase)
 				harness.Contains(t, "report of rank 0", outcomes[0].Stderr, "its process is gone")
 			})
@@ -128,8 +151,10 @@ func TestKillRankZero(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, ipv4)
 	j := c.stay(t, "transfer", 3)
+	watch := harness.StartWatch()
 	harness.Signal(t, j.ranks[0].Rank(0), syscall.SIGKILL)
 	outcomes := j.wait()
+	j.checkTime(watch, atOnce, 0)
 	for r := 1; r < 3; r++ {
 		if outcomes[r].Code != int(fault.RankLost) {
 			t.Errorf("rank %d: exit code %d", r, outcomes[r].Code)
@@ -151,8 +176,10 @@ func TestStopped(t *testing.T) {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, ipv4)
-			j := c.stay(t, phase, 3, "--timeout", "4s")
+			const patience = 4 * time.Second
+			j := c.stay(t, phase, 3, "--timeout", patience.String())
 			stopped := j.ranks[1].Rank(1)
+			watch := harness.StartWatch()
 			harness.Signal(t, stopped, syscall.SIGSTOP)
 			<-j.ranks[0].Ended()
 			<-j.ranks[2].Ended()
@@ -161,6 +188,7 @@ func TestStopped(t *testing.T) {
 			harness.Signal(t, stopped, syscall.SIGCONT)
 			harness.Signal(t, j.ranks[1].Cmd.Process.Pid, syscall.SIGCONT)
 			outcomes := j.wait()
+			j.checkTime(watch, atOnce, patience)
 			j.checkFailed(outcomes, fault.Timeout, 1, phase)
 			harness.Contains(t, "report of rank 0", outcomes[0].Stderr, "it does not answer: stopped, or cut off")
 		})

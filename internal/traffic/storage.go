@@ -138,8 +138,11 @@ func (s *Session) prepareStorage(patterns []Pattern) error {
 
 // open opens a file that is there, or makes it.
 func (st *store) open(op StorageOp) (nixl.Buffer, error) {
-	_, err := os.Stat(op.Path)
+	info, err := os.Stat(op.Path)
 	missing := errors.Is(err, fs.ErrNotExist)
+	if err == nil && info.IsDir() {
+		return nil, fault.New(fault.Input, "storage_ops: file_path %s is a folder, want a file", op.Path)
+	}
 	if !missing && op.WriteSize > 0 && !op.Overwrite {
 		return nil, fault.New(fault.Input, "storage_ops: file %s is there already, and is not overwritten", op.Path).
 			WithHint("name a file that does not exist, or run with --allow-io")

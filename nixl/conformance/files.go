@@ -215,7 +215,7 @@ func testFileRefusals(t *testing.T, s Setup, api string) {
 		word string
 	}{
 		{"missing", nixl.File{Path: f.path("none"), Size: 1}, "no such file"},
-		{"folder", nixl.File{Path: f.folder, Size: 1}, "neither a regular file"},
+		{"folder", nixl.File{Path: f.folder, Size: 1}, "is a folder"},
 		{"pipe", nixl.File{Path: f.path("pipe"), Size: 1}, "neither a regular file"},
 		{"short", nixl.File{Path: f.path("there"), Size: 11}, "has 10 bytes, the transfers need 11"},
 		{"size 0", nixl.File{Path: f.path("there"), Size: 0}, "want at least 1"},

@@ -74,6 +74,8 @@ func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
 	size := info.Size()
 	switch info.Mode().Type() {
 	case 0:
+	case fs.ModeDir:
+		return fault.New(fault.Input, "file %s is a folder; wanted a regular file or a block device", f.Path)
 	case fs.ModeDevice:
 		end, err := file.Seek(0, 2)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,8 +44,12 @@ func startGuard(token, dir string) (stop func() error, err error) {
 func guard(order string) int {
 	token, dir, _ := strings.Cut(order, " ")
 	io.Copy(io.Discard, os.Stdin)
+	// Slurm starts a step's daemon with an environment that has not the token, but
+	// names a file in the folder.
+	marks := []string{marker + "=" + token, dir + "/"}
 	for range 500 {
-		if len(Owned(token)) == 0 {
+		left := marked(marks...)
+		if len(left) == 0 {
 			unmountBelow(dir)
 			if err := os.RemoveAll(dir); err != nil {
 				fmt.Fprintln(os.Stderr, err)
@@ -52,10 +57,10 @@ func guard(order string) int {
 			}
 			return 0
 		}
-		KillAll(token)
+		kill(left)
 		time.Sleep(10 * time.Millisecond)
 	}
-	fmt.Fprintln(os.Stderr, "processes are left:", Owned(token))
+	fmt.Fprintln(os.Stderr, "processes are left:", marked(marks...))
 	return 1
 }
 
@@ -71,12 +76,17 @@ func unmountBelow(dir string) {
 
 // Owned returns the live processes that carry a token, or one that begins with
 // it, with their environments.
-func Owned(token string) map[int]map[string]string {
+func Owned(token string) map[int]map[string]string { return marked(marker + "=" + token) }
+
+// marked returns the live processes in whose environments there is one of these texts,
+// with their environments.
+func marked(marks ...string) map[int]map[string]string {
 	found := map[int]map[string]string{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		data, err := os.ReadFile(filepath.Join(d, "environ"))
-		if err != nil || !bytes.Contains(data, []byte(marker+"="+token)) || isZombie(d) {
+		has := func(mark string) bool { return bytes.Contains(data, []byte(mark)) }
+		if err != nil || !slices.ContainsFunc(marks, has) || isZombie(d) {
 			continue
 		}
 		env := map[string]string{}
@@ -97,8 +107,10 @@ func isZombie(dir string) bool {
 }
 
 // KillAll kills all processes that carry a token.
-func KillAll(token string) {
-	for pid := range Owned(token) {
+func KillAll(token string) { kill(Owned(token)) }
+
+func kill(processes map[int]map[string]string) {
+	for pid := range processes {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
 }

@@ -1,0 +1,68 @@
+package harness
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestMain makes the test program a guard where it is started as one.
+func TestMain(m *testing.M) {
+	if order := os.Getenv(envGuard); order != "" {
+		os.Exit(guard(order))
+	}
+	os.Exit(m.Run())
+}
+
+// The guard kills what carries the token and what knows the folder, unmounts what lies
+// over the folder, removes it, and leaves everything else alone.
+func TestGuard(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tests")
+	inside := filepath.Join(dir, "mounted")
+	if err := os.MkdirAll(inside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", inside, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatalf("this test needs root, to mount a file system: %v", err)
+	}
+	const token = "TESTOFTHEGUARD"
+	sleep := func(env string) *exec.Cmd {
+		cmd := exec.Command("sleep", "1000")
+		cmd.Env = []string{env}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill() })
+		return cmd
+	}
+	tokened, folder := sleep(marker+"="+token+"AND MORE"), sleep("SLURM_CONF="+dir+"/slurm.conf")
+	other := sleep("SLURM_CONF=" + dir + "2/slurm.conf")
+	stop, err := startGuard(token, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("the guard: %v", err)
+	}
+	for _, cmd := range []*exec.Cmd{tokened, folder} {
+		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+			t.Errorf("%v ended with %v", cmd.Env, err)
+		}
+	}
+	if err := other.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("another's process: %v", err)
+	}
+	other.Process.Kill()
+	other.Wait()
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder: %v", err)
+	}
+	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), dir) {
+		t.Errorf("mounts: %v\n%s", err, mounts)
+	}
+}

@@ -87,14 +87,19 @@ func run(args []string, streams cli.Streams) int {
 		args = []string{"--help"}
 	}
 	ctx, err := k.Parse(sweep.JoinSort(args))
+	if lost := out.Fault(); lost != nil {
+		return conclude(lost, streams.Err)
+	}
 	if exit >= 0 {
-		return max(exit, conclude(out.Fault(), streams.Err)) // help was printed
+		return exit // help was printed
 	}
 	if err != nil {
 		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	err = ctx.Run()
-	return conclude(cmp.Or(out.Fault(), err), streams.Err) // what a command says of its output is no better
+	if err = ctx.Run(); !errors.As(err, new(silent)) {
+		err = cmp.Or(out.Fault(), err) // what a command says of its output is no better
+	}
+	return conclude(err, streams.Err)
 }
 
 // commandOf returns the command in whose words a mistake was found.

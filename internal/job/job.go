@@ -63,6 +63,8 @@ type Spec struct {
 	// Conclude, if set, looks at the complete result of a run at rank 0, after it was written, and at the
 	// result that it repeats, if any. Its error becomes that of the job.
 	Conclude func(old, fresh *result.Document) error
+	// Aside sends what the scenario prints to standard error: standard output is Conclude's.
+	Aside bool
 }
 
 // Run runs the job and returns when it has ended. The error is what the user
@@ -76,6 +78,9 @@ func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (er
 		return err, false
 	}
 	if started {
+		if s.Aside {
+			streams.Out = streams.Err
+		}
 		return runRank(ctx, s, streams, env)
 	}
 	return runLauncher(ctx, s, streams, env)

@@ -3,6 +3,7 @@
 package rerun
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -31,7 +32,7 @@ type Cmd struct {
 // Help is what perigee rerun --help says beyond the flags.
 func (Cmd) Help() string {
 	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote are not written again. " +
-		"The new result is compared with the old one as by perigee compare."
+		"The new result is compared with the old one as by perigee compare. With --format json or csv the comparison alone goes to standard output, and what the run prints to standard error."
 }
 
 // Spec is the job that the command stands for. process is the whole command line without the
@@ -51,14 +52,18 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 		Command: []string{"perigee", "rerun"}, Args: process[1:], Process: process,
 		Repeat:   &job.Repeat{Result: c.Result, Flags: flags},
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
+		Aside:    c.Format != "text", // a program that reads the comparison wants nothing else
 	}, nil
 }
 
 // conclude compares the result of the repetition with the old one. What the user has
 // asked to be different is no reason not to compare; it is said all the same.
 func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
+	out := &cli.Outlet{W: s.Out}
+	s.Out = out
 	if c.Format == "text" {
 		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", c.Result, old.Started.Format(time.DateTime+" UTC"))
 	}
-	return c.Judge(s, []*result.Document{old}, []*result.Document{fresh}, c.Ranks != nil || c.Engine != "same")
+	err := c.Judge(s, []*result.Document{old}, []*result.Document{fresh}, c.Ranks != nil || c.Engine != "same")
+	return cmp.Or(out.Fault(), err)
 }

@@ -1,0 +1,121 @@
+package rerun
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/job"
+	"perigee/internal/result"
+	"perigee/internal/traffic"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+func parse(t *testing.T, args ...string) *Cmd {
+	t.Helper()
+	var c Cmd
+	k, err := kong.New(&c, kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+// What the user does not say is left to the result.
+func TestSpec(t *testing.T) {
+	three := 3
+	for _, c := range []struct {
+		args  string
+		want  job.Flags
+		aside bool
+	}{
+		{"r.json", job.Flags{Launcher: "auto"}, false},
+		{"r.json --engine auto -n 3 --timeout 5s --iface lo", job.Flags{Engine: "auto", Ranks: &three, Timeout: 5 * time.Second, Iface: "lo", Launcher: "auto"}, false},
+		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", job.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}, Launcher: "auto"}, true},
+		{"r.json --format csv", job.Flags{Launcher: "auto"}, true},
+	} {
+		process := append([]string{"rerun"}, strings.Fields(c.args)...)
+		s, err := parse(t, process[1:]...).Spec(cli.Streams{}, process)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, s.Repeat.Flags); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.args, diff)
+		}
+		if s.Repeat.Result != "r.json" || s.Aside != c.aside || !slices.Equal(s.Args, process[1:]) || !slices.Equal(s.Process, process) || s.Conclude == nil {
+			t.Errorf("%s: %+v", c.args, s)
+		}
+	}
+	for _, args := range []string{"r.json --alpha 1", "r.json --columns nope", "r.json --sort nope"} {
+		if _, err := parse(t, strings.Fields(args)...).Spec(cli.Streams{}, []string{"rerun"}); fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
+
+// document is the result of a pattern of 20 runs, each of about ns.
+func document(engine string, ns int64) *result.Document {
+	d := &result.Document{
+		Schema: result.Schema, Status: result.Complete, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, World: result.World{Size: 2, Launcher: "local", Hosts: []spmd.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
+		Engine: &nixl.Info{Name: engine}, Matrices: []result.Matrix{{SHA256: "bb"}}, Patterns: []result.Pattern{{Name: "p"}},
+	}
+	var runs []traffic.PatternRun
+	for i := range int64(20) {
+		runs = append(runs, traffic.PatternRun{EndNS: ns + i, Ranks: []traffic.RankRun{{EndNS: ns + i}}})
+	}
+	d.AddRuns(0, "work", 0, runs)
+	return d
+}
+
+func TestConclude(t *testing.T) {
+	for _, c := range []struct {
+		name, args string
+		fresh      *result.Document
+		kind       fault.Kind // 0: no error
+		out        string
+	}{
+		{"as before", "", document("shm", 1000), 0, "# 0 better, 0 worse, 1 without a verdict\n"},
+		{"slower", "", document("shm", 2000), fault.Worse, "# 0 better, 1 worse, 0 without a verdict\n"},
+		{"slower, which is wanted", "--fail-on none", document("shm", 2000), 0, "# 0 better, 1 worse, "},
+		{"quicker", "", document("shm", 500), 0, "# 1 better, 0 worse, "},
+		{"quicker, which is not wanted", "--fail-on any", document("shm", 500), fault.Worse, "# 1 better, 0 worse, "},
+		{"another engine that nobody asked for", "", document("nixl", 1000), fault.Input, ""},
+		{"another engine", "--engine nixl", document("nixl", 1000), 0, "although the engine is shm and nixl\n"},
+	} {
+		var out bytes.Buffer
+		s := cli.Streams{Out: &out}
+		spec, err := parse(t, strings.Fields("r.json --pairs none "+c.args)...).Spec(s, []string{"rerun"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = spec.Conclude(document("shm", 1000), c.fresh)
+		if c.kind == 0 && err != nil || c.kind != 0 && fault.KindOf(err) != c.kind {
+			t.Errorf("%s: got %v, want kind %d", c.name, err, c.kind)
+		}
+		if !strings.HasPrefix(out.String(), "# r.json, of 2026-01-02 03:04:05 UTC, and this run:\n") || !strings.Contains(out.String(), c.out) {
+			t.Errorf("%s: lacks %q:\n%s", c.name, c.out, &out)
+		}
+	}
+	var out bytes.Buffer
+	spec, err := parse(t, "r.json", "--format", "json").Spec(cli.Streams{Out: &out}, []string{"rerun"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := spec.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
+		t.Errorf("%v:\n%s", err, &out)
+	}
+}

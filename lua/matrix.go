@@ -1,8 +1,10 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -286,6 +288,10 @@ func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
 
 func readMatrixFile(path string) (*matrix.Matrix, error) {
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
+			WithHint("check the spelling; in a configuration, a relative path starts at its folder")
+	}
 	if err != nil {
 		return nil, fault.New(fault.Input, "matrix: %w", err)
 	}

@@ -77,10 +77,13 @@ func Load(path string) (*Value, error) {
 // Read reads the text that Load parses. It takes only regular files, since anything else
 // might never end, and only those whose name tells a format.
 func Read(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return nil, folder(path)
+	}
 	if _, err := formatOf(path); err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fault.New(fault.Input, "%s: there is no such file", path).
@@ -88,7 +91,7 @@ func Read(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	case !info.Mode().IsRegular():
-		return nil, fault.New(fault.Input, "%s: wanted a regular file, got %s", path, fileType(info.Mode()))
+		return nil, fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", path)
 	case info.Size() > MaxBytes:
 		return nil, tooLong(path)
 	}
@@ -105,11 +108,17 @@ func Read(path string) ([]byte, error) {
 	return text, nil
 }
 
-func fileType(mode fs.FileMode) string {
-	if mode.IsDir() {
-		return "a folder"
+// folder is the error of a folder where a document is wanted. It names a document
+// in it.
+func folder(path string) error {
+	err := fault.New(fault.Input, "%s: wanted a regular file, got a folder", path)
+	entries, _ := os.ReadDir(path) // what cannot be read gives no hint
+	for _, e := range entries {
+		if Readable(e.Name()) {
+			return err.WithHint("in it is %s", filepath.Join(path, e.Name()))
+		}
 	}
-	return "a device, pipe or socket"
+	return err
 }
 
 // Parse reads a document. name tells the format by its extension (.yaml, .yml,

@@ -320,6 +320,9 @@ func TestLoad(t *testing.T) {
 	if _, err = Load(filepath.Join(folder, "d.toml")); err == nil || !strings.HasSuffix(err.Error(), "d.toml: wanted a regular file, got a folder") {
 		t.Errorf("a folder: %v", err)
 	}
+	if _, err = Load(folder); fault.HintOf(err) != "in it is "+file {
+		t.Errorf("a folder with a document: %v, hint %q", err, fault.HintOf(err))
+	}
 	if _, err = Load(filepath.Join(folder, "e.ini")); err == nil || !strings.Contains(err.Error(), ".toml (TOML)") {
 		t.Errorf("another extension: %v", err)
 	}

@@ -149,6 +149,7 @@ func checkSingleJSON(t *testing.T, path string, want map[int]int64, iters int) {
 func TestCTPerftestIterations(t *testing.T) {
 	dir := harness.Files(t, map[string]string{
 		"c.yaml": "traffic_pattern: {matrix_file: m.txt}\n",
+		"n.yaml": "n_iters: 4\ntraffic_pattern: {matrix_file: m.txt}\n",
 		"d.toml": "iters = 150\n[traffic_pattern]\nmatrix_file = \"m.txt\"\n",
 		"m.txt":  "0 1K\n0 0\n",
 	})
@@ -157,6 +158,7 @@ func TestCTPerftestIterations(t *testing.T) {
 		want string
 	}{
 		{[]string{"c.yaml"}, "1"},
+		{[]string{"n.yaml"}, "4"},
 		{[]string{"d.toml"}, "150"},
 		{[]string{"d.toml", "--iters", "7", "--warmup-iters", "0"}, "7"},
 	} {

@@ -2,7 +2,7 @@
 
 local schema = {
   { name = "traffic_pattern", type = "map", required = true, fields = patterns.fields },
-  { name = "iters", type = "int", min = 1, default = 1, help = "measured runs" },
+  { name = "iters", type = "int", min = 1, default = 1, aliases = { "n_iters" }, help = "measured runs" },
   { name = "warmup_iters", type = "int", min = 0, default = 0, help = "unmeasured runs first" },
 }
 

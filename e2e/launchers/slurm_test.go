@@ -18,13 +18,14 @@ import (
 )
 
 // A private Slurm: munged, slurmctld and four slurmd on this machine, which
-// Slurm takes for the nodes node1 to node4 with three CPUs each: two for the
-// allocation in which most tests run, one for batch jobs. Its files are in
+// Slurm takes for the nodes node1 to node4 with six CPUs each: two for the
+// allocation in which most tests run, four for batch jobs. Its files are in
 // the tests' folder and its sockets at 127.0.0.0/8.
 
 const (
 	nodes   = 4
 	perNode = 2
+	inBatch = 4
 )
 
 // cluster is the Slurm of all tests of this package; it starts with the first
@@ -128,7 +129,7 @@ ReturnToService=2
 MpiDefault=none
 `, name, ports[0], s.sock, s.dir)
 	for i := 1; i <= nodes; i++ {
-		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i, name, i, ports[i], perNode+1)
+		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i, name, i, ports[i], perNode+inBatch)
 	}
 	conf.WriteString("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n")
 	return os.WriteFile(s.conf, conf.Bytes(), 0o600)

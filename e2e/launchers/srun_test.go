@@ -1,0 +1,80 @@
+package launchers
+
+import (
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// What docs/launchers.md says of srun's ways.
+
+// startApart starts ranks with srun, each on a host of its own as far as perigee can
+// tell: they share no memory.
+func startApart(t *testing.T, flags ...string) *harness.Process {
+	t.Helper()
+	harness.NeedNIXL(t)
+	words, env := srun("--mpi=pmi2")(t, ranks)
+	const apart = `hostname "$SLURMD_NODENAME" && exec "$@"`
+	p := start(t, harness.Command{
+		Argv: slices.Concat(words, flags, []string{"unshare", "--uts", "sh", "-c", apart, "sh", harness.Program, "run", harness.Script(t, "stay.lua"),
+			"--engine", "nixl", "--timeout", patienceOfRanks.String()}),
+		Env: append(env, "PERIGEE_IFACE=lo"),
+	})
+	p.UntilPrints("all are here")
+	return p
+}
+
+// A stopped rank that is alone on its host can be woken by nobody. srun waits for it
+// though the job has failed, or kills it if it was told to.
+func TestStoppedAlone(t *testing.T) {
+	for _, flags := range [][]string{{"-K1"}, nil} {
+		t.Run(map[bool]string{true: "kill", false: "continue"}[len(flags) > 0], func(t *testing.T) {
+			t.Parallel()
+			p := startApart(t, flags...)
+			stopped := p.Rank(2)
+			harness.Signal(t, stopped, syscall.SIGSTOP)
+			if flags == nil {
+				for _, others := range []string{"task 0: Exited", "task 1: Exited", "task 3: Exited"} {
+					p.UntilComplains(others)
+				}
+				select {
+				case <-p.Ended():
+					t.Error("srun did not wait for the stopped rank")
+				default:
+				}
+				harness.Signal(t, stopped, syscall.SIGCONT)
+			}
+			o := p.Wait()
+			harness.Contains(t, "standard error", o.Stderr, "rank 2 on node3, phase barrier: it does not answer: stopped, or cut off")
+			if flags == nil && o.Code != int(fault.Timeout) {
+				t.Errorf("exit code %d, want %d", o.Code, fault.Timeout)
+			}
+			if flags != nil && o.Code != int(fault.Timeout) && o.Code != 137 {
+				t.Errorf("exit code %d, want %d, or 137 of the killed rank", o.Code, fault.Timeout)
+			}
+		})
+	}
+}
+
+// With --quit-on-interrupt one Ctrl-C is enough. It comes to the ranks first, but srun
+// kills them before long.
+func TestQuitOnInterrupt(t *testing.T) {
+	words, env := srun("--mpi=pmi2", "--quit-on-interrupt")(t, ranks)
+	dir := t.TempDir()
+	p := start(t, harness.Command{Dir: dir, Argv: slices.Concat(words, []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--result", "r.json"}), Env: env})
+	p.UntilPrints("all are here")
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGINT)
+	o := p.Wait()
+	if !slices.Contains([]int{int(fault.Interrupt), 137, int(fault.RankLost)}, o.Code) {
+		t.Errorf("exit code %d, want %d, 137 or %d\n%s", o.Code, fault.Interrupt, fault.RankLost, o.Stderr)
+	}
+	doc, err := result.Read(filepath.Join(dir, "r.json"))
+	if err != nil || doc.Status != result.Partial || len(doc.Measurements) != 1 {
+		t.Errorf("result: %v, %+v", err, doc)
+	}
+}

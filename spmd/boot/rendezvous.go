@@ -203,7 +203,7 @@ func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, e
 const (
 	knockAgain = 200 * time.Millisecond
 	strangers  = 15 * time.Second
-	hopeless   = 5 * time.Second
+	hopeless   = 3 * time.Second
 )
 
 // follow connects to rank 0, which may start later than this rank.

@@ -63,6 +63,9 @@ func (p *Plan) command(given Bench) error {
 		return err
 	}
 	p.Warnings = append(p.Warnings, r.warnings...)
+	if text := r.otherBackend(); text != "" {
+		p.Warnings = append(p.Warnings, text)
+	}
 	p.Warnings = append(p.Warnings, given.ignored()...)
 	for _, t := range p.Figures().Transfers {
 		if t.BatchSize > scenarioBatch {
@@ -120,7 +123,11 @@ func totalBuffer(b Bench, t Transfer) (*int64, error) {
 	case fits:
 		return &total, nil
 	case b.TotalBufferSize != nil:
-		return nil, usage("--total_buffer_size: %d blocks of %d bytes need at least %d bytes, and a multiple of %d; got %d", t.BatchSize, t.IOSize, least, parts, total).
+		multiple := ""
+		if parts.Cmp(big.NewInt(1)) > 0 {
+			multiple = fmt.Sprintf(", and a multiple of %d", parts)
+		}
+		return nil, usage("--total_buffer_size: %d blocks of %d bytes need at least %d bytes%s; got %d", t.BatchSize, t.IOSize, least, multiple, total).
 			WithHint("leave it out: then the plan sets it")
 	}
 	return &least, nil
@@ -175,6 +182,18 @@ var scenarioBackends = []string{"UCX", "POSIX", "GDS", "GDS_MT"}
 
 // scenarioBatch is the most blocks that the scenario moves at a time.
 const scenarioBatch = 1 << 24
+
+// otherBackend tells where the command of perigee does the work another way.
+func (r routed) otherBackend() string {
+	name := r.bench.Backend
+	switch {
+	case slices.Contains(scenarioBackends, name):
+		return ""
+	case r.storage:
+		return "perigee run kvbench knows no " + name + ": its command moves as much to or from local files"
+	}
+	return "perigee run kvbench knows no " + name + ": its command leaves the way to UCX"
+}
 
 // perigee returns the words after perigee run kvbench that do the work of b.
 // There the side that is a file says so and where it lies, ranks with files

@@ -49,3 +49,24 @@ func TestScenarioFlags(t *testing.T) {
 		t.Errorf("%+v", o)
 	}
 }
+
+// TestOtherBackends tells of each backend that the scenario does not have.
+func TestOtherBackends(t *testing.T) {
+	for _, b := range backends {
+		_, warned, err := runLine(t, "plan", "--model", "qwen3-8b", "--model_config", "block-tp1-pp1", "--backend", b.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := ""
+		switch {
+		case slices.Contains(scenarioBackends, b.name):
+		case b.storage:
+			want = "perigee run kvbench knows no " + b.name + ": its command moves as much to or from local files"
+		default:
+			want = "perigee run kvbench knows no " + b.name + ": its command leaves the way to UCX"
+		}
+		if strings.Contains(warned, "knows no") != (want != "") || !strings.Contains(warned, want) {
+			t.Errorf("%s: %q, wanted %q", b.name, warned, want)
+		}
+	}
+}

@@ -144,8 +144,8 @@ func otherCodes(w way, i incident) []int {
 		{"mpirun", "SIGTERM launcher"}: {1}, {"mpirun", "SIGINT launcher"}: {1},
 		// All codes or-ed; 9 or 1 if a rank leaves before it has met the others.
 		{"hydra", "exit 3 before"}: {9, 5 | 3, 1}, {"hydra", "exit 3 in the middle"}: {9 | 3},
-		// After its own Ctrl-C hydra now and then says 0 of ranks that have all exited with 130.
-		{"hydra", "SIGINT launcher"}: {int(fault.Interrupt), 0},
+		// When hydra itself is signalled it now and then says 0 of ranks that have all exited with 130.
+		{"hydra", "SIGINT launcher"}: {int(fault.Interrupt), 0}, {"hydra", "SIGTERM launcher"}: {int(fault.Interrupt), 0},
 		// perigee's own launcher knows how a rank has ended.
 		{"local", "exit 3 before"}: {int(fault.RankLost)},
 	}[at{family, i.name}]

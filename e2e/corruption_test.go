@@ -19,6 +19,16 @@ var oneByte = regexp.MustCompile(`verification failed: mesh: message from rank (
 // Somebody keeps changing a single byte of a buffer while it is verified.
 func TestOneWrongByte(t *testing.T) {
 	p := staying(t, "shm", "verify", 1)
+	o := spoil(t, p)
+	if o.Code != int(fault.Corrupt) || !oneByte.MatchString(o.Stderr) || len(complaintsIn(o.Stderr)) != 1 {
+		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Corrupt, o.Stderr)
+	}
+	harness.Contains(t, "stderr", o.Stderr, "on "+harness.Hostname(t)+", phase verify: ", "perigee: partial result: r.json")
+}
+
+// spoil keeps changing byte 40000 of a buffer of rank 1 until the job ends.
+func spoil(t *testing.T, p *harness.Process) harness.Outcome {
+	t.Helper()
 	buffer := bufferOf(t, p.Rank(1))
 	defer buffer.Close()
 	for i := 0; ; i++ {
@@ -35,11 +45,7 @@ func TestOneWrongByte(t *testing.T) {
 		}
 		break
 	}
-	o := p.Wait()
-	if o.Code != int(fault.Corrupt) || !oneByte.MatchString(o.Stderr) || len(complaintsIn(o.Stderr)) != 1 {
-		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Corrupt, o.Stderr)
-	}
-	harness.Contains(t, "stderr", o.Stderr, "on "+harness.Hostname(t)+", phase verify: ", "perigee: partial result: r.json")
+	return p.Wait()
 }
 
 // bufferOf opens one of a rank's two buffers in shared memory.

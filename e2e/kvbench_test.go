@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -230,22 +229,7 @@ func TestKVBenchOneWrongByte(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"verify.lua": verifyForEver})
 	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "verify.lua", "--engine", "shm"}})
 	p.UntilPrints("ready")
-	buffer := bufferOf(t, p.Rank(1))
-	defer buffer.Close()
-	for i := 0; ; i++ {
-		select {
-		case <-p.Ended():
-		case <-time.After(50 * time.Microsecond):
-			if _, err := buffer.WriteAt([]byte{byte(i)}, 40000); err != nil {
-				t.Fatal(err)
-			}
-			if time.Since(p.Started) < harness.Patience {
-				continue
-			}
-		}
-		break
-	}
-	o := p.Wait()
+	o := spoil(t, p)
 	wanted := regexp.MustCompile(`verification of 8 blocks of 16384 bytes failed: rank 0 with rank 1, thread 0: in the peer's memory, block 2, byte 7232 is 0x[0-9a-f]{2}, want 0x[0-9a-f]{2} \(wrong bytes: 1\)`)
 	if o.Code != int(fault.Corrupt) || !wanted.MatchString(o.Stderr) || len(complaintsIn(o.Stderr)) != 1 {
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Corrupt, o.Stderr)

@@ -96,7 +96,7 @@ func run(args []string, streams cli.Streams) int {
 	if err != nil {
 		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	if err = ctx.Run(); !errors.As(err, new(silent)) {
+	if err = ctx.Run(); !cli.IsTold(err) {
 		err = cmp.Or(out.Fault(), err) // what a command says of its output is no better
 	}
 	return conclude(err, streams.Err)
@@ -120,11 +120,6 @@ func commandOf(err error) string {
 // arguments is the command line without the program's name.
 type arguments []string
 
-// silent is an error that somebody else has reported.
-type silent struct{ error }
-
-func (s silent) Unwrap() error { return s.error }
-
 // conclude prints an error, if there is one, and turns it into an exit code.
 func conclude(err error, w io.Writer) int {
 	if err == nil {
@@ -133,7 +128,7 @@ func conclude(err error, w io.Writer) int {
 	if e, ok := errors.AsType[*os.PathError](err); ok && e.Op == "write" && e.Path == os.Stdout.Name() {
 		err = cli.LostOutput(err) // whatever the command was about
 	}
-	if !errors.As(err, new(silent)) {
+	if !cli.IsTold(err) {
 		cli.Complain(w, err)
 	}
 	return int(fault.KindOf(err))
@@ -183,7 +178,7 @@ func (c *rerunCmd) Run(streams cli.Streams, all arguments) error {
 func runJob(s job.Spec, streams cli.Streams) error {
 	err, quiet := job.Run(context.Background(), s, streams, os.LookupEnv)
 	if err != nil && quiet {
-		return silent{err}
+		return cli.Told{Err: err}
 	}
 	return err
 }

@@ -62,6 +62,11 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	r.lanes = append(r.lanes, l)
 	if spec.Remote == nixl.FILE {
 		how := l.Info().Params["files"]
+		if l.MadeFiles() {
+			how += ", new files"
+		} else {
+			how += ", the file that is there"
+		}
 		if spec.Files.Direct {
 			how += ", direct"
 		}
@@ -161,6 +166,9 @@ func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	}
 	r.env.Doc.Lanes = append(r.env.Doc.Lanes, result.Lanes{Phase: r.env.World.CurrentPhase(), Measurement: *m})
 	r.env.Checkpoint()
+	if err := r.env.Sampled(); err != nil {
+		return 0, err
+	}
 	L.Push(measured(L, m))
 	return 1, nil
 }

@@ -31,6 +31,18 @@ func Complain(w io.Writer, err error) {
 	}
 }
 
+// Told is an error that the user has been told of already.
+type Told struct{ Err error }
+
+// Error says what went wrong.
+func (t Told) Error() string { return t.Err.Error() }
+
+// Unwrap returns the error itself.
+func (t Told) Unwrap() error { return t.Err }
+
+// IsTold reports whether the user has been told of an error.
+func IsTold(err error) bool { return errors.As(err, new(Told)) }
+
 // LostOutput is the error of a command whose output cannot be written any more.
 func LostOutput(err error) *fault.Error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {

@@ -2,7 +2,7 @@
 // held against, and what two results are compared by.
 //
 // Most metrics have a sample for each measured run of a pattern; some have one for each
-// initiator or message of a run, or for each pattern. A scenario may declare metrics of
+// initiator or message of a run, for each pattern, or for each size of blocks. A scenario may declare metrics of
 // its own. docs/thresholds.md lists them all with their formulas.
 package metric
 
@@ -47,20 +47,25 @@ type Sample struct {
 	Iteration int // -1 if it belongs to no single run
 	Rank      int // the initiator; -1 if it belongs to several
 	Peer      int // the other end of a message; -1 if it belongs to several
+	// Block is the size of the blocks in bytes, Batch their number at a time; 0 if it belongs to no size of blocks.
+	Block, Batch int64
 	// StartNS and EndNS are when it was measured, on the common time line.
 	StartNS, EndNS int64
 }
 
+// all are the metrics of every result.
+var all = slices.Concat(known, blocks)
+
 // Known are the metrics of every result, in the order of the documentation.
-func Known() []Def { return slices.Clone(known) }
+func Known() []Def { return slices.Clone(all) }
 
 // Find returns a metric of every result.
 func Find(name string) (Def, bool) {
-	i := slices.IndexFunc(known, func(d Def) bool { return d.Name == name })
+	i := slices.IndexFunc(all, func(d Def) bool { return d.Name == name })
 	if i < 0 {
 		return Def{}, false
 	}
-	return known[i], true
+	return all[i], true
 }
 
 // Check refuses a name that is neither a known metric nor one of the scenario's own.
@@ -77,7 +82,7 @@ func Check(name string, own []result.MetricDef) error {
 // Names lists all metrics, those of a scenario last.
 func Names(own []result.MetricDef) []string {
 	var names []string
-	for _, d := range known {
+	for _, d := range all {
 		names = append(names, d.Name)
 	}
 	for _, d := range own {

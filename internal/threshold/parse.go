@@ -129,8 +129,11 @@ func (p *parser) word(wanted string) string {
 	return p.run(func(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' })
 }
 
+// wantedKeys names them in messages.
+const wantedKeys = "phase, pattern, rank, peer, block or batch"
+
 // filterKeys are the keys of a filter.
-var filterKeys = []string{"phase", "pattern", "rank", "peer"}
+var filterKeys = []string{"phase", "pattern", "rank", "peer", "block", "batch"}
 
 func (p *parser) filter() (f Filter) {
 	if !p.accept("{") || p.accept("}") {
@@ -140,7 +143,7 @@ func (p *parser) filter() (f Filter) {
 	for p.err == nil {
 		p.space()
 		at := p.at
-		key := p.word("phase, pattern, rank or peer")
+		key := p.word(wantedKeys)
 		if seen[key] {
 			p.fail(at, "each key once", "")
 		}
@@ -156,15 +159,11 @@ func (p *parser) filter() (f Filter) {
 			} else {
 				f.Pattern = p.quoted()
 			}
-		case "rank", "peer":
+		case "rank", "peer", "block", "batch":
 			p.want("=", "= and a number")
-			if n := p.count(); key == "rank" {
-				f.Rank = n
-			} else {
-				f.Peer = n
-			}
+			*map[string]**int{"rank": &f.Rank, "peer": &f.Peer, "block": &f.Block, "batch": &f.Batch}[key] = p.count()
 		default:
-			p.fail(at, "phase, pattern, rank or peer", conf.Suggestion(key, filterKeys))
+			p.fail(at, wantedKeys, conf.Suggestion(key, filterKeys))
 		}
 		if p.accept("}") {
 			return f

@@ -7,7 +7,7 @@
 //
 //	threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number [ "abort" [ "after" count ] ] .
 //	metric    = letter { letter | digit | "_" } .
-//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" ) "=" count .
+//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" | "block" | "batch" ) "=" count .
 //	string    = `"` { any character but `"` and control characters } `"` .
 //	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" decimal .
 //	comparison = "<" | "<=" | ">" | ">=" | "==" | "!=" .
@@ -53,6 +53,8 @@ type Filter struct {
 	Number  *int    // of the pattern
 	Rank    *int    // initiator
 	Peer    *int    // other end of the message
+	Block   *int    // bytes of a block
+	Batch   *int    // blocks at a time
 }
 
 // String writes the threshold in its grammar.
@@ -84,7 +86,7 @@ func (f Filter) String() string {
 	for _, n := range []struct {
 		key    string
 		number *int
-	}{{"pattern", f.Number}, {"rank", f.Rank}, {"peer", f.Peer}} {
+	}{{"pattern", f.Number}, {"rank", f.Rank}, {"peer", f.Peer}, {"block", f.Block}, {"batch", f.Batch}} {
 		if n.number != nil {
 			parts = append(parts, fmt.Sprint(n.key, "=", *n.number))
 		}
@@ -104,7 +106,9 @@ func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
 		f.Pattern != nil && (s.Pattern < 0 || d.Patterns[s.Pattern].Name != *f.Pattern),
 		f.Number != nil && *f.Number != s.Pattern,
 		f.Rank != nil && *f.Rank != s.Rank,
-		f.Peer != nil && *f.Peer != s.Peer:
+		f.Peer != nil && *f.Peer != s.Peer,
+		f.Block != nil && int64(*f.Block) != s.Block,
+		f.Batch != nil && int64(*f.Batch) != s.Batch:
 		return false
 	}
 	return true

@@ -27,9 +27,10 @@ func TestParse(t *testing.T) {
 		`a{phase="work load", pattern="x,}", rank=2,peer=0}.median != +7`: {
 			Metric: "a", Aggregate: "median", Op: "!=", Limit: 7, Where: Filter{Phase: text("work load"), Pattern: text("x,}"), Rank: num(2), Peer: num(0)},
 		},
-		"a{pattern=3}.stddev > 0.0": {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
-		"a.p0 < 1":                  {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
-		"a.p100 < 1abort":           {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
+		"a{pattern=3}.stddev > 0.0":      {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
+		"a{block=4096, batch=8}.min > 1": {Metric: "a", Aggregate: "min", Op: ">", Limit: 1, Where: Filter{Block: num(4096), Batch: num(8)}},
+		"a.p0 < 1":                       {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
+		"a.p100 < 1abort":                {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
 	} {
 		got, err := Parse(in)
 		if err != nil {
@@ -73,8 +74,10 @@ func TestParseRefuses(t *testing.T) {
 		`a{fase="x"}.max < 1`:              `did you mean "phase"?`,
 		`a{rank=1,rank=2}.max < 1`:         `wanted each key once`,
 		`a{rank=-1}.max < 1`:               `wanted a whole number`,
+		`a{blok=1}.max < 1`:                `did you mean "block"?`,
+		`a{batch="x"}.max < 1`:             `wanted a whole number`,
 		`a{rank=1 peer=2}.max < 1`:         `wanted a comma or }`,
-		`a{rank=1,}.max < 1`:               `wanted phase, pattern, rank or peer`,
+		`a{rank=1,}.max < 1`:               `wanted phase, pattern, rank, peer, block or batch`,
 		"a.max < 1\x00":                    `wanted the end, or abort`,
 		"\xff.max < 1":                     `is not text`,
 		strings.Repeat("a", 5000):          `wanted at most 4096`,

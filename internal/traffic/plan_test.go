@@ -241,7 +241,7 @@ func TestRunInPieces(t *testing.T) {
 		{0, 0, 3, []int{3}},
 		{0, 0, mostStamps/4 + 2, []int{mostStamps / 4, 2}},
 		{time.Hour, 0, 10, []int{1, 2, 4, 3}},
-		{8 * time.Millisecond, 2 * time.Millisecond, 3, []int{1, 1, 1}},
+		{time.Second, 150 * time.Millisecond, 3, []int{1, 1, 1}},
 		{time.Hour, 0, 0, nil},
 	} {
 		play(t, 1, func(w *spmd.World, s *Session) error {

@@ -40,13 +40,15 @@ const (
 // Row compares one thing.
 type Row struct {
 	Metric  string
-	Pattern int    // -1 for a scenario's own metric
+	Pattern int    // -1 for a scenario's own metric and for block transfers
 	Name    string // of the pattern
 	Phase   string
 	// Sender and Receiver are the ranks of a pair; -1 where the row is of a whole pattern.
 	Sender, Receiver int
-	OldN, NewN       int // samples
-	Old, New         float64
+	// Block is the bytes of a block, Batch the blocks at a time; 0 where the row is not of block transfers.
+	Block, Batch int64
+	OldN, NewN   int // samples
+	Old, New     float64
 	// Change is New/Old - 1; Low and High are the interval of the change. NaN where there is none.
 	Change, Low, High float64
 	P, Q              float64 // of the test, and after the correction
@@ -59,6 +61,9 @@ type Row struct {
 
 // Label names what a row is about.
 func (r Row) Label() string {
+	if r.Block > 0 {
+		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
+	}
 	if r.Pattern < 0 {
 		return r.Metric
 	}
@@ -83,7 +88,7 @@ type Report struct {
 	Unit        string   // sample or run: what was tested
 	Differences []string // why the sides should not be compared; empty but with Force
 	Remarks     []string // what else differs, and may explain a change
-	Rows        []Row    // patterns, then pairs, then the scenario's own metrics
+	Rows        []Row    // patterns, then pairs, block transfers, and the scenario's own metrics
 }
 
 // Count returns how many rows have a verdict.
@@ -155,12 +160,23 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	for _, name := range levels {
 		r.Rows = append(r.Rows, r.table(name, old, fresh)...)
 	}
+	r.Rows = append(r.Rows, r.judge(r.blocks(o.Metric, old, fresh))...)
 	var customs []Row // one family of tests, however many metrics
 	for _, name := range own {
 		customs = append(customs, r.rows(name, old, fresh)...)
 	}
 	r.Rows = append(r.Rows, r.judge(customs)...)
 	return r, nil
+}
+
+// blocks compares block transfers, size by size. One metric of them may have been compared already.
+func (r *Report) blocks(done string, old, fresh []*result.Document) (rows []Row) {
+	for _, name := range []string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"} {
+		if name != done {
+			rows = append(rows, r.rows(name, old, fresh)...)
+		}
+	}
+	return rows
 }
 
 // pooled warns of what a test of samples cannot see.
@@ -180,6 +196,7 @@ type key struct {
 	pattern          int
 	phase            string
 	sender, receiver int
+	block, batch     int64
 }
 
 // gathered is the samples of one key: a list for each result of a side.
@@ -221,7 +238,7 @@ func (r *Report) rows(name string, old, fresh []*result.Document) []Row {
 }
 
 func keyOf(d *result.Document, s metric.Sample) key {
-	k := key{s.Pattern, s.Phase, -1, -1}
+	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch}
 	if s.Peer >= 0 {
 		k.sender, k.receiver = s.Rank, s.Peer
 		if d.Patterns[s.Pattern].Op == "READ" {
@@ -234,7 +251,7 @@ func keyOf(d *result.Document, s metric.Sample) key {
 func (r *Report) row(name string, g *gathered, old, fresh *result.Document) Row {
 	x, y := g.old, g.fresh
 	row := Row{
-		Metric: name, Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver, better: betterOf(name, old, fresh),
+		Metric: name, Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver, Block: g.key.block, Batch: g.key.batch, better: betterOf(name, old, fresh),
 	}
 	for _, d := range []*result.Document{old, fresh} {
 		if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {

@@ -38,6 +38,13 @@ func rank(r int) any {
 	return r
 }
 
+func positive(n int64) any {
+	if n <= 0 {
+		return nil
+	}
+	return n
+}
+
 // percent is a share as text.
 func percent(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -53,6 +60,8 @@ var columns = []column{
 	{key: "phase", header: "Phase", align: table.Left, format: "%s", value: func(r Row) any { return r.Phase }},
 	{key: "sender", header: "From", format: "%d", value: func(r Row) any { return rank(r.Sender) }},
 	{key: "receiver", header: "To", format: "%d", value: func(r Row) any { return rank(r.Receiver) }},
+	{key: "block", header: "Block (B)", format: "%d", value: func(r Row) any { return positive(r.Block) }},
+	{key: "batch", header: "Batch", format: "%d", value: func(r Row) any { return positive(r.Batch) }},
 	{key: "old_n", header: "Old N", format: "%d", value: func(r Row) any { return r.OldN }},
 	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
 	{key: "old", header: "Old", format: "%.6g", value: func(r Row) any { return number(r.Old) }},
@@ -149,6 +158,8 @@ func order(v, w any) int {
 	switch v := v.(type) {
 	case int:
 		return cmp.Compare(v, w.(int))
+	case int64:
+		return cmp.Compare(v, w.(int64))
 	case float64:
 		return cmp.Compare(v, w.(float64))
 	}
@@ -188,7 +199,8 @@ var kinds = []struct {
 }{
 	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 }},
 	{"pairs of ranks", func(r Row) bool { return r.Sender >= 0 }},
-	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 }},
+	{"block transfers", func(r Row) bool { return r.Block > 0 }},
+	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 && r.Block == 0 }},
 }
 
 // WriteText writes the report for people. allPairs shows also the pairs without a verdict.

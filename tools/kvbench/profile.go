@@ -28,7 +28,10 @@ type ProfileCmd struct {
 	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for)."`
 	Timeout time.Duration `name:"timeout" placeholder:"T" group:"Job" help:"Give up when a transfer takes longer than T, such as 90s (default: wait)."`
 	Result  string        `name:"result" placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst. With several runs the config's name is put before the ending."`
-	Scale   float64       `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
+	// Of every run.
+	Thresholds []string `name:"threshold" sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'block_bw_gb_per_s.min > 5' (may be repeated; see docs/thresholds.md)."`
+	Seed       *uint64  `name:"seed" placeholder:"N" group:"Job" help:"Seed of the bytes that --check_consistency compares."`
+	Scale      float64  `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
 	Bench
 }
 
@@ -151,9 +154,12 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 	}
 	fmt.Fprintln(streams.Out)
 	args := append(c.jobWords(r, several), r.command.Perigee...)
-	err, _ := job.Run(context.Background(), job.Spec{
+	err, quiet := job.Run(context.Background(), job.Spec{
 		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
 	}, streams, os.LookupEnv)
+	if err != nil && quiet {
+		return cli.Told{Err: err}
+	}
 	return err
 }
 
@@ -176,6 +182,12 @@ func (c *ProfileCmd) jobWords(r run, several bool) []string {
 	}
 	if c.Timeout != 0 {
 		list = append(list, "--timeout", c.Timeout.String())
+	}
+	for _, limit := range c.Thresholds {
+		list = append(list, "--threshold", limit)
+	}
+	if c.Seed != nil {
+		list = append(list, "--seed", strconv.FormatUint(*c.Seed, 10))
 	}
 	if c.Result != "" {
 		list = append(list, "--result", resultName(c.Result, r.label, several))

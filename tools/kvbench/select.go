@@ -61,7 +61,7 @@ func named(config string, err error) error {
 	return fmt.Errorf("%s: %w", config, err)
 }
 
-// conclude makes one error of those of several configs. All are told.
+// conclude makes one error of those of several configs. All are told, once.
 func conclude(failures []error, tried int, w io.Writer) error {
 	if len(failures) == 0 {
 		return nil
@@ -70,7 +70,9 @@ func conclude(failures []error, tried int, w io.Writer) error {
 		return failures[0]
 	}
 	for _, err := range failures {
-		cli.Complain(w, err)
+		if !cli.IsTold(err) {
+			cli.Complain(w, err)
+		}
 	}
 	return fault.New(fault.KindOf(failures[0]), "%d of %d model configs failed", len(failures), tried)
 }

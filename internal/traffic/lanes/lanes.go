@@ -22,6 +22,7 @@ type Lanes struct {
 	seed   uint64
 	lanes  []*lane
 	info   nixl.Info
+	made   bool // the files
 	closed bool
 }
 
@@ -128,6 +129,7 @@ func (l *Lanes) openFiles(n *lane) error {
 	if err != nil && strings.HasSuffix(l.Files.Path, "/") {
 		return fault.New(fault.Input, "folder for files: %w", err).WithHint("make it first, or leave out the / to have a file made under this name")
 	}
+	l.made = true
 	for k := range l.Files.Count {
 		b, err := n.agent.OpenFile(nixl.File{Path: l.fileName(n.number, k, err == nil), Size: l.share(), Make: true, Direct: l.Files.Direct})
 		if err != nil {
@@ -207,6 +209,9 @@ func (l *Lanes) connect() error {
 
 // Info tells what moves the bytes.
 func (l *Lanes) Info() nixl.Info { return l.info }
+
+// MadeFiles reports whether this rank's files were made for these lanes; if not, one was there.
+func (l *Lanes) MadeFiles() bool { return l.made }
 
 // initiates reports whether this rank posts transfers.
 func (l *Lanes) initiates() bool { return len(l.Peers[l.world.Rank()]) > 0 }

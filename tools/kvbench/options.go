@@ -1,5 +1,11 @@
 package kvbench
 
+import (
+	"math"
+	"math/big"
+	"strings"
+)
+
 // Bench are the options of a benchmark run, spelled as nixlbench spells them. A
 // nil pointer is an option that is not given. What depends on the plan is set by
 // [route] and [commands] in a copy.
@@ -153,6 +159,40 @@ func (b Bench) check() error {
 		if most := int64(1<<31 - 1); n.value < n.least || n.value > most && n.flag != "total_buffer_size" {
 			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
 		}
+	}
+	if err := b.checkDevices(); err != nil {
+		return err
+	}
+	return b.checkIterations()
+}
+
+// checkDevices holds a list of devices against the numbers of devices: nixlbench wants one for each where a device talks
+// with one other.
+func (b Bench) checkDevices() error {
+	n := int64(strings.Count(b.DeviceList, ",") + 1)
+	if b.DeviceList == "all" || b.Scheme != "pairwise" || b.WorkerType != "nixl" || n == b.NumInitiatorDev && n == b.NumTargetDev {
+		return nil
+	}
+	return usage("--device_list %s: with the scheme pairwise wanted a device for each of --num_initiator_dev %d and --num_target_dev %d, got %d",
+		b.DeviceList, b.NumInitiatorDev, b.NumTargetDev, n)
+}
+
+// checkIterations looks at what nixlbench makes of iterations: it rounds both numbers up to a multiple of threads by factor,
+// in 32 bits.
+func (b Bench) checkIterations() error {
+	part := times(big.NewInt(b.NumThreads), b.LargeBlkIterFtr)
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"num_iter", b.NumIter}, {"warmup_iter", b.WarmupIter}} {
+		rounded := ceilDiv(big.NewInt(n.value), part)
+		if rounded.Mul(rounded, part); rounded.Cmp(big.NewInt(math.MaxInt32)) > 0 {
+			return usage("--%s %d: nixlbench rounds it up to a multiple of --num_threads x --large_blk_iter_ftr, %d; that is %d, and more than %d",
+				n.flag, n.value, part, rounded, math.MaxInt32)
+		}
+	}
+	if devices := times(big.NewInt(b.NumThreads), max(b.NumInitiatorDev, b.NumTargetDev)); devices.Cmp(big.NewInt(math.MaxInt32)) > 0 {
+		return usage("--num_threads %d with %d devices: nixlbench counts both together, to %d", b.NumThreads, max(b.NumInitiatorDev, b.NumTargetDev), math.MaxInt32)
 	}
 	return nil
 }

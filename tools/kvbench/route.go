@@ -80,6 +80,9 @@ func route(b Bench) (routed, error) {
 		return routed{}, err
 	}
 	r.warnOverruled(given)
+	if known.name == "POSIX" && b.PosixAPIType == "POSIXAIO" {
+		r.warnings = append(r.warnings, "--posix_api_type POSIXAIO: older versions of nixlbench know AIO and URING only")
+	}
 	if known.name == "UCX_MO" {
 		r.warnings = append(r.warnings, "newer versions of nixlbench have no backend UCX_MO")
 	}

@@ -26,17 +26,17 @@ type comparison struct {
 	Differ      int
 	Same        int
 	Rows        []struct {
-		Metric                  string
-		Pattern                 *int
-		Name, Phase             *string
-		Sender, Receiver        *int
-		OldN                    int `json:"old_n"`
-		NewN                    int `json:"new_n"`
-		Old, New                *float64
-		Change, Low, High, P, Q *float64
-		Exact                   bool
-		Verdict                 string
-		Warning                 *string
+		Metric                         string
+		Pattern                        *int
+		Name, Phase                    *string
+		Sender, Receiver, Block, Batch *int
+		OldN                           int `json:"old_n"`
+		NewN                           int `json:"new_n"`
+		Old, New                       *float64
+		Change, Low, High, P, Q        *float64
+		Exact                          bool
+		Verdict                        string
+		Warning                        *string
 	}
 }
 

@@ -110,22 +110,39 @@ func list(names []string) string {
 // A name that is neither known nor in the result has none.
 func Of(d *result.Document, name string) []Sample {
 	var out []Sample
-	keep := func(s Sample) { out = append(out, s) }
+	Each(d, name, func(s Sample) { out = append(out, s) })
+	return out
+}
+
+// Each yields the samples that [Of] returns, of which there may be millions, one by one.
+func Each(d *result.Document, name string, yield func(Sample)) {
 	def, ok := Find(name)
 	if !ok {
-		own(d, name, 0, keep)
-		return out
+		own(d, name, 0, yield)
+		return
+	}
+	if def.all != nil {
+		v := newView(d)
+		v.learn()
+		def.all(v, yield)
+		return
+	}
+	each := OfRuns(d, name)
+	for i := range d.Measurements {
+		each(&d.Measurements[i], yield)
+	}
+}
+
+// OfRuns returns what yields the samples of a metric that one measurement of a result has, or nil
+// if the metric is none that single runs have.
+func OfRuns(d *result.Document, name string) func(m *result.Measurement, yield func(Sample)) {
+	def, _ := Find(name)
+	if def.each == nil {
+		return nil
 	}
 	v := newView(d)
 	v.learn()
-	if def.all != nil {
-		def.all(v, keep)
-		return out
-	}
-	for i := range d.Measurements {
-		def.each(v, &d.Measurements[i], keep)
-	}
-	return out
+	return func(m *result.Measurement, yield func(Sample)) { def.each(v, m, yield) }
 }
 
 // Follower yields the samples of a metric while a result grows.

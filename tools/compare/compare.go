@@ -158,25 +158,20 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 		}
 	}
 	for _, name := range levels {
-		r.Rows = append(r.Rows, r.table(name, old, fresh)...)
+		r.family(old, fresh, name)
 	}
-	r.Rows = append(r.Rows, r.judge(r.blocks(o.Metric, old, fresh))...)
-	var customs []Row // one family of tests, however many metrics
-	for _, name := range own {
-		customs = append(customs, r.rows(name, old, fresh)...)
-	}
-	r.Rows = append(r.Rows, r.judge(customs)...)
+	r.family(old, fresh, slices.DeleteFunc([]string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"}, func(name string) bool { return name == o.Metric })...)
+	r.family(old, fresh, own...)
 	return r, nil
 }
 
-// blocks compares block transfers, size by size. One metric of them may have been compared already.
-func (r *Report) blocks(done string, old, fresh []*result.Document) (rows []Row) {
-	for _, name := range []string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"} {
-		if name != done {
-			rows = append(rows, r.rows(name, old, fresh)...)
-		}
+// family compares metrics whose tests are corrected together.
+func (r *Report) family(old, fresh []*result.Document, metrics ...string) {
+	first := len(r.Rows)
+	for _, name := range metrics {
+		gather(name, old, fresh, func(g *gathered) { r.Rows = append(r.Rows, r.row(name, g, old[0], fresh[0])) })
 	}
-	return rows
+	r.judge(r.Rows[first:])
 }
 
 // pooled warns of what a test of samples cannot see.
@@ -189,63 +184,6 @@ func pooled(old, fresh int) string {
 	}
 	return fmt.Sprintf("samples of %s and %s: a verdict tells these runs apart, and runs differ by chance, too; four or more on each side would show that",
 		runs(old), runs(fresh))
-}
-
-// key is what the samples of a row have in common.
-type key struct {
-	pattern          int
-	phase            string
-	sender, receiver int
-	block, batch     int64
-}
-
-// gathered is the samples of one key: a list for each result of a side.
-type gathered struct {
-	key        key
-	old, fresh [][]float64
-}
-
-func (r *Report) table(name string, old, fresh []*result.Document) []Row {
-	return r.judge(r.rows(name, old, fresh))
-}
-
-// rows compares every key of a metric.
-func (r *Report) rows(name string, old, fresh []*result.Document) []Row {
-	var list []*gathered
-	index := map[key]*gathered{}
-	take := func(docs []*result.Document, side func(g *gathered) *[][]float64) {
-		for i, d := range docs {
-			for _, s := range metric.Of(d, name) {
-				k := keyOf(d, s)
-				g := index[k]
-				if g == nil {
-					g = &gathered{key: k, old: make([][]float64, len(old)), fresh: make([][]float64, len(fresh))}
-					index[k] = g
-					list = append(list, g)
-				}
-				runs := *side(g)
-				runs[i] = append(runs[i], s.Value)
-			}
-		}
-	}
-	take(old, func(g *gathered) *[][]float64 { return &g.old })
-	take(fresh, func(g *gathered) *[][]float64 { return &g.fresh })
-	rows := make([]Row, len(list))
-	for i, g := range list {
-		rows[i] = r.row(name, g, old[0], fresh[0])
-	}
-	return rows
-}
-
-func keyOf(d *result.Document, s metric.Sample) key {
-	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch}
-	if s.Peer >= 0 {
-		k.sender, k.receiver = s.Rank, s.Peer
-		if d.Patterns[s.Pattern].Op == "READ" {
-			k.sender, k.receiver = s.Peer, s.Rank
-		}
-	}
-	return k
 }
 
 func (r *Report) row(name string, g *gathered, old, fresh *result.Document) Row {
@@ -316,7 +254,7 @@ func noise(runs [][]float64) (most float64) {
 }
 
 // judge gives verdicts to the rows of one table.
-func (r *Report) judge(rows []Row) []Row {
+func (r *Report) judge(rows []Row) {
 	alpha := r.Options.Alpha
 	p := make([]float64, len(rows))
 	for i, row := range rows {
@@ -329,7 +267,6 @@ func (r *Report) judge(rows []Row) []Row {
 		rows[i].Q = q
 		rows[i].Verdict, rows[i].Warning = rows[i].verdict(q, alpha, r.Unit)
 	}
-	return rows
 }
 
 func (row Row) verdict(q, alpha float64, unit string) (verdict, warning string) {

@@ -209,25 +209,30 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 		return err
 	}
 	r.head(w)
+	var first Row
 	for _, k := range kinds {
-		var rows, all []Row
+		var rows []Row
+		all := 0
 		for _, row := range r.Rows {
-			if k.has(row) {
-				all = append(all, row)
-				if allPairs || row.Sender < 0 || row.Verdict != Same {
-					rows = append(rows, row)
-				}
+			if !k.has(row) {
+				continue
+			}
+			if all++; all == 1 {
+				first = row
+			}
+			if allPairs || row.Sender < 0 || row.Verdict != Same {
+				rows = append(rows, row)
 			}
 		}
-		if len(all) == 0 {
+		if all == 0 {
 			continue
 		}
-		title := fmt.Sprintf("# %s: %s", k.title, all[0].Metric)
-		if all[0].Pattern < 0 {
+		title := fmt.Sprintf("# %s: %s", k.title, first.Metric)
+		if first.Pattern < 0 {
 			title = "# " + k.title
 		}
-		if hidden := len(all) - len(rows); hidden > 0 {
-			title += fmt.Sprintf(" (%d of %d without a verdict are not shown; see --pairs)", hidden, len(all))
+		if hidden := all - len(rows); hidden > 0 {
+			title += fmt.Sprintf(" (%d of %d without a verdict are not shown; see --pairs)", hidden, all)
 		}
 		fmt.Fprintln(w, title)
 		if len(rows) == 0 {
@@ -237,7 +242,7 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 		if err != nil {
 			return err
 		}
-		if list == nil && all[0].Pattern < 0 {
+		if list == nil && first.Pattern < 0 {
 			cols = slices.Insert(cols, 0, columns[0])
 		}
 		if err := tableOf(rows, cols, true).WriteText(w); err != nil {

@@ -1,0 +1,116 @@
+package compare
+
+import (
+	"slices"
+
+	"perigee/internal/metric"
+	"perigee/internal/result"
+)
+
+// key is what the samples of a row have in common.
+type key struct {
+	pattern          int
+	phase            string
+	sender, receiver int
+	block, batch     int64
+}
+
+// gathered is the samples of one key: a list for each result of a side.
+type gathered struct {
+	key        key
+	old, fresh [][]float64
+}
+
+// gather brings together the samples of a metric that are to be compared, and hands them to
+// each in the order in which they first appear.
+func gather(name string, old, fresh []*result.Document, each func(g *gathered)) {
+	docs := slices.Concat(old, fresh)
+	if metric.OfRuns(old[0], name) == nil { // of patterns, blocks or the scenario: there are few
+		c := collector{docs: docs, olds: len(old)}
+		for i, d := range docs {
+			metric.Each(d, name, func(s metric.Sample) { c.add(i, s) })
+		}
+		c.hand(each)
+		return
+	}
+	// A big result has millions of messages, but the runs of one pattern have not.
+	samples := make([]func(*result.Measurement, func(metric.Sample)), len(docs))
+	for i, d := range docs {
+		samples[i] = metric.OfRuns(d, name)
+	}
+	for _, runs := range grouped(docs) {
+		c := collector{docs: docs, olds: len(old)}
+		for i, list := range runs {
+			for _, m := range list {
+				samples[i](m, func(s metric.Sample) { c.add(i, s) })
+			}
+		}
+		c.hand(each)
+	}
+}
+
+// grouped returns the runs of each pattern in each phase, result by result.
+func grouped(docs []*result.Document) (groups [][][]*result.Measurement) {
+	type group struct {
+		pattern int
+		phase   string
+	}
+	index := map[group]int{}
+	for i, d := range docs {
+		for k := range d.Measurements {
+			m := &d.Measurements[k]
+			g := group{m.Pattern, m.Phase}
+			at, ok := index[g]
+			if !ok {
+				at = len(groups)
+				index[g] = at
+				groups = append(groups, make([][]*result.Measurement, len(docs)))
+			}
+			groups[at][i] = append(groups[at][i], m)
+		}
+	}
+	return groups
+}
+
+// collector sorts samples by their keys.
+type collector struct {
+	docs  []*result.Document
+	olds  int // how many of docs are old
+	list  []*gathered
+	index map[key]*gathered
+}
+
+func (c *collector) add(doc int, s metric.Sample) {
+	k := keyOf(c.docs[doc], s)
+	g := c.index[k]
+	if g == nil {
+		if c.index == nil {
+			c.index = map[key]*gathered{}
+		}
+		g = &gathered{key: k, old: make([][]float64, c.olds), fresh: make([][]float64, len(c.docs)-c.olds)}
+		c.index[k] = g
+		c.list = append(c.list, g)
+	}
+	if doc < c.olds {
+		g.old[doc] = append(g.old[doc], s.Value)
+	} else {
+		g.fresh[doc-c.olds] = append(g.fresh[doc-c.olds], s.Value)
+	}
+}
+
+func (c *collector) hand(each func(g *gathered)) {
+	for _, g := range c.list {
+		each(g)
+	}
+}
+
+func keyOf(d *result.Document, s metric.Sample) key {
+	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch}
+	if s.Peer >= 0 {
+		k.sender, k.receiver = s.Rank, s.Peer
+		if d.Patterns[s.Pattern].Op == "READ" {
+			k.sender, k.receiver = s.Peer, s.Rank
+		}
+	}
+	return k
+}

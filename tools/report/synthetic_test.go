@@ -1,23 +1,11 @@
 package report
 
 import (
-	"bufio"
-	"encoding/json"
-	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
-	"strings"
 	"testing"
-	"time"
-
-	"github.com/klauspost/compress/zstd"
 
 	"perigee/internal/result"
-	"perigee/internal/traffic"
-	"perigee/internal/version"
-	"perigee/nixl"
-	"perigee/spmd"
+	"perigee/internal/result/resulttest"
 )
 
 // synthetic says what result to invent.
@@ -27,137 +15,24 @@ type synthetic struct {
 	isolated, iterations   int
 }
 
-// document invents all but the measurements: prefill workers of the first half of the
-// ranks send to decode workers of the second.
-func (s synthetic) document() *result.Document {
-	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
-	finished := started.Add(90 * time.Second)
-	d := &result.Document{
-		Schema: result.Schema, Status: result.Complete, Perigee: version.Build{Version: "0.1.0", Go: "go1.26"}, Started: started, Finished: &finished,
-		Command:  []string{"perigee", "sequential-ct-perftest", "my workload/metadata.yaml"},
-		Scenario: result.Scenario{Name: "sequential_ct_perftest.lua", SHA256: strings.Repeat("0a", 32), Source: "return {} -- <b>", Options: map[string]any{"verify_buffers": true}},
-		World:    result.World{Size: s.ranks, Launcher: "slurm"},
-		Engine:   &nixl.Info{Name: "nixl", Version: "1.5.1", Backend: "UCX", Params: map[string]string{"progress": "poll"}},
-		Phases:   []result.Phase{{Name: "prepare", StartNS: 1e9}, {Name: "isolated", StartNS: 2e9}, {Name: "workload", StartNS: 5e9}},
-	}
-	per := s.ranks / s.hosts
-	for h := range s.hosts {
-		host := spmd.Host{Name: fmt.Sprintf("node%02d", h), CPUs: 64}
-		for r := range per {
-			host.Ranks = append(host.Ranks, h*per+r)
-		}
-		d.World.Hosts = append(d.World.Hosts, host)
-		d.World.Clocks = append(d.World.Clocks, spmd.ClockState{OffsetNS: int64(h) * 123456, UncertaintyNS: int64(h) * 150, DriftPPM: 0.5, Samples: 64})
-	}
-	half := s.ranks / 2
-	for p := range s.patterns {
-		m := result.Matrix{SHA256: fmt.Sprintf("%064x", p), Ranks: s.ranks, Cells: [][3]int64{}}
-		first := p * s.senders % max(half-s.senders+1, 1)
-		for i := range s.senders {
-			to := half + (p*7+i*s.peers)%max(s.ranks-half-s.peers+1, 1)
-			for k := range s.peers {
-				bytes := int64(1+p%5) << 20
-				m.Cells = append(m.Cells, [3]int64{int64(first + i), int64(to + k), bytes})
-				m.Bytes += bytes
-			}
-		}
-		d.Matrices = append(d.Matrices, m)
-		d.Patterns = append(d.Patterns, result.Pattern{
-			Name: fmt.Sprintf("pattern %d (matrix_%d.txt)", p, p), Matrix: p, Mem: "dram", Op: "WRITE", Shards: 1, Senders: s.senders, SleepBefore: 0.004,
-		})
-	}
-	return d
-}
-
-// each invents the measurements, one after the other.
-func (s synthetic) each(d *result.Document, give func(*result.Measurement)) {
-	random := rand.New(rand.NewPCG(1, 2))
-	now := int64(5e9)
-	play := func(p int, phase string, iteration int, slow float64) {
-		m := d.Matrices[d.Patterns[p].Matrix]
-		run := traffic.PatternRun{UncertaintyNS: 300}
-		for c := 0; c < len(m.Cells); {
-			r := traffic.RankRun{Rank: int(m.Cells[c][0]), StartNS: now + random.Int64N(20_000)}
-			r.PostNS, r.EndNS = r.StartNS+500, r.StartNS
-			for ; c < len(m.Cells) && int(m.Cells[c][0]) == r.Rank; c++ {
-				took := int64(float64(m.Cells[c][2]) / 10 * slow * (1 + random.Float64()))
-				if r.Rank == 1 { // somebody suffers
-					took *= int64(slow + 1)
-				}
-				r.Peers = append(r.Peers, traffic.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2], EndNS: r.StartNS + took})
-				r.Bytes, r.EndNS = r.Bytes+m.Cells[c][2], max(r.EndNS, r.StartNS+took)
-			}
-			if len(run.Ranks) == 0 {
-				run.StartNS = r.StartNS
-			}
-			run.StartNS, run.EndNS = min(run.StartNS, r.StartNS), max(run.EndNS, r.EndNS)
-			run.Ranks = append(run.Ranks, r)
-		}
-		give(&result.Measurement{Pattern: p, Phase: phase, Iteration: iteration, PatternRun: run, LatencyNS: run.LatencyNS(), MeanBandwidth: run.MeanBandwidth()})
-	}
-	for p := range d.Patterns {
-		for i := range s.isolated {
-			play(p, "isolated", i, 1)
-			now += 1e6
-		}
-	}
-	for i := range s.iterations {
-		for p := range d.Patterns {
-			play(p, "workload", i, 1.5+random.Float64())
-			now += 300_000 + random.Int64N(200_000)
-		}
-		now += 2e6
+func (s synthetic) whole() resulttest.Synthetic {
+	return resulttest.Synthetic{
+		Ranks: s.ranks, Hosts: s.hosts, Patterns: s.patterns, Senders: s.senders, Peers: s.peers,
+		Isolated: s.isolated, Iterations: s.iterations,
 	}
 }
 
-// write stores the invented result, measurement by measurement, so that a big one
-// does not have to fit into memory. It returns the size of its JSON text.
+func (s synthetic) document() *result.Document { return s.whole().Document() }
+
+func (s synthetic) each(d *result.Document, give func(*result.Measurement)) { s.whole().Each(d, give) }
+
+// write stores the invented result, and returns the size of its JSON text.
 func (s synthetic) write(t testing.TB, name string) (path string, bytes int64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	f, err := os.Create(path)
+	bytes, err := s.whole().Write(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	z, err := zstd.NewWriter(f, zstd.WithEncoderLevel(zstd.SpeedFastest))
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := &counter{w: bufio.NewWriterSize(z, 1<<20)}
-	d := s.document()
-	head, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted.write(t, head[:len(head)-1])
-	separator := `,"measurements":[`
-	s.each(d, func(m *result.Measurement) {
-		text, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		counted.write(t, []byte(separator))
-		counted.write(t, text)
-		separator = ","
-	})
-	counted.write(t, []byte("]}"))
-	for _, finish := range []func() error{counted.w.Flush, z.Close, f.Close} {
-		if err := finish(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return path, counted.n
-}
-
-type counter struct {
-	w *bufio.Writer
-	n int64
-}
-
-func (c *counter) write(t testing.TB, b []byte) {
-	n, err := c.w.Write(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.n += int64(n)
+	return path, bytes
 }

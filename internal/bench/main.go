@@ -4,9 +4,15 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"os"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/bench/barrier"
 	"perigee/internal/bench/job"
@@ -28,60 +34,98 @@ func main() {
 	}
 }
 
+// section is a part of the benchmark that can be run alone.
+type section struct {
+	name string
+	run  func(w io.Writer, c *job.Command) error
+}
+
+var sections = []section{
+	{"shm", func(w io.Writer, _ *job.Command) error { return transfer.SHM(w) }},
+	{"nixl", func(w io.Writer, _ *job.Command) error { return transfer.NIXL(w) }},
+	{"scenario", func(w io.Writer, c *job.Command) error { return c.Latency(w) }},
+	{"blocks", func(w io.Writer, c *job.Command) error { return c.Blocks(w) }},
+	{"files", storage.Run},
+	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},
+	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
+	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
+	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},
+	{"parse", parse},
+	{"plan", plan},
+	{"tools", func(w io.Writer, c *job.Command) error { return c.Tools(w) }},
+}
+
+// chosen are the sections with these names, all if there are none.
+func chosen(names []string) ([]section, error) {
+	if len(names) == 0 {
+		return sections, nil
+	}
+	var some []section
+	for _, name := range names {
+		at := slices.IndexFunc(sections, func(s section) bool { return s.name == name })
+		if at < 0 {
+			var known []string
+			for _, s := range sections {
+				known = append(known, s.name)
+			}
+			return nil, fmt.Errorf("no section %q: there are %s", name, strings.Join(known, ", "))
+		}
+		some = append(some, sections[at])
+	}
+	return some, nil
+}
+
 func run() error {
+	todo, err := chosen(os.Args[1:])
+	if err != nil {
+		return err
+	}
 	c, err := job.New()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	out := os.Stdout
-	for _, step := range []func() error{
-		func() error { return transfer.SHM(out) },
-		func() error { return transfer.NIXL(out) },
-		func() error { return c.Latency(out) },
-		func() error { return c.Blocks(out) },
-		func() error { return storage.Run(out, c) },
-		func() error { return barrier.Run(out) },
-		func() error { return c.Prepare(out) },
-		func() error { return c.WholeRuns(out) },
-		func() error { return c.Weight(out) },
-		parse,
-		plan,
-	} {
-		if err := step(); err != nil {
-			return err
+	fmt.Fprintf(out, "# %s; %d cores; Linux %s; %s\n# Whatever is compared takes turns; a ratio is the median of the turns' ratios.\n\n",
+		program(), runtime.NumCPU(), kernel(), load())
+	began := time.Now()
+	for _, s := range todo {
+		start := time.Now()
+		if err := s.run(out, c); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
 		}
-		fmt.Fprintln(out)
+		fmt.Fprintf(out, "# section %s took %.0f s\n\n", s.name, time.Since(start).Seconds())
 	}
+	fmt.Fprintf(out, "# %.0f s; %s\n", time.Since(began).Seconds(), load())
 	return nil
 }
 
 // parse measures how fast the text of a dense matrix is read. Target: 100 MB/s.
-func parse() error {
+func parse(w io.Writer, _ *job.Command) error {
 	const n = 1024
 	m, err := matrix.AllToAll(n, 123_456_789, true)
 	if err != nil {
 		return err
 	}
-	var text writer
+	var text bytes.Buffer
 	if err := m.WriteText(&text); err != nil {
 		return err
 	}
 	r := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
-			if _, err := matrix.ParseText("bench", text); err != nil {
+			if _, err := matrix.ParseText("bench", text.Bytes()); err != nil {
 				b.Fatal(err)
 			}
 		}
 	})
-	fmt.Printf("# parsing a dense %d x %d text matrix (target: 100 MB/s)\n%.0f MB/s\n",
-		n, n, float64(len(text))/float64(r.NsPerOp())*1e3)
-	return nil
+	_, err = fmt.Fprintf(w, "# parsing a dense %d x %d text matrix (target: 100 MB/s)\n%.0f MB/s\n",
+		n, n, float64(text.Len())/float64(r.NsPerOp())*1e3)
+	return err
 }
 
 // plan measures how long kvbench takes for all models with all configs that are
 // part of perigee. Target: 100 ms.
-func plan() error {
+func plan(w io.Writer, _ *job.Command) error {
 	n := 0
 	r := testing.Benchmark(func(b *testing.B) {
 		for b.Loop() {
@@ -91,13 +135,6 @@ func plan() error {
 			}
 		}
 	})
-	fmt.Printf("# %d plans of kvbench (target: 100 ms)\n%.1f ms\n", n, float64(r.NsPerOp())/1e6)
-	return nil
-}
-
-type writer []byte
-
-func (w *writer) Write(p []byte) (int, error) {
-	*w = append(*w, p...)
-	return len(p), nil
+	_, err := fmt.Fprintf(w, "# %d plans of kvbench (target: 100 ms)\n%.1f ms\n", n, float64(r.NsPerOp())/1e6)
+	return err
 }

@@ -66,6 +66,9 @@ func (c *Command) script(name string) string { return filepath.Join(c.folder, na
 
 var medianLine = regexp.MustCompile(`(?m)^median ([0-9.]+)$`)
 
+// processTurns is how often two sides alternate of which one starts anew each time.
+const processTurns = 9
+
 // latency runs one message through a scenario and returns its median latency.
 func (c *Command) latency(engine string, bytes, count int) (time.Duration, error) {
 	out, _, err := c.run("run", "--engine", engine, c.script("latency.lua"), "--size", strconv.Itoa(bytes), "--iters", strconv.Itoa(count))
@@ -101,7 +104,7 @@ func (c *Command) Latency(w io.Writer) error {
 		target       float64
 	}{{"4 KiB", 4 << 10, 2000, 1.2}, {"64 KiB", 64 << 10, 1000, 1.05}, {"1 MiB", 1 << 20, 100, 1.05}, {"64 MiB", 64 << 20, 8, 1.05}} {
 		cases = append(cases, transfer.Case{
-			Name: "scenario " + size.name, Bytes: size.bytes, Count: size.count, Target: size.target,
+			Name: "scenario " + size.name, Bytes: size.bytes, Count: size.count, Turns: processTurns, Target: size.target,
 			Ours:   func(bytes, count int) (time.Duration, error) { return c.latency("nixl", bytes, count) },
 			Theirs: func(bytes, count int) (time.Duration, error) { return bare.Measure("write", bytes, count) },
 		})

@@ -14,14 +14,16 @@ func TestFio(t *testing.T) {
 	}
 	for _, op := range []string{"read", "write"} {
 		for api := range engines {
-			got, err := fio(path, load{block: 4096, batch: 256, depth: 4}, api, op)
-			if err != nil || got < 1e4 || got > 1e12 {
-				t.Errorf("%s %s: %v bytes per second, %v", api, op, got, err)
+			for _, depth := range []int{1, 4} {
+				got, err := fio(path, load{block: 4096, batch: 256, depth: depth}, api, op)
+				if err != nil || got < 1e4 || got > 1e12 {
+					t.Errorf("%s %s, depth %d: %v bytes per second, %v", api, op, depth, got, err)
+				}
 			}
 		}
 	}
-	for _, text := range []string{"", "{}", `{"jobs":[{}]}`, `{"jobs":[{"read":{"bw_bytes":0}}]}`} {
-		if _, err := bandwidth([]byte(text), "read"); err == nil {
+	for _, text := range []string{"", "{}", `{"jobs":[{}]}`, `{"jobs":[{"read":{"bw_bytes":0}}]}`, `{"jobs":[{"read":{"bw_bytes":1}}]}`} {
+		if _, err := bandwidth([]byte(text), load{depth: 1}, "read"); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}

@@ -1,11 +1,12 @@
 // Package transfer measures perigee's transfer engines against the least that one can do in C
 // on the same machine, in turns, so that both see the same weather.
 //
-// A ratio is the median, over the turns, of our time over theirs in one turn; a time is
-// the median of the turns' medians.
+// A ratio is the median, over the turns, of our time over theirs in one turn; the quartiles
+// are those of the same ratios. A time is the median of the turns' medians.
 package transfer
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -15,7 +16,7 @@ import (
 	"perigee/nixl/capi"
 )
 
-// turns is how often the two sides alternate.
+// turns is how often the two sides alternate, if a Case does not say otherwise.
 const turns = 15
 
 // Case is one comparison.
@@ -23,6 +24,7 @@ type Case struct {
 	Name   string
 	Bytes  int
 	Count  int // runs in a turn
+	Turns  int // 0 is 15
 	Target float64
 	Ours   func(bytes, count int) (time.Duration, error)
 	Theirs func(bytes, count int) (time.Duration, error)
@@ -32,13 +34,14 @@ type Case struct {
 type Result struct {
 	Ours, Theirs time.Duration
 	Ratio        float64 // ours over theirs
+	Low, High    float64 // its quartiles
 }
 
 // Compare alternates both sides of a case.
 func Compare(c Case) (Result, error) {
 	var ours, theirs []time.Duration
 	var ratios []float64
-	for range turns {
+	for range cmp.Or(c.Turns, turns) {
 		a, err := c.Ours(c.Bytes, c.Count)
 		if err != nil {
 			return Result{}, err
@@ -50,7 +53,15 @@ func Compare(c Case) (Result, error) {
 		ours, theirs = append(ours, a), append(theirs, b)
 		ratios = append(ratios, float64(a)/float64(b))
 	}
-	return Result{Ours: Median(ours), Theirs: Median(theirs), Ratio: Median(ratios)}, nil
+	r := Result{Ours: Median(ours), Theirs: Median(theirs)}
+	r.Low, r.Ratio, r.High = Quartiles(ratios)
+	return r, nil
+}
+
+// Quartiles returns what a quarter, a half and three quarters of a list are below. It sorts the list.
+func Quartiles(list []float64) (low, middle, high float64) {
+	middle = Median(list)
+	return list[len(list)/4], middle, list[len(list)*3/4]
 }
 
 // Median returns the middle of a list, which it sorts.
@@ -61,7 +72,7 @@ func Median[T int64 | float64 | time.Duration](list []T) T {
 
 // Report runs cases and prints a table.
 func Report(w io.Writer, cases []Case) error {
-	fmt.Fprintf(w, "%-28s %12s %12s %7s %7s %10s\n", "# case", "ours us", "C us", "ratio", "target", "ours GB/s")
+	fmt.Fprintf(w, "%-28s %10s %10s %7s %13s %7s %10s\n", "# case", "ours us", "C us", "ratio", "quartiles", "target", "ours GB/s")
 	for _, c := range cases {
 		r, err := Compare(c)
 		if err != nil {
@@ -72,8 +83,8 @@ func Report(w io.Writer, cases []Case) error {
 			verdict = "MISSED"
 		}
 		us := func(d time.Duration) float64 { return float64(d) / 1e3 }
-		fmt.Fprintf(w, "%-28s %12.2f %12.2f %7.3f %7.2f %10.2f  %s\n",
-			c.Name, us(r.Ours), us(r.Theirs), r.Ratio, c.Target, float64(c.Bytes)/float64(r.Ours), verdict)
+		fmt.Fprintf(w, "%-28s %10.2f %10.2f %7.3f %6.3f-%6.3f %7.2f %10.2f  %s\n",
+			c.Name, us(r.Ours), us(r.Theirs), r.Ratio, r.Low, r.High, c.Target, float64(c.Bytes)/float64(r.Ours), verdict)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func TestCompare(t *testing.T) {
 		return 200, nil
 	}
 	got, err := Compare(Case{Ours: steady(100), Theirs: theirs})
-	if want := (Result{Ours: 100, Theirs: 200, Ratio: 0.5}); err != nil || got != want {
+	if want := (Result{100, 200, 0.5, 0.5, 0.5}); err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
 	}
 	if n != turns {

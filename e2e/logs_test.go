@@ -92,3 +92,50 @@ func TestLogOfOneRankFails(t *testing.T) {
 		t.Errorf("the ranks said %q", told)
 	}
 }
+
+// What the manual says to look for is logged somewhere.
+func TestManualOfLogs(t *testing.T) {
+	manual, err := os.ReadFile("../docs/logs.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, pattern := range []string{"../spmd/*.go", "../spmd/*/*.go", "../internal/job/*.go", "../internal/traffic/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(f, "_test.go") {
+				source.Write(text)
+			}
+		}
+	}
+	named := 0
+	for _, row := range regexp.MustCompile(`(?m)^\| .* \| (.*) \|$`).FindAllSubmatch(manual, -1) {
+		for _, m := range regexp.MustCompile("`([^`.]+)`").FindAllSubmatch(row[1], -1) {
+			named++
+			if !strings.Contains(source.String(), fmt.Sprintf("%q", m[1])) {
+				t.Errorf("nothing logs %q", m[1])
+			}
+		}
+	}
+	if named < 15 {
+		t.Errorf("only %d messages are named", named)
+	}
+}
+
+// Where there is no room for a log nothing starts.
+func TestLogOnFullDisk(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"full/x": ""})
+	harness.Fill(t, filepath.Join(dir, "full"))
+	o := harness.Run(t, dir, "run", "pingpong", "--engine", "shm", "--log-dir", "full")
+	checkComplaint(t, o, fault.Output, "cannot write logs into full: launcher.log: no space left on device", "--log-dir")
+	if o.Stdout != "" {
+		t.Errorf("it ran:\n%s", o.Stdout)
+	}
+}

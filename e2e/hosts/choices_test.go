@@ -2,7 +2,9 @@ package hosts
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -96,6 +98,28 @@ func TestInterfaces(t *testing.T) {
 			harness.Contains(t, "stdout", out, "3 ranks on 3 hosts: host1 (1), host2 (1), host3 (1)")
 		})
 	}
+	t.Run("which addresses there were, and which was taken", func(t *testing.T) {
+		s := spec{ranks: 3, dir: t.TempDir(), args: append(alltoall, "--log-dir", "logs", "--log-level", "debug"), env: net}
+		c.start(t, s).mustEnd()
+		data, err := os.ReadFile(filepath.Join(s.dir, "logs", "rank-0001.log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`log of rank 1 on host2, launcher torchrun, `,
+			`msg="looking for rank 0" rank=1 host=host2 candidates=\[10\.77\.0\.1:29500\]`,
+			`msg="found rank 0" rank=1 host=host2 address=10\.77\.0\.1:29500 from=10\.77\.0\.2:`,
+			`msg=linked rank=1 host=host2 to=\d address=10\.77\.0\.\d:(\d+) candidates="\[10\.77\.0\.\d:\d+ 10\.66\.0\.\d:\d+ `,
+			`msg="joined the world" rank=1 host=host2 size=3 hosts=3 names="\[host1 host2 host3\]"`,
+			`msg="measured the clocks" rank=1 host=host2 offset_ns=-\d+ uncertainty_ns=\d+`,
+			`msg="opened the engine" rank=1 host=host2 engine=nixl .*progress:thread \(several hosts\)`,
+			`msg=connected rank=1 host=host2 peers=2 `,
+		} {
+			if !regexp.MustCompile(want).Match(data) {
+				t.Errorf("no line like %s in\n%s", want, data)
+			}
+		}
+	})
 	t.Run("an interface that is missing", func(t *testing.T) {
 		outcomes := c.start(t, spec{ranks: 3, args: append(alltoall, "--iface", "ib0"), env: net}).wait()
 		if outcomes[0].Code != int(fault.Launch) {

@@ -18,7 +18,7 @@ import (
 	"perigee/internal/result"
 )
 
-// block is a block of docs/launchers.md.
+// block is a block of the documentation.
 type block struct {
 	how  string // as the comment before it says: run or says, and a name
 	text string
@@ -28,9 +28,13 @@ func (b block) lines() []string { return strings.Split(strings.TrimSuffix(b.text
 
 func documented(t *testing.T) []block {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/launchers.md")
-	if err != nil {
-		t.Fatal(err)
+	var data []byte
+	for _, name := range []string{"launchers.md", "logs.md"} {
+		text, err := os.ReadFile(filepath.Join("../../docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, text...)
 	}
 	var list []block
 	for _, m := range regexp.MustCompile("(?m)(?:^<!-- (\\w+: \\w+) -->\n)?^```\\w*\n((?s:.*?))^```$").FindAllStringSubmatch(string(data), -1) {
@@ -45,6 +49,7 @@ func TestDocs(t *testing.T) {
 	tests := map[string]func(t *testing.T, b block){
 		"run: here": runHere, "run: slurm": runSlurm, "run: sbatch": runBatch, "run: mpi": runMPI, "run: torchrun": runTorchrun,
 		"run: alone": runAlone, "run: pods": runPods, "run: secret": runSecret, "says: killed": saysKilled, "says: waiting": saysWaiting,
+		"run: logs": runLogs, "says: log": saysLog,
 	}
 	for _, b := range documented(t) {
 		test := tests[b.how]
@@ -314,4 +319,50 @@ wait`
 	p.Until("line about the missing rank", func() bool { return want.MatchString(p.Stderr.String()) })
 	write(t, filepath.Join(dir, "go"), "")
 	harness.Contains(t, "stdout", p.MustEnd().Stdout, "rank 2 of 3")
+}
+
+func runLogs(t *testing.T, b block) {
+	dir := t.TempDir()
+	o := shell(t, dir, b.text, inSlurm(t)...).MustEnd()
+	harness.Contains(t, "standard error", o.Stderr, "level=INFO msg=\"joined the world\" rank=3 ")
+	if names := harness.Names(filepath.Join(dir, "logs")); fmt.Sprint(names) != "[launcher.log rank-0000.log rank-0001.log rank-0002.log rank-0003.log]" {
+		t.Errorf("files: %v", names)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "logs", "rank-0003.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// That of the second job is added to that of the first.
+	if !regexp.MustCompile(`(?s)^# perigee [^\n]* launcher local, .*\n# perigee [^\n]* launcher pmi2, `).Match(data) {
+		t.Errorf("log of rank 3:\n%s", data)
+	}
+}
+
+// saysLog holds the documented lines against those of a job: their keys are the same,
+// and in the same order.
+func saysLog(t *testing.T, b block) {
+	dir := t.TempDir()
+	launch(t, local, 2, nil, "run", "-n", "2", harness.Script(t, "stay.lua"), "--rounds", "1", "--engine", "shm", "--log-dir", dir).MustEnd()
+	data, err := os.ReadFile(filepath.Join(dir, "rank-0001.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	value := regexp.MustCompile(`=("[^"]*"|\S+)`)
+	keys := func(line string) string {
+		message, _, _ := strings.Cut(line, " rank=")
+		_, message, _ = strings.Cut(message, " msg=")
+		return message + value.ReplaceAllString(line, "")
+	}
+	var real []string
+	for line := range strings.Lines(string(data)) {
+		real = append(real, keys(strings.TrimSuffix(line, "\n")))
+	}
+	for i, line := range b.lines() {
+		if i > 0 && !slices.Contains(real, keys(line)) {
+			t.Errorf("no line is like %s:\n%s", line, data)
+		}
+	}
+	if !regexp.MustCompile(`^# perigee \S+, log of rank 1 on \S+, launcher \S+, process \d+, level info\n`).MatchString(b.lines()[0] + "\n") {
+		t.Errorf("the header is like %s", b.lines()[0])
+	}
 }

@@ -110,13 +110,18 @@ func Open(c Choice, who Who, stderr io.Writer) (*Log, error) {
 	}
 	l := &Log{out: &sink{to: stderr, complain: io.Discard, limit: stuck}}
 	if c.Dir != "" {
-		if l.file, err = openFile(c.Dir, who); err != nil {
+		header := fmt.Sprintf("# perigee %s, log of %s on %s, launcher %s, process %d, level %s\n",
+			version.Get().Version, who.noun(), who.Host, who.Launcher, os.Getpid(), strings.ToLower(level.String()))
+		l.file, err = openFile(c.Dir, who)
+		if err == nil {
+			l.out = &sink{to: l.file, complain: stderr, who: who.noun(), limit: stuck}
+			err = plain(l.out.put([]byte(header)))
+		}
+		if err != nil {
+			l.Close()
 			return Silent(), fault.New(fault.Output, "cannot write logs into %s: %w", c.Dir, err).
 				WithHint("--log-dir (%s) is a folder that every rank can write to; it is made if it is not there", EnvDir)
 		}
-		l.out = &sink{to: l.file, complain: stderr, limit: stuck}
-		fmt.Fprintf(l.out, "# perigee %s, log of %s on %s, launcher %s, process %d, level %s\n",
-			version.Get().Version, who.noun(), who.Host, who.Launcher, os.Getpid(), strings.ToLower(level.String()))
 	}
 	l.Logger = slog.New(slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: level})).With("rank", who.label(), "host", who.Host)
 	return l, nil
@@ -165,6 +170,7 @@ const stuck = 2 * time.Second
 type sink struct {
 	to       io.Writer
 	complain io.Writer     // hears, once, that it does not
+	who      string        // writes
 	limit    time.Duration // for a line
 
 	mu   sync.Mutex
@@ -184,6 +190,15 @@ func (s *sink) Write(line []byte) (int, error) {
 	if s.over {
 		return len(line), nil
 	}
+	if err := s.put(line); err != nil {
+		s.over = true
+		go fmt.Fprintf(s.complain, "perigee: the log of %s ends here: %v\n", s.who, err)
+	}
+	return len(line), nil
+}
+
+// put writes a line, if that is possible in time.
+func (s *sink) put(line []byte) error {
 	line = slices.Clone(line) // a writer that hangs keeps it
 	done := make(chan error, 1)
 	go func() {
@@ -192,15 +207,10 @@ func (s *sink) Write(line []byte) (int, error) {
 	}()
 	late := time.NewTimer(s.limit)
 	defer late.Stop()
-	var err error
 	select {
-	case err = <-done:
+	case err := <-done:
+		return err
 	case <-late.C:
-		err = fmt.Errorf("a line took more than %v", s.limit)
+		return fmt.Errorf("a line took more than %v", s.limit)
 	}
-	if err != nil {
-		s.over = true
-		go fmt.Fprintf(s.complain, "perigee: logging ends here: %v\n", err)
-	}
-	return len(line), nil
 }

@@ -188,7 +188,7 @@ func TestLost(t *testing.T) {
 	defer close(hanging.goOn)
 	for want, to := range map[string]io.Writer{"no space left on device": full, "a line took more than 1ms": hanging} {
 		said := make(heard, 2)
-		s := &sink{to: to, complain: said, limit: time.Millisecond}
+		s := &sink{to: to, complain: said, who: "rank 3", limit: time.Millisecond}
 		if to == full {
 			s.limit = time.Minute
 		}
@@ -197,7 +197,7 @@ func TestLost(t *testing.T) {
 				t.Errorf("%d, %v", n, err)
 			}
 		}
-		if got := <-said; !strings.HasPrefix(got, "perigee: logging ends here: ") || !strings.Contains(got, want) {
+		if got := <-said; !strings.HasPrefix(got, "perigee: the log of rank 3 ends here: ") || !strings.Contains(got, want) {
 			t.Errorf("said %q, want %q", got, want)
 		}
 		select {

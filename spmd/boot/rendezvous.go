@@ -241,7 +241,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		if broken != nil && time.Since(began) > hopeless {
 			return nil, broken
 		}
-		if ctx.Err() == nil || last.Load() == nil {
+		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known
 		}
 		select {
@@ -251,6 +251,13 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 				WithHint("%s", r.hints.silent)
 		}
 	}
+}
+
+// timeIsUp reports whether ctx has ended, or is about to: a dialer that looks at its
+// deadline may be faster.
+func timeIsUp(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
 // knockLimit bounds a try of all addresses: one that swallows everything must

@@ -194,8 +194,10 @@ func described(t *testing.T, path string, v any) {
 			if text == "" && field["$ref"] == nil {
 				t.Errorf("%s.%s has no description", path, name)
 			}
-			if strings.HasSuffix(name, "_ns") && !strings.Contains(text, "anosecond") {
-				t.Errorf("%s.%s does not name its unit: %s", path, name, text)
+			for ending, unit := range map[string]string{"_ns": "anosecond", "_ms": "millisecond", "_s": "econd", "bytes": "ytes", "_ppm": "million"} {
+				if strings.HasSuffix(name, ending) && !strings.Contains(text, unit) {
+					t.Errorf("%s.%s does not name its unit: %s", path, name, text)
+				}
 			}
 		}
 		for k, e := range v {

@@ -1,0 +1,56 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every perigee result in docs/results.md runs, but --schema, which ends the program.
+func TestExamplesRun(t *testing.T) {
+	text, err := os.ReadFile("../../docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := document(t).Write("result.json.zst"); err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for line := range strings.Lines(string(text)) {
+		line, _, _ = strings.Cut(strings.TrimSpace(line), " #")
+		words := strings.Fields(strings.ReplaceAll(line, "'", ""))
+		if len(words) < 4 || words[0] != "perigee" || words[1] != "result" {
+			continue
+		}
+		ran++
+		out, err := call(t, words[2:]...)
+		if err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if words[2] != "convert" || words[4] == "-" {
+			if out == "" {
+				t.Errorf("%s prints nothing", line)
+			}
+		} else if info, err := os.Stat(filepath.Join(dir, words[4])); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if ran < 11 {
+		t.Errorf("only %d examples found", ran)
+	}
+	// The columns are those of the tool.
+	for _, kind := range []string{"iteration", "pair", "pattern"} {
+		for _, name := range columnsOf(kind) {
+			short := name
+			if before, ok := strings.CutSuffix(name, "latency_ms"); ok && name != "mean_latency_ms" {
+				short = before
+			}
+			if !strings.Contains(string(text), "`"+short+"`") {
+				t.Errorf("docs/results.md does not name the column %s", name)
+			}
+		}
+	}
+}

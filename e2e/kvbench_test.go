@@ -271,6 +271,25 @@ func TestKVBenchOutput(t *testing.T) {
 	}
 }
 
+// On a terminal of 100 columns the table comes in parts that fit, with all its columns and the sizes in each.
+func TestKVBenchOnTerminal(t *testing.T) {
+	written := onTerminal(t, t.TempDir(), []string{"TERM=xterm"}, "run", "kvbench", "-n", "2", "--engine", "shm", "--max_block_size", "8K", "--num_iter", "10")
+	headings := 0
+	var seen []string
+	for _, line := range harness.Screen(written) {
+		if len(line) > 100 && !strings.HasPrefix(line, "#") {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+		if names := fields(line); len(names) > 2 && names[0] == blockColumns[0] && names[1] == blockColumns[1] {
+			headings++
+			seen = append(seen, names[2:]...)
+		}
+	}
+	if d := cmp.Diff(blockColumns[2:], seen); d != "" || headings < 2 {
+		t.Errorf("columns of %d parts (-want +got):\n%s", headings, d)
+	}
+}
+
 // storage_ops beside the traffic of a configuration: measured apart, and told in table and result.
 func TestStorageOps(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {

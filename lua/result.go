@@ -61,10 +61,11 @@ func (r *Runtime) resultNote(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
-// resultTable: table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}}.
+// resultTable: table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =}.
 func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	f := newFields("result.table", L.CheckTable(1))
 	title, columns, rows := f.text("title", ""), f.table("columns"), f.table("rows")
+	keys := f.integer("keys", 0, 0)
 	if err := f.err(); err != nil {
 		return 0, err
 	}
@@ -97,7 +98,11 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	if title != "" {
 		out.WriteString(comment(title))
 	}
-	if err := text.WriteText(&out); err != nil {
+	width := 0
+	if keys > 0 {
+		width = r.env.Width
+	}
+	if err := text.WriteTextWithin(&out, width, int(min(keys, int64(len(list))))); err != nil {
 		return 0, fault.New(fault.Script, "result.table: %w", err)
 	}
 	io.WriteString(r.env.Out, out.String())

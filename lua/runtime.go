@@ -62,6 +62,7 @@ type Env struct {
 	Sampled  func() error
 	Out      io.Writer // what print and tables write to
 	Progress io.Writer // a terminal for progress bars, or nil
+	Width    int       // characters in a line of Out, if that is a terminal, or 0
 	Seed     uint64
 	AllowIO  bool // let the script write any file
 }

@@ -235,6 +235,6 @@ return {
     if opt.check_consistency then
       result.note("checked: every byte of every size arrived as it was sent")
     end
-    result.table { columns = columns, rows = rows }
+    result.table { columns = columns, rows = rows, keys = 2 }
   end,
 }

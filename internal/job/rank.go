@@ -263,6 +263,9 @@ func (k *rank) luaEnv() lua.Env {
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	}
+	if o, ok := k.streams.Out.(*outlet); ok {
+		env.Width = o.width()
+	}
 	return env
 }
 

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"perigee/internal/cli"
 	"perigee/spmd"
 	"perigee/spmd/boot"
@@ -53,6 +55,19 @@ type outlet struct {
 	to   io.Writer
 	lost func(error)
 	once sync.Once
+}
+
+// width is how many characters a line has, or 0 where the outlet is no terminal.
+func (o *outlet) width() int {
+	f, ok := o.to.(*os.File)
+	if !ok {
+		return 0
+	}
+	n, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // Write passes on data, and the news of the first that could not be written.

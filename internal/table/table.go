@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -123,7 +124,12 @@ func isString(cell any) bool {
 
 // WriteText writes the table for people. A cell without a value is a dash;
 // line breaks and other control characters in a cell are escaped.
-func (t *Table) WriteText(w io.Writer) error {
+func (t *Table) WriteText(w io.Writer) error { return t.WriteTextWithin(w, 0, 0) }
+
+// WriteTextWithin is WriteText for lines of at most width characters. A table that is wider is written in parts, one
+// below the other with an empty line between; each repeats the first keys columns. A part has at least one column more
+// than those, even if that is too wide. A width of 0 or less has no limit.
+func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 	if t.err != nil || len(t.columns) == 0 {
 		return t.err
 	}
@@ -146,18 +152,45 @@ func (t *Table) WriteText(w io.Writer) error {
 		dashes[i] = strings.Repeat("-", width)
 	}
 	out := bufio.NewWriter(w)
-	t.writeLine(out, widths, headers)
-	t.writeLine(out, widths, dashes)
-	for _, row := range rows {
-		t.writeLine(out, widths, row)
+	for i, part := range parts(widths, width, keys) {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		t.writeLine(out, part, widths, headers)
+		t.writeLine(out, part, widths, dashes)
+		for _, row := range rows {
+			t.writeLine(out, part, widths, row)
+		}
 	}
 	return out.Flush()
 }
 
-func (t *Table) writeLine(out *bufio.Writer, widths []int, cells []string) {
+// parts deals out columns to parts that are not wider than a limit, and returns the columns of each.
+func parts(widths []int, limit, keys int) (list [][]int) {
+	keys = min(max(keys, 0), len(widths))
+	var begin []int
+	start := -len(gap)
+	for i := range keys {
+		begin, start = append(begin, i), start+len(gap)+widths[i]
+	}
+	part, wide := slices.Clone(begin), start
+	for i := keys; i < len(widths); i++ {
+		wider := wide + len(gap) + widths[i]
+		if limit > 0 && wider > limit && len(part) > keys {
+			list = append(list, part)
+			part, wider = slices.Clone(begin), start+len(gap)+widths[i]
+		}
+		part, wide = append(part, i), wider
+	}
+	return append(list, part)
+}
+
+// writeLine writes the cells of some columns.
+func (t *Table) writeLine(out *bufio.Writer, part, widths []int, cells []string) {
 	var line strings.Builder
-	for i, cell := range cells {
-		if i > 0 {
+	for k, i := range part {
+		cell := cells[i]
+		if k > 0 {
 			line.WriteString(gap)
 		}
 		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))

@@ -30,8 +30,9 @@ function result.sample(name, value) end
 ---@param text string
 function result.note(text) end
 
----Prints a table and stores it in the result. A cell that is nil prints as -.
----@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows: any[][]} each column has a header and a format such as %d, %.3f or %s
+---Prints a table and stores it in the result. A cell that is nil prints as -. With keys, a table that is too wide for the
+---terminal is printed in parts that each repeat the first so many columns.
+---@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows: any[][], keys?: integer} each column has a header and a format such as %d, %.3f or %s
 function result.table(spec) end
 
 ---Writes a value as JSON. The file must be one that the user named, unless --allow-io is given.

@@ -1,0 +1,69 @@
+package table
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// A table that is too wide comes in parts that repeat the keys.
+func TestParts(t *testing.T) {
+	var table Table
+	for _, header := range []string{"Size", "A", "Bb", "Ccc"} {
+		table.AddColumn(header, Right, "")
+	}
+	table.AddRow(1, 2, 3, 4)
+	table.AddRow(10, nil, 30, 40)
+	var out strings.Builder
+	if err := table.WriteTextWithin(&out, 17, 1); err != nil {
+		t.Fatal(err)
+	}
+	want := `  Size    A    Bb
+------  ---  ----
+     1    2     3
+    10    -    30
+
+  Size    Ccc
+------  -----
+     1      4
+    10     40
+`
+	if d := cmp.Diff(want, out.String()); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// Every column is in one part, every key in all, and no part is wider than it has to be.
+func TestPartsOfAnyTable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		widths := rapid.SliceOfN(rapid.IntRange(1, 30), 1, 20).Draw(t, "widths")
+		limit, keys := rapid.IntRange(0, 100).Draw(t, "limit"), rapid.IntRange(0, 4).Draw(t, "keys")
+		list := parts(widths, limit, keys)
+		keys = min(keys, len(widths))
+		next := keys
+		for _, part := range list {
+			wide := 0
+			for k, i := range part {
+				if k < keys && i != k {
+					t.Fatalf("part %v does not begin with %d keys", part, keys)
+				}
+				if k >= keys {
+					if i != next {
+						t.Fatalf("column %d comes where %d should: %v", i, next, list)
+					}
+					next++
+				}
+				wide += widths[i] + utf8.RuneCountInString(gap)
+			}
+			if limit > 0 && wide-len(gap) > limit && len(part) > keys+1 {
+				t.Errorf("part %v is %d wide, more than %d", part, wide-len(gap), limit)
+			}
+		}
+		if next != len(widths) || limit == 0 && len(list) != 1 {
+			t.Errorf("%v of %d columns", list, len(widths))
+		}
+	})
+}

@@ -48,14 +48,14 @@ type invitation struct {
 // joinBoard returns the connect function of a launcher with a store.
 func joinBoard(launcher string, env Environ, open openBoard) connect {
 	return func(ctx context.Context, watch Watcher) (*Process, error) {
+		r := rendezvous{
+			launcher: launcher, rank: rankFrom(env, launcher), node: nodeName(env), iface: ifaceOf(env), hints: boardHints, watch: watch,
+		}
 		b, err := open(ctx)
 		if err != nil {
-			return nil, boardFailure(ctx, launcher, "connect to it", err)
+			return nil, r.blame(boardFailure(ctx, launcher, "connect to it", err))
 		}
-		r := rendezvous{
-			launcher: launcher, rank: b.Rank(), size: b.Size(), localRank: b.LocalRank(),
-			node: nodeName(env), iface: ifaceOf(env), oneHost: b.OneHost(), hints: boardHints, watch: watch,
-		}
+		r.rank, r.size, r.localRank, r.oneHost = b.Rank(), b.Size(), b.LocalRank(), b.OneHost()
 		meet := r.accept
 		if r.rank == 0 {
 			meet = r.invite

@@ -148,15 +148,21 @@ func TestBadManagers(t *testing.T) {
 	}
 }
 
-// A manager that never answers does not keep a rank for longer than it is told.
+// A manager that never answers does not keep a rank for longer than it is told, and the
+// rank says which one it is, whether or not it has come to the manager.
 func TestSilentManager(t *testing.T) {
 	for way := range environments {
-		m := newManager(t, 2) // the other rank never comes
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		_, err := Join(ctx, environ(environments[way](m, 1)), Watcher{})
-		if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
-			t.Errorf("%s: %v", way, err)
+		for _, limit := range []time.Duration{50 * time.Millisecond, 0} {
+			m := newManager(t, 2) // the other rank never comes
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			_, err := Join(ctx, environ(environments[way](m, 1)), Watcher{})
+			if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
+				t.Errorf("%s: %v", way, err)
+			}
+			if f := FailureOf(err); f.Rank != 1 || f.Host == "" || f.Phase != "start" {
+				t.Errorf("%s: failure %+v", way, f)
+			}
 		}
 	}
 }

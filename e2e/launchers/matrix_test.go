@@ -73,7 +73,9 @@ func isPMIx(w way) bool  { return w.name == "srun pmix" }
 
 // minds says that a launcher may end all ranks when one leaves without joining:
 // hydra does, and Slurm's PMIx support when its nodes cannot reach the one that left.
-func minds(w way) bool { return isHydra(w) || isPMIx(w) }
+// mpirun does when one exits with another code than 0, perhaps before perigee runs in
+// the others.
+func minds(w way) bool { return isHydra(w) || isPMIx(w) || w.name == "mpirun" }
 
 // killsOnSignal says that a launcher kills all ranks when one dies of a signal.
 func killsOnSignal(w way) bool { return w.obituary != "" }

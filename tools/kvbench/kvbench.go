@@ -42,6 +42,11 @@ type Cmd struct {
 	Models  ModelsCmd  `cmd:"" help:"List the shipped models and model configs, or print one."`
 }
 
+// Help is what perigee kvbench --help says beyond the commands.
+func (Cmd) Help() string {
+	return "perigee kvbench models lists what --model and --model_config know by name. See docs/kvbench.md."
+}
+
 // Format is how a command prints.
 type Format struct {
 	Format string `name:"format" enum:"text,json,csv" default:"text" help:"text, json or csv."`
@@ -52,6 +57,16 @@ type PlanCmd struct {
 	Selection
 	Format
 	Bench
+}
+
+// Help is what perigee kvbench plan --help says beyond the flags.
+func (PlanCmd) Help() string {
+	return example("plan --model llama3.1-8b --model_config block-tp8-pp2 --isl 8000 --num_requests 4")
+}
+
+// example ends the help of a command.
+func example(words string) string {
+	return "Example: perigee kvbench " + words + "\n\nSee docs/kvbench.md."
 }
 
 // Run prints the plan of every config.
@@ -106,6 +121,11 @@ type KVCacheCmd struct {
 	Format
 }
 
+// Help is what perigee kvbench kvcache --help says beyond the flags.
+func (KVCacheCmd) Help() string {
+	return example("kvcache --model gpt-oss-120b --model_configs 'block-tp8-*' --accounting exact")
+}
+
 // Run prints the blocks of every config.
 func (c *KVCacheCmd) Run(streams cli.Streams) error {
 	var rows []fields
@@ -124,6 +144,11 @@ func (c *KVCacheCmd) Run(streams cli.Streams) error {
 type IOSizeCmd struct {
 	Selection
 	Format
+}
+
+// Help is what perigee kvbench iosize --help says beyond the flags.
+func (IOSizeCmd) Help() string {
+	return example("iosize --model deepseek-r1 --model_config layer-tp1-pp1")
 }
 
 // Run prints the I/O size of every config.

@@ -35,6 +35,11 @@ type ProfileCmd struct {
 	Bench
 }
 
+// Help is what perigee kvbench profile --help says beyond the flags.
+func (ProfileCmd) Help() string {
+	return example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
+}
+
 // run is one benchmark of a profile.
 type run struct {
 	plan    *Plan
@@ -153,6 +158,9 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
 	}
 	fmt.Fprintln(streams.Out)
+	if all := c.moves(r.command); all.Cmp(big.NewInt(muchToMove)) > 0 {
+		fmt.Fprintf(streams.Out, "# note: %d iterations after %d move %s in all; --num_iter, --warmup_iter and --scale make that less\n", b.NumIter, b.WarmupIter, gigabytes(all))
+	}
 	args := append(c.jobWords(r, several), r.command.Perigee...)
 	err, quiet := job.Run(context.Background(), job.Spec{
 		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
@@ -161,6 +169,14 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		return cli.Told{Err: err}
 	}
 	return err
+}
+
+// muchToMove is how many bytes take so long to move that the user should know it beforehand.
+const muchToMove = 100e9
+
+// moves is how many bytes a run moves, the iterations that are not measured included.
+func (c *ProfileCmd) moves(cmd Command) *big.Int {
+	return times(big.NewInt(*cmd.Bench.MaxBlockSize), *cmd.Bench.MaxBatchSize, cmd.Bench.NumIter+cmd.Bench.WarmupIter, c.ends(cmd).ways)
 }
 
 // blocks counts blocks in words.

@@ -47,7 +47,7 @@ func guard(order string) int {
 	// Slurm starts a step's daemon with an environment that has not the token, but
 	// names a file in the folder.
 	marks := []string{marker + "=" + token, dir + "/"}
-	for range 500 {
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); {
 		left := marked(marks...)
 		if len(left) == 0 {
 			unmountBelow(dir)

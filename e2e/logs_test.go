@@ -100,7 +100,7 @@ func TestManualOfLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var source strings.Builder
-	for _, pattern := range []string{"../spmd/*.go", "../spmd/*/*.go", "../internal/job/*.go", "../internal/traffic/*.go"} {
+	for _, pattern := range []string{"../spmd/*.go", "../spmd/*/*.go", "../internal/job/*.go", "../internal/traffic/*.go", "../internal/traffic/*/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -78,3 +78,14 @@ func TestQuitOnInterrupt(t *testing.T) {
 		t.Errorf("result: %v, %+v", err, doc)
 	}
 }
+
+// A rank that ends before perigee runs in it is waited for, for two minutes; not so if
+// srun was told to end all ranks with the first.
+func TestEndedEarly(t *testing.T) {
+	words, env := srun("--mpi=none", "-K1")(t, ranks)
+	const early = `[ "$SLURM_PROCID" != 2 ] || exit 3; exec "$@"`
+	p := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", early, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: env})
+	if o := p.Wait(); o.Code == 0 || o.Took >= harness.Patience {
+		t.Errorf("exit code %d after %v\n%s", o.Code, o.Took, o.Stderr)
+	}
+}

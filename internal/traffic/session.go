@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/memory"
@@ -53,7 +52,7 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 		return nil, err
 	}
 	info := agent.Info()
-	w.Log().Info("opened the engine", "engine", info.Name, "backend", info.Backend, "params", info.Params, "one_host", cfg.OneHost, "gpu", cfg.GPU)
+	w.Log().Info("opened the engine", "engine", info.Name, "backend", info.Backend, "params", info.Params, "one_host", cfg.OneHost)
 	if err := agree(w, info.Name+" "+info.Version+" "+info.Backend); err != nil {
 		agent.Close()
 		return nil, err
@@ -254,11 +253,5 @@ func (s *Session) connect(step *step) error {
 	}
 	peers := step.peersOf(s.world.Rank())
 	s.peers = append(s.peers, peers...)
-	log, began := s.world.Log(), time.Now()
-	log.Debug("connecting", "peers", peers)
-	if err := link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers}); err != nil {
-		return err
-	}
-	log.Info("connected", "peers", len(peers), "after", time.Since(began))
-	return nil
+	return link.Connect(s.world, link.Way{Agent: s.agent, Peers: peers})
 }

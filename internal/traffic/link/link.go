@@ -28,7 +28,17 @@ const pollPause = 20 * time.Microsecond
 // Connect opens ways, with all ranks calling it. Until all are open every rank
 // polls, since a connection needs both its ends.
 func Connect(w *spmd.World, ways ...Way) error {
+	began := time.Now()
+	if err := connect(w, ways); err != nil {
+		return err
+	}
+	w.Log().Info("connected", "agents", len(ways), "after", time.Since(began))
+	return nil
+}
+
+func connect(w *spmd.World, ways []Way) error {
 	for _, way := range ways {
+		w.Log().Debug("connecting", "peers", way.Peers)
 		if err := way.Agent.Connect(way.Peers); err != nil {
 			return fault.New(fault.Engine, "connect to the peers: %w", err)
 		}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
 )
 
 // step is a collective with its root.
@@ -161,7 +162,7 @@ func TestDoubtsWait(t *testing.T) {
 	together := func(first, then step) []error {
 		return everywhere(worlds, func(w *World) error {
 			if w.Rank() == 2 {
-				waitUntil(t, asked)
+				spmdtest.Wait(t, asked)
 				return then.call(w.All())
 			}
 			return first.call(w.All())

@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
+	"perigee/spmd/spmdtest"
 )
 
 // torch makes the environments of n ranks that meet on a free port.
@@ -228,7 +229,7 @@ func TestFailureReachesEverybody(t *testing.T) {
 					}
 					if w.Rank() == 3 {
 						<-w.Context().Done() // busy
-						waitUntil(t, func() bool { return atomic.LoadUint32(w.AbortFlag()) != 0 })
+						spmdtest.Wait(t, func() bool { return atomic.LoadUint32(w.AbortFlag()) != 0 })
 						return w.Err()
 					}
 					return w.All().Barrier()
@@ -269,16 +270,6 @@ func TestTimeoutIsNamed(t *testing.T) {
 	for r, err := range errs {
 		if fault.KindOf(err) != fault.Timeout || !strings.Contains(err.Error(), "rank 0 ") || !strings.Contains(err.Error(), "barrier of 2 ranks: not all ranks came in time within 300ms") {
 			t.Errorf("rank %d: %v", r, err)
-		}
-	}
-}
-
-func waitUntil(t testing.TB, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
-			t.Error("waited in vain")
-			return
 		}
 	}
 }

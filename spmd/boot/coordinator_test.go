@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
 )
 
 // pair returns two ends of a connection with buffers, as a launcher makes it.
@@ -245,7 +246,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 			co := newCoordinator(t, 3, nil)
 			first := connectTo(t, co)
 			first.say(hello(0, 3))
-			waitFor(t, func() bool { return len(co.Missing()) == 2 })
+			spmdtest.Wait(t, func() bool { return len(co.Missing()) == 2 })
 			bad := connectTo(t, co)
 			bad.say(c.hello)
 			for who, s := range map[string]*speaker{"the refused": bad, "the first": first} {
@@ -270,15 +271,6 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 				t.Errorf("a world at work heard %+v", m)
 			}
 		})
-	}
-}
-
-func waitFor(t testing.TB, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("waited in vain")
-		}
 	}
 }
 

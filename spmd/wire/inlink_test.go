@@ -9,13 +9,15 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perigee/spmd/spmdtest"
 )
 
 // linkOf returns the link that carries what a rank sends, once there is one.
 func linkOf(t *testing.T, e *TCP, from int) *inLink {
 	t.Helper()
 	var l *inLink
-	waitFor(t, func() bool {
+	spmdtest.Wait(t, func() bool {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		l = e.in[from]
@@ -56,14 +58,14 @@ func TestLentLinksAreTakenBack(t *testing.T) {
 		l.disarm() // so that the pump does not come first
 		l.mu.Unlock()
 		send([]byte("soon"))
-		waitFor(t, func() bool { // on this machine the message is on the other side at once, but nothing says so
+		spmdtest.Wait(t, func() bool { // on this machine the message is on the other side at once, but nothing says so
 			l.lookFor(func() bool { return ends[0].box.has(1, 1) })
 			return ends[0].box.has(1, 1)
 		})
 		if data := receive(); string(data) != "soon" {
 			t.Fatalf("got %q", data)
 		}
-		waitFor(t, l.isArmed)
+		spmdtest.Wait(t, l.isArmed)
 	}
 	// More than the kernel keeps: it can only be sent if somebody reads.
 	large := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"perigee/spmd/spmdtest"
 )
 
 var (
@@ -166,7 +168,7 @@ func TestEndOfPeerEndsReceiversAfterTheLastMessage(t *testing.T) {
 		}
 		// Over TCP only what was read counts as arrived.
 		if tcp, ok := ends[0].(*TCP); ok {
-			waitFor(t, func() bool { tcp.box.mu.Lock(); defer tcp.box.mu.Unlock(); return len(tcp.box.queues) == 1 })
+			spmdtest.Wait(t, func() bool { tcp.box.mu.Lock(); defer tcp.box.mu.Unlock(); return len(tcp.box.queues) == 1 })
 		}
 		ends[1].Close()
 		if _, data, err := ends[0].Recv(ctx, 1, 1); err != nil || string(data) != "last words" {
@@ -176,16 +178,6 @@ func TestEndOfPeerEndsReceiversAfterTheLastMessage(t *testing.T) {
 			t.Errorf("received from a rank that is gone: %v", err)
 		}
 	})
-}
-
-// waitFor polls for what other goroutines bring about.
-func waitFor(t testing.TB, done func() bool) {
-	t.Helper()
-	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > 10*time.Second {
-			t.Fatal("waited in vain")
-		}
-	}
 }
 
 func TestCloseEndsWhoeverStillWaits(t *testing.T) {

@@ -139,8 +139,9 @@
         ctx.strokeRect(left + (cursor[1] + 0.5) * cell - w / 2, top + (cursor[0] + 0.5) * cell - w / 2, w, w);
       }
     };
-    const n = order.length, height = Math.min(680, Math.max(260, n * 52 + 40));
-    host.style.setProperty("--chart", height + 30 + "px");
+    const n = order.length, height = Math.min(680, Math.max(120, n * 52 + 40));
+    host.style.setProperty("--chart", Math.max(height + 30, 260) + "px");
+    host.style.setProperty("--tall", height + "px");
     const view = perigee.canvas(chart, {
       label: `Matrix of ${n} by ${n} ranks: ${data.pairs.from.length} pairs with traffic. Arrow keys move from cell to cell.`, height, focus: true,
     }, draw);

@@ -167,6 +167,15 @@ func TestKillRankZero(t *testing.T) {
 	}
 }
 
+// Ranks on different hosts call different collectives, and wait for each other: they
+// find out without --timeout, and the report names both.
+func TestDifferentCollectives(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, ipv4)
+	j := c.start(t, spec{ranks: 3, args: []string{"run", harness.Script(t, "differ.lua")}})
+	j.refused(fault.Script, "phase talk: ", "ranks disagree on what to do: ", "in gather", "in all-gather (call ")
+}
+
 // A rank that is stopped for longer than --timeout is named, with its host,
 // while others wait for it, or for the bytes that it should send.
 func TestStopped(t *testing.T) {

@@ -25,7 +25,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 filepath.Join("testdata", "script"),
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
-		Deadline:            time.Now().Add(2 * time.Minute),
+		Deadline:            time.Now().Add(5 * time.Minute),
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("PATH", filepath.Dir(harness.Program)+string(os.PathListSeparator)+os.Getenv("PATH"))
 			e.Setenv("NIXL_LIBRARY", os.Getenv("NIXL_LIBRARY"))

@@ -31,9 +31,9 @@ test: ## install what the tests need, and run them all
 	NIXL_LIBRARY=$(NIXL) go test -race -timeout 20m $$(go list ./... | grep -v /e2e)
 	NIXL_LIBRARY=$(NIXL) go test -p 1 -timeout 30m ./e2e/...
 
-bench: ## compare with C, fio, Open MPI and MPICH, in turns
+bench: ## compare with C, fio, Open MPI and MPICH, in turns (SECTIONS="files barrier": only those)
 	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev fio
-	NIXL_LIBRARY=$(NIXL) go run ./internal/bench
+	NIXL_LIBRARY=$(NIXL) go run -ldflags "$(LDFLAGS)" ./internal/bench $(SECTIONS)
 
 lint: ## check formatting, vet and staticcheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

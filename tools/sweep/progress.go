@@ -35,6 +35,7 @@ func (p *progress) set(_, all int) {
 	p.once.Do(func() {
 		p.bar = pb.New(all).SetWriter(p.to).SetTemplateString(`reading reports {{bar . }} {{counters . }}`).
 			Set(pb.CleanOnFinish, true).Start()
+		p.bar.Write() // at once, and not only at the first tick
 	})
 	p.bar.Increment()
 }

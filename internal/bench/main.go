@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -89,15 +90,18 @@ func run() error {
 	fmt.Fprintf(out, "# %s; %d cores; Linux %s; %s\n# Whatever is compared takes turns; a ratio is the median of the turns' ratios.\n\n",
 		program(), runtime.NumCPU(), kernel(), load())
 	began := time.Now()
+	var failed error
 	for _, s := range todo {
 		start := time.Now()
 		if err := s.run(out, c); err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
+			err = fmt.Errorf("section %s: %w", s.name, err)
+			fmt.Fprintln(out, err) // the others can do without it
+			failed = errors.Join(failed, err)
 		}
 		fmt.Fprintf(out, "# section %s took %.0f s\n\n", s.name, time.Since(start).Seconds())
 	}
 	fmt.Fprintf(out, "# %.0f s; %s\n", time.Since(began).Seconds(), load())
-	return nil
+	return failed
 }
 
 // parse measures how fast the text of a dense matrix is read. Target: 100 MB/s.

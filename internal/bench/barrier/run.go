@@ -57,7 +57,7 @@ var source []byte
 
 // contenders are perigee and the installed MPI libraries, whose programs come to stand in a folder.
 func contenders(ctx context.Context, folder string) ([]contender, error) {
-	all := []contender{{"perigee", own}}
+	all := []contender{{ourselves, own}}
 	for _, l := range libraries {
 		program, err := l.compile(ctx, folder)
 		if err != nil {

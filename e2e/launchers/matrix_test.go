@@ -140,9 +140,9 @@ func otherCodes(w way, i incident) []int {
 		{"srun", "kill rank 0"}: {137}, {"srun", "kill rank 2"}: {137},
 		// srun kills the ranks at once; some may have ended before.
 		{"srun", "SIGTERM launcher"}: {137, 9, 130}, {"srun", "SIGINT launcher"}: {137, 9, 130},
-		// The first that ended badly.
-		{"mpirun", "kill rank 0"}: {137}, {"mpirun", "kill rank 2"}: {137},
-		{"mpirun", "exit 3 before"}: {3}, {"mpirun", "exit 3 in the middle"}: {3},
+		// The first that ended badly, as mpirun sees it: the others end a moment later, with perigee's code.
+		{"mpirun", "kill rank 0"}: {137, int(fault.RankLost)}, {"mpirun", "kill rank 2"}: {137, int(fault.RankLost)},
+		{"mpirun", "exit 3 before"}: {3}, {"mpirun", "exit 3 in the middle"}: {3, int(fault.RankLost)},
 		{"mpirun", "SIGTERM launcher"}: {1}, {"mpirun", "SIGINT launcher"}: {1},
 		// All codes or-ed; 9 or 1 if a rank leaves before it has met the others.
 		{"hydra", "exit 3 before"}: {9, 5 | 3, 1}, {"hydra", "exit 3 in the middle"}: {9 | 3},

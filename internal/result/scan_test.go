@@ -144,6 +144,9 @@ func TestScanOfAnInterruptedCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		for cut := range len(bytes.TrimRight(whole, "\n")) {
+			if name == "r.json" && cut%7 > 0 {
+				continue // there is more of it, and less to go wrong
+			}
 			if err := os.WriteFile(cutOff, whole[:cut], 0o644); err != nil {
 				t.Fatal(err)
 			}

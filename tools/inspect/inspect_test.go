@@ -319,11 +319,15 @@ func TestEveryTruncation(t *testing.T) {
 			t.Fatal(err)
 		}
 		cut := filepath.Join(dir, "cut-"+name)
+		all := readers(cut)
 		for n := range len(bytes.TrimRight(whole, "\n")) {
+			if name == "r.json" && n%7 > 0 {
+				continue // there is more of it, and less to go wrong
+			}
 			if err := os.WriteFile(cut, whole[:n], 0o644); err != nil {
 				t.Fatal(err)
 			}
-			for _, c := range readers(cut) {
+			for _, c := range []runner{all[n%len(all)], all[(n+1)%len(all)]} {
 				_, err := runOf(c)
 				if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "result "+cut+": it ends in the middle: ") || !strings.Contains(err.Error(), " can be read") {
 					t.Fatalf("%T of %d of %d bytes of %s: %v", c, n, len(whole), name, err)

@@ -13,8 +13,8 @@ import (
 type card struct {
 	HostID    string // what tells hosts apart
 	Host      string // the host's name
-	CPUs      int
-	PID       int // where its shared memory can be opened
+	CPUs      cpuSet // that it may run on
+	PID       int    // where its shared memory can be opened
 	SegmentFD int
 	IPs       []string // best first
 	Port      int
@@ -32,18 +32,18 @@ func addresses(ips []string, port int) []string {
 func (c card) encode() []byte {
 	b := appendText(nil, c.HostID)
 	b = appendText(b, c.Host)
-	for _, n := range []int{c.CPUs, c.PID, c.SegmentFD, c.Port} {
+	for _, n := range []int{c.PID, c.SegmentFD, c.Port} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	return appendTexts(b, c.IPs)
+	return appendTexts(c.CPUs.appendTo(b), c.IPs)
 }
 
 func decodeCard(data []byte) (card, error) {
 	p := parcel{rest: data}
 	c := card{
 		HostID: p.text(), Host: p.text(),
-		CPUs: p.number(maxNumber), PID: p.number(maxNumber), SegmentFD: p.number(maxNumber), Port: p.number(maxPort),
-		IPs: p.texts(),
+		PID: p.number(maxNumber), SegmentFD: p.number(maxNumber), Port: p.number(maxPort),
+		CPUs: p.cpus(), IPs: p.texts(),
 	}
 	return c, p.end("a card")
 }

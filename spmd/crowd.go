@@ -40,7 +40,7 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 	w.meeting = func(key uint64, parties, _ int) (meeting, error) { return c.meeting(crowdKey{h, key}, parties), nil }
 	// As long as the card of a real rank would be.
 	mine := card{
-		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: c.perHost,
+		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: firstCPUs(c.perHost),
 		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 + p.Rank*7919%28232,
 	}
 	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })

@@ -148,7 +148,7 @@ func (g *Group) place(leaders []int, lead int, locals []int, key uint64) error {
 		return nil
 	}
 	var err error
-	if g.local, err = g.w.meeting(key, len(locals), g.w.roster.node(g.w.rank).cpus); err != nil {
+	if g.local, err = g.w.meeting(key, len(locals), g.w.Hosts()[g.w.roster.hostOf(g.w.rank)].CPUs); err != nil {
 		return fault.New(fault.Resource, "%w", err).WithHint("reuse groups instead of making new ones")
 	}
 	return nil

@@ -26,25 +26,28 @@ type roster struct {
 type node struct {
 	host int
 	name string
-	cpus int
 	ips  []string
 }
 
-// segment is where the memory of a host can be opened.
-type segment struct{ pid, fd int }
+// segment is where the memory of a host can be opened, and how many CPUs its ranks
+// have together.
+type segment struct{ pid, fd, cpus int }
 
 // newRoster puts the cards of all ranks together.
 func newRoster(cards []card) *roster {
 	r := &roster{nodeOf: make([]int32, len(cards)), ports: make([]uint16, len(cards))}
 	hosts, nodes := map[string]int{}, map[string]int32{}
+	var cpus [][]cpuSet // by host
 	for rank, c := range cards {
 		h, known := hosts[c.HostID]
 		if !known {
 			h = len(r.segments)
 			hosts[c.HostID] = h
-			r.segments = append(r.segments, segment{c.PID, c.SegmentFD})
+			r.segments = append(r.segments, segment{pid: c.PID, fd: c.SegmentFD})
+			cpus = append(cpus, nil)
 		}
-		n := node{host: h, name: c.Host, cpus: c.CPUs, ips: c.IPs}
+		cpus[h] = append(cpus[h], c.CPUs)
+		n := node{host: h, name: c.Host, ips: c.IPs}
 		key := string(n.encode())
 		i, known := nodes[key]
 		if !known {
@@ -53,6 +56,9 @@ func newRoster(cards []card) *roster {
 			r.nodes = append(r.nodes, n)
 		}
 		r.nodeOf[rank], r.ports[rank] = i, uint16(c.Port)
+	}
+	for h, sets := range cpus {
+		r.segments[h].cpus = countCPUs(sets...)
 	}
 	r.listHosts()
 	return r
@@ -65,9 +71,6 @@ func (r *roster) listHosts() {
 	for rank := range r.nodeOf {
 		n := r.node(rank)
 		h := &r.hosts[n.host]
-		if len(h.Ranks) == 0 {
-			h.CPUs = n.cpus
-		}
 		h.Ranks = append(h.Ranks, rank)
 		if !slices.Contains(names[n.host], n.name) {
 			names[n.host] = append(names[n.host], n.name)
@@ -75,7 +78,7 @@ func (r *roster) listHosts() {
 	}
 	r.leaders = make([]int, len(r.hosts))
 	for i := range r.hosts {
-		r.hosts[i].Name = strings.Join(names[i], "+")
+		r.hosts[i].Name, r.hosts[i].CPUs = strings.Join(names[i], "+"), r.segments[i].cpus
 		r.leaders[i] = r.hosts[i].Ranks[0]
 	}
 }
@@ -91,7 +94,6 @@ func (r *roster) addresses(rank int) []string {
 func (n node) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(n.host))
 	b = appendText(b, n.name)
-	b = binary.AppendUvarint(b, uint64(n.cpus))
 	return appendTexts(b, n.ips)
 }
 
@@ -102,6 +104,7 @@ func (r *roster) encode() []byte {
 	for _, s := range r.segments {
 		b = binary.AppendUvarint(b, uint64(s.pid))
 		b = binary.AppendUvarint(b, uint64(s.fd))
+		b = binary.AppendUvarint(b, uint64(s.cpus))
 	}
 	b = binary.AppendUvarint(b, uint64(len(r.nodes)))
 	for _, n := range r.nodes {
@@ -129,11 +132,11 @@ func decodeRoster(data []byte, size int) (*roster, error) {
 	p := parcel{rest: data}
 	r := &roster{segments: make([]segment, p.number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
 	for i := range r.segments {
-		r.segments[i] = segment{p.number(maxNumber), p.number(maxNumber)}
+		r.segments[i] = segment{p.number(maxNumber), p.number(maxNumber), p.number(maxNumber)}
 	}
 	r.nodes = make([]node, p.number(size))
 	for i := range r.nodes {
-		r.nodes[i] = node{host: p.number(len(r.segments) - 1), name: p.text(), cpus: p.number(maxNumber), ips: p.texts()}
+		r.nodes[i] = node{host: p.number(len(r.segments) - 1), name: p.text(), ips: p.texts()}
 	}
 	inhabited := make([]bool, len(r.segments))
 	for rank := 0; rank < size && p.err == nil; {

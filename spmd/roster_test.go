@@ -12,11 +12,15 @@ import (
 var anyCard = rapid.Custom(func(t *rapid.T) card {
 	h := rapid.IntRange(0, 5).Draw(t, "host")
 	return card{
-		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), CPUs: 1 + h,
+		HostID: fmt.Sprint("id", h), Host: rapid.StringN(0, 6, 20).Draw(t, "name"), CPUs: rapid.SliceOfN(anyRun, 0, 4).Draw(t, "cpus"),
 		PID: rapid.IntRange(0, maxNumber).Draw(t, "pid"), SegmentFD: rapid.IntRange(0, 99).Draw(t, "fd"),
 		IPs:  rapid.SliceOfN(rapid.SampledFrom([]string{"127.0.0.1", "10.0.0.7", "fe80::1"}), 0, 3).Draw(t, "ips"),
 		Port: rapid.IntRange(0, maxPort).Draw(t, "port"),
 	}
+})
+
+var anyRun = rapid.Custom(func(t *rapid.T) cpuRun {
+	return cpuRun{rapid.IntRange(0, 300).Draw(t, "first"), rapid.IntRange(0, 20).Draw(t, "count")}
 })
 
 // TestRosterSaysWhatTheCardsSaid checks cards and rosters on their way through bytes.
@@ -44,11 +48,26 @@ func TestRosterSaysWhatTheCardsSaid(t *testing.T) {
 				}
 			}
 			h := r.hostOf(rank)
-			if hosts[h] != c.HostID || r.node(rank).name != c.Host || r.hosts[h].CPUs != c.CPUs || !slices.Contains(r.hosts[h].Ranks, rank) {
+			if hosts[h] != c.HostID || r.node(rank).name != c.Host || !slices.Contains(r.hosts[h].Ranks, rank) {
 				t.Fatalf("rank %d with card %+v is on host %d of %+v, node %+v", rank, c, h, r.hosts, r.node(rank))
 			}
 			if diff := cmp.Diff(addresses(c.IPs, c.Port), r.addresses(rank)); diff != "" {
 				t.Fatalf("addresses of rank %d: %s", rank, diff)
+			}
+		}
+		for h, id := range hosts {
+			seen := map[int]bool{}
+			for _, c := range cards {
+				for _, run := range c.CPUs {
+					for n := range run.count {
+						if c.HostID == id {
+							seen[run.first+n] = true
+						}
+					}
+				}
+			}
+			if r.hosts[h].CPUs != len(seen) {
+				t.Fatalf("host %d: %d CPUs, its cards have %d", h, r.hosts[h].CPUs, len(seen))
 			}
 		}
 	})
@@ -61,7 +80,7 @@ func TestRosterIsSmall(t *testing.T) {
 	for r := range cards {
 		h := r / perHost
 		cards[r] = card{
-			HostID: fmt.Sprintf("%016x", h), Host: fmt.Sprintf("node%04d", h), CPUs: 64, PID: 100000 + r, SegmentFD: 7,
+			HostID: fmt.Sprintf("%016x", h), Host: fmt.Sprintf("node%04d", h), CPUs: cpuSet{{r % perHost * 8, 8}}, PID: 100000 + r, SegmentFD: 7,
 			IPs: []string{fmt.Sprintf("10.0.%d.%d", h>>8, h&255)}, Port: 32768 + r*7919%28232,
 		}
 	}
@@ -94,14 +113,14 @@ func FuzzRoster(f *testing.F) {
 }
 
 func FuzzCard(f *testing.F) {
-	f.Add(card{HostID: "a", Host: "b", CPUs: 2, PID: 3, SegmentFD: 4, IPs: []string{"127.0.0.1"}, Port: 5}.encode())
+	f.Add(card{HostID: "a", Host: "b", CPUs: cpuSet{{0, 2}, {64, 2}}, PID: 3, SegmentFD: 4, IPs: []string{"127.0.0.1"}, Port: 5}.encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c, err := decodeCard(data)
 		if err != nil {
 			return
 		}
 		again, err := decodeCard(c.encode())
-		if diff := cmp.Diff(c, again, cmp.AllowUnexported(card{})); err != nil || diff != "" {
+		if diff := cmp.Diff(c, again, cmp.AllowUnexported(card{}, cpuRun{})); err != nil || diff != "" {
 			t.Fatalf("%v: %s", err, diff)
 		}
 	})

@@ -17,7 +17,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -69,6 +68,7 @@ type World struct {
 
 // Host is a machine of the world and the ranks on it, ascending. Where the
 // launcher takes it for several nodes, its name is all of theirs: node1+node2.
+// CPUs are those on which at least one of the ranks may run.
 type Host struct {
 	Name  string `json:"name"`
 	Ranks []int  `json:"ranks"`
@@ -154,7 +154,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	}
 	w.setSegment(own)
 	mine := card{
-		HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, CPUs: runtime.NumCPU(),
+		HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, CPUs: ownCPUs(),
 		PID: os.Getpid(), SegmentFD: own.FD(), IPs: p.IPs, Port: tcp.Port(),
 	}
 	if err := w.meet(ctx, p.Store, mine); err != nil {
@@ -273,7 +273,7 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	net := wire.NewMemory(n)
 	cards := make([]card, n)
 	for i := range cards {
-		cards[i] = card{HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: 1}
+		cards[i] = card{HostID: fmt.Sprint(i), Host: fmt.Sprintf("memory%d", i), CPUs: firstCPUs(1)}
 	}
 	roster := newRoster(cards)
 	worlds := make([]*World, n)

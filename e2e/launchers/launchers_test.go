@@ -161,7 +161,7 @@ echo "srun's exit code: $?"
 	}); err != nil {
 		t.Fatalf("%v; its output:\n%s", err, out)
 	}
-	harness.Contains(t, "output", string(out), "launcher local\nrank 0 of 3", "launcher slurm\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
+	harness.Contains(t, "output", string(out), "launcher local\n", "\nrank 0 of 3", "launcher slurm\n", "\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
 }
 
 // An indexed job of Kubernetes gives its processes a number; the rest is the

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -291,12 +292,35 @@ func (k *rank) header(text script) {
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
 		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), count(w.Size(), "rank"), count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
-	for _, n := range w.Notes() {
+	for _, n := range slices.Concat(w.Notes(), crowded(w.Hosts())) {
 		fmt.Fprintln(k.streams.Out, "# note:", n)
 	}
 	if u := w.Uncertainty(w.All().Ranks()); u > 0 {
 		fmt.Fprintf(k.streams.Out, "# clocks of the hosts agree to within %.1f us\n", float64(u)/1e3)
 	}
+}
+
+// crowded remarks on hosts whose ranks wait for each other's CPUs: such waits are in
+// every time that is measured.
+func crowded(hosts []spmd.Host) []string {
+	var worst spmd.Host
+	n := 0
+	for _, h := range hosts {
+		if len(h.Ranks) > h.CPUs {
+			n++
+			if worst.CPUs*len(h.Ranks) >= h.CPUs*len(worst.Ranks) {
+				worst = h
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name, count(worst.CPUs, "CPU"), count(len(worst.Ranks), "rank"))
+	if n > 1 {
+		text += fmt.Sprintf("; so in %s more", count(n-1, "host"))
+	}
+	return []string{text}
 }
 
 // count writes a number of things: 1 rank, 2 ranks.

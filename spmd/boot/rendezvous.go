@@ -315,7 +315,7 @@ type leadingClient struct {
 func (l *leadingClient) Fence(ctx context.Context) error {
 	err := l.client.Fence(ctx)
 	if err != nil && ctx.Err() != nil {
-		if missing := l.coordinator.Missing(); len(missing) > 0 {
+		if missing := l.missing(); len(missing) > 0 {
 			return GaveUp(ctx, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
 				WithHint("%s", l.whyMissing())
 		}
@@ -323,8 +323,14 @@ func (l *leadingClient) Fence(ctx context.Context) error {
 	return err
 }
 
+// missing are the ranks that have not come. This one is here, even if its coordinator
+// has not got round to it.
+func (l *leadingClient) missing() []int {
+	return slices.DeleteFunc(l.coordinator.Missing(), func(rank int) bool { return rank == 0 })
+}
+
 func (l *leadingClient) waiting() string {
-	missing := l.coordinator.Missing()
+	missing := l.missing()
 	if len(missing) == 0 {
 		return ""
 	}

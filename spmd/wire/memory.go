@@ -92,7 +92,7 @@ func (e *memoryEndpoint) count(to int, h Header, data []byte) error {
 	defer writers.Put(w)
 	w.Reset(sent)
 	frames, err := writeFrames(w, h, data)
-	sent.message(frames)
+	sent.message(h, frames)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if _, open := e.links[to]; !open {

@@ -184,7 +184,7 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if l.err == nil {
 		var frames int
 		frames, l.err = l.write(ctx, h, data)
-		t.sent.message(frames)
+		t.sent.message(h, frames)
 	}
 	if l.err != nil {
 		if cause := context.Cause(ctx); cause != nil {

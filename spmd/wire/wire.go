@@ -46,21 +46,24 @@ type Endpoint interface {
 	Close() error
 }
 
-// Counts is what an endpoint has written to others: the links it has opened, and
-// the messages on them, in how many frames, with the bytes of those, headers
-// included. Handshakes do not count.
-type Counts struct{ Links, Messages, Frames, Bytes int64 }
+// Counts is what an endpoint has written to others: the links it has opened, the
+// messages on them and the asides, and in how many frames, with the bytes of those,
+// headers included. Handshakes do not count.
+type Counts struct{ Links, Messages, Asides, Frames, Bytes int64 }
 
 // Minus is what has been added since an earlier reading.
 func (c Counts) Minus(earlier Counts) Counts {
-	return Counts{c.Links - earlier.Links, c.Messages - earlier.Messages, c.Frames - earlier.Frames, c.Bytes - earlier.Bytes}
+	return Counts{
+		c.Links - earlier.Links, c.Messages - earlier.Messages, c.Asides - earlier.Asides,
+		c.Frames - earlier.Frames, c.Bytes - earlier.Bytes,
+	}
 }
 
 // tally counts while others read.
-type tally struct{ links, messages, frames, bytes atomic.Int64 }
+type tally struct{ links, messages, asides, frames, bytes atomic.Int64 }
 
 func (t *tally) counts() Counts {
-	return Counts{t.links.Load(), t.messages.Load(), t.frames.Load(), t.bytes.Load()}
+	return Counts{t.links.Load(), t.messages.Load(), t.asides.Load(), t.frames.Load(), t.bytes.Load()}
 }
 
 // Write counts bytes on their way.
@@ -70,8 +73,12 @@ func (t *tally) Write(b []byte) (int, error) {
 }
 
 // message counts one that was written in so many frames.
-func (t *tally) message(frames int) {
-	t.messages.Add(1)
+func (t *tally) message(h Header, frames int) {
+	if h.Op == Aside {
+		t.asides.Add(1)
+	} else {
+		t.messages.Add(1)
+	}
 	t.frames.Add(int64(frames))
 }
 

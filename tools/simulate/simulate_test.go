@@ -118,18 +118,15 @@ func TestCardsAreAsLongAsReal(t *testing.T) {
 func TestCountsAreThoseOfTCP(t *testing.T) {
 	const n = 13
 	p := simulated(t, n, 1)["start"]
-	// On a busy machine ranks wait so long for each other that they ask why. Those
-	// messages are counted, too, and a simulation has none.
-	const attempts = 20
-	var sum wire.Counts
-	var mostLinks int64
-	for range attempts {
-		if sum, mostLinks = meetTCP(t, n); sum.Messages == p.TotalMessages {
-			break
-		}
+	sum, mostLinks := meetTCP(t, n)
+	if p.TotalMessages != sum.Messages {
+		t.Errorf("over TCP %d messages, simulated %+v", sum.Messages, p)
 	}
-	if p.TotalMessages != sum.Messages || p.MaxLinks != mostLinks {
-		t.Errorf("over TCP %d messages, at most %d links; simulated %+v", sum.Messages, mostLinks, p)
+	if sum.Asides > 0 {
+		return // on a slow machine ranks ask each other why it takes so long, on links of their own
+	}
+	if p.MaxLinks != mostLinks {
+		t.Errorf("over TCP at most %d links, simulated %+v", mostLinks, p)
 	}
 	// Names of hosts, addresses and process numbers differ in length.
 	if ratio := float64(p.TotalBytes) / float64(sum.Bytes); ratio < 0.8 || ratio > 1.25 {
@@ -152,7 +149,8 @@ func meetTCP(t *testing.T, n int) (sum wire.Counts, mostLinks int64) {
 		if errs[r] != nil {
 			t.Fatal(errs[r])
 		}
-		sum.Messages, sum.Bytes, mostLinks = sum.Messages+c.Messages, sum.Bytes+c.Bytes, max(mostLinks, c.Links)
+		sum.Messages, sum.Asides, sum.Bytes = sum.Messages+c.Messages, sum.Asides+c.Asides, sum.Bytes+c.Bytes
+		mostLinks = max(mostLinks, c.Links)
 	}
 	return sum, mostLinks
 }

@@ -214,6 +214,10 @@ func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)
 // coordinator's word on it. A timeout has the roll called first.
 const verdictWait = rollTime + 1200*time.Millisecond
 
+// silentFor is how long a coordinator's host may leave a failure unacknowledged. It
+// is shorter than verdictWait.
+const silentFor = time.Second
+
 // Abort sends the failure and waits for the coordinator's word on it. A rank 0
 // that says nothing is itself to blame, and so is one that has hung up. The
 // connection stays until Leave: its end would look like another death.
@@ -223,6 +227,9 @@ func (c *client) Abort(f Failure) Failure {
 	c.aborted = true
 	c.mu.Unlock()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
+	// A network that has failed between two ranks may have cut this one off from the
+	// coordinator, too, and that is the better news.
+	wire.Hurry(c.conn, silentFor)
 	c.send(memo{Is: isAbort, Failure: &f})
 	late := time.NewTimer(verdictWait)
 	defer late.Stop()

@@ -31,14 +31,28 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interva
 
 const unacknowledged = 6 * time.Second
 
-func limitSilence(_, _ string, c syscall.RawConn) error {
+func limitSilence(_, _ string, c syscall.RawConn) error { return giveUpAfter(c, unacknowledged) }
+
+// giveUpAfter sets how long the kernel waits for the other one to acknowledge bytes.
+func giveUpAfter(c syscall.RawConn, limit time.Duration) error {
 	var err error
 	if failed := c.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unacknowledged.Milliseconds()))
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
 	}); failed != nil {
 		return failed
 	}
 	return err
+}
+
+// Hurry is for a connection that is as good as gone. If the other host does not
+// acknowledge within limit what is written from now on, the connection ends. A
+// process that is only slow, or stopped, has its kernel acknowledge.
+func Hurry(conn net.Conn, limit time.Duration) {
+	if c, ok := conn.(*net.TCPConn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			giveUpAfter(raw, limit) // if it cannot be set the connection ends later
+		}
+	}
 }
 
 // Door accepts connections and lets in those who prove that they know the

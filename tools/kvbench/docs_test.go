@@ -89,9 +89,8 @@ func TestEverythingIsDocumented(t *testing.T) {
 			want = append(want, key.Name+":")
 		}
 	}
-	for _, name := range append(backendNames(), "`plan`", "`profile`", "`kvcache`", "`iosize`", "`models`", "`llama`", "`mla`", "`gqa`", "`gpt-oss`", "`gemma`") {
-		want = append(want, name)
-	}
+	want = append(want, backendNames()...)
+	want = append(want, "`plan`", "`profile`", "`kvcache`", "`iosize`", "`models`", "`llama`", "`mla`", "`gqa`", "`gpt-oss`", "`gemma`")
 	for _, words := range want {
 		if !strings.Contains(text, words) {
 			t.Errorf("%s is not in the documentation", words)

@@ -11,18 +11,18 @@ import (
 
 // iocb and event are the structs of the kernel's aio_abi.h.
 type iocb struct {
-	data      uint64
-	key       uint32
-	rwFlags   uint32
-	opcode    uint16
-	priority  int16
-	fd        uint32
-	address   uint64
-	length    uint64
-	offset    int64
-	reserved  uint64
-	flags     uint32
-	eventFile uint32
+	data    uint64
+	_       uint32 // key
+	_       uint32 // flags of reads and writes
+	opcode  uint16
+	_       int16 // priority
+	fd      uint32
+	address uint64
+	length  uint64
+	offset  int64
+	_       uint64
+	_       uint32 // flags
+	_       uint32 // an eventfd
 }
 
 type event struct {

@@ -1,0 +1,48 @@
+package wire
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHurry cuts a connection off by a filter that lets nothing in at its other end: what
+// is written is acknowledged no more.
+func TestHurry(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	raw, err := other.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
+	raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	Hurry(conn, 100*time.Millisecond)
+	if _, err := conn.Write([]byte("last words")); err != nil {
+		t.Fatal(err)
+	}
+	conn.SetReadDeadline(time.Now().Add(unacknowledged)) // without hurry it takes longer
+	if _, err := conn.Read(make([]byte, 1)); !IsSilence(err) {
+		t.Errorf("the connection ended with %v", err)
+	}
+}

@@ -40,6 +40,8 @@ type client struct {
 type leader struct {
 	name string
 	rank int // -1 if it is none
+	// mourn is how long its death is kept quiet.
+	mourn time.Duration
 }
 
 // dialCoordinator takes over a connection and waits for the job's secret.
@@ -77,6 +79,7 @@ func (c *client) listen(in *memoReader) {
 			left, silence := c.left, c.silence
 			c.mu.Unlock()
 			if !left {
+				time.Sleep(c.leader.mourn)
 				c.fail(c.lostLeader(silence || wire.IsSilence(err)))
 			}
 			return

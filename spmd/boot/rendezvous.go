@@ -286,9 +286,17 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 	return entrance{conn, secret}, err
 }
 
+// mourning is how long a rank keeps quiet when rank 0 has died, by launchers. hydra kills
+// all ranks as soon as one has died, some of them a little later than others: who says
+// that rank 0 is dead would often blame another victim, and would not say it if it
+// waited a little.
+var mourning = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
+
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, leader{name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), rank: 0})
+	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, leader{
+		name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), rank: 0, mourn: mourning[r.launcher],
+	})
 	if err != nil {
 		return nil, err
 	}

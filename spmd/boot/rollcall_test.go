@@ -23,7 +23,7 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *client {
 	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := dialCoordinator(t.Context(), here, rank, size, leader{"the coordinator", -1})
+	cl, _, err := dialCoordinator(t.Context(), here, rank, size, leader{name: "the coordinator", rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

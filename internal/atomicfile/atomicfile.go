@@ -10,6 +10,7 @@ package atomicfile
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,6 +39,19 @@ const bufferBytes = 1 << 16
 // An error of fill comes back as it is if it is a fault, any other error as a
 // fault of the kind Output.
 func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
+	return write(path, perm, 0, fill)
+}
+
+// WriteSoon is Write for a process that may be killed at any moment. If the disk takes
+// longer than patience to flush what is written, the file gets its place before that.
+// WriteSoon still returns only when all is flushed. A loss of power in between may leave a
+// file with holes.
+func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
+	return write(path, perm, patience, fill)
+}
+
+// write is Write with a bound, unless it is 0, for the wait before the rename.
+func write(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
 	target, err := resolve(path)
 	if err != nil {
 		return outputError(path, err)
@@ -50,11 +65,14 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return outputError(path, err)
 	}
-	return outputError(path, replace(target, perm, fill))
+	return outputError(path, replace(target, perm, patience, fill))
 }
 
+// flush is replaced in tests.
+var flush = (*os.File).Sync
+
 // replace writes target under a temporary name and renames it.
-func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err error) {
+func replace(target string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) (err error) {
 	f, name, err := createTemp(target, perm)
 	if err != nil {
 		return err
@@ -71,22 +89,34 @@ func replace(target string, perm fs.FileMode, fill func(io.Writer) error) (err e
 	if err := fillFile(f, fill); err != nil {
 		return err
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	flushed := make(chan error, 1)
+	go func() { flushed <- flush(f) }()
+	var late <-chan time.Time // never, without a bound
+	if patience > 0 {
+		late = time.After(patience)
+	}
+	rest := flushed
+	select {
+	case err := <-flushed:
+		if err != nil {
+			return err
+		}
+		rest = nil
+	case <-late:
 	}
 	if name == "" {
 		if name, err = giveName(f, target); err != nil {
 			return err
 		}
 	}
-	if err := f.Close(); err != nil {
-		return err
-	}
 	if err := os.Rename(name, target); err != nil {
 		return err
 	}
 	done = true
-	return syncFolder(filepath.Dir(target))
+	if rest != nil {
+		err = <-rest
+	}
+	return cmp.Or(err, f.Close(), syncFolder(filepath.Dir(target)))
 }
 
 func writeDevice(path string, fill func(io.Writer) error) error {

@@ -343,7 +343,7 @@ func unfinished(path string) (*result.Document, bool) {
 
 // saved writes a partial result and tells the user what became of it.
 func saved(w io.Writer, path string, d *result.Document) {
-	err := d.Write(path)
+	err := d.WriteSoon(path)
 	if err == nil {
 		fmt.Fprintln(w, "perigee: partial result:", path)
 		return

@@ -1,0 +1,75 @@
+package atomicfile
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWriteSoon lets the disk take seconds: the file must be in place long before that.
+func TestWriteSoon(t *testing.T) {
+	defer func(before func(*os.File) error) { flush = before }(flush)
+	for _, tt := range []struct {
+		name           string
+		disk, patience time.Duration
+		placed         time.Duration // when, at the latest
+		fails          bool
+	}{
+		{"fast disk", 10 * time.Millisecond, 200 * time.Millisecond, 10 * time.Millisecond, false},
+		{"slow disk", 5 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond, false},
+		{"slow disk that fails", 5 * time.Second, 200 * time.Millisecond, 200 * time.Millisecond, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f")
+			synctest.Test(t, func(t *testing.T) {
+				flush = func(f *os.File) error {
+					time.Sleep(tt.disk)
+					if tt.fails {
+						return os.ErrDeadlineExceeded
+					}
+					return f.Sync()
+				}
+				start := time.Now()
+				placed := make(chan string, 1)
+				time.AfterFunc(tt.placed+time.Millisecond, func() {
+					data, _ := os.ReadFile(path)
+					placed <- string(data)
+				})
+				err := WriteSoon(path, 0o644, tt.patience, func(w io.Writer) error {
+					_, err := io.WriteString(w, "all")
+					return err
+				})
+				if (err != nil) != tt.fails {
+					t.Error(err)
+				}
+				if took := time.Since(start); took < tt.disk {
+					t.Errorf("returned after %v, before the disk had it", took)
+				}
+				if text := <-placed; text != "all" {
+					t.Errorf("in place after %v: %q", tt.placed, text)
+				}
+			})
+		})
+	}
+}
+
+// TestWriteWaitsForTheDisk: without hurry a file that cannot be flushed leaves the old one.
+func TestWriteWaitsForTheDisk(t *testing.T) {
+	defer func(before func(*os.File) error) { flush = before }(flush)
+	flush = func(*os.File) error { return os.ErrDeadlineExceeded }
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	err := Write(path, 0o644, func(w io.Writer) error {
+		_, err := io.WriteString(w, "new")
+		return err
+	})
+	data, _ := os.ReadFile(path)
+	if err == nil || string(data) != "old" {
+		t.Errorf("%v, and the file holds %q", err, data)
+	}
+}

@@ -1,7 +1,8 @@
 // Package atomicfile writes a file, or a folder of files, as a whole or not at
-// all. Until everything is written and flushed to the disk, it lies under a
-// temporary name beside its destination; then one rename puts it in place. An
-// error, a full disk or a killed process leaves the destination as it was.
+// all. Until everything is written and flushed to the disk ([WriteSoon] waits less
+// for that), it lies under a temporary name beside its destination; then one rename
+// puts it in place. An error, a full disk or a killed process leaves the destination
+// as it was.
 //
 // What a killed process leaves behind is its temporary folder, or, on file systems
 // without files that have no name, its temporary file. The name of either is a dot,
@@ -39,19 +40,14 @@ const bufferBytes = 1 << 16
 // An error of fill comes back as it is if it is a fault, any other error as a
 // fault of the kind Output.
 func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	return write(path, perm, 0, fill)
+	return WriteSoon(path, perm, 0, fill)
 }
 
 // WriteSoon is Write for a process that may be killed at any moment. If the disk takes
-// longer than patience to flush what is written, the file gets its place before that.
-// WriteSoon still returns only when all is flushed. A loss of power in between may leave a
-// file with holes.
+// longer than patience, unless that is 0, to flush what is written, the file gets its
+// place before that. WriteSoon still returns only when all is flushed. A loss of power in
+// between may leave a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
-	return write(path, perm, patience, fill)
-}
-
-// write is Write with a bound, unless it is 0, for the wait before the rename.
-func write(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
 	target, err := resolve(path)
 	if err != nil {
 		return outputError(path, err)
@@ -89,20 +85,9 @@ func replace(target string, perm fs.FileMode, patience time.Duration, fill func(
 	if err := fillFile(f, fill); err != nil {
 		return err
 	}
-	flushed := make(chan error, 1)
-	go func() { flushed <- flush(f) }()
-	var late <-chan time.Time // never, without a bound
-	if patience > 0 {
-		late = time.After(patience)
-	}
-	rest := flushed
-	select {
-	case err := <-flushed:
-		if err != nil {
-			return err
-		}
-		rest = nil
-	case <-late:
+	flushed, err := flushFor(f, patience)
+	if err != nil {
+		return err
 	}
 	if name == "" {
 		if name, err = giveName(f, target); err != nil {
@@ -113,10 +98,27 @@ func replace(target string, perm fs.FileMode, patience time.Duration, fill func(
 		return err
 	}
 	done = true
-	if rest != nil {
-		err = <-rest
+	return cmp.Or(<-flushed, f.Close(), syncFolder(filepath.Dir(target)))
+}
+
+// flushFor flushes f, and returns when that is done or, unless it is 0, when patience is
+// over. An error that comes later is the one value of flushed, which is closed at the end.
+func flushFor(f *os.File, patience time.Duration) (flushed <-chan error, err error) {
+	ended := make(chan error, 1)
+	go func() {
+		defer close(ended)
+		ended <- flush(f)
+	}()
+	var late <-chan time.Time // never, without a bound
+	if patience > 0 {
+		late = time.After(patience)
 	}
-	return cmp.Or(err, f.Close(), syncFolder(filepath.Dir(target)))
+	select {
+	case err := <-ended:
+		return ended, err
+	case <-late:
+		return ended, nil
+	}
 }
 
 func writeDevice(path string, fill func(io.Writer) error) error {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -53,7 +52,7 @@ func CheckWritable(flag, path string) error {
 }
 
 // Write replaces the file at path by the document.
-func (d *Document) Write(path string) error { return d.write(path, atomicfile.Write) }
+func (d *Document) Write(path string) error { return d.write(path, 0) }
 
 // hurry is how long the last result of a process that is told to end waits for the disk.
 // mpirun kills its ranks a second after it has told them.
@@ -61,13 +60,9 @@ const hurry = 200 * time.Millisecond
 
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
-func (d *Document) WriteSoon(path string) error {
-	return d.write(path, func(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-		return atomicfile.WriteSoon(path, perm, hurry, fill)
-	})
-}
+func (d *Document) WriteSoon(path string) error { return d.write(path, hurry) }
 
-func (d *Document) write(path string, put func(string, fs.FileMode, func(io.Writer) error) error) error {
+func (d *Document) write(path string, patience time.Duration) error {
 	if err := CheckName(path); err != nil {
 		return err
 	}
@@ -76,7 +71,7 @@ func (d *Document) write(path string, put func(string, fs.FileMode, func(io.Writ
 		return fault.New(fault.Internal, "encode the result: %w", err)
 	}
 	data = append(data, '\n')
-	return put(path, 0o644, func(w io.Writer) error {
+	return atomicfile.WriteSoon(path, 0o644, patience, func(w io.Writer) error {
 		switch {
 		case strings.HasSuffix(path, ".zst"):
 			z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))

@@ -10,7 +10,6 @@ import (
 	"perigee/internal/bench/transfer"
 	"perigee/internal/result"
 	"perigee/internal/traffic/lanes"
-	"perigee/nixl/capi"
 )
 
 // KVBench runs the scenario kvbench for one size and returns what it measured.
@@ -41,11 +40,7 @@ func Size(block, batch, iterations int) []string {
 // Blocks compares batches of blocks, as kvbench on NIXL measures them, with a bare C
 // loop over the same library: the median of post and wait. Targets: 1.05, for 4 KiB 1.2.
 func (c *Command) Blocks(w io.Writer) error {
-	library, _, err := capi.Find("")
-	if err != nil {
-		return err
-	}
-	bare, err := transfer.StartBaseline("nixl_loop", library)
+	bare, err := transfer.StartLoop()
 	if err != nil {
 		return err
 	}

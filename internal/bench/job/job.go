@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"perigee/internal/bench/transfer"
-	"perigee/nixl/capi"
 )
 
 //go:embed *.lua
@@ -87,11 +86,7 @@ func (c *Command) latency(engine string, bytes, count int) (time.Duration, error
 // that of a bare C loop over the same library. Targets: 1.05 from 64 KiB on,
 // 1.2 below.
 func (c *Command) Latency(w io.Writer) error {
-	library, _, err := capi.Find("")
-	if err != nil {
-		return err
-	}
-	bare, err := transfer.StartBaseline("nixl_loop", library)
+	bare, err := transfer.StartLoop()
 	if err != nil {
 		return err
 	}

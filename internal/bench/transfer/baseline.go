@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"perigee/nixl/capi"
 )
 
 //go:embed c/*.c
@@ -22,6 +24,15 @@ type Baseline struct {
 	in       io.WriteCloser
 	out      *bufio.Scanner
 	complain strings.Builder
+}
+
+// StartLoop starts the C loop over the NIXL library that perigee uses.
+func StartLoop() (*Baseline, error) {
+	library, _, err := capi.Find("")
+	if err != nil {
+		return nil, err
+	}
+	return StartBaseline("nixl_loop", library)
 }
 
 // StartBaseline compiles one of the C programs, nixl_loop or memory, with the compiler of the environment

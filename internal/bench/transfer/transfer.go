@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"perigee/nixl"
-	"perigee/nixl/capi"
 )
 
 // turns is how often the two sides alternate, if a Case does not say otherwise.
@@ -93,11 +92,7 @@ func Report(w io.Writer, cases []Case) error {
 // message to a sleeping process of this host. Targets: at most 1.05 of its time from
 // 64 KiB on, 1.2 below.
 func NIXL(w io.Writer) error {
-	library, _, err := capi.Find("")
-	if err != nil {
-		return err
-	}
-	bare, err := StartBaseline("nixl_loop", library)
+	bare, err := StartLoop()
 	if err != nil {
 		return err
 	}

@@ -81,6 +81,7 @@ func Run(ctx context.Context, j Job) error {
 	}
 	for _, p := range r.procs {
 		if ctx.Err() != nil {
+			r.coordinator.Fail(boot.FailureOf(context.Cause(ctx)))
 			break
 		}
 		if err := r.start(p); err != nil {

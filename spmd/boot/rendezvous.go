@@ -368,9 +368,11 @@ func (l *leadingClient) Leave(ctx context.Context) error {
 		select {
 		case <-l.coordinator.Finished():
 		case <-l.coordinator.Failed():
-			err = *l.coordinator.Failure()
 		case <-ctx.Done():
 			err = context.Cause(ctx)
+		}
+		if f := l.coordinator.Failure(); f != nil {
+			err = *f // also if all have left since
 		}
 	}
 	l.close()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/table"
@@ -100,7 +101,7 @@ func complaint(violated []threshold.Outcome, of int) error {
 	if len(violated) > 1 {
 		is = "are"
 	}
-	return fault.New(fault.Threshold, "%d of %s %s violated: %s", len(violated), count(of, "threshold"), is, strings.Join(texts, "; ")).
+	return fault.New(fault.Threshold, "%d of %s %s violated: %s", len(violated), cli.Count(of, "threshold"), is, strings.Join(texts, "; ")).
 		WithHint("the run itself went well, and its result is complete")
 }
 

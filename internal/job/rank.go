@@ -203,7 +203,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return err
 	}
 	if n := flags.Ranks; n != nil && *n != w.Size() {
-		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(), count(w.Size(), "rank")).
+		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(), cli.Count(w.Size(), "rank")).
 			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 	}
 	thresholds, err := limitsOf(r.Scenario, flags)
@@ -291,7 +291,7 @@ func (k *rank) header(text script) {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
-		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), count(w.Size(), "rank"), count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
+		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), cli.Count(w.Size(), "rank"), cli.Count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
 	for _, n := range slices.Concat(w.Notes(), crowded(w.Hosts())) {
 		fmt.Fprintln(k.streams.Out, "# note:", n)
 	}
@@ -316,19 +316,11 @@ func crowded(hosts []spmd.Host) []string {
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name, count(worst.CPUs, "CPU"), count(len(worst.Ranks), "rank"))
+	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name, cli.Count(worst.CPUs, "CPU"), cli.Count(len(worst.Ranks), "rank"))
 	if n > 1 {
-		text += fmt.Sprintf("; so in %s more", count(n-1, "host"))
+		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "host"))
 	}
 	return []string{text}
-}
-
-// count writes a number of things: 1 rank, 2 ranks.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprint(n, " ", thing, "s")
 }
 
 // finish completes the result of a run that went well, judges it, and writes it, at rank 0.

@@ -151,7 +151,7 @@ func (p *Plan) rows() []fields {
 func quoteAll(words []string) []string {
 	list := slices.Clone(words)
 	for i := range list {
-		list[i] = quoted(list[i])
+		list[i] = cli.Quote(list[i])
 	}
 	return list
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/model"
 )
 
@@ -68,9 +69,7 @@ func (p *Plan) command(given Bench) error {
 	}
 	p.Warnings = append(p.Warnings, given.ignored()...)
 	for _, t := range p.Figures().Transfers {
-		if t.BatchSize > scenarioBatch {
-			p.Warnings = append(p.Warnings, fmt.Sprintf("perigee run kvbench moves at most %d blocks at a time, and these are %d", scenarioBatch, t.BatchSize))
-		}
+		p.Warnings = append(p.Warnings, r.beyondScenario(t.BatchSize)...)
 		b := r.bench
 		b.StartBlockSize, b.MaxBlockSize = &t.IOSize, &t.IOSize
 		b.StartBatchSize, b.MaxBatchSize = &t.BatchSize, &t.BatchSize
@@ -180,8 +179,35 @@ var scenarioFlags = []string{
 // scenarioBackends are the backends that the scenario can be told.
 var scenarioBackends = []string{"UCX", "POSIX", "GDS", "GDS_MT"}
 
-// scenarioBatch is the most blocks that the scenario moves at a time.
-const scenarioBatch = 1 << 24
+// What the scenario takes at most.
+const (
+	scenarioBatch   = 1 << 24 // blocks at a time
+	scenarioThreads = 1024    // of a rank
+	scenarioFiles   = 1024    // of a thread
+)
+
+// beyondScenario tells why the scenario will refuse its command.
+func (r routed) beyondScenario(batch int64) []string {
+	var all []string
+	for _, x := range []struct {
+		what      string
+		got, most int64
+	}{
+		{"moves at most %d blocks at a time, and these are %d", batch, scenarioBatch},
+		{"runs at most %d threads, and --num_threads is %d", r.bench.NumThreads, scenarioThreads},
+		{"uses at most %d files for each thread, and --num_files is %d", r.bench.NumFiles, scenarioFiles},
+	} {
+		if x.got > x.most {
+			all = append(all, "perigee run kvbench "+fmt.Sprintf(x.what, x.most, x.got))
+		}
+	}
+	small, large := min(r.bench.NumInitiatorDev, r.bench.NumTargetDev), max(r.bench.NumInitiatorDev, r.bench.NumTargetDev)
+	if r.bench.Scheme == "tp" && !r.storage && large%small != 0 {
+		all = append(all, fmt.Sprintf("perigee run kvbench wants the larger of --num_initiator_dev and --num_target_dev to be a multiple of the smaller, and they are %d and %d",
+			r.bench.NumInitiatorDev, r.bench.NumTargetDev))
+	}
+	return all
+}
 
 // otherBackend tells where the command of perigee does the work another way.
 func (r routed) otherBackend() string {
@@ -230,21 +256,10 @@ func shell(command string, words []string) string {
 		if strings.HasPrefix(w, "--") {
 			out.WriteString(" \\\n    " + w)
 		} else {
-			out.WriteString(" " + quoted(w))
+			out.WriteString(" " + cli.Quote(w))
 		}
 	}
 	return out.String()
-}
-
-// quoted quotes a word for a shell where it needs that.
-func quoted(word string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:,=@%+", r)
-	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // PlanAll plans every shipped model with every shipped config, by both

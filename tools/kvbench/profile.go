@@ -27,7 +27,7 @@ type ProfileCmd struct {
 	Engine  string        `name:"engine" enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
 	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for)."`
 	Timeout time.Duration `name:"timeout" placeholder:"T" group:"Job" help:"Give up when a transfer takes longer than T, such as 90s (default: wait)."`
-	Result  string        `name:"result" placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst. With several runs the config's name is put before the ending."`
+	Result  string        `name:"result" placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst. With several runs the config's name is put before the ending, and a number where two have one name."`
 	// Of every run.
 	Thresholds []string `name:"threshold" sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'block_bw_gb_per_s.min > 5' (may be repeated; see docs/thresholds.md)."`
 	Seed       *uint64  `name:"seed" placeholder:"N" group:"Job" help:"Seed of the bytes that --check_consistency compares."`
@@ -53,6 +53,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 		return err
 	}
 	var runs []run
+	taken := map[string]bool{}
 	planned := c.each(streams, func(p *Plan) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
@@ -67,7 +68,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 			if err != nil {
 				return err
 			}
-			runs = append(runs, run{p, cmd, label})
+			runs = append(runs, run{p, cmd, untaken(label, taken)})
 		}
 		return nil
 	})
@@ -78,6 +79,16 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 		return err
 	}
 	return planned
+}
+
+// untaken makes a label differ from those before, and marks it as taken.
+func untaken(label string, taken map[string]bool) string {
+	unique := label
+	for n := 2; taken[unique]; n++ {
+		unique = fmt.Sprintf("%s.%d", label, n)
+	}
+	taken[unique] = true
+	return unique
 }
 
 // runAll runs one after the other. One that fails does not stop the next, but
@@ -150,7 +161,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		return err
 	}
 	b := r.command.Bench
-	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName, blocks(*b.MaxBatchSize), *b.MaxBlockSize)
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName, cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
 		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
 	}
@@ -177,14 +188,6 @@ const muchToMove = 100e9
 // moves is how many bytes a run moves, the iterations that are not measured included.
 func (c *ProfileCmd) moves(cmd Command) *big.Int {
 	return times(big.NewInt(*cmd.Bench.MaxBlockSize), *cmd.Bench.MaxBatchSize, cmd.Bench.NumIter+cmd.Bench.WarmupIter, c.ends(cmd).ways)
-}
-
-// blocks counts blocks in words.
-func blocks(n int64) string {
-	if n == 1 {
-		return "1 block"
-	}
-	return fmt.Sprintf("%d blocks", n)
 }
 
 // jobWords are the options of the job.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/bits"
+
+	"perigee/internal/cli"
 )
 
 // writeSummary says what was planned and what has become of it.
@@ -17,8 +19,8 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	if w.Model.Window > 0 {
 		line("of these, layers with a sliding window keep the last %d tokens of a request only", w.Model.Window)
 	}
-	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, count(w.Prefill.Workers(), "worker"), shape(o.PrefillTP, o.PrefillCP))
-	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, count(w.Decode.Workers(), "worker"), shape(o.DecodeTP, o.DecodeCP))
+	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, cli.Count(w.Prefill.Workers(), "worker"), shape(o.PrefillTP, o.PrefillCP))
+	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"), shape(o.DecodeTP, o.DecodeCP))
 	if len(w.Patterns) > 0 {
 		w.summarizePatterns(line)
 	}
@@ -53,14 +55,6 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 
 // largeFiles is from when on the user is told what the files take.
 const largeFiles = 100e6
-
-// count writes a number of things.
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
 
 // size writes bytes exactly and, from a million, also for people.
 func size(bytes int64) string {

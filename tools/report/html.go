@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/cli"
 	"perigee/internal/page"
 	"perigee/internal/result"
 	"perigee/internal/stats"
@@ -345,14 +346,11 @@ func plainOptions(options map[string]any) (list []named) {
 	return list
 }
 
-// commandLine quotes words that a shell would take apart.
+// commandLine writes words so that a shell reads the same.
 func commandLine(words []string) string {
 	quoted := make([]string, len(words))
 	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsAny(w, " \t\n'\"$&|;<>()*?[]#~`\\!{}") {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		quoted[i] = cli.Quote(w)
 	}
 	return strings.Join(quoted, " ")
 }

@@ -103,17 +103,17 @@ func writeText(w io.Writer, list []input, l look) error {
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
 	p.line("%s", l.paint(bold, tame(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label, strings.TrimSuffix(d.Scenario.Name, ".lua"),
-		count(d.World.Size, "rank"), count(len(d.World.Hosts), "host"), d.World.Launcher))))
+		cli.Count(d.World.Size, "rank"), cli.Count(len(d.World.Hosts), "host"), d.World.Launcher))))
 	engine := "none"
 	if d.Engine != nil {
 		engine = fmt.Sprintf("%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
 	p.line("# perigee %s, engine: %s", tame(d.Perigee.Version), tame(engine))
 	if n := len(f.Blocks.List); n > 0 {
-		p.line("# %s of block transfers", count(n, "measurement"))
+		p.line("# %s of block transfers", cli.Count(n, "measurement"))
 	}
 	if f.Runs > 0 || len(f.Blocks.List) == 0 {
-		p.line("# %s, %s, %s moved in the workload", count(len(f.Patterns), "pattern"), count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
+		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
 	}
 	if d.Status != result.Complete {
 		p.line("%s", l.paint(red, "# PARTIAL: "+tame(whyPartial(d))))
@@ -139,13 +139,6 @@ func writeSummary(p *printer, in input, l look) {
 	writeLatencies(p, f, l)
 	writePairs(p, f, l)
 	writeHeatmap(p, f, l)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func whyPartial(d *result.Document) string {
@@ -240,7 +233,7 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
 	for _, t := range d.Thresholds {
 		v := verdict(t)
-		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), tame(t.Threshold), measuredText(t), count(t.Samples, "sample"))
+		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), tame(t.Threshold), measuredText(t), cli.Count(t.Samples, "sample"))
 	}
 }
 

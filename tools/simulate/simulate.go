@@ -134,14 +134,7 @@ func (r report) print(w io.Writer, format string) error {
 	}
 	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other, frames and headers included\n", r.Perigee.Version)
 	for _, o := range r.Runs {
-		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, plural(o.Hosts, "host"), plural(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
+		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"), cli.Count(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
 	}
 	return t.WriteText(w)
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprint(n, " ", thing, "s")
 }

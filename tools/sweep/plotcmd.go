@@ -79,9 +79,9 @@ func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 		fmt.Fprintln(s.Err, "note: no Pareto front:", data.NoFront)
 	}
 	if data.Missing > 0 {
-		fmt.Fprintf(s.Err, "note: %s left out, which lack %s or %s\n", plural(data.Missing, "run"), c.X, c.Y)
+		fmt.Fprintf(s.Err, "note: %s left out, which lack %s or %s\n", cli.Count(data.Missing, "run"), c.X, c.Y)
 	}
-	text := fmt.Sprintf("scenario %d: %s of %s", sc.Index, plural(points, "run"), plural(len(data.Series), "configuration"))
+	text := fmt.Sprintf("scenario %d: %s of %s", sc.Index, cli.Count(points, "run"), cli.Count(len(data.Series), "configuration"))
 	if len(c.SLO) > 0 {
 		text += fmt.Sprintf(", %d within the SLOs", points-missed)
 	}

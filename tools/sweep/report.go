@@ -35,8 +35,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Scenario != 0 && (c.Scenario < 0 || c.Scenario >= len(d.scenarios)) {
-		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, c.Scenario)
+	if c.Scenario != 0 { // the page may do without any
+		if err := d.checkScenario(c.Scenario); err != nil {
+			return err
+		}
 	}
 	o.Notes = d.notes
 	for _, reason := range d.skipped {
@@ -49,7 +51,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "%s in %s; written to %s\n", plural(len(d.kept), "run"), plural(len(d.scenarios), "scenario"), c.Output)
+	fmt.Fprintf(s.Out, "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"), cli.Count(len(d.scenarios), "scenario"), c.Output)
 	return c.strict(d)
 }
 

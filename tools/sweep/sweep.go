@@ -100,10 +100,10 @@ func remark(s cli.Streams, got *load.Import, notes []string) {
 		fmt.Fprintln(s.Err, "skipped", f.Err)
 	}
 	if n := len(got.Skipped); n > 0 {
-		fmt.Fprintf(s.Err, "%s skipped, %s read\n", plural(n, "file"), plural(len(got.Runs), "run"))
+		fmt.Fprintf(s.Err, "%s skipped, %s read\n", cli.Count(n, "file"), cli.Count(len(got.Runs), "run"))
 	}
 	if got.Links > 0 {
-		fmt.Fprintf(s.Err, "note: %s not followed\n", plural(got.Links, "symbolic link"))
+		fmt.Fprintf(s.Err, "note: %s not followed\n", cli.Count(got.Links, "symbolic link"))
 	}
 	for _, n := range notes {
 		fmt.Fprintln(s.Err, "note:", n)
@@ -146,36 +146,27 @@ func notes(all []*runs.Run) []string {
 	return texts
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // strict is the error of --strict, which comes after all output.
 func (in *Input) strict(d *imported) error {
 	if !in.Strict || len(d.skipped) == 0 {
 		return nil
 	}
-	return fault.New(fault.Input, "%s skipped (--strict)", plural(len(d.skipped), "file")).
+	return fault.New(fault.Input, "%s skipped (--strict)", cli.Count(len(d.skipped), "file")).
 		WithHint("the reasons stand above")
 }
 
 // scenario returns the scenario of an index, with the runs that --where keeps.
 // nil stands for the only one.
 func (d *imported) scenario(index *int) (runs.Scenario, error) {
-	if index == nil && len(d.scenarios) != 1 {
-		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which", len(d.scenarios)).
-			WithHint("perigee sweep scenarios lists them with their indices")
-	}
 	i := 0
-	if index != nil {
+	switch {
+	case index != nil:
 		i = *index
+	case len(d.scenarios) > 1:
+		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which", len(d.scenarios)).WithHint(listHint)
 	}
-	if i < 0 || i >= len(d.scenarios) {
-		return runs.Scenario{}, fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, i).
-			WithHint("perigee sweep scenarios lists them with their indices")
+	if err := d.checkScenario(i); err != nil {
+		return runs.Scenario{}, err
 	}
 	chosen := d.scenarios[i]
 	inside := map[*runs.Run]bool{}
@@ -189,6 +180,19 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 		}
 	}
 	return chosen, nil
+}
+
+const listHint = "perigee sweep scenarios lists them with their indices"
+
+// checkScenario refuses an index that no scenario has.
+func (d *imported) checkScenario(i int) error {
+	switch {
+	case len(d.scenarios) == 0:
+		return fault.New(fault.Input, "there is no scenario: none of the files is a benchmark report of requests that can be read")
+	case i < 0 || i >= len(d.scenarios):
+		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, i).WithHint(listHint)
+	}
+	return nil
 }
 
 // Format is how a table is written.

@@ -113,7 +113,7 @@ func must(name string) *runs.Column {
 
 // header writes the # lines and returns the columns worth a place in the table.
 func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) []*runs.Column {
-	fmt.Fprintf(s.Out, "# %s: %s\n", generator(), plural(len(rows), "run"))
+	fmt.Fprintf(s.Out, "# %s: %s\n", generator(), cli.Count(len(rows), "run"))
 	if title != "" {
 		fmt.Fprintln(s.Out, "#", title)
 	}
@@ -217,7 +217,7 @@ func cellOf(col *runs.Column, c runs.Cell) any {
 // byConfiguration prints the tables of the original analysis: one for each
 // configuration, its runs by concurrency.
 func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*runs.Column) error {
-	fmt.Fprintf(s.Out, "# %s: %s\n# scenario %d: %s\n", generator(), plural(len(sc.Runs), "run"), sc.Index, sc.Key)
+	fmt.Fprintf(s.Out, "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"), sc.Index, sc.Key)
 	directories := runs.Directories(sc.Runs)
 	if len(directories) == 1 {
 		fmt.Fprintf(s.Out, "# directory: %s\n", directories[0])

@@ -78,7 +78,7 @@ var placements = []way{
 	{"cyclic pmi2", "pmi2", srun("--mpi=pmi2", "-m", "cyclic"), cycles, ""},
 	{"reversed node list", "slurm", srun("--mpi=none", "-N2", "-w", "node4,node3"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, ""},
 	{"last nodes", "slurm", srun("--mpi=none", "-N2", "-r2", "--overcommit"), func(r, n int) string { return fmt.Sprint("node", 3+r*2/n) }, ""},
-	{"one node", "slurm", srun("--mpi=none", "-N1", "--overcommit"), func(r, n int) string { return "node1" }, ""},
+	{"one node", "slurm", srun("--mpi=none", "-N1", "-w", "node1", "--overcommit"), func(r, n int) string { return "node1" }, ""},
 	{"host file", "slurm", func(t testing.TB, n int) ([]string, []string) {
 		file := filepath.Join(t.TempDir(), "hosts")
 		write(t, file, "node3\nnode1\nnode3\nnode2\n")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -41,6 +42,9 @@ func srun(flags ...string) func(t testing.TB, n int) ([]string, []string) {
 	return func(t testing.TB, n int) ([]string, []string) {
 		s := slurmCluster(t)
 		words := []string{"srun", "--jobid=" + s.job, "--overlap", "-n", fmt.Sprint(n), "-N", fmt.Sprint(min(n, nodes))}
+		if n < nodes { // or Slurm would avoid nodes on which a step is just ending
+			words = append(words, "-w", strings.Join([]string{"node1", "node2", "node3"}[:n], ","))
+		}
 		return append(words, flags...), []string{"SLURM_CONF=" + s.conf, "PERIGEE_MUNGE_SOCKET=" + s.sock}
 	}
 }

@@ -223,12 +223,16 @@ func (b *builder) item(l *Value, line int) (*Value, error) {
 // admit counts a new value.
 func (b *builder) admit(v *Value) error {
 	if b.values++; b.values > maxValues {
-		return fault.New(fault.Input, "%s: wanted at most %d values in a document, got more", place(v.File, v.Line), maxValues)
+		return tooMany(place(v.File, v.Line))
 	}
 	if v.depth > maxDepth {
 		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more", place(v.File, v.Line), maxDepth)
 	}
 	return nil
+}
+
+func tooMany(place string) error {
+	return fault.New(fault.Input, "%s: wanted at most %d values in a document, got more", place, maxValues)
 }
 
 // put adds a key that is not there yet.

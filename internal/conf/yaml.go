@@ -29,6 +29,11 @@ type yamlReader struct {
 }
 
 func readYAML(b *builder, top *Value, text []byte) error {
+	// The library takes some hundred bytes for each value before anybody can count
+	// them. Commas and lines tell in time; there may be as many within strings.
+	if bytes.Count(text, []byte(","))+bytes.Count(text, []byte("\n")) > 2*maxValues {
+		return tooMany(top.File)
+	}
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
 		return yamlError(top, err)

@@ -86,7 +86,10 @@ func run(args []string, streams cli.Streams) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	ctx, err := k.Parse(sweep.JoinSort(args))
+	if args[0] == "sweep" {
+		args = sweep.JoinSort(args)
+	}
+	ctx, err := k.Parse(args)
 	if lost := out.Fault(); lost != nil {
 		return conclude(lost, streams.Err)
 	}

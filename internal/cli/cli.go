@@ -55,6 +55,7 @@ func LostOutput(err error) *fault.Error {
 var (
 	missingArgument = regexp.MustCompile(`^expected "(<[^"]*)"$`)
 	missingValue    = regexp.MustCompile(`^(--\S+): .*"EOL".*$`)
+	flagForValue    = regexp.MustCompile(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
 )
 
 // Plain rewords those mistakes on the command line that kong describes in its
@@ -64,6 +65,7 @@ func Plain(err error) error {
 	for expr, words := range map[*regexp.Regexp]string{
 		missingArgument: "the argument $1 is missing",
 		missingValue:    "$1: the value is missing",
+		flagForValue:    "$1: wanted a value, got $2; one that begins with a minus is written $1=$2",
 	} {
 		if expr.MatchString(text) {
 			return errors.New(expr.ReplaceAllString(text, words))

@@ -105,10 +105,10 @@ const perigee = {};
       return v !== "" && !Number.isNaN(Number(v)) ? Number(v) : v;
     };
     const sort = (th, i) => {
-      const down = th.getAttribute("aria-sort") === "descending" || !th.getAttribute("aria-sort") && !th.classList.contains("num");
+      const ascending = th.getAttribute("aria-sort") === "descending" || !th.getAttribute("aria-sort") && !th.classList.contains("num");
       for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
-      th.setAttribute("aria-sort", down ? "ascending" : "descending");
-      const sign = down ? 1 : -1;
+      th.setAttribute("aria-sort", ascending ? "ascending" : "descending");
+      const sign = ascending ? 1 : -1;
       const rows = [...body.rows].map((row, at) => ({ row, at, v: value(row, i) }));
       rows.sort((a, b) => {
         const an = typeof a.v === "number", bn = typeof b.v === "number";

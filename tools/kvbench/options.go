@@ -8,7 +8,7 @@ import (
 
 // Bench are the options of a benchmark run, spelled as nixlbench spells them. A
 // nil pointer is an option that is not given. What depends on the plan is set by
-// [route] and [commands] in a copy.
+// [route] and [Plan.command] in a copy.
 type Bench struct {
 	Source           *string `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
 	Destination      *string `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`
@@ -154,11 +154,14 @@ func (b Bench) check() error {
 		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1}, {"num_threads", b.NumThreads, 1},
 		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1}, {"progress_threads", b.ProgressThreads, 0},
 		{"num_files", b.NumFiles, 1}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1}, {"gds_batch_limit", b.GDSBatchLimit, 1},
-		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1}, {"total_buffer_size", orElse(b.TotalBufferSize, 1), 1},
+		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1},
 	} {
-		if most := int64(1<<31 - 1); n.value < n.least || n.value > most && n.flag != "total_buffer_size" {
+		if most := int64(1<<31 - 1); n.value < n.least || n.value > most {
 			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
 		}
+	}
+	if size := orElse(b.TotalBufferSize, 1); size < 1 {
+		return usage("--total_buffer_size: wanted at least 1, got %d", size)
 	}
 	if err := b.checkDevices(); err != nil {
 		return err

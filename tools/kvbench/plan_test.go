@@ -113,6 +113,10 @@ func TestRoute(t *testing.T) {
 		{"--backend gds --source file --destination gpu", "READ", "DRAM", "VRAM", "VRAM", "FILE", "add --initiator_seg_type VRAM"},
 		{"--backend GDS --source gpu", "WRITE", "DRAM", "VRAM", "VRAM", "FILE", "add --initiator_seg_type VRAM"},
 		{"--backend GDS --source gpu --initiator_seg_type VRAM", "WRITE", "VRAM", "VRAM", "VRAM", "FILE", ""},
+		{"--backend GDS --source gpu --initiator_seg_type DRAM", "WRITE", "DRAM", "VRAM", "DRAM", "FILE", "--source gpu has no effect: --initiator_seg_type DRAM says what memory is used"},
+		{"--backend GDS --destination gpu --initiator_seg_type DRAM", "READ", "DRAM", "VRAM", "DRAM", "FILE", "--destination gpu has no effect: --initiator_seg_type DRAM"},
+		{"--backend POSIX --source memory --destination gpu", "WRITE", "DRAM", "DRAM", "DRAM", "FILE", "--destination gpu has no effect: with --source memory the bytes go to a file"},
+		{"--backend POSIX --source memory --destination file", "WRITE", "DRAM", "DRAM", "DRAM", "FILE", ""},
 		{"--backend GDS --source gpu --op_type READ", "WRITE", "DRAM", "VRAM", "VRAM", "FILE", "--op_type READ has no effect"},
 		{"--backend GDS --source memory", "WRITE", "DRAM", "DRAM", "DRAM", "FILE", ""},
 		{"--backend GDS_MT --source gpu --initiator_seg_type VRAM", "WRITE", "VRAM", "VRAM", "VRAM", "FILE", ""},
@@ -227,6 +231,18 @@ func TestResultName(t *testing.T) {
 		if got := resultName(tt.file, "x", tt.several); got != tt.want {
 			t.Errorf("%s: %s, wanted %s", tt.file, got, tt.want)
 		}
+	}
+}
+
+// Configs of one name in several folders do not overwrite each other's results.
+func TestUntaken(t *testing.T) {
+	taken := map[string]bool{}
+	var got []string
+	for _, label := range []string{"x", "y", "x", "x.2", "x"} {
+		got = append(got, untaken(label, taken))
+	}
+	if diff := cmp.Diff([]string{"x", "y", "x.2", "x.2.2", "x.3"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

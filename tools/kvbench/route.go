@@ -143,12 +143,27 @@ func (r *routed) file(given Bench, kinds []string) error {
 	} else {
 		r.set(&r.bench.TargetSegType, dram)
 	}
+	if given.Destination != nil && source != fromFile && destination != fromFile {
+		r.warnings = append(r.warnings, "--destination "+destination+" has no effect: with --source "+source+" the bytes go to a file")
+	}
 	if given.InitiatorSegType != nil && source != fromMemory {
+		r.warnSegment(given, source)
 		r.local = *given.InitiatorSegType
 	} else if r.local == vram {
 		r.warnings = append(r.warnings, "nixlbench takes its local memory from --initiator_seg_type, which the original plan leaves at DRAM; add --initiator_seg_type VRAM to measure the GPU's")
 	}
 	return nil
+}
+
+// warnSegment tells where the type of a segment contradicts the memory that is asked for.
+func (r *routed) warnSegment(given Bench, source string) {
+	flag, side := "source", source
+	if source == fromFile {
+		flag, side = "destination", orElse(given.Destination, "")
+	}
+	if side != "" && segment(side) != *given.InitiatorSegType {
+		r.warnings = append(r.warnings, "--"+flag+" "+side+" has no effect: --initiator_seg_type "+*given.InitiatorSegType+" says what memory is used")
+	}
 }
 
 // object moves between an object store and memory. One side must be memory;

@@ -39,8 +39,10 @@ func TestScenarioFlags(t *testing.T) {
 			t.Errorf("--%s is %v by default in the scenario and %v in nixlbench", f.name, o.Default, f.value)
 		}
 	}
-	if o := options["max_batch_size"]; o.Max == nil || *o.Max != scenarioBatch {
-		t.Errorf("the scenario takes %+v blocks, wanted at most %d", o, scenarioBatch)
+	for name, most := range map[string]float64{"max_batch_size": scenarioBatch, "num_threads": scenarioThreads, "num_files": scenarioFiles} {
+		if o := options[name]; o.Max == nil || *o.Max != most {
+			t.Errorf("the scenario's %s is %+v, wanted at most %v", name, o, most)
+		}
 	}
 	if diff := cmp.Diff(options["backend"].Choices, scenarioBackends); diff != "" {
 		t.Errorf("backends (-scenario +plan):\n%s", diff)
@@ -67,6 +69,26 @@ func TestOtherBackends(t *testing.T) {
 		}
 		if strings.Contains(warned, "knows no") != (want != "") || !strings.Contains(warned, want) {
 			t.Errorf("%s: %q, wanted %q", b.name, warned, want)
+		}
+	}
+}
+
+// TestBeyondScenario tells of what the scenario refuses, and only of that.
+func TestBeyondScenario(t *testing.T) {
+	for line, want := range map[string]string{
+		"--num_threads 1024":                                   "",
+		"--num_threads 1025":                                   "runs at most 1024 threads, and --num_threads is 1025",
+		"--backend POSIX --num_files 2000":                     "uses at most 1024 files for each thread, and --num_files is 2000",
+		"--scheme tp --num_initiator_dev 4 --num_target_dev 2": "",
+		"--scheme tp --num_initiator_dev 2 --num_target_dev 3": "a multiple of the smaller, and they are 2 and 3",
+	} {
+		words := append([]string{"plan", "--model", "qwen3-8b", "--model_config", "block-tp1-pp1"}, strings.Fields(line)...)
+		_, warned, err := runLine(t, words...)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if strings.Contains(warned, "perigee run kvbench") != (want != "") || !strings.Contains(warned, want) {
+			t.Errorf("%s: %q, wanted %q", line, warned, want)
 		}
 	}
 }

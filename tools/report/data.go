@@ -72,8 +72,9 @@ func short(n figures.Num) figures.Num {
 
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks, Patterns: []patternData{}}
+	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
-		d.Hosts = append(d.Hosts, hostData{f.HostNames()[i], h.Ranks})
+		d.Hosts = append(d.Hosts, hostData{names[i], h.Ranks})
 	}
 	for i, r := range f.Ranks {
 		d.HostOf[i] = r.Host

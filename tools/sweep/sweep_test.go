@@ -158,6 +158,11 @@ func TestJSONHoldsWhatCSVHolds(t *testing.T) {
 
 func TestMistakesOnTheCommandLine(t *testing.T) {
 	dir := t.TempDir()
+	broken := filepath.Join(t.TempDir(), "benchmark_report.yaml")
+	if err := os.WriteFile(broken, []byte("version: '7'\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const noScenario = "there is no scenario: none of the files is a benchmark report of requests that can be read"
 	for _, c := range []struct {
 		want string
 		kind fault.Kind
@@ -178,6 +183,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 		{`--size: wanted a size such as 1200x800, got "big"`, fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--size", "big"}},
 		{"--size: wanted 300 to 8000 pixels each way, got 1200x80000", fault.Usage, []string{"plot", "testdata/sweepA", "-o", "x.png", "--size", "1200x80000"}},
 		{"nothing to draw: of 13 runs, none that is asked for has both Thpt_per_User and Thpt_per_GPU", fault.Input, []string{"plot", "testdata/sweepA", "-o", "x.png", "--no-show-pd", "--no-show-sa"}},
+		{noScenario, fault.Input, []string{"plot", broken, "-o", "x.png"}},
+		{noScenario, fault.Input, []string{"report", broken, "-o", "x.html", "--scenario", "1"}},
 		{"11 files skipped (--strict)", fault.Input, []string{"table", "testdata/bad", "--strict"}},
 		{"11 files skipped (--strict)", fault.Input, []string{"scenarios", "testdata/bad", "--strict"}},
 	} {

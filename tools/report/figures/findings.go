@@ -117,12 +117,13 @@ func sayRanks(f *Figures, say sayer, role string, slowdown func(Rank) Num) {
 	}
 	slices.SortStableFunc(list, func(a, b Rank) int { return cmp.Compare(slowdown(b), slowdown(a)) })
 	middle := slowdown(list[len(list)/2])
+	hosts := f.HostNames()
 	var bad []string
 	for _, r := range list {
 		if slowdown(r) < slight || slowdown(r) < apart*middle || len(bad) == worstNamed {
 			break
 		}
-		bad = append(bad, fmt.Sprintf("rank %d on %s (%s)", r.Rank, f.hostName(r.Host), times(slowdown(r))))
+		bad = append(bad, fmt.Sprintf("rank %d on %s (%s)", r.Rank, hosts[r.Host], times(slowdown(r))))
 	}
 	if len(bad) == 0 {
 		return
@@ -132,17 +133,6 @@ func sayRanks(f *Figures, say sayer, role string, slowdown func(Rank) Num) {
 		verb = "stand out"
 	}
 	say(level(slowdown(list[0])), "Among the %s, %s %s; the median is %s.", role, strings.Join(bad, ", "), verb, times(middle))
-}
-
-// hostName is a host's name, with its number where several have the same.
-func (f *Figures) hostName(i int) string {
-	hosts := f.Document.World.Hosts
-	for k, h := range hosts {
-		if k != i && h.Name == hosts[i].Name {
-			return fmt.Sprintf("%s (host %d)", h.Name, i)
-		}
-	}
-	return hosts[i].Name
 }
 
 func sayHosts(f *Figures, say sayer) {
@@ -160,10 +150,11 @@ func sayHosts(f *Figures, say sayer) {
 
 // way names the way of traffic between hosts.
 func (f *Figures) way(h HostPair) string {
+	hosts := f.HostNames()
 	if h.From == h.To {
-		return "traffic inside " + f.hostName(h.From)
+		return "traffic inside " + hosts[h.From]
 	}
-	return fmt.Sprintf("traffic from %s to %s", f.hostName(h.From), f.hostName(h.To))
+	return fmt.Sprintf("traffic from %s to %s", hosts[h.From], hosts[h.To])
 }
 
 func times(n Num) string {
@@ -217,11 +208,20 @@ func Bytes(n float64) string {
 	return digits(n) + " " + units[i]
 }
 
-// HostNames returns the names of the hosts, told apart.
+// HostNames returns the names of the hosts, with a host's number where several
+// have the same.
 func (f *Figures) HostNames() []string {
-	names := make([]string, len(f.Document.World.Hosts))
-	for i := range names {
-		names[i] = f.hostName(i)
+	hosts := f.Document.World.Hosts
+	bearers := map[string]int{}
+	for _, h := range hosts {
+		bearers[h.Name]++
+	}
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = h.Name
+		if bearers[h.Name] > 1 {
+			names[i] = fmt.Sprintf("%s (host %d)", h.Name, i)
+		}
 	}
 	return names
 }

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"math"
 	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -58,7 +59,8 @@ func (k *tail) latency() Latency {
 		if q <= 0 {
 			return Num(k.h.Min())
 		}
-		return Num(min(k.h.ValueAtQuantile(q*100), k.h.Max()))
+		exact := float64(nearestRank(q, n)) / float64(n) // or the histogram would round to a rank below
+		return Num(min(k.h.ValueAtQuantile(exact*100), k.h.Max()))
 	}
 	return latencyOf(k.of, k.phase, "ns", n, value)
 }
@@ -101,9 +103,13 @@ func (b *builder) slowdowns() Latency {
 		return Latency{}
 	}
 	slices.Sort(values)
-	// The smallest value that the share q of all does not exceed, as in the histograms.
-	return latencyOf("slowdown", "", "ratio", int64(len(values)), func(q float64) Num {
-		i := int(q*float64(len(values))+0.5) - 1
-		return Num(values[min(max(i, 0), len(values)-1)])
-	})
+	n := int64(len(values))
+	return latencyOf("slowdown", "", "ratio", n, func(q float64) Num { return Num(values[nearestRank(q, n)-1]) })
+}
+
+// nearestRank returns which of n ascending values, counted from 1, is the
+// quantile q: the first that at least the share q of all does not exceed.
+func nearestRank(q float64, n int64) int64 {
+	const rounding = 1e-6 // of q*n, so that 0.9 of 10 is the ninth
+	return min(max(int64(math.Ceil(q*float64(n)-rounding)), 1), n)
 }

@@ -35,8 +35,8 @@ type found struct {
 type finder struct {
 	roots []*os.Root
 	files []found
-	seen  map[string]bool
-	links int // that were not followed
+	seen  map[string]int // index in files
+	links int            // that were not followed
 }
 
 func (f *finder) close() {
@@ -116,12 +116,23 @@ func (f *finder) walk(path, absolute string) error {
 	})
 }
 
+// take adds a file. Of one that several arguments reach, it keeps what the
+// argument nearest to the root says, so that the arguments' order is nothing.
 func (f *finder) take(file found) {
-	if f.seen[file.absolute] {
+	i, again := f.seen[file.absolute]
+	if !again {
+		f.seen[file.absolute] = len(f.files)
+		f.files = append(f.files, file)
 		return
 	}
-	f.seen[file.absolute] = true
-	f.files = append(f.files, file)
+	if compareOrigins(file, f.files[i]) < 0 {
+		f.files[i] = file
+	}
+}
+
+// compareOrigins orders the ways to one file: both folders of sweeps contain it.
+func compareOrigins(a, b found) int {
+	return cmp.Or(cmp.Compare(len(a.directory), len(b.directory)), cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.path, b.path))
 }
 
 // sweepOf returns the folder of the sweep that a report in root belongs to: the

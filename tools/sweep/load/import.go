@@ -43,7 +43,7 @@ type Import struct {
 // folders below them. Only an argument that does not exist or cannot be opened is
 // an error, of the kind Input.
 func Files(paths []string, o Options) (*Import, error) {
-	f := finder{seen: map[string]bool{}}
+	f := finder{seen: map[string]int{}}
 	defer f.close()
 	for _, p := range paths {
 		if err := f.add(p); err != nil {

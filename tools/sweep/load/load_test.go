@@ -381,7 +381,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range in.Runs {
-			list = append(list, r.Name()+" "+runs.Num(r.Concurrency).String()+" "+filepath.Base(r.File))
+			list = append(list, r.Name()+" "+runs.Num(r.Concurrency).String()+" "+r.File+" "+r.Directory)
 		}
 		return list
 	}

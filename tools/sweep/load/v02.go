@@ -33,12 +33,22 @@ func (r *reader) timeV02(to *runs.Run, span *conf.Value) {
 		to.Duration = seconds
 	}
 	if s := r.get(span, "start"); s != nil {
-		t, err := time.Parse(time.RFC3339Nano, r.text(s))
-		if err != nil {
+		t, ok := parseTime(r.text(s))
+		if !ok {
 			r.fail(s.Errorf("wanted a time such as 2025-11-05T18:00:42Z, got %s", shown(s)))
 		}
 		to.Start = t
 	}
+}
+
+// parseTime reads a time as ISO 8601 has it. One without a zone is taken for UTC.
+func parseTime(text string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05"} {
+		if t, err := time.Parse(layout, text); err == nil { // with a fraction of a second or without
+			return t, true
+		}
+	}
+	return time.Time{}, false
 }
 
 var rolesV02 = map[string]runs.Role{

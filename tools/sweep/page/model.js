@@ -32,9 +32,8 @@
   // model(data) answers all questions of the page; state is what the reader chose.
   const model = (data) => {
     const columns = new Map(data.columns.map((c) => [c.name, c]));
-    const known = (name) => (columns.has(name) ? name : data.columns.find((c) => !c.text).name);
     const state = {
-      scenario: data.scenario, x: known(data.x), y: known(data.y), logX: false, logY: false,
+      scenario: data.scenario, x: data.x, y: data.y, logX: false, logY: false,
       pd: true, sa: true, directories: true, front: true, labels: true,
       slos: data.slos.map((s) => ({ ...s })), hidden: new Set(),
     };

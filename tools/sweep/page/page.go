@@ -143,11 +143,16 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 		d.Scenarios = append(d.Scenarios, s)
 	}
 	for _, c := range runs.Columns() {
-		if col, some := columnOf(c, kept); some {
+		if col, some := columnOf(c, kept); some || d.asksFor(c) {
 			d.Columns = append(d.Columns, col)
 		}
 	}
 	return d
+}
+
+// asksFor reports whether the page begins with this column, which may be empty.
+func (d *data) asksFor(c *runs.Column) bool {
+	return c.Name == d.X || c.Name == d.Y || slices.ContainsFunc(d.SLOs, func(b bound) bool { return b.Column == c.Name })
 }
 
 // rows fills in what is not in columns.

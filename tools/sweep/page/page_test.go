@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -289,4 +290,27 @@ func TestNothingToShow(t *testing.T) {
 		t.Errorf("the summary is %q", got)
 	}
 	tab.FitsWidth()
+}
+
+// TestEmptyAxis: what the page is asked to begin with is what it begins with, even if no run has a value for it.
+func TestEmptyAxis(t *testing.T) {
+	all := imported(t, "sweepA")
+	for _, r := range all {
+		r.Concurrency, r.Latency[runs.TTFT] = math.NaN(), runs.NoStats()
+	}
+	path := write(t, all, Options{SLOs: bounds(t, "P99_TTFT_ms<=500")})
+	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
+	tab.Wait("window.sweep && window.sweep.ready")
+	for selector, want := range map[string]string{"#x": "Thpt_per_User", "#y": "Thpt_per_GPU", "#slos select": "P99_TTFT_ms"} {
+		if got := pagetest.Eval[string](tab, fmt.Sprintf("document.querySelector(%q).value", selector)); got != want {
+			t.Errorf("%s is %q, want %q", selector, got, want)
+		}
+	}
+	if dots := drawn(tab); len(dots) > 0 {
+		t.Errorf("drawn without an x: %v", dots)
+	}
+	choose(tab, "#x", "Num_GPUs")
+	if dots := drawn(tab); len(dots) != len(all) {
+		t.Errorf("%d dots of %d runs", len(dots), len(all))
+	}
 }

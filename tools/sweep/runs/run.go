@@ -192,6 +192,9 @@ func (r *Run) NumGPUs() float64 {
 	for _, h := range r.Hosts {
 		sum += h.GPUs
 	}
+	if whole := math.Round(sum); math.Abs(sum-whole) < 1e-9 { // of thirds, say
+		return whole
+	}
 	return sum
 }
 

@@ -137,7 +137,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
 	defer stop()
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
-		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen, Addresses: p.IPs,
+		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen,
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
 			return w.addressesOf(ctx, p.Store, rank)
 		},
@@ -479,7 +479,7 @@ const closeTimeout = 10 * time.Second
 // failure that came to light only now.
 func (w *World) Close() error {
 	known := w.ctx.Err() != nil
-	ctx, cancel := context.WithTimeoutCause(context.Background(), closeTimeout, errors.New("the other ranks did not leave in time"))
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	w.log.Debug("taking leave")
 	err := w.monitor.Leave(ctx)

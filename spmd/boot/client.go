@@ -238,11 +238,13 @@ func (c *client) Abort(f Failure) Failure {
 	defer late.Stop()
 	select {
 	case <-c.down:
-		if c.failure.Alone && c.leader.rank < 0 {
+	case <-late.C:
+	}
+	if first := c.known(); first != nil { // if only in the last moment
+		if first.Alone && c.leader.rank < 0 {
 			return f // with the launcher gone this rank's own words say more
 		}
-		return *c.failure
-	case <-late.C:
+		return *first
 	}
 	if c.leader.rank >= 0 {
 		kind := fault.RankLost
@@ -285,8 +287,30 @@ func (c *client) hungUp(ctx context.Context) error {
 	case <-c.end:
 	case <-c.down:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return c.unheard()
 	}
+	return c.news()
+}
+
+// unheard is the failure of a rank whose goodbye is not answered.
+func (c *client) unheard() error {
+	who := "it"
+	if c.leader.rank < 0 {
+		who = c.leader.name
+	}
+	return Failure{Rank: c.leader.rank, Kind: fault.RankLost, Alone: c.leader.rank >= 0,
+		Cause: fmt.Sprintf("%s has not answered the goodbye of rank %d: stopped, or cut off", who, c.rank)}
+}
+
+// known returns the job's failure as far as this rank knows, nil if there is none.
+func (c *client) known() *Failure {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failure
+}
+
+// news is the job's failure if this rank has not reported one itself.
+func (c *client) news() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure != nil && !c.aborted {
@@ -307,7 +331,9 @@ const farewell = 2 * time.Second
 func (f follower) Leave(ctx context.Context) error {
 	f.leaving()
 	var err error
-	if !f.disturbed() {
+	if f.disturbed() {
+		err = f.news()
+	} else {
 		f.send(memo{Is: isBye})
 		err = f.hungUp(ctx)
 	}

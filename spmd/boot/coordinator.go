@@ -1,9 +1,7 @@
 package boot
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,9 +21,6 @@ import (
 // lives in the local launcher, or in rank 0 where there is no such process.
 // Every rank keeps one connection to it, over which lines of JSON pass.
 
-// maxLine bounds a line, cards included.
-const maxLine = 64 << 10
-
 // explainWait is how long the coordinator waits for the launcher to say how a
 // vanished process ended.
 const explainWait = 500 * time.Millisecond
@@ -37,37 +32,6 @@ const flushTimeout = time.Second
 // failure does not get rid of itself.
 const announceLimit = 300 * time.Millisecond
 
-// maxText bounds the names and causes that a rank may report, so that a memo
-// always fits a line.
-const maxText = 4 << 10
-
-type memo struct {
-	Is      string   `json:"is"`
-	Rank    int      `json:"rank,omitempty"`
-	Size    int      `json:"size,omitempty"`
-	Host    string   `json:"host,omitempty"`
-	Card    []byte   `json:"card,omitempty"`
-	Phase   string   `json:"phase,omitempty"`
-	Secret  []byte   `json:"secret,omitempty"`
-	Failure *Failure `json:"failure,omitempty"`
-}
-
-// What a memo is. A rank sends hello, get, phase, abort, blame, here and bye; the
-// coordinator sends secret, ready, card, roll and abort.
-const (
-	isSecret = "secret"
-	isHello  = "hello"
-	isReady  = "ready"
-	isGet    = "get"
-	isCard   = "card"
-	isPhase  = "phase"
-	isAbort  = "abort"
-	isBlame  = "blame"
-	isBye    = "bye"
-	isRoll   = "roll"
-	isHere   = "here"
-)
-
 // Coordinator holds the cards, and watches the ranks.
 type Coordinator struct {
 	size   int
@@ -76,6 +40,7 @@ type Coordinator struct {
 	// for that to become known; "" if it did not end.
 	explain  func(rank int, wait time.Duration) string
 	announce func(Failure) // called with the first failure, before any rank is told; may be nil
+	absence  func() string // why ranks may be missing; may be nil
 	log      *slog.Logger
 
 	mu       sync.Mutex
@@ -83,8 +48,8 @@ type Coordinator struct {
 	present  int
 	left     int
 	failure  *Failure
-	told     bool          // the ranks know of it
 	failed   chan struct{} // closed with the first failure
+	told     chan struct{} // closed when the ranks have been told of it
 	finished chan struct{} // closed when all ranks have left
 	rolling  bool          // a failure is being looked into
 	answers  chan struct{} // capacity 1; holds a token after a change among the silent
@@ -113,13 +78,20 @@ func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 // rank is served.
 func (c *Coordinator) Log(l *slog.Logger) { c.log = l.With("part", "coordinator") }
 
+// explainAbsence sets what knows why ranks may be missing.
+func (c *Coordinator) explainAbsence(f func() string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.absence = f
+}
+
 // NewCoordinator makes a coordinator for size ranks. secret is told to every
 // rank that connects, so connections must come from people who may know it.
 func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
 	return &Coordinator{
 		size: size, secret: secret, explain: explain, log: slog.New(slog.DiscardHandler),
 		members: make([]*member, size),
-		failed:  make(chan struct{}), finished: make(chan struct{}),
+		failed:  make(chan struct{}), told: make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1),
 		conns:   map[net.Conn]*memoWriter{},
 	}
@@ -179,13 +151,28 @@ func (c *Coordinator) failLocked(f Failure) {
 
 // tellLocked tells all ranks of the failure, those that have reported one too.
 func (c *Coordinator) tellLocked() {
-	c.told = true
+	close(c.told)
 	c.log.Debug("telling the ranks of the failure")
 	for _, m := range c.members {
 		if m != nil && !m.left {
 			m.out.send(memo{Is: isAbort, Failure: c.failure})
 		}
 	}
+}
+
+// giveUp declares lost who has not said goodbye, nobody if all have.
+func (c *Coordinator) giveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	staying := slices.DeleteFunc(slices.Clone(c.members), func(m *member) bool { return m == nil || m.left })
+	if len(staying) == 0 {
+		return
+	}
+	who := "it has"
+	if len(staying) > 1 {
+		who = "ranks " + places(staying) + " have"
+	}
+	c.failLocked(Failure{Rank: staying[0].rank, Kind: fault.RankLost, Cause: who + " not said goodbye in time: stopped, or cut off"})
 }
 
 // Ended tells the coordinator that a rank's process is over; how is the cause
@@ -233,12 +220,16 @@ func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 	return done
 }
 
-// Close ends all connections, after what was said to the ranks has been sent.
+// Close ends all connections, after what was said to the ranks has been sent. They hear of
+// a failure before that, and one that is being looked into is declared when Close returns.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	c.closed = true
-	conns := maps.Clone(c.conns)
+	conns, failed := maps.Clone(c.conns), c.failure != nil
 	c.mu.Unlock()
+	if failed {
+		<-c.told // not before the user, who is told first
+	}
 	deadline := time.Now().Add(flushTimeout)
 	for conn := range conns {
 		conn.SetWriteDeadline(deadline)
@@ -258,7 +249,7 @@ func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
 		return // the rank is as missing as it was before; whoever waits for it will say so
 	}
 	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
-		c.Fail(*first.Failure) // it failed before it could say hello
+		out.send(memo{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
 		return
 	}
 	if first.Is != isHello {
@@ -279,6 +270,22 @@ func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
 			return
 		}
 	}
+}
+
+// failedEarly takes the failure of a rank that could not say hello, and returns what the
+// rank is to be told. In a complete world it is one rank too many, and harms nobody.
+func (c *Coordinator) failedEarly(f Failure) *Failure {
+	c.mu.Lock()
+	if c.present < c.size {
+		c.failLocked(f)
+	}
+	first := c.failure
+	c.mu.Unlock()
+	if first == nil {
+		return &f
+	}
+	<-c.told // it leaves when it hears, and must not be the first to
+	return first
 }
 
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
@@ -302,8 +309,10 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	c.present++
 	c.log.Debug("a rank has come", "of", m.rank, "on", m.host, "present", c.present, "size", c.size)
 	if c.failure != nil {
-		if c.told {
+		select {
+		case <-c.told:
 			out.send(memo{Is: isAbort, Failure: c.failure})
+		default: // it will be told with the others
 		}
 		return m, nil
 	}
@@ -379,6 +388,12 @@ func (c *Coordinator) signalLocked() {
 // reportedLocked takes a failure from the rank that has met it.
 func (c *Coordinator) reportedLocked(f Failure) {
 	c.log.Warn("a rank reports a failure", "kind", f.Kind, "failure", f)
+	if missing := c.missingLocked(); len(missing) > 0 { // it waited for these, and does not know it
+		f.Cause = fmt.Sprintf("%d of %d ranks have not come: %s; %s", len(missing), c.size, listRanks(missing), f.Cause)
+		if c.absence != nil {
+			f.Hint = firstOf(c.absence(), f.Hint)
+		}
+	}
 	if MayBeEcho(f.Kind) {
 		c.suspectLocked(f)
 		return
@@ -422,6 +437,10 @@ func (c *Coordinator) lost(m *member, err error) {
 func (c *Coordinator) Missing() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	return c.missingLocked()
+}
+
+func (c *Coordinator) missingLocked() []int {
 	var ranks []int
 	for r, m := range c.members {
 		if m == nil {
@@ -429,109 +448,6 @@ func (c *Coordinator) Missing() []int {
 		}
 	}
 	return ranks
-}
-
-// memoWriter queues memos so that a slow reader never blocks the coordinator.
-type memoWriter struct {
-	mu     sync.Mutex
-	queue  []memo
-	err    error // why nothing can be written any more
-	wake   chan struct{}
-	once   sync.Once
-	closed chan struct{}
-	idle   chan struct{} // closed when the writing goroutine has ended
-}
-
-func newMemoWriter(conn net.Conn) *memoWriter {
-	w := &memoWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
-	go w.run(conn)
-	return w
-}
-
-func (w *memoWriter) send(m memo) {
-	select {
-	case <-w.closed:
-		return
-	default:
-	}
-	w.mu.Lock()
-	w.queue = append(w.queue, m)
-	w.mu.Unlock()
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (w *memoWriter) run(conn net.Conn) {
-	defer close(w.idle)
-	defer w.once.Do(func() { close(w.closed) }) // nobody listens: collect no more
-	enc := json.NewEncoder(conn)
-	for closing := false; ; {
-		w.mu.Lock()
-		batch := w.queue
-		w.queue = nil
-		w.mu.Unlock()
-		for _, m := range batch {
-			if err := enc.Encode(m); err != nil {
-				w.mu.Lock()
-				w.err = err
-				w.mu.Unlock()
-				return
-			}
-		}
-		if closing {
-			return
-		}
-		select {
-		case <-w.wake:
-		case <-w.closed:
-			closing = true
-		}
-	}
-}
-
-// failureWait is enough for a writer to note the error of a write that has returned.
-const failureWait = 20 * time.Millisecond
-
-// failure returns the error with which writing has ended, if it has. The kernel
-// tells an error once: to the writer, whereupon the reader only sees the end.
-func (w *memoWriter) failure() error {
-	select {
-	case <-w.closed:
-	case <-time.After(failureWait):
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.err
-}
-
-// close writes what is queued and ends the writer.
-func (w *memoWriter) close() {
-	w.once.Do(func() { close(w.closed) })
-	<-w.idle
-}
-
-type memoReader struct{ scanner *bufio.Scanner }
-
-func newMemoReader(r io.Reader) *memoReader {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 4<<10), maxLine)
-	return &memoReader{s}
-}
-
-func (r *memoReader) next() (memo, error) {
-	if !r.scanner.Scan() {
-		if err := r.scanner.Err(); err != nil {
-			return memo{}, err
-		}
-		return memo{}, io.EOF
-	}
-	var m memo
-	if err := json.Unmarshal(r.scanner.Bytes(), &m); err != nil {
-		return memo{}, fmt.Errorf("not a line of the protocol: %w", err)
-	}
-	return m, nil
 }
 
 func firstOf(s ...string) string {

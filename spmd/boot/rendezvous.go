@@ -162,7 +162,8 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		return nil, nil, err
 	}
 	cl.nameHost(r.node)
-	lead := &leadingClient{client: cl, coordinator: c, door: door, hint: r.hints.missing}
+	lead := &leadingClient{client: cl, coordinator: c, door: door}
+	c.explainAbsence(func() string { return firstOf(lead.refusals(), r.hints.missing) })
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }
@@ -316,29 +317,11 @@ type leadingClient struct {
 	*client
 	coordinator *Coordinator
 	door        *wire.Door
-	hint        string // why ranks may be missing
-}
-
-// Fence names the ranks that have not come when it gives up.
-func (l *leadingClient) Fence(ctx context.Context) error {
-	err := l.client.Fence(ctx)
-	if err != nil && ctx.Err() != nil {
-		if missing := l.missing(); len(missing) > 0 {
-			return GaveUp(ctx, "%d of %d ranks have not come: %s", len(missing), l.coordinator.size, listRanks(missing)).
-				WithHint("%s", l.whyMissing())
-		}
-	}
-	return err
-}
-
-// missing are the ranks that have not come. This one is here, even if its coordinator
-// has not got round to it.
-func (l *leadingClient) missing() []int {
-	return slices.DeleteFunc(l.coordinator.Missing(), func(rank int) bool { return rank == 0 })
 }
 
 func (l *leadingClient) waiting() string {
-	missing := l.missing()
+	// This rank is here, even if its coordinator has not got round to it.
+	missing := slices.DeleteFunc(l.coordinator.Missing(), func(rank int) bool { return rank == 0 })
 	if len(missing) == 0 {
 		return ""
 	}
@@ -348,8 +331,6 @@ func (l *leadingClient) waiting() string {
 	}
 	return text
 }
-
-func (l *leadingClient) whyMissing() string { return firstOf(l.refusals(), l.hint) }
 
 // refusals tells of those who wanted to come and were not let in.
 func (l *leadingClient) refusals() string {
@@ -369,7 +350,7 @@ func (l *leadingClient) Leave(ctx context.Context) error {
 		case <-l.coordinator.Finished():
 		case <-l.coordinator.Failed():
 		case <-ctx.Done():
-			err = context.Cause(ctx)
+			l.coordinator.giveUp()
 		}
 		if f := l.coordinator.Failure(); f != nil {
 			err = *f // also if all have left since

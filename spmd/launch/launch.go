@@ -75,7 +75,6 @@ func Run(ctx context.Context, j Job) error {
 	r.coordinator = boot.NewCoordinator(j.Ranks, secret, r.explain)
 	r.coordinator.Announce(j.Failed)
 	r.coordinator.Log(r.job.Log)
-	defer r.coordinator.Close()
 	for i := range r.procs {
 		r.procs[i] = &process{rank: i, ended: make(chan struct{})}
 	}
@@ -233,7 +232,8 @@ func (r *run) explain(rank int, wait time.Duration) string {
 	}
 }
 
-// supervise waits for the end of all processes.
+// supervise waits for the end of all processes, and of what the coordinator still
+// looks into.
 func (r *run) supervise(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -248,6 +248,7 @@ func (r *run) supervise(ctx context.Context) error {
 		r.coordinator.Fail(boot.FailureOf(context.Cause(ctx)))
 		r.endAll(done)
 	}
+	r.coordinator.Close()
 	if f := r.coordinator.Failure(); f != nil {
 		return *f
 	}

@@ -1,0 +1,172 @@
+package boot
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
+	"perigee/spmd/wire"
+)
+
+// Rank 0 closes the coordinator as soon as it knows of a failure. The ranks hear of it all
+// the same, even if telling the user takes long.
+func TestCloseTellsTheFailureFirst(t *testing.T) {
+	c := NewCoordinator(2, []byte("secret"), nil)
+	c.Announce(func(Failure) { <-t.Context().Done() })
+	ranks := world(t, c, 2)
+	c.Fail(Failure{Rank: 1, Kind: fault.Script, Cause: "a typo"})
+	c.Close()
+	for r, s := range ranks {
+		if f := s.hear().Failure; f == nil || f.Cause != "a typo" {
+			t.Errorf("rank %d heard %+v", r, f)
+		}
+		s.hangsUp()
+	}
+}
+
+// connectFollower connects a client of a rank to a coordinator inside rank 0.
+func connectFollower(t *testing.T, c *Coordinator, rank int) follower {
+	t.Helper()
+	ours, theirs := pair(t)
+	c.Serve(theirs)
+	cl, _, err := dialCoordinator(t.Context(), ours, rank, c.size, leader{name: "rank 0", rank: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return follower{cl}
+}
+
+// A rank that fails before it has said hello ends the job, and is told what ended it: its own
+// failure, or one that came before.
+func TestFailureBeforeHello(t *testing.T) {
+	c := newCoordinator(t, 3, nil)
+	for rank := 1; rank < 3; rank++ {
+		early := connectFollower(t, c, rank)
+		f := early.Abort(Failure{Phase: "start", Kind: fault.Resource, Cause: "no descriptor is left"})
+		if f.Rank != 1 || f.Kind != fault.Resource || f.Cause != "no descriptor is left" || f.Alone {
+			t.Errorf("rank %d is told %+v", rank, f)
+		}
+		if err := early.Leave(t.Context()); err != nil {
+			t.Errorf("rank %d leaves: %v", rank, err)
+		}
+	}
+	if f := c.Failure(); f == nil || f.Rank != 1 || f.Kind != fault.Resource {
+		t.Errorf("the job has failed with %+v", f)
+	}
+}
+
+// One process too many does not end a complete world, whatever it cannot do.
+func TestSurplusProcessFailsAlone(t *testing.T) {
+	c := newCoordinator(t, 2, nil)
+	ranks := world(t, c, 2)
+	surplus := connectFollower(t, c, 1)
+	f := surplus.Abort(Failure{Phase: "start", Kind: fault.Launch, Cause: "ib7 means no address"})
+	if f.Cause != "ib7 means no address" || f.Alone {
+		t.Errorf("it is told %+v", f)
+	}
+	surplus.Leave(t.Context())
+	if f := c.Failure(); f != nil {
+		t.Errorf("the job has failed: %+v", f)
+	}
+	ranks[1].say(memo{Is: isGet, Rank: 0})
+	if m := ranks[1].hear(); m.Is != isCard {
+		t.Errorf("a world at work heard %+v", m)
+	}
+}
+
+// Whoever loses patience first, the ranks that lack are named.
+func TestMissingRanksAreNamedByAll(t *testing.T) {
+	for impatient := range 2 {
+		c := newCoordinator(t, 4, nil)
+		c.explainAbsence(func() string { return "start them too" })
+		ranks := []*client{connectClient(t, c, 0), connectClient(t, c, 1)}
+		for _, r := range ranks {
+			r.Put(t.Context(), nil)
+		}
+		spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(fault.New(fault.Launch, "not all ranks came within 10s"))
+		got := ranks[impatient].Abort(FailureOf(ranks[impatient].Fence(ctx)))
+		const want = "2 of 4 ranks have not come: 2 3; "
+		if got.Rank != impatient || got.Kind != fault.Launch || got.Hint != "start them too" || !strings.HasPrefix(got.Cause, want) ||
+			!strings.HasSuffix(got.Cause, "not all ranks came within 10s") {
+			t.Errorf("rank %d is told %+v, want %s", impatient, got, want)
+		}
+		if f := <-ranks[1-impatient].Failed(); f != got {
+			t.Errorf("rank %d is told %+v", 1-impatient, f)
+		}
+	}
+}
+
+// A failure that the rank has been told, and has not looked at yet, is news when it leaves.
+func TestFailureJustBeforeAFollowersGoodbye(t *testing.T) {
+	c := newCoordinator(t, 2, nil)
+	f := connectFollower(t, c, 1)
+	f.Put(t.Context(), nil)
+	c.Fail(Failure{Rank: 0, Kind: fault.Corrupt, Cause: "bytes differ"})
+	<-f.down
+	c.Close()
+	if err := f.Leave(t.Context()); fault.KindOf(err) != fault.Corrupt {
+		t.Errorf("left with %v", err)
+	}
+}
+
+// A rank that does not leave is named by rank 0, and hears of it.
+func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
+	c := NewCoordinator(3, []byte("secret"), nil)
+	own := connectFollower(t, c, 0).client
+	gone, staying := connectTo(t, c), connectTo(t, c)
+	own.Put(t.Context(), nil)
+	gone.say(hello(1, 3))
+	staying.say(hello(2, 3))
+	if err := own.Fence(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	staying.hear() // that all are there
+	staying.say(memo{Is: isPhase, Phase: "verdict"})
+	gone.say(memo{Is: isBye})
+	<-gone.done
+	door, err := wire.OpenDoor(wire.DoorConfig{Address: "127.0.0.1:0", Secret: []byte("s"), Enter: func(net.Conn, int) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	err = (&leadingClient{client: own, coordinator: c, door: door}).Leave(ctx)
+	f, ok := err.(Failure)
+	if !ok || f.Rank != 2 || f.Host != "node2" || f.Phase != "verdict" || f.Kind != fault.RankLost || f.Cause != "it has not said goodbye in time: stopped, or cut off" {
+		t.Errorf("got %#v", err)
+	}
+	if told := staying.hear().Failure; told == nil || *told != f {
+		t.Errorf("it heard %+v", told)
+	}
+}
+
+// A rank whose goodbye is not answered says so, and names who does not.
+func TestGoodbyeIsNotAnswered(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		leader leader
+		want   string
+	}{
+		{leader{name: "rank 0, the coordinator", rank: 0}, "rank 0: it has not answered the goodbye of rank 1"},
+		{leader{name: "the launcher", rank: -1}, "the launcher has not answered the goodbye of rank 1"},
+	} {
+		ours, theirs := pair(t)
+		(&speaker{t: t, conn: theirs}).say(memo{Is: isSecret})
+		cl, _, err := dialCoordinator(t.Context(), ours, 1, 2, c.leader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cl.Leave(ctx)
+		f, ok := err.(Failure)
+		if !ok || !strings.HasPrefix(err.Error(), c.want) || f.Kind != fault.RankLost || f.Alone != (c.leader.rank == 0) {
+			t.Errorf("got %#v", err)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package boot
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxLine bounds a line, cards included.
+const maxLine = 64 << 10
+
+// maxText bounds the names and causes that a rank may report, so that a memo
+// always fits a line.
+const maxText = 4 << 10
+
+// memo is a line between a rank and the coordinator.
+type memo struct {
+	Is      string   `json:"is"`
+	Rank    int      `json:"rank,omitempty"`
+	Size    int      `json:"size,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Card    []byte   `json:"card,omitempty"`
+	Phase   string   `json:"phase,omitempty"`
+	Secret  []byte   `json:"secret,omitempty"`
+	Failure *Failure `json:"failure,omitempty"`
+}
+
+// What a memo is. A rank sends hello, get, phase, abort, blame, here and bye; the
+// coordinator sends secret, ready, card, roll and abort.
+const (
+	isSecret = "secret"
+	isHello  = "hello"
+	isReady  = "ready"
+	isGet    = "get"
+	isCard   = "card"
+	isPhase  = "phase"
+	isAbort  = "abort"
+	isBlame  = "blame"
+	isBye    = "bye"
+	isRoll   = "roll"
+	isHere   = "here"
+)
+
+// memoWriter queues memos so that a slow reader never blocks the coordinator.
+type memoWriter struct {
+	mu     sync.Mutex
+	queue  []memo
+	err    error // why nothing can be written any more
+	wake   chan struct{}
+	once   sync.Once
+	closed chan struct{}
+	idle   chan struct{} // closed when the writing goroutine has ended
+}
+
+func newMemoWriter(conn net.Conn) *memoWriter {
+	w := &memoWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
+	go w.run(conn)
+	return w
+}
+
+func (w *memoWriter) send(m memo) {
+	select {
+	case <-w.closed:
+		return
+	default:
+	}
+	w.mu.Lock()
+	w.queue = append(w.queue, m)
+	w.mu.Unlock()
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *memoWriter) run(conn net.Conn) {
+	defer close(w.idle)
+	defer w.once.Do(func() { close(w.closed) }) // nobody listens: collect no more
+	enc := json.NewEncoder(conn)
+	for closing := false; ; {
+		w.mu.Lock()
+		batch := w.queue
+		w.queue = nil
+		w.mu.Unlock()
+		for _, m := range batch {
+			if err := enc.Encode(m); err != nil {
+				w.mu.Lock()
+				w.err = err
+				w.mu.Unlock()
+				return
+			}
+		}
+		if closing {
+			return
+		}
+		select {
+		case <-w.wake:
+		case <-w.closed:
+			closing = true
+		}
+	}
+}
+
+// failureWait is enough for a writer to note the error of a write that has returned.
+const failureWait = 20 * time.Millisecond
+
+// failure returns the error with which writing has ended, if it has. The kernel
+// tells an error once: to the writer, whereupon the reader only sees the end.
+func (w *memoWriter) failure() error {
+	select {
+	case <-w.closed:
+	case <-time.After(failureWait):
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// close writes what is queued and ends the writer.
+func (w *memoWriter) close() {
+	w.once.Do(func() { close(w.closed) })
+	<-w.idle
+}
+
+type memoReader struct{ scanner *bufio.Scanner }
+
+func newMemoReader(r io.Reader) *memoReader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4<<10), maxLine)
+	return &memoReader{s}
+}
+
+func (r *memoReader) next() (memo, error) {
+	if !r.scanner.Scan() {
+		if err := r.scanner.Err(); err != nil {
+			return memo{}, err
+		}
+		return memo{}, io.EOF
+	}
+	var m memo
+	if err := json.Unmarshal(r.scanner.Bytes(), &m); err != nil {
+		return memo{}, fmt.Errorf("not a line of the protocol: %w", err)
+	}
+	return m, nil
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"perigee/internal/fault"
 )
@@ -106,7 +107,8 @@ const (
 
 // AllReduce combines the members' slices element by element, everywhere. All
 // must have the same length. The order follows from the group alone, so
-// floating-point sums are the same at all ranks and in every run.
+// floating-point sums are the same at all ranks and in every run. Numbers must be
+// finite, sums too.
 func AllReduce[T Number](g *Group, v []T, how Combine) ([]T, error) {
 	combine, err := combiner[T](how)
 	if err != nil {
@@ -148,6 +150,9 @@ func reduce[T Number](mine, theirs []byte, combine func(a, b T) T) ([]byte, erro
 	}
 	for i := range a.Values {
 		a.Values[i] = combine(a.Values[i], b.Values[i])
+		if math.IsInf(float64(a.Values[i]), 0) {
+			return nil, fault.New(fault.Script, "reduce: number %d of %d becomes infinite when that of rank %d is added", i+1, len(a.Values), b.Rank)
+		}
 	}
 	return json.Marshal(a)
 }

@@ -98,8 +98,12 @@ func Create() (*Segment, error) {
 // Open maps the segment that another process of this host has created.
 func Open(pid, fd int) (*Segment, error) {
 	name := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
-	if target, err := os.Readlink(name); err != nil || !strings.HasPrefix(target, "/memfd:perigee-host") {
-		return nil, fmt.Errorf("process %d of this host does not share its memory: %w", pid, errors.Join(err, unix.EACCES))
+	target, err := os.Readlink(name)
+	if err != nil {
+		return nil, fmt.Errorf("process %d of this host does not share its memory: %w", pid, err)
+	}
+	if !strings.HasPrefix(target, "/memfd:perigee-host") {
+		return nil, fmt.Errorf("process %d of this host does not share its memory: %s is %s", pid, name, target)
 	}
 	own, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {

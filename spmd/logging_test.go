@@ -82,7 +82,7 @@ func TestLogs(t *testing.T) {
 			w.Phase("visit")
 			if w.Rank() == 0 {
 				// Like that of a rank of another job, which was told the same address.
-				_, err := wire.Dial(t.Context(), w.end.Addresses()[0], []byte("another secret"), 1, 0)
+				_, err := wire.Dial(t.Context(), w.roster.addresses(0)[0], []byte("another secret"), 1, 0)
 				if !errors.Is(err, wire.ErrProof) {
 					t.Errorf("a stranger: got %v", err)
 				}

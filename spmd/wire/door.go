@@ -33,7 +33,8 @@ const unacknowledged = 6 * time.Second
 
 func limitSilence(_, _ string, c syscall.RawConn) error { return giveUpAfter(c, unacknowledged) }
 
-// giveUpAfter sets how long the kernel waits for the other one to acknowledge bytes.
+// giveUpAfter sets how long the kernel waits for the other one to acknowledge bytes, or to
+// have room for them; 0 is for a quarter of an hour, and for ever.
 func giveUpAfter(c syscall.RawConn, limit time.Duration) error {
 	var err error
 	if failed := c.Control(func(fd uintptr) {
@@ -46,11 +47,19 @@ func giveUpAfter(c syscall.RawConn, limit time.Duration) error {
 
 // Hurry is for a connection that is as good as gone. If the other host does not
 // acknowledge within limit what is written from now on, the connection ends. A
-// process that is only slow, or stopped, has its kernel acknowledge.
-func Hurry(conn net.Conn, limit time.Duration) {
+// process that is only slow, or stopped, has its kernel acknowledge, as long as
+// there is room for what comes.
+func Hurry(conn net.Conn, limit time.Duration) { limitSilenceOf(conn, limit) }
+
+// bear is for a connection to somebody who may be stopped and has no room for more:
+// Linux ends such a connection, too, if there is a limit, though the other host answers.
+// Without one a cut is for the other end to notice.
+func bear(conn net.Conn) { limitSilenceOf(conn, 0) }
+
+func limitSilenceOf(conn net.Conn, limit time.Duration) {
 	if c, ok := conn.(*net.TCPConn); ok {
 		if raw, err := c.SyscallConn(); err == nil {
-			giveUpAfter(raw, limit) // if it cannot be set the connection ends later
+			giveUpAfter(raw, limit) // if it cannot be set the connection ends later, or sooner
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 //
 //	acceptor -> dialer   magic, nonce A
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
-//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...)
+//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...), or zeros to a stranger
 const (
 	magic     = "perigee1"
 	nonceSize = 32
@@ -124,8 +124,7 @@ func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return fmt.Errorf("no answer to the handshake: %w", err)
 		}
-		// A peer that refuses our proof hangs up without a word.
-		return fmt.Errorf("%w (it hung up)", ErrProof)
+		return fmt.Errorf("it hung up in the middle of the handshake: %w", err)
 	}
 	switch {
 	case hmac.Equal(answer, proof(secret, roleAccept, nonceA, nonceD, uint32(from), uint32(to))):
@@ -153,6 +152,7 @@ func Admit(rw io.ReadWriter, secret []byte, self int) (from int, err error) {
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
 	nonceD := reply[8 : 8+nonceSize]
 	if !hmac.Equal(reply[8+nonceSize:], proof(secret, roleDial, nonceA, nonceD, dialer, wanted)) {
+		rw.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
 		return 0, ErrProof
 	}
 	if int64(wanted) != int64(self) {

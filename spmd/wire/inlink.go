@@ -25,17 +25,19 @@ type inLink struct {
 	err      error // why it has ended
 	buffer   []byte
 	messages *assembler
+	begun    func() // called with the first bytes; nil after that
 }
 
 // adopt takes a connection over from Go's poller, which would be woken by everything
-// that comes.
-func (p *pump) adopt(conn net.Conn, deliver func(h Header, data []byte)) (*inLink, error) {
+// that comes. begun is called once, before the first message is delivered.
+func (p *pump) adopt(conn net.Conn, begun func(*inLink), deliver func(h Header, data []byte)) (*inLink, error) {
 	defer conn.Close()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		return nil, err
 	}
 	l := &inLink{pump: p, ended: make(chan struct{}), buffer: make([]byte, readBuffer), messages: newAssembler(deliver)}
+	l.begun = func() { begun(l) }
 	if failed := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
 		return nil, failed
 	}
@@ -51,10 +53,12 @@ func (p *pump) adopt(conn net.Conn, deliver func(h Header, data []byte)) (*inLin
 	return l, l.err
 }
 
-// wait returns why the link has ended, when it has.
-func (l *inLink) wait() error {
+// wait returns why the link has ended, when it has, and whether anything came through it.
+func (l *inLink) wait() (used bool, err error) {
 	<-l.ended
-	return l.err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun == nil, l.err
 }
 
 // Close ends the link.
@@ -128,6 +132,10 @@ func (l *inLink) read() int {
 	case n == 0:
 		l.end(l.messages.ended(io.EOF))
 		return 0
+	}
+	if l.begun != nil {
+		l.begun()
+		l.begun = nil
 	}
 	if err := l.messages.feed(l.buffer[:n]); err != nil {
 		l.end(err)

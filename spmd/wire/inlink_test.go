@@ -127,7 +127,7 @@ func TestEndOfALentLink(t *testing.T) {
 	l.pump.lend(l)
 	l.mu.Unlock()
 	ends[1].Close()
-	if err := l.wait(); !errors.Is(err, errHungUp) {
+	if _, err := l.wait(); !errors.Is(err, errHungUp) {
 		t.Errorf("%v", err)
 	}
 	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), "closed by the peer") {

@@ -110,8 +110,6 @@ func (e *memoryEndpoint) Asides(hear func(from int, h Header, data []byte)) {
 	e.net.boxes[e.rank].asides(hear)
 }
 
-func (e *memoryEndpoint) Addresses() []string { return nil }
-
 func (e *memoryEndpoint) Sent() Counts { return e.net.sent[e.rank].counts() }
 
 func (e *memoryEndpoint) Close() error {

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -27,13 +26,12 @@ type TCP struct {
 	cutOff  func(rank int, err error)
 	log     *slog.Logger
 
-	door      *Door
-	addresses []string
-	box       *mailbox
-	pump      *pump
-	sent      tally
-	life      context.Context // ends with Close
-	end       context.CancelFunc
+	door *Door
+	box  *mailbox
+	pump *pump
+	sent tally
+	life context.Context // ends with Close
+	end  context.CancelFunc
 
 	mu     sync.Mutex
 	out    map[int]*outLink
@@ -53,8 +51,7 @@ type outLink struct {
 type TCPConfig struct {
 	Rank, Size int
 	Secret     []byte
-	Listen     string   // host:port to listen on, ":0" for any
-	Addresses  []string // IPs by which peers may reach this rank, best first
+	Listen     string // host:port to listen on, ":0" for any
 	// Resolve returns a peer's addresses (host:port), best first. It is asked
 	// once per peer.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
@@ -83,17 +80,11 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
 	t.door = door
-	for _, ip := range cfg.Addresses {
-		t.addresses = append(t.addresses, net.JoinHostPort(ip, strconv.Itoa(door.Port())))
-	}
 	return t, nil
 }
 
 // Asides sets who hears the messages with the Op Aside.
 func (t *TCP) Asides(hear func(from int, h Header, data []byte)) { t.box.asides(hear) }
-
-// Addresses returns host:port pairs, best first.
-func (t *TCP) Addresses() []string { return t.addresses }
 
 // Port is the one on which the endpoint listens.
 func (t *TCP) Port() int { return t.door.Port() }
@@ -107,33 +98,37 @@ func (t *TCP) receive(conn net.Conn, from int) {
 		conn.Close()
 		return
 	}
-	l, err := t.pump.adopt(conn, func(h Header, data []byte) { t.box.put(from, h, data) })
+	l, err := t.pump.adopt(conn, func(l *inLink) { t.welcome(l, from) }, func(h Header, data []byte) { t.box.put(from, h, data) })
 	if err != nil {
 		t.box.fail(from, err)
 		return
 	}
-	if !t.welcome(l, from) {
+	if !t.track(l) {
 		l.Close()
 		return
 	}
 	defer t.untrack(l)
-	err = l.wait()
+	used, err := l.wait()
+	t.log.Debug("link ended", "from", from, "used", used, "reason", err)
+	if !used && hungUp(err) {
+		return // it has lost a Race; a rank that dies is missed by the coordinator
+	}
 	t.box.fail(from, err)
-	t.log.Debug("link ended", "from", from, "reason", err)
 	if t.cutOff != nil && IsSilence(err) {
 		t.cutOff(from, err)
 	}
 }
 
-// welcome makes l the link of a rank, unless the endpoint is closed.
-func (t *TCP) welcome(l *inLink, from int) bool {
-	if !t.track(l) {
-		return false
-	}
+// hungUp reports whether a link's error is what its end looks like when the other process
+// closes it, with or without the answer to its greeting unread.
+func hungUp(err error) bool { return errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET) }
+
+// welcome makes l the link of a rank, now that it uses it: of two that the rank has opened at
+// once it keeps one.
+func (t *TCP) welcome(l *inLink, from int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.in[from] = l
-	return true
 }
 
 // IsSilence reports whether a link's error means that nothing comes through any
@@ -243,6 +238,7 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
+	bear(conn) // the receiver writes nothing, so that keep-alive tells it of a cut at any time
 	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "after", time.Since(began))
 	if !t.track(conn) {
 		conn.Close()

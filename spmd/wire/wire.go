@@ -39,8 +39,6 @@ type Endpoint interface {
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
 	// Asides sets who hears the messages with the Op Aside. hear must not block.
 	Asides(hear func(from int, h Header, data []byte))
-	// Addresses are what peers need to reach this endpoint, empty for memory.
-	Addresses() []string
 	// Sent tells what has been written to others so far.
 	Sent() Counts
 	Close() error

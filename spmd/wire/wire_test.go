@@ -42,8 +42,8 @@ func mesh(t testing.TB, n int) []*TCP {
 	ends := make([]*TCP, n)
 	for r := range ends {
 		e, err := ListenTCP(TCPConfig{
-			Rank: r, Size: n, Secret: secret, Listen: "127.0.0.1:0", Addresses: []string{"127.0.0.1"},
-			Resolve: func(_ context.Context, rank int) ([]string, error) { return ends[rank].Addresses(), nil },
+			Rank: r, Size: n, Secret: secret, Listen: "127.0.0.1:0",
+			Resolve: func(_ context.Context, rank int) ([]string, error) { return []string{addressOf(ends[rank])}, nil },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -54,9 +54,11 @@ func mesh(t testing.TB, n int) []*TCP {
 	return ends
 }
 
+func addressOf(e *TCP) string { return fmt.Sprint("127.0.0.1:", e.Port()) }
+
 func dialRaw(t testing.TB, e *TCP) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", e.Addresses()[0])
+	c, err := net.Dial("tcp", addressOf(e))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,10 +245,10 @@ func TestDialTriesAllAddresses(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead.Close()
-	good := ends[1].Addresses()[0]
+	good := addressOf(ends[1])
 	// Nobody, the wrong rank, the right one.
 	ends[0].resolve = func(context.Context, int) ([]string, error) {
-		return []string{dead.Addr().String(), ends[0].Addresses()[0], good}, nil
+		return []string{dead.Addr().String(), addressOf(ends[0]), good}, nil
 	}
 	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
 		t.Fatal(err)
@@ -267,7 +269,7 @@ func TestStrangersDisturbNobody(t *testing.T) {
 	var strangers sync.WaitGroup
 	for i := range 500 {
 		strangers.Go(func() {
-			c, err := net.Dial("tcp", ends[i%2].Addresses()[0])
+			c, err := net.Dial("tcp", addressOf(ends[i%2]))
 			if err != nil {
 				t.Error(err)
 				return
@@ -378,6 +380,17 @@ func TestHandshake(t *testing.T) {
 	if !errors.Is(dialErr, ErrProof) {
 		t.Errorf("an impostor was believed: %v", dialErr)
 	}
+	// Somebody who dies instead of answering.
+	_, dialErr, _ = handshake(greet(secret, 5, 2), func(c net.Conn) (int, error) {
+		if _, err := c.Write(append([]byte(magic), make([]byte, nonceSize)...)); err != nil {
+			return 0, err
+		}
+		_, err := io.ReadFull(c, make([]byte, 8+nonceSize+proofSize))
+		return 0, err
+	})
+	if dialErr == nil || errors.Is(dialErr, ErrProof) || !strings.Contains(dialErr.Error(), "hung up in the middle") {
+		t.Errorf("an end without an answer: %v", dialErr)
+	}
 }
 
 func admitAnybody(c net.Conn) (int, error) {
@@ -470,7 +483,7 @@ func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"hung up":       {nil, "closed by the peer"},
+		"hung up":       {frame(0, 2, 0, nil), "closed by the peer"},
 		"torn header":   {frame(3, 1, 0, nil)[:7], "unexpected EOF"},
 		"torn payload":  {frame(3, 1, 0, []byte("ab")), "in the middle of a message"},
 		"no payload":    {frame(3, 1, 0, nil), "in the middle of a message"},

@@ -66,6 +66,7 @@ func (c *convertCmd) format() (format, compression string, err error) {
 	for _, ending := range []string{".gz", ".zst"} {
 		if rest, ok := strings.CutSuffix(name, ending); ok {
 			name, compression = rest, ending
+			break
 		}
 	}
 	for _, known := range []string{"json", "jsonl", "csv"} {

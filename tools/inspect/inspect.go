@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +107,7 @@ func showHead(w io.Writer, d *result.Document) {
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
 	var options []string
 	for _, k := range slices.Sorted(mapKeys(d.Scenario.Options)) {
-		options = append(options, fmt.Sprintf("%s=%v", k, d.Scenario.Options[k]))
+		options = append(options, fmt.Sprintf("%s=%v", k, whole(d.Scenario.Options[k])))
 	}
 	line("options", "%s", strings.Join(options, " "))
 	line("seed", "%d", d.Seed)
@@ -144,7 +145,8 @@ func showTables(w io.Writer, d *result.Document) error {
 		for _, row := range recorded.Rows {
 			cells := slices.Clone(row)
 			for i, c := range cells {
-				if f, ok := c.(float64); ok {
+				cells[i] = whole(c)
+				if f, ok := cells[i].(float64); ok {
 					cells[i] = fmt.Sprintf("%.6g", f)
 				}
 			}
@@ -152,7 +154,7 @@ func showTables(w io.Writer, d *result.Document) error {
 		}
 		title := recorded.Title
 		if title == "" {
-			title = "as printed by the run"
+			title = "printed by the run"
 		}
 		fmt.Fprintln(w, "#", strings.ReplaceAll(title, "\n", " "))
 		if err := t.WriteText(w); err != nil {
@@ -168,7 +170,7 @@ func showTables(w io.Writer, d *result.Document) error {
 		case t.Value != nil:
 			verdict += fmt.Sprintf(" (it is %.6g over %d samples)", *t.Value, t.Samples)
 		case t.Passed != nil:
-			verdict += " (there are no samples)"
+			verdict += fmt.Sprintf(" (samples: %d, too few to say)", t.Samples)
 		}
 		fmt.Fprintf(w, "threshold:  %s: %s\n", t.Threshold, verdict)
 	}
@@ -179,6 +181,16 @@ func showTables(w io.Writer, d *result.Document) error {
 		fmt.Fprintf(w, "value:      %s\n", k)
 	}
 	return nil
+}
+
+// whole turns a number of JSON that is whole, such as one of bytes, into one that prints all its digits.
+// Any other value comes back as it is.
+func whole(v any) any {
+	const exactBelow = 1 << 53
+	if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) < exactBelow {
+		return int64(f)
+	}
+	return v
 }
 
 // unique is a header that no column before has.

@@ -30,7 +30,7 @@ func document(t testing.TB) *result.Document {
 	t.Helper()
 	worlds, _ := spmd.NewInMemory(2)
 	d := result.New([]string{"perigee", "run", "x"}, result.Scenario{
-		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": 5, "a": "b"},
+		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": 5, "a": "b", "size": 67108864, "x": 0.25},
 	}, 7, worlds[0])
 	d.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m, err := matrix.FromRows([][]int64{{0, 1000}, {0, 0}})
@@ -46,11 +46,11 @@ func document(t testing.TB) *result.Document {
 	}
 	d.AddRuns(0, "work", 0, []traffic.PatternRun{run(0, 100, 1e6), run(0, 200, 3e6), run(0, 300, 2e6)})
 	d.AddRuns(1, "work", 0, []traffic.PatternRun{run(1, 400, 5e6)})
-	d.Tables = []result.Table{{Columns: []string{"A", "A"}, Rows: [][]any{{1.5, nil}}}}
+	d.Tables = []result.Table{{Columns: []string{"A", "A"}, Rows: [][]any{{1.5, nil}, {1048576, 1234.56789}}}}
 	d.Notes = []string{"a note"}
 	d.Values = map[string]any{"v": 1}
 	value, passed := 3.0, false
-	d.Thresholds = []result.Threshold{{Threshold: "latency_ms.max < 2", From: "--threshold", Value: &value, Samples: 3, Passed: &passed}, {Threshold: "latency_ms.p99 < 2", From: "x.lua:1"}}
+	d.Thresholds = []result.Threshold{{Threshold: "latency_ms.max < 2", From: "--threshold", Value: &value, Samples: 3, Passed: &passed}, {Threshold: "latency_ms.p99 < 2", From: "x.lua:1"}, {Threshold: "own_ms.stddev < 2", From: "x.lua:2", Samples: 1, Passed: &passed}}
 	d.DeclareMetrics([]result.MetricDef{{Name: "own_ms"}})
 	d.Finish(nil)
 	if err := resulttest.ValidateDocument(d); err != nil {
@@ -105,9 +105,9 @@ func TestShow(t *testing.T) {
 		out := mustCall(t, "show", write(t, document(t), name))
 		for _, want := range []string{
 			"status:     complete\n", "started:    2026-01-02T03:04:05Z\n", "command:    perigee run x\n", "scenario:   x.lua (SHA-256 0a0a0a0a0a0a...)\n",
-			"options:    a=b n=5\n", "seed:       7\n", "holds:      2 patterns of 1 matrices, 1 tables, 0 input files\n", "note:       a note\n",
+			"options:    a=b n=5 size=67108864 x=0.25\n", "seed:       7\n", "holds:      2 patterns of 1 matrices, 1 tables, 0 input files\n", "note:       a note\n",
 			"0 p, \"1\" work 3 1 2 2.98 3 0.0005\n", "1 q work 1 5 5 5 5 0.0002\n",
-			"# as printed by the run\n", "threshold:  latency_ms.max < 2: violated (it is 3 over 3 samples)\n", "threshold:  latency_ms.p99 < 2: not judged\n",
+			"# printed by the run\n", "\n 1.5 -\n1048576 1234.57\n", "threshold:  own_ms.stddev < 2: violated (samples: 1, too few to say)\n", "threshold:  latency_ms.max < 2: violated (it is 3 over 3 samples)\n", "threshold:  latency_ms.p99 < 2: not judged\n",
 			"metric:     own_ms: 0 samples\n", "value:      v\n",
 		} {
 			if !strings.Contains(squeeze(out), squeeze(want)) {

@@ -76,9 +76,10 @@ const maxPath = 4096
 
 // parsePath reads a path. The error, of the kind Usage, says where it stopped.
 func parsePath(text string) (path, error) {
+	hint := "a path looks like .patterns[0].name or .measurements[].latency_ns; see docs/results.md"
 	fail := func(at int, wanted string) (path, error) {
 		return nil, fault.New(fault.Usage, "path %.60q: wanted %s at character %d", text, wanted, at+1).
-			WithHint("a path looks like .patterns[0].name or .measurements[].latency_ns; see docs/results.md")
+			WithHint("%s", hint)
 	}
 	switch {
 	case len(text) > maxPath:
@@ -86,6 +87,9 @@ func parsePath(text string) (path, error) {
 	case text == ".":
 		return path{}, nil
 	case !strings.HasPrefix(text, "."):
+		if _, err := parsePath("." + text); err == nil {
+			hint = fmt.Sprintf("did you mean .%s? See docs/results.md", text)
+		}
 		return fail(0, "a dot")
 	}
 	var p path

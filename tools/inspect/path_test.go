@@ -69,6 +69,12 @@ func TestParsePath(t *testing.T) {
 	}
 }
 
+func TestPathWithoutItsDot(t *testing.T) {
+	if _, err := parsePath("world.size"); fault.HintOf(err) != "did you mean .world.size? See docs/results.md" {
+		t.Error(fault.HintOf(err))
+	}
+}
+
 // What is written can be read, and means the same.
 func FuzzPath(f *testing.F) {
 	for _, seed := range []string{".", ".a", ".a[0].b[]", `.["x y"][-3]`, ".[]", `.["\ud800"]`, ".a[", ".a..b", "\x00", `.["]"]`} {

@@ -84,6 +84,21 @@ func TestPlainDataSurvivesLua(t *testing.T) {
 	})
 }
 
+// The order in which scripts see a table is the same at all ranks.
+func TestPairsFollowTheKeys(t *testing.T) {
+	r := load(t, "return { run = function(opt) local all = '' for k in pairs(opt) do all = all .. k end return all end }")
+	options := map[string]any{}
+	for _, k := range "qwertyuiopasdfghjklzxcvbnm" {
+		options[string(k)] = int64(k)
+	}
+	for range 50 {
+		got, err := r.call(r.run, toLua(r.L, options))
+		if err != nil || got.String() != "abcdefghijklmnopqrstuvwxyz" {
+			t.Fatalf("%v, %v", got, err)
+		}
+	}
+}
+
 // luaLike takes from plain data what Lua cannot tell apart.
 func luaLike(v any) any {
 	switch v := v.(type) {

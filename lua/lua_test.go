@@ -280,6 +280,9 @@ func TestSyntaxErrors(t *testing.T) {
 		"\nlocal x = nil + 1":                         "bad.lua:2: cannot perform add operation between nil and number",
 		"world.barrier()":                             "bad.lua:1: there is no world yet: only the function run has one",
 		"transfer.engine()":                           "bad.lua:1: there is no world yet",
+		"config.load('x.yaml')":                       "bad.lua:1: config.load of x.yaml at the top level of a script, which every rank runs by itself",
+		"\nmatrix.load('m.txt')":                      "bad.lua:2: matrix.load of m.txt at the top level of a script",
+		"matrix.load_all {'a', 'b'}":                  "bad.lua:1: matrix.load of a, b at the top level of a script",
 		"matrix.ring{bytes=1}":                        "bad.lua:1: matrix.ring: ranks is missing, want a number of ranks, since there is no world yet",
 		"return { run = print, rnaks = 2 }":           `bad.lua: the scenario has an unknown field "rnaks"; it takes about, metrics, options, ranks, run`,
 		"return { run = print, ranks = 'two' }":       `bad.lua: the scenario: ranks is the string "two", want a number or a function`,
@@ -450,7 +453,7 @@ func TestResultDocument(t *testing.T) {
 		end
 		plans[2]:run()
 		transfer.collect(plans)
-		result.table { title = "t", columns = { { "Name" }, { "N", "%d" }, { "X", "%.2f" }, { "S", "%s" } }, rows = { { "x", 1, 2, 3 }, { "y", nil, 0 / 0 } } }
+		result.table { title = "t", columns = { { "Name" }, { "N", "%d" }, { "X", "%.2f" }, { "S", "%5v" } }, rows = { { "x", 1, 2, 3 }, { "y", nil, 0 / 0 } } }
 		result.note("one\ntwo")
 		result.set("k", 5)
 		print("a", 1, nil, { } ~= nil)`))
@@ -472,7 +475,7 @@ func TestResultDocument(t *testing.T) {
 	lines := strings.Split(p.out[0], "\n")
 	want := []string{
 		"# engine: shm", "# note: memory type not given, using dram",
-		"# t", "  Name    N     X    S", "------", "     x    1  2.00    3", "     y    -     -    -", "# note: one", "# two", "a\t1\tnil\ttrue", "",
+		"# t", "  Name    N     X      S", "------", "     x    1  2.00      3", "     y    -     -      -", "# note: one", "# two", "a\t1\tnil\ttrue", "",
 	}
 	for i := range max(len(lines), len(want)) {
 		if i >= len(lines) || i >= len(want) || !strings.HasPrefix(lines[i], want[i]) {

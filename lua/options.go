@@ -152,7 +152,7 @@ func (o Option) check(v any) (any, error) {
 		if !ok {
 			return bad("a whole number")
 		}
-		return n, o.bounds(float64(n))
+		return n, o.whole(n)
 	case "number":
 		f, ok := v.(float64)
 		if n, isInt := v.(int64); isInt {
@@ -174,7 +174,7 @@ func (o Option) check(v any) (any, error) {
 		if !ok || n < 0 {
 			return bad("a size such as 64K")
 		}
-		return n, o.bounds(float64(n))
+		return n, o.whole(n)
 	case "bool":
 		if _, ok := v.(bool); !ok {
 			return bad("true or false")
@@ -192,6 +192,14 @@ func (o Option) check(v any) (any, error) {
 		}
 	}
 	return v, nil
+}
+
+// whole refuses whole numbers that scripts could not count with, and nobody could read from a result.
+func (o Option) whole(n int64) error {
+	if n >= exactBelow || n <= -exactBelow {
+		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: numbers of Lua tell no larger ones apart", o.label(), n)
+	}
+	return o.bounds(float64(n))
 }
 
 func (o Option) bounds(v float64) error {
@@ -329,7 +337,7 @@ func (s Scenario) Restore(stored map[string]any) (map[string]any, error) {
 			continue
 		}
 		// JSON does not tell 2 from 2.0.
-		if f, isFloat := v.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) <= exactBelow {
+		if f, isFloat := v.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < exactBelow {
 			v = int64(f)
 		}
 		checked, err := o.check(v)

@@ -82,15 +82,17 @@ func TestOptions(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"c.yaml --n 0":               "--n is 0, want at least 1",
-		"c.yaml --n 10":              "--n is 10, want at most 9",
-		"c.yaml --n 1.5":             "--n is 1.5, want a whole number",
-		"c.yaml --n x":               "--n is x, want a whole number",
-		"c.yaml --x NaN":             "--x is NaN, want a number",
-		"c.yaml --x Inf":             "--x is +Inf, want a number",
-		"c.yaml --size 12Q":          `--size: wanted a whole number of bytes, or a number with a unit (B, K, M, G), got "12Q"`,
-		"c.yaml --mem-type=hbm":      "--mem-type is hbm, want one of dram, vram",
-		"c.yaml --json-output-path=": "--json-output-path is , want a text",
+		"c.yaml --n 0":                    "--n is 0, want at least 1",
+		"c.yaml --n 10":                   "--n is 10, want at most 9",
+		"c.yaml --n 1.5":                  "--n is 1.5, want a whole number",
+		"c.yaml --named 9007199254740993": "--named is 9007199254740993, want a number below 2^53: numbers of Lua tell no larger ones apart",
+		"c.yaml --size 8388608G":          "--size is 9007199254740992, want a number below 2^53: numbers of Lua tell no larger ones apart",
+		"c.yaml --n x":                    "--n is x, want a whole number",
+		"c.yaml --x NaN":                  "--x is NaN, want a number",
+		"c.yaml --x Inf":                  "--x is +Inf, want a number",
+		"c.yaml --size 12Q":               `--size: wanted a whole number of bytes, or a number with a unit (B, K, M, G), got "12Q"`,
+		"c.yaml --mem-type=hbm":           "--mem-type is hbm, want one of dram, vram",
+		"c.yaml --json-output-path=":      "--json-output-path is , want a text",
 	} {
 		_, err := parseOptions(r.Scenario, io.Discard, strings.Split(args, " ")...)
 		if err == nil || err.Error() != want || fault.KindOf(err) != fault.Usage {

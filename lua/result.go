@@ -185,7 +185,7 @@ func (c tableColumn) show(cell any) (any, bool) {
 	}
 	switch c.verb {
 	case 's', 'v':
-		return fmt.Sprint(cell), c.verb == 's' || c.format == "%v"
+		return fmt.Sprint(cell), true
 	case 'd':
 		_, ok := cell.(int64)
 		return cell, ok

@@ -483,6 +483,10 @@ func (r *Runtime) world() (*spmd.World, error) {
 // atRankZero runs read at rank 0 and gives its data to all ranks. what names
 // the reading, which must be the same at all ranks. Without a world it just reads.
 func (r *Runtime) atRankZero(what string, read func() ([]byte, error)) ([]byte, error) {
+	if r.run == nil {
+		return nil, fault.New(fault.Script, "%s at the top level of a script, which every rank runs by itself", what).
+			WithHint("read files in run, or in the function ranks")
+	}
 	w := r.env.World
 	if w == nil {
 		return read()

@@ -168,8 +168,8 @@ func toLua(L *glua.LState, v any) glua.LValue {
 		if len(v) == 0 {
 			t.Metatable = L.GetTypeMetatable(emptyMapTypeName)
 		}
-		for k, e := range v {
-			t.RawSetString(k, toLua(L, e))
+		for _, k := range sortedKeys(v) { // the order of pairs, which has to be that of every rank
+			t.RawSetString(k, toLua(L, v[k]))
 		}
 		return t
 	}

@@ -59,12 +59,12 @@ function Matrix:save(path) end
 ---@class matrix
 matrix = {}
 
----Reads a text matrix at rank 0 and gives it to all. Collective.
+---Reads a text matrix at rank 0 and gives it to all. Collective; not at the top level of a script.
 ---@param path string
 ---@return Matrix
 function matrix.load(path) end
 
----Reads several text matrices, with one message for all. Collective.
+---Reads several text matrices, with one message for all. Collective; not at the top level of a script.
 ---@param paths string[]
 ---@return Matrix[]
 function matrix.load_all(paths) end

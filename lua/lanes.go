@@ -106,6 +106,10 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s lanes.Spec, err error) {
 		return s, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Files.Path).
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
+	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Files.Overwrite && r.env.Repeat != nil && !r.env.AllowIO {
+		return s, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there", s.Files.Path).
+			WithHint("rerun --allow-io allows that, and to write any other file")
+	}
 	if s.Peers, err = r.peersFrom(peers); err != nil {
 		return s, err // also where the script asks before it runs, and there is no world yet
 	}

@@ -1,7 +1,9 @@
 package lua
 
 import (
+	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -140,6 +142,31 @@ func TestRepeatReadsNoFiles(t *testing.T) {
 	p = playWith(t, 1, source, nil, func(env *Env) { env.Repeat = old })
 	if err := p.failed(); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "SHA-256") {
 		t.Errorf("a changed result: %v", err)
+	}
+}
+
+// A result that somebody else has made does not say which files may be written.
+func TestRepeatDoesNotOverwrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precious")
+	source := fmt.Sprintf(`return {
+		options = { options.storage { "path", %q } },
+		run = function(opt)
+			transfer.lanes { peers = { [0] = { 0 } }, block = 4096, remote_mem = "file", path = opt.path, overwrite = true }:close()
+		end,
+	}`, path)
+	for _, c := range []struct {
+		repeat, allowed bool
+		want            string
+	}{{false, false, ""}, {true, true, ""}, {true, false, "the run that is repeated may write over " + path}} {
+		p := playWith(t, 1, source, nil, func(env *Env) {
+			if c.repeat {
+				env.Repeat = testDocument(t)
+			}
+			env.AllowIO = c.allowed
+		})
+		if err := p.failed(); c.want == "" && err != nil || c.want != "" && (fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%+v: got %v", c, err)
+		}
 	}
 }
 

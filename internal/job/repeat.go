@@ -46,11 +46,16 @@ func (s Spec) read() (order, error) {
 			WithHint("somebody has changed the file")
 	}
 	flags := s.Repeat.Flags
+	if d.Job != nil && d.Job.AllowIO && !flags.AllowIO {
+		return order{}, fault.New(fault.Usage, "the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
+			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io", s.Repeat.Result)
+	}
 	flags.asIn(d)
 	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options, old: d}, nil
 }
 
-// asIn fills in what the user does not say from a result.
+// asIn fills in what the user does not say from a result. What a script may do to files
+// only the user can say.
 func (f *Flags) asIn(d *result.Document) {
 	if f.Ranks == nil {
 		f.Ranks = &d.World.Size
@@ -64,11 +69,8 @@ func (f *Flags) asIn(d *result.Document) {
 			f.Engine = d.Job.Engine
 		}
 	}
-	if d.Job != nil {
-		if f.Timeout == 0 {
-			f.Timeout = time.Duration(d.Job.TimeoutNS)
-		}
-		f.AllowIO = f.AllowIO || d.Job.AllowIO
+	if d.Job != nil && f.Timeout == 0 {
+		f.Timeout = time.Duration(d.Job.TimeoutNS)
 	}
 	for _, t := range d.Thresholds {
 		if t.From == thresholdFlag { // the others are in the script

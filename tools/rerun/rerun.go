@@ -26,12 +26,13 @@ type Cmd struct {
 	Iface     string        `placeholder:"NAME" help:"Interface, address or network by which ranks reach each other."`
 	LogLevel  *string       `name:"log-level" enum:"off,debug,info,warn,error" placeholder:"LEVEL" help:"Log what the ranks do: debug, info, warn, error or off."`
 	LogDir    string        `name:"log-dir" placeholder:"DIR" help:"Log into a file per rank in DIR instead of to standard error."`
+	AllowIO   bool          `name:"allow-io" help:"Let the scenario write any file, as the old run could. What it writes it writes again."`
 	compare.Judging
 }
 
 // Help is what perigee rerun --help says beyond the flags.
 func (Cmd) Help() string {
-	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote are not written again. " +
+	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote because an option named them are not written again. " +
 		"The new result is compared with the old one as by perigee compare. With --format json or csv the comparison alone goes to standard output, and what the run prints to standard error."
 }
 
@@ -43,7 +44,7 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 	}
 	flags := job.Flags{
 		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout, Threshold: c.Threshold,
-		Launcher: c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir,
+		Launcher: c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir, AllowIO: c.AllowIO,
 	}
 	if c.Engine == "same" {
 		flags.Engine = ""

@@ -45,6 +45,7 @@ func TestSpec(t *testing.T) {
 		{"r.json", job.Flags{Launcher: "auto"}, false},
 		{"r.json --engine auto -n 3 --timeout 5s --iface lo", job.Flags{Engine: "auto", Ranks: &three, Timeout: 5 * time.Second, Iface: "lo", Launcher: "auto"}, false},
 		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", job.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}, Launcher: "auto"}, true},
+		{"r.json --allow-io", job.Flags{AllowIO: true, Launcher: "auto"}, false},
 		{"r.json --format csv", job.Flags{Launcher: "auto"}, true},
 	} {
 		process := append([]string{"rerun"}, strings.Fields(c.args)...)

@@ -3,6 +3,7 @@
 package job
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 
@@ -157,6 +159,13 @@ func readScript(name string) (script, error) {
 	if len(data) > maxScript {
 		return script{}, fault.New(fault.Input, "scenario %s is larger than %d bytes", name, maxScript)
 	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
+			return script{}, fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", name, line, bytes.TrimSpace(text)).
+				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
+		}
+	}
 	return script{name, string(data)}, nil
 }
 
@@ -190,7 +199,7 @@ var errHelp = errors.New("help was printed")
 func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, options map[string]any, err error) {
 	if o.Flags != nil {
 		options, err = sc.Restore(o.Options)
-		return *o.Flags, options, err
+		return *o.Flags, options, cmp.Or(err, o.Flags.check())
 	}
 	g := grammar{Scenario: sc.Grammar()}
 	helped := false
@@ -212,11 +221,20 @@ func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 		return flags, nil, fault.New(fault.KindOf(err), "%w", err).
 			WithHint("%s", cmp.Or(fault.HintOf(err), strings.Join(s.Command, " ")+" --help"))
 	}
-	if n := g.Job.Ranks; n != nil && *n < 1 {
-		return flags, nil, fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
+	return g.Job, options, g.Job.check()
+}
+
+// check refuses values that make no sense.
+func (f Flags) check() error {
+	if n := f.Ranks; n != nil && *n < 1 {
+		return fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
 			WithHint("without it the scenario decides")
 	}
-	return g.Job, options, nil
+	if f.Timeout < 0 {
+		return fault.New(fault.Usage, "--timeout is %v, want a time such as 90s", f.Timeout).
+			WithHint("without it ranks wait for each other as long as it takes")
+	}
+	return nil
 }
 
 // runLauncher starts the ranks on this machine. What can be refused without
@@ -334,11 +352,18 @@ func explainPartial(path string, started time.Time, failure error, w io.Writer) 
 
 // unfinished reads a partial result.
 func unfinished(path string) (*result.Document, bool) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil, false // a pipe or a device keeps nothing
+	if !replaceable(path) {
+		return nil, false
 	}
 	d, err := result.Read(path)
 	return d, err == nil && d.Status == result.Partial
+}
+
+// replaceable reports whether a later result takes the place of one that is written to path
+// now, or of none. A pipe or a device would get both.
+func replaceable(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
 }
 
 // saved writes a partial result and tells the user what became of it.

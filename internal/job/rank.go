@@ -384,15 +384,13 @@ type checkpoints struct {
 	took time.Duration
 }
 
-// checkpoint saves the result as it is now, if the last time is long enough ago. What
-// it cannot write now the end of the run will report.
+// checkpoint saves the result as it is now, if the last time is long enough ago and the
+// next one can replace it. What it cannot write now the end of the run will report.
 func (k *rank) checkpoint() {
-	if k.flags.Result == "" || !k.doc.Measured() || time.Since(k.saved.last) < 10*k.saved.took {
+	if k.flags.Result == "" || !k.doc.Measured() || time.Since(k.saved.last) < 10*k.saved.took || !replaceable(k.flags.Result) {
 		return
 	}
 	start := time.Now()
-	if err := k.doc.Write(k.flags.Result); err != nil {
-		return
-	}
+	k.doc.Write(k.flags.Result)
 	k.saved = checkpoints{last: time.Now(), took: time.Since(start)}
 }

@@ -114,6 +114,9 @@ func (c *ProfileCmd) check() error {
 	if c.Ranks != nil && *c.Ranks < 1 {
 		return usage("--ranks is %d, want at least 1", *c.Ranks)
 	}
+	if c.Timeout < 0 {
+		return usage("--timeout is %v, want a time such as 90s", c.Timeout)
+	}
 	if !(c.Scale > 0 && c.Scale <= 1) {
 		return usage("--scale: wanted a number above 0 and up to 1, got %v", c.Scale)
 	}

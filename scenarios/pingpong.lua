@@ -2,7 +2,7 @@
 return {
   about = "Two ranks send a message to and fro; prints the latency of each direction.",
   options = {
-    options.size { "size", "64K", "bytes in the message" },
+    options.size { "size", "64K", "bytes in the message", min = 1 },
     options.int { "iters", 1000, "messages in each direction", min = 1 },
   },
   ranks = 2,

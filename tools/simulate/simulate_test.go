@@ -213,7 +213,7 @@ func TestOwnPatterns(t *testing.T) {
 	}
 	write("two.txt", "0 1K\n0 0\n")
 	write("three.txt", "0 0 1\n0 0 0\n0 0 0\n")
-	good := write("good.yaml", "iters: 3\ntraffic_patterns:\n- {matrix_file: two.txt, xfer_op: READ, shards: 2, mem_type: cuda, metadata: {isl: 1}}\n- matrix_file: two.txt\n")
+	good := write("good.yaml", "iters: 3\ntraffic_patterns:\n- {matrix_file: two.txt, xfer_op: READ, shards: 2, mem_type: cuda, storage_ops: {0: {file_path: f, file_size: 1M}}, metadata: {isl: 1}}\n- matrix_file: two.txt\n")
 	text, err := command(Cmd{Config: good})
 	if err != nil || !strings.Contains(text, "# 2 ranks on 1 host") || !strings.Contains(text, "2 patterns") {
 		t.Errorf("%v\n%s", err, text)

@@ -19,6 +19,7 @@ var patternKeys = []conf.Field{
 	{Name: "xfer_op", Type: "enum", Enum: []string{"WRITE", "READ"}, Default: "WRITE"},
 	{Name: "sleep_before_launch_sec", Type: "any"},
 	{Name: "sleep_after_launch_sec", Type: "any"},
+	{Name: "storage_ops", Type: "any"},
 	{Name: "metadata", Type: "any"},
 }
 

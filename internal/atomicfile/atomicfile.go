@@ -48,7 +48,7 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 // place before that. WriteSoon still returns only when all is flushed. A loss of power in
 // between may leave a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
-	target, err := resolve(path)
+	target, err := Resolve(path)
 	if err != nil {
 		return outputError(path, err)
 	}
@@ -185,9 +185,9 @@ func tempName(path string) string {
 	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
-// resolve follows the symbolic links of path, the last of which may point to
-// something that does not exist yet.
-func resolve(path string) (string, error) {
+// Resolve returns the file that takes the place of path when path is written: it follows
+// symbolic links, the last of which may point to something that does not exist yet.
+func Resolve(path string) (string, error) {
 	const mostLinks = 40 // as many as Linux follows
 	for range mostLinks {
 		link, err := os.Readlink(path)

@@ -51,7 +51,7 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 //
 // Errors are those of [Write]. After an error path is as it was.
 func WriteDir(path string, old Old, fill func(*Dir) error) (aside string, err error) {
-	target, err := resolve(filepath.Clean(path))
+	target, err := Resolve(filepath.Clean(path))
 	if err == nil {
 		aside, err = writeDir(target, old, fill)
 	}

@@ -3,11 +3,11 @@ package result
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,19 +34,27 @@ func CheckWritable(flag, path string) error {
 		return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, why).
 			WithHint("make the folder writable, or name another file with %s", flag)
 	}
-	info, err := os.Stat(path)
+	target, err := atomicfile.Resolve(path)
+	if err != nil {
+		return cannot(err)
+	}
+	info, err := os.Stat(target)
 	switch {
 	case err == nil && info.IsDir():
 		return cannot(errors.New("it is a folder"))
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe or a device is written to as it stands
 	}
-	probe, err := os.CreateTemp(filepath.Dir(path), ".*"+atomicfile.TempMark+"probe")
+	folder := "."
+	if slash := strings.LastIndexByte(target, '/'); slash >= 0 {
+		folder = cmp.Or(target[:slash], "/") // filepath.Dir would cut a/link/.. short
+	}
+	probe, err := os.CreateTemp(folder, ".*"+atomicfile.TempMark+"probe")
 	if err != nil {
 		if p, ok := errors.AsType[*os.PathError](err); ok {
 			err = p.Err
 		}
-		return cannot(fmt.Errorf("folder %s: %w", filepath.Dir(path), err))
+		return cannot(fmt.Errorf("folder %s: %w", folder, err))
 	}
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
@@ -123,6 +131,11 @@ func (d *Document) check() error {
 	for i, p := range d.Patterns {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
+		}
+	}
+	for i, s := range d.Storage {
+		if s.Pattern < 0 || s.Pattern >= len(d.Patterns) {
+			return fmt.Errorf("storage[%d]: there is no pattern %d", i, s.Pattern)
 		}
 	}
 	for i, in := range d.Inputs {

@@ -213,11 +213,15 @@ func TestReadRefuses(t *testing.T) {
 		"":                      "it ends in the middle: nothing of it can be read",
 		"{}":                    `schema is "", want "perigee.result/1"`,
 		"[]":                    "it is no JSON object",
-		good + "{}":             "something follows after its end",
+		good + "{}":             "after the end of the document comes {",
 		"\x28\xb5\x2f\xfd junk": "",
 		"\x1f\x8b":              "it ends in the middle: nothing of it can be read",
 		"\x28":                  "it ends in the middle: nothing of it can be read",
-		strings.Replace(good, `"measurements":`, `"Measurements":`, 1):       `the name "Measurements" should be measurements`,
+		strings.Replace(good, `"measurements":`, `"Measurements":`, 1): `the name "Measurements" should be measurements`,
+		// encoding/json takes these names for patterns.
+		strings.TrimSuffix(good, "}") + `,"Patterns":[]}`:                    "Patterns is there twice",
+		strings.TrimSuffix(good, "}") + ",\"pattern\u017f\":[]}":             "pattern\u017f is there twice",
+		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:        "storage[0]: there is no pattern 1",
 		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
 		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
 		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",
@@ -251,6 +255,10 @@ func FuzzRead(f *testing.F) {
 		f.Add(data)
 	}
 	f.Add([]byte(`{"schema":"perigee.result/1","patterns":[{"matrix":-1}]}`))
+	const one = `{"schema":"perigee.result/1","matrices":[{"ranks":1}],"patterns":[{"matrix":0}],"measurements":[{"pattern":0}]`
+	f.Add([]byte(one + `,"Patterns":[]}`))
+	f.Add([]byte(one + ",\"pattern\u017f\":[]}"))
+	f.Add([]byte(one + `,"storage":[{"pattern":1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -279,6 +287,9 @@ func FuzzRead(f *testing.F) {
 		}
 		for _, m := range d.Measurements {
 			_ = d.Matrices[d.Patterns[m.Pattern].Matrix]
+		}
+		for _, s := range d.Storage {
+			_ = d.Patterns[s.Pattern]
 		}
 		if err := d.Write(path + ".json"); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
@@ -311,7 +322,16 @@ func TestCheckWritable(t *testing.T) {
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("the check left %v behind, %v", entries, err)
 	}
-	for _, path := range []string{dir, dir + "/none/r.json", "/proc/r.json"} {
+	links := t.TempDir()
+	for name, target := range map[string]string{"good": dir + "/r.json", "bad": "/proc/r.json", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(links, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := result.CheckWritable("--result", links+"/good"); err != nil {
+		t.Errorf("a link to a file that can be written: %v", err)
+	}
+	for _, path := range []string{dir, dir + "/none/r.json", "/proc/r.json", links + "/bad", links + "/loop"} {
 		err := result.CheckWritable("--result", path)
 		if fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "--result: cannot write "+path) || fault.HintOf(err) == "" {
 			t.Errorf("%s: got %v", path, err)

@@ -134,8 +134,8 @@ func (s *scanner) document() (*Document, error) {
 	if err := expect(in, json.Delim('}')); err != nil {
 		return nil, err
 	}
-	if _, err := in.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.Join(errors.New("something follows after its end"), err)
+	if err := AtEnd(in); err != nil {
+		return nil, err
 	}
 	if err := checkSchema(s.d.Schema); err != nil {
 		return nil, err
@@ -158,10 +158,11 @@ type scanner struct {
 
 // member reads one member of the document.
 func (s *scanner) member(key string) error {
-	if s.seen[key] {
+	folded := strings.ToLower(strings.ToUpper(key)) // what encoding/json takes for the same name
+	if s.seen[folded] {
 		return fmt.Errorf("%s is there twice", key)
 	}
-	s.seen[key] = true
+	s.seen[folded] = true
 	if key == "measurements" {
 		return s.measurements()
 	}

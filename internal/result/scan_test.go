@@ -115,7 +115,7 @@ func TestScanRefuses(t *testing.T) {
 		"another schema":     {`{"schema":"perigee.sweep/1"}`, `schema is "perigee.sweep/1"`, "is it a result"},
 		"newer":              {`{"schema":"perigee.result/2","status":{"new":"shape"}}`, "this perigee (schema perigee.result/1) is older", "newer perigee"},
 		"twice":              {`{"schema":"perigee.result/1","schema":"perigee.result/1"}`, "schema is there twice", "is it a result"},
-		"two documents":      {good + good, "something follows", "is it a result"},
+		"two documents":      {good + good, "after the end of the document comes {", "is it a result"},
 		"no such pattern":    {strings.Replace(good, `"pattern": 0`, `"pattern": 9`, 1), "measurements[0]: there is no pattern 9", "is it a result"},
 		"no such matrix":     {strings.Replace(good, `"matrix": 0`, `"matrix": -1`, 1), ": there is no matrix -1", "is it a result"},
 		"measurements are 5": {`{"schema":"perigee.result/1","measurements":5}`, "measurements is no list", "is it a result"},

@@ -6,11 +6,10 @@ import (
 	"sort"
 )
 
-// Ratio is what can be said of how many times larger values of one sample are than
-// those of another.
+// Ratio is the confidence interval of how many times larger values of one sample are than those of
+// another; NaN where there are too few samples for one.
 type Ratio struct {
-	Estimate  float64 // median of all ratios of a value of one to a value of the other
-	Low, High float64 // its confidence interval; NaN where there are too few samples for one
+	Low, High float64
 }
 
 // RatioOf compares all values of y with all of x, which must be positive. The
@@ -26,14 +25,9 @@ func RatioOf(x, y []float64, alpha float64) (r Ratio, ok bool) {
 	if n == 0 || m == 0 || !(x[0] > 0) || !(y[0] > 0) || math.IsInf(x[n-1], 0) || math.IsInf(y[m-1], 0) {
 		return Ratio{}, false
 	}
-	pairs := int64(n) * int64(m)
-	r.Estimate = kthRatio(x, y, (pairs+1)/2)
-	if pairs%2 == 0 {
-		r.Estimate = math.Sqrt(r.Estimate) * math.Sqrt(kthRatio(x, y, pairs/2+1))
-	}
 	r.Low, r.High = math.NaN(), math.NaN()
 	if k := endOf(n, m, alpha); k >= 1 {
-		r.Low, r.High = kthRatio(x, y, k), kthRatio(x, y, pairs+1-k)
+		r.Low, r.High = kthRatio(x, y, k), kthRatio(x, y, int64(n)*int64(m)+1-k)
 	}
 	return r, true
 }

@@ -286,7 +286,7 @@ func (row Row) verdict(q, alpha float64, unit string) (verdict, warning string) 
 	case row.Change == 0:
 		return Same, "the distributions differ, the medians do not"
 	case math.Abs(row.Change) <= row.noise:
-		return Same, fmt.Sprintf("noise: runs differ by %.1f%% among themselves", 100*row.noise)
+		return Same, fmt.Sprintf("noise: parts of one side differ by %.1f%% among themselves", 100*row.noise)
 	}
 	if row.Low > row.Change || row.High < row.Change {
 		warning = "the shape has changed: the median did not move like the rest"

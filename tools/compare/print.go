@@ -249,7 +249,11 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 			return err
 		}
 	}
-	fmt.Fprintf(w, "# %d better, %d worse, %d without a verdict\n", r.Count(Better), r.Count(Worse), r.Count(Same))
+	differ := ""
+	if n := r.Count(Differs); n > 0 {
+		differ = fmt.Sprint(n, " differ, ")
+	}
+	fmt.Fprintf(w, "# %d better, %d worse, %s%d without a verdict\n", r.Count(Better), r.Count(Worse), differ, r.Count(Same))
 	return nil
 }
 

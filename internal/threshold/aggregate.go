@@ -51,8 +51,13 @@ type Watch struct {
 type watched struct {
 	Threshold
 	follower *metric.Follower
-	samples  collection
+	samples  collection // of which as many are sorted as were looked at
+	last     Outcome    // what was seen then
 }
+
+// seldom is by which part the number of samples grows from one look at them to the next: else a
+// long run would be spent on looking.
+const seldom = 256
 
 // NewWatch begins to look at those of a list that say abort. A threshold that more
 // samples may yet fulfil, such as max > 5 or count >= 10, is left to the end.
@@ -83,12 +88,16 @@ func (t Threshold) patient() bool {
 	return false
 }
 
-// Violated returns the first threshold that is violated by what the result holds now.
+// Violated returns the first threshold that is violated by what the result holds now, or held
+// a few samples ago.
 func (w *Watch) Violated() (Outcome, bool) {
 	for i := range w.watched {
 		v := &w.watched[i]
 		v.take(w.doc)
-		if o := v.outcome(&v.samples); o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
+		if looked := v.last.Samples; len(v.samples.sorted)-looked > looked/seldom {
+			v.look()
+		}
+		if o := v.last; o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
 			return o, true
 		}
 	}
@@ -99,20 +108,24 @@ func (w *Watch) Violated() (Outcome, bool) {
 func (v *watched) take(d *result.Document) {
 	fresh, replaces := v.follower.New()
 	if replaces {
-		v.samples = collection{}
+		v.samples, v.last = collection{}, Outcome{}
 	}
-	before := len(v.samples.sorted)
 	for _, s := range fresh {
 		if v.admits(d, s) {
 			v.samples.add(s)
 		}
 	}
-	added := v.samples.sorted[before:]
+}
+
+// look brings the samples into their order and holds the threshold against them.
+func (v *watched) look() {
+	all, before := v.samples.sorted, v.last.Samples
+	added := all[before:]
 	slices.Sort(added)
-	if before == 0 || len(added) == 0 || added[0] >= v.samples.sorted[before-1] {
-		return
+	if before > 0 && added[0] < all[before-1] {
+		merge(slices.Clone(all[:before]), slices.Clone(added), all[:0])
 	}
-	v.samples.sorted = merge(slices.Clone(v.samples.sorted[:before]), slices.Clone(added), v.samples.sorted[:0])
+	v.last = v.outcome(&v.samples)
 }
 
 // merge appends two ascending lists to out as one.

@@ -159,9 +159,13 @@ func (p *parser) filter() (f Filter) {
 			} else {
 				f.Pattern = p.quoted()
 			}
-		case "rank", "peer", "block", "batch":
+		case "block":
+			p.want("=", "= and a number of bytes")
+			bytes := p.whole(math.MaxInt64)
+			f.Block = &bytes
+		case "rank", "peer", "batch":
 			p.want("=", "= and a number")
-			*map[string]**int{"rank": &f.Rank, "peer": &f.Peer, "block": &f.Block, "batch": &f.Batch}[key] = p.count()
+			*map[string]**int{"rank": &f.Rank, "peer": &f.Peer, "batch": &f.Batch}[key] = p.count()
 		default:
 			p.fail(at, wantedKeys, conf.Suggestion(key, filterKeys))
 		}
@@ -184,17 +188,22 @@ func (p *parser) quoted() *string {
 	return &text
 }
 
-// mostCount bounds whole numbers, so that they are numbers of something.
+// mostCount bounds numbers of something.
 const mostCount = math.MaxInt32
 
 func (p *parser) count() *int {
+	n := int(p.whole(mostCount))
+	return &n
+}
+
+func (p *parser) whole(most int64) int64 {
 	p.space()
 	at := p.at
-	n, err := strconv.Atoi(p.run(isDigit))
-	if err != nil || n > mostCount {
-		p.fail(at, fmt.Sprintf("a whole number up to %d", mostCount), "")
+	n, err := strconv.ParseInt(p.run(isDigit), 10, 64)
+	if err != nil || n > most {
+		p.fail(at, fmt.Sprintf("a whole number up to %d", most), "")
 	}
-	return &n
+	return n
 }
 
 // decimal takes digits with at most one dot among them.

@@ -49,11 +49,11 @@ type Threshold struct {
 // Filter selects samples. What is nil does not select.
 type Filter struct {
 	Phase   *string
-	Pattern *string // the name, or the number if Numbered
+	Pattern *string // the name
 	Number  *int    // of the pattern
 	Rank    *int    // initiator
 	Peer    *int    // other end of the message
-	Block   *int    // bytes of a block
+	Block   *int64  // bytes of a block
 	Batch   *int    // blocks at a time
 }
 
@@ -74,27 +74,25 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // String writes the filter with its braces, and nothing for an empty one.
 func (f Filter) String() string {
-	var parts []string
-	for _, s := range []struct {
-		key  string
-		text *string
-	}{{"phase", f.Phase}, {"pattern", f.Pattern}} {
-		if s.text != nil {
-			parts = append(parts, s.key+`="`+*s.text+`"`)
-		}
-	}
-	for _, n := range []struct {
-		key    string
-		number *int
-	}{{"pattern", f.Number}, {"rank", f.Rank}, {"peer", f.Peer}, {"block", f.Block}, {"batch", f.Batch}} {
-		if n.number != nil {
-			parts = append(parts, fmt.Sprint(n.key, "=", *n.number))
-		}
-	}
+	parts := part(nil, `phase="%s"`, f.Phase)
+	parts = part(parts, `pattern="%s"`, f.Pattern)
+	parts = part(parts, "pattern=%d", f.Number)
+	parts = part(parts, "rank=%d", f.Rank)
+	parts = part(parts, "peer=%d", f.Peer)
+	parts = part(parts, "block=%d", f.Block)
+	parts = part(parts, "batch=%d", f.Batch)
 	if parts == nil {
 		return ""
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// part adds a part of a filter, if it is there.
+func part[T any](parts []string, form string, value *T) []string {
+	if value == nil {
+		return parts
+	}
+	return append(parts, fmt.Sprintf(form, *value))
 }
 
 // admits reports whether a sample counts.
@@ -107,7 +105,7 @@ func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
 		f.Number != nil && *f.Number != s.Pattern,
 		f.Rank != nil && *f.Rank != s.Rank,
 		f.Peer != nil && *f.Peer != s.Peer,
-		f.Block != nil && int64(*f.Block) != s.Block,
+		f.Block != nil && *f.Block != s.Block,
 		f.Batch != nil && int64(*f.Batch) != s.Batch:
 		return false
 	}

@@ -19,6 +19,7 @@ func text(s string) *string { return &s }
 func num(n int) *int        { return &n }
 
 func TestParse(t *testing.T) {
+	fourG := int64(4 << 30)
 	for in, want := range map[string]Threshold{
 		"latency_ms.p99 < 40":         {Metric: "latency_ms", Aggregate: "p99", Op: "<", Limit: 40},
 		"a.p99.9<=4e1":                {Metric: "a", Aggregate: "p99.9", Op: "<=", Limit: 40},
@@ -27,10 +28,10 @@ func TestParse(t *testing.T) {
 		`a{phase="work load", pattern="x,}", rank=2,peer=0}.median != +7`: {
 			Metric: "a", Aggregate: "median", Op: "!=", Limit: 7, Where: Filter{Phase: text("work load"), Pattern: text("x,}"), Rank: num(2), Peer: num(0)},
 		},
-		"a{pattern=3}.stddev > 0.0":      {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
-		"a{block=4096, batch=8}.min > 1": {Metric: "a", Aggregate: "min", Op: ">", Limit: 1, Where: Filter{Block: num(4096), Batch: num(8)}},
-		"a.p0 < 1":                       {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
-		"a.p100 < 1abort":                {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
+		"a{pattern=3}.stddev > 0.0":            {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
+		"a{block=4294967296, batch=8}.min > 1": {Metric: "a", Aggregate: "min", Op: ">", Limit: 1, Where: Filter{Block: &fourG, Batch: num(8)}},
+		"a.p0 < 1":                             {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
+		"a.p100 < 1abort":                      {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
 	} {
 		got, err := Parse(in)
 		if err != nil {
@@ -45,42 +46,43 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                                 `wanted the name of a metric at character 1, got the end`,
-		"  ":                               `wanted the name of a metric at character 3, got the end`,
-		"9a.max < 1":                       `wanted the name of a metric at character 1, got "9a.max < 1"`,
-		"latency_ms < 40":                  `wanted a dot and an aggregate, as in latency_ms.p99 < 40 at character 12, got "< 40"`,
-		"a.p99 <":                          `wanted a number at character 8, got the end`,
-		"a.p99 40":                         `wanted <, <=, >, >=, == or != at character 7, got "40"`,
-		"a.p99 = 40":                       `wanted <, <=, >, >=, == or !=`,
-		"a.p99 => 40":                      `wanted <, <=, >, >=, == or !=`,
-		"a.p101 < 1":                       `wanted an aggregate (`,
-		"a.p < 1":                          `wanted an aggregate (`,
-		"a.p9x < 1":                        `wanted an aggregate (`,
-		"a.p99. < 1":                       `got ". < 1"`,
-		"a.medain < 1":                     `did you mean "median"?`,
-		"a. < 1":                           `wanted an aggregate: min, max`,
-		"a.max < forty":                    `wanted a number at character 9, got "forty"`,
-		"a.max < nan":                      `wanted a number`,
-		"a.max < 1e999":                    `wanted a number that is not too large`,
-		"a.max < 4 0":                      `wanted the end, or abort at character 11, got "0"`,
-		"a.max < 40ms":                     `wanted the end, or abort at character 11, got "ms"`,
-		"a.max < 1 abort after":            `wanted a whole number`,
-		"a.max < 1 abort after 0":          `wanted at least 1 sample`,
-		"a.max < 1 abort after 5 x":        `wanted the end at character 25, got "x"`,
-		"a.max < 1 abort later":            `wanted the end, or after and a number of samples`,
-		"a.max < 1 abort after 9999999999": `wanted a whole number up to 2147483647`,
-		`a{phase="x}.max < 1`:              `wanted the closing "`,
-		`a{phase=x}.max < 1`:               `wanted a text in double quotes`,
-		`a{fase="x"}.max < 1`:              `did you mean "phase"?`,
-		`a{rank=1,rank=2}.max < 1`:         `wanted each key once`,
-		`a{rank=-1}.max < 1`:               `wanted a whole number`,
-		`a{blok=1}.max < 1`:                `did you mean "block"?`,
-		`a{batch="x"}.max < 1`:             `wanted a whole number`,
-		`a{rank=1 peer=2}.max < 1`:         `wanted a comma or }`,
-		`a{rank=1,}.max < 1`:               `wanted phase, pattern, rank, peer, block or batch`,
-		"a.max < 1\x00":                    `wanted the end, or abort`,
-		"\xff.max < 1":                     `is not text`,
-		strings.Repeat("a", 5000):          `wanted at most 4096`,
+		"":                                     `wanted the name of a metric at character 1, got the end`,
+		"  ":                                   `wanted the name of a metric at character 3, got the end`,
+		"9a.max < 1":                           `wanted the name of a metric at character 1, got "9a.max < 1"`,
+		"latency_ms < 40":                      `wanted a dot and an aggregate, as in latency_ms.p99 < 40 at character 12, got "< 40"`,
+		"a.p99 <":                              `wanted a number at character 8, got the end`,
+		"a.p99 40":                             `wanted <, <=, >, >=, == or != at character 7, got "40"`,
+		"a.p99 = 40":                           `wanted <, <=, >, >=, == or !=`,
+		"a.p99 => 40":                          `wanted <, <=, >, >=, == or !=`,
+		"a.p101 < 1":                           `wanted an aggregate (`,
+		"a.p < 1":                              `wanted an aggregate (`,
+		"a.p9x < 1":                            `wanted an aggregate (`,
+		"a.p99. < 1":                           `got ". < 1"`,
+		"a.medain < 1":                         `did you mean "median"?`,
+		"a. < 1":                               `wanted an aggregate: min, max`,
+		"a.max < forty":                        `wanted a number at character 9, got "forty"`,
+		"a.max < nan":                          `wanted a number`,
+		"a.max < 1e999":                        `wanted a number that is not too large`,
+		"a.max < 4 0":                          `wanted the end, or abort at character 11, got "0"`,
+		"a.max < 40ms":                         `wanted the end, or abort at character 11, got "ms"`,
+		"a.max < 1 abort after":                `wanted a whole number`,
+		"a.max < 1 abort after 0":              `wanted at least 1 sample`,
+		"a.max < 1 abort after 5 x":            `wanted the end at character 25, got "x"`,
+		"a.max < 1 abort later":                `wanted the end, or after and a number of samples`,
+		"a.max < 1 abort after 9999999999":     `wanted a whole number up to 2147483647`,
+		`a{phase="x}.max < 1`:                  `wanted the closing "`,
+		`a{phase=x}.max < 1`:                   `wanted a text in double quotes`,
+		`a{fase="x"}.max < 1`:                  `did you mean "phase"?`,
+		`a{rank=1,rank=2}.max < 1`:             `wanted each key once`,
+		`a{rank=-1}.max < 1`:                   `wanted a whole number`,
+		`a{block=9223372036854775808}.max < 1`: `wanted a whole number up to 9223372036854775807`,
+		`a{blok=1}.max < 1`:                    `did you mean "block"?`,
+		`a{batch="x"}.max < 1`:                 `wanted a whole number`,
+		`a{rank=1 peer=2}.max < 1`:             `wanted a comma or }`,
+		`a{rank=1,}.max < 1`:                   `wanted phase, pattern, rank, peer, block or batch`,
+		"a.max < 1\x00":                        `wanted the end, or abort`,
+		"\xff.max < 1":                         `is not text`,
+		strings.Repeat("a", 5000):              `wanted at most 4096`,
 	} {
 		got, err := Parse(in)
 		if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
@@ -230,6 +232,38 @@ func TestWatch(t *testing.T) {
 	grown(d, "workload", 11, 12)
 	if o, violated := w.Violated(); violated {
 		t.Errorf("the median of 10, 11, 12, 40, 40 is 12: %v", o)
+	}
+}
+
+// A long run is not spent on looking at thresholds, and a violation is not seen much later.
+func TestWatchLooksSeldom(t *testing.T) {
+	th, err := Parse("own.p50 < 1e9 abort")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := grown(nil, "x")
+	w := NewWatch(d, []Threshold{th})
+	looks, before := 0, 0
+	for n := 1; n <= 20000; n++ {
+		d.AddSample("own", float64(n*7919%20011), int64(n))
+		if o, violated := w.Violated(); violated {
+			t.Fatal(o)
+		}
+		switch seen := w.watched[0].last.Samples; {
+		case seen > before:
+			looks, before = looks+1, seen
+		case n-seen > n/seldom:
+			t.Fatalf("%d of %d samples were looked at", seen, n)
+		}
+	}
+	if looks > 2000 {
+		t.Errorf("%d looks at 20000 samples", looks)
+	}
+	d.AddSample("own", 5, 20001)
+	v := &w.watched[0]
+	v.take(d)
+	if v.look(); len(v.samples.sorted) != 20001 || !slices.IsSorted(v.samples.sorted) {
+		t.Error("not sorted")
 	}
 }
 

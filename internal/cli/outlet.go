@@ -1,12 +1,6 @@
 package cli
 
-import (
-	"errors"
-	"io"
-	"os"
-
-	"perigee/internal/fault"
-)
+import "io"
 
 // Outlet passes on what is written to it, and remembers the first error, so that
 // it is told whatever a command makes of it.
@@ -29,11 +23,7 @@ func (o *Outlet) Fault() error {
 	if o.Err == nil {
 		return nil
 	}
-	err := o.Err
-	if e, ok := errors.AsType[*os.PathError](err); ok {
-		err = e.Err // which leaves out how the system calls standard output
-	}
-	return fault.New(fault.Output, "cannot write the output: %w", err)
+	return LostOutput(o.Err)
 }
 
 // Base is what an [Outlet] writes to; any other writer is its own base.

@@ -53,11 +53,8 @@ type Sample struct {
 	StartNS, EndNS int64
 }
 
-// all are the metrics of every result.
+// all are the metrics of every result, in the order of the documentation.
 var all = slices.Concat(known, blocks)
-
-// Known are the metrics of every result, in the order of the documentation.
-func Known() []Def { return slices.Clone(all) }
 
 // Find returns a metric of every result.
 func Find(name string) (Def, bool) {

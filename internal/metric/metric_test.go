@@ -22,7 +22,7 @@ func TestDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\|").FindAllStringSubmatch(section, -1) {
 		documented[m[1]] = true
 	}
-	for _, d := range Known() {
+	for _, d := range all {
 		if !documented[d.Name] {
 			t.Errorf("%s is not in docs/thresholds.md", d.Name)
 		}
@@ -78,7 +78,7 @@ func TestNoDivisionByZero(t *testing.T) {
 	d.AddRuns(0, Isolated, 0, run)
 	d.AddRuns(0, "workload", 0, run)
 	d.AddRuns(1, "workload", 0, run)
-	for _, def := range Known() {
+	for _, def := range all {
 		for _, s := range Of(d, def.Name) {
 			if s.Value != s.Value || s.Value > 1e300 || def.Name == "slowdown" {
 				t.Errorf("%s: %+v", def.Name, s)

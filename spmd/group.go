@@ -160,9 +160,9 @@ func (g *Group) Ranks() []int { return g.ranks }
 // Size is the number of members.
 func (g *Group) Size() int { return len(g.ranks) }
 
-// Calls is the number of collectives that the group has been in, the same at all
-// members after each.
-func (g *Group) Calls() uint32 { return callLog(g.calls.Load()).seq() }
+// Meeting tells the group's last collective from those before it and from those of other groups. It is the same at
+// all members, and not 0.
+func (g *Group) Meeting() uint64 { return g.channel<<32 | uint64(callLog(g.calls.Load()).seq()) }
 
 // Me is the calling rank's place among the members.
 func (g *Group) Me() int { return g.me }

@@ -206,6 +206,34 @@ func TestBarrierExitSkew(t *testing.T) {
 	}
 }
 
+// Ranks that have left different barriers have no skew, even if both were the first of groups of the same size.
+func TestNoSkewBetweenGroups(t *testing.T) {
+	ring := fromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
+	play(t, 4, func(w *spmd.World, s *Session) error {
+		plans, err := s.Prepare([]Pattern{{Matrix: ring, Shards: 1}})
+		if err != nil {
+			return err
+		}
+		half := w.Rank() / 2 * 2
+		g, err := w.Group([]int{half, half + 1})
+		if err != nil {
+			return err
+		}
+		if err := g.Barrier(); err != nil {
+			return err
+		}
+		s.Met(g)
+		if err := plans[0].Run(1, true); err != nil {
+			return err
+		}
+		all, err := s.Collect(plans)
+		if all != nil && all[0][0].BarrierExitSkewNS != nil {
+			return fmt.Errorf("a skew of %d ns between two barriers", *all[0][0].BarrierExitSkewNS)
+		}
+		return err
+	})
+}
+
 func TestSkewIsLastMinusFirst(t *testing.T) {
 	var r PatternRun
 	r.measureSkew([]exit{{7, 1500}, {7, 1200}, {7, 1250}})

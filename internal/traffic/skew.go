@@ -29,7 +29,7 @@ type logged struct {
 
 // Met notes that this rank has just left a barrier of a group.
 func (s *Session) Met(g *spmd.Group) {
-	s.left = exit{uint64(g.Size())<<32 | uint64(g.Calls()), clock.Now()}
+	s.left = exit{g.Meeting(), clock.Now()}
 }
 
 // takeExit returns the exit since the run before.

@@ -61,7 +61,7 @@ func TestCTPerftest(t *testing.T) {
 }
 
 // checkTotals compares the first table with what was measured: from the first
-// start to the last end.
+// start to the last end, of messages and files.
 func checkTotals(t *testing.T, stdout string, doc *result.Document, iters int) {
 	t.Helper()
 	row := readTable(t, stdout, totalColumns...)[0]
@@ -85,6 +85,9 @@ func checkTotals(t *testing.T, stdout string, doc *result.Document, iters int) {
 	}
 	if runs != iters {
 		t.Errorf("%d runs measured, want %d", runs, iters)
+	}
+	for _, s := range doc.Storage {
+		first, last = min(first, s.StartNS), max(last, s.EndNS)
 	}
 	total := float64(last-first) / 1e9
 	wantCell(t, row[1], total, 6)
@@ -142,6 +145,32 @@ func checkSingleJSON(t *testing.T, path string, want map[int]int64, iters int) {
 	}
 	if (loose["total_time_s"] == nil) != (len(want) == 0) {
 		t.Errorf("total_time_s is %v", loose["total_time_s"])
+	}
+}
+
+// With files beside the messages both are played as often, side by side in every iteration, also where the runs go to
+// the engine in several pieces.
+func TestCTPerftestWithFiles(t *testing.T) {
+	const iters = 101
+	dir := harness.Files(t, map[string]string{
+		"m.txt":  "0 1K\n0 0\n",
+		"c.yaml": "iters: 101\ntraffic_pattern: {matrix_file: m.txt, mem_type: dram, storage_ops: {0: {file_path: made, file_size: 256K, read_size: 256K}}}\n",
+	})
+	o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json")
+	doc, err := result.Read(filepath.Join(dir, "r.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkTotals(t, o.Stdout, doc, iters)
+	if len(doc.Storage) != iters {
+		t.Fatalf("%d runs of the files, want %d", len(doc.Storage), iters)
+	}
+	var ends []int64
+	for _, m := range doc.Measurements {
+		if k := len(ends); k > 0 && (m.StartNS < doc.Storage[k-1].EndNS || doc.Storage[k].StartNS < ends[k-1]) {
+			t.Errorf("run %d began before run %d was over", k, k-1)
+		}
+		ends = append(ends, m.EndNS)
 	}
 }
 

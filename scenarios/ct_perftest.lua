@@ -20,17 +20,19 @@ local function by_rank(plan, collected)
   return rows
 end
 
--- When the first run began and the last ended, nil where nobody sends.
-local function span(runs)
+-- From when the first run began until the last ended, with the files beside it; nil where nobody sends.
+local function span(collected)
   local first, last
-  for _, run in ipairs(runs) do
-    first, last = math.min(first or run.start, run.start), math.max(last or run.stop, run.stop)
+  for _, runs in ipairs { collected.runs, collected.storage } do
+    for _, run in ipairs(runs) do
+      first, last = math.min(first or run.start, run.start), math.max(last or run.stop, run.stop)
+    end
   end
-  return first and last - first
+  return #collected.runs > 0 and last - first or nil
 end
 
 local function report(opt, plan, collected, iters)
-  local total, size = span(collected.runs), plan.bytes * iters / 1e9
+  local total, size = span(collected), plan.bytes * iters / 1e9
   if not total then
     result.note("nobody sends anything in this pattern")
   end
@@ -93,10 +95,10 @@ return {
     if plan.takes_part then
       clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
     end
-    -- In pieces, so that the bar moves; within a piece nothing but the transfers.
+    -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time.
     local left = iters
     while left > 0 do
-      local piece = math.min(left, 100)
+      local piece = math.min(left, math.max(100, math.ceil(iters / 100)))
       plan:run(piece)
       bar:add(piece)
       left = left - piece

@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
@@ -120,18 +121,27 @@ func (p *Plan) startable(n int) error {
 	return p.usable()
 }
 
-// Run posts this rank's transfers and waits for them, n times; its storage operation runs as often, beside
-// them. Where record is set the times of each run are kept for Collect and CollectStorage.
+// Run posts this rank's transfers and waits for them, n times. Its storage operation starts with the transfers of
+// each run, and the next run begins when both are through. Where record is set the times of each run are kept for
+// Collect and CollectStorage.
 func (p *Plan) Run(n int, record bool) error {
 	if err := p.startable(n); err != nil {
 		return err
 	}
-	wait := p.runStorage(n, record)
-	err := p.runMessages(n, record)
-	if err != nil && p.storage != nil {
-		p.s.world.Fail(err) // or the storage operation would go on
+	if p.storage == nil {
+		return p.runMessages(n, record)
 	}
-	return cmp.Or(err, wait())
+	for range n {
+		wait := p.startStorage(record)
+		err := p.runMessages(1, record)
+		if err != nil {
+			p.s.world.Fail(err) // or the storage operation would go on
+		}
+		if err := cmp.Or(err, wait()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runMessages is Run without storage.
@@ -200,7 +210,7 @@ func (p *Plan) Post() error {
 		return err
 	}
 	p.posted = true
-	p.wait = p.runStorage(1, true)
+	p.wait = p.startStorage(true)
 	if p.batch == nil {
 		return nil
 	}
@@ -276,13 +286,15 @@ func (p *Plan) Release() error {
 		p.wait() // what comes of it does not matter any more
 	}
 	p.released, p.posted = true, false
-	for _, b := range []nixl.Batch{p.batch, p.storage} {
-		if b == nil {
-			continue
-		}
-		if err := b.Release(); err != nil {
-			return p.explain(err)
-		}
+	var errs []error
+	if p.batch != nil {
+		errs = append(errs, p.batch.Release())
+	}
+	if p.storage != nil {
+		errs = append(errs, p.s.store.use(p.storage.Release))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return p.explain(err)
 	}
 	return nil
 }

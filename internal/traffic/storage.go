@@ -72,9 +72,24 @@ func (p Pattern) withStorage(ranks []int) []int {
 type store struct {
 	agent  nixl.Agent
 	memory nixl.Buffer
-	files  map[string]nixl.Buffer
+	files  map[string]storeFile
 
 	running sync.WaitGroup // storage operations
+	using   sync.Mutex
+}
+
+// storeFile is an open file.
+type storeFile struct {
+	nixl.Buffer
+	writable bool
+}
+
+// use calls f when nobody else uses the agent or its batches: they are for one goroutine at a time. So the
+// storage operations of plans that are posted together run one after another.
+func (st *store) use(f func() error) error {
+	st.using.Lock()
+	defer st.using.Unlock()
+	return f()
 }
 
 func (st *store) close() error {
@@ -93,7 +108,7 @@ func (s *Session) openStore() (*store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.store = &store{agent: agent, files: map[string]nixl.Buffer{}}
+	s.store = &store{agent: agent, files: map[string]storeFile{}}
 	return s.store, nil
 }
 
@@ -120,34 +135,43 @@ func (s *Session) prepareStorage(patterns []Pattern) error {
 	if err != nil {
 		return err
 	}
-	if st.memory == nil || st.memory.Size() < most {
-		if st.memory, err = st.agent.Alloc(nixl.DRAM, most); err != nil {
+	return st.use(func() error { return st.reserve(most, files) })
+}
+
+// reserve makes the memory large enough, and opens the files that are not open yet as they are needed.
+func (st *store) reserve(memory int64, files map[string]StorageOp) (err error) {
+	if st.memory == nil || st.memory.Size() < memory {
+		if st.memory, err = st.agent.Alloc(nixl.DRAM, memory); err != nil {
 			return fault.New(link.Kind(err), "memory for storage_ops: %w", err).WithHint("%s", fault.HintOf(err))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
-		if b := st.files[path]; b != nil && b.Size() >= files[path].FileSize {
+		op := files[path]
+		known, ok := st.files[path]
+		if ok && known.Size() >= op.FileSize && (known.writable || op.WriteSize == 0) {
 			continue
 		}
-		if st.files[path], err = st.open(files[path]); err != nil {
+		if known, err = st.open(op); err != nil {
 			return err
 		}
+		st.files[path] = known
 	}
 	return nil
 }
 
 // open opens a file that is there, or makes it.
-func (st *store) open(op StorageOp) (nixl.Buffer, error) {
+func (st *store) open(op StorageOp) (storeFile, error) {
 	info, err := os.Stat(op.Path)
-	missing := errors.Is(err, fs.ErrNotExist)
+	missing, write := errors.Is(err, fs.ErrNotExist), op.WriteSize > 0
 	if err == nil && info.IsDir() {
-		return nil, fault.New(fault.Input, "storage_ops: file_path %s is a folder, want a file", op.Path)
+		return storeFile{}, fault.New(fault.Input, "storage_ops: file_path %s is a folder, want a file", op.Path)
 	}
-	if !missing && op.WriteSize > 0 && !op.Overwrite {
-		return nil, fault.New(fault.Input, "storage_ops: file %s is there already, and is not overwritten", op.Path).
+	if !missing && write && !op.Overwrite {
+		return storeFile{}, fault.New(fault.Input, "storage_ops: file %s is there already, and is not overwritten", op.Path).
 			WithHint("name a file that does not exist, or run with --allow-io")
 	}
-	return st.agent.OpenFile(nixl.File{Path: op.Path, Size: op.FileSize, Make: missing, Write: op.WriteSize > 0})
+	b, err := st.agent.OpenFile(nixl.File{Path: op.Path, Size: op.FileSize, Make: missing, Write: write})
+	return storeFile{b, missing || write}, err
 }
 
 // storageBlock is how much of a file a descriptor moves at most.
@@ -178,27 +202,29 @@ func (s *Session) planStorage(p *Plan) error {
 	if !ok {
 		return nil
 	}
-	b, err := s.store.agent.NewBatch(op.transfers(s.store.memory.ID(), s.store.files[op.Path].ID()))
+	st := s.store
+	err := st.use(func() (err error) {
+		p.storage, err = st.agent.NewBatch(op.transfers(st.memory.ID(), st.files[op.Path].ID()))
+		return err
+	})
 	if err != nil {
 		return fault.New(link.Kind(err), "prepare storage_ops of %s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
 	}
-	p.storage = b
 	return nil
 }
 
-// runStorage starts n runs of the plan's storage operation beside what else the caller does, and returns what
-// waits for them.
-func (p *Plan) runStorage(n int, record bool) (wait func() error) {
+// startStorage starts a run of the plan's storage operation beside what else the caller does, and returns what
+// waits for it.
+func (p *Plan) startStorage(record bool) (wait func() error) {
 	if p.storage == nil {
 		return func() error { return nil }
 	}
 	done := make(chan error, 1)
 	p.storing = done
-	times := make([]nixl.Times, n)
-	for i := range times {
-		times[i].Done = make([]int64, p.storage.Len())
-	}
-	p.s.store.running.Go(func() { done <- p.storage.Run(link.Control(p.s.world), n, times) })
+	st, times := p.s.store, []nixl.Times{{Done: make([]int64, p.storage.Len())}}
+	st.running.Go(func() {
+		done <- st.use(func() error { return p.storage.Run(link.Control(p.s.world), 1, times) })
+	})
 	return func() error {
 		err := <-done
 		p.storing = nil

@@ -55,11 +55,11 @@
 ---@field mem "dram"|"vram" memory of the buffers
 ---@field op "WRITE"|"READ" who moves the bytes
 ---@field shards integer descriptors per message
----@field ranks integer[] those that send or receive, ascending
+---@field ranks integer[] those that send or receive, or have storage, ascending
 ---@field senders integer[] those that send, ascending
 ---@field initiators integer[] those that post transfers, ascending: the senders of a WRITE, the receivers of a READ
----@field takes_part boolean whether this rank sends or receives
----@field initiates boolean whether this rank posts transfers
+---@field takes_part boolean whether this rank sends or receives, or has storage
+---@field initiates boolean whether this rank posts transfers or has storage
 local Plan = {}
 
 ---Posts this rank's transfers and waits for them, once or several times, in native code. Does nothing at a rank that initiates nothing.
@@ -85,7 +85,7 @@ function Plan:release() end
 ---Returns when all ranks of the plan have called it; at others at once. Collective among plan.ranks.
 function Plan:barrier() end
 
----Returns when all initiators have called it; at others at once. Collective among plan.initiators.
+---Returns when all ranks where plan.initiates is true have called it; at others at once. Collective among these: plan.initiators, and ranks with storage.
 function Plan:initiators_barrier() end
 
 ---Seconds of this rank's last run: post until all was posted, total until all was complete; nil if it has not run.

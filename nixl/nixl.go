@@ -111,8 +111,8 @@ type File struct {
 	Path string
 	Size int64 // bytes, from the beginning of the file, that the buffer has; at least 1
 
-	// Make makes the file, filled with noise; it is an error if it exists. It
-	// loses its name at once, so that nothing stays behind however the process ends.
+	// Make makes a file, filled with noise; it is an error if Path exists. It has another name in that folder, and
+	// loses it at once, so that nothing stays behind however the process ends, and others can make the same.
 	// Without Make the file must exist, be a regular one or a block device, and have Size bytes.
 	Make   bool
 	Write  bool // whether an existing file may be written

@@ -1,13 +1,17 @@
 package device
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fault"
+	"perigee/nixl"
 )
 
 // tree writes files below a temporary folder; a value that starts with -> is a link.
@@ -150,5 +154,46 @@ func testMemory(t *testing.T) {
 	}
 	if err := c.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Ranks that make the same file at the same time each get one of their own, and none stays behind.
+func TestFilesMadeAtOnce(t *testing.T) {
+	folder := t.TempDir()
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				f, err := OpenFile(nixl.File{Path: filepath.Join(folder, "same"), Size: 1, Make: true})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if err := f.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left, err := os.ReadDir(folder); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// The message names the file that was asked for.
+func TestFileThatCannotBeMade(t *testing.T) {
+	folder := tree(t, map[string]string{"there": "text"})
+	for path, words := range map[string]string{
+		"there":                  "exists already",
+		"there/file":             "not a directory",
+		"no/such/folder":         "no such file or directory",
+		strings.Repeat("x", 256): "file name too long",
+	} {
+		path = filepath.Join(folder, path)
+		_, err := OpenFile(nixl.File{Path: path, Size: 1, Make: true})
+		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), path) || !strings.Contains(fmt.Sprint(err), words) {
+			t.Errorf("%s: got %v, want %q", path, err, words)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -14,18 +15,24 @@ import (
 	"perigee/nixl/internal/pages"
 )
 
-// makeFile makes a file that nobody else sees for longer than a moment.
+// makeFile makes a file that others see for a moment at most, and never under its own name: several ranks may
+// make the same at the same time.
 func makeFile(f nixl.File) (*os.File, error) {
-	file, err := os.OpenFile(f.Path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
+	_, err := os.Lstat(f.Path)
+	if err == nil {
 		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).
 			WithHint("name a file that does not exist, or allow it to be overwritten")
 	}
-	if err != nil {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Input, "making a file for transfers: %w", err)
 	}
+	file, err := os.CreateTemp(filepath.Dir(f.Path), ".perigee-*")
+	if err != nil {
+		// What *fs.PathError adds is a name that nobody knows.
+		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, errors.Unwrap(err))
+	}
 	// Whatever happens from here on, no file stays behind.
-	if err := os.Remove(f.Path); err != nil {
+	if err := os.Remove(file.Name()); err != nil {
 		file.Close()
 		return nil, fault.New(fault.Resource, "file %s: %w", f.Path, err)
 	}

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
+	"sync/atomic"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -49,14 +50,12 @@ func Populate(b []byte) error {
 	}
 }
 
-// touch reads a byte of every page. On a shared mapping that is enough: the
-// kernel maps such pages writable at once.
+// touch adds 0 to every page. Reading would not do: the kernel maps one page of zeros wherever a private
+// mapping is only read.
 func touch(b []byte) {
-	var x byte
 	for i := 0; i < len(b); i += os.Getpagesize() {
-		x ^= b[i]
+		atomic.AddInt32((*int32)(unsafe.Pointer(&b[i])), 0)
 	}
-	runtime.KeepAlive(x) // or the reads would be optimised away
 }
 
 // Human writes a number of bytes for people, in powers of 1024.

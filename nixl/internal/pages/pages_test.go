@@ -2,7 +2,10 @@ package pages
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"unsafe"
 
@@ -20,44 +23,66 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// resident counts the present pages of a mapping.
-func resident(t *testing.T, b []byte) int {
+const count = 64
+
+// mapping returns pages with others on both sides that cannot be reached, so that the kernel keeps an account of
+// them alone.
+func mapping(t *testing.T, flags int) []byte {
 	t.Helper()
-	vec := make([]byte, len(b)/os.Getpagesize())
-	if _, _, errno := unix.Syscall(unix.SYS_MINCORE, address(b), uintptr(len(b)), address(vec)); errno != 0 {
-		t.Fatal(errno)
-	}
-	n := 0
-	for _, v := range vec {
-		n += int(v & 1)
-	}
-	return n
-}
-
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(&b[0])) }
-
-func TestPopulate(t *testing.T) {
-	const count = 64
-	size := count * os.Getpagesize()
-	b, err := unix.Mmap(-1, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
+	page := os.Getpagesize()
+	b, err := unix.Mmap(-1, 0, (count+2)*page, unix.PROT_NONE, flags|unix.MAP_ANON)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Munmap(b)
-	copy(b[size/2:], "keep this")
-	if n := resident(t, b); n == count {
-		t.Fatal("all pages are there before")
-	}
-	if err := Populate(b); err != nil {
+	t.Cleanup(func() { unix.Munmap(b) })
+	b = b[page : (count+1)*page]
+	if err := errors.Join(unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE), unix.Madvise(b, unix.MADV_NOHUGEPAGE)); err != nil {
 		t.Fatal(err)
 	}
-	if n := resident(t, b); n != count {
-		t.Errorf("%d of %d pages present", n, count)
+	return b
+}
+
+// resident counts the pages of a mapping that have memory of their own.
+func resident(t *testing.T, b []byte) int {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !bytes.HasPrefix(b[size/2:], []byte("keep this")) {
-		t.Error("the contents are gone")
+	_, rest, found := strings.Cut("\n"+string(text), fmt.Sprintf("\n%x-", uintptr(unsafe.Pointer(&b[0]))))
+	_, rest, _ = strings.Cut(rest, "\nRss:")
+	var kib int
+	if n, err := fmt.Sscanf(rest, "%d kB", &kib); !found || n != 1 {
+		t.Fatalf("the mapping is not in smaps: %v", err)
 	}
-	touch(b)
+	return kib << 10 / os.Getpagesize()
+}
+
+// Both ways make pages present and keep their contents, on private and on shared mappings.
+func TestPopulate(t *testing.T) {
+	for name, flags := range map[string]int{"private": unix.MAP_PRIVATE, "shared": unix.MAP_SHARED} {
+		for way, populate := range map[string]func(b []byte) error{
+			"at once": Populate,
+			"touched": func(b []byte) error { touch(b); return nil },
+		} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				b := mapping(t, flags)
+				copy(b[len(b)/2:], "keep this")
+				if n := resident(t, b); n != 1 {
+					t.Fatalf("%d pages are there before", n)
+				}
+				if err := populate(b); err != nil {
+					t.Fatal(err)
+				}
+				if n := resident(t, b); n != count {
+					t.Errorf("%d of %d pages present", n, count)
+				}
+				if !bytes.HasPrefix(b[len(b)/2:], []byte("keep this")) {
+					t.Error("the contents are gone")
+				}
+			})
+		}
+	}
 	if err := Populate(nil); err != nil {
 		t.Error(err)
 	}

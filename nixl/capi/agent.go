@@ -118,8 +118,9 @@ func (a *agent) addPeer(number int, c card) error {
 	}
 	l := a.links[c.name]
 	if l == nil {
-		l = &link{self: c.name == a.cfg.Name}
+		l = &link{}
 	}
+	l.self = c.name == a.cfg.Name
 	// The agent knows itself. Others may come again, with more buffers.
 	if !l.self && !bytes.Equal(l.metadata, c.metadata) {
 		if err := a.loadMetadata(c); err != nil {
@@ -127,7 +128,7 @@ func (a *agent) addPeer(number int, c card) error {
 		}
 		l.metadata = c.metadata
 	}
-	if a.links[c.name] == nil {
+	if l.name == nil { // also where the peer's greeting came first
 		l.name = C.CString(c.name)
 		a.links[c.name] = l
 	}
@@ -159,12 +160,14 @@ func (a *agent) attachable(p *peer) error {
 	if a.mode.thread || !a.cfg.OneHost || p.card.owner == a.own {
 		return nil
 	}
-	const hint = "use progress thread, or give the processes the capability SYS_PTRACE and one pid namespace"
+	const hint = "set UCX_TLS=tcp, which is slower and does without"
 	if !p.card.owner.SameSpace(a.own) {
-		return fault.New(fault.Engine, "its memory cannot be reached without its help: it runs in another pid namespace").WithHint(hint)
+		return fault.New(fault.Engine, "its memory cannot be reached without its help: it runs in another pid namespace").
+			WithHint("start all ranks in one pid namespace, or " + hint)
 	}
 	if err := canAttach(p.card.owner); err != nil {
-		return fault.New(fault.Engine, "its memory cannot be reached without its help: %w", err).WithHint(hint)
+		return fault.New(fault.Engine, "its memory cannot be reached without its help: %w", err).
+			WithHint("run all ranks as the same user, give them the capability SYS_PTRACE, or " + hint)
 	}
 	return nil
 }

@@ -135,10 +135,30 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 	if err := t.Check(local.size, remote.size); err != nil {
 		return k, none, nil, fmt.Errorf("%s: %w", k.name(), err)
 	}
+	if err := a.checkLengths(t, k.name()); err != nil {
+		return k, none, nil, err
+	}
 	if err := remote.file.Check(local.address, t); err != nil {
 		return k, none, nil, err
 	}
 	return k, C.papi_side{dev: remote.dev(), mem: C.PAPI_FILE}, a.name, nil
+}
+
+// maxFileBytes is how much the kernel moves between a file and memory in one request. The plugin leaves it at that.
+const maxFileBytes = 0x7ffff000
+
+// checkLengths refuses descriptors of which only the beginning would be moved.
+func (a *agent) checkLengths(t nixl.Transfer, file string) error {
+	if a.backendForFiles() != posix {
+		return nil
+	}
+	for i, d := range t.Local {
+		if d.Len > maxFileBytes {
+			return fault.New(fault.Input, "%s, descriptor %d: %d bytes; NIXL's plugin %s moves at most %d at a time", file, i, d.Len, posix, maxFileBytes).
+				WithHint("use blocks smaller than 2 GiB, or --engine shm")
+		}
+	}
+	return nil
 }
 
 // maxFileDescriptors is the size of the plugin's pool, from which every descriptor of a posted request takes one.

@@ -229,13 +229,13 @@ func files(machine) []Finding {
 // UCX uses inside a host.
 func attach(m machine) []Finding {
 	f := Finding{What: "cross-memory attach", Verdict: Good, Found: "allowed between processes of a user"}
-	data, err := os.ReadFile(filepath.Join(m.root, "proc/sys/kernel/yama/ptrace_scope"))
-	if err != nil {
-		return one(f) // a kernel without Yama allows it
+	scope, allowed := device.Attach(m.root)
+	if scope != "" {
+		f.Found += " (kernel.yama.ptrace_scope = " + scope + ")"
 	}
-	if scope := strings.TrimSpace(string(data)); scope != "0" {
+	if !allowed {
 		f.Verdict, f.Found = Poor, "restricted (kernel.yama.ptrace_scope = "+scope+")"
-		f.Remedy = "NIXL inside this host is slower without it: sysctl kernel.yama.ptrace_scope=0"
+		f.Remedy = "NIXL inside this host is slower without it: sysctl kernel.yama.ptrace_scope=0, or --engine shm"
 	}
 	return one(f)
 }

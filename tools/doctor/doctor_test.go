@@ -39,7 +39,7 @@ func find(t *testing.T, findings []Finding, what string) Finding {
 func TestMadeUpMachine(t *testing.T) {
 	root := t.TempDir()
 	write(t, root, "proc/meminfo", "MemTotal: 2097152 kB\nMemAvailable: 1048576 kB\n")
-	write(t, root, "proc/sys/kernel/yama/ptrace_scope", "1\n")
+	write(t, root, "proc/sys/kernel/yama/ptrace_scope", "3\n")
 	write(t, root, "sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n")
 	m := machine{root: root, env: func(key string) (string, bool) {
 		if key == "WORLD_SIZE" {
@@ -56,7 +56,7 @@ func TestMadeUpMachine(t *testing.T) {
 		"network":             {Missing, "loopback"},
 		"shared memory":       {Good, "memory files"},
 		"memory":              {Poor, "1.0 GiB available"},
-		"cross-memory attach": {Poor, "ptrace_scope = 1"},
+		"cross-memory attach": {Poor, "ptrace_scope = 3"},
 		"NIXL":                {Missing, "nothing.so"},
 		"RDMA adapters":       {Missing, "TCP"},
 		"munge":               {Missing, "no daemon"},

@@ -1,0 +1,72 @@
+//go:build cgo
+
+package capi
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+)
+
+// A peer may greet before its card is here: it has been told of this agent earlier.
+func TestGreetingBeforeCard(t *testing.T) {
+	names := []string{"early-0", "early-1"}
+	agents, cards := make([]nixl.Agent, 2), make([][]byte, 2)
+	for i, name := range names {
+		agents[i] = newAgent(t, nixl.AgentConfig{Name: name, OneHost: true})
+		var err error
+		if cards[i], err = agents[i].Card(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inbox := append([]byte{byte(len(names[1]))}, names[1]...)
+	agents[0].(*agent).sort(append(append(inbox, byte(len(greeting))), greeting...))
+	for i, a := range agents {
+		if err := a.AddPeer(1-i, cards[1-i]); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Connect([]int{1 - i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for late := time.Now().Add(30 * time.Second); ; {
+		all := true
+		for _, a := range agents {
+			if err := a.Progress(); err != nil {
+				t.Fatal(err)
+			}
+			done, err := a.Connected()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = all && done
+		}
+		if all {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatal("not connected")
+		}
+	}
+}
+
+// The plugin would move the beginning of a longer descriptor and call it complete.
+func TestLongestPieceOfAFile(t *testing.T) {
+	pieces := func(n int64) nixl.Transfer { return nixl.Transfer{Local: []nixl.Desc{{Len: 1}, {Len: n}}} }
+	a := &agent{}
+	if err := a.checkLengths(pieces(maxFileBytes), "file x"); err != nil {
+		t.Error(err)
+	}
+	err := a.checkLengths(pieces(maxFileBytes+1), "file x")
+	wantFault(t, err, fault.Input, "file x, descriptor 1: 2147479553 bytes", "at most 2147479552")
+	if !strings.Contains(fault.HintOf(err), "--engine shm") {
+		t.Errorf("hint %q", fault.HintOf(err))
+	}
+	a.cfg.FileBackend = "GDS"
+	if err := a.checkLengths(pieces(maxFileBytes+1), "file x"); err != nil {
+		t.Error(err)
+	}
+}

@@ -42,7 +42,7 @@ function world.all_to_all(values, ranks) end
 
 ---Combines numbers of all ranks, everywhere; lists element by element. Collective.
 ---@generic T: number|number[]
----@param value T finite numbers
+---@param value T finite numbers, whose sum must be finite, too
 ---@param how? "sum"|"min"|"max" sum by default
 ---@param ranks? integer[] the group; all ranks by default
 ---@return T

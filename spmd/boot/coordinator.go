@@ -151,7 +151,7 @@ func (c *Coordinator) failLocked(f Failure) {
 
 // tellLocked tells all ranks of the failure, those that have reported one too.
 func (c *Coordinator) tellLocked() {
-	close(c.told)
+	defer close(c.told)
 	c.log.Debug("telling the ranks of the failure")
 	for _, m := range c.members {
 		if m != nil && !m.left {

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/internal/process"
 )
 
 // A peer may greet before its card is here: it has been told of this agent earlier.
@@ -68,5 +69,28 @@ func TestLongestPieceOfAFile(t *testing.T) {
 	a.cfg.FileBackend = "GDS"
 	if err := a.checkLengths(pieces(maxFileBytes+1), "file x"); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is said of a peer that does not let others at its memory can be followed.
+func TestUnreachablePeer(t *testing.T) {
+	own, err := process.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere, nobody := own, own
+	elsewhere.Namespace++
+	nobody.PID = 1<<31 - 1
+	a := &agent{own: own, cfg: nixl.AgentConfig{OneHost: true}}
+	for words, id := range map[string]process.ID{"another pid namespace": elsewhere, "process_vm_readv": nobody} {
+		err := a.attachable(&peer{card: card{owner: id}})
+		wantFault(t, err, fault.Engine, words)
+		if !strings.Contains(fault.HintOf(err), "UCX_TLS=tcp") {
+			t.Errorf("%s: hint %q", words, fault.HintOf(err))
+		}
+	}
+	a.mode.thread = true
+	if err := a.attachable(&peer{card: card{owner: nobody}}); err != nil {
+		t.Errorf("with a thread: %v", err)
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/spmd/spmdtest"
 )
 
-// freePort returns a TCP port that was free a moment ago.
+// freePort returns a TCP port on which nobody listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ports, err := harness.FreePorts(1)
+	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -51,12 +51,7 @@ func logged(t *testing.T, secret string, body func(w *World) error) []*journal {
 		j := &journal{}
 		journals[r] = j
 		wg.Go(func() {
-			p, err := boot.Join(t.Context(), func(k string) (string, bool) { v, ok := env[k]; return v, ok }, boot.Watcher{Log: j.logger()})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			w, err := Join(t.Context(), p, Options{Timeout: 20 * time.Second, HostID: fmt.Sprint(r), Log: j.logger()})
+			w, err := enter(t.Context(), env, Options{Timeout: 20 * time.Second, HostID: fmt.Sprint(r), Log: j.logger()})
 			if err != nil {
 				t.Error(err)
 				return

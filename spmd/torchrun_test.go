@@ -23,25 +23,28 @@ import (
 // torch makes the environments of n ranks that meet on a free port.
 func torch(t testing.TB, n int) []map[string]string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := l.Addr().(*net.TCPAddr).Port
-	l.Close()
 	envs := make([]map[string]string, n)
 	for r := range envs {
 		envs[r] = map[string]string{
 			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "MASTER_ADDR": "127.0.0.1",
-			"MASTER_PORT": strconv.Itoa(port), boot.EnvSecret: "of this job",
+			"MASTER_PORT": strconv.Itoa(ports[0]), boot.EnvSecret: "of this job",
 		}
 	}
 	return envs
 }
 
-// enter joins the world as one rank.
+// patient returns a context that ends only where a test would not.
+func patient(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(t.Context(), spmdtest.Patience)
+}
+
+// enter joins the world as one rank, which logs from the start.
 func enter(ctx context.Context, env map[string]string, opts Options) (*World, error) {
-	p, err := boot.Join(ctx, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, boot.Watcher{})
+	p, err := boot.Join(ctx, func(k string) (string, bool) { v, ok := env[k]; return v, ok }, boot.Watcher{Log: opts.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +118,18 @@ func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	envs := torch(t, 2)
 	envs[1][boot.EnvSecret] = "of another"
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := patient(t)
+	defer cancel()
 	var wg sync.WaitGroup
 	var errs [2]error
-	wg.Go(func() { _, errs[0] = enter(ctx, envs[0], Options{}) })
-	_, errs[1] = enter(t.Context(), envs[1], Options{})
+	waits := make(chan struct{})
+	log := spmdtest.OnLine("a rank has come", func() { close(waits) })
+	wg.Go(func() { _, errs[0] = enter(ctx, envs[0], Options{Log: log}) })
+	select {
+	case <-waits:
+	case <-ctx.Done():
+	}
+	_, errs[1] = enter(ctx, envs[1], Options{})
 	cancel()
 	wg.Wait()
 	if fault.KindOf(errs[1]) != fault.Launch || !strings.Contains(errs[1].Error(), "does not know this job's secret") ||
@@ -135,18 +145,20 @@ func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 func TestMissingRanksAreNamedEverywhere(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	envs := torch(t, 5)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := patient(t)
 	defer cancel()
+	impatient, lose := context.WithCancel(ctx)
+	defer lose()
 	present := []int{0, 1, 3}
 	errs := make([]error, 5)
 	var wg sync.WaitGroup
 	for _, r := range present {
 		wg.Go(func() {
-			c := t.Context() // only rank 0 loses its patience
-			if r == 0 {
-				c = ctx
+			if r == 0 { // when all are there who will ever be, it loses its patience
+				_, errs[r] = enter(impatient, envs[r], Options{Log: spmdtest.OnLine("present=3 ", lose)})
+				return
 			}
-			_, errs[r] = enter(c, envs[r], Options{})
+			_, errs[r] = enter(ctx, envs[r], Options{})
 		})
 	}
 	wg.Wait()
@@ -159,9 +171,9 @@ func TestMissingRanksAreNamedEverywhere(t *testing.T) {
 
 func TestRankZeroNeverComes(t *testing.T) {
 	envs := torch(t, 2)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := patient(t)
 	defer cancel()
-	_, err := enter(ctx, envs[1], Options{})
+	_, err := enter(ctx, envs[1], Options{Log: spmdtest.OnLine("no rank 0 yet", cancel)})
 	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 1 cannot reach rank 0 at 127.0.0.1:"+envs[1]["MASTER_PORT"]) ||
 		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("got %v", err)
@@ -191,9 +203,9 @@ func TestOccupiedMasterPort(t *testing.T) {
 			c.Close()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	ctx, cancel := patient(t)
 	defer cancel()
-	if _, err := enter(ctx, envs[1], Options{}); fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "not a perigee of this version") {
+	if _, err := enter(ctx, envs[1], Options{Log: spmdtest.OnLine("no rank 0 yet", cancel)}); fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "not a perigee of this version") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -252,12 +264,13 @@ func TestTimeoutIsNamed(t *testing.T) {
 	errs := make([]error, 2)
 	for r := range envs {
 		wg.Go(func() {
-			w, err := enter(t.Context(), envs[r], Options{Timeout: 300 * time.Millisecond})
+			w, err := enter(t.Context(), envs[r], Options{})
 			if err != nil {
 				t.Error(err)
 				return
 			}
 			defer w.Close()
+			w.SetTimeout(300 * time.Millisecond)
 			if r == 0 {
 				errs[r] = w.Fail(w.All().Barrier())
 				return

@@ -11,6 +11,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/result"
+	"perigee/spmd/spmdtest"
 )
 
 // Every launcher, 2 and 8 ranks, both engines: bytes arrive where they should.
@@ -167,7 +168,7 @@ echo "srun's exit code: $?"
 // An indexed job of Kubernetes gives its processes a number; the rest is the
 // user's, as docs/launchers.md has it. Here its processes are shells.
 func TestIndexedJob(t *testing.T) {
-	port, err := harness.FreePorts(1)
+	port, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func TestIndexedJob(t *testing.T) {
 
 // Under srun, torchrun's agents start the ranks, not Slurm.
 func TestTorchrunUnderSrun(t *testing.T) {
-	port, err := harness.FreePorts(1)
+	port, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/spmd/spmdtest"
 )
 
 // A private Slurm: munged, slurmctld and four slurmd on this machine, which
@@ -99,7 +100,7 @@ func (s *slurm) writeFiles() error {
 		return err
 	}
 	name, _, _ = strings.Cut(name, ".")
-	ports, err := harness.FreePorts(1 + nodes)
+	ports, err := spmdtest.FreePorts(1 + nodes)
 	if err != nil {
 		return err
 	}

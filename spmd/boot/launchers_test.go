@@ -10,14 +10,15 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
 
@@ -152,7 +153,7 @@ func oneNode(rank, size int, job string) map[string]string {
 
 // joinStep lets the ranks of a step on one node meet.
 func joinStep(t *testing.T, envs []map[string]string) []error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), spmdtest.Patience)
 	defer cancel()
 	errs := make([]error, len(envs))
 	var wg sync.WaitGroup
@@ -173,15 +174,39 @@ func joinStep(t *testing.T, envs []map[string]string) []error {
 	return errs
 }
 
+// freeJob finds a job of one node whose ports are all free, and takes them.
+func freeJob(t *testing.T) (job string, ports []string, taken []net.Listener) {
+	t.Helper()
+	for i := range 100 {
+		job = strconv.Itoa(100*os.Getpid() + i)
+		s, err := readSlurm(environ(oneNode(0, 3, job)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports, taken = s.ports(), nil
+		for _, port := range ports {
+			l, err := net.Listen("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				break
+			}
+			taken = append(taken, l)
+		}
+		if len(taken) == len(ports) {
+			return job, ports, taken
+		}
+		for _, l := range taken {
+			l.Close()
+		}
+	}
+	t.Fatal("no job has free ports")
+	return "", nil, nil
+}
+
 // Whoever has the first ports, our ranks find each other: somebody who is
 // silent, a program with another protocol, a perigee with another secret.
 func TestOccupiedPorts(t *testing.T) {
-	envs := []map[string]string{oneNode(0, 3, "911"), oneNode(1, 3, "911"), oneNode(2, 3, "911")}
-	s, err := readSlurm(environ(envs[0]))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ports := s.ports()
+	job, ports, taken := freeJob(t)
+	envs := []map[string]string{oneNode(0, 3, job), oneNode(1, 3, job), oneNode(2, 3, job)}
 	for i, serve := range []func(net.Conn){
 		func(net.Conn) {},
 		func(c net.Conn) {
@@ -189,14 +214,10 @@ func TestOccupiedPorts(t *testing.T) {
 			c.Close()
 		},
 	} {
-		l, err := net.Listen("tcp", "127.0.0.1:"+ports[i])
-		if err != nil {
-			t.Skip("somebody has the port already:", err)
-		}
-		defer l.Close()
+		defer taken[i].Close()
 		go func() {
 			for {
-				c, err := l.Accept()
+				c, err := taken[i].Accept()
 				if err != nil {
 					return
 				}
@@ -205,17 +226,19 @@ func TestOccupiedPorts(t *testing.T) {
 			}
 		}()
 	}
-	door, err := wire.OpenDoor(wire.DoorConfig{Address: "127.0.0.1:" + ports[2], Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
+	taken[2].Close()
+	door, err := wire.OpenDoor(wire.DoorConfig{Address: taken[2].Addr().String(), Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
 	if err != nil {
-		t.Skip("somebody has the port already:", err)
+		t.Fatal(err)
 	}
 	defer door.Close()
+	taken[3].Close()
 	if err := errors.Join(joinStep(t, envs)...); err != nil {
 		t.Error(err)
 	}
-	last, err := net.Listen("tcp", "127.0.0.1:"+ports[3])
+	last, err := net.Listen("tcp", taken[3].Addr().String())
 	if err != nil {
-		t.Skip("somebody has the port already:", err)
+		t.Fatal(err)
 	}
 	defer last.Close()
 	_, err = Join(t.Context(), environ(envs[0]), Watcher{})
@@ -298,7 +321,7 @@ func TestHalfGivenSecret(t *testing.T) {
 	fakeMunge(t, goodMunge, goodUnmunge)
 	with, without := oneNode(0, 2, "915"), oneNode(1, 2, "915")
 	delete(without, EnvSecret)
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), spmdtest.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -308,7 +331,8 @@ func TestHalfGivenSecret(t *testing.T) {
 			p.Leave(ctx)
 		}
 	})
-	_, err := Join(ctx, environ(without), Watcher{})
+	// It goes on trying: somebody else may have one of the ports.
+	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.OnLine(wire.ErrSealed.Error(), cancel)})
 	wg.Wait()
 	checkFault(t, "half given", false, err, "was given the job's secret, the other was not")
 }

@@ -228,6 +228,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			r.secret = link.secret
 			return r.enter(ctx, link.Conn)
 		}
+		if !timeIsUp(ctx) || last.Load() == nil {
+			last.Store(&err) // not the news that time is up, if something better is known
+		}
 		if logged != err.Error() {
 			logged = err.Error()
 			log.Debug("no rank 0 yet", "reason", err, "after", time.Since(began))
@@ -241,9 +244,6 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		if broken != nil && time.Since(began) > hopeless {
 			return nil, broken
-		}
-		if !timeIsUp(ctx) || last.Load() == nil {
-			last.Store(&err) // not the news that time is up, if something better is known
 		}
 		select {
 		case <-time.After(pause):

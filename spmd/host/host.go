@@ -174,7 +174,8 @@ type Barrier struct {
 	seg     *Segment
 	slot    *slot
 	parties uint64
-	spin    int // reads before the first yield
+	spin    int           // reads before the first yield
+	nap     time.Duration // a sleeper looks up this often
 }
 
 // Key derives the name of a group from its ranks.
@@ -202,7 +203,7 @@ func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
 		sl := s.slot(key + i)
 		if sl.key.CompareAndSwap(0, key) || sl.key.Load() == key {
 			s.used.Store(sl, struct{}{})
-			b := &Barrier{seg: s, slot: sl, parties: uint64(parties)}
+			b := &Barrier{seg: s, slot: sl, parties: uint64(parties), nap: nap}
 			if parties <= cores {
 				b.spin = spinReads
 			}
@@ -216,7 +217,7 @@ const (
 	spinReads  = 2000                   // about a microsecond
 	yieldFor   = 50 * time.Microsecond  // then the rank sleeps in the kernel
 	yieldBatch = 4                      // yields between looks at the clock, which cost nearly as much
-	nap        = 100 * time.Millisecond // and looks up this often
+	nap        = 100 * time.Millisecond // and looks up this often: others may have failed
 )
 
 // Wait returns when all parties have called it. It waits no longer than limit,
@@ -277,7 +278,7 @@ func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.
 		if b.seg.head().aborted.Load() != 0 {
 			return ErrAborted
 		}
-		most := nap
+		most := b.nap
 		if limit > 0 {
 			if most = min(most, limit-time.Since(start)); most <= 0 {
 				return ErrTimeout

@@ -240,24 +240,24 @@ func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 
 func TestDialTriesAllAddresses(t *testing.T) {
 	ends := mesh(t, 2)
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	dead.Close()
+	dead := fmt.Sprint("127.0.0.1:", ports[0])
 	good := addressOf(ends[1])
 	// Nobody, the wrong rank, the right one.
 	ends[0].resolve = func(context.Context, int) ([]string, error) {
-		return []string{dead.Addr().String(), addressOf(ends[0]), good}, nil
+		return []string{dead, addressOf(ends[0]), good}, nil
 	}
 	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
 		t.Fatal(err)
 	}
 	ends[1].resolve = func(context.Context, int) ([]string, error) {
-		return []string{dead.Addr().String(), good}, nil
+		return []string{dead, good}, nil
 	}
 	err = ends[1].Send(t.Context(), 0, Header{}, nil)
-	if err == nil || !strings.Contains(err.Error(), dead.Addr().String()) || !errors.Is(err, ErrOtherRank) {
+	if err == nil || !strings.Contains(err.Error(), dead) || !errors.Is(err, ErrOtherRank) {
 		t.Errorf("got %v, want what is wrong with each address", err)
 	}
 }

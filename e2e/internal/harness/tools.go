@@ -2,7 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -117,20 +116,6 @@ func Signal(t testing.TB, pid int, s syscall.Signal) {
 	}
 }
 
-// FreePorts returns TCP ports that were free a moment ago.
-func FreePorts(n int) ([]int, error) {
-	var ports []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
-}
-
 // WaitFor waits for something that is not a process of a test.
 func WaitFor(what string, ready func() bool) error {
 	for deadline := time.Now().Add(Patience); !ready(); time.Sleep(10 * time.Millisecond) {
@@ -141,12 +126,11 @@ func WaitFor(what string, ready func() bool) error {
 	return nil
 }
 
-// Mount puts a file system, tmpfs or ramfs, over a folder while the test lasts. It needs root.
+// Mount puts a file system, tmpfs or ramfs, over a folder while the test lasts. It needs
+// the capability CAP_SYS_ADMIN.
 func Mount(t testing.TB, kind, dir, options string) {
 	t.Helper()
-	if err := syscall.Mount(kind, dir, kind, 0, options); err != nil {
-		t.Fatalf("this test needs root, to mount a file system: mount %s: %v", dir, err)
-	}
+	mount(t, kind, dir, options)
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
 			t.Errorf("unmount: %v", err)
@@ -154,8 +138,15 @@ func Mount(t testing.TB, kind, dir, options string) {
 	})
 }
 
+func mount(t testing.TB, kind, dir, options string) {
+	t.Helper()
+	if err := syscall.Mount(kind, dir, kind, 0, options); err != nil {
+		t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to mount a file system (docker run --cap-add SYS_ADMIN): mount %s: %v", dir, err)
+	}
+}
+
 // Fill puts a small file system over a folder and fills it: a new file gets a
-// name there, but no contents. It needs root.
+// name there, but no contents. It needs what Mount needs.
 func Fill(t testing.TB, dir string) {
 	t.Helper()
 	Mount(t, "tmpfs", dir, "size=64k")

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,6 +19,8 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/lanes"
+	"perigee/nixl"
+	"perigee/nixl/nixltest"
 )
 
 // blockColumns are the columns of kvbench's table, as they are documented.
@@ -170,7 +173,7 @@ func TestKVBenchTensorParallel(t *testing.T) {
 func TestKVBenchFiles(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := harness.Files(t, map[string]string{"folder/x": "", "there": strings.Repeat("perigee!", 8192)})
-		for _, api := range []string{"AIO", "URING"} {
+		for _, api := range nixltest.FileAPIs(t) {
 			for _, op := range []string{"WRITE", "READ"} {
 				for _, where := range [][]string{
 					{"--filepath", "folder", "--num_files", "2", "-n", "2", "--num_threads", "2"},
@@ -197,8 +200,12 @@ func TestKVBenchFiles(t *testing.T) {
 // The same bytes in one block and in 100,000, which are more than NIXL's plugin for files takes at a time.
 func TestKVBenchManyBlocks(t *testing.T) {
 	const bytes, most, iterations = 800_000, 100_000, 2
+	ways := [][]string{{}, {"--op_type", "READ"}, {"--backend", "POSIX", "--filepath", "."}}
+	if slices.Contains(nixltest.FileAPIs(t), nixl.URING) {
+		ways = append(ways, []string{"--backend", "POSIX", "--filepath", ".", "--num_files", "3", "--op_type", "READ", "--posix_api_type", "URING"})
+	}
 	harness.ForEngines(t, func(t *testing.T, engine string) {
-		for _, where := range [][]string{{}, {"--op_type", "READ"}, {"--backend", "POSIX", "--filepath", "."}, {"--backend", "POSIX", "--filepath", ".", "--num_files", "3", "--op_type", "READ", "--posix_api_type", "URING"}} {
+		for _, where := range ways {
 			for batch := int64(1); batch <= most; batch *= 100_000 {
 				dir := t.TempDir()
 				block := fmt.Sprint(bytes / batch)

@@ -22,6 +22,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/nixltest"
 )
 
 // Setup is what is tested.
@@ -69,7 +70,7 @@ func Run(t *testing.T, s Setup) {
 			}
 		})
 	}
-	for _, api := range []string{nixl.AIO, nixl.URING} {
+	for _, api := range nixltest.FileAPIs(t) {
 		t.Run("Files"+api, func(t *testing.T) { testFiles(t, s, api) })
 	}
 	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })

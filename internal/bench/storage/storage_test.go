@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"perigee/nixl/nixltest"
 )
 
 // What fio reports of a small file is understood.
@@ -12,8 +14,9 @@ func TestFio(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	apis := nixltest.FileAPIs(t)
 	for _, op := range []string{"read", "write"} {
-		for api := range engines {
+		for _, api := range apis {
 			for _, depth := range []int{1, 4} {
 				got, err := fio(path, load{block: 4096, batch: 256, depth: depth}, api, op)
 				if err != nil || got < 1e4 || got > 1e12 {

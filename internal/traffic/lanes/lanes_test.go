@@ -11,6 +11,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
+	"perigee/nixl/nixltest"
 	"perigee/spmd"
 )
 
@@ -232,9 +233,10 @@ func TestFiles(t *testing.T) {
 	if err := os.WriteFile(there, make([]byte, 4*8192), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	apis := nixltest.FileAPIs(t)
 	for _, files := range []Files{{Path: folder, Count: 1}, {Path: folder + "/", Count: 3}, {Path: filepath.Join(folder, "new"), Count: 2}, {Path: there, Count: 1, Overwrite: true}} {
 		for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
-			for _, api := range []string{nixl.AIO, nixl.URING} {
+			for _, api := range apis {
 				s := Spec{Peers: alone(2), Threads: 2, Op: op, Remote: nixl.FILE, Block: 1000, Batch: 7, Files: files, API: api}
 				mustPlay(t, 2, s, func(w *spmd.World, l *Lanes) error {
 					if err := l.Verify(Case{Block: 999, Batch: 7}); err != nil {

@@ -1,4 +1,4 @@
-package fileio
+package fileio_test
 
 import (
 	"errors"
@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/nixl"
+	"perigee/nixl/internal/fileio"
+	"perigee/nixl/nixltest"
 )
 
 // memory is outside of Go's heap, as the package demands.
@@ -25,10 +26,10 @@ func memory(t *testing.T, size int) []byte {
 	return b
 }
 
-func forBoth(t *testing.T, f func(t *testing.T, q *Queue)) {
-	for _, api := range []string{nixl.AIO, nixl.URING} {
+func forBoth(t *testing.T, f func(t *testing.T, q *fileio.Queue)) {
+	for _, api := range nixltest.FileAPIs(t) {
 		t.Run(api, func(t *testing.T) {
-			q, err := Open(api)
+			q, err := fileio.Open(api)
 			if err != nil {
 				t.Fatalf("%v\n%s", err, fault.HintOf(err))
 			}
@@ -41,7 +42,7 @@ func forBoth(t *testing.T, f func(t *testing.T, q *Queue)) {
 }
 
 // finish steps until all is done, and counts the completions of each owner.
-func finish(q *Queue, owners int) ([]int, error) {
+func finish(q *fileio.Queue, owners int) ([]int, error) {
 	done := make([]int, owners)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
 		all, err := q.Step(10*time.Millisecond, func(owner int) { done[owner]++ })
@@ -54,8 +55,8 @@ func finish(q *Queue, owners int) ([]int, error) {
 
 // Many more requests than fit into the kernel at a time, of two owners, there and back.
 func TestThereAndBack(t *testing.T) {
-	forBoth(t, func(t *testing.T, q *Queue) {
-		const count, size = 5*Depth + 3, 1000
+	forBoth(t, func(t *testing.T, q *fileio.Queue) {
+		const count, size = 5*fileio.Depth + 3, 1000
 		file, err := os.OpenFile(filepath.Join(t.TempDir(), "f"), os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
 			t.Fatal(err)
@@ -66,13 +67,13 @@ func TestThereAndBack(t *testing.T) {
 			out[i] = byte(i / 7)
 		}
 		for _, write := range []bool{true, false} {
-			requests := make([]Request, count)
+			requests := make([]fileio.Request, count)
 			for i := range requests {
 				data := in[i*size:][:size]
 				if write {
 					data = out[i*size:][:size]
 				}
-				requests[i] = Request{FD: int(file.Fd()), Write: write, Data: data, Off: int64((count - 1 - i) * size), Owner: i % 2}
+				requests[i] = fileio.Request{FD: int(file.Fd()), Write: write, Data: data, Off: int64((count - 1 - i) * size), Owner: i % 2}
 			}
 			if err := q.Start(requests); err != nil {
 				t.Fatal(err)
@@ -90,7 +91,7 @@ func TestThereAndBack(t *testing.T) {
 
 // A request that goes beyond the end of a file first falls short; its rest is asked for, and is not there.
 func TestBeyondTheEnd(t *testing.T) {
-	forBoth(t, func(t *testing.T, q *Queue) {
+	forBoth(t, func(t *testing.T, q *fileio.Queue) {
 		path := filepath.Join(t.TempDir(), "f")
 		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
 			t.Fatal(err)
@@ -101,46 +102,35 @@ func TestBeyondTheEnd(t *testing.T) {
 		}
 		defer file.Close()
 		// Several fail together.
-		bad := make([]Request, 20)
+		bad := make([]fileio.Request, 20)
 		for i := range bad {
-			bad[i] = Request{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
+			bad[i] = fileio.Request{FD: int(file.Fd()), Data: memory(t, 101), Owner: 3}
 		}
 		for range 2 { // a queue is good for more after a failure
 			if err := q.Start(bad); err != nil {
 				t.Fatal(err)
 			}
 			_, err = finish(q, 4)
-			e, ok := errors.AsType[*RequestError](err)
+			e, ok := errors.AsType[*fileio.RequestError](err)
 			if !ok || e.Owner != 3 || !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("got %v, want %v of owner 3", err, io.ErrUnexpectedEOF)
 			}
-			if before := time.Now(); !q.Cancel() || time.Since(before) > farewell/2 {
+			if before := time.Now(); !q.Cancel() || time.Since(before) > 2*time.Second {
 				t.Error("requests are left, or were waited for that had ended")
 			}
 		}
-		err = q.Start([]Request{{FD: -1, Data: memory(t, 1)}})
+		err = q.Start([]fileio.Request{{FD: -1, Data: memory(t, 1)}})
 		if err == nil {
 			_, err = finish(q, 1)
 		}
 		if !errors.Is(err, unix.EBADF) || !q.Cancel() {
 			t.Errorf("a closed file: got %v, want %v", err, unix.EBADF)
 		}
-		if err := q.Start([]Request{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
+		if err := q.Start([]fileio.Request{{FD: int(file.Fd()), Data: memory(t, 100)}}); err != nil {
 			t.Error(err)
 		}
 		if _, err := finish(q, 1); err != nil {
 			t.Errorf("after a failure: %v", err)
 		}
 	})
-}
-
-func TestUnavailable(t *testing.T) {
-	if _, err := Open("SMOKE"); fault.KindOf(err) != fault.Usage {
-		t.Errorf("got %v", err)
-	}
-	for api, code := range map[string]error{nixl.URING: unix.EPERM, nixl.AIO: unix.EAGAIN} {
-		if err := unavailable(api, code); fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
-			t.Errorf("%s: %v, hint %q", api, err, fault.HintOf(err))
-		}
-	}
 }

@@ -1,0 +1,30 @@
+// Package nixltest helps to test engines and what uses them.
+package nixltest
+
+import (
+	"errors"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/internal/fileio"
+)
+
+// FileAPIs returns the kernel's interfaces for files that this process may use. Many
+// containers, and kernel.io_uring_disabled, forbid io_uring; then the test is only that
+// this is said well.
+func FileAPIs(t testing.TB) []string {
+	t.Helper()
+	err := fileio.Check(nixl.URING)
+	if err == nil {
+		return []string{nixl.AIO, nixl.URING}
+	}
+	forbidden := errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
+	if !forbidden || fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
+		t.Errorf("got %v of kind %v, hint %q, want to hear that io_uring is forbidden, or may be used", err, fault.KindOf(err), fault.HintOf(err))
+	}
+	t.Logf("without %s: %v", nixl.URING, err)
+	return []string{nixl.AIO}
+}

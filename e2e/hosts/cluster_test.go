@@ -112,7 +112,7 @@ func (c *cluster) newHost(name string, number int, ahead time.Duration) *host {
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
 		stdin.Close()
 		cmd.Wait()
-		c.t.Fatalf("this test needs root, to make namespaces: %q, %v\n%s", line, err, &complaints)
+		c.t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to make namespaces (docker run --privileged): %q, %v\n%s", line, err, &complaints)
 	}
 	go io.Copy(io.Discard, stdout)
 	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid))

@@ -281,7 +281,7 @@ func testFullDisk(t *testing.T, s Setup, api string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatalf("this test needs root, to mount a small file system: %v", err)
+		t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to mount a small file system (docker run --cap-add SYS_ADMIN): %v", err)
 	}
 	t.Cleanup(func() {
 		// The agent is closed later, and keeps files open.

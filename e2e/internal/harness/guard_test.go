@@ -19,18 +19,30 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The guard kills what carries the token and what knows the folder, unmounts what lies
-// over the folder, removes it, and leaves everything else alone.
-func TestGuard(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "tests")
-	inside := filepath.Join(dir, "mounted")
-	if err := os.MkdirAll(inside, 0o700); err != nil {
+const token = "TESTOFTHEGUARD"
+
+// runGuard starts a guard of a folder and lets it do its work at once.
+func runGuard(t *testing.T, dir string) {
+	t.Helper()
+	stop, err := startGuard(token, dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", inside, "tmpfs", 0, "size=64k"); err != nil {
-		t.Fatalf("this test needs root, to mount a file system: %v", err)
+	if err := stop(); err != nil {
+		t.Errorf("the guard: %v", err)
 	}
-	const token = "TESTOFTHEGUARD"
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder: %v", err)
+	}
+}
+
+// The guard kills what carries the token and what knows the folder, removes it, and
+// leaves everything else alone.
+func TestGuard(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tests")
+	if err := os.MkdirAll(filepath.Join(dir, "inside"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	sleep := func(env string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
 		cmd.Env = []string{env}
@@ -42,13 +54,7 @@ func TestGuard(t *testing.T) {
 	}
 	tokened, folder := sleep(marker+"="+token+"AND MORE"), sleep("SLURM_CONF="+dir+"/slurm.conf")
 	other := sleep("SLURM_CONF=" + dir + "2/slurm.conf")
-	stop, err := startGuard(token, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := stop(); err != nil {
-		t.Errorf("the guard: %v", err)
-	}
+	runGuard(t, dir)
 	for _, cmd := range []*exec.Cmd{tokened, folder} {
 		if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
 			t.Errorf("%v ended with %v", cmd.Env, err)
@@ -59,9 +65,17 @@ func TestGuard(t *testing.T) {
 	}
 	other.Process.Kill()
 	other.Wait()
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the folder: %v", err)
+}
+
+// The guard unmounts what lies over the folder.
+func TestGuardUnmounts(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tests")
+	inside := filepath.Join(dir, "mounted")
+	if err := os.MkdirAll(inside, 0o700); err != nil {
+		t.Fatal(err)
 	}
+	mount(t, "tmpfs", inside, "size=64k")
+	runGuard(t, dir)
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("mounts: %v\n%s", err, mounts)
 	}

@@ -3,7 +3,9 @@ package clock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,21 +15,23 @@ import (
 // atMost is how late a sleep may end.
 const atMost = 50 * time.Microsecond
 
-// kernelSleep is what SleepUntil is measured by: the kernel's timer, and the clock
-// for the rest.
+// kernelSleep is what SleepUntil is measured by: the kernel's timer, which wakes the
+// thread as often, and the clock for the rest.
 func kernelSleep(deadline int64) {
-	ts := unix.NsecToTimespec(deadline - int64(150*time.Microsecond))
-	unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
+	for _, early := range []time.Duration{timerSlop, 150 * time.Microsecond} {
+		ts := unix.NsecToTimespec(deadline - int64(early))
+		unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
+	}
 	for kernelNow() < deadline {
 	}
 }
 
 // TestSleepEndsInTime lets SleepUntil and the kernel sleep in turns. More than half of
 // the sleeps are late by less than 50 us, unless the machine is so busy that the
-// kernel's are not either.
+// kernel's are not either. One round in which that is so will do.
 func TestSleepEndsInTime(t *testing.T) {
 	const rounds, sleeps = 5, 40
-	var ours, theirs time.Duration
+	var verdicts []string
 	for range rounds {
 		late := [2][]time.Duration{}
 		for i := range sleeps {
@@ -52,14 +56,13 @@ func TestSleepEndsInTime(t *testing.T) {
 		}
 		slices.Sort(late[0])
 		slices.Sort(late[1])
-		ours, theirs = late[0][sleeps/2], late[1][sleeps/2]
-		if ours < atMost {
+		ours, theirs := late[0][sleeps/2], late[1][sleeps/2]
+		if ours < atMost || theirs >= atMost {
 			return
 		}
+		verdicts = append(verdicts, fmt.Sprintf("%v late, those of the kernel %v", ours, theirs))
 	}
-	if theirs < atMost {
-		t.Errorf("sleeps end %v late, those of the kernel only %v", ours, theirs)
-	}
+	t.Errorf("sleeps end %s", strings.Join(verdicts, "; "))
 }
 
 func TestSleepIntoThePast(t *testing.T) {

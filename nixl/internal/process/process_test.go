@@ -52,20 +52,32 @@ func TestDecodeRefusesPIDs(t *testing.T) {
 	}
 }
 
+// startChild starts a process that ends with the test.
+func startChild(t *testing.T, own ID) (*exec.Cmd, ID) {
+	t.Helper()
+	child := exec.Command("sleep", "600")
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		child.Process.Kill()
+		child.Wait()
+	})
+	id := own
+	id.PID = uint64(child.Process.Pid)
+	var err error
+	if id.Start, err = startTime(id.PID); err != nil {
+		t.Fatal(err)
+	}
+	return child, id
+}
+
 func TestWatch(t *testing.T) {
 	own, err := Self()
 	if err != nil {
 		t.Fatal(err)
 	}
-	child := exec.Command("sleep", "60")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
-	id := own
-	id.PID = uint64(child.Process.Pid)
-	if id.Start, err = startTime(id.PID); err != nil {
-		t.Fatal(err)
-	}
+	child, id := startChild(t, own)
 	w, err := Watch(own, id)
 	if err != nil {
 		t.Fatal(err)
@@ -124,12 +136,8 @@ func TestStopEndsWatching(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent := own
-	parent.PID = uint64(os.Getppid())
-	if parent.Start, err = startTime(parent.PID); err != nil {
-		t.Fatal(err)
-	}
-	w, err := Watch(own, parent)
+	_, id := startChild(t, own)
+	w, err := Watch(own, id)
 	if err != nil {
 		t.Fatal(err)
 	}

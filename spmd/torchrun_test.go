@@ -123,14 +123,15 @@ func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 	var wg sync.WaitGroup
 	var errs [2]error
 	waits := make(chan struct{})
-	log := spmdtest.OnLine("a rank has come", func() { close(waits) })
-	wg.Go(func() { _, errs[0] = enter(ctx, envs[0], Options{Log: log}) })
+	impatient, lose := context.WithCancel(ctx)
+	defer lose()
+	cues := spmdtest.Cues{"a rank has come": func() { close(waits) }, "turned away a stranger": lose}
+	wg.Go(func() { _, errs[0] = enter(impatient, envs[0], Options{Log: cues.Logger()}) })
 	select {
 	case <-waits:
 	case <-ctx.Done():
 	}
 	_, errs[1] = enter(ctx, envs[1], Options{})
-	cancel()
 	wg.Wait()
 	if fault.KindOf(errs[1]) != fault.Launch || !strings.Contains(errs[1].Error(), "does not know this job's secret") ||
 		!strings.Contains(fault.HintOf(errs[1]), boot.EnvSecret) {
@@ -155,7 +156,7 @@ func TestMissingRanksAreNamedEverywhere(t *testing.T) {
 	for _, r := range present {
 		wg.Go(func() {
 			if r == 0 { // when all are there who will ever be, it loses its patience
-				_, errs[r] = enter(impatient, envs[r], Options{Log: spmdtest.OnLine("present=3 ", lose)})
+				_, errs[r] = enter(impatient, envs[r], Options{Log: spmdtest.Cues{"present=3 ": lose}.Logger()})
 				return
 			}
 			_, errs[r] = enter(ctx, envs[r], Options{})
@@ -173,7 +174,7 @@ func TestRankZeroNeverComes(t *testing.T) {
 	envs := torch(t, 2)
 	ctx, cancel := patient(t)
 	defer cancel()
-	_, err := enter(ctx, envs[1], Options{Log: spmdtest.OnLine("no rank 0 yet", cancel)})
+	_, err := enter(ctx, envs[1], Options{Log: spmdtest.Cues{"no rank 0 yet": cancel}.Logger()})
 	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 1 cannot reach rank 0 at 127.0.0.1:"+envs[1]["MASTER_PORT"]) ||
 		!strings.Contains(err.Error(), "refused") {
 		t.Errorf("got %v", err)
@@ -205,7 +206,7 @@ func TestOccupiedMasterPort(t *testing.T) {
 	}()
 	ctx, cancel := patient(t)
 	defer cancel()
-	if _, err := enter(ctx, envs[1], Options{Log: spmdtest.OnLine("no rank 0 yet", cancel)}); fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "not a perigee of this version") {
+	if _, err := enter(ctx, envs[1], Options{Log: spmdtest.Cues{"no rank 0 yet": cancel}.Logger()}); fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "not a perigee of this version") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -332,7 +332,7 @@ func TestHalfGivenSecret(t *testing.T) {
 		}
 	})
 	// It goes on trying: somebody else may have one of the ports.
-	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.OnLine(wire.ErrSealed.Error(), cancel)})
+	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.Cues{wire.ErrSealed.Error(): cancel}.Logger()})
 	wg.Wait()
 	checkFault(t, "half given", false, err, "was given the job's secret, the other was not")
 }

@@ -23,20 +23,21 @@ func Wait(t testing.TB, done func() bool) {
 	}
 }
 
-// OnLine returns a logger that calls then for each line in which a text is. Who logs
-// the line waits for then.
-func OnLine(text string, then func()) *slog.Logger {
-	return slog.New(slog.NewTextHandler(listener{text, then}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+// Cues are what to do, once, when a line with a text is logged. Who logs it waits for that.
+type Cues map[string]func()
+
+// Logger returns a logger that follows the cues.
+func (c Cues) Logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(c, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-type listener struct {
-	text string
-	then func()
-}
-
-func (l listener) Write(line []byte) (int, error) {
-	if bytes.Contains(line, []byte(l.text)) {
-		l.then()
+// Write takes a line, one at a time.
+func (c Cues) Write(line []byte) (int, error) {
+	for text, do := range c {
+		if bytes.Contains(line, []byte(text)) {
+			delete(c, text)
+			do()
+		}
 	}
 	return len(line), nil
 }

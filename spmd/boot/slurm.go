@@ -55,7 +55,6 @@ type slurmStep struct {
 	job, step  string
 	rank, size int
 	nodes      []string // at which rank 0 may be, the likely one first
-	ends       []string // the first and the last of all
 	oneHost    bool
 }
 
@@ -83,7 +82,7 @@ func readSlurm(env Environ) (*slurmStep, error) {
 	distribution, _ := env("SLURM_DISTRIBUTION")
 	return &slurmStep{
 		env: env, job: v.values["SLURM_JOB_ID"], step: v.values["SLURM_STEP_ID"], rank: rank, size: size,
-		nodes: firstNodes(nodes, tasks, distribution), ends: []string{nodes[0], nodes[len(nodes)-1]}, oneHost: len(nodes) == 1,
+		nodes: firstNodes(nodes, tasks, distribution), oneHost: len(nodes) == 1,
 	}, nil
 }
 
@@ -166,11 +165,11 @@ func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 	if err := s.agreeOnSecret(ctx, r); err != nil {
 		return nil, err
 	}
-	addresses, err := s.addresses(ctx)
+	addresses, alone, err := s.addresses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if loopback(addresses[0]) != "" && (s.oneHost || s.onLoopback(ctx)) {
+	if alone {
 		r.host = addresses[0]
 	}
 	for _, port := range s.ports() {
@@ -206,11 +205,11 @@ func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 	return err
 }
 
-// addresses are where rank 0 may listen. On one node that is the loopback
-// interface.
-func (s *slurmStep) addresses(ctx context.Context) ([]string, error) {
+// addresses are where rank 0 may listen. alone says that they are of the loopback
+// interface and that there is no other host.
+func (s *slurmStep) addresses(ctx context.Context) (ips []string, alone bool, err error) {
 	if s.oneHost {
-		return []string{"127.0.0.1"}, nil
+		return []string{"127.0.0.1"}, true, nil
 	}
 	if s.rank == 0 {
 		// It may not be on the first node; its own name must resolve here.
@@ -219,40 +218,30 @@ func (s *slurmStep) addresses(ctx context.Context) ([]string, error) {
 	return s.resolve(ctx, s.nodes)
 }
 
-// onLoopback reports whether the nodes are all feigned on this host, as tests have them.
-// One does not tell, since Debian gives a host's own name the address 127.0.1.1; of two at
-// least one is another's.
-func (s *slurmStep) onLoopback(ctx context.Context) bool {
-	for _, node := range s.ends {
-		if ips, err := s.resolve(ctx, []string{node}); err != nil || loopback(ips[0]) == "" {
-			return false
-		}
-	}
-	return true
-}
-
 // resolve turns nodes into addresses: by the host's resolver, or where it does
-// not know them by Slurm's own table.
-func (s *slurmStep) resolve(ctx context.Context, nodes []string) ([]string, error) {
+// not know them by Slurm's own table. feigned says that the table has loopback
+// addresses, as tests do; that of the resolver means nothing, since Debian gives a
+// host's own name 127.0.1.1.
+func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, feigned bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	var all []string
 	for _, node := range nodes {
 		ips, lookup := net.DefaultResolver.LookupHost(ctx, node)
 		if lookup != nil {
 			address, err := slurmAddress(ctx, node)
 			if err != nil {
-				return nil, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
+				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
 			}
 			if ips, err = net.DefaultResolver.LookupHost(ctx, address); err != nil {
-				return nil, fault.New(fault.Launch, "rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
+				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
 			}
+			feigned = loopback(address) != ""
 		}
 		all = append(all, ips...)
 	}
-	return all, nil
+	return all, feigned, nil
 }
 
 // slurmAddress asks scontrol for a node's NodeAddr.

@@ -18,7 +18,7 @@ const atMost = 50 * time.Microsecond
 // kernelSleep is what SleepUntil is measured by: the kernel's timer, which wakes the
 // thread as often, and the clock for the rest.
 func kernelSleep(deadline int64) {
-	for _, early := range []time.Duration{timerSlop, 150 * time.Microsecond} {
+	for _, early := range []time.Duration{2 * time.Millisecond, 150 * time.Microsecond} {
 		ts := unix.NsecToTimespec(deadline - int64(early))
 		unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &ts, nil)
 	}

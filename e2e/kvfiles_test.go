@@ -101,7 +101,7 @@ func TestKVBenchForbidden(t *testing.T) {
 		}{
 			{[]string{"--filepath", "secret", "--op_type", "READ"}, "open secret: permission denied"},
 			{[]string{"--filepath", "secret", "--overwrite"}, "open secret: permission denied"},
-			{[]string{"--filepath", "folder"}, "open folder/perigee-0-0-0: permission denied"},
+			{[]string{"--filepath", "folder"}, "folder/perigee-0-0-0: permission denied"},
 		} {
 			argv := append([]string{
 				"setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", harness.Program,

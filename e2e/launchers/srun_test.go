@@ -83,8 +83,14 @@ func TestQuitOnInterrupt(t *testing.T) {
 // srun was told to end all ranks with the first.
 func TestEndedEarly(t *testing.T) {
 	words, env := srun("--mpi=none", "-K1")(t, ranks)
-	const early = `[ "$SLURM_PROCID" != 2 ] || exit 3; exec "$@"`
-	p := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", early, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: env})
+	// Not before all have been started: Slurm ends only those that have.
+	const early = `: >started.$SLURM_PROCID
+if [ "$SLURM_PROCID" = 2 ]; then
+	until [ -e started.0 ] && [ -e started.1 ] && [ -e started.3 ]; do sleep 0.02; done
+	exit 3
+fi
+exec "$@"`
+	p := start(t, harness.Command{Dir: t.TempDir(), Argv: slices.Concat(words, []string{"sh", "-c", early, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: env})
 	if o := p.Wait(); o.Code == 0 || o.Took >= harness.Patience {
 		t.Errorf("exit code %d after %v\n%s", o.Code, o.Took, o.Stderr)
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -34,16 +35,25 @@ func (v *voice) speak(err error) {
 	if v.rank > 0 && (v.launched || !f.Alone) || v.launched && !f.Alone {
 		return
 	}
-	v.say(err)
+	if v.say(err) && v.rank > 0 && !v.launched {
+		time.Sleep(passOn)
+	}
 }
 
-// say reports a failure, unless another rank of this host has done so.
-func (v *voice) say(err error) {
+// passOn is how long a rank that speaks instead of rank 0 stays after that. Where a task
+// has died of a signal srun drops what others write right before they end; 2 ms would do.
+const passOn = 50 * time.Millisecond
+
+// say reports a failure, unless this rank or another of this host has done so. It
+// returns whether it did.
+func (v *voice) say(err error) (spoke bool) {
 	v.once.Do(func() {
 		if w := v.world.Load(); w == nil || w.SpeaksForHost() {
 			cli.Complain(v.err, reported(err))
+			spoke = true
 		}
 	})
+	return spoke
 }
 
 // mention tells what this rank waits for.

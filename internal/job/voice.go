@@ -41,7 +41,7 @@ func (v *voice) speak(err error) {
 }
 
 // passOn is how long a rank that speaks instead of rank 0 stays after that. Where a task
-// has died of a signal srun drops what others write right before they end; 2 ms would do.
+// has died of a signal srun may drop what others write right before they end; a few milliseconds would do.
 const passOn = 50 * time.Millisecond
 
 // say reports a failure, unless this rank or another of this host has done so. It

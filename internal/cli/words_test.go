@@ -29,3 +29,9 @@ func TestQuote(t *testing.T) {
 		t.Errorf("needless quotes: %s", got)
 	}
 }
+
+func TestCommandLine(t *testing.T) {
+	if got, want := CommandLine([]string{"a", "b c", ""}), "a 'b c' ''"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

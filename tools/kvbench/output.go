@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -141,19 +140,11 @@ func (p *Plan) rows() []fields {
 		row = append(row, p.origin()...)
 		rows = append(rows, append(row,
 			field{"layers", absent(cmd.Layers)},
-			field{"nixlbench", strings.Join(append([]string{"nixlbench"}, quoteAll(cmd.Nixlbench)...), " ")},
-			field{"perigee", strings.Join(append([]string{"perigee run kvbench"}, quoteAll(cmd.Perigee)...), " ")},
+			field{"nixlbench", "nixlbench " + cli.CommandLine(cmd.Nixlbench)},
+			field{"perigee", "perigee run kvbench " + cli.CommandLine(cmd.Perigee)},
 		))
 	}
 	return rows
-}
-
-func quoteAll(words []string) []string {
-	list := slices.Clone(words)
-	for i := range list {
-		list[i] = cli.Quote(list[i])
-	}
-	return list
 }
 
 // absent is nil for an empty text.

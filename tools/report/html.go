@@ -217,7 +217,7 @@ func newView(id string, in input) *view {
 	v := &view{
 		ID: id, Label: in.label, D: d, F: f, Complete: d.Status == result.Complete,
 		Scenario: strings.TrimSuffix(d.Scenario.Name, ".lua"), Started: d.Started.Format("2006-01-02 15:04:05 MST"),
-		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: commandLine(d.Command),
+		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: cli.CommandLine(d.Command),
 	}
 	if d.Finished != nil {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
@@ -344,15 +344,6 @@ func plainOptions(options map[string]any) (list []named) {
 		list = append(list, named{strings.ReplaceAll(k, "_", "-"), text})
 	}
 	return list
-}
-
-// commandLine writes words so that a shell reads the same.
-func commandLine(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = cli.Quote(w)
-	}
-	return strings.Join(quoted, " ")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -24,6 +24,7 @@ type client struct {
 	ready  chan struct{}
 	failed chan Failure  // for the world; holds the first failure once
 	down   chan struct{} // closed with the first failure
+	called chan struct{} // capacity 1; holds a token after a roll call
 
 	write sync.Mutex // held while a memo is written
 
@@ -48,7 +49,7 @@ type leader struct {
 func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader leader) (*client, []byte, error) {
 	c := &client{
 		conn: conn, rank: rank, size: size, host: Hostname(), leader: leader,
-		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
+		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}), called: make(chan struct{}, 1),
 		cards: map[int]chan []byte{}, end: make(chan struct{}),
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
@@ -96,6 +97,10 @@ func (c *client) listen(in *memoReader) {
 			c.mu.Unlock()
 		case isRoll:
 			c.send(memo{Is: isHere})
+			select {
+			case c.called <- struct{}{}:
+			default:
+			}
 		case isAbort:
 			if m.Failure != nil {
 				c.fail(*m.Failure)
@@ -214,8 +219,8 @@ func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
 func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)}) }
 
 // verdictWait is how long a rank that has reported a failure waits for the
-// coordinator's word on it. A timeout has the roll called first.
-const verdictWait = rollTime + 1200*time.Millisecond
+// coordinator's word on it, or for its next word. A timeout has the roll called first.
+const verdictWait = rollTime + 1250*time.Millisecond
 
 // silentFor is how long a coordinator's host may leave a failure unacknowledged. It
 // is shorter than verdictWait.
@@ -234,12 +239,7 @@ func (c *client) Abort(f Failure) Failure {
 	// coordinator, too, and that is the better news.
 	wire.Hurry(c.conn, silentFor)
 	c.send(memo{Is: isAbort, Failure: &f})
-	late := time.NewTimer(verdictWait)
-	defer late.Stop()
-	select {
-	case <-c.down:
-	case <-late.C:
-	}
+	c.awaitVerdict()
 	if first := c.known(); first != nil { // if only in the last moment
 		if first.Alone && c.leader.rank < 0 {
 			return f // with the launcher gone this rank's own words say more
@@ -257,6 +257,23 @@ func (c *client) Abort(f Failure) Failure {
 		c.send(memo{Is: isBlame, Failure: &f}) // if it wakes up it will tell the same
 	}
 	return f
+}
+
+// awaitVerdict returns when the job's failure is known, or the coordinator has said
+// nothing for too long.
+func (c *client) awaitVerdict() {
+	tick := time.NewTicker(countStep)
+	defer tick.Stop()
+	for left := verdictWait / countStep; left > 0; {
+		select {
+		case <-c.down:
+			return
+		case <-c.called:
+			left = verdictWait / countStep
+		case <-tick.C:
+			left--
+		}
+	}
 }
 
 // clip shortens a text to maxText bytes.

@@ -19,6 +19,15 @@ import (
 // so a rank that only computes, or waits itself, answers at once.
 const rollTime = time.Second
 
+// rollLooks is how often the coordinator asks as long as several are silent. Of these
+// some may only be slow: a host with more ranks than cores can hold up a process for a
+// second. Who is named wrongly sends the user to the wrong host.
+const rollLooks = 2
+
+// countStep is how such waits are counted: in ticks, of which Go drops those that come
+// while this process does not run. What it has not read by then is not held against others.
+const countStep = 250 * time.Millisecond
+
 // blameTime is how long the coordinator waits, when all have answered, for ranks
 // that blame its own process: it may have been stopped, and go on only now.
 const blameTime = 200 * time.Millisecond
@@ -37,20 +46,17 @@ func (c *Coordinator) callRoll(f Failure) {
 	c.log.Info("roll call", "because", f)
 	c.mu.Lock()
 	for _, m := range c.members {
-		if m != nil && !m.gone {
-			m.silent = true
-			m.out.send(memo{Is: isRoll})
+		if m != nil {
+			m.silent = !m.gone
 		}
 	}
 	c.mu.Unlock()
-	over := time.After(rollTime)
-	for waiting := true; waiting && len(c.silent()) > 0; {
-		select {
-		case <-c.answers:
-		case <-over:
-			waiting = false
-		case <-c.failed:
+	for range rollLooks {
+		if c.call(); !c.listen(rollTime) {
 			return
+		}
+		if len(c.silent()) < 2 {
+			break
 		}
 	}
 	if len(c.silent()) == 0 {
@@ -68,6 +74,34 @@ func (c *Coordinator) callRoll(f Failure) {
 		f = c.blameLocked(silent, f)
 	}
 	c.failLocked(f)
+}
+
+// call calls the silent, and those that have reported a failure: they wait for a word.
+func (c *Coordinator) call() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range c.members {
+		if m != nil && !m.left && (m.silent || m.gone) {
+			m.out.send(memo{Is: isRoll})
+		}
+	}
+}
+
+// listen returns when no rank is silent any more, or limit is over. It returns false if
+// the job has failed meanwhile.
+func (c *Coordinator) listen(limit time.Duration) bool {
+	tick := time.NewTicker(countStep)
+	defer tick.Stop()
+	for left := limit / countStep; left > 0 && len(c.silent()) > 0; {
+		select {
+		case <-c.answers:
+		case <-tick.C:
+			left--
+		case <-c.failed:
+			return false
+		}
+	}
+	return true
 }
 
 // silent returns the members that have not answered the roll call.

@@ -1,12 +1,15 @@
 package boot
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"perigee/internal/fault"
@@ -161,4 +164,55 @@ func TestRankZeroIsCutOff(t *testing.T) {
 	if f.Rank != 0 || f.Host != own || f.Kind != fault.RankLost || f.Cause != want {
 		t.Errorf("got %+v, want %s", f, want)
 	}
+}
+
+// TestSlowIsNotStopped has two ranks silent for a second, of which one is only slow.
+func TestSlowIsNotStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCoordinator(3, nil, nil)
+		defer c.Close()
+		reporter := seat(t, c, 0, 3)
+		stopped, slow := mute(t, c, 1, 3, "b", "workload"), mute(t, c, 2, 3, "c", "workload")
+		defer stopped.Close()
+		defer slow.Close()
+		if err := reporter.Fence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		called := time.Now()
+		time.AfterFunc(rollTime+countStep, func() { fmt.Fprintln(slow, `{"is":"here"}`) })
+		f := reporter.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
+		const want = "it does not answer: stopped, or cut off; rank 0 waited in vain (barrier of 3 ranks)"
+		if f.Rank != 1 || f.Cause != want {
+			t.Errorf("got rank %d: %s\nwant rank 1: %s", f.Rank, f.Cause, want)
+		}
+		if took := time.Since(called); took < rollTime*rollLooks || took > rollTime*rollLooks+announceLimit {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// TestSignOfLife has rank 0 say once that it looks into the failure, and then nothing
+// more: it is to blame only some time after its last word.
+func TestSignOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer theirs.Close()
+		defer ours.Close()
+		go io.Copy(io.Discard, theirs)
+		say := func(m memo) { json.NewEncoder(theirs).Encode(m) }
+		go say(memo{Is: isSecret})
+		c, _, err := dialCoordinator(t.Context(), ours, 1, 3, leader{name: "rank 0", rank: 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		time.AfterFunc(2*time.Second, func() { say(memo{Is: isRoll}) })
+		f := c.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
+		if f.Rank != 0 || !f.Alone || !strings.HasPrefix(f.Cause, "it does not answer: stopped, or cut off; rank 1 waited in vain") {
+			t.Errorf("got %+v", f)
+		}
+		if took := time.Since(begun); took < 2*time.Second+verdictWait-countStep || took > 2*time.Second+verdictWait {
+			t.Errorf("took %v", took)
+		}
+	})
 }

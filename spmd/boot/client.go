@@ -97,10 +97,7 @@ func (c *client) listen(in *memoReader) {
 			c.mu.Unlock()
 		case isRoll:
 			c.send(memo{Is: isHere})
-			select {
-			case c.called <- struct{}{}:
-			default:
-			}
+			signal(c.called)
 		case isAbort:
 			if m.Failure != nil {
 				c.fail(*m.Failure)
@@ -219,7 +216,8 @@ func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
 func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)}) }
 
 // verdictWait is how long a rank that has reported a failure waits for the
-// coordinator's word on it, or for its next word. A timeout has the roll called first.
+// coordinator's word on it, or for its next word; a multiple of countStep. A timeout
+// has the roll called first.
 const verdictWait = rollTime + 1250*time.Millisecond
 
 // silentFor is how long a coordinator's host may leave a failure unacknowledged. It

@@ -350,7 +350,7 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		m.phase = n.Phase
 	case isAbort:
 		m.gone = true
-		c.signalLocked()
+		signal(c.answers)
 		if n.Failure != nil {
 			f := *n.Failure
 			f.Rank, f.Host = m.rank, m.host
@@ -359,7 +359,7 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		// It may stay until the coordinator goes.
 	case isHere:
 		m.silent = false
-		c.signalLocked()
+		signal(c.answers)
 	case isBlame:
 		if n.Failure != nil && c.exists(n.Failure.Rank) {
 			c.log.Warn("a rank has found the culprit", "from", m.rank, "failure", *n.Failure)
@@ -367,7 +367,7 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		}
 	case isBye:
 		m.gone, m.left = true, true
-		c.signalLocked()
+		signal(c.answers)
 		c.left++
 		c.log.Debug("a rank has left", "of", m.rank, "left", c.left, "size", c.size)
 		if c.left == c.size {
@@ -376,13 +376,6 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 		return false
 	}
 	return true
-}
-
-func (c *Coordinator) signalLocked() {
-	select {
-	case c.answers <- struct{}{}:
-	default:
-	}
 }
 
 // reportedLocked takes a failure from the rank that has met it.

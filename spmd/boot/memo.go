@@ -71,8 +71,13 @@ func (w *memoWriter) send(m memo) {
 	w.mu.Lock()
 	w.queue = append(w.queue, m)
 	w.mu.Unlock()
+	signal(w.wake)
+}
+
+// signal leaves a token in a channel of capacity 1, if there is none.
+func signal(ch chan<- struct{}) {
 	select {
-	case w.wake <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }

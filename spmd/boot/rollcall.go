@@ -15,8 +15,8 @@ import (
 // coordinator calls all ranks; those that do not answer are the culprits, be
 // they stopped or cut off.
 
-// rollTime is how long an answer may take. It comes from a goroutine of its own,
-// so a rank that only computes, or waits itself, answers at once.
+// rollTime is how long an answer may take, a multiple of countStep. It comes from a
+// goroutine of its own, so a rank that only computes, or waits itself, answers at once.
 const rollTime = time.Second
 
 // rollLooks is how often the coordinator asks as long as several are silent. Of these

@@ -25,7 +25,7 @@ const atOnce = 5 * time.Second
 func staying(t *testing.T, engine, phase string, rank int) *harness.Process {
 	t.Helper()
 	p := harness.Start(t, harness.Command{Args: []string{"run", harness.Script(t, "phases.lua"), "-n", "3", "--engine", engine, "--stay", phase, "--result", "r.json"}, Group: true})
-	p.UntilPrints("in " + phase + "\n")
+	p.UntilPrints("\nin " + phase + "\n") // the line of rank 0: those of others begin with their ranks
 	if rank > 0 {
 		p.UntilPrints(fmt.Sprintf("[%d] in %s\n", rank, phase))
 	}

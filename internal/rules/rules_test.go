@@ -84,9 +84,9 @@ type layer struct{ folder, may []string }
 // tools -> lua -> internal/traffic -> spmd, nixl. The first layer that a package
 // is in counts.
 var layers = []layer{
-	{[]string{"internal/fault", "internal/clock", "internal/version", "internal/memory"}, nil},
+	{[]string{"internal/fault", "internal/clock", "internal/version", "internal/memory", "internal/slurm"}, nil},
 	{[]string{"internal/atomicfile", "internal/cli"}, []string{"internal/fault"}},
-	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock"}},
+	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock", "internal/slurm"}},
 	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version", "internal/memory"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault"}},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "spmd", "nixl"}},

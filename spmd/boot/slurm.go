@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/slurm"
 )
 
 // Plain Slurm (srun --mpi=none) has no key-value store: all it gives is
@@ -67,11 +67,11 @@ func readSlurm(env Environ) (*slurmStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := expandHosts(v.values["SLURM_STEP_NODELIST"])
+	nodes, err := slurm.ExpandHosts(v.values["SLURM_STEP_NODELIST"])
 	if err != nil {
 		return nil, fault.New(fault.Launch, "SLURM_STEP_NODELIST: %w", err)
 	}
-	tasks, err := expandCounts(v.values["SLURM_STEP_TASKS_PER_NODE"])
+	tasks, err := slurm.ExpandCounts(v.values["SLURM_STEP_TASKS_PER_NODE"])
 	if err != nil {
 		return nil, fault.New(fault.Launch, "SLURM_STEP_TASKS_PER_NODE: %w", err)
 	}
@@ -228,7 +228,7 @@ func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, 
 	for _, node := range nodes {
 		ips, lookup := net.DefaultResolver.LookupHost(ctx, node)
 		if lookup != nil {
-			address, err := slurmAddress(ctx, node)
+			address, err := slurm.NodeAddress(ctx, node)
 			if err != nil {
 				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
@@ -242,18 +242,4 @@ func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, 
 		all = append(all, ips...)
 	}
 	return all, feigned, nil
-}
-
-// slurmAddress asks scontrol for a node's NodeAddr.
-func slurmAddress(ctx context.Context, node string) (string, error) {
-	out, err := exec.CommandContext(ctx, "scontrol", "--oneliner", "show", "node", node).Output()
-	if err != nil {
-		return "", fmt.Errorf("scontrol show node %s: %w", node, err)
-	}
-	for field := range strings.FieldsSeq(string(out)) {
-		if address, ok := strings.CutPrefix(field, "NodeAddr="); ok && address != "" {
-			return address, nil
-		}
-	}
-	return "", fmt.Errorf("scontrol show node %s names no NodeAddr", node)
 }

@@ -1,4 +1,4 @@
-package boot
+package slurm
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ func TestExpandHosts(t *testing.T) {
 		"n[2,1]":                "n2 n1",
 		"login-0[1-2],gpu[7-7]": "login-01 login-02 gpu7",
 	} {
-		got, err := expandHosts(list)
+		got, err := ExpandHosts(list)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%s: got %v, %v; want %s", list, got, err, want)
 		}
@@ -37,11 +37,11 @@ func TestExpandHostsRefuses(t *testing.T) {
 		"", ",", "a,", ",a", "a,,b", "n[", "n]", "n[]", "n[1", "n1]", "n[[1]]", "n[1-]", "n[-1]", "n[2-1]", "n[a-b]", "n[1;2]",
 		"n[1,]", "a b", "a\nb", "n[0-65536]", "n[0-255][0-255][0-1]", "n[0-18446744073709551615]", "n[9223372036854775808]", "n[1-+2]",
 	} {
-		if got, err := expandHosts(list); err == nil {
+		if got, err := ExpandHosts(list); err == nil {
 			t.Errorf("%q: got %d names %.60q", list, len(got), got)
 		}
 	}
-	if got, err := expandHosts("n[0-65535]"); err != nil || len(got) != maxHosts {
+	if got, err := ExpandHosts("n[0-65535]"); err != nil || len(got) != MaxHosts {
 		t.Errorf("the largest list: %d, %v", len(got), err)
 	}
 }
@@ -66,7 +66,7 @@ func TestExpandHostsOfRanges(t *testing.T) {
 			}
 		}
 		list := prefix + "[" + strings.Join(ranges, ",") + "]" + suffix
-		got, err := expandHosts(list)
+		got, err := ExpandHosts(list)
 		if err != nil || !cmp.Equal(got, want) {
 			t.Fatalf("%s: %v\n%s", list, err, cmp.Diff(want, got))
 		}
@@ -82,12 +82,12 @@ func TestExpandCounts(t *testing.T) {
 		"2147483647":      {2147483647},
 		"1(x2),1(x1),1,3": {1, 1, 1, 1, 3},
 	} {
-		if got, err := expandCounts(list); err != nil || !cmp.Equal(got, want) {
+		if got, err := ExpandCounts(list); err != nil || !cmp.Equal(got, want) {
 			t.Errorf("%s: got %v, %v; want %v", list, got, err, want)
 		}
 	}
 	for _, list := range []string{"", ",", "1,", "x", "1(x", "1(x)", "1(x0)", "(x2)", "1(x2)3", "-1", "1(x65537)", "1(x40000),1(x40000)", "1 ", "1(2)", "2147483648", "99999999999999999999"} {
-		if got, err := expandCounts(list); err == nil {
+		if got, err := ExpandCounts(list); err == nil {
 			t.Errorf("%q: got %d numbers", list, len(got))
 		}
 	}
@@ -110,7 +110,7 @@ func TestExpandCountsReversesSlurm(t *testing.T) {
 			}
 			rest = rest[same:]
 		}
-		got, err := expandCounts(strings.Join(items, ","))
+		got, err := ExpandCounts(strings.Join(items, ","))
 		if err != nil || !cmp.Equal(got, counts) {
 			t.Fatalf("%v: %v", err, cmp.Diff(counts, got))
 		}
@@ -122,11 +122,11 @@ func FuzzExpandHosts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		names, err := expandHosts(list)
+		names, err := ExpandHosts(list)
 		if err != nil {
 			return
 		}
-		if len(names) == 0 || len(names) > maxHosts {
+		if len(names) == 0 || len(names) > MaxHosts {
 			t.Fatalf("%d names", len(names))
 		}
 		for _, n := range names {
@@ -135,7 +135,7 @@ func FuzzExpandHosts(f *testing.F) {
 			}
 		}
 		// Names without brackets are lists of themselves.
-		if again, err := expandHosts(strings.Join(names, ",")); err != nil || !slices.Equal(again, names) {
+		if again, err := ExpandHosts(strings.Join(names, ",")); err != nil || !slices.Equal(again, names) {
 			t.Fatalf("%q: %v", list, err)
 		}
 	})
@@ -146,8 +146,8 @@ func FuzzExpandCounts(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		counts, err := expandCounts(list)
-		if err == nil && (len(counts) == 0 || len(counts) > maxHosts || slices.Min(counts) < 0) {
+		counts, err := ExpandCounts(list)
+		if err == nil && (len(counts) == 0 || len(counts) > MaxHosts || slices.Min(counts) < 0) {
 			t.Fatalf("%q: %d counts", list, len(counts))
 		}
 	})

@@ -1,4 +1,4 @@
-package boot
+package slurm
 
 import (
 	"fmt"
@@ -6,21 +6,22 @@ import (
 	"strings"
 )
 
-// maxHosts bounds what a host list may stand for: node[0-999999999] is a
+// MaxHosts is how many hosts a list may stand for: node[0-999999999] is a
 // mistake, or an attack.
-const maxHosts = 1 << 16
+const MaxHosts = 1 << 16
 
-// expandHosts returns the names that a Slurm host list stands for, in its
-// order: n[1,3-4] is n1 n3 n4, b[08-11] is b08 b09 b10 b11, and of several
-// brackets the last counts fastest.
-func expandHosts(list string) ([]string, error) {
+// ExpandHosts returns the names that a host list such as SLURM_STEP_NODELIST
+// stands for, in its order: n[1,3-4] is n1 n3 n4, b[08-11] is b08 b09 b10 b11,
+// and of several brackets the last counts fastest. It fails on a malformed list
+// and on one of more than MaxHosts names.
+func ExpandHosts(list string) ([]string, error) {
 	items, err := splitOutsideBrackets(list)
 	if err != nil {
 		return nil, fmt.Errorf("host list %.80q: %w", list, err)
 	}
 	var all []string
 	for _, item := range items {
-		names, err := expandItem(item, maxHosts-len(all))
+		names, err := expandItem(item, MaxHosts-len(all))
 		if err != nil {
 			return nil, fmt.Errorf("host list %.80q: %w", list, err)
 		}
@@ -88,7 +89,7 @@ func expandItem(item string, limit int) ([]string, error) {
 	return names, nil
 }
 
-var errTooManyHosts = fmt.Errorf("more than %d hosts", maxHosts)
+var errTooManyHosts = fmt.Errorf("more than %d hosts", MaxHosts)
 
 // expandRanges expands 1,3-4 and keeps leading zeros.
 func expandRanges(ranges string, limit int) ([]string, error) {
@@ -113,8 +114,10 @@ func expandRanges(ranges string, limit int) ([]string, error) {
 	return all, nil
 }
 
-// expandCounts returns the number of tasks of each node: 2(x3),1 is 2 2 2 1.
-func expandCounts(list string) ([]int, error) {
+// ExpandCounts returns the number of tasks of each node from a list such as
+// SLURM_STEP_TASKS_PER_NODE: 2(x3),1 is 2 2 2 1. It fails on a malformed list
+// and on one of more than MaxHosts nodes.
+func ExpandCounts(list string) ([]int, error) {
 	var all []int
 	for item := range strings.SplitSeq(list, ",") {
 		number, times, repeated := strings.Cut(item, "(x")
@@ -131,7 +134,7 @@ func expandCounts(list string) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tasks per node %.80q: %.40q is no number", list, item)
 		}
-		if repeat > maxHosts-len(all) {
+		if repeat > MaxHosts-len(all) {
 			return nil, fmt.Errorf("tasks per node %.80q: %w", list, errTooManyHosts)
 		}
 		for range repeat {

@@ -23,13 +23,13 @@ demo: build ## run a small KV-cache workload on 8 local ranks and print its tabl
 	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
 
-# The race detector watches every package; the end-to-end tests, one package after
-# the other, run the binary as users have it.
-test: ## install what the tests need, and run them all
-	.ci/deps slurm-wlm munge mpich openmpi-bin libpmix2 iproute2 fio chromium fonts-dejavu-core
-	go vet ./...
-	NIXL_LIBRARY=$(NIXL) go test -race -timeout 20m $$(go list ./... | grep -v /e2e)
-	NIXL_LIBRARY=$(NIXL) go test -p 1 -timeout 30m ./e2e/...
+# libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
+TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \
+  fio chromium fonts-dejavu-core
+
+test: ## install what the tests need, run them all, and sum up what failed
+	.ci/deps $(TEST_PACKAGES)
+	NIXL_LIBRARY=$(NIXL) .ci/test
 
 bench: ## compare with C, fio, Open MPI and MPICH, in turns (SECTIONS="files barrier": only those)
 	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev fio

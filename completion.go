@@ -3,10 +3,14 @@ package main
 import (
 	"fmt"
 	"maps"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -23,9 +27,9 @@ type completionCmd struct {
 }
 
 var completionScripts = map[string]string{
+	// mapfile takes each line as it is: compgen -W would expand $(...) in it.
 	"bash": `_perigee() {
-  local IFS=$'\n'
-  COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)" -- "${COMP_WORDS[COMP_CWORD]}"))
+  mapfile -t COMPREPLY < <(perigee complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
 }
 complete -o default -F _perigee perigee
 `,
@@ -60,11 +64,54 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 	if len(words) == 0 {
 		return fault.New(fault.Usage, "nothing to complete")
 	}
-	last := words[len(words)-1]
-	for _, w := range candidates(k.Model.Node, words[:len(words)-1]) {
-		if fits(w, last) {
-			fmt.Fprintln(streams.Out, w)
+	if err := limitCompletion(); err != nil {
+		return err
+	}
+	before, last, prefix := splitAtCursor(words)
+	for _, w := range candidates(k.Model.Node, before) {
+		if fits(w, last) && plainWord.MatchString(w) {
+			fmt.Fprintln(streams.Out, prefix+w)
 		}
+	}
+	return nil
+}
+
+// splitAtCursor separates the word at the cursor from those before it. The value
+// in --flag=value is a word by itself: bash passes the three parts separately,
+// other shells pass one word, whose beginning prefix repeats.
+func splitAtCursor(words []string) (before []string, last, prefix string) {
+	before, last = words[:len(words)-1], words[len(words)-1]
+	n := len(before)
+	switch flag, value, found := strings.Cut(last, "="); {
+	case last == "=":
+		return before, "", ""
+	case n > 1 && before[n-1] == "=":
+		return before[:n-1], last, ""
+	case found && strings.HasPrefix(flag, "--"):
+		return append(slices.Clone(before), flag), value, flag + "="
+	}
+	return before, last, ""
+}
+
+// plainWord matches what a shell takes as it is. A scenario of someone else
+// chooses the names and values of its options, and the user who accepts one of
+// them must not run a command by it.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=-]+$`)
+
+// A completion loads the scenario on the command line, which may be anybody's,
+// before its user has decided to run it.
+const (
+	completionTime   = time.Second
+	completionMemory = 512 << 20
+)
+
+// limitCompletion bounds the time and the memory of this process. Beyond them
+// the process ends, and the shell offers nothing.
+func limitCompletion() error {
+	time.AfterFunc(completionTime, func() { os.Exit(int(fault.Script)) })
+	limit := unix.Rlimit{Cur: completionMemory, Max: completionMemory}
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
+		return fault.New(fault.Resource, "limiting the memory of a completion: %w", err)
 	}
 	return nil
 }

@@ -185,23 +185,6 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// machinePath matches absolute paths that exist on one machine only.
-var machinePath = regexp.MustCompile(`(?:^|[\s"'=(:])(/(?:work|root|home/[a-z0-9_-]+|Users/[A-Za-z0-9_-]+|tmp/nv|go/pkg/mod)(?:/|\b))`)
-
-func TestNoPathsOfOneMachine(t *testing.T) {
-	for _, name := range sources(t) {
-		data := read(t, name)
-		if name == "internal/rules/rules_test.go" || bytes.IndexByte(data, 0) >= 0 {
-			continue
-		}
-		for i, line := range strings.Split(string(data), "\n") {
-			if m := machinePath.FindStringSubmatch(line); m != nil {
-				t.Errorf("%s:%d: the path %s is of one machine", name, i+1, m[1])
-			}
-		}
-	}
-}
-
 // Whatever another package can see has a comment; packages do too.
 func TestExportedIsExplained(t *testing.T) {
 	explained := map[string]bool{} // by folder

@@ -99,7 +99,7 @@ func (w *World) SyncClocks() error {
 		return err
 	}
 	w.syncs++
-	w.clocks, err = inCommon(w.common, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
+	w.clocks, err = shareValue(w.shared, fmt.Sprint("clocks ", w.syncs), func() ([]clock.Line, error) {
 		return addSamples(w.clocks, data)
 	})
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 type Crowd struct {
 	perHost int
 	net     *wire.Memory
-	common  commons
+	shared  sharedValues
 	mu      sync.Mutex
 	meets   map[crowdKey]*crowdMeeting
 }
@@ -27,7 +27,7 @@ type Crowd struct {
 func NewCrowd(n, perHost int) *Crowd {
 	return &Crowd{
 		perHost: perHost, net: wire.NewCrowd(n), meets: map[crowdKey]*crowdMeeting{},
-		common: commons{kept: map[string]any{}},
+		shared: sharedValues{kept: map[string]any{}},
 	}
 }
 
@@ -36,7 +36,7 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 	h := p.Rank / c.perHost
 	w := newWorld(p, Options{})
 	w.name = cmp.Or(p.Host, fmt.Sprintf("host%04d", h))
-	w.end, w.common = crowdEndpoint{c.net.Endpoint(p.Rank), w, p.Store}, &c.common
+	w.end, w.shared = crowdEndpoint{c.net.Endpoint(p.Rank), w, p.Store}, &c.shared
 	w.meeting = func(key uint64, parties, _ int) (meeting, error) { return c.meeting(crowdKey{h, key}, parties), nil }
 	// As long as the card of a real rank would be.
 	mine := card{
@@ -75,15 +75,15 @@ func (e crowdEndpoint) Send(ctx context.Context, to int, h wire.Header, data []b
 	return e.Endpoint.Send(ctx, to, h, data)
 }
 
-// commons are what all ranks of a crowd derive from the same data.
-type commons struct {
+// sharedValues holds what all ranks of a crowd derive from the same data.
+type sharedValues struct {
 	mu   sync.Mutex
 	kept map[string]any
 }
 
-// inCommon returns what derive gives, or, in a crowd, has given the first that asked
+// shareValue returns what derive gives, or, in a crowd, has given the first that asked
 // for it by that name.
-func inCommon[T any](c *commons, name string, derive func() (T, error)) (T, error) {
+func shareValue[T any](c *sharedValues, name string, derive func() (T, error)) (T, error) {
 	if c == nil {
 		return derive()
 	}

@@ -169,7 +169,7 @@ func (g *Group) ask(ctx context.Context, its *wait) (forget func()) {
 	}
 	go func() {
 		defer cancel()
-		g.w.end.Send(send, g.ranks[its.place], wire.Header{Channel: g.channel, Seq: its.seq, Op: wire.Aside}, encodeAside(isInquiry, id, its.call))
+		g.w.end.Send(send, g.ranks[its.place], wire.Header{Channel: g.channel, Seq: its.seq, Op: wire.Control}, encodeControl(isInquiry, id, its.call))
 	}()
 	return func() {
 		d.mu.Lock()
@@ -178,9 +178,9 @@ func (g *Group) ask(ctx context.Context, its *wait) (forget func()) {
 	}
 }
 
-// hearAside hears an inquiry or an answer.
-func (w *World) hearAside(from int, h wire.Header, data []byte) {
-	kind, id, c, err := decodeAside(data)
+// handleControl hears an inquiry or an answer.
+func (w *World) handleControl(from int, h wire.Header, data []byte) {
+	kind, id, c, err := decodeControl(data)
 	if err != nil {
 		return // it was only a question
 	}
@@ -219,8 +219,8 @@ func (w *World) answer() {
 	d.open = slices.DeleteFunc(d.open, func(q inquiry) bool {
 		mine, known, differs := w.compare(q.call)
 		if differs {
-			header := wire.Header{Channel: q.channel, Seq: q.seq, Op: wire.Aside}
-			go w.end.Send(w.ctx, q.from, header, encodeAside(isAnswer, q.wait, mine))
+			header := wire.Header{Channel: q.channel, Seq: q.seq, Op: wire.Control}
+			go w.end.Send(w.ctx, q.from, header, encodeControl(isAnswer, q.wait, mine))
 		}
 		return known
 	})
@@ -279,14 +279,14 @@ const (
 	isAnswer
 )
 
-func encodeAside(kind int, wait uint64, c call) []byte {
+func encodeControl(kind int, wait uint64, c call) []byte {
 	b := []byte{byte(kind), c.op}
 	b = binary.AppendUvarint(b, uint64(c.seq))
 	b = binary.AppendUvarint(b, uint64(c.root+1))
 	return binary.AppendUvarint(b, wait)
 }
 
-func decodeAside(data []byte) (kind int, wait uint64, c call, err error) {
+func decodeControl(data []byte) (kind int, wait uint64, c call, err error) {
 	p := parcel{rest: data}
 	kind, c.op = p.number(isAnswer), byte(p.number(int(opEnd)))
 	c.seq, c.root = uint32(p.number(1<<32-1)), p.number(maxNumber)-1

@@ -199,16 +199,16 @@ func TestCallLog(t *testing.T) {
 	}
 }
 
-// FuzzAside reads what another rank may send.
-func FuzzAside(f *testing.F) {
-	f.Add(encodeAside(isInquiry, 7, call{seq: 5, op: opGather, root: 3}))
-	f.Add(encodeAside(isAnswer, 1<<40, call{seq: 1<<32 - 1, op: opBarrier, root: -1}))
+// FuzzControl reads what another rank may send.
+func FuzzControl(f *testing.F) {
+	f.Add(encodeControl(isInquiry, 7, call{seq: 5, op: opGather, root: 3}))
+	f.Add(encodeControl(isAnswer, 1<<40, call{seq: 1<<32 - 1, op: opBarrier, root: -1}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		kind, wait, c, err := decodeAside(data)
+		kind, wait, c, err := decodeControl(data)
 		if err != nil {
 			return
 		}
-		again, wait2, c2, err := decodeAside(encodeAside(kind, wait, c))
+		again, wait2, c2, err := decodeControl(encodeControl(kind, wait, c))
 		if err != nil || again != kind || wait2 != wait || c2 != c {
 			t.Errorf("%v %v %+v became %v %v %+v, %v", kind, wait, c, again, wait2, c2, err)
 		}

@@ -96,10 +96,10 @@ func TestLogs(t *testing.T) {
 		})
 		for r, j := range journals {
 			wanted := []string{"msg=listening", "msg=linked", "msg=\"joined the world\" size=3 hosts=3", "msg=\"measured the clocks\" offset_ns=",
-				"msg=phase phase=visit\n", "msg=phase phase=work\n", "on purpose", "msg=\"taking leave\" phase=work\n"}
+				"msg=phase phase=visit\n", "msg=phase phase=work\n", "on purpose", "msg=closing phase=work\n"}
 			switch r {
 			case 0:
-				wanted = append(wanted, "msg=\"turned away a stranger\"", wire.ErrProof.Error(),
+				wanted = append(wanted, "msg=\"rejected a connection\"", wire.ErrProof.Error(),
 					"msg=\"all ranks have come\" part=coordinator size=3", "msg=\"the job has failed\"")
 			case 1:
 				wanted = append(wanted, "msg=\"looking for rank 0\"", "msg=\"found rank 0\" address=", "msg=\"this rank's waits end\"")

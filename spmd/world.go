@@ -38,18 +38,18 @@ type World struct {
 	roster     *roster // nil until the ranks have met
 	localRank  int
 
-	log     *slog.Logger
-	name    string // of this host
-	end     wire.Endpoint
-	segment atomic.Pointer[host.Segment] // nil where no memory is shared
-	monitor boot.Monitor
-	meeting meetingPlace
-	common  *commons     // nil but in simulations
-	cut     chan cut     // holds the first link that went silent
-	clocks  []clock.Line // per host
-	syncs   int          // how often they were compared
-	now     func() int64 // nil but in tests: the host's clock
-	timeout time.Duration
+	log       *slog.Logger
+	name      string // of this host
+	end       wire.Endpoint
+	segment   atomic.Pointer[host.Segment] // nil where no memory is shared
+	monitor   boot.Monitor
+	meeting   meetingPlace
+	shared    *sharedValues // nil but in simulations
+	lostLinks chan lostLink // holds the first link that went silent
+	clocks    []clock.Line  // per host
+	syncs     int           // how often they were compared
+	now       func() int64  // nil but in tests: the host's clock
+	timeout   time.Duration
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -123,7 +123,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, boot.Hostname()), cut: make(chan cut, 1),
+		name: cmp.Or(p.Host, boot.Hostname()), lostLinks: make(chan lostLink, 1),
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -141,13 +141,13 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 		Resolve: func(ctx context.Context, rank int) ([]string, error) {
 			return w.addressesOf(ctx, p.Store, rank)
 		},
-		CutOff: w.reportCut, Log: w.log,
+		LinkLost: w.reportLostLink, Log: w.log,
 	})
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
 	}
 	w.end, w.doubtAfter = tcp, doubtAfter
-	tcp.Asides(w.hearAside)
+	tcp.HandleControl(w.handleControl)
 	own, err := host.Create()
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
@@ -203,7 +203,7 @@ func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
 	if list, err = g.Broadcast(0, list); err != nil {
 		return err
 	}
-	r, err := inCommon(w.common, "roster", func() (*roster, error) { return decodeRoster(list, w.size) })
+	r, err := shareValue(w.shared, "roster", func() (*roster, error) { return decodeRoster(list, w.size) })
 	if err != nil {
 		return err
 	}
@@ -241,7 +241,7 @@ func (w *World) shareMemory(own *host.Segment) error {
 	}
 	h := w.roster.hostOf(w.rank)
 	leader := w.leader(h)
-	w.log.Debug("sharing memory", "ranks", w.Hosts()[h].Ranks, "of", leader)
+	w.log.Debug("sharing memory", "ranks", w.Hosts()[h].Ranks, "peer", leader)
 	if leader == w.rank {
 		return nil
 	}
@@ -257,11 +257,11 @@ func (w *World) shareMemory(own *host.Segment) error {
 
 // setSegment makes s the memory that a failure of the job marks.
 func (w *World) setSegment(s *host.Segment) {
-	s.Enroll()
+	s.Register()
 	w.segment.Store(s)
 	if w.ctx.Err() != nil {
 		s.Abort() // the failure came first
-		s.Continue()
+		s.ContinueStopped()
 	}
 }
 
@@ -278,25 +278,25 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	roster := newRoster(cards)
 	worlds := make([]*World, n)
 	for r := range worlds {
-		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: deaf{}, doubtAfter: doubtAfter}
+		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: ignoresFailures{}, doubtAfter: doubtAfter}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
 		w.clocks = make([]clock.Line, n)
-		w.end.Asides(w.hearAside)
+		w.end.HandleControl(w.handleControl)
 		worlds[r] = w
 	}
 	return worlds, net
 }
 
-// deaf is the monitor of worlds whose ranks cannot die alone.
-type deaf struct{}
+// ignoresFailures is the monitor of worlds whose ranks cannot die alone.
+type ignoresFailures struct{}
 
-func (deaf) Phase(string)                      {}
-func (deaf) Abort(f boot.Failure) boot.Failure { return f }
-func (deaf) Failed() <-chan boot.Failure       { return nil }
-func (deaf) Leave(context.Context) error       { return nil }
+func (ignoresFailures) Phase(string)                      {}
+func (ignoresFailures) Abort(f boot.Failure) boot.Failure { return f }
+func (ignoresFailures) Failed() <-chan boot.Failure       { return nil }
+func (ignoresFailures) Leave(context.Context) error       { return nil }
 
 // Rank is this process's number, from 0.
 func (w *World) Rank() int { return w.rank }
@@ -365,15 +365,15 @@ func (w *World) watchFailure() {
 	}
 }
 
-// cut is a link that went silent.
-type cut struct {
+// lostLink is a link that went silent.
+type lostLink struct {
 	rank int
 	err  error
 }
 
-func (w *World) reportCut(rank int, err error) {
+func (w *World) reportLostLink(rank int, err error) {
 	select {
-	case w.cut <- cut{rank, err}:
+	case w.lostLinks <- lostLink{rank, err}:
 	default:
 	}
 }
@@ -383,8 +383,8 @@ func (w *World) reportCut(rank int, err error) {
 // while both still reach rank 0.
 func (w *World) watchLinks() {
 	select {
-	case c := <-w.cut:
-		w.Fail(fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", c.rank, w.HostName(c.rank), c.err).
+	case l := <-w.lostLinks:
+		w.Fail(fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
 			WithHint("has the network between the two hosts failed, or one of them?"))
 	case <-w.ctx.Done():
 	}
@@ -399,10 +399,10 @@ func (w *World) fail(err error) {
 	atomic.StoreUint32(&w.abort, 1)
 	if s := w.segment.Load(); s != nil {
 		s.Abort()
-		s.Continue()
+		s.ContinueStopped()
 	}
 	if !known {
-		w.log.Warn("this rank's waits end", "because", err)
+		w.log.Warn("this rank's waits end", "reason", err)
 	}
 }
 
@@ -418,11 +418,11 @@ func (w *World) complete(f boot.Failure) boot.Failure {
 	return f
 }
 
-// SpeaksForHost returns true to one rank of each host: the one that tells the user
-// what all of them have found out by themselves.
-func (w *World) SpeaksForHost() bool {
+// IsHostLeader returns true to the first rank of each host that calls it: the one that
+// reports to the user what all ranks of the host know.
+func (w *World) IsHostLeader() bool {
 	s := w.segment.Load()
-	return s == nil || s.Claim()
+	return s == nil || s.ElectLeader()
 }
 
 // Fail reports this rank's error as the job's failure, unless the job has
@@ -432,7 +432,7 @@ func (w *World) Fail(err error) error {
 	if w.ctx.Err() == nil {
 		w.log.Error("this rank has failed", "kind", fault.KindOf(err), "reason", err)
 	}
-	w.hearCause(err)
+	w.awaitCause(err)
 	// Whoever learns here that the job has failed may leave at once. Before that
 	// the others must have been told.
 	w.failing.Lock()
@@ -455,9 +455,9 @@ func (w *World) Fail(err error) error {
 // causeWait is how long a rank whose transfer has failed waits to hear why.
 const causeWait = 500 * time.Millisecond
 
-// hearCause lets a rank with a failed transfer or a lost peer learn first whether
+// awaitCause lets a rank with a failed transfer or a lost peer learn first whether
 // the peer has died: then that is the failure of the job, and this its consequence.
-func (w *World) hearCause(err error) {
+func (w *World) awaitCause(err error) {
 	if k := fault.KindOf(err); k != fault.Engine && k != fault.RankLost {
 		return
 	}
@@ -481,7 +481,7 @@ func (w *World) Close() error {
 	known := w.ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	w.log.Debug("taking leave")
+	w.log.Debug("closing")
 	err := w.monitor.Leave(ctx)
 	w.cancel(errClosed)
 	w.watch.Wait()

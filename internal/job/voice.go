@@ -48,7 +48,7 @@ const passOn = 50 * time.Millisecond
 // returns whether it did.
 func (v *voice) say(err error) (spoke bool) {
 	v.once.Do(func() {
-		if w := v.world.Load(); w == nil || w.SpeaksForHost() {
+		if w := v.world.Load(); w == nil || w.IsHostLeader() {
 			cli.Complain(v.err, reported(err))
 			spoke = true
 		}

@@ -235,7 +235,7 @@ func (c *client) Abort(f Failure) Failure {
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
 	// coordinator, too, and that is the better news.
-	wire.Hurry(c.conn, silentFor)
+	wire.SetUserTimeout(c.conn, silentFor)
 	c.send(memo{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
 	if first := c.known(); first != nil { // if only in the last moment

@@ -130,13 +130,13 @@ func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
 	staying.say(memo{Is: isPhase, Phase: "verdict"})
 	gone.say(memo{Is: isBye})
 	<-gone.done
-	door, err := wire.OpenDoor(wire.DoorConfig{Address: "127.0.0.1:0", Secret: []byte("s"), Enter: func(net.Conn, int) {}})
+	listener, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: []byte("s"), Enter: func(net.Conn, int) {}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	err = (&leadingClient{client: own, coordinator: c, door: door}).Leave(ctx)
+	err = (&leadingClient{client: own, coordinator: c, listener: listener}).Leave(ctx)
 	f, ok := err.(Failure)
 	if !ok || f.Rank != 2 || f.Host != "node2" || f.Phase != "verdict" || f.Kind != fault.RankLost || f.Cause != "it has not said goodbye in time: stopped, or cut off" {
 		t.Errorf("got %#v", err)

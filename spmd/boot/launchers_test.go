@@ -227,11 +227,11 @@ func TestOccupiedPorts(t *testing.T) {
 		}()
 	}
 	taken[2].Close()
-	door, err := wire.OpenDoor(wire.DoorConfig{Address: taken[2].Addr().String(), Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
+	listener, err := wire.Listen(wire.ListenerConfig{Address: taken[2].Addr().String(), Secret: []byte("another secret"), Enter: func(c net.Conn, _ int) { c.Close() }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer door.Close()
+	defer listener.Close()
 	taken[3].Close()
 	if err := errors.Join(joinStep(t, envs)...); err != nil {
 		t.Error(err)
@@ -332,7 +332,7 @@ func TestHalfGivenSecret(t *testing.T) {
 		}
 	})
 	// It goes on trying: somebody else may have one of the ports.
-	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.Cues{wire.ErrSealed.Error(): cancel}.Logger()})
+	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.Cues{wire.ErrNoChallenge.Error(): cancel}.Logger()})
 	wg.Wait()
 	checkFault(t, "half given", false, err, "was given the job's secret, the other was not")
 }

@@ -128,7 +128,7 @@ func (r rendezvous) openAnywhere(ctx context.Context) (*Process, *leadingClient,
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	port := strconv.Itoa(leader.door.Port())
+	port := strconv.Itoa(leader.listener.Port())
 	var meet []string
 	for _, ip := range ips {
 		meet = append(meet, net.JoinHostPort(ip, port))
@@ -149,7 +149,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	c := NewCoordinator(r.size, nil, nil)
 	c.Announce(r.watch.Failed)
 	c.Log(r.watch.log())
-	door, err := r.openDoor(ctx, c)
+	listener, err := r.openListener(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,23 +158,23 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	cl, _, err := dialCoordinator(ctx, here, 0, r.size, leader{name: "rank 0", rank: 0})
 	if err != nil {
 		c.Close()
-		door.Close()
+		listener.Close()
 		return nil, nil, err
 	}
 	cl.nameHost(r.node)
-	lead := &leadingClient{client: cl, coordinator: c, door: door}
+	lead := &leadingClient{client: cl, coordinator: c, listener: listener}
 	c.explainAbsence(func() string { return firstOf(lead.refusals(), r.hints.missing) })
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }
 
-// openDoor listens on the first address that is free.
-func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, error) {
+// openListener listens on the first address that is free.
+func (r rendezvous) openListener(ctx context.Context, c *Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
-	cfg := wire.DoorConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("door", "coordinator")}
+	cfg := wire.ListenerConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("listener", "coordinator")}
 	if r.seal != nil {
 		var err error
-		if cfg.Letter, err = r.seal.seal(ctx, r.secret); err != nil {
+		if cfg.Challenge, err = r.seal.seal(ctx, r.secret); err != nil {
 			return nil, err
 		}
 	}
@@ -182,9 +182,9 @@ func (r rendezvous) openDoor(ctx context.Context, c *Coordinator) (*wire.Door, e
 	var ports []string
 	for _, address := range r.listen {
 		cfg.Address = address
-		door, err := wire.OpenDoor(cfg)
+		listener, err := wire.Listen(cfg)
 		if err == nil {
-			return door, nil
+			return listener, nil
 		}
 		cfg.Log.Debug("cannot listen", "address", address, "reason", err)
 		_, port, _ := net.SplitHostPort(address)
@@ -235,7 +235,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			logged = err.Error()
 			log.Debug("no rank 0 yet", "reason", err, "after", time.Since(began))
 		}
-		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrSealed)
+		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
 		if turnedAway && (len(r.meet) == 1 || time.Since(began) > strangers) {
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s", r.hints.refused)
 		}
@@ -283,7 +283,7 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
 		return entrance{conn, r.secret}, err
 	}
-	conn, secret, err := wire.DialSealed(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
+	conn, secret, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
 	return entrance{conn, secret}, err
 }
 
@@ -316,7 +316,7 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 type leadingClient struct {
 	*client
 	coordinator *Coordinator
-	door        *wire.Door
+	listener    *wire.Listener
 }
 
 func (l *leadingClient) waiting() string {
@@ -334,7 +334,7 @@ func (l *leadingClient) waiting() string {
 
 // refusals tells of those who wanted to come and were not let in.
 func (l *leadingClient) refusals() string {
-	n, last := l.door.Refused()
+	n, last := l.listener.Refused()
 	if n == 0 {
 		return ""
 	}
@@ -362,7 +362,7 @@ func (l *leadingClient) Leave(ctx context.Context) error {
 
 func (l *leadingClient) close() {
 	l.coordinator.Close()
-	l.door.Close()
+	l.listener.Close()
 }
 
 // listRanks writes at most eight ranks.

@@ -40,7 +40,7 @@ type slot struct {
 // head is the first slot's place.
 type head struct {
 	aborted atomic.Uint32
-	told    atomic.Uint32 // whether one has said that it speaks for all
+	led     atomic.Uint32 // whether a leader was elected
 }
 
 // Segment is a host's shared memory.

@@ -24,8 +24,8 @@ func (s *Segment) roll() *roll {
 	return (*roll)(unsafe.Pointer(&s.mem[slotSize*(1+slotCount)]))
 }
 
-// Enroll tells the other users of the segment of this process.
-func (s *Segment) Enroll() {
+// Register adds this process to the members, so that ContinueStopped of another finds it.
+func (s *Segment) Register() {
 	if !s.enter() {
 		return
 	}
@@ -35,19 +35,19 @@ func (s *Segment) Enroll() {
 	}
 }
 
-// Claim returns true to one of all callers in all processes: the one that may
-// tell the user what all of them know.
-func (s *Segment) Claim() bool {
+// ElectLeader returns true to the first caller among all processes, false to all others:
+// the leader reports to the user what all of them know.
+func (s *Segment) ElectLeader() bool {
 	if !s.enter() {
 		return true
 	}
 	defer s.leave()
-	return s.head().told.CompareAndSwap(0, 1)
+	return s.head().led.CompareAndSwap(0, 1)
 }
 
-// Continue wakes enrolled processes that somebody has stopped (SIGSTOP), so that
-// they learn how the job stands. What a debugger has stopped stays so.
-func (s *Segment) Continue() {
+// ContinueStopped continues members that were stopped (SIGSTOP), so that they notice the
+// end of the job. What a debugger has stopped stays so.
+func (s *Segment) ContinueStopped() {
 	if !s.enter() {
 		return
 	}

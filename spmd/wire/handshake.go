@@ -11,26 +11,27 @@ import (
 	"os"
 )
 
-// A link begins with a challenge in both directions, so that neither side
-// talks to somebody who does not know the job's secret, and a recorded
-// handshake is worthless:
+// A link begins with a proof in both directions over fresh nonces, so that neither side
+// talks to a process that does not know the job's secret, and a recorded handshake is
+// worthless:
 //
 //	acceptor -> dialer   magic, nonce A
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
-//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...), or zeros to a stranger
+//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...), or zeros if D's proof is wrong
 const (
 	magic     = "perigee1"
 	nonceSize = 32
 	proofSize = sha256.Size
 )
 
-// ErrProof says that the other side does not know the job's secret.
+// ErrProof means that the other side does not know the job's secret.
 var ErrProof = errors.New("the peer does not know this job's secret")
 
-// ErrSealed says that the other side and this one do not agree on how the secret is learnt.
-var ErrSealed = errors.New("one side of the link was given the job's secret, the other was not")
+// ErrNoChallenge means that one side was given the job's secret and the other expects to
+// exchange it by a challenge.
+var ErrNoChallenge = errors.New("one side of the link was given the job's secret, the other was not")
 
-// ErrOtherRank says that somebody of this job was met, but not the one looked for.
+// ErrOtherRank means that the process at an address belongs to this job, but is another rank.
 var ErrOtherRank = errors.New("another rank of this job answers there")
 
 // The parts in the conversation for which a proof may stand.
@@ -52,49 +53,48 @@ func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) [
 	return h.Sum(nil)
 }
 
-// A sealed door opens the conversation with a letter: magic, length in two
-// bytes, contents.
+// A listener with a challenge sends it first: magic, length in two bytes, contents.
 const (
-	sealedMagic = "perigeeS"
-	maxLetter   = 8 << 10
+	challengeMagic = "perigeeS"
+	maxChallenge   = 8 << 10
 )
 
-func sendLetter(w io.Writer, letter []byte) error {
-	if len(letter) > maxLetter {
-		return fmt.Errorf("letter of %d bytes, at most %d allowed", len(letter), maxLetter)
+func sendChallenge(w io.Writer, challenge []byte) error {
+	if len(challenge) > maxChallenge {
+		return fmt.Errorf("challenge of %d bytes, at most %d allowed", len(challenge), maxChallenge)
 	}
-	message := binary.LittleEndian.AppendUint16([]byte(sealedMagic), uint16(len(letter)))
-	_, err := w.Write(append(message, letter...))
+	message := binary.LittleEndian.AppendUint16([]byte(challengeMagic), uint16(len(challenge)))
+	_, err := w.Write(append(message, challenge...))
 	return err
 }
 
-func receiveLetter(r io.Reader) ([]byte, error) {
-	head := make([]byte, len(sealedMagic)+2)
+func receiveChallenge(r io.Reader) ([]byte, error) {
+	head := make([]byte, len(challengeMagic)+2)
 	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, fmt.Errorf("no greeting: %w", err)
 	}
-	if err := checkMagic(head[:len(sealedMagic)], sealedMagic, magic); err != nil {
+	if err := checkMagic(head[:len(challengeMagic)], challengeMagic, magic); err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint16(head[len(sealedMagic):])
-	if n > maxLetter {
-		return nil, fmt.Errorf("the peer announced a letter of %d bytes, at most %d allowed", n, maxLetter)
+	n := binary.LittleEndian.Uint16(head[len(challengeMagic):])
+	if n > maxChallenge {
+		return nil, fmt.Errorf("the peer announced a challenge of %d bytes, at most %d allowed", n, maxChallenge)
 	}
-	letter := make([]byte, n)
-	if _, err := io.ReadFull(r, letter); err != nil {
-		return nil, fmt.Errorf("a broken letter: %w", err)
+	challenge := make([]byte, n)
+	if _, err := io.ReadFull(r, challenge); err != nil {
+		return nil, fmt.Errorf("incomplete challenge: %w", err)
 	}
-	return letter, nil
+	return challenge, nil
 }
 
-// checkMagic tells who opened a conversation. other is how the other kind of
-// door opens it.
+// checkMagic checks the first bytes of a link. other is the magic of a listener that
+// exchanges the secret in the other way.
 func checkMagic(got []byte, want, other string) error {
 	switch string(got) {
 	case want:
 		return nil
 	case other:
-		return ErrSealed
+		return ErrNoChallenge
 	}
 	return errors.New("the peer is not a perigee of this version")
 }
@@ -106,7 +106,7 @@ func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
 	if _, err := io.ReadFull(rw, hello); err != nil {
 		return fmt.Errorf("no greeting: %w", err)
 	}
-	if err := checkMagic(hello[:len(magic)], magic, sealedMagic); err != nil {
+	if err := checkMagic(hello[:len(magic)], magic, challengeMagic); err != nil {
 		return err
 	}
 	nonceA := hello[len(magic):]

@@ -13,7 +13,7 @@ import (
 // is logged.
 func TestStrangersInLog(t *testing.T) {
 	var text bytes.Buffer // slog's handler writes one line at a time
-	d, err := OpenDoor(DoorConfig{
+	d, err := Listen(ListenerConfig{
 		Address: "127.0.0.1:0", Secret: []byte("secret"), Enter: func(c net.Conn, _ int) { c.Close() },
 		Log: slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
@@ -27,8 +27,8 @@ func TestStrangersInLog(t *testing.T) {
 		}
 	}
 	d.Close()
-	lines := bytes.Count(text.Bytes(), []byte("turned away a stranger"))
-	if lines != loggedStrangers+2 || !bytes.Contains(text.Bytes(), []byte("so_far=64\n")) { // 32 and 64
+	lines := bytes.Count(text.Bytes(), []byte("rejected a connection"))
+	if lines != loggedRejections+2 || !bytes.Contains(text.Bytes(), []byte("rejected=64\n")) { // 32 and 64
 		t.Errorf("%d lines for %d strangers:\n%s", lines, strangers, &text)
 	}
 }

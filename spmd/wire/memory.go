@@ -106,8 +106,8 @@ func (e *memoryEndpoint) Recv(ctx context.Context, from int, channel uint64) (He
 	return e.net.boxes[e.rank].take(ctx, from, channel)
 }
 
-func (e *memoryEndpoint) Asides(hear func(from int, h Header, data []byte)) {
-	e.net.boxes[e.rank].asides(hear)
+func (e *memoryEndpoint) HandleControl(handle func(from int, h Header, data []byte)) {
+	e.net.boxes[e.rank].handleControl(handle)
 }
 
 func (e *memoryEndpoint) Sent() Counts { return e.net.sent[e.rank].counts() }

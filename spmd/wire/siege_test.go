@@ -128,7 +128,7 @@ func TestSiege(t *testing.T) {
 	best := math.Inf(1) // of the waves before a full door
 	for wave := range waves {
 		quiet := roundTrips(t, ctx, calm, roundsOfRest, inPeace)
-		full := len(staying) >= maxStrangers
+		full := len(staying) >= maxPending
 		var strangers sync.WaitGroup
 		var mu sync.Mutex
 		besieged := roundTrips(t, ctx, ends, waveSize*apart, func(i int) {
@@ -169,7 +169,7 @@ func TestSiege(t *testing.T) {
 		t.Errorf("%d links, want those to and from the other rank", n)
 	}
 	// The door is full of half-open connections, and still an honest rank gets in.
-	if len(staying) < maxStrangers {
+	if len(staying) < maxPending {
 		t.Errorf("only %d strangers stay, fewer than fill the door", len(staying))
 	}
 	c, err := Dial(t.Context(), addressOf(ends[0]), secret, 1, 0)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// userTimeout reads how long the kernel waits for acknowledgements, and for room, in ms.
-func userTimeout(t *testing.T, conn net.Conn) int {
+// userTimeoutOf reads how long the kernel waits for acknowledgements, and for room, in ms.
+func userTimeoutOf(t *testing.T, conn net.Conn) int {
 	t.Helper()
 	raw, err := conn.(*net.TCPConn).SyscallConn()
 	if err != nil {
@@ -29,7 +29,7 @@ func TestLinksBearAStoppedReceiver(t *testing.T) {
 	if err := ends[1].Send(t.Context(), 0, Header{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ms := userTimeout(t, ends[1].out[0].conn); ms != 0 {
+	if ms := userTimeoutOf(t, ends[1].out[0].conn); ms != 0 {
 		t.Errorf("a link ends when there was no room for %d ms", ms)
 	}
 	conn, err := Dial(t.Context(), addressOf(ends[0]), secret, 1, 0)
@@ -37,7 +37,7 @@ func TestLinksBearAStoppedReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if ms := userTimeout(t, conn); ms != int(unacknowledged.Milliseconds()) {
+	if ms := userTimeoutOf(t, conn); ms != int(userTimeout.Milliseconds()) {
 		t.Errorf("other connections end after %d ms", ms)
 	}
 }

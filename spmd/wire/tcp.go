@@ -19,19 +19,19 @@ import (
 // TCP is an endpoint over TCP. A link carries messages one way: each rank
 // dials the ranks it sends to, when it first sends.
 type TCP struct {
-	rank    int
-	size    int
-	secret  []byte
-	resolve func(ctx context.Context, rank int) ([]string, error)
-	cutOff  func(rank int, err error)
-	log     *slog.Logger
+	rank     int
+	size     int
+	secret   []byte
+	resolve  func(ctx context.Context, rank int) ([]string, error)
+	linkLost func(rank int, err error)
+	log      *slog.Logger
 
-	door *Door
-	box  *mailbox
-	pump *pump
-	sent tally
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	listener *Listener
+	box      *mailbox
+	pump     *pump
+	sent     tally
+	life     context.Context // ends with Close
+	end      context.CancelFunc
 
 	mu     sync.Mutex
 	out    map[int]*outLink
@@ -55,16 +55,16 @@ type TCPConfig struct {
 	// Resolve returns a peer's addresses (host:port), best first. It is asked
 	// once per peer.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
-	// CutOff, if set, is called when nothing comes any more through the link
+	// LinkLost, if set, is called when nothing comes any more through the link
 	// from a rank though its process has not closed it.
-	CutOff func(rank int, err error)
-	Log    *slog.Logger // nil logs nothing
+	LinkLost func(rank int, err error)
+	Log      *slog.Logger // nil logs nothing
 }
 
 // ListenTCP opens an endpoint.
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
-		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, cutOff: cfg.CutOff,
+		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, linkLost: cfg.LinkLost,
 		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
 		box: newMailbox(), out: map[int]*outLink{}, in: map[int]*inLink{}, conns: map[io.Closer]struct{}{},
 	}
@@ -73,21 +73,23 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 		return nil, fmt.Errorf("watch the links of other ranks: %w", err)
 	}
 	t.life, t.end = context.WithCancel(context.Background())
-	door, err := OpenDoor(DoorConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive, Log: t.log})
+	listener, err := Listen(ListenerConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive, Log: t.log})
 	if err != nil {
 		t.end()
 		t.pump.close()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
-	t.door = door
+	t.listener = listener
 	return t, nil
 }
 
-// Asides sets who hears the messages with the Op Aside.
-func (t *TCP) Asides(hear func(from int, h Header, data []byte)) { t.box.asides(hear) }
+// HandleControl sets the function that gets the messages with the Op Control.
+func (t *TCP) HandleControl(handle func(from int, h Header, data []byte)) {
+	t.box.handleControl(handle)
+}
 
 // Port is the one on which the endpoint listens.
-func (t *TCP) Port() int { return t.door.Port() }
+func (t *TCP) Port() int { return t.listener.Port() }
 
 // Sent tells what has been written to others so far.
 func (t *TCP) Sent() Counts { return t.sent.counts() }
@@ -109,13 +111,13 @@ func (t *TCP) receive(conn net.Conn, from int) {
 	}
 	defer t.untrack(l)
 	used, err := l.wait()
-	t.log.Debug("link ended", "from", from, "used", used, "reason", err)
+	t.log.Debug("link ended", "peer", from, "used", used, "reason", err)
 	if !used && hungUp(err) {
 		return // it has lost a Race; a rank that dies is missed by the coordinator
 	}
 	t.box.fail(from, err)
-	if t.cutOff != nil && IsSilence(err) {
-		t.cutOff(from, err)
+	if t.linkLost != nil && IsSilence(err) {
+		t.linkLost(from, err)
 	}
 }
 
@@ -225,12 +227,12 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("it published no address")
 	}
-	log, began := t.log.With("to", to), time.Now()
+	log, began := t.log.With("peer", to), time.Now()
 	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (net.Conn, error) {
 		log.Debug("dialling", "address", address)
 		conn, err := Dial(ctx, address, t.secret, t.rank, to)
 		if err != nil {
-			log.Debug("no link", "address", address, "reason", err, "after", time.Since(began))
+			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
 		}
 		return conn, err
 	})
@@ -238,8 +240,8 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
-	bear(conn) // the receiver writes nothing, so that keep-alive tells it of a cut at any time
-	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "after", time.Since(began))
+	clearUserTimeout(conn) // the receiver writes nothing, so that keep-alive tells it of a cut at any time
+	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
 	if !t.track(conn) {
 		conn.Close()
 		return nil, net.ErrClosed
@@ -275,7 +277,7 @@ func (t *TCP) Close() error {
 		l.Close()
 	}
 	t.end()
-	t.door.Close()
+	t.listener.Close()
 	t.pump.close()
 	for r := range t.size {
 		t.box.fail(r, net.ErrClosed)

@@ -24,9 +24,9 @@ type Header struct {
 	Root    uint16
 }
 
-// Aside is the Op of messages that nobody waits for. They go to the function that was
-// given to Asides, after all that the sender has sent before.
-const Aside = 0xff
+// Control is the Op of messages that no Recv waits for. They go to the function that was
+// given to Controls, after all that the sender has sent before.
+const Control = 0xff
 
 // Endpoint is one rank's access to the others. Send and Recv may be called
 // from any goroutine, but at most one receiver may wait for a given pair of
@@ -37,31 +37,31 @@ type Endpoint interface {
 	Send(ctx context.Context, to int, h Header, data []byte) error
 	// Recv returns the next message that rank from sent on a channel.
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
-	// Asides sets who hears the messages with the Op Aside. hear must not block.
-	Asides(hear func(from int, h Header, data []byte))
+	// HandleControl sets the function that gets the messages with the Op Control. It must not block.
+	HandleControl(handle func(from int, h Header, data []byte))
 	// Sent tells what has been written to others so far.
 	Sent() Counts
 	Close() error
 }
 
 // Counts is what an endpoint has written to others: the links it has opened, the
-// messages on them and the asides, and in how many frames, with the bytes of those,
+// messages on them, control messages apart, and in how many frames, with the bytes of those,
 // headers included. Handshakes do not count.
-type Counts struct{ Links, Messages, Asides, Frames, Bytes int64 }
+type Counts struct{ Links, Messages, Controls, Frames, Bytes int64 }
 
 // Minus is what has been added since an earlier reading.
 func (c Counts) Minus(earlier Counts) Counts {
 	return Counts{
-		c.Links - earlier.Links, c.Messages - earlier.Messages, c.Asides - earlier.Asides,
+		c.Links - earlier.Links, c.Messages - earlier.Messages, c.Controls - earlier.Controls,
 		c.Frames - earlier.Frames, c.Bytes - earlier.Bytes,
 	}
 }
 
 // tally counts while others read.
-type tally struct{ links, messages, asides, frames, bytes atomic.Int64 }
+type tally struct{ links, messages, controls, frames, bytes atomic.Int64 }
 
 func (t *tally) counts() Counts {
-	return Counts{t.links.Load(), t.messages.Load(), t.asides.Load(), t.frames.Load(), t.bytes.Load()}
+	return Counts{t.links.Load(), t.messages.Load(), t.controls.Load(), t.frames.Load(), t.bytes.Load()}
 }
 
 // Write counts bytes on their way.
@@ -72,8 +72,8 @@ func (t *tally) Write(b []byte) (int, error) {
 
 // message counts one that was written in so many frames.
 func (t *tally) message(h Header, frames int) {
-	if h.Op == Aside {
-		t.asides.Add(1)
+	if h.Op == Control {
+		t.controls.Add(1)
 	} else {
 		t.messages.Add(1)
 	}
@@ -82,10 +82,10 @@ func (t *tally) message(h Header, frames int) {
 
 // mailbox holds what has arrived and was not yet asked for.
 type mailbox struct {
-	mu     sync.Mutex
-	queues map[mailKey]*queue
-	broken map[int]error // senders whose link is gone
-	hear   func(from int, h Header, data []byte)
+	mu      sync.Mutex
+	queues  map[mailKey]*queue
+	broken  map[int]error // senders whose link is gone
+	control func(from int, h Header, data []byte)
 }
 
 type mailKey struct {
@@ -94,11 +94,11 @@ type mailKey struct {
 }
 
 type queue struct {
-	letters []letter
-	ready   chan struct{} // capacity 1; holds a token after a change
+	messages []message
+	ready    chan struct{} // capacity 1; holds a token after a change
 }
 
-type letter struct {
+type message struct {
 	header Header
 	data   []byte
 }
@@ -125,17 +125,17 @@ func (q *queue) signal() {
 
 func (m *mailbox) put(from int, h Header, data []byte) {
 	m.mu.Lock()
-	if h.Op == Aside {
-		hear := m.hear
+	if h.Op == Control {
+		handle := m.control
 		m.mu.Unlock()
-		if hear != nil {
-			hear(from, h, data)
+		if handle != nil {
+			handle(from, h, data)
 		}
 		return
 	}
 	defer m.mu.Unlock()
 	q := m.queueLocked(mailKey{from, h.Channel})
-	q.letters = append(q.letters, letter{h, data})
+	q.messages = append(q.messages, message{h, data})
 	q.signal()
 }
 
@@ -155,10 +155,10 @@ func (m *mailbox) fail(from int, err error) {
 	}
 }
 
-func (m *mailbox) asides(hear func(from int, h Header, data []byte)) {
+func (m *mailbox) handleControl(handle func(from int, h Header, data []byte)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hear = hear
+	m.control = handle
 }
 
 // has reports whether a message of a rank waits on a channel.
@@ -166,20 +166,20 @@ func (m *mailbox) has(from int, channel uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	q := m.queues[mailKey{from, channel}]
-	return q != nil && len(q.letters) > 0
+	return q != nil && len(q.messages) > 0
 }
 
-// take returns the next letter. One that has come is not left there because ctx has
+// take returns the next message. One that has come is not left there because ctx has
 // ended meanwhile.
 func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
 	k := mailKey{from, channel}
 	for over := false; ; {
 		m.mu.Lock()
 		q := m.queueLocked(k)
-		if len(q.letters) > 0 {
-			l := q.letters[0]
-			q.letters = q.letters[1:]
-			if len(q.letters) == 0 {
+		if len(q.messages) > 0 {
+			l := q.messages[0]
+			q.messages = q.messages[1:]
+			if len(q.messages) == 0 {
 				delete(m.queues, k)
 			}
 			m.mu.Unlock()

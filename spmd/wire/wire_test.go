@@ -309,10 +309,10 @@ func TestStrangersDisturbNobody(t *testing.T) {
 	}
 }
 
-func TestMoreHalfOpenConnectionsThanTheDoorHolds(t *testing.T) {
-	d := &Door{}
+func TestMoreHalfOpenConnectionsThanTheListenerHolds(t *testing.T) {
+	d := &Listener{}
 	var first, last net.Conn
-	for i := range maxStrangers + 1 {
+	for i := range maxPending + 1 {
 		ours, theirs := net.Pipe()
 		defer ours.Close()
 		defer theirs.Close()

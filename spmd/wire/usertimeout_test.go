@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHurry cuts a connection off by a filter that lets nothing in at its other end: what
+// TestSetUserTimeout cuts a connection off by a filter that lets nothing in at its other end: what
 // is written is acknowledged no more.
-func TestHurry(t *testing.T) {
+func TestSetUserTimeout(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -37,11 +37,11 @@ func TestHurry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Hurry(conn, 100*time.Millisecond)
+	SetUserTimeout(conn, 100*time.Millisecond)
 	if _, err := conn.Write([]byte("last words")); err != nil {
 		t.Fatal(err)
 	}
-	conn.SetReadDeadline(time.Now().Add(unacknowledged)) // without hurry it takes longer
+	conn.SetReadDeadline(time.Now().Add(userTimeout)) // without SetUserTimeout it takes longer
 	if _, err := conn.Read(make([]byte, 1)); !IsSilence(err) {
 		t.Errorf("the connection ended with %v", err)
 	}

@@ -1,0 +1,259 @@
+package wire
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	handshakeTimeout = 10 * time.Second
+	dialTimeout      = 10 * time.Second
+	// maxPending bounds the connections that are still in their handshake. One more
+	// closes the oldest of them, since an honest handshake takes milliseconds.
+	maxPending = 1024
+)
+
+// A link notices within seven seconds that the other host is gone or cut off: the
+// kernels probe each other on an idle link, and give up on bytes that nobody
+// acknowledges. A host that is only busy still answers.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 4}
+
+const userTimeout = 6 * time.Second
+
+func limitUnacknowledged(_, _ string, c syscall.RawConn) error { return setUserTimeout(c, userTimeout) }
+
+// setUserTimeout bounds the time that sent bytes may stay unacknowledged, or that the peer
+// may have no room for them. 0 means the kernel's default: about a quarter of an hour for
+// the first, no bound for the second.
+func setUserTimeout(c syscall.RawConn, limit time.Duration) error {
+	var err error
+	if failed := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(limit.Milliseconds()))
+	}); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// SetUserTimeout ends a connection when the other host does not acknowledge bytes within
+// limit. A process that is slow or stopped does not count as long as its kernel has room
+// for more bytes.
+func SetUserTimeout(conn net.Conn, limit time.Duration) { setUserTimeoutOf(conn, limit) }
+
+// clearUserTimeout is for a connection whose receiver may be stopped with full buffers:
+// with a user timeout Linux ends such a connection although the other host answers. The
+// receiving end still notices a cut, by keep-alive.
+func clearUserTimeout(conn net.Conn) { setUserTimeoutOf(conn, 0) }
+
+func setUserTimeoutOf(conn net.Conn, limit time.Duration) {
+	if c, ok := conn.(*net.TCPConn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			setUserTimeout(raw, limit) // without it the connection ends later, or sooner
+		}
+	}
+}
+
+// Listener accepts connections from peers that prove that they know the job's secret.
+// Unauthenticated connections get no information and cannot block others.
+type Listener struct {
+	cfg      ListenerConfig
+	listener net.Listener
+
+	mu       sync.Mutex
+	pending  []net.Conn // still in their handshake, the oldest first
+	rejected int        // how many were not admitted, for any reason
+	refused  int        // those of them whose proof was wrong
+	last     string     // where the last of these came from
+	closed   bool
+	done     sync.WaitGroup
+}
+
+// ListenerConfig configures Listen.
+type ListenerConfig struct {
+	Address string // host:port to listen on
+	Secret  []byte // of the job
+	Self    int    // the rank that dialers must ask for
+	// Challenge, if set, is for dialers that do not know the secret yet: each is first
+	// sent a challenge from which only those can read the secret that may know it.
+	Challenge func() []byte
+	// Enter runs in its own goroutine for each admitted connection, and owns it.
+	Enter func(conn net.Conn, from int)
+	Log   *slog.Logger // nil logs nothing
+}
+
+// Listen listens for connections to a rank.
+func Listen(cfg ListenerConfig) (*Listener, error) {
+	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: limitUnacknowledged}
+	tcp, err := lc.Listen(context.Background(), "tcp", cfg.Address)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
+	cfg.Log.Info("listening", "address", tcp.Addr())
+	l := &Listener{cfg: cfg, listener: tcp}
+	l.done.Go(l.accept)
+	return l, nil
+}
+
+// Port is the TCP port of the listener.
+func (l *Listener) Port() int { return l.listener.Addr().(*net.TCPAddr).Port }
+
+// Refused returns how many dialers did not know the secret, and the address of the last.
+func (l *Listener) Refused() (n int, last string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused, l.last
+}
+
+// Close stops listening, closes the connections that are still in their handshake, and
+// waits until Enter has returned for all others.
+func (l *Listener) Close() {
+	l.mu.Lock()
+	l.closed = true
+	for _, c := range l.pending {
+		c.Close()
+	}
+	l.mu.Unlock()
+	l.listener.Close()
+	l.done.Wait()
+}
+
+func (l *Listener) accept() {
+	for {
+		conn, err := l.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // out of descriptors, say
+			l.evictOldest()
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if !l.wait(conn) {
+			conn.Close()
+			return
+		}
+		l.done.Go(func() { l.admit(conn) })
+	}
+}
+
+func (l *Listener) wait(conn net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return false
+	}
+	if len(l.pending) >= maxPending {
+		l.pending[0].Close() // its goroutine takes it off the list
+	}
+	l.pending = append(l.pending, conn)
+	return true
+}
+
+func (l *Listener) evictOldest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.pending) > 0 {
+		l.pending[0].Close()
+	}
+}
+
+func (l *Listener) admit(conn net.Conn) {
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	from, err := l.meet(conn)
+	l.mu.Lock()
+	l.pending = slices.DeleteFunc(l.pending, func(c net.Conn) bool { return c == conn })
+	closed := l.closed
+	if errors.Is(err, ErrProof) {
+		l.refused, l.last = l.refused+1, conn.RemoteAddr().String()
+	}
+	if err != nil && !closed {
+		l.rejected++
+	}
+	rejected := l.rejected
+	l.mu.Unlock()
+	if err != nil && !closed {
+		l.logRejected(conn, err, rejected)
+	}
+	if err != nil || closed || conn.SetDeadline(time.Time{}) != nil {
+		conn.Close()
+		return
+	}
+	l.cfg.Log.Debug("admitted", "peer", from, "address", conn.RemoteAddr())
+	l.cfg.Enter(conn, from)
+}
+
+// loggedRejections are logged one by one; after that only those whose number is a power
+// of two, so that a flood of connections does not fill a disk.
+const loggedRejections = 16
+
+func (l *Listener) logRejected(conn net.Conn, err error, number int) {
+	if number > loggedRejections && number&(number-1) != 0 {
+		return
+	}
+	l.cfg.Log.Warn("rejected a connection", "address", conn.RemoteAddr(), "reason", err, "rejected", number)
+}
+
+func (l *Listener) meet(conn net.Conn) (from int, err error) {
+	if l.cfg.Challenge != nil {
+		if err := sendChallenge(conn, l.cfg.Challenge()); err != nil {
+			return 0, err
+		}
+	}
+	return Admit(conn, l.cfg.Secret, l.cfg.Self)
+}
+
+// Dial connects rank from to rank to at address (host:port). Both sides prove to each
+// other that they know the secret.
+func Dial(ctx context.Context, address string, secret []byte, from, to int) (net.Conn, error) {
+	conn, _, err := dial(ctx, address, from, to, func(net.Conn) ([]byte, error) { return secret, nil })
+	return conn, err
+}
+
+// DialChallenged is Dial for a rank that does not know the secret yet: open reads it from
+// the challenge of the listener. DialChallenged returns it.
+func DialChallenged(
+	ctx context.Context, address string, open func(challenge []byte) (secret []byte, err error), from, to int,
+) (conn net.Conn, secret []byte, err error) {
+	return dial(ctx, address, from, to, func(conn net.Conn) ([]byte, error) {
+		challenge, err := receiveChallenge(conn)
+		if err != nil {
+			return nil, err
+		}
+		return open(challenge)
+	})
+}
+
+func dial(
+	ctx context.Context, address string, from, to int, learn func(net.Conn) ([]byte, error),
+) (net.Conn, []byte, error) {
+	d := net.Dialer{Timeout: dialTimeout, KeepAliveConfig: keepAlive, Control: limitUnacknowledged}
+	conn, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, nil, err
+	}
+	conn.SetDeadline(time.Now().Add(handshakeTimeout))
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
+	secret, err := learn(conn)
+	if err == nil {
+		err = Greet(conn, secret, from, to)
+	}
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return conn, secret, conn.SetDeadline(time.Time{})
+}

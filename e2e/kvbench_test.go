@@ -18,7 +18,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/nixl/nixltest"
 )
@@ -90,7 +90,7 @@ func checkBlocks(t *testing.T, row []string, m result.Lanes) {
 	if d := m.Latency.Mean - m.Post.Mean - m.Tx.Mean; math.Abs(d) > 1e-6*m.Latency.Mean {
 		t.Errorf("latency %v, post %v, transfer %v", m.Latency.Mean, m.Post.Mean, m.Tx.Mean)
 	}
-	for name, s := range map[string]lanes.Stats{"latency": m.Latency, "prep": m.Prep, "post": m.Post, "tx": m.Tx} {
+	for name, s := range map[string]series.Stats{"latency": m.Latency, "prep": m.Prep, "post": m.Post, "tx": m.Tx} {
 		if s.Min > s.P50 || s.P50 > s.P99 || s.P99 > s.P999 || s.P999 > s.Max || s.Mean < float64(s.Min) || s.Mean > float64(s.Max) {
 			t.Errorf("%s is out of order: %+v", name, s)
 		}

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
 
@@ -177,12 +178,12 @@ func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	return 1, nil
 }
 
-func measured(L *glua.LState, m *lanes.Measurement) *glua.LTable {
+func measured(L *glua.LState, m *series.Measurement) *glua.LTable {
 	t := toLua(L, map[string]any{
 		"bytes": m.Bytes, "seconds": float64(m.EndNS-m.StartNS) / 1e9, "uncertainty": float64(m.UncertaintyNS) / 1e9,
 		"bandwidth": m.Bandwidth, "cpu_seconds": m.CPUSeconds,
 	}).(*glua.LTable)
-	for name, s := range map[string]lanes.Stats{"latency": m.Latency, "prep": m.Prep, "post": m.Post, "tx": m.Tx} {
+	for name, s := range map[string]series.Stats{"latency": m.Latency, "prep": m.Prep, "post": m.Post, "tx": m.Tx} {
 		t.RawSetString(name, toLua(L, map[string]any{
 			"count": s.Count, "mean": s.Mean / 1e9, "min": float64(s.Min) / 1e9, "max": float64(s.Max) / 1e9,
 			"p50": float64(s.P50) / 1e9, "p99": float64(s.P99) / 1e9, "p999": float64(s.P999) / 1e9,

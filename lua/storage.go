@@ -5,6 +5,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 // storageFrom reads the storage operations of a pattern: a table keyed by rank. Only --allow-io lets
@@ -50,7 +51,7 @@ func storageOpFrom(t *glua.LTable) (traffic.StorageOp, error) {
 }
 
 // storageRuns is what transfer.collect tells of files.
-func storageRuns(L *glua.LState, list []traffic.StorageRun) *glua.LTable {
+func storageRuns(L *glua.LState, list []series.StorageRun) *glua.LTable {
 	t := L.CreateTable(len(list), 0)
 	for _, r := range list {
 		t.Append(toLua(L, map[string]any{

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -359,7 +360,7 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-func collected(L *glua.LState, list []traffic.PatternRun) *glua.LTable {
+func collected(L *glua.LState, list []series.Run) *glua.LTable {
 	t := L.NewTable()
 	runs := L.CreateTable(len(list), 0)
 	for _, run := range list {
@@ -383,7 +384,7 @@ func collected(L *glua.LState, list []traffic.PatternRun) *glua.LTable {
 	}
 	t.RawSetString("runs", runs)
 	if len(list) > 0 {
-		t.RawSetString("isolated", glua.LNumber(traffic.Isolated(list)/1e9))
+		t.RawSetString("isolated", glua.LNumber(series.Isolated(list)/1e9))
 	}
 	return t
 }

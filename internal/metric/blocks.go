@@ -2,7 +2,7 @@ package metric
 
 import (
 	"perigee/internal/result"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 )
 
 // blocks are the metrics of block transfers, which have a sample for each size that was measured.
@@ -11,9 +11,9 @@ var blocks = []Def{
 	{Name: "block_latency_us", Better: Lower, Help: "mean time of an iteration / blocks in a batch; each size of blocks", all: eachSize(func(m *result.Lanes) float64 {
 		return m.Latency.Mean / float64(m.Batch) / 1e3
 	})},
-	{Name: "batch_p50_us", Better: Lower, Help: "median time of an iteration; each size of blocks", all: eachBatch(func(s *lanes.Stats) float64 { return float64(s.P50) })},
-	{Name: "batch_p99_us", Better: Lower, Help: "99th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *lanes.Stats) float64 { return float64(s.P99) })},
-	{Name: "batch_p999_us", Better: Lower, Help: "99.9th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *lanes.Stats) float64 { return float64(s.P999) })},
+	{Name: "batch_p50_us", Better: Lower, Help: "median time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P50) })},
+	{Name: "batch_p99_us", Better: Lower, Help: "99th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P99) })},
+	{Name: "batch_p999_us", Better: Lower, Help: "99.9th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P999) })},
 	{Name: "block_prep_us", Better: Lower, Help: "mean time to prepare the requests; each size of blocks", all: eachSize(func(m *result.Lanes) float64 { return m.Prep.Mean / 1e3 })},
 	{Name: "block_post_us", Better: Lower, Help: "mean time to post the requests; each size of blocks", all: eachSize(func(m *result.Lanes) float64 { return m.Post.Mean / 1e3 })},
 	{Name: "block_cpu_s_per_gb", Better: Lower, Help: "processor time of all ranks / bytes; each size of blocks", all: eachSize(func(m *result.Lanes) float64 {
@@ -21,7 +21,7 @@ var blocks = []Def{
 	})},
 }
 
-func eachBatch(ns func(s *lanes.Stats) float64) func(*view, func(Sample)) {
+func eachBatch(ns func(s *series.Stats) float64) func(*view, func(Sample)) {
 	return eachSize(func(m *result.Lanes) float64 { return ns(&m.Latency) / 1e3 })
 }
 

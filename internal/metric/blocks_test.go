@@ -5,16 +5,16 @@ import (
 	"testing"
 
 	"perigee/internal/result"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 )
 
 // Block transfers have a sample for each size, with the figures that kvbench's table has.
 func TestBlocks(t *testing.T) {
 	d := &result.Document{}
 	for i, size := range [][2]int64{{4096, 1}, {4096, 8}, {8192, 1}} {
-		d.Lanes = append(d.Lanes, result.Lanes{Phase: "measure", Measurement: lanes.Measurement{
+		d.Lanes = append(d.Lanes, result.Lanes{Phase: "measure", Measurement: series.Measurement{
 			BlockBytes: size[0], Batch: size[1], Bytes: 2e9, CPUSeconds: 3, Bandwidth: float64(i+1) * 1e9, StartNS: int64(i), EndNS: int64(i) + 7,
-			Latency: lanes.Stats{Mean: 16e3, P50: 1000, P99: 2000, P999: 3000}, Prep: lanes.Stats{Mean: 4000}, Post: lanes.Stats{Mean: 5000},
+			Latency: series.Stats{Mean: 16e3, P50: 1000, P99: 2000, P999: 3000}, Prep: series.Stats{Mean: 4000}, Post: series.Stats{Mean: 5000},
 		}})
 	}
 	for name, want := range map[string]string{

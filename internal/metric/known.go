@@ -2,7 +2,7 @@ package metric
 
 import (
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 var known = []Def{
@@ -45,23 +45,23 @@ var known = []Def{
 	})},
 	{
 		Name: "rank_latency_ms", Better: Lower, Help: "end - start; each initiator of each run",
-		each: eachRank(func(r *traffic.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
+		each: eachRank(func(r *series.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
 	},
 	{
 		Name: "rank_bw_gb_per_s", Better: Higher, Help: "bytes / (end - start); each initiator of each run",
-		each: eachRank(func(r *traffic.RankRun) float64 { return r.Bandwidth() / 1e9 }),
+		each: eachRank(func(r *series.RankRun) float64 { return r.Bandwidth() / 1e9 }),
 	},
 	{
 		Name: "rank_post_us", Better: Lower, Help: "posted - start; each initiator of each run",
-		each: eachRank(func(r *traffic.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
+		each: eachRank(func(r *series.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
 	},
 	{
 		Name: "pair_latency_ms", Better: Lower, Help: "end of the message - start of its initiator; each message of each run",
-		each: eachPair(func(r *traffic.RankRun, p traffic.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
+		each: eachPair(func(r *series.RankRun, p series.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
 	},
 	{
 		Name: "pair_bw_gb_per_s", Better: Higher, Help: "bytes / pair latency; each message of each run",
-		each: eachPair(func(r *traffic.RankRun, p traffic.PeerRun) float64 {
+		each: eachPair(func(r *series.RankRun, p series.PeerRun) float64 {
 			return float64(p.Bytes) / float64(max(p.EndNS-r.StartNS, 1))
 		}),
 	},
@@ -86,7 +86,7 @@ func eachRun(value func(v *view, m *result.Measurement) (float64, bool)) func(*v
 	}
 }
 
-func eachRank(value func(r *traffic.RankRun) float64) func(*view, *result.Measurement, func(Sample)) {
+func eachRank(value func(r *series.RankRun) float64) func(*view, *result.Measurement, func(Sample)) {
 	return func(_ *view, m *result.Measurement, yield func(Sample)) {
 		for i := range m.Ranks {
 			r := &m.Ranks[i]
@@ -97,7 +97,7 @@ func eachRank(value func(r *traffic.RankRun) float64) func(*view, *result.Measur
 	}
 }
 
-func eachPair(value func(r *traffic.RankRun, p traffic.PeerRun) float64) func(*view, *result.Measurement, func(Sample)) {
+func eachPair(value func(r *series.RankRun, p series.PeerRun) float64) func(*view, *result.Measurement, func(Sample)) {
 	return func(_ *view, m *result.Measurement, yield func(Sample)) {
 		for i := range m.Ranks {
 			r := &m.Ranks[i]
@@ -196,7 +196,7 @@ func (v *view) learn() {
 	}
 }
 
-// isolatedNS is the isolated latency of a pattern, as traffic.Isolated has it.
+// isolatedNS is the isolated latency of a pattern, as series.Isolated has it.
 func (v *view) isolatedNS(pattern int) (float64, bool) {
 	a := v.isolated[pattern]
 	if a == nil || len(a.ns) == 0 {

@@ -8,7 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 // The documentation has a row for every metric, with its unit, and no other row.
@@ -74,7 +74,7 @@ func TestPhases(t *testing.T) {
 // that could not be a number.
 func TestNoDivisionByZero(t *testing.T) {
 	d := &result.Document{Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}, {}}}
-	run := []traffic.PatternRun{{StartNS: 7, EndNS: 7, Ranks: []traffic.RankRun{{StartNS: 7, EndNS: 7, Bytes: 5, Peers: []traffic.PeerRun{{EndNS: 7, Bytes: 5}}}}}}
+	run := []series.Run{{StartNS: 7, EndNS: 7, Ranks: []series.RankRun{{StartNS: 7, EndNS: 7, Bytes: 5, Peers: []series.PeerRun{{EndNS: 7, Bytes: 5}}}}}}
 	d.AddRuns(0, Isolated, 0, run)
 	d.AddRuns(0, "workload", 0, run)
 	d.AddRuns(1, "workload", 0, run)

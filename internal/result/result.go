@@ -12,9 +12,8 @@ import (
 	"slices"
 	"time"
 
-	"perigee/internal/traffic"
-	"perigee/internal/traffic/lanes"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/series"
 	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -116,7 +115,7 @@ type Measurement struct {
 	Pattern   int    `json:"pattern"` // index into Patterns
 	Phase     string `json:"phase"`
 	Iteration int    `json:"iteration"` // from 0, within the phase
-	traffic.PatternRun
+	series.Run
 	LatencyNS     int64   `json:"latency_ns"`
 	MeanBandwidth float64 `json:"mean_bandwidth_bytes_per_s"`
 }
@@ -125,13 +124,13 @@ type Measurement struct {
 type Storage struct {
 	Pattern int    `json:"pattern"` // index into Patterns
 	Phase   string `json:"phase"`
-	traffic.StorageRun
+	series.StorageRun
 }
 
 // Lanes is one measurement of block transfers.
 type Lanes struct {
 	Phase string `json:"phase"`
-	lanes.Measurement
+	series.Measurement
 }
 
 // Table is a table as it was printed.
@@ -192,17 +191,17 @@ func (d *Document) AddMatrix(m *matrix.Matrix, file string) int {
 }
 
 // AddRuns records the runs of a pattern in a phase, after those that are there.
-func (d *Document) AddRuns(pattern int, phase string, first int, runs []traffic.PatternRun) {
+func (d *Document) AddRuns(pattern int, phase string, first int, runs []series.Run) {
 	for i, r := range runs {
 		d.Measurements = append(d.Measurements, Measurement{
-			Pattern: pattern, Phase: phase, Iteration: first + i, PatternRun: r,
+			Pattern: pattern, Phase: phase, Iteration: first + i, Run: r,
 			LatencyNS: r.LatencyNS(), MeanBandwidth: r.MeanBandwidth(),
 		})
 	}
 }
 
 // AddStorage records runs of a pattern's storage operations. Iterations count on from those that are there.
-func (d *Document) AddStorage(pattern int, phase string, runs []traffic.StorageRun) {
+func (d *Document) AddStorage(pattern int, phase string, runs []series.StorageRun) {
 	first := 0
 	for _, s := range d.Storage {
 		if s.Pattern == pattern && s.Phase == phase {

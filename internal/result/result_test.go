@@ -19,8 +19,8 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
-	"perigee/internal/traffic"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -66,9 +66,9 @@ func full(t testing.TB) *result.Document {
 		Name: "p", Matrix: d.AddMatrix(m, "m.txt"), Mem: "dram", Op: "WRITE", Shards: 1, Senders: 2, SleepBefore: 0.5, SleepAfter: 0.25,
 		Metadata: map[string]any{"isl": int64(5), "list": []any{int64(1), nil}},
 	}}
-	d.AddRuns(0, "work", 3, []traffic.PatternRun{{
+	d.AddRuns(0, "work", 3, []series.Run{{
 		StartNS: 10, EndNS: 20, UncertaintyNS: 1,
-		Ranks: []traffic.RankRun{{Rank: 0, StartNS: 10, PostNS: 11, EndNS: 20, Bytes: 10, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 10, EndNS: 20}}}},
+		Ranks: []series.RankRun{{Rank: 0, StartNS: 10, PostNS: 11, EndNS: 20, Bytes: 10, Peers: []series.PeerRun{{Peer: 1, Bytes: 10, EndNS: 20}}}},
 	}})
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}

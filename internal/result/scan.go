@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 // Visit is given the measurements of a document one by one, in their order, with
@@ -227,7 +227,7 @@ func reset(m *Measurement) {
 	for i := range ranks {
 		peers := ranks[i].Peers
 		clear(peers[:cap(peers)])
-		ranks[i] = traffic.RankRun{Peers: peers[:0]}
+		ranks[i] = series.RankRun{Peers: peers[:0]}
 	}
 	*m = Measurement{}
 	m.Ranks = ranks[:0]

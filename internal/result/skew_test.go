@@ -3,16 +3,16 @@ package result
 import (
 	"testing"
 
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 func TestBarrierSkew(t *testing.T) {
 	run := func(skew, uncertainty int64) Measurement {
-		r := traffic.PatternRun{UncertaintyNS: uncertainty}
+		r := series.Run{UncertaintyNS: uncertainty}
 		if skew >= 0 {
 			r.BarrierExitSkewNS = &skew
 		}
-		return Measurement{PatternRun: r}
+		return Measurement{Run: r}
 	}
 	d := &Document{Measurements: []Measurement{run(9_000_000, 0), run(1200, 0), run(-1, 99), run(800, 0), run(25000, 0)}}
 	if got, want := d.BarrierSkew(1).String(), "barrier exit skew: median 1.2 us, worst 25.0 us over 3"; got != want {

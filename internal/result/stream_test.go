@@ -10,7 +10,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 func TestOpen(t *testing.T) {
@@ -88,11 +88,11 @@ func TestOpenRefuses(t *testing.T) {
 // The figures are worked out by hand.
 func TestFigures(t *testing.T) {
 	d := &result.Document{Matrices: []result.Matrix{{}}, Patterns: []result.Pattern{{}, {}}}
-	run := func(ns int64) traffic.PatternRun {
-		return traffic.PatternRun{EndNS: ns, Ranks: []traffic.RankRun{{EndNS: ns, Bytes: 3e6}}}
+	run := func(ns int64) series.Run {
+		return series.Run{EndNS: ns, Ranks: []series.RankRun{{EndNS: ns, Bytes: 3e6}}}
 	}
-	d.AddRuns(0, result.IsolatedPhase, 0, []traffic.PatternRun{run(1e6), run(3e6)})
-	d.AddRuns(0, "workload", 0, []traffic.PatternRun{run(6e6), run(3e6), run(9e6)})
+	d.AddRuns(0, result.IsolatedPhase, 0, []series.Run{run(1e6), run(3e6)})
+	d.AddRuns(0, "workload", 0, []series.Run{run(6e6), run(3e6), run(9e6)})
 	d.Finish(nil)
 	f := d.Patterns[0].Figures
 	if *f.LatencyMS != 6 || *f.IsolatedLatencyMS != 2 || *f.Slowdown != 3 || *f.MeanBandwidth != 3e6/6e-3 {

@@ -89,6 +89,7 @@ var layers = []layer{
 	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock", "internal/slurm"}},
 	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version", "internal/memory"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault"}},
+	{[]string{"internal/traffic/series"}, nil},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "spmd", "nixl"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/traffic/matrix"}},
 	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},

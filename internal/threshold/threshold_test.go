@@ -12,7 +12,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 func text(s string) *string { return &s }
@@ -132,11 +132,11 @@ func grown(d *result.Document, phase string, ms ...int64) *result.Document {
 	}
 	for i, v := range ms {
 		start := int64(len(d.Measurements)) * 1e9
-		d.AddRuns(0, phase, i, []traffic.PatternRun{{
+		d.AddRuns(0, phase, i, []series.Run{{
 			StartNS: start, EndNS: start + v*1e6,
-			Ranks: []traffic.RankRun{
-				{Rank: 0, StartNS: start, PostNS: start + 1e3, EndNS: start + v*1e6, Bytes: 2e6, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 2e6, EndNS: start + v*1e6}}},
-				{Rank: 2, StartNS: start, PostNS: start + 3e3, EndNS: start + v*1e6/2, Bytes: 1e6, Peers: []traffic.PeerRun{{Peer: 1, Bytes: 1e6, EndNS: start + v*1e6/2}}},
+			Ranks: []series.RankRun{
+				{Rank: 0, StartNS: start, PostNS: start + 1e3, EndNS: start + v*1e6, Bytes: 2e6, Peers: []series.PeerRun{{Peer: 1, Bytes: 2e6, EndNS: start + v*1e6}}},
+				{Rank: 2, StartNS: start, PostNS: start + 3e3, EndNS: start + v*1e6/2, Bytes: 1e6, Peers: []series.PeerRun{{Peer: 1, Bytes: 1e6, EndNS: start + v*1e6/2}}},
 			},
 		}})
 	}

@@ -9,6 +9,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
 
@@ -24,14 +25,14 @@ type Plan struct {
 	actors     []int      // the initiators, and ranks with storage operations
 	batch      nixl.Batch // nil where this rank initiates nothing
 	peers      []int      // of the batch's transfers
-	log        []logged
+	log        []series.Logged
 	storage    nixl.Batch // nil where this rank has no storage operation
-	storageLog []nixl.Times
+	storageLog []series.Logged
 	wait       func() error // for a posted storage operation
 	storing    chan error   // gets the outcome of a storage operation that runs; nil where there is none
 	last       *nixl.Times
 	posted     bool
-	left       exit // before what is posted
+	left       series.Exit // before what is posted
 	released   bool
 }
 
@@ -158,7 +159,7 @@ func (p *Plan) runMessages(n int, record bool) error {
 			return p.explain(err)
 		}
 		p.keep(times, left, record)
-		left = exit{}
+		left = series.Exit{}
 		n -= size
 		if time.Duration(clock.Now()-began) < p.s.world.Timeout()/8 {
 			size *= 2
@@ -192,15 +193,15 @@ func (p *Plan) makeTimes(n int) []nixl.Times {
 }
 
 // keep notes the times of runs, the first of which came after the exit from a barrier.
-func (p *Plan) keep(times []nixl.Times, left exit, record bool) {
+func (p *Plan) keep(times []nixl.Times, left series.Exit, record bool) {
 	last := times[len(times)-1]
 	p.last = &last
 	if !record {
 		return
 	}
 	for _, t := range times {
-		p.log = append(p.log, logged{t, left})
-		left = exit{}
+		p.log = append(p.log, series.Logged{Stamps: series.Stamps(t), Left: left})
+		left = series.Exit{}
 	}
 }
 

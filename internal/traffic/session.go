@@ -9,6 +9,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/memory"
 	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -31,7 +32,7 @@ type Session struct {
 	cards     [][]byte              // of all ranks, if all were told
 	peers     []int                 // whose buffers are within reach
 	plans     int                   // prepared so far
-	left      exit                  // from a barrier, until something runs
+	left      series.Exit           // from a barrier, until something runs
 	available func() (int64, error) // host memory that can be taken
 }
 

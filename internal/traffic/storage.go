@@ -1,7 +1,6 @@
 package traffic
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +11,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
 
@@ -232,68 +232,52 @@ func (p *Plan) startStorage(record bool) (wait func() error) {
 			return link.Explain(p.s.world, "storage_ops of "+p.label(), err)
 		}
 		if record {
-			p.storageLog = append(p.storageLog, times...)
+			p.storageLog = append(p.storageLog, series.Logged{Stamps: series.Stamps(times[0])})
 		}
 		return nil
 	}
 }
 
-// StorageRun is one run of one half of a rank's storage operation. Stamps are on the common time line.
-type StorageRun struct {
-	Rank      int    `json:"rank"`
-	Op        string `json:"op"`        // READ or WRITE
-	Iteration int    `json:"iteration"` // from 0, since the last collect
-	StartNS   int64  `json:"start_ns"`  // before the first post of the rank's operation
-	EndNS     int64  `json:"end_ns"`    // when all bytes of this half had been moved
-	Bytes     int64  `json:"bytes"`
-}
-
 // CollectStorage gathers at rank 0 the recorded runs of the storage operations of plans since
 // the last call, one list per plan; the other ranks get nil. All ranks call it with the same plans, after
 // Collect. It costs nothing where no plan has any.
-func (s *Session) CollectStorage(plans []*Plan) ([][]StorageRun, error) {
+func (s *Session) CollectStorage(plans []*Plan) ([][]series.StorageRun, error) {
 	any := slices.ContainsFunc(plans, func(p *Plan) bool { return len(p.Storage) > 0 })
-	lists := make([][]StorageRun, len(plans))
+	lists := make([][]series.StorageRun, len(plans))
 	if !any {
 		return lists, nil
 	}
-	var data []byte
-	for _, p := range plans {
-		data = binary.AppendUvarint(data, uint64(len(p.storageLog)))
-		for _, t := range p.storageLog {
-			data = binary.AppendVarint(data, t.Start)
-			for _, end := range t.Done {
-				data = binary.AppendVarint(data, end-t.Start)
-			}
-		}
+	mine, shapes := make([]series.Log, len(plans)), make([]series.Shape, len(plans))
+	for i, p := range plans {
+		mine[i] = series.Log{Plan: p.number, Runs: p.storageLog}
 		p.storageLog = nil
 	}
-	all, err := s.world.All().Gather(0, data)
+	all, err := s.world.All().Gather(0, series.EncodeLogs(mine))
 	if err != nil || all == nil {
 		return nil, err
 	}
 	for rank, data := range all {
-		d := decoder{rest: data}
 		for i, p := range plans {
-			lists[i] = append(lists[i], s.storageRuns(&d, rank, p.Storage[rank])...)
+			shapes[i] = series.Shape{Plan: p.number, Transfers: len(p.Storage[rank].transfers(0, 0))}
 		}
-		if d.err != nil || len(d.rest) > 0 {
-			return nil, fault.New(fault.Internal, "collect: storage times from rank %d: %w", rank, errTorn)
+		logs, err := series.DecodeLogs(data, shapes)
+		if err != nil {
+			return nil, foreign(rank, err)
+		}
+		for i, p := range plans {
+			lists[i] = append(lists[i], s.storageRuns(logs[i], rank, p.Storage[rank])...)
 		}
 	}
 	return lists, nil
 }
 
-// storageRuns reads one rank's runs of one plan.
-func (s *Session) storageRuns(d *decoder, rank int, op StorageOp) (list []StorageRun) {
-	halves := op.transfers(0, 0)
-	n := d.unsigned()
-	for i := 0; uint64(i) < n && d.err == nil; i++ {
-		start := d.signed()
-		for _, t := range halves {
-			list = append(list, StorageRun{
+// storageRuns puts one rank's runs of one plan on the common time line.
+func (s *Session) storageRuns(log []series.Logged, rank int, op StorageOp) (list []series.StorageRun) {
+	for i, run := range log {
+		for k, t := range op.transfers(0, 0) {
+			list = append(list, series.StorageRun{
 				Rank: rank, Op: t.Op.String(), Iteration: i, Bytes: t.Bytes(),
-				StartNS: s.world.ToCommon(rank, start), EndNS: s.world.ToCommon(rank, start+d.signed()),
+				StartNS: s.world.ToCommon(rank, run.Start), EndNS: s.world.ToCommon(rank, run.Done[k]),
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -90,7 +91,7 @@ func TestStorageBesideTraffic(t *testing.T) {
 	}
 }
 
-func wantStorage(lists [][]StorageRun, half int64) error {
+func wantStorage(lists [][]series.StorageRun, half int64) error {
 	if len(lists[1]) > 0 {
 		return fmt.Errorf("a pattern without files has %v", lists[1])
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/result"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 )
 
 // blockDocument is a result of two sizes of blocks. Of the second, the latency has a factor.
@@ -17,8 +17,8 @@ func blockDocument(rng *rand.Rand, factor float64) *result.Document {
 		if i == 1 {
 			ns *= factor
 		}
-		d.Lanes = append(d.Lanes, result.Lanes{Phase: "measure", Measurement: lanes.Measurement{
-			BlockBytes: 4096, Batch: batch, Bandwidth: 4096e9 * float64(batch) / ns, Latency: lanes.Stats{Count: 100, Mean: ns, P99: int64(ns)},
+		d.Lanes = append(d.Lanes, result.Lanes{Phase: "measure", Measurement: series.Measurement{
+			BlockBytes: 4096, Batch: batch, Bandwidth: 4096e9 * float64(batch) / ns, Latency: series.Stats{Count: 100, Mean: ns, P99: int64(ns)},
 		}})
 	}
 	return d

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -38,11 +38,11 @@ func document(patterns, n int, draw func(pattern int) float64) *result.Document 
 			op = "READ"
 		}
 		d.Patterns = append(d.Patterns, result.Pattern{Name: fmt.Sprint("p", p), Mem: "dram", Op: op, Shards: 1, Senders: 1})
-		var runs []traffic.PatternRun
+		var runs []series.Run
 		for range n {
 			ns := int64(draw(p) * 1e6)
 			r := p % 2 // the initiator
-			runs = append(runs, traffic.PatternRun{EndNS: ns, Ranks: []traffic.RankRun{{Rank: r, EndNS: ns, Bytes: 1e6, Peers: []traffic.PeerRun{{Peer: 1 - r, Bytes: 1e6, EndNS: ns}}}}})
+			runs = append(runs, series.Run{EndNS: ns, Ranks: []series.RankRun{{Rank: r, EndNS: ns, Bytes: 1e6, Peers: []series.PeerRun{{Peer: 1 - r, Bytes: 1e6, EndNS: ns}}}}})
 		}
 		d.AddRuns(p, "workload", 0, runs)
 	}

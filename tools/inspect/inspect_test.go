@@ -20,8 +20,8 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
-	"perigee/internal/traffic"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )
 
@@ -39,13 +39,13 @@ func document(t testing.TB) *result.Document {
 	}
 	i := d.AddMatrix(m, "m.txt")
 	d.Patterns = []result.Pattern{{Name: `p, "1"`, Matrix: i, Mem: "dram", Op: "WRITE", Shards: 1, Senders: 1}, {Name: "q", Matrix: i, Mem: "dram", Op: "READ", Shards: 1, Senders: 1}}
-	run := func(initiator int, start, ns int64) traffic.PatternRun {
-		return traffic.PatternRun{StartNS: start, EndNS: start + ns, Ranks: []traffic.RankRun{{
-			Rank: initiator, StartNS: start, PostNS: start + 1, EndNS: start + ns, Bytes: 1000, Peers: []traffic.PeerRun{{Peer: 1 - initiator, Bytes: 1000, EndNS: start + ns}},
+	run := func(initiator int, start, ns int64) series.Run {
+		return series.Run{StartNS: start, EndNS: start + ns, Ranks: []series.RankRun{{
+			Rank: initiator, StartNS: start, PostNS: start + 1, EndNS: start + ns, Bytes: 1000, Peers: []series.PeerRun{{Peer: 1 - initiator, Bytes: 1000, EndNS: start + ns}},
 		}}}
 	}
-	d.AddRuns(0, "work", 0, []traffic.PatternRun{run(0, 100, 1e6), run(0, 200, 3e6), run(0, 300, 2e6)})
-	d.AddRuns(1, "work", 0, []traffic.PatternRun{run(1, 400, 5e6)})
+	d.AddRuns(0, "work", 0, []series.Run{run(0, 100, 1e6), run(0, 200, 3e6), run(0, 300, 2e6)})
+	d.AddRuns(1, "work", 0, []series.Run{run(1, 400, 5e6)})
 	d.Tables = []result.Table{{Columns: []string{"A", "A"}, Rows: [][]any{{1.5, nil}, {1048576, 1234.56789}}}}
 	d.Notes = []string{"a note"}
 	d.Values = map[string]any{"v": 1}

@@ -16,7 +16,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/job"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -74,9 +74,9 @@ func document(engine string, ns int64) *result.Document {
 		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, World: result.World{Size: 2, Launcher: "local", Hosts: []spmd.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
 		Engine: &nixl.Info{Name: engine}, Matrices: []result.Matrix{{SHA256: "bb"}}, Patterns: []result.Pattern{{Name: "p"}},
 	}
-	var runs []traffic.PatternRun
+	var runs []series.Run
 	for i := range int64(20) {
-		runs = append(runs, traffic.PatternRun{EndNS: ns + i, Ranks: []traffic.RankRun{{EndNS: ns + i}}})
+		runs = append(runs, series.Run{EndNS: ns + i, Ranks: []series.RankRun{{EndNS: ns + i}}})
 	}
 	d.AddRuns(0, "work", 0, runs)
 	return d

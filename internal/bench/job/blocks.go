@@ -9,11 +9,11 @@ import (
 
 	"perigee/internal/bench/transfer"
 	"perigee/internal/result"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 )
 
 // KVBench runs the scenario kvbench for one size and returns what it measured.
-func (c *Command) KVBench(args ...string) (*lanes.Measurement, error) {
+func (c *Command) KVBench(args ...string) (*series.Measurement, error) {
 	file := filepath.Join(c.folder, "kvbench.json")
 	if _, _, err := c.run(append([]string{"run", "kvbench", "--result", file}, args...)...); err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 	"perigee/internal/version"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -76,16 +76,16 @@ func (s Synthetic) Each(d *result.Document, give func(*result.Measurement)) {
 	now := int64(5e9)
 	play := func(p int, phase string, iteration int, slow float64) {
 		m := d.Matrices[d.Patterns[p].Matrix]
-		run := traffic.PatternRun{UncertaintyNS: 300}
+		run := series.Run{UncertaintyNS: 300}
 		for c := 0; c < len(m.Cells); {
-			r := traffic.RankRun{Rank: int(m.Cells[c][0]), StartNS: now + random.Int64N(20_000)}
+			r := series.RankRun{Rank: int(m.Cells[c][0]), StartNS: now + random.Int64N(20_000)}
 			r.PostNS, r.EndNS = r.StartNS+500, r.StartNS
 			for ; c < len(m.Cells) && int(m.Cells[c][0]) == r.Rank; c++ {
 				took := int64(float64(m.Cells[c][2]) / 10 * slow * (1 + random.Float64()))
 				if r.Rank == 1 { // somebody suffers
 					took *= int64(slow + 1)
 				}
-				r.Peers = append(r.Peers, traffic.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2], EndNS: r.StartNS + took})
+				r.Peers = append(r.Peers, series.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2], EndNS: r.StartNS + took})
 				r.Bytes, r.EndNS = r.Bytes+m.Cells[c][2], max(r.EndNS, r.StartNS+took)
 			}
 			if len(run.Ranks) == 0 {
@@ -94,7 +94,7 @@ func (s Synthetic) Each(d *result.Document, give func(*result.Measurement)) {
 			run.StartNS, run.EndNS = min(run.StartNS, r.StartNS), max(run.EndNS, r.EndNS)
 			run.Ranks = append(run.Ranks, r)
 		}
-		give(&result.Measurement{Pattern: p, Phase: phase, Iteration: iteration, PatternRun: run, LatencyNS: run.LatencyNS(), MeanBandwidth: run.MeanBandwidth()})
+		give(&result.Measurement{Pattern: p, Phase: phase, Iteration: iteration, Run: run, LatencyNS: run.LatencyNS(), MeanBandwidth: run.MeanBandwidth()})
 	}
 	for p := range d.Patterns {
 		for i := range s.Isolated {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/nixl/nixltest"
@@ -91,7 +92,7 @@ func TestEveryShapeMovesEveryByte(t *testing.T) {
 }
 
 // wantMeasured compares a measurement with what the case makes certain.
-func wantMeasured(m *Measurement, c Case, peers [][]int, threads int) error {
+func wantMeasured(m *series.Measurement, c Case, peers [][]int, threads int) error {
 	ways, lanes := 0, 0
 	for r, list := range peers {
 		ways += len(list)

@@ -1,7 +1,6 @@
 package lanes
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"runtime"
@@ -13,6 +12,7 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
 
@@ -41,75 +41,8 @@ func (l *Lanes) check(c Case) error {
 	return l.world.Err()
 }
 
-// RankPart is one rank's part of a measurement. Stamps are on the common time line.
-type RankPart struct {
-	Rank       int     `json:"rank"`
-	StartNS    int64   `json:"start_ns"` // before its first post; 0 for a rank that only is a peer
-	EndNS      int64   `json:"end_ns"`   // when its last transfer was complete
-	Bytes      int64   `json:"bytes"`    // that it moved
-	CPUSeconds float64 `json:"cpu_seconds"`
-}
-
-// Measurement is what came out of a case. Durations of an iteration are those of one lane: all requests that it
-// posts together.
-type Measurement struct {
-	Op         string `json:"op"`
-	Local      string `json:"local_mem"`
-	Remote     string `json:"remote_mem"`
-	BlockBytes int64  `json:"block_bytes"`
-	Batch      int64  `json:"batch"`
-	Threads    int    `json:"threads"`
-	Iterations int    `json:"iterations"`
-	Recreate   bool   `json:"recreate"`
-
-	// StartNS is the first start, EndNS the last end over all lanes.
-	StartNS       int64   `json:"start_ns"`
-	EndNS         int64   `json:"end_ns"`
-	UncertaintyNS int64   `json:"uncertainty_ns"` // of their difference
-	Bytes         int64   `json:"bytes"`
-	Bandwidth     float64 `json:"bandwidth_bytes_per_s"` // Bytes by EndNS - StartNS
-	CPUSeconds    float64 `json:"cpu_seconds"`           // of all ranks
-
-	Latency Stats      `json:"latency"` // from before the first post until all is complete
-	Prep    Stats      `json:"prep"`    // preparing the requests
-	Post    Stats      `json:"post"`    // from before the first post until after the last
-	Tx      Stats      `json:"tx"`      // from after the last post until all is complete
-	Ranks   []RankPart `json:"ranks"`
-}
-
-// record is what lanes of a rank have measured.
-type record struct {
-	start, end              int64 // of the host's clock; 0 where nothing was posted
-	bytes                   int64
-	cpu                     float64
-	latency, prep, post, tx Samples
-}
-
-func (r *record) merge(o *record) {
-	if r.start == 0 || o.start != 0 && o.start < r.start {
-		r.start = o.start
-	}
-	r.end = max(r.end, o.end)
-	r.bytes += o.bytes
-	r.cpu += o.cpu
-	r.latency.Merge(&o.latency)
-	r.prep.Merge(&o.prep)
-	r.post.Merge(&o.post)
-	r.tx.Merge(&o.tx)
-}
-
-func (r *record) add(t nixl.Times) {
-	if r.start == 0 {
-		r.start = t.Start
-	}
-	r.end = t.End
-	r.latency.Add(t.End - t.Start)
-	r.post.Add(t.Posted - t.Start)
-	r.tx.Add(t.End - t.Posted)
-}
-
 // Measure runs a case and returns what came out at rank 0, nil at the others.
-func (l *Lanes) Measure(c Case) (*Measurement, error) {
+func (l *Lanes) Measure(c Case) (*series.Measurement, error) {
 	if err := l.check(c); err != nil {
 		return nil, err
 	}
@@ -120,7 +53,7 @@ func (l *Lanes) Measure(c Case) (*Measurement, error) {
 	if err := l.world.SyncClocks(); err != nil {
 		return nil, err
 	}
-	all, err := l.world.All().Gather(0, mine.encode())
+	all, err := l.world.All().Gather(0, mine.Encode())
 	if err != nil || all == nil {
 		return nil, err
 	}
@@ -128,8 +61,8 @@ func (l *Lanes) Measure(c Case) (*Measurement, error) {
 }
 
 // measure runs this rank's lanes side by side. They begin when all ranks are ready.
-func (l *Lanes) measure(c Case) (*record, error) {
-	records := make([]record, len(l.lanes))
+func (l *Lanes) measure(c Case) (*series.Distribution, error) {
+	records := make([]series.Distribution, len(l.lanes))
 	errs := make([]error, len(l.lanes))
 	var ready, done sync.WaitGroup
 	begin := make(chan struct{})
@@ -160,9 +93,9 @@ func (l *Lanes) measure(c Case) (*record, error) {
 		// A peer's processor works until its initiators are through.
 		err = l.world.All().Barrier()
 	}
-	sum := &record{cpu: cpuSeconds() - before}
+	sum := &series.Distribution{CPU: cpuSeconds() - before}
 	for i := range records {
-		sum.merge(&records[i])
+		sum.Merge(&records[i])
 	}
 	return sum, err
 }
@@ -177,7 +110,7 @@ func cpuSeconds() float64 {
 }
 
 // play is one lane's part: prepare, warm up, say so, begin with the others, run.
-func (l *Lanes) play(n *lane, c Case, r *record, ready func(), begin <-chan struct{}) error {
+func (l *Lanes) play(n *lane, c Case, r *series.Distribution, ready func(), begin <-chan struct{}) error {
 	list := l.transfers(l.world.Rank(), c.Block, c.Batch, n.local.ID(), n.remoteID(), n.files)
 	b, err := l.prepare(n, c, list)
 	if err == nil {
@@ -192,12 +125,12 @@ func (l *Lanes) play(n *lane, c Case, r *record, ready func(), begin <-chan stru
 	if err := l.world.Err(); err != nil {
 		return err
 	}
-	r.bytes = b.Bytes() * int64(c.Iterations)
+	r.Bytes = b.Bytes() * int64(c.Iterations)
 	if !c.Recreate {
-		r.prep.Add(b.Prep())
+		r.Prep.Add(b.Prep())
 		return l.run(b, c, c.Iterations, func(times []nixl.Times) {
 			for _, t := range times {
-				r.add(t)
+				r.Add(series.Stamps(t))
 			}
 		})
 	}
@@ -208,8 +141,8 @@ func (l *Lanes) play(n *lane, c Case, r *record, ready func(), begin <-chan stru
 		if b, err = l.prepare(n, c, list); err != nil {
 			return err
 		}
-		r.prep.Add(b.Prep())
-		if err := l.run(b, c, 1, func(times []nixl.Times) { r.add(times[0]) }); err != nil {
+		r.Prep.Add(b.Prep())
+		if err := l.run(b, c, 1, func(times []nixl.Times) { r.Add(series.Stamps(times[0])) }); err != nil {
 			return err
 		}
 	}
@@ -262,53 +195,29 @@ func (l *Lanes) run(b nixl.Batch, c Case, n int, take func([]nixl.Times)) error 
 	return nil
 }
 
-// encode writes a record for rank 0.
-func (r *record) encode() []byte {
-	b := binary.AppendVarint(nil, r.start)
-	b = binary.AppendVarint(b, r.end)
-	b = binary.AppendVarint(b, r.bytes)
-	b = binary.AppendUvarint(b, math.Float64bits(r.cpu))
-	for _, s := range []*Samples{&r.latency, &r.prep, &r.post, &r.tx} {
-		b = s.append(b)
-	}
-	return b
-}
-
-func decodeRecord(b []byte) (*record, error) {
-	d := decoder{rest: b}
-	r := &record{start: d.signed(), end: d.signed(), bytes: d.signed(), cpu: math.Float64frombits(d.unsigned())}
-	for _, s := range []*Samples{&r.latency, &r.prep, &r.post, &r.tx} {
-		*s = *d.samples()
-	}
-	if d.err == nil && len(d.rest) > 0 {
-		d.err = errTorn
-	}
-	return r, d.err
-}
-
 // join makes one measurement of the records of all ranks.
-func (l *Lanes) join(c Case, all [][]byte) (*Measurement, error) {
-	m := &Measurement{
+func (l *Lanes) join(c Case, all [][]byte) (*series.Measurement, error) {
+	m := &series.Measurement{
 		Op: l.Op.String(), Local: l.Local.String(), Remote: l.Remote.String(),
 		BlockBytes: c.Block, Batch: c.Batch, Threads: l.Threads, Iterations: c.Iterations, Recreate: c.Recreate,
 		UncertaintyNS: l.world.Uncertainty(l.initiators()),
 	}
-	var sum record
+	var sum series.Distribution
 	for rank, data := range all {
-		r, err := decodeRecord(data)
+		r, err := series.DecodeDistribution(data)
 		if err != nil {
 			return nil, fault.New(fault.Internal, "collect: times from rank %d: %w", rank, err)
 		}
-		part := RankPart{Rank: rank, Bytes: r.bytes, CPUSeconds: r.cpu}
-		if r.start != 0 {
-			part.StartNS, part.EndNS = l.world.ToCommon(rank, r.start), l.world.ToCommon(rank, r.end)
-			r.start, r.end = part.StartNS, part.EndNS
+		part := series.RankPart{Rank: rank, Bytes: r.Bytes, CPUSeconds: r.CPU}
+		if r.Start != 0 {
+			part.StartNS, part.EndNS = l.world.ToCommon(rank, r.Start), l.world.ToCommon(rank, r.End)
+			r.Start, r.End = part.StartNS, part.EndNS
 		}
-		sum.merge(r)
+		sum.Merge(r)
 		m.Ranks = append(m.Ranks, part)
 	}
-	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.start, sum.end, sum.bytes, sum.cpu
+	m.StartNS, m.EndNS, m.Bytes, m.CPUSeconds = sum.Start, sum.End, sum.Bytes, sum.CPU
 	m.Bandwidth = float64(m.Bytes) / (float64(max(m.EndNS-m.StartNS, 1)) * 1e-9)
-	m.Latency, m.Prep, m.Post, m.Tx = sum.latency.Stats(), sum.prep.Stats(), sum.post.Stats(), sum.tx.Stats()
+	m.Latency, m.Prep, m.Post, m.Tx = sum.Latency.Stats(), sum.Prep.Stats(), sum.Post.Stats(), sum.Tx.Stats()
 	return m, nil
 }

@@ -7,7 +7,7 @@ import (
 
 	"perigee/internal/result"
 	"perigee/internal/stats"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 )
 
 // Read computes the figures of the result file at path.
@@ -174,7 +174,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 }
 
 // startSkew is how long after the first initiator the last one started.
-func startSkew(ranks []traffic.RankRun) float64 {
+func startSkew(ranks []series.RankRun) float64 {
 	if len(ranks) == 0 {
 		return 0
 	}
@@ -186,7 +186,7 @@ func startSkew(ranks []traffic.RankRun) float64 {
 }
 
 // addMessages takes the messages of one initiator.
-func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Measurement, r *traffic.RankRun, read, alone bool) error {
+func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Measurement, r *series.RankRun, read, alone bool) error {
 	for _, peer := range r.Peers {
 		from, to := int64(r.Rank), int64(peer.Peer)
 		if read {
@@ -210,7 +210,7 @@ func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Me
 }
 
 // arrive widens the span of a message's target.
-func (b *builder) arrive(m *result.Measurement, r *traffic.RankRun, peer traffic.PeerRun) {
+func (b *builder) arrive(m *result.Measurement, r *series.RankRun, peer series.PeerRun) {
 	if peer.Peer == r.Rank {
 		return
 	}

@@ -12,7 +12,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )
 
@@ -36,22 +36,22 @@ func handMade() *result.Document {
 		},
 	}
 	// run of pattern 0; times of the messages in the order 0->2, 0->3, 1->3.
-	p0 := func(start, skew, a, b, c int64) traffic.PatternRun {
+	p0 := func(start, skew, a, b, c int64) series.Run {
 		end0, end1 := start+max(a, b), start+skew+c
-		return traffic.PatternRun{StartNS: start, EndNS: max(end0, end1), UncertaintyNS: 7, Ranks: []traffic.RankRun{
-			{Rank: 0, StartNS: start, PostNS: start, EndNS: end0, Bytes: 1500, Peers: []traffic.PeerRun{{Peer: 2, Bytes: 1000, EndNS: start + a}, {Peer: 3, Bytes: 500, EndNS: start + b}}},
-			{Rank: 1, StartNS: start + skew, PostNS: start + skew, EndNS: end1, Bytes: 2000, Peers: []traffic.PeerRun{{Peer: 3, Bytes: 2000, EndNS: end1}}},
+		return series.Run{StartNS: start, EndNS: max(end0, end1), UncertaintyNS: 7, Ranks: []series.RankRun{
+			{Rank: 0, StartNS: start, PostNS: start, EndNS: end0, Bytes: 1500, Peers: []series.PeerRun{{Peer: 2, Bytes: 1000, EndNS: start + a}, {Peer: 3, Bytes: 500, EndNS: start + b}}},
+			{Rank: 1, StartNS: start + skew, PostNS: start + skew, EndNS: end1, Bytes: 2000, Peers: []series.PeerRun{{Peer: 3, Bytes: 2000, EndNS: end1}}},
 		}}
 	}
-	p1 := func(start, took int64) traffic.PatternRun {
-		return traffic.PatternRun{StartNS: start, EndNS: start + took, Ranks: []traffic.RankRun{
-			{Rank: 2, StartNS: start, PostNS: start, EndNS: start + took, Bytes: 400, Peers: []traffic.PeerRun{{Peer: 0, Bytes: 400, EndNS: start + took}}},
+	p1 := func(start, took int64) series.Run {
+		return series.Run{StartNS: start, EndNS: start + took, Ranks: []series.RankRun{
+			{Rank: 2, StartNS: start, PostNS: start, EndNS: start + took, Bytes: 400, Peers: []series.PeerRun{{Peer: 0, Bytes: 400, EndNS: start + took}}},
 		}}
 	}
-	d.AddRuns(0, "isolated", 0, []traffic.PatternRun{p0(100, 0, 10, 20, 40), p0(200, 0, 30, 20, 60)}) // means 20, 20, 50
-	d.AddRuns(1, "isolated", 0, []traffic.PatternRun{p1(400, 100)})
-	d.AddRuns(0, "workload", 0, []traffic.PatternRun{p0(1000, 5, 40, 20, 100), p0(3000, 15, 80, 20, 100), p0(5000, 50, 60, 20, 100)}) // means 60, 20, 100
-	d.AddRuns(1, "workload", 0, []traffic.PatternRun{p1(1010, 150), p1(3010, 50)})                                                    // mean 100
+	d.AddRuns(0, "isolated", 0, []series.Run{p0(100, 0, 10, 20, 40), p0(200, 0, 30, 20, 60)}) // means 20, 20, 50
+	d.AddRuns(1, "isolated", 0, []series.Run{p1(400, 100)})
+	d.AddRuns(0, "workload", 0, []series.Run{p0(1000, 5, 40, 20, 100), p0(3000, 15, 80, 20, 100), p0(5000, 50, 60, 20, 100)}) // means 60, 20, 100
+	d.AddRuns(1, "workload", 0, []series.Run{p1(1010, 150), p1(3010, 50)})                                                    // mean 100
 	return d
 }
 
@@ -177,19 +177,19 @@ bad: The pairs that suffer most are 1 → 3 (2.00 times, 100 ns instead of 50.0 
 func hosts(slow func(rank int) int64) *result.Document {
 	d := &result.Document{Schema: result.Schema, World: result.World{Size: 8, Hosts: []spmd.Host{{Name: "n", Ranks: []int{0, 1, 2, 3}}, {Name: "n", Ranks: []int{4, 5, 6, 7}}}}}
 	m := result.Matrix{Ranks: 8}
-	alone, together := traffic.PatternRun{EndNS: 100}, traffic.PatternRun{EndNS: 100}
+	alone, together := series.Run{EndNS: 100}, series.Run{EndNS: 100}
 	for r := range 8 {
 		to := r ^ 1
 		m.Cells = append(m.Cells, [3]int64{int64(r), int64(to), 10})
 		m.Bytes += 10
-		run := func(took int64) traffic.RankRun {
-			return traffic.RankRun{Rank: r, EndNS: took, Bytes: 10, Peers: []traffic.PeerRun{{Peer: to, Bytes: 10, EndNS: took}}}
+		run := func(took int64) series.RankRun {
+			return series.RankRun{Rank: r, EndNS: took, Bytes: 10, Peers: []series.PeerRun{{Peer: to, Bytes: 10, EndNS: took}}}
 		}
 		alone.Ranks, together.Ranks = append(alone.Ranks, run(100)), append(together.Ranks, run(slow(r)))
 	}
 	d.Matrices, d.Patterns = []result.Matrix{m}, []result.Pattern{{Op: "WRITE"}}
-	d.AddRuns(0, "isolated", 0, []traffic.PatternRun{alone})
-	d.AddRuns(0, "workload", 0, []traffic.PatternRun{together})
+	d.AddRuns(0, "isolated", 0, []series.Run{alone})
+	d.AddRuns(0, "workload", 0, []series.Run{together})
 	return d
 }
 

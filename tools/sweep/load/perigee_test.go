@@ -10,8 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/result"
-	"perigee/internal/traffic"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
 
@@ -20,16 +19,16 @@ func document() *result.Document {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := began.Add(90 * time.Second)
 	run := func(phase string, latency int64) result.Measurement {
-		rank := traffic.RankRun{StartNS: 0, PostNS: 1, EndNS: latency, Bytes: 4e6}
-		m := result.Measurement{Phase: phase, LatencyNS: latency, PatternRun: traffic.PatternRun{EndNS: latency, Ranks: []traffic.RankRun{rank}}}
-		m.MeanBandwidth = m.PatternRun.MeanBandwidth()
+		rank := series.RankRun{StartNS: 0, PostNS: 1, EndNS: latency, Bytes: 4e6}
+		m := result.Measurement{Phase: phase, LatencyNS: latency, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
+		m.MeanBandwidth = m.Run.MeanBandwidth()
 		return m
 	}
 	return &result.Document{
 		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"},
 		Engine: &nixl.Info{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
 		Measurements: []result.Measurement{run("workload", 2e6), run("isolated", 1e6), run("workload", 4e6)},
-		Lanes:        []result.Lanes{{Measurement: lanes.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: lanes.Stats{Count: 5, Mean: 250000}}}},
+		Lanes:        []result.Lanes{{Measurement: series.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: series.Stats{Count: 5, Mean: 250000}}}},
 	}
 }
 

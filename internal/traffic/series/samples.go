@@ -1,8 +1,6 @@
-package lanes
+package series
 
 import (
-	"encoding/binary"
-	"errors"
 	"maps"
 	"math"
 	"math/bits"
@@ -116,66 +114,4 @@ func (s *Samples) Stats() Stats {
 		Count: s.count, Mean: s.sum / float64(s.count), Min: s.min, Max: s.max,
 		P50: rank(0.5), P99: rank(0.99), P999: rank(0.999),
 	}
-}
-
-// append encodes the samples: min, max, sum, the number of values, and for each the difference to the
-// one before and its count.
-func (s *Samples) append(b []byte) []byte {
-	t := s.table()
-	b = binary.AppendVarint(b, s.min)
-	b = binary.AppendVarint(b, s.max)
-	b = binary.AppendUvarint(b, math.Float64bits(s.sum))
-	b = binary.AppendUvarint(b, uint64(len(t)))
-	last := int64(0)
-	for _, v := range slices.Sorted(maps.Keys(t)) {
-		b = binary.AppendVarint(b, v-last)
-		b = binary.AppendVarint(b, t[v])
-		last = v
-	}
-	return b
-}
-
-var errTorn = errors.New("the list of durations is torn")
-
-// decoder reads varints until one is torn; from then on all are 0.
-type decoder struct {
-	rest []byte
-	err  error
-}
-
-func (d *decoder) signed() int64 {
-	v, n := binary.Varint(d.rest)
-	d.cut(n)
-	return v
-}
-
-func (d *decoder) unsigned() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	d.cut(n)
-	return v
-}
-
-func (d *decoder) cut(n int) {
-	if n <= 0 {
-		d.rest, d.err = nil, errTorn
-		return
-	}
-	d.rest = d.rest[n:]
-}
-
-// samples reads what append has written.
-func (d *decoder) samples() *Samples {
-	s := &Samples{min: d.signed(), max: d.signed(), sum: math.Float64frombits(d.unsigned()), counts: map[int64]int64{}}
-	last := int64(0)
-	for left := d.unsigned(); left > 0 && d.err == nil; left-- {
-		last += d.signed()
-		n := d.signed()
-		if n < 1 || last < 0 {
-			d.rest, d.err = nil, errTorn
-			break
-		}
-		s.counts[last] += n
-		s.count += n
-	}
-	return s
 }

@@ -1,4 +1,4 @@
-package lanes
+package series
 
 import (
 	"math"
@@ -79,20 +79,20 @@ func TestManySamples(t *testing.T) {
 	}
 }
 
-func FuzzDecodeRecord(f *testing.F) {
-	r := record{start: 5, end: 9, bytes: 7, cpu: 0.5}
-	r.latency.Add(4)
-	r.latency.Add(1000)
-	f.Add(r.encode())
+func FuzzDecodeDistribution(f *testing.F) {
+	r := Distribution{Start: 5, End: 9, Bytes: 7, CPU: 0.5}
+	r.Latency.Add(4)
+	r.Latency.Add(1000)
+	f.Add(r.Encode())
 	f.Add([]byte{})
-	f.Add(r.encode()[:9])
+	f.Add(r.Encode()[:9])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decodeRecord(data)
+		r, err := DecodeDistribution(data)
 		if err != nil {
 			return
 		}
-		again, err := decodeRecord(r.encode())
-		if err != nil || again.latency.Stats().Count != r.latency.Stats().Count || again.bytes != r.bytes {
+		again, err := DecodeDistribution(r.Encode())
+		if err != nil || again.Latency.Stats().Count != r.Latency.Stats().Count || again.Bytes != r.Bytes {
 			t.Errorf("%v: %+v became %+v", err, r, again)
 		}
 	})

@@ -1,0 +1,100 @@
+package series
+
+import "math"
+
+// PeerRun is one message of a run: EndNS is when the initiator saw it complete,
+// on the common time line.
+type PeerRun struct {
+	Peer  int   `json:"peer"`
+	Bytes int64 `json:"bytes"`
+	EndNS int64 `json:"end_ns"`
+}
+
+// RankRun is one initiator's part of a run. Stamps are nanoseconds on the
+// common time line.
+type RankRun struct {
+	Rank    int       `json:"rank"`
+	StartNS int64     `json:"start_ns"`
+	PostNS  int64     `json:"posted_ns"`
+	EndNS   int64     `json:"end_ns"`
+	Bytes   int64     `json:"bytes"`
+	Peers   []PeerRun `json:"peers,omitempty"`
+}
+
+// DurationNS is the initiator's own time, from before its first post until its
+// last transfer was complete.
+func (r RankRun) DurationNS() int64 { return r.EndNS - r.StartNS }
+
+// Bandwidth is in bytes per second.
+func (r RankRun) Bandwidth() float64 {
+	return float64(r.Bytes) / (float64(max(r.DurationNS(), 1)) * 1e-9)
+}
+
+// Run is one run of a pattern over all its initiators.
+type Run struct {
+	// StartNS is the first start, EndNS the last end, on the common time line.
+	StartNS int64 `json:"start_ns"`
+	EndNS   int64 `json:"end_ns"`
+	// UncertaintyNS is how far the difference of the two may be off, because
+	// they were read off different hosts' clocks; 0 within a host.
+	UncertaintyNS int64 `json:"uncertainty_ns"`
+	// BarrierExitSkewNS is how far apart the initiators were when they left the
+	// barrier before the run: the last exit minus the first, to within
+	// UncertaintyNS. It is nil without such a barrier, or with one initiator.
+	BarrierExitSkewNS *int64    `json:"barrier_exit_skew_ns,omitempty"`
+	Ranks             []RankRun `json:"ranks"`
+}
+
+// LatencyNS is the last end minus the first start over the initiators, and 0
+// for a pattern in which nobody sends.
+func (r Run) LatencyNS() int64 { return r.EndNS - r.StartNS }
+
+// MeanBandwidth is the mean, over the initiators, of the bytes that each moved
+// divided by its own time, in bytes per second.
+func (r Run) MeanBandwidth() float64 {
+	if len(r.Ranks) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, k := range r.Ranks {
+		sum += k.Bandwidth()
+	}
+	return sum / float64(len(r.Ranks))
+}
+
+// Isolated is the latency of a pattern that ran alone several times, in
+// nanoseconds: the maximum over initiators of the mean over runs of that
+// initiator's own time.
+func Isolated(runs []Run) float64 {
+	if len(runs) == 0 {
+		return math.NaN()
+	}
+	var worst float64
+	for i := range runs[0].Ranks {
+		var sum float64
+		for _, r := range runs {
+			sum += float64(r.Ranks[i].DurationNS())
+		}
+		worst = max(worst, sum/float64(len(runs)))
+	}
+	return worst
+}
+
+// Add joins another initiator's part to the run.
+func (r *Run) Add(k RankRun) {
+	if len(r.Ranks) == 0 {
+		r.StartNS, r.EndNS = k.StartNS, k.EndNS
+	}
+	r.StartNS, r.EndNS = min(r.StartNS, k.StartNS), max(r.EndNS, k.EndNS)
+	r.Ranks = append(r.Ranks, k)
+}
+
+// StorageRun is one run of one half of a rank's storage operation. Stamps are on the common time line.
+type StorageRun struct {
+	Rank      int    `json:"rank"`
+	Op        string `json:"op"`        // READ or WRITE
+	Iteration int    `json:"iteration"` // from 0, since the last collect
+	StartNS   int64  `json:"start_ns"`  // before the first post of the rank's operation
+	EndNS     int64  `json:"end_ns"`    // when all bytes of this half had been moved
+	Bytes     int64  `json:"bytes"`
+}

@@ -1,0 +1,46 @@
+// Package series holds what measurements consist of: the stamps of single runs,
+// the distributions of long ones, the runs of all ranks joined on one time line,
+// and the binary form in which they travel to rank 0. It knows neither worlds nor
+// engines, so that readers of results need neither.
+package series
+
+// Stamps are the times of one run of a list of transfers, in nanoseconds of the
+// host's monotonic clock. The fields are those of nixl.Times.
+type Stamps struct {
+	Start  int64   // before the first post
+	Posted int64   // after the last post
+	End    int64   // when the last transfer was seen to be complete
+	Done   []int64 // per transfer, when it was seen to be complete
+}
+
+// Exit is when a rank left a barrier, by its host's clock. Barrier distinguishes
+// barriers; 0 means that there was none.
+type Exit struct {
+	Barrier uint64
+	NS      int64
+}
+
+// Logged is a recorded run, and the barrier before it if there was one since the
+// previous run.
+type Logged struct {
+	Stamps
+	Left Exit
+}
+
+// Skew is how far apart ranks left a barrier: the last exit minus the first, in
+// nanoseconds. It is nil for fewer than two ranks, and where they did not leave
+// the same barrier.
+func Skew(exits []Exit) *int64 {
+	if len(exits) < 2 {
+		return nil
+	}
+	first, last := exits[0].NS, exits[0].NS
+	for _, e := range exits {
+		if e.Barrier == 0 || e.Barrier != exits[0].Barrier {
+			return nil
+		}
+		first, last = min(first, e.NS), max(last, e.NS)
+	}
+	skew := last - first
+	return &skew
+}

@@ -9,7 +9,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/matrix"
+	"perigee/internal/size"
 )
 
 // fields reads the named arguments of a call such as f{size = 1, ...}. The
@@ -170,7 +170,7 @@ func sizeOf(v glua.LValue) (int64, error) {
 		}
 		return n, nil
 	case glua.LString:
-		n, err := matrix.ParseSize(string(v))
+		n, err := size.Parse(string(v))
 		if err != nil {
 			return 0, fault.New(fault.Script, "%w", err)
 		}

@@ -14,7 +14,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/matrix"
+	"perigee/internal/size"
 )
 
 // Option is something that a scenario takes from the command line.
@@ -166,7 +166,7 @@ func (o Option) check(v any) (any, error) {
 		n, ok := v.(int64)
 		if s, isText := v.(string); isText {
 			var err error
-			if n, err = matrix.ParseSize(s); err != nil {
+			if n, err = size.Parse(s); err != nil {
 				return nil, fault.New(fault.Usage, "%s: %w", o.label(), err)
 			}
 			ok = true

@@ -90,7 +90,7 @@ func TestOptions(t *testing.T) {
 		"c.yaml --n x":                    "--n is x, want a whole number",
 		"c.yaml --x NaN":                  "--x is NaN, want a number",
 		"c.yaml --x Inf":                  "--x is +Inf, want a number",
-		"c.yaml --size 12Q":               `--size: wanted a whole number of bytes, or a number with a unit (B, K, M, G), got "12Q"`,
+		"c.yaml --size 12Q":               `--size: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "12Q"`,
 		"c.yaml --mem-type=hbm":           "--mem-type is hbm, want one of dram, vram",
 		"c.yaml --json-output-path=":      "--json-output-path is , want a text",
 	} {

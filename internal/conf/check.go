@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/matrix"
+	"perigee/internal/size"
 )
 
 // Check compares a document with the schema. It returns a new tree in which
@@ -220,7 +220,7 @@ func checkString(v *Value) (*Value, error) {
 func checkSize(f *Field, v *Value) (*Value, error) {
 	bytes, ok := wholeNumber(v)
 	if v.Kind == String {
-		parsed, err := matrix.ParseSize(v.Text())
+		parsed, err := size.Parse(v.Text())
 		if err != nil {
 			return nil, v.Errorf("%w", err)
 		}

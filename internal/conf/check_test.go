@@ -161,7 +161,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"patterns:\n- labels: 3\n", "a.yaml:2: patterns[0].labels: wanted a map, got the number 3", ""},
 		{"patterns:\n- storage: {0: {size: -1}}\n", "a.yaml:2: patterns[0].storage.0.size: wanted 0 bytes or more, got -1", ""},
 		{"patterns:\n- storage: {0: {size: 1.5}}\n", "a.yaml:2: patterns[0].storage.0.size: wanted a size in bytes, such as 4096 or 1.5G, got the number 1.5", ""},
-		{"patterns:\n- storage: {0: {size: 12Q}}\n", `a.yaml:2: patterns[0].storage.0.size: wanted a whole number of bytes, or a number with a unit (B, K, M, G), got "12Q"`, ""},
+		{"patterns:\n- storage: {0: {size: 12Q}}\n", `a.yaml:2: patterns[0].storage.0.size: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "12Q"`, ""},
 		{"buffer: 2G\n", "a.yaml:1: buffer: wanted at most 1073741824, got 2147483648", ""},
 		{"iters: 0\n", "a.yaml:1: iters: wanted 1 to 1000, got 0", ""},
 		{"iters: yes\n", `a.yaml:1: iters: wanted a whole number, got the text "yes"`, ""},

@@ -18,7 +18,7 @@ type Schema []Field
 //	float   a finite number (Float)
 //	bool    true or false (Bool)
 //	string  text (String)
-//	size    bytes (Int): a whole number, or text such as "1.5G" (see matrix.ParseSize)
+//	size    bytes (Int): a whole number, or text such as "1.5G" (see size.Parse)
 //	path    a file (String); a relative path starts at the document's folder
 //	enum    one of the texts in Enum (String)
 //	map     keys as in Fields, or any keys whose values are as in Elem, or anything (Map)

@@ -116,7 +116,7 @@ func TestMemoryCheck(t *testing.T) {
 		t.Errorf("unknown memory: %v", errs)
 	}
 	errs := try(2999, nil)
-	const want = "the buffers of the 1 ranks on memory0 need 3 kB (3000 bytes), but only 3 kB of memory are available (2999 bytes)"
+	const want = "the buffers of the 1 ranks on memory0 need 3.00 kB (3000 bytes), but only 3.00 kB of memory are available (2999 bytes)"
 	if errs[0] == nil || errs[0].Error() != want || fault.KindOf(errs[0]) != fault.Resource || fault.HintOf(errs[0]) == "" {
 		t.Errorf("too little memory: got %v, want %s", errs[0], want)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/size"
 	"perigee/internal/traffic/link"
 	"perigee/internal/traffic/series"
 	"perigee/nixl"
@@ -166,7 +167,7 @@ func (s *Session) allocate(mem nixl.Mem, d *need) error {
 			if fault.KindOf(err) != fault.Internal {
 				return err
 			}
-			return fault.New(fault.Resource, "allocate %s of %s: %w", sizeText(b.size), mem, err).
+			return fault.New(fault.Resource, "allocate %s of %s: %w", size.Decimal(b.size), mem, err).
 				WithHint("a smaller workload (perigee matgen --scale), or fewer ranks on this host")
 		}
 	}
@@ -193,7 +194,7 @@ func (s *Session) checkMemory(d *need) error {
 	}
 	if want > available {
 		return fault.New(fault.Resource, "the buffers of the %d ranks on %s need %s (%d bytes), but only %s of memory are available (%d bytes)",
-			len(host.Ranks), host.Name, sizeText(want), want, sizeText(available), available).
+			len(host.Ranks), host.Name, size.Decimal(want), want, size.Decimal(available), available).
 			WithHint("a smaller workload (perigee matgen --scale), fewer ranks on this host, or more hosts")
 	}
 	return nil

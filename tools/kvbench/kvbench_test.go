@@ -180,6 +180,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan " + ok + "--num_iter 0", fault.Usage, "--num_iter: wanted 1 to"},
 		{"plan " + ok + "--num_threads 0", fault.Usage, "--num_threads: wanted 1 to"},
 		{"plan " + ok + "--total_buffer_size 100", fault.Usage, "--total_buffer_size: 122 blocks of 288 bytes need at least 35136 bytes; got 100"},
+		{"plan " + ok + "--total_buffer_size 8K", fault.Usage, "need at least 35136 bytes; got 8192"},
 		{"plan " + ok + "--num_threads 3 --total_buffer_size 8589934592", fault.Usage, "a multiple of 3"},
 		{"plan " + ok + "--worker_type nvshmem", fault.Usage, "--worker_type nvshmem"},
 		{"plan " + ok + "--num_threads 1000 --isl 1099511627776", fault.Usage, "do not fit 63 bits"},

@@ -4,41 +4,43 @@ import (
 	"math"
 	"math/big"
 	"strings"
+
+	"perigee/internal/size"
 )
 
 // Bench are the options of a benchmark run, spelled as nixlbench spells them. A
 // nil pointer is an option that is not given. What depends on the plan is set by
 // [route] and [Plan.command] in a copy.
 type Bench struct {
-	Source           *string `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
-	Destination      *string `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`
-	Backend          string  `name:"backend" default:"UCX" group:"Benchmark" help:"UCX, UCX_MO, GPUNETIO, Mooncake; storage: GDS, GDS_MT, POSIX, HF3FS, OBJ."`
-	WorkerType       string  `name:"worker_type" enum:"nixl,nvshmem" default:"nixl" group:"Benchmark" help:"What moves the data: nixl or nvshmem."`
-	InitiatorSegType *string `name:"initiator_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
-	TargetSegType    *string `name:"target_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
-	Scheme           string  `name:"scheme" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Who sends to whom: pairwise, manytoone, onetomany or tp."`
-	Mode             string  `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
-	OpType           *string `name:"op_type" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`
-	CheckConsistency bool    `name:"check_consistency" group:"Benchmark" help:"Compare the bytes that arrive."`
-	TotalBufferSize  *int64  `name:"total_buffer_size" placeholder:"BYTES" group:"Benchmark" help:"Buffer of each process (default: 8 GiB, or more if the plan needs it)."`
-	StartBlockSize   *int64  `name:"start_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
-	MaxBlockSize     *int64  `name:"max_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
-	StartBatchSize   *int64  `name:"start_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
-	MaxBatchSize     *int64  `name:"max_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
-	NumIter          int64   `name:"num_iter" default:"1000" group:"Benchmark" help:"Iterations."`
-	WarmupIter       int64   `name:"warmup_iter" default:"100" group:"Benchmark" help:"Iterations before them."`
-	LargeBlkIterFtr  int64   `name:"large_blk_iter_ftr" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
-	NumThreads       int64   `name:"num_threads" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
-	NumInitiatorDev  int64   `name:"num_initiator_dev" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
-	NumTargetDev     int64   `name:"num_target_dev" default:"1" group:"Benchmark" help:"Devices of the target processes."`
-	RecreateXfer     bool    `name:"recreate_xfer" group:"Benchmark" help:"Make the transfer request anew in each iteration."`
-	EnablePT         bool    `name:"enable_pt" group:"Benchmark" help:"Progress thread."`
-	ProgressThreads  int64   `name:"progress_threads" default:"0" group:"Benchmark" help:"Number of progress threads."`
-	DeviceList       string  `name:"device_list" default:"all" group:"Benchmark" help:"Devices, separated by commas."`
-	RuntimeType      string  `name:"runtime_type" enum:"ETCD,ASIO" default:"ETCD" group:"Benchmark" help:"How the processes find each other: ETCD or ASIO."`
-	EtcdEndpoints    string  `name:"etcd_endpoints" aliases:"etcd-endpoint" default:"http://localhost:2379" group:"Benchmark" help:"Address of etcd."`
-	BenchmarkGroup   string  `name:"benchmark_group" default:"default" group:"Benchmark" help:"Name that keeps benchmarks on one etcd apart."`
-	EnableVMM        bool    `name:"enable_vmm" group:"Benchmark" help:"VMM allocation where DRAM is asked for."`
+	Source           *string     `name:"source" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where the cache is read from: file, memory or gpu (default: file for storage backends, otherwise memory)."`
+	Destination      *string     `name:"destination" enum:"file,memory,gpu" placeholder:"KIND" group:"Benchmark" help:"Where it is written to: file, memory or gpu (default: memory)."`
+	Backend          string      `name:"backend" default:"UCX" group:"Benchmark" help:"UCX, UCX_MO, GPUNETIO, Mooncake; storage: GDS, GDS_MT, POSIX, HF3FS, OBJ."`
+	WorkerType       string      `name:"worker_type" enum:"nixl,nvshmem" default:"nixl" group:"Benchmark" help:"What moves the data: nixl or nvshmem."`
+	InitiatorSegType *string     `name:"initiator_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
+	TargetSegType    *string     `name:"target_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
+	Scheme           string      `name:"scheme" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Who sends to whom: pairwise, manytoone, onetomany or tp."`
+	Mode             string      `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
+	OpType           *string     `name:"op_type" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`
+	CheckConsistency bool        `name:"check_consistency" group:"Benchmark" help:"Compare the bytes that arrive."`
+	TotalBufferSize  *size.Bytes `name:"total_buffer_size" placeholder:"SIZE" group:"Benchmark" help:"Buffer of each process (default: 8 GiB, or more if the plan needs it)."`
+	StartBlockSize   *int64      `name:"start_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	MaxBlockSize     *int64      `name:"max_block_size" placeholder:"BYTES" group:"Benchmark" help:"Set by the plan."`
+	StartBatchSize   *int64      `name:"start_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
+	MaxBatchSize     *int64      `name:"max_batch_size" placeholder:"N" group:"Benchmark" help:"Set by the plan."`
+	NumIter          int64       `name:"num_iter" default:"1000" group:"Benchmark" help:"Iterations."`
+	WarmupIter       int64       `name:"warmup_iter" default:"100" group:"Benchmark" help:"Iterations before them."`
+	LargeBlkIterFtr  int64       `name:"large_blk_iter_ftr" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
+	NumThreads       int64       `name:"num_threads" default:"1" group:"Benchmark" help:"Threads of the benchmark."`
+	NumInitiatorDev  int64       `name:"num_initiator_dev" default:"1" group:"Benchmark" help:"Devices of the initiating processes."`
+	NumTargetDev     int64       `name:"num_target_dev" default:"1" group:"Benchmark" help:"Devices of the target processes."`
+	RecreateXfer     bool        `name:"recreate_xfer" group:"Benchmark" help:"Make the transfer request anew in each iteration."`
+	EnablePT         bool        `name:"enable_pt" group:"Benchmark" help:"Progress thread."`
+	ProgressThreads  int64       `name:"progress_threads" default:"0" group:"Benchmark" help:"Number of progress threads."`
+	DeviceList       string      `name:"device_list" default:"all" group:"Benchmark" help:"Devices, separated by commas."`
+	RuntimeType      string      `name:"runtime_type" enum:"ETCD,ASIO" default:"ETCD" group:"Benchmark" help:"How the processes find each other: ETCD or ASIO."`
+	EtcdEndpoints    string      `name:"etcd_endpoints" aliases:"etcd-endpoint" default:"http://localhost:2379" group:"Benchmark" help:"Address of etcd."`
+	BenchmarkGroup   string      `name:"benchmark_group" default:"default" group:"Benchmark" help:"Name that keeps benchmarks on one etcd apart."`
+	EnableVMM        bool        `name:"enable_vmm" group:"Benchmark" help:"VMM allocation where DRAM is asked for."`
 
 	StorageEnableDirect bool   `name:"storage_enable_direct" group:"Storage" help:"Direct I/O."`
 	Filepath            string `name:"filepath" aliases:"gds_filepath" placeholder:"PATH" group:"Storage" help:"Folder or file of the storage."`
@@ -124,7 +126,7 @@ func (b Bench) flags() []flag {
 		{"start_batch_size", orElse(b.StartBatchSize, 1)},
 		{"start_block_size", orElse(b.StartBlockSize, defaultBlock)},
 		{"target_seg_type", orElse(b.TargetSegType, dram)},
-		{"total_buffer_size", orElse(b.TotalBufferSize, defaultTotal)},
+		{"total_buffer_size", int64(orElse(b.TotalBufferSize, defaultTotal))},
 		{"warmup_iter", b.WarmupIter},
 		{"worker_type", b.WorkerType},
 		{"gds_mt_num_threads", b.GDSMTNumThreads},
@@ -160,8 +162,8 @@ func (b Bench) check() error {
 			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
 		}
 	}
-	if size := orElse(b.TotalBufferSize, 1); size < 1 {
-		return usage("--total_buffer_size: wanted at least 1, got %d", size)
+	if total := orElse(b.TotalBufferSize, 1); total < 1 {
+		return usage("--total_buffer_size: wanted at least 1, got %d", total)
 	}
 	if err := b.checkDevices(); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/model"
+	"perigee/internal/size"
 )
 
 // Plan is what is to be measured for one model and config.
@@ -106,7 +107,7 @@ func (b Bench) ignored() []string {
 // totalBuffer returns the buffer that a process needs. nixlbench refuses one
 // that has no room for the blocks of each of its threads or devices, or does not
 // divide among them.
-func totalBuffer(b Bench, t Transfer) (*int64, error) {
+func totalBuffer(b Bench, t Transfer) (*size.Bytes, error) {
 	parts := lcm(b.NumThreads*b.NumInitiatorDev, b.NumThreads*b.NumTargetDev)
 	need := times(big.NewInt(t.IOSize), t.BatchSize, max(b.NumThreads, b.NumInitiatorDev, b.NumTargetDev))
 	need = ceilDiv(need, parts)
@@ -115,9 +116,9 @@ func totalBuffer(b Bench, t Transfer) (*int64, error) {
 		return nil, usage("--num_threads %d, --num_initiator_dev %d, --num_target_dev %d: the buffers for so many do not fit 63 bits",
 			b.NumThreads, b.NumInitiatorDev, b.NumTargetDev)
 	}
-	least := need.Int64()
+	least := size.Bytes(need.Int64())
 	total := orElse(b.TotalBufferSize, defaultTotal)
-	fits := total >= least && new(big.Int).Rem(big.NewInt(total), parts).Sign() == 0
+	fits := total >= least && new(big.Int).Rem(big.NewInt(int64(total)), parts).Sign() == 0
 	switch {
 	case fits:
 		return &total, nil

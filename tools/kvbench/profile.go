@@ -17,6 +17,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/job"
 	"perigee/internal/memory"
+	"perigee/internal/size"
 	"perigee/spmd/boot"
 )
 
@@ -173,7 +174,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 	}
 	fmt.Fprintln(streams.Out)
 	if all := c.moves(r.command); all.Cmp(big.NewInt(muchToMove)) > 0 {
-		fmt.Fprintf(streams.Out, "# note: %d iterations after %d move %s in all; --num_iter, --warmup_iter and --scale make that less\n", b.NumIter, b.WarmupIter, gigabytes(all))
+		fmt.Fprintf(streams.Out, "# note: %d iterations after %d move %s in all; --num_iter, --warmup_iter and --scale make that less\n", b.NumIter, b.WarmupIter, bytesText(all))
 	}
 	args := append(c.jobWords(r, several), r.command.Perigee...)
 	err, quiet := job.Run(context.Background(), job.Spec{
@@ -291,16 +292,16 @@ func (c *ProfileCmd) checkMemory(r run) error {
 		host = "this host"
 	}
 	refused := fault.New(fault.Resource, "%d buffers in host memory with %d blocks of %d bytes need %s on %s, and %s are available",
-		buffers, count, *b.MaxBlockSize, gigabytes(wanted), host, gigabytes(big.NewInt(available)))
+		buffers, count, *b.MaxBlockSize, bytesText(wanted), host, bytesText(big.NewInt(available)))
 	if f := fitting(available, wanted) * c.Scale; f*float64(*b.MaxBatchSize)/c.Scale >= 1 {
 		return refused.WithHint("--scale %s moves fewer blocks of the same size", strconv.FormatFloat(f, 'g', 2, 64))
 	}
 	return refused.WithHint("not even one block for each fits; smaller pages (--page_size) make smaller blocks")
 }
 
-func gigabytes(n *big.Int) string {
+func bytesText(n *big.Int) string {
 	f, _ := new(big.Float).SetInt(n).Float64()
-	return fmt.Sprintf("%.4g GB (%d bytes)", f/1e9, n)
+	return fmt.Sprintf("%s (%d bytes)", size.Decimal(f), n)
 }
 
 // fitting returns a factor of two digits that leaves a tenth of the available

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"slices"
 
+	"perigee/internal/size"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -59,7 +60,7 @@ func (w *Workload) fillCompat() error {
 			return usage("decode worker %d has %d ranks where %d are needed: the original fails on it", p.DecodeWorker, last-first, messages)
 		}
 		p.cellText = matrix.FormatSize(w.compatCell(p.KVBytes))
-		read, err := matrix.ParseSize(p.cellText)
+		read, err := size.Parse(p.cellText)
 		if err != nil {
 			return errTooMuch("a cell of " + p.cellText)
 		}
@@ -93,7 +94,7 @@ func (w *Workload) compatSec(p Pattern) float64 {
 func (w *Workload) compatCells(p Pattern) []Cell {
 	from, to := w.Prefill.Worker(p.PrefillWorker)
 	decode, _ := w.Decode.Worker(p.DecodeWorker)
-	bytes, _ := matrix.ParseSize(p.cellText) // fillCompat has seen that it can be read
+	bytes, _ := size.Parse(p.cellText) // fillCompat has seen that it can be read
 	peers := w.Options.compatPeers()
 	place := layout{rail: w.Options.RailOptimized}.place
 	var cells []Cell

@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"perigee/internal/cli"
+	"perigee/internal/size"
 )
 
 // writeSummary says what was planned and what has become of it.
@@ -44,24 +45,24 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 		tokens += r.Tokens
 	}
 	line("requests: %d of %d to %d tokens, mean %.1f", len(w.Requests), least, most, float64(tokens)/float64(len(w.Requests)))
-	line("bytes: %s in all, %s in the largest matrix (%s)", size(w.Bytes()), size(w.Patterns[largest].Bytes), fileName(largest))
+	line("bytes: %s in all, %s in the largest matrix (%s)", exactAndShort(w.Bytes()), exactAndShort(w.Patterns[largest].Bytes), fileName(largest))
 	send, receive := w.memory(w.Patterns[largest])
-	line("memory per rank: %s to send (prefill), %s to receive (decode)", size(send), size(receive))
+	line("memory per rank: %s to send (prefill), %s to receive (decode)", exactAndShort(send), exactAndShort(receive))
 	line("sleep: %s s on the busiest worker", seconds(w.longestSleep()))
 	if bytes := w.fileBytes(); bytes >= largeFiles {
-		line("files: at least %s", size(bytes))
+		line("files: at least %s", exactAndShort(bytes))
 	}
 }
 
 // largeFiles is from when on the user is told what the files take.
 const largeFiles = 100e6
 
-// size writes bytes exactly and, from a million, also for people.
-func size(bytes int64) string {
+// exactAndShort writes bytes exactly and, from a million on, rounded too.
+func exactAndShort(bytes int64) string {
 	if bytes < 1e6 {
 		return fmt.Sprintf("%d bytes", bytes)
 	}
-	return fmt.Sprintf("%d bytes (%.3f GB)", bytes, float64(bytes)/1e9)
+	return fmt.Sprintf("%d bytes (%s)", bytes, size.Decimal(bytes))
 }
 
 // seconds writes three decimals, or three digits where these would be zeros.

@@ -156,8 +156,8 @@ func TestSummary(t *testing.T) {
 # prefill: ranks 0 to 7, 2 workers (tp 4)
 # decode: ranks 8 to 23, 2 workers (tp 8)
 # requests: 4 of 1000 to 38328 tokens, mean 20090.5
-# bytes: 41474506752 bytes (41.475 GB) in all, 40958410752 bytes (40.958 GB) in the largest matrix (matrix_0.txt)
-# memory per rank: 10239602688 bytes (10.240 GB) to send (prefill), 5119801344 bytes (5.120 GB) to receive (decode)
+# bytes: 41474506752 bytes (41.5 GB) in all, 40958410752 bytes (41.0 GB) in the largest matrix (matrix_0.txt)
+# memory per rank: 10239602688 bytes (10.2 GB) to send (prefill), 5119801344 bytes (5.12 GB) to receive (decode)
 # sleep: 38.980 s on the busiest worker
 # warning: 1 of 4 draws were clipped: 1 below --min-isl 1000, 0 above --max-isl 128000
 # warning: the last batch has only 1 of --batch-size 3 requests
@@ -175,7 +175,7 @@ func TestSummaryOfLargeFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := strings.Contains(got, "# files: at least 4096000000 bytes (4.096 GB)\n"); told != want {
+		if told := strings.Contains(got, "# files: at least 4096000000 bytes (4.10 GB)\n"); told != want {
 			t.Errorf("%s nodes: %s", nodes, got)
 		}
 		if one := strings.Contains(got, ", 1 worker (tp 8)\n"); one == want {

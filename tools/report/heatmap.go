@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"perigee/internal/size"
 	"perigee/tools/report/figures"
 )
 
@@ -83,7 +84,7 @@ func heatOf(cells []heatCell, compared bool) (value func(heatCell) float64, what
 				return math.NaN()
 			}
 			return c.bytes
-		}, "bytes", figures.Bytes
+		}, "bytes", size.Decimal[float64]
 	}
 	return func(c heatCell) float64 {
 		if !c.compared || c.weight == 0 {

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/page"
 	"perigee/internal/result"
+	"perigee/internal/size"
 	"perigee/internal/stats"
 	"perigee/internal/version"
 	"perigee/tools/report/figures"
@@ -35,7 +36,7 @@ var (
 const mostPairs = 200
 
 var panels = template.Must(template.New("").Funcs(template.FuncMap{
-	"bytes":       func(n int64) string { return figures.Bytes(float64(n)) },
+	"bytes":       func(n int64) string { return size.Decimal(n) },
 	"dur":         durationText,
 	"ratio":       ratioText,
 	"rate":        rateText,
@@ -65,7 +66,7 @@ func rateText(n figures.Num) string {
 	if !n.Known() {
 		return "–"
 	}
-	return figures.Bytes(float64(n)) + "/s"
+	return size.Decimal(n) + "/s"
 }
 
 // valueText is a figure for sorting.

@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/result"
+	"perigee/internal/size"
 	"perigee/internal/table"
 	"perigee/tools/report/figures"
 )
@@ -113,7 +114,7 @@ func writeSummary(p *printer, in input, l look) {
 		p.line("# %s of block transfers", cli.Count(n, "measurement"))
 	}
 	if f.Runs > 0 || len(f.Blocks.List) == 0 {
-		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"), figures.Bytes(float64(f.Bytes)))
+		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"), size.Decimal(f.Bytes))
 	}
 	if d.Status != result.Complete {
 		p.line("%s", l.paint(red, "# PARTIAL: "+tame(whyPartial(d))))
@@ -211,7 +212,7 @@ func plainRate(n figures.Num) string {
 	if !n.Known() {
 		return "-"
 	}
-	return figures.Bytes(float64(n)) + "/s"
+	return size.Decimal(n) + "/s"
 }
 
 func writeBlocks(p *printer, f *figures.Figures, l look) {
@@ -249,7 +250,7 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	var rows [][]string
 	for _, x := range list {
 		rows = append(rows, []string{
-			strconv.Itoa(x.Index), figures.Bytes(float64(x.Bytes)), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS), plainRatio(x.Slowdown),
+			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS), plainRatio(x.Slowdown),
 			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth),
 		})
 	}
@@ -287,7 +288,7 @@ func writePairs(p *printer, f *figures.Figures, l look) {
 	for _, x := range worst[:min(len(worst), mostPairRows)] {
 		rows = append(rows, []string{
 			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
-			plainRate(x.Bandwidth), figures.Bytes(float64(x.Bytes)),
+			plainRate(x.Bandwidth), size.Decimal(x.Bytes),
 		})
 	}
 	p.grid(l, fmt.Sprintf("slowdown by pair, the largest of %d", len(worst)), []string{"Pair", "Slowdown", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)

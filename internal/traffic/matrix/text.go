@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/size"
 )
 
 const (
@@ -59,7 +60,7 @@ func writeZeros(out *bufio.Writer, n int) {
 }
 
 // ReadText reads a matrix in text form. Rows are lines; cells are separated by
-// white space and hold what [ParseSize] reads; blank lines count for nothing.
+// white space and hold what [size.Parse] reads; blank lines count for nothing.
 // There must be as many rows as cells in a row. name stands for the text in
 // errors, which are faults of the kind Input and say line, cell, wanted and
 // got. The text is read in blocks and never held as a whole.
@@ -128,11 +129,11 @@ func (p *textParser) parse(text []byte) error {
 		case isSpace(c):
 			at++
 		default:
-			size, value, err := p.cell(text[at:])
+			n, value, err := p.cell(text[at:])
 			if err != nil {
 				return err
 			}
-			at += size
+			at += n
 			if value != 0 {
 				p.row = append(p.row, Cell{Peer: p.column, Bytes: value})
 			}
@@ -145,29 +146,29 @@ func (p *textParser) parse(text []byte) error {
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // cell reads the cell that text begins with and returns its length and bytes.
-func (p *textParser) cell(text []byte) (size int, value int64, err error) {
+func (p *textParser) cell(text []byte) (n int, value int64, err error) {
 	if err := p.roomForCell(); err != nil {
 		return 0, 0, err
 	}
 	// Up to 18 digits cannot overflow. Nearly all cells of large files are such.
-	for size < len(text) && size < 18 && text[size]-'0' <= 9 {
-		value = value*10 + int64(text[size]-'0')
-		size++
+	for n < len(text) && n < 18 && text[n]-'0' <= 9 {
+		value = value*10 + int64(text[n]-'0')
+		n++
 	}
-	if size == len(text) || isSpace(text[size]) {
-		return size, value, nil
+	if n == len(text) || isSpace(text[n]) {
+		return n, value, nil
 	}
-	for size < len(text) && size <= maxCellChars && !isSpace(text[size]) {
-		size++
+	for n < len(text) && n <= maxCellChars && !isSpace(text[n]) {
+		n++
 	}
-	if size > maxCellChars {
-		return 0, 0, p.cellError("wanted at most %d characters, got %s", maxCellChars, quote(string(text[:size])))
+	if n > maxCellChars {
+		return 0, 0, p.cellError("wanted at most %d characters, got %.40q...", maxCellChars, text[:n])
 	}
-	value, err = ParseSize(string(text[:size]))
+	value, err = size.Parse(string(text[:n]))
 	if err != nil {
 		return 0, 0, p.cellError("%w", err)
 	}
-	return size, value, nil
+	return n, value, nil
 }
 
 // roomForCell reports a cell that is too much for any matrix, before it takes

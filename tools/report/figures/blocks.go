@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"perigee/internal/result"
+	"perigee/internal/size"
 )
 
 // Block is one measurement of block transfers (perigee run kvbench).
@@ -49,7 +50,7 @@ func blocksOf(d *result.Document) Blocks {
 		}
 		switch {
 		case b.Axis == "batch":
-			words = append(words, "blocks of "+binary(l.BlockBytes))
+			words = append(words, "blocks of "+size.Binary(l.BlockBytes))
 		default:
 			words = append(words, fmt.Sprintf("batch %d", l.Batch))
 		}
@@ -82,39 +83,28 @@ func sayBlocks(b Blocks, say sayer) {
 			best = x
 		}
 	}
-	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", Bytes(float64(best.Bandwidth)), best.Op, binary(best.BlockBytes), best.Batch)
+	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)), best.Op, size.Binary(best.BlockBytes), best.Batch)
 	first := best
-	size := func(x Block) int64 {
+	position := func(x Block) int64 {
 		if b.Axis == "batch" {
 			return x.Batch
 		}
 		return x.BlockBytes
 	}
 	for _, x := range b.List {
-		if x.Series == best.Series && x.Bandwidth >= nearly*best.Bandwidth && size(x) < size(first) {
+		if x.Series == best.Series && x.Bandwidth >= nearly*best.Bandwidth && position(x) < position(first) {
 			first = x
 		}
 	}
-	if size(first) == size(best) {
+	if position(first) == position(best) {
 		return
 	}
 	if b.Axis == "batch" {
 		say("note", "A batch of %d already reaches %.0f %% of it.", first.Batch, 100*float64(first.Bandwidth/best.Bandwidth))
 		return
 	}
-	say("note", "Blocks of %s already reach %.0f %% of it.", binary(first.BlockBytes), 100*float64(first.Bandwidth/best.Bandwidth))
-}
-
-// binary writes a size in the powers of 1024 in which people choose it.
-func binary(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB"}
-	i := 0
-	for n >= 1024 && n%1024 == 0 && i < len(units)-1 {
-		n /= 1024
-		i++
-	}
-	return fmt.Sprintf("%d %s", n, units[i])
+	say("note", "Blocks of %s already reach %.0f %% of it.", size.Binary(first.BlockBytes), 100*float64(first.Bandwidth/best.Bandwidth))
 }
 
 // BlockSize is the size of a block in words.
-func (b Block) BlockSize() string { return binary(b.BlockBytes) }
+func (b Block) BlockSize() string { return size.Binary(b.BlockBytes) }

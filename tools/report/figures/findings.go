@@ -194,20 +194,6 @@ func digits(v float64) string {
 	return fmt.Sprintf("%.2f", v)
 }
 
-// Bytes is an amount in powers of 1000, with its unit.
-func Bytes(n float64) string {
-	units := []string{"B", "kB", "MB", "GB", "TB", "PB", "EB"}
-	i := 0
-	for n >= 999.5 && i < len(units)-1 {
-		n /= 1000
-		i++
-	}
-	if i == 0 {
-		return fmt.Sprintf("%.0f B", n)
-	}
-	return digits(n) + " " + units[i]
-}
-
 // HostNames returns the names of the hosts, with a host's number where several
 // have the same.
 func (f *Figures) HostNames() []string {

@@ -174,7 +174,7 @@ func TestMistakes(t *testing.T) {
 		`matrix.from(5)`:                             "test.lua:1: bad argument #1 to from (table expected, got number)",
 		`matrix.from { 5 }`:                          at + "row 0 is 5, want a list of sizes",
 		`matrix.from { { 1, 2 }, { 3 } }`:            at + "row 1 has 1 cells: wanted 2",
-		`matrix.from { { "x" } }`:                    at + `row 0, column 0: wanted a whole number of bytes`,
+		`matrix.from { { "x" } }`:                    at + `row 0, column 0: wanted a number of bytes`,
 		`matrix.new(2):total(); matrix.new(2).x = 1`: "attempt to index",
 		`local m = matrix.new(2); m.total(5)`:        at + "argument 1 is 5, want a matrix",
 		`local r = matrix.new(2)[0]; r[2] = 1`:       at + "2 is no rank of a matrix of 2 ranks, which count from 0",

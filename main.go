@@ -23,6 +23,7 @@ import (
 	"perigee/scenarios"
 	"perigee/tools/compare"
 	"perigee/tools/doctor"
+	"perigee/tools/ep"
 	"perigee/tools/inspect"
 	"perigee/tools/kvbench"
 	"perigee/tools/matgen"
@@ -48,6 +49,7 @@ type commands struct {
 	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
 	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
 	Kvbench              kvbench.Cmd   `cmd:"" help:"Plan and run benchmarks of moving a model's KV cache."`
+	Ep                   ep.Cmd        `cmd:"" help:"Count, place and measure the traffic of expert parallelism."`
 	Compare              compare.Cmd   `cmd:"" help:"Tell what has changed between results, and whether it is more than chance."`
 	Rerun                rerunCmd      `cmd:"" help:"Repeat the run of a result, and compare the two."`
 	Result               inspect.Cmd   `cmd:"" help:"Look into results, and turn them into other formats."`

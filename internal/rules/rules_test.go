@@ -92,6 +92,7 @@ var layers = []layer{
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault", "internal/size"}},
 	{[]string{"internal/traffic/series"}, []string{"internal/pack"}},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "internal/size", "internal/pack", "spmd", "nixl"}},
+	{[]string{"internal/moe"}, []string{"internal/moe", "internal/fault", "internal/traffic/matrix"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/size"}},
 	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},
 	{[]string{"internal/table"}, []string{"internal/fault"}},

@@ -1,0 +1,131 @@
+package moe
+
+import (
+	"math"
+	"slices"
+)
+
+// Point is one rung of a sweep.
+type Point struct {
+	Bytes   float64
+	Seconds float64
+}
+
+// Line is the model seconds = Alpha + bytes/Rate fitted to a sweep.
+type Line struct {
+	Alpha   float64 // seconds
+	Rate    float64 // bytes per second
+	R2      float64 // share of the variance that the line explains
+	Share   float64 // of the time of the largest rung that the bytes take
+	Refused string  // why Alpha and Rate mean nothing; "" where they do
+	Starred bool    // whether the smallest rung is too large to say much of Alpha
+}
+
+// The gates of a fit.
+const (
+	fewestRungs = 3
+	leastR2     = 0.9
+	leastShare  = 0.25
+	// The smallest rung is small if it is at most this part of the largest.
+	smallRung = 0.1
+)
+
+// FitLine fits a line by least squares, and says where it does not hold.
+func FitLine(points []Point) (l Line) {
+	if len(points) < fewestRungs {
+		l.Refused = "too few sizes"
+		return l
+	}
+	x, y := make([]float64, len(points)), make([]float64, len(points))
+	for i, p := range points {
+		x[i], y[i] = p.Bytes, p.Seconds
+	}
+	slope, intercept, r2, ok := regress(x, y)
+	if !ok {
+		l.Refused = "sizes do not differ"
+		return l
+	}
+	largest, smallest := slices.Max(x), slices.Min(x)
+	l.Alpha, l.Rate, l.R2 = intercept, 1/slope, r2
+	l.Share = slope * largest / (intercept + slope*largest)
+	l.Starred = smallest > smallRung*largest
+	switch {
+	case r2 < leastR2:
+		l.Refused = "unreliable: poor fit"
+	case slope <= 0 || l.Share < leastShare:
+		l.Refused = "not bandwidth-bound"
+	}
+	return l
+}
+
+// regress returns the least-squares line; ok is false where all x are equal.
+func regress(x, y []float64) (slope, intercept, r2 float64, ok bool) {
+	n := float64(len(x))
+	var mx, my float64
+	for i := range x {
+		mx += x[i] / n
+		my += y[i] / n
+	}
+	var xx, xy, yy float64
+	for i := range x {
+		dx, dy := x[i]-mx, y[i]-my
+		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
+	}
+	if xx == 0 {
+		return 0, 0, 0, false
+	}
+	slope = xy / xx
+	r2 = 1.0
+	if yy > 0 {
+		r2 = xy * xy / (xx * yy)
+	}
+	return slope, my - slope*mx, r2, true
+}
+
+// Growth is how a time grows with the number of ranks: proportional to ranks^Exponent.
+type Growth struct {
+	Exponent float64
+	R2       float64
+	Refused  string // why Exponent means nothing
+}
+
+// FitGrowth fits a power law to seconds by ranks. All values must be positive.
+func FitGrowth(ranks, seconds []float64) (g Growth) {
+	if len(ranks) < fewestRungs {
+		g.Refused = "too few rank counts"
+		return g
+	}
+	x, y := make([]float64, len(ranks)), make([]float64, len(ranks))
+	for i := range ranks {
+		x[i], y[i] = math.Log(ranks[i]), math.Log(seconds[i])
+	}
+	slope, _, r2, ok := regress(x, y)
+	switch {
+	case !ok || math.IsNaN(slope) || math.IsInf(slope, 0):
+		g.Refused = "rank counts do not differ"
+	default:
+		g.Exponent, g.R2 = slope, r2
+		if r2 < leastR2 && math.Abs(slope) > flat {
+			g.Refused = "unreliable: poor fit"
+		}
+	}
+	return g
+}
+
+// flat is the exponent below which a time counts as independent of the ranks.
+const flat = 0.25
+
+// Shape names the growth: constant, sublinear, linear, superlinear or quadratic and more.
+func (g Growth) Shape() string {
+	switch e := g.Exponent; {
+	case e < flat:
+		return "constant"
+	case e < 0.75:
+		return "sublinear"
+	case e < 1.25:
+		return "linear"
+	case e < 1.75:
+		return "superlinear"
+	}
+	return "quadratic or more"
+}

@@ -1,0 +1,42 @@
+// Package ep is `perigee ep`: expert-parallel traffic. It shows what a routing
+// moves and where a placement puts experts without moving a byte, and runs the
+// tests of the data plane and the control plane. See docs/ep.md.
+package ep
+
+import (
+	"encoding/json"
+	"os"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+)
+
+// Cmd is `perigee ep`.
+type Cmd struct {
+	Routing   RoutingCmd   `cmd:"" help:"Count what a routing would move: assignments, copies, loads, bytes."`
+	Placement PlacementCmd `cmd:"" help:"Place experts and replicas of them onto GPUs by their loads."`
+	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
+}
+
+// Help is what perigee ep --help says beyond the commands.
+func (Cmd) Help() string { return "See docs/ep.md." }
+
+// Format is how a command prints.
+type Format struct {
+	Format string `name:"format" enum:"text,json" default:"text" help:"text or json."`
+}
+
+func writeJSON(streams cli.Streams, v any) error {
+	e := json.NewEncoder(streams.Out)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// open opens a file that the user named.
+func open(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%w", err)
+	}
+	return f, nil
+}

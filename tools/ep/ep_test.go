@@ -1,0 +1,181 @@
+package ep
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+)
+
+// run calls a command as main does.
+func run(t *testing.T, words ...string) (out, stderr string, err error) {
+	t.Helper()
+	var c Cmd
+	var o, e bytes.Buffer
+	k, err := kong.New(&c, kong.Bind(cli.Streams{Out: &o, Err: &e, Env: os.Getenv}), cli.BothSpellings(), kong.Exit(func(int) { t.Fatal("exit") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := k.Parse(words)
+	if err == nil {
+		err = parsed.Run()
+	}
+	return o.String(), e.String(), err
+}
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// The published figures: 77.4 and 117.4 MB.
+func TestRoutingJSON(t *testing.T) {
+	out, _, err := run(t, strings.Fields("routing --routing keyed --seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"assignments": 8192.0, "rank_copies": 5400.0, "local_copies": 688.0,
+		"expert_load": map[string]any{"min": 17.0, "max": 48.0, "mean": 32.0},
+		"fanout":      map[string]any{"min": 3.0, "max": 8.0, "mean": 5.2734375},
+		"bytes":       map[string]any{"assignment": 117440512.0, "rank": 77414400.0, "remote": 67551232.0},
+	}
+	for key, value := range want {
+		if diff := cmp.Diff(value, got[key]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", key, diff)
+		}
+	}
+}
+
+func TestPlacementJSON(t *testing.T) {
+	loads := write(t, "90 132 40 61 104 165 39 4 73 56 183 86\n20 107 104 64 19 197 187 157 172 86 16 27\n")
+	out, _, err := run(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "4", "--nodes", "2", "--gpus", "8", "--format", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct{ Layers []Layer }
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Layers) != 2 || got.Layers[0].MaxOverMean < 1.2081 || got.Layers[0].MaxOverMean > 1.20815 ||
+		!cmp.Equal(got.Layers[0].Logical, []int{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}) {
+		t.Errorf("%+v", got)
+	}
+	if _, stderr, err := run(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "3", "--nodes", "2", "--gpus", "8"); err != nil ||
+		!strings.Contains(stderr, "3 groups cannot be divided among 2 nodes") {
+		t.Errorf("%s, %v", stderr, err)
+	}
+}
+
+// Balanced replicas even out what a skewed routing does to the ranks, on the same tokens.
+func TestBeforeAndAfter(t *testing.T) {
+	out, _, err := run(t, "routing", "--routing", "zipf", "--placement", "eplb", "--format", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Census
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Contiguous == nil || got.Contiguous.RankLoad.MaxOverMean() < 3 || got.RankLoad.MaxOverMean() > 1.1 ||
+		got.Contiguous.Assignments != got.Assignments {
+		t.Errorf("before %+v, after %+v", got.Contiguous, got)
+	}
+}
+
+func TestMatrix(t *testing.T) {
+	out, _, err := run(t, "matrix", "--ranks", "4", "--bytes", "6291456", "--spread", "0.5")
+	if err != nil || !strings.HasPrefix(out, "786432 1310720 1835008 2359296\n") {
+		t.Errorf("%s, %v", out, err)
+	}
+	// The file goes into the routing, and of a larger one the first ranks.
+	out, _, err = run(t, "routing", "--ranks", "2", "--routing", "matrix", "--matrix", write(t, out), "--format", "json")
+	if err != nil || !strings.Contains(out, `"assignments": 2048`) {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// example is a command in the documentation and what stands below it.
+var example = regexp.MustCompile("(?m)^```console\n\\$ perigee ep (.*)\n((?s:.*?))^```$")
+
+// TestDocumentation runs the examples that need no ranks.
+func TestDocumentation(t *testing.T) {
+	text, err := os.ReadFile("../../docs/ep.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("loads.txt", []byte("90 132 40 61 104 165 39 4 73 56 183 86\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	examples := example.FindAllStringSubmatch(string(text), -1)
+	ran := 0
+	for _, m := range examples {
+		if words := strings.Fields(m[1]); words[0] == "routing" || words[0] == "placement" || words[0] == "matrix" {
+			ran++
+			got, _, err := run(t, words...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(m[2], got); diff != "" {
+				t.Errorf("%s (-documented +got):\n%s", m[1], diff)
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("%d examples", ran)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	loads := write(t, "1 2 3 4\n")
+	bad := write(t, "1 2\n3\n")
+	small := write(t, "1\n")
+	for _, test := range []struct {
+		words string
+		kind  fault.Kind
+		want  string
+	}{
+		{"routing --hidden 100", fault.Usage, "hidden is 100, want a multiple of 128"},
+		{"routing --topk 9 --experts 8", fault.Usage, "topk is 9, more than the 8 experts"},
+		{"routing --tokens 0", fault.Usage, "tokens is 0"},
+		{"routing --tokens=-1", fault.Usage, "tokens is -1"},
+		{"routing --ranks 3", fault.Usage, "want a multiple of the 3 ranks"},
+		{"routing --hot 0.5", fault.Usage, "--hot has no effect without --routing khot"},
+		{"routing --loads " + loads, fault.Usage, "--loads has no effect"},
+		{"routing --routing loads", fault.Usage, "needs --loads"},
+		{"routing --routing loads --loads " + loads, fault.Usage, "loads of 4 experts, want 256"},
+		{"routing --routing loads --layer 1 --loads " + loads, fault.Usage, "--layer is 1, want 0 to 0"},
+		{"routing --routing loads --loads " + bad, fault.Input, ":2: wanted 2 loads"},
+		{"routing --routing loads --loads missing", fault.Input, "missing"},
+		{"routing --routing matrix --matrix " + small, fault.Input, "the matrix has 1 ranks, want 8 or more"},
+		{"routing --routing matrix --spread 2", fault.Usage, "spread is 2"},
+		{"routing --placement eplb --redundant=-1", fault.Usage, "--redundant is -1"},
+		{"routing --placement eplb --loads " + loads, fault.Input, "loads of 4 experts, want 256"},
+		{"placement --replicas 3 --gpus 1 --loads " + loads, fault.Usage, "fewer than the 4 experts"},
+		{"placement --replicas 5 --gpus 2 --loads " + loads, fault.Usage, "want a multiple of the 2 gpus"},
+		{"matrix --ranks 1 --bytes 10", fault.Usage, "a matrix of 1 ranks"},
+	} {
+		out, _, err := run(t, strings.Fields(test.words)...)
+		if err == nil || !strings.Contains(err.Error(), test.want) || fault.KindOf(err) != test.kind || out != "" {
+			t.Errorf("%s: printed %q, got %v (%v), want %v: %s", test.words, out, err, fault.KindOf(err), test.kind, test.want)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package ep
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/internal/table"
+)
+
+// PlacementCmd is `perigee ep placement`.
+type PlacementCmd struct {
+	Loads    string `name:"loads" required:"" placeholder:"FILE" help:"A row of loads of all experts for each layer."`
+	Replicas int    `name:"replicas" required:"" placeholder:"N" help:"Slots of all GPUs, a multiple of the GPUs and not fewer than the experts."`
+	Groups   int    `name:"groups" default:"1" placeholder:"N" help:"Groups of experts, kept on one node; a divisor of the experts."`
+	Nodes    int    `name:"nodes" default:"1" placeholder:"N" help:"Nodes."`
+	GPUs     int    `name:"gpus" required:"" placeholder:"N" help:"GPUs of all nodes."`
+	Format
+}
+
+// Help is what perigee ep placement --help says beyond the flags.
+func (PlacementCmd) Help() string {
+	return "Example: perigee ep placement --loads loads.txt --replicas 16 --groups 4 --nodes 2 --gpus 8\n\nSee docs/ep.md."
+}
+
+// Layer is the placement of a layer as `perigee ep placement --format json` prints it.
+type Layer struct {
+	Logical     []int     `json:"physical_to_logical"`
+	GPULoad     []float64 `json:"gpu_load"`
+	MaxOverMean float64   `json:"max_over_mean"`
+}
+
+// Run places the experts of every layer.
+func (c *PlacementCmd) Run(streams cli.Streams) error {
+	layers, err := readLoads(c.Loads)
+	if err != nil {
+		return err
+	}
+	var placed struct {
+		Layers []Layer `json:"layers"`
+	}
+	for _, loads := range layers {
+		b, err := moe.Balance(loads, moe.Balancing{Replicas: c.Replicas, Groups: c.Groups, Nodes: c.Nodes, GPUs: c.GPUs})
+		if err != nil {
+			return err
+		}
+		placed.Layers = append(placed.Layers, Layer{b.Logical, b.GPULoad, b.MaxOverMean})
+	}
+	if c.Groups%c.Nodes != 0 {
+		fmt.Fprintf(streams.Err, "perigee: warning: %s cannot be divided among %s: groups and nodes are not heeded\n",
+			cli.Count(c.Groups, "group"), cli.Count(c.Nodes, "node"))
+	}
+	if c.Format.Format == "json" {
+		return writeJSON(streams, placed)
+	}
+	return c.writeText(streams.Out, placed.Layers)
+}
+
+func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
+	var t table.Table
+	t.AddColumn("Layer", table.Right, "%d")
+	t.AddColumn("GPU", table.Right, "%d")
+	t.AddColumn("Experts", table.Left, "%s")
+	t.AddColumn("Load", table.Right, "%.6g")
+	t.AddColumn("load/mean", table.Right, "%.4f")
+	for i, layer := range layers {
+		var sum float64
+		for _, load := range layer.GPULoad {
+			sum += load
+		}
+		each := len(layer.Logical) / len(layer.GPULoad)
+		for gpu, load := range layer.GPULoad {
+			experts := strings.Trim(fmt.Sprint(layer.Logical[gpu*each:(gpu+1)*each]), "[]")
+			t.AddRow(i, gpu, experts, load, load/(sum/float64(len(layer.GPULoad))))
+		}
+	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	for i, layer := range layers {
+		if _, err := fmt.Fprintf(w, "# layer %d: max/mean %.4f\n", i, layer.MaxOverMean); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MatrixCmd is `perigee ep matrix`.
+type MatrixCmd struct {
+	Ranks  int     `name:"ranks" required:"" placeholder:"N" help:"Ranks, 2 or more."`
+	Bytes  int64   `name:"bytes" required:"" placeholder:"N" help:"Bytes that each rank sends, about: cells are multiples of 16."`
+	Spread float64 `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
+}
+
+// Help is what perigee ep matrix --help says beyond the flags.
+func (MatrixCmd) Help() string {
+	return "The matrix is that of the generator of nccl-tests' alltoallv, in the format that it reads.\n" +
+		"Example: perigee ep matrix --ranks 4 --bytes 6291456 --spread 0.5\n\nSee docs/ep.md."
+}
+
+// Run prints the matrix.
+func (c *MatrixCmd) Run(streams cli.Streams) error {
+	m, err := moe.DistanceMatrix(c.Ranks, c.Bytes, c.Spread)
+	if err != nil {
+		return err
+	}
+	if err := m.WriteText(streams.Out); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package ep
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/internal/table"
+	"perigee/internal/traffic/matrix"
+)
+
+// Routing are the options that say how experts are chosen and placed.
+type Routing struct {
+	Routing    string   `name:"routing" default:"uniform" placeholder:"FAMILY" group:"Routing" help:"uniform, distinct, keyed, khot, zipf, lognormal, imbalance, loads or matrix."`
+	Seed       uint64   `name:"seed" default:"0" placeholder:"N" group:"Routing" help:"Seed of the routing; the same seed gives the same table on every machine."`
+	Hot        *float64 `name:"hot" placeholder:"SHARE" group:"Routing" help:"khot: share of the tokens that choose hot experts only (default: 0.9)."`
+	HotExperts *int     `name:"hot-experts" placeholder:"N" group:"Routing" help:"khot: the first N experts are hot (default: 32)."`
+	Exponent   *float64 `name:"exponent" placeholder:"S" group:"Routing" help:"zipf: popularity of expert i is (i+1)^-S (default: 1)."`
+	Sigma      *float64 `name:"sigma" placeholder:"S" group:"Routing" help:"lognormal: standard deviation of the logarithm of the popularity (default: 1)."`
+	Imbalance  *float64 `name:"imbalance" placeholder:"F" group:"Routing" help:"imbalance: load of the busiest expert over the mean (default: 2)."`
+	Loads      string   `name:"loads" placeholder:"FILE" group:"Routing" help:"loads: a row of loads of all experts per layer."`
+	Layer      *int     `name:"layer" placeholder:"N" group:"Routing" help:"loads: the row, from 0 (default: 0)."`
+	Matrix     string   `name:"matrix" placeholder:"FILE" group:"Routing" help:"matrix: bytes from each rank to each rank, as nccl-tests reads them."`
+	Spread     *float64 `name:"spread" placeholder:"F" group:"Routing" help:"matrix without --matrix: how much the bytes grow with the distance, 0 to 1 (default: 1)."`
+	Masked     int      `name:"masked" default:"0" placeholder:"N" group:"Routing" help:"Random positions of each rank's tokens x topk table that name no expert."`
+
+	Placement string `name:"placement" enum:"contiguous,eplb" default:"contiguous" group:"Placement" help:"contiguous: expert x on rank x / experts per rank; eplb: balanced replicas."`
+	Redundant *int   `name:"redundant" placeholder:"N" group:"Placement" help:"eplb: slots of each rank beyond experts per rank (default: 1)."`
+	Groups    *int   `name:"groups" placeholder:"N" group:"Placement" help:"eplb: groups of experts, kept on one node (default: 1)."`
+	Nodes     *int   `name:"nodes" placeholder:"N" group:"Placement" help:"eplb: nodes that the ranks are divided among (default: 1)."`
+}
+
+// options turns the flags into a routing, and reads its files.
+func (r Routing) options(shape moe.Shape) (moe.Routing, error) {
+	o := moe.Routing{
+		Family: r.Routing, Seed: r.Seed, Hot: orElse(r.Hot, 0.9), HotExperts: orElse(r.HotExperts, 32),
+		Exponent: orElse(r.Exponent, 1), Sigma: orElse(r.Sigma, 1), Imbalance: orElse(r.Imbalance, 2), Masked: r.Masked,
+	}
+	if err := r.checkUnheeded(); err != nil {
+		return o, err
+	}
+	var err error
+	switch {
+	case r.Routing == "loads" && r.Loads == "":
+		return o, fault.New(fault.Usage, "--routing loads needs --loads FILE")
+	case r.Routing == "loads":
+		o.Loads, err = readLayer(r.Loads, orElse(r.Layer, 0))
+	case r.Routing == "matrix" && r.Matrix != "":
+		o.Matrix, err = readMatrix(r.Matrix, shape.Ranks)
+	case r.Routing == "matrix":
+		o.Matrix, err = moe.DistanceMatrix(shape.Ranks, 1<<30, orElse(r.Spread, 1))
+	}
+	return o, err
+}
+
+// checkUnheeded refuses options that the routing and the placement do not look at.
+func (r Routing) checkUnheeded() error {
+	eplb := r.Placement == "eplb"
+	for _, option := range []struct {
+		given, heeded bool
+		flag, wants   string
+	}{
+		{r.Hot != nil, r.Routing == "khot", "--hot", "--routing khot"},
+		{r.HotExperts != nil, r.Routing == "khot", "--hot-experts", "--routing khot"},
+		{r.Exponent != nil, r.Routing == "zipf", "--exponent", "--routing zipf"},
+		{r.Sigma != nil, r.Routing == "lognormal", "--sigma", "--routing lognormal"},
+		{r.Imbalance != nil, r.Routing == "imbalance", "--imbalance", "--routing imbalance"},
+		{r.Loads != "", r.Routing == "loads" || eplb, "--loads", "--routing loads or --placement eplb"},
+		{r.Layer != nil, r.Loads != "", "--layer", "--loads"},
+		{r.Matrix != "", r.Routing == "matrix", "--matrix", "--routing matrix"},
+		{r.Spread != nil, r.Routing == "matrix" && r.Matrix == "", "--spread", "--routing matrix"},
+		{r.Redundant != nil, eplb, "--redundant", "--placement eplb"},
+		{r.Groups != nil, eplb, "--groups", "--placement eplb"},
+		{r.Nodes != nil, eplb, "--nodes", "--placement eplb"},
+	} {
+		if option.given && !option.heeded {
+			return fault.New(fault.Usage, "%s has no effect without %s", option.flag, option.wants)
+		}
+	}
+	return nil
+}
+
+func orElse[T any](given *T, value T) T {
+	if given != nil {
+		return *given
+	}
+	return value
+}
+
+func readLoads(name string) ([][]float64, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return moe.ReadLoads(name, f)
+}
+
+func readLayer(name string, layer int) ([]float64, error) {
+	layers, err := readLoads(name)
+	if err != nil {
+		return nil, err
+	}
+	if layer < 0 || layer >= len(layers) {
+		return nil, fault.New(fault.Usage, "--layer is %d, want 0 to %d: %s has %s", layer, len(layers)-1, name, cli.Count(len(layers), "row"))
+	}
+	return layers[layer], nil
+}
+
+// readMatrix reads the first n rows and columns of a matrix.
+func readMatrix(name string, n int) (*matrix.Matrix, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := matrix.ReadText(name, f)
+	if err != nil {
+		return nil, err
+	}
+	if m, err = moe.FirstRanks(m, n); err != nil {
+		return nil, fault.New(fault.Input, "%s: %w", name, err)
+	}
+	return m, nil
+}
+
+// place places the experts: by the loads of --loads, or else by those of the tokens themselves.
+func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
+	if r.Placement == "contiguous" {
+		return moe.Contiguous(s.Shape), nil
+	}
+	loads := make([]float64, s.Experts)
+	for expert, n := range s.ExpertLoads() {
+		loads[expert] = float64(n)
+	}
+	if r.Loads != "" {
+		var err error
+		if loads, err = readLayer(r.Loads, orElse(r.Layer, 0)); err != nil {
+			return nil, err
+		}
+		if len(loads) != s.Experts {
+			return nil, fault.New(fault.Input, "%s: loads of %d experts, want %d", r.Loads, len(loads), s.Experts)
+		}
+	}
+	redundant := orElse(r.Redundant, 1)
+	if redundant < 0 || redundant > moe.MaxExperts {
+		return nil, fault.New(fault.Usage, "--redundant is %d, want 0 to %d", redundant, moe.MaxExperts)
+	}
+	perRank := s.ExpertsPerRank() + redundant
+	b, err := moe.Balance(loads, moe.Balancing{
+		Replicas: perRank * s.Ranks, Groups: orElse(r.Groups, 1), Nodes: orElse(r.Nodes, 1), GPUs: s.Ranks,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return moe.NewPlacement(b.Logical, s.Experts, perRank), nil
+}
+
+// RoutingCmd is `perigee ep routing`.
+type RoutingCmd struct {
+	Ranks   int    `name:"ranks" default:"8" placeholder:"N" help:"Ranks."`
+	Tokens  int    `name:"tokens" default:"128" placeholder:"N" help:"Tokens of each rank."`
+	TopK    int    `name:"topk" default:"8" placeholder:"N" help:"Experts for each token."`
+	Experts int    `name:"experts" default:"256" placeholder:"N" help:"Experts of the world, a multiple of the ranks."`
+	Hidden  int    `name:"hidden" default:"7168" placeholder:"N" help:"Channels of a token, a multiple of 128."`
+	Payload string `name:"payload" enum:"bf16,fp8" default:"bf16" help:"bf16: 2 bytes for each channel; fp8: 1 byte, and 4 for each 128 channels."`
+	Routing
+	Format
+}
+
+// Help is what perigee ep routing --help says beyond the flags.
+func (RoutingCmd) Help() string {
+	return "Example: perigee ep routing --routing keyed --seed 67 --ranks 8 --tokens 128\n\nSee docs/ep.md."
+}
+
+// Census is what `perigee ep routing --format json` prints: counts of the whole world.
+type Census struct {
+	Assignments int64      `json:"assignments"`
+	RankCopies  int64      `json:"rank_copies"`
+	LocalCopies int64      `json:"local_copies"`
+	ExpertLoad  moe.Spread `json:"expert_load"`
+	Fanout      moe.Spread `json:"fanout"`
+	RankLoad    moe.Spread `json:"rank_load"`
+	Bytes       moe.Bytes  `json:"bytes"`
+	Payload     string     `json:"payload"`
+	Replacement string     `json:"replacement"`
+	Placement   string     `json:"placement"`
+	Expected    *float64   `json:"expected_fanout,omitempty"` // where experts are equally likely and none is masked
+	Sigma       *float64   `json:"sigma,omitempty"`           // that the family imbalance found
+
+	// Contiguous is the census of the same tokens without replicas, beside one with them.
+	Contiguous *Census `json:"contiguous,omitempty"`
+}
+
+// Run prints the census.
+func (c *RoutingCmd) Run(streams cli.Streams) error {
+	shape := moe.Shape{Ranks: c.Ranks, Tokens: c.Tokens, Hidden: c.Hidden, Experts: c.Experts, TopK: c.TopK}
+	if err := shape.Check(); err != nil {
+		return err
+	}
+	routing, err := c.Routing.options(shape)
+	if err != nil {
+		return err
+	}
+	selection, err := moe.Route(shape, routing)
+	if err != nil {
+		return err
+	}
+	placement, err := c.Routing.place(selection)
+	if err != nil {
+		return err
+	}
+	census := c.census(selection, routing, placement)
+	if c.Placement == "eplb" {
+		contiguous := c.census(selection, routing, moe.Contiguous(shape))
+		contiguous.Placement = "contiguous"
+		census.Contiguous = &contiguous
+	}
+	if c.Format.Format == "json" {
+		return writeJSON(streams, census)
+	}
+	return c.writeText(streams.Out, census)
+}
+
+func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) Census {
+	counted := moe.Count(s, p)
+	payload := moe.BF16
+	if c.Payload == "fp8" {
+		payload = moe.FP8
+	}
+	census := Census{
+		Assignments: counted.Assignments, RankCopies: counted.RankCopies, LocalCopies: counted.LocalCopies,
+		ExpertLoad: counted.ExpertLoad, Fanout: counted.Fanout, RankLoad: counted.RankLoad,
+		Bytes: counted.Bytes(payload.TokenBytes(s.Hidden)), Payload: payload.String(),
+		Replacement: r.Replacement(), Placement: c.Placement,
+	}
+	switch {
+	case r.Family == "imbalance":
+		census.Sigma = &s.Sigma
+	case r.Masked == 0 && c.Placement == "contiguous" && (r.Family == "uniform" || r.Family == "distinct" || r.Family == "keyed"):
+		expected := s.MeanFanout(r.Family == "uniform")
+		census.Expected = &expected
+	}
+	return census
+}
+
+func (c *RoutingCmd) writeText(w io.Writer, census Census) error {
+	notes := []string{fmt.Sprintf("# routing %s, %s, seed %d, %d masked for each rank", c.Routing.Routing, census.Replacement, c.Seed, c.Masked),
+		fmt.Sprintf("# %d ranks x %d tokens x topk %d, %d experts, hidden %d, %s", c.Ranks, c.Tokens, c.TopK, c.Experts, c.Hidden, c.Payload)}
+	if census.Expected != nil {
+		notes = append(notes, fmt.Sprintf("# expected mean fan-out %.5f", *census.Expected))
+	}
+	if census.Sigma != nil {
+		notes = append(notes, fmt.Sprintf("# sigma %.4f gives the imbalance", *census.Sigma))
+	}
+	if _, err := fmt.Fprintln(w, strings.Join(notes, "\n")); err != nil {
+		return err
+	}
+	var t table.Table
+	t.AddColumn("Placement", table.Left, "%s")
+	for _, column := range []struct{ header, format string }{
+		{"Assignments", "%d"}, {"Rank copies", "%d"}, {"Local", "%d"}, {"Fan-out mean", "%.4f"}, {"Expert load max", "%d"},
+		{"max/mean", "%.3f"}, {"Rank load max", "%d"}, {"rank max/mean", "%.3f"},
+		{"Assignment (MB)", "%.3f"}, {"Rank (MB)", "%.3f"}, {"Remote (MB)", "%.3f"},
+	} {
+		t.AddColumn(column.header, table.Right, column.format)
+	}
+	rows := []Census{census}
+	if census.Contiguous != nil {
+		rows = []Census{*census.Contiguous, census}
+	}
+	for _, r := range rows {
+		t.AddRow(r.Placement, r.Assignments, r.RankCopies, r.LocalCopies, r.Fanout.Mean, r.ExpertLoad.Max, r.ExpertLoad.MaxOverMean(),
+			r.RankLoad.Max, r.RankLoad.MaxOverMean(), megabytes(r.Bytes.Assignment), megabytes(r.Bytes.Rank), megabytes(r.Bytes.Remote))
+	}
+	return t.WriteText(w)
+}
+
+func megabytes(n int64) float64 { return float64(n) / 1e6 }

@@ -146,7 +146,7 @@ func TestScripts(t *testing.T) {
 			assert(co() == false)`,
 		"errors can be caught where nobody waits": `
 			local ok, err = pcall(matrix.size, "12Q")
-			assert(not ok and err:match("^test.lua:%d+: wanted a whole number"), err)
+			assert(not ok and err:match("^test.lua:%d+: wanted a number of bytes"), err)
 			ok, err = pcall(function() return matrix.new(2).bytes end)
 			assert(not ok and err:match('a matrix has no "bytes"'), err)
 			ok, err = xpcall(function() matrix.new(2)[5] = 1 end, function(e) return "handled: " .. e end)

@@ -192,7 +192,7 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	}
 	for _, t := range r.Thresholds {
 		if err := metric.Check(t.Metric, r.Metrics); err != nil {
-			return fault.New(fault.Script, "%s: %w", t.From, err).WithHint("%s", fault.HintOf(err))
+			return fault.New(fault.Script, "%s: %w", t.From, err)
 		}
 	}
 	return nil
@@ -371,7 +371,7 @@ func (r *Runtime) locate(L *glua.LState, err error) error {
 	if kind != fault.Script && kind != fault.Internal {
 		return err
 	}
-	return fault.New(kind, "%s%w", place(L), err).WithHint("%s", fault.HintOf(err))
+	return fault.New(kind, "%s%w", place(L), err)
 }
 
 // place is the file and line, with a colon, of the innermost Lua function that is being

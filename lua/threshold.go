@@ -23,7 +23,7 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 	}
 	t, err := threshold.ParseCondition(L.CheckString(1), L.CheckString(2))
 	if err != nil {
-		return 0, fault.New(fault.Script, "%w", err).WithHint("%s", fault.HintOf(err))
+		return 0, fault.New(fault.Script, "%w", err)
 	}
 	if t.AbortAfter, err = abortArg(L, t.AbortAfter); err != nil {
 		return 0, err

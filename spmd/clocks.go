@@ -89,7 +89,7 @@ func (w *World) SyncClocks() error {
 	}
 	mine, err := w.measureClock()
 	if err != nil {
-		return fault.New(fault.KindOf(err), "compare the clocks of the hosts: %w", err).WithHint("%s", fault.HintOf(err))
+		return fault.Wrap(err, "compare the clocks of the hosts")
 	}
 	data, err := w.gatherClocks(mine)
 	if err != nil {

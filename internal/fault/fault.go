@@ -68,13 +68,25 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	return e
 }
 
-// New makes an error of a kind. %w in format sets the cause.
+// New makes an error of a kind. What %w in format stands for is the cause; there may be several.
 func New(kind Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
-	return &Error{Kind: kind, Msg: err.Error(), Cause: errors.Unwrap(err)}
+	cause := errors.Unwrap(err)
+	if _, several := err.(interface{ Unwrap() []error }); several {
+		cause = err
+	}
+	return &Error{Kind: kind, Msg: err.Error(), Cause: cause}
 }
 
-// KindOf returns the kind of the outermost *Error in err's chain, and
+// Wrap puts words in front of an error: "words: error". The kind and the hint stay those of err; an error
+// without a kind is Internal. Where the kind is another, New with %w keeps the hint as well.
+func Wrap(err error, format string, args ...any) *Error {
+	return &Error{
+		Kind: KindOf(err), Msg: fmt.Sprintf(format, args...) + ": " + err.Error(), Hint: HintOf(err), Cause: err,
+	}
+}
+
+// KindOf returns the kind of the outermost *Error in err's tree, and
 // Internal where there is none.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -83,17 +95,23 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// HintOf returns the first remedy found in err's chain.
+// HintOf returns the first remedy in err's tree, from the outside to the inside.
 func HintOf(err error) string {
-	for err != nil {
-		e, ok := errors.AsType[*Error](err)
-		if !ok {
-			return ""
+	if err == nil {
+		return ""
+	}
+	if e, ok := err.(*Error); ok && e.Hint != "" {
+		return e.Hint
+	}
+	switch e := err.(type) {
+	case interface{ Unwrap() error }:
+		return HintOf(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, cause := range e.Unwrap() {
+			if hint := HintOf(cause); hint != "" {
+				return hint
+			}
 		}
-		if e.Hint != "" {
-			return e.Hint
-		}
-		err = e.Cause
 	}
 	return ""
 }

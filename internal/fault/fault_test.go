@@ -1,7 +1,9 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"testing"
@@ -34,5 +36,35 @@ func TestManualListsExitCodes(t *testing.T) {
 	const others = 3 // the head, the line below it, and 0
 	if kinds < 10 || rows != kinds+others {
 		t.Errorf("%d rows for %d kinds", rows, kinds)
+	}
+}
+
+// However an error is wrapped, its causes, its kind and its hint are found.
+func TestWrapping(t *testing.T) {
+	inner := New(Resource, "no memory").WithHint("buy some")
+	for name, c := range map[string]struct {
+		err  error
+		text string
+		kind Kind
+	}{
+		"wrapped":            {Wrap(inner, "prepare %s", "ring"), "prepare ring: no memory", Resource},
+		"with another kind":  {New(Usage, "--size: %w", inner), "--size: no memory", Usage},
+		"one cause":          {New(Engine, "rank 1: %w", inner), "rank 1: no memory", Engine},
+		"two causes":         {New(Launch, "%w; %w", fs.ErrNotExist, inner), "file does not exist; no memory", Launch},
+		"joined":             {errors.Join(fs.ErrClosed, inner), "file already closed\nno memory", Resource},
+		"through plain ones": {fmt.Errorf("a: %w", fmt.Errorf("b: %w", inner)), "a: b: no memory", Resource},
+	} {
+		if c.err.Error() != c.text || KindOf(c.err) != c.kind || HintOf(c.err) != "buy some" || !errors.Is(c.err, inner) {
+			t.Errorf("%s: %v of kind %v, hint %q", name, c.err, KindOf(c.err), HintOf(c.err))
+		}
+	}
+	if err := New(Launch, "%w; %w", fs.ErrNotExist, inner); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v has lost its first cause", err)
+	}
+	if err := Wrap(fs.ErrExist, "x"); KindOf(err) != Internal || HintOf(err) != "" || err.Error() != "x: file already exists" {
+		t.Errorf("got %v", err)
+	}
+	if err := Wrap(inner, "x").WithHint("steal some"); HintOf(err) != "steal some" || HintOf(nil) != "" {
+		t.Errorf("hint %q", HintOf(err))
 	}
 }

@@ -88,7 +88,7 @@ func limitsOf(sc lua.Scenario, flags Flags) ([]threshold.Threshold, error) {
 	for _, text := range flags.Threshold {
 		t, err := threshold.Read(text, sc.Metrics)
 		if err != nil {
-			return nil, fault.New(fault.Usage, "%s: %w", thresholdFlag, err).WithHint("%s", fault.HintOf(err))
+			return nil, fault.New(fault.Usage, "%s: %w", thresholdFlag, err)
 		}
 		t.From = thresholdFlag
 		list = append(list, t)

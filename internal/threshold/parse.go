@@ -51,7 +51,7 @@ func Read(text string, own []result.MetricDef) (Threshold, error) {
 		return t, err
 	}
 	if err := metric.Check(t.Metric, own); err != nil {
-		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err).WithHint("%s", fault.HintOf(err))
+		return Threshold{}, fault.New(fault.Usage, "threshold %q: %w", text, err)
 	}
 	return t, nil
 }

@@ -56,7 +56,7 @@ func (s *Session) plan(p Pattern, r roles) (*Plan, error) {
 	}
 	var err error
 	if plan.batch, err = s.agent.NewBatch(transfers); err != nil {
-		return nil, fault.New(link.Kind(err), "prepare %s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
+		return nil, fault.New(link.Kind(err), "prepare %s: %w", p.label(), err)
 	}
 	return plan, nil
 }

@@ -142,7 +142,7 @@ func (s *Session) prepareStorage(patterns []Pattern) error {
 func (st *store) reserve(memory int64, files map[string]StorageOp) (err error) {
 	if st.memory == nil || st.memory.Size() < memory {
 		if st.memory, err = st.agent.Alloc(nixl.DRAM, memory); err != nil {
-			return fault.New(link.Kind(err), "memory for storage_ops: %w", err).WithHint("%s", fault.HintOf(err))
+			return fault.New(link.Kind(err), "memory for storage_ops: %w", err)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(files)) {
@@ -208,7 +208,7 @@ func (s *Session) planStorage(p *Plan) error {
 		return err
 	})
 	if err != nil {
-		return fault.New(link.Kind(err), "prepare storage_ops of %s: %w", p.label(), err).WithHint("%s", fault.HintOf(err))
+		return fault.New(link.Kind(err), "prepare storage_ops of %s: %w", p.label(), err)
 	}
 	return nil
 }

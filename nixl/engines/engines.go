@@ -64,7 +64,7 @@ func open(choice, library string, oneHost bool, load func(string) (nixl.Engine, 
 	case library != "":
 		return nil, "", err
 	case !oneHost:
-		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err).WithHint("%s", fault.HintOf(err))
+		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
 	return shm.New(), fmt.Sprintf("shm instead of nixl: %v", err), nil
 }

@@ -99,14 +99,14 @@ func (c *PlotCmd) options() (plot.Options, error) {
 	}{{"--x", c.X, &o.X}, {"--y", c.Y, &o.Y}} {
 		col, err := runs.FindNumber(axis.name)
 		if err != nil {
-			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err).WithHint("%s", fault.HintOf(err))
+			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err)
 		}
 		*axis.to = col
 	}
 	if c.Label != "" && !strings.EqualFold(c.Label, "none") {
 		col, err := runs.Find(c.Label)
 		if err != nil {
-			return o, fault.New(fault.Usage, "--label: %w", err).WithHint("%s", fault.HintOf(err))
+			return o, fault.New(fault.Usage, "--label: %w", err)
 		}
 		o.Label = col
 	}

@@ -64,7 +64,7 @@ func (c *ReportCmd) options() (page.Options, error) {
 	}{{"--x", c.X, &o.X}, {"--y", c.Y, &o.Y}} {
 		col, err := runs.FindNumber(axis.name)
 		if err != nil {
-			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err).WithHint("%s", fault.HintOf(err))
+			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err)
 		}
 		*axis.to = col
 	}

@@ -89,7 +89,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 	}
 	e, err := expr.Parse(source)
 	if err != nil {
-		return nil, fault.New(fault.Usage, "--where: %w", err).WithHint("%s", fault.HintOf(err))
+		return nil, fault.New(fault.Usage, "--where: %w", err)
 	}
 	return e.Match, nil
 }

@@ -72,7 +72,7 @@ func (c *TableCmd) columns() ([]*runs.Column, error) {
 	for name := range strings.SplitSeq(c.Columns, ",") {
 		col, err := runs.Find(strings.TrimSpace(name))
 		if err != nil {
-			return nil, fault.New(fault.Usage, "--columns: %w", err).WithHint("%s", fault.HintOf(err))
+			return nil, fault.New(fault.Usage, "--columns: %w", err)
 		}
 		if slices.Contains(list, col) {
 			return nil, fault.New(fault.Usage, "--columns: %s is there twice", col.Name)
@@ -273,7 +273,7 @@ func parseSort(text string) ([]sortKey, error) {
 		plain, down := strings.CutPrefix(name, "-")
 		col, err := runs.Find(strings.TrimPrefix(plain, "+"))
 		if err != nil {
-			return nil, fault.New(fault.Usage, "--sort: %w", err).WithHint("%s", fault.HintOf(err))
+			return nil, fault.New(fault.Usage, "--sort: %w", err)
 		}
 		keys = append(keys, sortKey{col, down})
 	}

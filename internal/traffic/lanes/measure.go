@@ -164,7 +164,7 @@ func (nothing) Release() error { return nil }
 func (l *Lanes) prepare(n *lane, c Case, list []nixl.Transfer) (nixl.Batch, error) {
 	b, err := n.agent.NewBatch(list)
 	if err != nil {
-		return nothing{}, fault.New(link.Kind(err), "prepare %s: %w", c, err).WithHint("%s", fault.HintOf(err))
+		return nothing{}, fault.New(link.Kind(err), "prepare %s: %w", c, err)
 	}
 	return b, nil
 }

@@ -135,5 +135,5 @@ func Explain(w *spmd.World, what string, err error) error {
 		return fault.New(fault.Timeout, "%s: %w after %v (rank %d is on %s)", what, err, w.Timeout(), peer, w.HostName(peer)).
 			WithHint("is that rank alive? A longer --timeout helps if the transfer is only slow")
 	}
-	return fault.New(Kind(err), "%s: %w", what, err).WithHint("%s", fault.HintOf(err))
+	return fault.New(Kind(err), "%s: %w", what, err)
 }

@@ -2,9 +2,9 @@ package lua
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"math"
+
+	"perigee/internal/pack"
 )
 
 // Plain data travels between ranks as a tag and what belongs to it: numbers as
@@ -36,9 +36,9 @@ func appendValue(b []byte, v any) []byte {
 	case int64:
 		return binary.AppendVarint(append(b, tagInt), v)
 	case float64:
-		return binary.LittleEndian.AppendUint64(append(b, tagFloat), math.Float64bits(v))
+		return pack.AppendFloat(append(b, tagFloat), v)
 	case string:
-		return appendText(append(b, tagString), v)
+		return pack.AppendText(append(b, tagString), v)
 	case []any:
 		b = binary.AppendUvarint(append(b, tagList), uint64(len(v)))
 		for _, e := range v {
@@ -48,123 +48,52 @@ func appendValue(b []byte, v any) []byte {
 	case map[string]any:
 		b = binary.AppendUvarint(append(b, tagMap), uint64(len(v)))
 		for _, k := range sortedKeys(v) {
-			b = appendValue(appendText(b, k), v[k])
+			b = appendValue(pack.AppendText(b, k), v[k])
 		}
 		return b
 	}
 	panic(fmt.Sprintf("lua: %T is no plain data", v)) // a defect of the caller
 }
 
-func appendText(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-var errTorn = errors.New("a value from another rank is torn")
-
 // decodeValue reads what encodeValue wrote.
 func decodeValue(data []byte) (any, error) {
-	d := valueDecoder{data}
-	v, err := d.value(0)
-	if err == nil && len(d.rest) > 0 {
-		err = errTorn
-	}
-	return v, err
+	r := pack.Read(data)
+	v := readValue(r, 0)
+	return v, r.End("a value from another rank")
 }
 
-type valueDecoder struct{ rest []byte }
-
-// take returns the next n bytes.
-func (d *valueDecoder) take(n uint64) ([]byte, error) {
-	if n > uint64(len(d.rest)) {
-		return nil, errTorn
-	}
-	b := d.rest[:n]
-	d.rest = d.rest[n:]
-	return b, nil
-}
-
-func (d *valueDecoder) count() (uint64, error) {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 || v > uint64(len(d.rest)) { // whatever is counted takes at least a byte
-		return 0, errTorn
-	}
-	d.rest = d.rest[n:]
-	return v, nil
-}
-
-func (d *valueDecoder) text() (string, error) {
-	n, err := d.count()
-	if err != nil {
-		return "", err
-	}
-	b, err := d.take(n)
-	return string(b), err
-}
-
-func (d *valueDecoder) value(depth int) (any, error) {
+func readValue(r *pack.Reader, depth int) any {
 	if depth > 2*maxDepth {
-		return nil, errTorn
+		r.Fail()
+		return nil
 	}
-	tag, err := d.take(1)
-	if err != nil {
-		return nil, err
-	}
-	switch tag[0] {
+	switch r.Byte() {
 	case tagNil:
-		return nil, nil
-	case tagFalse, tagTrue:
-		return tag[0] == tagTrue, nil
+		return nil
+	case tagFalse:
+		return false
+	case tagTrue:
+		return true
 	case tagInt:
-		v, n := binary.Varint(d.rest)
-		if n <= 0 {
-			return nil, errTorn
-		}
-		d.rest = d.rest[n:]
-		return v, nil
+		return r.Signed()
 	case tagFloat:
-		b, err := d.take(8)
-		if err != nil {
-			return nil, err
-		}
-		return math.Float64frombits(binary.LittleEndian.Uint64(b)), nil
+		return r.Float()
 	case tagString:
-		return d.text()
+		return r.Text()
 	case tagList:
-		return d.list(depth)
+		list := make([]any, r.Count())
+		for i := range list {
+			list[i] = readValue(r, depth+1)
+		}
+		return list
 	case tagMap:
-		return d.fields(depth)
-	}
-	return nil, errTorn
-}
-
-func (d *valueDecoder) list(depth int) (any, error) {
-	n, err := d.count()
-	if err != nil {
-		return nil, err
-	}
-	list := make([]any, n)
-	for i := range list {
-		if list[i], err = d.value(depth + 1); err != nil {
-			return nil, err
+		m := map[string]any{}
+		for left := r.Count(); left > 0 && r.Err() == nil; left-- {
+			key := r.Text()
+			m[key] = readValue(r, depth+1)
 		}
+		return m
 	}
-	return list, nil
-}
-
-func (d *valueDecoder) fields(depth int) (any, error) {
-	n, err := d.count()
-	if err != nil {
-		return nil, err
-	}
-	m := make(map[string]any, n)
-	for range n {
-		k, err := d.text()
-		if err != nil {
-			return nil, err
-		}
-		if m[k], err = d.value(depth + 1); err != nil {
-			return nil, err
-		}
-	}
-	return m, nil
+	r.Fail()
+	return nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/pack"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -252,7 +253,7 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 	}
 	packed, _ := v.([]any)
 	if len(packed) != len(paths) {
-		return nil, errTorn
+		return nil, pack.ErrTorn
 	}
 	list := make([]*glua.LUserData, len(packed))
 	for i, p := range packed {

@@ -34,6 +34,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/metric"
+	"perigee/internal/pack"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/internal/traffic"
@@ -497,18 +498,21 @@ func (r *Runtime) atRankZero(what string, read func() ([]byte, error)) ([]byte, 
 		if err != nil {
 			return nil, err
 		}
-		packed = append(appendText(nil, what), data...)
+		packed = pack.AppendBytes(pack.AppendText(nil, what), data)
 	}
 	packed, err := w.All().Broadcast(0, packed)
 	if err != nil {
 		return nil, err
 	}
-	d := valueDecoder{packed}
-	theirs, err := d.text()
-	if err == nil && theirs != what {
-		err = fault.New(fault.Script, "rank 0 is in %s, this rank in %s", theirs, what)
+	p := pack.Read(packed)
+	theirs, data := p.Text(), p.Bytes()
+	if err := p.End("what rank 0 has read"); err != nil {
+		return nil, err
 	}
-	return d.rest, err
+	if theirs != what {
+		return nil, fault.New(fault.Script, "rank 0 is in %s, this rank in %s", theirs, what)
+	}
+	return data, nil
 }
 
 // context ends when the job has failed.

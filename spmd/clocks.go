@@ -9,6 +9,7 @@ import (
 
 	hostclock "perigee/internal/clock"
 	"perigee/internal/fault"
+	"perigee/internal/pack"
 	"perigee/spmd/clock"
 )
 
@@ -129,11 +130,11 @@ func (w *World) gatherClocks(mine clock.Sample) ([]byte, error) {
 // addSamples returns lines with a new sample each, of all but the first.
 func addSamples(lines []clock.Line, data []byte) ([]clock.Line, error) {
 	steps := make([]clock.Sample, len(lines))
-	p := parcel{rest: data}
+	p := pack.Read(data)
 	for h := range steps {
-		steps[h] = clock.Sample{AtNS: p.signed(), OffsetNS: p.signed(), UncertaintyNS: p.signed()}
+		steps[h] = clock.Sample{AtNS: p.Signed(), OffsetNS: p.Signed(), UncertaintyNS: p.Signed()}
 	}
-	if err := p.end("the clocks of the hosts"); err != nil {
+	if err := p.End("the clocks of the hosts"); err != nil {
 		return nil, err
 	}
 	lines = slices.Clone(lines)
@@ -198,7 +199,7 @@ func (g *Group) askTime() (clock.Sample, error) {
 				return best, err
 			}
 			if len(answer) != 8 {
-				return best, errTorn
+				return best, pack.ErrTorn
 			}
 			after := g.w.localNow()
 			if half := (after - before + 1) / 2; half < best.UncertaintyNS {

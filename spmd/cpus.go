@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/pack"
 )
 
 // cpuSet lists the CPUs that a rank may run on: ascending, one run of consecutive
@@ -65,10 +67,10 @@ func (s cpuSet) appendTo(b []byte) []byte {
 	return b
 }
 
-func (p *parcel) cpus() cpuSet {
-	s := make(cpuSet, p.number(len(p.rest)))
+func readCPUs(p *pack.Reader) cpuSet {
+	s := make(cpuSet, p.Count())
 	for i := range s {
-		s[i] = cpuRun{p.number(maxCPU), p.number(maxCPU)}
+		s[i] = cpuRun{p.Number(maxCPU), p.Number(maxCPU)}
 	}
 	return s
 }

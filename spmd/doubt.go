@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/pack"
 	"perigee/spmd/wire"
 )
 
@@ -287,9 +288,9 @@ func encodeControl(kind int, wait uint64, c call) []byte {
 }
 
 func decodeControl(data []byte) (kind int, wait uint64, c call, err error) {
-	p := parcel{rest: data}
-	kind, c.op = p.number(isAnswer), byte(p.number(int(opEnd)))
-	c.seq, c.root = uint32(p.number(1<<32-1)), p.number(maxNumber)-1
-	wait = uint64(p.number(1 << 62))
-	return kind, wait, c, p.end("a question of another rank")
+	p := pack.Read(data)
+	kind, c.op = p.Number(isAnswer), byte(p.Number(int(opEnd)))
+	c.seq, c.root = uint32(p.Number(1<<32-1)), p.Number(maxNumber)-1
+	wait = uint64(p.Number(1 << 62))
+	return kind, wait, c, p.End("a question of another rank")
 }

@@ -2,7 +2,6 @@ package spmd
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/pack"
 	"perigee/spmd/host"
 )
 
@@ -367,7 +367,7 @@ func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
 		return nil, err
 	}
 	return rooted(g, opGather, root, func(ctx context.Context, seq uint32) ([][]byte, error) {
-		packed, err := g.up(ctx, root, opGather, seq, pack(data), join)
+		packed, err := g.up(ctx, root, opGather, seq, pack.AppendBytes(nil, data), join)
 		if err != nil || g.me != root {
 			return nil, err
 		}
@@ -380,7 +380,7 @@ func (g *Group) Gather(root int, data []byte) ([][]byte, error) {
 // It goes up a tree and down again: no member sends more than three messages.
 func (g *Group) AllGather(data []byte) ([][]byte, error) {
 	return collective(g, opAllGather, func(ctx context.Context, seq uint32) ([][]byte, error) {
-		packed, err := g.upAndDown(ctx, opAllGather, seq, pack(data), join)
+		packed, err := g.upAndDown(ctx, opAllGather, seq, pack.AppendBytes(nil, data), join)
 		if err != nil {
 			return nil, err
 		}
@@ -459,21 +459,14 @@ func (g *Group) Exchange(with []int, data []byte) ([][]byte, error) {
 	})
 }
 
-// pack writes a piece with its length before it. Packed pieces one after the
-// other are a list.
-func pack(piece []byte) []byte {
-	b := binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen32+len(piece)), uint64(len(piece)))
-	return append(b, piece...)
-}
-
 func join(mine, theirs []byte) ([]byte, error) { return append(mine, theirs...), nil }
 
 // unpack reads a list of one piece per member.
 func (g *Group) unpack(data []byte) ([][]byte, error) {
-	p := parcel{rest: data}
+	p := pack.Read(data)
 	pieces := make([][]byte, len(g.ranks))
 	for i := range pieces {
-		pieces[i] = p.bytes()
+		pieces[i] = p.Bytes()
 	}
-	return pieces, p.end("what the members of a group have given")
+	return pieces, p.End("what the members of a group have given")
 }

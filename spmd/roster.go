@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"perigee/internal/fault"
+	"perigee/internal/pack"
 )
 
 // roster is where all ranks of a world are. Rank 0 makes it of all cards and
@@ -93,8 +94,8 @@ func (r *roster) addresses(rank int) []string {
 
 func (n node) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(n.host))
-	b = appendText(b, n.name)
-	return appendTexts(b, n.ips)
+	b = pack.AppendText(b, n.name)
+	return pack.AppendTexts(b, n.ips)
 }
 
 // encode writes the hosts, the nodes, for each run of ranks on one node how many
@@ -129,22 +130,22 @@ func (r *roster) encode() []byte {
 
 // decodeRoster reads the roster of a world of size ranks.
 func decodeRoster(data []byte, size int) (*roster, error) {
-	p := parcel{rest: data}
-	r := &roster{segments: make([]segment, p.number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
+	p := pack.Read(data)
+	r := &roster{segments: make([]segment, p.Number(size)), nodeOf: make([]int32, size), ports: make([]uint16, size)}
 	for i := range r.segments {
-		r.segments[i] = segment{p.number(maxNumber), p.number(maxNumber), p.number(maxNumber)}
+		r.segments[i] = segment{p.Number(maxNumber), p.Number(maxNumber), p.Number(maxNumber)}
 	}
-	r.nodes = make([]node, p.number(size))
+	r.nodes = make([]node, p.Number(size))
 	for i := range r.nodes {
-		r.nodes[i] = node{host: p.number(len(r.segments) - 1), name: p.text(), ips: p.texts()}
+		r.nodes[i] = node{host: p.Number(len(r.segments) - 1), name: p.Text(), ips: p.Texts()}
 	}
 	inhabited := make([]bool, len(r.segments))
-	for rank := 0; rank < size && p.err == nil; {
-		length, i := p.number(size-rank), p.number(len(r.nodes)-1)
+	for rank := 0; rank < size && p.Err() == nil; {
+		length, i := p.Number(size-rank), p.Number(len(r.nodes)-1)
 		if length == 0 {
-			p.spoil()
+			p.Fail()
 		}
-		for ; length > 0 && p.err == nil; length-- {
+		for ; length > 0 && p.Err() == nil; length-- {
 			r.nodeOf[rank] = int32(i)
 			inhabited[r.nodes[i].host] = true
 			rank++
@@ -152,15 +153,15 @@ func decodeRoster(data []byte, size int) (*roster, error) {
 	}
 	port := int64(0)
 	for rank := range r.ports {
-		if port += p.signed(); port < 0 || port > maxPort {
-			p.spoil()
+		if port += p.Signed(); port < 0 || port > maxPort {
+			p.Fail()
 		}
 		r.ports[rank] = uint16(port)
 	}
 	if slices.Contains(inhabited, false) {
-		p.spoil() // a host without ranks
+		p.Fail() // a host without ranks
 	}
-	if err := p.end("the list of ranks"); err != nil {
+	if err := p.End("the list of ranks"); err != nil {
 		return nil, fault.New(fault.Launch, "from rank 0: %w", err)
 	}
 	r.listHosts()

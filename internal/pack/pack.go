@@ -11,7 +11,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
+
+// AppendBytes writes bytes with their length.
+func AppendBytes(b, data []byte) []byte {
+	b = slices.Grow(b, binary.MaxVarintLen64+len(data))
+	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
+}
 
 // AppendText writes a text with its length.
 func AppendText(b []byte, s string) []byte {
@@ -134,7 +141,7 @@ func (r *Reader) Take(n int) []byte {
 	return b
 }
 
-// Bytes reads bytes with their length in front. They are part of the message.
+// Bytes reads what [AppendBytes] wrote. They are part of the message.
 func (r *Reader) Bytes() []byte { return r.Take(r.Count()) }
 
 // Text reads what [AppendText] wrote.

@@ -4,17 +4,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
-	"math"
 	"slices"
+
+	"perigee/internal/pack"
 )
 
 // Series travel from each rank to rank 0 as varints. Stamps are written as
 // differences to the start of their run, distributions as their distinct values
 // in ascending order, each as the difference to the one before and its count.
-
-// ErrTorn is the error of data that ends early, goes on too long, or holds a
-// number that no encoder writes.
-var ErrTorn = errors.New("the list is torn")
 
 // ErrPlans is the error of logs that belong to other plans than expected.
 var ErrPlans = errors.New("it collects other plans")
@@ -58,69 +55,34 @@ func (r Logged) encode(b []byte) []byte {
 type Shape struct{ Plan, Transfers int }
 
 // DecodeLogs reads what EncodeLogs wrote. The logs must have the given shapes,
-// in that order; other plans are ErrPlans, anything else wrong is ErrTorn.
+// in that order; other plans are ErrPlans, anything else wrong is pack.ErrTorn.
 func DecodeLogs(b []byte, shapes []Shape) ([][]Logged, error) {
-	d := decoder{rest: b}
-	if n := d.unsigned(); d.err == nil && n != uint64(len(shapes)) {
+	d := pack.Read(b)
+	if n := d.Unsigned(); d.Err() == nil && n != uint64(len(shapes)) {
 		return nil, ErrPlans
 	}
 	logs := make([][]Logged, len(shapes))
 	for i, s := range shapes {
-		if plan := d.unsigned(); d.err == nil && plan != uint64(s.Plan) {
+		if plan := d.Unsigned(); d.Err() == nil && plan != uint64(s.Plan) {
 			return nil, ErrPlans
 		}
-		for left := d.unsigned(); left > 0 && d.err == nil; left-- {
-			logs[i] = append(logs[i], d.logged(s.Transfers))
+		for left := d.Unsigned(); left > 0 && d.Err() == nil; left-- {
+			logs[i] = append(logs[i], readLogged(d, s.Transfers))
 		}
 	}
-	return logs, d.end()
+	return logs, d.End("recorded runs")
 }
 
-// decoder reads varints until one is torn; from then on all are 0.
-type decoder struct {
-	rest []byte
-	err  error
-}
-
-func (d *decoder) unsigned() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	return taken(d, v, n)
-}
-
-func (d *decoder) signed() int64 {
-	v, n := binary.Varint(d.rest)
-	return taken(d, v, n)
-}
-
-func taken[T int64 | uint64](d *decoder, v T, n int) T {
-	if n <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-func (d *decoder) fail() { d.rest, d.err = nil, ErrTorn }
-
-// end returns the first error. Bytes that are left over are one.
-func (d *decoder) end() error {
-	if d.err == nil && len(d.rest) > 0 {
-		d.fail()
-	}
-	return d.err
-}
-
-func (d *decoder) logged(transfers int) Logged {
-	start := d.signed()
+func readLogged(d *pack.Reader, transfers int) Logged {
+	start := d.Signed()
 	r := Logged{Stamps: Stamps{
-		Start: start, Posted: start + d.signed(), End: start + d.signed(), Done: make([]int64, transfers),
+		Start: start, Posted: start + d.Signed(), End: start + d.Signed(), Done: make([]int64, transfers),
 	}}
 	for k := range r.Done {
-		r.Done[k] = start + d.signed()
+		r.Done[k] = start + d.Signed()
 	}
-	if r.Left.Barrier = d.unsigned(); r.Left.Barrier != 0 {
-		r.Left.NS = start + d.signed()
+	if r.Left.Barrier = d.Unsigned(); r.Left.Barrier != 0 {
+		r.Left.NS = start + d.Signed()
 	}
 	return r
 }
@@ -130,7 +92,7 @@ func (r *Distribution) Encode() []byte {
 	b := binary.AppendVarint(nil, r.Start)
 	b = binary.AppendVarint(b, r.End)
 	b = binary.AppendVarint(b, r.Bytes)
-	b = binary.AppendUvarint(b, math.Float64bits(r.CPU))
+	b = pack.AppendFloat(b, r.CPU)
 	for _, s := range r.stages() {
 		b = s.append(b)
 	}
@@ -139,12 +101,12 @@ func (r *Distribution) Encode() []byte {
 
 // DecodeDistribution reads what Encode wrote.
 func DecodeDistribution(b []byte) (*Distribution, error) {
-	d := decoder{rest: b}
-	r := &Distribution{Start: d.signed(), End: d.signed(), Bytes: d.signed(), CPU: math.Float64frombits(d.unsigned())}
+	d := pack.Read(b)
+	r := &Distribution{Start: d.Signed(), End: d.Signed(), Bytes: d.Signed(), CPU: d.Float()}
 	for _, s := range r.stages() {
-		*s = *d.samples()
+		*s = *readSamples(d)
 	}
-	return r, d.end()
+	return r, d.End("recorded times")
 }
 
 // append encodes the samples: min, max, sum, the number of values, and for each
@@ -153,7 +115,7 @@ func (s *Samples) append(b []byte) []byte {
 	t := s.table()
 	b = binary.AppendVarint(b, s.min)
 	b = binary.AppendVarint(b, s.max)
-	b = binary.AppendUvarint(b, math.Float64bits(s.sum))
+	b = pack.AppendFloat(b, s.sum)
 	b = binary.AppendUvarint(b, uint64(len(t)))
 	last := int64(0)
 	for _, v := range slices.Sorted(maps.Keys(t)) {
@@ -165,16 +127,16 @@ func (s *Samples) append(b []byte) []byte {
 }
 
 // samples reads what append wrote.
-func (d *decoder) samples() *Samples {
+func readSamples(d *pack.Reader) *Samples {
 	s := &Samples{
-		min: d.signed(), max: d.signed(), sum: math.Float64frombits(d.unsigned()), counts: map[int64]int64{},
+		min: d.Signed(), max: d.Signed(), sum: d.Float(), counts: map[int64]int64{},
 	}
 	last := int64(0)
-	for left := d.unsigned(); left > 0 && d.err == nil; left-- {
-		last += d.signed()
-		n := d.signed()
+	for left := d.Unsigned(); left > 0 && d.Err() == nil; left-- {
+		last += d.Signed()
+		n := d.Signed()
 		if n < 1 || last < 0 {
-			d.fail()
+			d.Fail()
 			break
 		}
 		s.counts[last] += n

@@ -6,6 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/pack"
 )
 
 func TestSkewIsLastMinusFirst(t *testing.T) {
@@ -71,7 +73,7 @@ func FuzzDecodeLogs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		logs, err := DecodeLogs(data, shapes)
 		if err != nil {
-			if !errors.Is(err, ErrPlans) && !errors.Is(err, ErrTorn) {
+			if !errors.Is(err, ErrPlans) && !errors.Is(err, pack.ErrTorn) {
 				t.Errorf("unknown error: %v", err)
 			}
 			return

@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"perigee/internal/pack"
 )
 
 // naive computes the statistics from a sorted list.
@@ -33,10 +35,10 @@ func TestStats(t *testing.T) {
 				s.Add(v)
 			}
 			all = append(all, p...)
-			d := decoder{rest: s.append(nil)}
-			sum.Merge(d.samples())
-			if d.err != nil || len(d.rest) > 0 {
-				rt.Fatalf("decode: %v, %d bytes left", d.err, len(d.rest))
+			d := pack.Read(s.append(nil))
+			sum.Merge(readSamples(d))
+			if err := d.End("samples"); err != nil {
+				rt.Fatal(err)
 			}
 		}
 		if len(all) == 0 {

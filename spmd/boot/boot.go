@@ -212,7 +212,7 @@ func (w Watcher) log() *slog.Logger { return cmp.Or(w.Log, slog.New(slog.Discard
 // Join finds out who this process is and meets the others. It fails if no
 // launcher started it.
 func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
-	_, c, err := find(env)
+	launcher, c, err := find(env)
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,18 @@ func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
 		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
 			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
 	}
-	return c(ctx, watch)
+	v := keepVigil(env, launcher, watch.log())
+	ctx, stop := v.bound(ctx)
+	defer stop()
+	p, err := c(ctx, watch)
+	if err != nil {
+		v.end()
+		return nil, err
+	}
+	if m, ok := p.Monitor.(interface{ heed(*vigil) }); ok {
+		m.heed(v)
+	}
+	return p, nil
 }
 
 // variables reads a launcher's variables and complains about a half-set

@@ -31,6 +31,7 @@ type client struct {
 	mu      sync.Mutex
 	cards   map[int]chan []byte
 	failure *Failure
+	vigil   *vigil // nil where the launcher is not watched
 	left    bool
 	silence bool          // a write has found that nothing comes through any more
 	aborted bool          // by this rank
@@ -228,6 +229,10 @@ const silentFor = time.Second
 // that says nothing is itself to blame, and so is one that has hung up. The
 // connection stays until Leave: its end would look like another death.
 func (c *client) Abort(f Failure) Failure {
+	c.mu.Lock()
+	v := c.vigil
+	c.mu.Unlock()
+	f = v.causeOf(f)
 	c.lastWords()
 	c.mu.Lock()
 	c.aborted = true

@@ -1,0 +1,254 @@
+package launchers
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
+	"perigee/spmd/spmdtest"
+)
+
+// kill -9 of a launcher: the ranks end within five seconds, and where they are not
+// killed themselves the partial result names the launcher.
+
+// end is the death of a launcher.
+type end struct {
+	way
+	name string
+	// victims returns the processes to kill.
+	victims func(t *testing.T, p *harness.Process) []int
+	// wrapper stands between the launcher and perigee.
+	wrapper []string
+	// culprit is what the result names; "" where the launcher's other processes kill the
+	// ranks before they can write.
+	culprit string
+}
+
+// itself is the launcher as it was started.
+func itself(_ *testing.T, p *harness.Process) []int { return []int{p.Cmd.Process.Pid} }
+
+// named are all processes of a job with this name; at most one of them if one is true.
+func named(name string, one bool) func(*testing.T, *harness.Process) []int {
+	return func(t *testing.T, p *harness.Process) (pids []int) {
+		for pid := range harness.Owned(p.Token) {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if strings.TrimSpace(string(comm)) == name {
+				pids = append(pids, pid)
+			}
+		}
+		if len(pids) == 0 {
+			t.Fatalf("no process %s", name)
+		}
+		slices.Sort(pids)
+		if one {
+			pids = pids[:1]
+		}
+		return pids
+	}
+}
+
+// parentOfRank is the process that has started the rank, or its wrapper.
+func parentOfRank(rank, generations int) func(*testing.T, *harness.Process) []int {
+	return func(t *testing.T, p *harness.Process) []int {
+		pid := p.Rank(rank)
+		for range generations {
+			pid = parent(t, pid)
+		}
+		return []int{pid}
+	}
+}
+
+func parent(t *testing.T, pid int) int {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+	n, err := strconv.Atoi(fields[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// agent starts ranks as torchrun does on one node.
+func agent(t testing.TB, n int) ([]string, []string) {
+	ports, err := spmdtest.FreePorts(2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := []string{harness.Script(t, "torchrun"), "--nnodes", "1", "--nproc_per_node", fmt.Sprint(n), "--rdzv_backend", "c10d",
+		"--rdzv_endpoint", fmt.Sprint("localhost:", ports[0]), "--no_python"}
+	return words, []string{"NODE=0", "PERIGEE_SECRET=of the test of orphans"}
+}
+
+func ends() []end {
+	torchrun := way{"torchrun", "torchrun", agent, here, ""}
+	shell := []string{"sh", "-c", `"$@"; echo "the shell goes on"`, "sh"}
+	return []end{
+		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`},
+		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("hydra"), "mpiexec", itself, nil, ""},
+		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("srun none"), "srun", itself, nil, ""},
+		{wayNamed("srun none"), "all of srun, plain", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "all of srun, PMI-2", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmix"), "all of srun, PMIx", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "slurmstepd of one node", parentOfRank(2, 1), nil, `its launcher slurmstepd \(process \d+\) has died`},
+		{torchrun, "torchrun's agent", itself, nil, `its launcher (sh|torchrun) \(process \d+\) has died`},
+		{torchrun, "torchrun's agent, behind a shell", itself, shell, `its launcher (sh|torchrun) \(process \d+\) has died`},
+	}
+}
+
+// alive reports whether a process runs.
+func alive(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+func TestDeathOfTheLauncher(t *testing.T) {
+	for _, e := range ends() {
+		for _, stay := range []string{"barrier", "transfer"} {
+			t.Run(e.name+"/"+stay, func(t *testing.T) {
+				t.Parallel()
+				killLauncher(t, e, stay)
+			})
+		}
+	}
+}
+
+func killLauncher(t *testing.T, e end, stay string) {
+	dir := t.TempDir()
+	words, env := e.command(t, ranks)
+	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--stay", stay, "--result", "r.json"}
+	if e.way.name == "local" {
+		args = append(args, "-n", fmt.Sprint(ranks))
+	}
+	p := start(t, harness.Command{Dir: dir, Argv: slices.Concat(words, e.wrapper, args), Env: env, Group: true})
+	p.UntilPrints("all are here")
+	pids := slices.Collect(maps.Values(p.Ranks()))
+	if len(pids) != ranks {
+		t.Fatalf("%d ranks", len(pids))
+	}
+	victims := e.victims(t, p)
+	watch, since := harness.StartWatch(), time.Now()
+	for _, pid := range victims {
+		harness.Signal(t, pid, syscall.SIGKILL)
+	}
+	for slices.ContainsFunc(pids, alive) {
+		if time.Since(since) > harness.Patience {
+			t.Fatal("ranks go on without their launcher")
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+	for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
+		harness.Signal(t, pid, syscall.SIGKILL)
+	}
+	sessions, _ := filepath.Glob(filepath.Join(p.Temp, "ompi.*")) // what mpirun would have removed
+	for _, s := range sessions {
+		os.RemoveAll(s)
+	}
+	doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+	if doc.Status != result.Partial || len(doc.Measurements) != 1 {
+		t.Errorf("status %s with %d measurements, want a partial result with one", doc.Status, len(doc.Measurements))
+	}
+	switch f := doc.Failure; {
+	case f == nil && e.culprit != "":
+		t.Error("the partial result does not say why it is one")
+	case f != nil && e.culprit != "" && (f.Kind != fault.RankLost || !regexp.MustCompile("^"+e.culprit+"$").MatchString(f.Cause)):
+		t.Errorf("failure %+v, want kind %d and %s", *f, fault.RankLost, e.culprit)
+	}
+}
+
+// wayNamed returns one of ways.
+func wayNamed(name string) way {
+	return ways[slices.IndexFunc(ways, func(w way) bool { return w.name == name })]
+}
+
+// What has been detached on purpose goes on: the launcher may end before it.
+func TestDetached(t *testing.T) {
+	// The shell is what the launcher starts; its own end is that of the rank to the launcher.
+	const background = `"$@" >out.$PPID.$$ 2>&1 </dev/null &
+until grep -q "all are here" out.*; do sleep 0.05; done`
+	const setsid = `setsid -f "$@" >out.$PPID.$$ 2>&1 </dev/null
+until grep -q "all are here" out.*; do sleep 0.05; done`
+	const script = `for i in 0 1; do RANK=$i "$@" >out.$i 2>&1 </dev/null & done
+until grep -q "all are here" out.*; do sleep 0.05; done`
+	const nohup = `nohup "$@" >out.0 2>err </dev/null & echo started; wait`
+	// whole puts a shell above the launcher, split below it.
+	whole := func(words, perigee []string, text string) []string {
+		return slices.Concat([]string{"sh", "-c", text, "sh"}, words, perigee)
+	}
+	split := func(words, perigee []string, text string) []string {
+		return slices.Concat(words, []string{"sh", "-c", text, "sh"}, perigee)
+	}
+	alone := way{"a script", "torchrun", func(t testing.TB, _ int) ([]string, []string) {
+		ports, err := spmdtest.FreePorts(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return nil, []string{"WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", ports[0]), "PERIGEE_SECRET=of the test of orphans"}
+	}, here, ""}
+	torchrun := way{"torchrun", "torchrun", agent, here, ""}
+	for _, c := range []struct {
+		name string
+		way
+		argv func(words, perigee []string, text string) []string
+		text string
+		kill bool // the shell
+	}{
+		{"background, mpirun", wayNamed("mpirun"), split, background, false},
+		{"setsid, mpirun", wayNamed("mpirun"), split, setsid, false},
+		{"background, torchrun", torchrun, split, background, false},
+		{"setsid, torchrun", torchrun, split, setsid, false},
+		{"script", alone, split, script, false},
+		{"nohup mpirun", wayNamed("mpirun"), whole, nohup, true},
+		{"nohup mpiexec", wayNamed("hydra"), whole, nohup, true},
+		{"nohup torchrun", torchrun, whole, nohup, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			words, env := c.command(t, 2)
+			perigee := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--rounds", "300", "--result", "r.json"}
+			p := start(t, harness.Command{Dir: dir, Argv: c.argv(words, perigee, c.text), Env: env, Group: true})
+			if c.kill {
+				p.Until("first rounds", func() bool {
+					out, _ := os.ReadFile(filepath.Join(dir, "out.0"))
+					return strings.Contains(string(out), "all are here")
+				})
+				harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
+			}
+			p.Wait()
+			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {
+				t.Fatal(err)
+			}
+			outputs, _ := filepath.Glob(filepath.Join(dir, "out.*"))
+			for _, o := range outputs {
+				data, _ := os.ReadFile(o)
+				if strings.Contains(string(data), "perigee: ") {
+					t.Errorf("%s:\n%s", filepath.Base(o), data)
+				}
+			}
+			if doc := resulttest.Check(t, filepath.Join(dir, "r.json")); doc.Status != result.Complete {
+				t.Errorf("status %s, failure %v; the ranks should have gone on to the end", doc.Status, doc.Failure)
+			}
+		})
+	}
+}

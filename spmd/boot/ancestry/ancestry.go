@@ -1,0 +1,223 @@
+// Package ancestry finds the process that started this one as a rank, and waits for
+// its end.
+//
+// A rank must notice that its launcher has died: mpirun that is killed with kill -9
+// kills nobody, and its ranks would occupy their cores for ever. The launcher is one
+// of the process's ancestors. Between the two there may be others, such as a shell
+// script that the user starts instead of perigee; each of them got the rank's
+// variables from the launcher, which itself does not have them. So the launcher is
+// the nearest ancestor whose environment lacks one of them.
+//
+// A process may also be detached on purpose: setsid and nohup-like wrappers start it
+// in the background and end. Then the launcher may end before it, and that is no
+// failure. The rule is:
+//
+//   - If an ancestor between the rank and the launcher ends first, the rank has been
+//     detached, and nothing is watched from then on. So it is if both have ended when
+//     the first of them is noticed: the launcher may have ended because of the other.
+//   - If the launcher ends first, the rank is an orphan.
+//   - If the rank has been adopted by process 1 before it looked, it is detached.
+//
+// Processes are held by pidfds, whose numbers the kernel does not give to others, and
+// which cost no wake-ups while nothing happens. On kernels before 5.3, which have
+// none, a start time tells a process from a later one of the same number, and is
+// looked at every second.
+package ancestry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is another process of this host.
+type Process struct {
+	PID  int
+	Name string // the kernel's, of at most 15 characters; "" if it is hidden
+}
+
+// String names the process for a message: mpirun (process 4711).
+func (p Process) String() string {
+	if p.Name == "" {
+		return fmt.Sprintf("process %d", p.PID)
+	}
+	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
+}
+
+// maxDepth bounds the way to the launcher, which is shorter than any sane one.
+const maxDepth = 64
+
+// Launcher is the watched ancestry of this process.
+type Launcher struct {
+	Process           // the launcher itself
+	handle  handle    // of the launcher
+	between []handle  // of the ancestors below it
+	also    []watched // other processes without which the ranks are orphans
+}
+
+type watched struct {
+	Process
+	handle
+}
+
+// Find looks for the launcher of this process. variables are KEY=VALUE pairs that the
+// launcher has given to its rank. It returns nil where there is no launcher to watch:
+// the rank is detached, the launcher is process 1, whose end ends all others, or it
+// is in another PID namespace.
+func Find(variables []string) (*Launcher, error) { return find("/proc", os.Getpid(), variables) }
+
+func find(proc string, self int, variables []string) (*Launcher, error) {
+	l := &Launcher{}
+	for child := self; len(l.between) < maxDepth; {
+		parent, h, err := holdParent(proc, child)
+		if err != nil || h == nil {
+			l.Close()
+			return nil, err
+		}
+		if !carries(proc, parent, variables) {
+			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
+			return l, nil
+		}
+		l.between = append(l.between, h)
+		child = parent
+	}
+	l.Close()
+	return nil, fmt.Errorf("more than %d ancestors have the rank's variables", maxDepth)
+}
+
+// holdParent makes a handle of the parent of a process. It is nil if that is process
+// 1, or in another PID namespace, where its number reads as 0.
+func holdParent(proc string, child int) (parent int, h handle, err error) {
+	if parent, err = parentOf(proc, child); err != nil || parent <= 1 {
+		return 0, nil, err
+	}
+	if h, err = hold(proc, parent); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, os.ErrNotExist) {
+		return 0, nil, fmt.Errorf("process %d, an ancestor of this one: %w", parent, err)
+	}
+	// It may have ended between the two, and its number may have gone to another.
+	again, errAgain := parentOf(proc, child)
+	if err == nil && errAgain == nil && again == parent {
+		return parent, h, nil
+	}
+	if h != nil {
+		h.close()
+	}
+	return 0, nil, errAgain // whoever has adopted the child is not its launcher
+}
+
+// Also makes the end of another process count as that of the launcher.
+func (l *Launcher) Also(pid int) error {
+	h, err := hold("/proc", pid)
+	if err != nil {
+		return err
+	}
+	l.also = append(l.also, watched{Process{pid, nameOf("/proc", pid)}, h})
+	return nil
+}
+
+// Wait returns when the launcher has ended, and which process that was. orphan is
+// false if the rank was detached, or ctx has ended, before that.
+func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	launcher, detached := make(chan Process, 1+len(l.also)), make(chan struct{}, len(l.between))
+	for _, p := range append([]watched{{l.Process, l.handle}}, l.also...) {
+		go func() {
+			if p.wait(ctx) {
+				launcher <- p.Process
+			}
+		}()
+	}
+	for _, h := range l.between {
+		go func() {
+			if h.wait(ctx) {
+				detached <- struct{}{}
+			}
+		}()
+	}
+	select {
+	case p := <-launcher:
+		return p, !slices.ContainsFunc(l.between, handle.ended)
+	case <-detached:
+	case <-ctx.Done():
+	}
+	return Process{}, false
+}
+
+// Close lets go of the processes. It must not be called during a Wait.
+func (l *Launcher) Close() {
+	if l.handle != nil {
+		l.handle.close()
+	}
+	for _, h := range l.between {
+		h.close()
+	}
+	for _, w := range l.also {
+		w.close()
+	}
+}
+
+// carries reports whether a process was started with all of the variables. The
+// environment of another user's process cannot be read: such a process, slurmstepd
+// for instance, is no wrapper of the user's.
+func carries(proc string, pid int, variables []string) bool {
+	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
+	if err != nil {
+		return false
+	}
+	has := map[string]bool{}
+	for kv := range bytes.SplitSeq(data, []byte{0}) {
+		has[string(kv)] = true
+	}
+	for _, kv := range variables {
+		if !has[kv] {
+			return false
+		}
+	}
+	return true
+}
+
+func nameOf(proc string, pid int) string {
+	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "comm"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+func parentOf(proc string, pid int) (int, error) {
+	fields, err := statOf(proc, pid)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(fields[1])
+}
+
+// Fields of /proc/PID/stat after the name, from 0: state, parent, ..., start time.
+const (
+	statState = 0
+	statStart = 19
+)
+
+// statOf returns the fields of /proc/PID/stat after the name, which may itself hold
+// blanks and parentheses.
+func statOf(proc string, pid int) ([]string, error) {
+	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil, err
+	}
+	end := bytes.LastIndexByte(data, ')')
+	fields := strings.Fields(string(data[end+1:]))
+	if end < 0 || len(fields) <= statStart {
+		return nil, fmt.Errorf("%s/%d/stat: %.80q is not what the kernel writes", proc, pid, data)
+	}
+	return fields, nil
+}

@@ -1,0 +1,225 @@
+package ancestry
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pair is what the launcher of these tests gives to its rank.
+var pair = []string{"PERIGEE_TEST_RANK=3"}
+
+// family starts a launcher, a shell between the two if wrapped, and a rank, and returns their process numbers.
+func family(t *testing.T, wrapped bool) (launcher, wrapper, rank int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pid")
+	script := "PERIGEE_TEST_RANK=3 sleep 1000 & echo 0 $! >$0.new; mv $0.new $0; sleep 1000"
+	if wrapped {
+		script = `PERIGEE_TEST_RANK=3 sh -c 'sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`
+	}
+	cmd := exec.Command("sh", "-c", script, file)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		cmd.Wait()
+	})
+	var data []byte
+	for deadline := time.Now().Add(20 * time.Second); len(data) == 0; time.Sleep(time.Millisecond) {
+		if data, _ = os.ReadFile(file); time.Now().After(deadline) {
+			t.Fatal("the processes do not start")
+		}
+	}
+	fields := strings.Fields(string(data))
+	wrapper, _ = strconv.Atoi(fields[0])
+	rank, _ = strconv.Atoi(fields[1])
+	// Before exec the rank is still a copy of the shell.
+	for deadline := time.Now().Add(20 * time.Second); nameOf("/proc", rank) != "sleep"; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the rank does not start")
+		}
+	}
+	return cmd.Process.Pid, wrapper, rank
+}
+
+// onBoth runs a test with pidfds, and as on a kernel without them.
+func onBoth(t *testing.T, test func(t *testing.T)) {
+	t.Run("pidfd", test)
+	t.Run("no pidfd", func(t *testing.T) {
+		pidfdOpen = func(int, int) (int, error) { return -1, unix.ENOSYS }
+		defer func() { pidfdOpen = unix.PidfdOpen }()
+		test(t)
+	})
+}
+
+func TestEndOfTheLauncher(t *testing.T) {
+	onBoth(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			wrapped bool
+			kill    string // of l launcher, w wrapper; . lets some time pass
+			orphan  bool
+		}{
+			"child":                         {false, "l", true},
+			"grandchild":                    {true, "l", true},
+			"detached":                      {true, "w", false},
+			"detached, then without parent": {true, "w.l", false},
+		} {
+			launcher, wrapper, rank := family(t, c.wrapped)
+			l, err := find("/proc", rank, pair)
+			if err != nil || l == nil || l.PID != launcher || len(l.between) > 0 != c.wrapped {
+				t.Fatalf("%s: found %+v, %v; want launcher %d", name, l, err, launcher)
+			}
+			if want := "sh (process " + strconv.Itoa(launcher) + ")"; l.String() != want {
+				t.Errorf("%s: %s, want %s", name, l, want)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			over := make(chan bool, 1)
+			go func() {
+				p, orphan := l.Wait(ctx)
+				over <- orphan && p.PID == launcher
+			}()
+			for _, k := range c.kill {
+				switch k {
+				case 'l':
+					syscall.Kill(launcher, syscall.SIGKILL)
+				case 'w':
+					syscall.Kill(wrapper, syscall.SIGKILL)
+				default:
+					if <-over {
+						t.Errorf("%s: an orphan while the launcher was alive", name)
+					}
+					over <- false
+				}
+			}
+			if orphan := <-over; orphan != c.orphan || ctx.Err() != nil {
+				t.Errorf("%s: orphan %v, want %v; %v", name, orphan, c.orphan, ctx.Err())
+			}
+			cancel()
+			l.Close()
+		}
+	})
+}
+
+// What ends first of two that have both ended cannot be known.
+func TestEndOfBoth(t *testing.T) {
+	onBoth(t, func(t *testing.T) {
+		launcher, wrapper, rank := family(t, true)
+		l, err := find("/proc", rank, pair)
+		if err != nil || l == nil {
+			t.Fatal(l, err)
+		}
+		defer l.Close()
+		syscall.Kill(launcher, syscall.SIGKILL)
+		syscall.Kill(wrapper, syscall.SIGKILL)
+		for !l.handle.ended() || !l.between[0].ended() {
+			time.Sleep(time.Millisecond)
+		}
+		if _, orphan := l.Wait(t.Context()); orphan {
+			t.Error("taken for an orphan")
+		}
+	})
+}
+
+func TestWaitEndsWithItsContext(t *testing.T) {
+	onBoth(t, func(t *testing.T) {
+		_, _, rank := family(t, true)
+		l, err := find("/proc", rank, pair)
+		if err != nil || l == nil {
+			t.Fatal(l, err)
+		}
+		defer l.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if p, orphan := l.Wait(ctx); orphan {
+			t.Errorf("orphan of %v", p)
+		}
+	})
+}
+
+// A rank that process 1, or another reaper, has adopted before it looks is detached.
+func TestAdopted(t *testing.T) {
+	_, wrapper, rank := family(t, true)
+	syscall.Kill(wrapper, syscall.SIGKILL)
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		if parent, err := parentOf("/proc", rank); err != nil || time.Now().After(deadline) {
+			t.Fatal(parent, err)
+		} else if parent != wrapper {
+			if parent != 1 {
+				t.Skip("another process than 1 adopts orphans here")
+			}
+			break
+		}
+	}
+	if l, err := find("/proc", rank, pair); l != nil || err != nil {
+		t.Errorf("got %v, %v; want none", l, err)
+	}
+}
+
+func TestAlso(t *testing.T) {
+	_, _, rank := family(t, false)
+	l, err := find("/proc", rank, pair)
+	if err != nil || l == nil {
+		t.Fatal(l, err)
+	}
+	defer l.Close()
+	other := exec.Command("sleep", "1000")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Also(other.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	other.Process.Kill()
+	if p, orphan := l.Wait(t.Context()); !orphan || p.PID != other.Process.Pid {
+		t.Errorf("got %v, %v; want process %d", p, orphan, other.Process.Pid)
+	}
+	other.Wait()
+}
+
+// A name may hold whatever a user likes.
+func TestStat(t *testing.T) {
+	dir := t.TempDir()
+	for pid, stat := range map[string]string{
+		"7": "7 (a) S 1 (b) S 42 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0 0\n", "8": "8 (x) S 1\n", "9": "", "10": "no bracket\n",
+	} {
+		os.MkdirAll(filepath.Join(dir, pid), 0o700)
+		os.WriteFile(filepath.Join(dir, pid, "stat"), []byte(stat), 0o600)
+	}
+	if parent, err := parentOf(dir, 7); err != nil || parent != 42 {
+		t.Errorf("got parent %d, %v; want 42", parent, err)
+	}
+	for _, pid := range []int{8, 9, 10, 11} {
+		if fields, err := statOf(dir, pid); err == nil {
+			t.Errorf("process %d: got %q", pid, fields)
+		}
+	}
+}
+
+func TestListener(t *testing.T) {
+	for _, network := range []string{"tcp4", "tcp6"} {
+		l, err := net.Listen(network, "localhost:0")
+		if err != nil {
+			t.Logf("%s: %v", network, err)
+			continue
+		}
+		port := l.Addr().(*net.TCPAddr).Port
+		if pid, err := Listener(port); err != nil || pid != os.Getpid() {
+			t.Errorf("%s: got process %d, %v; want %d", network, pid, err, os.Getpid())
+		}
+		l.Close()
+		if pid, err := Listener(port); err == nil {
+			t.Errorf("%s: nobody listens any more, got process %d", network, pid)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package ancestry
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// handle stands for a process, and never for a later one of the same number.
+type handle interface {
+	// wait returns true when the process has ended, false when ctx has.
+	wait(ctx context.Context) bool
+	ended() bool
+	close()
+}
+
+// pidfdOpen is a variable for the test of kernels that have no pidfds.
+var pidfdOpen = unix.PidfdOpen
+
+// hold makes a handle of a process. The error is unix.ESRCH if there is none.
+func hold(proc string, pid int) (handle, error) {
+	fd, err := pidfdOpen(pid, 0)
+	if err == nil {
+		// Go's poller takes only what does not block; a pidfd is never read.
+		if err = unix.SetNonblock(fd, true); err != nil {
+			unix.Close(fd)
+			return nil, err
+		}
+		return pidfd{os.NewFile(uintptr(fd), "pidfd of "+strconv.Itoa(pid))}, nil
+	}
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) { // seccomp filters say EPERM
+		return nil, err
+	}
+	fields, err := statOf(proc, pid)
+	if err != nil {
+		return nil, err
+	}
+	return looked{proc, pid, fields[statStart]}, nil
+}
+
+// pidfd becomes readable when its process ends, reaped or not.
+type pidfd struct{ file *os.File }
+
+func (p pidfd) wait(ctx context.Context) bool {
+	conn, err := p.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	defer context.AfterFunc(ctx, func() { p.file.SetReadDeadline(time.Unix(1, 0)) })()
+	return conn.Read(readable) == nil && ctx.Err() == nil
+}
+
+func (p pidfd) ended() (yes bool) {
+	conn, err := p.file.SyscallConn()
+	if err != nil {
+		return false
+	}
+	err = conn.Control(func(fd uintptr) { yes = readable(fd) })
+	return yes && err == nil
+}
+
+func readable(fd uintptr) bool {
+	set := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(set, 0)
+	return err == nil && n > 0
+}
+
+func (p pidfd) close() { p.file.Close() }
+
+// looked is a process that is looked at from time to time.
+type looked struct {
+	proc  string
+	pid   int
+	start string // when it was started, in the kernel's ticks
+}
+
+// lookEvery is how long the end of a process may go unnoticed without pidfds.
+const lookEvery = time.Second
+
+func (l looked) wait(ctx context.Context) bool {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for !l.ended() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+func (l looked) ended() bool {
+	fields, err := statOf(l.proc, l.pid)
+	return errors.Is(err, os.ErrNotExist) || err == nil && (fields[statStart] != l.start || fields[statState] == "Z")
+}
+
+func (looked) close() {}

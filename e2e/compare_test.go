@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"perigee/e2e/internal/harness"
@@ -15,7 +16,10 @@ import (
 type comparison struct {
 	Schema      string
 	Alpha       float64
-	Unit        string
+	OldRuns     int `json:"old_runs"`
+	NewRuns     int `json:"new_runs"`
+	Judged      bool
+	Advice      string
 	Interval    string
 	Test        string
 	Correction  string
@@ -34,8 +38,8 @@ type comparison struct {
 		NewN                           int `json:"new_n"`
 		Old, New                       *float64
 		Change, Low, High, P, Q        *float64
-		Exact                          bool
-		Verdict                        string
+		RankP                          *float64 `json:"rank_p"`
+		Verdict                        *string
 		Warning                        *string
 	}
 }
@@ -48,12 +52,16 @@ func readComparison(t *testing.T, text string) comparison {
 	if err := d.Decode(&c); err != nil || d.More() {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	if c.Schema != "perigee.compare/1" || c.Differences == nil || c.Remarks == nil || c.Unit != "sample" && c.Unit != "run" {
+	if c.Schema != "perigee.compare/2" || c.Differences == nil || c.Remarks == nil || c.Judged == (c.Advice != "") {
 		t.Errorf("head %+v", c)
 	}
 	count := map[string]int{}
 	for _, r := range c.Rows {
-		count[r.Verdict]++
+		if r.Verdict != nil {
+			count[*r.Verdict]++
+		} else {
+			count[""]++
+		}
 		if (r.Sender == nil) != (r.Receiver == nil) || r.Metric == "" {
 			t.Errorf("row %+v", r)
 		}
@@ -68,7 +76,7 @@ func readComparison(t *testing.T, text string) comparison {
 			t.Errorf("interval or probabilities of %+v", r)
 		}
 	}
-	if count["better"] != c.Better || count["worse"] != c.Worse || count["~"] != c.Same || len(c.Rows) != c.Better+c.Worse+c.Differ+c.Same {
+	if count["better"] != c.Better || count["worse"] != c.Worse || count["~"] != c.Same || len(c.Rows) != c.Better+c.Worse+c.Differ+c.Same+count[""] {
 		t.Errorf("counted %v, said %d, %d, %d", count, c.Better, c.Worse, c.Same)
 	}
 	return c
@@ -81,11 +89,24 @@ func TestCompareJSON(t *testing.T) {
 	for _, d := range []string{dir, big} {
 		harness.MustRun(t, d, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json.zst")
 	}
-	same := readComparison(t, harness.MustRun(t, dir, "compare", "r.json.zst", "r.json.zst", "--format", "json", "--fail-on", "any").Stdout)
-	if same.Same != 6 || len(same.Differences) != 0 { // the pattern and two pairs, isolated and in the workload
+	four := func(side, path string) (args []string) {
+		for range 3 {
+			args = append(args, "--"+side, path)
+		}
+		return args
+	}
+	args := append([]string{"compare", "r.json.zst", "r.json.zst", "--format", "json", "--fail-on", "any"}, four("old", "r.json.zst")...)
+	same := readComparison(t, harness.MustRun(t, dir, append(args, four("new", "r.json.zst")...)...).Stdout)
+	if same.Same != 6 || len(same.Differences) != 0 || same.OldRuns != 4 { // the pattern and two pairs, isolated and in the workload
 		t.Errorf("a result against itself: %+v", same)
 	}
-	o := harness.Run(t, dir, "compare", "r.json.zst", filepath.Join(big, "r.json.zst"), "--format", "json", "--force")
+	other := filepath.Join(big, "r.json.zst")
+	one := readComparison(t, harness.MustRun(t, dir, "compare", "r.json.zst", other, "--format", "json", "--force").Stdout)
+	if one.Judged || one.Worse != 0 || len(one.Differences) != 1 || !strings.Contains(one.Advice, "perigee rerun r.json.zst ") {
+		t.Errorf("one run against one, with 2000 times the bytes: %+v", one)
+	}
+	args = append([]string{"compare", "r.json.zst", other, "--format", "json", "--force"}, four("old", "r.json.zst")...)
+	o := harness.Run(t, dir, append(args, four("new", other)...)...)
 	if o.Code != int(fault.Worse) {
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Worse, o.Stderr)
 	}
@@ -100,6 +121,64 @@ func TestCompareJSON(t *testing.T) {
 	for _, r := range worse.Rows {
 		if r.Sender == nil && *r.Phase != result.IsolatedPhase && *r.New != *doc.Patterns[0].LatencyMS {
 			t.Errorf("median of the workload %g, want %g", *r.New, *doc.Patterns[0].LatencyMS)
+		}
+	}
+}
+
+// Runs are repeated in the order a b b a; what was not said is announced, and a slowdown of one pattern is found with four runs a
+// side, while the pattern beside it stays without a verdict or is at least not slower in the same way.
+func TestRerunAlternates(t *testing.T) {
+	dir := harness.Files(t, map[string]string{
+		"c.yaml": "iters: 8\n" + pattern("") + "- matrix_file: m.txt\n", "m.txt": "0 64K\n64K 0\n",
+		"s.lua": `return { ranks = 2, options = { options.size { "big", "64K", "bytes" } }, run = function(opt)
+  local plans = { transfer.prepare { matrix = matrix.from { { 0, 65536 }, { 0, 0 } } }, transfer.prepare { matrix = matrix.from { { 0, opt.big }, { 0, 0 } } } }
+  for _ = 1, 20 do for _, p in ipairs(plans) do world.barrier() p:run() end end
+  transfer.collect(plans)
+end }`,
+	})
+	harness.MustRun(t, dir, "run", "s.lua", "--engine", "shm", "--result", "a.json.zst")
+	harness.MustRun(t, dir, "run", "s.lua", "--engine", "shm", "--big", "64M", "--result", "b.json.zst")
+	o := harness.Run(t, dir, "rerun", "a.json.zst", "b.json.zst", "--times", "4", "--format", "json", "--result", "kept")
+	if o.Code != int(fault.Worse) {
+		t.Fatalf("exit code %d, want %d\n%s\n%s", o.Code, fault.Worse, o.Stdout, o.Stderr)
+	}
+	c := readComparison(t, o.Stdout)
+	if c.OldRuns != 4 || c.NewRuns != 4 || !c.Judged {
+		t.Errorf("%+v", c)
+	}
+	for _, r := range c.Rows {
+		if r.Pattern != nil && *r.Pattern == 1 && (r.Verdict == nil || *r.Verdict != "worse" || *r.Change < 10) {
+			t.Errorf("1000 times the bytes: %+v", r)
+		}
+	}
+	if !strings.Contains(o.Stderr, "perigee: 8 runs of a.json.zst (a) and b.json.zst (b), in the order a b b a, about ") {
+		t.Errorf("not announced:\n%s", o.Stderr)
+	}
+	var order string
+	for line := range strings.Lines(o.Stderr) {
+		if words := strings.Fields(line); len(words) > 5 && words[1] == "run" {
+			order += strings.TrimSuffix(words[5], ":")
+		}
+	}
+	if order != "abbaabba" {
+		t.Errorf("order %q", order)
+	}
+	// The results are there, and give the same comparison.
+	again := harness.Run(t, dir, "compare", "kept/a", "kept/b", "--force", "--format", "json")
+	if again.Code != o.Code || again.Stdout != o.Stdout {
+		t.Errorf("compare of the kept results:\n%s\nrerun:\n%s", again.Stdout, o.Stdout)
+	}
+	for _, bad := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"a.json.zst", "--times", "2", "--result", "r.json.zst"}, "several runs have several results"},
+		{[]string{"a.json.zst", "--times", "2", "--result", "kept"}, "the folder is not empty"},
+		{[]string{"a.json.zst", "--times=-1"}, "--times is -1, want 1 to"},
+		{[]string{"a.json.zst", "nowhere.json"}, "nowhere.json"},
+	} {
+		if o := harness.Run(t, dir, append([]string{"rerun"}, bad.args...)...); o.Code == 0 || !strings.Contains(o.Stderr, bad.want) {
+			t.Errorf("%v: exit code %d, %s", bad.args, o.Code, o.Stderr)
 		}
 	}
 }

@@ -51,6 +51,7 @@ var sections = []section{
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
 	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},
+	{"compare", func(w io.Writer, c *job.Command) error { return c.Compare(w) }},
 	{"parse", parse},
 	{"plan", plan},
 	{"tools", func(w io.Writer, c *job.Command) error { return c.Tools(w) }},

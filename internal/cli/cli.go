@@ -10,6 +10,7 @@ import (
 	"regexp"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
 // Streams are a command's surroundings. main binds one for kong, and a
@@ -25,9 +26,11 @@ type Streams struct {
 
 // Complain tells the user of an error and, if there is one, its remedy.
 func Complain(w io.Writer, err error) {
-	fmt.Fprintln(w, "perigee:", err)
+	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
+	defer safe.Close()
+	fmt.Fprintln(safe, "perigee:", err)
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintln(w, "  hint:", hint)
+		fmt.Fprintln(safe, "  hint:", hint)
 	}
 }
 

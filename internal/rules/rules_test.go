@@ -85,8 +85,8 @@ type layer struct{ folder, may []string }
 // is in counts.
 var layers = []layer{
 	{[]string{"internal/fault", "internal/clock", "internal/version", "internal/memory", "internal/slurm"}, nil},
-	{[]string{"internal/size", "internal/pack"}, nil},
-	{[]string{"internal/atomicfile", "internal/cli"}, []string{"internal/fault"}},
+	{[]string{"internal/size", "internal/pack", "internal/plaintext"}, nil},
+	{[]string{"internal/atomicfile", "internal/cli"}, []string{"internal/fault", "internal/plaintext"}},
 	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock", "internal/slurm", "internal/pack"}},
 	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version", "internal/memory"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault", "internal/size"}},
@@ -95,7 +95,7 @@ var layers = []layer{
 	{[]string{"internal/moe"}, []string{"internal/moe", "internal/fault", "internal/traffic/matrix"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/size"}},
 	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},
-	{[]string{"internal/table"}, []string{"internal/fault"}},
+	{[]string{"internal/table"}, []string{"internal/fault", "internal/plaintext"}},
 	{[]string{"internal/result"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"lua"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"scenarios"}, []string{"internal/embedded"}},

@@ -22,10 +22,10 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"perigee/internal/plaintext"
 )
 
 // Align is the side of a column on which its headers and cells stand.
@@ -137,7 +137,7 @@ func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 	dashes := make([]string, len(t.columns))
 	widths := make([]int, len(t.columns))
 	for i, c := range t.columns {
-		headers[i] = visible(c.header)
+		headers[i] = plaintext.Escape(c.header)
 		widths[i] = utf8.RuneCountInString(headers[i]) + padding
 	}
 	rows := make([][]string, len(t.rows))
@@ -208,21 +208,12 @@ func (c column) text(cell any) string {
 	if cell == nil {
 		return missing
 	}
-	return visible(fmt.Sprintf(c.format, cell))
-}
-
-// visible escapes a string that would break the lines of the table or play
-// with the terminal.
-func visible(s string) string {
-	if !strings.ContainsFunc(s, unicode.IsControl) && utf8.ValidString(s) {
-		return s
-	}
-	quoted := strconv.Quote(s)
-	return quoted[1 : len(quoted)-1]
+	return plaintext.Escape(fmt.Sprintf(c.format, cell))
 }
 
 // WriteCSV writes a line of headers and a line per row as RFC 4180 wants them,
-// but with plain newlines. A cell without a value is empty.
+// but with plain newlines. A cell without a value is empty. Text that a spreadsheet
+// would take for a formula gets an apostrophe in front.
 func (t *Table) WriteCSV(w io.Writer) error {
 	if t.err != nil || len(t.columns) == 0 {
 		return t.err
@@ -230,14 +221,14 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	record := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		record[i] = c.header
+		record[i] = plaintext.Cell(c.header)
 	}
 	out.Write(record)
 	for _, row := range t.rows {
 		for i, cell := range row {
 			record[i] = ""
 			if cell != nil {
-				record[i] = fmt.Sprint(cell)
+				record[i] = plaintext.Cell(fmt.Sprint(cell))
 			}
 		}
 		out.Write(record)

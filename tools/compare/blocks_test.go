@@ -53,7 +53,7 @@ func TestBlocks(t *testing.T) {
 	}
 	one := mustCompare(t, old[:1], fresh[:1], defaults)
 	for _, row := range one.Rows {
-		if row.Verdict != Same || !strings.Contains(row.Warning, "too few samples") {
+		if row.Verdict != "" || one.Judged {
 			t.Errorf("one run against one: %+v", row)
 		}
 	}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,10 +14,9 @@ import (
 
 // Judging are the flags of commands that compare.
 type Judging struct {
-	Alpha   float64  `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a table may show a change where there is none [0.05]."`
+	Alpha   float64  `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a comparison may show any change where there is none [0.05]."`
 	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
 	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
-	Unit    string   `enum:"auto,sample,run" default:"auto" help:"What counts as one observation: a sample, a whole run (its median), or auto (run where there are enough results)."`
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
 	Format  string   `enum:"text,json,csv" default:"text" help:"How to print: text, json or csv."`
 	Columns []string `placeholder:"NAMES" help:"Columns to print, with commas."`
@@ -43,15 +43,35 @@ func (c *Cmd) Run(s cli.Streams) error {
 	if err := c.Judging.Check(); err != nil {
 		return err
 	}
-	old, err := readAll(append([]string{c.Old}, c.MoreOld...))
+	old, err := ReadAll(append([]string{c.Old}, c.MoreOld...))
 	if err != nil {
 		return err
 	}
-	fresh, err := readAll(append([]string{c.New}, c.MoreNew...))
+	fresh, err := ReadAll(append([]string{c.New}, c.MoreNew...))
 	if err != nil {
 		return err
 	}
-	return c.Judge(s, old, fresh, c.Force)
+	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice})
+}
+
+// advice is the command that makes enough runs, n on each side.
+func (c *Cmd) advice(n int) string {
+	words := []string{"perigee", "rerun"}
+	for _, path := range []string{c.Old, c.New} {
+		if first, err := FirstOf(path); err == nil {
+			path = first
+		}
+		words = append(words, path)
+	}
+	return cli.CommandLine(append(words, "--times", fmt.Sprint(n)))
+}
+
+// Sides are two sets of results that are to be compared.
+type Sides struct {
+	Old, New []*result.Document
+	Force    bool // compare what is not comparable
+	// Advice returns the command that makes enough runs for a verdict, n on each side.
+	Advice func(n int) string
 }
 
 // Check refuses what makes no sense before anything is read or run.
@@ -70,10 +90,13 @@ func (j Judging) Check() error {
 
 // Judge compares two sets of results, prints what it finds, and returns the error that --fail-on
 // asks for.
-func (j Judging) Judge(s cli.Streams, old, fresh []*result.Document, force bool) error {
-	r, err := Compare(old, fresh, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none", Force: force, Unit: j.Unit})
+func (j Judging) Judge(s cli.Streams, sides Sides) error {
+	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none", Force: sides.Force})
 	if err != nil {
 		return err
+	}
+	if !r.Judged {
+		r.Advice += ". To make them: " + sides.Advice(RunsNeeded(j.Alpha)+1)
 	}
 	if j.Sort != "" {
 		if err := Sort(r.Rows, j.Sort); err != nil {
@@ -82,7 +105,7 @@ func (j Judging) Judge(s cli.Streams, old, fresh []*result.Document, force bool)
 	}
 	verdict := r.Err(j.FailOn)
 	if j.Pairs == "changed" && j.Format != "text" {
-		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && row.Verdict == Same })
+		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
 	}
 	switch j.Format {
 	case "json":
@@ -98,15 +121,13 @@ func (j Judging) Judge(s cli.Streams, old, fresh []*result.Document, force bool)
 	return verdict
 }
 
-// readAll reads results. A folder stands for all that are directly in it.
-func readAll(paths []string) ([]*result.Document, error) {
+// ReadAll reads results. A folder stands for all that are directly in it.
+func ReadAll(paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
 	for _, path := range paths {
-		files := []string{path}
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
-			if files, err = within(path); err != nil {
-				return nil, err
-			}
+		files, err := filesOf(path)
+		if err != nil {
+			return nil, err
 		}
 		for _, f := range files {
 			d, err := result.Read(f)
@@ -117,6 +138,22 @@ func readAll(paths []string) ([]*result.Document, error) {
 		}
 	}
 	return docs, nil
+}
+
+// FirstOf is the first result that a path stands for.
+func FirstOf(path string) (string, error) {
+	files, err := filesOf(path)
+	if err != nil {
+		return "", err
+	}
+	return files[0], nil
+}
+
+func filesOf(path string) ([]string, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return within(path)
+	}
+	return []string{path}, nil
 }
 
 func within(folder string) ([]string, error) {

@@ -1,11 +1,9 @@
-// Package compare finds out what has changed between two results, or between two
-// sets of results, and whether that is more than chance.
+// Package compare finds out what has changed between two sets of runs, and whether that is more than chance.
 //
-// Samples of old and new are told apart by the Mann-Whitney U test; the interval of
-// the change belongs to the same test (see package stats); all tests of a table are
-// corrected together by the procedure of Benjamini and Hochberg. A verdict also has to
-// be larger than what the same run, or runs of the same side, differ by among
-// themselves. docs/compare.md says it in full.
+// The sample is the run: what a run measured of a pattern, a pair of ranks or a metric is one number, the median. All
+// rows of a comparison are tested together on the logarithms of these numbers, by divisions of the runs into two sides
+// (see stats.CompareRuns), so that the probability of any verdict where nothing has changed is at most alpha. With too
+// few runs for that there are figures and no verdict. docs/compare.md describes it in full.
 package compare
 
 import (
@@ -14,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
@@ -26,7 +25,6 @@ type Options struct {
 	Metric string  // of patterns: one that has a sample for each run
 	Pairs  bool    // compare the messages of each pair of ranks, too
 	Force  bool    // compare what is not comparable
-	Unit   string  // what a sample is: sample, run, or auto
 }
 
 // The verdicts.
@@ -40,27 +38,33 @@ const (
 // Row compares one thing.
 type Row struct {
 	Metric  string
-	Pattern int    // -1 for a scenario's own metric and for block transfers
+	Pattern int    // -1 for a scenario's own metric, for block transfers and for a geometric mean
 	Name    string // of the pattern
 	Phase   string
 	// Sender and Receiver are the ranks of a pair; -1 where the row is of a whole pattern.
 	Sender, Receiver int
 	// Block is the bytes of a block, Batch the blocks at a time; 0 where the row is not of block transfers.
 	Block, Batch int64
-	OldN, NewN   int // samples
-	Old, New     float64
+	// Of is the number of rows that this one is the geometric mean of; 0 where it is none. Such a row has no test.
+	Of         int
+	OldN, NewN int // runs
+	Old, New   float64
 	// Change is New/Old - 1; Low and High are the interval of the change. NaN where there is none.
 	Change, Low, High float64
-	P, Q              float64 // of the test, and after the correction
-	Exact             bool
-	Verdict           string
-	Warning           string // why there is no verdict, or what to think of it
-	noise             float64
-	better            metric.Better
+	// P is of the test on sizes, Q is P corrected for all rows, RankP of the test on ranks alone. NaN where there is none.
+	P, Q, RankP float64
+	Verdict     string
+	Warning     string // why there is no verdict, or what to think of it
+	better      metric.Better
+	values      []float64 // one of each run, the old ones in front; NaN where a run has none
+	log         bool      // the test is on the logarithms of the values
 }
 
 // Label names what a row is about.
 func (r Row) Label() string {
+	if r.Of > 0 {
+		return fmt.Sprintf("geometric mean of %d patterns, %s", r.Of, r.Metric)
+	}
 	if r.Block > 0 {
 		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
 	}
@@ -85,10 +89,12 @@ func (r Row) Label() string {
 // Report is the outcome of a comparison.
 type Report struct {
 	Options     Options
-	Unit        string   // sample or run: what was tested
+	OldN, NewN  int      // runs of each side
+	Judged      bool     // there are enough runs for verdicts
 	Differences []string // why the sides should not be compared; empty but with Force
 	Remarks     []string // what else differs, and may explain a change
-	Rows        []Row    // patterns, then pairs, block transfers, and the scenario's own metrics
+	Advice      string   // what would show what this comparison cannot; empty if Judged
+	Rows        []Row    // patterns, geometric means, pairs, block transfers, and the scenario's own metrics
 }
 
 // Count returns how many rows have a verdict.
@@ -106,17 +112,18 @@ func (r *Report) Count(verdict string) (n int) {
 func (r *Report) Err(on string) error {
 	var bad []string
 	for _, row := range r.Rows {
-		if row.Verdict == Worse && on != "none" || row.Verdict != Same && on == "any" {
-			bad = append(bad, fmt.Sprintf("%s %+.1f%%", row.Label(), 100*row.Change))
+		if row.Verdict == Worse && on != "none" || row.changed() && on == "any" {
+			bad = append(bad, row.Label()+" "+row.moved())
 		}
 	}
 	if len(bad) == 0 {
 		return nil
 	}
 	word := map[string]string{"worse": "worse", "any": "not as before"}[on]
-	text := fmt.Sprintf("%d of %d comparisons are %s: ", len(bad), len(r.Rows), word)
+	tested := r.Count(Worse) + r.Count(Better) + r.Count(Differs) + r.Count(Same)
+	text := fmt.Sprintf("%d of %d comparisons are %s: ", len(bad), tested, word)
 	if len(bad) == 1 {
-		text = fmt.Sprintf("1 of %d comparisons is %s: ", len(r.Rows), word)
+		text = fmt.Sprintf("1 of %d comparisons is %s: ", tested, word)
 	}
 	const most = 3
 	if more := len(bad) - most; more > 0 {
@@ -125,182 +132,252 @@ func (r *Report) Err(on string) error {
 	return fault.New(fault.Worse, "%s%s", text, strings.Join(bad, "; "))
 }
 
-// Compare compares two sets of results. Without Force the error, of the kind Input, names
+// changed reports whether a change was found.
+func (r Row) changed() bool { return r.Verdict != "" && r.Verdict != Same }
+
+// moved says by how much a row has changed.
+func (r Row) moved() string {
+	if math.IsNaN(r.Change) {
+		return fmt.Sprintf("%.6g -> %.6g", r.Old, r.New)
+	}
+	return fmt.Sprintf("%+.1f%%", 100*r.Change)
+}
+
+// Compare compares two sets of results, one of each run. Without Force the error, of the kind Input, names
 // why they cannot be compared.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
-	r := &Report{Options: o, Unit: o.Unit}
+	r := &Report{Options: o, OldN: len(old), NewN: len(fresh)}
 	r.Differences, r.Remarks = obstacles(old, fresh)
 	if len(r.Differences) > 0 && !o.Force {
 		return nil, fault.New(fault.Input, "these results cannot be compared: %s", strings.Join(r.Differences, "; ")).
 			WithHint("--force compares them all the same; then a change may come from these differences alone")
 	}
-	if o.Unit == "auto" {
-		// Runs are independent of each other, the samples of a run are not. So a run counts
-		// as one, as soon as there are enough of them.
-		r.Unit = "sample"
-		if stats.SmallestP(len(old), len(fresh)) < o.Alpha {
-			r.Unit = "run"
-		}
-	}
-	if r.Unit != "run" {
-		r.Remarks = append(r.Remarks, pooled(len(old), len(fresh)))
-	}
-	levels := []string{o.Metric}
+	r.Judged = stats.SmallestP(len(old), len(fresh)) <= o.Alpha
+	r.gather(old, fresh, o.Metric)
 	if o.Pairs {
-		levels = append(levels, "pair_latency_ms")
+		r.gather(old, fresh, "pair_latency_ms")
 	}
-	var own []string
-	for _, d := range slices.Concat(old, fresh) {
-		for _, m := range d.Metrics {
-			if !slices.Contains(own, m.Name) {
-				own = append(own, m.Name)
-			}
+	for _, name := range []string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"} {
+		if name != o.Metric {
+			r.gather(old, fresh, name)
 		}
 	}
-	for _, name := range levels {
-		r.family(old, fresh, name)
+	for _, name := range ownMetrics(old, fresh) {
+		r.gather(old, fresh, name)
 	}
-	r.family(old, fresh, slices.DeleteFunc([]string{"block_bw_gb_per_s", "block_latency_us", "batch_p99_us"}, func(name string) bool { return name == o.Metric })...)
-	r.family(old, fresh, own...)
+	r.judge(timesOf(old, fresh))
+	r.addMeans()
+	if !r.Judged {
+		n := RunsNeeded(o.Alpha)
+		r.Advice = fmt.Sprintf("%s against %s: too few for a verdict at alpha %g, which takes %d on each side",
+			cli.Count(len(old), "run"), cli.Count(len(fresh), "run"), o.Alpha, n)
+	}
 	return r, nil
 }
 
-// family compares metrics whose tests are corrected together.
-func (r *Report) family(old, fresh []*result.Document, metrics ...string) {
-	first := len(r.Rows)
-	for _, name := range metrics {
-		gather(name, old, fresh, func(g *gathered) { r.Rows = append(r.Rows, r.row(name, g, old[0], fresh[0])) })
+// RunsNeeded is the least number of runs on each side with which a verdict is possible.
+func RunsNeeded(alpha float64) int {
+	n := 2
+	for stats.SmallestP(n, n) > alpha {
+		n++
 	}
-	r.judge(r.Rows[first:])
+	return n
 }
 
-// pooled warns of what a test of samples cannot see.
-func pooled(old, fresh int) string {
-	runs := func(n int) string {
-		if n == 1 {
-			return "1 run"
+// ownMetrics are the names of the metrics that scenarios declared.
+func ownMetrics(old, fresh []*result.Document) (names []string) {
+	for _, d := range slices.Concat(old, fresh) {
+		for _, m := range d.Metrics {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
 		}
-		return fmt.Sprint(n, " runs")
 	}
-	return fmt.Sprintf("samples of %s and %s: a verdict tells these runs apart, and runs differ by chance, too; four or more on each side would show that",
-		runs(old), runs(fresh))
+	return names
 }
 
-func (r *Report) row(name string, g *gathered, old, fresh *result.Document) Row {
-	x, y := g.old, g.fresh
-	row := Row{
-		Metric: name, Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver, Block: g.key.block, Batch: g.key.batch, better: betterOf(name, old, fresh),
-	}
-	for _, d := range []*result.Document{old, fresh} {
-		if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {
-			row.Name = d.Patterns[p].Name
-		}
-	}
-	if r.Unit == "run" {
-		x, y = [][]float64{medians(x)}, [][]float64{medians(y)}
-	} else {
-		row.noise = max(noise(x), noise(y))
-	}
-	a, b := slices.Concat(x...), slices.Concat(y...)
-	row.OldN, row.NewN = len(a), len(b)
-	row.Old, row.New = stats.Median(a), stats.Median(b)
-	row.Change, row.Low, row.High = math.NaN(), math.NaN(), math.NaN()
-	if row.Old > 0 {
-		row.Change = row.New/row.Old - 1
-	}
-	if ratio, ok := stats.RatioOf(a, b, r.Options.Alpha); ok {
-		row.Low, row.High = ratio.Low-1, ratio.High-1
-	}
-	test := stats.MannWhitney(a, b)
-	row.P, row.Exact = test.P, test.Exact
-	return row
-}
-
-func medians(runs [][]float64) (list []float64) {
-	for _, run := range runs {
-		if len(run) > 0 {
-			list = append(list, stats.Median(run))
-		}
+// timesOf is when each run began, in seconds.
+func timesOf(old, fresh []*result.Document) (list []float64) {
+	for _, d := range slices.Concat(old, fresh) {
+		list = append(list, float64(d.Started.UnixMilli())/1e3)
 	}
 	return list
 }
 
-// A run is cut into so many stretches of at least so many samples, to see its noise.
-const (
-	stretches    = 4
-	leastStretch = 10
-)
-
-// noise is the largest share by which the medians of the stretches of a run, or of the runs
-// of one side, differ: what changes without any cause that the comparison is about.
-func noise(runs [][]float64) (most float64) {
-	spread := func(list []float64) {
-		if len(list) < 2 {
-			return
+// gather adds the rows of a metric.
+func (r *Report) gather(old, fresh []*result.Document, name string) {
+	better := betterOf(name, old[0], fresh[0])
+	gather(name, old, fresh, func(g *gathered) {
+		row := newRow(g)
+		row.Metric, row.better = name, better
+		for _, d := range []*result.Document{old[0], fresh[0]} {
+			if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {
+				row.Name = d.Patterns[p].Name
+			}
 		}
-		if low := slices.Min(list); low > 0 {
-			most = max(most, slices.Max(list)/low-1)
-		}
-	}
-	for _, run := range runs {
-		var list []float64
-		for k, n := 0, min(stretches, len(run)/leastStretch); k < n; k++ {
-			list = append(list, stats.Median(run[k*len(run)/n:(k+1)*len(run)/n]))
-		}
-		spread(list)
-	}
-	spread(medians(runs))
-	return most
+		r.Rows = append(r.Rows, row)
+	})
 }
 
-// judge gives verdicts to the rows of one table.
-func (r *Report) judge(rows []Row) {
+func newRow(g *gathered) Row {
+	nan := math.NaN()
+	row := Row{
+		Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver,
+		Block: g.key.block, Batch: g.key.batch, Low: nan, High: nan, P: nan, Q: nan, RankP: nan, Verdict: Same,
+	}
+	old, fresh := medians(g.old), medians(g.fresh)
+	row.fill(old, fresh)
+	return row
+}
+
+// fill sets what follows from the values of the runs alone.
+func (r *Row) fill(old, fresh []float64) {
+	r.values = slices.Concat(old, fresh)
+	x, y := present(old), present(fresh)
+	r.OldN, r.NewN = len(x), len(y)
+	r.Old, r.New, r.Change = stats.Median(x), stats.Median(y), math.NaN()
+	if r.Old > 0 {
+		r.Change = r.New/r.Old - 1
+	}
+	r.log = !slices.ContainsFunc(r.values, func(v float64) bool { return v <= 0 || math.IsInf(v, 0) })
+}
+
+func present(list []float64) []float64 { return slices.DeleteFunc(slices.Clone(list), math.IsNaN) }
+
+// medians returns one number for each run; NaN for a run without samples.
+func medians(runs [][]float64) []float64 {
+	list := make([]float64, len(runs))
+	for i, run := range runs {
+		list[i] = stats.Median(run)
+	}
+	return list
+}
+
+// tested are the values on the scale on which they are tested.
+func (r *Row) tested() []float64 {
+	if !r.log {
+		return r.values
+	}
+	logs := make([]float64, len(r.values))
+	for i, v := range r.values {
+		logs[i] = math.Log(v)
+	}
+	return logs
+}
+
+// judge tests all rows together and gives verdicts. times is when each run began.
+func (r *Report) judge(times []float64) {
+	rows := make([]stats.Row, len(r.Rows))
+	kinds := map[string]int{}
+	for i := range r.Rows {
+		name := r.Rows[i].Metric
+		if _, ok := kinds[name]; !ok {
+			kinds[name] = len(kinds)
+		}
+		rows[i] = stats.Row{Values: r.Rows[i].tested(), Kind: kinds[name]}
+	}
+	for i, o := range stats.CompareRuns(rows, r.OldN, r.Options.Alpha) {
+		row := &r.Rows[i]
+		if row.log {
+			row.Low, row.High = math.Expm1(o.Low), math.Expm1(o.High)
+		}
+		if r.Judged {
+			row.P, row.Q = o.P, o.Adjusted
+			row.RankP = stats.MannWhitney(present(row.values[:r.OldN]), present(row.values[r.OldN:])).P
+		}
+		row.Verdict, row.Warning = r.verdict(row, o.Difference, rows[i].Values, times)
+	}
+}
+
+// verdict of a row; difference is that of the means on the scale of the test, and values are the runs on this scale.
+func (r *Report) verdict(row *Row, difference float64, values, times []float64) (verdict, warning string) {
 	alpha := r.Options.Alpha
-	p := make([]float64, len(rows))
-	for i, row := range rows {
-		p[i] = row.P
-		if stats.SmallestP(row.OldN, row.NewN) >= alpha {
-			p[i] = math.NaN() // no test: it could find nothing
-		}
-	}
-	for i, q := range stats.AdjustBH(p) {
-		rows[i].Q = q
-		rows[i].Verdict, rows[i].Warning = rows[i].verdict(q, alpha, r.Unit)
-	}
-}
-
-func (row Row) verdict(q, alpha float64, unit string) (verdict, warning string) {
 	switch {
 	case row.OldN == 0:
-		return Same, "only in NEW"
+		return "", "only in NEW"
 	case row.NewN == 0:
-		return Same, "only in OLD"
-	case math.IsNaN(q):
-		return Same, fmt.Sprintf("too few %ss for a verdict at alpha %g", unit, alpha)
-	case q >= alpha && row.P < alpha:
-		return Same, "not significant among so many tests"
-	case q >= alpha:
+		return "", "only in OLD"
+	case !r.Judged:
+		return "", ""
+	case math.IsNaN(row.Q):
+		return "", "too few runs have it"
+	case row.Q > alpha && row.P <= alpha:
+		return Same, "not significant among so many rows"
+	case row.Q > alpha:
 		return Same, ""
-	case math.IsNaN(row.Change):
-		return Same, "the old median is not positive: no change in %"
-	case row.Change == 0:
-		return Same, "the distributions differ, the medians do not"
-	case math.Abs(row.Change) <= row.noise:
-		return Same, fmt.Sprintf("noise: parts of one side differ by %.1f%% among themselves", 100*row.noise)
+	case (row.New-row.Old)*difference <= 0:
+		return Same, "the medians of the runs do not differ as their means do"
 	}
-	if row.Low > row.Change || row.High < row.Change {
-		warning = "the shape has changed: the median did not move like the rest"
-		if row.Low > 0 && row.Change < 0 || row.High < 0 && row.Change > 0 {
-			return Same, "the median moved one way, the rest the other"
-		}
+	if change, explains := stats.Drift(values, times, r.OldN); explains {
+		return Same, row.drifts(change)
+	}
+	if row.Change < row.Low || row.Change > row.High {
+		warning = "the medians changed by more or less than the interval of the means: some runs lie apart"
 	}
 	switch {
 	case row.better == metric.Neither:
 		return Differs, warning
-	case (row.better == metric.Lower) == (row.Change < 0):
+	case (row.better == metric.Lower) == (difference < 0):
 		return Better, warning
 	}
 	return Worse, warning
+}
+
+func (r *Row) drifts(change float64) string {
+	text := fmt.Sprintf("%+.6g", change)
+	if r.log {
+		text = fmt.Sprintf("%+.1f%%", 100*math.Expm1(change))
+	}
+	return "drift: a trend within each side, " + text + " from the first run to the last, may explain this change"
+}
+
+// addMeans adds the geometric mean of the patterns in each phase, after the patterns.
+func (r *Report) addMeans() {
+	var phases []string
+	of := map[string][]int{}
+	last := 0
+	for i, row := range r.Rows {
+		if row.Pattern < 0 || row.Sender >= 0 || row.Metric != r.Options.Metric {
+			continue
+		}
+		last = i + 1
+		if slices.ContainsFunc(row.values, math.IsNaN) || !row.log {
+			continue
+		}
+		if of[row.Phase] == nil {
+			phases = append(phases, row.Phase)
+		}
+		of[row.Phase] = append(of[row.Phase], i)
+	}
+	var means []Row
+	for _, phase := range phases {
+		if len(of[phase]) > 1 {
+			means = append(means, r.mean(phase, of[phase]))
+		}
+	}
+	r.Rows = slices.Insert(r.Rows, last, means...)
+}
+
+func (r *Report) mean(phase string, rows []int) Row {
+	nan := math.NaN()
+	m := Row{
+		Metric: r.Options.Metric, Pattern: -1, Name: "geomean", Phase: phase, Sender: -1, Receiver: -1, Of: len(rows),
+		P: nan, Q: nan, RankP: nan,
+	}
+	logs := make([]float64, r.OldN+r.NewN)
+	for _, i := range rows {
+		for k, v := range r.Rows[i].tested() {
+			logs[k] += v / float64(len(rows))
+		}
+	}
+	values := make([]float64, len(logs))
+	for i, v := range logs {
+		values[i] = math.Exp(v)
+	}
+	m.fill(values[:r.OldN], values[r.OldN:])
+	o := stats.CompareRuns([]stats.Row{{Values: logs}}, r.OldN, r.Options.Alpha)[0]
+	m.Low, m.High = math.Expm1(o.Low), math.Expm1(o.High)
+	return m
 }
 
 // betterOf says in which direction a metric improves.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/table"
@@ -71,7 +72,7 @@ var columns = []column{
 	{key: "high", header: "High", format: "%s", value: func(r Row) any { return number(r.High) }, text: func(r Row) any { return percent(r.High) }},
 	{key: "p", header: "p", format: "%.3g", value: func(r Row) any { return number(r.P) }},
 	{key: "q", header: "q", format: "%.3g", value: func(r Row) any { return number(r.Q) }},
-	{key: "exact", header: "Exact", format: "%v", value: func(r Row) any { return r.Exact }},
+	{key: "rank_p", header: "Rank p", format: "%.3g", value: func(r Row) any { return number(r.RankP) }},
 	{key: "verdict", header: "Verdict", align: table.Left, format: "%s", value: func(r Row) any { return r.Verdict }},
 	{key: "warning", header: "Warning", align: table.Left, format: "%s", value: func(r Row) any { return r.Warning }},
 }
@@ -112,7 +113,7 @@ func chosen(list []string, rows []Row, person bool) ([]column, error) {
 	}
 	for _, c := range columns {
 		said := slices.ContainsFunc(rows, func(r Row) bool { v := c.value(r); return v != nil && v != "" })
-		if said && c.key != "metric" && c.key != "exact" {
+		if said && c.key != "metric" {
 			out = append(out, c)
 		}
 	}
@@ -197,10 +198,10 @@ var kinds = []struct {
 	title string
 	has   func(r Row) bool
 }{
-	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 }},
+	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 || r.Of > 0 }},
 	{"pairs of ranks", func(r Row) bool { return r.Sender >= 0 }},
 	{"block transfers", func(r Row) bool { return r.Block > 0 }},
-	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 && r.Block == 0 }},
+	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 && r.Block == 0 && r.Of == 0 }},
 }
 
 // WriteText writes the report for people. allPairs shows also the pairs without a verdict.
@@ -220,7 +221,7 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 			if all++; all == 1 {
 				first = row
 			}
-			if allPairs || row.Sender < 0 || row.Verdict != Same {
+			if allPairs || row.Sender < 0 || row.changed() {
 				rows = append(rows, row)
 			}
 		}
@@ -249,12 +250,25 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 			return err
 		}
 	}
+	r.foot(w)
+	return nil
+}
+
+// foot counts the verdicts, or explains why there is none.
+func (r *Report) foot(w io.Writer) {
+	if len(r.Rows) == 0 {
+		fmt.Fprintln(w, "# nothing to compare: the results hold no measurements and no metrics")
+		return
+	}
+	if !r.Judged {
+		fmt.Fprintln(w, "# no verdicts:", r.Advice)
+		return
+	}
 	differ := ""
 	if n := r.Count(Differs); n > 0 {
 		differ = fmt.Sprint(n, " differ, ")
 	}
 	fmt.Fprintf(w, "# %d better, %d worse, %s%d without a verdict\n", r.Count(Better), r.Count(Worse), differ, r.Count(Same))
-	return nil
 }
 
 // head says how was compared, and what is in the way.
@@ -265,12 +279,11 @@ func (r *Report) head(w io.Writer) {
 	for _, m := range r.Remarks {
 		fmt.Fprintln(w, "# note:", m)
 	}
-	of := "samples"
-	if r.Unit == "run" {
-		of = "the medians of runs"
+	fmt.Fprintf(w, "# medians of %s and %s; Low to High: %g%% interval of the change\n",
+		cli.Count(r.OldN, "run"), cli.Count(r.NewN, "run"), 100*(1-r.Options.Alpha))
+	if r.Judged {
+		fmt.Fprintf(w, "# p: test on the logarithms of the runs; q: p corrected for all rows; Rank p: Mann-Whitney; verdict where q <= %g\n", r.Options.Alpha)
 	}
-	fmt.Fprintf(w, "# medians of %s; Low to High: %g%% interval of the change; p: Mann-Whitney U, two sided; q: p corrected for all tests of the table; verdict where q < %g\n",
-		of, 100*(1-r.Options.Alpha), r.Options.Alpha)
 }
 
 // WriteCSV writes a line for each row.
@@ -298,7 +311,10 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 	return enc.Encode(struct {
 		Schema      string          `json:"schema"`
 		Alpha       float64         `json:"alpha"`
-		Unit        string          `json:"unit"`
+		OldRuns     int             `json:"old_runs"`
+		NewRuns     int             `json:"new_runs"`
+		Judged      bool            `json:"judged"`
+		Advice      string          `json:"advice,omitempty"`
 		Interval    string          `json:"interval"`
 		Test        string          `json:"test"`
 		Correction  string          `json:"correction"`
@@ -310,7 +326,8 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Same        int             `json:"same"`
 		Rows        json.RawMessage `json:"rows"`
 	}{
-		"perigee.compare/1", r.Options.Alpha, r.Unit, "Hodges-Lehmann-Moses of the ratio", "Mann-Whitney U, two sided", "Benjamini-Hochberg by table",
+		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice,
+		"Student's t on the logarithms of the runs", "moderated t on the logarithms of the runs, by divisions of the runs", "Westfall-Young step-down over all rows",
 		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same), json.RawMessage(rows.String()),
 	})
 }

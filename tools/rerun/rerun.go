@@ -15,11 +15,14 @@ import (
 
 // Cmd is the command perigee rerun.
 type Cmd struct {
-	Result    string        `arg:"" name:"result" help:"The result whose run is repeated."`
+	Result    string        `arg:"" name:"result" help:"The result whose run is repeated; with --times also a folder of results of the same run."`
+	Other     string        `arg:"" optional:"" name:"other" help:"A second result: both are repeated alternately (a b b a ...), and the new runs of the one are compared with those of the other."`
+	Times     int           `placeholder:"N" help:"Make N runs (of each result) one after the other and compare these sets of runs; 5 where two results are given [one run, compared with the result]."`
+	OnlyRun   bool          `name:"only-run" hidden:"" help:"Repeat the run and compare nothing."`
 	Ranks     *int          `short:"n" name:"ranks" placeholder:"N" help:"Start N ranks (default: as many as there were)."`
 	Engine    string        `enum:"same,auto,nixl,shm" default:"same" help:"What moves the bytes: same (as before), auto, nixl or shm."`
 	NixlLib   string        `name:"nixl-lib" placeholder:"FILE" help:"libnixl_capi.so to load (default: searched for)."`
-	Output    string        `name:"result" placeholder:"FILE" help:"Write the new result to FILE: .json, .json.gz or .json.zst."`
+	Output    string        `name:"result" placeholder:"FILE" help:"Write the new result to FILE: .json, .json.gz or .json.zst; several results into the folder FILE."`
 	Timeout   time.Duration `placeholder:"T" help:"Give up when a transfer or a meeting of ranks takes longer than T (default: as before)."`
 	Threshold []string      `sep:"none" placeholder:"LIMIT" help:"A further limit, beside those of the old run (may be repeated)."`
 	Launcher  string        `enum:"auto,local,slurm,pmix,pmi2,pmi1,torchrun" default:"auto" help:"What has started the ranks, if the guess is wrong: auto, local, slurm, pmix, pmi2, pmi1 or torchrun."`
@@ -33,7 +36,8 @@ type Cmd struct {
 // Help is what perigee rerun --help says beyond the flags.
 func (Cmd) Help() string {
 	return "Repeats a run: script, options, files, ranks, engine, seed and thresholds are those of the result. Files that it wrote because an option named them are not written again. " +
-		"The new result is compared with the old one as by perigee compare. With --format json or csv the comparison alone goes to standard output, and what the run prints to standard error."
+		"The new result is compared with the old one as by perigee compare. One run against one gives figures and no verdict; --times N makes enough runs for one (4 or more a side), " +
+		"and two results are repeated alternately, so that a drift of the machine touches both. With --format json or csv the comparison alone goes to standard output, and what the run prints to standard error."
 }
 
 // Spec is the job that the command stands for. process is the whole command line without the
@@ -49,12 +53,24 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 	if c.Engine == "same" {
 		flags.Engine = ""
 	}
-	return job.Spec{
+	spec := job.Spec{
 		Command: []string{"perigee", "rerun"}, Args: process[1:], Process: process,
 		Repeat:   &job.Repeat{Result: c.Result, Flags: flags},
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
 		Aside:    c.Format != "text", // a program that reads the comparison wants nothing else
-	}, nil
+	}
+	if c.OnlyRun {
+		spec.Conclude = nil
+	}
+	return spec, nil
+}
+
+// beforeAndAfter are the commands that find out what a change does to a run: n runs without it, n runs with it.
+func beforeAndAfter(path string, n int) string {
+	again := func(folder string) string {
+		return cli.CommandLine([]string{"perigee", "rerun", path, "--times", fmt.Sprint(n), "--result", folder})
+	}
+	return again("before") + " now, " + again("after") + " after the change, then perigee compare before after"
 }
 
 // conclude compares the result of the repetition with the old one. What the user has
@@ -65,6 +81,9 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	if c.Format == "text" {
 		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", c.Result, old.Started.Format(time.DateTime+" UTC"))
 	}
-	err := c.Judge(s, []*result.Document{old}, []*result.Document{fresh}, c.Ranks != nil || c.Engine != "same")
+	err := c.Judge(s, compare.Sides{
+		Old: []*result.Document{old}, New: []*result.Document{fresh}, Force: c.Ranks != nil || c.Engine != "same",
+		Advice: func(n int) string { return beforeAndAfter(c.Result, n) },
+	})
 	return cmp.Or(out.Fault(), err)
 }

@@ -1,0 +1,162 @@
+// Package plaintext makes text that perigee did not write itself safe to print. Names, notes and values out of results,
+// reports and scripts may hold characters that move a terminal's cursor, change its title, hide text or reorder it, or
+// that a spreadsheet takes for a formula. Whatever prints such text prints it through this package:
+//
+//   - [Escape] for text inside a line, such as a cell of a table or a part of a message
+//   - [Text] and [Writer] for whole texts that keep their line breaks
+//   - [JSONWriter] for JSON, which keeps its meaning
+//   - [Cell] for CSV
+//
+// Dangerous are control characters (C0 without tab and line feed, DEL, C1), the controls of bidirectional text, line
+// and paragraph separators, and bytes that are no UTF-8. They are written as in strings of Go: \x1b, \u202e.
+package plaintext
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// hidden reports whether a character acts on what displays it.
+func hidden(r rune) bool {
+	switch {
+	case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069:
+		return true
+	}
+	return r == 0x061c || r == 0x200e || r == 0x200f || r == 0x2028 || r == 0x2029
+}
+
+// Escape makes one line of a text: it escapes everything dangerous, line breaks and tabs included.
+func Escape(s string) string { return escape(s, hidden) }
+
+// Text is Escape for a text of several lines: tabs and line feeds stay.
+func Text(s string) string {
+	return escape(s, func(r rune) bool { return hidden(r) && r != '\n' && r != '\t' })
+}
+
+func escape(s string, hidden func(r rune) bool) string {
+	if utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		_, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case hidden(r):
+			b.WriteString(escaped(r))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// escaped is a dangerous character as Go writes it.
+func escaped(r rune) string {
+	quoted := strconv.QuoteRuneToASCII(r)
+	return quoted[1 : len(quoted)-1]
+}
+
+// Escapes applies Escape to a list.
+func Escapes(list []string) []string {
+	out := make([]string, len(list))
+	for i, s := range list {
+		out[i] = Escape(s)
+	}
+	return out
+}
+
+// Cell is Text for a cell of CSV, guarded against spreadsheets, which compute what begins with =, +, -, @ or a control
+// character: an apostrophe in front makes it text. Numbers stay as they are.
+func Cell(s string) string {
+	s = Text(s)
+	if s == "" || !strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
+}
+
+// writer escapes what passes through it.
+type writer struct {
+	to     io.Writer
+	rest   []byte // the beginning of a character that has not come as a whole
+	escape func(r rune, invalid byte) string
+}
+
+// Writer escapes everything dangerous but tabs and line feeds. Close writes what is left of a
+// character that was cut off; it does not close w.
+func Writer(w io.Writer) io.WriteCloser {
+	return &writer{to: w, escape: func(r rune, invalid byte) string {
+		switch {
+		case r == utf8.RuneError:
+			return fmt.Sprintf(`\x%02x`, invalid)
+		case r == '\n' || r == '\t':
+			return string(r)
+		}
+		return escaped(r)
+	}}
+}
+
+// JSONWriter escapes, in the text of JSON, what encoding/json leaves as it is. The value stays the same.
+func JSONWriter(w io.Writer) io.WriteCloser {
+	return &writer{to: w, escape: func(r rune, invalid byte) string {
+		switch {
+		case r == utf8.RuneError:
+			return `\ufffd` // what readers of JSON make of it
+		case r == '\n' || r == '\t' || r == '\r':
+			return string(r) // between values
+		}
+		return fmt.Sprintf(`\u%04x`, r)
+	}}
+}
+
+// Write passes on data; of a character that ends later only its last byte counts as the end.
+func (w *writer) Write(data []byte) (int, error) {
+	text := data
+	if len(w.rest) > 0 {
+		text = append(w.rest, data...)
+		w.rest = nil
+	}
+	var out []byte
+	kept := 0 // text[:kept] is dealt with
+	for i := 0; i < len(text); {
+		r, size := utf8.DecodeRune(text[i:])
+		bad := r == utf8.RuneError && size == 1
+		if bad && !utf8.FullRune(text[i:]) {
+			w.rest = append([]byte(nil), text[i:]...)
+			text = text[:i]
+			break
+		}
+		if bad || hidden(r) {
+			out = append(append(out, text[kept:i]...), w.escape(r, text[i])...)
+			kept = i + size
+		}
+		i += size
+	}
+	if out != nil {
+		text = append(out, text[kept:]...)
+	}
+	if _, err := w.to.Write(text); err != nil {
+		return 0, err
+	}
+	return len(data), nil
+}
+
+// Close writes what is left.
+func (w *writer) Close() error {
+	var out []byte
+	for _, b := range w.rest {
+		out = append(out, w.escape(utf8.RuneError, b)...)
+	}
+	w.rest = nil
+	_, err := w.to.Write(out)
+	return err
+}

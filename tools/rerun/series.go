@@ -1,0 +1,302 @@
+package rerun
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/plaintext"
+	"perigee/internal/result"
+	"perigee/tools/compare"
+)
+
+// Series reports whether the command makes several runs, one after the other, instead of one.
+func (c *Cmd) Series() bool { return c.Times != 0 || c.Other != "" }
+
+// side is what is repeated, and the new results of it.
+type side struct {
+	name   string // in messages and in the folder of results; empty if there is only one
+	path   string
+	lasted time.Duration // of the run that is repeated
+	docs   []*result.Document
+}
+
+// series is a number of runs under way.
+type series struct {
+	cmd    *Cmd
+	s      cli.Streams
+	sides  []*side
+	order  []int // of each run, its side
+	folder string
+	keep   bool // the folder is the user's
+	spent  time.Duration
+	// run makes one run, whose result it writes to a file. Tests replace it.
+	run func(ctx context.Context, path, output string) error
+}
+
+// RunSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine that
+// gets slower or faster all the time does so for both.
+func (c *Cmd) RunSeries(s cli.Streams) error {
+	if err := c.checkSeries(); err != nil {
+		return err
+	}
+	old, r, err := c.prepare(s)
+	if err != nil {
+		return err
+	}
+	defer r.close()
+	r.run = r.child
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	r.announce()
+	return r.finish(old, r.play(ctx))
+}
+
+func (c *Cmd) checkSeries() error {
+	if err := c.Judging.Check(); err != nil {
+		return err
+	}
+	if c.Times == 0 {
+		c.Times = compare.RunsNeeded(c.Alpha) + 1
+	}
+	if c.Times < 1 || c.Times > mostTimes {
+		return fault.New(fault.Usage, "--times is %d, want 1 to %d", c.Times, mostTimes)
+	}
+	if c.Output == "" {
+		return nil
+	}
+	if result.CheckName(c.Output) == nil {
+		return fault.New(fault.Usage, "--result %s: several runs have several results, which go into a folder", c.Output).
+			WithHint("name a folder with --result")
+	}
+	if files, err := os.ReadDir(c.Output); err == nil && len(files) > 0 {
+		return fault.New(fault.Usage, "--result %s: the folder is not empty", c.Output).
+			WithHint("name a new folder: results of earlier runs would be taken for those of this series")
+	}
+	return nil
+}
+
+// mostTimes bounds --times.
+const mostTimes = 10_000
+
+// prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
+func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *series, err error) {
+	r = &series{cmd: c, s: s, folder: c.Output, keep: c.Output != ""}
+	if c.Other == "" {
+		if old, err = compare.ReadAll([]string{c.Result}); err != nil {
+			return nil, nil, err
+		}
+		path, err := compare.FirstOf(c.Result)
+		if err != nil {
+			return nil, nil, err
+		}
+		r.sides = []*side{{path: path, lasted: lasted(old[0])}}
+		r.order = make([]int, c.Times)
+	} else {
+		for i, path := range []string{c.Result, c.Other} {
+			d, err := result.Scan(path, func(*result.Document, *result.Measurement) error { return nil })
+			if err != nil {
+				return nil, nil, err
+			}
+			r.sides = append(r.sides, &side{name: string('a' + rune(i)), path: path, lasted: lasted(d)})
+		}
+		r.order = alternating(c.Times)
+	}
+	if r.keep {
+		err = os.MkdirAll(r.folder, 0o777)
+	} else {
+		r.folder, err = os.MkdirTemp("", "perigee-rerun-")
+	}
+	if err != nil {
+		return nil, nil, fault.New(fault.Output, "folder of the results: %w", err)
+	}
+	return old, r, nil
+}
+
+func lasted(d *result.Document) time.Duration {
+	if d.Finished == nil {
+		return 0
+	}
+	return max(0, d.Finished.Sub(d.Started))
+}
+
+// alternating is the order ABBA ABBA ... in which each side runs so many times.
+func alternating(times int) (order []int) {
+	for i := range 2 * times {
+		order = append(order, (i+1)/2%2)
+	}
+	return order
+}
+
+func (r *series) close() {
+	if !r.keep {
+		os.RemoveAll(r.folder)
+	}
+}
+
+func (r *series) printf(format string, args ...any) {
+	fmt.Fprintf(r.s.Err, "perigee: "+format+"\n", args...)
+}
+
+// announce says what will be done, and for how long.
+func (r *series) announce() {
+	var total time.Duration
+	for _, k := range r.order {
+		total += r.sides[k].lasted
+	}
+	what := plaintext.Escape(r.sides[0].path)
+	if len(r.sides) == 2 {
+		what = fmt.Sprintf("%s (a) and %s (b), in the order a b b a", what, plaintext.Escape(r.sides[1].path))
+	}
+	about := ""
+	if total > 0 {
+		about = fmt.Sprintf(", about %s in all", rounded(total))
+	}
+	r.printf("%s of %s%s", cli.Count(len(r.order), "run"), what, about)
+}
+
+// rounded is a duration as people say it.
+func rounded(d time.Duration) time.Duration {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	default:
+		return d.Round(time.Second)
+	}
+}
+
+// play makes the runs, one after the other.
+func (r *series) play(ctx context.Context) error {
+	for i, k := range r.order {
+		side := r.sides[k]
+		folder := filepath.Join(r.folder, side.name)
+		if err := os.MkdirAll(folder, 0o777); err != nil {
+			return fault.New(fault.Output, "folder of the results: %w", err)
+		}
+		output := filepath.Join(folder, fmt.Sprintf("%03d.json.zst", len(side.docs)+1))
+		started := time.Now()
+		name := strings.TrimSpace(fmt.Sprintf("run %d of %d %s", i+1, len(r.order), side.name))
+		if err := r.run(ctx, side.path, output); err != nil {
+			if ctx.Err() != nil {
+				return fault.New(fault.Interrupt, "interrupted in %s", name)
+			}
+			return fault.New(fault.KindOf(err), "%s: %w", name, err).WithHint("%s", fault.HintOf(err))
+		}
+		d, err := result.Read(output)
+		if err != nil {
+			return err
+		}
+		side.docs = append(side.docs, d)
+		took := time.Since(started)
+		r.spent += took
+		left := ""
+		if n := len(r.order) - i - 1; n > 0 {
+			left = fmt.Sprintf(", about %s left", rounded(r.spent/time.Duration(i+1)*time.Duration(n)))
+		}
+		r.printf("%s: %s%s", name, rounded(took), left)
+	}
+	return nil
+}
+
+// finish compares what there is, also if the series was cut short.
+func (r *series) finish(old []*result.Document, failure error) error {
+	out := &cli.Outlet{W: r.s.Out}
+	r.s.Out = out
+	fresh := r.sides[len(r.sides)-1].docs
+	what := fmt.Sprintf("# OLD: %s; NEW: %s now", plaintext.Escape(r.cmd.Result), cli.Count(len(fresh), "run"))
+	force := r.cmd.Ranks != nil || r.cmd.Engine != "same"
+	if len(r.sides) == 2 {
+		old = r.sides[0].docs
+		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"), plaintext.Escape(r.sides[0].path),
+			cli.Count(len(fresh), "run"), plaintext.Escape(r.sides[1].path))
+		force = true // the user wants to know what a difference between the two does
+	}
+	if len(old) == 0 || len(fresh) == 0 || failure != nil && r.cmd.Format != "text" {
+		return failure
+	}
+	if r.cmd.Format == "text" {
+		fmt.Fprintln(r.s.Out, what)
+	}
+	advice := func(n int) string { return r.advice(n) }
+	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Force: force, Advice: advice})
+	return cmp.Or(failure, out.Fault(), err)
+}
+
+// advice is the command that makes enough runs, n on each side.
+func (r *series) advice(n int) string {
+	if len(r.sides) == 2 {
+		return cli.CommandLine([]string{"perigee", "rerun", r.sides[0].path, r.sides[1].path, "--times", fmt.Sprint(n)})
+	}
+	return beforeAndAfter(r.sides[0].path, n)
+}
+
+// child runs the program once more, for one run without a comparison.
+func (r *series) child(ctx context.Context, path, output string) error {
+	program, err := os.Executable()
+	if err != nil {
+		return fault.New(fault.Launch, "find the program to make runs with: %w", err)
+	}
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, r.cmd.childArgs(path, output)...)
+	cmd.Stderr = &said
+	// Its own process group: Ctrl-C reaches it once, from here.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	runtime.LockOSThread() // Pdeathsig follows the thread that starts the process
+	defer runtime.UnlockOSThread()
+	err = cmd.Run()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case ok && exit.ExitCode() == int(fault.Threshold): // the run is complete all the same
+		return nil
+	case ok && exit.ExitCode() > 0:
+		r.s.Err.Write(said.Bytes())
+		return fault.New(fault.Kind(exit.ExitCode()), "the run failed with exit code %d", exit.ExitCode())
+	}
+	r.s.Err.Write(said.Bytes())
+	return fault.New(fault.Launch, "the run failed: %w", err)
+}
+
+// childArgs is the command line of one run.
+func (c *Cmd) childArgs(path, output string) []string {
+	args := []string{"rerun", "--only-run", "--result=" + output, "--engine=" + c.Engine, "--launcher=local"}
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, flag+"="+value)
+		}
+	}
+	if c.Ranks != nil {
+		add("--ranks", fmt.Sprint(*c.Ranks))
+	}
+	if c.Timeout != 0 {
+		add("--timeout", c.Timeout.String())
+	}
+	add("--nixl-lib", c.NixlLib)
+	add("--iface", c.Iface)
+	for _, t := range c.Threshold {
+		add("--threshold", t)
+	}
+	if c.LogLevel != nil {
+		add("--log-level", *c.LogLevel)
+	}
+	add("--log-dir", c.LogDir)
+	if c.AllowIO {
+		args = append(args, "--allow-io")
+	}
+	return append(args, "--", path)
+}

@@ -33,8 +33,8 @@ type side struct {
 	docs   []*result.Document
 }
 
-// series is a number of runs under way.
-type series struct {
+// repetition is a number of runs under way.
+type repetition struct {
 	cmd    *Cmd
 	s      cli.Streams
 	sides  []*side
@@ -92,8 +92,8 @@ func (c *Cmd) checkSeries() error {
 const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
-func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *series, err error) {
-	r = &series{cmd: c, s: s, folder: c.Output, keep: c.Output != ""}
+func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
+	r = &repetition{cmd: c, s: s, folder: c.Output, keep: c.Output != ""}
 	if c.Other == "" {
 		if old, err = compare.ReadAll([]string{c.Result}); err != nil {
 			return nil, nil, err
@@ -140,18 +140,18 @@ func alternating(times int) (order []int) {
 	return order
 }
 
-func (r *series) close() {
+func (r *repetition) close() {
 	if !r.keep {
 		os.RemoveAll(r.folder)
 	}
 }
 
-func (r *series) printf(format string, args ...any) {
+func (r *repetition) printf(format string, args ...any) {
 	fmt.Fprintf(r.s.Err, "perigee: "+format+"\n", args...)
 }
 
 // announce says what will be done, and for how long.
-func (r *series) announce() {
+func (r *repetition) announce() {
 	var total time.Duration
 	for _, k := range r.order {
 		total += r.sides[k].lasted
@@ -178,7 +178,7 @@ func rounded(d time.Duration) time.Duration {
 }
 
 // play makes the runs, one after the other.
-func (r *series) play(ctx context.Context) error {
+func (r *repetition) play(ctx context.Context) error {
 	for i, k := range r.order {
 		side := r.sides[k]
 		folder := filepath.Join(r.folder, side.name)
@@ -211,7 +211,7 @@ func (r *series) play(ctx context.Context) error {
 }
 
 // finish compares what there is, also if the series was cut short.
-func (r *series) finish(old []*result.Document, failure error) error {
+func (r *repetition) finish(old []*result.Document, failure error) error {
 	out := &cli.Outlet{W: r.s.Out}
 	r.s.Out = out
 	fresh := r.sides[len(r.sides)-1].docs
@@ -235,7 +235,7 @@ func (r *series) finish(old []*result.Document, failure error) error {
 }
 
 // advice is the command that makes enough runs, n on each side.
-func (r *series) advice(n int) string {
+func (r *repetition) advice(n int) string {
 	if len(r.sides) == 2 {
 		return cli.CommandLine([]string{"perigee", "rerun", r.sides[0].path, r.sides[1].path, "--times", fmt.Sprint(n)})
 	}
@@ -243,7 +243,7 @@ func (r *series) advice(n int) string {
 }
 
 // child runs the program once more, for one run without a comparison.
-func (r *series) child(ctx context.Context, path, output string) error {
+func (r *repetition) child(ctx context.Context, path, output string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to make runs with: %w", err)

@@ -169,10 +169,38 @@ type Agent interface {
 	// Progress lets the library work for peers. It does not block.
 	Progress() error
 
+	// Disconnect removes these peers: it closes the way to them, discards what they were told by
+	// cards, and drops the notices that came from them and were not received. Batches and lists that
+	// use one of them are released; using such a batch is an error that names the peer. Transfers with other peers
+	// go on. It does not wait for the peers, so it is also how to leave out a peer that died or does not answer.
+	// A peer that was not added, or was disconnected before, is ignored.
+	//
+	// To reconnect, call AddPeer with the peer's card (the old one will do if its buffers are the same), and
+	// Connect. Both sides must have disconnected before either connects again: put a barrier between
+	// the two calls. Notices that are under way when one side disconnects may get lost.
+	Disconnect(peers []int) error
+
 	// NewBatch prepares transfers that will be posted together. Every
 	// Transfer's peer must have been added, and every descriptor must lie
 	// within its buffer; otherwise it is an error that names it.
 	NewBatch(transfers []Transfer) (Batch, error)
+
+	// PrepareList checks descriptors of a buffer and prepares them for PickBatch. peer is Self for a
+	// buffer of the agent's memory, else a peer that was added. Files have no lists.
+	PrepareList(peer, buffer int, descs []Desc) (List, error)
+	// PickBatch is NewBatch for descriptors of prepared lists. It costs little per descriptor, so many small
+	// transfers can be made anew for every step of a workload; those that stay the same are better
+	// kept and posted again.
+	PickBatch(picks []Pick) (Batch, error)
+
+	// Notify sends a message of at most MaxNotice bytes to a peer that was added and connected. It does not wait for the
+	// peer: what cannot leave at once leaves during later calls of Notify, Progress or Receive. A message sent after a
+	// transfer was seen complete arrives after the transfer's bytes. Messages to one
+	// peer arrive in the order in which they were sent, each once.
+	Notify(peer int, message []byte) error
+	// Receive appends the messages that have arrived to a slice and returns it. It makes progress and does not block. The
+	// messages of one peer are in order; those of a sender that has not been added wait until it is.
+	Receive(into []Notice) ([]Notice, error)
 
 	// Close releases everything the agent still holds, batches and buffers too.
 	Close() error
@@ -196,6 +224,10 @@ type Transfer struct {
 	RemoteBuffer int // ID of the peer's buffer
 	Local        []Desc
 	Remote       []Desc
+
+	// Notice, if not nil, is sent to the peer each time the transfer is seen complete: at once by
+	// Batch.Done and Batch.Wait, after each run by Batch.Run. Its bytes are at the peer before it. A file has no notices.
+	Notice []byte
 }
 
 // Bytes is the sum of the descriptors' lengths.

@@ -42,10 +42,13 @@ type agent struct {
 	buffers []*buffer
 	peers   map[int]*peer
 	links   map[string]*link // by agent name
-	inbox   []byte           // for Progress
-	// Processes stay until Close: batches made before a peer's card was replaced may still use them.
+	// Notifications as the library gives and takes them; the buffers are used again.
+	incoming, outgoing []byte
+	queued             int // messages in the inboxes of all links
+	// Processes stay while batches use them, also of before a peer's card was replaced.
 	processes map[process.ID]*process.Watched
 	batches   map[*batch]struct{}
+	lists     map[*list]struct{}
 	closed    bool
 }
 
@@ -116,11 +119,7 @@ func (a *agent) addPeer(number int, c card) error {
 	if p.process, err = a.watch(c.owner); err != nil {
 		return err
 	}
-	l := a.links[c.name]
-	if l == nil {
-		l = &link{}
-	}
-	l.self = c.name == a.cfg.Name
+	l := a.link(c.name)
 	// The agent knows itself. Others may come again, with more buffers.
 	if !l.self && !bytes.Equal(l.metadata, c.metadata) {
 		if err := a.loadMetadata(c); err != nil {
@@ -128,11 +127,10 @@ func (a *agent) addPeer(number int, c card) error {
 		}
 		l.metadata = c.metadata
 	}
-	if l.name == nil { // also where the peer's greeting came first
+	if l.name == nil {
 		l.name = C.CString(c.name)
-		a.links[c.name] = l
 	}
-	p.name = l.name
+	p.name, l.number = l.name, number
 	a.peers[number] = p
 	return nil
 }
@@ -206,6 +204,9 @@ func (a *agent) Close() error {
 	for b := range a.batches {
 		errs = append(errs, b.Release())
 	}
+	for l := range a.lists {
+		errs = append(errs, l.Release())
+	}
 	for _, b := range slices.Backward(a.buffers) {
 		errs = append(errs, b.deregister())
 	}
@@ -227,6 +228,8 @@ func (a *agent) Close() error {
 	}
 	C.free(unsafe.Pointer(a.name))
 	C.free(unsafe.Pointer(a.c))
+	// Callers may keep a closed agent, so it holds no memory that counts.
 	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
+	a.incoming, a.outgoing = nil, nil
 	return errors.Join(errs...)
 }

@@ -29,6 +29,9 @@ type task struct {
 	number int
 	peer   *peer
 	file   *device.File
+	notice []byte // sent when the transfer is complete, if not nil
+	told   bool   // it was, in the current run
+	busy   bool   // scratch space of announce
 }
 
 // name says in a message what is at the other end.
@@ -53,6 +56,7 @@ type batch struct {
 	posted   bool
 	broken   error // why the batch cannot run again
 	stamps   []int64
+	notices  int // tasks that have one
 	released bool
 }
 
@@ -66,26 +70,49 @@ func (a *agent) newBatch(transfers []nixl.Transfer) (*batch, error) {
 			}
 		}
 	}
-	b := &batch{agent: a, c: C.papi_batch_new(a.c, C.int64_t(len(requests)), C.int64_t(room))}
-	if b.c == nil {
-		return nil, fault.New(fault.Resource, "no memory for %d transfers", len(transfers))
+	b, err := a.allocBatch(len(transfers), len(requests), room)
+	if err != nil {
+		return nil, err
 	}
-	a.batches[b] = struct{}{}
-	b.tasks = make([]task, len(transfers))
 	for i, r := range requests {
 		task, req, err := b.prepare(r.Transfer)
 		if err != nil {
 			return nil, errors.Join(err, b.Release())
 		}
-		C.set_req(b.c, C.int64_t(i), req)
 		if room > 0 && r.Peer == nixl.Self {
 			C.set_weight(b.c, C.int64_t(i), C.uint32_t(len(r.Local)))
 		}
-		b.tasks[r.owner] = task
-		b.owners = append(b.owners, r.owner)
-		b.bytes += r.Bytes()
+		b.add(i, r.owner, task, req, r.Notice, r.Bytes())
 	}
 	return b, nil
+}
+
+// allocBatch returns a batch without requests; room is papi_batch_new's.
+func (a *agent) allocBatch(transfers, requests, room int) (*batch, error) {
+	b := &batch{agent: a, c: C.papi_batch_new(a.c, C.int64_t(requests), C.int64_t(room))}
+	if b.c == nil {
+		return nil, fault.New(fault.Resource, "no memory for %d transfers", transfers)
+	}
+	a.batches[b] = struct{}{}
+	b.tasks = make([]task, transfers)
+	return b, nil
+}
+
+// add takes request number i, of the transfer owner.
+func (b *batch) add(i, owner int, t task, req unsafe.Pointer, notice []byte, bytes int64) {
+	C.set_req(b.c, C.int64_t(i), req)
+	if notice != nil {
+		t.notice = slices.Clone(notice)
+		b.notices++
+	}
+	b.tasks[owner] = t
+	b.owners = append(b.owners, owner)
+	b.bytes += bytes
+}
+
+// uses reports whether a transfer is with this peer.
+func (b *batch) uses(peer int) bool {
+	return slices.ContainsFunc(b.tasks, func(t task) bool { return t.peer != nil && t.number == peer })
 }
 
 // prepare checks a transfer and makes the library's request of it.
@@ -122,6 +149,9 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 	if t.Peer == nixl.Self {
 		return a.ownFile(t, local)
 	}
+	if len(t.Notice) > nixl.MaxNotice {
+		return k, none, nil, noticeTooLong(k.name(), t.Notice)
+	}
 	p := a.peers[t.Peer]
 	if p == nil {
 		return k, none, nil, fmt.Errorf("peer %d was not added", t.Peer)
@@ -137,11 +167,8 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 		return k, none, nil, gone(t.Peer)
 	}
 	k.peer = p
-	mem := C.int(C.PAPI_DRAM)
-	if remote.mem == nixl.VRAM {
-		mem = C.PAPI_VRAM
-	}
-	return k, C.papi_side{base: C.uintptr_t(remote.address), dev: C.uint64_t(remote.device), mem: mem}, p.name, nil
+	side := C.papi_side{base: C.uintptr_t(remote.address), dev: C.uint64_t(remote.device), mem: kind(remote.mem)}
+	return k, side, p.name, nil
 }
 
 // operation is the library's number of an operation.
@@ -163,10 +190,10 @@ func (b *batch) Prep() int64  { return b.prep }
 // usable says why the batch cannot be started.
 func (b *batch) usable() error {
 	switch {
-	case b.released:
-		return errors.New("nixl: the batch was released")
 	case b.broken != nil:
 		return fmt.Errorf("nixl: the batch cannot run again: %w", b.broken)
+	case b.released:
+		return errors.New("nixl: the batch was released")
 	case b.posted:
 		return errors.New("nixl: the batch was posted and not waited for")
 	}
@@ -186,11 +213,14 @@ func (b *batch) Run(ctl nixl.Control, n int, times []nixl.Times) error {
 	if err := b.usable(); err != nil {
 		return err
 	}
-	if times == nil {
+	if times == nil && b.notices == 0 {
 		return b.run(ctl, n, nil)
 	}
-	if len(times) != n {
+	if times != nil && len(times) != n {
 		return fmt.Errorf("nixl: %d runs but room for %d stamps", n, len(times))
+	}
+	if b.notices > 0 {
+		return b.runWithNotices(ctl, n, times)
 	}
 	width := 3 + len(b.owners)
 	piece := max(1, maxStamps/width)
@@ -286,11 +316,14 @@ func (b *batch) Post() error {
 	if err := b.usable(); err != nil {
 		return err
 	}
+	for i := range b.tasks {
+		b.tasks[i].told = false
+	}
 	if err := b.outcome(C.papi_post(b.c)); err != nil {
 		return err
 	}
 	b.posted = true
-	return nil
+	return b.announce()
 }
 
 func (b *batch) Done() (bool, error) {
@@ -301,6 +334,9 @@ func (b *batch) Done() (bool, error) {
 		b.posted = false
 		return false, err
 	}
+	if err := b.announce(); err != nil {
+		return false, err
+	}
 	return b.c.left == 0 && b.c.next == b.c.count, nil
 }
 
@@ -308,8 +344,9 @@ func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	if !b.posted {
 		return errors.New("nixl: the batch was not posted")
 	}
+	err := b.complete(ctl)
 	b.posted = false
-	if err := b.outcome(C.papi_wait(b.c, C.int64_t(ctl.Deadline), (*C.uint32_t)(ctl.Abort))); err != nil {
+	if err != nil {
 		return err
 	}
 	if t == nil {

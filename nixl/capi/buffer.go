@@ -134,8 +134,10 @@ func (b *buffer) dev() C.uint64_t {
 }
 
 // kind is the library's number of the buffer's kind of memory.
-func (b *buffer) kind() C.int {
-	switch b.mem {
+func (b *buffer) kind() C.int { return kind(b.mem) }
+
+func kind(mem nixl.Mem) C.int {
+	switch mem {
 	case nixl.VRAM:
 		return C.PAPI_VRAM
 	case nixl.FILE:

@@ -48,7 +48,11 @@ func TestConformance(t *testing.T) {
 			if i > 0 && testing.Short() {
 				t.Skip("takes seconds")
 			}
-			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg, Brief: i > 0})
+			lives := 60 // a round takes NIXL 30 ms
+			if i > 0 {
+				lives = 10
+			}
+			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg, Brief: i > 0, Lives: lives})
 		})
 	}
 }

@@ -12,11 +12,12 @@ static int local_metadata(papi_agent *a, void **data, size_t *size) {
 static int load_metadata(papi_agent *a, const void *data, size_t size, char **name) {
 	return a->api->load_remote_md(a->agent, data, size, name);
 }
+static int invalidate(papi_agent *a, const char *name) {
+	if (a->enter) a->enter(a->context);
+	return a->api->invalidate_remote_md(a->agent, name);
+}
 static int make_connection(papi_agent *a, const char *name) {
 	return a->api->agent_make_connection(a->agent, name, NULL);
-}
-static int notify(papi_agent *a, const char *name, const void *data, size_t size) {
-	return a->api->gen_notif(a->agent, name, data, size, NULL);
 }
 static void set_hook(papi_agent *a, void *f, void *context) {
 	*(void **)&a->enter = f;
@@ -28,29 +29,42 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"perigee/internal/fault"
+	"perigee/nixl/internal/process"
 )
 
-// link is the state of the way to one agent. It outlives cards: the same agent
+// link is the state of the connection to one agent. It outlives cards and reconnections: the same agent
 // keeps its name.
+//
+// An epoch numbers the connections that one agent has made to the other; it is the time of Connect. A hello
+// carries the sender's epoch, an answer the epoch of the hello that it answers. The numbers keep what is left over
+// of an earlier connection from being taken for a sign of the current one.
 type link struct {
 	name     *C.char // in C memory; nil while only notifications are known
 	self     bool
-	metadata []byte // what the library was last given
-	wanted   bool   // Connect has named it
-	sent     int    // rounds
-	got      int
+	number   int    // of the peer that has this name, or notAdded
+	metadata []byte // what the library was last given, nil if nothing
+
+	wanted   bool  // Connect has named it
+	epoch    int64 // of this side, 0 before Connect
+	greeted  bool  // the hello of epoch was sent
+	heard    int64 // the peer's epoch in its latest hello
+	replied  int64 // the peer's epoch that was answered last
+	answered int64 // the epoch of this side that the peer answered last
+
+	sent  uint64 // notices sent in epoch
+	inbox inbox
 }
 
-// rounds of notifications make a connection; see the package comment.
-const rounds = 2
+const notAdded = -1
 
-// greeting is a notification. The last byte is the round, counted from '1'.
-const greeting = "perigee round 1"
-
-func (l *link) connected() bool { return l.self || l.got >= rounds && l.sent >= rounds }
+// connected reports whether messages arrive in both directions; see the package comment.
+func (l *link) connected() bool {
+	return l.self || l.epoch != 0 && l.answered == l.epoch && l.heard != 0 && l.replied == l.heard
+}
 
 func (a *agent) localMetadata(data *unsafe.Pointer, size *C.size_t) C.int {
 	return C.local_metadata(a.c, data, size)
@@ -72,6 +86,16 @@ func (a *agent) loadMetadata(c card) error {
 		return fmt.Errorf("the metadata of agent %q came in the card of agent %q", got, c.name)
 	}
 	return nil
+}
+
+// link finds the link of an agent's name, or makes it.
+func (a *agent) link(name string) *link {
+	l := a.links[name]
+	if l == nil {
+		l = &link{number: notAdded, self: name == a.cfg.Name}
+		a.links[name] = l
+	}
+	return l
 }
 
 func (a *agent) Connect(peers []int) error {
@@ -101,70 +125,35 @@ func (a *agent) connect(number int) error {
 	if status := C.make_connection(a.c, l.name); status < 0 {
 		return fail(status, "connecting")
 	}
-	l.wanted = true
+	l.wanted, l.epoch, l.greeted, l.sent = true, time.Now().UnixNano(), false, 0
 	return a.greet(l)
 }
 
-// greet sends the notifications that are due: the first at once, each other for one received.
+// greet sends the hello and the answer that are due.
 func (a *agent) greet(l *link) error {
-	for l.wanted && l.sent < rounds && l.sent <= l.got {
-		message := []byte(greeting)
-		message[len(message)-1] += byte(l.sent)
-		if status := C.notify(a.c, l.name, unsafe.Pointer(&message[0]), C.size_t(len(message))); status < 0 {
-			return fail(status, "greeting agent %s", C.GoString(l.name))
+	if !l.wanted {
+		return nil
+	}
+	if !l.greeted {
+		if err := a.send(l, kindHello, l.epoch, 0, nil); err != nil {
+			return fmt.Errorf("greeting agent %s: %w", C.GoString(l.name), err)
 		}
-		l.sent++
+		l.greeted = true
+	}
+	if l.replied != l.heard {
+		if err := a.send(l, kindAnswer, l.heard, 0, nil); err != nil {
+			return fmt.Errorf("answering agent %s: %w", C.GoString(l.name), err)
+		}
+		l.replied = l.heard
 	}
 	return nil
 }
-
-// receiveSize holds two greetings of each of more than a thousand agents with the longest of names. What
-// does not fit is lost.
-const receiveSize = 1 << 20
 
 func (a *agent) Progress() error {
 	if a.closed {
 		return errClosed
 	}
-	if a.inbox == nil {
-		a.inbox = make([]byte, receiveSize)
-	}
-	var used C.size_t
-	status := C.papi_receive(a.c, (*C.uchar)(&a.inbox[0]), receiveSize, &used)
-	if status < 0 {
-		return fail(status, "receiving notifications")
-	}
-	a.sort(a.inbox[:used])
-	for _, l := range a.links {
-		if err := a.greet(l); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sort notes the rounds that have come in.
-func (a *agent) sort(inbox []byte) {
-	for len(inbox) > 0 {
-		var name, message []byte
-		name, inbox = field(inbox)
-		message, inbox = field(inbox)
-		if len(message) != len(greeting) || string(message[:len(message)-1]) != greeting[:len(greeting)-1] {
-			continue
-		}
-		l := a.links[string(name)]
-		if l == nil {
-			l = &link{}
-			a.links[string(name)] = l
-		}
-		l.got = max(l.got, int(message[len(message)-1]-'0'))
-	}
-}
-
-// field cuts off a byte with a length and that many bytes.
-func field(b []byte) (part, rest []byte) {
-	end := 1 + int(b[0])
-	return b[1:end], b[end:]
+	return a.fetch()
 }
 
 func (a *agent) Connected() (bool, error) {
@@ -182,4 +171,82 @@ func (a *agent) Connected() (bool, error) {
 		return false, nil
 	}
 	return true, nil
+}
+
+// Disconnect implements nixl.Agent. What the library keeps of the peer goes after everything that
+// refers to it: requests hold pointers into the peer's metadata.
+func (a *agent) Disconnect(peers []int) error {
+	if a.closed {
+		return errClosed
+	}
+	var errs []error
+	for _, number := range peers {
+		p := a.peers[number]
+		if p == nil {
+			continue
+		}
+		if err := a.disconnect(number, a.links[p.card.name]); err != nil {
+			errs = append(errs, fmt.Errorf("nixl: peer %d: %w", number, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *agent) disconnect(number int, l *link) error {
+	var errs []error
+	for b := range a.batches {
+		if b.uses(number) {
+			errs = append(errs, b.Release())
+			b.broken = disconnected(number)
+		}
+	}
+	for list := range a.lists {
+		if list.number == number {
+			errs = append(errs, list.Release())
+		}
+	}
+	delete(a.peers, number)
+	a.forget()
+	for other, p := range a.peers {
+		if p.name == l.name { // one agent under two numbers
+			l.number = other
+			return errors.Join(errs...)
+		}
+	}
+	a.queued -= len(l.inbox.queue)
+	// What the peer has sent in this connection, and still sends, is dropped when it comes.
+	l.inbox = inbox{epoch: l.heard + 1}
+	l.number, l.metadata, l.wanted, l.epoch, l.answered, l.replied = notAdded, nil, false, 0, 0, 0
+	if l.self {
+		return errors.Join(errs...)
+	}
+	if status := C.invalidate(a.c, l.name); status < 0 {
+		errs = append(errs, fail(status, "dropping its metadata"))
+	}
+	return errors.Join(errs...)
+}
+
+// forget ends the watches of processes that no peer has any more.
+func (a *agent) forget() {
+	used := map[*process.Watched]bool{}
+	for _, p := range a.peers {
+		used[p.process] = true
+	}
+	for b := range a.batches {
+		for _, t := range b.tasks {
+			if t.peer != nil {
+				used[t.peer.process] = true
+			}
+		}
+	}
+	for id, w := range a.processes {
+		if !used[w] {
+			w.Stop()
+			delete(a.processes, id)
+		}
+	}
+}
+
+func disconnected(peer int) error {
+	return fault.New(fault.Internal, "peer %d was disconnected", peer)
 }

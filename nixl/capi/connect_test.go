@@ -3,6 +3,7 @@
 package capi
 
 import (
+	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +13,7 @@ import (
 	"perigee/nixl/internal/process"
 )
 
-// A peer may greet before its card is here: it has been told of this agent earlier.
+// A peer may greet before its card is here.
 func TestGreetingBeforeCard(t *testing.T) {
 	names := []string{"early-0", "early-1"}
 	agents, cards := make([]nixl.Agent, 2), make([][]byte, 2)
@@ -23,8 +24,13 @@ func TestGreetingBeforeCard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	inbox := append([]byte{byte(len(names[1]))}, names[1]...)
-	agents[0].(*agent).sort(append(append(inbox, byte(len(greeting))), greeting...))
+	hello := binary.LittleEndian.AppendUint64([]byte(noticeMagic+"H"), 1)
+	hello = append(hello, make([]byte, 8)...)
+	var incoming []byte
+	for _, field := range [][]byte{[]byte(names[1]), hello} {
+		incoming = append(binary.NativeEndian.AppendUint32(incoming, uint32(len(field))), field...)
+	}
+	agents[0].(*agent).sort(incoming)
 	for i, a := range agents {
 		if err := a.AddPeer(1-i, cards[1-i]); err != nil {
 			t.Fatal(err)

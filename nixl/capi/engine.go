@@ -16,9 +16,9 @@
 // with error handling on. It sleeps until there is something to do: one that polls all the time halves the
 // bandwidth of ranks that share its cores, and gains some microseconds per message over TCP only.
 //
-// Connections are made ahead of the first transfer by two rounds of notifications:
-// whoever is told to connect sends the first, and answers each first with a second. An agent that has a
-// peer's second knows that its own messages arrive there and the peer's arrive here.
+// Connections are made ahead of the first transfer by two rounds of notifications: an agent that is
+// to connect sends a hello, and answers each hello that it gets. An agent that got an answer and has
+// answered knows that messages arrive in both directions.
 //
 // # What the library is told by its environment
 //
@@ -245,6 +245,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 		links:     map[string]*link{},
 		processes: map[process.ID]*process.Watched{},
 		batches:   map[*batch]struct{}{},
+		lists:     map[*list]struct{}{},
 	}
 	a.c.api = e.api
 	if err := a.open(); err != nil {

@@ -172,23 +172,22 @@ int papi_deregister(papi_agent *a, bool files, void *list) {
     return status;
 }
 
-// put appends a length byte and that many bytes, if they fit.
-static bool put(unsigned char *out, size_t size, size_t *used, const void *data, size_t len) {
-    if (len > 255) len = 255;
-    if (size - *used < len + 1) return false;
-    out[(*used)++] = len;
-    memcpy(out + *used, data, len);
-    *used += len;
-    return true;
+// field writes a length and that many bytes at out + used, if there is an out, and returns the new end.
+static size_t field(unsigned char *out, size_t used, const void *data, size_t len) {
+    uint32_t length = len;
+    if (out) {
+        memcpy(out + used, &length, sizeof length);
+        memcpy(out + used + sizeof length, data, len);
+    }
+    return used + sizeof length + len;
 }
 
-int papi_receive(papi_agent *a, unsigned char *out, size_t size, size_t *used) {
+// walk writes all notifications of the map, or only counts their bytes if out is NULL.
+static int walk(papi_agent *a, unsigned char *out, size_t *used) {
     const papi *api = a->api;
-    *used = 0;
-    enter(a);
-    int status = api->get_notifs(a->agent, a->map, NULL);
     size_t senders = 0;
-    if (status >= 0) status = api->notif_map_size(a->map, &senders);
+    *used = 0;
+    int status = api->notif_map_size(a->map, &senders);
     for (size_t i = 0; status >= 0 && i < senders; i++) {
         const char *name = NULL;
         size_t count = 0;
@@ -196,15 +195,28 @@ int papi_receive(papi_agent *a, unsigned char *out, size_t size, size_t *used) {
         if (status >= 0) status = api->notif_map_get_notifs_size(a->map, name, &count);
         for (size_t k = 0; status >= 0 && k < count; k++) {
             const void *data = NULL;
-            size_t len = 0, before = *used;
+            size_t len = 0;
             status = api->notif_map_get_notif(a->map, name, k, &data, &len);
             if (status < 0) break;
-            if (!put(out, size, used, name, strlen(name)) || !put(out, size, used, data, len))
-                *used = before;
+            *used = field(out, *used, name, strlen(name));
+            *used = field(out, *used, data, len);
         }
     }
-    if (senders) api->notif_map_clear(a->map);
     return status;
+}
+
+int papi_fetch(papi_agent *a, size_t *size) {
+    enter(a);
+    *size = 0;
+    int status = a->api->get_notifs(a->agent, a->map, NULL);
+    return status < 0 ? status : walk(a, NULL, size);
+}
+
+int papi_take(papi_agent *a, unsigned char *out, size_t size) {
+    size_t used = 0;
+    int status = walk(a, out, &used);
+    a->api->notif_map_clear(a->map);
+    return status < 0 || used == size ? status : -1;
 }
 
 static int describe(const papi *api, papi_side side, const papi_desc *descs, size_t count,
@@ -236,4 +248,31 @@ int papi_release(papi_agent *a, void *req) {
     int status = a->api->release_xfer_req(a->agent, req);
     if (status < 0) return status; // still in use by the library: better lost than freed
     return a->api->destroy_xfer_req(req);
+}
+
+int papi_prepare_list(papi_agent *a, const char *name, papi_side side, const papi_desc *descs,
+                      size_t count, void **prepared, int64_t *took) {
+    void *list = NULL;
+    enter(a);
+    int64_t start = papi_now();
+    int status = describe(a->api, side, descs, count, &list);
+    if (status >= 0) status = a->api->prep_xfer_dlist(a->agent, name, list, prepared, a->args);
+    destroy(a->api->destroy_xfer_dlist, &list);
+    *took += papi_now() - start;
+    return status;
+}
+
+void papi_release_list(papi_agent *a, void *prepared) {
+    enter(a);
+    a->api->release_xfer_dlist_handle(a->agent, prepared);
+}
+
+int papi_pick(papi_agent *a, int op, void *local, const int32_t *local_index, void *remote,
+              const int32_t *remote_index, size_t count, void **req, int64_t *took) {
+    enter(a);
+    int64_t start = papi_now();
+    int status = a->api->make_xfer_req(a->agent, op, local, local_index, count, remote, remote_index,
+                                       count, req, a->args);
+    *took += papi_now() - start;
+    return status;
 }

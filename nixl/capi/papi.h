@@ -59,6 +59,7 @@ typedef struct {
     X(int, deregister_mem, (void *agent, void *list, void *args))                                  \
     X(int, get_local_md, (void *agent, void **data, size_t *len))                                  \
     X(int, load_remote_md, (void *agent, const void *data, size_t len, char **name))               \
+    X(int, invalidate_remote_md, (void *agent, const char *name))                                  \
     X(int, agent_make_connection, (void *agent, const char *name, void *args))                     \
     X(int, gen_notif, (void *agent, const char *name, const void *data, size_t len, void *args))   \
     X(int, create_notif_map, (void **map))                                                         \
@@ -75,6 +76,12 @@ typedef struct {
     X(int, destroy_xfer_dlist, (void *list))                                                       \
     X(int, create_xfer_req,                                                                        \
       (void *agent, int op, void *local, void *remote, const char *name, void **req, void *args))  \
+    X(int, prep_xfer_dlist,                                                                        \
+      (void *agent, const char *name, void *list, void **prepared, void *args))                    \
+    X(int, release_xfer_dlist_handle, (void *agent, void *prepared))                               \
+    X(int, make_xfer_req,                                                                          \
+      (void *agent, int op, void *local, const int *local_index, size_t local_count,               \
+       void *remote, const int *remote_index, size_t remote_count, void **req, void *args))        \
     X(int, post_xfer_req, (void *agent, void *req, void *args))                                    \
     X(int, get_xfer_status, (void *agent, void *req))                                              \
     X(int, release_xfer_req, (void *agent, void *req))                                             \
@@ -126,9 +133,13 @@ int papi_deregister(papi_agent *a, bool files, void *list);
 // papi_plugins writes the names of all plugins, separated by blanks.
 void papi_plugins(papi_agent *a, char *text, size_t size);
 
-// papi_receive fetches notifications and writes those that fit: for each a byte with the length
-// of the sender's name, the name, a byte with the length of the message (cut at 255), the message.
-int papi_receive(papi_agent *a, unsigned char *out, size_t size, size_t *used);
+// papi_fetch makes progress, gets the notifications that have come, and says in *size how many bytes
+// papi_take needs for them; 0 means that there are none.
+int papi_fetch(papi_agent *a, size_t *size);
+
+// papi_take writes all notifications that papi_fetch got, and drops them: for each the length of the
+// sender's name in 4 bytes of this machine's order, the name, the length of the message likewise, the message.
+int papi_take(papi_agent *a, unsigned char *out, size_t size);
 
 // One piece of a buffer, as nixl.Desc.
 typedef struct {
@@ -147,6 +158,15 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
                  papi_side remote, const papi_desc *remote_descs, size_t count, const char *name,
                  void **req, int64_t *took);
 int papi_release(papi_agent *a, void *req);
+
+// papi_prepare_list prepares descriptors of one side for papi_pick; name is "" for the agent's own memory.
+int papi_prepare_list(papi_agent *a, const char *name, papi_side side, const papi_desc *descs,
+                      size_t count, void **prepared, int64_t *took);
+void papi_release_list(papi_agent *a, void *prepared);
+
+// papi_pick is papi_prepare for descriptors of two prepared lists.
+int papi_pick(papi_agent *a, int op, void *local, const int32_t *local_index, void *remote,
+              const int32_t *remote_index, size_t count, void **req, int64_t *took);
 
 // Requests that are posted together. order[0..left) are the numbers of those that were posted
 // and are not complete. Times are CLOCK_MONOTONIC nanoseconds.

@@ -30,6 +30,7 @@ type Setup struct {
 	Open   func() (nixl.Engine, error) // the same that was given to Main
 	Config nixl.AgentConfig            // for every agent; the suite adds the name
 	Brief  bool                        // only with some agents in this process and some in others
+	Lives  int                         // how many agents live and die in the test of leaks
 }
 
 // Run runs the whole suite.
@@ -59,6 +60,12 @@ func Run(t *testing.T, s Setup) {
 		{"AbortAndDeadline", testAbortAndDeadline},
 		{"EmptyBatch", testEmptyBatch},
 		{"ReleaseAndClose", testReleaseAndClose},
+		{"Notices", testNotices},
+		{"NoticeAfterBytes", testNoticeAfterBytes},
+		{"NoticeRefusals", testNoticeRefusals},
+		{"Lists", testLists},
+		{"ListRefusals", testListRefusals},
+		{"Reconnect", testReconnect},
 	}
 	if s.Brief {
 		places = places[2:]
@@ -77,7 +84,9 @@ func Run(t *testing.T, s Setup) {
 	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
 	t.Run("KilledDuringRun", func(t *testing.T) { testKilledDuringRun(t, s) })
 	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
+	t.Run("MaskedPeer", func(t *testing.T) { testMaskedPeer(t, s) })
 	t.Run("NoLeaks", func(t *testing.T) { testNoLeaks(t, s) })
+	t.Run("ManyLives", func(t *testing.T) { testManyLives(t, s) })
 }
 
 var ops = []nixl.Op{nixl.Write, nixl.Read}

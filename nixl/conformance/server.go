@@ -31,8 +31,16 @@ const (
 	callDone      call = "done"
 	callWait      call = "wait"
 	callRelease   call = "release"
-	callClose     call = "close"
-	callOpenFiles call = "open files"
+
+	callDisconnect  call = "disconnect"
+	callNotify      call = "notify"
+	callReceive     call = "receive"
+	callList        call = "prepare list"
+	callReleaseList call = "release list"
+	callPick        call = "pick"
+	callLives       call = "lives"
+	callClose       call = "close"
+	callOpenFiles   call = "open files"
 )
 
 // request is one call with its arguments.
@@ -45,10 +53,20 @@ type request struct {
 	Peers     []int
 	Data      []byte
 	Transfers []nixl.Transfer
+	Descs     []nixl.Desc
+	Picks     []pick
 	Runs      int
 	Stamps    bool
 	Within    time.Duration // deadline, counted from the call; 0 means none
 	Aborted   bool          // the abort flag is set from the start
+}
+
+// pick is a nixl.Pick with the numbers of lists.
+type pick struct {
+	Op                      nixl.Op
+	Local, Remote           int
+	LocalIndex, RemoteIndex []int32
+	Notice                  []byte
 }
 
 // response is what came out of a call.
@@ -57,6 +75,7 @@ type response struct {
 	Flag         bool
 	Data         []byte
 	Times        []nixl.Times
+	Notices      []nixl.Notice
 	Error        string
 	Kind         fault.Kind
 	Aborted      bool
@@ -83,6 +102,7 @@ type server struct {
 	agent   nixl.Agent
 	buffers []nixl.Buffer
 	batches []nixl.Batch
+	lists   []nixl.List
 	abort   uint32
 }
 
@@ -136,6 +156,42 @@ func (s *server) dispatch(q request) (response, error) {
 		return response{Number: n, Data: data}, err
 	case callClose:
 		return response{}, s.agent.Close()
+	case callLives:
+		return s.lives(q)
+	}
+	return s.dispatchPeers(q)
+}
+
+func (s *server) dispatchPeers(q request) (response, error) {
+	switch q.Call {
+	case callDisconnect:
+		return response{}, s.agent.Disconnect(q.Peers)
+	case callNotify:
+		return response{}, s.agent.Notify(q.Number, q.Data)
+	case callReceive:
+		notices, err := s.agent.Receive(nil)
+		return response{Notices: notices}, err
+	case callList:
+		l, err := s.agent.PrepareList(q.Number, int(q.Size), q.Descs)
+		if err != nil {
+			return response{}, err
+		}
+		s.lists = append(s.lists, l)
+		return response{Number: len(s.lists) - 1}, nil
+	case callReleaseList:
+		return response{}, s.lists[q.Number].Release()
+	case callPick:
+		picks := make([]nixl.Pick, len(q.Picks))
+		for i, p := range q.Picks {
+			picks[i] = nixl.Pick{Op: p.Op, Local: s.lists[p.Local], Remote: s.lists[p.Remote],
+				LocalIndex: p.LocalIndex, RemoteIndex: p.RemoteIndex, Notice: p.Notice}
+		}
+		b, err := s.agent.PickBatch(picks)
+		if err != nil {
+			return response{}, err
+		}
+		s.batches = append(s.batches, b)
+		return response{Number: len(s.batches) - 1}, nil
 	}
 	return s.dispatchBatch(q)
 }

@@ -13,7 +13,6 @@ import (
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/fileio"
-	"perigee/nixl/internal/process"
 )
 
 // chunk bounds how much is copied between two looks at the abort flag and the
@@ -25,8 +24,9 @@ type piece struct{ dst, src []byte }
 
 // task is one prepared transfer: pieces to copy, or requests to a file.
 type task struct {
-	peer     int
-	process  *process.Watched
+	number   int // of the peer, or nixl.Self
+	peer     *peer
+	notice   []byte // sent when the copy is done, if not nil
 	pieces   []piece
 	file     *device.File
 	requests []fileio.Request
@@ -34,17 +34,12 @@ type task struct {
 	prep     int64 // nanoseconds
 }
 
-func newTask(t nixl.Transfer, p *process.Watched, local, remote []byte) task {
+func newTask(t nixl.Transfer, p *peer, local, remote []byte) task {
 	start := clock.Now()
-	k := task{peer: t.Peer, process: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes()}
+	k := task{number: t.Peer, peer: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes(), notice: slices.Clone(t.Notice)}
 	for i, l := range t.Local {
 		r := t.Remote[i]
-		here, there := local[l.Off:l.Off+l.Len:l.Off+l.Len], remote[r.Off:r.Off+r.Len:r.Off+r.Len]
-		if t.Op == nixl.Write {
-			k.pieces[i] = piece{dst: there, src: here}
-		} else {
-			k.pieces[i] = piece{dst: here, src: there}
-		}
+		k.pieces[i] = pair(t.Op, local[l.Off:l.Off+l.Len:l.Off+l.Len], remote[r.Off:r.Off+r.Len:r.Off+r.Len])
 	}
 	k.prep = clock.Now() - start
 	return k
@@ -131,10 +126,10 @@ func (b *batch) Prep() int64  { return b.prep }
 
 func (b *batch) usable() error {
 	switch {
-	case b.released:
-		return errors.New("shm: the batch was released")
 	case b.broken != nil:
 		return fmt.Errorf("shm: the batch cannot run again: %w", b.broken)
+	case b.released:
+		return errors.New("shm: the batch was released")
 	case b.posted != nil:
 		return errors.New("shm: the batch was posted and not waited for")
 	}
@@ -185,11 +180,16 @@ func (b *batch) copyAll(l *limits, t *nixl.Times) error {
 		if k.file != nil {
 			continue
 		}
-		if k.process.Gone() {
-			return fault.New(fault.RankLost, "transfer with peer %d: its process is gone", k.peer)
+		if k.peer.process.Gone() {
+			return fault.New(fault.RankLost, "transfer with peer %d: its process is gone", k.number)
 		}
 		if err := k.copy(l); err != nil {
 			return b.explain(err, i)
+		}
+		if k.notice != nil {
+			if err := b.agent.notify(k.peer, k.notice); err != nil {
+				return fault.New(fault.Engine, "notice to peer %d: %w", k.number, err)
+			}
 		}
 		if stampEach {
 			now = clock.Now()
@@ -211,7 +211,7 @@ func (b *batch) explain(err error, from int) error {
 	}
 	var peers []int
 	for _, k := range b.tasks[from:] {
-		peers = append(peers, k.peer)
+		peers = append(peers, k.number)
 	}
 	slices.Sort(peers)
 	return &nixl.TimeoutError{Peers: slices.Compact(peers)}

@@ -6,20 +6,24 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"perigee/nixl/internal/process"
 )
 
 // A card is fixed-width and little-endian, so one content has one encoding:
 //
-//	magic "PGSM", version uint32, owner process.ID, count uint32,
-//	then count times: fd int64, size int64, device uint64, inode uint64
+//	magic "PGSM", version uint32, owner process.ID,
+//	length of the name uint32, name padded with zeros to 256 bytes,
+//	count uint32, then 1 + count times, the inbox first: fd int64, size int64, device uint64, inode uint64
 const (
 	cardMagic   = "PGSM"
-	cardVersion = 1
+	cardVersion = 2
 	cardOwner   = 4 + 4
-	cardCount   = cardOwner + process.Size
-	cardHead    = cardCount + 4
+	cardName    = cardOwner + process.Size
+	cardCount   = cardName + 4 + nameSize
+	cardInbox   = cardCount + 4
+	cardHead    = cardInbox + cardEntry
 	cardEntry   = 32
 	maxBuffers  = 1 << 16
 )
@@ -27,6 +31,8 @@ const (
 // card is what a peer must know to map an agent's buffers.
 type card struct {
 	owner   process.ID
+	name    string
+	inbox   cardBuffer // size 0: none
 	buffers []cardBuffer
 }
 
@@ -42,8 +48,11 @@ func (c card) encode() []byte {
 	b = append(b, cardMagic...)
 	b = binary.LittleEndian.AppendUint32(b, cardVersion)
 	b = c.owner.Append(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.name)))
+	b = append(b, c.name...)
+	b = append(b, make([]byte, nameSize-len(c.name))...)
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(c.buffers)))
-	for _, e := range c.buffers {
+	for _, e := range slices.Concat([]cardBuffer{c.inbox}, c.buffers) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.fd))
 		b = binary.LittleEndian.AppendUint64(b, uint64(e.size))
 		b = binary.LittleEndian.AppendUint64(b, e.dev)
@@ -61,14 +70,20 @@ func decodeCard(b []byte) (card, error) {
 		return c, fmt.Errorf("card of version %d: want %d; do all ranks run the same perigee?", v, cardVersion)
 	}
 	var err error
-	if c.owner, err = process.Decode(b[cardOwner:cardCount]); err != nil {
+	if c.owner, err = process.Decode(b[cardOwner:cardName]); err != nil {
 		return c, fmt.Errorf("card: %w", err)
 	}
+	name := binary.LittleEndian.Uint32(b[cardName:])
+	field := b[cardName+4 : cardCount]
+	if name == 0 || name > nameSize || len(bytes.Trim(field[name:], "\x00")) > 0 {
+		return c, fmt.Errorf("card with a name of %d bytes", name)
+	}
+	c.name = string(field[:name])
 	n := binary.LittleEndian.Uint32(b[cardCount:])
 	if n > maxBuffers || len(b) != cardHead+int(n)*cardEntry {
 		return c, fmt.Errorf("card of %d buffers in %d bytes", n, len(b))
 	}
-	for rest := b[cardHead:]; len(rest) > 0; rest = rest[cardEntry:] {
+	for rest := b[cardInbox:]; len(rest) > 0; rest = rest[cardEntry:] {
 		e := cardBuffer{
 			fd:    int64(binary.LittleEndian.Uint64(rest)),
 			size:  int64(binary.LittleEndian.Uint64(rest[8:])),
@@ -76,10 +91,11 @@ func decodeCard(b []byte) (card, error) {
 			inode: binary.LittleEndian.Uint64(rest[24:]),
 		}
 		if err := e.check(); err != nil {
-			return c, fmt.Errorf("card: buffer %d: %w", len(c.buffers), err)
+			return c, fmt.Errorf("card: buffer %d: %w", len(c.buffers)-1, err)
 		}
 		c.buffers = append(c.buffers, e)
 	}
+	c.inbox, c.buffers = c.buffers[0], c.buffers[1:]
 	return c, nil
 }
 

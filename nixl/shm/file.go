@@ -59,6 +59,9 @@ func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
 		return task{}, fmt.Errorf("shm: transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
 	local, file := a.buffers[t.LocalBuffer].data, a.buffers[t.RemoteBuffer].file
+	if t.Notice != nil {
+		return task{}, fmt.Errorf("shm: file %s: a file takes no notices", file.Path())
+	}
 	if err := t.Check(int64(len(local)), file.Size()); err != nil {
 		return task{}, fmt.Errorf("shm: file %s: %w", file.Path(), err)
 	}
@@ -66,7 +69,7 @@ func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
 		return task{}, err
 	}
 	start := clock.Now()
-	k := task{peer: nixl.Self, file: file, requests: make([]fileio.Request, len(t.Local)), bytes: t.Bytes()}
+	k := task{number: nixl.Self, file: file, requests: make([]fileio.Request, len(t.Local)), bytes: t.Bytes()}
 	fd, write := file.FD(), t.Op == nixl.Write
 	for i, l := range t.Local {
 		k.requests[i] = fileio.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len], Off: t.Remote[i].Off}

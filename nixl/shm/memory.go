@@ -35,7 +35,7 @@ func allocate(size int64) (fd int, data []byte, err error) {
 		return -1, nil, noMemory(size, "ftruncate", err)
 	}
 	// Reserve the pages by a call that can fail; a first touch can only kill.
-	if err := reserve(fd, size); err != nil {
+	if err := reserve(fd, 0, size); err != nil {
 		return -1, nil, noMemory(size, "fallocate", err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
@@ -45,9 +45,9 @@ func allocate(size int64) (fd int, data []byte, err error) {
 	return fd, data, err
 }
 
-func reserve(fd int, size int64) error {
+func reserve(fd int, off, size int64) error {
 	for {
-		err := unix.Fallocate(fd, 0, 0, size)
+		err := unix.Fallocate(fd, 0, off, size)
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
@@ -87,22 +87,32 @@ func mapPresent(fd int, size int64) ([]byte, error) {
 
 // mapPeer maps a buffer of another process (or of another agent in this one).
 func mapPeer(owner process.ID, b cardBuffer) ([]byte, error) {
-	path := fmt.Sprintf("/proc/%d/fd/%d", owner.PID, b.fd)
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return nil, fault.New(fault.Engine, "no permission to open %s: %w", path, err).
-			WithHint("all ranks must run as the same user, and not in containers of their own")
-	case errors.Is(err, unix.ENOENT):
-		return nil, closed(owner)
-	case err != nil:
-		return nil, fault.New(fault.Engine, "opening %s: %w", path, err)
-	}
-	defer unix.Close(fd)
-	if err := identify(fd, owner, b); err != nil {
+	fd, err := openPeer(owner, b)
+	if err != nil {
 		return nil, err
 	}
+	defer unix.Close(fd)
 	return mapPresent(fd, b.size)
+}
+
+// openPeer opens a memfd of another process.
+func openPeer(owner process.ID, b cardBuffer) (fd int, err error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", owner.PID, b.fd)
+	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return -1, fault.New(fault.Engine, "no permission to open %s: %w", path, err).
+			WithHint("all ranks must run as the same user, and not in different containers")
+	case errors.Is(err, unix.ENOENT):
+		return -1, closed(owner)
+	case err != nil:
+		return -1, fault.New(fault.Engine, "opening %s: %w", path, err)
+	}
+	if err := identify(fd, owner, b); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // identify makes sure that fd is the memfd of the card and can never shrink.

@@ -26,9 +26,13 @@
 package shm
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"perigee/internal/fault"
 	"perigee/internal/version"
@@ -58,21 +62,37 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err != nil {
 		return nil, fault.New(fault.Engine, "the shm engine needs /proc: %w", err)
 	}
+	if len(cfg.Name) > nameSize {
+		return nil, fault.New(fault.Internal, "shm: agent name of %d bytes: want at most %d", len(cfg.Name), nameSize)
+	}
 	return &agent{
 		engine: e, own: own, cfg: cfg,
+		name:      cmp.Or(cfg.Name, fmt.Sprintf("pid %d, agent %d", own.PID, unnamed.Add(1))),
 		peers:     map[int]*peer{},
+		numbers:   map[string]int{},
 		processes: map[process.ID]*process.Watched{},
-		mapped:    map[bufferID][]byte{},
+		mapped:    map[bufferID]mapping{},
 		batches:   map[*batch]struct{}{},
+		lists:     map[*list]struct{}{},
+		mail:      mail{fd: -1, entry: cardBuffer{fd: -1}, boxes: map[string]*outbox{}},
 	}, nil
 }
+
+// unnamed counts the agents of this process whose configuration has no name.
+var unnamed atomic.Int64
 
 type bufferID struct {
 	owner process.ID
 	cardBuffer
 }
 
-// peer is what a card has told, and the process behind it once it was needed.
+// mapping is a buffer of a peer in this process.
+type mapping struct {
+	agent string // that has the buffer
+	data  []byte
+}
+
+// peer is what a card says, and the process behind it once it was needed.
 type peer struct {
 	card    card
 	process *process.Watched
@@ -81,16 +101,22 @@ type peer struct {
 type agent struct {
 	engine  *Engine
 	own     process.ID
+	name    string
 	cfg     nixl.AgentConfig
 	queue   *queue // nil until the first file
 	buffers []*buffer
 	peers   map[int]*peer
-	// Processes and mappings stay until Close: batches made before a peer's
+	numbers map[string]int // of peers, by the agent's name
+	// Processes and mappings stay until Disconnect or Close: batches made before a peer's
 	// card was replaced may still use them.
 	processes map[process.ID]*process.Watched
-	mapped    map[bufferID][]byte
+	mapped    map[bufferID]mapping
 	batches   map[*batch]struct{}
+	lists     map[*list]struct{}
 	closed    bool
+
+	lock sync.Mutex // of mail
+	mail mail
 }
 
 var errClosed = errors.New("shm: the agent is closed")
@@ -136,7 +162,8 @@ func (a *agent) Card() ([]byte, error) {
 	if a.closed {
 		return nil, errClosed
 	}
-	c := card{owner: a.own}
+	a.openInbox()
+	c := card{owner: a.own, name: a.name, inbox: a.mail.entry}
 	for _, b := range a.buffers {
 		c.buffers = append(c.buffers, b.entry)
 	}
@@ -151,8 +178,24 @@ func (a *agent) AddPeer(number int, text []byte) error {
 	if err != nil {
 		return fault.New(fault.Engine, "peer %d: %w", number, err)
 	}
-	a.peers[number] = &peer{card: c}
-	return nil
+	if old := a.peers[number]; old != nil && old.card.name != c.name {
+		delete(a.numbers, old.card.name)
+	}
+	a.peers[number], a.numbers[c.name] = &peer{card: c}, number
+	a.mail.heard = 0 // what an unknown sender has put in can be received now
+	return a.renew(c)
+}
+
+// renew closes the way to an inbox that an agent of this name has no longer.
+func (a *agent) renew(c card) error {
+	a.lock.Lock()
+	defer a.lock.Unlock()
+	box := a.mail.boxes[c.name]
+	if box == nil || box.owner == c.owner && box.entry == c.inbox {
+		return nil
+	}
+	delete(a.mail.boxes, c.name)
+	return box.close()
 }
 
 // Connect has nothing to open, but knows its peers.
@@ -166,25 +209,92 @@ func (a *agent) Connect(peers []int) error {
 }
 
 func (*agent) Connected() (bool, error) { return true, nil }
-func (*agent) Progress() error          { return nil }
+
+// Progress sends notices for which a peer had no room before.
+func (a *agent) Progress() error {
+	if a.closed {
+		return errClosed
+	}
+	a.flush()
+	return nil
+}
+
+// Disconnect implements nixl.Agent.
+func (a *agent) Disconnect(peers []int) error {
+	if a.closed {
+		return errClosed
+	}
+	var errs []error
+	for _, number := range peers {
+		if p := a.peers[number]; p != nil {
+			errs = append(errs, a.disconnect(number, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (a *agent) disconnect(number int, p *peer) error {
+	var errs []error
+	for b := range a.batches {
+		if slices.ContainsFunc(b.tasks, func(t task) bool { return t.peer != nil && t.number == number }) {
+			errs = append(errs, b.Release())
+			b.broken = fault.New(fault.Internal, "peer %d was disconnected", number)
+		}
+	}
+	for l := range a.lists {
+		if l.number == number {
+			errs = append(errs, l.Release())
+		}
+	}
+	delete(a.peers, number)
+	name := p.card.name
+	for other, q := range a.peers {
+		if q.card.name == name { // one agent under two numbers
+			a.numbers[name] = other
+			return errors.Join(errs...)
+		}
+	}
+	delete(a.numbers, name)
+	w, err := a.watch(p.card.owner)
+	errs = append(errs, a.discard(name, err != nil || w.Gone()))
+	for id, m := range a.mapped {
+		if m.agent == name {
+			errs = append(errs, unmap(m.data))
+			delete(a.mapped, id)
+		}
+	}
+	shared := func(q *peer) bool { return q.card.owner == p.card.owner }
+	if w != nil && !slices.ContainsFunc(slices.Collect(maps.Values(a.peers)), shared) {
+		w.Stop()
+		delete(a.processes, p.card.owner)
+	}
+	return errors.Join(errs...)
+}
 
 func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
 	if a.closed {
 		return nil, errClosed
 	}
-	b := &batch{agent: a, tasks: make([]task, 0, len(transfers))}
+	tasks := make([]task, 0, len(transfers))
 	for _, t := range transfers {
 		task, err := a.prepare(t)
 		if err != nil {
 			return nil, err
 		}
-		b.tasks = append(b.tasks, task)
-		b.bytes += task.bytes
-		b.prep += task.prep
+		tasks = append(tasks, task)
+	}
+	return a.batchOf(tasks), nil
+}
+
+func (a *agent) batchOf(tasks []task) *batch {
+	b := &batch{agent: a, tasks: tasks}
+	for _, t := range tasks {
+		b.bytes += t.bytes
+		b.prep += t.prep
 	}
 	b.list()
 	a.batches[b] = struct{}{}
-	return b, nil
+	return b
 }
 
 // prepare checks one transfer and finds the memory at both ends.
@@ -205,6 +315,9 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 	if a.buffers[t.LocalBuffer].file != nil {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
 	}
+	if err := checkNotice(nixl.PeerName(t.Peer), t.Notice); err != nil {
+		return task{}, fmt.Errorf("shm: %w", err)
+	}
 	local := a.buffers[t.LocalBuffer].data
 	if err := t.Check(int64(len(local)), p.card.buffers[t.RemoteBuffer].size); err != nil {
 		return task{}, fmt.Errorf("shm: %w", err)
@@ -213,7 +326,7 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 	if err != nil {
 		return task{}, fmt.Errorf("shm: peer %d: %w", t.Peer, err)
 	}
-	return newTask(t, p.process, local, remote), nil
+	return newTask(t, p, local, remote), nil
 }
 
 // reach maps a peer's buffer, once, with its pages present: the first run must
@@ -230,12 +343,12 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 		return nil, process.Lost(p.card.owner)
 	}
 	id := bufferID{p.card.owner, p.card.buffers[buffer]}
-	if data, ok := a.mapped[id]; ok {
-		return data, nil
+	if m, ok := a.mapped[id]; ok {
+		return m.data, nil
 	}
 	data, err := mapPeer(id.owner, id.cardBuffer)
 	if err == nil {
-		a.mapped[id] = data
+		a.mapped[id] = mapping{p.card.name, data}
 	}
 	return data, err
 }
@@ -275,12 +388,13 @@ func (a *agent) Close() error {
 	for _, p := range a.processes {
 		p.Stop()
 	}
-	for _, data := range a.mapped {
-		errs = append(errs, unmap(data))
+	errs = append(errs, a.mail.close())
+	for _, m := range a.mapped {
+		errs = append(errs, unmap(m.data))
 	}
 	for _, b := range slices.Backward(a.buffers) {
 		errs = append(errs, b.free())
 	}
-	a.mapped, a.processes, a.peers = nil, nil, nil
+	a.mapped, a.processes, a.peers, a.buffers = nil, nil, nil, nil
 	return errors.Join(errs...)
 }

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+	conformance.Run(t, conformance.Setup{Open: open, Lives: 1000, Config: nixl.AgentConfig{OneHost: true}})
 }
 
 func newAgent(t *testing.T) *agent {
@@ -78,7 +78,7 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := card{owner: theirs.own, buffers: []cardBuffer{theirs.buffers[0].entry}}
+	good := card{owner: theirs.own, name: "theirs", inbox: cardBuffer{fd: -1}, buffers: []cardBuffer{theirs.buffers[0].entry}}
 	tests := []struct {
 		name   string
 		change func(c *card)
@@ -96,7 +96,7 @@ func TestStrangers(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			c := card{owner: good.owner, buffers: []cardBuffer{good.buffers[0]}}
+			c := card{owner: good.owner, name: good.name, inbox: good.inbox, buffers: []cardBuffer{good.buffers[0]}}
 			test.change(&c)
 			if err := mine.AddPeer(3, c.encode()); err != nil {
 				t.Fatal(err)
@@ -177,6 +177,8 @@ func TestBufferAccess(t *testing.T) {
 func exampleCard() card {
 	return card{
 		owner:   process.ID{Boot: [16]byte{1}, Namespace: 2, PID: 3, Start: 4},
+		name:    "rank 7",
+		inbox:   cardBuffer{fd: 9, size: inboxSize, dev: 7, inode: 9},
 		buffers: []cardBuffer{{fd: 5, size: 6, dev: 7, inode: 8}, {fd: -1}},
 	}
 }

@@ -52,7 +52,15 @@ func (a *agent) AddPeer(int, []byte) error { return nil }
 func (a *agent) Connect([]int) error       { return nil }
 func (a *agent) Connected() (bool, error)  { return true, nil }
 func (a *agent) Progress() error           { return nil }
+func (a *agent) Disconnect([]int) error    { return nil }
 func (a *agent) Close() error              { return nil }
+
+func (a *agent) Notify(int, []byte) error                       { return errMovesNothing }
+func (a *agent) Receive(n []nixl.Notice) ([]nixl.Notice, error) { return n, nil }
+func (a *agent) PickBatch([]nixl.Pick) (nixl.Batch, error)      { return nil, errMovesNothing }
+func (a *agent) PrepareList(int, int, []nixl.Desc) (nixl.List, error) {
+	return nil, errMovesNothing
+}
 
 func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
 	b := batch{transfers: len(transfers)}

@@ -1,0 +1,173 @@
+package conformance
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/clock"
+	"perigee/nixl"
+)
+
+// footprint is what a process holds.
+type footprint struct{ resident, files, threads, maps, segments int }
+
+// lookAt measures this process.
+func lookAt() (footprint, error) {
+	var f footprint
+	debug.FreeOSMemory() // Go keeps freed memory for a while
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return f, err
+	}
+	number := func(key string) int {
+		_, rest, _ := strings.Cut(string(status), key+":")
+		n, _ := strconv.Atoi(strings.Fields(rest)[0])
+		return n
+	}
+	f.resident, f.threads = number("VmRSS"), number("Threads")
+	for dir, n := range map[string]*int{"/proc/self/fd": &f.files, "/dev/shm": &f.segments} {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return f, err
+		}
+		*n = len(entries)
+	}
+	maps, err := os.ReadFile("/proc/self/maps")
+	f.maps = bytes.Count(maps, []byte("\n"))
+	return f, err
+}
+
+// lives lets two agents of this process live and die q.Runs times: open, register, connect, transfer, notify,
+// disconnect, reconnect, close.
+func (s *server) lives(q request) (response, error) {
+	for i := range q.Runs {
+		if err := s.life(q.Config, i); err != nil {
+			return response{}, fmt.Errorf("life %d: %w", i, err)
+		}
+	}
+	f, err := lookAt()
+	return response{Times: []nixl.Times{{Done: []int64{int64(f.resident), int64(f.files), int64(f.threads), int64(f.maps), int64(f.segments)}}}}, err
+}
+
+func (s *server) life(cfg nixl.AgentConfig, round int) error {
+	engine, err := s.open()
+	if err != nil {
+		return err
+	}
+	var pair [2]nixl.Agent
+	for i := range pair {
+		cfg.Name = fmt.Sprintf("life-%d-%d", os.Getpid(), i) // the same in each round
+		if pair[i], err = engine.NewAgent(cfg); err != nil {
+			return err
+		}
+		defer pair[i].Close()
+		if _, err := pair[i].Alloc(nixl.DRAM, 100_000); err != nil {
+			return err
+		}
+	}
+	for range 2 {
+		if err := meet(pair); err != nil {
+			return err
+		}
+		for i, a := range pair {
+			b, err := a.NewBatch([]nixl.Transfer{{Peer: 1 - i, Local: []nixl.Desc{{Len: 1000}}, Remote: []nixl.Desc{{Len: 1000}}}})
+			if err == nil {
+				err = b.Run(nixl.Control{}, 3, nil)
+			}
+			if err == nil {
+				err = a.Disconnect([]int{1 - i})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	for _, a := range pair {
+		if err := a.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meet connects two agents and lets each hear of the other.
+func meet(pair [2]nixl.Agent) error {
+	for i, a := range pair {
+		card, err := pair[1-i].Card()
+		if err == nil {
+			err = a.AddPeer(1-i, card)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, a := range pair {
+		if err := a.Connect([]int{1 - i}); err != nil {
+			return err
+		}
+	}
+	ctl := nixl.Control{Deadline: clock.Now() + int64(patience)}
+	if err := nixl.Poll(ctl, func() (bool, error) {
+		all := true
+		for _, a := range pair {
+			if err := a.Progress(); err != nil {
+				return false, err
+			}
+			ok, err := a.Connected()
+			if err != nil {
+				return false, err
+			}
+			all = all && ok
+		}
+		return all, nil
+	}); err != nil {
+		return fmt.Errorf("connecting: %w", err)
+	}
+	for i, a := range pair {
+		if err := a.Notify(1-i, []byte("here I am")); err != nil {
+			return err
+		}
+	}
+	for heard := 0; heard < 2; {
+		for _, a := range pair {
+			notices, err := a.Receive(nil)
+			if err != nil {
+				return err
+			}
+			heard += len(notices)
+		}
+	}
+	return nil
+}
+
+// testManyLives wants agents to leave nothing behind, however many there were.
+func testManyLives(t *testing.T, s Setup) {
+	rounds, warm := s.Lives, min(50, s.Lives)
+	w := startRemote(t)
+	defer w.in.Close()
+	measure := func(rounds int) []int64 {
+		r := w.do(request{Call: callLives, Runs: rounds, Config: s.Config})
+		if err := r.err(); err != nil {
+			t.Fatal(err)
+		}
+		return r.Times[0].Done
+	}
+	before := measure(warm)
+	start := time.Now()
+	after := measure(rounds)
+	t.Logf("%d rounds, %v each: resident KiB, files, threads, mappings, segments %v before, %v after",
+		rounds, time.Since(start)/time.Duration(rounds), before, after)
+	// Allocators settle within some MiB, whatever the number of rounds; the race detector needs memory as well.
+	limits := []int64{8192 + int64(rounds), 0, 4, 20, 0}
+	for i, name := range []string{"resident memory in KiB", "open files", "threads", "mappings", "files in /dev/shm"} {
+		if grown := after[i] - before[i]; grown > limits[i] {
+			t.Errorf("%s: %d after %d lives, %d after %d more", name, before[i], warm, after[i], rounds)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package conf
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// With returns a copy of v in which the value at a path of map keys is data
+// (plain, as in [FromPlain]). Maps that are missing on the way are added. The
+// new value has the line of the one it replaces; v stays as it is.
+func (v *Value) With(path []string, data any) (*Value, error) {
+	if len(path) == 0 {
+		c := v.as(Null, nil)
+		return c, new(builder).fillPlain(c, data)
+	}
+	if v.Kind != Map && v.Kind != Null {
+		return nil, mismatch(v, "a map with the key "+quote(path[0]))
+	}
+	child := v.Get(path[0])
+	if child == nil {
+		child = &Value{File: v.File, Line: v.Line, parent: v, key: path[0], depth: v.depth + 1}
+	}
+	child, err := child.With(path[1:], data)
+	if err != nil {
+		return nil, err
+	}
+	c := v.as(Map, nil)
+	c.keys, c.fields = slices.Clone(v.keys), maps.Clone(v.fields)
+	if c.Has(path[0]) {
+		c.fields[path[0]] = child
+	} else {
+		c.put(path[0], child)
+	}
+	return c, nil
+}
+
+// Without returns a copy of the map v without a key.
+func (v *Value) Without(key string) *Value {
+	c := v.as(v.Kind, v.scalar)
+	for _, k := range v.keys {
+		if k != key {
+			c.put(k, v.fields[k])
+		}
+	}
+	return c
+}
+
+// MapText returns a copy of v in which every text is what change makes of it,
+// as a bool, int64, float64 or string. Keys stay.
+func (v *Value) MapText(change func(text string) any) *Value {
+	switch v.Kind {
+	case String:
+		c := v.as(Null, nil)
+		if new(builder).fillPlain(c, change(v.Text())) != nil {
+			return v
+		}
+		return c
+	case List:
+		c := v.as(List, nil)
+		for _, element := range v.list {
+			c.list = append(c.list, element.MapText(change))
+		}
+		return c
+	case Map:
+		c := v.as(Map, nil)
+		for _, key := range v.keys {
+			c.put(key, v.fields[key].MapText(change))
+		}
+		return c
+	}
+	return v
+}
+
+// YAML writes v as a YAML document with the keys in their order.
+func (v *Value) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	if err := e.Encode(v.node()); err != nil {
+		return nil, err
+	}
+	if err := e.Close(); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// node makes the YAML node of a value.
+func (v *Value) node() *yaml.Node {
+	switch v.Kind {
+	case List:
+		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+		for _, element := range v.list {
+			n.Content = append(n.Content, element.node())
+		}
+		return n
+	case Map:
+		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		for _, key := range v.keys {
+			n.Content = append(n.Content, scalarNode("!!str", key), v.fields[key].node())
+		}
+		return n
+	case Bool:
+		return scalarNode("!!bool", strconv.FormatBool(v.Bool()))
+	case Int:
+		return scalarNode("!!int", strconv.FormatInt(v.Int(), 10))
+	case Float:
+		return scalarNode("!!float", strconv.FormatFloat(v.Float(), 'g', -1, 64))
+	case String:
+		return scalarNode("!!str", v.Text())
+	}
+	return scalarNode("!!null", "null")
+}
+
+func scalarNode(tag, text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+}

@@ -1,0 +1,84 @@
+package conf
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestWith(t *testing.T) {
+	v, err := Parse("a.yaml", []byte("a: 1\nb:\n  c: x\n  d: y\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := v.With([]string{"b", "d"}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err = changed.With([]string{"e", "f"}, []string{"z"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"a": int64(1), "b": map[string]any{"c": "x", "d": int64(7)}, "e": map[string]any{"f": []any{"z"}}}
+	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
+		t.Error(diff)
+	}
+	if d := changed.Get("b").Get("d"); d.Line != 4 || d.Path() != "b.d" {
+		t.Errorf("the new value stands at %d, %s", d.Line, d.Path())
+	}
+	if v.Get("b").Get("d").Text() != "y" || v.Has("e") {
+		t.Error("the old tree has changed")
+	}
+	if _, err := v.With([]string{"a", "b"}, 1); err == nil {
+		t.Error("a number was taken for a map")
+	}
+}
+
+func TestMapText(t *testing.T) {
+	v, err := Parse("a.yaml", []byte("a: x\nb: [x, 1, {c: x}]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := v.MapText(func(string) any { return int64(3) })
+	want := map[string]any{"a": int64(3), "b": []any{int64(3), int64(1), map[string]any{"c": int64(3)}}}
+	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]any{"a": "x"}, v.Without("b").Plain()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What YAML writes, Parse reads.
+func TestYAMLRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := rapid.OneOf(rapid.StringMatching(`[a-z0-9:#{}"' \n-]{0,12}`), rapid.SampledFrom([]string{"true", "~", "12", "1e3", "10:00:00"}))
+		data := map[string]any{
+			"text": texts.Draw(t, "text"), "int": rapid.Int64().Draw(t, "int"), "bool": rapid.Bool().Draw(t, "bool"),
+			"float": rapid.Float64Range(-1e9, 1e9).Draw(t, "float"), "nothing": nil,
+			"list": []any{texts.Draw(t, "element"), map[string]any{"key": texts.Draw(t, "inner")}},
+		}
+		v, err := FromPlain("a.yaml", data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := v.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Parse("a.yaml", text)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		for key := range data {
+			got, want := again.Get(key), v.Get(key)
+			if want.Kind == Float && got.Float() == want.Float() {
+				continue // 3.0 is written as 3
+			}
+			if diff := cmp.Diff(want.Plain(), got.Plain()); diff != "" {
+				t.Fatalf("%s: %s\n%s", key, diff, text)
+			}
+		}
+	})
+}

@@ -23,6 +23,7 @@ import (
 	"perigee/scenarios"
 	"perigee/spmd/boot"
 	"perigee/tools/compare"
+	"perigee/tools/disagg"
 	"perigee/tools/doctor"
 	"perigee/tools/ep"
 	"perigee/tools/inspect"
@@ -51,6 +52,7 @@ type commands struct {
 	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
 	Kvbench              kvbench.Cmd   `cmd:"" help:"Plan and run benchmarks of moving a model's KV cache."`
 	Ep                   ep.Cmd        `cmd:"" help:"Count, place and measure the traffic of expert parallelism."`
+	Disagg               disagg.Cmd    `cmd:"" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
 	Compare              compare.Cmd   `cmd:"" help:"Tell what has changed between results, and whether it is more than chance."`
 	Rerun                rerunCmd      `cmd:"" help:"Repeat the run of a result, and compare the two."`
 	Result               inspect.Cmd   `cmd:"" help:"Look into results, and turn them into other formats."`

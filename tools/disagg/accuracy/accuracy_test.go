@@ -1,0 +1,76 @@
+package accuracy
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+// Thresholds that TensorRT-LLM's own test computes.
+func TestThresholds(t *testing.T) {
+	for _, c := range []struct {
+		name                string
+		expected, threshold float64
+	}{
+		{"gsm8k", 0.9454, 91.3375}, {"gsm8k", 94.54, 91.3375}, {"gpqa_diamond", 0.65, 56.7343}, {"mmlu", 87.5, 85.6827},
+		{"humaneval", 75, 70.2070}, {"aime25", 80, 58.7650}, {"slimpajama-6b", 5.0, 6.5893},
+	} {
+		j := Reference{Name: c.name, Expected: c.expected, Test: Default(c.name)}.Judge(0)
+		if math.Abs(j.Threshold-c.threshold) > 5e-5 {
+			t.Errorf("%s %g: threshold %.4f, want %.4f", c.name, c.expected, j.Threshold, c.threshold)
+		}
+	}
+	if j := (Reference{Expected: .9454, Test: Default("gsm8k")}).Judge(.9454); math.Abs(j.Theta-4.8411) > 5e-5 || !j.Passed {
+		t.Errorf("%+v", j)
+	}
+	// A deviation of at most 1 leaves both as fractions: 0.9 does not pass for 1.0.
+	if j := (Reference{Expected: 1, Test: Default("passkey_retrieval_64k")}).Judge(.9); j.Passed || j.Threshold != 1 {
+		t.Errorf("%+v", j)
+	}
+	if j := (Reference{Expected: 5, Test: Default("slimpajama-6b")}).Judge(6.6); j.Passed {
+		t.Errorf("lower is better: %+v", j)
+	}
+}
+
+func TestTables(t *testing.T) {
+	log := `| Tasks |Version|Filter|n-shot| Metric |   |Value |   |Stderr|
+|-------|------:|------|-----:|--------|---|-----:|---|-----:|
+|mmlu   |      2|none  |      |acc     |↑  |0.8712|±  |0.0027|
+| - stem|      2|none  |      |acc     |↑  |0.8001|±  |   N/A|
+
+|aime25|1|strict-match|0|exact_match|↑|nan|±|0|
+`
+	scores, err := Read(strings.NewReader(log))
+	if err != nil || len(scores) != 2 {
+		t.Fatalf("%+v, %v", scores, err)
+	}
+	if s := scores[0]; s.Task != "mmlu" || s.Filter != "none" || s.Value != .8712 || *s.StdErr != .0027 {
+		t.Errorf("%+v", s)
+	}
+	if s := scores[1]; s.Task != "stem" || s.StdErr != nil || s.Run != 1 {
+		t.Errorf("%+v", s)
+	}
+	reasons := JudgeAll(scores, []Reference{{Name: "mmlu", Filter: "none", Expected: 87.5, Test: Default("mmlu")}, {Name: "gsm8k", Filter: "strict-match", Test: Default("gsm8k")}})
+	if len(reasons) != 1 || !strings.Contains(reasons[0], "no result of gsm8k with the filter strict-match") || !scores[0].Passed {
+		t.Errorf("%q, %+v", reasons, scores[0].Judgement)
+	}
+	if r := JudgeAll(nil, nil); len(r) != 1 {
+		t.Errorf("no table: %q", r)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add("0: |gsm8k|      3|flexible-extract|     5|exact_match|u  |0.9454|p  |0.0063|\n")
+	f.Add("|Tasks|Value|Metric|Filter|\n|||||\n")
+	f.Fuzz(func(t *testing.T, log string) {
+		scores, err := Read(strings.NewReader(log))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range scores {
+			if s.Run < 1 || s.Task == "" || math.IsNaN(s.Value) {
+				t.Fatalf("%+v", s)
+			}
+		}
+	})
+}

@@ -1,0 +1,125 @@
+// Package accuracy reads the tables that lm_eval prints and judges them against
+// references by a hypothesis test.
+package accuracy
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"perigee/tools/disagg/benchlog"
+)
+
+// Score is one row of a table.
+type Score struct {
+	Run    int      `json:"run"` // from 1; a task and filter that come again begin a new run
+	Task   string   `json:"task"`
+	Filter string   `json:"filter"`
+	Metric string   `json:"metric"`
+	Value  float64  `json:"value"` // as printed, usually a fraction
+	StdErr *float64 `json:"stderr,omitempty"`
+
+	*Judgement
+}
+
+// columns are where a table has what is read of it.
+type columns struct{ task, filter, metric, value, stderr int }
+
+// usual is lm_eval's table, for a log whose header is lost.
+var usual = columns{task: 0, filter: 2, metric: 4, value: 6, stderr: 8}
+
+// Read reads the tables of a log. Cells may be padded; an empty task cell means
+// the task of the row above.
+func Read(r io.Reader) ([]Score, error) {
+	t := tables{at: usual, seen: map[string]bool{}, run: 1}
+	_, err := benchlog.EachLine(r, t.line)
+	return t.scores, err
+}
+
+type tables struct {
+	at     columns
+	task   string
+	run    int
+	seen   map[string]bool // task, filter and metric of this run
+	scores []Score
+}
+
+var bar = []byte{'|'}
+
+// line reads a row; anything else is skipped.
+func (t *tables) line(line []byte) {
+	line = bytes.TrimRight(line, " \t")
+	if len(line) < 10 || line[len(line)-1] != '|' {
+		return
+	}
+	_, row, ok := bytes.Cut(line[:len(line)-1], bar) // from the first |: without srun's prefix
+	if !ok {
+		return
+	}
+	var cells []string
+	for cell := range bytes.SplitSeq(row, bar) {
+		cells = append(cells, string(bytes.TrimSpace(cell)))
+	}
+	if len(cells) < 5 || len(cells) > 40 || t.header(cells) {
+		return
+	}
+	t.score(cells)
+}
+
+// header takes the places of the columns from a table's first row.
+func (t *tables) header(cells []string) bool {
+	if cells[0] != "Tasks" && cells[0] != "Groups" {
+		return false
+	}
+	at := columns{-1, -1, -1, -1, -1}
+	for i, c := range cells {
+		switch c {
+		case "Tasks", "Groups":
+			at.task = i
+		case "Filter":
+			at.filter = i
+		case "Metric":
+			at.metric = i
+		case "Value":
+			at.value = i
+		case "Stderr":
+			at.stderr = i
+		}
+	}
+	if at.filter >= 0 && at.metric >= 0 && at.value >= 0 {
+		t.at, t.task = at, ""
+	}
+	return true
+}
+
+func (t *tables) score(cells []string) {
+	if len(cells) <= max(t.at.filter, t.at.metric, t.at.value) {
+		return
+	}
+	value, err := strconv.ParseFloat(cells[t.at.value], 64)
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+		return // a rule of dashes, or a group's header
+	}
+	if task := strings.ToLower(strings.TrimLeft(cells[t.at.task], "- ")); task != "" {
+		t.task = task
+	}
+	s := Score{Task: t.task, Filter: cells[t.at.filter], Metric: cells[t.at.metric], Value: value}
+	if s.Task == "" || s.Filter == "" {
+		return
+	}
+	if t.at.stderr >= 0 && t.at.stderr < len(cells) {
+		if e, err := strconv.ParseFloat(cells[t.at.stderr], 64); err == nil && !math.IsNaN(e) && !math.IsInf(e, 0) {
+			s.StdErr = &e
+		}
+	}
+	key := s.Task + "\x00" + s.Filter + "\x00" + s.Metric
+	if t.seen[key] {
+		t.run++
+		clear(t.seen)
+	}
+	t.seen[key] = true
+	s.Run = t.run
+	t.scores = append(t.scores, s)
+}

@@ -1,0 +1,343 @@
+// Package benchlog reads the log of a benchmark client: the figures of each
+// level of concurrency, how many requests failed and how many tokens were
+// generated.
+//
+// A level begins with a line
+//
+//	Benchmarking with concurrency C ... P prompts
+//
+// and is complete with
+//
+//	Benchmark with concurrency C done
+//
+// Figures outside of a level, such as those of a warm-up run, do not count, and
+// neither do those of a level without its end. Each line may have any prefix
+// (srun --label writes "12: "), and a carriage return ends a line like a newline
+// does. Lines between are read as
+//
+//	Median TTFT (ms):                        131.42
+//
+// where the statistic is Mean, Median or P99 and the quantity TTFT, TPOT, ITL or
+// E2EL; in a level the last line of a kind counts.
+package benchlog
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Level is what the log says of one level.
+type Level struct {
+	Concurrency int  // of the client
+	Prompts     int  // as its first line says; 0 if it does not
+	Complete    bool // it has its end line, for this concurrency
+	Metrics     map[string]float64
+
+	Total, Successful, Failed int     // requests; -1 where the log does not say
+	Generated                 int64   // tokens; -1 where the log does not say
+	Duration                  float64 // seconds; 0 where the log does not say
+	Throughput                float64 // generated tokens per second; 0 where the log does not say
+
+	from, to int64 // offsets of its lines in the log
+}
+
+// Log is what a log holds.
+type Log struct {
+	Levels []Level
+	// Warmups counts the result blocks outside of levels.
+	Warmups int
+	Lines   int
+	Bytes   int64
+	Whole   bool // the text ends with the end of a line
+	// LastLine is the end of the text if it is not whole.
+	LastLine string
+}
+
+// Statistics and Quantities name the figures of a level, in the log's words.
+var (
+	Statistics = []string{"Mean", "Median", "P99"}
+	Quantities = []string{"TTFT", "TPOT", "ITL", "E2EL"}
+)
+
+// names are the metrics by their label.
+var names = func() map[string]string {
+	m := map[string]string{}
+	for _, s := range Statistics {
+		for _, q := range Quantities {
+			m[s+" "+q] = Name(s, q)
+		}
+	}
+	return m
+}()
+
+// Name returns the metric of a statistic and a quantity: SERVER_MEDIAN_TTFT.
+func Name(statistic, quantity string) string {
+	return "SERVER_" + string(bytes.ToUpper([]byte(statistic))) + "_" + quantity
+}
+
+// Default returns the metrics that each level of a type of test has: disagg the
+// medians of TTFT and E2EL, wideep all.
+func Default(testType string) []string {
+	if testType == "wideep" {
+		return All()
+	}
+	return []string{Name("Median", "TTFT"), Name("Median", "E2EL")}
+}
+
+// All lists all metrics.
+func All() []string {
+	var list []string
+	for _, s := range Statistics {
+		for _, q := range Quantities {
+			list = append(list, Name(s, q))
+		}
+	}
+	return list
+}
+
+// Read reads a log to its end. The memory it takes does not grow with the log.
+func Read(r io.Reader) (*Log, error) {
+	c := &counter{r: r}
+	m := machine{log: &Log{}}
+	rest, err := EachLine(c, func(line []byte) {
+		m.log.Lines++
+		m.line(line)
+		m.at += int64(len(line)) + 1
+	})
+	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(rest), done) && bytes.Contains(rest, closing)
+	m.abandon()
+	m.log.Bytes = c.n
+	if m.log.Whole = len(rest) == 0 || closed; !m.log.Whole {
+		m.log.LastLine = string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
+	}
+	return m.log, err
+}
+
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// machine is where the reading stands.
+type machine struct {
+	log  *Log
+	open *Level // nil between levels
+	// after says that the last level is closed and no other result block has begun
+	// since, so that totals still speak of it.
+	after bool
+	at    int64 // offset of the line
+}
+
+var (
+	opening   = []byte("Benchmarking with concurrency ")
+	closing   = []byte("Benchmark with concurrency ")
+	done      = []byte("done")
+	prompts   = []byte("prompts")
+	unit      = []byte(" (ms):")
+	block     = []byte("Serving Benchmark Result")
+	failed    = []byte("Failed requests:")
+	failedSum = []byte("Total failed requests:")
+	total     = []byte("Total requests:")
+	success   = []byte("Successful requests:")
+	generated = []byte("Total generated tokens:")
+	seconds   = []byte("Benchmark duration (s):")
+	outputs   = []byte("Output token throughput (tok/s):")
+)
+
+// line takes one line. Most lines are told by their last character.
+func (m *machine) line(line []byte) {
+	line = bytes.TrimRight(line, " \t\r\n")
+	if len(line) < len("Failed requests:0") {
+		return
+	}
+	switch last := line[len(line)-1]; {
+	case last >= '0' && last <= '9':
+		if bytes.Contains(line, opening) {
+			m.begin(line)
+			return
+		}
+		m.figure(line)
+	case last == 'e' && bytes.HasSuffix(line, done):
+		m.close(line)
+	case last == 's' && bytes.HasSuffix(line, prompts):
+		m.begin(line)
+	case last == '=' && bytes.Contains(line, block):
+		m.after = false
+		if m.open == nil {
+			m.log.Warmups++
+		}
+	}
+}
+
+// begin opens a level: "Benchmarking with concurrency 4 ... 32 prompts".
+func (m *machine) begin(line []byte) {
+	_, rest, ok := bytes.Cut(line, opening)
+	if !ok {
+		return
+	}
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return
+	}
+	concurrency, ok := whole(fields[0])
+	if !ok || concurrency < 1 {
+		return
+	}
+	m.abandon()
+	count := 0
+	if len(fields) >= 2 { // older clients do not say it
+		count, _ = whole(fields[len(fields)-2])
+	}
+	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: count, Metrics: map[string]float64{}, Total: -1, Successful: -1, Failed: -1, Generated: -1}
+}
+
+// close ends a level: "Benchmark with concurrency 4 done".
+func (m *machine) close(line []byte) {
+	_, rest, ok := bytes.Cut(line, closing)
+	if !ok || m.open == nil {
+		return
+	}
+	concurrency, ok := whole(bytes.TrimSpace(bytes.TrimSuffix(rest, done)))
+	m.open.Complete = ok && concurrency == m.open.Concurrency
+	m.keep()
+	m.after = true
+}
+
+// abandon notes a level that has no end.
+func (m *machine) abandon() {
+	m.after = false
+	if m.open != nil {
+		m.open.Complete = false
+		m.keep()
+	}
+}
+
+func (m *machine) keep() {
+	m.open.to = m.at
+	m.log.Levels = append(m.log.Levels, *m.open)
+	m.open = nil
+}
+
+// figure reads a line that ends with a digit.
+func (m *machine) figure(line []byte) {
+	level := m.open
+	if level == nil {
+		if !m.after || len(m.log.Levels) == 0 {
+			return
+		}
+		m.count(line, &m.log.Levels[len(m.log.Levels)-1], true)
+		return
+	}
+	if at := bytes.LastIndex(line, unit); at > 0 {
+		label := lastTwoWords(line[:at])
+		name, ok := names[string(label)]
+		if value, isNumber := number(line[at+len(unit):]); ok && isNumber {
+			level.Metrics[name] = value
+		}
+		return
+	}
+	m.count(line, level, false)
+}
+
+// count reads a line about requests, tokens or time.
+func (m *machine) count(line []byte, l *Level, summary bool) {
+	for _, c := range []struct {
+		label []byte
+		to    *int
+	}{{failedSum, &l.Failed}, {failed, &l.Failed}, {total, &l.Total}, {success, &l.Successful}} {
+		if value, ok := after(line, c.label); ok {
+			if n, ok := whole(value); ok {
+				*c.to = n
+			}
+			return
+		}
+	}
+	if summary {
+		return
+	}
+	if value, ok := after(line, generated); ok {
+		if n, ok := whole(value); ok {
+			l.Generated = int64(n)
+		}
+	} else if value, ok := after(line, seconds); ok {
+		l.Duration, _ = number(value)
+	} else if value, ok := after(line, outputs); ok {
+		l.Throughput, _ = number(value)
+	}
+}
+
+// lastTwoWords cuts off a prefix such as "0: " or "[1,0]<stdout>:".
+func lastTwoWords(label []byte) []byte {
+	i := bytes.LastIndexByte(label, ' ')
+	for i > 0 && isWord(label[i-1]) {
+		i--
+	}
+	return label[max(0, i):]
+}
+
+func isWord(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+}
+
+// after returns what follows a label that is not the end of a longer one.
+func after(line, label []byte) ([]byte, bool) {
+	at := bytes.Index(line, label)
+	if at < 0 || at > 0 && isWord(line[at-1]) {
+		return nil, false
+	}
+	return bytes.TrimSpace(line[at+len(label):]), true
+}
+
+func whole(text []byte) (int, bool) {
+	n, err := strconv.Atoi(string(text))
+	return n, err == nil && n >= 0
+}
+
+// number reads a finite number.
+func number(text []byte) (float64, bool) {
+	x, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
+	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
+}
+
+// Requests sums up the requests of all levels: how many failed and how many there
+// were. ok is false where no level says it.
+func (l *Log) Requests() (failed, total int, ok bool) {
+	for _, level := range l.Levels {
+		t, f := level.Total, level.Failed
+		if t < 0 && level.Successful >= 0 {
+			t = level.Successful + max(0, f)
+		}
+		if f < 0 && t >= 0 && level.Successful >= 0 {
+			f = t - level.Successful
+		}
+		ok = ok || t >= 0
+		failed += max(0, f)
+		total += max(0, t)
+	}
+	return failed, total, ok
+}
+
+// Missing lists the wanted metrics that a level lacks.
+func (l Level) Missing(wanted []string) []string {
+	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { _, ok := l.Metrics[name]; return ok })
+}
+
+// At returns the concurrency of the level that an offset of the log is in, 0
+// outside of levels. It does not know lines that were too long.
+func (l *Log) At(offset int64) int {
+	for _, level := range l.Levels {
+		if level.from <= offset && offset <= level.to {
+			return level.Concurrency
+		}
+	}
+	return 0
+}

@@ -1,0 +1,96 @@
+package benchlog
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+const one = "Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms):  1.5\nBenchmark with concurrency 4 done\n"
+
+// However the text arrives and whatever ends its lines, the figures are the same.
+func TestLineEnds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		end := rapid.SampledFrom([]string{"\n", "\r", "\r\n"}).Draw(t, "end")
+		noise := rapid.StringMatching(`[ -~]{0,40}`).Draw(t, "noise")
+		padding := strings.Repeat("Benchmarking:  50%|#####     | 64/128 [00:31<00:31,  2.05it/s]\r", rapid.IntRange(0, 10_000).Draw(t, "padding"))
+		text := padding + strings.ReplaceAll(one, "\n", end) + noise + end
+		want, err := Read(strings.NewReader(one))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(noise, "equests:") || strings.Contains(noise, "Benchmark") {
+			t.Skip()
+		}
+		got, err := Read(iotest.HalfReader(strings.NewReader(text)))
+		if diff := cmp.Diff(want.Levels, got.Levels, cmpopts.IgnoreUnexported(Level{})); err != nil || diff != "" {
+			t.Fatal(err, diff)
+		}
+	})
+}
+
+// Half a line is no line: a figure is never cut short.
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", longest-len("Median TTFT (ms): 14")-1) + " Median TTFT (ms): 144.30\n"
+	text := strings.Replace(one, "Benchmark with", long+"Benchmark with", 1)
+	got, err := Read(strings.NewReader(text))
+	if err != nil || len(got.Levels) != 1 || got.Levels[0].Metrics["SERVER_MEDIAN_TTFT"] != 1.5 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestWhole(t *testing.T) {
+	for text, whole := range map[string]bool{
+		one: true, strings.TrimSpace(one): true, one[:len(one)-3]: false, "": true, "x": false,
+		strings.TrimSuffix(one, " done\n"): false,
+	} {
+		if got, err := Read(strings.NewReader(text)); err != nil || got.Whole != whole {
+			t.Errorf("%q: whole is %v, %v", text, got.Whole, err)
+		}
+	}
+}
+
+func TestReadError(t *testing.T) {
+	if _, err := Read(iotest.ErrReader(io.ErrUnexpectedEOF)); err == nil {
+		t.Error("an error of the reader was lost")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(one))
+	f.Add([]byte("0: Benchmarking with concurrency 16 ... 128 prompts\r\n0: Median TTFT (ms): 144.30\n"))
+	f.Add([]byte("Benchmarking with concurrency prompts\nBenchmarking with concurrency  prompts"))
+	f.Add([]byte(" (ms):1\nTotal requests:\nBenchmark with concurrency done"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		log, err := Read(bytes.NewReader(text))
+		if err != nil || log.Bytes != int64(len(text)) {
+			t.Fatal(err, log.Bytes)
+		}
+		for _, l := range log.Levels {
+			for name, x := range l.Metrics {
+				if math.IsNaN(x) || math.IsInf(x, 0) {
+					t.Fatalf("%s is %v", name, x)
+				}
+			}
+		}
+	})
+}
+
+// BenchmarkRead reads 64 MiB of the usual mix of lines.
+func BenchmarkRead(b *testing.B) {
+	level := strings.Replace(one, "Median", strings.Repeat("0: [01/14/2026-02:11:40] [TRT-LLM] [I] iter = 4711, num_scheduled_requests: 16, states = {}\n", 2000)+"Median", 1)
+	text := []byte(strings.Repeat(level, (64<<20)/len(level)))
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		if _, err := Read(bytes.NewReader(text)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

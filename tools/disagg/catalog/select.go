@@ -1,0 +1,159 @@
+package catalog
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/tools/disagg/config"
+)
+
+// Filter says which cases a run is about. Zero members select everything.
+type Filter struct {
+	GPU      GPU
+	Category string // -m
+	Type     string
+	Model    string
+	Keyword  *Expr // -k
+	List     *List // test list file
+}
+
+// Case is a config and whether it is selected.
+type Case struct {
+	*config.Config
+	Reason string // why it is not; empty if it is
+}
+
+// functions are the names of the tests of each category in node ids.
+var functions = map[string]string{"perf": "test_benchmark", "accuracy": "test_accuracy", "stress": "test_stress"}
+
+// Function returns the name of the test function of a category.
+func Function(category string) string { return functions[category] }
+
+// NodeID is the id of a case in test lists.
+func NodeID(id config.Ident) string {
+	return "test_disagg.py::TestDisaggBenchmark::" + functions[id.Category] + "[" + id.String() + "]"
+}
+
+// Apply judges every config. Nothing is dropped: what is not selected has a
+// reason.
+func (f Filter) Apply(configs []*config.Config) []Case {
+	cases := make([]Case, len(configs))
+	for i, c := range configs {
+		cases[i] = Case{c, f.reason(c)}
+	}
+	return cases
+}
+
+func (f Filter) reason(c *config.Config) string {
+	switch {
+	case f.Type != "" && c.Type != f.Type:
+		return fmt.Sprintf("type is %s, not %s", c.Type, f.Type)
+	case f.Category != "" && c.Category != f.Category:
+		return fmt.Sprintf("-m %s: category is %s", f.Category, c.Category)
+	case f.Model != "" && c.ModelName != f.Model:
+		return fmt.Sprintf("model is %s, not %s", c.ModelName, f.Model)
+	case f.List != nil && !f.List.take(c.Ident):
+		return "not in the test list"
+	case !f.Keyword.Match(functions[c.Category] + "[" + c.Ident.String() + "]"):
+		return "-k does not match"
+	case c.SupportedGPUs != nil && !f.GPU.Runs(c.SupportedGPUs):
+		return fmt.Sprintf("GPU %s is not in supported_gpus (%s)", f.GPU.Name, strings.Join(c.SupportedGPUs, ", "))
+	}
+	return ""
+}
+
+// List is a test list: ids of the tests to run.
+type List struct {
+	File  string
+	Lines []Line
+}
+
+// Line is one entry of a test list.
+type Line struct {
+	Number  int
+	ID      string
+	Matched bool
+}
+
+var node = regexp.MustCompile(`^\S*::[A-Za-z_]+\[(.+)\]$`)
+
+// ReadList reads a test list: a node id or a bare id per line; blank lines and
+// lines that begin with # do not count.
+func ReadList(file string) (*List, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fault.New(fault.Input, "test list: %w", err)
+	}
+	l := &List{File: file}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, len(data)+1)
+	for n := 1; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
+			continue
+		}
+		l.Lines = append(l.Lines, Line{Number: n, ID: text})
+	}
+	if len(l.Lines) == 0 {
+		return nil, fault.New(fault.Input, "test list %s: there is no test id in it", file).
+			WithHint("one id per line, such as disagg_perf_NAME or %s", NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
+	}
+	return l, nil
+}
+
+// take reports whether the list names a case, and remembers that the line is
+// matched.
+func (l *List) take(id config.Ident) bool {
+	found := false
+	for i := range l.Lines {
+		line := &l.Lines[i]
+		bare := line.ID
+		if m := node.FindStringSubmatch(line.ID); m != nil && line.ID == nodeWith(line.ID, id) {
+			bare = m[1]
+		}
+		if bare == id.String() {
+			line.Matched, found = true, true
+		}
+	}
+	return found
+}
+
+// nodeWith returns the line if its function is the one of the case's category:
+// a node id of another function names no test.
+func nodeWith(line string, id config.Ident) string {
+	if strings.Contains(line, "::"+functions[id.Category]+"[") {
+		return line
+	}
+	return ""
+}
+
+// Unmatched lists the lines that name no test, as "file:line: id".
+func (l *List) Unmatched() []string {
+	var list []string
+	for _, line := range l.Lines {
+		if !line.Matched {
+			list = append(list, fmt.Sprintf("%s:%d: no test has the id %s", l.File, line.Number, line.ID))
+		}
+	}
+	return list
+}
+
+// Selected returns the selected configs.
+func Selected(cases []Case) []*config.Config {
+	var list []*config.Config
+	for _, c := range cases {
+		if c.Reason == "" {
+			list = append(list, c.Config)
+		}
+	}
+	return list
+}
+
+// Categories lists the categories, in the order in which they run.
+func Categories() []string { return slices.Clone(categories) }

@@ -1,0 +1,315 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/conf"
+)
+
+const golden = "../testdata/configs/00_base_valid.yaml"
+
+func base(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// load reads a text as disagg/perf.
+func load(t testing.TB, text string, o Options) []*Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "example.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if o.Rules == "" {
+		o.Rules = Strict
+	}
+	return Load(file, Ident{"disagg", "perf", "example"}, o)
+}
+
+// swap replaces one text of the golden config.
+func swap(t testing.TB, old, new string) string {
+	t.Helper()
+	text := base(t)
+	if !strings.Contains(text, old) {
+		t.Fatalf("the config has no %q", old)
+	}
+	return strings.Replace(text, old, new, 1)
+}
+
+func problems(c *Config) string {
+	var b strings.Builder
+	for _, p := range c.Problems {
+		fmt.Fprintf(&b, "%d %s: %s\n", p.Line, p.Path, p.Message)
+	}
+	return b.String()
+}
+
+// minimal is the example of the framework's document.
+const minimal = `metadata:
+  model_name: "deepseek-r1-fp4"
+  precision: "fp4"
+  supported_gpus: ["GB200"]
+slurm: {partition: "<partition>", account: "<account>", job_time: "02:00:00"}
+benchmark:
+  mode: "e2e"
+  streaming: true
+  concurrency_list: "1 2 4 8 16 36"
+  input_length: 1024
+  output_length: 1024
+hardware: {gpus_per_node: 4, num_ctx_servers: 1, num_gen_servers: 4}
+environment: {container_mount: "<container_mount>", container_image: "<container_image>", model_path: "<model_path>"}
+worker_config:
+  gen: {tensor_parallel_size: 8, moe_expert_parallel_size: 8, max_batch_size: 32, max_num_tokens: 32, max_seq_len: 2251}
+  ctx: {tensor_parallel_size: 4, moe_expert_parallel_size: 4, max_batch_size: 4, max_num_tokens: 4608, max_seq_len: 2251}
+`
+
+func TestDocumentExample(t *testing.T) {
+	c := load(t, minimal, Options{})[0]
+	if !c.Valid() {
+		t.Errorf("strict: %s", problems(c))
+	}
+	if got := c.Concurrencies(); !slices.Equal(got, []int{4, 8, 16, 32, 64, 144}) || c.Kind() != "1k1k" {
+		t.Errorf("concurrencies %v, lengths %s", got, c.Kind())
+	}
+	var unset []string
+	for _, p := range c.Unset() {
+		unset = append(unset, p.Path)
+	}
+	if diff := cmp.Diff([]string{"slurm.partition", "slurm.account", "environment.container_image", "environment.container_mount", "environment.model_path"}, unset); diff != "" {
+		t.Error(diff)
+	}
+	// The later code needs more, and its rule about levels refuses the example.
+	late := problems(load(t, minimal, Options{Rules: Upstream})[0])
+	for _, want := range []string{"missing benchmark.multi_round", "missing slurm.numa_bind", "missing worker_config.gen.enable_attention_dp",
+		"missing worker_config.gen.cache_transceiver_config.backend", "concurrency 36 exceeds"} {
+		if !strings.Contains(late, want) {
+			t.Errorf("upstream: %q is missing in\n%s", want, late)
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	for _, c := range []struct{ old, new, want string }{
+		{"job_name: toy", "job_nam: toy", `14 slurm.job_nam: the key "job_nam" is not known here; did you mean "job_name"?`},
+		{"model_name: toy-moe", "model_name: [1]", "3 metadata.model_name: wanted text (in quotes it would be text), got a list"},
+		{"numa_bind: false", "numa_bind: 'no'", "slurm.numa_bind: wanted true or false, got the text \"no\""},
+		{"multi_round: 8", "multi_round: 0", "benchmark.multi_round: wanted a whole number from 1 to 1000000000, got the number 0"},
+		{"mode: e2e", "mode: e2", "benchmark.mode: wanted one of e2e, gen_only"},
+		{"mode: e2e\n  use_nv_sa_benchmark: false", "mode: gen_only\n  use_nv_sa_benchmark: true", "benchmark.use_nv_sa_benchmark: this client runs end to end only; mode is gen_only"},
+		{"job_time: 00:05:00", "job_time: soon", "slurm.job_time: wanted a time such as"},
+		{"benchmark_ratio: 0.8", "benchmark_ratio: 1.8", "wanted more than 0 and at most 1, got 1.8"},
+		{"supported_gpus:", "gpu: x\n  supported_gpus:", `the key "gpu" is not known here`},
+		{"profiling:", "partition: a\nprofiling:", `the key "partition" is not known here; did you mean "slurm.partition"?`},
+		{"num_nextn_predict_layers: 3", "num_nextn_predict_layers: many", "worker_config.gen.speculative_config.num_nextn_predict_layers: wanted a whole number from 0 to 64"},
+		{"concurrency_list: 1 2 4 8", "concurrency_list: 1 0 4", "wanted levels from 1 to 1000000000, got 0"},
+		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)\\1', metric_names: [X]}", "metadata.metrics.extractor_pattern: the pattern uses the back reference"},
+		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)', metric_names: [X, Y]}", "the pattern has 1 groups for the 2 names"},
+		{"metadata:", "metadata:\n  metrics: {metric_names: [X]}", "metadata.metrics.metric_names: extractor_pattern and metric_names go together"},
+		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
+		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},
+		{"benchmark:", "benchmark:\n  streaming: 1", "this key is given twice"},
+	} {
+		if got := problems(load(t, swap(t, c.old, c.new), Options{})[0]); !strings.Contains(got, c.want) {
+			t.Errorf("%q: got\n%swant %s", c.new, got, c.want)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{"- a\n- b\n", "1 : wanted a map with the sections metadata, slurm"},
+		{"a: [\n", "this is not YAML"}, {"", "got an empty one"}, {"a: \xff\n", "wanted UTF-8 text"},
+	} {
+		if got := problems(load(t, c.text, Options{})[0]); !strings.Contains(got, c.want) {
+			t.Errorf("%q: got %s", c.text, got)
+		}
+	}
+}
+
+// All failures of a file come at once, in its order.
+func TestAllAtOnce(t *testing.T) {
+	text := strings.NewReplacer("streaming: true", "streaming: false", "max_num_tokens: 128", "max_num_tokens: 64", "job_name: toy", "jobname: toy",
+		"max_seq_len: 2251\n    cache", "max_seq_len: 1\n    cache", "concurrency_list: 1 2 4 8", "concurrency_list: 1,2").Replace(base(t))
+	c := load(t, text, Options{})[0]
+	var paths []string
+	for i, p := range c.Problems {
+		paths = append(paths, p.Path)
+		if i > 0 && p.Line < c.Problems[i-1].Line {
+			t.Errorf("line %d after line %d", p.Line, c.Problems[i-1].Line)
+		}
+	}
+	want := []string{"slurm.jobname", "benchmark.streaming", "benchmark.concurrency_list", "worker_config.gen.max_num_tokens", "worker_config.gen.max_seq_len", "worker_config.ctx.max_seq_len"}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Error(diff)
+	}
+	c = load(t, swap(t, "job_name: toy", "jobname: toy"), Options{Lenient: true})[0]
+	if !c.Valid() || len(c.Warnings) != 1 || c.Warnings[0].Path != "slurm.jobname" {
+		t.Errorf("lenient: %v, %v", c.Problems, c.Warnings)
+	}
+}
+
+// What real files hold: anchors, folded scalars, nulls, double entries, older
+// layouts, integers where text is meant.
+func TestRealShapes(t *testing.T) {
+	text := strings.NewReplacer(
+		"  input_length: 1024\n  output_length: 1024\n", "",
+		"hardware:", "sequence: {input_length: 1024, output_length: 1024}\nhardware:",
+		"worker_config:\n", "worker_config:\n  eplb_num_slots: 288\n",
+		"job_time: 00:05:00", "job_time: 36000",
+		"    cache_transceiver_config:\n      backend: NIXL\n      max_tokens_in_buffer: 4608\n    spec", "    cuda_graph_config: &id001\n      batch_sizes: [1, 1024, 1024]\n    moe_config: {load_balancer: /a/file.yaml}\n    cache_transceiver_config: {backend: NIXL}\n    spec",
+		"  ctx:\n", "  ctx:\n    cuda_graph_config: *id001\n    print_iter_log: null\n",
+		"supported_gpus:\n  - GB200\n  - LOCAL\n", "supported_gpus: GB200\n",
+		"container_mount: ''", "container_mount: a:a,\n    b:b",
+		"enable_accuracy_test: false", "enable_accuracy_test: true\n  model: local-completions\n  tasks: \"gsm8k,mmlu\"\n  model_args_extra: num_concurrent=5",
+	).Replace(base(t))
+	c := load(t, text, Options{})[0]
+	if !c.Valid() {
+		t.Fatal(problems(c))
+	}
+	if c.Benchmark.Input != 1024 || c.Gen.Slots != 288 || c.Slurm.TimeText != "10:00:00" || !slices.Equal(c.SupportedGPUs, []string{"GB200"}) {
+		t.Errorf("%+v", c)
+	}
+	if c.Environment.ContainerMount != "a:a, b:b" || len(c.Evaluation.Tasks) != 2 || c.Evaluation.Tasks[1].ArgsExtra != "num_concurrent=5" {
+		t.Errorf("%+v, %+v", c.Environment, c.Evaluation)
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	env := map[string]string{"SLURM_PARTITION": "gpu", "MODEL_DIR": "/models", "SLURM_JOB_NAME": "bash", "SLURM_JOB_ID": "7", "CONTAINER_IMAGE": "i.sqsh", "WORK_DIR": "/w"}
+	c := load(t, minimal, Options{Env: func(name string) string { return env[name] }})[0]
+	if !c.Valid() || c.Slurm.Partition != "gpu" || c.Slurm.JobName != "" || c.Environment.ContainerMount != "/w:/w,/models:/models" || c.Slurm.Account != "<account>" {
+		t.Errorf("%s%+v %+v", problems(c), c.Slurm, c.Environment)
+	}
+	if len(c.Unset()) != 2 { // the account, and the model: the example has no model_dir_name
+		t.Errorf("%v", c.Unset())
+	}
+	text, err := c.Tree.YAML()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := load(t, string(text), Options{})[0]
+	if again.Slurm.Partition != "gpu" {
+		t.Errorf("the effective config lost the partition:\n%s", text)
+	}
+}
+
+// S1: names, order and values of a sweep.
+func TestSweep(t *testing.T) {
+	text := swap(t, "worker_config:\n  gen:\n", `sweep:
+  chunked_prefill_size: [4096, 8192]
+  max_total_tokens: [8192, 16384]
+worker_config:
+  gen:
+    args: "--chunk {chunked_prefill_size}"
+    max_total_tokens: "{max_total_tokens}"
+`)
+	list := load(t, text, Options{})
+	var names []string
+	for _, c := range list {
+		names = append(names, c.Stem)
+		if !c.Valid() || c.Tree.Has("sweep") {
+			t.Errorf("%s: %s", c.Stem, problems(c))
+		}
+	}
+	want := []string{
+		"example_chunked_prefill_size4096_max_total_tokens8192", "example_chunked_prefill_size4096_max_total_tokens16384",
+		"example_chunked_prefill_size8192_max_total_tokens8192", "example_chunked_prefill_size8192_max_total_tokens16384",
+	}
+	if diff := cmp.Diff(want, names); diff != "" {
+		t.Fatal(diff)
+	}
+	gen := list[1].Gen.Section
+	if gen.Get("args").Text() != "--chunk 4096" || gen.Get("max_total_tokens").Int() != 16384 {
+		t.Errorf("%v", gen.Plain())
+	}
+	zip := load(t, swap(t, "worker_config:", "sweep: {zip: {benchmark.input_length: [512, 1024], worker_config.gen.max_batch_size: [32, 16]}}\nworker_config:"), Options{})
+	if len(zip) != 2 || zip[0].Stem != "example_input_length512_max_batch_size32" || zip[0].Benchmark.Input != 512 || !zip[0].Valid() || zip[1].Valid() {
+		t.Errorf("%d cases, %+v", len(zip), zip[0].Ident)
+	}
+	for _, c := range []struct{ sweep, want string }{
+		{"{a: 1}", "wanted a list of values"}, {"{a: [1]}", "no text of the file holds {a}"}, {"{zip: {slurm.partition: [a, b], slurm.account: [a]}}", "zip wants as many"},
+		{"{grid: {}, zip: {}}", "wanted grid or zip, got both"}, {"{slurm.partition: [a/b, a-b]}", "two cases would have the same name"},
+		{"{slurm.partition: [[a]]}", "wanted a text, a number or a boolean"}, {"[a]", "wanted a map of names"}, {"{mode.x: [1]}", `the key "mode" is not known`},
+		{"{benchmark.mode.x: [1]}", "wanted a map with the key"}, {"{slurm.partition: [x], hardware.num_gen_servers: [0]}", "wanted a whole number from 1"},
+	} {
+		got := problems(load(t, swap(t, "worker_config:", "sweep: "+c.sweep+"\nworker_config:"), Options{})[0])
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %s, want %s", c.sweep, got, c.want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]int{"30": 1800, "05:30": 330, "02:00:00": 7200, "1-00": 86400, "1-02:30": 95400, "<time>": 0} {
+		v, err := conf.FromPlain("", text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := Seconds(v); !ok || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, text := range []string{"", "a", "1:2:3:4", "-5", "1-", "1-2:3:4:5"} {
+		v, _ := conf.FromPlain("", text)
+		if got, ok := Seconds(v); ok {
+			t.Errorf("%q: got %d", text, got)
+		}
+	}
+}
+
+// Every config of a job of commands is as small as this.
+func TestCommand(t *testing.T) {
+	c := load(t, "benchmark: {concurrency_list: 1 2}\njob: {client: 'echo $CONCURRENCY'}\n", Options{})[0]
+	if !c.Valid() || !c.UsesCommand() || !slices.Equal(c.Concurrencies(), []int{1, 2}) {
+		t.Error(problems(c))
+	}
+	for text, want := range map[string]string{
+		"benchmark: {concurrency_list: 1}\njob: {template: command}\n":           "missing job.client",
+		"benchmark: {concurrency_list: 1}\njob: {client: a, command: b}\n":       "not both",
+		"benchmark: {concurrency_list: 1}\njob: {client: a, ready: b}\n":         "no effect without job.server",
+		"benchmark: {}\njob: {client: a}\n":                                      "missing benchmark.concurrency_list",
+		"benchmark: {concurrency_list: 1, streaming: false}\njob: {client: a}\n": "streaming must be true",
+	} {
+		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s", text, got)
+		}
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	f.Add(base(f))
+	f.Add(minimal)
+	f.Add("sweep: {grid: {a.b: [1]}}\na: 1\n")
+	f.Add("benchmark: {concurrency_list: [1, a, 99999999999]}\njob: {client: x}\nmetadata: {accuracy: {datasets: [1, {name: 2}]}}\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		tree, err := conf.Parse("a.yaml", []byte(text))
+		if err != nil {
+			return
+		}
+		variants, problem := expand(tree)
+		if problem != nil {
+			return
+		}
+		for _, rules := range []Rules{Strict, Upstream} {
+			c := from(variants[0].tree, "a.yaml", Ident{"wideep", "accuracy", "a"}, Options{Rules: rules, Env: func(string) string { return "x" }})
+			if c.Valid() {
+				c.Concurrencies()
+			}
+		}
+	})
+}
+
+// BenchmarkLoad reads and validates one config.
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		Load(golden, Ident{"disagg", "perf", "a"}, Options{Rules: Strict})
+	}
+}

@@ -1,0 +1,153 @@
+package config
+
+import "perigee/internal/conf"
+
+// Rules are a set of rules between keys. The document that describes the
+// framework and its later code contradict each other, also on real configs.
+type Rules string
+
+// The sets of rules.
+const (
+	// Strict are the rules of the document: max_num_tokens equals
+	// max_batch_size*(mtp+1) where MTP is on, streaming is on, both max_seq_len are
+	// above input_length+output_length. Keys that the document's own example lacks
+	// have defaults.
+	Strict Rules = "strict"
+	// Upstream are the rules of the later code: max_num_tokens is at least that,
+	// ctx max_seq_len is above input_length, and no level is above what a
+	// generation server takes.
+	Upstream Rules = "upstream"
+)
+
+// judge checks what keys mean together.
+func (c *Config) judge(r *reader, rules Rules) {
+	c.needs(r, rules)
+	if v := r.values["benchmark.streaming"]; v != nil && !v.Bool() {
+		r.add(v, "benchmark.streaming", "streaming must be true")
+	}
+	if v := r.values["benchmark.use_nv_sa_benchmark"]; v.Bool() && c.Benchmark.Mode != "e2e" {
+		r.add(v, "benchmark.use_nv_sa_benchmark", "this client runs end to end only; mode is %s", c.Benchmark.Mode)
+	}
+	if v := r.values["benchmark.benchmark_ratio"]; v != nil && (v.Float() <= 0 || v.Float() > 1) {
+		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
+	}
+	c.judgeIdle(r)
+	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
+		r.missing("metadata.accuracy.datasets")
+	}
+	if c.UsesCommand() {
+		c.judgeCommand(r)
+		return
+	}
+	c.judgeTokens(r, rules)
+	c.judgeSequences(r, rules)
+	if rules == Upstream {
+		c.judgeLevels(r)
+	}
+}
+
+// needs reports the keys that are missing.
+func (c *Config) needs(r *reader, rules Rules) {
+	for _, k := range schema {
+		required := k.need == always || k.need == trtllm && !c.UsesCommand() ||
+			k.need == upstream && !c.UsesCommand() && rules == Upstream
+		if required && !r.has(k.path) {
+			r.missing(k.path)
+		}
+	}
+	if c.UsesCommand() {
+		return
+	}
+	for _, name := range []string{"input_length", "output_length"} {
+		if !r.has("benchmark."+name) && !r.has("sequence."+name) {
+			r.missing("benchmark." + name)
+		}
+	}
+}
+
+// judgeTokens holds the tokens of a batch against multi-token prediction.
+func (c *Config) judgeTokens(r *reader, rules Rules) {
+	const path = "worker_config.gen.max_num_tokens"
+	g := c.Gen
+	if g.MTP == 0 || g.MaxTokens == 0 || g.MaxBatch == 0 {
+		return
+	}
+	needed := g.MaxBatch * (g.MTP + 1)
+	switch {
+	case rules == Strict && g.MaxTokens != needed:
+		r.add(r.values[path], path, "max_num_tokens is %d, needs %d = %d*(%d+1) (max_batch_size times MTP layers and one)", g.MaxTokens, needed, g.MaxBatch, g.MTP)
+	case rules == Upstream && g.MaxTokens < needed:
+		r.add(r.values[path], path, "max_num_tokens is %d, needs at least %d = %d*(%d+1) (max_batch_size times MTP layers and one)", g.MaxTokens, needed, g.MaxBatch, g.MTP)
+	}
+}
+
+func (c *Config) judgeSequences(r *reader, rules Rules) {
+	sum := c.Benchmark.Input + c.Benchmark.Output
+	least, words := sum, "input_length + output_length"
+	if rules == Upstream {
+		least, words = c.Benchmark.Input, "input_length"
+	}
+	if c.Benchmark.Input == 0 || c.Benchmark.Output == 0 {
+		return // reported already
+	}
+	check := func(path string, got, limit int, words string) {
+		if v := r.values[path]; v != nil && got <= limit {
+			r.add(v, path, "max_seq_len is %d, must be > %d (%s)", got, limit, words)
+		}
+	}
+	check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, least, words)
+	check("worker_config.gen.max_seq_len", c.Gen.MaxSeq, sum, "input_length + output_length")
+}
+
+// judgeLevels holds the concurrencies against the batch of a generation server.
+func (c *Config) judgeLevels(r *reader) {
+	const path = "benchmark.concurrency_list"
+	if c.Gen.MaxBatch == 0 {
+		return
+	}
+	limit, words := c.Gen.MaxBatch, "gen max_batch_size"
+	if c.Gen.AttentionDP {
+		limit, words = limit*c.Gen.TP, "gen max_batch_size*tensor_parallel_size"
+	}
+	for _, level := range c.Benchmark.Levels {
+		if level > limit {
+			r.add(r.values[path], path, "concurrency %d exceeds %s %d", level, words, limit)
+		}
+	}
+}
+
+// judgeCommand checks the section job.
+func (c *Config) judgeCommand(r *reader) {
+	switch {
+	case c.Job.Client == "" && c.Job.Command == "" && c.Benchmark.Enabled:
+		r.missing("job.client")
+	case c.Job.Client != "" && c.Job.Command != "":
+		r.add(r.values["job.command"], "job.command", "give job.client (once per level) or job.command (prints its levels itself), not both")
+	}
+	if c.Job.Ready != "" && c.Job.Server == "" {
+		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")
+	}
+	for path, v := range map[string]*conf.Value{"worker_config": at(r.root, "worker_config"), "profiling": at(r.root, "profiling")} {
+		if v != nil {
+			c.warn(v, path, "has no effect: the job runs the commands of the section job")
+		}
+	}
+}
+
+// judgeIdle warns of keys that say something else than the ones that count, or
+// that nothing reads.
+func (c *Config) judgeIdle(r *reader) {
+	const kind = "metadata.benchmark_type"
+	if v := r.values[kind]; v != nil && c.Kind() != "" && v.Text() != c.Kind() {
+		c.warn(v, kind, "says %s, and the lengths are %s; the lengths count", v.Text(), c.Kind())
+	}
+	for _, name := range []string{"extractor_pattern", "metric_names"} {
+		path := "metadata.accuracy.metrics." + name
+		if v := r.values[path]; v != nil {
+			c.warn(v, path, "has no effect: lm_eval's tables are read cell by cell")
+		}
+	}
+	if rest := r.values["benchmark.metrics"]; rest != nil && r.values["metadata.metrics"] != nil {
+		c.warn(rest, "benchmark.metrics", "keys that metadata.metrics has too are taken from there")
+	}
+}

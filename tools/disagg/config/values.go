@@ -1,0 +1,235 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/internal/conf"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+func orUnknown(s string) string { return cmp.Or(s, "unknown") }
+
+func either(first bool, a, b string) string {
+	if first {
+		return a
+	}
+	return b
+}
+
+// timeText formats seconds as Slurm reads them.
+func timeText(seconds int) string {
+	return fmt.Sprintf("%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
+}
+
+// pairs splits K=V words and drops the others, as the launcher does.
+func pairs(s string) []string {
+	return slices.DeleteFunc(strings.Fields(s), func(word string) bool { return strings.IndexByte(word, '=') < 1 })
+}
+
+// plainMap returns the values of a map as text.
+func plainMap(v *conf.Value) map[string]string {
+	m := map[string]string{}
+	for _, name := range v.Keys() {
+		m[name] = scalarText(v.Get(name))
+	}
+	return m
+}
+
+// scalarText returns a scalar as text, "" for nothing.
+func scalarText(v *conf.Value) string {
+	switch v.Kind {
+	case conf.String:
+		return v.Text()
+	case conf.Bool:
+		return strconv.FormatBool(v.Bool())
+	case conf.Int:
+		return strconv.FormatInt(v.Int(), 10)
+	case conf.Float:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	}
+	return ""
+}
+
+// levels reads concurrency_list: text with blanks between, one integer, or a
+// list. 16x32x64 is the notation of srtctl.
+func (r *reader) levels(path string) []int {
+	v := r.values[path]
+	if v == nil {
+		return nil
+	}
+	var words []string
+	switch v.Kind {
+	case conf.String:
+		words = strings.Fields(v.Text())
+		if len(words) == 1 && strings.Trim(words[0], "0123456789x") == "" {
+			words = strings.Split(words[0], "x")
+		}
+	case conf.Int:
+		words = []string{scalarText(v)}
+	case conf.List:
+		for _, element := range v.List() {
+			words = append(words, scalarText(element))
+		}
+	default:
+		r.add(v, path, "wanted blank-separated integers, got %s", shown(v))
+		return nil
+	}
+	if len(words) == 0 {
+		r.add(v, path, "concurrency_list is empty")
+	}
+	var list []int
+	for _, word := range words {
+		n, err := strconv.Atoi(word)
+		switch {
+		case err != nil:
+			r.add(v, path, "%q is not an integer (blank-separated)", clip(word))
+		case n < 1 || n > most:
+			r.add(v, path, "wanted levels from 1 to %d, got %d", most, n)
+		default:
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// Dataset is how one data set of an evaluation is judged.
+type Dataset struct {
+	Name, Filter   string
+	Expected       float64
+	Threshold      string // the kind of test
+	Alpha, Beta    *float64
+	Sigma          *float64
+	Samples        *int
+	HigherIsBetter *bool
+}
+
+var datasetKeys = []string{"name", "dataset_name", "expected_value", "threshold_type", "threshold", "filter_type",
+	"alpha", "beta", "sigma", "num_samples", "higher_is_better"}
+
+func (r *reader) datasets() []Dataset {
+	const path = "metadata.accuracy.datasets"
+	v := r.values[path]
+	if v == nil {
+		return nil
+	}
+	if v.Kind != conf.List {
+		r.add(v, path, "wanted a list of data sets, got %s", shown(v))
+		return nil
+	}
+	var all []Dataset
+	for _, element := range v.List() {
+		all = append(all, r.dataset(element))
+	}
+	return all
+}
+
+func (r *reader) dataset(v *conf.Value) Dataset {
+	d := Dataset{Name: "gsm8k", Filter: "flexible-extract", Threshold: "hypothesis_test"}
+	if v.Kind != conf.Map {
+		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
+		return d
+	}
+	for _, name := range v.Keys() {
+		if !slices.Contains(datasetKeys, name) {
+			at := v.Get(name)
+			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s", name, conf.Suggestion(name, datasetKeys))})
+		}
+	}
+	// Real files say dataset_name where the original reads name.
+	for _, name := range []string{"dataset_name", "name"} {
+		r.scalar(v, name, conf.String, func(x *conf.Value) { d.Name = strings.ToLower(x.Text()) })
+	}
+	r.scalar(v, "filter_type", conf.String, func(x *conf.Value) { d.Filter = x.Text() })
+	r.scalar(v, "expected_value", conf.Float, func(x *conf.Value) { d.Expected = x.Float() })
+	r.scalar(v, "threshold_type", conf.String, func(x *conf.Value) {
+		if x.Text() != "hypothesis_test" {
+			r.add(x, x.Path(), "wanted hypothesis_test, the only kind of test, got %q", x.Text())
+		}
+	})
+	r.scalar(v, "higher_is_better", conf.Bool, func(x *conf.Value) { b := x.Bool(); d.HigherIsBetter = &b })
+	r.share(v, "alpha", &d.Alpha)
+	r.share(v, "beta", &d.Beta)
+	r.scalar(v, "sigma", conf.Float, func(x *conf.Value) {
+		s := x.Float()
+		if s < 0 {
+			r.add(x, x.Path(), "wanted 0 or more, got %g", s)
+		}
+		d.Sigma = &s
+	})
+	r.scalar(v, "num_samples", conf.Int, func(x *conf.Value) {
+		n := int(x.Int())
+		if n < 1 {
+			r.add(x, x.Path(), "wanted at least 1, got %d", n)
+			return
+		}
+		d.Samples = &n
+	})
+	return d
+}
+
+// share reads a probability strictly between 0 and 1.
+func (r *reader) share(v *conf.Value, name string, to **float64) {
+	r.scalar(v, name, conf.Float, func(x *conf.Value) {
+		p := x.Float()
+		if p <= 0 || p >= 1 {
+			r.add(x, x.Path(), "wanted a number between 0 and 1, got %g", p)
+			return
+		}
+		*to = &p
+	})
+}
+
+// scalar calls use with the value of a key if it has the kind.
+func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*conf.Value)) {
+	x := v.Get(name)
+	switch {
+	case x == nil || x.Kind == conf.Null:
+	case x.Kind == want || want == conf.Float && x.Kind == conf.Int:
+		use(x)
+	default:
+		r.add(x, x.Path(), "wanted %s, got %s", want, shown(x))
+	}
+}
+
+// evaluation reads the section accuracy in its newer and older form.
+func (r *reader) evaluation() Evaluation {
+	e := Evaluation{Enabled: r.bool("accuracy.enable_accuracy_test", false), Env: plainMap(r.values["accuracy.env_var"])}
+	v := r.values["accuracy.tasks"]
+	switch {
+	case v == nil:
+	case v.Kind == conf.Map:
+		for _, name := range v.Keys() {
+			e.Tasks = append(e.Tasks, r.task(name, v.Get(name)))
+		}
+	case v.Kind == conf.String:
+		for name := range strings.SplitSeq(v.Text(), ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				e.Tasks = append(e.Tasks, Task{Name: name, Model: r.text("accuracy.model"), ArgsExtra: r.text("accuracy.model_args_extra")})
+			}
+		}
+	default:
+		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", shown(v))
+	}
+	for _, t := range e.Tasks {
+		if strings.ContainsAny(t.Name, "/\x00 \t\n'\"") {
+			r.add(v, "accuracy.tasks", "wanted the name of a task, got %q", clip(t.Name))
+		}
+	}
+	return e
+}
+
+func (r *reader) task(name string, v *conf.Value) Task {
+	t := Task{Name: name}
+	r.scalar(v, "model", conf.String, func(x *conf.Value) { t.Model = x.Text() })
+	r.scalar(v, "model_args_extra", conf.String, func(x *conf.Value) { t.ArgsExtra = x.Text() })
+	extra := v.Get("extra_kwargs")
+	for _, k := range extra.Keys() {
+		t.Extra = append(t.Extra, Argument{k, scalarText(extra.Get(k))})
+	}
+	return t
+}

@@ -1,0 +1,277 @@
+// Package disagg is `perigee disagg`: batches of disaggregated-serving
+// benchmarks on Slurm, from a tree of YAML files to figures, pages and verdicts.
+//
+// The parts: config reads test configurations, catalog finds and selects them,
+// benchlog and accuracy read logs, pattern the custom patterns of logs, verdict
+// says whether a case can be believed.
+package disagg
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
+)
+
+// Cmd is `perigee disagg`.
+type Cmd struct {
+	List     ListCmd     `cmd:"" help:"List the test configurations, and which of them a run would take."`
+	Validate ValidateCmd `cmd:"" help:"Check test configurations; all failures with file and line."`
+	Parse    ParseCmd    `cmd:"" help:"Read the figures of a log or a result folder, and say whether they can be believed."`
+}
+
+// Reading is how configs are read.
+type Reading struct {
+	Validation string `enum:"strict,upstream" default:"strict" help:"Rules: strict (those of the framework's document) or upstream (those of its later code) [strict]."`
+	Lenient    bool   `help:"Unknown keys are warnings instead of errors."`
+}
+
+func (r Reading) options(s cli.Streams) config.Options {
+	return config.Options{Rules: config.Rules(r.Validation), Lenient: r.Lenient, Env: s.Env}
+}
+
+// Selection is which cases a command is about.
+type Selection struct {
+	Root     string `placeholder:"DIR" help:"Root of the tests, <type>/<category>/*.yaml [test_configs below WORK_DIR or here]."`
+	TestList string `name:"test-list" aliases:"disagg-test-list" placeholder:"FILE" help:"Only the tests in this file: a node id or an id per line."`
+	Keyword  string `short:"k" placeholder:"EXPR" help:"Only tests whose name contains the words, with and, or, not and parentheses."`
+	Mark     string `short:"m" enum:",perf,accuracy,stress" default:"" placeholder:"CATEGORY" help:"Only perf, accuracy or stress."`
+	Type     string `placeholder:"TYPE" help:"Only disagg or wideep."`
+	Model    string `placeholder:"NAME" help:"Only tests of this model_name."`
+	GPU      string `name:"gpu" placeholder:"TYPE" help:"Type of the GPUs here [GPU_TYPE, or GB200]."`
+}
+
+func (c Selection) gpu(s cli.Streams) catalog.GPU {
+	return catalog.FindGPU(cmp.Or(c.GPU, s.Env("GPU_TYPE"), catalog.DefaultGPU))
+}
+
+func (c Selection) root(s cli.Streams) string {
+	return cmp.Or(c.Root, filepath.Join(cmp.Or(s.Env("WORK_DIR"), "."), "test_configs"))
+}
+
+// found are the cases of a tree.
+type found struct {
+	cases   []catalog.Case
+	skipped []string // files that are no tests
+	list    *catalog.List
+}
+
+// find reads the tree, or the given files, and judges every case.
+func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error) {
+	filter := catalog.Filter{GPU: c.gpu(s), Category: c.Mark, Type: c.Type, Model: c.Model}
+	var err error
+	if filter.Keyword, err = catalog.ParseExpr(c.Keyword); err != nil {
+		return nil, err
+	}
+	f := &found{}
+	if c.TestList != "" {
+		if f.list, err = catalog.ReadList(c.TestList); err != nil {
+			return nil, err
+		}
+		filter.List = f.list
+	}
+	var entries []config.Source
+	if len(files) > 0 {
+		entries, err = catalog.Paths(files)
+	} else {
+		entries, f.skipped, err = catalog.Discover(c.root(s))
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.cases = filter.Apply(config.LoadAll(entries, r.options(s)))
+	return f, nil
+}
+
+// remark says what was skipped and what a test list names in vain.
+func (f *found) remark(w io.Writer) {
+	for _, text := range f.skipped {
+		fmt.Fprintln(w, "skipped", text)
+	}
+	if f.list == nil {
+		return
+	}
+	unmatched := f.list.Unmatched()
+	for _, text := range unmatched {
+		fmt.Fprintln(w, text)
+	}
+	selected := len(catalog.Selected(f.cases))
+	fmt.Fprintf(w, "test list %s: %d requested, %d selected, %d deselected\n", f.list.File, len(f.list.Lines), selected, len(f.cases)-selected)
+}
+
+// described says which filters are on.
+func (c Selection) described(s cli.Streams) string {
+	words := []string{"GPU " + c.gpu(s).Name}
+	for _, f := range []struct{ flag, value string }{
+		{"--test-list", c.TestList}, {"-k", c.Keyword}, {"-m", c.Mark}, {"--type", c.Type}, {"--model", c.Model},
+	} {
+		if f.value != "" {
+			words = append(words, f.flag+" "+f.value)
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// Format is how a command prints.
+type Format struct {
+	Format string `enum:"text,json" default:"text" help:"text for people or json for programs."`
+}
+
+// printJSON writes a value as indented JSON.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(v); err != nil {
+		return cli.LostOutput(err)
+	}
+	return nil
+}
+
+// ListCmd is `perigee disagg list`.
+type ListCmd struct {
+	Files []string `arg:"" optional:"" name:"file" help:"Configurations or folders of them instead of the tree at --root."`
+	Selection
+	Reading
+	Format
+}
+
+// listed is a case in the JSON of list.
+type listed struct {
+	ID            string   `json:"id"`
+	Type          string   `json:"type"`
+	Category      string   `json:"category"`
+	File          string   `json:"file"`
+	Model         string   `json:"model"`
+	Precision     string   `json:"precision"`
+	BenchmarkType string   `json:"benchmark_type"` // lengths, such as 1k1k
+	GPUs          []string `json:"supported_gpus"`
+	Concurrencies []int    `json:"concurrencies"` // of the client
+	Valid         bool     `json:"valid"`
+	Selected      bool     `json:"selected"`
+	Reason        string   `json:"reason,omitempty"` // why it is not selected
+}
+
+// Run lists the cases.
+func (c *ListCmd) Run(s cli.Streams) error {
+	f, err := c.find(s, c.Files, c.Reading)
+	if err != nil {
+		return err
+	}
+	f.remark(s.Err)
+	if c.Format.Format == "json" {
+		all := make([]listed, len(f.cases))
+		for i, e := range f.cases {
+			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(), e.SupportedGPUs,
+				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
+		}
+		return printJSON(s.Out, all)
+	}
+	if err := c.print(s, f); err != nil {
+		return err
+	}
+	if len(catalog.Selected(f.cases)) == 0 {
+		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", c.described(s))
+	}
+	return nil
+}
+
+func (c *ListCmd) print(s cli.Streams, f *found) error {
+	var t table.Table
+	for _, name := range []string{"Test", "Model", "Lengths", "Concurrencies", "Remark"} {
+		t.AddColumn(name, table.Left, "")
+	}
+	deselected := 0
+	for _, e := range f.cases {
+		var remark any
+		if !e.Valid() {
+			remark = "invalid: " + e.Problems[0].Message
+		}
+		if e.Reason != "" {
+			remark = "deselected: " + e.Reason
+			deselected++
+		}
+		t.AddRow(e.Ident.String(), e.ModelName, e.Kind(), spaced(e.Concurrencies()), remark)
+	}
+	if err := t.WriteText(s.Out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(s.Out, "\n%s, %d selected, %d deselected\n", cli.Count(len(f.cases), "test"), len(f.cases)-deselected, deselected)
+	return err
+}
+
+func spaced(list []int) string { return strings.Trim(fmt.Sprint(list), "[]") }
+
+// ValidateCmd is `perigee disagg validate`.
+type ValidateCmd struct {
+	Files []string `arg:"" name:"file" help:"Configurations, or folders of them."`
+	Reading
+	Format
+}
+
+// validated is a file's case in the JSON of validate.
+type validated struct {
+	File     string           `json:"file"`
+	ID       string           `json:"id"`
+	Valid    bool             `json:"valid"`
+	Errors   []config.Problem `json:"errors"`
+	Warnings []config.Problem `json:"warnings,omitempty"`
+}
+
+// Run checks the files.
+func (c *ValidateCmd) Run(s cli.Streams) error {
+	entries, err := catalog.Paths(c.Files)
+	if err != nil {
+		return err
+	}
+	all := []validated{}
+	invalid := 0
+	for _, one := range config.LoadAll(entries, c.options(s)) {
+		if !one.Valid() {
+			invalid++
+		}
+		all = append(all, validated{one.File, one.Ident.String(), one.Valid(), append([]config.Problem{}, one.Problems...), one.Warnings})
+	}
+	if c.Format.Format == "json" {
+		err = printJSON(s.Out, all)
+	} else {
+		err = c.print(s.Out, all, invalid)
+	}
+	if err != nil || invalid == 0 {
+		return err
+	}
+	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"), c.Validation)
+}
+
+func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
+	for _, v := range all {
+		for _, p := range v.Errors {
+			fmt.Fprintln(w, where(v.File, p))
+		}
+		for _, p := range v.Warnings {
+			fmt.Fprintln(w, "warning:", where(v.File, p))
+		}
+	}
+	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"), len(all)-invalid, invalid, c.Validation)
+	return err
+}
+
+// where writes a problem with its file, line and key.
+func where(file string, p config.Problem) string {
+	text := file
+	if p.Line > 0 {
+		text += fmt.Sprintf(":%d", p.Line)
+	}
+	if p.Path != "" {
+		text += ": " + p.Path
+	}
+	return text + ": " + p.Message
+}

@@ -1,0 +1,186 @@
+package disagg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A case of six levels, as its config and its log.
+const sixLevels = "1 2 4 8 16 32"
+
+// goodLevel is the log of one level of 10,000 requests with 10 tokens each.
+const goodLevel = `Benchmarking with concurrency C ... 10000 prompts
+============ Serving Benchmark Result ============
+Total requests:                          10000
+Successful requests:                     10000
+Failed requests:                         0
+Benchmark duration (s):                  10.00
+Total generated tokens:                  100000
+Output token throughput (tok/s):         10000.00
+Median TTFT (ms):                        100.50
+Median E2EL (ms):                        200.25
+==================================================
+Benchmark with concurrency C done
+`
+
+func goodLog() string {
+	var b strings.Builder
+	for c := range strings.SplitSeq(sixLevels, " ") {
+		b.WriteString(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency "+c+" "))
+	}
+	return b.String()
+}
+
+// caseFolder makes a result folder with a config of six levels.
+func caseFolder(t *testing.T, log string, marked bool) string {
+	t.Helper()
+	dir := t.TempDir()
+	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.NewReplacer("concurrency_list: 1 2 4 8", "concurrency_list: "+sixLevels, "num_gen_servers: 2", "num_gen_servers: 1",
+		"output_length: 1024", "output_length: 10").Replace(string(base))
+	files := map[string]string{"effective.yaml": text, "6_bench.log": log}
+	if marked {
+		files["8_done_17.txt"] = "node1\n"
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// S6: everything that looks green and is not, and what is just green.
+func TestFalseGreens(t *testing.T) {
+	swap := func(old, new string) string { return strings.Replace(goodLog(), old, new, 1) }
+	failing := func(n, ok, tokens string) string {
+		return strings.NewReplacer("Failed requests:                         0", "Failed requests: "+n, "Successful requests:                     10000", "Successful requests: "+ok,
+			"100000", tokens, "10000.00", tokens[:4]+".00").Replace(goodLog())
+	}
+	withoutEnd := swap("Benchmark with concurrency 8 done\n", "")
+	whole := goodLog()
+	warmup := strings.NewReplacer("Benchmarking with concurrency 1 ... 10000 prompts\n", "warming up\n", "Benchmark with concurrency 1 done\n", "UCX warmup done\nSUCCESS\n").
+		Replace(strings.SplitAfter(whole, "concurrency 1 done\n")[0])
+	for _, c := range []struct {
+		name, log string
+		args      []string
+		reason    string // "": green
+	}{
+		{"good", whole, nil, ""},
+		{"good with a prefix", "12: " + strings.ReplaceAll(strings.TrimSuffix(whole, "\n"), "\n", "\n12: ") + "\n", nil, ""},
+		{"good with mpirun's prefix", "[1,0]<stdout>:" + strings.ReplaceAll(strings.TrimSuffix(whole, "\n"), "\n", "\n[1,0]<stdout>:") + "\n", nil, ""},
+		{"no token", swap("100000", "0"), nil, "level 1: no token was generated"},
+		{"few tokens", swap("100000", "89999"), nil, "89999 tokens were generated, fewer than 90000"},
+		{"just enough tokens", strings.Replace(swap("100000", "90000"), "10000.00", "9000.00", 1), nil, ""},
+		{"5.01 percent failed", failing("501", "9499", "94990"), []string{"--max-failed", "5"}, "501 of 10000 requests failed (5.01 %), more than 5 %"},
+		{"5 percent failed", failing("500", "9500", "95000"), []string{"--max-failed", "5"}, ""},
+		{"a failed one", failing("1", "9999", "99990"), nil, "1 of 10000 requests failed"},
+		{"five of six", swap(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 "), ""), nil, "level 8 is missing: 5 of 6 levels"},
+		{"five of six, allowed", swap(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 "), ""), []string{"--allow-missing-levels"}, ""},
+		{"no end line", withoutEnd, nil, "level 8 has no end line"},
+		{"end line of another level", swap("Benchmark with concurrency 8 done", "Benchmark with concurrency 16 done"), nil, "level 8 has no end line"},
+		{"cut within a line", whole[:len(whole)-20], nil, "ends within a line"},
+		{"cut after the last word", strings.TrimSuffix(whole, "\n"), nil, ""},
+		{"warm-up only", warmup, nil, "1 result block outside of levels (a warm-up run) does not count"},
+		{"a metric is missing", swap("Median E2EL (ms):                        200.25\n", ""), nil, "level 1 lacks SERVER_MEDIAN_E2EL"},
+		{"a level twice", whole + strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 "), nil, "level 8 is in the log more often"},
+		{"lost requests", swap("Total requests:                          10000", "Total requests: 9000"), nil, "9000 of 10000 prompts are accounted for"},
+		{"E2EL below TTFT", swap("200.25", "20.25"), nil, "Median E2EL 20.25 ms is below TTFT 100.5 ms"},
+		{"a wrong rate", swap("10000.00", "20000.00"), nil, "the log says 20000 tok/s"},
+		{"no tokens in the log", swap("Total generated tokens:                  100000\n", ""), nil, "does not say how many tokens"},
+		{"empty", "", nil, "the log is empty"},
+		{"not a number", swap("100.50", "nan"), nil, "level 1 lacks SERVER_MEDIAN_TTFT"},
+	} {
+		p, code := parse(t, append([]string{caseFolder(t, c.log, true)}, c.args...)...)
+		reasons := strings.Join(p.Reasons, "\n")
+		if green := c.reason == ""; green != (p.State == "passed") || green != (code == 0) || !strings.Contains(reasons, c.reason) {
+			t.Errorf("%s: %s, exit code %d, %s\nwant %q", c.name, p.State, code, reasons, c.reason)
+		}
+	}
+}
+
+// A log that grows is read when it has stopped, and never called complete before.
+func TestGrowingLog(t *testing.T) {
+	whole := goodLog()
+	dir := caseFolder(t, whole[:len(whole)/2], false)
+	file, err := os.OpenFile(filepath.Join(dir, "6_bench.log"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	ended := make(chan error)
+	go func() {
+		rest := whole[len(whole)/2:]
+		for i := range 10 {
+			time.Sleep(30 * time.Millisecond)
+			if _, err := file.WriteString(rest[i*len(rest)/10 : (i+1)*len(rest)/10]); err != nil {
+				ended <- err
+				return
+			}
+		}
+		ended <- nil
+	}()
+	p, _ := parse(t, dir, "--settle", "1s")
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if p.State != "passed" || len(p.Levels) != 6 {
+		t.Errorf("%s with %d levels: %q", p.State, len(p.Levels), p.Reasons)
+	}
+	// One that never stops fails.
+	stop := make(chan struct{})
+	if _, err := file.WriteString("still here\n"); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		for {
+			select {
+			case <-stop:
+				ended <- nil
+				return
+			case <-time.After(5 * time.Millisecond):
+				file.WriteString("still here\n")
+			}
+		}
+	}()
+	p, _ = parse(t, dir, "--settle", "100ms")
+	close(stop)
+	<-ended
+	if p.State != "failed" || !strings.Contains(strings.Join(p.Reasons, "\n"), "still growing") {
+		t.Errorf("%s: %q", p.State, p.Reasons)
+	}
+}
+
+func TestParseBadInput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	for name, data := range map[string][]byte{
+		"zeros": make([]byte, 1<<20), "one-line": []byte(strings.Repeat("x", 1<<20)), "latin": []byte("caf\xe9 M\xe9dian\nBenchmarking with concurrency 99999999999999999999 ... 1 prompts\n"),
+		"negative": []byte("Benchmarking with concurrency -4 ... 1 prompts\nBenchmark with concurrency -4 done\n"),
+	} {
+		if p, code := parse(t, write(name, data)); p.State != "failed" || code == 0 || len(p.Levels) != 0 {
+			t.Errorf("%s: %s, exit code %d, %v", name, p.State, code, p.Levels)
+		}
+	}
+	if _, errs, code := perigee(t, nil, "parse", filepath.Join(dir, "nowhere")); code != 3 || !strings.Contains(errs, "no such file") {
+		t.Errorf("a missing log: exit code %d, %s", code, errs)
+	}
+	if p, _ := parse(t, t.TempDir()); !strings.Contains(strings.Join(p.Reasons, ""), "benchmark log not found") {
+		t.Errorf("an empty folder: %q", p.Reasons)
+	}
+	if _, errs, code := perigee(t, nil, "parse", dir, "--max-failed", "101"); code != 2 {
+		t.Errorf("a limit of 101 percent: exit code %d, %s", code, errs)
+	}
+}

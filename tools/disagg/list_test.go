@@ -1,0 +1,105 @@
+package disagg
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// testTree makes a tree of tests from the valid golden config.
+func testTree(t *testing.T, names ...string) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for _, name := range names {
+		path := filepath.Join(root, "test_configs", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestList(t *testing.T) {
+	root := testTree(t, "disagg/perf/a.yaml", "disagg/perf/b.yaml", "wideep/perf/c.yaml", "disagg/accuracy/d.yaml", "disagg/perf-sanity/e.yaml")
+	env := map[string]string{"WORK_DIR": root}
+	list := func(args ...string) (selected []string, reasons string) {
+		t.Helper()
+		out, errs, code := perigee(t, env, append([]string{"list", "--format", "json"}, args...)...)
+		if code != 0 {
+			t.Fatal(code, errs)
+		}
+		var all []struct {
+			ID, Reason string
+			Selected   bool
+		}
+		if err := json.Unmarshal([]byte(out), &all); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range all {
+			if c.Selected {
+				selected = append(selected, c.ID)
+			} else {
+				reasons += c.ID + ": " + c.Reason + "\n"
+			}
+		}
+		return selected, reasons
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "[disagg_perf_a disagg_perf_b wideep_perf_c disagg_accuracy_d]"},
+		{[]string{"-m", "perf", "-k", "not wideep"}, "[disagg_perf_a disagg_perf_b]"},
+		{[]string{"-k", "perf_B or accuracy"}, "[disagg_perf_b disagg_accuracy_d]"},
+		{[]string{"--gpu", "LOCAL", "--type", "wideep"}, "[wideep_perf_c]"},
+		{[]string{"--gpu", "H100"}, "[]"},
+	} {
+		if got, _ := list(c.args...); fmt.Sprint(got) != c.want {
+			t.Errorf("%q: got %v, want %s", c.args, got, c.want)
+		}
+	}
+	if _, reasons := list("--gpu", "H100"); !strings.Contains(reasons, "disagg_perf_a: GPU H100 is not in supported_gpus (GB200, LOCAL)") {
+		t.Error(reasons)
+	}
+	out, errs, code := perigee(t, env, "list", "-m", "stress")
+	if code != 0 || !strings.Contains(errs, "no metrics for disagg/perf-sanity") || !strings.Contains(errs, "no test is selected (GPU GB200, -m stress)") ||
+		!strings.Contains(out, "4 tests, 0 selected, 4 deselected") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+	for _, args := range [][]string{{"--root", "nowhere"}, {"--test-list", "nowhere"}, {"-k", "("}} {
+		if _, errs, code := perigee(t, env, append([]string{"list"}, args...)...); code == 0 || errs == "" {
+			t.Errorf("%q: exit code %d", args, code)
+		}
+	}
+}
+
+// Five hundred configs are read in less than half a second. The bound here is
+// wide, since the machine may be busy: it is not a benchmark.
+func TestManyConfigs(t *testing.T) {
+	var names []string
+	for i := range 500 {
+		names = append(names, fmt.Sprintf("disagg/perf/case%03d.yaml", i))
+	}
+	root := testTree(t, names...)
+	began := time.Now()
+	out, _, code := perigee(t, nil, "validate", root)
+	if code != 0 || !strings.Contains(out, "500 configurations: 500 valid, 0 invalid") {
+		t.Errorf("exit code %d, %s", code, out)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("took %s", took)
+	} else {
+		t.Log(took)
+	}
+}

@@ -1,0 +1,140 @@
+package disagg
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/verdict"
+)
+
+// effective is the name of the config in a result folder, as the job ran it.
+const effective = "effective.yaml"
+
+// ParseCmd is `perigee disagg parse`.
+type ParseCmd struct {
+	Path   string `arg:"" name:"log" help:"A log of a benchmark or of an evaluation, or the folder of a case."`
+	Config string `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
+	verdict.Gates
+	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
+	Format
+}
+
+// Run reads and judges.
+func (c *ParseCmd) Run(s cli.Streams) error {
+	if err := c.Gates.Check(); err != nil {
+		return err
+	}
+	if c.Settle < 0 {
+		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
+	}
+	want, err := c.expected()
+	if err != nil {
+		return err
+	}
+	e, err := verdict.Gather(c.Path, want, verdict.Patience{Quiet: c.Settle, Limit: 10 * c.Settle})
+	if err != nil {
+		return err
+	}
+	v := verdict.Judge(e, want, c.Gates)
+	if c.Format.Format == "json" {
+		err = printJSON(s.Out, v)
+	} else {
+		err = printVerdict(s.Out, v)
+	}
+	if err != nil || v.State != verdict.Failed {
+		return err
+	}
+	return fault.New(fault.Threshold, "%s: the case has failed: %s", c.Path, v.Reasons[0])
+}
+
+// expected reads the config of the case, if there is one.
+func (c *ParseCmd) expected() (verdict.Expect, error) {
+	file := c.Config
+	if beside := filepath.Join(c.Path, effective); file == "" {
+		if info, err := os.Stat(beside); err != nil || !info.Mode().IsRegular() {
+			return verdict.Expect{}, nil
+		}
+		file = beside
+	}
+	entries, err := catalog.Paths([]string{file})
+	if err != nil {
+		return verdict.Expect{}, err
+	}
+	list := config.Load(file, entries[0].Ident, config.Options{Rules: config.Strict, Lenient: true})
+	if len(list) > 1 {
+		return verdict.Expect{}, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file, cli.Count(len(list), "case"))
+	}
+	for _, p := range list[0].Problems {
+		// Rules between keys do not matter here; what is unreadable does.
+		if p.Line == 0 || list[0].Tree == nil {
+			return verdict.Expect{}, fault.New(fault.Input, "%s", where(file, p))
+		}
+	}
+	return verdict.Expected(list[0]), nil
+}
+
+// printVerdict writes a verdict for people.
+func printVerdict(w io.Writer, v *verdict.Verdict) error {
+	names := metricNames(v)
+	if len(v.Levels) > 0 {
+		var t table.Table
+		t.AddColumn("Concurrency", table.Right, "")
+		t.AddColumn("Complete", table.Left, "")
+		for _, name := range names {
+			t.AddColumn(name, table.Right, "%.2f")
+		}
+		for _, l := range v.Levels {
+			row := []any{l.Concurrency, map[bool]string{true: "yes", false: "no"}[l.Complete]}
+			for _, name := range names {
+				if x, ok := l.Metrics[name]; ok {
+					row = append(row, x)
+				} else {
+					row = append(row, nil)
+				}
+			}
+			t.AddRow(row...)
+		}
+		if err := t.WriteTextWithin(w, 120, 2); err != nil {
+			return err
+		}
+		fmt.Fprintln(w)
+	}
+	for _, s := range v.Accuracy {
+		fmt.Fprintf(w, "accuracy: run %d: %s, %s: %s %g\n", s.Run, s.Task, s.Filter, s.Metric, s.Value)
+	}
+	if v.TotalRequests != nil {
+		fmt.Fprintf(w, "requests: %d, %d failed\n", *v.TotalRequests, *v.FailedRequests)
+	}
+	for _, text := range v.Warnings {
+		fmt.Fprintln(w, "warning:", text)
+	}
+	for _, text := range v.Reasons {
+		fmt.Fprintln(w, "failed:", text)
+	}
+	_, err := fmt.Fprintln(w, "state:", v.State)
+	return err
+}
+
+// metricNames lists the metrics of all levels.
+func metricNames(v *verdict.Verdict) []string {
+	var names []string
+	for _, l := range v.Levels {
+		for name := range l.Metrics {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}

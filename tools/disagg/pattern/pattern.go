@@ -1,0 +1,203 @@
+// Package pattern reads the patterns with which test configurations extract
+// figures from logs. They are written for Python's re module with the flags
+// MULTILINE and VERBOSE; Go's regexp (RE2) has neither verbose syntax nor
+// look-around nor back references.
+package pattern
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Pattern extracts one record per match: the values of Names and, where the
+// pattern has a group for it, the concurrency they belong to.
+type Pattern struct {
+	Names []string
+	re    *regexp.Regexp
+	// concurrency is the group that holds it; 0: the log says it elsewhere.
+	concurrency int
+}
+
+// Match is one record.
+type Match struct {
+	Offset      int // of the match in the text
+	Concurrency int // 0: the pattern does not say
+	Values      map[string]float64
+}
+
+// Compile reads a pattern. It has a group for each name and may have one more:
+// the group called concurrency or, without such a name, the last.
+func Compile(source string, names []string) (*Pattern, error) {
+	if len(names) == 0 {
+		return nil, errors.New("metric_names is empty")
+	}
+	text, err := Translate(source)
+	if err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, fmt.Errorf("the pattern is not a regular expression of RE2: %w", err)
+	}
+	p := &Pattern{Names: names, re: re, concurrency: max(0, re.SubexpIndex("concurrency"))}
+	groups := re.NumSubexp()
+	if p.concurrency == 0 && groups == len(names)+1 {
+		p.concurrency = groups
+	}
+	wanted := len(names)
+	if p.concurrency > 0 {
+		wanted++
+	}
+	if groups != wanted {
+		return nil, fmt.Errorf("the pattern has %d groups for the %d names in metric_names; wanted a group for each name, "+
+			"and at most one more for the concurrency", groups, len(names))
+	}
+	return p, nil
+}
+
+// FindAll returns the records in a text, in order. A match whose values are no
+// numbers is an error.
+func (p *Pattern) FindAll(text []byte) ([]Match, error) {
+	var list []Match
+	for _, at := range p.re.FindAllSubmatchIndex(text, -1) {
+		m := Match{Offset: at[0], Values: map[string]float64{}}
+		name := 0
+		for group := 1; group <= p.re.NumSubexp(); group++ {
+			from, to := at[2*group], at[2*group+1]
+			got := ""
+			if from >= 0 {
+				got = string(text[from:to])
+			}
+			if group == p.concurrency {
+				n, err := strconv.Atoi(got)
+				if err != nil || n < 1 {
+					return nil, fmt.Errorf("the concurrency %q that the pattern found is not a positive integer", got)
+				}
+				m.Concurrency = n
+				continue
+			}
+			value, err := strconv.ParseFloat(got, 64)
+			if err != nil {
+				return nil, fmt.Errorf("the value %q that the pattern found for %s is not a number", got, p.Names[name])
+			}
+			m.Values[p.Names[name]] = value
+			name++
+		}
+		list = append(list, m)
+	}
+	return list, nil
+}
+
+// unsupported are constructs of Python that RE2 lacks.
+var unsupported = []struct{ text, name string }{
+	{"(?=", "look-ahead"}, {"(?!", "negative look-ahead"}, {"(?<=", "look-behind"}, {"(?<!", "negative look-behind"},
+	{"(?P=", "a back reference"}, {"(?(", "a condition"}, {"(?>", "an atomic group"},
+}
+
+// Translate returns the RE2 form of a Python pattern with MULTILINE and VERBOSE:
+// white space and comments outside of classes are dropped unless escaped. The
+// error names a construct that RE2 cannot express.
+func Translate(source string) (string, error) {
+	var b strings.Builder
+	b.WriteString("(?m)")
+	class := false // inside [...]
+	for i := 0; i < len(source); i++ {
+		c := source[i]
+		switch {
+		case c == '\\':
+			if i+1 == len(source) {
+				return "", errors.New("the pattern ends with a backslash")
+			}
+			i++
+			if err := escape(&b, source[i], class); err != nil {
+				return "", err
+			}
+		case class:
+			b.WriteByte(c)
+			class = c != ']'
+		case c == '[':
+			class = true
+			b.WriteByte(c)
+			i = classStart(&b, source, i)
+		case strings.IndexByte(" \t\n\r\f\v", c) >= 0:
+		case c == '#':
+			end := strings.IndexByte(source[i:], '\n')
+			if end < 0 {
+				return b.String(), nil
+			}
+			i += end
+		case c == '(':
+			skip, err := group(source[i:])
+			if err != nil {
+				return "", err
+			}
+			if skip == 0 {
+				b.WriteByte(c)
+			} else {
+				i += skip - 1
+			}
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), nil
+}
+
+// escape writes a backslash and the character after it.
+func escape(b *strings.Builder, c byte, class bool) error {
+	switch {
+	case c >= '1' && c <= '9' && !class:
+		return fmt.Errorf("the pattern uses the back reference \\%c, which RE2 lacks", c)
+	case c == 'Z':
+		b.WriteString(`\z`)
+	case c == ' ' || c == '#' || c == '\n' || c == '"' || c == '\'' || c >= 0x80 || strings.IndexByte("%&,:;<=>@_`~!/-", c) >= 0 && !class:
+		if c == '-' {
+			b.WriteString(`\-`)
+			return nil
+		}
+		b.WriteByte(c) // RE2 takes no backslash before some of these
+	default:
+		b.WriteByte('\\')
+		b.WriteByte(c)
+	}
+	return nil
+}
+
+// classStart writes what at the start of a class does not end it: ^ and ].
+func classStart(b *strings.Builder, source string, i int) int {
+	if i+1 < len(source) && source[i+1] == '^' {
+		b.WriteByte('^')
+		i++
+	}
+	if i+1 < len(source) && source[i+1] == ']' {
+		b.WriteString(`\]`)
+		i++
+	}
+	return i
+}
+
+// group returns how many characters of an opening parenthesis to skip: those of
+// a comment or of global flags.
+func group(rest string) (int, error) {
+	for _, u := range unsupported {
+		if strings.HasPrefix(rest, u.text) {
+			return 0, fmt.Errorf("the pattern uses %s (%s), which RE2 lacks", u.name, u.text)
+		}
+	}
+	if strings.HasPrefix(rest, "(?#") {
+		end := strings.IndexByte(rest, ')')
+		if end < 0 {
+			return 0, errors.New("a comment (?# in the pattern has no end")
+		}
+		return end + 1, nil
+	}
+	for _, flags := range []string{"(?x)", "(?m)", "(?mx)", "(?xm)"} {
+		if strings.HasPrefix(rest, flags) {
+			return len(flags), nil
+		}
+	}
+	return 0, nil
+}

@@ -1,0 +1,91 @@
+package pattern
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestTranslate(t *testing.T) {
+	for _, c := range []struct{ source, want string }{
+		{`a b`, `(?m)ab`},
+		{`a\ b`, `(?m)a b`},
+		{"a # comment\nb", `(?m)ab`},
+		{`[ #] x`, `(?m)[ #]x`},
+		{`[]a ] b`, `(?m)[\]a ]b`},
+		{`[^ ]+ \# \Z`, `(?m)[^ ]+#\z`},
+		{`(?x) (?P<n>\d+) (?# note ) :`, `(?m)(?P<n>\d+):`},
+		{"Median\\ TTFT\\ \\(ms\\):\\s+([0-9.]+)", `(?m)Median TTFT \(ms\):\s+([0-9.]+)`},
+	} {
+		got, err := Translate(c.source)
+		if err != nil || got != c.want {
+			t.Errorf("%q: got %q, %v, want %q", c.source, got, err, c.want)
+		}
+		if _, err := regexp.Compile(got); err != nil {
+			t.Errorf("%q: %v", got, err)
+		}
+	}
+	for source, word := range map[string]string{
+		`(?=a)`: "look-ahead", `(?<!a)b`: "look-behind", `(a)\1`: `\1`, `(?P<a>x)(?P=a)`: "back reference", `a\`: "backslash",
+	} {
+		if _, err := Translate(source); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q: got %v, want a word about %s", source, err, word)
+		}
+	}
+}
+
+func TestFindAll(t *testing.T) {
+	text := []byte("A: 1.5\nB: 2\ncon 8\nA: 3\nB: 4.25\ncon 16\n")
+	p, err := Compile(`A: \s* ([0-9.]+) [\s\S]*? B: \s* ([0-9.]+) [\s\S]*? con \s (\d+)`, []string{"X", "Y"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := p.FindAll(text)
+	want := []Match{
+		{0, 8, map[string]float64{"X": 1.5, "Y": 2}},
+		{18, 16, map[string]float64{"X": 3, "Y": 4.25}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	// The document's own example: one group, no concurrency.
+	p, err = Compile(`A: \s+ ([0-9.]+)`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.FindAll(text); len(got) != 2 || err != nil || got[1].Values["X"] != 3 || got[1].Concurrency != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	// A named group may stand anywhere.
+	p, err = Compile(`con\ (?P<concurrency>\d+)\nA:\ ([0-9.]+)`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := p.FindAll(text); len(got) != 1 || got[0].Concurrency != 8 || got[0].Values["X"] != 3 {
+		t.Errorf("got %v", got)
+	}
+	for _, names := range [][]string{nil, {"X", "Y", "Z"}} {
+		if _, err := Compile(`(a)`, names); err == nil {
+			t.Errorf("one group for the names %v", names)
+		}
+	}
+	if p, _ := Compile(`(A)`, []string{"X"}); p != nil {
+		if _, err := p.FindAll(text); err == nil {
+			t.Error("a letter was taken for a number")
+		}
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	for _, seed := range []string{`a\ b # c`, `[]]`, `(?#`, `[^\]]+(?P<x>\d)`, `\1`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		p, err := Compile(source, []string{"X"})
+		if err == nil {
+			_, _ = p.FindAll([]byte("X: 1\n2 3\n"))
+		}
+	})
+}

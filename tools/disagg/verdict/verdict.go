@@ -1,0 +1,327 @@
+// Package verdict reads what a job has left behind and says whether its figures
+// can be believed. A job's exit code, its state in Slurm and a cheerful last line
+// prove nothing; what counts is every level with its end line, tokens that were
+// generated, requests that did not fail, and a log that is whole.
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"perigee/internal/cli"
+	"perigee/tools/disagg/accuracy"
+	"perigee/tools/disagg/benchlog"
+	"perigee/tools/disagg/config"
+)
+
+// Gates are the conditions of a green case that the user can relax.
+type Gates struct {
+	MaxFailed      float64 `name:"max-failed" default:"0" placeholder:"PERCENT" help:"How many percent of the requests may fail [0]."`
+	TokenTolerance float64 `name:"token-tolerance" default:"10" placeholder:"PERCENT" help:"How many percent fewer tokens than asked for may be generated [10]."`
+	MissingLevels  bool    `name:"allow-missing-levels" help:"A level that is not in the log, or without its end line, does not fail the case."`
+	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
+	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
+	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated does not fail the case."`
+	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other do not fail the case."`
+}
+
+// Check validates the limits.
+func (g Gates) Check() error {
+	for _, p := range []struct {
+		flag  string
+		value float64
+	}{{"max-failed", g.MaxFailed}, {"token-tolerance", g.TokenTolerance}} {
+		if !(p.value >= 0 && p.value <= 100) {
+			return usage("--%s: wanted 0 to 100 percent, got %g", p.flag, p.value)
+		}
+	}
+	return nil
+}
+
+// Expect is what a case should have left behind. Zero members are not known.
+type Expect struct {
+	Levels     []int // of the client
+	Metrics    []string
+	Custom     *config.Metrics
+	MultiRound int
+	Output     int     // tokens per request
+	Ratio      float64 // smallest length as a share of Output
+	Benchmark  bool    // a benchmark ran
+	References []accuracy.Reference
+	// AccuracyLog is the name of the evaluation's log, which may hold *; "": the
+	// usual ones.
+	AccuracyLog string
+	known       bool // a config says the above
+}
+
+// Expected returns what a case of a config should leave behind.
+func Expected(c *config.Config) Expect {
+	e := Expect{
+		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics, MultiRound: c.Benchmark.MultiRound,
+		Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+	}
+	if c.Benchmark.NvSA || c.UsesCommand() {
+		e.Ratio = c.Benchmark.Ratio
+	}
+	if c.Metrics != nil && c.Metrics.Pattern != nil {
+		e.Metrics = c.Metrics.Pattern.Names
+	}
+	if c.Category != "perf" {
+		e.References = References(c.Datasets)
+		e.AccuracyLog = c.AccuracyLog
+	}
+	return e
+}
+
+// References completes data sets with the defaults of their tests.
+func References(datasets []config.Dataset) []accuracy.Reference {
+	var list []accuracy.Reference
+	for _, d := range datasets {
+		r := accuracy.Reference{Name: d.Name, Filter: d.Filter, Expected: d.Expected, Test: accuracy.Default(d.Name)}
+		set(&r.Alpha, d.Alpha)
+		set(&r.Beta, d.Beta)
+		set(&r.Sigma, d.Sigma)
+		set(&r.Samples, d.Samples)
+		set(&r.HigherIsBetter, d.HigherIsBetter)
+		list = append(list, r)
+	}
+	return list
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// Level is one level of a case.
+type Level struct {
+	Concurrency int                `json:"concurrency"`
+	Complete    bool               `json:"complete"`
+	Metrics     map[string]float64 `json:"metrics"` // ms; empty unless complete
+}
+
+// The states of a case.
+const (
+	Passed   = "passed"
+	Failed   = "failed"
+	Unjudged = "unjudged" // only scores that nothing says a reference of
+)
+
+// Verdict is what became of a case.
+type Verdict struct {
+	Levels         []Level          `json:"levels"`
+	FailedRequests *int             `json:"failed_requests"` // over all levels; null where no log says it
+	TotalRequests  *int             `json:"total_requests"`
+	Accuracy       []accuracy.Score `json:"accuracy"`
+	State          string           `json:"state"`
+	Reasons        []string         `json:"reasons"`            // why it is not passed
+	Warnings       []string         `json:"warnings,omitempty"` // what a relaxed gate let pass, and what was not judged
+	Files          []string         `json:"files,omitempty"`    // what was read
+}
+
+// Judge holds evidence against what is expected.
+func Judge(e *Evidence, want Expect, g Gates) *Verdict {
+	v := &Verdict{Levels: []Level{}, Accuracy: []accuracy.Score{}, Reasons: []string{}, Files: e.Files}
+	j := judge{v: v, e: e, want: want, g: g}
+	benchmark := want.Benchmark || !want.known && (len(e.Scores) == 0 || len(e.Log.Levels) > 0)
+	j.levels()
+	if benchmark {
+		j.benchmark()
+	}
+	j.accuracy()
+	j.files()
+	switch {
+	case len(v.Reasons) > 0:
+		v.State = Failed
+	case !benchmark && len(want.References) == 0:
+		v.State = Unjudged
+	default:
+		v.State = Passed
+	}
+	return v
+}
+
+type judge struct {
+	v    *Verdict
+	e    *Evidence
+	want Expect
+	g    Gates
+}
+
+// reason fails the case, unless the gate is relaxed.
+func (j *judge) reason(relaxed bool, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if relaxed {
+		j.v.Warnings = append(j.v.Warnings, text)
+		return
+	}
+	j.v.Reasons = append(j.v.Reasons, text)
+}
+
+// levels fills in the levels and the requests.
+func (j *judge) levels() {
+	for _, l := range j.e.Log.Levels {
+		level := Level{Concurrency: l.Concurrency, Complete: l.Complete && len(l.Missing(j.required())) == 0, Metrics: map[string]float64{}}
+		if l.Complete {
+			level.Metrics = l.Metrics
+		}
+		j.v.Levels = append(j.v.Levels, level)
+	}
+	if failed, total, ok := j.e.Log.Requests(); ok {
+		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
+	}
+}
+
+// required are the metrics that each level must have.
+func (j *judge) required() []string {
+	if j.want.Metrics == nil {
+		return benchlog.Default("disagg")
+	}
+	return j.want.Metrics
+}
+
+func (j *judge) benchmark() {
+	log := j.e.Log
+	if j.e.NoBenchmark != "" {
+		j.reason(false, "%s", j.e.NoBenchmark)
+		return
+	}
+	if len(log.Levels) == 0 {
+		text := "no level in the log: there is no line \"Benchmarking with concurrency\""
+		if log.Bytes == 0 {
+			text = "the log is empty"
+		}
+		if log.Warmups > 0 {
+			text += "; the " + cli.Count(log.Warmups, "result block") + " outside of levels (a warm-up run) does not count"
+		}
+		j.reason(false, "%s", text)
+		return
+	}
+	j.presence()
+	for _, l := range log.Levels {
+		if !l.Complete {
+			j.reason(j.g.MissingLevels, "level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count", l.Concurrency, l.Concurrency)
+			continue
+		}
+		j.level(l)
+	}
+}
+
+// presence compares the levels of the log with those of the config.
+func (j *judge) presence() {
+	if j.want.Levels == nil {
+		return
+	}
+	left := slices.Clone(j.want.Levels)
+	for _, l := range j.e.Log.Levels {
+		if i := slices.Index(left, l.Concurrency); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+		} else {
+			j.reason(j.g.MissingLevels, "level %d is in the log more often than in the config", l.Concurrency)
+		}
+	}
+	for _, missing := range left {
+		j.reason(j.g.MissingLevels, "level %d is missing: %d of %s in the log", missing, len(j.want.Levels)-len(left), cli.Count(len(j.want.Levels), "level"))
+	}
+}
+
+// level judges one complete level.
+func (j *judge) level(l benchlog.Level) {
+	if missing := l.Missing(j.required()); len(missing) > 0 {
+		j.reason(j.g.MissingMetrics, "level %d lacks %s", l.Concurrency, strings.Join(missing, ", "))
+	}
+	custom := j.want.Custom != nil && j.want.Custom.Pattern != nil
+	j.requests(l, custom)
+	j.tokens(l, custom)
+	j.plausible(l)
+}
+
+func (j *judge) requests(l benchlog.Level, custom bool) {
+	total, failed := l.Total, l.Failed
+	if total < 0 && l.Successful >= 0 {
+		total = l.Successful + max(0, failed)
+	}
+	if failed < 0 && l.Successful >= 0 && total >= 0 {
+		failed = total - l.Successful
+	}
+	// The client may print fewer than it was asked for: lost ones failed, too.
+	if l.Prompts > 0 && total >= 0 && total < l.Prompts {
+		j.reason(false, "level %d: %d of %d prompts are accounted for", l.Concurrency, total, l.Prompts)
+	}
+	switch {
+	case total < 0:
+		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were", l.Concurrency)
+	case total == 0:
+		j.reason(false, "level %d: no request was made", l.Concurrency)
+	case 100*float64(failed) > j.g.MaxFailed*float64(total):
+		j.reason(false, "level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total, 100*float64(failed)/float64(total), j.g.MaxFailed)
+	case l.Successful == 0:
+		j.reason(false, "level %d: no request succeeded", l.Concurrency)
+	}
+}
+
+func (j *judge) tokens(l benchlog.Level, custom bool) {
+	switch {
+	case l.Generated < 0:
+		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many tokens were generated", l.Concurrency)
+		return
+	case l.Generated == 0:
+		j.reason(false, "level %d: no token was generated", l.Concurrency)
+		return
+	}
+	requests := l.Successful
+	if requests < 0 {
+		requests = l.Total - max(0, l.Failed)
+	}
+	if j.want.Output == 0 || requests <= 0 {
+		return
+	}
+	least := float64(requests) * float64(j.want.Output) * j.want.Ratio * (1 - j.g.TokenTolerance/100)
+	if float64(l.Generated) < least {
+		j.reason(false, "level %d: %d tokens were generated, fewer than %.0f (%d requests of %d tokens, at least %g of the length, less %g %%)",
+			l.Concurrency, l.Generated, least, requests, j.want.Output, j.want.Ratio, j.g.TokenTolerance)
+	}
+}
+
+// plausible compares figures of a level that must agree.
+func (j *judge) plausible(l benchlog.Level) {
+	for _, s := range benchlog.Statistics {
+		ttft, first := l.Metrics[benchlog.Name(s, "TTFT")]
+		e2el, second := l.Metrics[benchlog.Name(s, "E2EL")]
+		if first && second && e2el < ttft {
+			j.reason(j.g.Implausible, "level %d: %s E2EL %g ms is below TTFT %g ms", l.Concurrency, s, e2el, ttft)
+		}
+	}
+	for name, value := range l.Metrics {
+		if value < 0 {
+			j.reason(j.g.Implausible, "level %d: %s is %g", l.Concurrency, name, value)
+		}
+	}
+	if l.Duration > 0 && l.Throughput > 0 && l.Generated > 0 {
+		// Both are printed with two decimals.
+		if rate := float64(l.Generated) / l.Duration; rate < 0.95*l.Throughput-0.01 || rate > 1.05*l.Throughput+0.01 {
+			j.reason(j.g.Implausible, "level %d: %d tokens in %g s are %.4g tok/s, the log says %g tok/s", l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
+		}
+	}
+}
+
+func (j *judge) accuracy() {
+	if len(j.want.References) > 0 {
+		j.v.Reasons = append(j.v.Reasons, accuracy.JudgeAll(j.e.Scores, j.want.References)...)
+	} else if len(j.e.Scores) > 0 {
+		j.v.Warnings = append(j.v.Warnings, "the scores are not judged: there is no reference for them (metadata.accuracy.datasets)")
+	}
+	j.v.Accuracy = append(j.v.Accuracy, j.e.Scores...)
+}
+
+// files judges the logs as such.
+func (j *judge) files() {
+	for _, f := range j.e.Cut {
+		j.reason(j.g.Truncated, "%s ends within a line: %q", f.Name, f.LastLine)
+	}
+	for _, name := range j.e.Growing {
+		j.reason(j.g.Truncated, "%s is still growing", name)
+	}
+}

@@ -3,7 +3,6 @@ module perigee
 go 1.26.8
 
 require (
-	github.com/HdrHistogram/hdrhistogram-go v1.4.0
 	github.com/NVIDIA/go-nvml v0.12.4-0
 	github.com/alecthomas/kong v1.17.0
 	github.com/cheggaaa/pb/v3 v3.2.1

@@ -90,7 +90,7 @@ var layers = []layer{
 	{[]string{"spmd"}, []string{"spmd", "internal/fault", "internal/clock", "internal/slurm", "internal/pack"}},
 	{[]string{"nixl"}, []string{"nixl", "internal/fault", "internal/clock", "internal/version", "internal/memory"}},
 	{[]string{"internal/traffic/matrix"}, []string{"internal/fault", "internal/size"}},
-	{[]string{"internal/traffic/series"}, []string{"internal/pack"}},
+	{[]string{"internal/traffic/series"}, []string{"internal/pack", "internal/stats"}},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "internal/size", "internal/pack", "spmd", "nixl"}},
 	{[]string{"internal/moe"}, []string{"internal/moe", "internal/fault", "internal/traffic/matrix"}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/size"}},

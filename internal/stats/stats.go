@@ -13,21 +13,27 @@ import (
 )
 
 // Quantile returns the q-quantile (0 to 1) of ascending values by linear
-// interpolation between the two nearest (type 7 of Hyndman and Fan, as in numpy
-// and R), and NaN where there are none.
+// interpolation between the two nearest (type 7 of Hyndman and Fan 1996, the default of numpy
+// and R), and NaN where there are none. It is the one definition of quantiles, percentiles and
+// medians in perigee: every table, report, threshold and comparison uses it or [QuantileOf].
 func Quantile(sorted []float64, q float64) float64 {
-	n := len(sorted)
+	return QuantileOf(int64(len(sorted)), q, func(i int64) float64 { return sorted[i] })
+}
+
+// QuantileOf is [Quantile] of n ascending values that are not in one list, such as those of a
+// histogram. at returns the i-th of them, from 0 on.
+func QuantileOf(n int64, q float64, at func(i int64) float64) float64 {
 	if n == 0 {
 		return math.NaN()
 	}
-	at := q * float64(n-1)
-	below := min(max(int(math.Floor(at)), 0), n-1)
-	above := min(below+1, n-1)
-	part := at - float64(below)
-	if part == 0 || sorted[below] == sorted[above] {
-		return sorted[below]
+	rank := q * float64(n-1)
+	below := min(max(int64(math.Floor(rank)), 0), n-1)
+	low, high := at(below), at(min(below+1, n-1))
+	part := rank - float64(below)
+	if part == 0 || low == high {
+		return low
 	}
-	return sorted[below]*(1-part) + sorted[above]*part
+	return low*(1-part) + high*part
 }
 
 // Median returns the 0.5-quantile of values in any order.

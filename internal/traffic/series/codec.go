@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"maps"
+	"math"
 	"slices"
 
 	"perigee/internal/pack"
@@ -135,7 +136,7 @@ func readSamples(d *pack.Reader) *Samples {
 	for left := d.Unsigned(); left > 0 && d.Err() == nil; left-- {
 		last += d.Signed()
 		n := d.Signed()
-		if n < 1 || last < 0 {
+		if n < 1 || last < 0 || s.count > math.MaxInt64-n {
 			d.Fail()
 			break
 		}

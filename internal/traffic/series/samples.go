@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"perigee/internal/stats"
 )
 
 // exactSamples is how many durations are kept as they are. Beyond that they are rounded down to twelve binary
@@ -82,8 +84,8 @@ func (s *Samples) Merge(o *Samples) {
 	s.counts, s.raw = t, nil
 }
 
-// Stats describe durations, in nanoseconds. Percentiles are the smallest duration that at least
-// that part of all do not exceed.
+// Stats describe durations, in nanoseconds. Percentiles are quantiles as stats.Quantile defines
+// them, rounded to whole nanoseconds.
 type Stats struct {
 	Count int64   `json:"count"`
 	Mean  float64 `json:"mean_ns"`
@@ -99,19 +101,34 @@ func (s *Samples) Stats() Stats {
 	if s.count == 0 {
 		return Stats{}
 	}
-	t := s.table()
-	values := slices.Sorted(maps.Keys(t))
-	rank := func(part float64) int64 {
-		want := int64(math.Ceil(part * float64(s.count)))
-		for _, v := range values {
-			if want -= t[v]; want <= 0 {
-				return min(max(v, s.min), s.max)
-			}
-		}
-		return s.max
-	}
+	quantile := s.Quantiles()
+	at := func(q float64) int64 { return int64(math.Round(quantile(q))) }
 	return Stats{
 		Count: s.count, Mean: s.sum / float64(s.count), Min: s.min, Max: s.max,
-		P50: rank(0.5), P99: rank(0.99), P999: rank(0.999),
+		P50: at(0.5), P99: at(0.99), P999: at(0.999),
 	}
+}
+
+// Count is the number of samples.
+func (s *Samples) Count() int64 { return s.count }
+
+// Quantiles returns a function that computes quantiles (0 to 1) of the samples that are there now, in
+// nanoseconds; NaN where there are none.
+func (s *Samples) Quantiles() func(q float64) float64 {
+	t := s.table()
+	values := slices.Sorted(maps.Keys(t))
+	upTo := make([]int64, len(values)) // how many samples are at most values[i]
+	sum := int64(0)
+	for i, v := range values {
+		sum += t[v]
+		upTo[i] = sum
+	}
+	at := func(i int64) float64 {
+		k, _ := slices.BinarySearch(upTo, i+1)
+		if i == s.count-1 {
+			return float64(s.max) // among the values it is rounded down
+		}
+		return float64(min(max(values[k], s.min), s.max))
+	}
+	return func(q float64) float64 { return stats.QuantileOf(s.count, q, at) }
 }

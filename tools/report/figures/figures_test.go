@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 	"perigee/spmd"
 )
@@ -137,7 +139,7 @@ func TestDistributions(t *testing.T) {
 		t.Errorf("curve %v", l.Curve)
 	}
 	// 60/20, 20/20, 100/50, 100/100
-	if s := f.Latencies[4]; s.Count != 4 || s.Min != 1 || s.P50 != 1 || s.Max != 3 {
+	if s := f.Latencies[4]; s.Count != 4 || s.Min != 1 || s.P50 != 1.5 || s.Max != 3 {
 		t.Errorf("slowdown %+v", s)
 	}
 }
@@ -274,10 +276,10 @@ func TestFromAFileIsTheSame(t *testing.T) {
 	}
 }
 
-// Percentiles of the histogram are those of the sorted values, to 0.1 %.
+// Percentiles are those of the sorted values, as everywhere.
 func TestTailsAgreeWithSorting(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		values := rapid.SliceOfN(rapid.Int64Range(1, longest), 1, 300).Draw(t, "values")
+		values := rapid.SliceOfN(rapid.Int64Range(0, 1e15), 1, 300).Draw(t, "values")
 		var kinds tails
 		for _, v := range values {
 			kinds.add("x", "y", float64(v))
@@ -287,8 +289,12 @@ func TestTailsAgreeWithSorting(t *testing.T) {
 		for i, v := range values {
 			sorted[i] = float64(v)
 		}
-		if m := float64(median(sorted)); len(values)%2 == 1 && math.Abs(float64(l.P50)-m) > 1e-3*m+1 {
+		slices.Sort(sorted)
+		if m := stats.Median(sorted); float64(l.P50) != m {
 			t.Fatalf("P50 is %v, the median %v", l.P50, m)
+		}
+		if p90 := stats.Quantile(sorted, 0.9); l.P90.Known() && float64(l.P90) != p90 {
+			t.Fatalf("P90 is %v, want %v", l.P90, p90)
 		}
 		if !(l.Min <= l.P50 && l.P50 <= l.Max) || l.Count != int64(len(values)) {
 			t.Fatalf("%+v", l)

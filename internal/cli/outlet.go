@@ -1,6 +1,11 @@
 package cli
 
-import "io"
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
 
 // Outlet passes on what is written to it, and remembers the first error, so that
 // it is told whatever a command makes of it.
@@ -32,4 +37,10 @@ func Base(w io.Writer) io.Writer {
 		return o.W
 	}
 	return w
+}
+
+// IsTerminal reports whether what is written to w appears on a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := Base(w).(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }

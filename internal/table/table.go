@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -251,7 +252,8 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		}
 		keys[i] = key
 	}
-	out := bufio.NewWriter(w)
+	safe := plaintext.JSONWriter(w)
+	out := bufio.NewWriter(safe)
 	out.WriteByte('[')
 	for r, row := range t.rows {
 		if r > 0 {
@@ -276,7 +278,7 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		out.WriteByte('\n')
 	}
 	out.WriteString("]\n")
-	return out.Flush()
+	return errors.Join(out.Flush(), safe.Close())
 }
 
 // encode is json.Marshal without its escapes for HTML.

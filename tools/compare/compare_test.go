@@ -296,8 +296,11 @@ func TestRefused(t *testing.T) {
 		change func(d *result.Document)
 		want   string // "" if it may differ
 	}{
-		"script":        {func(d *result.Document) { d.Scenario.SHA256 = "ab" }, "the text of the scenario x.lua differs"},
-		"scenario":      {func(d *result.Document) { d.Scenario.Name, d.Scenario.SHA256 = "y.lua", "ab" }, "the scenario is x.lua and y.lua"},
+		"script":   {func(d *result.Document) { d.Scenario.SHA256 = "ab" }, "the text of the scenario x.lua differs"},
+		"scenario": {func(d *result.Document) { d.Scenario.Name, d.Scenario.SHA256 = "y.lua", "ab" }, "the scenario is x.lua and y.lua"},
+		"other scenario": {func(d *result.Document) {
+			d.Scenario.Name, d.Scenario.SHA256, d.Scenario.Options = "y.lua", "ab", map[string]any{"size": 6.0, "other": 1.0}
+		}, "the scenario is x.lua and y.lua; the option size is 5 and 6"},
 		"option":        {func(d *result.Document) { d.Scenario.Options["size"] = int64(6) }, "the option size is 5 and 6"},
 		"missing":       {func(d *result.Document) { delete(d.Scenario.Options, "size") }, "the option size is 5 and not given"},
 		"file":          {func(d *result.Document) { d.Inputs[0].SHA256 = "dd" }, "the file of the option config differs"},
@@ -318,6 +321,9 @@ func TestRefused(t *testing.T) {
 		old, fresh := document(5, 5, lognormal(rng, 1)), document(5, 5, lognormal(rng, 1))
 		c.change(fresh)
 		r, err := Compare(one(old), one(fresh), defaults)
+		if err != nil && strings.Contains(err.Error(), "other") {
+			t.Errorf("%s: an option of another scenario: %v", name, err)
+		}
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -340,10 +346,11 @@ func TestRefused(t *testing.T) {
 func TestRemarks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	old, fresh := document(1, 5, lognormal(rng, 1)), document(1, 5, lognormal(rng, 1))
-	fresh.Perigee.Version, fresh.World.Hosts, fresh.Seed, fresh.Engine = "2", []spmd.Host{{Name: "i", Ranks: []int{0, 1}, CPUs: 8}}, 9, &nixl.Info{Name: "shm", Version: "2", Backend: "memfd"}
+	fresh.Perigee.Version, fresh.World.Hosts, fresh.Seed, fresh.Engine = "2", []spmd.Host{{Name: "i", Ranks: []int{0, 1}, CPUs: 8}}, 9, &nixl.Info{Name: "shm", Version: "2", Backend: "memfd", Params: map[string]string{"same": "1", "huge": "yes", "a": "2"}}
+	old.Engine.Params = map[string]string{"same": "1", "a": "1"}
 	fresh.Status = result.Partial
 	want := []string{
-		"perigee: 1 go and 2 go", "hosts: h (2 ranks, 2 CPUs) and i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "seed: 0 and 9",
+		"perigee: 1 go and 2 go", "hosts only in OLD: h (2 ranks, 2 CPUs)", "hosts only in NEW: i (2 ranks, 8 CPUs)", "version of shm: 1 and 2", "setting a of shm: 1 and 2", "setting huge of shm: not given and yes", "seed: 0 and 9",
 		"a result is partial: it is still going on, or was killed",
 	}
 	if diff := cmp.Diff(want, mustCompare(t, one(old), one(fresh), defaults).Remarks); diff != "" {

@@ -42,14 +42,15 @@ func obstacles(old, fresh []*result.Document) (differences, remarks []string) {
 // differ lists what makes two runs different measurements.
 func differ(a, b *result.Document) (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	other := a.Scenario.Name != b.Scenario.Name
 	if a.Scenario.SHA256 != b.Scenario.SHA256 {
-		if a.Scenario.Name != b.Scenario.Name {
+		if other {
 			add("the scenario is %s and %s", a.Scenario.Name, b.Scenario.Name)
 		} else {
 			add("the text of the scenario %s differs (SHA-256 %.8s... and %.8s...)", a.Scenario.Name, a.Scenario.SHA256, b.Scenario.SHA256)
 		}
 	}
-	list = append(list, optionsDiffer(a, b)...)
+	list = append(list, optionsDiffer(a, b, other)...)
 	if a.World.Size != b.World.Size {
 		add("there are %d and %d ranks", a.World.Size, b.World.Size)
 	}
@@ -67,8 +68,9 @@ func engineOf(d *result.Document) string {
 }
 
 // optionsDiffer compares the arguments of the scenario. Files that were written do not
-// count; files that were read are compared by what they hold, where the results know it.
-func optionsDiffer(a, b *result.Document) (list []string) {
+// count; files that were read are compared by what they hold, where the results know it. Options that only one of two
+// other scenarios has follow from that.
+func optionsDiffer(a, b *result.Document, other bool) (list []string) {
 	keys := map[string]bool{}
 	for _, d := range []*result.Document{a, b} {
 		for k := range d.Scenario.Options {
@@ -76,7 +78,11 @@ func optionsDiffer(a, b *result.Document) (list []string) {
 		}
 	}
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
-		v, w := a.Scenario.Options[k], b.Scenario.Options[k]
+		v, inA := a.Scenario.Options[k]
+		w, inB := b.Scenario.Options[k]
+		if other && inA != inB {
+			continue
+		}
 		if slices.Contains(a.Scenario.Writes, k) || slices.Contains(b.Scenario.Writes, k) {
 			continue
 		}
@@ -156,12 +162,12 @@ func around(a, b *result.Document) (list []string) {
 		}
 	}
 	add("perigee", buildOf(a), buildOf(b))
-	add("hosts", hostsOf(a), hostsOf(b))
+	list = append(list, hostsDiffer(a, b)...)
 	add("launcher", a.World.Launcher, b.World.Launcher)
 	if a.Engine != nil && b.Engine != nil && a.Engine.Name == b.Engine.Name {
 		add("version of "+a.Engine.Name, a.Engine.Version, b.Engine.Version)
 		add("backend of "+a.Engine.Name, a.Engine.Backend, b.Engine.Backend)
-		add("settings of "+a.Engine.Name, fmt.Sprint(a.Engine.Params), fmt.Sprint(b.Engine.Params))
+		list = append(list, settingsDiffer(a.Engine.Name, a.Engine.Params, b.Engine.Params)...)
 	}
 	add("seed", fmt.Sprint(a.Seed), fmt.Sprint(b.Seed))
 	return list
@@ -175,10 +181,54 @@ func buildOf(d *result.Document) string {
 	return text + " " + d.Perigee.Go
 }
 
-func hostsOf(d *result.Document) string {
-	var list []string
+// settingsDiffer lists the settings of an engine that two runs do not share.
+func settingsDiffer(engine string, a, b map[string]string) (list []string) {
+	keys := slices.Sorted(maps.Keys(a))
+	for _, k := range slices.Sorted(maps.Keys(b)) {
+		if _, ok := a[k]; !ok {
+			keys = append(keys, k)
+		}
+	}
+	said := func(m map[string]string, k string) string {
+		if v, ok := m[k]; ok {
+			return v
+		}
+		return "not given"
+	}
+	for _, k := range keys {
+		if x, y := said(a, k), said(b, k); x != y {
+			list = append(list, fmt.Sprintf("setting %s of %s: %s and %s", k, engine, x, y))
+		}
+	}
+	return list
+}
+
+// hostsDiffer names the hosts that only one of two runs had.
+func hostsDiffer(a, b *result.Document) (list []string) {
+	x, y := hostsOf(a), hostsOf(b)
+	only := func(which string, these, those []string) {
+		var rest []string
+		for _, h := range these {
+			if !slices.Contains(those, h) {
+				rest = append(rest, h)
+			}
+		}
+		const most = 4
+		if more := len(rest) - most; more > 0 {
+			rest = append(rest[:most], fmt.Sprint("and ", more, " more"))
+		}
+		if len(rest) > 0 {
+			list = append(list, "hosts only "+which+": "+strings.Join(rest, ", "))
+		}
+	}
+	only("in OLD", x, y)
+	only("in NEW", y, x)
+	return list
+}
+
+func hostsOf(d *result.Document) (list []string) {
 	for _, h := range d.World.Hosts {
 		list = append(list, fmt.Sprintf("%s (%d ranks, %d CPUs)", h.Name, len(h.Ranks), h.CPUs))
 	}
-	return strings.Join(list, ", ")
+	return list
 }

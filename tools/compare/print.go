@@ -12,6 +12,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/table"
 )
 
@@ -274,10 +275,10 @@ func (r *Report) foot(w io.Writer) {
 // head says how was compared, and what is in the way.
 func (r *Report) head(w io.Writer) {
 	for _, d := range r.Differences {
-		fmt.Fprintln(w, "# WARNING: compared by force, although", d)
+		fmt.Fprintln(w, "# WARNING: compared by force, although", plaintext.Escape(d))
 	}
 	for _, m := range r.Remarks {
-		fmt.Fprintln(w, "# note:", m)
+		fmt.Fprintln(w, "# note:", plaintext.Escape(m))
 	}
 	fmt.Fprintf(w, "# medians of %s and %s; Low to High: %g%% interval of the change\n",
 		cli.Count(r.OldN, "run"), cli.Count(r.NewN, "run"), 100*(1-r.Options.Alpha))
@@ -305,7 +306,9 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 	if err := tableOf(r.Rows, cols, false).WriteJSON(&rows); err != nil {
 		return err
 	}
-	enc := json.NewEncoder(w)
+	safe := plaintext.JSONWriter(w)
+	defer safe.Close()
+	enc := json.NewEncoder(safe)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(struct {

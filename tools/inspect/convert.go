@@ -4,8 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,6 +17,8 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/table"
@@ -25,7 +27,7 @@ import (
 type convertCmd struct {
 	In   string `arg:"" help:"The result."`
 	Out  string `arg:"" help:"The file to write: .json (the whole result), .jsonl or .csv (its measurements), each with .gz or .zst if wanted; - is standard output, as --format says."`
-	Rows string `enum:"iteration,pair,pattern" default:"iteration" help:"What a line of .jsonl and .csv is: an iteration (a run of a pattern), a pair (a message of a run), or a pattern (in a phase)."`
+	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric" default:"auto" help:"What a line of .jsonl and .csv is: an iteration (a run of a pattern), a pair (a message of a run), a pattern (in a phase), a block (a measurement of kvbench), storage (a run of a storage operation), or a metric (a sample of the scenario's own); auto: the first of iteration, block, storage and metric that the result has."`
 	// Format is needed where no name says it.
 	Format string `enum:"auto,json,jsonl,csv" default:"auto" help:"Format, if the name does not say it: json, jsonl or csv."`
 }
@@ -55,6 +57,10 @@ func (c *convertCmd) Run(s cli.Streams) error {
 		return packed.Close()
 	}
 	if c.Out == "-" {
+		if format == "json" {
+			safe := plaintext.JSONWriter(s.Out)
+			return errors.Join(write(safe), safe.Close())
+		}
 		return write(s.Out)
 	}
 	return atomicfile.Write(c.Out, 0o644, write)
@@ -126,33 +132,14 @@ func (r *row) add(name string, value any) {
 	r.names, r.values = append(r.names, name), append(r.values, value)
 }
 
-// writeRows writes the measurements of a result one after the other.
-func writeRows(path, kind, format string, w io.Writer) error {
-	emit := writeJSONLine(w)
-	var flush func() error
-	if format == "csv" {
-		emit, flush = writeCSVLine(w, columnsOf(kind))
-	}
-	var err error
-	if kind == "pattern" {
-		err = eachPattern(path, emit)
-	} else {
-		err = scan(path, func(d *result.Document, m *result.Measurement) error { return eachRow(kind, d, m, emit) })
-	}
-	if err == nil && flush != nil {
-		err = flush()
-	}
-	return err
-}
-
 // scan is result.Scan, but an error of visit, such as a full disk, is returned as it is.
-func scan(path string, visit result.Visit) error {
+func scan(path string, visit result.Visit) (*result.Document, error) {
 	var stopped error
-	_, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
+	d, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
 		stopped = visit(d, m)
 		return stopped
 	})
-	return cmp.Or(stopped, err)
+	return d, cmp.Or(stopped, err)
 }
 
 func eachRow(kind string, head *result.Document, m *result.Measurement, emit func(row) error) error {
@@ -290,25 +277,16 @@ func columnsOf(kind string) []string {
 	switch kind {
 	case "pattern":
 		return (&patternSum{}).row().names
+	case "block":
+		return blockRow(&result.Lanes{}).names
+	case "storage":
+		return storageRow(&result.Storage{}, head).names
+	case "metric":
+		return metricRow(metric.Sample{}, "").names
 	case "pair":
 		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns", "latency_ns")
 	}
 	return iterationRow(head, m).names
-}
-
-func writeCSVLine(w io.Writer, header []string) (emit func(row) error, flush func() error) {
-	out := csv.NewWriter(w)
-	out.Write(header)
-	return func(r row) error {
-			cells := make([]string, len(r.values))
-			for i, v := range r.values {
-				cells[i] = fmt.Sprint(v)
-			}
-			return out.Write(cells)
-		}, func() error {
-			out.Flush()
-			return out.Error()
-		}
 }
 
 func writeJSONLine(w io.Writer) func(row) error {
@@ -325,7 +303,8 @@ func writeJSONLine(w io.Writer) func(row) error {
 			b.Truncate(b.Len() - 1) // the line break
 		}
 		b.WriteString("}\n")
-		_, err := w.Write(b.Bytes())
-		return err
+		safe := plaintext.JSONWriter(w)
+		_, err := safe.Write(b.Bytes())
+		return errors.Join(err, safe.Close())
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"perigee/docs"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/table"
 )
@@ -55,9 +56,19 @@ func (c *catCmd) Run(s cli.Streams) error {
 	}
 	defer r.Close()
 	to := &cli.Outlet{W: s.Out}
-	out := bufio.NewWriter(to)
+	var safe io.WriteCloser
+	switch {
+	case !c.Raw:
+		safe = plaintext.JSONWriter(to)
+	case cli.IsTerminal(s.Out):
+		safe = plaintext.Writer(to)
+	default:
+		safe = asIs{to} // a file or a program gets a text as it is
+	}
+	out := bufio.NewWriter(safe)
 	err = look(r, p, c.Raw, out)
 	out.Flush() // what comes before the damage
+	safe.Close()
 	if to.Err != nil {
 		return to.Err
 	}
@@ -66,6 +77,11 @@ func (c *catCmd) Run(s cli.Streams) error {
 	}
 	return r.Fault(err)
 }
+
+// asIs passes on what is written.
+type asIs struct{ io.Writer }
+
+func (asIs) Close() error { return nil }
 
 type showCmd struct {
 	File string `arg:"" help:"The result."`
@@ -76,7 +92,8 @@ func (c *showCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(s.Out)
+	safe := plaintext.Writer(s.Out)
+	out := bufio.NewWriter(safe)
 	showHead(out, d)
 	if len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
@@ -84,15 +101,42 @@ func (c *showCmd) Run(s cli.Streams) error {
 			return err
 		}
 	}
+	if len(d.Lanes) > 0 {
+		fmt.Fprintln(out, "# block transfers")
+		if err := blockTable(d.Lanes).WriteText(out); err != nil {
+			return err
+		}
+	}
 	if err := showTables(out, d); err != nil {
 		return err
 	}
-	return out.Flush()
+	return errors.Join(out.Flush(), safe.Close())
+}
+
+// blockTable has a row for each measurement of block transfers.
+func blockTable(list []result.Lanes) *table.Table {
+	var t table.Table
+	for _, c := range []struct {
+		header, format string
+		align          table.Align
+	}{
+		{"Phase", "%s", table.Left}, {"Op", "%s", table.Left}, {"Block (B)", "%d", table.Right}, {"Batch", "%d", table.Right}, {"Threads", "%d", table.Right},
+		{"Iterations", "%d", table.Right}, {"BW (GB/s)", "%.6g", table.Right}, {"Mean (us)", "%.6g", table.Right}, {"p50 (us)", "%.6g", table.Right},
+		{"p99 (us)", "%.6g", table.Right}, {"Max (us)", "%.6g", table.Right},
+	} {
+		t.AddColumn(c.header, c.align, c.format)
+	}
+	for i := range list {
+		m := &list[i]
+		us := func(ns int64) float64 { return float64(ns) / 1e3 }
+		t.AddRow(m.Phase, m.Op, m.BlockBytes, m.Batch, m.Threads, m.Iterations, m.Bandwidth/1e9, m.Latency.Mean/1e3, us(m.Latency.P50), us(m.Latency.P99), us(m.Latency.Max))
+	}
+	return &t
 }
 
 func showHead(w io.Writer, d *result.Document) {
 	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%-11s %s\n", name+":", fmt.Sprintf(format, args...))
+		fmt.Fprintf(w, "%-11s %s\n", name+":", plaintext.Escape(fmt.Sprintf(format, args...)))
 	}
 	line("status", "%s", d.Status)
 	if d.Failure != nil {
@@ -119,10 +163,26 @@ func showHead(w io.Writer, d *result.Document) {
 	if d.Engine != nil {
 		line("engine", "%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
-	line("holds", "%d patterns of %d matrices, %d tables, %d input files", len(d.Patterns), len(d.Matrices), len(d.Tables), len(d.Inputs))
+	line("holds", "%s", holds(d))
 	for _, n := range d.Notes {
 		line("note", "%s", n)
 	}
+}
+
+// holds counts what a result has.
+func holds(d *result.Document) string {
+	matrices := fmt.Sprint(len(d.Matrices), " matrices")
+	if len(d.Matrices) == 1 {
+		matrices = "1 matrix"
+	}
+	parts := []string{cli.Count(len(d.Patterns), "pattern") + " of " + matrices}
+	if n := len(d.Lanes); n > 0 {
+		parts = append(parts, cli.Count(n, "measurement")+" of block transfers")
+	}
+	if n := len(d.Storage); n > 0 {
+		parts = append(parts, cli.Count(n, "run")+" of storage operations")
+	}
+	return strings.Join(append(parts, cli.Count(len(d.Tables), "table"), cli.Count(len(d.Inputs), "input file")), ", ")
 }
 
 func mapKeys(m map[string]any) func(yield func(string) bool) {
@@ -156,7 +216,7 @@ func showTables(w io.Writer, d *result.Document) error {
 		if title == "" {
 			title = "printed by the run"
 		}
-		fmt.Fprintln(w, "#", strings.ReplaceAll(title, "\n", " "))
+		fmt.Fprintln(w, "#", plaintext.Escape(title))
 		if err := t.WriteText(w); err != nil {
 			return err
 		}
@@ -172,13 +232,13 @@ func showTables(w io.Writer, d *result.Document) error {
 		case t.Passed != nil:
 			verdict += fmt.Sprintf(" (samples: %d, too few to say)", t.Samples)
 		}
-		fmt.Fprintf(w, "threshold:  %s: %s\n", t.Threshold, verdict)
+		fmt.Fprintf(w, "threshold:  %s: %s\n", plaintext.Escape(t.Threshold), verdict)
 	}
 	for _, m := range d.Metrics {
-		fmt.Fprintf(w, "metric:     %s: %d samples\n", m.Name, len(m.Values))
+		fmt.Fprintf(w, "metric:     %s: %d samples\n", plaintext.Escape(m.Name), len(m.Values))
 	}
 	for _, k := range slices.Sorted(mapKeys(d.Values)) {
-		fmt.Fprintf(w, "value:      %s\n", k)
+		fmt.Fprintf(w, "value:      %s\n", plaintext.Escape(k))
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"perigee/docs"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
@@ -105,7 +106,7 @@ func TestShow(t *testing.T) {
 		out := mustCall(t, "show", write(t, document(t), name))
 		for _, want := range []string{
 			"status:     complete\n", "started:    2026-01-02T03:04:05Z\n", "command:    perigee run x\n", "scenario:   x.lua (SHA-256 0a0a0a0a0a0a...)\n",
-			"options:    a=b n=5 size=67108864 x=0.25\n", "seed:       7\n", "holds:      2 patterns of 1 matrices, 1 tables, 0 input files\n", "note:       a note\n",
+			"options:    a=b n=5 size=67108864 x=0.25\n", "seed:       7\n", "holds:      2 patterns of 1 matrix, 1 table, 0 input files\n", "note:       a note\n",
 			"0 p, \"1\" work 3 1 2 2.98 3 0.0005\n", "1 q work 1 5 5 5 5 0.0002\n",
 			"# printed by the run\n", "\n 1.5 -\n1048576 1234.57\n", "threshold:  own_ms.stddev < 2: violated (samples: 1, too few to say)\n", "threshold:  latency_ms.max < 2: violated (it is 3 over 3 samples)\n", "threshold:  latency_ms.p99 < 2: not judged\n",
 			"metric:     own_ms: 0 samples\n", "value:      v\n",
@@ -275,6 +276,98 @@ func TestConvertFiles(t *testing.T) {
 	}
 	if _, err := call(t, "convert", in, filepath.Join(dir, "gone", "x.csv")); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "x.csv") {
 		t.Errorf("missing folder: %v", err)
+	}
+}
+
+// blocks is a result of kvbench: it has no pattern and no measurement of one.
+func blocks(t *testing.T) *result.Document {
+	d := document(t)
+	d.Measurements, d.Patterns, d.Matrices = nil, nil, nil
+	for _, batch := range []int64{1, 64} {
+		d.Lanes = append(d.Lanes, result.Lanes{Phase: "measure", Measurement: series.Measurement{
+			Op: "WRITE", Local: "dram", Remote: "dram", BlockBytes: 4096, Batch: batch, Threads: 1, Iterations: 10, Bytes: 40960 * batch, EndNS: 4096 * batch,
+			Bandwidth: 1e10, Latency: series.Stats{Count: 10, Mean: 400, P50: 390, P99: 500, P999: 600, Max: 700},
+		}})
+	}
+	return d
+}
+
+// Without --rows a result is written as what it has: block transfers, or samples of its own metrics. Rows that it does not have
+// are an error, which names those that it has.
+func TestConvertOtherKinds(t *testing.T) {
+	path := write(t, blocks(t), "r.json.zst")
+	got := mustCall(t, "convert", path, "-", "--format", "csv")
+	if lines := strings.Split(got, "\n"); len(lines) != 4 || lines[0] != strings.Join(columnsOf("block"), ",") || !strings.HasPrefix(lines[2], "measure,WRITE,dram,dram,4096,64,1,10,2621440,0,262144,0,1e+10,0,400,0,390,500,600,700,") {
+		t.Errorf("blocks:\n%s", got)
+	}
+	if got := mustCall(t, "convert", path, "-", "--format", "jsonl"); strings.Count(got, "\n") != 2 || !strings.Contains(got, `"latency_p99_ns":500`) {
+		t.Errorf("blocks as JSON Lines:\n%s", got)
+	}
+	for _, rows := range []string{"iteration", "pair", "pattern", "storage", "metric"} {
+		out := filepath.Join(t.TempDir(), "x.csv")
+		if _, err := call(t, "convert", path, out, "--rows", rows); fault.KindOf(err) != fault.Input || fault.HintOf(err) != "it has rows of the kinds block" {
+			t.Errorf("%s: %v (%s)", rows, err, fault.HintOf(err))
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s: a file is left", rows)
+		}
+	}
+	d := blocks(t)
+	d.Lanes = nil
+	d.AddSample("own_ms", 1.5, 7)
+	if got := mustCall(t, "convert", write(t, d, "m.json"), "-", "--format", "csv"); got != "metric,phase,value,time_ns\nown_ms,,1.5,7\n" {
+		t.Errorf("samples:\n%s", got)
+	}
+	d = document(t)
+	d.AddStorage(1, "work", []series.StorageRun{{Rank: 1, Op: "READ", Bytes: 8, StartNS: 5, EndNS: 9}})
+	if got := mustCall(t, "convert", write(t, d, "s.json"), "-", "--format", "csv", "--rows", "storage"); got != "pattern,name,phase,iteration,rank,op,bytes,start_ns,end_ns,latency_ns\n1,q,work,0,1,READ,8,5,9,4\n" {
+		t.Errorf("storage:\n%s", got)
+	}
+}
+
+// result show prints what kvbench has measured.
+func TestShowBlocks(t *testing.T) {
+	out := mustCall(t, "show", write(t, blocks(t), "r.json"))
+	for _, want := range []string{"0 patterns of 0 matrices, 2 measurements of block transfers, 1 table", "# block transfers\n", "\nmeasure WRITE 4096 64 1 10 10 0.4 0.39 0.5 0.7\n"} {
+		if !strings.Contains(squeeze(out), want) {
+			t.Errorf("lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+// What a hostile result holds moves no cursor, changes no title and starts no formula.
+func TestHostileResult(t *testing.T) {
+	const evil = "\x1b]0;owned\a\x1b[2J\r\u009b31m\u202egnp.exe"
+	d := document(t)
+	d.Notes, d.Command, d.Scenario.Name = []string{evil}, []string{evil}, evil
+	d.Scenario.Options = map[string]any{evil: evil}
+	d.Patterns[0].Name, d.Patterns[1].Name = evil, "=cmd|' /C calc'!A0"
+	d.Tables = []result.Table{{Title: evil, Columns: []string{evil}, Rows: [][]any{{evil}}}}
+	d.Values = map[string]any{evil: evil}
+	d.World.Hosts[0].Name = evil
+	d.Thresholds[0].Threshold = evil
+	d.Metrics[0].Name = evil
+	d.Finish(fault.New(fault.Timeout, "%s", evil))
+	path := write(t, d, "r.json")
+	for _, args := range [][]string{{"show"}, {"cat"}, {"convert", "-", "--format", "json"}, {"convert", "-", "--format", "jsonl"}, {"convert", "-", "--format", "csv"}, {"convert", "-", "--format", "csv", "--rows", "pattern"}} {
+		out := mustCall(t, append([]string{args[0], path}, args[1:]...)...)
+		if safe := plaintext.Text(out); out != safe {
+			t.Errorf("%v: %q", args, out)
+		}
+		if !strings.Contains(out, "owned") {
+			t.Errorf("%v: the text is gone:\n%s", args, out)
+		}
+		if args[0] == "convert" && args[len(args)-1] == "csv" && !strings.Contains(out, "'=cmd|") {
+			t.Errorf("%v: a formula:\n%s", args, out)
+		}
+	}
+	// JSON keeps what it says, and a file gets a text as it is.
+	if got := mustCall(t, "cat", "-r", path, ".notes[0]"); got != evil+"\n" {
+		t.Errorf("raw: %q", got)
+	}
+	var note string
+	if err := json.Unmarshal([]byte(mustCall(t, "cat", path, ".notes[0]")), &note); err != nil || note != evil {
+		t.Errorf("%v: %q", err, note)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"perigee/internal/cli"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/internal/table"
@@ -79,17 +79,6 @@ func (p *printer) line(format string, args ...any) {
 	}
 }
 
-// tame takes from a text of a result what could break lines or play with the
-// terminal.
-func tame(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-}
-
 func writeText(w io.Writer, list []input, l look) error {
 	p := &printer{w: w}
 	for i, in := range list {
@@ -103,13 +92,13 @@ func writeText(w io.Writer, list []input, l look) error {
 
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
-	p.line("%s", l.paint(bold, tame(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label, strings.TrimSuffix(d.Scenario.Name, ".lua"),
+	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label, strings.TrimSuffix(d.Scenario.Name, ".lua"),
 		cli.Count(d.World.Size, "rank"), cli.Count(len(d.World.Hosts), "host"), d.World.Launcher))))
 	engine := "none"
 	if d.Engine != nil {
 		engine = fmt.Sprintf("%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
-	p.line("# perigee %s, engine: %s", tame(d.Perigee.Version), tame(engine))
+	p.line("# perigee %s, engine: %s", plaintext.Escape(d.Perigee.Version), plaintext.Escape(engine))
 	if n := len(f.Blocks.List); n > 0 {
 		p.line("# %s of block transfers", cli.Count(n, "measurement"))
 	}
@@ -117,16 +106,16 @@ func writeSummary(p *printer, in input, l look) {
 		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"), size.Decimal(f.Bytes))
 	}
 	if d.Status != result.Complete {
-		p.line("%s", l.paint(red, "# PARTIAL: "+tame(whyPartial(d))))
+		p.line("%s", l.paint(red, "# PARTIAL: "+plaintext.Escape(whyPartial(d))))
 	}
 	for _, text := range f.LeftOut {
-		p.line("# left out: %s", text)
+		p.line("# left out: %s", plaintext.Escape(text))
 	}
 	p.line("")
 	marks := map[string][2]string{"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}}
 	for _, x := range f.Findings {
 		m := marks[x.Level]
-		for i, line := range wrap(tame(x.Text), l.width-2) {
+		for i, line := range wrap(plaintext.Escape(x.Text), l.width-2) {
 			mark := " "
 			if i == 0 {
 				mark = l.paint(m[0], m[1])
@@ -234,7 +223,7 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
 	for _, t := range d.Thresholds {
 		v := verdict(t)
-		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), tame(t.Threshold), measuredText(t), cli.Count(t.Samples, "sample"))
+		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold), measuredText(t), cli.Count(t.Samples, "sample"))
 	}
 }
 

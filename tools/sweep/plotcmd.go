@@ -9,6 +9,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/tools/sweep/plot"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
@@ -76,10 +77,10 @@ func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 		}
 	}
 	if c.Front && data.NoFront != "" {
-		fmt.Fprintln(s.Err, "note: no Pareto front:", data.NoFront)
+		fmt.Fprintln(plaintext.Writer(s.Err), "note: no Pareto front:", data.NoFront)
 	}
 	if data.Missing > 0 {
-		fmt.Fprintf(s.Err, "note: %s left out, which lack %s or %s\n", cli.Count(data.Missing, "run"), c.X, c.Y)
+		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s left out, which lack %s or %s\n", cli.Count(data.Missing, "run"), c.X, c.Y)
 	}
 	text := fmt.Sprintf("scenario %d: %s of %s", sc.Index, cli.Count(points, "run"), cli.Count(len(data.Series), "configuration"))
 	if len(c.SLO) > 0 {
@@ -88,7 +89,7 @@ func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 	if data.NoFront == "" {
 		text += fmt.Sprintf(", %d on the Pareto front", front)
 	}
-	fmt.Fprintf(s.Out, "%s; written to %s\n", text, c.Output)
+	fmt.Fprintf(plaintext.Writer(s.Out), "%s; written to %s\n", text, c.Output)
 }
 
 func (c *PlotCmd) options() (plot.Options, error) {

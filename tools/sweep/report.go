@@ -9,6 +9,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/tools/sweep/page"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
@@ -51,7 +52,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"), cli.Count(len(d.scenarios), "scenario"), c.Output)
+	fmt.Fprintf(plaintext.Writer(s.Out), "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"), cli.Count(len(d.scenarios), "scenario"), c.Output)
 	return c.strict(d)
 }
 

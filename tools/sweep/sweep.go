@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/sweep/expr"
@@ -97,16 +98,16 @@ func condition(source string) (func(*runs.Run) bool, error) {
 // remark tells what was skipped or is incomplete.
 func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, f := range got.Skipped {
-		fmt.Fprintln(s.Err, "skipped", f.Err)
+		fmt.Fprintln(plaintext.Writer(s.Err), "skipped", f.Err)
 	}
 	if n := len(got.Skipped); n > 0 {
-		fmt.Fprintf(s.Err, "%s skipped, %s read\n", cli.Count(n, "file"), cli.Count(len(got.Runs), "run"))
+		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"), cli.Count(len(got.Runs), "run"))
 	}
 	if got.Links > 0 {
-		fmt.Fprintf(s.Err, "note: %s not followed\n", cli.Count(got.Links, "symbolic link"))
+		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed\n", cli.Count(got.Links, "symbolic link"))
 	}
 	for _, n := range notes {
-		fmt.Fprintln(s.Err, "note:", n)
+		fmt.Fprintln(plaintext.Writer(s.Err), "note:", n)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/sweep/runs"
 )
@@ -113,9 +114,9 @@ func must(name string) *runs.Column {
 
 // header writes the # lines and returns the columns worth a place in the table.
 func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) []*runs.Column {
-	fmt.Fprintf(s.Out, "# %s: %s\n", generator(), cli.Count(len(rows), "run"))
+	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n", generator(), cli.Count(len(rows), "run"))
 	if title != "" {
-		fmt.Fprintln(s.Out, "#", title)
+		fmt.Fprintln(plaintext.Writer(s.Out), "#", title)
 	}
 	var rest []*runs.Column
 	var same, ones []string
@@ -132,10 +133,10 @@ func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns
 		}
 	}
 	if len(same) > 0 {
-		fmt.Fprintf(s.Out, "# the same in all rows:\n%s", strings.Join(same, ""))
+		fmt.Fprintf(plaintext.Writer(s.Out), "# the same in all rows:\n%s", strings.Join(same, ""))
 	}
 	if len(ones) > 0 {
-		fmt.Fprintf(s.Out, "# 1 for all engines: %s\n", strings.Join(ones, ", "))
+		fmt.Fprintf(plaintext.Writer(s.Out), "# 1 for all engines: %s\n", strings.Join(ones, ", "))
 	}
 	if alike(rows) && len(rest) > 0 {
 		rest = slices.Insert(rest, 1, must("Run"))
@@ -217,13 +218,13 @@ func cellOf(col *runs.Column, c runs.Cell) any {
 // byConfiguration prints the tables of the original analysis: one for each
 // configuration, its runs by concurrency.
 func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*runs.Column) error {
-	fmt.Fprintf(s.Out, "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"), sc.Index, sc.Key)
+	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"), sc.Index, sc.Key)
 	directories := runs.Directories(sc.Runs)
 	if len(directories) == 1 {
-		fmt.Fprintf(s.Out, "# directory: %s\n", directories[0])
+		fmt.Fprintf(plaintext.Writer(s.Out), "# directory: %s\n", directories[0])
 	}
 	for _, conf := range runs.Configurations(sc.Runs, c.SegByDir) {
-		fmt.Fprintf(s.Out, "\n# %s\n", conf.Title())
+		fmt.Fprintf(plaintext.Writer(s.Out), "\n# %s\n", conf.Title())
 		rows := conf.Runs
 		if c.Truncated > 0 {
 			rows = rows[:min(len(rows), c.Truncated)]

@@ -1,0 +1,199 @@
+package inspect
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"strings"
+
+	"perigee/internal/fault"
+	"perigee/internal/metric"
+	"perigee/internal/plaintext"
+	"perigee/internal/result"
+)
+
+// rowWriter writes rows of one kind. The header of CSV comes with the first row: only then is it known which kind
+// it is.
+type rowWriter struct {
+	csv   *csv.Writer // nil for JSON Lines
+	line  func(row) error
+	count int
+}
+
+func newRowWriter(w io.Writer, format string) *rowWriter {
+	if format == "csv" {
+		return &rowWriter{csv: csv.NewWriter(w)}
+	}
+	return &rowWriter{line: writeJSONLine(w)}
+}
+
+func (o *rowWriter) emit(r row) error {
+	o.count++
+	if o.csv == nil {
+		return o.line(r)
+	}
+	if o.count == 1 {
+		o.csv.Write(r.names)
+	}
+	cells := make([]string, len(r.values))
+	for i, v := range r.values {
+		cells[i] = plaintext.Cell(fmt.Sprint(v))
+	}
+	return o.csv.Write(cells)
+}
+
+// finish writes the header, which stands there also if there is no row, and what is buffered.
+func (o *rowWriter) finish(kind string) error {
+	if o.csv == nil {
+		return nil
+	}
+	if o.count == 0 {
+		o.csv.Write(columnsOf(kind))
+	}
+	o.csv.Flush()
+	return o.csv.Error()
+}
+
+// writeRows writes what a result has measured, a line each.
+func writeRows(path, kind, format string, w io.Writer) error {
+	out := newRowWriter(w, format)
+	has := map[string]bool{}
+	measured := kind
+	if kind == "auto" {
+		measured = "iteration"
+	}
+	d, err := scan(path, func(d *result.Document, m *result.Measurement) error {
+		has["iteration"], has["pattern"] = true, true
+		has["pair"] = has["pair"] || len(m.Ranks) > 0
+		if measured == "iteration" || measured == "pair" {
+			return eachRow(measured, d, m, out.emit)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	has["block"], has["storage"], has["metric"] = len(d.Lanes) > 0, len(d.Storage) > 0, hasSamples(d)
+	if kind == "auto" {
+		kind = first(has, "iteration", "block", "storage", "metric")
+	}
+	switch kind {
+	case "pattern":
+		err = eachPattern(path, out.emit)
+	case "block", "storage", "metric":
+		err = eachOther(d, kind, out.emit)
+	}
+	if err != nil {
+		return err
+	}
+	if there := kindsOf(has); out.count == 0 && len(there) > 0 {
+		return fault.New(fault.Input, "result %s has nothing to write for --rows %s", path, kind).
+			WithHint("it has rows of the kinds %s", strings.Join(there, ", "))
+	}
+	return out.finish(kind)
+}
+
+func first(has map[string]bool, kinds ...string) string {
+	for _, k := range kinds {
+		if has[k] {
+			return k
+		}
+	}
+	return kinds[0]
+}
+
+func kindsOf(has map[string]bool) (list []string) {
+	for _, k := range []string{"iteration", "pair", "pattern", "block", "storage", "metric"} {
+		if has[k] {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+func hasSamples(d *result.Document) bool {
+	for _, m := range d.Metrics {
+		if len(m.Values) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func eachOther(d *result.Document, kind string, emit func(row) error) (err error) {
+	keep := func(r row) {
+		if err == nil {
+			err = emit(r)
+		}
+	}
+	switch kind {
+	case "block":
+		for i := range d.Lanes {
+			keep(blockRow(&d.Lanes[i]))
+		}
+	case "storage":
+		for i := range d.Storage {
+			keep(storageRow(&d.Storage[i], d))
+		}
+	case "metric":
+		for _, m := range d.Metrics {
+			metric.Each(d, m.Name, func(s metric.Sample) { keep(metricRow(s, m.Name)) })
+		}
+	}
+	return err
+}
+
+// blockRow is a measurement of block transfers.
+func blockRow(m *result.Lanes) row {
+	var line row
+	line.add("phase", m.Phase)
+	line.add("op", m.Op)
+	line.add("local_mem", m.Local)
+	line.add("remote_mem", m.Remote)
+	line.add("block_bytes", m.BlockBytes)
+	line.add("batch", m.Batch)
+	line.add("threads", m.Threads)
+	line.add("iterations", m.Iterations)
+	line.add("bytes", m.Bytes)
+	line.add("start_ns", m.StartNS)
+	line.add("end_ns", m.EndNS)
+	line.add("uncertainty_ns", m.UncertaintyNS)
+	line.add("bandwidth_bytes_per_s", m.Bandwidth)
+	line.add("cpu_seconds", m.CPUSeconds)
+	line.add("latency_mean_ns", m.Latency.Mean)
+	line.add("latency_min_ns", m.Latency.Min)
+	line.add("latency_p50_ns", m.Latency.P50)
+	line.add("latency_p99_ns", m.Latency.P99)
+	line.add("latency_p999_ns", m.Latency.P999)
+	line.add("latency_max_ns", m.Latency.Max)
+	line.add("prep_mean_ns", m.Prep.Mean)
+	line.add("post_mean_ns", m.Post.Mean)
+	line.add("tx_mean_ns", m.Tx.Mean)
+	return line
+}
+
+// storageRow is one run of one half of a storage operation.
+func storageRow(m *result.Storage, d *result.Document) row {
+	var line row
+	line.add("pattern", m.Pattern)
+	line.add("name", d.Patterns[m.Pattern].Name)
+	line.add("phase", m.Phase)
+	line.add("iteration", m.Iteration)
+	line.add("rank", m.Rank)
+	line.add("op", m.Op)
+	line.add("bytes", m.Bytes)
+	line.add("start_ns", m.StartNS)
+	line.add("end_ns", m.EndNS)
+	line.add("latency_ns", m.EndNS-m.StartNS)
+	return line
+}
+
+// metricRow is a sample of a scenario's own metric.
+func metricRow(s metric.Sample, name string) row {
+	var line row
+	line.add("metric", name)
+	line.add("phase", s.Phase)
+	line.add("value", s.Value)
+	line.add("time_ns", s.StartNS)
+	return line
+}

@@ -60,6 +60,7 @@ type commands struct {
 	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
 	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
 	Complete             completeCmd   `cmd:"" hidden:""`
+	Man                  manCmd        `cmd:"" hidden:""`
 	Version              versionCmd    `cmd:"" help:"Print the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/job"
+	"perigee/internal/man"
+	"perigee/internal/version"
+)
+
+// manCmd writes the manual pages, for packages.
+type manCmd struct {
+	Dir  string `arg:"" type:"path" help:"Folder to write the pages into."`
+	Date string `help:"Date in the footer, as 2026-11-22."`
+}
+
+func (c manCmd) Run(k *kong.Kong) error {
+	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	root := *k.Model.Node
+	root.Help = k.Model.Help
+	var names []string
+	for _, n := range root.Children {
+		if n.Hidden {
+			continue
+		}
+		names = append(names, "perigee-"+n.Name+"(1)")
+		node := n
+		if slices.Contains(wellKnown, n.Name) {
+			var err error
+			if node, err = scenarioNode(n); err != nil {
+				return err
+			}
+		}
+		if err := c.write("perigee "+n.Name, []string{"perigee(1)"}, node); err != nil {
+			return err
+		}
+	}
+	return c.write("perigee", names, summaries(&root))
+}
+
+// summaries returns a command with its commands' first level only: each has a
+// page of its own.
+func summaries(root *kong.Node) *kong.Node {
+	n := *root
+	n.Children = nil
+	for _, c := range root.Children {
+		n.Children = append(n.Children, &kong.Node{Name: c.Name, Help: c.Help, Hidden: c.Hidden})
+	}
+	return &n
+}
+
+// scenarioNode is the command of a shipped scenario with the job's flags and the
+// scenario's own options.
+func scenarioNode(n *kong.Node) (*kong.Node, error) {
+	grammar, _, err := job.Grammar(n.Name)
+	if err != nil {
+		return nil, err
+	}
+	k, err := kong.New(grammar, kong.Name(n.Name), cli.BothSpellings())
+	if err != nil {
+		return nil, err
+	}
+	node := *k.Model.Node
+	node.Help = n.Help
+	return &node, nil
+}
+
+func (c manCmd) write(name string, seeAlso []string, n *kong.Node) error {
+	var b bytes.Buffer
+	p := man.Page{Name: name, Version: "perigee " + version.Get().Version, Date: c.Date, SeeAlso: seeAlso}
+	if name == "perigee" {
+		for _, k := range fault.Kinds() {
+			p.Exits = append(p.Exits, man.Exit{Code: int(k), Meaning: k.Meaning()})
+		}
+	}
+	if err := p.Write(&b, n); err != nil {
+		return err
+	}
+	file := filepath.Join(c.Dir, strings.ReplaceAll(name, " ", "-")+".1")
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	return nil
+}

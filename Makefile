@@ -6,7 +6,7 @@ LDFLAGS := -X perigee/internal/version.Commit=$(VERSION)
 NIXL    := $$(echo $(CURDIR)/.venv/lib/python3*/site-packages/.nixl_cu12.mesonpy.libs/libnixl_capi.so)
 DEMO    := out/demo
 
-.PHONY: help build demo test bench lint clean
+.PHONY: help build demo test bench lint fuzz dist clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ demo: build ## run a small KV-cache workload on 8 local ranks and print its tabl
 
 # libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
 TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \
-  fio chromium fonts-dejavu-core
+  fio chromium fonts-dejavu-core groff-base rpm
 
 test: ## install what the tests need, run them all, and sum up what failed
 	.ci/deps $(TEST_PACKAGES)
@@ -35,10 +35,18 @@ bench: ## compare with C, fio, Open MPI and MPICH, in turns (SECTIONS="files bar
 	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev fio
 	NIXL_LIBRARY=$(NIXL) go run -ldflags "$(LDFLAGS)" ./internal/bench $(SECTIONS)
 
-lint: ## check formatting, vet and staticcheck
+lint: ## check formatting, vet, staticcheck, known vulnerabilities and insecure code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
 	go run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./...
+	.ci/security
+
+fuzz: ## run every fuzz target for FUZZTIME each (default 20s)
+	.ci/fuzz
+
+dist: ## make out/dist: a tar.gz, a .deb, an .rpm, an SBOM, a Containerfile and their checksums
+	.ci/deps
+	packaging/dist out/dist
 
 clean: ## remove what was built
 	rm -rf bin out

@@ -251,7 +251,7 @@ func checkPath(v *Value) (*Value, error) {
 
 func checkEnum(f *Field, v *Value) (*Value, error) {
 	for _, text := range f.Enum {
-		if v.Kind == String && v.Text() == text {
+		if v.Kind == String && strings.EqualFold(v.Text(), text) { // write is WRITE, as for the original
 			return v.as(String, text), nil
 		}
 	}

@@ -59,13 +59,21 @@ func writeZeros(out *bufio.Writer, n int) {
 	}
 }
 
-// ReadText reads a matrix in text form. Rows are lines; cells are separated by
-// white space and hold what [size.Parse] reads; blank lines count for nothing.
+// ReadText reads a matrix in text form, or the file that numpy.save makes of one. Rows are lines; cells are separated by
+// white space, one comma or one semicolon, and hold what [size.Parse] reads; blank lines count for nothing, nor does what
+// follows a # up to the end of the line.
 // There must be as many rows as cells in a row. name stands for the text in
 // errors, which are faults of the kind Input and say line, cell, wanted and
 // got. The text is read in blocks and never held as a whole.
 func ReadText(name string, r io.Reader) (*Matrix, error) {
-	return readText(name, r, make([]byte, blockBytes))
+	in := bufio.NewReaderSize(r, len(npyMagic))
+	if head, _ := in.Peek(len(npyMagic)); string(head) == npyMagic {
+		return readNPY(name, bufio.NewReaderSize(in, 1<<16))
+	} else if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
+		return nil, fault.New(fault.Input, "%s: wanted a matrix, got a zip archive", name).
+			WithHint("if it comes from numpy.savez, save the array alone with numpy.save")
+	}
+	return readText(name, in, make([]byte, blockBytes))
 }
 
 // readText reads the text through block, which must be longer than a cell.
@@ -88,7 +96,7 @@ func readText(name string, r io.Reader, block []byte) (*Matrix, error) {
 		if ended {
 			return p.finish(text)
 		}
-		whole := bytes.LastIndexAny(text, " \t\n\v\f\r") + 1
+		whole := bytes.LastIndexAny(text, " \t\n\v\f\r,;") + 1
 		if whole == 0 {
 			whole = len(text) // no such cell can be right: let the parser say so
 		}
@@ -115,6 +123,8 @@ type textParser struct {
 	rows      int     // complete rows
 	column    int     // cells seen in the current row
 	row       []Cell  // the non-zero ones among them
+	comment   bool    // the rest of the line counts for nothing
+	separated bool    // a comma or a semicolon stands before the next cell
 }
 
 // parse takes a block of whole cells.
@@ -126,9 +136,24 @@ func (p *textParser) parse(text []byte) error {
 				return err
 			}
 			at++
+		case p.comment:
+			end := bytes.IndexByte(text[at:], '\n')
+			if end < 0 {
+				return nil
+			}
+			at += end
+		case c == '#':
+			p.comment = true
+		case c == ',' || c == ';':
+			if p.separated || p.column == 0 {
+				return p.cellError("wanted a number, got %q", c)
+			}
+			p.separated = true
+			at++
 		case isSpace(c):
 			at++
 		default:
+			p.separated = false
 			n, value, err := p.cell(text[at:])
 			if err != nil {
 				return err
@@ -143,6 +168,9 @@ func (p *textParser) parse(text []byte) error {
 	return nil
 }
 
+// ends reports whether a cell ends before c.
+func ends(c byte) bool { return isSpace(c) || c == ',' || c == ';' || c == '#' }
+
 func isSpace(c byte) bool { return c == ' ' || c >= '\t' && c <= '\r' }
 
 // cell reads the cell that text begins with and returns its length and bytes.
@@ -155,10 +183,10 @@ func (p *textParser) cell(text []byte) (n int, value int64, err error) {
 		value = value*10 + int64(text[n]-'0')
 		n++
 	}
-	if n == len(text) || isSpace(text[n]) {
+	if n > 0 && (n == len(text) || ends(text[n])) {
 		return n, value, nil
 	}
-	for n < len(text) && n <= maxCellChars && !isSpace(text[n]) {
+	for n < len(text) && n <= maxCellChars && !ends(text[n]) {
 		n++
 	}
 	if n > maxCellChars {
@@ -185,6 +213,10 @@ func (p *textParser) roomForCell() error {
 
 // endLine takes the current row into the matrix.
 func (p *textParser) endLine() error {
+	if p.separated {
+		return p.cellError("wanted a number, got the end of the line")
+	}
+	p.comment = false
 	if p.column > 0 {
 		if err := p.endRow(); err != nil {
 			return err

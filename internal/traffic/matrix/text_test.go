@@ -67,7 +67,11 @@ func TestReadTextRefuses(t *testing.T) {
 		{"0 0\n0 InfK\n", `m.txt:2: cell 2: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "InfK"`},
 		{"0 12Q\n0 0\n", `m.txt:1: cell 2: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "12Q"`},
 		{"0 1.5\n0 0\n", `m.txt:1: cell 2: wanted a whole number of bytes, got "1.5"`},
-		{"0,1\n2,3\n", `m.txt:1: cell 1: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "0,1"`},
+		{"0,,1\n2,3,4\n", `m.txt:1: cell 2: wanted a number, got ','`},
+		{",1\n2,3\n", `m.txt:1: cell 1: wanted a number, got ','`},
+		{"0;1;\n2;3\n", `m.txt:1: cell 3: wanted a number, got the end of the line`},
+		{"0,1,", `m.txt:1: cell 3: wanted a number, got the end of the line`},
+		{"# a\n0 1\n2 x # b\n", `m.txt:3: cell 2: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "x"`},
 		{"0 1\n2 \x00\xff\x7fELF\n", `m.txt:2: cell 2: wanted a number of bytes such as 4096, 64K, 64MiB or 1e6, got "\x00\xff\x7fELF"`},
 		{"0 9223372036854775808\n0 0", `m.txt:1: cell 2: wanted at most 9223372036854775807 bytes, got "9223372036854775808"`},
 		{"0 8589934592G\n0 0", `m.txt:1: cell 2: wanted at most 9223372036854775807 bytes, got "8589934592G"`},
@@ -273,4 +277,38 @@ func BenchmarkSparse64(b *testing.B) {
 		}
 	}
 	runtime.KeepAlive(held)
+}
+
+// What numpy.savetxt writes by default, with a header, with commas, and as whole numbers.
+func TestReadTextOfNumpy(t *testing.T) {
+	want := [][]int64{{0, 1048576}, {5, 0}}
+	for name, text := range map[string]string{
+		"default":         "0.000000000000000000e+00 1.048576000000000000e+06\n5.000000000000000000e+00 0.000000000000000000e+00\n",
+		"header":          "# bytes from each rank\n# to each rank, 1,2,3\n0 1048576\n5 0\n",
+		"commas":          "0,1048576\n5,0\n",
+		"comma and blank": "0, 1M\n5 , 0\n",
+		"semicolons":      "0;1.0e+06\n5;0 # the end",
+		"floats":          "0.0 1048576.0\n5.0 0.0\n",
+	} {
+		for how, read := range map[string]func() (*Matrix, error){
+			"ReadText":      func() (*Matrix, error) { return ReadText("m.txt", strings.NewReader(text)) },
+			"small buffers": func() (*Matrix, error) { return readText("m.txt", strings.NewReader(text), make([]byte, 80)) },
+		} {
+			m, err := read()
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, how, err)
+				continue
+			}
+			for i, row := range want {
+				for k, bytes := range row {
+					if name == "semicolons" && bytes == 1048576 {
+						bytes = 1000000
+					}
+					if got := m.At(i, k); got != bytes {
+						t.Errorf("%s, %s: cell %d, %d is %d, want %d", name, how, i, k, got, bytes)
+					}
+				}
+			}
+		}
+	}
 }

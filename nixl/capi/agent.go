@@ -66,6 +66,9 @@ func (a *agent) Info() nixl.Info {
 		"ucx_error_handling_mode": a.mode.errors,
 		"dram":                    "anonymous, huge pages advised",
 	}
+	if a.mode.device != "" {
+		info.Params["net_devices"] = a.mode.device
+	}
 	if a.c != nil && a.c.file_args != nil {
 		info.Params["files"] = a.files()
 	}

@@ -314,12 +314,17 @@ func TestChooseMode(t *testing.T) {
 		{nixl.AgentConfig{Progress: "poll"}, "", true, false, "peer"},
 	}
 	for _, test := range tests {
-		m, err := chooseMode(test.cfg, test.tls, test.attach)
+		m, err := chooseMode(test.cfg, test.tls, "", test.attach)
 		if err != nil || m.thread != test.thread || m.errors != test.errors || m.why == "" {
 			t.Errorf("%+v UCX_TLS=%q attach %v: got %+v, %v; want thread %v, errors %s", test.cfg, test.tls, test.attach, m, err, test.thread, test.errors)
 		}
 	}
-	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", true); fault.KindOf(err) != fault.Usage {
+	for devices, want := range map[string]string{"": "lo", "eth0": ""} {
+		if m, err := chooseMode(nixl.AgentConfig{OneHost: true}, "", devices, true); err != nil || m.device != want {
+			t.Errorf("UCX_NET_DEVICES=%q: got %q, %v; want %q", devices, m.device, err, want)
+		}
+	}
+	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", "", true); fault.KindOf(err) != fault.Usage {
 		t.Errorf("progress magic: got %v", err)
 	}
 }

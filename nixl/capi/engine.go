@@ -26,12 +26,18 @@
 //
 //	NIXL_LOG_LEVEL=FATAL, UCX_LOG_LEVEL=fatal   errors are reported by perigee; set both to
 //	                                            info to see the library's own account
+//	UCX_TLS=^sysv                               its System V segments have mode 0660: members of
+//	                                            the user's group could write there
 //	UCX_MEM_MMAP_HOOK_MODE=none                 no patching of libc's mmap: Go's calls do
 //	                                            not go through it, and it takes 0.4 s
 //	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
 //	UCX_TCP_USER_TIMEOUT=6s, UCX_TCP_KEEPIDLE=2s, UCX_TCP_KEEPINTVL=1s, UCX_TCP_KEEPCNT=4
 //	                                            a host that is cut off is noticed within seconds,
 //	                                            as on perigee's own links
+//
+// On one host UCX listens at the loopback interface only, unless the user has set UCX_NET_DEVICES: its sockets
+// accept every connection, and there is nobody on other hosts to connect. The agent's configuration says so and not
+// the environment, because a process may have agents of both kinds.
 //
 // # Leaving
 //
@@ -69,6 +75,7 @@ import (
 var environment = [][2]string{
 	{"NIXL_LOG_LEVEL", "FATAL"},
 	{"UCX_LOG_LEVEL", "fatal"},
+	{"UCX_TLS", "^sysv"},
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"},
 	{"UCX_HANDLE_ERRORS", "none"},
 	{"UCX_DEBUG_SIGNO", "0"},
@@ -179,14 +186,18 @@ type mode struct {
 	thread bool   // the library makes progress by itself
 	errors string // UCX's error handling
 	why    string // what decided over the thread
+	device string // the network device that UCX may use, or "" for all or those of the environment
 }
 
-// chooseMode follows the package comment. tls is the value of UCX_TLS; attach
-// reports whether cross-memory attach works at all.
-func chooseMode(cfg nixl.AgentConfig, tls string, attach bool) (mode, error) {
+// chooseMode follows the package comment. tls and devices are the user's values of UCX_TLS and
+// UCX_NET_DEVICES; attach reports whether cross-memory attach works at all.
+func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach bool) (mode, error) {
 	m := mode{errors: "peer"}
 	if cfg.OneHost {
 		m.errors = "none"
+		if devices == "" {
+			m.device = "lo"
+		}
 	}
 	switch cfg.Progress {
 	case "thread":
@@ -234,7 +245,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	}
 	// Oneself one can always reach, but for containers that forbid the call. How it is with peers, the rule tells.
 	_, allowed := device.Attach("/")
-	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), allowed && canAttach(own) == nil)
+	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil)
 	if err != nil {
 		return nil, err
 	}
@@ -258,11 +269,12 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 
 // open creates the library's agent and its backend.
 func (a *agent) open() error {
-	name, errors := C.CString(a.cfg.Name), C.CString(a.mode.errors)
-	defer C.free(unsafe.Pointer(name))
-	defer C.free(unsafe.Pointer(errors))
+	name, errors, device := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.device)
+	for _, p := range []*C.char{name, errors, device} {
+		defer C.free(unsafe.Pointer(p))
+	}
 	var what *C.char
-	status := C.papi_open(a.c, name, C.bool(a.mode.thread), errors, &what)
+	status := C.papi_open(a.c, name, C.bool(a.mode.thread), errors, device, &what)
 	if status == 0 {
 		return nil
 	}

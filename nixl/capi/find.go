@@ -22,12 +22,15 @@ const installHint = "install it with `pip install nixl-cu12` (no GPU needed), or
 //  1. explicit, if not empty: the file, or a folder that has it
 //  2. NIXL_LIBRARY, if set: the same
 //  3. where the dynamic loader looks: LD_LIBRARY_PATH, ld.so.cache
-//  4. the active virtual environments VIRTUAL_ENV and CONDA_PREFIX, then ./.venv
+//  4. the active virtual environments VIRTUAL_ENV and CONDA_PREFIX
 //  5. the user's and the system's site-packages and dist-packages
 //  6. /usr/local/nixl and /opt/nvidia/nvda_nixl, where NIXL's own installation puts it
 //
 // A folder of site-packages has it where the wheels nixl-cu12 and nixl-cu13 keep it. Among
-// several wheels in one place the newest wins. tried tells where Find has looked, for messages.
+// several wheels in one place the newest wins. tried lists where Find has looked, for messages.
+//
+// Loading a library runs code. The first two places are the user's own words; in the others a library that someone
+// else could have put there, or could replace, is passed over (see untrusted).
 func Find(explicit string) (path string, tried []string, err error) {
 	s := search{getenv: os.Getenv, loader: loaderPath}
 	return s.find(explicit)
@@ -55,9 +58,14 @@ func (s search) find(explicit string) (path string, tried []string, err error) {
 		return "", tried, fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by, named.path, libraryName).
 			WithHint(installHint)
 	}
-	tried = append(tried, "the loader's path")
-	if found := s.loader(libraryName); found != "" {
-		return found, tried, nil
+	// The loader is not asked about a library that it must not load: to ask is to load.
+	if found, reason := s.loaderDanger(); reason != nil {
+		tried = append(tried, passedOver(found, reason))
+	} else {
+		tried = append(tried, "the loader's path")
+		if found := s.loader(libraryName); found != "" {
+			return found, tried, nil
+		}
 	}
 	for _, place := range s.places() {
 		tried = append(tried, place.name)
@@ -65,7 +73,13 @@ func (s search) find(explicit string) (path string, tried []string, err error) {
 		for _, pattern := range place.patterns {
 			dirs, _ := filepath.Glob(pattern) // only a malformed pattern is an error
 			for _, dir := range dirs {
-				found = append(found, inFolder(dir)...)
+				for _, path := range inFolder(dir) {
+					if reason := untrusted(path); reason != nil {
+						tried = append(tried, passedOver(path, reason))
+						continue
+					}
+					found = append(found, path)
+				}
 			}
 		}
 		if path := newest(found); path != "" {
@@ -74,6 +88,25 @@ func (s search) find(explicit string) (path string, tried []string, err error) {
 	}
 	return "", tried, fault.New(fault.Engine, "no %s found; looked in %s", libraryName, strings.Join(tried, ", ")).
 		WithHint(installHint)
+}
+
+func passedOver(path string, reason error) string {
+	return fmt.Sprintf("%s (passed over: %v; if you trust it, name it with --nixl-lib)", path, reason)
+}
+
+// loaderDanger finds the first library of LD_LIBRARY_PATH, if it is not to be trusted. An
+// empty or relative part of that variable means the current folder.
+func (s search) loaderDanger() (path string, reason error) {
+	folders := s.getenv("LD_LIBRARY_PATH")
+	if folders == "" {
+		return "", nil
+	}
+	for dir := range strings.SplitSeq(strings.ReplaceAll(folders, ";", ":"), ":") {
+		if path := filepath.Join(cmp.Or(dir, "."), libraryName); isFile(path) {
+			return path, untrusted(path)
+		}
+	}
+	return "", nil
 }
 
 // place is a group of folders among which the newest library wins.
@@ -100,7 +133,6 @@ func (s search) places() []place {
 			python(fmt.Sprintf("%s (%s)", root, env), root)
 		}
 	}
-	python("./.venv", ".venv")
 	home := s.getenv("HOME")
 	if user := cmp.Or(s.getenv("PYTHONUSERBASE"), filepath.Join(home, ".local")); filepath.IsAbs(user) {
 		python(user, user)

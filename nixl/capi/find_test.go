@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -66,7 +67,7 @@ func TestFind(t *testing.T) {
 		{name: "loader before environment", files: []string{"z.so", venv + cu12}, env: map[string]string{"VIRTUAL_ENV": "venv"}, loader: "z.so", want: "z.so"},
 		{name: "virtual environment", files: []string{venv + cu12, conda + cu12}, env: map[string]string{"VIRTUAL_ENV": "venv", "CONDA_PREFIX": "conda"}, want: venv + cu12},
 		{name: "conda", files: []string{conda + cu13, user + cu12}, env: map[string]string{"CONDA_PREFIX": "conda"}, want: conda + cu13},
-		{name: "./.venv", files: []string{dot + cu12, user + cu12}, want: dot + cu12},
+		{name: "not ./.venv", files: []string{dot + cu12, user + cu12}, want: user + cu12},
 		{name: "user", files: []string{user + cu12, local + cu12}, want: user + cu12},
 		{name: "PYTHONUSERBASE", files: []string{"base/lib/python3.9/site-packages/" + cu12, user + cu12}, env: map[string]string{"PYTHONUSERBASE": "base"}, want: "base/lib/python3.9/site-packages/" + cu12},
 		{name: "system", files: []string{local + cu12}, want: local + cu12},
@@ -77,7 +78,7 @@ func TestFind(t *testing.T) {
 		{name: "cu12 of equals", files: []string{
 			local + cu13, local + "nixl_cu13-1.5.1.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/"}, want: local + cu12},
 		{name: "an old one in a better place", files: []string{
-			dot + cu12, strings.TrimSuffix(dot, "/") + "/nixl_cu12-1.0.0.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/"}, want: dot + cu12},
+			user + cu12, user + "nixl_cu12-1.0.0.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/"}, want: user + cu12},
 		{name: "a folder with the file's name", files: []string{local + cu12 + "/x"}, want: "no libnixl_capi.so found"},
 		{name: "nothing", want: "no libnixl_capi.so found"},
 	}
@@ -116,6 +117,65 @@ func TestFind(t *testing.T) {
 			}
 			if path != below(test.want) {
 				t.Errorf("got %s, want %s", path, below(test.want))
+			}
+		})
+	}
+}
+
+// A library that someone else could have put there is not taken, wherever it is, but for one that the user names.
+func TestFindPassesOver(t *testing.T) {
+	const venv = "venv/lib/python3.12/site-packages/"
+	spoil := map[string]func(t *testing.T, root string) error{
+		"file for the group":   func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, venv+cu12), 0o664) },
+		"folder for the group": func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, "venv/lib"), 0o775) },
+		"folder for others":    func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, "venv"), 0o757) },
+		"plugins for others": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root, filepath.Dir(venv+cu12), "plugins"), 0o777)
+		},
+		"another owner": func(t *testing.T, root string) error {
+			if os.Geteuid() != 0 {
+				t.Skip("only root can give a file away")
+			}
+			return os.Chown(filepath.Join(root, venv+cu12), 65534, 65534)
+		},
+		"link through a folder of others": func(_ *testing.T, root string) error {
+			if err := os.Rename(filepath.Join(root, "venv"), filepath.Join(root, "real")); err != nil {
+				return err
+			}
+			open := filepath.Join(root, "open")
+			if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777), os.Symlink(filepath.Join(root, "real"), filepath.Join(open, "v"))); err != nil {
+				return err
+			}
+			return os.Symlink(filepath.Join(open, "v"), filepath.Join(root, "venv"))
+		},
+	}
+	for name, f := range spoil {
+		t.Run(name, func(t *testing.T) {
+			root := install(t, venv+cu12, filepath.Dir(venv+cu12)+"/plugins/", "cwd/")
+			library, dir := filepath.Join(root, venv+cu12), filepath.Dir(filepath.Join(root, venv+cu12))
+			env := map[string]string{"VIRTUAL_ENV": filepath.Join(root, "venv")}
+			asked := 0
+			s := search{root: root, getenv: func(name string) string { return env[name] }, loader: func(string) string { asked++; return "" }}
+			if path, tried, err := s.find(""); err != nil || path != library {
+				t.Fatalf("before: %s, %v, %v", path, tried, err)
+			}
+			if err := f(t, root); err != nil {
+				t.Fatal(err)
+			}
+			_, _, err := s.find("")
+			wantFault(t, err, fault.Engine, "passed over", "--nixl-lib")
+			if path, _, err := s.find(library); err != nil || path != library {
+				t.Errorf("named: %s, %v", path, err)
+			}
+			// The loader is not even asked, for it would load the library to answer.
+			env["LD_LIBRARY_PATH"], env["VIRTUAL_ENV"], asked = "/nowhere:"+dir, "", 0
+			if _, _, err := s.find(""); err == nil || !strings.Contains(err.Error(), "passed over") || asked != 0 {
+				t.Errorf("LD_LIBRARY_PATH: got %v; the loader was asked %d times", err, asked)
+			}
+			t.Chdir(dir)
+			env["LD_LIBRARY_PATH"] = ":/nowhere"
+			if _, _, err := s.find(""); err == nil || !strings.Contains(err.Error(), "passed over") || asked != 0 {
+				t.Errorf("LD_LIBRARY_PATH with an empty part: got %v; the loader was asked %d times", err, asked)
 			}
 		})
 	}

@@ -72,22 +72,29 @@ static int enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
         if (status < 0) return status;                                                             \
     } while (0)
 
-static int create_backend(papi_agent *a, const char *errors, const char **what) {
+static int create_backend(papi_agent *a, const char *errors, const char *device,
+                          const char **what) {
     void *params = NULL;
     STEP("create parameters", a->api->create_params(&params));
     *what = "create the UCX backend";
     int status = a->api->params_add(params, "ucx_error_handling_mode", errors);
+    if (status >= 0 && *device) {
+        // The parameter device_list would append a port to the name, which network interfaces do not have.
+        char config[64];
+        snprintf(config, sizeof config, "NET_DEVICES=%s", device);
+        status = a->api->params_add(params, "engine_config", config);
+    }
     if (status >= 0) status = a->api->create_backend(a->agent, "UCX", params, &a->backend);
     a->api->destroy_params(params);
     return status;
 }
 
 static int open_agent(papi_agent *a, const char *name, bool thread, const char *errors,
-                      const char **what) {
+                      const char *device, const char **what) {
     papi_config config = {
         .progress_thread = thread, .progress_delay_us = PAPI_PROGRESS_DELAY_US, .workers = 1};
     STEP("create an agent", a->api->create_configured_agent(name, &config, &a->agent));
-    STEP(*what, create_backend(a, errors, what));
+    STEP(*what, create_backend(a, errors, device, what));
     STEP("create arguments", a->api->create_opt_args(&a->args));
     STEP("choose the backend", a->api->opt_args_add_backend(a->args, a->backend));
     STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->args, true));
@@ -95,9 +102,10 @@ static int open_agent(papi_agent *a, const char *name, bool thread, const char *
     return 0;
 }
 
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char **what) {
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *device,
+              const char **what) {
     static int plugins_loaded;
-    int status = open_agent(a, name, thread, errors, what);
+    int status = open_agent(a, name, thread, errors, device, what);
     if (status < 0) return status;
     if (!__atomic_exchange_n(&plugins_loaded, 1, __ATOMIC_RELAXED)) skip_destructors();
     return 0;

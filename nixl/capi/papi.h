@@ -115,8 +115,10 @@ typedef struct {
     void *context;
 } papi_agent;
 
-// Each returns 0 or a status of the library; papi_open says in *what which step failed.
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char **what);
+// Each returns 0 or a status of the library; papi_open says in *what which step failed. errors is UCX's error
+// handling; device, if not empty, the only network device that UCX may use.
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *device,
+              const char **what);
 int papi_close(papi_agent *a);
 
 // papi_open_files creates the backend that reaches files, with one parameter if key is not NULL.

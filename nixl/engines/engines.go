@@ -3,6 +3,7 @@ package engines
 
 import (
 	"fmt"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
@@ -29,6 +30,10 @@ const (
 func Open(choice, library string, oneHost bool) (engine nixl.Engine, note string, err error) {
 	return open(choice, library, oneHost, loadNIXL)
 }
+
+// Sweep removes what killed ranks of a job that began at since have left behind on this host, and returns
+// the names; see capi.Sweep. The launcher calls it after all ranks have ended. It needs no engine.
+func Sweep(since time.Time) (removed []string, err error) { return capi.Sweep(since) }
 
 func loadNIXL(library string) (nixl.Engine, error) {
 	path, _, err := capi.Find(library)

@@ -1,0 +1,190 @@
+//go:build cgo
+
+package capi
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee/internal/clock"
+	"perigee/nixl"
+)
+
+// connectedPair is two agents of this process, connected.
+func connectedPair(t *testing.T, cfg nixl.AgentConfig) [2]nixl.Agent {
+	t.Helper()
+	var pair [2]nixl.Agent
+	for i := range pair {
+		cfg.Name = fmt.Sprintf("%s-%d", t.Name(), i)
+		pair[i] = newAgent(t, cfg)
+		if _, err := pair[i].Alloc(nixl.DRAM, 100_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, a := range pair {
+		card, err := pair[1-i].Card()
+		if err == nil {
+			err = a.AddPeer(1-i, card)
+		}
+		if err == nil {
+			err = a.Connect([]int{1 - i})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, func() (bool, error) {
+		all := true
+		for _, a := range pair {
+			if err := a.Progress(); err != nil {
+				return false, err
+			}
+			ok, err := a.Connected()
+			if err != nil {
+				return false, err
+			}
+			all = all && ok
+		}
+		return all, nil
+	})
+	return pair
+}
+
+// await polls for at most half a minute.
+func await(t *testing.T, done func() (bool, error)) {
+	t.Helper()
+	if err := nixl.Poll(nixl.Control{Deadline: clock.Now() + 30e9}, done); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The group of a user has no business in the memory of ranks; System V segments of UCX have mode 0660.
+func TestNoSegmentsForTheGroup(t *testing.T) {
+	connectedPair(t, nixl.AgentConfig{OneHost: true})
+	table, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		t.Skip("this kernel has no System V segments")
+	}
+	for line := range strings.Lines(string(table)) {
+		// key shmid perms size cpid ...
+		if f := strings.Fields(line); len(f) > 4 && f[4] == fmt.Sprint(os.Getpid()) {
+			t.Errorf("segment of mode %s: %s", f[2], line)
+		}
+	}
+}
+
+// listeners are the addresses at which this process accepts connections.
+func listeners(t *testing.T) (list []netip.Addr) {
+	t.Helper()
+	sockets := map[string]bool{}
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if target, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil {
+			sockets[strings.TrimSuffix(strings.TrimPrefix(target, "socket:["), "]")] = true
+		}
+	}
+	for _, name := range []string{"/proc/self/net/tcp", "/proc/self/net/tcp6"} {
+		table, err := os.ReadFile(name)
+		if err != nil {
+			continue // a kernel without IPv6
+		}
+		for line := range strings.Lines(string(table)) {
+			// sl local_address remote_address state ... inode
+			f := strings.Fields(line)
+			if len(f) < 10 || f[3] != "0A" || !sockets[f[9]] {
+				continue
+			}
+			list = append(list, address(t, f[1]))
+		}
+	}
+	return list
+}
+
+// address reads what the kernel writes: words in the machine's order, in hexadecimal digits.
+func address(t *testing.T, text string) netip.Addr {
+	t.Helper()
+	digits, _, _ := strings.Cut(text, ":")
+	raw, err := hex.DecodeString(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(raw); i += 4 {
+		binary.NativeEndian.PutUint32(raw[i:], binary.BigEndian.Uint32(raw[i:]))
+	}
+	a, _ := netip.AddrFromSlice(raw)
+	return a.Unmap()
+}
+
+// Ranks of one host need no way in from other hosts.
+func TestOneHostListensToItselfOnly(t *testing.T) {
+	before := listeners(t)
+	pair := connectedPair(t, nixl.AgentConfig{OneHost: true})
+	for _, a := range listeners(t) {
+		if !a.IsLoopback() && !slices.Contains(before, a) {
+			t.Errorf("listens at %v", a)
+		}
+	}
+	for _, a := range pair {
+		if got := a.Info().Params["net_devices"]; got != "lo" {
+			t.Errorf("net_devices %q, want lo", got)
+		}
+	}
+	several := newAgent(t, nixl.AgentConfig{Name: "several"})
+	if got := several.Info().Params["net_devices"]; got != "" {
+		t.Errorf("several hosts: net_devices %q, want none", got)
+	}
+}
+
+// What a closed agent leaves to those who keep it is small.
+func TestClosedAgentIsSmall(t *testing.T) {
+	const count = 20
+	var kept []nixl.Agent
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	for range count {
+		pair := connectedPair(t, nixl.AgentConfig{OneHost: true})
+		for i, a := range pair {
+			for range 8 {
+				if err := a.Notify(1-i, make([]byte, nixl.MaxNotice)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		received := 0
+		await(t, func() (bool, error) {
+			for _, a := range pair {
+				list, err := a.Receive(nil)
+				if err != nil {
+					return false, err
+				}
+				received += len(list)
+			}
+			return received == 2*8, nil
+		})
+		for _, a := range pair {
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, a)
+		}
+	}
+	if each := int64(heap()-before) / int64(len(kept)); each > 16<<10 {
+		t.Errorf("a closed agent keeps %d bytes", each)
+	}
+	runtime.KeepAlive(kept)
+}

@@ -35,7 +35,7 @@ func torchrun(t *testing.T, dir string, n int, args ...string) []*harness.Proces
 	for r := n - 1; r >= 0; r-- {
 		ranks[r] = harness.Start(t, harness.Command{Dir: dir, Args: args, Env: []string{
 			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_RANK=", r),
-			"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=e2e " + port,
+			"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=the secret of e2e " + port,
 		}})
 	}
 	return ranks
@@ -171,7 +171,7 @@ func TestTorchrunKill(t *testing.T) {
 func TestTorchrunSecret(t *testing.T) {
 	port := freePort(t)
 	var ranks []*harness.Process
-	for r, secret := range []string{"right", "wrong"} {
+	for r, secret := range []string{"the right secret", "the wrong secret"} {
 		ranks = append(ranks, harness.Start(t, harness.Command{Args: []string{"run", "pingpong", "--engine", "shm"}, Env: []string{
 			fmt.Sprint("RANK=", r), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=" + secret,
 		}}))

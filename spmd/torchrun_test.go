@@ -31,7 +31,7 @@ func torch(t testing.TB, n int) []map[string]string {
 	for r := range envs {
 		envs[r] = map[string]string{
 			"RANK": strconv.Itoa(r), "WORLD_SIZE": strconv.Itoa(n), "MASTER_ADDR": "127.0.0.1",
-			"MASTER_PORT": strconv.Itoa(ports[0]), boot.EnvSecret: "of this job",
+			"MASTER_PORT": strconv.Itoa(ports[0]), boot.EnvSecret: "the secret of this job",
 		}
 	}
 	return envs
@@ -117,7 +117,7 @@ func TestTorchrunLocalRankIsTheLaunchers(t *testing.T) {
 func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	envs := torch(t, 2)
-	envs[1][boot.EnvSecret] = "of another"
+	envs[1][boot.EnvSecret] = "the secret of another"
 	ctx, cancel := patient(t)
 	defer cancel()
 	var wg sync.WaitGroup

@@ -262,7 +262,7 @@ func (c *cluster) start(t testing.TB, s spec) *job {
 func startRank(t testing.TB, s spec, rank int, h *host) *harness.Process {
 	env := slices.Concat([]string{
 		fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), "MASTER_ADDR=" + cmp.Or(s.master, "10.77.0.1"),
-		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=of this job",
+		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=the secret of this job",
 	}, s.env)
 	return harness.Start(t, harness.Command{
 		Argv: slices.Concat(h.enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),

@@ -1,6 +1,7 @@
 package launchers
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/tools/doctor"
 )
 
 // block is a block of the documentation.
@@ -47,7 +49,7 @@ func documented(t *testing.T) []block {
 // to say it says.
 func TestDocs(t *testing.T) {
 	tests := map[string]func(t *testing.T, b block){
-		"run: here": runHere, "run: slurm": runSlurm, "run: sbatch": runBatch, "run: mpi": runMPI, "run: torchrun": runTorchrun,
+		"run: here": runHere, "run: slurm": runSlurm, "run: sbatch": runBatch, "run: mpi": runMPI, "run: doctor": runDoctor, "run: torchrun": runTorchrun,
 		"run: alone": runAlone, "run: pods": runPods, "run: secret": runSecret, "says: killed": saysKilled, "says: waiting": saysWaiting,
 		"run: logs": runLogs, "says: log": saysLog,
 	}
@@ -197,8 +199,29 @@ func runMPI(t *testing.T, b block) {
 
 // The line is run on both nodes.
 func runTorchrun(t *testing.T, b block) {
-	out := shellElsewhere(t, t.TempDir(), "NODE=1 "+strings.TrimSuffix(b.text, "\n")+" &\nNODE=0 "+b.text+"wait").MustEnd().Stdout
+	lines := b.lines() // the secret, the command
+	if len(lines) != 2 {
+		t.Fatalf("%q", lines)
+	}
+	both := fmt.Sprintf("%s\nNODE=1 %s &\nNODE=0 %[2]s\nwait", lines[0], lines[1])
+	out := shellElsewhere(t, t.TempDir(), both).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "4 ranks on 1 host", "launcher torchrun\n")
+}
+
+func runDoctor(t *testing.T, b block) {
+	lines := b.lines()
+	out := shell(t, t.TempDir(), lines[0]).MustEnd().Stdout
+	harness.Contains(t, lines[0], out, ", on "+harness.Hostname(t)+"\n", "none: perigee run starts the ranks", "PMIx", "Slurm's plugin opens libpmix.so")
+	out = shell(t, t.TempDir(), lines[1], inSlurm(t)...).MustEnd().Stdout
+	var findings []doctor.Finding
+	if err := json.Unmarshal([]byte(out), &findings); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, f := range findings { // the nodes of the tests' Slurm are one host
+		if f.Host != "node1+node2" || f.What == "launcher" && f.Found != "this process is a rank of pmi2" {
+			t.Errorf("%+v", f)
+		}
+	}
 }
 
 func runAlone(t *testing.T, b block) {
@@ -244,7 +267,7 @@ func runPods(t *testing.T, b block) {
 	for _, v := range c.Env {
 		env[v.Name] = v.Value
 		if v.ValueFrom.SecretKeyRef.Key != "" {
-			env[v.Name] = "of " + v.ValueFrom.SecretKeyRef.Name
+			env[v.Name] = "the secret of " + v.ValueFrom.SecretKeyRef.Name
 		}
 	}
 	if env["WORLD_SIZE"] != fmt.Sprint(n) || env["PERIGEE_SECRET"] == "" || env["MASTER_ADDR"] != j.Metadata.Name+"-0."+pod.Subdomain {

@@ -25,7 +25,7 @@ func TestNoMunge(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, fault.Launch)
 	}
 	harness.Contains(t, "stderr", j.Stderr.String(), "munge cannot carry one", lost, "export PERIGEE_SECRET=", "--mpi=pmi2")
-	out := launch(t, w, 2, []string{"PERIGEE_MUNGE_SOCKET=" + lost, "PERIGEE_SECRET=of this job"}, "run", harness.Script(t, "whoami.lua")).MustEnd().Stdout
+	out := launch(t, w, 2, []string{"PERIGEE_MUNGE_SOCKET=" + lost, "PERIGEE_SECRET=the secret of this job"}, "run", harness.Script(t, "whoami.lua")).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher slurm", "rank 1 of 2")
 }
 

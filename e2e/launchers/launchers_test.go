@@ -173,7 +173,7 @@ func TestIndexedJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	const pods = `for i in 0 1 2; do JOB_COMPLETION_INDEX=$i sh -c 'RANK=$JOB_COMPLETION_INDEX exec "$@"' sh "$@" & done; wait`
-	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of this job"}}).MustEnd().Stdout
+	out := start(t, harness.Command{Argv: []string{"sh", "-c", pods, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}, Env: []string{"WORLD_SIZE=3", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=the secret of this job"}}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 0 of 3, local rank 0, on ", "rank 2 of 3, local rank 2, on ")
 }
 

@@ -133,7 +133,7 @@ func makeParents(folder string) ([]string, error) {
 		}
 		missing = append(missing, above)
 	}
-	err := os.MkdirAll(folder, 0o777)
+	err := os.MkdirAll(folder, 0o755)
 	if err != nil {
 		removeEmpty(missing)
 	}
@@ -149,7 +149,7 @@ func removeEmpty(folders []string) {
 func makeTempDir(target string) (*Dir, error) {
 	for {
 		temp := tempName(target)
-		err := os.Mkdir(temp, 0o777)
+		err := os.Mkdir(temp, 0o755)
 		if err == nil {
 			return &Dir{temp: temp}, nil
 		}

@@ -10,6 +10,7 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -134,14 +135,46 @@ func (w Who) noun() string {
 	return fmt.Sprint("rank ", w.Rank)
 }
 
-// openFile opens a file for lines at its end. Those of earlier jobs stay.
+// openFile opens a file for lines at its end. Those of earlier jobs stay. In a folder to
+// which others can write, /tmp for instance, they could have put a link there that leads
+// to a file of this user, or a file of their own that they can read.
 func openFile(dir string, who Who) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, plain(err)
 	}
 	// A pipe that nobody reads must not stop the job.
-	f, err := os.OpenFile(filepath.Join(dir, who.file()), os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
-	return f, plain(err)
+	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NONBLOCK | syscall.O_NOFOLLOW
+	f, err := os.OpenFile(filepath.Join(dir, who.file()), flags, 0o600)
+	if errors.Is(err, syscall.ELOOP) {
+		return nil, fmt.Errorf("%s is a link, and links are not followed", who.file())
+	}
+	if err != nil {
+		return nil, plain(err)
+	}
+	if err := private(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// private makes sure that a file belongs to this user, and that nobody else can read it.
+func private(f *os.File) error {
+	info, err := f.Stat()
+	if err != nil {
+		return plain(err)
+	}
+	name := filepath.Base(f.Name())
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || int(stat.Uid) != os.Geteuid():
+		return fmt.Errorf("%s belongs to another user", name)
+	case stat.Nlink > 1 && info.Mode().IsRegular():
+		return fmt.Errorf("%s has %d names (hard links): remove it", name, stat.Nlink)
+	case info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular():
+		return plain(f.Chmod(0o600))
+	}
+	return nil
 }
 
 // plain leaves out the name of the file, or of the folder, where it is that of the message.

@@ -96,6 +96,65 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// What others may have put into a folder that they can write to is not used as it is.
+func TestPrivate(t *testing.T) {
+	dir := t.TempDir()
+	mine := filepath.Join(dir, "mine")
+	if err := os.WriteFile(mine, []byte("of this user\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		put  func(path string) error
+		want string // in the error; "" where the file is taken
+	}{
+		"link":      {func(path string) error { return os.Symlink(mine, path) }, "is a link"},
+		"dangling":  {func(path string) error { return os.Symlink(filepath.Join(dir, "new"), path) }, "is a link"},
+		"hard link": {func(path string) error { return os.Link(mine, path) }, "has 2 names"},
+		"open file": {func(path string) error { return os.WriteFile(path, nil, 0o666) }, ""},
+	} {
+		logs := filepath.Join(dir, name)
+		path := filepath.Join(logs, "rank-0003.log")
+		if err := errors.Join(os.Mkdir(logs, 0o777), c.put(path)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(Choice{Dir: logs}, rank3, io.Discard)
+		l.Info("a line")
+		l.Close()
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) || fault.KindOf(err) != fault.Output {
+				t.Errorf("%s: %v, want %q", name, err, c.want)
+			}
+			continue
+		}
+		if info, statErr := os.Stat(path); err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v, mode %v", name, err, statErr, info.Mode())
+		}
+	}
+	if data, err := os.ReadFile(mine); err != nil || string(data) != "of this user\n" {
+		t.Errorf("the file behind the links: %q, %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "new")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file was made through a link: %v", err)
+	}
+}
+
+// Without an umask a new folder is still this user's alone.
+func TestFolderWithoutUmask(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "not", "there")
+	l, err := Open(Choice{Dir: dir}, rank3, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, d := range []string{dir, filepath.Dir(dir)} {
+		if info, err := os.Stat(d); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", d, info.Mode(), err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {

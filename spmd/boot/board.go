@@ -134,9 +134,12 @@ func boardFailure(ctx context.Context, launcher, what string, err error) error {
 		WithHint("%s", firstOf(fault.HintOf(err), "--launcher chooses another way to meet"))
 }
 
+// secretSize is the length of a secret that perigee makes, in bytes.
+const secretSize = 32
+
 // newSecret makes the secret of a job.
 func newSecret() []byte {
-	secret := make([]byte, 32)
+	secret := make([]byte, secretSize)
 	rand.Read(secret)
 	return secret
 }

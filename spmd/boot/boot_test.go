@@ -1,13 +1,16 @@
 package boot
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
+	"perigee/spmd/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -185,23 +190,112 @@ func TestAgentStoreTakesThePort(t *testing.T) {
 	}
 }
 
-func TestSecrets(t *testing.T) {
-	base := vars("RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500")
-	open := rendezvousOf(t, base)
-	if len(open.notes) != 1 || !strings.Contains(open.notes[0], EnvSecret) {
-		t.Errorf("notes %q do not say that links are open", open.notes)
+// secretOf is how a rank under torchrun gets the job's secret.
+func secretOf(t *testing.T, env map[string]string) rendezvous {
+	t.Helper()
+	r := rendezvousOf(t, env)
+	if err := r.agreeOnSecret(environ(env)); err != nil {
+		t.Fatal(err)
 	}
-	base["RANK"] = "2"
-	if r := rendezvousOf(t, base); string(r.secret) != string(open.secret) {
-		t.Error("two ranks have two secrets")
+	return r
+}
+
+func TestSecretsOfTorchrun(t *testing.T) {
+	base := "RANK=1 WORLD_SIZE=4 MASTER_PORT=29500 MASTER_ADDR="
+	given := EnvSecret + "=" + strings.Repeat("s", minSecret)
+	if r := secretOf(t, vars(base+"h "+given)); string(r.secret) != strings.Repeat("s", minSecret) || r.seal != nil {
+		t.Errorf("secret %q, sealed %v", r.secret, r.seal)
 	}
-	base["MASTER_PORT"] = "29501"
-	if r := rendezvousOf(t, base); string(r.secret) == string(open.secret) {
-		t.Error("two jobs have one secret")
+	for _, oneHost := range []string{base + "127.0.0.1", base + "localhost", base + "h LOCAL_WORLD_SIZE=4"} {
+		a, b := secretOf(t, vars(oneHost)), secretOf(t, vars(oneHost))
+		if _, sealed := a.seal.(*sameUser); !sealed || bytes.Equal(a.secret, b.secret) {
+			t.Errorf("%s: sealed %v, secrets %x and %x", oneHost, sealed, a.secret, b.secret)
+		}
 	}
-	base[EnvSecret] = "s3cret"
-	if r := rendezvousOf(t, base); string(r.secret) != "s3cret" || len(r.notes) != 0 {
-		t.Errorf("secret %q, notes %q", r.secret, r.notes)
+	if r := secretOf(t, vars("RANK=0 WORLD_SIZE=1 MASTER_PORT=29500 MASTER_ADDR=h")); len(r.secret) != secretSize {
+		t.Errorf("one rank alone: secret %x", r.secret)
+	}
+	for env, want := range map[string]string{
+		base + "h":                                    EnvSecret + " is not set, and MASTER_ADDR=h may be another host",
+		base + "h LOCAL_WORLD_SIZE=2":                 EnvSecret + " is not set",
+		base + "h " + EnvSecret + "=a":                EnvSecret + " has 1 characters",
+		base + "127.0.0.1 " + EnvSecret + "=password": EnvSecret + " has 8 characters",
+	} {
+		_, err := Join(t.Context(), environ(vars(env)), Watcher{})
+		checkFault(t, env, false, err, want)
+		if !strings.Contains(fault.HintOf(err), "openssl rand") {
+			t.Errorf("%s: hint %q", env, fault.HintOf(err))
+		}
+	}
+}
+
+// When all ranks have come nobody is let in any more.
+func TestShutWhenComplete(t *testing.T) {
+	ports, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	processes := make([]*Process, 2)
+	var wg sync.WaitGroup
+	for rank := range processes {
+		wg.Go(func() {
+			env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=%d", rank, ports[0]))
+			p, err := Join(t.Context(), environ(env), Watcher{})
+			if err == nil {
+				processes[rank] = p
+				err = errors.Join(p.Put(t.Context(), []byte("card")), p.Fence(t.Context()))
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(ports[0]))
+	for deadline := time.Now().Add(spmdtest.Patience); ; time.Sleep(time.Millisecond) {
+		conn, err := net.Dial("tcp", address)
+		if err != nil {
+			break
+		}
+		conn.Close()
+		if time.Now().After(deadline) {
+			t.Fatal("the port at which the ranks met is still open")
+		}
+	}
+	for _, p := range processes {
+		wg.Go(func() {
+			if err := p.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// Only a memory file of this name is read, whoever answers at rank 0's address.
+func TestSecretOfTheSameUser(t *testing.T) {
+	secret := newSecret()
+	s := &sameUser{}
+	challenge, err := s.seal(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if got, err := s.open(t.Context(), challenge()); err != nil || !bytes.Equal(got, secret) {
+		t.Errorf("got %x, %v; want %x", got, err, secret)
+	}
+	other, err := os.CreateTemp(t.TempDir(), "memfd:"+secretFile+" ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	for _, bad := range []string{"", "x", "1", "0 0", "-1 3", "1 ../../etc/passwd", fmt.Sprint(os.Getpid(), " ", other.Fd()), "999999999 1", "1 0"} {
+		if got, err := s.open(t.Context(), []byte(bad)); !errors.Is(err, wire.ErrProof) {
+			t.Errorf("%q: got %x, %v", bad, got, err)
+		}
 	}
 }
 

@@ -41,6 +41,7 @@ type Coordinator struct {
 	explain  func(rank int, wait time.Duration) string
 	announce func(Failure) // called with the first failure, before any rank is told; may be nil
 	absence  func() string // why ranks may be missing; may be nil
+	complete func()        // called, without waiting for it, when the last rank has come; may be nil
 	log      *slog.Logger
 
 	mu       sync.Mutex
@@ -83,6 +84,14 @@ func (c *Coordinator) explainAbsence(f func() string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.absence = f
+}
+
+// whenComplete sets what is called when the last rank has come. It must be set before
+// that.
+func (c *Coordinator) whenComplete(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.complete = f
 }
 
 // NewCoordinator makes a coordinator for size ranks. secret is told to every
@@ -318,6 +327,9 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	}
 	if c.present == c.size {
 		c.log.Info("all ranks have come", "size", c.size)
+		if c.complete != nil {
+			go c.complete()
+		}
 		for _, m := range c.members {
 			m.out.send(memo{Is: isReady})
 		}

@@ -147,7 +147,7 @@ func TestSlurmPorts(t *testing.T) {
 func oneNode(rank, size int, job string) map[string]string {
 	return map[string]string{
 		"SLURM_JOB_ID": job, "SLURM_STEP_ID": "0", "SLURM_PROCID": fmt.Sprint(rank), "SLURM_STEP_NUM_TASKS": fmt.Sprint(size),
-		"SLURM_STEP_NODELIST": "n1", "SLURM_STEP_TASKS_PER_NODE": fmt.Sprint(size), "SLURMD_NODENAME": "n1", EnvSecret: "of " + job,
+		"SLURM_STEP_NODELIST": "n1", "SLURM_STEP_TASKS_PER_NODE": fmt.Sprint(size), "SLURMD_NODENAME": "n1", EnvSecret: "secret of the step " + job,
 	}
 }
 

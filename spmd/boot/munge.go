@@ -14,11 +14,27 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/slurm"
 	"perigee/spmd/wire"
 )
 
-// EnvMungeSocket is the socket of munged where it is not the usual one.
+// EnvMungeSocket is the socket of munged where neither slurm.conf nor munge knows it.
 const EnvMungeSocket = "PERIGEE_MUNGE_SOCKET"
+
+// MungeSocket returns the socket at which munged is asked, and who says so: the user, or
+// AuthInfo in slurm.conf. It is "" where munge's own default counts.
+func MungeSocket(env Environ) (socket, from string) {
+	if s, _ := env(EnvMungeSocket); s != "" {
+		return s, EnvMungeSocket
+	}
+	// A host without slurm.conf, or with one that cannot be read, is no reason to fail
+	// here: munge says what is wrong.
+	conf, err := slurm.ReadConfig(env)
+	if err != nil || conf.AuthSocket() == "" {
+		return "", ""
+	}
+	return conf.AuthSocket(), "AuthInfo of slurm.conf"
+}
 
 // munge seals a secret so that only processes of the same user on hosts with
 // the same munge key can open it. It calls the programs munge and unmunge.
@@ -29,7 +45,7 @@ type munge struct {
 
 func findMunge(env Environ) (*munge, error) {
 	m := &munge{}
-	m.socket, _ = env(EnvMungeSocket)
+	m.socket, _ = MungeSocket(env)
 	var errEncode, errDecode error
 	m.encode, errEncode = exec.LookPath("munge")
 	m.decode, errDecode = exec.LookPath("unmunge")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -30,7 +31,6 @@ type rendezvous struct {
 	meet   []string // host:port at which the others look for rank 0, best first
 	secret []byte   // nil if it is sealed
 	seal   sealer   // hands the secret to followers who may know it; nil if they know it
-	notes  []string
 	hints  hints
 	watch  Watcher
 }
@@ -97,7 +97,7 @@ func (r rendezvous) process(preferred string) (*Process, error) {
 	host, ips := listenFor(ips)
 	return &Process{
 		Launcher: r.launcher, Rank: r.rank, Size: r.size, LocalRank: r.localRank, Host: r.node,
-		Secret: r.secret, Listen: net.JoinHostPort(host, "0"), IPs: ips, Notes: r.notes,
+		Secret: r.secret, Listen: net.JoinHostPort(host, "0"), IPs: ips,
 	}, nil
 }
 
@@ -162,7 +162,8 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		return nil, nil, err
 	}
 	cl.nameHost(r.node)
-	lead := &leadingClient{client: cl, coordinator: c, listener: listener}
+	lead := &leadingClient{client: cl, coordinator: c, listener: listener, seal: r.seal}
+	c.whenComplete(lead.shut)
 	c.explainAbsence(func() string { return firstOf(lead.refusals(), r.hints.missing) })
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
@@ -317,6 +318,7 @@ type leadingClient struct {
 	*client
 	coordinator *Coordinator
 	listener    *wire.Listener
+	seal        sealer
 }
 
 func (l *leadingClient) waiting() string {
@@ -362,7 +364,16 @@ func (l *leadingClient) Leave(ctx context.Context) error {
 
 func (l *leadingClient) close() {
 	l.coordinator.Close()
+	l.shut()
+}
+
+// shut admits no connections any more. The addresses are known to more than the ranks,
+// and when all have come nobody else has business there.
+func (l *leadingClient) shut() {
 	l.listener.Close()
+	if c, ok := l.seal.(io.Closer); ok {
+		c.Close() // the secret is in the ranks' memory by now
+	}
 }
 
 // listRanks writes at most eight ranks.

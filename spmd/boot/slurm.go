@@ -184,9 +184,10 @@ func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 // agreeOnSecret takes the secret from the environment, or lets rank 0 make one
 // and munge carry it.
 func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
-	if given, _ := s.env(EnvSecret); given != "" {
-		r.secret = []byte(given)
-		return nil
+	given, err := givenSecret(s.env)
+	if given != nil || err != nil {
+		r.secret = given
+		return err
 	}
 	r.secret = newSecret()
 	if s.size == 1 {

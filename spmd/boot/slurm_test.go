@@ -27,7 +27,7 @@ func TestWhereTheRanksOfAStepMeet(t *testing.T) {
 		{"n..2,n..1", "", "203.0.113.8"},
 	} {
 		for _, rank := range []string{"0", "1", "3"} {
-			env := vars(slurmEnv + EnvSecret + "=x SLURM_STEP_NODELIST=" + c.nodes)
+			env := vars(slurmEnv + EnvSecret + "=0123456789abcdef SLURM_STEP_NODELIST=" + c.nodes)
 			env["SLURM_PROCID"] = rank
 			delete(env, "SLURMD_NODENAME")
 			s, err := readSlurm(environ(env))

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -10,9 +11,6 @@ import (
 
 	"perigee/internal/fault"
 )
-
-// EnvSecret is the job's secret where the launcher gives none.
-const EnvSecret = "PERIGEE_SECRET"
 
 var torchrunVariables = []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
@@ -40,7 +38,12 @@ func requireTorchrun(env Environ) (connect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.join, nil
+	return func(ctx context.Context, watch Watcher) (*Process, error) {
+		if err := r.agreeOnSecret(env); err != nil {
+			return nil, r.blame(err)
+		}
+		return r.join(ctx, watch)
+	}, nil
 }
 
 // readTorchrun reads the variables of torchrun, which many other launchers set
@@ -83,8 +86,28 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 			missing:  "start them too, or give less in WORLD_SIZE",
 		},
 	}
-	r.secret, r.notes = sharedSecret(env, fmt.Sprint("torchrun/", host, ":", port, "/", size))
 	return r, nil
+}
+
+// agreeOnSecret takes the secret from the environment. torchrun has no other way to carry
+// one: all that ranks of several hosts know, others can know too. On one host rank 0
+// makes one, which processes of the same user can read.
+func (r *rendezvous) agreeOnSecret(env Environ) error {
+	given, err := givenSecret(env)
+	if given != nil || err != nil {
+		r.secret = given
+		return err
+	}
+	if r.secret = newSecret(); r.size == 1 {
+		return nil
+	}
+	own, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
+	if loopback(r.host) == "" && (own.none() || own.values["LOCAL_WORLD_SIZE"] != all.values["WORLD_SIZE"]) {
+		return fault.New(fault.Launch, "the ranks have no secret to know each other by: %s is not set, and MASTER_ADDR=%s may be another host",
+			EnvSecret, r.host).WithHint(secretHint)
+	}
+	r.seal = &sameUser{}
+	return nil
 }
 
 // derivedPort maps a name that all ranks know to a port below the ephemeral
@@ -92,15 +115,4 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 func derivedPort(name string) int {
 	h := sha256.Sum256([]byte(name))
 	return 20000 + int(binary.LittleEndian.Uint32(h[:])%12000)
-}
-
-// sharedSecret takes the secret from the environment, or makes one out of
-// what the ranks know of the job, which keeps strangers' mistakes out, but not
-// an attacker.
-func sharedSecret(env Environ, job string) (secret []byte, notes []string) {
-	if s, _ := env(EnvSecret); s != "" {
-		return []byte(s), nil
-	}
-	h := sha256.Sum256([]byte("perigee job " + job))
-	return h[:], []string{EnvSecret + " is not set: links between ranks are not protected against an attacker on this network"}
 }

@@ -3,11 +3,14 @@
 package doctor
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +24,7 @@ import (
 	"perigee/nixl/capi"
 	"perigee/nixl/device"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/pmix"
 	"perigee/spmd/host"
 )
 
@@ -37,6 +41,7 @@ const (
 
 // Finding is what one check found.
 type Finding struct {
+	Host    string  `json:"host"`
 	What    string  `json:"what"`
 	Verdict Verdict `json:"verdict"`
 	Found   string  `json:"found"`
@@ -45,37 +50,81 @@ type Finding struct {
 
 // Cmd is the command perigee doctor.
 type Cmd struct {
-	JSON    bool   `help:"Print the findings as JSON."`
+	Format  string `enum:"text,json" default:"text" help:"text or json."`
+	JSON    bool   `name:"json" hidden:"" help:"The same as --format json."`
 	NixlLib string `name:"nixl-lib" placeholder:"FILE" help:"libnixl_capi.so to look at (default: searched for)."`
 }
 
-// Run prints the findings. It fails if any is a problem.
+// Run prints the findings. It fails if any is a problem. Under a launcher all ranks meet,
+// one of each host looks at it, and rank 0 prints what they have found.
 func (c *Cmd) Run(s cli.Streams) error {
-	findings := examine(machine{root: "/", env: os.LookupEnv, nixlLib: c.NixlLib})
+	m := machine{root: "/", env: os.LookupEnv, nixlLib: c.NixlLib, loads: pmix.Check}
+	findings, mine, err := together(context.Background(), m)
+	if err != nil {
+		findings = append(findings, Finding{Host: boot.Hostname(), What: "the ranks", Verdict: Bad, Found: err.Error(), Remedy: fault.HintOf(err)})
+	} else if !mine {
+		return nil // rank 0 prints
+	}
 	if err := c.print(s, findings); err != nil {
 		return err
 	}
+	return problems(findings)
+}
+
+// problems is the error of findings some of which are problems.
+func problems(findings []Finding) error {
+	hosts := hostsOf(findings)
 	var bad []string
 	for _, f := range findings {
-		if f.Verdict == Bad {
+		if f.Verdict == Bad && len(hosts) > 1 {
+			bad = append(bad, f.What+" on "+f.Host)
+		} else if f.Verdict == Bad {
 			bad = append(bad, f.What)
 		}
 	}
-	if len(bad) > 0 {
-		return fault.New(fault.Resource, "this machine has problems: %s", strings.Join(bad, ", ")).
-			WithHint("see the remedies above")
+	if len(bad) == 0 {
+		return nil
 	}
-	return nil
+	what := "this machine has"
+	if len(hosts) > 1 {
+		what = "these machines have"
+	}
+	return fault.New(fault.Resource, "%s problems: %s", what, strings.Join(bad, ", ")).WithHint("see the remedies above")
+}
+
+// hostsOf returns the hosts of findings in their order.
+func hostsOf(findings []Finding) (hosts []string) {
+	for _, f := range findings {
+		if !slices.Contains(hosts, f.Host) {
+			hosts = append(hosts, f.Host)
+		}
+	}
+	return hosts
 }
 
 func (c *Cmd) print(s cli.Streams, findings []Finding) error {
-	if c.JSON {
+	if c.JSON || c.Format == "json" {
 		enc := json.NewEncoder(s.Out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(findings)
 	}
 	b := version.Get()
-	fmt.Fprintf(s.Out, "# perigee %s %s, %s\n", b.Version, b.Commit, b.Go)
+	hosts := hostsOf(findings)
+	fmt.Fprintf(s.Out, "# perigee %s %s, %s, on %s\n", b.Version, b.Commit, b.Go, strings.Join(hosts, ", "))
+	for _, host := range hosts {
+		ofHost := slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Host != host })
+		if len(hosts) > 1 {
+			fmt.Fprintf(s.Out, "# host %s\n", host)
+		}
+		if err := printHost(s.Out, ofHost); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printHost writes the findings of one host: a table, and under it the remedies.
+func printHost(w io.Writer, findings []Finding) error {
 	var t table.Table
 	t.AddColumn("What", table.Left, "%s")
 	t.AddColumn("Verdict", table.Left, "%s")
@@ -83,12 +132,12 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 	for _, f := range findings {
 		t.AddRow(f.What, string(f.Verdict), f.Found)
 	}
-	if err := t.WriteText(s.Out); err != nil {
+	if err := t.WriteText(w); err != nil {
 		return err
 	}
 	for _, f := range findings {
 		if f.Remedy != "" {
-			fmt.Fprintf(s.Out, "%s: %s\n", f.What, f.Remedy)
+			fmt.Fprintf(w, "%s: %s\n", f.What, f.Remedy)
 		}
 	}
 	return nil
@@ -99,15 +148,20 @@ type machine struct {
 	root    string // of /proc and /sys
 	env     boot.Environ
 	nixlLib string
+	loads   func(library string) error // why a PMIx library cannot be loaded
 }
 
-// examine makes all checks, in the order in which a job meets their subjects.
-func examine(m machine) []Finding {
+// examine makes all checks, in the order in which a job meets their subjects. host is the
+// name under which they are reported.
+func examine(m machine, host string) []Finding {
 	var all []Finding
 	for _, check := range []func(machine) []Finding{
-		launcher, interfaces, sharedMemory, hostMemory, locked, files, attach, library, gpus, adapters, munge,
+		launcher, interfaces, sharedMemory, hostMemory, locked, files, attach, library, gpus, adapters, munge, pmixLibraries,
 	} {
 		all = append(all, check(m)...)
+	}
+	for i := range all {
+		all[i].Host = host
 	}
 	return all
 }
@@ -328,14 +382,4 @@ func adapters(m machine) []Finding {
 		all = append(all, f)
 	}
 	return all
-}
-
-// munge looks for what lets ranks under plain Slurm trust each other.
-func munge(m machine) []Finding {
-	socket := filepath.Join(m.root, "run/munge/munge.socket.2")
-	if _, err := os.Stat(socket); err != nil {
-		return one(Finding{What: "munge", Verdict: Missing, Found: "no daemon",
-			Remedy: "only plain Slurm (srun --mpi=none) needs it; there set " + boot.EnvSecret + " or use --mpi=pmix"})
-	}
-	return one(Finding{What: "munge", Verdict: Good, Found: socket})
 }

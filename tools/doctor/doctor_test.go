@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"perigee/internal/cli"
+	"perigee/spmd/boot"
+	"perigee/spmd/boot/pmix"
 )
 
 func write(t *testing.T, root, name, text string) {
@@ -19,6 +22,16 @@ func write(t *testing.T, root, name, text string) {
 	}
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// variable is an environment of one variable.
+func variable(key, value string) boot.Environ {
+	return func(k string) (string, bool) {
+		if k != key {
+			return "", false
+		}
+		return value, true
 	}
 }
 
@@ -46,8 +59,8 @@ func TestMadeUpMachine(t *testing.T) {
 			return "4", true
 		}
 		return "", false
-	}, nixlLib: filepath.Join(root, "nothing.so")}
-	findings := examine(m)
+	}, nixlLib: filepath.Join(root, "nothing.so"), loads: loadsOnly()}
+	findings := examine(m, "host7")
 	for what, want := range map[string]struct {
 		verdict Verdict
 		text    string
@@ -60,8 +73,12 @@ func TestMadeUpMachine(t *testing.T) {
 		"NIXL":                {Missing, "nothing.so"},
 		"RDMA adapters":       {Missing, "TCP"},
 		"munge":               {Missing, "no daemon"},
+		"PMIx":                {Missing, "load libpmix.so.2: not there"},
 	} {
 		f := find(t, findings, what)
+		if f.Host != "host7" {
+			t.Errorf("%s: on host %q", what, f.Host)
+		}
 		if f.Verdict != want.verdict || !strings.Contains(f.Found, want.text) {
 			t.Errorf("%s: got %s, %q; want %s, ...%s...", what, f.Verdict, f.Found, want.verdict, want.text)
 		}
@@ -79,6 +96,90 @@ func TestInactiveAdapterIsNamed(t *testing.T) {
 	f := find(t, adapters(machine{root: root}), "RDMA mlx5_0:1")
 	if f.Verdict != Poor || !strings.Contains(f.Found, "400 Gbit/s") {
 		t.Errorf("got %+v", f)
+	}
+}
+
+// loadsOnly is a loader of PMIx libraries that knows some.
+func loadsOnly(known ...string) func(string) error {
+	return func(library string) error {
+		if slices.Contains(known, library) {
+			return nil
+		}
+		return &pmix.LoadError{Path: library, Why: "not there"}
+	}
+}
+
+// What srun --mpi=pmix needs on a node beside the library that perigee loads.
+func TestPMIxOfSlurm(t *testing.T) {
+	const runtime, developers = "libpmix.so.2", "libpmix.so"
+	for name, c := range map[string]struct {
+		plugin  string // its text; "" if there is none
+		slurm   bool
+		known   []string
+		verdict Verdict
+		found   string
+		remedy  string
+	}{
+		"no Slurm":             {"", false, []string{runtime}, Good, "libpmix.so.2 can be loaded", ""},
+		"no library":           {"", true, nil, Missing, "load libpmix.so.2", "libpmix2"},
+		"no plugin":            {"", true, []string{runtime}, Missing, "no plugin mpi_pmix.so", "--mpi=pmi2"},
+		"22.05, libpmix2 only": {"\x00libpmix.so\x00", true, []string{runtime}, Poor, "opens libpmix.so, which is not there", "libpmix-dev"},
+		"22.05":                {"\x00libpmix.so\x00", true, []string{runtime, developers}, Good, "opens libpmix.so", ""},
+		"23.11":                {"\x00libpmix.so.2\x00", true, []string{runtime}, Good, "opens libpmix.so.2", ""},
+	} {
+		root := t.TempDir()
+		if c.slurm {
+			write(t, root, "usr/bin/srun", "")
+		}
+		if c.plugin != "" {
+			write(t, root, "usr/lib/x86_64-linux-gnu/slurm-wlm/mpi_pmix.so", c.plugin)
+		}
+		none := variable("SLURM_CONF", filepath.Join(root, "no.conf"))
+		f := pmixLibraries(machine{root: root, env: none, loads: loadsOnly(c.known...)})[0]
+		if f.Verdict != c.verdict || !strings.Contains(f.Found, c.found) || !strings.Contains(f.Remedy, c.remedy) || (c.remedy == "") != (f.Remedy == "") {
+			t.Errorf("%s: got %+v, want %s, %q, remedy %q", name, f, c.verdict, c.found, c.remedy)
+		}
+	}
+}
+
+// munge is looked for where a job asks it.
+func TestMungeSocket(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "m.sock", "")
+	write(t, root, "slurm.conf", "AuthInfo=socket="+filepath.Join(root, "m.sock")+"\n")
+	for name, c := range map[string]struct {
+		key, value string
+		verdict    Verdict
+	}{
+		"of slurm.conf":    {"SLURM_CONF", filepath.Join(root, "slurm.conf"), Good},
+		"of the user":      {"PERIGEE_MUNGE_SOCKET", filepath.Join(root, "m.sock"), Good},
+		"lost by the user": {"PERIGEE_MUNGE_SOCKET", filepath.Join(root, "lost.sock"), Missing},
+	} {
+		if f := munge(machine{root: root, env: variable(c.key, c.value)})[0]; f.Verdict != c.verdict || !strings.Contains(f.Found, ".sock (") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+// --json is a shorter --format json.
+func TestFormats(t *testing.T) {
+	findings := []Finding{{Host: "a", What: "x", Verdict: Good, Found: "f"}, {Host: "b", What: "x", Verdict: Bad, Found: "g", Remedy: "r"}}
+	var long, short, text bytes.Buffer
+	for out, c := range map[*bytes.Buffer]Cmd{&long: {Format: "json"}, &short: {Format: "text", JSON: true}, &text: {Format: "text"}} {
+		if err := c.print(cli.Streams{Out: out}, findings); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if long.String() != short.String() || !json.Valid(long.Bytes()) {
+		t.Errorf("--format json:\n%s--json:\n%s", &long, &short)
+	}
+	for _, want := range []string{", on a, b\n", "# host a\n", "# host b\n", "x: r\n"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text has no %q:\n%s", want, &text)
+		}
+	}
+	if err := problems(findings); err == nil || !strings.Contains(err.Error(), "x on b") {
+		t.Errorf("problems: %v", err)
 	}
 }
 
@@ -104,7 +205,7 @@ func TestThisMachine(t *testing.T) {
 	if f := find(t, findings, "NIXL"); f.Verdict != Good {
 		t.Errorf("NIXL: %+v; make test installs it and sets NIXL_LIBRARY or VIRTUAL_ENV", f)
 	}
-	if f := find(t, examine(machine{root: "/", env: noVariables}), "launcher"); f.Verdict != Good {
+	if f := find(t, examine(machine{root: "/", env: noVariables, loads: pmix.Check}, "here"), "launcher"); f.Verdict != Good {
 		t.Errorf("launcher: %+v", f)
 	}
 }

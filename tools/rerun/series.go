@@ -115,7 +115,7 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		r.order = alternating(c.Times)
 	}
 	if r.keep {
-		err = os.MkdirAll(r.folder, 0o777)
+		err = os.MkdirAll(r.folder, 0o755)
 	} else {
 		r.folder, err = os.MkdirTemp("", "perigee-rerun-")
 	}
@@ -182,7 +182,7 @@ func (r *repetition) play(ctx context.Context) error {
 	for i, k := range r.order {
 		side := r.sides[k]
 		folder := filepath.Join(r.folder, side.name)
-		if err := os.MkdirAll(folder, 0o777); err != nil {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return fault.New(fault.Output, "folder of the results: %w", err)
 		}
 		output := filepath.Join(folder, fmt.Sprintf("%03d.json.zst", len(side.docs)+1))

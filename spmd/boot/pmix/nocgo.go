@@ -17,6 +17,9 @@ func Open(_ context.Context, path string) (*Client, error) {
 	return nil, &LoadError{path, "this perigee was built without cgo"}
 }
 
+// Check returns a LoadError.
+func Check(path string) error { return &LoadError{path, "this perigee was built without cgo"} }
+
 func (*Client) Rank() int                       { panic("no client") }
 func (*Client) JobNumber(string) (int, error)   { panic("no client") }
 func (*Client) OwnNumber(string) (int, error)   { panic("no client") }

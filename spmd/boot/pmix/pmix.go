@@ -36,14 +36,30 @@ var only sync.Mutex
 func Open(ctx context.Context, path string) (*Client, error) {
 	c := &Client{ctx}
 	return c, c.call(func() error {
-		name := C.CString(path)
-		defer C.free(unsafe.Pointer(name))
-		why := make([]byte, 512)
-		if C.perigee_pmix_load(name, (*C.char)(unsafe.Pointer(&why[0])), C.size_t(len(why))) != 0 {
-			return &LoadError{path, C.GoString((*C.char)(unsafe.Pointer(&why[0])))}
+		if err := load(path); err != nil {
+			return err
 		}
 		return status("PMIx_Init", C.perigee_pmix_init())
 	})
+}
+
+// Check reports whether the library at path can be used. It is loaded for that, and
+// stays so; no server is asked.
+func Check(path string) error {
+	only.Lock()
+	defer only.Unlock()
+	return load(path)
+}
+
+// load loads the library. Its caller holds only.
+func load(path string) error {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	why := make([]byte, 512)
+	if C.perigee_pmix_load(name, (*C.char)(unsafe.Pointer(&why[0])), C.size_t(len(why))) != 0 {
+		return &LoadError{path, C.GoString((*C.char)(unsafe.Pointer(&why[0])))}
+	}
+	return nil
 }
 
 // call runs a function of the library, which cannot be interrupted. If the

@@ -21,6 +21,9 @@ func TestUnusableLibraries(t *testing.T) {
 		if e, ok := errors.AsType[*LoadError](err); !ok || e.Path != path || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", path, err)
 		}
+		if err := Check(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("check of %s: %v", path, err)
+		}
 	}
 }
 

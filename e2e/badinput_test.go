@@ -145,7 +145,7 @@ var badInputs = []badInput{
 		wanted: []string{"--result: cannot write d.json: it is a folder"},
 	},
 	{
-		name: "result where nobody can write", args: []string{"--result", "/proc/r.json"}, kind: fault.Output,
+		name: "result in a folder without write permission", args: []string{"--result", "/proc/r.json"}, kind: fault.Output,
 		wanted: []string{"--result: cannot write /proc/r.json"},
 	},
 	{

@@ -22,7 +22,7 @@ var (
 )
 
 // The patterns of ct-perftest that the original cannot run: prefill ranks that
-// receive nothing, decode ranks that send nothing, one pair, nobody at all.
+// receive nothing, decode ranks that send nothing, one pair, no sender at all.
 var singlePatterns = []struct {
 	name, matrix string
 	writers      map[int]int64 // initiators of WRITE and their bytes
@@ -32,7 +32,7 @@ var singlePatterns = []struct {
 	{"document", "0 0 1M 1M\n0 0 1M 1M\n0 0 0 5K\n0 0 0 5K\n", map[int]int64{0: 2 << 20, 1: 2 << 20, 2: 5 << 10, 3: 5 << 10}, map[int]int64{2: 2 << 20, 3: 2<<20 + 10<<10}},
 	{"one pair", "0 0\n777 0\n", map[int]int64{1: 777}, map[int]int64{0: 777}},
 	{"to itself", "1K\n", map[int]int64{0: 1 << 10}, map[int]int64{0: 1 << 10}},
-	{"nobody", "0 0\n0 0\n", nil, nil},
+	{"no sender", "0 0\n0 0\n", nil, nil},
 }
 
 func TestCTPerftest(t *testing.T) {

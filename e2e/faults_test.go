@@ -79,7 +79,7 @@ func TestKillRank(t *testing.T) {
 						fmt.Sprintf("perigee: rank %d on %s, phase %s: its process was killed by signal 9 (SIGKILL)", rank, harness.Hostname(t), phase))
 					isolatedRuns := phase == "workload" || phase == "verify"
 					if rank == 0 && !isolatedRuns {
-						// Nobody else has what rank 0 knew, and that was nothing.
+						// Only rank 0 had the document, and it was still empty.
 						if _, err := os.Stat(filepath.Join(p.Dir, "r.json")); !errors.Is(err, fs.ErrNotExist) {
 							t.Errorf("result: %v, want none", err)
 						}
@@ -236,7 +236,7 @@ func TestScriptErrors(t *testing.T) {
 			"return { run = function()\n if world.rank == 1 then return end\n world.barrier()\nend }\n",
 			fault.Script, []string{"ranks disagree", "barrier", "the end of its scenario", "hint: "},
 		},
-		"a file nobody named": {
+		"a file not on the command line": {
 			"return { run = function() result.save('x.json', {1}) end }\n",
 			fault.Script, []string{"s.lua:1: ", "may not write x.json", "hint: "},
 		},
@@ -273,7 +273,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-// Standard input is not perigee's: whoever comes next in the shell gets all of it.
+// perigee leaves standard input to the next command of the shell.
 func TestStdinUntouched(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		r, w, err := os.Pipe()

@@ -37,7 +37,7 @@ func memory(t *testing.T, pid int, file, key string) int {
 // A rank that has nothing to do takes less than 40 MiB.
 func TestIdleMemory(t *testing.T) {
 	if harness.RaceEnabled {
-		t.Skip("the race detector takes memory of its own")
+		t.Skip("the race detector takes additional memory")
 	}
 	dir := harness.Files(t, map[string]string{"s.lua": "return { ranks = 8, run = function()\n world.barrier()\n print('idle')\n clock.sleep(1000)\nend }\n"})
 	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua"}})

@@ -231,7 +231,7 @@ const verifyForEver = `return { ranks = 2, run = function()
   while true do lanes:verify { block = "16K", batch = 8 } end
 end }`
 
-// Somebody keeps changing a single byte of the target's memory while it is checked.
+// A writer keeps changing a single byte of the target's memory while it is checked.
 func TestKVBenchOneWrongByte(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"verify.lua": verifyForEver})
 	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "verify.lua", "--engine", "shm"}})

@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// Files vanish even when nobody can take them away any more, and only those that perigee made.
+// Files are removed even after kill -9 of the rank that made them, and only those that perigee made.
 func TestKVBenchKilled(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		for _, where := range []string{"folder", "new", "there"} {

@@ -334,7 +334,7 @@ func reshard(t *testing.T, dir string, shards int) string {
 	return name
 }
 
-// A pattern in which nobody sends stands between others without shifting them.
+// A pattern without a sender stands between others without shifting them.
 func TestEmptyPattern(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := harness.Files(t, map[string]string{

@@ -37,14 +37,14 @@ func TestClosedStreams(t *testing.T) {
 	}
 }
 
-// Nobody reads standard input, and nobody waits for its end.
+// No rank reads standard input or waits for its end.
 func TestStandardInputIsLeftAlone(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	const text = "for whoever comes next"
+	const text = "for the next command"
 	if _, err := io.WriteString(out, text); err != nil {
 		t.Fatal(err)
 	}

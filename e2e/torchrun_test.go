@@ -16,7 +16,7 @@ import (
 	"perigee/spmd/spmdtest"
 )
 
-// freePort returns a TCP port on which nobody listens.
+// freePort returns a TCP port without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	ports, err := spmdtest.FreePorts(1)
@@ -31,7 +31,7 @@ func torchrun(t *testing.T, dir string, n int, args ...string) []*harness.Proces
 	t.Helper()
 	port := freePort(t)
 	ranks := make([]*harness.Process, n)
-	// The highest first: rank 0, whom the others look for, comes last.
+	// The highest first: rank 0, which the others look for, comes last.
 	for r := n - 1; r >= 0; r-- {
 		ranks[r] = harness.Start(t, harness.Command{Dir: dir, Args: args, Env: []string{
 			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_RANK=", r),
@@ -83,7 +83,7 @@ func TestTorchrunVariables(t *testing.T) {
 		{"no MASTER_PORT", "MASTER_PORT", "", []string{"MASTER_PORT"}},
 		{"rank beyond the world", "RANK", "2", []string{"RANK=2"}},
 		{"rank is no number", "RANK", "first", []string{"RANK=first"}},
-		{"world of nobody", "WORLD_SIZE", "0", []string{"WORLD_SIZE=0"}},
+		{"empty world", "WORLD_SIZE", "0", []string{"WORLD_SIZE=0"}},
 		{"port beyond all", "MASTER_PORT", "65536", []string{"MASTER_PORT=65536"}},
 		{"local rank beyond the world", "LOCAL_RANK", "5", []string{"LOCAL_RANK=5"}},
 	} {
@@ -146,7 +146,7 @@ func TestTorchrunKill(t *testing.T) {
 					p.CheckNothingLeft(time.Second)
 				}
 				if victim == 0 {
-					// Each of the others has lost the rank that would tell.
+					// Each of the others has lost the rank that would report it.
 					if len(told) == 0 || !strings.Contains(told[0], "rank 0") {
 						t.Errorf("the ranks said %q", told)
 					}

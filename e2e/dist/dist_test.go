@@ -1,5 +1,5 @@
-// Package dist tests what `make dist` makes: each package is installed into a
-// root of its own, and the program in it plays a scenario.
+// Package dist tests what `make dist` makes: each package is installed into
+// its own root, and the program in it plays a scenario.
 package dist
 
 import (

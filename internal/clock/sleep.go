@@ -22,7 +22,7 @@ const (
 // SleepUntil returns when Now has reached deadline, or at once with the cause
 // when ctx ends. It is not early, and late by less than a microsecond as a rule,
 // on a busy machine too: the thread does not give up its core in the last moment,
-// since whoever gets it then keeps it for milliseconds.
+// since the process that gets it then keeps it for milliseconds.
 func SleepUntil(ctx context.Context, deadline int64) error {
 	if left := time.Duration(deadline - Now()); left > timerSlop {
 		t := time.NewTimer(left - timerSlop)

@@ -1,4 +1,4 @@
-// Package memory tells how much memory a host can still give to this process.
+// Package memory reports how much memory a host can still give to this process.
 package memory
 
 import (

@@ -118,7 +118,7 @@ func kill(processes map[int]map[string]string) {
 // rankVariables say which rank a process is, that of the innermost launcher first.
 var rankVariables = []string{"PERIGEE_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_ID", "SLURM_PROCID", "RANK"}
 
-// RanksOf returns the perigee processes of a token by rank, whoever started them.
+// RanksOf returns the perigee processes of a token by rank, including those of other parents.
 func RanksOf(token string) map[int]int {
 	ranks := map[int]int{}
 	for pid, env := range Owned(token) {

@@ -86,7 +86,7 @@ func build() error {
 }
 
 // LookAtSources makes the program's sources inputs of a test as far as the go
-// command can tell, so that it does not repeat an old verdict on a new program.
+// command sees it, so that it does not repeat an old verdict on a new program.
 // It notes what tests look at, not what TestMain does. [Start] does it by itself.
 func LookAtSources(t testing.TB) {
 	t.Helper()

@@ -32,7 +32,7 @@ type Command struct {
 	// Env is added to the environment as KEY=VALUE; KEY= removes a variable.
 	Env   []string
 	Stdin io.Reader
-	Group bool // in a process group of its own, as a shell would start it
+	Group bool // in its own process group, as a shell would start it
 	// Terminal becomes the controlling terminal, and standard input, output and
 	// error. What is written to it is the process's Stdout.
 	Terminal *Terminal
@@ -222,7 +222,7 @@ func (p *Process) Until(what string, happened func() bool) {
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			p.giveUp("waiting for the %s in vain", what)
+			p.giveUp("timed out waiting for the %s", what)
 		}
 	}
 }

@@ -14,7 +14,7 @@ func TestResults(t *testing.T) {
 		{name: "other JSON as the result", file: "r.json", text: `{"a":1}`, args: "--result r.json", want: "r.json does not go with the schema"},
 		{name: "the same with =", file: "r.json", text: `{"a":1}`, args: "--result=r.json", want: "r.json does not go with the schema"},
 		{name: "in a folder", file: "sub/r.json", text: `{"a":1}`, args: "--result sub/r.json", want: "r.json does not go with the schema"},
-		{name: "a wrong result nobody named", file: "x.json", text: `{"schema":"perigee.result/1"}`, want: "x.json does not go with the schema"},
+		{name: "a wrong result that was not asked for", file: "x.json", text: `{"schema":"perigee.result/1"}`, want: "x.json does not go with the schema"},
 		{name: "no JSON", file: "r.json.gz", text: "{", args: "--result r.json.gz", want: "r.json.gz does not go with the schema"},
 	} {
 		dir := t.TempDir()

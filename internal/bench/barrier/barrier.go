@@ -22,7 +22,7 @@ import (
 // Way is what the ranks meet in.
 type Way string
 
-// The ways. With Links each rank counts as a host of its own, and all of them are here.
+// The ways. With Links each rank counts as a separate host; all of them run here.
 const (
 	Memory Way = "memory"
 	Links  Way = "links"
@@ -173,7 +173,7 @@ func parse(text string) (sample, error) {
 	return s, nil
 }
 
-// Run measures 2 to 64 ranks, first of one host, then each a host of its own, and prints
+// Run measures 2 to 64 ranks, first of one host, then each as a separate host, and prints
 // a table for each.
 func Run(w io.Writer) error {
 	for i, way := range []Way{Memory, Links} {

@@ -16,7 +16,7 @@ import (
 const (
 	batch     = 10                   // barriers between two looks at the clock
 	slow      = time.Millisecond     // of a barrier from which on a batch is one
-	trial     = 5 * time.Millisecond // of barriers that tell how long one takes,
+	trial     = 5 * time.Millisecond // of barriers that show how long one takes,
 	maxTrial  = 256                  // and how many suffice
 	maxSingle = 200                  // barriers of which the skew is measured
 	budget    = 100 * time.Millisecond

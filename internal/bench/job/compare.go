@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// equalTurns and slowerTurns are how many comparisons are made of equal sides, and of sides that differ.
+	// equalTurns and slowerTurns are the numbers of comparisons of equal sides, and of sides that differ.
 	equalTurns, slowerTurns = 60, 30
 	// injected is the share of bytes, and so of time, by which one pattern is larger on the second side.
 	injected = 0.2

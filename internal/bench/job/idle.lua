@@ -1,5 +1,5 @@
 return {
-  about = "Waits while somebody looks at the ranks' memory.",
+  about = "Waits while the ranks' memory is measured.",
   run = function()
     world.barrier()
     if world.rank == 0 then

@@ -1,4 +1,4 @@
--- Prepares many sparse patterns and tells how long it took and how many
+-- Prepares many sparse patterns and prints how long it took and how many
 -- messages passed.
 return {
   about = "Time to prepare many sparse patterns.",

@@ -1,4 +1,4 @@
-// Package storage compares what kvbench makes of a file with what fio makes of the same file, in turns, past the
+// Package storage compares kvbench with fio on the same file, in turns, past the
 // page cache and with as many requests under way.
 //
 // With many requests under way the bandwidth is that of all bytes over the whole time. With one it is that of

@@ -12,7 +12,7 @@
 
 #define BATCH 10          /* barriers between two looks at the clock */
 #define SLOW 1000000      /* nanoseconds of a barrier from which on a batch is one */
-#define TRIAL 5000000     /* nanoseconds of barriers that tell how long one takes, */
+#define TRIAL 5000000     /* nanoseconds of barriers that show how long one takes, */
 #define MAX_TRIAL 256     /* and how many suffice */
 #define MAX_SINGLE 200    /* barriers of which the skew is measured */
 

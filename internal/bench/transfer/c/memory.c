@@ -1,4 +1,4 @@
-// What one process can do without any library: memcpy between two of its own buffers,
+// What one process can do without any library: memcpy between two buffers of this process,
 // and process_vm_writev into the memory of another process. It is what perigee's shm engine is
 // measured against.
 //
@@ -42,7 +42,7 @@ int main(void) {
     pid_t child = fork();
     if (child == 0) {
         char c;
-        memset(to, 2, SIZE); // pages of its own at the same address
+        memset(to, 2, SIZE); // separate pages at the same address
         close(hold[1]);
         if (read(hold[0], &c, 1) < 0) _exit(1); // until the parent ends
         _exit(0);

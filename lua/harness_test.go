@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/experiment"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/traffictest"
@@ -93,7 +94,7 @@ func testEnv(w *spmd.World, out io.Writer) Env {
 		GPU:        func() (int, bool) { return 0, false },
 	}
 	if w.Rank() == 0 {
-		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, env.Seed, w)
+		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, env.Seed, experiment.WorldOf(w))
 	}
 	return env
 }

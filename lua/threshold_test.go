@@ -12,7 +12,6 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/matrix"
-	"perigee/spmd"
 )
 
 func TestThresholds(t *testing.T) {
@@ -172,8 +171,7 @@ func TestRepeatDoesNotOverwrite(t *testing.T) {
 
 func testDocument(t *testing.T) *result.Document {
 	t.Helper()
-	worlds, _ := spmd.NewInMemory(1)
-	d := result.New(nil, result.Scenario{}, 0, worlds[0])
+	d := result.New(nil, result.Scenario{}, 0, result.World{Size: 1})
 	d.AddText("gone.yaml", []byte("file: away/m.txt\nmore: 5\n"))
 	m, err := matrix.FromRows([][]int64{{0, 42}, {0, 0}})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic"
@@ -140,7 +141,7 @@ func (r *Runtime) announce(info nixl.Info, note string) {
 	if r.env.Doc == nil {
 		return
 	}
-	r.env.Doc.Engine = &info
+	r.env.Doc.Engine = experiment.EngineOf(info)
 	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
 	for _, k := range sortedKeys(info.Params) {
 		line += fmt.Sprintf(", %s %s", k, info.Params[k])

@@ -21,6 +21,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/logs"
 	"perigee/internal/result"
@@ -169,6 +170,13 @@ func readScript(name string) (script, error) {
 	return script{name, string(data)}, nil
 }
 
+// record describes the script and its options in a result.
+func (s script) record(sc lua.Scenario, options map[string]any) result.Scenario {
+	return result.Scenario{
+		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Reads: sc.Keys("path"), Writes: sc.Keys("output"),
+	}
+}
+
 func (s script) digest() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s.Source))) }
 
 // Grammar returns a struct from which kong makes the command line of a job with
@@ -272,7 +280,7 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 	within(lastWords, func() {
 		v.say(err)
 		if flags.Result != "" {
-			explainPartial(flags.Result, started, err, streams.Err)
+			experiment.ExplainPartial(flags.Result, started, err, streams.Err)
 		}
 	})
 	return err, true
@@ -337,47 +345,6 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 		}
 	}
 	return nil
-}
-
-// explainPartial adds the failure to the result that a dead rank 0 has left.
-// A living one has done so itself.
-func explainPartial(path string, started time.Time, failure error, w io.Writer) {
-	d, ok := unfinished(path)
-	if !ok || d.Started.Before(started) || d.Failure != nil {
-		return
-	}
-	d.Finish(failure)
-	saved(w, path, d)
-}
-
-// unfinished reads a partial result.
-func unfinished(path string) (*result.Document, bool) {
-	if !replaceable(path) {
-		return nil, false
-	}
-	d, err := result.Read(path)
-	return d, err == nil && d.Status == result.Partial
-}
-
-// replaceable reports whether a later result takes the place of one that is written to path
-// now, or of none. A pipe or a device would get both.
-func replaceable(path string) bool {
-	info, err := os.Stat(path)
-	return err != nil || info.Mode().IsRegular()
-}
-
-// saved writes a partial result and tells the user what became of it.
-func saved(w io.Writer, path string, d *result.Document) {
-	err := d.WriteSoon(path)
-	if err == nil {
-		fmt.Fprintln(w, "perigee: partial result:", path)
-		return
-	}
-	if old, ok := unfinished(path); ok && old.Started.Equal(d.Started) {
-		fmt.Fprintln(w, "perigee: partial result:", path, "(without its last part)")
-		return
-	}
-	fmt.Fprintln(w, "perigee: the partial result is lost:", err)
 }
 
 // untilSignal ends ctx when the user or the system wants the job to end. again is

@@ -8,16 +8,15 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
 	"perigee/internal/cli"
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/threshold"
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/nixl/device"
@@ -80,7 +79,9 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	} else {
 		err = w.Fail(err)
 		v.speak(err)
-		k.saveFailed(err)
+		if k.exp != nil {
+			k.exp.Save(err, k.streams.Err)
+		}
 		w.Close()
 	}
 	return reported(err), true
@@ -130,17 +131,14 @@ func reported(err error) error {
 
 // rank is what one rank knows of its job.
 type rank struct {
-	spec     Spec
-	streams  cli.Streams
-	voice    *voice
-	world    *spmd.World
-	flags    Flags
-	doc      *result.Document    // at rank 0
-	old      *result.Document    // at rank 0, the result that the run repeats
-	limits   *limits             // at rank 0
-	violated []threshold.Outcome // at rank 0, once the run is over
-	saved    checkpoints
-	helped   bool
+	spec    Spec
+	streams cli.Streams
+	voice   *voice
+	world   *spmd.World
+	flags   Flags
+	old     *result.Document // at rank 0, the result that the run repeats
+	exp     *experiment.Experiment
+	helped  bool
 }
 
 // watch turns a signal into a failure of the job, and makes sure that the rank
@@ -216,8 +214,13 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		if err := checkOutputs(flags, r.Scenario, options); err != nil {
 			return err
 		}
-		k.openResult(o.Script, r.Scenario, options)
-		k.limits = newLimits(thresholds, k.doc)
+	}
+	k.exp = experiment.Begin(experiment.Config{
+		World: w, Command: append([]string{"perigee"}, k.spec.Process...), Scenario: o.Script.record(r.Scenario, options),
+		Job:     result.Job{Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		NixlLib: flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result, Out: k.streams.Out,
+	})
+	if w.Rank() == 0 {
 		k.header(o.Script)
 	}
 	// The header comes first, whatever the other ranks print.
@@ -234,7 +237,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := w.All().End(); err != nil {
 		return err
 	}
-	err = k.finish()
+	err = k.exp.Finish()
 	if len(thresholds) == 0 && k.spec.Conclude == nil {
 		return err
 	}
@@ -247,9 +250,9 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 
 func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{
-		World: k.world, Doc: k.doc, Checkpoint: k.checkpoint, Out: k.streams.Out,
+		World: k.world, Doc: k.exp.Doc, Checkpoint: k.exp.Checkpoint, Sampled: k.exp.Sampled, Out: k.streams.Out,
 		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO, Repeat: k.old,
-		OpenEngine: k.openEngine,
+		OpenEngine: k.exp.OpenEngine,
 		GPU: func() (int, bool) {
 			gpus, err := device.GPUs()
 			if err != nil || len(gpus) == 0 {
@@ -258,9 +261,6 @@ func (k *rank) luaEnv() lua.Env {
 			return k.world.LocalRank() % len(gpus), true
 		},
 	}
-	if k.limits != nil {
-		env.Sampled = k.limits.sampled
-	}
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	}
@@ -268,15 +268,6 @@ func (k *rank) luaEnv() lua.Env {
 		env.Width = o.width()
 	}
 	return env
-}
-
-// openResult begins the result.
-func (k *rank) openResult(text script, sc lua.Scenario, options map[string]any) {
-	k.doc = result.New(append([]string{"perigee"}, k.spec.Process...), result.Scenario{
-		Name: text.Name, SHA256: text.digest(), Source: text.Source, Options: options, Reads: sc.Keys("path"), Writes: sc.Keys("output"),
-	}, k.flags.Seed, k.world)
-	k.doc.Job = &result.Job{Engine: k.flags.Engine, TimeoutNS: int64(k.flags.Timeout), AllowIO: k.flags.AllowIO}
-	k.doc.DeclareMetrics(sc.Metrics)
 }
 
 // header opens the output of every job.
@@ -292,7 +283,7 @@ func (k *rank) header(text script) {
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
 		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), cli.Count(w.Size(), "rank"), cli.Count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
-	for _, n := range slices.Concat(w.Notes(), crowded(w.Hosts())) {
+	for _, n := range k.exp.Doc.Notes {
 		fmt.Fprintln(k.streams.Out, "# note:", n)
 	}
 	if u := w.Uncertainty(w.All().Ranks()); u > 0 {
@@ -300,97 +291,40 @@ func (k *rank) header(text script) {
 	}
 }
 
-// crowded remarks on hosts whose ranks wait for each other's CPUs: such waits are in
-// every time that is measured.
-func crowded(hosts []spmd.Host) []string {
-	var worst spmd.Host
-	n := 0
-	for _, h := range hosts {
-		if len(h.Ranks) > h.CPUs {
-			n++
-			if worst.CPUs*len(h.Ranks) >= h.CPUs*len(worst.Ranks) {
-				worst = h
-			}
-		}
-	}
-	if n == 0 {
-		return nil
-	}
-	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name, cli.Count(worst.CPUs, "CPU"), cli.Count(len(worst.Ranks), "rank"))
-	if n > 1 {
-		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "host"))
-	}
-	return []string{text}
-}
-
-// finish completes the result of a run that went well, judges it, and writes it, at rank 0.
-func (k *rank) finish() error {
-	if k.doc == nil {
-		return nil
-	}
-	k.doc.World.Clocks = k.world.Clocks()
-	k.doc.Finish(nil)
-	k.violated = k.limits.judge()
-	if len(k.limits.list) > 0 {
-		if err := k.limits.print(k.streams.Out); err != nil {
-			return err
-		}
-	}
-	if k.flags.Result == "" {
-		return nil
-	}
-	path := k.flags.Result
-	k.flags.Result = "" // what fails from now on leaves it alone; a second try to write would fail as well
-	if err := k.doc.Write(path); err != nil {
-		return err
-	}
-	fmt.Fprintln(k.streams.Out, "# result:", path)
-	return nil
-}
-
-// conclude is what rank 0 thinks of the result.
+// conclude is the verdict of rank 0 on the result.
 func (k *rank) conclude() error {
 	var err error
 	if k.spec.Conclude != nil {
-		err = k.spec.Conclude(k.old, k.doc)
+		err = k.spec.Conclude(k.old, k.exp.Doc)
 	}
-	return cmp.Or(complaint(k.violated, len(k.limits.list)), err)
+	return cmp.Or(k.exp.Violated(), err)
 }
 
-// saveFailed writes what is there of a run that failed, at rank 0.
-func (k *rank) saveFailed(failure error) {
-	if k.doc == nil || k.flags.Result == "" || !k.worthKeeping(failure) {
-		return
-	}
-	k.doc.Finish(failure)
-	saved(k.streams.Err, k.flags.Result, k.doc)
+// verdict is the outcome of a run that went well, as rank 0 judges it.
+type verdict struct {
+	Kind      fault.Kind // 0 if all is well
+	Msg, Hint string
 }
 
-// worthKeeping reports whether the result says more than the error message.
-// A run that was refused before it measured anything leaves no file, and does
-// not replace the result of an earlier one.
-func (k *rank) worthKeeping(failure error) bool {
-	switch fault.KindOf(failure) {
-	case fault.RankLost, fault.Timeout, fault.Interrupt:
-		return true
+func verdictOf(err error) verdict {
+	if err == nil {
+		return verdict{}
 	}
-	return k.doc.Measured()
+	return verdict{fault.KindOf(err), err.Error(), fault.HintOf(err)}
 }
 
-// checkpoints limit the time that goes into saving unfinished results to a
-// tenth of the whole.
-type checkpoints struct {
-	last time.Time
-	took time.Duration
-}
-
-// checkpoint saves the result as it is now, if the last time is long enough ago and the
-// next one can replace it. What it cannot write now the end of the run will report.
-func (k *rank) checkpoint() {
-	if k.flags.Result == "" || !k.doc.Measured() || time.Since(k.saved.last) < 10*k.saved.took || !replaceable(k.flags.Result) {
-		return
+// agree makes the verdict of rank 0 that of all ranks, which exit with its code.
+func (k *rank) agree(mine error) error {
+	v, err := spmd.BroadcastValue(k.world.All(), 0, verdictOf(mine))
+	if err != nil {
+		return errors.Join(mine, err)
 	}
-	start := time.Now()
-	k.doc.Write(k.flags.Result)
-	k.saved = checkpoints{last: time.Now(), took: time.Since(start)}
+	if v.Kind == 0 {
+		return nil
+	}
+	if k.world.Rank() > 0 {
+		<-k.world.Context().Done() // rank 0 reports it
+		return k.world.Err()
+	}
+	return mine
 }

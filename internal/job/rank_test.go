@@ -2,66 +2,17 @@ package job
 
 import (
 	"errors"
-	"io"
-	"os"
 	"path/filepath"
-	"slices"
-	"syscall"
 	"testing"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/spmd"
 )
-
-// measured is a rank that has measured something.
-func measured(path string) *rank {
-	worlds, _ := spmd.NewInMemory(1)
-	d := result.New(nil, result.Scenario{}, 0, worlds[0])
-	d.Values = map[string]any{"x": 1}
-	return &rank{doc: d, flags: Flags{Result: path}}
-}
-
-// Whoever reads a pipe gets one result, not every state of it.
-func TestNoCheckpointsIntoPipes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.json")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	pipe, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pipe.Close()
-	measured(path).checkpoint()
-	if data, err := io.ReadAll(pipe); len(data) > 0 || err != nil {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
-}
-
-// A checkpoint that fails is not tried again at once.
-func TestCheckpointsAreSpaced(t *testing.T) {
-	for _, folder := range []string{t.TempDir(), "/proc"} {
-		k := measured(filepath.Join(folder, "r.json"))
-		before := time.Now()
-		k.checkpoint()
-		first := k.saved
-		if first.last.Before(before) || first.took <= 0 {
-			t.Errorf("%s: %+v", folder, first)
-		}
-		k.saved.took = time.Hour
-		k.checkpoint()
-		if k.saved.last != first.last {
-			t.Errorf("%s: another checkpoint at once", folder)
-		}
-	}
-}
 
 // What a script may do to files is not taken from a result.
 func TestRepeatAsksForIO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
-	d := measured(path).doc
+	d := result.New([]string{}, result.Scenario{}, 0, result.World{Size: 1})
 	text := script{"x.lua", "return { run = print }"}
 	d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
 	d.Job = &result.Job{Engine: "auto", AllowIO: true}
@@ -75,26 +26,5 @@ func TestRepeatAsksForIO(t *testing.T) {
 	o, err := Spec{Repeat: &Repeat{Result: path, Flags: Flags{AllowIO: true}}}.read()
 	if err != nil || !o.Flags.AllowIO {
 		t.Errorf("allowed: %v, %+v", err, o.Flags)
-	}
-}
-
-func TestCrowded(t *testing.T) {
-	host := func(name string, cpus, ranks int) spmd.Host {
-		return spmd.Host{Name: name, CPUs: cpus, Ranks: make([]int, ranks)}
-	}
-	for _, tt := range []struct {
-		hosts []spmd.Host
-		want  []string
-	}{
-		{[]spmd.Host{host("a", 64, 8), host("b", 8, 8)}, nil},
-		{[]spmd.Host{host("a", 1, 2)}, []string{"a has 1 CPU for 2 ranks: their waits for a CPU are in the figures"}},
-		{
-			[]spmd.Host{host("a", 2, 3), host("b", 4, 16), host("c", 8, 8), host("d", 4, 5)},
-			[]string{"b has 4 CPUs for 16 ranks: their waits for a CPU are in the figures; so in 2 hosts more"},
-		},
-	} {
-		if got := crowded(tt.hosts); !slices.Equal(got, tt.want) {
-			t.Errorf("%+v: %q, want %q", tt.hosts, got, tt.want)
-		}
 	}
 }

@@ -15,9 +15,6 @@ import (
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
 	"perigee/internal/version"
-	"perigee/nixl"
-	"perigee/spmd"
-	"perigee/spmd/boot"
 )
 
 // Schema is the version of the document. The number changes when a reader of
@@ -35,7 +32,7 @@ const (
 type Document struct {
 	Schema   string        `json:"schema"`
 	Status   string        `json:"status"`
-	Failure  *boot.Failure `json:"failure,omitempty"` // why it is partial
+	Failure  *Failure      `json:"failure,omitempty"` // why it is partial
 	Perigee  version.Build `json:"perigee"`
 	Started  time.Time     `json:"started"`
 	Finished *time.Time    `json:"finished,omitempty"`
@@ -44,7 +41,7 @@ type Document struct {
 	Scenario Scenario      `json:"scenario"`
 	Seed     uint64        `json:"seed"`
 	World    World         `json:"world"`
-	Engine   *nixl.Info    `json:"engine,omitempty"` // absent if nothing was prepared
+	Engine   *Engine       `json:"engine,omitempty"` // absent if nothing was prepared
 	Notes    []string      `json:"notes,omitempty"`
 	Phases   []Phase       `json:"phases"`
 
@@ -69,14 +66,6 @@ type Scenario struct {
 	// Reads and Writes are the options that name files to read and to write.
 	Reads  []string `json:"reads,omitempty"`
 	Writes []string `json:"writes,omitempty"`
-}
-
-// World is where it ran.
-type World struct {
-	Size     int               `json:"size"`
-	Launcher string            `json:"launcher"`
-	Hosts    []spmd.Host       `json:"hosts"`
-	Clocks   []spmd.ClockState `json:"clocks"` // one per host
 }
 
 // Phase is a span of the run, as rank 0 saw it.
@@ -164,12 +153,10 @@ type Threshold struct {
 }
 
 // New begins a document.
-func New(command []string, scenario Scenario, seed uint64, w *spmd.World) *Document {
+func New(command []string, scenario Scenario, seed uint64, world World, notes ...string) *Document {
 	return &Document{
 		Schema: Schema, Status: Partial, Perigee: version.Get(), Started: time.Now().UTC(),
-		Command: command, Scenario: scenario, Seed: seed,
-		World: World{Size: w.Size(), Launcher: w.Launcher(), Hosts: w.Hosts(), Clocks: w.Clocks()},
-		Notes: slices.Clone(w.Notes()), Phases: []Phase{},
+		Command: command, Scenario: scenario, Seed: seed, World: world, Notes: slices.Clone(notes), Phases: []Phase{},
 	}
 }
 
@@ -236,7 +223,7 @@ func (d *Document) Measured() bool {
 }
 
 // Finish marks the document complete, or partial with the reason.
-func (d *Document) Finish(failure error) {
+func (d *Document) Finish(failure *Failure) {
 	now := time.Now().UTC()
 	d.Finished = &now
 	d.sumUp()
@@ -244,8 +231,7 @@ func (d *Document) Finish(failure error) {
 		d.Status, d.Failure = Complete, nil
 		return
 	}
-	f := boot.FailureOf(failure)
-	d.Status, d.Failure = Partial, &f
+	d.Status, d.Failure = Partial, failure
 }
 
 // Encode writes the document as JSON, one line, with null for numbers that JSON lacks.

@@ -21,8 +21,6 @@ import (
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
-	"perigee/nixl"
-	"perigee/spmd"
 )
 
 // The full disk is a limit on file sizes, in a process of its own.
@@ -50,13 +48,11 @@ func TestMain(m *testing.M) {
 // full returns a document in which every field is set.
 func full(t testing.TB) *result.Document {
 	t.Helper()
-	worlds, _ := spmd.NewInMemory(2)
 	d := result.New([]string{"perigee", "run"}, result.Scenario{
 		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": int64(5), "x": 0.5, "s": "text", "on": true},
 		Reads: []string{"config"}, Writes: []string{"out"},
-	}, 7, worlds[0])
-	d.Engine = &nixl.Info{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}
-	d.Notes = []string{"a note"}
+	}, 7, result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}, Clocks: []result.Clock{{}}}, "a note")
+	d.Engine = &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX", Library: "libnixl_capi.so", Params: map[string]string{"progress": "poll"}}
 	d.Phases = append(d.Phases, result.Phase{Name: "work", StartNS: 5})
 	m, err := matrix.FromRows([][]int64{{0, 10}, {3, 0}})
 	if err != nil {
@@ -79,7 +75,7 @@ func full(t testing.TB) *result.Document {
 	d.AddSample("own", 1.5, 12)
 	value, passed := 1.5, true
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed}, {Threshold: "own.max < 2", From: "x.lua:1"}}
-	d.Finish(fault.New(fault.Timeout, "too late").WithHint("hurry"))
+	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }
 
@@ -142,8 +138,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 	if err := resulttest.Validate([]byte(asJSON(t, full(t)))); err != nil {
 		t.Error(err)
 	}
-	worlds, _ := spmd.NewInMemory(1)
-	fresh := result.New(nil, result.Scenario{SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, 0, worlds[0])
+	fresh := result.New(nil, result.Scenario{SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, 0, result.World{Size: 1, Launcher: "local", Hosts: []result.Host{{Name: "h", Ranks: []int{0}, CPUs: 1}}, Clocks: []result.Clock{}})
 	fresh.Command = []string{}
 	fresh.Finish(nil)
 	if err := resulttest.Validate([]byte(asJSON(t, fresh))); err != nil {

@@ -96,7 +96,11 @@ var layers = []layer{
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/size"}},
 	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},
 	{[]string{"internal/table"}, []string{"internal/fault", "internal/plaintext"}},
-	{[]string{"internal/result"}, []string{"internal", "spmd", "nixl"}},
+	{[]string{"internal/stats"}, nil},
+	{[]string{"internal/result"}, []string{
+		"internal/result", "internal/atomicfile", "internal/fault", "internal/stats", "internal/version", "internal/traffic/matrix", "internal/traffic/series",
+	}},
+	{[]string{"internal/experiment"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"lua"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"scenarios"}, []string{"internal/embedded"}},
 }

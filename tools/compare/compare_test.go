@@ -18,8 +18,6 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 	"perigee/internal/version"
-	"perigee/nixl"
-	"perigee/spmd"
 )
 
 // document is a result of two ranks with patterns that have run n times each, in times (ms) that
@@ -28,8 +26,8 @@ func document(patterns, n int, draw func(pattern int) float64) *result.Document 
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Perigee: version.Build{Version: "1", Go: "go"},
 		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa", Options: map[string]any{"size": 5.0, "config": "c.yaml", "out": "o.json"}, Reads: []string{"config"}, Writes: []string{"out"}},
-		World:    result.World{Size: 2, Launcher: "local", Hosts: []spmd.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
-		Engine:   &nixl.Info{Name: "shm", Version: "1", Backend: "memfd"},
+		World:    result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
+		Engine:   &result.Engine{Name: "shm", Version: "1", Backend: "memfd"},
 		Inputs:   []result.Input{{Path: "c.yaml", SHA256: "cc"}},
 		Matrices: []result.Matrix{{SHA256: "bb", Ranks: 2, Bytes: 1e6, Cells: [][3]int64{{0, 1, 1e6}}}},
 	}
@@ -306,7 +304,7 @@ func TestRefused(t *testing.T) {
 		"file":          {func(d *result.Document) { d.Inputs[0].SHA256 = "dd" }, "the file of the option config differs"},
 		"other file":    {func(d *result.Document) { d.Scenario.Options["config"] = "d.yaml" }, `the option config is "c.yaml" and "d.yaml"`},
 		"ranks":         {func(d *result.Document) { d.World.Size = 3 }, "there are 2 and 3 ranks"},
-		"engine":        {func(d *result.Document) { d.Engine = &nixl.Info{Name: "nixl"} }, "the engine is shm and nixl"},
+		"engine":        {func(d *result.Document) { d.Engine = &result.Engine{Name: "nixl"} }, "the engine is shm and nixl"},
 		"no engine":     {func(d *result.Document) { d.Engine = nil }, "the engine is shm and none"},
 		"matrix":        {func(d *result.Document) { d.Matrices[0].SHA256 = "ee" }, "pattern 0 differs in matrix; pattern 1 differs in matrix; pattern 2 differs in matrix; and more patterns differ"},
 		"op":            {func(d *result.Document) { d.Patterns[0].Op = "READ" }, "pattern 0 differs in operation (WRITE and READ)"},
@@ -346,7 +344,7 @@ func TestRefused(t *testing.T) {
 func TestRemarks(t *testing.T) {
 	rng := rand.New(rand.NewPCG(23, 24))
 	old, fresh := document(1, 5, lognormal(rng, 1)), document(1, 5, lognormal(rng, 1))
-	fresh.Perigee.Version, fresh.World.Hosts, fresh.Seed, fresh.Engine = "2", []spmd.Host{{Name: "i", Ranks: []int{0, 1}, CPUs: 8}}, 9, &nixl.Info{Name: "shm", Version: "2", Backend: "memfd", Params: map[string]string{"same": "1", "huge": "yes", "a": "2"}}
+	fresh.Perigee.Version, fresh.World.Hosts, fresh.Seed, fresh.Engine = "2", []result.Host{{Name: "i", Ranks: []int{0, 1}, CPUs: 8}}, 9, &result.Engine{Name: "shm", Version: "2", Backend: "memfd", Params: map[string]string{"same": "1", "huge": "yes", "a": "2"}}
 	old.Engine.Params = map[string]string{"same": "1", "a": "1"}
 	fresh.Status = result.Partial
 	want := []string{

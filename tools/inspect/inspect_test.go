@@ -23,16 +23,14 @@ import (
 	"perigee/internal/result/resulttest"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/series"
-	"perigee/spmd"
 )
 
 // document has two patterns, of which the second reads, and a name that CSV has to quote.
 func document(t testing.TB) *result.Document {
 	t.Helper()
-	worlds, _ := spmd.NewInMemory(2)
 	d := result.New([]string{"perigee", "run", "x"}, result.Scenario{
 		Name: "x.lua", SHA256: strings.Repeat("0a", 32), Source: "return {}", Options: map[string]any{"n": 5, "a": "b", "size": 67108864, "x": 0.25},
-	}, 7, worlds[0])
+	}, 7, result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "memory0", Ranks: []int{0, 1}, CPUs: 2}}, Clocks: []result.Clock{{}}})
 	d.Started = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	m, err := matrix.FromRows([][]int64{{0, 1000}, {0, 0}})
 	if err != nil {
@@ -126,7 +124,7 @@ func squeeze(text string) string { return blanks.ReplaceAllString(text, " ") }
 func TestShowFailedRun(t *testing.T) {
 	d := document(t)
 	d.Measurements, d.Patterns, d.Tables = nil, nil, nil
-	d.Finish(fault.New(fault.Timeout, "too late"))
+	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late"})
 	out := mustCall(t, "show", write(t, d, "r.json"))
 	if !strings.Contains(out, "status:     partial\nfailure: ") || !strings.Contains(out, "too late") || strings.Contains(out, "Median") {
 		t.Error(out)
@@ -347,7 +345,7 @@ func TestHostileResult(t *testing.T) {
 	d.World.Hosts[0].Name = evil
 	d.Thresholds[0].Threshold = evil
 	d.Metrics[0].Name = evil
-	d.Finish(fault.New(fault.Timeout, "%s", evil))
+	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: evil})
 	path := write(t, d, "r.json")
 	for _, args := range [][]string{{"show"}, {"cat"}, {"convert", "-", "--format", "json"}, {"convert", "-", "--format", "jsonl"}, {"convert", "-", "--format", "csv"}, {"convert", "-", "--format", "csv", "--rows", "pattern"}} {
 		out := mustCall(t, append([]string{args[0], path}, args[1:]...)...)

@@ -12,7 +12,6 @@ import (
 
 	"perigee/internal/page/pagetest"
 	"perigee/internal/result"
-	"perigee/spmd/boot"
 	"perigee/tools/report/figures"
 )
 
@@ -95,7 +94,7 @@ var oddResults = map[string]func(*result.Document){
 		d.Measurements[0].Ranks[0].Peers[0].Peer = 0
 	},
 	"failed": func(d *result.Document) {
-		d.Status, d.Failure = result.Partial, &boot.Failure{Rank: 1, Host: "node00", Phase: "workload", Kind: 9, Cause: "its process was killed", Hint: "look at its log"}
+		d.Status, d.Failure = result.Partial, &result.Failure{Rank: 1, Host: "node00", Phase: "workload", Kind: 9, Cause: "its process was killed", Hint: "look at its log"}
 		d.Measurements = d.Measurements[:3]
 	},
 	"blocks": func(d *result.Document) {

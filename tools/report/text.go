@@ -135,7 +135,7 @@ func whyPartial(d *result.Document) string {
 	if d.Failure == nil {
 		return "the run was killed, or was still going on when this file was read"
 	}
-	return d.Failure.Error()
+	return d.Failure.String()
 }
 
 // wrap breaks a text into lines of at most width characters where it can.

@@ -17,8 +17,6 @@ import (
 	"perigee/internal/job"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
-	"perigee/nixl"
-	"perigee/spmd"
 )
 
 func parse(t *testing.T, args ...string) *Cmd {
@@ -71,8 +69,8 @@ func TestSpec(t *testing.T) {
 func document(engine string, ns int64) *result.Document {
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, World: result.World{Size: 2, Launcher: "local", Hosts: []spmd.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
-		Engine: &nixl.Info{Name: engine}, Matrices: []result.Matrix{{SHA256: "bb"}}, Patterns: []result.Pattern{{Name: "p"}},
+		Scenario: result.Scenario{Name: "x.lua", SHA256: "aa"}, World: result.World{Size: 2, Launcher: "local", Hosts: []result.Host{{Name: "h", Ranks: []int{0, 1}, CPUs: 2}}},
+		Engine: &result.Engine{Name: engine}, Matrices: []result.Matrix{{SHA256: "bb"}}, Patterns: []result.Pattern{{Name: "p"}},
 	}
 	var runs []series.Run
 	for i := range int64(20) {

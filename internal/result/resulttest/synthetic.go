@@ -16,8 +16,6 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 	"perigee/internal/version"
-	"perigee/nixl"
-	"perigee/spmd"
 )
 
 // Synthetic says what result to invent: each pattern has so many senders with so many peers each, and
@@ -38,17 +36,17 @@ func (s Synthetic) Document() *result.Document {
 		Command:  []string{"perigee", "sequential-ct-perftest", "my workload/metadata.yaml"},
 		Scenario: result.Scenario{Name: "sequential_ct_perftest.lua", SHA256: strings.Repeat("0a", 32), Source: "return {} -- <b>", Options: map[string]any{"verify_buffers": true}},
 		World:    result.World{Size: s.Ranks, Launcher: "slurm"},
-		Engine:   &nixl.Info{Name: "nixl", Version: "1.5.1", Backend: "UCX", Params: map[string]string{"progress": "poll"}},
+		Engine:   &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX", Params: map[string]string{"progress": "poll"}},
 		Phases:   []result.Phase{{Name: "prepare", StartNS: 1e9}, {Name: "isolated", StartNS: 2e9}, {Name: "workload", StartNS: 5e9}},
 	}
 	per := s.Ranks / s.Hosts
 	for h := range s.Hosts {
-		host := spmd.Host{Name: fmt.Sprintf("node%02d", h), CPUs: 64}
+		host := result.Host{Name: fmt.Sprintf("node%02d", h), CPUs: 64}
 		for r := range per {
 			host.Ranks = append(host.Ranks, h*per+r)
 		}
 		d.World.Hosts = append(d.World.Hosts, host)
-		d.World.Clocks = append(d.World.Clocks, spmd.ClockState{OffsetNS: int64(h) * 123456, UncertaintyNS: int64(h) * 150, DriftPPM: 0.5, Samples: 64})
+		d.World.Clocks = append(d.World.Clocks, result.Clock{OffsetNS: int64(h) * 123456, UncertaintyNS: int64(h) * 150, DriftPPM: 0.5, Samples: 64})
 	}
 	half := s.Ranks / 2
 	for p := range s.Patterns {

@@ -15,7 +15,6 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
-	"perigee/spmd"
 )
 
 // handMade is a result of four ranks on two hosts whose figures can be worked out
@@ -24,8 +23,8 @@ import (
 func handMade() *result.Document {
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete,
-		World: result.World{Size: 4, Launcher: "local", Hosts: []spmd.Host{{Name: "a", Ranks: []int{0, 1}, CPUs: 2}, {Name: "b", Ranks: []int{2, 3}, CPUs: 2}},
-			Clocks: []spmd.ClockState{{}, {OffsetNS: -5000, UncertaintyNS: 20}}},
+		World: result.World{Size: 4, Launcher: "local", Hosts: []result.Host{{Name: "a", Ranks: []int{0, 1}, CPUs: 2}, {Name: "b", Ranks: []int{2, 3}, CPUs: 2}},
+			Clocks: []result.Clock{{}, {OffsetNS: -5000, UncertaintyNS: 20}}},
 		Matrices: []result.Matrix{
 			{Ranks: 4, Bytes: 3500, Cells: [][3]int64{{0, 2, 1000}, {0, 3, 500}, {1, 3, 2000}}},
 			{Ranks: 4, Bytes: 400, Cells: [][3]int64{{0, 2, 400}}},
@@ -177,7 +176,7 @@ bad: The pairs that suffer most are 1 → 3 (2.00 times, 100 ns instead of 50.0 
 // hosts has many ranks, each of which sends one message that takes as long as
 // slow says, against 100 ns alone.
 func hosts(slow func(rank int) int64) *result.Document {
-	d := &result.Document{Schema: result.Schema, World: result.World{Size: 8, Hosts: []spmd.Host{{Name: "n", Ranks: []int{0, 1, 2, 3}}, {Name: "n", Ranks: []int{4, 5, 6, 7}}}}}
+	d := &result.Document{Schema: result.Schema, World: result.World{Size: 8, Hosts: []result.Host{{Name: "n", Ranks: []int{0, 1, 2, 3}}, {Name: "n", Ranks: []int{4, 5, 6, 7}}}}}
 	m := result.Matrix{Ranks: 8}
 	alone, together := series.Run{EndNS: 100}, series.Run{EndNS: 100}
 	for r := range 8 {

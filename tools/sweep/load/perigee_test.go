@@ -11,7 +11,6 @@ import (
 
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
-	"perigee/nixl"
 )
 
 // document is a result with two phases of a pattern and a block transfer.
@@ -26,7 +25,7 @@ func document() *result.Document {
 	}
 	return &result.Document{
 		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"},
-		Engine: &nixl.Info{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
+		Engine: &result.Engine{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
 		Measurements: []result.Measurement{run("workload", 2e6), run("isolated", 1e6), run("workload", 4e6)},
 		Lanes:        []result.Lanes{{Measurement: series.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: series.Stats{Count: 5, Mean: 250000}}}},
 	}

@@ -1,4 +1,4 @@
-package job
+package experiment
 
 import (
 	"cmp"
@@ -11,19 +11,20 @@ import (
 	"perigee/spmd"
 )
 
-// openEngine opens the engine that the command lines of all ranks ask for.
-func (k *rank) openEngine() (nixl.Engine, string, error) {
-	choices, err := spmd.AllGatherValue(k.world.All(), k.flags.Engine)
+// OpenEngine opens the engine that the command lines of all ranks ask for. All ranks call it. note is a remark
+// on the choice for the user, or empty.
+func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
+	choices, err := spmd.AllGatherValue(e.World.All(), e.Job.Engine)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := oneChoice(choices, k.world.HostName); err != nil {
+	if err := oneChoice(choices, e.World.HostName); err != nil {
 		return nil, "", err
 	}
-	engine, note, err := engines.Open(k.flags.Engine, k.flags.NixlLib, k.world.OneHost())
+	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost())
 	if err == nil {
 		info := engine.Info()
-		k.world.Log().Info("engine chosen", "asked", k.flags.Engine, "engine", info.Name, "version", info.Version, "library", info.Library, "why", cmp.Or(note, why(k.flags.Engine, info.Name)))
+		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version, "library", info.Library, "why", cmp.Or(note, why(e.Job.Engine, info.Name)))
 	}
 	return engine, note, err
 }
@@ -36,9 +37,8 @@ func why(choice, engine string) string {
 	return "its library loads"
 }
 
-// oneChoice makes sure that all ranks, each of which may have been started with a
-// command line of its own, ask for the same engine. The error names the ranks
-// of each choice.
+// oneChoice checks that all ranks ask for the same engine: each may have been started with another
+// command line. The error names the ranks of each choice.
 func oneChoice(choices []string, hostOf func(rank int) string) error {
 	var order []string
 	ranks := map[string][]int{}

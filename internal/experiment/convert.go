@@ -1,0 +1,40 @@
+package experiment
+
+import (
+	"perigee/internal/result"
+	"perigee/nixl"
+	"perigee/spmd"
+	"perigee/spmd/boot"
+)
+
+// WorldOf describes a world in a result.
+func WorldOf(w *spmd.World) result.World {
+	r := result.World{Size: w.Size(), Launcher: w.Launcher(), Clocks: ClocksOf(w)}
+	for _, h := range w.Hosts() {
+		r.Hosts = append(r.Hosts, result.Host(h))
+	}
+	return r
+}
+
+// ClocksOf describes the clocks of a world's hosts as they are known now.
+func ClocksOf(w *spmd.World) (list []result.Clock) {
+	for _, c := range w.Clocks() {
+		list = append(list, result.Clock(c))
+	}
+	return list
+}
+
+// FailureOf describes why a run has failed; nil if it has not.
+func FailureOf(err error) *result.Failure {
+	if err == nil {
+		return nil
+	}
+	f := boot.FailureOf(err)
+	return &result.Failure{Rank: f.Rank, Host: f.Host, Phase: f.Phase, Kind: f.Kind, Cause: f.Cause, Hint: f.Hint}
+}
+
+// EngineOf describes an engine in a result.
+func EngineOf(info nixl.Info) *result.Engine {
+	e := result.Engine(info)
+	return &e
+}

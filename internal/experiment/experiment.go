@@ -1,0 +1,167 @@
+// Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds, saves
+// what is there from time to time, and completes the result in the end; at every rank it opens the engine. Scenarios and
+// commands in Go use it alike:
+//
+//	e := experiment.Begin(config) // every rank
+//	engine, note, err := e.OpenEngine()
+//	...                           // measure, and add to e.Doc at rank 0
+//	err = e.Finish()              // or e.Save(failure)
+//	err = e.Violated()
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/internal/threshold"
+	"perigee/spmd"
+)
+
+// Config is what an experiment begins with.
+type Config struct {
+	World    *spmd.World
+	Command  []string // the whole command line
+	Scenario result.Scenario
+	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
+	NixlLib  string     // NIXL's library; "" lets package engines search
+	Seed     uint64
+	// Metrics are the scenario's own, Thresholds what the run is judged by.
+	Metrics    []result.MetricDef
+	Thresholds []threshold.Threshold
+	File       string    // of the result, "" for none
+	Out        io.Writer // for the table of thresholds and the name of the result
+}
+
+// Experiment is a run that goes on.
+type Experiment struct {
+	Config
+	// Doc is the result at rank 0, nil elsewhere.
+	Doc *result.Document
+
+	watch    *threshold.Watch    // at rank 0
+	violated []threshold.Outcome // at rank 0, after Finish
+	saved    checkpoints
+}
+
+// Begin begins an experiment at this rank.
+func Begin(c Config) *Experiment {
+	e := &Experiment{Config: c}
+	if c.World.Rank() > 0 {
+		return e
+	}
+	notes := append(c.World.Notes(), crowded(c.World.Hosts())...)
+	e.Doc = result.New(c.Command, c.Scenario, c.Seed, WorldOf(c.World), notes...)
+	e.Doc.Job = &c.Job
+	e.Doc.DeclareMetrics(c.Metrics)
+	for _, t := range c.Thresholds {
+		e.Doc.Thresholds = append(e.Doc.Thresholds, result.Threshold{Threshold: t.String(), From: t.From})
+	}
+	e.watch = threshold.NewWatch(e.Doc, c.Thresholds)
+	return e
+}
+
+// Finish completes the result of a run that went well, judges it, and writes it. It has an effect at rank 0 only.
+func (e *Experiment) Finish() error {
+	if e.Doc == nil {
+		return nil
+	}
+	e.Doc.World.Clocks = ClocksOf(e.World)
+	e.Doc.Finish(nil)
+	e.judge()
+	if len(e.Thresholds) > 0 {
+		if err := e.printThresholds(); err != nil {
+			return err
+		}
+	}
+	if e.File == "" {
+		return nil
+	}
+	path := e.File
+	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
+	if err := e.Doc.Write(path); err != nil {
+		return err
+	}
+	fmt.Fprintln(e.Out, "# result:", path)
+	return nil
+}
+
+// Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that was refused before it
+// measured anything leaves no file and does not replace the result of an earlier one.
+func (e *Experiment) Save(failure error, w io.Writer) {
+	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
+		return
+	}
+	e.Doc.Finish(FailureOf(failure))
+	savePartial(w, e.File, e.Doc)
+}
+
+// worthKeeping reports whether the result says more than the error message.
+func (e *Experiment) worthKeeping(failure error) bool {
+	switch fault.KindOf(failure) {
+	case fault.RankLost, fault.Timeout, fault.Interrupt:
+		return true
+	}
+	return e.Doc.Measured()
+}
+
+// checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
+type checkpoints struct {
+	last time.Time
+	took time.Duration
+}
+
+// Checkpoint saves the result as it is now, if enough time has passed since the last checkpoint and the next one can
+// replace this one. The end of the run will report what cannot be written now. It has an effect at rank 0 only.
+func (e *Experiment) Checkpoint() {
+	if e.Doc == nil || e.File == "" || !e.Doc.Measured() || time.Since(e.saved.last) < 10*e.saved.took || !replaceable(e.File) {
+		return
+	}
+	start := time.Now()
+	_ = e.Doc.Write(e.File)
+	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
+}
+
+// ExplainPartial adds the failure to the partial result that a dead rank 0 has left since started, and reports that to
+// w. A rank 0 that lived has done so itself.
+func ExplainPartial(path string, started time.Time, failure error, w io.Writer) {
+	d, ok := unfinished(path)
+	if !ok || d.Started.Before(started) || d.Failure != nil {
+		return
+	}
+	d.Finish(FailureOf(failure))
+	savePartial(w, path, d)
+}
+
+// unfinished reads a partial result.
+func unfinished(path string) (*result.Document, bool) {
+	if !replaceable(path) {
+		return nil, false
+	}
+	d, err := result.Read(path)
+	return d, err == nil && d.Status == result.Partial
+}
+
+// replaceable reports whether a later result replaces one that is written to path now. A pipe or a device would
+// get both.
+func replaceable(path string) bool {
+	info, err := os.Stat(path)
+	return err != nil || info.Mode().IsRegular()
+}
+
+// savePartial writes a partial result and reports to w what became of it.
+func savePartial(w io.Writer, path string, d *result.Document) {
+	err := d.WriteSoon(path)
+	if err == nil {
+		fmt.Fprintln(w, "perigee: partial result:", path)
+		return
+	}
+	if old, ok := unfinished(path); ok && old.Started.Equal(d.Started) {
+		fmt.Fprintln(w, "perigee: partial result:", path, "(without its last part)")
+		return
+	}
+	fmt.Fprintln(w, "perigee: the partial result is lost:", err)
+}

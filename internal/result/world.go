@@ -1,0 +1,66 @@
+package result
+
+import (
+	"fmt"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// World is where a run took place.
+type World struct {
+	Size     int     `json:"size"`
+	Launcher string  `json:"launcher"`
+	Hosts    []Host  `json:"hosts"`
+	Clocks   []Clock `json:"clocks"` // one per host
+}
+
+// Host is a machine and the ranks on it.
+type Host struct {
+	Name  string `json:"name"`
+	Ranks []int  `json:"ranks"`
+	CPUs  int    `json:"cpus"` // that at least one of its ranks may use
+}
+
+// Clock is what is known of a host's clock.
+type Clock struct {
+	OffsetNS      int64   `json:"offset_ns"`      // time there + this = time at rank 0's host
+	UncertaintyNS int64   `json:"uncertainty_ns"` // how far the offset may be off
+	DriftPPM      float64 `json:"drift_ppm"`      // positive: the clock is slower than that of rank 0's host
+	Samples       int     `json:"samples"`        // how often it was measured
+}
+
+// Engine is what moved the bytes.
+type Engine struct {
+	Name    string            `json:"name"`              // shm or nixl
+	Version string            `json:"version"`           // of the library, or of perigee for shm
+	Backend string            `json:"backend"`           // UCX, or memfd for shm
+	Library string            `json:"library,omitempty"` // file name of the loaded library
+	Params  map[string]string `json:"params,omitempty"`  // what was set or chosen: progress thread, workers, ...
+}
+
+// Failure is why a run did not complete.
+type Failure struct {
+	Rank  int        `json:"rank"` // that failed, -1 if none did
+	Host  string     `json:"host,omitempty"`
+	Phase string     `json:"phase,omitempty"`
+	Kind  fault.Kind `json:"kind"`
+	Cause string     `json:"cause"`
+	Hint  string     `json:"hint,omitempty"`
+}
+
+// String names the rank, its host, the phase and the cause.
+func (f Failure) String() string {
+	if f.Rank < 0 {
+		return f.Cause
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "rank %d", f.Rank)
+	if f.Host != "" {
+		fmt.Fprintf(&b, " on %s", f.Host)
+	}
+	if f.Phase != "" {
+		fmt.Fprintf(&b, ", phase %s", f.Phase)
+	}
+	return b.String() + ": " + f.Cause
+}

@@ -76,6 +76,9 @@ func run(args []string, streams cli.Streams) int {
 	if len(args) > 0 && slices.Contains(wellKnown, args[0]) {
 		return conclude(runNamed(streams, args), streams.Err)
 	}
+	if scenario, rest, ok := ep.Scenario(args); ok {
+		return conclude(runExperts(streams, scenario, args, rest), streams.Err)
+	}
 	out := &cli.Outlet{W: streams.Out}
 	streams.Out = out
 	var c commands
@@ -189,6 +192,24 @@ func (c *rerunCmd) Run(streams cli.Streams, all arguments) error {
 		return err
 	}
 	return runJob(s, streams)
+}
+
+// runExperts runs the ranks of perigee ep: those of this node where there are several nodes, or one job.
+func runExperts(streams cli.Streams, scenario string, all, args []string) error {
+	nodes, args, err := ep.NodesOf(args, streams.Env)
+	if err != nil {
+		return err
+	}
+	if err := ep.Prepare(args); err != nil {
+		return err
+	}
+	process := append(slices.Clone(all[:2]), args...)
+	if nodes != nil {
+		return nodes.Run(context.Background(), streams, process)
+	}
+	return runJob(job.Spec{
+		Command: []string{"perigee", all[0], all[1]}, Scenario: scenario, Args: args, Process: process,
+	}, streams)
 }
 
 func runJob(s job.Spec, streams cli.Streams) error {

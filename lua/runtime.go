@@ -83,6 +83,7 @@ type Runtime struct {
 	outputs    map[string]bool
 	storage    map[string]bool // where transfers may make files
 	lanes      []*luaLanes
+	planes     []*luaPlane
 	bars       []*progressBar
 	raised     *scriptFault // the last error that was raised for Go code
 }
@@ -139,6 +140,9 @@ func (r *Runtime) Close() error {
 	var errs []error
 	for _, l := range r.lanes {
 		errs = append(errs, l.Close())
+	}
+	for _, p := range r.planes {
+		errs = append(errs, p.Close())
 	}
 	if r.opened != nil {
 		errs = append(errs, r.opened.Close())
@@ -270,6 +274,7 @@ func (r *Runtime) openLibraries() {
 	r.matrixTypes()
 	r.planType()
 	r.lanesType()
+	r.planeType()
 	r.barType()
 	if err := r.L.DoString(prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
@@ -294,6 +299,7 @@ func (r *Runtime) modules() map[string]map[string]function {
 		"world":    r.worldModule(),
 		"clock":    r.clockModule(),
 		"transfer": r.transferModule(),
+		"moe":      r.moeModule(),
 		"result":   r.resultModule(),
 	}
 }

@@ -42,6 +42,16 @@ func DispatchBytes(selections int64, hidden int, p Payload) int64 {
 // CombineBytes returns the BF16 rows that come back for so many selections.
 func CombineBytes(selections int64, hidden int) int64 { return selections * 2 * int64(hidden) }
 
+// BufferHint returns the bytes that the buffers of NIXL EP ask for at each rank, double-buffered and for the worst
+// routing: what is needed here depends on the routing and is less.
+func BufferHint(tokens, hidden, experts int) int64 {
+	t, h, e := int64(tokens), int64(hidden), int64(experts)
+	scales := 4 * (h / groupChannels)
+	dispatch, combine := HeaderBytes+max(2*h, h+scales), scales+2*h
+	send, recv, signals := max(t*dispatch, e*t*combine), e*t*max(dispatch, combine), (8*e+127)/128*128
+	return (2*(send+recv+signals) + 128) / 128 * 128
+}
+
 // Spread is the range of a count.
 type Spread struct {
 	Min  int64   `json:"min"`
@@ -81,14 +91,21 @@ type Census struct {
 	Sent     [][]int64 // assignments by source and destination rank; nil above mostPairs
 	Received []int64   // assignments by destination rank
 	Copies   []int64   // rank copies by destination rank
+	Sources  []Sender  // by source rank
 }
+
+// Sender counts what a rank sends.
+type Sender struct{ Assignments, Remote, Copies, RemoteCopies int64 }
 
 // mostPairs bounds the table of pairs to 128 MiB.
 const mostPairs = 1 << 24
 
 // Count takes the census of a selection under a placement.
 func Count(s *Selection, p *Placement) *Census {
-	c := &Census{ExpertLoad: spreadOf(s.ExpertLoads()), Received: make([]int64, s.Ranks), Copies: make([]int64, s.Ranks)}
+	c := &Census{
+		ExpertLoad: spreadOf(s.ExpertLoads()),
+		Received:   make([]int64, s.Ranks), Copies: make([]int64, s.Ranks), Sources: make([]Sender, s.Ranks),
+	}
 	if s.Ranks <= mostPairs/s.Ranks {
 		c.Sent = make([][]int64, s.Ranks)
 		for r := range c.Sent {
@@ -107,8 +124,12 @@ func Count(s *Selection, p *Placement) *Census {
 		if c.Sent != nil {
 			c.Sent[source][rank]++
 		}
+		from := &c.Sources[source]
+		from.Assignments++
 		if source == rank {
 			c.LocalAssign++
+		} else {
+			from.Remote++
 		}
 		if lastToken[rank] == token+1 {
 			continue
@@ -117,8 +138,11 @@ func Count(s *Selection, p *Placement) *Census {
 		fanout[token]++
 		c.RankCopies++
 		c.Copies[rank]++
+		from.Copies++
 		if source == rank {
 			c.LocalCopies++
+		} else {
+			from.RemoteCopies++
 		}
 	}
 	c.Fanout, c.RankLoad = spreadOf(fanout), spreadOf(c.Received)

@@ -139,6 +139,15 @@ func TestPublishedBytes(t *testing.T) {
 	}
 }
 
+func TestBufferHint(t *testing.T) {
+	if got := moe.BufferHint(128, 7168, 288); got != 2146964096 {
+		t.Errorf("%d bytes", got)
+	}
+	if got := moe.BufferHint(512, 4096, 64); got != 1090520192 {
+		t.Errorf("%d bytes", got)
+	}
+}
+
 func TestBalance(t *testing.T) {
 	e := readGolden(t).EPLB
 	for _, layer := range e.Layers {

@@ -80,7 +80,8 @@ type Oracle struct {
 	x       []uint16
 	q       []byte
 	scales  []float32
-	rows    [][]uint16
+	rows    []uint16
+	order   []int32
 	weights []float32
 }
 
@@ -119,20 +120,16 @@ func (o *Oracle) Output(out []uint16, s *Selection, token int) {
 	experts, weights := s.Of(token)
 	arrived := o.AtExpert(token)
 	o.weights = o.weights[:0]
-	n := 0
+	o.rows, o.order = o.rows[:0], o.order[:0]
 	for k, expert := range experts {
 		if expert == None {
 			continue
 		}
-		if n == len(o.rows) {
-			o.rows = append(o.rows, make([]uint16, len(out)))
-		}
-		copy(o.rows[n], arrived)
-		numeric.Scale(o.rows[n], Factor(int(expert)))
-		o.weights = append(o.weights, weights[k])
-		n++
+		o.rows = append(o.rows, arrived...)
+		numeric.Scale(o.rows[len(o.rows)-len(out):], Factor(int(expert)))
+		o.order, o.weights = append(o.order, int32(len(o.order))), append(o.weights, weights[k])
 	}
-	numeric.Reduce(out, o.rows[:n], o.weights)
+	numeric.Reduce(out, o.rows, o.order, o.weights)
 }
 
 // Ideal writes what a token would come back as without any rounding: its channels times the sum of w*factor.

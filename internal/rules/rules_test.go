@@ -93,6 +93,9 @@ var layers = []layer{
 	{[]string{"internal/traffic/series"}, []string{"internal/pack", "internal/stats"}},
 	{[]string{"internal/traffic"}, []string{"internal/traffic", "internal/fault", "internal/clock", "internal/memory", "internal/size", "internal/pack", "spmd", "nixl"}},
 	{[]string{"internal/moe"}, []string{"internal/moe", "internal/fault", "internal/traffic/matrix"}},
+	{[]string{"internal/experts"}, []string{
+		"internal/moe", "internal/traffic", "internal/stats", "internal/fault", "internal/clock", "internal/memory", "internal/pack", "spmd", "nixl",
+	}},
 	{[]string{"internal/conf"}, []string{"internal/fault", "internal/size"}},
 	{[]string{"internal/model"}, []string{"internal/embedded", "internal/fault", "internal/conf"}},
 	{[]string{"internal/table"}, []string{"internal/fault", "internal/plaintext"}},

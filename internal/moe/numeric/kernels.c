@@ -101,14 +101,15 @@ INLINE void add(float *restrict sum, const uint16_t *restrict row, float w, size
 	}
 }
 
-INLINE void reduce(uint16_t *restrict out, const uint16_t *const *rows, const float *weights, size_t count, size_t n)
+INLINE void reduce_rows(uint16_t *restrict out, const uint16_t *restrict base, const int32_t *rows, const float *weights,
+			size_t count, size_t n)
 {
 	float sum[PIECE];
 	for (size_t from = 0; from < n; from += PIECE) {
 		size_t length = n - from < PIECE ? n - from : PIECE;
 		memset(sum, 0, sizeof sum);
 		for (size_t k = 0; k < count; k++)
-			add(sum, rows[k] + from, weights[k], length);
+			add(sum, base + (size_t)rows[k] * n + from, weights[k], length);
 		for (size_t i = 0; i < length; i++)
 			out[from + i] = to_bf16(sum[i]);
 	}
@@ -134,5 +135,6 @@ INLINE void reduce(uint16_t *restrict out, const uint16_t *const *rows, const fl
 KERNEL(quantize, (uint8_t *q, float *scales, const uint16_t *x, size_t groups), (q, scales, x, groups))
 KERNEL(dequantize, (uint16_t *x, const uint8_t *q, const float *scales, size_t groups), (x, q, scales, groups))
 KERNEL(scale, (uint16_t *x, float factor, size_t n), (x, factor, n))
-KERNEL(reduce, (uint16_t *out, const uint16_t *const *rows, const float *weights, size_t count, size_t n),
-       (out, rows, weights, count, n))
+KERNEL(reduce_rows,
+       (uint16_t *out, const uint16_t *base, const int32_t *rows, const float *weights, size_t count, size_t n),
+       (out, base, rows, weights, count, n))

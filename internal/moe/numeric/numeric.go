@@ -88,18 +88,18 @@ func Dequantize(x []uint16, q []byte, scales []float32) {
 // Scale multiplies a token of BF16 channels by a factor, in place, rounding to BF16.
 func Scale(x []uint16, factor float32) { scale(x, factor) }
 
-// Reduce returns the weighted sum of rows of BF16 channels in BF16. The sum is float32, in the order of the rows;
-// products are rounded before they are added. All rows have len(out) channels; without rows out is 0.
-func Reduce(out []uint16, rows [][]uint16, weights []float32) {
+// Reduce writes the weighted sum of rows of BF16 channels in BF16. Row r has the channels r*len(out) and following of
+// base. The sum is float32, in the order of the rows; products are rounded before they are added. Without rows out is 0.
+func Reduce(out, base []uint16, rows []int32, weights []float32) {
 	if len(rows) != len(weights) {
 		panic("numeric: rows and weights differ in number")
 	}
 	for _, row := range rows {
-		if len(row) != len(out) {
-			panic("numeric: rows differ in length")
+		if row < 0 || (int(row)+1)*len(out) > len(base) {
+			panic("numeric: a row lies outside of the base")
 		}
 	}
-	reduce(out, rows, weights)
+	reduce(out, base, rows, weights)
 }
 
 func checkGroups(q, scales, x int) {
@@ -142,14 +142,14 @@ func goScale(x []uint16, factor float32) {
 // Channels are summed in pieces that fit a processor's first cache.
 const piece = 512
 
-func goReduce(out []uint16, rows [][]uint16, weights []float32) {
+func goReduce(out, base []uint16, rows []int32, weights []float32) {
 	var sums [piece]float32
 	for from := 0; from < len(out); from += piece {
 		to := min(from+piece, len(out))
 		sum := sums[:to-from]
 		clear(sum)
-		for k, row := range rows {
-			w := weights[k]
+		for k, r := range rows {
+			w, row := weights[k], base[int(r)*len(out):]
 			for i, v := range row[from:to] {
 				sum[i] += float32(w * ToFloat(v))
 			}

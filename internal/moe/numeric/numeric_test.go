@@ -102,17 +102,21 @@ func TestKernels(t *testing.T) {
 		if !slices.Equal(y, goY) {
 			t.Fatal("Scale differs")
 		}
-		rows := [][]uint16{x, y}
-		for range rapid.IntRange(0, 18).Draw(t, "rows") {
-			rows = append(rows, tokens(t, "row", n))
+		base := slices.Concat(x, y)
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			base = append(base, tokens(t, "row", n)...)
+		}
+		rows := rapid.SliceOfN(rapid.Int32Range(0, max(0, int32(len(base)/max(n, 1)-1))), 0, 18).Draw(t, "choice")
+		if n == 0 {
+			rows = nil
 		}
 		weights := make([]float32, len(rows))
 		for k := range weights {
 			weights[k] = float32(rapid.Float64Range(0, 1).Draw(t, "weight"))
 		}
 		out, goOut := make([]uint16, n), make([]uint16, n)
-		Reduce(out, rows, weights)
-		goReduce(goOut, rows, weights)
+		Reduce(out, base, rows, weights)
+		goReduce(goOut, base, rows, weights)
 		for i := range out {
 			a, b := ToFloat(out[i]), ToFloat(goOut[i])
 			if out[i] != goOut[i] && (a == a || b == b) {
@@ -153,7 +157,7 @@ func TestQuantizationError(t *testing.T) {
 
 func TestReduceOfNothing(t *testing.T) {
 	out := []uint16{1, 2, 3}
-	Reduce(out, nil, nil)
+	Reduce(out, nil, nil, nil)
 	if !slices.Equal(out, []uint16{0, 0, 0}) {
 		t.Error(out)
 	}
@@ -177,12 +181,9 @@ func BenchmarkQuantize(b *testing.B) {
 }
 
 func BenchmarkReduce(b *testing.B) {
-	rows, weights := make([][]uint16, 8), make([]float32, 8)
-	for k := range rows {
-		rows[k] = make([]uint16, hidden)
-	}
+	base, weights, rows := make([]uint16, 8*hidden), make([]float32, 8), []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	out := make([]uint16, hidden)
-	for name, f := range map[string]func(){"kernel": func() { Reduce(out, rows, weights) }, "go": func() { goReduce(out, rows, weights) }} {
+	for name, f := range map[string]func(){"kernel": func() { Reduce(out, base, rows, weights) }, "go": func() { goReduce(out, base, rows, weights) }} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(8 * 2 * hidden)
 			for b.Loop() {

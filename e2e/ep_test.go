@@ -1,0 +1,111 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
+	"perigee/internal/result/resulttest"
+)
+
+// The figures that stand in the output, the JSON and the result.
+func TestExperts(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", engine, "--num-processes", "3", "--tokens", "8,16", "--hidden", "256",
+			"--experts-per-rank", "4", "--topk", "3", "--mode", "dispatch,combine,e2e", "--iters", "6", "--warmup", "1", "--verify", "--timeout", "60",
+			"--json-output-path", "out.json", "--result", "r.json")
+		for _, mode := range []string{"dispatch", "combine", "e2e"} {
+			harness.Contains(t, "stdout", o.Stdout, fmt.Sprintf("Data Plane (%s): 3/3 ranks passed\n", mode), "Mode: "+mode+"\nRanks: 3, Tokens: 8, Hidden: 256\n")
+		}
+		harness.Contains(t, "stdout", o.Stdout, "Experts: 4/rank (12 total), TopK: 3\nBackend: ipc\nWarmup: 1, Measure: 6 iterations\n",
+			"Latency (μs):     avg=", "checked before: 72 messages bit by bit, 24 results", "checked what combine steady left")
+		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+		if list, _ := doc.Values["ep"].([]any); len(list) != 2*3*2 { // sizes, modes, entries
+			t.Errorf("the result has %d measurements", len(list))
+		}
+		checkExpertsJSON(t, filepath.Join(dir, "out.json"))
+	})
+}
+
+func checkExpertsJSON(t *testing.T, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Config  struct{ Tokens []int } `json:"config"`
+		Results map[string]struct {
+			Test    string
+			Results []struct {
+				Rank    int
+				Passed  bool
+				Metrics map[string]any
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	one := got.Results["combine_t16_h256_e4"]
+	if len(got.Results) != 6 || one.Test != "combine" || len(one.Results) != 3 {
+		t.Fatalf("%+v", got)
+	}
+	r := one.Results[2]
+	us, _ := r.Metrics["avg_latency_us"].(float64)
+	rate, _ := r.Metrics["bandwidth_gbps"].(float64)
+	// 16 tokens x 3 choices x 2 bytes x 256 channels.
+	if want := 16 * 3 * 512 / us / 1e3; r.Rank != 2 || !r.Passed || rate < want*0.999 || rate > want*1.001 {
+		t.Errorf("%+v: the bandwidth must be %v", r, want)
+	}
+}
+
+// A planted fault ends the job as corruption.
+func TestExpertsSabotage(t *testing.T) {
+	for _, name := range []string{"transform", "swap", "drop", "duplicate", "shift"} {
+		o := harness.Start(t, harness.Command{Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "128",
+			"--verify", "--sabotage", name, "--iters", "1"}}).Wait()
+		if o.Code != int(fault.Corrupt) || !strings.Contains(o.Stderr, "rank 1") && !strings.Contains(o.Stderr, "combine at rank") {
+			t.Errorf("%s: exit code %d, %s", name, o.Code, o.Stderr)
+		}
+	}
+}
+
+func TestExpertsMistakes(t *testing.T) {
+	for args, want := range map[string]string{
+		"--hidden 100":                       "hidden is 100, want a multiple of 128",
+		"--tokens 0":                         "--tokens: wanted whole numbers from 1 on",
+		"--tokens 8,":                        "--tokens: wanted whole numbers from 1 on",
+		"--topk 20":                          "topk is 20, more than the 16 experts",
+		"--mode all":                         "--mode: wanted one of dispatch, combine, e2e",
+		"--iters 0":                          "--iters",
+		"--hot 0.5":                          "--hot has no effect without --routing khot",
+		"--sabotage drop":                    "--sabotage has no effect without --verify",
+		"--routing loads":                    "--routing loads needs --loads FILE",
+		"--nvlink-backend none":              "--nvlink-backend none forbids shared memory",
+		"--world-size 2 --rank 5":            "RANK is 5, want 0 to 1",
+		"--world-size 2 --rank 1":            "cannot reach node 0 at 127.0.0.1",
+		"--routing imbalance --imbalance 99": "the imbalance is 99, want 1 to 8",
+	} {
+		words := append([]string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2"}, strings.Fields(args)...)
+		o := harness.Start(t, harness.Command{Args: words}).Wait()
+		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) {
+			t.Errorf("%s: exit code %d, %s; want %s", args, o.Code, o.Stderr, want)
+		}
+	}
+	// One iteration is measured, none is left out, and no figure is NaN.
+	o := harness.MustRun(t, t.TempDir(), "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "4", "--hidden", "128", "--iters", "1")
+	if strings.Contains(o.Stdout, "NaN") || !strings.Contains(o.Stdout, "2/2 ranks passed") {
+		t.Error(o.Stdout)
+	}
+	o = harness.Start(t, harness.Command{Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "100000", "--hidden", "65536", "--iters", "1"}}).Wait()
+	if o.Code != int(fault.Resource) || !strings.Contains(o.Stderr, "GB (") {
+		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+	}
+}

@@ -1,0 +1,339 @@
+package experts
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"perigee/internal/moe"
+	"perigee/internal/pack"
+	"perigee/internal/stats"
+)
+
+// Figures are what the logs of all ranks of one measurement amount to. Times are in microseconds, rates in 1e9 bytes
+// per second. They are part of results, under values.ep.
+type Figures struct {
+	Mode  string `json:"mode"`
+	Entry string `json:"entry"` // steady or fresh
+
+	Ranks      []RankFigures `json:"by_rank"`
+	Iterations int           `json:"iterations"` // measured, the first left out where there are two or more
+	// By iteration, over ranks.
+	LeastUS  []float64 `json:"least_us"`
+	MedianUS []float64 `json:"median_us"`
+	MostUS   []float64 `json:"most_us"`
+
+	Bandwidth Summary `json:"bandwidth_gb_per_s"` // over ranks, of each rank's mean, on the basis of assignments
+	Latency   Summary `json:"latency_us"`         // over ranks, of each rank's mean
+	Slowest   Tail    `json:"slowest_us"`         // over iterations, of the slowest rank
+	Typical   Tail    `json:"typical_us"`         // over iterations, of the median rank
+	Fastest   Tail    `json:"fastest_us"`         // over iterations, of the fastest rank
+
+	Bytes  Bases  `json:"bytes_per_rank"` // mean over ranks
+	Rate   Rates  `json:"gb_per_s"`       // these over the mean time
+	Shares Shares `json:"shares"`
+
+	Waits   map[string][][]float64 `json:"waits_us"` // by operation, destination, source: mean of an iteration
+	Verdict string                 `json:"verdict"`
+}
+
+// Summary is the range of a figure over ranks.
+type Summary struct {
+	Avg float64 `json:"avg"`
+	Min float64 `json:"min"`
+	Max float64 `json:"max"`
+}
+
+// Tail are quantiles over iterations.
+type Tail struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P99 float64 `json:"p99"`
+}
+
+// RankFigures are those of one rank.
+type RankFigures struct {
+	Rank      int     `json:"rank"`
+	Host      string  `json:"host"`
+	MeanUS    float64 `json:"mean_us"`
+	MinUS     float64 `json:"min_us"`
+	MaxUS     float64 `json:"max_us"`
+	SendUS    float64 `json:"send_us"` // means of the halves
+	RecvUS    float64 `json:"recv_us"`
+	Bytes     int64   `json:"bytes"` // on the basis of assignments
+	Bandwidth float64 `json:"gb_per_s"`
+	Tokens    float64 `json:"tokens_per_s"`
+}
+
+// Bases are the bytes that one iteration of a rank sends, on four bases.
+type Bases struct {
+	Assignment float64 `json:"assignment"` // the formula of the NIXL EP tests, own rank included
+	Rank       float64 `json:"rank"`       // a payload for each rank that a token visits
+	Remote     float64 `json:"remote"`     // a payload for each other rank that a token visits
+	Wire       float64 `json:"wire"`       // what is written to other ranks, headers and notices included
+}
+
+// Rates are bytes on the same bases over the mean time of an iteration.
+type Rates Bases
+
+// Shares are the parts of an iteration in which a rank computes or copies, over the mean time.
+type Shares struct {
+	Fill   float64 `json:"quantise"` // quantise and write headers
+	Own    float64 `json:"own"`      // copy messages to own experts
+	Pack   float64 `json:"pack"`
+	Reduce float64 `json:"reduce"`
+}
+
+// encode and decodeLog carry a log to rank 0.
+func (l *Log) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(l.Iterations)))
+	for _, it := range l.Iterations {
+		for _, p := range it.Parts {
+			for _, v := range []int64{p.Send, p.Recv, p.Fill, p.Own, p.Finish} {
+				b = binary.AppendVarint(b, v)
+			}
+		}
+	}
+	for _, waits := range l.Waits {
+		for _, v := range waits {
+			b = binary.AppendVarint(b, v)
+		}
+	}
+	return b
+}
+
+func decodeLog(message []byte, ranks int) (*Log, error) {
+	r := pack.Read(message)
+	l := &Log{Iterations: make([]Iteration, r.Count())}
+	for i := range l.Iterations {
+		for k := range l.Iterations[i].Parts {
+			p := &l.Iterations[i].Parts[k]
+			for _, v := range []*int64{&p.Send, &p.Recv, &p.Fill, &p.Own, &p.Finish} {
+				*v = r.Signed()
+			}
+		}
+	}
+	for kind := range l.Waits {
+		l.Waits[kind] = make([]int64, ranks)
+		for source := range ranks {
+			l.Waits[kind][source] = r.Signed()
+		}
+	}
+	return l, r.End("log of iterations")
+}
+
+// Gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil.
+func (p *Plane) Gather(mode Mode, fresh bool, log *Log) (*Figures, error) {
+	all, err := p.world.All().Gather(0, log.encode())
+	if err != nil || p.me != 0 {
+		return nil, err
+	}
+	logs := make([]*Log, len(all))
+	for rank, message := range all {
+		if logs[rank], err = decodeLog(message, len(all)); err != nil {
+			return nil, fmt.Errorf("what rank %d has measured: %w", rank, err)
+		}
+	}
+	hosts := make([]string, len(all))
+	for rank := range hosts {
+		hosts[rank] = p.world.HostName(rank)
+	}
+	f := compute(mode, logs, hosts)
+	f.Entry = "steady"
+	if fresh {
+		f.Entry = "fresh"
+	}
+	f.count(mode, p.spec)
+	return f, nil
+}
+
+// compute works out all figures that need no bytes. The first iteration of each rank is left out, but not if it
+// is the only one. Waits cover all.
+func compute(mode Mode, logs []*Log, hosts []string) *Figures {
+	f := &Figures{Mode: mode.String(), Waits: map[string][][]float64{}}
+	times := make([][]float64, len(logs)) // by rank
+	var sums [kinds]Part
+	for rank, l := range logs {
+		kept := l.Iterations[min(1, len(l.Iterations)-1):]
+		f.Iterations = len(kept)
+		r := RankFigures{Rank: rank, Host: hosts[rank]}
+		for _, it := range kept {
+			times[rank] = append(times[rank], microseconds(it.Total()))
+			for kind, p := range it.Parts {
+				r.SendUS += microseconds(p.Send) / float64(len(kept))
+				r.RecvUS += microseconds(p.Recv) / float64(len(kept))
+				sums[kind].Send, sums[kind].Recv = sums[kind].Send+p.Send, sums[kind].Recv+p.Recv
+				sums[kind].Fill, sums[kind].Own = sums[kind].Fill+p.Fill, sums[kind].Own+p.Own
+				sums[kind].Finish += p.Finish
+			}
+		}
+		r.MeanUS, r.MinUS, r.MaxUS = stats.Mean(times[rank]), slices.Min(times[rank]), slices.Max(times[rank])
+		f.Ranks = append(f.Ranks, r)
+	}
+	f.overRanks(times)
+	f.Latency = summarize(f.Ranks, func(r RankFigures) float64 { return r.MeanUS })
+	total := float64(sums[dispatching].Total() + sums[combining].Total())
+	f.Shares = Shares{
+		Fill: float64(sums[dispatching].Fill) / total, Own: float64(sums[dispatching].Own+sums[combining].Own) / total,
+		Pack: float64(sums[dispatching].Finish) / total, Reduce: float64(sums[combining].Finish) / total,
+	}
+	f.wait(mode, logs, hosts)
+	return f
+}
+
+// overRanks fills what is by iteration.
+func (f *Figures) overRanks(times [][]float64) {
+	for i := range f.Iterations {
+		var column []float64
+		for _, row := range times {
+			column = append(column, row[i])
+		}
+		slices.Sort(column)
+		f.LeastUS = append(f.LeastUS, column[0])
+		f.MedianUS = append(f.MedianUS, stats.Quantile(column, 0.5))
+		f.MostUS = append(f.MostUS, column[len(column)-1])
+	}
+	f.Slowest, f.Typical, f.Fastest = tail(f.MostUS), tail(f.MedianUS), tail(f.LeastUS)
+}
+
+func tail(values []float64) Tail {
+	sorted := slices.Sorted(slices.Values(values))
+	return Tail{stats.Quantile(sorted, 0.5), stats.Quantile(sorted, 0.9), stats.Quantile(sorted, 0.99)}
+}
+
+func summarize(ranks []RankFigures, value func(RankFigures) float64) Summary {
+	var list []float64
+	for _, r := range ranks {
+		list = append(list, value(r))
+	}
+	return Summary{stats.Mean(list), slices.Min(list), slices.Max(list)}
+}
+
+func microseconds(ns int64) float64 { return float64(ns) / 1e3 }
+
+// count adds bytes and rates.
+func (f *Figures) count(mode Mode, s Spec) {
+	census := moe.Count(s.Selection, s.Placement)
+	hidden, payload := s.Selection.Hidden, s.Payload.TokenBytes(s.Selection.Hidden)
+	row, tokens := 2*int64(hidden), float64(s.Selection.Tokens)
+	n := float64(len(f.Ranks))
+	notices := float64(s.Selection.Ranks-1) * float64(2+4*min(s.Placement.PerRank, mostCounts))
+	for rank, c := range census.Sources {
+		var b Bases
+		r := &f.Ranks[rank]
+		if mode.has(dispatching) {
+			r.Bytes += moe.DispatchBytes(c.Assignments, hidden, s.Payload)
+			b.add(c.Copies*payload, c.RemoteCopies*payload, float64(c.Remote*(payload+moe.HeaderBytes))+notices)
+		}
+		if mode.has(combining) {
+			// Rows go the other way: what a rank sends is what it has received.
+			r.Bytes += moe.CombineBytes(c.Assignments, hidden)
+			b.add(c.Copies*row, c.RemoteCopies*row, float64((census.Received[rank]-local(census, rank))*row)+notices)
+		}
+		r.Bandwidth, r.Tokens = rate(float64(r.Bytes), r.MeanUS), tokens/(r.MeanUS*1e-6)
+		f.Bytes.Assignment += float64(r.Bytes) / n
+		f.Bytes.Rank, f.Bytes.Remote, f.Bytes.Wire = f.Bytes.Rank+b.Rank/n, f.Bytes.Remote+b.Remote/n, f.Bytes.Wire+b.Wire/n
+	}
+	f.Bandwidth = summarize(f.Ranks, func(r RankFigures) float64 { return r.Bandwidth })
+	mean := f.Latency.Avg
+	f.Rate = Rates{rate(f.Bytes.Assignment, mean), rate(f.Bytes.Rank, mean), rate(f.Bytes.Remote, mean), rate(f.Bytes.Wire, mean)}
+}
+
+func local(c *moe.Census, rank int) int64 {
+	return c.Sources[rank].Assignments - c.Sources[rank].Remote
+}
+
+func (b *Bases) add(copies, remote int64, wire float64) {
+	b.Rank, b.Remote, b.Wire = b.Rank+float64(copies), b.Remote+float64(remote), b.Wire+wire
+}
+
+// rate returns GB/s; no time is no rate.
+func rate(bytes, us float64) float64 {
+	if us <= 0 {
+		return 0
+	}
+	return bytes / 1e3 / us
+}
+
+// The limits of a verdict, on waits divided by their mean over all pairs of different ranks, and
+// the part of an iteration that the mean must be for anything to be said.
+const (
+	slowLine  = 3.0 // the mean of a source's or of a destination's waits
+	slowPair  = 5.0
+	leastWait = 0.01
+)
+
+// wait fills the wait matrices and the verdict.
+func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
+	for kind, name := range kindNames {
+		if !mode.has(kind) {
+			continue
+		}
+		rows := make([][]float64, len(logs))
+		for destination, l := range logs {
+			rows[destination] = make([]float64, len(logs))
+			for source, ns := range l.Waits[kind] {
+				rows[destination][source] = microseconds(ns) / float64(len(l.Iterations))
+			}
+		}
+		f.Waits[name] = rows
+		if f.Verdict == "" {
+			f.Verdict = verdict(name, rows, hosts, f.Latency.Avg)
+		}
+	}
+	if f.Verdict == "" {
+		f.Verdict = "no rank, and no pair of ranks, was waited for much more than the others"
+		if len(logs) < 4 {
+			f.Verdict = "too few ranks to find out which one others wait for; it takes 4"
+		}
+	}
+}
+
+// verdict names the source, the destination or the pair whose waits stand out, or nothing.
+func verdict(operation string, rows [][]float64, hosts []string, latency float64) string {
+	n := len(rows)
+	if n < 4 {
+		return ""
+	}
+	bySource, byDestination := make([]float64, n), make([]float64, n)
+	var sum, most float64
+	var at [2]int
+	for d, row := range rows {
+		for s, w := range row {
+			if s == d {
+				continue
+			}
+			sum += w
+			bySource[s], byDestination[d] = bySource[s]+w/float64(n-1), byDestination[d]+w/float64(n-1)
+			if w > most {
+				most, at = w, [2]int{d, s}
+			}
+		}
+	}
+	mean := sum / float64(n*(n-1))
+	if mean < leastWait*latency || mean <= 0 {
+		return ""
+	}
+	source, destination := argmax(bySource), argmax(byDestination)
+	switch {
+	case bySource[source] > slowLine*mean && bySource[source] >= byDestination[destination]:
+		return fmt.Sprintf("%s: all wait for rank %d (%s): %.1f times the mean wait, %.1f us",
+			operation, source, hosts[source], bySource[source]/mean, bySource[source])
+	case byDestination[destination] > slowLine*mean:
+		return fmt.Sprintf("%s: rank %d (%s) waits for all: %.1f times the mean wait, %.1f us",
+			operation, destination, hosts[destination], byDestination[destination]/mean, byDestination[destination])
+	case most > slowPair*mean:
+		return fmt.Sprintf("%s: rank %d (%s) waits for rank %d (%s): %.1f times the mean wait, %.1f us",
+			operation, at[0], hosts[at[0]], at[1], hosts[at[1]], most/mean, most)
+	}
+	return ""
+}
+
+func argmax(values []float64) (at int) {
+	for i, v := range values {
+		if v > values[at] {
+			at = i
+		}
+	}
+	return at
+}

@@ -1,0 +1,260 @@
+package experts
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/internal/traffic/link"
+	"perigee/nixl"
+)
+
+// Mode is what an iteration does.
+type Mode uint8
+
+// The modes of the NIXL EP tests.
+const (
+	Dispatch Mode = iota
+	Combine
+	EndToEnd
+)
+
+// ParseMode reads dispatch, combine or e2e.
+func ParseMode(s string) (Mode, error) {
+	switch s {
+	case "dispatch":
+		return Dispatch, nil
+	case "combine":
+		return Combine, nil
+	case "e2e":
+		return EndToEnd, nil
+	}
+	return 0, fault.New(fault.Usage, "unknown mode %q, want dispatch, combine or e2e", s)
+}
+
+// String returns the mode's name on the command line.
+func (m Mode) String() string { return [...]string{"dispatch", "combine", "e2e"}[m] }
+
+func (m Mode) has(kind int) bool {
+	return m == EndToEnd || m == Dispatch && kind == dispatching || m == Combine && kind == combining
+}
+
+// Part is the time of one operation of an iteration, in nanoseconds. The send half lasts from the start until all
+// own messages are known to be at their receivers, the receive half from there until the result is there.
+type Part struct {
+	Send, Recv int64
+	Fill       int64 // of the send half: quantise and write headers
+	Own        int64 // of the send half: copy messages to own experts
+	Finish     int64 // of the receive half: pack, or reduce
+}
+
+// Total is the time of the operation.
+func (p Part) Total() int64 { return p.Send + p.Recv }
+
+// Iteration is one at one rank. Parts of operations that the mode does not have are 0.
+type Iteration struct{ Parts [kinds]Part }
+
+// Total is the time of the iteration.
+func (i Iteration) Total() int64 { return i.Parts[dispatching].Total() + i.Parts[combining].Total() }
+
+// Log is what one rank has measured.
+type Log struct {
+	Iterations []Iteration
+	// Waits are by source: how long this rank waited for its messages after it was ready for them, over
+	// all iterations, in nanoseconds.
+	Waits [kinds][]int64
+}
+
+// Play does so many iterations, one right after the other: the steady state. With fresh, all ranks meet in a barrier
+// before each. What comes before the first measured one must have been played with record false.
+func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
+	log := &Log{}
+	for kind := range log.Waits {
+		log.Waits[kind] = make([]int64, p.Selection.Ranks)
+	}
+	if record {
+		log.Iterations = make([]Iteration, 0, n)
+	}
+	for range n {
+		if fresh {
+			if err := p.world.All().Barrier(); err != nil {
+				return nil, err
+			}
+		}
+		var it Iteration
+		for kind := range kinds {
+			if !mode.has(kind) {
+				continue
+			}
+			if err := p.step(kind, &it.Parts[kind], log.Waits[kind]); err != nil {
+				return nil, err
+			}
+		}
+		if record {
+			log.Iterations = append(log.Iterations, it)
+		}
+	}
+	return log, nil
+}
+
+// Meet is a barrier of all ranks.
+func (p *Plane) Meet() error { return p.world.All().Barrier() }
+
+// First does the dispatch that comes before everything else, and computes what the experts return.
+func (p *Plane) First() error {
+	var part Part
+	if err := p.step(dispatching, &part, nil); err != nil {
+		return err
+	}
+	p.apply(p.parity(dispatching))
+	return p.world.All().Barrier() // rows of one rank must be there before another rank's combine needs them
+}
+
+// parity returns the area of an operation's last iteration.
+func (p *Plane) parity(kind int) int { return p.ops[kind].began & 1 }
+
+// step plays one operation.
+func (p *Plane) step(kind int, t *Part, waits []int64) error {
+	o := &p.ops[kind]
+	o.began++
+	parity := o.began & 1
+	start := clock.Now()
+	if kind == dispatching {
+		p.fill(o.began)
+		t.Fill = clock.Now() - start
+	}
+	if err := p.post(o, parity); err != nil {
+		return p.explain(kind, err)
+	}
+	posted := clock.Now()
+	p.copyOwn(kind, parity)
+	ready := clock.Now()
+	t.Own = ready - posted
+	sent, err := p.await(o, kind, parity)
+	if err != nil {
+		return p.explain(kind, err)
+	}
+	arrived := clock.Now()
+	if kind == dispatching {
+		p.pack(parity)
+	} else {
+		p.reduce(parity)
+	}
+	end := clock.Now()
+	t.Send, t.Recv, t.Finish = sent-start, end-sent, end-arrived
+	for source := range waits {
+		if source != p.me {
+			waits[source] += max(0, o.at[source]-ready)
+		}
+	}
+	return nil
+}
+
+// post starts the transfers, and notifies those to whom there is nothing to write.
+func (p *Plane) post(o *operation, parity int) error {
+	for _, peer := range o.bare {
+		if err := p.port.agent.Notify(peer, o.notices[parity][peer]); err != nil {
+			return err
+		}
+	}
+	if o.batches[parity] == nil {
+		return nil
+	}
+	return o.batches[parity].Post()
+}
+
+// await waits until the own messages are at their receivers and the notices of all others are here.
+// It returns when the former was so.
+func (p *Plane) await(o *operation, kind, parity int) (sent int64, err error) {
+	batch, inbox := o.batches[parity], []nixl.Notice(nil)
+	ctl := link.Control(p.world)
+	if batch == nil {
+		sent = clock.Now()
+	}
+	err = nixl.Poll(ctl, func() (bool, error) {
+		if sent == 0 {
+			done, err := batch.Done()
+			if err != nil {
+				return false, err
+			}
+			if done {
+				var t nixl.Times
+				if err := batch.Wait(ctl, &t); err != nil {
+					return false, err
+				}
+				sent = clock.Now()
+			}
+		}
+		inbox, err = p.port.agent.Receive(inbox[:0])
+		if err != nil {
+			return false, err
+		}
+		for _, n := range inbox {
+			if err := p.take(n); err != nil {
+				return false, err
+			}
+		}
+		return sent > 0 && len(p.missing(o)) == 0, nil
+	})
+	if errors.Is(err, nixl.ErrDeadline) {
+		return 0, p.late(o, kind, sent > 0)
+	}
+	return sent, err
+}
+
+// missing lists the ranks whose notice of the present iteration is not here.
+func (p *Plane) missing(o *operation) (ranks []int) {
+	for source, n := range o.arrived {
+		if n < o.began && source != p.me {
+			ranks = append(ranks, source)
+		}
+	}
+	return ranks
+}
+
+// take checks a notice against the routing, and notes that its sender's messages are here.
+func (p *Plane) take(n nixl.Notice) error {
+	if len(n.Data) < 2 || n.Data[0] >= kinds {
+		return fault.New(fault.Engine, "rank %d sent a notice of %d bytes that is none of expert parallelism", n.Peer, len(n.Data))
+	}
+	o := &p.ops[n.Data[0]]
+	o.arrived[n.Peer]++
+	o.at[n.Peer] = clock.Now()
+	if want := o.wanted[o.arrived[n.Peer]&1][n.Peer]; !bytes.Equal(n.Data, want) {
+		return fault.New(fault.Corrupt, "%s %d: rank %d announces other messages than its routing says",
+			kindNames[n.Data[0]], o.arrived[n.Peer], n.Peer)
+	}
+	return nil
+}
+
+// late says who is missing when the deadline has passed.
+func (p *Plane) late(o *operation, kind int, sent bool) error {
+	missing := p.missing(o)
+	const most = 8
+	var names []string
+	for _, rank := range missing[:min(len(missing), most)] {
+		names = append(names, fmt.Sprintf("%d (%s)", rank, p.world.HostName(rank)))
+	}
+	if more := len(missing) - most; more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	what := "the messages of rank " + strings.Join(names, ", ") + " have not arrived"
+	if len(missing) == 0 {
+		what = "its own messages have not left"
+	} else if !sent {
+		what += ", and its own have not all left"
+	}
+	return fault.New(fault.Timeout, "%s %d at rank %d (%s): %s after %v",
+		kindNames[kind], o.began, p.me, p.world.HostName(p.me), what, p.world.Timeout()).
+		WithHint("are those ranks alive? A longer --timeout helps if they are only slow")
+}
+
+func (p *Plane) explain(kind int, err error) error {
+	if fault.KindOf(err) != fault.Internal {
+		return err
+	}
+	return link.Explain(p.world, fmt.Sprintf("%s %d", kindNames[kind], p.ops[kind].began), err)
+}

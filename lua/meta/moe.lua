@@ -1,0 +1,101 @@
+---@meta
+
+---@class Routing
+---@field family? string one of moe.families(), default "uniform"
+---@field seed? integer default: the job's --seed
+---@field hot? number khot: share of the tokens that choose hot experts only, default 0.9
+---@field hot_experts? integer khot: the first so many experts are hot, default 32
+---@field exponent? number zipf, default 1
+---@field sigma? number lognormal, default 1
+---@field imbalance? number imbalance: load of the busiest expert over the mean, default 2
+---@field masked? integer random choices of each rank that name no expert, default 0
+---@field matrix? Matrix matrix: only proportions count; of a larger one the first ranks
+---@field spread? number matrix without matrix, 0 to 1, default 1
+
+---@class PlaneSpec
+---@field tokens? integer of each rank, default 512
+---@field hidden? integer channels of a token, a multiple of 128, default 4096
+---@field experts_per_rank? integer default 8
+---@field topk? integer experts for each token, default 2
+---@field payload? "fp8"|"bf16" of dispatched tokens, default "fp8"
+---@field routing? Routing
+---@field placement? "contiguous"|"eplb" default "contiguous"
+---@field redundant? integer eplb: slots of each rank beyond its experts, default 1
+---@field groups? integer eplb: groups of experts, each kept on a node, default 1
+---@field nodes? integer eplb: nodes that the ranks are divided among, default 1
+---@field loads? number[] of all experts: for the routing loads, and for eplb instead of the loads of the tokens themselves
+
+---@class PlaneMeasure
+---@field mode? "dispatch"|"combine"|"e2e" default "e2e"
+---@field iterations? integer default 100; the first is left out if there are more
+---@field warmup? integer default 10
+---@field fresh? boolean a barrier before each iteration, default false
+
+---@class PlaneVerify
+---@field sabotage? string one of moe.sabotages(): a fault that must be found
+---@field arrived? boolean false: do not look at what was dispatched, only at what was combined
+---@field state? "dispatch"|"combine"|"e2e" move nothing, look at what the last iterations of this mode have left
+
+---@class PlaneChecked
+---@field messages integer compared bit by bit after the dispatch
+---@field tokens integer compared after the combine
+---@field difference number 1 - 2<a,b>/(<a,a>+<b,b>) of results and ideal results
+---@field shifted number the same of both plus 1
+---@field relative number largest relative difference of a channel from the oracle's
+
+---An open data plane of expert parallelism.
+---@class Plane
+local Plane = {}
+
+---Measures iterations. Returns the figures at rank 0, nil at the others, and stores them in the result under values.ep. Collective.
+---@param case PlaneMeasure
+---@return table?
+function Plane:measure(case) end
+
+---Dispatches and combines once through poisoned memory and checks every byte; a wrong one ends the job. Collective.
+---@param how? PlaneVerify
+---@return PlaneChecked
+function Plane:verify(how) end
+
+---Releases memory and connections. Collective.
+function Plane:close() end
+
+---@class moe
+moe = {}
+
+---Draws the routing, allocates memory and connects all ranks. Collective.
+---@param spec PlaneSpec
+---@return Plane
+function moe.open(spec) end
+
+---Refuses a spec that open would refuse, without a world.
+---@param spec PlaneSpec
+---@param ranks integer
+function moe.check(spec, ranks) end
+
+---Reads a row of loads of experts. Collective.
+---@param path string
+---@param layer? integer from 0, default 0
+---@return number[]
+function moe.loads(path, layer) end
+
+---Fits seconds = alpha + bytes/rate to points {bytes, seconds}; refused says why the line means nothing, "" if it holds.
+---@param points number[][]
+---@return {alpha: number, rate: number, r2: number, share: number, refused: string, starred: boolean}
+function moe.fit(points) end
+
+---The bytes that the buffers of NIXL EP would take at each rank.
+---@param tokens integer
+---@param hidden integer
+---@param ranks integer
+---@param experts integer of all ranks
+---@return integer
+function moe.buffer_size(tokens, hidden, ranks, experts) end
+
+---The families of routing.
+---@return string[]
+function moe.families() end
+
+---The faults that verification can be made to find.
+---@return string[]
+function moe.sabotages() end

@@ -1,0 +1,417 @@
+package lua
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/experts"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/nixl"
+)
+
+const planeTypeName = "perigee.plane"
+
+// luaPlane is an open data plane as scripts see it.
+type luaPlane struct {
+	*experts.Plane
+	about map[string]any // what the result says of it
+}
+
+func (r *Runtime) moeModule() map[string]function {
+	return map[string]function{
+		"open":        r.collective(r.moeOpen),
+		"loads":       r.collective(r.moeLoads),
+		"fit":         moeFit,
+		"check":       r.moeCheck,
+		"families":    func(L *glua.LState) (int, error) { return pushTexts(L, moe.Families()), nil },
+		"sabotages":   func(L *glua.LState) (int, error) { return pushTexts(L, experts.Sabotages()), nil },
+		"buffer_size": moeBufferSize,
+	}
+}
+
+// planeMethods are the functions of a data plane: plane:measure{...}.
+func (r *Runtime) planeMethods() map[string]function {
+	return map[string]function{
+		"measure": r.collective(onPlane(r.planeMeasure)),
+		"verify":  r.collective(onPlane(r.planeVerify)),
+		"close":   r.collective(onPlane(func(_ *glua.LState, p *luaPlane) (int, error) { return 0, p.Close() })),
+	}
+}
+
+func (r *Runtime) planeType() {
+	methods := r.functions(r.planeMethods())
+	r.newType(planeTypeName, map[string]function{"__index": onPlane(func(L *glua.LState, _ *luaPlane) (int, error) {
+		return pushMember(L, methods, "data plane", L.Get(2).String())
+	})})
+}
+
+func onPlane(f func(L *glua.LState, p *luaPlane) (int, error)) function {
+	return func(L *glua.LState) (int, error) {
+		p, err := userData[*luaPlane](L, 1, "a data plane; methods are called with a colon: plane:measure{...}")
+		if err != nil {
+			return 0, err
+		}
+		return f(L, p)
+	}
+}
+
+func pushTexts(L *glua.LState, list []string) int {
+	t := L.CreateTable(len(list), 0)
+	for _, s := range list {
+		t.Append(glua.LString(s))
+	}
+	L.Push(t)
+	return 1
+}
+
+// moeSpec is what moe.open and moe.check are given.
+type moeSpec struct {
+	shape         moe.Shape
+	routing       moe.Routing
+	payload       moe.Payload
+	eplb          bool
+	redundant     int
+	groups, nodes int
+	placed        string
+	loads         []float64
+}
+
+// moeSpecFrom reads {tokens =, hidden =, experts_per_rank =, topk =, payload =, routing =, placement =, redundant =,
+// groups =, nodes =, loads =} for a number of ranks.
+func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec, err error) {
+	f := newFields(what, t)
+	perRank := f.integer("experts_per_rank", 8, -1<<31)
+	s.shape = moe.Shape{
+		Ranks: ranks, Tokens: int(f.integer("tokens", 512, -1<<31)), Hidden: int(f.integer("hidden", 4096, -1<<31)),
+		TopK: int(f.integer("topk", 2, -1<<31)),
+	}
+	payload, placement := f.text("payload", "fp8"), f.text("placement", "contiguous")
+	s.redundant, s.groups, s.nodes = int(f.integer("redundant", 1, 0)), int(f.integer("groups", 1, 1)), int(f.integer("nodes", 1, 1))
+	routing, loads := f.table("routing"), f.table("loads")
+	if err := f.err(); err != nil {
+		return s, err
+	}
+	if perRank < 1 || perRank > int64(moe.MaxExperts/ranks) {
+		return s, fault.New(fault.Usage, "experts per rank is %d, want 1 to %d", perRank, moe.MaxExperts/ranks)
+	}
+	s.shape.Experts = int(perRank) * ranks
+	switch payload {
+	case "fp8":
+		s.payload = moe.FP8
+	case "bf16":
+	default:
+		return s, fault.New(fault.Usage, "unknown payload %q, want fp8 or bf16", payload)
+	}
+	switch s.placed = placement; placement {
+	case "eplb":
+		s.eplb = true
+	case "contiguous":
+	default:
+		return s, fault.New(fault.Usage, "unknown placement %q, want contiguous or eplb", placement)
+	}
+	if s.loads, err = numbersFrom(loads); err != nil {
+		return s, fault.New(fault.Script, "%s: loads: %w", what, err)
+	}
+	s.routing, err = r.routingFrom(routing, s)
+	return s, err
+}
+
+// routingFrom reads {family =, seed =, hot =, hot_experts =, exponent =, sigma =, imbalance =, masked =, matrix =, spread =}.
+func (r *Runtime) routingFrom(t *glua.LTable, s moeSpec) (o moe.Routing, err error) {
+	if t == nil {
+		return moe.Routing{Family: "uniform", Seed: r.env.Seed}, nil
+	}
+	f := newFields("routing", t)
+	o = moe.Routing{
+		Family: f.text("family", "uniform"), Seed: uint64(f.integer("seed", int64(r.env.Seed), 0)),
+		Hot: f.number("hot", 0.9), HotExperts: int(f.integer("hot_experts", 32, 0)),
+		Exponent: f.number("exponent", 1), Sigma: f.number("sigma", 1), Imbalance: f.number("imbalance", 2),
+		Masked: int(f.integer("masked", 0, 0)), Loads: s.loads,
+	}
+	spread, m := f.number("spread", 1), f.get("matrix")
+	if err := f.err(); err != nil {
+		return o, err
+	}
+	switch u, ok := m.(*glua.LUserData); {
+	case o.Family != "matrix":
+	case ok:
+		given, isMatrix := u.Value.(*luaMatrix)
+		if !isMatrix {
+			return o, fault.New(fault.Script, "routing: matrix is %s, want a matrix", describe(m))
+		}
+		o.Matrix, err = moe.FirstRanks(given.share(), s.shape.Ranks)
+	default:
+		o.Matrix, err = moe.DistanceMatrix(s.shape.Ranks, 1<<30, spread)
+	}
+	return o, err
+}
+
+func numbersFrom(t *glua.LTable) ([]float64, error) {
+	if t == nil {
+		return nil, nil
+	}
+	list := make([]float64, t.Len())
+	for i := range list {
+		n, ok := t.RawGetInt(i + 1).(glua.LNumber)
+		if !ok {
+			return nil, fmt.Errorf("element %d is %s, want a number", i+1, describe(t.RawGetInt(i+1)))
+		}
+		list[i] = float64(n)
+	}
+	return list, nil
+}
+
+// moeCheck: check(spec, ranks) refuses what the ranks would refuse, before there are any.
+func (r *Runtime) moeCheck(L *glua.LState) (int, error) {
+	ranks, err := integerArg(L, 2, 1)
+	if err != nil {
+		return 0, err
+	}
+	s, err := r.moeSpecFrom("moe.check", L.CheckTable(1), ranks)
+	if err != nil {
+		return 0, err
+	}
+	return 0, s.shape.Check()
+}
+
+// plan draws the routing and places the experts.
+func (s moeSpec) plan(seed uint64) (experts.Spec, error) {
+	selection, err := moe.Route(s.shape, s.routing)
+	if err != nil {
+		return experts.Spec{}, err
+	}
+	placement := moe.Contiguous(s.shape)
+	if s.eplb {
+		loads := s.loads
+		if loads == nil {
+			for _, n := range selection.ExpertLoads() {
+				loads = append(loads, float64(n))
+			}
+		}
+		if len(loads) != s.shape.Experts {
+			return experts.Spec{}, fault.New(fault.Usage, "loads of %d experts, want %d", len(loads), s.shape.Experts)
+		}
+		perRank := s.shape.ExpertsPerRank() + s.redundant
+		b, err := moe.Balance(loads, moe.Balancing{Replicas: perRank * s.shape.Ranks, Groups: s.groups, Nodes: s.nodes, GPUs: s.shape.Ranks})
+		if err != nil {
+			return experts.Spec{}, err
+		}
+		placement = moe.NewPlacement(b.Logical, s.shape.Experts, perRank)
+	}
+	return experts.Spec{Selection: selection, Placement: placement, Payload: s.payload, Seed: seed}, nil
+}
+
+// moeOpen: open(spec) makes a data plane.
+func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	s, err := r.moeSpecFrom("moe.open", L.CheckTable(1), w.Size())
+	if err != nil {
+		return 0, err
+	}
+	plan, err := s.plan(r.env.Seed)
+	if err != nil {
+		return 0, err
+	}
+	// The session says what engine all ranks use.
+	if _, err := r.session(); err != nil {
+		return 0, err
+	}
+	about := s.describe(plan)
+	r.note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s; requests prepared once and posted again",
+		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload))
+	r.note(fmt.Sprintf("memory of a rank: %.4g GB registered, %.4g GB in all",
+		float64(about["registered_bytes"].(int64))/1e9, float64(about["memory_bytes"].(int64))/1e9))
+	opened, err := experts.Open(w, r.engine, nixl.AgentConfig{Progress: "auto"}, plan)
+	if err != nil {
+		return 0, err
+	}
+	p := &luaPlane{opened, about}
+	r.planes = append(r.planes, p)
+	L.Push(newUserData(L, planeTypeName, p))
+	return 1, nil
+}
+
+// describe says what a data plane is, for the result.
+func (s moeSpec) describe(plan experts.Spec) map[string]any {
+	layout := moe.NewLayout(plan.Selection, plan.Placement)
+	var registered, all int64
+	for rank := range s.shape.Ranks {
+		a, b := experts.Need(plan, layout, rank)
+		registered, all = max(registered, a), max(all, a+b)
+	}
+	census := moe.Count(plan.Selection, plan.Placement)
+	return map[string]any{
+		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden), "topk": int64(s.shape.TopK),
+		"experts": int64(s.shape.Experts), "experts_per_rank": int64(s.shape.ExpertsPerRank()), "payload": s.payload.String(),
+		"routing": s.routing.Family, "replacement": s.routing.Replacement(), "routing_seed": int64(s.routing.Seed),
+		"placement": s.placed, "registered_bytes": registered, "memory_bytes": all,
+		"expert_load_max_over_mean": census.ExpertLoad.MaxOverMean(), "rank_load_max_over_mean": census.RankLoad.MaxOverMean(),
+		"mean_fanout": census.Fanout.Mean,
+	}
+}
+
+// moeLoads: loads(path, layer) reads a row of loads.
+func (r *Runtime) moeLoads(L *glua.LState) (int, error) {
+	path := L.CheckString(1)
+	layer, err := optionalInteger(L, 2, 0, 0)
+	if err != nil {
+		return 0, err
+	}
+	data, err := r.atRankZero("moe.loads of "+path, func() ([]byte, error) {
+		text, err := r.readText(path)
+		if err != nil {
+			return nil, err
+		}
+		layers, err := moe.ReadLoads(path, bytes.NewReader(text))
+		if err != nil {
+			return nil, err
+		}
+		if layer >= len(layers) {
+			return nil, fault.New(fault.Usage, "layer %d: %s has rows 0 to %d", layer, path, len(layers)-1)
+		}
+		list := make([]any, len(layers[layer]))
+		for i, v := range layers[layer] {
+			list[i] = v
+		}
+		return encodeValue(list), nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.push(L, data)
+}
+
+// moeFit: fit{{bytes, seconds}, ...}.
+func moeFit(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	var points []moe.Point
+	for i := 1; i <= t.Len(); i++ {
+		row, _ := t.RawGetInt(i).(*glua.LTable)
+		pair, err := numbersFrom(row)
+		if err != nil || len(pair) != 2 {
+			return 0, fault.New(fault.Script, "moe.fit: point %d is %s, want {bytes, seconds}", i, describe(t.RawGetInt(i)))
+		}
+		points = append(points, moe.Point{Bytes: pair[0], Seconds: pair[1]})
+	}
+	l := moe.FitLine(points)
+	L.Push(toLua(L, map[string]any{
+		"alpha": l.Alpha, "rate": l.Rate, "r2": l.R2, "share": l.Share, "refused": l.Refused, "starred": l.Starred,
+	}))
+	return 1, nil
+}
+
+// moeBufferSize: buffer_size(tokens, hidden, ranks, experts).
+func moeBufferSize(L *glua.LState) (int, error) {
+	var n [4]int
+	for i := range n {
+		var err error
+		if n[i], err = integerArg(L, i+1, 1); err != nil {
+			return 0, err
+		}
+	}
+	L.Push(glua.LNumber(moe.BufferHint(n[0], n[1], n[3])))
+	return 1, nil
+}
+
+// planeMeasure: measure{mode =, iterations =, warmup =, fresh =}, a table at rank 0, nil elsewhere.
+func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
+	f := newFields("plane:measure", L.CheckTable(2))
+	name := f.text("mode", "e2e")
+	iterations, warmup, fresh := int(f.integer("iterations", 100, 1)), int(f.integer("warmup", 10, 0)), f.boolean("fresh", false)
+	if err := f.err(); err != nil {
+		return 0, err
+	}
+	mode, err := experts.ParseMode(name)
+	if err != nil {
+		return 0, err
+	}
+	figures, err := p.measure(mode, iterations, warmup, fresh)
+	if err != nil {
+		return 0, err
+	}
+	if figures == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	plain, err := plainOf(figures)
+	if err != nil {
+		return 0, err
+	}
+	for key, value := range p.about {
+		plain[key] = value
+	}
+	d := r.env.Doc
+	if d.Values == nil {
+		d.Values = map[string]any{}
+	}
+	list, _ := d.Values["ep"].([]any)
+	d.Values["ep"] = append(list, plain)
+	r.env.Checkpoint()
+	L.Push(toLua(L, plain))
+	return 1, nil
+}
+
+func (p *luaPlane) measure(mode experts.Mode, iterations, warmup int, fresh bool) (*experts.Figures, error) {
+	if err := p.First(); err != nil {
+		return nil, err
+	}
+	if _, err := p.Play(mode, warmup, fresh, false); err != nil {
+		return nil, err
+	}
+	if err := p.Meet(); err != nil {
+		return nil, err
+	}
+	log, err := p.Play(mode, iterations, fresh, true)
+	if err != nil {
+		return nil, err
+	}
+	return p.Gather(mode, fresh, log)
+}
+
+// plainOf makes plain data of a struct, by way of JSON.
+func plainOf(v any) (map[string]any, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var plain map[string]any
+	return plain, json.Unmarshal(data, &plain)
+}
+
+// planeVerify: verify{sabotage =, arrived =, state =}.
+func (r *Runtime) planeVerify(L *glua.LState, p *luaPlane) (int, error) {
+	t, ok := L.Get(2).(*glua.LTable)
+	if !ok {
+		t = L.NewTable()
+	}
+	f := newFields("plane:verify", t)
+	sabotage, arrived, state := f.text("sabotage", ""), f.boolean("arrived", true), f.text("state", "")
+	if err := f.err(); err != nil {
+		return 0, err
+	}
+	var checked *experts.Checked
+	var err error
+	if state == "" {
+		checked, err = p.Verify(experts.Options{Sabotage: experts.Sabotage(sabotage), SkipArrived: !arrived})
+	} else {
+		var mode experts.Mode
+		if mode, err = experts.ParseMode(state); err == nil {
+			checked, err = p.CheckState(mode)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	L.Push(toLua(L, map[string]any{
+		"messages": checked.Messages, "tokens": checked.Tokens,
+		"difference": checked.Unshifted, "shifted": checked.Shifted, "relative": checked.Relative,
+	}))
+	return 1, nil
+}

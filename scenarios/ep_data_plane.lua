@@ -1,0 +1,291 @@
+-- Dispatch and combine of a mixture of experts between all ranks.
+
+local families, sabotages = moe.families(), moe.sabotages()
+local rule = string.rep("=", 70)
+
+local function say(...)
+  if world.rank == 0 then
+    print(string.format(...))
+  end
+end
+
+-- "128, 256" becomes { 128, 256 }.
+local function numbers(name, text)
+  local list = {}
+  for word in string.gmatch(text .. ",", "%s*([^,]*)%s*,") do
+    word = string.gsub(word, "%s+$", "")
+    local n = string.match(word, "^%d+$") and tonumber(word)
+    if not n or n < 1 or n >= 2 ^ 31 then
+      options.reject(string.format("--%s: wanted whole numbers from 1 on with commas between them, got %q", name, text))
+    end
+    list[#list + 1] = n
+  end
+  return list
+end
+
+local function words(name, text, known)
+  local list = {}
+  for word in string.gmatch(text, "[^,%s]+") do
+    local found = false
+    for _, k in ipairs(known) do
+      found = found or k == word
+    end
+    if not found then
+      options.reject(string.format("--%s: wanted one of %s, got %q", name, table.concat(known, ", "), word))
+    end
+    list[#list + 1] = word
+  end
+  if #list == 0 then
+    options.reject("--" .. name .. ": wanted one of " .. table.concat(known, ", "))
+  end
+  return list
+end
+
+-- Options that only one routing or placement looks at.
+local only = {
+  { "hot", "routing", "khot" }, { "hot_experts", "routing", "khot" }, { "exponent", "routing", "zipf" },
+  { "sigma", "routing", "lognormal" }, { "imbalance", "routing", "imbalance" }, { "matrix", "routing", "matrix" },
+  { "spread", "routing", "matrix" }, { "redundant", "placement", "eplb" }, { "groups", "placement", "eplb" },
+  { "nodes", "placement", "eplb" },
+}
+
+local function check_effect(opt)
+  for _, o in ipairs(only) do
+    if opt[o[1]] ~= nil and opt[o[2]] ~= o[3] then
+      options.reject(string.format("--%s has no effect without --%s %s", string.gsub(o[1], "_", "-"), o[2], o[3]))
+    end
+  end
+  if opt.loads and opt.routing ~= "loads" and opt.placement ~= "eplb" then
+    options.reject("--loads has no effect without --routing loads or --placement eplb")
+  end
+  if opt.routing == "loads" and not opt.loads then
+    options.reject("--routing loads needs --loads FILE")
+  end
+  if opt.layer ~= nil and not opt.loads then
+    options.reject("--layer has no effect without --loads")
+  end
+end
+
+-- Every combination of the lists, the last list the fastest.
+local function sweep(opt)
+  local modes = words("mode", opt.mode, { "dispatch", "combine", "e2e" })
+  local list = {}
+  for _, tokens in ipairs(numbers("tokens", opt.tokens)) do
+    for _, hidden in ipairs(numbers("hidden", opt.hidden)) do
+      for _, experts in ipairs(numbers("experts-per-rank", opt.experts_per_rank)) do
+        for _, topk in ipairs(numbers("topk", opt.topk)) do
+          list[#list + 1] = { tokens = tokens, hidden = hidden, experts_per_rank = experts, topk = topk, modes = modes }
+        end
+      end
+    end
+  end
+  return list
+end
+
+local function spec_of(case, opt, loads, m)
+  return {
+    tokens = case.tokens, hidden = case.hidden, experts_per_rank = case.experts_per_rank, topk = case.topk,
+    payload = opt.payload, placement = opt.placement, redundant = opt.redundant, groups = opt.groups, nodes = opt.nodes, loads = loads,
+    routing = {
+      family = opt.routing, seed = opt.routing_seed, hot = opt.hot, hot_experts = opt.hot_experts, exponent = opt.exponent,
+      sigma = opt.sigma, imbalance = opt.imbalance, masked = opt.masked, spread = opt.spread, matrix = m,
+    },
+  }
+end
+
+local function banner(case, mode, opt)
+  local backend = opt.nvlink_backend or "ipc"
+  say("%s\nNIXL EP Data Plane Performance Test\n%s", rule, rule)
+  say("Mode: %s", mode)
+  say("Ranks: %d, Tokens: %d, Hidden: %d", world.size, case.tokens, case.hidden)
+  say("Experts: %d/rank (%d total), TopK: %d", case.experts_per_rank, case.experts_per_rank * world.size, case.topk)
+  say("Backend: %s%s", backend, backend == "none" and " (RDMA forced)" or "")
+  say("Warmup: %d, Measure: %d iterations\n%s\n", opt.warmup, opt.iters, rule)
+end
+
+local function block(mode, m)
+  local b, l = m.bandwidth_gb_per_s, m.latency_us
+  say("%s\nData Plane (%s): %d/%d ranks passed\n%s", rule, mode, #m.by_rank, #m.by_rank, rule)
+  say("Bandwidth (GB/s): avg=%.2f, min=%.2f, max=%.2f", b.avg, b.min, b.max)
+  say("Latency (μs):     avg=%.1f, min=%.1f, max=%.1f\n", l.avg, l.min, l.max)
+end
+
+local columns = {
+  { "Mode", "%s" }, { "Entry", "%s" }, { "Tokens", "%d" }, { "Hidden", "%d" }, { "Exp/rank", "%d" }, { "TopK", "%d" },
+  { "GB/s", "%.2f" }, { "by rank", "%.2f" }, { "remote", "%.2f" }, { "wire", "%.2f" },
+  { "mean (us)", "%.1f" }, { "p50", "%.1f" }, { "p90", "%.1f" }, { "p99", "%.1f" }, { "fastest", "%.1f" }, { "median", "%.1f" },
+  { "send", "%.1f" }, { "recv", "%.1f" }, { "quantise %", "%.1f" }, { "own %", "%.1f" }, { "pack %", "%.1f" }, { "reduce %", "%.1f" },
+}
+
+local function row(case, mode, m)
+  local send, recv = 0, 0
+  for _, r in ipairs(m.by_rank) do
+    send, recv = send + r.send_us / #m.by_rank, recv + r.recv_us / #m.by_rank
+  end
+  local g, s = m.gb_per_s, m.shares
+  return {
+    mode, m.entry, case.tokens, case.hidden, case.experts_per_rank, case.topk,
+    g.assignment, g.rank, g.remote, g.wire, m.latency_us.avg, m.slowest_us.p50, m.slowest_us.p90, m.slowest_us.p99,
+    m.fastest_us.p50, m.typical_us.p50, send, recv, s.quantise * 100, s.own * 100, s.pack * 100, s.reduce * 100,
+  }
+end
+
+-- The JSON of the predecessor of the tests.
+local function entry(case, mode, m, opt)
+  local ranks = {}
+  for i, r in ipairs(m.by_rank) do
+    ranks[i] = {
+      rank = r.rank, passed = true, error = result.null,
+      metrics = {
+        mode = mode, bandwidth_gbps = r.gb_per_s, avg_latency_us = r.mean_us, min_latency_us = r.min_us, max_latency_us = r.max_us,
+        tokens_per_sec = r.tokens_per_s, num_tokens = case.tokens, hidden = case.hidden, topk = case.topk,
+        total_experts = case.experts_per_rank * world.size, measure_iters = m.iterations,
+      },
+    }
+  end
+  return {
+    test = mode, results = ranks,
+    config = {
+      num_processes = world.size, num_tokens = case.tokens, hidden = case.hidden, num_experts_per_rank = case.experts_per_rank,
+      topk = case.topk, warmup_iters = opt.warmup, measure_iters = opt.iters,
+    },
+  }
+end
+
+-- A line of time by bytes for each mode with three sizes or more.
+local function fits(points)
+  for _, mode in ipairs { "dispatch", "combine", "e2e" } do
+    if points[mode] and #points[mode] >= 3 then
+      local f = moe.fit(points[mode])
+      if f.refused ~= "" then
+        result.note(string.format("%s: no line through the sizes: %s (R2 %.3f, share of the bytes %.2f)", mode, f.refused, f.r2, f.share))
+      else
+        result.note(string.format("%s: time = %.1f us%s + bytes / %.2f GB/s (R2 %.4f)%s", mode, f.alpha * 1e6, f.starred and "*" or "", f.rate / 1e9,
+          f.r2, f.starred and "; * the smallest size is more than a tenth of the largest" or ""))
+      end
+    end
+  end
+end
+
+local function checked(what, c)
+  result.note(string.format("checked %s: %d messages bit by bit, %d results; difference from the ideal %.2e (plus 1: %.2e), from the oracle %.2e",
+    what, c.messages, c.tokens, c.difference, c.shifted, c.relative))
+end
+
+local function run_case(case, opt, loads, m, out)
+  world.phase("prepare")
+  local plane = moe.open(spec_of(case, opt, loads, m))
+  if opt.verify then
+    world.phase("verify")
+    checked("before", plane:verify { sabotage = opt.sabotage })
+  end
+  for _, mode in ipairs(case.modes) do
+    banner(case, mode, opt)
+    for _, kind in ipairs(words("entry", opt.entry, { "steady", "fresh" })) do
+      world.phase(mode .. " " .. kind)
+      local figures = plane:measure { mode = mode, iterations = opt.iters, warmup = opt.warmup, fresh = kind == "fresh" }
+      if opt.verify then
+        checked("what " .. mode .. " " .. kind .. " left", plane:verify { state = mode })
+      end
+      if figures then
+        
+        out.rows[#out.rows + 1] = row(case, mode, figures)
+        for _, us in ipairs(figures.most_us) do
+          result.sample(kind == "steady" and "ep_iteration_us" or "ep_fresh_us", us)
+        end
+        if kind == "steady" or opt.entry == "fresh" then
+          block(mode, figures)
+          for _, r in ipairs(figures.by_rank) do
+            result.sample("ep_bandwidth_gb_per_s", r.gb_per_s)
+          end
+          out.json[string.format("%s_t%d_h%d_e%d", mode, case.tokens, case.hidden, case.experts_per_rank)] = entry(case, mode, figures, opt)
+          out.points[mode] = out.points[mode] or {}
+          table.insert(out.points[mode], { figures.bytes_per_rank.assignment, figures.latency_us.avg / 1e6 })
+        end
+        result.note("waits, " .. kind .. ": " .. figures.verdict)
+      end
+    end
+  end
+  plane:close()
+end
+
+return {
+  about = "Dispatch and combine of a mixture of experts: routed tokens, as in NIXL's EP data plane test.",
+  options = {
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.string { "mode", "e2e", "dispatch, combine, e2e; several with commas" },
+    options.string { "tokens", "512", "tokens of each rank; several with commas" },
+    options.string { "hidden", "4096", "channels of a token, a multiple of 128; several with commas" },
+    options.string { "experts-per-rank", "8", "several with commas" },
+    options.string { "topk", "2", "experts for each token; several with commas" },
+    options.int { "warmup", 10, "iterations that are not measured", min = 0, max = 2 ^ 31 },
+    options.int { "iters", 100, "measured iterations; the first is left out", min = 1, max = 2 ^ 31 },
+    options.string { "entry", "steady,fresh", "steady: one iteration after the other; fresh: a barrier before each" },
+    options.enum { "payload", "fp8", "dispatched channels", choices = { "fp8", "bf16" } },
+    options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
+    options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
+    options.number { "hot", nil, "khot: share of the tokens that choose hot experts only (default: 0.9)" },
+    options.int { "hot-experts", nil, "khot: the first N experts are hot (default: 32)", min = 1 },
+    options.number { "exponent", nil, "zipf: popularity of expert i is (i+1)^-S (default: 1)" },
+    options.number { "sigma", nil, "lognormal: deviation of the logarithm of the popularity (default: 1)" },
+    options.number { "imbalance", nil, "imbalance: load of the busiest expert over the mean (default: 2)" },
+    options.path { "loads", nil, "loads, and eplb: a row of loads of all experts for each layer" },
+    options.int { "layer", nil, "the row of --loads, from 0", min = 0 },
+    options.path { "matrix", nil, "matrix: bytes from each rank to each rank" },
+    options.number { "spread", nil, "matrix without --matrix: growth with the distance, 0 to 1 (default: 1)" },
+    options.int { "masked", 0, "random choices of each rank that name no expert", min = 0 },
+    options.enum { "placement", "contiguous", "where experts are", choices = { "contiguous", "eplb" } },
+    options.int { "redundant", nil, "eplb: slots of each rank beyond its experts (default: 1)", min = 0 },
+    options.int { "groups", nil, "eplb: groups of experts, each kept on a node (default: 1)", min = 1 },
+    options.int { "nodes", nil, "eplb: nodes that the ranks are divided among (default: 1)", min = 1 },
+    options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
+    options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
+    options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
+      choices = { "ipc", "nixl", "none" } },
+    options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
+    options.bool { "use-tcp-store", false, "accepted; etcd is never needed here" },
+    options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
+  },
+  metrics = {
+    { "ep_iteration_us", "time of an iteration of the slowest rank, one after the other", better = "lower" },
+    { "ep_fresh_us", "the same after a barrier", better = "lower" },
+    { "ep_bandwidth_gb_per_s", "bytes by assignment of a rank over its mean time", better = "higher" },
+  },
+  ranks = function(opt)
+    check_effect(opt)
+    local n = opt.num_processes or 8
+    for _, case in ipairs(sweep(opt)) do
+      moe.check(spec_of(case, opt, nil, nil), n)
+    end
+    if opt.sabotage and not opt.verify then
+      options.reject("--sabotage has no effect without --verify")
+    end
+    return n
+  end,
+  run = function(opt)
+    check_effect(opt)
+    if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
+      result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
+    end
+    local loads = opt.loads and moe.loads(opt.loads, opt.layer or 0)
+    local m = opt.matrix and matrix.load(opt.matrix)
+    local out = { rows = {}, json = {}, points = {} }
+    local cases = sweep(opt)
+    for _, case in ipairs(cases) do
+      run_case(case, opt, loads, m, out)
+    end
+    result.table { title = "GB/s of a rank on four bases; times of the slowest rank, in us", columns = columns, rows = out.rows, keys = 6 }
+    fits(out.points)
+    if opt.json_output_path then
+      result.save(opt.json_output_path, {
+        timestamp = clock.wall(), results = out.json,
+        config = {
+          num_processes = world.size, tests = words("mode", opt.mode, { "dispatch", "combine", "e2e" }),
+          token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
+          expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
+          warmup_iters = opt.warmup, measure_iters = opt.iters,
+        },
+      })
+    end
+  end,
+}

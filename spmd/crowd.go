@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -43,7 +44,7 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: firstCPUs(c.perHost),
 		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 + p.Rank*7919%28232,
 	}
-	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
+	stop := context.AfterFunc(ctx, func() { w.fail(watch.GaveUp(ctx, "the ranks did not find together")) })
 	defer stop()
 	err := w.meet(ctx, p.Store, mine)
 	if err == nil {
@@ -62,7 +63,7 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 type crowdEndpoint struct {
 	wire.Endpoint
 	w     *World
-	store boot.Store
+	store watch.Store
 }
 
 // Send looks up the receiver, if need be, and sends.

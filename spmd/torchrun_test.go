@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 )
 
@@ -248,7 +249,7 @@ func TestFailureReachesEverybody(t *testing.T) {
 					return w.All().Barrier()
 				})
 				for r, err := range errs {
-					f, ok := errors.AsType[boot.Failure](err)
+					f, ok := errors.AsType[watch.Failure](err)
 					if !ok || f.Rank != culprit || f.Phase != "rehearsal" || f.Cause != "17 bytes differ" ||
 						fault.KindOf(err) != fault.Corrupt || fault.HintOf(err) != "check the cables" {
 						t.Errorf("rank %d: %v", r, err)

@@ -24,6 +24,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/clock"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
@@ -42,7 +43,7 @@ type World struct {
 	name      string // of this host
 	end       wire.Endpoint
 	segment   atomic.Pointer[host.Segment] // nil where no memory is shared
-	monitor   boot.Monitor
+	monitor   watch.Monitor
 	meeting   meetingPlace
 	shared    *sharedValues // nil but in simulations
 	lostLinks chan lostLink // holds the first link that went silent
@@ -123,7 +124,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, boot.Hostname()), lostLinks: make(chan lostLink, 1),
+		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, 1),
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -134,7 +135,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 
 // join fills in a world. What it has opened when it fails belongs to the world.
 func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
-	stop := context.AfterFunc(ctx, func() { w.fail(boot.GaveUp(ctx, "the ranks did not find together")) })
+	stop := context.AfterFunc(ctx, func() { w.fail(watch.GaveUp(ctx, "the ranks did not find together")) })
 	defer stop()
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
 		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen,
@@ -179,7 +180,7 @@ func (w *World) settle() error {
 // meet lets rank 0 gather the cards of all ranks, and tell all what they must
 // know of each other. The cards in the store lead each rank to its neighbours in
 // the tree along which that happens.
-func (w *World) meet(ctx context.Context, store boot.Store, mine card) error {
+func (w *World) meet(ctx context.Context, store watch.Store, mine card) error {
 	data := mine.encode()
 	if err := store.Put(ctx, data); err != nil {
 		return fault.New(fault.Launch, "publish the card of rank %d: %w", w.rank, err)
@@ -222,7 +223,7 @@ func (w *World) enter(r *roster) {
 }
 
 // addressesOf is asked while the roster is not here yet, and after that.
-func (w *World) addressesOf(ctx context.Context, store boot.Store, rank int) ([]string, error) {
+func (w *World) addressesOf(ctx context.Context, store watch.Store, rank int) ([]string, error) {
 	if w.roster != nil {
 		return w.roster.addresses(rank), nil
 	}
@@ -293,10 +294,10 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 // ignoresFailures is the monitor of worlds whose ranks cannot die alone.
 type ignoresFailures struct{}
 
-func (ignoresFailures) Phase(string)                      {}
-func (ignoresFailures) Abort(f boot.Failure) boot.Failure { return f }
-func (ignoresFailures) Failed() <-chan boot.Failure       { return nil }
-func (ignoresFailures) Leave(context.Context) error       { return nil }
+func (ignoresFailures) Phase(string)                        {}
+func (ignoresFailures) Abort(f watch.Failure) watch.Failure { return f }
+func (ignoresFailures) Failed() <-chan watch.Failure        { return nil }
+func (ignoresFailures) Leave(context.Context) error         { return nil }
 
 // Rank is this process's number, from 0.
 func (w *World) Rank() int { return w.rank }
@@ -391,7 +392,7 @@ func (w *World) watchLinks() {
 }
 
 func (w *World) fail(err error) {
-	if f, ok := err.(boot.Failure); ok {
+	if f, ok := err.(watch.Failure); ok {
 		err = w.complete(f)
 	}
 	known := w.ctx.Err() != nil
@@ -407,7 +408,7 @@ func (w *World) fail(err error) {
 }
 
 // complete says where a rank was that could not say it itself.
-func (w *World) complete(f boot.Failure) boot.Failure {
+func (w *World) complete(f watch.Failure) watch.Failure {
 	if f.Rank < 0 {
 		return f
 	}
@@ -437,16 +438,16 @@ func (w *World) Fail(err error) error {
 	// the others must have been told.
 	w.failing.Lock()
 	defer w.failing.Unlock()
-	if f, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
+	if f, ok := errors.AsType[watch.Failure](context.Cause(w.ctx)); ok {
 		return f
 	}
-	f := boot.Failure{
+	f := watch.Failure{
 		Rank: w.rank, Host: w.name, Phase: w.CurrentPhase(),
 		Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err),
 	}
 	f = w.complete(w.monitor.Abort(f))
 	w.fail(f)
-	if first, ok := errors.AsType[boot.Failure](context.Cause(w.ctx)); ok {
+	if first, ok := errors.AsType[watch.Failure](context.Cause(w.ctx)); ok {
 		return first
 	}
 	return f

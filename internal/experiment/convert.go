@@ -4,7 +4,7 @@ import (
 	"perigee/internal/result"
 	"perigee/nixl"
 	"perigee/spmd"
-	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 )
 
 // WorldOf describes a world in a result.
@@ -29,7 +29,7 @@ func FailureOf(err error) *result.Failure {
 	if err == nil {
 		return nil
 	}
-	f := boot.FailureOf(err)
+	f := watch.FailureOf(err)
 	return &result.Failure{Rank: f.Rank, Host: f.Host, Phase: f.Phase, Kind: f.Kind, Cause: f.Cause, Hint: f.Hint}
 }
 

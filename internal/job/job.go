@@ -28,6 +28,7 @@ import (
 	"perigee/lua"
 	"perigee/scenarios"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/launch"
 )
 
@@ -270,7 +271,7 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 	started := time.Now()
 	err = launch.Run(ctx, launch.Job{
 		Ranks: n, Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
-		Failed: func(f boot.Failure) { v.say(f) }, Hurry: hurry,
+		Failed: func(f watch.Failure) { v.say(f) }, Hurry: hurry,
 		Log: log.Logger,
 	})
 	logEnd(log, "the job is over", err)

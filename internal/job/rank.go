@@ -22,6 +22,7 @@ import (
 	"perigee/nixl/device"
 	"perigee/spmd"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 )
 
 const (
@@ -49,7 +50,7 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	joining, cancel := joinLimit(ctx, s.Args)
 	defer cancel()
 	v := &voice{err: streams.Err}
-	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f boot.Failure) { v.say(f) }, Waiting: v.mention, Log: log.Logger})
+	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { v.say(f) }, Waiting: v.mention, Log: log.Logger})
 	if err != nil {
 		return reported(err), false
 	}
@@ -123,7 +124,7 @@ func joinLimit(ctx context.Context, args []string) (context.Context, context.Can
 
 // reported gives a failure its kind and hint again.
 func reported(err error) error {
-	if f, ok := errors.AsType[boot.Failure](err); ok {
+	if f, ok := errors.AsType[watch.Failure](err); ok {
 		return f.Fault()
 	}
 	return err
@@ -152,7 +153,7 @@ func (k *rank) watch(ctx context.Context) {
 	case <-k.world.Context().Done():
 	}
 	<-k.world.Context().Done()
-	if f, ok := errors.AsType[boot.Failure](k.world.Err()); ok {
+	if f, ok := errors.AsType[watch.Failure](k.world.Err()); ok {
 		time.Sleep(lastWords)
 		within(lastWords/5, func() {
 			k.voice.speak(f)

@@ -15,7 +15,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/spmd"
-	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 )
 
 // voice tells the user of the job's failure, once.
@@ -31,7 +31,7 @@ type voice struct {
 // those who had to find out without it. It comes before the world is closed: then
 // the other ranks go, and launchers may end this one.
 func (v *voice) speak(err error) {
-	f, _ := errors.AsType[boot.Failure](err)
+	f, _ := errors.AsType[watch.Failure](err)
 	if v.rank > 0 && (v.launched || !f.Alone) || v.launched && !f.Alone {
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/spmd/host"
 )
 
 // EnvIface chooses the addresses under which the ranks of this host can be
@@ -137,7 +138,7 @@ func chosenIPs(all []hostAddress, iface string) ([]string, error) {
 		for _, a := range all {
 			have = append(have, a.iface+" "+a.ip.String())
 		}
-		return nil, fault.New(fault.Launch, "%s on %s means no address of this host; it has %s", iface, Hostname(), strings.Join(have, ", ")).
+		return nil, fault.New(fault.Launch, "%s on %s means no address of this host; it has %s", iface, host.Name(), strings.Join(have, ", ")).
 			WithHint("--iface (%s) takes the name of an interface, an address, or a network such as 10.0.0.0/8", EnvIface)
 	}
 	return ips, nil

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
@@ -300,16 +301,16 @@ func TestSecretOfTheSameUser(t *testing.T) {
 }
 
 func TestFailureKeepsKindAndHint(t *testing.T) {
-	f := Failure{Rank: 3, Host: "node7", Phase: "measure", Kind: fault.Corrupt, Cause: "17 bytes differ", Hint: "look at the cable"}
+	f := watch.Failure{Rank: 3, Host: "node7", Phase: "measure", Kind: fault.Corrupt, Cause: "17 bytes differ", Hint: "look at the cable"}
 	if want := "rank 3 on node7, phase measure: 17 bytes differ"; f.Error() != want {
 		t.Errorf("got %q, want %q", f.Error(), want)
 	}
 	for _, err := range []error{f, fmt.Errorf("wrapped: %w", f), f.Fault()} {
-		if fault.KindOf(err) != fault.Corrupt || fault.HintOf(err) != f.Hint || FailureOf(err) != f {
+		if fault.KindOf(err) != fault.Corrupt || fault.HintOf(err) != f.Hint || watch.FailureOf(err) != f {
 			t.Errorf("%#v lost something", err)
 		}
 	}
-	if got := FailureOf(errors.New("x")); got.Rank != -1 || got.Kind != fault.Internal || got.Error() != "x" {
+	if got := watch.FailureOf(errors.New("x")); got.Rank != -1 || got.Kind != fault.Internal || got.Error() != "x" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -317,12 +318,12 @@ func TestFailureKeepsKindAndHint(t *testing.T) {
 func TestGaveUpKeepsTheKindOfItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted"))
-	if err := GaveUp(ctx, "rank %d", 1); err.Kind != fault.Interrupt || err.Error() != "rank 1: interrupted" {
+	if err := watch.GaveUp(ctx, "rank %d", 1); err.Kind != fault.Interrupt || err.Error() != "rank 1: interrupted" {
 		t.Errorf("got %v, %v", err.Kind, err)
 	}
 	late, stop := context.WithDeadline(t.Context(), time.Unix(1, 0))
 	defer stop()
-	if err := GaveUp(late, "x"); err.Kind != fault.Launch {
+	if err := watch.GaveUp(late, "x"); err.Kind != fault.Launch {
 		t.Errorf("got %v", err.Kind)
 	}
 }

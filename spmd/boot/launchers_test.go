@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
@@ -327,7 +328,7 @@ func TestHalfGivenSecret(t *testing.T) {
 	wg.Go(func() {
 		if p, err := Join(ctx, environ(with), Watcher{}); err == nil {
 			<-ctx.Done()
-			p.Abort(Failure{Rank: 0})
+			p.Abort(watch.Failure{Rank: 0})
 			p.Leave(ctx)
 		}
 	})

@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
 )
 
 // The variables through which perigee's own launcher speaks to its ranks. The
@@ -43,9 +44,9 @@ func detectLocal(env Environ) (connect, error) {
 	}, nil
 }
 
-// Attach makes a rank of this host of a connection to its launcher's Coordinator.
+// Attach makes a rank of this host of a connection to its launcher's watch.Coordinator.
 func Attach(ctx context.Context, conn net.Conn, rank, size int) (*Process, error) {
-	c, secret, err := dialCoordinator(ctx, conn, rank, size, leader{name: "the launcher (perigee run)", rank: -1})
+	c, secret, err := watch.Dial(ctx, conn, rank, size, watch.Leader{Name: "the launcher (perigee run)", Rank: -1})
 	if err != nil {
 		return nil, err
 	}

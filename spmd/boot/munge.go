@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -153,7 +154,7 @@ func (m *munge) run(ctx context.Context, program string, args []string, stdin st
 			code = exit.ExitCode()
 		}
 		text, _, _ := strings.Cut(strings.TrimSpace(problems.String()), "\n")
-		return out.Bytes(), code, fmt.Errorf("%s: %s", program, firstOf(text, err.Error()))
+		return out.Bytes(), code, fmt.Errorf("%s: %s", program, cmp.Or(text, err.Error()))
 	}
 	return out.Bytes(), 0, nil
 }

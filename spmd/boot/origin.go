@@ -1,8 +1,11 @@
 package boot
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
+
+	"perigee/spmd/host"
 )
 
 // Origin is what the environment says of a process that a launcher has started as
@@ -28,7 +31,7 @@ var telltale = slices.Concat(
 // OriginOf describes this process. ok is false, and Rank -1, where no launcher
 // started it.
 func OriginOf(env Environ) (o Origin, ok bool, err error) {
-	o = Origin{Rank: -1, Host: firstOf(nodeName(env), Hostname())}
+	o = Origin{Rank: -1, Host: cmp.Or(nodeName(env), host.Name())}
 	for _, name := range telltale {
 		if _, set := env(name); set {
 			o.Variables = append(o.Variables, name)

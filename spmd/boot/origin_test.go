@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/spmd/host"
 )
 
 func TestOrigin(t *testing.T) {
-	host := Hostname()
+	host := host.Name()
 	for _, c := range []struct {
 		name, env string
 		want      Origin

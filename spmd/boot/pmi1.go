@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -43,7 +44,7 @@ func requirePMI1(env Environ) (connect, error) {
 	if err != nil {
 		return nil, err
 	}
-	return joinBoard("pmi1", env, func(ctx context.Context) (board, error) {
+	return joinStore("pmi1", env, func(ctx context.Context) (store, error) {
 		return dialPMI1(ctx, env, port.values["PMI_PORT"], id)
 	}), nil
 }
@@ -54,7 +55,7 @@ func inheritPMI1(env Environ) (connect, error) {
 		return nil, err
 	}
 	return fromPMIFD(v, func(c *pmiConn, rank, size int) connect {
-		return joinBoard("pmi1", env, func(ctx context.Context) (board, error) {
+		return joinStore("pmi1", env, func(ctx context.Context) (store, error) {
 			return openPMI1(ctx, c, env, rank, size)
 		})
 	})
@@ -148,7 +149,7 @@ func parsePMILine(line string) pmiReply {
 // check makes an error of a return code that is not 0. Not all messages have one.
 func (m pmiReply) check(what string) error {
 	if rc, ok := m["rc"]; ok && rc != "0" {
-		return fmt.Errorf("%s: rc=%s %s", what, rc, firstOf(m["msg"], m["errmsg"]))
+		return fmt.Errorf("%s: rc=%s %s", what, rc, cmp.Or(m["msg"], m["errmsg"]))
 	}
 	return nil
 }
@@ -162,7 +163,7 @@ func (m pmiReply) integer(key string, low, high int) (int, error) {
 	return n, nil
 }
 
-// pmi1 is a board.
+// pmi1 is a store.
 type pmi1 struct {
 	conn       *pmiConn
 	rank, size int

@@ -11,7 +11,7 @@ import (
 
 // PMI-2 is what srun --mpi=pmi2 speaks over PMI_FD. After a first line of
 // PMI-1, a message is its length in six characters and key=value; pairs. A
-// value that Slurm does not expect can hang the whole step: a board's values
+// value that Slurm does not expect can hang the whole step: a store's values
 // are far shorter than its limit of 1024 and have no semicolons.
 
 // detectPMI2 recognises Slurm's PMI-2. What tells it from PMI-1, which also
@@ -31,13 +31,13 @@ func requirePMI2(env Environ) (connect, error) {
 		return nil, err
 	}
 	return fromPMIFD(v, func(c *pmiConn, rank, size int) connect {
-		return joinBoard("pmi2", env, func(ctx context.Context) (board, error) {
+		return joinStore("pmi2", env, func(ctx context.Context) (store, error) {
 			return openPMI2(ctx, c, env, rank, size, v.values["PMI_JOBID"])
 		})
 	})
 }
 
-// pmi2 is a board.
+// pmi2 is a store.
 type pmi2 struct {
 	conn       *pmiConn
 	rank, size int

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -37,19 +38,19 @@ func requirePMIx(env Environ) (connect, error) {
 	if _, err := v.integer("PMIX_RANK", 0, MaxSize-1); err != nil {
 		return nil, err
 	}
-	return joinBoard("pmix", env, func(ctx context.Context) (board, error) { return openPMIx(ctx, env) }), nil
+	return joinStore("pmix", env, func(ctx context.Context) (store, error) { return openPMIx(ctx, env) }), nil
 }
 
-// pmixBoard is a board.
-type pmixBoard struct {
+// pmixStore is a store.
+type pmixStore struct {
 	client           *pmix.Client
 	rank, size       int
 	local, localSize int
 }
 
-func openPMIx(ctx context.Context, env Environ) (*pmixBoard, error) {
+func openPMIx(ctx context.Context, env Environ) (*pmixStore, error) {
 	path, _ := env(EnvPMIxLibrary)
-	c, err := pmix.Open(ctx, firstOf(path, pmix.Library))
+	c, err := pmix.Open(ctx, cmp.Or(path, pmix.Library))
 	if _, ok := errors.AsType[*pmix.LoadError](err); ok {
 		return nil, fault.New(fault.Launch, "%w", err).
 			WithHint("install PMIx (libpmix2), or name its library in %s, or start the ranks with srun --mpi=pmi2 or --mpi=none, mpiexec.hydra, or torchrun", EnvPMIxLibrary)
@@ -57,7 +58,7 @@ func openPMIx(ctx context.Context, env Environ) (*pmixBoard, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &pmixBoard{client: c, rank: c.Rank(), local: -1}
+	b := &pmixStore{client: c, rank: c.Rank(), local: -1}
 	if b.size, err = c.JobNumber("pmix.job.size"); err != nil {
 		return nil, err
 	}
@@ -70,11 +71,11 @@ func openPMIx(ctx context.Context, env Environ) (*pmixBoard, error) {
 	return b, nil
 }
 
-func (b *pmixBoard) Rank() int                      { return b.rank }
-func (b *pmixBoard) Size() int                      { return b.size }
-func (b *pmixBoard) LocalRank() int                 { return b.local }
-func (b *pmixBoard) OneHost() bool                  { return b.localSize == b.size }
-func (b *pmixBoard) Put(key, value string) error    { return b.client.Put(key, value) }
-func (b *pmixBoard) Fence() error                   { return b.client.Fence() }
-func (b *pmixBoard) Get(key string) (string, error) { return b.client.Get(0, key) }
-func (b *pmixBoard) Done() error                    { return b.client.Close() }
+func (b *pmixStore) Rank() int                      { return b.rank }
+func (b *pmixStore) Size() int                      { return b.size }
+func (b *pmixStore) LocalRank() int                 { return b.local }
+func (b *pmixStore) OneHost() bool                  { return b.localSize == b.size }
+func (b *pmixStore) Put(key, value string) error    { return b.client.Put(key, value) }
+func (b *pmixStore) Fence() error                   { return b.client.Fence() }
+func (b *pmixStore) Get(key string) (string, error) { return b.client.Get(0, key) }
+func (b *pmixStore) Done() error                    { return b.client.Close() }

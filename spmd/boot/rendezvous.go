@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
+	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
 
@@ -59,17 +62,17 @@ func (r rendezvous) join(ctx context.Context, watch Watcher) (*Process, error) {
 	} else {
 		p, err = r.follow(ctx)
 	}
-	return p, r.blame(err)
+	return p, r.asFailure(err)
 }
 
-// blame says which rank could not join the others, and where.
-func (r rendezvous) blame(err error) error {
+// asFailure says which rank could not join the others, and where.
+func (r rendezvous) asFailure(err error) error {
 	if err == nil {
 		return nil
 	}
-	f := FailureOf(err)
+	f := watch.FailureOf(err)
 	if f.Rank < 0 {
-		f.Rank, f.Host, f.Phase, f.Alone = r.rank, firstOf(r.node, Hostname()), "start", true
+		f.Rank, f.Host, f.Phase, f.Alone = r.rank, cmp.Or(r.node, host.Name()), "start", true
 	}
 	return f
 }
@@ -146,7 +149,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	c := NewCoordinator(r.size, nil, nil)
+	c := watch.NewCoordinator(r.size, nil, nil)
 	c.Announce(r.watch.Failed)
 	c.Log(r.watch.log())
 	listener, err := r.openListener(ctx, c)
@@ -155,22 +158,23 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	}
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := dialCoordinator(ctx, here, 0, r.size, leader{name: "rank 0", rank: 0})
+	cl, _, err := watch.Dial(ctx, here, 0, r.size, watch.Leader{Name: "rank 0"})
 	if err != nil {
 		c.Close()
 		listener.Close()
 		return nil, nil, err
 	}
-	cl.nameHost(r.node)
-	lead := &leadingClient{client: cl, coordinator: c, listener: listener, seal: r.seal}
-	c.whenComplete(lead.shut)
-	c.explainAbsence(func() string { return firstOf(lead.refusals(), r.hints.missing) })
+	cl.NameHost(r.node)
+	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size}
+	lead.LeadingClient = &watch.LeadingClient{Client: cl, Coordinator: c, Shut: lead.shut}
+	c.WhenComplete(lead.shut)
+	c.ExplainAbsence(func() string { return cmp.Or(lead.refusals(), r.hints.missing) })
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }
 
 // openListener listens on the first address that is free.
-func (r rendezvous) openListener(ctx context.Context, c *Coordinator) (*wire.Listener, error) {
+func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
 	cfg := wire.ListenerConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("listener", "coordinator")}
 	if r.seal != nil {
@@ -198,12 +202,12 @@ func (r rendezvous) openListener(ctx context.Context, c *Coordinator) (*wire.Lis
 		WithHint("%s", r.hints.occupied)
 }
 
-// knockAgain is the longest pause between two attempts to find rank 0. For the
+// probePause is the longest pause between two attempts to find rank 0. For the
 // time of strangers a rank takes refusals for those of somebody else's program
 // where rank 0 may still appear at another address, and for that of hopeless a rank
 // that cannot take part looks for rank 0 to tell it.
 const (
-	knockAgain = 200 * time.Millisecond
+	probePause = 200 * time.Millisecond
 	strangers  = 15 * time.Second
 	hopeless   = 3 * time.Second
 )
@@ -222,8 +226,8 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		return why
 	})()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, knockAgain) {
-		link, err := r.knock(ctx)
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, probePause) {
+		link, err := r.probe(ctx)
 		if err == nil {
 			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "after", time.Since(began))
 			r.secret = link.secret
@@ -249,7 +253,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), *last.Load()).
+			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), *last.Load()).
 				WithHint("%s", r.hints.silent)
 		}
 	}
@@ -262,9 +266,9 @@ func timeIsUp(ctx context.Context) bool {
 	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
 
-// knockLimit bounds a try of all addresses: one that swallows everything must
+// probeLimit bounds a try of all addresses: one that swallows everything must
 // not keep a rank from trying the others again.
-const knockLimit = 10 * time.Second
+const probeLimit = 10 * time.Second
 
 // entrance is a link to rank 0, and the secret with which it was opened.
 type entrance struct {
@@ -272,9 +276,9 @@ type entrance struct {
 	secret []byte
 }
 
-// knock tries all addresses, and takes the first at which rank 0 lets it in.
-func (r rendezvous) knock(ctx context.Context) (entrance, error) {
-	ctx, cancel := context.WithTimeout(ctx, knockLimit)
+// probe tries all addresses, and takes the first at which rank 0 lets it in.
+func (r rendezvous) probe(ctx context.Context) (entrance, error) {
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
 	return wire.Race(ctx, r.meet, r.dial)
 }
@@ -288,46 +292,46 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 	return entrance{conn, secret}, err
 }
 
-// mourning is how long a rank keeps quiet when rank 0 has died, by launchers. hydra kills
+// gracePeriods is how long a rank keeps quiet when rank 0 has died, by launchers. hydra kills
 // all ranks as soon as one has died, some of them a little later than others: who says
-// that rank 0 is dead would often blame another victim, and would not say it if it
+// that rank 0 is dead would often asFailure another victim, and would not say it if it
 // waited a little.
-var mourning = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
+var gracePeriods = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := dialCoordinator(ctx, conn, r.rank, r.size, leader{
-		name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), rank: 0, mourn: mourning[r.launcher],
+	c, _, err := watch.Dial(ctx, conn, r.rank, r.size, watch.Leader{
+		Name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), GracePeriod: gracePeriods[r.launcher],
 	})
 	if err != nil {
 		return nil, err
 	}
 	p, err := r.process(local)
 	if err != nil {
-		c.Abort(FailureOf(err)) // so that nobody waits for this rank
+		c.Abort(watch.FailureOf(err)) // so that nobody waits for this rank
 		c.Leave(ctx)
 		return nil, err
 	}
-	c.nameHost(r.node)
-	p.Store, p.Monitor = c, follower{c}
+	c.NameHost(r.node)
+	p.Store, p.Monitor = c, watch.Follower{Client: c}
 	return p, nil
 }
 
-// leadingClient is rank 0's client, which stays until all others have left.
+// leadingClient is rank 0's client, with the listener at which the others find it.
 type leadingClient struct {
-	*client
-	coordinator *Coordinator
-	listener    *wire.Listener
-	seal        sealer
+	*watch.LeadingClient
+	listener *wire.Listener
+	seal     sealer
+	size     int
 }
 
 func (l *leadingClient) waiting() string {
 	// This rank is here, even if its coordinator has not got round to it.
-	missing := slices.DeleteFunc(l.coordinator.Missing(), func(rank int) bool { return rank == 0 })
+	missing := slices.DeleteFunc(l.Coordinator.Missing(), func(rank int) bool { return rank == 0 })
 	if len(missing) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("waiting for %d of %d ranks: %s", len(missing), l.coordinator.size, listRanks(missing))
+	text := fmt.Sprintf("waiting for %d of %d ranks: %s", len(missing), l.size, watch.ListRanks(missing))
 	if refusals := l.refusals(); refusals != "" {
 		text += "; " + refusals
 	}
@@ -343,30 +347,6 @@ func (l *leadingClient) refusals() string {
 	return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
 }
 
-// Leave waits for the goodbyes of all ranks, or passes on the news that ends
-// the job, and closes the coordinator.
-func (l *leadingClient) Leave(ctx context.Context) error {
-	err := l.client.Leave(ctx)
-	if err == nil {
-		select {
-		case <-l.coordinator.Finished():
-		case <-l.coordinator.Failed():
-		case <-ctx.Done():
-			l.coordinator.giveUp()
-		}
-		if f := l.coordinator.Failure(); f != nil {
-			err = *f // also if all have left since
-		}
-	}
-	l.close()
-	return err
-}
-
-func (l *leadingClient) close() {
-	l.coordinator.Close()
-	l.shut()
-}
-
 // shut admits no connections any more. The addresses are known to more than the ranks,
 // and when all have come nobody else has business there.
 func (l *leadingClient) shut() {
@@ -374,16 +354,6 @@ func (l *leadingClient) shut() {
 	if c, ok := l.seal.(io.Closer); ok {
 		c.Close() // the secret is in the ranks' memory by now
 	}
-}
-
-// listRanks writes at most eight ranks.
-func listRanks(ranks []int) string {
-	const most = 8
-	s := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")
-	if len(ranks) > most {
-		s += " ..."
-	}
-	return s
 }
 
 // ownAddress returns that address of a host name that an interface of this host

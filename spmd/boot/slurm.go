@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -214,7 +215,7 @@ func (s *slurmStep) addresses(ctx context.Context) (ips []string, alone bool, er
 	}
 	if s.rank == 0 {
 		// It may not be on the first node; its own name must resolve here.
-		return s.resolve(ctx, []string{firstOf(nodeName(s.env), s.nodes[0])})
+		return s.resolve(ctx, []string{cmp.Or(nodeName(s.env), s.nodes[0])})
 	}
 	return s.resolve(ctx, s.nodes)
 }

@@ -40,7 +40,7 @@ func requireTorchrun(env Environ) (connect, error) {
 	}
 	return func(ctx context.Context, watch Watcher) (*Process, error) {
 		if err := r.agreeOnSecret(env); err != nil {
-			return nil, r.blame(err)
+			return nil, r.asFailure(err)
 		}
 		return r.join(ctx, watch)
 	}, nil

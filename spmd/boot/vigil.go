@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot/ancestry"
+	"perigee/spmd/boot/watch"
 )
 
 // A rank whose launcher has died is an orphan: nobody passes on its output, and nobody
@@ -27,9 +27,9 @@ type vigil struct {
 	stop     context.CancelFunc
 }
 
-// keepVigil begins to watch the launcher. It returns nil where there is nothing to
+// watchLauncher begins to watch the launcher. It returns nil where there is nothing to
 // watch; ranks are watched less closely then, but work.
-func keepVigil(env Environ, launcher string, log *slog.Logger) *vigil {
+func watchLauncher(env Environ, launcher string, log *slog.Logger) *vigil {
 	names := carriedVariables(env, launcher)
 	if names == nil {
 		return nil
@@ -152,50 +152,14 @@ func alsoSrun(l *ancestry.Launcher, port int, log *slog.Logger) {
 	}
 }
 
-// outputGrace is how long a rank whose output has broken waits for the end of the
-// launcher that took it: the kernel closes the pipes of a process before its end
-// can be seen.
-const outputGrace = 200 * time.Millisecond
-
-// causeOf returns the launcher's death if that is why the output is lost.
-func (v *vigil) causeOf(f Failure) Failure {
-	if v == nil || f.Kind != fault.Output {
-		return f
-	}
-	select {
-	case <-v.died:
-		e := v.failure()
-		f.Kind, f.Cause, f.Hint = e.Kind, e.Msg, ""
-	case <-time.After(outputGrace):
-	}
-	return f
-}
-
-// heed makes the death of the launcher a failure of the job.
-func (c *client) heed(v *vigil) {
+// protect lets a rank that has joined hear of the launcher's death.
+func (v *vigil) protect(p *Process) {
 	if v == nil {
 		return
 	}
-	c.mu.Lock()
-	c.vigil = v
-	c.mu.Unlock()
-	go func() {
-		defer v.end()
-		select {
-		case <-v.died:
-			c.orphaned(v.failure())
-		case <-c.end:
-		}
-	}()
-}
-
-// orphaned reports the death of the launcher. The coordinator believes it at once: the
-// launcher may be killing ranks that it does not take with it, and their deaths are
-// only a consequence.
-func (c *client) orphaned(e *fault.Error) {
-	c.lastWords()
-	f := Failure{Rank: c.rank, Host: c.hostName(), Kind: e.Kind, Cause: e.Msg, Alone: true}
-	c.send(memo{Is: isBlame, Failure: &f})
-	c.awaitVerdict()
-	c.fail(f) // unless the coordinator has said more
+	if m, ok := p.Monitor.(interface {
+		Heed(d watch.LauncherDeath, release func())
+	}); ok {
+		m.Heed(watch.LauncherDeath{Died: v.died, Failure: v.failure}, v.end)
+	}
 }

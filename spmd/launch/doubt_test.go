@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
-	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 )
 
 func init() {
@@ -23,7 +23,7 @@ func init() {
 // before that is done.
 func TestFailureOfRanksThatAreGone(t *testing.T) {
 	_, _, err := start(t, t.Context(), job(t, 1, "report"))
-	f, ok := err.(boot.Failure)
+	f, ok := err.(watch.Failure)
 	if !ok || f.Rank != 0 || f.Phase != "measure" || f.Kind != fault.Engine || f.Cause != "the link is down" {
 		t.Errorf("got %#v", err)
 	}

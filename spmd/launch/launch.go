@@ -31,6 +31,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 )
 
 // Grace is how long ranks may go on after the job has failed, if the Job does
@@ -48,7 +49,7 @@ type Job struct {
 	Grace  time.Duration // 0 is the constant
 	// Failed, if set, is called with the job's failure before any rank hears of it.
 	// If it takes long the ranks do not wait for it.
-	Failed func(boot.Failure)
+	Failed func(watch.Failure)
 	// Hurry, if it is closed, ends the grace of the ranks.
 	Hurry <-chan struct{}
 	Log   *slog.Logger // nil logs nothing
@@ -61,7 +62,7 @@ const MaxRanks = 4096
 const hearWait = 500 * time.Millisecond
 
 // Run starts the ranks and returns when all have ended. The error is the job's
-// first failure, a boot.Failure, or why it could not be started. Cancelling ctx
+// first failure, a watch.Failure, or why it could not be started. Cancelling ctx
 // ends the job; its cause becomes the failure.
 func Run(ctx context.Context, j Job) error {
 	if j.Ranks < 1 || j.Ranks > MaxRanks {
@@ -72,7 +73,7 @@ func Run(ctx context.Context, j Job) error {
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
 	r.out = newOutput(j.Stdout, j.Stderr, r.outputLost)
 	r.job.Grace, r.job.Log = cmp.Or(j.Grace, Grace), cmp.Or(j.Log, slog.New(slog.DiscardHandler))
-	r.coordinator = boot.NewCoordinator(j.Ranks, secret, r.explain)
+	r.coordinator = watch.NewCoordinator(j.Ranks, secret, r.explain)
 	r.coordinator.Announce(j.Failed)
 	r.coordinator.Log(r.job.Log)
 	for i := range r.procs {
@@ -80,7 +81,7 @@ func Run(ctx context.Context, j Job) error {
 	}
 	for _, p := range r.procs {
 		if ctx.Err() != nil {
-			r.coordinator.Fail(boot.FailureOf(context.Cause(ctx)))
+			r.coordinator.Fail(watch.FailureOf(context.Cause(ctx)))
 			break
 		}
 		if err := r.start(p); err != nil {
@@ -96,11 +97,11 @@ func (r *run) outputLost(err error) {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err
 	}
-	r.coordinator.Fail(boot.Failure{Rank: -1, Kind: fault.Output, Cause: fmt.Sprintf("cannot write the output: %v", err)})
+	r.coordinator.Fail(watch.Failure{Rank: -1, Kind: fault.Output, Cause: fmt.Sprintf("cannot write the output: %v", err)})
 }
 
-func cannotStart(rank, of int, err error) boot.Failure {
-	f := boot.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", rank, of, err)}
+func cannotStart(rank, of int, err error) watch.Failure {
+	f := watch.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", rank, of, err)}
 	for _, limit := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, limit) {
 			f.Kind = fault.Resource
@@ -113,7 +114,7 @@ func cannotStart(rank, of int, err error) boot.Failure {
 type run struct {
 	job         Job
 	procs       []*process
-	coordinator *boot.Coordinator
+	coordinator *watch.Coordinator
 	out         *output
 	waits       sync.WaitGroup // for all that is under way on behalf of a process
 }
@@ -245,7 +246,7 @@ func (r *run) supervise(ctx context.Context) error {
 	case <-r.coordinator.Failed():
 		r.endAll(done)
 	case <-ctx.Done():
-		r.coordinator.Fail(boot.FailureOf(context.Cause(ctx)))
+		r.coordinator.Fail(watch.FailureOf(context.Cause(ctx)))
 		r.endAll(done)
 	}
 	r.coordinator.Close()

@@ -27,6 +27,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/spmd"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/launch"
 	"perigee/spmd/spmdtest"
 )
@@ -100,7 +101,7 @@ func start(t testing.TB, ctx context.Context, j launch.Job) (stdout, stderr stri
 		j.Stderr = &errOut
 	}
 	failed := make(chan time.Time, 1)
-	j.Failed = func(boot.Failure) { failed <- time.Now() }
+	j.Failed = func(watch.Failure) { failed <- time.Now() }
 	err = launch.Run(ctx, j)
 	select {
 	case at := <-failed:
@@ -235,7 +236,7 @@ func TestEveryBadEndIsReported(t *testing.T) {
 				j.Hurry = words.seen
 			}
 			_, _, err := start(t, t.Context(), j)
-			f, ok := err.(boot.Failure)
+			f, ok := err.(watch.Failure)
 			if !ok || f.Rank != culprit || f.Host != host || f.Phase != want.phase || !strings.Contains(f.Cause, want.cause) || f.Kind != want.kind {
 				t.Errorf("got %#v\nwant rank %d on %s, phase %s: %s", err, culprit, host, want.phase, want.cause)
 			}
@@ -282,7 +283,7 @@ func TestCancelledBeforeTheStart(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted by the user"))
 	_, _, err := start(t, ctx, job(t, 3, "collect"))
-	if f, ok := err.(boot.Failure); !ok || f.Rank != -1 || f.Kind != fault.Interrupt || f.Cause != "interrupted by the user" {
+	if f, ok := err.(watch.Failure); !ok || f.Rank != -1 || f.Kind != fault.Interrupt || f.Cause != "interrupted by the user" {
 		t.Errorf("got %#v", err)
 	}
 }

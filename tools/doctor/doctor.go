@@ -61,7 +61,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 	m := machine{root: "/", env: os.LookupEnv, nixlLib: c.NixlLib, loads: pmix.Check}
 	findings, mine, err := together(context.Background(), m)
 	if err != nil {
-		findings = append(findings, Finding{Host: boot.Hostname(), What: "the ranks", Verdict: Bad, Found: err.Error(), Remedy: fault.HintOf(err)})
+		findings = append(findings, Finding{Host: host.Name(), What: "the ranks", Verdict: Bad, Found: err.Error(), Remedy: fault.HintOf(err)})
 	} else if !mine {
 		return nil // rank 0 prints
 	}

@@ -12,6 +12,7 @@ import (
 	"perigee/nixl"
 	"perigee/spmd"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )
 
@@ -80,7 +81,7 @@ func Simulate(ctx context.Context, n, perHost int, patterns []traffic.Pattern) (
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*traffic.Session, n), up: make([]tally, n), down: make([]tally, n)}
 	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(patterns)}
-	coordinator := boot.NewCoordinator(n, nil, nil)
+	coordinator := watch.NewCoordinator(n, nil, nil)
 	defer coordinator.Close()
 	defer c.close()
 	shared, ledger := spmd.NewCrowd(n, perHost), traffic.NewLedger()
@@ -171,7 +172,7 @@ func (p *Phase) average(n int) {
 }
 
 // join makes rank r of the world.
-func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *boot.Coordinator, r int) (*spmd.World, error) {
+func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World, error) {
 	theirs, ours := net.Pipe()
 	coordinator.Serve(countedConn{theirs, &c.down[r]})
 	p, err := boot.Attach(ctx, countedConn{ours, &c.up[r]}, r, c.n)
@@ -183,13 +184,13 @@ func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *boot.
 }
 
 // everywhere runs body at all ranks at once. Where one fails all do.
-func (c *crowd) everywhere(coordinator *boot.Coordinator, body func(rank int) error) error {
+func (c *crowd) everywhere(coordinator *watch.Coordinator, body func(rank int) error) error {
 	errs := make([]error, c.n)
 	var ranks sync.WaitGroup
 	for r := range c.n {
 		ranks.Go(func() {
 			if errs[r] = body(r); errs[r] != nil {
-				coordinator.Fail(boot.FailureOf(errs[r]))
+				coordinator.Fail(watch.FailureOf(errs[r]))
 			}
 		})
 	}

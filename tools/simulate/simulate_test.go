@@ -22,6 +22,7 @@ import (
 	"perigee/nixl/engines"
 	"perigee/spmd"
 	"perigee/spmd/boot"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )
 
@@ -138,7 +139,7 @@ func TestCountsAreThoseOfTCP(t *testing.T) {
 // meetTCP makes a world over links, and returns what all its ranks have sent for that, and the most
 // links that one has opened.
 func meetTCP(t *testing.T, n int) (sum wire.Counts, mostLinks int64) {
-	coordinator := boot.NewCoordinator(n, []byte("a secret of thirty-two bytes, ok"), nil)
+	coordinator := watch.NewCoordinator(n, []byte("a secret of thirty-two bytes, ok"), nil)
 	defer coordinator.Close()
 	counts, errs := make([]wire.Counts, n), make([]error, n)
 	var ranks sync.WaitGroup
@@ -156,7 +157,7 @@ func meetTCP(t *testing.T, n int) (sum wire.Counts, mostLinks int64) {
 	return sum, mostLinks
 }
 
-func joinTCP(coordinator *boot.Coordinator, r, n int) (wire.Counts, error) {
+func joinTCP(coordinator *watch.Coordinator, r, n int) (wire.Counts, error) {
 	theirs, ours := net.Pipe()
 	coordinator.Serve(theirs)
 	p, err := boot.Attach(context.Background(), ours, r, n)

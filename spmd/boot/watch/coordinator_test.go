@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func pair(t testing.TB) (a, b net.Conn) {
 type speaker struct {
 	t    testing.TB
 	conn net.Conn
-	in   *memoReader
+	in   *messageReader
 	done <-chan struct{} // closed when the coordinator is through with it
 }
 
@@ -56,7 +56,7 @@ func newCoordinator(t testing.TB, size int, explain func(int, time.Duration) str
 func connectTo(t testing.TB, c *Coordinator) *speaker {
 	t.Helper()
 	ours, theirs := pair(t)
-	s := &speaker{t: t, conn: ours, in: newMemoReader(ours), done: c.Serve(theirs)}
+	s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs)}
 	ours.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if m := s.hear(); m.Is != isSecret || string(m.Secret) != "secret" {
 		t.Fatalf("first words: %+v", m)
@@ -64,14 +64,14 @@ func connectTo(t testing.TB, c *Coordinator) *speaker {
 	return s
 }
 
-func (s *speaker) say(m memo) {
+func (s *speaker) say(m message) {
 	s.t.Helper()
 	if err := json.NewEncoder(s.conn).Encode(m); err != nil {
 		s.t.Fatal(err)
 	}
 }
 
-func (s *speaker) hear() memo {
+func (s *speaker) hear() message {
 	s.t.Helper()
 	m, err := s.in.next()
 	if err != nil {
@@ -87,8 +87,8 @@ func (s *speaker) hangsUp() {
 	}
 }
 
-func hello(rank, size int) memo {
-	return memo{Is: isHello, Rank: rank, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}}
+func hello(rank, size int) message {
+	return message{Is: isHello, Rank: rank, Size: size, Host: fmt.Sprint("node", rank), Card: []byte{byte(rank)}}
 }
 
 // world lets n ranks say hello and hear that all are there.
@@ -112,17 +112,17 @@ func TestCardsReachEverybody(t *testing.T) {
 	ranks := world(t, c, 3)
 	for asker, s := range ranks {
 		for r := range 3 {
-			s.say(memo{Is: isGet, Rank: r})
+			s.say(message{Is: isGet, Rank: r})
 			if m := s.hear(); m.Is != isCard || m.Rank != r || !bytes.Equal(m.Card, []byte{byte(r)}) {
 				t.Errorf("rank %d asked for the card of %d, got %+v", asker, r, m)
 			}
 		}
-		s.say(memo{Is: isGet, Rank: 3}) // not answered, not fatal
-		s.say(memo{Is: isGet, Rank: -1})
-		s.say(memo{Is: "a word of a later version"})
+		s.say(message{Is: isGet, Rank: 3}) // not answered, not fatal
+		s.say(message{Is: isGet, Rank: -1})
+		s.say(message{Is: "a word of a later version"})
 	}
 	for _, s := range ranks {
-		s.say(memo{Is: isBye})
+		s.say(message{Is: isLeave})
 		s.hangsUp()
 	}
 	<-c.Finished()
@@ -139,15 +139,15 @@ func TestLossIsToldWithItsPhase(t *testing.T) {
 		cause string
 	}{
 		"gone after the start":  {func(s *speaker) { s.conn.Close() }, "start", "its process is gone"},
-		"gone in a later phase": {func(s *speaker) { s.say(memo{Is: isPhase, Phase: "measure 7"}); s.conn.Close() }, "measure 7", "its process is gone"},
+		"gone in a later phase": {func(s *speaker) { s.say(message{Is: isPhase, Phase: "measure 7"}); s.conn.Close() }, "measure 7", "its process is gone"},
 		"garbage":               {func(s *speaker) { fmt.Fprintln(s.conn, "GET / HTTP/1.1") }, "start", "not a line of the protocol"},
 		"binary garbage":        {func(s *speaker) { s.conn.Write([]byte("\x00\xff\xfe\n")) }, "start", "not a line of the protocol"},
 		"a torn line":           {func(s *speaker) { io.WriteString(s.conn, `{"is":"ph`); s.conn.Close() }, "start", "not a line of the protocol"},
 		"a line without end":    {func(s *speaker) { s.conn.Write(bytes.Repeat([]byte("x"), maxLine+1)) }, "start", "too long"},
 		"an abort": {func(s *speaker) {
-			s.say(memo{Is: isAbort, Failure: &Failure{Rank: 0, Phase: "verify", Kind: fault.Corrupt, Cause: "bad bytes", Hint: "look"}})
+			s.say(message{Is: isAbort, Failure: &Failure{Rank: 0, Phase: "verify", Kind: fault.Corrupt, Cause: "bad bytes", Hint: "look"}})
 		}, "verify", "bad bytes"},
-		"an abort, then the end": {func(s *speaker) { s.say(memo{Is: isAbort, Failure: &Failure{Cause: "why"}}); s.conn.Close() }, "start", "why"},
+		"an abort, then the end": {func(s *speaker) { s.say(message{Is: isAbort, Failure: &Failure{Cause: "why"}}); s.conn.Close() }, "start", "why"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			co := newCoordinator(t, 3, nil)
@@ -189,7 +189,7 @@ func TestFirstFailureWins(t *testing.T) {
 	c.Fail(Failure{Rank: 2, Kind: fault.Script, Cause: "first"})
 	c.Fail(Failure{Rank: 1, Kind: fault.Internal, Cause: "second"})
 	ranks[0].conn.Close()
-	ranks[1].say(memo{Is: isAbort, Failure: &Failure{Cause: "third"}})
+	ranks[1].say(message{Is: isAbort, Failure: &Failure{Cause: "third"}})
 	for _, r := range []int{1, 2} {
 		if f := ranks[r].hear().Failure; f == nil || f.Cause != "first" || f.Host != "node2" {
 			t.Errorf("rank %d heard %+v", r, f)
@@ -214,7 +214,7 @@ func TestALateRankHearsOfTheFailure(t *testing.T) {
 func TestGoodbyeThenSilenceIsNoFailure(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
 	ranks := world(t, c, 2)
-	ranks[0].say(memo{Is: isBye})
+	ranks[0].say(message{Is: isLeave})
 	ranks[0].hangsUp()
 	ranks[0].conn.Close()
 	<-ranks[0].done
@@ -234,7 +234,7 @@ func TestGoodbyeThenSilenceIsNoFailure(t *testing.T) {
 
 func TestWhoCannotBelongIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
-		hello memo
+		hello message
 		want  string
 	}{
 		"taken":      {hello(0, 3), "two processes have rank 0, one on node0 and one on node0"},
@@ -266,7 +266,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 			}
 			bad.hangsUp()
 			<-bad.done
-			ranks[0].say(memo{Is: isGet, Rank: 1})
+			ranks[0].say(message{Is: isGet, Rank: 1})
 			if m := ranks[0].hear(); m.Is != isCard {
 				t.Errorf("a world at work heard %+v", m)
 			}
@@ -276,7 +276,7 @@ func TestWhoCannotBelongIsRefused(t *testing.T) {
 
 func TestBeforeHello(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
-	for _, line := range []string{"", "x\n", "{}\n", `{"is":"bye"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"abort","failure":{"rank":9}}` + "\n"} {
+	for _, line := range []string{"", "x\n", "{}\n", `{"is":"leave"}` + "\n", `{"is":"abort"}` + "\n", `{"is":"abort","failure":{"rank":9}}` + "\n"} {
 		s := connectTo(t, c)
 		io.WriteString(s.conn, line)
 		s.conn.(*net.UnixConn).CloseWrite()
@@ -289,7 +289,7 @@ func TestBeforeHello(t *testing.T) {
 	world(t, c, 2)
 	c = newCoordinator(t, 2, nil)
 	s := connectTo(t, c)
-	s.say(memo{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
+	s.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
 	<-c.Failed()
 	if f := c.Failure(); f.Rank != 1 || f.Cause != "no memory" || f.Kind != fault.Resource {
 		t.Errorf("got %+v", f)
@@ -311,10 +311,10 @@ func TestSlowReaderBlocksNobody(t *testing.T) {
 		s.hear()
 	}
 	for range 200 {
-		ranks[0].say(memo{Is: isGet, Rank: 1})
+		ranks[0].say(message{Is: isGet, Rank: 1})
 	}
 	for range 50 {
-		ranks[1].say(memo{Is: isGet, Rank: 0})
+		ranks[1].say(message{Is: isGet, Rank: 0})
 		if m := ranks[1].hear(); m.Is != isCard {
 			t.Fatalf("heard %+v", m)
 		}
@@ -348,12 +348,12 @@ func TestCloseSendsTheLastWords(t *testing.T) {
 	}
 }
 
-// client connects a real client to a coordinator.
-func connectClient(t testing.TB, c *Coordinator, rank int) *client {
+// Client connects a real Client to a coordinator.
+func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs)
-	cl, secret, err := dialCoordinator(t.Context(), ours, rank, c.size, leader{name: "the launcher", rank: -1})
+	cl, secret, err := Dial(t.Context(), ours, rank, c.size, Leader{Name: "the launcher", Rank: -1})
 	if err != nil || string(secret) != "secret" {
 		t.Fatalf("%q, %v", secret, err)
 	}
@@ -412,7 +412,7 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	defer theirs.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted"))
-	_, _, err := dialCoordinator(ctx, ours, 0, 1, leader{name: "the launcher", rank: -1})
+	_, _, err := Dial(ctx, ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
 	if fault.KindOf(err) != fault.Interrupt {
 		t.Errorf("connecting: %v", err)
 	}
@@ -430,22 +430,22 @@ func TestClientRefusesAStrangeCoordinator(t *testing.T) {
 		ours, theirs := pair(t)
 		io.WriteString(theirs, line)
 		theirs.Close()
-		if _, _, err := dialCoordinator(t.Context(), ours, 0, 1, leader{name: "the launcher", rank: -1}); fault.KindOf(err) != fault.Launch {
+		if _, _, err := Dial(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1}); fault.KindOf(err) != fault.Launch {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
 }
 
-// The client survives a coordinator that says the same thing twice, or nonsense.
+// The Client survives a coordinator that says the same thing twice, or nonsense.
 func TestClientSurvivesOddMemos(t *testing.T) {
 	ours, theirs := pair(t)
-	for _, m := range []memo{{Is: isSecret}, {Is: isReady}, {Is: isReady}, {Is: isCard, Rank: 5}, {Is: isAbort}, {Is: "?"},
+	for _, m := range []message{{Is: isSecret}, {Is: isReady}, {Is: isReady}, {Is: isCard, Rank: 5}, {Is: isAbort}, {Is: "?"},
 		{Is: isAbort, Failure: &Failure{Cause: "one"}}, {Is: isAbort, Failure: &Failure{Cause: "two"}}} {
 		if err := json.NewEncoder(theirs).Encode(m); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c, _, err := dialCoordinator(t.Context(), ours, 0, 1, leader{name: "the launcher", rank: -1})
+	c, _, err := Dial(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -457,12 +457,12 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 }
 
 func FuzzMemoReader(f *testing.F) {
-	f.Add([]byte(`{"is":"hello","rank":1,"size":2,"card":"AA=="}` + "\n" + `{"is":"bye"}` + "\n"))
+	f.Add([]byte(`{"is":"hello","rank":1,"size":2,"card":"AA=="}` + "\n" + `{"is":"leave"}` + "\n"))
 	f.Add([]byte(`{"is":"abort","failure":{"rank":1,"kind":5,"cause":"x"}}` + "\n"))
 	f.Add([]byte("\n\n\x00\xff"))
 	f.Add([]byte(`{"is":`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r := newMemoReader(bytes.NewReader(data))
+		r := newMessageReader(bytes.NewReader(data))
 		for lines := 0; ; lines++ {
 			if lines > len(data)+1 {
 				t.Fatal("more lines than bytes")
@@ -480,7 +480,7 @@ func FuzzMemoReader(f *testing.F) {
 
 // Nothing that an admitted connection says may break the coordinator.
 func FuzzCoordinator(f *testing.F) {
-	f.Add([]byte(`{"is":"hello","rank":0,"size":1,"card":"AA=="}` + "\n" + `{"is":"get","rank":0}` + "\n" + `{"is":"bye"}` + "\n"))
+	f.Add([]byte(`{"is":"hello","rank":0,"size":1,"card":"AA=="}` + "\n" + `{"is":"get","rank":0}` + "\n" + `{"is":"leave"}` + "\n"))
 	f.Add([]byte(`{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"abort"}` + "\n"))
 	f.Add([]byte(`{"is":"hello","rank":-5,"size":1}` + "\n"))
 	f.Add([]byte(`{"is":"abort","failure":{"rank":0}}` + "\n"))

@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"fmt"
@@ -15,34 +15,34 @@ import (
 // coordinator calls all ranks; those that do not answer are the culprits, be
 // they stopped or cut off.
 
-// rollTime is how long an answer may take, a multiple of countStep. It comes from a
+// probeTime is how long an answer may take, a multiple of countStep. It comes from a
 // goroutine of its own, so a rank that only computes, or waits itself, answers at once.
-const rollTime = time.Second
+const probeTime = time.Second
 
-// rollLooks is how often the coordinator asks as long as several are silent. Of these
+// probeRounds is how often the coordinator asks as long as several are silent. Of these
 // some may only be slow: a host with more ranks than cores can hold up a process for a
 // second. Who is named wrongly sends the user to the wrong host.
-const rollLooks = 2
+const probeRounds = 2
 
 // countStep is how such waits are counted: in ticks, of which Go drops those that come
 // while this process does not run. What it has not read by then is not held against others.
 const countStep = 250 * time.Millisecond
 
-// blameTime is how long the coordinator waits, when all have answered, for ranks
+// causeTime is how long the coordinator waits, when all have answered, for ranks
 // that blame its own process: it may have been stopped, and go on only now.
-const blameTime = 200 * time.Millisecond
+const causeTime = 200 * time.Millisecond
 
 // suspectLocked begins a roll call, if none is under way.
 func (c *Coordinator) suspectLocked(f Failure) {
-	if !c.rolling && !c.closed {
-		c.rolling = true
-		c.serving.Go(func() { c.callRoll(f) })
+	if !c.probing && !c.closed {
+		c.probing = true
+		c.serving.Go(func() { c.probe(f) })
 	}
 }
 
-// callRoll looks for the cause of a failure and declares it. It is called once;
+// probe looks for the cause of a failure and declares it. It is probed once;
 // what others report meanwhile counts as the same.
-func (c *Coordinator) callRoll(f Failure) {
+func (c *Coordinator) probe(f Failure) {
 	c.log.Info("roll call", "because", f)
 	c.mu.Lock()
 	for _, m := range c.members {
@@ -51,8 +51,8 @@ func (c *Coordinator) callRoll(f Failure) {
 		}
 	}
 	c.mu.Unlock()
-	for range rollLooks {
-		if c.call(); !c.listen(rollTime) {
+	for range probeRounds {
+		if c.call(); !c.listen(probeTime) {
 			return
 		}
 		if len(c.silent()) < 2 {
@@ -61,17 +61,17 @@ func (c *Coordinator) callRoll(f Failure) {
 	}
 	if len(c.silent()) == 0 {
 		select {
-		case <-time.After(blameTime):
+		case <-time.After(causeTime):
 		case <-c.failed:
 			return
 		}
 	}
 	silent := c.silent()
-	c.log.Info("the roll is called", "silent", len(silent), "ranks", places(silent))
+	c.log.Info("the roll is probed", "silent", len(silent), "ranks", places(silent))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(silent) > 0 {
-		f = c.blameLocked(silent, f)
+		f = c.causeLocked(silent, f)
 	}
 	c.failLocked(f)
 }
@@ -82,7 +82,7 @@ func (c *Coordinator) call() {
 	defer c.mu.Unlock()
 	for _, m := range c.members {
 		if m != nil && !m.left && (m.silent || m.gone) {
-			m.out.send(memo{Is: isRoll})
+			m.out.send(message{Is: isProbe})
 		}
 	}
 }
@@ -117,9 +117,9 @@ func (c *Coordinator) silent() []*member {
 	return list
 }
 
-// blameLocked words the failure of ranks that do not answer. f is what made the
+// causeLocked words the failure of ranks that do not answer. f is what made the
 // coordinator call them.
-func (c *Coordinator) blameLocked(silent []*member, f Failure) Failure {
+func (c *Coordinator) causeLocked(silent []*member, f Failure) Failure {
 	first := silent[0]
 	culprit := Failure{Rank: first.rank, Host: first.host, Phase: first.phase, Kind: fault.Timeout, Hint: f.Hint}
 	doubt := "stopped, or cut off"
@@ -173,11 +173,21 @@ func places(members []*member) string {
 		ranks[m.host] = append(ranks[m.host], m.rank)
 	}
 	for i, h := range hosts {
-		hosts[i] = listRanks(ranks[h]) + " on " + h
+		hosts[i] = ListRanks(ranks[h]) + " on " + h
 	}
 	text := strings.Join(hosts, ", ")
 	if more := len(members) - most; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// ListRanks writes at most eight ranks.
+func ListRanks(ranks []int) string {
+	const most = 8
+	s := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")
+	if len(ranks) > most {
+		s += " ..."
+	}
+	return s
 }

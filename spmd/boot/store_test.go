@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
 )
 
 // meet lets all ranks of a manager join and leave again.
@@ -126,11 +127,11 @@ func TestBadManagers(t *testing.T) {
 		{"pmi1", "get_maxes", "cmd=maxes vallen_max=100\n", `vallen_max="100": want an integer from`},
 		{"pmi1", "barrier_in", "cmd=barrier_out rc=5 msg=lost\n", "barrier: rc=5 lost"},
 		{"pmi1", "get", "cmd=get_result rc=-1 msg=key_not_found\n", "get: rc=-1 key_not_found"},
-		{"pmi1", "get", "cmd=get_result rc=0 value=2:e30\n", "rank 0's invitation is"},
-		{"pmi1", "get", "cmd=get_result rc=0 value=1:e30\n", "rank 0's invitation is empty"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=2:e30\n", "rank 0's offer is"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=1:e30\n", "rank 0's offer is empty"},
 		{"pmi1", "get", "cmd=get_result rc=0 value=1:!!!!\n", "damaged"},
 		{"pmi1", "get", "cmd=get_result rc=0 value=1:AAAA\n", "damaged"},
-		{"pmi1", "get", "cmd=get_result rc=0 value=9999:e30\n", "not an invitation"},
+		{"pmi1", "get", "cmd=get_result rc=0 value=9999:e30\n", "not an offer"},
 		{"pmi1", "finalize", "cmd=what\n", "not finalize_ack"},
 		{"pmi1 port", "initack", "cmd=initack rc=1 msg=who\n", "initack: rc=1 who"},
 		{"pmi1 port", "initack", "cmd=initack rc=0\ncmd=set size=2\ncmd=set rank=2\ncmd=set debug=0\n", `rank="2": want an integer from 0 to 1`},
@@ -160,7 +161,7 @@ func TestSilentManager(t *testing.T) {
 			if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "launcher let this rank wait") {
 				t.Errorf("%s: %v", way, err)
 			}
-			if f := FailureOf(err); f.Rank != 1 || f.Host == "" || f.Phase != "start" {
+			if f := watch.FailureOf(err); f.Rank != 1 || f.Host == "" || f.Phase != "start" {
 				t.Errorf("%s: failure %+v", way, f)
 			}
 		}
@@ -195,22 +196,22 @@ func TestClosedDescriptor(t *testing.T) {
 	}
 }
 
-// memoryBoard is a board without a launcher.
-type memoryBoard map[string]string
+// memoryStore is a store without a launcher.
+type memoryStore map[string]string
 
-func (memoryBoard) Rank() int                      { return 0 }
-func (memoryBoard) Size() int                      { return 1 }
-func (memoryBoard) LocalRank() int                 { return 0 }
-func (memoryBoard) OneHost() bool                  { return true }
-func (b memoryBoard) Put(k, v string) error        { b[k] = v; return nil }
-func (memoryBoard) Fence() error                   { return nil }
-func (b memoryBoard) Get(k string) (string, error) { return b[k], nil }
-func (memoryBoard) Done() error                    { return nil }
+func (memoryStore) Rank() int                      { return 0 }
+func (memoryStore) Size() int                      { return 1 }
+func (memoryStore) LocalRank() int                 { return 0 }
+func (memoryStore) OneHost() bool                  { return true }
+func (b memoryStore) Put(k, v string) error        { b[k] = v; return nil }
+func (memoryStore) Fence() error                   { return nil }
+func (b memoryStore) Get(k string) (string, error) { return b[k], nil }
+func (memoryStore) Done() error                    { return nil }
 
 // Whatever is published is read again, and in pieces that any store takes.
 func TestInvitations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		want := invitation{
+		want := offer{
 			Addresses: rapid.SliceOfN(rapid.StringN(1, 30, 60), 1, 40).Draw(t, "addresses"),
 			Secret:    rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "secret"),
 			Failure:   rapid.String().Draw(t, "failure"),
@@ -219,7 +220,7 @@ func TestInvitations(t *testing.T) {
 			want.Addresses[i] = strings.ToValidUTF8(a, "?")
 		}
 		want.Failure = strings.ToValidUTF8(want.Failure, "?")
-		b := memoryBoard{}
+		b := memoryStore{}
 		if err := publish(b, want); err != nil {
 			t.Fatal(err)
 		}
@@ -228,13 +229,13 @@ func TestInvitations(t *testing.T) {
 				t.Fatalf("%q: %q", k, v)
 			}
 		}
-		got, err := readInvitation(b)
+		got, err := readOffer(b)
 		if err != nil || !cmp.Equal(got, want) {
 			t.Fatalf("%v\n%s", err, cmp.Diff(want, got))
 		}
 	})
-	if err := publish(memoryBoard{}, invitation{Addresses: make([]string, 10_000)}); err == nil {
-		t.Error("an invitation of ten thousand addresses was published")
+	if err := publish(memoryStore{}, offer{Addresses: make([]string, 10_000)}); err == nil {
+		t.Error("an offer of ten thousand addresses was published")
 	}
 }
 

@@ -1,15 +1,13 @@
-package boot
+package watch
 
 import (
 	"context"
-	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/spmdtest"
-	"perigee/spmd/wire"
 )
 
 // Rank 0 closes the coordinator as soon as it knows of a failure. The ranks hear of it all
@@ -28,16 +26,16 @@ func TestCloseTellsTheFailureFirst(t *testing.T) {
 	}
 }
 
-// connectFollower connects a client of a rank to a coordinator inside rank 0.
-func connectFollower(t *testing.T, c *Coordinator, rank int) follower {
+// connectFollower connects a Client of a rank to a coordinator inside rank 0.
+func connectFollower(t *testing.T, c *Coordinator, rank int) Follower {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs)
-	cl, _, err := dialCoordinator(t.Context(), ours, rank, c.size, leader{name: "rank 0", rank: 0})
+	cl, _, err := Dial(t.Context(), ours, rank, c.size, Leader{Name: "rank 0", Rank: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return follower{cl}
+	return Follower{cl}
 }
 
 // A rank that fails before it has said hello ends the job, and is told what ended it: its own
@@ -72,7 +70,7 @@ func TestSurplusProcessFailsAlone(t *testing.T) {
 	if f := c.Failure(); f != nil {
 		t.Errorf("the job has failed: %+v", f)
 	}
-	ranks[1].say(memo{Is: isGet, Rank: 0})
+	ranks[1].say(message{Is: isGet, Rank: 0})
 	if m := ranks[1].hear(); m.Is != isCard {
 		t.Errorf("a world at work heard %+v", m)
 	}
@@ -82,8 +80,8 @@ func TestSurplusProcessFailsAlone(t *testing.T) {
 func TestMissingRanksAreNamedByAll(t *testing.T) {
 	for impatient := range 2 {
 		c := newCoordinator(t, 4, nil)
-		c.explainAbsence(func() string { return "start them too" })
-		ranks := []*client{connectClient(t, c, 0), connectClient(t, c, 1)}
+		c.ExplainAbsence(func() string { return "start them too" })
+		ranks := []*Client{connectClient(t, c, 0), connectClient(t, c, 1)}
 		for _, r := range ranks {
 			r.Put(t.Context(), nil)
 		}
@@ -102,7 +100,7 @@ func TestMissingRanksAreNamedByAll(t *testing.T) {
 	}
 }
 
-// A failure that the rank has been told, and has not looked at yet, is news when it leaves.
+// A failure that the rank has been told, and has not looked at yet, is new to it when it leaves.
 func TestFailureJustBeforeAFollowersGoodbye(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
 	f := connectFollower(t, c, 1)
@@ -118,7 +116,7 @@ func TestFailureJustBeforeAFollowersGoodbye(t *testing.T) {
 // A rank that does not leave is named by rank 0, and hears of it.
 func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
 	c := NewCoordinator(3, []byte("secret"), nil)
-	own := connectFollower(t, c, 0).client
+	own := connectFollower(t, c, 0).Client
 	gone, staying := connectTo(t, c), connectTo(t, c)
 	own.Put(t.Context(), nil)
 	gone.say(hello(1, 3))
@@ -127,16 +125,12 @@ func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	staying.hear() // that all are there
-	staying.say(memo{Is: isPhase, Phase: "verdict"})
-	gone.say(memo{Is: isBye})
+	staying.say(message{Is: isPhase, Phase: "verdict"})
+	gone.say(message{Is: isLeave})
 	<-gone.done
-	listener, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: []byte("s"), Enter: func(net.Conn, int) {}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	err = (&leadingClient{client: own, coordinator: c, listener: listener}).Leave(ctx)
+	err := (&LeadingClient{Client: own, Coordinator: c, Shut: func() {}}).Leave(ctx)
 	f, ok := err.(Failure)
 	if !ok || f.Rank != 2 || f.Host != "node2" || f.Phase != "verdict" || f.Kind != fault.RankLost || f.Cause != "it has not said goodbye in time: stopped, or cut off" {
 		t.Errorf("got %#v", err)
@@ -151,21 +145,21 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, c := range []struct {
-		leader leader
+		leader Leader
 		want   string
 	}{
-		{leader{name: "rank 0, the coordinator", rank: 0}, "rank 0: it has not answered the goodbye of rank 1"},
-		{leader{name: "the launcher", rank: -1}, "the launcher has not answered the goodbye of rank 1"},
+		{Leader{Name: "rank 0, the coordinator", Rank: 0}, "rank 0: it has not answered the goodbye of rank 1"},
+		{Leader{Name: "the launcher", Rank: -1}, "the launcher has not answered the goodbye of rank 1"},
 	} {
 		ours, theirs := pair(t)
-		(&speaker{t: t, conn: theirs}).say(memo{Is: isSecret})
-		cl, _, err := dialCoordinator(t.Context(), ours, 1, 2, c.leader)
+		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
+		cl, _, err := Dial(t.Context(), ours, 1, 2, c.leader)
 		if err != nil {
 			t.Fatal(err)
 		}
 		err = cl.Leave(ctx)
 		f, ok := err.(Failure)
-		if !ok || !strings.HasPrefix(err.Error(), c.want) || f.Kind != fault.RankLost || f.Alone != (c.leader.rank == 0) {
+		if !ok || !strings.HasPrefix(err.Error(), c.want) || f.Kind != fault.RankLost || f.Alone != (c.leader.Rank == 0) {
 			t.Errorf("got %#v", err)
 		}
 	}

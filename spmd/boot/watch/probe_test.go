@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"encoding/json"
@@ -15,22 +15,22 @@ import (
 	"perigee/internal/fault"
 )
 
-// seat connects a client of a rank to a coordinator.
-func seat(t *testing.T, c *Coordinator, rank, size int) *client {
+// seat connects a Client of a rank to a coordinator.
+func seat(t *testing.T, c *Coordinator, rank, size int) *Client {
 	t.Helper()
 	return seatAt(t, c, rank, size, "")
 }
 
 // seatAt is seat for a rank on a host; "" is this one.
-func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *client {
+func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := dialCoordinator(t.Context(), here, rank, size, leader{name: "the coordinator", rank: -1})
+	cl, _, err := Dial(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cl.nameHost(host)
+	cl.NameHost(host)
 	if err := cl.Put(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	silent, far := net.Pipe()
 	t.Cleanup(func() { silent.Close() })
 	c.Serve(far)
-	if m, err := newMemoReader(silent).next(); err != nil || m.Is != isSecret {
+	if m, err := newMessageReader(silent).next(); err != nil || m.Is != isSecret {
 		t.Fatal(m, err)
 	}
 	if _, err := fmt.Fprintf(silent, `{"is":"hello","rank":%d,"size":%d,"host":%q}`+"\n"+`{"is":"phase","phase":%q}`+"\n", rank, size, host, phase); err != nil {
@@ -94,7 +94,7 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	return silent
 }
 
-// TestWhoIsBlamed has rank 0, on host "here", report what may be an echo while
+// TestWhoIsBlamed has rank 0, on host "alive", report what may be an echo while
 // some ranks are silent.
 func TestWhoIsBlamed(t *testing.T) {
 	for _, test := range []struct {
@@ -105,7 +105,7 @@ func TestWhoIsBlamed(t *testing.T) {
 		cause string
 		want  fault.Kind
 	}{
-		{"all answer", fault.RankLost, []string{"here", "b"}, 0, "link from rank 1", fault.RankLost},
+		{"all answer", fault.RankLost, []string{"alive", "b"}, 0, "link from rank 1", fault.RankLost},
 		{"an engine fails by itself", fault.Engine, []string{"b", "c"}, 0, "link from rank 1", fault.Engine},
 		{"an engine fails since a host is cut off", fault.Engine, []string{"b", "!c"}, 2,
 			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
@@ -113,7 +113,7 @@ func TestWhoIsBlamed(t *testing.T) {
 			"ranks 1 3 on b do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
 		{"two of three hosts", fault.Timeout, []string{"!b", "!c", "d"}, 1,
 			"ranks 1 on b, 2 on c do not answer: stopped, or cut off; rank 0 waited in vain (link from rank 1)", fault.Timeout},
-		{"the only other host", fault.RankLost, []string{"here", "!b"}, 2,
+		{"the only other host", fault.RankLost, []string{"alive", "!b"}, 2,
 			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
 		{"many ranks", fault.RankLost, slices.Concat([]string{"c"}, slices.Repeat([]string{"!b"}, 10)), 2,
 			"ranks 2 3 4 5 6 7 8 9 on b and 2 more do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
@@ -178,14 +178,14 @@ func TestSlowIsNotStopped(t *testing.T) {
 		if err := reporter.Fence(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		called := time.Now()
-		time.AfterFunc(rollTime+countStep, func() { fmt.Fprintln(slow, `{"is":"here"}`) })
+		probed := time.Now()
+		time.AfterFunc(probeTime+countStep, func() { fmt.Fprintln(slow, `{"is":"alive"}`) })
 		f := reporter.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
 		const want = "it does not answer: stopped, or cut off; rank 0 waited in vain (barrier of 3 ranks)"
 		if f.Rank != 1 || f.Cause != want {
 			t.Errorf("got rank %d: %s\nwant rank 1: %s", f.Rank, f.Cause, want)
 		}
-		if took := time.Since(called); took < rollTime*rollLooks || took > rollTime*rollLooks+announceLimit {
+		if took := time.Since(probed); took < probeTime*probeRounds || took > probeTime*probeRounds+announceLimit {
 			t.Errorf("took %v", took)
 		}
 	})
@@ -199,14 +199,14 @@ func TestSignOfLife(t *testing.T) {
 		defer theirs.Close()
 		defer ours.Close()
 		go io.Copy(io.Discard, theirs)
-		say := func(m memo) { json.NewEncoder(theirs).Encode(m) }
-		go say(memo{Is: isSecret})
-		c, _, err := dialCoordinator(t.Context(), ours, 1, 3, leader{name: "rank 0", rank: 0})
+		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
+		go say(message{Is: isSecret})
+		c, _, err := Dial(t.Context(), ours, 1, 3, Leader{Name: "rank 0", Rank: 0})
 		if err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		time.AfterFunc(2*time.Second, func() { say(memo{Is: isRoll}) })
+		time.AfterFunc(2*time.Second, func() { say(message{Is: isProbe}) })
 		f := c.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
 		if f.Rank != 0 || !f.Alone || !strings.HasPrefix(f.Cause, "it does not answer: stopped, or cut off; rank 1 waited in vain") {
 			t.Errorf("got %+v", f)

@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"bufio"
@@ -13,12 +13,12 @@ import (
 // maxLine bounds a line, cards included.
 const maxLine = 64 << 10
 
-// maxText bounds the names and causes that a rank may report, so that a memo
+// maxText bounds the names and causes that a rank may report, so that a message
 // always fits a line.
 const maxText = 4 << 10
 
-// memo is a line between a rank and the coordinator.
-type memo struct {
+// message is a line between a rank and the coordinator.
+type message struct {
 	Is      string   `json:"is"`
 	Rank    int      `json:"rank,omitempty"`
 	Size    int      `json:"size,omitempty"`
@@ -29,7 +29,7 @@ type memo struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// What a memo is. A rank sends hello, get, phase, abort, blame, here and bye; the
+// What a message is. A rank sends hello, get, phase, abort, blame, here and bye; the
 // coordinator sends secret, ready, card, roll and abort.
 const (
 	isSecret = "secret"
@@ -39,16 +39,16 @@ const (
 	isCard   = "card"
 	isPhase  = "phase"
 	isAbort  = "abort"
-	isBlame  = "blame"
-	isBye    = "bye"
-	isRoll   = "roll"
-	isHere   = "here"
+	isCause  = "cause"
+	isLeave  = "leave"
+	isProbe  = "probe"
+	isAlive  = "alive"
 )
 
-// memoWriter queues memos so that a slow reader never blocks the coordinator.
-type memoWriter struct {
+// messageWriter queues messages so that a slow reader never blocks the coordinator.
+type messageWriter struct {
 	mu     sync.Mutex
-	queue  []memo
+	queue  []message
 	err    error // why nothing can be written any more
 	wake   chan struct{}
 	once   sync.Once
@@ -56,13 +56,13 @@ type memoWriter struct {
 	idle   chan struct{} // closed when the writing goroutine has ended
 }
 
-func newMemoWriter(conn net.Conn) *memoWriter {
-	w := &memoWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
+func newMessageWriter(conn net.Conn) *messageWriter {
+	w := &messageWriter{wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{})}
 	go w.run(conn)
 	return w
 }
 
-func (w *memoWriter) send(m memo) {
+func (w *messageWriter) send(m message) {
 	select {
 	case <-w.closed:
 		return
@@ -82,7 +82,7 @@ func signal(ch chan<- struct{}) {
 	}
 }
 
-func (w *memoWriter) run(conn net.Conn) {
+func (w *messageWriter) run(conn net.Conn) {
 	defer close(w.idle)
 	defer w.once.Do(func() { close(w.closed) }) // nobody listens: collect no more
 	enc := json.NewEncoder(conn)
@@ -115,7 +115,7 @@ const failureWait = 20 * time.Millisecond
 
 // failure returns the error with which writing has ended, if it has. The kernel
 // tells an error once: to the writer, whereupon the reader only sees the end.
-func (w *memoWriter) failure() error {
+func (w *messageWriter) failure() error {
 	select {
 	case <-w.closed:
 	case <-time.After(failureWait):
@@ -126,29 +126,29 @@ func (w *memoWriter) failure() error {
 }
 
 // close writes what is queued and ends the writer.
-func (w *memoWriter) close() {
+func (w *messageWriter) close() {
 	w.once.Do(func() { close(w.closed) })
 	<-w.idle
 }
 
-type memoReader struct{ scanner *bufio.Scanner }
+type messageReader struct{ scanner *bufio.Scanner }
 
-func newMemoReader(r io.Reader) *memoReader {
+func newMessageReader(r io.Reader) *messageReader {
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 0, 4<<10), maxLine)
-	return &memoReader{s}
+	return &messageReader{s}
 }
 
-func (r *memoReader) next() (memo, error) {
+func (r *messageReader) next() (message, error) {
 	if !r.scanner.Scan() {
 		if err := r.scanner.Err(); err != nil {
-			return memo{}, err
+			return message{}, err
 		}
-		return memo{}, io.EOF
+		return message{}, io.EOF
 	}
-	var m memo
+	var m message
 	if err := json.Unmarshal(r.scanner.Bytes(), &m); err != nil {
-		return memo{}, fmt.Errorf("not a line of the protocol: %w", err)
+		return message{}, fmt.Errorf("not a line of the protocol: %w", err)
 	}
 	return m, nil
 }

@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"context"
@@ -10,51 +10,52 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
 
-// client is a rank's end of its connection to the coordinator. It is both the
+// Client is a rank's end of its connection to the coordinator. It is both the
 // rank's Store and its Monitor.
-type client struct {
+type Client struct {
 	conn       net.Conn
 	rank, size int
 	host       string
-	leader     leader
+	leader     Leader
 
 	ready  chan struct{}
 	failed chan Failure  // for the world; holds the first failure once
 	down   chan struct{} // closed with the first failure
-	called chan struct{} // capacity 1; holds a token after a roll call
+	probed chan struct{} // capacity 1; holds a token after a roll call
 
-	write sync.Mutex // held while a memo is written
+	write sync.Mutex // held while a message is written
 
 	mu      sync.Mutex
 	cards   map[int]chan []byte
 	failure *Failure
-	vigil   *vigil // nil where the launcher is not watched
+	death   LauncherDeath
 	left    bool
 	silence bool          // a write has found that nothing comes through any more
 	aborted bool          // by this rank
 	end     chan struct{} // closed when the connection has ended
 }
 
-// leader is who is at the other end, for the report of its death.
-type leader struct {
-	name string
-	rank int // -1 if it is none
-	// mourn is how long its death is kept quiet.
-	mourn time.Duration
+// Leader is who is at the other end, for the report of its death.
+type Leader struct {
+	Name string
+	Rank int // -1 if it is none
+	// GracePeriod is how long a rank waits before it reports the death.
+	GracePeriod time.Duration
 }
 
-// dialCoordinator takes over a connection and waits for the job's secret.
-func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader leader) (*client, []byte, error) {
-	c := &client{
-		conn: conn, rank: rank, size: size, host: Hostname(), leader: leader,
-		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}), called: make(chan struct{}, 1),
+// Dial takes over a connection and waits for the job's secret.
+func Dial(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
+	c := &Client{
+		conn: conn, rank: rank, size: size, host: host.Name(), leader: leader,
+		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}), probed: make(chan struct{}, 1),
 		cards: map[int]chan []byte{}, end: make(chan struct{}),
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
-	in := newMemoReader(conn)
+	in := newMessageReader(conn)
 	first, err := in.next()
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -62,16 +63,16 @@ func dialCoordinator(ctx context.Context, conn net.Conn, rank, size int, leader 
 	if err != nil || first.Is != isSecret {
 		conn.Close()
 		if ctx.Err() != nil {
-			return nil, nil, GaveUp(ctx, "%s does not answer", leader.name)
+			return nil, nil, GaveUp(ctx, "%s does not answer", leader.Name)
 		}
-		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.name).
+		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.Name).
 			WithHint("is the job already ending, or is another program on that port?")
 	}
 	go c.listen(in)
 	return c, first.Secret, nil
 }
 
-func (c *client) listen(in *memoReader) {
+func (c *Client) listen(in *messageReader) {
 	defer close(c.end)
 	ready := sync.OnceFunc(func() { close(c.ready) })
 	for {
@@ -81,7 +82,7 @@ func (c *client) listen(in *memoReader) {
 			left, silence := c.left, c.silence
 			c.mu.Unlock()
 			if !left {
-				time.Sleep(c.leader.mourn)
+				time.Sleep(c.leader.GracePeriod)
 				c.fail(c.lostLeader(silence || wire.IsSilence(err)))
 			}
 			return
@@ -96,9 +97,9 @@ func (c *client) listen(in *memoReader) {
 				delete(c.cards, m.Rank)
 			}
 			c.mu.Unlock()
-		case isRoll:
-			c.send(memo{Is: isHere})
-			signal(c.called)
+		case isProbe:
+			c.send(message{Is: isAlive})
+			signal(c.probed)
 		case isAbort:
 			if m.Failure != nil {
 				c.fail(*m.Failure)
@@ -109,23 +110,23 @@ func (c *client) listen(in *memoReader) {
 
 // lostLeader is the failure of a job whose coordinator is gone, or, if nothing
 // comes through to it any more, may be behind a failed network.
-func (c *client) lostLeader(silence bool) Failure {
-	f := Failure{Rank: c.leader.rank, Kind: fault.RankLost, Alone: true}
+func (c *Client) lostLeader(silence bool) Failure {
+	f := Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: true}
 	switch {
 	case silence:
 		f.Rank, f.Host = c.rank, c.hostName()
-		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down", c.leader.name, f.Host)
+		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down", c.leader.Name, f.Host)
 	case f.Rank >= 0:
-		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died", c.rank, c.leader.name)
+		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died", c.rank, c.leader.Name)
 	default:
-		f.Cause = fmt.Sprintf("lost the connection to %s: it has died", c.leader.name)
+		f.Cause = fmt.Sprintf("lost the connection to %s: it has died", c.leader.Name)
 	}
 	return f
 }
 
-// nameHost sets the name by which reports know this rank's host, if the
-// launcher has one. It must be called before Put.
-func (c *client) nameHost(name string) {
+// NameHost sets the name by which reports know this rank's host, if the
+// launcher has one. It must be probed before Put.
+func (c *Client) NameHost(name string) {
 	if name == "" {
 		return
 	}
@@ -134,14 +135,14 @@ func (c *client) nameHost(name string) {
 	c.host = name
 }
 
-func (c *client) hostName() string {
+func (c *Client) hostName() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.host
 }
 
 // fail keeps the first failure for whoever asks.
-func (c *client) fail(f Failure) {
+func (c *Client) fail(f Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure != nil {
@@ -152,9 +153,9 @@ func (c *client) fail(f Failure) {
 	close(c.down)
 }
 
-// send writes a memo before it returns, so that it is heard even if this
+// send writes a message before it returns, so that it is heard even if this
 // process is killed at once. A coordinator that is stopped stops its ranks.
-func (c *client) send(m memo) {
+func (c *Client) send(m message) {
 	c.write.Lock()
 	defer c.write.Unlock()
 	// If the connection is gone listen knows, and says so.
@@ -165,27 +166,27 @@ func (c *client) send(m memo) {
 	}
 }
 
-// lastWords bounds all further memos: this rank is about to go.
-func (c *client) lastWords() { c.conn.SetWriteDeadline(time.Now().Add(flushTimeout)) }
+// limitWrites bounds all further messages: this rank is about to go.
+func (c *Client) limitWrites() { c.conn.SetWriteDeadline(time.Now().Add(flushTimeout)) }
 
-// leaving says that the end of the connection will be no news.
-func (c *client) leaving() {
+// leaving says that the end of the connection will be no update.
+func (c *Client) leaving() {
 	c.mu.Lock()
 	c.left = true
 	c.mu.Unlock()
-	c.lastWords()
+	c.limitWrites()
 }
 
-func (c *client) Put(_ context.Context, card []byte) error {
+func (c *Client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
 		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
 	}
-	c.send(memo{Is: isHello, Rank: c.rank, Size: c.size, Host: c.hostName(), Card: card})
+	c.send(message{Is: isHello, Rank: c.rank, Size: c.size, Host: c.hostName(), Card: card})
 	return nil
 }
 
 // wait waits for a channel, the job's failure, or the context.
-func wait[T any](ctx context.Context, c *client, ch <-chan T) (T, error) {
+func wait[T any](ctx context.Context, c *Client, ch <-chan T) (T, error) {
 	var zero T
 	select {
 	case v := <-ch:
@@ -197,7 +198,7 @@ func wait[T any](ctx context.Context, c *client, ch <-chan T) (T, error) {
 	}
 }
 
-func (c *client) Fence(ctx context.Context) error {
+func (c *Client) Fence(ctx context.Context) error {
 	_, err := wait(ctx, c, c.ready)
 	if err != nil && ctx.Err() != nil {
 		return GaveUp(ctx, "rank %d waited for the other ranks to start", c.rank)
@@ -205,21 +206,21 @@ func (c *client) Fence(ctx context.Context) error {
 	return err
 }
 
-func (c *client) Get(ctx context.Context, rank int) ([]byte, error) {
+func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 	ch := make(chan []byte, 1)
 	c.mu.Lock()
 	c.cards[rank] = ch
 	c.mu.Unlock()
-	c.send(memo{Is: isGet, Rank: rank})
+	c.send(message{Is: isGet, Rank: rank})
 	return wait(ctx, c, ch)
 }
 
-func (c *client) Phase(name string) { c.send(memo{Is: isPhase, Phase: clip(name)}) }
+func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: clip(name)}) }
 
 // verdictWait is how long a rank that has reported a failure waits for the
 // coordinator's word on it, or for its next word; a multiple of countStep. A timeout
-// has the roll called first.
-const verdictWait = rollTime + 1250*time.Millisecond
+// has the roll probed first.
+const verdictWait = probeTime + 1250*time.Millisecond
 
 // silentFor is how long a coordinator's host may leave a failure unacknowledged. It
 // is shorter than verdictWait.
@@ -228,50 +229,47 @@ const silentFor = time.Second
 // Abort sends the failure and waits for the coordinator's word on it. A rank 0
 // that says nothing is itself to blame, and so is one that has hung up. The
 // connection stays until Leave: its end would look like another death.
-func (c *client) Abort(f Failure) Failure {
-	c.mu.Lock()
-	v := c.vigil
-	c.mu.Unlock()
-	f = v.causeOf(f)
-	c.lastWords()
+func (c *Client) Abort(f Failure) Failure {
+	f = c.causeOf(f)
+	c.limitWrites()
 	c.mu.Lock()
 	c.aborted = true
 	c.mu.Unlock()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
-	// coordinator, too, and that is the better news.
+	// coordinator, too, and that is the better update.
 	wire.SetUserTimeout(c.conn, silentFor)
-	c.send(memo{Is: isAbort, Failure: &f})
+	c.send(message{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
 	if first := c.known(); first != nil { // if only in the last moment
-		if first.Alone && c.leader.rank < 0 {
+		if first.Alone && c.leader.Rank < 0 {
 			return f // with the launcher gone this rank's own words say more
 		}
 		return *first
 	}
-	if c.leader.rank >= 0 {
+	if c.leader.Rank >= 0 {
 		kind := fault.RankLost
 		if f.Kind == fault.Timeout {
 			kind = fault.Timeout
 		}
-		f = Failure{Rank: c.leader.rank, Kind: kind, Hint: f.Hint, Alone: true,
+		f = Failure{Rank: c.leader.Rank, Kind: kind, Hint: f.Hint, Alone: true,
 			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d waited in vain (%s)", c.rank, f.Cause)}
-		c.lastWords()
-		c.send(memo{Is: isBlame, Failure: &f}) // if it wakes up it will tell the same
+		c.limitWrites()
+		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will tell the same
 	}
 	return f
 }
 
 // awaitVerdict returns when the job's failure is known, or the coordinator has said
 // nothing for too long.
-func (c *client) awaitVerdict() {
+func (c *Client) awaitVerdict() {
 	tick := time.NewTicker(countStep)
 	defer tick.Stop()
 	for left := verdictWait / countStep; left > 0; {
 		select {
 		case <-c.down:
 			return
-		case <-c.called:
+		case <-c.probed:
 			left = verdictWait / countStep
 		case <-tick.C:
 			left--
@@ -287,13 +285,13 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "") + " ..."
 }
 
-func (c *client) Failed() <-chan Failure { return c.failed }
+func (c *Client) Failed() <-chan Failure { return c.failed }
 
 // Leave says goodbye and waits until it has been heard. In a job that has
 // failed nobody waits for a goodbye.
-func (c *client) Leave(ctx context.Context) error {
+func (c *Client) Leave(ctx context.Context) error {
 	c.leaving()
-	c.send(memo{Is: isBye})
+	c.send(message{Is: isLeave})
 	err := c.hungUp(ctx)
 	c.conn.Close()
 	<-c.end
@@ -301,36 +299,36 @@ func (c *client) Leave(ctx context.Context) error {
 }
 
 // hungUp waits for the coordinator to hang up, which it does after a goodbye,
-// and returns the job's failure if there is one that is news to this rank.
-func (c *client) hungUp(ctx context.Context) error {
+// and returns the job's failure if there is one that is update to this rank.
+func (c *Client) hungUp(ctx context.Context) error {
 	select {
 	case <-c.end:
 	case <-c.down:
 	case <-ctx.Done():
 		return c.unheard()
 	}
-	return c.news()
+	return c.update()
 }
 
 // unheard is the failure of a rank whose goodbye is not answered.
-func (c *client) unheard() error {
+func (c *Client) unheard() error {
 	who := "it"
-	if c.leader.rank < 0 {
-		who = c.leader.name
+	if c.leader.Rank < 0 {
+		who = c.leader.Name
 	}
-	return Failure{Rank: c.leader.rank, Kind: fault.RankLost, Alone: c.leader.rank >= 0,
+	return Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: c.leader.Rank >= 0,
 		Cause: fmt.Sprintf("%s has not answered the goodbye of rank %d: stopped, or cut off", who, c.rank)}
 }
 
 // known returns the job's failure as far as this rank knows, nil if there is none.
-func (c *client) known() *Failure {
+func (c *Client) known() *Failure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.failure
 }
 
-// news is the job's failure if this rank has not reported one itself.
-func (c *client) news() error {
+// update is the job's failure if this rank has not reported one itself.
+func (c *Client) update() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failure != nil && !c.aborted {
@@ -339,28 +337,28 @@ func (c *client) news() error {
 	return nil
 }
 
-// follower is the client of a rank whose coordinator is in rank 0.
-type follower struct{ *client }
+// Follower is the Client of a rank whose coordinator is in rank 0.
+type Follower struct{ *Client }
 
-// farewell is how long a rank of a failed job waits for rank 0 to go first.
-const farewell = 2 * time.Second
+// leaveWait is how long a rank of a failed job waits for rank 0 to go first.
+const leaveWait = 2 * time.Second
 
 // Leave says goodbye. After a failure rank 0 goes first: it is the one that
 // tells the user, and mpirun ends all ranks, and swallows what they say, as
 // soon as one of them has ended with an error.
-func (f follower) Leave(ctx context.Context) error {
+func (f Follower) Leave(ctx context.Context) error {
 	f.leaving()
 	var err error
 	if f.disturbed() {
-		err = f.news()
+		err = f.update()
 	} else {
-		f.send(memo{Is: isBye})
+		f.send(message{Is: isLeave})
 		err = f.hungUp(ctx)
 	}
 	if f.disturbed() {
 		select {
 		case <-f.end:
-		case <-time.After(farewell):
+		case <-time.After(leaveWait):
 		case <-ctx.Done():
 		}
 	}
@@ -370,8 +368,41 @@ func (f follower) Leave(ctx context.Context) error {
 }
 
 // disturbed reports whether this rank knows that the job has failed.
-func (c *client) disturbed() bool {
+func (c *Client) disturbed() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.aborted || c.failure != nil
+}
+
+// LeadingClient is the client of rank 0 where that runs the coordinator. It stays until
+// all others have left.
+type LeadingClient struct {
+	*Client
+	Coordinator *Coordinator
+	Shut        func() // stops what admits ranks to the coordinator; may be called twice
+}
+
+// Leave waits until all ranks have left, or passes on the failure that ends the job, and
+// closes the coordinator.
+func (l *LeadingClient) Leave(ctx context.Context) error {
+	err := l.Client.Leave(ctx)
+	if err == nil {
+		select {
+		case <-l.Coordinator.Finished():
+		case <-l.Coordinator.Failed():
+		case <-ctx.Done():
+			l.Coordinator.giveUp()
+		}
+		if f := l.Coordinator.Failure(); f != nil {
+			err = *f // also if all have left since
+		}
+	}
+	l.Close()
+	return err
+}
+
+// Close closes the coordinator and stops admitting ranks to it.
+func (l *LeadingClient) Close() {
+	l.Coordinator.Close()
+	l.Shut()
 }

@@ -1,4 +1,4 @@
-package boot
+package watch
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
 
@@ -28,7 +29,7 @@ const explainWait = 500 * time.Millisecond
 // flushTimeout bounds the last words to ranks that no longer listen.
 const flushTimeout = time.Second
 
-// announceLimit is how long the ranks may have to wait because the news of the
+// announceLimit is how long the ranks may have to wait because the update of the
 // failure does not get rid of itself.
 const announceLimit = 300 * time.Millisecond
 
@@ -39,9 +40,9 @@ type Coordinator struct {
 	// explain, if set, returns how a rank's process ended, waiting a little
 	// for that to become known; "" if it did not end.
 	explain  func(rank int, wait time.Duration) string
-	announce func(Failure) // called with the first failure, before any rank is told; may be nil
+	announce func(Failure) // probed with the first failure, before any rank is told; may be nil
 	absence  func() string // why ranks may be missing; may be nil
-	complete func()        // called, without waiting for it, when the last rank has come; may be nil
+	complete func()        // probed, without waiting for it, when the last rank has come; may be nil
 	log      *slog.Logger
 
 	mu       sync.Mutex
@@ -52,9 +53,9 @@ type Coordinator struct {
 	failed   chan struct{} // closed with the first failure
 	told     chan struct{} // closed when the ranks have been told of it
 	finished chan struct{} // closed when all ranks have left
-	rolling  bool          // a failure is being looked into
+	probing  bool          // a failure is being looked into
 	answers  chan struct{} // capacity 1; holds a token after a change among the silent
-	conns    map[net.Conn]*memoWriter
+	conns    map[net.Conn]*messageWriter
 	closed   bool
 	serving  sync.WaitGroup
 }
@@ -64,14 +65,14 @@ type member struct {
 	host  string
 	phase string
 	card  []byte
-	gone  bool // its end is no news: it has left, or has reported a failure
+	gone  bool // its end is no update: it has left, or has reported a failure
 	left  bool // it has said goodbye, and hears nothing any more
 	// silent is whether it has not yet answered a roll call.
 	silent bool
-	out    *memoWriter
+	out    *messageWriter
 }
 
-// Announce sets what is called with the job's failure, before any rank is told of
+// Announce sets what is probed with the job's failure, before any rank is told of
 // it. It must be set before the first rank is served.
 func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 
@@ -79,16 +80,16 @@ func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 // rank is served.
 func (c *Coordinator) Log(l *slog.Logger) { c.log = l.With("part", "coordinator") }
 
-// explainAbsence sets what knows why ranks may be missing.
-func (c *Coordinator) explainAbsence(f func() string) {
+// ExplainAbsence sets what knows why ranks may be missing.
+func (c *Coordinator) ExplainAbsence(f func() string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.absence = f
 }
 
-// whenComplete sets what is called when the last rank has come. It must be set before
+// WhenComplete sets what is probed when the last rank has come. It must be set before
 // that.
-func (c *Coordinator) whenComplete(f func()) {
+func (c *Coordinator) WhenComplete(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.complete = f
@@ -102,7 +103,7 @@ func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Du
 		members: make([]*member, size),
 		failed:  make(chan struct{}), told: make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1),
-		conns:   map[net.Conn]*memoWriter{},
+		conns:   map[net.Conn]*messageWriter{},
 	}
 }
 
@@ -132,7 +133,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	}
 	if c.exists(f.Rank) {
 		if m := c.members[f.Rank]; m != nil {
-			f.Host, f.Phase = firstOf(f.Host, m.host), firstOf(f.Phase, m.phase)
+			f.Host, f.Phase = cmp.Or(f.Host, m.host), cmp.Or(f.Phase, m.phase)
 		}
 	}
 	c.failure = &f
@@ -164,7 +165,7 @@ func (c *Coordinator) tellLocked() {
 	c.log.Debug("telling the ranks of the failure")
 	for _, m := range c.members {
 		if m != nil && !m.left {
-			m.out.send(memo{Is: isAbort, Failure: c.failure})
+			m.out.send(message{Is: isAbort, Failure: c.failure})
 		}
 	}
 }
@@ -196,7 +197,7 @@ func (c *Coordinator) Ended(rank int, how string) {
 	c.log.Warn("a rank has ended without a goodbye", "of", rank, "reason", how)
 	f := Failure{Rank: rank, Phase: "start", Kind: fault.RankLost, Cause: how}
 	if m == nil {
-		f.Host = Hostname() // only the launcher on this host knows ranks that never reported
+		f.Host = host.Name() // only the launcher on this host knows ranks that never reported
 	} else {
 		f.Host, f.Phase = m.host, m.phase
 	}
@@ -214,7 +215,7 @@ func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 		close(done)
 		return done
 	}
-	out := newMemoWriter(conn)
+	out := newMessageWriter(conn)
 	c.conns[conn] = out
 	c.serving.Go(func() {
 		c.serve(conn, out)
@@ -250,15 +251,15 @@ func (c *Coordinator) Close() {
 	c.serving.Wait()
 }
 
-func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
-	out.send(memo{Is: isSecret, Secret: c.secret})
-	in := newMemoReader(conn)
+func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
+	out.send(message{Is: isSecret, Secret: c.secret})
+	in := newMessageReader(conn)
 	first, err := in.next()
 	if err != nil {
 		return // the rank is as missing as it was before; whoever waits for it will say so
 	}
 	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
-		out.send(memo{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
+		out.send(message{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
 		return
 	}
 	if first.Is != isHello {
@@ -266,7 +267,7 @@ func (c *Coordinator) serve(conn net.Conn, out *memoWriter) {
 	}
 	m, err := c.enter(first, out)
 	if err != nil {
-		out.send(memo{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start", Kind: fault.Launch, Cause: err.Error()}})
+		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start", Kind: fault.Launch, Cause: err.Error()}})
 		return
 	}
 	for {
@@ -302,7 +303,7 @@ func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size 
 // enter admits a rank and, when it is the last, tells all that the world is
 // complete. One that cannot belong is refused; as long as ranks are missing
 // that is the end of the job, since one of them is surely this one.
-func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
+func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.checkHello(hello); err != nil {
@@ -320,7 +321,7 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 	if c.failure != nil {
 		select {
 		case <-c.told:
-			out.send(memo{Is: isAbort, Failure: c.failure})
+			out.send(message{Is: isAbort, Failure: c.failure})
 		default: // it will be told with the others
 		}
 		return m, nil
@@ -331,13 +332,13 @@ func (c *Coordinator) enter(hello memo, out *memoWriter) (*member, error) {
 			go c.complete()
 		}
 		for _, m := range c.members {
-			m.out.send(memo{Is: isReady})
+			m.out.send(message{Is: isReady})
 		}
 	}
 	return m, nil
 }
 
-func (c *Coordinator) checkHello(hello memo) error {
+func (c *Coordinator) checkHello(hello message) error {
 	if hello.Size != c.size {
 		return fmt.Errorf("rank %d on %s was told of %d ranks, the coordinator of the job of %d", hello.Rank, hello.Host, hello.Size, c.size)
 	}
@@ -350,13 +351,13 @@ func (c *Coordinator) checkHello(hello memo) error {
 	return nil
 }
 
-func (c *Coordinator) handle(m *member, n memo) (more bool) {
+func (c *Coordinator) handle(m *member, n message) (more bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch n.Is {
 	case isGet:
 		if c.exists(n.Rank) && c.members[n.Rank] != nil {
-			m.out.send(memo{Is: isCard, Rank: n.Rank, Card: c.members[n.Rank].card})
+			m.out.send(message{Is: isCard, Rank: n.Rank, Card: c.members[n.Rank].card})
 		}
 	case isPhase:
 		m.phase = n.Phase
@@ -369,15 +370,15 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 			c.reportedLocked(f)
 		}
 		// It may stay until the coordinator goes.
-	case isHere:
+	case isAlive:
 		m.silent = false
 		signal(c.answers)
-	case isBlame:
+	case isCause:
 		if n.Failure != nil && c.exists(n.Failure.Rank) {
 			c.log.Warn("a rank has found the culprit", "from", m.rank, "failure", *n.Failure)
 			c.failLocked(*n.Failure)
 		}
-	case isBye:
+	case isLeave:
 		m.gone, m.left = true, true
 		signal(c.answers)
 		c.left++
@@ -394,9 +395,9 @@ func (c *Coordinator) handle(m *member, n memo) (more bool) {
 func (c *Coordinator) reportedLocked(f Failure) {
 	c.log.Warn("a rank reports a failure", "kind", f.Kind, "failure", f)
 	if missing := c.missingLocked(); len(missing) > 0 { // it waited for these, and does not know it
-		f.Cause = fmt.Sprintf("%d of %d ranks have not come: %s; %s", len(missing), c.size, listRanks(missing), f.Cause)
+		f.Cause = fmt.Sprintf("%d of %d ranks have not come: %s; %s", len(missing), c.size, ListRanks(missing), f.Cause)
 		if c.absence != nil {
-			f.Hint = firstOf(c.absence(), f.Hint)
+			f.Hint = cmp.Or(c.absence(), f.Hint)
 		}
 	}
 	if MayBeEcho(f.Kind) {
@@ -406,7 +407,7 @@ func (c *Coordinator) reportedLocked(f Failure) {
 	c.failLocked(f)
 }
 
-// lost is called when the connection of a rank ended without goodbye.
+// lost is probed when the connection of a rank ended without goodbye.
 func (c *Coordinator) lost(m *member, err error) {
 	c.mu.Lock()
 	expected := m.gone || c.closed || c.failure != nil
@@ -453,17 +454,4 @@ func (c *Coordinator) missingLocked() []int {
 		}
 	}
 	return ranks
-}
-
-func firstOf(s ...string) string {
-	i := slices.IndexFunc(s, func(s string) bool { return s != "" })
-	if i < 0 {
-		return ""
-	}
-	return s[i]
-}
-
-func sorted(s []string) []string {
-	slices.Sort(s)
-	return s
 }

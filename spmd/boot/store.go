@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -12,12 +13,13 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/watch"
 )
 
-// board is the key-value store of a launcher. It serves one purpose: rank 0
+// store is the key-value store of a launcher. It serves one purpose: rank 0
 // publishes where its coordinator listens and the job's secret, and the others
-// read it. Whoever opens a board bounds all its waits by a context.
-type board interface {
+// read it. Whoever opens a store bounds all its waits by a context.
+type store interface {
 	Rank() int
 	Size() int
 	LocalRank() int // -1 if the launcher does not say
@@ -35,25 +37,25 @@ type board interface {
 	Done() error
 }
 
-// openBoard connects to a launcher's store.
-type openBoard func(ctx context.Context) (board, error)
+// openStore connects to a launcher's store.
+type openStore func(ctx context.Context) (store, error)
 
-// invitation is what rank 0 publishes.
-type invitation struct {
+// offer is what rank 0 publishes.
+type offer struct {
 	Addresses []string `json:"a,omitempty"` // host:port, best first
 	Secret    []byte   `json:"s,omitempty"`
-	Failure   string   `json:"f,omitempty"` // why there is nothing to be invited to
+	Failure   string   `json:"f,omitempty"` // why there is no place to meet
 }
 
-// joinBoard returns the connect function of a launcher with a store.
-func joinBoard(launcher string, env Environ, open openBoard) connect {
+// joinStore returns the connect function of a launcher with a store.
+func joinStore(launcher string, env Environ, open openStore) connect {
 	return func(ctx context.Context, watch Watcher) (*Process, error) {
 		r := rendezvous{
-			launcher: launcher, rank: rankFrom(env, launcher), node: nodeName(env), iface: ifaceOf(env), hints: boardHints, watch: watch,
+			launcher: launcher, rank: rankFrom(env, launcher), node: nodeName(env), iface: ifaceOf(env), hints: storeHints, watch: watch,
 		}
 		b, err := open(ctx)
 		if err != nil {
-			return nil, r.blame(boardFailure(ctx, launcher, "connect to it", err))
+			return nil, r.asFailure(storeFailure(ctx, launcher, "connect to it", err))
 		}
 		r.rank, r.size, r.localRank, r.oneHost = b.Rank(), b.Size(), b.LocalRank(), b.OneHost()
 		meet := r.accept
@@ -61,11 +63,11 @@ func joinBoard(launcher string, env Environ, open openBoard) connect {
 			meet = r.invite
 		}
 		p, err := meet(ctx, b)
-		return p, r.blame(err)
+		return p, r.asFailure(err)
 	}
 }
 
-var boardHints = hints{
+var storeHints = hints{
 	refused: "another program answers there: choose the network that leads to rank 0 with --iface",
 	silent:  "can the hosts reach each other there? choose the network with --iface",
 	missing: "have they all started, and can they reach rank 0? choose the network with --iface",
@@ -73,12 +75,12 @@ var boardHints = hints{
 
 // invite opens the coordinator in rank 0 and publishes it. The others hear of
 // a failure too, so that they need not wait for what will not come.
-func (r rendezvous) invite(ctx context.Context, b board) (*Process, error) {
+func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 	r.secret = newSecret()
 	p, leader, meet, failure := r.openAnywhere(ctx)
-	card := invitation{Addresses: meet, Secret: r.secret}
+	card := offer{Addresses: meet, Secret: r.secret}
 	if failure != nil {
-		card = invitation{Failure: failure.Error()}
+		card = offer{Failure: failure.Error()}
 	}
 	err := publish(b, card)
 	if err == nil {
@@ -91,32 +93,32 @@ func (r rendezvous) invite(ctx context.Context, b board) (*Process, error) {
 		return nil, failure
 	}
 	if err != nil {
-		leader.close()
-		return nil, boardFailure(ctx, r.launcher, "tell the other ranks where to meet", err)
+		leader.Close()
+		return nil, storeFailure(ctx, r.launcher, "tell the other ranks where to meet", err)
 	}
 	return p, nil
 }
 
 // fence waits for all ranks, of which the launcher does not say who is missing.
-func (r rendezvous) fence(b board) error {
+func (r rendezvous) fence(b store) error {
 	defer r.waiting(func() string {
 		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank, r.launcher, r.size)
 	})()
 	return b.Fence()
 }
 
-// accept reads rank 0's invitation and follows it.
-func (r rendezvous) accept(ctx context.Context, b board) (*Process, error) {
-	var card invitation
+// accept reads rank 0's offer and follows it.
+func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
+	var card offer
 	err := r.fence(b)
 	if err == nil {
-		card, err = readInvitation(b)
+		card, err = readOffer(b)
 	}
 	if err == nil {
 		err = b.Done()
 	}
 	if err != nil {
-		return nil, boardFailure(ctx, r.launcher, "learn where to meet", err)
+		return nil, storeFailure(ctx, r.launcher, "learn where to meet", err)
 	}
 	if card.Failure != "" {
 		return nil, fault.New(fault.Launch, "rank 0 has failed: %s", card.Failure)
@@ -125,13 +127,13 @@ func (r rendezvous) accept(ctx context.Context, b board) (*Process, error) {
 	return r.follow(ctx)
 }
 
-func boardFailure(ctx context.Context, launcher, what string, err error) error {
+func storeFailure(ctx context.Context, launcher, what string, err error) error {
 	if ctx.Err() != nil {
-		return GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s", launcher, what).
+		return watch.GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s", launcher, what).
 			WithHint("have all ranks started? --launcher chooses another way to meet")
 	}
 	return fault.New(fault.Launch, "the %s launcher: this rank could not %s: %w", launcher, what, err).
-		WithHint("%s", firstOf(fault.HintOf(err), "--launcher chooses another way to meet"))
+		WithHint("%s", cmp.Or(fault.HintOf(err), "--launcher chooses another way to meet"))
 }
 
 // secretSize is the length of a secret that perigee makes, in bytes.
@@ -152,9 +154,9 @@ const (
 
 func pieceKey(i int) string { return "perigee-" + strconv.Itoa(i) }
 
-// publish puts an invitation on a board: NUMBER:BASE64 for the first of a
+// publish puts an offer on a store: NUMBER:BASE64 for the first of a
 // number of pieces, BASE64 for the others.
-func publish(b board, card invitation) error {
+func publish(b store, card offer) error {
 	data, err := json.Marshal(card)
 	if err != nil {
 		return err
@@ -176,33 +178,33 @@ func publish(b board, card invitation) error {
 	return nil
 }
 
-func readInvitation(b board) (invitation, error) {
+func readOffer(b store) (offer, error) {
 	first, err := b.Get(pieceKey(0))
 	if err != nil {
-		return invitation{}, err
+		return offer{}, err
 	}
 	number, text, ok := strings.Cut(first, ":")
 	n, err := strconv.Atoi(number)
 	if !ok || err != nil || n < 1 || n > maxPieces {
-		return invitation{}, fmt.Errorf("what rank 0 published is not an invitation: %.40q", first)
+		return offer{}, fmt.Errorf("what rank 0 published is not an offer: %.40q", first)
 	}
 	for i := 1; i < n; i++ {
 		piece, err := b.Get(pieceKey(i))
 		if err != nil {
-			return invitation{}, err
+			return offer{}, err
 		}
 		text += piece
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return invitation{}, fmt.Errorf("rank 0's invitation is damaged: %w", err)
+		return offer{}, fmt.Errorf("rank 0's offer is damaged: %w", err)
 	}
-	var card invitation
+	var card offer
 	if err := json.Unmarshal(data, &card); err != nil {
-		return invitation{}, fmt.Errorf("rank 0's invitation is damaged: %w", err)
+		return offer{}, fmt.Errorf("rank 0's offer is damaged: %w", err)
 	}
 	if card.Failure == "" && (len(card.Addresses) == 0 || len(card.Secret) == 0) {
-		return invitation{}, errors.New("rank 0's invitation is empty")
+		return offer{}, errors.New("rank 0's offer is empty")
 	}
 	return card, nil
 }

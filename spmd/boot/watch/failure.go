@@ -1,0 +1,101 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// Store is where ranks leave their cards for each other at the start.
+type Store interface {
+	// Put publishes this rank's card. It is called once.
+	Put(ctx context.Context, card []byte) error
+	// Fence waits until all ranks have put their cards.
+	Fence(ctx context.Context) error
+	// Get returns the card of a rank, after the Fence.
+	Get(ctx context.Context, rank int) ([]byte, error)
+}
+
+// Monitor tells a rank about the fate of the job, and the job about the rank.
+type Monitor interface {
+	// Phase tells what this rank is doing now, for the report of its death.
+	Phase(name string)
+	// Abort reports that this rank has failed. All ranks will hear of it. It
+	// returns what has become the failure of the job: another rank may have been
+	// the first, or be to blame.
+	Abort(f Failure) Failure
+	// Failed yields the job's first failure, once, if there is one.
+	Failed() <-chan Failure
+	// Leave says goodbye: from now on this rank's end is no failure. On the
+	// rank that coordinates the job it waits for all the others' goodbyes.
+	// After a failure it does not wait for anybody, but makes sure that all
+	// have been told. It must be called last, and releases everything.
+	Leave(ctx context.Context) error
+}
+
+// MayBeEcho reports whether a failure of this kind may be what another rank's
+// failure looks like from afar. Then the coordinator finds out who is to blame,
+// and tells all, the rank that has reported it too.
+func MayBeEcho(k fault.Kind) bool {
+	return k == fault.Timeout || k == fault.RankLost || k == fault.Engine
+}
+
+// Failure is why a job ended early.
+type Failure struct {
+	Rank  int        `json:"rank"` // -1 if no rank is to blame
+	Host  string     `json:"host,omitempty"`
+	Phase string     `json:"phase,omitempty"`
+	Kind  fault.Kind `json:"kind"`
+	Cause string     `json:"cause"`
+	Hint  string     `json:"hint,omitempty"`
+	// Alone says that this rank has found out by itself, and that the rank which
+	// coordinates the job, and would tell the user, cannot.
+	Alone bool `json:"-"`
+}
+
+// Error names the culprit, where it was and what happened.
+func (f Failure) Error() string {
+	if f.Rank < 0 {
+		return f.Cause
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "rank %d", f.Rank)
+	if f.Host != "" {
+		fmt.Fprintf(&b, " on %s", f.Host)
+	}
+	if f.Phase != "" {
+		fmt.Fprintf(&b, ", phase %s", f.Phase)
+	}
+	return b.String() + ": " + f.Cause
+}
+
+// Unwrap gives the failure its kind and hint as an error.
+func (f Failure) Unwrap() error { return &fault.Error{Kind: f.Kind, Msg: f.Cause, Hint: f.Hint} }
+
+// Fault turns the failure into an error with a kind, for main.
+func (f Failure) Fault() *fault.Error {
+	return fault.New(f.Kind, "%w", f).WithHint("%s", f.Hint)
+}
+
+// FailureOf describes any error as a failure; one that is a Failure already
+// comes back as it is.
+func FailureOf(err error) Failure {
+	if f, ok := errors.AsType[Failure](err); ok {
+		return f
+	}
+	return Failure{Rank: -1, Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err)}
+}
+
+// GaveUp words the end of a wait whose context ended. A cause that has a kind,
+// as an interrupt does, keeps it.
+func GaveUp(ctx context.Context, format string, args ...any) *fault.Error {
+	cause := context.Cause(ctx)
+	kind := fault.Launch
+	if e, ok := errors.AsType[*fault.Error](cause); ok {
+		kind = e.Kind
+	}
+	return fault.New(kind, "%s: %w", fmt.Sprintf(format, args...), cause)
+}

@@ -1,11 +1,3 @@
-// Package boot answers a process's first questions: which rank am I, how many
-// are there, and how do I reach the others?
-//
-// Each launcher that perigee understands is one file with one function that
-// looks at the environment and says: not mine, mine, or mine but broken. Join and
-// Started ask them in order. What a launcher offers is a watch.Store, through which the
-// ranks exchange their cards (small opaque descriptions of themselves) before
-// any link between them exists, and a way to hear that the job has failed.
 package boot
 
 import (

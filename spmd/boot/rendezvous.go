@@ -158,7 +158,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	}
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := watch.Dial(ctx, here, 0, r.size, watch.Leader{Name: "rank 0"})
+	cl, _, err := watch.NewClient(ctx, here, 0, r.size, watch.Leader{Name: "rank 0"})
 	if err != nil {
 		c.Close()
 		listener.Close()
@@ -300,7 +300,7 @@ var gracePeriods = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
-	c, _, err := watch.Dial(ctx, conn, r.rank, r.size, watch.Leader{
+	c, _, err := watch.NewClient(ctx, conn, r.rank, r.size, watch.Leader{
 		Name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), GracePeriod: gracePeriods[r.launcher],
 	})
 	if err != nil {

@@ -47,8 +47,9 @@ type Leader struct {
 	GracePeriod time.Duration
 }
 
-// Dial takes over a connection and waits for the job's secret.
-func Dial(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
+// NewClient takes over a connection to the coordinator and waits for the job's secret. leader
+// says who is at the other end.
+func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
 	c := &Client{
 		conn: conn, rank: rank, size: size, host: host.Name(), leader: leader,
 		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}), probed: make(chan struct{}, 1),
@@ -177,6 +178,7 @@ func (c *Client) leaving() {
 	c.limitWrites()
 }
 
+// Put sends the hello, with this rank's card. It is the Put of Store.
 func (c *Client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
 		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
@@ -198,6 +200,7 @@ func wait[T any](ctx context.Context, c *Client, ch <-chan T) (T, error) {
 	}
 }
 
+// Fence waits for ready: until all ranks have said hello.
 func (c *Client) Fence(ctx context.Context) error {
 	_, err := wait(ctx, c, c.ready)
 	if err != nil && ctx.Err() != nil {
@@ -206,6 +209,7 @@ func (c *Client) Fence(ctx context.Context) error {
 	return err
 }
 
+// Get asks for the card of a rank, and waits for it.
 func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 	ch := make(chan []byte, 1)
 	c.mu.Lock()
@@ -215,6 +219,7 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 	return wait(ctx, c, ch)
 }
 
+// Phase tells the coordinator what this rank does from now on.
 func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: clip(name)}) }
 
 // verdictWait is how long a rank that has reported a failure waits for the
@@ -285,6 +290,7 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:maxText], "") + " ..."
 }
 
+// Failed yields the job's first failure, once.
 func (c *Client) Failed() <-chan Failure { return c.failed }
 
 // Leave says goodbye and waits until it has been heard. In a job that has

@@ -353,7 +353,7 @@ func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs)
-	cl, secret, err := Dial(t.Context(), ours, rank, c.size, Leader{Name: "the launcher", Rank: -1})
+	cl, secret, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "the launcher", Rank: -1})
 	if err != nil || string(secret) != "secret" {
 		t.Fatalf("%q, %v", secret, err)
 	}
@@ -412,7 +412,7 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 	defer theirs.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted"))
-	_, _, err := Dial(ctx, ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
+	_, _, err := NewClient(ctx, ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
 	if fault.KindOf(err) != fault.Interrupt {
 		t.Errorf("connecting: %v", err)
 	}
@@ -430,7 +430,7 @@ func TestClientRefusesAStrangeCoordinator(t *testing.T) {
 		ours, theirs := pair(t)
 		io.WriteString(theirs, line)
 		theirs.Close()
-		if _, _, err := Dial(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1}); fault.KindOf(err) != fault.Launch {
+		if _, _, err := NewClient(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1}); fault.KindOf(err) != fault.Launch {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
@@ -445,7 +445,7 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, _, err := Dial(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
+	c, _, err := NewClient(t.Context(), ours, 0, 1, Leader{Name: "the launcher", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

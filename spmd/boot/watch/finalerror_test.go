@@ -31,7 +31,7 @@ func connectFollower(t *testing.T, c *Coordinator, rank int) Follower {
 	t.Helper()
 	ours, theirs := pair(t)
 	c.Serve(theirs)
-	cl, _, err := Dial(t.Context(), ours, rank, c.size, Leader{Name: "rank 0", Rank: 0})
+	cl, _, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "rank 0", Rank: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 	} {
 		ours, theirs := pair(t)
 		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
-		cl, _, err := Dial(t.Context(), ours, 1, 2, c.leader)
+		cl, _, err := NewClient(t.Context(), ours, 1, 2, c.leader)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,7 @@ func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	t.Helper()
 	here, there := net.Pipe()
 	c.Serve(there)
-	cl, _, err := Dial(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
+	cl, _, err := NewClient(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestSignOfLife(t *testing.T) {
 		go io.Copy(io.Discard, theirs)
 		say := func(m message) { json.NewEncoder(theirs).Encode(m) }
 		go say(message{Is: isSecret})
-		c, _, err := Dial(t.Context(), ours, 1, 3, Leader{Name: "rank 0", Rank: 0})
+		c, _, err := NewClient(t.Context(), ours, 1, 3, Leader{Name: "rank 0", Rank: 0})
 		if err != nil {
 			t.Fatal(err)
 		}

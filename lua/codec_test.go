@@ -86,7 +86,7 @@ func TestPlainDataSurvivesLua(t *testing.T) {
 
 // The order in which scripts see a table is the same at all ranks.
 func TestPairsFollowTheKeys(t *testing.T) {
-	r := load(t, "return { run = function(opt) local all = '' for k in pairs(opt) do all = all .. k end return all end }")
+	r := loadScript(t, "return { run = function(opt) local all = '' for k in pairs(opt) do all = all .. k end return all end }")
 	options := map[string]any{}
 	for _, k := range "qwertyuiopasdfghjklzxcvbnm" {
 		options[string(k)] = int64(k)

@@ -56,7 +56,7 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Errorf("asks for %d ranks, not %d: %v in\n%s", n, ranks, err, text)
 		}
 		r.Close()
-		p := play(t, ranks, text, options)
+		p := playScript(t, ranks, text, options)
 		if err := p.failed(); err != nil {
 			t.Errorf("%v in\n%s", err, text)
 		}

@@ -34,7 +34,7 @@ func (p played) failed() error {
 
 // play runs a scenario on n ranks of this process. What it leaves goes with the schema
 // of results.
-func play(t testing.TB, n int, source string, options map[string]any) played {
+func playScript(t testing.TB, n int, source string, options map[string]any) played {
 	t.Helper()
 	return playWith(t, n, source, options, func(*Env) {})
 }
@@ -105,7 +105,7 @@ func body(statements string) string { return "return { run = function(opt) " + s
 // mustPlay is play for what must not fail.
 func mustPlay(t testing.TB, n int, source string) played {
 	t.Helper()
-	p := play(t, n, source, nil)
+	p := playScript(t, n, source, nil)
 	for r, err := range p.errs {
 		if err != nil {
 			t.Fatalf("rank %d: %v", r, err)

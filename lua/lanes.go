@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"cmp"
+	"errors"
 	"math"
 	"strings"
 
@@ -8,22 +10,31 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic/lanes"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
+	"perigee/internal/traffic/verify"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 const lanesTypeName = "perigee.lanes"
 
-// luaLanes are open lanes as scripts see them.
-type luaLanes struct{ *lanes.Lanes }
+// luaLanes are open lanes as scripts see them: a session of their own, whose memory is enough for the
+// largest blocks and batches.
+type luaLanes struct {
+	*session.Session
+	blocks load.Blocks
+}
 
 // lanesMethods are the functions of lanes: lanes:measure{...}.
 func (r *Runtime) lanesMethods() map[string]function {
 	return map[string]function{
 		"measure": r.collective(onLanes(r.lanesMeasure)),
 		"verify":  r.collective(onLanes(lanesVerify)),
-		"close":   r.collective(onLanes(func(_ *glua.LState, l *luaLanes) (int, error) { return 0, l.Close() })),
+		"close":   r.collective(onLanes(r.lanesClose)),
 	}
 }
 
@@ -47,7 +58,7 @@ func onLanes(f func(L *glua.LState, l *luaLanes) (int, error)) function {
 // transferLanes: lanes{peers =, threads =, op =, local_mem =, remote_mem =, block =, batch =, limit =,
 // path =, files =, direct =, overwrite =, backend =, api =}.
 func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
-	spec, err := r.lanesFrom(L.CheckTable(1))
+	spec, cfg, err := r.lanesFrom(L.CheckTable(1))
 	if err != nil {
 		return 0, err
 	}
@@ -55,20 +66,19 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	opened, err := lanes.Open(r.env.World, r.engine, nixl.AgentConfig{Progress: "auto"}, r.env.Seed, spec)
+	l, made, err := openLanes(r.env.World, r.engine, cfg, r.env.Seed, spec)
 	if err != nil {
 		return 0, err
 	}
-	l := &luaLanes{opened}
-	r.lanes = append(r.lanes, l)
+	r.lanes[l] = true
 	if spec.Remote == nixl.FILE {
 		how := l.Info().Params["files"]
-		if l.MadeFiles() {
+		if made {
 			how += ", new files"
 		} else {
 			how += ", the file that is there"
 		}
-		if spec.Files.Direct {
+		if spec.Store.Direct {
 			how += ", direct"
 		}
 		r.note("files: " + how)
@@ -77,45 +87,69 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
+// openLanes opens lanes and makes everything that the largest blocks and batches need. made says that files were made
+// for them at this rank.
+func openLanes(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, spec load.Blocks) (l *luaLanes, made bool, err error) {
+	if err := spec.Check(w.Size()); err != nil {
+		return nil, false, err
+	}
+	s, err := session.Open(w, engine, cfg, seed)
+	if err != nil {
+		return nil, false, err
+	}
+	reserved, err := s.Reserve([]load.Load{spec})
+	if err != nil {
+		return nil, false, errors.Join(err, s.Close())
+	}
+	return &luaLanes{s, spec}, reserved[0].Lanes[0].MadeFiles(), nil
+}
+
+// lanesClose: close().
+func (r *Runtime) lanesClose(_ *glua.LState, l *luaLanes) (int, error) {
+	delete(r.lanes, l)
+	return 0, l.Close()
+}
+
 // lanesFrom reads the arguments of transfer.lanes.
-func (r *Runtime) lanesFrom(t *glua.LTable) (s lanes.Spec, err error) {
+func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig, err error) {
 	f := newFields("transfer.lanes", t)
 	s.Threads = int(f.integer("threads", 1, math.MinInt64))
 	op, local, remote := f.text("op", "WRITE"), f.text("local_mem", "dram"), f.text("remote_mem", "dram")
 	s.Block, s.Batch, s.Limit = f.size("block", 0), f.integer("batch", 1, math.MinInt64), f.size("limit", 0)
-	s.Files = lanes.Files{
+	s.Store = load.Store{
 		Path: f.text("path", ""), Count: int(f.integer("files", 1, math.MinInt64)),
 		Direct: f.boolean("direct", false), Overwrite: f.boolean("overwrite", false),
 	}
-	s.Backend, s.API = strings.ToUpper(f.text("backend", "")), strings.ToUpper(f.text("api", ""))
+	cfg.FileBackend, cfg.FileAPI = strings.ToUpper(f.text("backend", "")), strings.ToUpper(f.text("api", ""))
 	peers := f.table("peers")
 	if err := f.err(); err != nil {
-		return s, err
+		return s, cfg, err
 	}
 	if s.Op, err = nixl.ParseOp(op); err != nil {
-		return s, fault.New(fault.Script, "transfer.lanes: op: %w", err)
+		return s, cfg, fault.New(fault.Script, "transfer.lanes: op: %w", err)
 	}
 	if s.Local, err = nixl.ParseMem(local); err != nil {
-		return s, fault.New(fault.Script, "transfer.lanes: local_mem: %w", err)
+		return s, cfg, fault.New(fault.Script, "transfer.lanes: local_mem: %w", err)
 	}
 	if strings.EqualFold(remote, nixl.FILE.String()) {
 		s.Remote = nixl.FILE
 	} else if s.Remote, err = nixl.ParseMem(remote); err != nil {
-		return s, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
+		return s, cfg, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
 	}
-	if s.Remote == nixl.FILE && s.Files.Path != "" && !r.env.AllowIO && !r.storage[s.Files.Path] {
-		return s, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Files.Path).
+	if s.Remote == nixl.FILE && s.Store.Path != "" && !r.env.AllowIO && !r.storage[s.Store.Path] {
+		return s, cfg, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Store.Path).
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
-	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Files.Overwrite && r.env.Repeat != nil && !r.env.AllowIO {
-		return s, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there", s.Files.Path).
+	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Store.Overwrite && r.env.Repeat != nil && !r.env.AllowIO {
+		return s, cfg, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there", s.Store.Path).
 			WithHint("rerun --allow-io allows that, and to write any other file")
 	}
 	if s.Peers, err = r.peersFrom(peers); err != nil {
-		return s, err // also where the script asks before it runs, and there is no world yet
+		return s, cfg, err // also where the script asks before it runs, and there is no world yet
 	}
-	s.GPU, _ = r.env.GPU()
-	return s, nil
+	cfg.GPU, _ = r.env.GPU()
+	cfg.Progress = "auto"
+	return s, cfg, nil
 }
 
 // peersFrom reads a table of lists of ranks, keyed by rank. Ranks that are not there have no peers.
@@ -144,31 +178,42 @@ func (r *Runtime) peersFrom(t *glua.LTable) ([][]int, error) {
 	return peers, err
 }
 
-// caseFrom reads what lanes shall do.
-func caseFrom(L *glua.LState, what string) (lanes.Case, error) {
+// planFor prepares what lanes shall do, and reads how often.
+func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks, play.Repeat, error) {
+	var repeat play.Repeat
 	f := newFields(what, L.CheckTable(2))
-	c := lanes.Case{Block: f.size("block", 0), Batch: f.integer("batch", 1, math.MinInt64)}
+	block, batch := f.size("block", 0), f.integer("batch", 1, math.MinInt64)
 	if what == "lanes:measure" {
-		c.Iterations, c.Warmup = int(f.integer("iterations", 1, math.MinInt64)), int(f.integer("warmup", 0, math.MinInt64))
-		c.Recreate = f.boolean("recreate", false)
+		repeat.Iterations, repeat.Warmup = int(f.integer("iterations", 1, math.MinInt64)), int(f.integer("warmup", 0, math.MinInt64))
+		repeat.Recreate = f.boolean("recreate", false)
 	}
-	return c, f.err()
+	if err := f.err(); err != nil {
+		return nil, l.blocks, repeat, err
+	}
+	one, err := l.blocks.Case(block, batch)
+	if err != nil {
+		return nil, one, repeat, err
+	}
+	p, err := play.New(l.Session, one)
+	return p, one, repeat, err
 }
 
 // lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =}, a table at rank 0, nil elsewhere.
 func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
-	c, err := caseFrom(L, "lanes:measure")
+	p, blocks, repeat, err := planFor(L, l, "lanes:measure")
 	if err != nil {
 		return 0, err
 	}
-	m, err := l.Measure(c)
-	if err != nil {
+	m, err := record.Measure(p, repeat)
+	if err := cmp.Or(err, p.Release()); err != nil {
 		return 0, err
 	}
 	if m == nil {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
+	m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(), blocks.Threads
+	m.BlockBytes, m.Batch = blocks.Size()
 	r.env.Doc.Lanes = append(r.env.Doc.Lanes, result.Lanes{Phase: r.env.World.CurrentPhase(), Measurement: *m})
 	r.env.Checkpoint()
 	if err := r.env.Sampled(); err != nil {
@@ -194,9 +239,9 @@ func measured(L *glua.LState, m *series.Measurement) *glua.LTable {
 
 // lanesVerify: verify{block =, batch =}.
 func lanesVerify(L *glua.LState, l *luaLanes) (int, error) {
-	c, err := caseFrom(L, "lanes:verify")
+	p, _, _, err := planFor(L, l, "lanes:verify")
 	if err != nil {
 		return 0, err
 	}
-	return 0, l.Verify(c)
+	return 0, cmp.Or(verify.Run(p), p.Release())
 }

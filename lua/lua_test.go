@@ -253,7 +253,7 @@ func TestMistakes(t *testing.T) {
 		`("x"):rep(1e18)`: "",
 	} {
 		t.Run(script, func(t *testing.T) {
-			p := play(t, 2, body(script), nil)
+			p := playScript(t, 2, body(script), nil)
 			err := p.errs[0]
 			if err == nil {
 				t.Fatalf("no error, want %s", want)
@@ -318,7 +318,7 @@ func TestFailedCollectivesEndTheJob(t *testing.T) {
 		`world.broadcast(print)`, `world.barrier(5)`, `transfer.prepare { matrix = 1 }`, `matrix.load("/no/such/file")`,
 		`config.load("/no/such/file.yaml")`, `world.reduce("x")`,
 	} {
-		p := play(t, 3, body(`
+		p := playScript(t, 3, body(`
 			if world.rank == 0 then
 				while true do
 					local ok, err = pcall(function() `+script+` end)
@@ -348,7 +348,7 @@ func TestFailedCollectivesEndTheJob(t *testing.T) {
 }
 
 func TestErrorAtAnotherRank(t *testing.T) {
-	p := play(t, 3, body("if world.rank == 2 then\n local x = nil + 1\nend\nworld.barrier()"), nil)
+	p := playScript(t, 3, body("if world.rank == 2 then\n local x = nil + 1\nend\nworld.barrier()"), nil)
 	if err := p.errs[2]; err == nil || err.Error() != "test.lua:2: cannot perform add operation between nil and number" {
 		t.Errorf("rank 2: %v", err)
 	}
@@ -366,7 +366,7 @@ func TestRanksMustLoadTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	p := play(t, 2, body(fmt.Sprintf(`matrix.load(%q .. (world.rank == 0 and "/a.txt" or "/b.txt"))`, dir)), nil)
+	p := playScript(t, 2, body(fmt.Sprintf(`matrix.load(%q .. (world.rank == 0 and "/a.txt" or "/b.txt"))`, dir)), nil)
 	want := fmt.Sprintf("test.lua:1: rank 0 is in matrix.load of %s/a.txt, this rank in matrix.load of %s/b.txt", dir, dir)
 	if err := p.errs[1]; err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)

@@ -30,7 +30,7 @@ const optionsScript = `return {
 	run = print,
 }`
 
-func load(t testing.TB, source string) *Runtime {
+func loadScript(t testing.TB, source string) *Runtime {
 	t.Helper()
 	r, err := Load("o.lua", source, io.Discard)
 	if err != nil {
@@ -54,7 +54,7 @@ func parseOptions(s Scenario, out io.Writer, args ...string) (map[string]any, er
 }
 
 func TestOptions(t *testing.T) {
-	r := load(t, optionsScript)
+	r := loadScript(t, optionsScript)
 	defaults := func(more ...any) map[string]any {
 		m := map[string]any{"config": "c.yaml", "n": int64(5), "x": 0.5, "size": int64(65536), "on": true, "named": int64(3)}
 		for i := 0; i < len(more); i += 2 {
@@ -108,7 +108,7 @@ func TestOptions(t *testing.T) {
 
 // Help shows what was declared, whatever characters it has.
 func TestOptionsHelp(t *testing.T) {
-	r := load(t, `return { run = print, options = {
+	r := loadScript(t, `return { run = print, options = {
 		options.size { "size", "3M", "costs $5 or ${HOME}, \"quoted\" \\ back\nslash `+"`tick`"+` größer" },
 		options.enum { "mode", "b", "which", choices = { "a", "b" } },
 	} }`)

@@ -37,7 +37,7 @@ import (
 	"perigee/internal/pack"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -75,14 +75,14 @@ type Runtime struct {
 	env Env
 
 	random     *rand.Rand
-	opened     *traffic.Session
+	opened     *session.Session
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
 	skewTold   int            // measurements whose barriers the output has told of
 	outputs    map[string]bool
-	storage    map[string]bool // where transfers may make files
-	lanes      []*luaLanes
+	storage    map[string]bool    // where transfers may make files
+	lanes      map[*luaLanes]bool // those that are open
 	planes     []*luaPlane
 	bars       []*progressBar
 	raised     *scriptFault // the last error that was raised for Go code
@@ -114,7 +114,7 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}, storage: map[string]bool{}}
+	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {
@@ -138,7 +138,7 @@ func (r *Runtime) Close() error {
 	}
 	r.L.Close()
 	var errs []error
-	for _, l := range r.lanes {
+	for l := range r.lanes {
 		errs = append(errs, l.Close())
 	}
 	for _, p := range r.planes {

@@ -4,17 +4,17 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 )
 
 // storageFrom reads the storage operations of a pattern: a table keyed by rank. Only --allow-io lets
 // them write to files that are there.
-func storageFrom(t *glua.LTable, allowIO bool) (map[int]traffic.StorageOp, error) {
+func storageFrom(t *glua.LTable, allowIO bool) (map[int]load.StorageOp, error) {
 	if t == nil {
 		return nil, nil
 	}
-	ops := map[int]traffic.StorageOp{}
+	ops := map[int]load.StorageOp{}
 	var failed error
 	t.ForEach(func(k, v glua.LValue) {
 		if failed != nil {
@@ -40,9 +40,9 @@ func storageFrom(t *glua.LTable, allowIO bool) (map[int]traffic.StorageOp, error
 	return ops, failed
 }
 
-func storageOpFrom(t *glua.LTable) (traffic.StorageOp, error) {
+func storageOpFrom(t *glua.LTable) (load.StorageOp, error) {
 	f := newFields("storage", t)
-	op := traffic.StorageOp{
+	op := load.StorageOp{
 		Path: f.text("file_path", ""), FileSize: f.size("file_size", 0),
 		ReadOffset: f.size("read_offset", 0), ReadSize: f.size("read_size", 0),
 		WriteOffset: f.size("write_offset", 0), WriteSize: f.size("write_size", 0),

@@ -102,7 +102,7 @@ func readStubs(t *testing.T) map[string]*stub {
 // Stubs and functions are the same, both ways.
 func TestStubs(t *testing.T) {
 	stubs := readStubs(t)
-	r := load(t, "return { run = print }")
+	r := loadScript(t, "return { run = print }")
 	traffictest.Worlds(t, 1, func(w *spmd.World) error {
 		r.Begin(testEnv(w, io.Discard))
 		return nil
@@ -182,11 +182,12 @@ func TestStubsOfTables(t *testing.T) {
 	}
 	// So are the fields that functions take.
 	for name, call := range map[string]string{
-		"TransferSpec": `transfer.prepare { matrix = matrix.new(1), unknown = 1 }`,
-		"LanesSpec":    `transfer.lanes { unknown = 1 }`,
-		"LanesCase":    `transfer.lanes { peers = { [0] = { 0 } }, block = 1 }:measure { unknown = 1 }`,
+		"TransferSpec":    `transfer.prepare { matrix = matrix.new(1), unknown = 1 }`,
+		"ExchangeMessage": `transfer.prepare { exchange = { { from = 0, to = 0, bytes = 1, unknown = 1 } } }`,
+		"LanesSpec":       `transfer.lanes { unknown = 1 }`,
+		"LanesCase":       `transfer.lanes { peers = { [0] = { 0 } }, block = 1 }:measure { unknown = 1 }`,
 	} {
-		p = play(t, 1, body(call), nil)
+		p = playScript(t, 1, body(call), nil)
 		slices.Sort(stubs[name].fields)
 		if want := "it takes " + strings.Join(stubs[name].fields, ", "); p.failed() == nil || !strings.HasSuffix(p.failed().Error(), want) {
 			t.Errorf("%s: got %v, want it to end in: %s", name, p.failed(), want)

@@ -15,7 +15,7 @@ import (
 )
 
 func TestThresholds(t *testing.T) {
-	r := load(t, `
+	r := loadScript(t, `
 		threshold("latency_ms", "p99 < 40")
 		threshold('own{phase="x"}', "max <= 1e3", { abort = true })
 		threshold("own", "mean > 2 abort after 7")
@@ -66,7 +66,7 @@ func TestThresholdsAreRefused(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", script, err, want)
 		}
 	}
-	p := play(t, 1, body(`threshold("latency_ms", "max < 1")`), nil)
+	p := playScript(t, 1, body(`threshold("latency_ms", "max < 1")`), nil)
 	if err := p.failed(); err == nil || !strings.Contains(err.Error(), "top level") {
 		t.Errorf("in run: %v", err)
 	}
@@ -88,7 +88,7 @@ func TestSamples(t *testing.T) {
 		`result.sample("own", "x")`: "number expected",
 		`result.sample("own")`:      "number expected",
 	} {
-		p := play(t, 2, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
+		p := playScript(t, 2, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
 		if err := p.failed(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", statement, err, want)
 		}
@@ -120,7 +120,7 @@ func TestRepeatReadsNoFiles(t *testing.T) {
 		local m = matrix.load(c.file)
 		result.set("total", m:total() + c.more)
 	end }`
-	p := play(t, 1, source, nil)
+	p := playScript(t, 1, source, nil)
 	if fault.KindOf(p.failed()) != fault.Input {
 		t.Fatalf("without the files: %v", p.failed())
 	}
@@ -182,7 +182,7 @@ func testDocument(t *testing.T) *result.Document {
 }
 
 func TestRestoreOptions(t *testing.T) {
-	r := load(t, `return { run = print, options = {
+	r := loadScript(t, `return { run = print, options = {
 		options.int { "n", 1, "" }, options.size { "size", "4K", "" }, options.number { "x", 2, "" }, options.bool { "on", false, "" },
 		options.output { "out", nil, "" }, options.path { "config", nil, "", arg = true }, options.enum { "op", nil, "", choices = { "A", "B" } },
 	} }`)

@@ -9,16 +9,23 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
+	"perigee/internal/traffic/verify"
 	"perigee/nixl"
 	"perigee/spmd"
 )
 
 const planTypeName = "perigee.plan"
 
-// luaPlan is a prepared pattern as scripts see it.
-type luaPlan struct{ *traffic.Plan }
+// luaPlan is a prepared load as scripts see it.
+type luaPlan struct {
+	*play.Plan
+	spec
+}
 
 func (r *Runtime) transferModule() map[string]function {
 	return map[string]function{
@@ -43,7 +50,7 @@ func (r *Runtime) planMethods() map[string]function {
 		"post":               r.collective(simple(func(p *luaPlan) error { return p.Post() })),
 		"wait":               r.collective(simple(func(p *luaPlan) error { return p.Wait(true) })),
 		"done":               r.collective(onPlan(planDone)),
-		"verify":             r.collective(simple(func(p *luaPlan) error { return p.Verify() })),
+		"verify":             r.collective(simple(func(p *luaPlan) error { return verify.Run(p.Plan) })),
 		"release":            simple(func(p *luaPlan) error { return p.Release() }),
 		"barrier":            r.collective(simple(func(p *luaPlan) error { return p.Barrier() })),
 		"initiators_barrier": r.collective(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() })),
@@ -55,14 +62,15 @@ func (r *Runtime) planMethods() map[string]function {
 
 // planFields are the plain values of a plan: plan.bytes.
 var planFields = map[string]func(L *glua.LState, p *luaPlan) glua.LValue{
-	"name":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Name) },
-	"bytes":      func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.Matrix.Total()) },
-	"mem":        func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Mem.String()) },
-	"op":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.Op.String()) },
-	"shards":     func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.Shards) },
-	"ranks":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Plan.Ranks()) },
-	"senders":    func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Matrix.Senders()) },
-	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Initiators()) },
+	"name":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.name) },
+	"bytes":      func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.bytes.Total()) },
+	"mem":        func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.mem.String()) },
+	"op":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.op.String()) },
+	"shards":     func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.shards) },
+	"lane":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.lane) },
+	"ranks":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Ranks) },
+	"senders":    func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.bytes.Senders()) },
+	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Initiators) },
 	"takes_part": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.TakesPart()) },
 	"initiates":  func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
 }
@@ -79,7 +87,7 @@ func (r *Runtime) planType() {
 			return pushMember(L, methods, "plan", name)
 		}),
 		"__tostring": onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
-			L.Push(glua.LString(fmt.Sprintf("plan %d %s", p.Number(), p.Name)))
+			L.Push(glua.LString(fmt.Sprintf("plan %d %s", p.Number, p.name)))
 			return 1, nil
 		}),
 	})
@@ -95,9 +103,9 @@ func onPlan(f func(L *glua.LState, p *luaPlan) (int, error)) function {
 	}
 }
 
-func plansArg(L *glua.LState, n int) ([]*traffic.Plan, []*luaPlan, error) {
+func plansArg(L *glua.LState, n int) ([]*play.Plan, []*luaPlan, error) {
 	t := L.CheckTable(n)
-	plans := make([]*traffic.Plan, t.Len())
+	plans := make([]*play.Plan, t.Len())
 	scripted := make([]*luaPlan, t.Len())
 	for i := range plans {
 		v := t.RawGetInt(i + 1)
@@ -114,7 +122,7 @@ func plansArg(L *glua.LState, n int) ([]*traffic.Plan, []*luaPlan, error) {
 }
 
 // session opens the engine when it is first needed.
-func (r *Runtime) session() (*traffic.Session, error) {
+func (r *Runtime) session() (*session.Session, error) {
 	if r.opened != nil {
 		return r.opened, nil
 	}
@@ -127,7 +135,7 @@ func (r *Runtime) session() (*traffic.Session, error) {
 		return nil, err
 	}
 	gpu, _ := r.env.GPU()
-	s, err := traffic.Open(w, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, r.env.Seed)
+	s, err := session.Open(w, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, r.env.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -192,48 +200,7 @@ func (r *Runtime) memory() (nixl.Mem, error) {
 	return mem, nil
 }
 
-// spec is what a script asks transfer.prepare for.
-type spec struct {
-	traffic.Pattern
-	matrix   *luaMatrix
-	metadata map[string]any
-	// What the script says it will sleep, in seconds; for readers of the result.
-	sleepBefore, sleepAfter float64
-}
-
-// patternFrom reads the arguments of prepare.
-func (r *Runtime) patternFrom(t *glua.LTable) (s spec, err error) {
-	f := newFields("transfer.prepare", t)
-	s.Name, s.Shards = f.text("name", ""), int(f.integer("shards", 1, 1))
-	mem, op := f.text("mem", ""), f.text("op", "WRITE")
-	s.metadata = f.plainMap("metadata")
-	storage := f.table("storage")
-	s.sleepBefore, s.sleepAfter = f.seconds("sleep_before"), f.seconds("sleep_after")
-	if ud, ok := f.get("matrix").(*glua.LUserData); ok {
-		s.matrix, _ = ud.Value.(*luaMatrix)
-	}
-	if s.matrix == nil {
-		f.fail("matrix", "a matrix", f.get("matrix"))
-	}
-	if err := f.err(); err != nil {
-		return s, err
-	}
-	s.Matrix = s.matrix.share()
-	if s.Storage, err = storageFrom(storage, r.env.AllowIO); err != nil {
-		return s, err
-	}
-	if s.Op, err = nixl.ParseOp(op); err != nil {
-		return s, fault.New(fault.Script, "transfer.prepare: op: %w", err)
-	}
-	if mem == "" {
-		s.Mem, err = r.memory()
-	} else if s.Mem, err = nixl.ParseMem(mem); err != nil {
-		err = fault.New(fault.Script, "transfer.prepare: mem: %w", err)
-	}
-	return s, err
-}
-
-// transferPrepare: prepare{matrix = m, mem =, op =, shards =, name =, metadata =}.
+// transferPrepare: prepare{matrix = m or exchange = {...}, mem =, op =, shards =, lane =, name =, metadata =}.
 func (r *Runtime) transferPrepare(L *glua.LState) (int, error) {
 	plans, err := r.prepare([]*glua.LTable{L.CheckTable(1)})
 	if err != nil {
@@ -273,34 +240,34 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 		return nil, err
 	}
 	specs := make([]spec, len(list))
-	patterns := make([]traffic.Pattern, len(list))
+	loads := make([]load.Load, len(list))
 	for i, t := range list {
-		if specs[i], err = r.patternFrom(t); err != nil {
+		if specs[i], err = r.specFrom(t); err != nil {
 			return nil, err
 		}
-		patterns[i] = specs[i].Pattern
+		loads[i] = specs[i].load
 	}
-	plans, err := s.Prepare(patterns)
+	plans, err := play.Prepare(s, loads)
 	if err != nil {
 		return nil, err
 	}
 	out := make([]*glua.LUserData, len(plans))
 	for i, p := range plans {
-		out[i] = newUserData(r.L, planTypeName, &luaPlan{p})
-		r.record(p, specs[i])
+		out[i] = newUserData(r.L, planTypeName, &luaPlan{p, specs[i]})
+		r.record(specs[i])
 	}
 	return out, nil
 }
 
 // record describes a plan in the result. The plan's number is its place there.
-func (r *Runtime) record(p *traffic.Plan, s spec) {
+func (r *Runtime) record(s spec) {
 	d := r.env.Doc
 	if d == nil {
 		return
 	}
 	d.Patterns = append(d.Patterns, result.Pattern{
-		Name: p.Name, Matrix: d.AddMatrix(p.Matrix, s.matrix.label()), Mem: p.Mem.String(), Op: p.Op.String(),
-		Shards: p.Shards, Senders: len(p.Matrix.Senders()), Metadata: s.metadata,
+		Name: s.name, Kind: s.kind, Matrix: d.AddMatrix(s.bytes, s.file), Mem: s.mem.String(), Op: s.op.String(),
+		Shards: s.shards, Senders: len(s.bytes.Senders()), Metadata: s.metadata,
 		SleepBefore: s.sleepBefore, SleepAfter: s.sleepAfter,
 	})
 }
@@ -315,7 +282,7 @@ func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, traffic.Warmup(plans, n)
+	return 0, play.Warmup(plans, n)
 }
 
 // transferCollect: collect(plans). At rank 0 a list with one entry per plan:
@@ -330,28 +297,24 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	runs, err := s.Collect(plans)
+	all, err := record.Collect(s, plans)
 	if err != nil {
 		return 0, err
 	}
-	stored, err := s.CollectStorage(plans)
-	if err != nil {
-		return 0, err
-	}
-	if runs == nil {
+	if all == nil {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
-	out := L.CreateTable(len(runs), 0)
+	out := L.CreateTable(len(all), 0)
 	phase := r.env.World.CurrentPhase()
-	for i, list := range runs {
-		entry := collected(L, list)
-		entry.RawSetString("storage", storageRuns(L, stored[i]))
+	for i, c := range all {
+		entry := collected(L, c.Runs)
+		entry.RawSetString("storage", storageRuns(L, c.Storage))
 		out.Append(entry)
-		key := runKey{scripted[i].Number(), phase}
-		r.env.Doc.AddRuns(key.plan, phase, r.recorded[key], list)
-		r.recorded[key] += len(list)
-		r.env.Doc.AddStorage(key.plan, phase, stored[i])
+		key := runKey{scripted[i].Number, phase}
+		r.env.Doc.AddRuns(key.plan, phase, r.recorded[key], c.Runs)
+		r.recorded[key] += len(c.Runs)
+		r.env.Doc.AddStorage(key.plan, phase, c.Storage)
 	}
 	r.env.Checkpoint()
 	if err := r.env.Sampled(); err != nil {
@@ -458,14 +421,14 @@ func planTimes(L *glua.LState, p *luaPlan) (int, error) {
 // first post until that peer's transfer was complete; nil if this rank has not
 // run it.
 func planPeerTimes(L *glua.LState, p *luaPlan) (int, error) {
-	t, peers, ok := p.Last()
+	t, posts, ok := p.Last()
 	if !ok {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
 	out := L.NewTable()
 	for i, done := range t.Done {
-		out.RawSetInt(peers[i], glua.LNumber(float64(done-t.Start)/1e9))
+		out.RawSetInt(posts[i].Peer, glua.LNumber(float64(done-t.Start)/1e9))
 	}
 	L.Push(out)
 	return 1, nil
@@ -481,7 +444,7 @@ func planReceived(L *glua.LState, p *luaPlan) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	heads, err := p.Received(min(most, mostShown))
+	heads, err := verify.Received(p.Plan, min(most, mostShown))
 	if err != nil {
 		return 0, err
 	}

@@ -87,10 +87,11 @@ type Matrix struct {
 // Pattern is a prepared traffic pattern.
 type Pattern struct {
 	Name    string `json:"name,omitempty"`
-	Matrix  int    `json:"matrix"` // index into Matrices
+	Kind    string `json:"kind,omitempty"` // exchange; empty for a pattern
+	Matrix  int    `json:"matrix"`         // index into Matrices
 	Mem     string `json:"mem"`
 	Op      string `json:"op"`
-	Shards  int    `json:"shards"`
+	Shards  int    `json:"shards"` // descriptors per message; 0 for an exchange
 	Senders int    `json:"senders"`
 	// Seconds that every rank of the pattern sleeps before and after its transfers.
 	SleepBefore float64        `json:"sleep_before_s,omitempty"`

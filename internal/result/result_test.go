@@ -149,7 +149,7 @@ func TestSchemaDescribesEverything(t *testing.T) {
 		{`"perigee.result/1"`, `"perigee.result/2"`},
 		{`"partial"`, `"done"`},
 		{`"op": "WRITE"`, `"op": "write"`},
-		{`"shards": 1`, `"shards": 0`},
+		{`"shards": 1`, `"shards": -1`},
 		{`"size": 2`, `"size": "2"`},
 		{`"phases"`, `"phase"`},
 		{`"posted_ns"`, `"post_ns"`},

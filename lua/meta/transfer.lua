@@ -19,14 +19,28 @@
 ---@field stop number when all bytes had been moved
 ---@field seconds number stop - start
 
----What to prepare.
+---Pieces that one rank sends to another in an exchange. Offsets are bytes in the sender's send half and in the
+---receiver's receive half.
+---@class ExchangeMessage
+---@field from integer rank
+---@field to integer rank
+---@field bytes Size of each piece
+---@field count? integer pieces, one descriptor each; 1 by default
+---@field send? Size|Size[] where the first piece begins, or every piece; by default behind what the rank sends so far
+---@field recv? Size|Size[] likewise at the receiver, where no two pieces may overlap
+---@field send_stride? Size from one piece to the next; bytes by default
+---@field recv_stride? Size likewise at the receiver
+
+---What to prepare: matrix or exchange.
 ---@class TransferSpec
----@field matrix Matrix who sends how many bytes to whom; as many rows as there are ranks
+---@field matrix? Matrix who sends how many bytes to whom; as many rows as there are ranks
+---@field exchange? ExchangeMessage[] instead of matrix: a personalised all-to-all whose pieces have their own places
+---@field lane? integer plans on different lanes have their own buffers and connections, and overlap when posted; 0 by default
 ---@field mem? "dram"|"cpu"|"vram"|"cuda" memory of the buffers; by default vram if every rank has a GPU, else dram
 ---@field op? "WRITE"|"READ" who moves the bytes: the sender (default) or the receiver
----@field shards? integer descriptors per message, 1 (default) to 65536
+---@field shards? integer descriptors per message, 1 (default) to 65536; not with exchange
 ---@field name? string for messages and the result
----@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank
+---@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank; not with exchange
 ---@field metadata? table kept in the result
 ---@field sleep_before? number seconds that the script sleeps before a run, kept in the result; prepare itself never sleeps
 ---@field sleep_after? number likewise after a run
@@ -54,7 +68,8 @@
 ---@field bytes integer sum of the matrix in bytes
 ---@field mem "dram"|"vram" memory of the buffers
 ---@field op "WRITE"|"READ" who moves the bytes
----@field shards integer descriptors per message
+---@field shards integer descriptors per message; 0 for an exchange
+---@field lane integer the lane that it was prepared on
 ---@field ranks integer[] those that send or receive, or have storage, ascending
 ---@field senders integer[] those that send, ascending
 ---@field initiators integer[] those that post transfers, ascending: the senders of a WRITE, the receivers of a READ
@@ -66,7 +81,7 @@ local Plan = {}
 ---@param how? integer|{iterations?: integer, record?: boolean} number of runs, 1 by default; record = false keeps them from transfer.collect
 function Plan:run(how) end
 
----Starts this rank's transfers; wait ends them.
+---Starts this rank's transfers; wait ends them. Plans on one lane may be moved one after the other; on different lanes they overlap.
 function Plan:post() end
 
 ---Waits for what post has started, and records the run.
@@ -76,7 +91,7 @@ function Plan:wait() end
 ---@return boolean
 function Plan:done() end
 
----Runs once on known bytes and checks every byte that arrives; a wrong one ends the job. All ranks call it. Collective.
+---Runs once on known bytes and checks every byte that arrives, in memory and in files; a wrong one ends the job. Files that the plan writes are written. All ranks call it. Collective.
 function Plan:verify() end
 
 ---Frees the prepared transfers. Recorded runs can still be collected.

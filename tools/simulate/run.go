@@ -8,7 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/record"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 	"perigee/spmd/boot"
@@ -46,7 +49,7 @@ type Outcome struct {
 type crowd struct {
 	n      int
 	worlds []*spmd.World
-	plans  []*traffic.Session
+	plans  []*session.Session
 	up     []tally // by rank, what it has told the launcher
 	down   []tally // what the launcher has told it
 }
@@ -76,15 +79,19 @@ const (
 
 // Simulate lets n ranks meet, perHost on each feigned host, and do what the ranks
 // of a job do, but for moving bytes.
-func Simulate(ctx context.Context, n, perHost int, patterns []traffic.Pattern) (*Outcome, error) {
+func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Outcome, error) {
+	loads := make([]load.Load, len(patterns))
+	for i, p := range patterns {
+		loads[i] = p
+	}
 	resetPeak()
 	began := time.Now()
-	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*traffic.Session, n), up: make([]tally, n), down: make([]tally, n)}
+	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n), down: make([]tally, n)}
 	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(patterns)}
 	coordinator := watch.NewCoordinator(n, nil, nil)
 	defer coordinator.Close()
 	defer c.close()
-	shared, ledger := spmd.NewCrowd(n, perHost), traffic.NewLedger()
+	shared, ledger := spmd.NewCrowd(n, perHost), session.NewLedger()
 	all := func(body func(w *spmd.World) error) func(int) error {
 		return func(r int) error { return body(c.worlds[r]) }
 	}
@@ -115,15 +122,15 @@ func Simulate(ctx context.Context, n, perHost int, patterns []traffic.Pattern) (
 		})},
 		{"clocks", all((*spmd.World).SyncClocks)},
 		{"engine", func(r int) (err error) {
-			c.plans[r], err = traffic.OpenIn(c.worlds[r], planner{}, nixl.AgentConfig{}, 0, ledger)
+			c.plans[r], err = session.OpenIn(c.worlds[r], planner{}, nixl.AgentConfig{}, 0, ledger)
 			return err
 		}},
 		{"prepare", func(r int) error {
-			_, err := c.plans[r].Prepare(patterns)
+			_, err := play.Prepare(c.plans[r], loads)
 			return err
 		}},
 		{"collect", func(r int) error {
-			_, err := c.plans[r].Collect(nil)
+			_, err := record.Collect(c.plans[r], nil)
 			return err
 		}},
 		{"end", all(func(w *spmd.World) error { return w.All().End() })},

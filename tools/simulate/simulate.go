@@ -16,7 +16,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/table"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/load"
 	"perigee/internal/version"
 )
 
@@ -82,7 +82,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 }
 
 // plan checks what was asked for.
-func (c *Cmd) plan() (sizes []int, patterns []traffic.Pattern, err error) {
+func (c *Cmd) plan() (sizes []int, patterns []load.Pattern, err error) {
 	sizes = c.Ranks
 	if c.Config != "" {
 		if patterns, err = loadPatterns(c.Config); err != nil {

@@ -5,7 +5,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/traffic"
+	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 )
@@ -34,7 +34,7 @@ var configKeys = conf.Schema{
 }
 
 // loadPatterns reads the traffic patterns of a configuration file.
-func loadPatterns(path string) ([]traffic.Pattern, error) {
+func loadPatterns(path string) ([]load.Pattern, error) {
 	doc, err := conf.Load(path)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func loadPatterns(path string) ([]traffic.Pattern, error) {
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
-	var patterns []traffic.Pattern
+	var patterns []load.Pattern
 	for _, item := range items {
 		m, err := readMatrix(item.Get("matrix_file").Text())
 		if err != nil {
@@ -63,7 +63,7 @@ func loadPatterns(path string) ([]traffic.Pattern, error) {
 		if err != nil {
 			return nil, err
 		}
-		patterns = append(patterns, traffic.Pattern{
+		patterns = append(patterns, load.Pattern{
 			Name: item.Path(), Matrix: m, Op: op, Shards: int(item.Get("shards").Int()),
 		})
 	}
@@ -86,7 +86,7 @@ const (
 
 // synthetic is a KV cache on its way: the ranks of the first half, which prefill,
 // send to a few of the second half, which decode.
-func synthetic(n int) ([]traffic.Pattern, error) {
+func synthetic(n int) ([]load.Pattern, error) {
 	m := matrix.New(n)
 	half := max(n/2, 1)
 	for from := range half {
@@ -96,5 +96,5 @@ func synthetic(n int) ([]traffic.Pattern, error) {
 			}
 		}
 	}
-	return []traffic.Pattern{{Name: "synthetic", Matrix: m, Shards: 1}}, nil
+	return []load.Pattern{{Name: "synthetic", Matrix: m, Shards: 1}}, nil
 }

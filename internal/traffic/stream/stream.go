@@ -11,11 +11,11 @@ import (
 // another message, another place or another run is noticed.
 type Stream struct{ key uint64 }
 
-// New returns the stream of a message: the seed, and numbers that tell it from others: the pattern, the sender
-// and the receiver.
-func New(seed uint64, pattern, sender, receiver int) Stream {
+// New returns the stream of a message: the seed, and numbers that distinguish it from others, such as the load,
+// the sender and the receiver.
+func New(seed uint64, key ...int) Stream {
 	k := mix(seed + 0x9e3779b97f4a7c15)
-	for _, v := range []int{pattern, sender, receiver} {
+	for _, v := range key {
 		k = mix(k ^ mix(uint64(v)+0x9e3779b97f4a7c15))
 	}
 	return Stream{k}
@@ -50,31 +50,25 @@ func (s Stream) Fill(p []byte, off int64, flip bool) {
 	}
 }
 
-// Check counts the bytes that differ from the stream from off on, and returns
-// the place of the first.
-func (s Stream) Check(p []byte, off int64) (wrong int64, first int) {
+// Differ counts the bytes in which two slices of equal length differ, and returns the place of the first.
+func Differ(want, got []byte) (wrong int64, first int) {
 	first = -1
-	for i := 0; i < len(p); {
-		w := s.word(uint64(off)/8) >> (8 * (uint64(off) % 8))
-		size := min(8-int(off%8), len(p)-i)
-		if size == 8 {
-			if got := binary.LittleEndian.Uint64(p[i:]); got != w {
-				if first < 0 {
-					first = i + bits.TrailingZeros64(got^w)/8
-				}
-				wrong += int64(differingBytes(got ^ w))
-			}
-		} else {
-			for k := range size {
-				if p[i+k] != byte(w>>(8*k)) {
-					if first < 0 {
-						first = i + k
-					}
-					wrong++
-				}
-			}
+	note := func(at int, bytes int64) {
+		if first < 0 {
+			first = at
 		}
-		i, off = i+size, off+int64(size)
+		wrong += bytes
+	}
+	i := 0
+	for ; i+8 <= len(want); i += 8 {
+		if x := binary.LittleEndian.Uint64(want[i:]) ^ binary.LittleEndian.Uint64(got[i:]); x != 0 {
+			note(i+bits.TrailingZeros64(x)/8, int64(differingBytes(x)))
+		}
+	}
+	for ; i < len(want); i++ {
+		if want[i] != got[i] {
+			note(i, 1)
+		}
 	}
 	return wrong, first
 }
@@ -87,6 +81,3 @@ func differingBytes(x uint64) (n int) {
 	}
 	return n
 }
-
-// At returns the byte of the stream at a place.
-func (s Stream) At(off int64) byte { return byte(s.word(uint64(off)/8) >> (8 * (uint64(off) % 8))) }

@@ -14,22 +14,21 @@ func TestStreams(t *testing.T) {
 		off := rapid.Int64Range(0, 1<<50).Draw(rt, "off")
 		b := make([]byte, rapid.IntRange(1, 100).Draw(rt, "len"))
 		s.Fill(b, off, false)
+		right := make([]byte, len(b))
 		for k := range b {
-			if b[k] != s.At(off+int64(k)) {
-				rt.Fatalf("byte %d is 0x%02x, at says 0x%02x", k, b[k], s.At(off+int64(k)))
-			}
+			s.Fill(right[k:k+1], off+int64(k), false) // one by one, and all at once
 		}
-		if wrong, _ := s.Check(b, off); wrong != 0 {
-			rt.Fatalf("%d wrong bytes in what was just filled", wrong)
+		if wrong, _ := Differ(right, b); wrong != 0 {
+			rt.Fatalf("%d bytes depend on where the filling begins", wrong)
 		}
 		poison := make([]byte, len(b))
 		s.Fill(poison, off, true)
-		if wrong, first := s.Check(poison, off); wrong != int64(len(b)) || first != 0 {
+		if wrong, first := Differ(right, poison); wrong != int64(len(b)) || first != 0 {
 			rt.Fatalf("%d of %d poisoned bytes are wrong, the first is %d", wrong, len(b), first)
 		}
 		at := rapid.IntRange(0, len(b)-1).Draw(rt, "flipped")
 		b[at] ^= byte(rapid.IntRange(1, 255).Draw(rt, "bits"))
-		if wrong, first := s.Check(b, off); wrong != 1 || first != at {
+		if wrong, first := Differ(right, b); wrong != 1 || first != at {
 			rt.Fatalf("%d wrong bytes, the first at %d, want 1 at %d", wrong, first, at)
 		}
 	})

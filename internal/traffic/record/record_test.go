@@ -1,4 +1,4 @@
-package traffic
+package record
 
 import (
 	"errors"
@@ -8,8 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fault"
+	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
+	"perigee/internal/traffic/sessiontest"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -18,10 +22,10 @@ import (
 func TestCollect(t *testing.T) {
 	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
 		t.Run(op.String(), func(t *testing.T) {
-			m := fromRows(t, []int64{7, 100, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
-			runs := make([][][]series.Run, 3)
-			play(t, 3, func(w *spmd.World, s *Session) error {
-				plans, err := s.Prepare([]Pattern{{Matrix: m, Op: op, Shards: 2}, {Matrix: matrix.New(3), Op: op, Shards: 1}})
+			m := sessiontest.FromRows(t, []int64{7, 100, 0}, []int64{0, 0, 50}, []int64{0, 0, 0})
+			runs := make([][]Collected, 3)
+			sessiontest.Must(t, 3, func(w *spmd.World, s *session.Session) error {
+				plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: m, Op: op, Shards: 2}, load.Pattern{Matrix: matrix.New(3), Op: op, Shards: 1}})
 				if err != nil {
 					return err
 				}
@@ -30,11 +34,11 @@ func TestCollect(t *testing.T) {
 						return err
 					}
 				}
-				if runs[w.Rank()], err = s.Collect(plans); err != nil {
+				if runs[w.Rank()], err = Collect(s, plans); err != nil {
 					return err
 				}
-				again, err := s.Collect(plans)
-				if w.Rank() == 0 && (len(again) != 2 || len(again[0]) != 0) {
+				again, err := Collect(s, plans)
+				if w.Rank() == 0 && (len(again) != 2 || len(again[0].Runs) != 0) {
 					return fmt.Errorf("what was collected came once more: %v", again)
 				}
 				return err
@@ -43,7 +47,7 @@ func TestCollect(t *testing.T) {
 				t.Error("ranks other than 0 got runs")
 			}
 			got := runs[0]
-			if len(got) != 2 || len(got[0]) != 3 || len(got[1]) != 0 {
+			if len(got) != 2 || len(got[0].Runs) != 3 || len(got[1].Runs) != 0 {
 				t.Fatalf("got %d plans; want one with 3 runs, one with none", len(got))
 			}
 			// rank -> its peers in the order of posting, with the bytes
@@ -51,7 +55,7 @@ func TestCollect(t *testing.T) {
 			if op == nixl.Read {
 				want = map[int][]series.PeerRun{0: {{Peer: 0, Bytes: 7}}, 1: {{Peer: 0, Bytes: 100}}, 2: {{Peer: 1, Bytes: 50}}}
 			}
-			for _, run := range got[0] {
+			for _, run := range got[0].Runs {
 				peers := map[int][]series.PeerRun{}
 				for _, k := range run.Ranks {
 					if k.StartNS < run.StartNS || k.StartNS > k.PostNS || k.PostNS > k.EndNS || k.EndNS > run.EndNS {
@@ -74,7 +78,7 @@ func TestCollect(t *testing.T) {
 				}
 			}
 			for k := range 2 {
-				if got[0][k].EndNS > got[0][k+1].EndNS {
+				if got[0].Runs[k].EndNS > got[0].Runs[k+1].EndNS {
 					t.Error("the runs are not in their order")
 				}
 			}
@@ -83,38 +87,38 @@ func TestCollect(t *testing.T) {
 }
 
 func TestCollectRefuses(t *testing.T) {
-	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
+	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
 	for _, c := range []struct {
 		name string
-		body func(w *spmd.World, s *Session, plans []*Plan) error
+		body func(w *spmd.World, s *session.Session, plans []*play.Plan) error
 		want string
 	}{
-		{"uneven runs", func(w *spmd.World, s *Session, plans []*Plan) error {
+		{"uneven runs", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
 			if err := plans[0].Run(2+w.Rank(), true); err != nil {
 				return err
 			}
-			_, err := s.Collect(plans)
+			_, err := Collect(s, plans)
 			return err
 		}, "a: rank 0 has run it 2 times since the last collect, rank 1 3 times"},
-		{"a plan twice", func(w *spmd.World, s *Session, plans []*Plan) error {
-			_, err := s.Collect([]*Plan{plans[0], plans[1], plans[0]})
+		{"a plan twice", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
+			_, err := Collect(s, []*play.Plan{plans[0], plans[1], plans[0]})
 			return err
 		}, "collect: a is there twice"},
-		{"other plans", func(w *spmd.World, s *Session, plans []*Plan) error {
+		{"other plans", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
 			if err := errors.Join(plans[0].Run(1, true), plans[1].Run(1, true)); err != nil {
 				return err
 			}
-			_, err := s.Collect(plans[w.Rank():][:1])
+			_, err := Collect(s, plans[w.Rank():][:1])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},
-		{"fewer plans", func(w *spmd.World, s *Session, plans []*Plan) error {
-			_, err := s.Collect(plans[w.Rank():])
+		{"fewer plans", func(w *spmd.World, s *session.Session, plans []*play.Plan) error {
+			_, err := Collect(s, plans[w.Rank():])
 			return err
 		}, "collect: times from rank 1: it collects other plans"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			errs := sessions(t, 2, func(w *spmd.World, s *Session) error {
-				plans, err := s.Prepare([]Pattern{{Name: "a", Matrix: both, Shards: 1}, {Name: "b", Matrix: both, Shards: 1}})
+			errs := sessiontest.Try(t, 2, func(w *spmd.World, s *session.Session) error {
+				plans, err := play.Prepare(s, []load.Load{load.Pattern{Name: "a", Matrix: both, Shards: 1}, load.Pattern{Name: "b", Matrix: both, Shards: 1}})
 				if err != nil {
 					return err
 				}
@@ -130,10 +134,10 @@ func TestCollectRefuses(t *testing.T) {
 // The skew of a barrier is measured where all initiators have left the same one, and
 // only for the first run after it.
 func TestBarrierExitSkew(t *testing.T) {
-	both := fromRows(t, []int64{0, 9}, []int64{9, 0})
-	var runs [][]series.Run
-	play(t, 2, func(w *spmd.World, s *Session) error {
-		plans, err := s.Prepare([]Pattern{{Matrix: both, Shards: 1}, {Matrix: fromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
+	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
+	var runs []Collected
+	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+		plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: both, Shards: 1}, load.Pattern{Matrix: sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0}), Shards: 1}})
 		if err != nil {
 			return err
 		}
@@ -147,14 +151,14 @@ func TestBarrierExitSkew(t *testing.T) {
 		if err := errors.Join(p.Run(1, true), plans[1].Barrier(), plans[1].Run(1, true)); err != nil {
 			return err
 		}
-		all, err := s.Collect(plans)
+		all, err := Collect(s, plans)
 		if all != nil {
 			runs = all
 		}
 		return err
 	})
 	for k, want := range []bool{false, true, false, true, false} {
-		r := runs[0][k]
+		r := runs[0].Runs[k]
 		if (r.BarrierExitSkewNS != nil) != want {
 			t.Errorf("run %d: skew %v, want one: %v", k, r.BarrierExitSkewNS, want)
 		}
@@ -162,16 +166,16 @@ func TestBarrierExitSkew(t *testing.T) {
 			t.Errorf("run %d: skew %d ns", k, *r.BarrierExitSkewNS)
 		}
 	}
-	if s := runs[1][0].BarrierExitSkewNS; s != nil {
+	if s := runs[1].Runs[0].BarrierExitSkewNS; s != nil {
 		t.Errorf("a single initiator has skew %d", *s)
 	}
 }
 
 // Ranks that have left different barriers have no skew, even if both were the first of groups of the same size.
 func TestNoSkewBetweenGroups(t *testing.T) {
-	ring := fromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
-	play(t, 4, func(w *spmd.World, s *Session) error {
-		plans, err := s.Prepare([]Pattern{{Matrix: ring, Shards: 1}})
+	ring := sessiontest.FromRows(t, []int64{0, 9, 0, 0}, []int64{0, 0, 9, 0}, []int64{0, 0, 0, 9}, []int64{9, 0, 0, 0})
+	sessiontest.Must(t, 4, func(w *spmd.World, s *session.Session) error {
+		plans, err := play.Prepare(s, []load.Load{load.Pattern{Matrix: ring, Shards: 1}})
 		if err != nil {
 			return err
 		}
@@ -187,9 +191,9 @@ func TestNoSkewBetweenGroups(t *testing.T) {
 		if err := plans[0].Run(1, true); err != nil {
 			return err
 		}
-		all, err := s.Collect(plans)
-		if all != nil && all[0][0].BarrierExitSkewNS != nil {
-			return fmt.Errorf("a skew of %d ns between two barriers", *all[0][0].BarrierExitSkewNS)
+		all, err := Collect(s, plans)
+		if all != nil && all[0].Runs[0].BarrierExitSkewNS != nil {
+			return fmt.Errorf("a skew of %d ns between two barriers", *all[0].Runs[0].BarrierExitSkewNS)
 		}
 		return err
 	})

@@ -1,0 +1,192 @@
+// Package load describes traffic. A Load says, for any rank, what that rank must
+// hold, what it posts and what it receives; it never touches memory, a network or
+// a file. Every rank holds the same loads, so each can work out where every
+// message lies in every rank's buffers. Only the addresses of the buffers are
+// exchanged, by package session.
+//
+// A new kind of traffic is a new type that implements Load. Memory, connections,
+// timing, gathering and verification come with it.
+package load
+
+import (
+	"cmp"
+	"slices"
+
+	"perigee/nixl"
+)
+
+// Lane numbers an agent of each rank. Lanes share no buffers and no connections,
+// so what is posted on different lanes overlaps even if posting takes long.
+// A message travels between equal lanes of two ranks.
+type Lane int
+
+// Files is the lane on which patterns read and write files, beside their messages.
+const Files Lane = -1
+
+// Load is the traffic of all ranks. Its methods are pure functions: any rank may
+// call them for any rank, and gets what every other rank gets.
+type Load interface {
+	// Label names the load in messages to the user.
+	Label() string
+	// Check validates the load for a world of a number of ranks. All other methods
+	// require a load that passed.
+	Check(ranks int) error
+	// Digest identifies the load: ranks whose digests differ hold different loads.
+	Digest() string
+	// Lanes lists the lanes that any rank uses, in the order in which they open.
+	Lanes() []Lane
+	// Needs says what a lane of a rank must hold.
+	Needs(rank int, lane Lane) Needs
+	// Posts lists what a rank posts on a lane in one run, in the order of posting.
+	Posts(rank int, lane Lane) []Post
+	// Transfers describes each of Posts to the engine.
+	Transfers(rank int, lane Lane) []Transfer
+	// Messages lists what leaves and what reaches a rank's memory and files on a
+	// lane in one run, whichever rank posts it.
+	Messages(rank int, lane Lane) (sent, received []Message)
+}
+
+// Side says which of a lane's two buffers of one kind of memory is meant.
+type Side uint8
+
+// Bytes leave from the send side and arrive at the receive side.
+const (
+	Send Side = iota
+	Recv
+)
+
+// Place is a buffer of a lane: one side of a kind of memory, or with nixl.FILE
+// the file of that index in Needs.Files.
+type Place struct {
+	Mem  nixl.Mem
+	Side Side
+	File int
+}
+
+// Needs is what a lane of a rank must hold. Bytes are by nixl.Mem.
+type Needs struct {
+	Send, Recv [2]int64
+	Files      []File
+}
+
+// File is a file that a lane reads or writes. It is opened if it exists, and made,
+// filled with noise, if not. A file that is made leaves nothing behind.
+type File struct {
+	For       string // what the user calls it, for messages
+	Path      string
+	InFolder  string // the name to make a file under if Path is a folder; empty if that is an error
+	Made      string // the name to make a file under if Path does not exist
+	Size      int64  // bytes of a file that is made
+	From      int64  // where this lane's part of an existing file begins
+	Existing  int64  // bytes that an existing file must have
+	Write     bool
+	Overwrite bool   // whether an existing file may be written
+	Allow     string // what would permit Overwrite, for the hint
+	Several   int    // how many files are wanted, if more than one: then Path must not be an existing file
+	Direct    bool   // past the page cache
+}
+
+// Post is one transfer as readers of results see it.
+type Post struct {
+	Op    nixl.Op
+	Peer  int // nixl.Self for a file
+	Bytes int64
+}
+
+// Transfer is one transfer: pieces of a local place, and as many pieces of equal
+// length of a place at the peer, or of a file.
+type Transfer struct {
+	Op            nixl.Op
+	Peer          int // nixl.Self for a file
+	Local, Remote Place
+	LocalAt       []nixl.Desc
+	RemoteAt      []nixl.Desc
+}
+
+// Message is a run of known bytes at one end: where it lies, and which bytes of
+// which stream belong there. Verification fills what is sent and compares what
+// is received.
+type Message struct {
+	Sender, Receiver int // ranks; equal for files
+	Place
+	Pieces []nixl.Desc
+	// Key distinguishes the stream of bytes from all others of the load. Equal keys at
+	// the two ends mean equal bytes.
+	Key []int
+	// At is where each piece begins in the stream; nil means one after the other.
+	At []int64
+	// Original, if not nil, is the file part whose contents belong here, in place of a stream.
+	Original *Origin
+	// Block is the length of the units that the user thinks in, and First the number of the first
+	// of them; Step is the distance to the next. 0 means that the message has no units.
+	Block, First, Step int64
+}
+
+// Origin is a part of a file.
+type Origin struct {
+	Place
+	Pieces []nixl.Desc
+}
+
+// Bytes is the length of the message.
+func (m Message) Bytes() (n int64) {
+	for _, p := range m.Pieces {
+		n += p.Len
+	}
+	return n
+}
+
+// StreamAt is where piece k begins in the stream.
+func (m Message) StreamAt(k int) (at int64) {
+	if m.At != nil {
+		return m.At[k]
+	}
+	for _, p := range m.Pieces[:k] {
+		at += p.Len
+	}
+	return at
+}
+
+// afterSelf turns a list in the order of peers into the order in which a rank
+// posts: it begins with the peer after itself, so that not all ranks begin with
+// rank 0.
+func afterSelf[T any](list []T, rank int, peer func(T) int) []T {
+	first := slices.IndexFunc(list, func(v T) bool { return peer(v) > rank })
+	if first <= 0 {
+		return list
+	}
+	return slices.Concat(list[first:], list[:first])
+}
+
+// Roles are who does what in a load. All lists ascend.
+type Roles struct {
+	Ranks      []int // that send, receive, or use files
+	Initiators []int // that post transfers to ranks
+	Actors     []int // that post anything
+}
+
+// RolesOf works out the roles in a load of a world of a number of ranks.
+func RolesOf(l Load, ranks int) Roles {
+	var r Roles
+	for rank := range ranks {
+		var toRanks, any bool
+		for _, lane := range l.Lanes() {
+			for _, p := range l.Posts(rank, lane) {
+				any = true
+				if p.Peer != nixl.Self {
+					toRanks = true
+					r.Ranks = append(r.Ranks, p.Peer)
+				}
+			}
+		}
+		if toRanks {
+			r.Initiators = append(r.Initiators, rank)
+		}
+		if any {
+			r.Ranks, r.Actors = append(r.Ranks, rank), append(r.Actors, rank)
+		}
+	}
+	slices.SortFunc(r.Ranks, cmp.Compare)
+	r.Ranks = slices.Compact(r.Ranks)
+	return r
+}

@@ -1,0 +1,202 @@
+package load
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+	"perigee/nixl"
+)
+
+// Pattern is a traffic pattern: how many bytes each rank sends to each other, and
+// in which way. Within a rank's send buffer the messages lie one after the other
+// in the order of their receivers, within its receive buffer in that of their
+// senders. The matrix must not change any more.
+type Pattern struct {
+	Name   string // for messages; may be empty
+	Matrix *matrix.Matrix
+	Mem    nixl.Mem
+	Op     nixl.Op
+	Shards int // descriptors per message, 1 to MaxShards
+	Lane   Lane
+	// Storage is what ranks read and write beside the messages.
+	Storage map[int]StorageOp
+}
+
+// MaxShards bounds the descriptors of a message, each of which takes memory.
+const MaxShards = 1 << 16
+
+// MaxLanes bounds the lanes of a rank, each of which has an agent.
+const MaxLanes = 1 << 10
+
+// Label is the pattern's name.
+func (p Pattern) Label() string { return labelOr(p.Name, "traffic pattern") }
+
+func labelOr(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return name
+}
+
+// Check validates the pattern. The result is the same on every rank.
+func (p Pattern) Check(ranks int) error {
+	if p.Matrix == nil {
+		return fault.New(fault.Script, "%s has no matrix", p.Label())
+	}
+	if n := p.Matrix.Size(); n != ranks {
+		return fault.New(fault.Input, "%s: the matrix is %d x %d, but there are %d ranks", p.Label(), n, n, ranks).
+			WithHint("run it with %d ranks, or make a matrix of %d rows", n, ranks)
+	}
+	if p.Shards < 1 || p.Shards > MaxShards {
+		return fault.New(fault.Input, "%s: shards is %d, want 1 to %d", p.Label(), p.Shards, MaxShards)
+	}
+	if err := checkLane(p.Label(), p.Lane); err != nil {
+		return err
+	}
+	return p.checkStorage(ranks)
+}
+
+func checkLane(label string, lane Lane) error {
+	if lane < 0 || lane >= MaxLanes {
+		return fault.New(fault.Input, "%s: lane is %d, want 0 to %d", label, lane, MaxLanes-1)
+	}
+	return nil
+}
+
+// Digest covers all that decides about transfers.
+func (p Pattern) Digest() string {
+	storage := ""
+	for _, rank := range slices.Sorted(maps.Keys(p.Storage)) {
+		storage += fmt.Sprintf(" %d:%+v", rank, p.Storage[rank])
+	}
+	return fmt.Sprintf("pattern %s %s %s %d %d%s", p.Matrix.Digest(), p.Mem, p.Op, p.Shards, p.Lane, storage)
+}
+
+// Lanes are the pattern's own, and Files if it has storage operations.
+func (p Pattern) Lanes() []Lane {
+	if len(p.Storage) > 0 {
+		return []Lane{p.Lane, Files}
+	}
+	return []Lane{p.Lane}
+}
+
+// Needs are the sums of the rank's row and column.
+func (p Pattern) Needs(rank int, lane Lane) (n Needs) {
+	if lane == Files {
+		return p.storageNeeds(rank)
+	}
+	n.Send[p.Mem], n.Recv[p.Mem] = p.Matrix.RowSum(rank), p.Matrix.ColumnSum(rank)
+	return n
+}
+
+// cells are those for which a rank posts transfers, in the order of their place
+// in its buffer.
+func (p Pattern) cells(rank int) []matrix.Cell {
+	if p.Op == nixl.Read {
+		return p.Matrix.Column(rank)
+	}
+	return p.Matrix.Row(rank)
+}
+
+// Posts begin with the peer after the rank itself.
+func (p Pattern) Posts(rank int, lane Lane) []Post {
+	if lane == Files {
+		return p.storagePosts(rank)
+	}
+	cells := p.cells(rank)
+	list := make([]Post, len(cells))
+	for i, c := range cells {
+		list[i] = Post{p.Op, c.Peer, c.Bytes}
+	}
+	return afterSelf(list, rank, func(o Post) int { return o.Peer })
+}
+
+// Transfers have Shards descriptors each, as far as there are so many bytes.
+func (p Pattern) Transfers(rank int, lane Lane) []Transfer {
+	if lane == Files {
+		return p.storageTransfers(rank)
+	}
+	local, remote := p.ends()
+	remoteOffset := func(peer int) int64 { return offset(p.Matrix.Column(peer), rank) }
+	if p.Op == nixl.Read {
+		remoteOffset = func(peer int) int64 { return offset(p.Matrix.Row(peer), rank) }
+	}
+	cells := p.cells(rank)
+	list := make([]Transfer, 0, len(cells))
+	var off int64
+	for _, c := range cells {
+		list = append(list, Transfer{
+			Op: p.Op, Peer: c.Peer, Local: local, Remote: remote,
+			LocalAt:  split(off, c.Bytes, p.Shards),
+			RemoteAt: split(remoteOffset(c.Peer), c.Bytes, p.Shards),
+		})
+		off += c.Bytes
+	}
+	return afterSelf(list, rank, func(t Transfer) int { return t.Peer })
+}
+
+// ends are the buffers of an initiator and its peer.
+func (p Pattern) ends() (local, remote Place) { return sides(p.Op, p.Mem, p.Mem) }
+
+// sides are the places at an initiator and its peer, by their kinds of memory.
+func sides(op nixl.Op, local, remote nixl.Mem) (Place, Place) {
+	if op == nixl.Read {
+		return Place{Mem: local, Side: Recv}, Place{Mem: remote, Side: Send}
+	}
+	return Place{Mem: local, Side: Send}, Place{Mem: remote, Side: Recv}
+}
+
+// Messages are the cells of the rank's row and column.
+func (p Pattern) Messages(rank int, lane Lane) (sent, received []Message) {
+	if lane == Files {
+		return p.storageMessages(rank)
+	}
+	var off int64
+	for _, c := range p.Matrix.Row(rank) {
+		sent = append(sent, p.message(rank, c.Peer, Send, off, c.Bytes))
+		off += c.Bytes
+	}
+	off = 0
+	for _, c := range p.Matrix.Column(rank) {
+		received = append(received, p.message(c.Peer, rank, Recv, off, c.Bytes))
+		off += c.Bytes
+	}
+	return sent, received
+}
+
+func (p Pattern) message(from, to int, side Side, off, bytes int64) Message {
+	return Message{
+		Sender: from, Receiver: to, Place: Place{Mem: p.Mem, Side: side},
+		Pieces: []nixl.Desc{{Off: off, Len: bytes}}, Key: []int{from, to},
+	}
+}
+
+// offset is where the message with a peer begins in a buffer that holds cells.
+func offset(cells []matrix.Cell, peer int) (off int64) {
+	for _, c := range cells {
+		if c.Peer >= peer {
+			break
+		}
+		off += c.Bytes
+	}
+	return off
+}
+
+// split cuts a message into descriptors of near-equal size, at most one a byte.
+func split(off, bytes int64, shards int) []nixl.Desc {
+	n := min(int64(shards), bytes)
+	descs := make([]nixl.Desc, n)
+	size, rest := bytes/n, bytes%n
+	for k := range descs {
+		length := size
+		if int64(k) < rest {
+			length++
+		}
+		descs[k] = nixl.Desc{Off: off, Len: length}
+		off += length
+	}
+	return descs
+}

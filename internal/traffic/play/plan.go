@@ -1,0 +1,251 @@
+// Package play runs loads: Prepare makes a Plan of each, which every rank runs as
+// often as it likes. Run and Post with Wait keep the stamps of single runs;
+// Measure keeps distributions, whose size does not grow with the number of runs.
+package play
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/series"
+	"perigee/internal/traffic/session"
+	"perigee/nixl"
+)
+
+// Plan is a prepared load at one rank. A rank that takes no part has a plan
+// too, which does nothing.
+type Plan struct {
+	*session.Reserved
+	s        *session.Session
+	parts    []*part // that this rank posts, one per lane
+	posted   bool
+	released bool
+}
+
+// part is what this rank posts on one lane.
+type part struct {
+	*session.Bound
+	posts []load.Post
+	batch nixl.Batch
+	log   []series.Logged
+	last  *nixl.Times
+	left  series.Exit // before what is posted
+	// running gets the outcome of a run in a goroutine of its own; nil if there is none.
+	running chan error
+}
+
+// Prepare makes plans for loads. Like all of a session's collectives it is called by all
+// ranks with the same loads in the same order.
+func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
+	reserved, err := s.Reserve(loads)
+	if err != nil {
+		return nil, err
+	}
+	plans := make([]*Plan, len(reserved))
+	for i, r := range reserved {
+		if plans[i], err = newPlan(s, r); err != nil {
+			return nil, err
+		}
+	}
+	return plans, nil
+}
+
+// New makes a plan of one load.
+func New(s *session.Session, l load.Load) (*Plan, error) {
+	plans, err := Prepare(s, []load.Load{l})
+	if err != nil {
+		return nil, err
+	}
+	return plans[0], nil
+}
+
+func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
+	p := &Plan{Reserved: r, s: s}
+	for _, b := range r.Lanes {
+		posts := r.Posts(s.World().Rank(), b.Number)
+		if len(posts) == 0 {
+			continue
+		}
+		k := &part{Bound: b, posts: posts}
+		var err error
+		if k.batch, err = p.prepare(k); err != nil {
+			return nil, err
+		}
+		p.parts = append(p.parts, k)
+	}
+	return p, nil
+}
+
+func (p *Plan) prepare(k *part) (nixl.Batch, error) {
+	b, err := k.Batch(p.Transfers(p.s.World().Rank(), k.Number))
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "prepare %s: %w", p.what(k), err)
+	}
+	return b, nil
+}
+
+// what names a part in messages.
+func (p *Plan) what(k *part) string {
+	switch {
+	case k.Number == load.Files:
+		return "storage_ops of " + p.Label()
+	case k.Number > 0:
+		return fmt.Sprintf("%s, lane %d", p.Label(), k.Number)
+	}
+	return p.Label()
+}
+
+// Session is the session whose buffers the plan uses.
+func (p *Plan) Session() *session.Session { return p.s }
+
+// TakesPart reports whether this rank is one of Ranks.
+func (p *Plan) TakesPart() bool { return contains(p.Ranks, p.s.World().Rank()) }
+
+// Initiates reports whether this rank posts transfers or has a storage operation.
+func (p *Plan) Initiates() bool { return len(p.parts) > 0 }
+
+func contains(ranks []int, r int) bool {
+	_, ok := slices.BinarySearch(ranks, r)
+	return ok
+}
+
+// Barrier lets the ranks of the plan meet. At other ranks it does nothing.
+func (p *Plan) Barrier() error { return p.meet(p.Ranks) }
+
+// InitiatorsBarrier lets those ranks meet for which Initiates is true.
+func (p *Plan) InitiatorsBarrier() error { return p.meet(p.Actors) }
+
+func (p *Plan) meet(ranks []int) error {
+	if !contains(ranks, p.s.World().Rank()) {
+		return nil
+	}
+	g, err := p.s.World().Group(ranks)
+	if err != nil {
+		return err
+	}
+	if err := g.Barrier(); err != nil {
+		return err
+	}
+	p.s.Met(g)
+	return nil
+}
+
+// Usable returns an error if the plan can not be run now. All ranks get the same,
+// whether they take part or not.
+func (p *Plan) Usable() error {
+	switch {
+	case p.released:
+		return fault.New(fault.Script, "%s: the plan has been released", p.Label())
+	case p.posted:
+		return fault.New(fault.Script, "%s: the plan has been posted and not waited for", p.Label())
+	}
+	return p.s.World().Err()
+}
+
+// checkRuns validates a number of runs.
+func (p *Plan) checkRuns(n int) error {
+	if n < 0 {
+		return fault.New(fault.Script, "%s: %d runs, want at least 0", p.Label(), n)
+	}
+	return p.Usable()
+}
+
+// Last returns the stamps of this rank's last run on the plan's first lane, and
+// its transfers in their order; ok is false if it has not run it.
+func (p *Plan) Last() (t nixl.Times, posts []load.Post, ok bool) {
+	if len(p.parts) == 0 || p.parts[0].last == nil || p.parts[0].Number == load.Files {
+		return t, nil, false
+	}
+	return *p.parts[0].last, p.parts[0].posts, true
+}
+
+// TakeLogs returns what this rank recorded since the last call, by lane in the
+// order of the load's lanes.
+func (p *Plan) TakeLogs() [][]series.Logged {
+	logs := make([][]series.Logged, len(p.Reserved.Lanes))
+	for i, b := range p.Reserved.Lanes {
+		for _, k := range p.parts {
+			if k.Bound == b {
+				logs[i], k.log = k.log, nil
+			}
+		}
+	}
+	return logs
+}
+
+// Release frees the prepared transfers. What has been recorded can still be
+// collected.
+func (p *Plan) Release() error {
+	if p.released {
+		return nil
+	}
+	var errs []error
+	for _, k := range p.parts {
+		if k.running != nil {
+			<-k.running // the outcome no longer matters
+			k.running = nil
+		}
+		if err := k.Use(k.batch.Release); err != nil {
+			errs = append(errs, link.Explain(p.s.World(), p.what(k), err))
+		}
+	}
+	p.released, p.posted = true, false
+	return errors.Join(errs...)
+}
+
+// way is one that bytes take from a rank.
+type way struct {
+	lane load.Lane
+	mem  nixl.Mem
+	op   nixl.Op
+	peer int
+}
+
+// Warmup runs plans, n times each, until this rank has reached each of its
+// peers at least once in each way. The times are not kept. Files are left alone.
+func Warmup(plans []*Plan, n int) error {
+	seen := map[way]bool{}
+	for _, p := range plans {
+		if err := p.checkRuns(n); err != nil {
+			return err
+		}
+		for _, k := range p.parts {
+			if !k.freshFor(seen, p) {
+				continue
+			}
+			if err := p.runPart(k, n, false, series.Exit{}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// freshFor reports whether a part takes a way that none before it took, and notes its ways.
+func (k *part) freshFor(seen map[way]bool, p *Plan) (fresh bool) {
+	if k.Number == load.Files {
+		return false
+	}
+	for _, t := range k.posts {
+		if t.Peer == nixl.Self {
+			continue
+		}
+		w := way{k.Number, p.mem(k), t.Op, t.Peer}
+		fresh = fresh || !seen[w]
+		seen[w] = true
+	}
+	return fresh
+}
+
+// mem is the kind of memory that a part moves bytes of.
+func (p *Plan) mem(k *part) nixl.Mem {
+	sent, received := p.Messages(p.s.World().Rank(), k.Number)
+	for _, m := range slices.Concat(sent, received) {
+		return m.Mem
+	}
+	return nixl.DRAM
+}

@@ -1,0 +1,159 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/traffictest"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// try calls body at n ranks, each with a session, and returns their errors.
+func try(t testing.TB, n int, body func(w *spmd.World, s *Session) error) []error {
+	t.Helper()
+	open := make([]*Session, n)
+	errs := traffictest.Worlds(t, n, func(w *spmd.World) error {
+		s, err := Open(w, new(traffictest.Engine), nixl.AgentConfig{}, 1)
+		if err != nil {
+			return err
+		}
+		open[w.Rank()] = s
+		return body(w, s)
+	})
+	for _, s := range open {
+		if s != nil {
+			s.Close()
+		}
+	}
+	return errs
+}
+
+func fromRows(t testing.TB, rows ...[]int64) *matrix.Matrix {
+	t.Helper()
+	m, err := matrix.FromRows(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Buffers that do not fit are refused, with the numbers, before any is taken.
+func TestMemoryCheck(t *testing.T) {
+	m := fromRows(t, []int64{0, 3000, 0}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	try := func(available int64, failing error) []error {
+		return try(t, 3, func(w *spmd.World, s *Session) error {
+			if w.Rank() == 0 {
+				s.available = func() (int64, error) { return available, failing }
+			}
+			_, err := s.Reserve([]load.Load{load.Pattern{Matrix: m, Shards: 1}})
+			if err != nil && s.lanes[0].arenas[nixl.DRAM].send != nil {
+				return fmt.Errorf("memory was taken all the same: %w", err)
+			}
+			return err
+		})
+	}
+	if errs := try(3000, nil); errs[0] != nil || errs[1] != nil {
+		t.Errorf("enough memory: %v", errs)
+	}
+	if errs := try(0, errors.New("no such file")); errs[0] != nil || errs[1] != nil {
+		t.Errorf("unknown memory: %v", errs)
+	}
+	errs := try(2999, nil)
+	const want = "the buffers of the 1 ranks on memory0 need 3.00 kB (3000 bytes), but only 3.00 kB of memory are available (2999 bytes)"
+	if errs[0] == nil || errs[0].Error() != want || fault.KindOf(errs[0]) != fault.Resource || fault.HintOf(errs[0]) == "" {
+		t.Errorf("too little memory: got %v, want %s", errs[0], want)
+	}
+}
+
+func TestMemoryCheckOfAbsurdMatrices(t *testing.T) {
+	const huge = 1<<62 - 1
+	m := fromRows(t, []int64{huge})
+	errs := try(t, 1, func(w *spmd.World, s *Session) error {
+		_, err := s.Reserve([]load.Load{load.Pattern{Matrix: m, Shards: 9}})
+		return err
+	})
+	if fault.KindOf(errs[0]) != fault.Resource || !strings.Contains(errs[0].Error(), "9223372036854775806 bytes") {
+		t.Errorf("got %v, want a refusal with the number of bytes", errs[0])
+	}
+	if got := satAdd(huge, huge+100); got != 1<<63-1 {
+		t.Errorf("satAdd overflows to %d", got)
+	}
+}
+
+// Ranks that hold different loads are told so, whatever differs; before, rank 0's figures went into the result.
+func TestRanksMustAgree(t *testing.T) {
+	one, other := fromRows(t, []int64{0, 500}, []int64{0, 0}), fromRows(t, []int64{0, 1000}, []int64{0, 0})
+	good := load.Pattern{Name: "p", Matrix: one, Shards: 1}
+	for name, c := range map[string]struct {
+		change func(p *load.Pattern)
+		want   string
+	}{
+		"matrix": {func(p *load.Pattern) { p.Matrix = other }, "prepare: p (number 1) differs between ranks: rank 0 has pattern "},
+		"op":     {func(p *load.Pattern) { p.Op = nixl.Read }, "rank 1 has pattern "},
+		"shards": {func(p *load.Pattern) { p.Shards = 2 }, "differs between ranks"},
+		"lane":   {func(p *load.Pattern) { p.Lane = 3 }, "differs between ranks"},
+		"files":  {func(p *load.Pattern) { p.Storage = map[int]load.StorageOp{0: {Path: "x", FileSize: 1, ReadSize: 1}} }, "differs between ranks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for rank, err := range try(t, 2, func(w *spmd.World, s *Session) error {
+				p := good
+				if w.Rank() == 1 {
+					c.change(&p)
+				}
+				_, err := s.Reserve([]load.Load{p})
+				return err
+			}) {
+				if err == nil || fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("rank %d: got %v, want %s", rank, err, c.want)
+				}
+			}
+		})
+	}
+	for rank, err := range try(t, 2, func(w *spmd.World, s *Session) error {
+		_, err := s.Reserve([]load.Load{good, good}[w.Rank():])
+		return err
+	}) {
+		if err == nil || err.Error() != "prepare: rank 0 has 2 loads, rank 1 has 1" {
+			t.Errorf("rank %d: got %v", rank, err)
+		}
+	}
+}
+
+func TestOpenRefusesDifferentEngines(t *testing.T) {
+	errs := traffictest.Worlds(t, 3, func(w *spmd.World) error {
+		s, err := Open(w, &named{version: fmt.Sprint(w.Rank() / 2)}, nixl.AgentConfig{}, 0)
+		if err == nil {
+			return s.Close()
+		}
+		return err
+	})
+	for r, err := range errs {
+		if err == nil || fault.KindOf(err) != fault.Engine || !strings.Contains(err.Error(), "rank 0 test 0 , rank 2 on memory2 test 1") {
+			t.Errorf("rank %d: got %v", r, err)
+		}
+	}
+}
+
+// named is an engine that is known by its version only.
+type named struct {
+	traffictest.Engine
+	version string
+}
+
+func (n *named) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	a, err := n.Engine.NewAgent(cfg)
+	return namedAgent{a, n.version}, err
+}
+
+type namedAgent struct {
+	nixl.Agent
+	version string
+}
+
+func (a namedAgent) Info() nixl.Info { return nixl.Info{Name: "test", Version: a.version} }

@@ -66,14 +66,14 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	l, made, err := openLanes(r.env.World, r.engine, cfg, r.env.Seed, spec)
+	l, first, err := openLanes(r.env.World, r.engine, cfg, r.env.Seed, spec)
 	if err != nil {
 		return 0, err
 	}
 	r.lanes[l] = true
 	if spec.Remote == nixl.FILE {
-		how := l.Info().Params["files"]
-		if made {
+		how := first.Info().Params["files"]
+		if first.MadeFiles() {
 			how += ", new files"
 		} else {
 			how += ", the file that is there"
@@ -87,21 +87,23 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// openLanes opens lanes and makes everything that the largest blocks and batches need. made says that files were made
-// for them at this rank.
-func openLanes(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, spec load.Blocks) (l *luaLanes, made bool, err error) {
+// openLanes opens lanes and makes everything that the largest blocks and batches need. It also returns this rank's
+// first lane.
+func openLanes(
+	w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, spec load.Blocks,
+) (*luaLanes, *session.Bound, error) {
 	if err := spec.Check(w.Size()); err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	s, err := session.Open(w, engine, cfg, seed)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	reserved, err := s.Reserve([]load.Load{spec})
 	if err != nil {
-		return nil, false, errors.Join(err, s.Close())
+		return nil, nil, errors.Join(err, s.Close())
 	}
-	return &luaLanes{s, spec}, reserved[0].Lanes[0].MadeFiles(), nil
+	return &luaLanes{s, spec}, reserved[0].Lanes[0], nil
 }
 
 // lanesClose: close().

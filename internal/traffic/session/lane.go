@@ -141,7 +141,7 @@ func (l *Lane) open(f load.File) (*openFile, error) {
 	case err == nil && info.IsDir():
 		return l.create(f, filepath.Join(f.Path, f.InFolder))
 	case errors.Is(err, fs.ErrNotExist) && f.Path[len(f.Path)-1] == '/':
-		return nil, fault.New(fault.Input, "%s: folder: %w", f.For, err).
+		return nil, fault.New(fault.Input, "folder for %s: %w", f.For, err).
 			WithHint("make it first, or leave out the / to have a file made under this name")
 	case errors.Is(err, fs.ErrNotExist):
 		return l.create(f, f.Made)

@@ -37,7 +37,9 @@ var opened atomic.Int64
 
 // Open makes this rank's first agent, and makes sure that all ranks use the same engine.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) (*Session, error) {
-	return OpenIn(w, engine, cfg, seed, NewLedger())
+	own := NewLedger()
+	own.alone = true
+	return OpenIn(w, engine, cfg, seed, own)
 }
 
 // OpenIn is Open for ranks of one process, which share a ledger.

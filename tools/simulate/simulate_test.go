@@ -82,7 +82,7 @@ func TestNoRankSendsMuch(t *testing.T) {
 func TestPrepareReachesOnlyPeers(t *testing.T) {
 	for _, n := range []int{256, 512} {
 		p := simulated(t, n, 8)["prepare"]
-		barriers := 2 * rounds(n/8) // before memory is taken, and when all are connected
+		barriers := 2 * rounds(n/8)              // before memory is taken, and when all are connected
 		const reduction, reductionBytes = 3, 500 // the digests of what is prepared
 		if p.MaxMessages > fanOut+barriers+reduction ||
 			p.MaxBytes > (fanOut+1)*int64(cardBytes(2)+20)+20*barriers+reductionBytes {

@@ -3,4 +3,6 @@
 //
 // The forms are those of Slurm 20 to 25; "scontrol show hostnames" expands the
 // same host lists.
+//
+// A [Queue] submits, watches and cancels batch jobs.
 package slurm

@@ -26,6 +26,8 @@ type Cmd struct {
 	List     ListCmd     `cmd:"" help:"List the test configurations, and which of them a run would take."`
 	Validate ValidateCmd `cmd:"" help:"Check test configurations; all failures with file and line."`
 	Parse    ParseCmd    `cmd:"" help:"Read the figures of a log or a result folder, and say whether they can be believed."`
+	Run      RunCmd      `cmd:"" help:"Submit the cases in batches to Slurm, wait for them, and judge their figures."`
+	Clean    CleanCmd    `cmd:"" help:"Cancel the jobs that an interrupted run has left behind."`
 }
 
 // Reading is how configs are read.

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -49,6 +50,7 @@ type Config struct {
 	Benchmark   Benchmark
 	Hardware    Hardware
 	Environment Environment
+	Profiling   Profiling
 	Evaluation  Evaluation
 	Gen, Ctx    Worker
 	Job         Job
@@ -72,7 +74,7 @@ type Slurm struct {
 	NumaBind                                bool
 	ExtraArgs                               []string
 	SetSegment                              *bool // nil: the GPU table decides
-	hasExtra                                bool
+	HasExtra                                bool
 }
 
 // Benchmark is the section benchmark, with the lengths of sequence.
@@ -99,6 +101,12 @@ type Environment struct {
 	Repo, Wheel, CudaArchitectures, LogDir             string
 	BuildWheel                                         bool
 	WorkerEnv, CtxEnv, GenEnv, ServerEnv               []string // K=V
+}
+
+// Profiling is the section profiling.
+type Profiling struct {
+	On                 bool
+	CtxRange, GenRange string // iterations, such as 10-30
 }
 
 // Evaluation is the section accuracy: what the job evaluates.
@@ -198,6 +206,8 @@ func (c *Config) fill(r *reader) {
 		WorkerEnv:  pairs(r.text("environment.worker_env_var")), CtxEnv: pairs(r.text("environment.ctx_worker_env_var")),
 		GenEnv: pairs(r.text("environment.gen_worker_env_var")), ServerEnv: pairs(r.text("environment.server_env_var")),
 	}
+	c.Profiling = Profiling{r.bool("profiling.nsys_on", false), cmp.Or(r.text("profiling.ctx_profile_range"), "10-30"),
+		cmp.Or(r.text("profiling.gen_profile_range"), "200-250")}
 	c.Gen, c.Ctx = r.worker("worker_config.gen"), r.worker("worker_config.ctx")
 	if c.Gen.Slots == 0 {
 		c.Gen.Slots = r.int("worker_config.eplb_num_slots", 0)
@@ -213,7 +223,7 @@ func (c *Config) fillSlurm(r *reader) {
 	c.Slurm = Slurm{
 		Partition: r.text("slurm.partition"), Account: r.text("slurm.account"), JobName: r.text("slurm.job_name"),
 		ScriptFile: r.text("metadata.script_file"), NumaBind: r.bool("slurm.numa_bind", false),
-		ExtraArgs: strings.Fields(r.text("slurm.extra_args")), hasExtra: r.has("slurm.extra_args"),
+		ExtraArgs: strings.Fields(r.text("slurm.extra_args")), HasExtra: r.has("slurm.extra_args"),
 	}
 	if c.Slurm.ScriptFile == "" {
 		c.Slurm.ScriptFile = r.text("slurm.script_file")

@@ -1,0 +1,183 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The longest that one command may take.
+const (
+	submitLimit = 60 * time.Second
+	queryLimit  = 30 * time.Second
+)
+
+// Queue submits jobs to Slurm, asks for their state and cancels them, with the
+// commands sbatch, squeue, sacct and scancel.
+type Queue struct {
+	// Env is the environment of the commands; nil is that of this process.
+	Env []string
+	// Commands counts the commands that asked for states.
+	Commands int
+}
+
+// Job is what Slurm says of a job.
+type Job struct {
+	ID      string
+	State   string // PENDING, RUNNING, COMPLETED, CANCELLED ...
+	Reason  string // why it is pending; "None" where there is none
+	Nodes   string // host list; empty before it starts
+	Started time.Time
+	Ended   time.Time
+	Comment string
+}
+
+// Over reports whether the job has ended.
+func (j Job) Over() bool {
+	switch j.State {
+	case "PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED",
+		"RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT", "RESV_DEL_HOLD", "":
+		return false
+	}
+	return true
+}
+
+// output runs a command and returns its standard output. The error holds what it
+// wrote to standard error.
+func (q *Queue) output(ctx context.Context, limit time.Duration, name string, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = q.Env
+	cmd.WaitDelay = time.Second
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return "", fmt.Errorf("%s has not answered within %s", name, limit)
+	case ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil:
+		if text := strings.TrimSpace(stderr.String()); text != "" {
+			return "", fmt.Errorf("%s: %s", name, text)
+		}
+		return "", fmt.Errorf("%s: %w", name, err)
+	}
+	return stdout.String(), nil
+}
+
+var submitted = regexp.MustCompile(`Submitted batch job (\d+)`)
+
+// Submit runs sbatch and returns the id of the job. An error does not prove that
+// there is no job: sbatch may have been ended after it was accepted. The comment
+// of a job finds it again, see [Queue.Find].
+func (q *Queue) Submit(ctx context.Context, args []string) (string, error) {
+	out, err := q.output(ctx, submitLimit, "sbatch", args...)
+	if err != nil {
+		return "", err
+	}
+	m := submitted.FindStringSubmatch(out)
+	if m == nil {
+		return "", fmt.Errorf("sbatch: wanted \"Submitted batch job <id>\", got %q", strings.TrimSpace(out))
+	}
+	return m[1], nil
+}
+
+// fields of squeue: id, state, node list, start, end, comment and, last because it
+// may hold anything, reason.
+const fields = "%i|%T|%N|%S|%e|%k|%r"
+
+// Poll asks for the state of all these jobs with one command. A job that Slurm
+// does not know any more, or not yet, is missing in the answer.
+func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) {
+	q.Commands++
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(ids, ","), "--format="+fields)
+	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
+		return map[string]Job{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return parseQueue(out), nil
+}
+
+// parseQueue reads the answer of squeue. Lines of another form are left out.
+func parseQueue(out string) map[string]Job {
+	jobs := map[string]Job{}
+	for line := range strings.Lines(out) {
+		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 7)
+		if len(f) != 7 {
+			continue
+		}
+		if _, err := strconv.ParseUint(f[0], 10, 63); err != nil {
+			continue
+		}
+		jobs[f[0]] = Job{ID: f[0], State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5], Reason: f[6]}
+	}
+	return jobs
+}
+
+// when reads a time of Slurm, which is local; N/A is the zero time.
+func when(text string) time.Time {
+	t, err := time.ParseInLocation("2006-01-02T15:04:05", text, time.Local)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
+// Account asks the accounting for jobs that squeue does not know any more. Where
+// there is no accounting, the answer is empty.
+func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
+	q.Commands++
+	out, err := q.output(ctx, queryLimit, "sacct", "--noheader", "--parsable2", "--allocations", "--jobs="+strings.Join(ids, ","),
+		"--format=JobID,State,NodeList,Start,End,ExitCode")
+	jobs := map[string]Job{}
+	if err != nil {
+		return jobs
+	}
+	for line := range strings.Lines(out) {
+		f := strings.Split(strings.TrimRight(line, "\n"), "|")
+		if len(f) == 6 && slices.Contains(ids, f[0]) {
+			state, _, _ := strings.Cut(f[1], " ") // CANCELLED by 1000
+			jobs[f[0]] = Job{ID: f[0], State: state, Nodes: f[2], Started: when(f[3]), Ended: when(f[4])}
+		}
+	}
+	return jobs
+}
+
+// Find returns the ids of the user's jobs with one of these comments, by comment.
+func (q *Queue) Find(ctx context.Context, comments []string) (map[string]string, error) {
+	q.Commands++
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for id, j := range parseQueue(out) {
+		if slices.Contains(comments, j.Comment) {
+			found[j.Comment] = id
+		}
+	}
+	return found, nil
+}
+
+// Cancel cancels one job by its id. A job that has ended already is no error.
+func (q *Queue) Cancel(ctx context.Context, id string) error {
+	if _, err := strconv.ParseUint(id, 10, 63); err != nil {
+		return fmt.Errorf("scancel: %q is not the id of a job", id)
+	}
+	_, err := q.output(ctx, queryLimit, "scancel", id)
+	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
+		return nil
+	}
+	return err
+}

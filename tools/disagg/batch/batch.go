@@ -1,0 +1,449 @@
+// Package batch runs cases as jobs of Slurm, several at a time: it submits a
+// batch, waits for all of its jobs with one status command per interval, and goes
+// on with the next.
+//
+// Before a job is submitted, the ledger holds its intent; before the next one is,
+// its id. So a run that was interrupted can be resumed without losing a job or
+// submitting one twice. Jobs are cancelled by id, and only own ones.
+package batch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+	"time"
+
+	"perigee/internal/slurm"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/launch"
+)
+
+// Task is one run of a case.
+type Task struct {
+	*config.Config
+	Name string // id of the case, with #2 for the second repetition
+	Dir  string // result folder, absolute
+	Plan func(comment string) (*launch.Plan, error)
+
+	Err       error     // why there is no job
+	Job       slurm.Job // as last seen
+	Submitted time.Time
+	Queued    time.Duration // until it started; all of its time if it never did
+	Ended     time.Time
+	TimedOut  bool
+	Lost      bool   // Slurm forgot how it ended
+	Death     *Death // nil unless a part ended before its time
+	Resumed   bool
+	Verdict   string // of an earlier run that recorded it: it is not run again
+
+	over    bool
+	absent  int // polls in a row in which Slurm did not know it
+	stopped time.Time
+	comment string
+}
+
+// Over reports whether the task needs no more waiting.
+func (t *Task) Over() bool { return t.over }
+
+// Manager runs tasks.
+type Manager struct {
+	Queue    *slurm.Queue
+	Ledger   *Ledger
+	Size     int           // of a batch; 0: all at once
+	Poll     time.Duration // between status commands
+	Watch    time.Duration // between looks at the files of the jobs
+	Timeout  time.Duration // of a job, from its submission
+	Patterns []*regexp.Regexp
+	Log      io.Writer         // what the framework's document calls the log lines
+	Ended    func(*Task) error // a task is over; called once for each
+	Changed  func([]*Task)     // after each look
+}
+
+// slowest is how far the interval grows while Slurm does not answer.
+const slowest = 10
+
+// Run runs the tasks in batches, and returns when all are over. The error is that
+// of the context, of the ledger, or of Ended; in each case the jobs that are still
+// there stay, and Cancel takes them away.
+func (m *Manager) Run(ctx context.Context, tasks []*Task) error {
+	size := m.Size
+	if size <= 0 {
+		size = max(1, len(tasks))
+	}
+	m.announce(len(tasks), size)
+	if err := m.Ledger.Add(Event{Event: began, PID: os.Getpid()}); err != nil {
+		return err
+	}
+	for first, number := 0, 0; first < len(tasks); first, number = first+size, number+1 {
+		part := tasks[first:min(first+size, len(tasks))]
+		m.printf("%s\nSubmitting Batch %d\nRange: [%d:%d] (%d jobs)\n%[1]s\n\n", rule, number, first, first+len(part), len(part))
+		if err := m.submit(ctx, part); err != nil {
+			return err
+		}
+		if err := m.wait(ctx, part); err != nil {
+			return err
+		}
+	}
+	return m.Ledger.Add(Event{Event: finished})
+}
+
+var rule = strings.Repeat("=", 70)
+
+func (m *Manager) printf(format string, args ...any) { fmt.Fprintf(m.Log, format, args...) }
+
+func (m *Manager) announce(tasks, size int) {
+	words := fmt.Sprintf("%d jobs per batch", size)
+	if m.Size <= 0 {
+		words = "unlimited (submit all at once)"
+	}
+	m.printf("%s\nBatch Manager Initialized\nBatch size: %s\n%[1]s\n\nTotal test configs: %[3]d\n", rule, words, tasks)
+	if m.Size > 0 {
+		m.printf("Total batches: %d\n", (tasks+size-1)/size)
+	}
+	m.printf("\n")
+}
+
+// submit submits the tasks of a batch one after the other. What fails is the
+// task's own matter.
+func (m *Manager) submit(ctx context.Context, part []*Task) error {
+	var valid []*Task
+	invalid := 0
+	for _, t := range part {
+		switch {
+		case t.Verdict != "":
+			t.over = true
+			m.printf("  %s was recorded before: %s\n", t.Name, t.Verdict)
+		case !t.Valid():
+			t.Err = fmt.Errorf("Validation failed: %s", t.Problems[0].Message)
+			invalid++
+		default:
+			valid = append(valid, t)
+		}
+	}
+	good := 0
+	for i, t := range valid {
+		if err := m.submitOne(ctx, t); err != nil {
+			return err
+		}
+		if t.Err != nil {
+			m.printf("  [%3d/%d] %s: %v\n", i+1, len(valid), t.Name, t.Err)
+			continue
+		}
+		good++
+		m.printf("  [%3d/%d] Job %s <- %s\n", i+1, len(valid), t.Job.ID, t.Name)
+	}
+	m.printf("\n%d/%d submitted successfully\n", good, len(valid))
+	if invalid > 0 {
+		m.printf("Skipped %d invalid config(s)\n", invalid)
+	}
+	for _, t := range part {
+		if t.Err != nil {
+			if err := m.end(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// submitOne submits a task, unless it has a job already.
+func (m *Manager) submitOne(ctx context.Context, t *Task) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if t.Job.ID != "" {
+		return nil // of the run that is resumed
+	}
+	t.comment = "perigee-" + rand.Text()
+	plan, err := t.Plan(t.comment)
+	if err == nil {
+		err = plan.Write()
+	}
+	if err != nil {
+		t.Err = err
+		return nil
+	}
+	if err := m.Ledger.Add(Event{Event: submitting, Task: t.Name, Comment: t.comment, Dir: t.Dir}); err != nil {
+		return err
+	}
+	t.Submitted = time.Now()
+	// An interrupt must not end sbatch between the job and its id.
+	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
+	if err != nil {
+		if found, e := m.Queue.Find(context.WithoutCancel(ctx), []string{t.comment}); e == nil {
+			id = found[t.comment]
+		}
+		if id == "" {
+			t.Err = fmt.Errorf("Job submission failed: %w", err)
+			return m.Ledger.Add(Event{Event: rejected, Task: t.Name})
+		}
+	}
+	t.Job = slurm.Job{ID: id, State: "PENDING"}
+	return m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id})
+}
+
+// wait waits for all tasks of a batch.
+func (m *Manager) wait(ctx context.Context, part []*Task) error {
+	interval, next := m.Poll, time.Now().Add(min(m.Poll, time.Second))
+	for {
+		open := opened(part)
+		if len(open) == 0 {
+			return nil
+		}
+		if now := time.Now(); !now.Before(next) {
+			if err := m.poll(ctx, open); err != nil && ctx.Err() == nil {
+				interval = min(2*interval, slowest*m.Poll)
+				m.printf("Slurm does not answer, asking again in %s: %v\n", interval, err)
+			} else {
+				interval = m.Poll
+			}
+			next = time.Now().Add(interval)
+		}
+		for _, t := range open {
+			m.look(ctx, t)
+			if t.over {
+				if err := m.end(t); err != nil {
+					return err
+				}
+			}
+		}
+		if m.Changed != nil {
+			m.Changed(part)
+		}
+		if len(opened(part)) == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(min(m.Watch, time.Until(next))):
+		}
+	}
+}
+
+// opened lists the tasks that have a job and are not over.
+func opened(part []*Task) (open []*Task) {
+	for _, t := range part {
+		if !t.over && t.Job.ID != "" {
+			open = append(open, t)
+		}
+	}
+	return open
+}
+
+// patience is how many answers of Slurm in a row must lack a job before it counts
+// as gone: a new job, and one that has just ended, may be missing for a moment.
+const patience = 3
+
+// poll asks for the state of all open tasks with one command.
+func (m *Manager) poll(ctx context.Context, open []*Task) error {
+	var ids []string
+	for _, t := range open {
+		ids = append(ids, t.Job.ID)
+	}
+	jobs, err := m.Queue.Poll(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var gone []*Task
+	for _, t := range open {
+		job, known := jobs[t.Job.ID]
+		if !known {
+			if t.absent++; t.absent >= patience {
+				gone = append(gone, t)
+			}
+			continue
+		}
+		t.absent = 0
+		t.see(job)
+	}
+	if len(gone) > 0 {
+		m.account(ctx, gone)
+	}
+	return nil
+}
+
+// see takes what Slurm says of the job.
+func (t *Task) see(job slurm.Job) {
+	t.Job = job
+	began := job.Started
+	if job.State == "PENDING" || began.IsZero() || began.After(time.Now()) {
+		began = time.Now()
+	}
+	t.Queued = max(0, began.Sub(t.Submitted))
+	t.over = t.over || job.Over()
+}
+
+// account asks the accounting for jobs that the queue has forgotten. A job that
+// it does not know either is over, and how it ended is unknown.
+func (m *Manager) account(ctx context.Context, gone []*Task) {
+	var ids []string
+	for _, t := range gone {
+		ids = append(ids, t.Job.ID)
+	}
+	jobs := m.Queue.Account(ctx, ids)
+	for _, t := range gone {
+		if job, known := jobs[t.Job.ID]; known {
+			t.see(job)
+		} else {
+			t.Lost = true
+		}
+		t.over = true
+	}
+}
+
+// grace is how long a cancelled job may take to end.
+const grace = 30 * time.Second
+
+// look watches the files and the time of one task.
+func (m *Manager) look(ctx context.Context, t *Task) {
+	if t.over {
+		return
+	}
+	switch {
+	case !t.stopped.IsZero():
+		t.over = time.Since(t.stopped) > grace
+	case time.Since(t.Submitted) > m.Timeout:
+		t.TimedOut = true
+		m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
+		m.stop(ctx, t)
+	default:
+		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil {
+			m.printf("%s\n", t.Death.Report(t.Name))
+			m.stop(ctx, t)
+		}
+	}
+}
+
+// Report says what has ended, where, and shows its log.
+func (d *Death) Report(task string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s", task, d.Part)
+	if d.Node != "" {
+		fmt.Fprintf(&b, " on %s", d.Node)
+	}
+	if d.Code >= 0 {
+		fmt.Fprintf(&b, " has ended with code %d", d.Code)
+	} else {
+		b.WriteString(" has an error from which jobs do not recover")
+	}
+	fmt.Fprintf(&b, "; first error in %s: %s", d.Log, d.Line)
+	for _, line := range d.Tail {
+		b.WriteString("\n  | " + line)
+	}
+	return b.String()
+}
+
+// stop cancels the job of a task; it is over when Slurm says so.
+func (m *Manager) stop(ctx context.Context, t *Task) {
+	t.stopped = time.Now()
+	if err := m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID); err != nil {
+		m.printf("%s: cannot cancel job %s: %v\n", t.Name, t.Job.ID, err)
+	}
+}
+
+// end hands a task on once it is over.
+func (m *Manager) end(t *Task) error {
+	t.over, t.Ended = true, time.Now()
+	if t.Job.ID != "" {
+		if err := m.Ledger.Add(Event{Event: ended, Task: t.Name, Job: t.Job.ID}); err != nil {
+			return err
+		}
+	}
+	return m.Ended(t)
+}
+
+// Recorded notes that the figures of a task are on disk.
+func (l *Ledger) Recorded(t *Task, state string) error {
+	return l.Add(Event{Event: recorded, Task: t.Name, Job: t.Job.ID, State: state})
+}
+
+// Resume gives tasks what an earlier run knows of them: their job, or that they
+// are recorded. Intents without an id are looked up by their comment. It returns
+// how many jobs go on.
+func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
+	last, _ := m.Ledger.Last()
+	var comments []string
+	for _, e := range last {
+		if e.Event == submitting {
+			comments = append(comments, e.Comment)
+		}
+	}
+	found := map[string]string{}
+	if len(comments) > 0 {
+		var err error
+		if found, err = m.Queue.Find(ctx, comments); err != nil {
+			return 0, err
+		}
+	}
+	count := 0
+	for _, t := range tasks {
+		e, known := last[t.Name]
+		if !known {
+			continue
+		}
+		if e.Event == recorded {
+			t.Verdict = e.State
+			continue
+		}
+		id := e.Job
+		if e.Event == submitting {
+			if id = found[e.Comment]; id != "" {
+				if err := m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id}); err != nil {
+					return 0, err
+				}
+			}
+		}
+		if id != "" && (e.Event == submitted || e.Event == ended || e.Event == submitting) {
+			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
+			count++
+		}
+	}
+	return count, nil
+}
+
+// Cancel cancels the jobs of an output folder that may still be in Slurm, by
+// their ids, and notes it. It returns how many there were.
+func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (int, error) {
+	open := l.Open()
+	var comments []string
+	for _, e := range open {
+		if e.Event == submitting {
+			comments = append(comments, e.Comment)
+		}
+	}
+	found := map[string]string{}
+	if len(comments) > 0 {
+		var err error
+		if found, err = q.Find(ctx, comments); err != nil {
+			return 0, err
+		}
+	}
+	count := 0
+	var failures []error
+	for name, e := range open {
+		id := e.Job
+		if e.Event == submitting {
+			id = found[e.Comment]
+		}
+		if id != "" {
+			if err := q.Cancel(ctx, id); err != nil {
+				failures = append(failures, fmt.Errorf("job %s of %s: %w", id, name, err))
+				continue
+			}
+			count++
+		}
+		if err := l.Add(Event{Event: cancelled, Task: name, Job: id}); err != nil {
+			failures = append(failures, err)
+		}
+	}
+	if err := errors.Join(failures...); err != nil {
+		return count, err
+	}
+	return count, l.Add(Event{Event: finished})
+}

@@ -1,0 +1,171 @@
+package batch
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// ledgerName and listName are the files of an output folder that hold the jobs:
+// all that has happened to them, and their ids alone, as TensorRT-LLM's framework
+// has them.
+const (
+	ledgerName = "jobs.jsonl"
+	listName   = "jobs.txt"
+)
+
+// The events of a task, and of a run as a whole.
+const (
+	began      = "began"
+	submitting = "submitting" // written before sbatch is called
+	submitted  = "submitted"
+	rejected   = "rejected"
+	ended      = "ended"    // the job is over
+	recorded   = "recorded" // its figures are on disk
+	cancelled  = "cancelled"
+	finished   = "finished"
+)
+
+// Event is a line of the ledger.
+type Event struct {
+	Time    time.Time `json:"time"`
+	Event   string    `json:"event"`
+	Task    string    `json:"task,omitempty"`
+	Job     string    `json:"job,omitempty"`
+	Comment string    `json:"comment,omitempty"` // of the job, by which it is found again
+	Dir     string    `json:"dir,omitempty"`
+	State   string    `json:"state,omitempty"` // of a recorded task: its verdict
+	PID     int       `json:"pid,omitempty"`
+}
+
+// Ledger is the record of an output folder's jobs. Each event is on the disk when
+// Add returns. One process at a time has it open.
+type Ledger struct {
+	file   *os.File
+	list   *os.File
+	events []Event
+}
+
+// OpenLedger opens or makes the ledger of an output folder.
+func OpenLedger(dir string) (*Ledger, error) {
+	file, err := os.OpenFile(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fault.New(fault.Output, "%w", err)
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder", dir).
+			WithHint("wait for it, or set OUTPUT_PATH to another folder")
+	}
+	l := &Ledger{file: file}
+	if err := l.read(); err != nil {
+		file.Close()
+		return nil, err
+	}
+	l.list, err = os.OpenFile(filepath.Join(dir, listName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err != nil {
+		file.Close()
+		return nil, fault.New(fault.Output, "%w", err)
+	}
+	return l, nil
+}
+
+// read reads the events. A last line without its end, which a killed process may
+// leave, is cut off.
+func (l *Ledger) read() error {
+	r := bufio.NewReader(l.file)
+	var good int64
+	for {
+		line, err := r.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fault.New(fault.Input, "%w", err)
+		}
+		var e Event
+		if err := json.Unmarshal(line, &e); err != nil {
+			return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
+				WithHint("the file was changed by something else; move it away if none of its jobs is running")
+		}
+		l.events = append(l.events, e)
+		good += int64(len(line))
+	}
+	if err := l.file.Truncate(good); err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	_, err := l.file.Seek(good, io.SeekStart)
+	return err
+}
+
+// Add writes an event to the disk.
+func (l *Ledger) Add(e Event) error {
+	e.Time = time.Now().Round(time.Millisecond)
+	line, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	if _, err = l.file.Write(append(line, '\n')); err == nil {
+		err = unix.Fdatasync(int(l.file.Fd()))
+	}
+	if err == nil && e.Event == submitted {
+		_, err = l.list.WriteString(e.Job + "\n")
+	}
+	if err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	l.events = append(l.events, e)
+	return nil
+}
+
+// Close lets others open the ledger.
+func (l *Ledger) Close() error { return errors.Join(l.file.Close(), l.list.Close()) }
+
+// Last returns the last event of every task of the last run that began, and
+// whether that run finished.
+func (l *Ledger) Last() (tasks map[string]Event, done bool) {
+	tasks, done = map[string]Event{}, true
+	for _, e := range l.events {
+		switch e.Event {
+		case began:
+			if done { // a resumed run goes on with the tasks of the one before
+				clear(tasks)
+			}
+			done = false
+		case finished:
+			done = true
+		default:
+			old := tasks[e.Task]
+			if e.Job == "" && e.Event != submitting {
+				e.Job = old.Job
+			}
+			if e.Comment == "" {
+				e.Comment = old.Comment
+			}
+			if e.Dir == "" {
+				e.Dir = old.Dir
+			}
+			tasks[e.Task] = e
+		}
+	}
+	return tasks, done
+}
+
+// Open returns the last events of those tasks whose jobs may still be in Slurm.
+func (l *Ledger) Open() map[string]Event {
+	tasks, _ := l.Last()
+	for name, e := range tasks {
+		if e.Event != submitting && e.Event != submitted {
+			delete(tasks, name)
+		}
+	}
+	return tasks
+}

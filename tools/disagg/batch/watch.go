@@ -1,0 +1,174 @@
+package batch
+
+import (
+	"bytes"
+	"cmp"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"perigee/tools/disagg/benchlog"
+	"perigee/tools/disagg/verdict"
+)
+
+// Death is the end of a part of a job before its time.
+type Death struct {
+	Part string   // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
+	Node string   // empty if unknown
+	Code int      // exit code; -1 where a pattern was found in a log of a part that still runs
+	Log  string   // name of the log
+	Line string   // first line of the log that looks like an error
+	Tail []string // from there, at most 40 lines
+}
+
+// tailLines is how many lines of a log show what happened.
+const tailLines = 40
+
+// tailBytes is how much of a log's end is searched.
+const tailBytes = 100 << 10
+
+// EarlyPatterns are errors in the logs of workers after which a job hangs.
+var EarlyPatterns = []*regexp.Regexp{
+	regexp.MustCompile(`(?s)\[E\] Traceback.*mpi4py\.MPI\.Comm\.allgather`),
+	regexp.MustCompile(`(?s)\[E\] Traceback.*pickle data was truncated`),
+}
+
+// workerLogs are the logs that are searched for them.
+var workerLogs = []string{"3_output_*.log", "output_gen_*.log", "output_ctx_*.log"}
+
+// logsOf says which logs a part writes.
+var logsOf = []struct{ part, log string }{
+	{"SETUP", "1_setup.log"}, {"CONTAINER", "1_container_launch.log"}, {"INSTALL", "2_install.log"}, {"BUILD", "2_build.log"},
+	{"WAIT", "5_wait_server.log"}, {"CLIENT", "6_bench.log"}, {"EVALUATE", "7_accuracy_eval_*.log"}, {"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"},
+}
+
+// FindDeath looks for a part that has ended with an error, and for error patterns
+// in the logs of workers. It returns nil where all is well, or the job is done.
+func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
+	if Done(dir) {
+		return nil
+	}
+	entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
+	var first *Death
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || e.Name() == "PROBE" {
+			continue
+		}
+		d := readExit(dir, e.Name())
+		// What was waiting for the dead part knows less than the part itself.
+		if d != nil && (first == nil || first.Part == "WAIT" || first.Part == "CLIENT") {
+			first = d
+		}
+	}
+	if first != nil {
+		return first
+	}
+	for _, name := range logs(dir, workerLogs...) {
+		tail, err := readTail(filepath.Join(dir, name), tailBytes)
+		if err != nil || !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.Match(tail) }) {
+			continue
+		}
+		d := &Death{Part: strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log"), Code: -1, Log: name}
+		d.quote(dir)
+		return d
+	}
+	return nil
+}
+
+// Done reports whether the job has written its end mark.
+func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
+
+// readExit reads the mark of a part that has ended: its exit code and its node.
+func readExit(dir, part string) *Death {
+	data, err := os.ReadFile(filepath.Join(dir, "exits", part))
+	if err != nil {
+		return nil
+	}
+	fields := strings.Fields(string(data))
+	if len(fields) == 0 {
+		return nil
+	}
+	code, err := strconv.Atoi(fields[0])
+	if err != nil || code == 0 {
+		return nil
+	}
+	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log"}
+	if len(fields) > 1 {
+		d.Node = fields[1]
+	}
+	for _, l := range logsOf {
+		if l.part == part {
+			d.Log = cmp.Or(slices.Concat(logs(dir, l.log), []string{l.log})...)
+		}
+	}
+	d.quote(dir)
+	return d
+}
+
+var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
+
+// quote takes the first line that looks like an error, and what follows. Without
+// one, the end of the log is what there is.
+func (d *Death) quote(dir string) {
+	file, err := os.Open(filepath.Join(dir, d.Log))
+	if err != nil {
+		d.Line = err.Error()
+		return
+	}
+	defer file.Close()
+	var tail []string
+	_, err = benchlog.EachLine(file, func(line []byte) {
+		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
+		if d.Line == "" && looksWrong.MatchString(text) {
+			d.Line, tail = text, tail[:0]
+		}
+		if d.Line != "" && len(tail) == tailLines {
+			return
+		}
+		if len(tail) == tailLines {
+			tail = tail[1:]
+		}
+		tail = append(tail, text)
+	})
+	if err != nil {
+		d.Line = cmp.Or(d.Line, err.Error())
+	}
+	d.Tail = tail
+	if d.Line == "" && len(tail) > 0 {
+		d.Line = tail[len(tail)-1]
+	}
+}
+
+// logs lists the files of a folder that match patterns, by name.
+func logs(dir string, patterns ...string) []string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, e := range entries {
+		if slices.ContainsFunc(patterns, func(p string) bool { ok, _ := filepath.Match(p, e.Name()); return ok }) {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// readTail reads the last bytes of a file.
+func readTail(path string, most int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if _, err := file.Seek(-most, io.SeekEnd); err != nil { // it is shorter
+		if _, err := file.Seek(0, io.SeekStart); err != nil {
+			return nil, err
+		}
+	}
+	return io.ReadAll(io.LimitReader(file, most))
+}

@@ -1,0 +1,321 @@
+package disagg
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/internal/version"
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/verdict"
+)
+
+// done is what became of a task.
+type done struct {
+	*verdict.Verdict
+	dir   string // where its files are now
+	diag  string // what ended before its time
+	began time.Time
+	ended time.Time
+}
+
+// verdictFile is the name of the verdict in a result folder.
+const verdictFile = "verdict.json"
+
+// Case is a case's verdict with what was asked for and where it ran, as it stands
+// in its result folder and in the list of a run.
+type Case struct {
+	ID      string        `json:"id"`
+	Repeat  int           `json:"repeat"` // from 1
+	File    string        `json:"file"`
+	Model   string        `json:"model"`
+	Input   int           `json:"input_length"`
+	Output  int           `json:"output_length"`
+	Dir     string        `json:"dir"`
+	Job     string        `json:"job,omitempty"`
+	Slurm   string        `json:"slurm_state,omitempty"`
+	Nodes   string        `json:"nodes,omitempty"`
+	Began   time.Time     `json:"submitted"`
+	Ended   time.Time     `json:"ended"`
+	QueueS  float64       `json:"queue_s"`
+	RunS    float64       `json:"run_s"`
+	Detail  string        `json:"diagnosis,omitempty"`
+	Probe   *probeResult  `json:"probe,omitempty"`
+	Perigee version.Build `json:"perigee"`
+	*verdict.Verdict
+}
+
+// collect judges a task that has ended, and writes down what it found.
+func (r *session) collect(t *batch.Task) error {
+	d := &done{dir: t.Dir, began: t.Submitted, ended: time.Now()}
+	r.cases[t] = d
+	if t.Submitted.IsZero() {
+		d.began = d.ended
+	}
+	if t.Err != nil {
+		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{t.Err.Error()}}
+		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
+		return r.ledger.Recorded(t, verdict.Failed)
+	}
+	r.judge(t, d)
+	if err := r.write(t, d); err != nil {
+		return err
+	}
+	if r.ledger == nil {
+		return nil
+	}
+	return r.ledger.Recorded(t, d.State)
+}
+
+// judge reads the logs of a task.
+func (r *session) judge(t *batch.Task, d *done) {
+	want := verdict.Expected(t.Config)
+	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
+	if err != nil {
+		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{"Result directory not found: " + err.Error()}}
+		return
+	}
+	d.Verdict = verdict.Judge(e, want, r.Gates)
+	death := t.Death
+	if death == nil {
+		death = batch.FindDeath(t.Dir, nil)
+	}
+	if death != nil {
+		d.diag = death.Report(t.Name)
+		d.fail("%s has ended with code %d%s: %s", death.Part, death.Code, on(death.Node), death.Line)
+	}
+	marked := batch.Done(t.Dir)
+	switch state := t.Job.State; {
+	case t.TimedOut:
+		d.fail("the job has not ended within %s", r.Timeout)
+	case t.Lost && !marked:
+		d.fail("Slurm has forgotten job %s, and it has not written its end mark", t.Job.ID)
+	case slices.Contains([]string{"TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}, state) && !marked,
+		state != "COMPLETED" && state != "" && !marked && death == nil:
+		d.fail("Slurm has ended the job as %s, without its end mark", state)
+	}
+}
+
+func on(node string) string {
+	if node == "" {
+		return ""
+	}
+	return " on " + node
+}
+
+// fail adds a reason in front: it is the cause of the others.
+func (d *done) fail(format string, args ...any) {
+	d.Reasons = append([]string{fmt.Sprintf(format, args...)}, d.Reasons...)
+	d.State = verdict.Failed
+}
+
+// write keeps the figures of a task: rows of the CSV file if the benchmark is
+// good, the verdict and the result always.
+func (r *session) write(t *batch.Task, d *done) error {
+	if good(d.Verdict) {
+		if err := record.AppendCSV(filepath.Join(r.dir, record.CSVName), r.rows(t, d)); err != nil {
+			return err
+		}
+	}
+	c := r.caseOf(t)
+	if err := writeJSON(filepath.Join(d.dir, verdictFile), c); err != nil {
+		return err
+	}
+	if err := writeResult(filepath.Join(d.dir, "result.json"), c, t.Tree); err != nil {
+		return err
+	}
+	if d.State == verdict.Failed {
+		d.dir = t.Dir + "_ERROR"
+		if err := os.RemoveAll(d.dir); err != nil {
+			return fault.New(fault.Output, "%w", err)
+		}
+		if err := os.Rename(t.Dir, d.dir); err != nil {
+			return fault.New(fault.Output, "%w", err)
+		}
+		fmt.Fprintf(r.log, "%s failed: %s (logs in %s)\n", t.Name, strings.Join(d.Reasons, "; "), d.dir)
+		return nil
+	}
+	fmt.Fprintf(r.log, "[SUCCESS] %s: %s\n", t.Name, d.State)
+	return nil
+}
+
+// good reports whether nothing is wrong with the benchmark itself.
+func good(v *verdict.Verdict) bool {
+	return !slices.ContainsFunc(v.Reasons, func(s string) bool { return !strings.HasPrefix(s, "accuracy: ") })
+}
+
+// rows are the lines of the CSV file.
+func (r *session) rows(t *batch.Task, d *done) []record.Row {
+	var rows []record.Row
+	metrics := verdict.Expected(t.Config).Metrics
+	for _, l := range d.Levels {
+		if !l.Complete {
+			continue
+		}
+		for _, name := range metrics {
+			value, ok := l.Metrics[name]
+			if !ok {
+				continue
+			}
+			rows = append(rows, record.Row{
+				Test: catalog.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency, Metric: name, Value: value,
+				SM: r.gpu.SMClock, Mem: r.gpu.MemClock, Start: d.began, End: d.ended,
+				Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision, l.Concurrency),
+			})
+		}
+	}
+	return rows
+}
+
+func (r *session) caseOf(t *batch.Task) Case {
+	d := r.cases[t]
+	repeat := 1
+	if _, n, ok := strings.Cut(t.Name, "#"); ok {
+		fmt.Sscan(n, &repeat)
+	}
+	c := Case{
+		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input, Output: t.Benchmark.Output, Dir: d.dir,
+		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Began: d.began, Ended: d.ended,
+		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag, Perigee: version.Get(), Verdict: d.Verdict,
+	}
+	if r.Probe {
+		c.Probe = readProbe(d.dir)
+	}
+	return c
+}
+
+func writeJSON(path string, v any) error {
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}
+
+// debug judges the results that are there, without Slurm.
+func (r *session) debug(job string) error {
+	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
+	for _, t := range r.tasks {
+		t.Job.ID, t.Submitted, t.Ended = job, r.began, time.Now()
+		if _, err := os.Stat(t.Dir); err != nil {
+			t.Err = fmt.Errorf("Result directory not found: %w", err)
+			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended,
+				Verdict: &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{t.Err.Error()}}}
+			continue
+		}
+		if err := r.collect(t); err != nil {
+			return err
+		}
+	}
+	return r.summarize()
+}
+
+// finish writes what belongs to the whole run.
+func (r *session) finish() error {
+	if err := record.WriteSession(r.dir, r.began, time.Now()); err != nil {
+		return err
+	}
+	return r.summarize()
+}
+
+// summarize writes the reports, prints the table, and returns the error of failed
+// cases.
+func (r *session) summarize() error {
+	var junit []record.Case
+	var all []Case
+	failed := 0
+	for _, t := range r.tasks {
+		d := r.cases[t]
+		if d == nil {
+			skipped := "not run"
+			if t.Verdict != "" {
+				skipped = "recorded before: " + t.Verdict
+				if t.Verdict == verdict.Failed {
+					failed++
+				}
+			}
+			junit = append(junit, record.Case{Name: t.Name, Category: t.Category, Skipped: skipped})
+			continue
+		}
+		all = append(all, r.caseOf(t))
+		one := record.Case{Name: t.Name, Category: t.Category, Took: d.ended.Sub(d.began), Output: d.diag}
+		if d.State == verdict.Failed {
+			failed++
+			one.Failure = strings.Join(d.Reasons, "\n")
+		}
+		junit = append(junit, one)
+	}
+	if err := record.WriteJUnit(cmp.Or(r.JUnit, filepath.Join(r.dir, "junit.xml")), r.began, junit); err != nil {
+		return err
+	}
+	if r.Format.Format == "json" {
+		if err := printJSON(r.s.Out, all); err != nil {
+			return err
+		}
+	} else if err := r.printSummary(failed); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fault.New(fault.Threshold, "%d of %s failed", failed, cli.Count(len(r.tasks), "case"))
+	}
+	return nil
+}
+
+func (r *session) printSummary(failed int) error {
+	t := taskTable(r.tasks, func(t *batch.Task) (string, string) {
+		d := r.cases[t]
+		switch {
+		case d == nil:
+			return cmp.Or(t.Verdict, "not run"), ""
+		case len(d.Reasons) > 0:
+			return d.State, d.Reasons[0]
+		}
+		return d.State, ""
+	})
+	if err := t.WriteText(r.s.Out); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(r.s.Out, "\n%s, %d failed; results in %s\n", cli.Count(len(r.tasks), "case"), failed, r.dir)
+	return err
+}
+
+// taskTable lists tasks with their job and times.
+func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark string)) *table.Table {
+	var t table.Table
+	for _, name := range []string{"Case", "Job", "State"} {
+		t.AddColumn(name, table.Left, "")
+	}
+	t.AddColumn("Queued (s)", table.Right, "%.1f")
+	t.AddColumn("Run (s)", table.Right, "%.1f")
+	t.AddColumn("Remark", table.Left, "")
+	for _, task := range tasks {
+		word, remark := state(task)
+		var job, queued, ran, note any
+		if task.Job.ID != "" {
+			job = task.Job.ID
+			end := task.Ended
+			if end.IsZero() {
+				end = time.Now()
+			}
+			queued, ran = task.Queued.Seconds(), max(0, end.Sub(task.Submitted)-task.Queued).Seconds()
+		}
+		if remark != "" {
+			note = remark
+		}
+		t.AddRow(task.Name, job, word, queued, ran, note)
+	}
+	return &t
+}

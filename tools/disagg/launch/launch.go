@@ -1,0 +1,323 @@
+// Package launch makes the batch script of a case from a template, and the
+// arguments of sbatch. What it makes is exactly what is submitted.
+//
+// A template is a Go text/template; its data is [Data]. Two are shipped: trtllm
+// starts TensorRT-LLM's context and generation servers as TensorRT-LLM's own
+// launcher does, command runs any server and any client.
+package launch
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
+)
+
+//go:embed templates
+var shipped embed.FS
+
+// Options are what a job needs beside its config.
+type Options struct {
+	Dir     string // result folder, absolute
+	GPU     catalog.GPU
+	Nodes   int    // instead of the computed number; 0: as computed
+	Comment string // by which the job is found again
+	Perigee string // this program; "" where there is no probe
+	Probe   string // arguments of perigee for a probe of the fabric; "": none
+}
+
+// Plan is a job as it is submitted.
+type Plan struct {
+	Args     []string // of sbatch, before the script
+	Script   string   // path of the script in Dir
+	Text     string   // of the script
+	Files    map[string]string
+	Nodes    int // as submitted
+	Computed int // nodes that the config asks for
+	Template string
+}
+
+// Command is the command line that submits the plan.
+func (p *Plan) Command() []string { return append(append([]string{"sbatch"}, p.Args...), p.Script) }
+
+// Data is what a template can use.
+type Data struct {
+	*config.Config
+	ID            string
+	Dir           string // result folder
+	Concurrencies []int  // of the client
+	Nodes         int
+	Tasks         int
+	TasksPerNode  int
+	Workers       []Worker // generation servers first
+	Front         Front
+	Warmup        int // requests before the levels
+	Perigee       string
+	Probe         string
+	Capped        bool // on fewer nodes than asked for, with one task per server and node
+	NodeSpan      int  // nodes that the placeholders stand for
+}
+
+// WorkerEnv lists the environment of a worker.
+func (d *Data) WorkerEnv(w Worker) []string {
+	own, span := d.Environment.GenEnv, d.Profiling.GenRange
+	if w.Role == "CTX" {
+		own, span = d.Environment.CtxEnv, d.Profiling.CtxRange
+	}
+	list := slices.Concat(d.Environment.WorkerEnv, own)
+	if d.Benchmark.Mode == "gen_only_no_context" {
+		list = append(list, "TRTLLM_DISAGG_BENCHMARK_GEN_ONLY=1")
+	}
+	if d.Profiling.On {
+		list = append(list, "TLLM_PROFILE_START_STOP="+span)
+	}
+	return append(list, "CUDA_VISIBLE_DEVICES="+w.Devices)
+}
+
+// TaskArguments lists the further arguments of an evaluation.
+func (d *Data) TaskArguments(t config.Task) []string {
+	var list []string
+	for _, a := range t.Extra {
+		switch {
+		case a.Key == "custom_config":
+			list = append(list, "--include_path="+strings.ReplaceAll(a.Value, "<repo_path>", d.Environment.Repo))
+		case a.Value == "true":
+			list = append(list, "--"+a.Key)
+		default:
+			list = append(list, "--"+a.Key+"="+a.Value)
+		}
+	}
+	return list
+}
+
+// Worker is one server process group.
+type Worker struct {
+	Role         string `json:"server_type"` // GEN or CTX
+	ID           int    `json:"server_id"`
+	Port         int    `json:"port"`
+	World        int    `json:"world"`
+	Hosts        []Host `json:"nodes"`
+	Devices      string `json:"devices"` // CUDA_VISIBLE_DEVICES of the first node
+	TasksPerNode int    `json:"tasks_per_node"`
+	Config       string `json:"config"`
+}
+
+// Host is a node's share of a worker.
+type Host struct {
+	Node int   `json:"node"` // index into the sorted list of the job's nodes
+	GPUs []int `json:"gpus"`
+}
+
+// Front is the process that clients talk to.
+type Front struct{ Node, Port int }
+
+const (
+	firstPort  = 8000
+	frontPort  = 8333
+	scriptFile = "job.sh"
+)
+
+// New makes the plan of a case. It writes nothing.
+func New(c *config.Config, o Options) (*Plan, error) {
+	name, text, err := find(c)
+	if err != nil {
+		return nil, err
+	}
+	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee, Probe: o.Probe}
+	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}
+	if c.UsesCommand() {
+		d.Nodes, d.TasksPerNode = c.Job.Nodes, c.Job.TasksPerNode
+	} else if err := d.place(); err != nil {
+		return nil, err
+	}
+	p.Computed, d.NodeSpan = d.Nodes, d.Nodes
+	if o.Nodes > 0 && o.Nodes != d.Nodes {
+		d.Nodes, d.TasksPerNode, d.Capped = o.Nodes, 1, true
+	}
+	d.Tasks = d.Nodes * d.TasksPerNode
+	p.Nodes = d.Nodes
+	if p.Text, err = d.render(name, text); err != nil {
+		return nil, err
+	}
+	p.Args = d.arguments(o)
+	return p, d.files(p)
+}
+
+// find returns the name and text of the template of a case.
+func find(c *config.Config) (name, text string, err error) {
+	name = cmp.Or(c.Job.Template, c.Slurm.ScriptFile)
+	switch {
+	case c.UsesCommand():
+		name = "command"
+	case name == "", name == "disaggr_torch.slurm":
+		name = "trtllm"
+	}
+	data, err := shipped.ReadFile("templates/" + name + ".tmpl")
+	if err == nil {
+		return name, string(data), nil
+	}
+	path := name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Environment.WorkDir, name)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			path = filepath.Join(filepath.Dir(c.File), name)
+		}
+	}
+	data, err = os.ReadFile(path)
+	if err != nil {
+		return "", "", fault.New(fault.Input, "%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
+			c.File, name, cmp.Or(c.Environment.WorkDir, "environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
+	}
+	return path, string(data), nil
+}
+
+func (d *Data) render(name, text string) (string, error) {
+	functions := template.FuncMap{
+		"quote": cli.Quote,
+		"join":  strings.Join,
+		"words": func(list []int) string { return strings.Trim(fmt.Sprint(list), "[]") },
+		"env": func(m map[string]string) []string {
+			var list []string
+			for _, name := range slices.Sorted(maps.Keys(m)) {
+				list = append(list, name+"="+m[name])
+			}
+			return list
+		},
+		"add": func(a, b int) int { return a + b },
+		"mul": func(a, b int) int { return a * b },
+	}
+	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped, "templates/common.tmpl")
+	if err == nil {
+		t, err = t.Parse(text)
+	}
+	if err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, d); err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
+	return b.String(), nil
+}
+
+// place deals the GPUs by one running cursor, generation servers first, as
+// TensorRT-LLM's launcher does. Ports are unique over both roles, since servers
+// of both may share a node.
+func (d *Data) place() error {
+	h := d.Hardware
+	per := h.GPUsPerNode
+	gen, ctx := d.Gen.World(), d.Ctx.World()
+	const mostGPUs = 1 << 20
+	if gen > mostGPUs/max(1, h.GenServers) || ctx > mostGPUs/max(1, h.CtxServers) {
+		return fault.New(fault.Input, "%s: worker_config: wanted at most %d GPUs in all, got more", d.File, mostGPUs)
+	}
+	d.Nodes = ceil(gen*h.GenServers, per) + ceil(ctx*h.CtxServers, per)
+	d.TasksPerNode = per
+	cursor := 0
+	for _, role := range []struct {
+		name           string
+		servers, world int
+	}{{"GEN", h.GenServers, gen}, {"CTX", h.CtxServers, ctx}} {
+		for i := range role.servers {
+			w := Worker{Role: role.name, ID: i, Port: firstPort + len(d.Workers), World: role.world, Config: strings.ToLower(role.name) + "_config.yaml"}
+			w.take(&cursor, per)
+			d.Workers = append(d.Workers, w)
+		}
+	}
+	d.Front = Front{0, frontPort}
+	if firstPort+len(d.Workers) > frontPort {
+		d.Front.Port = firstPort + len(d.Workers)
+	}
+	if d.Benchmark.Mode == "e2e" {
+		d.Warmup = 2 * ctx * gen
+	}
+	return nil
+}
+
+// take gives a worker the next GPUs.
+func (w *Worker) take(cursor *int, per int) {
+	for range w.World {
+		node, gpu := *cursor/per, *cursor%per
+		*cursor++
+		if n := len(w.Hosts); n == 0 || w.Hosts[n-1].Node != node {
+			w.Hosts = append(w.Hosts, Host{Node: node})
+		}
+		last := &w.Hosts[len(w.Hosts)-1]
+		last.GPUs = append(last.GPUs, gpu)
+		w.TasksPerNode = max(w.TasksPerNode, len(last.GPUs))
+	}
+	var devices []string
+	for _, gpu := range w.Hosts[0].GPUs {
+		devices = append(devices, strconv.Itoa(gpu))
+	}
+	w.Devices = strings.Join(devices, ",")
+}
+
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// Placeholders names the hosts of a worker, as files have them before the job
+// knows its nodes.
+func (w Worker) Placeholders() string {
+	var list []string
+	for _, h := range w.Hosts {
+		list = append(list, placeholder(h.Node))
+	}
+	return strings.Join(list, ",")
+}
+
+func placeholder(node int) string { return fmt.Sprintf("<node%d_placeholder>", node) }
+
+// arguments are those of sbatch, each only where its value is set.
+func (d *Data) arguments(o Options) []string {
+	s := d.Slurm
+	var args []string
+	add := func(flag, value string) {
+		if value != "" {
+			args = append(args, "--"+flag+"="+value)
+		}
+	}
+	add("partition", s.Partition)
+	add("account", account(s.Account))
+	add("time", s.TimeText)
+	add("job-name", cmp.Or(s.JobName, "unified-benchmark"))
+	add("nodes", strconv.Itoa(d.Nodes))
+	add("ntasks", strconv.Itoa(d.Tasks))
+	add("ntasks-per-node", strconv.Itoa(d.TasksPerNode))
+	segment := o.GPU.SetSegment && !d.UsesCommand()
+	if s.SetSegment != nil {
+		segment = *s.SetSegment
+	}
+	if segment && o.Nodes == 0 {
+		add("segment", strconv.Itoa(d.Nodes))
+	}
+	add("output", filepath.Join(d.Dir, "slurm-%j.out"))
+	add("error", filepath.Join(d.Dir, "slurm-%j.err"))
+	add("comment", o.Comment)
+	extra := s.ExtraArgs
+	if !s.HasExtra && !d.UsesCommand() {
+		extra = o.GPU.ExtraArgs
+	}
+	return append(args, extra...)
+}
+
+// account is empty where a file says that there is none.
+func account(name string) string {
+	if name == "none" {
+		return ""
+	}
+	return name
+}

@@ -1,0 +1,168 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
+)
+
+func load(t *testing.T, text string) *config.Config {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "case.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Load(file, config.Ident{Type: "disagg", Category: "perf", Stem: "case"}, config.Options{Rules: config.Strict})[0]
+	if !c.Valid() {
+		t.Fatal(c.Problems)
+	}
+	return c
+}
+
+func golden(t *testing.T, swaps ...string) *config.Config {
+	t.Helper()
+	text, err := os.ReadFile("../testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return load(t, strings.NewReplacer(append(swaps, "script_file: local.slurm", "script_file: trtllm")...).Replace(string(text)))
+}
+
+// shellcheck is bash -n.
+func shellcheck(t *testing.T, text string) {
+	t.Helper()
+	cmd := exec.Command("bash", "-n")
+	cmd.Stdin = strings.NewReader(text)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s\n%s", err, out, text)
+	}
+}
+
+// S4: nodes and tasks as TensorRT-LLM's launcher computes them.
+func TestNodes(t *testing.T) {
+	for _, c := range []struct {
+		swaps        []string
+		nodes, tasks string
+	}{
+		{[]string{"num_gen_servers: 2", "num_gen_servers: 4"}, "9", "36"}, // ctx 1 x tp4, gen 4 x tp8
+		{[]string{"num_gen_servers: 2", "num_gen_servers: 6", "tensor_parallel_size: 4", "tensor_parallel_size: 1",
+			"enable_attention_dp: true\n    pipeline_parallel_size: 1", "enable_attention_dp: true\n    pipeline_parallel_size: 4",
+			"enable_attention_dp: false\n    pipeline_parallel_size: 1", "enable_attention_dp: false\n    pipeline_parallel_size: 4"}, "49", "196"},
+	} {
+		p, err := New(golden(t, c.swaps...), Options{Dir: "/r/case", GPU: catalog.FindGPU("GB200"), Comment: "x"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Contains(p.Args, "--nodes="+c.nodes) || !slices.Contains(p.Args, "--ntasks="+c.tasks) {
+			t.Errorf("%v, want %s nodes and %s tasks", p.Args, c.nodes, c.tasks)
+		}
+		shellcheck(t, p.Text)
+	}
+}
+
+func TestTRTLLM(t *testing.T) {
+	p, err := New(golden(t, "container_image: ''", "container_image: 'a b.sqsh'", "work_dir: /tmp", "work_dir: /w"), Options{Dir: "/r/it's", GPU: catalog.FindGPU("GB200")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shellcheck(t, p.Text)
+	want := []string{"--partition=debug", "--time=00:05:00", "--job-name=toy", "--nodes=5", "--ntasks=20", "--ntasks-per-node=4",
+		"--output=/r/it's/slurm-%j.out", "--error=/r/it's/slurm-%j.err"}
+	if !slices.Equal(p.Args, want) {
+		t.Errorf("got  %v\nwant %v", p.Args, want)
+	}
+	for _, text := range []string{"'--container-image=a b.sqsh'", "start_worker.sh\" GEN 1 /models/toy 8001 false", "start_worker.sh\" CTX 0 /models/toy 8002",
+		"'1 2 4 8'", "6_bench.log", "8_done_$SLURM_JOB_ID.txt"} {
+		if !strings.Contains(p.Text, text) {
+			t.Errorf("the script lacks %s\n%s", text, p.Text)
+		}
+	}
+	if got := p.Files["server_config_base.yaml"]; !strings.Contains(got, "- <node4_placeholder>:8002") || !strings.Contains(got, "- <node2_placeholder>:8001") {
+		t.Error(got)
+	}
+	if !strings.Contains(p.Files["gen_config.yaml"], "num_nextn_predict_layers: 3") {
+		t.Error(p.Files["gen_config.yaml"])
+	}
+	// A capped job says both numbers.
+	capped, err := New(golden(t), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil || capped.Nodes != 1 || capped.Computed != 5 || !slices.Contains(capped.Args, "--ntasks=1") {
+		t.Errorf("%+v, %v", capped.Args, err)
+	}
+	shellcheck(t, capped.Text)
+}
+
+func TestCommandTemplate(t *testing.T) {
+	c := load(t, `benchmark: {concurrency_list: 1 2, multi_round: 3}
+slurm: {extra_args: --exclusive --mem=0}
+job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', env: {A: "it's"}}
+`)
+	p, err := New(c, Options{Dir: "/r/x", GPU: catalog.FindGPU("GB200"), Comment: "c"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shellcheck(t, p.Text)
+	want := []string{"--job-name=unified-benchmark", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--output=/r/x/slurm-%j.out", "--error=/r/x/slurm-%j.err",
+		"--comment=c", "--exclusive", "--mem=0"}
+	if !slices.Equal(p.Args, want) {
+		t.Errorf("got  %v\nwant %v", p.Args, want)
+	}
+	if p.Files["client.sh"] != "#!/bin/bash\necho '$CONCURRENCY'\n" {
+		t.Errorf("the client has changed: %q", p.Files["client.sh"])
+	}
+	for _, text := range []string{"Benchmarking with concurrency 2 ... 6 prompts", `'A=it'\''s'`} {
+		if !strings.Contains(p.Text, text) {
+			t.Errorf("the script lacks %s\n%s", text, p.Text)
+		}
+	}
+}
+
+func TestOwnTemplate(t *testing.T) {
+	c := golden(t)
+	c.Slurm.ScriptFile = "own.slurm"
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(filepath.Dir(c.File), "own.slurm"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), `no job template "own.slurm"`) {
+		t.Errorf("a missing template: %v", err)
+	}
+	write("#!/bin/bash\necho {{.ID}} {{quote .Dir}}\n")
+	p, err := New(c, Options{Dir: "/r/x y"})
+	if err != nil || p.Text != "#!/bin/bash\necho disagg_perf_case '/r/x y'\n" {
+		t.Errorf("%q, %v", p.Text, err)
+	}
+	for _, bad := range []string{"{{.Nonsense}}", "{{", "{{template \"none\"}}"} {
+		write(bad)
+		if _, err := New(c, Options{Dir: "/r/x"}); err == nil {
+			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+func TestWrite(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs", "case")
+	p, err := New(golden(t), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time the first folder is set aside
+		if err := p.Write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	entries, err := os.ReadDir(filepath.Dir(dir))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "effective.yaml")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,163 @@
+// Package record writes what a run has found: the CSV file that collects the
+// figures of all runs, a JUnit report, the properties of the session, and a
+// perigee result of each case.
+package record
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+// CSVName is the file of an output folder that collects figures.
+const CSVName = "perf_script_test_results.csv"
+
+// columns are those of TensorRT-LLM's performance tests.
+var columns = []string{
+	"network_name", "network_hash", "sm_clk", "mem_clk", "gpu_idx", "perf_case_name", "test_name", "original_test_name", "perf_metric",
+	"total_time__sec", "start_timestamp", "end_timestamp", "state", "command", "threshold", "absolute_threshold", "metric_type",
+}
+
+// Row is one figure of one level.
+type Row struct {
+	Test        string // function and id: test_benchmark[disagg_perf_x]
+	Concurrency int
+	Metric      string
+	Value       float64
+	SM, Mem     int // locked clocks in MHz; 0: not locked
+	Start, End  time.Time
+	Command     string
+}
+
+// stampLayout is how times stand in the file, in local time.
+const stampLayout = "2006-01-02 15:04:05"
+
+// fields returns the row in the order of the columns. The value stands in
+// perf_metric's column of the original, total_time__sec is the same on all rows
+// of a test.
+func (r Row) fields() []string {
+	name := fmt.Sprintf("%s_con:%d", r.Test, r.Concurrency)
+	return []string{
+		strings.ReplaceAll(name, "/", "-"), name, strconv.Itoa(r.SM), strconv.Itoa(r.Mem), "", name, name, name,
+		strconv.FormatFloat(r.Value, 'f', -1, 64), strconv.FormatFloat(r.End.Sub(r.Start).Seconds(), 'f', 6, 64),
+		r.Start.Format(stampLayout), r.End.Format(stampLayout), "valid", r.Command, "", "", r.Metric,
+	}
+}
+
+// AppendCSV adds rows to the file at path under a lock, and the header if it is
+// new or empty. After an error the file is as it was.
+func AppendCSV(path string, rows []Row) (err error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	defer func() {
+		if e := file.Close(); err == nil && e != nil {
+			err = fault.New(fault.Output, "%w", e)
+		}
+	}()
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+		return fault.New(fault.Output, "%s: %w", path, err)
+	}
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	if size == 0 {
+		w.Write(columns)
+	}
+	for _, r := range rows {
+		w.Write(r.fields())
+	}
+	w.Flush() // strings.Builder takes everything
+	if _, err = file.WriteString(b.String()); err == nil {
+		err = file.Sync()
+	}
+	if err != nil {
+		return fault.New(fault.Output, "%w", errors.Join(err, file.Truncate(size)))
+	}
+	return nil
+}
+
+// ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
+// written. Columns are found by their names.
+func ReadCSV(path string) ([]Row, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%w", err)
+	}
+	defer file.Close()
+	r := csv.NewReader(file)
+	header, err := r.Read()
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
+	}
+	at := map[string]int{}
+	for i, name := range header {
+		at[name] = i
+	}
+	for _, name := range []string{"perf_case_name", "perf_metric", "metric_type", "start_timestamp", "end_timestamp"} {
+		if _, ok := at[name]; !ok {
+			return nil, fault.New(fault.Input, "%s:1: the column %s is missing", path, name)
+		}
+	}
+	var rows []Row
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return nil, fault.New(fault.Input, "%s: %w", path, err)
+		}
+		line, _ := r.FieldPos(0)
+		row, err := readRow(fields, at)
+		if err != nil {
+			return nil, fault.New(fault.Input, "%s:%d: %w", path, line, err)
+		}
+		rows = append(rows, row)
+	}
+}
+
+func readRow(fields []string, at map[string]int) (Row, error) {
+	get := func(name string) string {
+		if i, ok := at[name]; ok {
+			return fields[i]
+		}
+		return ""
+	}
+	row := Row{Metric: get("metric_type"), Command: get("command")}
+	name := get("perf_case_name")
+	i := strings.LastIndex(name, "_con:")
+	if i < 0 {
+		return row, fmt.Errorf("perf_case_name: wanted test[id]_con:N, got %q", name)
+	}
+	var err error
+	row.Test = name[:i]
+	if row.Concurrency, err = strconv.Atoi(name[i+len("_con:"):]); err != nil {
+		return row, fmt.Errorf("perf_case_name: wanted test[id]_con:N, got %q", name)
+	}
+	if row.Value, err = strconv.ParseFloat(get("perf_metric"), 64); err != nil {
+		return row, fmt.Errorf("perf_metric: %q is not a number", get("perf_metric"))
+	}
+	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {
+		return row, fmt.Errorf("start_timestamp: %w", err)
+	}
+	if row.End, err = time.ParseInLocation(stampLayout, get("end_timestamp"), time.Local); err != nil {
+		return row, fmt.Errorf("end_timestamp: %w", err)
+	}
+	row.SM, _ = strconv.Atoi(get("sm_clk"))
+	row.Mem, _ = strconv.Atoi(get("mem_clk"))
+	return row, nil
+}

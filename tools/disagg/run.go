@@ -1,0 +1,375 @@
+package disagg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/slurm"
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/verdict"
+)
+
+// Folder is where results go.
+type Folder struct {
+	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
+}
+
+func (f Folder) path(s cli.Streams) (string, error) {
+	dir, err := filepath.Abs(cmp.Or(f.Output, s.Env("OUTPUT_PATH"), "disagg_output"))
+	if err != nil {
+		return "", fault.New(fault.Output, "%w", err)
+	}
+	return dir, nil
+}
+
+// RunCmd is `perigee disagg run`.
+type RunCmd struct {
+	Files []string `arg:"" optional:"" name:"file" help:"Configurations or folders of them instead of the tree at --root."`
+	Selection
+	Reading
+	Folder
+	BatchSize string        `name:"batch-size" aliases:"disagg-batch-size" placeholder:"N" help:"Jobs per batch; 0: all at once [DISAGG_BATCH_SIZE, or 5]."`
+	Repeat    int           `default:"1" placeholder:"N" help:"Run every case so often, interleaved, so that the noise is known [1]."`
+	Nodes     int           `placeholder:"N" help:"Nodes of every job instead of the computed number, with one task per server and node [GPU type LOCAL: 1]."`
+	DryRun    bool          `help:"Write what would be submitted, and submit nothing."`
+	Resume    bool          `help:"Go on with the interrupted run in the output folder: its jobs are neither lost nor submitted twice."`
+	Probe     bool          `help:"Measure the fabric between a job's nodes with perigee before the benchmark."`
+	Timeout   time.Duration `default:"36000s" placeholder:"TIME" help:"How long a job may take, from its submission [36000s]."`
+	Poll      time.Duration `default:"30s" placeholder:"TIME" help:"Time between status commands, one for all jobs; longer while Slurm does not answer [30s]."`
+	Watch     time.Duration `default:"2s" placeholder:"TIME" help:"Time between looks at the jobs' logs for early failures [2s]."`
+	Settle    time.Duration `default:"1s" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [1s]."`
+	Error     []string      `name:"error-pattern" sep:"none" placeholder:"REGEX" help:"A further pattern in the logs of workers after which a job is cancelled. Can be repeated."`
+	JUnit     string        `name:"junit" placeholder:"FILE" help:"JUnit report [junit.xml in the output folder]."`
+	verdict.Gates
+	Format
+}
+
+// session is one run of the command.
+type session struct {
+	*RunCmd
+	s      cli.Streams
+	dir    string
+	began  time.Time
+	gpu    catalog.GPU
+	log    *runLog
+	tasks  []*batch.Task
+	cases  map[*batch.Task]*done
+	live   *live
+	ledger *batch.Ledger
+}
+
+// Run submits the cases and judges them.
+func (c *RunCmd) Run(s cli.Streams) error {
+	size, patterns, err := c.check(s)
+	if err != nil {
+		return err
+	}
+	f, err := c.find(s, c.Files, c.Reading)
+	if err != nil {
+		return err
+	}
+	f.remark(s.Err)
+	selected := catalog.Selected(f.cases)
+	if len(selected) == 0 {
+		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
+			WithHint("perigee disagg list shows the tests, and why each is deselected")
+	}
+	dir, err := c.Folder.path(s)
+	if err != nil {
+		return err
+	}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
+	run.makeTasks(selected)
+	if c.DryRun {
+		return run.dry()
+	}
+	if err := run.prepare(); err != nil {
+		return err
+	}
+	defer run.log.Close()
+	if s.Env("DEBUG_MODE") == "1" {
+		return run.debug(cmp.Or(s.Env("DEBUG_JOB_ID"), "908390"))
+	}
+	return run.submit(size, patterns)
+}
+
+// check validates the options before anything is read.
+func (c *RunCmd) check(s cli.Streams) (size int, patterns []*regexp.Regexp, err error) {
+	if err := c.Gates.Check(); err != nil {
+		return 0, nil, err
+	}
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+	}{{"timeout", c.Timeout}, {"poll", c.Poll}, {"watch", c.Watch}} {
+		if d.value <= 0 {
+			return 0, nil, fault.New(fault.Usage, "--%s: wanted more than 0, got %s", d.flag, d.value)
+		}
+	}
+	const mostRepeats = 1000
+	if c.Repeat < 1 || c.Repeat > mostRepeats {
+		return 0, nil, fault.New(fault.Usage, "--repeat: wanted 1 to %d, got %d", mostRepeats, c.Repeat)
+	}
+	if c.Nodes < 0 {
+		return 0, nil, fault.New(fault.Usage, "--nodes: wanted 1 or more, got %d", c.Nodes)
+	}
+	patterns = append(patterns, batch.EarlyPatterns...)
+	for _, text := range c.Error {
+		p, err := regexp.Compile(text)
+		if err != nil {
+			return 0, nil, fault.New(fault.Usage, "--error-pattern: %w", err)
+		}
+		patterns = append(patterns, p)
+	}
+	size, err = c.size(s)
+	return size, patterns, err
+}
+
+// size is the number of jobs of a batch: the option, the variable, or 5.
+func (c *RunCmd) size(s cli.Streams) (int, error) {
+	const usual = 5
+	if c.BatchSize != "" {
+		n, err := strconv.Atoi(c.BatchSize)
+		if err != nil {
+			return 0, fault.New(fault.Usage, "--batch-size: wanted a number, got %q", c.BatchSize)
+		}
+		return max(0, n), nil
+	}
+	text := s.Env("DISAGG_BATCH_SIZE")
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		fmt.Fprintf(s.Err, "warning: DISAGG_BATCH_SIZE is %q, wanted a number; the batch size is %d\n", text, usual)
+		return usual, nil
+	}
+	return max(0, n), nil
+}
+
+// makeTasks makes a task of every case and repetition. Repetitions are
+// interleaved, so that a machine that grows slower does not favour one case.
+func (r *session) makeTasks(selected []*config.Config) {
+	for repeat := 1; repeat <= r.Repeat; repeat++ {
+		for _, c := range selected {
+			if repeat == 1 {
+				c.Problems = append(c.Problems, c.Unset()...)
+			}
+			name, folder := c.Ident.String(), strings.ReplaceAll(c.Ident.String(), ":", "-")
+			if repeat > 1 {
+				name, folder = fmt.Sprintf("%s#%d", name, repeat), fmt.Sprintf("%s.%d", folder, repeat)
+			}
+			dir := filepath.Join(r.dir, "slurm_logs", folder)
+			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
+				dir = filepath.Join(own, folder)
+			}
+			t := &batch.Task{Config: c, Name: name, Dir: dir}
+			t.Plan = func(comment string) (*launch.Plan, error) { return r.plan(t, comment) }
+			r.tasks = append(r.tasks, t)
+		}
+	}
+}
+
+// plan makes the job of a task.
+func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
+	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment}
+	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
+		o.Nodes = 1
+	}
+	if r.Probe {
+		program, err := os.Executable()
+		if err != nil {
+			return nil, fault.New(fault.Internal, "the path of perigee: %w", err)
+		}
+		o.Perigee = program
+		if o.Probe, err = probeArguments(t); err != nil {
+			return nil, err
+		}
+	}
+	return launch.New(t.Config, o)
+}
+
+// planned is a job in the JSON of --dry-run.
+type planned struct {
+	ID       string            `json:"id"`
+	Template string            `json:"template"`
+	Command  []string          `json:"command"`
+	Nodes    int               `json:"nodes"`          // as submitted
+	Computed int               `json:"computed_nodes"` // that the config asks for
+	Script   string            `json:"script"`         // its text
+	Files    map[string]string `json:"files"`          // by name, in the result folder
+	Error    string            `json:"error,omitempty"`
+}
+
+// dry writes what would be submitted.
+func (r *session) dry() error {
+	var all []planned
+	failed := 0
+	for _, t := range r.tasks {
+		p := planned{ID: t.Name}
+		plan, err := r.plan(t, "perigee-<random>")
+		if err == nil && !t.Valid() {
+			err = errors.New(where(t.File, t.Problems[0]))
+		}
+		if err != nil {
+			p.Error = err.Error()
+			failed++
+		} else {
+			p = planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
+		}
+		all = append(all, p)
+	}
+	if r.Format.Format == "json" {
+		if err := printJSON(r.s.Out, all); err != nil {
+			return err
+		}
+	} else if err := r.printDry(all); err != nil {
+		return err
+	}
+	if failed > 0 {
+		return fault.New(fault.Input, "%d of %s would not be submitted", failed, cli.Count(len(all), "job"))
+	}
+	return nil
+}
+
+func (r *session) printDry(all []planned) error {
+	var b strings.Builder
+	for _, p := range all {
+		if p.Error != "" {
+			fmt.Fprintf(&b, "# %s: not submitted: %s\n\n", p.ID, p.Error)
+			continue
+		}
+		fmt.Fprintf(&b, "# %s: template %s, %s", p.ID, p.Template, cli.Count(p.Nodes, "node"))
+		if p.Computed != p.Nodes {
+			fmt.Fprintf(&b, " (the config asks for %d)", p.Computed)
+		}
+		fmt.Fprintf(&b, "\n%s\n# %s:\n%s\n", cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script)
+	}
+	_, err := fmt.Fprint(r.s.Out, b.String())
+	return err
+}
+
+// prepare makes the output folder and finds out, before anything is submitted,
+// whether it can be written to.
+func (r *session) prepare() error {
+	if err := os.MkdirAll(filepath.Join(r.dir, "slurm_logs"), 0o755); err != nil {
+		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+	}
+	for _, dir := range []string{r.dir, filepath.Join(r.dir, "slurm_logs")} {
+		trial, err := os.CreateTemp(dir, ".perigee-tmp-")
+		if err == nil {
+			_, err = trial.Write(make([]byte, 4096))
+			err = errors.Join(err, trial.Close(), os.Remove(trial.Name()))
+		}
+		if err != nil {
+			return fault.New(fault.Output, "the output folder cannot be written to: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+		}
+	}
+	var err error
+	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
+	return err
+}
+
+// submit runs the tasks and judges them as they end.
+func (r *session) submit(size int, patterns []*regexp.Regexp) error {
+	ledger, err := batch.OpenLedger(r.dir)
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	r.ledger = ledger
+	r.live = newLive(r.s.Err)
+	m := &batch.Manager{
+		Queue: &slurm.Queue{}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll), Timeout: r.Timeout, Patterns: patterns,
+		Log: r.log, Ended: r.collect, Changed: func([]*batch.Task) { r.live.show(r.tasks) },
+	}
+	if err := r.resume(m, ledger); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err = m.Run(ctx, r.tasks)
+	r.live.end()
+	if ctx.Err() != nil {
+		stop() // a second signal ends this process at once
+		return errors.Join(r.interrupted(m, ledger), r.summarize())
+	}
+	if err != nil {
+		return fault.New(fault.KindOf(err), "%w", err).WithHint("perigee disagg run --resume goes on, perigee disagg clean cancels the jobs")
+	}
+	return r.finish()
+}
+
+// resume takes up the jobs of an interrupted run, or refuses to run beside them.
+func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
+	open := ledger.Open()
+	if !r.Resume {
+		if _, done := ledger.Last(); !done && len(open) > 0 {
+			return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir, cli.Count(len(open), "job")).
+				WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
+		}
+		return nil
+	}
+	n, err := m.Resume(context.Background(), r.tasks)
+	if err != nil {
+		return fault.New(fault.Launch, "resume: %w", err)
+	}
+	fmt.Fprintf(r.log, "Resuming: %s of the interrupted run\n", cli.Count(n, "job"))
+	return nil
+}
+
+// interrupted cancels the jobs of this run; on a terminal it asks first.
+func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
+	open := ledger.Open()
+	if len(open) > 0 && !r.live.confirm(r.s.In, fmt.Sprintf("Cancel the %s of this run? [Y/n] ", cli.Count(len(open), "job"))) {
+		return fault.New(fault.Interrupt, "interrupted; %s left running", cli.Count(len(open), "job")).
+			WithHint("perigee disagg run --resume goes on with them, perigee disagg clean cancels them")
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	n, err := batch.Cancel(ctx, m.Queue, ledger)
+	if err != nil {
+		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w", err).WithHint("perigee disagg clean tries again")
+	}
+	return fault.New(fault.Interrupt, "interrupted; %s cancelled", cli.Count(n, "job"))
+}
+
+// CleanCmd is `perigee disagg clean`.
+type CleanCmd struct{ Folder }
+
+// Run cancels the jobs that an interrupted run has left behind.
+func (c *CleanCmd) Run(s cli.Streams) error {
+	dir, err := c.Folder.path(s)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return fault.New(fault.Input, "there is no output folder: %w", err).WithHint("--output or OUTPUT_PATH names it")
+	}
+	ledger, err := batch.OpenLedger(dir)
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	n, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger)
+	if err != nil {
+		return fault.New(fault.Launch, "%w", err)
+	}
+	_, err = fmt.Fprintf(s.Out, "%s cancelled\n", cli.Count(n, "job"))
+	return err
+}

@@ -113,7 +113,7 @@ func shellElsewhere(t *testing.T, dir, lines string, env ...string) *harness.Pro
 // which has fewer processors than the examples have ranks.
 func inSlurm(t *testing.T) []string {
 	s := slurmCluster(t)
-	return []string{"SLURM_CONF=" + s.conf, "PERIGEE_MUNGE_SOCKET=" + s.sock, "SLURM_JOB_ID=" + s.job, "SLURM_OVERLAP=1", "SLURM_OVERCOMMIT=1"}
+	return []string{"SLURM_CONF=" + s.Conf, "PERIGEE_MUNGE_SOCKET=" + s.Munge, "SLURM_JOB_ID=" + s.job, "SLURM_OVERLAP=1", "SLURM_OVERCOMMIT=1"}
 }
 
 func runHere(t *testing.T, b block) {
@@ -145,7 +145,7 @@ func runBatch(t *testing.T, b block) {
 	s := slurmCluster(t)
 	dir := desk(t)
 	write(t, filepath.Join(dir, "job.sh"), b.text)
-	shell(t, dir, "sbatch job.sh", "SLURM_CONF="+s.conf).MustEnd()
+	shell(t, dir, "sbatch job.sh", "SLURM_CONF="+s.Conf).MustEnd()
 	var doc *result.Document
 	if err := harness.WaitFor("result of the batch job", func() bool {
 		var err error
@@ -163,7 +163,7 @@ func runBatch(t *testing.T, b block) {
 		t.Errorf("%d ranks, launcher %s", doc.World.Size, doc.World.Launcher)
 	}
 	if err := harness.WaitFor("end of the batch job", func() bool {
-		jobs, err := s.tool("squeue", "-h", "-o", "%j")
+		jobs, err := s.Tool("squeue", "-h", "-o", "%j")
 		return err == nil && !strings.Contains(jobs, "job.sh")
 	}); err != nil {
 		t.Error(err)

@@ -152,8 +152,8 @@ export PERIGEE_MUNGE_SOCKET=%[2]s
 %[3]s run -n 3 %[4]s
 srun --mpi=none %[3]s run %[4]s
 echo "srun's exit code: $?"
-`, dir, s.sock, harness.Program, harness.Script(t, "whoami.lua")))
-	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.conf}}).MustEnd()
+`, dir, s.Munge, harness.Program, harness.Script(t, "whoami.lua")))
+	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
 	var out []byte
 	// sbatch --wait would look every ten seconds only.
 	if err := harness.WaitFor("end of the batch job", func() bool {

@@ -45,7 +45,7 @@ func srun(flags ...string) func(t testing.TB, n int) ([]string, []string) {
 		if n < nodes { // or Slurm would avoid nodes on which a step is just ending
 			words = append(words, "-w", strings.Join([]string{"node1", "node2", "node3"}[:n], ","))
 		}
-		return append(words, flags...), []string{"SLURM_CONF=" + s.conf} // whose AuthInfo names munged's socket
+		return append(words, flags...), []string{"SLURM_CONF=" + s.Conf} // whose AuthInfo names munged's socket
 	}
 }
 

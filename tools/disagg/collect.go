@@ -94,25 +94,26 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	if death != nil {
 		d.diag = death.Report(t.Name)
-		d.fail("%s has ended with code %d%s: %s", death.Part, death.Code, on(death.Node), death.Line)
+		d.fail("%s: %s", death.Words(), death.Line)
 	}
+	r.judgeState(t, d, death != nil)
+}
+
+// judgeState reads how Slurm has ended the job. It fails a case, and never passes
+// one: good jobs of TensorRT-LLM end with their own scancel.
+func (r *session) judgeState(t *batch.Task, d *done, dead bool) {
 	marked := batch.Done(t.Dir)
 	switch state := t.Job.State; {
 	case t.TimedOut:
 		d.fail("the job has not ended within %s", r.Timeout)
-	case t.Lost && !marked:
+	case marked || dead || state == "COMPLETED" || state == "":
+	case t.Lost:
 		d.fail("Slurm has forgotten job %s, and it has not written its end mark", t.Job.ID)
-	case slices.Contains([]string{"TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}, state) && !marked,
-		state != "COMPLETED" && state != "" && !marked && death == nil:
+	case state == "CANCELLED" && len(d.Reasons) == 0:
+		d.Warnings = append(d.Warnings, "Slurm has ended the job as CANCELLED, after its last level")
+	default:
 		d.fail("Slurm has ended the job as %s, without its end mark", state)
 	}
-}
-
-func on(node string) string {
-	if node == "" {
-		return ""
-	}
-	return " on " + node
 }
 
 // fail adds a reason in front: it is the cause of the others.

@@ -24,6 +24,7 @@ type runLog struct {
 	file   *os.File
 	screen io.Writer
 	rest   []byte // of a line without its end
+	before func() // clears the screen for the next line; may be nil
 }
 
 func openRunLog(dir string, began time.Time, screen io.Writer) (*runLog, error) {
@@ -38,7 +39,10 @@ func openRunLog(dir string, began time.Time, screen io.Writer) (*runLog, error) 
 func (l *runLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.screen.Write(p)
+	if l.before != nil {
+		l.before()
+	}
+	l.screen.Write(p) // what is said there is not what was asked for: losing it is no error
 	l.rest = append(l.rest, p...)
 	for {
 		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
@@ -114,13 +118,6 @@ func (l *live) clear() {
 		fmt.Fprintf(l.to, "\x1b[%dA\x1b[J", l.lines)
 	}
 	l.lines = 0
-}
-
-// end leaves the screen to what comes after.
-func (l *live) end() {
-	if l.to != nil {
-		l.clear()
-	}
 }
 
 // confirm asks a question on a terminal; anything but no is yes, and elsewhere

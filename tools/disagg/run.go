@@ -294,6 +294,7 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 	defer ledger.Close()
 	r.ledger = ledger
 	r.live = newLive(r.s.Err)
+	r.log.before = r.live.clear
 	m := &batch.Manager{
 		Queue: &slurm.Queue{}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll), Timeout: r.Timeout, Patterns: patterns,
 		Log: r.log, Ended: r.collect, Changed: func([]*batch.Task) { r.live.show(r.tasks) },
@@ -304,7 +305,7 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err = m.Run(ctx, r.tasks)
-	r.live.end()
+	r.live.clear()
 	if ctx.Err() != nil {
 		stop() // a second signal ends this process at once
 		return errors.Join(r.interrupted(m, ledger), r.summarize())

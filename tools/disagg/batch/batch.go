@@ -119,7 +119,8 @@ func (m *Manager) submit(ctx context.Context, part []*Task) error {
 			t.over = true
 			m.printf("  %s was recorded before: %s\n", t.Name, t.Verdict)
 		case !t.Valid():
-			t.Err = fmt.Errorf("Validation failed: %s", t.Problems[0].Message)
+			p := t.Problems[0]
+			t.Err = fmt.Errorf("Validation failed: %s:%d: %s: %s", t.File, p.Line, p.Path, p.Message)
 			invalid++
 		default:
 			valid = append(valid, t)
@@ -320,19 +321,22 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	}
 }
 
+// Words says what has ended and where.
+func (d *Death) Words() string {
+	words := d.Part
+	if d.Node != "" {
+		words += " on " + d.Node
+	}
+	if d.Code < 0 {
+		return words + " has an error from which jobs do not recover"
+	}
+	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
+}
+
 // Report says what has ended, where, and shows its log.
 func (d *Death) Report(task string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", task, d.Part)
-	if d.Node != "" {
-		fmt.Fprintf(&b, " on %s", d.Node)
-	}
-	if d.Code >= 0 {
-		fmt.Fprintf(&b, " has ended with code %d", d.Code)
-	} else {
-		b.WriteString(" has an error from which jobs do not recover")
-	}
-	fmt.Fprintf(&b, "; first error in %s: %s", d.Log, d.Line)
+	fmt.Fprintf(&b, "%s: %s; first error in %s: %s", task, d.Words(), d.Log, d.Line)
 	for _, line := range d.Tail {
 		b.WriteString("\n  | " + line)
 	}

@@ -1,0 +1,259 @@
+package disagg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"perigee/e2e/internal/harness"
+)
+
+// All ways of the stand-in at once: what is good passes, whatever Slurm says of
+// it, and everything else fails with its reason.
+func TestWays(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	reasons := map[string]string{
+		"good": "", "scancel": "", "failing": "1 of 6 requests failed", "empty": "no token was generated", "silent": "the log is empty",
+		"midway": "level 4 has no end line", "crash": "CLIENT on node", "worker": "mpi4py.MPI.Comm.allgather",
+	}
+	for way := range reasons {
+		s.add(way, way, 0.2, "")
+	}
+	s.add("invalid", "good", 0, "  nodes: many\n")
+	reasons["invalid"] = "Validation failed: "
+	began := time.Now()
+	got := s.run(12, "--batch-size", "0")
+	if took := time.Since(began); took > 60*second {
+		t.Errorf("took %s: the early failure was not early", took)
+	}
+	for way, reason := range reasons {
+		c := got[way]
+		if green := reason == ""; (c.State == "passed") != green || !strings.Contains(strings.Join(c.Reasons, "\n")+c.Diagnosis, reason) {
+			t.Errorf("%s: %s, %q\n%s\nwant %q", way, c.State, c.Reasons, c.Diagnosis, reason)
+		}
+		if _, err := os.Stat(c.Dir); way != "invalid" && (err != nil || strings.HasSuffix(c.Dir, "_ERROR") != (reason != "")) {
+			t.Errorf("%s: the folder %s, %v", way, c.Dir, err)
+		}
+	}
+	// The warm-up's figures are not those of a level.
+	for _, l := range got["good"].Levels {
+		if want := 90 + 3*float64(l.Concurrency) + .5; l.Metrics["SERVER_MEDIAN_TTFT"] != want || !l.Complete {
+			t.Errorf("level %d: %v, want %v", l.Concurrency, l.Metrics, want)
+		}
+	}
+	csv := s.lines("perf_script_test_results.csv")
+	if len(csv) != 1+2*2*2 { // two cases, two levels, two metrics
+		t.Errorf("%d lines\n%s", len(csv), strings.Join(csv, "\n"))
+	}
+	if !strings.HasPrefix(csv[0], "network_name,network_hash,sm_clk,mem_clk,gpu_idx,perf_case_name,test_name,original_test_name,perf_metric,total_time__sec,") ||
+		!strings.HasPrefix(csv[1], "test_benchmark[disagg_perf_good]_con:2,") || !strings.Contains(csv[1], ",96.5,") || !strings.HasSuffix(csv[1], ",valid,disagg_benchmark --model=toy --fp8 --concurrency=2,,,SERVER_MEDIAN_TTFT") {
+		t.Errorf("%s\n%s", csv[0], csv[1])
+	}
+	junit := strings.Join(s.lines("junit.xml"), "\n")
+	if !strings.Contains(junit, `tests="9" failures="7"`) || !strings.Contains(junit, `name="disagg_perf_crash"`) {
+		t.Error(junit)
+	}
+	session := s.lines("session_properties.csv")
+	if len(session) != 2 || !strings.HasPrefix(session[0], "username,start_timestamp,hostname,ip,nvidia_driver_version,") {
+		t.Errorf("%q", session)
+	}
+	if jobs := s.lines("jobs.txt"); len(jobs) != 8 {
+		t.Errorf("%d jobs: %v", len(jobs), jobs)
+	}
+}
+
+// The jobs of a batch run at the same time, and the next batch after them.
+func TestBatchesOverlap(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, name := range []string{"a", "b", "c", "d"} {
+		s.add(name, "good", 3, "")
+	}
+	p := s.start("run", "--batch-size", "3")
+	got := s.cases(p, 0)
+	// Three at a time and then one: two rounds of three seconds, not four.
+	out := p.Wait()
+	if out.Took < 6*second {
+		t.Errorf("took %s: the second batch did not wait for the first", out.Took)
+	}
+	if out.Took > 11*second {
+		t.Errorf("took %s: the jobs of a batch did not run together", out.Took)
+	}
+	for _, text := range []string{"Batch size: 3 jobs per batch", "Total test configs: 4", "Total batches: 2", "Submitting Batch 0\nRange: [0:3] (3 jobs)",
+		"Submitting Batch 1\nRange: [3:4] (1 jobs)", "  [  3/3] Job ", " <- disagg_perf_c", "3/3 submitted successfully"} {
+		if !strings.Contains(out.Stderr, text) {
+			t.Errorf("the log lacks %q\n%s", text, out.Stderr)
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d cases", len(got))
+	}
+}
+
+// A run that is killed outright goes on with its jobs: nothing is submitted twice.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, name := range []string{"a", "b", "c"} {
+		s.add(name, "good", 4, "")
+	}
+	p := s.start("run", "--batch-size", "2")
+	until(t, "two jobs", func() bool { return len(s.ids()) == 2 })
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
+	p.Wait()
+	before := s.ids()
+	if o := s.start("run", "--batch-size", "2").Wait(); o.Code != 2 || !strings.Contains(o.Stderr, "--resume goes on with it") {
+		t.Errorf("without --resume: exit code %d\n%s", o.Code, o.Stderr)
+	}
+	got := s.run(0, "--batch-size", "2", "--resume")
+	jobs := s.ids()
+	if len(jobs) != 3 || strings.Join(jobs[:2], " ") != strings.Join(before, " ") {
+		t.Errorf("jobs %v, before %v", jobs, before)
+	}
+	if len(got) != 3 || got["a"].Job != before[0] || got["b"].Job != before[1] {
+		t.Errorf("%+v", got)
+	}
+	// All is recorded now: a third run with --resume has nothing to resume.
+	if csv := s.lines("perf_script_test_results.csv"); len(csv) != 1+3*4 {
+		t.Errorf("%d lines", len(csv))
+	}
+}
+
+// ids are the jobs that the output folder knows.
+func (s *site) ids() []string {
+	data, err := os.ReadFile(filepath.Join(s.output, "jobs.txt"))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(data))
+}
+
+// Ctrl-C cancels the jobs of the run, and a stranger's job of the same name lives.
+func TestInterrupt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "hang", 0, "")
+	s.add("b", "hang", 0, "")
+	out, err := s.s.Tool("sbatch", "--job-name=toy", "--output=/dev/null", "--wrap", "sleep 300")
+	if err != nil {
+		t.Fatal(err, out)
+	}
+	stranger := out[strings.LastIndexByte(strings.TrimSpace(out), ' ')+1:]
+	t.Cleanup(func() { s.s.Tool("scancel", strings.TrimSpace(stranger)) })
+	p := s.start("run")
+	until(t, "running jobs", func() bool {
+		ids := s.ids()
+		return len(ids) == 2 && s.state(ids[0]) == "RUNNING" && s.state(ids[1]) == "RUNNING"
+	})
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
+	o := p.Wait()
+	if o.Code != 130 || !strings.Contains(o.Stderr, "interrupted; 2 jobs cancelled") {
+		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	for _, id := range s.ids() {
+		if state := s.state(id); state != "CANCELLED" && state != "COMPLETING" {
+			t.Errorf("job %s is %s", id, state)
+		}
+	}
+	if state := s.state(strings.TrimSpace(stranger)); state != "RUNNING" {
+		t.Errorf("the stranger's job is %s", state)
+	}
+}
+
+// clean cancels what a killed run has left.
+func TestClean(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "hang", 0, "")
+	p := s.start("run")
+	until(t, "a job", func() bool { return len(s.ids()) == 1 })
+	if o := s.start("clean").Wait(); o.Code == 0 || !strings.Contains(o.Stderr, "another run of perigee disagg is using this folder") {
+		t.Errorf("beside a run: exit code %d\n%s", o.Code, o.Stderr)
+	}
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
+	p.Wait()
+	if o := s.start("clean").Wait(); o.Code != 0 || o.Stdout != "1 job cancelled\n" {
+		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
+	until(t, "the end of the job", func() bool { return s.state(s.ids()[0]) == "CANCELLED" })
+	if o := s.start("clean").Wait(); o.Code != 0 || o.Stdout != "0 jobs cancelled\n" {
+		t.Errorf("again: exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
+}
+
+// A job that does not end is cancelled at its time limit.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "hang", 0, "")
+	c := s.run(12, "--timeout", "2s")["a"]
+	if c.State != "failed" || !strings.Contains(c.Reasons[0], "the job has not ended within 2s") {
+		t.Errorf("%s, %q", c.State, c.Reasons)
+	}
+	if state := s.state(c.Job); state != "CANCELLED" {
+		t.Errorf("job %s is %s", c.Job, state)
+	}
+}
+
+// A server that dies is known in seconds, with its role, node and first error.
+func TestServerDies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "hang", 0, `  nodes: 2
+  server: 'echo starting; sleep 1; echo "RuntimeError: no such device mlx5_7"; exit 3'
+  ready: test -e never
+`)
+	began := time.Now()
+	c := s.run(12)["a"]
+	if took := time.Since(began); took > 30*second {
+		t.Errorf("took %s", took)
+	}
+	if !strings.Contains(c.Reasons[0], "SERVER_0 on node") || !strings.Contains(c.Diagnosis, "RuntimeError: no such device mlx5_7") || !strings.Contains(c.Diagnosis, "on node") {
+		t.Errorf("%q\n%s", c.Reasons, c.Diagnosis)
+	}
+}
+
+// Bad output folders are found before anything is submitted.
+func TestBadOutput(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "")
+	s.output = filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(s.output, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if o := s.start("run").Wait(); o.Code != 11 || !strings.Contains(o.Stderr, "the output folder") || strings.Contains(o.Stderr, "Submitting") {
+		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	full := t.TempDir()
+	harness.Mount(t, "tmpfs", full, "size=1m")
+	harness.Fill(t, full)
+	s.output = filepath.Join(full, "output")
+	if o := s.start("run").Wait(); o.Code != 11 || strings.Contains(o.Stderr, "Submitting") {
+		t.Errorf("a full disk: exit code %d\n%s", o.Code, o.Stderr)
+	}
+}
+
+// Repetitions are interleaved.
+func TestRepeat(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "")
+	s.add("b", "good", 0, "")
+	o := s.start("run", "--repeat", "2", "--batch-size", "0").Wait()
+	at := -1
+	for _, name := range []string{"<- disagg_perf_a\n", "<- disagg_perf_b\n", "<- disagg_perf_a#2\n", "<- disagg_perf_b#2\n"} {
+		next := strings.Index(o.Stderr, name)
+		if next <= at {
+			t.Errorf("%q is not in its place\n%s", name, o.Stderr)
+		}
+		at = next
+	}
+	if o.Code != 0 {
+		t.Errorf("exit code %d", o.Code)
+	}
+}

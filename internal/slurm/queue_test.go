@@ -1,0 +1,37 @@
+package slurm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParseQueue(t *testing.T) {
+	out := "12|RUNNING|node[1-2]|2026-01-14T02:03:04|2026-01-14T03:03:04|perigee-A|None\n" +
+		"13|PENDING||N/A|N/A||ReqNodeNotAvail, May be reserved | for other job\nslurm: a warning\n14_1|RUNNING||||x|y\n"
+	at := time.Date(2026, 1, 14, 2, 3, 4, 0, time.Local)
+	want := map[string]Job{
+		"12": {ID: "12", State: "RUNNING", Nodes: "node[1-2]", Started: at, Ended: at.Add(time.Hour), Comment: "perigee-A", Reason: "None"},
+		"13": {ID: "13", State: "PENDING", Reason: "ReqNodeNotAvail, May be reserved | for other job"},
+	}
+	if diff := cmp.Diff(want, parseQueue(out)); diff != "" {
+		t.Error(diff)
+	}
+	for state, over := range map[string]bool{"RUNNING": false, "COMPLETING": false, "PENDING": false, "CANCELLED": true, "TIMEOUT": true, "NODE_FAIL": true, "": false} {
+		if (Job{State: state}).Over() != over {
+			t.Errorf("%s: over is %v", state, !over)
+		}
+	}
+}
+
+func FuzzParseQueue(f *testing.F) {
+	f.Add("12|RUNNING|n|N/A|N/A||None\n")
+	f.Fuzz(func(t *testing.T, out string) {
+		for id, j := range parseQueue(out) {
+			if id == "" || j.ID != id {
+				t.Fatalf("%q: %+v", id, j)
+			}
+		}
+	})
+}

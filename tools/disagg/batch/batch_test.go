@@ -1,0 +1,243 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/slurm"
+	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/launch"
+)
+
+// fake puts commands in front of Slurm's. Each notes its calls in calls; jobs end
+// when the file over exists.
+func fake(t *testing.T, squeue string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for name, text := range map[string]string{
+		"sbatch": `echo "sbatch $*" >> calls; n=$(grep -c ^sbatch calls); echo "Submitted batch job $((100 + n))"`,
+		"squeue": `echo "squeue $*" >> calls; n=$(grep -c ^squeue calls)
+` + squeue,
+		"scancel": `echo "scancel $*" >> calls`,
+		"sacct":   `echo "sacct $*" >> calls; exit 1`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\ncd "+dir+"\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return dir
+}
+
+// answer is a squeue that knows all jobs it is asked for; they are over once the
+// file over is there.
+const answer = `s=RUNNING; [ -e over ] && s=COMPLETED
+for a in "$@"; do case $a in --jobs=*) for i in ${a#--jobs=}; do IFS=,; for j in $i; do echo "$j|$s|node1|2026-01-01T00:00:00|N/A||None"; done; done;; esac; done`
+
+func manager(t *testing.T, out string) *Manager {
+	t.Helper()
+	l, err := OpenLedger(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return &Manager{Queue: &slurm.Queue{}, Ledger: l, Poll: 100 * time.Millisecond, Watch: 20 * time.Millisecond, Timeout: time.Minute,
+		Log: io.Discard, Ended: func(*Task) error { return nil }}
+}
+
+func tasks(t *testing.T, n int) (list []*Task) {
+	t.Helper()
+	for i := range n {
+		name := fmt.Sprintf("case%d", i)
+		dir := filepath.Join(t.TempDir(), name)
+		list = append(list, &Task{Config: &config.Config{}, Name: name, Dir: dir, Plan: func(comment string) (*launch.Plan, error) {
+			return &launch.Plan{Args: []string{"--comment=" + comment}, Script: filepath.Join(dir, "job.sh")}, nil
+		}})
+	}
+	return list
+}
+
+func calls(t *testing.T, dir, command string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Count("\n"+string(data), "\n"+command+" ")
+}
+
+func touch(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Error(err)
+	}
+}
+
+// S7: many jobs cost one status command per interval.
+func TestOnePollForAll(t *testing.T) {
+	dir := fake(t, answer)
+	list := tasks(t, 20)
+	m := manager(t, t.TempDir())
+	began := time.Now()
+	time.AfterFunc(time.Second, func() { touch(t, filepath.Join(dir, "over")) })
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if most := int(time.Since(began)/m.Poll) + 1; calls(t, dir, "squeue") > most {
+		t.Errorf("%d status commands in %s, want at most %d", calls(t, dir, "squeue"), time.Since(began), most)
+	}
+	for _, task := range list {
+		if !task.Over() || task.Job.State != "COMPLETED" || task.Lost {
+			t.Errorf("%s: %+v", task.Name, task.Job)
+		}
+	}
+}
+
+// S7: a controller that does not answer, or knows the job only later, ends no wait.
+func TestHiccup(t *testing.T) {
+	dir := fake(t, `[ "$n" -le 2 ] && { echo "slurm_load_jobs error: Unable to contact slurm controller" >&2; exit 1; }
+[ "$n" -le 4 ] && { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
+`+answer)
+	list := tasks(t, 1)
+	m := manager(t, t.TempDir())
+	time.AfterFunc(2*time.Second, func() { touch(t, filepath.Join(dir, "over")) })
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if task := list[0]; task.Lost || task.Job.State != "COMPLETED" || calls(t, dir, "squeue") < 5 {
+		t.Errorf("%+v after %d status commands", task.Job, calls(t, dir, "squeue"))
+	}
+}
+
+// A job that Slurm has forgotten is over, and nothing says how it ended.
+func TestForgotten(t *testing.T) {
+	dir := fake(t, `exit 0`)
+	list := tasks(t, 1)
+	if err := manager(t, t.TempDir()).Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if !list[0].Lost || calls(t, dir, "squeue") != patience || calls(t, dir, "sacct") != 1 {
+		t.Errorf("lost is %v after %d status commands", list[0].Lost, calls(t, dir, "squeue"))
+	}
+}
+
+// A refused job fails its own task only.
+func TestRefused(t *testing.T) {
+	dir := fake(t, answer)
+	touch(t, filepath.Join(dir, "over"))
+	refuse := "#!/bin/bash\necho \"sbatch: error: invalid partition\" >&2; exit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(refuse), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := tasks(t, 2)
+	count := 0
+	m := manager(t, t.TempDir())
+	m.Ended = func(*Task) error { count++; return nil }
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if count != 2 || list[1].Err == nil || !strings.Contains(list[1].Err.Error(), "Job submission failed: sbatch: sbatch: error: invalid partition") {
+		t.Errorf("%d ended, %v", count, list[1].Err)
+	}
+}
+
+// An intent whose job id was never written is found by its comment, and not
+// submitted again.
+func TestResumeIntent(t *testing.T) {
+	out := t.TempDir()
+	m := manager(t, out)
+	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: "perigee-A"}} {
+		if err := m.Ledger.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := fake(t, `case "$*" in *--me*) echo "77|RUNNING|node1|N/A|N/A|perigee-A|None"; exit;; esac
+`+answer)
+	touch(t, filepath.Join(dir, "over"))
+	list := tasks(t, 2)
+	n, err := m.Resume(context.Background(), list)
+	if err != nil || n != 1 || list[0].Job.ID != "77" {
+		t.Fatalf("%d, %v, %+v", n, err, list[0].Job)
+	}
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if calls(t, dir, "sbatch") != 1 || list[1].Job.ID != "101" {
+		t.Errorf("%d submissions, %+v", calls(t, dir, "sbatch"), list[1].Job)
+	}
+}
+
+// The ledger outlives a process that was killed while it wrote.
+func TestLedgerCut(t *testing.T) {
+	out := t.TempDir()
+	l, err := OpenLedger(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenLedger(out); err == nil {
+		t.Error("two processes have the ledger open")
+	}
+	l.Add(Event{Event: began})
+	l.Add(Event{Event: submitted, Task: "a", Job: "5"})
+	l.Close()
+	file := filepath.Join(out, ledgerName)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(data, `{"event":"subm`...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = OpenLedger(out); err != nil {
+		t.Fatal(err)
+	}
+	if open := l.Open(); len(open) != 1 || open["a"].Job != "5" {
+		t.Errorf("%v", open)
+	}
+	l.Close()
+	if err := os.WriteFile(file, append([]byte("nonsense\n"), data...), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = OpenLedger(out); err == nil || !strings.Contains(err.Error(), "line 1 is not an event") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestFindDeath(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := FindDeath(dir, EarlyPatterns); d != nil {
+		t.Errorf("%+v", d)
+	}
+	put("3_output_CTX_0.log", strings.Repeat("x\n", 1<<17)+"0: [E] Traceback (most recent call last):\n0: pickle data was truncated\n")
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "CTX_0" || d.Code != -1 || !strings.Contains(d.Line, "[E] Traceback") || len(d.Tail) != 2 {
+		t.Errorf("%+v", d)
+	}
+	put("exits/WAIT", "1 node1\n")
+	put("exits/GEN_1", "137 node7\n")
+	put("exits/CTX_0", "0 node2\n")
+	put("3_output_GEN_1.log", "fine\n"+strings.Repeat("CUDA error: out of memory\n", 100))
+	d := FindDeath(dir, EarlyPatterns)
+	if d == nil || d.Words() != "GEN_1 on node7 has ended with code 137" || d.Line != "CUDA error: out of memory" || len(d.Tail) != tailLines {
+		t.Errorf("%+v", d)
+	}
+	put("8_done_5.txt", "node1\n")
+	if d := FindDeath(dir, EarlyPatterns); d != nil {
+		t.Errorf("after the end mark: %+v", d)
+	}
+}

@@ -1,0 +1,88 @@
+package record
+
+import (
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestCSV(t *testing.T) {
+	path := filepath.Join(t.TempDir(), CSVName)
+	start := time.Date(2026, 1, 14, 2, 3, 4, 0, time.Local)
+	row := Row{Test: "test_benchmark[disagg_perf_a]", Concurrency: 1075, Metric: "SERVER_MEDIAN_TTFT", Value: 1122.63, SM: 2062, Mem: 3996,
+		Start: start, End: start.Add(703296025 * time.Microsecond), Command: "disagg_benchmark --model=m --fp4 --concurrency=1075"}
+	// Several writers at once lose and mix nothing, and write one header.
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if err := AppendCSV(path, []Row{row, row}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+	want := "test_benchmark[disagg_perf_a]_con:1075,test_benchmark[disagg_perf_a]_con:1075,2062,3996,,test_benchmark[disagg_perf_a]_con:1075," +
+		"test_benchmark[disagg_perf_a]_con:1075,test_benchmark[disagg_perf_a]_con:1075,1122.63,703.296025,2026-01-14 02:03:04,2026-01-14 02:14:47,valid," +
+		"disagg_benchmark --model=m --fp4 --concurrency=1075,,,SERVER_MEDIAN_TTFT"
+	if len(lines) != 17 || lines[0] != strings.Join(columns, ",") || lines[16] != want {
+		t.Errorf("%d lines\n%s\n%s\n%s", len(lines), lines[0], lines[len(lines)-1], want)
+	}
+	rows, err := ReadCSV(path)
+	row.End = row.End.Truncate(time.Second)
+	if err != nil || len(rows) != 16 || !cmp.Equal(rows[3], row) {
+		t.Errorf("%d rows, %v: %s", len(rows), err, cmp.Diff(rows[0], row))
+	}
+	for text, word := range map[string]string{
+		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
+		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a number",
+		strings.ReplaceAll(string(data), "_con:1075", ""): "wanted test[id]_con:N",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%.40q: %v, want %s", text, err, word)
+		}
+	}
+}
+
+func TestJUnit(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "junit.xml")
+	cases := []Case{{Name: "a", Category: "perf", Took: time.Second}, {Name: "b", Failure: "no <token>\x00", Output: "tail\x1b[0m"}, {Name: "c", Skipped: "not run"}}
+	if err := WriteJUnit(path, time.Now(), cases); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s junitSuite
+	if err := xml.Unmarshal(data, &s); err != nil {
+		t.Fatalf("%v\n%s", err, data)
+	}
+	if s.Tests != 3 || s.Failures != 1 || s.Skipped != 1 || s.Cases[1].Failure.Message != "no <token>?" {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestSession(t *testing.T) {
+	dir := t.TempDir()
+	if err := WriteSession(dir, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, SessionName))
+	if err != nil || strings.Count(string(data), "\n") != 2 {
+		t.Errorf("%v\n%s", err, data)
+	}
+}

@@ -94,11 +94,21 @@ type AgentConfig struct {
 	GPU      int    // CUDA ordinal for VRAM buffers
 	Progress string // who makes progress: "auto", "thread" or "poll"; auto decides by OneHost
 
+	// HugePages says in which pages host buffers lie: HugeAuto (also if empty), HugeOn or HugeOff.
+	HugePages string
+
 	// How files are reached, for OpenFile. FileBackend is the library's plugin: POSIX (also if empty), GDS or GDS_MT;
 	// shm knows POSIX only. FileAPI is the kernel interface of POSIX: AIO (also if empty) or URING.
 	FileBackend string
 	FileAPI     string
 }
+
+// The choices for the pages of host buffers.
+const (
+	HugeAuto = "auto" // transparent huge pages where the kernel grants them
+	HugeOn   = "on"   // huge pages that the administrator has reserved, else an error
+	HugeOff  = "off"  // pages of the usual size, as far as the kernel lets a process choose
+)
 
 // The kernel interfaces for files.
 const (
@@ -148,6 +158,11 @@ type Agent interface {
 
 	// Alloc returns registered memory whose pages are present. size may be 0.
 	Alloc(mem Mem, size int64) (Buffer, error)
+
+	// Reregister gives a buffer of the agent's memory a new registration. Batches and lists that use it on this side are
+	// released first. A peer that writes to the buffer or reads it must disconnect, and connect again with the new card. An
+	// engine that registers nothing returns ErrNoRegistration.
+	Reregister(buffer int) error
 
 	// OpenFile makes a buffer of a local file. Only the agent itself reaches it, by
 	// transfers with Peer Self: Read moves bytes from the file to memory, Write the other way.
@@ -282,6 +297,9 @@ type Batch interface {
 	// Release frees the prepared transfers. A second call does nothing.
 	Release() error
 }
+
+// ErrNoRegistration says that an engine's memory needs no registration.
+var ErrNoRegistration = errors.New("this engine does not register memory")
 
 // ErrAborted ends a wait whose Control.Abort became non-zero. As after a
 // TimeoutError, the batch cannot be used again.

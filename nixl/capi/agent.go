@@ -64,13 +64,16 @@ func (a *agent) Info() nixl.Info {
 	info.Params = map[string]string{
 		"progress":                fmt.Sprintf("%s (%s)", progress, a.mode.why),
 		"ucx_error_handling_mode": a.mode.errors,
-		"dram":                    "anonymous, huge pages advised",
+		"dram":                    "anonymous, " + describeHuge(a.cfg.HugePages),
 	}
 	if a.mode.device != "" {
 		info.Params["net_devices"] = a.mode.device
 	}
 	if a.c != nil && a.c.file_args != nil {
 		info.Params["files"] = a.files()
+		if access := a.access(); access != "" {
+			info.Params["file_access"] = access
+		}
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {
@@ -78,6 +81,17 @@ func (a *agent) Info() nixl.Info {
 		}
 	}
 	return info
+}
+
+// describeHuge says in which pages host buffers lie.
+func describeHuge(choice string) string {
+	switch choice {
+	case nixl.HugeOn:
+		return "reserved huge pages"
+	case nixl.HugeOff:
+		return "no huge pages"
+	}
+	return "huge pages advised"
 }
 
 // fail words a status of the library. Peer-related errors are put together by the caller.
@@ -218,7 +232,7 @@ func (a *agent) Close() error {
 	}
 	// The memory goes last: nothing of the library can reach it now.
 	for _, b := range slices.Backward(a.buffers) {
-		errs = append(errs, b.free())
+		errs = append(errs, b.Free())
 	}
 	if a.gpu != nil {
 		errs = append(errs, a.gpu.Close())

@@ -27,6 +27,7 @@ import (
 // task is what Go keeps of a prepared transfer: the peer, or a file.
 type task struct {
 	number int
+	local  int // number of the own buffer
 	peer   *peer
 	file   *device.File
 	notice []byte // sent when the transfer is complete, if not nil
@@ -122,7 +123,7 @@ func (b *batch) prepare(t nixl.Transfer) (task, unsafe.Pointer, error) {
 		return k, nil, err
 	}
 	local := b.agent.buffers[t.LocalBuffer]
-	here := C.papi_side{base: C.uintptr_t(local.address), dev: local.dev(), mem: local.kind()}
+	here := local.side()
 	var req unsafe.Pointer
 	var took C.int64_t
 	// nixl.Desc has the layout of papi_desc.
@@ -138,12 +139,12 @@ func (b *batch) prepare(t nixl.Transfer) (task, unsafe.Pointer, error) {
 // other checks a transfer and finds what is at its other end, and the name of the agent that has it.
 func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 	none := C.papi_side{}
-	k := task{number: t.Peer}
+	k := task{number: t.Peer, local: t.LocalBuffer}
 	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) {
 		return k, none, nil, fmt.Errorf("transfer with %s: no local buffer %d", k.name(), t.LocalBuffer)
 	}
 	local := a.buffers[t.LocalBuffer]
-	if local.mem == nixl.FILE {
+	if local.file() != nil {
 		return k, none, nil, fmt.Errorf("transfer with %s: local buffer %d is a file; files are at the remote end, with Peer Self", k.name(), t.LocalBuffer)
 	}
 	if t.Peer == nixl.Self {
@@ -160,15 +161,14 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 		return k, none, nil, fmt.Errorf("transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
 	}
 	remote := p.card.buffers[t.RemoteBuffer]
-	if err := t.Check(local.size, remote.size); err != nil {
+	if err := t.Check(local.Size(), remote.size); err != nil {
 		return k, none, nil, err
 	}
 	if p.process.Gone() {
 		return k, none, nil, gone(t.Peer)
 	}
 	k.peer = p
-	side := C.papi_side{base: C.uintptr_t(remote.address), dev: C.uint64_t(remote.device), mem: kind(remote.mem)}
-	return k, side, p.name, nil
+	return k, remote.side(), p.name, nil
 }
 
 // operation is the library's number of an operation.

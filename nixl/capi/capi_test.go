@@ -13,7 +13,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/conformance"
+	"perigee/nixl/nixltest"
 )
 
 // open finds the library as the product does. Its absence is an error, and no reason to
@@ -30,7 +30,7 @@ func open() (nixl.Engine, error) {
 	return e, nil
 }
 
-func TestMain(m *testing.M) { conformance.Main(m, open) }
+func TestMain(m *testing.M) { nixltest.Main(m, open) }
 
 // TestConformance runs as the ranks of a host do, with and without a progress thread, and as ranks of
 // several hosts do.
@@ -52,7 +52,7 @@ func TestConformance(t *testing.T) {
 			if i > 0 {
 				lives = 10
 			}
-			conformance.Run(t, conformance.Setup{Open: open, Config: test.cfg, Brief: i > 0, Lives: lives})
+			nixltest.Run(t, nixltest.Setup{Open: open, Config: test.cfg, Brief: i > 0, Lives: lives})
 		})
 	}
 }

@@ -10,7 +10,6 @@ import "C"
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"strings"
 	"unsafe"
@@ -36,6 +35,17 @@ func (a *agent) files() string {
 	return a.backendForFiles()
 }
 
+// access describes whether the files that were opened are reached past the page cache.
+func (a *agent) access() string {
+	var files []*device.File
+	for _, b := range a.buffers {
+		if f := b.file(); f != nil {
+			files = append(files, f)
+		}
+	}
+	return device.Access(files)
+}
+
 // OpenFile implements nixl.Agent. The first file creates the backend.
 func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 	switch {
@@ -51,12 +61,7 @@ func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &buffer{agent: a, id: len(a.buffers), mem: nixl.FILE, size: f.Size, file: file}
-	if err := b.register(); err != nil {
-		return nil, errors.Join(err, b.free())
-	}
-	a.buffers = append(a.buffers, b)
-	return b, nil
+	return a.keep(file)
 }
 
 // openFiles creates the backend for files, if there is none yet, and makes all memory known to it.
@@ -84,9 +89,6 @@ func (a *agent) openFiles() error {
 		return a.noFiles(C.GoString(what), status)
 	}
 	for _, b := range a.buffers {
-		if b.size == 0 {
-			continue
-		}
 		if err := b.registerForFiles(); err != nil {
 			return err
 		}
@@ -108,40 +110,44 @@ func (a *agent) noFiles(what string, status C.int) error {
 	return err.WithHint(accountHint)
 }
 
-// registerForFiles makes the buffer known to the backend for files.
+// registerForFiles makes the buffer known to the backend for files, if there is one that reaches it.
 func (b *buffer) registerForFiles() error {
-	if b.mem == nixl.VRAM && b.agent.backendForFiles() == posix {
-		return nil // that backend reaches host memory only
+	if b.agent.c.file_args == nil || b.Size() == 0 || !b.agent.filesReach(b) {
+		return nil
 	}
-	status := C.papi_register(b.agent.c, true, b.kind(), C.uintptr_t(b.address), C.size_t(b.size), b.dev(), &b.listed)
-	if status < 0 {
-		return fail(status, "registering %s of %d bytes with %s", b.mem, b.size, b.agent.files())
+	if status := b.registerWith(true, &b.listed); status < 0 {
+		return fail(status, "registering %s of %d bytes with %s", b.Mem(), b.Size(), b.agent.files())
 	}
 	return nil
 }
 
+// filesReach reports whether the backend for files moves bytes to and from a buffer.
+func (a *agent) filesReach(b *buffer) bool {
+	return a.backendForFiles() != posix || b.Mem() != nixl.VRAM
+}
+
 // ownFile checks a transfer with a file of the agent's own.
 func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.char, error) {
-	k, none := task{number: nixl.Self}, C.papi_side{}
-	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].mem != nixl.FILE {
+	k, none := task{number: nixl.Self, local: t.LocalBuffer}, C.papi_side{}
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].file() == nil {
 		return k, none, nil, fmt.Errorf("transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
 	remote := a.buffers[t.RemoteBuffer]
-	k.file = remote.file
-	if local.mem == nixl.VRAM && a.backendForFiles() == posix {
+	k.file = remote.file()
+	if !a.filesReach(local) {
 		return k, none, nil, fault.New(fault.Usage, "%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
 			WithHint("use --backend GDS for the memory of a GPU")
 	}
-	if err := t.Check(local.size, remote.size); err != nil {
+	if err := t.Check(local.Size(), remote.Size()); err != nil {
 		return k, none, nil, fmt.Errorf("%s: %w", k.name(), err)
 	}
 	if err := a.checkLengths(t, k.name()); err != nil {
 		return k, none, nil, err
 	}
-	if err := remote.file.Check(local.address, t); err != nil {
+	if err := k.file.Check(local.Address(), t); err != nil {
 		return k, none, nil, err
 	}
-	return k, C.papi_side{dev: remote.dev(), mem: C.PAPI_FILE}, a.name, nil
+	return k, remote.side(), a.name, nil
 }
 
 // maxFileBytes is how much the kernel moves between a file and memory in one request. The plugin leaves it at that.

@@ -20,6 +20,7 @@ import (
 type list struct {
 	agent    *agent
 	number   int // of the peer, or nixl.Self
+	buffer   int
 	peer     *peer
 	lengths  []int64
 	handle   unsafe.Pointer // nil after Release
@@ -49,7 +50,7 @@ func (a *agent) PrepareList(number, buffer int, descs []nixl.Desc) (nixl.List, e
 	if a.closed {
 		return nil, errClosed
 	}
-	l := &list{agent: a, number: number}
+	l := &list{agent: a, number: number, buffer: buffer}
 	side, name, size, err := a.side(l, buffer)
 	if err != nil {
 		return nil, fmt.Errorf("nixl: list of %s: %w", owner(number), err)
@@ -85,11 +86,11 @@ var noName = C.CString("")
 // side finds the buffer of a list.
 func (a *agent) side(l *list, buffer int) (C.papi_side, *C.char, int64, error) {
 	if l.number == nixl.Self {
-		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].mem == nixl.FILE {
+		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].file() != nil {
 			return C.papi_side{}, nil, 0, fmt.Errorf("no buffer %d of memory", buffer)
 		}
 		b := a.buffers[buffer]
-		return C.papi_side{base: C.uintptr_t(b.address), dev: b.dev(), mem: b.kind()}, noName, b.size, nil
+		return b.side(), noName, b.Size(), nil
 	}
 	p := a.peers[l.number]
 	if p == nil {
@@ -103,7 +104,7 @@ func (a *agent) side(l *list, buffer int) (C.papi_side, *C.char, int64, error) {
 	}
 	l.peer = p
 	b := p.card.buffers[buffer]
-	return C.papi_side{base: C.uintptr_t(b.address), dev: C.uint64_t(b.device), mem: kind(b.mem)}, p.name, b.size, nil
+	return b.side(), p.name, b.size, nil
 }
 
 // PickBatch implements nixl.Agent.
@@ -147,7 +148,7 @@ func (b *batch) pick(p nixl.Pick) (t task, req unsafe.Pointer, bytes int64, err 
 	if err != nil {
 		return t, nil, 0, fmt.Errorf("transfer with %s: %w", with, err)
 	}
-	t = task{number: remote.number, peer: remote.peer}
+	t = task{number: remote.number, local: local.buffer, peer: remote.peer}
 	var took C.int64_t
 	status := C.papi_pick(b.agent.c, operation(p.Op), local.handle, (*C.int32_t)(&p.LocalIndex[0]),
 		remote.handle, (*C.int32_t)(&p.RemoteIndex[0]), C.size_t(len(p.LocalIndex)), &req, &took)

@@ -159,6 +159,9 @@ func (c *CUDA) CopyOut(to []byte, from uintptr) error {
 	return nil
 }
 
+// Ordinal is the GPU's number for the driver.
+func (c *CUDA) Ordinal() int { return c.ordinal }
+
 // Hook returns the C function int set(void *context) that makes the context current on the
 // calling thread, and its argument.
 func (c *CUDA) Hook() (set, context unsafe.Pointer) {

@@ -18,6 +18,7 @@ type File struct {
 	size        int64
 	file        *os.File // what transfers use
 	plain       *os.File // the same file through the page cache, for ReadAt and WriteAt
+	direct      bool     // past the page cache
 	memoryAlign int64    // of addresses; 1 without direct I/O
 	offsetAlign int64    // of places and lengths
 }
@@ -38,7 +39,7 @@ func OpenFile(f nixl.File) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &File{path: f.Path, size: f.Size, file: file, memoryAlign: 1, offsetAlign: 1}
+	d := &File{path: f.Path, size: f.Size, file: file, direct: f.Direct, memoryAlign: 1, offsetAlign: 1}
 	if err := d.prepare(f); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -168,14 +169,39 @@ func (d *File) Trouble() string {
 	return ""
 }
 
+// Access describes how transfers reach files: past the page cache or through it, in which case their
+// bandwidth can be that of memory. It is empty if there are no files.
+func Access(files []*File) string {
+	direct := 0
+	for _, f := range files {
+		if f.direct {
+			direct++
+		}
+	}
+	switch {
+	case len(files) == 0:
+		return ""
+	case direct == len(files):
+		return "direct I/O"
+	case direct == 0:
+		return "page cache"
+	}
+	return "page cache, some direct I/O"
+}
+
 // Path is the name that the file was opened by.
 func (d *File) Path() string { return d.path }
 
 // Size is how many bytes of the file can be reached.
 func (d *File) Size() int64 { return d.size }
 
-// FD is the descriptor for transfers.
-func (d *File) FD() int { return int(d.file.Fd()) }
+// FD is the descriptor for transfers, -1 after Close.
+func (d *File) FD() int {
+	if d.file == nil {
+		return -1
+	}
+	return int(d.file.Fd())
+}
 
 // ReadAt reads through the page cache. An access outside the size is an error.
 func (d *File) ReadAt(p []byte, off int64) (int, error) {
@@ -193,7 +219,7 @@ func (d *File) WriteAt(p []byte, off int64) (int, error) {
 	return d.plain.WriteAt(p, off)
 }
 
-// Close closes the file.
+// Close closes the file. A second call does nothing.
 func (d *File) Close() error {
 	var errs []error
 	for _, f := range []*os.File{d.file, d.plain} {
@@ -201,5 +227,6 @@ func (d *File) Close() error {
 			errs = append(errs, f.Close())
 		}
 	}
+	d.file, d.plain = nil, nil
 	return errors.Join(errs...)
 }

@@ -32,6 +32,9 @@ func (*CUDA) CopyIn(uintptr, []byte) error { return nil }
 // CopyOut is never reached.
 func (*CUDA) CopyOut([]byte, uintptr) error { return nil }
 
+// Ordinal is never reached.
+func (*CUDA) Ordinal() int { return 0 }
+
 // Hook is never reached.
 func (*CUDA) Hook() (set, context unsafe.Pointer) { return nil, nil }
 

@@ -2,6 +2,7 @@ package shm
 
 import (
 	"errors"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -9,60 +10,45 @@ import (
 	"perigee/nixl/device"
 )
 
-// buffer is a mapped memfd, or nothing at all where size is 0, or a file, of which peers see nothing.
+// memfd is memory that other processes can map; without a descriptor it is empty. It is the device.Memory of this
+// engine's host buffers.
+type memfd struct {
+	fd   int
+	data []byte
+}
+
+var emptyMemfd = memfd{fd: -1, data: []byte{}}
+
+func (m *memfd) Mem() nixl.Mem    { return nixl.DRAM }
+func (m *memfd) Size() int64      { return int64(len(m.data)) }
+func (m *memfd) Device() uint64   { return 0 }
+func (m *memfd) Bytes() []byte    { return m.data }
+func (m *memfd) Address() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m.data))) }
+
+func (m *memfd) ReadAt(p []byte, off int64) (int, error)  { return device.CopyOut(m.data, p, off) }
+func (m *memfd) WriteAt(p []byte, off int64) (int, error) { return device.CopyIn(m.data, p, off) }
+
+func (m *memfd) Free() error {
+	if m.fd < 0 {
+		return nil
+	}
+	err := errors.Join(unmap(m.data), unix.Close(m.fd))
+	m.fd, m.data = -1, nil
+	return err
+}
+
+// buffer is a memfd, or a file, of which peers see nothing.
 type buffer struct {
+	device.Memory
 	id    int
-	fd    int
-	data  []byte
-	file  *device.File
 	entry cardBuffer
 }
 
-func (b *buffer) ID() int       { return b.id }
-func (b *buffer) Bytes() []byte { return b.data }
+// ID implements nixl.Buffer.
+func (b *buffer) ID() int { return b.id }
 
-func (b *buffer) Mem() nixl.Mem {
-	if b.file != nil {
-		return nixl.FILE
-	}
-	return nixl.DRAM
-}
-
-func (b *buffer) Size() int64 {
-	if b.file != nil {
-		return b.file.Size()
-	}
-	return b.entry.size
-}
-
-func (b *buffer) ReadAt(p []byte, off int64) (int, error) {
-	if b.file != nil {
-		return b.file.ReadAt(p, off)
-	}
-	if err := nixl.CheckAccess(off, len(p), int64(len(b.data))); err != nil {
-		return 0, err
-	}
-	return copy(p, b.data[off:]), nil
-}
-
-func (b *buffer) WriteAt(p []byte, off int64) (int, error) {
-	if b.file != nil {
-		return b.file.WriteAt(p, off)
-	}
-	if err := nixl.CheckAccess(off, len(p), int64(len(b.data))); err != nil {
-		return 0, err
-	}
-	return copy(b.data[off:], p), nil
-}
-
-func (b *buffer) free() error {
-	if b.file != nil {
-		return b.file.Close()
-	}
-	if b.fd < 0 {
-		return nil
-	}
-	err := errors.Join(unmap(b.data), unix.Close(b.fd))
-	b.fd, b.data = -1, nil
-	return err
+// file is the file that the buffer is, or nil.
+func (b *buffer) file() *device.File {
+	f, _ := b.Memory.(*device.File)
+	return f
 }

@@ -45,20 +45,29 @@ func (a *agent) OpenFile(f nixl.File) (nixl.Buffer, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &buffer{id: len(a.buffers), fd: -1, file: file, entry: cardBuffer{fd: -1}}
-	a.buffers = append(a.buffers, b)
-	return b, nil
+	return a.keep(file, cardBuffer{fd: -1}), nil
+}
+
+// access describes whether the files that were opened are reached past the page cache.
+func (a *agent) access() string {
+	var files []*device.File
+	for _, b := range a.buffers {
+		if f := b.file(); f != nil {
+			files = append(files, f)
+		}
+	}
+	return device.Access(files)
 }
 
 // prepareFile checks a transfer with a file and lists its requests.
 func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
-	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) || a.buffers[t.LocalBuffer].file != nil {
+	if t.LocalBuffer < 0 || t.LocalBuffer >= len(a.buffers) || a.buffers[t.LocalBuffer].file() != nil {
 		return task{}, fmt.Errorf("shm: transfer with a file: no local memory %d", t.LocalBuffer)
 	}
-	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].file == nil {
+	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(a.buffers) || a.buffers[t.RemoteBuffer].file() == nil {
 		return task{}, fmt.Errorf("shm: transfer with a file: buffer %d is none", t.RemoteBuffer)
 	}
-	local, file := a.buffers[t.LocalBuffer].data, a.buffers[t.RemoteBuffer].file
+	local, file := a.buffers[t.LocalBuffer].Bytes(), a.buffers[t.RemoteBuffer].file()
 	if t.Notice != nil {
 		return task{}, fmt.Errorf("shm: file %s: a file takes no notices", file.Path())
 	}

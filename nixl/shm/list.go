@@ -67,10 +67,10 @@ func owner(number int) string {
 // side finds the buffer of a list, and how to get at its memory once the descriptors were checked.
 func (a *agent) side(l *list, buffer int) (size int64, memory func() ([]byte, error), err error) {
 	if l.number == nixl.Self {
-		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].file != nil {
+		if buffer < 0 || buffer >= len(a.buffers) || a.buffers[buffer].file() != nil {
 			return 0, nil, fmt.Errorf("no buffer %d of memory", buffer)
 		}
-		data := a.buffers[buffer].data
+		data := a.buffers[buffer].Bytes()
 		return int64(len(data)), func() ([]byte, error) { return data, nil }, nil
 	}
 	p := a.peers[l.number]

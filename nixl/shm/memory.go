@@ -8,6 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/nixl/internal/pages"
 	"perigee/nixl/internal/process"
 )
@@ -16,33 +18,62 @@ import (
 // end in SIGBUS.
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// allocate returns a sealed memfd of size > 0 bytes and its mapping, with all
-// pages present.
-func allocate(size int64) (fd int, data []byte, err error) {
-	if err := room(size); err != nil {
-		return -1, nil, err
-	}
-	fd, err = unix.MemfdCreate("perigee", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+// allocate returns a sealed memfd of size > 0 bytes, mapped, with all pages present. huge is
+// AgentConfig.HugePages.
+func allocate(size int64, huge string) (memfd, error) {
+	flags, err := hugeFlags(huge)
 	if err != nil {
-		return -1, nil, fault.New(fault.Resource, "memfd_create: %w", err)
+		return emptyMemfd, err
 	}
-	defer func() {
-		if err != nil {
-			unix.Close(fd)
-		}
-	}()
-	if err := unix.Ftruncate(fd, size); err != nil {
-		return -1, nil, noMemory(size, "ftruncate", err)
+	if err := room(size); err != nil {
+		return emptyMemfd, err
+	}
+	fd, err := unix.MemfdCreate("perigee", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
+	if err != nil {
+		return emptyMemfd, fault.New(fault.Resource, "memfd_create: %w", err)
+	}
+	data, err := fillMemfd(fd, size, huge)
+	if err != nil {
+		return emptyMemfd, errors.Join(err, unix.Close(fd))
+	}
+	return memfd{fd, data}, nil
+}
+
+func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
+	whole := size
+	if huge == nixl.HugeOn {
+		whole = wholePages(size)
+	}
+	if err := unix.Ftruncate(fd, whole); err != nil {
+		return nil, noMemory(size, "ftruncate", err)
 	}
 	// Reserve the pages by a call that can fail; a first touch can only kill.
-	if err := reserve(fd, 0, size); err != nil {
-		return -1, nil, noMemory(size, "fallocate", err)
+	if err := reserve(fd, 0, whole); err != nil {
+		if huge == nixl.HugeOn {
+			return nil, fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size), err).
+				WithHint(device.NoHugePages)
+		}
+		return nil, noMemory(size, "fallocate", err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
-		return -1, nil, fault.New(fault.Resource, "sealing a memfd: %w", err)
+		return nil, fault.New(fault.Resource, "sealing a memfd: %w", err)
 	}
-	data, err = mapPresent(fd, size)
-	return fd, data, err
+	return mapPresent(fd, size, huge)
+}
+
+// hugePage is the size of the huge pages that HugeOn takes.
+const hugePage = 2 << 20
+
+func wholePages(size int64) int64 { return (size + hugePage - 1) / hugePage * hugePage }
+
+func hugeFlags(huge string) (int, error) {
+	switch huge {
+	case "", nixl.HugeAuto, nixl.HugeOff:
+		return 0, nil
+	case nixl.HugeOn:
+		return unix.MFD_HUGETLB | unix.MFD_HUGE_2MB, nil
+	}
+	return 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn, nixl.HugeOff)
 }
 
 func reserve(fd int, off, size int64) error {
@@ -70,29 +101,36 @@ func noMemory(size int64, call string, err error) error {
 		WithHint("use smaller matrices or fewer ranks on this host, or raise the job's memory limit")
 }
 
-// mapPresent maps a memfd for all to see and makes its pages present.
-func mapPresent(fd int, size int64) ([]byte, error) {
-	data, err := unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+// mapPresent maps a memfd for all to see, makes its pages present and returns the first size bytes.
+func mapPresent(fd int, size int64, huge string) ([]byte, error) {
+	whole := size
+	if huge == nixl.HugeOn {
+		whole = wholePages(size) // munmap wants whole pages
+	}
+	data, err := unix.Mmap(fd, 0, int(whole), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, noMemory(size, "mmap", err)
 	}
-	// Only a wish: most kernels are built or set not to.
-	_ = unix.Madvise(data, unix.MADV_HUGEPAGE)
-	if err := pages.Populate(data); err != nil {
-		unix.Munmap(data)
-		return nil, err
+	advice := unix.MADV_HUGEPAGE
+	if huge == nixl.HugeOff {
+		advice = unix.MADV_NOHUGEPAGE
 	}
-	return data, nil
+	// A wish: most kernels are built or set not to grant huge pages to memfds, and those of HugeOn are huge already.
+	_ = unix.Madvise(data, advice)
+	if err := pages.Populate(data); err != nil {
+		return nil, errors.Join(err, unmap(data))
+	}
+	return data[:size], nil
 }
 
 // mapPeer maps a buffer of another process (or of another agent in this one).
-func mapPeer(owner process.ID, b cardBuffer) ([]byte, error) {
+func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
 	fd, err := openPeer(owner, b)
 	if err != nil {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	return mapPresent(fd, b.size)
+	return mapPresent(fd, b.size, huge)
 }
 
 // openPeer opens a memfd of another process.
@@ -122,7 +160,7 @@ func identify(fd int, owner process.ID, b cardBuffer) error {
 		return fault.New(fault.Engine, "looking at a peer's buffer: %w", err)
 	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev || st.Size != b.size {
+	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev || st.Size != b.size && st.Size != wholePages(b.size) {
 		return closed(owner)
 	}
 	return nil
@@ -150,5 +188,5 @@ func unmap(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	return unix.Munmap(data)
+	return unix.Munmap(data[:cap(data)])
 }

@@ -37,6 +37,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/version"
 	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/nixl/internal/process"
 )
 
@@ -126,6 +127,9 @@ func (a *agent) Info() nixl.Info {
 	info := a.engine.Info()
 	if a.queue != nil {
 		info.Params = map[string]string{"files": "POSIX " + a.fileAPI()}
+		if access := a.access(); access != "" {
+			info.Params["file_access"] = access
+		}
 	}
 	return info
 }
@@ -144,19 +148,28 @@ func (a *agent) Alloc(mem nixl.Mem, size int64) (nixl.Buffer, error) {
 	if len(a.buffers) == maxBuffers {
 		return nil, fault.New(fault.Resource, "shm: more than %d buffers", maxBuffers)
 	}
-	b := &buffer{id: len(a.buffers), fd: -1, data: []byte{}, entry: cardBuffer{fd: -1}}
+	m, entry := emptyMemfd, cardBuffer{fd: -1}
 	if size > 0 {
 		var err error
-		if b.fd, b.data, err = allocate(size); err != nil {
+		if m, err = allocate(size, a.cfg.HugePages); err != nil {
 			return nil, err
 		}
-		if b.entry, err = describe(b.fd, size); err != nil {
-			return nil, errors.Join(err, b.free())
+		if entry, err = describe(m.fd, size); err != nil {
+			return nil, errors.Join(err, m.Free())
 		}
 	}
-	a.buffers = append(a.buffers, b)
-	return b, nil
+	return a.keep(&m, entry), nil
 }
+
+// keep makes memory the next buffer.
+func (a *agent) keep(memory device.Memory, entry cardBuffer) *buffer {
+	b := &buffer{Memory: memory, id: len(a.buffers), entry: entry}
+	a.buffers = append(a.buffers, b)
+	return b
+}
+
+// Reregister implements nixl.Agent.
+func (a *agent) Reregister(int) error { return nixl.ErrNoRegistration }
 
 func (a *agent) Card() ([]byte, error) {
 	if a.closed {
@@ -312,13 +325,13 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 	if t.RemoteBuffer < 0 || t.RemoteBuffer >= len(p.card.buffers) {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
 	}
-	if a.buffers[t.LocalBuffer].file != nil {
+	if a.buffers[t.LocalBuffer].file() != nil {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
 	}
 	if err := checkNotice(nixl.PeerName(t.Peer), t.Notice); err != nil {
 		return task{}, fmt.Errorf("shm: %w", err)
 	}
-	local := a.buffers[t.LocalBuffer].data
+	local := a.buffers[t.LocalBuffer].Bytes()
 	if err := t.Check(int64(len(local)), p.card.buffers[t.RemoteBuffer].size); err != nil {
 		return task{}, fmt.Errorf("shm: %w", err)
 	}
@@ -346,7 +359,7 @@ func (a *agent) reach(p *peer, buffer int) ([]byte, error) {
 	if m, ok := a.mapped[id]; ok {
 		return m.data, nil
 	}
-	data, err := mapPeer(id.owner, id.cardBuffer)
+	data, err := mapPeer(id.owner, id.cardBuffer, a.cfg.HugePages)
 	if err == nil {
 		a.mapped[id] = mapping{p.card.name, data}
 	}
@@ -393,7 +406,7 @@ func (a *agent) Close() error {
 		errs = append(errs, unmap(m.data))
 	}
 	for _, b := range slices.Backward(a.buffers) {
-		errs = append(errs, b.free())
+		errs = append(errs, b.Free())
 	}
 	a.mapped, a.processes, a.peers, a.buffers = nil, nil, nil, nil
 	return errors.Join(errs...)

@@ -13,7 +13,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/conformance"
+	"perigee/nixl/nixltest"
 	"perigee/nixl/internal/process"
 )
 
@@ -26,11 +26,11 @@ func TestMain(m *testing.M) {
 	if os.Getenv(limitEnv) != "" {
 		os.Exit(allocateBeyondLimit())
 	}
-	conformance.Main(m, open)
+	nixltest.Main(m, open)
 }
 
 func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Setup{Open: open, Lives: 1000, Config: nixl.AgentConfig{OneHost: true}})
+	nixltest.Run(t, nixltest.Setup{Open: open, Lives: 1000, Config: nixl.AgentConfig{OneHost: true}})
 }
 
 func newAgent(t *testing.T) *agent {
@@ -119,7 +119,7 @@ func TestSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fd := b.(*buffer).fd
+	fd := b.(*buffer).Memory.(*memfd).fd
 	for _, size := range []int64{0, 100, 10_000} {
 		if err := unix.Ftruncate(fd, size); !errors.Is(err, unix.EPERM) {
 			t.Errorf("ftruncate to %d: got %v, want %v", size, err, unix.EPERM)

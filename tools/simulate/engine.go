@@ -53,6 +53,7 @@ func (a *agent) Connect([]int) error       { return nil }
 func (a *agent) Connected() (bool, error)  { return true, nil }
 func (a *agent) Progress() error           { return nil }
 func (a *agent) Disconnect([]int) error    { return nil }
+func (a *agent) Reregister(int) error      { return nil }
 func (a *agent) Close() error              { return nil }
 
 func (a *agent) Notify(int, []byte) error                       { return errMovesNothing }

@@ -1,9 +1,8 @@
-// Package conformance is the test that every transfer engine has to pass: it
-// proves the promises that package nixl makes, with agents in one process and in
-// separate ones.
+// Package nixltest holds the test that every transfer engine has to pass, and helps to test what uses engines. The test proves
+// the promises of package nixl with agents in one process, in separate ones, and some of both.
 //
 // A package with an engine calls Main from its TestMain and Run from a test.
-package conformance
+package nixltest
 
 import (
 	"bytes"
@@ -22,7 +21,6 @@ import (
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/nixltest"
 )
 
 // Setup is what is tested.
@@ -77,13 +75,16 @@ func Run(t *testing.T, s Setup) {
 			}
 		})
 	}
-	for _, api := range nixltest.FileAPIs(t) {
+	for _, api := range FileAPIs(t) {
 		t.Run("Files"+api, func(t *testing.T) { testFiles(t, s, api) })
 	}
 	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })
 	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
 	t.Run("KilledDuringRun", func(t *testing.T) { testKilledDuringRun(t, s) })
 	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
+	t.Run("HugePages", func(t *testing.T) { testHugePages(t, s) })
+	t.Run("Pipeline", func(t *testing.T) { testPipeline(t, s) })
+	t.Run("Reregister", func(t *testing.T) { testReregister(t, s) })
 	t.Run("MaskedPeer", func(t *testing.T) { testMaskedPeer(t, s) })
 	t.Run("NoLeaks", func(t *testing.T) { testNoLeaks(t, s) })
 	t.Run("ManyLives", func(t *testing.T) { testManyLives(t, s) })

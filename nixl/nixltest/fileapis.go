@@ -1,4 +1,3 @@
-// Package nixltest helps to test engines and what uses them.
 package nixltest
 
 import (

@@ -1,4 +1,4 @@
-package conformance
+package nixltest
 
 import (
 	"errors"
@@ -235,7 +235,7 @@ func (s *server) dispatchBatch(q request) (response, error) {
 	case callRelease:
 		return response{}, b.Release()
 	}
-	return response{}, fmt.Errorf("conformance: no call %q", q.Call)
+	return response{}, fmt.Errorf("nixltest: no call %q", q.Call)
 }
 
 func stamps(runs, transfers int) []nixl.Times {

@@ -13,8 +13,8 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
-	"perigee/nixl/nixltest"
 	"perigee/nixl/internal/process"
+	"perigee/nixl/nixltest"
 )
 
 func open() (nixl.Engine, error) { return New(), nil }

@@ -109,3 +109,20 @@ func TestExpertsMistakes(t *testing.T) {
 		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
 	}
 }
+
+func TestControlPlane(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		o := harness.MustRun(t, dir, "ep", "control-plane", "--engine", engine, "--num-processes", "4", "--experts-per-rank", "2, 4", "--rounds", "2",
+			"--num-tokens", "16", "--hidden", "256", "--curve", "--timeout", "60", "--result", "r.json")
+		harness.Contains(t, "stdout", o.Stdout, "Running: cycle (2 experts/rank, 4 total)", "Control Plane: 4 experts/rank x 4 ranks = 16 total",
+			"Operation       Avg (ms)     Min (ms)     Max (ms)    \n", "\nreconnect       ", "\nTOTAL           ")
+		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+		if list, _ := doc.Values["ep_control"].([]any); len(list) != 4 {
+			t.Errorf("the result has %d measurements, want 4", len(list))
+		}
+		o = harness.MustRun(t, dir, "ep", "control-plane", "--engine", engine, "--num-processes", "2", "--experts-per-rank", "2", "--test", "connect",
+			"--num-tokens", "16", "--hidden", "256")
+		harness.Contains(t, "stdout", o.Stdout, "CONNECT: ", "ms avg across 2 ranks (min=", ") [2 experts/rank]")
+	})
+}

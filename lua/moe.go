@@ -25,6 +25,9 @@ func (r *Runtime) moeModule() map[string]function {
 	return map[string]function{
 		"open":        r.collective(r.moeOpen),
 		"loads":       r.collective(r.moeLoads),
+		"control":     r.collective(r.moeControl),
+		"growth":      moeGrowth,
+		"phases":      func(L *glua.LState) (int, error) { return pushTexts(L, experts.PhaseNames()), nil },
 		"fit":         moeFit,
 		"check":       r.moeCheck,
 		"families":    func(L *glua.LState) (int, error) { return pushTexts(L, moe.Families()), nil },
@@ -347,13 +350,7 @@ func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	for key, value := range p.about {
 		plain[key] = value
 	}
-	d := r.env.Doc
-	if d.Values == nil {
-		d.Values = map[string]any{}
-	}
-	list, _ := d.Values["ep"].([]any)
-	d.Values["ep"] = append(list, plain)
-	r.env.Checkpoint()
+	r.addValue("ep", plain)
 	L.Push(toLua(L, plain))
 	return 1, nil
 }

@@ -77,14 +77,41 @@ func (p *port) close() error {
 	return p.agent.Close()
 }
 
+// Halves returns the registered memory of the rank that needs most of each half.
+func Halves(s Spec) (send, recv int64) {
+	l := moe.NewLayout(s.Selection, s.Placement)
+	for rank := range s.Selection.Ranks {
+		a := areasOf(s, l, rank)
+		send, recv = max(send, a.send), max(recv, a.recv)
+	}
+	return send, recv
+}
+
 // checkMemory refuses, before anything is allocated, what the ranks of a host together have no room for.
 func checkMemory(w *spmd.World, s Spec, l *moe.Layout) error {
+	return checkRoom(w, func(rank int) int64 {
+		registered, private := Need(s, l, rank)
+		return registered + private
+	})
+}
+
+// CheckRoom refuses at all ranks, before anything is allocated, so many bytes for each of the first ranks where a host
+// has no room for them.
+func CheckRoom(w *spmd.World, ranks int, bytes int64) error {
+	return checkRoom(w, func(rank int) int64 {
+		if rank < ranks {
+			return bytes
+		}
+		return 0
+	})
+}
+
+func checkRoom(w *spmd.World, need func(rank int) int64) error {
 	host := w.Hosts()[w.HostOf(w.Rank())]
 	if host.Ranks[0] == w.Rank() {
 		var want int64
 		for _, rank := range host.Ranks {
-			registered, private := Need(s, l, rank)
-			want += registered + private
+			want += need(rank)
 		}
 		if available, err := memory.Available("/"); err == nil && want > available {
 			return fault.New(fault.Resource, "the %d ranks on %s need %.4g GB (%d bytes), and %.4g GB are available (%d bytes)",

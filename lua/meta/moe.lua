@@ -73,6 +73,30 @@ function moe.open(spec) end
 ---@param ranks integer
 function moe.check(spec, ranks) end
 
+---@class ControlSpec
+---@field test? "cycle"|"init"|"connect"|"disconnect"|"destroy" default "cycle": all phases
+---@field rounds? integer measured, default 1
+---@field warmup? integer rounds before, default 0
+---@field ranks? integer the first so many ranks take part, default all
+---@field buffers? "routed"|"worst" the memory of a data plane, or NIXL EP's, which grows with the experts; default "routed"
+---@field plane? PlaneSpec
+
+---Measures how agents are made, connected, disconnected and destroyed. Returns the figures of each phase at rank 0, nil at the others, and
+---stores them in the result under values.ep_control. Collective.
+---@param spec ControlSpec
+---@return table[]?
+function moe.control(spec) end
+
+---Fits a power law to times by numbers of ranks; refused says why it means nothing, "" if it holds.
+---@param ranks number[]
+---@param seconds number[]
+---@return {exponent: number, r2: number, refused: string, shape: string}
+function moe.growth(ranks, seconds) end
+
+---The phases of the control plane in their order.
+---@return string[]
+function moe.phases() end
+
 ---Reads a row of loads of experts. Collective.
 ---@param path string
 ---@param layer? integer from 0, default 0

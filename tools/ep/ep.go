@@ -15,7 +15,8 @@ import (
 type Cmd struct {
 	Routing   RoutingCmd   `cmd:"" help:"Count what a routing would move: assignments, copies, loads, bytes."`
 	Placement PlacementCmd `cmd:"" help:"Place experts and replicas of them onto GPUs by their loads."`
-	DataPlane playCmd      `cmd:"" name:"data-plane" help:"Measure dispatch and combine between ranks (perigee ep data-plane --help)."`
+	DataPlane playCmd      `cmd:"" name:"data-plane" help:"Measure dispatch and combine between ranks."`
+	Control   playCmd      `cmd:"" name:"control-plane" help:"Measure how ranks connect, disconnect and reconnect."`
 	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
 }
 

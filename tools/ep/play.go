@@ -14,11 +14,18 @@ import (
 // The flags of the original tests work as they do there: --timeout takes seconds without a unit, and
 // --nvlink-backend none keeps UCX from shared memory.
 func Scenario(words []string) (name string, args []string, ok bool) {
-	if len(words) < 2 || words[0] != "ep" || words[1] != "data-plane" {
+	if len(words) < 2 || words[0] != "ep" {
 		return "", nil, false
 	}
-	return "ep_data_plane", withUnits(words[2:]), true
+	name, ok = played[words[1]]
+	if !ok {
+		return "", nil, false
+	}
+	return name, withUnits(words[2:]), true
 }
+
+// played are the scenarios of commands.
+var played = map[string]string{"data-plane": "ep_data_plane", "control-plane": "ep_control_plane"}
 
 // withUnits gives a --timeout without a unit the unit of the original.
 func withUnits(args []string) []string {

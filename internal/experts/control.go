@@ -1,0 +1,286 @@
+package experts
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/internal/pack"
+	"perigee/internal/stats"
+	"perigee/internal/traffic/link"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// Phase is a step in the life of an agent.
+type Phase int
+
+// The phases in their order.
+const (
+	Init       Phase = iota // make the agent, and allocate, touch and register its memory
+	Connect                 // exchange cards, add all peers, and connect to them
+	Disconnect              // drop all peers
+	Reconnect               // connect again, on the same memory
+	Destroy                 // release everything
+	phases
+)
+
+var phaseNames = [phases]string{"init", "connect", "disconnect", "reconnect", "destroy"}
+
+// PhaseNames are those of all phases, in their order.
+func PhaseNames() []string { return phaseNames[:] }
+
+// Cycle is the test of all phases.
+const Cycle = "cycle"
+
+// Control describes a test of the control plane.
+type Control struct {
+	Test           string // cycle, init, connect, disconnect or destroy
+	Rounds, Warmup int    // measured rounds, and rounds before
+	Ranks          int    // the first so many ranks of the world take part
+	Send, Recv     int64  // registered memory of each rank, in bytes
+}
+
+// Check returns an error of kind Usage where the description makes no sense in a world of a number of ranks.
+func (c Control) Check(world int) error {
+	tests := []string{Cycle, phaseNames[Init], phaseNames[Connect], phaseNames[Disconnect], phaseNames[Destroy]}
+	switch {
+	case !slices.Contains(tests, c.Test):
+		return fault.New(fault.Usage, "unknown test %q, want one of %s", c.Test, strings.Join(tests, ", "))
+	case c.Rounds < 1 || c.Warmup < 0:
+		return fault.New(fault.Usage, "%d rounds after %d, want 1 or more after 0 or more", c.Rounds, c.Warmup)
+	case c.Ranks < 1 || c.Ranks > world:
+		return fault.New(fault.Usage, "%d ranks of %d", c.Ranks, world)
+	}
+	return nil
+}
+
+// timed lists the phases whose times the test wants.
+func (c Control) timed() []Phase {
+	if c.Test == Cycle {
+		return []Phase{Init, Connect, Disconnect, Reconnect, Destroy}
+	}
+	return []Phase{Phase(slices.Index(phaseNames[:], c.Test))}
+}
+
+// steps lists the phases of a round: those that the test needs before the one it times, too.
+func (c Control) steps() []Phase {
+	switch c.Test {
+	case Cycle:
+		return c.timed()
+	case phaseNames[Init]:
+		return []Phase{Init, Destroy}
+	case phaseNames[Connect], phaseNames[Destroy]:
+		return []Phase{Init, Connect, Destroy}
+	}
+	return []Phase{Init, Connect, Disconnect, Destroy}
+}
+
+// PhaseFigures are the times of a phase in milliseconds: over all rounds and ranks, and over rounds of
+// the slowest rank of each.
+type PhaseFigures struct {
+	Phase    string    `json:"phase"`
+	AvgMS    float64   `json:"avg_ms"`
+	MinMS    float64   `json:"min_ms"`
+	MaxMS    float64   `json:"max_ms"`
+	SlowMS   float64   `json:"slowest_ms"` // mean over rounds of the slowest rank
+	SlowRank int       `json:"slow_rank"`  // with the largest mean over rounds
+	Host     string    `json:"slow_host"`  // its host
+	Rounds   []float64 `json:"rounds_ms"`  // the slowest rank of each round
+	ByRank   []float64 `json:"by_rank_ms"` // means over rounds
+}
+
+// life is an agent in the course of a round.
+type life struct {
+	w      *spmd.World
+	g      *spmd.Group
+	engine nixl.Engine
+	cfg    nixl.AgentConfig
+	c      Control
+	peers  []int
+	agent  nixl.Agent
+}
+
+// lives numbers agents, whose names must differ among all of a job.
+var lives atomic.Int64
+
+// Play runs the rounds at this rank. All ranks of the world call it; those that do not take part return at once, with
+// nil. The figures are at rank 0 only, one for each timed phase.
+func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) ([]PhaseFigures, error) {
+	if err := c.Check(w.Size()); err != nil {
+		return nil, err
+	}
+	if w.Rank() >= c.Ranks {
+		return nil, nil
+	}
+	ranks := make([]int, c.Ranks)
+	for i := range ranks {
+		ranks[i] = i
+	}
+	g, err := w.Group(ranks)
+	if err != nil {
+		return nil, err
+	}
+	l := &life{w: w, g: g, engine: engine, cfg: cfg, c: c}
+	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
+	l.cfg.OneHost = w.OneHost()
+	var samples []int64
+	for round := range c.Warmup + c.Rounds {
+		times, err := l.round()
+		if err != nil {
+			return nil, err
+		}
+		if round >= c.Warmup {
+			for _, phase := range c.timed() {
+				samples = append(samples, times[phase])
+			}
+		}
+	}
+	return c.gather(w, g, samples)
+}
+
+// round plays one life. What fails in the middle leaves nothing behind.
+func (l *life) round() (times [phases]int64, err error) {
+	defer func() {
+		if l.agent != nil {
+			err = errors.Join(err, l.agent.Close())
+			l.agent = nil
+		}
+	}()
+	do := [phases]func() error{l.init, l.connect, l.disconnect, l.connect, l.destroy}
+	for _, phase := range l.c.steps() {
+		if err := l.g.Barrier(); err != nil {
+			return times, err
+		}
+		start := clock.Now()
+		if err := do[phase](); err != nil {
+			return times, link.Explain(l.w, phaseNames[phase], err)
+		}
+		times[phase] = clock.Now() - start
+		if phase == Connect || phase == Reconnect {
+			err = l.meetPolling() // peers may still need this rank for their connections
+		} else {
+			err = l.g.Barrier()
+		}
+		if err != nil {
+			return times, err
+		}
+	}
+	return times, nil
+}
+
+func (l *life) init() (err error) {
+	l.cfg.Name = fmt.Sprintf("perigee-ep-%d-%d", l.w.Rank(), lives.Add(1))
+	if l.agent, err = l.engine.NewAgent(l.cfg); err != nil {
+		return err
+	}
+	for _, size := range []int64{l.c.Send, l.c.Recv} {
+		if _, err := l.agent.Alloc(nixl.DRAM, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *life) connect() error {
+	card, err := l.agent.Card()
+	if err != nil {
+		return err
+	}
+	cards, err := l.g.AllGather(card)
+	if err != nil {
+		return err
+	}
+	for _, peer := range l.peers {
+		if err := l.agent.AddPeer(peer, cards[peer]); err != nil {
+			return fmt.Errorf("add rank %d: %w", peer, err)
+		}
+	}
+	if err := l.agent.Connect(l.peers); err != nil {
+		return err
+	}
+	return nixl.Poll(link.Control(l.w), func() (bool, error) {
+		if err := l.agent.Progress(); err != nil {
+			return false, err
+		}
+		return l.agent.Connected()
+	})
+}
+
+func (l *life) disconnect() error { return l.agent.Disconnect(l.peers) }
+
+func (l *life) destroy() error {
+	agent := l.agent
+	l.agent = nil
+	return agent.Close()
+}
+
+// meetPolling is a barrier during which this rank makes progress for its peers.
+func (l *life) meetPolling() error {
+	met := make(chan error, 1)
+	go func() { met <- l.g.Barrier() }()
+	var outcome error
+	err := nixl.Poll(nixl.Control{}, func() (bool, error) {
+		select {
+		case outcome = <-met:
+			return true, nil
+		default:
+			return false, l.agent.Progress()
+		}
+	})
+	return errors.Join(outcome, err)
+}
+
+// gather brings the times of all ranks to rank 0.
+func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseFigures, error) {
+	var message []byte
+	for _, v := range samples {
+		message = binary.AppendVarint(message, v)
+	}
+	all, err := g.Gather(0, message)
+	if err != nil || w.Rank() != 0 {
+		return nil, err
+	}
+	timed := c.timed()
+	times := make([][][]float64, len(timed)) // by phase, round, rank, in milliseconds
+	for p := range times {
+		times[p] = make([][]float64, c.Rounds)
+	}
+	for rank, message := range all {
+		r := pack.Read(message)
+		for round := range c.Rounds {
+			for p := range timed {
+				times[p][round] = append(times[p][round], float64(r.Signed())/1e6)
+			}
+		}
+		if err := r.End(fmt.Sprintf("what rank %d has measured", rank)); err != nil {
+			return nil, err
+		}
+	}
+	var list []PhaseFigures
+	for p, phase := range timed {
+		list = append(list, phaseFigures(phaseNames[phase], times[p], w.HostName))
+	}
+	return list, nil
+}
+
+// phaseFigures works out the figures of a phase from its times by round and rank.
+func phaseFigures(name string, times [][]float64, host func(int) string) PhaseFigures {
+	f := PhaseFigures{Phase: name, ByRank: make([]float64, len(times[0]))}
+	all := slices.Concat(times...)
+	f.AvgMS, f.MinMS, f.MaxMS = stats.Mean(all), slices.Min(all), slices.Max(all)
+	for _, row := range times {
+		f.Rounds = append(f.Rounds, slices.Max(row))
+		for rank, ms := range row {
+			f.ByRank[rank] += ms / float64(len(times))
+		}
+	}
+	f.SlowMS, f.SlowRank = stats.Mean(f.Rounds), argmax(f.ByRank)
+	f.Host = host(f.SlowRank)
+	return f
+}

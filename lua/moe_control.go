@@ -1,0 +1,126 @@
+package lua
+
+import (
+	"fmt"
+
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/experts"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/nixl"
+)
+
+// moeControl: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil elsewhere.
+func (r *Runtime) moeControl(L *glua.LState) (int, error) {
+	w, err := r.world()
+	if err != nil {
+		return 0, err
+	}
+	c, about, err := r.controlFrom(L.CheckTable(1), w.Size())
+	if err != nil {
+		return 0, err
+	}
+	// The session says what engine all ranks use.
+	if _, err := r.session(); err != nil {
+		return 0, err
+	}
+	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
+		return 0, err
+	}
+	figures, err := c.Play(w, r.engine, nixl.AgentConfig{Progress: "auto"})
+	if err != nil {
+		return 0, err
+	}
+	if err := w.All().Barrier(); err != nil {
+		return 0, err
+	}
+	if r.env.Doc == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	list := make([]any, len(figures))
+	for i, f := range figures {
+		if list[i], err = plainOf(f); err != nil {
+			return 0, err
+		}
+	}
+	about["phases"] = list
+	r.addValue("ep_control", about)
+	L.Push(toLua(L, list))
+	return 1, nil
+}
+
+// addValue appends to a list among the result's values, and saves the result.
+func (r *Runtime) addValue(name string, v any) {
+	d := r.env.Doc
+	if d.Values == nil {
+		d.Values = map[string]any{}
+	}
+	list, _ := d.Values[name].([]any)
+	d.Values[name] = append(list, v)
+	r.env.Checkpoint()
+}
+
+func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, about map[string]any, err error) {
+	f := newFields("moe.control", t)
+	c = experts.Control{
+		Test: f.text("test", experts.Cycle), Rounds: int(f.integer("rounds", 1, 1)), Warmup: int(f.integer("warmup", 0, 0)),
+		Ranks: int(f.integer("ranks", int64(world), 1)),
+	}
+	buffers, plane := f.text("buffers", "routed"), f.table("plane")
+	if err := f.err(); err != nil {
+		return c, nil, err
+	}
+	if err := c.Check(world); err != nil {
+		return c, nil, err
+	}
+	if plane == nil {
+		plane = r.L.NewTable()
+	}
+	s, err := r.moeSpecFrom("moe.control: plane", plane, c.Ranks)
+	if err != nil {
+		return c, nil, err
+	}
+	if err := s.shape.Check(); err != nil {
+		return c, nil, err
+	}
+	switch buffers {
+	case "routed":
+		plan, err := s.plan(r.env.Seed)
+		if err != nil {
+			return c, nil, err
+		}
+		c.Send, c.Recv = experts.Halves(plan)
+	case "worst":
+		c.Send = 0
+		c.Recv = moe.BufferHint(s.shape.Tokens, s.shape.Hidden, s.shape.Experts)
+	default:
+		return c, nil, fault.New(fault.Usage, "unknown buffers %q, want routed or worst", buffers)
+	}
+	about = map[string]any{
+		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds), "experts_per_rank": int64(s.shape.ExpertsPerRank()),
+		"experts": int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
+	}
+	r.note(fmt.Sprintf("%d ranks, %d experts per rank: %.4g GB of each rank are allocated, touched and registered",
+		c.Ranks, s.shape.ExpertsPerRank(), float64(c.Send+c.Recv)/1e9))
+	return c, about, nil
+}
+
+// moeGrowth: growth({ranks, ...}, {seconds, ...}).
+func moeGrowth(L *glua.LState) (int, error) {
+	ranks, err := numbersFrom(L.CheckTable(1))
+	if err != nil {
+		return 0, fault.New(fault.Script, "moe.growth: %w", err)
+	}
+	seconds, err := numbersFrom(L.CheckTable(2))
+	if err != nil {
+		return 0, fault.New(fault.Script, "moe.growth: %w", err)
+	}
+	if len(ranks) != len(seconds) {
+		return 0, fault.New(fault.Script, "moe.growth: %d numbers of ranks and %d times", len(ranks), len(seconds))
+	}
+	g := moe.FitGrowth(ranks, seconds)
+	L.Push(toLua(L, map[string]any{"exponent": g.Exponent, "r2": g.R2, "refused": g.Refused, "shape": g.Shape()}))
+	return 1, nil
+}

@@ -1,0 +1,155 @@
+-- How long ranks take to make their agents, to connect them, and to take them down again.
+
+local names = moe.phases()
+local rule, dashes = string.rep("=", 70), string.rep("-", 70)
+
+local function say(...)
+  if world.rank == 0 then
+    print(string.format(...))
+  end
+end
+
+local function numbers(text)
+  local list = {}
+  for word in string.gmatch(text .. ",", "%s*([^,]*)%s*,") do
+    word = string.gsub(word, "%s+$", "")
+    local n = string.match(word, "^%d+$") and tonumber(word)
+    if not n or n < 1 or n >= 2 ^ 31 then
+      options.reject(string.format("--experts-per-rank: wanted whole numbers from 1 on with commas between them, got %q", text))
+    end
+    list[#list + 1] = n
+  end
+  return list
+end
+
+local function plane_of(opt, experts)
+  return { tokens = opt.num_tokens, hidden = opt.hidden, topk = opt.topk, experts_per_rank = experts }
+end
+
+local function banner(opt)
+  local backend = opt.nvlink_backend or "ipc"
+  say("%s\nNIXL EP Control Plane Performance Test\n%s", rule, rule)
+  say("Ranks: %d", world.size)
+  say("Experts/rank: %s", opt.experts_per_rank)
+  say("Test: %s", opt.test)
+  say("Backend: %s%s", backend, backend == "none" and " (RDMA forced)" or "")
+  say("Warmup: %d, Measure: %d rounds\n%s\n", opt.warmup, opt.rounds, rule)
+end
+
+-- The table of the original, over all rounds and ranks.
+local function cycle_table(experts, n, figures)
+  say("%s\nControl Plane: %d experts/rank x %d ranks = %d total\n%s", rule, experts, n, experts * n, rule)
+  say("%-15s %-12s %-12s %-12s\n%s", "Operation", "Avg (ms)", "Min (ms)", "Max (ms)", dashes)
+  local total = 0
+  for _, f in ipairs(figures) do
+    say("%-15s %-12.2f %-12.2f %-12.2f", f.phase, f.avg_ms, f.min_ms, f.max_ms)
+    total = total + f.avg_ms
+  end
+  say("%s\n%-15s %-12.2f\n%s\n", dashes, "TOTAL", total, rule)
+end
+
+local function show(opt, experts, n, figures)
+  if opt.test == "cycle" then
+    cycle_table(experts, n, figures)
+    return
+  end
+  local f = figures[1]
+  say("%s: %.2fms avg across %d ranks (min=%.2f, max=%.2f) [%d experts/rank]\n", string.upper(f.phase), f.avg_ms, n, f.min_ms, f.max_ms, experts)
+end
+
+-- 2, 4, 8 ... and all ranks.
+local function counts(opt)
+  local list, n = {}, 2
+  while opt.curve and n < world.size do
+    list[#list + 1] = n
+    n = n * 2
+  end
+  list[#list + 1] = world.size
+  return list
+end
+
+-- How the slowest rank's time of each phase grows with the ranks.
+local function growth(curve)
+  for _, name in ipairs(names) do
+    local c = curve[name]
+    if c and #c.ranks >= 3 then
+      local g = moe.growth(c.ranks, c.ms)
+      if g.refused ~= "" then
+        result.note(string.format("%s: no growth fitted: %s (R2 %.3f)", name, g.refused, g.r2))
+      else
+        result.note(string.format("%s: time grows with ranks^%.2f (R2 %.3f): %s", name, g.exponent, g.r2, g.shape))
+      end
+    end
+  end
+end
+
+return {
+  about = "Making, connecting, disconnecting and destroying agents, as in NIXL's EP control plane test.",
+  options = {
+    options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
+    options.enum { "test", "cycle", "all phases, or one", choices = { "cycle", "init", "connect", "disconnect", "destroy" } },
+    options.string { "experts-per-rank", "8,32", "several with commas" },
+    options.int { "warmup", 0, "rounds that are not measured", min = 0, max = 2 ^ 31 },
+    options.int { "rounds", 1, "measured rounds", min = 1, max = 2 ^ 31 },
+    options.bool { "curve", false, "measure 2, 4, 8 ... ranks, too, and fit the growth" },
+    options.enum { "buffers", "routed", "memory: what a uniform routing needs, or NIXL EP's worst case", choices = { "routed", "worst" } },
+    options.int { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
+    options.int { "hidden", 4096, "channels of a token, a multiple of 128, for the memory", min = 1, max = 2 ^ 31 },
+    options.int { "topk", 2, "experts for each token, for the memory", min = 1, max = 2 ^ 31 },
+    options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
+      choices = { "ipc", "nixl", "none" } },
+    options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
+    options.bool { "use-tcp-store", false, "accepted; etcd is never needed here" },
+  },
+  metrics = {
+    { "ep_init_ms", "agent and memory, slowest rank of a round", better = "lower" },
+    { "ep_connect_ms", "cards and connections, slowest rank of a round", better = "lower" },
+    { "ep_disconnect_ms", "dropping all peers, slowest rank of a round", better = "lower" },
+    { "ep_reconnect_ms", "connecting again, slowest rank of a round", better = "lower" },
+    { "ep_destroy_ms", "releasing everything, slowest rank of a round", better = "lower" },
+  },
+  ranks = function(opt)
+    local n = opt.num_processes or 8
+    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+      moe.check(plane_of(opt, experts), n)
+    end
+    return n
+  end,
+  run = function(opt)
+    if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
+      result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
+    end
+    banner(opt)
+    local rows, curve = {}, {}
+    for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+      for _, n in ipairs(counts(opt)) do
+        world.phase(string.format("%s, %d experts per rank, %d ranks", opt.test, experts, n))
+        say("Running: %s (%d experts/rank, %d total)", opt.test, experts, experts * n)
+        local figures = moe.control {
+          test = opt.test, rounds = opt.rounds, warmup = opt.warmup, ranks = n, buffers = opt.buffers, plane = plane_of(opt, experts),
+        }
+        if figures then
+          show(opt, experts, n, figures)
+          for _, f in ipairs(figures) do
+            rows[#rows + 1] = { f.phase, experts, n, f.avg_ms, f.min_ms, f.max_ms, f.slowest_ms, f.slow_rank }
+            curve[f.phase] = curve[f.phase] or { ranks = {}, ms = {} }
+            table.insert(curve[f.phase].ranks, n)
+            table.insert(curve[f.phase].ms, f.slowest_ms)
+            for _, ms in ipairs(n == world.size and f.rounds_ms or {}) do
+              result.sample("ep_" .. f.phase .. "_ms", ms)
+            end
+          end
+        end
+      end
+    end
+    result.table {
+      title = "milliseconds over rounds and ranks; slowest: mean over rounds of the slowest rank",
+      columns = {
+        { "Phase", "%s" }, { "Exp/rank", "%d" }, { "Ranks", "%d" }, { "Avg", "%.3f" }, { "Min", "%.3f" }, { "Max", "%.3f" }, { "Slowest", "%.3f" },
+        { "Slowest rank", "%d" },
+      },
+      rows = rows,
+    }
+    growth(curve)
+  end,
+}

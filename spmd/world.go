@@ -54,6 +54,7 @@ type World struct {
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
+	fenced  atomic.Bool // all ranks have come
 	entered atomic.Bool // the roster is here
 	failing sync.Mutex  // held while a failure is reported
 	abort   uint32      // what native loops look at; non-zero once the job has failed
@@ -135,7 +136,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 
 // join fills in a world. What it has opened when it fails belongs to the world.
 func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
-	stop := context.AfterFunc(ctx, func() { w.fail(watch.GaveUp(ctx, "the ranks did not find together")) })
+	stop := context.AfterFunc(ctx, func() { w.fail(w.lateJoin(ctx)) })
 	defer stop()
 	tcp, err := wire.ListenTCP(wire.TCPConfig{
 		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen,
@@ -168,6 +169,17 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	return w.settle()
 }
 
+// lateJoin is the failure of a join that took too long. Where all ranks have come the one that
+// holds up the others is unknown, as after any timeout: it may have been stopped before
+// it was linked. The coordinator finds it.
+func (w *World) lateJoin(ctx context.Context) error {
+	err := watch.GaveUp(ctx, "the ranks did not link up")
+	if err.Kind == fault.Launch && w.fenced.Load() {
+		err.Kind = fault.Timeout
+	}
+	return err
+}
+
 // settle is the last part of a join. Nobody leaves it before all have opened what
 // was shared.
 func (w *World) settle() error {
@@ -188,6 +200,7 @@ func (w *World) meet(ctx context.Context, store watch.Store, mine card) error {
 	if err := store.Fence(ctx); err != nil {
 		return err
 	}
+	w.fenced.Store(true)
 	g := w.All()
 	all, err := g.Gather(0, data)
 	if err != nil {

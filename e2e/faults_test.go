@@ -297,3 +297,11 @@ func TestStdinUntouched(t *testing.T) {
 		}
 	})
 }
+
+// A limit on the size of files is a limit of the machine, not a failure of the launch.
+func TestFileSizeLimit(t *testing.T) {
+	const limited = `ulimit -f 8; exec "$@"`
+	o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", limited, "sh", harness.Program, "run", "pingpong", "-n", "2", "--engine", "shm"}}).Wait()
+	checkComplaint(t, o, fault.Resource, "size shared memory to", "file too large")
+	harness.Contains(t, "stderr", o.Stderr, "ulimit -f")
+}

@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -152,7 +154,7 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 	tcp.HandleControl(w.handleControl)
 	own, err := host.Create()
 	if err != nil {
-		return fault.New(fault.Launch, "%w", err)
+		return cannotShare(err)
 	}
 	w.setSegment(own)
 	mine := card{
@@ -167,6 +169,16 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 		return err
 	}
 	return w.settle()
+}
+
+// cannotShare is the failure of a rank that cannot make memory for the ranks of its host.
+func cannotShare(err error) error {
+	for _, limit := range []error{unix.EFBIG, unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
+		if errors.Is(err, limit) {
+			return fault.New(fault.Resource, "%w", err).WithHint("raise the limits on file sizes, open files and memory (ulimit -f, -n, -v)")
+		}
+	}
+	return fault.New(fault.Launch, "%w", err)
 }
 
 // lateJoin is the failure of a join that took too long. Where all ranks have come the one that

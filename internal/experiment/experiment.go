@@ -45,6 +45,7 @@ type Experiment struct {
 	watch    *threshold.Watch    // at rank 0
 	violated []threshold.Outcome // at rank 0, after Finish
 	saved    checkpoints
+	claim    claim // on File, at rank 0
 }
 
 // Begin begins an experiment at this rank.
@@ -61,6 +62,9 @@ func Begin(c Config) *Experiment {
 		e.Doc.Thresholds = append(e.Doc.Thresholds, result.Threshold{Threshold: t.String(), From: t.From})
 	}
 	e.watch = threshold.NewWatch(e.Doc, c.Thresholds)
+	if e.File != "" {
+		e.claim = newClaim(e.File)
+	}
 	return e
 }
 
@@ -80,13 +84,25 @@ func (e *Experiment) Finish() error {
 	if e.File == "" {
 		return nil
 	}
+	taken := e.settle()
 	path := e.File
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
 	if err := e.Doc.Write(path); err != nil {
 		return err
 	}
+	if taken != "" {
+		fmt.Fprintf(e.Out, "# note: another job has written %s since this one began\n", taken)
+	}
 	fmt.Fprintln(e.Out, "# result:", path)
 	return nil
+}
+
+// settle finds the place for the next write, and returns the file that another job has written in the meantime, if
+// there is one.
+func (e *Experiment) settle() (taken string) {
+	taken = e.claim.move()
+	e.File = e.claim.path
+	return taken
 }
 
 // Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that was refused before it
@@ -96,6 +112,7 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		return
 	}
 	e.Doc.Finish(FailureOf(failure))
+	e.settle()
 	savePartial(w, e.File, e.Doc)
 }
 
@@ -121,7 +138,9 @@ func (e *Experiment) Checkpoint() {
 		return
 	}
 	start := time.Now()
+	e.settle()
 	_ = e.Doc.Write(e.File)
+	e.claim.wrote()
 	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
 }
 

@@ -1,14 +1,17 @@
 package experiment
 
 import (
+	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"perigee/internal/result"
 	"perigee/spmd"
 )
 
@@ -51,6 +54,53 @@ func TestCheckpointsAreSpaced(t *testing.T) {
 		k.Checkpoint()
 		if k.saved.last != first.last {
 			t.Errorf("%s: another checkpoint at once", folder)
+		}
+	}
+}
+
+// Two jobs with one name for their results both keep them.
+func TestTwoJobsWithOneResult(t *testing.T) {
+	for _, ending := range []string{".json", ".json.zst"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "r"+ending)
+		var outs [3]bytes.Buffer
+		var jobs [3]*Experiment
+		for i := range jobs {
+			jobs[i] = measured(path)
+			jobs[i].Out, jobs[i].Doc.Seed = &outs[i], uint64(i)
+		}
+		jobs[1].Checkpoint()
+		jobs[1].saved = checkpoints{}
+		jobs[1].Checkpoint() // its own file is in nobody's way
+		for i, k := range jobs {
+			if err := k.Finish(); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		for i, name := range []string{"r-2" + ending, "r" + ending, "r-3" + ending} {
+			d, err := result.Read(filepath.Join(dir, name))
+			if err != nil || d.Seed != uint64(i) {
+				t.Errorf("%s: %v, %+v, want the result of job %d", name, err, d, i)
+			}
+			said, noted := outs[i].String(), strings.Contains(outs[i].String(), "another job has written "+path)
+			if !strings.Contains(said, "# result: "+filepath.Join(dir, name)+"\n") || noted != (i != 1) {
+				t.Errorf("job %d said %q", i, said)
+			}
+		}
+	}
+}
+
+// A result of an earlier run is replaced.
+func TestEarlierResultIsReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	for seed := range uint64(2) {
+		k := measured(path)
+		k.Out, k.Doc.Seed = io.Discard, seed
+		if err := k.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := result.Read(path); err != nil || d.Seed != seed {
+			t.Errorf("run %d: %v, %+v", seed, err, d)
 		}
 	}
 }

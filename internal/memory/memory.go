@@ -6,13 +6,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // Available is what the kernel thinks can be taken without swapping, in bytes,
-// and no more than what is left within the limits of the process's cgroups
-// (version 2). root is the folder that holds proc and sys, so "/" but in tests.
+// and no more than what is left within the limits of the process's cgroups, of
+// version 1 or 2. root is the folder that holds proc and sys, so "/" but in tests.
 // It fails where the kernel does not say.
 func Available(root string) (int64, error) {
 	available, err := keyedNumber(filepath.Join(root, "proc/meminfo"), "MemAvailable:")
@@ -30,31 +31,60 @@ func cgroupMemory(root string) int64 {
 		return left
 	}
 	for line := range strings.Lines(string(data)) {
-		path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !ok {
+		// NUMBER:CONTROLLERS:PATH, where version 2 has number 0 and no controllers.
+		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(parts) < 3 {
 			continue
 		}
-		for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
-			left = min(left, cgroupLeft(filepath.Join(root, "sys/fs/cgroup", path)))
-			if path == "/" {
-				break
-			}
+		v, ok := version2, parts[0] == "0" && parts[1] == ""
+		if slices.Contains(strings.Split(parts[1], ","), "memory") {
+			v, ok = version1, true
+		}
+		if ok {
+			left = min(left, v.left(root, parts[2]))
 		}
 	}
 	return left
 }
 
-// cgroupLeft is the limit of one cgroup without what cannot be reclaimed of its use.
-func cgroupLeft(folder string) int64 {
-	limit, err := number(filepath.Join(folder, "memory.max"))
+// version is what the files of a version of cgroups are called.
+type version struct {
+	folder      string // below root
+	limit, used string
+	cached      []string // keys of memory.stat that can be reclaimed
+}
+
+var (
+	version1 = version{
+		"sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+		[]string{"total_active_file", "total_inactive_file"},
+	}
+	version2 = version{"sys/fs/cgroup", "memory.max", "memory.current", []string{"active_file", "inactive_file"}}
+)
+
+// left is what the cgroup at path, and those above it, leave. In a container the path may be the
+// host's: then only the top is there, which is the container's own.
+func (v version) left(root, path string) int64 {
+	left := int64(math.MaxInt64)
+	for path = filepath.Clean("/" + path); ; path = filepath.Dir(path) {
+		left = min(left, v.leftIn(filepath.Join(root, v.folder, path)))
+		if path == "/" {
+			return left
+		}
+	}
+}
+
+// leftIn is the limit of one cgroup without what cannot be reclaimed of its use.
+func (v version) leftIn(folder string) int64 {
+	limit, err := number(filepath.Join(folder, v.limit))
 	if err != nil { // "max" is no number and no limit
 		return math.MaxInt64
 	}
-	used, err := number(filepath.Join(folder, "memory.current"))
+	used, err := number(filepath.Join(folder, v.used))
 	if err != nil {
 		return math.MaxInt64
 	}
-	for _, key := range []string{"active_file", "inactive_file"} {
+	for _, key := range v.cached {
 		if cached, err := keyedNumber(filepath.Join(folder, "memory.stat"), key); err == nil {
 			used -= cached
 		}

@@ -14,7 +14,19 @@ func TestAvailable(t *testing.T) {
 		want  int64
 	}{
 		{"no cgroup", map[string]string{"proc/meminfo": kib}, 50 << 10},
-		{"version 1", map[string]string{"proc/meminfo": kib, "proc/self/cgroup": "5:memory:/a\n"}, 50 << 10},
+		{"version 1, no files", map[string]string{"proc/meminfo": kib, "proc/self/cgroup": "5:memory:/a\n"}, 50 << 10},
+		{"version 1, no limit", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "5:memory:/a\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "9223372036854771712\n",
+			"sys/fs/cgroup/memory/a/memory.usage_in_bytes": "9\n",
+		}, 50 << 10},
+		{"version 1", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "0::/x\n5:hugetlb,memory:/a/b\n", "sys/fs/cgroup/memory/a/memory.limit_in_bytes": "1000\n",
+			"sys/fs/cgroup/memory/a/memory.usage_in_bytes": "500\n", "sys/fs/cgroup/memory/a/memory.stat": "active_file 7\ntotal_active_file 100\n",
+		}, 600},
+		{"version 1 in a container", map[string]string{
+			"proc/meminfo": kib, "proc/self/cgroup": "5:memory:/docker/1\n", "sys/fs/cgroup/memory/memory.limit_in_bytes": "1000\n",
+			"sys/fs/cgroup/memory/memory.usage_in_bytes": "300\n",
+		}, 700},
 		{"no limit", map[string]string{
 			"proc/meminfo": kib, "proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.max": "max\n", "sys/fs/cgroup/a/memory.current": "9\n",
 		}, 50 << 10},

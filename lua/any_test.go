@@ -34,7 +34,8 @@ func everything(r *Runtime) (names []string, functions map[string]glua.LValue) {
 	collect("matrix:", r.functions(r.matrixMethods()))
 	collect("plan:", r.functions(r.planMethods()))
 	collect("bar:", r.functions(r.barMethods()))
-	for _, name := range []string{matrixTypeName, rowTypeName, planTypeName, barTypeName, integerTypeName} {
+	collect("t:", r.functions(r.tableMethods()))
+	for _, name := range []string{matrixTypeName, rowTypeName, planTypeName, barTypeName, tableTypeName, integerTypeName} {
 		collect(name+" ", r.L.GetTypeMetatable(name).(*glua.LTable))
 	}
 	return sortedKeys(functions), functions

@@ -188,6 +188,7 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 	if what == "lanes:measure" {
 		repeat.Iterations, repeat.Warmup = int(f.integer("iterations", 1, math.MinInt64)), int(f.integer("warmup", 0, math.MinInt64))
 		repeat.Recreate = f.boolean("recreate", false)
+		f.boolean("record", true) // see lanesMeasure
 	}
 	if err := f.err(); err != nil {
 		return nil, l.blocks, repeat, err
@@ -200,7 +201,8 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 	return p, one, repeat, err
 }
 
-// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =}, a table at rank 0, nil elsewhere.
+// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, record =}, a table at rank 0, nil elsewhere. With
+// record = false the result does not hold it.
 func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	p, blocks, repeat, err := planFor(L, l, "lanes:measure")
 	if err != nil {
@@ -216,6 +218,10 @@ func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	}
 	m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(), blocks.Threads
 	m.BlockBytes, m.Batch = blocks.Size()
+	if L.CheckTable(2).RawGetString("record") == glua.LFalse {
+		L.Push(measured(L, m))
+		return 1, nil
+	}
 	r.env.Doc.Lanes = append(r.env.Doc.Lanes, result.Lanes{Phase: r.env.World.CurrentPhase(), Measurement: *m})
 	r.env.Checkpoint()
 	if err := r.env.Sampled(); err != nil {

@@ -61,13 +61,16 @@ func (r *Runtime) resultNote(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
-// resultTable: table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =}.
+// resultTable: table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =}.
 func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	f := newFields("result.table", L.CheckTable(1))
 	title, columns, rows := f.text("title", ""), f.table("columns"), f.table("rows")
-	keys := f.integer("keys", 0, 0)
+	keys, streaming := f.integer("keys", 0, 0), f.boolean("stream", false)
 	if err := f.err(); err != nil {
 		return 0, err
+	}
+	if streaming {
+		return r.streamTable(L, title, columns, rows, int(keys))
 	}
 	if columns == nil || rows == nil {
 		return 0, fault.New(fault.Script, "result.table needs columns and rows")

@@ -276,6 +276,7 @@ func (r *Runtime) openLibraries() {
 	r.lanesType()
 	r.planeType()
 	r.barType()
+	r.tableType()
 	if err := r.L.DoString(prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}

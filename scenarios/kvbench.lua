@@ -63,6 +63,26 @@ function schemes.tp(n, opt)
   return peers
 end
 
+-- Refuses options that would have no effect.
+local function refuse_idle(opt, far)
+  local idle = {}
+  if far ~= "file" then
+    for name, given in pairs { num_files = opt.num_files ~= 1, posix_api_type = opt.posix_api_type ~= "AIO",
+      storage_enable_direct = opt.storage_enable_direct, overwrite = opt.overwrite } do
+      if given then
+        table.insert(idle, "--" .. name)
+      end
+    end
+    table.sort(idle)
+    if #idle > 0 then
+      options.reject(table.concat(idle, ", ") .. ": only with files", "add --backend POSIX and --filepath, or --target_seg_type FILE")
+    end
+  end
+  if opt.scheme ~= "tp" and (opt.num_initiator_dev or opt.num_target_dev) then
+    options.reject("--num_initiator_dev and --num_target_dev: only with the scheme tp", "-n sets how many ranks the other schemes have")
+  end
+end
+
 -- What is at the two ends of a transfer, as transfer.lanes wants it. Files are always at its remote end.
 local function ends(opt)
   local backend = opt.backend
@@ -88,6 +108,7 @@ local function ends(opt)
   if far == "file" and opt.scheme ~= "pairwise" then
     options.reject("the scheme " .. opt.scheme .. " is for transfers between ranks; with files each rank works alone")
   end
+  refuse_idle(opt, far)
   return near, far, op
 end
 
@@ -134,12 +155,14 @@ local function peers_of(opt, far, n)
   return peers
 end
 
-local function row(block, batch, m)
+-- As in nixlbench, the bandwidth is that of one pair; where there are several, that of all follows.
+local function row(block, batch, m, ways)
   local us = 1e6
   return {
-    block, batch, m.bandwidth / 1e9, m.latency.mean / batch * us,
+    block, batch, m.bandwidth / ways / 1e9, m.latency.mean / batch * us,
     m.prep.mean * us, m.prep.p99 * us, m.post.mean * us, m.post.p99 * us, m.tx.mean * us, m.tx.p99 * us,
     m.latency.p50 * us, m.latency.p99 * us, m.latency.p999 * us, m.cpu_seconds / (m.bytes / 1e9),
+    ways > 1 and m.bandwidth / 1e9 or nil,
   }
 end
 
@@ -150,7 +173,59 @@ local columns = {
   { "P50 Batch (us)", "%.2f" }, { "P99 Batch (us)", "%.2f" }, { "P99.9 Batch (us)", "%.2f" }, { "CPU (s/GB)", "%.4f" },
 }
 
--- One line that says what is measured.
+-- The columns, with the bandwidth of all pairs together where there are several.
+local function columns_for(ways)
+  if ways > 1 then
+    table.insert(columns, { "Sum B/W (GB/Sec)", "%.6f" })
+  end
+  return columns
+end
+
+-- Iterations of each thread for a block: as nixlbench does, so many times fewer for blocks over 1 MiB.
+local function iterations_of(opt, n, block)
+  local factor = block > 2 ^ 20 and opt.large_blk_iter_ftr or 1
+  return math.ceil(n / (opt.num_threads * factor))
+end
+
+-- The bytes that a size moves, the iterations that are not measured included.
+local function bytes_of(opt, block, batch, ways)
+  local n = iterations_of(opt, opt.num_iter, block) + iterations_of(opt, opt.warmup_iter, block)
+  return block * batch * n * opt.num_threads * ways
+end
+
+-- A duration as people say it.
+local function duration(s)
+  if s < 90 then
+    return string.format("%.0f s", s)
+  elseif s < 5400 then
+    return string.format("%.0f min", s / 60)
+  end
+  return string.format("%.1f h", s / 3600)
+end
+
+local long = 10e9 -- bytes; moving more takes so long that the user should know it beforehand
+
+-- Announces how much will be moved. Where that is much, one iteration of the largest size shows for how long.
+local function announce(opt, lanes, blocks, batches, ways)
+  local total = 0
+  for _, block in ipairs(blocks) do
+    for _, batch in ipairs(batches) do
+      total = total + bytes_of(opt, block, batch, ways)
+    end
+  end
+  local text = string.format("moves %.3g GB in %s", total / 1e9, count(#blocks * #batches, "size"))
+  if total > long then
+    world.phase("estimate")
+    local m = lanes:measure { block = blocks[#blocks], batch = batches[#batches], iterations = 1, warmup = 1, record = false }
+    if m and m.bandwidth > 0 then
+      text = text .. string.format(", which takes about %s; --num_iter, --warmup_iter and smaller sizes make it less", duration(total / m.bandwidth))
+    end
+  end
+  result.note(text)
+  return total
+end
+
+-- One line that says what is measured. Returns the number of pairs.
 local function describe(opt, near, far, op, peers)
   local initiators, ways = 0, 0
   for r = 0, world.size - 1 do
@@ -163,6 +238,10 @@ local function describe(opt, near, far, op, peers)
   result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s",
     what, op, near, far, count(opt.num_threads, "thread"), count(opt.num_iter, "iteration"), opt.warmup_iter,
     opt.recreate_xfer and ", requests prepared anew each time" or ""))
+  if far == "file" and not opt.storage_enable_direct then
+    result.note("without --storage_enable_direct files are reached through the page cache: its bandwidth, not that of a disk")
+  end
+  return ways
 end
 
 return {
@@ -178,6 +257,7 @@ return {
     options.int { "max-batch-size", 1, "most blocks at a time", min = 1, max = 2 ^ 24 },
     options.int { "num-iter", 1000, "measured iterations of each size, divided among the threads", min = 1, max = 2 ^ 31 },
     options.int { "warmup-iter", 100, "iterations before, not measured, likewise", min = 0, max = 2 ^ 31 },
+    options.int { "large-blk-iter-ftr", 16, "blocks over 1 MiB have so many times fewer iterations", min = 1, max = 2 ^ 31 },
     options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024 },
     options.bool { "check-consistency", false, "check every byte of each size, once, before it is measured" },
     options.bool { "recreate-xfer", false, "prepare the requests anew for every iteration" },
@@ -209,10 +289,11 @@ return {
       path = opt.filepath, files = opt.num_files, direct = opt.storage_enable_direct, overwrite = opt.overwrite,
       backend = far == "file" and opt.backend or nil, api = opt.posix_api_type,
     }
-    describe(opt, near, far, op, peers)
+    local ways = describe(opt, near, far, op, peers)
+    local total = announce(opt, lanes, blocks, batches, ways)
 
-    local bar = result.progress(#blocks * #batches, "sizes")
-    local rows = {}
+    local out = result.table { columns = columns_for(ways), keys = 2, stream = true }
+    local bar = result.progress(math.ceil(total / 2 ^ 20), "MiB")
     for _, block in ipairs(blocks) do
       for _, batch in ipairs(batches) do
         if opt.check_consistency then
@@ -222,19 +303,19 @@ return {
         world.phase("measure")
         local measured = lanes:measure {
           block = block, batch = batch, recreate = opt.recreate_xfer,
-          iterations = math.ceil(opt.num_iter / opt.num_threads), warmup = math.ceil(opt.warmup_iter / opt.num_threads),
+          iterations = iterations_of(opt, opt.num_iter, block), warmup = iterations_of(opt, opt.warmup_iter, block),
         }
         if measured then
-          table.insert(rows, row(block, batch, measured))
+          out:row(row(block, batch, measured, ways))
         end
-        bar:add(1)
+        bar:add(math.ceil(bytes_of(opt, block, batch, ways) / 2 ^ 20))
       end
     end
     bar:finish()
+    out:finish()
     lanes:close()
     if opt.check_consistency then
       result.note("checked: every byte of every size arrived as it was sent")
     end
-    result.table { columns = columns, rows = rows, keys = 2 }
   end,
 }

@@ -87,10 +87,13 @@ func find(model string) (best family, ok bool) {
 // are of kind Input and say file, line and key.
 //
 // The key model_name, or else family, decides the family, and that the other
-// keys. Whether the KV heads divide the query heads is for [Arch.CheckHeads]
+// keys. The config.json of a model of Hugging Face is one, too. Whether the KV heads divide the query heads is for [Arch.CheckHeads]
 // to say.
 func Parse(v *conf.Value) (Arch, error) {
 	v = v.WithoutNulls()
+	if isHuggingFace(v) {
+		return huggingFace(v)
+	}
 	f, err := familyOf(v)
 	if err != nil {
 		return Arch{}, err

@@ -12,6 +12,17 @@ function ProgressBar:add(n) end
 ---Takes the bar off the terminal.
 function ProgressBar:finish() end
 
+---A table whose rows come one by one.
+---@class ResultTable
+local ResultTable = {}
+
+---Prints a row and stores it in the result.
+---@param cells any[]
+function ResultTable:row(cells) end
+
+---Ends the table. Where the terminal had no room for some columns, the whole table is printed once more, in parts.
+function ResultTable:finish() end
+
 ---@class result
 ---@field null any is stored as null, where a table would lose nil
 result = {}
@@ -31,8 +42,10 @@ function result.sample(name, value) end
 function result.note(text) end
 
 ---Prints a table and stores it in the result. A cell that is nil prints as -. With keys, a table that is too wide for the
----terminal is printed in parts that each repeat the first so many columns.
----@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows: any[][], keys?: integer} each column has a header and a format such as %d, %.3f or %s
+---terminal is printed in parts that each repeat the first so many columns. With stream = true the headers are printed
+---at once, and the rows come by t:row{...}.
+---@param spec {title?: string, columns: {[1]: string, [2]: string?}[], rows?: any[][], keys?: integer, stream?: boolean} each column has a header and a format such as %d, %.3f or %s
+---@return ResultTable? table with stream = true
 function result.table(spec) end
 
 ---Writes a value as JSON. The file must be one that the user named, unless --allow-io is given.

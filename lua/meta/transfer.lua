@@ -140,6 +140,7 @@ function Plan:received(most) end
 ---@field iterations? integer of each lane, measured, 1 by default; not for verify
 ---@field warmup? integer of each lane before, not measured, 0 by default; not for verify
 ---@field recreate? boolean prepare the requests anew for every iteration; not for verify
+---@field record? boolean store it in the result, true by default; not for verify
 
 ---Durations of iterations of single lanes, in seconds.
 ---@class Durations

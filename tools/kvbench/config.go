@@ -158,6 +158,12 @@ func (o Overrides) check() error {
 	return nil
 }
 
+// fromOptions is the name of the config that options alone describe; what they do not say is as in an empty file.
+const fromOptions = "(options)"
+
+// any reports whether an option is given.
+func (o Overrides) any() bool { return o != Overrides{} }
+
 // apply replaces values of a config.
 func (o Overrides) apply(c Config) Config {
 	for _, n := range []struct {
@@ -203,6 +209,9 @@ func LoadConfig(name string) (Config, error) {
 }
 
 func loadConfig(name string) (*conf.Value, error) {
+	if name == fromOptions {
+		return conf.Parse(fromOptions+".yaml", []byte("{}"))
+	}
 	if file, text, ok := configSource(name); ok {
 		return conf.Parse(file, text)
 	}

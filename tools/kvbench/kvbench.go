@@ -29,6 +29,10 @@ package kvbench
 
 import (
 	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
 
 	"perigee/internal/cli"
 )
@@ -79,7 +83,6 @@ func (c *PlanCmd) Run(streams cli.Streams) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
 		}
-		p.warn(streams)
 		if c.Format.Format == "text" {
 			return p.writeText(streams.Out)
 		}
@@ -98,21 +101,85 @@ func (b Bench) precheck() error {
 	return err
 }
 
-// warn tells what the user should know of a plan.
-func (p *Plan) warn(streams cli.Streams) {
-	for _, text := range p.Warnings {
-		fmt.Fprintf(streams.Err, "perigee: warning: %s: %s\n", p.ConfigName, text)
-	}
-	other := accountingExact
+// remarks are the warnings of all plans of a command, each once, with the configs that it is about.
+type remarks struct {
+	accounting string // the other one
+	tried      int
+	order      []remark
+	texts      map[remark][]string // without repetitions
+	configs    map[remark][]string
+}
+
+// remark is a warning. Those that differ only in their numbers count as one; the text is the first of them.
+type remark struct {
+	alike      string // the text without its numbers
+	difference bool   // between the two accountings
+}
+
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+func (r *remarks) add(p *Plan) {
+	r.tried++
+	r.accounting = accountingExact
 	if p.Accounting == accountingExact {
-		other = accountingKVBench
+		r.accounting = accountingKVBench
 	}
-	for i, text := range p.Differences {
-		if i == 0 {
-			fmt.Fprintf(streams.Err, "perigee: warning: %s: --accounting %s counts otherwise:\n", p.ConfigName, other)
+	if r.configs == nil {
+		r.configs, r.texts = map[remark][]string{}, map[remark][]string{}
+	}
+	keep := func(text string, difference bool) {
+		m := remark{numbers.ReplaceAllString(text, "0"), difference}
+		if !slices.Contains(r.texts[m], text) {
+			r.texts[m] = append(r.texts[m], text)
 		}
-		fmt.Fprintf(streams.Err, "  %s\n", text)
+		if r.configs[m] == nil {
+			r.order = append(r.order, m)
+		}
+		if !slices.Contains(r.configs[m], p.ConfigName) {
+			r.configs[m] = append(r.configs[m], p.ConfigName)
+		}
 	}
+	for _, text := range p.Warnings {
+		keep(text, false)
+	}
+	for _, text := range p.Differences {
+		keep(text, true)
+	}
+}
+
+// write prints the warnings, and then why the two accountings differ.
+func (r *remarks) write(w io.Writer) {
+	for _, m := range r.order {
+		if !m.difference {
+			fmt.Fprintf(w, "perigee: warning: %s: %s\n", r.of(m), r.texts[m][0])
+		}
+	}
+	first := true
+	for _, m := range r.order {
+		if !m.difference {
+			continue
+		}
+		if first {
+			fmt.Fprintf(w, "perigee: warning: --accounting %s counts otherwise:\n", r.accounting)
+			first = false
+		}
+		fmt.Fprintf(w, "  %s: %s\n", r.of(m), r.texts[m][0])
+	}
+}
+
+// of names the configs that a remark is about.
+func (r *remarks) of(m remark) string {
+	list := r.configs[m]
+	const most = 3
+	switch {
+	case len(r.texts[m]) > 1:
+		return fmt.Sprintf("%s (and with other numbers %d more)", list[0], len(list)-1)
+	case len(list) == r.tried && r.tried > 1:
+		return fmt.Sprintf("all %d configs", r.tried)
+	case len(list) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
+	}
+	return strings.Join(list, ", ")
 }
 
 // KVCacheCmd is `perigee kvbench kvcache`.
@@ -130,8 +197,10 @@ func (KVCacheCmd) Help() string {
 func (c *KVCacheCmd) Run(streams cli.Streams) error {
 	var rows []fields
 	err := c.each(streams, func(p *Plan) error {
-		p.warn(streams)
 		if c.Format.Format == "text" {
+			if len(c.ModelConfigs)+len(c.More) > 0 { // with one config the output is the original's
+				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config", p.ConfigName, p.Config.TP, p.Config.PP)
+			}
 			return p.writeKVCache(streams.Out)
 		}
 		rows = append(rows, p.kvcacheRows()...)
@@ -155,8 +224,8 @@ func (IOSizeCmd) Help() string {
 func (c *IOSizeCmd) Run(streams cli.Streams) error {
 	var rows []fields
 	err := c.each(streams, func(p *Plan) error {
-		if p.KVBench.Transfers[0].IOSize1 != p.Exact.Transfers[0].IOSize1 {
-			p.warn(streams)
+		if p.KVBench.Transfers[0].IOSize1 == p.Exact.Transfers[0].IOSize1 {
+			p.Warnings, p.Differences = nil, nil // they are of other figures
 		}
 		if c.Format.Format == "text" {
 			return p.writeIOSize(streams.Out)

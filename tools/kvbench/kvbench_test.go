@@ -236,7 +236,7 @@ func TestSomeFail(t *testing.T) {
 func TestShippedPattern(t *testing.T) {
 	inFolder(t, nil)
 	out := mustRun(t, "iosize --model llama3.1-8b --model_configs block-tp8-* --format csv")
-	if n := strings.Count(out, "\r\n"); n != 6 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,,8192\r\n") {
+	if n := strings.Count(out, "\r\n"); n != 7 || !strings.Contains(out, "\r\nblock-tp8-pp1,LLAMA3.1_8B,kvbench,,8192\r\n") {
 		t.Errorf("got %q", out)
 	}
 }

@@ -92,6 +92,12 @@ func show(out io.Writer, name string) error {
 	return err
 }
 
+// exportName is the name that the original gives the file of a model: model_llama_3_1_8b.yaml for llama3.1-8b.
+func exportName(name string) string {
+	name = strings.NewReplacer("-", "_", ".", "_").Replace(name)
+	return "model_" + strings.Replace(name, "llama3", "llama_3", 1) + ".yaml"
+}
+
 // export writes all files as the original names its examples:
 // model_deepseek_r1.yaml, block-tp1-pp8.yaml.
 func export(out io.Writer, folder string) error {
@@ -106,7 +112,7 @@ func export(out io.Writer, folder string) error {
 		}
 		for _, name := range model.Names() {
 			_, text, _ := model.Source(name) // the names are those of the sources
-			if err := write("model_"+strings.ReplaceAll(name, "-", "_")+".yaml", text); err != nil {
+			if err := write(exportName(name), text); err != nil {
 				return err
 			}
 		}

@@ -69,8 +69,9 @@ func (p *Plan) command(given Bench) error {
 		p.Warnings = append(p.Warnings, text)
 	}
 	p.Warnings = append(p.Warnings, given.ignored()...)
+	p.Warnings = append(p.Warnings, r.idle()...)
 	for _, t := range p.Figures().Transfers {
-		p.Warnings = append(p.Warnings, r.beyondScenario(t.BatchSize)...)
+		p.Warnings = append(append(p.Warnings, r.beyondScenario(t.BatchSize)...), r.beyondNixlbench(t.BatchSize)...)
 		b := r.bench
 		b.StartBlockSize, b.MaxBlockSize = &t.IOSize, &t.IOSize
 		b.StartBatchSize, b.MaxBatchSize = &t.BatchSize, &t.BatchSize
@@ -174,7 +175,7 @@ func words(b Bench, only []string, always ...string) []string {
 var scenarioFlags = []string{
 	"backend", "check_consistency", "storage_enable_direct", "filepath", "initiator_seg_type", "max_batch_size", "max_block_size", "num_files",
 	"num_initiator_dev", "num_iter", "num_target_dev", "num_threads", "op_type", "posix_api_type", "scheme", "start_batch_size",
-	"start_block_size", "target_seg_type", "total_buffer_size", "warmup_iter", "recreate_xfer",
+	"start_block_size", "target_seg_type", "total_buffer_size", "warmup_iter", "recreate_xfer", "large_blk_iter_ftr",
 }
 
 // scenarioBackends are the backends that the scenario can be told.
@@ -210,6 +211,55 @@ func (r routed) beyondScenario(batch int64) []string {
 	return all
 }
 
+// posixPool is how many requests nixlbench's POSIX plugin can have under way.
+const posixPool = 65536
+
+// idle names the options that have no effect with this backend and scheme.
+func (r routed) idle() []string {
+	b, preset := r.bench, DefaultBench()
+	var files, all []string
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{
+		{"--filepath", b.Filepath != ""}, {"--num_files", b.NumFiles != preset.NumFiles}, {"--posix_api_type", b.PosixAPIType != preset.PosixAPIType},
+		{"--storage_enable_direct", b.StorageEnableDirect},
+	} {
+		if x.given && !r.storage {
+			files = append(files, x.flag)
+		}
+	}
+	if len(files) > 0 {
+		all = append(all, strings.Join(files, ", ")+" without effect: --backend "+b.Backend+" reaches no files")
+	}
+	if r.storage && b.Scheme != preset.Scheme {
+		all = append(all, "--scheme "+b.Scheme+" without effect in perigee run kvbench: with files each rank works alone")
+	}
+	if (b.NumInitiatorDev != 1 || b.NumTargetDev != 1) && (b.Scheme != "tp" || r.storage) {
+		all = append(all, "--num_initiator_dev, --num_target_dev without effect in perigee run kvbench but with the scheme tp: there every device is a rank (-n)")
+	}
+	return all
+}
+
+// beyondNixlbench tells why nixlbench cannot run its command.
+func (r routed) beyondNixlbench(batch int64) []string {
+	if r.bench.Backend == "POSIX" && batch > posixPool {
+		return []string{fmt.Sprintf("nixlbench cannot run its command: its POSIX plugin has a pool of %d requests, and these are %d blocks at a time", posixPool, batch)}
+	}
+	return nil
+}
+
+// idleHere names the options of nixlbench that a run of perigee has no use for.
+func (b Bench) idleHere() []string {
+	var list []string
+	for i, f := range b.flags() {
+		if f.value != presets[i].value && !slices.Contains(scenarioFlags, f.name) {
+			list = append(list, "--"+f.name)
+		}
+	}
+	return list
+}
+
 // otherBackend tells where the command of perigee does the work another way.
 func (r routed) otherBackend() string {
 	name := r.bench.Backend
@@ -232,6 +282,8 @@ func (r routed) perigee(b Bench) []string {
 		b.TargetSegType = new("FILE")
 		b.Filepath = cmp.Or(b.Filepath, ".")
 		b.Scheme = preset.Scheme
+	} else {
+		b.Filepath, b.NumFiles, b.PosixAPIType, b.StorageEnableDirect = "", preset.NumFiles, preset.PosixAPIType, false
 	}
 	if b.Scheme != "tp" {
 		b.NumInitiatorDev, b.NumTargetDev = preset.NumInitiatorDev, preset.NumTargetDev

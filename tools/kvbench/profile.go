@@ -53,13 +53,15 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	if err := c.check(); err != nil {
 		return err
 	}
+	if idle := c.Bench.idleHere(); len(idle) > 0 {
+		fmt.Fprintf(streams.Err, "perigee: warning: %s without effect: nixlbench has such options, a run of perigee has not\n", strings.Join(idle, ", "))
+	}
 	var runs []run
 	taken := map[string]bool{}
 	planned := c.each(streams, func(p *Plan) error {
 		if err := p.command(c.Bench); err != nil {
 			return err
 		}
-		p.warn(streams)
 		for i, cmd := range p.Commands {
 			label := strings.TrimSuffix(filepath.Base(p.ConfigName), filepath.Ext(p.ConfigName))
 			if len(p.Commands) > 1 {
@@ -173,9 +175,6 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
 	}
 	fmt.Fprintln(streams.Out)
-	if all := c.moves(r.command); all.Cmp(big.NewInt(muchToMove)) > 0 {
-		fmt.Fprintf(streams.Out, "# note: %d iterations after %d move %s in all; --num_iter, --warmup_iter and --scale make that less\n", b.NumIter, b.WarmupIter, bytesText(all))
-	}
 	args := append(c.jobWords(r, several), r.command.Perigee...)
 	err, quiet := job.Run(context.Background(), job.Spec{
 		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
@@ -184,14 +183,6 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		return cli.Told{Err: err}
 	}
 	return err
-}
-
-// muchToMove is how many bytes take so long to move that the user should know it beforehand.
-const muchToMove = 100e9
-
-// moves is how many bytes a run moves, the iterations that are not measured included.
-func (c *ProfileCmd) moves(cmd Command) *big.Int {
-	return times(big.NewInt(*cmd.Bench.MaxBlockSize), *cmd.Bench.MaxBatchSize, cmd.Bench.NumIter+cmd.Bench.WarmupIter, c.ends(cmd).ways)
 }
 
 // jobWords are the options of the job.

@@ -41,10 +41,14 @@ func (s *Selection) each(streams cli.Streams, use func(*Plan) error) error {
 		return err
 	}
 	tried := len(names) + len(failures)
+	var said remarks
+	defer func() { said.write(streams.Err) }()
 	for _, name := range names {
 		p, err := s.plan(a, name)
 		if err == nil {
-			err = use(p)
+			if err = use(p); err == nil {
+				said.add(p)
+			}
 		}
 		if err != nil {
 			failures = append(failures, named(name, err))
@@ -106,8 +110,11 @@ func loadModel(name string) (model.Arch, error) {
 // order, none twice. A pattern that fits nothing is a failure beside them.
 func (s *Selection) configs() (names []string, failures []error, err error) {
 	if s.ModelConfig == "" && len(s.ModelConfigs)+len(s.More) == 0 {
+		if s.Overrides.any() {
+			return []string{fromOptions}, nil, nil
+		}
 		return nil, nil, usage("--model_config or --model_configs is missing").
-			WithHint("a file, or one of the shipped %s; --tp, --pp, --isl and others replace what it says", strings.Join(ConfigNames(), ", "))
+			WithHint("a file, or one of the shipped %s; --tp, --pp, --isl and others replace what it says, or are enough by themselves", strings.Join(ConfigNames(), ", "))
 	}
 	add := func(name string) {
 		if !slices.ContainsFunc(names, func(n string) bool { return filepath.Clean(n) == filepath.Clean(name) }) {

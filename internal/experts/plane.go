@@ -25,6 +25,7 @@ import (
 
 	"perigee/internal/moe"
 	"perigee/internal/moe/numeric"
+	"perigee/internal/traffic/load"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -95,6 +96,7 @@ func areasOf(s Spec, l *moe.Layout, rank int) (a areas) {
 		a.places[parity] = a.recv
 		a.recv = align(a.recv + a.row*choices)
 	}
+	a.recv = max(a.recv, align(int64(s.Selection.Ranks)))
 	return a
 }
 
@@ -116,10 +118,11 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Pla
 		return nil, err
 	}
 	var err error
-	if p.port, err = openPort(w, engine, cfg, p.areas.send, p.areas.recv); err != nil {
+	exchanges := p.exchanges()
+	if p.port, err = openPort(w, engine, cfg, s.Seed, exchanges); err != nil {
 		return nil, err
 	}
-	if err := p.prepare(); err != nil {
+	if err := p.prepare(exchanges); err != nil {
 		p.port.close()
 		return nil, err
 	}
@@ -133,7 +136,7 @@ func (p *Plane) Info() nixl.Info { return p.port.agent.Info() }
 func (p *Plane) Close() error { return p.port.close() }
 
 // prepare makes the rank's tokens and its requests.
-func (p *Plane) prepare() error {
+func (p *Plane) prepare(exchanges []load.Exchange) error {
 	s := p.Selection
 	p.input, p.output = make([]uint16, s.Tokens*s.Hidden), make([]uint16, s.Tokens*s.Hidden)
 	p.packed = make([]byte, int64(len(p.At(p.me)))*p.spec.Payload.TokenBytes(p.hidden))
@@ -153,12 +156,15 @@ func (p *Plane) prepare() error {
 				o.notices[parity][peer] = notice(kind, parity, from)
 				o.wanted[parity][peer] = notice(kind, parity, to)
 			}
-			transfers := p.transfers(kind, parity)
-			if len(transfers) == 0 {
+			list := exchanges[kind*2+parity].Transfers(p.me, 0)
+			if len(list) == 0 {
 				continue
 			}
+			for i := range list {
+				list[i].Notice = o.notices[parity][list[i].Peer]
+			}
 			var err error
-			if o.batches[parity], err = p.port.batch(transfers); err != nil {
+			if o.batches[parity], err = p.port.lane.Batch(list); err != nil {
 				return err
 			}
 		}
@@ -179,36 +185,49 @@ func (p *Plane) outgoing(kind, peer int) []int32 {
 	return p.Pair(p.me, peer)
 }
 
-// transfers lists what this rank writes to the others, beginning with the rank after itself.
-func (p *Plane) transfers(kind, parity int) (list []nixl.Transfer) {
-	for i := 1; i < p.Selection.Ranks; i++ {
-		peer := (p.me + i) % p.Selection.Ranks
-		assignments := p.outgoing(kind, peer)
-		if len(assignments) == 0 {
-			continue
-		}
-		theirs := areasOf(p.spec, p.Layout, peer)
-		t := nixl.Transfer{
-			Op: nixl.Write, Peer: peer, LocalBuffer: p.port.send.ID(), RemoteBuffer: p.port.recv.ID(),
-			Local: make([]nixl.Desc, len(assignments)), Remote: make([]nixl.Desc, len(assignments)),
-			Notice: p.ops[kind].notices[parity][peer],
-		}
-		for k, a := range assignments {
-			t.Local[k], t.Remote[k] = p.ends(kind, parity, a, p.areas, theirs)
-		}
-		list = append(list, t)
+// exchanges are those of each kind and parity, and one more that is never played. It connects all pairs of ranks, so
+// that they can notify each other where there is nothing to write, and reaches to the ends of the halves, which also
+// hold what a rank copies to itself.
+func (p *Plane) exchanges() []load.Exchange {
+	all := make([]areas, p.Selection.Ranks)
+	for rank := range all {
+		all[rank] = areasOf(p.spec, p.Layout, rank)
 	}
-	return list
+	var list []load.Exchange
+	for kind := range kinds {
+		for parity := range 2 {
+			list = append(list, load.Exchange{Name: kindNames[kind], Pieces: func(from, to int) (pieces []load.Piece) {
+				if from == to {
+					return nil // copied, see copyOwn
+				}
+				source, destination := from, to
+				if kind == combining {
+					source, destination = to, from
+				}
+				for _, a := range p.Pair(source, destination) {
+					pieces = append(pieces, p.piece(kind, parity, a, all[from], all[to]))
+				}
+				return pieces
+			}})
+		}
+	}
+	return append(list, load.Exchange{Name: "notices", Pieces: func(from, to int) []load.Piece {
+		if from == to && len(all) > 1 {
+			return nil
+		}
+		distance := (from - to - 1 + len(all)) % len(all) // of the next rank 0
+		return []load.Piece{{SendOff: all[from].send - 1, RecvOff: all[to].recv - 1 - int64(distance), Len: 1}}
+	}})
 }
 
-// ends returns where the message of an assignment lies at its sender and at its receiver.
-func (p *Plane) ends(kind, parity int, a int32, from, to areas) (local, remote nixl.Desc) {
+// piece returns where the message of an assignment lies at its sender and at its receiver.
+func (p *Plane) piece(kind, parity int, a int32, from, to areas) load.Piece {
 	if kind == combining {
-		return nixl.Desc{Off: from.rows + int64(p.Place(a))*from.row, Len: from.row},
-			nixl.Desc{Off: to.places[parity] + int64(p.Choice(a))*to.row, Len: to.row}
+		return load.Piece{SendOff: from.rows + int64(p.Place(a))*from.row, RecvOff: to.places[parity] + int64(p.Choice(a))*to.row, Len: to.row}
 	}
-	return nixl.Desc{Off: from.tokens + int64(p.Token(a))*from.message, Len: from.message},
-		nixl.Desc{Off: to.slots[parity] + int64(p.Place(a))*to.message, Len: to.message}
+	return load.Piece{
+		SendOff: from.tokens + int64(p.Token(a))*from.message, RecvOff: to.slots[parity] + int64(p.Place(a))*to.message, Len: to.message,
+	}
 }
 
 // mostCounts is how many counts a notice holds; of more it holds their sum.
@@ -262,7 +281,7 @@ func (p *Plane) payload(message []byte) (values, scales []byte) {
 
 // fill writes the messages of all tokens.
 func (p *Plane) fill(iteration int) {
-	send := p.port.send.Bytes()
+	send := p.port.send
 	for t := range p.Selection.Tokens {
 		m := message(send, p.areas.tokens, p.areas.message, t)
 		writeHeader(m, p.me*p.Selection.Tokens+t, p.me, iteration)
@@ -285,16 +304,15 @@ func writeHeader(m []byte, token, rank, iteration int) {
 
 // copyOwn moves the messages whose sender and receiver are this rank.
 func (p *Plane) copyOwn(kind, parity int) {
-	send, recv := p.port.send.Bytes(), p.port.recv.Bytes()
 	for _, a := range p.Pair(p.me, p.me) {
-		local, remote := p.ends(kind, parity, a, p.areas, p.areas)
-		copy(recv[remote.Off:remote.Off+remote.Len], send[local.Off:local.Off+local.Len])
+		m := p.piece(kind, parity, a, p.areas, p.areas)
+		copy(p.port.recv[m.RecvOff:m.RecvOff+m.Len], p.port.send[m.SendOff:m.SendOff+m.Len])
 	}
 }
 
 // pack copies what arrived to where it lies densely, by expert: all values, then all scales.
 func (p *Plane) pack(parity int) {
-	recv, count := p.port.recv.Bytes(), len(p.At(p.me))
+	recv, count := p.port.recv, len(p.At(p.me))
 	width := p.hidden
 	if p.spec.Payload == moe.BF16 {
 		width *= 2
@@ -313,7 +331,7 @@ func (p *Plane) reduce(parity int) {
 	s := p.Selection
 	var few [64]int32
 	rows, weights := few[:0], make([]float32, 0, s.TopK)
-	base := words(p.port.recv.Bytes()[p.areas.places[parity]:])
+	base := words(p.port.recv[p.areas.places[parity]:])
 	for t := range s.Tokens {
 		experts, all := s.Of(p.me*s.Tokens + t)
 		rows, weights = rows[:0], weights[:0]
@@ -329,7 +347,7 @@ func (p *Plane) reduce(parity int) {
 // apply computes what the experts of this rank return for what arrived: each channel times the expert's factor.
 // It is not part of any time.
 func (p *Plane) apply(parity int) {
-	send, recv := p.port.send.Bytes(), p.port.recv.Bytes()
+	send, recv := p.port.send, p.port.recv
 	for i, a := range p.At(p.me) {
 		row := words(message(send, p.areas.rows, p.areas.row, i))
 		values, scales := p.payload(message(recv, p.areas.slots[parity], p.areas.message, i))

@@ -2,80 +2,59 @@ package experts
 
 import (
 	"errors"
-	"fmt"
 
 	"perigee/internal/fault"
 	"perigee/internal/memory"
 	"perigee/internal/moe"
-	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
 )
 
-// port is an agent with two halves of memory that all other ranks can reach.
+// port is this rank's session with its two halves of memory and the prepared exchanges between them.
 type port struct {
+	session    *session.Session
+	lane       *session.Bound
 	agent      nixl.Agent
-	send, recv nixl.Buffer
-	closed     bool
+	send, recv []byte
 }
 
-func openPort(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, send, recv int64) (*port, error) {
-	cfg.Name, cfg.OneHost = fmt.Sprintf("perigee-experts-%d", w.Rank()), w.OneHost()
-	agent, err := engine.NewAgent(cfg)
+// openPort reserves what the exchanges of all kinds and parities need, and prepares the batches of this rank.
+func openPort(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, exchanges []load.Exchange) (*port, error) {
+	s, err := session.Open(w, engine, cfg, seed)
 	if err != nil {
 		return nil, err
 	}
-	p := &port{agent: agent}
-	if err := p.open(w, send, recv); err != nil {
-		return nil, errors.Join(err, agent.Close())
+	p := &port{session: s}
+	if err := p.reserve(exchanges); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return p, nil
 }
 
-func (p *port) open(w *spmd.World, send, recv int64) (err error) {
-	if p.send, err = p.agent.Alloc(nixl.DRAM, send); err != nil {
-		return err
+func (p *port) reserve(exchanges []load.Exchange) error {
+	loads := make([]load.Load, len(exchanges))
+	for i, x := range exchanges {
+		prepared, err := load.NewExchange(x, p.session.World().Size())
+		if err != nil {
+			return err
+		}
+		exchanges[i], loads[i] = prepared, prepared
 	}
-	if p.recv, err = p.agent.Alloc(nixl.DRAM, recv); err != nil {
-		return err
-	}
-	card, err := p.agent.Card()
-	if err != nil {
-		return fault.New(fault.Engine, "describe the buffers: %w", err)
-	}
-	cards, err := w.All().AllGather(card)
+	reserved, err := p.session.Reserve(loads)
 	if err != nil {
 		return err
 	}
-	var peers []int
-	for peer, card := range cards {
-		if peer == w.Rank() {
-			continue
-		}
-		if err := p.agent.AddPeer(peer, card); err != nil {
-			return fault.New(fault.Engine, "reach the buffers of rank %d: %w", peer, err)
-		}
-		peers = append(peers, peer)
-	}
-	return link.Connect(w, link.Way{Agent: p.agent, Peers: peers})
+	p.lane = reserved[0].Lanes[0]
+	p.agent = p.lane.Agent()
+	send, _ := p.lane.Buffer(load.Place{Side: load.Send})
+	recv, _ := p.lane.Buffer(load.Place{Side: load.Recv})
+	p.send, p.recv = send.Bytes(), recv.Bytes()
+	return nil
 }
 
-func (p *port) batch(transfers []nixl.Transfer) (nixl.Batch, error) {
-	b, err := p.agent.NewBatch(transfers)
-	if err != nil {
-		return nil, fault.New(link.Kind(err), "prepare the exchange: %w", err)
-	}
-	return b, nil
-}
-
-// close releases everything; a second call does nothing.
-func (p *port) close() error {
-	if p.closed {
-		return nil
-	}
-	p.closed = true
-	return p.agent.Close()
-}
+func (p *port) close() error { return p.session.Close() }
 
 // Halves returns the registered memory of the rank that needs most of each half.
 func Halves(s Spec) (send, recv int64) {

@@ -126,7 +126,7 @@ func (p *Plane) firstFailed(found error) int {
 
 // poison overwrites all that a dispatch and a combine write.
 func (p *Plane) poison() error {
-	for _, half := range [][]byte{p.port.recv.Bytes(), p.port.send.Bytes()} {
+	for _, half := range [][]byte{p.port.recv, p.port.send} {
 		for i := range half {
 			half[i] = poison
 		}
@@ -153,7 +153,7 @@ func (p *Plane) checkArrived(parity int) error {
 		} else {
 			copy(words(values), oracle.Input(token))
 		}
-		if got := message(p.port.recv.Bytes(), p.areas.slots[parity], p.areas.message, i); !bytes.Equal(got, want) {
+		if got := message(p.port.recv, p.areas.slots[parity], p.areas.message, i); !bytes.Equal(got, want) {
 			return p.wrongMessage(a, i, got, want)
 		}
 	}
@@ -219,7 +219,7 @@ func firstWord(a, b []uint16) int {
 
 // spoil changes what was dispatched to this rank.
 func (p *Plane) spoil(s Sabotage, parity int) {
-	area := p.port.recv.Bytes()[p.areas.slots[parity]:]
+	area := p.port.recv[p.areas.slots[parity]:]
 	at := func(i int) []byte { return message(area, 0, p.areas.message, i) }
 	count := len(p.At(p.me))
 	if count < 2 {
@@ -269,7 +269,7 @@ func (p *Plane) spoilRows() {
 	wrong := moe.Factor(p.expertOf(list[0])+1) / moe.Factor(p.expertOf(list[0]))
 	for i, a := range list {
 		if p.expertOf(a) == p.expertOf(list[0]) {
-			numeric.Scale(words(message(p.port.send.Bytes(), p.areas.rows, p.areas.row, i)), wrong)
+			numeric.Scale(words(message(p.port.send, p.areas.rows, p.areas.row, i)), wrong)
 		}
 	}
 }

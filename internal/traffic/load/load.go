@@ -101,6 +101,7 @@ type Transfer struct {
 	Local, Remote Place
 	LocalAt       []nixl.Desc
 	RemoteAt      []nixl.Desc
+	Notice        []byte // as nixl.Transfer has it
 }
 
 // Message is a run of known bytes at one end: where it lies, and which bytes of

@@ -188,6 +188,9 @@ func (b *Bound) MadeFiles() bool {
 // Info identifies the lane's agent and its settings.
 func (b *Bound) Info() nixl.Info { return b.agent.Info() }
 
+// Agent is the lane's agent, for notices. It is for one goroutine at a time, as [Lane.Use] says.
+func (b *Bound) Agent() nixl.Agent { return b.agent }
+
 // Buffer returns the buffer at a place, and what to add to offsets in it.
 func (b *Bound) Buffer(p load.Place) (buffer nixl.Buffer, from int64) {
 	switch {
@@ -216,7 +219,7 @@ func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
 		remote, from := b.Buffer(t.Remote)
 		transfers[i] = nixl.Transfer{
 			Op: t.Op, Peer: t.Peer, LocalBuffer: local.ID(), RemoteBuffer: remote.ID(),
-			Local: t.LocalAt, Remote: shifted(t.RemoteAt, from),
+			Local: t.LocalAt, Remote: shifted(t.RemoteAt, from), Notice: t.Notice,
 		}
 	}
 	batch, err := b.agent.NewBatch(transfers)

@@ -227,10 +227,23 @@ func TestAliasesAreBounded(t *testing.T) {
 		fmt.Fprintf(&lists, "a%d: &a%d [%s]\n", i, i, nine)
 		fmt.Fprintf(&merges, "a%d: &a%d {<<: [%s]}\n", i, i, nine)
 	}
+	// 30 kB of text, 8^5 times.
+	texts, keys := new(strings.Builder), new(strings.Builder)
+	fmt.Fprintf(texts, "a0: &a0 %s\n", strings.Repeat("x", 29_000))
+	fmt.Fprintf(keys, "a0: &a0 {%s: 1}\n", strings.Repeat("x", 1000))
+	for i := 1; i <= 5; i++ {
+		alias := fmt.Sprintf("*a%d", i-1)
+		list := strings.TrimSuffix(strings.Repeat(alias+", ", 8), ", ")
+		fmt.Fprintf(texts, "a%d: &a%d [%s]\n", i, i, list)
+		fmt.Fprintf(keys, "a%d: &a%d [%s]\n", i, i, list)
+	}
+	const longTexts = "its aliases repeat more than 16777216 bytes of text"
 	const repeats = "its aliases repeat more than 262144 values"
 	for text, want := range map[string]string{
 		lists.String():  repeats,
 		merges.String(): repeats,
+		texts.String():  longTexts,
+		keys.String():   longTexts,
 		chain.String():  "wanted at most 100 anchors that refer to each other in a chain",
 	} {
 		if _, err := Parse("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

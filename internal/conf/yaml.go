@@ -15,10 +15,12 @@ import (
 	"perigee/internal/fault"
 )
 
-// maxAliasValues is how many values aliases (*name) may add to a document by
-// repeating what their anchors (&name) hold. A few nested lines could
-// otherwise ask for billions.
-const maxAliasValues = 1 << 18
+// What aliases (*name) may add to a document by repeating what their anchors (&name) hold: values, and bytes
+// of keys and texts. A few nested lines could otherwise ask for billions.
+const (
+	maxAliasValues = 1 << 18
+	maxAliasBytes  = 16 << 20
+)
 
 // yamlReader fills values from the nodes of a YAML document.
 type yamlReader struct {
@@ -26,6 +28,7 @@ type yamlReader struct {
 	top     *Value
 	open    []*yaml.Node // anchors whose aliases are being followed
 	aliased int          // values made while following one
+	bytes   int          // of text in them
 }
 
 func readYAML(b *builder, top *Value, text []byte) error {
@@ -85,6 +88,9 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	case yaml.SequenceNode:
 		return r.fillList(v, n)
 	}
+	if err := r.countText(n); err != nil {
+		return err
+	}
 	kind, scalar, err := yamlScalar(n)
 	if err != nil {
 		return v.Errorf("%w", err)
@@ -115,6 +121,18 @@ func (r *yamlReader) count(line int) error {
 	}
 	if r.aliased++; r.aliased > maxAliasValues {
 		return syntaxError(r.top, line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d values", maxAliasValues))
+	}
+	return nil
+}
+
+// countText bounds the text that aliases repeat. It is shared here, but each value that is made of it, in Lua or in a
+// result, holds a copy.
+func (r *yamlReader) countText(n *yaml.Node) error {
+	if len(r.open) == 0 {
+		return nil
+	}
+	if r.bytes += len(n.Value); r.bytes > maxAliasBytes {
+		return syntaxError(r.top, n.Line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d bytes of text", maxAliasBytes))
 	}
 	return nil
 }
@@ -160,6 +178,9 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
 		}
 		if isMergeKey(key) {
 			continue
+		}
+		if err := r.countText(key); err != nil {
+			return err
 		}
 		name, err := keyName(key)
 		if err != nil {

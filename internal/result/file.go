@@ -103,13 +103,6 @@ func finish(w io.WriteCloser, data []byte) error {
 	return w.Close()
 }
 
-const (
-	// maxSize bounds the JSON text of a result that Read is willing to unpack.
-	maxSize = 4 << 30
-	// maxWindow bounds what a zstd stream may ask to be kept of its past.
-	maxWindow = 128 << 20
-)
-
 // Read reads a result. How it is compressed is seen from the data, whatever the
 // name. Every index in the document is within what it points into.
 func Read(path string) (*Document, error) {
@@ -128,6 +121,9 @@ func Read(path string) (*Document, error) {
 
 // check makes sure that readers can follow every index but those of measurements.
 func (d *Document) check() error {
+	if d.World.Size < 1 || d.Status == "" {
+		return errors.New("it lacks the world or the status of a run")
+	}
 	for i, p := range d.Patterns {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
@@ -158,8 +154,6 @@ func (d *Document) check() error {
 	return nil
 }
 
-var errTooLong = fmt.Errorf("more than %d bytes of JSON", int64(maxSize))
-
 // Unpack returns the JSON text of a result, however it is compressed.
 func Unpack(r io.Reader) ([]byte, error) {
 	in, done, err := open(r)
@@ -167,16 +161,13 @@ func Unpack(r io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	defer done()
-	text, err := io.ReadAll(io.LimitReader(in, maxSize+1))
-	if err == nil && len(text) > maxSize {
-		err = errTooLong
-	}
-	return text, err
+	return io.ReadAll(in)
 }
 
-// open returns the JSON text of a result as a stream, and what to call after it.
-func open(r io.Reader) (text io.Reader, done func(), err error) {
-	buffered := bufio.NewReader(r)
+// open returns the JSON text of a result as a stream, within the bounds of a [guard], and what to call after it.
+func open(r io.Reader) (text *guard, done func(), err error) {
+	file := &counted{r: r}
+	buffered := bufio.NewReader(file)
 	head, err := buffered.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
@@ -186,17 +177,18 @@ func open(r io.Reader) (text io.Reader, done func(), err error) {
 	case len(head) > 0 && len(head) < 4 && (bytes.HasPrefix(zstdMagic, head) || bytes.HasPrefix(gzipMagic, head)):
 		return nil, nil, io.ErrUnexpectedEOF
 	case bytes.HasPrefix(head, zstdMagic):
-		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
+		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
+			zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err
 		}
-		return z, z.Close, nil
+		return &guard{text: z, file: file}, z.Close, nil
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
 			return nil, nil, cutOff(err)
 		}
-		return z, func() { z.Close() }, nil
+		return &guard{text: z, file: file}, func() { z.Close() }, nil
 	}
-	return buffered, func() {}, nil
+	return &guard{text: buffered, file: file}, func() {}, nil
 }

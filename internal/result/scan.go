@@ -1,12 +1,12 @@
 package result
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 
@@ -63,6 +63,8 @@ func inputError(path string, err error) error {
 		return e.WithHint("read it with a newer perigee")
 	case errors.As(err, new(older)):
 		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
+	case errors.As(err, new(bomb)):
+		return e.WithHint("no perigee writes such a result: somebody has made it to fill your memory")
 	case errors.As(err, new(truncated)):
 		return e.WithHint("it was cut off, while it was copied perhaps; get it again")
 	}
@@ -105,14 +107,11 @@ func scan(r io.Reader, visit Visit) (*Document, error) {
 		return nil, err
 	}
 	defer done()
-	bounded := &io.LimitedReader{R: text, N: maxSize + 1}
-	s := scanner{in: json.NewDecoder(bounded), visit: visit, seen: map[string]bool{}}
+	s := scanner{in: json.NewDecoder(text), visit: visit, seen: map[string]bool{}}
+	s.members = s.d.members()
 	d, err := s.document()
-	switch {
-	case bounded.N <= 0:
-		return nil, errTooLong
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, truncated{maxSize + 1 - bounded.N, s.count + len(s.early)}
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, truncated{text.bytes, s.count + len(s.early)}
 	}
 	return d, err
 }
@@ -149,6 +148,8 @@ type scanner struct {
 	d     Document
 	visit Visit
 	seen  map[string]bool
+	// members are where the members of the document go, by their names.
+	members map[string]any
 
 	count int
 	// early holds measurements that stand before the patterns they belong to.
@@ -156,41 +157,40 @@ type scanner struct {
 	ready bool // the patterns were checked
 }
 
-// member reads one member of the document.
+// member reads one member of the document. What this version does not know it passes over.
 func (s *scanner) member(key string) error {
-	folded := strings.ToLower(strings.ToUpper(key)) // what encoding/json takes for the same name
+	folded := strings.ToLower(strings.ToUpper(key)) // other readers of JSON take these for the same name
 	if s.seen[folded] {
 		return fmt.Errorf("%s is there twice", key)
 	}
 	s.seen[folded] = true
-	if key == "measurements" {
-		return s.measurements()
-	}
-	var raw json.RawMessage
-	if err := s.in.Decode(&raw); err != nil {
-		return err
-	}
-	var one bytes.Buffer
-	name, err := json.Marshal(key)
-	if err != nil {
-		return err
-	}
-	one.Grow(len(raw) + len(name) + 3)
-	one.WriteByte('{')
-	one.Write(name)
-	one.WriteByte(':')
-	one.Write(raw)
-	one.WriteByte('}')
-	if err := json.Unmarshal(one.Bytes(), &s.d); err != nil {
-		return err
-	}
+	to, known := s.members[key]
 	switch {
-	case key == "schema":
+	case key == "measurements":
+		return s.measurements()
+	case !known && s.members[folded] != nil:
+		return fmt.Errorf("the name %q should be %s", key, folded)
+	case !known:
+		return Skip(s.in)
+	}
+	if err := s.in.Decode(to); err != nil {
+		return err
+	}
+	if key == "schema" {
 		return checkSchema(s.d.Schema) // before anything that only a newer one knows
-	case s.d.Measurements != nil:
-		return fmt.Errorf("the name %q should be measurements", key) // encoding/json does not mind
 	}
 	return nil
+}
+
+// members returns where each member of the document is kept, by its name in JSON.
+func (d *Document) members() map[string]any {
+	m := map[string]any{}
+	v := reflect.ValueOf(d).Elem()
+	for i := range v.NumField() {
+		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		m[name] = v.Field(i).Addr().Interface()
+	}
+	return m
 }
 
 func (s *scanner) measurements() error {

@@ -29,23 +29,19 @@ func openText(path string) (*Text, error) {
 		f.Close()
 		return nil, inputError(path, err)
 	}
-	return &Text{text: text, path: path, left: maxSize, close: func() error { done(); return f.Close() }}, nil
+	return &Text{text: text, path: path, close: func() error { done(); return f.Close() }}, nil
 }
 
 // Text is the JSON text of a result. Reading fails where more comes than is allowed, or what
 // comes is damaged.
 type Text struct {
-	text  io.Reader
+	text  *guard
 	path  string
-	left  int64 // of what may be read
 	close func() error
 }
 
 func (t *Text) Read(p []byte) (int, error) {
 	n, err := t.text.Read(p)
-	if t.left -= int64(n); t.left < 0 {
-		return n, t.Fault(errTooLong)
-	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = t.Fault(err)
 	}
@@ -59,7 +55,7 @@ func (t *Text) Fault(err error) error {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{bytes: maxSize - t.left}
+		err = truncated{bytes: t.text.bytes}
 	}
 	return inputError(t.path, err)
 }

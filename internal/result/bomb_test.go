@@ -1,0 +1,146 @@
+package result_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// pattern is a text that repeats without end.
+type pattern struct {
+	text string
+	at   int
+}
+
+func (p *pattern) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = p.text[p.at]
+		p.at = (p.at + 1) % len(p.text)
+	}
+	return len(b), nil
+}
+
+// bombs are results of 24 MiB of JSON, all of which compress to a few kilobytes.
+var bombs = map[string][2]string{
+	"a string":             {`"command":["`, "x"},
+	"an unknown string":    {`"future":"`, "x"},
+	"an unknown list":      {`"future":[`, "[],"},
+	"a name":               {`"`, "x"},
+	"deep lists":           {`"values":{"x":`, "["},
+	"deep objects":         {`"values":`, `{"x":`},
+	"numbers":              {`"values":{"x":[`, "0,"},
+	"empty patterns":       {`"patterns":[`, "{},"},
+	"empty lanes":          {`"lanes":[`, "{},"},
+	"empty runs":           {`"matrices":[{}],"patterns":[{}],"measurements":[`, `{},`},
+	"runs before patterns": {`"measurements":[`, `{},`},
+	"empty ranks":          {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[`, `{},`},
+	"empty peers":          {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[{"peers":[`, `{},`},
+	"cells":                {`"matrices":[{"cells":[`, `[],`},
+	"metadata":             {`"patterns":[{"metadata":{"x":[`, `{},`},
+	"rows":                 {`"tables":[{"rows":[`, `[0],`},
+	"samples":              {`"metrics":[{"values":[`, `0,`},
+	"notes":                {`"notes":[`, `"",`},
+	"a phase name":         {`"phases":[{"name":"`, `x`},
+	"spaces":               {`"seed":`, ` `},
+}
+
+// A bomb is refused before it takes much, by everything that reads results.
+func TestBombs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it makes files of 24 MiB of JSON")
+	}
+	dir := t.TempDir()
+	for name, b := range bombs {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "_")+".json.zst")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := io.MultiReader(strings.NewReader(`{"schema":"`+result.Schema+`","status":"complete","world":{"size":1},`+b[0]), io.LimitReader(&pattern{text: b[1]}, 24<<20))
+		if _, err := io.Copy(z, body); err != nil {
+			t.Fatal(err)
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if info, _ := f.Stat(); info.Size() > 1<<20 {
+			t.Errorf("%s: %d bytes are no bomb", name, info.Size())
+			continue
+		}
+		f.Close()
+		for how, read := range map[string]func() error{
+			"read": func() error { _, err := result.Read(path); return err },
+			"scan": func() error {
+				_, err := result.Scan(path, func(*result.Document, *result.Measurement) error { return nil })
+				return err
+			},
+			"stream": func() error {
+				text, err := result.Open(path)
+				if err != nil {
+					return err
+				}
+				defer text.Close()
+				_, err = io.Copy(io.Discard, text)
+				return err
+			},
+		} {
+			err := read()
+			if fault.KindOf(err) != fault.Input || fault.HintOf(err) == "" {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+		}
+		os.Remove(path)
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	const most = 512 << 20
+	if m.Sys > most {
+		t.Errorf("the process has taken %d MB", m.Sys>>20)
+	}
+	t.Logf("%d MB taken", m.Sys>>20)
+}
+
+// What perigee writes is never taken for a bomb, however repetitive.
+func TestNoBombs(t *testing.T) {
+	d := result.New([]string{"perigee"}, result.Scenario{Options: map[string]any{}}, 0, result.World{Size: 1})
+	d.Status = result.Complete
+	d.DeclareMetrics([]result.MetricDef{{Name: "own"}})
+	for i := range 300_000 {
+		d.AddSample("own", 1.5, int64(i)*1000)
+	}
+	path := filepath.Join(t.TempDir(), "r.json.zst")
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := result.Read(path); err != nil || len(got.Metrics[0].Values) != 300_000 {
+		t.Fatal(err)
+	}
+	plain := filepath.Join(t.TempDir(), "r.json.gz")
+	f, err := os.Create(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z := gzip.NewWriter(f)
+	if _, err := io.Copy(z, io.MultiReader(strings.NewReader(`{"schema":"perigee.result/1","status":"complete","world":{"size":1},"notes":["`),
+		io.LimitReader(&pattern{text: "no bomb "}, 4<<20), strings.NewReader(`"]}`))); err != nil {
+		t.Fatal(err)
+	}
+	z.Close()
+	f.Close()
+	if _, err := result.Read(plain); err != nil {
+		t.Errorf("4 MB of the same: %v", err)
+	}
+}

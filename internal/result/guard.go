@@ -1,0 +1,128 @@
+package result
+
+import (
+	"fmt"
+	"io"
+
+	"perigee/internal/size"
+)
+
+// A result may come from anybody, and a few hundred kilobytes of zstd can unpack to gigabytes. What reading one may take
+// is therefore bounded in proportion to what was read of the file so far:
+//
+//	JSON text:      8 MiB + 64 x bytes of the file
+//	memory for it: 96 MiB + 64 x bytes of the file
+//
+// The memory is estimated while the text passes by, before anything is made of it. A file without compression never meets
+// these bounds, one that perigee has compressed comes nowhere near them: it is 5 to 20 times smaller than its text.
+const (
+	baseText   = 8 << 20
+	baseMemory = 96 << 20
+	perByte    = 64
+
+	// maxSize bounds the JSON text of any result.
+	maxSize = 4 << 30
+	// maxWindow bounds how much of its past a zstd stream may refer to.
+	maxWindow = 32 << 20
+)
+
+// What a value takes in memory, in bytes, at least as much as the types of this package do.
+const (
+	costElement = 256 // an object that is an element of a member of the document, such as a pattern
+	costObject  = 80  // an object further inside
+	costList    = 48
+	costValue   = 24 // each further value of an object or a list
+	outerDepth  = 3  // of the elements of members
+)
+
+var errTooLong = fmt.Errorf("more than %s of JSON", size.Binary(maxSize))
+
+// bomb is the error of a text that is far larger than its file.
+type bomb struct{ what string }
+
+func (b bomb) Error() string {
+	return "it takes far more than its file: " + b.what
+}
+
+// counted counts the bytes that are read of a file.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// guard passes on the JSON text of a result as long as it stays within the bounds.
+type guard struct {
+	text io.Reader
+	file *counted
+
+	bytes  int64 // of text so far
+	memory int64 // estimated
+	depth  int
+	quoted bool // inside a string
+	escape bool // after a backslash
+	err    error
+}
+
+func (g *guard) Read(p []byte) (int, error) {
+	if g.err != nil {
+		return 0, g.err
+	}
+	n, err := g.text.Read(p)
+	g.weigh(p[:n])
+	g.bytes += int64(n)
+	if g.err = g.exceeded(); g.err != nil {
+		return 0, g.err // without the bytes, with which a reader of JSON would go on
+	}
+	return n, err
+}
+
+// exceeded is the error of a text beyond its bounds.
+func (g *guard) exceeded() error {
+	switch allowed := g.file.n * perByte; {
+	case g.bytes > maxSize:
+		return errTooLong
+	case g.bytes > baseText+allowed:
+		return bomb{fmt.Sprintf("%d bytes unpack to more than %s of JSON", g.file.n, size.Decimal(g.bytes))}
+	case g.memory > baseMemory+allowed:
+		return bomb{fmt.Sprintf("%d bytes would need more than %s of memory", g.file.n, size.Decimal(g.memory))}
+	}
+	return nil
+}
+
+// weigh estimates what the values in a piece of text will take.
+func (g *guard) weigh(text []byte) {
+	for _, c := range text {
+		switch {
+		case g.escape:
+			g.escape = false
+		case g.quoted:
+			g.quoted = c != '"'
+			g.escape = c == '\\'
+		case c == '"':
+			g.quoted = true
+		case c == ',':
+			g.memory += costValue
+		case c == '{' || c == '[':
+			g.depth++
+			g.memory += g.cost(c)
+		case c == '}' || c == ']':
+			g.depth--
+		}
+	}
+}
+
+func (g *guard) cost(opening byte) int64 {
+	switch {
+	case opening == '[':
+		return costList
+	case g.depth <= outerDepth:
+		return costElement
+	}
+	return costObject
+}

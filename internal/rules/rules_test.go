@@ -101,7 +101,7 @@ var layers = []layer{
 	{[]string{"internal/table"}, []string{"internal/fault", "internal/plaintext"}},
 	{[]string{"internal/stats"}, nil},
 	{[]string{"internal/result"}, []string{
-		"internal/result", "internal/atomicfile", "internal/fault", "internal/stats", "internal/version", "internal/traffic/matrix", "internal/traffic/series",
+		"internal/result", "internal/atomicfile", "internal/fault", "internal/size", "internal/stats", "internal/version", "internal/traffic/matrix", "internal/traffic/series",
 	}},
 	{[]string{"internal/experiment"}, []string{"internal", "spmd", "nixl"}},
 	{[]string{"lua"}, []string{"internal", "spmd", "nixl"}},

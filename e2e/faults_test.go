@@ -305,3 +305,48 @@ func TestFileSizeLimit(t *testing.T) {
 	checkComplaint(t, o, fault.Resource, "size shared memory to", "file too large")
 	harness.Contains(t, "stderr", o.Stderr, "ulimit -f")
 }
+
+// What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the
+// launcher or by the ranks that are left; what a living process holds is not.
+func TestSharedMemoryOfKilledRanks(t *testing.T) {
+	for _, launcher := range []string{"local", "torchrun"} {
+		t.Run(launcher, func(t *testing.T) {
+			args := []string{"run", harness.Script(t, "phases.lua"), "--engine", "shm", "--stay", "workload"}
+			var ranks []*harness.Process
+			if launcher == "local" {
+				p := harness.Start(t, harness.Command{Args: append(args, "-n", "3")})
+				p.UntilPrints("[1] in workload\n")
+				ranks = append(ranks, p)
+			} else {
+				ranks = torchrun(t, t.TempDir(), 3, args...)
+				ranks[0].UntilPrints("in workload\n")
+			}
+			left, held := segment(t), segment(t)
+			left.Close()
+			harness.Signal(t, ranks[len(ranks)/2].Rank(1), syscall.SIGKILL)
+			for _, p := range ranks {
+				p.Wait()
+			}
+			if _, err := os.Stat(left.Name()); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("%s is left behind: %v", left.Name(), err)
+			}
+			if _, err := os.Stat(held.Name()); err != nil {
+				t.Errorf("the file of a living process was removed: %v", err)
+			}
+		})
+	}
+}
+
+// segment makes a file as UCX does.
+func segment(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp("/dev/shm", "ucx_shm_posix_")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		f.Close()
+		os.Remove(f.Name())
+	})
+	return f
+}

@@ -26,6 +26,7 @@ import (
 	"perigee/internal/logs"
 	"perigee/internal/result"
 	"perigee/lua"
+	"perigee/nixl/engines"
 	"perigee/scenarios"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -278,6 +279,7 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 	if err == nil {
 		return nil, false
 	}
+	sweep(log, started)
 	within(lastWords, func() {
 		v.say(err)
 		if flags.Result != "" {
@@ -285,6 +287,14 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 		}
 	})
 	return err, true
+}
+
+// sweep removes what UCX has left in /dev/shm where ranks were killed.
+func sweep(log *logs.Log, started time.Time) {
+	removed, err := engines.Sweep(started)
+	if err != nil || len(removed) > 0 {
+		log.Info("removed shared memory that killed ranks have left", "files", removed, "reason", err)
+	}
 }
 
 // within bounds what may never end, such as writing to somebody who does not read.

@@ -47,6 +47,7 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		logEnd(log, "the rank ends", err)
 		log.Close()
 	}()
+	started := time.Now()
 	joining, cancel := joinLimit(ctx, s.Args)
 	defer cancel()
 	v := &voice{err: streams.Err}
@@ -82,6 +83,9 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		v.speak(err)
 		if k.exp != nil {
 			k.exp.Save(err, k.streams.Err)
+		}
+		if !v.launched { // perigee's own launcher does it after all ranks have ended
+			sweep(log, started)
 		}
 		w.Close()
 	}

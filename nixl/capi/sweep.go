@@ -23,16 +23,25 @@ const settled = time.Second
 // Sweep removes what ranks that were killed while UCX made a segment have left in /dev/shm: files of this user that
 // were made at or after since, the start of the job, and that no process of this host has open or mapped. It returns
 // their names. It is for the launcher, after all ranks have ended; it costs one look at the
-// user's processes if there is such a file, else nothing.
-func Sweep(since time.Time) ([]string, error) { return sweep("/dev/shm", "/proc", since, time.Now()) }
+// user's processes if there is such a file, and a second if there is one that is younger than that, else nothing.
+func Sweep(since time.Time) ([]string, error) {
+	removed, young, err := sweep("/dev/shm", "/proc", since, time.Now())
+	if err != nil || !young {
+		return removed, err
+	}
+	time.Sleep(settled)
+	late, _, err := sweep("/dev/shm", "/proc", since, time.Now())
+	return append(removed, late...), err
+}
 
-func sweep(dir, proc string, since, now time.Time) (removed []string, err error) {
-	left, err := leftOver(dir, since, now)
+// sweep is one look. young reports whether there are files that are too young to be removed now.
+func sweep(dir, proc string, since, now time.Time) (removed []string, young bool, err error) {
+	left, young, err := leftOver(dir, since, now)
 	if err != nil || len(left) == 0 {
-		return nil, err
+		return nil, young, err
 	}
 	if err := inUse(proc, left); err != nil {
-		return nil, err
+		return nil, young, err
 	}
 	for id, path := range left {
 		// Another file may have the name by now.
@@ -43,7 +52,7 @@ func sweep(dir, proc string, since, now time.Time) (removed []string, err error)
 			removed = append(removed, path)
 		}
 	}
-	return removed, nil
+	return removed, young, nil
 }
 
 // fileID is a file on this host, whatever its name.
@@ -55,24 +64,28 @@ func identity(st fs.FileInfo) fileID {
 }
 
 // leftOver lists the files that may have been left over, by identity.
-func leftOver(dir string, since, now time.Time) (map[fileID]string, error) {
+func leftOver(dir string, since, now time.Time) (left map[fileID]string, young bool, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
-	left := map[fileID]string{}
+	left = map[fileID]string{}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), segmentPrefix) {
 			continue
 		}
 		st, err := e.Info()
 		if err != nil || !st.Mode().IsRegular() || int(st.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() ||
-			st.ModTime().Before(since) || now.Sub(st.ModTime()) < settled {
+			st.ModTime().Before(since) {
+			continue
+		}
+		if now.Sub(st.ModTime()) < settled {
+			young = true
 			continue
 		}
 		left[identity(st)] = filepath.Join(dir, e.Name())
 	}
-	return left, err
+	return left, young, err
 }
 
 // inUse drops the files that a process has open or mapped. Processes of other users, into which this one may not

@@ -136,9 +136,9 @@ func (g *Group) await(ctx context.Context, place int, op byte, seq uint32) (wire
 	if g.w.doubtAfter == 0 || !g.w.entered.Load() {
 		return g.w.end.Recv(ctx, from, g.channel)
 	}
-	soon, cancel := context.WithTimeoutCause(ctx, g.w.doubtAfter, errDoubt)
+	soon := limit(ctx, g.w.doubtAfter, errDoubt)
 	h, data, err := g.w.end.Recv(soon, from, g.channel)
-	cancel()
+	soon.stop()
 	if !errors.Is(err, errDoubt) {
 		return h, data, err
 	}

@@ -172,7 +172,8 @@ func (g *Group) context() (context.Context, context.CancelFunc) {
 	if g.w.timeout == 0 {
 		return g.w.ctx, func() {}
 	}
-	return context.WithTimeoutCause(g.w.ctx, g.w.timeout, host.ErrTimeout)
+	l := limit(g.w.ctx, g.w.timeout, host.ErrTimeout)
+	return l, l.stop
 }
 
 // newsWait is how long a rank that met the consequences of a failure waits to

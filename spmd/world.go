@@ -391,7 +391,7 @@ func (w *World) watchFailure() {
 	}
 }
 
-// lostLink is a link that went silent.
+// lostLink is a link that ended though its other end has not closed it.
 type lostLink struct {
 	rank int
 	err  error
@@ -404,16 +404,23 @@ func (w *World) reportLostLink(rank int, err error) {
 	}
 }
 
-// watchLinks ends the job when a link goes silent. A rank that waits for bytes,
-// or for shared memory, would not notice: two hosts may have lost each other
-// while both still reach rank 0.
+// watchLinks ends the job when a link is lost. A rank that waits for bytes, or for shared memory, would not
+// notice: two hosts may have lost each other while both still reach rank 0.
 func (w *World) watchLinks() {
 	select {
 	case l := <-w.lostLinks:
-		w.Fail(fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
-			WithHint("has the network between the two hosts failed, or one of them?"))
+		w.Fail(w.linkError(l))
 	case <-w.ctx.Done():
 	}
+}
+
+func (w *World) linkError(l lostLink) error {
+	if errors.Is(l.err, wire.ErrForged) {
+		return fault.New(fault.RankLost, "link from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
+			WithHint("something between the two hosts alters what the ranks send, by mistake or on purpose")
+	}
+	return fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
+		WithHint("has the network between the two hosts failed, or one of them?")
 }
 
 func (w *World) fail(err error) {

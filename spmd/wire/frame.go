@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -9,123 +8,163 @@ import (
 	"slices"
 )
 
-// A frame is a header of 20 bytes, little endian, and a payload:
+// A message travels as one frame, or as several of the same channel. A frame is a head of 20 bytes, little
+// endian, and its tag, then, unless it is empty, a payload and its tag (see sealer):
 //
 //	0  payload bytes     4  collective     5  flags     6  its root
-//	8  sequence number  12  channel
+//	8  sequence number  12  channel       20  tag of the head
+//	36 payload, and its tag
+//
+// The head has its own tag so that a receiver never waits for a payload whose length was altered.
 const (
-	frameHeader = 20
-	maxFrame    = 1 << 20 // payload bytes of one frame; longer messages are split
-	maxMessage  = 1 << 31 // what a receiver is willing to put together
-	flagMore    = 1       // the message goes on in the next frame of its channel
+	headSize   = 20
+	frameStart = headSize + tagSize
+	maxFrame   = 1 << 20 // payload bytes of one frame; longer messages are split
+	maxMessage = 1 << 31 // what a receiver is willing to put together
+	flagMore   = 1       // the message goes on in the next frame of its channel
 )
 
-func newWriter(w io.Writer) *bufio.Writer { return bufio.NewWriterSize(w, 16<<10) }
-
-// writeFrames writes a message as one frame or several, and returns how many.
-func writeFrames(w *bufio.Writer, h Header, data []byte) (frames int, err error) {
-	for ; frames == 0 || len(data) > 0; frames++ {
-		part := data[:min(len(data), maxFrame)]
-		data = data[len(part):]
-		var head [frameHeader]byte
-		binary.LittleEndian.PutUint32(head[0:], uint32(len(part)))
-		head[4] = h.Op
-		if len(data) > 0 {
-			head[5] = flagMore
-		}
-		binary.LittleEndian.PutUint16(head[6:], h.Root)
-		binary.LittleEndian.PutUint32(head[8:], h.Seq)
-		binary.LittleEndian.PutUint64(head[12:], h.Channel)
-		if _, err := w.Write(head[:]); err != nil {
-			return frames, err
-		}
-		if _, err := w.Write(part); err != nil {
-			return frames, err
-		}
+// FrameBytes returns how many bytes a message with a payload of n bytes takes on a link, and in how many frames.
+func FrameBytes(n int) (bytes, frames int) {
+	frames = max(1, (n+maxFrame-1)/maxFrame)
+	bytes = n + frames*frameStart
+	if n > 0 {
+		bytes += frames * tagSize
 	}
-	return frames, w.Flush()
+	return bytes, frames
+}
+
+// appendStart appends a frame's head and its tag. more says that other frames of the message follow.
+func (s *sealer) appendStart(b []byte, h Header, payload int, more bool) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint32(b, uint32(payload))
+	flags := byte(0)
+	if more {
+		flags = flagMore
+	}
+	b = append(b, h.Op, flags)
+	b = binary.LittleEndian.AppendUint16(b, h.Root)
+	b = binary.LittleEndian.AppendUint32(b, h.Seq)
+	b = binary.LittleEndian.AppendUint64(b, h.Channel)
+	return s.seal(b, b[at:])
+}
+
+// appendFrame appends a message that fits one frame.
+func (s *sealer) appendFrame(b []byte, h Header, data []byte) []byte {
+	b = s.appendStart(b, h, len(data), false)
+	if len(data) == 0 {
+		return b
+	}
+	return s.seal(append(b, data...), data)
 }
 
 var errHungUp = errors.New("closed by the peer")
 
-// assembler puts messages together from the bytes of a link, in pieces of any size.
+// assembler puts messages together from the bytes of a link, in pieces of any size. It delivers only what
+// has passed its check.
 type assembler struct {
+	seal    *sealer
 	deliver func(h Header, data []byte)
 
-	head    [frameHeader]byte
-	hasHead int    // bytes of head that are here
-	lacks   int    // bytes of the frame's payload that are not, once its head is
-	part    []byte // the message to which the frame belongs, as far as it is here
-	begun   map[uint64][]byte
+	start    [frameStart]byte
+	hasStart int    // bytes of start that are here
+	lacks    int    // bytes of the frame's payload and tag that are not, once its start is
+	size     int    // of the frame's payload
+	part     []byte // the message to which the frame belongs, as far as it is here
+	begun    map[uint64][]byte
+	frames   int // that were read whole
 }
 
-func newAssembler(deliver func(h Header, data []byte)) *assembler {
-	return &assembler{deliver: deliver, begun: map[uint64][]byte{}}
+func newAssembler(seal *sealer, deliver func(h Header, data []byte)) *assembler {
+	return &assembler{seal: seal, deliver: deliver, begun: map[uint64][]byte{}}
 }
 
 // feed takes the next bytes. After an error no more can be understood.
 func (a *assembler) feed(data []byte) error {
-	for len(data) > 0 || a.complete() {
-		if a.hasHead < frameHeader {
-			n := copy(a.head[a.hasHead:], data)
+	for len(data) > 0 {
+		if a.hasStart < frameStart {
+			n := copy(a.start[a.hasStart:], data)
 			data = data[n:]
-			if a.hasHead += n; a.hasHead == frameHeader {
-				if err := a.open(); err != nil {
-					return err
-				}
+			if a.hasStart += n; a.hasStart < frameStart {
+				return nil
 			}
-			continue
+			if err := a.open(); err != nil {
+				return err
+			}
 		}
 		n := min(len(data), a.lacks)
 		a.part = append(a.part, data[:n]...)
 		data, a.lacks = data[n:], a.lacks-n
 		if a.lacks == 0 {
-			a.close()
+			if err := a.close(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-// complete reports whether the frame that is open is all here.
-func (a *assembler) complete() bool { return a.hasHead == frameHeader && a.lacks == 0 }
+func (a *assembler) channel() uint64 { return binary.LittleEndian.Uint64(a.start[12:]) }
 
-func (a *assembler) channel() uint64 { return binary.LittleEndian.Uint64(a.head[12:]) }
+func (a *assembler) forged() error { return fmt.Errorf("frame %d was %w", a.frames+1, ErrForged) }
 
-// open begins a frame whose head is here.
+// open begins a frame whose head and tag are here.
 func (a *assembler) open() error {
-	n := binary.LittleEndian.Uint32(a.head[0:])
+	if !a.seal.check(a.start[:headSize], a.start[headSize:]) {
+		return a.forged()
+	}
+	n := binary.LittleEndian.Uint32(a.start[0:])
 	if n > maxFrame {
 		return fmt.Errorf("frame of %d bytes, at most %d allowed", n, maxFrame)
 	}
-	part := a.begun[a.channel()]
-	if len(part)+int(n) > maxMessage {
+	a.size, a.lacks, a.part = int(n), 0, nil
+	if len(a.begun) > 0 {
+		a.part = a.begun[a.channel()]
+	}
+	if len(a.part)+a.size > maxMessage {
 		return fmt.Errorf("message of more than %d bytes", maxMessage)
 	}
-	a.part, a.lacks = slices.Grow(part, int(n)), int(n)
+	if n > 0 {
+		a.lacks = a.size + tagSize
+		a.part = slices.Grow(a.part, a.lacks)
+	}
 	return nil
 }
 
 // close ends a frame, and delivers the message if it was its last.
-func (a *assembler) close() {
+func (a *assembler) close() error {
 	part := a.part
-	a.part, a.hasHead = nil, 0
-	if a.head[5]&flagMore != 0 {
-		a.begun[a.channel()] = part
-		return
+	if a.size > 0 {
+		end := len(part) - tagSize
+		if !a.seal.check(part[end-a.size:end], part[end:]) {
+			return a.forged()
+		}
+		part = part[:end]
 	}
-	delete(a.begun, a.channel())
-	a.deliver(Header{Channel: a.channel(), Seq: binary.LittleEndian.Uint32(a.head[8:]), Op: a.head[4], Root: binary.LittleEndian.Uint16(a.head[6:])}, part)
+	a.part, a.hasStart, a.frames = nil, 0, a.frames+1
+	if a.start[5]&flagMore != 0 {
+		a.begun[a.channel()] = part
+		return nil
+	}
+	if len(a.begun) > 0 {
+		delete(a.begun, a.channel())
+	}
+	a.deliver(Header{
+		Channel: a.channel(), Seq: binary.LittleEndian.Uint32(a.start[8:]),
+		Op: a.start[4], Root: binary.LittleEndian.Uint16(a.start[6:]),
+	}, part)
+	return nil
 }
 
-// ended says why a link has ended, given what its last read said.
+// ended returns why a link has ended, given the error of its last read.
 func (a *assembler) ended(err error) error {
 	eof := errors.Is(err, io.EOF)
 	switch {
-	case a.hasHead == frameHeader && eof:
+	case a.hasStart == frameStart && eof:
 		return fmt.Errorf("in the middle of a message: %w", io.ErrUnexpectedEOF)
-	case a.hasHead == frameHeader:
+	case a.hasStart == frameStart:
 		return fmt.Errorf("in the middle of a message: %w", err)
-	case a.hasHead > 0 && eof:
+	case a.hasStart > 0 && eof:
 		return io.ErrUnexpectedEOF
 	case eof:
 		return errHungUp

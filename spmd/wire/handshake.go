@@ -99,15 +99,15 @@ func checkMagic(got []byte, want, other string) error {
 	return errors.New("the peer is not a perigee of this version")
 }
 
-// Greet runs the dialer's half of the handshake for a link from rank from to
+// greet runs the dialer's half of the handshake for a link from rank from to
 // rank to. The caller bounds it by a deadline on rw.
-func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
+func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
 	hello := make([]byte, len(magic)+nonceSize)
 	if _, err := io.ReadFull(rw, hello); err != nil {
-		return fmt.Errorf("no greeting: %w", err)
+		return linkKeys{}, fmt.Errorf("no greeting: %w", err)
 	}
 	if err := checkMagic(hello[:len(magic)], magic, challengeMagic); err != nil {
-		return err
+		return linkKeys{}, err
 	}
 	nonceA := hello[len(magic):]
 	reply := make([]byte, 8+nonceSize, 8+nonceSize+proofSize)
@@ -117,50 +117,51 @@ func Greet(rw io.ReadWriter, secret []byte, from, to int) error {
 	rand.Read(nonceD)
 	reply = append(reply, proof(secret, roleDial, nonceA, nonceD, uint32(from), uint32(to))...)
 	if _, err := rw.Write(reply); err != nil {
-		return err
+		return linkKeys{}, err
 	}
 	answer := make([]byte, proofSize)
 	if _, err := io.ReadFull(rw, answer); err != nil {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return fmt.Errorf("no answer to the handshake: %w", err)
+			return linkKeys{}, fmt.Errorf("no answer to the handshake: %w", err)
 		}
-		return fmt.Errorf("it hung up in the middle of the handshake: %w", err)
+		return linkKeys{}, fmt.Errorf("it hung up in the middle of the handshake: %w", err)
 	}
 	switch {
 	case hmac.Equal(answer, proof(secret, roleAccept, nonceA, nonceD, uint32(from), uint32(to))):
-		return nil
+		return deriveKeys(secret, nonceA, nonceD, uint32(from), uint32(to))
 	case hmac.Equal(answer, proof(secret, roleOther, nonceA, nonceD, uint32(from), uint32(to))):
-		return ErrOtherRank
+		return linkKeys{}, ErrOtherRank
 	}
-	return ErrProof
+	return linkKeys{}, ErrProof
 }
 
-// Admit runs the acceptor's half and returns the dialer's rank. self is the
+// admit runs the acceptor's half and returns the dialer's rank. self is the
 // rank that the dialer must want.
-func Admit(rw io.ReadWriter, secret []byte, self int) (from int, err error) {
+func admit(rw io.ReadWriter, secret []byte, self int) (from int, keys linkKeys, err error) {
 	hello := make([]byte, 0, len(magic)+nonceSize)
 	hello = append(hello, magic...)
 	nonceA := make([]byte, nonceSize)
 	rand.Read(nonceA)
 	if _, err := rw.Write(append(hello, nonceA...)); err != nil {
-		return 0, err
+		return 0, keys, err
 	}
 	reply := make([]byte, 8+nonceSize+proofSize)
 	if _, err := io.ReadFull(rw, reply); err != nil {
-		return 0, err
+		return 0, keys, err
 	}
 	dialer, wanted := binary.LittleEndian.Uint32(reply[:4]), binary.LittleEndian.Uint32(reply[4:8])
 	nonceD := reply[8 : 8+nonceSize]
 	if !hmac.Equal(reply[8+nonceSize:], proof(secret, roleDial, nonceA, nonceD, dialer, wanted)) {
 		rw.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
-		return 0, ErrProof
+		return 0, keys, ErrProof
 	}
 	if int64(wanted) != int64(self) {
 		rw.Write(proof(secret, roleOther, nonceA, nonceD, dialer, wanted))
-		return 0, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
+		return 0, keys, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
 	}
 	if _, err := rw.Write(proof(secret, roleAccept, nonceA, nonceD, dialer, wanted)); err != nil {
-		return 0, err
+		return 0, keys, err
 	}
-	return int(dialer), nil
+	keys, err = deriveKeys(secret, nonceA, nonceD, dialer, wanted)
+	return int(dialer), keys, err
 }

@@ -30,13 +30,13 @@ type inLink struct {
 
 // adopt takes a connection over from Go's poller, which would be woken by everything
 // that comes. begun is called once, before the first message is delivered.
-func (p *pump) adopt(conn net.Conn, begun func(*inLink), deliver func(h Header, data []byte)) (*inLink, error) {
+func (p *pump) adopt(conn *Conn, begun func(*inLink), deliver func(h Header, data []byte)) (*inLink, error) {
 	defer conn.Close()
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	raw, err := tcp(conn).SyscallConn()
 	if err != nil {
 		return nil, err
 	}
-	l := &inLink{pump: p, ended: make(chan struct{}), buffer: make([]byte, readBuffer), messages: newAssembler(deliver)}
+	l := &inLink{pump: p, ended: make(chan struct{}), buffer: make([]byte, readBuffer), messages: newAssembler(conn.in.seal, deliver)}
 	l.begun = func() { begun(l) }
 	if failed := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
 		return nil, failed
@@ -70,7 +70,7 @@ func (l *inLink) Close() error {
 }
 
 // lookFor reads the link until it has delivered what done is true for, but not for
-// long. It does nothing if somebody else reads.
+// long. It does nothing if another receiver reads.
 func (l *inLink) lookFor(done func() bool) {
 	if !l.mu.TryLock() {
 		return
@@ -91,7 +91,22 @@ func (l *inLink) lookFor(done func() bool) {
 		}
 		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0) // with fewer cores than ranks the peer may be waiting for this one
 	}
+	for l.err == nil && time.Since(start) < blockFor {
+		l.block(blockFor - time.Since(start))
+		if n := l.read(); n > 0 && done() {
+			l.leave()
+			return
+		}
+	}
 	l.arm()
+}
+
+// block keeps this thread in the kernel until bytes have come, but not for longer than limit. The wake-up goes
+// to the very thread that needs it, where that of a goroutine takes two or three threads.
+func (l *inLink) block(limit time.Duration) {
+	fds := [1]unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
+	timeout := unix.NsecToTimespec(int64(limit))
+	unix.Ppoll(fds[:], &timeout, nil) // an error is met by the next read
 }
 
 // leave lets the link be disarmed for a while, unless others wait for it.

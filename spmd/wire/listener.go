@@ -56,7 +56,7 @@ func SetUserTimeout(conn net.Conn, limit time.Duration) { setUserTimeoutOf(conn,
 func clearUserTimeout(conn net.Conn) { setUserTimeoutOf(conn, 0) }
 
 func setUserTimeoutOf(conn net.Conn, limit time.Duration) {
-	if c, ok := conn.(*net.TCPConn); ok {
+	if c := tcp(conn); c != nil {
 		if raw, err := c.SyscallConn(); err == nil {
 			setUserTimeout(raw, limit) // without it the connection ends later, or sooner
 		}
@@ -86,7 +86,7 @@ type ListenerConfig struct {
 	// Challenge, if set, is for dialers that do not know the secret yet: each is first
 	// sent a challenge from which only those can read the secret that may know it.
 	Challenge func() []byte
-	// Enter runs in its own goroutine for each admitted connection, and owns it.
+	// Enter runs in its own goroutine for each admitted connection, a *Conn, and owns it.
 	Enter func(conn net.Conn, from int)
 	Log   *slog.Logger // nil logs nothing
 }
@@ -170,7 +170,7 @@ func (l *Listener) evictOldest() {
 
 func (l *Listener) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	from, err := l.meet(conn)
+	from, keys, err := l.meet(conn)
 	l.mu.Lock()
 	l.pending = slices.DeleteFunc(l.pending, func(c net.Conn) bool { return c == conn })
 	closed := l.closed
@@ -190,7 +190,12 @@ func (l *Listener) admit(conn net.Conn) {
 		return
 	}
 	l.cfg.Log.Debug("admitted", "peer", from, "address", conn.RemoteAddr())
-	l.cfg.Enter(conn, from)
+	proven, err := newConn(conn, keys, false)
+	if err != nil {
+		conn.Close()
+		return
+	}
+	l.cfg.Enter(proven, from)
 }
 
 // loggedRejections are logged one by one; after that only those whose number is a power
@@ -204,17 +209,17 @@ func (l *Listener) logRejected(conn net.Conn, err error, number int) {
 	l.cfg.Log.Warn("rejected a connection", "address", conn.RemoteAddr(), "reason", err, "rejected", number)
 }
 
-func (l *Listener) meet(conn net.Conn) (from int, err error) {
+func (l *Listener) meet(conn net.Conn) (from int, keys linkKeys, err error) {
 	if l.cfg.Challenge != nil {
 		if err := sendChallenge(conn, l.cfg.Challenge()); err != nil {
-			return 0, err
+			return 0, keys, err
 		}
 	}
-	return Admit(conn, l.cfg.Secret, l.cfg.Self)
+	return admit(conn, l.cfg.Secret, l.cfg.Self)
 }
 
 // Dial connects rank from to rank to at address (host:port). Both sides prove to each
-// other that they know the secret.
+// other that they know the secret. What is returned is a *Conn.
 func Dial(ctx context.Context, address string, secret []byte, from, to int) (net.Conn, error) {
 	conn, _, err := dial(ctx, address, from, to, func(net.Conn) ([]byte, error) { return secret, nil })
 	return conn, err
@@ -245,8 +250,9 @@ func dial(
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })
 	secret, err := learn(conn)
+	var proven *Conn
 	if err == nil {
-		err = Greet(conn, secret, from, to)
+		proven, err = greetAs(conn, secret, from, to)
 	}
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
@@ -255,5 +261,13 @@ func dial(
 		conn.Close()
 		return nil, nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return conn, secret, conn.SetDeadline(time.Time{})
+	return proven, secret, conn.SetDeadline(time.Time{})
+}
+
+func greetAs(conn net.Conn, secret []byte, from, to int) (*Conn, error) {
+	keys, err := greet(conn, secret, from, to)
+	if err != nil {
+		return nil, err
+	}
+	return newConn(conn, keys, true)
 }

@@ -31,7 +31,7 @@ func TestEndOfALinkThatWasNotUsed(t *testing.T) {
 				t.Helper()
 				before := links()
 				conn := dialRaw(t, ends[0])
-				if err := Greet(conn, secret, 1, 0); err != nil {
+				if _, err := greet(conn, secret, 1, 0); err != nil {
 					t.Fatal(err)
 				}
 				spmdtest.Wait(t, func() bool { return links() == before+1 })

@@ -20,6 +20,7 @@ import (
 
 const (
 	lookFor    = 50 * time.Microsecond // how long a receiver looks for a message himself
+	blockFor   = 2 * time.Millisecond  // and then waits for it in the kernel
 	lookBatch  = 4                     // looks between two at the clock
 	lendFor    = 2 * time.Millisecond  // how long a link stays disarmed when nobody reads it
 	pumpReads  = 16                    // from one link, before the next one's turn comes

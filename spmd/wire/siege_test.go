@@ -57,7 +57,7 @@ func besiegers(t *testing.T, recorded []byte) []func(c net.Conn) (stays bool) {
 		say([]byte("GET / HTTP/1.1\r\nHost: rank0\r\n\r\n")), // a browser
 		say([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}),   // TLS
 		func(c net.Conn) bool { // another job
-			if err := Greet(c, another, 1, 0); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			if _, err := greet(c, another, 1, 0); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("another job's rank was not turned away: %v", err)
 			}
 			return false
@@ -79,7 +79,7 @@ func record(t *testing.T, e *TCP) []byte {
 	t.Helper()
 	rec := recorder{Conn: dialRaw(t, e)}
 	defer rec.Close()
-	if err := Greet(&rec, secret, 1, 0); err != nil {
+	if _, err := greet(&rec, secret, 1, 0); err != nil {
 		t.Fatal(err)
 	}
 	return rec.sent.Bytes()

@@ -10,7 +10,7 @@ import (
 // userTimeoutOf reads how long the kernel waits for acknowledgements, and for room, in ms.
 func userTimeoutOf(t *testing.T, conn net.Conn) int {
 	t.Helper()
-	raw, err := conn.(*net.TCPConn).SyscallConn()
+	raw, err := tcp(conn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -40,13 +39,6 @@ type TCP struct {
 	closed bool
 }
 
-type outLink struct {
-	mu   sync.Mutex // held while a message is written, and while dialling
-	conn net.Conn
-	buf  *bufio.Writer
-	err  error
-}
-
 // TCPConfig describes an endpoint to ListenTCP.
 type TCPConfig struct {
 	Rank, Size int
@@ -55,8 +47,8 @@ type TCPConfig struct {
 	// Resolve returns a peer's addresses (host:port), best first. It is asked
 	// once per peer.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
-	// LinkLost, if set, is called when nothing comes any more through the link
-	// from a rank though its process has not closed it.
+	// LinkLost, if set, is called when the link from a rank is of no more use though the rank has not
+	// closed it: nothing comes through any more (IsSilence), or something forged did (ErrForged).
 	LinkLost func(rank int, err error)
 	Log      *slog.Logger // nil logs nothing
 }
@@ -100,7 +92,7 @@ func (t *TCP) receive(conn net.Conn, from int) {
 		conn.Close()
 		return
 	}
-	l, err := t.pump.adopt(conn, func(l *inLink) { t.welcome(l, from) }, func(h Header, data []byte) { t.box.put(from, h, data) })
+	l, err := t.pump.adopt(conn.(*Conn), func(l *inLink) { t.welcome(l, from) }, func(h Header, data []byte) { t.box.put(from, h, data) })
 	if err != nil {
 		t.box.fail(from, err)
 		return
@@ -116,7 +108,7 @@ func (t *TCP) receive(conn net.Conn, from int) {
 		return // it has lost a Race; a rank that dies is missed by the coordinator
 	}
 	t.box.fail(from, err)
-	if t.linkLost != nil && IsSilence(err) {
+	if t.linkLost != nil && (IsSilence(err) || errors.Is(err, ErrForged)) {
 		t.linkLost(from, err)
 	}
 }
@@ -172,16 +164,14 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conn == nil && l.err == nil {
-		l.conn, l.err = t.dial(ctx, to)
+		l.err = t.open(ctx, l, to)
 		if l.err == nil {
-			l.buf = newWriter(io.MultiWriter(l.conn, &t.sent))
 			t.sent.links.Add(1)
 		}
 	}
 	if l.err == nil {
-		var frames int
-		frames, l.err = l.write(ctx, h, data)
-		t.sent.message(h, frames)
+		l.err = l.write(ctx, h, data)
+		t.sent.message(h, len(data))
 	}
 	if l.err != nil {
 		if cause := context.Cause(ctx); cause != nil {
@@ -209,14 +199,17 @@ func (t *TCP) link(to int) (*outLink, error) {
 	return l, nil
 }
 
-func (l *outLink) write(ctx context.Context, h Header, data []byte) (frames int, err error) {
-	stop := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Unix(1, 0)) })
-	defer stop()
-	return writeFrames(l.buf, h, data)
+// open dials a peer.
+func (t *TCP) open(ctx context.Context, l *outLink, to int) error {
+	conn, err := t.dial(ctx, to)
+	if err != nil {
+		return err
+	}
+	return l.use(conn)
 }
 
 // dial connects to a peer at one of its addresses.
-func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
+func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(t.life, cancel)()
@@ -246,18 +239,29 @@ func (t *TCP) dial(ctx context.Context, to int) (net.Conn, error) {
 		conn.Close()
 		return nil, net.ErrClosed
 	}
-	return conn, nil
+	return conn.(*Conn), nil
 }
 
 // Recv returns the next message of a rank on a channel.
 func (t *TCP) Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
+	k := mailKey{from, channel}
+	next, ok := t.box.tryTake(k)
+	if ok {
+		return next.header, next.data, nil
+	}
 	t.mu.Lock()
 	l := t.in[from]
 	t.mu.Unlock()
 	if l != nil {
 		l.waiting.Add(1)
 		defer l.waiting.Add(-1)
-		l.lookFor(func() bool { return t.box.has(from, channel) })
+		l.lookFor(func() bool {
+			next, ok = t.box.tryTake(k)
+			return ok
+		})
+		if ok {
+			return next.header, next.data, nil
+		}
 	}
 	return t.box.take(ctx, from, channel)
 }

@@ -9,8 +9,6 @@ package wire
 
 import (
 	"context"
-	"fmt"
-	"sync"
 	"sync/atomic"
 )
 
@@ -64,139 +62,14 @@ func (t *tally) counts() Counts {
 	return Counts{t.links.Load(), t.messages.Load(), t.controls.Load(), t.frames.Load(), t.bytes.Load()}
 }
 
-// Write counts bytes on their way.
-func (t *tally) Write(b []byte) (int, error) {
-	t.bytes.Add(int64(len(b)))
-	return len(b), nil
-}
-
-// message counts one that was written in so many frames.
-func (t *tally) message(h Header, frames int) {
+// message counts one with a payload of n bytes.
+func (t *tally) message(h Header, n int) {
 	if h.Op == Control {
 		t.controls.Add(1)
 	} else {
 		t.messages.Add(1)
 	}
+	bytes, frames := FrameBytes(n)
+	t.bytes.Add(int64(bytes))
 	t.frames.Add(int64(frames))
-}
-
-// mailbox holds what has arrived and was not yet asked for.
-type mailbox struct {
-	mu      sync.Mutex
-	queues  map[mailKey]*queue
-	broken  map[int]error // senders whose link is gone
-	control func(from int, h Header, data []byte)
-}
-
-type mailKey struct {
-	from    int
-	channel uint64
-}
-
-type queue struct {
-	messages []message
-	ready    chan struct{} // capacity 1; holds a token after a change
-}
-
-type message struct {
-	header Header
-	data   []byte
-}
-
-func newMailbox() *mailbox {
-	return &mailbox{queues: map[mailKey]*queue{}, broken: map[int]error{}}
-}
-
-func (m *mailbox) queueLocked(k mailKey) *queue {
-	q := m.queues[k]
-	if q == nil {
-		q = &queue{ready: make(chan struct{}, 1)}
-		m.queues[k] = q
-	}
-	return q
-}
-
-func (q *queue) signal() {
-	select {
-	case q.ready <- struct{}{}:
-	default:
-	}
-}
-
-func (m *mailbox) put(from int, h Header, data []byte) {
-	m.mu.Lock()
-	if h.Op == Control {
-		handle := m.control
-		m.mu.Unlock()
-		if handle != nil {
-			handle(from, h, data)
-		}
-		return
-	}
-	defer m.mu.Unlock()
-	q := m.queueLocked(mailKey{from, h.Channel})
-	q.messages = append(q.messages, message{h, data})
-	q.signal()
-}
-
-// fail makes present and future receivers from a rank fail once what had
-// arrived is consumed.
-func (m *mailbox) fail(from int, err error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.broken[from] != nil {
-		return
-	}
-	m.broken[from] = err
-	for k, q := range m.queues {
-		if k.from == from {
-			q.signal()
-		}
-	}
-}
-
-func (m *mailbox) handleControl(handle func(from int, h Header, data []byte)) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.control = handle
-}
-
-// has reports whether a message of a rank waits on a channel.
-func (m *mailbox) has(from int, channel uint64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	q := m.queues[mailKey{from, channel}]
-	return q != nil && len(q.messages) > 0
-}
-
-// take returns the next message. One that has come is not left there because ctx has
-// ended meanwhile.
-func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, []byte, error) {
-	k := mailKey{from, channel}
-	for over := false; ; {
-		m.mu.Lock()
-		q := m.queueLocked(k)
-		if len(q.messages) > 0 {
-			l := q.messages[0]
-			q.messages = q.messages[1:]
-			if len(q.messages) == 0 {
-				delete(m.queues, k)
-			}
-			m.mu.Unlock()
-			return l.header, l.data, nil
-		}
-		broken := m.broken[from]
-		m.mu.Unlock()
-		if broken != nil {
-			return Header{}, nil, fmt.Errorf("link from rank %d: %w", from, broken)
-		}
-		if over {
-			return Header{}, nil, context.Cause(ctx)
-		}
-		select {
-		case <-q.ready:
-		case <-ctx.Done():
-			over = true
-		}
-	}
 }

@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -194,7 +193,7 @@ func TestCloseEndsWhoeverStillWaits(t *testing.T) {
 	go func() {
 		c, err := l.Accept()
 		if err == nil {
-			_, err = Admit(c, secret, 1)
+			_, _, err = admit(c, secret, 1)
 		}
 		if err != nil {
 			t.Error(err)
@@ -286,7 +285,7 @@ func TestStrangersDisturbNobody(t *testing.T) {
 			case 2:
 				c.Write([]byte("GET / HTTP/1.1\r\n\r\n")) // too short
 			case 3:
-				Greet(c, another, 1, 0)
+				greet(c, another, 1, 0)
 			}
 		})
 	}
@@ -351,10 +350,10 @@ func handshake(dialer func(net.Conn) error, acceptor func(net.Conn) (int, error)
 
 func TestHandshake(t *testing.T) {
 	admit := func(s []byte, self int) func(net.Conn) (int, error) {
-		return func(c net.Conn) (int, error) { return Admit(c, s, self) }
+		return func(c net.Conn) (int, error) { from, _, err := admit(c, s, self); return from, err }
 	}
 	greet := func(s []byte, from, to int) func(net.Conn) error {
-		return func(c net.Conn) error { return Greet(c, s, from, to) }
+		return func(c net.Conn) error { _, err := greet(c, s, from, to); return err }
 	}
 	from, dialErr, acceptErr := handshake(greet(secret, 5, 2), admit(secret, 2))
 	if from != 5 || dialErr != nil || acceptErr != nil {
@@ -404,6 +403,16 @@ func admitAnybody(c net.Conn) (int, error) {
 	return 0, err
 }
 
+func admitRank0(c net.Conn) (int, error) {
+	from, _, err := admit(c, secret, 0)
+	return from, err
+}
+
+func greetRank0(c net.Conn) error {
+	_, err := greet(c, secret, 1, 0)
+	return err
+}
+
 // recorder keeps what passes through a connection, from its own side.
 type recorder struct {
 	net.Conn
@@ -421,8 +430,9 @@ func TestRecordedHandshakesAreWorthless(t *testing.T) {
 	var rec recorder
 	_, dialErr, acceptErr := handshake(func(c net.Conn) error {
 		rec.Conn = c
-		return Greet(&rec, secret, 1, 0)
-	}, func(c net.Conn) (int, error) { return Admit(c, secret, 0) })
+		_, err := greet(&rec, secret, 1, 0)
+		return err
+	}, admitRank0)
 	if dialErr != nil || acceptErr != nil {
 		t.Fatal(dialErr, acceptErr)
 	}
@@ -433,13 +443,13 @@ func TestRecordedHandshakesAreWorthless(t *testing.T) {
 		}
 		_, err := c.Write(rec.sent.Bytes())
 		return err
-	}, func(c net.Conn) (int, error) { return Admit(c, secret, 0) })
+	}, admitRank0)
 	if !errors.Is(acceptErr, ErrProof) {
 		t.Errorf("a replayed dialer was admitted: %v", acceptErr)
 	}
 	// The acceptor's half again, to a dialer.
 	hello, answer := rec.got.Bytes()[:len(magic)+nonceSize], rec.got.Bytes()[len(magic)+nonceSize:]
-	_, dialErr, _ = handshake(func(c net.Conn) error { return Greet(c, secret, 1, 0) }, func(c net.Conn) (int, error) {
+	_, dialErr, _ = handshake(greetRank0, func(c net.Conn) (int, error) {
 		if _, err := c.Write(hello); err != nil {
 			return 0, err
 		}
@@ -453,7 +463,7 @@ func TestRecordedHandshakesAreWorthless(t *testing.T) {
 		t.Errorf("a replayed acceptor was believed: %v", dialErr)
 	}
 	// A dialer's own words, thrown back at it, prove nothing.
-	_, dialErr, _ = handshake(func(c net.Conn) error { return Greet(c, secret, 1, 0) }, func(c net.Conn) (int, error) {
+	_, dialErr, _ = handshake(greetRank0, func(c net.Conn) (int, error) {
 		if _, err := c.Write(hello); err != nil {
 			return 0, err
 		}
@@ -467,142 +477,4 @@ func TestRecordedHandshakesAreWorthless(t *testing.T) {
 	if !errors.Is(dialErr, ErrProof) {
 		t.Errorf("a reflected proof was believed: %v", dialErr)
 	}
-}
-
-// frame builds one by hand.
-func frame(length uint32, channel uint64, flags byte, payload []byte) []byte {
-	b := make([]byte, frameHeader)
-	binary.LittleEndian.PutUint32(b, length)
-	b[5] = flags
-	binary.LittleEndian.PutUint64(b[12:], channel)
-	return append(b, payload...)
-}
-
-func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
-	for name, c := range map[string]struct {
-		data []byte
-		want string
-	}{
-		"hung up":       {frame(0, 2, 0, nil), "closed by the peer"},
-		"torn header":   {frame(3, 1, 0, nil)[:7], "unexpected EOF"},
-		"torn payload":  {frame(3, 1, 0, []byte("ab")), "in the middle of a message"},
-		"no payload":    {frame(3, 1, 0, nil), "in the middle of a message"},
-		"too large":     {frame(maxFrame+1, 1, 0, nil), "at most 1048576 allowed"},
-		"far too large": {frame(1<<32-1, 1, 0, nil), "at most 1048576 allowed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ends := mesh(t, 3)
-			conn := dialRaw(t, ends[0])
-			if err := Greet(conn, secret, 1, 0); err != nil {
-				t.Fatal(err)
-			}
-			conn.Write(c.data)
-			conn.(*net.TCPConn).CloseWrite()
-			if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %q", err, c.want)
-			}
-			if err := ends[2].Send(t.Context(), 0, Header{Channel: 1}, []byte("still here")); err != nil {
-				t.Fatal(err)
-			}
-			if _, data, err := ends[0].Recv(t.Context(), 2, 1); err != nil || string(data) != "still here" {
-				t.Errorf("got %q, %v", data, err)
-			}
-		})
-	}
-}
-
-func TestAdmittedRankMustExist(t *testing.T) {
-	ends := mesh(t, 2)
-	conn := dialRaw(t, ends[0])
-	if err := Greet(conn, secret, 7, 0); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := conn.Read(make([]byte, 1)); err == nil {
-		t.Error("rank 7 of 2 was kept")
-	}
-}
-
-// readFrames is what a link does with the bytes of r, which come in pieces of this size.
-func readFrames(r io.Reader, piece int, deliver func(Header, []byte)) error {
-	a, buffer := newAssembler(deliver), make([]byte, piece)
-	for {
-		n, err := r.Read(buffer)
-		if err == nil {
-			err = a.feed(buffer[:n])
-		} else {
-			err = a.ended(err)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-func FuzzReadFrames(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(frame(3, 1, 0, []byte("abc")))
-	f.Add(append(frame(2, 1, flagMore, []byte("ab")), frame(1, 1, 0, []byte("c"))...))
-	f.Add(append(frame(2, 1, flagMore, []byte("ab")), frame(0, 2, 0, nil)...))
-	f.Add(frame(maxFrame+1, 1, 0, nil))
-	f.Add(frame(100, 1, 0, []byte("torn")))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		var delivered, messages int
-		err := readFrames(bytes.NewReader(data), 64, func(_ Header, d []byte) { delivered += len(d); messages++ })
-		if err == nil {
-			t.Fatal("a link ended without a reason")
-		}
-		for _, piece := range []int{1, 3, frameHeader, 1 << 20} {
-			again := 0
-			other := readFrames(bytes.NewReader(data), piece, func(Header, []byte) { again++ })
-			if again != messages || other.Error() != err.Error() {
-				t.Fatalf("pieces of %d: %d messages, %v; of 64: %d, %v", piece, again, other, messages, err)
-			}
-		}
-		if delivered+messages*frameHeader > len(data) {
-			t.Fatalf("%d bytes in %d messages came out of %d", delivered, messages, len(data))
-		}
-	})
-}
-
-// Nobody gets in who does not know the secret, whatever he says.
-func FuzzAdmit(f *testing.F) {
-	f.Add([]byte{})
-	f.Add(make([]byte, 8+nonceSize+proofSize))
-	f.Add(bytes.Repeat([]byte{0xff}, 200))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		conn := struct {
-			io.Reader
-			io.Writer
-		}{bytes.NewReader(data), io.Discard}
-		if from, err := Admit(conn, secret, 0); err == nil {
-			t.Fatalf("admitted as rank %d", from)
-		}
-		if err := Greet(conn, secret, 1, 0); err == nil {
-			t.Fatal("believed an acceptor")
-		}
-	})
-}
-
-func FuzzFramesRoundTrip(f *testing.F) {
-	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3), uint16(4))
-	f.Add([]byte{}, uint64(0), uint32(0), byte(0), uint16(0))
-	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte, root uint16) {
-		a, b := net.Pipe()
-		defer b.Close()
-		want := Header{Channel: channel, Seq: seq, Op: op, Root: root}
-		go func() {
-			defer a.Close()
-			writeFrames(newWriter(a), want, data)
-		}()
-		n := 0
-		readFrames(b, 1+len(data)/3, func(h Header, got []byte) {
-			n++
-			if h != want || !bytes.Equal(got, data) {
-				t.Errorf("sent %+v %q, got %+v %q", want, data, h, got)
-			}
-		})
-		if n != 1 {
-			t.Errorf("one message became %d", n)
-		}
-	})
 }

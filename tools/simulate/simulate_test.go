@@ -61,20 +61,26 @@ func TestNoRankSendsMuch(t *testing.T) {
 			}
 		}
 		size := int64(n)
-		atMost("barrier", rounds(hosts), 20*rounds(hosts))
+		atMost("barrier", rounds(hosts), frameBytes(0)*rounds(hosts))
 		if got, want := p["barrier"].TotalMessages, int64(hosts)*rounds(hosts); got != want {
 			t.Fatalf("a barrier of %d ranks on %d hosts takes %d messages, want %d", n, hosts, got, want)
 		}
 		// Three steps along the tree, the clocks with 32 answers per child, a barrier.
-		atMost("start", 7+33*rounds(hosts), 2000+28*33*rounds(hosts)+140*size)
+		atMost("start", 7+33*rounds(hosts), 2200+frameBytes(8)*33*rounds(hosts)+140*size)
 		atMost("launcher", 4, 400)
 		atMost("launcher-replies", 5, 600)
-		atMost("clocks", 4+32*rounds(hosts), 300+28*32*rounds(hosts)+80*size)
-		atMost("broadcast", 2, 2*(20+scriptBytes))
-		atMost("all-gather", 3, 60+(pieceBytes+1)*3*size)
+		atMost("clocks", 4+32*rounds(hosts), 400+frameBytes(8)*32*rounds(hosts)+80*size)
+		atMost("broadcast", 2, 2*frameBytes(scriptBytes))
+		atMost("all-gather", 3, 3*frameBytes(0)+100+(pieceBytes+1)*3*size)
 		atMost("reduce", 3, 500)
-		atMost("end", 3, 60)
+		atMost("end", 3, 3*frameBytes(0))
 	})
+}
+
+// frameBytes returns how long the frame of a payload of n bytes is.
+func frameBytes(n int) int64 {
+	bytes, _ := wire.FrameBytes(n)
+	return int64(bytes)
 }
 
 // TestPrepareReachesOnlyPeers: in a large world with few peers for each rank the
@@ -83,9 +89,9 @@ func TestPrepareReachesOnlyPeers(t *testing.T) {
 	for _, n := range []int{256, 512} {
 		p := simulated(t, n, 8)["prepare"]
 		barriers := 2 * rounds(n/8)              // before memory is taken, and when all are connected
-		const reduction, reductionBytes = 3, 500 // the digests of what is prepared
+		const reduction, reductionBytes = 3, 600 // the digests of what is prepared
 		if p.MaxMessages > fanOut+barriers+reduction ||
-			p.MaxBytes > (fanOut+1)*int64(cardBytes(2)+20)+20*barriers+reductionBytes {
+			p.MaxBytes > (fanOut+1)*frameBytes(cardBytes(2))+frameBytes(0)*barriers+reductionBytes {
 			t.Errorf("%d ranks: %+v", n, p)
 		}
 	}

@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+)
+
+// Conn is a connection after its handshake. What is written travels in frames with a proof each; Read returns
+// only bytes whose proof was right, and fails with ErrForged for good where one was wrong.
+//
+// Read may be called beside Write, and each by one goroutine at a time or several.
+type Conn struct {
+	net.Conn // deadlines, addresses and Close
+
+	writing sync.Mutex
+	out     *sealer
+	frame   []byte
+
+	reading sync.Mutex
+	in      *assembler
+	raw     []byte
+	ready   []byte // proven, not yet read
+	failed  error
+}
+
+// newConn takes a connection over. dialed says which end of it this is.
+func newConn(conn net.Conn, keys linkKeys, dialed bool) (*Conn, error) {
+	mine, theirs := keys.acceptor, keys.dialer
+	if dialed {
+		mine, theirs = theirs, mine
+	}
+	out, err := newSealer(mine)
+	if err != nil {
+		return nil, err
+	}
+	in, err := newSealer(theirs)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{Conn: conn, out: out}
+	c.in = newAssembler(in, func(_ Header, data []byte) { c.ready = append(c.ready, data...) })
+	return c, nil
+}
+
+// Write sends data as one frame, or several. A write that fails may have sent part of a frame: the connection
+// is of no more use.
+func (c *Conn) Write(data []byte) (n int, err error) {
+	c.writing.Lock()
+	defer c.writing.Unlock()
+	for len(data) > 0 {
+		part := data[:min(len(data), maxFrame)]
+		c.frame = c.out.appendFrame(c.frame[:0], Header{}, part)
+		if _, err := c.Conn.Write(c.frame); err != nil {
+			return n, err
+		}
+		n, data = n+len(part), data[len(part):]
+	}
+	return n, nil
+}
+
+// Read waits for a whole frame unless part of one is left.
+func (c *Conn) Read(b []byte) (int, error) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if c.raw == nil {
+		c.raw = make([]byte, connBuffer)
+	}
+	for len(c.ready) == 0 {
+		if c.failed != nil {
+			return 0, c.failed
+		}
+		n, err := c.Conn.Read(c.raw)
+		if forged := c.in.feed(c.raw[:n]); forged != nil {
+			c.failed = forged
+			continue
+		}
+		if err == nil {
+			continue
+		}
+		if err = c.in.ended(err); errors.Is(err, errHungUp) {
+			err = io.EOF
+		}
+		if len(c.ready) == 0 {
+			return 0, err // a deadline may be moved, so this is not for good
+		}
+	}
+	n := copy(b, c.ready)
+	c.ready = c.ready[n:]
+	return n, nil
+}
+
+const connBuffer = 4 << 10
+
+// tcp returns the connection below, nil if it is none of TCP.
+func tcp(conn net.Conn) *net.TCPConn {
+	if c, ok := conn.(*Conn); ok {
+		conn = c.Conn
+	}
+	t, _ := conn.(*net.TCPConn)
+	return t
+}

@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+var testKey = bytes.Repeat([]byte{7}, keySize)
+
+// testSealer returns one end of a link whose key is testKey.
+func testSealer(t testing.TB) *sealer {
+	t.Helper()
+	s, err := newSealer(testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// frame builds one by hand; length is what its head announces.
+func frame(s *sealer, length uint32, channel uint64, flags byte, payload []byte) []byte {
+	b := make([]byte, headSize)
+	binary.LittleEndian.PutUint32(b, length)
+	b[5] = flags
+	binary.LittleEndian.PutUint64(b[12:], channel)
+	b = s.seal(b, b)
+	if len(payload) == 0 {
+		return b
+	}
+	return s.seal(append(b, payload...), payload)
+}
+
+// rawLink is a connection to an endpoint as rank 1, and what seals its frames.
+func rawLink(t *testing.T, e *TCP) (net.Conn, *sealer) {
+	t.Helper()
+	conn := dialRaw(t, e)
+	keys, err := greet(conn, secret, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newSealer(keys.dialer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn, s
+}
+
+func TestBrokenFramesBreakOnlyTheirLink(t *testing.T) {
+	for name, c := range map[string]struct {
+		data func(s *sealer) []byte
+		want string
+	}{
+		"hung up":       {func(s *sealer) []byte { return frame(s, 0, 2, 0, nil) }, "closed by the peer"},
+		"torn header":   {func(s *sealer) []byte { return frame(s, 3, 1, 0, nil)[:7] }, "unexpected EOF"},
+		"torn payload":  {func(s *sealer) []byte { return frame(s, 3, 1, 0, []byte("abc"))[:frameStart+2] }, "in the middle of a message"},
+		"no payload":    {func(s *sealer) []byte { return frame(s, 3, 1, 0, nil) }, "in the middle of a message"},
+		"too large":     {func(s *sealer) []byte { return frame(s, maxFrame+1, 1, 0, nil) }, "at most 1048576 allowed"},
+		"far too large": {func(s *sealer) []byte { return frame(s, 1<<32-1, 1, 0, nil) }, "at most 1048576 allowed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ends := mesh(t, 3)
+			conn, seal := rawLink(t, ends[0])
+			conn.Write(c.data(seal))
+			conn.(*net.TCPConn).CloseWrite()
+			if _, _, err := ends[0].Recv(t.Context(), 1, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err := ends[2].Send(t.Context(), 0, Header{Channel: 1}, []byte("still here")); err != nil {
+				t.Fatal(err)
+			}
+			if _, data, err := ends[0].Recv(t.Context(), 2, 1); err != nil || string(data) != "still here" {
+				t.Errorf("got %q, %v", data, err)
+			}
+		})
+	}
+}
+
+func TestAdmittedRankMustExist(t *testing.T) {
+	ends := mesh(t, 2)
+	conn := dialRaw(t, ends[0])
+	if _, err := greet(conn, secret, 7, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("rank 7 of 2 was kept")
+	}
+}
+
+// readFrames is what a link does with the bytes of r, which come in pieces of this size.
+func readFrames(t testing.TB, r io.Reader, piece int, deliver func(Header, []byte)) error {
+	a, buffer := newAssembler(testSealer(t), deliver), make([]byte, piece)
+	for {
+		n, err := r.Read(buffer)
+		if err == nil {
+			err = a.feed(buffer[:n])
+		} else {
+			err = a.ended(err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// FuzzReadFrames feeds frames, some of them torn or forged, in pieces of several sizes: the outcome must not
+// depend on the size.
+func FuzzReadFrames(f *testing.F) {
+	one := func(frames ...func(s *sealer) []byte) {
+		s := testSealer(f)
+		var all []byte
+		for _, frame := range frames {
+			all = append(all, frame(s)...)
+		}
+		f.Add(all)
+	}
+	of := func(length uint32, channel uint64, flags byte, payload string) func(*sealer) []byte {
+		return func(s *sealer) []byte { return frame(s, length, channel, flags, []byte(payload)) }
+	}
+	one()
+	one(of(3, 1, 0, "abc"))
+	one(of(2, 1, flagMore, "ab"), of(1, 1, 0, "c"))
+	one(of(2, 1, flagMore, "ab"), of(0, 2, 0, ""))
+	one(of(maxFrame+1, 1, 0, ""))
+	one(of(100, 1, 0, "torn"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var delivered, messages int
+		err := readFrames(t, bytes.NewReader(data), 64, func(_ Header, d []byte) { delivered += len(d); messages++ })
+		if err == nil {
+			t.Fatal("a link ended without a reason")
+		}
+		for _, piece := range []int{1, 3, frameStart, 1 << 20} {
+			again := 0
+			other := readFrames(t, bytes.NewReader(data), piece, func(Header, []byte) { again++ })
+			if again != messages || other.Error() != err.Error() {
+				t.Fatalf("pieces of %d: %d messages, %v; of 64: %d, %v", piece, again, other, messages, err)
+			}
+		}
+		if delivered+messages*frameStart > len(data) {
+			t.Fatalf("%d bytes in %d messages came out of %d", delivered, messages, len(data))
+		}
+	})
+}
+
+// Without the secret no bytes get a dialer or an acceptor through the handshake.
+func FuzzAdmit(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(make([]byte, 8+nonceSize+proofSize))
+	f.Add(bytes.Repeat([]byte{0xff}, 200))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		conn := struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(data), io.Discard}
+		if from, _, err := admit(conn, secret, 0); err == nil {
+			t.Fatalf("admitted as rank %d", from)
+		}
+		if _, err := greet(conn, secret, 1, 0); err == nil {
+			t.Fatal("believed an acceptor")
+		}
+	})
+}
+
+func FuzzFramesRoundTrip(f *testing.F) {
+	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3), uint16(4))
+	f.Add([]byte{}, uint64(0), uint32(0), byte(0), uint16(0))
+	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte, root uint16) {
+		want := Header{Channel: channel, Seq: seq, Op: op, Root: root}
+		sent := testSealer(t).appendFrame(nil, want, data)
+		if n, _ := FrameBytes(len(data)); n != len(sent) {
+			t.Errorf("a message of %d bytes takes %d on a link, counted as %d", len(data), len(sent), n)
+		}
+		n := 0
+		readFrames(t, bytes.NewReader(sent), 1+len(data)/3, func(h Header, got []byte) {
+			n++
+			if h != want || !bytes.Equal(got, data) {
+				t.Errorf("sent %+v %q, got %+v %q", want, data, h, got)
+			}
+		})
+		if n != 1 {
+			t.Errorf("one message became %d", n)
+		}
+	})
+}

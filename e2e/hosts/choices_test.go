@@ -109,7 +109,7 @@ func TestInterfaces(t *testing.T) {
 			`log of rank 1 on host2, launcher torchrun, `,
 			`msg="looking for rank 0" rank=1 host=host2 candidates=\[10\.77\.0\.1:29500\]`,
 			`msg="found rank 0" rank=1 host=host2 address=10\.77\.0\.1:29500 from=10\.77\.0\.2:`,
-			`msg=linked rank=1 host=host2 to=\d address=10\.77\.0\.\d:(\d+) candidates="\[10\.77\.0\.\d:\d+ 10\.66\.0\.\d:\d+ `,
+			`msg=linked rank=1 host=host2 peer=\d address=10\.77\.0\.\d:(\d+) candidates="\[10\.77\.0\.\d:\d+ 10\.66\.0\.\d:\d+ `,
 			`msg="joined the world" rank=1 host=host2 size=3 hosts=3 names="\[host1 host2 host3\]"`,
 			`msg="measured the clocks" rank=1 host=host2 offset_ns=-\d+ uncertainty_ns=\d+`,
 			`msg="opened the engine" rank=1 host=host2 engine=nixl .*progress:thread \(several hosts\)`,

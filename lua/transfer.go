@@ -62,17 +62,18 @@ func (r *Runtime) planMethods() map[string]function {
 
 // planFields are the plain values of a plan: plan.bytes.
 var planFields = map[string]func(L *glua.LState, p *luaPlan) glua.LValue{
-	"name":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.name) },
-	"bytes":      func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.bytes.Total()) },
-	"mem":        func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.mem.String()) },
-	"op":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.op.String()) },
-	"shards":     func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.shards) },
-	"lane":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.lane) },
-	"ranks":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Ranks) },
-	"senders":    func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.bytes.Senders()) },
-	"initiators": func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Initiators) },
-	"takes_part": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.TakesPart()) },
-	"initiates":  func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
+	"name":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.name) },
+	"bytes":        func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.bytes.Total()) },
+	"mem":          func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.mem.String()) },
+	"op":           func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LString(p.op.String()) },
+	"shards":       func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.shards) },
+	"lane":         func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(p.lane) },
+	"ranks":        func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Ranks) },
+	"senders":      func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.bytes.Senders()) },
+	"initiators":   func(L *glua.LState, p *luaPlan) glua.LValue { return intList(L, p.Initiators) },
+	"takes_part":   func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.TakesPart()) },
+	"prep_seconds": func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LNumber(float64(p.Prep()) / 1e9) },
+	"initiates":    func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
 }
 
 func (r *Runtime) planType() {

@@ -1,12 +1,15 @@
 -- A list of traffic patterns, such as the KV caches of a series of batches:
 -- first each alone, then all in their order with the pauses between them, so
--- that patterns on different ranks overlap and disturb each other.
+-- that patterns of different initiators overlap and may disturb each other.
+-- Both are measured alike: the same ranks meet, pause and run.
 
 local schema = {
   { name = "traffic_patterns", type = "list", required = true, min = 1, elem = { type = "map", fields = patterns.fields } },
   { name = "iters", type = "int", min = 1, aliases = { "n_iters" }, help = "times the whole list is played" },
   { name = "isolation_iters", type = "int", min = 1, aliases = { "n_isolation_iters" }, help = "runs of each pattern alone" },
   { name = "warmup_iters", type = "int", min = 0, help = "unmeasured runs to each destination" },
+  { name = "meet", type = "enum", enum = { "initiators", "all" }, help = "who meets and sleeps before a pattern" },
+  { name = "isolation_gap", type = "float", min = 0, help = "longest pause before a run alone, in seconds" },
   { name = "generator", type = "any", help = "how perigee matgen made the workload" },
 }
 
@@ -16,36 +19,49 @@ local function median(values)
   return (values[math.floor((n + 1) / 2)] + values[math.floor(n / 2) + 1]) / 2
 end
 
--- Every pattern alone: all ranks meet, then its initiators run it together.
-local function run_isolated(plans, iterations, bar)
-  for _, plan in ipairs(plans) do
-    world.barrier()
-    if plan.initiates then
-      for _ = 1, iterations do
-        plan:initiators_barrier()
+-- Lets the ranks of a plan meet: its initiators, or all that take part. Returns whether this rank is one of them.
+local function meet(plan, who)
+  if who == "all" then
+    plan:barrier()
+    return plan.takes_part
+  end
+  plan:initiators_barrier()
+  return plan.initiates
+end
+
+-- Every pattern alone, in turn, so that caches and connections are as warm as in the workload. gap bounds the
+-- pause before each run.
+local function run_isolated(plans, config, iterations, bar)
+  for _ = 1, iterations do
+    for i, plan in ipairs(plans) do
+      world.barrier()
+      if meet(plan, config.meet) then
+        clock.sleep(math.min(config.traffic_patterns[i].sleep_before_launch_sec, config.isolation_gap))
         plan:run()
       end
+      bar:add(1)
     end
-    bar:add(1)
   end
   return transfer.collect(plans)
 end
 
--- The whole list once. A rank waits for nobody but those of its own patterns.
+-- The whole list once. A rank waits only for those that it meets.
 local function run_workload(plans, config, bar)
   world.barrier()
-  local started = clock.wall()
+  local started, starts, stops = clock.wall(), {}, {}
   for i, plan in ipairs(plans) do
-    if plan.takes_part then
-      plan:barrier()
+    starts[i], stops[i] = result.null, result.null
+    if meet(plan, config.meet) then
       clock.sleep(config.traffic_patterns[i].sleep_before_launch_sec)
+      starts[i] = clock.wall()
       plan:run()
+      stops[i] = clock.wall()
       clock.sleep(config.traffic_patterns[i].sleep_after_launch_sec)
     end
     bar:add(1)
   end
   world.barrier()
-  return { start_ts = started, tps_start_ts = started, tps_end_ts = clock.wall() }
+  return { start_ts = started, tps_start_ts = starts, tps_end_ts = stops }
 end
 
 -- One iteration in the units of the table: GB, ms, GB/s, seconds since 1970.
@@ -68,7 +84,16 @@ local function describe(plans, isolated, runs)
   return list
 end
 
-local function print_table(iterations)
+-- Median over runs of the latency in ms; nil without runs.
+local function latency(runs)
+  local values = {}
+  for k, run in ipairs(runs) do
+    values[k] = run.latency * 1e3
+  end
+  return #values > 0 and median(values) or nil
+end
+
+local function print_table(iterations, isolated)
   local rows = {}
   for i, first in ipairs(iterations[1]) do
     local empty = first.num_senders == 0
@@ -79,12 +104,12 @@ local function print_table(iterations)
     rows[i] = {
       first.size,
       not empty and median(latencies) or nil,
-      not empty and first.isolated_latency or nil,
+      not empty and latency(isolated[i].runs) or nil,
       first.num_senders,
       not empty and median(bandwidths) or nil,
     }
   end
-  result.note("latency and bandwidth: median of " .. #iterations .. (#iterations == 1 and " iteration" or " iterations") .. "; - marks a pattern in which nobody sends")
+  result.note("latencies and bandwidth: median of " .. #iterations .. (#iterations == 1 and " iteration" or " iterations") .. ", alone of " .. #isolated[1].runs .. "; - marks a pattern in which no rank sends")
   result.table {
     columns = {
       { "Transfer size (GB)", "%.3f" }, { "Latency (ms)", "%.3f" }, { "Isolated Latency (ms)", "%.3f" },
@@ -106,6 +131,8 @@ return {
     options.int { "iters", nil, "times the whole list is played (config, else 3)", min = 1 },
     options.int { "isolation-iters", nil, "runs of each pattern alone (config, else 30)", min = 1 },
     options.int { "warmup-iters", nil, "unmeasured runs to each destination (config, else 30)", min = 0 },
+    options.number { "isolation-gap", nil, "longest pause before a run alone, in seconds (config, else 0.005); a pause is never longer than that of the workload", min = 0 },
+    options.enum { "meet", nil, "who meets and sleeps before a pattern (config, else initiators)", choices = { "initiators", "all" } },
   },
   ranks = function(opt)
     return patterns.ranks(config.load(opt.config, schema).traffic_patterns[1])
@@ -113,22 +140,27 @@ return {
   run = function(opt)
     local config = config.load(opt.config, schema)
     local iters = opt.iters or config.iters or 3
+    config.meet = opt.meet or config.meet or "initiators"
+    config.isolation_gap = opt.isolation_gap or config.isolation_gap or 0.005
     local isolation_iters = opt.isolation_iters or config.isolation_iters or 30
     local timeline = { ts = clock.wall(), iters = {} }
 
     world.phase("prepare")
-    local before = clock.now()
+    local before, preparing = clock.now(), 0
     local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op })
-    timeline.prepare_tp_time = world.reduce(clock.now() - before, "max")
-    result.note(string.format("prepared %d pattern%s in %.3f s", #plans, #plans == 1 and "" or "s", timeline.prepare_tp_time))
+    for _, plan in ipairs(plans) do
+      preparing = preparing + plan.prep_seconds
+    end
+    timeline.prepare_tp_time = world.reduce(preparing, "max")
+    result.note(string.format("prepared %d pattern%s in %.3f s", #plans, #plans == 1 and "" or "s", world.reduce(clock.now() - before, "max")))
 
     world.phase("warmup")
     transfer.warmup(plans, opt.warmup_iters or config.warmup_iters or 30)
 
     world.phase("isolated")
-    local bar = result.progress(#plans * (1 + iters), "patterns")
-    local isolated = run_isolated(plans, isolation_iters, bar)
+    local bar = result.progress(#plans * (isolation_iters + iters), "runs")
     timeline.sol_calculation_ts = clock.wall()
+    local isolated = run_isolated(plans, config, isolation_iters, bar)
 
     world.phase("workload")
     local iterations, all = {}, {}
@@ -152,7 +184,7 @@ return {
     end
     timeline.finished_ts = clock.wall()
     if world.rank == 0 then
-      print_table(iterations)
+      print_table(iterations, isolated)
       patterns.print_storage(plans, all)
     end
     if opt.json_output_path then

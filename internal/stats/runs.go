@@ -116,7 +116,7 @@ func interval(values []float64, n int, alpha float64) Outcome {
 			sum += s * s * float64(len(side)-1)
 		}
 	}
-	half := studentQuantile(1-alpha/2, df) * math.Sqrt(sum/df*(1/float64(len(x))+1/float64(len(y))))
+	half := StudentQuantile(1-alpha/2, df) * math.Sqrt(sum/df*(1/float64(len(x))+1/float64(len(y))))
 	o.Low, o.High = o.Difference-half, o.Difference+half
 	return o
 }
@@ -125,8 +125,8 @@ func present(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
-// studentQuantile is the quantile, above the median, of Student's t distribution.
-func studentQuantile(q, df float64) float64 {
+// StudentQuantile is the quantile, above the median, of Student's t distribution.
+func StudentQuantile(q, df float64) float64 {
 	x := mathext.InvRegIncBeta(df/2, 0.5, 2*(1-q))
 	return math.Sqrt(df * (1 - x) / x)
 }
@@ -376,12 +376,12 @@ func Drift(values, times []float64, n int) (change float64, explains bool) {
 	df := float64(len(values) - 3)
 	slope := tv / tt
 	variance := max(0, vv-slope*tv) / df
-	if math.IsNaN(variance) || math.Abs(slope) <= studentQuantile(1-driftLevel/2, df)*math.Sqrt(variance/tt) {
+	if math.IsNaN(variance) || math.Abs(slope) <= StudentQuantile(1-driftLevel/2, df)*math.Sqrt(variance/tt) {
 		return 0, false
 	}
 	rest := difference - slope*distance
 	m := float64(len(y))
 	spread := math.Sqrt(variance * (1/float64(n) + 1/m + distance*distance/tt))
 	change = slope * (slices.Max(times) - slices.Min(times))
-	return change, math.Abs(rest) <= studentQuantile(0.975, df)*spread || rest*difference < 0
+	return change, math.Abs(rest) <= StudentQuantile(0.975, df)*spread || rest*difference < 0
 }

@@ -74,6 +74,7 @@
 ---@field senders integer[] those that send, ascending
 ---@field initiators integer[] those that post transfers, ascending: the senders of a WRITE, the receivers of a READ
 ---@field takes_part boolean whether this rank sends or receives, or has storage
+---@field prep_seconds number what the engine took to prepare this rank's transfers, without buffers and connections
 ---@field initiates boolean whether this rank posts transfers or has storage
 local Plan = {}
 

@@ -30,6 +30,8 @@ var configKeys = conf.Schema{
 	{Name: "iters", Type: "any", Aliases: []string{"n_iters"}},
 	{Name: "isolation_iters", Type: "any", Aliases: []string{"n_isolation_iters"}},
 	{Name: "warmup_iters", Type: "any"},
+	{Name: "meet", Type: "any"},
+	{Name: "isolation_gap", Type: "any"},
 	{Name: "generator", Type: "any"},
 }
 

@@ -99,6 +99,14 @@ func (p *Plan) what(k *part) string {
 	return p.Label()
 }
 
+// Prep is how long the engine took to prepare this rank's transfers, in nanoseconds, without buffers and connections.
+func (p *Plan) Prep() (ns int64) {
+	for _, k := range p.parts {
+		ns += k.batch.Prep()
+	}
+	return ns
+}
+
 // Session is the session whose buffers the plan uses.
 func (p *Plan) Session() *session.Session { return p.s }
 

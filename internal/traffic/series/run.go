@@ -8,6 +8,15 @@ type PeerRun struct {
 	Peer  int   `json:"peer"`
 	Bytes int64 `json:"bytes"`
 	EndNS int64 `json:"end_ns"`
+	// Overlap is what it shared with messages of other patterns; nil for nothing.
+	Overlap *Overlap `json:"overlap,omitempty"`
+}
+
+// Overlap is how much of the time of a message other patterns used what it used.
+type Overlap struct {
+	Share    float64 `json:"share"`    // of the message's time, above 0, at most 1
+	Messages int     `json:"messages"` // of other patterns that ran meanwhile
+	Shared   string  `json:"shared"`   // what was shared: sender, receiver, sending host, receiving host
 }
 
 // RankRun is one initiator's part of a run. Stamps are nanoseconds on the

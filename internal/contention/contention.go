@@ -1,0 +1,334 @@
+// Package contention says what it costs messages that others use the same
+// sender, receiver or host at the same time.
+//
+// # Definition
+//
+// The slowdown of a message is its time / the median time of the same message
+// when its pattern ran alone. Contention compares messages of the workload that
+// overlapped with messages of other patterns (package overlap) with a control
+// group: messages of the same workload that did not. Where these are too few,
+// the control group are the runs alone, and Control says so.
+//
+// The figure is the ratio of the two groups' geometric means of slowdowns. So 1
+// means that overlapping costs nothing, 2 that it doubles the time.
+//
+// # Interval
+//
+// The sample is the run, since messages of one run share their fate: runs are
+// drawn with replacement from those of each group, 1000 times from a fixed seed. The
+// interval is the logarithm of the ratio plus and minus Student's t, with as many
+// degrees of freedom as the smaller group has runs less one, times the standard
+// deviation of the draws, widened by n / (n - 1) for small n. With fewer than
+// MinRuns runs there is no interval, and nothing is shown.
+//
+// Pairs are compared in the same way, each at the level 5 % / the number of pairs
+// that overlapped (Bonferroni), so that one of many is not named by chance.
+package contention
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"perigee/internal/result"
+	"perigee/internal/stats"
+	"perigee/internal/traffic/series"
+)
+
+// Where figures begin to count.
+const (
+	// MinRuns is how many runs of each group an interval takes.
+	MinRuns = 5
+	// minControl is how many messages that did not overlap make a control group.
+	minControl = 8
+	level      = 0.05
+	draws      = 1000
+	// mostAlone bounds the times alone that are kept of a message.
+	mostAlone = 31
+	// mostGroups bounds what is kept of each pair: further runs join those that are there.
+	mostGroups = 64
+)
+
+// The control groups.
+const (
+	Workload = "workload" // messages of the same workload that did not overlap
+	Alone    = "alone"    // the runs of patterns alone
+)
+
+// Estimate is what overlapping costs a set of messages.
+type Estimate struct {
+	Overlapped int     `json:"overlapped"` // messages that overlapped and also ran alone
+	Control    int     `json:"control"`    // messages of the control group
+	Of         string  `json:"control_of"` // Workload or Alone; empty without a control group
+	Runs       int     `json:"runs"`       // of the smaller group
+	Slowdown   float64 `json:"slowdown"`   // of the overlapped messages, geometric mean; NaN of none
+	Ratio      float64 `json:"ratio"`      // to the control group; NaN without one
+	Low        float64 `json:"low"`        // interval of Ratio; NaN without one
+	High       float64 `json:"high"`
+}
+
+// Shown reports whether overlapping made a difference beyond chance.
+func (e Estimate) Shown() bool { return e.Low > 1 || e.High < 1 }
+
+// Slows reports whether overlapping made messages slower beyond chance.
+func (e Estimate) Slows() bool { return e.Low > 1 }
+
+// Pair is the estimate of the messages between two ranks.
+type Pair struct {
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	Shared string `json:"shared"` // what most of them shared
+	Estimate
+}
+
+// Report is what is known of contention in a result.
+type Report struct {
+	Messages int     `json:"messages"` // of the workload
+	Marked   int     `json:"marked"`   // of these, that overlapped
+	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
+	Estimate
+	Looked int    `json:"looked"` // pairs that overlapped
+	Pairs  []Pair `json:"pairs"`  // those of them that are slower beyond chance, the slowest first
+	// Shared counts the overlapped messages by what they shared.
+	Shared map[string]int `json:"shared"`
+}
+
+// message is the same message in all runs.
+type message struct{ pattern, from, to int }
+
+// sums adds up the logarithms of slowdowns of one run.
+type sums struct {
+	log float64
+	n   int
+}
+
+// group is a set of messages by run.
+type group map[int]*sums
+
+func (g group) add(run int, log float64) {
+	s := g[run%mostGroups]
+	if s == nil {
+		s = &sums{}
+		g[run%mostGroups] = s
+	}
+	s.log += log
+	s.n++
+}
+
+// groups are the messages of a set.
+type groups struct {
+	overlapped, control, alone group
+	shared                     map[string]int
+}
+
+func newGroups() *groups { return &groups{group{}, group{}, group{}, map[string]int{}} }
+
+// Collector takes in measurements. The zero value is ready.
+type Collector struct {
+	alone    map[message][]float64
+	medians  map[message]float64
+	pairs    map[[2]int]*groups
+	report   Report
+	shareSum float64
+}
+
+// Add takes in a run. Runs alone come before those of the workload.
+func (c *Collector) Add(d *result.Document, m *result.Measurement) {
+	if c.alone == nil {
+		c.alone, c.medians, c.pairs = map[message][]float64{}, map[message]float64{}, map[[2]int]*groups{}
+		c.report.Shared = map[string]int{}
+	}
+	read := d.Patterns[m.Pattern].Op == "READ"
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		for _, p := range r.Peers {
+			k := message{m.Pattern, r.Rank, p.Peer}
+			if read {
+				k.from, k.to = k.to, k.from
+			}
+			if took := float64(p.EndNS - r.StartNS); took > 0 {
+				c.add(k, m, p, took)
+			}
+		}
+	}
+}
+
+func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took float64) {
+	if m.Phase == result.IsolatedPhase {
+		if len(c.alone[k]) < mostAlone {
+			c.alone[k] = append(c.alone[k], took)
+		}
+		return
+	}
+	c.report.Messages++
+	if p.Overlap != nil {
+		c.report.Marked++
+		c.shareSum += p.Overlap.Share
+		c.report.Shared[p.Overlap.Shared]++
+	}
+	median, ok := c.median(k)
+	if !ok {
+		return
+	}
+	g := c.pairs[[2]int{k.from, k.to}]
+	if g == nil {
+		g = newGroups()
+		c.pairs[[2]int{k.from, k.to}] = g
+	}
+	log := math.Log(took / median)
+	if p.Overlap == nil {
+		g.control.add(m.Iteration, log)
+		return
+	}
+	g.shared[p.Overlap.Shared]++
+	g.overlapped.add(m.Iteration, log)
+}
+
+// median is the time of a message alone.
+func (c *Collector) median(k message) (float64, bool) {
+	if v, ok := c.medians[k]; ok {
+		return v, true
+	}
+	if len(c.alone[k]) == 0 {
+		return 0, false
+	}
+	v := stats.Median(c.alone[k])
+	c.medians[k] = v
+	g := c.pairs[[2]int{k.from, k.to}]
+	if g == nil {
+		g = newGroups()
+		c.pairs[[2]int{k.from, k.to}] = g
+	}
+	for run, took := range c.alone[k] {
+		g.alone.add(run, math.Log(took/v))
+	}
+	return v, true
+}
+
+// Slowdown is the geometric mean of the slowdowns of a pair's messages, and how many they are.
+func (c *Collector) Slowdown(from, to int) (float64, int) {
+	g := c.pairs[[2]int{from, to}]
+	if g == nil {
+		return math.NaN(), 0
+	}
+	all := total(g.overlapped, g.control)
+	return math.Exp(all.mean()), all.n
+}
+
+// Report estimates from what has been added.
+func (c *Collector) Report() Report {
+	r := c.report
+	if r.Marked > 0 {
+		r.Share = c.shareSum / float64(r.Marked)
+	}
+	all := newGroups()
+	var overlapped [][2]int
+	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }) {
+		g := c.pairs[key]
+		if len(g.overlapped) == 0 {
+			continue // others say nothing of those that overlapped
+		}
+		overlapped = append(overlapped, key)
+		all.merge(g)
+	}
+	r.Estimate = all.estimate(level)
+	r.Looked, r.Pairs = len(overlapped), []Pair{}
+	for _, key := range overlapped {
+		g := c.pairs[key]
+		p := Pair{From: key[0], To: key[1], Shared: most(g.shared), Estimate: g.estimate(level / float64(len(overlapped)))}
+		if p.Slows() {
+			r.Pairs = append(r.Pairs, p)
+		}
+	}
+	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
+	return r
+}
+
+// most returns the key with the highest count.
+func most(counts map[string]int) (key string) {
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		if counts[k] > counts[key] {
+			key = k
+		}
+	}
+	return key
+}
+
+func (g *groups) merge(o *groups) {
+	for _, pair := range [][2]group{{g.overlapped, o.overlapped}, {g.control, o.control}, {g.alone, o.alone}} {
+		for run, s := range pair[1] {
+			to := pair[0][run]
+			if to == nil {
+				to = &sums{}
+				pair[0][run] = to
+			}
+			to.log, to.n = to.log+s.log, to.n+s.n
+		}
+	}
+}
+
+func total(list ...group) (t sums) {
+	for _, g := range list {
+		for _, s := range g {
+			t.log, t.n = t.log+s.log, t.n+s.n
+		}
+	}
+	return t
+}
+
+// mean is NaN of nothing.
+func (s sums) mean() float64 { return s.log / float64(s.n) }
+
+// estimate compares the overlapped messages with the control group.
+func (g *groups) estimate(level float64) Estimate {
+	control, of := g.control, Workload
+	if t := total(control); t.n < minControl || len(control) < MinRuns {
+		control, of = g.alone, Alone
+	}
+	o, k := total(g.overlapped), total(control)
+	e := Estimate{
+		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(g.overlapped), len(control)),
+		Slowdown: math.Exp(o.mean()), Ratio: math.Exp(o.mean() - k.mean()), Low: math.NaN(), High: math.NaN(),
+	}
+	if o.n == 0 || k.n == 0 {
+		e.Of = ""
+	}
+	if e.Runs < MinRuns {
+		return e
+	}
+	n := float64(e.Runs)
+	half := stats.StudentQuantile(1-level/2, n-1) * spread(g.overlapped, control) * math.Sqrt(n/(n-1))
+	e.Low, e.High = e.Ratio*math.Exp(-half), e.Ratio*math.Exp(half)
+	return e
+}
+
+// spread is the standard deviation of the difference of the means of two groups, whose runs are drawn again.
+func spread(a, b group) float64 {
+	rng := rand.New(rand.NewPCG(1, uint64(len(a))<<32|uint64(len(b))))
+	x, y := inOrder(a), inOrder(b)
+	values := make([]float64, draws)
+	for i := range values {
+		values[i] = draw(rng, x) - draw(rng, y)
+	}
+	return stats.StdDev(values)
+}
+
+// inOrder lists the runs of a group in an order that does not change.
+func inOrder(g group) []sums {
+	list := make([]sums, 0, len(g))
+	for _, run := range slices.Sorted(maps.Keys(g)) {
+		list = append(list, *g[run])
+	}
+	return list
+}
+
+func draw(rng *rand.Rand, runs []sums) float64 {
+	var t sums
+	for range runs {
+		s := runs[rng.IntN(len(runs))]
+		t.log, t.n = t.log+s.log, t.n+s.n
+	}
+	return t.mean()
+}

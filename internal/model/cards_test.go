@@ -115,6 +115,9 @@ func TestCards(t *testing.T) {
 		if a.Window != c.window || a.FullLayers(0, a.Layers) != full {
 			t.Errorf("%s: %d layers keep all tokens, the others %d; wanted %d and %d", name, a.FullLayers(0, a.Layers), a.Window, full, c.window)
 		}
+		if a.Experts != c.experts || a.Shared != c.shared || a.TopK > a.Experts || (a.TopK == 0) != (a.Experts == 0) {
+			t.Errorf("%s: %d experts, %d shared, %d for each token; wanted %d and %d", name, a.Experts, a.Shared, a.TopK, c.experts, c.shared)
+		}
 		tolerance := 0.01
 		if name == "kimi-k2" {
 			tolerance = 0.03 // its card says 1T

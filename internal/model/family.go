@@ -57,6 +57,9 @@ func everyFamily() conf.Schema {
 		layers,
 		{Name: "num_model_params", Type: "float", Required: true, Min: &one, Help: "parameters, for the reader: enters no figure"},
 		{Name: "family", Type: "enum", Enum: familyNames()},
+		optional(number("num_experts", "routed experts of a layer that has some")),
+		optional(number("experts_per_token", "routed experts that each token is sent to")),
+		optional(number("num_shared_experts", "experts of a layer that every token uses, at its own rank")),
 	}
 }
 
@@ -105,6 +108,9 @@ func Parse(v *conf.Value) (Arch, error) {
 	a := f.arch(func(key string) int64 { return checked.Get(key).Int() })
 	a.Name, a.Family = checked.Get("model_name").Text(), f.name
 	a.Layers, a.Params = checked.Get("num_layers").Int(), checked.Get("num_model_params").Float()
+	if err := a.readExperts(checked); err != nil {
+		return Arch{}, err
+	}
 	if f.ratio != "" {
 		a.ratio = checked.Get(f.ratio)
 	}
@@ -131,4 +137,23 @@ func familyOf(v *conf.Value) (family, error) {
 			WithHint("add the key family: gqa for grouped-query attention with num_query_heads, num_kv_heads and query_head_dimension; mla for multi-head latent attention")
 	}
 	return f, nil
+}
+
+// readExperts reads what every family may have.
+func (a *Arch) readExperts(v *conf.Value) error {
+	for _, key := range []struct {
+		name string
+		into *int64
+	}{{"num_experts", &a.Experts}, {"experts_per_token", &a.TopK}, {"num_shared_experts", &a.Shared}} {
+		if given := v.Get(key.name); given != nil {
+			*key.into = given.Int()
+		}
+	}
+	switch topk := v.Get("experts_per_token"); {
+	case a.Experts > 0 && topk == nil:
+		return v.Get("num_experts").Errorf("num_experts without experts_per_token")
+	case topk != nil && a.TopK > a.Experts:
+		return topk.Errorf("experts_per_token is %d, more than the %d experts of num_experts", a.TopK, a.Experts)
+	}
+	return nil
 }

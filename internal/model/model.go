@@ -31,6 +31,9 @@ type Arch struct {
 	RopeDim   int64   // values; 0: not MLA
 	Hidden    int64   // size of the hidden state; 0: the file does not say
 	Params    float64 // parameters; enters no figure
+	Experts   int64   // routed experts of a layer that has some; 0: none
+	TopK      int64   // routed experts for each token
+	Shared    int64   // experts that every token uses
 
 	// Window is how many of the last tokens most layers keep; 0: all layers keep
 	// all tokens. Every FullEvery-th layer keeps all tokens; 0: none does.

@@ -26,6 +26,8 @@ const (
 	fewestRungs = 3
 	leastR2     = 0.9
 	leastShare  = 0.25
+	// Above 1 the line starts below 0: a little may be noise.
+	mostShare = 1.05
 	// The smallest rung is small if it is at most this part of the largest.
 	smallRung = 0.1
 )
@@ -54,6 +56,8 @@ func FitLine(points []Point) (l Line) {
 		l.Refused = "unreliable: poor fit"
 	case slope <= 0 || l.Share < leastShare:
 		l.Refused = "not bandwidth-bound"
+	case l.Share > mostShare:
+		l.Refused = "unreliable: time grows faster than bytes"
 	}
 	return l
 }

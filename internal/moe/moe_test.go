@@ -256,6 +256,9 @@ func TestFit(t *testing.T) {
 	if poor := moe.FitLine(points); poor.Refused != "unreliable: poor fit" {
 		t.Errorf("%+v", poor)
 	}
+	if below := moe.FitLine(line(-40e-6, 50e9, 4e6, 8e6, 16e6)); !strings.HasPrefix(below.Refused, "unreliable: time grows") {
+		t.Errorf("%+v", below)
+	}
 	if few := moe.FitLine(points[:2]); few.Refused != "too few sizes" {
 		t.Errorf("%+v", few)
 	}

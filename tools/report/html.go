@@ -133,6 +133,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
+		{"experts", "Experts", views[0].Experts().There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0}, {"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},

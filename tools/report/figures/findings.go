@@ -29,6 +29,9 @@ func findings(f *Figures) []Finding {
 		list = append(list, Finding{level, fmt.Sprintf(format, args...)})
 	}
 	sayBlocks(f.Blocks, say)
+	if f.Document != nil {
+		sayExperts(f.Document.Values, say)
+	}
 	if f.Runs == 0 {
 		if len(list) == 0 {
 			say("note", "Nothing was measured.")

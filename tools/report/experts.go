@@ -1,0 +1,210 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+
+	"perigee/internal/result"
+	"perigee/internal/size"
+)
+
+//go:embed experts.html
+var expertsHTML string
+
+// expertsView is what perigee ep has left among a result's values.
+type expertsView struct {
+	Planes []planeView
+	Phases []controlView
+}
+
+// planeView is a measurement of the data plane.
+type planeView struct {
+	Mode      string `json:"mode"`
+	Entry     string `json:"entry"`
+	Tokens    int64  `json:"tokens"`
+	Hidden    int64  `json:"hidden"`
+	TopK      int64  `json:"topk"`
+	PerRank   int64  `json:"experts_per_rank"`
+	Payload   string `json:"payload"`
+	Routing   string `json:"routing"`
+	Placement string `json:"placement"`
+	Fanout    number `json:"mean_fanout"`
+	Hotspot   number `json:"rank_load_max_over_mean"`
+	Bytes     bases  `json:"bytes_per_rank"`
+	Rate      bases  `json:"gb_per_s"`
+	Latency   struct {
+		Avg number `json:"avg"`
+		Min number `json:"min"`
+		Max number `json:"max"`
+	} `json:"latency_us"`
+	Slowest struct {
+		P50 number `json:"p50"`
+		P90 number `json:"p90"`
+		P99 number `json:"p99"`
+	} `json:"slowest_us"`
+	Shares struct {
+		Quantise number `json:"quantise"`
+		Own      number `json:"own"`
+		Pack     number `json:"pack"`
+		Reduce   number `json:"reduce"`
+	} `json:"shares"`
+	Waits   map[string][][]number `json:"waits_us"`
+	Verdict string                `json:"verdict"`
+}
+
+type bases struct {
+	Assignment number `json:"assignment"`
+	Rank       number `json:"rank"`
+	Remote     number `json:"remote"`
+	Wire       number `json:"wire"`
+}
+
+// controlView is a measurement of the control plane.
+type controlView struct {
+	Test    string `json:"test"`
+	Ranks   int    `json:"ranks"`
+	PerRank int64  `json:"experts_per_rank"`
+	Phases  []struct {
+		Phase   string `json:"phase"`
+		Avg     number `json:"avg_ms"`
+		Min     number `json:"min_ms"`
+		Max     number `json:"max_ms"`
+		Slowest number `json:"slowest_ms"`
+		Rank    int    `json:"slow_rank"`
+		Host    string `json:"slow_host"`
+	} `json:"phases"`
+}
+
+// number is a figure of a result; null and what is missing are not known.
+type number float64
+
+// UnmarshalJSON reads a number or null.
+func (n *number) UnmarshalJSON(data []byte) error {
+	*n = number(math.NaN())
+	if string(data) == "null" {
+		return nil
+	}
+	return json.Unmarshal(data, (*float64)(n))
+}
+
+// Text is the number with so many decimals, a dash if it is not known.
+func (n number) Text(decimals int) string {
+	if math.IsNaN(float64(n)) {
+		return "–"
+	}
+	return fmt.Sprintf("%.*f", decimals, float64(n))
+}
+
+// expertsOf reads what perigee ep has left. Values of other scenarios that are called the same are left out.
+func expertsOf(d *result.Document) (v expertsView) {
+	return expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}
+}
+
+func listOf[T any](value any) (list []T) {
+	data, err := json.Marshal(value)
+	if err != nil || json.Unmarshal(data, &list) != nil {
+		return nil
+	}
+	return list
+}
+
+// There reports whether there is anything to show.
+func (v expertsView) There() bool { return len(v.Planes)+len(v.Phases) > 0 }
+
+// Sent is the size of what a rank sends in an iteration, by assignment.
+func (p planeView) Sent() string { return size.Decimal(float64(p.Bytes.Assignment)) }
+
+// part is a piece of the bar of an iteration's time.
+type part struct {
+	Name  string
+	Class string
+	X, W  float64
+	Share string
+}
+
+// barWidth is that of the bar of parts, in units of its drawing.
+const barWidth = 600.0
+
+// Parts are the pieces of the time; the rest is transfers and waits.
+func (p planeView) Parts() (list []part) {
+	x, rest := 0.0, 1.0
+	add := func(name, class string, share float64) {
+		if math.IsNaN(share) || share <= 0 {
+			return
+		}
+		share = min(share, 1)
+		list = append(list, part{name, class, x * barWidth, share * barWidth, fmt.Sprintf("%.1f %%", 100*share)})
+		x += share
+	}
+	for i, s := range []number{p.Shares.Quantise, p.Shares.Own, p.Shares.Pack, p.Shares.Reduce} {
+		add([]string{"quantise", "copy to own experts", "pack", "reduce"}[i], fmt.Sprintf("part-%d", i+1), float64(s))
+		if !math.IsNaN(float64(s)) {
+			rest -= float64(s)
+		}
+	}
+	add("transfers and waits", "part-0", rest)
+	return list
+}
+
+// heat is a wait matrix as it is drawn.
+type heat struct {
+	Operation string
+	Size      float64
+	Cells     []heatSquare
+	Most      string
+	Last      int // rank
+}
+
+type heatSquare struct {
+	X, Y, Side, Opacity float64
+	Title               string
+}
+
+// mostHeatRanks is how many ranks a drawn wait matrix has at most.
+const mostHeatRanks = 64
+
+// Heats are the wait matrices that are small enough to draw.
+func (p planeView) Heats() (list []heat) {
+	for _, operation := range []string{"dispatch", "combine"} {
+		rows := p.Waits[operation]
+		if n := len(rows); n < 2 || n > mostHeatRanks {
+			continue
+		}
+		list = append(list, heatOfWaits(operation, rows))
+	}
+	return list
+}
+
+func heatOfWaits(operation string, rows [][]number) heat {
+	const whole = 256.0
+	n := len(rows)
+	side, most := whole/float64(n), 0.0
+	for _, row := range rows {
+		for _, w := range row {
+			if !math.IsNaN(float64(w)) {
+				most = max(most, float64(w))
+			}
+		}
+	}
+	h := heat{Operation: operation, Size: whole, Last: n - 1, Most: fmt.Sprintf("%.1f us", most)}
+	for d, row := range rows {
+		for s, w := range row {
+			if s == d || s >= n || math.IsNaN(float64(w)) || most == 0 {
+				continue
+			}
+			h.Cells = append(h.Cells, heatSquare{
+				X: float64(s) * side, Y: float64(d) * side, Side: side, Opacity: 0.06 + 0.94*float64(w)/most,
+				Title: fmt.Sprintf("rank %d waited %.1f us for rank %d", d, float64(w), s),
+			})
+		}
+	}
+	return h
+}
+
+// Experts is what perigee ep has measured.
+func (v *view) Experts() expertsView { return expertsOf(v.D) }
+
+func init() { template.Must(panels.Parse(expertsHTML)) }

@@ -44,6 +44,7 @@ type agent struct {
 	links   map[string]*link // by agent name
 	// Notifications as the library gives and takes them; the buffers are used again.
 	incoming, outgoing []byte
+	arrived            C.size_t // bytes that papi_fetch has got; here, so that polling allocates nothing
 	queued             int // messages in the inboxes of all links
 	// Processes stay while batches use them, also of before a peer's card was replaced.
 	processes map[process.ID]*process.Watched

@@ -339,3 +339,7 @@ func TestStatusWords(t *testing.T) {
 		seen[words] = true
 	}
 }
+
+func BenchmarkEngine(b *testing.B) {
+	nixltest.Bench(b, nixltest.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+}

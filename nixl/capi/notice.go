@@ -140,11 +140,10 @@ func (a *agent) Receive(into []nixl.Notice) ([]nixl.Notice, error) {
 
 // fetch makes progress, takes what has come, and sends the greetings that became due by it.
 func (a *agent) fetch() error {
-	var size C.size_t
-	if status := C.papi_fetch(a.c, &size); status < 0 {
+	if status := C.papi_fetch(a.c, &a.arrived); status < 0 {
 		return fail(status, "receiving notifications")
 	}
-	if size > 0 {
+	if size := a.arrived; size > 0 {
 		if cap(a.incoming) < int(size) {
 			a.incoming = make([]byte, size)
 		}

@@ -204,3 +204,7 @@ func FuzzDecodeCard(f *testing.F) {
 		}
 	})
 }
+
+func BenchmarkEngine(b *testing.B) {
+	nixltest.Bench(b, nixltest.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+}

@@ -51,7 +51,7 @@ func introduce(agents [2]nixl.Agent) error {
 	})
 }
 
-// A transfer is prepared once and run any number of times; a notice tells the target that the bytes are there.
+// A transfer is prepared once and run any number of times; a notice follows the bytes of each run.
 func Example() {
 	agents, buffers := pair(1 << 20)
 	defer agents[0].Close()

@@ -2,12 +2,13 @@
 //
 // Two engines implement the same interfaces: capi drives NVIDIA's NIXL library
 // (loaded at run time), and shm copies through memory shared by the processes
-// of one host. The package knows nothing of worlds or scripts: a peer is a
-// number, and what a peer must know to reach an agent's buffers is its card, a
-// few opaque bytes that the caller carries to the other side.
+// of one host. The package has no notion of worlds or scripts: a peer is a
+// number, and what a peer needs in order to reach an agent's buffers is the agent's card, a
+// few opaque bytes that the caller sends to the peer.
 //
-// The life of an agent: Alloc the buffers, exchange Card with every peer by
-// AddPeer, Connect, prepare Batches, run them any number of times, Close.
+// The life of an agent: Alloc the buffers, pass each peer's Card to AddPeer, Connect and Poll until Connected, prepare
+// batches, run them any number of times, Close. A live agent can Disconnect from peers, which is also how to leave out a peer
+// that died, and connect again. Notices are short messages between agents, ordered with the transfers to the same peer.
 package nixl
 
 import (
@@ -78,7 +79,7 @@ func ParseOp(s string) (Op, error) {
 	return 0, fmt.Errorf("unknown operation %q: want WRITE or READ", s)
 }
 
-// Info tells what moves the bytes. It goes into the header and the result.
+// Info describes what moves the bytes. It goes into the header and the result.
 type Info struct {
 	Name    string            `json:"name"`              // shm or nixl
 	Version string            `json:"version"`           // of the library, or of perigee for shm
@@ -87,7 +88,7 @@ type Info struct {
 	Params  map[string]string `json:"params,omitempty"`  // what was set or chosen: progress thread, workers, ...
 }
 
-// AgentConfig is what an agent must know of itself.
+// AgentConfig configures an agent.
 type AgentConfig struct {
 	Name     string // unique among all agents of the job
 	OneHost  bool   // every peer runs on this host
@@ -116,13 +117,13 @@ const (
 	URING = "URING"
 )
 
-// File says which file OpenFile makes a buffer of.
+// File describes the file of OpenFile.
 type File struct {
 	Path string
 	Size int64 // bytes, from the beginning of the file, that the buffer has; at least 1
 
-	// Make makes a file, filled with noise; it is an error if Path exists. It has another name in that folder, and
-	// loses it at once, so that nothing stays behind however the process ends, and others can make the same.
+	// Make creates a file, filled with noise; it is an error if Path exists. The file is created under another name in that
+	// folder and unlinked at once, so that nothing stays behind however the process ends, and other ranks can create the same.
 	// Without Make the file must exist, be a regular one or a block device, and have Size bytes.
 	Make   bool
 	Write  bool // whether an existing file may be written
@@ -173,18 +174,18 @@ type Agent interface {
 	Card() ([]byte, error)
 
 	// AddPeer makes a peer's buffers reachable, or replaces what was known.
-	// The agent itself is a valid peer. A card that is not a card is an error.
+	// The agent itself is a valid peer. An invalid card is an error.
 	AddPeer(peer int, card []byte) error
 
-	// Connect opens the way to these peers ahead of the first transfer. It
-	// returns at once; both sides then call Progress until Connected says
+	// Connect opens connections to these peers ahead of the first transfer. It
+	// returns at once; both sides then call Progress until Connected returns
 	// true. Engines without connections are connected at once.
 	Connect(peers []int) error
 	Connected() (bool, error)
-	// Progress lets the library work for peers. It does not block.
+	// Progress lets the engine work on what peers have started. It does not block.
 	Progress() error
 
-	// Disconnect removes these peers: it closes the way to them, discards what they were told by
+	// Disconnect removes these peers: it closes the connections to them, discards their
 	// cards, and drops the notices that came from them and were not received. Batches and lists that
 	// use one of them are released; using such a batch is an error that names the peer. Transfers with other peers
 	// go on. It does not wait for the peers, so it is also how to leave out a peer that died or does not answer.
@@ -226,7 +227,7 @@ type Desc struct {
 	Off, Len int64
 }
 
-// Self is the Peer of transfers between an agent's own memory, LocalBuffer, and a file of its own,
+// Self is the Peer of transfers between an agent's own memory, LocalBuffer, and one of its files,
 // RemoteBuffer. It needs no card.
 const Self = -1
 
@@ -254,7 +255,7 @@ func (t Transfer) Bytes() int64 {
 	return n
 }
 
-// Control bounds a wait. The zero value waits for ever.
+// Control bounds a wait. The zero value waits forever.
 type Control struct {
 	// Deadline is a clock.Now value (host monotonic nanoseconds); 0 means none.
 	Deadline int64
@@ -302,11 +303,11 @@ type Batch interface {
 var ErrNoRegistration = errors.New("this engine does not register memory")
 
 // ErrAborted ends a wait whose Control.Abort became non-zero. As after a
-// TimeoutError, the batch cannot be used again.
+// TimeoutError, the batch is unusable.
 var ErrAborted = errors.New("transfer aborted")
 
-// TimeoutError ends a wait that passed its deadline. The batch cannot be used
-// again; its memory stays in place until the agent is closed.
+// TimeoutError ends a wait that passed its deadline. The batch is unusable
+// after it; its memory stays in place until the agent is closed.
 type TimeoutError struct {
 	Peers []int // peers whose transfers were not complete, ascending, no duplicates; Self for files
 }

@@ -13,7 +13,7 @@ import (
 // Inside a host UCX copies small transfers while they are posted, and the engine shm copies in one goroutine per
 // batch: there a pipeline hides the cost of posting at best. Over a network it keeps the link busy.
 //
-// After an error the batches cannot be used again.
+// After an error the batches are unusable.
 func Pipeline(ctl Control, batches []Batch, n int, times []Times) error {
 	if len(batches) == 0 {
 		return fmt.Errorf("a pipeline of no batches")

@@ -24,7 +24,7 @@ import (
 	"perigee/nixl/internal/process"
 )
 
-// peer is what a card has told.
+// peer is another agent as its card describes it.
 type peer struct {
 	card    card
 	name    *C.char // in C memory, of the link
@@ -45,7 +45,7 @@ type agent struct {
 	// Notifications as the library gives and takes them; the buffers are used again.
 	incoming, outgoing []byte
 	arrived            C.size_t // bytes that papi_fetch has got; here, so that polling allocates nothing
-	queued             int // messages in the inboxes of all links
+	queued             int      // messages in the inboxes of all links
 	// Processes stay while batches use them, also of before a peer's card was replaced.
 	processes map[process.ID]*process.Watched
 	batches   map[*batch]struct{}
@@ -55,7 +55,8 @@ type agent struct {
 
 var errClosed = errors.New("nixl: the agent is closed")
 
-// Info implements nixl.Agent; its Params tell who makes progress, why, and what of the environment UCX obeys.
+// Info implements nixl.Agent; its Params say who makes progress and why, and list the
+// environment variables that UCX obeys.
 func (a *agent) Info() nixl.Info {
 	info := a.engine.Info()
 	progress := "poll"
@@ -95,7 +96,7 @@ func describeHuge(choice string) string {
 	return "huge pages advised"
 }
 
-// fail words a status of the library. Peer-related errors are put together by the caller.
+// fail turns a status of the library into an error. The caller adds the peer.
 func fail(status C.int, format string, args ...any) error {
 	return fault.New(fault.Engine, "NIXL: %s: %s", fmt.Sprintf(format, args...), describeStatus(int(status))).WithHint(accountHint)
 }
@@ -171,18 +172,18 @@ func (a *agent) watch(owner process.ID) (*process.Watched, error) {
 	return w, err
 }
 
-// attachable makes sure that an agent whose peers may sleep can do without them.
+// attachable reports an error if this agent needs the help of a peer that may be asleep.
 func (a *agent) attachable(p *peer) error {
 	if a.mode.thread || !a.cfg.OneHost || p.card.owner == a.own {
 		return nil
 	}
 	const hint = "set UCX_TLS=tcp, which is slower and does without"
 	if !p.card.owner.SameSpace(a.own) {
-		return fault.New(fault.Engine, "its memory cannot be reached without its help: it runs in another pid namespace").
+		return fault.New(fault.Engine, "its memory is out of reach without its help: it runs in another pid namespace").
 			WithHint("start all ranks in one pid namespace, or " + hint)
 	}
 	if err := canAttach(p.card.owner); err != nil {
-		return fault.New(fault.Engine, "its memory cannot be reached without its help: %w", err).
+		return fault.New(fault.Engine, "its memory is out of reach without its help: %w", err).
 			WithHint("run all ranks as the same user, give them the capability SYS_PTRACE, or " + hint)
 	}
 	return nil

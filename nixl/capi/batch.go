@@ -24,18 +24,18 @@ import (
 	"perigee/nixl/device"
 )
 
-// task is what Go keeps of a prepared transfer: the peer, or a file.
+// task is the Go side of a prepared transfer with a peer or a file.
 type task struct {
-	number int
-	local  int // number of the own buffer
-	peer   *peer
-	file   *device.File
-	notice []byte // sent when the transfer is complete, if not nil
-	told   bool   // it was, in the current run
-	busy   bool   // scratch space of announce
+	number  int
+	local   int // number of the own buffer
+	peer    *peer
+	file    *device.File
+	notice  []byte // sent when the transfer is complete, if not nil
+	noticed bool   // the notice was sent, in the current run
+	busy    bool   // scratch space of announce
 }
 
-// name says in a message what is at the other end.
+// name names the other end in messages.
 func (t task) name() string {
 	if t.file != nil {
 		return "file " + t.file.Path()
@@ -187,7 +187,7 @@ func (b *batch) Len() int     { return len(b.tasks) }
 func (b *batch) Bytes() int64 { return b.bytes }
 func (b *batch) Prep() int64  { return b.prep }
 
-// usable says why the batch cannot be started.
+// usable returns an error if the batch must not be started.
 func (b *batch) usable() error {
 	switch {
 	case b.broken != nil:
@@ -246,7 +246,7 @@ func (b *batch) unpack(t *nixl.Times, stamps []int64) {
 	b.stamp(t, stamps[3:])
 }
 
-// stamp tells when each transfer was complete, of the stamps of the requests.
+// stamp sets when each transfer was complete: with its last request.
 func (b *batch) stamp(t *nixl.Times, done []int64) {
 	if len(t.Done) != len(b.tasks) {
 		return
@@ -268,7 +268,7 @@ func (b *batch) run(ctl nixl.Control, n int, stamps []int64) error {
 	return b.outcome(status)
 }
 
-// outcome words what ended a run, and keeps the batch from running again if that was not success.
+// outcome turns a status into an error, and keeps the batch from running again unless it is success.
 func (b *batch) outcome(status C.int) error {
 	switch {
 	case status == 0:
@@ -284,7 +284,7 @@ func (b *batch) outcome(status C.int) error {
 	return b.broken
 }
 
-// failed words why a transfer was not carried out. What is wrong with a file the library keeps to itself.
+// failed says why a transfer failed. The library does not say what is wrong with a file, so the file is asked.
 func (t task) failed(status C.int) error {
 	if t.gone() {
 		return gone(t.number)
@@ -317,7 +317,7 @@ func (b *batch) Post() error {
 		return err
 	}
 	for i := range b.tasks {
-		b.tasks[i].told = false
+		b.tasks[i].noticed = false
 	}
 	if err := b.outcome(C.papi_post(b.c)); err != nil {
 		return err
@@ -357,9 +357,9 @@ func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	return nil
 }
 
-// farewell is how long Release waits for transfers that are under way before it has the
+// releaseTimeout is how long Release waits for transfers that are under way before it has the
 // library cancel them.
-const farewell = 500 * time.Millisecond
+const releaseTimeout = 500 * time.Millisecond
 
 func (b *batch) Release() error {
 	if b.released {
@@ -368,7 +368,7 @@ func (b *batch) Release() error {
 	b.released = true
 	delete(b.agent.batches, b)
 	if b.posted {
-		C.papi_wait(b.c, C.int64_t(clock.Now()+int64(farewell)), nil)
+		C.papi_wait(b.c, C.int64_t(clock.Now()+int64(releaseTimeout)), nil)
 	}
 	var errs []error
 	for i := range b.c.count {

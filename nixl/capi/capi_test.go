@@ -220,7 +220,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestVRAM needs no GPU to prove that its absence is told well.
+// TestVRAM tests the error message where there is no GPU.
 func TestVRAM(t *testing.T) {
 	a := newAgent(t, nixl.AgentConfig{Name: "vram", OneHost: true})
 	if _, err := os.Stat("/dev/nvidiactl"); err != nil {
@@ -303,7 +303,10 @@ func TestChooseMode(t *testing.T) {
 		{nixl.AgentConfig{OneHost: true, Progress: "auto"}, "", true, false, "none"},
 		{nixl.AgentConfig{OneHost: true}, "", false, true, "none"},
 		{nixl.AgentConfig{OneHost: true}, "tcp", true, true, "none"},
-		{nixl.AgentConfig{OneHost: true}, "tcp,cma,self", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "tcp,cma,self", true, true, "none"},
+		{nixl.AgentConfig{OneHost: true}, "posix,cma,tcp,self", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "^posix", true, false, "none"},
+		{nixl.AgentConfig{OneHost: true}, "^posix,sysv", true, true, "none"},
 		{nixl.AgentConfig{OneHost: true}, "rc, SM", true, false, "none"},
 		{nixl.AgentConfig{OneHost: true}, "^tcp", true, false, "none"},
 		{nixl.AgentConfig{OneHost: true}, "^cma,tcp", true, true, "none"},

@@ -6,13 +6,13 @@
 //
 // # Who makes progress
 //
-// UCX works only while somebody calls it. With a progress thread the library calls itself; without one
-// the ranks have to, which costs less time per transfer. On one host UCX
+// UCX works only while it is called. With a progress thread the library calls itself; without one
+// the ranks have to, which takes less time per transfer. On one host UCX
 // moves bytes by cross-memory attach: the initiator alone does everything, so no
 // thread is needed once a connection is made, and a target may sleep. That holds
 // with UCX's error handling switched off; with it on, every completion takes a
 // message from the target. A peer's death is noticed all the same: the
-// copy fails, and the kernel tells of the exit. Between hosts the thread is the default,
+// copy fails, and the kernel reports the exit. Between hosts the thread is the default,
 // with error handling on. It sleeps until there is something to do: one that polls all the time halves the
 // bandwidth of ranks that share its cores, and gains some microseconds per message over TCP only.
 //
@@ -20,7 +20,7 @@
 // to connect sends a hello, and answers each hello that it gets. An agent that got an answer and has
 // answered knows that messages arrive in both directions.
 //
-// # What the library is told by its environment
+// # The library's environment
 //
 // The following are set before it is loaded, unless the user has set them:
 //
@@ -36,14 +36,14 @@
 //	                                            as on perigee's own links
 //
 // On one host UCX listens at the loopback interface only, unless the user has set UCX_NET_DEVICES: its sockets
-// accept every connection, and there is nobody on other hosts to connect. The agent's configuration says so and not
+// accept every connection, and no rank runs on another host. The agent's configuration says so and not
 // the environment, because a process may have agents of both kinds.
 //
 // # Leaving
 //
 // The library's destructors crash when a process that used it calls C's exit. Go's own exit does not call
 // it, but the race detector does; so perigee has C's exit end the process before it comes to them. Close the agents
-// before leaving all the same: that is what tells the peers.
+// before leaving all the same: it notifies the peers.
 package capi
 
 /*
@@ -102,7 +102,7 @@ type Engine struct {
 // textSize is enough for what C functions write about themselves.
 const textSize = 4096
 
-// text calls f with room for a C string and returns the string.
+// text calls f with room for a C string and returns what f wrote.
 func text(f func(p *C.char, size C.size_t)) string {
 	p := (*C.char)(C.calloc(1, textSize))
 	defer C.free(unsafe.Pointer(p))
@@ -166,7 +166,7 @@ func (e *Engine) check(missing int, words string) error {
 	return nil
 }
 
-// few shortens a list of words to what a message can bear.
+// few shortens a list of words for a message.
 func few(words string) string {
 	const most = 4
 	list := strings.Fields(words)
@@ -221,17 +221,21 @@ func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach bool) (mode, e
 	return m, nil
 }
 
-// reachesMemory reports whether a list of UCX transports has one by which an initiator
-// reaches a process's memory without that process.
+// reachesMemory reports whether a list of UCX transports has one by which an initiator reaches a process's memory
+// without that process: cma, beside one through shared memory, which UCX takes for its messages. With
+// cma and tcp alone UCX also moves the bytes of transfers by tcp, which the target has to receive.
 func reachesMemory(tls string) bool {
 	list, except := strings.CutPrefix(strings.ToLower(tls), "^")
+	named := map[string]bool{}
 	for name := range strings.SplitSeq(list, ",") {
-		switch strings.TrimSpace(name) {
-		case "all", "cma", "sm", "shm", "":
-			return !except
-		}
+		named[strings.TrimSpace(name)] = true
 	}
-	return except
+	all := named["all"] || named["sm"] || named["shm"] || named[""]
+	shared := named["posix"] || named["sysv"]
+	if except {
+		return !all && !named["cma"] && !(named["posix"] && named["sysv"])
+	}
+	return all || named["cma"] && shared
 }
 
 // NewAgent implements nixl.Engine.
@@ -243,7 +247,7 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err != nil {
 		return nil, fault.New(fault.Engine, "nixl: %w", err)
 	}
-	// Oneself one can always reach, but for containers that forbid the call. How it is with peers, the rule tells.
+	// A process can always attach to itself, except in containers that forbid the call; the rule decides about peers.
 	_, allowed := device.Attach("/")
 	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil)
 	if err != nil {

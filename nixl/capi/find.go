@@ -12,7 +12,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// libraryName is the file that everybody looks for.
+// libraryName is the file name of NIXL's C interface.
 const libraryName = "libnixl_capi.so"
 
 const installHint = "install it with `pip install nixl-cu12` (no GPU needed), or name the file with --nixl-lib or NIXL_LIBRARY"

@@ -10,7 +10,7 @@ import (
 // loaderPath cannot ask the loader without cgo.
 func loaderPath(string) string { return "" }
 
-// Engine cannot be made by a perigee without cgo.
+// Engine has no instances in a perigee without cgo.
 type Engine struct{ nixl.Engine }
 
 // Load always fails.

@@ -138,7 +138,7 @@ func (a *agent) Receive(into []nixl.Notice) ([]nixl.Notice, error) {
 	return into, nil
 }
 
-// fetch makes progress, takes what has come, and sends the greetings that became due by it.
+// fetch makes progress, takes what has arrived, and sends the greetings that are due.
 func (a *agent) fetch() error {
 	if status := C.papi_fetch(a.c, &a.arrived); status < 0 {
 		return fail(status, "receiving notifications")
@@ -161,7 +161,7 @@ func (a *agent) fetch() error {
 	return nil
 }
 
-// sort files what has come under its senders.
+// sort assigns notifications to their senders.
 func (a *agent) sort(incoming []byte) {
 	for len(incoming) > 0 {
 		var name, message []byte
@@ -234,14 +234,14 @@ func (b *batch) announce() error {
 	}
 	for i := range b.tasks {
 		t := &b.tasks[i]
-		if t.notice == nil || t.told || t.busy {
+		if t.notice == nil || t.noticed || t.busy {
 			continue
 		}
 		if err := b.agent.Notify(t.number, t.notice); err != nil {
 			b.broken = err
 			return err
 		}
-		t.told = true
+		t.noticed = true
 	}
 	return nil
 }

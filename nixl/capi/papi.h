@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Status codes of the library that perigee tells apart. Negative ones are errors.
+// Status codes of the library that perigee distinguishes. Negative ones are errors.
 enum { PAPI_OK = 0, PAPI_IN_PROGRESS = 1 };
 
 // Outcomes of papi_run and papi_wait beside the library's.
@@ -135,7 +135,7 @@ int papi_deregister(papi_agent *a, bool files, void *list);
 // papi_plugins writes the names of all plugins, separated by blanks.
 void papi_plugins(papi_agent *a, char *text, size_t size);
 
-// papi_fetch makes progress, gets the notifications that have come, and says in *size how many bytes
+// papi_fetch makes progress, gets the notifications that have arrived, and says in *size how many bytes
 // papi_take needs for them; 0 means that there are none.
 int papi_fetch(papi_agent *a, size_t *size);
 

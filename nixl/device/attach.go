@@ -9,8 +9,8 @@ import (
 )
 
 // Attach reads the kernel's rule for reaching the memory of other processes of a user, which UCX does inside a
-// host: kernel.yama.ptrace_scope below a root folder, "" for a kernel without. allowed tells whether this process may
-// do it under that rule; scope 1 lets it, as UCX asks its peers in.
+// host: kernel.yama.ptrace_scope below a root folder, "" for a kernel without. allowed reports whether this process may
+// do it under that rule; scope 1 allows it, because UCX lets its peers in.
 func Attach(root string) (scope string, allowed bool) {
 	text, err := os.ReadFile(filepath.Join(root, "proc/sys/kernel/yama/ptrace_scope"))
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package device knows the hardware below a transfer: GPUs and their memory, and network
+// Package device is the hardware below a transfer: kinds of memory (Memory: host, GPU, file), GPUs and network
 // interfaces.
 //
-// The CUDA driver is loaded at run time, and only when somebody allocates GPU memory; GPUs are
+// The CUDA driver is loaded at run time, and only when GPU memory is allocated; GPUs are
 // listed by NVML. A machine without either is an ordinary machine without GPUs.
 package device
 
-// GPU is what the driver tells of a GPU.
+// GPU describes a GPU as the driver reports it.
 type GPU struct {
 	Index  int    `json:"index"`
 	Name   string `json:"name"`

@@ -157,7 +157,7 @@ func testMemory(t *testing.T) {
 	}
 }
 
-// Ranks that make the same file at the same time each get one of their own, and none stays behind.
+// Ranks that make the same file at the same time each get their own, and none stays behind.
 func TestFilesMadeAtOnce(t *testing.T) {
 	folder := t.TempDir()
 	var all sync.WaitGroup

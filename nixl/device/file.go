@@ -26,7 +26,7 @@ type File struct {
 // directHint goes with whatever is wrong with direct I/O.
 const directHint = "use a file system that has direct I/O (ext4, xfs, a block device), or leave it off"
 
-// OpenFile opens a file or makes one, as nixl.File tells. Errors name the path.
+// OpenFile opens or creates the file that f describes. Errors name the path.
 func OpenFile(f nixl.File) (*File, error) {
 	if f.Size < 1 {
 		return nil, fault.New(fault.Input, "file %s: a size of %d bytes, want at least 1", f.Path, f.Size)
@@ -80,7 +80,7 @@ func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
 	case fs.ModeDevice:
 		end, err := file.Seek(0, 2)
 		if err != nil {
-			return fault.New(fault.Input, "file %s: its size cannot be told: %w", f.Path, err)
+			return fault.New(fault.Input, "file %s: reading its size: %w", f.Path, err)
 		}
 		size = end
 	default:
@@ -120,7 +120,7 @@ func (d *File) prepare(f nixl.File) error {
 	return d.align()
 }
 
-// usualAlign is enough for direct I/O on every file system that does not say what it wants.
+// usualAlign is enough for direct I/O on every file system that does not state its requirement.
 const usualAlign = 4096
 
 func (d *File) align() error {
@@ -137,7 +137,7 @@ func (d *File) align() error {
 	return nil
 }
 
-// Check says what direct I/O would refuse of a transfer between memory at an address
+// Check returns an error if direct I/O would refuse a transfer between memory at an address
 // and the file.
 func (d *File) Check(address uintptr, t nixl.Transfer) error {
 	if d.memoryAlign <= 1 && d.offsetAlign <= 1 {
@@ -157,8 +157,8 @@ func (d *File) Check(address uintptr, t nixl.Transfer) error {
 	return nil
 }
 
-// Trouble says what of the file, and of the disk under it, explains that a transfer has failed. It is empty
-// where nothing does.
+// Trouble explains a failed transfer by the state of the file and its file system. It is empty
+// where that explains nothing.
 func (d *File) Trouble() string {
 	if info, err := d.file.Stat(); err == nil && info.Mode().IsRegular() && info.Size() < d.size {
 		return fmt.Sprintf("the file has become shorter: it has %d bytes, and the transfers need %d", info.Size(), d.size)

@@ -28,7 +28,7 @@ func makeFile(f nixl.File) (*os.File, error) {
 	}
 	file, err := os.CreateTemp(filepath.Dir(f.Path), ".perigee-*")
 	if err != nil {
-		// What *fs.PathError adds is a name that nobody knows.
+		// What *fs.PathError adds is a name that the user did not choose.
 		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, errors.Unwrap(err))
 	}
 	// Whatever happens from here on, no file stays behind.
@@ -68,7 +68,7 @@ func fill(file *os.File, f nixl.File) error {
 			return full(err)
 		}
 	}
-	// The disk shall not be busy with this while others are measured.
+	// Otherwise the disk would be busy with this while transfers are measured.
 	if err := file.Sync(); err != nil {
 		return full(err)
 	}

@@ -44,7 +44,7 @@ type host struct {
 const hugePage = 2 << 20
 
 // Host allocates host memory whose pages are present. huge is one of nixl.HugeAuto (also if empty), nixl.HugeOn and
-// nixl.HugeOff; where HugeOn cannot be had, it is an error. size may be 0.
+// nixl.HugeOff; HugeOn is an error where none are reserved. size may be 0.
 //
 // The memory begins on the boundary of a huge page and has room for whole ones, so that buffers smaller
 // than one can lie in one too.

@@ -22,7 +22,7 @@ type NIC struct {
 	Links string `json:"links,omitempty"` // network interfaces of an adapter, separated by blanks
 }
 
-// NICs lists what /sys/class/net and /sys/class/infiniband below a sysfs root ("/sys") tell,
+// NICs lists the interfaces in /sys/class/net and /sys/class/infiniband below a sysfs root ("/sys"),
 // by name. A missing folder is an empty one.
 func NICs(sysfsRoot string) ([]NIC, error) {
 	nets, err := names(filepath.Join(sysfsRoot, "class", "net"))

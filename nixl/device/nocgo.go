@@ -8,7 +8,7 @@ import (
 	"perigee/internal/fault"
 )
 
-// GPUs returns nothing: NVML cannot be called by a perigee without cgo.
+// GPUs returns nothing: calling NVML takes cgo.
 func GPUs() ([]GPU, error) { return nil, nil }
 
 // CUDA stands for the memory of a GPU, which a perigee without cgo cannot reach.

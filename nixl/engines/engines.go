@@ -20,13 +20,13 @@ const (
 
 // Open returns the engine that choice asks for:
 //
-//	nixl   NVIDIA's library, found as capi.Find tells; library, if not empty, names it
+//	nixl   NVIDIA's library, found by capi.Find; library, if not empty, names it
 //	shm    the embedded engine, for ranks of one host
 //	auto   nixl if its library loads, else shm if all ranks share a host
 //
 // If auto has to do without NIXL, note says why, in one line. It is an error all the same if
 // library was named, or if there are several hosts. Every rank must get the same engine: let one
-// rank choose and tell the others its Info().Name.
+// rank choose and send its Info().Name to the others.
 func Open(choice, library string, oneHost bool) (engine nixl.Engine, note string, err error) {
 	return open(choice, library, oneHost, loadNIXL)
 }

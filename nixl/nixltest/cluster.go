@@ -26,8 +26,8 @@ type cluster struct {
 	want    [][][]byte // [worker][buffer]
 }
 
-// newCluster starts n agents. place says which of them live in processes of
-// their own.
+// newCluster starts n agents. place says which of them run in their
+// own processes.
 func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 	t.Helper()
 	c := &cluster{t: t, want: make([][][]byte, n)}
@@ -90,7 +90,7 @@ func (c *cluster) exchange() {
 	}
 }
 
-// connect opens all ways, with everybody polling until it is through.
+// connect connects all agents; all of them poll until they are connected.
 func (c *cluster) connect() {
 	c.t.Helper()
 	var all []int
@@ -105,7 +105,7 @@ func (c *cluster) connect() {
 		if time.Now().After(deadline) {
 			c.t.Fatalf("agents %v are not connected after %v", all, patience)
 		}
-		// Who is connected need not be called again.
+		// An agent that is connected need not poll any more.
 		all = slices.DeleteFunc(all, func(i int) bool { return c.must(i, request{Call: callConnected}).Flag })
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"perigee/nixl"
 )
 
-// testHugePages takes buffers of each choice of pages, moves bytes between them, and gives them back. A host without
-// reserved huge pages is told how to reserve some.
+// testHugePages takes buffers of each choice of pages, moves bytes between them, and gives them back. On a host without
+// reserved huge pages the error says how to reserve some.
 func testHugePages(t *testing.T, s Setup) {
 	reserved, err := os.ReadFile("/proc/sys/vm/nr_hugepages")
 	none := err != nil || strings.TrimSpace(string(reserved)) == "0"
@@ -84,7 +84,7 @@ func testPipeline(t *testing.T, s Setup) {
 	}
 }
 
-// testReregister wants a buffer to work after each registration, and what used the old one to say so.
+// testReregister expects a buffer to work after each registration, and an error from what used the old one.
 func testReregister(t *testing.T, s Setup) {
 	const size = 30_000
 	c := ready(t, s, func(i int) bool { return i == 1 }, 2, size, size)

@@ -12,8 +12,8 @@ import (
 )
 
 // FileAPIs returns the kernel's interfaces for files that this process may use. Many
-// containers, and kernel.io_uring_disabled, forbid io_uring; then the test is only that
-// this is said well.
+// containers, and kernel.io_uring_disabled, forbid io_uring; then only the error message
+// is tested.
 func FileAPIs(t testing.TB) []string {
 	t.Helper()
 	err := fileio.Check(nixl.URING)
@@ -22,7 +22,7 @@ func FileAPIs(t testing.TB) []string {
 	}
 	forbidden := errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
 	if !forbidden || fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
-		t.Errorf("got %v of kind %v, hint %q, want to hear that io_uring is forbidden, or may be used", err, fault.KindOf(err), fault.HintOf(err))
+		t.Errorf("got %v of kind %v, hint %q, want a Resource error with a hint, or none", err, fault.KindOf(err), fault.HintOf(err))
 	}
 	t.Logf("without %s: %v", nixl.URING, err)
 	return []string{nixl.AIO}

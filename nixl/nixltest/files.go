@@ -142,7 +142,7 @@ func testFileShapes(t *testing.T, s Setup, api string) {
 	}
 }
 
-// testDirect moves whole pages past the page cache, where the file system lets it, and wants a
+// testDirect moves whole pages past the page cache, where the file system allows it, and expects a
 // clear refusal for crooked ones, and where it does not.
 func testDirect(t *testing.T, s Setup, api string) {
 	const size = 1 << 20
@@ -198,7 +198,7 @@ func wantRefusal(t *testing.T, what string, err error, kind fault.Kind, words ..
 	}
 }
 
-// testFileRefusals opens what cannot be opened and transfers what cannot be transferred.
+// testFileRefusals opens and transfers with invalid arguments.
 func testFileRefusals(t *testing.T, s Setup, api string) {
 	f := newFiler(t, s, api, 100)
 	for name, data := range map[string]string{"there": "0123456789", "read-only": "0123456789"} {
@@ -303,7 +303,7 @@ func testFullDisk(t *testing.T, s Setup, api string) {
 	_, err := f.agent.OpenFile(nixl.File{Path: path, Size: 1 << 20, Write: true})
 	wantRefusal(t, "more holes than disk", err, fault.Resource, path, "1.0 MiB of it were never written", "no space left on device", "512.0 KiB are free")
 	file := f.open(nixl.File{Path: path, Size: size, Write: true})
-	// Somebody makes the holes again, and takes the space.
+	// Another process makes the holes again, and takes the space.
 	hollow()
 	if err := os.WriteFile(filepath.Join(disk, "filler"), make([]byte, 512<<10), 0o600); err != nil {
 		t.Fatal(err)

@@ -43,7 +43,7 @@ func lookAt() (footprint, error) {
 	return f, err
 }
 
-// lives lets two agents of this process live and die q.Runs times: open, register, connect, transfer, notify,
+// lives opens and closes two agents of this process q.Runs times: open, register, connect, transfer, notify,
 // disconnect, reconnect, close.
 func (s *server) lives(q request) (response, error) {
 	for i := range q.Runs {
@@ -96,7 +96,7 @@ func (s *server) life(cfg nixl.AgentConfig, round int) error {
 	return nil
 }
 
-// meet connects two agents and lets each hear of the other.
+// meet connects two agents and sends a notice from each to the other.
 func meet(pair [2]nixl.Agent) error {
 	for i, a := range pair {
 		card, err := pair[1-i].Card()
@@ -146,7 +146,7 @@ func meet(pair [2]nixl.Agent) error {
 	return nil
 }
 
-// testManyLives wants agents to leave nothing behind, however many there were.
+// testManyLives expects that agents leave nothing behind, whatever their number.
 func testManyLives(t *testing.T, s Setup) {
 	rounds, warm := s.Lives, min(50, s.Lives)
 	w := startRemote(t)

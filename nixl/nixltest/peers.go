@@ -59,7 +59,7 @@ func (c *cluster) collect(count func(to int) int) [][][][]byte {
 }
 
 // testNotices sends many messages of all sizes between all agents, more than any queue holds before the
-// receivers look, and wants each once and in order.
+// receivers look, and expects each once and in order.
 func testNotices(t *testing.T, s Setup, place func(int) bool) {
 	const n, count = 3, 120
 	c := ready(t, s, place, n, 10)

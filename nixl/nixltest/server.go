@@ -12,7 +12,7 @@ import (
 	"perigee/nixl"
 )
 
-// call is the name of something a server can be told to do.
+// call is the name of an operation of a server.
 type call string
 
 // The calls. All but open and openFiles need an agent.
@@ -96,7 +96,7 @@ func (r response) err() error {
 	return nil
 }
 
-// server holds one agent and does to it what requests say.
+// server holds one agent and executes requests on it.
 type server struct {
 	open    func() (nixl.Engine, error)
 	agent   nixl.Agent

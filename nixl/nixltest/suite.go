@@ -239,7 +239,7 @@ func testPostDoneWait(t *testing.T, s Setup, place func(int) bool) {
 	}
 }
 
-// testRefusals asks for what cannot be.
+// testRefusals passes invalid arguments.
 func testRefusals(t *testing.T, s Setup, place func(int) bool) {
 	const size = 4096
 	c := ready(t, s, place, 2, size, 0)
@@ -340,7 +340,7 @@ func testAbortAndDeadline(t *testing.T, s Setup, place func(int) bool) {
 	c.must(0, request{Call: callRelease, Number: late})
 }
 
-// underWay starts a run that does not end by itself, with peer 1 in a process of its own, and
+// underWay starts a run that does not end by itself, with peer 1 in its own process, and
 // returns when its bytes arrive there.
 func underWay(t *testing.T, s Setup, flag *uint32) (*cluster, <-chan error) {
 	t.Helper()
@@ -459,8 +459,7 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 	}
 }
 
-// testKilledPeer wants an error that names the dead, soon, and nothing to hang
-// after it.
+// testKilledPeer expects an error that names the killed peer, soon, and that transfers with others go on.
 func testKilledPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {
 		c := ready(t, s, func(i int) bool { return i == 1 }, 3, size)
@@ -478,7 +477,7 @@ func testKilledPeer(t *testing.T, s Setup) {
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%d bytes: the error took %v", size, took)
 		}
-		// The living go on.
+		// The others go on.
 		tr := whole(nixl.Read, 2, 0, 0, size)
 		c.run(0, c.batch(0, tr), 2)
 	}

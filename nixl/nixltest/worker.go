@@ -11,7 +11,7 @@ import (
 	"perigee/nixl"
 )
 
-// childEnv tells a test binary that it is the process of a remote worker.
+// childEnv is set in the process of a remote worker.
 const childEnv = "PERIGEE_CONFORMANCE_CHILD"
 
 // Main is the TestMain of a package that calls Run: it turns the process into a
@@ -63,7 +63,7 @@ func (w local) close(t *testing.T) {
 	}
 }
 
-// remote is a worker in a process of its own.
+// remote is a worker in its own process.
 type remote struct {
 	cmd     *exec.Cmd
 	printed bytes.Buffer
@@ -109,7 +109,7 @@ func (w *remote) do(q request) response {
 	return r
 }
 
-// close ends the process and complains of everything it printed.
+// close ends the process and reports everything it printed as an error.
 func (w *remote) close(t *testing.T) {
 	t.Helper()
 	if !w.killed {

@@ -217,7 +217,7 @@ func (b *batch) explain(err error, from int) error {
 	return &nixl.TimeoutError{Peers: slices.Compact(peers)}
 }
 
-// posted is a run in a goroutine of its own.
+// posted is a run in its own goroutine.
 type posted struct {
 	stop  atomic.Int32  // one of the reasons below
 	done  chan struct{} // closed when times and err are final
@@ -225,7 +225,7 @@ type posted struct {
 	err   error
 }
 
-// Why a posted run shall end early.
+// Why a posted run is to end early.
 const (
 	goOn int32 = iota
 	stopAbort

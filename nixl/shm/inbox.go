@@ -15,7 +15,7 @@ import (
 )
 
 // An inbox is the memfd into which the peers of an agent put their notices. Each sender has a ring in it, so
-// that a sender that dies in the middle of a notice keeps nobody else from sending. All of it but the
+// that a sender that dies in the middle of a notice does not block the others. All of it but the
 // first page is sparse: a sender reserves the pages of its slot when it claims it.
 //
 //	page 0           doorbell uint64, used uint32

@@ -14,8 +14,8 @@ import (
 	"perigee/nixl/internal/process"
 )
 
-// sizeSeals fix a memfd's size for good, so that nobody's access to a mapping can
-// end in SIGBUS.
+// sizeSeals fix a memfd's size for good, so that an access to a mapping can
+// never end in SIGBUS.
 const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // allocate returns a sealed memfd of size > 0 bytes, mapped, with all pages present. huge is

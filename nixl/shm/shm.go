@@ -20,9 +20,9 @@
 // Files are read and written through Linux AIO or io_uring, with up to 256 requests under way; Posted is then when the
 // first of them, or all, have been handed to the kernel.
 //
-// A peer that dies takes nothing with it: its pages live as long as somebody maps
-// them. So that a run does not go on feeding the dead, the kernel tells this
-// process of a peer's exit (pidfd), and the next run returns an error that names it.
+// A peer's death does not invalidate its pages: they live as long as a process maps
+// them. So that a run does not keep writing to a dead peer, the engine watches for the exit of
+// peers (pidfd), and the next run returns an error that names the peer.
 package shm
 
 import (
@@ -44,7 +44,7 @@ import (
 // Engine implements nixl.Engine. The zero value is ready.
 type Engine struct{}
 
-// New returns the engine. It holds nothing that had to be closed.
+// New returns the engine. It needs no closing.
 func New() *Engine { return &Engine{} }
 
 // Info implements nixl.Engine. The version is that of the perigee binary.
@@ -122,7 +122,7 @@ type agent struct {
 
 var errClosed = errors.New("shm: the agent is closed")
 
-// Info tells of files once there is one.
+// Info implements nixl.Agent. Its Params describe how files are reached once one was opened.
 func (a *agent) Info() nixl.Info {
 	info := a.engine.Info()
 	if a.queue != nil {
@@ -376,7 +376,7 @@ func (a *agent) watch(owner process.ID) (*process.Watched, error) {
 			WithHint("the shm engine serves ranks of one host only; use --engine nixl")
 	}
 	if !owner.SameSpace(a.own) {
-		return nil, fault.New(fault.Engine, "it runs in another pid namespace (a container of its own)").
+		return nil, fault.New(fault.Engine, "it runs in another pid namespace (another container)").
 			WithHint("start the ranks of a host in one container, or use --engine nixl")
 	}
 	w, err := process.Watch(a.own, owner)

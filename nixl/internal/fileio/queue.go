@@ -210,14 +210,14 @@ func (q *Queue) took(c completion) (whole bool, err error) {
 	return false, nil
 }
 
-// farewell is how long Cancel waits for the kernel.
-const farewell = 5 * time.Second
+// cancelTimeout is how long Cancel waits for the kernel.
+const cancelTimeout = 5 * time.Second
 
 // Cancel gives up the list. It waits until the kernel does not use the memory any more, and reports
 // whether that came true.
 func (q *Queue) Cancel() bool {
 	q.inside -= q.kernel.drop()
-	for deadline := time.Now().Add(farewell); q.inside > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(cancelTimeout); q.inside > 0 && time.Now().Before(deadline); {
 		n, err := q.kernel.reap(q.ended[:], 10*time.Millisecond)
 		if err != nil {
 			break

@@ -106,7 +106,7 @@ func (k *uring) mapRings(p *ringParams) error {
 	k.entries = unsafe.Slice((*submission)(unsafe.Pointer(&k.sqes[0])), p.submissions)
 	k.cqHead, k.cqTail, k.cqMask = word(p.cq.head), word(p.cq.tail), *word(p.cq.mask)
 	k.results = unsafe.Slice((*ended)(unsafe.Pointer(&k.rings[p.cq.dropped])), p.completions)
-	// The kernel follows two pointers when it is told how long to wait.
+	// The kernel follows two pointers when a timeout is given.
 	k.pinnedForUse.Pin(&k.limit)
 	k.wait.limit = uint64(uintptr(unsafe.Pointer(&k.limit)))
 	return nil

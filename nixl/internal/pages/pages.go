@@ -1,5 +1,5 @@
-// Package pages makes sure that memory is really there before somebody
-// measures with it, and turns the lack of it into an error instead of a signal.
+// Package pages makes memory present before it is used in
+// measurements, and turns the lack of it into an error instead of a signal.
 package pages
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Room returns an error of kind Resource if size bytes are more than the
 // kernel says it can still hand out. Where the kernel does not say, it returns nil.
-// It is a courtesy: without it the kernel would kill the process half way.
+// Without this check the kernel would kill the process half way.
 func Room(size int64) error {
 	available, err := memory.Available("/")
 	if err != nil || size <= available {
@@ -58,7 +58,7 @@ func touch(b []byte) {
 	}
 }
 
-// Human writes a number of bytes for people, in powers of 1024.
+// Human formats a number of bytes in powers of 1024.
 func Human(n int64) string {
 	const unit = 1024
 	if n < unit {

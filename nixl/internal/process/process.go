@@ -1,4 +1,4 @@
-// Package process tells processes of a host apart, also across the reuse of
+// Package process identifies processes of a host, also across the reuse of
 // process ids, and notices when one ends.
 package process
 
@@ -107,7 +107,7 @@ func parseStat(text string) (uint64, error) {
 	return strconv.ParseUint(fields[19], 10, 64)
 }
 
-// Watched is a process whose end somebody is waiting for.
+// Watched is a process whose exit is watched for.
 type Watched struct {
 	gone  atomic.Bool
 	pidfd *os.File // nil for the own process, and where the kernel has no such thing

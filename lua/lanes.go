@@ -72,14 +72,15 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	}
 	r.lanes[l] = true
 	if spec.Remote == nixl.FILE {
-		how := first.Info().Params["files"]
+		params := first.Info().Params
+		how := params["files"]
 		if first.MadeFiles() {
 			how += ", new files"
 		} else {
 			how += ", the file that is there"
 		}
-		if spec.Store.Direct {
-			how += ", direct"
+		if access := params["file_access"]; access != "" { // a rank without lanes opens no files
+			how += ", " + access
 		}
 		r.note("files: " + how)
 	}

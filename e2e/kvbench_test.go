@@ -45,7 +45,11 @@ func kvbench(t *testing.T, dir, engine string, args ...string) *result.Document 
 	}, args...)...)
 	harness.Contains(t, "stdout", o.Stdout, "# note: checked: every byte of every size arrived as it was sent")
 	doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
-	rows := readTable(t, o.Stdout, blockColumns...)
+	columns := blockColumns
+	if pairs(doc.Lanes[0]) > 1 {
+		columns = append(slices.Clone(columns), "Sum B/W (GB/Sec)")
+	}
+	rows := readTable(t, o.Stdout, columns...)
 	if len(rows) != sizes || len(doc.Lanes) != sizes {
 		t.Fatalf("%d rows and %d measurements, want %d", len(rows), len(doc.Lanes), sizes)
 	}
@@ -56,6 +60,11 @@ func kvbench(t *testing.T, dir, engine string, args ...string) *result.Document 
 		checkBlocks(t, rows[i], m)
 	}
 	return doc
+}
+
+// pairs is how many pairs of ranks, or ranks with files, took part.
+func pairs(m result.Lanes) int64 {
+	return m.Bytes / (m.BlockBytes * m.Batch * int64(m.Iterations) * int64(m.Threads))
 }
 
 // checkBlocks checks what must hold of a measurement, whatever was measured, and that its row in the table says the same.
@@ -100,7 +109,7 @@ func checkBlocks(t *testing.T, row []string, m result.Lanes) {
 	}
 	us := func(ns float64) float64 { return ns / 1e3 }
 	for i, v := range []float64{
-		m.Bandwidth / 1e9, us(m.Latency.Mean) / float64(m.Batch), us(m.Prep.Mean), us(float64(m.Prep.P99)), us(m.Post.Mean), us(float64(m.Post.P99)),
+		m.Bandwidth / float64(pairs(m)) / 1e9, us(m.Latency.Mean) / float64(m.Batch), us(m.Prep.Mean), us(float64(m.Prep.P99)), us(m.Post.Mean), us(float64(m.Post.P99)),
 		us(m.Tx.Mean), us(float64(m.Tx.P99)), us(float64(m.Latency.P50)), us(float64(m.Latency.P99)), us(float64(m.Latency.P999)), m.CPUSeconds / (float64(m.Bytes) / 1e9),
 	} {
 		decimals := map[int]int{0: 6, 11: 4}[i]
@@ -108,6 +117,9 @@ func checkBlocks(t *testing.T, row []string, m result.Lanes) {
 			decimals = 2
 		}
 		wantCell(t, row[2+i], v, decimals)
+	}
+	if pairs(m) > 1 {
+		wantCell(t, row[len(blockColumns)], m.Bandwidth/1e9, 6)
 	}
 }
 
@@ -292,7 +304,9 @@ func TestKVBenchOnTerminal(t *testing.T) {
 			seen = append(seen, names[2:]...)
 		}
 	}
-	if d := cmp.Diff(blockColumns[2:], seen); d != "" || headings < 2 {
+	// The first columns while it is measured, all of them in the end.
+	first := len(seen) - len(blockColumns[2:])
+	if d := cmp.Diff(append(slices.Clone(blockColumns[2:2+max(first, 0)]), blockColumns[2:]...), seen); d != "" || headings < 3 || first < 1 {
 		t.Errorf("columns of %d parts (-want +got):\n%s", headings, d)
 	}
 }

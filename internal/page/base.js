@@ -74,7 +74,7 @@ const perigee = {};
     bytes: (n) => scaled(n, [[1, "B"], [1e3, "kB"], [1e6, "MB"], [1e9, "GB"], [1e12, "TB"], [1e15, "PB"]]),
     rate: (n) => scaled(n, [[1, "B/s"], [1e3, "kB/s"], [1e6, "MB/s"], [1e9, "GB/s"], [1e12, "TB/s"]]),
     ns: (n) => scaled(n, [[1, "ns"], [1e3, "\u00b5s"], [1e6, "ms"], [1e9, "s"]]),
-    ratio: (n) => n === null || n === undefined || !Number.isFinite(n) ? "\u2013" : digits(n) + "\u00d7",
+    ratio: (n) => n === null || n === undefined || !Number.isFinite(n) ? "\u2013" : n.toFixed(2) + "\u00d7",
     number: (n) => n === null || n === undefined || !Number.isFinite(n) ? "\u2013"
       : Math.abs(n) >= 1e6 || Math.abs(n) < 1e-3 && n !== 0 ? n.toExponential(2) : String(+n.toPrecision(5)),
     percent: (n) => (n * 100).toFixed(n < 0.1 ? 1 : 0) + "\u202f%",

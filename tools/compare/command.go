@@ -2,11 +2,13 @@ package compare
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
@@ -18,7 +20,8 @@ type Judging struct {
 	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
 	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
-	Format  string   `enum:"text,json,csv" default:"text" help:"How to print: text, json or csv."`
+	Format  string   `enum:"text,json,csv,html" default:"text" help:"How to print: text, json, csv, or html (a page of its own)."`
+	Page    string   `short:"o" name:"output" placeholder:"FILE" help:"Where to write; - is standard output [-]."`
 	Columns []string `placeholder:"NAMES" help:"Columns to print, with commas."`
 	Sort    string   `placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
 }
@@ -79,6 +82,9 @@ func (j Judging) Check() error {
 	if !(j.Alpha > 0 && j.Alpha < 1) {
 		return fault.New(fault.Usage, "--alpha is %g, want a number above 0 and below 1", j.Alpha)
 	}
+	if j.Format == "html" && (j.Columns != nil || j.Sort != "") {
+		return fault.New(fault.Usage, "--columns and --sort are not for --format html: its tables sort themselves")
+	}
 	if _, err := chosen(j.Columns, nil, true); err != nil {
 		return err
 	}
@@ -107,13 +113,21 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	if j.Pairs == "changed" && j.Format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
 	}
-	switch j.Format {
-	case "json":
-		err = r.WriteJSON(s.Out, j.Columns)
-	case "csv":
-		err = r.WriteCSV(s.Out, j.Columns)
-	default:
-		err = r.WriteText(s.Out, j.Columns, j.Pairs == "all")
+	fill := func(w io.Writer) error {
+		switch j.Format {
+		case "json":
+			return r.WriteJSON(w, j.Columns)
+		case "csv":
+			return r.WriteCSV(w, j.Columns)
+		case "html":
+			return r.WriteHTML(w, sides.Old, sides.New)
+		}
+		return r.WriteText(w, j.Columns, j.Pairs == "all")
+	}
+	if j.Page == "" || j.Page == "-" {
+		err = fill(s.Out)
+	} else {
+		err = atomicfile.Write(j.Page, 0o644, fill)
 	}
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"strconv"
 
 	"perigee/tools/report/figures"
 )
@@ -70,6 +71,19 @@ func short(n figures.Num) figures.Num {
 	return figures.Num(math.Round(float64(n)*scale) / scale)
 }
 
+// hundredths rounds a ratio as all of the page shows it. To round it to other digits first would show 1.9149 as 1.92 in a
+// chart and as 1.91 in a table.
+func hundredths(n figures.Num) figures.Num {
+	if !n.Known() {
+		return n
+	}
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(float64(n), 'f', 2, 64), 64)
+	if err != nil {
+		return n
+	}
+	return figures.Num(rounded)
+}
+
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks, Patterns: []patternData{}}
 	names := f.HostNames()
@@ -101,7 +115,7 @@ func dataOf(f *figures.Figures) pageData {
 func (d *pairData) add(from, to int, bytes int64, messages int, latency, isolated, bandwidth, slowdown figures.Num) {
 	d.From, d.To, d.Bytes, d.Messages = append(d.From, from), append(d.To, to), append(d.Bytes, bytes), append(d.Messages, messages)
 	d.Latency, d.Isolated = append(d.Latency, short(latency)), append(d.Isolated, short(isolated))
-	d.Bandwidth, d.Slowdown = append(d.Bandwidth, short(bandwidth)), append(d.Slowdown, short(slowdown))
+	d.Bandwidth, d.Slowdown = append(d.Bandwidth, short(bandwidth)), append(d.Slowdown, hundredths(slowdown))
 }
 
 func (d *spanData) add(s figures.Span, before int64) {

@@ -236,7 +236,7 @@ func newView(id string, in input) *view {
 	v.describeEngine()
 	v.describeClocks()
 	for i, t := range d.Tables {
-		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables)))
+		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables), len(d.Patterns)))
 	}
 	worst := f.Worst()
 	v.WorstOf, v.Worst = len(worst), worst[:min(len(worst), mostPairs)]

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -231,7 +232,7 @@ func TestTextOfOddResults(t *testing.T) {
 func TestTables(t *testing.T) {
 	got := newTable(result.Table{Columns: []string{"Name", "Size (GB)", "N", "None"}, Rows: [][]any{
 		{"a", 0.0212, 2.0, nil}, {"b", 123.456789, 10.0, nil}, {"c", 0.0, 0.0, nil}, {true, 1e-30, 1.0, nil},
-	}}, 1, 2)
+	}}, 1, 2, 4)
 	var text []string
 	for _, row := range got.Rows {
 		var cells []string
@@ -243,6 +244,38 @@ func TestTables(t *testing.T) {
 	want := []string{"a|0.021200000|2|–", "b|123.456789000|10|–", "c|0.000000000|0|–", "true|0.000000000|1|–"}
 	if diff := cmp.Diff(want, text); diff != "" || got.Title != "Table 2" {
 		t.Errorf("%s (-want +got):\n%s", got.Title, diff)
+	}
+}
+
+// The table of sequential-ct-perftest names the pattern of each row; one that does so already, or that is another, stays.
+func TestTablesNamePatterns(t *testing.T) {
+	rows := [][]any{{0.1, 1.0}, {0.2, 2.0}}
+	for _, c := range []struct {
+		columns  []string
+		patterns int
+		want     string
+	}{
+		{[]string{"Transfer size (GB)", "Isolated Latency (ms)"}, 2, "Pattern"},
+		{[]string{"Transfer size (GB)", "Isolated Latency (ms)"}, 3, "Transfer size (GB)"},
+		{[]string{"Pattern", "Isolated Latency (ms)"}, 2, "Pattern"},
+		{[]string{"Direction", "BW"}, 2, "Direction"},
+	} {
+		got := newTable(result.Table{Columns: c.columns, Rows: rows}, 0, 1, c.patterns)
+		if got.Columns[0].Name != c.want || len(got.Columns) > 3 {
+			t.Errorf("%v of %d patterns: %+v", c.columns, c.patterns, got.Columns)
+		}
+		if len(got.Columns) == 3 && (got.Rows[1][0].Text != "1" || got.Rows[1][2].Text != "2") {
+			t.Errorf("%+v", got.Rows)
+		}
+	}
+}
+
+// A ratio is rounded once, and as the tables round it.
+func TestRatiosRoundAlike(t *testing.T) {
+	for _, v := range []float64{1.9149, 1.91499999, 1.915, 2.005, 12.3456, 0.996} {
+		if got, want := fmt.Sprintf("%.2f×", float64(hundredths(figures.Num(v)))), ratioText(figures.Num(v)); got != want {
+			t.Errorf("%v is %s in charts and %s in tables", v, got, want)
+		}
 	}
 }
 

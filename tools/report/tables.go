@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 
 	"perigee/internal/result"
@@ -27,7 +28,8 @@ type cellView struct {
 
 // newTable shows the i-th of n tables. The document holds cells unrounded, so
 // each column gets as many decimals as its smallest value needs for three digits.
-func newTable(t result.Table, i, n int) tableView {
+func newTable(t result.Table, i, n, patterns int) tableView {
+	t = numbered(t, patterns)
 	v := tableView{Title: t.Title}
 	if v.Title == "" {
 		v.Title = "Result"
@@ -54,6 +56,19 @@ func newTable(t result.Table, i, n int) tableView {
 		v.Rows = append(v.Rows, cells)
 	}
 	return v
+}
+
+// numbered adds the number of the pattern to the table of sequential-ct-perftest, which has a row for each pattern and,
+// in older results, does not name it.
+func numbered(t result.Table, patterns int) result.Table {
+	if len(t.Rows) != patterns || patterns < 2 || !slices.Contains(t.Columns, "Isolated Latency (ms)") || slices.Contains(t.Columns, "Pattern") {
+		return t
+	}
+	more := result.Table{Title: t.Title, Columns: append([]string{"Pattern"}, t.Columns...)}
+	for i, row := range t.Rows {
+		more.Rows = append(more.Rows, append([]any{float64(i)}, row...))
+	}
+	return more
 }
 
 const mostDecimals = 9

@@ -191,6 +191,20 @@ perigee.timeline = (host, controls, data) => {
     if (act) { e.preventDefault(); act(); }
   });
 
+  // Which colour is which pattern; colours repeat after eight.
+  const legend = h("ul", { class: "legend" });
+  const key = () => {
+    const most = 24;
+    legend.replaceChildren(...(colour !== "pattern" ? [] : patterns.slice(0, most).map((p, i) => {
+      const mark = h("i");
+      mark.style.color = perigee.series(i % 8);
+      return h("li", {}, mark, !p.name ? `pattern ${i}` : p.name.startsWith("pattern ") ? p.name : `${i} ${p.name}`);
+    })), ...(colour === "pattern" && patterns.length > most ? [h("li", {}, `and ${patterns.length - most} more; the number stands in the bars`)] : []));
+  };
+  host.after(legend);
+  perigee.onTheme(key);
+  key();
+
   const button = (text, label, act) => h("button", { type: "button", "aria-label": label, title: label, onclick: act }, text);
   controls.append(
     h("span", { class: "segmented" }, button("\u2212", "Zoom out", () => zoom(1 / 0.6)), button("+", "Zoom in", () => zoom(0.6)), button("All", "Show everything", () => zoomTo(0, total * 1.005))),
@@ -204,7 +218,7 @@ perigee.timeline = (host, controls, data) => {
     controls.append(pick);
   }
   if (patterns.some((p) => p.isolated)) {
-    controls.append(h("label", {}, "Colour", perigee.choice("Colour of the bars", [["pattern", "pattern"], ["slowdown", "slowdown"]], colour, (v) => { colour = v; view.redraw(); })));
+    controls.append(h("label", {}, "Colour", perigee.choice("Colour of the bars", [["pattern", "pattern"], ["slowdown", "slowdown"]], colour, (v) => { colour = v; key(); view.redraw(); })));
   }
   if (patterns.some((p) => p.before || p.after)) {
     controls.append(h("label", {}, h("input", { type: "checkbox", checked: true, onchange: (e) => { sleeps = e.target.checked; view.redraw(); } }), "sleeps"));

@@ -1,0 +1,326 @@
+package compare
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"perigee/internal/cli"
+	"perigee/internal/page"
+	"perigee/internal/result"
+	"perigee/internal/version"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	pageCSS string
+)
+
+var body = template.Must(template.New("compare").Parse(pageHTML))
+
+// What the page holds at most.
+const (
+	mostPageRows = 500 // of a table
+	mostGrid     = 128 // ranks of the grid of pairs
+)
+
+// view is a comparison as the page shows it.
+type view struct {
+	R                      *Report
+	Title, Old, New        string
+	Worse, Better, Changes int
+	Facts                  []fact
+	Groups                 []group
+}
+
+type fact struct{ Name, Value, Note string }
+
+// group is a table of rows of one kind.
+type group struct {
+	ID, Title, Note, Axis, Hidden string
+	Columns                       []pageColumn
+	Rows                          []pageRow
+	Grid                          *grid
+	Remarks                       bool // a row has one
+}
+
+type pageColumn struct {
+	Name   string
+	Number bool
+}
+
+type pageCell struct {
+	Text, Value string
+	Number      bool
+}
+
+type pageRow struct {
+	Class, Verdict, Warning string
+	Cells                   []pageCell
+	Plot                    *forest
+}
+
+// forest is a row of a forest plot: the change as a dot, its interval as a line, on a logarithmic axis of ratios.
+type forest struct {
+	Zero, At, Low, High float64
+	Range               bool
+	Label               string
+}
+
+// Chip is the style of a verdict.
+func (*view) Chip(verdict string) string {
+	switch verdict {
+	case Worse:
+		return "bad"
+	case Better:
+		return "good"
+	}
+	return ""
+}
+
+// WriteHTML writes the comparison as one page. The documents are those that were compared.
+func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
+	v := &view{
+		R: r, Title: "Comparison", Old: described(old), New: described(fresh),
+		Worse: r.Count(Worse), Better: r.Count(Better),
+	}
+	v.Changes = v.Worse + v.Better + r.Count(Differs)
+	v.Facts = []fact{
+		{"Old", cli.Count(r.OldN, "run"), "medians of runs are compared"},
+		{"New", cli.Count(r.NewN, "run"), fmt.Sprintf("alpha %g for the whole comparison", r.Options.Alpha)},
+	}
+	for _, row := range r.Rows {
+		if row.Of > 0 {
+			v.Facts = append(v.Facts, fact{"Geometric mean", fmt.Sprintf("%+.1f%%", 100*row.Change), fmt.Sprintf("%s of %d patterns, %s", row.Metric, row.Of, row.Phase)})
+		}
+	}
+	p := page.Page{Title: "Comparison - perigee", Generator: "perigee " + version.Get().Version, Styles: []string{pageCSS}}
+	p.Sections = []page.Section{{ID: "summary", Title: "Summary"}}
+	for i, k := range kinds {
+		g, ok := r.group(fmt.Sprint("rows-", i), k.title, k.has)
+		if !ok {
+			continue
+		}
+		v.Groups = append(v.Groups, g)
+		p.Sections = append(p.Sections, page.Section{ID: g.ID, Title: g.Title})
+	}
+	var text, footer bytes.Buffer
+	if err := body.Execute(&text, v); err != nil {
+		return err
+	}
+	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.", template.HTMLEscapeString(version.Get().Version))
+	p.Body, p.Footer = template.HTML(text.String()), template.HTML(footer.String())
+	return p.Write(w)
+}
+
+// described names a set of results.
+func described(docs []*result.Document) string {
+	d := docs[0]
+	return fmt.Sprintf("%s, %s, from %s", d.Scenario.Name, cli.Count(d.World.Size, "rank"), d.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+}
+
+// group makes the table of one kind of rows. Of many pairs it has those that changed, then those that moved most.
+func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
+	g := group{ID: id, Title: title, Axis: "Change and its interval", Note: "Old and new are medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
+	var rows []Row
+	for _, row := range r.Rows {
+		if has(row) {
+			rows = append(rows, row)
+		}
+	}
+	if len(rows) == 0 {
+		return g, false
+	}
+	if rows[0].Sender >= 0 {
+		g.Grid = gridOf(rows)
+	}
+	if more := len(rows) - mostPageRows; more > 0 {
+		slices.SortStableFunc(rows, func(a, b Row) int { return compareRows(a, b) })
+		rows = rows[:mostPageRows]
+		g.Hidden = fmt.Sprintf("%d further rows, which changed less, are not shown; perigee compare --format csv has them all.", more)
+	}
+	columns, err := chosen(nil, rows, true)
+	if err != nil {
+		return g, false
+	}
+	if rows[0].Pattern < 0 && rows[0].Of == 0 {
+		columns = slices.Insert(columns, 0, columnOf("metric"))
+	}
+	columns = slices.DeleteFunc(columns, func(c column) bool {
+		return slices.Contains([]string{"old_n", "new_n", "low", "high", "p", "rank_p", "verdict", "warning"}, c.key)
+	})
+	for _, c := range columns {
+		g.Columns = append(g.Columns, pageColumn{c.header, c.align == 0})
+	}
+	most := widest(rows)
+	for _, row := range rows {
+		g.Rows = append(g.Rows, pageRowOf(row, columns, most))
+		g.Remarks = g.Remarks || row.Warning != ""
+	}
+	return g, true
+}
+
+// compareRows puts what changed first, and then what moved most.
+func compareRows(a, b Row) int {
+	if a.changed() != b.changed() {
+		return b2i(b.changed()) - b2i(a.changed())
+	}
+	x, y := math.Abs(math.Log1p(a.Change)), math.Abs(math.Log1p(b.Change))
+	switch {
+	case x > y || math.IsNaN(y) && !math.IsNaN(x):
+		return -1
+	case x < y || math.IsNaN(x) && !math.IsNaN(y):
+		return 1
+	}
+	return 0
+}
+
+func columnOf(key string) column {
+	return columns[slices.IndexFunc(columns, func(c column) bool { return c.key == key })]
+}
+
+func pageRowOf(row Row, columns []column, most float64) pageRow {
+	p := pageRow{Class: row.Verdict, Verdict: row.Verdict, Warning: row.Warning, Plot: forestOf(row, most)}
+	if row.Of > 0 {
+		p.Class = "mean"
+	}
+	for _, c := range columns {
+		cell := pageCell{Number: c.align == 0, Text: "–"}
+		value := c.value(row)
+		shown := value
+		if c.text != nil {
+			shown = c.text(row)
+		}
+		if shown != nil && shown != "" {
+			cell.Text = fmt.Sprintf(c.format, shown)
+			cell.Value = fmt.Sprint(value)
+		}
+		p.Cells = append(p.Cells, cell)
+	}
+	return p
+}
+
+// widest is the largest distance from no change, as a logarithm, that the axis of a table has to show.
+func widest(rows []Row) float64 {
+	most := math.Log(1.1)
+	for _, r := range rows {
+		for _, v := range []float64{r.Change, r.Low, r.High} {
+			if l := math.Abs(math.Log1p(v)); !math.IsNaN(l) && !math.IsInf(l, 0) {
+				most = max(most, l)
+			}
+		}
+	}
+	return min(most, math.Log(1000))
+}
+
+// forestOf places the change of a row on the axis.
+func forestOf(r Row, most float64) *forest {
+	const middle, half = 110, 104
+	if math.IsNaN(r.Change) || r.Change <= -1 {
+		return nil
+	}
+	at := func(v float64) float64 {
+		x := middle + half*math.Log1p(v)/most
+		return math.Round(10*min(max(x, middle-half), middle+half)) / 10
+	}
+	f := &forest{Zero: middle, At: at(r.Change), Label: r.moved()}
+	if !math.IsNaN(r.Low) && !math.IsNaN(r.High) && r.Low > -1 {
+		f.Range, f.Low, f.High = true, at(r.Low), at(r.High)
+		f.Label += fmt.Sprintf(", interval %+.1f%% to %+.1f%%", 100*r.Low, 100*r.High)
+	}
+	return f
+}
+
+// grid is the change of each pair of ranks, senders by receivers.
+type grid struct {
+	Size   float64
+	Labels []gridText
+	Cells  []gridCell
+	Legend []gridCell
+}
+
+type gridText struct {
+	X, Y         float64
+	Text, Anchor string
+}
+
+type gridCell struct {
+	X, Y, W     float64
+	Class, Text string
+}
+
+// steps are the changes at which a cell takes the next shade.
+var steps = []float64{0.05, 0.2, 0.5}
+
+// gridOf brings together all patterns and phases: the geometric mean of the ratios of a pair. It is nil if there are too many ranks.
+func gridOf(rows []Row) *grid {
+	ranks := 0
+	type sum struct {
+		log float64
+		n   int
+	}
+	sums := map[[2]int]sum{}
+	for _, r := range rows {
+		ranks = max(ranks, r.Sender+1, r.Receiver+1)
+		if l := math.Log1p(r.Change); !math.IsNaN(l) && !math.IsInf(l, 0) {
+			k := [2]int{r.Sender, r.Receiver}
+			s := sums[k]
+			sums[k] = sum{s.log + l, s.n + 1}
+		}
+	}
+	if ranks > mostGrid || len(sums) < 2 {
+		return nil
+	}
+	const margin = 28
+	w := max(6, min(28, 640/float64(ranks)))
+	g := &grid{Size: margin + w*float64(ranks) + 2}
+	every := max(1, int(math.Ceil(16/w)))
+	for i := range ranks {
+		if i%every == 0 {
+			middle := margin + (float64(i)+0.5)*w
+			g.Labels = append(g.Labels, gridText{margin - 6, middle, strconv.Itoa(i), "end"}, gridText{middle, margin - 10, strconv.Itoa(i), "middle"})
+		}
+		for k := range ranks {
+			s, ok := sums[[2]int{i, k}]
+			if !ok {
+				continue
+			}
+			change := math.Expm1(s.log / float64(s.n))
+			g.Cells = append(g.Cells, gridCell{margin + float64(k)*w, margin + float64(i)*w, w, shade(change), fmt.Sprintf("%d → %d: %+.1f%%", i, k, 100*change)})
+		}
+	}
+	for _, l := range []struct {
+		class string
+		text  string
+	}{
+		{"better3", "faster by half and more"}, {"better2", "by 20 to 50 %"}, {"better1", "by 5 to 20 %"}, {"same", "within 5 %"},
+		{"worse1", "slower by 5 to 20 %"}, {"worse2", "by 20 to 50 %"}, {"worse3", "by half and more"},
+	} {
+		g.Legend = append(g.Legend, gridCell{Class: l.class, Text: l.text})
+	}
+	return g
+}
+
+// shade is the class of a change of a latency.
+func shade(change float64) string {
+	level := 0
+	for _, s := range steps {
+		if math.Abs(change) >= s {
+			level++
+		}
+	}
+	switch {
+	case level == 0:
+		return "same"
+	case change > 0:
+		return fmt.Sprint("worse", level)
+	}
+	return fmt.Sprint("better", level)
+}

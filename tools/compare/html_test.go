@@ -1,0 +1,83 @@
+package compare
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+)
+
+// The page has every row with its verdict, its plot and the grid of pairs, and text of results stays text.
+func TestWriteHTML(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	old, fresh := runsOf(4, 3, lognormal(rng, 1)), runsOf(4, 3, slowed(rng, 1, 22))
+	for _, d := range append(old, fresh...) {
+		d.Scenario.Name = "<script>alert(1)</script>"
+	}
+	fresh[0].Seed = 9
+	r := mustCompare(t, old, fresh, defaults)
+	var out bytes.Buffer
+	if err := r.WriteHTML(&out, old, fresh); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for _, want := range []string{
+		"2 worse", "4 runs", "Geometric mean", `<td>p1</td>`, `<span class="chip bad">worse</span>`, "seed: 0 and 9", "&lt;script&gt;alert(1)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("lacks %q", want)
+		}
+	}
+	if n := len(regexp.MustCompile(`class="forest"><svg`).FindAllString(text, -1)); n != len(r.Rows) {
+		t.Errorf("%d plots of %d rows", n, len(r.Rows))
+	}
+	if strings.Contains(text, "<script>alert") || regexp.MustCompile(`<[a-z][^>]* style=`).MatchString(text) {
+		t.Error("a script or a style of a result is in the page")
+	}
+}
+
+// The grid has a cell for each pair, of the geometric mean of its ratios, and the words of the legend are true.
+func TestGrid(t *testing.T) {
+	g := gridOf([]Row{{Sender: 0, Receiver: 1, Change: 3}, {Sender: 0, Receiver: 1, Change: 0}, {Sender: 2, Receiver: 0, Change: -0.1}, {Sender: 1, Receiver: 2, Change: 0.01}})
+	var got []string
+	for _, c := range g.Cells {
+		got = append(got, c.Class+" "+c.Text)
+	}
+	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%", "same 1 → 2: +1.0%", "better1 2 → 0: -10.0%"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if gridOf([]Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
+		t.Error("a grid of one pair, or of too many ranks")
+	}
+}
+
+// Without enough runs the page says so, and what would help.
+func TestWriteHTMLWithoutVerdict(t *testing.T) {
+	rng := rand.New(rand.NewPCG(33, 34))
+	path := filepath.Join(t.TempDir(), "c.html")
+	sides := Sides{Old: runsOf(1, 1, lognormal(rng, 1)), New: runsOf(1, 1, lognormal(rng, 2)), Advice: func(int) string { return "perigee rerun a b --times 5" }}
+	j := Judging{Alpha: 0.05, Metric: "latency_ms", Pairs: "auto", FailOn: "any", Format: "html", Page: path}
+	if err := j.Check(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := j.Judge(cli.Streams{Out: &out}, sides); err != nil || out.Len() > 0 {
+		t.Fatalf("%v, %q", err, &out)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || !bytes.Contains(text, []byte("no verdict")) || !bytes.Contains(text, []byte("perigee rerun a b --times 5")) {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	j.Sort = "p"
+	if err := j.Check(); fault.KindOf(err) != fault.Usage {
+		t.Errorf("--sort with html: %v", err)
+	}
+}

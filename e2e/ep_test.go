@@ -126,3 +126,20 @@ func TestControlPlane(t *testing.T) {
 		harness.Contains(t, "stdout", o.Stdout, "CONNECT: ", "ms avg across 2 ranks (min=", ") [2 experts/rank]")
 	})
 }
+
+// Both kinds of traffic run at once, and what they leave is right.
+func TestExpertsBesideKV(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		o := harness.MustRun(t, dir, "run", "ep_kv", "-n", "2", "--engine", engine, "--kv-size", "64K", "--tokens", "8", "--hidden", "256", "--iters", "10",
+			"--result", "r.json")
+		harness.Contains(t, "stdout", o.Stdout, "checked: what both have left behind", "KV transfers")
+		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+		list, _ := doc.Values["ep_beside"].([]any)
+		one, _ := list[0].(map[string]any)
+		slow, _ := one["slowdown"].(float64)
+		if runs, _ := one["other_runs"].(float64); slow <= 0 || runs < 1 {
+			t.Errorf("%v", doc.Values["ep_beside"])
+		}
+	})
+}

@@ -40,6 +40,7 @@ func (r *Runtime) moeModule() map[string]function {
 func (r *Runtime) planeMethods() map[string]function {
 	return map[string]function{
 		"measure": r.collective(onPlane(r.planeMeasure)),
+		"beside":  r.collective(onPlane(r.planeBeside)),
 		"verify":  r.collective(onPlane(r.planeVerify)),
 		"close":   r.collective(onPlane(func(_ *glua.LState, p *luaPlane) (int, error) { return 0, p.Close() })),
 	}

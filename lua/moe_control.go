@@ -124,3 +124,56 @@ func moeGrowth(L *glua.LState) (int, error) {
 	L.Push(toLua(L, map[string]any{"exponent": g.Exponent, "r2": g.R2, "refused": g.Refused, "shape": g.Shape()}))
 	return 1, nil
 }
+
+// planeBeside: beside{plan =, mode =, iterations =, warmup =, runs =}, a table at rank 0, nil elsewhere.
+func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
+	f := newFields("plane:beside", L.CheckTable(2))
+	given, name := f.get("plan"), f.text("mode", "e2e")
+	iterations, warmup, runs := int(f.integer("iterations", 100, 2)), int(f.integer("warmup", 10, 0)), int(f.integer("runs", 20, 1))
+	if err := f.err(); err != nil {
+		return 0, err
+	}
+	mode, err := experts.ParseMode(name)
+	if err != nil {
+		return 0, err
+	}
+	u, _ := given.(*glua.LUserData)
+	if u == nil {
+		return 0, fault.New(fault.Script, "plane:beside: plan is %s, want a plan of transfer.prepare", describe(given))
+	}
+	plan, ok := u.Value.(*luaPlan)
+	if !ok {
+		return 0, fault.New(fault.Script, "plane:beside: plan is %s, want a plan of transfer.prepare", describe(given))
+	}
+	if err := p.First(); err != nil {
+		return 0, err
+	}
+	c, err := p.MeasureBeside(mode, warmup, iterations, runs, plan)
+	if err != nil {
+		return 0, err
+	}
+	if c == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	for _, figures := range []*experts.Figures{c.Alone, c.Beside} {
+		plain, err := plainOf(figures)
+		if err != nil {
+			return 0, err
+		}
+		for key, value := range p.about {
+			plain[key] = value
+		}
+		if figures == c.Beside {
+			plain["entry"] = "steady, beside other traffic"
+		}
+		r.addValue("ep", plain)
+	}
+	plain := map[string]any{
+		"alone_us": c.Alone.Latency.Avg, "beside_us": c.Beside.Latency.Avg, "slowdown": c.Slowdown,
+		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown, "other_runs": int64(c.Runs),
+	}
+	r.addValue("ep_beside", plain)
+	L.Push(toLua(L, plain))
+	return 1, nil
+}

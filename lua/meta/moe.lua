@@ -52,6 +52,27 @@ local Plane = {}
 ---@return table?
 function Plane:measure(case) end
 
+---@class PlaneBeside
+---@field plan Plan of transfer.prepare, at the same ranks
+---@field mode? "dispatch"|"combine"|"e2e" default "e2e"
+---@field iterations? integer 2 or more, default 100
+---@field warmup? integer default 10
+---@field runs? integer of the plan alone, default 20
+
+---@class Contention
+---@field alone_us number mean time of an iteration alone
+---@field beside_us number the same beside the plan
+---@field slowdown number beside_us / alone_us
+---@field other_alone_us number mean time of a run of the plan alone
+---@field other_beside_us number the same beside the iterations
+---@field other_slowdown number other_beside_us / other_alone_us
+---@field other_runs integer runs of the plan beside the iterations, of all ranks
+
+---Measures iterations alone, a plan alone, and both at the same time. Returns the figures at rank 0, nil at the others. Collective.
+---@param case PlaneBeside
+---@return Contention?
+function Plane:beside(case) end
+
 ---Dispatches and combines once through poisoned memory and checks every byte; a wrong one ends the job. Collective.
 ---@param how? PlaneVerify
 ---@return PlaneChecked

@@ -1,0 +1,61 @@
+-- Experts and KV caches at once: what each kind of traffic costs the other.
+
+-- The first half of the ranks sends to the second, as prefill ranks do to decode ranks.
+local function caches(bytes)
+  local half = math.floor(world.size / 2)
+  local m = matrix.new(world.size)
+  for r = 0, half - 1 do
+    m[r][r + half] = bytes
+  end
+  return m
+end
+
+return {
+  about = "An expert-parallel loop and KV transfers at the same ranks: how much each slows the other down.",
+  options = {
+    options.path { "matrix", nil, "bytes of KV caches from each rank to each rank (default: --kv-size from each of the first half to one of the second)" },
+    options.size { "kv-size", "4M", "bytes of each KV transfer, without --matrix", min = 1 },
+    options.int { "shards", 16, "descriptors of each KV transfer", min = 1 },
+    options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
+    options.int { "hidden", 4096, "channels of a token, a multiple of 128", min = 1, max = 2 ^ 20 },
+    options.int { "experts-per-rank", 8, "", min = 1, max = 2 ^ 20 },
+    options.int { "topk", 2, "experts for each token", min = 1, max = 1024 },
+    options.enum { "mode", "e2e", "what an iteration does", choices = { "dispatch", "combine", "e2e" } },
+    options.int { "warmup", 10, "iterations that are not measured", min = 0 },
+    options.int { "iters", 100, "measured iterations", min = 2 },
+  },
+  metrics = {
+    { "ep_slowdown", "time of an iteration beside KV transfers, over that alone", better = "lower" },
+    { "kv_slowdown", "time of the KV transfers beside iterations, over that alone", better = "lower" },
+  },
+  ranks = 4,
+  run = function(opt)
+    if world.size < 2 then
+      options.reject("one rank alone sends no KV cache", "use -n 2")
+    end
+    world.phase("prepare")
+    local plan = transfer.prepare { matrix = opt.matrix and matrix.load(opt.matrix) or caches(opt.kv_size), shards = opt.shards }
+    transfer.warmup({ plan }, 5)
+    local plane = moe.open { tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = opt.topk }
+    world.phase("measure")
+    local c = plane:beside { plan = plan, mode = opt.mode, iterations = opt.iters, warmup = opt.warmup }
+    world.phase("check")
+    plan:verify()
+    plane:verify { state = opt.mode }
+    plane:close()
+    result.note("checked: what both have left behind")
+    local rows = {}
+    if c then
+      rows = {
+        { "experts, " .. opt.mode, c.alone_us, c.beside_us, c.slowdown },
+        { "KV transfers", c.other_alone_us, c.other_beside_us, c.other_slowdown },
+      }
+      result.sample("ep_slowdown", c.slowdown)
+      result.sample("kv_slowdown", c.other_slowdown)
+    end
+    result.table {
+      title = "mean time alone, and beside the other",
+      columns = { { "Traffic", "%s" }, { "Alone (us)", "%.1f" }, { "Beside (us)", "%.1f" }, { "Slowdown", "%.3f" } }, rows = rows,
+    }
+  end,
+}

@@ -43,6 +43,7 @@ type Case struct {
 	Model   string        `json:"model"`
 	Input   int           `json:"input_length"`
 	Output  int           `json:"output_length"`
+	GPUs    int           `json:"gpus,omitempty"` // of all servers; 0: the config does not say
 	Dir     string        `json:"dir"`
 	Job     string        `json:"job,omitempty"`
 	Slurm   string        `json:"slurm_state,omitempty"`
@@ -190,6 +191,9 @@ func (r *session) caseOf(t *batch.Task) Case {
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input, Output: t.Benchmark.Output, Dir: d.dir,
 		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag, Perigee: version.Get(), Verdict: d.Verdict,
+	}
+	if !t.UsesCommand() {
+		c.GPUs = t.Gen.World()*t.Hardware.GenServers + t.Ctx.World()*t.Hardware.CtxServers
 	}
 	if r.Probe {
 		c.Probe = readProbe(d.dir)

@@ -28,6 +28,8 @@ type Cmd struct {
 	Parse    ParseCmd    `cmd:"" help:"Read the figures of a log or a result folder, and say whether they can be believed."`
 	Run      RunCmd      `cmd:"" help:"Submit the cases in batches to Slurm, wait for them, and judge their figures."`
 	Clean    CleanCmd    `cmd:"" help:"Cancel the jobs that an interrupted run has left behind."`
+	Report   ReportCmd   `cmd:"" help:"Make a page of cases, levels, curves, the Pareto front and the history of runs."`
+	Compare  CompareCmd  `cmd:"" help:"Compare the figures of two runs, and say which cannot be told apart."`
 }
 
 // Reading is how configs are read.

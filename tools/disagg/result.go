@@ -38,3 +38,11 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 	}
 	return d.Write(path)
 }
+
+// words describes a probe on the page.
+func (p *probeResult) words() string {
+	if p == nil {
+		return ""
+	}
+	return p.Error
+}

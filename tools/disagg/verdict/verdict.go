@@ -100,6 +100,7 @@ type Level struct {
 	Concurrency int                `json:"concurrency"`
 	Complete    bool               `json:"complete"`
 	Metrics     map[string]float64 `json:"metrics"` // ms; empty unless complete
+	Throughput  float64            `json:"output_tok_s,omitempty"`
 }
 
 // The states of a case.
@@ -165,7 +166,7 @@ func (j *judge) levels() {
 	for _, l := range j.e.Log.Levels {
 		level := Level{Concurrency: l.Concurrency, Complete: l.Complete && len(l.Missing(j.required())) == 0, Metrics: map[string]float64{}}
 		if l.Complete {
-			level.Metrics = l.Metrics
+			level.Metrics, level.Throughput = l.Metrics, l.Throughput
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"perigee/internal/fault"
-	"perigee/tools/sweep/pareto"
+	"perigee/internal/serving/pareto"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
 )

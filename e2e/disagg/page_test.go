@@ -1,0 +1,43 @@
+package disagg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+)
+
+// From cases to page and comparison.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "")
+	s.add("b", "crash", 0, "")
+	s.run(12, "--repeat", "4", "--batch-size", "0")
+	page := filepath.Join(s.output, "page.html")
+	tool := func(code int, args ...string) string {
+		t.Helper()
+		o := harness.Run(t, s.output, append([]string{"disagg"}, args...)...)
+		if o.Code != code {
+			t.Fatalf("%v: exit code %d\n%s%s", args, o.Code, o.Stdout, o.Stderr)
+		}
+		return o.Stdout
+	}
+	tool(0, "report", s.output, "-o", page)
+	if data, err := os.ReadFile(page); err != nil || !strings.Contains(string(data), "CLIENT on node") || !strings.Contains(string(data), "disagg_perf_a #4") {
+		t.Errorf("%v, %d bytes", err, len(data))
+	}
+	if out := tool(0, "report", s.output, "--format", "text"); strings.Count(out, "SERVER_MEDIAN_TTFT") != 2 || !strings.Contains(out, "96.50") {
+		t.Error(out)
+	}
+	if out := tool(0, "compare", s.output, s.output); strings.Count(out, "not separated") != 4 {
+		t.Error(out)
+	}
+	// The result of a case is one of perigee.
+	result := filepath.Join(s.output, "slurm_logs", "disagg_perf_a", "result.json")
+	if o := harness.Run(t, s.output, "result", "show", result); o.Code != 0 {
+		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
+}

@@ -1,0 +1,207 @@
+// Package page makes the page of a batch of benchmarks: cases with their reasons,
+// figures by level, curves over the load, the trade-off with its Pareto front, and
+// the history of every figure.
+package page
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	shared "perigee/internal/page"
+	"perigee/internal/serving/pareto"
+	"perigee/internal/stats"
+	"perigee/tools/disagg/history"
+)
+
+var (
+	//go:embed body.html
+	bodyHTML string
+	//go:embed disagg.js
+	script string
+	//go:embed disagg.css
+	styles string
+)
+
+// Case is a case as the page shows it.
+type Case struct {
+	ID, Model, State, Detail, Job, Slurm, Nodes, Probe string
+	Repeat, GPUs                                       int
+	Reasons, Warnings                                  []string
+	Began                                              time.Time
+	QueueS, RunS                                       float64
+	Levels                                             []Level
+}
+
+// Level is one level of a case.
+type Level struct {
+	Concurrency int
+	Complete    bool
+	Metrics     map[string]float64
+	Throughput  float64 // generated tokens per second; 0: unknown
+}
+
+// Options say how the page is made.
+type Options struct {
+	Title, Generator string
+	Alpha            float64
+}
+
+// Median is the median of values.
+func Median(values []float64) float64 { return stats.Median(values) }
+
+// curve is a figure over the concurrency, as the scripts have it.
+type curve struct {
+	Test   string  `json:"test"`
+	Metric string  `json:"metric"`
+	Points []point `json:"points"`
+}
+
+type point struct {
+	X     float64     `json:"x"`
+	Y     float64     `json:"y"`
+	Range *[2]float64 `json:"range,omitempty"`
+	Runs  int         `json:"runs"`
+}
+
+// past is the history of a figure.
+type past struct {
+	Test        string    `json:"test"`
+	Concurrency int       `json:"concurrency"`
+	Metric      string    `json:"metric"`
+	Times       []int64   `json:"times"` // seconds since 1970
+	Values      []float64 `json:"values"`
+}
+
+// trade is a point of the trade-off.
+type trade struct {
+	Case        string  `json:"case"`
+	Concurrency int     `json:"concurrency"`
+	X           float64 `json:"x"` // tokens per second of one user
+	Y           float64 `json:"y"` // tokens per second, per GPU where the number is known
+	Front       bool    `json:"front"`
+}
+
+type data struct {
+	Curves  []curve `json:"curves"`
+	History []past  `json:"history"`
+	Trades  []trade `json:"trades"`
+	PerGPU  bool    `json:"per_gpu"`
+}
+
+// row is a figure in the table.
+type row struct {
+	Test, Metric, Spread, Note string
+	Concurrency, Runs          int
+	Median                     float64
+}
+
+var body = template.Must(template.New("body").Funcs(template.FuncMap{
+	"join":  func(list []string) string { return strings.Join(list, "; ") },
+	"class": func(state string) string { return map[string]string{"passed": "good", "failed": "bad"}[state] },
+	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+}).Parse(bodyHTML))
+
+// Write writes the page.
+func Write(w io.Writer, cases []Case, series []history.Series, o Options) error {
+	d := data{Curves: curves(series, o.Alpha), History: pasts(series), Trades: []trade{}}
+	d.Trades, d.PerGPU = trades(cases)
+	failed := 0
+	for _, c := range cases {
+		if c.State == "failed" {
+			failed++
+		}
+	}
+	var text bytes.Buffer
+	err := body.Execute(&text, struct {
+		Options
+		Cases   []Case
+		Failed  int
+		Rows    []row
+		Trades  int
+		Percent string
+	}{o, cases, failed, rows(series, o.Alpha), len(d.Trades), fmt.Sprintf("%g", 100*(1-o.Alpha))})
+	if err != nil {
+		return err
+	}
+	sections := []shared.Section{{ID: "cases", Title: "Cases"}, {ID: "curves", Title: "Curves"}, {ID: "trade-off", Title: "Trade-off"},
+		{ID: "levels", Title: "Levels"}, {ID: "history", Title: "History"}}
+	return shared.Page{
+		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
+		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator + ". Nothing on this page is loaded from anywhere.")),
+		Data:   []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles}, Scripts: []string{script},
+	}.Write(w)
+}
+
+func curves(series []history.Series, alpha float64) []curve {
+	list := []curve{}
+	for _, s := range series { // sorted by test, metric, concurrency
+		if n := len(list); n == 0 || list[n-1].Test != s.Test || list[n-1].Metric != s.Metric {
+			list = append(list, curve{Test: s.Test, Metric: s.Metric})
+		}
+		values := s.Values()
+		p := point{X: float64(s.Concurrency), Y: stats.Median(values), Runs: len(values)}
+		if low, high, ok := history.MedianInterval(values, alpha); ok {
+			p.Range = &[2]float64{low, high}
+		}
+		last := &list[len(list)-1]
+		last.Points = append(last.Points, p)
+	}
+	return list
+}
+
+func pasts(series []history.Series) []past {
+	list := []past{}
+	for _, s := range series {
+		p := past{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Values: s.Values()}
+		for _, r := range s.Rows {
+			p.Times = append(p.Times, r.Start.Unix())
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+func rows(series []history.Series, alpha float64) []row {
+	var list []row
+	for _, s := range series {
+		values := s.Values()
+		r := row{Test: s.Test, Metric: s.Metric, Concurrency: s.Concurrency, Runs: len(values), Median: stats.Median(values), Spread: history.Spread(values, alpha)}
+		if _, _, ok := history.MedianInterval(values, alpha); !ok {
+			r.Note = "too few runs for an interval"
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// trades puts the levels of all cases on two axes: what a user sees and what the
+// machines give.
+func trades(cases []Case) (list []trade, perGPU bool) {
+	perGPU = !slices.ContainsFunc(cases, func(c Case) bool { return c.GPUs == 0 })
+	list = []trade{}
+	var points []pareto.Point
+	for _, c := range cases {
+		for _, l := range c.Levels {
+			tpot := l.Metrics["SERVER_MEDIAN_TPOT"]
+			if !l.Complete || tpot <= 0 || l.Throughput <= 0 {
+				continue
+			}
+			t := trade{Case: c.ID, Concurrency: l.Concurrency, X: 1000 / tpot, Y: l.Throughput}
+			if perGPU {
+				t.Y /= float64(c.GPUs)
+			}
+			list = append(list, t)
+			points = append(points, pareto.Point{X: t.X, Y: t.Y})
+		}
+	}
+	for i, on := range pareto.Front(points, false, false) {
+		list[i].Front = on
+	}
+	return list, perGPU
+}

@@ -1,0 +1,245 @@
+package disagg
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/table"
+	"perigee/internal/version"
+	"perigee/tools/disagg/history"
+	"perigee/tools/disagg/page"
+	"perigee/tools/disagg/record"
+)
+
+// ReportCmd is `perigee disagg report`.
+type ReportCmd struct {
+	Paths  []string `arg:"" name:"path" help:"Output folders of runs, or CSV files of figures; several make a history."`
+	Output string   `short:"o" default:"disagg.html" placeholder:"FILE" help:"Page to write [disagg.html]."`
+	Title  string   `default:"Disaggregated serving" placeholder:"TEXT" help:"Title of the page."`
+	Alpha  float64  `default:"0.05" placeholder:"P" help:"Intervals of medians hold with the probability 1-P [0.05]."`
+	Format string   `enum:"page,text,json" default:"page" help:"page, or the figures as text or json on standard output."`
+}
+
+// figure is a figure of a level in the JSON of report.
+type figure struct {
+	Test        string    `json:"test"`
+	Concurrency int       `json:"concurrency"`
+	Metric      string    `json:"metric"`
+	Runs        int       `json:"runs"`
+	Median      float64   `json:"median"`
+	Low         *float64  `json:"low"` // interval of the median; null: too few runs
+	High        *float64  `json:"high"`
+	Values      []float64 `json:"values"` // in the order of time
+}
+
+// Run makes the page.
+func (c *ReportCmd) Run(s cli.Streams) error {
+	if err := checkAlpha(c.Alpha); err != nil {
+		return err
+	}
+	rows, cases, err := readAll(c.Paths)
+	if err != nil {
+		return err
+	}
+	series := history.Collect(rows)
+	switch c.Format {
+	case "json":
+		return printJSON(s.Out, map[string]any{"cases": cases, "figures": figures(series, c.Alpha)})
+	case "text":
+		return printFigures(s.Out, series, c.Alpha)
+	}
+	build := version.Get()
+	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: strings.TrimSpace("perigee " + build.Version + " " + build.Commit)}
+	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return page.Write(w, pageCases(cases), series, o) })
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"), cli.Count(len(series), "figure"), c.Output)
+	return err
+}
+
+func checkAlpha(alpha float64) error {
+	if !(alpha > 0 && alpha < 1) {
+		return fault.New(fault.Usage, "--alpha: wanted a number above 0 and below 1, got %g", alpha)
+	}
+	return nil
+}
+
+// readAll reads output folders and CSV files.
+func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil, nil, fault.New(fault.Input, "%w", err)
+		}
+		file := path
+		if info.IsDir() {
+			found, err := readCases(path)
+			if err != nil {
+				return nil, nil, err
+			}
+			cases = append(cases, found...)
+			file = filepath.Join(path, record.CSVName)
+			if _, err := os.Stat(file); err != nil && len(found) > 0 {
+				continue // no case has passed
+			}
+		}
+		more, err := record.ReadCSV(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, cases, nil
+}
+
+// readCases reads the verdicts below an output folder, in the order of time.
+func readCases(dir string) ([]Case, error) {
+	entries, err := os.ReadDir(filepath.Join(dir, "slurm_logs"))
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: wanted the output folder of perigee disagg run: %w", dir, err)
+	}
+	var cases []Case
+	for _, e := range entries {
+		path := filepath.Join(dir, "slurm_logs", e.Name(), verdictFile)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // a case that still runs
+		}
+		var c Case
+		if err := json.Unmarshal(data, &c); err != nil || c.Verdict == nil {
+			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg: %w", path, err)
+		}
+		cases = append(cases, c)
+	}
+	slices.SortStableFunc(cases, func(a, b Case) int { return a.Began.Compare(b.Began) })
+	return cases, nil
+}
+
+func figures(series []history.Series, alpha float64) []figure {
+	list := []figure{}
+	for _, s := range series {
+		values := s.Values()
+		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values), Median: page.Median(values), Values: values}
+		if low, high, ok := history.MedianInterval(values, alpha); ok {
+			f.Low, f.High = &low, &high
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// printFigures writes the figures for people.
+func printFigures(w io.Writer, series []history.Series, alpha float64) error {
+	var t table.Table
+	t.AddColumn("Test", table.Left, "")
+	t.AddColumn("Concurrency", table.Right, "")
+	t.AddColumn("Metric", table.Left, "")
+	for _, name := range []string{"Median", "Low", "High"} {
+		t.AddColumn(name, table.Right, "%.2f")
+	}
+	t.AddColumn("Runs", table.Right, "")
+	for _, f := range figures(series, alpha) {
+		low, high := any(nil), any(nil)
+		if f.Low != nil {
+			low, high = *f.Low, *f.High
+		}
+		t.AddRow(f.Test, f.Concurrency, f.Metric, f.Median, low, high, f.Runs)
+	}
+	return t.WriteText(w)
+}
+
+// pageCases turns cases into what the page shows.
+func pageCases(cases []Case) []page.Case {
+	var list []page.Case
+	for _, c := range cases {
+		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail, Job: c.Job, Slurm: c.Slurm,
+			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings, Probe: c.Probe.words()}
+		for _, l := range c.Levels {
+			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics, Throughput: l.Throughput})
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// CompareCmd is `perigee disagg compare`.
+type CompareCmd struct {
+	Old    string  `arg:"" help:"Output folder or CSV file before."`
+	New    string  `arg:"" help:"Output folder or CSV file after."`
+	Alpha  float64 `default:"0.05" placeholder:"P" help:"Level of significance: the share of false alarms among the changes [0.05]."`
+	FailOn string  `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if a figure is worse, if any has changed, or never: worse, any or none."`
+	Format string  `enum:"text,csv,json" default:"text" help:"text, csv or json."`
+}
+
+// Run compares the figures of two runs.
+func (c *CompareCmd) Run(s cli.Streams) error {
+	if err := checkAlpha(c.Alpha); err != nil {
+		return err
+	}
+	var sides [2][]history.Series
+	for i, path := range []string{c.Old, c.New} {
+		rows, _, err := readAll([]string{path})
+		if err != nil {
+			return err
+		}
+		sides[i] = history.Collect(rows)
+	}
+	changes := history.Compare(sides[0], sides[1], c.Alpha)
+	if err := c.print(s, changes); err != nil {
+		return err
+	}
+	worse, better := 0, 0
+	for _, ch := range changes {
+		switch ch.Verdict {
+		case history.Worse:
+			worse++
+		case history.Better:
+			better++
+		}
+	}
+	if c.FailOn != "none" && worse > 0 || c.FailOn == "any" && better > 0 {
+		return fault.New(fault.Worse, "%s worse, %d better", cli.Count(worse, "figure"), better)
+	}
+	return nil
+}
+
+func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
+	var t table.Table
+	t.AddColumn("Test", table.Left, "")
+	t.AddColumn("Concurrency", table.Right, "")
+	t.AddColumn("Metric", table.Left, "")
+	for _, col := range []struct{ name, format string }{
+		{"Old", "%.2f"}, {"New", "%.2f"}, {"Ratio", "%.3f"}, {"Low", "%.3f"}, {"High", "%.3f"}, {"p", "%.3g"}, {"Old runs", ""}, {"New runs", ""},
+	} {
+		t.AddColumn(col.name, table.Right, col.format)
+	}
+	t.AddColumn("Verdict", table.Left, "")
+	few := 0
+	for _, ch := range changes {
+		if ch.Verdict == history.TooFew {
+			few++
+		}
+		t.AddRow(ch.Test, ch.Concurrency, ch.Metric, ch.OldMedian, ch.NewMedian, ch.Ratio, ch.Low, ch.High, ch.P, ch.Old, ch.New, ch.Verdict)
+	}
+	var err error
+	switch c.Format {
+	case "csv":
+		err = t.WriteCSV(s.Out)
+	case "json":
+		err = t.WriteJSON(s.Out)
+	default:
+		if err = t.WriteText(s.Out); err == nil && few > 0 {
+			_, err = fmt.Fprintf(s.Out, "\n%s with too few runs to tell any change from chance: 4 runs on each side are enough (--repeat 4)\n", cli.Count(few, "figure"))
+		}
+	}
+	return err
+}

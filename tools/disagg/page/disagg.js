@@ -14,7 +14,7 @@ perigee.data("disagg").then((data) => {
     find("curve-chart").replaceChildren();
     if (!metric) return;
     perigee.plot(find("curve-chart"), {
-      label: unit(metric) + " by concurrency", x: { label: "Concurrency", fmt: fmt.number, log: true }, y: { label: unit(metric), fmt: fmt.number },
+      label: unit(metric) + " by concurrency", x: { label: "Concurrency", fmt: fmt.number, log: true, base: 2 }, y: { label: unit(metric), fmt: fmt.number },
       series: data.curves.filter((c) => c.metric === metric).map((c) => ({
         name: short(c.test), line: true, points: c.points.map((p) => [p.x, p.y, { range: p.range, runs: p.runs }]),
       })),

@@ -100,6 +100,11 @@ type one struct {
 		Complete    bool
 		Metrics     map[string]float64
 	}
+	Probe struct {
+		Error, Engine string
+		Median        float64 `json:"median_bytes_per_s"`
+		Pairs         []struct{ From, To string }
+	}
 	Queue float64 `json:"queue_s"`
 	Run   float64 `json:"run_s"`
 }

@@ -41,3 +41,17 @@ func TestReport(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
 	}
 }
+
+// The fabric is measured in the same allocation, by perigee itself.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "  nodes: 2\n")
+	p := s.start("run", "--probe")
+	c := s.cases(p, 0)["a"]
+	if c.Probe.Error != "" || len(c.Probe.Pairs) != 1 || c.Probe.Median < 1e6 || c.Probe.Engine == "" || c.Probe.Pairs[0].From == c.Probe.Pairs[0].To {
+		log, _ := os.ReadFile(filepath.Join(c.Dir, "0_probe.log"))
+		t.Errorf("%+v\n%s", c.Probe, log)
+	}
+	t.Logf("%+v", c.Probe)
+}

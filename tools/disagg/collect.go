@@ -18,6 +18,7 @@ import (
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/probe"
 	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
 )
@@ -53,7 +54,7 @@ type Case struct {
 	QueueS  float64       `json:"queue_s"`
 	RunS    float64       `json:"run_s"`
 	Detail  string        `json:"diagnosis,omitempty"`
-	Probe   *probeResult  `json:"probe,omitempty"`
+	Probe   *probe.Result `json:"probe,omitempty"`
 	Perigee version.Build `json:"perigee"`
 	*verdict.Verdict
 }
@@ -196,7 +197,7 @@ func (r *session) caseOf(t *batch.Task) Case {
 		c.GPUs = t.Gen.World()*t.Hardware.GenServers + t.Ctx.World()*t.Hardware.CtxServers
 	}
 	if r.Probe {
-		c.Probe = readProbe(d.dir)
+		c.Probe = probe.Read(d.dir)
 	}
 	return c
 }

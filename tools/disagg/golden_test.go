@@ -218,3 +218,51 @@ func TestParseAccuracy(t *testing.T) {
 		t.Errorf("without a reference: %s, exit code %d", p.State, code)
 	}
 }
+
+// What else is wrong with configs, in one folder: each has its own message, and
+// none stops the others.
+func TestValidateAlso(t *testing.T) {
+	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	swap := func(old, new string) string { return strings.Replace(string(base), old, new, 1) }
+	want := map[string]string{
+		"disagg/perf-sanity/category": "there are no metrics for disagg/perf-sanity", "disagg/perf/syntax": "this is not YAML",
+		"disagg/perf/list": "wanted a map with the sections", "disagg/perf/nvsa": "this client runs end to end only; mode is gen_only",
+		"disagg/accuracy/reference": "missing metadata.accuracy.datasets", "wideep/accuracy/absolute": "wanted hypothesis_test, the only kind of test, got \"absolute\"",
+		"disagg/perf/empty": "got an empty one", "wideep/perf/good": "", "disagg/perf/anchors": "",
+	}
+	for name, text := range map[string]string{
+		"disagg/perf-sanity/category": string(base), "disagg/perf/syntax": "a: [\n", "disagg/perf/list": "- a\n", "disagg/perf/empty": "",
+		"disagg/perf/nvsa":          swap("mode: e2e\n  use_nv_sa_benchmark: false", "mode: gen_only\n  use_nv_sa_benchmark: true"),
+		"disagg/accuracy/reference": string(base), "wideep/perf/good": string(base),
+		"wideep/accuracy/absolute": swap("metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute}]}"),
+		"disagg/perf/anchors":      strings.Replace(swap("  gen:\n", "  gen:\n    more: &id001 {a: null}\n"), "  ctx:\n", "  ctx:\n    more: *id001\n", 1),
+	} {
+		path := filepath.Join(root, name+".yaml")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _, code := perigee(t, nil, "validate", root, "--format", "json")
+	var got []struct {
+		File   string
+		Valid  bool
+		Errors []struct{ Message string }
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 3 || len(got) != len(want) {
+		t.Fatalf("%v, exit code %d, %d configs", err, code, len(got))
+	}
+	for _, g := range got {
+		name, _ := strings.CutPrefix(strings.TrimSuffix(g.File, ".yaml"), root+"/")
+		message, known := want[name]
+		if !known || g.Valid != (message == "") || !g.Valid && !strings.Contains(g.Errors[0].Message, message) {
+			t.Errorf("%s: %v %v, want %q", name, g.Valid, g.Errors, message)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func pageCases(cases []Case) []page.Case {
 	var list []page.Case
 	for _, c := range cases {
 		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail, Job: c.Job, Slurm: c.Slurm,
-			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings, Probe: c.Probe.words()}
+			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings, Probe: c.Probe.String()}
 		for _, l := range c.Levels {
 			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics, Throughput: l.Throughput})
 		}

@@ -7,17 +7,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/result"
-	"perigee/tools/disagg/batch"
 )
-
-// probeResult is what the probe of the fabric has measured.
-type probeResult struct {
-	Error string `json:"error,omitempty"`
-}
-
-func probeArguments(*batch.Task) (string, error) { return "", nil }
-
-func readProbe(string) *probeResult { return nil }
 
 // writeResult writes a case as a perigee result: the figures of each level as a
 // table and as values, and the config it ran with.
@@ -33,16 +23,8 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 		Command:  []string{"perigee", "disagg", "run", c.File},
 		Scenario: result.Scenario{Name: "disagg", Options: map[string]any{"id": c.ID, "config": tree.Plain()}},
 		Phases:   []result.Phase{}, Tables: []result.Table{levels},
-		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes, "queue_s": c.QueueS, "run_s": c.RunS},
+		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes, "queue_s": c.QueueS, "run_s": c.RunS, "probe": c.Probe},
 		Notes:  []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)},
 	}
 	return d.Write(path)
-}
-
-// words describes a probe on the page.
-func (p *probeResult) words() string {
-	if p == nil {
-		return ""
-	}
-	return p.Error
 }

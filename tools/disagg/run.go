@@ -196,10 +196,7 @@ func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 		if err != nil {
 			return nil, fault.New(fault.Internal, "the path of perigee: %w", err)
 		}
-		o.Perigee = program
-		if o.Probe, err = probeArguments(t); err != nil {
-			return nil, err
-		}
+		o.Perigee = program // a probe is part of the job
 	}
 	return launch.New(t.Config, o)
 }

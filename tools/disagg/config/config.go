@@ -2,7 +2,7 @@
 // benchmark: one YAML file, one case (or several, with a sweep).
 //
 // A file is read as a whole and every problem in it is collected with its line;
-// one bad file never stops the others. The schema is a table ([Describe] lists
+// one bad file never stops the others. The schema is a table ([Keys] lists
 // it); the sections worker_config.ctx and worker_config.gen pass through to the
 // servers untouched. Two sets of rules are known, see [Rules].
 package config
@@ -44,7 +44,9 @@ type Config struct {
 	SupportedGPUs                  []string
 	Metrics                        *Metrics // nil: the default ones
 	Datasets                       []Dataset
-	AccuracyLog                    string // of metadata.accuracy.metrics; may be empty
+	References                     []Reference
+	Resources                      *Resources // nil: none
+	AccuracyLog                    string     // of metadata.accuracy.metrics; may be empty
 
 	Slurm       Slurm
 	Benchmark   Benchmark
@@ -215,6 +217,14 @@ func (c *Config) fill(r *reader) {
 	c.fillJob(r)
 	c.fillMetrics(r)
 	c.Datasets = r.datasets()
+	c.References = r.references()
+	if c.Resources = r.resources(); c.Resources != nil && !r.has("job.nodes") {
+		c.Job.Nodes = max(1, c.Resources.Nodes())
+	}
+	if c.UsesCommand() { // what srtctl's clients do
+		c.Benchmark.MultiRound = r.int("benchmark.multi_round", 10)
+		c.Benchmark.Ratio = r.float("benchmark.benchmark_ratio", 0.8)
+	}
 	c.AccuracyLog = r.text("metadata.accuracy.metrics.log_file")
 	c.Evaluation = r.evaluation()
 }
@@ -249,6 +259,13 @@ func (c *Config) fillBenchmark(r *reader) {
 		Ratio:  r.float("benchmark.benchmark_ratio", 1), MultiRound: r.int("benchmark.multi_round", 1),
 		NvSA: r.bool("benchmark.use_nv_sa_benchmark", false), DatasetFile: r.text("benchmark.dataset_file"),
 		Enabled: r.bool("benchmark.enable_benchmark", true), Env: plainMap(r.values["benchmark.env_var"]),
+	}
+	if r.has("benchmark.concurrency_start") || r.has("benchmark.concurrency_end") {
+		if v := r.values["benchmark.concurrency_list"]; v != nil {
+			r.add(v, "benchmark.concurrency_start", "concurrency_list has the levels already")
+		} else {
+			c.Benchmark.Levels = r.doubling()
+		}
 	}
 	if c.Benchmark.DatasetFile == "" {
 		c.Benchmark.DatasetFile = r.text("environment.dataset_file")

@@ -322,3 +322,14 @@ func Seconds(v *conf.Value) (int, bool) {
 	}
 	return total, v.Kind == conf.String && total <= 2*most
 }
+
+// Keys lists the keys that hold values, by their paths.
+func Keys() []string {
+	var list []string
+	for _, k := range schema {
+		if k.kind != section {
+			list = append(list, k.path)
+		}
+	}
+	return list
+}

@@ -55,6 +55,9 @@ func (c *Config) needs(r *reader, rules Rules) {
 			r.missing(k.path)
 		}
 	}
+	if !r.has("benchmark.concurrency_list") && !r.has("benchmark.concurrency_start") && !r.has("benchmark.concurrency_end") {
+		r.missing("benchmark.concurrency_list")
+	}
 	if c.UsesCommand() {
 		return
 	}

@@ -57,6 +57,7 @@ var schema = []key{
 	{path: "metadata.metrics.log_file", kind: text, help: "log with the figures"},
 	{path: "metadata.metrics.extractor_pattern", kind: text, help: "Python pattern, MULTILINE and VERBOSE"},
 	{path: "metadata.metrics.metric_names", kind: texts, help: "a name for each group of the pattern"},
+	{path: "metadata.references", kind: mapping, help: "expected figures: METRIC or METRIC@CONCURRENCY to [target, lower, upper]"},
 	{path: "metadata.accuracy", kind: section, help: "how accuracy is judged"},
 	{path: "metadata.accuracy.datasets", kind: anything, help: "list of data sets with their references"},
 	{path: "metadata.accuracy.metrics", kind: section, help: "other log or pattern of the evaluation"},
@@ -77,7 +78,9 @@ var schema = []key{
 	{path: "benchmark", kind: section, need: always, help: "the load"},
 	{path: "benchmark.mode", kind: text, need: trtllm, enum: []string{"e2e", "gen_only", "gen_only_no_context", "ctx_only"}, help: "e2e, gen_only, gen_only_no_context"},
 	{path: "benchmark.streaming", kind: boolean, need: trtllm, help: "must be true"},
-	{path: "benchmark.concurrency_list", kind: levels, need: always, help: "levels per generation server"},
+	{path: "benchmark.concurrency_start", kind: positive, help: "instead of a list: first level, doubled up to the last"},
+	{path: "benchmark.concurrency_end", kind: positive, help: "instead of a list: last level"},
+	{path: "benchmark.concurrency_list", kind: levels, help: "levels per generation server"},
 	{path: "benchmark.input_length", kind: positive, help: "tokens of a prompt"},
 	{path: "benchmark.output_length", kind: positive, help: "tokens to generate"},
 	{path: "benchmark.multi_round", kind: positive, need: upstream, help: "prompts per level are concurrency times this"},
@@ -158,6 +161,8 @@ var schema = []key{
 	{path: "job.command", kind: text, help: "shell commands that run once and print their levels themselves"},
 	{path: "job.evaluate", kind: text, help: "shell commands that print lm_eval's table, after the client"},
 	{path: "job.env", kind: mapping, help: "environment of the job"},
+
+	{path: "resources", kind: mapping, help: "pools of servers: nodes and workers of prefill and decode, or of agg"},
 
 	{path: "sweep", kind: mapping, help: "makes several cases of one file"},
 }

@@ -25,6 +25,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/probe"
 )
 
 //go:embed templates
@@ -36,8 +37,7 @@ type Options struct {
 	GPU     catalog.GPU
 	Nodes   int    // instead of the computed number; 0: as computed
 	Comment string // by which the job is found again
-	Perigee string // this program; "" where there is no probe
-	Probe   string // arguments of perigee for a probe of the fabric; "": none
+	Perigee string // this program, which probes the fabric; "": no probe
 }
 
 // Plan is a job as it is submitted.
@@ -137,7 +137,7 @@ func New(c *config.Config, o Options) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee, Probe: o.Probe}
+	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee}
 	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}
 	if c.UsesCommand() {
 		d.Nodes, d.TasksPerNode = c.Job.Nodes, c.Job.TasksPerNode
@@ -149,12 +149,34 @@ func New(c *config.Config, o Options) (*Plan, error) {
 		d.Nodes, d.TasksPerNode, d.Capped = o.Nodes, 1, true
 	}
 	d.Tasks = d.Nodes * d.TasksPerNode
+	d.probe(p)
 	p.Nodes = d.Nodes
 	if p.Text, err = d.render(name, text); err != nil {
 		return nil, err
 	}
 	p.Args = d.arguments(o)
 	return p, d.files(p)
+}
+
+// probe plans a probe of the fabric, where there is more than one node.
+func (d *Data) probe(p *Plan) {
+	if d.Perigee == "" {
+		return
+	}
+	decode, prefill := []int{0}, []int{}
+	if !d.UsesCommand() {
+		decode = decode[:0]
+		for i := range min(d.Nodes, ceil(d.Gen.World()*d.Hardware.GenServers, d.Hardware.GPUsPerNode)) {
+			decode = append(decode, i)
+		}
+	}
+	for i := len(decode); i < d.Nodes; i++ {
+		prefill = append(prefill, i)
+	}
+	if plan := probe.New(d.Nodes, prefill, decode, d.ModelName, int64(d.Benchmark.Input)); plan != nil {
+		d.Probe = plan.Arguments
+		maps.Copy(p.Files, plan.Files)
+	}
 }
 
 // find returns the name and text of the template of a case.

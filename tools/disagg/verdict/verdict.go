@@ -52,14 +52,15 @@ type Expect struct {
 	// AccuracyLog is the name of the evaluation's log, which may hold *; "": the
 	// usual ones.
 	AccuracyLog string
-	known       bool // a config says the above
+	Bounds      []config.Reference // of figures
+	known       bool               // a config says the above
 }
 
 // Expected returns what a case of a config should leave behind.
 func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics, MultiRound: c.Benchmark.MultiRound,
-		Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -237,6 +238,15 @@ func (j *judge) level(l benchlog.Level) {
 	j.requests(l, custom)
 	j.tokens(l, custom)
 	j.plausible(l)
+	for _, b := range j.want.Bounds {
+		value, ok := l.Metrics[b.Metric]
+		if !ok || b.Concurrency != 0 && b.Concurrency != l.Concurrency {
+			continue
+		}
+		if ok, bounds := b.Judge(value); !ok {
+			j.reason(false, "level %d: %s is %g, wanted %s", l.Concurrency, b.Metric, value, bounds)
+		}
+	}
 }
 
 func (j *judge) requests(l benchlog.Level, custom bool) {

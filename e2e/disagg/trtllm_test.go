@@ -1,0 +1,65 @@
+package disagg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+)
+
+// standIns are the scripts of TensorRT-LLM's launcher, as far as the job calls
+// them. The names of Slurm's nodes do not resolve here: curl replaces them.
+func standIns(t *testing.T) (dir string) {
+	t.Helper()
+	bench, err := filepath.Abs("testdata/bench.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = harness.Files(t, map[string]string{
+		"start_worker.sh": "echo \"worker $*\"; echo \"$CUDA_VISIBLE_DEVICES\"; exec sleep 300\n",
+		"start_server.sh": "cd $(mktemp -d) && touch health && exec python3 -m http.server $1 --bind 127.0.0.1\n",
+		"run_benchmark.sh": "export MULTI_ROUND=$3 OSL=1024 RESULT_DIR=$7\nfor l in $5; do CONCURRENCIES=\"$CONCURRENCIES $((l * $4))\"; done\n" +
+			"export CONCURRENCIES=${CONCURRENCIES# }\nbash " + bench + " good 0\n",
+		"curl": "#!/bin/bash\nexec /usr/bin/curl \"${@//node[1-9]/127.0.0.1}\"\n",
+	})
+	if err := os.Chmod(filepath.Join(dir, "curl"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// The template trtllm from workers to client: the golden config on one node.
+func TestTRTLLM(t *testing.T) {
+	harness.Need(t, "curl", "curl")
+	harness.Need(t, "python3", "python3")
+	s := newSite(t)
+	work := standIns(t)
+	text, err := os.ReadFile("../../tools/disagg/testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := strings.NewReplacer("script_file: local.slurm", "script_file: trtllm", "work_dir: /tmp", "work_dir: "+work, "partition: debug", "partition: all").Replace(string(text))
+	path := filepath.Join(s.root, "disagg", "perf", "base.yaml")
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", work+":"+os.Getenv("PATH"))
+	c := s.run(0)["base"]
+	if len(c.Levels) != 4 || c.Levels[3].Concurrency != 16 || !c.Levels[3].Complete {
+		t.Errorf("%+v", c.Levels)
+	}
+	for name, want := range map[string]string{
+		"3_output_GEN_1.log": "worker GEN 1 /models/toy 8001 false ", "3_output_CTX_0.log": "worker CTX 0 /models/toy 8002 false ",
+		"server_config.yaml": ":8001", "allocations.json": `"server_type": "CTX"`,
+	} {
+		data, err := os.ReadFile(filepath.Join(c.Dir, name))
+		if err != nil || !strings.Contains(string(data), want) || strings.Contains(string(data), "_placeholder>") {
+			t.Errorf("%s: %v\n%s\nwant %s", name, err, data, want)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+// Package probe measures the fabric between the nodes of a job with perigee
+// itself: what one request's KV cache takes from each prefill node to each decode
+// node, alone.
+package probe
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/model"
+	"perigee/internal/result"
+	"perigee/internal/stats"
+)
+
+const (
+	// ResultName is the file of a result folder with what was measured.
+	ResultName = "0_probe.json.zst"
+	configName = "probe.yaml"
+	// mostPairs bounds the time of the probe.
+	mostPairs = 64
+	// usualBytes is moved where the size of the model's KV cache is not known.
+	usualBytes = 64 << 20
+	mostBytes  = 256 << 20
+)
+
+// Plan is a probe.
+type Plan struct {
+	Arguments string            // of perigee
+	Files     map[string]string // by name, in the result folder
+	Bytes     int64             // of a message
+	Known     bool              // Bytes is of the config's model
+}
+
+// New plans a probe between nodes: from each of prefill to each of decode, by
+// their index. Without any pair there is no probe, and the plan is nil.
+func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan {
+	p := &Plan{Files: map[string]string{}, Bytes: usualBytes}
+	if name, ok := model.Similar(modelName); ok && tokens > 0 {
+		if a, ok := model.Shipped(name); ok {
+			if values, ok := a.RequestValues(tokens); ok && values > 0 {
+				p.Bytes, p.Known = min(2*values, mostBytes), true // two bytes per value
+			}
+		}
+	}
+	var b strings.Builder
+	b.WriteString("# The fabric between the nodes of a job, pair by pair.\niters: 3\nisolation_iters: 10\nwarmup_iters: 3\ntraffic_patterns:\n")
+	pairs := 0
+	for _, from := range prefill {
+		for _, to := range decode {
+			if from == to || pairs == mostPairs {
+				continue
+			}
+			pairs++
+			name := fmt.Sprintf("probe_%d_%d.txt", from, to)
+			p.Files[name] = matrix(nodes, from, to, p.Bytes)
+			fmt.Fprintf(&b, "  - {matrix_file: %s, mem_type: dram, xfer_op: WRITE}\n", name)
+		}
+	}
+	if pairs == 0 {
+		return nil
+	}
+	p.Files[configName] = b.String()
+	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName + " --timeout 60s"
+	return p
+}
+
+// matrix has one cell.
+func matrix(nodes, from, to int, bytes int64) string {
+	var b strings.Builder
+	for i := range nodes {
+		for j := range nodes {
+			if j > 0 {
+				b.WriteByte(' ')
+			}
+			if i == from && j == to {
+				fmt.Fprint(&b, bytes)
+			} else {
+				b.WriteByte('0')
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// Pair is what was measured between two nodes.
+type Pair struct {
+	From        string  `json:"from"`
+	To          string  `json:"to"`
+	BytesPerSec float64 `json:"bytes_per_s"` // of one message alone
+	Slow        bool    `json:"slow"`        // below 80 % of the median pair
+}
+
+// Result is what a probe has measured.
+type Result struct {
+	Engine  string  `json:"engine,omitempty"`  // nixl or shm
+	Backend string  `json:"backend,omitempty"` // what really moved the bytes
+	Bytes   int64   `json:"bytes,omitempty"`   // of a message
+	Median  float64 `json:"median_bytes_per_s,omitempty"`
+	Slowest float64 `json:"slowest_bytes_per_s,omitempty"`
+	Pairs   []Pair  `json:"pairs,omitempty"`
+	Error   string  `json:"error,omitempty"`
+}
+
+// slowShare is the share of the median below which a pair is slow.
+const slowShare = 0.8
+
+// Read reads what the probe of a job has left in its result folder.
+func Read(dir string) *Result {
+	d, err := result.Read(filepath.Join(dir, ResultName))
+	if err != nil {
+		return &Result{Error: "the probe has left no result; its words are in 0_probe.log: " + err.Error()}
+	}
+	r := &Result{}
+	if d.Engine != nil {
+		r.Engine, r.Backend = d.Engine.Name, d.Engine.Backend
+	}
+	host := map[int]string{}
+	for _, h := range d.World.Hosts {
+		for _, rank := range h.Ranks {
+			host[rank] = h.Name
+		}
+	}
+	var rates []float64
+	for _, p := range d.Patterns {
+		ms := cmp.Or(p.IsolatedLatencyMS, p.LatencyMS)
+		if ms == nil || *ms <= 0 || len(d.Matrices[p.Matrix].Cells) == 0 {
+			continue
+		}
+		cell := d.Matrices[p.Matrix].Cells[0]
+		r.Bytes = cell[2]
+		rate := float64(cell[2]) / *ms * 1000
+		rates = append(rates, rate)
+		from, to := host[int(cell[0])], host[int(cell[1])]
+		if from == to { // nodes that share a machine
+			from, to = fmt.Sprintf("%s rank %d", from, cell[0]), fmt.Sprintf("%s rank %d", to, cell[1])
+		}
+		r.Pairs = append(r.Pairs, Pair{From: from, To: to, BytesPerSec: rate})
+	}
+	if len(rates) == 0 {
+		r.Error = "the probe has measured no pair"
+		return r
+	}
+	r.Median, r.Slowest = stats.Median(rates), slices.Min(rates)
+	for i := range r.Pairs {
+		r.Pairs[i].Slow = r.Pairs[i].BytesPerSec < slowShare*r.Median
+	}
+	return r
+}
+
+// String says it in a line.
+func (r *Result) String() string {
+	if r == nil {
+		return ""
+	}
+	if r.Error != "" {
+		return "probe: " + r.Error
+	}
+	var slow []string
+	for _, p := range r.Pairs {
+		if p.Slow {
+			slow = append(slow, fmt.Sprintf("%s to %s %.2f GB/s", p.From, p.To, p.BytesPerSec/1e9))
+		}
+	}
+	text := fmt.Sprintf("probe: median %.2f GB/s, slowest %.2f GB/s over %d pairs (%s, %s)", r.Median/1e9, r.Slowest/1e9, len(r.Pairs), r.Engine, r.Backend)
+	if len(slow) > 0 {
+		text += "; slow: " + strings.Join(slow, ", ")
+	}
+	return text
+}

@@ -17,7 +17,9 @@ import (
 	"perigee/internal/job"
 	"perigee/internal/model"
 	"perigee/scenarios"
+	"perigee/tools/compare"
 	"perigee/tools/kvbench"
+	"perigee/tools/sweep/runs"
 )
 
 // completionCmd prints a script that asks perigee itself, by the hidden
@@ -183,7 +185,9 @@ func follow(n *kong.Node, words []string) offer {
 }
 
 // named are lists of words that a flag refers to by the tag completes.
-var named = map[string]func() []string{"models": model.Names, "configs": kvbench.ConfigNames}
+var named = map[string]func() []string{
+	"models": model.Names, "configs": kvbench.ConfigNames, "columns": runs.Names, "comparecolumns": compare.Columns,
+}
 
 // wordsOf returns the words that a flag may be followed by, where they are
 // known.

@@ -52,6 +52,21 @@ func Mean(values []float64) float64 {
 	return values[0] + sum/float64(len(values))
 }
 
+// GeometricMean returns the geometric mean, and NaN of no values or of one that is not positive.
+func GeometricMean(values []float64) float64 {
+	if len(values) == 1 && values[0] > 0 {
+		return values[0] // to the last digit
+	}
+	logs := make([]float64, len(values))
+	for i, v := range values {
+		if !(v > 0) {
+			return math.NaN()
+		}
+		logs[i] = math.Log(v)
+	}
+	return math.Exp(Mean(logs))
+}
+
 // StdDev returns the standard deviation of a sample (divisor n-1), and NaN of
 // fewer than two values.
 func StdDev(values []float64) float64 {

@@ -235,6 +235,17 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
+func TestGeometricMean(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{3}, 3}, {[]float64{1, 100}, 10}, {[]float64{2, 4, 8}, 4}, {nil, math.NaN()}, {[]float64{1, 0}, math.NaN()}, {[]float64{-1}, math.NaN()}} {
+		if got := GeometricMean(c.values); math.Abs(got-c.want) > 1e-12 || math.IsNaN(got) != math.IsNaN(c.want) {
+			t.Errorf("%v: got %v, want %v", c.values, got, c.want)
+		}
+	}
+}
+
 // The example is that of R's p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.2), "BH").
 func TestAdjustBH(t *testing.T) {
 	nan := math.NaN()

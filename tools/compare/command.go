@@ -22,8 +22,8 @@ type Judging struct {
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
 	Format  string   `enum:"text,json,csv,html" default:"text" help:"How to print: text, json, csv, or html (a page of its own)."`
 	Page    string   `short:"o" name:"output" placeholder:"FILE" help:"Where to write; - is standard output [-]."`
-	Columns []string `placeholder:"NAMES" help:"Columns to print, with commas."`
-	Sort    string   `placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
+	Columns []string `completes:"comparecolumns" placeholder:"NAMES" help:"Columns to print, with commas."`
+	Sort    string   `completes:"comparecolumns" placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
 }
 
 // Cmd is the command perigee compare.

@@ -86,6 +86,9 @@ func keys() []string {
 	return list
 }
 
+// Columns are the names that --columns and --sort take.
+func Columns() []string { return keys() }
+
 func find(flag, name string) (column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {

@@ -20,9 +20,9 @@ type PlotCmd struct {
 	Input
 	Scenario *int     `placeholder:"I" help:"Index of the scenario; needed where there are several."`
 	Output   string   `short:"o" required:"" placeholder:"FILE" help:"Picture to write: .png or .svg."`
-	X        string   `default:"Thpt_per_User" placeholder:"COLUMN" help:"Column of the x axis."`
-	Y        string   `default:"Thpt_per_GPU" placeholder:"COLUMN" help:"Column of the y axis."`
-	Label    string   `default:"Concurrency" placeholder:"COLUMN" help:"Column written at the dots; none for none."`
+	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis."`
+	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis."`
+	Label    string   `default:"Concurrency" completes:"columns" placeholder:"COLUMN" help:"Column written at the dots; none for none."`
 	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Only runs within this bound count for the front, and the others are grey. Can be repeated."`
 	SegByDir bool     `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
 	ShowPD   bool     `name:"show-pd" negatable:"" default:"true" help:"Show configurations with prefill and decode apart."`
@@ -50,6 +50,9 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	sc, err := d.scenario(c.Scenario)
 	if err != nil {
 		return err
+	}
+	for _, note := range otherAxis(&o.X, sc.Runs) {
+		fmt.Fprintln(plaintext.Writer(s.Err), "note:", note)
 	}
 	data, err := plot.Select(sc, o)
 	if err != nil {

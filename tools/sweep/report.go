@@ -20,9 +20,9 @@ type ReportCmd struct {
 	Input
 	Output   string   `short:"o" default:"sweep.html" placeholder:"FILE" help:"Page to write (default sweep.html)."`
 	Title    string   `default:"Benchmark sweep" placeholder:"TEXT" help:"Title of the page."`
-	Scenario int      `default:"0" placeholder:"I" help:"Scenario that the page shows first."`
-	X        string   `default:"Thpt_per_User" placeholder:"COLUMN" help:"Column of the x axis at first."`
-	Y        string   `default:"Thpt_per_GPU" placeholder:"COLUMN" help:"Column of the y axis at first."`
+	Scenario *int     `placeholder:"I" help:"Scenario that the page shows first [the one with the most runs]."`
+	X        string   `default:"Thpt_per_User" completes:"columns" placeholder:"COLUMN" help:"Column of the x axis at first."`
+	Y        string   `default:"Thpt_per_GPU" completes:"columns" placeholder:"COLUMN" help:"Column of the y axis at first."`
 	SLO      []string `name:"slo" sep:"none" placeholder:"COLUMN<=N" help:"Bound that the page begins with. Can be repeated."`
 }
 
@@ -36,11 +36,12 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	if c.Scenario != 0 { // the page may do without any
-		if err := d.checkScenario(c.Scenario); err != nil {
+	if c.Scenario != nil { // the page may do without any
+		if err := d.checkScenario(*c.Scenario); err != nil {
 			return err
 		}
 	}
+	d.notes = append(d.notes, otherAxis(&o.X, d.kept)...)
 	o.Notes = d.notes
 	for _, reason := range d.skipped {
 		o.Skipped = append(o.Skipped, c.withoutFolder(reason))
@@ -58,7 +59,10 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 
 func (c *ReportCmd) options() (page.Options, error) {
 	o := page.Options{Generator: generator(), Title: c.Title}
-	o.Scenario = c.Scenario
+	o.Scenario = -1
+	if c.Scenario != nil {
+		o.Scenario = *c.Scenario
+	}
 	for _, axis := range []struct {
 		flag, name string
 		to         **runs.Column

@@ -104,11 +104,26 @@ func remark(s cli.Streams, got *load.Import, notes []string) {
 		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"), cli.Count(len(got.Runs), "run"))
 	}
 	if got.Links > 0 {
-		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed\n", cli.Count(got.Links, "symbolic link"))
+		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed, such as %s; name the folders that they lead to\n", cli.Count(got.Links, "symbolic link"), got.Link)
 	}
 	for _, n := range notes {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", n)
 	}
+}
+
+// otherAxis replaces Thpt_per_User, which needs a concurrency, where no run has it: load generators that offer a rate, such as
+// inference-perf, have none. It returns a note that says so.
+func otherAxis(x **runs.Column, list []*runs.Run) []string {
+	const by, other = "Thpt_per_User", "Thpt_per_User_TPOT"
+	has := func(c *runs.Column) bool {
+		return slices.ContainsFunc(list, func(r *runs.Run) bool { return c.Of(r).Plain() != nil })
+	}
+	instead, err := runs.FindNumber(other)
+	if (*x).Name != by || err != nil || has(*x) || !has(instead) {
+		return nil
+	}
+	*x = instead
+	return []string{"no run has " + by + ", because no report names a concurrency; the x axis is " + other}
 }
 
 // notes sums up what is to be said of runs: each remark once, with a count and
@@ -243,7 +258,7 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 			continue
 		}
 		t.AddRow(sc.Index, runs.Words(sc.Model).Plain(), runs.Words(sc.GPU).Plain(), runs.Num(sc.ISL).Plain(), runs.Num(sc.OSL).Plain(),
-			len(sc.Runs), len(runs.Configurations(sc.Runs, false)))
+			len(sc.Runs), len(runs.Configurations(sc.Runs, true))) // as plot and report count them
 	}
 	if err := c.write(s, &t); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 type TableCmd struct {
 	Input
 	Format
-	Columns   string `placeholder:"A,B,..." help:"Only these columns, in this order; all for every column (perigee sweep columns lists them)."`
-	Sort      string `placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
+	Columns   string `completes:"columns" placeholder:"A,B,..." help:"Only these columns, in this order; all for every column (perigee sweep columns lists them)."`
+	Sort      string `completes:"columns" placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
 	Scenario  *int   `placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
 	SegByDir  bool   `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
 	Truncated int    `name:"head" placeholder:"N" help:"Only the first N rows."`

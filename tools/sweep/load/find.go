@@ -37,6 +37,7 @@ type finder struct {
 	files []found
 	seen  map[string]int // index in files
 	links int            // that were not followed
+	link  string         // the first of them
 }
 
 func (f *finder) close() {
@@ -102,8 +103,10 @@ func (f *finder) walk(path, absolute string) error {
 		case d.IsDir():
 			return nil
 		case d.Type()&fs.ModeSymlink != 0:
-			if isReport(name) || isResult(name) {
-				f.links++
+			if isReport(name) || isResult(name) || isFolder(file.absolute) {
+				if f.links++; f.links == 1 {
+					f.link = file.path
+				}
 			}
 			return nil
 		case isReport(name) && !d.Type().IsRegular():
@@ -114,6 +117,12 @@ func (f *finder) walk(path, absolute string) error {
 		}
 		return nil
 	})
+}
+
+// isFolder reports whether a link leads to a folder, which may hold reports.
+func isFolder(link string) bool {
+	info, err := os.Stat(link)
+	return err == nil && info.IsDir()
 }
 
 // take adds a file. Of one that several arguments reach, it keeps what the

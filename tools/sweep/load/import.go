@@ -36,7 +36,8 @@ type Skipped struct {
 type Import struct {
 	Runs    []*runs.Run // in the order of runs.Sort
 	Skipped []Skipped   // by path
-	Links   int         // symbolic links to reports that were not followed
+	Links   int         // symbolic links to reports and folders that were not followed
+	Link    string      // the first of them
 }
 
 // Files imports the reports in files and folders, which are searched with all
@@ -55,7 +56,7 @@ func Files(paths []string, o Options) (*Import, error) {
 	errs := make([]error, len(files))
 	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
 
-	in := &Import{Links: f.links}
+	in := &Import{Links: f.links, Link: f.link}
 	for i, file := range files {
 		in.Runs = append(in.Runs, read[i]...)
 		if errs[i] != nil {

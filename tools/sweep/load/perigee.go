@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/tools/sweep/runs"
 )
 
@@ -57,24 +58,27 @@ func hasResult(root *os.Root, name string) bool {
 	return bytes.Contains(head[:n], []byte(`"schema":"`+family+"/"))
 }
 
-// sums are what the measurements of traffic patterns in a phase add up to.
-type sums struct{ latencyMS, bandwidth, n float64 }
+// figures are what the measurements of one traffic pattern in a phase have: latencies (ms) and bandwidths (bytes/s).
+type figures struct{ latencies, bandwidths []float64 }
 
-// resultRuns makes a run of each phase of a result of perigee in which patterns
-// were measured, and of each measurement of block transfers.
+// resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each measurement of
+// block transfers. Patterns differ in size, so the figures of a phase are the geometric means over the patterns of their medians:
+// each pattern counts alike, and a mean over all runs would be that of the largest.
 func resultRuns(file found) ([]*runs.Run, error) {
-	phases := map[string]*sums{}
+	phases := map[string]map[int]*figures{}
 	doc, err := result.Scan(file.path, func(_ *result.Document, m *result.Measurement) error {
-		s := phases[m.Phase]
-		if s == nil {
-			s = &sums{}
-			phases[m.Phase] = s
+		if phases[m.Phase] == nil {
+			phases[m.Phase] = map[int]*figures{}
 		}
-		if len(m.Ranks) > 0 { // otherwise nobody sent
-			s.latencyMS += float64(m.LatencyNS) / 1e6
-			s.bandwidth += m.MeanBandwidth
-			s.n++
+		if len(m.Ranks) == 0 { // nobody sent
+			return nil
 		}
+		f := phases[m.Phase][m.Pattern]
+		if f == nil {
+			f = &figures{}
+			phases[m.Phase][m.Pattern] = f
+		}
+		f.latencies, f.bandwidths = append(f.latencies, float64(m.LatencyNS)/1e6), append(f.bandwidths, m.MeanBandwidth)
 		return nil
 	})
 	if err != nil {
@@ -83,8 +87,12 @@ func resultRuns(file found) ([]*runs.Run, error) {
 	var list []*runs.Run
 	for _, phase := range slices.Sorted(maps.Keys(phases)) {
 		r := transferRun(doc, phase)
-		s := phases[phase]
-		r.TransferMS, r.TransferBytes = s.latencyMS/s.n, s.bandwidth/s.n // NaN for 0 / 0
+		var latencies, bandwidths []float64
+		for _, pattern := range slices.Sorted(maps.Keys(phases[phase])) {
+			f := phases[phase][pattern]
+			latencies, bandwidths = append(latencies, stats.Median(f.latencies)), append(bandwidths, stats.Median(f.bandwidths))
+		}
+		r.TransferMS, r.TransferBytes = stats.GeometricMean(latencies), stats.GeometricMean(bandwidths)
 		list = append(list, r)
 	}
 	for _, m := range doc.Lanes {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func document() *result.Document {
 		return m
 	}
 	return &result.Document{
-		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"},
+		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"}, World: result.World{Size: 2},
 		Engine: &result.Engine{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
 		Measurements: []result.Measurement{run("workload", 2e6), run("isolated", 1e6), run("workload", 4e6)},
 		Lanes:        []result.Lanes{{Measurement: series.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: series.Stats{Count: 5, Mean: 250000}}}},
@@ -59,6 +60,47 @@ func TestResultsOfPerigee(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Patterns of different sizes count alike: the figure of a phase is the geometric mean of their medians, and no outlier or large
+// pattern decides it.
+func TestPatternsCountAlike(t *testing.T) {
+	d := document()
+	d.Patterns, d.Lanes = append(d.Patterns, result.Pattern{Matrix: 0}), nil
+	run := func(pattern int, latency int64) result.Measurement {
+		rank := series.RankRun{EndNS: latency, Bytes: 4e6}
+		return result.Measurement{Pattern: pattern, Phase: "workload", LatencyNS: latency, MeanBandwidth: 1e9, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
+	}
+	d.Measurements = []result.Measurement{run(0, 1e6), run(0, 1e6), run(0, 9e9), run(1, 100e6), run(1, 100e6)}
+	dir := t.TempDir()
+	if err := d.Write(filepath.Join(dir, "r.json")); err != nil {
+		t.Fatal(err)
+	}
+	in, err := Files([]string{dir}, DefaultOptions())
+	if err != nil || len(in.Runs) != 1 {
+		t.Fatalf("%v, %d runs, skipped %+v", err, len(in.Runs), in.Skipped)
+	}
+	if got := in.Runs[0].TransferMS; math.Abs(got-10) > 1e-9 {
+		t.Errorf("%v ms, want 10", got)
+	}
+}
+
+// A linked folder is not followed, and the import says so.
+func TestLinkedFoldersAreReported(t *testing.T) {
+	dir, other := t.TempDir(), t.TempDir()
+	if err := document().Write(filepath.Join(other, "r.json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(dir, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	if err := document().Write(filepath.Join(dir, "r.json")); err != nil {
+		t.Fatal(err)
+	}
+	in, err := Files([]string{dir}, DefaultOptions())
+	if err != nil || in.Links != 1 || in.Link != filepath.Join(dir, "linked") || len(in.Runs) != 3 {
+		t.Errorf("%v, %d links (%s), %d runs", err, in.Links, in.Link, len(in.Runs))
 	}
 }
 

@@ -71,6 +71,22 @@ func (r *reader) unmixed(to *runs.Run, types []*conf.Value) {
 func (r *reader) loadV01(to *runs.Run, load *conf.Value) {
 	to.Harness = r.oneOf(r.need(load, "name"), harnesses...)
 	to.Concurrency = concurrencyV01(load)
+	to.Rate = rateV01(load)
+}
+
+// rateV01 looks for the requests per second that inference-perf offered: in the list of its stages. Anything strange is
+// unknown, as with the concurrency.
+func rateV01(load *conf.Value) float64 {
+	stage := load.Get("metadata").Get("stage").Int()
+	list := load.Get("args").Get("load").Get("stages").List()
+	if stage < 0 || stage >= int64(len(list)) {
+		return math.NaN()
+	}
+	x, ok := asNumber(list[stage].Get("rate"))
+	if !ok || !(x > 0) || math.IsInf(x, 0) {
+		return math.NaN()
+	}
+	return x
 }
 
 // concurrencyV01 looks for the concurrency in what the load generators note of

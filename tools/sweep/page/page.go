@@ -36,7 +36,7 @@ var body = template.Must(template.New("body").Parse(bodyHTML))
 type Options struct {
 	Generator string
 	Title     string
-	Scenario  int // index
+	Scenario  int // index of the one that is shown first; below 0: that with the most runs
 	X, Y      *runs.Column
 	SLOs      []slo.SLO
 	Skipped   []string // why files were skipped
@@ -137,7 +137,8 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 		if len(s.Runs) == 0 {
 			continue
 		}
-		if sc.Index == o.Scenario {
+		most := len(d.Scenarios) == 0 || len(s.Runs) > len(d.Scenarios[d.Scenario].Runs)
+		if sc.Index == o.Scenario || o.Scenario < 0 && most {
 			d.Scenario = len(d.Scenarios)
 		}
 		d.Scenarios = append(d.Scenarios, s)

@@ -182,12 +182,20 @@ func added() []Column {
 		}
 	}
 	return append(list,
-		number("Transfer_Latency_ms", "ms", "%.3f", Lower, "results of perigee: latency of a traffic pattern, mean over the measurements of the phase", func(r *Run) float64 { return r.TransferMS }),
-		number("Transfer_GBps", "GB/s", "%.3f", Higher, "results of perigee: mean bandwidth of the initiators, mean over the measurements of the phase", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
+		number("Transfer_Latency_ms", "ms", "%.3f", Lower, "results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
+		number("Transfer_GBps", "GB/s", "%.3f", Higher, "results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
 	)
 }
 
 var columns = append(originals(), added()...)
+
+// Names lists the names of all columns.
+func Names() (names []string) {
+	for _, c := range Columns() {
+		names = append(names, c.Name)
+	}
+	return names
+}
 
 // Columns returns all columns, those of the original analysis first.
 func Columns() []*Column {

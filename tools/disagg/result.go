@@ -1,30 +1,54 @@
 package disagg
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
 
 	"perigee/internal/conf"
 	"perigee/internal/result"
+	"perigee/internal/slurm"
 )
 
-// writeResult writes a case as a perigee result: the figures of each level as a
-// table and as values, and the config it ran with.
+// writeResult writes a case as a perigee result: the figures of each level as
+// metrics and as a table, the nodes it ran on, and the config it ran with.
 func writeResult(path string, c Case, tree *conf.Value) error {
 	levels := result.Table{Title: "Levels", Columns: []string{"concurrency", "metric", "value_ms"}, Rows: [][]any{}}
+	var metrics []result.Metric
 	for _, l := range c.Levels {
 		for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
+			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency), Help: fmt.Sprintf("%s at concurrency %d, ms", name, l.Concurrency)}
+			metrics = append(metrics, result.Metric{MetricDef: def, Values: []float64{l.Metrics[name]}, TimesNS: []int64{0}})
 		}
+	}
+	text, err := tree.YAML()
+	if err != nil {
+		return err
 	}
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Perigee: c.Perigee, Started: c.Began, Finished: &c.Ended,
 		Command:  []string{"perigee", "disagg", "run", c.File},
-		Scenario: result.Scenario{Name: "disagg", Options: map[string]any{"id": c.ID, "config": tree.Plain()}},
-		Phases:   []result.Phase{}, Tables: []result.Table{levels},
+		Scenario: result.Scenario{Name: "disagg", SHA256: fmt.Sprintf("%x", sha256.Sum256(text)), Source: string(text), Options: map[string]any{"id": c.ID}},
+		World:    world(c.Nodes), Phases: []result.Phase{}, Tables: []result.Table{levels}, Metrics: metrics,
 		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes, "queue_s": c.QueueS, "run_s": c.RunS, "probe": c.Probe},
 		Notes:  []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)},
 	}
 	return d.Write(path)
+}
+
+// world is the nodes of a job, from Slurm's list of them.
+func world(nodes string) result.World {
+	names, err := slurm.ExpandHosts(nodes)
+	if nodes == "" || err != nil {
+		names = []string{"unknown"}
+	}
+	w := result.World{Size: len(names), Launcher: "slurm"}
+	for i, name := range names {
+		// How many CPUs the job has there is not known here; Slurm gives at least one.
+		w.Hosts = append(w.Hosts, result.Host{Name: name, Ranks: []int{i}, CPUs: 1})
+		w.Clocks = append(w.Clocks, result.Clock{})
+	}
+	return w
 }

@@ -70,7 +70,7 @@ func TestLogsKeepSecrets(t *testing.T) {
 			}
 		}
 	}
-	harness.Contains(t, "logs", said.String(), "variables=\"[PERIGEE_SECRET RANK WORLD_SIZE ", "level=DEBUG", "has ended without a goodbye")
+	harness.Contains(t, "logs", said.String(), "variables=\"[PERIGEE_SECRET RANK WORLD_SIZE ", "level=DEBUG", "rank ended without leaving")
 	if secret == "" || strings.Contains(said.String(), secret) {
 		t.Errorf("the secret %q is in the logs:\n%s", secret, &said)
 	}

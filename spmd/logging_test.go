@@ -100,7 +100,7 @@ func TestLogs(t *testing.T) {
 			switch r {
 			case 0:
 				wanted = append(wanted, "msg=\"rejected a connection\"", wire.ErrProof.Error(),
-					"msg=\"all ranks have come\" part=coordinator size=3", "msg=\"the job has failed\"")
+					"msg=\"all ranks joined\" part=coordinator size=3", "msg=\"job failed\"")
 			case 1:
 				wanted = append(wanted, "msg=\"looking for rank 0\"", "msg=\"found rank 0\" address=", "msg=\"this rank's waits end\"")
 			case 2:

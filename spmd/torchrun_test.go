@@ -126,7 +126,7 @@ func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 	waits := make(chan struct{})
 	impatient, lose := context.WithCancel(ctx)
 	defer lose()
-	cues := spmdtest.Cues{"a rank has come": func() { close(waits) }, "rejected a connection": lose}
+	cues := spmdtest.Cues{"rank joined": func() { close(waits) }, "rejected a connection": lose}
 	wg.Go(func() { _, errs[0] = enter(impatient, envs[0], Options{Log: cues.Logger()}) })
 	select {
 	case <-waits:

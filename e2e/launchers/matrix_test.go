@@ -81,7 +81,7 @@ func minds(w way) bool { return isHydra(w) || isPMIx(w) || w.name == "mpirun" }
 func killsOnSignal(w way) bool { return w.obituary != "" }
 
 const (
-	silent  = `it does not answer: stopped, or cut off; rank \d waited in vain \(.* within 3s\)`
+	silent  = `it does not answer: stopped, or cut off; rank \d timed out waiting \(.* within 3s\)`
 	gone    = `its process (is gone|was killed by signal 9 \(SIGKILL\).*)`
 	goneTop = `(rank \d lost the connection to rank 0, the coordinator of the job, at \S+: it has died|its process was killed by signal 9 \(SIGKILL\).*)`
 	left    = `its process (is gone|exited with code 3)`
@@ -112,7 +112,7 @@ func incidents(t testing.TB) []incident {
 		{name: "SIGSTOP rank 0", args: timeout, strike: to(0, syscall.SIGSTOP), free: patienceOfRanks, kind: fault.Timeout, rank: 0, phase: "barrier", cause: silent},
 		{name: "SIGSTOP in a transfer", args: append(timeout, "--stay", "transfer"), strike: to(1, syscall.SIGSTOP), free: patienceOfRanks, kind: fault.Timeout, rank: 1, phase: "transfer", cause: silent},
 		{name: "SIGSTOP in a transfer of NIXL", engine: "nixl", env: []string{"UCX_TLS=tcp,self"}, args: append(timeout, "--stay", "transfer", "--size", "4K"), strike: to(1, syscall.SIGSTOP), free: patienceOfRanks, kind: fault.Timeout, rank: 1, phase: "transfer",
-			cause: `it does not answer: stopped, or cut off; rank \d waited in vain \((mesh: transfer with peer 1 did not complete|.* ranks: not all ranks came) in time .*3s.*\)`},
+			cause: `it does not answer: stopped, or cut off; rank \d timed out waiting \((mesh: transfer with peer 1 did not complete|.* ranks: not all ranks came) in time .*3s.*\)`},
 		{name: "SIGSTOP in collect", args: append(timeout, "--stay", "collect"), strike: to(2, syscall.SIGSTOP), free: patienceOfRanks, kind: fault.Timeout, rank: 2, phase: "collect", cause: silent},
 		{name: "full disk", args: []string{"--rounds", "20", "--result", "full/r.json"}, kind: fault.Output, rank: 0, phase: "barrier", cause: `cannot write full/r\.json: no space left on device`, noResult: true},
 	}

@@ -12,7 +12,7 @@ import (
 	"perigee/spmd/boot/watch"
 )
 
-// Process is what a launcher told one process about itself.
+// Process is what a process knows of itself once it has joined.
 type Process struct {
 	Launcher  string // one of Launchers
 	Rank      int
@@ -24,7 +24,7 @@ type Process struct {
 	IPs       []string
 	Notes     []string // remarks for the header, on security for instance
 	// Waiting says, at rank 0 while the world is incomplete, for which ranks it
-	// waits; "" if for none. It is nil where somebody else watches the ranks.
+	// waits; "" if for none. It is nil where the launcher watches the ranks.
 	Waiting func() string
 
 	watch.Store
@@ -113,8 +113,8 @@ func Started(env Environ) (launcher string, ok bool, err error) {
 	return name, c != nil, err
 }
 
-// Watcher hears what concerns the user while ranks meet and work. Its functions
-// must not wait for anything that may take long. Any of its fields may be nil.
+// Watcher receives what concerns the user while ranks meet and work. Its functions
+// must not block for long. Any of its fields may be nil.
 type Watcher struct {
 	// Failed is called in the rank that coordinates the job, before any other
 	// rank learns of the failure: after that ranks leave, and launchers that see

@@ -14,7 +14,7 @@ type Origin struct {
 	Launcher string
 	Rank     int
 	Host     string // in the launcher's words, or else the machine's own
-	// Variables are the names of those in the environment that tell of launchers, of
+	// Variables are the names of those in the environment that belong to launchers, to
 	// this one and of others. Some of them may hold secrets; their names do not.
 	Variables []string
 }

@@ -179,7 +179,7 @@ func openPMI1(ctx context.Context, c *pmiConn, env Environ, rank, size int) (*pm
 	return greetPMI1(&pmi1{conn: c, rank: rank, size: size}, env)
 }
 
-// dialPMI1 connects to a process manager that tells rank and size only then.
+// dialPMI1 connects to a process manager that sends rank and size only then.
 func dialPMI1(ctx context.Context, env Environ, address string, id int) (*pmi1, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", address)

@@ -14,7 +14,7 @@ import (
 // value that Slurm does not expect can hang the whole step: a store's values
 // are far shorter than its limit of 1024 and have no semicolons.
 
-// detectPMI2 recognises Slurm's PMI-2. What tells it from PMI-1, which also
+// detectPMI2 recognises Slurm's PMI-2. What distinguishes it from PMI-1, which also
 // sets PMI_FD, is PMI_JOBID, which hydra (whose own variable is
 // MPI_LOCALRANKID) does not set but may inherit.
 func detectPMI2(env Environ) (connect, error) {

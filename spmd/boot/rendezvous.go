@@ -65,7 +65,7 @@ func (r rendezvous) join(ctx context.Context, watch Watcher) (*Process, error) {
 	return p, r.asFailure(err)
 }
 
-// asFailure says which rank could not join the others, and where.
+// asFailure adds which rank could not join the others, and where.
 func (r rendezvous) asFailure(err error) error {
 	if err == nil {
 		return nil
@@ -77,12 +77,12 @@ func (r rendezvous) asFailure(err error) error {
 	return f
 }
 
-// waitingLong is how long ranks wait for others before they say so.
+// waitingLong is how long ranks wait for others before they report it.
 const waitingLong = 5 * time.Second
 
-// waiting tells the user what this rank waits for, if that takes long: its
+// waiting reports to the user what this rank waits for, if that takes long: its
 // launcher, or rank 0. Rank 0 and, if it is rank 0 that is missing, rank 1 speak
-// for all. Whom rank 0 waits for as coordinator, Process.Waiting says.
+// for all. Process.Waiting returns which ranks rank 0 waits for as coordinator.
 func (r rendezvous) waiting(why func() string) (stop func() bool) {
 	if r.watch.Waiting == nil || r.rank > 1 {
 		return func() bool { return true }
@@ -202,14 +202,14 @@ func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wi
 		WithHint("%s", r.hints.occupied)
 }
 
-// probePause is the longest pause between two attempts to find rank 0. For the
-// time of strangers a rank takes refusals for those of somebody else's program
-// where rank 0 may still appear at another address, and for that of hopeless a rank
-// that cannot take part looks for rank 0 to tell it.
+// probePause is the longest pause between two attempts to find rank 0. A rank that is
+// refused goes on for refusedFor where rank 0 may still appear at another address: the
+// one that refused may be another program. A rank that cannot take part looks for rank 0
+// for hopelessFor, to report why.
 const (
-	probePause = 200 * time.Millisecond
-	strangers  = 15 * time.Second
-	hopeless   = 3 * time.Second
+	probePause  = 200 * time.Millisecond
+	refusedFor  = 15 * time.Second
+	hopelessFor = 3 * time.Second
 )
 
 // follow connects to rank 0, which may start later than this rank.
@@ -229,7 +229,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, probePause) {
 		link, err := r.probe(ctx)
 		if err == nil {
-			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "after", time.Since(began))
+			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "elapsed", time.Since(began))
 			r.secret = link.secret
 			return r.enter(ctx, link.Conn)
 		}
@@ -238,16 +238,16 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		if logged != err.Error() {
 			logged = err.Error()
-			log.Debug("no rank 0 yet", "reason", err, "after", time.Since(began))
+			log.Debug("no rank 0 yet", "reason", err, "elapsed", time.Since(began))
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
-		if turnedAway && (len(r.meet) == 1 || time.Since(began) > strangers) {
+		if turnedAway && (len(r.meet) == 1 || time.Since(began) > refusedFor) {
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s", r.hints.refused)
 		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
 		}
-		if broken != nil && time.Since(began) > hopeless {
+		if broken != nil && time.Since(began) > hopelessFor {
 			return nil, broken
 		}
 		select {
@@ -292,10 +292,9 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 	return entrance{conn, secret}, err
 }
 
-// gracePeriods is how long a rank keeps quiet when rank 0 has died, by launchers. hydra kills
-// all ranks as soon as one has died, some of them a little later than others: who says
-// that rank 0 is dead would often asFailure another victim, and would not say it if it
-// waited a little.
+// gracePeriods is how long a rank waits before it reports the death of rank 0, by launcher. hydra kills
+// all ranks as soon as one has died, some of them a little later than others: a rank
+// that reports the death of rank 0 at once would often name another victim.
 var gracePeriods = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
 
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
@@ -338,7 +337,7 @@ func (l *leadingClient) waiting() string {
 	return text
 }
 
-// refusals tells of those who wanted to come and were not let in.
+// refusals describes the connections that were rejected.
 func (l *leadingClient) refusals() string {
 	n, last := l.listener.Refused()
 	if n == 0 {
@@ -348,7 +347,7 @@ func (l *leadingClient) refusals() string {
 }
 
 // shut admits no connections any more. The addresses are known to more than the ranks,
-// and when all have come nobody else has business there.
+// and when all have joined no other connection is expected.
 func (l *leadingClient) shut() {
 	l.listener.Close()
 	if c, ok := l.seal.(io.Closer); ok {

@@ -19,8 +19,8 @@ import (
 // EnvSecret is the job's secret where the launcher gives none.
 const EnvSecret = "PERIGEE_SECRET"
 
-// minSecret is the fewest characters of a secret that the user gives: as many hexadecimal digits
-// as nobody can try, and more than a word.
+// minSecret is the least length of a secret that the user gives: 16 hexadecimal digits
+// have 64 bits, and a word is shorter.
 const minSecret = 16
 
 // secretHint is how to make a secret.
@@ -77,7 +77,7 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: it does not say where the secret is", wire.ErrProof)
 	}
 	path := filepath.Join("/proc", fmt.Sprint(pid), "fd", fmt.Sprint(fd))
-	// Whoever has answered chooses the path: nothing but such a file is opened.
+	// The other end chooses the path, and is not authenticated yet: open only such a file.
 	if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+secretFile+" ") {
 		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
 	}

@@ -50,7 +50,7 @@ func requireSlurm(env Environ) (connect, error) {
 	return s.join, nil
 }
 
-// slurmStep is what the variables say.
+// slurmStep is a step, as the variables describe it.
 type slurmStep struct {
 	env        Environ
 	job, step  string
@@ -200,8 +200,8 @@ func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 	}
 	r.seal = m
 	if s.rank > 0 {
-		// Rank 0 tries it anyway. Where munge is down everywhere, nobody shall
-		// wait for the others.
+		// Rank 0 does so anyway. Where munge is down on all nodes every rank should
+		// fail at once, not wait for rank 0.
 		_, err = m.seal(ctx, r.secret)
 	}
 	return err
@@ -221,10 +221,10 @@ func (s *slurmStep) addresses(ctx context.Context) (ips []string, alone bool, er
 }
 
 // resolve turns nodes into addresses: by the host's resolver, or where it does
-// not know them by Slurm's own table. feigned says that the table has loopback
+// not know them by Slurm's own table. simulated says that the table has loopback
 // addresses, as tests do; that of the resolver means nothing, since Debian gives a
 // host's own name 127.0.1.1.
-func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, feigned bool, err error) {
+func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, simulated bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for _, node := range nodes {
@@ -239,9 +239,9 @@ func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, 
 				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
 			}
-			feigned = loopback(address) != ""
+			simulated = loopback(address) != ""
 		}
 		all = append(all, ips...)
 	}
-	return all, feigned, nil
+	return all, simulated, nil
 }

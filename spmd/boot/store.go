@@ -18,7 +18,7 @@ import (
 
 // store is the key-value store of a launcher. It serves one purpose: rank 0
 // publishes where its coordinator listens and the job's secret, and the others
-// read it. Whoever opens a store bounds all its waits by a context.
+// read it. The function that opens a store bounds all its waits by a context.
 type store interface {
 	Rank() int
 	Size() int
@@ -32,8 +32,8 @@ type store interface {
 	// can be got.
 	Fence() error
 	Get(key string) (string, error)
-	// Done says goodbye to the launcher: from now on the process may end as it
-	// likes. No other method may be called after it.
+	// Done disconnects from the launcher: from now on the process may end in any
+	// way. No other method may be called after it.
 	Done() error
 }
 
@@ -99,7 +99,7 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 	return p, nil
 }
 
-// fence waits for all ranks, of which the launcher does not say who is missing.
+// fence waits for all ranks. The launcher does not say which are missing.
 func (r rendezvous) fence(b store) error {
 	defer r.waiting(func() string {
 		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank, r.launcher, r.size)

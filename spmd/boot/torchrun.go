@@ -69,7 +69,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		}
 	}
 	host := v.values["MASTER_ADDR"]
-	// torchrun's agent may keep a store of its own on MASTER_PORT, and says so.
+	// torchrun's agent may keep its own store on MASTER_PORT; this variable says so.
 	// Then rank 0 takes another port that all ranks can work out.
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
 		id, _ := env("TORCHELASTIC_RUN_ID")

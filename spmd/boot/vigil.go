@@ -12,9 +12,9 @@ import (
 	"perigee/spmd/boot/watch"
 )
 
-// A rank whose launcher has died is an orphan: nobody passes on its output, and nobody
-// would ever end it. Under perigee's own launcher the end of the connection to the
-// coordinator says so. Other launchers keep no connection: perigee takes leave of
+// A rank whose launcher has died is an orphan: its output is not passed on any more, and
+// nothing would ever end it. Under perigee's own launcher the end of the connection to the
+// coordinator says so. Other launchers keep no connection: perigee disconnects from
 // them right after the start, since they would mind how a connected rank ends. Their
 // ranks watch the process itself.
 
@@ -152,7 +152,7 @@ func alsoSrun(l *ancestry.Launcher, port int, log *slog.Logger) {
 	}
 }
 
-// protect lets a rank that has joined hear of the launcher's death.
+// protect connects the vigil to the monitor of a rank that has joined.
 func (v *vigil) protect(p *Process) {
 	if v == nil {
 		return

@@ -3,10 +3,10 @@
 //
 // Rank 0 writes straight to the launcher's output, so that it sees a terminal
 // where there is one; the lines of the others are labelled with their rank.
-// When one rank dies or the launcher's context ends, the others are told and
+// When one rank dies or the launcher's context ends, the others are informed and
 // given a moment to write what they have; then they are killed.
 //
-// Each rank leads a process group of its own. So a Ctrl-C at the terminal
+// Each rank leads its own process group. So a Ctrl-C at the terminal
 // reaches the launcher alone, which ends the job in good order, and what a rank
 // has started ends with it.
 package launch
@@ -47,7 +47,7 @@ type Job struct {
 	Stdout io.Writer     // nil discards
 	Stderr io.Writer     // nil discards
 	Grace  time.Duration // 0 is the constant
-	// Failed, if set, is called with the job's failure before any rank hears of it.
+	// Failed, if set, is called with the job's failure before any rank learns of it.
 	// If it takes long the ranks do not wait for it.
 	Failed func(watch.Failure)
 	// Hurry, if it is closed, ends the grace of the ranks.
@@ -58,7 +58,7 @@ type Job struct {
 // MaxRanks is the most ranks that make sense on one machine.
 const MaxRanks = 4096
 
-// hearWait is how long the last words of an ended rank may take to be read.
+// hearWait is how long it may take to read the last messages of a rank that has ended.
 const hearWait = 500 * time.Millisecond
 
 // Run starts the ranks and returns when all have ended. The error is the job's
@@ -92,7 +92,7 @@ func Run(ctx context.Context, j Job) error {
 	return r.supervise(ctx)
 }
 
-// outputLost ends a job whose output nobody can see.
+// outputLost ends a job whose output cannot be written.
 func (r *run) outputLost(err error) {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err
@@ -122,7 +122,7 @@ type run struct {
 type process struct {
 	rank    int
 	cmd     *exec.Cmd       // nil if it was not started
-	heard   <-chan struct{} // closed when all that it has said is heard
+	heard   <-chan struct{} // closed when all its messages have been handled
 	ended   chan struct{}
 	outcome string // how it ended; valid after ended
 }
@@ -157,7 +157,7 @@ func (r *run) start(p *process) error {
 		return err
 	}
 	p.cmd = cmd
-	r.job.Log.Debug("started a rank", "of", p.rank, "pid", cmd.Process.Pid)
+	r.job.Log.Debug("started a rank", "peer", p.rank, "pid", cmd.Process.Pid)
 	p.heard = r.coordinator.Serve(conn)
 	r.waits.Go(func() { r.wait(p) })
 	return nil
@@ -184,14 +184,14 @@ func socketPair() (net.Conn, *os.File, error) {
 func (r *run) wait(p *process) {
 	awaitEnd(p.cmd.Process.Pid)
 	// What it has started ends with it. Its group's number cannot have gone to
-	// somebody else, since the process has not been reaped yet.
+	// another group, since the process has not been reaped yet.
 	unix.Kill(-p.cmd.Process.Pid, unix.SIGKILL)
 	p.outcome = outcome(p.cmd.Wait())
 	close(p.ended)
-	r.job.Log.Info("a rank's process has ended", "of", p.rank, "state", p.cmd.ProcessState)
+	r.job.Log.Info("a rank's process has ended", "peer", p.rank, "state", p.cmd.ProcessState)
 	select {
 	case <-p.heard:
-	case <-time.After(hearWait): // somebody else has its end of the connection
+	case <-time.After(hearWait): // another process has its end of the connection
 	}
 	r.coordinator.Ended(p.rank, p.outcome)
 }
@@ -202,7 +202,7 @@ func awaitEnd(pid int) {
 	}
 }
 
-// outcome words the end of a process that had not said goodbye.
+// outcome describes the end of a process that had not left.
 func outcome(err error) string {
 	if err == nil {
 		return "its process exited with code 0 before the job was over"
@@ -276,6 +276,6 @@ func (r *run) endAll(done <-chan struct{}) {
 	}
 	select {
 	case <-done:
-	case <-time.After(2 * hearWait): // nobody reads what this process writes
+	case <-time.After(2 * hearWait): // what this process writes is not read
 	}
 }

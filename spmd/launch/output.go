@@ -74,7 +74,7 @@ func (o *output) connect(cmd *exec.Cmd, rank int) ([]*stream, error) {
 // Something that the rank has started may hold its pipes for ever.
 const quiet = 500 * time.Millisecond
 
-// copy brings over what comes, until nobody can write any more, or nobody has
+// copy brings over what comes, until the pipe has no writer any more, or nothing has come
 // for a while after the end of the rank.
 func (s *stream) copy(ended <-chan struct{}) {
 	defer s.ours.Close()

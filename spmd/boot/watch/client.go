@@ -39,7 +39,7 @@ type Client struct {
 	end     chan struct{} // closed when the connection has ended
 }
 
-// Leader is who is at the other end, for the report of its death.
+// Leader describes the process at the other end, for the report of its death.
 type Leader struct {
 	Name string
 	Rank int // -1 if it is none
@@ -48,7 +48,7 @@ type Leader struct {
 }
 
 // NewClient takes over a connection to the coordinator and waits for the job's secret. leader
-// says who is at the other end.
+// describes that end.
 func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
 	c := &Client{
 		conn: conn, rank: rank, size: size, host: host.Name(), leader: leader,
@@ -126,7 +126,7 @@ func (c *Client) lostLeader(silence bool) Failure {
 }
 
 // NameHost sets the name by which reports know this rank's host, if the
-// launcher has one. It must be probed before Put.
+// launcher has one. It must be called before Put.
 func (c *Client) NameHost(name string) {
 	if name == "" {
 		return
@@ -142,7 +142,7 @@ func (c *Client) hostName() string {
 	return c.host
 }
 
-// fail keeps the first failure for whoever asks.
+// fail records the first failure.
 func (c *Client) fail(f Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,12 +154,12 @@ func (c *Client) fail(f Failure) {
 	close(c.down)
 }
 
-// send writes a message before it returns, so that it is heard even if this
-// process is killed at once. A coordinator that is stopped stops its ranks.
+// send writes a message before it returns, so that it arrives even if this
+// process is killed right after. So a coordinator that is stopped blocks its ranks.
 func (c *Client) send(m message) {
 	c.write.Lock()
 	defer c.write.Unlock()
-	// If the connection is gone listen knows, and says so.
+	// listen reports a connection that has ended.
 	if err := json.NewEncoder(c.conn).Encode(m); wire.IsSilence(err) {
 		c.mu.Lock()
 		c.silence = true
@@ -167,10 +167,10 @@ func (c *Client) send(m message) {
 	}
 }
 
-// limitWrites bounds all further messages: this rank is about to go.
+// limitWrites bounds the time for all further messages: this rank is about to end.
 func (c *Client) limitWrites() { c.conn.SetWriteDeadline(time.Now().Add(flushTimeout)) }
 
-// leaving says that the end of the connection will be no update.
+// leaving notes that the end of the connection is expected.
 func (c *Client) leaving() {
 	c.mu.Lock()
 	c.left = true
@@ -178,7 +178,7 @@ func (c *Client) leaving() {
 	c.limitWrites()
 }
 
-// Put sends the hello, with this rank's card. It is the Put of Store.
+// Put sends hello, with this rank's card.
 func (c *Client) Put(_ context.Context, card []byte) error {
 	if len(card) > maxLine/2 {
 		return fmt.Errorf("card of %d bytes, at most %d allowed", len(card), maxLine/2)
@@ -219,21 +219,21 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 	return wait(ctx, c, ch)
 }
 
-// Phase tells the coordinator what this rank does from now on.
+// Phase sends what this rank does from now on.
 func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: clip(name)}) }
 
-// verdictWait is how long a rank that has reported a failure waits for the
-// coordinator's word on it, or for its next word; a multiple of countStep. A timeout
-// has the roll probed first.
+// verdictWait is how long a rank that has reported a failure waits for the verdict of
+// the coordinator, or for the next probe; a multiple of countStep. After a timeout the
+// coordinator probes first.
 const verdictWait = probeTime + 1250*time.Millisecond
 
 // silentFor is how long a coordinator's host may leave a failure unacknowledged. It
 // is shorter than verdictWait.
 const silentFor = time.Second
 
-// Abort sends the failure and waits for the coordinator's word on it. A rank 0
-// that says nothing is itself to blame, and so is one that has hung up. The
-// connection stays until Leave: its end would look like another death.
+// Abort sends the failure and waits for the coordinator's verdict. If rank 0 does not
+// answer, or has closed the connection, it is itself the cause. The connection stays
+// until Leave: its end would look like another death.
 func (c *Client) Abort(f Failure) Failure {
 	f = c.causeOf(f)
 	c.limitWrites()
@@ -242,7 +242,7 @@ func (c *Client) Abort(f Failure) Failure {
 	c.mu.Unlock()
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
-	// coordinator, too, and that is the better update.
+	// coordinator, too. That failure says more.
 	wire.SetUserTimeout(c.conn, silentFor)
 	c.send(message{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
@@ -258,15 +258,15 @@ func (c *Client) Abort(f Failure) Failure {
 			kind = fault.Timeout
 		}
 		f = Failure{Rank: c.leader.Rank, Kind: kind, Hint: f.Hint, Alone: true,
-			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d waited in vain (%s)", c.rank, f.Cause)}
+			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.rank, f.Cause)}
 		c.limitWrites()
 		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will tell the same
 	}
 	return f
 }
 
-// awaitVerdict returns when the job's failure is known, or the coordinator has said
-// nothing for too long.
+// awaitVerdict returns when the job's failure is known, or the coordinator has been
+// silent for verdictWait.
 func (c *Client) awaitVerdict() {
 	tick := time.NewTicker(countStep)
 	defer tick.Stop()
@@ -293,8 +293,8 @@ func clip(s string) string {
 // Failed yields the job's first failure, once.
 func (c *Client) Failed() <-chan Failure { return c.failed }
 
-// Leave says goodbye and waits until it has been heard. In a job that has
-// failed nobody waits for a goodbye.
+// Leave sends leave and waits until the coordinator has received it, unless the job has
+// failed.
 func (c *Client) Leave(ctx context.Context) error {
 	c.leaving()
 	c.send(message{Is: isLeave})
@@ -304,8 +304,8 @@ func (c *Client) Leave(ctx context.Context) error {
 	return err
 }
 
-// hungUp waits for the coordinator to hang up, which it does after a goodbye,
-// and returns the job's failure if there is one that is update to this rank.
+// hungUp waits for the coordinator to close the connection, which it does after leave,
+// and returns the job's failure unless this rank has reported one itself.
 func (c *Client) hungUp(ctx context.Context) error {
 	select {
 	case <-c.end:
@@ -316,14 +316,14 @@ func (c *Client) hungUp(ctx context.Context) error {
 	return c.update()
 }
 
-// unheard is the failure of a rank whose goodbye is not answered.
+// unheard is the failure of a rank whose leave is not answered.
 func (c *Client) unheard() error {
 	who := "it"
 	if c.leader.Rank < 0 {
 		who = c.leader.Name
 	}
 	return Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: c.leader.Rank >= 0,
-		Cause: fmt.Sprintf("%s has not answered the goodbye of rank %d: stopped, or cut off", who, c.rank)}
+		Cause: fmt.Sprintf("%s has not answered when rank %d left: stopped, or cut off", who, c.rank)}
 }
 
 // known returns the job's failure as far as this rank knows, nil if there is none.
@@ -349,9 +349,9 @@ type Follower struct{ *Client }
 // leaveWait is how long a rank of a failed job waits for rank 0 to go first.
 const leaveWait = 2 * time.Second
 
-// Leave says goodbye. After a failure rank 0 goes first: it is the one that
-// tells the user, and mpirun ends all ranks, and swallows what they say, as
-// soon as one of them has ended with an error.
+// Leave sends leave. After a failure rank 0 ends first: it reports to the user, and mpirun
+// ends all ranks, and drops their output, as soon as one of them has ended with an
+// error.
 func (f Follower) Leave(ctx context.Context) error {
 	f.leaving()
 	var err error

@@ -18,22 +18,19 @@ import (
 	"perigee/spmd/wire"
 )
 
-// The coordinator is the one place that knows whether all ranks are alive. It
-// lives in the local launcher, or in rank 0 where there is no such process.
-// Every rank keeps one connection to it, over which lines of JSON pass.
-
 // explainWait is how long the coordinator waits for the launcher to say how a
 // vanished process ended.
 const explainWait = 500 * time.Millisecond
 
-// flushTimeout bounds the last words to ranks that no longer listen.
+// flushTimeout bounds the last writes to ranks that no longer read.
 const flushTimeout = time.Second
 
-// announceLimit is how long the ranks may have to wait because the update of the
-// failure does not get rid of itself.
+// announceLimit is how long the ranks may have to wait for the report to the user: the
+// pipe that it is written to may be full.
 const announceLimit = 300 * time.Millisecond
 
-// Coordinator holds the cards, and watches the ranks.
+// Coordinator is the one place that knows whether all ranks are alive. It runs in the
+// local launcher, or in rank 0 where there is no such process. It also holds the cards.
 type Coordinator struct {
 	size   int
 	secret []byte
@@ -65,29 +62,28 @@ type member struct {
 	host  string
 	phase string
 	card  []byte
-	gone  bool // its end is no update: it has left, or has reported a failure
-	left  bool // it has said goodbye, and hears nothing any more
-	// silent is whether it has not yet answered a roll call.
+	gone  bool // its end is expected: it has left, or has reported a failure
+	left  bool // it is disconnecting, and reads no more messages
+	// silent is whether it has not yet answered a probe.
 	silent bool
 	out    *messageWriter
 }
 
-// Announce sets what is probed with the job's failure, before any rank is told of
-// it. It must be set before the first rank is served.
+// Announce sets what is called with the job's failure before any rank learns of it. It
+// must be set before the first rank is served.
 func (c *Coordinator) Announce(f func(Failure)) { c.announce = f }
 
-// Log sets where the coordinator tells what it sees. It must be set before the first
-// rank is served.
+// Log sets the coordinator's logger. It must be set before the first rank is served.
 func (c *Coordinator) Log(l *slog.Logger) { c.log = l.With("part", "coordinator") }
 
-// ExplainAbsence sets what knows why ranks may be missing.
+// ExplainAbsence sets the function that says why ranks may be missing.
 func (c *Coordinator) ExplainAbsence(f func() string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.absence = f
 }
 
-// WhenComplete sets what is probed when the last rank has come. It must be set before
+// WhenComplete sets what is called when the last rank has joined. It must be set before
 // that.
 func (c *Coordinator) WhenComplete(f func()) {
 	c.mu.Lock()
@@ -95,8 +91,8 @@ func (c *Coordinator) WhenComplete(f func()) {
 	c.complete = f
 }
 
-// NewCoordinator makes a coordinator for size ranks. secret is told to every
-// rank that connects, so connections must come from people who may know it.
+// NewCoordinator makes a coordinator for size ranks. It sends secret to every rank that
+// connects, so connections must be authenticated, or inherited from the launcher.
 func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
 	return &Coordinator{
 		size: size, secret: secret, explain: explain, log: slog.New(slog.DiscardHandler),
@@ -110,7 +106,7 @@ func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Du
 // Failed is closed when the job has failed; Failure then says how.
 func (c *Coordinator) Failed() <-chan struct{} { return c.failed }
 
-// Finished is closed when every rank has said goodbye.
+// Finished is closed when every rank has left.
 func (c *Coordinator) Finished() <-chan struct{} { return c.finished }
 
 // Failure returns the first failure, nil if there was none.
@@ -120,7 +116,8 @@ func (c *Coordinator) Failure() *Failure {
 	return c.failure
 }
 
-// Fail declares the job failed and tells all ranks. Only the first failure counts.
+// Fail declares the job failed and sends the failure to all ranks. Only the first
+// failure counts.
 func (c *Coordinator) Fail(f Failure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -138,7 +135,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	}
 	c.failure = &f
 	close(c.failed)
-	c.log.Error("the job has failed", "kind", f.Kind, "failure", f)
+	c.log.Error("job failed", "kind", f.Kind, "failure", f)
 	if c.announce == nil || c.closed {
 		c.tellLocked()
 		return
@@ -151,7 +148,7 @@ func (c *Coordinator) failLocked(f Failure) {
 	c.serving.Go(func() {
 		select {
 		case <-announced:
-		case <-time.After(announceLimit): // nobody reads what it writes
+		case <-time.After(announceLimit): // what it writes is not read
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -159,10 +156,10 @@ func (c *Coordinator) failLocked(f Failure) {
 	})
 }
 
-// tellLocked tells all ranks of the failure, those that have reported one too.
+// tellLocked sends the failure to all ranks, also to those that have reported one.
 func (c *Coordinator) tellLocked() {
 	defer close(c.told)
-	c.log.Debug("telling the ranks of the failure")
+	c.log.Debug("sending the failure to all ranks")
 	for _, m := range c.members {
 		if m != nil && !m.left {
 			m.out.send(message{Is: isAbort, Failure: c.failure})
@@ -170,7 +167,7 @@ func (c *Coordinator) tellLocked() {
 	}
 }
 
-// giveUp declares lost who has not said goodbye, nobody if all have.
+// giveUp declares those ranks lost that have not left, if there are any.
 func (c *Coordinator) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,15 +175,15 @@ func (c *Coordinator) giveUp() {
 	if len(staying) == 0 {
 		return
 	}
-	who := "it has"
+	who := "it"
 	if len(staying) > 1 {
-		who = "ranks " + places(staying) + " have"
+		who = "ranks " + places(staying)
 	}
-	c.failLocked(Failure{Rank: staying[0].rank, Kind: fault.RankLost, Cause: who + " not said goodbye in time: stopped, or cut off"})
+	c.failLocked(Failure{Rank: staying[0].rank, Kind: fault.RankLost, Cause: who + " did not disconnect in time: stopped, or cut off"})
 }
 
-// Ended tells the coordinator that a rank's process is over; how is the cause
-// if it had not said goodbye.
+// Ended reports that a rank's process has ended. how is the cause of the failure if it
+// had not left.
 func (c *Coordinator) Ended(rank int, how string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,7 +191,7 @@ func (c *Coordinator) Ended(rank int, how string) {
 	if m != nil && m.gone {
 		return
 	}
-	c.log.Warn("a rank has ended without a goodbye", "of", rank, "reason", how)
+	c.log.Warn("rank ended without leaving", "peer", rank, "reason", how)
 	f := Failure{Rank: rank, Phase: "start", Kind: fault.RankLost, Cause: how}
 	if m == nil {
 		f.Host = host.Name() // only the launcher on this host knows ranks that never reported
@@ -204,8 +201,8 @@ func (c *Coordinator) Ended(rank int, how string) {
 	c.failLocked(f)
 }
 
-// Serve talks to one rank until its connection ends. It takes over conn. The
-// channel is closed when all that the rank has said is heard.
+// Serve serves one rank until its connection ends. It takes over conn. The channel is
+// closed when all messages of the rank have been handled.
 func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 	done := make(chan struct{})
 	c.mu.Lock()
@@ -230,15 +227,15 @@ func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 	return done
 }
 
-// Close ends all connections, after what was said to the ranks has been sent. They hear of
-// a failure before that, and one that is being looked into is declared when Close returns.
+// Close ends all connections after the queued messages have been sent. The ranks learn of
+// a failure before that, and one that is being probed for is declared when Close returns.
 func (c *Coordinator) Close() {
 	c.mu.Lock()
 	c.closed = true
 	conns, failed := maps.Clone(c.conns), c.failure != nil
 	c.mu.Unlock()
 	if failed {
-		<-c.told // not before the user, who is told first
+		<-c.told // the user comes first
 	}
 	deadline := time.Now().Add(flushTimeout)
 	for conn := range conns {
@@ -256,7 +253,7 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 	in := newMessageReader(conn)
 	first, err := in.next()
 	if err != nil {
-		return // the rank is as missing as it was before; whoever waits for it will say so
+		return // the rank is still missing; the ranks that wait for it report that
 	}
 	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
 		out.send(message{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
@@ -282,8 +279,8 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 	}
 }
 
-// failedEarly takes the failure of a rank that could not say hello, and returns what the
-// rank is to be told. In a complete world it is one rank too many, and harms nobody.
+// failedEarly takes the failure of a rank that could not say hello, and returns the
+// answer. In a complete world it is one rank too many, and its failure is ignored.
 func (c *Coordinator) failedEarly(f Failure) *Failure {
 	c.mu.Lock()
 	if c.present < c.size {
@@ -294,30 +291,30 @@ func (c *Coordinator) failedEarly(f Failure) *Failure {
 	if first == nil {
 		return &f
 	}
-	<-c.told // it leaves when it hears, and must not be the first to
+	<-c.told // the rank ends when it gets the answer, and must not be the first to end
 	return first
 }
 
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
 
-// enter admits a rank and, when it is the last, tells all that the world is
-// complete. One that cannot belong is refused; as long as ranks are missing
-// that is the end of the job, since one of them is surely this one.
+// enter admits a rank and, when it is the last, sends ready to all. A rank that does not
+// fit into the world is refused. While ranks are missing that ends the job, since this
+// process is most likely one of them.
 func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.checkHello(hello); err != nil {
-		c.log.Warn("a rank cannot belong to this job", "reason", err)
+		c.log.Warn("refused a rank", "reason", err)
 		if c.present < c.size {
 			c.failLocked(Failure{Rank: -1, Kind: fault.Launch, Cause: err.Error(),
-				Hint: "give each process a rank of its own, and all of them the same size"})
+				Hint: "give each process its own rank, and all of them the same size"})
 		}
 		return nil, err
 	}
 	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out}
 	c.members[hello.Rank] = m
 	c.present++
-	c.log.Debug("a rank has come", "of", m.rank, "on", m.host, "present", c.present, "size", c.size)
+	c.log.Debug("rank joined", "peer", m.rank, "peer_host", m.host, "present", c.present, "size", c.size)
 	if c.failure != nil {
 		select {
 		case <-c.told:
@@ -327,7 +324,7 @@ func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) 
 		return m, nil
 	}
 	if c.present == c.size {
-		c.log.Info("all ranks have come", "size", c.size)
+		c.log.Info("all ranks joined", "size", c.size)
 		if c.complete != nil {
 			go c.complete()
 		}
@@ -375,14 +372,14 @@ func (c *Coordinator) handle(m *member, n message) (more bool) {
 		signal(c.answers)
 	case isCause:
 		if n.Failure != nil && c.exists(n.Failure.Rank) {
-			c.log.Warn("a rank has found the culprit", "from", m.rank, "failure", *n.Failure)
+			c.log.Warn("rank reported the cause", "peer", m.rank, "failure", *n.Failure)
 			c.failLocked(*n.Failure)
 		}
 	case isLeave:
 		m.gone, m.left = true, true
 		signal(c.answers)
 		c.left++
-		c.log.Debug("a rank has left", "of", m.rank, "left", c.left, "size", c.size)
+		c.log.Debug("rank left", "peer", m.rank, "left", c.left, "size", c.size)
 		if c.left == c.size {
 			close(c.finished)
 		}
@@ -393,7 +390,7 @@ func (c *Coordinator) handle(m *member, n message) (more bool) {
 
 // reportedLocked takes a failure from the rank that has met it.
 func (c *Coordinator) reportedLocked(f Failure) {
-	c.log.Warn("a rank reports a failure", "kind", f.Kind, "failure", f)
+	c.log.Warn("rank reported a failure", "kind", f.Kind, "failure", f)
 	if missing := c.missingLocked(); len(missing) > 0 { // it waited for these, and does not know it
 		f.Cause = fmt.Sprintf("%d of %d ranks have not come: %s; %s", len(missing), c.size, ListRanks(missing), f.Cause)
 		if c.absence != nil {
@@ -407,7 +404,7 @@ func (c *Coordinator) reportedLocked(f Failure) {
 	c.failLocked(f)
 }
 
-// lost is probed when the connection of a rank ended without goodbye.
+// lost is called when the connection of a rank ended without leave.
 func (c *Coordinator) lost(m *member, err error) {
 	c.mu.Lock()
 	expected := m.gone || c.closed || c.failure != nil

@@ -19,40 +19,40 @@ type Store interface {
 	Get(ctx context.Context, rank int) ([]byte, error)
 }
 
-// Monitor tells a rank about the fate of the job, and the job about the rank.
+// Monitor connects a rank to the state of the job: it reports the rank's failure, and
+// learns of the job's.
 type Monitor interface {
-	// Phase tells what this rank is doing now, for the report of its death.
+	// Phase sets what this rank is doing now, for the report of its death.
 	Phase(name string)
-	// Abort reports that this rank has failed. All ranks will hear of it. It
-	// returns what has become the failure of the job: another rank may have been
-	// the first, or be to blame.
+	// Abort reports that this rank has failed, which ends the job. It returns the
+	// failure of the job: another rank may have failed first, or be the cause.
 	Abort(f Failure) Failure
 	// Failed yields the job's first failure, once, if there is one.
 	Failed() <-chan Failure
-	// Leave says goodbye: from now on this rank's end is no failure. On the
-	// rank that coordinates the job it waits for all the others' goodbyes.
-	// After a failure it does not wait for anybody, but makes sure that all
-	// have been told. It must be called last, and releases everything.
+	// Leave disconnects: from now on this rank's end is no failure. On the rank
+	// that coordinates the job it waits until all others have left. After a
+	// failure it does not wait for that, but makes sure that all have been
+	// informed. It must be called last, and releases everything.
 	Leave(ctx context.Context) error
 }
 
 // MayBeEcho reports whether a failure of this kind may be what another rank's
-// failure looks like from afar. Then the coordinator finds out who is to blame,
-// and tells all, the rank that has reported it too.
+// failure looks like from afar. Then the coordinator probes for the cause, and informs
+// all ranks, including the one that reported.
 func MayBeEcho(k fault.Kind) bool {
 	return k == fault.Timeout || k == fault.RankLost || k == fault.Engine
 }
 
 // Failure is why a job ended early.
 type Failure struct {
-	Rank  int        `json:"rank"` // -1 if no rank is to blame
+	Rank  int        `json:"rank"` // -1 if no rank is the cause
 	Host  string     `json:"host,omitempty"`
 	Phase string     `json:"phase,omitempty"`
 	Kind  fault.Kind `json:"kind"`
 	Cause string     `json:"cause"`
 	Hint  string     `json:"hint,omitempty"`
 	// Alone says that this rank has found out by itself, and that the rank which
-	// coordinates the job, and would tell the user, cannot.
+	// coordinates the job, and would report to the user, cannot.
 	Alone bool `json:"-"`
 }
 
@@ -89,7 +89,7 @@ func FailureOf(err error) Failure {
 	return Failure{Rank: -1, Kind: fault.KindOf(err), Cause: err.Error(), Hint: fault.HintOf(err)}
 }
 
-// GaveUp words the end of a wait whose context ended. A cause that has a kind,
+// GaveUp describes the end of a wait whose context ended. A cause that has a kind,
 // as an interrupt does, keeps it.
 func GaveUp(ctx context.Context, format string, args ...any) *fault.Error {
 	cause := context.Cause(ctx)

@@ -53,7 +53,7 @@ func TestFailureBeforeHello(t *testing.T) {
 		}
 	}
 	if f := c.Failure(); f == nil || f.Rank != 1 || f.Kind != fault.Resource {
-		t.Errorf("the job has failed with %+v", f)
+		t.Errorf("job failed with %+v", f)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestSurplusProcessFailsAlone(t *testing.T) {
 	}
 	surplus.Leave(t.Context())
 	if f := c.Failure(); f != nil {
-		t.Errorf("the job has failed: %+v", f)
+		t.Errorf("job failed: %+v", f)
 	}
 	ranks[1].say(message{Is: isGet, Rank: 0})
 	if m := ranks[1].hear(); m.Is != isCard {
@@ -132,7 +132,7 @@ func TestWhoDoesNotLeaveIsNamed(t *testing.T) {
 	defer cancel()
 	err := (&LeadingClient{Client: own, Coordinator: c, Shut: func() {}}).Leave(ctx)
 	f, ok := err.(Failure)
-	if !ok || f.Rank != 2 || f.Host != "node2" || f.Phase != "verdict" || f.Kind != fault.RankLost || f.Cause != "it has not said goodbye in time: stopped, or cut off" {
+	if !ok || f.Rank != 2 || f.Host != "node2" || f.Phase != "verdict" || f.Kind != fault.RankLost || f.Cause != "it did not disconnect in time: stopped, or cut off" {
 		t.Errorf("got %#v", err)
 	}
 	if told := staying.hear().Failure; told == nil || *told != f {
@@ -148,8 +148,8 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 		leader Leader
 		want   string
 	}{
-		{Leader{Name: "rank 0, the coordinator", Rank: 0}, "rank 0: it has not answered the goodbye of rank 1"},
-		{Leader{Name: "the launcher", Rank: -1}, "the launcher has not answered the goodbye of rank 1"},
+		{Leader{Name: "rank 0, the coordinator", Rank: 0}, "rank 0: it has not answered when rank 1 left"},
+		{Leader{Name: "the launcher", Rank: -1}, "the launcher has not answered when rank 1 left"},
 	} {
 		ours, theirs := pair(t)
 		(&speaker{t: t, conn: theirs}).say(message{Is: isSecret})

@@ -29,8 +29,9 @@ type message struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
-// What a message is. A rank sends hello, get, phase, abort, blame, here and bye; the
-// coordinator sends secret, ready, card, roll and abort.
+// The kinds of messages. A rank sends hello, get, phase, abort, cause, alive and leave;
+// the coordinator sends secret, ready, card, probe and abort. The package comment says
+// when.
 const (
 	isSecret = "secret"
 	isHello  = "hello"
@@ -84,7 +85,7 @@ func signal(ch chan<- struct{}) {
 
 func (w *messageWriter) run(conn net.Conn) {
 	defer close(w.idle)
-	defer w.once.Do(func() { close(w.closed) }) // nobody listens: collect no more
+	defer w.once.Do(func() { close(w.closed) }) // no reader is left: queue no more
 	enc := json.NewEncoder(conn)
 	for closing := false; ; {
 		w.mu.Lock()
@@ -113,8 +114,8 @@ func (w *messageWriter) run(conn net.Conn) {
 // failureWait is enough for a writer to note the error of a write that has returned.
 const failureWait = 20 * time.Millisecond
 
-// failure returns the error with which writing has ended, if it has. The kernel
-// tells an error once: to the writer, whereupon the reader only sees the end.
+// failure returns the error with which writing has ended, if it has. The kernel reports
+// an error once: to the writer, after which the reader only sees the end.
 func (w *messageWriter) failure() error {
 	select {
 	case <-w.closed:

@@ -9,30 +9,26 @@ import (
 	"perigee/internal/fault"
 )
 
-// A rank that gave up waiting does not know for whom it waited: a barrier only
-// counts. And where a network fails, connections end one after the other. So
-// before a timeout or a silent connection becomes the job's failure the
-// coordinator calls all ranks; those that do not answer are the culprits, be
-// they stopped or cut off.
-
-// probeTime is how long an answer may take, a multiple of countStep. It comes from a
-// goroutine of its own, so a rank that only computes, or waits itself, answers at once.
+// probeTime is how long an answer may take, a multiple of countStep. Ranks answer from a
+// separate goroutine, so one that computes or waits answers at once.
 const probeTime = time.Second
 
-// probeRounds is how often the coordinator asks as long as several are silent. Of these
-// some may only be slow: a host with more ranks than cores can hold up a process for a
-// second. Who is named wrongly sends the user to the wrong host.
+// probeRounds is how often the coordinator asks while several ranks are silent. Some of
+// them may only be slow: on a host with more ranks than cores a process may not run for a
+// second. A wrong name sends the user to the wrong host.
 const probeRounds = 2
 
-// countStep is how such waits are counted: in ticks, of which Go drops those that come
-// while this process does not run. What it has not read by then is not held against others.
+// countStep is the unit in which such waits are counted: ticks, of which Go drops those
+// that come while this process does not run. So a coordinator that was stopped does not
+// take answers that it has not read yet for missing ones.
 const countStep = 250 * time.Millisecond
 
-// causeTime is how long the coordinator waits, when all have answered, for ranks
-// that blame its own process: it may have been stopped, and go on only now.
+// causeTime is how long the coordinator waits, when all have answered, for ranks that
+// name its own process as the cause: it may have been stopped, and have been continued
+// only now.
 const causeTime = 200 * time.Millisecond
 
-// suspectLocked begins a roll call, if none is under way.
+// suspectLocked begins to probe, unless that is under way.
 func (c *Coordinator) suspectLocked(f Failure) {
 	if !c.probing && !c.closed {
 		c.probing = true
@@ -40,10 +36,10 @@ func (c *Coordinator) suspectLocked(f Failure) {
 	}
 }
 
-// probe looks for the cause of a failure and declares it. It is probed once;
-// what others report meanwhile counts as the same.
+// probe looks for the cause of a failure and declares it. It runs once: what other ranks
+// report in the meantime counts as the same failure.
 func (c *Coordinator) probe(f Failure) {
-	c.log.Info("roll call", "because", f)
+	c.log.Info("probing silent ranks", "reason", f)
 	c.mu.Lock()
 	for _, m := range c.members {
 		if m != nil {
@@ -67,7 +63,7 @@ func (c *Coordinator) probe(f Failure) {
 		}
 	}
 	silent := c.silent()
-	c.log.Info("the roll is probed", "silent", len(silent), "ranks", places(silent))
+	c.log.Info("probed", "silent", len(silent), "ranks", places(silent))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(silent) > 0 {
@@ -76,7 +72,8 @@ func (c *Coordinator) probe(f Failure) {
 	c.failLocked(f)
 }
 
-// call calls the silent, and those that have reported a failure: they wait for a word.
+// call sends probe to the silent ranks, and to those that have reported a failure: they
+// wait for a verdict, and would take the coordinator for dead.
 func (c *Coordinator) call() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,8 +84,8 @@ func (c *Coordinator) call() {
 	}
 }
 
-// listen returns when no rank is silent any more, or limit is over. It returns false if
-// the job has failed meanwhile.
+// listen returns when no rank is silent any more, or after limit. It returns false if the
+// job has failed in the meantime.
 func (c *Coordinator) listen(limit time.Duration) bool {
 	tick := time.NewTicker(countStep)
 	defer tick.Stop()
@@ -104,7 +101,7 @@ func (c *Coordinator) listen(limit time.Duration) bool {
 	return true
 }
 
-// silent returns the members that have not answered the roll call.
+// silent returns the members that have not answered the probe.
 func (c *Coordinator) silent() []*member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -117,8 +114,8 @@ func (c *Coordinator) silent() []*member {
 	return list
 }
 
-// causeLocked words the failure of ranks that do not answer. f is what made the
-// coordinator call them.
+// causeLocked describes the failure of ranks that do not answer. f is the failure because
+// of which they were probed.
 func (c *Coordinator) causeLocked(silent []*member, f Failure) Failure {
 	first := silent[0]
 	culprit := Failure{Rank: first.rank, Host: first.host, Phase: first.phase, Kind: fault.Timeout, Hint: f.Hint}
@@ -138,7 +135,7 @@ func (c *Coordinator) causeLocked(silent []*member, f Failure) Failure {
 	if slices.ContainsFunc(silent, func(m *member) bool { return m.rank == f.Rank }) {
 		culprit.Cause += " (" + f.Cause + ")"
 	} else {
-		culprit.Cause += fmt.Sprintf("; rank %d waited in vain (%s)", f.Rank, f.Cause)
+		culprit.Cause += fmt.Sprintf("; rank %d timed out waiting (%s)", f.Rank, f.Cause)
 	}
 	return culprit
 }
@@ -161,7 +158,7 @@ func (c *Coordinator) allOthersLocked(silent []*member, here string) bool {
 	return true
 }
 
-// places writes at most eight ranks with their hosts: 1 4 on host2, 2 on host3.
+// places formats at most eight ranks with their hosts: 1 4 on host2, 2 on host3.
 func places(members []*member) string {
 	const most = 8
 	var hosts []string
@@ -182,7 +179,7 @@ func places(members []*member) string {
 	return text
 }
 
-// ListRanks writes at most eight ranks.
+// ListRanks formats at most eight ranks: 1 2 5 ...
 func ListRanks(ranks []int) string {
 	const most = 8
 	s := strings.Trim(fmt.Sprint(ranks[:min(len(ranks), most)]), "[]")

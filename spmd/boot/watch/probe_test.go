@@ -51,7 +51,7 @@ func TestTimeoutNamesTheSilentRank(t *testing.T) {
 	}
 	select {
 	case f := <-patient.Failed():
-		if f.Rank != 2 || f.Host != "far" || f.Kind != fault.Timeout || !strings.Contains(f.Cause, "rank 0 waited") {
+		if f.Rank != 2 || f.Host != "far" || f.Kind != fault.Timeout || !strings.Contains(f.Cause, "rank 0 timed out waiting") {
 			t.Errorf("got %+v", f)
 		}
 	case <-time.After(10 * time.Second):
@@ -108,15 +108,15 @@ func TestWhoIsBlamed(t *testing.T) {
 		{"all answer", fault.RankLost, []string{"alive", "b"}, 0, "link from rank 1", fault.RankLost},
 		{"an engine fails by itself", fault.Engine, []string{"b", "c"}, 0, "link from rank 1", fault.Engine},
 		{"an engine fails since a host is cut off", fault.Engine, []string{"b", "!c"}, 2,
-			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+			"it does not answer: cut off, or its host is down; rank 0 timed out waiting (link from rank 1)", fault.RankLost},
 		{"a host is cut off", fault.RankLost, []string{"!b", "c", "!b"}, 1,
-			"ranks 1 3 on b do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+			"ranks 1 3 on b do not answer: cut off, or its host is down; rank 0 timed out waiting (link from rank 1)", fault.RankLost},
 		{"two of three hosts", fault.Timeout, []string{"!b", "!c", "d"}, 1,
-			"ranks 1 on b, 2 on c do not answer: stopped, or cut off; rank 0 waited in vain (link from rank 1)", fault.Timeout},
+			"ranks 1 on b, 2 on c do not answer: stopped, or cut off; rank 0 timed out waiting (link from rank 1)", fault.Timeout},
 		{"the only other host", fault.RankLost, []string{"alive", "!b"}, 2,
-			"it does not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+			"it does not answer: cut off, or its host is down; rank 0 timed out waiting (link from rank 1)", fault.RankLost},
 		{"many ranks", fault.RankLost, slices.Concat([]string{"c"}, slices.Repeat([]string{"!b"}, 10)), 2,
-			"ranks 2 3 4 5 6 7 8 9 on b and 2 more do not answer: cut off, or its host is down; rank 0 waited in vain (link from rank 1)", fault.RankLost},
+			"ranks 2 3 4 5 6 7 8 9 on b and 2 more do not answer: cut off, or its host is down; rank 0 timed out waiting (link from rank 1)", fault.RankLost},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
@@ -181,7 +181,7 @@ func TestSlowIsNotStopped(t *testing.T) {
 		probed := time.Now()
 		time.AfterFunc(probeTime+countStep, func() { fmt.Fprintln(slow, `{"is":"alive"}`) })
 		f := reporter.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
-		const want = "it does not answer: stopped, or cut off; rank 0 waited in vain (barrier of 3 ranks)"
+		const want = "it does not answer: stopped, or cut off; rank 0 timed out waiting (barrier of 3 ranks)"
 		if f.Rank != 1 || f.Cause != want {
 			t.Errorf("got rank %d: %s\nwant rank 1: %s", f.Rank, f.Cause, want)
 		}
@@ -208,7 +208,7 @@ func TestSignOfLife(t *testing.T) {
 		begun := time.Now()
 		time.AfterFunc(2*time.Second, func() { say(message{Is: isProbe}) })
 		f := c.Abort(Failure{Phase: "workload", Kind: fault.Timeout, Cause: "barrier of 3 ranks"})
-		if f.Rank != 0 || !f.Alone || !strings.HasPrefix(f.Cause, "it does not answer: stopped, or cut off; rank 1 waited in vain") {
+		if f.Rank != 0 || !f.Alone || !strings.HasPrefix(f.Cause, "it does not answer: stopped, or cut off; rank 1 timed out waiting") {
 			t.Errorf("got %+v", f)
 		}
 		if took := time.Since(begun); took < 2*time.Second+verdictWait-countStep || took > 2*time.Second+verdictWait {

@@ -10,6 +10,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
@@ -306,6 +307,7 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
+	r.markOverlaps(all, scripted)
 	out := L.CreateTable(len(all), 0)
 	phase := r.env.World.CurrentPhase()
 	for i, c := range all {
@@ -323,6 +325,21 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 	}
 	L.Push(out)
 	return 1, nil
+}
+
+// markOverlaps notes which messages of the plans ran at the same time.
+func (r *Runtime) markOverlaps(all []record.Collected, plans []*luaPlan) {
+	w := r.env.World
+	hostOf := make([]int, w.Size())
+	for rank := range hostOf {
+		hostOf[rank] = w.HostOf(rank)
+	}
+	patterns := make([]overlap.Pattern, len(all))
+	for i, c := range all {
+		patterns[i] = overlap.Pattern{Runs: c.Runs, Read: plans[i].op == nixl.Read}
+	}
+	overlap.Mark(patterns, hostOf)
+	r.env.Doc.Overlaps = true
 }
 
 func collected(L *glua.LState, list []series.Run) *glua.LTable {

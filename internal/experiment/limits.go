@@ -32,7 +32,7 @@ func (e *Experiment) Sampled() error {
 
 func (e *Experiment) record(i int, o threshold.Outcome) {
 	r := &e.Doc.Thresholds[i]
-	r.Samples, r.Passed = o.Samples, &o.Passed
+	r.Samples, r.Passed, r.Note = o.Samples, &o.Passed, o.Note
 	if !math.IsNaN(o.Value) && !math.IsInf(o.Value, 0) {
 		r.Value = &o.Value
 	}
@@ -68,7 +68,15 @@ func (e *Experiment) printThresholds() error {
 		t.AddRow(r.Threshold, value, r.Samples, verdict)
 	}
 	fmt.Fprintln(e.Out, "# thresholds")
-	return t.WriteText(e.Out)
+	if err := t.WriteText(e.Out); err != nil {
+		return err
+	}
+	for _, r := range e.Doc.Thresholds {
+		if r.Note != "" {
+			fmt.Fprintf(e.Out, "# note: %s: %s\n", r.Threshold, r.Note)
+		}
+	}
+	return nil
 }
 
 // Violated is one error for all thresholds that [Experiment.Finish] found violated, or nil.

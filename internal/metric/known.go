@@ -1,7 +1,9 @@
 package metric
 
 import (
+	"perigee/internal/contention"
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 
@@ -11,7 +13,7 @@ var known = []Def{
 		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return float64(m.LatencyNS) / 1e6, true }),
 	},
 	{
-		Name: "isolated_latency_ms", Better: Lower, Help: "largest mean time of an initiator over the runs alone; each pattern",
+		Name: "isolated_latency_ms", Better: Lower, Help: "median latency of the runs alone; each pattern",
 		all: func(v *view, yield func(Sample)) {
 			for i := range v.d.Patterns {
 				if ns, ok := v.isolatedNS(i); ok {
@@ -21,11 +23,27 @@ var known = []Def{
 		},
 	},
 	{
-		Name: "slowdown", Better: Lower, Help: "latency / isolated latency of the pattern; each run that is not alone",
+		Name: "slowdown", Better: Lower, Help: "latency / isolated latency of the pattern; each run of which a message overlapped with another pattern",
 		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) {
 			ns, ok := v.isolatedNS(m.Pattern)
-			return float64(m.LatencyNS) / ns, ok && ns > 0 && m.Phase != Isolated
+			return float64(m.LatencyNS) / ns, ok && ns > 0 && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
 		}),
+	},
+	{
+		Name: "contention", Better: Lower, Help: "time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
+		all: func(v *view, yield func(Sample)) {
+			var c contention.Collector
+			for i := range v.d.Measurements {
+				c.Add(v.d, &v.d.Measurements[i])
+			}
+			if r := c.Report(); r.Runs >= contention.MinRuns {
+				value := r.Ratio
+				if !r.Shown() {
+					value = 1
+				}
+				yield(ofPattern(-1, "", value))
+			}
+		},
 	},
 	{
 		Name: "mean_bw_gb_per_s", Better: Higher, Help: "mean over the initiators of bytes / own time; each run",
@@ -166,16 +184,13 @@ func spans(d *result.Document) []span {
 type view struct {
 	d        *result.Document
 	next     int
-	isolated map[int]*alone // by pattern
+	isolated map[int][]float64 // by pattern, latencies in ns
+	medians  map[int]median
 }
 
-// alone sums up the isolated runs of a pattern: each initiator's own time.
-type alone struct {
-	runs int
-	ns   map[int]float64
+func newView(d *result.Document) *view {
+	return &view{d: d, isolated: map[int][]float64{}, medians: map[int]median{}}
 }
-
-func newView(d *result.Document) *view { return &view{d: d, isolated: map[int]*alone{}} }
 
 // learn takes in the measurements that have come since the last call.
 func (v *view) learn() {
@@ -184,27 +199,25 @@ func (v *view) learn() {
 		if m.Phase != Isolated {
 			continue
 		}
-		a := v.isolated[m.Pattern]
-		if a == nil {
-			a = &alone{ns: map[int]float64{}}
-			v.isolated[m.Pattern] = a
-		}
-		a.runs++
-		for _, r := range m.Ranks {
-			a.ns[r.Rank] += float64(r.DurationNS())
-		}
+		v.isolated[m.Pattern] = append(v.isolated[m.Pattern], float64(m.LatencyNS))
 	}
 }
 
-// isolatedNS is the isolated latency of a pattern, as series.Isolated has it.
+// isolatedNS is the isolated latency of a pattern: the median of its runs alone.
 func (v *view) isolatedNS(pattern int) (float64, bool) {
-	a := v.isolated[pattern]
-	if a == nil || len(a.ns) == 0 {
+	if len(v.isolated[pattern]) == 0 {
 		return 0, false
 	}
-	var most float64
-	for _, s := range a.ns {
-		most = max(most, s)
+	if m, ok := v.medians[pattern]; ok && m.of == len(v.isolated[pattern]) {
+		return m.ns, true
 	}
-	return most / float64(a.runs), true
+	ns := stats.Median(v.isolated[pattern])
+	v.medians[pattern] = median{ns, len(v.isolated[pattern])}
+	return ns, true
+}
+
+// median is that of so many latencies.
+type median struct {
+	ns float64
+	of int
 }

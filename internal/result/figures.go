@@ -1,9 +1,6 @@
 package result
 
-import (
-	"perigee/internal/stats"
-	"perigee/internal/traffic/series"
-)
+import "perigee/internal/stats"
 
 // IsolatedPhase is the name of the phase in which patterns run alone.
 const IsolatedPhase = "isolated"
@@ -11,19 +8,19 @@ const IsolatedPhase = "isolated"
 // Figures are what the runs of a pattern come to. A figure is absent where there were no such runs.
 type Figures struct {
 	LatencyMS         *float64 `json:"latency_ms,omitempty"`          // median over the runs that were not alone
-	IsolatedLatencyMS *float64 `json:"isolated_latency_ms,omitempty"` // as series.Isolated has it
+	IsolatedLatencyMS *float64 `json:"isolated_latency_ms,omitempty"` // the same over the runs that were alone
 	Slowdown          *float64 `json:"slowdown,omitempty"`            // the one by the other
 	MeanBandwidth     *float64 `json:"mean_bandwidth_bytes_per_s,omitempty"`
 }
 
 // sumUp works out the figures of all patterns.
 func (d *Document) sumUp() {
-	alone := make([][]series.Run, len(d.Patterns))
+	alone := make([][]float64, len(d.Patterns))
 	latencies, bandwidths := make([][]float64, len(d.Patterns)), make([][]float64, len(d.Patterns))
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
 		if m.Phase == IsolatedPhase {
-			alone[m.Pattern] = append(alone[m.Pattern], m.Run)
+			alone[m.Pattern] = append(alone[m.Pattern], float64(m.LatencyNS)/1e6)
 			continue
 		}
 		latencies[m.Pattern] = append(latencies[m.Pattern], float64(m.LatencyNS)/1e6)
@@ -37,7 +34,7 @@ func (d *Document) sumUp() {
 			f.LatencyMS, f.MeanBandwidth = &latency, &bandwidth
 		}
 		if len(alone[i]) > 0 {
-			isolated := series.Isolated(alone[i]) / 1e6
+			isolated := stats.Median(alone[i])
 			f.IsolatedLatencyMS = &isolated
 		}
 		if f.LatencyMS != nil && f.IsolatedLatencyMS != nil && *f.IsolatedLatencyMS > 0 {
@@ -45,4 +42,16 @@ func (d *Document) sumUp() {
 			f.Slowdown = &slowdown
 		}
 	}
+}
+
+// Overlapped reports whether a message of the run overlapped with one of another pattern.
+func (m *Measurement) Overlapped() bool {
+	for i := range m.Ranks {
+		for k := range m.Ranks[i].Peers {
+			if m.Ranks[i].Peers[k].Overlap != nil {
+				return true
+			}
+		}
+	}
+	return false
 }

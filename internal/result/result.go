@@ -44,6 +44,9 @@ type Document struct {
 	Engine   *Engine       `json:"engine,omitempty"` // absent if nothing was prepared
 	Notes    []string      `json:"notes,omitempty"`
 	Phases   []Phase       `json:"phases"`
+	// Overlaps says that the measurements hold which messages of different patterns overlapped. Without it,
+	// nothing is known of that.
+	Overlaps bool `json:"overlaps,omitempty"`
 
 	Inputs       []Input        `json:"inputs,omitempty"`
 	Matrices     []Matrix       `json:"matrices,omitempty"`
@@ -151,6 +154,7 @@ type Threshold struct {
 	Value     *float64 `json:"value,omitempty"`
 	Samples   int      `json:"samples"`
 	Passed    *bool    `json:"passed,omitempty"` // absent where it was not judged
+	Note      string   `json:"note,omitempty"`   // why it passed without samples
 }
 
 // New begins a document.

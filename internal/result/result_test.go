@@ -64,8 +64,11 @@ func full(t testing.TB) *result.Document {
 	}}
 	d.AddRuns(0, "work", 3, []series.Run{{
 		StartNS: 10, EndNS: 20, UncertaintyNS: 1,
-		Ranks: []series.RankRun{{Rank: 0, StartNS: 10, PostNS: 11, EndNS: 20, Bytes: 10, Peers: []series.PeerRun{{Peer: 1, Bytes: 10, EndNS: 20}}}},
+		Ranks: []series.RankRun{{Rank: 0, StartNS: 10, PostNS: 11, EndNS: 20, Bytes: 10, Peers: []series.PeerRun{{
+			Peer: 1, Bytes: 10, EndNS: 20, Overlap: &series.Overlap{Share: 0.5, Messages: 2, Shared: "receiver, receiving host"},
+		}}}},
 	}})
+	d.Overlaps = true
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
 	d.Job = &result.Job{Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
@@ -74,7 +77,7 @@ func full(t testing.TB) *result.Document {
 	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})
 	d.AddSample("own", 1.5, 12)
 	value, passed := 1.5, true
-	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed}, {Threshold: "own.max < 2", From: "x.lua:1"}}
+	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
 	return d
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"perigee/internal/contention"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
@@ -47,10 +48,9 @@ type cellSums struct{ alone, together mean }
 
 // patternSums is what the runs of a pattern say of it.
 type patternSums struct {
-	cells      []cellSums    // in the order of the matrix's cells
-	alone      map[int]*mean // each initiator's own time, isolated
-	aloneRuns  int
-	latencies  []float64 // of the runs of the workload
+	cells      []cellSums // in the order of the matrix's cells
+	alone      []float64  // latencies of the runs alone
+	latencies  []float64  // of the runs of the workload
 	bandwidths []float64
 	skews      []float64
 	uncertain  int64
@@ -58,14 +58,15 @@ type patternSums struct {
 
 // builder gathers the figures. The zero value is ready.
 type builder struct {
-	size     int
-	hostOf   []int
-	patterns []patternSums
-	tails    tails
-	runs     int
-	messages int64
-	bytes    int64
-	timeline Timeline
+	size       int
+	hostOf     []int
+	patterns   []patternSums
+	tails      tails
+	runs       int
+	messages   int64
+	bytes      int64
+	timeline   Timeline
+	contention contention.Collector
 	// arrivals of the run at hand, by target.
 	arrivals map[int]*Span
 }
@@ -135,7 +136,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	}
 	p, matrix := &b.patterns[m.Pattern], d.Matrices[d.Patterns[m.Pattern].Matrix]
 	if p.cells == nil {
-		p.cells, p.alone = make([]cellSums, len(matrix.Cells)), map[int]*mean{}
+		p.cells = make([]cellSums, len(matrix.Cells))
 	}
 	alone := m.Phase == Isolated
 	latency := float64(max(m.EndNS-m.StartNS, 0))
@@ -143,7 +144,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	b.tails.add("pattern", m.Phase, latency)
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
 	if alone {
-		p.aloneRuns++
+		p.alone = append(p.alone, latency)
 	} else {
 		p.latencies, p.bandwidths = append(p.latencies, latency), append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
@@ -154,14 +155,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		if r.Rank < 0 || r.Rank >= b.size {
 			return fmt.Errorf("there is no rank %d", r.Rank)
 		}
-		if alone {
-			own := p.alone[r.Rank]
-			if own == nil {
-				own = &mean{}
-				p.alone[r.Rank] = own
-			}
-			own.add(float64(max(r.DurationNS(), 0)))
-		} else {
+		if !alone {
 			b.bytes += r.Bytes
 			b.span(Span{Rank: r.Rank, Pattern: m.Pattern, Iteration: m.Iteration, StartNS: r.StartNS, EndNS: r.EndNS, Bytes: r.Bytes})
 		}
@@ -170,6 +164,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		}
 	}
 	b.addTargets()
+	b.contention.Add(d, m)
 	return nil
 }
 
@@ -267,6 +262,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	}
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
+	f.Contention = contentionOf(b.contention.Report())
 	f.Findings = findings(f)
 	return f, nil
 }
@@ -281,7 +277,7 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 	out := Pattern{
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers), Messages: len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
-		IsolatedRuns: sums.aloneRuns, IsolatedNS: sums.isolated(), Runs: len(sums.latencies), UncertaintyNS: sums.uncertain,
+		IsolatedRuns: len(sums.alone), IsolatedNS: median(sums.alone), Runs: len(sums.latencies), UncertaintyNS: sums.uncertain,
 		LatencyNS: median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), FastestNS: None, SlowestNS: None,
 	}
 	if len(sums.latencies) > 0 {
@@ -289,17 +285,6 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 	}
 	out.Slowdown = ratio(float64(out.LatencyNS), float64(out.IsolatedNS))
 	return out
-}
-
-// isolated is the maximum over the initiators of the mean of each one's own time.
-func (p *patternSums) isolated() Num {
-	worst := math.NaN()
-	for _, own := range p.alone {
-		if v := own.value(); !(v <= worst) {
-			worst = v
-		}
-	}
-	return Num(worst)
 }
 
 // median of values in any order; None of nothing.

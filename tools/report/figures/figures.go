@@ -12,8 +12,10 @@
 // The latency of a message is the time from its initiator's first post until
 // the initiator saw the message complete: end_ns of the message - start_ns of
 // the rank. The latency of a pattern in the workload is last end - first start
-// over its initiators, the median over its runs; isolated it is the maximum over
-// the initiators of the mean of each one's own time (docs/tables.md).
+// over its initiators, the median over its runs; isolated likewise (docs/tables.md).
+//
+// What contention costs is computed by package contention, from the messages that
+// overlapped with others. A slowdown alone does not show contention.
 //
 // The slowdown of a set of messages, such as those between two ranks or all
 // that one rank sends, compares the same messages: the sum of their mean
@@ -64,19 +66,20 @@ type Figures struct {
 	// Document is the result without its measurements.
 	Document *result.Document `json:"-"`
 
-	Runs      int        `json:"runs"`       // of patterns, all phases
-	Messages  int64      `json:"messages"`   // of all runs
-	Bytes     int64      `json:"bytes"`      // of all runs of the workload
-	Slowdown  Num        `json:"slowdown"`   // of all messages
-	Findings  []Finding  `json:"findings"`   // in words
-	LeftOut   []string   `json:"left_out"`   // what the figures do not cover, in words
-	Patterns  []Pattern  `json:"patterns"`   // in the order of the result
-	Latencies []Latency  `json:"latencies"`  // distributions
-	Pairs     []Pair     `json:"pairs"`      // with traffic, by sender and receiver
-	Ranks     []Rank     `json:"ranks"`      // all
-	HostPairs []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
-	Blocks    Blocks     `json:"blocks"`
-	Timeline  Timeline   `json:"-"`
+	Runs       int        `json:"runs"`       // of patterns, all phases
+	Messages   int64      `json:"messages"`   // of all runs
+	Bytes      int64      `json:"bytes"`      // of all runs of the workload
+	Slowdown   Num        `json:"slowdown"`   // of all messages
+	Contention Contention `json:"contention"` // what overlapping cost
+	Findings   []Finding  `json:"findings"`   // in words
+	LeftOut    []string   `json:"left_out"`   // what the figures do not cover, in words
+	Patterns   []Pattern  `json:"patterns"`   // in the order of the result
+	Latencies  []Latency  `json:"latencies"`  // distributions
+	Pairs      []Pair     `json:"pairs"`      // with traffic, by sender and receiver
+	Ranks      []Rank     `json:"ranks"`      // all
+	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
+	Blocks     Blocks     `json:"blocks"`
+	Timeline   Timeline   `json:"-"`
 }
 
 // Pattern is what one pattern took.

@@ -1,0 +1,146 @@
+package figures
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee/internal/contention"
+)
+
+// Contention is what is known of contention in a result, as package contention defines it.
+type Contention struct {
+	Messages   int    `json:"messages"`   // of the workload
+	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
+	Share      Num    `json:"share"`      // mean part of their time that they overlapped
+	Shared     string `json:"shared"`     // what most of them shared
+	Cost
+	Looked int              `json:"looked"` // pairs that overlapped
+	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
+}
+
+// Cost is an estimate with its interval.
+type Cost struct {
+	Compared int    `json:"compared"` // overlapped messages that also ran alone
+	Control  int    `json:"control"`  // messages that they are compared with
+	Of       string `json:"control_of"`
+	Runs     int    `json:"runs"`
+	Slowdown Num    `json:"slowdown"`
+	Ratio    Num    `json:"ratio"`
+	Low      Num    `json:"low"`
+	High     Num    `json:"high"`
+}
+
+// ContentionPair is a pair of ranks whose messages are slower when they overlap.
+type ContentionPair struct {
+	From   int    `json:"from"`
+	To     int    `json:"to"`
+	Shared string `json:"shared"`
+	Cost
+}
+
+func costOf(e contention.Estimate) Cost {
+	return Cost{e.Overlapped, e.Control, e.Of, e.Runs, Num(e.Slowdown), Num(e.Ratio), Num(e.Low), Num(e.High)}
+}
+
+func contentionOf(r contention.Report) Contention {
+	c := Contention{
+		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Cost: costOf(r.Estimate), Looked: r.Looked, Pairs: []ContentionPair{},
+	}
+	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
+		if r.Shared[k] > r.Shared[c.Shared] {
+			c.Shared = k
+		}
+	}
+	for _, p := range r.Pairs {
+		c.Pairs = append(c.Pairs, ContentionPair{p.From, p.To, p.Shared, costOf(p.Estimate)})
+	}
+	return c
+}
+
+// sayContention says what overlapping costs, and only what is shown.
+func sayContention(f *Figures, say sayer) {
+	c := f.Contention
+	switch {
+	case !f.Document.Overlaps:
+		say("note", "This result does not hold which messages overlapped, so nothing can be said of contention: measure again with this version.")
+		return
+	case c.Messages == 0:
+		say("note", "No pattern was measured in a workload, so nothing can be said of contention.")
+		return
+	case c.Overlapped == 0:
+		say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
+		return
+	}
+	met := fmt.Sprintf("%s of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
+		count(c.Overlapped), c.Messages, 100*float64(c.Share), c.Shared)
+	switch {
+	case c.Compared == 0:
+		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
+	case !c.Low.Known():
+		say("note", "%s; %d runs are too few to tell what that costs, it takes %d (--iters, --isolation-iters).", met, c.Runs, contention.MinRuns)
+	case c.Low > 1:
+		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	case c.High < 1:
+		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	default:
+		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	}
+	sayOverlappedPairs(c, say)
+	sayCauses(f, say)
+}
+
+func count(n int) string { return fmt.Sprint(n) }
+
+// control names what overlapped messages are compared with.
+func (c Cost) control() string {
+	if c.Of == contention.Alone {
+		return "in the runs alone, since too few messages of the workload did not overlap"
+	}
+	return "those of the same workload that did not overlap"
+}
+
+func sayOverlappedPairs(c Contention, say sayer) {
+	if len(c.Pairs) == 0 || c.Looked < 2 {
+		return
+	}
+	var names []string
+	for _, p := range c.Pairs[:min(worstNamed, len(c.Pairs))] {
+		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s)",
+			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared))
+	}
+	more := ""
+	if n := len(c.Pairs) - len(names); n > 0 {
+		more = fmt.Sprintf(" and %d more", n)
+	}
+	say(level(c.Pairs[0].Ratio), "Of %d pairs that overlapped, these are slower beyond chance, corrected for their number: %s%s.",
+		c.Looked, strings.Join(names, ", "), more)
+}
+
+// sayCauses names what else may have made messages slow, with its size.
+func sayCauses(f *Figures, say sayer) {
+	for _, h := range f.Document.World.Hosts {
+		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
+			say("note", "%s has %d CPUs for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, h.CPUs, len(h.Ranks))
+		}
+	}
+	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
+		return cmp.Compare(float64(a.StartSkewNS)/float64(a.LatencyNS), float64(b.StartSkewNS)/float64(b.LatencyNS))
+	})
+	if worst.StartSkewNS > 0.2*worst.LatencyNS {
+		say("note", "The initiators of pattern %d start %s apart, of a latency of %s: that is part of its latency, and no contention.",
+			worst.Index, Duration(worst.StartSkewNS), Duration(worst.LatencyNS))
+	}
+	for _, p := range f.Patterns {
+		if u := Num(p.UncertaintyNS); u > 0.1*p.LatencyNS {
+			say("note", "The clocks of the hosts are uncertain by %s, of a latency of %s of pattern %d: shorter overlaps are not seen.",
+				Duration(u), Duration(p.LatencyNS), p.Index)
+			break
+		}
+	}
+}

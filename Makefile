@@ -14,14 +14,17 @@ help: ## list the targets
 build: ## build bin/perigee
 	go build -ldflags "$(LDFLAGS)" -o bin/perigee .
 
-# KV caches of Llama 3.1 405B, two prefill and two decode workers, at 1/200 of
-# their size so that they fit a laptop; the sleeps between them likewise.
-demo: build ## run a small KV-cache workload on 8 local ranks and print its table
+# KV caches of Llama 3.1 405B, two prefill and two decode workers, at 1/100 of their
+# size so that they fit a laptop. The prefill is so fast that the workers' transfers
+# meet, and the summary says what that costs.
+demo: build ## run a small KV-cache workload on 8 local ranks, print its table and what contention costs
 	bin/perigee matgen generate --model llama-405b --num-user-requests 8 \
 	  --num-prefill-nodes 1 --num-decode-nodes 1 --ppn 4 --prefill-tp 2 --decode-tp 2 \
-	  --scale 0.005 --flops 80e15 --results-dir $(DEMO)/workload
-	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers \
+	  --scale 0.01 --flops 800e15 --results-dir $(DEMO)/workload
+	bin/perigee sequential-ct-perftest $(DEMO)/workload/metadata.yaml --engine shm --verify-buffers --iters 10 \
 	  --json-output-path $(DEMO)/results.json --result $(DEMO)/result.json.zst
+	bin/perigee report --text $(DEMO)/result.json.zst
+	@echo "# next: bin/perigee report $(DEMO)/result.json.zst -o report.html"
 
 # libpmix-dev has the libpmix.so that Slurm's plugin for --mpi=pmix opens.
 TEST_PACKAGES := slurm-wlm munge mpich libmpich-dev openmpi-bin libopenmpi-dev libpmix2 libpmix-dev iproute2 \

@@ -120,7 +120,7 @@ local function print_table(iterations, isolated)
 end
 
 return {
-  about = "A list of traffic patterns, each alone and then one after the other: what does congestion cost?",
+  about = "A list of traffic patterns, each alone and then one after the other: what does contention cost?",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
     options.bool { "verify-buffers", false, "check every byte after the measured runs" },

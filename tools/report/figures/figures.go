@@ -1,5 +1,5 @@
 // Package figures computes what a report shows from a result: latencies of
-// patterns alone and in the workload, what congestion costs each pattern, pair,
+// patterns alone and in the workload, what contention costs, figures by pattern, pair,
 // rank and host, percentiles, and the spans of a timeline. It reads a result as
 // a stream and keeps sums, so its memory grows with the matrices and not with
 // the number of runs.

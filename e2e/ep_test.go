@@ -143,3 +143,16 @@ func TestExpertsBesideKV(t *testing.T) {
 		}
 	})
 }
+
+// Survivors go on without the dead, and the job ends naming them.
+func TestExpertsElastic(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		small := []string{"--engine", engine, "--tokens", "8", "--hidden", "256", "--warmup", "1", "--iters", "3", "--patience", "0.5"}
+		o := harness.MustRun(t, t.TempDir(), append([]string{"ep", "elastic", "--plan", "0-1; 0-2; 0,2"}, small...)...)
+		harness.Contains(t, "stdout", o.Stdout, "every message and result of the survivors was checked")
+		o = harness.Start(t, harness.Command{Args: append([]string{"ep", "elastic", "--plan", "0-1,-2@combine; 0-1"}, small...)}).Wait()
+		if o.Code != int(fault.RankLost) || !strings.Contains(o.Stderr, "the plan killed rank 2 in phase 1 (combine)") {
+			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+		}
+	})
+}

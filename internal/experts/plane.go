@@ -21,6 +21,7 @@ package experts
 
 import (
 	"encoding/binary"
+	"time"
 	"unsafe"
 
 	"perigee/internal/moe"
@@ -36,6 +37,24 @@ type Spec struct {
 	Placement *moe.Placement
 	Payload   moe.Payload
 	Seed      uint64 // of the tokens' channels
+
+	// In a phase of an elastic plan: who is there (all where nil), the number of the layout, and where it begins in
+	// the receive halves.
+	present []int
+	epoch   int
+	base    int64
+}
+
+// ranks lists who takes part.
+func (s Spec) ranks() []int {
+	if s.present != nil {
+		return s.present
+	}
+	all := make([]int, s.Selection.Ranks)
+	for r := range all {
+		all[r] = r
+	}
+	return all
 }
 
 // The kinds of operations.
@@ -52,10 +71,15 @@ type Plane struct {
 	spec Spec
 	*moe.Layout
 	world  *spmd.World
+	group  *spmd.Group // who takes part
+	ranks  []int
 	me     int
 	hidden int
 	areas  areas
 	port   *port
+
+	patience time.Duration // instead of the world's timeout, if not 0
+	late     []int         // who had not sent when it was over
 
 	input  []uint16 // T x H, the rank's own tokens
 	packed []byte   // what arrived, densely: payload values of all messages, then their scales
@@ -90,6 +114,7 @@ func areasOf(s Spec, l *moe.Layout, rank int) (a areas) {
 	received, choices := int64(len(l.At(rank))), int64(s.Selection.Tokens*s.Selection.TopK)
 	a.rows = align(a.message * int64(s.Selection.Tokens))
 	a.send = align(a.rows + a.row*received)
+	a.recv = s.base
 	for parity := range 2 {
 		a.slots[parity] = a.recv
 		a.recv = align(a.recv + a.message*received)
@@ -113,7 +138,7 @@ func Need(s Spec, l *moe.Layout, rank int) (registered, private int64) {
 // Open makes the data plane at all ranks of a world.
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Plane, error) {
 	l := moe.NewLayout(s.Selection, s.Placement)
-	p := &Plane{spec: s, Layout: l, world: w, me: w.Rank(), hidden: s.Selection.Hidden, areas: areasOf(s, l, w.Rank())}
+	p := newPlane(w, s, l)
 	if err := checkMemory(w, s, l); err != nil {
 		return nil, err
 	}
@@ -129,33 +154,25 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Pla
 	return p, nil
 }
 
-// Info identifies the engine.
-func (p *Plane) Info() nixl.Info { return p.port.agent.Info() }
+func newPlane(w *spmd.World, s Spec, l *moe.Layout) *Plane {
+	return &Plane{
+		spec: s, Layout: l, world: w, group: w.All(), ranks: s.ranks(), me: w.Rank(), hidden: s.Selection.Hidden,
+		areas: areasOf(s, l, w.Rank()),
+	}
+}
 
 // Close releases memory and connections.
 func (p *Plane) Close() error { return p.port.close() }
 
 // prepare makes the rank's tokens and its requests.
 func (p *Plane) prepare(exchanges []load.Exchange) error {
+	p.makeTokens()
 	s := p.Selection
-	p.input, p.output = make([]uint16, s.Tokens*s.Hidden), make([]uint16, s.Tokens*s.Hidden)
-	p.packed = make([]byte, int64(len(p.At(p.me)))*p.spec.Payload.TokenBytes(p.hidden))
-	for t := range s.Tokens {
-		moe.Fill(p.input[t*s.Hidden:(t+1)*s.Hidden], p.me*s.Tokens+t, p.spec.Seed)
-	}
 	for kind := range p.ops {
 		o := &p.ops[kind]
 		o.arrived, o.at = make([]int, s.Ranks), make([]int64, s.Ranks)
 		for parity := range 2 {
-			o.notices[parity], o.wanted[parity] = make([][]byte, s.Ranks), make([][]byte, s.Ranks)
-			for peer := range s.Ranks {
-				from, to := p.Counts(p.me, peer), p.Counts(peer, p.me)
-				if kind == combining { // rows go the other way
-					from, to = to, from
-				}
-				o.notices[parity][peer] = notice(kind, parity, from)
-				o.wanted[parity][peer] = notice(kind, parity, to)
-			}
+			p.makeNotices(o, kind, parity)
 			list := exchanges[kind*2+parity].Transfers(p.me, 0)
 			if len(list) == 0 {
 				continue
@@ -164,17 +181,41 @@ func (p *Plane) prepare(exchanges []load.Exchange) error {
 				list[i].Notice = o.notices[parity][list[i].Peer]
 			}
 			var err error
-			if o.batches[parity], err = p.port.lane.Batch(list); err != nil {
+			if o.batches[parity], err = p.port.batch(list); err != nil {
 				return err
 			}
 		}
-		for peer := range s.Ranks {
+		for _, peer := range p.ranks {
 			if peer != p.me && len(p.outgoing(kind, peer)) == 0 {
 				o.bare = append(o.bare, peer)
 			}
 		}
 	}
 	return nil
+}
+
+// makeTokens makes the rank's tokens.
+func (p *Plane) makeTokens() {
+	s := p.Selection
+	p.input, p.output = make([]uint16, s.Tokens*s.Hidden), make([]uint16, s.Tokens*s.Hidden)
+	p.packed = make([]byte, int64(len(p.At(p.me)))*p.spec.Payload.TokenBytes(p.hidden))
+	for t := range s.Tokens {
+		moe.Fill(p.input[t*s.Hidden:(t+1)*s.Hidden], p.me*s.Tokens+t, p.spec.Seed)
+	}
+}
+
+// makeNotices encodes what this rank tells its peers, and what it must be told.
+func (p *Plane) makeNotices(o *operation, kind, parity int) {
+	s := p.Selection
+	o.notices[parity], o.wanted[parity] = make([][]byte, s.Ranks), make([][]byte, s.Ranks)
+	for _, peer := range p.ranks {
+		from, to := p.Counts(p.me, peer), p.Counts(peer, p.me)
+		if kind == combining { // rows go the other way
+			from, to = to, from
+		}
+		o.notices[parity][peer] = notice(kind, parity, p.spec.epoch, from)
+		o.wanted[parity][peer] = notice(kind, parity, p.spec.epoch, to)
+	}
 }
 
 // outgoing are the assignments whose messages this rank sends to a peer.
@@ -233,9 +274,10 @@ func (p *Plane) piece(kind, parity int, a int32, from, to areas) load.Piece {
 // mostCounts is how many counts a notice holds; of more it holds their sum.
 const mostCounts = 2000
 
-// notice encodes the operation, the parity of the iteration, and how many messages each slot of the receiver gets.
-func notice(kind, parity int, counts []uint32) []byte {
-	b := []byte{byte(kind), byte(parity)}
+// notice encodes the operation, the parity of the iteration, the number of the layout, and how many messages each
+// slot of the receiver gets.
+func notice(kind, parity, epoch int, counts []uint32) []byte {
+	b := []byte{byte(kind), byte(parity), byte(epoch)}
 	if len(counts) > mostCounts {
 		var sum uint32
 		for _, n := range counts {

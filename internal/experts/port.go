@@ -18,6 +18,8 @@ type port struct {
 	lane       *session.Bound
 	agent      nixl.Agent
 	send, recv []byte
+
+	batch func(list []load.Transfer) (nixl.Batch, error)
 }
 
 // openPort reserves what the exchanges of all kinds and parities need, and prepares the batches of this rank.
@@ -47,7 +49,7 @@ func (p *port) reserve(exchanges []load.Exchange) error {
 		return err
 	}
 	p.lane = reserved[0].Lanes[0]
-	p.agent = p.lane.Agent()
+	p.agent, p.batch = p.lane.Agent(), p.lane.Batch
 	send, _ := p.lane.Buffer(load.Place{Side: load.Send})
 	recv, _ := p.lane.Buffer(load.Place{Side: load.Recv})
 	p.send, p.recv = send.Bytes(), recv.Bytes()

@@ -2,6 +2,7 @@ package experts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -80,7 +81,7 @@ func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
 	}
 	for range n {
 		if fresh {
-			if err := p.world.All().Barrier(); err != nil {
+			if err := p.Meet(); err != nil {
 				return nil, err
 			}
 		}
@@ -100,8 +101,8 @@ func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
 	return log, nil
 }
 
-// Meet is a barrier of all ranks.
-func (p *Plane) Meet() error { return p.world.All().Barrier() }
+// Meet is a barrier of all ranks that take part.
+func (p *Plane) Meet() error { return p.group.Barrier() }
 
 // First does the dispatch that comes before everything else, and computes what the experts return.
 func (p *Plane) First() error {
@@ -110,7 +111,7 @@ func (p *Plane) First() error {
 		return err
 	}
 	p.apply(p.parity(dispatching))
-	return p.world.All().Barrier() // rows of one rank must be there before another rank's combine needs them
+	return p.Meet() // rows of one rank must be there before another rank's combine needs them
 }
 
 // parity returns the area of an operation's last iteration.
@@ -171,6 +172,9 @@ func (p *Plane) post(o *operation, parity int) error {
 func (p *Plane) await(o *operation, kind, parity int) (sent int64, err error) {
 	batch, inbox := o.batches[parity], []nixl.Notice(nil)
 	ctl := link.Control(p.world)
+	if p.patience > 0 {
+		ctl.Deadline = clock.Now() + int64(p.patience)
+	}
 	if batch == nil {
 		sent = clock.Now()
 	}
@@ -200,15 +204,15 @@ func (p *Plane) await(o *operation, kind, parity int) (sent int64, err error) {
 		return sent > 0 && len(p.missing(o)) == 0, nil
 	})
 	if errors.Is(err, nixl.ErrDeadline) {
-		return 0, p.late(o, kind, sent > 0)
+		return 0, p.tooLate(o, kind, sent > 0)
 	}
 	return sent, err
 }
 
 // missing lists the ranks whose notice of the present iteration is not here.
 func (p *Plane) missing(o *operation) (ranks []int) {
-	for source, n := range o.arrived {
-		if n < o.began && source != p.me {
+	for _, source := range p.ranks {
+		if o.arrived[source] < o.began && source != p.me {
 			ranks = append(ranks, source)
 		}
 	}
@@ -217,8 +221,11 @@ func (p *Plane) missing(o *operation) (ranks []int) {
 
 // take checks a notice against the routing, and notes that its sender's messages are here.
 func (p *Plane) take(n nixl.Notice) error {
-	if len(n.Data) < 2 || n.Data[0] >= kinds {
+	if len(n.Data) < 3 || n.Data[0] >= kinds {
 		return fault.New(fault.Engine, "rank %d sent a notice of %d bytes that is none of expert parallelism", n.Peer, len(n.Data))
+	}
+	if n.Data[2] != byte(p.spec.epoch) {
+		return nil // of a layout that was given up
 	}
 	o := &p.ops[n.Data[0]]
 	o.arrived[n.Peer]++
@@ -230,9 +237,10 @@ func (p *Plane) take(n nixl.Notice) error {
 	return nil
 }
 
-// late says who is missing when the deadline has passed.
-func (p *Plane) late(o *operation, kind int, sent bool) error {
+// tooLate says who is missing when the deadline has passed.
+func (p *Plane) tooLate(o *operation, kind int, sent bool) error {
 	missing := p.missing(o)
+	p.late = missing
 	const most = 8
 	var names []string
 	for _, rank := range missing[:min(len(missing), most)] {
@@ -248,7 +256,7 @@ func (p *Plane) late(o *operation, kind int, sent bool) error {
 		what += ", and its own have not all left"
 	}
 	return fault.New(fault.Timeout, "%s %d at rank %d (%s): %s after %v",
-		kindNames[kind], o.began, p.me, p.world.HostName(p.me), what, p.world.Timeout()).
+		kindNames[kind], o.began, p.me, p.world.HostName(p.me), what, cmp.Or(p.patience, p.world.Timeout())).
 		WithHint("are those ranks alive? A longer --timeout helps if they are only slow")
 }
 

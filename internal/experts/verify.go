@@ -43,6 +43,8 @@ type Checked struct {
 type Options struct {
 	Sabotage    Sabotage
 	SkipArrived bool // do not compare what was dispatched: the combine alone must show what is wrong
+
+	die Stage // in an elastic plan, where this rank falls silent
 }
 
 // poison is what memory holds before a verification, so that nothing old passes for new.
@@ -53,6 +55,9 @@ const poison = 0xa5
 func (p *Plane) Verify(o Options) (*Checked, error) {
 	if err := p.poison(); err != nil {
 		return nil, err
+	}
+	if o.die == InDispatch {
+		return nil, errSilent
 	}
 	var part Part
 	if err := p.step(dispatching, &part, nil); err != nil {
@@ -71,8 +76,11 @@ func (p *Plane) Verify(o Options) (*Checked, error) {
 	if o.Sabotage == Transform && p.me == p.Selection.Ranks-1 {
 		p.spoilRows()
 	}
-	if err := p.world.All().Barrier(); err != nil {
+	if err := p.Meet(); err != nil {
 		return nil, err
+	}
+	if o.die == InCombine {
+		return nil, errSilent
 	}
 	if err := p.step(combining, &part, nil); err != nil {
 		return nil, err
@@ -95,7 +103,7 @@ func (p *Plane) CheckState(mode Mode) (*Checked, error) {
 
 // agree joins the figures of all ranks. Where several ranks found something, the error is that of the lowest.
 func (p *Plane) agree(d moe.Difference, found error) (*Checked, error) {
-	first, err := spmd.AllReduce(p.world.All(), []int{p.firstFailed(found)}, spmd.Min)
+	first, err := spmd.AllReduce(p.group, []int{p.firstFailed(found)}, spmd.Min)
 	if err != nil {
 		return nil, err
 	}
@@ -106,11 +114,11 @@ func (p *Plane) agree(d moe.Difference, found error) (*Checked, error) {
 		<-p.world.Context().Done() // that rank reports it
 		return nil, p.world.Err()
 	}
-	largest, err := spmd.AllReduce(p.world.All(), []float64{d.Unshifted(), d.Shifted(), d.Relative()}, spmd.Max)
+	largest, err := spmd.AllReduce(p.group, []float64{d.Unshifted(), d.Shifted(), d.Relative()}, spmd.Max)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := spmd.AllReduce(p.world.All(), []int64{int64(len(p.At(p.me))), int64(p.Selection.Tokens)}, spmd.Sum)
+	counts, err := spmd.AllReduce(p.group, []int64{int64(len(p.At(p.me))), int64(p.Selection.Tokens)}, spmd.Sum)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +142,7 @@ func (p *Plane) poison() error {
 	for i := range p.output {
 		p.output[i] = poison<<8 | poison
 	}
-	return p.world.All().Barrier() // no message may arrive before
+	return p.Meet() // no message may arrive before
 }
 
 // checkArrived compares every message with what the routing and the tokens' numbers say.

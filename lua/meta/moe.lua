@@ -108,6 +108,32 @@ function moe.check(spec, ranks) end
 ---@return table[]?
 function moe.control(spec) end
 
+---@class ElasticSpec
+---@field plan? string a name of moe.plans(), or phases such as "0-3; 0-7; 0-5,-6@combine,7"; default "static"
+---@field warmup? integer iterations of each phase that are not measured, default 50
+---@field iterations? integer default 50
+---@field patience? number seconds after which a silent rank counts as dead, default 2
+---@field plane? PlaneSpec
+
+---Plays a plan in which ranks join, leave and are killed. Returns the phases at rank 0, nil at the others, and stores them in the result
+---under values.ep_elastic. Collective.
+---@param spec ElasticSpec
+---@return table[]?
+function moe.elastic(spec) end
+
+---Ends the job, with the exit code of lost ranks, if a plan kills some. Collective.
+---@param plan string
+function moe.lost(plan) end
+
+---How many ranks a plan needs.
+---@param plan string
+---@return integer
+function moe.plan_ranks(plan) end
+
+---The named plans.
+---@return string[]
+function moe.plans() end
+
 ---Fits a power law to times by numbers of ranks; refused says why it means nothing, "" if it holds.
 ---@param ranks number[]
 ---@param seconds number[]

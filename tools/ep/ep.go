@@ -17,6 +17,7 @@ type Cmd struct {
 	Placement PlacementCmd `cmd:"" help:"Place experts and replicas of them onto GPUs by their loads."`
 	DataPlane playCmd      `cmd:"" name:"data-plane" help:"Measure dispatch and combine between ranks."`
 	Control   playCmd      `cmd:"" name:"control-plane" help:"Measure how ranks connect, disconnect and reconnect."`
+	Elastic   playCmd      `cmd:"" name:"elastic" help:"Let ranks join, leave and die, and check and time the others."`
 	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
 }
 

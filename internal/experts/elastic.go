@@ -1,0 +1,385 @@
+package experts
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"perigee/internal/clock"
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/internal/stats"
+	"perigee/internal/traffic/link"
+	"perigee/internal/traffic/load"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// Elastic plays a plan in which ranks join, leave and are killed. A rank keeps its connections from phase to phase:
+// it connects to ranks that are new, and disconnects from those that have left. In each phase a dispatch and a combine
+// are checked, and then iterations are timed.
+//
+// A rank that is killed falls silent in the middle of an operation: it posts nothing more, notifies nobody, and answers
+// nothing. (Its process lives until the end of the job, since the death of a process ends every job.) The others
+// have no other sign of it than that its notification does not come within Patience. They mask its tokens and experts,
+// disconnect from it, and do the phase again without it.
+type Elastic struct {
+	Plan       []PlanPhase
+	Spec       Spec // of all ranks; who is absent is masked
+	Warmup     int
+	Iterations int
+	Patience   time.Duration
+}
+
+// errSilent ends what a rank does in a phase in which it is killed.
+var errSilent = errors.New("this rank falls silent")
+
+// Episode is what a phase was at one rank.
+type Episode struct {
+	Present    bool    `json:"present"`
+	Silent     bool    `json:"silent,omitempty"` // it was killed in this phase
+	ConnectMS  float64 `json:"connect_ms"`
+	Joined     int     `json:"joined"`      // peers it connected to
+	Left       int     `json:"left"`        // peers it disconnected from
+	DetectedMS float64 `json:"detected_ms"` // until it knew of the last one that was killed
+	Messages   int64   `json:"messages"`    // checked at all ranks
+	MeanUS     float64 `json:"mean_us"`     // of an iteration of this rank
+}
+
+// Outcome is what a phase was at all ranks. It is at rank 0.
+type Outcome struct {
+	Present  []int     `json:"present"`
+	Masked   []int     `json:"masked"` // dead at the end of the phase
+	Killed   []int     `json:"killed"` // found dead in it
+	Episodes []Episode `json:"by_rank"`
+}
+
+// player is one rank in the course of a plan.
+type player struct {
+	*life
+	e          Elastic
+	recv       int64 // of one layout
+	send       nixl.Buffer
+	recvBuffer nixl.Buffer
+	connected  []int
+	masked     []int  // dead, as all survivors know
+	late       []int  // silent, as this rank found out
+	used       *Plane // the last layout
+	epoch      int
+	cards      [][]byte
+}
+
+// Play plays the plan at this rank. All ranks of the world call it.
+func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) ([]Outcome, error) {
+	if n := PlanRanks(e.Plan); n > w.Size() {
+		return nil, fault.New(fault.Usage, "the plan has %d ranks, and there are %d", n, w.Size()).WithHint("run it with -n %d", n)
+	}
+	send, recv := Halves(e.Spec)
+	p := &player{life: &life{w: w, g: w.All(), engine: engine, cfg: cfg}, e: e, recv: recv}
+	p.c.Send, p.c.Recv = send, 2*recv
+	p.cfg.OneHost = w.OneHost()
+	defer func() {
+		if p.agent != nil {
+			p.agent.Close()
+		}
+	}()
+	if err := CheckRoom(w, w.Size(), send+2*recv); err != nil {
+		return nil, err
+	}
+	var list []Outcome
+	for i, phase := range e.Plan {
+		w.Phase(fmt.Sprintf("phase %d", i+1))
+		outcome, err := p.phase(phase)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, outcome)
+	}
+	if w.Rank() != 0 {
+		return nil, nil
+	}
+	return list, nil
+}
+
+// phase plays one phase.
+func (p *player) phase(phase PlanPhase) (o Outcome, err error) {
+	me := p.w.Rank()
+	mine := Episode{Present: slices.Contains(phase.Ranks, me)}
+	p.masked = slices.DeleteFunc(p.masked, func(r int) bool { return slices.Contains(phase.Ranks, r) }) // who comes back is new
+	if err := p.arrange(phase.Ranks, &mine); err != nil {
+		return o, err
+	}
+	present := slices.Clone(phase.Ranks)
+	for _, stage := range []Stage{InDispatch, InCombine, InCleanup, ""} {
+		killed := slices.DeleteFunc(slices.Clone(present), func(r int) bool { return stage == "" || phase.Killed[r] != stage })
+		if stage != "" && len(killed) == 0 {
+			continue
+		}
+		if err := p.act(present, stage, killed, &mine); err != nil {
+			return o, err
+		}
+		dead, err := p.bury(present, killed)
+		if err != nil {
+			return o, err
+		}
+		o.Killed = append(o.Killed, dead...)
+		present = slices.DeleteFunc(present, func(r int) bool { return slices.Contains(dead, r) })
+	}
+	o.Present, o.Masked = phase.Ranks, slices.Sorted(slices.Values(p.masked))
+	o.Episodes, err = spmd.GatherValue(p.w.All(), 0, mine)
+	return o, err
+}
+
+// arrange makes connections what they must be in a phase.
+func (p *player) arrange(present []int, mine *Episode) error {
+	start := clock.Now()
+	var gone, fresh []int
+	for _, r := range p.connected {
+		if !mine.Present || !slices.Contains(present, r) {
+			gone = append(gone, r)
+		}
+	}
+	if p.agent != nil && len(gone) > 0 {
+		if err := p.agent.Disconnect(gone); err != nil {
+			return err
+		}
+	}
+	p.connected = slices.DeleteFunc(p.connected, func(r int) bool { return slices.Contains(gone, r) })
+	if err := p.w.All().Barrier(); err != nil { // both ends have disconnected before either connects again
+		return err
+	}
+	card, err := p.card(mine.Present)
+	if err != nil {
+		return err
+	}
+	if p.cards, err = p.w.All().AllGather(card); err != nil {
+		return err
+	}
+	for _, r := range present {
+		if mine.Present && r != p.w.Rank() && !slices.Contains(p.connected, r) {
+			fresh = append(fresh, r)
+		}
+	}
+	for _, r := range fresh {
+		if err := p.agent.AddPeer(r, p.cards[r]); err != nil {
+			return fmt.Errorf("add rank %d: %w", r, err)
+		}
+	}
+	if len(fresh) > 0 {
+		if err := p.reach(fresh); err != nil {
+			return err
+		}
+	}
+	p.connected = append(p.connected, fresh...)
+	mine.ConnectMS, mine.Joined, mine.Left = float64(clock.Now()-start)/1e6, len(fresh), len(gone)
+	if p.agent == nil {
+		return p.w.All().Barrier()
+	}
+	return p.meetPolling()
+}
+
+// card makes the agent when it is first needed, and describes its memory.
+func (p *player) card(present bool) ([]byte, error) {
+	if p.agent == nil && present {
+		p.cfg.Name = fmt.Sprintf("perigee-ep-%d-%d", p.w.Rank(), lives.Add(1))
+		var err error
+		if p.agent, err = p.engine.NewAgent(p.cfg); err != nil {
+			return nil, err
+		}
+		if p.send, err = p.agent.Alloc(nixl.DRAM, p.c.Send); err != nil {
+			return nil, err
+		}
+		if p.recvBuffer, err = p.agent.Alloc(nixl.DRAM, p.c.Recv); err != nil {
+			return nil, err
+		}
+	}
+	if p.agent == nil {
+		return nil, nil
+	}
+	return p.agent.Card()
+}
+
+func (p *player) reach(peers []int) error {
+	if err := p.agent.Connect(peers); err != nil {
+		return err
+	}
+	return nixl.Poll(link.Control(p.w), func() (bool, error) {
+		if err := p.agent.Progress(); err != nil {
+			return false, err
+		}
+		return p.agent.Connected()
+	})
+}
+
+// plane makes the layout of those who are present, in the half of the memory that the last one did not use: what is
+// still on its way lands there.
+func (p *player) plane(present []int) (*Plane, error) {
+	s := p.e.Spec
+	s.Selection = only(s.Selection, s.Placement, present)
+	s.present, s.epoch, s.base = present, p.epoch, int64(p.epoch&1)*p.recv
+	plane := newPlane(p.w, s, moe.NewLayout(s.Selection, s.Placement))
+	plane.patience = p.e.Patience
+	var err error
+	if plane.group, err = p.w.Group(present); err != nil {
+		return nil, err
+	}
+	plane.port = &port{agent: p.agent, send: p.send.Bytes(), recv: p.recvBuffer.Bytes(), batch: p.batch}
+	exchanges := plane.exchanges()
+	for i := range exchanges[:2*kinds] {
+		if exchanges[i], err = load.NewExchange(exchanges[i], p.w.Size()); err != nil {
+			return nil, err
+		}
+	}
+	if err := plane.prepare(exchanges); err != nil {
+		return nil, err
+	}
+	return plane, plane.Meet()
+}
+
+func (p *player) batch(list []load.Transfer) (nixl.Batch, error) {
+	transfers := make([]nixl.Transfer, len(list))
+	for i, t := range list {
+		transfers[i] = nixl.Transfer{
+			Op: t.Op, Peer: t.Peer, LocalBuffer: p.send.ID(), RemoteBuffer: p.recvBuffer.ID(),
+			Local: t.LocalAt, Remote: t.RemoteAt, Notice: t.Notice,
+		}
+	}
+	return p.agent.NewBatch(transfers)
+}
+
+// only masks the tokens and the experts of ranks that are absent.
+func only(s *moe.Selection, placement *moe.Placement, present []int) *moe.Selection {
+	left := *s
+	left.Expert = slices.Clone(s.Expert)
+	for i, expert := range left.Expert {
+		token := i / s.TopK
+		if expert != moe.None && (!slices.Contains(present, token/s.Tokens) ||
+			!slices.Contains(present, placement.Owner(placement.Slot(int(expert), token)))) {
+			left.Expert[i] = moe.None
+		}
+	}
+	return &left
+}
+
+// act plays a stage: a checked dispatch and combine, and the timed iterations where nobody is to be killed before.
+// Of those that survive, each finds out by itself who is silent.
+func (p *player) act(present []int, stage Stage, killed []int, mine *Episode) error {
+	me := p.w.Rank()
+	p.late = nil
+	p.epoch++ // also where this rank is absent: all must count alike
+	if !slices.Contains(present, me) {
+		return nil
+	}
+	plane, err := p.plane(present)
+	if err != nil {
+		return err
+	}
+	p.used = plane
+	dies := Stage("")
+	if slices.Contains(killed, me) {
+		dies = stage
+	}
+	start := clock.Now()
+	checked, err := plane.Verify(Options{die: dies})
+	if err == nil && stage == "" {
+		mine.Messages = checked.Messages
+		err = p.time(plane, mine)
+	}
+	if err == nil && stage == InCleanup {
+		if dies != "" {
+			err = errSilent
+		} else {
+			start = clock.Now()
+			err = plane.step(dispatching, &Part{}, nil)
+		}
+	}
+	switch {
+	case errors.Is(err, errSilent):
+		mine.Silent = true
+		return nil
+	case err != nil && len(plane.late) > 0:
+		p.late, mine.DetectedMS = plane.late, float64(clock.Now()-start)/1e6
+		return nil
+	}
+	return err
+}
+
+// time measures iterations.
+func (p *player) time(plane *Plane, mine *Episode) error {
+	if err := plane.First(); err != nil {
+		return err
+	}
+	if _, err := plane.Play(EndToEnd, p.e.Warmup, false, false); err != nil {
+		return err
+	}
+	log, err := plane.Play(EndToEnd, p.e.Iterations, false, true)
+	if err != nil {
+		return err
+	}
+	var times []float64
+	for _, it := range log.Iterations[min(1, len(log.Iterations)-1):] {
+		times = append(times, microseconds(it.Total()))
+	}
+	mine.MeanUS = stats.Mean(times)
+	_, err = plane.CheckState(EndToEnd)
+	return err
+}
+
+// bury makes all survivors agree on who is dead, and disconnects from them. It fails where they found others dead than
+// those that were killed.
+func (p *player) bury(present, killed []int) ([]int, error) {
+	missing := make([]int, p.w.Size())
+	for _, r := range p.late {
+		missing[r] = 1
+	}
+	all, err := spmd.AllReduce(p.w.All(), missing, spmd.Max)
+	if err != nil {
+		return nil, err
+	}
+	var dead []int
+	for r, found := range all {
+		if found > 0 {
+			dead = append(dead, r)
+		}
+	}
+	if !slices.Equal(dead, killed) {
+		return nil, fault.New(fault.RankLost, "ranks %v are silent, and the plan kills %v", dead, killed)
+	}
+	p.masked = append(p.masked, dead...)
+	if len(dead) == 0 {
+		return nil, p.release()
+	}
+	me := p.w.Rank()
+	if slices.Contains(present, me) && !slices.Contains(dead, me) {
+		if err := p.agent.Disconnect(dead); err != nil {
+			return nil, err
+		}
+	}
+	p.connected = slices.DeleteFunc(p.connected, func(r int) bool { return slices.Contains(dead, r) })
+	if err := p.w.All().Barrier(); err != nil {
+		return nil, err
+	}
+	if slices.Contains(dead, me) { // what is left of it goes when all others have let go
+		agent := p.agent
+		p.agent, p.connected, p.used = nil, nil, nil
+		return dead, agent.Close()
+	}
+	return dead, p.release()
+}
+
+// release frees the batches of the layout that was used last.
+func (p *player) release() error {
+	var errs []error
+	if p.used != nil {
+		for kind := range p.used.ops {
+			for _, b := range p.used.ops[kind].batches {
+				if b != nil {
+					errs = append(errs, b.Release())
+				}
+			}
+		}
+	}
+	p.used = nil
+	return errors.Join(errs...)
+}

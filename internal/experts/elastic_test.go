@@ -1,0 +1,117 @@
+package experts
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/moe"
+	"perigee/internal/traffic/traffictest"
+	"perigee/nixl"
+	"perigee/spmd"
+)
+
+// playPlan plays a plan at its ranks in this process, and returns the outcome of each phase.
+func playPlan(t *testing.T, text string) (outcomes []Outcome) {
+	t.Helper()
+	plan, err := ParsePlan(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := PlanRanks(plan)
+	e := Elastic{
+		Plan: plan, Warmup: 1, Iterations: 4, Patience: 500 * time.Millisecond,
+		Spec: spec(t, moe.Shape{Ranks: n, Tokens: 8, Hidden: 128, Experts: 2, TopK: min(4, 2*n)}, moe.FP8, moe.Routing{Family: "distinct", Seed: 1}, 0),
+	}
+	engine := &traffictest.Engine{}
+	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
+		w.SetTimeout(30 * time.Second)
+		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})
+		if w.Rank() == 0 {
+			outcomes = list
+		}
+		return err
+	}))
+	return outcomes
+}
+
+// Survivors mask the dead and go on, with every byte checked.
+func TestDeaths(t *testing.T) {
+	outcomes := playPlan(t, "deaths")
+	if len(outcomes) != 4 {
+		t.Fatalf("%d phases", len(outcomes))
+	}
+	for i, want := range [][]int{{1}, {1, 3}, {1, 3, 5}, {1, 3, 5}} {
+		o := outcomes[i]
+		if !slices.Equal(o.Masked, want) || i < 3 && !slices.Equal(o.Killed, want[i:]) {
+			t.Errorf("phase %d: masked %v, killed %v; want %v", i+1, o.Masked, o.Killed, want)
+		}
+		for rank, episode := range o.Episodes {
+			survives := slices.Contains(o.Present, rank) && !slices.Contains(o.Killed, rank)
+			if survives != (episode.Messages > 0 && episode.MeanUS > 0) || episode.Silent != slices.Contains(o.Killed, rank) {
+				t.Errorf("phase %d, rank %d: %+v", i+1, rank, episode)
+			}
+			if survives && len(o.Killed) > 0 && (episode.DetectedMS < 400 || episode.DetectedMS > 10000) {
+				t.Errorf("phase %d, rank %d knew after %v ms", i+1, rank, episode.DetectedMS)
+			}
+		}
+	}
+}
+
+func TestPlans(t *testing.T) {
+	for _, name := range []string{"static", "grow", "steps", "replace", "shrink", "single"} {
+		for i, o := range playPlan(t, name) {
+			for _, rank := range o.Present {
+				if e := o.Episodes[rank]; !e.Silent && (e.MeanUS <= 0 || e.Messages == 0) {
+					t.Errorf("%s, phase %d, rank %d: %+v", name, i+1, rank, e)
+				}
+			}
+		}
+	}
+	// Only ranks that are new are connected.
+	steps := playPlan(t, "steps")
+	for i, joined := range []int{3, 2, 2} {
+		if got := steps[i].Episodes[0].Joined; got != joined {
+			t.Errorf("phase %d: rank 0 connected to %d ranks, want %d", i+1, got, joined)
+		}
+	}
+	if shrink := playPlan(t, "shrink"); shrink[3].Episodes[0].Left != 1 || shrink[3].Episodes[3].Left != 1 {
+		t.Errorf("%+v", shrink[3])
+	}
+}
+
+func TestParsePlan(t *testing.T) {
+	plan, err := ParsePlan("0-2; 1,-3@combine,5-6")
+	if err != nil || PlanRanks(plan) != 7 || !slices.Equal(plan[1].Ranks, []int{1, 3, 5, 6}) || plan[1].Killed[3] != InCombine || len(plan[1].Killed) != 1 {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	for text, want := range map[string]string{
+		"": "wanted a rank", "0;": "phase 2", "0,0": "there twice", "3-1": "empty", "-1": "no rank survives", "0,-1@lunch": `unknown stage "lunch"`,
+		"0-9999999": "wanted a rank of 0 to 4095", "x": "wanted a rank",
+	} {
+		if _, err := ParsePlan(text); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+func FuzzParsePlan(f *testing.F) {
+	f.Add("deaths")
+	f.Add("0-3; 0,-1@combine,2")
+	f.Fuzz(func(t *testing.T, text string) {
+		plan, err := ParsePlan(text)
+		if err != nil {
+			if fault.KindOf(err) != fault.Usage {
+				t.Errorf("%v is not of kind usage", err)
+			}
+			return
+		}
+		for _, phase := range plan {
+			if len(phase.Ranks) <= len(phase.Killed) || !slices.IsSorted(phase.Ranks) {
+				t.Errorf("%+v", phase)
+			}
+		}
+	})
+}

@@ -86,6 +86,7 @@ type Runtime struct {
 	planes     []*luaPlane
 	bars       []*progressBar
 	raised     *scriptFault // the last error that was raised for Go code
+	resumes    int          // coroutines that have resumed each other and not yielded
 }
 
 // runKey counts the runs of a plan in a phase.
@@ -151,11 +152,11 @@ func (r *Runtime) Close() error {
 }
 
 func (r *Runtime) load(name, source string) error {
-	fn, err := r.L.Load(strings.NewReader(source), name)
+	proto, err := compile(name, source)
 	if err != nil {
-		return fault.New(fault.Script, "%s", syntaxError(name, err))
+		return err
 	}
-	top, err := r.call(fn)
+	top, err := r.call(r.L.NewFunctionFromProto(proto))
 	if err != nil {
 		return err
 	}
@@ -265,6 +266,9 @@ func (r *Runtime) openLibraries() {
 	}
 	r.L.SetGlobal("print", r.L.NewFunction(r.print))
 	r.openRandom()
+	r.boundCoroutines()
+	r.boundTexts()
+	r.boundLoad()
 	r.valueTypes()
 	for name, functions := range r.modules() {
 		r.L.SetGlobal(name, r.functions(functions))

@@ -20,6 +20,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
@@ -139,9 +140,6 @@ type script struct {
 	Source string
 }
 
-// maxScript bounds the size of a scenario.
-const maxScript = 16 << 20
-
 func readScript(name string) (script, error) {
 	if file, source, ok := scenarios.Source(name); ok {
 		return script{file, source}, nil
@@ -150,17 +148,9 @@ func readScript(name string) (script, error) {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
 			WithHint("shipped are %s; a file of your own ends in .lua", strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
-	f, err := os.Open(name)
+	data, err := atomicfile.Read(name, lua.MaxSource)
 	if err != nil {
 		return script{}, fault.New(fault.Input, "scenario: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxScript+1))
-	if err != nil {
-		return script{}, fault.New(fault.Input, "scenario: %w", err)
-	}
-	if len(data) > maxScript {
-		return script{}, fault.New(fault.Input, "scenario %s is larger than %d bytes", name, maxScript)
 	}
 	line := 0
 	for text := range bytes.Lines(data) {
@@ -234,14 +224,17 @@ func parse(s Spec, o order, sc lua.Scenario, streams cli.Streams) (flags Flags, 
 	return g.Job, options, g.Job.check()
 }
 
+// leastTimeout is the shortest --timeout: below it ranks that wait for nothing but a turn of the CPU would fail.
+const leastTimeout = time.Millisecond
+
 // check refuses values that make no sense.
 func (f Flags) check() error {
 	if n := f.Ranks; n != nil && *n < 1 {
 		return fault.New(fault.Usage, "--ranks is %d, want at least 1", *n).
 			WithHint("without it the scenario decides")
 	}
-	if f.Timeout < 0 {
-		return fault.New(fault.Usage, "--timeout is %v, want a time such as 90s", f.Timeout).
+	if f.Timeout < 0 || f.Timeout > 0 && f.Timeout < leastTimeout {
+		return fault.New(fault.Usage, "--timeout is %v, want at least %v", f.Timeout, leastTimeout).
 			WithHint("without it ranks wait for each other as long as it takes")
 	}
 	return nil

@@ -1,0 +1,203 @@
+package lua
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	glua "github.com/yuin/gopher-lua"
+	"github.com/yuin/gopher-lua/ast"
+	"github.com/yuin/gopher-lua/parse"
+
+	"perigee/internal/fault"
+	"perigee/internal/size"
+)
+
+// A scenario may come from anybody. What its text may ask for is bounded before it is compiled: the compiler calls itself for
+// everything that is inside of something else, and Go ends the process where its stack becomes too large.
+const (
+	// MaxSource bounds the text of a scenario in bytes.
+	MaxSource = 256 << 10
+	// maxNesting bounds how deep statements and expressions stand inside each other. Each operator of a chain such
+	// as a..b..c is one level.
+	maxNesting = 1000
+)
+
+// compile makes a function of the text of a script.
+func compile(name, source string) (*glua.FunctionProto, error) {
+	if len(source) > MaxSource {
+		return nil, fault.New(fault.Script, "%s: wanted at most %s of text, got %s", name, size.Binary(MaxSource), size.Decimal(int64(len(source)))).
+			WithHint("large data belongs into a file that config.load or matrix.load reads")
+	}
+	if err := checkBrackets(name, source); err != nil {
+		return nil, err
+	}
+	chunk, err := parse.Parse(strings.NewReader(source), name)
+	if err != nil {
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+	}
+	if err := checkNesting(name, chunk); err != nil {
+		return nil, err
+	}
+	proto, err := glua.Compile(chunk, name)
+	if err != nil {
+		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+	}
+	return proto, nil
+}
+
+func tooDeep(name string, line int) error {
+	return fault.New(fault.Script, "%s:%d: wanted at most %d levels of expressions and statements inside each other, got more", name, line, maxNesting).
+		WithHint("divide it: put parts into local variables")
+}
+
+// checkBrackets bounds what the parser keeps of expressions that have not ended: runs of opening brackets and of operators
+// that stand in front.
+func checkBrackets(name, source string) error {
+	line, run := 1, 0
+	for i := range len(source) {
+		switch c := source[i]; {
+		case c == '\n':
+			line++
+		case c == ' ' || c == '\t' || c == '\r':
+		case strings.IndexByte("({[#", c) >= 0:
+			if run++; run > maxNesting {
+				return tooDeep(name, line)
+			}
+		default:
+			run = 0
+		}
+	}
+	return nil
+}
+
+// node is a part of a syntax tree and its depth.
+type node struct {
+	v     reflect.Value
+	depth int
+	line  int
+}
+
+// checkNesting bounds the depth of a syntax tree, without calling itself.
+func checkNesting(name string, chunk []ast.Stmt) error {
+	open := []node{{reflect.ValueOf(chunk), 0, 1}}
+	for len(open) > 0 {
+		n := open[len(open)-1]
+		open = open[:len(open)-1]
+		if n.depth > maxNesting {
+			return tooDeep(name, n.line)
+		}
+		switch n.v.Kind() {
+		case reflect.Interface:
+			if !n.v.IsNil() {
+				open = append(open, node{n.v.Elem(), n.depth, n.line})
+			}
+		case reflect.Pointer:
+			if n.v.IsNil() {
+				continue
+			}
+			depth := n.depth
+			if p, ok := n.v.Interface().(ast.PositionHolder); ok {
+				n.line = max(n.line, p.Line())
+				depth++
+			}
+			open = append(open, node{n.v.Elem(), depth, n.line})
+		case reflect.Slice:
+			for i := range n.v.Len() {
+				open = append(open, node{n.v.Index(i), n.depth, n.line})
+			}
+		case reflect.Struct:
+			for i := range n.v.NumField() {
+				if n.v.Type().Field(i).IsExported() {
+					open = append(open, node{n.v.Field(i), n.depth, n.line})
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// maxResumes bounds how many coroutines may have resumed each other: each takes part of Go's stack.
+const maxResumes = 190 // as in Lua itself
+
+// boundCoroutines makes resume and wrap count how deep coroutines resume each other.
+func (r *Runtime) boundCoroutines() {
+	lib := r.L.GetGlobal(glua.CoroutineLibName).(*glua.LTable)
+	bounded := func(f glua.LGFunction) glua.LGFunction {
+		return func(L *glua.LState) int {
+			if r.resumes++; r.resumes > maxResumes {
+				r.resumes--
+				L.RaiseError("%s", fmt.Sprintf("coroutines resume each other more than %d deep", maxResumes))
+			}
+			defer func() { r.resumes-- }()
+			return f(L)
+		}
+	}
+	resume := lib.RawGetString("resume").(*glua.LFunction).GFunction
+	wrap := lib.RawGetString("wrap").(*glua.LFunction).GFunction
+	lib.RawSetString("resume", r.L.NewFunction(bounded(resume)))
+	lib.RawSetString("wrap", r.L.NewFunction(func(L *glua.LState) int {
+		n := wrap(L)
+		f := L.Get(-1).(*glua.LFunction)
+		L.Pop(1)
+		var upvalues []glua.LValue
+		for _, u := range f.Upvalues {
+			upvalues = append(upvalues, u.Value())
+		}
+		L.Push(L.NewClosure(bounded(f.GFunction), upvalues...))
+		return n
+	}))
+}
+
+// maxText bounds the texts that string.rep makes.
+const maxText = 256 << 20
+
+// boundTexts makes string.rep refuse texts that only fill the memory.
+func (r *Runtime) boundTexts() {
+	lib := r.L.GetGlobal(glua.StringLibName).(*glua.LTable)
+	rep := lib.RawGetString("rep").(*glua.LFunction).GFunction
+	lib.RawSetString("rep", r.L.NewFunction(func(L *glua.LState) int {
+		if text, n := L.CheckString(1), L.CheckInt(2); n > 0 && len(text) > maxText/n {
+			L.RaiseError("string.rep would make a text of more than %d bytes", maxText)
+		}
+		return rep(L)
+	}))
+}
+
+// boundLoad makes load and loadstring compile as [Load] does.
+func (r *Runtime) boundLoad() {
+	compiled := func(L *glua.LState, source, name string) int {
+		proto, err := compile(name, source)
+		if err != nil {
+			L.Push(glua.LNil)
+			L.Push(glua.LString(err.Error()))
+			return 2
+		}
+		L.Push(L.NewFunctionFromProto(proto))
+		return 1
+	}
+	r.L.SetGlobal("loadstring", r.L.NewFunction(func(L *glua.LState) int {
+		return compiled(L, L.CheckString(1), L.OptString(2, "<string>"))
+	}))
+	r.L.SetGlobal("load", r.L.NewFunction(func(L *glua.LState) int {
+		if text, ok := L.Get(1).(glua.LString); ok {
+			return compiled(L, string(text), L.OptString(2, "<string>"))
+		}
+		f := L.CheckFunction(1)
+		var source strings.Builder
+		for source.Len() <= MaxSource {
+			L.Push(f)
+			L.Call(0, 1)
+			piece := L.Get(-1)
+			L.Pop(1)
+			if piece.String() == "" || piece == glua.LNil {
+				break
+			}
+			if !glua.LVCanConvToString(piece) {
+				L.RaiseError("load: the function returned a %s, want a string", piece.Type())
+			}
+			source.WriteString(piece.String())
+		}
+		return compiled(L, source.String(), L.OptString(2, "?"))
+	}))
+}

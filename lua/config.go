@@ -61,6 +61,9 @@ func (r *Runtime) readText(path string) (text []byte, err error) {
 		}
 	}
 	if !found {
+		if err := r.mayRead(path); err != nil {
+			return nil, err
+		}
 		if text, err = conf.Read(path); err != nil {
 			return nil, err
 		}

@@ -58,6 +58,7 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 			p.doc.DeclareMetrics(r.Metrics)
 		}
 		change(&env)
+		r.readable = []string{"/"}
 		r.Begin(env)
 		mine := map[string]any{}
 		for _, o := range r.Options {

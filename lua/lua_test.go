@@ -405,13 +405,18 @@ func TestFilesAreReadOnce(t *testing.T) {
 func TestOutputs(t *testing.T) {
 	dir := t.TempDir()
 	source := fmt.Sprintf(`return {
-		options = { options.output { "out", %q } },
+		options = { options.output { "out" }, options.output { "other", %q } },
 		run = function(opt)
+			assert(not pcall(result.save, opt.other, 1)) -- it is the script that has named it
 			result.save(opt.out, { list = { 1, result.null, 3 }, nan = 0 / 0, inf = { x = -1 / 0 } })
 			assert(not pcall(result.save, opt.out .. "2", 1))
 		end,
-	}`, dir+"/out.json")
-	mustPlay(t, 2, source)
+	}`, dir+"/other.json")
+	for r, err := range playScript(t, 2, source, map[string]any{"out": dir + "/out.json"}).errs {
+		if err != nil {
+			t.Fatalf("rank %d: %v", r, err)
+		}
+	}
 	data, err := os.ReadFile(dir + "/out.json")
 	if want := "{\n  \"inf\": {\n    \"x\": null\n  },\n  \"list\": [\n    1,\n    null,\n    3\n  ],\n  \"nan\": null\n}\n"; err != nil || string(data) != want {
 		t.Errorf("got %s, %v; want %s", data, err, want)
@@ -544,9 +549,18 @@ func TestKindsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.readable = []string{"/"}
 		if err := r.Run(nil); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: got %v of kind %v", script, err, fault.KindOf(err))
 		}
 		r.Close()
+	}
+}
+
+// What a script prints cannot command a terminal.
+func TestPrintIsPlain(t *testing.T) {
+	p := mustPlay(t, 1, body(`print("a\27]0;title\7b", "two\nlines", "ü\t|")`))
+	if want := "a\\x1b]0;title\\ab\ttwo\nlines\tü\t|\n"; !strings.Contains(p.out[0], want) {
+		t.Errorf("got %q, want %q", p.out[0], want)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -277,6 +276,9 @@ func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
 		}
 	}
 	if !found {
+		if err := r.mayRead(path); err != nil {
+			return nil, err
+		}
 		if m, err = readMatrixFile(path); err != nil {
 			return nil, err
 		}
@@ -288,7 +290,7 @@ func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
 }
 
 func readMatrixFile(path string) (*matrix.Matrix, error) {
-	f, err := os.Open(path)
+	f, err := atomicfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
 			WithHint("check the spelling; in a configuration, a relative path starts at its folder")

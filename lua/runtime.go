@@ -35,6 +35,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/pack"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/internal/traffic/session"
@@ -80,6 +81,9 @@ type Runtime struct {
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
 	skewTold   int            // measurements whose barriers the output has told of
+	access     Access
+	inputs     map[string]bool // files that the user has named to read
+	readable   []string        // folders below which files may be read
 	outputs    map[string]bool
 	storage    map[string]bool    // where transfers may make files
 	lanes      map[*luaLanes]bool // those that are open
@@ -115,7 +119,7 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
+	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {
@@ -207,6 +211,7 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
+	r.grant(options)
 	v := r.ranks
 	if fn, ok := v.(*glua.LFunction); ok {
 		var err error
@@ -226,14 +231,7 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	for _, path := range r.Outputs(options) {
-		r.outputs[path] = true
-	}
-	for _, o := range r.Options {
-		if path, ok := options[o.key()].(string); ok && o.Type == "storage" {
-			r.storage[path] = true
-		}
-	}
+	r.grant(options)
 	_, err := r.call(r.run, toLua(r.L, options))
 	return err
 }
@@ -445,8 +443,8 @@ func (r *Runtime) print(L *glua.LState) int {
 	for i := 1; i <= L.GetTop(); i++ {
 		parts = append(parts, L.ToStringMeta(L.Get(i)).String())
 	}
-	// One write, so that the lines of ranks do not mix.
-	io.WriteString(r.env.Out, strings.Join(parts, "\t")+"\n")
+	// One write, so that the lines of ranks do not mix. What a script prints must not command a terminal.
+	io.WriteString(r.env.Out, plaintext.Text(strings.Join(parts, "\t"))+"\n")
 	return 0
 }
 
@@ -532,13 +530,4 @@ func (r *Runtime) context() context.Context {
 		return context.Background()
 	}
 	return r.env.World.Context()
-}
-
-// mayWrite refuses files that the user has not named.
-func (r *Runtime) mayWrite(path string) error {
-	if r.env.AllowIO || r.outputs[path] {
-		return nil
-	}
-	return fault.New(fault.Script, "the scenario may not write %s", path).
-		WithHint("declare an option of type output and let the user name the file, or run with --allow-io")
 }

@@ -71,6 +71,9 @@ func (r *Runtime) patternInto(s *spec, f *fields) func() error {
 		if err != nil {
 			return err
 		}
+		if err := r.mayStore(ops); err != nil {
+			return err
+		}
 		s.bytes, s.file = m.share(), m.label()
 		s.load = load.Pattern{
 			Name: s.name, Matrix: s.bytes, Mem: s.mem, Op: s.op, Shards: s.shards, Lane: s.lane, Storage: ops,

@@ -1,7 +1,6 @@
 package lua
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 	"strings"
@@ -147,17 +146,17 @@ func TestRepeatReadsNoFiles(t *testing.T) {
 // A result that somebody else has made does not say which files may be written.
 func TestRepeatDoesNotOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious")
-	source := fmt.Sprintf(`return {
-		options = { options.storage { "path", %q } },
+	source := `return {
+		options = { options.storage { "path" } },
 		run = function(opt)
 			transfer.lanes { peers = { [0] = { 0 } }, block = 4096, remote_mem = "file", path = opt.path, overwrite = true }:close()
 		end,
-	}`, path)
+	}`
 	for _, c := range []struct {
 		repeat, allowed bool
 		want            string
 	}{{false, false, ""}, {true, true, ""}, {true, false, "the run that is repeated may write over " + path}} {
-		p := playWith(t, 1, source, nil, func(env *Env) {
+		p := playWith(t, 1, source, map[string]any{"path": path}, func(env *Env) {
 			if c.repeat {
 				env.Repeat = testDocument(t)
 			}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -160,6 +161,15 @@ func readScript(name string) (script, error) {
 		}
 	}
 	return script{name, string(data)}, nil
+}
+
+// access is what the scenario may do to files.
+func (s Spec) access(flags Flags, text script) lua.Access {
+	a := lua.Access{AllowIO: flags.AllowIO, Repeated: s.Repeat != nil}
+	if _, _, shipped := scenarios.Source(s.Scenario); !shipped && s.Repeat == nil {
+		a.Folder = filepath.Dir(text.Name)
+	}
+	return a
 }
 
 // record describes the script and its options in a result.
@@ -328,6 +338,7 @@ func prepare(s Spec, streams cli.Streams) (flags Flags, ranks int, err error) {
 	if flags.Ranks != nil {
 		return flags, *flags.Ranks, nil
 	}
+	r.Permit(s.access(flags, o.Script))
 	ranks, err = r.Ranks(options)
 	return flags, max(ranks, 1), err
 }

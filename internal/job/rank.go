@@ -232,6 +232,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := w.All().Barrier(); err != nil {
 		return err
 	}
+	r.Permit(k.spec.access(flags, o.Script))
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
 	if err := r.Run(options); err != nil {

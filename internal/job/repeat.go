@@ -50,6 +50,14 @@ func (s Spec) read() (order, error) {
 		return order{}, fault.New(fault.Usage, "the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io", s.Repeat.Result)
 	}
+	if !flags.AllowIO {
+		for _, option := range d.Scenario.Writes {
+			if path, ok := d.Scenario.Options[option].(string); ok && path != "" {
+				return order{}, fault.New(fault.Usage, "the run of %s wrote %s, as the option %s in the result says", s.Repeat.Result, path, option).
+					WithHint("let this one write there too with --allow-io")
+			}
+		}
+	}
 	flags.asIn(d)
 	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options, old: d}, nil
 }

@@ -4,7 +4,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 )
@@ -24,6 +26,25 @@ func TestScriptIsText(t *testing.T) {
 		s, err := readScript(path)
 		if want == "" && (err != nil || s.Source != text) || want != "" && (fault.KindOf(err) != fault.Input || !strings.HasSuffix(err.Error(), want)) {
 			t.Errorf("%q: got %q, %v, want %s", text, s.Source, err, want)
+		}
+	}
+}
+
+// A pipe or a device might never end.
+func TestScriptIsAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.lua")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readScript(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "wanted a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTimeoutIsSane(t *testing.T) {
+	for timeout, ok := range map[time.Duration]bool{0: true, -1: false, 1: false, time.Millisecond: true, time.Hour: true} {
+		if err := (Flags{Timeout: timeout}).check(); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Usage {
+			t.Errorf("--timeout %v: %v", timeout, err)
 		}
 	}
 }

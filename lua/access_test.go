@@ -1,0 +1,79 @@
+package lua
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/internal/traffic/load"
+)
+
+// A scenario reads what the user has named and what is beside or below that, and nothing else.
+func TestAccess(t *testing.T) {
+	dir := t.TempDir()
+	home := filepath.Join(dir, "home")
+	secret, scenario := filepath.Join(home, "secret.json"), filepath.Join(dir, "theirs", "x.lua")
+	config := filepath.Join(dir, "configs", "c.yaml")
+	beside, below := filepath.Join(dir, "configs", "m.json"), filepath.Join(dir, "configs", "deep", "m.json")
+	link := filepath.Join(dir, "configs", "link.json")
+	var failed error
+	for _, path := range []string{secret, scenario, config, beside, below, filepath.Join(dir, "theirs", "own.json")} {
+		failed = errors.Join(failed, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"secret": 1}`), 0o600))
+	}
+	if failed = errors.Join(failed, os.Symlink(secret, link)); failed != nil {
+		t.Fatal(failed)
+	}
+	const source = `return { options = { options.path { "config", "x.yaml", "a config" } }, ranks = function(opt)
+		config.load(opt.file) return 1 end, run = print }`
+	read := func(a Access, options map[string]any, path string) error {
+		r, err := Load("x.lua", strings.Replace(source, "opt.file", "[["+path+"]]", 1), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		r.Permit(a)
+		_, err = r.Ranks(options)
+		return err
+	}
+	theirs := Access{Folder: filepath.Dir(scenario)}
+	named := map[string]any{"config": config}
+	for _, c := range []struct {
+		name    string
+		access  Access
+		options map[string]any
+		path    string
+		ok      bool
+	}{
+		{"a file of the user's", theirs, named, secret, false},
+		{"one upwards of the config", theirs, named, filepath.Dir(config) + "/../home/secret.json", false},
+		{"one that a link beside the config leads to", theirs, named, link, false},
+		{"the config", theirs, named, config, true},
+		{"beside the config", theirs, named, beside, true},
+		{"below the config", theirs, named, below, true},
+		{"beside the scenario", theirs, named, filepath.Join(dir, "theirs", "own.json"), true},
+		{"nothing is named", Access{}, map[string]any{}, config, false},
+		{"beside a shipped scenario", Access{}, named, filepath.Join(dir, "theirs", "own.json"), false},
+		{"named by a result", Access{Repeated: true}, map[string]any{"config": secret}, secret, false},
+		{"any file is allowed", Access{AllowIO: true}, map[string]any{}, secret, true},
+	} {
+		err := read(c.access, c.options, c.path)
+		if (err == nil) != c.ok || !c.ok && (fault.KindOf(err) != fault.Script || !strings.Contains(fault.HintOf(err), "--allow-io") || strings.Contains(err.Error(), "secret\"")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	for path, ok := range map[string]bool{secret: false, "/var/tmp/x": false, filepath.Join(dir, "configs", "new.bin"): true, filepath.Join(dir, "configs", "link.json"): false} {
+		r, err := Load("x.lua", source, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.grant(named)
+		if err := r.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
+			t.Errorf("files of transfers at %s: %v", path, err)
+		}
+		r.Close()
+	}
+}

@@ -157,8 +157,8 @@ type listed struct {
 	Model         string   `json:"model"`
 	Precision     string   `json:"precision"`
 	BenchmarkType string   `json:"benchmark_type"` // lengths, such as 1k1k
-	GPUs          []string `json:"supported_gpus"`
-	Concurrencies []int    `json:"concurrencies"` // of the client
+	GPUs          []string `json:"supported_gpus"` // empty: any
+	Concurrencies []int    `json:"concurrencies"`  // of the client
 	Valid         bool     `json:"valid"`
 	Selected      bool     `json:"selected"`
 	Reason        string   `json:"reason,omitempty"` // why it is not selected
@@ -174,7 +174,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		all := make([]listed, len(f.cases))
 		for i, e := range f.cases {
-			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(), e.SupportedGPUs,
+			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(), append([]string{}, e.SupportedGPUs...),
 				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
 		}
 		return printJSON(s.Out, all)

@@ -194,6 +194,9 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 		sides[i] = history.Collect(rows)
 	}
 	changes := history.Compare(sides[0], sides[1], c.Alpha)
+	if len(changes) == 0 {
+		return fault.New(fault.Input, "there are no figures in %s, nor in %s: no case has passed", c.Old, c.New)
+	}
 	if err := c.print(s, changes); err != nil {
 		return err
 	}

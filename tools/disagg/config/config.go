@@ -41,7 +41,7 @@ type Config struct {
 	Tree *conf.Value // with what a sweep and the environment have replaced
 
 	ModelName, Precision, ModelDir string
-	SupportedGPUs                  []string
+	SupportedGPUs                  []string // nil: any
 	Metrics                        *Metrics // nil: the default ones
 	Datasets                       []Dataset
 	References                     []Reference
@@ -181,7 +181,7 @@ func Length(tokens int) string {
 
 // Kind returns the lengths such as 1k1k, "" where they are not given.
 func (c *Config) Kind() string {
-	if c.Benchmark.Input == 0 && c.Benchmark.Output == 0 {
+	if c.Benchmark.Input == 0 || c.Benchmark.Output == 0 {
 		return ""
 	}
 	return Length(c.Benchmark.Input) + Length(c.Benchmark.Output)
@@ -193,7 +193,7 @@ func (c *Config) fill(r *reader) {
 	c.Precision = orUnknown(r.text("metadata.precision"))
 	c.ModelDir = r.text("metadata.model_dir_name")
 	c.SupportedGPUs = r.list("metadata.supported_gpus")
-	if c.SupportedGPUs == nil {
+	if c.SupportedGPUs == nil && !usesCommand(Job{Template: r.text("job.template"), Client: r.text("job.client"), Command: r.text("job.command")}, r.text("metadata.script_file")) {
 		c.SupportedGPUs = []string{"GB200", "GB300", "H100", "B200", "B300"}
 	}
 	c.fillSlurm(r)

@@ -119,6 +119,8 @@ func TestProblems(t *testing.T) {
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},
 		{"benchmark:", "benchmark:\n  streaming: 1", "this key is given twice"},
+		{"benchmark:", "benchmark:\n  env_var: {'A;B': 1}", `wanted the name of an environment variable, got "A;B"`},
+		{"benchmark:", "benchmark:\n  env_var: {A: [1]}", "benchmark.env_var.A: wanted a text, a number or a boolean, got a list"},
 	} {
 		if got := problems(load(t, swap(t, c.old, c.new), Options{})[0]); !strings.Contains(got, c.want) {
 			t.Errorf("%q: got\n%swant %s", c.new, got, c.want)
@@ -270,6 +272,9 @@ func TestCommand(t *testing.T) {
 	c := load(t, "benchmark: {concurrency_list: 1 2}\njob: {client: 'echo $CONCURRENCY'}\n", Options{})[0]
 	if !c.Valid() || !c.UsesCommand() || !slices.Equal(c.Concurrencies(), []int{1, 2}) {
 		t.Error(problems(c))
+	}
+	if c.SupportedGPUs != nil || c.Kind() != "" {
+		t.Errorf("GPUs %v, lengths %q", c.SupportedGPUs, c.Kind())
 	}
 	for text, want := range map[string]string{
 		"benchmark: {concurrency_list: 1}\njob: {template: command}\n":           "missing job.client",

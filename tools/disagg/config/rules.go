@@ -1,6 +1,12 @@
 package config
 
-import "perigee/internal/conf"
+import (
+	"regexp"
+	"strings"
+	"unicode"
+
+	"perigee/internal/conf"
+)
 
 // Rules are a set of rules between keys. The document that describes the
 // framework and its later code contradict each other, also on real configs.
@@ -32,6 +38,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
 	}
 	c.judgeIdle(r)
+	c.judgeNames(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
 		r.missing("metadata.accuracy.datasets")
 	}
@@ -152,5 +159,25 @@ func (c *Config) judgeIdle(r *reader) {
 	}
 	if rest := r.values["benchmark.metrics"]; rest != nil && r.values["metadata.metrics"] != nil {
 		c.warn(rest, "benchmark.metrics", "keys that metadata.metrics has too are taken from there")
+	}
+}
+
+var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// judgeNames checks names that end up in job scripts.
+func (c *Config) judgeNames(r *reader) {
+	if strings.ContainsFunc(c.Stem, unicode.IsControl) {
+		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
+	}
+	for _, path := range []string{"benchmark.env_var", "accuracy.env_var", "job.env"} {
+		v := r.values[path]
+		for _, name := range v.Keys() {
+			switch x := v.Get(name); {
+			case !variable.MatchString(name):
+				r.add(x, x.Path(), "wanted the name of an environment variable, got %q", clip(name))
+			case x.Kind == conf.List || x.Kind == conf.Map:
+				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
+			}
+		}
 	}
 }

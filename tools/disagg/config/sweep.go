@@ -43,6 +43,7 @@ func expand(tree *conf.Value) ([]variant, *Problem) {
 	}
 	base := tree.Without("sweep")
 	var list []variant
+	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
@@ -51,9 +52,10 @@ func expand(tree *conf.Value) ([]variant, *Problem) {
 				return nil, problem
 			}
 		}
-		if slices.ContainsFunc(list, func(o variant) bool { return o.suffix == v.suffix }) {
+		if seen[v.suffix] {
 			return nil, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
 		}
+		seen[v.suffix] = true
 		list = append(list, v)
 	}
 	return list, nil

@@ -8,6 +8,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/size"
 )
@@ -137,9 +138,6 @@ func (f *fields) plainMap(name string) map[string]any {
 
 // err returns the first mistake.
 func (f *fields) err() error {
-	if f.bad != nil {
-		return f.bad
-	}
 	var unknown []string
 	f.t.ForEach(func(k, _ glua.LValue) {
 		if !f.asked[k.String()] {
@@ -147,9 +145,15 @@ func (f *fields) err() error {
 		}
 	})
 	if len(unknown) == 0 {
-		return nil
+		return f.bad
 	}
-	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s", f.what, slices.Min(unknown), strings.Join(sortedKeys(f.asked), ", "))
+	// A name that is misspelt is also one that is missing: the first explains the second.
+	known := sortedKeys(f.asked)
+	near := conf.Suggestion(slices.Min(unknown), known)
+	if f.bad != nil && near == "" {
+		return f.bad
+	}
+	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s%s", f.what, slices.Min(unknown), strings.Join(known, ", "), near)
 }
 
 func wholeNumber(v glua.LValue) (int64, bool) {

@@ -248,7 +248,7 @@ func TestMistakes(t *testing.T) {
 		`error("mine")`:          at + "mine",
 		`error({})`:              "test.lua: error was called with a table",
 		`error(nil)`:             "test.lua: error was called with nil",
-		`local x = nil; x.y = 1`: at + "attempt to index a non-table object(nil) with key 'y'",
+		`local x = nil; x.y = 1`: at + "x is nil, and y is asked of it",
 		`local function f() return f() + 1 end f()`: "stack overflow",
 		`("x"):rep(1e18)`: "",
 	} {
@@ -562,5 +562,22 @@ func TestPrintIsPlain(t *testing.T) {
 	p := mustPlay(t, 1, body(`print("a\27]0;title\7b", "two\nlines", "ü\t|")`))
 	if want := "a\\x1b]0;title\\ab\ttwo\nlines\tü\t|\n"; !strings.Contains(p.out[0], want) {
 		t.Errorf("got %q, want %q", p.out[0], want)
+	}
+}
+
+// Errors of the VM name what is wrong and what was meant.
+func TestMistakesAreExplained(t *testing.T) {
+	for statement, want := range map[string]string{
+		`wrold.barrier()`:                 `wrold is nil, and barrier is asked of it; did you mean "world"?`,
+		`transfer.prepar {}`:              `there is no function transfer.prepar; did you mean "prepare"?`,
+		`prnt("x")`:                       `there is no function prnt; did you mean "print"?`,
+		`local x = nil; print(#x)`:        "functions that gather, such as transfer.collect, return nil at ranks other than 0",
+		`transfer.prepare { matirx = 1 }`: `did you mean "matrix"?`,
+		`local a = {} ; a.b.c = 1`:        "attempt to index",
+	} {
+		p := playScript(t, 1, body("\n"+statement), nil)
+		if err := p.failed(); err == nil || !strings.HasPrefix(err.Error(), "test.lua:2: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", statement, err, want)
+		}
 	}
 }

@@ -82,6 +82,8 @@ type Runtime struct {
 	recorded   map[runKey]int // runs already in the result
 	skewTold   int            // measurements whose barriers the output has told of
 	access     Access
+	file       string          // name of the script
+	lines      []string        // of its text, for errors
 	inputs     map[string]bool // files that the user has named to read
 	readable   []string        // folders below which files may be read
 	outputs    map[string]bool
@@ -156,6 +158,7 @@ func (r *Runtime) Close() error {
 }
 
 func (r *Runtime) load(name, source string) error {
+	r.file, r.lines = name, strings.Split(source, "\n")
 	proto, err := compile(name, source)
 	if err != nil {
 		return err
@@ -415,7 +418,7 @@ func (r *Runtime) scriptError(err error) error {
 		if r.raised != nil && r.raised.text == string(v) {
 			return r.raised.err
 		}
-		return fault.New(fault.Script, "%s", string(v))
+		return fault.New(fault.Script, "%s", r.explain(string(v)))
 	case *glua.LTable, *glua.LUserData, *glua.LFunction:
 		return fault.New(fault.Script, "%s: error was called with %s", r.Name, describe(v))
 	}

@@ -1,10 +1,25 @@
 -- One traffic pattern, many times.
 
 local schema = {
-  { name = "traffic_pattern", type = "map", required = true, fields = patterns.fields },
+  { name = "traffic_pattern", type = "map", fields = patterns.fields },
   { name = "iters", type = "int", min = 1, default = 1, aliases = { "n_iters" }, help = "measured runs" },
   { name = "warmup_iters", type = "int", min = 0, default = 0, help = "unmeasured runs first" },
+  -- Of the configuration of sequential-ct-perftest, which is named where it is given.
+  { name = "traffic_patterns", type = "any" },
+  { name = "isolation_iters", type = "any", aliases = { "n_isolation_iters" } },
 }
+
+-- The configuration. One for sequential-ct-perftest is refused by that name.
+local function load(opt)
+  local c = config.load(opt.config, schema)
+  if c.traffic_patterns then
+    options.reject(opt.config .. " has a list of patterns, traffic_patterns", "perigee sequential-ct-perftest plays it; ct-perftest plays one traffic_pattern")
+  end
+  if not c.traffic_pattern then
+    options.reject(opt.config .. ": the key traffic_pattern is missing")
+  end
+  return c
+end
 
 -- Bandwidth of each initiator over all runs: its bytes by its own time.
 local function by_rank(plan, collected)
@@ -76,10 +91,13 @@ return {
     options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1 },
   },
   ranks = function(opt)
-    return patterns.ranks(config.load(opt.config, schema).traffic_pattern)
+    return patterns.ranks(load(opt).traffic_pattern)
   end,
   run = function(opt)
-    local config = config.load(opt.config, schema)
+    local config = load(opt)
+    if opt.isolation_iters then
+      result.note("--isolation-iters has no effect: one pattern is always alone")
+    end
     local iters = opt.iters or config.iters
 
     world.phase("prepare")

@@ -41,6 +41,13 @@ type Bench struct {
 	EtcdEndpoints    string      `name:"etcd_endpoints" aliases:"etcd-endpoint" default:"http://localhost:2379" group:"Benchmark" help:"Address of etcd."`
 	BenchmarkGroup   string      `name:"benchmark_group" default:"default" group:"Benchmark" help:"Name that keeps benchmarks on one etcd apart."`
 	EnableVMM        bool        `name:"enable_vmm" group:"Benchmark" help:"VMM allocation where DRAM is asked for."`
+	// Of versions of nixlbench from July 2026 on.
+	PipelineDepth      int64  `name:"pipeline_depth" default:"1" group:"Benchmark" help:"Requests under way at the same time (newer nixlbench)."`
+	PreparedXfer       bool   `name:"prepared_xfer" group:"Benchmark" help:"Prepare descriptor lists once and make requests from them (newer nixlbench)."`
+	ReregisterMem      bool   `name:"reregister_mem" group:"Benchmark" help:"Register the memory anew in each iteration (newer nixlbench)."`
+	UseHugepages       bool   `name:"use_hugepages" group:"Benchmark" help:"Huge pages for host memory (newer nixlbench)."`
+	RandomizeLocation  string `name:"randomize_location_mode" enum:",blockaligned" default:"" placeholder:"MODE" group:"Storage" help:"Order of the blocks in files: blockaligned shuffles them (newer nixlbench)."`
+	RandomLocationSeed int64  `name:"randomize_location_mode_seed" default:"0" group:"Storage" help:"Seed of this order (newer nixlbench)."`
 
 	StorageEnableDirect bool   `name:"storage_enable_direct" group:"Storage" help:"Direct I/O."`
 	Filepath            string `name:"filepath" aliases:"gds_filepath" placeholder:"PATH" group:"Storage" help:"Folder or file of the storage."`
@@ -69,7 +76,7 @@ func DefaultBench() Bench {
 		Backend: "UCX", WorkerType: "nixl", Scheme: "pairwise", Mode: "SG", NumIter: 1000, WarmupIter: 100, LargeBlkIterFtr: 16,
 		NumThreads: 1, NumInitiatorDev: 1, NumTargetDev: 1, DeviceList: "all", RuntimeType: "ETCD", EtcdEndpoints: "http://localhost:2379",
 		BenchmarkGroup: "default", NumFiles: 1, PosixAPIType: "AIO", GDSBatchPoolSize: 32, GDSBatchLimit: 128, GDSMTNumThreads: 1,
-		HF3FSIOPoolSize: 64, GPUNetIODeviceList: "0", ObjScheme: "http", ObjRegion: "eu-central-1", ObjChecksum: "supported",
+		PipelineDepth: 1, HF3FSIOPoolSize: 64, GPUNetIODeviceList: "0", ObjScheme: "http", ObjRegion: "eu-central-1", ObjChecksum: "supported",
 	}
 }
 
@@ -144,6 +151,12 @@ func (b Bench) flags() []flag {
 		{"obj_req_checksum", b.ObjChecksum},
 		{"large_blk_iter_ftr", b.LargeBlkIterFtr},
 		{"recreate_xfer", b.RecreateXfer},
+		{"pipeline_depth", b.PipelineDepth},
+		{"prepared_xfer", b.PreparedXfer},
+		{"reregister_mem", b.ReregisterMem},
+		{"use_hugepages", b.UseHugepages},
+		{"randomize_location_mode", b.RandomizeLocation},
+		{"randomize_location_mode_seed", b.RandomLocationSeed},
 	}
 }
 
@@ -155,7 +168,7 @@ func (b Bench) check() error {
 	}{
 		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1}, {"num_threads", b.NumThreads, 1},
 		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1}, {"progress_threads", b.ProgressThreads, 0},
-		{"num_files", b.NumFiles, 1}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1}, {"gds_batch_limit", b.GDSBatchLimit, 1},
+		{"num_files", b.NumFiles, 1}, {"pipeline_depth", b.PipelineDepth, 1}, {"randomize_location_mode_seed", b.RandomLocationSeed, 0}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1}, {"gds_batch_limit", b.GDSBatchLimit, 1},
 		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1},
 	} {
 		if most := int64(1<<31 - 1); n.value < n.least || n.value > most {

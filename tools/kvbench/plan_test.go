@@ -22,7 +22,8 @@ var flagNames = strings.Fields(`benchmark_group backend check_consistency device
 	filepath enable_vmm gds_batch_pool_size gds_batch_limit initiator_seg_type max_batch_size max_block_size mode num_files num_initiator_dev num_iter
 	num_target_dev num_threads op_type posix_api_type runtime_type scheme start_batch_size start_block_size target_seg_type total_buffer_size warmup_iter
 	worker_type gds_mt_num_threads gpunetio_device_list gpunetio_oob_list hf3fs_iopool_size obj_access_key obj_secret_key obj_session_token
-	obj_bucket_name obj_scheme obj_region obj_use_virtual_addressing obj_endpoint_override obj_req_checksum large_blk_iter_ftr recreate_xfer`)
+	obj_bucket_name obj_scheme obj_region obj_use_virtual_addressing obj_endpoint_override obj_req_checksum large_blk_iter_ftr recreate_xfer
+	pipeline_depth prepared_xfer reregister_mem use_hugepages randomize_location_mode randomize_location_mode_seed`)
 
 func TestFlags(t *testing.T) {
 	var cmd struct{ Bench }

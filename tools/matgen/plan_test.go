@@ -524,3 +524,22 @@ func TestProduct(t *testing.T) {
 		}
 	})
 }
+
+// Options of drawn lengths are named where the lengths come from a file.
+func TestIdleDraws(t *testing.T) {
+	for _, c := range []struct {
+		change func(o *Options)
+		want   string
+	}{
+		{func(o *Options) { o.ISLList, o.ISLMean, o.Seed = "x", 100, 7 }, "--isl-mean, --seed without effect: the lengths of the requests come from --isl-list"},
+		{func(o *Options) { o.Trace, o.ISLScale = "x", 0 }, "--isl-scale without effect: the lengths of the requests come from --trace"},
+		{func(o *Options) { o.ISLList = "x" }, ""},
+		{func(o *Options) { o.ISLMean = 100 }, ""},
+	} {
+		w := &Workload{Options: DefaultOptions()}
+		c.change(&w.Options)
+		if got := w.warnDraws(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}

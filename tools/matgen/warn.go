@@ -8,7 +8,7 @@ import (
 // warn collects what looks doubtful about a workload that can be made.
 func (w *Workload) warn() {
 	for _, check := range []func() string{
-		w.warnClipped, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
+		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
 		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding,
 	} {
 		if text := check(); text != "" {
@@ -24,6 +24,31 @@ func (w *Workload) warnClipped() string {
 	}
 	return fmt.Sprintf("%d of %d draws were clipped: %d below --min-isl %d, %d above --max-isl %d",
 		n.below+n.above, len(w.Requests), n.below, o.MinISL, n.above, o.MaxISL)
+}
+
+// warnDraws names options of drawn lengths where the lengths come from a file.
+func (w *Workload) warnDraws() string {
+	o, drawn := &w.Options, DefaultOptions()
+	file := "--isl-list"
+	if o.Trace != "" {
+		file = "--trace"
+	}
+	if o.ISLList+o.Trace == "" {
+		return ""
+	}
+	var idle []string
+	for _, x := range []struct {
+		flag  string
+		given bool
+	}{{"--isl-mean", o.ISLMean != drawn.ISLMean}, {"--isl-scale", o.ISLScale != drawn.ISLScale}, {"--seed", o.Seed != drawn.Seed}} {
+		if x.given {
+			idle = append(idle, x.flag)
+		}
+	}
+	if len(idle) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s without effect: the lengths of the requests come from %s", strings.Join(idle, ", "), file)
 }
 
 func (w *Workload) warnLastBatch() string {

@@ -115,8 +115,8 @@ var badInputs = []badInput{
 		files: map[string]string{"c.json": "{\"traffic_patterns\": ["}, wanted: []string{"c.json:1: this is not JSON"},
 	},
 	{
-		name: "ct-perftest with a list", command: "ct-perftest", kind: fault.Input,
-		wanted: []string{"c.yaml:1: traffic_patterns", `did you mean "traffic_pattern"?`},
+		name: "ct-perftest with a list", command: "ct-perftest", kind: fault.Usage,
+		wanted: []string{"c.yaml has a list of patterns, traffic_patterns", "perigee sequential-ct-perftest plays it"},
 	},
 	{
 		name: "ct-perftest with iters 0", command: "ct-perftest", kind: fault.Input,

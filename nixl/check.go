@@ -8,7 +8,8 @@ import "fmt"
 func (t Transfer) Check(localSize, remoteSize int64) error {
 	with := PeerName(t.Peer)
 	if len(t.Local) != len(t.Remote) {
-		return fmt.Errorf("transfer with %s: %d local descriptors but %d remote ones", with, len(t.Local), len(t.Remote))
+		return fmt.Errorf("transfer with %s: %d local descriptors but %d remote ones", with, len(t.Local),
+			len(t.Remote))
 	}
 	if len(t.Local) == 0 {
 		return fmt.Errorf("transfer with %s: no descriptors", with)
@@ -16,7 +17,8 @@ func (t Transfer) Check(localSize, remoteSize int64) error {
 	for k, l := range t.Local {
 		r := t.Remote[k]
 		if l.Len != r.Len {
-			return fmt.Errorf("transfer with %s, descriptor %d: %d local bytes but %d remote ones", with, k, l.Len, r.Len)
+			return fmt.Errorf("transfer with %s, descriptor %d: %d local bytes but %d remote ones", with, k, l.Len,
+				r.Len)
 		}
 		if err := l.within(localSize); err != nil {
 			return fmt.Errorf("transfer with %s, local descriptor %d in buffer %d: %w", with, k, t.LocalBuffer, err)

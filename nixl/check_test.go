@@ -31,7 +31,8 @@ func TestCheck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		local, remote := rapid.Int64Range(0, 30).Draw(t, "local"), rapid.Int64Range(0, 30).Draw(t, "remote")
 		desc := rapid.Custom(func(t *rapid.T) Desc { return Desc{number.Draw(t, "off"), number.Draw(t, "len")} })
-		tr := Transfer{Local: rapid.SliceOfN(desc, 0, 3).Draw(t, "here"), Remote: rapid.SliceOfN(desc, 0, 3).Draw(t, "there")}
+		tr := Transfer{Local: rapid.SliceOfN(desc, 0, 3).Draw(t, "here"),
+			Remote: rapid.SliceOfN(desc, 0, 3).Draw(t, "there")}
 		if rapid.Bool().Draw(t, "alike") {
 			tr.Remote = append([]Desc{}, tr.Local...)
 		}
@@ -40,7 +41,8 @@ func TestCheck(t *testing.T) {
 			return d.Len >= 1 && d.Off >= 0 && d.Len <= size && d.Off <= size && d.Off+d.Len <= size
 		}
 		for k := range tr.Local {
-			good = good && inside(tr.Local[k], local) && inside(tr.Remote[k], remote) && tr.Local[k].Len == tr.Remote[k].Len
+			good = good && inside(tr.Local[k], local) && inside(tr.Remote[k], remote) &&
+				tr.Local[k].Len == tr.Remote[k].Len
 		}
 		if err := tr.Check(local, remote); (err == nil) != good {
 			t.Errorf("%+v in %d and %d bytes: got %v, want good = %v", tr, local, remote, err, good)
@@ -54,7 +56,8 @@ func TestCheckAccess(t *testing.T) {
 		n    int
 		size int64
 		good bool
-	}{{0, 0, 0, true}, {0, 5, 5, true}, {5, 0, 5, true}, {4, 2, 5, false}, {-1, 1, 5, false}, {1<<63 - 1, 5, 5, false}} {
+	}{{0, 0, 0, true}, {0, 5, 5, true}, {5, 0, 5, true}, {4, 2, 5, false}, {-1, 1, 5, false}, {1<<63 - 1, 5, 5,
+		false}} {
 		if err := CheckAccess(test.off, test.n, test.size); (err == nil) != test.good {
 			t.Errorf("%+v: got %v", test, err)
 		}

@@ -7,8 +7,9 @@
 // few opaque bytes that the caller sends to the peer.
 //
 // The life of an agent: Alloc the buffers, pass each peer's Card to AddPeer, Connect and Poll until Connected, prepare
-// batches, run them any number of times, Close. A live agent can Disconnect from peers, which is also how to leave out a peer
-// that died, and connect again. Notices are short messages between agents, ordered with the transfers to the same peer.
+// batches, run them any number of times, Close. A live agent can Disconnect from peers, which is also how to leave
+// out a peer that died, and connect again. Notices are short messages between agents, ordered with the transfers to
+// the same peer.
 package nixl
 
 import (
@@ -122,9 +123,10 @@ type File struct {
 	Path string
 	Size int64 // bytes, from the beginning of the file, that the buffer has; at least 1
 
-	// Make creates a file, filled with noise; it is an error if Path exists. The file is created under another name in that
-	// folder and unlinked at once, so that nothing stays behind however the process ends, and other ranks can create the same.
-	// Without Make the file must exist, be a regular one or a block device, and have Size bytes.
+	// Make creates a file, filled with noise; it is an error if Path exists. The file is created under another name
+	// in that folder and unlinked at once, so that nothing stays behind however the process ends, and other ranks
+	// can create the same. Without Make the file must exist, be a regular one or a block device, and have Size
+	// bytes.
 	Make   bool
 	Write  bool // whether an existing file may be written
 	Direct bool // past the page cache (O_DIRECT)
@@ -160,9 +162,9 @@ type Agent interface {
 	// Alloc returns registered memory whose pages are present. size may be 0.
 	Alloc(mem Mem, size int64) (Buffer, error)
 
-	// Reregister gives a buffer of the agent's memory a new registration. Batches and lists that use it on this side are
-	// released first. A peer that writes to the buffer or reads it must disconnect, and connect again with the new card. An
-	// engine that registers nothing returns ErrNoRegistration.
+	// Reregister gives a buffer of the agent's memory a new registration. Batches and lists that use it on this
+	// side are released first. A peer that writes to the buffer or reads it must disconnect, and connect again with
+	// the new card. An engine that registers nothing returns ErrNoRegistration.
 	Reregister(buffer int) error
 
 	// OpenFile makes a buffer of a local file. Only the agent itself reaches it, by
@@ -209,13 +211,13 @@ type Agent interface {
 	// Transfers that stay the same are better kept: posting a batch again prepares nothing.
 	PickBatch(picks []Pick) (Batch, error)
 
-	// Notify sends a message of at most MaxNotice bytes to a peer that was added and connected. It does not wait for the
-	// peer: what cannot leave at once leaves during later calls of Notify, Progress or Receive. A message sent after a
-	// transfer was seen complete arrives after the transfer's bytes. Messages to one
-	// peer arrive in the order in which they were sent, each once.
+	// Notify sends a message of at most MaxNotice bytes to a peer that was added and connected. It does not wait
+	// for the peer: what cannot leave at once leaves during later calls of Notify, Progress or Receive. A message
+	// sent after a transfer was seen complete arrives after the transfer's bytes. Messages to one peer arrive in
+	// the order in which they were sent, each once.
 	Notify(peer int, message []byte) error
-	// Receive appends the messages that have arrived to a slice and returns it. It makes progress and does not block. The
-	// messages of one peer are in order; those of a sender that has not been added wait until it is.
+	// Receive appends the messages that have arrived to a slice and returns it. It makes progress and does not
+	// block. The messages of one peer are in order; those of a sender that has not been added wait until it is.
 	Receive(into []Notice) ([]Notice, error)
 
 	// Close releases everything the agent still holds, batches and buffers too.
@@ -242,7 +244,8 @@ type Transfer struct {
 	Remote       []Desc
 
 	// Notice, if not nil, is sent to the peer each time the transfer is seen complete: at once by
-	// Batch.Done and Batch.Wait, after each run by Batch.Run. Its bytes are at the peer before it. A file has no notices.
+	// Batch.Done and Batch.Wait, after each run by Batch.Run. Its bytes are at the peer before it. A file has no
+	// notices.
 	Notice []byte
 }
 

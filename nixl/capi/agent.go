@@ -77,7 +77,8 @@ func (a *agent) Info() nixl.Info {
 			info.Params["file_access"] = access
 		}
 	}
-	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH", "UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
+	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH",
+		"UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {
 			info.Params[name] = value
 		}
@@ -98,7 +99,8 @@ func describeHuge(choice string) string {
 
 // fail turns a status of the library into an error. The caller adds the peer.
 func fail(status C.int, format string, args ...any) error {
-	return fault.New(fault.Engine, "NIXL: %s: %s", fmt.Sprintf(format, args...), describeStatus(int(status))).WithHint(accountHint)
+	return fault.New(fault.Engine, "NIXL: %s: %s", fmt.Sprintf(format, args...), describeStatus(int(status))).
+		WithHint(accountHint)
 }
 
 func (a *agent) Card() ([]byte, error) {

@@ -145,7 +145,8 @@ func (a *agent) other(t nixl.Transfer) (task, C.papi_side, *C.char, error) {
 	}
 	local := a.buffers[t.LocalBuffer]
 	if local.file() != nil {
-		return k, none, nil, fmt.Errorf("transfer with %s: local buffer %d is a file; files are at the remote end, with Peer Self", k.name(), t.LocalBuffer)
+		return k, none, nil, fmt.Errorf("transfer with %s: local buffer %d is a file; "+
+			"files are at the remote end, with Peer Self", k.name(), t.LocalBuffer)
 	}
 	if t.Peer == nixl.Self {
 		return a.ownFile(t, local)

@@ -125,11 +125,13 @@ func TestLoadRefuses(t *testing.T) {
 		path  string
 		words []string
 	}{
-		"missing":  {filepath.Join(t.TempDir(), "none.so"), []string{"does not load", "none.so"}},
-		"text":     {text, []string{"does not load"}},
-		"empty":    {library(t, "empty", "int nothing;"), []string{"too old or too new", "nixl_capi_is_stub", "more"}},
-		"stub":     {imitation(t, "stub", map[string]string{"nixl_capi_is_stub": "_Bool nixl_capi_is_stub() { return 1; }"}), []string{"stub"}},
-		"one away": {imitation(t, "old", map[string]string{"nixl_capi_gen_notif": ""}), []string{"too old or too new: it lacks nixl_capi_gen_notif"}},
+		"missing": {filepath.Join(t.TempDir(), "none.so"), []string{"does not load", "none.so"}},
+		"text":    {text, []string{"does not load"}},
+		"empty":   {library(t, "empty", "int nothing;"), []string{"too old or too new", "nixl_capi_is_stub", "more"}},
+		"stub": {imitation(t, "stub",
+			map[string]string{"nixl_capi_is_stub": "_Bool nixl_capi_is_stub() { return 1; }"}), []string{"stub"}},
+		"one away": {imitation(t, "old", map[string]string{"nixl_capi_gen_notif": ""}),
+			[]string{"too old or too new: it lacks nixl_capi_gen_notif"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -152,14 +154,18 @@ func TestNoAgent(t *testing.T) {
 		"no UCX": {map[string]string{
 			"nixl_capi_create_configured_agent": creates,
 			"nixl_capi_create_backend":          "int nixl_capi_create_backend() { return -6; }",
-			"nixl_capi_string_list_size":        "int nixl_capi_string_list_size(void *l, size_t *n) { *n = 2; return 0; }",
-			"nixl_capi_string_list_get":         `int nixl_capi_string_list_get(void *l, size_t i, char **s) { *s = i ? "GDS" : "POSIX"; return 0; }`,
+			"nixl_capi_string_list_size": "int nixl_capi_string_list_size(void *l, size_t *n) " +
+				"{ *n = 2; return 0; }",
+			"nixl_capi_string_list_get": `int nixl_capi_string_list_get(void *l, size_t i, char **s)` +
+				`{ *s = i ? "GDS" : "POSIX"; return 0; }`,
 		}, []string{"no UCX plugin", "plugins", "POSIX GDS"}},
 		"UCX fails": {map[string]string{
 			"nixl_capi_create_configured_agent": creates,
 			"nixl_capi_create_backend":          "int nixl_capi_create_backend() { return -2; }",
-			"nixl_capi_string_list_size":        "int nixl_capi_string_list_size(void *l, size_t *n) { *n = 1; return 0; }",
-			"nixl_capi_string_list_get":         `int nixl_capi_string_list_get(void *l, size_t i, char **s) { *s = "UCX"; return 0; }`,
+			"nixl_capi_string_list_size": "int nixl_capi_string_list_size(void *l, size_t *n) " +
+				"{ *n = 1; return 0; }",
+			"nixl_capi_string_list_get": `int nixl_capi_string_list_get(void *l, size_t i, char **s)` +
+				`{ *s = "UCX"; return 0; }`,
 		}, []string{"create the UCX backend", "the backend failed"}},
 	}
 	for name, test := range tests {
@@ -254,7 +260,8 @@ func testVRAM(t *testing.T, a nixl.Agent) {
 		t.Fatal(err)
 	}
 	d := []nixl.Desc{{Len: size}}
-	b, err := a.NewBatch([]nixl.Transfer{{Op: nixl.Write, LocalBuffer: host.ID(), RemoteBuffer: gpu.ID(), Local: d, Remote: d}})
+	b, err := a.NewBatch([]nixl.Transfer{{Op: nixl.Write, LocalBuffer: host.ID(), RemoteBuffer: gpu.ID(), Local: d,
+		Remote: d}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +326,8 @@ func TestChooseMode(t *testing.T) {
 	for _, test := range tests {
 		m, err := chooseMode(test.cfg, test.tls, "", test.attach)
 		if err != nil || m.thread != test.thread || m.errors != test.errors || m.why == "" {
-			t.Errorf("%+v UCX_TLS=%q attach %v: got %+v, %v; want thread %v, errors %s", test.cfg, test.tls, test.attach, m, err, test.thread, test.errors)
+			t.Errorf("%+v UCX_TLS=%q attach %v: got %+v, %v; want thread %v, errors %s", test.cfg, test.tls,
+				test.attach, m, err, test.thread, test.errors)
 		}
 	}
 	for devices, want := range map[string]string{"": "lo", "eth0": ""} {

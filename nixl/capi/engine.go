@@ -158,7 +158,8 @@ func (e *Engine) check(missing int, words string) error {
 	case missing < 0:
 		return fault.New(fault.Engine, "NIXL does not load: %s", words).WithHint(installHint)
 	case missing > 0:
-		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version, few(words)).
+		return fault.New(fault.Engine, "%s (version %s) is too old or too new: it lacks %s", e.path, e.version,
+			few(words)).
 			WithHint("perigee knows the NIXL versions 1.4 and 1.5; %s", installHint)
 	case bool(C.is_stub(e.api)):
 		return fault.New(fault.Engine, "%s is a stub, built without NIXL", e.path).WithHint(installHint)
@@ -293,7 +294,8 @@ func (a *agent) open() error {
 		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
 			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
-	return fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status))).WithHint(accountHint)
+	return fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status))).
+		WithHint(accountHint)
 }
 
 const accountHint = "set NIXL_LOG_LEVEL=INFO and UCX_LOG_LEVEL=info to see the library's own account"

@@ -74,7 +74,8 @@ func (a *agent) openFiles() error {
 		// The plugin falls back silently on something else, or prints, where io_uring is missing.
 		name := map[string]string{nixl.AIO: "use_aio", nixl.URING: "use_uring"}[a.interfaceForFiles()]
 		if name == "" {
-			return fault.New(fault.Usage, "unknown interface for files %q: want %s or %s", a.cfg.FileAPI, nixl.AIO, nixl.URING)
+			return fault.New(fault.Usage, "unknown interface for files %q: want %s or %s", a.cfg.FileAPI, nixl.AIO,
+				nixl.URING)
 		}
 		if err := fileio.Check(a.interfaceForFiles()); err != nil {
 			return err
@@ -101,11 +102,13 @@ func (a *agent) noFiles(what string, status C.int) error {
 	name := a.backendForFiles()
 	plugins := text(func(p *C.char, size C.size_t) { C.papi_plugins(a.c, p, size) })
 	if !strings.Contains(" "+plugins+" ", " "+name+" ") {
-		return fault.New(fault.Engine, "NIXL has no plugin %s; it has %q", name, plugins).WithHint("use --backend POSIX, or --engine shm")
+		return fault.New(fault.Engine, "NIXL has no plugin %s; it has %q", name, plugins).
+			WithHint("use --backend POSIX, or --engine shm")
 	}
 	err := fault.New(fault.Engine, "NIXL could not %s (%s): %s", what, a.files(), describeStatus(int(status)))
 	if name != posix {
-		return err.WithHint("%s needs an NVIDIA GPU and its storage driver; --backend POSIX does without; %s", name, accountHint)
+		return err.WithHint("%s needs an NVIDIA GPU and its storage driver; --backend POSIX does without; %s", name,
+			accountHint)
 	}
 	return err.WithHint(accountHint)
 }
@@ -135,7 +138,8 @@ func (a *agent) ownFile(t nixl.Transfer, local *buffer) (task, C.papi_side, *C.c
 	remote := a.buffers[t.RemoteBuffer]
 	k.file = remote.file()
 	if !a.filesReach(local) {
-		return k, none, nil, fault.New(fault.Usage, "%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
+		return k, none, nil, fault.New(fault.Usage,
+			"%s: the backend %s moves bytes between files and host memory only", k.name(), posix).
 			WithHint("use --backend GDS for the memory of a GPU")
 	}
 	if err := t.Check(local.Size(), remote.Size()); err != nil {
@@ -160,7 +164,8 @@ func (a *agent) checkLengths(t nixl.Transfer, file string) error {
 	}
 	for i, d := range t.Local {
 		if d.Len > maxFileBytes {
-			return fault.New(fault.Input, "%s, descriptor %d: %d bytes; NIXL's plugin %s moves at most %d at a time", file, i, d.Len, posix, maxFileBytes).
+			return fault.New(fault.Input, "%s, descriptor %d: %d bytes; NIXL's plugin %s moves at most %d at a time",
+				file, i, d.Len, posix, maxFileBytes).
 				WithHint("use blocks smaller than 2 GiB, or --engine shm")
 		}
 	}

@@ -15,7 +15,8 @@ import (
 // libraryName is the file name of NIXL's C interface.
 const libraryName = "libnixl_capi.so"
 
-const installHint = "install it with `pip install nixl-cu12` (no GPU needed), or name the file with --nixl-lib or NIXL_LIBRARY"
+const installHint = "install it with `pip install nixl-cu12` (no GPU needed), " +
+	"or name the file with --nixl-lib or NIXL_LIBRARY"
 
 // Find returns the file to Load. The first of these places that has the library wins:
 //
@@ -44,7 +45,8 @@ type search struct {
 }
 
 func (s search) find(explicit string) (path string, tried []string, err error) {
-	for _, named := range []struct{ by, path string }{{"--nixl-lib", explicit}, {"NIXL_LIBRARY", s.getenv("NIXL_LIBRARY")}} {
+	for _, named := range []struct{ by, path string }{{"--nixl-lib", explicit},
+		{"NIXL_LIBRARY", s.getenv("NIXL_LIBRARY")}} {
 		if named.path == "" {
 			continue
 		}
@@ -55,7 +57,8 @@ func (s search) find(explicit string) (path string, tried []string, err error) {
 		if found := newest(inFolder(named.path)); found != "" {
 			return found, tried, nil
 		}
-		return "", tried, fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by, named.path, libraryName).
+		return "", tried, fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by,
+			named.path, libraryName).
 			WithHint(installHint)
 	}
 	// The loader is not asked about a library that it must not load: to ask is to load.
@@ -140,7 +143,8 @@ func (s search) places() []place {
 	python("the system's Python packages", s.root+"/usr/local", s.root+"/usr")
 	for _, root := range []string{"/usr/local/nixl", "/opt/nvidia/nvda_nixl"} {
 		list = append(list, place{name: root, patterns: []string{
-			filepath.Join(s.root+root, "lib"), filepath.Join(s.root+root, "lib64"), filepath.Join(s.root+root, "lib", "*-linux-gnu"),
+			filepath.Join(s.root+root, "lib"), filepath.Join(s.root+root, "lib64"), filepath.Join(s.root+root, "lib",
+				"*-linux-gnu"),
 		}})
 	}
 	return list
@@ -149,7 +153,8 @@ func (s search) places() []place {
 // inFolder lists the libraries of a folder: directly in it, or in the wheels that are installed there.
 func inFolder(dir string) []string {
 	var found []string
-	for _, pattern := range []string{libraryName, ".nixl_cu1[0-9].mesonpy.libs/" + libraryName, ".nixl*.mesonpy.libs/" + libraryName} {
+	for _, pattern := range []string{libraryName, ".nixl_cu1[0-9].mesonpy.libs/" + libraryName,
+		".nixl*.mesonpy.libs/" + libraryName} {
 		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
 		for _, p := range paths {
 			if isFile(p) && !slices.Contains(found, p) {

@@ -58,27 +58,37 @@ func TestFind(t *testing.T) {
 		loader   string
 		want     string // below the root, or an error's words
 	}{
-		{name: "explicit wins", files: []string{"x.so", "y.so"}, explicit: "x.so", env: map[string]string{"NIXL_LIBRARY": "y.so"}, want: "x.so"},
+		{name: "explicit wins", files: []string{"x.so", "y.so"}, explicit: "x.so",
+			env: map[string]string{"NIXL_LIBRARY": "y.so"}, want: "x.so"},
 		{name: "explicit folder", files: []string{"dir/libnixl_capi.so"}, explicit: "dir", want: "dir/libnixl_capi.so"},
 		{name: "explicit site-packages", files: []string{"dir/" + cu12}, explicit: "dir", want: "dir/" + cu12},
-		{name: "explicit missing", files: []string{venv + cu12}, explicit: "x.so", env: map[string]string{"VIRTUAL_ENV": "venv"}, want: "--nixl-lib"},
-		{name: "variable before loader", files: []string{"y.so", "z.so"}, env: map[string]string{"NIXL_LIBRARY": "y.so"}, loader: "z.so", want: "y.so"},
-		{name: "variable missing", files: []string{"z.so"}, env: map[string]string{"NIXL_LIBRARY": "y.so"}, loader: "z.so", want: "NIXL_LIBRARY"},
-		{name: "loader before environment", files: []string{"z.so", venv + cu12}, env: map[string]string{"VIRTUAL_ENV": "venv"}, loader: "z.so", want: "z.so"},
-		{name: "virtual environment", files: []string{venv + cu12, conda + cu12}, env: map[string]string{"VIRTUAL_ENV": "venv", "CONDA_PREFIX": "conda"}, want: venv + cu12},
-		{name: "conda", files: []string{conda + cu13, user + cu12}, env: map[string]string{"CONDA_PREFIX": "conda"}, want: conda + cu13},
+		{name: "explicit missing", files: []string{venv + cu12}, explicit: "x.so",
+			env: map[string]string{"VIRTUAL_ENV": "venv"}, want: "--nixl-lib"},
+		{name: "variable before loader", files: []string{"y.so", "z.so"},
+			env: map[string]string{"NIXL_LIBRARY": "y.so"}, loader: "z.so", want: "y.so"},
+		{name: "variable missing", files: []string{"z.so"}, env: map[string]string{"NIXL_LIBRARY": "y.so"},
+			loader: "z.so", want: "NIXL_LIBRARY"},
+		{name: "loader before environment", files: []string{"z.so", venv + cu12},
+			env: map[string]string{"VIRTUAL_ENV": "venv"}, loader: "z.so", want: "z.so"},
+		{name: "virtual environment", files: []string{venv + cu12, conda + cu12},
+			env: map[string]string{"VIRTUAL_ENV": "venv", "CONDA_PREFIX": "conda"}, want: venv + cu12},
+		{name: "conda", files: []string{conda + cu13, user + cu12}, env: map[string]string{"CONDA_PREFIX": "conda"},
+			want: conda + cu13},
 		{name: "not ./.venv", files: []string{dot + cu12, user + cu12}, want: user + cu12},
 		{name: "user", files: []string{user + cu12, local + cu12}, want: user + cu12},
-		{name: "PYTHONUSERBASE", files: []string{"base/lib/python3.9/site-packages/" + cu12, user + cu12}, env: map[string]string{"PYTHONUSERBASE": "base"}, want: "base/lib/python3.9/site-packages/" + cu12},
+		{name: "PYTHONUSERBASE", files: []string{"base/lib/python3.9/site-packages/" + cu12, user + cu12},
+			env: map[string]string{"PYTHONUSERBASE": "base"}, want: "base/lib/python3.9/site-packages/" + cu12},
 		{name: "system", files: []string{local + cu12}, want: local + cu12},
 		{name: "built", files: []string{built}, want: built},
 		{name: "newest of one place", files: []string{
 			local + cu12, local + "nixl_cu12-1.4.9.dist-info/", local + cu13, local + "nixl_cu13-1.10.0.dist-info/",
 			system + cu12, system + "nixl_cu12-1.5.1.dist-info/"}, want: local + cu13},
 		{name: "cu12 of equals", files: []string{
-			local + cu13, local + "nixl_cu13-1.5.1.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/"}, want: local + cu12},
+			local + cu13, local + "nixl_cu13-1.5.1.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/",
+		}, want: local + cu12},
 		{name: "an old one in a better place", files: []string{
-			user + cu12, user + "nixl_cu12-1.0.0.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/"}, want: user + cu12},
+			user + cu12, user + "nixl_cu12-1.0.0.dist-info/", local + cu12, local + "nixl_cu12-1.5.1.dist-info/",
+		}, want: user + cu12},
 		{name: "a folder with the file's name", files: []string{local + cu12 + "/x"}, want: "no libnixl_capi.so found"},
 		{name: "nothing", want: "no libnixl_capi.so found"},
 	}
@@ -107,7 +117,8 @@ func TestFind(t *testing.T) {
 				t.Error("tried nothing")
 			}
 			if err != nil {
-				if !strings.Contains(err.Error(), test.want) || fault.KindOf(err) != fault.Engine || !strings.Contains(fault.HintOf(err), "pip install nixl-cu12") {
+				if !strings.Contains(err.Error(), test.want) || fault.KindOf(err) != fault.Engine ||
+					!strings.Contains(fault.HintOf(err), "pip install nixl-cu12") {
 					t.Errorf("got %v (%s): want %q in it", err, fault.HintOf(err), test.want)
 				}
 				return
@@ -126,9 +137,18 @@ func TestFind(t *testing.T) {
 func TestFindPassesOver(t *testing.T) {
 	const venv = "venv/lib/python3.12/site-packages/"
 	spoil := map[string]func(t *testing.T, root string) error{
-		"file for the group":   func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, venv+cu12), 0o664) },
-		"folder for the group": func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, "venv/lib"), 0o775) },
-		"folder for others":    func(_ *testing.T, root string) error { return os.Chmod(filepath.Join(root, "venv"), 0o757) },
+		"file for the group": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root,
+				venv+cu12), 0o664)
+		},
+		"folder for the group": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root,
+				"venv/lib"), 0o775)
+		},
+		"folder for others": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root, "venv"),
+				0o757)
+		},
 		"plugins for others": func(_ *testing.T, root string) error {
 			return os.Chmod(filepath.Join(root, filepath.Dir(venv+cu12), "plugins"), 0o777)
 		},
@@ -143,7 +163,8 @@ func TestFindPassesOver(t *testing.T) {
 				return err
 			}
 			open := filepath.Join(root, "open")
-			if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777), os.Symlink(filepath.Join(root, "real"), filepath.Join(open, "v"))); err != nil {
+			if err := errors.Join(os.Mkdir(open, 0o700), os.Chmod(open, 0o777),
+				os.Symlink(filepath.Join(root, "real"), filepath.Join(open, "v"))); err != nil {
 				return err
 			}
 			return os.Symlink(filepath.Join(open, "v"), filepath.Join(root, "venv"))
@@ -155,7 +176,8 @@ func TestFindPassesOver(t *testing.T) {
 			library, dir := filepath.Join(root, venv+cu12), filepath.Dir(filepath.Join(root, venv+cu12))
 			env := map[string]string{"VIRTUAL_ENV": filepath.Join(root, "venv")}
 			asked := 0
-			s := search{root: root, getenv: func(name string) string { return env[name] }, loader: func(string) string { asked++; return "" }}
+			s := search{root: root, getenv: func(name string) string { return env[name] },
+				loader: func(string) string { asked++; return "" }}
 			if path, tried, err := s.find(""); err != nil || path != library {
 				t.Fatalf("before: %s, %v, %v", path, tried, err)
 			}
@@ -182,8 +204,10 @@ func TestFindPassesOver(t *testing.T) {
 }
 
 func TestVersionOf(t *testing.T) {
-	root := install(t, "a/"+cu12, "a/nixl_cu12-1.5.1.dist-info/", "a/nixl_cu12-1.10.0.dist-info/", "a/nixl_cu13-9.dist-info/", "b/"+cu12, "c/libnixl_capi.so")
-	for path, want := range map[string]string{"a/" + cu12: "1.10.0", "b/" + cu12: "unknown", "c/libnixl_capi.so": "unknown"} {
+	root := install(t, "a/"+cu12, "a/nixl_cu12-1.5.1.dist-info/", "a/nixl_cu12-1.10.0.dist-info/",
+		"a/nixl_cu13-9.dist-info/", "b/"+cu12, "c/libnixl_capi.so")
+	for path, want := range map[string]string{"a/" + cu12: "1.10.0", "b/" + cu12: "unknown",
+		"c/libnixl_capi.so": "unknown"} {
 		if got := versionOf(filepath.Join(root, path)); got != want {
 			t.Errorf("%s: got %s, want %s", path, got, want)
 		}

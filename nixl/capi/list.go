@@ -138,7 +138,8 @@ func (b *batch) pick(p nixl.Pick) (t task, req unsafe.Pointer, bytes int64, err 
 	case local.released || remote.released:
 		return t, nil, 0, fmt.Errorf("transfer with %s: a list was released", with)
 	case local.number != nixl.Self || remote.number == nixl.Self:
-		return t, nil, 0, fmt.Errorf("transfer with %s: want a local list of own memory and a remote one of a peer", with)
+		return t, nil, 0, fmt.Errorf("transfer with %s: want a local list of own memory and a remote one of a peer",
+			with)
 	case remote.peer.process.Gone():
 		return t, nil, 0, gone(remote.number)
 	case len(p.Notice) > nixl.MaxNotice:

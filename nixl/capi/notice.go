@@ -191,8 +191,8 @@ func field(b []byte) (part, rest []byte) {
 	return b[4:end], b[end:]
 }
 
-// runWithNotices is Run of a batch with notices. They differ in their sequence from run to run, so the library cannot send
-// them with requests that were prepared once.
+// runWithNotices is Run of a batch with notices. They differ in their sequence from run to run, so the library
+// cannot send them with requests that were prepared once.
 func (b *batch) runWithNotices(ctl nixl.Control, n int, times []nixl.Times) error {
 	for i := range n {
 		if err := b.Post(); err != nil {

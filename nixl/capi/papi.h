@@ -195,7 +195,8 @@ int64_t papi_now(void);
 papi_batch *papi_batch_new(papi_agent *a, int64_t count, int64_t room);
 void papi_batch_free(papi_batch *b);
 
-// papi_post starts all requests, or those for which there is room. A negative status means that number failed was refused.
+// papi_post starts all requests, or those for which there is room. A negative status means that number failed was
+// refused.
 int papi_post(papi_batch *b);
 
 // papi_poll looks once at each incomplete request, and posts further ones.

@@ -114,7 +114,8 @@ func inUse(proc string, left map[fileID]string) error {
 			var major, minor uint32
 			var inode uint64
 			// address permissions offset device inode name
-			_, err := fmt.Sscanf(line, "%s %s %s %x:%x %d", new(string), new(string), new(string), &major, &minor, &inode)
+			_, err := fmt.Sscanf(line, "%s %s %s %x:%x %d", new(string), new(string), new(string), &major, &minor,
+				&inode)
 			if err == nil {
 				delete(left, fileID{unix.Mkdev(major, minor), inode})
 			}

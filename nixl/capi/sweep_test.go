@@ -52,13 +52,15 @@ func TestSweep(t *testing.T) {
 		}
 	}
 	removed, young, err := sweep(dir, "/proc", started, now)
-	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; err != nil || !young || !slices.Equal(removed, want) {
+	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; err != nil || !young || !slices.Equal(removed,
+		want) {
 		t.Errorf("removed %v, %v; want %v", removed, err, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ucx_shm_posix_left")); err == nil {
 		t.Error("it is still there")
 	}
-	if removed, young, err := sweep(filepath.Join(dir, "none"), "/proc", started, now); err != nil || young || removed != nil {
+	if removed, young, err := sweep(filepath.Join(dir, "none"), "/proc", started, now); err != nil || young ||
+		removed != nil {
 		t.Errorf("no folder: %v, %v", removed, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // untrusted reports who else could have put a library, or its plugins, where they are: another user than this one and
-// root owns a part of the path, or the group or others may write there. In a sticky folder such as /tmp only the owner can
-// replace a file.
+// root owns a part of the path, or the group or others may write there. In a sticky folder such as /tmp only the
+// owner can replace a file.
 func untrusted(path string) error {
 	paths := []string{path}
 	if plugins := filepath.Join(filepath.Dir(path), "plugins"); exists(plugins) {

@@ -22,7 +22,8 @@ func TestAttach(t *testing.T) {
 	if without {
 		return
 	}
-	c := exec.Command("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", os.Args[0], "-test.run=^TestAttach$", "-test.v")
+	c := exec.Command("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace", os.Args[0],
+		"-test.run=^TestAttach$", "-test.v")
 	c.Env = append(os.Environ(), "PERIGEE_TEST_NO_CAPABILITIES=1")
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttach") {
 		t.Errorf("%v\n%s", err, out)

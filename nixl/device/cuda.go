@@ -117,7 +117,8 @@ func OpenCUDA(ordinal int) (*CUDA, error) {
 }
 
 func (c *CUDA) fail(doing string, code C.int) *fault.Error {
-	return fault.New(fault.Resource, "GPU %d: %s: %s (CUDA error %d)", c.ordinal, doing, C.GoString(C.cuda_error(&driver.calls, code)), int(code))
+	return fault.New(fault.Resource, "GPU %d: %s: %s (CUDA error %d)", c.ordinal, doing,
+		C.GoString(C.cuda_error(&driver.calls, code)), int(code))
 }
 
 // Alloc returns the address of size > 0 bytes of the GPU's memory.
@@ -142,7 +143,8 @@ func (c *CUDA) CopyIn(to uintptr, from []byte) error {
 	if len(from) == 0 {
 		return nil
 	}
-	if code := C.cuda_in(&driver.calls, c.context, C.uint64_t(to), unsafe.Pointer(&from[0]), C.size_t(len(from))); code != 0 {
+	if code := C.cuda_in(&driver.calls, c.context, C.uint64_t(to), unsafe.Pointer(&from[0]),
+		C.size_t(len(from))); code != 0 {
 		return c.fail("copying to its memory", code)
 	}
 	return nil
@@ -153,7 +155,8 @@ func (c *CUDA) CopyOut(to []byte, from uintptr) error {
 	if len(to) == 0 {
 		return nil
 	}
-	if code := C.cuda_out(&driver.calls, c.context, unsafe.Pointer(&to[0]), C.uint64_t(from), C.size_t(len(to))); code != 0 {
+	if code := C.cuda_out(&driver.calls, c.context, unsafe.Pointer(&to[0]), C.uint64_t(from),
+		C.size_t(len(to))); code != 0 {
 		return c.fail("copying from its memory", code)
 	}
 	return nil

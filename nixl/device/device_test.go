@@ -74,8 +74,10 @@ func TestNICs(t *testing.T) {
 		{Name: "eth0", Kind: "ethernet", State: "up", Mbps: 200000, Bus: "0000:3b:00.0"},
 		{Name: "eth1", Kind: "ethernet", State: "down"},
 		{Name: "lo", Kind: "loopback", State: "unknown"},
-		{Name: "mlx5_0:1", Kind: "ethernet", State: "ACTIVE", Mbps: 200000, RDMA: true, Bus: "0000:3b:00.0", Links: "eth0"},
-		{Name: "mlx5_0:2", Kind: "infiniband", State: "DOWN", Mbps: 2500, RDMA: true, Bus: "0000:3b:00.0", Links: "eth0"},
+		{Name: "mlx5_0:1", Kind: "ethernet", State: "ACTIVE", Mbps: 200000, RDMA: true, Bus: "0000:3b:00.0",
+			Links: "eth0"},
+		{Name: "mlx5_0:2", Kind: "infiniband", State: "DOWN", Mbps: 2500, RDMA: true, Bus: "0000:3b:00.0",
+			Links: "eth0"},
 		{Name: "tun0", Kind: "other", State: "up"},
 	}
 	got, err := NICs(root)
@@ -118,7 +120,8 @@ func TestMachine(t *testing.T) {
 	if len(gpus) == 0 {
 		_, err := OpenCUDA(0)
 		if fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
-			t.Errorf("no GPU: got %v (%v), want an error of kind %v with a hint", err, fault.KindOf(err), fault.Resource)
+			t.Errorf("no GPU: got %v (%v), want an error of kind %v with a hint", err, fault.KindOf(err),
+				fault.Resource)
 		}
 		return
 	}
@@ -192,7 +195,8 @@ func TestFileThatCannotBeMade(t *testing.T) {
 	} {
 		path = filepath.Join(folder, path)
 		_, err := OpenFile(nixl.File{Path: path, Size: 1, Make: true})
-		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), path) || !strings.Contains(fmt.Sprint(err), words) {
+		if fault.KindOf(err) != fault.Input || !strings.Contains(fmt.Sprint(err), path) ||
+			!strings.Contains(fmt.Sprint(err), words) {
 			t.Errorf("%s: got %v, want %q", path, err, words)
 		}
 	}

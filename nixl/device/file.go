@@ -84,11 +84,13 @@ func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
 		}
 		size = end
 	default:
-		return fault.New(fault.Input, "file %s is neither a regular file nor a block device (%s)", f.Path, info.Mode().Type())
+		return fault.New(fault.Input, "file %s is neither a regular file nor a block device (%s)", f.Path,
+			info.Mode().Type())
 	}
 	if size < f.Size {
 		return fault.New(fault.Input, "file %s has %d bytes, the transfers need %d", f.Path, size, f.Size).
-			WithHint("use a larger file, or fewer and smaller blocks; a name that does not exist yet lets perigee make the file")
+			WithHint("use a larger file, or fewer and smaller blocks; " +
+				"if the name does not exist yet, perigee creates the file")
 	}
 	return nil
 }
@@ -112,7 +114,8 @@ func (d *File) prepare(f nixl.File) error {
 		flags |= unix.O_DIRECT
 	}
 	if _, err := unix.FcntlInt(d.file.Fd(), unix.F_SETFL, flags); err != nil {
-		return fault.New(fault.Resource, "file %s: its file system refuses direct I/O: %w", f.Path, err).WithHint(directHint)
+		return fault.New(fault.Resource, "file %s: its file system refuses direct I/O: %w", f.Path, err).
+			WithHint(directHint)
 	}
 	if !f.Direct {
 		return nil
@@ -131,7 +134,8 @@ func (d *File) align() error {
 		return nil
 	}
 	if st.Dio_offset_align == 0 {
-		return fault.New(fault.Resource, "file %s: its file system has no direct I/O for it", d.path).WithHint(directHint)
+		return fault.New(fault.Resource, "file %s: its file system has no direct I/O for it", d.path).
+			WithHint(directHint)
 	}
 	d.memoryAlign, d.offsetAlign = int64(st.Dio_mem_align), int64(st.Dio_offset_align)
 	return nil
@@ -147,10 +151,14 @@ func (d *File) Check(address uintptr, t nixl.Transfer) error {
 		l := t.Local[k]
 		switch {
 		case r.Off%d.offsetAlign != 0 || r.Len%d.offsetAlign != 0:
-			return fault.New(fault.Input, "file %s, descriptor %d: %d bytes at offset %d; direct I/O there needs multiples of %d", d.path, k, r.Len, r.Off, d.offsetAlign).
+			return fault.New(fault.Input,
+				"file %s, descriptor %d: %d bytes at offset %d; direct I/O there needs multiples of %d",
+				d.path, k, r.Len, r.Off, d.offsetAlign).
 				WithHint("use another block size, or leave direct I/O off")
 		case (int64(address)+l.Off)%d.memoryAlign != 0:
-			return fault.New(fault.Input, "file %s, descriptor %d: memory at offset %d; direct I/O there needs multiples of %d", d.path, k, l.Off, d.memoryAlign).
+			return fault.New(fault.Input,
+				"file %s, descriptor %d: memory at offset %d; direct I/O there needs multiples of %d",
+				d.path, k, l.Off, d.memoryAlign).
 				WithHint("use another block size, or leave direct I/O off")
 		}
 	}
@@ -161,7 +169,8 @@ func (d *File) Check(address uintptr, t nixl.Transfer) error {
 // where that explains nothing.
 func (d *File) Trouble() string {
 	if info, err := d.file.Stat(); err == nil && info.Mode().IsRegular() && info.Size() < d.size {
-		return fmt.Sprintf("the file has become shorter: it has %d bytes, and the transfers need %d", info.Size(), d.size)
+		return fmt.Sprintf("the file has become shorter: it has %d bytes, and the transfers need %d", info.Size(),
+			d.size)
 	}
 	if free, ok := freeSpace(d.file); ok && free == 0 {
 		return "its file system is full"

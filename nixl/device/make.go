@@ -75,8 +75,8 @@ func fill(file *os.File, f nixl.File) error {
 	return nil
 }
 
-// reserve takes the space that a file which is there still lacks for its size, if parts of it were never written, so that
-// the disk is not found to be full when transfers write there.
+// reserve takes the space that a file which is there still lacks for its size, if parts of it were never written,
+// so that the disk is not found to be full when transfers write there.
 func reserve(file *os.File, f nixl.File) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
@@ -88,11 +88,14 @@ func reserve(file *os.File, f nixl.File) error {
 		return nil
 	}
 	if free, ok := freeSpace(file); ok && lacks > free {
-		return fault.New(fault.Resource, "file %s: %s of it were never written, and its file system has no room for them: %w: %s are free",
-			f.Path, pages.Human(lacks), unix.ENOSPC, pages.Human(free)).WithHint("use another file, or fewer and smaller blocks")
+		return fault.New(fault.Resource,
+			"file %s: %s of it were never written, and its file system has no room for them: %w: %s are free",
+			f.Path, pages.Human(lacks), unix.ENOSPC, pages.Human(free)).
+			WithHint("use another file, or fewer and smaller blocks")
 	}
 	if err := allocate(file, unix.FALLOC_FL_KEEP_SIZE, f.Size); err != nil {
-		return fault.New(fault.Resource, "file %s: %s of it were never written, and have no room: %w", f.Path, pages.Human(lacks), err).
+		return fault.New(fault.Resource, "file %s: %s of it were never written, and have no room: %w", f.Path,
+			pages.Human(lacks), err).
 			WithHint("use another file, or fewer and smaller blocks")
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 	"perigee/nixl/internal/pages"
 )
 
-// Memory is a piece of memory of one kind: host memory (Host), memory of a GPU (CUDA.Memory) or a local file (OpenFile).
-// It knows how to allocate, copy and free it; an engine registers it by Address, Size and Device without
-// looking at the kind.
+// Memory is a piece of memory of one kind: host memory (Host), memory of a GPU (CUDA.Memory) or a local file
+// (OpenFile). It knows how to allocate, copy and free it; an engine registers it by Address, Size and Device
+// without looking at the kind.
 type Memory interface {
 	Mem() nixl.Mem
 	Size() int64
@@ -87,15 +87,18 @@ func hugeFlags(huge string) (flags, advice int, err error) {
 	case nixl.HugeOn:
 		return unix.MAP_HUGETLB | 21<<unix.MAP_HUGE_SHIFT, 0, nil // 1<<21 is hugePage
 	}
-	return 0, 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn, nixl.HugeOff)
+	return 0, 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn,
+		nixl.HugeOff)
 }
 
 // NoHugePages is the hint where reserved huge pages do not suffice.
-const NoHugePages = "reserve huge pages of 2 MiB, one more for each buffer than it needs (sysctl vm.nr_hugepages), or leave them to the kernel"
+const NoHugePages = "reserve huge pages of 2 MiB, one more for each buffer than it needs (sysctl vm.nr_hugepages), " +
+	"or leave them to the kernel"
 
 func noRoom(size int64, huge string, err error) error {
 	if huge == nixl.HugeOn {
-		return fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size), err).WithHint(NoHugePages)
+		return fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size), err).
+			WithHint(NoHugePages)
 	}
 	return fault.New(fault.Resource, "no memory for a buffer of %s: %w", pages.Human(size), err).
 		WithHint("use smaller matrices or fewer ranks on this host")

@@ -54,7 +54,8 @@ func open(choice, library string, oneHost bool, load func(string) (nixl.Engine, 
 		return e, "", err
 	case SHM:
 		if !oneHost {
-			return nil, "", fault.New(fault.Engine, "the shm engine serves ranks of one host only, and this job has several").
+			return nil, "", fault.New(fault.Engine,
+				"the shm engine serves ranks of one host only, and this job has several").
 				WithHint("use --engine nixl (pip install nixl-cu12)")
 		}
 		return shm.New(), "", nil

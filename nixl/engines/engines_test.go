@@ -31,11 +31,15 @@ func TestOpen(t *testing.T) {
 		{name: "auto takes nixl", choice: "auto", oneHost: true, load: present, want: "nixl"},
 		{name: "auto between hosts", choice: "auto", load: present, want: "nixl"},
 		{name: "no choice is auto", load: present, want: "nixl"},
-		{name: "auto falls back", choice: "auto", oneHost: true, load: absent, want: "shm", note: "no library anywhere"},
-		{name: "auto cannot fall back between hosts", choice: "auto", load: absent, err: "no library anywhere", kind: fault.Engine},
-		{name: "auto keeps to a named library", choice: "auto", library: "x", oneHost: true, load: absent, err: "no library anywhere", kind: fault.Engine},
+		{name: "auto falls back", choice: "auto", oneHost: true, load: absent, want: "shm",
+			note: "no library anywhere"},
+		{name: "auto cannot fall back between hosts", choice: "auto", load: absent, err: "no library anywhere",
+			kind: fault.Engine},
+		{name: "auto keeps to a named library", choice: "auto", library: "x", oneHost: true, load: absent,
+			err: "no library anywhere", kind: fault.Engine},
 		{name: "nixl", choice: "nixl", oneHost: true, load: present, want: "nixl"},
-		{name: "nixl is missing", choice: "nixl", oneHost: true, load: absent, err: "no library anywhere", kind: fault.Engine},
+		{name: "nixl is missing", choice: "nixl", oneHost: true, load: absent, err: "no library anywhere",
+			kind: fault.Engine},
 		{name: "shm", choice: "shm", oneHost: true, load: present, want: "shm"},
 		{name: "shm between hosts", choice: "shm", load: present, err: "one host", kind: fault.Engine},
 		{name: "unknown", choice: "mpi", oneHost: true, load: present, err: `"mpi"`, kind: fault.Usage},
@@ -44,7 +48,8 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			e, note, err := open(test.choice, test.library, test.oneHost, test.load)
 			if test.err != "" {
-				if err == nil || !strings.Contains(err.Error(), test.err) || fault.KindOf(err) != test.kind || e != nil {
+				if err == nil || !strings.Contains(err.Error(), test.err) || fault.KindOf(err) != test.kind ||
+					e != nil {
 					t.Fatalf("got %v, %v; want an error of kind %v with %q", e, err, test.kind, test.err)
 				}
 				if test.kind == fault.Engine && fault.HintOf(err) == "" {

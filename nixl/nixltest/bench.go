@@ -55,7 +55,8 @@ func Bench(b *testing.B, s Setup) {
 	fail(err)
 	b.Run("PickBatch/1024", func(b *testing.B) {
 		for b.Loop() {
-			batch, err := pair[0].PickBatch([]nixl.Pick{{Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index}})
+			batch, err := pair[0].PickBatch([]nixl.Pick{{Local: local, Remote: remote, LocalIndex: index,
+				RemoteIndex: index}})
 			fail(err)
 			fail(batch.Release())
 		}

@@ -22,7 +22,8 @@ func FileAPIs(t testing.TB) []string {
 	}
 	forbidden := errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
 	if !forbidden || fault.KindOf(err) != fault.Resource || fault.HintOf(err) == "" {
-		t.Errorf("got %v of kind %v, hint %q, want a Resource error with a hint, or none", err, fault.KindOf(err), fault.HintOf(err))
+		t.Errorf("got %v of kind %v, hint %q, want a Resource error with a hint, or none", err, fault.KindOf(err),
+			fault.HintOf(err))
 	}
 	t.Logf("without %s: %v", nixl.URING, err)
 	return []string{nixl.AIO}

@@ -72,7 +72,8 @@ func (f *filer) run(transfers ...nixl.Transfer) (nixl.Times, error) {
 	if err == nil && b.Prep() <= 0 {
 		f.t.Errorf("preparing took %d ns", b.Prep())
 	}
-	if s := times[0]; err == nil && (s.Start < before || s.Posted < s.Start || s.End < s.Posted || s.Done[0] < s.Start || s.Done[0] > s.End) {
+	if s := times[0]; err == nil && (s.Start < before || s.Posted < s.Start || s.End < s.Posted ||
+		s.Done[0] < s.Start || s.Done[0] > s.End) {
 		f.t.Errorf("stamps %+v are not in order", s)
 	}
 	return times[0], err
@@ -268,7 +269,8 @@ func testShrunkFile(t *testing.T, s Setup, api string) {
 		t.Fatal(err)
 	}
 	_, err := f.run(whole(nixl.Read, nixl.Self, f.memory.ID(), file.ID(), size))
-	wantRefusal(t, "a file that became shorter", err, fault.Resource, f.path("a"), "it has 10 bytes, and the transfers need 100000")
+	wantRefusal(t, "a file that became shorter", err, fault.Resource, f.path("a"),
+		"it has 10 bytes, and the transfers need 100000")
 }
 
 // testFullDisk writes to files with holes: space for them is found missing when they are opened, or else
@@ -281,7 +283,8 @@ func testFullDisk(t *testing.T, s Setup, api string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=512k"); err != nil {
-		t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to mount a small file system (docker run --cap-add SYS_ADMIN): %v", err)
+		t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to mount a small file system "+
+			"(docker run --cap-add SYS_ADMIN): %v", err)
 	}
 	t.Cleanup(func() {
 		// The agent is closed later, and keeps files open.
@@ -301,7 +304,8 @@ func testFullDisk(t *testing.T, s Setup, api string) {
 	}
 	hollow()
 	_, err := f.agent.OpenFile(nixl.File{Path: path, Size: 1 << 20, Write: true})
-	wantRefusal(t, "more holes than disk", err, fault.Resource, path, "1.0 MiB of it were never written", "no space left on device", "512.0 KiB are free")
+	wantRefusal(t, "more holes than disk", err, fault.Resource, path, "1.0 MiB of it were never written",
+		"no space left on device", "512.0 KiB are free")
 	file := f.open(nixl.File{Path: path, Size: size, Write: true})
 	// Another process makes the holes again, and takes the space.
 	hollow()
@@ -320,7 +324,8 @@ func testMixedBatch(t *testing.T, s Setup, api string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := f.open(nixl.File{Path: f.path("1"), Size: size, Make: true}), f.open(nixl.File{Path: f.path("2"), Size: size, Make: true})
+	one, two := f.open(nixl.File{Path: f.path("1"), Size: size, Make: true}), f.open(nixl.File{Path: f.path("2"),
+		Size: size, Make: true})
 	card, err := f.agent.Card()
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +355,8 @@ func testManyDescriptors(t *testing.T, s Setup, api string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one, two := f.open(nixl.File{Path: f.path("1"), Size: count * each, Make: true}), f.open(nixl.File{Path: f.path("2"), Size: count * each, Make: true})
+	one, two := f.open(nixl.File{Path: f.path("1"), Size: count * each,
+		Make: true}), f.open(nixl.File{Path: f.path("2"), Size: count * each, Make: true})
 	card, err := f.agent.Card()
 	if err != nil {
 		t.Fatal(err)
@@ -361,12 +367,15 @@ func testManyDescriptors(t *testing.T, s Setup, api string) {
 	// In the memory from the front, at the other end from the back.
 	here, there := make([]nixl.Desc, count), make([]nixl.Desc, count)
 	for k := range here {
-		here[k], there[k] = nixl.Desc{Off: int64(k) * each, Len: each}, nixl.Desc{Off: int64(count-1-k) * each, Len: each}
+		here[k], there[k] = nixl.Desc{Off: int64(k) * each, Len: each}, nixl.Desc{Off: int64(count-1-k) * each,
+			Len: each}
 	}
 	list := []nixl.Transfer{
-		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: one.ID(), Local: here, Remote: there},
+		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: one.ID(), Local: here,
+			Remote: there},
 		{Op: nixl.Write, Peer: 0, LocalBuffer: f.memory.ID(), RemoteBuffer: second.ID(), Local: here, Remote: there},
-		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: two.ID(), Local: here, Remote: there},
+		{Op: nixl.Write, Peer: nixl.Self, LocalBuffer: f.memory.ID(), RemoteBuffer: two.ID(), Local: here,
+			Remote: there},
 	}
 	memory := f.fill(f.memory, 1)
 	times, err := f.run(list...)

@@ -52,7 +52,8 @@ func (s *server) lives(q request) (response, error) {
 		}
 	}
 	f, err := lookAt()
-	return response{Times: []nixl.Times{{Done: []int64{int64(f.resident), int64(f.files), int64(f.threads), int64(f.maps), int64(f.segments)}}}}, err
+	return response{Times: []nixl.Times{{Done: []int64{int64(f.resident), int64(f.files), int64(f.threads),
+		int64(f.maps), int64(f.segments)}}}}, err
 }
 
 func (s *server) life(cfg nixl.AgentConfig, round int) error {
@@ -76,7 +77,8 @@ func (s *server) life(cfg nixl.AgentConfig, round int) error {
 			return err
 		}
 		for i, a := range pair {
-			b, err := a.NewBatch([]nixl.Transfer{{Peer: 1 - i, Local: []nixl.Desc{{Len: 1000}}, Remote: []nixl.Desc{{Len: 1000}}}})
+			b, err := a.NewBatch([]nixl.Transfer{{Peer: 1 - i, Local: []nixl.Desc{{Len: 1000}},
+				Remote: []nixl.Desc{{Len: 1000}}}})
 			if err == nil {
 				err = b.Run(nixl.Control{}, 3, nil)
 			}

@@ -198,19 +198,21 @@ func testListRefusals(t *testing.T, s Setup, place func(int) bool) {
 	local, remote := c.list(0, nixl.Self, 0, d), c.list(0, 1, 0, d)
 	index := []int32{0, 1}
 	picks := map[string]pick{
-		"1 remote ones":            {Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index[:1]},
-		"no positions":             {Local: local, Remote: remote},
-		"local position 2":         {Local: local, Remote: remote, LocalIndex: []int32{2}, RemoteIndex: index[:1]},
-		"remote position -1":       {Local: local, Remote: remote, LocalIndex: index[:1], RemoteIndex: []int32{-1}},
-		"10 bytes but":             {Local: local, Remote: remote, LocalIndex: []int32{0}, RemoteIndex: []int32{1}},
-		"a local list of":          {Local: remote, Remote: local, LocalIndex: index, RemoteIndex: index},
-		fmt.Sprint(nixl.MaxNotice): {Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index, Notice: make([]byte, nixl.MaxNotice+1)},
+		"1 remote ones":      {Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index[:1]},
+		"no positions":       {Local: local, Remote: remote},
+		"local position 2":   {Local: local, Remote: remote, LocalIndex: []int32{2}, RemoteIndex: index[:1]},
+		"remote position -1": {Local: local, Remote: remote, LocalIndex: index[:1], RemoteIndex: []int32{-1}},
+		"10 bytes but":       {Local: local, Remote: remote, LocalIndex: []int32{0}, RemoteIndex: []int32{1}},
+		"a local list of":    {Local: remote, Remote: local, LocalIndex: index, RemoteIndex: index},
+		fmt.Sprint(nixl.MaxNotice): {Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index,
+			Notice: make([]byte, nixl.MaxNotice+1)},
 	}
 	for words, p := range picks {
 		c.refuse(0, request{Call: callPick, Picks: []pick{p}}, words)
 	}
 	c.must(0, request{Call: callReleaseList, Number: remote})
-	c.refuse(0, request{Call: callPick, Picks: []pick{{Local: local, Remote: remote, LocalIndex: index, RemoteIndex: index}}}, "released")
+	c.refuse(0, request{Call: callPick, Picks: []pick{{Local: local, Remote: remote, LocalIndex: index,
+		RemoteIndex: index}}}, "released")
 }
 
 // testReconnect drops a peer and takes it back, several times, while a third goes on.

@@ -1,5 +1,5 @@
-// Package nixltest holds the test that every transfer engine has to pass, and helps to test what uses engines. The test proves
-// the promises of package nixl with agents in one process, in separate ones, and some of both.
+// Package nixltest holds the test that every transfer engine has to pass, and helps to test what uses engines. The
+// test proves the promises of package nixl with agents in one process, in separate ones, and some of both.
 //
 // A package with an engine calls Main from its TestMain and Run from a test.
 package nixltest
@@ -171,7 +171,8 @@ func testSeveralPeers(t *testing.T, s Setup, place func(int) bool) {
 	last := before - tolerance
 	for i, s := range times {
 		if s.Start < last || s.Posted < s.Start || s.End < s.Posted || s.End > after+tolerance {
-			t.Errorf("run %d: start %d, posted %d, end %d are not in order between %d and %d", i, s.Start, s.Posted, s.End, last, after)
+			t.Errorf("run %d: start %d, posted %d, end %d are not in order between %d and %d", i, s.Start, s.Posted,
+				s.End, last, after)
 		}
 		for k, done := range s.Done {
 			if done < s.Start || done > s.End {

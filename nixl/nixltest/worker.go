@@ -84,7 +84,8 @@ func startRemote(t *testing.T) *remote {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &remote{cmd: exec.Command(os.Args[0]), in: in, out: out, encoder: gob.NewEncoder(in), decoder: gob.NewDecoder(out)}
+	w := &remote{cmd: exec.Command(os.Args[0]), in: in, out: out, encoder: gob.NewEncoder(in),
+		decoder: gob.NewDecoder(out)}
 	// The race detector would otherwise sleep for a second in every exit.
 	w.cmd.Env = append(os.Environ(), childEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	w.cmd.ExtraFiles = []*os.File{theirIn, theirOut}

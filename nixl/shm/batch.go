@@ -36,7 +36,8 @@ type task struct {
 
 func newTask(t nixl.Transfer, p *peer, local, remote []byte) task {
 	start := clock.Now()
-	k := task{number: t.Peer, peer: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes(), notice: slices.Clone(t.Notice)}
+	k := task{number: t.Peer, peer: p, pieces: make([]piece, len(t.Local)), bytes: t.Bytes(),
+		notice: slices.Clone(t.Notice)}
 	for i, l := range t.Local {
 		r := t.Remote[i]
 		k.pieces[i] = pair(t.Op, local[l.Off:l.Off+l.Len:l.Off+l.Len], remote[r.Off:r.Off+r.Len:r.Off+r.Len])

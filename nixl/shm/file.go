@@ -81,7 +81,8 @@ func (a *agent) prepareFile(t nixl.Transfer) (task, error) {
 	k := task{number: nixl.Self, file: file, requests: make([]fileio.Request, len(t.Local)), bytes: t.Bytes()}
 	fd, write := file.FD(), t.Op == nixl.Write
 	for i, l := range t.Local {
-		k.requests[i] = fileio.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len], Off: t.Remote[i].Off}
+		k.requests[i] = fileio.Request{FD: fd, Write: write, Data: local[l.Off : l.Off+l.Len : l.Off+l.Len],
+			Off: t.Remote[i].Off}
 	}
 	k.prep = clock.Now() - start
 	return k, nil
@@ -168,7 +169,8 @@ func (b *batch) explainFile(err error) error {
 		what = "writing"
 	}
 	if why := k.file.Trouble(); why != "" {
-		return fault.New(fault.Resource, "%s file %s: %w: %s", what, k.file.Path(), e.Err, why).WithHint("use another file or folder")
+		return fault.New(fault.Resource, "%s file %s: %w: %s", what, k.file.Path(), e.Err, why).
+			WithHint("use another file or folder")
 	}
 	return fault.New(fault.Resource, "%s file %s: %w", what, k.file.Path(), e.Err).WithHint("is the disk broken?")
 }

@@ -50,7 +50,8 @@ func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 	// Reserve the pages by a call that can fail; a first touch can only kill.
 	if err := reserve(fd, 0, whole); err != nil {
 		if huge == nixl.HugeOn {
-			return nil, fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size), err).
+			return nil, fault.New(fault.Resource, "no reserved huge pages for a buffer of %s: %w", pages.Human(size),
+				err).
 				WithHint(device.NoHugePages)
 		}
 		return nil, noMemory(size, "fallocate", err)
@@ -90,7 +91,8 @@ func reserve(fd int, off, size int64) error {
 func room(size int64) error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(size) > limit.Cur {
-		return fault.New(fault.Resource, "a buffer of %s is larger than the limit on file sizes, %s", pages.Human(size), pages.Human(int64(limit.Cur))).
+		return fault.New(fault.Resource, "a buffer of %s is larger than the limit on file sizes, %s",
+			pages.Human(size), pages.Human(int64(limit.Cur))).
 			WithHint("the limit also holds for shared memory; raise it with ulimit -f")
 	}
 	return pages.Room(size)
@@ -160,7 +162,8 @@ func identify(fd int, owner process.ID, b cardBuffer) error {
 		return fault.New(fault.Engine, "looking at a peer's buffer: %w", err)
 	}
 	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev || st.Size != b.size && st.Size != wholePages(b.size) {
+	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev ||
+		st.Size != b.size && st.Size != wholePages(b.size) {
 		return closed(owner)
 	}
 	return nil

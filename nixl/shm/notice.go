@@ -160,7 +160,8 @@ func (a *agent) flush() {
 	}
 }
 
-// discard drops what came from an agent, and frees its slot if its process is gone, because a dead sender does not close it.
+// discard drops what came from an agent, and frees its slot if its process is gone, because a dead sender does not
+// close it.
 func (a *agent) discard(name string, gone bool) error {
 	a.lock.Lock()
 	defer a.lock.Unlock()

@@ -326,7 +326,8 @@ func (a *agent) prepare(t nixl.Transfer) (task, error) {
 		return task{}, fmt.Errorf("shm: transfer with peer %d: it has no buffer %d", t.Peer, t.RemoteBuffer)
 	}
 	if a.buffers[t.LocalBuffer].file() != nil {
-		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
+		return task{}, fmt.Errorf("shm: transfer with peer %d: local buffer %d is a file; "+
+			"files are at the remote end, with Peer Self", t.Peer, t.LocalBuffer)
 	}
 	if err := checkNotice(nixl.PeerName(t.Peer), t.Notice); err != nil {
 		return task{}, fmt.Errorf("shm: %w", err)

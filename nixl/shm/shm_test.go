@@ -78,7 +78,8 @@ func TestStrangers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	good := card{owner: theirs.own, name: "theirs", inbox: cardBuffer{fd: -1}, buffers: []cardBuffer{theirs.buffers[0].entry}}
+	good := card{owner: theirs.own, name: "theirs", inbox: cardBuffer{fd: -1},
+		buffers: []cardBuffer{theirs.buffers[0].entry}}
 	tests := []struct {
 		name   string
 		change func(c *card)

@@ -72,7 +72,8 @@ func (k *aio) put(number uint64, r Request) {
 
 func (k *aio) flush() error {
 	for len(k.ready) > 0 {
-		n, _, code := unix.Syscall(unix.SYS_IO_SUBMIT, k.context, uintptr(len(k.ready)), uintptr(unsafe.Pointer(&k.ready[0])))
+		n, _, code := unix.Syscall(unix.SYS_IO_SUBMIT, k.context, uintptr(len(k.ready)),
+			uintptr(unsafe.Pointer(&k.ready[0])))
 		runtime.KeepAlive(k)
 		switch {
 		case code == unix.EAGAIN: // no room now; there will be after the next reap

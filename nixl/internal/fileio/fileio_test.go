@@ -73,7 +73,8 @@ func TestThereAndBack(t *testing.T) {
 				if write {
 					data = out[i*size:][:size]
 				}
-				requests[i] = fileio.Request{FD: int(file.Fd()), Write: write, Data: data, Off: int64((count - 1 - i) * size), Owner: i % 2}
+				requests[i] = fileio.Request{FD: int(file.Fd()), Write: write, Data: data,
+					Off: int64((count - 1 - i) * size), Owner: i % 2}
 			}
 			if err := q.Start(requests); err != nil {
 				t.Fatal(err)

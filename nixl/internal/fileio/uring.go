@@ -19,7 +19,8 @@ type (
 	ringParams struct {
 		submissions, completions, flags, threadCPU, threadIdle, features, workers uint32
 		reserved                                                                  [3]uint32
-		sq, cq                                                                    ringOffsets // of cq: flags is overflow, dropped is cqes
+		// Of cq, flags is overflow and dropped is cqes.
+		sq, cq ringOffsets
 	}
 	submission struct {
 		opcode, flags       uint8
@@ -97,7 +98,8 @@ func (k *uring) mapRings(p *ringParams) error {
 	if k.rings, err = unix.Mmap(k.fd, offsetSQ, int(size), access, how); err != nil {
 		return err
 	}
-	if k.sqes, err = unix.Mmap(k.fd, offsetSQEs, int(p.submissions)*int(unsafe.Sizeof(submission{})), access, how); err != nil {
+	if k.sqes, err = unix.Mmap(k.fd, offsetSQEs, int(p.submissions)*int(unsafe.Sizeof(submission{})), access,
+		how); err != nil {
 		return err
 	}
 	word := func(offset uint32) *uint32 { return (*uint32)(unsafe.Pointer(&k.rings[offset])) }
@@ -117,7 +119,8 @@ func (k *uring) put(number uint64, r Request) {
 	i := tail & k.sqMask
 	k.entries[i] = submission{
 		opcode: opURingRead, fd: int32(r.FD), offset: uint64(r.Off), data: number,
-		address: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.Data)))), length: uint32(min(len(r.Data), mostOfRequest)),
+		address: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(r.Data)))), length: uint32(min(len(r.Data),
+			mostOfRequest)),
 	}
 	if r.Write {
 		k.entries[i].opcode = opURingWrite
@@ -135,7 +138,8 @@ func (k *uring) enter(least uint32) error {
 	if least > 0 {
 		flags, argument, size = enterGetEvents|enterExtended, unsafe.Pointer(&k.wait), unsafe.Sizeof(k.wait)
 	}
-	n, _, code := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(k.fd), uintptr(k.ready), uintptr(least), flags, uintptr(argument), size)
+	n, _, code := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(k.fd), uintptr(k.ready), uintptr(least), flags,
+		uintptr(argument), size)
 	runtime.KeepAlive(k)
 	switch code {
 	case 0:

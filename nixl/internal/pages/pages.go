@@ -23,7 +23,8 @@ func Room(size int64) error {
 	if err != nil || size <= available {
 		return nil
 	}
-	return fault.New(fault.Resource, "a buffer of %s does not fit into this host's memory: %s available", Human(size), Human(available)).
+	return fault.New(fault.Resource, "a buffer of %s does not fit into this host's memory: %s available", Human(size),
+		Human(available)).
 		WithHint("use smaller matrices or fewer ranks on this host")
 }
 

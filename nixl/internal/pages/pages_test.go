@@ -36,7 +36,8 @@ func mapping(t *testing.T, flags int) []byte {
 	}
 	t.Cleanup(func() { unix.Munmap(b) })
 	b = b[page : (count+1)*page]
-	if err := errors.Join(unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE), unix.Madvise(b, unix.MADV_NOHUGEPAGE)); err != nil {
+	if err := errors.Join(unix.Mprotect(b, unix.PROT_READ|unix.PROT_WRITE),
+		unix.Madvise(b, unix.MADV_NOHUGEPAGE)); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -89,7 +90,8 @@ func TestPopulate(t *testing.T) {
 }
 
 func TestHuman(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 19: "1.5 MiB", 1 << 30: "1.0 GiB", 1<<63 - 1: "8.0 EiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 3 << 19: "1.5 MiB",
+		1 << 30: "1.0 GiB", 1<<63 - 1: "8.0 EiB"} {
 		if got := Human(n); got != want {
 			t.Errorf("Human(%d) = %s, want %s", n, got, want)
 		}

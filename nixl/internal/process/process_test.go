@@ -161,7 +161,8 @@ func TestParseStat(t *testing.T) {
 	if err != nil || start != 777 {
 		t.Errorf("got %d, %v; want 777", start, err)
 	}
-	if _, err := parseStat("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"); !errors.Is(err, os.ErrNotExist) {
+	if _, err := parseStat("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("a zombie: got %v", err)
 	}
 }

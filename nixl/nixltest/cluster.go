@@ -23,6 +23,7 @@ var agents atomic.Int64
 type cluster struct {
 	t       *testing.T
 	workers []worker
+	configs []nixl.AgentConfig
 	want    [][][]byte // [worker][buffer]
 }
 
@@ -41,6 +42,7 @@ func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 		cfg := s.Config
 		cfg.Name = fmt.Sprintf("agent-%d-%d", os.Getpid(), agents.Add(1))
 		c.must(i, request{Call: callOpen, Config: cfg})
+		c.configs = append(c.configs, cfg)
 	}
 	return c
 }

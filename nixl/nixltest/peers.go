@@ -258,6 +258,40 @@ func testReconnect(t *testing.T, s Setup, place func(int) bool) {
 	}
 }
 
+// testRejoin closes an agent and opens another of the same name, as a rank does that leaves and joins again.
+func testRejoin(t *testing.T, s Setup, place func(int) bool) {
+	const size = 20_000
+	c := ready(t, s, place, 3, size)
+	for round := range 3 {
+		c.must(1, request{Call: callClose})
+		for _, i := range []int{0, 2} {
+			c.must(i, request{Call: callDisconnect, Peers: []int{1}})
+		}
+		c.run(0, c.batch(0, whole(nixl.Read, 2, 0, 0, size)), 1)
+		c.expect(0, whole(nixl.Read, 2, 0, 0, size))
+		c.must(1, request{Call: callOpen, Config: c.configs[1]})
+		c.want[1] = nil
+		for _, bytes := range []int{10 + round, size} { // other buffers than before
+			data := noise(bytes, uint64(round), 11)
+			number := c.must(1, request{Call: callAlloc, Size: int64(bytes)}).Number
+			c.must(1, request{Call: callStore, Number: number, Data: data})
+			c.want[1] = append(c.want[1], data)
+		}
+		c.exchange()
+		c.connect()
+		back := whole(nixl.Read, 1, 0, 1, size)
+		back.Notice = []byte{byte(round)}
+		c.run(0, c.batch(0, back), 1)
+		c.expect(0, back)
+		c.must(1, request{Call: callNotify, Number: 2, Data: []byte("back again")})
+		got := c.collect(func(to int) int { return [3]int{0, 1, 1}[to] })
+		if got[1][0][0][0] != byte(round) || string(got[2][1][0]) != "back again" {
+			t.Fatalf("round %d: notices %v", round, got)
+		}
+		c.verify()
+	}
+}
+
 // testMaskedPeer kills a peer in the middle of things; the others leave it out and go on.
 func testMaskedPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {

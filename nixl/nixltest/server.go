@@ -202,6 +202,7 @@ func (s *server) newAgent(cfg nixl.AgentConfig) error {
 		return err
 	}
 	s.agent, err = engine.NewAgent(cfg)
+	s.buffers, s.batches, s.lists = nil, nil, nil
 	return err
 }
 

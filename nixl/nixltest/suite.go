@@ -64,6 +64,7 @@ func Run(t *testing.T, s Setup) {
 		{"Lists", testLists},
 		{"ListRefusals", testListRefusals},
 		{"Reconnect", testReconnect},
+		{"Rejoin", testRejoin},
 	}
 	if s.Brief {
 		places = places[2:]

@@ -2,8 +2,8 @@
 
 local schema = {
   { name = "traffic_pattern", type = "map", required = true, fields = patterns.fields },
-  { name = "iters", type = "int", min = 1, default = 1, aliases = { "n_iters" }, help = "measured runs" },
-  { name = "warmup_iters", type = "int", min = 0, default = 0, help = "unmeasured runs first" },
+  { name = "iters", type = "int", min = 1, max = 1e8, default = 1, aliases = { "n_iters" }, help = "measured runs" },
+  { name = "warmup_iters", type = "int", min = 0, max = 1e8, default = 0, help = "unmeasured runs first" },
 }
 
 -- The configuration. One with a list of patterns is refused with the name of the command that plays it.
@@ -80,9 +80,9 @@ return {
     options.output { "json-output-path", nil, "write the measurements as JSON" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
     options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
-    options.int { "iters", nil, "measured runs, instead of the config's", min = 1 },
-    options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0 },
-    options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1 },
+    options.int { "iters", nil, "measured runs, instead of the config's", min = 1, max = 1e8 },
+    options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0, max = 1e8 },
+    options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1, max = 1e8 },
   },
   ranks = function(opt)
     return patterns.ranks(load(opt).traffic_pattern)

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/internal/result"
 	"perigee/internal/version"
 	"perigee/lua"
@@ -67,6 +68,9 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	k := &rank{spec: s, streams: streams, world: w, voice: v}
 	k.streams.Out = &outlet{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
+	if available, err := memory.Available("/"); err == nil {
+		go k.watchMemory(available)
+	}
 	if err = logless; err == nil { // only now: the others must hear of it
 		err = k.play()
 	}

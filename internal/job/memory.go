@@ -1,0 +1,41 @@
+package job
+
+import (
+	"runtime/metrics"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/size"
+)
+
+// watchEvery is how often a rank looks at its own memory.
+const watchEvery = 100 * time.Millisecond
+
+// watchMemory ends the job before what a scenario keeps, such as tables that grow or runs that were never collected, fills the
+// machine: the kernel would kill some process of it. Buffers of transfers do not count, they are checked when they are
+// allocated.
+func (k *rank) watchMemory(available int64) {
+	ranks := len(k.world.Hosts()[k.world.HostOf(k.world.Rank())].Ranks)
+	limit := uint64(available) / 10 * 8 / uint64(ranks)
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-k.world.Context().Done():
+			return
+		case <-tick.C:
+		}
+		if metrics.Read(heap); heap[0].Value.Uint64() > limit {
+			k.world.Fail(tooMuchMemory(heap[0].Value.Uint64(), available, ranks))
+			return
+		}
+	}
+}
+
+func tooMuchMemory(took uint64, available int64, ranks int) error {
+	return fault.New(fault.Resource, "the scenario has filled %s of memory; %s were available at the start, for %s",
+		size.Decimal(int64(took)), size.Decimal(available), cli.Count(ranks, "rank")).
+		WithHint("let it keep less: collect runs more often, fewer iterations, smaller tables; or give each host fewer ranks")
+}

@@ -47,6 +47,7 @@ var sections = []section{
 	{"scenario", func(w io.Writer, c *job.Command) error { return c.Latency(w) }},
 	{"blocks", func(w io.Writer, c *job.Command) error { return c.Blocks(w) }},
 	{"files", storage.Run},
+	{"experts", func(w io.Writer, c *job.Command) error { return c.Experts(w) }},
 	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},

@@ -48,7 +48,7 @@ func (m Mode) has(kind int) bool {
 type Part struct {
 	Send, Recv int64
 	Fill       int64 // of the send half: quantise and write headers
-	Own        int64 // of the send half: copy messages to own experts
+	Own        int64 // of the receive half: copy messages to own experts
 	Finish     int64 // of the receive half: pack, or reduce
 }
 
@@ -127,15 +127,14 @@ func (p *Plane) step(kind int, t *Part, waits []int64) error {
 		p.fill(o.began)
 		t.Fill = clock.Now() - start
 	}
-	if err := p.post(o, parity); err != nil {
+	if err := p.send(o, parity); err != nil {
 		return p.explain(kind, err)
 	}
-	posted := clock.Now()
+	sent := clock.Now()
 	p.copyOwn(kind, parity)
 	ready := clock.Now()
-	t.Own = ready - posted
-	sent, err := p.await(o, kind, parity)
-	if err != nil {
+	t.Own = ready - sent
+	if err := p.await(o, kind); err != nil {
 		return p.explain(kind, err)
 	}
 	arrived := clock.Now()
@@ -154,8 +153,8 @@ func (p *Plane) step(kind int, t *Part, waits []int64) error {
 	return nil
 }
 
-// post starts the transfers, and notifies those to whom there is nothing to write.
-func (p *Plane) post(o *operation, parity int) error {
+// send writes the messages and notifies their receivers, and also those to whom there is nothing to write.
+func (p *Plane) send(o *operation, parity int) error {
 	for _, peer := range o.bare {
 		if err := p.port.agent.Notify(peer, o.notices[parity][peer]); err != nil {
 			return err
@@ -164,36 +163,28 @@ func (p *Plane) post(o *operation, parity int) error {
 	if o.batches[parity] == nil {
 		return nil
 	}
-	return o.batches[parity].Post()
+	err := o.batches[parity].Run(p.control(), 1, nil)
+	if late, ok := errors.AsType[*nixl.TimeoutError](err); ok {
+		p.late = late.Peers
+	}
+	return err
 }
 
-// await waits until the own messages are at their receivers and the notices of all others are here.
-// It returns when the former was so.
-func (p *Plane) await(o *operation, kind, parity int) (sent int64, err error) {
-	batch, inbox := o.batches[parity], []nixl.Notice(nil)
+// control bounds a wait.
+func (p *Plane) control() nixl.Control {
 	ctl := link.Control(p.world)
 	if p.patience > 0 {
 		ctl.Deadline = clock.Now() + int64(p.patience)
 	}
-	if batch == nil {
-		sent = clock.Now()
-	}
-	err = nixl.Poll(ctl, func() (bool, error) {
-		if sent == 0 {
-			done, err := batch.Done()
-			if err != nil {
-				return false, err
-			}
-			if done {
-				var t nixl.Times
-				if err := batch.Wait(ctl, &t); err != nil {
-					return false, err
-				}
-				sent = clock.Now()
-			}
-		}
-		inbox, err = p.port.agent.Receive(inbox[:0])
-		if err != nil {
+	return ctl
+}
+
+// await waits until the notices of all others are here.
+func (p *Plane) await(o *operation, kind int) error {
+	var inbox []nixl.Notice
+	err := nixl.Poll(p.control(), func() (bool, error) {
+		var err error
+		if inbox, err = p.port.agent.Receive(inbox[:0]); err != nil {
 			return false, err
 		}
 		for _, n := range inbox {
@@ -201,12 +192,22 @@ func (p *Plane) await(o *operation, kind, parity int) (sent int64, err error) {
 				return false, err
 			}
 		}
-		return sent > 0 && len(p.missing(o)) == 0, nil
+		return p.complete(o), nil
 	})
 	if errors.Is(err, nixl.ErrDeadline) {
-		return 0, p.tooLate(o, kind, sent > 0)
+		return p.tooLate(o, kind)
 	}
-	return sent, err
+	return err
+}
+
+// complete reports whether no rank is missing.
+func (p *Plane) complete(o *operation) bool {
+	for _, source := range p.ranks {
+		if o.arrived[source] < o.began && source != p.me {
+			return false
+		}
+	}
+	return true
 }
 
 // missing lists the ranks whose notice of the present iteration is not here.
@@ -238,7 +239,7 @@ func (p *Plane) take(n nixl.Notice) error {
 }
 
 // tooLate says who is missing when the deadline has passed.
-func (p *Plane) tooLate(o *operation, kind int, sent bool) error {
+func (p *Plane) tooLate(o *operation, kind int) error {
 	missing := p.missing(o)
 	p.late = missing
 	const most = 8
@@ -250,11 +251,6 @@ func (p *Plane) tooLate(o *operation, kind int, sent bool) error {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
 	what := "the messages of rank " + strings.Join(names, ", ") + " have not arrived"
-	if len(missing) == 0 {
-		what = "its own messages have not left"
-	} else if !sent {
-		what += ", and its own have not all left"
-	}
 	return fault.New(fault.Timeout, "%s %d at rank %d (%s): %s after %v",
 		kindNames[kind], o.began, p.me, p.world.HostName(p.me), what, cmp.Or(p.patience, p.world.Timeout())).
 		WithHint("are those ranks alive? A longer --timeout helps if they are only slow")

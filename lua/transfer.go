@@ -52,6 +52,8 @@ func (r *Runtime) planMethods() map[string]function {
 		"wait":               r.collective(simple(func(p *luaPlan) error { return p.Wait(true) })),
 		"done":               r.collective(onPlan(planDone)),
 		"verify":             r.collective(simple(func(p *luaPlan) error { return verify.Run(p.Plan) })),
+		"fill":               r.collective(onPlan(planRound(verify.Fill))),
+		"check":              r.collective(onPlan(planRound(verify.Check))),
 		"release":            simple(func(p *luaPlan) error { return p.Release() }),
 		"barrier":            r.collective(simple(func(p *luaPlan) error { return p.Barrier() })),
 		"initiators_barrier": r.collective(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() })),
@@ -390,6 +392,17 @@ func (r *Runtime) transferEngine(L *glua.LState) (int, error) {
 	i := s.Info()
 	L.Push(toLua(L, map[string]any{"name": i.Name, "version": i.Version, "backend": i.Backend}))
 	return 1, nil
+}
+
+// planRound: fill(round) and check(round).
+func planRound(step func(p *play.Plan, round int) error) func(L *glua.LState, p *luaPlan) (int, error) {
+	return func(L *glua.LState, p *luaPlan) (int, error) {
+		round, err := optionalInteger(L, 2, 0, 0)
+		if err != nil {
+			return 0, err
+		}
+		return 0, step(p.Plan, round)
+	}
 }
 
 // planRun: plan:run{iterations = 1, record = true} or plan:run(n).

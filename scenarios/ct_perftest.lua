@@ -76,6 +76,7 @@ return {
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_pattern", arg = true },
     options.bool { "verify-buffers", false, "check every byte after the measured runs" },
+    options.bool { "verify-every", false, "check every byte of every measured run, with other bytes each time; what lies between runs is in the total time" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
@@ -110,8 +111,14 @@ return {
     -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time.
     local left = iters
     while left > 0 do
-      local piece = math.min(left, math.max(100, math.ceil(iters / 100)))
+      local piece = opt.verify_every and 1 or math.min(left, math.max(100, math.ceil(iters / 100)))
+      if opt.verify_every then
+        plan:fill(left)
+      end
       plan:run(piece)
+      if opt.verify_every then
+        plan:check(left)
+      end
       bar:add(piece)
       left = left - piece
     end
@@ -120,6 +127,9 @@ return {
       clock.sleep(config.traffic_pattern.sleep_after_launch_sec)
     end
     local collected = transfer.collect { plan }
+    if opt.verify_every then
+      result.note("verified: every byte of " .. iters .. " measured runs arrived as it was sent")
+    end
 
     if opt.verify_buffers then
       world.phase("verify")

@@ -31,13 +31,19 @@ end
 
 -- Every pattern alone, in turn, so that caches and connections are as warm as in the workload. gap bounds the
 -- pause before each run.
-local function run_isolated(plans, config, iterations, bar)
-  for _ = 1, iterations do
+local function run_isolated(plans, config, iterations, bar, verify)
+  for turn = 1, iterations do
     for i, plan in ipairs(plans) do
+      if verify then
+        plan:fill(turn)
+      end
       world.barrier()
       if meet(plan, config.meet) then
         clock.sleep(math.min(config.traffic_patterns[i].sleep_before_launch_sec, config.isolation_gap))
         plan:run()
+      end
+      if verify then
+        plan:check(turn)
       end
       bar:add(1)
     end
@@ -124,6 +130,7 @@ return {
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
     options.bool { "verify-buffers", false, "check every byte after the measured runs" },
+    options.bool { "verify-every", false, "check every byte of every measured run alone, with other bytes each time; in the workload patterns share buffers" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
@@ -160,7 +167,11 @@ return {
     world.phase("isolated")
     local bar = result.progress(#plans * (isolation_iters + iters), "runs")
     timeline.sol_calculation_ts = clock.wall()
-    local isolated = run_isolated(plans, config, isolation_iters, bar)
+    local isolated = run_isolated(plans, config, isolation_iters, bar, opt.verify_every)
+
+    if opt.verify_every then
+      result.note("verified: every byte of " .. #plans * isolation_iters .. " measured runs alone arrived as it was sent")
+    end
 
     world.phase("workload")
     local iterations, all = {}, {}

@@ -95,6 +95,14 @@ function Plan:done() end
 ---Runs once on known bytes and checks every byte that arrives, in memory and in files; a wrong one ends the job. Files that the plan writes are written. All ranks call it. Collective.
 function Plan:verify() end
 
+---Writes known bytes where the plan sends from and their opposite where it receives, for a run that check checks. No other plan on its lane may run between. Collective.
+---@param round? integer changes every byte; 0 by default
+function Plan:fill(round) end
+
+---Checks every byte since fill, where the plan receives and where it sends from; a wrong one ends the job. Collective.
+---@param round? integer as for fill
+function Plan:check(round) end
+
 ---Frees the prepared transfers. Recorded runs can still be collected.
 function Plan:release() end
 

@@ -30,7 +30,11 @@ type Corruption struct {
 func (c *Corruption) Error() string {
 	s := fmt.Sprintf("%s: message from rank %d to rank %d", c.Label, c.Sender, c.Receiver)
 	if c.Where != "" {
-		s = fmt.Sprintf("%s: rank %d, %s", c.Label, c.Receiver, c.Where)
+		rank := c.Receiver
+		if c.Where == source {
+			rank = c.Sender
+		}
+		s = fmt.Sprintf("%s: rank %d, %s", c.Label, rank, c.Where)
 	}
 	if c.Lane > 0 {
 		s += fmt.Sprintf(", lane %d", c.Lane)
@@ -49,6 +53,7 @@ func (c *Corruption) Error() string {
 const (
 	inFile   = "the file"
 	fromFile = "the memory read to"
+	source   = "the memory sent from"
 )
 
 // Run runs the plan once on known bytes and checks what arrived. All ranks call
@@ -56,25 +61,52 @@ const (
 // cause. No plan may be posted and not waited for. Files that the plan writes
 // are written.
 func Run(p *play.Plan) error {
+	if err := Fill(p, 0); err != nil {
+		return err
+	}
+	if err := p.Run(1, false); err != nil {
+		return err
+	}
+	return Check(p, 0)
+}
+
+// Fill writes known bytes where the plan sends from, and their opposite where it
+// receives, for a run that follows: rounds differ in every byte's stream. All ranks
+// call it. Other plans on the same lane use the same buffers, so they must not run
+// before Check.
+func Fill(p *play.Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
-	c := &check{p}
-	run := func() error { return p.Run(1, false) }
-	// No rank touches the buffers while another is at a different step, nor before and after.
-	for _, step := range []func() error{c.fill, run, c.compare} {
-		if err := p.Session().World().All().Barrier(); err != nil {
-			return err
-		}
-		if err := step(); err != nil {
-			return err
-		}
+	return (&check{p, round}).apart((*check).fill)
+}
+
+// Check compares what has arrived since Fill, and what was sent from, with what
+// belongs there. All ranks call it after their runs.
+func Check(p *play.Plan, round int) error {
+	if err := p.Usable(); err != nil {
+		return err
 	}
-	return p.Session().World().All().Barrier()
+	return (&check{p, round}).apart((*check).compare)
+}
+
+// apart takes a step while no rank is at a different one.
+func (c *check) apart(step func(*check) error) error {
+	all := c.Session().World().All()
+	if err := all.Barrier(); err != nil {
+		return err
+	}
+	if err := step(c); err != nil {
+		return err
+	}
+	return all.Barrier()
 }
 
 // check is one plan at this rank.
-type check struct{ *play.Plan }
+type check struct {
+	*play.Plan
+	round int
+}
 
 // each calls f for all messages that leave and reach this rank, with the lane's buffers.
 func (c *check) each(sent, received func(b *session.Bound, m load.Message) error) error {
@@ -141,7 +173,11 @@ type piece struct {
 
 // walk calls f for all of a message in pieces.
 func (c *check) walk(b *session.Bound, m load.Message, f func(p piece) error) error {
-	key := stream.New(c.Session().Seed(), append([]int{c.Number}, m.Key...)...)
+	numbers := append([]int{c.Number}, m.Key...)
+	if c.round != 0 {
+		numbers = append(numbers, c.round)
+	}
+	key := stream.New(c.Session().Seed(), numbers...)
 	var room, want []byte
 	var done int64 // bytes of the message
 	for k, d := range m.Pieces {
@@ -183,8 +219,8 @@ func original(b *session.Bound, m load.Message, k int, off int64, to []byte) err
 func (c *check) compare() error {
 	var first *Corruption
 	wrong := 0
-	err := c.each(nil, func(b *session.Bound, m load.Message) error {
-		found, err := c.compareMessage(b, m)
+	look := func(b *session.Bound, m load.Message, where string) error {
+		found, err := c.compareMessage(b, m, where)
 		if err != nil {
 			return fault.New(fault.Engine, "read %s for %s: %w", m.Mem, c.Label(), err)
 		}
@@ -195,7 +231,11 @@ func (c *check) compare() error {
 			}
 		}
 		return nil
-	})
+	}
+	err := c.each(
+		func(b *session.Bound, m load.Message) error { return look(b, m, source) },
+		func(b *session.Bound, m load.Message) error { return look(b, m, where(m)) },
+	)
 	if err != nil || first == nil {
 		return err
 	}
@@ -204,7 +244,7 @@ func (c *check) compare() error {
 }
 
 // compareMessage returns nil if the message is as it was sent.
-func (c *check) compareMessage(b *session.Bound, m load.Message) (found *Corruption, err error) {
+func (c *check) compareMessage(b *session.Bound, m load.Message, where string) (found *Corruption, err error) {
 	buffer, from := b.Buffer(m.Place)
 	err = c.walk(b, m, func(p piece) error {
 		if _, err := buffer.ReadAt(p.got, from+p.place); err != nil {
@@ -216,7 +256,7 @@ func (c *check) compareMessage(b *session.Bound, m load.Message) (found *Corrupt
 		}
 		if found == nil {
 			found = &Corruption{
-				Label: c.Label(), Sender: m.Sender, Receiver: m.Receiver, Lane: b.Number, Where: where(m),
+				Label: c.Label(), Sender: m.Sender, Receiver: m.Receiver, Lane: b.Number, Where: where,
 				Block: p.block, Offset: p.message + int64(at), Want: p.want[at], Got: p.got[at],
 			}
 			if p.block >= 0 {
@@ -242,7 +282,7 @@ func where(m load.Message) string {
 // Received returns the first bytes of each message that this rank received, as
 // they are now: at most head of each, keyed by sender.
 func Received(p *play.Plan, head int) (map[int][]byte, error) {
-	c := &check{p}
+	c := &check{Plan: p}
 	out := map[int][]byte{}
 	err := c.each(nil, func(b *session.Bound, m load.Message) error {
 		if b.Number == load.Files {

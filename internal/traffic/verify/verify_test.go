@@ -203,6 +203,52 @@ func TestVerifyOfLargeMessages(t *testing.T) {
 	}
 }
 
+// An engine that drops a single measured run is found, though the runs before it brought all bytes: rounds differ.
+func TestCheckFindsAStaleRun(t *testing.T) {
+	m := sessiontest.FromRows(t, []int64{0, 100, 10}, []int64{0, 0, 0}, []int64{0, 0, 0})
+	d := &traffictest.Damaged{Rank: 0, Buffer: -1, Lost: 2}
+	errs := try(t, 3, d, func(w *spmd.World, s *session.Session) error {
+		p, err := prepareOne(s, load.Pattern{Matrix: m, Shards: 1})
+		if err != nil {
+			return err
+		}
+		for round := range 5 {
+			if err := Fill(p, round); err != nil {
+				return err
+			}
+			if w.Rank() == 0 {
+				d.Losing = round == 3
+			}
+			if err := p.Run(1, true); err != nil {
+				return err
+			}
+			if err := Check(p, round); err != nil {
+				return fmt.Errorf("round %d: %w", round, err)
+			}
+		}
+		return nil
+	})
+	if c, ok := errors.AsType[*Corruption](errs[2]); !ok || c.Sender != 0 || c.WrongBytes != 10 || !strings.HasPrefix(errs[2].Error(), "round 3:") {
+		t.Errorf("rank 2: got %v, want 10 wrong bytes in round 3", errs[2])
+	}
+}
+
+// What is sent from must stay as it is.
+func TestCheckLooksAtTheSource(t *testing.T) {
+	m := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 0})
+	d := &traffictest.Damaged{Rank: 0, Buffer: 0, Lost: -9, Flips: map[int64]byte{7: 1}}
+	errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
+		p, err := prepareOne(s, load.Pattern{Name: "kv", Matrix: m, Shards: 1})
+		if err != nil {
+			return err
+		}
+		return Run(p)
+	})
+	if errs[0] == nil || !strings.HasPrefix(errs[0].Error(), "verification failed: kv: rank 0, the memory sent from: byte 7 is ") {
+		t.Errorf("rank 0: got %v", errs[0])
+	}
+}
+
 // A plan that can not be run can not be verified.
 func TestVerifyRefuses(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{0, 5}, []int64{0, 0})

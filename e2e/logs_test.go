@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -100,19 +101,17 @@ func TestManualOfLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	var source strings.Builder
-	for _, pattern := range []string{"../spmd/*.go", "../spmd/*/*.go", "../internal/job/*.go", "../internal/traffic/*.go", "../internal/traffic/*/*.go"} {
-		files, err := filepath.Glob(pattern)
+	for _, folder := range []string{"../spmd", "../internal", "../lua", "../tools"} {
+		err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			source.Write(text)
+			return err
+		})
 		if err != nil {
 			t.Fatal(err)
-		}
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.HasSuffix(f, "_test.go") {
-				source.Write(text)
-			}
 		}
 	}
 	named := 0

@@ -34,9 +34,9 @@ func TestProgressOnTerminal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			written := onTerminal(t, slow(t), env, args...)
-			harness.Contains(t, "terminal", written, "patterns", "1 / 4", "3 / 4")
+			harness.Contains(t, "terminal", written, "runs [", "1 / 4", "3 / 4")
 			seen := strings.Join(harness.Screen(written), "\n")
-			for _, trace := range []string{" / 4", "patterns [", "\x1b"} {
+			for _, trace := range []string{" / 4", "runs [", "\x1b"} {
 				if strings.Contains(seen, trace) {
 					t.Errorf("%q is still to be seen:\n%s", trace, seen)
 				}

@@ -7,6 +7,7 @@
 package result
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"slices"
@@ -249,4 +250,14 @@ func (d *Document) Encode(w io.Writer) error {
 	return err
 }
 
-func (d *Document) encode() ([]byte, error) { return json.Marshal(d.finite()) }
+// encode leaves <, > and & of scripts as they are: a result is not part of a page,
+// and people read it.
+func (d *Document) encode() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(d.finite()); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}

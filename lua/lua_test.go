@@ -135,6 +135,10 @@ func TestScripts(t *testing.T) {
 			result.note("two\nlines")
 			local bar = result.progress(3, "things")
 			bar:add() ; bar:add(2) ; bar:finish() ; bar:finish() ; bar:add()`,
+		"the order of ranks does not matter to a barrier": `
+			local order = world.rank == 0 and { 2, 1, 0 } or { 0, 1, 2 }
+			world.barrier(order)
+			assert(world.reduce(world.rank, "sum", order) == 3)`,
 		"coroutines": `
 			local co = coroutine.wrap(function()
 				local m = matrix.ring { bytes = 1 }

@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -56,8 +57,24 @@ func (r *Runtime) group(L *glua.LState, n int) (*spmd.Group, error) {
 	return w.Group(ranks)
 }
 
+// unordered is group for what does not depend on the order of the ranks: {0, 1} and {1, 0} are the same group.
+func (r *Runtime) unordered(L *glua.LState, n int) (*spmd.Group, error) {
+	if L.Get(n) == glua.LNil {
+		return r.group(L, n)
+	}
+	w, err := r.world()
+	if err != nil {
+		return nil, err
+	}
+	ranks, err := ranksArg(L, n)
+	if err != nil {
+		return nil, err
+	}
+	return w.Group(slices.Sorted(slices.Values(ranks)))
+}
+
 func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
-	g, err := r.group(L, 1)
+	g, err := r.unordered(L, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -183,7 +200,7 @@ func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
 		numbers[i] = float64(n)
 	}
 	how := spmd.Combine(L.OptString(2, string(spmd.Sum)))
-	g, err := r.group(L, 3)
+	g, err := r.unordered(L, 3)
 	if err != nil {
 		return 0, err
 	}

@@ -75,7 +75,7 @@ type call struct {
 	channel uint64
 	seq     uint32
 	op      byte
-	root    int // a place in the group, -1 where there is none
+	root    int // a place in the group, or the variant of a reduction; -1 where there is none
 }
 
 // current is the call that this rank is in.
@@ -99,6 +99,9 @@ func callOf(h wire.Header) call {
 
 // text names the call for the user.
 func (c call) text(g *Group) (name string, number uint32) {
+	if c.op == opReduce {
+		return reduction(c.root), c.seq
+	}
 	name = opNames[c.op]
 	if c.root >= 0 && c.root < len(g.ranks) {
 		name += " with root " + strconv.Itoa(g.ranks[c.root])

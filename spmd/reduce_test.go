@@ -1,0 +1,132 @@
+package spmd
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+)
+
+// A sum that is no number any more is an error of the script, not a lost rank.
+func TestSumThatOverflows(t *testing.T) {
+	for _, n := range []float64{1e308, -1e308} {
+		errs := ranks(t, 3, nil, func(w *World) error {
+			_, err := AllReduce(w.All(), []float64{1, n}, Sum)
+			return err
+		})
+		for r, err := range errs {
+			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "reduce: number 2 of 2 overflows") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	}
+}
+
+// A sum of whole numbers does not wrap around.
+func TestWholeSumThatOverflows(t *testing.T) {
+	for _, n := range []int64{math.MaxInt64, math.MinInt64} {
+		errs := ranks(t, 2, nil, func(w *World) error {
+			_, err := AllReduce(w.All(), []int64{n}, Sum)
+			return err
+		})
+		for r, err := range errs {
+			if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "reduce: number 1 of 1 overflows") {
+				t.Errorf("rank %d: %v", r, err)
+			}
+		}
+	}
+}
+
+// Ranks that reduce in different ways all get an error that names both ways, and a rank of each.
+func TestDifferentReductionsAreFound(t *testing.T) {
+	sum := func(w *World) error { _, err := AllReduce(w.All(), []float64{1}, Sum); return err }
+	for name, test := range map[string]struct {
+		odd    func(w *World) error
+		wanted string
+	}{
+		"how":  {func(w *World) error { _, err := AllReduce(w.All(), []float64{1}, Max); return err }, "reduce (max of numbers)"},
+		"type": {func(w *World) error { _, err := AllReduce(w.All(), []int{1}, Sum); return err }, "reduce (sum of whole numbers)"},
+	} {
+		for odd := range 3 {
+			t.Run(fmt.Sprint(name, " at rank ", odd), func(t *testing.T) {
+				errs := ranks(t, 3, nil, func(w *World) error {
+					if w.Rank() == odd {
+						return test.odd(w)
+					}
+					return sum(w)
+				})
+				for r, err := range errs {
+					if fault.KindOf(err) != fault.Script {
+						t.Errorf("rank %d: %v", r, err)
+						continue
+					}
+					for _, text := range []string{test.wanted, "reduce (sum of numbers)", fmt.Sprint("rank ", odd, " ")} {
+						if !strings.Contains(err.Error(), text) {
+							t.Errorf("rank %d: %v, which lacks %q", r, err, text)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestReduceRefusesWhatIsNotFinite(t *testing.T) {
+	worlds, _ := NewInMemory(1)
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if got, err := AllReduce(worlds[0].All(), []float64{0, x}, Min); fault.KindOf(err) != fault.Script {
+			t.Errorf("%v: got %v, %v", x, got, err)
+		}
+	}
+}
+
+// TestReduceByDefinition compares AllReduce with a fold, bit by bit, whole numbers of 64 bits included.
+func TestReduceByDefinition(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n, length := rapid.IntRange(1, 9).Draw(t, "ranks"), rapid.IntRange(0, 4).Draw(t, "numbers")
+		how := rapid.SampledFrom([]Combine{Min, Max}).Draw(t, "how")
+		numbers := make([][]int64, n)
+		for r := range numbers {
+			numbers[r] = rapid.SliceOfN(rapid.Int64(), length, length).Draw(t, "values")
+		}
+		want := slices.Clone(numbers[0])
+		for _, v := range numbers {
+			for i := range v {
+				if how == Min {
+					want[i] = min(want[i], v[i])
+				} else {
+					want[i] = max(want[i], v[i])
+				}
+			}
+		}
+		worlds, _ := NewInMemory(n)
+		must(t, everywhere(worlds, func(w *World) error {
+			got, err := AllReduce(w.All(), numbers[w.Rank()], how)
+			if err == nil && !slices.Equal(got, want) {
+				err = fmt.Errorf("%s gave %v, want %v", how, got, want)
+			}
+			return err
+		}))
+	})
+}
+
+// FuzzContribution reads what another rank may send.
+func FuzzContribution(f *testing.F) {
+	f.Add(contribution[float64]{3, []float64{1, -2.5, 0}}.encode())
+	f.Add(contribution[int64]{0, []int64{math.MinInt64, 7}}.encode())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		c, err := decodeContribution[int64](data)
+		if err != nil {
+			return
+		}
+		again, err := decodeContribution[int64](c.encode())
+		if err != nil || again.rank != c.rank || !slices.Equal(again.values, c.values) {
+			t.Errorf("%+v became %+v, %v", c, again, err)
+		}
+	})
+}

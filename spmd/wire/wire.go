@@ -1,10 +1,3 @@
-// Package wire carries messages between ranks.
-//
-// An Endpoint is one rank's access to all others. Two implementations exist:
-// TCP, whose links are opened when first needed and only after both sides have
-// proved that they know the job's secret; and an in-memory network for tests,
-// where N endpoints live in one process. Messages from one rank on one channel
-// arrive in the order in which they were sent.
 package wire
 
 import (

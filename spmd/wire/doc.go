@@ -1,0 +1,38 @@
+// Package wire carries messages between ranks.
+//
+// An Endpoint is one rank's access to all others. Two implementations exist: TCP, and Memory, a network inside one
+// process for tests and simulations. Messages from one rank on one channel arrive in the order in which they were
+// sent.
+//
+// # Links
+//
+// A link carries messages one way. A rank dials another when it first sends to it: all addresses of the peer, each
+// 200 ms after the one before it (Race), and the first that answers is the link.
+//
+// # Handshake
+//
+// Both ends prove that they know the job's secret, over fresh nonces (see handshake.go). A listener with a Challenge
+// first sends it, for dialers that read the secret from it (munge). Connections in their handshake are bounded in
+// number and time; they get no information before their proof was right.
+//
+// # Frames
+//
+// After the handshake everything travels in frames: a head of 20 bytes and its tag, then a payload of up to 1 MiB and
+// its tag. The head says which collective of which channel the message belongs to, so that a receiver notices a peer
+// that is in another one. The tags are GMAC under a key per link and direction, and count the frames: a frame that was
+// altered, repeated, left out or injected ends the link with ErrForged. Nothing is encrypted.
+//
+// Connections to a coordinator (package boot/watch) are the same frames read as a stream: Conn.
+//
+// # Waiting
+//
+// A receiver first looks at the link itself, giving up its core in between, then waits for the link in the kernel, and
+// only after two milliseconds leaves it to the pump, which reads the links for which no receiver waits (pump.go).
+// A message that comes soon costs neither a wake-up in Go's scheduler nor a timer.
+//
+// # Ends
+//
+// A link whose peer closes it, or whose host is gone, fails the receivers of that rank once what had arrived is
+// consumed. Keep-alive finds a host that is gone or cut off within seven seconds. A rank that is only stopped loses no
+// link: its kernel answers for it.
+package wire

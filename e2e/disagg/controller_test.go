@@ -9,9 +9,15 @@ import (
 // other tests need theirs.
 func TestControllerKilled(t *testing.T) {
 	s := newSite(t)
-	s.add("a", "good", 8, "")
+	s.add("a", "good", 15, "")
 	p := s.start("run")
 	until(t, "a running job", func() bool { return len(s.ids()) == 1 && s.state(s.ids()[0]) == "RUNNING" })
+	running := time.Now()
+	// Another job is something to write down.
+	if out, err := s.s.Tool("sbatch", "--output=/dev/null", "--wrap", "true"); err != nil {
+		t.Fatal(err, out)
+	}
+	until(t, "the state of the job on the disk", func() bool { return s.s.Saved(running) })
 	if err := s.s.KillController(); err != nil {
 		t.Fatal(err)
 	}

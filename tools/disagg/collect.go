@@ -52,6 +52,7 @@ type Case struct {
 	Began   time.Time     `json:"submitted"`
 	Ended   time.Time     `json:"ended"`
 	QueueS  float64       `json:"queue_s"`
+	Pending string        `json:"pending_reason,omitempty"` // why it was last waiting
 	RunS    float64       `json:"run_s"`
 	Detail  string        `json:"diagnosis,omitempty"`
 	Probe   *probe.Result `json:"probe,omitempty"`
@@ -190,7 +191,7 @@ func (r *session) caseOf(t *batch.Task) Case {
 	}
 	c := Case{
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input, Output: t.Benchmark.Output, Dir: d.dir,
-		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Began: d.began, Ended: d.ended,
+		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag, Perigee: version.Get(), Verdict: d.Verdict,
 	}
 	if !t.UsesCommand() {

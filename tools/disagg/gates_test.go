@@ -149,7 +149,7 @@ func TestGrowingLog(t *testing.T) {
 			}
 		}
 	}()
-	p, _ = parse(t, dir, "--settle", "100ms")
+	p, _ = parse(t, dir, "--settle", "500ms")
 	close(stop)
 	<-ended
 	if p.State != "failed" || !strings.Contains(strings.Join(p.Reasons, "\n"), "still growing") {

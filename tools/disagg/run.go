@@ -317,11 +317,15 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 	open := ledger.Open()
 	if !r.Resume {
-		if _, done := ledger.Last(); !done && len(open) > 0 {
+		_, done := ledger.Last()
+		if done {
+			return nil
+		}
+		if len(open) > 0 {
 			return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir, cli.Count(len(open), "job")).
 				WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
 		}
-		return nil
+		return ledger.Forget()
 	}
 	n, err := m.Resume(context.Background(), r.tasks)
 	if err != nil {

@@ -63,6 +63,13 @@ func (s *Slurm) StartController(args ...string) error {
 	return s.daemon("slurmctld", append([]string{"-D", "-f", s.Conf}, args...)...)
 }
 
+// Saved reports whether the controller has written the state of its jobs to the
+// disk since a time. A crash before that loses what has happened since.
+func (s *Slurm) Saved(since time.Time) bool {
+	info, err := os.Stat(s.path("job_state"))
+	return err == nil && info.ModTime().After(since)
+}
+
 // KillController kills slurmctld, as a crash does.
 func (s *Slurm) KillController() error { return s.ctld.Process.Kill() }
 

@@ -34,6 +34,7 @@ type Task struct {
 	Job       slurm.Job // as last seen
 	Submitted time.Time
 	Queued    time.Duration // until it started; all of its time if it never did
+	Pending   string        // why it was last waiting, in Slurm's words
 	Ended     time.Time
 	TimedOut  bool
 	Lost      bool   // Slurm forgot how it ended
@@ -272,6 +273,9 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 // see takes what Slurm says of the job.
 func (t *Task) see(job slurm.Job) {
 	t.Job = job
+	if job.State == "PENDING" && job.Reason != "None" {
+		t.Pending = job.Reason
+	}
 	began := job.Started
 	if job.State == "PENDING" || began.IsZero() || began.After(time.Now()) {
 		began = time.Now()

@@ -241,3 +241,34 @@ func TestFindDeath(t *testing.T) {
 		t.Errorf("after the end mark: %+v", d)
 	}
 }
+
+// A run that begins anew knows nothing of an interrupted one before it; the reason
+// for which a job waits is kept.
+func TestForget(t *testing.T) {
+	l, err := OpenLedger(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, e := range []Event{{Event: began}, {Event: recorded, Task: "a", State: "passed"}} {
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tasks, done := l.Last(); done || len(tasks) != 1 {
+		t.Errorf("%v, %v", tasks, done)
+	}
+	if err := l.Forget(); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(Event{Event: began})
+	if tasks, done := l.Last(); done || len(tasks) != 0 {
+		t.Errorf("%v, %v", tasks, done)
+	}
+	task := &Task{Submitted: time.Now().Add(-time.Minute)}
+	task.see(slurm.Job{State: "PENDING", Reason: "Resources"})
+	task.see(slurm.Job{State: "RUNNING", Reason: "None", Started: time.Now().Add(-40 * time.Second)})
+	if task.Pending != "Resources" || task.Queued.Round(time.Second) != 20*time.Second {
+		t.Errorf("%q, %s", task.Pending, task.Queued)
+	}
+}

@@ -159,6 +159,9 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 	return tasks, done
 }
 
+// Forget ends the last run, so that a new one does not go on with its tasks.
+func (l *Ledger) Forget() error { return l.Add(Event{Event: finished}) }
+
 // Open returns the last events of those tasks whose jobs may still be in Slurm.
 func (l *Ledger) Open() map[string]Event {
 	tasks, _ := l.Last()

@@ -123,7 +123,7 @@ func (d *Death) quote(dir string) {
 	var tail []string
 	_, err = benchlog.EachLine(file, func(line []byte) {
 		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
-		if d.Line == "" && looksWrong.MatchString(text) {
+		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
 			d.Line, tail = text, tail[:0]
 		}
 		if d.Line != "" && len(tail) == tailLines {

@@ -116,6 +116,10 @@ return {
     return n
   end,
   run = function(opt)
+    if opt.num_processes and world.size % opt.num_processes ~= 0 then
+      options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
+        "leave --num-processes out: the launcher decides")
+    end
     if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
       result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
     end

@@ -128,6 +128,19 @@ func TestNoBombs(t *testing.T) {
 	if got, err := result.Read(path); err != nil || len(got.Metrics[0].Values) != 300_000 {
 		t.Fatal(err)
 	}
+	// The most repetitive: a dense matrix whose cells are all the same.
+	const ranks = 1600
+	m := result.Matrix{Ranks: ranks}
+	for i := range int64(ranks * ranks) {
+		m.Cells = append(m.Cells, [3]int64{i / ranks, i % ranks, 65536})
+	}
+	d.Matrices = []result.Matrix{m}
+	if err := d.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := result.Read(path); err != nil {
+		t.Errorf("a dense matrix: %v", err)
+	}
 	plain := filepath.Join(t.TempDir(), "r.json.gz")
 	f, err := os.Create(plain)
 	if err != nil {

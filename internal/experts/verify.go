@@ -122,7 +122,9 @@ func (p *Plane) agree(d moe.Difference, found error) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Checked{Messages: counts[0], Tokens: counts[1], Unshifted: largest[0], Shifted: largest[1], Relative: largest[2]}, nil
+	return &Checked{
+		Messages: counts[0], Tokens: counts[1], Unshifted: largest[0], Shifted: largest[1], Relative: largest[2],
+	}, nil
 }
 
 func (p *Plane) firstFailed(found error) int {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -53,7 +54,16 @@ type site struct {
 func newSite(t *testing.T) *site {
 	t.Helper()
 	dir := t.TempDir()
-	return &site{t, cluster(t), filepath.Join(dir, "test_configs"), filepath.Join(dir, "output")}
+	s := &site{t, cluster(t), filepath.Join(dir, "test_configs"), filepath.Join(dir, "output")}
+	t.Cleanup(func() { // a job that is just ending still writes into its folder
+		for _, id := range s.ids() {
+			s.s.Tool("scancel", id)
+			until(t, "the end of job "+id, func() bool {
+				return !slices.Contains([]string{"PENDING", "RUNNING", "COMPLETING"}, s.state(id))
+			})
+		}
+	})
+	return s
 }
 
 // add adds a case whose client goes a way of bench.sh. more is further YAML of the
@@ -154,6 +164,17 @@ func (s *site) state(job string) string {
 		s.t.Fatal(err, out)
 	}
 	return strings.TrimSpace(out)
+}
+
+// span asks Slurm from when to when a job ran.
+func (s *site) span(job string) (start, end string) {
+	s.t.Helper()
+	out, err := s.s.Tool("squeue", "-h", "--states=all", "--jobs="+job, "-o", "%S %e")
+	start, end, ok := strings.Cut(strings.TrimSpace(out), " ")
+	if err != nil || !ok {
+		s.t.Fatal(err, out)
+	}
+	return start, end
 }
 
 func until(t *testing.T, what string, ready func() bool) {

@@ -230,6 +230,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		NixlLib: flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result, Out: k.streams.Out,
 	})
 	if w.Rank() == 0 {
+		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.Notes...)
 		k.header(o.Script)
 	}
 	// The header comes first, whatever the other ranks print.

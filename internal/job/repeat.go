@@ -3,6 +3,7 @@ package job
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"time"
 
 	"perigee/internal/fault"
@@ -26,6 +27,7 @@ type order struct {
 	// repetition.
 	Flags   *Flags
 	Options map[string]any
+	Notes   []string // on what a repetition leaves out
 
 	old *result.Document // the repeated result, at rank 0 and in the launcher
 }
@@ -50,16 +52,25 @@ func (s Spec) read() (order, error) {
 		return order{}, fault.New(fault.Usage, "the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io", s.Repeat.Result)
 	}
+	options, notes := d.Scenario.Options, []string(nil)
 	if !flags.AllowIO {
-		for _, option := range d.Scenario.Writes {
-			if path, ok := d.Scenario.Options[option].(string); ok && path != "" {
-				return order{}, fault.New(fault.Usage, "the run of %s wrote %s, as the option %s in the result says", s.Repeat.Result, path, option).
-					WithHint("let this one write there too with --allow-io")
-			}
-		}
+		options, notes = withoutOutputs(d.Scenario)
 	}
 	flags.asIn(d)
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options, old: d}, nil
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: options, Notes: notes, old: d}, nil
+}
+
+// withoutOutputs leaves out the options that name files to write, with a note for
+// each: the user of this run has not named them.
+func withoutOutputs(sc result.Scenario) (options map[string]any, notes []string) {
+	options = maps.Clone(sc.Options)
+	for _, option := range sc.Writes {
+		if path, ok := options[option].(string); ok && path != "" {
+			options[option] = nil
+			notes = append(notes, fmt.Sprintf("%s of the result is left out: it names a file to write, %s; --allow-io writes it", option, path))
+		}
+	}
+	return options, notes
 }
 
 // asIn fills in what the user does not say from a result. What a script may do to files

@@ -91,8 +91,8 @@ var badInputs = []badInput{
 	configCase("no patterns", "traffic_patterns: []\n", "c.yaml:1: traffic_patterns: wanted at least 1 element"),
 	configCase("key missing", "iters: 2\n", "c.yaml:1: the key traffic_patterns is missing"),
 	configCase("matrix_file missing", "traffic_patterns:\n- shards: 1\n", "c.yaml:2: traffic_patterns[0]", "matrix_file is missing"),
-	configCase("iters 0", "iters: 0\n"+pattern(), "c.yaml:1: iters: wanted at least 1, got 0"),
-	configCase("warmup negative", "warmup_iters: -1\n"+pattern(), "c.yaml:1: warmup_iters: wanted at least 0, got -1"),
+	configCase("iters 0", "iters: 0\n"+pattern(), "c.yaml:1: iters: wanted 1 to 100000000, got 0"),
+	configCase("warmup negative", "warmup_iters: -1\n"+pattern(), "c.yaml:1: warmup_iters: wanted 0 to 100000000, got -1"),
 	configCase("key given twice", "iters: 1\niters: 2\n"+pattern(), "c.yaml:2: iters: this key is given twice; the first is on line 1"),
 	configCase("no YAML", "traffic_patterns: [\n", "c.yaml:2: this is not YAML"),
 	configCase("empty config", "", "c.yaml"),
@@ -121,7 +121,7 @@ var badInputs = []badInput{
 	{
 		name: "ct-perftest with iters 0", command: "ct-perftest", kind: fault.Input,
 		files:  map[string]string{"c.yaml": "iters: 0\ntraffic_pattern: {matrix_file: m.txt}\n"},
-		wanted: []string{"c.yaml:1: iters: wanted at least 1, got 0"},
+		wanted: []string{"c.yaml:1: iters: wanted 1 to 100000000, got 0"},
 	},
 	{
 		name: "flag iters 0", args: []string{"--iters", "0"}, kind: fault.Usage,

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
 )
@@ -56,6 +57,28 @@ func (r *Runtime) mayRead(path string) error {
 	}
 	return fault.New(fault.Script, "the scenario may not read %s", path).
 		WithHint("it reads files that the command line names, and files beside or below them; --allow-io lets it read any file")
+}
+
+// grantMatrices lets the scenario load, as matrices only, the files that a configuration
+// names with absolute paths, if the user has named the configuration.
+func (r *Runtime) grantMatrices(config string, schema conf.Schema, v *conf.Value) {
+	if !r.inputs[config] {
+		return
+	}
+	for _, path := range schema.Paths(v) {
+		r.matrices[path] = true
+	}
+}
+
+// mayLoad refuses matrices that neither the user nor the user's configuration names.
+// quotable reports whether a message may quote the file's text: a configuration of
+// someone else might name any file, to have a part of it in the result.
+func (r *Runtime) mayLoad(path string) (quotable bool, err error) {
+	err = r.mayRead(path)
+	if err != nil && r.matrices[path] {
+		return false, nil
+	}
+	return true, err
 }
 
 // below reports whether a file, or what it links to, is in a folder from which the scenario may read.

@@ -77,3 +77,39 @@ func TestAccess(t *testing.T) {
 		r.Close()
 	}
 }
+
+// A configuration that the user has named may name matrices anywhere, but nothing of their text comes out, and
+// other readers do not take them.
+func TestMatricesOfConfigurations(t *testing.T) {
+	dir := t.TempDir()
+	config, good, secret := filepath.Join(dir, "c", "c.yaml"), filepath.Join(dir, "m", "m.txt"), filepath.Join(dir, "m", "secret")
+	failed := errors.Join(os.MkdirAll(filepath.Dir(config), 0o700), os.MkdirAll(filepath.Dir(good), 0o700),
+		os.WriteFile(config, []byte("good: "+good+"\nsecret: "+secret+"\n"), 0o600),
+		os.WriteFile(good, []byte("0 1\n1 0\n"), 0o600), os.WriteFile(secret, []byte("hunter2: x\n"), 0o600))
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	const source = `local schema = { { name = "good", type = "path" }, { name = "secret", type = "path" } }
+	return { options = { options.path { "config", "x.yaml", "a config" } }, ranks = function(opt)
+		local c = config.load(opt.config, schema) CALL return 2 end, run = print }`
+	for call, want := range map[string]string{
+		"matrix.load(c.good)":        "",
+		"matrix.load(c.secret)":      "no matrix",
+		"config.load(c.good)":        "may not read",
+		"matrix.load('/etc/passwd')": "may not read",
+	} {
+		r, err := Load("x.lua", strings.Replace(source, "CALL", call, 1), io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Permit(Access{})
+		_, err = r.Ranks(map[string]any{"config": config})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%s: %v", call, err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
+			t.Errorf("%s: %v, want %q without the file's text", call, err, want)
+		}
+		r.Close()
+	}
+}

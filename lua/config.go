@@ -42,6 +42,7 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 			if v, err = schema.Check(v); err != nil {
 				return nil, err
 			}
+			r.grantMatrices(path, schema, v)
 		}
 		return encodeValue(v.Plain()), nil
 	})

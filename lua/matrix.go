@@ -276,10 +276,15 @@ func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
 		}
 	}
 	if !found {
-		if err := r.mayRead(path); err != nil {
+		quotable, err := r.mayLoad(path)
+		if err != nil {
 			return nil, err
 		}
-		if m, err = readMatrixFile(path); err != nil {
+		if m, err = readMatrixFile(path); err != nil && !quotable && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fault.New(fault.Input, "matrix %s: it is unreadable, or no matrix", path).
+				WithHint("name it relative to the configuration, or use --allow-io, and the message says what is wrong in it")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -85,6 +85,7 @@ type Runtime struct {
 	file       string          // name of the script
 	lines      []string        // of its text, for errors
 	inputs     map[string]bool // files that the user has named to read
+	matrices   map[string]bool // files that the user's configurations name, to load as matrices
 	readable   []string        // folders below which files may be read
 	outputs    map[string]bool
 	storage    map[string]bool    // where transfers may make files
@@ -121,7 +122,7 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
+	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{}, matrices: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {

@@ -212,3 +212,34 @@ func texts(v *Value) []string {
 	}
 	return list
 }
+
+// Paths lists the values of all keys of type path in a checked document, in its order.
+func (s Schema) Paths(v *Value) []string {
+	f := Field{Type: "map", Fields: s}
+	return f.paths(v)
+}
+
+func (f *Field) paths(v *Value) (list []string) {
+	switch f.Type {
+	case "path":
+		if v != nil && v.Kind == String {
+			list = append(list, v.Text())
+		}
+	case "list":
+		for _, e := range v.List() {
+			if f.Elem != nil {
+				list = append(list, f.Elem.paths(e)...)
+			}
+		}
+	case "map":
+		for i := range f.Fields {
+			list = append(list, f.Fields[i].paths(v.Get(f.Fields[i].Name))...)
+		}
+		for _, key := range v.Keys() {
+			if f.Elem != nil {
+				list = append(list, f.Elem.paths(v.Get(key))...)
+			}
+		}
+	}
+	return list
+}

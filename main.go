@@ -182,7 +182,8 @@ type rerunCmd struct{ rerun.Cmd }
 func (c *rerunCmd) Run(streams cli.Streams, all arguments) error {
 	if c.Series() {
 		if _, started, err := boot.Started(os.LookupEnv); err != nil || started {
-			return cmp.Or(err, error(fault.New(fault.Usage, "--times and a second result are not for ranks that a launcher has started").
+			return cmp.Or(err, error(fault.New(fault.Usage,
+				"--times and a second result are not for ranks that a launcher has started").
 				WithHint("under a launcher repeat the whole command: one perigee rerun per run, each with its own --result, then perigee compare FOLDER FOLDER")))
 		}
 		return c.RunSeries(streams)

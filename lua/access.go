@@ -10,8 +10,8 @@ import (
 	"perigee/internal/traffic/load"
 )
 
-// Access says which files a scenario may touch. The text of a scenario, a config and a result may come from anybody, so a
-// scenario reads and writes only files that the user has named on the command line, and reads those that stand
+// Access says which files a scenario may touch. The text of a scenario, a config and a result may come from anybody,
+// so a scenario reads and writes only files that the user has named on the command line, and reads those that stand
 // beside or below a file that the user has named, as configurations name their matrices.
 type Access struct {
 	// AllowIO lets the scenario read and write any file.

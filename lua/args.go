@@ -153,7 +153,8 @@ func (f *fields) err() error {
 	if f.bad != nil && near == "" {
 		return f.bad
 	}
-	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s%s", f.what, slices.Min(unknown), strings.Join(known, ", "), near)
+	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s%s", f.what, slices.Min(unknown),
+		strings.Join(known, ", "), near)
 }
 
 func wholeNumber(v glua.LValue) (int64, bool) {
@@ -180,7 +181,8 @@ func sizeOf(v glua.LValue) (int64, error) {
 		}
 		return n, nil
 	}
-	return 0, fault.New(fault.Script, "%s is no size, want a whole number of bytes or a string such as \"64K\"", describe(v))
+	return 0, fault.New(fault.Script, "%s is no size, want a whole number of bytes or a string such as \"64K\"",
+		describe(v))
 }
 
 // integerFrom reads a whole number of at least least.

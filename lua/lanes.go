@@ -144,7 +144,8 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
 	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Store.Overwrite && r.env.Repeat != nil && !r.env.AllowIO {
-		return s, cfg, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there", s.Store.Path).
+		return s, cfg, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there",
+			s.Store.Path).
 			WithHint("rerun --allow-io allows that, and to write any other file")
 	}
 	if s.Peers, err = r.peersFrom(peers); err != nil {
@@ -173,7 +174,8 @@ func (r *Runtime) peersFrom(t *glua.LTable) ([][]int, error) {
 		case !ok || rank < 0 || rank >= int64(w.Size()):
 			err = fault.New(fault.Script, "transfer.lanes: peers has the key %s, want ranks below %d", k, w.Size())
 		case !isTable:
-			err = fault.New(fault.Script, "transfer.lanes: the peers of rank %d are %s, want a list of ranks", rank, describe(v))
+			err = fault.New(fault.Script, "transfer.lanes: the peers of rank %d are %s, want a list of ranks", rank,
+				describe(v))
 		default:
 			peers[rank], err = ranksFrom(list)
 		}
@@ -187,7 +189,8 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 	f := newFields(what, L.CheckTable(2))
 	block, batch := f.size("block", 0), f.integer("batch", 1, math.MinInt64)
 	if what == "lanes:measure" {
-		repeat.Iterations, repeat.Warmup = int(f.integer("iterations", 1, math.MinInt64)), int(f.integer("warmup", 0, math.MinInt64))
+		repeat.Iterations, repeat.Warmup = int(f.integer("iterations", 1, math.MinInt64)),
+			int(f.integer("warmup", 0, math.MinInt64))
 		repeat.Recreate = f.boolean("recreate", false)
 		f.boolean("record", true) // see lanesMeasure
 	}
@@ -202,8 +205,8 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 	return p, one, repeat, err
 }
 
-// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, record =}, a table at rank 0, nil elsewhere. With
-// record = false the result does not hold it.
+// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, record =}, a table at rank 0, nil
+// elsewhere. With record = false the result does not hold it.
 func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	p, blocks, repeat, err := planFor(L, l, "lanes:measure")
 	if err != nil {
@@ -217,7 +220,8 @@ func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
-	m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(), blocks.Threads
+	m.Op, m.Local, m.Remote, m.Threads = blocks.Op.String(), blocks.Local.String(), blocks.Remote.String(),
+		blocks.Threads
 	m.BlockBytes, m.Batch = blocks.Size()
 	if L.CheckTable(2).RawGetString("record") == glua.LFalse {
 		L.Push(measured(L, m))

@@ -98,7 +98,8 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 		TopK: int(f.integer("topk", 2, -1<<31)),
 	}
 	payload, placement := f.text("payload", "fp8"), f.text("placement", "contiguous")
-	s.redundant, s.groups, s.nodes = int(f.integer("redundant", 1, 0)), int(f.integer("groups", 1, 1)), int(f.integer("nodes", 1, 1))
+	s.redundant, s.groups, s.nodes = int(f.integer("redundant", 1, 0)), int(f.integer("groups", 1, 1)),
+		int(f.integer("nodes", 1, 1))
 	routing, loads := f.table("routing"), f.table("loads")
 	if err := f.err(); err != nil {
 		return s, err
@@ -128,7 +129,8 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 	return s, err
 }
 
-// routingFrom reads {family =, seed =, hot =, hot_experts =, exponent =, sigma =, imbalance =, masked =, matrix =, spread =}.
+// routingFrom reads {family =, seed =, hot =, hot_experts =, exponent =, sigma =, imbalance =, masked =, matrix =,
+// spread =}.
 func (r *Runtime) routingFrom(t *glua.LTable, s moeSpec) (o moe.Routing, err error) {
 	if t == nil {
 		return moe.Routing{Family: "uniform", Seed: r.env.Seed}, nil
@@ -204,7 +206,8 @@ func (s moeSpec) plan(seed uint64) (experts.Spec, error) {
 			return experts.Spec{}, fault.New(fault.Usage, "loads of %d experts, want %d", len(loads), s.shape.Experts)
 		}
 		perRank := s.shape.ExpertsPerRank() + s.redundant
-		b, err := moe.Balance(loads, moe.Balancing{Replicas: perRank * s.shape.Ranks, Groups: s.groups, Nodes: s.nodes, GPUs: s.shape.Ranks})
+		b, err := moe.Balance(loads, moe.Balancing{Replicas: perRank * s.shape.Ranks, Groups: s.groups, Nodes: s.nodes,
+			GPUs: s.shape.Ranks})
 		if err != nil {
 			return experts.Spec{}, err
 		}
@@ -256,12 +259,15 @@ func (s moeSpec) describe(plan experts.Spec) map[string]any {
 	}
 	census := moe.Count(plan.Selection, plan.Placement)
 	return map[string]any{
-		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden), "topk": int64(s.shape.TopK),
-		"experts": int64(s.shape.Experts), "experts_per_rank": int64(s.shape.ExpertsPerRank()), "payload": s.payload.String(),
+		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden),
+		"topk":    int64(s.shape.TopK),
+		"experts": int64(s.shape.Experts), "experts_per_rank": int64(s.shape.ExpertsPerRank()),
+		"payload": s.payload.String(),
 		"routing": s.routing.Family, "replacement": s.routing.Replacement(), "routing_seed": int64(s.routing.Seed),
 		"placement": s.placed, "registered_bytes": registered, "memory_bytes": all,
-		"expert_load_max_over_mean": census.ExpertLoad.MaxOverMean(), "rank_load_max_over_mean": census.RankLoad.MaxOverMean(),
-		"mean_fanout": census.Fanout.Mean,
+		"expert_load_max_over_mean": census.ExpertLoad.MaxOverMean(),
+		"rank_load_max_over_mean":   census.RankLoad.MaxOverMean(),
+		"mean_fanout":               census.Fanout.Mean,
 	}
 }
 
@@ -304,7 +310,8 @@ func moeFit(L *glua.LState) (int, error) {
 		row, _ := t.RawGetInt(i).(*glua.LTable)
 		pair, err := numbersFrom(row)
 		if err != nil || len(pair) != 2 {
-			return 0, fault.New(fault.Script, "moe.fit: point %d is %s, want {bytes, seconds}", i, describe(t.RawGetInt(i)))
+			return 0, fault.New(fault.Script, "moe.fit: point %d is %s, want {bytes, seconds}", i,
+				describe(t.RawGetInt(i)))
 		}
 		points = append(points, moe.Point{Bytes: pair[0], Seconds: pair[1]})
 	}
@@ -332,7 +339,8 @@ func moeBufferSize(L *glua.LState) (int, error) {
 func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	f := newFields("plane:measure", L.CheckTable(2))
 	name := f.text("mode", "e2e")
-	iterations, warmup, fresh := int(f.integer("iterations", 100, 1)), int(f.integer("warmup", 10, 0)), f.boolean("fresh", false)
+	iterations, warmup, fresh := int(f.integer("iterations", 100, 1)), int(f.integer("warmup", 10, 0)),
+		f.boolean("fresh", false)
 	if err := f.err(); err != nil {
 		return 0, err
 	}

@@ -11,7 +11,8 @@ import (
 	"perigee/nixl"
 )
 
-// moeControl: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil elsewhere.
+// moeControl: control{test =, rounds =, warmup =, ranks =, buffers =, plane =}, a list of figures at rank 0, nil
+// elsewhere.
 func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 	w, err := r.world()
 	if err != nil {
@@ -65,8 +66,9 @@ func (r *Runtime) addValue(name string, v any) {
 func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, about map[string]any, err error) {
 	f := newFields("moe.control", t)
 	c = experts.Control{
-		Test: f.text("test", experts.Cycle), Rounds: int(f.integer("rounds", 1, 1)), Warmup: int(f.integer("warmup", 0, 0)),
-		Ranks: int(f.integer("ranks", int64(world), 1)),
+		Test: f.text("test", experts.Cycle), Rounds: int(f.integer("rounds", 1, 1)),
+		Warmup: int(f.integer("warmup", 0, 0)),
+		Ranks:  int(f.integer("ranks", int64(world), 1)),
 	}
 	buffers, plane := f.text("buffers", "routed"), f.table("plane")
 	if err := f.err(); err != nil {
@@ -99,8 +101,9 @@ func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, abo
 		return c, nil, fault.New(fault.Usage, "unknown buffers %q, want routed or worst", buffers)
 	}
 	about = map[string]any{
-		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds), "experts_per_rank": int64(s.shape.ExpertsPerRank()),
-		"experts": int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
+		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds),
+		"experts_per_rank": int64(s.shape.ExpertsPerRank()),
+		"experts":          int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
 	}
 	r.note(fmt.Sprintf("%d ranks, %d experts per rank: %.4g GB of each rank are allocated, touched and registered",
 		c.Ranks, s.shape.ExpertsPerRank(), float64(c.Send+c.Recv)/1e9))
@@ -129,7 +132,8 @@ func moeGrowth(L *glua.LState) (int, error) {
 func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
 	f := newFields("plane:beside", L.CheckTable(2))
 	given, name := f.get("plan"), f.text("mode", "e2e")
-	iterations, warmup, runs := int(f.integer("iterations", 100, 2)), int(f.integer("warmup", 10, 0)), int(f.integer("runs", 20, 1))
+	iterations, warmup, runs := int(f.integer("iterations", 100, 2)), int(f.integer("warmup", 10, 0)),
+		int(f.integer("runs", 20, 1))
 	if err := f.err(); err != nil {
 		return 0, err
 	}
@@ -171,7 +175,8 @@ func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
 	}
 	plain := map[string]any{
 		"alone_us": c.Alone.Latency.Avg, "beside_us": c.Beside.Latency.Avg, "slowdown": c.Slowdown,
-		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown, "other_runs": int64(c.Runs),
+		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown,
+		"other_runs": int64(c.Runs),
 	}
 	r.addValue("ep_beside", plain)
 	L.Push(toLua(L, plain))

@@ -65,7 +65,8 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 	for i := 1; i <= list.Len(); i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
-			return nil, fmt.Errorf("element %d is %s, want options.int{...} or the like", i, describe(list.RawGetInt(i)))
+			return nil, fmt.Errorf("element %d is %s, want options.int{...} or the like", i,
+				describe(list.RawGetInt(i)))
 		}
 		o, err := optionFrom(t)
 		if err != nil {
@@ -197,7 +198,8 @@ func (o Option) check(v any) (any, error) {
 // whole refuses whole numbers that scripts could not count with, and nobody could read from a result.
 func (o Option) whole(n int64) error {
 	if n >= exactBelow || n <= -exactBelow {
-		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: numbers of Lua tell no larger ones apart", o.label(), n)
+		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: numbers of Lua tell no larger ones apart",
+			o.label(), n)
 	}
 	return o.bounds(float64(n))
 }
@@ -251,7 +253,8 @@ func (s Scenario) Grammar() any {
 func (o Option) tag() reflect.StructTag {
 	var parts []string
 	add := func(key, value string) {
-		value = strings.ReplaceAll(strings.Join(strings.Fields(value), " "), "$", "$$") // a lone $ means something to kong
+		// a lone $ means something to kong
+		value = strings.ReplaceAll(strings.Join(strings.Fields(value), " "), "$", "$$")
 		// kong takes a backslash before the closing quote for an escaped quote.
 		parts = append(parts, key+":"+strings.ReplaceAll(strconv.Quote(value), `\\`, `\x5c`))
 	}
@@ -273,7 +276,8 @@ func (o Option) tag() reflect.StructTag {
 	case o.Type == "bool":
 		add("negatable", "")
 	default:
-		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N", "number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
+		add("placeholder", map[string]string{"path": "FILE", "output": "FILE", "storage": "PATH", "int": "N",
+			"number": "X", "size": "SIZE", "string": "TEXT", "enum": "NAME"}[o.Type])
 	}
 	return reflect.StructTag(strings.Join(parts, " "))
 }

@@ -140,11 +140,13 @@ func columnsFrom(t *glua.LTable) ([]tableColumn, error) {
 	for i := range list {
 		c, ok := t.RawGetInt(i + 1).(*glua.LTable)
 		if !ok {
-			return nil, fault.New(fault.Script, "result.table: column %d is %s, want {name, format}", i+1, describe(t.RawGetInt(i+1)))
+			return nil, fault.New(fault.Script, "result.table: column %d is %s, want {name, format}", i+1,
+				describe(t.RawGetInt(i+1)))
 		}
 		name, ok := c.RawGetInt(1).(glua.LString)
 		if !ok {
-			return nil, fault.New(fault.Script, "result.table: the name of column %d is %s, want a string", i+1, describe(c.RawGetInt(1)))
+			return nil, fault.New(fault.Script, "result.table: the name of column %d is %s, want a string", i+1,
+				describe(c.RawGetInt(1)))
 		}
 		format := "%v"
 		if f := c.RawGetInt(2); f != glua.LNil {
@@ -152,7 +154,8 @@ func columnsFrom(t *glua.LTable) ([]tableColumn, error) {
 		}
 		m := columnFormat.FindStringSubmatch(format)
 		if m == nil {
-			return nil, fault.New(fault.Script, "result.table: column %s has the format %q, want one such as %%d, %%.3f or %%s", name, format)
+			return nil, fault.New(fault.Script,
+				"result.table: column %s has the format %q, want one such as %%d, %%.3f or %%s", name, format)
 		}
 		list[i] = tableColumn{string(name), format, m[1][0]}
 	}
@@ -174,7 +177,8 @@ func rowCells(v glua.LValue, columns []tableColumn) (cells, shown []any, err err
 			return nil, nil, fmt.Errorf(", column %s: %w", c.name, err)
 		}
 		if shown[i], ok = c.show(cells[i]); !ok {
-			return nil, nil, fmt.Errorf(", column %s is %s, which does not go with the format %s", c.name, describe(t.RawGetInt(i+1)), c.format)
+			return nil, nil, fmt.Errorf(", column %s is %s, which does not go with the format %s", c.name,
+				describe(t.RawGetInt(i+1)), c.format)
 		}
 	}
 	return cells, shown, nil

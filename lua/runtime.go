@@ -122,7 +122,9 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{}, matrices: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
+	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{},
+		matrices: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{},
+		lanes: map[*luaLanes]bool{}}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	if err := r.load(name, source); err != nil {
@@ -263,7 +265,8 @@ func (r *Runtime) openLibraries() {
 		r.L.Push(glua.LString(lib.name))
 		r.L.Call(1, 0)
 	}
-	for _, name := range []string{"dofile", "loadfile", "require", "module", "collectgarbage", "newproxy", "_printregs"} {
+	for _, name := range []string{"dofile", "loadfile", "require", "module", "collectgarbage", "newproxy",
+		"_printregs"} {
 		r.L.SetGlobal(name, glua.LNil)
 	}
 	r.L.SetGlobal("print", r.L.NewFunction(r.print))

@@ -13,8 +13,8 @@ import (
 	"perigee/internal/size"
 )
 
-// A scenario may come from anybody. What its text may ask for is bounded before it is compiled: the compiler calls itself for
-// everything that is inside of something else, and Go ends the process where its stack becomes too large.
+// A scenario may come from anybody. What its text may ask for is bounded before it is compiled: the compiler calls
+// itself for everything that is inside of something else, and Go ends the process where its stack becomes too large.
 const (
 	// MaxSource bounds the text of a scenario in bytes.
 	MaxSource = 256 << 10
@@ -26,7 +26,8 @@ const (
 // compile makes a function of the text of a script.
 func compile(name, source string) (*glua.FunctionProto, error) {
 	if len(source) > MaxSource {
-		return nil, fault.New(fault.Script, "%s: wanted at most %s of text, got %s", name, size.Binary(MaxSource), size.Decimal(int64(len(source)))).
+		return nil, fault.New(fault.Script, "%s: wanted at most %s of text, got %s", name, size.Binary(MaxSource),
+			size.Decimal(int64(len(source)))).
 			WithHint("large data belongs into a file that config.load or matrix.load reads")
 	}
 	if err := checkBrackets(name, source); err != nil {
@@ -51,8 +52,8 @@ func tooDeep(name string, line int) error {
 		WithHint("divide it: put parts into local variables")
 }
 
-// checkBrackets bounds what the parser keeps of expressions that have not ended: runs of opening brackets and of operators
-// that stand in front.
+// checkBrackets bounds what the parser keeps of expressions that have not ended: runs of opening brackets and of
+// operators that stand in front.
 func checkBrackets(name, source string) error {
 	line, run := 1, 0
 	for i := range len(source) {

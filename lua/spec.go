@@ -88,7 +88,8 @@ func (r *Runtime) exchangeInto(s *spec, list *glua.LTable) error {
 	if err != nil {
 		return err
 	}
-	b := exchangeBuilder{pieces: map[[2]int][]load.Piece{}, send: make([]int64, w.Size()), recv: make([]int64, w.Size())}
+	b := exchangeBuilder{pieces: map[[2]int][]load.Piece{}, send: make([]int64, w.Size()),
+		recv: make([]int64, w.Size())}
 	for i := 1; i <= list.Len(); i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {

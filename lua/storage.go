@@ -28,7 +28,8 @@ func storageFrom(t *glua.LTable, allowIO bool) (map[int]load.StorageOp, error) {
 		}
 		fields, isTable := v.(*glua.LTable)
 		if !ok || rank < 0 || !isTable {
-			failed = fault.New(fault.Script, "storage: the key %q holds %s, want a rank and a table", k.String(), describe(v))
+			failed = fault.New(fault.Script, "storage: the key %q holds %s, want a rank and a table", k.String(),
+				describe(v))
 			return
 		}
 		ops[int(rank)], failed = storageOpFrom(fields)
@@ -56,7 +57,8 @@ func storageRuns(L *glua.LState, list []series.StorageRun) *glua.LTable {
 	for _, r := range list {
 		t.Append(toLua(L, map[string]any{
 			"rank": int64(r.Rank), "op": r.Op, "bytes": r.Bytes,
-			"start": float64(r.StartNS) / 1e9, "stop": float64(r.EndNS) / 1e9, "seconds": float64(r.EndNS-r.StartNS) / 1e9,
+			"start": float64(r.StartNS) / 1e9, "stop": float64(r.EndNS) / 1e9,
+			"seconds": float64(r.EndNS-r.StartNS) / 1e9,
 		}))
 	}
 	return t

@@ -111,7 +111,8 @@ func metricFrom(t *glua.LTable) (d result.MetricDef, err error) {
 	}
 	name, ok := t.RawGetInt(1).(glua.LString)
 	if !ok || !metricName.MatchString(string(name)) {
-		return d, fmt.Errorf("the name is %s, want letters, digits and _, with a letter in front", describe(t.RawGetInt(1)))
+		return d, fmt.Errorf("the name is %s, want letters, digits and _, with a letter in front",
+			describe(t.RawGetInt(1)))
 	}
 	if _, taken := metric.Find(string(name)); taken {
 		return d, fmt.Errorf("%s is the name of a metric of every run", name)

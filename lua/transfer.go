@@ -118,7 +118,8 @@ func plansArg(L *glua.LState, n int) ([]*play.Plan, []*luaPlan, error) {
 			scripted[i], _ = ud.Value.(*luaPlan)
 		}
 		if scripted[i] == nil {
-			return nil, nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1, describe(v))
+			return nil, nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1,
+				describe(v))
 		}
 		plans[i] = scripted[i].Plan
 	}
@@ -222,7 +223,8 @@ func (r *Runtime) transferPrepareAll(L *glua.LState) (int, error) {
 	for i := range list {
 		e, ok := t.RawGetInt(i + 1).(*glua.LTable)
 		if !ok {
-			return 0, fault.New(fault.Script, "element %d is %s, want a table as for transfer.prepare", i+1, describe(t.RawGetInt(i+1)))
+			return 0, fault.New(fault.Script, "element %d is %s, want a table as for transfer.prepare", i+1,
+				describe(t.RawGetInt(i+1)))
 		}
 		list[i] = e
 	}

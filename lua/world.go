@@ -195,7 +195,8 @@ func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
 	for i := range numbers {
 		n, ok := list.RawGetInt(i + 1).(glua.LNumber)
 		if !ok || math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
-			return 0, fault.New(fault.Script, "world.reduce: element %d is %s, want a finite number", i+1, describe(list.RawGetInt(i+1)))
+			return 0, fault.New(fault.Script, "world.reduce: element %d is %s, want a finite number", i+1,
+				describe(list.RawGetInt(i+1)))
 		}
 		numbers[i] = float64(n)
 	}

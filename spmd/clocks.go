@@ -219,7 +219,8 @@ func (g *Group) tellTime() error {
 			if _, err := g.recv(ctx, 1, opPing, seq); err != nil {
 				return struct{}{}, err
 			}
-			if err := g.send(ctx, 1, opPing, seq, binary.LittleEndian.AppendUint64(nil, uint64(g.w.localNow()))); err != nil {
+			if err := g.send(ctx, 1, opPing, seq, binary.LittleEndian.AppendUint64(nil,
+				uint64(g.w.localNow()))); err != nil {
 				return struct{}{}, err
 			}
 		}

@@ -42,7 +42,8 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 	// As long as the card of a real rank would be.
 	mine := card{
 		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: firstCPUs(c.perHost),
-		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 + p.Rank*7919%28232,
+		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 +
+			p.Rank*7919%28232,
 	}
 	stop := context.AfterFunc(ctx, func() { w.fail(w.lateJoin(ctx)) })
 	defer stop()

@@ -173,7 +173,8 @@ func (g *Group) ask(ctx context.Context, its *wait) (forget func()) {
 	}
 	go func() {
 		defer cancel()
-		g.w.end.Send(send, g.ranks[its.place], wire.Header{Channel: g.channel, Seq: its.seq, Op: wire.Control}, encodeControl(isInquiry, id, its.call))
+		g.w.end.Send(send, g.ranks[its.place], wire.Header{Channel: g.channel, Seq: its.seq, Op: wire.Control},
+			encodeControl(isInquiry, id, its.call))
 	}()
 	return func() {
 		d.mu.Lock()

@@ -48,8 +48,9 @@ const (
 
 var opNames = map[byte]string{
 	opBarrier: "barrier", opBroadcast: "broadcast", opGather: "gather",
-	opAllGather: "all-gather", opAllToAll: "all-to-all", opExchange: "exchange", opReduce: "reduce", opPing: "clock exchange",
-	opEnd: "the end of its scenario",
+	opAllGather: "all-gather", opAllToAll: "all-to-all", opExchange: "exchange", opReduce: "reduce",
+	opPing: "clock exchange",
+	opEnd:  "the end of its scenario",
 }
 
 // All is the group of all ranks.

@@ -128,7 +128,8 @@ func reduce[T Number](mine, theirs []byte, how Combine) ([]byte, error) {
 		was := a.values[i]
 		a.values[i] = combine(was, x, how)
 		if how == Sum && overflows(was, x, a.values[i]) {
-			return nil, fault.New(fault.Script, "reduce: number %d of %d overflows when that of rank %d is added", i+1, len(a.values), b.rank)
+			return nil, fault.New(fault.Script, "reduce: number %d of %d overflows when that of rank %d is added", i+1,
+				len(a.values), b.rank)
 		}
 	}
 	return a.encode(), nil

@@ -53,7 +53,8 @@ func (g *Group) branch(root int) branch {
 
 // up joins what the members have to give, in the order of the group from the
 // root on. What it returns is the whole at the root only.
-func (g *Group) up(ctx context.Context, root int, op byte, seq uint32, data []byte, join func(mine, theirs []byte) ([]byte, error)) ([]byte, error) {
+func (g *Group) up(ctx context.Context, root int, op byte, seq uint32, data []byte,
+	join func(mine, theirs []byte) ([]byte, error)) ([]byte, error) {
 	b := g.branch(root)
 	for _, child := range b.children {
 		more, err := g.recv(ctx, child, op, seq)
@@ -88,7 +89,8 @@ func (g *Group) down(ctx context.Context, root int, op byte, seq uint32, data []
 }
 
 // upAndDown joins what all members have to give, everywhere.
-func (g *Group) upAndDown(ctx context.Context, op byte, seq uint32, data []byte, join func(mine, theirs []byte) ([]byte, error)) ([]byte, error) {
+func (g *Group) upAndDown(ctx context.Context, op byte, seq uint32, data []byte,
+	join func(mine, theirs []byte) ([]byte, error)) ([]byte, error) {
 	data, err := g.up(ctx, 0, op, seq, data, join)
 	if err != nil {
 		return nil, err

@@ -175,7 +175,8 @@ func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
 func cannotShare(err error) error {
 	for _, limit := range []error{unix.EFBIG, unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, limit) {
-			return fault.New(fault.Resource, "%w", err).WithHint("raise the limits on file sizes, open files and memory (ulimit -f, -n, -v)")
+			return fault.New(fault.Resource, "%w",
+				err).WithHint("raise the limits on file sizes, open files and memory (ulimit -f, -n, -v)")
 		}
 	}
 	return fault.New(fault.Launch, "%w", err)
@@ -274,7 +275,8 @@ func (w *World) shareMemory(own *host.Segment) error {
 	at := w.roster.segments[h]
 	s, err := host.Open(at.pid, at.fd)
 	if err != nil {
-		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader, w.HostName(leader), err).
+		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader,
+			w.HostName(leader), err).
 			WithHint("run all ranks of a host as the same user and in the same container")
 	}
 	w.setSegment(s)
@@ -304,7 +306,8 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	roster := newRoster(cards)
 	worlds := make([]*World, n)
 	for r := range worlds {
-		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r), monitor: ignoresFailures{}, doubtAfter: doubtAfter}
+		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r),
+			monitor: ignoresFailures{}, doubtAfter: doubtAfter}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
@@ -419,7 +422,8 @@ func (w *World) linkError(l lostLink) error {
 		return fault.New(fault.RankLost, "link from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
 			WithHint("something between the two hosts alters what the ranks send, by mistake or on purpose")
 	}
-	return fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
+	return fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank),
+		l.err).
 		WithHint("has the network between the two hosts failed, or one of them?")
 }
 

@@ -165,7 +165,8 @@ func createNamed(path string, perm fs.FileMode) (f *os.File, name string, err er
 func giveName(f *os.File, path string) (string, error) {
 	for {
 		name := tempName(path)
-		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name,
+			unix.AT_SYMLINK_FOLLOW)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}

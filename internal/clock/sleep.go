@@ -35,7 +35,8 @@ func SleepUntil(ctx context.Context, deadline int64) error {
 	}
 	wake := deadline - int64(spinFrom)
 	if Now() < wake {
-		unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0) // of this thread; without it sleeps are late, not wrong
+		// of this thread; without it sleeps are late, not wrong
+		unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(slack), 0, 0, 0)
 	}
 	for Now() < wake {
 		ts := unix.NsecToTimespec(wake)

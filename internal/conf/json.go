@@ -154,7 +154,8 @@ func parseNumber(text string) (Kind, any, error) {
 func parseInt(digits string, base int) (int64, error) {
 	i, err := strconv.ParseInt(digits, base, 64)
 	if err != nil {
-		return 0, fault.New(fault.Input, "the number %s does not fit 64 bits; in quotes it would be text", shorten(digits))
+		return 0, fault.New(fault.Input, "the number %s does not fit 64 bits; in quotes it would be text",
+			shorten(digits))
 	}
 	return i, nil
 }
@@ -164,7 +165,8 @@ func parseInt(digits string, base int) (int64, error) {
 func parseFloat(text string) (float64, error) {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) {
-		return 0, fault.New(fault.Input, "the number %s does not fit a 64-bit float; in quotes it would be text", shorten(text))
+		return 0, fault.New(fault.Input, "the number %s does not fit a 64-bit float; in quotes it would be text",
+			shorten(text))
 	}
 	return f, nil
 }

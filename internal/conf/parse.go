@@ -134,7 +134,8 @@ func Parse(name string, text []byte) (*Value, error) {
 	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if at := notText(text); at >= 0 {
-		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x", place(name, newLines(text).at(at)), text[at])
+		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x",
+			place(name, newLines(text).at(at)), text[at])
 	}
 	b := &builder{}
 	top := &Value{File: name, Line: 1}
@@ -142,7 +143,8 @@ func Parse(name string, text []byte) (*Value, error) {
 		return nil, err
 	}
 	if top.Kind == Null {
-		return nil, fault.New(fault.Input, "%s: wanted a %s document with keys and values, got an empty one", name, f.name)
+		return nil, fault.New(fault.Input, "%s: wanted a %s document with keys and values, got an empty one", name,
+			f.name)
 	}
 	return top, nil
 }
@@ -226,7 +228,8 @@ func (b *builder) admit(v *Value) error {
 		return tooMany(place(v.File, v.Line))
 	}
 	if v.depth > maxDepth {
-		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more", place(v.File, v.Line), maxDepth)
+		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
+			place(v.File, v.Line), maxDepth)
 	}
 	return nil
 }

@@ -120,7 +120,8 @@ func (r *yamlReader) count(line int) error {
 		return nil
 	}
 	if r.aliased++; r.aliased > maxAliasValues {
-		return syntaxError(r.top, line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d values", maxAliasValues))
+		return syntaxError(r.top, line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d values",
+			maxAliasValues))
 	}
 	return nil
 }
@@ -132,7 +133,8 @@ func (r *yamlReader) countText(n *yaml.Node) error {
 		return nil
 	}
 	if r.bytes += len(n.Value); r.bytes > maxAliasBytes {
-		return syntaxError(r.top, n.Line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d bytes of text", maxAliasBytes))
+		return syntaxError(r.top, n.Line, "YAML of a sane size",
+			fmt.Sprintf("its aliases repeat more than %d bytes of text", maxAliasBytes))
 	}
 	return nil
 }
@@ -232,7 +234,8 @@ func (r *yamlReader) merge(v *Value, source *yaml.Node) error {
 		}
 		return r.addMerged(v, source)
 	}
-	return syntaxError(r.top, source.Line, "YAML", "the merge key << needs a map, an alias of a map, or a list of these")
+	return syntaxError(r.top, source.Line, "YAML",
+		"the merge key << needs a map, an alias of a map, or a list of these")
 }
 
 func isMergeKey(key *yaml.Node) bool {
@@ -252,7 +255,8 @@ func keyName(key *yaml.Node) (string, error) {
 
 // isPlain reports whether a scalar has neither quotes nor a tag.
 func isPlain(n *yaml.Node) bool {
-	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle | yaml.TaggedStyle
+	const quoted = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle |
+		yaml.FoldedStyle | yaml.TaggedStyle
 	return n.Style&quoted == 0 && n.Tag != "!"
 }
 

@@ -225,7 +225,10 @@ func (c *Collector) Report() Report {
 	}
 	all := newGroups()
 	var overlapped [][2]int
-	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a,
+		b [2]int) int {
+		return cmp.Or(a[0]-b[0], a[1]-b[1])
+	}) {
 		g := c.pairs[key]
 		if len(g.overlapped) == 0 {
 			continue // others say nothing of those that overlapped
@@ -237,7 +240,8 @@ func (c *Collector) Report() Report {
 	r.Looked, r.Pairs = len(overlapped), []Pair{}
 	for _, key := range overlapped {
 		g := c.pairs[key]
-		p := Pair{From: key[0], To: key[1], Shared: most(g.shared), Estimate: g.estimate(level / float64(len(overlapped)))}
+		p := Pair{From: key[0], To: key[1], Shared: most(g.shared),
+			Estimate: g.estimate(level / float64(len(overlapped)))}
 		if p.Slows() {
 			r.Pairs = append(r.Pairs, p)
 		}

@@ -23,7 +23,8 @@ func crowded(hosts []spmd.Host) []string {
 	if n == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name, cli.Count(worst.CPUs, "CPU"), cli.Count(len(worst.Ranks), "rank"))
+	text := fmt.Sprintf("%s has %s for %s: their waits for a CPU are in the figures", worst.Name,
+		cli.Count(worst.CPUs, "CPU"), cli.Count(len(worst.Ranks), "rank"))
 	if n > 1 {
 		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "host"))
 	}

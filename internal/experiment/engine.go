@@ -24,7 +24,8 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost())
 	if err == nil {
 		info := engine.Info()
-		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version, "library", info.Library, "why", cmp.Or(note, why(e.Job.Engine, info.Name)))
+		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
+			"library", info.Library, "why", cmp.Or(note, why(e.Job.Engine, info.Name)))
 	}
 	return engine, note, err
 }

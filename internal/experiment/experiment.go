@@ -1,6 +1,6 @@
 // Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds, saves
-// what is there from time to time, and completes the result in the end; at every rank it opens the engine. Scenarios and
-// commands in Go use it alike:
+// what is there from time to time, and completes the result in the end; at every rank it opens the engine. Scenarios
+// and commands in Go use it alike:
 //
 //	e := experiment.Begin(config) // every rank
 //	engine, note, err := e.OpenEngine()
@@ -134,7 +134,8 @@ type checkpoints struct {
 // Checkpoint saves the result as it is now, if enough time has passed since the last checkpoint and the next one can
 // replace this one. The end of the run will report what cannot be written now. It has an effect at rank 0 only.
 func (e *Experiment) Checkpoint() {
-	if e.Doc == nil || e.File == "" || !e.Doc.Measured() || time.Since(e.saved.last) < 10*e.saved.took || !replaceable(e.File) {
+	if e.Doc == nil || e.File == "" || !e.Doc.Measured() || time.Since(e.saved.last) < 10*e.saved.took ||
+		!replaceable(e.File) {
 		return
 	}
 	start := time.Now()

@@ -11,8 +11,8 @@ import (
 	"perigee/internal/threshold"
 )
 
-// Sampled is called when the result has new samples. It returns an error, which ends the run, as soon as a threshold that
-// says abort is violated.
+// Sampled is called when the result has new samples. It returns an error, which ends the run, as soon as a threshold
+// that says abort is violated.
 func (e *Experiment) Sampled() error {
 	if e.Doc == nil {
 		return nil
@@ -92,6 +92,7 @@ func (e *Experiment) Violated() error {
 	if len(texts) > 1 {
 		is = "are"
 	}
-	return fault.New(fault.Threshold, "%d of %s %s violated: %s", len(texts), cli.Count(len(e.Thresholds), "threshold"), is, strings.Join(texts, "; ")).
+	return fault.New(fault.Threshold, "%d of %s %s violated: %s", len(texts), cli.Count(len(e.Thresholds), "threshold"),
+		is, strings.Join(texts, "; ")).
 		WithHint("the run itself went well, and its result is complete")
 }

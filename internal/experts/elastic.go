@@ -73,7 +73,8 @@ type player struct {
 // Play plays the plan at this rank. All ranks of the world call it.
 func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) ([]Outcome, error) {
 	if n := PlanRanks(e.Plan); n > w.Size() {
-		return nil, fault.New(fault.Usage, "the plan has %d ranks, and there are %d", n, w.Size()).WithHint("run it with -n %d", n)
+		return nil, fault.New(fault.Usage, "the plan has %d ranks, and there are %d", n,
+			w.Size()).WithHint("run it with -n %d", n)
 	}
 	send, recv := Halves(e.Spec)
 	p := &player{life: &life{w: w, g: w.All(), engine: engine, cfg: cfg}, e: e, recv: recv}
@@ -106,13 +107,17 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 func (p *player) phase(phase PlanPhase) (o Outcome, err error) {
 	me := p.w.Rank()
 	mine := Episode{Present: slices.Contains(phase.Ranks, me)}
-	p.masked = slices.DeleteFunc(p.masked, func(r int) bool { return slices.Contains(phase.Ranks, r) }) // who comes back is new
+	// who comes back is new
+	p.masked = slices.DeleteFunc(p.masked, func(r int) bool { return slices.Contains(phase.Ranks, r) })
 	if err := p.arrange(phase.Ranks, &mine); err != nil {
 		return o, err
 	}
 	present := slices.Clone(phase.Ranks)
 	for _, stage := range []Stage{InDispatch, InCombine, InCleanup, ""} {
-		killed := slices.DeleteFunc(slices.Clone(present), func(r int) bool { return stage == "" || phase.Killed[r] != stage })
+		killed := slices.DeleteFunc(slices.Clone(present), func(r int) bool {
+			return stage == "" ||
+				phase.Killed[r] != stage
+		})
 		if stage != "" && len(killed) == 0 {
 			continue
 		}

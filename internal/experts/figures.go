@@ -232,11 +232,13 @@ func (f *Figures) count(mode Mode, s Spec) {
 		}
 		r.Bandwidth, r.Tokens = rate(float64(r.Bytes), r.MeanUS), tokens/(r.MeanUS*1e-6)
 		f.Bytes.Assignment += float64(r.Bytes) / n
-		f.Bytes.Rank, f.Bytes.Remote, f.Bytes.Wire = f.Bytes.Rank+b.Rank/n, f.Bytes.Remote+b.Remote/n, f.Bytes.Wire+b.Wire/n
+		f.Bytes.Rank, f.Bytes.Remote, f.Bytes.Wire = f.Bytes.Rank+b.Rank/n, f.Bytes.Remote+b.Remote/n,
+			f.Bytes.Wire+b.Wire/n
 	}
 	f.Bandwidth = summarize(f.Ranks, func(r RankFigures) float64 { return r.Bandwidth })
 	mean := f.Latency.Avg
-	f.Rate = Rates{rate(f.Bytes.Assignment, mean), rate(f.Bytes.Rank, mean), rate(f.Bytes.Remote, mean), rate(f.Bytes.Wire, mean)}
+	f.Rate = Rates{rate(f.Bytes.Assignment, mean), rate(f.Bytes.Rank, mean), rate(f.Bytes.Remote, mean),
+		rate(f.Bytes.Wire, mean)}
 }
 
 func local(c *moe.Census, rank int) int64 {

@@ -18,8 +18,8 @@ const (
 	InCleanup  Stage = "cleanup"
 )
 
-// PlanPhase is who takes part in a phase of an elastic plan, and who is killed in it. Both lists ascend; who is killed takes
-// part.
+// PlanPhase is who takes part in a phase of an elastic plan, and who is killed in it. Both lists ascend; who is
+// killed takes part.
 type PlanPhase struct {
 	Ranks  []int
 	Killed map[int]Stage
@@ -48,8 +48,8 @@ const (
 	mostPlanRanks = 1 << 12
 )
 
-// ParsePlan reads a plan: the name of one, or phases separated by semicolons. A phase is a list of ranks and ranges (0-3)
-// with commas; -5 is a rank that is killed, -5@combine one that is killed there (dispatch if it is not said).
+// ParsePlan reads a plan: the name of one, or phases separated by semicolons. A phase is a list of ranks and ranges
+// (0-3) with commas; -5 is a rank that is killed, -5@combine one that is killed there (dispatch if it is not said).
 // Errors are of kind Usage.
 func ParsePlan(text string) ([]PlanPhase, error) {
 	if named, ok := plans[strings.TrimSpace(text)]; ok {

@@ -264,10 +264,12 @@ func (p *Plane) exchanges() []load.Exchange {
 // piece returns where the message of an assignment lies at its sender and at its receiver.
 func (p *Plane) piece(kind, parity int, a int32, from, to areas) load.Piece {
 	if kind == combining {
-		return load.Piece{SendOff: from.rows + int64(p.Place(a))*from.row, RecvOff: to.places[parity] + int64(p.Choice(a))*to.row, Len: to.row}
+		return load.Piece{SendOff: from.rows + int64(p.Place(a))*from.row, RecvOff: to.places[parity] +
+			int64(p.Choice(a))*to.row, Len: to.row}
 	}
 	return load.Piece{
-		SendOff: from.tokens + int64(p.Token(a))*from.message, RecvOff: to.slots[parity] + int64(p.Place(a))*to.message, Len: to.message,
+		SendOff: from.tokens + int64(p.Token(a))*from.message, RecvOff: to.slots[parity] + int64(p.Place(a))*to.message,
+		Len: to.message,
 	}
 }
 

@@ -23,7 +23,8 @@ type port struct {
 }
 
 // openPort reserves what the exchanges of all kinds and parities need, and prepares the batches of this rank.
-func openPort(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, exchanges []load.Exchange) (*port, error) {
+func openPort(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, exchanges []load.Exchange) (*port,
+	error) {
 	s, err := session.Open(w, engine, cfg, seed)
 	if err != nil {
 		return nil, err

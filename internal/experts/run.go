@@ -223,7 +223,8 @@ func (p *Plane) missing(o *operation) (ranks []int) {
 // take checks a notice against the routing, and notes that its sender's messages are here.
 func (p *Plane) take(n nixl.Notice) error {
 	if len(n.Data) < 3 || n.Data[0] >= kinds {
-		return fault.New(fault.Engine, "rank %d sent a notice of %d bytes that is none of expert parallelism", n.Peer, len(n.Data))
+		return fault.New(fault.Engine, "rank %d sent a notice of %d bytes that is none of expert parallelism", n.Peer,
+			len(n.Data))
 	}
 	if n.Data[2] != byte(p.spec.epoch) {
 		return nil // of a layout that was given up

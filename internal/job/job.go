@@ -147,7 +147,8 @@ func readScript(name string) (script, error) {
 	}
 	if !strings.HasSuffix(name, ".lua") {
 		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
-			WithHint("shipped are %s; a file of your own ends in .lua", strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
+			WithHint("shipped are %s; a file of your own ends in .lua",
+				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
 	data, err := atomicfile.Read(name, lua.MaxSource)
 	if err != nil {
@@ -156,7 +157,8 @@ func readScript(name string) (script, error) {
 	line := 0
 	for text := range bytes.Lines(data) {
 		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
-			return script{}, fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", name, line, bytes.TrimSpace(text)).
+			return script{}, fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", name, line,
+				bytes.TrimSpace(text)).
 				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
 		}
 	}
@@ -175,7 +177,8 @@ func (s Spec) access(flags Flags, text script) lua.Access {
 // record describes the script and its options in a result.
 func (s script) record(sc lua.Scenario, options map[string]any) result.Scenario {
 	return result.Scenario{
-		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Reads: sc.Keys("path"), Writes: sc.Keys("output"),
+		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Reads: sc.Keys("path"),
+		Writes: sc.Keys("output"),
 	}
 }
 

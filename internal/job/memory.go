@@ -12,9 +12,9 @@ import (
 // watchEvery is how often a rank looks at its own memory.
 const watchEvery = 100 * time.Millisecond
 
-// watchMemory ends the job before what a scenario keeps, such as tables that grow or runs that were never collected, fills the
-// machine: the kernel would kill some process of it. Buffers of transfers do not count, they are checked when they are
-// allocated.
+// watchMemory ends the job before what a scenario keeps, such as tables that grow or runs that were never collected,
+// fills the machine: the kernel would kill some process of it. Buffers of transfers do not count, they are checked
+// when they are allocated.
 func (k *rank) watchMemory(available int64) {
 	ranks := len(k.world.Hosts()[k.world.HostOf(k.world.Rank())].Ranks)
 	limit := uint64(available) / 10 * 8 / uint64(ranks)

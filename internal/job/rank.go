@@ -52,7 +52,8 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	joining, cancel := joinLimit(ctx, s.Args)
 	defer cancel()
 	v := &voice{err: streams.Err}
-	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { v.say(f) }, Waiting: v.mention, Log: log.Logger})
+	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { v.say(f) }, Waiting: v.mention,
+		Log: log.Logger})
 	if err != nil {
 		return reported(err), false
 	}
@@ -210,7 +211,8 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return err
 	}
 	if n := flags.Ranks; n != nil && *n != w.Size() {
-		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(), cli.Count(w.Size(), "rank")).
+		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(),
+			cli.Count(w.Size(), "rank")).
 			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 	}
 	thresholds, err := limitsOf(r.Scenario, flags)
@@ -225,9 +227,11 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		}
 	}
 	k.exp = experiment.Begin(experiment.Config{
-		World: w, Command: append([]string{"perigee"}, k.spec.Process...), Scenario: o.Script.record(r.Scenario, options),
-		Job:     result.Job{Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
-		NixlLib: flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result, Out: k.streams.Out,
+		World: w, Command: append([]string{"perigee"}, k.spec.Process...),
+		Scenario: o.Script.record(r.Scenario, options),
+		Job:      result.Job{Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		NixlLib:  flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
+		Out: k.streams.Out,
 	})
 	if w.Rank() == 0 {
 		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.Notes...)
@@ -293,7 +297,8 @@ func (k *rank) header(text script) {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
-		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), cli.Count(w.Size(), "rank"), cli.Count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
+		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), cli.Count(w.Size(), "rank"),
+		cli.Count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
 	for _, n := range k.exp.Doc.Notes {
 		fmt.Fprintln(k.streams.Out, "# note:", n)
 	}

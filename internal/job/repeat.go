@@ -44,20 +44,24 @@ func (s Spec) read() (order, error) {
 		return order{}, err
 	}
 	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
-		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256", s.Repeat.Result).
+		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
+			s.Repeat.Result).
 			WithHint("somebody has changed the file")
 	}
 	flags := s.Repeat.Flags
 	if d.Job != nil && d.Job.AllowIO && !flags.AllowIO {
-		return order{}, fault.New(fault.Usage, "the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
-			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io", s.Repeat.Result)
+		return order{}, fault.New(fault.Usage,
+			"the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
+			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
+				s.Repeat.Result)
 	}
 	options, notes := d.Scenario.Options, []string(nil)
 	if !flags.AllowIO {
 		options, notes = withoutOutputs(d.Scenario)
 	}
 	flags.asIn(d)
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: options, Notes: notes, old: d}, nil
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: options, Notes: notes,
+		old: d}, nil
 }
 
 // withoutOutputs leaves out the options that name files to write, with a note for

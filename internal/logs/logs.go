@@ -121,10 +121,12 @@ func Open(c Choice, who Who, stderr io.Writer) (*Log, error) {
 		if err != nil {
 			l.Close()
 			return Silent(), fault.New(fault.Output, "cannot write logs into %s: %w", c.Dir, err).
-				WithHint("--log-dir (%s) is a folder that every rank can write to; it is made if it is not there", EnvDir)
+				WithHint("--log-dir (%s) is a folder that every rank can write to; it is made if it is not there",
+					EnvDir)
 		}
 	}
-	l.Logger = slog.New(slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: level})).With("rank", who.label(), "host", who.Host)
+	l.Logger = slog.New(slog.NewTextHandler(l.out, &slog.HandlerOptions{Level: level})).With("rank", who.label(),
+		"host", who.Host)
 	return l, nil
 }
 

@@ -7,18 +7,27 @@ import (
 
 // blocks are the metrics of block transfers, which have a sample for each size that was measured.
 var blocks = []Def{
-	{Name: "block_bw_gb_per_s", Better: Higher, Help: "bytes / (last end - first start); each size of blocks", all: eachSize(func(m *result.Lanes) float64 { return m.Bandwidth / 1e9 })},
-	{Name: "block_latency_us", Better: Lower, Help: "mean time of an iteration / blocks in a batch; each size of blocks", all: eachSize(func(m *result.Lanes) float64 {
-		return m.Latency.Mean / float64(m.Batch) / 1e3
-	})},
-	{Name: "batch_p50_us", Better: Lower, Help: "median time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P50) })},
-	{Name: "batch_p99_us", Better: Lower, Help: "99th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P99) })},
-	{Name: "batch_p999_us", Better: Lower, Help: "99.9th percentile of the time of an iteration; each size of blocks", all: eachBatch(func(s *series.Stats) float64 { return float64(s.P999) })},
-	{Name: "block_prep_us", Better: Lower, Help: "mean time to prepare the requests; each size of blocks", all: eachSize(func(m *result.Lanes) float64 { return m.Prep.Mean / 1e3 })},
-	{Name: "block_post_us", Better: Lower, Help: "mean time to post the requests; each size of blocks", all: eachSize(func(m *result.Lanes) float64 { return m.Post.Mean / 1e3 })},
-	{Name: "block_cpu_s_per_gb", Better: Lower, Help: "processor time of all ranks / bytes; each size of blocks", all: eachSize(func(m *result.Lanes) float64 {
-		return m.CPUSeconds / (float64(m.Bytes) / 1e9)
-	})},
+	{Name: "block_bw_gb_per_s", Better: Higher, Help: "bytes / (last end - first start); each size of blocks",
+		all: eachSize(func(m *result.Lanes) float64 { return m.Bandwidth / 1e9 })},
+	{Name: "block_latency_us", Better: Lower,
+		Help: "mean time of an iteration / blocks in a batch; each size of blocks",
+		all: eachSize(func(m *result.Lanes) float64 {
+			return m.Latency.Mean / float64(m.Batch) / 1e3
+		})},
+	{Name: "batch_p50_us", Better: Lower, Help: "median time of an iteration; each size of blocks",
+		all: eachBatch(func(s *series.Stats) float64 { return float64(s.P50) })},
+	{Name: "batch_p99_us", Better: Lower, Help: "99th percentile of the time of an iteration; each size of blocks",
+		all: eachBatch(func(s *series.Stats) float64 { return float64(s.P99) })},
+	{Name: "batch_p999_us", Better: Lower, Help: "99.9th percentile of the time of an iteration; each size of blocks",
+		all: eachBatch(func(s *series.Stats) float64 { return float64(s.P999) })},
+	{Name: "block_prep_us", Better: Lower, Help: "mean time to prepare the requests; each size of blocks",
+		all: eachSize(func(m *result.Lanes) float64 { return m.Prep.Mean / 1e3 })},
+	{Name: "block_post_us", Better: Lower, Help: "mean time to post the requests; each size of blocks",
+		all: eachSize(func(m *result.Lanes) float64 { return m.Post.Mean / 1e3 })},
+	{Name: "block_cpu_s_per_gb", Better: Lower, Help: "processor time of all ranks / bytes; each size of blocks",
+		all: eachSize(func(m *result.Lanes) float64 {
+			return m.CPUSeconds / (float64(m.Bytes) / 1e9)
+		})},
 }
 
 func eachBatch(ns func(s *series.Stats) float64) func(*view, func(Sample)) {

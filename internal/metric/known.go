@@ -49,18 +49,22 @@ var known = []Def{
 		Name: "mean_bw_gb_per_s", Better: Higher, Help: "mean over the initiators of bytes / own time; each run",
 		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
 	},
-	{Name: "total_time_s", Better: Lower, Help: "last end - first start over all runs; each pattern", all: whole(func(s span) float64 { return s.seconds })},
-	{Name: "avg_latency_s", Better: Lower, Help: "total time / runs; each pattern", all: whole(func(s span) float64 { return s.seconds / float64(s.runs) })},
+	{Name: "total_time_s", Better: Lower, Help: "last end - first start over all runs; each pattern",
+		all: whole(func(s span) float64 { return s.seconds })},
+	{Name: "avg_latency_s", Better: Lower, Help: "total time / runs; each pattern",
+		all: whole(func(s span) float64 { return s.seconds / float64(s.runs) })},
 	{
 		Name: "algorithm_bw_gb_per_s", Better: Higher, Help: "bytes of all runs / total time; each pattern",
 		all: whole(func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
 	},
-	{Name: "size_gb", Help: "sum of all cells / 1e9; each pattern", all: eachPattern(func(d *result.Document, p result.Pattern) float64 {
-		return float64(d.Matrices[p.Matrix].Bytes) / 1e9
-	})},
-	{Name: "num_senders", Help: "ranks that send anything; each pattern", all: eachPattern(func(_ *result.Document, p result.Pattern) float64 {
-		return float64(p.Senders)
-	})},
+	{Name: "size_gb", Help: "sum of all cells / 1e9; each pattern",
+		all: eachPattern(func(d *result.Document, p result.Pattern) float64 {
+			return float64(d.Matrices[p.Matrix].Bytes) / 1e9
+		})},
+	{Name: "num_senders", Help: "ranks that send anything; each pattern",
+		all: eachPattern(func(_ *result.Document, p result.Pattern) float64 {
+			return float64(p.Senders)
+		})},
 	{
 		Name: "rank_latency_ms", Better: Lower, Help: "end - start; each initiator of each run",
 		each: eachRank(func(r *series.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
@@ -74,7 +78,8 @@ var known = []Def{
 		each: eachRank(func(r *series.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
 	},
 	{
-		Name: "pair_latency_ms", Better: Lower, Help: "end of the message - start of its initiator; each message of each run",
+		Name: "pair_latency_ms", Better: Lower,
+		Help: "end of the message - start of its initiator; each message of each run",
 		each: eachPair(func(r *series.RankRun, p series.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
 	},
 	{
@@ -87,7 +92,8 @@ var known = []Def{
 
 func ofRun(m *result.Measurement) Sample {
 	return Sample{
-		Pattern: m.Pattern, Phase: m.Phase, Iteration: m.Iteration, Rank: -1, Peer: -1, StartNS: m.StartNS, EndNS: m.EndNS,
+		Pattern: m.Pattern, Phase: m.Phase, Iteration: m.Iteration, Rank: -1, Peer: -1, StartNS: m.StartNS,
+		EndNS: m.EndNS,
 	}
 }
 
@@ -95,7 +101,8 @@ func ofPattern(i int, phase string, value float64) Sample {
 	return Sample{Value: value, Pattern: i, Phase: phase, Iteration: -1, Rank: -1, Peer: -1}
 }
 
-func eachRun(value func(v *view, m *result.Measurement) (float64, bool)) func(*view, *result.Measurement, func(Sample)) {
+func eachRun(value func(v *view, m *result.Measurement) (float64, bool)) func(*view, *result.Measurement,
+	func(Sample)) {
 	return func(v *view, m *result.Measurement, yield func(Sample)) {
 		s, ok := ofRun(m), false
 		if s.Value, ok = value(v, m); ok {

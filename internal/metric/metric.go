@@ -186,7 +186,8 @@ func own(d *result.Document, name string, from int, yield func(Sample)) int {
 	for k := from; k < len(m.Values); k++ {
 		at := m.TimesNS[k]
 		yield(Sample{
-			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1, StartNS: at, EndNS: at,
+			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1,
+			StartNS: at, EndNS: at,
 		})
 	}
 	return len(m.Values)

@@ -55,7 +55,8 @@ func everyFamily() conf.Schema {
 	return conf.Schema{
 		{Name: "model_name", Type: "string", Required: true, Aliases: []string{"model"}},
 		layers,
-		{Name: "num_model_params", Type: "float", Required: true, Min: &one, Help: "parameters, for the reader: enters no figure"},
+		{Name: "num_model_params", Type: "float", Required: true, Min: &one,
+			Help: "parameters, for the reader: enters no figure"},
 		{Name: "family", Type: "enum", Enum: familyNames()},
 		optional(number("num_experts", "routed experts of a layer that has some")),
 		optional(number("experts_per_token", "routed experts that each token is sent to")),
@@ -90,8 +91,8 @@ func find(model string) (best family, ok bool) {
 // are of kind Input and say file, line and key.
 //
 // The key model_name, or else family, decides the family, and that the other
-// keys. The config.json of a model of Hugging Face is one, too. Whether the KV heads divide the query heads is for [Arch.CheckHeads]
-// to say.
+// keys. The config.json of a model of Hugging Face is one, too. Whether the KV heads divide the query heads is for
+// [Arch.CheckHeads] to say.
 func Parse(v *conf.Value) (Arch, error) {
 	v = v.WithoutNulls()
 	if isHuggingFace(v) {

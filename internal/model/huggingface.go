@@ -8,11 +8,13 @@ import (
 
 // isHuggingFace reports whether a document is the config.json of a model of Hugging Face's transformers.
 func isHuggingFace(v *conf.Value) bool {
-	return v.Kind == conf.Map && (v.Get("model_type") != nil || v.Get("architectures") != nil || v.Get("text_config") != nil) && v.Get("model_name") == nil
+	return v.Kind == conf.Map && (v.Get("model_type") != nil || v.Get("architectures") != nil ||
+		v.Get("text_config") != nil) && v.Get("model_name") == nil
 }
 
 // huggingFace reads a config.json. Of a model that also sees pictures, the part for text counts. What a KV cache of
-// keys and values, or of latent vectors, does not describe is refused: states of other layers, layers that share a cache.
+// keys and values, or of latent vectors, does not describe is refused: states of other layers, layers that share a
+// cache.
 func huggingFace(v *conf.Value) (Arch, error) {
 	if text := v.Get("text_config"); text != nil && text.Kind == conf.Map {
 		v = text
@@ -84,11 +86,12 @@ func (r *hfReader) refuse(key, what string) {
 	if r.err != nil || n == nil || n.Kind == conf.Int && n.Int() == 0 {
 		return
 	}
-	r.err = n.Errorf("%s: %s are not known to perigee", key, what).WithHint("describe the model in a file with the key family (docs/kvbench.md)")
+	r.err = n.Errorf("%s: %s are not known to perigee", key,
+		what).WithHint("describe the model in a file with the key family (docs/kvbench.md)")
 }
 
-// window finds out which layers keep all tokens: by the list layer_types, by sliding_window_pattern (every Nth layer does),
-// or all alike.
+// window finds out which layers keep all tokens: by the list layer_types, by sliding_window_pattern (every Nth layer
+// does), or all alike.
 func (r *hfReader) window(a *Arch) {
 	window := r.number("sliding_window", maxTokensOfWindow, false)
 	used := r.v.Get("use_sliding_window")

@@ -16,7 +16,8 @@ var mla = family{
 	},
 	arch: func(number func(string) int64) Arch {
 		return Arch{
-			Heads: number("num_query_heads"), HeadDim: number("query_head_dimension"), Hidden: number("embedding_dimension"),
+			Heads: number("num_query_heads"), HeadDim: number("query_head_dimension"),
+			Hidden:    number("embedding_dimension"),
 			LatentDim: number("mla_latent_vector_dimension"), RopeDim: number("rope_mla_dimension"),
 		}
 	},

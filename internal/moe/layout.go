@@ -17,7 +17,8 @@ type Layout struct {
 
 // NewLayout computes the layout.
 func NewLayout(s *Selection, p *Placement) *Layout {
-	l := &Layout{Selection: s, Placement: p, pairs: make([][]int32, s.Ranks*s.Ranks), place: make([]int32, len(s.Expert))}
+	l := &Layout{Selection: s, Placement: p, pairs: make([][]int32, s.Ranks*s.Ranks),
+		place: make([]int32, len(s.Expert))}
 	slots := make([]int32, len(s.Expert))
 	counts := make([]int32, p.PerRank*s.Ranks+1)
 	for i, expert := range s.Expert {

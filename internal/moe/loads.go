@@ -46,7 +46,8 @@ func ReadLoads(name string, r io.Reader) ([][]float64, error) {
 		layers = append(layers, loads)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d bytes, got more", name, line+1, maxLineText)
+		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d bytes, got more", name, line+1,
+			maxLineText)
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: reading the loads: %w", name, err)
 	}

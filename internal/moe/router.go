@@ -22,7 +22,9 @@ type Routing struct {
 	//	uniform    K independent draws: a token may name an expert twice
 	//	distinct   K different experts, all sets equally likely
 	//	keyed      CollectiveX's keyed BLAKE2b counter, modulo E; different experts
-	//	khot       a share Hot of the tokens chooses among the first HotExperts, the others among all; different experts
+	// khot       a share Hot of the tokens chooses among the first HotExperts, the others among all; different
+	// experts
+
 	//	zipf       popularity of expert i proportional to (i+1)^-Exponent; different experts
 	//	lognormal  popularity e^(Sigma*z), z standard normal; different experts
 	//	imbalance  lognormal with the Sigma at which the busiest expert has Imbalance times the mean load

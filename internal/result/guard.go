@@ -7,15 +7,15 @@ import (
 	"perigee/internal/size"
 )
 
-// A result may come from anybody, and a few hundred kilobytes of zstd can unpack to gigabytes. What reading one may take
-// is therefore bounded in proportion to what was read of the file so far:
+// A result may come from anybody, and a few hundred kilobytes of zstd can unpack to gigabytes. What reading one may
+// take is therefore bounded in proportion to what was read of the file so far:
 //
 //	JSON text:      8 MiB + 128 x bytes of the file
 //	memory for it: 96 MiB + 256 x bytes of the file
 //
-// The memory is estimated while the text passes by, before anything is made of it. A file without compression never meets
-// these bounds. One that perigee has compressed is 5 to 35 times smaller than its text; most is saved on the cells of a
-// dense matrix that are all the same, which take 140 bytes of memory per byte of the file.
+// The memory is estimated while the text passes by, before anything is made of it. A file without compression never
+// meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text; most is saved on the
+// cells of a dense matrix that are all the same, which take 140 bytes of memory per byte of the file.
 const (
 	baseText      = 8 << 20
 	baseMemory    = 96 << 20

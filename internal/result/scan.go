@@ -49,7 +49,8 @@ func (t truncated) Error() string {
 	case t.measurements == 0:
 		return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read", t.bytes)
 	}
-	return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read, with %d measurements", t.bytes, t.measurements)
+	return fmt.Sprintf("it ends in the middle: %d bytes of its JSON can be read, with %d measurements", t.bytes,
+		t.measurements)
 }
 
 // inputError says what is wrong with a file, and what to do.

@@ -35,7 +35,8 @@ func (d *Document) BarrierSkew(from int) Skew {
 
 // String is a line for people.
 func (s Skew) String() string {
-	text := fmt.Sprintf("barrier exit skew: median %.1f us, worst %.1f us over %d", float64(s.Median)/1e3, float64(s.Worst)/1e3, s.Barriers)
+	text := fmt.Sprintf("barrier exit skew: median %.1f us, worst %.1f us over %d", float64(s.Median)/1e3,
+		float64(s.Worst)/1e3, s.Barriers)
 	if s.Uncertainty > 0 {
 		text += fmt.Sprintf(", uncertainty of the clocks %.1f us", float64(s.Uncertainty)/1e3)
 	}

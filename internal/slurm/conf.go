@@ -83,7 +83,8 @@ func (c Config) read(path string, depth int) error {
 }
 
 // listKeys begin lines that describe one of many objects.
-var listKeys = map[string]bool{"nodename": true, "partitionname": true, "downnodes": true, "frontendname": true, "nodeset": true, "switchname": true}
+var listKeys = map[string]bool{"nodename": true, "partitionname": true, "downnodes": true, "frontendname": true,
+	"nodeset": true, "switchname": true}
 
 // parse reads one file and returns the names of those that it includes. A number sign
 // begins a comment, a backslash at the end of a line continues it.

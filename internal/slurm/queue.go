@@ -42,7 +42,8 @@ type Job struct {
 // Over reports whether the job has ended.
 func (j Job) Over() bool {
 	switch j.State {
-	case "PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED",
+	case "PENDING", "RUNNING", "CONFIGURING", "COMPLETING", "SUSPENDED", "STOPPED", "REQUEUED", "REQUEUE_HOLD",
+		"REQUEUE_FED",
 		"RESIZING", "SIGNALING", "STAGE_OUT", "SPECIAL_EXIT", "RESV_DEL_HOLD", "":
 		return false
 	}
@@ -99,7 +100,8 @@ const fields = "%i|%T|%N|%S|%e|%k|%r"
 // does not know any more, or not yet, is missing in the answer.
 func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) {
 	q.Commands++
-	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(ids, ","), "--format="+fields)
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(ids, ","),
+		"--format="+fields)
 	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
 		return map[string]Job{}, nil
 	}
@@ -120,7 +122,8 @@ func parseQueue(out string) map[string]Job {
 		if _, err := strconv.ParseUint(f[0], 10, 63); err != nil {
 			continue
 		}
-		jobs[f[0]] = Job{ID: f[0], State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5], Reason: f[6]}
+		jobs[f[0]] = Job{ID: f[0], State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
+			Reason: f[6]}
 	}
 	return jobs
 }
@@ -138,7 +141,8 @@ func when(text string) time.Time {
 // there is no accounting, the answer is empty.
 func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
 	q.Commands++
-	out, err := q.output(ctx, queryLimit, "sacct", "--noheader", "--parsable2", "--allocations", "--jobs="+strings.Join(ids, ","),
+	out, err := q.output(ctx, queryLimit, "sacct", "--noheader", "--parsable2", "--allocations",
+		"--jobs="+strings.Join(ids, ","),
 		"--format=JobID,State,NodeList,Start,End,ExitCode")
 	jobs := map[string]Job{}
 	if err != nil {

@@ -66,7 +66,10 @@ func CompareRuns(rows []Row, n int, alpha float64) []Outcome {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(math.Abs(observed[b]), math.Abs(observed[a])) })
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(math.Abs(observed[b]),
+			math.Abs(observed[a]))
+	})
 	own, most := make([]int, len(rows)), make([]int, len(rows))
 	all := 0
 	var t []float64
@@ -194,7 +197,8 @@ func (s *splitter) identity() []bool {
 	return split
 }
 
-// each yields every division, or that many drawn at random after the one that was measured. split is valid during the call.
+// each yields every division, or that many drawn at random after the one that was measured. split is valid during the
+// call.
 func (s *splitter) each(yield func(split []bool)) {
 	most := min(mostSplits, max(fewestSplits, splitWork/(len(s.rows)*s.all)))
 	if choose(s.all, s.n) <= float64(most) {
@@ -349,14 +353,15 @@ func inverseTrigamma(y float64) float64 {
 // driftLevel is the level at which a trend within the sides counts.
 const driftLevel = 0.1
 
-// Drift reports whether a trend in time may explain the difference of two sides, of which the first has n values; times is
-// when each was measured. It can only where all of one side came before all of the other: then a machine that gets slower
-// all the time makes the later side slower. explains is true if the values within the sides follow a line in
-// time (at the level 0.1), and the sides no longer differ at the level 0.05 once the line is subtracted (analysis of
-// covariance). change is the slope times the time from the first to the last value.
+// Drift reports whether a trend in time may explain the difference of two sides, of which the first has n values;
+// times is when each was measured. It can only where all of one side came before all of the other: then a machine
+// that gets slower all the time makes the later side slower. explains is true if the values within the sides follow a
+// line in time (at the level 0.1), and the sides no longer differ at the level 0.05 once the line is subtracted
+// (analysis of covariance). change is the slope times the time from the first to the last value.
 func Drift(values, times []float64, n int) (change float64, explains bool) {
 	x, y := times[:n], times[n:]
-	if df := len(values) - 3; df < 1 || len(x) == 0 || len(y) == 0 || slices.Max(x) >= slices.Min(y) && slices.Max(y) >= slices.Min(x) {
+	if df := len(values) - 3; df < 1 || len(x) == 0 || len(y) == 0 || slices.Max(x) >= slices.Min(y) &&
+		slices.Max(y) >= slices.Min(x) {
 		return 0, false
 	}
 	var tt, tv, vv, distance, difference float64

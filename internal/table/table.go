@@ -91,7 +91,8 @@ func (t *Table) AddRow(cells ...any) {
 		}
 		row[i] = c
 		if text := t.columns[i].text(c); strings.Contains(text, "%!") && !isString(c) {
-			t.fail("row %d, column %q: %T does not go with the format %q", len(t.rows)+1, t.columns[i].header, c, t.columns[i].format)
+			t.fail("row %d, column %q: %T does not go with the format %q", len(t.rows)+1, t.columns[i].header, c,
+				t.columns[i].format)
 		}
 	}
 	t.rows = append(t.rows, row)

@@ -81,7 +81,8 @@ func (p *parser) fail(at int, wanted, more string) {
 		}
 		got = strconv.Quote(rest)
 	}
-	p.err = fault.New(fault.Usage, "threshold %q: wanted %s at character %d, got %s%s", p.text, wanted, at+1, got, more).
+	p.err = fault.New(fault.Usage, "threshold %q: wanted %s at character %d, got %s%s", p.text, wanted, at+1, got,
+		more).
 		WithHint("a threshold looks like latency_ms.p99 < 40; see docs/thresholds.md")
 	p.at = len(p.text)
 }
@@ -240,7 +241,8 @@ func (p *parser) aggregate(t *Threshold) {
 			}
 		}
 		if percent < 0 || percent > 100 {
-			p.fail(at, "an aggregate ("+strings.Join(Aggregates, ", ")+", with NN from 0 to 100)", conf.Suggestion(name, Aggregates))
+			p.fail(at, "an aggregate ("+strings.Join(Aggregates, ", ")+", with NN from 0 to 100)",
+				conf.Suggestion(name, Aggregates))
 		}
 		t.quantile = percent / 100
 		t.Aggregate = p.text[at:p.at]

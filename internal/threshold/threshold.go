@@ -5,7 +5,9 @@
 //
 // The grammar, in the notation of the Go specification:
 //
-//	threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number [ "abort" [ "after" count ] ] .
+// threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number [ "abort" [ "after" count
+// ] ] .
+
 //	metric    = letter { letter | digit | "_" } .
 //	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" | "block" | "batch" ) "=" count .
 //	string    = `"` { any character but `"` and control characters } `"` .

@@ -61,7 +61,8 @@ func (a hostAddress) usable() bool {
 
 // virtualPrefixes begin the names of interfaces that lead to containers and
 // virtual machines on this host, not to other hosts.
-var virtualPrefixes = []string{"docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "podman", "lxc", "lxd", "vnet", "tap", "kube"}
+var virtualPrefixes = []string{"docker", "virbr", "br-", "veth", "cni", "flannel", "cali", "podman", "lxc", "lxd",
+	"vnet", "tap", "kube"}
 
 // class orders addresses by how likely another host can reach them.
 func (a hostAddress) class() int {
@@ -138,8 +139,10 @@ func chosenIPs(all []hostAddress, iface string) ([]string, error) {
 		for _, a := range all {
 			have = append(have, a.iface+" "+a.ip.String())
 		}
-		return nil, fault.New(fault.Launch, "%s on %s means no address of this host; it has %s", iface, host.Name(), strings.Join(have, ", ")).
-			WithHint("--iface (%s) takes the name of an interface, an address, or a network such as 10.0.0.0/8", EnvIface)
+		return nil, fault.New(fault.Launch, "%s on %s means no address of this host; it has %s", iface, host.Name(),
+			strings.Join(have, ", ")).
+			WithHint("--iface (%s) takes the name of an interface, an address, or a network such as 10.0.0.0/8",
+				EnvIface)
 	}
 	return ips, nil
 }

@@ -183,7 +183,8 @@ func (v variables) incomplete(launcher string) error {
 		return nil
 	}
 	if v.none() {
-		return fault.New(fault.Launch, "%s has not started this process: not set are %s", launcher, strings.Join(v.lack, " ")).
+		return fault.New(fault.Launch, "%s has not started this process: not set are %s", launcher,
+			strings.Join(v.lack, " ")).
 			WithHint("leave out --launcher and %s, or start perigee with the launcher that you name there", EnvLauncher)
 	}
 	var found []string

@@ -110,7 +110,8 @@ const (
 
 // open reads the secret out of a credential of the same user.
 func (m *munge) open(ctx context.Context, letter []byte) ([]byte, error) {
-	out, code, err := m.run(ctx, m.decode, []string{"--numeric", "--keys=UID", "--metadata=-", "--output=-"}, string(letter))
+	out, code, err := m.run(ctx, m.decode, []string{"--numeric", "--keys=UID", "--metadata=-", "--output=-"},
+		string(letter))
 	if err != nil && code != mungeExpired && code != mungeRewound && code != mungeReplayed {
 		if code > 0 && !strings.Contains(err.Error(), "socket") {
 			return nil, fmt.Errorf("%w: its credential is not for this user: %w", wire.ErrProof, err)
@@ -139,7 +140,8 @@ func secretIn(out string) ([]byte, error) {
 }
 
 // run calls a program of munge. code is its exit code, -1 if it could not run.
-func (m *munge) run(ctx context.Context, program string, args []string, stdin string) (stdout []byte, code int, err error) {
+func (m *munge) run(ctx context.Context, program string, args []string, stdin string) (stdout []byte, code int,
+	err error) {
 	if m.socket != "" {
 		args = append(args, "--socket", m.socket)
 	}

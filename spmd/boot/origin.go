@@ -47,7 +47,8 @@ func OriginOf(env Environ) (o Origin, ok bool, err error) {
 // rankFrom reads the rank, which the launcher's detector has looked at already.
 func rankFrom(env Environ, launcher string) int {
 	name := map[string]string{
-		"local": EnvRank, "torchrun": "RANK", "pmix": "PMIX_RANK", "pmi2": "PMI_RANK", "pmi1": "PMI_RANK", "slurm": "SLURM_PROCID",
+		"local": EnvRank, "torchrun": "RANK", "pmix": "PMIX_RANK", "pmi2": "PMI_RANK", "pmi1": "PMI_RANK",
+		"slurm": "SLURM_PROCID",
 	}[launcher]
 	if _, port := env("PMI_PORT"); port && launcher == "pmi1" {
 		name = "PMI_ID"

@@ -82,7 +82,8 @@ func (p *pmi2) greet() error {
 		return err
 	}
 	if rank != p.rank || size != p.size {
-		return fmt.Errorf("the process manager says rank %d of %d, the environment PMI_RANK=%d PMI_SIZE=%d", rank, size, p.rank, p.size)
+		return fmt.Errorf("the process manager says rank %d of %d, the environment PMI_RANK=%d PMI_SIZE=%d", rank, size,
+			p.rank, p.size)
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ const EnvPMIxLibrary = "PERIGEE_PMIX_LIBRARY"
 // pmixServers are the variables by which servers of various versions say where
 // they listen.
 var pmixServers = []string{
-	"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2", "PMIX_SERVER_URI",
+	"PMIX_SERVER_URI41", "PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI21", "PMIX_SERVER_URI2",
+	"PMIX_SERVER_URI",
 }
 
 func detectPMIx(env Environ) (connect, error) {

@@ -229,7 +229,8 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	for pause := 10 * time.Millisecond; ; pause = min(2*pause, probePause) {
 		link, err := r.probe(ctx)
 		if err == nil {
-			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "elapsed", time.Since(began))
+			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "elapsed",
+				time.Since(began))
 			r.secret = link.secret
 			return r.enter(ctx, link.Conn)
 		}
@@ -242,7 +243,8 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
 		if turnedAway && (len(r.meet) == 1 || time.Since(began) > refusedFor) {
-			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s", r.hints.refused)
+			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s",
+				r.hints.refused)
 		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
@@ -253,7 +255,8 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
-			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "), *last.Load()).
+			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "),
+				*last.Load()).
 				WithHint("%s", r.hints.silent)
 		}
 	}
@@ -288,7 +291,10 @@ func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) 
 		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
 		return entrance{conn, r.secret}, err
 	}
-	conn, secret, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte, error) { return r.seal.open(ctx, letter) }, r.rank, 0)
+	conn, secret, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte,
+		error) {
+		return r.seal.open(ctx, letter)
+	}, r.rank, 0)
 	return entrance{conn, secret}, err
 }
 
@@ -300,7 +306,8 @@ var gracePeriods = map[string]time.Duration{"pmi1": 100 * time.Millisecond}
 func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) {
 	local, _, _ := net.SplitHostPort(conn.LocalAddr().String())
 	c, _, err := watch.NewClient(ctx, conn, r.rank, r.size, watch.Leader{
-		Name: "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(), GracePeriod: gracePeriods[r.launcher],
+		Name:        "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(),
+		GracePeriod: gracePeriods[r.launcher],
 	})
 	if err != nil {
 		return nil, err

@@ -33,7 +33,8 @@ func givenSecret(env Environ) ([]byte, error) {
 		return nil, nil
 	}
 	if len(s) < minSecret {
-		return nil, fault.New(fault.Launch, "%s has %d characters, and can be guessed: want at least %d", EnvSecret, len(s), minSecret).
+		return nil, fault.New(fault.Launch, "%s has %d characters, and can be guessed: want at least %d", EnvSecret,
+			len(s), minSecret).
 			WithHint(secretHint)
 	}
 	return []byte(s), nil
@@ -51,7 +52,8 @@ const secretFile = "perigee-secret"
 func (s *sameUser) seal(_ context.Context, secret []byte) (func() []byte, error) {
 	fd, err := unix.MemfdCreate(secretFile, unix.MFD_CLOEXEC)
 	if err != nil {
-		return nil, fault.New(fault.Launch, "rank 0 cannot make a memory file for the job's secret: %w", err).WithHint(secretHint)
+		return nil, fault.New(fault.Launch, "rank 0 cannot make a memory file for the job's secret: %w",
+			err).WithHint(secretHint)
 	}
 	s.file = os.NewFile(uintptr(fd), secretFile)
 	if _, err := s.file.Write(secret); err != nil {

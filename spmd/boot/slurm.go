@@ -158,9 +158,10 @@ func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
 		hints: hints{
 			occupied: "other programs have these ports, which follow from the job and the step: start another step, or use srun --mpi=pmi2",
-			refused:  "set the same " + EnvSecret + " for all ranks, or start another step: another program may have the port",
-			silent:   "is rank 0 running, and may its node be reached on these ports? srun --mpi=pmi2 or --mpi=pmix chooses ports freely",
-			missing:  "have they all started? srun --mpi=pmi2 or --mpi=pmix shows more",
+			refused: "set the same " + EnvSecret +
+				" for all ranks, or start another step: another program may have the port",
+			silent:  "is rank 0 running, and may its node be reached on these ports? srun --mpi=pmi2 or --mpi=pmix chooses ports freely",
+			missing: "have they all started? srun --mpi=pmi2 or --mpi=pmix shows more",
 		},
 	}
 	if err := s.agreeOnSecret(ctx, r); err != nil {
@@ -232,11 +233,13 @@ func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, 
 		if lookup != nil {
 			address, err := slurm.NodeAddress(ctx, node)
 			if err != nil {
-				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
+				return nil, false, fault.New(fault.Launch,
+					"rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
 			}
 			if ips, err = net.DefaultResolver.LookupHost(ctx, address); err != nil {
-				return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
+				return nil, false, fault.New(fault.Launch,
+					"rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
 					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
 			}
 			simulated = loopback(address) != ""

@@ -51,7 +51,8 @@ type offer struct {
 func joinStore(launcher string, env Environ, open openStore) connect {
 	return func(ctx context.Context, watch Watcher) (*Process, error) {
 		r := rendezvous{
-			launcher: launcher, rank: rankFrom(env, launcher), node: nodeName(env), iface: ifaceOf(env), hints: storeHints, watch: watch,
+			launcher: launcher, rank: rankFrom(env, launcher), node: nodeName(env), iface: ifaceOf(env),
+			hints: storeHints, watch: watch,
 		}
 		b, err := open(ctx)
 		if err != nil {
@@ -102,7 +103,8 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 // fence waits for all ranks. The launcher does not say which are missing.
 func (r rendezvous) fence(b store) error {
 	defer r.waiting(func() string {
-		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank, r.launcher, r.size)
+		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank,
+			r.launcher, r.size)
 	})()
 	return b.Fence()
 }

@@ -81,9 +81,10 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		meet: []string{net.JoinHostPort(host, strconv.Itoa(port))},
 		hints: hints{
 			occupied: "choose another MASTER_PORT; the one given is in use",
-			refused:  "set the same " + EnvSecret + " for all ranks, or choose another MASTER_PORT if a different program listens there",
-			silent:   "is rank 0 running, and is MASTER_ADDR its address?",
-			missing:  "start them too, or give less in WORLD_SIZE",
+			refused: "set the same " + EnvSecret +
+				" for all ranks, or choose another MASTER_PORT if a different program listens there",
+			silent:  "is rank 0 running, and is MASTER_ADDR its address?",
+			missing: "start them too, or give less in WORLD_SIZE",
 		},
 	}
 	return r, nil

@@ -97,11 +97,13 @@ func (r *run) outputLost(err error) {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err
 	}
-	r.coordinator.Fail(watch.Failure{Rank: -1, Kind: fault.Output, Cause: fmt.Sprintf("cannot write the output: %v", err)})
+	r.coordinator.Fail(watch.Failure{Rank: -1, Kind: fault.Output, Cause: fmt.Sprintf("cannot write the output: %v",
+		err)})
 }
 
 func cannotStart(rank, of int, err error) watch.Failure {
-	f := watch.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", rank, of, err)}
+	f := watch.Failure{Rank: -1, Kind: fault.Launch, Cause: fmt.Sprintf("cannot start rank %d of %d: %v", rank, of,
+		err)}
 	for _, limit := range []error{unix.EAGAIN, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
 		if errors.Is(err, limit) {
 			f.Kind = fault.Resource
@@ -213,7 +215,8 @@ func outcome(err error) string {
 	}
 	status, ok := exit.Sys().(syscall.WaitStatus)
 	if ok && status.Signaled() {
-		text := fmt.Sprintf("its process was killed by signal %d (%s)", status.Signal(), unix.SignalName(status.Signal()))
+		text := fmt.Sprintf("its process was killed by signal %d (%s)", status.Signal(),
+			unix.SignalName(status.Signal()))
 		if status.Signal() == syscall.SIGKILL {
 			text += ": somebody's kill -9, or the kernel ran out of memory"
 		}

@@ -36,9 +36,13 @@ func (p *pump) adopt(conn *Conn, begun func(*inLink), deliver func(h Header, dat
 	if err != nil {
 		return nil, err
 	}
-	l := &inLink{pump: p, ended: make(chan struct{}), buffer: make([]byte, readBuffer), messages: newAssembler(conn.in.seal, deliver)}
+	l := &inLink{pump: p, ended: make(chan struct{}), buffer: make([]byte, readBuffer),
+		messages: newAssembler(conn.in.seal, deliver)}
 	l.begun = func() { begun(l) }
-	if failed := raw.Control(func(fd uintptr) { l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) }); failed != nil {
+	if failed := raw.Control(func(fd uintptr) {
+		l.fd, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC,
+			0)
+	}); failed != nil {
 		return nil, failed
 	}
 	if err != nil {
@@ -89,7 +93,8 @@ func (l *inLink) lookFor(done func() bool) {
 		if i%lookBatch == 0 && time.Since(start) > lookFor {
 			break
 		}
-		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0) // with fewer cores than ranks the peer may be waiting for this one
+		// with fewer cores than ranks the peer may be waiting for this one
+		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 	}
 	for l.err == nil && time.Since(start) < blockFor {
 		l.block(blockFor - time.Since(start))

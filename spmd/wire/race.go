@@ -30,7 +30,8 @@ func (a attempts) Unwrap() []error { return a }
 // Race dials addresses, each when the one before it has failed or has had its
 // head start, and returns the first link that stands. The others are closed. If
 // none stands the error has what is wrong with each. There must be an address.
-func Race[L io.Closer](ctx context.Context, addresses []string, dial func(ctx context.Context, address string) (L, error)) (L, error) {
+func Race[L io.Closer](ctx context.Context, addresses []string, dial func(ctx context.Context, address string) (L,
+	error)) (L, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {

@@ -65,7 +65,8 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 		return nil, fmt.Errorf("watch the links of other ranks: %w", err)
 	}
 	t.life, t.end = context.WithCancel(context.Background())
-	listener, err := Listen(ListenerConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive, Log: t.log})
+	listener, err := Listen(ListenerConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive,
+		Log: t.log})
 	if err != nil {
 		t.end()
 		t.pump.close()
@@ -92,7 +93,8 @@ func (t *TCP) receive(conn net.Conn, from int) {
 		conn.Close()
 		return
 	}
-	l, err := t.pump.adopt(conn.(*Conn), func(l *inLink) { t.welcome(l, from) }, func(h Header, data []byte) { t.box.put(from, h, data) })
+	l, err := t.pump.adopt(conn.(*Conn), func(l *inLink) { t.welcome(l, from) },
+		func(h Header, data []byte) { t.box.put(from, h, data) })
 	if err != nil {
 		t.box.fail(from, err)
 		return
@@ -128,7 +130,8 @@ func (t *TCP) welcome(l *inLink, from int) {
 // IsSilence reports whether a link's error means that nothing comes through any
 // more. A process that ends, however it does, has its kernel say so.
 func IsSilence(err error) bool {
-	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH)
+	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH)
 }
 
 func (t *TCP) track(c io.Closer) bool {

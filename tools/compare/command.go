@@ -97,7 +97,8 @@ func (j Judging) Check() error {
 // Judge compares two sets of results, prints what it finds, and returns the error that --fail-on
 // asks for.
 func (j Judging) Judge(s cli.Streams, sides Sides) error {
-	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none", Force: sides.Force})
+	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none",
+		Force: sides.Force})
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,8 @@ type Row struct {
 	Old, New   float64
 	// Change is New/Old - 1; Low and High are the interval of the change. NaN where there is none.
 	Change, Low, High float64
-	// P is of the test on sizes, Q is P corrected for all rows, RankP of the test on ranks alone. NaN where there is none.
+	// P is of the test on sizes, Q is P corrected for all rows, RankP of the test on ranks alone. NaN where there is
+	// none.
 	P, Q, RankP float64
 	Verdict     string
 	Warning     string // why there is no verdict, or what to think of it

@@ -98,10 +98,12 @@ func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
 	}
 	for _, row := range r.Rows {
 		if row.Of > 0 {
-			v.Facts = append(v.Facts, fact{"Geometric mean", fmt.Sprintf("%+.1f%%", 100*row.Change), fmt.Sprintf("%s of %d patterns, %s", row.Metric, row.Of, row.Phase)})
+			v.Facts = append(v.Facts, fact{"Geometric mean", fmt.Sprintf("%+.1f%%", 100*row.Change),
+				fmt.Sprintf("%s of %d patterns, %s", row.Metric, row.Of, row.Phase)})
 		}
 	}
-	p := page.Page{Title: "Comparison - perigee", Generator: "perigee " + version.Get().Version, Styles: []string{pageCSS}}
+	p := page.Page{Title: "Comparison - perigee", Generator: "perigee " + version.Get().Version,
+		Styles: []string{pageCSS}}
 	p.Sections = []page.Section{{ID: "summary", Title: "Summary"}}
 	for i, k := range kinds {
 		g, ok := r.group(fmt.Sprint("rows-", i), k.title, k.has)
@@ -115,7 +117,8 @@ func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
 	if err := body.Execute(&text, v); err != nil {
 		return err
 	}
-	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.", template.HTMLEscapeString(version.Get().Version))
+	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",
+		template.HTMLEscapeString(version.Get().Version))
 	p.Body, p.Footer = template.HTML(text.String()), template.HTML(footer.String())
 	return p.Write(w)
 }
@@ -123,12 +126,14 @@ func (r *Report) WriteHTML(w io.Writer, old, fresh []*result.Document) error {
 // described names a set of results.
 func described(docs []*result.Document) string {
 	d := docs[0]
-	return fmt.Sprintf("%s, %s, from %s", d.Scenario.Name, cli.Count(d.World.Size, "rank"), d.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+	return fmt.Sprintf("%s, %s, from %s", d.Scenario.Name, cli.Count(d.World.Size, "rank"),
+		d.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
 // group makes the table of one kind of rows. Of many pairs it has those that changed, then those that moved most.
 func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
-	g := group{ID: id, Title: title, Axis: "Change and its interval", Note: "Old and new are medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
+	g := group{ID: id, Title: title, Axis: "Change and its interval",
+		Note: "Old and new are medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
 	var rows []Row
 	for _, row := range r.Rows {
 		if has(row) {
@@ -259,7 +264,8 @@ type gridCell struct {
 // steps are the changes at which a cell takes the next shade.
 var steps = []float64{0.05, 0.2, 0.5}
 
-// gridOf brings together all patterns and phases: the geometric mean of the ratios of a pair. It is nil if there are too many ranks.
+// gridOf brings together all patterns and phases: the geometric mean of the ratios of a pair. It is nil if there are
+// too many ranks.
 func gridOf(rows []Row) *grid {
 	ranks := 0
 	type sum struct {
@@ -285,7 +291,8 @@ func gridOf(rows []Row) *grid {
 	for i := range ranks {
 		if i%every == 0 {
 			middle := margin + (float64(i)+0.5)*w
-			g.Labels = append(g.Labels, gridText{margin - 6, middle, strconv.Itoa(i), "end"}, gridText{middle, margin - 10, strconv.Itoa(i), "middle"})
+			g.Labels = append(g.Labels, gridText{margin - 6, middle, strconv.Itoa(i), "end"},
+				gridText{middle, margin - 10, strconv.Itoa(i), "middle"})
 		}
 		for k := range ranks {
 			s, ok := sums[[2]int{i, k}]
@@ -293,14 +300,16 @@ func gridOf(rows []Row) *grid {
 				continue
 			}
 			change := math.Expm1(s.log / float64(s.n))
-			g.Cells = append(g.Cells, gridCell{margin + float64(k)*w, margin + float64(i)*w, w, shade(change), fmt.Sprintf("%d → %d: %+.1f%%", i, k, 100*change)})
+			g.Cells = append(g.Cells, gridCell{margin + float64(k)*w, margin + float64(i)*w, w, shade(change),
+				fmt.Sprintf("%d → %d: %+.1f%%", i, k, 100*change)})
 		}
 	}
 	for _, l := range []struct {
 		class string
 		text  string
 	}{
-		{"better3", "faster by half and more"}, {"better2", "by 20 to 50 %"}, {"better1", "by 5 to 20 %"}, {"same", "within 5 %"},
+		{"better3", "faster by half and more"}, {"better2", "by 20 to 50 %"}, {"better1", "by 5 to 20 %"},
+		{"same", "within 5 %"},
 		{"worse1", "slower by 5 to 20 %"}, {"worse2", "by 20 to 50 %"}, {"worse3", "by half and more"},
 	} {
 		g.Legend = append(g.Legend, gridCell{Class: l.class, Text: l.text})

@@ -47,7 +47,8 @@ func differ(a, b *result.Document) (list []string) {
 		if other {
 			add("the scenario is %s and %s", a.Scenario.Name, b.Scenario.Name)
 		} else {
-			add("the text of the scenario %s differs (SHA-256 %.8s... and %.8s...)", a.Scenario.Name, a.Scenario.SHA256, b.Scenario.SHA256)
+			add("the text of the scenario %s differs (SHA-256 %.8s... and %.8s...)", a.Scenario.Name, a.Scenario.SHA256,
+				b.Scenario.SHA256)
 		}
 	}
 	list = append(list, optionsDiffer(a, b, other)...)

@@ -68,9 +68,12 @@ var columns = []column{
 	{key: "new_n", header: "New N", format: "%d", value: func(r Row) any { return r.NewN }},
 	{key: "old", header: "Old", format: "%.6g", value: func(r Row) any { return number(r.Old) }},
 	{key: "new", header: "New", format: "%.6g", value: func(r Row) any { return number(r.New) }},
-	{key: "change", header: "Change", format: "%s", value: func(r Row) any { return number(r.Change) }, text: func(r Row) any { return percent(r.Change) }},
-	{key: "low", header: "Low", format: "%s", value: func(r Row) any { return number(r.Low) }, text: func(r Row) any { return percent(r.Low) }},
-	{key: "high", header: "High", format: "%s", value: func(r Row) any { return number(r.High) }, text: func(r Row) any { return percent(r.High) }},
+	{key: "change", header: "Change", format: "%s", value: func(r Row) any { return number(r.Change) },
+		text: func(r Row) any { return percent(r.Change) }},
+	{key: "low", header: "Low", format: "%s", value: func(r Row) any { return number(r.Low) },
+		text: func(r Row) any { return percent(r.Low) }},
+	{key: "high", header: "High", format: "%s", value: func(r Row) any { return number(r.High) },
+		text: func(r Row) any { return percent(r.High) }},
 	{key: "p", header: "p", format: "%.3g", value: func(r Row) any { return number(r.P) }},
 	{key: "q", header: "q", format: "%.3g", value: func(r Row) any { return number(r.Q) }},
 	{key: "rank_p", header: "Rank p", format: "%.3g", value: func(r Row) any { return number(r.RankP) }},
@@ -92,7 +95,8 @@ func Columns() []string { return keys() }
 func find(flag, name string) (column, error) {
 	i := slices.IndexFunc(columns, func(c column) bool { return c.key == name })
 	if i < 0 {
-		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name, conf.Suggestion(name, keys())).
+		return column{}, fault.New(fault.Usage, "%s: there is no column %q%s", flag, name,
+			conf.Suggestion(name, keys())).
 			WithHint("columns are %s", strings.Join(keys(), ", "))
 	}
 	return columns[i], nil
@@ -272,7 +276,8 @@ func (r *Report) foot(w io.Writer) {
 	if n := r.Count(Differs); n > 0 {
 		differ = fmt.Sprint(n, " differ, ")
 	}
-	fmt.Fprintf(w, "# %d better, %d worse, %s%d without a verdict\n", r.Count(Better), r.Count(Worse), differ, r.Count(Same))
+	fmt.Fprintf(w, "# %d better, %d worse, %s%d without a verdict\n", r.Count(Better), r.Count(Worse), differ,
+		r.Count(Same))
 }
 
 // head says how was compared, and what is in the way.
@@ -333,8 +338,11 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Rows        json.RawMessage `json:"rows"`
 	}{
 		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice,
-		"Student's t on the logarithms of the runs", "moderated t on the logarithms of the runs, by divisions of the runs", "Westfall-Young step-down over all rows",
-		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same), json.RawMessage(rows.String()),
+		"Student's t on the logarithms of the runs",
+		"moderated t on the logarithms of the runs, by divisions of the runs",
+		"Westfall-Young step-down over all rows",
+		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
+		json.RawMessage(rows.String()),
 	})
 }
 

@@ -87,7 +87,8 @@ func (r *session) judge(t *batch.Task, d *done) {
 	want := verdict.Expected(t.Config)
 	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
 	if err != nil {
-		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{"Result directory not found: " + err.Error()}}
+		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
+			Reasons: []string{"Result directory not found: " + err.Error()}}
 		return
 	}
 	d.Verdict = verdict.Judge(e, want, r.Gates)
@@ -174,9 +175,11 @@ func (r *session) rows(t *batch.Task, d *done) []record.Row {
 				continue
 			}
 			rows = append(rows, record.Row{
-				Test: catalog.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency, Metric: name, Value: value,
+				Test: catalog.Function(t.Category) + "[" + t.Ident.String() + "]", Concurrency: l.Concurrency,
+				Metric: name, Value: value,
 				SM: r.gpu.SMClock, Mem: r.gpu.MemClock, Start: d.began, End: d.ended,
-				Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision, l.Concurrency),
+				Command: fmt.Sprintf("disagg_benchmark --model=%s --%s --concurrency=%d", t.ModelName, t.Precision,
+					l.Concurrency),
 			})
 		}
 	}
@@ -190,9 +193,11 @@ func (r *session) caseOf(t *batch.Task) Case {
 		fmt.Sscan(n, &repeat)
 	}
 	c := Case{
-		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input, Output: t.Benchmark.Output, Dir: d.dir,
+		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
+		Output: t.Benchmark.Output, Dir: d.dir,
 		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
-		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag, Perigee: version.Get(), Verdict: d.Verdict,
+		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
+		Perigee: version.Get(), Verdict: d.Verdict,
 	}
 	if !t.UsesCommand() {
 		c.GPUs = t.Gen.World()*t.Hardware.GenServers + t.Ctx.World()*t.Hardware.CtxServers
@@ -220,7 +225,8 @@ func (r *session) debug(job string) error {
 		if _, err := os.Stat(t.Dir); err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended,
-				Verdict: &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{t.Err.Error()}}}
+				Verdict: &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
+					Reasons: []string{t.Err.Error()}}}
 			continue
 		}
 		if err := r.collect(t); err != nil {

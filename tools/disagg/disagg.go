@@ -108,7 +108,8 @@ func (f *found) remark(w io.Writer) {
 		fmt.Fprintln(w, text)
 	}
 	selected := len(catalog.Selected(f.cases))
-	fmt.Fprintf(w, "test list %s: %d requested, %d selected, %d deselected\n", f.list.File, len(f.list.Lines), selected, len(f.cases)-selected)
+	fmt.Fprintf(w, "test list %s: %d requested, %d selected, %d deselected\n", f.list.File, len(f.list.Lines), selected,
+		len(f.cases)-selected)
 }
 
 // described says which filters are on.
@@ -174,7 +175,8 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		all := make([]listed, len(f.cases))
 		for i, e := range f.cases {
-			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(), append([]string{}, e.SupportedGPUs...),
+			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(),
+				append([]string{}, e.SupportedGPUs...),
 				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
 		}
 		return printJSON(s.Out, all)
@@ -208,7 +210,8 @@ func (c *ListCmd) print(s cli.Streams, f *found) error {
 	if err := t.WriteText(s.Out); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(s.Out, "\n%s, %d selected, %d deselected\n", cli.Count(len(f.cases), "test"), len(f.cases)-deselected, deselected)
+	_, err := fmt.Fprintf(s.Out, "\n%s, %d selected, %d deselected\n", cli.Count(len(f.cases), "test"),
+		len(f.cases)-deselected, deselected)
 	return err
 }
 
@@ -242,7 +245,8 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 		if !one.Valid() {
 			invalid++
 		}
-		all = append(all, validated{one.File, one.Ident.String(), one.Valid(), append([]config.Problem{}, one.Problems...), one.Warnings})
+		all = append(all, validated{one.File, one.Ident.String(), one.Valid(),
+			append([]config.Problem{}, one.Problems...), one.Warnings})
 	}
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, all)
@@ -252,7 +256,8 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 	if err != nil || invalid == 0 {
 		return err
 	}
-	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"), c.Validation)
+	return fault.New(fault.Input, "%d of %s invalid under the %s rules", invalid, cli.Count(len(all), "configuration"),
+		c.Validation)
 }
 
 func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
@@ -264,7 +269,8 @@ func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
 			fmt.Fprintln(w, "warning:", where(v.File, p))
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"), len(all)-invalid, invalid, c.Validation)
+	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"),
+		len(all)-invalid, invalid, c.Validation)
 	return err
 }
 

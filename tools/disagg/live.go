@@ -28,7 +28,8 @@ type runLog struct {
 }
 
 func openRunLog(dir string, began time.Time, screen io.Writer) (*runLog, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"),
+		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
 	}
@@ -53,7 +54,8 @@ func (l *runLog) Write(p []byte) (int, error) {
 		if bytes.Contains(line, []byte(" failed")) || bytes.Contains(line, []byte(" has ended with code ")) {
 			level = "ERROR"
 		}
-		if _, err := fmt.Fprintf(l.file, "%s [%s] %s\n", time.Now().Format("2006-01-02 15:04:05"), level, line); err != nil {
+		if _, err := fmt.Fprintf(l.file, "%s [%s] %s\n", time.Now().Format("2006-01-02 15:04:05"), level,
+			line); err != nil {
 			return 0, err
 		}
 		l.rest = rest

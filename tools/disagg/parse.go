@@ -72,7 +72,8 @@ func (c *ParseCmd) expected() (verdict.Expect, error) {
 	}
 	list := config.Load(file, entries[0].Ident, config.Options{Rules: config.Strict, Lenient: true})
 	if len(list) > 1 {
-		return verdict.Expect{}, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file, cli.Count(len(list), "case"))
+		return verdict.Expect{}, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file,
+			cli.Count(len(list), "case"))
 	}
 	for _, p := range list[0].Problems {
 		// Rules between keys do not matter here; what is unreadable does.

@@ -57,12 +57,17 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return printFigures(s.Out, series, c.Alpha)
 	}
 	build := version.Get()
-	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: strings.TrimSpace("perigee " + build.Version + " " + build.Commit)}
-	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return page.Write(w, pageCases(cases), series, o) })
+	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: strings.TrimSpace("perigee " + build.Version + " " +
+		build.Commit)}
+	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error {
+		return page.Write(w, pageCases(cases), series,
+			o)
+	})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"), cli.Count(len(series), "figure"), c.Output)
+	_, err = fmt.Fprintf(s.Out, "%s, %s; written to %s\n", cli.Count(len(cases), "case"),
+		cli.Count(len(series), "figure"), c.Output)
 	return err
 }
 
@@ -128,7 +133,8 @@ func figures(series []history.Series, alpha float64) []figure {
 	list := []figure{}
 	for _, s := range series {
 		values := s.Values()
-		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values), Median: page.Median(values), Values: values}
+		f := figure{Test: s.Test, Concurrency: s.Concurrency, Metric: s.Metric, Runs: len(values),
+			Median: page.Median(values), Values: values}
 		if low, high, ok := history.MedianInterval(values, alpha); ok {
 			f.Low, f.High = &low, &high
 		}
@@ -161,10 +167,13 @@ func printFigures(w io.Writer, series []history.Series, alpha float64) error {
 func pageCases(cases []Case) []page.Case {
 	var list []page.Case
 	for _, c := range cases {
-		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail, Job: c.Job, Slurm: c.Slurm,
-			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings, Probe: c.Probe.String()}
+		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail,
+			Job: c.Job, Slurm: c.Slurm,
+			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings,
+			Probe: c.Probe.String()}
 		for _, l := range c.Levels {
-			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics, Throughput: l.Throughput})
+			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics,
+				Throughput: l.Throughput})
 		}
 		list = append(list, p)
 	}
@@ -221,7 +230,8 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 	t.AddColumn("Concurrency", table.Right, "")
 	t.AddColumn("Metric", table.Left, "")
 	for _, col := range []struct{ name, format string }{
-		{"Old", "%.2f"}, {"New", "%.2f"}, {"Ratio", "%.3f"}, {"Low", "%.3f"}, {"High", "%.3f"}, {"p", "%.3g"}, {"Old runs", ""}, {"New runs", ""},
+		{"Old", "%.2f"}, {"New", "%.2f"}, {"Ratio", "%.3f"}, {"Low", "%.3f"}, {"High", "%.3f"}, {"p", "%.3g"},
+		{"Old runs", ""}, {"New runs", ""},
 	} {
 		t.AddColumn(col.name, table.Right, col.format)
 	}
@@ -231,7 +241,8 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 		if ch.Verdict == history.TooFew {
 			few++
 		}
-		t.AddRow(ch.Test, ch.Concurrency, ch.Metric, ch.OldMedian, ch.NewMedian, ch.Ratio, ch.Low, ch.High, ch.P, ch.Old, ch.New, ch.Verdict)
+		t.AddRow(ch.Test, ch.Concurrency, ch.Metric, ch.OldMedian, ch.NewMedian, ch.Ratio, ch.Low, ch.High, ch.P,
+			ch.Old, ch.New, ch.Verdict)
 	}
 	var err error
 	switch c.Format {

@@ -19,8 +19,10 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 	for _, l := range c.Levels {
 		for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
-			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency), Help: fmt.Sprintf("%s at concurrency %d, ms", name, l.Concurrency)}
-			metrics = append(metrics, result.Metric{MetricDef: def, Values: []float64{l.Metrics[name]}, TimesNS: []int64{0}})
+			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
+				Help: fmt.Sprintf("%s at concurrency %d, ms", name, l.Concurrency)}
+			metrics = append(metrics, result.Metric{MetricDef: def, Values: []float64{l.Metrics[name]},
+				TimesNS: []int64{0}})
 		}
 	}
 	text, err := tree.YAML()
@@ -29,11 +31,13 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 	}
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Perigee: c.Perigee, Started: c.Began, Finished: &c.Ended,
-		Command:  []string{"perigee", "disagg", "run", c.File},
-		Scenario: result.Scenario{Name: "disagg", SHA256: fmt.Sprintf("%x", sha256.Sum256(text)), Source: string(text), Options: map[string]any{"id": c.ID}},
-		World:    world(c.Nodes), Phases: []result.Phase{}, Tables: []result.Table{levels}, Metrics: metrics,
-		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes, "queue_s": c.QueueS, "run_s": c.RunS, "probe": c.Probe},
-		Notes:  []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)},
+		Command: []string{"perigee", "disagg", "run", c.File},
+		Scenario: result.Scenario{Name: "disagg", SHA256: fmt.Sprintf("%x", sha256.Sum256(text)), Source: string(text),
+			Options: map[string]any{"id": c.ID}},
+		World: world(c.Nodes), Phases: []result.Phase{}, Tables: []result.Table{levels}, Metrics: metrics,
+		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes,
+			"queue_s": c.QueueS, "run_s": c.RunS, "probe": c.Probe},
+		Notes: []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)},
 	}
 	return d.Write(path)
 }

@@ -265,7 +265,8 @@ func (r *session) printDry(all []planned) error {
 // whether it can be written to.
 func (r *session) prepare() error {
 	if err := os.MkdirAll(filepath.Join(r.dir, "slurm_logs"), 0o755); err != nil {
-		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+		return fault.New(fault.Output, "the output folder: %w",
+			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
 	for _, dir := range []string{r.dir, filepath.Join(r.dir, "slurm_logs")} {
 		trial, err := os.CreateTemp(dir, ".perigee-tmp-")
@@ -274,7 +275,8 @@ func (r *session) prepare() error {
 			err = errors.Join(err, trial.Close(), os.Remove(trial.Name()))
 		}
 		if err != nil {
-			return fault.New(fault.Output, "the output folder cannot be written to: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+			return fault.New(fault.Output, "the output folder cannot be written to: %w",
+				err).WithHint("--output or OUTPUT_PATH names another one")
 		}
 	}
 	var err error
@@ -293,7 +295,8 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 	r.live = newLive(r.s.Err)
 	r.log.before = r.live.clear
 	m := &batch.Manager{
-		Queue: &slurm.Queue{}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll), Timeout: r.Timeout, Patterns: patterns,
+		Queue: &slurm.Queue{}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll),
+		Timeout: r.Timeout, Patterns: patterns,
 		Log: r.log, Ended: r.collect, Changed: func([]*batch.Task) { r.live.show(r.tasks) },
 	}
 	if err := r.resume(m, ledger); err != nil {
@@ -308,7 +311,8 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 		return errors.Join(r.interrupted(m, ledger), r.summarize())
 	}
 	if err != nil {
-		return fault.New(fault.KindOf(err), "%w", err).WithHint("perigee disagg run --resume goes on, perigee disagg clean cancels the jobs")
+		return fault.New(fault.KindOf(err), "%w",
+			err).WithHint("perigee disagg run --resume goes on, perigee disagg clean cancels the jobs")
 	}
 	return r.finish()
 }
@@ -322,7 +326,8 @@ func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 			return nil
 		}
 		if len(open) > 0 {
-			return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir, cli.Count(len(open), "job")).
+			return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir,
+				cli.Count(len(open), "job")).
 				WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
 		}
 		return ledger.Forget()
@@ -338,7 +343,8 @@ func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 // interrupted cancels the jobs of this run; on a terminal it asks first.
 func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	open := ledger.Open()
-	if len(open) > 0 && !r.live.confirm(r.s.In, fmt.Sprintf("Cancel the %s of this run? [Y/n] ", cli.Count(len(open), "job"))) {
+	if len(open) > 0 && !r.live.confirm(r.s.In, fmt.Sprintf("Cancel the %s of this run? [Y/n] ",
+		cli.Count(len(open), "job"))) {
 		return fault.New(fault.Interrupt, "interrupted; %s left running", cli.Count(len(open), "job")).
 			WithHint("perigee disagg run --resume goes on with them, perigee disagg clean cancels them")
 	}
@@ -346,7 +352,8 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	defer stop()
 	n, err := batch.Cancel(ctx, m.Queue, ledger)
 	if err != nil {
-		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w", err).WithHint("perigee disagg clean tries again")
+		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
+			err).WithHint("perigee disagg clean tries again")
 	}
 	return fault.New(fault.Interrupt, "interrupted; %s cancelled", cli.Count(n, "job"))
 }

@@ -61,7 +61,8 @@ func (c *Cmd) Run(s cli.Streams) error {
 	m := machine{root: "/", env: os.LookupEnv, nixlLib: c.NixlLib, loads: pmix.Check}
 	findings, mine, err := together(context.Background(), m)
 	if err != nil {
-		findings = append(findings, Finding{Host: host.Name(), What: "the ranks", Verdict: Bad, Found: err.Error(), Remedy: fault.HintOf(err)})
+		findings = append(findings, Finding{Host: host.Name(), What: "the ranks", Verdict: Bad, Found: err.Error(),
+			Remedy: fault.HintOf(err)})
 	} else if !mine {
 		return nil // rank 0 prints
 	}
@@ -89,7 +90,8 @@ func problems(findings []Finding) error {
 	if len(hosts) > 1 {
 		what = "these machines have"
 	}
-	return fault.New(fault.Resource, "%s problems: %s", what, strings.Join(bad, ", ")).WithHint("see the remedies above")
+	return fault.New(fault.Resource, "%s problems: %s", what, strings.Join(bad,
+		", ")).WithHint("see the remedies above")
 }
 
 // hostsOf returns the hosts of findings in their order.
@@ -156,7 +158,8 @@ type machine struct {
 func examine(m machine, host string) []Finding {
 	var all []Finding
 	for _, check := range []func(machine) []Finding{
-		launcher, interfaces, sharedMemory, hostMemory, locked, files, attach, library, gpus, adapters, munge, pmixLibraries,
+		launcher, interfaces, sharedMemory, hostMemory, locked, files, attach, library, gpus, adapters, munge,
+		pmixLibraries,
 	} {
 		all = append(all, check(m)...)
 	}
@@ -375,7 +378,8 @@ func adapters(m machine) []Finding {
 	}
 	var all []Finding
 	for _, p := range ports {
-		f := Finding{What: "RDMA " + p.Name, Verdict: Good, Found: fmt.Sprintf("%s, %g Gbit/s", p.State, float64(p.Mbps)/1000)}
+		f := Finding{What: "RDMA " + p.Name, Verdict: Good, Found: fmt.Sprintf("%s, %g Gbit/s", p.State,
+			float64(p.Mbps)/1000)}
 		if p.State != "ACTIVE" {
 			f.Verdict, f.Remedy = Poor, "the port is not active: check cable and subnet manager (ibstat)"
 		}

@@ -54,13 +54,15 @@ func pmixLibraries(m machine) []Finding {
 	f.Found += "; Slurm's plugin opens " + wanted
 	if err := m.loads(wanted); err != nil {
 		f.Verdict, f.Found = Poor, f.Found+", which is not there"
-		f.Remedy = "srun --mpi=pmix fails on this node: install what has " + wanted + " (Debian: libpmix-dev, RPM: pmix-devel), or use srun --mpi=pmi2"
+		f.Remedy = "srun --mpi=pmix fails on this node: install what has " + wanted +
+			" (Debian: libpmix-dev, RPM: pmix-devel), or use srun --mpi=pmi2"
 	}
 	return one(f)
 }
 
 func hasSlurm(m machine) bool {
-	for _, program := range []string{"usr/sbin/slurmd", "usr/bin/srun", "usr/local/sbin/slurmd", "usr/local/bin/srun", "opt/slurm/bin/srun"} {
+	for _, program := range []string{"usr/sbin/slurmd", "usr/bin/srun", "usr/local/sbin/slurmd", "usr/local/bin/srun",
+		"opt/slurm/bin/srun"} {
 		if _, err := os.Stat(filepath.Join(m.root, program)); err == nil {
 			return true
 		}
@@ -71,7 +73,8 @@ func hasSlurm(m machine) bool {
 // pmixPlugins returns Slurm's plugins for PMIx: from PluginDir of slurm.conf, or where
 // packages put them.
 func pmixPlugins(m machine) []string {
-	patterns := []string{"usr/lib/*/slurm*", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm", "opt/slurm/lib/slurm"}
+	patterns := []string{"usr/lib/*/slurm*", "usr/lib64/slurm", "usr/lib/slurm", "usr/local/lib/slurm",
+		"opt/slurm/lib/slurm"}
 	for i, p := range patterns {
 		patterns[i] = filepath.Join(m.root, p)
 	}

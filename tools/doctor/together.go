@@ -23,7 +23,8 @@ func together(ctx context.Context, m machine) (all []Finding, mine bool, err err
 	if err != nil || !started {
 		return examine(m, origin.Host), true, nil // which reports the error itself
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, meetLimit, fault.New(fault.Launch, "not all ranks came within %v", meetLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, meetLimit, fault.New(fault.Launch, "not all ranks came within %v",
+		meetLimit))
 	defer cancel()
 	p, err := boot.Join(ctx, m.env, boot.Watcher{})
 	if err != nil {

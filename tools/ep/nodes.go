@@ -55,12 +55,14 @@ func NodesOf(args []string, env func(string) string) (n *Nodes, rest []string, e
 		return nil, rest, err
 	}
 	if node < 0 || node >= count {
-		return nil, rest, fault.New(fault.Usage, "RANK is %d, want 0 to %d: the number of this node of WORLD_SIZE=%d", node, count-1, count)
+		return nil, rest, fault.New(fault.Usage, "RANK is %d, want 0 to %d: the number of this node of WORLD_SIZE=%d",
+			node, count-1, count)
 	}
 	if count == 1 {
 		return nil, rest, nil
 	}
-	n = &Nodes{Count: count, Node: node, PerNode: 8, Master: first(flags["--master-addr"], env("MASTER_ADDR"), "127.0.0.1"),
+	n = &Nodes{Count: count, Node: node, PerNode: 8, Master: first(flags["--master-addr"], env("MASTER_ADDR"),
+		"127.0.0.1"),
 		Port: first(env("MASTER_PORT"), defaultPort)}
 	if v := value(rest, "--num-processes"); v != "" {
 		if n.PerNode, err = strconv.Atoi(v); err != nil || n.PerNode < 1 {
@@ -68,7 +70,8 @@ func NodesOf(args []string, env func(string) string) (n *Nodes, rest []string, e
 		}
 	}
 	if node > 0 && (n.Master == "127.0.0.1" || n.Master == "localhost") {
-		return nil, rest, fault.New(fault.Usage, "node %d cannot reach node 0 at %s, which is node %d itself", node, n.Master, node).
+		return nil, rest, fault.New(fault.Usage, "node %d cannot reach node 0 at %s, which is node %d itself", node,
+			n.Master, node).
 			WithHint("set MASTER_ADDR or --master-addr to the name or address of node 0")
 	}
 	return n, rest, nil
@@ -148,7 +151,8 @@ func (n *Nodes) Run(ctx context.Context, streams cli.Streams, args []string) err
 	all.Wait()
 	for local, err := range errs {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
-			return cli.Told{Err: fault.New(fault.Kind(exit.ExitCode()), "rank %d ended with exit code %d", n.Node*n.PerNode+local, exit.ExitCode())}
+			return cli.Told{Err: fault.New(fault.Kind(exit.ExitCode()), "rank %d ended with exit code %d",
+				n.Node*n.PerNode+local, exit.ExitCode())}
 		}
 		if err != nil {
 			return fault.New(fault.RankLost, "rank %d: %w", n.Node*n.PerNode+local, err)

@@ -43,7 +43,8 @@ func (c *PlacementCmd) Run(streams cli.Streams) error {
 		Layers []Layer `json:"layers"`
 	}
 	for _, loads := range layers {
-		b, err := moe.Balance(loads, moe.Balancing{Replicas: c.Replicas, Groups: c.Groups, Nodes: c.Nodes, GPUs: c.GPUs})
+		b, err := moe.Balance(loads, moe.Balancing{Replicas: c.Replicas, Groups: c.Groups, Nodes: c.Nodes,
+			GPUs: c.GPUs})
 		if err != nil {
 			return err
 		}

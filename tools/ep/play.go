@@ -25,7 +25,8 @@ func Scenario(words []string) (name string, args []string, ok bool) {
 }
 
 // played are the scenarios of commands.
-var played = map[string]string{"data-plane": "ep_data_plane", "control-plane": "ep_control_plane", "elastic": "ep_elastic"}
+var played = map[string]string{"data-plane": "ep_data_plane", "control-plane": "ep_control_plane",
+	"elastic": "ep_elastic"}
 
 // withUnits gives a --timeout without a unit the unit of the original.
 func withUnits(args []string) []string {

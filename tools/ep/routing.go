@@ -105,7 +105,8 @@ func readLayer(name string, layer int) ([]float64, error) {
 		return nil, err
 	}
 	if layer < 0 || layer >= len(layers) {
-		return nil, fault.New(fault.Usage, "--layer is %d, want 0 to %d: %s has %s", layer, len(layers)-1, name, cli.Count(len(layers), "row"))
+		return nil, fault.New(fault.Usage, "--layer is %d, want 0 to %d: %s has %s", layer, len(layers)-1, name,
+			cli.Count(len(layers), "row"))
 	}
 	return layers[layer], nil
 }
@@ -240,7 +241,8 @@ func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) C
 	switch {
 	case r.Family == "imbalance":
 		census.Sigma = &s.Sigma
-	case r.Masked == 0 && c.Placement == "contiguous" && (r.Family == "uniform" || r.Family == "distinct" || r.Family == "keyed"):
+	case r.Masked == 0 && c.Placement == "contiguous" && (r.Family == "uniform" || r.Family == "distinct" ||
+		r.Family == "keyed"):
 		expected := s.MeanFanout(r.Family == "uniform")
 		census.Expected = &expected
 	}
@@ -248,8 +250,10 @@ func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) C
 }
 
 func (c *RoutingCmd) writeText(w io.Writer, census Census) error {
-	notes := []string{fmt.Sprintf("# routing %s, %s, seed %d, %d masked for each rank", c.Routing.Routing, census.Replacement, c.Seed, c.Masked),
-		fmt.Sprintf("# %d ranks x %d tokens x topk %d, %d experts, hidden %d, %s", c.Ranks, c.Tokens, c.TopK, c.Experts, c.Hidden, c.Payload)}
+	notes := []string{fmt.Sprintf("# routing %s, %s, seed %d, %d masked for each rank", c.Routing.Routing,
+		census.Replacement, c.Seed, c.Masked),
+		fmt.Sprintf("# %d ranks x %d tokens x topk %d, %d experts, hidden %d, %s", c.Ranks, c.Tokens, c.TopK, c.Experts,
+			c.Hidden, c.Payload)}
 	if census.Expected != nil {
 		notes = append(notes, fmt.Sprintf("# expected mean fan-out %.5f", *census.Expected))
 	}
@@ -262,7 +266,8 @@ func (c *RoutingCmd) writeText(w io.Writer, census Census) error {
 	var t table.Table
 	t.AddColumn("Placement", table.Left, "%s")
 	for _, column := range []struct{ header, format string }{
-		{"Assignments", "%d"}, {"Rank copies", "%d"}, {"Local", "%d"}, {"Fan-out mean", "%.4f"}, {"Expert load max", "%d"},
+		{"Assignments", "%d"}, {"Rank copies", "%d"}, {"Local", "%d"}, {"Fan-out mean", "%.4f"},
+		{"Expert load max", "%d"},
 		{"max/mean", "%.3f"}, {"Rank load max", "%d"}, {"rank max/mean", "%.3f"},
 		{"Assignment (MB)", "%.3f"}, {"Rank (MB)", "%.3f"}, {"Remote (MB)", "%.3f"},
 	} {
@@ -273,8 +278,10 @@ func (c *RoutingCmd) writeText(w io.Writer, census Census) error {
 		rows = []Census{*census.Contiguous, census}
 	}
 	for _, r := range rows {
-		t.AddRow(r.Placement, r.Assignments, r.RankCopies, r.LocalCopies, r.Fanout.Mean, r.ExpertLoad.Max, r.ExpertLoad.MaxOverMean(),
-			r.RankLoad.Max, r.RankLoad.MaxOverMean(), megabytes(r.Bytes.Assignment), megabytes(r.Bytes.Rank), megabytes(r.Bytes.Remote))
+		t.AddRow(r.Placement, r.Assignments, r.RankCopies, r.LocalCopies, r.Fanout.Mean, r.ExpertLoad.Max,
+			r.ExpertLoad.MaxOverMean(),
+			r.RankLoad.Max, r.RankLoad.MaxOverMean(), megabytes(r.Bytes.Assignment), megabytes(r.Bytes.Rank),
+			megabytes(r.Bytes.Remote))
 	}
 	return t.WriteText(w)
 }

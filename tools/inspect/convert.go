@@ -27,7 +27,7 @@ import (
 type convertCmd struct {
 	In   string `arg:"" help:"The result."`
 	Out  string `arg:"" help:"The file to write: .json (the whole result), .jsonl or .csv (its measurements), each with .gz or .zst if wanted; - is standard output, as --format says."`
-	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric" default:"auto" help:"What a line of .jsonl and .csv is: an iteration (a run of a pattern), a pair (a message of a run), a pattern (in a phase), a block (a measurement of kvbench), storage (a run of a storage operation), or a metric (a sample of the scenario's own); auto: the first of iteration, block, storage and metric that the result has."`
+	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric" default:"auto" help:"What a line of .jsonl and .csv is; see docs/results.md. auto: iteration, block, storage or metric."`
 	// Format is needed where no name says it.
 	Format string `enum:"auto,json,jsonl,csv" default:"auto" help:"Format, if the name does not say it: json, jsonl or csv."`
 }
@@ -86,7 +86,8 @@ func (c *convertCmd) format() (format, compression string, err error) {
 	case c.Format != "auto":
 		format = c.Format
 	case format == "":
-		return "", "", fault.New(fault.Usage, "%s: the name must end in .json, .jsonl or .csv, with .gz or .zst after it if wanted", c.Out).
+		return "", "", fault.New(fault.Usage,
+			"%s: the name must end in .json, .jsonl or .csv, with .gz or .zst after it if wanted", c.Out).
 			WithHint("or say --format json, jsonl or csv")
 	}
 	return format, compression, nil
@@ -258,8 +259,10 @@ func patternTable(list []*patternSum) *table.Table {
 		header, format string
 		align          table.Align
 	}{
-		{"Pattern", "%d", table.Right}, {"Name", "%s", table.Left}, {"Phase", "%s", table.Left}, {"Runs", "%d", table.Right}, {"Min", "%.6g", table.Right},
-		{"Median", "%.6g", table.Right}, {"p99", "%.6g", table.Right}, {"Max", "%.6g", table.Right}, {"Mean BW (GB/s)", "%.6g", table.Right},
+		{"Pattern", "%d", table.Right}, {"Name", "%s", table.Left}, {"Phase", "%s", table.Left},
+		{"Runs", "%d", table.Right}, {"Min", "%.6g", table.Right},
+		{"Median", "%.6g", table.Right}, {"p99", "%.6g", table.Right}, {"Max", "%.6g", table.Right},
+		{"Mean BW (GB/s)", "%.6g", table.Right},
 	} {
 		t.AddColumn(c.header, c.align, c.format)
 	}
@@ -284,7 +287,8 @@ func columnsOf(kind string) []string {
 	case "metric":
 		return metricRow(metric.Sample{}, "").names
 	case "pair":
-		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns", "latency_ns")
+		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns",
+			"latency_ns")
 	}
 	return iterationRow(head, m).names
 }

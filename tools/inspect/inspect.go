@@ -120,8 +120,10 @@ func blockTable(list []result.Lanes) *table.Table {
 		header, format string
 		align          table.Align
 	}{
-		{"Phase", "%s", table.Left}, {"Op", "%s", table.Left}, {"Block (B)", "%d", table.Right}, {"Batch", "%d", table.Right}, {"Threads", "%d", table.Right},
-		{"Iterations", "%d", table.Right}, {"BW (GB/s)", "%.6g", table.Right}, {"Mean (us)", "%.6g", table.Right}, {"p50 (us)", "%.6g", table.Right},
+		{"Phase", "%s", table.Left}, {"Op", "%s", table.Left}, {"Block (B)", "%d", table.Right},
+		{"Batch", "%d", table.Right}, {"Threads", "%d", table.Right},
+		{"Iterations", "%d", table.Right}, {"BW (GB/s)", "%.6g", table.Right}, {"Mean (us)", "%.6g", table.Right},
+		{"p50 (us)", "%.6g", table.Right},
 		{"p99 (us)", "%.6g", table.Right}, {"Max (us)", "%.6g", table.Right},
 	} {
 		t.AddColumn(c.header, c.align, c.format)
@@ -129,7 +131,8 @@ func blockTable(list []result.Lanes) *table.Table {
 	for i := range list {
 		m := &list[i]
 		us := func(ns int64) float64 { return float64(ns) / 1e3 }
-		t.AddRow(m.Phase, m.Op, m.BlockBytes, m.Batch, m.Threads, m.Iterations, m.Bandwidth/1e9, m.Latency.Mean/1e3, us(m.Latency.P50), us(m.Latency.P99), us(m.Latency.Max))
+		t.AddRow(m.Phase, m.Op, m.BlockBytes, m.Batch, m.Threads, m.Iterations, m.Bandwidth/1e9, m.Latency.Mean/1e3,
+			us(m.Latency.P50), us(m.Latency.P99), us(m.Latency.Max))
 	}
 	return &t
 }

@@ -265,7 +265,8 @@ func (w *walker) object(d *json.Decoder, at, rest path, iterating bool) error {
 	}
 	return w.missing(iterating, &absent{
 		text: fmt.Sprintf("there is no %s%s", append(slices.Clip(at), s), conf.Suggestion(s.name, names)),
-		hint: fmt.Sprintf("%s has %s", cmp.Or(strings.TrimPrefix(at.String(), "."), "the result"), strings.Join(shown, ", ")),
+		hint: fmt.Sprintf("%s has %s", cmp.Or(strings.TrimPrefix(at.String(), "."), "the result"),
+			strings.Join(shown, ", ")),
 	})
 }
 
@@ -306,7 +307,8 @@ func (w *walker) list(d *json.Decoder, at, rest path, iterating bool) error {
 		inner.UseNumber()
 		return w.follow(inner, append(slices.Clip(at), step{kind: element, index: n + s.index}), rest[1:], iterating)
 	}
-	return w.missing(iterating, &absent{text: fmt.Sprintf("there is no %s: %s has %d elements", append(slices.Clip(at), s), at, n)})
+	return w.missing(iterating, &absent{text: fmt.Sprintf("there is no %s: %s has %d elements",
+		append(slices.Clip(at), s), at, n)})
 }
 
 // look writes the values that a path leads to, a line each.

@@ -153,7 +153,8 @@ func (o Overrides) check() error {
 		}
 	}
 	if a := o.AccessPattern; a != nil && *a != accessBlock && *a != accessLayer {
-		return usage("--access_pattern: wanted %s or %s, got %q%s", accessBlock, accessLayer, *a, conf.Suggestion(*a, []string{accessBlock, accessLayer}))
+		return usage("--access_pattern: wanted %s or %s, got %q%s", accessBlock, accessLayer, *a,
+			conf.Suggestion(*a, []string{accessBlock, accessLayer}))
 	}
 	return nil
 }
@@ -170,8 +171,10 @@ func (o Overrides) apply(c Config) Config {
 		flag, key string
 		from, to  *int64
 	}{
-		{"--pp", "pp_size", o.PP, &c.PP}, {"--tp", "tp_size", o.TP, &c.TP}, {"--isl", "isl", o.ISL, &c.ISL}, {"--osl", "osl", o.OSL, &c.OSL},
-		{"--num_requests", "num_requests", o.NumRequests, &c.Requests}, {"--page_size", "page_size", o.PageSize, &c.PageSize},
+		{"--pp", "pp_size", o.PP, &c.PP}, {"--tp", "tp_size", o.TP, &c.TP}, {"--isl", "isl", o.ISL, &c.ISL},
+		{"--osl", "osl", o.OSL, &c.OSL},
+		{"--num_requests", "num_requests", o.NumRequests, &c.Requests},
+		{"--page_size", "page_size", o.PageSize, &c.PageSize},
 	} {
 		if n.from != nil {
 			*n.to, c.over[n.key] = *n.from, n.flag
@@ -218,11 +221,13 @@ func loadConfig(name string) (*conf.Value, error) {
 	stem := strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
 	if !strings.Contains(name, "/") && !conf.Readable(name) {
 		return nil, usage("there is no model config %q%s", name, conf.Suggestion(name, ConfigNames())).
-			WithHint("shipped are %s; --tp, --pp and others replace what one says; a file of your own ends in .yaml", strings.Join(ConfigNames(), ", "))
+			WithHint("shipped are %s; --tp, --pp and others replace what one says; a file of your own ends in .yaml",
+				strings.Join(ConfigNames(), ", "))
 	}
 	v, err := conf.Load(name)
 	if _, _, shipped := configSource(stem); err != nil && shipped {
-		err = fault.New(fault.KindOf(err), "%w", err).WithHint("a config of this name is part of perigee: --model_config %s", stem)
+		err = fault.New(fault.KindOf(err), "%w",
+			err).WithHint("a config of this name is part of perigee: --model_config %s", stem)
 	}
 	return v, err
 }

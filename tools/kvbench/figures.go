@@ -17,7 +17,8 @@ const (
 // Figures are the sizes of a plan by one accounting, in bytes but for the
 // batches.
 type Figures struct {
-	TokenBytes int64      // KV cache of a token: whole model, without replicas; layers with a sliding window count fully
+	// KV cache of a token: whole model, without replicas; layers with a sliding window count fully
+	TokenBytes int64
 	ISLBytes   int64      // KV cache of a request: whole model, without replicas
 	Transfers  []Transfer // what is moved; the first has the larger blocks
 	Bytes      int64      // moved in all: by all GPUs with kvbench, by the one with the most with exact
@@ -63,7 +64,8 @@ func kvbenchFigures(a model.Arch, c Config) (Figures, error) {
 	token, isl := tokenBytes(a, c, 1), tokenBytes(a, c, c.ISL)
 	io, io1 := kvbenchIO(a, c, token, c.PageSize), kvbenchIO(a, c, token, 1)
 	if io.Sign() == 0 {
-		return Figures{}, c.errorf("tp_size", "%d ranks of tensor parallelism leave less than a byte of a layer of %s to each", c.TP, a.Name)
+		return Figures{}, c.errorf("tp_size",
+			"%d ranks of tensor parallelism leave less than a byte of a layer of %s to each", c.TP, a.Name)
 	}
 	batch := ceilDiv(times(isl, c.Requests), io)
 	return toFigures(a, token, isl, transfer{io: io, io1: io1, batch: batch})
@@ -111,12 +113,14 @@ func exactFigures(a model.Arch, c Config) (Figures, error) {
 		full, windowed = full+windowed, 0 // the window cuts nothing off
 	}
 	block := func(name string, layers, pages int64) transfer {
-		return transfer{name, times(layer, c.PageSize, layers), times(layer, layers), times(big.NewInt(pages), c.Requests)}
+		return transfer{name, times(layer, c.PageSize, layers), times(layer, layers),
+			times(big.NewInt(pages), c.Requests)}
 	}
 	var parts []transfer
 	switch {
 	case c.Access == accessLayer:
-		parts = []transfer{{"", times(layer, c.PageSize), layer, times(big.NewInt(full*pages+windowed*kept), c.Requests)}}
+		parts = []transfer{{"", times(layer, c.PageSize), layer, times(big.NewInt(full*pages+windowed*kept),
+			c.Requests)}}
 	case windowed == 0:
 		parts = []transfer{block("", full, pages)}
 	case full == 0:
@@ -241,9 +245,12 @@ func differences(a model.Arch, c Config) []string {
 	add(a.MLA() && c.TP > 1, "kvbench cuts the latent vector into %d parts, but every tp rank holds all of it", c.TP)
 	add(a.Group > 0 && a.Heads%a.Group != 0, "%d query heads in groups of %d make a fraction of a KV head, exact counts %d", a.Heads, a.Group, a.KVHeads)
 	add(!a.MLA() && c.TP > a.KVHeads, "the %d KV heads cannot be cut into %d parts: exact has at least one whole head on each rank", a.KVHeads, c.TP)
-	add(!a.MLA() && c.TP <= a.KVHeads && a.KVHeads%c.TP != 0, "the %d KV heads do not divide among %d ranks: exact counts the %d of the fullest rank", a.KVHeads, c.TP, ceil64(a.KVHeads, c.TP))
+	add(!a.MLA() && c.TP <= a.KVHeads && a.KVHeads%c.TP != 0,
+		"the %d KV heads do not divide among %d ranks: exact counts the %d of the fullest rank", a.KVHeads, c.TP,
+		ceil64(a.KVHeads, c.TP))
 	add(!a.MLA() && c.Access == accessBlock && a.Layers%c.PP != 0,
-		"kvbench counts %.4g layers per pipeline stage, exact the %d of the largest", float64(a.Layers)/float64(c.PP), ceil64(a.Layers, c.PP))
+		"kvbench counts %.4g layers per pipeline stage, exact the %d of the largest", float64(a.Layers)/float64(c.PP),
+		ceil64(a.Layers, c.PP))
 	add(c.ISL%c.PageSize != 0, "the last page of each request is not full (%d tokens in pages of %d); kvbench rounds up once, exact for each request", c.ISL, c.PageSize)
 	full := a.FullLayers(0, a.Layers)
 	add(a.Window > 0 && c.ISL > a.Window, "%d of %d layers keep only the last %d of %d tokens; kvbench counts all tokens in all layers", a.Layers-full, a.Layers, a.Window, c.ISL)

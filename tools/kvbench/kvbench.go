@@ -199,7 +199,8 @@ func (c *KVCacheCmd) Run(streams cli.Streams) error {
 	err := c.each(streams, func(p *Plan) error {
 		if c.Format.Format == "text" {
 			if len(c.ModelConfigs)+len(c.More) > 0 { // with one config the output is the original's
-				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config", p.ConfigName, p.Config.TP, p.Config.PP)
+				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config", p.ConfigName, p.Config.TP,
+					p.Config.PP)
 			}
 			return p.writeKVCache(streams.Out)
 		}

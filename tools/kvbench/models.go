@@ -73,7 +73,8 @@ func modelTable() (*table.Table, error) {
 			kept := layer * (a.Layers - full) * a.Window
 			once, twice = kept, 2*kept
 		}
-		t.AddRow(name, a.Family, a.Layers, heads, layer*a.Layers, 2*layer*a.Layers, layer*full, 2*layer*full, once, twice)
+		t.AddRow(name, a.Family, a.Layers, heads, layer*a.Layers, 2*layer*a.Layers, layer*full, 2*layer*full, once,
+			twice)
 	}
 	return &t, nil
 }

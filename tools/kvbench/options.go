@@ -73,10 +73,14 @@ type Bench struct {
 // DefaultBench returns what the command line starts from.
 func DefaultBench() Bench {
 	return Bench{
-		Backend: "UCX", WorkerType: "nixl", Scheme: "pairwise", Mode: "SG", NumIter: 1000, WarmupIter: 100, LargeBlkIterFtr: 16,
-		NumThreads: 1, NumInitiatorDev: 1, NumTargetDev: 1, DeviceList: "all", RuntimeType: "ETCD", EtcdEndpoints: "http://localhost:2379",
-		BenchmarkGroup: "default", NumFiles: 1, PosixAPIType: "AIO", GDSBatchPoolSize: 32, GDSBatchLimit: 128, GDSMTNumThreads: 1,
-		PipelineDepth: 1, HF3FSIOPoolSize: 64, GPUNetIODeviceList: "0", ObjScheme: "http", ObjRegion: "eu-central-1", ObjChecksum: "supported",
+		Backend: "UCX", WorkerType: "nixl", Scheme: "pairwise", Mode: "SG", NumIter: 1000, WarmupIter: 100,
+		LargeBlkIterFtr: 16,
+		NumThreads:      1, NumInitiatorDev: 1, NumTargetDev: 1, DeviceList: "all", RuntimeType: "ETCD",
+		EtcdEndpoints:  "http://localhost:2379",
+		BenchmarkGroup: "default", NumFiles: 1, PosixAPIType: "AIO", GDSBatchPoolSize: 32, GDSBatchLimit: 128,
+		GDSMTNumThreads: 1,
+		PipelineDepth:   1, HF3FSIOPoolSize: 64, GPUNetIODeviceList: "0", ObjScheme: "http", ObjRegion: "eu-central-1",
+		ObjChecksum: "supported",
 	}
 }
 
@@ -166,9 +170,13 @@ func (b Bench) check() error {
 		flag         string
 		value, least int64
 	}{
-		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1}, {"num_threads", b.NumThreads, 1},
-		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1}, {"progress_threads", b.ProgressThreads, 0},
-		{"num_files", b.NumFiles, 1}, {"pipeline_depth", b.PipelineDepth, 1}, {"randomize_location_mode_seed", b.RandomLocationSeed, 0}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1}, {"gds_batch_limit", b.GDSBatchLimit, 1},
+		{"num_iter", b.NumIter, 1}, {"warmup_iter", b.WarmupIter, 0}, {"large_blk_iter_ftr", b.LargeBlkIterFtr, 1},
+		{"num_threads", b.NumThreads, 1},
+		{"num_initiator_dev", b.NumInitiatorDev, 1}, {"num_target_dev", b.NumTargetDev, 1},
+		{"progress_threads", b.ProgressThreads, 0},
+		{"num_files", b.NumFiles, 1}, {"pipeline_depth", b.PipelineDepth, 1},
+		{"randomize_location_mode_seed", b.RandomLocationSeed, 0}, {"gds_batch_pool_size", b.GDSBatchPoolSize, 1},
+		{"gds_batch_limit", b.GDSBatchLimit, 1},
 		{"gds_mt_num_threads", b.GDSMTNumThreads, 1}, {"hf3fs_iopool_size", b.HF3FSIOPoolSize, 1},
 	} {
 		if most := int64(1<<31 - 1); n.value < n.least || n.value > most {
@@ -184,19 +192,20 @@ func (b Bench) check() error {
 	return b.checkIterations()
 }
 
-// checkDevices holds a list of devices against the numbers of devices: nixlbench wants one for each where a device talks
-// with one other.
+// checkDevices holds a list of devices against the numbers of devices: nixlbench wants one for each where a device
+// talks with one other.
 func (b Bench) checkDevices() error {
 	n := int64(strings.Count(b.DeviceList, ",") + 1)
-	if b.DeviceList == "all" || b.Scheme != "pairwise" || b.WorkerType != "nixl" || n == b.NumInitiatorDev && n == b.NumTargetDev {
+	if b.DeviceList == "all" || b.Scheme != "pairwise" || b.WorkerType != "nixl" || n == b.NumInitiatorDev &&
+		n == b.NumTargetDev {
 		return nil
 	}
 	return usage("--device_list %s: with the scheme pairwise wanted a device for each of --num_initiator_dev %d and --num_target_dev %d, got %d",
 		b.DeviceList, b.NumInitiatorDev, b.NumTargetDev, n)
 }
 
-// checkIterations looks at what nixlbench makes of iterations: it rounds both numbers up to a multiple of threads by factor,
-// in 32 bits.
+// checkIterations looks at what nixlbench makes of iterations: it rounds both numbers up to a multiple of threads by
+// factor, in 32 bits.
 func (b Bench) checkIterations() error {
 	part := times(big.NewInt(b.NumThreads), b.LargeBlkIterFtr)
 	for _, n := range []struct {
@@ -209,8 +218,10 @@ func (b Bench) checkIterations() error {
 				n.flag, n.value, part, rounded, math.MaxInt32)
 		}
 	}
-	if devices := times(big.NewInt(b.NumThreads), max(b.NumInitiatorDev, b.NumTargetDev)); devices.Cmp(big.NewInt(math.MaxInt32)) > 0 {
-		return usage("--num_threads %d with %d devices: nixlbench counts both together, to %d", b.NumThreads, max(b.NumInitiatorDev, b.NumTargetDev), math.MaxInt32)
+	if devices := times(big.NewInt(b.NumThreads), max(b.NumInitiatorDev,
+		b.NumTargetDev)); devices.Cmp(big.NewInt(math.MaxInt32)) > 0 {
+		return usage("--num_threads %d with %d devices: nixlbench counts both together, to %d", b.NumThreads,
+			max(b.NumInitiatorDev, b.NumTargetDev), math.MaxInt32)
 	}
 	return nil
 }

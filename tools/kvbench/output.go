@@ -161,7 +161,8 @@ func (p *Plan) origin() fields {
 	return fields{
 		{"config_file", p.ConfigName},
 		{"model", p.Model.Name},
-		{"model_strategy", fields{{"tp_size", c.TP}, {"pp_size", c.PP}, {"model_quant_mode", c.ModelQuant}, {"kvcache_quant_mode", c.KVQuant}}},
+		{"model_strategy", fields{{"tp_size", c.TP}, {"pp_size", c.PP}, {"model_quant_mode", c.ModelQuant},
+			{"kvcache_quant_mode", c.KVQuant}}},
 		{"model_runtime", fields{{"num_requests", c.Requests}, {"isl", c.ISL}, {"osl", c.OSL}}},
 		{"model_system", fields{
 			{"hardware", absent(c.Hardware)}, {"backend", c.Backend}, {"page_size", c.PageSize},
@@ -206,7 +207,8 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 			}
 		}
 		if _, err := fmt.Fprintf(out, "%-23s: %s\n%-23s: %d\n%-23s: %d\n%-23s: %s\n", "Model", p.Model.Name,
-			"Input Sequence Length", p.Config.ISL, "Batch Size", t.BatchSize, "IO Size", binarySize(t.IOSize)); err != nil {
+			"Input Sequence Length", p.Config.ISL, "Batch Size", t.BatchSize, "IO Size",
+			binarySize(t.IOSize)); err != nil {
 			return err
 		}
 	}
@@ -217,7 +219,8 @@ func (p *Plan) kvcacheRows() []fields {
 	var rows []fields
 	for _, t := range p.Figures().Transfers {
 		rows = append(rows, append(p.origin(), fields{
-			{"layers", absent(t.Layers)}, {"batch_size", t.BatchSize}, {"io_size", t.IOSize}, {"io_size_text", binarySize(t.IOSize)},
+			{"layers", absent(t.Layers)}, {"batch_size", t.BatchSize}, {"io_size", t.IOSize},
+			{"io_size_text", binarySize(t.IOSize)},
 		}...))
 	}
 	return rows

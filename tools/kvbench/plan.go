@@ -128,7 +128,8 @@ func totalBuffer(b Bench, t Transfer) (*size.Bytes, error) {
 		if parts.Cmp(big.NewInt(1)) > 0 {
 			multiple = fmt.Sprintf(", and a multiple of %d", parts)
 		}
-		return nil, usage("--total_buffer_size: %d blocks of %d bytes need at least %d bytes%s; got %d", t.BatchSize, t.IOSize, least, multiple, total).
+		return nil, usage("--total_buffer_size: %d blocks of %d bytes need at least %d bytes%s; got %d", t.BatchSize,
+			t.IOSize, least, multiple, total).
 			WithHint("leave it out: then the plan sets it")
 	}
 	return &least, nil
@@ -159,7 +160,8 @@ var presets = DefaultBench().flags()
 func words(b Bench, only []string, always ...string) []string {
 	var list []string
 	for i, f := range b.flags() {
-		if f.value == presets[i].value && !slices.Contains(always, f.name) || only != nil && !slices.Contains(only, f.name) {
+		if f.value == presets[i].value && !slices.Contains(always, f.name) || only != nil &&
+			!slices.Contains(only, f.name) {
 			continue
 		}
 		list = append(list, "--"+f.name)
@@ -173,8 +175,10 @@ func words(b Bench, only []string, always ...string) []string {
 // scenarioFlags are the options that the scenario kvbench shares with
 // nixlbench.
 var scenarioFlags = []string{
-	"backend", "check_consistency", "storage_enable_direct", "filepath", "initiator_seg_type", "max_batch_size", "max_block_size", "num_files",
-	"num_initiator_dev", "num_iter", "num_target_dev", "num_threads", "op_type", "posix_api_type", "scheme", "start_batch_size",
+	"backend", "check_consistency", "storage_enable_direct", "filepath", "initiator_seg_type", "max_batch_size",
+	"max_block_size", "num_files",
+	"num_initiator_dev", "num_iter", "num_target_dev", "num_threads", "op_type", "posix_api_type", "scheme",
+	"start_batch_size",
 	"start_block_size", "target_seg_type", "total_buffer_size", "warmup_iter", "recreate_xfer", "large_blk_iter_ftr",
 }
 
@@ -203,7 +207,8 @@ func (r routed) beyondScenario(batch int64) []string {
 			all = append(all, "perigee run kvbench "+fmt.Sprintf(x.what, x.most, x.got))
 		}
 	}
-	small, large := min(r.bench.NumInitiatorDev, r.bench.NumTargetDev), max(r.bench.NumInitiatorDev, r.bench.NumTargetDev)
+	small, large := min(r.bench.NumInitiatorDev, r.bench.NumTargetDev),
+		max(r.bench.NumInitiatorDev, r.bench.NumTargetDev)
 	if r.bench.Scheme == "tp" && !r.storage && large%small != 0 {
 		all = append(all, fmt.Sprintf("perigee run kvbench wants the larger of --num_initiator_dev and --num_target_dev to be a multiple of the smaller, and they are %d and %d",
 			r.bench.NumInitiatorDev, r.bench.NumTargetDev))
@@ -222,7 +227,8 @@ func (r routed) idle() []string {
 		flag  string
 		given bool
 	}{
-		{"--filepath", b.Filepath != ""}, {"--num_files", b.NumFiles != preset.NumFiles}, {"--posix_api_type", b.PosixAPIType != preset.PosixAPIType},
+		{"--filepath", b.Filepath != ""}, {"--num_files", b.NumFiles != preset.NumFiles},
+		{"--posix_api_type", b.PosixAPIType != preset.PosixAPIType},
 		{"--storage_enable_direct", b.StorageEnableDirect},
 	} {
 		if x.given && !r.storage {

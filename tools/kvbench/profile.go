@@ -145,7 +145,8 @@ func (c *ProfileCmd) fitted(cmd Command) (Command, error) {
 	if !need.IsInt64() {
 		return cmd, usage("--ranks, --num_threads: the buffers of a rank for so many peers and threads do not fit 63 bits")
 	}
-	replace := map[string]int64{"--start_batch_size": batch, "--max_batch_size": batch, "--total_buffer_size": max(need.Int64(), defaultTotal)}
+	replace := map[string]int64{"--start_batch_size": batch, "--max_batch_size": batch,
+		"--total_buffer_size": max(need.Int64(), defaultTotal)}
 	var list []string
 	for i := 0; i < len(cmd.Perigee); i++ {
 		if _, ok := replace[cmd.Perigee[i]]; ok {
@@ -167,7 +168,8 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 		return err
 	}
 	b := r.command.Bench
-	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName, cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName,
+		cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
 		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
 	}
@@ -177,7 +179,8 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 	fmt.Fprintln(streams.Out)
 	args := append(c.jobWords(r, several), r.command.Perigee...)
 	err, quiet := job.Run(context.Background(), job.Spec{
-		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args, Process: append([]string{"run", "kvbench"}, args...),
+		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args,
+		Process: append([]string{"run", "kvbench"}, args...),
 	}, streams, os.LookupEnv)
 	if err != nil && quiet {
 		return cli.Told{Err: err}

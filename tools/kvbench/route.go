@@ -62,7 +62,8 @@ type routed struct {
 func route(b Bench) (routed, error) {
 	i := slices.IndexFunc(backends, func(x backend) bool { return strings.EqualFold(x.name, b.Backend) })
 	if i < 0 {
-		return routed{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend, conf.Suggestion(b.Backend, backendNames()))
+		return routed{}, usage("--backend: wanted one of %s, got %q%s", strings.Join(backendNames(), ", "), b.Backend,
+			conf.Suggestion(b.Backend, backendNames()))
 	}
 	given, known := b, backends[i]
 	b.Backend = known.name
@@ -101,7 +102,8 @@ func (r *routed) network(given Bench, kinds []string) error {
 	source, destination := orElse(given.Source, fromMemory), orElse(given.Destination, fromMemory)
 	for _, x := range []struct{ flag, kind string }{{"source", source}, {"destination", destination}} {
 		if !slices.Contains(kinds, x.kind) {
-			return usage("--%s %s: %s moves memory, wanted %s", x.flag, x.kind, r.bench.Backend, strings.Join(kinds, " or ")).
+			return usage("--%s %s: %s moves memory, wanted %s", x.flag, x.kind, r.bench.Backend,
+				strings.Join(kinds, " or ")).
 				WithHint("files need a storage backend: --backend GDS, GDS_MT, POSIX, HF3FS or OBJ")
 		}
 	}
@@ -144,7 +146,8 @@ func (r *routed) file(given Bench, kinds []string) error {
 		r.set(&r.bench.TargetSegType, dram)
 	}
 	if given.Destination != nil && source != fromFile && destination != fromFile {
-		r.warnings = append(r.warnings, "--destination "+destination+" has no effect: with --source "+source+" the bytes go to a file")
+		r.warnings = append(r.warnings, "--destination "+destination+
+			" has no effect: with --source "+source+" the bytes go to a file")
 	}
 	if given.InitiatorSegType != nil && source != fromMemory {
 		r.warnSegment(given, source)
@@ -162,7 +165,8 @@ func (r *routed) warnSegment(given Bench, source string) {
 		flag, side = "destination", orElse(given.Destination, "")
 	}
 	if side != "" && segment(side) != *given.InitiatorSegType {
-		r.warnings = append(r.warnings, "--"+flag+" "+side+" has no effect: --initiator_seg_type "+*given.InitiatorSegType+" says what memory is used")
+		r.warnings = append(r.warnings, "--"+flag+" "+side+" has no effect: --initiator_seg_type "+
+			*given.InitiatorSegType+" says what memory is used")
 	}
 }
 
@@ -177,7 +181,8 @@ func (r *routed) object(given Bench) error {
 	}
 	switch {
 	case !read && local(given.Destination):
-		return usage("--source %s --destination %s: one side of %s is the object store", *given.Source, *given.Destination, r.bench.Backend).
+		return usage("--source %s --destination %s: one side of %s is the object store", *given.Source,
+			*given.Destination, r.bench.Backend).
 			WithHint("leave out one of them, or call it file")
 	case read && side == fromFile:
 		return usage("--destination file: %s reads objects into memory, wanted memory or gpu", r.bench.Backend).

@@ -33,9 +33,11 @@ func (w *Workload) checkCompatWorkers() error {
 		return usage("%d prefill workers and %d decode workers: the original wants as many of the one as of the other",
 			w.Prefill.Workers(), w.Decode.Workers())
 	case o.RailOptimized && w.Decode.Ranks%w.Decode.WorkerSize != 0:
-		return usage("--rail-optimized: the original wants decode workers of %d ranks, got a smaller one", w.Decode.WorkerSize)
+		return usage("--rail-optimized: the original wants decode workers of %d ranks, got a smaller one",
+			w.Decode.WorkerSize)
 	case o.DecodeTP%(o.PrefillTP*o.PrefillCP) != 0:
-		return usage("--decode-tp %d: the original wants a multiple of --prefill-tp %d x --prefill-cp %d", o.DecodeTP, o.PrefillTP, o.PrefillCP)
+		return usage("--decode-tp %d: the original wants a multiple of --prefill-tp %d x --prefill-cp %d", o.DecodeTP,
+			o.PrefillTP, o.PrefillCP)
 	}
 	return nil
 }
@@ -57,7 +59,8 @@ func (w *Workload) fillCompat() error {
 		first, last := w.Decode.Worker(p.DecodeWorker)
 		messages := (to - from) * w.Options.compatPeers()
 		if messages > last-first {
-			return usage("decode worker %d has %d ranks where %d are needed: the original fails on it", p.DecodeWorker, last-first, messages)
+			return usage("decode worker %d has %d ranks where %d are needed: the original fails on it", p.DecodeWorker,
+				last-first, messages)
 		}
 		p.cellText = matrix.FormatSize(w.compatCell(p.KVBytes))
 		read, err := size.Parse(p.cellText)

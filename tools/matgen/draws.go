@@ -45,7 +45,8 @@ func sample(n int, mean, scale float64, seed uint64) []Draw {
 		u := float64(source.Uint64()>>11+1) / (1 << 53)
 		v := float64(source.Uint64()>>11) / (1 << 53)
 		normal := math.Sqrt(-2*math.Log(u)) * math.Cos(2*math.Pi*v)
-		draws[i].Tokens = mean + float64(scale*normal) // the conversion keeps the result from being fused, which would differ between machines
+		// the conversion keeps the result from being fused, which would differ between machines
+		draws[i].Tokens = mean + float64(scale*normal)
 	}
 	return draws
 }
@@ -63,7 +64,8 @@ func clip(draws []Draw, least, most int64) ([]Request, clipped) {
 		if tokens > most {
 			n.above++
 		}
-		requests[i] = Request{Tokens: min(max(least, tokens), most), OutputTokens: d.OutputTokens, ArrivalSec: d.ArrivalSec}
+		requests[i] = Request{Tokens: min(max(least, tokens), most), OutputTokens: d.OutputTokens,
+			ArrivalSec: d.ArrivalSec}
 	}
 	return requests, n
 }
@@ -134,7 +136,8 @@ func readTrace(name string, r io.Reader) ([]Draw, error) {
 			first, last, begun = *l.Timestamp, *l.Timestamp, true
 		}
 		if *l.Timestamp < last {
-			return Draw{}, fault.New(fault.Input, "timestamp: wanted at least %v, that of the line before, got %v", last, *l.Timestamp)
+			return Draw{}, fault.New(fault.Input, "timestamp: wanted at least %v, that of the line before, got %v",
+				last, *l.Timestamp)
 		}
 		last = *l.Timestamp
 		d := Draw{Tokens: *l.InputLength, ArrivalSec: (last - first) / 1000}
@@ -149,7 +152,8 @@ func parseTraceLine(text []byte) (*traceLine, error) {
 	var l traceLine
 	if err := json.Unmarshal(text, &l); err != nil {
 		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-			return nil, fault.New(fault.Input, "%s: wanted a number that fits (hash_ids: a list of them), got a JSON %s", e.Field, e.Value)
+			return nil, fault.New(fault.Input,
+				"%s: wanted a number that fits (hash_ids: a list of them), got a JSON %s", e.Field, e.Value)
 		}
 		return nil, fault.New(fault.Input, "wanted a JSON object: %w", err)
 	}
@@ -192,7 +196,8 @@ func readLines(name string, r io.Reader, longest int, parse func(text []byte) (D
 		draws = append(draws, d)
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n+1, longest)
+		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n+1,
+			longest)
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}

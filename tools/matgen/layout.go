@@ -54,8 +54,10 @@ func (o *Options) checkShape(m Model) error {
 		return usage("--rail-optimized: wanted --prefill-tp %d, got %d", len(railOrder)/2, o.PrefillTP)
 	}
 	if o.PrefillTP%o.DecodeTP != 0 && o.DecodeTP%o.PrefillTP != 0 {
-		return usage("--prefill-tp %d and --decode-tp %d: one must be a multiple of the other", o.PrefillTP, o.DecodeTP).
-			WithHint("with --decode-tp %d, --prefill-tp can be %s or a multiple of %d", o.DecodeTP, list(divisors(o.DecodeTP)), o.DecodeTP)
+		return usage("--prefill-tp %d and --decode-tp %d: one must be a multiple of the other", o.PrefillTP,
+			o.DecodeTP).
+			WithHint("with --decode-tp %d, --prefill-tp can be %s or a multiple of %d", o.DecodeTP,
+				list(divisors(o.DecodeTP)), o.DecodeTP)
 	}
 	return o.checkModelShape(m)
 }
@@ -68,7 +70,8 @@ func (o *Options) checkModelShape(m Model) error {
 	}{{"prefill-tp", o.PrefillTP}, {"decode-tp", o.DecodeTP}} {
 		if !m.fits(side.tp) {
 			return usage("--%s %d: the %d KV heads of %s do not divide among so many ranks, nor the ranks among the heads", side.flag, side.tp, m.KVHeads, m.Name).
-				WithHint("--%s can be %s or a multiple of %d", side.flag, list(divisors(int(min(m.KVHeads, maxRanks)))), m.KVHeads)
+				WithHint("--%s can be %s or a multiple of %d", side.flag, list(divisors(int(min(m.KVHeads, maxRanks)))),
+					m.KVHeads)
 		}
 	}
 	return nil
@@ -104,7 +107,8 @@ func whole(side string, nodes, ppn, tp, cp, otherTP int, m Model) error {
 		})
 		hint += fmt.Sprintf("; %d GPUs can have --%s-tp %s", ranks, side, list(possible)) // 1 is always possible
 	}
-	return usage("%s: the %d GPUs (%d x ppn %d) do not divide into workers of %d (%s)", side, ranks, nodes, ppn, size, shape(tp, cp)).
+	return usage("%s: the %d GPUs (%d x ppn %d) do not divide into workers of %d (%s)", side, ranks, nodes, ppn, size,
+		shape(tp, cp)).
 		WithHint("%s", hint)
 }
 

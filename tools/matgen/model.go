@@ -65,7 +65,8 @@ func (o *Options) presetModel() (Model, error) {
 	if !o.Compat {
 		a, ok := model.Shipped(o.Model)
 		if !ok {
-			return Model{}, model.Unknown(o.Model).WithHint("shipped are %s; --model-file takes a file of your own", strings.Join(model.Names(), ", "))
+			return Model{}, model.Unknown(o.Model).WithHint("shipped are %s; --model-file takes a file of your own",
+				strings.Join(model.Names(), ", "))
 		}
 		m, err := fromArch(a)
 		m.Name, m.DtypeSize = o.Model, defaultDtype
@@ -76,7 +77,8 @@ func (o *Options) presetModel() (Model, error) {
 	}
 	m, ok := compatPresets[o.Model]
 	if !ok {
-		return Model{}, usage("--model: the original has no model %q, wanted one of %s", o.Model, strings.Join(slices.Sorted(maps.Keys(compatPresets)), ", "))
+		return Model{}, usage("--model: the original has no model %q, wanted one of %s", o.Model,
+			strings.Join(slices.Sorted(maps.Keys(compatPresets)), ", "))
 	}
 	m.Name = o.Model
 	m.HeadDim = m.Hidden / m.Heads
@@ -167,7 +169,8 @@ func (o *Options) customModel() (Model, error) {
 		}
 	}
 	if missing != nil {
-		return Model{}, usage("wanted --model, --model-file or all numbers of a custom model: %s missing", strings.Join(missing, ", ")).
+		return Model{}, usage("wanted --model, --model-file or all numbers of a custom model: %s missing",
+			strings.Join(missing, ", ")).
 			WithHint("the models are %s", strings.Join(model.Names(), ", "))
 	}
 	m := Model{
@@ -192,7 +195,8 @@ func (m Model) checkHeads(headDimGiven bool) error {
 			WithHint("--head-dim gives the size of a head where it is not hidden size / heads")
 	}
 	if m.Heads%m.KVHeads != 0 {
-		return usage("--num-heads %d does not divide into groups for --num-kv-heads %d: wanted a multiple of %d", m.Heads, m.KVHeads, m.KVHeads)
+		return usage("--num-heads %d does not divide into groups for --num-kv-heads %d: wanted a multiple of %d",
+			m.Heads, m.KVHeads, m.KVHeads)
 	}
 	return nil
 }

@@ -20,8 +20,10 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 	if w.Model.Window > 0 {
 		line("of these, layers with a sliding window keep the last %d tokens of a request only", w.Model.Window)
 	}
-	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, cli.Count(w.Prefill.Workers(), "worker"), shape(o.PrefillTP, o.PrefillCP))
-	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"), shape(o.DecodeTP, o.DecodeCP))
+	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, cli.Count(w.Prefill.Workers(), "worker"),
+		shape(o.PrefillTP, o.PrefillCP))
+	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"),
+		shape(o.DecodeTP, o.DecodeCP))
 	if len(w.Patterns) > 0 {
 		w.summarizePatterns(line)
 	}
@@ -44,8 +46,10 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 		least, most = min(least, r.Tokens), max(most, r.Tokens)
 		tokens += r.Tokens
 	}
-	line("requests: %d of %d to %d tokens, mean %.1f", len(w.Requests), least, most, float64(tokens)/float64(len(w.Requests)))
-	line("bytes: %s in all, %s in the largest matrix (%s)", exactAndShort(w.Bytes()), exactAndShort(w.Patterns[largest].Bytes), fileName(largest))
+	line("requests: %d of %d to %d tokens, mean %.1f", len(w.Requests), least, most,
+		float64(tokens)/float64(len(w.Requests)))
+	line("bytes: %s in all, %s in the largest matrix (%s)", exactAndShort(w.Bytes()),
+		exactAndShort(w.Patterns[largest].Bytes), fileName(largest))
 	send, receive := w.memory(w.Patterns[largest])
 	line("memory per rank: %s to send (prefill), %s to receive (decode)", exactAndShort(send), exactAndShort(receive))
 	line("sleep: %s s on the busiest worker", seconds(w.longestSleep()))

@@ -40,7 +40,8 @@ func (w *Workload) warnDraws() string {
 	for _, x := range []struct {
 		flag  string
 		given bool
-	}{{"--isl-mean", o.ISLMean != drawn.ISLMean}, {"--isl-scale", o.ISLScale != drawn.ISLScale}, {"--seed", o.Seed != drawn.Seed}} {
+	}{{"--isl-mean", o.ISLMean != drawn.ISLMean}, {"--isl-scale", o.ISLScale != drawn.ISLScale},
+		{"--seed", o.Seed != drawn.Seed}} {
 		if x.given {
 			idle = append(idle, x.flag)
 		}
@@ -72,7 +73,8 @@ func (w *Workload) warnLargeBatches() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d batches are larger than --max-batch-mem %v, each by its last request", n, len(w.Patterns), w.Options.MaxBatchMem)
+	return fmt.Sprintf("%d of %d batches are larger than --max-batch-mem %v, each by its last request", n,
+		len(w.Patterns), w.Options.MaxBatchMem)
 }
 
 func (w *Workload) warnIgnored() string {
@@ -124,7 +126,8 @@ func (w *Workload) warnIdle() string {
 	if len(w.Patterns) >= workers {
 		return ""
 	}
-	return fmt.Sprintf("%d batches do not reach all of the %d prefill and %d decode workers", len(w.Patterns), w.Prefill.Workers(), w.Decode.Workers())
+	return fmt.Sprintf("%d batches do not reach all of the %d prefill and %d decode workers", len(w.Patterns),
+		w.Prefill.Workers(), w.Decode.Workers())
 }
 
 func (w *Workload) warnUnequal() string {
@@ -150,7 +153,8 @@ func (w *Workload) warnEmptyCells() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d matrices have fewer bytes than messages, so some messages are empty", n, len(w.Patterns))
+	return fmt.Sprintf("%d of %d matrices have fewer bytes than messages, so some messages are empty", n,
+		len(w.Patterns))
 }
 
 func (w *Workload) warnPartial() string {

@@ -71,8 +71,8 @@ func short(n figures.Num) figures.Num {
 	return figures.Num(math.Round(float64(n)*scale) / scale)
 }
 
-// hundredths rounds a ratio as all of the page shows it. To round it to other digits first would show 1.9149 as 1.92 in a
-// chart and as 1.91 in a table.
+// hundredths rounds a ratio as all of the page shows it. To round it to other digits first would show 1.9149 as 1.92
+// in a chart and as 1.91 in a table.
 func hundredths(n figures.Num) figures.Num {
 	if !n.Known() {
 		return n
@@ -85,7 +85,8 @@ func hundredths(n figures.Num) figures.Num {
 }
 
 func dataOf(f *figures.Figures) pageData {
-	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks, Patterns: []patternData{}}
+	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
+		Patterns: []patternData{}}
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
 		d.Hosts = append(d.Hosts, hostData{names[i], h.Ranks})
@@ -95,7 +96,8 @@ func dataOf(f *figures.Figures) pageData {
 	}
 	for _, p := range f.Patterns {
 		d.Patterns = append(d.Patterns, patternData{
-			p.Name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS), p.SleepBeforeNS, p.SleepAfterNS, p.Op,
+			p.Name, p.Bytes, short(p.IsolatedNS), short(p.LatencyNS), short(p.FastestNS), short(p.SlowestNS),
+			p.SleepBeforeNS, p.SleepAfterNS, p.Op,
 		})
 	}
 	for _, p := range f.Pairs {
@@ -113,7 +115,8 @@ func dataOf(f *figures.Figures) pageData {
 }
 
 func (d *pairData) add(from, to int, bytes int64, messages int, latency, isolated, bandwidth, slowdown figures.Num) {
-	d.From, d.To, d.Bytes, d.Messages = append(d.From, from), append(d.To, to), append(d.Bytes, bytes), append(d.Messages, messages)
+	d.From, d.To, d.Bytes, d.Messages = append(d.From, from), append(d.To, to), append(d.Bytes, bytes),
+		append(d.Messages, messages)
 	d.Latency, d.Isolated = append(d.Latency, short(latency)), append(d.Isolated, short(isolated))
 	d.Bandwidth, d.Slowdown = append(d.Bandwidth, short(bandwidth)), append(d.Slowdown, hundredths(slowdown))
 }
@@ -123,6 +126,8 @@ func (d *spanData) add(s figures.Span, before int64) {
 	if s.Target {
 		target = 1
 	}
-	d.Rank, d.Pattern, d.Iteration, d.Target = append(d.Rank, s.Rank), append(d.Pattern, s.Pattern), append(d.Iteration, s.Iteration), append(d.Target, target)
-	d.Start, d.Took, d.Bytes = append(d.Start, s.StartNS-before), append(d.Took, s.EndNS-s.StartNS), append(d.Bytes, s.Bytes)
+	d.Rank, d.Pattern, d.Iteration, d.Target = append(d.Rank, s.Rank), append(d.Pattern, s.Pattern),
+		append(d.Iteration, s.Iteration), append(d.Target, target)
+	d.Start, d.Took, d.Bytes = append(d.Start, s.StartNS-before), append(d.Took, s.EndNS-s.StartNS),
+		append(d.Bytes, s.Bytes)
 }

@@ -134,7 +134,8 @@ func writeHTML(w io.Writer, list []input) error {
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
 		{"experts", "Experts", views[0].Experts().There()},
-		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0}, {"timeline", "Timeline", views[0].HasSpans},
+		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
+		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
 		{"slowdown", "Slowdown", len(views[0].Worst) > 0}, {"latency", "Latency", len(views[0].F.Latencies) > 0},
 		{"ranks", "Ranks", true}, {"run", "The run", true},
@@ -147,7 +148,8 @@ func writeHTML(w io.Writer, list []input) error {
 	if err := panels.ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
 		return err
 	}
-	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.", template.HTMLEscapeString(version.Get().Version))
+	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",
+		template.HTMLEscapeString(version.Get().Version))
 	p.Body, p.Footer = template.HTML(body.String()), template.HTML(footer.String())
 	return p.Write(w)
 }
@@ -199,7 +201,8 @@ func metricViews(list []result.Metric) (views []metricView) {
 	for _, m := range list {
 		v := metricView{Name: m.Name, Help: m.Help, Count: len(m.Values), Min: "–", Median: "–", Max: "–"}
 		if len(m.Values) > 0 {
-			v.Min, v.Median, v.Max = plain(slices.Min(m.Values)), plain(stats.Median(m.Values)), plain(slices.Max(m.Values))
+			v.Min, v.Median, v.Max = plain(slices.Min(m.Values)), plain(stats.Median(m.Values)),
+				plain(slices.Max(m.Values))
 		}
 		views = append(views, v)
 	}
@@ -307,7 +310,8 @@ func (v *view) describeClocks() {
 
 func (v *view) describeHosts() {
 	for i, h := range v.D.World.Hosts {
-		host := hostView{Name: v.HostNames[i], Ranks: figures.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–", Uncertainty: "–", Drift: "–"}
+		host := hostView{Name: v.HostNames[i], Ranks: figures.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–",
+			Uncertainty: "–", Drift: "–"}
 		if i < len(v.D.World.Clocks) {
 			c := v.D.World.Clocks[i]
 			host.Offset = signed(c.OffsetNS)

@@ -33,7 +33,8 @@ type input struct {
 
 // Help says what is more than a line.
 func (Cmd) Help() string {
-	return `The page is one self-contained file: it opens from a mail attachment and asks the network for nothing. Several results stand side by side in one page.
+	return `The page is one self-contained file: it opens from a mail attachment and asks the network for nothing.
+Several results stand side by side in one page.
 
   perigee report result.json.zst -o report.html
   perigee report --text result.json.zst

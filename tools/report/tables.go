@@ -61,7 +61,8 @@ func newTable(t result.Table, i, n, patterns int) tableView {
 // numbered adds the number of the pattern to the table of sequential-ct-perftest, which has a row for each pattern and,
 // in older results, does not name it.
 func numbered(t result.Table, patterns int) result.Table {
-	if len(t.Rows) != patterns || patterns < 2 || !slices.Contains(t.Columns, "Isolated Latency (ms)") || slices.Contains(t.Columns, "Pattern") {
+	if len(t.Rows) != patterns || patterns < 2 || !slices.Contains(t.Columns, "Isolated Latency (ms)") ||
+		slices.Contains(t.Columns, "Pattern") {
 		return t
 	}
 	more := result.Table{Title: t.Title, Columns: append([]string{"Pattern"}, t.Columns...)}

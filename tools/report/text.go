@@ -92,7 +92,8 @@ func writeText(w io.Writer, list []input, l look) error {
 
 func writeSummary(p *printer, in input, l look) {
 	f, d := in.figures, in.figures.Document
-	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label, strings.TrimSuffix(d.Scenario.Name, ".lua"),
+	p.line("%s", l.paint(bold, plaintext.Escape(fmt.Sprintf("# %s: %s, %s on %s, launcher %s", in.label,
+		strings.TrimSuffix(d.Scenario.Name, ".lua"),
 		cli.Count(d.World.Size, "rank"), cli.Count(len(d.World.Hosts), "host"), d.World.Launcher))))
 	engine := "none"
 	if d.Engine != nil {
@@ -103,7 +104,8 @@ func writeSummary(p *printer, in input, l look) {
 		p.line("# %s of block transfers", cli.Count(n, "measurement"))
 	}
 	if f.Runs > 0 || len(f.Blocks.List) == 0 {
-		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"), size.Decimal(f.Bytes))
+		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"),
+			size.Decimal(f.Bytes))
 	}
 	if d.Status != result.Complete {
 		p.line("%s", l.paint(red, "# PARTIAL: "+plaintext.Escape(whyPartial(d))))
@@ -210,7 +212,8 @@ func writeBlocks(p *printer, f *figures.Figures, l look) {
 	}
 	var rows [][]string
 	for _, b := range f.Blocks.List {
-		rows = append(rows, []string{b.BlockSize(), strconv.FormatInt(b.Batch, 10), plainRate(b.Bandwidth), figures.Duration(b.P50NS), figures.Duration(b.P99NS), b.Series})
+		rows = append(rows, []string{b.BlockSize(), strconv.FormatInt(b.Batch, 10), plainRate(b.Bandwidth),
+			figures.Duration(b.P50NS), figures.Duration(b.P99NS), b.Series})
 	}
 	p.grid(l, "block transfers", []string{"Block", "Batch", "Bandwidth", "P50", "P99", "Series"}, rows)
 }
@@ -223,7 +226,8 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
 	for _, t := range d.Thresholds {
 		v := verdict(t)
-		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold), measuredText(t), cli.Count(t.Samples, "sample"))
+		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold),
+			measuredText(t), cli.Count(t.Samples, "sample"))
 	}
 }
 
@@ -234,12 +238,14 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	list, title := slices.Clone(f.Patterns), "patterns"
 	if len(list) > mostPatternRows {
 		slices.SortStableFunc(list, func(a, b figures.Pattern) int { return compareNums(b.Slowdown, a.Slowdown) })
-		list, title = list[:mostPatternRows], fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows, len(list))
+		list, title = list[:mostPatternRows], fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows,
+			len(list))
 	}
 	var rows [][]string
 	for _, x := range list {
 		rows = append(rows, []string{
-			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS), plainRatio(x.Slowdown),
+			strconv.Itoa(x.Index), size.Decimal(x.Bytes), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
+			plainRatio(x.Slowdown),
 			strconv.Itoa(x.Senders), plainRate(x.MeanBandwidth),
 		})
 	}
@@ -276,9 +282,11 @@ func writePairs(p *printer, f *figures.Figures, l look) {
 	var rows [][]string
 	for _, x := range worst[:min(len(worst), mostPairRows)] {
 		rows = append(rows, []string{
-			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
+			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), figures.Duration(x.IsolatedNS),
+			figures.Duration(x.LatencyNS),
 			plainRate(x.Bandwidth), size.Decimal(x.Bytes),
 		})
 	}
-	p.grid(l, fmt.Sprintf("slowdown by pair, the largest of %d", len(worst)), []string{"Pair", "Slowdown", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
+	p.grid(l, fmt.Sprintf("slowdown by pair, the largest of %d", len(worst)),
+		[]string{"Pair", "Slowdown", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
 }

@@ -47,8 +47,9 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 		return job.Spec{}, err
 	}
 	flags := job.Flags{
-		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout, Threshold: c.Threshold,
-		Launcher: c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir, AllowIO: c.AllowIO,
+		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout,
+		Threshold: c.Threshold,
+		Launcher:  c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir, AllowIO: c.AllowIO,
 	}
 	if c.Engine == "same" {
 		flags.Engine = ""

@@ -46,8 +46,8 @@ type repetition struct {
 	run func(ctx context.Context, path, output string) error
 }
 
-// RunSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine that
-// gets slower or faster all the time does so for both.
+// RunSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine
+// that gets slower or faster all the time does so for both.
 func (c *Cmd) RunSeries(s cli.Streams) error {
 	if err := c.checkSeries(); err != nil {
 		return err
@@ -78,7 +78,8 @@ func (c *Cmd) checkSeries() error {
 		return nil
 	}
 	if result.CheckName(c.Output) == nil {
-		return fault.New(fault.Usage, "--result %s: several runs have several results, which go into a folder", c.Output).
+		return fault.New(fault.Usage, "--result %s: several runs have several results, which go into a folder",
+			c.Output).
 			WithHint("name a folder with --result")
 	}
 	if files, err := os.ReadDir(c.Output); err == nil && len(files) > 0 {
@@ -219,7 +220,8 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 	force := r.cmd.Ranks != nil || r.cmd.Engine != "same"
 	if len(r.sides) == 2 {
 		old = r.sides[0].docs
-		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"), plaintext.Escape(r.sides[0].path),
+		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"),
+			plaintext.Escape(r.sides[0].path),
 			cli.Count(len(fresh), "run"), plaintext.Escape(r.sides[1].path))
 		force = true // the user wants to know what a difference between the two does
 	}

@@ -86,7 +86,8 @@ func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Ou
 	}
 	resetPeak()
 	began := time.Now()
-	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n), down: make([]tally, n)}
+	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
+		down: make([]tally, n)}
 	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(patterns)}
 	coordinator := watch.NewCoordinator(n, nil, nil)
 	defer coordinator.Close()
@@ -179,7 +180,8 @@ func (p *Phase) average(n int) {
 }
 
 // join makes rank r of the world.
-func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World, error) {
+func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World,
+	error) {
 	theirs, ours := net.Pipe()
 	coordinator.Serve(countedConn{theirs, &c.down[r]})
 	p, err := boot.Attach(ctx, countedConn{ours, &c.up[r]}, r, c.n)

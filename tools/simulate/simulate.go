@@ -100,7 +100,8 @@ func (c *Cmd) plan() (sizes []int, patterns []load.Pattern, err error) {
 			return nil, nil, fault.New(fault.Usage, "cannot simulate %d ranks: want %d to %d", n, MinRanks, MaxRanks)
 		}
 		if patterns != nil && patterns[0].Matrix.Size() != n {
-			return nil, nil, fault.New(fault.Usage, "%s is for %d ranks, not for %d", c.Config, patterns[0].Matrix.Size(), n).
+			return nil, nil, fault.New(fault.Usage, "%s is for %d ranks, not for %d", c.Config,
+				patterns[0].Matrix.Size(), n).
 				WithHint("leave out the number of ranks")
 		}
 	}
@@ -126,15 +127,18 @@ func (r report) print(w io.Writer, format string) error {
 	for i := range r.Runs[0].Phases {
 		for _, o := range r.Runs {
 			p := o.Phases[i]
-			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, p.MaxBytes, p.MeanBytes, p.MaxLinks, p.TotalMessages, p.TotalBytes)
+			t.AddRow(p.Name, o.Ranks, o.Hosts, p.MaxMessages, p.MeanMessages, p.MaxBytes, p.MeanBytes, p.MaxLinks,
+				p.TotalMessages, p.TotalBytes)
 		}
 	}
 	if format == "csv" {
 		return t.WriteCSV(w)
 	}
-	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other, frames and headers included\n", r.Perigee.Version)
+	fmt.Fprintf(w, "# perigee %s, simulated in one process: what ranks send each other, frames and headers included\n",
+		r.Perigee.Version)
 	for _, o := range r.Runs {
-		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"), cli.Count(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
+		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"),
+			cli.Count(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
 	}
 	return t.WriteText(w)
 }

@@ -59,7 +59,8 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 			return nil, err
 		}
 		if first := patterns; len(first) > 0 && first[0].Matrix.Size() != m.Size() {
-			return nil, item.Get("matrix_file").Errorf("the matrix is for %d ranks, the first one for %d", m.Size(), first[0].Matrix.Size())
+			return nil, item.Get("matrix_file").Errorf("the matrix is for %d ranks, the first one for %d", m.Size(),
+				first[0].Matrix.Size())
 		}
 		op, err := nixl.ParseOp(item.Get("xfer_op").Text())
 		if err != nil {

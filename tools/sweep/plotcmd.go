@@ -83,9 +83,11 @@ func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note: no Pareto front:", data.NoFront)
 	}
 	if data.Missing > 0 {
-		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s left out, which lack %s or %s\n", cli.Count(data.Missing, "run"), c.X, c.Y)
+		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s left out, which lack %s or %s\n", cli.Count(data.Missing, "run"),
+			c.X, c.Y)
 	}
-	text := fmt.Sprintf("scenario %d: %s of %s", sc.Index, cli.Count(points, "run"), cli.Count(len(data.Series), "configuration"))
+	text := fmt.Sprintf("scenario %d: %s of %s", sc.Index, cli.Count(points, "run"),
+		cli.Count(len(data.Series), "configuration"))
 	if len(c.SLO) > 0 {
 		text += fmt.Sprintf(", %d within the SLOs", points-missed)
 	}
@@ -96,7 +98,8 @@ func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 }
 
 func (c *PlotCmd) options() (plot.Options, error) {
-	o := plot.Options{SegByDir: c.SegByDir, ShowPD: c.ShowPD, ShowSA: c.ShowSA, Front: c.Front, LogX: c.LogX, LogY: c.LogY}
+	o := plot.Options{SegByDir: c.SegByDir, ShowPD: c.ShowPD, ShowSA: c.ShowSA, Front: c.Front, LogX: c.LogX,
+		LogY: c.LogY}
 	for _, axis := range []struct {
 		flag, name string
 		to         **runs.Column
@@ -125,7 +128,8 @@ func (c *PlotCmd) options() (plot.Options, error) {
 func parseSize(text string) (width, height int, err error) {
 	const least, most = 300, 8000
 	var rest string
-	if n, _ := fmt.Sscanf(text+" ", "%dx%d %s", &width, &height, &rest); n != 2 || fmt.Sprintf("%dx%d", width, height) != text {
+	if n, _ := fmt.Sscanf(text+" ", "%dx%d %s", &width, &height, &rest); n != 2 ||
+		fmt.Sprintf("%dx%d", width, height) != text {
 		return 0, 0, fault.New(fault.Usage, "--size: wanted a size such as 1200x800, got %q", text)
 	}
 	if min(width, height) < least || max(width, height) > most {

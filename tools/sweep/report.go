@@ -53,7 +53,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(plaintext.Writer(s.Out), "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"), cli.Count(len(d.scenarios), "scenario"), c.Output)
+	fmt.Fprintf(plaintext.Writer(s.Out), "%s in %s; written to %s\n", cli.Count(len(d.kept), "run"),
+		cli.Count(len(d.scenarios), "scenario"), c.Output)
 	return c.strict(d)
 }
 

@@ -101,18 +101,20 @@ func remark(s cli.Streams, got *load.Import, notes []string) {
 		fmt.Fprintln(plaintext.Writer(s.Err), "skipped", f.Err)
 	}
 	if n := len(got.Skipped); n > 0 {
-		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"), cli.Count(len(got.Runs), "run"))
+		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"),
+			cli.Count(len(got.Runs), "run"))
 	}
 	if got.Links > 0 {
-		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed, such as %s; name the folders that they lead to\n", cli.Count(got.Links, "symbolic link"), got.Link)
+		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed, such as %s; name the folders that they lead to\n",
+			cli.Count(got.Links, "symbolic link"), got.Link)
 	}
 	for _, n := range notes {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", n)
 	}
 }
 
-// otherAxis replaces Thpt_per_User, which needs a concurrency, where no run has it: load generators that offer a rate, such as
-// inference-perf, have none. It returns a note that says so.
+// otherAxis replaces Thpt_per_User, which needs a concurrency, where no run has it: load generators that offer a
+// rate, such as inference-perf, have none. It returns a note that says so.
 func otherAxis(x **runs.Column, list []*runs.Run) []string {
 	const by, other = "Thpt_per_User", "Thpt_per_User_TPOT"
 	has := func(c *runs.Column) bool {
@@ -179,7 +181,8 @@ func (d *imported) scenario(index *int) (runs.Scenario, error) {
 	case index != nil:
 		i = *index
 	case len(d.scenarios) > 1:
-		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which", len(d.scenarios)).WithHint(listHint)
+		return runs.Scenario{}, fault.New(fault.Usage, "there are %d scenarios; --scenario must say which",
+			len(d.scenarios)).WithHint(listHint)
 	}
 	if err := d.checkScenario(i); err != nil {
 		return runs.Scenario{}, err
@@ -206,7 +209,8 @@ func (d *imported) checkScenario(i int) error {
 	case len(d.scenarios) == 0:
 		return fault.New(fault.Input, "there is no scenario: none of the files is a benchmark report of requests that can be read")
 	case i < 0 || i >= len(d.scenarios):
-		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1, i).WithHint(listHint)
+		return fault.New(fault.Usage, "--scenario: wanted an index from 0 to %d, got %d", len(d.scenarios)-1,
+			i).WithHint(listHint)
 	}
 	return nil
 }
@@ -257,7 +261,8 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		if len(sc.Runs) < c.MinRuns {
 			continue
 		}
-		t.AddRow(sc.Index, runs.Words(sc.Model).Plain(), runs.Words(sc.GPU).Plain(), runs.Num(sc.ISL).Plain(), runs.Num(sc.OSL).Plain(),
+		t.AddRow(sc.Index, runs.Words(sc.Model).Plain(), runs.Words(sc.GPU).Plain(), runs.Num(sc.ISL).Plain(),
+			runs.Num(sc.OSL).Plain(),
 			len(sc.Runs), len(runs.Configurations(sc.Runs, true))) // as plot and report count them
 	}
 	if err := c.write(s, &t); err != nil {

@@ -218,7 +218,8 @@ func cellOf(col *runs.Column, c runs.Cell) any {
 // byConfiguration prints the tables of the original analysis: one for each
 // configuration, its runs by concurrency.
 func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*runs.Column) error {
-	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"), sc.Index, sc.Key)
+	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n# scenario %d: %s\n", generator(), cli.Count(len(sc.Runs), "run"),
+		sc.Index, sc.Key)
 	directories := runs.Directories(sc.Runs)
 	if len(directories) == 1 {
 		fmt.Fprintf(plaintext.Writer(s.Out), "# directory: %s\n", directories[0])
@@ -304,7 +305,8 @@ func sortRows(rows []*runs.Run, keys []sortKey) {
 func JoinSort(args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
-		if args[i] == "--sort" && i+1 < len(args) && strings.HasPrefix(args[i+1], "-") && !strings.HasPrefix(args[i+1], "--") {
+		if args[i] == "--sort" && i+1 < len(args) && strings.HasPrefix(args[i+1], "-") &&
+			!strings.HasPrefix(args[i+1], "--") {
 			joined = append(joined, "--sort="+args[i+1])
 			i++
 			continue

@@ -69,6 +69,7 @@ func (w *Watch) Check(t testing.TB, what string, until time.Time, limit, free ti
 	took := until.Sub(w.started)
 	factor := max(1, ready/float64(runtime.NumCPU()))
 	if most := time.Duration(float64(limit)*factor) + free; took > most {
-		t.Errorf("%s took %v, want at most %v (%.1f threads were ready on %d processors)", what, took, most, ready, runtime.NumCPU())
+		t.Errorf("%s took %v, want at most %v (%.1f threads were ready on %d processors)", what, took, most, ready,
+			runtime.NumCPU())
 	}
 }

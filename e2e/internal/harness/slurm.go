@@ -31,13 +31,15 @@ type Slurm struct {
 // tests. A package starts one.
 func StartSlurm(nodes, cpus int) (*Slurm, error) {
 	dir := filepath.Join(Home, "slurm")
-	s := &Slurm{dir: dir, Conf: filepath.Join(dir, "slurm.conf"), Munge: filepath.Join(dir, "munge.sock"), Nodes: nodes, cpus: cpus}
+	s := &Slurm{dir: dir, Conf: filepath.Join(dir, "slurm.conf"), Munge: filepath.Join(dir, "munge.sock"), Nodes: nodes,
+		cpus: cpus}
 	if err := s.writeFiles(); err != nil {
 		return nil, err
 	}
 	// munged insists on folders that only their owner may write to.
 	if err := s.daemon("munged", "--foreground", "--force", "--key-file="+s.path("munge.key"), "--socket="+s.Munge,
-		"--pid-file="+s.path("munged.pid"), "--log-file="+s.path("munged.log"), "--seed-file="+s.path("munged.seed")); err != nil {
+		"--pid-file="+s.path("munged.pid"), "--log-file="+s.path("munged.log"),
+		"--seed-file="+s.path("munged.seed")); err != nil {
 		return nil, err
 	}
 	if err := WaitFor("munged", func() bool { _, err := os.Stat(s.Munge); return err == nil }); err != nil {
@@ -123,7 +125,8 @@ ReturnToService=2
 MpiDefault=none
 `, name, ports[0], s.Munge, credType(), s.dir)
 	for i := 1; i <= s.Nodes; i++ {
-		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i, name, i, ports[i], s.cpus)
+		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i,
+			name, i, ports[i], s.cpus)
 	}
 	conf.WriteString("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n")
 	return os.WriteFile(s.Conf, conf.Bytes(), 0o600)
@@ -160,7 +163,8 @@ func (s *Slurm) daemon(name string, args ...string) error {
 	}
 	go func() {
 		err := cmd.Wait()
-		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL { // that is how the guard ends it
+		// that is how the guard ends it
+		if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGKILL {
 			fmt.Fprintf(os.Stderr, "%v has ended: %v\n%s", cmd, err, s.Logs())
 		}
 	}()

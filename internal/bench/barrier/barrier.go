@@ -115,7 +115,8 @@ func compete(ctx context.Context, all []contender, way Way, ranks int) (Row, err
 			if i == 0 {
 				first = t
 			}
-			times[i], skews[i], ratios[i] = append(times[i], t), append(skews[i], transfer.Median(s.skews)), append(ratios[i], first/t)
+			times[i], skews[i], ratios[i] = append(times[i], t), append(skews[i], transfer.Median(s.skews)),
+				append(ratios[i], first/t)
 		}
 	}
 	row := Row{Ranks: ranks}

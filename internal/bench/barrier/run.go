@@ -49,7 +49,8 @@ type library struct {
 
 var libraries = []library{
 	{name: "mpich", tcpEnv: []string{"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp"}},
-	{name: "openmpi", flags: []string{"--allow-run-as-root", "--oversubscribe"}, tcp: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self"}},
+	{name: "openmpi", flags: []string{"--allow-run-as-root", "--oversubscribe"},
+		tcp: []string{"--mca", "pml", "ob1", "--mca", "btl", "tcp,self"}},
 }
 
 //go:embed mpi/barrier.c

@@ -32,7 +32,8 @@ func Libraries(ctx context.Context, folder string) (list []Library, err error) {
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return nil, err
 	}
-	for _, l := range []Library{{Name: "mpich"}, {Name: "openmpi", flags: []string{"--allow-run-as-root", "--oversubscribe"}}} {
+	for _, l := range []Library{{Name: "mpich"}, {Name: "openmpi",
+		flags: []string{"--allow-run-as-root", "--oversubscribe"}}} {
 		compiler, err := exec.LookPath("mpicc." + l.Name)
 		if err != nil {
 			continue
@@ -57,7 +58,8 @@ const (
 func (l Library) Median(ctx context.Context, ranks, bytesEach int) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	args := append(append([]string{}, l.flags...), "-n", strconv.Itoa(ranks), l.program, strconv.Itoa(bytesEach), strconv.Itoa(calls))
+	args := append(append([]string{}, l.flags...), "-n", strconv.Itoa(ranks), l.program, strconv.Itoa(bytesEach),
+		strconv.Itoa(calls))
 	cmd := exec.CommandContext(ctx, "mpirun."+l.Name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Second

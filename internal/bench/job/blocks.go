@@ -53,11 +53,14 @@ func (c *Command) Blocks(w io.Writer) error {
 			block, batch int
 			count        int
 			target       float64
-		}{{"4 KiB x 1", 4 << 10, 1, 2000, 1.2}, {"64 KiB x 1000", 64 << 10, 1000, 10, 1.05}, {"1 MiB x 64", 1 << 20, 64, 10, 1.05}} {
+		}{{"4 KiB x 1", 4 << 10, 1, 2000, 1.2}, {"64 KiB x 1000", 64 << 10, 1000, 10, 1.05},
+			{"1 MiB x 64", 1 << 20, 64, 10, 1.05}} {
 			cases = append(cases, transfer.Case{
-				Name: fmt.Sprintf("kvbench %s %s", op, size.name), Bytes: size.block * size.batch, Count: size.count, Turns: processTurns, Target: size.target,
+				Name: fmt.Sprintf("kvbench %s %s", op, size.name), Bytes: size.block * size.batch, Count: size.count,
+				Turns: processTurns, Target: size.target,
 				Ours: func(_, count int) (time.Duration, error) {
-					m, err := c.KVBench(append(Size(size.block, size.batch, count), "-n", "2", "--engine", "nixl", "--op_type", op)...)
+					m, err := c.KVBench(append(Size(size.block, size.batch, count), "-n", "2", "--engine", "nixl",
+						"--op_type", op)...)
 					if err != nil {
 						return 0, err
 					}

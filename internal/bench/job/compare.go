@@ -17,8 +17,9 @@ const (
 	injected = 0.2
 )
 
-// Compare prints how often perigee rerun finds a change between equal runs (target: the level of the test plus what so many
-// comparisons may exceed it by chance), and how often it finds a pattern that takes 20 % longer (target: 0.9).
+// Compare prints how often perigee rerun finds a change between equal runs (target: the level of the test plus what
+// so many comparisons may exceed it by chance), and how often it finds a pattern that takes 20 % longer (target:
+// 0.9).
 func (c *Command) Compare(w io.Writer) error {
 	fmt.Fprintln(w, "verdicts of perigee rerun A B, runs in the order a b b a; alpha 0.05")
 	fmt.Fprintln(w, "     runs a side  B differs from A                    found    share    target      time")
@@ -29,13 +30,15 @@ func (c *Command) Compare(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		compareLine(w, runs, "in nothing", found, equalTurns, fmt.Sprintf("<= %.3f", bound), float64(found)/equalTurns <= bound, took)
+		compareLine(w, runs, "in nothing", found, equalTurns, fmt.Sprintf("<= %.3f", bound),
+			float64(found)/equalTurns <= bound, took)
 	}
 	found, took, err := c.verdicts(5, injected, slowerTurns)
 	if err != nil {
 		return err
 	}
-	compareLine(w, 5, "in 20 % more bytes of a pattern", found, slowerTurns, ">= 0.900", float64(found) >= 0.9*slowerTurns, took)
+	compareLine(w, 5, "in 20 % more bytes of a pattern", found, slowerTurns, ">= 0.900",
+		float64(found) >= 0.9*slowerTurns, took)
 	return nil
 }
 
@@ -44,22 +47,25 @@ func compareLine(w io.Writer, runs int, what string, found, of int, target strin
 	if ok {
 		verdict = "ok"
 	}
-	fmt.Fprintf(w, "%16d  %-32s  %3d of %d    %.3f  %s  %6.1f s  %s\n", runs, what, found, of, float64(found)/float64(of), target, took.Seconds(), verdict)
+	fmt.Fprintf(w, "%16d  %-32s  %3d of %d    %.3f  %s  %6.1f s  %s\n", runs, what, found, of,
+		float64(found)/float64(of), target, took.Seconds(), verdict)
 }
 
-// verdicts compares so many times, and returns how often there was any verdict; where the sides differ, how often it was
-// found that the larger pattern is slower.
+// verdicts compares so many times, and returns how often there was any verdict; where the sides differ, how often it
+// was found that the larger pattern is slower.
 func (c *Command) verdicts(runs int, more float64, turns int) (found int, took time.Duration, err error) {
 	start := time.Now()
 	var sides [2]string
 	for i, share := range []float64{0, more} {
 		sides[i] = filepath.Join(c.folder, fmt.Sprintf("compare-%d.json.zst", i))
-		if _, _, err := c.run("run", c.script("compare.lua"), "--engine", "shm", "--more", fmt.Sprint(share), "--result", sides[i]); err != nil {
+		if _, _, err := c.run("run", c.script("compare.lua"), "--engine", "shm", "--more", fmt.Sprint(share),
+			"--result", sides[i]); err != nil {
 			return 0, 0, err
 		}
 	}
 	for range turns {
-		out, _, err := c.run("rerun", sides[0], sides[1], "--times", strconv.Itoa(runs), "--format", "json", "--fail-on", "none")
+		out, _, err := c.run("rerun", sides[0], sides[1], "--times", strconv.Itoa(runs), "--format", "json",
+			"--fail-on", "none")
 		if err != nil {
 			return 0, 0, err
 		}

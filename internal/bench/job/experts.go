@@ -30,7 +30,8 @@ func (c *Command) Experts(w io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(w, "# expert parallelism: 128 tokens, 7168 channels, top-8, fp8; medians of the slowest rank in us, of %d turns\n", expertTurns)
-	fmt.Fprintf(w, "# targets: moving/plain %.1f; plain/MPI %.1f from 64 KiB for each pair on\n", movingTarget, libraryTarget)
+	fmt.Fprintf(w, "# targets: moving/plain %.1f; plain/MPI %.1f from 64 KiB for each pair on\n", movingTarget,
+		libraryTarget)
 	header := "ranks engine  dispatch   combine       e2e    moving     plain  moving/plain"
 	for _, l := range libraries {
 		header += fmt.Sprintf("  %9s", l.Name)

@@ -70,7 +70,8 @@ const processTurns = 9
 
 // latency runs one message through a scenario and returns its median latency.
 func (c *Command) latency(engine string, bytes, count int) (time.Duration, error) {
-	out, _, err := c.run("run", "--engine", engine, c.script("latency.lua"), "--size", strconv.Itoa(bytes), "--iters", strconv.Itoa(count))
+	out, _, err := c.run("run", "--engine", engine, c.script("latency.lua"), "--size", strconv.Itoa(bytes), "--iters",
+		strconv.Itoa(count))
 	if err != nil {
 		return 0, err
 	}
@@ -97,9 +98,11 @@ func (c *Command) Latency(w io.Writer) error {
 		name         string
 		bytes, count int
 		target       float64
-	}{{"4 KiB", 4 << 10, 2000, 1.2}, {"64 KiB", 64 << 10, 1000, 1.05}, {"1 MiB", 1 << 20, 100, 1.05}, {"64 MiB", 64 << 20, 8, 1.05}} {
+	}{{"4 KiB", 4 << 10, 2000, 1.2}, {"64 KiB", 64 << 10, 1000, 1.05}, {"1 MiB", 1 << 20, 100, 1.05},
+		{"64 MiB", 64 << 20, 8, 1.05}} {
 		cases = append(cases, transfer.Case{
-			Name: "scenario " + size.name, Bytes: size.bytes, Count: size.count, Turns: processTurns, Target: size.target,
+			Name: "scenario " + size.name, Bytes: size.bytes, Count: size.count, Turns: processTurns,
+			Target: size.target,
 			Ours:   func(bytes, count int) (time.Duration, error) { return c.latency("nixl", bytes, count) },
 			Theirs: func(bytes, count int) (time.Duration, error) { return bare.Measure("write", bytes, count) },
 		})
@@ -132,7 +135,8 @@ func (c *Command) WholeRuns(w io.Writer) error {
 	runs := [][]string{{"run", "-n", "64", c.script("empty.lua")}}
 	for _, engine := range []string{"shm", "nixl"} {
 		for _, n := range []string{"2", "4", "8"} {
-			runs = append(runs, []string{"run", "-n", n, "--engine", engine, "alltoall", "--size", "1M", "--iters", "3"})
+			runs = append(runs, []string{"run", "-n", n, "--engine", engine, "alltoall", "--size", "1M", "--iters",
+				"3"})
 		}
 	}
 	for _, args := range runs {

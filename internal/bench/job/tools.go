@@ -57,7 +57,8 @@ func (c *Command) Tools(w io.Writer) error {
 		return err
 	}
 	big := filepath.Join(folder, "big.json.zst")
-	size, err := resulttest.Synthetic{Ranks: 512, Hosts: 64, Patterns: 1000, Senders: 64, Peers: 8, Isolated: 1, Iterations: 3}.Write(big)
+	size, err := resulttest.Synthetic{Ranks: 512, Hosts: 64, Patterns: 1000, Senders: 64, Peers: 8, Isolated: 1,
+		Iterations: 3}.Write(big)
 	if err != nil {
 		return err
 	}
@@ -92,7 +93,8 @@ func (c *Command) Tools(w io.Writer) error {
 		if row.took.wall.Seconds() > row.seconds || row.bytes > 0 && float64(row.took.memory) > row.bytes {
 			verdict = "MISSED"
 		}
-		fmt.Fprintf(w, "%-56s %8.2f %8.1f %8.2f %10d %10s  %s\n", row.name, row.took.wall.Seconds(), row.seconds, row.took.cpu.Seconds(), row.took.memory>>20, limit, verdict)
+		fmt.Fprintf(w, "%-56s %8.2f %8.1f %8.2f %10d %10s  %s\n", row.name, row.took.wall.Seconds(), row.seconds,
+			row.took.cpu.Seconds(), row.took.memory>>20, limit, verdict)
 	}
 	return nil
 }
@@ -112,7 +114,8 @@ func writeReports(folder string, n int) error {
 	}
 	for i := range n {
 		run := filepath.Join(folder, fmt.Sprintf("sweep%d", i%3), fmt.Sprintf("run%d", i/10))
-		replace := strings.NewReplacer("max_concurrency: 8", fmt.Sprint("max_concurrency: ", 1<<(i%10)), "720.0", fmt.Sprint(100+i), "tp: 4", fmt.Sprint("tp: ", 1<<(i%4)))
+		replace := strings.NewReplacer("max_concurrency: 8", fmt.Sprint("max_concurrency: ", 1<<(i%10)), "720.0",
+			fmt.Sprint(100+i), "tp: 4", fmt.Sprint("tp: ", 1<<(i%4)))
 		if err := os.MkdirAll(run, 0o700); err != nil {
 			return err
 		}

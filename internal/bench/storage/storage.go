@@ -86,7 +86,8 @@ func prepare(path string) error {
 func compare(w io.Writer, c *job.Command, path string, l load, engine, api, op string) error {
 	var ours, theirs, ratios []float64
 	for range turns {
-		m, err := c.KVBench(append(job.Size(l.block, l.batch, l.iterations), "--engine", engine, "--backend", "POSIX", "--filepath", path,
+		m, err := c.KVBench(append(job.Size(l.block, l.batch, l.iterations), "--engine", engine, "--backend", "POSIX",
+			"--filepath", path,
 			"--overwrite", "--storage_enable_direct", "--posix_api_type", api, "--op_type", strings.ToUpper(op))...)
 		if err != nil {
 			return err
@@ -117,7 +118,8 @@ var engines = map[string]string{"AIO": "libaio", "URING": "io_uring"}
 
 // fio returns the bandwidth in bytes per second.
 func fio(path string, l load, api, op string) (float64, error) {
-	cmd := exec.Command("fio", "--name=bench", "--filename="+path, "--rw="+op, "--bs="+strconv.Itoa(l.block), "--size="+strconv.Itoa(l.block*l.batch),
+	cmd := exec.Command("fio", "--name=bench", "--filename="+path, "--rw="+op, "--bs="+strconv.Itoa(l.block),
+		"--size="+strconv.Itoa(l.block*l.batch),
 		"--ioengine="+engines[api], "--iodepth="+strconv.Itoa(l.depth), "--direct=1", "--time_based", "--runtime=300ms",
 		"--lat_percentiles=1", "--clat_percentiles=0", "--output-format=json")
 	out, err := cmd.Output()

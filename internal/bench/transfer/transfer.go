@@ -71,7 +71,8 @@ func Median[T int64 | float64 | time.Duration](list []T) T {
 
 // Report runs cases and prints a table.
 func Report(w io.Writer, cases []Case) error {
-	fmt.Fprintf(w, "%-28s %10s %10s %7s %13s %7s %10s\n", "# case", "ours us", "C us", "ratio", "quartiles", "target", "ours GB/s")
+	fmt.Fprintf(w, "%-28s %10s %10s %7s %13s %7s %10s\n", "# case", "ours us", "C us", "ratio", "quartiles", "target",
+		"ours GB/s")
 	for _, c := range cases {
 		r, err := Compare(c)
 		if err != nil {
@@ -83,7 +84,8 @@ func Report(w io.Writer, cases []Case) error {
 		}
 		us := func(d time.Duration) float64 { return float64(d) / 1e3 }
 		fmt.Fprintf(w, "%-28s %10.2f %10.2f %7.3f %6.3f-%6.3f %7.2f %10.2f  %s\n",
-			c.Name, us(r.Ours), us(r.Theirs), r.Ratio, r.Low, r.High, c.Target, float64(c.Bytes)/float64(r.Ours), verdict)
+			c.Name, us(r.Ours), us(r.Theirs), r.Ratio, r.Low, r.High, c.Target, float64(c.Bytes)/float64(r.Ours),
+			verdict)
 	}
 	return nil
 }
@@ -102,14 +104,16 @@ func NIXL(w io.Writer) error {
 		return err
 	}
 	defer pair.Close()
-	fmt.Fprintf(w, "# nixl %s against a C loop over the same library, one host, %v\n", pair.Engine.Version, pair.Engine.Params)
+	fmt.Fprintf(w, "# nixl %s against a C loop over the same library, one host, %v\n", pair.Engine.Version,
+		pair.Engine.Params)
 	var cases []Case
 	for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
 		for _, size := range []struct {
 			bytes, count int
 			name         string
 			target       float64
-		}{{4 << 10, 2000, "4 KiB", 1.2}, {64 << 10, 1000, "64 KiB", 1.05}, {1 << 20, 60, "1 MiB", 1.05}, {64 << 20, 5, "64 MiB", 1.05}} {
+		}{{4 << 10, 2000, "4 KiB", 1.2}, {64 << 10, 1000, "64 KiB", 1.05}, {1 << 20, 60, "1 MiB", 1.05},
+			{64 << 20, 5, "64 MiB", 1.05}} {
 			word := "read"
 			if op == nixl.Write {
 				word = "write"
@@ -145,9 +149,13 @@ func SHM(w io.Writer) error {
 		return func(bytes, count int) (time.Duration, error) { return memory.Measure(what, bytes, count) }
 	}
 	return Report(w, []Case{
-		{Name: "WRITE 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Write), Theirs: theirs("copy")},
-		{Name: "READ 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Read), Theirs: theirs("copy")},
-		{Name: "WRITE 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Write), Theirs: theirs("attach")},
-		{Name: "READ 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Read), Theirs: theirs("attach")},
+		{Name: "WRITE 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Write),
+			Theirs: theirs("copy")},
+		{Name: "READ 64 MiB / memcpy", Bytes: 64 << 20, Count: 7, Target: 1 / 0.95, Ours: ours(nixl.Read),
+			Theirs: theirs("copy")},
+		{Name: "WRITE 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Write),
+			Theirs: theirs("attach")},
+		{Name: "READ 4 KiB / vm_writev", Bytes: 4 << 10, Count: 5000, Target: 0.5, Ours: ours(nixl.Read),
+			Theirs: theirs("attach")},
 	})
 }

@@ -34,6 +34,7 @@ func reduce(out, base []uint16, rows []int32, weights []float32) {
 		clear(out)
 		return
 	}
-	C.perigee_reduce_rows((*C.uint16_t)(&out[0]), (*C.uint16_t)(&base[0]), (*C.int32_t)(&rows[0]), (*C.float)(&weights[0]),
+	C.perigee_reduce_rows((*C.uint16_t)(&out[0]), (*C.uint16_t)(&base[0]), (*C.int32_t)(&rows[0]),
+		(*C.float)(&weights[0]),
 		C.size_t(len(rows)), C.size_t(len(out)))
 }

@@ -101,7 +101,8 @@ INLINE void add(float *restrict sum, const uint16_t *restrict row, float w, size
 	}
 }
 
-INLINE void reduce_rows(uint16_t *restrict out, const uint16_t *restrict base, const int32_t *rows, const float *weights,
+INLINE void reduce_rows(uint16_t *restrict out, const uint16_t *restrict base, const int32_t *rows,
+                        const float *weights,
 			size_t count, size_t n)
 {
 	float sum[PIECE];

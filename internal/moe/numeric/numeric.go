@@ -89,7 +89,8 @@ func Dequantize(x []uint16, q []byte, scales []float32) {
 func Scale(x []uint16, factor float32) { scale(x, factor) }
 
 // Reduce writes the weighted sum of rows of BF16 channels in BF16. Row r has the channels r*len(out) and following of
-// base. The sum is float32, in the order of the rows; products are rounded before they are added. Without rows out is 0.
+// base. The sum is float32, in the order of the rows; products are rounded before they are added. Without rows out is
+// 0.
 func Reduce(out, base []uint16, rows []int32, weights []float32) {
 	if len(rows) != len(weights) {
 		panic("numeric: rows and weights differ in number")

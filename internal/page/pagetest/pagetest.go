@@ -51,12 +51,15 @@ func Start(t testing.TB) *Browser {
 	if program == "" {
 		t.Fatal("no chromium: apt-get install chromium")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox, chromedp.DisableGPU,
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
+		chromedp.DisableGPU,
 		chromedp.NoFirstRun, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("hide-scrollbars", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("hide-scrollbars", true),
 		// Fewer processes: tests share few cores.
-		chromedp.Flag("disable-features", "OptimizationHints,MediaRouter,Translate"), chromedp.Flag("disable-crash-reporter", true))
+		chromedp.Flag("disable-features", "OptimizationHints,MediaRouter,Translate"),
+		chromedp.Flag("disable-crash-reporter", true))
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(func() {
@@ -122,8 +125,9 @@ func (b *Browser) Open(t testing.TB, path string, v View) *Tab {
 	do(tab, log.Enable, cdp.Empty{})
 	do(tab, runtime.Enable, cdp.Empty{})
 	do(tab, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
-		Width: int64(cmp.Or(v.Width, 1280)), Height: int64(cmp.Or(v.Height, 900)), DeviceScaleFactor: cmp.Or(v.Scale, 1),
-		Mobile: v.Width != 0 && v.Width < 600,
+		Width: int64(cmp.Or(v.Width, 1280)), Height: int64(cmp.Or(v.Height, 900)),
+		DeviceScaleFactor: cmp.Or(v.Scale, 1),
+		Mobile:            v.Width != 0 && v.Width < 600,
 	})
 	do(tab, emulation.SetEmulatedMedia, v.media())
 	tab.Run(chromedp.Navigate(own))
@@ -160,7 +164,8 @@ func (tab *Tab) note(own string, event any) {
 	switch e := event.(type) {
 	case *network.EventRequestWillBeSent:
 		u := e.Request.URL
-		if u != own && !strings.HasPrefix(u, own+"#") && !strings.HasPrefix(u, "data:") && !strings.HasPrefix(u, "blob:") {
+		if u != own && !strings.HasPrefix(u, own+"#") && !strings.HasPrefix(u, "data:") &&
+			!strings.HasPrefix(u, "blob:") {
 			tab.requests = append(tab.requests, u)
 		}
 	case *network.EventWebSocketCreated:
@@ -321,7 +326,8 @@ func (tab *Tab) shoot(name string, take chromedp.Action[[]byte]) {
 	if err != nil {
 		tab.fail("screenshot", err)
 	}
-	if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, name+".png"), png, 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, name+".png"), png,
+		0o644)); err != nil {
 		tab.t.Fatal(err)
 	}
 }

@@ -32,12 +32,16 @@ func (s Synthetic) Document() *result.Document {
 	started := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 	finished := started.Add(90 * time.Second)
 	d := &result.Document{
-		Schema: result.Schema, Status: result.Complete, Perigee: version.Build{Version: "0.1.0", Go: "go1.26"}, Started: started, Finished: &finished,
-		Command:  []string{"perigee", "sequential-ct-perftest", "my workload/metadata.yaml"},
-		Scenario: result.Scenario{Name: "sequential_ct_perftest.lua", SHA256: strings.Repeat("0a", 32), Source: "return {} -- <b>", Options: map[string]any{"verify_buffers": true}},
-		World:    result.World{Size: s.Ranks, Launcher: "slurm"},
-		Engine:   &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX", Params: map[string]string{"progress": "poll"}},
-		Phases:   []result.Phase{{Name: "prepare", StartNS: 1e9}, {Name: "isolated", StartNS: 2e9}, {Name: "workload", StartNS: 5e9}},
+		Schema: result.Schema, Status: result.Complete, Perigee: version.Build{Version: "0.1.0", Go: "go1.26"},
+		Started: started, Finished: &finished,
+		Command: []string{"perigee", "sequential-ct-perftest", "my workload/metadata.yaml"},
+		Scenario: result.Scenario{Name: "sequential_ct_perftest.lua", SHA256: strings.Repeat("0a", 32),
+			Source: "return {} -- <b>", Options: map[string]any{"verify_buffers": true}},
+		World: result.World{Size: s.Ranks, Launcher: "slurm"},
+		Engine: &result.Engine{Name: "nixl", Version: "1.5.1", Backend: "UCX",
+			Params: map[string]string{"progress": "poll"}},
+		Phases: []result.Phase{{Name: "prepare", StartNS: 1e9}, {Name: "isolated", StartNS: 2e9},
+			{Name: "workload", StartNS: 5e9}},
 	}
 	per := s.Ranks / s.Hosts
 	for h := range s.Hosts {
@@ -46,7 +50,8 @@ func (s Synthetic) Document() *result.Document {
 			host.Ranks = append(host.Ranks, h*per+r)
 		}
 		d.World.Hosts = append(d.World.Hosts, host)
-		d.World.Clocks = append(d.World.Clocks, result.Clock{OffsetNS: int64(h) * 123456, UncertaintyNS: int64(h) * 150, DriftPPM: 0.5, Samples: 64})
+		d.World.Clocks = append(d.World.Clocks, result.Clock{OffsetNS: int64(h) * 123456, UncertaintyNS: int64(h) * 150,
+			DriftPPM: 0.5, Samples: 64})
 	}
 	half := s.Ranks / 2
 	for p := range s.Patterns {
@@ -62,7 +67,8 @@ func (s Synthetic) Document() *result.Document {
 		}
 		d.Matrices = append(d.Matrices, m)
 		d.Patterns = append(d.Patterns, result.Pattern{
-			Name: fmt.Sprintf("pattern %d (matrix_%d.txt)", p, p), Matrix: p, Mem: "dram", Op: "WRITE", Shards: 1, Senders: s.Senders, SleepBefore: 0.004,
+			Name: fmt.Sprintf("pattern %d (matrix_%d.txt)", p, p), Matrix: p, Mem: "dram", Op: "WRITE", Shards: 1,
+			Senders: s.Senders, SleepBefore: 0.004,
 		})
 	}
 	return d
@@ -83,7 +89,8 @@ func (s Synthetic) Each(d *result.Document, give func(*result.Measurement)) {
 				if r.Rank == 1 { // somebody suffers
 					took *= int64(slow + 1)
 				}
-				r.Peers = append(r.Peers, series.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2], EndNS: r.StartNS + took})
+				r.Peers = append(r.Peers, series.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2],
+					EndNS: r.StartNS + took})
 				r.Bytes, r.EndNS = r.Bytes+m.Cells[c][2], max(r.EndNS, r.StartNS+took)
 			}
 			if len(run.Ranks) == 0 {
@@ -92,7 +99,8 @@ func (s Synthetic) Each(d *result.Document, give func(*result.Measurement)) {
 			run.StartNS, run.EndNS = min(run.StartNS, r.StartNS), max(run.EndNS, r.EndNS)
 			run.Ranks = append(run.Ranks, r)
 		}
-		give(&result.Measurement{Pattern: p, Phase: phase, Iteration: iteration, Run: run, LatencyNS: run.LatencyNS(), MeanBandwidth: run.MeanBandwidth()})
+		give(&result.Measurement{Pattern: p, Phase: phase, Iteration: iteration, Run: run, LatencyNS: run.LatencyNS(),
+			MeanBandwidth: run.MeanBandwidth()})
 	}
 	for p := range d.Patterns {
 		for i := range s.Isolated {

@@ -132,7 +132,8 @@ func Explain(w *spmd.World, what string, err error) error {
 			WithHint("a longer --timeout helps if the disk is only slow")
 	case ok && len(late.Peers) > 0:
 		peer := late.Peers[0]
-		return fault.New(fault.Timeout, "%s: %w after %v (rank %d is on %s)", what, err, w.Timeout(), peer, w.HostName(peer)).
+		return fault.New(fault.Timeout, "%s: %w after %v (rank %d is on %s)", what, err, w.Timeout(), peer,
+			w.HostName(peer)).
 			WithHint("is that rank alive? A longer --timeout helps if the transfer is only slow")
 	}
 	return fault.New(Kind(err), "%s: %w", what, err)

@@ -214,7 +214,8 @@ func (b Blocks) files(rank int, lane Lane) []File {
 		}
 		list[k] = File{
 			For: "files", Path: b.Store.Path, InFolder: "perigee" + suffix, Made: strings.TrimSuffix(made, "/"),
-			Size: b.share(), From: int64(number) * b.share(), Existing: satMultiply(b.share(), int64(lanes-1)) + b.Batch*b.Block,
+			Size: b.share(), From: int64(number) * b.share(), Existing: satMultiply(b.share(), int64(lanes-1)) +
+				b.Batch*b.Block,
 			Write: b.Op == nixl.Write, Overwrite: b.Store.Overwrite, Direct: b.Store.Direct, Several: b.Store.Count,
 			Allow: "name a file that does not exist, or a folder; or allow it with --overwrite",
 		}
@@ -261,7 +262,8 @@ func (b Blocks) Transfers(rank int, _ Lane) (list []Transfer) {
 		for f := range b.usedFiles(rank) {
 			memory, file := b.inFile(f)
 			list = append(list, Transfer{
-				Op: b.Op, Peer: nixl.Self, Local: local, Remote: Place{Mem: nixl.FILE, File: int(f)}, LocalAt: memory, RemoteAt: file,
+				Op: b.Op, Peer: nixl.Self, Local: local, Remote: Place{Mem: nixl.FILE, File: int(f)}, LocalAt: memory,
+				RemoteAt: file,
 			})
 		}
 		return list

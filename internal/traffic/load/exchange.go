@@ -62,12 +62,14 @@ func NewExchange(x Exchange, ranks int) (Exchange, error) {
 		for from := range ranks {
 			pieces := x.Pieces(from, to)
 			if len(pieces) > MaxPieces {
-				return x, fault.New(fault.Input, "%s: %d pieces from rank %d to rank %d, want at most %d", x.Label(), len(pieces), from, to, MaxPieces)
+				return x, fault.New(fault.Input, "%s: %d pieces from rank %d to rank %d, want at most %d", x.Label(),
+					len(pieces), from, to, MaxPieces)
 			}
 			var bytes int64
 			for _, p := range pieces {
 				if p.SendOff < 0 || p.RecvOff < 0 || p.Len < 1 || p.SendOff+p.Len < 0 || p.RecvOff+p.Len < 0 {
-					return x, fault.New(fault.Input, "%s: the piece of %d bytes from %d of rank %d to %d of rank %d lies in no buffer",
+					return x, fault.New(fault.Input,
+						"%s: the piece of %d bytes from %d of rank %d to %d of rank %d lies in no buffer",
 						x.Label(), p.Len, p.SendOff, from, p.RecvOff, to)
 				}
 				bytes += p.Len

@@ -44,7 +44,8 @@ func (o StorageOp) check() error {
 func (p Pattern) checkStorage(ranks int) error {
 	for _, rank := range slices.Sorted(maps.Keys(p.Storage)) {
 		if rank < 0 || rank >= ranks {
-			return fault.New(fault.Input, "%s: storage_ops names rank %d, but there are %d ranks", p.Label(), rank, ranks)
+			return fault.New(fault.Input, "%s: storage_ops names rank %d, but there are %d ranks", p.Label(), rank,
+				ranks)
 		}
 		if err := p.Storage[rank].check(); err != nil {
 			return fault.New(fault.Input, "%s: storage_ops of rank %d: %w", p.Label(), rank, err)
@@ -61,7 +62,8 @@ func (p Pattern) storageNeeds(rank int) (n Needs) {
 	n.Send[nixl.DRAM], n.Recv[nixl.DRAM] = o.WriteSize, o.ReadSize
 	n.Files = []File{{
 		For: "storage_ops", Path: o.Path, Made: o.Path, Size: o.FileSize, Existing: o.FileSize,
-		Write: o.WriteSize > 0, Overwrite: o.Overwrite, Allow: "name a file that does not exist, or run with --allow-io",
+		Write: o.WriteSize > 0, Overwrite: o.Overwrite,
+		Allow: "name a file that does not exist, or run with --allow-io",
 	}}
 	return n
 }

@@ -105,7 +105,8 @@ func Random(n int, density float64, minBytes, maxBytes int64, seed uint64) (*Mat
 		return nil, fmt.Errorf("density %v: wanted a number of 0 to 1", density)
 	}
 	if minBytes < 0 || maxBytes < minBytes {
-		return nil, fmt.Errorf("%d to %d bytes: wanted a smallest size of 0 or more and a largest not below it", minBytes, maxBytes)
+		return nil, fmt.Errorf("%d to %d bytes: wanted a smallest size of 0 or more and a largest not below it",
+			minBytes, maxBytes)
 	}
 	if n > 0 && n > maxDrawn/n {
 		return nil, fmt.Errorf("a random matrix of %d ranks: wanted at most %d cells to draw", n, maxDrawn)

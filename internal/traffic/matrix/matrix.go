@@ -126,7 +126,8 @@ func (m *Matrix) Set(i, j int, bytes int64) error {
 		return fmt.Errorf("cell [%d][%d]: with its %d bytes the sum of the matrix does not fit 64 bits", i, j, bytes)
 	}
 	if !found && bytes > 0 && m.cells >= MaxCells {
-		return fmt.Errorf("cell [%d][%d]: the matrix already has %d non-zero cells, the most there can be", i, j, MaxCells)
+		return fmt.Errorf("cell [%d][%d]: the matrix already has %d non-zero cells, the most there can be", i, j,
+			MaxCells)
 	}
 
 	// Only the total is checked: with no cell below 0 it bounds every other sum.

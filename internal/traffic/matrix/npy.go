@@ -106,7 +106,8 @@ func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
 				row, column = k, i
 			}
 			if instead != "" {
-				return fail("numpy file: row %d, column %d: wanted a whole number of bytes, got %s", row, column, instead)
+				return fail("numpy file: row %d, column %d: wanted a whole number of bytes, got %s", row, column,
+					instead)
 			}
 			if value > 0 {
 				rows[row] = append(rows[row], Cell{Peer: column, Bytes: value})
@@ -119,7 +120,8 @@ func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
 	m := New(h.ranks)
 	for i, row := range rows {
 		if !m.addRow(i, slices.Clip(row)) {
-			return fail("wanted at most %d cells other than 0 and at most %d bytes in all, got more by row %d", MaxCells, int64(math.MaxInt64), i)
+			return fail("wanted at most %d cells other than 0 and at most %d bytes in all, got more by row %d",
+				MaxCells, int64(math.MaxInt64), i)
 		}
 	}
 	return m, nil

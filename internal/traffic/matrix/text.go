@@ -59,12 +59,11 @@ func writeZeros(out *bufio.Writer, n int) {
 	}
 }
 
-// ReadText reads a matrix in text form, or the file that numpy.save makes of one. Rows are lines; cells are separated by
-// white space, one comma or one semicolon, and hold what [size.Parse] reads; blank lines count for nothing, nor does what
-// follows a # up to the end of the line.
-// There must be as many rows as cells in a row. name stands for the text in
-// errors, which are faults of the kind Input and say line, cell, wanted and
-// got. The text is read in blocks and never held as a whole.
+// ReadText reads a matrix in text form, or the file that numpy.save makes of one. Rows are lines; cells are separated
+// by white space, one comma or one semicolon, and hold what [size.Parse] reads; blank lines count for nothing, nor
+// does what follows a # up to the end of the line. There must be as many rows as cells in a row. name stands for the
+// text in errors, which are faults of the kind Input and say line, cell, wanted and got. The text is read in blocks
+// and never held as a whole.
 func ReadText(name string, r io.Reader) (*Matrix, error) {
 	in := bufio.NewReaderSize(r, len(npyMagic))
 	if head, _ := in.Peek(len(npyMagic)); string(head) == npyMagic {
@@ -91,7 +90,8 @@ func readText(name string, r io.Reader, block []byte) (*Matrix, error) {
 			text = bytes.TrimPrefix(text, byteOrderMark)
 		}
 		if total += got; total > maxTextBytes {
-			return nil, fault.New(fault.Input, "%s: wanted at most %d bytes of text, got more", name, int64(maxTextBytes))
+			return nil, fault.New(fault.Input, "%s: wanted at most %d bytes of text, got more", name,
+				int64(maxTextBytes))
 		}
 		if ended {
 			return p.finish(text)
@@ -248,7 +248,8 @@ func (p *textParser) tooMuch() error {
 	if len(p.row) > MaxCells-p.m.cells {
 		return p.lineError("wanted at most %d cells other than 0 in the matrix, got more", MaxCells)
 	}
-	return p.lineError("wanted a matrix whose sum is at most %d bytes, got more by row %d", int64(math.MaxInt64), p.rows+1)
+	return p.lineError("wanted a matrix whose sum is at most %d bytes, got more by row %d", int64(math.MaxInt64),
+		p.rows+1)
 }
 
 // finish takes the last block and returns the matrix.
@@ -260,10 +261,12 @@ func (p *textParser) finish(text []byte) (*Matrix, error) {
 		return nil, err
 	}
 	if p.m == nil {
-		return nil, fault.New(fault.Input, "%s: wanted a matrix, one line of numbers for each rank, got an empty text", p.name)
+		return nil, fault.New(fault.Input, "%s: wanted a matrix, one line of numbers for each rank, got an empty text",
+			p.name)
 	}
 	if n := p.m.Size(); p.rows != n {
-		return nil, fault.New(fault.Input, "%s: wanted %d rows, as the first row (line %d) has %d cells, got %d", p.name, n, p.firstLine, n, p.rows)
+		return nil, fault.New(fault.Input, "%s: wanted %d rows, as the first row (line %d) has %d cells, got %d",
+			p.name, n, p.firstLine, n, p.rows)
 	}
 	return p.m, nil
 }

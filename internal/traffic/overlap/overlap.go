@@ -174,7 +174,8 @@ func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
 			shared = append(shared, names[kind])
 		}
 	}
-	return &series.Overlap{Share: float64(time) / float64(m.end-m.start), Messages: messages, Shared: strings.Join(shared, ", ")}
+	return &series.Overlap{Share: float64(time) / float64(m.end-m.start), Messages: messages,
+		Shared: strings.Join(shared, ", ")}
 }
 
 // within cuts spans, each shortened by the uncertainty at both ends, to a message.

@@ -124,7 +124,8 @@ func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
 	runs, exits := make([]series.Run, n), make([][]series.Exit, n)
 	for _, k := range parts {
 		if len(k.log) != n {
-			return nil, fault.New(fault.Script, "%s: rank %d has run it %d times since the last collect, rank %d %d times",
+			return nil, fault.New(fault.Script,
+				"%s: rank %d has run it %d times since the last collect, rank %d %d times",
 				p.Label(), parts[0].rank, n, k.rank, len(k.log)).
 				WithHint("all initiators of a pattern must run it equally often")
 		}
@@ -142,7 +143,8 @@ func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
 
 func (k part) rankRun(w *spmd.World, t series.Stamps) series.RankRun {
 	r := series.RankRun{
-		Rank: k.rank, StartNS: w.ToCommon(k.rank, t.Start), PostNS: w.ToCommon(k.rank, t.Posted), EndNS: w.ToCommon(k.rank, t.End),
+		Rank: k.rank, StartNS: w.ToCommon(k.rank, t.Start), PostNS: w.ToCommon(k.rank, t.Posted),
+		EndNS: w.ToCommon(k.rank, t.End),
 	}
 	for i, o := range k.posts {
 		r.Bytes += o.Bytes

@@ -95,7 +95,8 @@ func (s *Session) gatherMany(lanes []*laneStep, mine [][]byte) error {
 	for rank, data := range all {
 		var theirs [][]byte
 		if err := json.Unmarshal(data, &theirs); err != nil || len(theirs) != len(lanes) {
-			return fault.New(fault.Internal, "the cards of rank %d are for %d lanes, want %d: %w", rank, len(theirs), len(lanes), err)
+			return fault.New(fault.Internal, "the cards of rank %d are for %d lanes, want %d: %w", rank, len(theirs),
+				len(lanes), err)
 		}
 		for i, card := range theirs {
 			cards[i] = append(cards[i], card)

@@ -146,7 +146,8 @@ func (l *Lane) open(f load.File) (*openFile, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return l.create(f, f.Made)
 	case f.Write && !f.Overwrite:
-		return nil, fault.New(fault.Input, "%s: file %s exists already, and is not overwritten", f.For, f.Path).WithHint("%s", f.Allow)
+		return nil, fault.New(fault.Input, "%s: file %s exists already, and is not overwritten", f.For,
+			f.Path).WithHint("%s", f.Allow)
 	case f.Several > 1:
 		return nil, fault.New(fault.Input, "%s: file %s is there, and %d files are wanted", f.For, f.Path, f.Several).
 			WithHint("name a folder, or a name that does not exist, to have files made")

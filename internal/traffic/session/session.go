@@ -54,7 +54,8 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 		return nil, err
 	}
 	s.info = first.agent.Info()
-	w.Log().Info("opened the engine", "engine", s.info.Name, "backend", s.info.Backend, "params", s.info.Params, "one_host", cfg.OneHost)
+	w.Log().Info("opened the engine", "engine", s.info.Name, "backend", s.info.Backend, "params", s.info.Params,
+		"one_host", cfg.OneHost)
 	if err := agreeOnEngine(w, s.info.Name+" "+s.info.Version+" "+s.info.Backend); err != nil {
 		first.agent.Close()
 		return nil, err

@@ -19,7 +19,8 @@ const Seed = 11
 
 // Run calls body at n ranks, each with a session on an engine, and returns their errors.
 // No session closes before all ranks are through.
-func Run(t testing.TB, n int, engine nixl.Engine, cfg nixl.AgentConfig, body func(w *spmd.World, s *session.Session) error) []error {
+func Run(t testing.TB, n int, engine nixl.Engine, cfg nixl.AgentConfig,
+	body func(w *spmd.World, s *session.Session) error) []error {
 	t.Helper()
 	open := make([]*session.Session, n)
 	errs := traffictest.Worlds(t, n, func(w *spmd.World) error {

@@ -42,7 +42,8 @@ func (c *Corruption) Error() string {
 	if c.Block >= 0 {
 		s += fmt.Sprintf(", block %d", c.Block)
 	}
-	s += fmt.Sprintf(": byte %d is 0x%02x, want 0x%02x (wrong bytes in this message: %d", c.Offset, c.Got, c.Want, c.WrongBytes)
+	s += fmt.Sprintf(": byte %d is 0x%02x, want 0x%02x (wrong bytes in this message: %d", c.Offset, c.Got, c.Want,
+		c.WrongBytes)
 	if c.WrongMessages > 1 {
 		s += fmt.Sprintf("; wrong messages: %d", c.WrongMessages)
 	}

@@ -18,7 +18,8 @@ func listener(proc string, port int) (int, error) {
 	sockets := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		// A kernel without IPv6 has no such file.
-		if err := listening(filepath.Join(proc, "self", "net", table), port, sockets); err != nil && !os.IsNotExist(err) {
+		if err := listening(filepath.Join(proc, "self", "net", table), port, sockets); err != nil &&
+			!os.IsNotExist(err) {
 			return 0, err
 		}
 	}
@@ -57,7 +58,8 @@ func listening(table string, port int, sockets map[string]bool) error {
 	suffix := fmt.Sprintf(":%04X", port)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && strings.HasSuffix(fields[1], suffix) && fields[3] == listenState {
+		if fields := strings.Fields(lines.Text()); len(fields) > 9 && strings.HasSuffix(fields[1], suffix) &&
+			fields[3] == listenState {
 			sockets["socket:["+fields[9]+"]"] = true
 		}
 	}

@@ -52,8 +52,9 @@ type Leader struct {
 func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
 	c := &Client{
 		conn: conn, rank: rank, size: size, host: host.Name(), leader: leader,
-		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}), probed: make(chan struct{}, 1),
-		cards: map[int]chan []byte{}, end: make(chan struct{}),
+		ready: make(chan struct{}), failed: make(chan Failure, 1), down: make(chan struct{}),
+		probed: make(chan struct{}, 1),
+		cards:  map[int]chan []byte{}, end: make(chan struct{}),
 	}
 	stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
 	in := newMessageReader(conn)
@@ -116,7 +117,8 @@ func (c *Client) lostLeader(silence bool) Failure {
 	switch {
 	case silence:
 		f.Rank, f.Host = c.rank, c.hostName()
-		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down", c.leader.Name, f.Host)
+		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down",
+			c.leader.Name, f.Host)
 	case f.Rank >= 0:
 		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died", c.rank, c.leader.Name)
 	default:
@@ -258,7 +260,8 @@ func (c *Client) Abort(f Failure) Failure {
 			kind = fault.Timeout
 		}
 		f = Failure{Rank: c.leader.Rank, Kind: kind, Hint: f.Hint, Alone: true,
-			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.rank, f.Cause)}
+			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.rank,
+				f.Cause)}
 		c.limitWrites()
 		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will tell the same
 	}

@@ -179,7 +179,8 @@ func (c *Coordinator) giveUp() {
 	if len(staying) > 1 {
 		who = "ranks " + places(staying)
 	}
-	c.failLocked(Failure{Rank: staying[0].rank, Kind: fault.RankLost, Cause: who + " did not disconnect in time: stopped, or cut off"})
+	c.failLocked(Failure{Rank: staying[0].rank, Kind: fault.RankLost, Cause: who +
+		" did not disconnect in time: stopped, or cut off"})
 }
 
 // Ended reports that a rank's process has ended. how is the cause of the failure if it
@@ -264,7 +265,8 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 	}
 	m, err := c.enter(first, out)
 	if err != nil {
-		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start", Kind: fault.Launch, Cause: err.Error()}})
+		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start",
+			Kind: fault.Launch, Cause: err.Error()}})
 		return
 	}
 	for {
@@ -337,7 +339,8 @@ func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) 
 
 func (c *Coordinator) checkHello(hello message) error {
 	if hello.Size != c.size {
-		return fmt.Errorf("rank %d on %s was told of %d ranks, the coordinator of the job of %d", hello.Rank, hello.Host, hello.Size, c.size)
+		return fmt.Errorf("rank %d on %s was told of %d ranks, the coordinator of the job of %d", hello.Rank,
+			hello.Host, hello.Size, c.size)
 	}
 	if !c.exists(hello.Rank) {
 		return fmt.Errorf("rank %d on %s does not exist in a world of %d", hello.Rank, hello.Host, c.size)

@@ -69,7 +69,8 @@ func quantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 //	theta     = -(z(alpha)+z(beta))*scale
 func (r Reference) Judge(value float64) Judgement {
 	scale := math.Sqrt(2 * r.Sigma * r.Sigma / float64(r.Samples))
-	j := Judgement{Expected: r.onScale(r.Expected), Actual: r.onScale(value), Theta: -(quantile(r.Alpha) + quantile(r.Beta)) * scale}
+	j := Judgement{Expected: r.onScale(r.Expected), Actual: r.onScale(value),
+		Theta: -(quantile(r.Alpha) + quantile(r.Beta)) * scale}
 	if r.HigherIsBetter {
 		j.Threshold = j.Expected + quantile(r.Alpha)*scale
 		j.Passed = j.Actual >= j.Threshold
@@ -119,7 +120,8 @@ func judgeRun(scores []Score, run int, r Reference) string {
 		i = slices.IndexFunc(scores, is)
 	}
 	if i < 0 {
-		return fmt.Sprintf("accuracy: run %d has no result of %s with the filter %s", run, r.Name, cmp.Or(r.Filter, "none"))
+		return fmt.Sprintf("accuracy: run %d has no result of %s with the filter %s", run, r.Name,
+			cmp.Or(r.Filter, "none"))
 	}
 	j := r.Judge(scores[i].Value)
 	scores[i].Judgement = &j
@@ -130,5 +132,6 @@ func judgeRun(scores []Score, run int, r Reference) string {
 	if !r.HigherIsBetter {
 		side = "above"
 	}
-	return fmt.Sprintf("accuracy: run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name, j.Actual, side, j.Threshold, j.Expected)
+	return fmt.Sprintf("accuracy: run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
+		j.Actual, side, j.Threshold, j.Expected)
 }

@@ -82,7 +82,8 @@ func (m *Manager) Run(ctx context.Context, tasks []*Task) error {
 	}
 	for first, number := 0, 0; first < len(tasks); first, number = first+size, number+1 {
 		part := tasks[first:min(first+size, len(tasks))]
-		m.printf("%s\nSubmitting Batch %d\nRange: [%d:%d] (%d jobs)\n%[1]s\n\n", rule, number, first, first+len(part), len(part))
+		m.printf("%s\nSubmitting Batch %d\nRange: [%d:%d] (%d jobs)\n%[1]s\n\n", rule, number, first, first+len(part),
+			len(part))
 		if err := m.submit(ctx, part); err != nil {
 			return err
 		}

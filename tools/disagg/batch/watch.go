@@ -42,8 +42,10 @@ var workerLogs = []string{"3_output_*.log", "output_gen_*.log", "output_ctx_*.lo
 
 // logsOf says which logs a part writes.
 var logsOf = []struct{ part, log string }{
-	{"SETUP", "1_setup.log"}, {"CONTAINER", "1_container_launch.log"}, {"INSTALL", "2_install.log"}, {"BUILD", "2_build.log"},
-	{"WAIT", "5_wait_server.log"}, {"CLIENT", "6_bench.log"}, {"EVALUATE", "7_accuracy_eval_*.log"}, {"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"},
+	{"SETUP", "1_setup.log"}, {"CONTAINER", "1_container_launch.log"}, {"INSTALL", "2_install.log"},
+	{"BUILD", "2_build.log"},
+	{"WAIT", "5_wait_server.log"}, {"CLIENT", "6_bench.log"}, {"EVALUATE", "7_accuracy_eval_*.log"},
+	{"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"},
 }
 
 // FindDeath looks for a part that has ended with an error, and for error patterns

@@ -197,7 +197,8 @@ func (m *machine) begin(line []byte) {
 	if len(fields) >= 2 { // older clients do not say it
 		count, _ = whole(fields[len(fields)-2])
 	}
-	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: count, Metrics: map[string]float64{}, Total: -1, Successful: -1, Failed: -1, Generated: -1}
+	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: count, Metrics: map[string]float64{}, Total: -1,
+		Successful: -1, Failed: -1, Generated: -1}
 }
 
 // close ends a level: "Benchmark with concurrency 4 done".

@@ -82,13 +82,15 @@ func inFolder(dir, t, category string) (list []config.Source, skipped []string, 
 	}
 	for _, file := range files {
 		stem := stemOf(file)
-		if original, ok := strings.CutSuffix(stem, "-temp"); ok && slices.Contains(files, filepath.Join(dir, original+".yaml")) {
+		if original, ok := strings.CutSuffix(stem, "-temp"); ok && slices.Contains(files,
+			filepath.Join(dir, original+".yaml")) {
 			skipped = append(skipped, fmt.Sprintf("%s: a leftover beside %s.yaml, not a test", file, original))
 			continue
 		}
 		e := config.Source{Ident: config.Ident{Type: t, Category: category, Stem: stem}, File: file}
 		if !e.Known() {
-			skipped = append(skipped, fmt.Sprintf("%s: failed to load: there are no metrics for %s/%s", file, t, category))
+			skipped = append(skipped, fmt.Sprintf("%s: failed to load: there are no metrics for %s/%s", file, t,
+				category))
 			continue
 		}
 		list = append(list, e)
@@ -143,7 +145,8 @@ func Paths(args []string) ([]config.Source, error) {
 
 // lone places a single file by the folders it lies in.
 func lone(file string) config.Source {
-	e := config.Source{Ident: config.Ident{Type: "disagg", Category: "perf", Stem: strings.TrimSuffix(stemOf(file), ".yml")}, File: file}
+	e := config.Source{Ident: config.Ident{Type: "disagg", Category: "perf",
+		Stem: strings.TrimSuffix(stemOf(file), ".yml")}, File: file}
 	abs, err := filepath.Abs(file)
 	if err != nil {
 		return e

@@ -102,7 +102,8 @@ func ReadList(file string) (*List, error) {
 	}
 	if len(l.Lines) == 0 {
 		return nil, fault.New(fault.Input, "test list %s: there is no test id in it", file).
-			WithHint("one id per line, such as disagg_perf_NAME or %s", NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
+			WithHint("one id per line, such as disagg_perf_NAME or %s",
+				NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
 	}
 	return l, nil
 }

@@ -31,7 +31,8 @@ func (i Ident) Display() string { return i.Type + "/" + i.Category + "/" + i.Ste
 
 // Known reports whether there are default metrics for the type and category.
 func (i Ident) Known() bool {
-	return slices.Contains([]string{"disagg/perf", "disagg/accuracy", "disagg/stress", "wideep/perf", "wideep/accuracy"}, i.Type+"/"+i.Category)
+	return slices.Contains([]string{"disagg/perf", "disagg/accuracy", "disagg/stress", "wideep/perf",
+		"wideep/accuracy"}, i.Type+"/"+i.Category)
 }
 
 // Config is one case.
@@ -193,20 +194,24 @@ func (c *Config) fill(r *reader) {
 	c.Precision = orUnknown(r.text("metadata.precision"))
 	c.ModelDir = r.text("metadata.model_dir_name")
 	c.SupportedGPUs = r.list("metadata.supported_gpus")
-	if c.SupportedGPUs == nil && !usesCommand(Job{Template: r.text("job.template"), Client: r.text("job.client"), Command: r.text("job.command")}, r.text("metadata.script_file")) {
+	if c.SupportedGPUs == nil && !usesCommand(Job{Template: r.text("job.template"), Client: r.text("job.client"),
+		Command: r.text("job.command")}, r.text("metadata.script_file")) {
 		c.SupportedGPUs = []string{"GB200", "GB300", "H100", "B200", "B300"}
 	}
 	c.fillSlurm(r)
 	c.fillBenchmark(r)
-	c.Hardware = Hardware{r.int("hardware.gpus_per_node", 0), r.int("hardware.num_ctx_servers", 0), r.int("hardware.num_gen_servers", 1)}
+	c.Hardware = Hardware{r.int("hardware.gpus_per_node", 0), r.int("hardware.num_ctx_servers", 0),
+		r.int("hardware.num_gen_servers", 1)}
 	c.Environment = Environment{
 		ContainerMount: r.text("environment.container_mount"), ContainerImage: r.text("environment.container_image"),
 		ModelPath: r.text("environment.model_path"), WorkDir: r.text("environment.work_dir"),
 		Repo: r.text("environment.trtllm_repo"), Wheel: r.text("environment.trtllm_wheel_path"),
 		CudaArchitectures: r.text("environment.cuda_architectures"), LogDir: r.text("environment.log_dir"),
 		BuildWheel: r.bool("environment.build_wheel", false),
-		WorkerEnv:  pairs(r.text("environment.worker_env_var")), CtxEnv: pairs(r.text("environment.ctx_worker_env_var")),
-		GenEnv: pairs(r.text("environment.gen_worker_env_var")), ServerEnv: pairs(r.text("environment.server_env_var")),
+		WorkerEnv:  pairs(r.text("environment.worker_env_var")),
+		CtxEnv:     pairs(r.text("environment.ctx_worker_env_var")),
+		GenEnv:     pairs(r.text("environment.gen_worker_env_var")),
+		ServerEnv:  pairs(r.text("environment.server_env_var")),
 	}
 	c.Profiling = Profiling{r.bool("profiling.nsys_on", false), cmp.Or(r.text("profiling.ctx_profile_range"), "10-30"),
 		cmp.Or(r.text("profiling.gen_profile_range"), "200-250")}
@@ -278,8 +283,10 @@ func (c *Config) fillBenchmark(r *reader) {
 func (c *Config) fillJob(r *reader) {
 	c.Job = Job{
 		Template: r.text("job.template"), Nodes: r.int("job.nodes", 1), TasksPerNode: r.int("job.tasks_per_node", 1),
-		Setup: r.text("job.setup"), Server: r.text("job.server"), Ready: r.text("job.ready"), Client: r.text("job.client"),
-		Command: r.text("job.command"), Evaluate: r.text("job.evaluate"), ReadyTimeout: 1800, Env: plainMap(r.values["job.env"]),
+		Setup: r.text("job.setup"), Server: r.text("job.server"), Ready: r.text("job.ready"),
+		Client:  r.text("job.client"),
+		Command: r.text("job.command"), Evaluate: r.text("job.evaluate"), ReadyTimeout: 1800,
+		Env: plainMap(r.values["job.env"]),
 	}
 	if v := r.values["job.ready_timeout"]; v != nil {
 		c.Job.ReadyTimeout, _ = Seconds(v)
@@ -312,19 +319,24 @@ func (c *Config) fillMetrics(r *reader) {
 		c.Metrics = m
 	}
 	if strings.ContainsAny(m.LogFile, "/\x00") {
-		r.add(r.values[pick("log_file")], pick("log_file"), "wanted the name of a file in the result folder, got %q", m.LogFile)
+		r.add(r.values[pick("log_file")], pick("log_file"), "wanted the name of a file in the result folder, got %q",
+			m.LogFile)
 	}
 }
 
 func (r *reader) worker(path string) Worker {
 	w := Worker{
-		TP: r.int(path+".tensor_parallel_size", 1), PP: r.int(path+".pipeline_parallel_size", 1), CP: r.int(path+".context_parallel_size", 1),
-		MaxBatch: r.int(path+".max_batch_size", 0), MaxTokens: r.int(path+".max_num_tokens", 0), MaxSeq: r.int(path+".max_seq_len", 0),
-		AttentionDP: r.bool(path+".enable_attention_dp", false), Backend: r.text(path + ".cache_transceiver_config.backend"),
+		TP: r.int(path+".tensor_parallel_size", 1), PP: r.int(path+".pipeline_parallel_size", 1),
+		CP:       r.int(path+".context_parallel_size", 1),
+		MaxBatch: r.int(path+".max_batch_size", 0), MaxTokens: r.int(path+".max_num_tokens", 0),
+		MaxSeq:      r.int(path+".max_seq_len", 0),
+		AttentionDP: r.bool(path+".enable_attention_dp", false), Backend: r.text(path +
+			".cache_transceiver_config.backend"),
 		Section: r.values[path],
 	}
 	if path == "worker_config.ctx" {
-		w.MaxBatch, w.MaxTokens = int(at(r.root, path+".max_batch_size").Int()), int(at(r.root, path+".max_num_tokens").Int())
+		w.MaxBatch, w.MaxTokens = int(at(r.root, path+".max_batch_size").Int()),
+			int(at(r.root, path+".max_num_tokens").Int())
 	}
 	w.MTP = r.whole(path+".speculative_config.num_nextn_predict_layers", 64)
 	// load_balancer may be the name of a file instead, which holds the slots.

@@ -156,11 +156,14 @@ func (c *Config) Unset() []Problem {
 	var list []Problem
 	for _, k := range []struct{ path, variable string }{
 		{"slurm.partition", "SLURM_PARTITION"}, {"slurm.account", "SLURM_ACCOUNT"},
-		{"environment.container_image", "CONTAINER_IMAGE"}, {"environment.container_mount", "CONTAINER_IMAGE and WORK_DIR"},
-		{"environment.model_path", "MODEL_DIR"}, {"environment.work_dir", "SCRIPT_DIR"}, {"benchmark.dataset_file", "DATASET_DIR"},
+		{"environment.container_image", "CONTAINER_IMAGE"}, {"environment.container_mount",
+			"CONTAINER_IMAGE and WORK_DIR"},
+		{"environment.model_path", "MODEL_DIR"}, {"environment.work_dir", "SCRIPT_DIR"},
+		{"benchmark.dataset_file", "DATASET_DIR"},
 	} {
 		if v := at(c.Tree, k.path); placeholder(v.Text()) {
-			list = append(list, Problem{k.path, v.Line, fmt.Sprintf("still holds the placeholder %s: set %s, or the key", v.Text(), k.variable)})
+			list = append(list, Problem{k.path, v.Line,
+				fmt.Sprintf("still holds the placeholder %s: set %s, or the key", v.Text(), k.variable)})
 		}
 	}
 	return list

@@ -132,7 +132,8 @@ func (r *reader) findUnknown(v *conf.Value, path string) {
 		full := strings.TrimPrefix(path+"."+name, ".")
 		value := v.Get(name)
 		if !slices.Contains(known, name) {
-			r.unknown = append(r.unknown, Problem{full, value.Line, fmt.Sprintf("the key %q is not known here%s", name, nearest(name, path))})
+			r.unknown = append(r.unknown, Problem{full, value.Line, fmt.Sprintf("the key %q is not known here%s", name,
+				nearest(name, path))})
 			continue
 		}
 		if kindOf[full] == section && value.Kind == conf.Map {

@@ -50,7 +50,8 @@ func (r *reader) resources() *Resources {
 	for _, name := range v.Keys() {
 		if !slices.Contains(gpuFields, name) {
 			at := v.Get(name)
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s", name, conf.Suggestion(name, gpuFields))})
+			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
+				name, conf.Suggestion(name, gpuFields))})
 		}
 	}
 	res := &Resources{GPUsPerNode: r.count(v, "gpus_per_node", 0)}
@@ -88,7 +89,8 @@ func (r *reader) pool(v *conf.Value, role string, perNode int) Pool {
 	if v.Has(role) {
 		return r.parallel(v, role, perNode)
 	}
-	p := Pool{Nodes: r.count(v, role+"_nodes", 0), Workers: r.count(v, role+"_workers", 1), GPUsPerWorker: r.count(v, "gpus_per_"+role, 0)}
+	p := Pool{Nodes: r.count(v, role+"_nodes", 0), Workers: r.count(v, role+"_workers", 1),
+		GPUsPerWorker: r.count(v, "gpus_per_"+role, 0)}
 	if p.Workers == 0 {
 		r.add(v.Get(role+"_workers"), "resources."+role+"_workers", "wanted at least 1, got 0")
 		return p
@@ -115,7 +117,8 @@ func (r *reader) parallel(v *conf.Value, role string, perNode int) Pool {
 		at := section.Get(name)
 		switch {
 		case !slices.Contains(poolKeys, name):
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s", name, conf.Suggestion(name, poolKeys))})
+			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
+				name, conf.Suggestion(name, poolKeys))})
 		case v.Has(name):
 			r.add(at, path+"."+name, "is given here and as resources.%s, on line %d", name, v.Get(name).Line)
 		}

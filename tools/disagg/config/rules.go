@@ -62,7 +62,8 @@ func (c *Config) needs(r *reader, rules Rules) {
 			r.missing(k.path)
 		}
 	}
-	if !r.has("benchmark.concurrency_list") && !r.has("benchmark.concurrency_start") && !r.has("benchmark.concurrency_end") {
+	if !r.has("benchmark.concurrency_list") && !r.has("benchmark.concurrency_start") &&
+		!r.has("benchmark.concurrency_end") {
 		r.missing("benchmark.concurrency_list")
 	}
 	if c.UsesCommand() {
@@ -132,12 +133,14 @@ func (c *Config) judgeCommand(r *reader) {
 	case c.Job.Client == "" && c.Job.Command == "" && c.Benchmark.Enabled:
 		r.missing("job.client")
 	case c.Job.Client != "" && c.Job.Command != "":
-		r.add(r.values["job.command"], "job.command", "give job.client (once per level) or job.command (prints its levels itself), not both")
+		r.add(r.values["job.command"], "job.command",
+			"give job.client (once per level) or job.command (prints its levels itself), not both")
 	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
 		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")
 	}
-	for path, v := range map[string]*conf.Value{"worker_config": at(r.root, "worker_config"), "profiling": at(r.root, "profiling")} {
+	for path, v := range map[string]*conf.Value{"worker_config": at(r.root, "worker_config"),
+		"profiling": at(r.root, "profiling")} {
 		if v != nil {
 			c.warn(v, path, "has no effect: the job runs the commands of the section job")
 		}

@@ -70,7 +70,8 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 			continue
 		}
 		if section.Len() > 1 {
-			return nil, &Problem{"sweep", section.Line, "the names of the sweep stand either in " + way + " or beside it, not both"}
+			return nil, &Problem{"sweep", section.Line, "the names of the sweep stand either in " + way +
+				" or beside it, not both"}
 		}
 		section = section.Get(way)
 	}
@@ -85,7 +86,8 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 		}
 		for _, value := range v.List() {
 			if value.Kind == conf.List || value.Kind == conf.Map || value.Kind == conf.Null {
-				return nil, &Problem{value.Path(), value.Line, "wanted a text, a number or a boolean, got " + value.Kind.String()}
+				return nil, &Problem{value.Path(), value.Line, "wanted a text, a number or a boolean, got " +
+					value.Kind.String()}
 			}
 		}
 		axes = append(axes, axis{name, v.List()})
@@ -99,8 +101,9 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 		rows := make([][]*conf.Value, len(axes[0].values))
 		for _, a := range axes {
 			if len(a.values) != len(rows) {
-				return nil, &Problem{"sweep.zip", section.Line, fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
-					axes[0].name, len(rows), a.name, len(a.values))}
+				return nil, &Problem{"sweep.zip", section.Line,
+					fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
+						axes[0].name, len(rows), a.name, len(a.values))}
 			}
 			for i, v := range a.values {
 				rows[i] = append(rows[i], v)
@@ -145,7 +148,9 @@ func apply(tree *conf.Value, name string, value *conf.Value) (*conf.Value, *Prob
 		return strings.ReplaceAll(s, mark, scalarText(value))
 	})
 	if !found {
-		return nil, &Problem{value.Path(), value.Line, fmt.Sprintf("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark, name)}
+		return nil, &Problem{value.Path(), value.Line,
+			fmt.Sprintf("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
+				name)}
 	}
 	return changed, nil
 }

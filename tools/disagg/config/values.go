@@ -137,7 +137,8 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	for _, name := range v.Keys() {
 		if !slices.Contains(datasetKeys, name) {
 			at := v.Get(name)
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s", name, conf.Suggestion(name, datasetKeys))})
+			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
+				name, conf.Suggestion(name, datasetKeys))})
 		}
 	}
 	// Real files say dataset_name where the original reads name.
@@ -198,7 +199,8 @@ func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*co
 
 // evaluation reads the section accuracy in its newer and older form.
 func (r *reader) evaluation() Evaluation {
-	e := Evaluation{Enabled: r.bool("accuracy.enable_accuracy_test", false), Env: plainMap(r.values["accuracy.env_var"])}
+	e := Evaluation{Enabled: r.bool("accuracy.enable_accuracy_test", false),
+		Env: plainMap(r.values["accuracy.env_var"])}
 	v := r.values["accuracy.tasks"]
 	switch {
 	case v == nil:
@@ -209,7 +211,8 @@ func (r *reader) evaluation() Evaluation {
 	case v.Kind == conf.String:
 		for name := range strings.SplitSeq(v.Text(), ",") {
 			if name = strings.TrimSpace(name); name != "" {
-				e.Tasks = append(e.Tasks, Task{Name: name, Model: r.text("accuracy.model"), ArgsExtra: r.text("accuracy.model_args_extra")})
+				e.Tasks = append(e.Tasks, Task{Name: name, Model: r.text("accuracy.model"),
+					ArgsExtra: r.text("accuracy.model_args_extra")})
 			}
 		}
 	default:

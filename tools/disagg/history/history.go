@@ -53,7 +53,8 @@ func Collect(rows []record.Row) []Series {
 		slices.SortStableFunc(s.Rows, func(a, b record.Row) int { return a.Start.Compare(b.Start) })
 	}
 	slices.SortFunc(list, func(a, b Series) int {
-		return cmp.Or(cmp.Compare(a.Test, b.Test), cmp.Compare(a.Metric, b.Metric), cmp.Compare(a.Concurrency, b.Concurrency))
+		return cmp.Or(cmp.Compare(a.Test, b.Test), cmp.Compare(a.Metric, b.Metric),
+			cmp.Compare(a.Concurrency, b.Concurrency))
 	})
 	return list
 }

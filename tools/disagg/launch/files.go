@@ -24,7 +24,8 @@ func (d *Data) files(p *Plan) error {
 	}
 	p.Files[Effective] = string(text)
 	if d.UsesCommand() {
-		for name, commands := range map[string]string{"setup": d.Job.Setup, "server": d.Job.Server, "ready": d.Job.Ready,
+		for name, commands := range map[string]string{"setup": d.Job.Setup, "server": d.Job.Server,
+			"ready":  d.Job.Ready,
 			"client": d.Job.Client, "command": d.Job.Command, "evaluate": d.Job.Evaluate} {
 			if commands != "" {
 				p.Files[name+".sh"] = "#!/bin/bash\n" + strings.TrimRight(commands, "\n") + "\n"
@@ -32,7 +33,8 @@ func (d *Data) files(p *Plan) error {
 		}
 		return nil
 	}
-	for name, section := range map[string]*conf.Value{"gen_config.yaml": d.Gen.Section, "ctx_config.yaml": d.Ctx.Section} {
+	for name, section := range map[string]*conf.Value{"gen_config.yaml": d.Gen.Section,
+		"ctx_config.yaml": d.Ctx.Section} {
 		text, err := section.YAML()
 		if err != nil {
 			return err

@@ -201,8 +201,10 @@ func find(c *config.Config) (name, text string, err error) {
 	}
 	data, err = os.ReadFile(path)
 	if err != nil {
-		return "", "", fault.New(fault.Input, "%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
-			c.File, name, cmp.Or(c.Environment.WorkDir, "environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
+		return "", "", fault.New(fault.Input,
+			"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
+			c.File, name, cmp.Or(c.Environment.WorkDir,
+				"environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
 	}
 	return path, string(data), nil
 }
@@ -222,7 +224,8 @@ func (d *Data) render(name, text string) (string, error) {
 		"add": func(a, b int) int { return a + b },
 		"mul": func(a, b int) int { return a * b },
 	}
-	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped, "templates/common.tmpl")
+	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped,
+		"templates/common.tmpl")
 	if err == nil {
 		t, err = t.Parse(text)
 	}
@@ -255,7 +258,8 @@ func (d *Data) place() error {
 		servers, world int
 	}{{"GEN", h.GenServers, gen}, {"CTX", h.CtxServers, ctx}} {
 		for i := range role.servers {
-			w := Worker{Role: role.name, ID: i, Port: firstPort + len(d.Workers), World: role.world, Config: strings.ToLower(role.name) + "_config.yaml"}
+			w := Worker{Role: role.name, ID: i, Port: firstPort + len(d.Workers), World: role.world,
+				Config: strings.ToLower(role.name) + "_config.yaml"}
 			w.take(&cursor, per)
 			d.Workers = append(d.Workers, w)
 		}

@@ -129,12 +129,14 @@ func Write(w io.Writer, cases []Case, series []history.Series, o Options) error 
 	if err != nil {
 		return err
 	}
-	sections := []shared.Section{{ID: "cases", Title: "Cases"}, {ID: "curves", Title: "Curves"}, {ID: "trade-off", Title: "Trade-off"},
+	sections := []shared.Section{{ID: "cases", Title: "Cases"}, {ID: "curves", Title: "Curves"},
+		{ID: "trade-off", Title: "Trade-off"},
 		{ID: "levels", Title: "Levels"}, {ID: "history", Title: "History"}}
 	return shared.Page{
 		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator + ". Nothing on this page is loaded from anywhere.")),
-		Data:   []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles}, Scripts: []string{script},
+		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator +
+			". Nothing on this page is loaded from anywhere.")),
+		Data: []shared.Data{{ID: "disagg", Value: d}}, Styles: []string{styles}, Scripts: []string{script},
 	}.Write(w)
 }
 
@@ -171,7 +173,8 @@ func rows(series []history.Series, alpha float64) []row {
 	var list []row
 	for _, s := range series {
 		values := s.Values()
-		r := row{Test: s.Test, Metric: s.Metric, Concurrency: s.Concurrency, Runs: len(values), Median: stats.Median(values), Spread: history.Spread(values, alpha)}
+		r := row{Test: s.Test, Metric: s.Metric, Concurrency: s.Concurrency, Runs: len(values),
+			Median: stats.Median(values), Spread: history.Spread(values, alpha)}
 		if _, _, ok := history.MedianInterval(values, alpha); !ok {
 			r.Note = "too few runs for an interval"
 		}

@@ -165,7 +165,8 @@ func (r *Result) String() string {
 			slow = append(slow, fmt.Sprintf("%s to %s %.2f GB/s", p.From, p.To, p.BytesPerSec/1e9))
 		}
 	}
-	text := fmt.Sprintf("probe: median %.2f GB/s, slowest %.2f GB/s over %d pairs (%s, %s)", r.Median/1e9, r.Slowest/1e9, len(r.Pairs), r.Engine, r.Backend)
+	text := fmt.Sprintf("probe: median %.2f GB/s, slowest %.2f GB/s over %d pairs (%s, %s)", r.Median/1e9,
+		r.Slowest/1e9, len(r.Pairs), r.Engine, r.Backend)
 	if len(slow) > 0 {
 		text += "; slow: " + strings.Join(slow, ", ")
 	}

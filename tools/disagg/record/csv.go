@@ -23,8 +23,10 @@ const CSVName = "perf_script_test_results.csv"
 
 // columns are those of TensorRT-LLM's performance tests.
 var columns = []string{
-	"network_name", "network_hash", "sm_clk", "mem_clk", "gpu_idx", "perf_case_name", "test_name", "original_test_name", "perf_metric",
-	"total_time__sec", "start_timestamp", "end_timestamp", "state", "command", "threshold", "absolute_threshold", "metric_type",
+	"network_name", "network_hash", "sm_clk", "mem_clk", "gpu_idx", "perf_case_name", "test_name", "original_test_name",
+	"perf_metric",
+	"total_time__sec", "start_timestamp", "end_timestamp", "state", "command", "threshold", "absolute_threshold",
+	"metric_type",
 }
 
 // Row is one figure of one level.

@@ -48,7 +48,8 @@ type junitMessage struct {
 
 // WriteJUnit writes the report of a run that began at some time.
 func WriteJUnit(path string, began time.Time, cases []Case) error {
-	s := junitSuite{Name: "perigee disagg", Tests: len(cases), Time: seconds(time.Since(began)), Stamp: began.Format(time.RFC3339)}
+	s := junitSuite{Name: "perigee disagg", Tests: len(cases), Time: seconds(time.Since(began)),
+		Stamp: began.Format(time.RFC3339)}
 	for _, c := range cases {
 		j := junitCase{Name: c.Name, Class: "disagg." + c.Category, Time: seconds(c.Took), Output: printable(c.Output)}
 		if c.Failure != "" {

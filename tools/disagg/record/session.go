@@ -27,10 +27,14 @@ const SessionName = "session_properties.csv"
 func WriteSession(dir string, began, ended time.Time) error {
 	driver, count, gpus := graphics()
 	properties := [][2]string{
-		{"username", username()}, {"start_timestamp", began.Format(stampLayout)}, {"hostname", hostname()}, {"ip", address()},
-		{"nvidia_driver_version", driver}, {"nvidia_device_count", strconv.Itoa(count)}, {"os_properties", object(system())},
-		{"cpu_properties", object(processor())}, {"gpu_properties", object(gpus)}, {"trt_change_id", "unknown"}, {"trt_branch", "unknown"},
-		{"commit_timestamp", "unknown"}, {"cuda_version", cuda()}, {"cublas_version", "unknown"}, {"cudnn_version", "unknown"},
+		{"username", username()}, {"start_timestamp", began.Format(stampLayout)}, {"hostname", hostname()},
+		{"ip", address()},
+		{"nvidia_driver_version", driver}, {"nvidia_device_count", strconv.Itoa(count)},
+		{"os_properties", object(system())},
+		{"cpu_properties", object(processor())}, {"gpu_properties", object(gpus)}, {"trt_change_id", "unknown"},
+		{"trt_branch", "unknown"},
+		{"commit_timestamp", "unknown"}, {"cuda_version", cuda()}, {"cublas_version", "unknown"},
+		{"cudnn_version", "unknown"},
 		{"end_timestamp", ended.Format(stampLayout)},
 	}
 	return atomicfile.Write(filepath.Join(dir, SessionName), 0o644, func(w io.Writer) error {
@@ -89,7 +93,8 @@ func address() string {
 }
 
 func system() map[string]string {
-	m := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH, "kernel": firstLine("/proc/sys/kernel/osrelease")}
+	m := map[string]string{"os": runtime.GOOS, "arch": runtime.GOARCH,
+		"kernel": firstLine("/proc/sys/kernel/osrelease")}
 	for key, value := range fileFields("/etc/os-release", "=") {
 		if key == "PRETTY_NAME" {
 			m["name"] = strings.Trim(value, `"`)
@@ -150,19 +155,22 @@ func ask(name string, args ...string) string {
 
 // graphics asks nvidia-smi for the driver and the GPUs.
 func graphics() (driver string, count int, gpus map[string]any) {
-	out := strings.TrimSpace(ask("nvidia-smi", "--query-gpu=driver_version,name,pci.device_id", "--format=csv,noheader"))
+	out := strings.TrimSpace(ask("nvidia-smi", "--query-gpu=driver_version,name,pci.device_id",
+		"--format=csv,noheader"))
 	if out == "" {
 		return unknown, 0, map[string]any{"name": unknown, "device_id": 0}
 	}
 	lines := strings.Split(out, "\n")
 	fields := strings.Split(lines[0]+",,", ",")
 	id, _ := strconv.ParseUint(strings.TrimPrefix(strings.TrimSpace(fields[2]), "0x"), 16, 64)
-	return strings.TrimSpace(fields[0]), len(lines), map[string]any{"name": strings.TrimSpace(fields[1]), "device_id": id}
+	return strings.TrimSpace(fields[0]), len(lines), map[string]any{"name": strings.TrimSpace(fields[1]),
+		"device_id": id}
 }
 
 // cuda is the version that nvcc or else nvidia-smi prints.
 func cuda() string {
-	for _, c := range []struct{ command, mark string }{{"nvcc --version", "release "}, {"nvidia-smi", "CUDA Version: "}} {
+	for _, c := range []struct{ command, mark string }{{"nvcc --version", "release "},
+		{"nvidia-smi", "CUDA Version: "}} {
 		words := strings.Fields(c.command)
 		if _, rest, ok := strings.Cut(ask(words[0], words[1:]...), c.mark); ok {
 			return strings.FieldsFunc(rest, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })[0]

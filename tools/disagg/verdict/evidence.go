@@ -52,7 +52,8 @@ type Patience struct {
 func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fault.New(fault.Input, "%s: %w", path, errors.Unwrap(err)).WithHint("wanted a log, or the folder of a case")
+		return nil, fault.New(fault.Input, "%s: %w", path,
+			errors.Unwrap(err)).WithHint("wanted a log, or the folder of a case")
 	}
 	e := &Evidence{Log: &benchlog.Log{Whole: true}}
 	if !info.IsDir() {
@@ -192,8 +193,9 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 		case marked && match.Concurrency == 0:
 			// outside of the levels: a warm-up
 		default: // the log has no lines that begin and end levels: a match is one
-			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true, Metrics: match.Values,
-				Total: -1, Successful: -1, Failed: -1, Generated: -1})
+			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true,
+				Metrics: match.Values,
+				Total:   -1, Successful: -1, Failed: -1, Generated: -1})
 		}
 	}
 	return nil

@@ -59,8 +59,10 @@ type Expect struct {
 // Expected returns what a case of a config should leave behind.
 func Expected(c *config.Config) Expect {
 	e := Expect{
-		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics, MultiRound: c.Benchmark.MultiRound,
-		Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
+		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
+		MultiRound: c.Benchmark.MultiRound,
+		Bounds:     c.References, Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled &&
+			c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -165,7 +167,8 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 // levels fills in the levels and the requests.
 func (j *judge) levels() {
 	for _, l := range j.e.Log.Levels {
-		level := Level{Concurrency: l.Concurrency, Complete: l.Complete && len(l.Missing(j.required())) == 0, Metrics: map[string]float64{}}
+		level := Level{Concurrency: l.Concurrency, Complete: l.Complete && len(l.Missing(j.required())) == 0,
+			Metrics: map[string]float64{}}
 		if l.Complete {
 			level.Metrics, level.Throughput = l.Metrics, l.Throughput
 		}
@@ -196,7 +199,8 @@ func (j *judge) benchmark() {
 			text = "the log is empty"
 		}
 		if log.Warmups > 0 {
-			text += "; the " + cli.Count(log.Warmups, "result block") + " outside of levels (a warm-up run) does not count"
+			text += "; the " + cli.Count(log.Warmups, "result block") +
+				" outside of levels (a warm-up run) does not count"
 		}
 		j.reason(false, "%s", text)
 		return
@@ -204,7 +208,9 @@ func (j *judge) benchmark() {
 	j.presence()
 	for _, l := range log.Levels {
 		if !l.Complete {
-			j.reason(j.g.MissingLevels, "level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count", l.Concurrency, l.Concurrency)
+			j.reason(j.g.MissingLevels,
+				"level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count",
+				l.Concurrency, l.Concurrency)
 			continue
 		}
 		j.level(l)
@@ -225,7 +231,8 @@ func (j *judge) presence() {
 		}
 	}
 	for _, missing := range left {
-		j.reason(j.g.MissingLevels, "level %d is missing: %d of %s in the log", missing, len(j.want.Levels)-len(left), cli.Count(len(j.want.Levels), "level"))
+		j.reason(j.g.MissingLevels, "level %d is missing: %d of %s in the log", missing, len(j.want.Levels)-len(left),
+			cli.Count(len(j.want.Levels), "level"))
 	}
 }
 
@@ -263,11 +270,13 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	}
 	switch {
 	case total < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were", l.Concurrency)
+		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests there were",
+			l.Concurrency)
 	case total == 0:
 		j.reason(false, "level %d: no request was made", l.Concurrency)
 	case 100*float64(failed) > j.g.MaxFailed*float64(total):
-		j.reason(false, "level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total, 100*float64(failed)/float64(total), j.g.MaxFailed)
+		j.reason(false, "level %d: %d of %d requests failed (%.4g %%), more than %g %%", l.Concurrency, failed, total,
+			100*float64(failed)/float64(total), j.g.MaxFailed)
 	case l.Successful == 0:
 		j.reason(false, "level %d: no request succeeded", l.Concurrency)
 	}
@@ -276,7 +285,8 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 func (j *judge) tokens(l benchlog.Level, custom bool) {
 	switch {
 	case l.Generated < 0:
-		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many tokens were generated", l.Concurrency)
+		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many tokens were generated",
+			l.Concurrency)
 		return
 	case l.Generated == 0:
 		j.reason(false, "level %d: no token was generated", l.Concurrency)
@@ -313,7 +323,8 @@ func (j *judge) plausible(l benchlog.Level) {
 	if l.Duration > 0 && l.Throughput > 0 && l.Generated > 0 {
 		// Both are printed with two decimals.
 		if rate := float64(l.Generated) / l.Duration; rate < 0.95*l.Throughput-0.01 || rate > 1.05*l.Throughput+0.01 {
-			j.reason(j.g.Implausible, "level %d: %d tokens in %g s are %.4g tok/s, the log says %g tok/s", l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
+			j.reason(j.g.Implausible, "level %d: %d tokens in %g s are %.4g tok/s, the log says %g tok/s",
+				l.Concurrency, l.Generated, l.Duration, rate, l.Throughput)
 		}
 	}
 }

@@ -61,9 +61,11 @@ func blocksOf(d *result.Document) Blocks {
 			words = append(words, "prepared anew")
 		}
 		b.List = append(b.List, Block{
-			Series: strings.Join(words, ", "), Op: l.Op, Local: l.Local, Remote: l.Remote, BlockBytes: l.BlockBytes, Batch: l.Batch,
+			Series: strings.Join(words, ", "), Op: l.Op, Local: l.Local, Remote: l.Remote, BlockBytes: l.BlockBytes,
+			Batch:   l.Batch,
 			Threads: l.Threads, Iterations: l.Iterations, Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
-			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99), P999NS: Num(l.Latency.P999),
+			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99),
+			P999NS: Num(l.Latency.P999),
 		})
 	}
 	return b
@@ -83,7 +85,8 @@ func sayBlocks(b Blocks, say sayer) {
 			best = x
 		}
 	}
-	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)), best.Op, size.Binary(best.BlockBytes), best.Batch)
+	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)),
+		best.Op, size.Binary(best.BlockBytes), best.Batch)
 	first := best
 	position := func(x Block) int64 {
 		if b.Axis == "batch" {
@@ -100,10 +103,12 @@ func sayBlocks(b Blocks, say sayer) {
 		return
 	}
 	if b.Axis == "batch" {
-		say("note", "A batch of %d already reaches %.0f %% of it.", first.Batch, 100*float64(first.Bandwidth/best.Bandwidth))
+		say("note", "A batch of %d already reaches %.0f %% of it.", first.Batch,
+			100*float64(first.Bandwidth/best.Bandwidth))
 		return
 	}
-	say("note", "Blocks of %s already reach %.0f %% of it.", size.Binary(first.BlockBytes), 100*float64(first.Bandwidth/best.Bandwidth))
+	say("note", "Blocks of %s already reach %.0f %% of it.", size.Binary(first.BlockBytes),
+		100*float64(first.Bandwidth/best.Bandwidth))
 }
 
 // BlockSize is the size of a block in words.

@@ -103,7 +103,8 @@ func placeRanks(w result.World) ([]int, error) {
 	for i, h := range w.Hosts {
 		for _, r := range h.Ranks {
 			if r < 0 || r >= count || hostOf[r] >= 0 {
-				return nil, fmt.Errorf("world: rank %d on host %s is there twice, or beyond the %d ranks", r, h.Name, count)
+				return nil, fmt.Errorf("world: rank %d on host %s is there twice, or beyond the %d ranks", r, h.Name,
+					count)
 			}
 			hostOf[r] = i
 		}
@@ -157,7 +158,8 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		}
 		if !alone {
 			b.bytes += r.Bytes
-			b.span(Span{Rank: r.Rank, Pattern: m.Pattern, Iteration: m.Iteration, StartNS: r.StartNS, EndNS: r.EndNS, Bytes: r.Bytes})
+			b.span(Span{Rank: r.Rank, Pattern: m.Pattern, Iteration: m.Iteration, StartNS: r.StartNS, EndNS: r.EndNS,
+				Bytes: r.Bytes})
 		}
 		if err := b.addMessages(p, matrix, m, r, read, alone); err != nil {
 			return err
@@ -181,7 +183,8 @@ func startSkew(ranks []series.RankRun) float64 {
 }
 
 // addMessages takes the messages of one initiator.
-func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Measurement, r *series.RankRun, read, alone bool) error {
+func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Measurement, r *series.RankRun, read,
+	alone bool) error {
 	for _, peer := range r.Peers {
 		from, to := int64(r.Rank), int64(peer.Peer)
 		if read {
@@ -275,10 +278,13 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 		receivers[c[1]] = true
 	}
 	out := Pattern{
-		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers), Messages: len(m.Cells),
+		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers),
+		Messages:      len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
-		IsolatedRuns: len(sums.alone), IsolatedNS: median(sums.alone), Runs: len(sums.latencies), UncertaintyNS: sums.uncertain,
-		LatencyNS: median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), FastestNS: None, SlowestNS: None,
+		IsolatedRuns: len(sums.alone), IsolatedNS: median(sums.alone), Runs: len(sums.latencies),
+		UncertaintyNS: sums.uncertain,
+		LatencyNS:     median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews),
+		FastestNS: None, SlowestNS: None,
 	}
 	if len(sums.latencies) > 0 {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(sums.latencies)), Num(slices.Max(sums.latencies))

@@ -47,7 +47,8 @@ func costOf(e contention.Estimate) Cost {
 
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
-		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Cost: costOf(r.Estimate), Looked: r.Looked, Pairs: []ContentionPair{},
+		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Cost: costOf(r.Estimate), Looked: r.Looked,
+		Pairs: []ContentionPair{},
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
 		if r.Shared[k] > r.Shared[c.Shared] {
@@ -80,7 +81,8 @@ func sayContention(f *Figures, say sayer) {
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
 	case !c.Low.Known():
-		say("note", "%s; %d runs are too few to tell what that costs, it takes %d (--iters, --isolation-iters).", met, c.Runs, contention.MinRuns)
+		say("note", "%s; %d runs are too few to tell what that costs, it takes %d (--iters, --isolation-iters).", met,
+			c.Runs, contention.MinRuns)
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))

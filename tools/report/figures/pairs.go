@@ -69,14 +69,16 @@ func (b *builder) addPairs(f *Figures) {
 	for _, k := range ordered(pairs) {
 		s := pairs[k]
 		f.Pairs = append(f.Pairs, Pair{
-			From: k[0], To: k[1], Bytes: s.bytes, Messages: s.messages, LatencyNS: s.latency(), IsolatedNS: s.isolated(),
-			Bandwidth: s.bandwidth(), IsolatedBandwidth: s.isolatedBandwidth(), Slowdown: s.slowdown(),
+			From: k[0], To: k[1], Bytes: s.bytes, Messages: s.messages, LatencyNS: s.latency(),
+			IsolatedNS: s.isolated(),
+			Bandwidth:  s.bandwidth(), IsolatedBandwidth: s.isolatedBandwidth(), Slowdown: s.slowdown(),
 		})
 	}
 	for _, k := range ordered(hosts) {
 		s := hosts[k]
 		f.HostPairs = append(f.HostPairs, HostPair{
-			From: k[0], To: k[1], Bytes: s.bytes, Messages: s.messages, LatencyNS: s.latency(), Bandwidth: s.bandwidth(), Slowdown: s.slowdown(),
+			From: k[0], To: k[1], Bytes: s.bytes, Messages: s.messages, LatencyNS: s.latency(),
+			Bandwidth: s.bandwidth(), Slowdown: s.slowdown(),
 		})
 	}
 	for r := range f.Ranks {

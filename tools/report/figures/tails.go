@@ -62,7 +62,8 @@ func latencyOf(of, phase, unit string, n int64, quantile func(q float64) float64
 		return value(q)
 	}
 	l := Latency{
-		Of: of, Phase: phase, Unit: unit, Count: n, Min: value(0), P50: value(0.5), P90: tell(0.9), P95: tell(0.95), P99: tell(0.99), P999: tell(0.999),
+		Of: of, Phase: phase, Unit: unit, Count: n, Min: value(0), P50: value(0.5), P90: tell(0.9), P95: tell(0.95),
+		P99: tell(0.99), P999: tell(0.999),
 		Max: value(1),
 	}
 	for _, q := range steps {
@@ -91,5 +92,6 @@ func (b *builder) slowdowns() Latency {
 		return Latency{}
 	}
 	slices.Sort(values)
-	return latencyOf("slowdown", "", "ratio", int64(len(values)), func(q float64) float64 { return stats.Quantile(values, q) })
+	return latencyOf("slowdown", "", "ratio", int64(len(values)),
+		func(q float64) float64 { return stats.Quantile(values, q) })
 }

@@ -56,7 +56,8 @@ func wrong(source string, at int, format string, args ...any) *fault.Error {
 // lex takes a source apart. The last token is an end.
 func lex(source string) ([]token, *fault.Error) {
 	if len(source) > maxLength {
-		return nil, fault.New(fault.Usage, "wanted an expression of at most %d characters, got %d", maxLength, len(source))
+		return nil, fault.New(fault.Usage, "wanted an expression of at most %d characters, got %d", maxLength,
+			len(source))
 	}
 	var tokens []token
 	for at := 0; at < len(source); {

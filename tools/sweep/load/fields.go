@@ -227,7 +227,8 @@ func (r *reader) oneOf(v *conf.Value, words ...string) string {
 		}
 	}
 	if v != nil {
-		r.fail(v.Errorf("wanted one of %s, got %s%s", strings.Join(words, ", "), shown(v), conf.Suggestion(text, words)))
+		r.fail(v.Errorf("wanted one of %s, got %s%s", strings.Join(words, ", "), shown(v),
+			conf.Suggestion(text, words)))
 	}
 	return ""
 }

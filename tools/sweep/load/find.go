@@ -69,7 +69,8 @@ func (f *finder) add(path string) error {
 	if err != nil {
 		return err
 	}
-	f.take(found{root: root, name: filepath.Base(absolute), path: path, absolute: absolute, directory: filepath.Dir(filepath.Dir(absolute))})
+	f.take(found{root: root, name: filepath.Base(absolute), path: path, absolute: absolute,
+		directory: filepath.Dir(filepath.Dir(absolute))})
 	return nil
 }
 
@@ -141,7 +142,8 @@ func (f *finder) take(file found) {
 
 // compareOrigins orders the ways to one file: both folders of sweeps contain it.
 func compareOrigins(a, b found) int {
-	return cmp.Or(cmp.Compare(len(a.directory), len(b.directory)), cmp.Compare(len(a.path), len(b.path)), cmp.Compare(a.path, b.path))
+	return cmp.Or(cmp.Compare(len(a.directory), len(b.directory)), cmp.Compare(len(a.path), len(b.path)),
+		cmp.Compare(a.path, b.path))
 }
 
 // sweepOf returns the folder of the sweep that a report in root belongs to: the
@@ -153,7 +155,8 @@ func sweepOf(root, name string) string {
 
 func isReport(name string) bool {
 	base := filepath.Base(name)
-	return strings.HasPrefix(base, reportPrefix) && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(base)))
+	return strings.HasPrefix(base, reportPrefix) && slices.Contains([]string{".yaml", ".yml", ".json"},
+		strings.ToLower(filepath.Ext(base)))
 }
 
 // sorted returns the files in the order of their paths.

@@ -24,7 +24,8 @@ func isResult(name string) bool {
 	if strings.HasPrefix(base, reportPrefix) {
 		return false
 	}
-	return strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz") || strings.HasSuffix(base, ".json.zst")
+	return strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz") ||
+		strings.HasSuffix(base, ".json.zst")
 }
 
 // hasResult reports whether a file begins like a result of perigee. Results are
@@ -45,7 +46,8 @@ func hasResult(root *os.Root, name string) bool {
 		r = z
 	case strings.HasSuffix(name, ".zst"):
 		const mostMemory = 128 << 20
-		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostMemory), zstd.WithDecoderMaxWindow(mostMemory))
+		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostMemory),
+			zstd.WithDecoderMaxWindow(mostMemory))
 		if err != nil {
 			return false
 		}
@@ -61,9 +63,9 @@ func hasResult(root *os.Root, name string) bool {
 // figures are what the measurements of one traffic pattern in a phase have: latencies (ms) and bandwidths (bytes/s).
 type figures struct{ latencies, bandwidths []float64 }
 
-// resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each measurement of
-// block transfers. Patterns differ in size, so the figures of a phase are the geometric means over the patterns of their medians:
-// each pattern counts alike, and a mean over all runs would be that of the largest.
+// resultRuns makes a run of each phase of a result of perigee in which patterns were measured, and of each
+// measurement of block transfers. Patterns differ in size, so the figures of a phase are the geometric means over the
+// patterns of their medians: each pattern counts alike, and a mean over all runs would be that of the largest.
 func resultRuns(file found) ([]*runs.Run, error) {
 	phases := map[string]map[int]*figures{}
 	doc, err := result.Scan(file.path, func(_ *result.Document, m *result.Measurement) error {
@@ -90,7 +92,8 @@ func resultRuns(file found) ([]*runs.Run, error) {
 		var latencies, bandwidths []float64
 		for _, pattern := range slices.Sorted(maps.Keys(phases[phase])) {
 			f := phases[phase][pattern]
-			latencies, bandwidths = append(latencies, stats.Median(f.latencies)), append(bandwidths, stats.Median(f.bandwidths))
+			latencies, bandwidths = append(latencies, stats.Median(f.latencies)),
+				append(bandwidths, stats.Median(f.bandwidths))
 		}
 		r.TransferMS, r.TransferBytes = stats.GeometricMean(latencies), stats.GeometricMean(bandwidths)
 		list = append(list, r)

@@ -108,8 +108,10 @@ func Write(w io.Writer, all []*runs.Run, scenarios []runs.Scenario, o Options) e
 	}
 	return shared.Page{
 		Title: o.Title, Generator: o.Generator, Sections: sections, Body: template.HTML(text.String()),
-		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator + ". Nothing on this page is loaded from anywhere.")),
-		Data:   []shared.Data{{ID: "sweep", Value: d}}, Styles: []string{styles}, Scripts: []string{modelJS, chartJS, sweepJS},
+		Footer: template.HTML(template.HTMLEscapeString("Made by " + o.Generator +
+			". Nothing on this page is loaded from anywhere.")),
+		Data: []shared.Data{{ID: "sweep", Value: d}}, Styles: []string{styles},
+		Scripts: []string{modelJS, chartJS, sweepJS},
 	}.Write(w)
 }
 
@@ -126,7 +128,8 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 	}
 	d.rows(kept)
 	for _, sc := range scenarios {
-		s := scenario{Model: sc.Model, GPU: sc.GPU, ISL: runs.Num(sc.ISL).String(), OSL: runs.Num(sc.OSL).String(), Runs: []int{}}
+		s := scenario{Model: sc.Model, GPU: sc.GPU, ISL: runs.Num(sc.ISL).String(), OSL: runs.Num(sc.OSL).String(),
+			Runs: []int{}}
 		for _, c := range runs.Configurations(sc.Runs, true) {
 			for _, r := range c.Runs {
 				if i, ok := index[r]; ok {
@@ -153,7 +156,8 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 
 // asksFor reports whether the page begins with this column, which may be empty.
 func (d *data) asksFor(c *runs.Column) bool {
-	return c.Name == d.X || c.Name == d.Y || slices.ContainsFunc(d.SLOs, func(b bound) bool { return b.Column == c.Name })
+	return c.Name == d.X || c.Name == d.Y || slices.ContainsFunc(d.SLOs,
+		func(b bound) bool { return b.Column == c.Name })
 }
 
 // rows fills in what is not in columns.
@@ -185,7 +189,8 @@ func columnOf(c *runs.Column, kept []*runs.Run) (column, bool) {
 	if slices.Contains(onlyHere, c.Name) {
 		return column{}, false
 	}
-	col := column{Name: c.Name, Label: c.Label(), Unit: c.Unit, Help: c.Help, Text: c.Kind != runs.Number, Cells: make([]any, len(kept))}
+	col := column{Name: c.Name, Label: c.Label(), Unit: c.Unit, Help: c.Help, Text: c.Kind != runs.Number,
+		Cells: make([]any, len(kept))}
 	switch c.Better {
 	case runs.Higher:
 		col.Better = 1
@@ -216,7 +221,8 @@ func transfers(all []*runs.Run) []transfer {
 		if !r.Start.IsZero() {
 			start = r.Start.UTC().Format("2006-01-02 15:04:05")
 		}
-		list = append(list, transfer{r.Label, r.Folder + "/" + filepath.Base(r.File), r.Backend, start, figure(r.TransferMS), figure(r.TransferBytes / 1e9)})
+		list = append(list, transfer{r.Label, r.Folder + "/" + filepath.Base(r.File), r.Backend, start,
+			figure(r.TransferMS), figure(r.TransferBytes / 1e9)})
 	}
 	return list
 }

@@ -108,7 +108,8 @@ func (d *Data) heading(c draw.Canvas) {
 	const bold = 2 // WeightBold of golang.org/x/image/font
 	big.Font.Weight = bold
 	length := func(x float64) string { return cmp.Or(runs.Num(x).String(), "unknown") }
-	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, cmp.Or(d.Key.Model, "unknown model"), c.Max.X-c.Min.X))
+	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, cmp.Or(d.Key.Model, "unknown model"),
+		c.Max.X-c.Min.X))
 	c.FillText(small, vg.Point{X: c.Min.X, Y: c.Max.Y - 31}, fmt.Sprintf("%s     ISL %s     OSL %s",
 		cmp.Or(d.Key.GPU, "unknown GPU"), length(d.Key.ISL), length(d.Key.OSL)))
 }

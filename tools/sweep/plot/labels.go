@@ -26,7 +26,8 @@ func (s spot) identity() [3]any {
 // places are where a label may stand beside its dot, best first, as shares of
 // its width and height and as steps away from the dot.
 var places = []struct{ shareX, shareY, stepX, stepY float64 }{
-	{-0.5, 0, 0, 1}, {0, -0.5, 1, 0}, {-0.5, -1, 0, -1}, {-1, -0.5, -1, 0}, {0, 0, 0.7, 0.7}, {-1, 0, -0.7, 0.7}, {0, -1, 0.7, -0.7}, {-1, -1, -0.7, -0.7},
+	{-0.5, 0, 0, 1}, {0, -0.5, 1, 0}, {-0.5, -1, 0, -1}, {-1, -0.5, -1, 0}, {0, 0, 0.7, 0.7}, {-1, 0, -0.7, 0.7},
+	{0, -1, 0.7, -0.7}, {-1, -1, -0.7, -0.7},
 }
 
 // label is a text with its place.
@@ -89,7 +90,8 @@ func (s spot) place(area vg.Rectangle, taken boxes, width vg.Length) (vg.Rectang
 			Y: s.at.Y + vg.Length(p.shareY)*height + vg.Length(p.stepY)*away,
 		}
 		box := vg.Rectangle{Min: low, Max: vg.Point{X: low.X + width, Y: low.Y + height}}
-		if box.Min.X >= area.Min.X && box.Min.Y >= area.Min.Y && box.Max.X <= area.Max.X && box.Max.Y <= area.Max.Y && !taken.hit(box) {
+		if box.Min.X >= area.Min.X && box.Min.Y >= area.Min.Y && box.Max.X <= area.Max.X && box.Max.Y <= area.Max.Y &&
+			!taken.hit(box) {
 			return box, true
 		}
 	}

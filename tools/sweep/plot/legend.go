@@ -88,7 +88,8 @@ func legend(c draw.Canvas, d *Data, o Options) {
 		if e.sign != nil {
 			e.sign(&c, vg.Point{X: c.Min.X + 12, Y: y + 4})
 		}
-		c.FillText(sty, vg.Point{X: c.Min.X + legendSign, Y: y}, shorten(sty.Width, e.words, c.Max.X-c.Min.X-legendSign))
+		c.FillText(sty, vg.Point{X: c.Min.X + legendSign, Y: y}, shorten(sty.Width, e.words,
+			c.Max.X-c.Min.X-legendSign))
 		y -= legendLine
 	}
 }

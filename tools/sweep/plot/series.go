@@ -85,8 +85,10 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, fault.New(fault.Input, "nothing to draw: of %d runs, none that is asked for has both %s and %s", len(sc.Runs), o.X.Name, o.Y.Name).
-			WithHint("perigee sweep table --scenario %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name, o.Y.Name)
+		return nil, fault.New(fault.Input, "nothing to draw: of %d runs, none that is asked for has both %s and %s",
+			len(sc.Runs), o.X.Name, o.Y.Name).
+			WithHint("perigee sweep table --scenario %d --columns Name,%s,%s shows what is there", sc.Index, o.X.Name,
+				o.Y.Name)
 	}
 	if d.NoFront == "" {
 		markFront(all, o)

@@ -79,7 +79,8 @@ func parallelisms(prefix string, role Role, what string) []Column {
 		{"EP", "expert", func(h Host) float64 { return h.EP }},
 	} {
 		columns = append(columns, Column{
-			Name: prefix + p.name, Kind: Number, Help: p.words + " parallelism of the " + what + "; 4+8 where they differ",
+			Name: prefix + p.name, Kind: Number, Help: p.words + " parallelism of the " + what +
+				"; 4+8 where they differ",
 			of: func(r *Run) Cell {
 				var all []float64
 				for _, h := range r.of(role) {
@@ -102,7 +103,8 @@ func mean(l Latency) func(*Run) float64 {
 }
 
 var latencyHelp = [Latencies]string{
-	"time to first token", "time per output token after the first", "inter token latency", "end-to-end latency of a request",
+	"time to first token", "time per output token after the first", "inter token latency",
+	"end-to-end latency of a request",
 	"time per output token, the first one included",
 }
 
@@ -118,28 +120,40 @@ func originals() []Column {
 	list = append(list, parallelisms("P_", Prefill, "prefill engines")...)
 	list = append(list, parallelisms("D_", Decode, "decode engines")...)
 	list = append(list,
-		number("Concurrency", "", "", Neither, "most requests in flight; inf for no limit", func(r *Run) float64 { return r.Concurrency }),
-		number("ISL", "tokens", "", Neither, "Mean_ISL rounded to multiples of --round-isl", func(r *Run) float64 { return r.ISL }),
-		number("OSL", "tokens", "", Neither, "Mean_OSL rounded to multiples of --round-osl", func(r *Run) float64 { return r.OSL }),
+		number("Concurrency", "", "", Neither, "most requests in flight; inf for no limit",
+			func(r *Run) float64 { return r.Concurrency }),
+		number("ISL", "tokens", "", Neither, "Mean_ISL rounded to multiples of --round-isl",
+			func(r *Run) float64 { return r.ISL }),
+		number("OSL", "tokens", "", Neither, "Mean_OSL rounded to multiples of --round-osl",
+			func(r *Run) float64 { return r.OSL }),
 		text("Backend", "inference engine", func(r *Run) string { return r.Backend }),
-		number("Duration", "s", "%.1f", Neither, "duration of the benchmark", func(r *Run) float64 { return r.Duration }),
-		number("Completed", "", "", Neither, "requests.total of the report", func(r *Run) float64 { return r.Completed }),
-		number("Request_Throughput", "req/s", "%.2f", Higher, "requests per second", func(r *Run) float64 { return r.Requests }),
-		number("Output_Token_Throughput", "tok/s", "%.2f", Higher, "output tokens per second", func(r *Run) float64 { return r.OutputTokens }),
-		number("Total_Token_Throughput", "tok/s", "%.2f", Higher, "input and output tokens per second", func(r *Run) float64 { return r.TotalTokens }),
+		number("Duration", "s", "%.1f", Neither, "duration of the benchmark",
+			func(r *Run) float64 { return r.Duration }),
+		number("Completed", "", "", Neither, "requests.total of the report",
+			func(r *Run) float64 { return r.Completed }),
+		number("Request_Throughput", "req/s", "%.2f", Higher, "requests per second",
+			func(r *Run) float64 { return r.Requests }),
+		number("Output_Token_Throughput", "tok/s", "%.2f", Higher, "output tokens per second",
+			func(r *Run) float64 { return r.OutputTokens }),
+		number("Total_Token_Throughput", "tok/s", "%.2f", Higher, "input and output tokens per second",
+			func(r *Run) float64 { return r.TotalTokens }),
 	)
 	for l := range NTPOT {
-		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", Lower, latencyHelp[l]+", mean", mean(l)))
+		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", Lower, latencyHelp[l]+", mean",
+			mean(l)))
 	}
 	list = append(list,
-		Column{Name: "Is_PD", Kind: Bool, Help: "whether prefill and decode run on different engines", of: func(r *Run) Cell {
-			c := Truth(r.IsPD())
-			c.Empty = len(r.Hosts) == 0
-			return c
-		}},
-		number("Num_GPUs", "", "", Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)", (*Run).NumGPUs),
+		Column{Name: "Is_PD", Kind: Bool, Help: "whether prefill and decode run on different engines",
+			of: func(r *Run) Cell {
+				c := Truth(r.IsPD())
+				c.Empty = len(r.Hosts) == 0
+				return c
+			}},
+		number("Num_GPUs", "", "", Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)",
+			(*Run).NumGPUs),
 		number("Thpt_per_GPU", "tok/s/GPU", "%.2f", Higher, "Output_Token_Throughput / Num_GPUs", (*Run).ThptPerGPU),
-		number("Thpt_per_User", "tok/s/user", "%.2f", Higher, "Output_Token_Throughput / Concurrency", (*Run).ThptPerUser),
+		number("Thpt_per_User", "tok/s/user", "%.2f", Higher, "Output_Token_Throughput / Concurrency",
+			(*Run).ThptPerUser),
 	)
 	for i := range list {
 		list[i].Original = true
@@ -151,12 +165,17 @@ func originals() []Column {
 func added() []Column {
 	list := []Column{
 		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
-		number("Input_Token_Throughput", "tok/s", "%.2f", Higher, "input tokens per second", func(r *Run) float64 { return r.InputTokens }),
+		number("Input_Token_Throughput", "tok/s", "%.2f", Higher, "input tokens per second",
+			func(r *Run) float64 { return r.InputTokens }),
 		number("Failures", "", "", Lower, "requests that failed", func(r *Run) float64 { return r.Failures }),
-		number("Incomplete", "", "", Lower, "requests that were not finished", func(r *Run) float64 { return r.Unended }),
-		number("Mean_ISL", "tokens", "%.1f", Neither, "input length of a request, mean", func(r *Run) float64 { return r.InputLength }),
-		number("Mean_OSL", "tokens", "%.1f", Neither, "output length of a request, mean", func(r *Run) float64 { return r.OutputLength }),
-		number("Max_QPS", "req/s", "%.2f", Neither, "requests per second that the load generator offered", func(r *Run) float64 { return r.Rate }),
+		number("Incomplete", "", "", Lower, "requests that were not finished",
+			func(r *Run) float64 { return r.Unended }),
+		number("Mean_ISL", "tokens", "%.1f", Neither, "input length of a request, mean",
+			func(r *Run) float64 { return r.InputLength }),
+		number("Mean_OSL", "tokens", "%.1f", Neither, "output length of a request, mean",
+			func(r *Run) float64 { return r.OutputLength }),
+		number("Max_QPS", "req/s", "%.2f", Neither, "requests per second that the load generator offered",
+			func(r *Run) float64 { return r.Rate }),
 		text("Workload_Generator", "load generator", func(r *Run) string { return r.Harness }),
 		text("Start", "begin of the benchmark, UTC", func(r *Run) string {
 			if r.Start.IsZero() {
@@ -178,12 +197,15 @@ func added() []Column {
 			if s == StdDev {
 				better = Neither
 			}
-			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s], func(r *Run) float64 { return r.Latency[l][s] }))
+			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s],
+				func(r *Run) float64 { return r.Latency[l][s] }))
 		}
 	}
 	return append(list,
-		number("Transfer_Latency_ms", "ms", "%.3f", Lower, "results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
-		number("Transfer_GBps", "GB/s", "%.3f", Higher, "results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
+		number("Transfer_Latency_ms", "ms", "%.3f", Lower,
+			"results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
+		number("Transfer_GBps", "GB/s", "%.3f", Higher,
+			"results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
 	)
 }
 

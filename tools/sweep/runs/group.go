@@ -37,7 +37,8 @@ func (k Key) comparable() Key {
 }
 
 func compareKeys(a, b Key) int {
-	return cmp.Or(Natural(a.Model, b.Model), Natural(a.GPU, b.GPU), cmp.Compare(a.ISL, b.ISL), cmp.Compare(a.OSL, b.OSL))
+	return cmp.Or(Natural(a.Model, b.Model), Natural(a.GPU, b.GPU), cmp.Compare(a.ISL, b.ISL),
+		cmp.Compare(a.OSL, b.OSL))
 }
 
 // String describes the scenario in a line.

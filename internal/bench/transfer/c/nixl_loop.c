@@ -91,7 +91,8 @@ static void open_agent(int me) {
     madvise(buffer, SIZE, MADV_HUGEPAGE);
     memset(buffer, 0, SIZE);
     CALL(create_reg_dlist, (int, void **), 0, &list);
-    CALL(reg_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t, void *, size_t), list, (uintptr_t)buffer, SIZE, 0, NULL, 0);
+    CALL(reg_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t, void *, size_t), list,
+         (uintptr_t)buffer, SIZE, 0, NULL, 0);
     CALL(register_mem, (void *, void *, void *), agent, list, args);
 }
 
@@ -137,7 +138,8 @@ static int64_t measure(int op, char *remote, size_t size, size_t blocks, int cou
         CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), here, (uintptr_t)buffer + i * size, size, 0);
         CALL(xfer_dlist_add_desc, (void *, uintptr_t, size_t, uint64_t), there, (uintptr_t)remote + i * size, size, 0);
     }
-    CALL(create_xfer_req, (void *, int, void *, void *, const char *, void **, void *), agent, op, here, there, names[1], &req, args);
+    CALL(create_xfer_req, (void *, int, void *, void *, const char *, void **, void *), agent, op, here,
+         there, names[1], &req, args);
     for (int i = 0; i < count; i++) {
         int64_t start = now();
         int status = post(agent, req, NULL);

@@ -8,10 +8,10 @@ import (
 	"perigee/internal/pack"
 )
 
-// card is what a rank tells the others before any link exists. As bytes it is
+// card is what a rank reports to the others before any link exists. As bytes it is
 // a few dozen, since a rank of a large world carries those of many others.
 type card struct {
-	HostID    string // what tells hosts apart
+	HostID    string // distinguishes hosts
 	Host      string // the host's name
 	CPUs      cpuSet // that it may run on
 	PID       int    // where its shared memory can be opened

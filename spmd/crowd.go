@@ -24,7 +24,7 @@ type Crowd struct {
 	meets   map[crowdKey]*crowdMeeting
 }
 
-// NewCrowd makes a world of n ranks, perHost of them on each feigned host.
+// NewCrowd makes a world of n ranks, perHost of them on each simulated host.
 func NewCrowd(n, perHost int) *Crowd {
 	return &Crowd{
 		perHost: perHost, net: wire.NewCrowd(n), meets: map[crowdKey]*crowdMeeting{},
@@ -59,8 +59,8 @@ func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
 	return w, nil
 }
 
-// crowdEndpoint asks for addresses as TCP does: until all know each other, whoever
-// is sent something must be looked up. In that time no rank sends to another twice.
+// crowdEndpoint asks for addresses as TCP does: until all know each other, the
+// receiver of every message must be looked up. In that time no rank sends to another twice.
 type crowdEndpoint struct {
 	wire.Endpoint
 	w     *World
@@ -101,7 +101,7 @@ func shareValue[T any](c *sharedValues, name string, derive func() (T, error)) (
 	return v, err
 }
 
-// crowdKey names a group of ranks of one feigned host.
+// crowdKey names a group of ranks of one simulated host.
 type crowdKey struct {
 	host  int
 	group uint64
@@ -148,5 +148,5 @@ func (m *crowdMeeting) Wait(_ uint32, limit time.Duration) error {
 	}
 }
 
-// Called says nothing: nobody disagrees in a simulation.
+// Called returns 0: ranks do not disagree in a simulation.
 func (m *crowdMeeting) Called() uint32 { return 0 }

@@ -16,12 +16,12 @@ import (
 )
 
 // Ranks that call different collectives of a group may wait for each other for
-// ever. Who has waited for long therefore asks whom it waits for in which call
-// that rank is. The answer is a proof, since it comes after all that the rank has
-// sent before: if that rank is in another collective with the same number, or past
+// ever. A rank that has waited for long therefore asks the rank that it waits for
+// which call it is in. The answer is a proof, since it comes after all that the other
+// rank has sent before: if that rank is in another collective with the same number, or past
 // that number, then what is waited for will not come.
 //
-// In a group whose ranks are all stuck somebody gets such an answer. Let A wait for
+// In a group whose ranks are all stuck some rank gets such an answer. Let A wait for
 // B. If B is in the same call, or in an earlier one, B waits as well, and so on: the
 // numbers never rise, so a circle of ranks would all be in the same call of the same
 // collective, which does not happen. Ranks that wait for each other in different
@@ -212,8 +212,8 @@ func (d *doubts) add(q inquiry) {
 	d.asked.Store(int32(len(d.open)))
 }
 
-// answer answers the inquiries that can be answered. Whoever adds an inquiry and
-// whoever begins a call both look here after that, so that none is overlooked.
+// answer answers the inquiries that can be answered. It is called after an inquiry is
+// added and after a call begins, so that none is overlooked.
 func (w *World) answer() {
 	d := &w.doubts
 	if d.asked.Load() == 0 {
@@ -232,7 +232,7 @@ func (w *World) answer() {
 	d.asked.Store(int32(len(d.open)))
 }
 
-// compare tells whether this rank has come as far as to a call of another, and if it
+// compare reports whether this rank has come as far as another rank's call, and if it
 // has, whether it is, or was, in a different one.
 func (w *World) compare(theirs call) (mine call, known, differs bool) {
 	g := w.groupOf(theirs.channel)

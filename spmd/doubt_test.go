@@ -74,8 +74,8 @@ func together(worlds []*World, programs [][]step) (first error, stuck bool) {
 	return first, first == tooLong
 }
 
-// TestEveryDisagreementIsFound lets ranks run programs of their own, and checks that
-// those that do the same end well, and that of all others some rank finds out.
+// TestEveryDisagreementIsFound lets each rank run its own program, and checks that the
+// ranks succeed if all do the same, and that otherwise some rank finds out.
 func TestEveryDisagreementIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(2, 9).Draw(t, "ranks")
@@ -102,7 +102,7 @@ func TestEveryDisagreementIsFound(t *testing.T) {
 		err, stuck := together(worlds, programs)
 		switch {
 		case stuck:
-			t.Fatalf("nobody found out in %v", programs)
+			t.Fatalf("no rank found out in %v", programs)
 		case same && err != nil:
 			t.Fatalf("all do the same, and still: %v", err)
 		case !same && (fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "ranks disagree")):
@@ -119,7 +119,7 @@ func TestDisagreementAcrossHosts(t *testing.T) {
 		others, odd step // of all ranks but rank 3, and of rank 3
 		wanted      []string
 	}{
-		"nobody sends":     {step{"broadcast", 3}, step{"broadcast", 0}, []string{"broadcast with root 3", "broadcast with root 0"}},
+		"no rank sends":    {step{"broadcast", 3}, step{"broadcast", 0}, []string{"broadcast with root 3", "broadcast with root 0"}},
 		"all-gather":       {step{"all-gather", 0}, step{"barrier", 0}, []string{"all-gather", "barrier"}},
 		"one is elsewhere": {step{"barrier", 0}, step{"gather", 4}, []string{"gather", "barrier"}},
 		"behind":           {step{"barrier", 0}, step{"reduce", 0}, []string{"reduce", "barrier"}},

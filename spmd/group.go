@@ -136,8 +136,8 @@ func (g *Group) findLocal() error {
 	return g.place(leaders, lead, locals, host.Key(append(locals[:len(locals):len(locals)], g.ranks...)))
 }
 
-// place tells a group who is on this host, under which key they meet there, and
-// which members, by their places, stand for their hosts.
+// place sets which members, by their places, stand for their hosts, and opens the
+// meeting of the members on this host under key.
 func (g *Group) place(leaders []int, lead int, locals []int, key uint64) error {
 	if len(leaders) > 1 {
 		g.leaders, g.lead = leaders, -1
@@ -161,8 +161,8 @@ func (g *Group) Ranks() []int { return g.ranks }
 // Size is the number of members.
 func (g *Group) Size() int { return len(g.ranks) }
 
-// Meeting tells the group's last collective from those before it and from those of other groups. It is the same at
-// all members, and not 0.
+// Meeting distinguishes the group's last collective from those before it and from those of other groups. It is the
+// same at all members, and not 0.
 func (g *Group) Meeting() uint64 { return g.channel<<32 | uint64(callLog(g.calls.Load()).seq()) }
 
 // Me is the calling rank's place among the members.
@@ -282,7 +282,7 @@ func rest(ctx context.Context) time.Duration {
 }
 
 // disseminate is the dissemination barrier of those who stand for their hosts: in
-// round k each tells the one 2^k places on, and hears from the one 2^k places before.
+// round k each sends to the one 2^k places on, and receives from the one 2^k places before.
 func (g *Group) disseminate(ctx context.Context, seq uint32) error {
 	n := len(g.leaders)
 	for d := 1; d < n; d *= 2 {

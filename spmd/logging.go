@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Log is where this rank tells what it does. Each line has the rank's phase.
+// Log returns this rank's logger. Each line has the rank's phase.
 func (w *World) Log() *slog.Logger { return w.log }
 
 // withPhase adds this rank's phase to every line of a logger, which may be nil.
@@ -37,7 +37,7 @@ func (p phased) WithGroup(name string) slog.Handler { return phased{p.Handler.Wi
 // loggedHosts is how many hosts a line has.
 const loggedHosts = 16
 
-// logWorld tells of the world that this rank has joined.
+// logWorld logs the world that this rank has joined.
 func (w *World) logWorld() {
 	if !w.log.Enabled(context.Background(), slog.LevelInfo) {
 		return
@@ -50,7 +50,7 @@ func (w *World) logWorld() {
 	w.log.Info("joined the world", "size", w.size, "hosts", len(hosts), "names", names)
 }
 
-// logClocks tells how far this rank's host is off rank 0's, and how well that is known.
+// logClocks logs how far the clock of this rank's host is off rank 0's, and how well that is known.
 func (w *World) logClocks() {
 	c := w.clocks[w.roster.hostOf(w.rank)].Last()
 	w.log.Info("measured the clocks", "offset_ns", c.OffsetNS, "uncertainty_ns", c.UncertaintyNS)

@@ -39,7 +39,7 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(j, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// logged runs body at three ranks on as many feigned hosts, and returns what each
+// logged runs body at three ranks on as many simulated hosts, and returns what each
 // has logged.
 func logged(t *testing.T, secret string, body func(w *World) error) []*journal {
 	t.Helper()
@@ -137,5 +137,5 @@ func TestPhaseOfLines(t *testing.T) {
 	if got := j.String(); !strings.Contains(got, "msg=x a=1 g.b=2 g.phase=one\n") || !strings.Contains(got, "msg=y a=1 g.phase=two\n") {
 		t.Errorf("got %s", got)
 	}
-	w.Log().Error("nobody hears this")
+	w.Log().Error("this is discarded")
 }

@@ -42,7 +42,7 @@ func AllReduce[T Number](g *Group, v []T, how Combine) ([]T, error) {
 		}
 	}
 	mine := contribution[T]{g.w.rank, v}.encode()
-	// What tells reductions apart travels where other collectives have their root.
+	// The variant of the reduction travels where other collectives have their root.
 	all, err := rooted(g, opReduce, variantOf[T](at), func(ctx context.Context, seq uint32) ([]byte, error) {
 		return g.upAndDown(ctx, opReduce, seq, mine, func(mine, theirs []byte) ([]byte, error) {
 			return reduce[T](mine, theirs, how)

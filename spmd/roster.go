@@ -23,7 +23,7 @@ type roster struct {
 }
 
 // node is what ranks have in common that a launcher has put on the same node. A
-// host may have several, where tests or containers feign them.
+// host may have several, where tests or containers simulate them.
 type node struct {
 	host int
 	name string

@@ -53,7 +53,7 @@ func enter(ctx context.Context, env map[string]string, opts Options) (*World, er
 }
 
 // ranks runs body at all ranks of a world that meets through torchrun's
-// variables, in this process. host, if given, feigns the hosts.
+// variables, in this process. host, if given, names each rank's simulated host.
 func ranks(t *testing.T, n int, host func(rank int) string, body func(w *World) error) []error {
 	t.Helper()
 	envs := torch(t, n)
@@ -194,7 +194,7 @@ func TestOccupiedMasterPort(t *testing.T) {
 		!strings.Contains(fault.HintOf(err), "MASTER_PORT") {
 		t.Errorf("got %v (%s)", err, fault.HintOf(err))
 	}
-	// Whoever sits there speaks something else.
+	// The program that has the port speaks another protocol.
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -289,8 +289,8 @@ func TestTimeoutIsNamed(t *testing.T) {
 	}
 }
 
-// In shared memory a barrier is not a message. All the same nobody waits for
-// ever for a rank that is in another collective.
+// In shared memory a barrier is not a message. All the same no rank waits for
+// ever for one that is in another collective.
 func TestDisagreementInSharedMemoryIsNamed(t *testing.T) {
 	for name, other := range map[string]func(g *Group) error{
 		"receives":   func(g *Group) error { _, err := g.Broadcast(0, nil); return err },

@@ -66,7 +66,7 @@ type World struct {
 	sent    struct{ messages, bytes atomic.Int64 }
 	watch   sync.WaitGroup
 
-	doubtAfter time.Duration // 0 in simulations: nobody disagrees there
+	doubtAfter time.Duration // 0 in simulations: ranks do not disagree there
 	doubts     doubts
 }
 
@@ -96,7 +96,7 @@ type meetingPlace func(key uint64, parties, cores int) (meeting, error)
 type Options struct {
 	// Timeout bounds each wait in a collective; 0 waits for ever.
 	Timeout time.Duration
-	// HostID overrides what tells hosts apart. Ranks of one host that are given
+	// HostID overrides what distinguishes hosts. Ranks of one host that are given
 	// different ones treat each other as if they were on different hosts.
 	HostID string
 	// Failed, if set, is called by a Join that fails, before the other ranks
@@ -193,7 +193,7 @@ func (w *World) lateJoin(ctx context.Context) error {
 	return err
 }
 
-// settle is the last part of a join. Nobody leaves it before all have opened what
+// settle is the last part of a join. No rank leaves it before all have opened what
 // was shared.
 func (w *World) settle() error {
 	if err := w.SyncClocks(); err != nil {
@@ -202,7 +202,7 @@ func (w *World) settle() error {
 	return w.All().Barrier()
 }
 
-// meet lets rank 0 gather the cards of all ranks, and tell all what they must
+// meet lets rank 0 gather the cards of all ranks, and send to all what they must
 // know of each other. The cards in the store lead each rank to its neighbours in
 // the tree along which that happens.
 func (w *World) meet(ctx context.Context, store watch.Store, mine card) error {
@@ -296,7 +296,7 @@ func (w *World) setSegment(s *host.Segment) {
 func (w *World) leader(hostIndex int) int { return w.roster.leaders[hostIndex] }
 
 // NewInMemory makes the ranks of a world that lives in one process, for tests.
-// Every rank counts as a host of its own.
+// Every rank counts as a separate host.
 func NewInMemory(n int) ([]*World, *wire.Memory) {
 	net := wire.NewMemory(n)
 	cards := make([]card, n)
@@ -470,7 +470,7 @@ func (w *World) Fail(err error) error {
 		w.log.Error("this rank has failed", "kind", fault.KindOf(err), "reason", err)
 	}
 	w.awaitCause(err)
-	// Whoever learns here that the job has failed may leave at once. Before that
+	// A caller that learns here that the job has failed may leave at once. Before that
 	// the others must have been told.
 	w.failing.Lock()
 	defer w.failing.Unlock()
@@ -499,7 +499,7 @@ func (w *World) awaitCause(err error) {
 		return
 	}
 	if w.monitor.Failed() == nil {
-		return // nobody would tell
+		return // the monitor reports no failures
 	}
 	select {
 	case <-w.ctx.Done():

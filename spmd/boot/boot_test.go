@@ -73,7 +73,7 @@ func TestBrokenEnvironmentsAreNamed(t *testing.T) {
 		"RANK=1 MASTER_ADDR=h MASTER_PORT=5 WORLD_SIZE": {"not WORLD_SIZE"},
 		"PERIGEE_RANK=0":                                {"perigee run", "found PERIGEE_RANK=0,", "not PERIGEE_SIZE PERIGEE_CONTROL_FD"},
 		"PERIGEE_SIZE=2 PERIGEE_RANK=0":                 {"not PERIGEE_CONTROL_FD"},
-		// A broken first launcher hides a sound second one: somebody tampered.
+		// A broken first launcher hides a sound second one: the variables were tampered with.
 		"PERIGEE_RANK=0 RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=5": {"perigee run"},
 	} {
 		_, ok, err := Started(environ(vars(env)))
@@ -230,7 +230,7 @@ func TestSecretsOfTorchrun(t *testing.T) {
 	}
 }
 
-// When all ranks have come nobody is let in any more.
+// When all ranks have come no other process is let in.
 func TestShutWhenComplete(t *testing.T) {
 	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
@@ -276,7 +276,7 @@ func TestShutWhenComplete(t *testing.T) {
 	wg.Wait()
 }
 
-// Only a memory file of this name is read, whoever answers at rank 0's address.
+// Only a memory file of this name is read, no matter which process answers at rank 0's address.
 func TestSecretOfTheSameUser(t *testing.T) {
 	secret := newSecret()
 	s := &sameUser{}

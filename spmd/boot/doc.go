@@ -24,8 +24,8 @@ address and the secret:
 	                   since launchers mind how a process ends that is still in it.
 	slurm              There is no store. The node of rank 0 is the first of the step's
 	                   list, the port follows from the job and the step, and the secret
-	                   is sent to whoever connects in a munge credential, which only the
-	                   same user can decode.
+	                   is sent to every process that connects, in a munge credential,
+	                   which only the same user can decode.
 	torchrun           MASTER_ADDR and MASTER_PORT say where. The secret is PERIGEE_SECRET;
 	                   on one host rank 0 makes one, which only the same user can read.
 

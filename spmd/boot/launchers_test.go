@@ -203,8 +203,8 @@ func freeJob(t *testing.T) (job string, ports []string, taken []net.Listener) {
 	return "", nil, nil
 }
 
-// Whoever has the first ports, our ranks find each other: somebody who is
-// silent, a program with another protocol, a perigee with another secret.
+// Ranks find each other even if other programs have the first ports: one that is
+// silent, one with another protocol, and a perigee with another secret.
 func TestOccupiedPorts(t *testing.T) {
 	job, ports, taken := freeJob(t)
 	envs := []map[string]string{oneNode(0, 3, job), oneNode(1, 3, job), oneNode(2, 3, job)}
@@ -265,13 +265,13 @@ const (
 
 func TestMungeCarriesTheSecret(t *testing.T) {
 	for name, c := range map[string]struct{ munge, unmunge, want, hint string }{
-		"well":              {goodMunge, goodUnmunge, "", ""},
-		"replayed":          {goodMunge, goodUnmunge + "; exit 17", "", ""},
-		"no daemon":         {"echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6", "exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
-		"no daemon, there":  {goodMunge, "echo 'unmunge: Error: Failed to access socket' >&2; exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
-		"somebody else's":   {goodMunge, `printf 'UID:  12345\n\nc2VjcmV0'`, "does not know this job's secret: its credential is of user 12345", ""},
-		"for somebody else": {goodMunge, `echo 'unmunge: Error: Unauthorized credential for client UID=1' >&2; exit 18`, "its credential is not for this user", ""},
-		"empty":             {goodMunge, fmt.Sprintf(`printf 'UID: %d\n\n'`, os.Geteuid()), "holds no secret", ""},
+		"well":             {goodMunge, goodUnmunge, "", ""},
+		"replayed":         {goodMunge, goodUnmunge + "; exit 17", "", ""},
+		"no daemon":        {"echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6", "exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
+		"no daemon, there": {goodMunge, "echo 'unmunge: Error: Failed to access socket' >&2; exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
+		"another user's":   {goodMunge, `printf 'UID:  12345\n\nc2VjcmV0'`, "does not know this job's secret: its credential is of user 12345", ""},
+		"for another user": {goodMunge, `echo 'unmunge: Error: Unauthorized credential for client UID=1' >&2; exit 18`, "its credential is not for this user", ""},
+		"empty":            {goodMunge, fmt.Sprintf(`printf 'UID: %d\n\n'`, os.Geteuid()), "holds no secret", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeMunge(t, c.munge, c.unmunge)
@@ -332,7 +332,7 @@ func TestHalfGivenSecret(t *testing.T) {
 			p.Leave(ctx)
 		}
 	})
-	// It goes on trying: somebody else may have one of the ports.
+	// It goes on trying: another program may have one of the ports.
 	_, err := Join(ctx, environ(without), Watcher{Log: spmdtest.Cues{wire.ErrNoChallenge.Error(): cancel}.Logger()})
 	wg.Wait()
 	checkFault(t, "half given", false, err, "was given the job's secret, the other was not")

@@ -15,7 +15,7 @@ func TestOrigin(t *testing.T) {
 		name, env string
 		want      Origin
 	}{
-		{"nobody", "HOME=/ PERIGEE_SECRET=s", Origin{Rank: -1, Host: host, Variables: []string{"PERIGEE_SECRET"}}},
+		{"no launcher", "HOME=/ PERIGEE_SECRET=s", Origin{Rank: -1, Host: host, Variables: []string{"PERIGEE_SECRET"}}},
 		{"local", "PERIGEE_RANK=2 PERIGEE_SIZE=3 PERIGEE_CONTROL_FD=3", Origin{"local", 2, host, []string{"PERIGEE_RANK", "PERIGEE_SIZE", "PERIGEE_CONTROL_FD"}}},
 		{"torchrun", "RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500", Origin{"torchrun", 1, host, []string{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}}},
 		{"pmix", "PMIX_RANK=7 PMIX_NAMESPACE=n PMIX_SERVER_URI4=u", Origin{"pmix", 7, host, []string{"PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI4"}}},

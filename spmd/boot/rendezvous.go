@@ -41,7 +41,7 @@ type rendezvous struct {
 // hints are remedies in the words of the launcher.
 type hints struct {
 	occupied string // rank 0 cannot listen
-	refused  string // somebody answers who does not know the secret
+	refused  string // a process answers that does not know the secret
 	silent   string // rank 0 does not answer
 	missing  string // ranks have not come
 }
@@ -314,7 +314,7 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 	}
 	p, err := r.process(local)
 	if err != nil {
-		c.Abort(watch.FailureOf(err)) // so that nobody waits for this rank
+		c.Abort(watch.FailureOf(err)) // so that no other rank waits for this one
 		c.Leave(ctx)
 		return nil, err
 	}

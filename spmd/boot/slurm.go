@@ -193,7 +193,7 @@ func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 	}
 	r.secret = newSecret()
 	if s.size == 1 {
-		return nil // there is nobody to tell
+		return nil // no other rank needs the secret
 	}
 	m, err := findMunge(s.env)
 	if err != nil {

@@ -25,7 +25,7 @@ type store interface {
 	LocalRank() int // -1 if the launcher does not say
 	// OneHost reports whether the launcher says that all ranks are on one host.
 	OneHost() bool
-	// Put stores a value under a key. Both are short and made of letters,
+	// Put stores a value under a key. Both are short and consist of letters,
 	// digits, hyphens, underscores and colons.
 	Put(key, value string) error
 	// Fence returns when all ranks have called it. Then what was put before it
@@ -95,7 +95,7 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 	}
 	if err != nil {
 		leader.Close()
-		return nil, storeFailure(ctx, r.launcher, "tell the other ranks where to meet", err)
+		return nil, storeFailure(ctx, r.launcher, "announce where to meet", err)
 	}
 	return p, nil
 }

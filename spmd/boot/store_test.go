@@ -175,7 +175,7 @@ func TestRankZeroFailsEverybody(t *testing.T) {
 	var wg sync.WaitGroup
 	for r := range errs {
 		vars := environments["pmi2"](m, r)
-		vars[EnvIface] = "203.0.113.0/24" // nobody's
+		vars[EnvIface] = "203.0.113.0/24" // on no interface
 		wg.Go(func() { _, errs[r] = Join(t.Context(), environ(vars), Watcher{}) })
 	}
 	wg.Wait()

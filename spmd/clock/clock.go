@@ -83,7 +83,7 @@ const minSpan = 100e6 // ns
 
 // DriftPPM is how fast the clock runs against the reference, in parts per million,
 // over all samples: positive if it is too slow. It is 0 where they lie too close
-// together to tell.
+// together to show one.
 func (l *Line) DriftPPM() float64 {
 	if len(l.samples) < 2 {
 		return 0

@@ -118,7 +118,7 @@ func TestCloseEndsWaits(t *testing.T) {
 	}
 	s.Close()
 	if b.Called() != 0 {
-		t.Error("somebody waits in a closed segment")
+		t.Error("a rank waits in a closed segment")
 	}
 	if err := <-result; err != ErrClosed {
 		t.Errorf("got %v, want %v", err, ErrClosed)

@@ -218,7 +218,7 @@ func outcome(err error) string {
 		text := fmt.Sprintf("its process was killed by signal %d (%s)", status.Signal(),
 			unix.SignalName(status.Signal()))
 		if status.Signal() == syscall.SIGKILL {
-			text += ": somebody's kill -9, or the kernel ran out of memory"
+			text += ": a kill -9, or the kernel ran out of memory"
 		}
 		return text
 	}

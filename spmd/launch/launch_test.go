@@ -33,7 +33,7 @@ import (
 )
 
 // The test's binary is also the program that it starts: as a rank, which does
-// what envRole says, or as a launcher in a process of its own.
+// what envRole says, or as a launcher in a separate process.
 const (
 	envRole  = "LAUNCH_TEST_ROLE"
 	envMark  = "LAUNCH_TEST_MARK" // by which processes left behind are found
@@ -513,7 +513,7 @@ func launcherMain(role string) int {
 	return 0
 }
 
-// launcherProcess prepares a launcher with a process group of its own, as a
+// launcherProcess prepares a launcher with its own process group, as a
 // shell with job control does.
 func launcherProcess(t *testing.T, ranks int, role string) *exec.Cmd {
 	t.Helper()
@@ -533,7 +533,7 @@ func TestRanksDoNotEatTheLaunchersStdin(t *testing.T) {
 	}
 }
 
-// watched collects output and tells when a text has come n times.
+// watched collects output and signals when a text has come n times.
 type watched struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -617,7 +617,7 @@ func TestRanksDoNotOutliveTheirLauncher(t *testing.T) {
 	}
 	cmd.Wait()
 	if !strings.Contains(out.String(), "heard: lost the connection to the launcher") { // from rank 0, whose output is its own
-		t.Errorf("nobody said why:\n%s", out)
+		t.Errorf("no rank said why:\n%s", out)
 	}
 }
 
@@ -673,7 +673,7 @@ func meet(w *spmd.World) error {
 }
 
 // meetIn mixes barriers with other collectives, and proves by time stamps that
-// nobody left a barrier before everybody had come.
+// no rank left a barrier before all had come.
 func meetIn(w *spmd.World, ranks []int, round int) error {
 	g, err := w.Group(ranks)
 	if err != nil {
@@ -721,7 +721,7 @@ func meetIn(w *spmd.World, ranks []int, round int) error {
 // calibration is what two processes' ideas of the same clock may differ by, in nanoseconds.
 const calibration = 5_000
 
-// checkClocks uses that the feigned hosts have one clock: no offset may be
+// checkClocks uses that the simulated hosts have one clock: no offset may be
 // larger than its uncertainty admits.
 func checkClocks(w *spmd.World) error {
 	offsets := w.Clocks()

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// The ports of FreePorts lie below those that the kernel gives to whoever asks for any,
+// The ports of FreePorts lie below those that the kernel gives to programs that ask for any,
 // and below those that ranks derive from the name of their job: between a look at one and
-// its use nobody gets it by chance. Processes begin at different places.
+// its use no other program gets it by chance. Processes begin at different places.
 const (
 	firstPort  = 10000
 	portCount  = 10000
@@ -20,7 +20,7 @@ const (
 
 var portsLooked atomic.Int64
 
-// FreePorts returns TCP ports on which nobody listens.
+// FreePorts returns TCP ports on which no process listens.
 func FreePorts(n int) ([]int, error) {
 	var ports []int
 	for range portCount {

@@ -17,7 +17,7 @@ func Wait(t testing.TB, done func() bool) {
 	t.Helper()
 	for start := time.Now(); !done(); time.Sleep(time.Millisecond) {
 		if time.Since(start) > Patience {
-			t.Error("waited in vain")
+			t.Error("timed out waiting")
 			return
 		}
 	}

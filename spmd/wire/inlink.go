@@ -17,7 +17,7 @@ type inLink struct {
 	pump    *pump
 	ended   chan struct{} // closed at the end
 	waiting atomic.Int32  // who waits for a message of this link, looking for it or not
-	used    bool          // guarded by the pump's mutex: somebody has read it lately
+	used    bool          // guarded by the pump's mutex: a receiver has read it lately
 
 	mu       sync.Mutex // held by who reads; taken before the pump's
 	fd       int
@@ -127,7 +127,7 @@ func (l *inLink) leave() {
 func (l *inLink) drain() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.armed = false // the kernel tells once
+	l.armed = false // the kernel reports events once
 	for range pumpReads {
 		if l.read() < len(l.buffer) {
 			break
@@ -176,7 +176,7 @@ func (l *inLink) disarm() {
 	}
 }
 
-// control tells the kernel of which events, besides errors, the pump wants to hear once.
+// control sets which events, besides errors, the kernel reports to the pump once.
 func (l *inLink) control(op int, events uint32) {
 	if l.err != nil {
 		return

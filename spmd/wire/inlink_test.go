@@ -40,8 +40,8 @@ func (l *inLink) isArmed() bool {
 	return l.armed
 }
 
-// A receiver that has found its message himself leaves the link to nobody for a while.
-// After that what comes is read though nobody waits for it.
+// A receiver that has found its message itself leaves the link unread for a while.
+// After that what comes is read though no receiver waits for it.
 func TestLentLinksAreTakenBack(t *testing.T) {
 	ends := mesh(t, 2)
 	send := func(data []byte) {
@@ -75,11 +75,11 @@ func TestLentLinksAreTakenBack(t *testing.T) {
 		}
 		spmdtest.Wait(t, l.isArmed)
 	}
-	// More than the kernel keeps: it can only be sent if somebody reads.
+	// More than the kernel keeps: it can only be sent if the link is read.
 	large := bytes.Repeat([]byte("0123456789abcdef"), 4<<20)
 	send(large)
 	if !bytes.Equal(receive(), large) {
-		t.Error("what nobody waited for was damaged")
+		t.Error("a message that no receiver waited for was damaged")
 	}
 }
 
@@ -120,7 +120,7 @@ func TestReceiversShareALink(t *testing.T) {
 	all.Wait()
 }
 
-// The end of a link is noticed though it is lent and nobody waits.
+// The end of a link is noticed though it is lent and no receiver waits.
 func TestEndOfALentLink(t *testing.T) {
 	ends := mesh(t, 2)
 	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil); err != nil {

@@ -24,8 +24,8 @@ const (
 )
 
 // A link notices within seven seconds that the other host is gone or cut off: the
-// kernels probe each other on an idle link, and give up on bytes that nobody
-// acknowledges. A host that is only busy still answers.
+// kernels probe each other on an idle link, and give up on bytes that are not
+// acknowledged. A host that is only busy still answers.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 4}
 
 const userTimeout = 6 * time.Second

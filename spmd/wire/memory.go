@@ -56,7 +56,7 @@ type memoryEndpoint struct {
 	rank int
 
 	mu    sync.Mutex
-	links map[int]struct{} // to whom something was sent
+	links map[int]struct{} // the ranks to which something was sent
 }
 
 func (e *memoryEndpoint) Send(ctx context.Context, to int, h Header, data []byte) error {

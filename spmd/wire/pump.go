@@ -9,25 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A link that carries messages to this rank is read by whoever waits for one, as long
-// as that may help, and by the pump otherwise. A message that comes soon then costs its
+// A link that carries messages to this rank is read by a receiver that waits for one, as
+// long as that may help, and by the pump otherwise. A message that comes soon then costs its
 // receiver neither a wake-up in the kernel nor one in Go's scheduler, and those are most
 // of what a small message costs.
 //
-// A link is armed while the pump is to be told that bytes have come. Who reads a link
-// himself disarms it, and leaves it so when he has found his message: he is likely to
-// come back soon. It is armed again when nobody has come for a while.
+// A link is armed while the pump is to be told that bytes have come. A receiver that reads
+// a link itself disarms it, and leaves it so when it has found its message: it is likely to
+// come back soon. The link is armed again when no receiver has come for a while.
 
 const (
-	lookFor    = 50 * time.Microsecond // how long a receiver looks for a message himself
+	lookFor    = 50 * time.Microsecond // how long a receiver looks for a message itself
 	blockFor   = 2 * time.Millisecond  // and then waits for it in the kernel
 	lookBatch  = 4                     // looks between two at the clock
-	lendFor    = 2 * time.Millisecond  // how long a link stays disarmed when nobody reads it
+	lendFor    = 2 * time.Millisecond  // how long a link stays disarmed when no receiver reads it
 	pumpReads  = 16                    // from one link, before the next one's turn comes
 	readBuffer = 64 << 10
 )
 
-// pump reads the links for which nobody waits himself.
+// pump reads the links that no receiver reads itself.
 type pump struct {
 	ready *os.File // an epoll instance: readable while armed links are
 	ep    int      // its descriptor
@@ -89,7 +89,7 @@ func (p *pump) turn() {
 	}
 }
 
-// takeBack arms the lent links that nobody has read since it was last called.
+// takeBack arms the lent links that no receiver has read since it was last called.
 func (p *pump) takeBack() {
 	p.mu.Lock()
 	var idle []*inLink

@@ -18,8 +18,8 @@ import (
 )
 
 // The siege: 10,000 connections of people who do not belong to the job, while it
-// goes on. They come in waves, and in between another job that nobody disturbs does
-// the same, so that the paces of the two can be compared.
+// goes on. They come in waves, and in between another job does
+// the same undisturbed, so that the paces of the two can be compared.
 const (
 	waves        = 20
 	waveSize     = 500

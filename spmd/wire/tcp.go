@@ -84,7 +84,7 @@ func (t *TCP) HandleControl(handle func(from int, h Header, data []byte)) {
 // Port is the one on which the endpoint listens.
 func (t *TCP) Port() int { return t.listener.Port() }
 
-// Sent tells what has been written to others so far.
+// Sent returns what has been written to others so far.
 func (t *TCP) Sent() Counts { return t.sent.counts() }
 
 // receive serves an admitted connection until it ends.
@@ -236,7 +236,7 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
-	clearUserTimeout(conn) // the receiver writes nothing, so that keep-alive tells it of a cut at any time
+	clearUserTimeout(conn) // the receiver writes nothing, so that keep-alive notices a cut at any time
 	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
 	if !t.track(conn) {
 		conn.Close()

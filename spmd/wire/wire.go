@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Header tells the receiver what a message is for. Channel separates the
+// Header says what a message is for. Channel separates the
 // groups of ranks; Seq, Op and Root let a receiver notice that the sender is in a
 // different collective than itself.
 type Header struct {
@@ -30,7 +30,7 @@ type Endpoint interface {
 	Recv(ctx context.Context, from int, channel uint64) (Header, []byte, error)
 	// HandleControl sets the function that gets the messages with the Op Control. It must not block.
 	HandleControl(handle func(from int, h Header, data []byte))
-	// Sent tells what has been written to others so far.
+	// Sent returns what has been written to others so far.
 	Sent() Counts
 	Close() error
 }

@@ -245,7 +245,7 @@ func TestDialTriesAllAddresses(t *testing.T) {
 	}
 	dead := fmt.Sprint("127.0.0.1:", ports[0])
 	good := addressOf(ends[1])
-	// Nobody, the wrong rank, the right one.
+	// An unused port, the wrong rank, the right one.
 	ends[0].resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, addressOf(ends[0]), good}, nil
 	}
@@ -374,12 +374,12 @@ func TestHandshake(t *testing.T) {
 	if dialErr == nil || !strings.Contains(dialErr.Error(), "not a perigee of this version") {
 		t.Errorf("other version: %v", dialErr)
 	}
-	// Somebody who admits everybody, to hear what they say.
+	// An impostor that admits every rank, to hear what it says.
 	_, dialErr, _ = handshake(greet(secret, 5, 2), admitAnybody)
 	if !errors.Is(dialErr, ErrProof) {
 		t.Errorf("an impostor was believed: %v", dialErr)
 	}
-	// Somebody who dies instead of answering.
+	// A listener that dies instead of answering.
 	_, dialErr, _ = handshake(greet(secret, 5, 2), func(c net.Conn) (int, error) {
 		if _, err := c.Write(append([]byte(magic), make([]byte, nonceSize)...)); err != nil {
 			return 0, err

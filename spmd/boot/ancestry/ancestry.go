@@ -2,7 +2,7 @@
 // its end.
 //
 // A rank must notice that its launcher has died: mpirun that is killed with kill -9
-// kills nobody, and its ranks would occupy their cores for ever. The launcher is one
+// leaves its ranks running, and they would occupy their cores for ever. The launcher is one
 // of the process's ancestors. Between the two there may be others, such as a shell
 // script that the user starts instead of perigee; each of them got the rank's
 // variables from the launcher, which itself does not have them. So the launcher is
@@ -20,7 +20,7 @@
 //
 // Processes are held by pidfds, whose numbers the kernel does not give to others, and
 // which cost no wake-ups while nothing happens. On kernels before 5.3, which have
-// none, a start time tells a process from a later one of the same number, and is
+// none, a start time distinguishes a process from a later one of the same number, and is
 // looked at every second.
 package ancestry
 
@@ -110,7 +110,7 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	if h != nil {
 		h.close()
 	}
-	return 0, nil, errAgain // whoever has adopted the child is not its launcher
+	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
 // Also makes the end of another process count as that of the launcher.

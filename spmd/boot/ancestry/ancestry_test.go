@@ -219,7 +219,7 @@ func TestListener(t *testing.T) {
 		}
 		l.Close()
 		if pid, err := Listener(port); err == nil {
-			t.Errorf("%s: nobody listens any more, got process %d", network, pid)
+			t.Errorf("%s: the listener is closed, got process %d", network, pid)
 		}
 	}
 }

@@ -73,7 +73,7 @@ static int resolve(void *handle, void *place, const char *name, char *why, size_
 }
 
 int perigee_pmix_load(const char *path, char *why, size_t size) {
-	// Global: the library loads plugins of its own, which look for its symbols.
+	// Global: the library loads plugins, which look for its symbols.
 	void *handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 	if (handle == NULL) {
 		snprintf(why, size, "%s", dlerror());

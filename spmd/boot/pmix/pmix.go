@@ -63,7 +63,7 @@ func load(path string) error {
 }
 
 // call runs a function of the library, which cannot be interrupted. If the
-// context ends first the call goes on in a thread of its own.
+// context ends first the call goes on in a separate thread.
 func (c *Client) call(f func() error) error {
 	if err := context.Cause(c.ctx); err != nil {
 		return err

@@ -263,7 +263,7 @@ func (c *Client) Abort(f Failure) Failure {
 			Cause: fmt.Sprintf("it does not answer: stopped, or cut off; rank %d timed out waiting (%s)", c.rank,
 				f.Cause)}
 		c.limitWrites()
-		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will tell the same
+		c.send(message{Is: isCause, Failure: &f}) // if it wakes up it will report the same
 	}
 	return f
 }

@@ -402,13 +402,13 @@ func TestClientWhoseCoordinatorDies(t *testing.T) {
 		t.Errorf("heard %+v", f)
 	}
 	if _, err := a.Get(t.Context(), 1); err == nil {
-		t.Error("got a card of nobody")
+		t.Error("got a card after the connection was lost")
 	}
 	a.Leave(t.Context())
 }
 
 func TestClientGivesUpWithItsContext(t *testing.T) {
-	ours, theirs := pair(t) // nobody speaks at the other end
+	ours, theirs := pair(t) // the other end stays silent
 	defer theirs.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(fault.New(fault.Interrupt, "interrupted"))

@@ -76,7 +76,7 @@ func TestSurplusProcessFailsAlone(t *testing.T) {
 	}
 }
 
-// Whoever loses patience first, the ranks that lack are named.
+// The missing ranks are named, whichever rank times out first.
 func TestMissingRanksAreNamedByAll(t *testing.T) {
 	for impatient := range 2 {
 		c := newCoordinator(t, 4, nil)

@@ -104,7 +104,7 @@ type Pattern struct {
 	SlowestNS     Num `json:"slowest_ns"`
 	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
 	// StartSkewNS is last start - first start of the initiators, median over the runs;
-	// it is part of LatencyNS, but not of IsolatedNS.
+	// it is part of LatencyNS, as it is of IsolatedNS.
 	StartSkewNS Num `json:"start_skew_ns"`
 	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.
 	UncertaintyNS int64 `json:"uncertainty_ns"`

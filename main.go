@@ -43,28 +43,36 @@ func main() {
 
 // commands is the command tree.
 type commands struct {
-	Run                  runCmd        `cmd:"" help:"Run a scenario on N ranks."`
-	SequentialCtPerftest sequentialCmd `cmd:"" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
-	CtPerftest           ctCmd         `cmd:"" name:"ct-perftest" help:"Run one traffic pattern many times."`
-	Matgen               matgen.Cmd    `cmd:"" help:"Make workload matrices of an inference system."`
-	Report               report.Cmd    `cmd:"" help:"Make a page, a summary or JSON of results."`
-	Sweep                sweep.Cmd     `cmd:"" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
-	Simulate             simulate.Cmd  `cmd:"" help:"Count what thousands of ranks would send each other."`
-	Kvbench              kvbench.Cmd   `cmd:"" help:"Plan and run benchmarks of moving a model's KV cache."`
-	Ep                   ep.Cmd        `cmd:"" help:"Count, place and measure the traffic of expert parallelism."`
-	Disagg               disagg.Cmd    `cmd:"" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
-	Compare              compare.Cmd   `cmd:"" help:"Tell what has changed between results, and whether it is more than chance."`
-	Rerun                rerunCmd      `cmd:"" help:"Repeat the run of a result, and compare the two."`
-	Result               inspect.Cmd   `cmd:"" help:"Look into results, and turn them into other formats."`
-	Doctor               doctor.Cmd    `cmd:"" help:"Look at what perigee needs of this machine, and say what to do."`
-	Scenarios            scenariosCmd  `cmd:"" help:"List the shipped scenarios."`
-	Completion           completionCmd `cmd:"" help:"Print the completion script of a shell."`
+	Run                  runCmd        `cmd:"" group:"measure" help:"Run a scenario on N ranks."`
+	SequentialCtPerftest sequentialCmd `cmd:"" group:"measure" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
+	CtPerftest           ctCmd         `cmd:"" group:"measure" name:"ct-perftest" help:"Run one traffic pattern many times."`
+	Kvbench              kvbench.Cmd   `cmd:"" group:"measure" help:"Plan and run benchmarks of moving a model's KV cache."`
+	Ep                   ep.Cmd        `cmd:"" group:"measure" help:"Count, place and measure the traffic of expert parallelism."`
+	Disagg               disagg.Cmd    `cmd:"" group:"measure" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
+	Rerun                rerunCmd      `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
+	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
+	Simulate             simulate.Cmd  `cmd:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
+	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
+	Compare              compare.Cmd   `cmd:"" group:"read" help:"Show what has changed between results, and whether it is more than chance."`
+	Result               inspect.Cmd   `cmd:"" group:"read" help:"Look into results, and turn them into other formats."`
+	Sweep                sweep.Cmd     `cmd:"" group:"read" help:"Compare the benchmark reports of a sweep: tables, trade-off plots, an interactive page."`
+	Doctor               doctor.Cmd    `cmd:"" group:"about" help:"Look at what perigee needs of this machine, and say what to do."`
+	Scenarios            scenariosCmd  `cmd:"" group:"about" help:"List the shipped scenarios."`
+	Completion           completionCmd `cmd:"" group:"about" help:"Print the completion script of a shell."`
+	Version              versionCmd    `cmd:"" group:"about" help:"Print the version."`
 	Complete             completeCmd   `cmd:"" hidden:""`
 	Man                  manCmd        `cmd:"" hidden:""`
-	Version              versionCmd    `cmd:"" help:"Print the version."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
+
+// groups are the headings of the list of commands.
+var groups = kong.ExplicitGroups([]kong.Group{
+	{Key: "measure", Title: "Measure:"},
+	{Key: "prepare", Title: "Prepare:"},
+	{Key: "read", Title: "Read results:"},
+	{Key: "about", Title: "About this installation:"},
+})
 
 // wellKnown are the shipped scenarios that are commands of their own. All words
 // after such a name are the scenario's business, --help included.
@@ -73,6 +81,9 @@ var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
 // run is main for a given command line. It returns the exit code, whose
 // meanings stand in package fault.
 func run(args []string, streams cli.Streams) int {
+	if len(args) > 1 && args[0] == "help" && slices.Contains(wellKnown, args[1]) {
+		args = []string{args[1], "--help"}
+	}
 	if len(args) > 0 && slices.Contains(wellKnown, args[0]) {
 		return conclude(runNamed(streams, args), streams.Err)
 	}
@@ -86,14 +97,18 @@ func run(args []string, streams cli.Streams) int {
 	k, err := kong.New(&c, kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true}), kong.Vars{"version": versionLine()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
+		kong.Vars{"version": versionLine()},
 		kong.Bind(streams, arguments(args)), cli.BothSpellings())
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)
 	}
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		args = []string{"--help"}
+	case args[0] == "help": // perigee help run, as other programs have it
+		args = append(slices.Clone(args[1:]), "--help")
 	}
 	if args[0] == "sweep" {
 		args = sweep.JoinSort(args)

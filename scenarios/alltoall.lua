@@ -9,7 +9,7 @@ return {
   run = function(opt)
     local plan = transfer.prepare { matrix = matrix.all_to_all { bytes = opt.size } }
     if #plan.initiators == 0 then
-      result.note("nobody sends anything: one rank alone has no other")
+      result.note("no rank sends anything: one rank alone has no other")
     end
     transfer.warmup({ plan }, 5)
     for _ = 1, opt.iters do

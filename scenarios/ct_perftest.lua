@@ -29,7 +29,7 @@ local function by_rank(plan, collected)
   return rows
 end
 
--- From when the first run began until the last ended, with the files beside it; nil where nobody sends.
+-- From when the first run began until the last ended, with the files beside it; nil where no rank sends.
 local function span(collected)
   local first, last
   for _, runs in ipairs { collected.runs, collected.storage } do
@@ -43,7 +43,7 @@ end
 local function report(opt, plan, collected, iters)
   local total, size = span(collected), plan.bytes * iters / 1e9
   if not total then
-    result.note("nobody sends anything in this pattern")
+    result.note("no rank sends anything in this pattern")
   end
   result.table {
     columns = {

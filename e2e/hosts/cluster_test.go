@@ -1,6 +1,6 @@
-// Package hosts tests perigee on several hosts. A host is made of namespaces of
-// its own, for the network, its name, processes, mounts, System V memory and
-// the monotonic clock, with a /dev/shm of its own: what its ranks share with other
+// Package hosts tests perigee on several hosts. A host has its own
+// namespaces, for the network, its name, processes, mounts, System V memory and
+// the monotonic clock, and its own /dev/shm: what its ranks share with other
 // hosts is the network and the disk. The tests need root.
 //
 // Nothing here has a name outside of the namespaces, so nothing can be left: a

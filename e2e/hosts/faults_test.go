@@ -24,7 +24,7 @@ func (c *cluster) stay(t testing.TB, phase string, ranks int, args ...string) *j
 const (
 	// atOnce is how long a job may last after its failure.
 	atOnce = 5 * time.Second
-	// whenCut is how long it may last where only silence tells of the failure.
+	// whenCut is how long it may last where only silence shows the failure.
 	whenCut = 10 * time.Second
 )
 
@@ -192,8 +192,8 @@ func TestStopped(t *testing.T) {
 			harness.Signal(t, stopped, syscall.SIGSTOP)
 			<-j.ranks[0].Ended()
 			<-j.ranks[2].Ended()
-			// Nobody can end a stopped process but who may continue or kill it. Its
-			// parent, nsenter, has stopped with it.
+			// A stopped process ends only if one that may do so continues or kills it.
+			// The rank's parent, nsenter, has stopped with it.
 			harness.Signal(t, stopped, syscall.SIGCONT)
 			harness.Signal(t, j.ranks[1].Cmd.Process.Pid, syscall.SIGCONT)
 			outcomes := j.wait()

@@ -56,7 +56,7 @@ func TestDocs(t *testing.T) {
 	for _, b := range documented(t) {
 		test := tests[b.how]
 		if test == nil {
-			t.Errorf("nobody knows how to test the block %q:\n%s", b.how, b.text)
+			t.Errorf("no test for the block %q:\n%s", b.how, b.text)
 			continue
 		}
 		delete(tests, b.how)
@@ -291,7 +291,7 @@ func runPods(t *testing.T, b block) {
 	}
 }
 
-// With a secret of their own ranks need no munge.
+// Ranks with their own secret need no munge.
 func runSecret(t *testing.T, b block) {
 	bin := t.TempDir()
 	// There may be no openssl where tests run.

@@ -103,7 +103,7 @@ func TestWho(t *testing.T) {
 			var want []string
 			for r := range n {
 				host := w.host(r, n)
-				// Ranks of feigned hosts count anew, or not, as their launcher does.
+				// Ranks on fake hosts count anew, or not, as their launcher does.
 				group := host
 				if host == "" {
 					host = machine

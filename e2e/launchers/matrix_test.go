@@ -44,7 +44,7 @@ type incident struct {
 	free   time.Duration // for which the ranks may wait beside atOnce
 
 	kind     fault.Kind
-	rank     int    // to blame: -1 is nobody, anyRank somebody
+	rank     int    // to blame: -1 is none, anyRank any of them
 	phase    string // "" where the job is refused
 	cause    string // a regular expression
 	noResult bool
@@ -87,7 +87,7 @@ const (
 	left    = `its process (is gone|exited with code 3)`
 )
 
-// incidents is made for each case, since some have files of their own.
+// incidents is made for each case, since some have their own files.
 func incidents(t testing.TB) []incident {
 	pipe := filepath.Join(t.TempDir(), "exit")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -118,7 +118,7 @@ func incidents(t testing.TB) []incident {
 	}
 }
 
-// openPipe lets go whoever waits for somebody to open a named pipe.
+// openPipe opens a named pipe, and so releases the process that waits for that.
 func openPipe(t *testing.T, path string) {
 	t.Helper()
 	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK, 0)
@@ -258,7 +258,7 @@ func firstLine(t *testing.T, w way, i incident) *regexp.Regexp {
 	if w.name == "local" {
 		switch {
 		case strings.HasSuffix(i.name, " launcher"):
-			return regexp.MustCompile("^" + i.cause + "$") // nobody is to blame
+			return regexp.MustCompile("^" + i.cause + "$") // no rank is to blame
 		case i.name == "exit 3 before":
 			i.rank, i.cause = 1, left
 		}

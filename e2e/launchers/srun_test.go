@@ -13,8 +13,8 @@ import (
 
 // What docs/launchers.md says of srun's ways.
 
-// startApart starts ranks with srun, each on a host of its own as far as perigee can
-// tell: they share no memory.
+// startApart starts ranks with srun, each on its own host as far as perigee
+// can see: they share no memory.
 func startApart(t *testing.T, flags ...string) *harness.Process {
 	t.Helper()
 	harness.NeedNIXL(t)
@@ -29,7 +29,7 @@ func startApart(t *testing.T, flags ...string) *harness.Process {
 	return p
 }
 
-// A stopped rank that is alone on its host can be woken by nobody. srun waits for it
+// No rank can wake a stopped one that is alone on its host. srun waits for that rank
 // though the job has failed, or kills it if it was told to.
 func TestStoppedAlone(t *testing.T) {
 	for _, flags := range [][]string{{"-K1"}, nil} {

@@ -10,7 +10,7 @@ import (
 
 // The reader of a job's output goes away: mpirun perigee run | head -n 1. What the
 // launcher says to that is its own affair, but the job ends. Not so under srun: it
-// goes on taking what nobody reads, and the ranks never hear of it.
+// continues to take output that has no reader, and the ranks never hear of it.
 func TestReaderLeaves(t *testing.T) {
 	for _, w := range ways {
 		if isSrun(w) {

@@ -20,7 +20,7 @@ type Judging struct {
 	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
 	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
-	Format  string   `enum:"text,json,csv,html" default:"text" help:"How to print: text, json, csv, or html (a page of its own)."`
+	Format  string   `enum:"text,json,csv,html" default:"text" help:"How to print: text, json, csv, or html (a self-contained page)."`
 	Page    string   `short:"o" name:"output" placeholder:"FILE" help:"Where to write; - is standard output [-]."`
 	Columns []string `completes:"comparecolumns" placeholder:"NAMES" help:"Columns to print, with commas."`
 	Sort    string   `completes:"comparecolumns" placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
@@ -38,7 +38,7 @@ type Cmd struct {
 
 // Help is what perigee compare --help says beyond the flags.
 func (Cmd) Help() string {
-	return "Compares the latency of every pattern and of every pair of ranks, and tells real changes from chance. See docs/compare.md."
+	return "Compares the latency of every pattern and of every pair of ranks, and distinguishes real changes from chance. See docs/compare.md."
 }
 
 // Run compares and prints.

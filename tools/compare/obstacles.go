@@ -112,7 +112,7 @@ func digestOf(d *result.Document, path any) string {
 	return d.Inputs[i].SHA256
 }
 
-// shown is a value as text. JSON does not tell 2 from 2.0, and neither does this.
+// shown is a value as text. JSON does not distinguish 2 from 2.0, and neither does this.
 func shown(v any) string {
 	if v == nil {
 		return "not given"

@@ -95,7 +95,7 @@ func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error
 	return f, nil
 }
 
-// remark says what was skipped and what a test list names in vain.
+// remark says what was skipped and which lines of a test list match no case.
 func (f *found) remark(w io.Writer) {
 	for _, text := range f.skipped {
 		fmt.Fprintln(w, "skipped", text)

@@ -252,7 +252,7 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 		err = t.WriteJSON(s.Out)
 	default:
 		if err = t.WriteText(s.Out); err == nil && few > 0 {
-			_, err = fmt.Fprintf(s.Out, "\n%s with too few runs to tell any change from chance: 4 runs on each side are enough (--repeat 4)\n", cli.Count(few, "figure"))
+			_, err = fmt.Fprintf(s.Out, "\n%s with too few runs to distinguish any change from chance: 4 runs on each side are enough (--repeat 4)\n", cli.Count(few, "figure"))
 		}
 	}
 	return err

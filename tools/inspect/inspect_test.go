@@ -290,8 +290,8 @@ func blocks(t *testing.T) *result.Document {
 	return d
 }
 
-// Without --rows a result is written as what it has: block transfers, or samples of its own metrics. Rows that it does not have
-// are an error, which names those that it has.
+// Without --rows a result is written as what it has: block transfers, or samples of the scenario's metrics. Rows that
+// it does not have are an error, which names those that it has.
 func TestConvertOtherKinds(t *testing.T) {
 	path := write(t, blocks(t), "r.json.zst")
 	got := mustCall(t, "convert", path, "-", "--format", "csv")

@@ -18,7 +18,7 @@ type Bench struct {
 	WorkerType       string      `name:"worker_type" enum:"nixl,nvshmem" default:"nixl" group:"Benchmark" help:"What moves the data: nixl or nvshmem."`
 	InitiatorSegType *string     `name:"initiator_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the initiator: DRAM or VRAM (default: by --source)."`
 	TargetSegType    *string     `name:"target_seg_type" enum:"DRAM,VRAM" placeholder:"DRAM" group:"Benchmark" help:"Memory of the target: DRAM or VRAM (default: by --destination)."`
-	Scheme           string      `name:"scheme" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Who sends to whom: pairwise, manytoone, onetomany or tp."`
+	Scheme           string      `name:"scheme" enum:"pairwise,manytoone,onetomany,tp" default:"pairwise" group:"Benchmark" help:"Which ranks send to which: pairwise, manytoone, onetomany or tp."`
 	Mode             string      `name:"mode" enum:"SG,MG" default:"SG" group:"Benchmark" help:"One GPU per process (SG) or several (MG)."`
 	OpType           *string     `name:"op_type" enum:"READ,WRITE" placeholder:"WRITE" group:"Benchmark" help:"READ or WRITE (default: WRITE; storage backends: by --source)."`
 	CheckConsistency bool        `name:"check_consistency" group:"Benchmark" help:"Compare the bytes that arrive."`
@@ -204,8 +204,8 @@ func (b Bench) checkDevices() error {
 		b.DeviceList, b.NumInitiatorDev, b.NumTargetDev, n)
 }
 
-// checkIterations looks at what nixlbench makes of iterations: it rounds both numbers up to a multiple of threads by
-// factor, in 32 bits.
+// checkIterations checks the iterations after nixlbench's rounding: it rounds both numbers up to a multiple of threads
+// by factor, in 32 bits.
 func (b Bench) checkIterations() error {
 	part := times(big.NewInt(b.NumThreads), b.LargeBlkIterFtr)
 	for _, n := range []struct {

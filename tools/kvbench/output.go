@@ -155,7 +155,7 @@ func absent(s string) any {
 	return s
 }
 
-// origin says what a plan was made of, and its figures by both accountings.
+// origin returns the inputs of a plan, and its figures by both accountings.
 func (p *Plan) origin() fields {
 	c := p.Config
 	return fields{
@@ -185,7 +185,7 @@ func orEmpty(list []string) []string {
 }
 
 // fields are the figures for programs. Where there are two sizes of blocks, the
-// second is in keys of its own.
+// second has separate keys.
 func (f Figures) fields() fields {
 	first, second := f.Transfers[0], [2]any{}
 	if len(f.Transfers) > 1 {

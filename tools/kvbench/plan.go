@@ -88,7 +88,7 @@ func (p *Plan) command(given Bench) error {
 	return nil
 }
 
-// ignored tells of options that the plan sets itself.
+// ignored lists the options that have no effect since the plan sets them itself.
 func (b Bench) ignored() []string {
 	var all []string
 	for _, x := range []struct {
@@ -165,7 +165,7 @@ func words(b Bench, only []string, always ...string) []string {
 			continue
 		}
 		list = append(list, "--"+f.name)
-		if f.value != true { // a flag of its own
+		if f.value != true { // true is the flag alone
 			list = append(list, fmt.Sprint(f.value))
 		}
 	}
@@ -192,7 +192,7 @@ const (
 	scenarioFiles   = 1024    // of a thread
 )
 
-// beyondScenario tells why the scenario will refuse its command.
+// beyondScenario returns why the scenario will refuse its command.
 func (r routed) beyondScenario(batch int64) []string {
 	var all []string
 	for _, x := range []struct {
@@ -247,7 +247,7 @@ func (r routed) idle() []string {
 	return all
 }
 
-// beyondNixlbench tells why nixlbench cannot run its command.
+// beyondNixlbench returns why nixlbench cannot run its command.
 func (r routed) beyondNixlbench(batch int64) []string {
 	if r.bench.Backend == "POSIX" && batch > posixPool {
 		return []string{fmt.Sprintf("nixlbench cannot run its command: its POSIX plugin has a pool of %d requests, and these are %d blocks at a time", posixPool, batch)}
@@ -266,7 +266,7 @@ func (b Bench) idleHere() []string {
 	return list
 }
 
-// otherBackend tells where the command of perigee does the work another way.
+// otherBackend says where the command of perigee does the work another way.
 func (r routed) otherBackend() string {
 	name := r.bench.Backend
 	switch {
@@ -307,7 +307,7 @@ func (r routed) perigee(b Bench) []string {
 }
 
 // shell writes a command so that a shell reads the same words, each option on a
-// line of its own.
+// separate line.
 func shell(command string, words []string) string {
 	var out strings.Builder
 	out.WriteString(command)

@@ -45,7 +45,7 @@ func (ProfileCmd) Help() string {
 type run struct {
 	plan    *Plan
 	command Command
-	label   string // tells the run from the others in the name of its result
+	label   string // distinguishes the run from the others in the name of its result
 }
 
 // Run plans all configs, then runs each here.
@@ -226,7 +226,7 @@ func resultName(file, label string, several bool) string {
 	return folder + stem + "-" + label + endings
 }
 
-// ends tell how a run's buffers lie: each way between two ranks, or between a rank and a
+// ends describes how a run's buffers lie: each way between two ranks, or between a rank and a
 // file, has one at either end that is memory.
 type ends struct {
 	near, far string // DRAM, VRAM or FILE

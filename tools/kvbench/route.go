@@ -158,7 +158,7 @@ func (r *routed) file(given Bench, kinds []string) error {
 	return nil
 }
 
-// warnSegment tells where the type of a segment contradicts the memory that is asked for.
+// warnSegment warns where the type of a segment contradicts the memory that is asked for.
 func (r *routed) warnSegment(given Bench, source string) {
 	flag, side := "source", source
 	if source == fromFile {
@@ -200,7 +200,7 @@ func (r *routed) object(given Bench) error {
 
 func (r *routed) set(p **string, value string) { *p = new(value) }
 
-// warnOverruled tells of options that the route has decided otherwise.
+// warnOverruled warns of options that the route has decided otherwise.
 func (r *routed) warnOverruled(given Bench) {
 	for _, x := range []struct {
 		flag      string

@@ -52,7 +52,7 @@ func TestScenarioFlags(t *testing.T) {
 	}
 }
 
-// TestOtherBackends tells of each backend that the scenario does not have.
+// TestOtherBackends checks the warning of each backend that the scenario does not have.
 func TestOtherBackends(t *testing.T) {
 	for _, b := range backends {
 		_, warned, err := runLine(t, "plan", "--model", "qwen3-8b", "--model_config", "block-tp1-pp1", "--backend", b.name)
@@ -73,7 +73,7 @@ func TestOtherBackends(t *testing.T) {
 	}
 }
 
-// TestBeyondScenario tells of what the scenario refuses, and only of that.
+// TestBeyondScenario checks the warnings of what the scenario refuses, and only of that.
 func TestBeyondScenario(t *testing.T) {
 	for line, want := range map[string]string{
 		"--num_threads 1024":                                   "",

@@ -57,7 +57,7 @@ func (s *Selection) each(streams cli.Streams, use func(*Plan) error) error {
 	return conclude(failures, tried, streams.Err)
 }
 
-// named makes sure that an error tells the config.
+// named makes sure that an error names the config.
 func named(config string, err error) error {
 	if strings.HasPrefix(err.Error(), config) {
 		return err

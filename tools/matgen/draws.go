@@ -116,7 +116,7 @@ func readISLList(name string, r io.Reader) ([]Draw, error) {
 	})
 }
 
-// traceLine is a line of a trace. Pointers tell what is missing.
+// traceLine is a line of a trace. A nil pointer is a missing field.
 type traceLine struct {
 	Timestamp    *float64 `json:"timestamp"`
 	InputLength  *float64 `json:"input_length"`

@@ -146,7 +146,7 @@ type Cell struct {
 	Bytes    int64
 }
 
-// layout says who sends which part of a cache to whom; see the package
+// layout says which rank sends which part of a cache to which; see the package
 // comment.
 type layout struct {
 	prefillTP, prefillCP, decodeTP int

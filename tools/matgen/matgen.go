@@ -10,7 +10,7 @@
 // part c of the sequence. Requests are drawn ([Options]), put into batches,
 // and batch k moves from prefill worker k mod P to decode worker k mod D.
 //
-// # Who sends what to whom
+// # Who sends what to which rank
 //
 // Tensor parallelism cuts the KV heads: of tp ranks, rank t holds the share
 // [t/tp, (t+1)/tp) of them. Context parallelism cuts the tokens: part c holds

@@ -19,7 +19,7 @@ import (
 	"perigee/internal/traffic/matrix"
 )
 
-// run parses and runs a command line in a folder of its own and returns what
+// run parses and runs a command line in a separate folder and returns what
 // it printed.
 func run(t *testing.T, args ...string) (string, error) {
 	t.Helper()

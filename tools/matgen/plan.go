@@ -131,7 +131,7 @@ func (w *Workload) checkWorkers() error {
 	return nil
 }
 
-// draws returns what the requests are made of.
+// draws returns the draws that become requests.
 func (o *Options) draws(in Inputs) ([]Draw, error) {
 	if in.Draws == nil {
 		n := defaultRequests
@@ -338,7 +338,7 @@ func (w *Workload) Cells(p Pattern) []Cell {
 }
 
 // Matrix returns the traffic matrix of a pattern. With --compat, its cells are
-// what a reader makes of the rounded text.
+// what a reader gets from the rounded text.
 func (w *Workload) Matrix(p Pattern) (*matrix.Matrix, error) {
 	m := matrix.New(w.World())
 	for _, c := range w.Cells(p) {

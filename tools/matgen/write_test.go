@@ -58,7 +58,7 @@ func TestForeignFolder(t *testing.T) {
 		files map[string]string
 	}{
 		{"other file", map[string]string{"notes.txt": "mine"}},
-		{"metadata of somebody else", map[string]string{metadataName: "traffic_patterns: []\n", "matrix_0.txt": "0\n"}},
+		{"metadata of another program", map[string]string{metadataName: "traffic_patterns: []\n", "matrix_0.txt": "0\n"}},
 		{"matrices without metadata", map[string]string{"matrix_0.txt": "0\n"}},
 		{"our output with a file of the user", map[string]string{metadataName: firstLine + "traffic_patterns: []\n", "results.json": "{}"}},
 		{"our output with a folder", map[string]string{metadataName: firstLine + "traffic_patterns: []\n", "matrix_0.txt/x": ""}},
@@ -167,7 +167,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// TestSummaryOfLargeFiles tells of the disk where it matters.
+// TestSummaryOfLargeFiles checks that the summary names the disk where it matters.
 func TestSummaryOfLargeFiles(t *testing.T) {
 	for nodes, want := range map[string]bool{"1": false, "200": true} {
 		got, err := run(t, "--model", "llama-405b", "--num-prefill-nodes", nodes, "--num-decode-nodes", nodes, "--num-user-requests", "200",

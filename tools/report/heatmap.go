@@ -26,7 +26,7 @@ type heatCell struct {
 	weight   float64
 }
 
-// writeHeatmap draws who sends to whom: the slowdown where it is known, else bytes.
+// writeHeatmap draws which rank sends to which: the slowdown where it is known, else bytes.
 func writeHeatmap(p *printer, f *figures.Figures, l look) {
 	if len(f.Pairs) == 0 {
 		return

@@ -255,7 +255,7 @@ func TestTabsOfSeveralResults(t *testing.T) {
 	b, _ := synthetic{ranks: 8, hosts: 2, patterns: 3, senders: 2, peers: 2, isolated: 1, iterations: 1}.write(t, "b.json.zst")
 	tab := open(t, pagetest.Start(t), pageOf(t, a, b), pagetest.Light)
 	if pagetest.Eval[bool](tab, "perigee.made.has('r1')") {
-		t.Error("charts that nobody looks at are drawn")
+		t.Error("charts of a hidden tab are drawn")
 	}
 	tab.Click("#tab-r1")
 	tab.Wait(ready)

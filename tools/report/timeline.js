@@ -85,7 +85,7 @@ perigee.timeline = (host, controls, data) => {
         const a = x(s.start), b = x(s.start + s.took);
         if (b < left) continue;
         if (a > right) break;
-        if (b <= painted[+s.target]) continue; // nobody could see it
+        if (b <= painted[+s.target]) continue; // it would not be visible
         painted[+s.target] = Math.floor(a) + 1;
         ctx.fillStyle = colour === "pattern" ? palette[s.pattern % 8] : ofSlowdown(s);
         ctx.globalAlpha = s.target ? 0.6 : 1;

@@ -14,7 +14,7 @@ func resetPeak() {
 }
 
 // peakMemory is the most resident memory that this process has used since
-// resetPeak, in bytes, 0 if the kernel does not tell.
+// resetPeak, in bytes, 0 if the kernel does not report it.
 func peakMemory() int64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -63,7 +63,7 @@ type countedConn struct {
 	sent *tally
 }
 
-// Write takes one line at a time: so does whoever writes memos.
+// Write counts b as one message: both sides write one line at a time.
 func (c countedConn) Write(b []byte) (int, error) {
 	c.sent.messages.Add(1)
 	c.sent.bytes.Add(int64(len(b)))
@@ -77,7 +77,7 @@ const (
 	pieceBytes  = 64
 )
 
-// Simulate lets n ranks meet, perHost on each feigned host, and do what the ranks
+// Simulate lets n ranks meet, perHost on each simulated host, and do what the ranks
 // of a job do, but for moving bytes.
 func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Outcome, error) {
 	loads := make([]load.Load, len(patterns))

@@ -23,7 +23,7 @@ import (
 // Cmd is the command perigee simulate.
 type Cmd struct {
 	Ranks        []int  `arg:"" optional:"" placeholder:"N" help:"Sizes of the worlds, 2 to 16384 (default: 1024 4096 16384, or what --config is for)."`
-	RanksPerHost int    `name:"ranks-per-host" default:"8" placeholder:"K" help:"Ranks on each feigned host (default ${default})."`
+	RanksPerHost int    `name:"ranks-per-host" default:"8" placeholder:"K" help:"Ranks on each simulated host (default ${default})."`
 	Config       string `placeholder:"FILE" help:"Prepare the traffic patterns of this configuration of (sequential-)ct-perftest, instead of a synthetic one."`
 	Format       string `enum:"text,json,csv" default:"text" help:"text, json or csv."`
 }

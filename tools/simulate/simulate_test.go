@@ -133,7 +133,7 @@ func TestCountsAreThoseOfTCP(t *testing.T) {
 		t.Errorf("over TCP %d messages, simulated %+v", sum.Messages, p)
 	}
 	if sum.Controls > 0 {
-		return // on a slow machine ranks ask each other why it takes so long, on links of their own
+		return // on a slow machine ranks ask each other why it takes so long, on separate links
 	}
 	if p.MaxLinks != mostLinks {
 		t.Errorf("over TCP at most %d links, simulated %+v", mostLinks, p)

@@ -61,12 +61,12 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 	if err := atomicfile.Write(c.Output, 0o644, func(w io.Writer) error { return write(data, w) }); err != nil {
 		return err
 	}
-	c.tell(s, sc, data)
+	c.summary(s, sc, data)
 	return c.strict(d)
 }
 
-// tell sums up what was drawn.
-func (c *PlotCmd) tell(s cli.Streams, sc runs.Scenario, data *plot.Data) {
+// summary prints what was drawn.
+func (c *PlotCmd) summary(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 	points, front, missed := 0, 0, 0
 	for _, series := range data.Series {
 		for _, p := range series.Points {

@@ -95,7 +95,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 	return e.Match, nil
 }
 
-// remark tells what was skipped or is incomplete.
+// remark prints what was skipped or is incomplete.
 func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, f := range got.Skipped {
 		fmt.Fprintln(plaintext.Writer(s.Err), "skipped", f.Err)

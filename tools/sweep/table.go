@@ -83,7 +83,7 @@ func (c *TableCmd) columns() ([]*runs.Column, error) {
 	return list, nil
 }
 
-// print writes one table. Of the columns that nobody asked for by name, the text
+// print writes one table. Of the columns that were not asked for by name, the text
 // leaves out those without any value, and says of those with one value what it
 // is; so the rest fits a screen.
 func (c *TableCmd) print(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) error {
@@ -160,7 +160,7 @@ func allOne(rows []*runs.Run, col *runs.Column) bool {
 }
 
 // alike reports whether two rows have the same name, directory and concurrency, so
-// that more is needed to tell them apart.
+// that more is needed to distinguish them.
 func alike(rows []*runs.Run) bool {
 	type key struct{ name, directory, load string }
 	seen := map[key]bool{}

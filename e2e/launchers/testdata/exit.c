@@ -1,5 +1,5 @@
 // Loaded into a program before it runs (LD_PRELOAD): lets one rank exit with code
-// 3, at once or when somebody opens a named pipe. PERIGEE_E2E_EXIT is the rank
+// 3, at once or when a process opens a named pipe. PERIGEE_E2E_EXIT is the rank
 // and, after a blank, the pipe.
 #include <fcntl.h>
 #include <pthread.h>

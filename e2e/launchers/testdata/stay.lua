@@ -37,7 +37,7 @@ return {
     }
     for round = 1, opt.rounds > 0 and opt.rounds or math.huge do
       work[opt.stay]()
-      -- By then whoever watches the ranks has heard of the phase.
+      -- By then the process that watches the ranks has heard of the phase.
       if round == 20 then
         world.barrier()
         if world.rank == 0 then

@@ -284,7 +284,7 @@ func (r *reader) bool(path string, otherwise bool) bool {
 }
 
 // Seconds reads a time limit: [[HH:]MM:]SS or D-HH[:MM[:SS]] as Slurm has it, or a
-// number of seconds, which YAML 1.1 made of an unquoted 10:00:00.
+// number of seconds, which is how YAML 1.1 reads an unquoted 10:00:00.
 func Seconds(v *conf.Value) (int, bool) {
 	if v.Kind == conf.Int {
 		return int(v.Int()), v.Int() >= 0 && v.Int() <= most

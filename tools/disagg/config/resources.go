@@ -76,7 +76,7 @@ func (r *reader) resources() *Resources {
 	return res
 }
 
-// inherit gives a decode pool without nodes of its own its share of prefill's.
+// inherit gives a decode pool that has no nodes the GPUs per worker of prefill.
 func (r *reader) inherit(v *conf.Value, res *Resources) {
 	if !v.Has("decode_nodes") || res.Decode.Nodes != 0 || v.Has("gpus_per_decode") {
 		return

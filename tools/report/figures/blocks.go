@@ -11,7 +11,7 @@ import (
 
 // Block is one measurement of block transfers (perigee run kvbench).
 type Block struct {
-	Series     string `json:"series"` // what tells it from others but the size on the axis
+	Series     string `json:"series"` // what distinguishes it from others except the size on the axis
 	Op         string `json:"op"`
 	Local      string `json:"local_mem"`
 	Remote     string `json:"remote_mem"`

@@ -81,7 +81,7 @@ func sayContention(f *Figures, say sayer) {
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
 	case !c.Low.Known():
-		say("note", "%s; %d runs are too few to tell what that costs, it takes %d (--iters, --isolation-iters).", met,
+		say("note", "%s; %d runs are too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
 			c.Runs, contention.MinRuns)
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",

@@ -112,7 +112,7 @@ type Pattern struct {
 }
 
 // Latency is the distribution of one kind of time in one phase, to 0.1 %.
-// Percentiles that the count cannot tell are missing: P99.9 of 100 values.
+// Percentiles for which there are too few values are missing: P99.9 of 100 values.
 type Latency struct {
 	Of    string `json:"of"` // pattern, message or slowdown
 	Phase string `json:"phase"`

@@ -34,7 +34,7 @@ func handMade() *result.Document {
 		Patterns: []result.Pattern{
 			{Name: "p0", Matrix: 0, Op: "WRITE", Mem: "dram", Senders: 2, SleepBefore: 0.5},
 			{Name: "p1", Matrix: 1, Op: "READ", Mem: "dram", Senders: 1},
-			{Name: "nobody", Matrix: 2, Op: "WRITE", Mem: "dram"},
+			{Name: "silent", Matrix: 2, Op: "WRITE", Mem: "dram"},
 		},
 	}
 	// run of pattern 0; times of the messages in the order 0->2, 0->3, 1->3.
@@ -68,14 +68,14 @@ func TestHandMade(t *testing.T) {
 		"runs": f.Runs, "messages": f.Messages, "bytes": f.Bytes, "slowdown": f.Slowdown,
 		"isolated": p0.IsolatedNS, "latency": p0.LatencyNS, "fastest": p0.FastestNS, "slowest": p0.SlowestNS, "pattern slowdown": p0.Slowdown,
 		"skew": p0.StartSkewNS, "receivers": p0.Receivers, "pattern messages": p0.Messages, "sleep": p0.SleepBeforeNS, "uncertainty": p0.UncertaintyNS,
-		"read isolated": f.Patterns[1].IsolatedNS, "read latency": f.Patterns[1].LatencyNS, "nobody": f.Patterns[2].LatencyNS.Known() || f.Patterns[2].IsolatedNS.Known(),
+		"read isolated": f.Patterns[1].IsolatedNS, "read latency": f.Patterns[1].LatencyNS, "silent": f.Patterns[2].LatencyNS.Known() || f.Patterns[2].IsolatedNS.Known(),
 	}
 	want := row{
 		"runs": 8, "messages": int64(3*5 + 3), "bytes": int64(3*3500 + 2*400), "slowdown": Num((60.0 + 20 + 100 + 100) / (20 + 20 + 50 + 100)),
 		// Initiator 0 alone: (20+30)/2; initiator 1: (40+60)/2. In the workload 105, 115, 150.
 		"isolated": Num(50), "latency": Num(115), "fastest": Num(105), "slowest": Num(150), "pattern slowdown": Num(115.0 / 50),
 		"skew": Num(15), "receivers": 2, "pattern messages": 3, "sleep": Num(5e8), "uncertainty": int64(7),
-		"read isolated": Num(100), "read latency": Num(100), "nobody": false,
+		"read isolated": Num(100), "read latency": Num(100), "silent": false,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
@@ -168,7 +168,7 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 0.25, Messages: 1, Shared: "receiver"}
 	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver); " +
-		"1 runs are too few to tell what that costs, it takes 5 (--iters, --isolation-iters)."
+		"1 runs are too few to estimate what that costs, it takes 5 (--iters, --isolation-iters)."
 	if got := words(overlaps); got != want {
 		t.Errorf("too few runs: got %s\nwant %s", got, want)
 	}

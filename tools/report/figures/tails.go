@@ -55,15 +55,15 @@ func (k *tail) latency() Latency {
 // latencyOf fills in a distribution of n values from its quantiles.
 func latencyOf(of, phase, unit string, n int64, quantile func(q float64) float64) Latency {
 	value := func(q float64) Num { return Num(quantile(q)) }
-	tell := func(q float64) Num {
+	percentile := func(q float64) Num {
 		if float64(n)*(1-q) < 1-1e-9 { // it would be the largest value
 			return None
 		}
 		return value(q)
 	}
 	l := Latency{
-		Of: of, Phase: phase, Unit: unit, Count: n, Min: value(0), P50: value(0.5), P90: tell(0.9), P95: tell(0.95),
-		P99: tell(0.99), P999: tell(0.999),
+		Of: of, Phase: phase, Unit: unit, Count: n, Min: value(0), P50: value(0.5),
+		P90: percentile(0.9), P95: percentile(0.95), P99: percentile(0.99), P999: percentile(0.999),
 		Max: value(1),
 	}
 	for _, q := range steps {

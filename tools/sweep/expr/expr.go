@@ -44,7 +44,7 @@ type Expr struct {
 	test   func(*runs.Run) bool
 }
 
-// String returns the text that the condition was made of.
+// String returns the text that the condition was parsed from.
 func (e *Expr) String() string { return e.source }
 
 // Match reports whether the condition is true of a run.

@@ -12,7 +12,7 @@ import (
 	"perigee/tools/sweep/runs"
 )
 
-// Options say how runs are made of reports.
+// Options say how reports become runs.
 type Options struct {
 	// RoundISL and RoundOSL are what the mean lengths are rounded to multiples
 	// of, halves to the even one, so that runs of one workload fall into one

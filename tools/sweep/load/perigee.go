@@ -72,7 +72,7 @@ func resultRuns(file found) ([]*runs.Run, error) {
 		if phases[m.Phase] == nil {
 			phases[m.Phase] = map[int]*figures{}
 		}
-		if len(m.Ranks) == 0 { // nobody sent
+		if len(m.Ranks) == 0 { // no rank sent
 			return nil
 		}
 		f := phases[m.Phase][m.Pattern]

@@ -21,8 +21,8 @@ var versions = map[string]func(*runs.Run, *conf.Value) error{
 	"0.1": readV01, "0.2": readV02, "0.2.1": readV02,
 }
 
-// Report reads the text of a benchmark report. name tells its format by the
-// ending and stands for it in errors, which are of the kind Input.
+// Report reads the text of a benchmark report. name gives the format by
+// its ending and stands for the text in errors, which are of the kind Input.
 func Report(name string, text []byte) (*runs.Run, error) {
 	doc, err := conf.Parse(name, text)
 	if err != nil {

@@ -277,7 +277,7 @@ func TestHostileWords(t *testing.T) {
 		t.Errorf("the transfer is %q", got)
 	}
 	if got := pagetest.Eval[string](tab, "JSON.stringify(window.sweep.model.data) + document.documentElement.outerHTML"); strings.Contains(got, "/secret") {
-		t.Error("the page tells where files lie")
+		t.Error("the page reveals where files lie")
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 // dpi is how many pixels of the options make an inch, that is, 72 points.
 const dpi = 96
 
-// Colours that the colour-blind can tell apart on white; shapes and dashes help.
+// Colours that colour-blind readers can distinguish on white; shapes and dashes help.
 var palette = []color.RGBA{
 	{0x1f, 0x6f, 0xd6, 255}, {0xd1, 0x60, 0x0a, 255}, {0x0b, 0x8a, 0x68, 255}, {0xb0, 0x46, 0x8f, 255},
 	{0x8f, 0x7a, 0x00, 255}, {0x6a, 0x55, 0xc9, 255}, {0x2b, 0x8f, 0xb3, 255}, {0x8c, 0x2d, 0x2d, 255},
@@ -39,7 +39,7 @@ var (
 	frontLine = color.NRGBA{0x17, 0x1b, 0x21, 90}
 )
 
-// dashes tell configurations apart once the palette begins again.
+// dashes distinguish configurations once the palette begins again.
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}}
 
 // look is how a configuration is drawn.
@@ -191,7 +191,7 @@ type picture struct {
 	o Options
 }
 
-// DataRange tells the axes how far to go: from 0 if they are linear, and with a
+// DataRange returns how far the axes go: from 0 if they are linear, and with a
 // margin above.
 func (p *picture) DataRange() (xmin, xmax, ymin, ymax float64) {
 	var xs, ys []float64

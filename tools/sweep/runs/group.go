@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Key tells scenarios apart: what was asked of the system. Configurations and
+// Key distinguishes scenarios: what was asked of the system. Configurations and
 // load vary within a scenario. Lengths are NaN where unknown.
 type Key struct {
 	Model, GPU string

@@ -122,10 +122,10 @@ type Run struct {
 
 	Latency [Latencies]Stats // ms or ms per token
 
-	// Transfer tells results of perigee itself from reports of requests. They
-	// belong to no scenario.
+	// Transfer marks results of perigee itself; the others come from reports of requests.
+	// Results of perigee belong to no scenario.
 	Transfer      bool
-	Label         string  // their name
+	Label         string  // the result's name
 	TransferMS    float64 // mean latency of a traffic pattern
 	TransferBytes float64 // mean bandwidth of a traffic pattern, bytes/s
 

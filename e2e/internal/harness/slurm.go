@@ -99,6 +99,8 @@ func (s *Slurm) writeFiles() error {
 	if err != nil {
 		return err
 	}
+	// By default a job that is not started as it comes, since another is just ending, waits
+	// for the next pass over the queue: up to a minute.
 	var conf bytes.Buffer
 	fmt.Fprintf(&conf, `ClusterName=test
 SlurmctldHost=%s(127.0.0.1)
@@ -123,6 +125,7 @@ SelectTypeParameters=CR_CPU
 SlurmdParameters=config_overrides
 ReturnToService=2
 MpiDefault=none
+SchedulerParameters=sched_interval=1,bf_interval=1
 `, name, ports[0], s.Munge, credType(), s.dir)
 	for i := 1; i <= s.Nodes; i++ {
 		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i,

@@ -74,7 +74,7 @@ var groups = kong.ExplicitGroups([]kong.Group{
 	{Key: "about", Title: "About this installation:"},
 })
 
-// wellKnown are the shipped scenarios that are commands of their own. All words
+// wellKnown are the shipped scenarios that are also commands. All words
 // after such a name are the scenario's business, --help included.
 var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
 

@@ -14,8 +14,8 @@ import (
 )
 
 // fields reads the named arguments of a call such as f{size = 1, ...}. The
-// first mistake is kept; err returns it, or complains about names that nobody
-// asked for.
+// first mistake is kept; err returns it, or complains about names that were
+// not asked for.
 type fields struct {
 	what  string
 	t     *glua.LTable

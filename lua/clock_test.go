@@ -10,7 +10,7 @@ import (
 	"perigee/internal/clock"
 )
 
-// turn is a writer that lets somebody have his turn when a script prints.
+// turn is a writer that calls the function when a script prints.
 type turn func()
 
 func (f turn) Write(text []byte) (int, error) {

@@ -99,7 +99,7 @@ func TestPairsFollowTheKeys(t *testing.T) {
 	}
 }
 
-// luaLike takes from plain data what Lua cannot tell apart.
+// luaLike takes from plain data what Lua cannot distinguish.
 func luaLike(v any) any {
 	switch v := v.(type) {
 	case float64:

@@ -22,7 +22,7 @@ import (
 
 const lanesTypeName = "perigee.lanes"
 
-// luaLanes are open lanes as scripts see them: a session of their own, whose memory is enough for the
+// luaLanes are open lanes as scripts see them: their own session, whose memory is enough for the
 // largest blocks and batches.
 type luaLanes struct {
 	*session.Session

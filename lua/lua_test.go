@@ -148,7 +148,7 @@ func TestScripts(t *testing.T) {
 			end)
 			assert(co() == 3)
 			assert(co() == false)`,
-		"errors can be caught where nobody waits": `
+		"errors can be caught where no rank waits": `
 			local ok, err = pcall(matrix.size, "12Q")
 			assert(not ok and err:match("^test.lua:%d+: wanted a number of bytes"), err)
 			ok, err = pcall(function() return matrix.new(2).bytes end)
@@ -293,7 +293,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"return { run = print, about = {} }":          "bad.lua: the scenario: about is a table, want a string",
 		"return { run = print, options = { 5 } }":     "bad.lua: options: element 1 is 5, want options.int{...} or the like",
 		"return { run = print, options = { {'a'} } }": "bad.lua: options: element 1: a is not made by the module options",
-		"return { run = print, options = { options.int {'A b'} } }":                  `bad.lua: options: element 1: the name "A b" is not made of small letters`,
+		"return { run = print, options = { options.int {'A b'} } }":                  `bad.lua: options: element 1: the name "A b" must be small letters, digits and hyphens`,
 		"return { run = print, options = { options.int {'a', 'x'} } }":               "bad.lua: options: element 1: --a is x, want a whole number",
 		"return { run = print, options = { options.int {'a', 5, min = 6} } }":        "bad.lua: options: element 1: --a is 5, want at least 6",
 		"return { run = print, options = { options.int {'a', maximum = 6} } }":       `bad.lua: options: element 1: option has an unknown field "maximum"`,

@@ -129,7 +129,7 @@ func (o Option) valid() error {
 	bounded := slices.Contains([]string{"int", "number", "size"}, o.Type)
 	switch {
 	case !optionName.MatchString(o.Name):
-		return fmt.Errorf("the name %q is not made of small letters, digits and hyphens", o.Name)
+		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
 	case !slices.Contains(optionTypes, o.Type):
 		return fmt.Errorf("%s is not made by the module options", o.Name)
 	case (o.Type == "enum") != (len(o.Choices) > 0):
@@ -195,10 +195,10 @@ func (o Option) check(v any) (any, error) {
 	return v, nil
 }
 
-// whole refuses whole numbers that scripts could not count with, and nobody could read from a result.
+// whole refuses whole numbers that scripts could not count with, and that could not be read from a result.
 func (o Option) whole(n int64) error {
 	if n >= exactBelow || n <= -exactBelow {
-		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: numbers of Lua tell no larger ones apart",
+		return fault.New(fault.Usage, "%s is %d, want a number below 2^53: Lua cannot hold all larger ones exactly",
 			o.label(), n)
 	}
 	return o.bounds(float64(n))
@@ -340,7 +340,7 @@ func (s Scenario) Restore(stored map[string]any) (map[string]any, error) {
 		if !ok || o.Type == "output" {
 			continue
 		}
-		// JSON does not tell 2 from 2.0.
+		// JSON does not distinguish 2 from 2.0.
 		if f, isFloat := v.(float64); isFloat && f == math.Trunc(f) && math.Abs(f) < exactBelow {
 			v = int64(f)
 		}

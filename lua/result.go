@@ -184,7 +184,7 @@ func rowCells(v glua.LValue, columns []tableColumn) (cells, shown []any, err err
 	return cells, shown, nil
 }
 
-// show turns a cell into what its format takes. Lua does not tell 2 from 2.0: a
+// show turns a cell into what its format takes. Lua does not distinguish 2 from 2.0: a
 // whole number in a column of decimals becomes one.
 func (c tableColumn) show(cell any) (any, bool) {
 	if cell == nil {
@@ -245,7 +245,7 @@ func (r *Runtime) resultProgress(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// progressBar is what result.progress returns. bar is nil where nobody looks.
+// progressBar is what result.progress returns. bar is nil where none is shown.
 type progressBar struct{ bar *pb.ProgressBar }
 
 func (b *progressBar) add(n int) {

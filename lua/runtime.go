@@ -5,8 +5,8 @@
 //
 //	about    one line for people
 //	options  what it takes from the command line, a list made by the options module
-//	ranks    how many ranks it wants if nobody says: a number, or a function of the options
-//	metrics  figures of its own, for thresholds and comparisons
+//	ranks    how many ranks it wants if the user does not say: a number, or a function of the options
+//	metrics  its own figures, for thresholds and comparisons
 //	run      the function that every rank runs, with the options as its argument
 //
 // Loading a script runs nothing but its top level, so the same script serves for
@@ -375,7 +375,7 @@ func (e *scriptFault) Error() string { return e.err.Error() }
 func (e *scriptFault) Unwrap() error { return e.err }
 
 // locate gives a mistake of the script, or a defect of perigee, its place in
-// the script. Other errors tell of things outside and stay as they are. An
+// the script. Other errors concern things outside and stay as they are. An
 // error without a kind is the script's: it comes from an argument.
 func (r *Runtime) locate(L *glua.LState, err error) error {
 	if e, ok := errors.AsType[*scriptFault](err); ok && e.placed {

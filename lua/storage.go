@@ -51,7 +51,7 @@ func storageOpFrom(t *glua.LTable) (load.StorageOp, error) {
 	return op, f.err()
 }
 
-// storageRuns is what transfer.collect tells of files.
+// storageRuns is what transfer.collect returns about files.
 func storageRuns(L *glua.LState, list []series.StorageRun) *glua.LTable {
 	t := L.CreateTable(len(list), 0)
 	for _, r := range list {

@@ -143,7 +143,7 @@ func TestRepeatReadsNoFiles(t *testing.T) {
 	}
 }
 
-// A result that somebody else has made does not say which files may be written.
+// A result that another user has made does not say which files may be written.
 func TestRepeatDoesNotOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precious")
 	source := `return {

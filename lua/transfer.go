@@ -165,7 +165,7 @@ func (r *Runtime) announce(info nixl.Info, note string) {
 	}
 }
 
-// note tells the user something, in the header and in the result.
+// note adds a note for the user to the header and to the result.
 func (r *Runtime) note(text string) {
 	if r.env.Doc == nil {
 		return

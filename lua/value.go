@@ -16,8 +16,8 @@ import (
 // 1..n, also if it is empty; otherwise a map, whose keys become strings.
 //
 // Three things that Lua has no word for survive the way from Go to Lua and
-// back: a null in a result (result.null), an empty map (a table with a
-// metatable of its own), and whole numbers that a Lua number cannot hold
+// back: a null in a result (result.null), an empty map (a table with its
+// own metatable), and whole numbers that a Lua number cannot hold
 // exactly (userdata).
 
 const (
@@ -35,7 +35,7 @@ const (
 	// maxValues bounds how much data a table becomes: one whose elements are the same
 	// few tables over and over is small in Lua only.
 	maxValues = 1 << 24
-	// exactBelow is where Lua's numbers stop to tell whole numbers apart.
+	// exactBelow is the bound below which Lua's numbers hold all whole numbers exactly.
 	exactBelow = 1 << 53
 )
 

@@ -144,7 +144,7 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 func createTemp(path string, perm fs.FileMode) (f *os.File, name string, err error) {
 	fd, err := unix.Open(folderOf(path), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(perm.Perm()))
 	if err == nil {
-		return os.NewFile(uintptr(fd), tempName(path)), "", nil // errors tell no temporary name
+		return os.NewFile(uintptr(fd), tempName(path)), "", nil // errors do not show the temporary name
 	}
 	return createNamed(path, perm)
 }
@@ -229,7 +229,7 @@ func outputError(path string, err error) error {
 }
 
 // withoutTempName drops the name of a temporary file from what the system
-// said: nobody knows that name.
+// said: the user does not know that name.
 func withoutTempName(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
 		return e.Err

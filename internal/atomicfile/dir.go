@@ -91,7 +91,7 @@ func writeDir(target string, old Old, fill func(*Dir) error) (aside string, err 
 }
 
 // checkPlace refuses a destination that cannot or must not be replaced, or
-// that somebody stands in, before anything is written.
+// that holds the current folder, before anything is written.
 func checkPlace(target string, old Old) error {
 	info, err := os.Stat(target)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -110,7 +110,7 @@ func checkPlace(target string, old Old) error {
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return nil // nobody can stand in a folder that is gone
+		return nil // the current folder is gone, so target cannot hold it
 	}
 	for {
 		if above, err := os.Stat(here); err == nil && os.SameFile(info, above) {
@@ -142,7 +142,7 @@ func makeParents(folder string) ([]string, error) {
 
 func removeEmpty(folders []string) {
 	for _, f := range folders {
-		_ = unix.Rmdir(f) // not os.Remove: somebody may have put a file there
+		_ = unix.Rmdir(f) // not os.Remove: a file may have taken its place
 	}
 }
 

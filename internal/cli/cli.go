@@ -24,7 +24,7 @@ type Streams struct {
 	Env func(name string) string
 }
 
-// Complain tells the user of an error and, if there is one, its remedy.
+// Complain writes an error to w and, if there is one, its remedy.
 func Complain(w io.Writer, err error) {
 	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
 	defer safe.Close()

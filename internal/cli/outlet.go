@@ -8,7 +8,7 @@ import (
 )
 
 // Outlet passes on what is written to it, and remembers the first error, so that
-// it is told whatever a command makes of it.
+// it is reported even if a command ignores it.
 type Outlet struct {
 	W   io.Writer
 	Err error

@@ -49,8 +49,8 @@ func (v *Value) Without(key string) *Value {
 	return c
 }
 
-// MapText returns a copy of v in which every text is what change makes of it,
-// as a bool, int64, float64 or string. Keys stay.
+// MapText returns a copy of v in which every text is replaced by what change returns
+// for it, a bool, int64, float64 or string. Keys stay.
 func (v *Value) MapText(change func(text string) any) *Value {
 	switch v.Kind {
 	case String:

@@ -9,7 +9,7 @@ import (
 // misspelt word, otherwise "".
 func Suggestion(word string, candidates []string) string {
 	if len(word) > 100 {
-		return "" // nobody's typing error, and the distance takes long
+		return "" // too long for a typing error, and the distance takes long
 	}
 	best, bestDistance := "", max(2, len(word)/3)+1
 	for _, candidate := range candidates {

@@ -65,7 +65,7 @@ func Readable(name string) bool {
 	return err == nil
 }
 
-// Load reads the document in a file. Its name tells the format, as in [Parse].
+// Load reads the document in a file. Its name determines the format, as in [Parse].
 func Load(path string) (*Value, error) {
 	text, err := Read(path)
 	if err != nil {
@@ -75,7 +75,7 @@ func Load(path string) (*Value, error) {
 }
 
 // Read reads the text that Load parses. It takes only regular files, since anything else
-// might never end, and only those whose name tells a format.
+// might never end, and only those whose name determines a format.
 func Read(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -121,8 +121,8 @@ func folder(path string) error {
 	return err
 }
 
-// Parse reads a document. name tells the format by its extension (.yaml, .yml,
-// .json, .toml) and stands for the document in errors. The text must be UTF-8
+// Parse reads a document. The extension of name (.yaml, .yml, .json, .toml) determines
+// the format, and name stands for the document in errors. The text must be UTF-8
 // and hold at least one value; a byte order mark in front is skipped.
 func Parse(name string, text []byte) (*Value, error) {
 	f, err := formatOf(name)

@@ -81,7 +81,7 @@ metadata.tags = ["x", true]
 	}
 }
 
-// scalars lists what each format makes of what is written.
+// TestScalars checks the value that each format gives to a written scalar.
 func TestScalars(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string // %s is the scalar

@@ -32,8 +32,8 @@ type yamlReader struct {
 }
 
 func readYAML(b *builder, top *Value, text []byte) error {
-	// The library takes some hundred bytes for each value before anybody can count
-	// them. Commas and lines tell in time; there may be as many within strings.
+	// The library takes some hundred bytes for each value before they can be counted.
+	// Commas and lines can be counted first; there may be as many within strings.
 	if bytes.Count(text, []byte(","))+bytes.Count(text, []byte("\n")) > 2*maxValues {
 		return tooMany(top.File)
 	}
@@ -126,8 +126,8 @@ func (r *yamlReader) count(line int) error {
 	return nil
 }
 
-// countText bounds the text that aliases repeat. It is shared here, but each value that is made of it, in Lua or in a
-// result, holds a copy.
+// countText bounds the text that aliases repeat. It is shared here, but each value that is made from it, in Lua or in
+// a result, holds a copy.
 func (r *yamlReader) countText(n *yaml.Node) error {
 	if len(r.open) == 0 {
 		return nil

@@ -71,7 +71,7 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 		}
 		jobs[1].Checkpoint()
 		jobs[1].saved = checkpoints{}
-		jobs[1].Checkpoint() // its own file is in nobody's way
+		jobs[1].Checkpoint() // its own file is not in the way
 		for i, k := range jobs {
 			if err := k.Finish(); err != nil {
 				t.Fatal(i, err)

@@ -20,10 +20,10 @@ import (
 // it connects to ranks that are new, and disconnects from those that have left. In each phase a dispatch and a combine
 // are checked, and then iterations are timed.
 //
-// A rank that is killed falls silent in the middle of an operation: it posts nothing more, notifies nobody, and answers
-// nothing. (Its process lives until the end of the job, since the death of a process ends every job.) The others
-// have no other sign of it than that its notification does not come within Patience. They mask its tokens and experts,
-// disconnect from it, and do the phase again without it.
+// A rank that is killed falls silent in the middle of an operation: it posts nothing more, notifies no rank, and
+// answers nothing. (Its process lives until the end of the job, since the death of a process ends every job.) The
+// others have no other sign of it than that its notification does not come within Patience. They mask its tokens and
+// experts, disconnect from it, and do the phase again without it.
 type Elastic struct {
 	Plan       []PlanPhase
 	Spec       Spec // of all ranks; who is absent is masked
@@ -267,8 +267,8 @@ func only(s *moe.Selection, placement *moe.Placement, present []int) *moe.Select
 	return &left
 }
 
-// act plays a stage: a checked dispatch and combine, and the timed iterations where nobody is to be killed before.
-// Of those that survive, each finds out by itself who is silent.
+// act plays a stage: a checked dispatch and combine, and the timed iterations unless a rank is to be killed before.
+// Of those that survive, each finds out by itself which ranks are silent.
 func (p *player) act(present []int, stage Stage, killed []int, mine *Episode) error {
 	me := p.w.Rank()
 	p.late = nil

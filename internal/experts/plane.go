@@ -204,7 +204,7 @@ func (p *Plane) makeTokens() {
 	}
 }
 
-// makeNotices encodes what this rank tells its peers, and what it must be told.
+// makeNotices encodes the notices that this rank sends to its peers, and those that it must receive.
 func (p *Plane) makeNotices(o *operation, kind, parity int) {
 	s := p.Selection
 	o.notices[parity], o.wanted[parity] = make([][]byte, s.Ranks), make([][]byte, s.Ranks)

@@ -153,7 +153,7 @@ func (p *Plane) step(kind int, t *Part, waits []int64) error {
 	return nil
 }
 
-// send writes the messages and notifies their receivers, and also those to whom there is nothing to write.
+// send writes the messages and notifies their receivers, and also the peers for which there is nothing to write.
 func (p *Plane) send(o *operation, parity int) error {
 	for _, peer := range o.bare {
 		if err := p.port.agent.Notify(peer, o.notices[parity][peer]); err != nil {

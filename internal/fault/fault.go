@@ -17,7 +17,7 @@ type Kind int
 
 // The exit codes of perigee.
 const (
-	Internal  Kind = 1   // a defect of perigee, or something nobody foresaw
+	Internal  Kind = 1   // a defect of perigee, or something unforeseen
 	Usage     Kind = 2   // the command line is wrong
 	Input     Kind = 3   // a file that the user gave is missing or wrong
 	Script    Kind = 4   // the Lua scenario failed

@@ -75,10 +75,10 @@ type Spec struct {
 }
 
 // Run runs the job and returns when it has ended. The error is what the user
-// should read. quiet says that somebody else reports it.
+// should read. quiet says that the caller need not report it.
 func Run(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
 	env = withFlags(env, s.Args)
-	streams.Out = cli.Base(streams.Out) // rank 0 gets the file itself, and tells itself of lost output
+	streams.Out = cli.Base(streams.Out) // rank 0 gets the file itself, and reports lost output itself
 	heedBrokenPipes()
 	_, started, err := boot.Started(env)
 	if err != nil {
@@ -303,7 +303,7 @@ func sweep(log *logs.Log, started time.Time) {
 	}
 }
 
-// within bounds what may never end, such as writing to somebody who does not read.
+// within bounds what may never end, such as writing to a pipe that is not read.
 func within(limit time.Duration, do func()) {
 	done := make(chan struct{})
 	go func() {

@@ -8,7 +8,7 @@ import (
 	"perigee/spmd/boot"
 )
 
-// openLog begins the log of this process, and tells what has started it. Beside an
+// openLog begins the log of this process, and logs what has started it. Beside an
 // error comes a silent log.
 func openLog(env boot.Environ, streams cli.Streams) (*logs.Log, error) {
 	o, started, err := boot.OriginOf(env)
@@ -23,7 +23,7 @@ func openLog(env boot.Environ, streams cli.Streams) (*logs.Log, error) {
 	return l, err
 }
 
-// logEnd tells how a process ends.
+// logEnd logs how a process ends.
 func logEnd(l *logs.Log, what string, err error) {
 	if err == nil {
 		l.Info(what, "code", 0)

@@ -100,7 +100,7 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 // patience is how long rank 0 waits for the others before it says so.
 const patience = 5 * time.Second
 
-// tellWaiting says from time to time for whom this rank waits, until all have
+// tellWaiting says from time to time what this rank waits for, until all have
 // joined. A rank that ends before perigee runs in it is not noticed otherwise.
 func tellWaiting(waiting func() string, joined <-chan struct{}, mention func(string)) {
 	if waiting == nil {
@@ -247,7 +247,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := r.Run(options); err != nil {
 		return err
 	}
-	// Nobody leaves while others may still move bytes out of or into its memory,
+	// No rank leaves while others may still move bytes out of or into its memory,
 	// and the result is complete when all are done.
 	if err := w.All().End(); err != nil {
 		return err

@@ -20,7 +20,7 @@ type Repeat struct {
 	Flags Flags
 }
 
-// order is what is to be run, as rank 0 tells it to the others.
+// order is what is to be run, as rank 0 sends it to the others.
 type order struct {
 	Script script
 	// Flags and Options are there where the command line does not say them: in a
@@ -46,7 +46,7 @@ func (s Spec) read() (order, error) {
 	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
 		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
 			s.Repeat.Result).
-			WithHint("somebody has changed the file")
+			WithHint("the file has been changed since perigee wrote it")
 	}
 	flags := s.Repeat.Flags
 	if d.Job != nil && d.Job.AllowIO && !flags.AllowIO {

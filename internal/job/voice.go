@@ -18,7 +18,7 @@ import (
 	"perigee/spmd/boot/watch"
 )
 
-// voice tells the user of the job's failure, once.
+// voice reports the job's failure to the user, once.
 type voice struct {
 	err      io.Writer
 	rank     int
@@ -56,7 +56,7 @@ func (v *voice) say(err error) (spoke bool) {
 	return spoke
 }
 
-// mention tells what this rank waits for.
+// mention says what this rank waits for.
 func (v *voice) mention(why string) { fmt.Fprintln(v.err, "perigee:", why) }
 
 // outlet is a rank's standard output. Where it cannot be written to any more, the
@@ -89,6 +89,6 @@ func (o *outlet) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// heedBrokenPipes makes writing to a pipe that nobody reads an error, like any
+// heedBrokenPipes makes writing to a pipe without a reader an error, like any
 // other, instead of the end of this process.
 func heedBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -1,10 +1,10 @@
-// Package logs lets each process of a job tell what it does and why, for the
+// Package logs lets each process of a job write down what it does and why, for the
 // operator who looks for the reason of a failure or of a wrong choice: one line of
 // text per event, with the time of day, the rank, its host, and key=value pairs.
 //
 // A line is written before the program goes on, without a buffer, so that the last
-// ones of a process that is killed are there. Where writing takes too long (nobody reads
-// standard error, a file server hangs) logging ends, and the job goes on.
+// ones of a process that is killed are there. Where writing takes too long (standard
+// error is a pipe that is not read, a file server hangs) logging ends, and the job goes on.
 //
 // What is logged holds no secret, and of variables of the environment only the names.
 package logs
@@ -139,12 +139,12 @@ func (w Who) noun() string {
 
 // openFile opens a file for lines at its end. Those of earlier jobs stay. In a folder to
 // which others can write, /tmp for instance, they could have put a link there that leads
-// to a file of this user, or a file of their own that they can read.
+// to a file of this user, or one of their files, which they can read.
 func openFile(dir string, who Who) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, plain(err)
 	}
-	// A pipe that nobody reads must not stop the job.
+	// A pipe without a reader must not stop the job.
 	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NONBLOCK | syscall.O_NOFOLLOW
 	f, err := os.OpenFile(filepath.Join(dir, who.file()), flags, 0o600)
 	if errors.Is(err, syscall.ELOOP) {
@@ -160,7 +160,7 @@ func openFile(dir string, who Who) (*os.File, error) {
 	return f, nil
 }
 
-// private makes sure that a file belongs to this user, and that nobody else can read it.
+// private makes sure that a file belongs to this user, and that no other user can read it.
 func private(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -165,7 +165,7 @@ func TestRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Nobody reads this pipe.
+	// This pipe has no reader.
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "pipe"), 0o700), syscall.Mkfifo(filepath.Join(dir, "pipe", "rank-0003.log"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// A log that cannot be written says so once, and keeps nobody.
+// A log that cannot be written says so once, and does not block its writers.
 func TestLost(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {

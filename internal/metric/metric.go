@@ -15,7 +15,7 @@ import (
 )
 
 // Isolated is the name of the phase in which patterns run alone. Its runs count for
-// isolated_latency_ms, and for others only where somebody asks for this phase.
+// isolated_latency_ms, and for others only where this phase is asked for.
 const Isolated = result.IsolatedPhase
 
 // Better says in which direction a figure improves.

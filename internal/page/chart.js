@@ -142,7 +142,7 @@
     return list;
   };
 
-  // mark draws one of eight shapes, so that colour is not all that tells series apart.
+  // mark draws one of eight shapes, so that series differ not only in colour.
   const mark = (ctx, shape, x, y, r) => {
     ctx.beginPath();
     switch (shape % 4) {

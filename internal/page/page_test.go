@@ -171,7 +171,7 @@ func TestNothingLeavesThePage(t *testing.T) {
 		tab.Wait("window.over")
 		requests, console := tab.Trouble()
 		if len(requests)+len(console) == 0 {
-			t.Errorf("%s: nobody noticed", name)
+			t.Errorf("%s: not noticed", name)
 		}
 		if pagetest.Eval[bool](tab, "'bad' in window") {
 			t.Errorf("%s: a foreign script ran", name)

@@ -13,7 +13,7 @@ import (
 //	JSON text:      8 MiB + 128 x bytes of the file
 //	memory for it: 96 MiB + 256 x bytes of the file
 //
-// The memory is estimated while the text passes by, before anything is made of it. A file without compression never
+// The memory is estimated while the text passes by, before anything is made from it. A file without compression never
 // meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text; most is saved on the
 // cells of a dense matrix that are all the same, which take 140 bytes of memory per byte of the file.
 const (

@@ -23,7 +23,7 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// The full disk is a limit on file sizes, in a process of its own.
+// The full disk is a limit on file sizes, in a separate process.
 const childVariable = "PERIGEE_RESULT_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -176,8 +176,8 @@ func TestSchemaDescribesEverything(t *testing.T) {
 	described(t, "", schema)
 }
 
-// described fails for every property without a description of its own or of
-// what it refers to, and for times and sizes that do not name their unit.
+// described fails for every property that has no description and refers to no
+// other schema, and for times and sizes that do not name their unit.
 func described(t *testing.T, path string, v any) {
 	switch v := v.(type) {
 	case []any:

@@ -65,7 +65,7 @@ func inputError(path string, err error) error {
 	case errors.As(err, new(older)):
 		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
 	case errors.As(err, new(bomb)):
-		return e.WithHint("no perigee writes such a result: somebody has made it to fill your memory")
+		return e.WithHint("no perigee writes such a result: it was made to fill your memory")
 	case errors.As(err, new(truncated)):
 		return e.WithHint("it was cut off, while it was copied perhaps; get it again")
 	}

@@ -157,7 +157,7 @@ func Decimal[N ~int64 | ~float64](bytes N) string {
 }
 
 // Binary writes a number of bytes in the largest unit, a power of 1024, that divides it: "64 KiB",
-// "1152 KiB", "1000 B". Nothing is rounded, so it suits sizes that somebody has chosen.
+// "1152 KiB", "1000 B". Nothing is rounded, so it suits sizes that were chosen, not measured.
 func Binary(bytes int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i := 0

@@ -13,7 +13,7 @@ type Ratio struct {
 }
 
 // RatioOf compares all values of y with all of x, which must be positive. The
-// interval holds those ratios r for which a Mann-Whitney test at the level alpha would not tell y
+// interval holds those ratios r for which a Mann-Whitney test at the level alpha would not distinguish y
 // from r*x, so it holds 1 just when the test finds nothing, up to ties; if y is
 // distributed as r*x, it holds r with the probability 1-alpha at least. It assumes no
 // shape of the distribution. (Hodges and Lehmann 1963 and Moses 1965, on the

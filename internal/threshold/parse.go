@@ -43,8 +43,8 @@ func Parse(text string) (t Threshold, err error) {
 	return t, nil
 }
 
-// Read reads a threshold for a scenario with metrics of its own. The error, of the
-// kind Usage, also tells of a metric that does not exist.
+// Read reads a threshold for a scenario whose own metrics are given. The error, of the
+// kind Usage, also reports a metric that does not exist.
 func Read(text string, own []result.MetricDef) (Threshold, error) {
 	t, err := Parse(text)
 	if err != nil {

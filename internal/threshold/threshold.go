@@ -141,8 +141,8 @@ func (o Outcome) String() string {
 }
 
 // Judge holds a threshold against a whole result. Where the aggregate of its samples
-// is not known, because there are none for instance, it has not passed: nobody can
-// say that it holds.
+// is not known, because there are none for instance, it has not passed: it is
+// not known to hold.
 func (t Threshold) Judge(d *result.Document) Outcome {
 	var c collection
 	for _, s := range metric.Of(d, t.Metric) {

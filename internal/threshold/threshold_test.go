@@ -200,7 +200,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: passed %v", in, o.Passed)
 		}
 	}
-	// What nobody can say does not pass.
+	// What is not known does not pass.
 	for _, in := range []string{"latency_ms{rank=0}.max < 1e9", "own.rate > 0", "own.stddev < 1", `slowdown{phase="x"}.max != 0`} {
 		th, _ := Parse(in)
 		if o := th.Judge(d); o.Passed || !math.IsNaN(o.Value) || strings.Contains(o.String(), "NaN") {

@@ -74,7 +74,7 @@ function matrix.load_all(paths) end
 ---@return Matrix
 function matrix.from(rows) end
 
----A matrix in which nobody sends.
+---A matrix in which no rank sends.
 ---@param ranks integer
 ---@return Matrix
 function matrix.new(ranks) end

@@ -1,7 +1,7 @@
 ---@meta
 -- What a run leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
 
----A bar on the terminal, while somebody looks.
+---A progress bar, shown only if there is a terminal.
 ---@class ProgressBar
 local ProgressBar = {}
 

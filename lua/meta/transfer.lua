@@ -33,7 +33,7 @@
 
 ---What to prepare: matrix or exchange.
 ---@class TransferSpec
----@field matrix? Matrix who sends how many bytes to whom; as many rows as there are ranks
+---@field matrix? Matrix how many bytes each rank sends to each other; as many rows as there are ranks
 ---@field exchange? ExchangeMessage[] instead of matrix: a personalised all-to-all whose pieces have their own places
 ---@field lane? integer plans on different lanes have their own buffers and connections, and overlap when posted; 0 by default
 ---@field mem? "dram"|"cpu"|"vram"|"cuda" memory of the buffers; by default vram if every rank has a GPU, else dram
@@ -60,7 +60,7 @@
 ---@class Collected
 ---@field runs Run[] the recorded runs since the last collect, in their order
 ---@field storage StorageRun[] the recorded runs of storage operations
----@field isolated? number max over the initiators of the mean over the runs of its own seconds; nil without runs
+---@field isolated? number the largest of the initiators' own mean seconds per run; nil without runs
 
 ---A prepared traffic pattern. Every rank has it, also one that takes no part.
 ---@class Plan
@@ -128,7 +128,7 @@ function Plan:received(most) end
 ---Which lanes to open. The same at all ranks.
 ---@class LanesSpec
 ---@field peers table<integer, integer[]> the ranks with which each rank initiates transfers, keyed by rank; for files each initiator has itself
----@field threads? integer lanes of each initiator, 1 by default; each posts from a thread of its own
+---@field threads? integer lanes of each initiator, 1 by default; each posts from its own thread
 ---@field op? "WRITE"|"READ" from the initiator to the peer or file (default), or the other way
 ---@field local_mem? "dram"|"cpu"|"vram"|"cuda" memory of the initiators, dram by default
 ---@field remote_mem? "dram"|"cpu"|"vram"|"cuda"|"file" memory of the peers, dram by default, or files of the initiators

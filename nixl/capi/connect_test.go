@@ -84,11 +84,11 @@ func TestUnreachablePeer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	elsewhere, nobody := own, own
+	elsewhere, gone := own, own
 	elsewhere.Namespace++
-	nobody.PID = 1<<31 - 1
+	gone.PID = 1<<31 - 1
 	a := &agent{own: own, cfg: nixl.AgentConfig{OneHost: true}}
-	for words, id := range map[string]process.ID{"another pid namespace": elsewhere, "process_vm_readv": nobody} {
+	for words, id := range map[string]process.ID{"another pid namespace": elsewhere, "process_vm_readv": gone} {
 		err := a.attachable(&peer{card: card{owner: id}})
 		wantFault(t, err, fault.Engine, words)
 		if !strings.Contains(fault.HintOf(err), "UCX_TLS=tcp") {
@@ -96,7 +96,7 @@ func TestUnreachablePeer(t *testing.T) {
 		}
 	}
 	a.mode.thread = true
-	if err := a.attachable(&peer{card: card{owner: nobody}}); err != nil {
+	if err := a.attachable(&peer{card: card{owner: gone}}); err != nil {
 		t.Errorf("with a thread: %v", err)
 	}
 }

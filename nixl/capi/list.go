@@ -15,7 +15,7 @@ import (
 	"perigee/nixl"
 )
 
-// list is a prepared list of descriptors. The library copies what it needs into the requests made of
+// list is a prepared list of descriptors. The library copies what it needs into the requests made from
 // it, so it can be released before them.
 type list struct {
 	agent    *agent

@@ -86,7 +86,7 @@ func (s Synthetic) Each(d *result.Document, give func(*result.Measurement)) {
 			r.PostNS, r.EndNS = r.StartNS+500, r.StartNS
 			for ; c < len(m.Cells) && int(m.Cells[c][0]) == r.Rank; c++ {
 				took := int64(float64(m.Cells[c][2]) / 10 * slow * (1 + random.Float64()))
-				if r.Rank == 1 { // somebody suffers
+				if r.Rank == 1 { // one rank is slower
 					took *= int64(slow + 1)
 				}
 				r.Peers = append(r.Peers, series.PeerRun{Peer: int(m.Cells[c][1]), Bytes: m.Cells[c][2],

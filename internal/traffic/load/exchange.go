@@ -12,7 +12,7 @@ import (
 	"perigee/nixl"
 )
 
-// Exchange is a personalised all-to-all: every rank has pieces of its own for
+// Exchange is a personalised all-to-all: every rank has its own pieces for
 // every other, each with its own place at both ends, as MPI_Alltoallv has counts
 // and displacements. It is what the dispatch and the combine of expert
 // parallelism do.

@@ -1,4 +1,4 @@
-// Package matrix holds traffic matrices: who sends how many bytes to whom.
+// Package matrix holds traffic matrices: how many bytes each rank sends to each other.
 //
 // A [Matrix] has one row and one column per rank. Row i is what rank i sends,
 // column j is what rank j receives. Most patterns of inference traffic are
@@ -60,7 +60,7 @@ func CheckSize(n int) error {
 	return nil
 }
 
-// New returns a matrix of n ranks in which nobody sends. A size that
+// New returns a matrix of n ranks in which no rank sends. A size that
 // [CheckSize] refuses gives a matrix of 0 ranks, in which every Set fails.
 func New(n int) *Matrix {
 	if CheckSize(n) != nil {

@@ -48,7 +48,7 @@ func dense(m *Matrix) [][]int64 {
 	return rows
 }
 
-// checkAgainst compares everything that m tells with its full rows.
+// checkAgainst compares everything that m returns with its full rows.
 func checkAgainst(t interface{ Fatalf(string, ...any) }, m *Matrix, rows [][]int64) {
 	n := len(rows)
 	var total int64

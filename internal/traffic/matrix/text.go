@@ -59,7 +59,7 @@ func writeZeros(out *bufio.Writer, n int) {
 	}
 }
 
-// ReadText reads a matrix in text form, or the file that numpy.save makes of one. Rows are lines; cells are separated
+// ReadText reads a matrix in text form, or the file that numpy.save writes. Rows are lines; cells are separated
 // by white space, one comma or one semicolon, and hold what [size.Parse] reads; blank lines count for nothing, nor
 // does what follows a # up to the end of the line. There must be as many rows as cells in a row. name stands for the
 // text in errors, which are faults of the kind Input and say line, cell, wanted and got. The text is read in blocks
@@ -119,7 +119,7 @@ type textParser struct {
 	name      string
 	line      int     // of the text, from 1
 	firstLine int     // that of the first row
-	m         *Matrix // nil until the first row is complete, which tells the size
+	m         *Matrix // nil until the first row is complete, which gives the size
 	rows      int     // complete rows
 	column    int     // cells seen in the current row
 	row       []Cell  // the non-zero ones among them

@@ -34,7 +34,7 @@ type part struct {
 	log   []series.Logged
 	last  *nixl.Times
 	left  series.Exit // before what is posted
-	// running gets the outcome of a run in a goroutine of its own; nil if there is none.
+	// running gets the outcome of a run in another goroutine; nil if there is none.
 	running chan error
 }
 

@@ -18,7 +18,7 @@ import (
 const blockOfFile = 1 << 20
 
 // Messages and files of a run start together, and the next run begins when both are through, however many are asked
-// for at once. Each is a run of its own for the timeout.
+// for at once. The timeout applies to each run alone.
 func TestStorageInEveryRun(t *testing.T) {
 	const runs = 5
 	path := filepath.Join(t.TempDir(), "made")

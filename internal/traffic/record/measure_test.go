@@ -78,7 +78,7 @@ func mustPlay(t *testing.T, n int, cfg nixl.AgentConfig, b load.Blocks, body fun
 	}
 }
 
-// shapesOf are who talks with whom, for four ranks.
+// shapesOf lists the peers of each of four ranks.
 var shapesOf = map[string][][]int{
 	"pairwise":  {{2}, {3}, nil, nil},
 	"manytoone": {{3}, {3}, {3}, nil},

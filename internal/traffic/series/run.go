@@ -55,7 +55,7 @@ type Run struct {
 }
 
 // LatencyNS is the last end minus the first start over the initiators, and 0
-// for a pattern in which nobody sends.
+// for a pattern in which no rank sends.
 func (r Run) LatencyNS() int64 { return r.EndNS - r.StartNS }
 
 // MeanBandwidth is the mean, over the initiators, of the bytes that each moved

@@ -67,7 +67,7 @@ func TestLedger(t *testing.T) {
 			if grown {
 				version++
 			}
-			tell(told, version, s.exchange, n, known, fresh)
+			deal(told, version, s.exchange, n, known, fresh)
 			for way := range known {
 				if told[way] != version {
 					t.Fatalf("call %d: rank %d reaches version %d of rank %d's buffers, which have version %d", call, way[0], told[way], way[1], version)
@@ -82,8 +82,8 @@ func TestLedger(t *testing.T) {
 
 func caps(l *Ledger) []int64 { return l.books[0].caps[0].send }
 
-// tell plays an exchange of cards.
-func tell(told map[[2]int]int, version int, e exchange, n int, known map[[2]int]bool, fresh [][2]int) {
+// deal plays an exchange of cards.
+func deal(told map[[2]int]int, version int, e exchange, n int, known map[[2]int]bool, fresh [][2]int) {
 	switch e {
 	case tellAll:
 		for a := range n {

@@ -18,7 +18,7 @@ import (
 const Deadline = 30 * time.Second
 
 // Engine is the shm engine for ranks of one process, each of which the world
-// takes for a host of its own.
+// takes for a separate host.
 type Engine struct{ shm.Engine }
 
 // NewAgent makes an agent whose peers share memory with it.

@@ -20,7 +20,7 @@ import (
 )
 
 // routed is an exchange as expert parallelism has it: rank i sends some of its tokens to each rank, the same token to
-// several of them, and they arrive in slots of their own.
+// several of them, and each arrives in its own slot.
 func routed(t testing.TB, seed uint64, ranks int, op nixl.Op) load.Exchange {
 	t.Helper()
 	const tokens, width = 7, 33

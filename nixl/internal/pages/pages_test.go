@@ -43,7 +43,7 @@ func mapping(t *testing.T, flags int) []byte {
 	return b
 }
 
-// resident counts the pages of a mapping that have memory of their own.
+// resident counts the pages of a mapping that are resident in memory.
 func resident(t *testing.T, b []byte) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")

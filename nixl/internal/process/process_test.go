@@ -127,7 +127,7 @@ func TestWatchSelf(t *testing.T) {
 		t.Errorf("an earlier process with this pid: got %v", err)
 	}
 	if (*Watched)(nil).Gone() {
-		t.Error("nobody is gone")
+		t.Error("a nil Watched is gone")
 	}
 }
 

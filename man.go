@@ -49,7 +49,7 @@ func (c manCmd) Run(k *kong.Kong) error {
 }
 
 // summaries returns a command with its commands' first level only: each has a
-// page of its own.
+// separate page.
 func summaries(root *kong.Node) *kong.Node {
 	n := *root
 	n.Children = nil

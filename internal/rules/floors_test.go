@@ -4,13 +4,26 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/bench/experts internal/clock internal/embedded internal/fault internal/man internal/memory internal/moe/numeric internal/pack internal/page internal/page/pagetest internal/plaintext internal/rules internal/sbom internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic internal/traffic/stream internal/version spmd/boot/ancestry spmd/boot/pmix spmd/clock spmd/host spmd/spmdtest spmd/wire tools/disagg/benchlog tools/disagg/pattern`,
-	`internal/atomicfile internal/cli internal/conf internal/logs internal/table internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/watch tools/disagg/accuracy`,
-	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
-	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/ep tools/matgen tools/sweep/expr tools/sweep/load tools/sweep/slo`,
-	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
-	`internal/bench/transfer internal/threshold internal/traffic/session tools/compare tools/disagg/batch tools/inspect tools/report tools/sweep`,
-	`internal/bench/barrier internal/bench/job internal/experiment internal/experts internal/traffic/play internal/traffic/sessiontest tools/disagg`,
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/bench/experts internal/clock
+	internal/embedded internal/fault internal/man internal/memory internal/moe/numeric internal/pack
+	internal/page internal/page/pagetest internal/plaintext internal/rules internal/sbom
+	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
+	internal/traffic/stream internal/version spmd/boot/ancestry spmd/boot/pmix spmd/clock spmd/host
+	spmd/spmdtest spmd/wire tools/disagg/benchlog tools/disagg/pattern`,
+	`internal/atomicfile internal/cli internal/conf internal/logs internal/table internal/traffic/matrix
+	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/watch
+	tools/disagg/accuracy`,
+	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
+	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
+	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
+	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/ep tools/matgen
+	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
+	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
+	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
+	`internal/bench/transfer internal/threshold internal/traffic/session tools/compare tools/disagg/batch
+	tools/inspect tools/report tools/sweep`,
+	`internal/bench/barrier internal/bench/job internal/experiment internal/experts internal/traffic/play
+	internal/traffic/sessiontest tools/disagg`,
 	`internal/bench/storage internal/traffic/record internal/traffic/verify`,
 	`lua tools/simulate`,
 	`internal/job`,

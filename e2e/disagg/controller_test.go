@@ -21,7 +21,7 @@ func TestControllerKilled(t *testing.T) {
 	if err := s.s.KillController(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(5 * second)
+	time.Sleep(10 * second)
 	if err := s.s.StartController(); err != nil {
 		t.Fatal(err)
 	}

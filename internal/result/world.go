@@ -1,9 +1,6 @@
 package result
 
 import (
-	"fmt"
-	"strings"
-
 	"perigee/internal/fault"
 )
 
@@ -51,16 +48,5 @@ type Failure struct {
 
 // String names the rank, its host, the phase and the cause.
 func (f Failure) String() string {
-	if f.Rank < 0 {
-		return f.Cause
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "rank %d", f.Rank)
-	if f.Host != "" {
-		fmt.Fprintf(&b, " on %s", f.Host)
-	}
-	if f.Phase != "" {
-		fmt.Fprintf(&b, ", phase %s", f.Phase)
-	}
-	return b.String() + ": " + f.Cause
+	return fault.At(f.Rank, f.Host, f.Phase, f.Cause)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"perigee/internal/fault"
 )
@@ -58,18 +57,7 @@ type Failure struct {
 
 // Error names the culprit, where it was and what happened.
 func (f Failure) Error() string {
-	if f.Rank < 0 {
-		return f.Cause
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "rank %d", f.Rank)
-	if f.Host != "" {
-		fmt.Fprintf(&b, " on %s", f.Host)
-	}
-	if f.Phase != "" {
-		fmt.Fprintf(&b, ", phase %s", f.Phase)
-	}
-	return b.String() + ": " + f.Cause
+	return fault.At(f.Rank, f.Host, f.Phase, f.Cause)
 }
 
 // Unwrap gives the failure its kind and hint as an error.

@@ -37,7 +37,6 @@ import (
 type World struct {
 	rank, size int
 	launcher   string
-	notes      []string
 	roster     *roster // nil until the ranks have met
 	localRank  int
 
@@ -125,7 +124,7 @@ func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
 // newWorld makes a world that hears of failures, and nothing else yet.
 func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
-		rank: p.Rank, size: p.Size, launcher: p.Launcher, notes: p.Notes,
+		rank: p.Rank, size: p.Size, launcher: p.Launcher,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
 		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, 1),
 	}
@@ -350,9 +349,6 @@ func (w *World) OneHost() bool { return len(w.roster.hosts) == 1 }
 
 // Launcher names what started the ranks.
 func (w *World) Launcher() string { return w.launcher }
-
-// Notes are remarks of the launcher for the user.
-func (w *World) Notes() []string { return w.notes }
 
 // Timeout is the bound of each wait, 0 for none.
 func (w *World) Timeout() time.Duration { return w.timeout }

@@ -54,7 +54,7 @@ func Begin(c Config) *Experiment {
 	if c.World.Rank() > 0 {
 		return e
 	}
-	notes := append(c.World.Notes(), crowded(c.World.Hosts())...)
+	notes := crowded(c.World.Hosts())
 	e.Doc = result.New(c.Command, c.Scenario, c.Seed, WorldOf(c.World), notes...)
 	e.Doc.Job = &c.Job
 	e.Doc.DeclareMetrics(c.Metrics)

@@ -22,7 +22,6 @@ type Process struct {
 	Secret    []byte // the job's, for the links
 	Listen    string // host:port on which to listen for links
 	IPs       []string
-	Notes     []string // remarks for the header, on security for instance
 	// Waiting says, at rank 0 while the world is incomplete, for which ranks it
 	// waits; "" if for none. It is nil where the launcher watches the ranks.
 	Waiting func() string

@@ -300,6 +300,26 @@ func TestSecretOfTheSameUser(t *testing.T) {
 	}
 }
 
+// Root can read the memory files of all users, and believes none but its own.
+func TestSecretOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("the kernel keeps other users than root from it")
+	}
+	s := &sameUser{}
+	challenge, err := s.seal(t.Context(), newSecret())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	const stranger = 65534
+	if err := s.file.Chown(stranger, stranger); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.open(t.Context(), challenge()); !errors.Is(err, wire.ErrProof) {
+		t.Errorf("got %x, %v", got, err)
+	}
+}
+
 func TestFailureKeepsKindAndHint(t *testing.T) {
 	f := watch.Failure{Rank: 3, Host: "node7", Phase: "measure", Kind: fault.Corrupt, Cause: "17 bytes differ", Hint: "look at the cable"}
 	if want := "rank 3 on node7, phase measure: 17 bytes differ"; f.Error() != want {

@@ -88,6 +88,11 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: its secret cannot be read: %w", wire.ErrProof, err)
 	}
 	defer f.Close()
+	// Root can open the memory files of all users, who must not pose as its rank 0.
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Uid != uint32(os.Geteuid()) {
+		return nil, fmt.Errorf("%w: it is a process of another user", wire.ErrProof)
+	}
 	secret := make([]byte, secretSize)
 	if _, err := f.ReadAt(secret, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: its secret cannot be read: %w", wire.ErrProof, err)

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
@@ -44,6 +46,8 @@ func CheckWritable(flag, path string) error {
 		return cannot(errors.New("it is a folder"))
 	case err == nil && !info.Mode().IsRegular():
 		return nil // a pipe or a device is written to as it stands
+	case errors.Is(err, unix.ENAMETOOLONG):
+		return cannot(fmt.Errorf("its name is too long for the file system: %d bytes", len(filepath.Base(target))))
 	}
 	folder := "."
 	if slash := strings.LastIndexByte(target, '/'); slash >= 0 {

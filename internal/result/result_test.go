@@ -329,7 +329,8 @@ func TestCheckWritable(t *testing.T) {
 	if err := result.CheckWritable("--result", links+"/good"); err != nil {
 		t.Errorf("a link to a file that can be written: %v", err)
 	}
-	for _, path := range []string{dir, dir + "/none/r.json", "/proc/r.json", links + "/bad", links + "/loop"} {
+	long := dir + "/" + strings.Repeat("r", 300) + ".json"
+	for _, path := range []string{dir, dir + "/none/r.json", "/proc/r.json", links + "/bad", links + "/loop", long} {
 		err := result.CheckWritable("--result", path)
 		if fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "--result: cannot write "+path) || fault.HintOf(err) == "" {
 			t.Errorf("%s: got %v", path, err)

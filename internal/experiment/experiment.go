@@ -145,11 +145,11 @@ func (e *Experiment) Checkpoint() {
 	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
 }
 
-// ExplainPartial adds the failure to the partial result that a dead rank 0 has left since started, and reports that to
-// w. A rank 0 that lived has done so itself.
-func ExplainPartial(path string, started time.Time, failure error, w io.Writer) {
+// ExplainPartial adds the failure to the partial result that the dead rank 0 of a job has left, and reports that to w.
+// A rank 0 that lived has done so itself. The file may also be that of another job, which is still at work on it.
+func ExplainPartial(path, job string, failure error, w io.Writer) {
 	d, ok := unfinished(path)
-	if !ok || d.Started.Before(started) || d.Failure != nil {
+	if !ok || d.Job == nil || d.Job.ID != job || d.Failure != nil {
 		return
 	}
 	d.Finish(FailureOf(failure))

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/spmd"
 )
@@ -86,6 +87,22 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 			if !strings.Contains(said, "# result: "+filepath.Join(dir, name)+"\n") || noted != (i != 1) {
 				t.Errorf("job %d said %q", i, said)
 			}
+		}
+	}
+}
+
+// A launcher adds the failure to the result of its own job only.
+func TestExplainPartial(t *testing.T) {
+	for job, explained := range map[string]bool{"mine": true, "another": false, "": false} {
+		path := filepath.Join(t.TempDir(), "r.json")
+		k := measured(path)
+		k.Doc.Job = &result.Job{ID: job}
+		k.Checkpoint()
+		var said bytes.Buffer
+		ExplainPartial(path, "mine", fault.New(fault.RankLost, "rank 0 was killed"), &said)
+		d, err := result.Read(path)
+		if err != nil || (d.Failure != nil) != explained || (said.Len() > 0) != explained {
+			t.Errorf("the result of the job %q: %v, %+v, said %q", job, err, d.Failure, &said)
 		}
 	}
 }

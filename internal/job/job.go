@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -253,6 +254,9 @@ func (f Flags) check() error {
 	return nil
 }
 
+// envJob is the variable by which ranks know the id of their job.
+const envJob = "PERIGEE_JOB_ID"
+
 // runLauncher starts the ranks on this machine. What can be refused without
 // ranks is refused before they start.
 func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
@@ -276,8 +280,10 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 	defer stop()
 	v := &voice{err: streams.Err}
 	started := time.Now()
+	id := rand.Text()
 	err = launch.Run(ctx, launch.Job{
-		Ranks: n, Path: program, Args: s.Process, Env: os.Environ(), Stdout: streams.Out, Stderr: streams.Err,
+		Ranks: n, Path: program, Args: s.Process, Env: append(os.Environ(), envJob+"="+id),
+		Stdout: streams.Out, Stderr: streams.Err,
 		Failed: func(f watch.Failure) { v.say(f) }, Hurry: hurry,
 		Log: log.Logger,
 	})
@@ -289,7 +295,7 @@ func runLauncher(ctx context.Context, s Spec, streams cli.Streams, env boot.Envi
 	within(lastWords, func() {
 		v.say(err)
 		if flags.Result != "" {
-			experiment.ExplainPartial(flags.Result, started, err, streams.Err)
+			experiment.ExplainPartial(flags.Result, id, err, streams.Err)
 		}
 	})
 	return err, true

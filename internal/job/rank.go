@@ -229,7 +229,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.spec.Process...),
 		Scenario: o.Script.record(r.Scenario, options),
-		Job:      result.Job{Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		Job:      result.Job{ID: k.id(), Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
 		NixlLib:  flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
@@ -261,6 +261,14 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		err = k.conclude()
 	}
 	return k.agree(err)
+}
+
+// id is what the launcher calls the job, if that is perigee itself.
+func (k *rank) id() string {
+	if k.world.Launcher() != "local" {
+		return "" // the variable may be that of a job around this one
+	}
+	return os.Getenv(envJob)
 }
 
 func (k *rank) luaEnv() lua.Env {

@@ -10,7 +10,8 @@ import (
 
 // Job is how the job was asked for, as far as a repetition needs it.
 type Job struct {
-	Engine    string `json:"engine"` // as asked for; what it became stands in Document.Engine
+	ID        string `json:"id,omitempty"` // of one job of perigee run, random
+	Engine    string `json:"engine"`       // as asked for; what it became stands in Document.Engine
 	TimeoutNS int64  `json:"timeout_ns,omitempty"`
 	AllowIO   bool   `json:"allow_io,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"perigee/internal/fault"
@@ -73,6 +74,26 @@ func TestAccess(t *testing.T) {
 		r.grant(named)
 		if err := r.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
 			t.Errorf("files of transfers at %s: %v", path, err)
+		}
+		r.Close()
+	}
+}
+
+// A matrix is a regular file: a pipe or a device might never end.
+func TestMatricesAreFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, "/dev/zero", dir} {
+		r, err := Load("x.lua", "return { ranks = function() matrix.load([["+path+"]]) return 1 end, run = print }", io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Permit(Access{AllowIO: true})
+		if _, err := r.Ranks(map[string]any{}); fault.KindOf(err) != fault.Input {
+			t.Errorf("%s: %v", path, err)
 		}
 		r.Close()
 	}

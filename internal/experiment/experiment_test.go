@@ -91,7 +91,7 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 	}
 }
 
-// A launcher adds the failure to the result of its own job only.
+// A launcher adds the failure to the result of no other job than this.
 func TestExplainPartial(t *testing.T) {
 	for job, explained := range map[string]bool{"mine": true, "another": false, "": false} {
 		path := filepath.Join(t.TempDir(), "r.json")

@@ -71,7 +71,7 @@ func full(t testing.TB) *result.Document {
 	d.Overlaps = true
 	d.Tables = []result.Table{{Title: "t", Columns: []string{"A", "B"}, Rows: [][]any{{int64(1), nil}, {"x", 1.5}}}}
 	d.Values = map[string]any{"v": []any{true, map[string]any{}}}
-	d.Job = &result.Job{Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
+	d.Job = &result.Job{ID: "J", Engine: "auto", TimeoutNS: 5e9, AllowIO: true}
 	d.AddText("c.yaml", []byte("a: 1"))
 	d.AddMatrixFile("in/m.txt", "m.txt", m)
 	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})
@@ -241,6 +241,8 @@ func TestReadRefuses(t *testing.T) {
 
 func FuzzRead(f *testing.F) {
 	dir := f.TempDir()
+	path := filepath.Join(dir, "f")
+	var whole []byte
 	for _, name := range []string{"r.json", "r.json.gz", "r.json.zst"} {
 		path := filepath.Join(dir, name)
 		if err := full(f).Write(path); err != nil {
@@ -250,6 +252,9 @@ func FuzzRead(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
+		if name == "r.json" {
+			whole = data
+		}
 		f.Add(data)
 	}
 	f.Add([]byte(`{"schema":"perigee.result/1","patterns":[{"matrix":-1}]}`))
@@ -257,8 +262,13 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(one + `,"Patterns":[]}`))
 	f.Add([]byte(one + ",\"pattern\u017f\":[]}"))
 	f.Add([]byte(one + `,"storage":[{"pattern":1}]}`))
+	// What begins with a zero edits the document instead, see resulttest.Edit.
+	f.Add([]byte{0})
+	f.Add([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		path := filepath.Join(t.TempDir(), "f")
+		if len(data) > 0 && data[0] == 0 {
+			data = resulttest.Edit(whole, data[1:])
+		}
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -60,6 +60,7 @@ func TestInclude(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add("AuthInfo=socket=/a,ttl=3\\\nInclude x\n# c\nNodeName=a\n")
+	f.Add("include a.conf\nAuthInfo=\"socket=/a\" # c\nClusterName = b\nPartitionName=x\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		c := Config{}
 		if _, err := c.parse(strings.NewReader(text)); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
@@ -132,7 +133,7 @@ type Format struct {
 
 // printJSON writes a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plaintext.JSONWriter(w))
 	e.SetEscapeHTML(false)
 	e.SetIndent("", "  ")
 	if err := e.Encode(v); err != nil {
@@ -171,7 +172,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	f.remark(s.Err)
+	f.remark(plaintext.Writer(s.Err))
 	if c.Format.Format == "json" {
 		all := make([]listed, len(f.cases))
 		for i, e := range f.cases {
@@ -251,7 +252,7 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, all)
 	} else {
-		err = c.print(s.Out, all, invalid)
+		err = c.print(plaintext.Writer(s.Out), all, invalid)
 	}
 	if err != nil || invalid == 0 {
 		return err

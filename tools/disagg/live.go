@@ -15,6 +15,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/tools/disagg/batch"
 )
 
@@ -43,8 +44,9 @@ func (l *runLog) Write(p []byte) (int, error) {
 	if l.before != nil {
 		l.before()
 	}
-	l.screen.Write(p) // what is said there is not what was asked for: losing it is no error
-	l.rest = append(l.rest, p...)
+	text := []byte(plaintext.Text(string(p))) // it quotes the logs of jobs
+	l.screen.Write(text)                      // what is said there is not what was asked for: losing it is no error
+	l.rest = append(l.rest, text...)
 	for {
 		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
 		if !ok {

@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
@@ -49,7 +50,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
 	} else {
-		err = printVerdict(s.Out, v)
+		err = printVerdict(plaintext.Writer(s.Out), v)
 	}
 	if err != nil || v.State != verdict.Failed {
 		return err

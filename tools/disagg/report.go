@@ -2,8 +2,10 @@ package disagg
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,6 +108,9 @@ func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
 	return rows, cases, nil
 }
 
+// mostVerdict is how long a verdict may be: 100 levels with their figures have 100 kB.
+const mostVerdict = 16 << 20
+
 // readCases reads the verdicts below an output folder, in the order of time.
 func readCases(dir string) ([]Case, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "slurm_logs"))
@@ -115,9 +120,12 @@ func readCases(dir string) ([]Case, error) {
 	var cases []Case
 	for _, e := range entries {
 		path := filepath.Join(dir, "slurm_logs", e.Name(), verdictFile)
-		data, err := os.ReadFile(path)
-		if err != nil {
+		data, err := atomicfile.Read(path, mostVerdict)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue // a case that still runs
+		}
+		if err != nil {
+			return nil, fault.New(fault.Input, "%w", err)
 		}
 		var c Case
 		if err := json.Unmarshal(data, &c); err != nil || c.Verdict == nil {

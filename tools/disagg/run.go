@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
@@ -83,7 +84,7 @@ func (c *RunCmd) Run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	f.remark(s.Err)
+	f.remark(plaintext.Writer(s.Err))
 	selected := catalog.Selected(f.cases)
 	if len(selected) == 0 {
 		return fault.New(fault.Input, "no test is selected (%s): there is nothing to run", c.described(s)).
@@ -219,10 +220,7 @@ func (r *session) dry() error {
 	failed := 0
 	for _, t := range r.tasks {
 		p := planned{ID: t.Name}
-		plan, err := r.plan(t, "perigee-<random>")
-		if err == nil && !t.Valid() {
-			err = errors.New(where(t.File, t.Problems[0]))
-		}
+		plan, err := r.dryPlan(t)
 		if err != nil {
 			p.Error = err.Error()
 			failed++
@@ -244,6 +242,13 @@ func (r *session) dry() error {
 	return nil
 }
 
+func (r *session) dryPlan(t *batch.Task) (*launch.Plan, error) {
+	if !t.Valid() {
+		return nil, errors.New(where(t.File, t.Problems[0]))
+	}
+	return r.plan(t, "perigee-<random>")
+}
+
 func (r *session) printDry(all []planned) error {
 	var b strings.Builder
 	for _, p := range all {
@@ -257,7 +262,7 @@ func (r *session) printDry(all []planned) error {
 		}
 		fmt.Fprintf(&b, "\n%s\n# %s:\n%s\n", cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script)
 	}
-	_, err := fmt.Fprint(r.s.Out, b.String())
+	_, err := fmt.Fprint(r.s.Out, plaintext.Text(b.String()))
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -223,6 +224,9 @@ func TestOwnPatterns(t *testing.T) {
 	}
 	write("two.txt", "0 1K\n0 0\n")
 	write("three.txt", "0 0 1\n0 0 0\n0 0 0\n")
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe.txt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	good := write("good.yaml", "iters: 3\ntraffic_patterns:\n- {matrix_file: two.txt, xfer_op: READ, shards: 2, mem_type: cuda, storage_ops: {0: {file_path: f, file_size: 1M}}, metadata: {isl: 1}}\n- matrix_file: two.txt\n")
 	text, err := command(Cmd{Config: good})
 	if err != nil || !strings.Contains(text, "# 2 ranks on 1 host") || !strings.Contains(text, "2 patterns") {
@@ -240,6 +244,7 @@ func TestOwnPatterns(t *testing.T) {
 		{Cmd{Config: filepath.Join(dir, "missing.yaml")}, fault.Input, "missing.yaml"},
 		{Cmd{Config: write("none.yaml", "iters: 3\n")}, fault.Input, "has no traffic pattern"},
 		{Cmd{Config: write("lost.yaml", "traffic_pattern: {matrix_file: lost.txt}\n")}, fault.Input, "lost.txt"},
+		{Cmd{Config: write("pipe.yaml", "traffic_pattern: {matrix_file: pipe.txt}\n")}, fault.Input, "wanted a regular file"},
 		{Cmd{Config: write("mixed.yaml", "traffic_patterns:\n- matrix_file: two.txt\n- matrix_file: three.txt\n")}, fault.Input, "mixed.yaml:3: traffic_patterns[1].matrix_file: the matrix is for 3 ranks, the first one for 2"},
 		{Cmd{Config: write("shards.yaml", "traffic_pattern: {matrix_file: two.txt, shards: 0}\n")}, fault.Input, "shards is 0"},
 	} {

@@ -1,8 +1,7 @@
 package simulate
 
 import (
-	"os"
-
+	"perigee/internal/atomicfile"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
@@ -53,10 +52,15 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
 	var patterns []load.Pattern
+	matrices := map[string]*matrix.Matrix{} // each file is read once
 	for _, item := range items {
-		m, err := readMatrix(item.Get("matrix_file").Text())
-		if err != nil {
-			return nil, err
+		path := item.Get("matrix_file").Text()
+		m := matrices[path]
+		if m == nil {
+			if m, err = readMatrix(path); err != nil {
+				return nil, err
+			}
+			matrices[path] = m
 		}
 		if first := patterns; len(first) > 0 && first[0].Matrix.Size() != m.Size() {
 			return nil, item.Get("matrix_file").Errorf("the matrix is for %d ranks, the first one for %d", m.Size(),
@@ -74,7 +78,7 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 }
 
 func readMatrix(path string) (*matrix.Matrix, error) {
-	f, err := os.Open(path)
+	f, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "matrix: %w", err)
 	}

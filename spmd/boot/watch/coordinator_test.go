@@ -459,6 +459,7 @@ func TestClientSurvivesOddMemos(t *testing.T) {
 func FuzzMemoReader(f *testing.F) {
 	f.Add([]byte(`{"is":"hello","rank":1,"size":2,"card":"AA=="}` + "\n" + `{"is":"leave"}` + "\n"))
 	f.Add([]byte(`{"is":"abort","failure":{"rank":1,"kind":5,"cause":"x"}}` + "\n"))
+	f.Add([]byte(`{"is":"cause","failure":{"rank":0,"kind":9,"cause":"x"}}` + "\n" + `{"is":"alive"}` + "\n" + `{"is":"probe"}` + "\n"))
 	f.Add([]byte("\n\n\x00\xff"))
 	f.Add([]byte(`{"is":`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -484,6 +485,7 @@ func FuzzCoordinator(f *testing.F) {
 	f.Add([]byte(`{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"abort"}` + "\n"))
 	f.Add([]byte(`{"is":"hello","rank":-5,"size":1}` + "\n"))
 	f.Add([]byte(`{"is":"abort","failure":{"rank":0}}` + "\n"))
+	f.Add([]byte(`{"is":"hello","rank":0,"size":1}` + "\n" + `{"is":"phase","phase":"x"}` + "\n" + `{"is":"alive"}` + "\n" + `{"is":"cause","failure":{"rank":0,"kind":9,"cause":"y"}}` + "\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := NewCoordinator(1, nil, nil)
 		a, b := net.Pipe()

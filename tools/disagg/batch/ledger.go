@@ -60,6 +60,10 @@ func OpenLedger(dir string) (*Ledger, error) {
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
 	}
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		file.Close()
+		return nil, fault.New(fault.Output, "%s: wanted a regular file, got a device, pipe or socket", file.Name())
+	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
 		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder", dir).

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/atomicfile"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/verdict"
 )
@@ -86,7 +87,8 @@ func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
 
 // readExit reads the mark of a part that has ended: its exit code and its node.
 func readExit(dir, part string) *Death {
-	data, err := os.ReadFile(filepath.Join(dir, "exits", part))
+	const most = 4 << 10
+	data, err := atomicfile.Read(filepath.Join(dir, "exits", part), most)
 	if err != nil {
 		return nil
 	}
@@ -116,7 +118,7 @@ var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail
 // quote takes the first line that looks like an error, and what follows. Without
 // one, the end of the log is what there is.
 func (d *Death) quote(dir string) {
-	file, err := os.Open(filepath.Join(dir, d.Log))
+	file, err := atomicfile.Open(filepath.Join(dir, d.Log))
 	if err != nil {
 		d.Line = err.Error()
 		return
@@ -162,7 +164,7 @@ func logs(dir string, patterns ...string) []string {
 
 // readTail reads the last bytes of a file.
 func readTail(path string, most int64) ([]byte, error) {
-	file, err := os.Open(path)
+	file, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, err
 	}

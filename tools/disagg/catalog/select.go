@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 	"perigee/tools/disagg/config"
 )
@@ -86,7 +86,8 @@ var node = regexp.MustCompile(`^\S*::[A-Za-z_]+\[(.+)\]$`)
 // ReadList reads a test list: a node id or a bare id per line; blank lines and
 // lines that begin with # do not count.
 func ReadList(file string) (*List, error) {
-	data, err := os.ReadFile(file)
+	const most = 4 << 20
+	data, err := atomicfile.Read(file, most)
 	if err != nil {
 		return nil, fault.New(fault.Input, "test list: %w", err)
 	}

@@ -136,8 +136,19 @@ type Worker struct {
 	Section                                             *conf.Value // as it is; nil if there is none
 }
 
-// World is the number of GPUs of one server.
-func (w Worker) World() int { return max(1, w.TP) * max(1, w.PP) * max(1, w.CP) }
+// MostGPUs is how many GPUs, and how many nodes, a case may ask for. More are a mistake, or an attack.
+const MostGPUs = 1 << 16
+
+// World is the number of GPUs of one server. Where it is above MostGPUs, it is no more than that.
+func (w Worker) World() int {
+	n := 1
+	for _, size := range []int{w.TP, w.PP, w.CP} {
+		if n *= max(1, size); n > MostGPUs {
+			return MostGPUs + 1
+		}
+	}
+	return n
+}
 
 // Job is the section job.
 type Job struct {
@@ -230,7 +241,10 @@ func (c *Config) fill(r *reader) {
 		c.Benchmark.MultiRound = r.int("benchmark.multi_round", 10)
 		c.Benchmark.Ratio = r.float("benchmark.benchmark_ratio", 0.8)
 	}
-	c.AccuracyLog = r.text("metadata.accuracy.metrics.log_file")
+	const accuracyLog = "metadata.accuracy.metrics.log_file"
+	if c.AccuracyLog = r.text(accuracyLog); strings.ContainsAny(c.AccuracyLog, "/\x00") {
+		r.add(r.values[accuracyLog], accuracyLog, "wanted the name of a file in the result folder, got %q", c.AccuracyLog)
+	}
 	c.Evaluation = r.evaluation()
 }
 

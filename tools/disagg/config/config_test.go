@@ -249,6 +249,62 @@ worker_config:
 	}
 }
 
+// A short file cannot make a sweep that fills the memory.
+func TestSweepBombs(t *testing.T) {
+	var names strings.Builder
+	for i := range mostAxes + 1 {
+		fmt.Fprintf(&names, "a%d: [1], ", i)
+	}
+	for text, want := range map[string]string{
+		"sweep: {a: [" + strings.Repeat("x", 10_000) + "]}\njob: {setup: '" + strings.Repeat("{a}", 10_000) + "'}\n": "at most 64 MiB",
+		"sweep: {zip: {a: [" + many(mostVariants+1) + "]}}\njob: {setup: '{a}'}\n":                                   "wanted at most 10000 cases",
+		"sweep: {" + names.String() + "}\n":                                                 "wanted at most 32 names, got 33",
+		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                               "wanted a key of at most 100 parts, got 5001",
+		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n": "values together",
+	} {
+		list := load(t, text, Options{})
+		if len(list) != 1 || !strings.Contains(problems(list[0]), want) {
+			t.Errorf("%.60s: %d cases, %.200s; want %s", text, len(list), problems(list[0]), want)
+		}
+	}
+}
+
+// many lists different numbers.
+func many(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprint(&b, i, ", ")
+	}
+	return b.String()
+}
+
+// Numbers whose product has no room in an integer are too many GPUs, not none.
+func TestTooManyGPUs(t *testing.T) {
+	for _, w := range []Worker{{TP: 1 << 22, PP: 1 << 22, CP: 1 << 20}, {TP: 1e9, PP: 1e9, CP: 1e9}, {TP: MostGPUs + 1}} {
+		if got := w.World(); got != MostGPUs+1 {
+			t.Errorf("%+v: %d GPUs", w, got)
+		}
+	}
+	got := problems(load(t, "benchmark: {concurrency_list: 1}\njob: {client: a, nodes: 1000000000}\n", Options{})[0])
+	if !strings.Contains(got, "wanted at most 65536 nodes, got 1000000000") {
+		t.Error(got)
+	}
+}
+
+// What becomes part of a file's name in a job script is no command.
+func TestNamesInScripts(t *testing.T) {
+	for _, name := range []string{"a;b", "$(x)", "`x`", "a|b", "a&b", "a>b", "-a", "a b", "a*", ".."} {
+		got := problems(load(t, swap(t, "accuracy:\n", "accuracy:\n  tasks: {'"+name+"': {model: m}}\n"), Options{})[0])
+		if !strings.Contains(got, "wanted the name of a task") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	got := problems(load(t, swap(t, "metadata:\n", "metadata:\n  accuracy: {metrics: {log_file: ../../x}}\n"), Options{})[0])
+	if !strings.Contains(got, "wanted the name of a file in the result folder") {
+		t.Error(got)
+	}
+}
+
 func TestSeconds(t *testing.T) {
 	for text, want := range map[string]int{"30": 1800, "05:30": 330, "02:00:00": 7200, "1-00": 86400, "1-02:30": 95400, "<time>": 0} {
 		v, err := conf.FromPlain("", text)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 	"unicode"
@@ -135,6 +136,10 @@ func (c *Config) judgeCommand(r *reader) {
 	case c.Job.Client != "" && c.Job.Command != "":
 		r.add(r.values["job.command"], "job.command",
 			"give job.client (once per level) or job.command (prints its levels itself), not both")
+	}
+	if nodes := c.Job.Nodes; nodes > MostGPUs {
+		r.add(cmp.Or(r.values["job.nodes"], r.values["resources"]), "job.nodes", "wanted at most %d nodes, got %d",
+			MostGPUs, nodes)
 	}
 	if c.Job.Ready != "" && c.Job.Server == "" {
 		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")

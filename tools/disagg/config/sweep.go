@@ -9,8 +9,14 @@ import (
 	"perigee/internal/conf"
 )
 
-// mostVariants is how many cases one file may make.
-const mostVariants = 10_000
+// What one file may make: a short one could fill the memory otherwise.
+const (
+	mostVariants = 10_000   // cases
+	mostAxes     = 32       // names in a sweep
+	mostSteps    = 100      // of a key with dots
+	mostValues   = 1 << 21  // in all cases
+	mostText     = 64 << 20 // bytes that placeholders become, and those of the cases' names
+)
 
 // variant is one case of a sweep.
 type variant struct {
@@ -41,14 +47,19 @@ func expand(tree *conf.Value) ([]variant, *Problem) {
 	if problem != nil {
 		return nil, problem
 	}
+	if len(rows) > mostVariants {
+		return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+	}
 	base := tree.Without("sweep")
+	left := room{values: mostValues, text: mostText, each: size(base)}
 	var list []variant
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
 			v.suffix += "_" + shortName(axes, i) + fileName(scalarText(value))
-			if v.tree, problem = apply(v.tree, axes[i].name, value); problem != nil {
+			left.text -= len(v.suffix)
+			if v.tree, problem = left.apply(v.tree, axes[i].name, value); problem != nil {
 				return nil, problem
 			}
 		}
@@ -77,6 +88,10 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 	}
 	if section.Kind != conf.Map || section.Len() == 0 {
 		return nil, &Problem{"sweep", section.Line, "wanted a map of names to lists of values"}
+	}
+	if section.Len() > mostAxes {
+		return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d names, got %d", mostAxes,
+			section.Len())}
 	}
 	var axes []axis
 	for _, name := range section.Keys() {
@@ -127,30 +142,61 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 	return rows, nil
 }
 
+// room is what the cases of a sweep may still take.
+type room struct{ values, text, each int }
+
+// size is the number of values in a document.
+func size(v *conf.Value) int {
+	n := 1
+	for _, element := range v.List() {
+		n += size(element)
+	}
+	for _, name := range v.Keys() {
+		n += size(v.Get(name))
+	}
+	return n
+}
+
 // apply gives one name of a sweep its value.
-func apply(tree *conf.Value, name string, value *conf.Value) (*conf.Value, *Problem) {
+func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf.Value, *Problem) {
+	wrong := func(format string, args ...any) *Problem {
+		return &Problem{value.Path(), value.Line, fmt.Sprintf(format, args...)}
+	}
 	if strings.Contains(name, ".") {
-		changed, err := tree.With(strings.Split(name, "."), value.Plain())
+		path := strings.Split(name, ".")
+		if len(path) > mostSteps {
+			return nil, wrong("wanted a key of at most %d parts, got %d", mostSteps, len(path))
+		}
+		changed, err := tree.With(path, value.Plain())
 		if err != nil {
-			return nil, &Problem{value.Path(), value.Line, err.Error()}
+			return nil, wrong("%v", err)
 		}
 		return changed, nil
 	}
-	mark, found := "{"+name+"}", false
+	if left.values -= left.each; left.values < 0 {
+		return nil, wrong("wanted cases of at most %d values together, got more", mostValues)
+	}
+	mark, text, found := "{"+name+"}", scalarText(value), false
 	changed := tree.MapText(func(s string) any {
-		if !strings.Contains(s, mark) {
+		times := strings.Count(s, mark)
+		if times == 0 || left.text < 0 {
 			return s
 		}
 		found = true
 		if s == mark {
 			return value.Plain() // keeps its type, so that the case still validates
 		}
-		return strings.ReplaceAll(s, mark, scalarText(value))
+		if left.text -= len(s) + times*len(text); left.text < 0 {
+			return s
+		}
+		return strings.ReplaceAll(s, mark, text)
 	})
-	if !found {
-		return nil, &Problem{value.Path(), value.Line,
-			fmt.Sprintf("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
-				name)}
+	switch {
+	case left.text < 0:
+		return nil, wrong("wanted cases with at most %d MiB of names and replaced texts together, got more", mostText>>20)
+	case !found:
+		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
+			name)
 	}
 	return changed, nil
 }

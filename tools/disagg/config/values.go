@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -197,6 +198,9 @@ func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*co
 	}
 }
 
+// taskName is the name of a task of lm_eval. It becomes part of a file's name.
+var taskName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+
 // evaluation reads the section accuracy in its newer and older form.
 func (r *reader) evaluation() Evaluation {
 	e := Evaluation{Enabled: r.bool("accuracy.enable_accuracy_test", false),
@@ -219,7 +223,7 @@ func (r *reader) evaluation() Evaluation {
 		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", shown(v))
 	}
 	for _, t := range e.Tasks {
-		if strings.ContainsAny(t.Name, "/\x00 \t\n'\"") {
+		if !taskName.MatchString(t.Name) {
 			r.add(v, "accuracy.tasks", "wanted the name of a task, got %q", clip(t.Name))
 		}
 	}

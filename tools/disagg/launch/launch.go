@@ -21,6 +21,7 @@ import (
 	"strings"
 	"text/template"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/tools/disagg/catalog"
@@ -199,7 +200,10 @@ func find(c *config.Config) (name, text string, err error) {
 			path = filepath.Join(filepath.Dir(c.File), name)
 		}
 	}
-	data, err = os.ReadFile(path)
+	data, err = atomicfile.Read(path, mostScript)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
+	}
 	if err != nil {
 		return "", "", fault.New(fault.Input,
 			"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
@@ -232,11 +236,24 @@ func (d *Data) render(name, text string) (string, error) {
 	if err != nil {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
-	var b bytes.Buffer
+	var b script
 	if err := t.Execute(&b, d); err != nil {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
-	return b.String(), nil
+	return b.text.String(), nil
+}
+
+// mostScript is how long a job script may be, and its template. Slurm takes 4 MiB, unless max_script_size says more.
+const mostScript = 16 << 20
+
+// script is the text of a job script as it grows.
+type script struct{ text bytes.Buffer }
+
+func (s *script) Write(p []byte) (int, error) {
+	if s.text.Len()+len(p) > mostScript {
+		return 0, fmt.Errorf("wanted a script of at most %d MiB, got a longer one", mostScript>>20)
+	}
+	return s.text.Write(p)
 }
 
 // place deals the GPUs by one running cursor, generation servers first, as
@@ -246,9 +263,9 @@ func (d *Data) place() error {
 	h := d.Hardware
 	per := h.GPUsPerNode
 	gen, ctx := d.Gen.World(), d.Ctx.World()
-	const mostGPUs = 1 << 20
-	if gen > mostGPUs/max(1, h.GenServers) || ctx > mostGPUs/max(1, h.CtxServers) {
-		return fault.New(fault.Input, "%s: worker_config: wanted at most %d GPUs in all, got more", d.File, mostGPUs)
+	if gen > config.MostGPUs/max(1, h.GenServers) || ctx > config.MostGPUs/max(1, h.CtxServers) {
+		return fault.New(fault.Input, "%s: worker_config: wanted at most %d GPUs of a role, got more", d.File,
+			config.MostGPUs)
 	}
 	d.Nodes = ceil(gen*h.GenServers, per) + ceil(ctx*h.CtxServers, per)
 	d.TasksPerNode = per

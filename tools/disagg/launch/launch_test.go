@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 )
@@ -143,6 +145,31 @@ func TestOwnTemplate(t *testing.T) {
 		write(bad)
 		if _, err := New(c, Options{Dir: "/r/x"}); err == nil {
 			t.Errorf("%q was taken", bad)
+		}
+	}
+}
+
+// Configs and templates of others cannot keep this process busy, or fill its memory.
+func TestBombs(t *testing.T) {
+	for _, size := range []string{"4194304\n    context_parallel_size: 4398046", "40000"} {
+		c := golden(t, "tensor_parallel_size: 8", "tensor_parallel_size: "+size)
+		if _, err := New(c, Options{Dir: "/r/x", GPU: catalog.FindGPU("GB200")}); err == nil || !strings.Contains(err.Error(), "wanted at most 65536 GPUs") {
+			t.Errorf("%s: %v", size, err)
+		}
+	}
+	c := golden(t)
+	pipe := filepath.Join(filepath.Dir(c.File), "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	long := filepath.Join(filepath.Dir(c.File), "long")
+	if err := os.WriteFile(long, []byte("{{range $i := .Workers}}{{end}}{{range 1000000000}}aaaaaaaaaaaaaaaa{{end}}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB"} {
+		c.Slurm.ScriptFile = file
+		if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", file, err, want)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -196,6 +197,9 @@ func trades(cases []Case) (list []trade, perGPU bool) {
 				continue
 			}
 			t := trade{Case: c.ID, Concurrency: l.Concurrency, X: 1000 / tpot, Y: l.Throughput}
+			if math.IsInf(t.X, 0) {
+				continue
+			}
 			if perGPU {
 				t.Y /= float64(c.GPUs)
 			}

@@ -7,6 +7,7 @@ package pattern
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -80,8 +81,9 @@ func (p *Pattern) FindAll(text []byte) ([]Match, error) {
 				continue
 			}
 			value, err := strconv.ParseFloat(got, 64)
-			if err != nil {
-				return nil, fmt.Errorf("the value %q that the pattern found for %s is not a number", got, p.Names[name])
+			if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+				return nil, fmt.Errorf("the value %q that the pattern found for %s is not a finite number", got,
+					p.Names[name])
 			}
 			m.Values[p.Names[name]] = value
 			name++

@@ -76,6 +76,16 @@ func TestFindAll(t *testing.T) {
 			t.Error("a letter was taken for a number")
 		}
 	}
+	// JSON has no such number: a run could not write down what it has found.
+	p, err = Compile(`A:\ (\w+)`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"A: nan", "A: Inf", "A: 1e999"} {
+		if got, err := p.FindAll([]byte(text)); err == nil {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
 }
 
 func FuzzTranslate(f *testing.F) {

@@ -21,6 +21,8 @@ const (
 	configName = "probe.yaml"
 	// mostPairs bounds the time of the probe.
 	mostPairs = 64
+	// mostFiles bounds the bytes of all its matrices. In a job of more than 5800 nodes there is no probe.
+	mostFiles = 64 << 20
 	// usualBytes is moved where the size of the model's KV cache is not known.
 	usualBytes = 64 << 20
 	mostBytes  = 256 << 20
@@ -47,10 +49,10 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 	}
 	var b strings.Builder
 	b.WriteString("# The fabric between the nodes of a job, pair by pair.\niters: 3\nisolation_iters: 10\nwarmup_iters: 3\ntraffic_patterns:\n")
-	pairs := 0
+	pairs, most := 0, min(mostPairs, mostFiles/(2*nodes*nodes))
 	for _, from := range prefill {
 		for _, to := range decode {
-			if from == to || pairs == mostPairs {
+			if from == to || pairs == most {
 				continue
 			}
 			pairs++

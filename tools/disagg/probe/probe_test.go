@@ -32,6 +32,12 @@ func TestNew(t *testing.T) {
 	if p := New(100, many, many, "", 0); len(p.Files) != mostPairs+1 {
 		t.Errorf("%d files", len(p.Files))
 	}
+	if p := New(4096, many[:1], many, "", 0); len(p.Files) != 3 {
+		t.Errorf("%d files for two large matrices", len(p.Files))
+	}
+	if p := New(1<<16, many, many, "", 0); p != nil {
+		t.Errorf("a matrix of 65536 nodes")
+	}
 }
 
 func TestString(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 )
 
@@ -92,15 +94,22 @@ func AppendCSV(path string, rows []Row) (err error) {
 	return nil
 }
 
+// mostCSV is how long a file may be: 100,000 rows have 50 MB.
+const mostCSV = 64 << 20
+
+// mostValue is how large a figure may be. Sums of two have a number.
+const mostValue = 1e300
+
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
 // written. Columns are found by their names.
 func ReadCSV(path string) ([]Row, error) {
-	file, err := os.Open(path)
+	file, err := atomicfile.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
 	defer file.Close()
-	r := csv.NewReader(file)
+	bounded := &io.LimitedReader{R: file, N: mostCSV + 1}
+	r := csv.NewReader(bounded)
 	header, err := r.Read()
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
@@ -117,6 +126,9 @@ func ReadCSV(path string) ([]Row, error) {
 	var rows []Row
 	for {
 		fields, err := r.Read()
+		if bounded.N <= 0 {
+			return nil, fault.New(fault.Input, "%s: wanted at most %d MiB, got more", path, mostCSV>>20)
+		}
 		if errors.Is(err, io.EOF) {
 			return rows, nil
 		}
@@ -150,8 +162,9 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 	if row.Concurrency, err = strconv.Atoi(name[i+len("_con:"):]); err != nil {
 		return row, fmt.Errorf("perf_case_name: wanted test[id]_con:N, got %q", name)
 	}
-	if row.Value, err = strconv.ParseFloat(get("perf_metric"), 64); err != nil {
-		return row, fmt.Errorf("perf_metric: %q is not a number", get("perf_metric"))
+	row.Value, err = strconv.ParseFloat(get("perf_metric"), 64)
+	if err != nil || !(math.Abs(row.Value) <= mostValue) {
+		return row, fmt.Errorf("perf_metric: %q is not a finite number", get("perf_metric"))
 	}
 	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {
 		return row, fmt.Errorf("start_timestamp: %w", err)

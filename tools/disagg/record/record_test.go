@@ -45,7 +45,8 @@ func TestCSV(t *testing.T) {
 	}
 	for text, word := range map[string]string{
 		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
-		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a number",
+		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a finite number",
+		strings.ReplaceAll(string(data), "1122.63", "NaN"): "is not a finite number", strings.ReplaceAll(string(data), "1122.63", "1e301"): "is not a finite number",
 		strings.ReplaceAll(string(data), "_con:1075", ""): "wanted test[id]_con:N",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -54,6 +55,18 @@ func TestCSV(t *testing.T) {
 		if _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%.40q: %v, want %s", text, err, word)
 		}
+	}
+}
+
+// A file of figures has a bound.
+func TestLongCSV(t *testing.T) {
+	path := filepath.Join(t.TempDir(), CSVName)
+	row := strings.Join(columns, ",") + "\n"
+	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), "wanted at most 64 MiB") {
+		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }
 

@@ -1,0 +1,158 @@
+package rules
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// proofs names, for each paragraph, bullet and row of docs/security.md, by the words with which it begins, the tests
+// that prove it: FOLDER.TEST, or FOLDER.TestScripts/NAME for a script of e2e. "words" marks what is no promise.
+var proofs = []struct{ begins, tests string }{
+	{"What perigee trusts", "words"},
+	{"The command line, and the environment", "words"},
+	{"The program itself, the NIXL library", "words"},
+	{"The launcher (Slurm", "words"},
+	{"Scenarios, configurations, matrices, models", "lua.TestAccess internal/result.TestBombs internal/plaintext.TestEscape"},
+
+	{"`perigee disagg run` runs the commands", "tools/disagg.TestNothingRuns tools/disagg/config.TestNamesInScripts"},
+	{"Completion (TAB)", "e2e.TestScripts/completion"},
+	{"NIXL's library is loaded", "nixl/capi.TestFind nixl/capi.TestFindPassesOver"},
+	{"A scenario is Lua without", "lua.TestScripts"},
+
+	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},
+	{"Shared memory has no name", "nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
+	{"A world on one host listens", "nixl/capi.TestOneHostListensToItselfOnly spmd/boot.TestListenFor"},
+	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestMungeCarriesTheSecret"},
+	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
+
+	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs"},
+	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess e2e.TestStorageOps"},
+	{"a shipped scenario", "lua.TestAccess"},
+	{"a result that is repeated", "lua.TestRepeatReadsNoFiles lua.TestRepeatDoesNotOverwrite internal/job.TestRepeatAsksForIO e2e.TestScripts/rerun"},
+	{"A default of an option", "lua.TestAccess"},
+	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
+	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
+	{"Scenarios, configurations and matrices are regular", "internal/job.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/atomicfile.TestRead"},
+
+	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},
+	{"scenario: text |", "lua.TestSourceBombs"},
+	{"scenario: nesting", "lua.TestSourceBombs"},
+	{"scenario: coroutines", "lua.TestSourceBombs"},
+	{"scenario: functions", "lua.TestSourceBombs"},
+	{"scenario: text made by", "lua.TestSourceBombs"},
+	{"scenario: what it keeps", "internal/job.TestWatchMemory"},
+	{"`iters`, `warmup_iters`", "e2e.TestBadInput"},
+	{"scenario: values in a table", "lua.TestMistakes"},
+	{"configuration: text, values", "internal/conf.TestSizeIsBounded internal/conf.TestParseRefuses"},
+	{"YAML: what aliases", "internal/conf.TestAliasesAreBounded"},
+	{"matrix: ranks, cells", "internal/traffic/matrix.TestCellsAreBounded internal/traffic/matrix.TestCellsOfTextAreBounded internal/traffic/matrix.TestSizes"},
+	{"result: JSON text", "internal/result.TestBombs internal/result.TestNoBombs"},
+	{"result: memory", "internal/result.TestBombs"},
+	{"result: window", "internal/result.TestBombs"},
+	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},
+	{"configuration of `perigee disagg`: job", "tools/disagg/config.TestTooManyGPUs tools/disagg/launch.TestBombs"},
+	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV"},
+	{"sizes in bytes", "internal/size.TestParseRefuses"},
+	{"`--timeout` |", "internal/job.TestTimeoutIsSane"},
+	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestBombs lua.TestSourceBombs"},
+
+	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog lua.TestPrintIsPlain"},
+
+	{"Trusted are the processes", "words"},
+	{"connects to a rank without", "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestSiege spmd/wire.TestMoreHalfOpenConnectionsThanTheListenerHolds spmd/wire.TestHandshake"},
+	{"records a handshake", "spmd/wire.TestRecordedHandshakesAreWorthless"},
+	{"poses as rank 0", "spmd/wire.TestHandshake spmd.TestWrongSecretIsRefusedOnBothSides"},
+	{"alters, repeats", "spmd/wire.TestForgedFramesAreFound spmd/wire.TestForgedRecordsAreFound"},
+	{"moves the bytes", "spmd/wire.TestKeysDiffer spmd/wire.TestForgedFramesAreFound"},
+	{"holds back everything", "e2e/hosts.TestCutBetweenHosts e2e/hosts.TestCutHost"},
+	{"reads along", "words"},
+	{"This holds for the links", "spmd/wire.TestConnCarriesAStream spmd/wire.TestForgedRecordsAreFound spmd/wire.TestKeysDiffer"},
+	{"**Not protected**", "e2e.TestTorchrunSecret spmd/boot.TestSecretsOfTorchrun"},
+}
+
+// items takes a text in Markdown apart: paragraphs, bullets, and the rows of tables without their headers.
+func items(text string) (list []string) {
+	lines := strings.Split(text, "\n")
+	open := false // the next line continues the last item
+	for i, line := range lines {
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+			open = false
+		case strings.HasPrefix(line, "|---"):
+		case strings.HasPrefix(line, "|"):
+			if i+1 < len(lines) && strings.HasPrefix(lines[i+1], "|---") {
+				continue
+			}
+			list, open = append(list, strings.TrimPrefix(line, "| ")), false
+		case strings.HasPrefix(line, "- "):
+			list, open = append(list, line[2:]), true
+		case open:
+			list[len(list)-1] += " " + strings.TrimSpace(line)
+		default:
+			list, open = append(list, line), true
+		}
+	}
+	return list
+}
+
+// Every line of docs/security.md is proven by tests that exist, and every proof is of a line.
+func TestSecurityIsProven(t *testing.T) {
+	proven := make([]bool, len(proofs))
+	for _, item := range items(string(read(t, "docs/security.md"))) {
+		found := 0
+		for i, p := range proofs {
+			if strings.HasPrefix(item, p.begins) {
+				found, proven[i] = found+1, true
+			}
+		}
+		if found != 1 {
+			t.Errorf("%d entries of proofs are for %.80q, want 1", found, item)
+		}
+	}
+	for i, p := range proofs {
+		if !proven[i] {
+			t.Errorf("docs/security.md has nothing that begins with %q", p.begins)
+		}
+		if p.tests == "words" {
+			continue
+		}
+		for name := range strings.FieldsSeq(p.tests) {
+			if !hasTest(t, name) {
+				t.Errorf("%s: there is no test %s", p.begins, name)
+			}
+		}
+	}
+}
+
+// hasTest reports whether there is a test FOLDER.NAME, and its script where it names one.
+func hasTest(t *testing.T, name string) bool {
+	t.Helper()
+	folder, test, ok := strings.Cut(name, ".")
+	if !ok {
+		return false
+	}
+	test, script, _ := strings.Cut(test, "/")
+	if script != "" {
+		if _, err := os.Stat(filepath.Join(root, folder, "testdata/script", script+".txtar")); err != nil {
+			return false
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(root, folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared := regexp.MustCompile(`(?m)^func ` + test + `\(`)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if declared.Match(data) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,175 @@
+package disagg
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/plaintext"
+)
+
+const evil = "\x1b]0;owned\a\u202e"
+
+// Names, values and logs of others cannot act on the terminal.
+func TestHostileTexts(t *testing.T) {
+	dir := caseFolder(t, strings.ReplaceAll(goodLog(), "Failed requests:                         0", "Failed requests:                         1")+evil, false)
+	text, err := os.ReadFile(filepath.Join(dir, "effective.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	quoted := `"\e]0;owned\a\u202e"`
+	file := filepath.Join(dir, "x\u202e.yaml")
+	changed := strings.NewReplacer("model_name: toy", "model_name: "+quoted, "streaming: true", "streaming: true\n  "+quoted+": 1").Replace(string(text))
+	if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	list := filepath.Join(dir, "list.txt")
+	if err := os.WriteFile(list, []byte(evil+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"list", file}, {"list", "--format", "json", file}, {"list", "--test-list", list, file}, {"list", "--lenient", file},
+		{"validate", file}, {"validate", "--format", "json", file}, {"validate", "--lenient", file},
+		{"parse", dir, "--settle", "0s"}, {"parse", dir, "--format", "json", "--settle", "0s"},
+		{"run", "--dry-run", "--gpu", "LOCAL", file}, {"run", "--dry-run", "--lenient", "--gpu", "LOCAL", file}, {"run", "--dry-run", "--lenient", "--format", "json", "--gpu", "LOCAL", file},
+	} {
+		out, said, _ := perigee(t, nil, args...)
+		for _, s := range []string{out, said} {
+			if s != plaintext.Text(s) {
+				t.Errorf("%v: %q", args, s)
+			}
+		}
+		if out+said == "" {
+			t.Errorf("%v says nothing", args)
+		}
+	}
+}
+
+// Only run submits what a config says.
+func TestNothingRuns(t *testing.T) {
+	dir := t.TempDir()
+	mark := filepath.Join(dir, "mark")
+	file := filepath.Join(dir, "c.yaml")
+	touch := "touch " + mark
+	text := "benchmark: {concurrency_list: 1}\nslurm: {extra_args: --wrap=" + mark + ", job_name: '$(" + touch + ")'}\n" +
+		"job: {setup: " + touch + ", client: '`" + touch + "`', env: {A: '$(" + touch + ")'}}\n"
+	// The first sbatch and bash that are found would leave the mark, too.
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sbatch", "squeue", "scancel", "sacct", "bash", "sh"} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n/bin/"+touch+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"list", file}, {"validate", file}, {"run", "--dry-run", "--gpu", "LOCAL", file}} {
+		if out, said, code := perigee(t, nil, args...); code != 0 {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out, said)
+		}
+	}
+	if _, err := os.Stat(mark); err == nil {
+		t.Error("a command of the config has run")
+	}
+}
+
+// A job's log is shown while the job runs, and kept in the log of the run.
+func TestHostileRunLog(t *testing.T) {
+	dir := t.TempDir()
+	var screen strings.Builder
+	log, err := openRunLog(dir, time.Now(), &screen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(log, "case: first error: %s\n  | more\n", evil)
+	log.Close()
+	files, _ := filepath.Glob(filepath.Join(dir, "*.log"))
+	if len(files) != 1 {
+		t.Fatal(files)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{screen.String(), string(data)} {
+		if s != plaintext.Text(s) || !strings.Contains(s, `\x1b]0;owned`) {
+			t.Errorf("%q", s)
+		}
+	}
+}
+
+// Nothing is planned from a config that is not valid: it may lack what the plan needs.
+func TestDryRunOfBrokenConfigs(t *testing.T) {
+	dir := t.TempDir()
+	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, gpus := range []string{"0", "x", "[]"} {
+		file := filepath.Join(dir, fmt.Sprint(i, ".yaml"))
+		changed := regexp.MustCompile(`gpus_per_node: \d+`).ReplaceAllString(string(text), "gpus_per_node: "+gpus)
+		if err := os.WriteFile(file, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, said, code := perigee(t, nil, "run", "--dry-run", "--gpu", "GB200", file)
+		if code != 3 || !strings.Contains(out, "hardware.gpus_per_node: wanted a whole number") {
+			t.Errorf("gpus_per_node %s: exit code %d\n%s%s", gpus, code, out, said)
+		}
+	}
+}
+
+// Folders of others hold pipes and devices where files are expected. Nothing waits for them.
+func TestPipesInFolders(t *testing.T) {
+	fifo := func(path string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.Mkfifo(path, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, args := range map[string][]string{
+		"slurm_logs/a/verdict.json":    {"report"},
+		"perf_script_test_results.csv": {"report"},
+		"6_bench.log":                  {"parse"},
+		"7_accuracy_eval_x.log":        {"parse"},
+		"effective.yaml":               {"parse"},
+		"list":                         {"list", "--test-list"},
+		"jobs.jsonl":                   {"clean", "--output"},
+	} {
+		dir := t.TempDir()
+		if err := os.Mkdir(filepath.Join(dir, "slurm_logs"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		fifo(filepath.Join(dir, name))
+		path := dir
+		if name == "list" {
+			path = filepath.Join(dir, name)
+		}
+		out, said, code := perigee(t, nil, append(args, path)...)
+		if code == 0 {
+			t.Errorf("%s: exit code 0\n%s%s", name, out, said)
+		}
+	}
+	zeros := t.TempDir()
+	if err := os.Symlink("/dev/zero", filepath.Join(zeros, "perf_script_test_results.csv")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(zeros, "slurm_logs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if out, said, code := perigee(t, nil, "report", zeros); code != 3 {
+		t.Errorf("/dev/zero: exit code %d\n%s%s", code, out, said)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -74,6 +75,29 @@ var groups = kong.ExplicitGroups([]kong.Group{
 	{Key: "about", Title: "About this installation:"},
 })
 
+// grammar returns the commands that this command line may name: the one whose
+// name is its first word, otherwise all. Every rank is a process that parses its
+// command line, and to build the grammar of all commands takes longer than all
+// else that a process does before its job.
+func grammar(args []string) any {
+	all := &commands{}
+	if len(args) == 0 {
+		return all
+	}
+	t := reflect.TypeOf(*all)
+	var fields []reflect.StructField
+	for f := range t.Fields() {
+		_, command := f.Tag.Lookup("cmd")
+		if name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)); !command || name == args[0] {
+			fields = append(fields, f)
+		}
+	}
+	if len(fields) == 1 { // --version alone
+		return all
+	}
+	return reflect.New(reflect.StructOf(fields)).Interface()
+}
+
 // wellKnown are the shipped scenarios that are also commands. All words
 // after such a name are the scenario's business, --help included.
 var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
@@ -92,9 +116,8 @@ func run(args []string, streams cli.Streams) int {
 	}
 	out := &cli.Outlet{W: streams.Out}
 	streams.Out = out
-	var c commands
 	exit := -1
-	k, err := kong.New(&c, kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
+	k, err := kong.New(grammar(args), kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,

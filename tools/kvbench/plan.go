@@ -332,6 +332,9 @@ func PlanAll() (int, error) {
 			if err != nil {
 				return n, err
 			}
+			if c.PP > a.Layers {
+				continue // a stage without a layer cannot be planned
+			}
 			p, err := newPlan(a, c, name, accountingKVBench)
 			if err == nil {
 				err = p.command(DefaultBench())

@@ -341,6 +341,12 @@ func TestModels(t *testing.T) {
 	wantFault(t, "models --export twice", err, fault.Output, "not empty")
 }
 
+func TestPlanAll(t *testing.T) {
+	if n, err := PlanAll(); err != nil || n < 400 {
+		t.Errorf("%d plans, %v", n, err)
+	}
+}
+
 // BenchmarkPlanAll plans all shipped models with all shipped configs. The target is
 // 100 ms.
 func BenchmarkPlanAll(b *testing.B) {

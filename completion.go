@@ -14,11 +14,11 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/job"
 	"perigee/internal/model"
 	"perigee/scenarios"
 	"perigee/tools/compare"
 	"perigee/tools/kvbench"
+	"perigee/tools/run"
 	"perigee/tools/sweep/runs"
 )
 
@@ -235,7 +235,7 @@ func flagOffer(n *kong.Node) offer {
 // scenarioOffer is what may follow the name of a scenario: the flags of every
 // job and its own options.
 func scenarioOffer(name string) offer {
-	grammar, choices, err := job.Grammar(name)
+	grammar, choices, err := run.Grammar(name)
 	if err != nil {
 		return offer{} // no completion for a scenario that cannot be read
 	}

@@ -17,7 +17,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/job"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/lua"
@@ -32,6 +31,7 @@ import (
 	"perigee/tools/matgen"
 	"perigee/tools/report"
 	"perigee/tools/rerun"
+	"perigee/tools/run"
 	"perigee/tools/simulate"
 	"perigee/tools/sweep"
 )
@@ -39,7 +39,7 @@ import (
 func main() {
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
 	// Not by returning: libraries loaded at run time must not run C's exit handlers.
-	os.Exit(run(os.Args[1:], streams))
+	os.Exit(execute(os.Args[1:], streams))
 }
 
 // commands is the command tree.
@@ -102,9 +102,9 @@ func grammar(args []string) any {
 // after such a name are the scenario's business, --help included.
 var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
 
-// run is main for a given command line. It returns the exit code, whose
+// execute is main for a given command line. It returns the exit code, whose
 // meanings stand in package fault.
-func run(args []string, streams cli.Streams) int {
+func execute(args []string, streams cli.Streams) int {
 	if len(args) > 1 && args[0] == "help" && slices.Contains(wellKnown, args[1]) {
 		args = []string{args[1], "--help"}
 	}
@@ -185,7 +185,7 @@ func conclude(err error, w io.Writer) int {
 }
 
 type runCmd struct {
-	job.Flags
+	run.Flags
 	Scenario []string `arg:"" passthrough:"" placeholder:"SCENARIO" help:"A .lua file or the name of a shipped scenario, and its options (perigee run SCENARIO --help)."`
 }
 
@@ -195,7 +195,7 @@ func (c *runCmd) Run(streams cli.Streams, all arguments) error {
 			WithHint("options of a scenario stand after its name; perigee run --help")
 	}
 	before := all[1 : len(all)-len(c.Scenario)]
-	return runJob(job.Spec{
+	return runJob(run.Spec{
 		Command:  []string{"perigee", "run", c.Scenario[0]},
 		Scenario: c.Scenario[0],
 		Args:     append(append([]string(nil), before...), c.Scenario[1:]...),
@@ -203,14 +203,14 @@ func (c *runCmd) Run(streams cli.Streams, all arguments) error {
 	}, streams)
 }
 
-// sequentialCmd and ctCmd stand in the help and in completions; run sees the
+// sequentialCmd and ctCmd stand in the help and in completions; execute sees the
 // names first.
 type sequentialCmd struct{}
 
 type ctCmd struct{}
 
 func runNamed(streams cli.Streams, all arguments) error {
-	return runJob(job.Spec{
+	return runJob(run.Spec{
 		Command: []string{"perigee", all[0]}, Scenario: all[0], Args: all[1:], Process: all,
 	}, streams)
 }
@@ -246,13 +246,13 @@ func runExperts(streams cli.Streams, scenario string, all, args []string) error 
 	if nodes != nil {
 		return nodes.Run(context.Background(), streams, process)
 	}
-	return runJob(job.Spec{
+	return runJob(run.Spec{
 		Command: []string{"perigee", all[0], all[1]}, Scenario: scenario, Args: args, Process: process,
 	}, streams)
 }
 
-func runJob(s job.Spec, streams cli.Streams) error {
-	err, quiet := job.Run(context.Background(), s, streams, os.LookupEnv)
+func runJob(s run.Spec, streams cli.Streams) error {
+	err, quiet := run.Run(context.Background(), s, streams, os.LookupEnv)
 	if err != nil && quiet {
 		return cli.Told{Err: err}
 	}

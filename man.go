@@ -11,9 +11,9 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/job"
 	"perigee/internal/man"
 	"perigee/internal/version"
+	"perigee/tools/run"
 )
 
 // manCmd writes the manual pages, for packages.
@@ -62,7 +62,7 @@ func summaries(root *kong.Node) *kong.Node {
 // scenarioNode is the command of a shipped scenario with the job's flags and the
 // scenario's own options.
 func scenarioNode(n *kong.Node) (*kong.Node, error) {
-	grammar, _, err := job.Grammar(n.Name)
+	grammar, _, err := run.Grammar(n.Name)
 	if err != nil {
 		return nil, err
 	}

@@ -26,7 +26,7 @@ var floors = []string{
 	internal/traffic/sessiontest tools/disagg`,
 	`internal/bench/storage internal/traffic/record internal/traffic/verify`,
 	`lua tools/simulate`,
-	`internal/job`,
+	`tools/run`,
 	`tools/kvbench tools/rerun`,
 	`internal/bench .`,
 }

@@ -15,10 +15,10 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/job"
 	"perigee/internal/memory"
 	"perigee/internal/size"
 	"perigee/spmd/boot"
+	"perigee/tools/run"
 )
 
 // ProfileCmd is `perigee kvbench profile`.
@@ -41,8 +41,8 @@ func (ProfileCmd) Help() string {
 	return example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
 }
 
-// run is one benchmark of a profile.
-type run struct {
+// benchmark is one run of a profile.
+type benchmark struct {
 	plan    *Plan
 	command Command
 	label   string // distinguishes the run from the others in the name of its result
@@ -56,7 +56,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 	if idle := c.Bench.idleHere(); len(idle) > 0 {
 		fmt.Fprintf(streams.Err, "perigee: warning: %s without effect: nixlbench has such options, a run of perigee has not\n", strings.Join(idle, ", "))
 	}
-	var runs []run
+	var runs []benchmark
 	taken := map[string]bool{}
 	planned := c.each(streams, func(p *Plan) error {
 		if err := p.command(c.Bench); err != nil {
@@ -71,7 +71,7 @@ func (c *ProfileCmd) Run(streams cli.Streams) error {
 			if err != nil {
 				return err
 			}
-			runs = append(runs, run{p, cmd, untaken(label, taken)})
+			runs = append(runs, benchmark{p, cmd, untaken(label, taken)})
 		}
 		return nil
 	})
@@ -96,7 +96,7 @@ func untaken(label string, taken map[string]bool) string {
 
 // runAll runs one after the other. One that fails does not stop the next, but
 // the user does.
-func (c *ProfileCmd) runAll(streams cli.Streams, runs []run) error {
+func (c *ProfileCmd) runAll(streams cli.Streams, runs []benchmark) error {
 	var failures []error
 	for _, r := range runs {
 		err := c.run(streams, r, len(runs) > 1)
@@ -163,7 +163,7 @@ func (c *ProfileCmd) fitted(cmd Command) (Command, error) {
 }
 
 // run starts the ranks of one benchmark and waits for them.
-func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
+func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if err := c.checkMemory(r); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 	}
 	fmt.Fprintln(streams.Out)
 	args := append(c.jobWords(r, several), r.command.Perigee...)
-	err, quiet := job.Run(context.Background(), job.Spec{
+	err, quiet := run.Run(context.Background(), run.Spec{
 		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args,
 		Process: append([]string{"run", "kvbench"}, args...),
 	}, streams, os.LookupEnv)
@@ -189,7 +189,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r run, several bool) error {
 }
 
 // jobWords are the options of the job.
-func (c *ProfileCmd) jobWords(r run, several bool) []string {
+func (c *ProfileCmd) jobWords(r benchmark, several bool) []string {
 	list := []string{"--engine", c.Engine}
 	if c.Ranks != nil {
 		list = append(list, "--ranks", strconv.Itoa(*c.Ranks))
@@ -273,7 +273,7 @@ func (e ends) inMemory() (buffers int64) {
 }
 
 // checkMemory refuses a run whose buffers the machine has no room for.
-func (c *ProfileCmd) checkMemory(r run) error {
+func (c *ProfileCmd) checkMemory(r benchmark) error {
 	b, buffers := r.command.Bench, c.ends(r.command).inMemory()
 	count := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)
 	wanted := times(count, *b.MaxBlockSize, buffers)

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/job"
 	"perigee/internal/result"
 	"perigee/tools/compare"
+	"perigee/tools/run"
 )
 
 // Cmd is the command perigee rerun.
@@ -42,11 +42,11 @@ func (Cmd) Help() string {
 
 // Spec is the job that the command stands for. process is the whole command line without the
 // program.
-func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
+func (c *Cmd) Spec(s cli.Streams, process []string) (run.Spec, error) {
 	if err := c.Judging.Check(); err != nil {
-		return job.Spec{}, err
+		return run.Spec{}, err
 	}
-	flags := job.Flags{
+	flags := run.Flags{
 		Ranks: c.Ranks, Engine: c.Engine, NixlLib: c.NixlLib, Result: c.Output, Timeout: c.Timeout,
 		Threshold: c.Threshold,
 		Launcher:  c.Launcher, Iface: c.Iface, LogLevel: c.LogLevel, LogDir: c.LogDir, AllowIO: c.AllowIO,
@@ -54,9 +54,9 @@ func (c *Cmd) Spec(s cli.Streams, process []string) (job.Spec, error) {
 	if c.Engine == "same" {
 		flags.Engine = ""
 	}
-	spec := job.Spec{
+	spec := run.Spec{
 		Command: []string{"perigee", "rerun"}, Args: process[1:], Process: process,
-		Repeat:   &job.Repeat{Result: c.Result, Flags: flags},
+		Repeat:   &run.Repeat{Result: c.Result, Flags: flags},
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
 		Aside:    c.Format != "text", // a program that reads the comparison wants nothing else
 	}

@@ -14,9 +14,9 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/job"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
+	"perigee/tools/run"
 )
 
 func parse(t *testing.T, args ...string) *Cmd {
@@ -37,14 +37,14 @@ func TestSpec(t *testing.T) {
 	three := 3
 	for _, c := range []struct {
 		args  string
-		want  job.Flags
+		want  run.Flags
 		aside bool
 	}{
-		{"r.json", job.Flags{Launcher: "auto"}, false},
-		{"r.json --engine auto -n 3 --timeout 5s --iface lo", job.Flags{Engine: "auto", Ranks: &three, Timeout: 5 * time.Second, Iface: "lo", Launcher: "auto"}, false},
-		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", job.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}, Launcher: "auto"}, true},
-		{"r.json --allow-io", job.Flags{AllowIO: true, Launcher: "auto"}, false},
-		{"r.json --format csv", job.Flags{Launcher: "auto"}, true},
+		{"r.json", run.Flags{Launcher: "auto"}, false},
+		{"r.json --engine auto -n 3 --timeout 5s --iface lo", run.Flags{Engine: "auto", Ranks: &three, Timeout: 5 * time.Second, Iface: "lo", Launcher: "auto"}, false},
+		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", run.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}, Launcher: "auto"}, true},
+		{"r.json --allow-io", run.Flags{AllowIO: true, Launcher: "auto"}, false},
+		{"r.json --format csv", run.Flags{Launcher: "auto"}, true},
 	} {
 		process := append([]string{"rerun"}, strings.Fields(c.args)...)
 		s, err := parse(t, process[1:]...).Spec(cli.Streams{}, process)

@@ -1,6 +1,6 @@
-// Package job runs a scenario: as the launcher, which starts the ranks and
+// Package run runs a scenario: as the launcher, which starts the ranks and
 // watches them, or as one of the ranks.
-package job
+package run
 
 import (
 	"bytes"

@@ -166,8 +166,8 @@ func follow(n *kong.Node, words []string) offer {
 		}
 		flag = ""
 	}
-	if slices.Contains(wellKnown, n.Name) {
-		return scenarioOffer(n.Name)
+	if scenario := n.Tag.Get("scenario"); scenario != "" {
+		return scenarioOffer(scenario)
 	}
 	o := flagOffer(n)
 	for _, c := range n.Children {

@@ -4,7 +4,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,7 +20,6 @@ import (
 	"perigee/internal/version"
 	"perigee/lua"
 	"perigee/scenarios"
-	"perigee/spmd/boot"
 	"perigee/tools/compare"
 	"perigee/tools/disagg"
 	"perigee/tools/doctor"
@@ -44,13 +42,13 @@ func main() {
 
 // commands is the command tree.
 type commands struct {
-	Run                  runCmd        `cmd:"" group:"measure" help:"Run a scenario on N ranks."`
-	SequentialCtPerftest sequentialCmd `cmd:"" group:"measure" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
-	CtPerftest           ctCmd         `cmd:"" group:"measure" name:"ct-perftest" help:"Run one traffic pattern many times."`
+	Run                  run.Cmd       `cmd:"" group:"measure" help:"Run a scenario on N ranks."`
+	SequentialCtPerftest run.Shipped   `cmd:"" passthrough:"" scenario:"sequential-ct-perftest" group:"measure" name:"sequential-ct-perftest" help:"Run a list of traffic patterns, each alone and then one after the other."`
+	CtPerftest           run.Shipped   `cmd:"" passthrough:"" scenario:"ct-perftest" group:"measure" name:"ct-perftest" help:"Run one traffic pattern many times."`
 	Kvbench              kvbench.Cmd   `cmd:"" group:"measure" help:"Plan and run benchmarks of moving a model's KV cache."`
 	Ep                   ep.Cmd        `cmd:"" group:"measure" help:"Count, place and measure the traffic of expert parallelism."`
 	Disagg               disagg.Cmd    `cmd:"" group:"measure" help:"Run batches of disaggregated-serving benchmarks on Slurm, and judge them."`
-	Rerun                rerunCmd      `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
+	Rerun                rerun.Cmd     `cmd:"" group:"measure" help:"Repeat the run of a result, and compare the two."`
 	Matgen               matgen.Cmd    `cmd:"" group:"prepare" help:"Make workload matrices of an inference system."`
 	Simulate             simulate.Cmd  `cmd:"" group:"prepare" help:"Count what thousands of ranks would send each other."`
 	Report               report.Cmd    `cmd:"" group:"read" help:"Make a page, a summary or JSON of results."`
@@ -98,23 +96,10 @@ func grammar(args []string) any {
 	return reflect.New(reflect.StructOf(fields)).Interface()
 }
 
-// wellKnown are the shipped scenarios that are also commands. All words
-// after such a name are the scenario's business, --help included.
-var wellKnown = []string{"sequential-ct-perftest", "ct-perftest"}
-
 // execute is main for a given command line. It returns the exit code, whose
 // meanings stand in package fault.
 func execute(args []string, streams cli.Streams) int {
-	if len(args) > 1 && args[0] == "help" && slices.Contains(wellKnown, args[1]) {
-		args = []string{args[1], "--help"}
-	}
-	if len(args) > 0 && slices.Contains(wellKnown, args[0]) {
-		return conclude(runNamed(streams, args), streams.Err)
-	}
-	if scenario, rest, ok := ep.Scenario(args); ok {
-		return conclude(runExperts(streams, scenario, args, rest), streams.Err)
-	}
-	out := &cli.Outlet{W: streams.Out}
+	out := &cli.Output{W: streams.Out}
 	streams.Out = out
 	exit := -1
 	k, err := kong.New(grammar(args), kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
@@ -122,7 +107,7 @@ func execute(args []string, streams cli.Streams) int {
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
 		kong.Vars{"version": versionLine()},
-		kong.Bind(streams, arguments(args)), cli.BothSpellings())
+		kong.Bind(streams), cli.BothSpellings())
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)
@@ -146,7 +131,7 @@ func execute(args []string, streams cli.Streams) int {
 	if err != nil {
 		return conclude(fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", commandOf(err)), streams.Err)
 	}
-	if err = ctx.Run(); !cli.IsTold(err) {
+	if err = ctx.Run(); !cli.IsReported(err) {
 		err = cmp.Or(out.Fault(), err) // what a command says of its output is no better
 	}
 	return conclude(err, streams.Err)
@@ -167,9 +152,6 @@ func commandOf(err error) string {
 	return name
 }
 
-// arguments is the command line without the program's name.
-type arguments []string
-
 // conclude prints an error, if there is one, and turns it into an exit code.
 func conclude(err error, w io.Writer) int {
 	if err == nil {
@@ -178,85 +160,10 @@ func conclude(err error, w io.Writer) int {
 	if e, ok := errors.AsType[*os.PathError](err); ok && e.Op == "write" && e.Path == os.Stdout.Name() {
 		err = cli.LostOutput(err) // whatever the command was about
 	}
-	if !cli.IsTold(err) {
-		cli.Complain(w, err)
+	if !cli.IsReported(err) {
+		cli.PrintError(w, err)
 	}
 	return int(fault.KindOf(err))
-}
-
-type runCmd struct {
-	run.Flags
-	Scenario []string `arg:"" passthrough:"" placeholder:"SCENARIO" help:"A .lua file or the name of a shipped scenario, and its options (perigee run SCENARIO --help)."`
-}
-
-func (c *runCmd) Run(streams cli.Streams, all arguments) error {
-	if strings.HasPrefix(c.Scenario[0], "-") {
-		return fault.New(fault.Usage, "unknown flag %s", c.Scenario[0]).
-			WithHint("options of a scenario stand after its name; perigee run --help")
-	}
-	before := all[1 : len(all)-len(c.Scenario)]
-	return runJob(run.Spec{
-		Command:  []string{"perigee", "run", c.Scenario[0]},
-		Scenario: c.Scenario[0],
-		Args:     append(append([]string(nil), before...), c.Scenario[1:]...),
-		Process:  all,
-	}, streams)
-}
-
-// sequentialCmd and ctCmd stand in the help and in completions; execute sees the
-// names first.
-type sequentialCmd struct{}
-
-type ctCmd struct{}
-
-func runNamed(streams cli.Streams, all arguments) error {
-	return runJob(run.Spec{
-		Command: []string{"perigee", all[0]}, Scenario: all[0], Args: all[1:], Process: all,
-	}, streams)
-}
-
-type rerunCmd struct{ rerun.Cmd }
-
-func (c *rerunCmd) Run(streams cli.Streams, all arguments) error {
-	if c.Series() {
-		if _, started, err := boot.Started(os.LookupEnv); err != nil || started {
-			return cmp.Or(err, error(fault.New(fault.Usage,
-				"--times and a second result are not for ranks that a launcher has started").
-				WithHint("under a launcher repeat the whole command: one perigee rerun per run, each with its own --result, then perigee compare FOLDER FOLDER")))
-		}
-		return c.RunSeries(streams)
-	}
-	s, err := c.Spec(streams, all)
-	if err != nil {
-		return err
-	}
-	return runJob(s, streams)
-}
-
-// runExperts runs the ranks of perigee ep: those of this node where there are several nodes, or one job.
-func runExperts(streams cli.Streams, scenario string, all, args []string) error {
-	nodes, args, err := ep.NodesOf(args, streams.Env)
-	if err != nil {
-		return err
-	}
-	if err := ep.Prepare(args); err != nil {
-		return err
-	}
-	process := append(slices.Clone(all[:2]), args...)
-	if nodes != nil {
-		return nodes.Run(context.Background(), streams, process)
-	}
-	return runJob(run.Spec{
-		Command: []string{"perigee", all[0], all[1]}, Scenario: scenario, Args: args, Process: process,
-	}, streams)
-}
-
-func runJob(s run.Spec, streams cli.Streams) error {
-	err, quiet := run.Run(context.Background(), s, streams, os.LookupEnv)
-	if err != nil && quiet {
-		return cli.Told{Err: err}
-	}
-	return err
 }
 
 type scenariosCmd struct{}

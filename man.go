@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -34,12 +33,9 @@ func (c manCmd) Run(k *kong.Kong) error {
 			continue
 		}
 		names = append(names, "perigee-"+n.Name+"(1)")
-		node := n
-		if slices.Contains(wellKnown, n.Name) {
-			var err error
-			if node, err = scenarioNode(n); err != nil {
-				return err
-			}
+		node, err := withScenarios(n)
+		if err != nil {
+			return err
 		}
 		if err := c.write("perigee "+n.Name, []string{"perigee(1)"}, node); err != nil {
 			return err
@@ -59,19 +55,30 @@ func summaries(root *kong.Node) *kong.Node {
 	return &n
 }
 
-// scenarioNode is the command of a shipped scenario with the job's flags and the
-// scenario's own options.
-func scenarioNode(n *kong.Node) (*kong.Node, error) {
-	grammar, _, err := run.Grammar(n.Name)
-	if err != nil {
-		return nil, err
+// withScenarios returns a command in which those that run a scenario have the job's flags and the scenario's own
+// options.
+func withScenarios(n *kong.Node) (*kong.Node, error) {
+	node := *n
+	if scenario := n.Tag.Get("scenario"); scenario != "" {
+		grammar, _, err := run.Grammar(scenario)
+		if err != nil {
+			return nil, err
+		}
+		k, err := kong.New(grammar, kong.Name(n.Name), cli.BothSpellings())
+		if err != nil {
+			return nil, err
+		}
+		node = *k.Model.Node
+		node.Name, node.Help = n.Name, n.Help
 	}
-	k, err := kong.New(grammar, kong.Name(n.Name), cli.BothSpellings())
-	if err != nil {
-		return nil, err
+	node.Children = nil
+	for _, c := range n.Children {
+		child, err := withScenarios(c)
+		if err != nil {
+			return nil, err
+		}
+		node.Children = append(node.Children, child)
 	}
-	node := *k.Model.Node
-	node.Help = n.Help
 	return &node, nil
 }
 

@@ -18,14 +18,14 @@ import (
 type Streams struct {
 	In  io.Reader
 	Out io.Writer // what was asked for
-	Err io.Writer // what is said about it
+	Err io.Writer // errors, warnings and progress
 
 	// Env returns the value of an environment variable, "" where it is unset.
 	Env func(name string) string
 }
 
-// Complain writes an error to w and, if there is one, its remedy.
-func Complain(w io.Writer, err error) {
+// PrintError writes an error to w and, if there is one, its hint.
+func PrintError(w io.Writer, err error) {
 	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
 	defer safe.Close()
 	fmt.Fprintln(safe, "perigee:", err)
@@ -34,17 +34,17 @@ func Complain(w io.Writer, err error) {
 	}
 }
 
-// Told is an error that the user has been told of already.
-type Told struct{ Err error }
+// Reported is an error that the user has seen already. It decides about the exit code only.
+type Reported struct{ Err error }
 
 // Error says what went wrong.
-func (t Told) Error() string { return t.Err.Error() }
+func (r Reported) Error() string { return r.Err.Error() }
 
 // Unwrap returns the error itself.
-func (t Told) Unwrap() error { return t.Err }
+func (r Reported) Unwrap() error { return r.Err }
 
-// IsTold reports whether the user has been told of an error.
-func IsTold(err error) bool { return errors.As(err, new(Told)) }
+// IsReported reports whether the user has seen an error already.
+func IsReported(err error) bool { return errors.As(err, new(Reported)) }
 
 // LostOutput is the error of a command whose output cannot be written any more.
 func LostOutput(err error) *fault.Error {

@@ -16,7 +16,7 @@ var floors = []string{
 	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
 	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
-	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/ep tools/matgen
+	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
@@ -27,6 +27,6 @@ var floors = []string{
 	`internal/bench/storage internal/traffic/record internal/traffic/verify`,
 	`lua tools/simulate`,
 	`tools/run`,
-	`tools/kvbench tools/rerun`,
+	`tools/ep tools/kvbench tools/rerun`,
 	`internal/bench .`,
 }

@@ -35,7 +35,7 @@ func perigee(t *testing.T, env map[string]string, args ...string) (stdout, stder
 		err = fault.New(fault.Usage, "%w", err)
 	}
 	if err != nil {
-		cli.Complain(&errs, err)
+		cli.PrintError(&errs, err)
 		code = int(fault.KindOf(err))
 	}
 	return out.String(), errs.String(), code

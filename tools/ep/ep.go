@@ -15,9 +15,9 @@ import (
 type Cmd struct {
 	Routing   RoutingCmd   `cmd:"" help:"Count what a routing would move: assignments, copies, loads, bytes."`
 	Placement PlacementCmd `cmd:"" help:"Place experts and replicas of them onto GPUs by their loads."`
-	DataPlane playCmd      `cmd:"" name:"data-plane" help:"Measure dispatch and combine between ranks."`
-	Control   playCmd      `cmd:"" name:"control-plane" help:"Measure how ranks connect, disconnect and reconnect."`
-	Elastic   playCmd      `cmd:"" name:"elastic" help:"Let ranks join, leave and die, and check and time the others."`
+	DataPlane playCmd      `cmd:"" passthrough:"" scenario:"ep_data_plane" name:"data-plane" help:"Measure dispatch and combine between ranks."`
+	Control   playCmd      `cmd:"" passthrough:"" scenario:"ep_control_plane" name:"control-plane" help:"Measure how ranks connect, disconnect and reconnect."`
+	Elastic   playCmd      `cmd:"" passthrough:"" scenario:"ep_elastic" name:"elastic" help:"Let ranks join, leave and die, and check and time the others."`
 	Matrix    MatrixCmd    `cmd:"" help:"Print a traffic matrix that falls off with the distance of ranks."`
 }
 
@@ -43,6 +43,3 @@ func open(name string) (*os.File, error) {
 	}
 	return f, nil
 }
-
-// playCmd stands in the help and in completions for a command that Scenario sees first.
-type playCmd struct{}

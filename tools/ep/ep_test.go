@@ -16,8 +16,8 @@ import (
 	"perigee/internal/fault"
 )
 
-// run calls a command as main does.
-func run(t *testing.T, words ...string) (out, stderr string, err error) {
+// call runs a command as main does.
+func call(t *testing.T, words ...string) (out, stderr string, err error) {
 	t.Helper()
 	var c Cmd
 	var o, e bytes.Buffer
@@ -43,7 +43,7 @@ func write(t *testing.T, text string) string {
 
 // The published figures: 77.4 and 117.4 MB.
 func TestRoutingJSON(t *testing.T) {
-	out, _, err := run(t, strings.Fields("routing --routing keyed --seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
+	out, _, err := call(t, strings.Fields("routing --routing keyed --seed 67 --ranks 8 --tokens 128 --topk 8 --experts 256 --hidden 7168 --format json")...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestRoutingJSON(t *testing.T) {
 
 func TestPlacementJSON(t *testing.T) {
 	loads := write(t, "90 132 40 61 104 165 39 4 73 56 183 86\n20 107 104 64 19 197 187 157 172 86 16 27\n")
-	out, _, err := run(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "4", "--nodes", "2", "--gpus", "8", "--format", "json")
+	out, _, err := call(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "4", "--nodes", "2", "--gpus", "8", "--format", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestPlacementJSON(t *testing.T) {
 		!cmp.Equal(got.Layers[0].Logical, []int{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1}) {
 		t.Errorf("%+v", got)
 	}
-	if _, stderr, err := run(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "3", "--nodes", "2", "--gpus", "8"); err != nil ||
+	if _, stderr, err := call(t, "placement", "--loads", loads, "--replicas", "16", "--groups", "3", "--nodes", "2", "--gpus", "8"); err != nil ||
 		!strings.Contains(stderr, "3 groups cannot be divided among 2 nodes") {
 		t.Errorf("%s, %v", stderr, err)
 	}
@@ -86,7 +86,7 @@ func TestPlacementJSON(t *testing.T) {
 
 // Balanced replicas even out what a skewed routing does to the ranks, on the same tokens.
 func TestBeforeAndAfter(t *testing.T) {
-	out, _, err := run(t, "routing", "--routing", "zipf", "--placement", "eplb", "--format", "json")
+	out, _, err := call(t, "routing", "--routing", "zipf", "--placement", "eplb", "--format", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,12 +101,12 @@ func TestBeforeAndAfter(t *testing.T) {
 }
 
 func TestMatrix(t *testing.T) {
-	out, _, err := run(t, "matrix", "--ranks", "4", "--bytes", "6291456", "--spread", "0.5")
+	out, _, err := call(t, "matrix", "--ranks", "4", "--bytes", "6291456", "--spread", "0.5")
 	if err != nil || !strings.HasPrefix(out, "786432 1310720 1835008 2359296\n") {
 		t.Errorf("%s, %v", out, err)
 	}
 	// The file goes into the routing, and of a larger one the first ranks.
-	out, _, err = run(t, "routing", "--ranks", "2", "--routing", "matrix", "--matrix", write(t, out), "--format", "json")
+	out, _, err = call(t, "routing", "--ranks", "2", "--routing", "matrix", "--matrix", write(t, out), "--format", "json")
 	if err != nil || !strings.Contains(out, `"assignments": 2048`) {
 		t.Errorf("%s, %v", out, err)
 	}
@@ -130,7 +130,7 @@ func TestDocumentation(t *testing.T) {
 	for _, m := range examples {
 		if words := strings.Fields(m[1]); words[0] == "routing" || words[0] == "placement" || words[0] == "matrix" {
 			ran++
-			got, _, err := run(t, words...)
+			got, _, err := call(t, words...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -173,7 +173,7 @@ func TestMistakes(t *testing.T) {
 		{"placement --replicas 5 --gpus 2 --loads " + loads, fault.Usage, "want a multiple of the 2 gpus"},
 		{"matrix --ranks 1 --bytes 10", fault.Usage, "a matrix of 1 ranks"},
 	} {
-		out, _, err := run(t, strings.Fields(test.words)...)
+		out, _, err := call(t, strings.Fields(test.words)...)
 		if err == nil || !strings.Contains(err.Error(), test.want) || fault.KindOf(err) != test.kind || out != "" {
 			t.Errorf("%s: printed %q, got %v (%v), want %v: %s", test.words, out, err, fault.KindOf(err), test.kind, test.want)
 		}

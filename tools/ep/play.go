@@ -1,67 +1,73 @@
 package ep
 
 import (
+	"context"
+	"errors"
 	"os"
-	"strconv"
-	"strings"
+	"slices"
 
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/tools/run"
 )
 
-// Scenario returns the scenario that a command of `perigee ep` plays and its arguments, or ok false if the words name
-// no such command.
-//
-// The flags of the original tests work as they do there: --timeout takes seconds without a unit, and
-// --nvlink-backend none keeps UCX from shared memory.
-func Scenario(words []string) (name string, args []string, ok bool) {
-	if len(words) < 2 || words[0] != "ep" {
-		return "", nil, false
-	}
-	name, ok = played[words[1]]
-	if !ok {
-		return "", nil, false
-	}
-	return name, withUnits(words[2:]), true
-}
+// playCmd is a command that runs a scenario, on one node or on several. The flags of the original tests work as they
+// do there: --world-size, --rank and --master-addr are about nodes, and --nvlink-backend none keeps UCX from shared
+// memory.
+type playCmd struct{ run.Shipped }
 
-// played are the scenarios of commands.
-var played = map[string]string{"data-plane": "ep_data_plane", "control-plane": "ep_control_plane",
-	"elastic": "ep_elastic"}
-
-// withUnits gives a --timeout without a unit the unit of the original.
-func withUnits(args []string) []string {
-	list := append([]string(nil), args...)
-	for i, arg := range list {
-		if arg == "--" {
-			break
-		}
-		if value, found := strings.CutPrefix(arg, "--timeout="); found && isNumber(value) {
-			list[i] = arg + "s"
-		}
-		if i > 0 && list[i-1] == "--timeout" && isNumber(arg) {
-			list[i] = arg + "s"
-		}
+// Run runs the ranks: those of this node where there are several nodes, or one job.
+func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
+	var here nodeFlags
+	words, err := cli.Take(&here, c.Words)
+	if err != nil {
+		return fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", k.Selected().FullPath())
 	}
-	return list
-}
-
-func isNumber(s string) bool {
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil
-}
-
-// Prepare sets up the environment, which the library reads and ranks that are started here inherit: what UCX may use,
-// and without the variables of NodesOf where there is one node, since a launcher's are called the same.
-func Prepare(args []string) error {
-	if !isRank(os.Getenv) {
-		for _, variable := range []string{"WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"} {
-			os.Unsetenv(variable)
-		}
+	names := k.Args[:len(k.Args)-len(c.Words)]
+	c.Words = words
+	j := c.Job(k)
+	j.Process = slices.Concat(names, words)
+	j.Prepare = limitTransports
+	several, err := here.nodes(streams.Env)
+	if err != nil {
+		return err
 	}
-	if value(args, "--nvlink-backend") != "none" {
+	if several == nil {
+		forgetNodes(streams.Env)
+		return j.Run(context.Background(), streams)
+	}
+	options, err := j.ScenarioOptions(streams)
+	if errors.Is(err, run.ErrHelp) {
 		return nil
 	}
-	if value(args, "--engine") == "shm" {
+	if err != nil {
+		return err
+	}
+	if n, ok := options["num_processes"].(int64); ok {
+		several.perNode = int(n)
+	}
+	return several.run(context.Background(), streams, j.Process)
+}
+
+// forgetNodes unsets the variables of the number of nodes where there is one: a launcher's variables have the same
+// names.
+func forgetNodes(env func(string) string) {
+	if isRank(env) {
+		return
+	}
+	for _, variable := range []string{"WORLD_SIZE", "RANK", "MASTER_ADDR", "MASTER_PORT"} {
+		os.Unsetenv(variable)
+	}
+}
+
+// limitTransports sets what UCX may use. The library reads it when it is loaded, and ranks that are started inherit it.
+func limitTransports(f run.Flags, options map[string]any) error {
+	if options["nvlink_backend"] != "none" {
+		return nil
+	}
+	if f.Engine == "shm" {
 		return fault.New(fault.Usage, "--nvlink-backend none forbids shared memory, and --engine shm is nothing else").
 			WithHint("--engine nixl")
 	}
@@ -70,18 +76,4 @@ func Prepare(args []string) error {
 		return nil // the user has chosen
 	}
 	return os.Setenv(variable, "^sm")
-}
-
-// value finds a flag's value, "" if it is not given.
-func value(args []string, flag string) string {
-	for i, arg := range args {
-		arg = strings.ReplaceAll(arg, "_", "-")
-		if v, found := strings.CutPrefix(arg, flag+"="); found {
-			return v
-		}
-		if arg == flag && i+1 < len(args) {
-			return args[i+1]
-		}
-	}
-	return ""
 }

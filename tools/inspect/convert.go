@@ -114,7 +114,7 @@ func copyResult(path string, w io.Writer) error {
 		return err
 	}
 	defer r.Close()
-	out := &cli.Outlet{W: w}
+	out := &cli.Output{W: w}
 	d := json.NewDecoder(io.TeeReader(r, out))
 	err = result.Skip(d)
 	if err == nil {

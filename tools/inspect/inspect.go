@@ -55,7 +55,7 @@ func (c *catCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer r.Close()
-	to := &cli.Outlet{W: s.Out}
+	to := &cli.Output{W: s.Out}
 	var safe io.WriteCloser
 	switch {
 	case !c.Raw:

@@ -71,11 +71,11 @@ func write(t testing.TB, d *result.Document, name string) string {
 func call(t testing.TB, args ...string) (string, error) {
 	t.Helper()
 	var out strings.Builder
-	err := callTo(t, &cli.Outlet{W: &out}, args...)
+	err := callTo(t, &cli.Output{W: &out}, args...)
 	return out.String(), err
 }
 
-func callTo(t testing.TB, out *cli.Outlet, args ...string) error {
+func callTo(t testing.TB, out *cli.Output, args ...string) error {
 	t.Helper()
 	k, err := kong.New(&Cmd{}, kong.Writers(out, out), kong.Bind(cli.Streams{Out: out}), kong.Exit(func(int) { panic("exit") }))
 	if err != nil {
@@ -516,7 +516,7 @@ func TestLostOutput(t *testing.T) {
 	for _, args := range [][]string{
 		{"show", path}, {"cat", path}, {"cat", path, ".seed"}, {"convert", path, "-", "--format=json"}, {"convert", path, "-", "--format=csv"}, {"convert", path, "-", "--format=jsonl", "--rows=pattern"},
 	} {
-		out := &cli.Outlet{W: full}
+		out := &cli.Output{W: full}
 		if err := callTo(t, out, args...); err == nil || fault.KindOf(err) == fault.Input {
 			t.Errorf("%v: got %v, which blames the file", args, err)
 		}
@@ -533,7 +533,7 @@ func TestSchemaFlag(t *testing.T) {
 	var out strings.Builder
 	func() {
 		defer func() { recover() }() // the program would have ended
-		callTo(t, &cli.Outlet{W: &out}, "--schema")
+		callTo(t, &cli.Output{W: &out}, "--schema")
 	}()
 	if out.String() != docs.ResultSchema {
 		t.Errorf("got %.100s", out.String())

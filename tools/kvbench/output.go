@@ -122,7 +122,7 @@ func (p *Plan) writeText(out io.Writer) error {
 		if cmd.Layers != "" {
 			fmt.Fprintf(&b, "# %s\n", cmd.Layers)
 		}
-		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.Perigee))
+		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.perigee()))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -141,7 +141,7 @@ func (p *Plan) rows() []fields {
 		rows = append(rows, append(row,
 			field{"layers", absent(cmd.Layers)},
 			field{"nixlbench", "nixlbench " + cli.CommandLine(cmd.Nixlbench)},
-			field{"perigee", "perigee run kvbench " + cli.CommandLine(cmd.Perigee)},
+			field{"perigee", "perigee run kvbench " + cli.CommandLine(cmd.perigee())},
 		))
 	}
 	return rows

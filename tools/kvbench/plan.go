@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/cli"
@@ -28,9 +29,14 @@ type Plan struct {
 // Command is one run of a benchmark.
 type Command struct {
 	Layers    string   // which layers it moves, where a plan has several commands
-	Bench     Bench    // with all that the plan decides
+	Bench     Bench    // for nixlbench, with all that the plan decides
 	Nixlbench []string // the words after nixlbench
-	Perigee   []string // the words after perigee run kvbench, for the same work
+	Scenario  Bench    // for perigee run kvbench, which does the same work
+}
+
+// perigee returns the words after perigee run kvbench.
+func (c Command) perigee() []string {
+	return append([]string{"-n", strconv.FormatInt(c.Scenario.ranks(), 10)}, wordsOf(c.Scenario.forScenario())...)
 }
 
 // Figures returns those of the plan's accounting.
@@ -82,7 +88,7 @@ func (p *Plan) command(given Bench) error {
 			return err
 		}
 		p.Commands = append(p.Commands, Command{
-			Layers: t.Layers, Bench: b, Nixlbench: words(b, nil), Perigee: r.perigee(b),
+			Layers: t.Layers, Bench: b, Nixlbench: wordsOf(b.given(nil)), Scenario: r.scenario(b),
 		})
 	}
 	return nil
@@ -155,21 +161,26 @@ func (b Bench) checkNVSHMEM() error {
 // presets are the defaults of nixlbench, in the order of flags.
 var presets = DefaultBench().flags()
 
-// words writes options that differ from their defaults as a command line. only
-// limits it to some; nil: all. always are written even so.
-func words(b Bench, only []string, always ...string) []string {
-	var list []string
+// given lists the options that differ from their defaults. only limits it to some; nil: all. always are there even so.
+func (b Bench) given(only []string, always ...string) (list []flag) {
 	for i, f := range b.flags() {
-		if f.value == presets[i].value && !slices.Contains(always, f.name) || only != nil &&
-			!slices.Contains(only, f.name) {
-			continue
-		}
-		list = append(list, "--"+f.name)
-		if f.value != true { // true is the flag alone
-			list = append(list, fmt.Sprint(f.value))
+		wanted := f.value != presets[i].value || slices.Contains(always, f.name)
+		if wanted && (only == nil || slices.Contains(only, f.name)) {
+			list = append(list, f)
 		}
 	}
 	return list
+}
+
+// wordsOf writes options as a command line of nixlbench, which the scenario understands, too.
+func wordsOf(list []flag) (words []string) {
+	for _, f := range list {
+		words = append(words, "--"+f.name)
+		if f.value != true { // true is the flag alone
+			words = append(words, fmt.Sprint(f.value))
+		}
+	}
+	return words
 }
 
 // scenarioFlags are the options that the scenario kvbench shares with
@@ -278,10 +289,10 @@ func (r routed) otherBackend() string {
 	return "perigee run kvbench knows no " + name + ": its command leaves the way to UCX"
 }
 
-// perigee returns the words after perigee run kvbench that do the work of b.
+// scenario returns the options with which perigee run kvbench does the work of b.
 // There the side that is a file says so and where it lies, ranks with files
 // work alone, and every device is a rank.
-func (r routed) perigee(b Bench) []string {
+func (r routed) scenario(b Bench) Bench {
 	preset := DefaultBench()
 	b.InitiatorSegType = &r.local
 	if r.storage {
@@ -300,10 +311,26 @@ func (r routed) perigee(b Bench) []string {
 	if b.PosixAPIType == "POSIXAIO" {
 		b.PosixAPIType = preset.PosixAPIType
 	}
+	return b
+}
+
+// forScenario lists the options of a scenario's run.
+func (b Bench) forScenario() []flag {
 	if b.NumInitiatorDev+b.NumTargetDev > 2 { // the scenario's default for one depends on the other
-		return words(b, scenarioFlags, "num_initiator_dev", "num_target_dev")
+		return b.given(scenarioFlags, "num_initiator_dev", "num_target_dev")
 	}
-	return words(b, scenarioFlags)
+	return b.given(scenarioFlags)
+}
+
+// ranks is how many ranks a scenario's run has unless the user says otherwise.
+func (b Bench) ranks() int64 {
+	switch {
+	case orElse(b.TargetSegType, dram) == "FILE":
+		return 1
+	case b.Scheme == "tp":
+		return b.NumInitiatorDev + b.NumTargetDev
+	}
+	return 2
 }
 
 // shell writes a command so that a shell reads the same words, each option on a

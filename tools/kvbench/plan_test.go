@@ -44,7 +44,7 @@ func TestFlags(t *testing.T) {
 	if diff := cmp.Diff(flagNames, names); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if w := words(DefaultBench(), nil); w != nil {
+	if w := wordsOf(DefaultBench().given(nil)); w != nil {
 		t.Errorf("the defaults need the words %q", w)
 	}
 	for _, name := range scenarioFlags {
@@ -140,14 +140,8 @@ func TestRoute(t *testing.T) {
 			t.Errorf("%s: %v", tt.line, err)
 			continue
 		}
-		line := " " + strings.Join(r.perigee(r.bench), " ") + " "
-		local, there := dram, dram
-		if strings.Contains(line, " --initiator_seg_type VRAM ") {
-			local = vram
-		}
-		if _, after, ok := strings.Cut(line, " --target_seg_type "); ok {
-			there = strings.Fields(after)[0]
-		}
+		scenario := r.scenario(r.bench)
+		local, there := orElse(scenario.InitiatorSegType, dram), orElse(scenario.TargetSegType, dram)
 		got := []string{orElse(r.bench.OpType, opWrite), orElse(r.bench.InitiatorSegType, dram), orElse(r.bench.TargetSegType, dram), local, there}
 		if diff := cmp.Diff([]string{tt.op, tt.initiator, tt.target, tt.local, tt.there}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.line, diff)
@@ -335,12 +329,11 @@ func TestFitted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := cmd.Profile.ends(got).inMemory(); n != tt.buffers {
+		if n := cmd.Profile.ends(got.Scenario).inMemory(); n != tt.buffers {
 			t.Errorf("%s: %d buffers in host memory, wanted %d", tt.line, n, tt.buffers)
 		}
-		line := strings.Join(got.Perigee, " ")
-		if batch := fmt.Sprint(*got.Bench.MaxBatchSize); !strings.HasSuffix(line, "--max_batch_size "+batch+" --start_batch_size "+batch+" --total_buffer_size "+tt.total) {
-			t.Errorf("%s: %s, wanted a limit of %s", tt.line, line, tt.total)
+		if b := got.Scenario; fmt.Sprint(*b.TotalBufferSize) != tt.total || *b.StartBatchSize != *b.MaxBatchSize {
+			t.Errorf("%s: %+v, wanted a limit of %s", tt.line, b, tt.total)
 		}
 	}
 }

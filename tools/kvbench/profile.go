@@ -3,15 +3,12 @@ package kvbench
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"math/big"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -24,21 +21,15 @@ import (
 // ProfileCmd is `perigee kvbench profile`.
 type ProfileCmd struct {
 	Selection
-	Ranks   *int          `short:"n" name:"ranks" placeholder:"N" group:"Job" help:"Ranks, all on this machine (default: 2; 1 with files; with the scheme tp one for each device)."`
-	Engine  string        `name:"engine" enum:"auto,nixl,shm" default:"auto" group:"Job" help:"What moves the bytes: auto, nixl or shm."`
-	NixlLib string        `name:"nixl-lib" placeholder:"FILE" group:"Job" help:"libnixl_capi.so to load (default: searched for)."`
-	Timeout time.Duration `name:"timeout" placeholder:"T" group:"Job" help:"Give up when a transfer takes longer than T, such as 90s (default: wait)."`
-	Result  string        `name:"result" placeholder:"FILE" group:"Job" help:"Write the result to FILE: .json, .json.gz or .json.zst. With several runs the config's name is put before the ending, and a number where two have one name."`
-	// Of every run.
-	Thresholds []string `name:"threshold" sep:"none" placeholder:"LIMIT" group:"Job" help:"Fail if a figure is beyond a limit such as 'block_bw_gb_per_s.min > 5' (may be repeated; see docs/thresholds.md)."`
-	Seed       *uint64  `name:"seed" placeholder:"N" group:"Job" help:"Seed of the bytes that --check_consistency compares."`
-	Scale      float64  `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
+	run.Flags `set:"ranks=2; 1 with files; with the scheme tp one for each device"`
+	Scale     float64 `name:"scale" default:"1" placeholder:"F" group:"Job" help:"Move only this part of the blocks, 0 to 1; their size stays."`
 	Bench
 }
 
 // Help is what perigee kvbench profile --help says beyond the flags.
 func (ProfileCmd) Help() string {
-	return example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
+	return "The ranks are all on this machine. With several runs the config's name is put before the ending of the result's name, and a number where two have one name; a threshold is one of every run.\n\n" +
+		example("profile --model llama3.1-8b --model_configs '*-tp8-pp2' --scale 0.01 --num_iter 100")
 }
 
 // benchmark is one run of a profile.
@@ -114,16 +105,13 @@ func (c *ProfileCmd) check() error {
 	if err := c.Bench.precheck(); err != nil {
 		return err
 	}
-	if c.Ranks != nil && *c.Ranks < 1 {
-		return usage("--ranks is %d, want at least 1", *c.Ranks)
-	}
-	if c.Timeout < 0 {
-		return usage("--timeout is %v, want a time such as 90s", c.Timeout)
+	if err := c.Flags.Check(); err != nil {
+		return err
 	}
 	if !(c.Scale > 0 && c.Scale <= 1) {
 		return usage("--scale: wanted a number above 0 and up to 1, got %v", c.Scale)
 	}
-	launcher, started, err := boot.Started(os.LookupEnv)
+	launcher, started, err := boot.Started(c.Flags.Over(os.LookupEnv))
 	if err != nil {
 		return err
 	}
@@ -137,28 +125,16 @@ func (c *ProfileCmd) check() error {
 // fitted leaves out blocks, and makes the limit of a rank's buffers high enough
 // for its peers.
 func (c *ProfileCmd) fitted(cmd Command) (Command, error) {
+	b := &cmd.Scenario
 	factor, _ := new(big.Rat).SetString(strconv.FormatFloat(c.Scale, 'g', -1, 64)) // of a finite number
-	part := factor.Mul(factor, new(big.Rat).SetInt64(*cmd.Bench.MaxBatchSize))
+	part := factor.Mul(factor, new(big.Rat).SetInt64(*b.MaxBatchSize))
 	batch := max(1, new(big.Int).Quo(part.Num(), part.Denom()).Int64())
-	cmd.Bench.StartBatchSize, cmd.Bench.MaxBatchSize = &batch, &batch
-	need := times(big.NewInt(*cmd.Bench.MaxBlockSize), batch, cmd.Bench.NumThreads, c.ends(cmd).perRank)
+	b.StartBatchSize, b.MaxBatchSize = &batch, &batch
+	need := times(big.NewInt(*b.MaxBlockSize), batch, b.NumThreads, c.ends(*b).perRank)
 	if !need.IsInt64() {
 		return cmd, usage("--ranks, --num_threads: the buffers of a rank for so many peers and threads do not fit 63 bits")
 	}
-	replace := map[string]int64{"--start_batch_size": batch, "--max_batch_size": batch,
-		"--total_buffer_size": max(need.Int64(), defaultTotal)}
-	var list []string
-	for i := 0; i < len(cmd.Perigee); i++ {
-		if _, ok := replace[cmd.Perigee[i]]; ok {
-			i++ // its value goes, too
-			continue
-		}
-		list = append(list, cmd.Perigee[i])
-	}
-	for _, flag := range slices.Sorted(maps.Keys(replace)) {
-		list = append(list, flag, strconv.FormatInt(replace[flag], 10))
-	}
-	cmd.Perigee = list
+	b.TotalBufferSize = new(size.Bytes(max(need.Int64(), defaultTotal)))
 	return cmd, nil
 }
 
@@ -167,7 +143,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	if err := c.checkMemory(r); err != nil {
 		return err
 	}
-	b := r.command.Bench
+	b := r.command.Scenario
 	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName,
 		cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
@@ -177,39 +153,14 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		fmt.Fprintf(streams.Out, ", %s", r.command.Layers)
 	}
 	fmt.Fprintln(streams.Out)
-	args := append(c.jobWords(r, several), r.command.Perigee...)
-	err, quiet := run.Run(context.Background(), run.Spec{
-		Command: []string{"perigee", "run", "kvbench"}, Scenario: "kvbench", Args: args,
-		Process: append([]string{"run", "kvbench"}, args...),
-	}, streams, os.LookupEnv)
-	if err != nil && quiet {
-		return cli.Told{Err: err}
-	}
-	return err
-}
-
-// jobWords are the options of the job.
-func (c *ProfileCmd) jobWords(r benchmark, several bool) []string {
-	list := []string{"--engine", c.Engine}
-	if c.Ranks != nil {
-		list = append(list, "--ranks", strconv.Itoa(*c.Ranks))
-	}
-	if c.NixlLib != "" {
-		list = append(list, "--nixl-lib", c.NixlLib)
-	}
-	if c.Timeout != 0 {
-		list = append(list, "--timeout", c.Timeout.String())
-	}
-	for _, limit := range c.Thresholds {
-		list = append(list, "--threshold", limit)
-	}
-	if c.Seed != nil {
-		list = append(list, "--seed", strconv.FormatUint(*c.Seed, 10))
+	j := run.Job{Command: "perigee run kvbench", Scenario: "kvbench", Flags: c.Flags, Options: map[string]any{}}
+	for _, f := range b.forScenario() {
+		j.Options[f.name] = f.value
 	}
 	if c.Result != "" {
-		list = append(list, "--result", resultName(c.Result, r.label, several))
+		j.Flags.Result = resultName(c.Result, r.label, several)
 	}
-	return list
+	return j.Run(context.Background(), streams)
 }
 
 // resultName puts a run's label before the endings of a file's name, if there are several
@@ -234,26 +185,20 @@ type ends struct {
 	perRank   int64 // ways of the rank with the most
 }
 
-// ends returns what the scenario will make of a command.
-func (c *ProfileCmd) ends(cmd Command) ends {
-	value := func(flag string) string {
-		if i := slices.Index(cmd.Perigee, flag); i >= 0 {
-			return cmd.Perigee[i+1]
-		}
-		return dram
-	}
-	e := ends{near: value("--initiator_seg_type"), far: value("--target_seg_type")}
-	initiators, targets := cmd.Bench.NumInitiatorDev, cmd.Bench.NumTargetDev
+// ends returns what the scenario will make of its options.
+func (c *ProfileCmd) ends(b Bench) ends {
+	e := ends{near: orElse(b.InitiatorSegType, dram), far: orElse(b.TargetSegType, dram)}
+	initiators, targets := b.NumInitiatorDev, b.NumTargetDev
 	n := orElse(c.Ranks, 2)
 	switch {
 	case e.far == "FILE":
 		e.ways, e.perRank = int64(orElse(c.Ranks, 1)), 1
-	case cmd.Bench.Scheme == "pairwise":
+	case b.Scheme == "pairwise":
 		e.ways, e.perRank = int64(max(n/2, 1)), 1
-	case cmd.Bench.Scheme == "tp" && initiators+targets > 2:
+	case b.Scheme == "tp" && initiators+targets > 2:
 		e.ways = max(initiators, targets)
 		e.perRank = ceil64(e.ways, min(initiators, targets))
-	case cmd.Bench.Scheme == "tp":
+	case b.Scheme == "tp":
 		e.ways, e.perRank = int64(max(n/2, 1)), 1
 	default: // manytoone, onetomany
 		e.ways = int64(max(n-1, 1))
@@ -274,7 +219,8 @@ func (e ends) inMemory() (buffers int64) {
 
 // checkMemory refuses a run whose buffers the machine has no room for.
 func (c *ProfileCmd) checkMemory(r benchmark) error {
-	b, buffers := r.command.Bench, c.ends(r.command).inMemory()
+	b := r.command.Scenario
+	buffers := c.ends(b).inMemory()
 	count := times(big.NewInt(*b.MaxBatchSize), b.NumThreads)
 	wanted := times(count, *b.MaxBlockSize, buffers)
 	available, err := memory.Available("/")

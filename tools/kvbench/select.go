@@ -74,8 +74,8 @@ func conclude(failures []error, tried int, w io.Writer) error {
 		return failures[0]
 	}
 	for _, err := range failures {
-		if !cli.IsTold(err) {
-			cli.Complain(w, err)
+		if !cli.IsReported(err) {
+			cli.PrintError(w, err)
 		}
 	}
 	return fault.New(fault.KindOf(failures[0]), "%d of %d model configs failed", len(failures), tried)

@@ -33,33 +33,30 @@ func parse(t *testing.T, args ...string) *Cmd {
 }
 
 // What the user does not say is left to the result.
-func TestSpec(t *testing.T) {
+func TestJob(t *testing.T) {
 	three := 3
 	for _, c := range []struct {
 		args  string
 		want  run.Flags
 		aside bool
 	}{
-		{"r.json", run.Flags{Launcher: "auto"}, false},
-		{"r.json --engine auto -n 3 --timeout 5s --iface lo", run.Flags{Engine: "auto", Ranks: &three, Timeout: 5 * time.Second, Iface: "lo", Launcher: "auto"}, false},
-		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", run.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}, Launcher: "auto"}, true},
-		{"r.json --allow-io", run.Flags{AllowIO: true, Launcher: "auto"}, false},
-		{"r.json --format csv", run.Flags{Launcher: "auto"}, true},
+		{"r.json", run.Flags{Engine: run.Same}, false},
+		{"r.json --engine auto -n 3 --timeout 5s --iface lo", run.Flags{Engine: "auto", Ranks: &three, Timeout: run.Duration(5 * time.Second), Iface: "lo"}, false},
+		{"r.json --engine nixl --nixl-lib x --result n.json --threshold a.max<1 --format json", run.Flags{Engine: "nixl", NixlLib: "x", Result: "n.json", Threshold: []string{"a.max<1"}}, true},
+		{"r.json --allow-io", run.Flags{Engine: run.Same, AllowIO: true}, false},
+		{"r.json --format csv", run.Flags{Engine: run.Same}, true},
 	} {
 		process := append([]string{"rerun"}, strings.Fields(c.args)...)
-		s, err := parse(t, process[1:]...).Spec(cli.Streams{}, process)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(c.want, s.Repeat.Flags); diff != "" {
+		j := parse(t, process[1:]...).job(cli.Streams{}, process)
+		if diff := cmp.Diff(c.want, j.Flags); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.args, diff)
 		}
-		if s.Repeat.Result != "r.json" || s.Aside != c.aside || !slices.Equal(s.Args, process[1:]) || !slices.Equal(s.Process, process) || s.Conclude == nil {
-			t.Errorf("%s: %+v", c.args, s)
+		if j.Repeats != "r.json" || j.Aside != c.aside || !slices.Equal(j.Process, process) || j.Conclude == nil {
+			t.Errorf("%s: %+v", c.args, j)
 		}
 	}
 	for _, args := range []string{"r.json --alpha 1", "r.json --columns nope", "r.json --sort nope"} {
-		if _, err := parse(t, strings.Fields(args)...).Spec(cli.Streams{}, []string{"rerun"}); fault.KindOf(err) != fault.Usage {
+		if err := parse(t, strings.Fields(args)...).Run(cli.Streams{}, nil); fault.KindOf(err) != fault.Usage {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
@@ -95,11 +92,7 @@ func TestConclude(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		s := cli.Streams{Out: &out}
-		spec, err := parse(t, strings.Fields("r.json --pairs none "+c.args)...).Spec(s, []string{"rerun"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = spec.Conclude(document("shm", 1000), c.fresh)
+		err := parse(t, strings.Fields("r.json --pairs none "+c.args)...).job(s, []string{"rerun"}).Conclude(document("shm", 1000), c.fresh)
 		if c.kind == 0 && err != nil || c.kind != 0 && fault.KindOf(err) != c.kind {
 			t.Errorf("%s: got %v, want kind %d", c.name, err, c.kind)
 		}
@@ -108,11 +101,8 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	spec, err := parse(t, "r.json", "--format", "json").Spec(cli.Streams{Out: &out}, []string{"rerun"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := spec.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
+	j := parse(t, "r.json", "--format", "json").job(cli.Streams{Out: &out}, []string{"rerun"})
+	if err := j.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
 		t.Errorf("%v:\n%s", err, &out)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -20,10 +21,11 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/compare"
+	"perigee/tools/run"
 )
 
-// Series reports whether the command makes several runs, one after the other, instead of one.
-func (c *Cmd) Series() bool { return c.Times != 0 || c.Other != "" }
+// series reports whether the command makes several runs, one after the other, instead of one.
+func (c *Cmd) series() bool { return c.Times != 0 || c.Other != "" }
 
 // side is what is repeated, and the new results of it.
 type side struct {
@@ -46,9 +48,9 @@ type repetition struct {
 	run func(ctx context.Context, path, output string) error
 }
 
-// RunSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine
+// runSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine
 // that gets slower or faster all the time does so for both.
-func (c *Cmd) RunSeries(s cli.Streams) error {
+func (c *Cmd) runSeries(s cli.Streams) error {
 	if err := c.checkSeries(); err != nil {
 		return err
 	}
@@ -74,16 +76,16 @@ func (c *Cmd) checkSeries() error {
 	if c.Times < 1 || c.Times > mostTimes {
 		return fault.New(fault.Usage, "--times is %d, want 1 to %d", c.Times, mostTimes)
 	}
-	if c.Output == "" {
+	if c.Result == "" {
 		return nil
 	}
-	if result.CheckName(c.Output) == nil {
+	if result.CheckName(c.Result) == nil {
 		return fault.New(fault.Usage, "--result %s: several runs have several results, which go into a folder",
-			c.Output).
+			c.Result).
 			WithHint("name a folder with --result")
 	}
-	if files, err := os.ReadDir(c.Output); err == nil && len(files) > 0 {
-		return fault.New(fault.Usage, "--result %s: the folder is not empty", c.Output).
+	if files, err := os.ReadDir(c.Result); err == nil && len(files) > 0 {
+		return fault.New(fault.Usage, "--result %s: the folder is not empty", c.Result).
 			WithHint("name a new folder: results of earlier runs would be taken for those of this series")
 	}
 	return nil
@@ -94,19 +96,19 @@ const mostTimes = 10_000
 
 // prepare reads what is to be repeated. old are the results that one side is compared with, where only one is repeated.
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
-	r = &repetition{cmd: c, s: s, folder: c.Output, keep: c.Output != ""}
+	r = &repetition{cmd: c, s: s, folder: c.Result, keep: c.Result != ""}
 	if c.Other == "" {
-		if old, err = compare.ReadAll([]string{c.Result}); err != nil {
+		if old, err = compare.ReadAll([]string{c.Of}); err != nil {
 			return nil, nil, err
 		}
-		path, err := compare.FirstOf(c.Result)
+		path, err := compare.FirstOf(c.Of)
 		if err != nil {
 			return nil, nil, err
 		}
 		r.sides = []*side{{path: path, lasted: lasted(old[0])}}
 		r.order = make([]int, c.Times)
 	} else {
-		for i, path := range []string{c.Result, c.Other} {
+		for i, path := range []string{c.Of, c.Other} {
 			d, err := result.Scan(path, func(*result.Document, *result.Measurement) error { return nil })
 			if err != nil {
 				return nil, nil, err
@@ -213,11 +215,11 @@ func (r *repetition) play(ctx context.Context) error {
 
 // finish compares what there is, also if the series was cut short.
 func (r *repetition) finish(old []*result.Document, failure error) error {
-	out := &cli.Outlet{W: r.s.Out}
+	out := &cli.Output{W: r.s.Out}
 	r.s.Out = out
 	fresh := r.sides[len(r.sides)-1].docs
-	what := fmt.Sprintf("# OLD: %s; NEW: %s now", plaintext.Escape(r.cmd.Result), cli.Count(len(fresh), "run"))
-	force := r.cmd.Ranks != nil || r.cmd.Engine != "same"
+	what := fmt.Sprintf("# OLD: %s; NEW: %s now", plaintext.Escape(r.cmd.Of), cli.Count(len(fresh), "run"))
+	force := r.cmd.Ranks != nil || r.cmd.Engine != run.Same
 	if len(r.sides) == 2 {
 		old = r.sides[0].docs
 		what = fmt.Sprintf("# OLD: %s of %s now; NEW: %s of %s now", cli.Count(len(old), "run"),
@@ -250,9 +252,13 @@ func (r *repetition) child(ctx context.Context, path, output string) error {
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to make runs with: %w", err)
 	}
-	var said bytes.Buffer
-	cmd := exec.CommandContext(ctx, program, r.cmd.childArgs(path, output)...)
-	cmd.Stderr = &said
+	args, err := r.cmd.childArgs(path, output)
+	if err != nil {
+		return err
+	}
+	var stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Stderr = &stderr
 	// Its own process group: Ctrl-C reaches it once, from here.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -267,38 +273,17 @@ func (r *repetition) child(ctx context.Context, path, output string) error {
 	case ok && exit.ExitCode() == int(fault.Threshold): // the run is complete all the same
 		return nil
 	case ok && exit.ExitCode() > 0:
-		r.s.Err.Write(said.Bytes())
+		r.s.Err.Write(stderr.Bytes())
 		return fault.New(fault.Kind(exit.ExitCode()), "the run failed with exit code %d", exit.ExitCode())
 	}
-	r.s.Err.Write(said.Bytes())
+	r.s.Err.Write(stderr.Bytes())
 	return fault.New(fault.Launch, "the run failed: %w", err)
 }
 
 // childArgs is the command line of one run.
-func (c *Cmd) childArgs(path, output string) []string {
-	args := []string{"rerun", "--only-run", "--result=" + output, "--engine=" + c.Engine, "--launcher=local"}
-	add := func(flag, value string) {
-		if value != "" {
-			args = append(args, flag+"="+value)
-		}
-	}
-	if c.Ranks != nil {
-		add("--ranks", fmt.Sprint(*c.Ranks))
-	}
-	if c.Timeout != 0 {
-		add("--timeout", c.Timeout.String())
-	}
-	add("--nixl-lib", c.NixlLib)
-	add("--iface", c.Iface)
-	for _, t := range c.Threshold {
-		add("--threshold", t)
-	}
-	if c.LogLevel != nil {
-		add("--log-level", *c.LogLevel)
-	}
-	add("--log-dir", c.LogDir)
-	if c.AllowIO {
-		args = append(args, "--allow-io")
-	}
-	return append(args, "--", path)
+func (c *Cmd) childArgs(path, output string) ([]string, error) {
+	o := options{Flags: c.Flags, OnlyRun: true}
+	o.Result, o.Launcher = output, new("local")
+	words, err := cli.Words(&o)
+	return slices.Concat([]string{"rerun"}, words, []string{"--", path}), err
 }

@@ -29,14 +29,14 @@ import (
 const (
 	// joinTimeout is how long a rank waits for the others to start.
 	joinTimeout = 2 * time.Minute
-	// lastWords is how long a rank of a failed job may take to write what it
+	// finalGrace is how long a rank of a failed job may take to write what it
 	// has; then it ends whatever it is doing. The launcher waits a little longer.
-	lastWords = 2500 * time.Millisecond
+	finalGrace = 2500 * time.Millisecond
 )
 
 // runRank is the life of one rank. The failure of a rank is reported by the
 // launcher, or, where there is none, by rank 0.
-func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ) (err error, quiet bool) {
+func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ) (err error) {
 	ctx, again, stop := untilSignal(ctx)
 	defer stop()
 	go func() {
@@ -49,30 +49,31 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 		log.Close()
 	}()
 	started := time.Now()
-	joining, cancel := joinLimit(ctx, s.Args)
+	joining, cancel := joinLimit(ctx, time.Duration(j.Flags.Timeout))
 	defer cancel()
-	v := &voice{err: streams.Err}
-	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { v.say(f) }, Waiting: v.mention,
+	r := &reporter{err: streams.Err}
+	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { r.print(f) }, Waiting: r.note,
 		Log: log.Logger})
 	if err != nil {
-		return reported(err), false
+		return faultOf(err)
 	}
-	v.rank, v.launched = p.Rank, p.Launcher == "local"
+	r.rank, r.launched = p.Rank, p.Launcher == "local"
 	joined := make(chan struct{})
-	go tellWaiting(p.Waiting, joined, v.mention)
-	w, err := spmd.Join(joining, p, spmd.Options{Failed: v.speak, Log: log.Logger})
+	go noteWaiting(p.Waiting, joined, r.note)
+	w, err := spmd.Join(joining, p, spmd.Options{Failed: r.report, Log: log.Logger})
 	close(joined)
 	if err != nil {
-		return reported(err), true
+		return cli.Reported{Err: faultOf(err)}
 	}
-	v.world.Store(w)
-	k := &rank{spec: s, streams: streams, world: w, voice: v}
-	k.streams.Out = &outlet{to: streams.Out, lost: func(err error) { w.Fail(err) }}
+	r.world.Store(w)
+	k := &rank{job: j, streams: streams, world: w, reporter: r}
+	k.streams.Out = &output{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
 	if available, err := memory.Available("/"); err == nil {
 		go k.watchMemory(available)
 	}
-	if err = logless; err == nil { // only now: the others must hear of it
+	// What is wrong at this rank is an error only now: the others must get it, too.
+	if err = cmp.Or(logless, j.Mistake); err == nil {
 		err = k.play()
 	}
 	if k.helped {
@@ -80,29 +81,29 @@ func runRank(ctx context.Context, s Spec, streams cli.Streams, env boot.Environ)
 	}
 	if err == nil {
 		if err = w.Close(); err == nil {
-			return nil, false
+			return nil
 		}
-		v.speak(err)
+		r.report(err)
 	} else {
 		err = w.Fail(err)
-		v.speak(err)
+		r.report(err)
 		if k.exp != nil {
 			k.exp.Save(err, k.streams.Err)
 		}
-		if !v.launched { // perigee's own launcher does it after all ranks have ended
+		if !r.launched { // perigee's own launcher does it after all ranks have ended
 			sweep(log, started)
 		}
 		w.Close()
 	}
-	return reported(err), true
+	return cli.Reported{Err: faultOf(err)}
 }
 
 // patience is how long rank 0 waits for the others before it says so.
 const patience = 5 * time.Second
 
-// tellWaiting says from time to time what this rank waits for, until all have
+// noteWaiting reports from time to time what this rank waits for, until all have
 // joined. A rank that ends before perigee runs in it is not noticed otherwise.
-func tellWaiting(waiting func() string, joined <-chan struct{}, mention func(string)) {
+func noteWaiting(waiting func() string, joined <-chan struct{}, note func(string)) {
 	if waiting == nil {
 		return
 	}
@@ -113,26 +114,23 @@ func tellWaiting(waiting func() string, joined <-chan struct{}, mention func(str
 		case <-time.After(pause):
 		}
 		if text := waiting(); text != "" {
-			mention(text)
+			note(text)
 		}
 	}
 }
 
 // joinLimit bounds the wait for the other ranks by --timeout, if the user has set
-// one. The rest of the command line cannot be understood before rank 0 has sent
-// the scenario.
-func joinLimit(ctx context.Context, args []string) (context.Context, context.CancelFunc) {
+// one.
+func joinLimit(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	limit, flag := joinTimeout, ""
-	if v, ok := valueOf("--timeout", args); ok {
-		if t, err := time.ParseDuration(v); err == nil && t > 0 {
-			limit, flag = t, " (--timeout)"
-		}
+	if timeout > 0 {
+		limit, flag = timeout, " (--timeout)"
 	}
 	return context.WithTimeoutCause(ctx, limit, fault.New(fault.Launch, "not all ranks came within %v%s", limit, flag))
 }
 
-// reported gives a failure its kind and hint again.
-func reported(err error) error {
+// faultOf gives a failure its kind and hint again.
+func faultOf(err error) error {
 	if f, ok := errors.AsType[watch.Failure](err); ok {
 		return f.Fault()
 	}
@@ -141,14 +139,14 @@ func reported(err error) error {
 
 // rank is what one rank knows of its job.
 type rank struct {
-	spec    Spec
-	streams cli.Streams
-	voice   *voice
-	world   *spmd.World
-	flags   Flags
-	old     *result.Document // at rank 0, the result that the run repeats
-	exp     *experiment.Experiment
-	helped  bool
+	job      Job
+	streams  cli.Streams
+	reporter *reporter
+	world    *spmd.World
+	flags    Flags
+	old      *result.Document // at rank 0, the result that the run repeats
+	exp      *experiment.Experiment
+	helped   bool
 }
 
 // watch turns a signal into a failure of the job, and makes sure that the rank
@@ -163,9 +161,9 @@ func (k *rank) watch(ctx context.Context) {
 	}
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[watch.Failure](k.world.Err()); ok {
-		time.Sleep(lastWords)
-		within(lastWords/5, func() {
-			k.voice.speak(f)
+		time.Sleep(finalGrace)
+		within(finalGrace/5, func() {
+			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
 		})
 		os.Exit(int(f.Kind))
@@ -178,7 +176,7 @@ func (k *rank) play() error {
 	var o order
 	if w.Rank() == 0 {
 		var err error
-		if o, err = k.spec.read(); err != nil {
+		if o, err = k.job.read(); err != nil {
 			return err
 		}
 		k.old = o.old
@@ -202,8 +200,8 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if w.Rank() > 0 {
 		streams.Out, streams.Err = io.Discard, io.Discard // one help text is enough
 	}
-	flags, options, err := parse(k.spec, o, r.Scenario, streams)
-	if errors.Is(err, errHelp) {
+	flags, options, err := k.job.parse(o, r.Scenario, streams)
+	if errors.Is(err, ErrHelp) {
 		k.helped = true
 		return nil
 	}
@@ -220,17 +218,17 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return err
 	}
 	k.flags = flags
-	w.SetTimeout(flags.Timeout)
+	w.SetTimeout(time.Duration(flags.Timeout))
 	if w.Rank() == 0 {
 		if err := checkOutputs(flags, r.Scenario, options); err != nil {
 			return err
 		}
 	}
 	k.exp = experiment.Begin(experiment.Config{
-		World: w, Command: append([]string{"perigee"}, k.spec.Process...),
+		World: w, Command: append([]string{"perigee"}, k.job.Process...),
 		Scenario: o.Script.record(r.Scenario, options),
 		Job:      result.Job{ID: k.id(), Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
-		NixlLib:  flags.NixlLib, Seed: flags.Seed, Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
+		NixlLib:  flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
 	if w.Rank() == 0 {
@@ -241,7 +239,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := w.All().Barrier(); err != nil {
 		return err
 	}
-	r.Permit(k.spec.access(flags, o.Script))
+	r.Permit(k.job.access(flags, o.Script))
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
 	if err := r.Run(options); err != nil {
@@ -253,7 +251,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return err
 	}
 	err = k.exp.Finish()
-	if len(thresholds) == 0 && k.spec.Conclude == nil {
+	if len(thresholds) == 0 && k.job.Conclude == nil {
 		return err
 	}
 	w.Phase("verdict")
@@ -274,7 +272,7 @@ func (k *rank) id() string {
 func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{
 		World: k.world, Doc: k.exp.Doc, Checkpoint: k.exp.Checkpoint, Sampled: k.exp.Sampled, Out: k.streams.Out,
-		Seed: k.flags.Seed, AllowIO: k.flags.AllowIO, Repeat: k.old,
+		Seed: k.flags.seed(), AllowIO: k.flags.AllowIO, Repeat: k.old,
 		OpenEngine: k.exp.OpenEngine,
 		GPU: func() (int, bool) {
 			gpus, err := device.GPUs()
@@ -287,7 +285,7 @@ func (k *rank) luaEnv() lua.Env {
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	}
-	if o, ok := k.streams.Out.(*outlet); ok {
+	if o, ok := k.streams.Out.(*output); ok {
 		env.Width = o.width()
 	}
 	return env
@@ -318,8 +316,8 @@ func (k *rank) header(text script) {
 // conclude is the verdict of rank 0 on the result.
 func (k *rank) conclude() error {
 	var err error
-	if k.spec.Conclude != nil {
-		err = k.spec.Conclude(k.old, k.exp.Doc)
+	if k.job.Conclude != nil {
+		err = k.job.Conclude(k.old, k.exp.Doc)
 	}
 	return cmp.Or(k.exp.Violated(), err)
 }

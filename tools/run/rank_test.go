@@ -19,11 +19,11 @@ func TestRepeatAsksForIO(t *testing.T) {
 	if err := d.Write(path); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Spec{Repeat: &Repeat{Result: path}}.read()
+	_, err := Job{Repeats: path}.read()
 	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || f.Hint == "" {
 		t.Errorf("got %v", err)
 	}
-	o, err := Spec{Repeat: &Repeat{Result: path, Flags: Flags{AllowIO: true}}}.read()
+	o, err := Job{Repeats: path, Flags: Flags{AllowIO: true}}.read()
 	if err != nil || !o.Flags.AllowIO {
 		t.Errorf("allowed: %v, %+v", err, o.Flags)
 	}

@@ -4,21 +4,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/lua"
 )
-
-// Repeat says which run a job repeats. The script, its options, the files it read, the
-// number of ranks, the seed, the engine and the thresholds are those of the result.
-type Repeat struct {
-	Result string // the file
-	// Flags are what the user says now. A zero value means: as it was.
-	Flags Flags
-}
 
 // order is what is to be run, as rank 0 sends it to the others.
 type order struct {
@@ -34,26 +25,26 @@ type order struct {
 
 // read finds out what is to be run. Only rank 0 and the launcher can: the files need
 // not be elsewhere.
-func (s Spec) read() (order, error) {
-	if s.Repeat == nil {
-		text, err := readScript(s.Scenario)
+func (j Job) read() (order, error) {
+	if j.Repeats == "" {
+		text, err := readScript(j.Scenario)
 		return order{Script: text}, err
 	}
-	d, err := result.Read(s.Repeat.Result)
+	d, err := result.Read(j.Repeats)
 	if err != nil {
 		return order{}, err
 	}
 	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
 		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
-			s.Repeat.Result).
+			j.Repeats).
 			WithHint("the file has been changed since perigee wrote it")
 	}
-	flags := s.Repeat.Flags
+	flags := j.Flags
 	if d.Job != nil && d.Job.AllowIO && !flags.AllowIO {
 		return order{}, fault.New(fault.Usage,
-			"the run of %s had --allow-io, this one has not: its scenario may write any file", s.Repeat.Result).
+			"the run of %s had --allow-io, this one has not: its scenario may write any file", j.Repeats).
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
-				s.Repeat.Result)
+				j.Repeats)
 	}
 	options, notes := d.Scenario.Options, []string(nil)
 	if !flags.AllowIO {
@@ -83,8 +74,10 @@ func (f *Flags) asIn(d *result.Document) {
 	if f.Ranks == nil {
 		f.Ranks = &d.World.Size
 	}
-	f.Seed = d.Seed
-	if f.Engine == "" {
+	if f.Seed == nil {
+		f.Seed = &d.Seed
+	}
+	if f.Engine == Same {
 		f.Engine = "auto"
 		if d.Engine != nil {
 			f.Engine = d.Engine.Name
@@ -93,7 +86,7 @@ func (f *Flags) asIn(d *result.Document) {
 		}
 	}
 	if d.Job != nil && f.Timeout == 0 {
-		f.Timeout = time.Duration(d.Job.TimeoutNS)
+		f.Timeout = Duration(d.Job.TimeoutNS)
 	}
 	for _, t := range d.Thresholds {
 		if t.From == thresholdFlag { // the others are in the script
@@ -101,6 +94,9 @@ func (f *Flags) asIn(d *result.Document) {
 		}
 	}
 }
+
+// Same is the engine of the run that is repeated.
+const Same = "same"
 
 const thresholdFlag = "--threshold"
 

@@ -43,7 +43,7 @@ func TestScriptIsAFile(t *testing.T) {
 
 func TestTimeoutIsSane(t *testing.T) {
 	for timeout, ok := range map[time.Duration]bool{0: true, -1: false, 1: false, time.Millisecond: true, time.Hour: true} {
-		if err := (Flags{Timeout: timeout}).check(); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Usage {
+		if err := (Flags{Timeout: Duration(timeout)}).Check(); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Usage {
 			t.Errorf("--timeout %v: %v", timeout, err)
 		}
 	}

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/term"
 )
 
-// Outlet passes on what is written to it, and remembers the first error, so that
-// it is reported even if a command ignores it.
-type Outlet struct {
+// Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
+// command ignores it.
+type Output struct {
 	W   io.Writer
 	Err error
 }
 
-func (o *Outlet) Write(data []byte) (int, error) {
+func (o *Output) Write(data []byte) (int, error) {
 	n, err := o.W.Write(data)
 	if err != nil && o.Err == nil {
 		o.Err = err
@@ -22,18 +22,17 @@ func (o *Outlet) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Fault is what the user is told if something could not be written to standard output: an
-// error of the kind Output. It is nil if all was written.
-func (o *Outlet) Fault() error {
+// Fault returns an error of the kind Output if something could not be written, nil if all was.
+func (o *Output) Fault() error {
 	if o.Err == nil {
 		return nil
 	}
 	return LostOutput(o.Err)
 }
 
-// Base is what an [Outlet] writes to; any other writer is its own base.
+// Base is what an [Output] writes to; any other writer is its own base.
 func Base(w io.Writer) io.Writer {
-	if o, ok := w.(*Outlet); ok {
+	if o, ok := w.(*Output); ok {
 		return o.W
 	}
 	return w

@@ -1,0 +1,59 @@
+package run
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/logs"
+	"perigee/spmd/boot"
+)
+
+// What is needed at the start is taken out of a command line whose scenario is not known yet, in
+// either spelling, and counts more than variables.
+func TestStartFlags(t *testing.T) {
+	variables := map[string]string{logs.EnvLevel: "warn", boot.EnvIface: "eth0", boot.EnvLauncher: "pmix", "PATH": "/bin"}
+	for _, c := range []struct{ args, key, want string }{
+		{"pingpong --log-level debug", logs.EnvLevel, "debug"},
+		{"--log_level=error pingpong", logs.EnvLevel, "error"},
+		{"--log-level error pingpong --log_level info", logs.EnvLevel, "info"},
+		{"pingpong", logs.EnvLevel, "warn"},
+		{"pingpong -- --log-level debug", logs.EnvLevel, "warn"},
+		{"pingpong --log-levels debug", logs.EnvLevel, "warn"},
+		{"--log-dir=a=b pingpong", logs.EnvDir, "a=b"},
+		{"--log_dir a_b", logs.EnvDir, "a_b"},
+		{"--log-dir=", logs.EnvDir, ""},
+		{"--iface ib0", boot.EnvIface, "ib0"},
+		{"--launcher slurm", boot.EnvLauncher, "slurm"},
+		{"--launcher auto", boot.EnvLauncher, "auto"},
+		{"pingpong", boot.EnvLauncher, "pmix"},
+		{"--path x", "PATH", "/bin"},
+	} {
+		var f Flags
+		if _, err := f.take("perigee run", strings.Fields(c.args)); err != nil {
+			t.Fatalf("%s: %v", c.args, err)
+		}
+		env := f.Over(func(k string) (string, bool) { v, ok := variables[k]; return v, ok })
+		if got, _ := env(c.key); got != c.want {
+			t.Errorf("perigee run %s: %s is %q, want %q", c.args, c.key, got, c.want)
+		}
+	}
+}
+
+// A time without a unit is in seconds.
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{"90": 90 * time.Second, "1.5": 1500 * time.Millisecond, "1m30s": 90 * time.Second, "-1": -time.Second} {
+		var f Flags
+		if _, err := f.take("perigee run", []string{"--timeout=" + text}); err != nil || time.Duration(f.Timeout) != want {
+			t.Errorf("%s: %v, %v", text, f.Timeout, err)
+		}
+		if words, err := cli.Words(&f); err != nil || len(words) != 1 || words[0] != "--timeout="+want.String() {
+			t.Errorf("%s: %q, %v", text, words, err)
+		}
+	}
+	var f Flags
+	if _, err := f.take("perigee run", []string{"--timeout=never"}); err == nil || !strings.Contains(err.Error(), `--timeout: wanted a time such as 90s, got "never"`) {
+		t.Error(err)
+	}
+}

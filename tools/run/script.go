@@ -1,0 +1,158 @@
+package run
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+	"perigee/lua"
+	"perigee/scenarios"
+)
+
+// script is the text of a scenario.
+type script struct {
+	Name   string // as it stands in messages
+	Source string
+}
+
+func readScript(name string) (script, error) {
+	if file, source, ok := scenarios.Source(name); ok {
+		return script{file, source}, nil
+	}
+	if !strings.HasSuffix(name, ".lua") {
+		return script{}, fault.New(fault.Usage, "there is no scenario %q", name).
+			WithHint("shipped are %s; a file of your own ends in .lua",
+				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
+	}
+	data, err := atomicfile.Read(name, lua.MaxSource)
+	if err != nil {
+		return script{}, fault.New(fault.Input, "scenario: %w", err)
+	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		if line++; !utf8.Valid(text) { // it would become another text on the way to other ranks, and in the result
+			return script{}, fault.New(fault.Input, "scenario %s:%d: this line is not UTF-8 text: %q", name, line,
+				bytes.TrimSpace(text)).
+				WithHint(`in a string of Lua any byte can be written with its number, as in "\255"`)
+		}
+	}
+	return script{name, string(data)}, nil
+}
+
+// record describes the script and its options in a result.
+func (s script) record(sc lua.Scenario, options map[string]any) result.Scenario {
+	return result.Scenario{
+		Name: s.Name, SHA256: s.digest(), Source: s.Source, Options: options, Reads: sc.Keys("path"),
+		Writes: sc.Keys("output"),
+	}
+}
+
+func (s script) digest() string { return fmt.Sprintf("%x", sha256.Sum256([]byte(s.Source))) }
+
+// grammar is the whole command line of a job: the options of every job, and those that its scenario declares.
+type grammar struct {
+	Job      Flags `embed:""`
+	Scenario any   `embed:""`
+}
+
+// Grammar returns a struct from which kong makes the command line of a job with
+// this scenario, and the values that its options choose from.
+func Grammar(name string) (g any, choices map[string][]string, err error) {
+	text, err := readScript(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := lua.Load(text.Name, text.Source, io.Discard)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer r.Close()
+	choices = map[string][]string{}
+	for _, o := range r.Options {
+		if len(o.Choices) > 0 {
+			choices["--"+o.Name] = o.Choices
+		}
+	}
+	return &grammar{Scenario: r.Grammar()}, choices, nil
+}
+
+// ErrHelp says that the user asked for help and got it.
+var ErrHelp = errors.New("help was printed")
+
+// parseOptions reads the options of a scenario from the words that are left of a command line without the flags of the
+// job. Those flags are part of the grammar all the same: help lists them, and an option cannot have the name of one.
+func parseOptions(command string, sc lua.Scenario, words []string, streams cli.Streams) (map[string]any, error) {
+	g := grammar{Scenario: sc.Grammar()}
+	helped := false
+	k, err := kong.New(&g, kong.Name(command), kong.Description(sc.About),
+		kong.Writers(streams.Out, streams.Err), kong.Exit(func(int) { helped = true }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), cli.BothSpellings())
+	if err != nil {
+		return nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
+	}
+	_, err = k.Parse(words)
+	if helped {
+		return nil, ErrHelp
+	}
+	if err != nil {
+		return nil, fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", command)
+	}
+	options, err := sc.Values(g.Scenario)
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "%w", err).
+			WithHint("%s", cmp.Or(fault.HintOf(err), command+" --help"))
+	}
+	return options, nil
+}
+
+// optionWords writes options of a scenario as the words that [parseOptions] reads them from.
+func optionWords(sc lua.Scenario, options map[string]any) (words []string, err error) {
+	arguments := []string{"--"}
+	known := 0
+	for _, o := range sc.Options {
+		v, given := options[strings.ReplaceAll(o.Name, "-", "_")]
+		if given {
+			known++
+		}
+		switch {
+		case o.Arg && cmp.Or(v, o.Default) != nil:
+			arguments = append(arguments, fmt.Sprint(cmp.Or(v, o.Default)))
+		case v == nil:
+		case v == true:
+			words = append(words, "--"+o.Name)
+		case v == false:
+			words = append(words, "--no-"+o.Name)
+		default:
+			words = append(words, fmt.Sprintf("--%s=%v", o.Name, v))
+		}
+	}
+	if known < len(options) {
+		return nil, fault.New(fault.Internal, "%s: options %v: some are not the scenario's", sc.Name, options)
+	}
+	if len(arguments) > 1 {
+		words = slices.Concat(words, arguments)
+	}
+	return words, nil
+}
+
+// access is what the scenario may do to files.
+func (j Job) access(flags Flags, text script) lua.Access {
+	a := lua.Access{AllowIO: flags.AllowIO, Repeated: j.Repeats != ""}
+	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {
+		a.Folder = filepath.Dir(text.Name)
+	}
+	return a
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// model returns what kong makes of a struct of flags.
+// model returns the parser of a struct of flags.
 func model(flags any) (*kong.Kong, error) {
 	return kong.New(flags, kong.NoDefaultHelp(), BothSpellings())
 }

@@ -25,7 +25,7 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	if err == nil {
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
-			"library", info.Library, "why", cmp.Or(note, why(e.Job.Engine, info.Name)))
+			"library", info.Library, "reason", cmp.Or(note, why(e.Job.Engine, info.Name)))
 	}
 	return engine, note, err
 }

@@ -176,7 +176,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 // openListener listens on the first address that is free.
 func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
-	cfg := wire.ListenerConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("listener", "coordinator")}
+	cfg := wire.ListenerConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("part", "coordinator")}
 	if r.seal != nil {
 		var err error
 		if cfg.Challenge, err = r.seal.seal(ctx, r.secret); err != nil {

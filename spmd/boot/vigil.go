@@ -48,7 +48,7 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *vigil {
 	if port := srunPort(env, launcher); port > 0 {
 		alsoSrun(found, port, log)
 	}
-	log.Debug("watching the launcher", "process", found.PID, "name", found.Name)
+	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
 	ctx, stop := context.WithCancel(context.Background())
 	v := &vigil{launcher: found, log: log, died: make(chan struct{}), stop: stop}
@@ -60,7 +60,7 @@ func (v *vigil) watch(ctx context.Context) {
 	defer v.launcher.Close()
 	p, orphan := v.launcher.Wait(ctx)
 	if orphan {
-		v.log.Warn("the launcher has died", "process", p.PID, "name", p.Name)
+		v.log.Warn("the launcher has died", "pid", p.PID, "name", p.Name)
 		v.process = p
 		close(v.died)
 	} else if ctx.Err() == nil {

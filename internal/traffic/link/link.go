@@ -32,7 +32,7 @@ func Connect(w *spmd.World, ways ...Way) error {
 	if err := connect(w, ways); err != nil {
 		return err
 	}
-	w.Log().Info("connected", "agents", len(ways), "after", time.Since(began))
+	w.Log().Info("connected", "agents", len(ways), "elapsed", time.Since(began))
 	return nil
 }
 

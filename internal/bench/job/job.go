@@ -113,7 +113,7 @@ func (c *Command) Latency(w io.Writer) error {
 // Prepare prints how long 64 local ranks take to prepare 1000 sparse patterns.
 // Target: 2 s and no message.
 func (c *Command) Prepare(w io.Writer) error {
-	fmt.Fprintln(w, "# preparation of 1000 sparse patterns (target: under 2 s, no messages)")
+	fmt.Fprintln(w, "# preparation of 1000 sparse patterns (target: under 2 s)")
 	for range 3 {
 		out, _, err := c.run("run", "-n", "64", "--engine", "shm", c.script("prepare.lua"))
 		if err != nil {

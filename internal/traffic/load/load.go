@@ -9,7 +9,6 @@
 package load
 
 import (
-	"cmp"
 	"slices"
 
 	"perigee/nixl"
@@ -169,14 +168,14 @@ type Roles struct {
 // RolesOf works out the roles in a load of a world of a number of ranks.
 func RolesOf(l Load, ranks int) Roles {
 	var r Roles
+	lanes, met := l.Lanes(), make([]bool, ranks)
 	for rank := range ranks {
 		var toRanks, any bool
-		for _, lane := range l.Lanes() {
+		for _, lane := range lanes {
 			for _, p := range l.Posts(rank, lane) {
 				any = true
 				if p.Peer != nixl.Self {
-					toRanks = true
-					r.Ranks = append(r.Ranks, p.Peer)
+					toRanks, met[p.Peer] = true, true
 				}
 			}
 		}
@@ -184,10 +183,13 @@ func RolesOf(l Load, ranks int) Roles {
 			r.Initiators = append(r.Initiators, rank)
 		}
 		if any {
-			r.Ranks, r.Actors = append(r.Ranks, rank), append(r.Actors, rank)
+			r.Actors, met[rank] = append(r.Actors, rank), true
 		}
 	}
-	slices.SortFunc(r.Ranks, cmp.Compare)
-	r.Ranks = slices.Compact(r.Ranks)
+	for rank, does := range met {
+		if does {
+			r.Ranks = append(r.Ranks, rank)
+		}
+	}
 	return r
 }

@@ -290,6 +290,10 @@ func (m *Matrix) Scale(f float64) (*Matrix, error) {
 	return scaled, nil
 }
 
+// enoughToHash is how many bytes are collected before they are hashed: a sparse
+// row is shorter than what one call costs.
+const enoughToHash = 4 << 10
+
 // Digest returns the SHA-256, in hex, of the matrix as plain lines: "perigee
 // matrix 1", then the number of ranks, then "i j bytes" for every non-zero
 // cell in row order, each line ended by a newline. Equal matrices have equal
@@ -306,8 +310,10 @@ func (m *Matrix) Digest() string {
 			line = strconv.AppendInt(line, c.Bytes, 10)
 			line = append(line, '\n')
 		}
-		hash.Write(line)
-		line = line[:0]
+		if len(line) >= enoughToHash {
+			hash.Write(line)
+			line = line[:0]
+		}
 	}
 	hash.Write(line)
 	return hex.EncodeToString(hash.Sum(nil))

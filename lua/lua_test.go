@@ -219,6 +219,7 @@ func TestMistakes(t *testing.T) {
 		`transfer.prepare { matrix = matrix.new(2), shards = 0 }`:                          at + "transfer.prepare: shards is 0, want a whole number of at least 1",
 		`transfer.prepare { matrix = matrix.new(2), metadata = { 1 } }`:                    at + "transfer.prepare: metadata is a table, want a table with names as keys",
 		`transfer.prepare { matrix = matrix.new(2), sleep_before = -1 }`:                   at + "transfer.prepare: sleep_before is -1, want a number of seconds, 0 or more",
+		`transfer.prepare { matrix = matrix.new(2), start = "now" }`:                       at + `transfer.prepare: start is the string "now", want "barrier" or "clock"`,
 		`transfer.prepare { matrix = matrix.new(2), metadata = { x = print } }`:            at + "transfer.prepare: metadata: a function is no data",
 		`transfer.prepare_all { 7 }`:                                                       at + "element 1 is 7, want a table as for transfer.prepare",
 		`transfer.warmup({ 1 }, 1)`:                                                        at + "element 1 of the list of plans is 1, want a plan",

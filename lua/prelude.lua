@@ -28,7 +28,7 @@ patterns.fields = {
 }
 
 -- Loads the matrices of a list of patterns that config.load has read, and
--- prepares their transfers. override may hold mem and op. Returns the plans.
+-- prepares their transfers. override may hold mem, op and start. Returns the plans.
 function patterns.prepare(list, override)
   override = override or {}
   local files, specs = {}, {}
@@ -43,6 +43,7 @@ function patterns.prepare(list, override)
       mem = override.mem or p.mem_type,
       op = override.op or p.xfer_op,
       shards = p.shards,
+      start = override.start,
       storage = p.storage_ops,
       metadata = p.metadata,
       sleep_before = p.sleep_before_launch_sec,

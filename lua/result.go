@@ -114,10 +114,13 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 }
 
 // tellSkew says how good the barriers were before the runs that were collected since
-// it last did.
+// it last did, and how good the starts by the clock.
 func (r *Runtime) tellSkew() {
 	d := r.env.Doc
 	if s := d.BarrierSkew(r.skewTold); s.Barriers > 0 {
+		io.WriteString(r.env.Out, comment(s.String()))
+	}
+	if s := d.StartsByClock(r.skewTold); s.Runs > 0 {
 		io.WriteString(r.env.Out, comment(s.String()))
 	}
 	r.skewTold = len(d.Measurements)

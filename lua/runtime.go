@@ -75,25 +75,26 @@ type Runtime struct {
 	L   *glua.LState
 	env Env
 
-	random     *rand.Rand
-	opened     *session.Session
-	engine     nixl.Engine // of the session
-	defaultMem *nixl.Mem
-	recorded   map[runKey]int // runs already in the result
-	skewTold   int            // measurements whose barriers the output has told of
-	access     Access
-	file       string          // name of the script
-	lines      []string        // of its text, for errors
-	inputs     map[string]bool // files that the user has named to read
-	matrices   map[string]bool // files that the user's configurations name, to load as matrices
-	readable   []string        // folders below which files may be read
-	outputs    map[string]bool
-	storage    map[string]bool    // where transfers may make files
-	lanes      map[*luaLanes]bool // those that are open
-	planes     []*luaPlane
-	bars       []*progressBar
-	raised     *scriptFault // the last error that was raised for Go code
-	resumes    int          // coroutines that have resumed each other and not yielded
+	random       *rand.Rand
+	opened       *session.Session
+	engine       nixl.Engine // of the session
+	defaultMem   *nixl.Mem
+	recorded     map[runKey]int // runs already in the result
+	warnedOfCPUs bool           // that ranks which start by the clock wait for one
+	skewTold     int            // measurements whose barriers the output has told of
+	access       Access
+	file         string          // name of the script
+	lines        []string        // of its text, for errors
+	inputs       map[string]bool // files that the user has named to read
+	matrices     map[string]bool // files that the user's configurations name, to load as matrices
+	readable     []string        // folders below which files may be read
+	outputs      map[string]bool
+	storage      map[string]bool    // where transfers may make files
+	lanes        map[*luaLanes]bool // those that are open
+	planes       []*luaPlane
+	bars         []*progressBar
+	raised       *scriptFault // the last error that was raised for Go code
+	resumes      int          // coroutines that have resumed each other and not yielded
 }
 
 // runKey counts the runs of a plan in a phase.

@@ -23,7 +23,11 @@ type spec struct {
 	metadata map[string]any
 	// What the script says it will sleep, in seconds; for readers of the result.
 	sleepBefore, sleepAfter float64
+	start                   string // barrier or clock
 }
+
+// startClock says that the initiators of a plan agree on an instant and start at it.
+const startClock = "clock"
 
 // specFrom reads the arguments of prepare.
 func (r *Runtime) specFrom(t *glua.LTable) (s spec, err error) {
@@ -32,6 +36,9 @@ func (r *Runtime) specFrom(t *glua.LTable) (s spec, err error) {
 	mem, op := f.text("mem", ""), f.text("op", "WRITE")
 	s.metadata = f.plainMap("metadata")
 	s.sleepBefore, s.sleepAfter = f.seconds("sleep_before"), f.seconds("sleep_after")
+	if s.start = f.text("start", "barrier"); s.start != "barrier" && s.start != startClock {
+		f.fail("start", `"barrier" or "clock"`, f.get("start"))
+	}
 	var build func() error
 	if exchange := f.table("exchange"); exchange != nil {
 		build = func() error { return r.exchangeInto(&s, exchange) }

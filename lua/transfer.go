@@ -251,7 +251,10 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 		if specs[i], err = r.specFrom(t); err != nil {
 			return nil, err
 		}
-		loads[i] = specs[i].load
+		if loads[i] = specs[i].load; specs[i].start == startClock {
+			loads[i] = load.Clocked{Load: loads[i]}
+			r.warnOfFewCPUs(r.env.World.Hosts())
+		}
 	}
 	plans, err := play.Prepare(s, loads)
 	if err != nil {
@@ -263,6 +266,21 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 		r.record(specs[i])
 	}
 	return out, nil
+}
+
+// warnOfFewCPUs notes, once, that ranks cannot start by the clock where they wait for a CPU.
+func (r *Runtime) warnOfFewCPUs(hosts []spmd.Host) {
+	if r.warnedOfCPUs {
+		return
+	}
+	r.warnedOfCPUs = true
+	for _, h := range hosts {
+		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
+			r.note(fmt.Sprintf("start by the clock: %s has %d CPUs for %d ranks, so that ranks wait for a CPU while others start: "+
+				"starts will be late; use at most as many ranks as CPUs", h.Name, h.CPUs, len(h.Ranks)))
+			return
+		}
+	}
 }
 
 // record describes a plan in the result. The plan's number is its place there.
@@ -358,6 +376,10 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 		if skew := run.BarrierExitSkewNS; skew != nil {
 			e.RawSetString("barrier_exit_skew", glua.LNumber(float64(*skew)/1e9))
 		}
+		if skew := run.StartSkewNS; skew != nil {
+			e.RawSetString("start_skew", glua.LNumber(float64(*skew)/1e9))
+		}
+		e.RawSetString("late", glua.LNumber(run.Late()))
 		e.RawSetString("mean_bandwidth", glua.LNumber(run.MeanBandwidth()))
 		seconds, bytes := L.CreateTable(0, len(run.Ranks)), L.CreateTable(0, len(run.Ranks))
 		for _, k := range run.Ranks {

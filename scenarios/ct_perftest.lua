@@ -4,6 +4,7 @@ local schema = {
   { name = "traffic_pattern", type = "map", required = true, fields = patterns.fields },
   { name = "iters", type = "int", min = 1, max = 1e8, default = 1, aliases = { "n_iters" }, help = "measured runs" },
   { name = "warmup_iters", type = "int", min = 0, max = 1e8, default = 0, help = "unmeasured runs first" },
+  { name = "start", type = "enum", enum = { "barrier", "clock" }, help = "how initiators start the first run: as they leave the barrier, or at an instant" },
 }
 
 -- The configuration. One with a list of patterns is refused with the name of the command that plays it.
@@ -83,6 +84,7 @@ return {
     options.enum { "op", nil, "operation, instead of the config's", choices = { "WRITE", "READ" } },
     options.int { "iters", nil, "measured runs, instead of the config's", min = 1, max = 1e8 },
     options.int { "warmup-iters", nil, "unmeasured runs first, instead of the config's", min = 0, max = 1e8 },
+    options.enum { "start", nil, "how the initiators start the first run: as they leave the barrier, or at an instant that they agree on (config, else barrier)", choices = { "barrier", "clock" } },
     options.int { "isolation-iters", nil, "accepted for symmetry; one pattern is always alone", min = 1, max = 1e8 },
   },
   ranks = function(opt)
@@ -96,7 +98,7 @@ return {
     local iters = opt.iters or config.iters
 
     world.phase("prepare")
-    local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op })[1]
+    local plan = patterns.prepare({ config.traffic_pattern }, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start })[1]
 
     world.phase("warmup")
     world.barrier()

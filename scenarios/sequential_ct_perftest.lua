@@ -9,6 +9,7 @@ local schema = {
   { name = "isolation_iters", type = "int", min = 1, max = 1e8, aliases = { "n_isolation_iters" }, help = "runs of each pattern alone" },
   { name = "warmup_iters", type = "int", min = 0, max = 1e8, help = "unmeasured runs to each destination" },
   { name = "meet", type = "enum", enum = { "initiators", "all" }, help = "who meets and sleeps before a pattern" },
+  { name = "start", type = "enum", enum = { "barrier", "clock" }, help = "how initiators start: as they leave the barrier, or at an instant" },
   { name = "isolation_gap", type = "float", min = 0, help = "longest pause before a run alone, in seconds" },
   { name = "generator", type = "any", help = "how perigee matgen made the workload" },
 }
@@ -140,6 +141,7 @@ return {
     options.int { "warmup-iters", nil, "unmeasured runs to each destination (config, else 30)", min = 0, max = 1e8 },
     options.number { "isolation-gap", nil, "longest pause before a run alone, in seconds (config, else 0.005); a pause is never longer than that of the workload", min = 0 },
     options.enum { "meet", nil, "who meets and sleeps before a pattern (config, else initiators)", choices = { "initiators", "all" } },
+    options.enum { "start", nil, "how the initiators of a pattern start: as they leave the barrier, or at an instant that they agree on (config, else barrier)", choices = { "barrier", "clock" } },
   },
   ranks = function(opt)
     return patterns.ranks(config.load(opt.config, schema).traffic_patterns[1])
@@ -154,7 +156,7 @@ return {
 
     world.phase("prepare")
     local before, preparing = clock.now(), 0
-    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op })
+    local plans = patterns.prepare(config.traffic_patterns, { mem = opt.mem_type, op = opt.op, start = opt.start or config.start })
     for _, plan in ipairs(plans) do
       preparing = preparing + plan.prep_seconds
     end

@@ -42,6 +42,7 @@
 ---@field name? string for messages and the result
 ---@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank; not with exchange
 ---@field metadata? table kept in the result
+---@field start? "barrier"|"clock" clock: the initiators agree on an instant before each run or post and start at it, which makes these calls collective among them
 ---@field sleep_before? number seconds that the script sleeps before a run, kept in the result; prepare itself never sleeps
 ---@field sleep_after? number likewise after a run
 
@@ -52,6 +53,8 @@
 ---@field latency number stop - start, in seconds
 ---@field uncertainty number how far latency may be off, in seconds; 0 within a host
 ---@field barrier_exit_skew? number how far apart the initiators left the barrier before the run, in seconds; nil without one
+---@field start_skew? number how far apart the initiators started, in seconds; nil with a single one
+---@field late integer initiators that were ready only after the instant agreed on; 0 without one
 ---@field mean_bandwidth number mean over the initiators of bytes / seconds of each, in bytes per second
 ---@field rank_seconds table<integer, number> each initiator's own seconds, keyed by rank
 ---@field rank_bytes table<integer, integer> bytes that each initiator moved, keyed by rank

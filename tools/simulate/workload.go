@@ -30,6 +30,7 @@ var configKeys = conf.Schema{
 	{Name: "isolation_iters", Type: "any", Aliases: []string{"n_isolation_iters"}},
 	{Name: "warmup_iters", Type: "any"},
 	{Name: "meet", Type: "any"},
+	{Name: "start", Type: "any"},
 	{Name: "isolation_gap", Type: "any"},
 	{Name: "generator", Type: "any"},
 }

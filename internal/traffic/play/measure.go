@@ -81,7 +81,9 @@ const mostHeld = 1 << 14
 // measure is one lane's part: warm up, report ready, begin with the others, run.
 func (p *Plan) measure(k *part, r Repeat, d *series.Distribution, ready func(), begin <-chan struct{}) error {
 	bare := &part{Bound: k.Bound} // without stamps of single transfers
-	run := func(n int, take func([]nixl.Times)) error { return p.pieces(bare, k.batch, n, mostHeld, take) }
+	run := func(n int, take func([]nixl.Times)) error {
+		return p.pieces(bare, k.batch, n, mostHeld, func() error { return nil }, take)
+	}
 	err := run(r.Warmup, func([]nixl.Times) {})
 	ready()
 	if err != nil {

@@ -22,6 +22,7 @@ type Plan struct {
 	*session.Reserved
 	s        *session.Session
 	parts    []*part // that this rank posts, one per lane
+	clocked  bool    // the initiators agree on an instant, and start at it
 	posted   bool
 	released bool
 }
@@ -29,11 +30,11 @@ type Plan struct {
 // part is what this rank posts on one lane.
 type part struct {
 	*session.Bound
-	posts []load.Post
-	batch nixl.Batch
-	log   []series.Logged
-	last  *nixl.Times
-	left  series.Exit // before what is posted
+	posts  []load.Post
+	batch  nixl.Batch
+	log    []series.Logged
+	last   *nixl.Times
+	before before // what is posted came after this
 	// running gets the outcome of a run in another goroutine; nil if there is none.
 	running chan error
 }
@@ -65,6 +66,7 @@ func New(s *session.Session, l load.Load) (*Plan, error) {
 
 func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	p := &Plan{Reserved: r, s: s}
+	_, p.clocked = r.Load.(load.Clocked)
 	for _, b := range r.Lanes {
 		posts := r.Posts(s.World().Rank(), b.Number)
 		if len(posts) == 0 {
@@ -225,7 +227,7 @@ func Warmup(plans []*Plan, n int) error {
 			if !k.freshFor(seen, p) {
 				continue
 			}
-			if err := p.runPart(k, n, false, series.Exit{}); err != nil {
+			if err := p.runPart(k, n, false, before{}); err != nil {
 				return err
 			}
 		}

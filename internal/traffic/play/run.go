@@ -20,34 +20,66 @@ func (p *Plan) Run(n int, record bool) error {
 		return err
 	}
 	switch {
-	case len(p.parts) == 0:
+	case len(p.parts) == 0 || n == 0:
 		return nil
 	case len(p.parts) == 1 && p.parts[0].Number != load.Files:
-		return p.runPart(p.parts[0], n, record, p.s.TakeExit())
-	}
-	for range n {
-		if err := p.runTogether(record); err != nil {
+		b, err := p.agree()
+		if err != nil {
 			return err
 		}
+		return p.runPart(p.parts[0], n, record, b)
 	}
-	return nil
+	b, err := p.agree()
+	for ; n > 0 && err == nil; n-- {
+		err = p.runTogether(record, b)
+		b = before{}
+	}
+	return err
+}
+
+// before is what a run of a plan comes after.
+type before struct {
+	left   series.Exit
+	agreed series.Agreed
+}
+
+// agree takes note of the barrier that this rank has left, and agrees on an instant with the other initiators if
+// the plan starts by the clock.
+func (p *Plan) agree() (b before, err error) {
+	b.left = p.s.TakeExit()
+	if !p.clocked {
+		return b, nil
+	}
+	g, err := p.s.World().Group(p.Actors)
+	if err == nil {
+		b.agreed, err = p.s.Agree(g)
+	}
+	return b, err
+}
+
+// await returns when the instant agreed on has come, and notes if it had passed before.
+func (b *before) await(p *Plan) error {
+	if b.agreed.NS == 0 {
+		return nil
+	}
+	b.agreed.Late = max(clock.Now()-b.agreed.NS, 0)
+	return clock.SleepUntil(p.s.World().Context(), b.agreed.NS)
 }
 
 // runTogether runs all parts once: the first one here, unless it is for files, the others beside it.
-func (p *Plan) runTogether(record bool) error {
+func (p *Plan) runTogether(record bool, b before) error {
 	here := p.parts[0]
 	if here.Number == load.Files {
 		here = nil
 	}
-	left := p.s.TakeExit()
 	for _, k := range p.parts {
 		if k != here {
-			p.start(k, record, left)
+			p.start(k, record, b)
 		}
 	}
 	var err error
 	if here != nil {
-		if err = p.runPart(here, 1, record, left); err != nil {
+		if err = p.runPart(here, 1, record, b); err != nil {
 			p.s.World().Fail(err) // or the other parts would go on
 		}
 	}
@@ -55,10 +87,10 @@ func (p *Plan) runTogether(record bool) error {
 }
 
 // start runs a part once in its own goroutine.
-func (p *Plan) start(k *part, record bool, left series.Exit) {
+func (p *Plan) start(k *part, record bool, b before) {
 	k.running = make(chan error, 1)
 	done := k.running
-	k.Running.Go(func() { done <- p.runPart(k, 1, record, left) })
+	k.Running.Go(func() { done <- p.runPart(k, 1, record, b) })
 }
 
 // join waits for the parts that start started, except one. It returns the first error.
@@ -75,23 +107,25 @@ func (p *Plan) join(except *part) (err error) {
 	return err
 }
 
-// runPart runs a part n times, the first of them after an exit from a barrier. Runs go to the engine in pieces, which
+// runPart runs a part n times, the first of them after what is in b. Runs go to the engine in pieces, which
 // bounds the memory for their stamps.
-func (p *Plan) runPart(k *part, n int, record bool, left series.Exit) error {
+func (p *Plan) runPart(k *part, n int, record bool, b before) error {
 	return k.Use(func() error {
-		return p.pieces(k, k.batch, n, max(mostStamps/(3+len(k.posts)), 1), func(times []nixl.Times) {
-			k.keep(times, left, record)
-			left = series.Exit{}
-		})
+		return p.pieces(k, k.batch, n, max(mostStamps/(3+len(k.posts)), 1), func() error { return b.await(p) },
+			func(times []nixl.Times) {
+				k.keep(times, b, record)
+				b = before{}
+			})
 	})
 }
 
 // mostStamps bounds the stamps that are held in one piece.
 const mostStamps = 1 << 20
 
-// pieces runs a batch n times, at most most at once, and gives the stamps to take. Where there is a timeout, which is
-// meant for a single run and not for many, pieces begin small and grow as long as they take a small part of it.
-func (p *Plan) pieces(k *part, b nixl.Batch, n, most int, take func([]nixl.Times)) error {
+// pieces runs a batch n times, at most most at once, each after ready, and gives the stamps to take. Where there is a
+// timeout, which is meant for a single run and not for many, pieces begin small and grow as long as they take a small
+// part of it.
+func (p *Plan) pieces(k *part, b nixl.Batch, n, most int, ready func() error, take func([]nixl.Times)) error {
 	w := p.s.World()
 	size := most
 	if w.Timeout() > 0 {
@@ -101,6 +135,9 @@ func (p *Plan) pieces(k *part, b nixl.Batch, n, most int, take func([]nixl.Times
 		size = min(size, n, most)
 		began := clock.Now()
 		times := k.makeTimes(size)
+		if err := ready(); err != nil {
+			return err
+		}
 		if err := b.Run(link.Control(w), size, times); err != nil {
 			return link.Explain(w, p.what(k), err)
 		}
@@ -122,16 +159,16 @@ func (k *part) makeTimes(n int) []nixl.Times {
 	return times
 }
 
-// keep notes the stamps of runs, the first of which came after the exit from a barrier.
-func (k *part) keep(times []nixl.Times, left series.Exit, record bool) {
+// keep notes the stamps of runs, the first of which came after what is in b.
+func (k *part) keep(times []nixl.Times, b before, record bool) {
 	last := times[len(times)-1]
 	k.last = &last
 	if !record {
 		return
 	}
 	for _, t := range times {
-		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: left})
-		left = series.Exit{}
+		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: b.left, Agreed: b.agreed})
+		b = before{}
 	}
 }
 
@@ -145,18 +182,28 @@ func (p *Plan) Post() error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
+	if len(p.parts) == 0 {
+		p.posted = true
+		return nil
+	}
+	b, err := p.agree()
+	if err != nil {
+		return err
+	}
 	p.posted = true
-	left := p.s.TakeExit()
 	for _, k := range p.parts {
 		if !k.inline() {
-			p.start(k, true, left)
+			p.start(k, true, b)
 		}
 	}
 	for _, k := range p.parts {
 		if !k.inline() {
 			continue
 		}
-		k.left = left
+		k.before = b
+		if err := k.before.await(p); err != nil {
+			return err
+		}
 		if err := k.Use(k.batch.Post); err != nil {
 			return link.Explain(p.s.World(), p.what(k), err)
 		}
@@ -210,7 +257,7 @@ func (p *Plan) Wait(record bool) error {
 		if err != nil {
 			return p.give(k, link.Explain(p.s.World(), p.what(k), err))
 		}
-		k.keep(times, k.left, record)
+		k.keep(times, k.before, record)
 	}
 	err := p.join(nil)
 	for _, k := range p.parts {

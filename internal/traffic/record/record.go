@@ -130,21 +130,25 @@ func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
 				WithHint("all initiators of a pattern must run it equally often")
 		}
 		for i, t := range k.log {
-			runs[i].Add(k.rankRun(w, t.Stamps))
+			runs[i].Add(k.rankRun(w, t))
+			if t.Agreed.NS != 0 {
+				// Every rank has the same instant, by its own clock.
+				agreed := w.ToCommon(k.rank, t.Agreed.NS)
+				runs[i].AgreedNS = &agreed
+			}
 			exits[i] = append(exits[i], series.Exit{Barrier: t.Left.Barrier, NS: w.ToCommon(k.rank, t.Left.NS)})
 		}
 	}
 	for i := range runs {
-		runs[i].UncertaintyNS = w.Uncertainty(p.Initiators)
-		runs[i].BarrierExitSkewNS = series.Skew(exits[i])
+		runs[i].Complete(w.Uncertainty(p.Initiators), exits[i])
 	}
 	return runs, nil
 }
 
-func (k part) rankRun(w *spmd.World, t series.Stamps) series.RankRun {
+func (k part) rankRun(w *spmd.World, t series.Logged) series.RankRun {
 	r := series.RankRun{
 		Rank: k.rank, StartNS: w.ToCommon(k.rank, t.Start), PostNS: w.ToCommon(k.rank, t.Posted),
-		EndNS: w.ToCommon(k.rank, t.End),
+		EndNS: w.ToCommon(k.rank, t.End), LateNS: t.Agreed.Late,
 	}
 	for i, o := range k.posts {
 		r.Bytes += o.Bytes

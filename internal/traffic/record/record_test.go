@@ -198,3 +198,53 @@ func TestNoSkewBetweenGroups(t *testing.T) {
 		return err
 	})
 }
+
+// Initiators that start by the clock start at one instant, which the result has, and none before it. Only the first of several
+// runs starts so. A pattern with a single initiator has no instant.
+func TestStartsByTheClock(t *testing.T) {
+	both := sessiontest.FromRows(t, []int64{0, 9}, []int64{9, 0})
+	one := sessiontest.FromRows(t, []int64{0, 9}, []int64{0, 0})
+	var runs []Collected
+	sessiontest.Must(t, 2, func(w *spmd.World, s *session.Session) error {
+		var loads []load.Load
+		for _, m := range []*matrix.Matrix{both, one} {
+			loads = append(loads, load.Clocked{Load: load.Pattern{Matrix: m, Shards: 1}})
+		}
+		loads = append(loads, load.Pattern{Matrix: both, Shards: 1})
+		plans, err := play.Prepare(s, loads)
+		if err != nil {
+			return err
+		}
+		if err := play.Warmup(plans[:1+w.Rank()], 1); err != nil { // the ranks need not do the same
+			return err
+		}
+		for _, p := range plans {
+			if err := errors.Join(p.Run(2, true), p.Post(), p.Wait(true)); err != nil {
+				return err
+			}
+		}
+		all, err := Collect(s, plans)
+		if all != nil {
+			runs = all
+		}
+		return err
+	})
+	for i, c := range runs {
+		for k, r := range c.Runs {
+			if want := i == 0 && k != 1; (r.AgreedNS != nil) != want {
+				t.Errorf("plan %d, run %d: instant %v, want one: %v", i, k, r.AgreedNS, want)
+			}
+			if (r.StartSkewNS != nil) != (i != 1) {
+				t.Errorf("plan %d, run %d: start skew %v", i, k, r.StartSkewNS)
+			}
+			if r.AgreedNS == nil {
+				continue
+			}
+			for _, rank := range r.Ranks {
+				if rank.StartNS < *r.AgreedNS || rank.StartNS-*r.AgreedNS < rank.LateNS {
+					t.Errorf("run %d: rank %d started at %d, %d late, the instant was %d", k, rank.Rank, rank.StartNS, rank.LateNS, *r.AgreedNS)
+				}
+			}
+		}
+	}
+}

@@ -24,7 +24,7 @@ type Log struct {
 }
 
 // EncodeLogs writes logs: their number, then for each the plan, the number of
-// runs, and for each run its stamps and the barrier before it.
+// runs, and for each run its stamps, the barrier before it, and the instant agreed on.
 func EncodeLogs(logs []Log) []byte {
 	b := binary.AppendUvarint(nil, uint64(len(logs)))
 	for _, l := range logs {
@@ -45,10 +45,14 @@ func (r Logged) encode(b []byte) []byte {
 		b = binary.AppendVarint(b, done-r.Start)
 	}
 	b = binary.AppendUvarint(b, r.Left.Barrier)
-	if r.Left.Barrier == 0 {
-		return b
+	if r.Left.Barrier != 0 {
+		b = binary.AppendVarint(b, r.Left.NS-r.Start)
 	}
-	return binary.AppendVarint(b, r.Left.NS-r.Start)
+	if r.Agreed.NS == 0 {
+		return binary.AppendUvarint(b, 0)
+	}
+	b = binary.AppendUvarint(b, 1+uint64(r.Agreed.Late))
+	return binary.AppendVarint(b, r.Agreed.NS-r.Start)
 }
 
 // Shape is what a reader knows of a log in advance: its plan and the number of
@@ -84,6 +88,11 @@ func readLogged(d *pack.Reader, transfers int) Logged {
 	}
 	if r.Left.Barrier = d.Unsigned(); r.Left.Barrier != 0 {
 		r.Left.NS = start + d.Signed()
+	}
+	if late := d.Unsigned(); late > 1<<63 {
+		d.Fail()
+	} else if late != 0 {
+		r.Agreed = Agreed{NS: start + d.Signed(), Late: int64(late - 1)}
 	}
 	return r
 }

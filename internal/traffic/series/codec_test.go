@@ -2,6 +2,7 @@ package series
 
 import (
 	"errors"
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,7 +39,12 @@ func TestLogsRoundTrip(t *testing.T) {
 				if left.Barrier != 0 {
 					left.NS = stamp()
 				}
-				runs = append(runs, Logged{times, left})
+				var agreed Agreed
+				if rapid.Bool().Draw(rt, "by the clock") {
+					agreed.NS = rapid.Int64Range(1, math.MaxInt64).Draw(rt, "instant")
+					agreed.Late = rapid.Int64Range(0, math.MaxInt64).Draw(rt, "late")
+				}
+				runs = append(runs, Logged{times, left, agreed})
 			}
 			logs, shapes = append(logs, Log{shape.Plan, runs}), append(shapes, shape)
 		}
@@ -64,7 +70,7 @@ func TestLogsRoundTrip(t *testing.T) {
 func FuzzDecodeLogs(f *testing.F) {
 	shapes := []Shape{{0, 2}, {1, 0}}
 	f.Add(EncodeLogs([]Log{
-		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}}}},
+		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}}}},
 		{Plan: 1},
 	}))
 	f.Add([]byte{2, 0, 0, 1, 0})

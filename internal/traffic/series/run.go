@@ -27,6 +27,7 @@ type RankRun struct {
 	PostNS  int64     `json:"posted_ns"`
 	EndNS   int64     `json:"end_ns"`
 	Bytes   int64     `json:"bytes"`
+	LateNS  int64     `json:"late_ns,omitempty"` // by how much it missed the run's AgreedNS
 	Peers   []PeerRun `json:"peers,omitempty"`
 }
 
@@ -50,8 +51,23 @@ type Run struct {
 	// BarrierExitSkewNS is how far apart the initiators were when they left the
 	// barrier before the run: the last exit minus the first, to within
 	// UncertaintyNS. It is nil without such a barrier, or with one initiator.
-	BarrierExitSkewNS *int64    `json:"barrier_exit_skew_ns,omitempty"`
-	Ranks             []RankRun `json:"ranks"`
+	BarrierExitSkewNS *int64 `json:"barrier_exit_skew_ns,omitempty"`
+	// StartSkewNS is how far apart the initiators started: the last start minus the first, to within
+	// UncertaintyNS. It is nil with one initiator.
+	StartSkewNS *int64 `json:"start_skew_ns,omitempty"`
+	// AgreedNS is the instant at which the initiators agreed to start; nil if they did not.
+	AgreedNS *int64    `json:"agreed_ns,omitempty"`
+	Ranks    []RankRun `json:"ranks"`
+}
+
+// Late is how many initiators were ready only after the instant agreed on.
+func (r Run) Late() (n int) {
+	for _, k := range r.Ranks {
+		if k.LateNS > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // LatencyNS is the last end minus the first start over the initiators, and 0
@@ -96,6 +112,24 @@ func (r *Run) Add(k RankRun) {
 	}
 	r.StartNS, r.EndNS = min(r.StartNS, k.StartNS), max(r.EndNS, k.EndNS)
 	r.Ranks = append(r.Ranks, k)
+}
+
+// startSkew is how long after the first initiator the last one started; nil with one.
+func (r *Run) startSkew() *int64 {
+	if len(r.Ranks) < 2 {
+		return nil
+	}
+	last := r.StartNS
+	for _, k := range r.Ranks {
+		last = max(last, k.StartNS)
+	}
+	skew := last - r.StartNS
+	return &skew
+}
+
+// Complete sets what follows from the parts of all initiators, after the last Add.
+func (r *Run) Complete(uncertainty int64, exits []Exit) {
+	r.UncertaintyNS, r.BarrierExitSkewNS, r.StartSkewNS = uncertainty, Skew(exits), r.startSkew()
 }
 
 // StorageRun is one run of one half of a rank's storage operation. Stamps are on the common time line.

@@ -20,11 +20,18 @@ type Exit struct {
 	NS      int64
 }
 
-// Logged is a recorded run, and the barrier before it if there was one since the
-// previous run.
+// Agreed is the instant at which initiators agreed to start, by the host's clock; NS 0 means that there was none.
+type Agreed struct {
+	NS   int64
+	Late int64 // by how much the rank was ready after the instant, in nanoseconds; 0 if it was in time
+}
+
+// Logged is a recorded run, the barrier before it if there was one since the previous run, and the instant agreed
+// on if there was one.
 type Logged struct {
 	Stamps
-	Left Exit
+	Left   Exit
+	Agreed Agreed
 }
 
 // Skew is how far apart ranks left a barrier: the last exit minus the first, in

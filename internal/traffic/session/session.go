@@ -28,6 +28,7 @@ type Session struct {
 	loads     int                   // reserved so far
 	lanes     map[load.Lane]*Lane   // those that are open at this rank
 	left      series.Exit           // from a barrier, until something runs
+	pace      pace                  // of starts by the clock
 	available func() (int64, error) // host memory that can be allocated
 	closed    bool
 }

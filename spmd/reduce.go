@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"perigee/internal/fault"
 	"perigee/internal/pack"
@@ -53,6 +54,27 @@ func AllReduce[T Number](g *Group, v []T, how Combine) ([]T, error) {
 	}
 	sum, err := decodeContribution[T](all)
 	return sum.values, err
+}
+
+// Latest returns the largest first number and the largest second number of all members. None may be negative. It is
+// for what must be known soon: inside a host it takes as long as a barrier.
+func (g *Group) Latest(v [2]int64) ([2]int64, error) {
+	if g.leaders != nil || g.local == nil {
+		got, err := AllReduce(g, v[:], Max)
+		if err != nil {
+			return v, err
+		}
+		return [2]int64(got), nil
+	}
+	seq := g.beginBarrier()
+	if atomic.LoadUint32(&g.w.abort) != 0 {
+		return v, context.Cause(g.w.ctx)
+	}
+	got, err := g.local.Max(seq, g.w.timeout, v)
+	if err != nil {
+		return v, g.explain(opBarrier, err)
+	}
+	return got, nil
 }
 
 func variantOf[T Number](how int) int {

@@ -115,6 +115,21 @@ func TestReduceByDefinition(t *testing.T) {
 	})
 }
 
+// Latest is the reduction of each number apart, round by round.
+func TestLatest(t *testing.T) {
+	worlds, _ := NewInMemory(4)
+	must(t, everywhere(worlds, func(w *World) error {
+		for round := range int64(50) {
+			rank := int64(w.Rank())
+			got, err := w.All().Latest([2]int64{100*(50-round) + rank, (rank + round) % 4})
+			if want := [2]int64{100*(50-round) + 3, 3}; err != nil || got != want {
+				return fmt.Errorf("round %d: got %v and %w, want %v", round, got, err, want)
+			}
+		}
+		return nil
+	}))
+}
+
 // FuzzContribution reads what another rank may send.
 func FuzzContribution(f *testing.F) {
 	f.Add(contribution[float64]{3, []float64{1, -2.5, 0}}.encode())

@@ -35,6 +35,9 @@ type slot struct {
 	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
 	sleepers atomic.Uint32 // ranks that wait in the kernel
 	call     atomic.Uint32 // what the last of them said it waits in
+	// most is what the ranks of a meeting bring along, for Max: that of three meetings in turn. When a rank leaves one,
+	// all have left the one before, and none is in the next but one.
+	most [3][2]atomic.Int64
 }
 
 // head is the first slot's place.
@@ -174,6 +177,7 @@ type Barrier struct {
 	seg     *Segment
 	slot    *slot
 	parties uint64
+	round   int           // of calls of Max
 	spin    int           // reads before the first yield
 	nap     time.Duration // a sleeper looks up this often
 }
@@ -251,6 +255,28 @@ func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 		}
 	}
 	return b.sleep(target, call, start, limit)
+}
+
+// Max is Wait with two numbers, none of them negative. It returns the largest of all parties.
+func (b *Barrier) Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, error) {
+	if !b.seg.enter() {
+		return v, ErrClosed
+	}
+	defer b.seg.leave()
+	mine := &b.slot.most[b.round%3]
+	for i := range mine {
+		for old := mine[i].Load(); v[i] > old && !mine[i].CompareAndSwap(old, v[i]); old = mine[i].Load() {
+		}
+	}
+	if err := b.Wait(call, limit); err != nil {
+		return v, err
+	}
+	for i := range mine {
+		v[i] = mine[i].Load()
+		b.slot.most[(b.round+2)%3][i].Store(0)
+	}
+	b.round++
+	return v, nil
 }
 
 // Called returns the number of the call in which a party has last waited for long,

@@ -49,6 +49,30 @@ func TestBarrierHoldsEverybodyBack(t *testing.T) {
 	wg.Wait()
 }
 
+// Each party brings another number in each round, so that one of another round would be seen.
+func TestMaxIsThatOfTheRound(t *testing.T) {
+	const parties, rounds = 4, 2000
+	s := newSegment(t)
+	var wg sync.WaitGroup
+	for party := range int64(parties) {
+		b, err := s.Barrier(Key([]int{3, 4}), parties, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			for round := range int64(rounds) {
+				falls := 10*(rounds-round) + party
+				got, err := b.Max(1, 0, [2]int64{falls, round%7*10 + (party+round)%parties})
+				if want := [2]int64{10*(rounds-round) + parties - 1, round%7*10 + parties - 1}; err != nil || got != want {
+					t.Errorf("party %d, round %d: got %v and %v, want %v", party, round, got, err, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
 func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 	s := newSegment(t)
 	a, err := s.Barrier(7, 2, 2)

@@ -58,12 +58,11 @@ func (p *Plan) agree() (b before, err error) {
 }
 
 // await returns when the instant agreed on has come, and notes if it had passed before.
-func (b *before) await(p *Plan) error {
-	if b.agreed.NS == 0 {
-		return nil
+func (b *before) await(p *Plan) (err error) {
+	if b.agreed.NS != 0 {
+		b.agreed.Late, err = p.s.Await(b.agreed)
 	}
-	b.agreed.Late = max(clock.Now()-b.agreed.NS, 0)
-	return clock.SleepUntil(p.s.World().Context(), b.agreed.NS)
+	return err
 }
 
 // runTogether runs all parts once: the first one here, unless it is for files, the others beside it.

@@ -19,6 +19,7 @@ import (
 	"perigee/internal/bench/job"
 	"perigee/internal/bench/storage"
 	"perigee/internal/bench/transfer"
+	"perigee/internal/bench/truth"
 	"perigee/internal/traffic/matrix"
 	"perigee/tools/kvbench"
 )
@@ -52,6 +53,7 @@ var sections = []section{
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
 	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},
+	{"truth", func(w io.Writer, c *job.Command) error { return truth.Run(w, c.Program()) }},
 	{"compare", func(w io.Writer, c *job.Command) error { return c.Compare(w) }},
 	{"parse", parse},
 	{"plan", plan},

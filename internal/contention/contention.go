@@ -93,6 +93,16 @@ type Report struct {
 	Pairs  []Pair `json:"pairs"`  // those of them that are slower beyond chance, the slowest first
 	// Shared counts the overlapped messages by what they shared.
 	Shared map[string]int `json:"shared"`
+	// Resources is the same by each of what they shared, the one that most shared first.
+	Resources []Resource `json:"resources"`
+}
+
+// Resource is what messages shared with others: the sender, the receiver, or the host of one of them.
+type Resource struct {
+	Name     string  `json:"name"`
+	Messages int     `json:"messages"` // that shared it
+	Share    float64 `json:"share"`    // mean part of their time that they did
+	Others   float64 `json:"others"`   // mean number of messages that used it meanwhile
 }
 
 // message is the same message in all runs.
@@ -132,13 +142,15 @@ type Collector struct {
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
+	// resources has sums in place of means.
+	resources map[string]Resource
 }
 
 // Add takes in a run. Runs alone come before those of the workload.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.alone == nil {
 		c.alone, c.medians, c.pairs = map[message][]float64{}, map[message]float64{}, map[[2]int]*groups{}
-		c.report.Shared = map[string]int{}
+		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	read := d.Patterns[m.Pattern].Op == "READ"
 	for i := range m.Ranks {
@@ -167,6 +179,11 @@ func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took
 		c.report.Marked++
 		c.shareSum += p.Overlap.Share
 		c.report.Shared[p.Overlap.Shared]++
+		for _, by := range p.Overlap.Each() {
+			r := c.resources[by.Resource]
+			r.Messages, r.Share, r.Others = r.Messages+1, r.Share+by.Share, r.Others+float64(by.Messages)
+			c.resources[by.Resource] = r
+		}
 	}
 	median, ok := c.median(k)
 	if !ok {
@@ -223,6 +240,13 @@ func (c *Collector) Report() Report {
 	if r.Marked > 0 {
 		r.Share = c.shareSum / float64(r.Marked)
 	}
+	r.Resources = []Resource{}
+	for _, name := range slices.Sorted(maps.Keys(c.resources)) {
+		sum := c.resources[name]
+		n := float64(sum.Messages)
+		r.Resources = append(r.Resources, Resource{name, sum.Messages, sum.Share / n, sum.Others / n})
+	}
+	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
 	all := newGroups()
 	var overlapped [][2]int
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a,

@@ -46,6 +46,35 @@ var known = []Def{
 		},
 	},
 	{
+		Name: "overlap", Better: Lower, Help: "part of its time that a message overlapped with other patterns; each message of the workload",
+		each: eachOverlap(""),
+	},
+	{
+		Name: "overlap_sender", Better: Lower, Help: "part of its time that other patterns used its sender; each message of the workload",
+		each: eachOverlap("sender"),
+	},
+	{
+		Name: "overlap_receiver", Better: Lower, Help: "part of its time that other patterns used its receiver; each message of the workload",
+		each: eachOverlap("receiver"),
+	},
+	{
+		Name: "overlap_sending_host", Better: Lower, Help: "part of its time that other patterns sent from its sender's host; each message of the workload",
+		each: eachOverlap("sending host"),
+	},
+	{
+		Name: "overlap_receiving_host", Better: Lower, Help: "part of its time that other patterns sent to its receiver's host; each message of the workload",
+		each: eachOverlap("receiving host"),
+	},
+	{
+		Name: "start_skew_us", Better: Lower, Help: "last start - first start of the initiators, us; each run with several",
+		each: eachRun(func(_ *view, m *result.Measurement) (float64, bool) {
+			if m.StartSkewNS == nil {
+				return 0, false
+			}
+			return float64(*m.StartSkewNS) / 1e3, true
+		}),
+	},
+	{
 		Name: "mean_bw_gb_per_s", Better: Higher, Help: "mean over the initiators of bytes / own time; each run",
 		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
 	},
@@ -131,6 +160,30 @@ func eachPair(value func(r *series.RankRun, p series.PeerRun) float64) func(*vie
 				s.Value, s.Rank, s.Peer, s.StartNS, s.EndNS = value(r, p), r.Rank, p.Peer, r.StartNS, p.EndNS
 				yield(s)
 			}
+		}
+	}
+}
+
+// eachOverlap is about what overlaps at a resource, or anywhere if that is empty. Results without overlaps have no
+// samples.
+func eachOverlap(resource string) func(*view, *result.Measurement, func(Sample)) {
+	pairs := eachPair(func(_ *series.RankRun, p series.PeerRun) float64 {
+		switch {
+		case p.Overlap == nil:
+			return 0
+		case resource == "":
+			return p.Overlap.Share
+		}
+		for _, by := range p.Overlap.Each() {
+			if by.Resource == resource {
+				return by.Share
+			}
+		}
+		return 0
+	})
+	return func(v *view, m *result.Measurement, yield func(Sample)) {
+		if v.d.Overlaps && m.Phase != Isolated {
+			pairs(v, m, yield)
 		}
 	}
 }

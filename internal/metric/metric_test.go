@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -84,5 +85,36 @@ func TestNoDivisionByZero(t *testing.T) {
 				t.Errorf("%s: %+v", def.Name, s)
 			}
 		}
+	}
+}
+
+// Overlap is 0 for messages that did not overlap, and is not known of results without it.
+func TestOverlap(t *testing.T) {
+	d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}}}
+	peers := []series.PeerRun{
+		{Peer: 1, EndNS: 9},
+		{Peer: 2, EndNS: 9, Overlap: &series.Overlap{Share: 0.5, Messages: 1, Shared: "receiver"}},
+		{Peer: 3, EndNS: 9, Overlap: &series.Overlap{Share: 0.75, Messages: 2, Shared: "sender, receiver", By: []series.OverlapBy{
+			{Resource: "sender", Share: 0.25, Messages: 1}, {Resource: "receiver", Share: 0.5, Messages: 1}}}},
+	}
+	skew := int64(1500)
+	run := []series.Run{{EndNS: 9, StartSkewNS: &skew, Ranks: []series.RankRun{{EndNS: 9, Peers: peers}}}}
+	d.AddRuns(0, Isolated, 0, run)
+	d.AddRuns(0, "workload", 0, run)
+	for name, want := range map[string]string{
+		"overlap": "[0 0.5 0.75]", "overlap_sender": "[0 0 0.25]", "overlap_receiver": "[0 0.5 0.5]", "overlap_receiving_host": "[0 0 0]",
+		"start_skew_us": "[1.5 1.5]",
+	} {
+		var got []float64
+		for _, s := range Of(d, name) {
+			got = append(got, s.Value)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: got %v, want %s", name, got, want)
+		}
+	}
+	d.Overlaps = false
+	if s := Of(d, "overlap"); s != nil {
+		t.Errorf("a result without overlaps: %v", s)
 	}
 }

@@ -20,7 +20,7 @@ var floors = []string{
 	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
-	`internal/bench/transfer internal/threshold internal/traffic/session tools/compare tools/disagg/batch
+	`internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,
 	`internal/bench/barrier internal/bench/job internal/experiment internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,

@@ -45,6 +45,9 @@ func New() (*Command, error) {
 	return c, nil
 }
 
+// Program is the path of the binary.
+func (c *Command) Program() string { return c.program }
+
 // Close removes what New has made.
 func (c *Command) Close() error { return os.RemoveAll(c.folder) }
 

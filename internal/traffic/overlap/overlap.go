@@ -143,7 +143,10 @@ func markRun(r *series.Run, read bool, hostOf []int, rivals []rival) {
 // of is what a message shares with rivals; nil for nothing.
 func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
 	var covered []span
-	var kinds [4]bool
+	var by [4]struct {
+		covered  []span
+		messages int
+	}
 	var messages int
 	for _, v := range rivals {
 		most := 0
@@ -156,26 +159,38 @@ func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
 			if len(parts) == 0 {
 				continue
 			}
-			covered, kinds[kind] = append(covered, parts...), true
-			most = max(most, b.during(m, v.uncertainty))
+			n := b.during(m, v.uncertainty)
+			covered, by[kind].covered = append(covered, parts...), append(by[kind].covered, parts...)
+			by[kind].messages, most = by[kind].messages+n, max(most, n)
 		}
 		messages += most
 	}
 	if len(covered) == 0 {
 		return nil
 	}
-	var time int64
-	for _, s := range join(covered) {
-		time += s.end - s.start
-	}
 	var shared []string
-	for kind, is := range kinds {
-		if is {
+	o := &series.Overlap{Share: m.share(covered), Messages: messages}
+	for kind, b := range by {
+		if b.messages > 0 {
 			shared = append(shared, names[kind])
+			o.By = append(o.By,
+				series.OverlapBy{Resource: names[kind], Share: m.share(b.covered), Messages: b.messages})
 		}
 	}
-	return &series.Overlap{Share: float64(time) / float64(m.end-m.start), Messages: messages,
-		Shared: strings.Join(shared, ", ")}
+	if len(o.By) == 1 {
+		o.By = nil
+	}
+	o.Shared = strings.Join(shared, ", ")
+	return o
+}
+
+// share is which part of a span others cover.
+func (s span) share(others []span) float64 {
+	var time int64
+	for _, o := range join(others) {
+		time += o.end - o.start
+	}
+	return float64(time) / float64(s.end-s.start)
 }
 
 // within cuts spans, each shortened by the uncertainty at both ends, to a message.

@@ -2,6 +2,7 @@ package overlap
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,12 +29,12 @@ func TestMark(t *testing.T) {
 	}{
 		{
 			"incast between hosts", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 50, 150)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host"}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host"}},
+			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 0.5, 1}, {"receiving host", 0.5, 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 0.5, 1}, {"receiving host", 0.5, 1}}}},
 		},
 		{
 			"a sender of two messages", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}},
 			Pattern{Runs: []series.Run{message(0, 3, 10, 20), message(0, 3, 50, 60)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host"}, {Share: 1, Messages: 1, Shared: "sender, sending host"}},
+			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", By: []series.OverlapBy{{"sender", 0.2, 2}, {"sending host", 0.2, 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{"sender", 1, 1}, {"sending host", 1, 1}}}},
 		},
 		{
 			"nothing shared", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 0, 100)}}, []int{0, 1, 2, 3},
@@ -45,7 +46,7 @@ func TestMark(t *testing.T) {
 		},
 		{
 			"one host", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 75, 100)}}, []int{0, 0, 0, 0},
-			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host"}, {Share: 1, Messages: 1, Shared: "sending host, receiving host"}},
+			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{"sending host", 0.25, 1}, {"receiving host", 0.25, 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{"sending host", 1, 1}, {"receiving host", 1, 1}}}},
 		},
 		{
 			"one after the other", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 100, 150)}}, []int{0, 0, 0, 0},
@@ -53,7 +54,7 @@ func TestMark(t *testing.T) {
 		},
 		{
 			"a receiver that reads", Pattern{Runs: []series.Run{message(2, 0, 0, 100)}, Read: true}, Pattern{Runs: []series.Run{message(1, 2, 0, 100)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 1, Messages: 1, Shared: "receiver, receiving host"}, {Share: 1, Messages: 1, Shared: "receiver, receiving host"}},
+			[2]*series.Overlap{{Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 1, 1}, {"receiving host", 1, 1}}}, {Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 1, 1}, {"receiving host", 1, 1}}}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -118,6 +119,10 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.
 	mine := resources(k.Rank, m.Peer, patterns[of].Read, hostOf)
 	busy := map[int64]bool{}
 	var kinds [4]bool
+	var byKind [4]map[int64]bool
+	for kind := range byKind {
+		byKind[kind] = map[int64]bool{}
+	}
 	for i, p := range patterns {
 		for _, run := range p.Runs {
 			for _, other := range run.Ranks {
@@ -128,7 +133,7 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.
 							continue
 						}
 						for ns := max(other.StartNS, k.StartNS); ns < min(o.EndNS, m.EndNS); ns++ {
-							busy[ns], kinds[kind] = true, true
+							busy[ns], kinds[kind], byKind[kind][ns] = true, true, true
 						}
 					}
 				}
@@ -144,6 +149,13 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.
 	share := float64(len(busy)) / float64(m.EndNS-k.StartNS)
 	if m.Overlap == nil || math.Abs(m.Overlap.Share-share) > 1e-9 || m.Overlap.Messages < 1 {
 		t.Fatalf("got %+v, want share %v", m.Overlap, share)
+	}
+	for _, by := range m.Overlap.Each() {
+		kind := slices.Index(names[:], by.Resource)
+		share := float64(len(byKind[kind])) / float64(m.EndNS-k.StartNS)
+		if math.Abs(by.Share-share) > 1e-9 || by.Messages < 1 || by.Messages > m.Overlap.Messages {
+			t.Fatalf("got %+v of %+v, want share %v", by, *m.Overlap, share)
+		}
 	}
 	for kind, is := range kinds {
 		if is != strings.Contains(m.Overlap.Shared+",", names[kind]+",") {

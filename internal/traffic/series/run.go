@@ -17,6 +17,23 @@ type Overlap struct {
 	Share    float64 `json:"share"`    // of the message's time, above 0, at most 1
 	Messages int     `json:"messages"` // of other patterns that ran meanwhile
 	Shared   string  `json:"shared"`   // what was shared: sender, receiver, sending host, receiving host
+	// By says the same of each of these, in that order, where they are several.
+	By []OverlapBy `json:"by,omitempty"`
+}
+
+// OverlapBy is the overlap of a message with those that used one of what it used.
+type OverlapBy struct {
+	Resource string  `json:"resource"`
+	Share    float64 `json:"share"`
+	Messages int     `json:"messages"`
+}
+
+// Each lists the overlap by resource, also where there is only one.
+func (o *Overlap) Each() []OverlapBy {
+	if len(o.By) == 0 {
+		return []OverlapBy{{o.Shared, o.Share, o.Messages}}
+	}
+	return o.By
 }
 
 // RankRun is one initiator's part of a run. Stamps are nanoseconds on the

@@ -67,6 +67,7 @@ type builder struct {
 	bytes      int64
 	timeline   Timeline
 	contention contention.Collector
+	starts     Starts
 	// arrivals of the run at hand, by target.
 	arrivals map[int]*Span
 }
@@ -150,6 +151,9 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		p.latencies, p.bandwidths = append(p.latencies, latency), append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
 	}
+	if m.AgreedNS != nil {
+		b.starts.add(m.Ranks)
+	}
 	read := d.Patterns[m.Pattern].Op == "READ"
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
@@ -168,6 +172,15 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	b.addTargets()
 	b.contention.Add(d, m)
 	return nil
+}
+
+func (s *Starts) add(ranks []series.RankRun) {
+	s.Of += len(ranks)
+	for _, r := range ranks {
+		if r.LateNS > 0 {
+			s.Late, s.Latest = s.Late+1, max(s.Latest, r.LateNS)
+		}
+	}
 }
 
 // startSkew is how long after the first initiator the last one started.
@@ -252,7 +265,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 		return nil, err
 	}
 	f := &Figures{
-		Document: d, Runs: b.runs, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
+		Document: d, Runs: b.runs, Starts: b.starts, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
 		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]Pattern, len(d.Patterns)),
 	}
 	for i := range d.Patterns {
@@ -284,10 +297,16 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 		IsolatedRuns: len(sums.alone), IsolatedNS: median(sums.alone), Runs: len(sums.latencies),
 		UncertaintyNS: sums.uncertain,
 		LatencyNS:     median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews),
-		FastestNS: None, SlowestNS: None,
+		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
 	}
 	if len(sums.latencies) > 0 {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(sums.latencies)), Num(slices.Max(sums.latencies))
+		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
+		for _, skew := range sums.skews {
+			if Num(skew) > late*out.LatencyNS {
+				out.ApartRuns++
+			}
+		}
 	}
 	out.Slowdown = ratio(float64(out.LatencyNS), float64(out.IsolatedNS))
 	return out

@@ -16,6 +16,8 @@ type Contention struct {
 	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
 	Share      Num    `json:"share"`      // mean part of their time that they overlapped
 	Shared     string `json:"shared"`     // what most of them shared
+	// Resources is what they shared, one by one, the one that most shared first.
+	Resources []contention.Resource `json:"resources"`
 	Cost
 	Looked int              `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
@@ -48,7 +50,7 @@ func costOf(e contention.Estimate) Cost {
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Cost: costOf(r.Estimate), Looked: r.Looked,
-		Pairs: []ContentionPair{},
+		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
 		if r.Shared[k] > r.Shared[c.Shared] {
@@ -73,10 +75,11 @@ func sayContention(f *Figures, say sayer) {
 		return
 	case c.Overlapped == 0:
 		say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
+		sayStarts(f, say)
 		return
 	}
-	met := fmt.Sprintf("%s of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
-		count(c.Overlapped), c.Messages, 100*float64(c.Share), c.Shared)
+	met := fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
+		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
 	switch {
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
@@ -93,11 +96,22 @@ func sayContention(f *Figures, say sayer) {
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
+	if len(c.Resources) > 1 {
+		say("note", "By what was shared: %s.", c.shared())
+	}
 	sayOverlappedPairs(c, say)
 	sayCauses(f, say)
 }
 
-func count(n int) string { return fmt.Sprint(n) }
+// shared says how many messages shared what, for how long, and with how many others.
+func (c Contention) shared() string {
+	var parts []string
+	for _, r := range c.Resources {
+		parts = append(parts, fmt.Sprintf("%d messages the %s, for %.0f %% of their time, with %.1f others on average",
+			r.Messages, r.Name, 100*r.Share, r.Others))
+	}
+	return strings.Join(parts, "; ")
+}
 
 // control names what overlapped messages are compared with.
 func (c Cost) control() string {
@@ -131,18 +145,38 @@ func sayCauses(f *Figures, say sayer) {
 			say("note", "%s has %d CPUs for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, h.CPUs, len(h.Ranks))
 		}
 	}
-	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
-		return cmp.Compare(float64(a.StartSkewNS)/float64(a.LatencyNS), float64(b.StartSkewNS)/float64(b.LatencyNS))
-	})
-	if worst.StartSkewNS > 0.2*worst.LatencyNS {
-		say("note", "The initiators of pattern %d start %s apart, of a latency of %s: that is part of its latency, and no contention.",
-			worst.Index, Duration(worst.StartSkewNS), Duration(worst.LatencyNS))
-	}
+	sayStarts(f, say)
 	for _, p := range f.Patterns {
 		if u := Num(p.UncertaintyNS); u > 0.1*p.LatencyNS {
 			say("note", "The clocks of the hosts are uncertain by %s, of a latency of %s of pattern %d: shorter overlaps are not seen.",
 				Duration(u), Duration(p.LatencyNS), p.Index)
 			break
 		}
+	}
+}
+
+// late is from which part of its usual latency on the start skew of a run explains why the run took long.
+const late = 0.2
+
+// sayStarts names patterns whose initiators do not start together: as a rule, or in single runs, as when a rank is
+// stopped or waits for a CPU.
+func sayStarts(f *Figures, say sayer) {
+	usual := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
+		return cmp.Compare(float64(a.StartSkewNS/a.LatencyNS), float64(b.StartSkewNS/b.LatencyNS))
+	})
+	if usual.StartSkewNS > late*usual.LatencyNS {
+		say("note", "The initiators of pattern %d start %s apart, of a latency of %s: that is part of its latency, and no contention.",
+			usual.Index, Duration(usual.StartSkewNS), Duration(usual.LatencyNS))
+	}
+	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
+		return cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS)
+	})
+	if worst.WorstStartSkewNS > max(worst.LatencyNS/2, 5*worst.StartSkewNS) && worst.ApartRuns > 0 {
+		say("note", "In %d of %d runs of pattern %d the initiators start up to %s apart, where %s are usual: "+
+			"a rank was late there, by a wait for a CPU for instance; that is no contention.",
+			worst.ApartRuns, worst.Runs, worst.Index, Duration(worst.WorstStartSkewNS), Duration(worst.StartSkewNS))
+	}
+	if s := f.Starts; s.Late > 0 {
+		say("note", "%d of %d starts by the clock were late, by up to %s.", s.Late, s.Of, Duration(Num(s.Latest)))
 	}
 }

@@ -79,7 +79,15 @@ type Figures struct {
 	Ranks      []Rank     `json:"ranks"`      // all
 	HostPairs  []HostPair `json:"host_pairs"` // with traffic, by sender and receiver
 	Blocks     Blocks     `json:"blocks"`
+	Starts     Starts     `json:"starts"` // by the clock
 	Timeline   Timeline   `json:"-"`
+}
+
+// Starts counts the starts of initiators that had agreed on an instant.
+type Starts struct {
+	Of     int   `json:"of"`
+	Late   int   `json:"late"`   // ready only after the instant
+	Latest int64 `json:"latest"` // by how many nanoseconds at most
 }
 
 // Pattern is what one pattern took.
@@ -106,6 +114,9 @@ type Pattern struct {
 	// StartSkewNS is last start - first start of the initiators, median over the runs;
 	// it is part of LatencyNS, as it is of IsolatedNS.
 	StartSkewNS Num `json:"start_skew_ns"`
+	// WorstStartSkewNS is the largest of a run, ApartRuns how many runs have one above a fifth of LatencyNS.
+	WorstStartSkewNS Num `json:"worst_start_skew_ns"`
+	ApartRuns        int `json:"apart_runs"`
 	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.
 	UncertaintyNS int64 `json:"uncertainty_ns"`
 	Slowdown      Num   `json:"slowdown"` // LatencyNS / IsolatedNS

@@ -348,3 +348,78 @@ func TestNumGoesThroughJSON(t *testing.T) {
 		}
 	}
 }
+
+// together has runs of a pattern that ranks 0 and 1 start apart, by so many nanoseconds each.
+func together(apart ...int64) *result.Document {
+	d := &result.Document{
+		Schema: result.Schema, Overlaps: true, Patterns: []result.Pattern{{Op: "WRITE"}},
+		Matrices: []result.Matrix{{Ranks: 3, Bytes: 20, Cells: [][3]int64{{0, 2, 10}, {1, 2, 10}}}},
+		World:    result.World{Size: 3, Hosts: []result.Host{{Name: "n", CPUs: 3, Ranks: []int{0, 1, 2}}}},
+	}
+	runs := func(apart ...int64) (list []series.Run) {
+		for _, skew := range apart {
+			var r series.Run
+			for rank, start := range []int64{0, skew} {
+				r.Add(series.RankRun{Rank: rank, StartNS: start, EndNS: start + 1000, Bytes: 10, Peers: []series.PeerRun{{Peer: 2, Bytes: 10, EndNS: start + 1000}}})
+			}
+			r.Complete(0, nil)
+			list = append(list, r)
+		}
+		return list
+	}
+	d.AddRuns(0, "isolated", 0, runs(0, 0))
+	d.AddRuns(0, "workload", 0, runs(apart...))
+	return d
+}
+
+// Initiators that start apart are named: as a rule, in single runs, and late ones that had agreed on an instant.
+func TestFindingsOfStarts(t *testing.T) {
+	late := together(0, 0, 0)
+	agreed := int64(1)
+	for i := range late.Measurements {
+		late.Measurements[i].AgreedNS = &agreed
+	}
+	late.Measurements[4].Ranks[1].LateNS = 1500
+	for _, c := range []struct {
+		doc  *result.Document
+		want string
+	}{
+		{together(5, 0, 7), ""},
+		{together(500, 600, 700), "note: The initiators of pattern 0 start 600 ns apart, of a latency of 1.60 µs: that is part of its latency, and no contention."},
+		{together(1, 2, 50_000_000, 3, 2), "note: In 1 of 5 runs of pattern 0 the initiators start up to 50.0 ms apart, where 2.00 ns are usual: " +
+			"a rank was late there, by a wait for a CPU for instance; that is no contention."},
+		{late, "note: 1 of 10 starts by the clock were late, by up to 1.50 µs."},
+	} {
+		f, err := Of(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, x := range f.Findings[1:] {
+			got += x.Level + ": " + x.Text
+		}
+		if got != c.want {
+			t.Errorf("got %q\nwant %q", got, c.want)
+		}
+	}
+}
+
+// What was shared is listed one by one where messages share several.
+func TestFindingsByResource(t *testing.T) {
+	d := incast(2)
+	for i := range d.Measurements {
+		if o := d.Measurements[i].Ranks[0].Peers[0].Overlap; o != nil {
+			o.Shared = "receiver, receiving host"
+			o.By = []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 3}}
+		}
+	}
+	f, err := Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "By what was shared: 20 messages the receiver, for 50 % of their time, with 1.0 others on average; " +
+		"20 messages the receiving host, for 100 % of their time, with 3.0 others on average."
+	if got := f.Findings[1].Text; got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+}

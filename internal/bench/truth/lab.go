@@ -1,0 +1,199 @@
+package truth
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"perigee/internal/contention"
+	"perigee/internal/result"
+	"perigee/tools/report/figures"
+)
+
+// Lab is where experiments take place: a perigee, a folder for its results, and networks.
+type Lab struct {
+	Env             []string // of all processes; nil for that of this one
+	program, folder string
+	networks        map[int]*network // by number of hosts
+	results         int
+}
+
+// NewLab makes a lab. The folder exists and is the caller's to remove.
+func NewLab(program, folder string) (*Lab, error) {
+	files := map[string]string{"shared.lua": shared, "stopped.lua": stopped, "pair.yaml": pairConfig, "pair.txt": pairMatrix}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return &Lab{program: program, folder: folder, networks: map[int]*network{}}, nil
+}
+
+// Close ends the hosts of the lab.
+func (l *Lab) Close() {
+	for _, n := range l.networks {
+		n.close()
+	}
+}
+
+func (l *Lab) environ() []string {
+	if l.Env != nil {
+		return l.Env
+	}
+	return os.Environ()
+}
+
+// network returns the one of a number of hosts.
+func (l *Lab) network(hosts int) (*network, error) {
+	if n := l.networks[hosts]; n != nil {
+		return n, nil
+	}
+	n, err := newNetwork(hosts, l.Env)
+	if err != nil {
+		return nil, err
+	}
+	l.networks[hosts] = n
+	return n, nil
+}
+
+// found is what a result says.
+type found struct {
+	doc   *result.Document
+	sum   contention.Report
+	pairs contention.Collector
+	words string // of the report
+}
+
+// read reads a result, and removes it.
+func read(path string) (*found, error) {
+	defer os.Remove(path)
+	f := &found{}
+	var err error
+	if f.doc, err = result.Read(path); err != nil {
+		return nil, err
+	}
+	for i := range f.doc.Measurements {
+		f.pairs.Add(f.doc, &f.doc.Measurements[i])
+	}
+	f.sum = f.pairs.Report()
+	fig, err := figures.Read(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, finding := range fig.Findings {
+		f.words += finding.Text + "\n"
+	}
+	return f, nil
+}
+
+func (l *Lab) resultName() string {
+	l.results++
+	return filepath.Join(l.folder, fmt.Sprintf("%d.json", l.results))
+}
+
+// local runs perigee on this host.
+func (l *Lab) local(args ...string) (*found, error) {
+	name := l.resultName()
+	cmd := exec.Command(l.program, append(args, "--result", name)...)
+	cmd.Dir, cmd.Env = l.folder, l.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("perigee %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return read(name)
+}
+
+// remote runs shared.lua with a rank on each of so many hosts.
+func (l *Lab) remote(hosts int, args ...string) (*found, error) {
+	n, err := l.network(hosts)
+	if err != nil {
+		return nil, err
+	}
+	name := l.resultName()
+	var ranks []*exec.Cmd
+	var outputs []*bytes.Buffer
+	for r, h := range n.hosts {
+		words := append(h.enter(l.folder), l.program, "run", "shared.lua", "--engine", "nixl", "--result", name)
+		words = append(words, args...)
+		cmd := exec.Command(words[0], words[1:]...)
+		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", hosts), "MASTER_ADDR=10.78.0.1",
+			"MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment", "UCX_TLS=tcp,self")
+		out := &bytes.Buffer{}
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			return nil, err
+		}
+		ranks, outputs = append(ranks, cmd), append(outputs, out)
+	}
+	var errs []error
+	for r, cmd := range ranks {
+		if err := cmd.Wait(); err != nil {
+			errs = append(errs, fmt.Errorf("rank %d: %w: %s", r, err, outputs[r]))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return read(name)
+}
+
+// stopped runs stopped.lua, and stops rank 1 for a while when it says so.
+func (l *Lab) stopped(pause time.Duration, args ...string) (*found, error) {
+	name := l.resultName()
+	cmd := exec.Command(l.program, append([]string{"run", "stopped.lua", "--engine", "shm", "--result", name}, args...)...)
+	cmd.Dir, cmd.Env = l.folder, l.Env
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && !strings.HasSuffix(lines.Text(), "stop rank 1") {
+	}
+	failed := pauseRank(cmd.Process.Pid, 1, pause)
+	io.Copy(io.Discard, out)
+	if err := errors.Join(failed, cmd.Wait()); err != nil {
+		return nil, fmt.Errorf("stopped.lua: %w: %s", err, &complaints)
+	}
+	return read(name)
+}
+
+// pauseRank stops a rank that a process has started.
+func pauseRank(launcher, rank int, pause time.Duration) error {
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", launcher))
+	if err != nil {
+		return err
+	}
+	for _, task := range tasks {
+		list, err := os.ReadFile(task)
+		if err != nil {
+			continue // a thread that has ended
+		}
+		for _, word := range strings.Fields(string(list)) {
+			env, err := os.ReadFile("/proc/" + word + "/environ")
+			pid, bad := strconv.Atoi(word)
+			if err != nil || bad != nil || !strings.Contains("\x00"+string(env), fmt.Sprintf("\x00PERIGEE_RANK=%d\x00", rank)) {
+				continue
+			}
+			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+				return err
+			}
+			time.Sleep(pause)
+			return syscall.Kill(pid, syscall.SIGCONT)
+		}
+	}
+	return fmt.Errorf("process %d has no child with PERIGEE_RANK=%d", launcher, rank)
+}

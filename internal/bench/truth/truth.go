@@ -1,0 +1,252 @@
+// Package truth runs experiments whose outcome follows from how they are made, and compares it with what perigee says:
+// senders that share a link for a known time, pairs that share nothing, a rank that is stopped.
+package truth
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"perigee/internal/contention"
+	"perigee/internal/metric"
+)
+
+//go:embed shared.lua
+var shared string
+
+//go:embed stopped.lua
+var stopped string
+
+// A single pair, with a pause before each run that lets CPUs and caches cool down.
+const (
+	pairConfig = `iters: 10
+isolation_iters: 10
+traffic_patterns:
+- {matrix_file: pair.txt, mem_type: cpu, sleep_before_launch_sec: 0.02}
+`
+	pairMatrix = "0 1M\n0 0\n"
+)
+
+// tolerance is how far a ratio may be off.
+const tolerance = 0.1
+
+// Experiment is one with a known answer.
+type Experiment struct {
+	Name   string
+	Expect string
+	// Run returns what came out, for people, and whether it is what was expected.
+	Run func(l *Lab) (got string, ok bool, err error)
+}
+
+// Experiments are all of them. turns is how often those run whose answer is that there is nothing.
+func Experiments(turns int) []Experiment {
+	list := []Experiment{Together(2), Together(3), Together(4), Later(), Half(), Disjoint(), Stopped()}
+	for _, engine := range []string{"shm", "nixl"} {
+		list = append(list, calm("one pair alone, "+engine, turns, func(l *Lab) (*found, error) {
+			return l.local("sequential-ct-perftest", "pair.yaml", "--engine", engine)
+		}))
+		list = append(list, calm("demo workload, "+engine, turns, func(l *Lab) (*found, error) {
+			return l.demo(engine)
+		}))
+	}
+	return list
+}
+
+// Together is k senders to one receiver over one link, which begin at the same time.
+func Together(k int) Experiment {
+	return Experiment{
+		Name:   fmt.Sprintf("%d senders to one receiver over one link", k),
+		Expect: fmt.Sprintf("contention, all %d pairs named, %d times +- 10 %%", k, k),
+		Run: func(l *Lab) (string, bool, error) {
+			f, err := l.remote(k + 1)
+			if err != nil {
+				return "", false, err
+			}
+			text, ok := f.pairsAre(k, float64(k))
+			return text, ok && f.sum.Slows() && len(f.sum.Pairs) == k, nil
+		},
+	}
+}
+
+// Later is two senders to one receiver, the second of which begins when half of what the first sends is through: then
+// each has the link for itself for half a message, and shares it for the other half, which takes twice as long.
+func Later() Experiment {
+	return Experiment{
+		Name:   "the second sender begins when half of the first is through",
+		Expect: "1.5 times +- 10 % for both, overlap 0.67 +- 10 % of the time",
+		Run: func(l *Lab) (string, bool, error) {
+			f, err := l.remote(3, "--case", "later")
+			if err != nil {
+				return "", false, err
+			}
+			text, ok := f.pairsAre(2, 1.5)
+			return fmt.Sprintf("%s, overlap %.2f", text, f.sum.Share), ok && f.sum.Slows() && near(f.sum.Share, 2./3), nil
+		},
+	}
+}
+
+// Half is two senders to one receiver, the second of which is silent in every other iteration.
+func Half() Experiment {
+	return Experiment{
+		Name:   "the second sender sends in every other iteration",
+		Expect: "2 times +- 10 % against the workload's other half",
+		Run: func(l *Lab) (string, bool, error) {
+			f, err := l.remote(3, "--case", "half", "--iters", "20")
+			if err != nil {
+				return "", false, err
+			}
+			s := f.sum
+			return fmt.Sprintf("%.2f times (%.2f to %.2f) against the %s", s.Ratio, s.Low, s.High, s.Of),
+				s.Slows() && s.Of == contention.Workload && near(s.Ratio, 2), nil
+		},
+	}
+}
+
+// Disjoint is two pairs that share neither rank nor host nor link.
+func Disjoint() Experiment {
+	return Experiment{
+		Name:   "two pairs that share nothing",
+		Expect: "no message overlapped with one that it shared anything with",
+		Run: func(l *Lab) (string, bool, error) {
+			f, err := l.remote(4, "--case", "disjoint")
+			if err != nil {
+				return "", false, err
+			}
+			return fmt.Sprintf("%d of %d messages overlapped", f.sum.Marked, f.sum.Messages),
+				f.sum.Marked == 0 && f.sum.Messages > 0, nil
+		},
+	}
+}
+
+// Stopped is a rank that is stopped between the barrier and the run.
+func Stopped() Experiment {
+	const pause = 80 * time.Millisecond // longer than what the rank sleeps there anyway
+	return Experiment{
+		Name:   "a rank stopped for 50 ms between barrier and run",
+		Expect: "starts that lie about 50 ms apart are named, contention is not",
+		Run: func(l *Lab) (string, bool, error) {
+			f, err := l.stopped(pause)
+			if err != nil {
+				return "", false, err
+			}
+			worst := int64(0)
+			for _, m := range f.doc.Measurements {
+				if m.StartSkewNS != nil {
+					worst = max(worst, *m.StartSkewNS)
+				}
+			}
+			named := strings.Contains(f.words, "start up to")
+			return fmt.Sprintf("starts up to %.0f ms apart, named: %v", float64(worst)/1e6, named),
+				named && worst > 30e6 && worst < 200e6 && !f.sum.Shown(), nil
+		},
+	}
+}
+
+// calm is a workload without contention, several times over.
+func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
+	return Experiment{
+		Name:   name,
+		Expect: fmt.Sprintf("no contention in any of %d, slowdown.max < 1.5 in %d", turns, turns-turns/10),
+		Run: func(l *Lab) (string, bool, error) {
+			shown, slow, worst := 0, 0, 0.
+			for range turns {
+				f, err := run(l)
+				if err != nil {
+					return "", false, err
+				}
+				if f.sum.Slows() {
+					shown++
+				}
+				most := f.slowest()
+				worst = max(worst, most)
+				if most >= 1.5 {
+					slow++
+				}
+			}
+			return fmt.Sprintf("contention in %d of %d, slowdown.max < 1.5 in %d (worst %.2f)", shown, turns, turns-slow, worst),
+				shown == 0 && slow <= turns/10, nil
+		},
+	}
+}
+
+// slowest is the metric slowdown.max; 0 without samples.
+func (f *found) slowest() (most float64) {
+	metric.Each(f.doc, "slowdown", func(s metric.Sample) { most = max(most, s.Value) })
+	return most
+}
+
+// pairsAre reports whether k pairs were slowed down as much as wanted.
+func (f *found) pairsAre(k int, want float64) (string, bool) {
+	var texts []string
+	ok := true
+	for sender := range k {
+		got, n := f.pairs.Slowdown(sender, k)
+		ok = ok && n > 0 && near(got, want)
+		texts = append(texts, fmt.Sprintf("%.2f", got))
+	}
+	named := make([]string, 0, k)
+	for _, p := range f.sum.Pairs {
+		named = append(named, fmt.Sprint(p.From))
+	}
+	slices.Sort(named)
+	return fmt.Sprintf("%s times, named: %s", strings.Join(texts, ", "), strings.Join(named, ", ")), ok
+}
+
+func near(got, want float64) bool { return math.Abs(got/want-1) <= tolerance }
+
+// demo runs the workload of make demo, with pauses between the patterns in which all that one of them moves is through.
+func (l *Lab) demo(engine string) (*found, error) {
+	folder := filepath.Join(l.folder, "demo")
+	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
+		out, err := exec.Command(l.program, "matgen", "generate", "--model", "llama-405b", "--num-user-requests", "8",
+			"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "2", "--decode-tp", "2",
+			"--scale", "0.001", "--flops", "40e15", "--results-dir", folder).CombinedOutput()
+		if err != nil {
+			return nil, fmt.Errorf("matgen: %w: %s", err, out)
+		}
+	}
+	return l.local("sequential-ct-perftest", filepath.Join(folder, "metadata.yaml"), "--engine", engine, "--mem-type",
+		"dram", "--iters", "3", "--isolation-iters", "8", "--warmup-iters", "3")
+}
+
+// turns is how often the section of the benchmark runs what has no contention.
+const turns = 10
+
+// Run runs all experiments and prints a table.
+func Run(w io.Writer, program string) error {
+	folder, err := os.MkdirTemp("", "perigee-truth-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(folder)
+	l, err := NewLab(program, folder)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	fmt.Fprintln(w, "# experiments with known answers (docs/truth.md)")
+	var failed error
+	for _, e := range Experiments(turns) {
+		start := time.Now()
+		got, ok, err := e.Run(l)
+		verdict := "ok"
+		switch {
+		case err != nil:
+			got, verdict = err.Error(), "FAILED"
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", e.Name, err))
+		case !ok:
+			verdict = "MISSED"
+		}
+		fmt.Fprintf(w, "%-6s %-60s %5.1f s\n       expected: %s\n       got:      %s\n", verdict, e.Name,
+			time.Since(start).Seconds(), e.Expect, got)
+	}
+	return failed
+}

@@ -29,12 +29,12 @@ func TestMark(t *testing.T) {
 	}{
 		{
 			"incast between hosts", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 50, 150)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 0.5, 1}, {"receiving host", 0.5, 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 0.5, 1}, {"receiving host", 0.5, 1}}}},
+			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}},
 		},
 		{
 			"a sender of two messages", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}},
 			Pattern{Runs: []series.Run{message(0, 3, 10, 20), message(0, 3, 50, 60)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", By: []series.OverlapBy{{"sender", 0.2, 2}, {"sending host", 0.2, 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{"sender", 1, 1}, {"sending host", 1, 1}}}},
+			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 0.2, Messages: 2}, {Resource: "sending host", Share: 0.2, Messages: 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 1, Messages: 1}, {Resource: "sending host", Share: 1, Messages: 1}}}},
 		},
 		{
 			"nothing shared", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 0, 100)}}, []int{0, 1, 2, 3},
@@ -46,7 +46,7 @@ func TestMark(t *testing.T) {
 		},
 		{
 			"one host", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 75, 100)}}, []int{0, 0, 0, 0},
-			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{"sending host", 0.25, 1}, {"receiving host", 0.25, 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{"sending host", 1, 1}, {"receiving host", 1, 1}}}},
+			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 0.25, Messages: 1}, {Resource: "receiving host", Share: 0.25, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
 		},
 		{
 			"one after the other", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 100, 150)}}, []int{0, 0, 0, 0},
@@ -54,7 +54,7 @@ func TestMark(t *testing.T) {
 		},
 		{
 			"a receiver that reads", Pattern{Runs: []series.Run{message(2, 0, 0, 100)}, Read: true}, Pattern{Runs: []series.Run{message(1, 2, 0, 100)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 1, 1}, {"receiving host", 1, 1}}}, {Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{"receiver", 1, 1}, {"receiving host", 1, 1}}}},
+			[2]*series.Overlap{{Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

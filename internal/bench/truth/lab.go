@@ -30,7 +30,9 @@ type Lab struct {
 
 // NewLab makes a lab. The folder exists and is the caller's to remove.
 func NewLab(program, folder string) (*Lab, error) {
-	files := map[string]string{"shared.lua": shared, "stopped.lua": stopped, "pair.yaml": pairConfig, "pair.txt": pairMatrix}
+	files := map[string]string{
+		"shared.lua": shared, "stopped.lua": stopped, "pair.yaml": pairConfig, "pair.txt": pairMatrix,
+	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			return nil, err
@@ -125,8 +127,9 @@ func (l *Lab) remote(hosts int, args ...string) (*found, error) {
 		words := append(h.enter(l.folder), l.program, "run", "shared.lua", "--engine", "nixl", "--result", name)
 		words = append(words, args...)
 		cmd := exec.Command(words[0], words[1:]...)
-		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", hosts), "MASTER_ADDR=10.78.0.1",
-			"MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment", "UCX_TLS=tcp,self")
+		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", hosts),
+			"MASTER_ADDR=10.78.0.1", "MASTER_PORT=29501", "PERIGEE_SECRET=the secret of an experiment",
+			"UCX_TLS=tcp,self")
 		out := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
@@ -149,7 +152,8 @@ func (l *Lab) remote(hosts int, args ...string) (*found, error) {
 // stopped runs stopped.lua, and stops rank 1 for a while when it says so.
 func (l *Lab) stopped(pause time.Duration, args ...string) (*found, error) {
 	name := l.resultName()
-	cmd := exec.Command(l.program, append([]string{"run", "stopped.lua", "--engine", "shm", "--result", name}, args...)...)
+	words := append([]string{"run", "stopped.lua", "--engine", "shm", "--result", name}, args...)
+	cmd := exec.Command(l.program, words...)
 	cmd.Dir, cmd.Env = l.folder, l.Env
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
@@ -177,6 +181,7 @@ func pauseRank(launcher, rank int, pause time.Duration) error {
 	if err != nil {
 		return err
 	}
+	mark := fmt.Sprintf("\x00PERIGEE_RANK=%d\x00", rank)
 	for _, task := range tasks {
 		list, err := os.ReadFile(task)
 		if err != nil {
@@ -185,7 +190,7 @@ func pauseRank(launcher, rank int, pause time.Duration) error {
 		for _, word := range strings.Fields(string(list)) {
 			env, err := os.ReadFile("/proc/" + word + "/environ")
 			pid, bad := strconv.Atoi(word)
-			if err != nil || bad != nil || !strings.Contains("\x00"+string(env), fmt.Sprintf("\x00PERIGEE_RANK=%d\x00", rank)) {
+			if err != nil || bad != nil || !strings.Contains("\x00"+string(env), mark) {
 				continue
 			}
 			if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {

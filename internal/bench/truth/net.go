@@ -151,5 +151,6 @@ var ErrKernel = errors.New("this kernel cannot shape traffic (htb, u32)")
 
 // enter returns the words before a command that is to run on the host.
 func (h *host) enter(folder string) []string {
-	return []string{"nsenter", "--target", strconv.Itoa(h.holder), "--mount", "--uts", "--ipc", "--net", "--pid", "--wdns=" + folder}
+	return []string{"nsenter", "--target", strconv.Itoa(h.holder), "--mount", "--uts", "--ipc", "--net", "--pid",
+		"--wdns=" + folder}
 }

@@ -88,7 +88,8 @@ func Later() Experiment {
 				return "", false, err
 			}
 			text, ok := f.pairsAre(2, 1.5)
-			return fmt.Sprintf("%s, overlap %.2f", text, f.sum.Share), ok && f.sum.Slows() && near(f.sum.Share, 2./3), nil
+			ok = ok && f.sum.Slows() && near(f.sum.Share, 2./3)
+			return fmt.Sprintf("%s, overlap %.2f", text, f.sum.Share), ok, nil
 		},
 	}
 }
@@ -171,8 +172,8 @@ func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
 					slow++
 				}
 			}
-			return fmt.Sprintf("contention in %d of %d, slowdown.max < 1.5 in %d (worst %.2f)", shown, turns, turns-slow, worst),
-				shown == 0 && slow <= turns/10, nil
+			got := fmt.Sprintf("contention in %d of %d, slowdown.max < 1.5 in %d (worst %.2f)", shown, turns, turns-slow, worst)
+			return got, shown == 0 && slow <= turns/10, nil
 		},
 	}
 }
@@ -207,8 +208,8 @@ func (l *Lab) demo(engine string) (*found, error) {
 	folder := filepath.Join(l.folder, "demo")
 	if _, err := os.Stat(folder); errors.Is(err, os.ErrNotExist) {
 		out, err := exec.Command(l.program, "matgen", "generate", "--model", "llama-405b", "--num-user-requests", "8",
-			"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "2", "--decode-tp", "2",
-			"--scale", "0.001", "--flops", "40e15", "--results-dir", folder).CombinedOutput()
+			"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "4", "--prefill-tp", "2",
+			"--decode-tp", "2", "--scale", "0.001", "--flops", "40e15", "--results-dir", folder).CombinedOutput()
 		if err != nil {
 			return nil, fmt.Errorf("matgen: %w: %s", err, out)
 		}

@@ -290,10 +290,10 @@ func (b *Barrier) Called() uint32 {
 }
 
 func (b *Barrier) sleep(target uint64, call uint32, start time.Time, limit time.Duration) error {
-	b.slot.call.Store(call)
 	b.slot.sleepers.Add(1)
 	defer b.slot.sleepers.Add(^uint32(0))
 	for {
+		b.slot.call.Store(call) // again and again: a rank may be late to store the call before
 		seen := b.slot.arrivals.Load()
 		if seen >= target {
 			return nil

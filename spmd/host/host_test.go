@@ -220,3 +220,23 @@ func cpuTime(t *testing.T) time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// A rank that was late to say in which call it waits, though that is over, must not hide the call in which another waits.
+func TestCalledIsThatOfTheLastWait(t *testing.T) {
+	s := newSegment(t)
+	b, err := s.Barrier(7, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() { done <- b.Wait(3, 0) }()
+	spmdtest.Wait(t, func() bool { return b.Called() == 3 })
+	b.slot.call.Store(2)
+	spmdtest.Wait(t, func() bool { return b.Called() == 3 })
+	if err := b.Wait(3, 0); err != nil {
+		t.Error(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}

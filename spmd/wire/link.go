@@ -1,0 +1,239 @@
+package wire
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// link is a connection with a rank, in both directions. It is taken over from Go's poller, which would be woken
+// by everything that comes.
+type link struct {
+	pump    *pump
+	dialed  bool          // by this rank
+	ended   chan struct{} // closed at the end
+	waiting atomic.Int32  // who waits for a message of this link, looking for it or not
+	used    bool          // guarded by the pump's mutex: a receiver has read it lately
+
+	mu        sync.Mutex // held by who reads; taken before writing and the pump's
+	fd        int
+	armed     bool
+	err       error // why it has ended
+	buffer    []byte
+	messages  *assembler
+	begun     func()    // called with the first bytes; nil after that
+	repeating time.Time // since when the kernel repeats what it has sent, for checkAnswers
+
+	writing sync.Mutex // held by who writes
+	gone    error      // why nothing can be written any more
+	seal    *sealer
+	frame   []byte
+}
+
+// adopt takes a connection over. begun is called once, before the first message is delivered.
+func (p *pump) adopt(conn *Conn, begun func(*link), deliver func(h Header, data []byte)) (*link, error) {
+	defer conn.Close()
+	raw, err := tcp(conn).SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	l := &link{
+		pump: p, dialed: conn.dialed, ended: make(chan struct{}),
+		messages: newAssembler(conn.in.seal, deliver), seal: conn.out,
+	}
+	l.begun = func() { begun(l) }
+	if failed := raw.Control(func(fd uintptr) { l.fd, err = takeOver(fd) }); failed != nil {
+		return nil, failed
+	}
+	if err != nil {
+		return nil, fmt.Errorf("keep a link: %w", err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.mu.Lock()
+	p.links[int32(l.fd)] = l
+	p.mu.Unlock()
+	l.control(unix.EPOLL_CTL_ADD, unix.EPOLLIN)
+	return l, l.err
+}
+
+// takeOver returns a descriptor of a socket that outlives the first. A read that may wait does so for blockFor at most.
+func takeOver(socket uintptr) (fd int, err error) {
+	fd, err = unix.FcntlInt(socket, unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, os.NewSyscallError("fcntl", err)
+	}
+	limit := unix.NsecToTimeval(int64(blockFor))
+	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit); err == nil {
+		err = unix.SetNonblock(fd, false)
+	}
+	if err == nil {
+		// A rank may be stopped with full buffers: with a user timeout Linux would end its links although its host answers.
+		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, os.NewSyscallError("setsockopt", err)
+	}
+	return fd, nil
+}
+
+// wait returns why the link has ended, when it has, and whether anything came through it.
+func (l *link) wait() (used bool, err error) {
+	<-l.ended
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.begun == nil, l.err
+}
+
+// Close ends the link.
+func (l *link) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.end(net.ErrClosed)
+	return nil
+}
+
+// lookFor reads the link until it has delivered what done is true for, but not for
+// long. It does nothing if another receiver reads.
+func (l *link) lookFor(done func() bool) {
+	if !l.mu.TryLock() {
+		return
+	}
+	defer l.mu.Unlock()
+	if l.err != nil || done() {
+		return
+	}
+	l.disarm()
+	start := time.Now()
+	for i := 1; l.err == nil; i++ {
+		if n := l.read(unix.MSG_DONTWAIT); n > 0 && done() {
+			l.leave()
+			return
+		}
+		if i%lookBatch == 0 && time.Since(start) > lookFor {
+			break
+		}
+		// with fewer cores than ranks the peer may be waiting for this one
+		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+	// This thread waits in the kernel. The wake-up goes to the very thread that needs it, where that of a goroutine
+	// takes two or three threads.
+	if l.err == nil && l.read(0) > 0 && done() {
+		l.leave()
+		return
+	}
+	l.arm()
+}
+
+// leave lets the link be disarmed for a while, unless others wait for it.
+func (l *link) leave() {
+	if l.waiting.Load() > 1 {
+		l.arm()
+		return
+	}
+	l.pump.lend(l)
+}
+
+// drain reads what is there, when the pump has been told that something is.
+func (l *link) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.armed = false // the kernel reports events once
+	for range pumpReads {
+		if l.read(unix.MSG_DONTWAIT) < readBuffer {
+			break
+		}
+	}
+	l.arm()
+}
+
+// read delivers what one read returns, and returns how much that was: 0 if nothing is
+// there, or the link has ended. Without MSG_DONTWAIT it waits for bytes, but not for longer than blockFor.
+func (l *link) read(flags int) int {
+	if l.err != nil {
+		return 0
+	}
+	if l.buffer == nil {
+		l.buffer = make([]byte, readBuffer)
+	}
+	n, err := receive(l.fd, l.buffer, flags)
+	switch {
+	case err == unix.EAGAIN || err == unix.EINTR:
+		return 0
+	case err != 0:
+		l.end(l.messages.ended(os.NewSyscallError("read", err)))
+		return 0
+	case n == 0:
+		l.end(l.messages.ended(io.EOF))
+		return 0
+	}
+	if l.begun != nil {
+		l.begun()
+		l.begun = nil
+	}
+	if err := l.messages.feed(l.buffer[:n]); err != nil {
+		l.end(err)
+	}
+	return n
+}
+
+// receive is recv(2). Package unix only has one that allocates an address.
+func receive(fd int, buffer []byte, flags int) (int, syscall.Errno) {
+	start := unsafe.Pointer(unsafe.SliceData(buffer))
+	if flags&unix.MSG_DONTWAIT != 0 {
+		n, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(start), uintptr(len(buffer)), uintptr(flags), 0, 0)
+		return int(n), err
+	}
+	n, _, err := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(start), uintptr(len(buffer)), uintptr(flags), 0, 0)
+	return int(n), err
+}
+
+// arm lets the pump hear of what comes, or has come already.
+func (l *link) arm() {
+	if !l.armed {
+		l.control(unix.EPOLL_CTL_MOD, unix.EPOLLIN)
+	}
+}
+
+func (l *link) disarm() {
+	if l.armed {
+		l.control(unix.EPOLL_CTL_MOD, 0)
+	}
+}
+
+// control sets which events, besides errors, the kernel reports to the pump once.
+func (l *link) control(op int, events uint32) {
+	if l.err != nil {
+		return
+	}
+	e := unix.EpollEvent{Events: events | unix.EPOLLONESHOT, Fd: int32(l.fd)}
+	if err := unix.EpollCtl(l.pump.ep, op, l.fd, &e); err != nil {
+		l.end(os.NewSyscallError("epoll_ctl", err))
+		return
+	}
+	l.armed = events != 0
+}
+
+// end is the end of the link.
+func (l *link) end(err error) {
+	if l.err != nil {
+		return
+	}
+	l.err = err
+	l.pump.forget(l)
+	unix.Shutdown(l.fd, unix.SHUT_RDWR) // ends the wait of a writer for room
+	l.writing.Lock()
+	l.gone = err
+	unix.Close(l.fd)
+	l.writing.Unlock()
+	close(l.ended)
+}

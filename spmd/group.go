@@ -261,7 +261,7 @@ func (g *Group) barrier(seq uint32) error {
 		}
 	}
 	if g.lead >= 0 {
-		if err := g.disseminate(ctx, seq); err != nil {
+		if err := g.meetLeaders(ctx, seq); err != nil {
 			return err
 		}
 	}
@@ -281,15 +281,21 @@ func rest(ctx context.Context) time.Duration {
 	return max(time.Until(deadline), 1)
 }
 
-// disseminate is the dissemination barrier of those who stand for their hosts: in
-// round k each sends to the one 2^k places on, and receives from the one 2^k places before.
-func (g *Group) disseminate(ctx context.Context, seq uint32) error {
+// meetLeaders is the barrier of those who stand for their hosts, in log2 of them rounds. In round k of a
+// dissemination each sends to the one 2^k places on, and receives from the one 2^k places before. Where their
+// number is a power of two the two are one (recursive doubling): then each message acknowledges the one before it on its
+// link.
+func (g *Group) meetLeaders(ctx context.Context, seq uint32) error {
 	n := len(g.leaders)
 	for d := 1; d < n; d *= 2 {
-		if err := g.send(ctx, g.leaders[(g.lead+d)%n], opBarrier, seq, nil); err != nil {
+		to, from := (g.lead+d)%n, (g.lead-d+n)%n
+		if n&(n-1) == 0 {
+			to, from = g.lead^d, g.lead^d
+		}
+		if err := g.send(ctx, g.leaders[to], opBarrier, seq, nil); err != nil {
 			return err
 		}
-		if _, err := g.recv(ctx, g.leaders[(g.lead-d+n)%n], opBarrier, seq); err != nil {
+		if _, err := g.recv(ctx, g.leaders[from], opBarrier, seq); err != nil {
 			return err
 		}
 	}

@@ -203,10 +203,10 @@ func TestDisagreementIsNamed(t *testing.T) {
 	}
 }
 
-// Ranks 1 and 3 are the neighbours of rank 2 in the first round; the others
+// Of five ranks 1 and 3 are the neighbours of rank 2 in the first round; the others
 // hear of its end through the monitor, which has its own tests.
 func TestLostRankEndsItsNeighboursWaits(t *testing.T) {
-	worlds, net := NewInMemory(4)
+	worlds, net := NewInMemory(5)
 	net.Cut(2)
 	for _, r := range []int{1, 3} {
 		err := worlds[r].All().Barrier()

@@ -13,6 +13,7 @@ import (
 // Read may be called beside Write, and each by one goroutine at a time or several.
 type Conn struct {
 	net.Conn // deadlines, addresses and Close
+	dialed   bool
 
 	writing sync.Mutex
 	out     *sealer
@@ -39,7 +40,7 @@ func newConn(conn net.Conn, keys linkKeys, dialed bool) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{Conn: conn, out: out}
+	c := &Conn{Conn: conn, dialed: dialed, out: out}
 	c.in = newAssembler(in, func(_ Header, data []byte) { c.ready = append(c.ready, data...) })
 	return c, nil
 }

@@ -6,13 +6,15 @@
 //
 // # Links
 //
-// A link carries messages one way. A rank dials another when it first sends to it: all addresses of the peer, each
-// 200 ms after the one before it (Race), and the first that answers is the link.
+// A rank dials another when it first sends to it: all addresses of the peer, each 200 ms after the one before it
+// (Race), and the first that answers is the link. It carries messages both ways. Two ranks that dial each other at
+// the same time keep the link of the lower rank (see peer).
 //
 // # Handshake
 //
-// Both ends prove that they know the job's secret, over fresh nonces (see handshake.go). A listener with a Challenge
-// first sends it, for dialers that read the secret from it (munge). Connections in their handshake are bounded in
+// Both ends prove that they know the job's secret, over fresh nonces (see handshake.go); the last message admits the
+// dialer, or says that it has reached another rank, or that the acceptor is dialling as well. A listener with a
+// Challenge first sends it, for dialers that read the secret from it (munge). Connections in their handshake are bounded in
 // number and time; they get no information before their proof was right.
 //
 // # Frames
@@ -28,11 +30,12 @@
 //
 // A receiver first looks at the link itself, giving up its core in between, then waits for the link in the kernel, and
 // only after two milliseconds leaves it to the pump, which reads the links for which no receiver waits (pump.go).
-// A message that comes soon costs neither a wake-up in Go's scheduler nor a timer.
+// A message that comes soon costs neither a wake-up in Go's scheduler nor a timer, and since a link carries both
+// directions its acknowledgement travels with the next message back.
 //
 // # Ends
 //
 // A link whose peer closes it, or whose host is gone, fails the receivers of that rank once what had arrived is
-// consumed. Keep-alive finds a host that is gone or cut off within seven seconds. A rank that is only stopped loses no
-// link: its kernel answers for it.
+// consumed. Keep-alive, and on links with bytes under way a look at what the kernel repeats (silence.go), find a host
+// that is gone or cut off within seven seconds. A rank that is only stopped loses no link: its kernel answers for it.
 package wire

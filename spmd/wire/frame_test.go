@@ -155,7 +155,7 @@ func FuzzAdmit(f *testing.F) {
 			io.Reader
 			io.Writer
 		}{bytes.NewReader(data), io.Discard}
-		if from, _, err := admit(conn, secret, 0); err == nil {
+		if from, _, err := admit(conn, secret, 0, nil); err == nil {
 			t.Fatalf("admitted as rank %d", from)
 		}
 		if _, err := greet(conn, secret, 1, 0); err == nil {

@@ -17,9 +17,10 @@ import (
 //
 //	acceptor -> dialer   magic, nonce A
 //	dialer   -> acceptor rank of dialer, rank wanted, nonce D, HMAC("dial", A, D, ranks)
-//	acceptor -> dialer   HMAC("accept", A, D, ranks), or HMAC("other rank", ...), or zeros if D's proof is wrong
+//	acceptor -> dialer   HMAC("accept", A, D, ranks), or zeros if D's proof is wrong,
+//	                     or HMAC("other rank", ...), or HMAC("crossed", ...): the acceptor is dialling itself
 const (
-	magic     = "perigee1"
+	magic     = "perigee2"
 	nonceSize = 32
 	proofSize = sha256.Size
 )
@@ -34,11 +35,15 @@ var ErrNoChallenge = errors.New("one side of the link was given the job's secret
 // ErrOtherRank means that the process at an address belongs to this job, but is another rank.
 var ErrOtherRank = errors.New("another rank of this job answers there")
 
+// errCrossed means that both ranks dial each other, and that the other one's link is the one to be used.
+var errCrossed = errors.New("the other rank is dialling, too")
+
 // The parts in the conversation for which a proof may stand.
 const (
 	roleDial   = "dial"
 	roleAccept = "accept"
 	roleOther  = "other rank"
+	roleCross  = "crossed"
 )
 
 func proof(secret []byte, role string, nonceA, nonceD []byte, from, to uint32) []byte {
@@ -126,18 +131,25 @@ func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
 		}
 		return linkKeys{}, fmt.Errorf("it hung up in the middle of the handshake: %w", err)
 	}
+	is := func(role string) bool {
+		return hmac.Equal(answer, proof(secret, role, nonceA, nonceD, uint32(from), uint32(to)))
+	}
 	switch {
-	case hmac.Equal(answer, proof(secret, roleAccept, nonceA, nonceD, uint32(from), uint32(to))):
+	case is(roleAccept):
 		return deriveKeys(secret, nonceA, nonceD, uint32(from), uint32(to))
-	case hmac.Equal(answer, proof(secret, roleOther, nonceA, nonceD, uint32(from), uint32(to))):
+	case is(roleOther):
 		return linkKeys{}, ErrOtherRank
+	case is(roleCross):
+		return linkKeys{}, errCrossed
 	}
 	return linkKeys{}, ErrProof
 }
 
 // admit runs the acceptor's half and returns the dialer's rank. self is the
-// rank that the dialer must want.
-func admit(rw io.ReadWriter, secret []byte, self int) (from int, keys linkKeys, err error) {
+// rank that the dialer must want. claim, if set, decides whether the dialer's link is wanted.
+func admit(
+	rw io.ReadWriter, secret []byte, self int, claim func(from int) bool,
+) (from int, keys linkKeys, err error) {
 	hello := make([]byte, 0, len(magic)+nonceSize)
 	hello = append(hello, magic...)
 	nonceA := make([]byte, nonceSize)
@@ -158,6 +170,10 @@ func admit(rw io.ReadWriter, secret []byte, self int) (from int, keys linkKeys, 
 	if int64(wanted) != int64(self) {
 		rw.Write(proof(secret, roleOther, nonceA, nonceD, dialer, wanted))
 		return 0, keys, fmt.Errorf("rank %d looked for rank %d, but this is rank %d", dialer, wanted, self)
+	}
+	if claim != nil && !claim(int(dialer)) {
+		rw.Write(proof(secret, roleCross, nonceA, nonceD, dialer, wanted))
+		return int(dialer), keys, errCrossed
 	}
 	if _, err := rw.Write(proof(secret, roleAccept, nonceA, nonceD, dialer, wanted)); err != nil {
 		return 0, keys, err

@@ -188,12 +188,12 @@ func (l *link) read(flags int) int {
 
 // receive is recv(2). Package unix only has one that allocates an address.
 func receive(fd int, buffer []byte, flags int) (int, syscall.Errno) {
-	start := unsafe.Pointer(unsafe.SliceData(buffer))
-	if flags&unix.MSG_DONTWAIT != 0 {
-		n, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(start), uintptr(len(buffer)), uintptr(flags), 0, 0)
+	to, size := unsafe.Pointer(unsafe.SliceData(buffer)), uintptr(len(buffer))
+	if flags&unix.MSG_DONTWAIT != 0 { // it ends at once: Go's scheduler need not be told
+		n, _, err := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(to), size, uintptr(flags), 0, 0)
 		return int(n), err
 	}
-	n, _, err := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(start), uintptr(len(buffer)), uintptr(flags), 0, 0)
+	n, _, err := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(to), size, uintptr(flags), 0, 0)
 	return int(n), err
 }
 

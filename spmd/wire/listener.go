@@ -48,14 +48,7 @@ func setUserTimeout(c syscall.RawConn, limit time.Duration) error {
 // SetUserTimeout ends a connection when the other host does not acknowledge bytes within
 // limit. A process that is slow or stopped does not count as long as its kernel has room
 // for more bytes.
-func SetUserTimeout(conn net.Conn, limit time.Duration) { setUserTimeoutOf(conn, limit) }
-
-// clearUserTimeout is for a connection whose receiver may be stopped with full buffers:
-// with a user timeout Linux ends such a connection although the other host answers. The
-// receiving end still notices a cut, by keep-alive.
-func clearUserTimeout(conn net.Conn) { setUserTimeoutOf(conn, 0) }
-
-func setUserTimeoutOf(conn net.Conn, limit time.Duration) {
+func SetUserTimeout(conn net.Conn, limit time.Duration) {
 	if c := tcp(conn); c != nil {
 		if raw, err := c.SyscallConn(); err == nil {
 			setUserTimeout(raw, limit) // without it the connection ends later, or sooner
@@ -86,6 +79,10 @@ type ListenerConfig struct {
 	// Challenge, if set, is for dialers that do not know the secret yet: each is first
 	// sent a challenge from which only those can read the secret that may know it.
 	Challenge func() []byte
+	// Claim, if set, is asked in the handshake with a rank that has proven the secret. Where it returns false the
+	// dialer is refused: this rank is dialling it. Unclaim is called for a claim that does not lead to Enter.
+	Claim   func(from int) bool
+	Unclaim func(from int)
 	// Enter runs in its own goroutine for each admitted connection, a *Conn, and owns it.
 	Enter func(conn net.Conn, from int)
 	Log   *slog.Logger // nil logs nothing
@@ -168,33 +165,40 @@ func (l *Listener) evictOldest() {
 	}
 }
 
+// admit enters a connection, or closes it.
 func (l *Listener) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	from, keys, err := l.meet(conn)
+	from, keys, claimed, err := l.meet(conn)
+	crossed := errors.Is(err, errCrossed)
 	l.mu.Lock()
 	l.pending = slices.DeleteFunc(l.pending, func(c net.Conn) bool { return c == conn })
 	closed := l.closed
 	if errors.Is(err, ErrProof) {
 		l.refused, l.last = l.refused+1, conn.RemoteAddr().String()
 	}
-	if err != nil && !closed {
+	if err != nil && !closed && !crossed {
 		l.rejected++
 	}
 	rejected := l.rejected
 	l.mu.Unlock()
-	if err != nil && !closed {
+	switch {
+	case crossed:
+		l.cfg.Log.Debug("no second link", "peer", from, "address", conn.RemoteAddr())
+	case err != nil && !closed:
 		l.logRejected(conn, err, rejected)
+	}
+	var proven *Conn
+	if err == nil && !closed {
+		proven, err = newConn(conn, keys, false)
 	}
 	if err != nil || closed || conn.SetDeadline(time.Time{}) != nil {
 		conn.Close()
+		if claimed {
+			l.cfg.Unclaim(from)
+		}
 		return
 	}
 	l.cfg.Log.Debug("admitted", "peer", from, "address", conn.RemoteAddr())
-	proven, err := newConn(conn, keys, false)
-	if err != nil {
-		conn.Close()
-		return
-	}
 	l.cfg.Enter(proven, from)
 }
 
@@ -209,13 +213,24 @@ func (l *Listener) logRejected(conn net.Conn, err error, number int) {
 	l.cfg.Log.Warn("rejected a connection", "address", conn.RemoteAddr(), "reason", err, "rejected", number)
 }
 
-func (l *Listener) meet(conn net.Conn) (from int, keys linkKeys, err error) {
+func (l *Listener) meet(conn net.Conn) (from int, keys linkKeys, claimed bool, err error) {
 	if l.cfg.Challenge != nil {
 		if err := sendChallenge(conn, l.cfg.Challenge()); err != nil {
-			return 0, keys, err
+			return 0, keys, false, err
 		}
 	}
-	return admit(conn, l.cfg.Secret, l.cfg.Self)
+	var claim func(int) bool
+	if l.cfg.Claim != nil {
+		claim = func(dialer int) bool {
+			from, claimed = dialer, l.cfg.Claim(dialer)
+			return claimed
+		}
+	}
+	dialer, keys, err := admit(conn, l.cfg.Secret, l.cfg.Self, claim)
+	if !claimed {
+		from = dialer
+	}
+	return from, keys, claimed, err
 }
 
 // Dial connects rank from to rank to at address (host:port). Both sides prove to each

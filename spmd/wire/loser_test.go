@@ -16,7 +16,7 @@ func TestEndOfALinkThatWasNotUsed(t *testing.T) {
 			links := func() int {
 				ends[0].mu.Lock()
 				defer ends[0].mu.Unlock()
-				return len(ends[0].conns)
+				return len(ends[0].links)
 			}
 			message := func() {
 				t.Helper()

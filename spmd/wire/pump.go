@@ -22,7 +22,7 @@ const (
 	lookFor    = 50 * time.Microsecond // how long a receiver looks for a message itself
 	blockFor   = 2 * time.Millisecond  // and then waits for it in the kernel
 	lookBatch  = 4                     // looks between two at the clock
-	lendFor    = 2 * time.Millisecond  // how long a link stays disarmed when no receiver reads it
+	lendFor    = 10 * time.Millisecond // how long a link stays disarmed when no receiver reads it
 	pumpReads  = 16                    // from one link, before the next one's turn comes
 	readBuffer = 64 << 10
 )
@@ -34,8 +34,8 @@ type pump struct {
 	done  sync.WaitGroup
 
 	mu     sync.Mutex
-	links  map[int32]*inLink // by descriptor
-	lent   map[*inLink]struct{}
+	links  map[int32]*link // by descriptor
+	lent   map[*link]struct{}
 	timer  *time.Timer // runs while links are lent
 	closed bool
 }
@@ -51,7 +51,7 @@ func newPump() (*pump, error) {
 	}
 	p := &pump{
 		ready: os.NewFile(uintptr(fd), "links"), ep: fd,
-		links: map[int32]*inLink{}, lent: map[*inLink]struct{}{},
+		links: map[int32]*link{}, lent: map[*link]struct{}{},
 	}
 	p.timer = time.AfterFunc(time.Hour, p.takeBack)
 	p.timer.Stop()
@@ -92,7 +92,7 @@ func (p *pump) turn() {
 // takeBack arms the lent links that no receiver has read since it was last called.
 func (p *pump) takeBack() {
 	p.mu.Lock()
-	var idle []*inLink
+	var idle []*link
 	for l := range p.lent {
 		if !l.used {
 			idle = append(idle, l)
@@ -112,7 +112,7 @@ func (p *pump) takeBack() {
 }
 
 // lend notes that a link stays disarmed.
-func (p *pump) lend(l *inLink) {
+func (p *pump) lend(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.used = true
@@ -126,7 +126,7 @@ func (p *pump) lend(l *inLink) {
 }
 
 // forget is told of the end of a link, before its descriptor may be another's.
-func (p *pump) forget(l *inLink) {
+func (p *pump) forget(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.links, int32(l.fd))

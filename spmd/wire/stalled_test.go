@@ -1,21 +1,15 @@
 package wire
 
 import (
-	"net"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
 
 // userTimeoutOf reads how long the kernel waits for acknowledgements, and for room, in ms.
-func userTimeoutOf(t *testing.T, conn net.Conn) int {
+func userTimeoutOf(t *testing.T, fd int) int {
 	t.Helper()
-	raw, err := tcp(conn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ms := 0
-	raw.Control(func(fd uintptr) { ms, err = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT) })
+	ms, err := unix.GetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +23,7 @@ func TestLinksBearAStoppedReceiver(t *testing.T) {
 	if err := ends[1].Send(t.Context(), 0, Header{}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ms := userTimeoutOf(t, ends[1].out[0].conn); ms != 0 {
+	if ms := userTimeoutOf(t, ends[1].peers[0].out.fd); ms != 0 {
 		t.Errorf("a link ends when there was no room for %d ms", ms)
 	}
 	conn, err := Dial(t.Context(), addressOf(ends[0]), secret, 1, 0)
@@ -37,7 +31,13 @@ func TestLinksBearAStoppedReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if ms := userTimeoutOf(t, conn); ms != int(userTimeout.Milliseconds()) {
+	raw, err := tcp(conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ms := 0
+	raw.Control(func(fd uintptr) { ms = userTimeoutOf(t, int(fd)) })
+	if ms != int(userTimeout.Milliseconds()) {
 		t.Errorf("other connections end after %d ms", ms)
 	}
 }

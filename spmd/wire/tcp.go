@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -15,8 +14,7 @@ import (
 	"time"
 )
 
-// TCP is an endpoint over TCP. A link carries messages one way: each rank
-// dials the ranks it sends to, when it first sends.
+// TCP is an endpoint over TCP. A rank dials another when it first sends to it, unless that one has dialled it.
 type TCP struct {
 	rank     int
 	size     int
@@ -32,10 +30,11 @@ type TCP struct {
 	life     context.Context // ends with Close
 	end      context.CancelFunc
 
+	serving sync.WaitGroup // the links that this rank has dialled, and the watch over all
+
 	mu     sync.Mutex
-	out    map[int]*outLink
-	in     map[int]*inLink
-	conns  map[io.Closer]struct{} // links of both directions, for Close
+	peers  map[int]*peer
+	links  map[*link]struct{}
 	closed bool
 }
 
@@ -58,21 +57,24 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
 		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, linkLost: cfg.LinkLost,
 		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
-		box: newMailbox(), out: map[int]*outLink{}, in: map[int]*inLink{}, conns: map[io.Closer]struct{}{},
+		box: newMailbox(), peers: map[int]*peer{}, links: map[*link]struct{}{},
 	}
 	var err error
 	if t.pump, err = newPump(); err != nil {
 		return nil, fmt.Errorf("watch the links of other ranks: %w", err)
 	}
 	t.life, t.end = context.WithCancel(context.Background())
-	listener, err := Listen(ListenerConfig{Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank, Enter: t.receive,
-		Log: t.log})
+	listener, err := Listen(ListenerConfig{
+		Address: cfg.Listen, Secret: cfg.Secret, Self: cfg.Rank,
+		Claim: t.claim, Unclaim: t.unclaim, Enter: t.receive, Log: t.log,
+	})
 	if err != nil {
 		t.end()
 		t.pump.close()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
 	t.listener = listener
+	t.serving.Go(t.watchAnswers)
 	return t, nil
 }
 
@@ -93,25 +95,57 @@ func (t *TCP) receive(conn net.Conn, from int) {
 		conn.Close()
 		return
 	}
-	l, err := t.pump.adopt(conn.(*Conn), func(l *inLink) { t.welcome(l, from) },
-		func(h Header, data []byte) { t.box.put(from, h, data) })
+	t.mu.Lock()
+	l, err := t.adoptLocked(conn.(*Conn), from)
+	t.mu.Unlock()
 	if err != nil {
+		t.unclaim(from)
 		t.box.fail(from, err)
 		return
 	}
-	if !t.track(l) {
-		l.Close()
-		return
+	t.serve(l, from)
+}
+
+// adoptLocked makes a connection a link with a rank.
+func (t *TCP) adoptLocked(conn *Conn, with int) (*link, error) {
+	if t.closed {
+		conn.Close()
+		return nil, net.ErrClosed
 	}
-	defer t.untrack(l)
+	from := conn.RemoteAddr()
+	l, err := t.pump.adopt(conn, func(l *link) {
+		if !l.dialed {
+			t.log.Info("linked", "peer", with, "address", from)
+		}
+		t.welcome(l, with)
+	},
+		func(h Header, data []byte) { t.box.put(with, h, data) })
+	if err != nil {
+		return nil, err
+	}
+	t.links[l] = struct{}{}
+	if l.dialed {
+		t.serving.Go(func() { t.serve(l, with) })
+	}
+	return l, nil
+}
+
+// serve waits for the end of a link.
+func (t *TCP) serve(l *link, with int) {
 	used, err := l.wait()
-	t.log.Debug("link ended", "peer", from, "used", used, "reason", err)
-	if !used && hungUp(err) {
-		return // it has lost a Race; a rank that dies is missed by the coordinator
+	t.mu.Lock()
+	delete(t.links, l)
+	t.mu.Unlock()
+	t.log.Debug("link ended", "peer", with, "used", used, "reason", err)
+	if !used && !l.dialed {
+		t.unclaim(with)
+		if hungUp(err) {
+			return // it has lost a Race; a rank that dies is missed by the coordinator
+		}
 	}
-	t.box.fail(from, err)
+	t.box.fail(with, err)
 	if t.linkLost != nil && (IsSilence(err) || errors.Is(err, ErrForged)) {
-		t.linkLost(from, err)
+		t.linkLost(with, err)
 	}
 }
 
@@ -119,36 +153,11 @@ func (t *TCP) receive(conn net.Conn, from int) {
 // closes it, with or without the answer to its greeting unread.
 func hungUp(err error) bool { return errors.Is(err, errHungUp) || errors.Is(err, syscall.ECONNRESET) }
 
-// welcome makes l the link of a rank, now that it uses it: of two that the rank has opened at
-// once it keeps one.
-func (t *TCP) welcome(l *inLink, from int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.in[from] = l
-}
-
 // IsSilence reports whether a link's error means that nothing comes through any
 // more. A process that ends, however it does, has its kernel say so.
 func IsSilence(err error) bool {
 	return errors.Is(err, syscall.ETIMEDOUT) || errors.Is(err, syscall.EHOSTUNREACH) ||
 		errors.Is(err, syscall.ENETUNREACH)
-}
-
-func (t *TCP) track(c io.Closer) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.conns[c] = struct{}{}
-	return true
-}
-
-func (t *TCP) untrack(c io.Closer) {
-	c.Close()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.conns, c)
 }
 
 // Send writes a message to a rank, opening the link first if need be.
@@ -160,55 +169,24 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 		t.box.put(to, h, slices.Clone(data))
 		return nil
 	}
-	l, err := t.link(to)
+	p, l, err := t.peer(to)
 	if err != nil {
 		return err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.conn == nil && l.err == nil {
-		l.err = t.open(ctx, l, to)
-		if l.err == nil {
-			t.sent.links.Add(1)
-		}
+	if l == nil {
+		l, err = t.open(ctx, p, to)
 	}
-	if l.err == nil {
-		l.err = l.write(ctx, h, data)
+	if err == nil {
+		err = l.write(ctx, h, data)
 		t.sent.message(h, len(data))
 	}
-	if l.err != nil {
+	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
-		return fmt.Errorf("link to rank %d: %w", to, l.err)
+		return fmt.Errorf("link to rank %d: %w", to, err)
 	}
 	return nil
-}
-
-func (t *TCP) link(to int) (*outLink, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return nil, net.ErrClosed
-	}
-	if to < 0 || to >= t.size {
-		return nil, fmt.Errorf("rank %d does not exist in a world of %d", to, t.size)
-	}
-	l := t.out[to]
-	if l == nil {
-		l = &outLink{}
-		t.out[to] = l
-	}
-	return l, nil
-}
-
-// open dials a peer.
-func (t *TCP) open(ctx context.Context, l *outLink, to int) error {
-	conn, err := t.dial(ctx, to)
-	if err != nil {
-		return err
-	}
-	return l.use(conn)
 }
 
 // dial connects to a peer at one of its addresses.
@@ -232,16 +210,14 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 		}
 		return conn, err
 	})
+	if errors.Is(err, errCrossed) {
+		return nil, err
+	}
 	if err != nil {
 		log.Warn("no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
-	clearUserTimeout(conn) // the receiver writes nothing, so that keep-alive notices a cut at any time
 	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))
-	if !t.track(conn) {
-		conn.Close()
-		return nil, net.ErrClosed
-	}
 	return conn.(*Conn), nil
 }
 
@@ -252,10 +228,7 @@ func (t *TCP) Recv(ctx context.Context, from int, channel uint64) (Header, []byt
 	if ok {
 		return next.header, next.data, nil
 	}
-	t.mu.Lock()
-	l := t.in[from]
-	t.mu.Unlock()
-	if l != nil {
+	if l := t.linkFrom(from); l != nil {
 		l.waiting.Add(1)
 		defer l.waiting.Add(-1)
 		l.lookFor(func() bool {
@@ -278,13 +251,15 @@ func (t *TCP) Close() error {
 		return nil
 	}
 	t.closed = true
-	links := slices.Collect(maps.Keys(t.conns))
+	links := slices.Collect(maps.Keys(t.links))
 	t.mu.Unlock()
+	flush(links)
 	for _, l := range links {
 		l.Close()
 	}
 	t.end()
 	t.listener.Close()
+	t.serving.Wait()
 	t.pump.close()
 	for r := range t.size {
 		t.box.fail(r, net.ErrClosed)

@@ -8,6 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// cutOff lets nothing in at a socket any more.
+func cutOff(t *testing.T, fd int) {
+	t.Helper()
+	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
+	filter := &unix.SockFprog{Len: 1, Filter: &drop}
+	if err := unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, filter); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestSetUserTimeout cuts a connection off by a filter that lets nothing in at its other end: what
 // is written is acknowledged no more.
 func TestSetUserTimeout(t *testing.T) {
@@ -30,13 +40,7 @@ func TestSetUserTimeout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drop := unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0}
-	raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop})
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw.Control(func(fd uintptr) { cutOff(t, int(fd)) })
 	SetUserTimeout(conn, 100*time.Millisecond)
 	if _, err := conn.Write([]byte("last words")); err != nil {
 		t.Fatal(err)

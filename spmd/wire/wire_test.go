@@ -193,7 +193,7 @@ func TestCloseEndsWhoeverStillWaits(t *testing.T) {
 	go func() {
 		c, err := l.Accept()
 		if err == nil {
-			_, _, err = admit(c, secret, 1)
+			_, _, err = admit(c, secret, 1, nil)
 		}
 		if err != nil {
 			t.Error(err)
@@ -238,7 +238,7 @@ func TestSendEndsWithItsContextThoughThePeerStalls(t *testing.T) {
 }
 
 func TestDialTriesAllAddresses(t *testing.T) {
-	ends := mesh(t, 2)
+	ends := mesh(t, 3)
 	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
@@ -252,10 +252,10 @@ func TestDialTriesAllAddresses(t *testing.T) {
 	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
 		t.Fatal(err)
 	}
-	ends[1].resolve = func(context.Context, int) ([]string, error) {
+	ends[2].resolve = func(context.Context, int) ([]string, error) {
 		return []string{dead, good}, nil
 	}
-	err = ends[1].Send(t.Context(), 0, Header{}, nil)
+	err = ends[2].Send(t.Context(), 0, Header{}, nil)
 	if err == nil || !strings.Contains(err.Error(), dead) || !errors.Is(err, ErrOtherRank) {
 		t.Errorf("got %v, want what is wrong with each address", err)
 	}
@@ -350,7 +350,7 @@ func handshake(dialer func(net.Conn) error, acceptor func(net.Conn) (int, error)
 
 func TestHandshake(t *testing.T) {
 	admit := func(s []byte, self int) func(net.Conn) (int, error) {
-		return func(c net.Conn) (int, error) { from, _, err := admit(c, s, self); return from, err }
+		return func(c net.Conn) (int, error) { from, _, err := admit(c, s, self, nil); return from, err }
 	}
 	greet := func(s []byte, from, to int) func(net.Conn) error {
 		return func(c net.Conn) error { _, err := greet(c, s, from, to); return err }
@@ -404,7 +404,7 @@ func admitAnybody(c net.Conn) (int, error) {
 }
 
 func admitRank0(c net.Conn) (int, error) {
-	from, _, err := admit(c, secret, 0)
+	from, _, err := admit(c, secret, 0, nil)
 	return from, err
 }
 

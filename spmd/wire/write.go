@@ -79,7 +79,7 @@ func (l *link) awaitRoom(ctx context.Context) error {
 // send writes what the kernel has room for.
 func send(fd int, pieces [][]byte) (int, syscall.Errno) {
 	const flags = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	if len(pieces) == 1 && len(pieces[0]) < 2*oneWrite { // a call that ends at once need not be announced to Go's scheduler
+	if len(pieces) == 1 && len(pieces[0]) < 2*oneWrite { // it ends at once: Go's scheduler need not be told
 		n, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces[0]))),
 			uintptr(len(pieces[0])), flags, 0, 0)
 		return int(n), err

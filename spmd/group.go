@@ -283,8 +283,8 @@ func rest(ctx context.Context) time.Duration {
 
 // meetLeaders is the barrier of those who stand for their hosts, in log2 of them rounds. In round k of a
 // dissemination each sends to the one 2^k places on, and receives from the one 2^k places before. Where their
-// number is a power of two the two are one (recursive doubling): then each message acknowledges the one before it on its
-// link.
+// number is a power of two the two are one (recursive doubling): then each message acknowledges the one before it
+// on its link.
 func (g *Group) meetLeaders(ctx context.Context, seq uint32) error {
 	n := len(g.leaders)
 	for d := 1; d < n; d *= 2 {

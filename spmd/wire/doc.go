@@ -14,8 +14,8 @@
 //
 // Both ends prove that they know the job's secret, over fresh nonces (see handshake.go); the last message admits the
 // dialer, or says that it has reached another rank, or that the acceptor is dialling as well. A listener with a
-// Challenge first sends it, for dialers that read the secret from it (munge). Connections in their handshake are bounded in
-// number and time; they get no information before their proof was right.
+// Challenge first sends it, for dialers that read the secret from it (munge). Connections in their handshake are
+// bounded in number and time; they get no information before their proof was right.
 //
 // # Frames
 //

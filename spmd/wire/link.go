@@ -65,7 +65,7 @@ func (p *pump) adopt(conn *Conn, begun func(*link), deliver func(h Header, data 
 	return l, l.err
 }
 
-// takeOver returns a descriptor of a socket that outlives the first. A read that may wait does so for blockFor at most.
+// takeOver returns a descriptor of a socket that outlives the first. A read that waits does so for blockFor at most.
 func takeOver(socket uintptr) (fd int, err error) {
 	fd, err = unix.FcntlInt(socket, unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
@@ -76,7 +76,8 @@ func takeOver(socket uintptr) (fd int, err error) {
 		err = unix.SetNonblock(fd, false)
 	}
 	if err == nil {
-		// A rank may be stopped with full buffers: with a user timeout Linux would end its links although its host answers.
+		// A rank may be stopped with full buffers: with a user timeout Linux would end its links although its host
+		// answers (see silence.go).
 		err = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, 0)
 	}
 	if err != nil {

@@ -79,9 +79,9 @@ func (l *link) awaitRoom(ctx context.Context) error {
 // send writes what the kernel has room for.
 func send(fd int, pieces [][]byte) (int, syscall.Errno) {
 	const flags = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	if len(pieces) == 1 && len(pieces[0]) < 2*oneWrite { // it ends at once: Go's scheduler need not be told
-		n, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(pieces[0]))),
-			uintptr(len(pieces[0])), flags, 0, 0)
+	if len(pieces) == 1 && len(pieces[0]) < 2*oneWrite { // ends at once: Go's scheduler need not be told
+		from, size := unsafe.Pointer(unsafe.SliceData(pieces[0])), uintptr(len(pieces[0]))
+		n, _, err := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(from), size, flags, 0, 0)
 		return int(n), err
 	}
 	n, err := unix.SendmsgBuffers(fd, pieces, nil, nil, flags)

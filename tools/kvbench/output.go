@@ -135,7 +135,7 @@ func (p *Plan) rows() []fields {
 	for _, cmd := range p.Commands {
 		var row fields
 		for _, f := range cmd.Bench.flags() {
-			row = append(row, field(f))
+			row = append(row, field{f.name, f.value})
 		}
 		row = append(row, p.origin()...)
 		rows = append(rows, append(row,

@@ -88,7 +88,7 @@ func (p *Plan) command(given Bench) error {
 			return err
 		}
 		p.Commands = append(p.Commands, Command{
-			Layers: t.Layers, Bench: b, Nixlbench: wordsOf(b.given(nil)), Scenario: r.scenario(b),
+			Layers: t.Layers, Bench: b, Nixlbench: wordsOf(b.given(false)), Scenario: r.scenario(b),
 		})
 	}
 	return nil
@@ -158,14 +158,12 @@ func (b Bench) checkNVSHMEM() error {
 		WithHint("--source gpu --destination gpu")
 }
 
-// presets are the defaults of nixlbench, in the order of flags.
-var presets = DefaultBench().flags()
-
-// given lists the options that differ from their defaults. only limits it to some; nil: all. always are there even so.
-func (b Bench) given(only []string, always ...string) (list []flag) {
+// given lists the options that differ from their defaults, of all or only of those that the scenario has. always are
+// there even so.
+func (b Bench) given(onlyScenario bool, always ...string) (list []flag) {
+	presets := DefaultBench().flags()
 	for i, f := range b.flags() {
-		wanted := f.value != presets[i].value || slices.Contains(always, f.name)
-		if wanted && (only == nil || slices.Contains(only, f.name)) {
+		if (f != presets[i] || slices.Contains(always, f.name)) && (f.scenario || !onlyScenario) {
 			list = append(list, f)
 		}
 	}
@@ -181,16 +179,6 @@ func wordsOf(list []flag) (words []string) {
 		}
 	}
 	return words
-}
-
-// scenarioFlags are the options that the scenario kvbench shares with
-// nixlbench.
-var scenarioFlags = []string{
-	"backend", "check_consistency", "storage_enable_direct", "filepath", "initiator_seg_type", "max_batch_size",
-	"max_block_size", "num_files",
-	"num_initiator_dev", "num_iter", "num_target_dev", "num_threads", "op_type", "posix_api_type", "scheme",
-	"start_batch_size",
-	"start_block_size", "target_seg_type", "total_buffer_size", "warmup_iter", "recreate_xfer", "large_blk_iter_ftr",
 }
 
 // scenarioBackends are the backends that the scenario can be told.
@@ -269,8 +257,8 @@ func (r routed) beyondNixlbench(batch int64) []string {
 // idleHere names the options of nixlbench that a run of perigee has no use for.
 func (b Bench) idleHere() []string {
 	var list []string
-	for i, f := range b.flags() {
-		if f.value != presets[i].value && !slices.Contains(scenarioFlags, f.name) {
+	for _, f := range b.given(false) {
+		if !f.scenario {
 			list = append(list, "--"+f.name)
 		}
 	}
@@ -317,9 +305,9 @@ func (r routed) scenario(b Bench) Bench {
 // forScenario lists the options of a scenario's run.
 func (b Bench) forScenario() []flag {
 	if b.NumInitiatorDev+b.NumTargetDev > 2 { // the scenario's default for one depends on the other
-		return b.given(scenarioFlags, "num_initiator_dev", "num_target_dev")
+		return b.given(true, "num_initiator_dev", "num_target_dev")
 	}
-	return b.given(scenarioFlags)
+	return b.given(true)
 }
 
 // ranks is how many ranks a scenario's run has unless the user says otherwise.

@@ -27,8 +27,8 @@ func TestScenarioFlags(t *testing.T) {
 	for _, o := range r.Options {
 		options[strings.ReplaceAll(o.Name, "-", "_")] = o
 	}
-	for _, f := range presets {
-		if !slices.Contains(scenarioFlags, f.name) {
+	for _, f := range DefaultBench().flags() {
+		if !f.scenario {
 			continue
 		}
 		o, ok := options[f.name]

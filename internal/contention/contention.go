@@ -114,31 +114,49 @@ type sums struct {
 	n   int
 }
 
-// group is a set of messages by run.
-type group map[int]*sums
+// group is a set of messages by run. A run without any has n 0.
+type group []sums
 
-func (g group) add(run int, log float64) {
-	s := g[run%mostGroups]
-	if s == nil {
-		s = &sums{}
-		g[run%mostGroups] = s
+func (g *group) add(run int, log float64) {
+	run %= mostGroups
+	for len(*g) <= run {
+		*g = append(*g, sums{})
 	}
-	s.log += log
-	s.n++
+	s := &(*g)[run]
+	s.log, s.n = s.log+log, s.n+1
+}
+
+func (g *group) merge(o group) {
+	for len(*g) < len(o) {
+		*g = append(*g, sums{})
+	}
+	for run, s := range o {
+		to := &(*g)[run]
+		to.log, to.n = to.log+s.log, to.n+s.n
+	}
+}
+
+// runs lists the runs with messages.
+func (g group) runs() []sums {
+	return slices.DeleteFunc(slices.Clone(g), func(s sums) bool { return s.n == 0 })
 }
 
 // groups are the messages of a set.
 type groups struct {
 	overlapped, control, alone group
-	shared                     map[string]int
+	shared                     map[string]int // nil of none
 }
 
-func newGroups() *groups { return &groups{group{}, group{}, group{}, map[string]int{}} }
+// alone are the times of a message when its pattern ran alone.
+type alone struct {
+	first  float64   // most messages run alone once
+	more   []float64 // nil once the median is known
+	median float64   // 0 if not known yet
+}
 
 // Collector takes in measurements. The zero value is ready.
 type Collector struct {
-	alone    map[message][]float64
-	medians  map[message]float64
+	alone    map[message]*alone
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
@@ -149,7 +167,7 @@ type Collector struct {
 // Add takes in a run. Runs alone come before those of the workload.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.alone == nil {
-		c.alone, c.medians, c.pairs = map[message][]float64{}, map[message]float64{}, map[[2]int]*groups{}
+		c.alone, c.pairs = map[message]*alone{}, map[[2]int]*groups{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	read := d.Patterns[m.Pattern].Op == "READ"
@@ -169,8 +187,11 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 
 func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took float64) {
 	if m.Phase == result.IsolatedPhase {
-		if len(c.alone[k]) < mostAlone {
-			c.alone[k] = append(c.alone[k], took)
+		a := c.alone[k]
+		if a == nil {
+			c.alone[k] = &alone{first: took}
+		} else if len(a.more) < mostAlone-1 {
+			a.more = append(a.more, took)
 		}
 		return
 	}
@@ -185,43 +206,48 @@ func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took
 			c.resources[by.Resource] = r
 		}
 	}
-	median, ok := c.median(k)
-	if !ok {
+	a := c.alone[k]
+	if a == nil {
 		return
 	}
-	g := c.pairs[[2]int{k.from, k.to}]
-	if g == nil {
-		g = newGroups()
-		c.pairs[[2]int{k.from, k.to}] = g
+	g := c.pair(k.from, k.to)
+	if a.median == 0 {
+		a.settle(g)
 	}
-	log := math.Log(took / median)
+	log := math.Log(took / a.median)
 	if p.Overlap == nil {
 		g.control.add(m.Iteration, log)
 		return
+	}
+	if g.shared == nil {
+		g.shared = map[string]int{}
 	}
 	g.shared[p.Overlap.Shared]++
 	g.overlapped.add(m.Iteration, log)
 }
 
-// median is the time of a message alone.
-func (c *Collector) median(k message) (float64, bool) {
-	if v, ok := c.medians[k]; ok {
-		return v, true
-	}
-	if len(c.alone[k]) == 0 {
-		return 0, false
-	}
-	v := stats.Median(c.alone[k])
-	c.medians[k] = v
-	g := c.pairs[[2]int{k.from, k.to}]
+// pair returns the messages between two ranks.
+func (c *Collector) pair(from, to int) *groups {
+	key := [2]int{from, to}
+	g := c.pairs[key]
 	if g == nil {
-		g = newGroups()
-		c.pairs[[2]int{k.from, k.to}] = g
+		g = &groups{}
+		c.pairs[key] = g
 	}
-	for run, took := range c.alone[k] {
-		g.alone.add(run, math.Log(took/v))
+	return g
+}
+
+// settle works out the median and adds the times alone to the pair's.
+func (a *alone) settle(g *groups) {
+	a.median = a.first
+	if a.more != nil {
+		a.median = stats.Median(append([]float64{a.first}, a.more...))
 	}
-	return v, true
+	g.alone.add(0, math.Log(a.first/a.median))
+	for i, took := range a.more {
+		g.alone.add(i+1, math.Log(took/a.median))
+	}
+	a.more = nil
 }
 
 // Slowdown is the geometric mean of the slowdowns of a pair's messages, and how many they are.
@@ -247,7 +273,7 @@ func (c *Collector) Report() Report {
 		r.Resources = append(r.Resources, Resource{name, sum.Messages, sum.Share / n, sum.Others / n})
 	}
 	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
-	all := newGroups()
+	all := &groups{}
 	var overlapped [][2]int
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a,
 		b [2]int) int {
@@ -285,16 +311,9 @@ func most(counts map[string]int) (key string) {
 }
 
 func (g *groups) merge(o *groups) {
-	for _, pair := range [][2]group{{g.overlapped, o.overlapped}, {g.control, o.control}, {g.alone, o.alone}} {
-		for run, s := range pair[1] {
-			to := pair[0][run]
-			if to == nil {
-				to = &sums{}
-				pair[0][run] = to
-			}
-			to.log, to.n = to.log+s.log, to.n+s.n
-		}
-	}
+	g.overlapped.merge(o.overlapped)
+	g.control.merge(o.control)
+	g.alone.merge(o.alone)
 }
 
 func total(list ...group) (t sums) {
@@ -312,12 +331,13 @@ func (s sums) mean() float64 { return s.log / float64(s.n) }
 // estimate compares the overlapped messages with the control group.
 func (g *groups) estimate(level float64) Estimate {
 	control, of := g.control, Workload
-	if t := total(control); t.n < minControl || len(control) < MinRuns {
+	if t := total(control); t.n < minControl || len(control.runs()) < MinRuns {
 		control, of = g.alone, Alone
 	}
 	o, k := total(g.overlapped), total(control)
+	x, y := g.overlapped.runs(), control.runs()
 	e := Estimate{
-		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(g.overlapped), len(control)),
+		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(x), len(y)),
 		Slowdown: math.Exp(o.mean()), Ratio: math.Exp(o.mean() - k.mean()), Low: math.NaN(), High: math.NaN(),
 	}
 	if o.n == 0 || k.n == 0 {
@@ -327,29 +347,19 @@ func (g *groups) estimate(level float64) Estimate {
 		return e
 	}
 	n := float64(e.Runs)
-	half := stats.StudentQuantile(1-level/2, n-1) * spread(g.overlapped, control) * math.Sqrt(n/(n-1))
+	half := stats.StudentQuantile(1-level/2, n-1) * spread(x, y) * math.Sqrt(n/(n-1))
 	e.Low, e.High = e.Ratio*math.Exp(-half), e.Ratio*math.Exp(half)
 	return e
 }
 
 // spread is the standard deviation of the difference of the means of two groups, whose runs are drawn again.
-func spread(a, b group) float64 {
-	rng := rand.New(rand.NewPCG(1, uint64(len(a))<<32|uint64(len(b))))
-	x, y := inOrder(a), inOrder(b)
+func spread(x, y []sums) float64 {
+	rng := rand.New(rand.NewPCG(1, uint64(len(x))<<32|uint64(len(y))))
 	values := make([]float64, draws)
 	for i := range values {
 		values[i] = draw(rng, x) - draw(rng, y)
 	}
 	return stats.StdDev(values)
-}
-
-// inOrder lists the runs of a group in an order that does not change.
-func inOrder(g group) []sums {
-	list := make([]sums, 0, len(g))
-	for _, run := range slices.Sorted(maps.Keys(g)) {
-		list = append(list, *g[run])
-	}
-	return list
 }
 
 func draw(rng *rand.Rand, runs []sums) float64 {

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 
 	"perigee/internal/cli"
@@ -22,7 +23,7 @@ func (e *Experiment) Sampled() error {
 		return nil
 	}
 	for i, t := range e.Thresholds {
-		if t == o.Threshold {
+		if reflect.DeepEqual(t, o.Threshold) {
 			e.record(i, o)
 		}
 	}

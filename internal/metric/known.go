@@ -1,9 +1,10 @@
 package metric
 
 import (
+	"math"
+
 	"perigee/internal/contention"
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 
@@ -16,7 +17,7 @@ var known = []Def{
 		Name: "isolated_latency_ms", Better: Lower, Help: "median latency of the runs alone; each pattern",
 		all: func(v *view, yield func(Sample)) {
 			for i := range v.d.Patterns {
-				if ns, ok := v.isolatedNS(i); ok {
+				if ns := v.isolatedNS(i); !math.IsNaN(ns) {
 					yield(ofPattern(i, Isolated, ns/1e6))
 				}
 			}
@@ -25,8 +26,8 @@ var known = []Def{
 	{
 		Name: "slowdown", Better: Lower, Help: "latency / isolated latency of the pattern; each run of which a message overlapped with another pattern",
 		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) {
-			ns, ok := v.isolatedNS(m.Pattern)
-			return float64(m.LatencyNS) / ns, ok && ns > 0 && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
+			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
+			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
 		}),
 	},
 	{
@@ -240,17 +241,21 @@ func spans(d *result.Document) []span {
 	return list
 }
 
-// view is a result and what has been learnt of its isolated runs so far.
+// view is a result and what has been learnt of its patterns' runs so far.
 type view struct {
 	d        *result.Document
 	next     int
-	isolated map[int][]float64 // by pattern, latencies in ns
-	medians  map[int]median
+	patterns map[int]*latencies
 }
 
-func newView(d *result.Document) *view {
-	return &view{d: d, isolated: map[int][]float64{}, medians: map[int]median{}}
+// latencies are those of a pattern, and their isolated latency as it was when it was last asked for.
+type latencies struct {
+	result.Latencies
+	isolated float64
+	of       int // runs alone
 }
+
+func newView(d *result.Document) *view { return &view{d: d, patterns: map[int]*latencies{}} }
 
 // learn takes in the measurements that have come since the last call.
 func (v *view) learn() {
@@ -259,25 +264,23 @@ func (v *view) learn() {
 		if m.Phase != Isolated {
 			continue
 		}
-		v.isolated[m.Pattern] = append(v.isolated[m.Pattern], float64(m.LatencyNS))
+		l := v.patterns[m.Pattern]
+		if l == nil {
+			l = &latencies{}
+			v.patterns[m.Pattern] = l
+		}
+		l.Add(m)
 	}
 }
 
-// isolatedNS is the isolated latency of a pattern: the median of its runs alone.
-func (v *view) isolatedNS(pattern int) (float64, bool) {
-	if len(v.isolated[pattern]) == 0 {
-		return 0, false
+// isolatedNS is the isolated latency of a pattern, NaN where it is not known.
+func (v *view) isolatedNS(pattern int) float64 {
+	l := v.patterns[pattern]
+	if l == nil {
+		return math.NaN()
 	}
-	if m, ok := v.medians[pattern]; ok && m.of == len(v.isolated[pattern]) {
-		return m.ns, true
+	if l.of != len(l.Alone) {
+		l.isolated, l.of = l.Isolated(), len(l.Alone)
 	}
-	ns := stats.Median(v.isolated[pattern])
-	v.medians[pattern] = median{ns, len(v.isolated[pattern])}
-	return ns, true
-}
-
-// median is that of so many latencies.
-type median struct {
-	ns float64
-	of int
+	return l.isolated
 }

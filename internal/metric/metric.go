@@ -49,6 +49,8 @@ type Sample struct {
 	Peer      int // the other end of a message; -1 if it belongs to several
 	// Block is the size of the blocks in bytes, Batch their number at a time; 0 if it belongs to no size of blocks.
 	Block, Batch int64
+	// Labels are those that a scenario has given to the sample; nil for none.
+	Labels result.Labels
 	// StartNS and EndNS are when it was measured, on the common time line.
 	StartNS, EndNS int64
 }
@@ -182,12 +184,12 @@ func own(d *result.Document, name string, from int, yield func(Sample)) int {
 	if i < 0 {
 		return 0
 	}
-	m := d.Metrics[i]
+	m := &d.Metrics[i]
 	for k := from; k < len(m.Values); k++ {
 		at := m.TimesNS[k]
 		yield(Sample{
 			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1,
-			StartNS: at, EndNS: at,
+			StartNS: at, EndNS: at, Labels: m.LabelsOf(k),
 		})
 	}
 	return len(m.Values)

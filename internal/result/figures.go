@@ -1,47 +1,81 @@
 package result
 
-import "perigee/internal/stats"
+import (
+	"math"
+
+	"perigee/internal/stats"
+)
 
 // IsolatedPhase is the name of the phase in which patterns run alone.
 const IsolatedPhase = "isolated"
 
 // Figures are what the runs of a pattern come to. A figure is absent where there were no such runs.
 type Figures struct {
-	LatencyMS         *float64 `json:"latency_ms,omitempty"`          // median over the runs that were not alone
-	IsolatedLatencyMS *float64 `json:"isolated_latency_ms,omitempty"` // the same over the runs that were alone
-	Slowdown          *float64 `json:"slowdown,omitempty"`            // the one by the other
+	LatencyMS         *float64 `json:"latency_ms,omitempty"`          // Latencies.Latency
+	IsolatedLatencyMS *float64 `json:"isolated_latency_ms,omitempty"` // Latencies.Isolated
+	Slowdown          *float64 `json:"slowdown,omitempty"`            // Latencies.Slowdown
 	MeanBandwidth     *float64 `json:"mean_bandwidth_bytes_per_s,omitempty"`
+}
+
+// Latencies are those of one pattern's runs, in nanoseconds. This is the one definition of isolated latency and of
+// slowdown: tables, results, metrics, reports and conversions all have it from here, so that a workload has one
+// number wherever it appears.
+type Latencies struct {
+	Alone    []float64 // of the runs in the phase isolated
+	Workload []float64 // of all others
+}
+
+// Add adds a run, and reports whether it was alone.
+func (l *Latencies) Add(m *Measurement) (alone bool) {
+	if m.Phase == IsolatedPhase {
+		l.Alone = append(l.Alone, float64(m.LatencyNS))
+		return true
+	}
+	l.Workload = append(l.Workload, float64(m.LatencyNS))
+	return false
+}
+
+// Isolated is the median of the runs alone; NaN without any.
+func (l *Latencies) Isolated() float64 { return stats.Median(l.Alone) }
+
+// Latency is the median of the other runs; NaN without any.
+func (l *Latencies) Latency() float64 { return stats.Median(l.Workload) }
+
+// Slowdown is Latency / Isolated; NaN without either.
+func (l *Latencies) Slowdown() float64 { return Slowdown(l.Latency(), l.Isolated()) }
+
+// Slowdown is how many times longer something took than alone; NaN where that is not known.
+func Slowdown(latency, isolated float64) float64 {
+	if !(isolated > 0) {
+		return math.NaN()
+	}
+	return latency / isolated
 }
 
 // sumUp works out the figures of all patterns.
 func (d *Document) sumUp() {
-	alone := make([][]float64, len(d.Patterns))
-	latencies, bandwidths := make([][]float64, len(d.Patterns)), make([][]float64, len(d.Patterns))
+	latencies, bandwidths := make([]Latencies, len(d.Patterns)), make([][]float64, len(d.Patterns))
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
-		if m.Phase == IsolatedPhase {
-			alone[m.Pattern] = append(alone[m.Pattern], float64(m.LatencyNS)/1e6)
-			continue
+		if !latencies[m.Pattern].Add(m) {
+			bandwidths[m.Pattern] = append(bandwidths[m.Pattern], m.MeanBandwidth)
 		}
-		latencies[m.Pattern] = append(latencies[m.Pattern], float64(m.LatencyNS)/1e6)
-		bandwidths[m.Pattern] = append(bandwidths[m.Pattern], m.MeanBandwidth)
 	}
 	for i := range d.Patterns {
-		f := &d.Patterns[i].Figures
-		*f = Figures{}
-		if len(latencies[i]) > 0 {
-			latency, bandwidth := stats.Median(latencies[i]), stats.Median(bandwidths[i])
-			f.LatencyMS, f.MeanBandwidth = &latency, &bandwidth
-		}
-		if len(alone[i]) > 0 {
-			isolated := stats.Median(alone[i])
-			f.IsolatedLatencyMS = &isolated
-		}
-		if f.LatencyMS != nil && f.IsolatedLatencyMS != nil && *f.IsolatedLatencyMS > 0 {
-			slowdown := *f.LatencyMS / *f.IsolatedLatencyMS
-			f.Slowdown = &slowdown
+		l := &latencies[i]
+		d.Patterns[i].Figures = Figures{
+			LatencyMS: known(l.Latency() / 1e6), IsolatedLatencyMS: known(l.Isolated() / 1e6),
+			Slowdown: known(l.Slowdown()), MeanBandwidth: known(stats.Median(bandwidths[i])),
 		}
 	}
+}
+
+// known is nil for NaN.
+func known(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }
 
 // Overlapped reports whether a message of the run overlapped with one of another pattern.

@@ -78,11 +78,6 @@ func (d *Document) write(path string, patience time.Duration) error {
 	if err := CheckName(path); err != nil {
 		return err
 	}
-	data, err := d.encode()
-	if err != nil {
-		return fault.New(fault.Internal, "encode the result: %w", err)
-	}
-	data = append(data, '\n')
 	return atomicfile.WriteSoon(path, 0o644, patience, func(w io.Writer) error {
 		switch {
 		case strings.HasSuffix(path, ".zst"):
@@ -90,17 +85,17 @@ func (d *Document) write(path string, patience time.Duration) error {
 			if err != nil {
 				return err
 			}
-			return finish(z, data)
+			return d.into(z)
 		case strings.HasSuffix(path, ".gz"):
-			return finish(gzip.NewWriter(w), data)
+			return d.into(gzip.NewWriter(w))
 		}
-		_, err := w.Write(data)
-		return err
+		return d.Encode(w)
 	})
 }
 
-func finish(w io.WriteCloser, data []byte) error {
-	if _, err := w.Write(data); err != nil {
+// into writes the document to a compressor, and ends what it compresses.
+func (d *Document) into(w io.WriteCloser) error {
+	if err := d.Encode(w); err != nil {
 		w.Close()
 		return err
 	}
@@ -146,6 +141,9 @@ func (d *Document) check() error {
 	for i, m := range d.Metrics {
 		if len(m.Values) != len(m.TimesNS) {
 			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))
+		}
+		if err := m.checkLabels(); err != nil {
+			return fmt.Errorf("metrics[%d]: %w", i, err)
 		}
 	}
 	for i, t := range d.Tables {

@@ -7,9 +7,6 @@
 package result
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
 	"slices"
 	"time"
 
@@ -146,6 +143,10 @@ type Metric struct {
 	MetricDef
 	Values  []float64 `json:"values"`
 	TimesNS []int64   `json:"times_ns"` // when each was added
+	// LabelSets are the different labels that samples have, Labels which of them each sample has, -1 for none. Both
+	// are absent where no sample has labels.
+	LabelSets []Labels `json:"label_sets,omitempty"`
+	Labels    []int    `json:"labels,omitempty"`
 }
 
 // Threshold is a limit that the run was given, and what became of it.
@@ -216,11 +217,7 @@ func (d *Document) DeclareMetrics(list []MetricDef) {
 
 // AddSample adds a value to one of the scenario's own metrics, which must be declared.
 func (d *Document) AddSample(name string, value float64, timeNS int64) {
-	for i := range d.Metrics {
-		if m := &d.Metrics[i]; m.Name == name {
-			m.Values, m.TimesNS = append(m.Values, value), append(m.TimesNS, timeNS)
-		}
-	}
+	_ = d.AddLabelled(name, nil, value, timeNS) // only labels can be too many
 }
 
 // Measured reports whether the document holds anything that the run found out.
@@ -239,26 +236,4 @@ func (d *Document) Finish(failure *Failure) {
 		return
 	}
 	d.Status, d.Failure = Partial, failure
-}
-
-// Encode writes the document as JSON, one line, with null for numbers that JSON lacks.
-func (d *Document) Encode(w io.Writer) error {
-	data, err := d.encode()
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(data, '\n'))
-	return err
-}
-
-// encode leaves <, > and & of scripts as they are: a result is not part of a page,
-// and people read it.
-func (d *Document) encode() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(d.finite()); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -76,6 +77,12 @@ func full(t testing.TB) *result.Document {
 	d.AddMatrixFile("in/m.txt", "m.txt", m)
 	d.DeclareMetrics([]result.MetricDef{{Name: "own", Help: "one", Better: "lower"}, {Name: "empty"}})
 	d.AddSample("own", 1.5, 12)
+	if err := d.AddLabelled("own", result.Labels{"size": "4"}, 2.5, 13); err != nil {
+		t.Fatal(err)
+	}
+	d.World.Hosts[0].Hardware = &result.Hardware{
+		CPU: "c", Kernel: "k", NUMANodes: 2, MemoryBytes: 5, NICs: []result.NIC{{Name: "eth0", Kind: "ethernet", Mbps: 10, Driver: "d"}}, GPUs: []result.GPU{{Name: "g", MemoryBytes: 7}},
+	}
 	value, passed := 1.5, true
 	d.Thresholds = []result.Threshold{{Threshold: "own.max < 2", From: "--threshold", Value: &value, Samples: 1, Passed: &passed, Note: "a note"}, {Threshold: "own.max < 2", From: "x.lua:1"}}
 	d.Finish(&result.Failure{Rank: -1, Kind: fault.Timeout, Cause: "too late", Hint: "hurry"})
@@ -223,7 +230,7 @@ func TestReadRefuses(t *testing.T) {
 		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
 		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
 		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",
-		strings.Replace(good, "1.5\n   ],", "1.5, 2\n   ],", 1):              "metrics[0]: 2 values, but 1 times",
+		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):              "metrics[0]: 3 values, but 2 times",
 		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1): "inputs[1]: there is no matrix 3",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -483,5 +490,61 @@ func TestFinish(t *testing.T) {
 	m := d.Measurements[0]
 	if m.Iteration != 3 || m.LatencyNS != 10 || m.MeanBandwidth != 10/(10*1e-9) {
 		t.Errorf("measurement %+v", m)
+	}
+}
+
+// A result is written as encoding/json would write it whole.
+func TestEncodeIsJSON(t *testing.T) {
+	empty := result.New(nil, result.Scenario{}, 0, result.World{})
+	many := full(t)
+	for i := range 100 {
+		many.AddRuns(0, "<more>", i, []series.Run{{StartNS: int64(i)}})
+	}
+	for i, d := range []*result.Document{full(t), empty, many} {
+		var got, want bytes.Buffer
+		if err := d.Encode(&got); err != nil {
+			t.Fatal(err)
+		}
+		e := json.NewEncoder(&want)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(d); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want.String(), got.String()); diff != "" {
+			t.Errorf("%d:\n%s", i, diff)
+		}
+	}
+	err := full(t).Encode(failing{})
+	if err == nil || err.Error() != "the disk is full" {
+		t.Errorf("a write that fails: %v", err)
+	}
+	bad := full(t)
+	bad.Values = map[string]any{"f": func() {}}
+	if err := bad.Encode(io.Discard); fault.KindOf(err) != fault.Internal {
+		t.Errorf("what is no JSON: %v", err)
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+// Labels that point nowhere are refused.
+func TestLabelsOfFiles(t *testing.T) {
+	for change, want := range map[string]string{
+		`"labels":[-1,0]`: "", `"labels":[-1,1]`: "metrics[0]: labels[1]: there is no label_sets[1]", `"labels":[-2,0]`: "labels[0]", `"labels":[0]`: "2 values, but 1 labels",
+	} {
+		var text bytes.Buffer
+		if err := full(t).Encode(&text); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "r.json")
+		if err := os.WriteFile(path, bytes.Replace(text.Bytes(), []byte(`"labels":[-1,0]`), []byte(change), 1), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, err := result.Read(path)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %s", change, err, want)
+		}
 	}
 }

@@ -17,6 +17,8 @@ type Host struct {
 	Name  string `json:"name"`
 	Ranks []int  `json:"ranks"`
 	CPUs  int    `json:"cpus"` // that at least one of its ranks may use
+	// Hardware is nil where it is not known, as in results of earlier versions.
+	Hardware *Hardware `json:"hardware,omitempty"`
 }
 
 // Clock is what is known of a host's clock.

@@ -15,17 +15,18 @@ var floors = []string{
 	tools/disagg/accuracy`,
 	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
-	`internal/contention internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
+	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
 	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
 	`internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,
-	`internal/bench/barrier internal/bench/job internal/experiment internal/experts internal/traffic/play
+	`internal/bench/barrier internal/bench/job internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,
 	`internal/bench/storage internal/traffic/record internal/traffic/verify`,
-	`lua tools/simulate`,
+	`internal/experiment tools/simulate`,
+	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,
 	`internal/bench .`,

@@ -3,6 +3,7 @@ package threshold
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -11,6 +12,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
+	"perigee/internal/size"
 )
 
 // maxText bounds the length of a threshold.
@@ -31,7 +33,8 @@ func Parse(text string) (t Threshold, err error) {
 	}
 	p := &parser{text: text}
 	t.Metric = p.word("the name of a metric")
-	t.Where = p.filter()
+	_, known := metric.Find(t.Metric)
+	t.Where = p.filter(known)
 	p.want(".", "a dot and an aggregate, as in latency_ms.p99 < 40")
 	p.aggregate(&t)
 	t.Op = p.comparison()
@@ -136,7 +139,8 @@ const wantedKeys = "phase, pattern, rank, peer, block or batch"
 // filterKeys are the keys of a filter.
 var filterKeys = []string{"phase", "pattern", "rank", "peer", "block", "batch"}
 
-func (p *parser) filter() (f Filter) {
+// filter reads what selects samples. Those of a metric of every run have no labels; others may have any.
+func (p *parser) filter(known bool) (f Filter) {
 	if !p.accept("{") || p.accept("}") {
 		return f
 	}
@@ -168,14 +172,37 @@ func (p *parser) filter() (f Filter) {
 			p.want("=", "= and a number")
 			*map[string]**int{"rank": &f.Rank, "peer": &f.Peer, "batch": &f.Batch}[key] = p.count()
 		default:
-			p.fail(at, wantedKeys, conf.Suggestion(key, filterKeys))
+			if known || key == "" {
+				p.fail(at, wantedKeys, conf.Suggestion(key, filterKeys))
+				break
+			}
+			p.want("=", "= and the value of the label")
+			f.Labels = append(f.Labels, Label{key, p.label()})
 		}
 		if p.accept("}") {
+			slices.SortFunc(f.Labels, func(a, b Label) int { return strings.Compare(a.Key, b.Key) })
 			return f
 		}
 		p.want(",", "a comma or }")
 	}
 	return f
+}
+
+// label reads the value of a label: a text in quotes, a number, or a size such as 64K.
+func (p *parser) label() string {
+	if p.space(); p.at < len(p.text) && p.text[p.at] == '"' {
+		return *p.quoted()
+	}
+	at := p.at
+	text := p.run(func(c byte) bool { return isLetter(c) || isDigit(c) || c == '.' || c == '-' || c == '+' })
+	if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return result.LabelNumber(v)
+	}
+	bytes, err := size.Parse(text)
+	if err != nil {
+		p.fail(at, `a text in double quotes, a number or a size such as 64K`, "")
+	}
+	return strconv.FormatInt(bytes, 10)
 }
 
 func (p *parser) quoted() *string {

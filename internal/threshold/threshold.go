@@ -5,17 +5,21 @@
 //
 // The grammar, in the notation of the Go specification:
 //
-// threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number [ "abort" [ "after" count
-// ] ] .
-
+//	threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number
+//	            [ "abort" [ "after" count ] ] .
 //	metric    = letter { letter | digit | "_" } .
-//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" | "block" | "batch" ) "=" count .
+//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" | "block" | "batch" ) "=" count |
+//	            label "=" ( string | number | size ) .
+//	label     = letter { letter | digit | "_" } .
 //	string    = `"` { any character but `"` and control characters } `"` .
 //	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" decimal .
 //	comparison = "<" | "<=" | ">" | ">=" | "==" | "!=" .
 //	number    = [ "-" | "+" ] decimal [ ( "e" | "E" ) [ "-" | "+" ] count ] .
 //	decimal   = count [ "." count ] .
 //	count     = digit { digit } .
+//
+// A label is one that a scenario gives to samples of the metrics that it declares; a size is a number with a unit,
+// such as 64K.
 //
 // White space may stand between any two parts, but not inside of them. letter and
 // digit are those of ASCII.
@@ -57,7 +61,11 @@ type Filter struct {
 	Peer    *int    // other end of the message
 	Block   *int64  // bytes of a block
 	Batch   *int    // blocks at a time
+	Labels  []Label // of samples of a scenario's own metrics, by key; all of them
 }
+
+// Label is a label and its value, in the form of result.Labels.
+type Label struct{ Key, Value string }
 
 // String writes the threshold in its grammar.
 func (t Threshold) String() string {
@@ -83,6 +91,9 @@ func (f Filter) String() string {
 	parts = part(parts, "peer=%d", f.Peer)
 	parts = part(parts, "block=%d", f.Block)
 	parts = part(parts, "batch=%d", f.Batch)
+	for _, l := range f.Labels {
+		parts = append(parts, result.LabelText(l.Key, l.Value))
+	}
 	if parts == nil {
 		return ""
 	}
@@ -108,7 +119,8 @@ func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
 		f.Rank != nil && *f.Rank != s.Rank,
 		f.Peer != nil && *f.Peer != s.Peer,
 		f.Block != nil && *f.Block != s.Block,
-		f.Batch != nil && int64(*f.Batch) != s.Batch:
+		f.Batch != nil && int64(*f.Batch) != s.Batch,
+		slices.ContainsFunc(f.Labels, func(l Label) bool { v, ok := s.Labels[l.Key]; return !ok || v != l.Value }):
 		return false
 	}
 	return true
@@ -121,6 +133,7 @@ type Outcome struct {
 	Samples   int
 	Passed    bool
 	Note      string // why it passed without samples
+	Others    string // the labels of the metric's samples where none has those that were asked for
 }
 
 // String says what was measured.
@@ -133,7 +146,7 @@ func (o Outcome) String() string {
 	}
 	switch {
 	case math.IsNaN(o.Value) && o.Samples == 0:
-		return fmt.Sprintf("%s: there are no samples", limit)
+		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
 	case math.IsNaN(o.Value):
 		return fmt.Sprintf("%s: there is no %s of %s", limit, limit.Aggregate, samples)
 	}
@@ -155,7 +168,28 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	if (t.Metric == "slowdown" || t.Metric == "contention") && o.Samples == 0 && calm(d) {
 		o.Passed, o.Note = true, "no message of the workload overlapped with one of another pattern, so nothing was slowed down"
 	}
+	if o.Samples == 0 && len(t.Where.Labels) > 0 {
+		o.Others = others(d, t.Metric)
+	}
 	return o
+}
+
+// others names the labels that the samples of a metric have.
+func others(d *result.Document, name string) string {
+	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == name })
+	if i < 0 || len(d.Metrics[i].LabelSets) == 0 {
+		return ""
+	}
+	const most = 5
+	sets := d.Metrics[i].LabelSets
+	var list []string
+	for _, l := range sets[:min(len(sets), most)] {
+		list = append(list, l.String())
+	}
+	if more := len(sets) - most; more > 0 {
+		list = append(list, fmt.Sprint(more, " more"))
+	}
+	return " with these labels, only with " + strings.Join(list, ", ")
 }
 
 // calm reports whether a result has a workload that is known to have no overlap.

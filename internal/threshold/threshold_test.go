@@ -3,6 +3,7 @@ package threshold
 import (
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -30,8 +31,11 @@ func TestParse(t *testing.T) {
 		},
 		"a{pattern=3}.stddev > 0.0":            {Metric: "a", Aggregate: "stddev", Op: ">", Where: Filter{Number: num(3)}},
 		"a{block=4294967296, batch=8}.min > 1": {Metric: "a", Aggregate: "min", Op: ">", Limit: 1, Where: Filter{Block: &fourG, Batch: num(8)}},
-		"a.p0 < 1":                             {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
-		"a.p100 < 1abort":                      {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
+		`bw{size=64K, dir="up", b=0.50}.p50 > 10`: {Metric: "bw", Aggregate: "p50", Op: ">", Limit: 10, Where: Filter{
+			Labels: []Label{{"b", "0.5"}, {"dir", "up"}, {"size", "65536"}},
+		}},
+		"a.p0 < 1":        {Metric: "a", Aggregate: "p0", Op: "<", Limit: 1},
+		"a.p100 < 1abort": {Metric: "a", Aggregate: "p100", Op: "<", Limit: 1, AbortAfter: 1},
 	} {
 		got, err := Parse(in)
 		if err != nil {
@@ -72,12 +76,16 @@ func TestParseRefuses(t *testing.T) {
 		"a.max < 1 abort after 9999999999":     `wanted a whole number up to 2147483647`,
 		`a{phase="x}.max < 1`:                  `wanted the closing "`,
 		`a{phase=x}.max < 1`:                   `wanted a text in double quotes`,
-		`a{fase="x"}.max < 1`:                  `did you mean "phase"?`,
+		`latency_ms{fase="x"}.max < 1`:         `did you mean "phase"?`,
 		`a{rank=1,rank=2}.max < 1`:             `wanted each key once`,
 		`a{rank=-1}.max < 1`:                   `wanted a whole number`,
 		`a{block=9223372036854775808}.max < 1`: `wanted a whole number up to 9223372036854775807`,
-		`a{blok=1}.max < 1`:                    `did you mean "block"?`,
+		`latency_ms{blok=1}.max < 1`:           `did you mean "block"?`,
 		`a{batch="x"}.max < 1`:                 `wanted a whole number`,
+		`a{size=}.max < 1`:                     `wanted a text in double quotes, a number or a size such as 64K at character 8`,
+		`a{size=4Q}.max < 1`:                   `wanted a text in double quotes, a number or a size such as 64K`,
+		`a{size}.max < 1`:                      `wanted = and the value of the label`,
+		`a{size=1,size=2}.max < 1`:             `wanted each key once`,
 		`a{rank=1 peer=2}.max < 1`:             `wanted a comma or }`,
 		`a{rank=1,}.max < 1`:                   `wanted phase, pattern, rank, peer, block or batch`,
 		"a.max < 1\x00":                        `wanted the end, or abort`,
@@ -93,7 +101,7 @@ func TestParseRefuses(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{
-		"latency_ms.p99 < 40", `a{phase="x", pattern=1, rank=0, peer=3}.p99.95 >= -1.5e-3 abort after 20`, "a.max<1", "a{", "a.p", `a{pattern="` + "\x7f" + `"}`,
+		"latency_ms.p99 < 40", `a{phase="x", pattern=1, rank=0, peer=3}.p99.95 >= -1.5e-3 abort after 20`, "a.max<1", "a{", "a.p", `a{size=64K,dir="x"}.max<1`, `a{pattern="` + "\x7f" + `"}`,
 		"a.max < 1e", "a.max < 1 abort after", "\xff",
 	} {
 		f.Add(s)
@@ -101,7 +109,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		got, err := Parse(s)
 		if err != nil {
-			if fault.KindOf(err) != fault.Usage || got != (Threshold{}) {
+			if fault.KindOf(err) != fault.Usage || !reflect.DeepEqual(got, Threshold{}) {
 				t.Fatalf("%v of kind %v, and %+v", err, fault.KindOf(err), got)
 			}
 			return

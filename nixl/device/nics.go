@@ -13,13 +13,15 @@ import (
 
 // NIC is a network interface of the host, or a port of an RDMA adapter.
 type NIC struct {
-	Name  string `json:"name"`            // eth0, or mlx5_0:1 for a port of an adapter
-	Kind  string `json:"kind"`            // ethernet, infiniband, loopback or other
-	State string `json:"state"`           // as the kernel words it: up, down, ACTIVE, ...
-	Mbps  int64  `json:"mbps"`            // speed in 1e6 bits per second; 0 if unknown
-	RDMA  bool   `json:"rdma"`            // an adapter's port rather than a network interface
-	Bus   string `json:"bus,omitempty"`   // PCI address, if it has one
-	Links string `json:"links,omitempty"` // network interfaces of an adapter, separated by blanks
+	Name  string `json:"name"`          // eth0, or mlx5_0:1 for a port of an adapter
+	Kind  string `json:"kind"`          // ethernet, infiniband, loopback or other
+	State string `json:"state"`         // as the kernel words it: up, down, ACTIVE, ...
+	Mbps  int64  `json:"mbps"`          // speed in 1e6 bits per second; 0 if unknown
+	RDMA  bool   `json:"rdma"`          // an adapter's port rather than a network interface
+	Bus   string `json:"bus,omitempty"` // PCI address, if it has one
+	// Driver is the kernel's, if the device has one.
+	Driver string `json:"driver,omitempty"`
+	Links  string `json:"links,omitempty"` // network interfaces of an adapter, separated by blanks
 }
 
 // NICs lists the interfaces in /sys/class/net and /sys/class/infiniband below a sysfs root ("/sys"),
@@ -77,7 +79,7 @@ func readNet(dir string) NIC {
 		Kind:  cmp.Or(netKinds[attribute(dir, "type")], "other"),
 		State: cmp.Or(attribute(dir, "operstate"), "unknown"),
 		Mbps:  max(mbps, 0),
-		Bus:   bus(dir),
+		Bus:   bus(dir), Driver: driverOf(dir),
 	}
 }
 
@@ -99,7 +101,7 @@ func readAdapter(dir string) ([]NIC, error) {
 			State: state(attribute(at, "state")),
 			Mbps:  rate(attribute(at, "rate")),
 			RDMA:  true,
-			Bus:   bus(dir),
+			Bus:   bus(dir), Driver: driverOf(dir),
 			Links: strings.Join(nets, " "),
 		})
 	}
@@ -142,4 +144,13 @@ func bus(dir string) string {
 		return name
 	}
 	return ""
+}
+
+// driverOf is the name of the kernel's driver of a device.
+func driverOf(dir string) string {
+	target, err := filepath.EvalSymlinks(filepath.Join(dir, "device", "driver"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(target)
 }

@@ -39,7 +39,7 @@ const (
 type Row struct {
 	Metric  string
 	Pattern int    // -1 for a scenario's own metric, for block transfers and for a geometric mean
-	Name    string // of the pattern
+	Name    string // of the pattern; the labels of a scenario's own metric
 	Phase   string
 	// Sender and Receiver are the ranks of a pair; -1 where the row is of a whole pattern.
 	Sender, Receiver int
@@ -70,7 +70,7 @@ func (r Row) Label() string {
 		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
 	}
 	if r.Pattern < 0 {
-		return r.Metric
+		return r.Metric + r.Name
 	}
 	text := fmt.Sprint("pattern ", r.Pattern)
 	if strings.HasPrefix(r.Name, text) {
@@ -223,7 +223,7 @@ func (r *Report) gather(old, fresh []*result.Document, name string) {
 func newRow(g *gathered) Row {
 	nan := math.NaN()
 	row := Row{
-		Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver,
+		Name: g.key.labels, Pattern: g.key.pattern, Phase: g.key.phase, Sender: g.key.sender, Receiver: g.key.receiver,
 		Block: g.key.block, Batch: g.key.batch, Low: nan, High: nan, P: nan, Q: nan, RankP: nan, Verdict: Same,
 	}
 	old, fresh := medians(g.old), medians(g.fresh)

@@ -410,3 +410,49 @@ func TestFlagsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// Samples with different labels are compared apart.
+func TestLabels(t *testing.T) {
+	rng := rand.New(rand.NewPCG(29, 30))
+	var docs [2][]*result.Document
+	for i := range 8 {
+		d := document(1, 20, lognormal(rng, 1))
+		d.DeclareMetrics([]result.MetricDef{{Name: "bw", Better: "higher"}})
+		for _, size := range []string{"4", "8"} {
+			value := rng.Float64() + 1
+			if i >= 4 && size == "8" {
+				value /= 10
+			}
+			if err := d.AddLabelled("bw", result.Labels{"size": size}, value, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		docs[i/4] = append(docs[i/4], d)
+	}
+	var got []string
+	for _, row := range mustCompare(t, docs[0], docs[1], defaults).Rows[2:] {
+		got = append(got, row.Label()+" "+row.Verdict)
+	}
+	if diff := cmp.Diff([]string{"bw{size=4} ~", "bw{size=8} worse"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A difference of hardware is named where both results know theirs.
+func TestHardware(t *testing.T) {
+	rng := rand.New(rand.NewPCG(31, 32))
+	old, fresh := document(1, 5, lognormal(rng, 1)), document(1, 5, lognormal(rng, 1))
+	remarks := func() []string { return mustCompare(t, one(old), one(fresh), defaults).Remarks }
+	fresh.World.Hosts[0].Hardware = &result.Hardware{CPU: "B", NUMANodes: 2}
+	if got := remarks(); got != nil {
+		t.Errorf("one is unknown: %q", got)
+	}
+	old.World.Hosts[0].Hardware = &result.Hardware{CPU: "B", NUMANodes: 2}
+	if got := remarks(); got != nil {
+		t.Errorf("the same: %q", got)
+	}
+	old.World.Hosts[0].Hardware = &result.Hardware{CPU: "A", NUMANodes: 2}
+	if diff := cmp.Diff([]string{"hardware only in OLD: A, 2 NUMA nodes", "hardware only in NEW: B, 2 NUMA nodes"}, remarks()); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -13,6 +13,7 @@ type key struct {
 	phase            string
 	sender, receiver int
 	block, batch     int64
+	labels           string // of a scenario's own metric
 }
 
 // gathered is the samples of one key: a list for each result of a side.
@@ -105,7 +106,7 @@ func (c *collector) hand(each func(g *gathered)) {
 }
 
 func keyOf(d *result.Document, s metric.Sample) key {
-	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch}
+	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, s.Labels.String()}
 	if s.Peer >= 0 {
 		k.sender, k.receiver = s.Rank, s.Peer
 		if d.Patterns[s.Pattern].Op == "READ" {

@@ -164,6 +164,7 @@ func around(a, b *result.Document) (list []string) {
 	}
 	add("perigee", buildOf(a), buildOf(b))
 	list = append(list, hostsDiffer(a, b)...)
+	list = append(list, hardwareDiffers(a, b)...)
 	add("launcher", a.World.Launcher, b.World.Launcher)
 	if a.Engine != nil && b.Engine != nil && a.Engine.Name == b.Engine.Name {
 		add("version of "+a.Engine.Name, a.Engine.Version, b.Engine.Version)
@@ -231,5 +232,24 @@ func hostsOf(d *result.Document) (list []string) {
 	for _, h := range d.World.Hosts {
 		list = append(list, fmt.Sprintf("%s (%d ranks, %d CPUs)", h.Name, len(h.Ranks), h.CPUs))
 	}
+	return list
+}
+
+// hardwareDiffers names the hardware that only one of two runs had, where both results know it.
+func hardwareDiffers(a, b *result.Document) (list []string) {
+	x, y := a.World.ByHardware(), b.World.ByHardware()
+	if len(x) == 0 || len(y) == 0 {
+		return nil
+	}
+	only := func(which string, these, those []result.HostGroup) {
+		for _, g := range these {
+			same := func(o result.HostGroup) bool { return o.Hardware == g.Hardware }
+			if !slices.ContainsFunc(those, same) {
+				list = append(list, "hardware only "+which+": "+g.Hardware)
+			}
+		}
+	}
+	only("in OLD", x, y)
+	only("in NEW", y, x)
 	return list
 }

@@ -27,7 +27,9 @@ import (
 type convertCmd struct {
 	In   string `arg:"" help:"The result."`
 	Out  string `arg:"" help:"The file to write: .json (the whole result), .jsonl or .csv (its measurements), each with .gz or .zst if wanted; - is standard output, as --format says."`
-	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric" default:"auto" help:"What a line of .jsonl and .csv is; see docs/results.md. auto: iteration, block, storage or metric."`
+	Rows string `enum:"auto,iteration,pair,pattern,block,storage,metric,table" default:"auto" help:"What a line of .jsonl and .csv is; see docs/results.md. auto: iteration, block, storage, metric or table."`
+	// Table counts from 1, as people do.
+	Table int `placeholder:"N" help:"With --rows table: the Nth table that the run printed, if there are several."`
 	// Format is needed where no name says it.
 	Format string `enum:"auto,json,jsonl,csv" default:"auto" help:"Format, if the name does not say it: json, jsonl or csv."`
 }
@@ -36,6 +38,9 @@ func (c *convertCmd) Run(s cli.Streams) error {
 	format, compression, err := c.format()
 	if err != nil {
 		return err
+	}
+	if c.Table != 0 && (c.Rows != "table" || format == "json") {
+		return fault.New(fault.Usage, "--table %d: only with --rows table, and not for .json", c.Table)
 	}
 	write := func(w io.Writer) error {
 		packed, err := compress(w, compression)
@@ -46,7 +51,7 @@ func (c *convertCmd) Run(s cli.Streams) error {
 		if format == "json" {
 			err = copyResult(c.In, buffered)
 		} else {
-			err = writeRows(c.In, c.Rows, format, buffered)
+			err = writeRows(c.In, c.Rows, format, c.Table, buffered)
 		}
 		if err == nil {
 			err = buffered.Flush()
@@ -285,7 +290,7 @@ func columnsOf(kind string) []string {
 	case "storage":
 		return storageRow(&result.Storage{}, head).names
 	case "metric":
-		return metricRow(metric.Sample{}, "").names
+		return metricRow(metric.Sample{}, "", nil).names
 	case "pair":
 		return append(firstColumns(head, m).names, "initiator", "sender", "receiver", "bytes", "start_ns", "end_ns",
 			"latency_ns")

@@ -18,6 +18,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/table"
 )
 
@@ -163,6 +164,9 @@ func showHead(w io.Writer, d *result.Document) {
 		hosts = append(hosts, fmt.Sprintf("%s (%d)", h.Name, len(h.Ranks)))
 	}
 	line("ranks", "%d by %s on %s", d.World.Size, d.World.Launcher, strings.Join(hosts, ", "))
+	for _, g := range d.World.ByHardware() {
+		line("hardware", "%s: %s", strings.Join(g.Hosts, ", "), g.Hardware)
+	}
 	if d.Engine != nil {
 		line("engine", "%s %s, backend %s", d.Engine.Name, d.Engine.Version, d.Engine.Backend)
 	}
@@ -238,7 +242,13 @@ func showTables(w io.Writer, d *result.Document) error {
 		fmt.Fprintf(w, "threshold:  %s: %s\n", plaintext.Escape(t.Threshold), verdict)
 	}
 	for _, m := range d.Metrics {
-		fmt.Fprintf(w, "metric:     %s: %d samples\n", plaintext.Escape(m.Name), len(m.Values))
+		for _, g := range m.Groups() {
+			text := fmt.Sprintf("%s%s: %d samples", m.Name, g.Labels, len(g.Values))
+			if len(g.Values) > 0 {
+				text += fmt.Sprintf(", median %.6g", stats.Median(g.Values))
+			}
+			fmt.Fprintf(w, "metric:     %s\n", plaintext.Escape(text))
+		}
 	}
 	for _, k := range slices.Sorted(mapKeys(d.Values)) {
 		fmt.Fprintf(w, "value:      %s\n", plaintext.Escape(k))

@@ -316,6 +316,31 @@ func TestConvertOtherKinds(t *testing.T) {
 	if got := mustCall(t, "convert", write(t, d, "m.json"), "-", "--format", "csv"); got != "metric,phase,value,time_ns\nown_ms,,1.5,7\n" {
 		t.Errorf("samples:\n%s", got)
 	}
+	if err := d.AddLabelled("own_ms", result.Labels{"size": "4", "dir": "up"}, 2.5, 9); err != nil {
+		t.Fatal(err)
+	}
+	if got := mustCall(t, "convert", write(t, d, "m.json"), "-", "--format", "csv"); got != "metric,phase,value,time_ns,dir,size\nown_ms,,1.5,7,,\nown_ms,,2.5,9,up,4\n" {
+		t.Errorf("samples with labels:\n%s", got)
+	}
+	d.World.Hosts[0].Hardware = &result.Hardware{CPU: "AMD EPYC 9654", NUMANodes: 2}
+	got = mustCall(t, "show", write(t, d, "m.json"))
+	for _, want := range []string{"metric:     own_ms: 1 samples, median 1.5\n", "metric:     own_ms{dir=\"up\", size=4}: 1 samples, median 2.5\n", "hardware:   memory0: AMD EPYC 9654, 2 NUMA nodes\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %q:\n%s", want, got)
+		}
+	}
+	d = document(t)
+	d.Tables = append(d.Tables, result.Table{Title: "second", Columns: []string{"X", "Y (us)"}, Rows: [][]any{{1.5, nil}, {"=x", int64(1 << 40)}}})
+	path = write(t, d, "t.json")
+	if got := mustCall(t, "convert", path, "-", "--format", "csv", "--rows", "table", "--table", "2"); got != "X,Y (us)\n1.5,\n'=x,1099511627776\n" {
+		t.Errorf("table:\n%s", got)
+	}
+	if _, err := call(t, "convert", path, "-", "--format", "csv", "--rows", "table"); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "has 2 tables, want one of them by --table 1 to 2") || !strings.Contains(fault.HintOf(err), "2: second") {
+		t.Errorf("which table: %v (%s)", err, fault.HintOf(err))
+	}
+	if _, err := call(t, "convert", path, "-", "--format", "csv", "--table", "1"); fault.KindOf(err) != fault.Usage {
+		t.Errorf("a table of other rows: %v", err)
+	}
 	d = document(t)
 	d.AddStorage(1, "work", []series.StorageRun{{Rank: 1, Op: "READ", Bytes: 8, StartNS: 5, EndNS: 9}})
 	if got := mustCall(t, "convert", write(t, d, "s.json"), "-", "--format", "csv", "--rows", "storage"); got != "pattern,name,phase,iteration,rank,op,bytes,start_ns,end_ns,latency_ns\n1,q,work,0,1,READ,8,5,9,4\n" {

@@ -1,9 +1,12 @@
 package inspect
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"perigee/internal/fault"
@@ -55,7 +58,7 @@ func (o *rowWriter) finish(kind string) error {
 }
 
 // writeRows writes what a result has measured, a line each.
-func writeRows(path, kind, format string, w io.Writer) error {
+func writeRows(path, kind, format string, number int, w io.Writer) error {
 	out := newRowWriter(w, format)
 	has := map[string]bool{}
 	measured := kind
@@ -74,14 +77,17 @@ func writeRows(path, kind, format string, w io.Writer) error {
 		return err
 	}
 	has["block"], has["storage"], has["metric"] = len(d.Lanes) > 0, len(d.Storage) > 0, hasSamples(d)
+	has["table"] = len(d.Tables) > 0
 	if kind == "auto" {
-		kind = first(has, "iteration", "block", "storage", "metric")
+		kind = first(has, "iteration", "block", "storage", "metric", "table")
 	}
 	switch kind {
 	case "pattern":
 		err = eachPattern(path, out.emit)
 	case "block", "storage", "metric":
 		err = eachOther(d, kind, out.emit)
+	case "table":
+		err = tableRows(path, d.Tables, number, out.emit)
 	}
 	if err != nil {
 		return err
@@ -136,11 +142,45 @@ func eachOther(d *result.Document, kind string, emit func(row) error) (err error
 			keep(storageRow(&d.Storage[i], d))
 		}
 	case "metric":
+		labels := labelKeys(d)
 		for _, m := range d.Metrics {
-			metric.Each(d, m.Name, func(s metric.Sample) { keep(metricRow(s, m.Name)) })
+			metric.Each(d, m.Name, func(s metric.Sample) { keep(metricRow(s, m.Name, labels)) })
 		}
 	}
 	return err
+}
+
+// tableRows writes the rows of a table that the run has printed. number counts from 1; 0 is the only one.
+func tableRows(path string, tables []result.Table, number int, emit func(row) error) error {
+	switch {
+	case len(tables) == 0:
+		return nil
+	case number == 0 && len(tables) == 1:
+		number = 1
+	case number < 1 || number > len(tables):
+		var list []string
+		for i, t := range tables {
+			list = append(list, fmt.Sprintf("%d: %s", i+1, plaintext.Escape(cmp.Or(t.Title, strings.Join(t.Columns, ", ")))))
+		}
+		return fault.New(fault.Usage, "result %s has %d tables, want one of them by --table 1 to %d", path, len(tables),
+			len(tables)).
+			WithHint("they are %s", strings.Join(list, "; "))
+	}
+	t := tables[number-1]
+	for _, cells := range t.Rows {
+		var line row
+		for i, name := range t.Columns {
+			v := whole(cells[i])
+			if v == nil {
+				v = ""
+			}
+			line.add(name, v)
+		}
+		if err := emit(line); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // blockRow is a measurement of block transfers.
@@ -188,12 +228,28 @@ func storageRow(m *result.Storage, d *result.Document) row {
 	return line
 }
 
-// metricRow is a sample of a scenario's own metric.
-func metricRow(s metric.Sample, name string) row {
+// labelKeys are the labels that any sample of a result has.
+func labelKeys(d *result.Document) []string {
+	keys := map[string]bool{}
+	for _, m := range d.Metrics {
+		for _, set := range m.LabelSets {
+			for k := range set {
+				keys[k] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(keys))
+}
+
+// metricRow is a sample of a scenario's own metric, with a column for each label.
+func metricRow(s metric.Sample, name string, labels []string) row {
 	var line row
 	line.add("metric", name)
 	line.add("phase", s.Phase)
 	line.add("value", s.Value)
 	line.add("time_ns", s.StartNS)
+	for _, k := range labels {
+		line.add(k, s.Labels[k])
+	}
 	return line
 }

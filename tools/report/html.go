@@ -199,12 +199,15 @@ type metricView struct {
 func metricViews(list []result.Metric) (views []metricView) {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	for _, m := range list {
-		v := metricView{Name: m.Name, Help: m.Help, Count: len(m.Values), Min: "–", Median: "–", Max: "–"}
-		if len(m.Values) > 0 {
-			v.Min, v.Median, v.Max = plain(slices.Min(m.Values)), plain(stats.Median(m.Values)),
-				plain(slices.Max(m.Values))
+		for _, g := range m.Groups() {
+			v := metricView{Name: m.Name + g.Labels.String(), Help: m.Help, Count: len(g.Values), Min: "–", Median: "–",
+				Max: "–"}
+			if len(g.Values) > 0 {
+				v.Min, v.Median, v.Max = plain(slices.Min(g.Values)), plain(stats.Median(g.Values)),
+					plain(slices.Max(g.Values))
+			}
+			views = append(views, v)
 		}
-		views = append(views, v)
 	}
 	return views
 }

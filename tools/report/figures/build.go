@@ -49,8 +49,7 @@ type cellSums struct{ alone, together mean }
 // patternSums is what the runs of a pattern say of it.
 type patternSums struct {
 	cells      []cellSums // in the order of the matrix's cells
-	alone      []float64  // latencies of the runs alone
-	latencies  []float64  // of the runs of the workload
+	latencies  result.Latencies
 	bandwidths []float64
 	skews      []float64
 	uncertain  int64
@@ -140,15 +139,12 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	if p.cells == nil {
 		p.cells = make([]cellSums, len(matrix.Cells))
 	}
-	alone := m.Phase == Isolated
-	latency := float64(max(m.EndNS-m.StartNS, 0))
 	b.runs++
-	b.tails.add("pattern", m.Phase, latency)
+	b.tails.add("pattern", m.Phase, float64(m.LatencyNS))
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
-	if alone {
-		p.alone = append(p.alone, latency)
-	} else {
-		p.latencies, p.bandwidths = append(p.latencies, latency), append(p.bandwidths, m.MeanBandwidth)
+	alone := p.latencies.Add(m)
+	if !alone {
+		p.bandwidths = append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
 	}
 	if m.AgreedNS != nil {
@@ -294,13 +290,14 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers),
 		Messages:      len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
-		IsolatedRuns: len(sums.alone), IsolatedNS: median(sums.alone), Runs: len(sums.latencies),
-		UncertaintyNS: sums.uncertain,
-		LatencyNS:     median(sums.latencies), MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews),
+		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
+		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
+		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
+		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews),
 		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
 	}
-	if len(sums.latencies) > 0 {
-		out.FastestNS, out.SlowestNS = Num(slices.Min(sums.latencies)), Num(slices.Max(sums.latencies))
+	if runs := sums.latencies.Workload; len(runs) > 0 {
+		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
 		for _, skew := range sums.skews {
 			if Num(skew) > late*out.LatencyNS {
@@ -308,7 +305,6 @@ func (b *builder) pattern(d *result.Document, i int) Pattern {
 			}
 		}
 	}
-	out.Slowdown = ratio(float64(out.LatencyNS), float64(out.IsolatedNS))
 	return out
 }
 

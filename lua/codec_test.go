@@ -3,7 +3,6 @@ package lua
 import (
 	"io"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -144,29 +143,4 @@ func FuzzDecodeValue(f *testing.F) {
 			t.Fatal(d)
 		}
 	})
-}
-
-func FuzzLoad(f *testing.F) {
-	f.Add("return { run = print }")
-	f.Add("return { about = 'x', options = { options.int { 'n', 5, 'help', min = 1 } }, ranks = 2, run = print }")
-	f.Add("x = = 1")
-	f.Add("return")
-	f.Fuzz(func(t *testing.T, source string) {
-		if len(source) > 200 || loops(source) {
-			return
-		}
-		if r, err := Load("f.lua", source, io.Discard); err == nil {
-			r.Close()
-		}
-	})
-}
-
-// loops keeps scripts away that might take long.
-func loops(source string) bool {
-	for _, word := range []string{"while", "repeat", "for", "rep", "function", "string", "table", "(", "\\"} {
-		if strings.Contains(source, word) {
-			return true
-		}
-	}
-	return false
 }

@@ -52,10 +52,11 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 			return err
 		}
 		runtimes[w.Rank()] = r
-		env := testEnv(w, &out)
+		c := testConfig(w, &out)
+		c.Metrics, c.Thresholds = r.Metrics, r.Thresholds
+		env := Env{Experiment: experiment.Begin(c)}
 		if w.Rank() == 0 {
 			p.doc = env.Doc
-			p.doc.DeclareMetrics(r.Metrics)
 		}
 		change(&env)
 		r.readable = []string{"/"}
@@ -89,15 +90,16 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 }
 
 func testEnv(w *spmd.World, out io.Writer) Env {
-	env := Env{
-		World: w, Out: out, Seed: 5, Checkpoint: func() {}, Sampled: func() error { return nil },
-		OpenEngine: func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
-		GPU:        func() (int, bool) { return 0, false },
+	return Env{Experiment: experiment.Begin(testConfig(w, out))}
+}
+
+func testConfig(w *spmd.World, out io.Writer) experiment.Config {
+	return experiment.Config{
+		World: w, Out: out, Seed: 5, Command: []string{"perigee", "test"},
+		Scenario: result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}},
+		Open:     func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
+		GPU:      func() (int, bool) { return 0, false },
 	}
-	if w.Rank() == 0 {
-		env.Doc = result.New([]string{"perigee", "test"}, result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}}, env.Seed, experiment.WorldOf(w))
-	}
-	return env
 }
 
 // body wraps statements into a scenario.

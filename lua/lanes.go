@@ -66,7 +66,7 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	l, first, err := openLanes(r.env.World, r.engine, cfg, r.env.Seed, spec)
+	l, first, err := openLanes(r.env.World, r.env.Engine(), cfg, r.env.Seed, spec)
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +82,7 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 		if access := params["file_access"]; access != "" { // a rank without lanes opens no files
 			how += ", " + access
 		}
-		r.note("files: " + how)
+		r.env.Note("files: " + how)
 	}
 	L.Push(newUserData(L, lanesTypeName, l))
 	return 1, nil
@@ -151,7 +151,7 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 	if s.Peers, err = r.peersFrom(peers); err != nil {
 		return s, cfg, err // also where the script asks before it runs, and there is no world yet
 	}
-	cfg.GPU, _ = r.env.GPU()
+	cfg.GPU, _ = r.env.GPUOf()
 	cfg.Progress = "auto"
 	return s, cfg, nil
 }

@@ -235,11 +235,11 @@ func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	about := s.describe(plan)
-	r.note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s; requests prepared once and posted again",
+	r.env.Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s; requests prepared once and posted again",
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload))
-	r.note(fmt.Sprintf("memory of a rank: %.4g GB registered, %.4g GB in all",
+	r.env.Note(fmt.Sprintf("memory of a rank: %.4g GB registered, %.4g GB in all",
 		float64(about["registered_bytes"].(int64))/1e9, float64(about["memory_bytes"].(int64))/1e9))
-	opened, err := experts.Open(w, r.engine, nixl.AgentConfig{Progress: "auto"}, plan)
+	opened, err := experts.Open(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
 	if err != nil {
 		return 0, err
 	}

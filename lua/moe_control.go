@@ -29,7 +29,7 @@ func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
 		return 0, err
 	}
-	figures, err := c.Play(w, r.engine, nixl.AgentConfig{Progress: "auto"})
+	figures, err := c.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
 	if err != nil {
 		return 0, err
 	}
@@ -105,7 +105,7 @@ func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, abo
 		"experts_per_rank": int64(s.shape.ExpertsPerRank()),
 		"experts":          int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
 	}
-	r.note(fmt.Sprintf("%d ranks, %d experts per rank: %.4g GB of each rank are allocated, touched and registered",
+	r.env.Note(fmt.Sprintf("%d ranks, %d experts per rank: %.4g GB of each rank are allocated, touched and registered",
 		c.Ranks, s.shape.ExpertsPerRank(), float64(c.Send+c.Recv)/1e9))
 	return c, about, nil
 }

@@ -56,7 +56,7 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	outcomes, err := e.Play(w, r.engine, nixl.AgentConfig{Progress: "auto"})
+	outcomes, err := e.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
 	if err != nil {
 		return 0, err
 	}

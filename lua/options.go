@@ -23,7 +23,8 @@ type Option struct {
 	Type     string // int, number, size, string, bool, enum, path, output or storage
 	Default  any    // nil: absent unless given
 	Help     string
-	Arg      bool // a positional argument instead of a flag
+	Short    string // a letter that stands for the flag; empty for none
+	Arg      bool   // a positional argument instead of a flag
 	Min, Max *float64
 	Choices  []string
 }
@@ -54,7 +55,10 @@ func optionsReject(L *glua.LState) (int, error) {
 	return 0, fault.New(fault.Usage, "%s", L.CheckString(1)).WithHint("%s", L.OptString(2, ""))
 }
 
-var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var (
+	optionName   = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+	optionLetter = regexp.MustCompile(`^[a-gi-mo-zA-Z]$`) // -h is help, -n the number of ranks
+)
 
 // optionsFrom reads the list that a scenario has as its options.
 func optionsFrom(list *glua.LTable) ([]Option, error) {
@@ -74,6 +78,9 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 		}
 		if slices.ContainsFunc(all, func(p Option) bool { return p.key() == o.key() }) {
 			return nil, fmt.Errorf("%s is there twice", o.Name)
+		}
+		if o.Short != "" && slices.ContainsFunc(all, func(p Option) bool { return p.Short == o.Short }) {
+			return nil, fmt.Errorf("-%s is there twice", o.Short)
 		}
 		all = append(all, o)
 	}
@@ -95,7 +102,8 @@ func optionFrom(t *glua.LTable) (Option, error) {
 	if v := t.RawGetInt(3); v != glua.LNil {
 		help = v.String()
 	}
-	o := Option{Type: f.text("type", ""), Name: name, Help: help, Arg: f.boolean("arg", false)}
+	o := Option{Type: f.text("type", ""), Name: name, Help: help, Arg: f.boolean("arg", false),
+		Short: f.text("short", "")}
 	for name, to := range map[string]**float64{"min": &o.Min, "max": &o.Max} {
 		if f.get(name) != glua.LNil {
 			n := f.number(name, 0)
@@ -136,6 +144,8 @@ func (o Option) valid() error {
 		return fmt.Errorf("%s: choices go with options.enum, and only with it", o.Name)
 	case (o.Min != nil || o.Max != nil) && !bounded:
 		return fmt.Errorf("%s: min and max go with int, number and size only", o.Name)
+	case o.Short != "" && (!optionLetter.MatchString(o.Short) || o.Arg):
+		return fmt.Errorf("%s: short is %q, want one letter other than h and n, of an option that is no argument", o.Name, o.Short)
 	case o.Type == "bool" && o.Arg:
 		return fmt.Errorf("%s: a bool cannot be an argument", o.Name)
 	}
@@ -267,6 +277,9 @@ func (o Option) tag() reflect.StructTag {
 		help += fmt.Sprintf(" [%v]", o.shownDefault())
 	}
 	add("help", help)
+	if o.Short != "" {
+		add("short", o.Short)
+	}
 	switch {
 	case o.Arg:
 		add("arg", "")

@@ -53,6 +53,55 @@ function patterns.prepare(list, override)
   return transfer.prepare_all(specs)
 end
 
+-- Options for a range of sizes, named as in nccl-tests, in front of a scenario's own.
+function patterns.size_options(list)
+  local all = {
+    options.size { "minbytes", nil, "sweep sizes from this one (default: 8)", min = 1, short = "b" },
+    options.size { "maxbytes", nil, "... to this one (default: 128M)", min = 1, short = "e" },
+    options.number { "stepfactor", nil, "... each so many times the one before (default: 2)", min = 1.01, short = "f" },
+    options.size { "stepbytes", nil, "... or each larger by so many bytes", min = 1 },
+  }
+  for i, option in ipairs(all) do
+    table.insert(list, i, option)
+  end
+  return list
+end
+
+-- The sizes that such options ask for: opt.size, by default fallback, where none of them is given.
+function patterns.sizes(opt, fallback)
+  local most = 1000
+  if not (opt.minbytes or opt.maxbytes or opt.stepfactor or opt.stepbytes) then
+    return { opt.size or fallback }
+  end
+  local size, last = opt.minbytes or 8, opt.maxbytes or 128 * 2 ^ 20
+  if opt.size then
+    options.reject("--size is one size, --minbytes, --maxbytes, --stepfactor and --stepbytes are a range", "leave one of them away")
+  elseif opt.stepfactor and opt.stepbytes then
+    options.reject("--stepfactor and --stepbytes: want one of them")
+  elseif size > last then
+    options.reject(string.format("--minbytes is %d, more than --maxbytes, %d", size, last))
+  end
+  local sizes = {}
+  while size <= last do
+    if #sizes == most then
+      options.reject("the range has more than " .. most .. " sizes", "larger steps: --stepfactor or --stepbytes")
+    end
+    table.insert(sizes, size)
+    size = opt.stepbytes and size + opt.stepbytes or math.max(math.floor(size * (opt.stepfactor or 2)), size + 1)
+  end
+  return sizes
+end
+
+-- A function that gives the quantile q, 0 to 1, of some values, as docs/tables.md defines it. Sorts the values.
+function patterns.quantiles(values)
+  table.sort(values)
+  return function(q)
+    local at = q * (#values - 1)
+    local low = math.floor(at)
+    return values[low + 1] + (at - low) * ((values[low + 2] or values[low + 1]) - values[low + 1])
+  end
+end
+
 -- How many ranks the first pattern's matrix is for.
 function patterns.ranks(first)
   return matrix.load(first.matrix_file):ranks()

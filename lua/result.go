@@ -11,6 +11,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/atomicfile"
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/table"
@@ -57,7 +58,7 @@ func (r *Runtime) resultSet(L *glua.LState) (int, error) {
 
 // resultNote: note(text), a line that begins with # and a note in the result.
 func (r *Runtime) resultNote(L *glua.LState) (int, error) {
-	r.note(L.CheckString(1))
+	r.env.Note(L.CheckString(1))
 	return 0, nil
 }
 
@@ -99,7 +100,7 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 	r.tellSkew()
 	var out strings.Builder
 	if title != "" {
-		out.WriteString(comment(title))
+		out.WriteString(experiment.Comment(title))
 	}
 	width := 0
 	if keys > 0 {
@@ -118,16 +119,13 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 func (r *Runtime) tellSkew() {
 	d := r.env.Doc
 	if s := d.BarrierSkew(r.skewTold); s.Barriers > 0 {
-		io.WriteString(r.env.Out, comment(s.String()))
+		io.WriteString(r.env.Out, experiment.Comment(s.String()))
 	}
 	if s := d.StartsByClock(r.skewTold); s.Runs > 0 {
-		io.WriteString(r.env.Out, comment(s.String()))
+		io.WriteString(r.env.Out, experiment.Comment(s.String()))
 	}
 	r.skewTold = len(d.Measurements)
 }
-
-// comment makes lines that begin with # of a text.
-func comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
 
 // tableColumn is a column of result.table. verb is the letter of its format.
 type tableColumn struct {

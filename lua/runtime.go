@@ -3,11 +3,12 @@
 //
 // A script returns one table that describes it:
 //
-//	about    one line for people
-//	options  what it takes from the command line, a list made by the options module
-//	ranks    how many ranks it wants if the user does not say: a number, or a function of the options
-//	metrics  its own figures, for thresholds and comparisons
-//	run      the function that every rank runs, with the options as its argument
+//	about       one line for people
+//	options     what it takes from the command line, a list made by the options module
+//	ranks       how many ranks it wants if the user does not say: a number, or a function of the options
+//	metrics     its own figures, for thresholds and comparisons
+//	thresholds  limits on what it measures: a list of texts, or a function of the options that returns one
+//	run         the function that every rank runs, with the options as its argument
 //
 // Loading a script runs nothing but its top level, so the same script serves for
 // --help, for the launcher's question how many ranks to start, and at the ranks.
@@ -32,41 +33,27 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/pack"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
-	"perigee/internal/traffic/session"
-	"perigee/nixl"
 	"perigee/spmd"
 )
 
-// Env is what a scenario needs from its rank. Before Begin, as in the launcher,
-// there is none: then only options, config and matrix work.
+// Env is what a scenario needs from its rank. Before Begin, as in the launcher, the experiment has no world:
+// then only options, config and matrix work.
 type Env struct {
-	World *spmd.World
-	// OpenEngine is called when the first transfer is prepared. note says what
-	// the user should know of the choice.
-	OpenEngine func() (engine nixl.Engine, note string, err error)
-	// GPU reports whether this rank has a GPU, and which.
-	GPU func() (ordinal int, ok bool)
-	// Doc is the result at rank 0, nil elsewhere. Checkpoint saves it and is
-	// there where Doc is.
-	Doc        *result.Document
-	Checkpoint func()
+	// Experiment has the world, the result at rank 0, and the session; Out is what print and tables write to.
+	*experiment.Experiment
 	// Repeat is, at rank 0, the result of which the run is a repetition: files that it
 	// holds are not read again. nil where there is none.
-	Repeat *result.Document
-	// Sampled looks at the thresholds when the result at rank 0 has new samples. Its
-	// error ends the job. It is there where Doc is.
-	Sampled  func() error
-	Out      io.Writer // what print and tables write to
+	Repeat   *result.Document
 	Progress io.Writer // a terminal for progress bars, or nil
 	Width    int       // characters in a line of Out, if that is a terminal, or 0
-	Seed     uint64
-	AllowIO  bool // let the script write any file
+	AllowIO  bool      // let the script write any file
 }
 
 // Runtime is one Lua state with a loaded scenario.
@@ -76,12 +63,8 @@ type Runtime struct {
 	env Env
 
 	random       *rand.Rand
-	opened       *session.Session
-	engine       nixl.Engine // of the session
-	defaultMem   *nixl.Mem
-	recorded     map[runKey]int // runs already in the result
-	warnedOfCPUs bool           // that ranks which start by the clock wait for one
-	skewTold     int            // measurements whose barriers the output has told of
+	warnedOfCPUs bool // that ranks which start by the clock wait for one
+	skewTold     int  // measurements whose barriers the output has told of
 	access       Access
 	file         string          // name of the script
 	lines        []string        // of its text, for errors
@@ -95,12 +78,7 @@ type Runtime struct {
 	bars         []*progressBar
 	raised       *scriptFault // the last error that was raised for Go code
 	resumes      int          // coroutines that have resumed each other and not yielded
-}
-
-// runKey counts the runs of a plan in a phase.
-type runKey struct {
-	plan  int
-	phase string
+	stops        []func()     // release what the state holds besides memory
 }
 
 // Scenario is what a script says of itself.
@@ -112,8 +90,9 @@ type Scenario struct {
 	// Thresholds are those that the script has set.
 	Thresholds []threshold.Threshold
 
-	ranks glua.LValue
-	run   *glua.LFunction
+	ranks  glua.LValue
+	limits glua.LValue // thresholds that depend on the options
+	run    *glua.LFunction
 }
 
 // maxRegistry is how many values Lua functions may hold at a time. The room grows when
@@ -123,16 +102,22 @@ const maxRegistry = 1 << 20
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
-	r := &Runtime{env: Env{Out: out}, recorded: map[runKey]int{}, inputs: map[string]bool{},
-		matrices: map[string]bool{}, outputs: map[string]bool{}, storage: map[string]bool{},
-		lanes: map[*luaLanes]bool{}}
-	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
-	r.openLibraries()
-	if err := r.load(name, source); err != nil {
-		r.L.Close()
+	r := newRuntime(out)
+	if err := r.load(name, source, topLevel); err != nil {
+		r.Close()
 		return nil, err
 	}
 	return r, nil
+}
+
+// newRuntime makes a state in which no script is loaded.
+func newRuntime(out io.Writer) *Runtime {
+	blank := &experiment.Experiment{Config: experiment.Config{Out: out}}
+	r := &Runtime{env: Env{Experiment: blank}, inputs: map[string]bool{}, matrices: map[string]bool{},
+		outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
+	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
+	r.openLibraries()
+	return r
 }
 
 // Begin makes the scenario part of a world.
@@ -148,6 +133,9 @@ func (r *Runtime) Close() error {
 		b.finish()
 	}
 	r.L.Close()
+	for _, stop := range r.stops {
+		stop()
+	}
 	var errs []error
 	for l := range r.lanes {
 		errs = append(errs, l.Close())
@@ -155,19 +143,20 @@ func (r *Runtime) Close() error {
 	for _, p := range r.planes {
 		errs = append(errs, p.Close())
 	}
-	if r.opened != nil {
-		errs = append(errs, r.opened.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.env.Experiment.Close())...)
 }
 
-func (r *Runtime) load(name, source string) error {
+func (r *Runtime) load(name, source string, most limits) error {
 	r.file, r.lines = name, strings.Split(source, "\n")
 	proto, err := compile(name, source)
 	if err != nil {
 		return err
 	}
-	top, err := r.call(r.L.NewFunctionFromProto(proto))
+	var top glua.LValue
+	err = r.within(most, name+": the top level", func() (err error) {
+		top, err = r.call(r.L.NewFunctionFromProto(proto))
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -186,7 +175,10 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	}
 	r.Scenario = Scenario{Name: name, ranks: glua.LNil, Thresholds: r.Thresholds}
 	f := newFields("the scenario", t)
-	r.About, r.ranks = f.text("about", ""), f.get("ranks")
+	r.About, r.ranks, r.limits = f.text("about", ""), f.get("ranks"), f.get("thresholds")
+	if k := r.limits.Type(); k != glua.LTNil && k != glua.LTTable && k != glua.LTFunction {
+		f.fail("thresholds", "a list or a function", r.limits)
+	}
 	if k := r.ranks.Type(); k != glua.LTNil && k != glua.LTNumber && k != glua.LTFunction {
 		f.fail("ranks", "a number or a function", r.ranks)
 	}

@@ -52,7 +52,7 @@ func (r *Runtime) specFrom(t *glua.LTable) (s spec, err error) {
 		return s, fault.New(fault.Script, "transfer.prepare: op: %w", err)
 	}
 	if mem == "" {
-		s.mem, err = r.memory()
+		s.mem, err = r.env.DefaultMem()
 	} else if s.mem, err = nixl.ParseMem(mem); err != nil {
 		err = fault.New(fault.Script, "transfer.prepare: mem: %w", err)
 	}

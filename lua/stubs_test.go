@@ -113,7 +113,7 @@ func TestStubs(t *testing.T) {
 		"Plan":        {functions: sortedKeys(r.planMethods()), fields: sortedKeys(planFields)},
 		"Lanes":       {functions: sortedKeys(r.lanesMethods())},
 		"ProgressBar": {functions: sortedKeys(r.barMethods())},
-		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name"}},
+		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name", "short"}},
 	}
 	if r.L.GetGlobal("threshold").Type() != glua.LTFunction {
 		t.Error("threshold is no function")

@@ -5,6 +5,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/table"
@@ -46,7 +47,7 @@ func (r *Runtime) streamTable(L *glua.LState, title string, columns, rows *glua.
 	}
 	r.tellSkew()
 	if title != "" {
-		io.WriteString(r.env.Out, comment(title))
+		io.WriteString(r.env.Out, experiment.Comment(title))
 	}
 	if keys > 0 {
 		t.width = r.env.Width
@@ -101,7 +102,7 @@ func (r *Runtime) tableMethods() map[string]function {
 				return 0, nil
 			}
 			r.clearBar()
-			io.WriteString(r.env.Out, comment("all columns:"))
+			io.WriteString(r.env.Out, experiment.Comment("all columns:"))
 			return 0, t.text.WriteTextWithin(r.env.Out, t.width, t.keys)
 		},
 	}

@@ -33,6 +33,44 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
+// Limits are the thresholds that the script has set, and those that its field thresholds has for these options. The
+// field reads no files: every rank asks for it before there is a world.
+func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) {
+	all := slices.Clone(r.Thresholds)
+	v := r.limits
+	if fn, ok := v.(*glua.LFunction); ok {
+		err := r.within(topLevel, r.Name+": the function thresholds", func() (err error) {
+			v, err = r.call(fn, toLua(r.L, options))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if v == nil || v == glua.LNil {
+		return all, nil
+	}
+	list, ok := v.(*glua.LTable)
+	if !ok {
+		return nil, fault.New(fault.Script, "%s: thresholds is %s, want a list of texts", r.Name, describe(v))
+	}
+	for i := 1; i <= list.Len(); i++ {
+		from := fmt.Sprintf("%s: thresholds[%d]", r.Name, i)
+		text, ok := list.RawGetInt(i).(glua.LString)
+		if !ok {
+			return nil, fault.New(fault.Script, `%s is %s, want a text such as "latency_ms.p99 < 40"`, from,
+				describe(list.RawGetInt(i)))
+		}
+		t, err := threshold.Read(string(text), r.Metrics)
+		if err != nil {
+			return nil, fault.New(fault.Script, "%s: %w", from, err)
+		}
+		t.From = from
+		all = append(all, t)
+	}
+	return all, nil
+}
+
 // abortArg reads the third argument of threshold: {abort = true}, or a number of samples.
 func abortArg(L *glua.LState, after int) (int, error) {
 	if L.Get(3) == glua.LNil {
@@ -55,7 +93,7 @@ func abortArg(L *glua.LState, after int) (int, error) {
 	return after, f.err()
 }
 
-// resultSample: sample(name, value) adds a value to one of the scenario's metrics.
+// resultSample: sample(name, value, labels) adds a value to one of the scenario's metrics.
 func (r *Runtime) resultSample(L *glua.LState) (int, error) {
 	name, value := L.CheckString(1), float64(L.CheckNumber(2))
 	if !slices.ContainsFunc(r.Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
@@ -65,15 +103,47 @@ func (r *Runtime) resultSample(L *glua.LState) (int, error) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return 0, fault.New(fault.Script, "result.sample: %s is %v, want a finite number", name, value)
 	}
+	labels, err := labelsArg(L, 3)
+	if err != nil {
+		return 0, err
+	}
 	if r.env.Doc == nil {
 		return 0, nil
 	}
-	r.env.Doc.AddSample(name, value, r.env.World.Now())
+	if err := r.env.Doc.AddLabelled(name, labels, value, r.env.World.Now()); err != nil {
+		return 0, err
+	}
 	if err := r.env.Sampled(); err != nil {
 		// The others do not wait in this function, but the job is over.
 		return 0, r.env.World.Fail(err)
 	}
 	return 0, nil
+}
+
+// labelsArg reads argument n, which may be missing: a table of texts, numbers and booleans.
+func labelsArg(L *glua.LState, n int) (result.Labels, error) {
+	if L.Get(n) == glua.LNil {
+		return nil, nil
+	}
+	labels := result.Labels{}
+	var err error
+	L.CheckTable(n).ForEach(func(k, v glua.LValue) {
+		switch v := v.(type) {
+		case glua.LString:
+			labels[k.String()] = string(v)
+		case glua.LBool:
+			labels[k.String()] = v.String()
+		case glua.LNumber:
+			labels[k.String()] = result.LabelNumber(float64(v))
+		default:
+			err = fault.New(fault.Script, "result.sample: the label %s is %s, want a string, a number or a boolean", k,
+				describe(v))
+		}
+	})
+	if err == nil {
+		err = labels.Check()
+	}
+	return labels, err
 }
 
 var metricName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_]*$`)

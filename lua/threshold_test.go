@@ -100,12 +100,10 @@ func TestSampledEndsTheJob(t *testing.T) {
 		`pcall(result.sample, "own", 1) world.barrier()`,
 		`local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } } plan:run() pcall(transfer.collect, { plan }) world.barrier()`,
 	} {
-		source := `return { metrics = { { "own" } }, run = function() ` + statement + ` end }`
-		p := playWith(t, 2, source, nil, func(env *Env) {
-			env.Sampled = func() error { return fault.New(fault.Threshold, "too much") }
-		})
-		for r, err := range p.errs {
-			if fault.KindOf(err) != fault.Threshold || !strings.Contains(err.Error(), "too much") {
+		source := `threshold("own", "max < 1", { abort = true }) threshold("latency_ms", "max < 0", { abort = true })
+			return { metrics = { { "own" } }, run = function() ` + statement + ` end }`
+		for r, err := range playScript(t, 2, source, nil).errs {
+			if fault.KindOf(err) != fault.Threshold || !strings.Contains(err.Error(), "the threshold ") {
 				t.Errorf("%s: rank %d: %v", statement, r, err)
 			}
 		}
@@ -196,6 +194,81 @@ func TestRestoreOptions(t *testing.T) {
 	for _, bad := range []map[string]any{{"n": 3.5}, {"n": "3"}, {"other": 1.0}, {"op": "C"}, {"on": 1.0}, {"size": -1.0}, {"config": nil}} {
 		if got, err := r.Restore(bad); fault.KindOf(err) != fault.Input {
 			t.Errorf("%v: got %v, %v", bad, got, err)
+		}
+	}
+}
+
+// Labels of samples stand in the result, and thresholds select by them.
+func TestLabels(t *testing.T) {
+	p := playScript(t, 2, `return {
+		metrics = { { "bw" } },
+		options = { options.number { "least", 2 } },
+		thresholds = function(opt) return { "bw{size=4K}.max > " .. opt.least, 'bw{dir="up"}.count == 1', "bw{size=8}.min > 0" } end,
+		run = function()
+			result.sample("bw", 1)
+			for i = 1, 2 do
+				result.sample("bw", 2 * i, { size = 4096, dir = i == 1 and "up" or "down", last = i == 2 })
+			end
+			result.sample("bw", 7, { dir = "down", last = true, size = 2 ^ 12 })
+		end }`, nil)
+	if err := p.failed(); err != nil {
+		t.Fatal(err)
+	}
+	m := p.doc.Metrics[0]
+	want := []result.Labels{{"size": "4096", "dir": "up", "last": "false"}, {"size": "4096", "dir": "down", "last": "true"}}
+	if d := cmp.Diff(want, m.LabelSets); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff([]int{-1, 0, 1, 1}, m.Labels); d != "" {
+		t.Error(d)
+	}
+	r := loadScript(t, `return { metrics = { { "bw" } }, options = { options.number { "least", 2 } }, run = print,
+		thresholds = function(opt) return { "bw{size=4K}.max > " .. opt.least, 'bw{dir="up"}.count == 1', "bw{size=8}.min > 0" } end }`)
+	limits, err := r.Limits(map[string]any{"least": 6.5})
+	if err != nil || len(limits) != 3 {
+		t.Fatal(limits, err)
+	}
+	var got []string
+	for _, l := range limits {
+		got = append(got, l.From+" "+l.Judge(p.doc).String())
+	}
+	const others = ` with these labels, only with {dir="up", last="false", size=4096}, {dir="down", last="true", size=4096}`
+	if d := cmp.Diff([]string{
+		"o.lua: thresholds[1] bw{size=4096}.max > 6.5: it is 7 over 3 samples", `o.lua: thresholds[2] bw{dir="up"}.count == 1: it is 1 over 1 sample`,
+		"o.lua: thresholds[3] bw{size=8}.min > 0: there are no samples" + others,
+	}, got); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestLabelsAreRefused(t *testing.T) {
+	for statement, want := range map[string]string{
+		`result.sample("own", 1, 2)`:                                "table expected, got number",
+		`result.sample("own", 1, { 5 })`:                            `the label "1": want letters`,
+		`result.sample("own", 1, { rank = 2 })`:                     "the label rank: the name is taken",
+		`result.sample("own", 1, { a = {} })`:                       "the label a is a table, want a string, a number or a boolean",
+		`result.sample("own", 1, { a = '"' })`:                      "without quotes and control characters",
+		`for i = 1, 1025 do result.sample("own", 1, { a = i }) end`: "the sample {a=1025} has the 1025th different labels, want at most 1024",
+	} {
+		p := playScript(t, 1, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
+		if err := p.failed(); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", statement, err, want)
+		}
+	}
+	for script, want := range map[string]string{
+		`thresholds = 5`:                                          "thresholds is 5, want a list or a function",
+		`thresholds = function() return 5 end`:                    "o.lua: thresholds is 5, want a list of texts",
+		`thresholds = { 5 }`:                                      `o.lua: thresholds[1] is 5, want a text such as "latency_ms.p99 < 40"`,
+		`thresholds = { "latency_ms.p99 < 1", "latncy.p99 < 1" }`: `o.lua: thresholds[2]: threshold "latncy.p99 < 1": there is no metric "latncy"`,
+		`thresholds = function() error("no") end`:                 "no",
+	} {
+		r, err := Load("o.lua", "return { run = print, "+script+" }", io.Discard)
+		if err == nil {
+			_, err = r.Limits(nil)
+			r.Close()
+		}
+		if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", script, err, want)
 		}
 	}
 }

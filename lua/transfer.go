@@ -2,21 +2,16 @@ package lua
 
 import (
 	"fmt"
-	"io"
 
 	glua "github.com/yuin/gopher-lua"
 
-	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/load"
-	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
-	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/verify"
-	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -33,6 +28,7 @@ func (r *Runtime) transferModule() map[string]function {
 		"prepare":     r.collective(r.transferPrepare),
 		"prepare_all": r.collective(r.transferPrepareAll),
 		"warmup":      r.collective(r.transferWarmup),
+		"expect":      r.collective(r.transferExpect),
 		"collect":     r.collective(r.transferCollect),
 		"default_mem": r.collective(r.transferDefaultMem),
 		"engine":      r.collective(r.transferEngine),
@@ -47,9 +43,9 @@ func (r *Runtime) planMethods() map[string]function {
 		return onPlan(func(_ *glua.LState, p *luaPlan) (int, error) { return 0, f(p) })
 	}
 	return map[string]function{
-		"run":                r.collective(onPlan(planRun)),
+		"run":                r.collective(onPlan(r.planRun)),
 		"post":               r.collective(simple(func(p *luaPlan) error { return p.Post() })),
-		"wait":               r.collective(simple(func(p *luaPlan) error { return p.Wait(true) })),
+		"wait":               r.collective(simple(r.planWait)),
 		"done":               r.collective(onPlan(planDone)),
 		"verify":             r.collective(simple(func(p *luaPlan) error { return verify.Run(p.Plan) })),
 		"fill":               r.collective(onPlan(planRound(verify.Fill))),
@@ -107,102 +103,30 @@ func onPlan(f func(L *glua.LState, p *luaPlan) (int, error)) function {
 	}
 }
 
-func plansArg(L *glua.LState, n int) ([]*play.Plan, []*luaPlan, error) {
+func plansArg(L *glua.LState, n int) ([]*play.Plan, error) {
 	t := L.CheckTable(n)
 	plans := make([]*play.Plan, t.Len())
-	scripted := make([]*luaPlan, t.Len())
 	for i := range plans {
 		v := t.RawGetInt(i + 1)
 		ud, _ := v.(*glua.LUserData)
-		if ud != nil {
-			scripted[i], _ = ud.Value.(*luaPlan)
+		if ud == nil {
+			ud = &glua.LUserData{}
 		}
-		if scripted[i] == nil {
-			return nil, nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1,
-				describe(v))
+		p, ok := ud.Value.(*luaPlan)
+		if !ok {
+			return nil, fault.New(fault.Script, "element %d of the list of plans is %s, want a plan", i+1, describe(v))
 		}
-		plans[i] = scripted[i].Plan
+		plans[i] = p.Plan
 	}
-	return plans, scripted, nil
+	return plans, nil
 }
 
-// session opens the engine when it is first needed.
+// session is the experiment's, which opens the engine when it is first needed.
 func (r *Runtime) session() (*session.Session, error) {
-	if r.opened != nil {
-		return r.opened, nil
-	}
-	w, err := r.world()
-	if err != nil {
+	if _, err := r.world(); err != nil {
 		return nil, err
 	}
-	engine, note, err := r.env.OpenEngine()
-	if err != nil {
-		return nil, err
-	}
-	gpu, _ := r.env.GPU()
-	s, err := session.Open(w, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, r.env.Seed)
-	if err != nil {
-		return nil, err
-	}
-	r.opened, r.engine = s, engine
-	r.announce(s.Info(), note)
-	return s, nil
-}
-
-// announce puts the engine into the header and the result.
-func (r *Runtime) announce(info nixl.Info, note string) {
-	if r.env.Doc == nil {
-		return
-	}
-	r.env.Doc.Engine = experiment.EngineOf(info)
-	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
-	for _, k := range sortedKeys(info.Params) {
-		line += fmt.Sprintf(", %s %s", k, info.Params[k])
-	}
-	fmt.Fprintln(r.env.Out, line)
-	if note != "" {
-		r.note(note)
-	}
-}
-
-// note adds a note for the user to the header and to the result.
-func (r *Runtime) note(text string) {
-	if r.env.Doc == nil {
-		return
-	}
-	r.env.Doc.Notes = append(r.env.Doc.Notes, text)
-	io.WriteString(r.env.Out, comment("note: "+text))
-}
-
-// memory returns the kind of memory to use where nothing is said: VRAM if
-// every rank has a GPU, else DRAM.
-func (r *Runtime) memory() (nixl.Mem, error) {
-	if r.defaultMem != nil {
-		return *r.defaultMem, nil
-	}
-	s, err := r.session()
-	if err != nil {
-		return 0, err
-	}
-	mem, why := nixl.DRAM, "the shm engine serves host memory only"
-	if s.Info().Name != "shm" {
-		_, has := r.env.GPU()
-		var mine int64
-		if has {
-			mine = 1
-		}
-		with, err := spmd.AllReduce(r.env.World.All(), []int64{mine}, spmd.Sum)
-		if err != nil {
-			return 0, err
-		}
-		why = fmt.Sprintf("%d of %d ranks have a GPU", with[0], r.env.World.Size())
-		if int(with[0]) == r.env.World.Size() {
-			mem = nixl.VRAM
-		}
-	}
-	r.note(fmt.Sprintf("memory type not given, using %s: %s", mem, why))
-	r.defaultMem = &mem
-	return mem, nil
+	return r.env.Session()
 }
 
 // transferPrepare: prepare{matrix = m or exchange = {...}, mem =, op =, shards =, lane =, name =, metadata =}.
@@ -262,6 +186,7 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 	}
 	out := make([]*glua.LUserData, len(plans))
 	for i, p := range plans {
+		r.env.Prepared(p.Reserved)
 		out[i] = newUserData(r.L, planTypeName, &luaPlan{p, specs[i]})
 		r.record(specs[i])
 	}
@@ -276,7 +201,7 @@ func (r *Runtime) warnOfFewCPUs(hosts []spmd.Host) {
 	r.warnedOfCPUs = true
 	for _, h := range hosts {
 		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
-			r.note(fmt.Sprintf("start by the clock: %s has %d CPUs for %d ranks, so that ranks wait for a CPU while others start: "+
+			r.env.Note(fmt.Sprintf("start by the clock: %s has %d CPUs for %d ranks, so that ranks wait for a CPU while others start: "+
 				"starts will be late; use at most as many ranks as CPUs", h.Name, h.CPUs, len(h.Ranks)))
 			return
 		}
@@ -298,7 +223,7 @@ func (r *Runtime) record(s spec) {
 
 // transferWarmup: warmup(plans, iterations).
 func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
-	plans, _, err := plansArg(L, 1)
+	plans, err := plansArg(L, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -309,19 +234,35 @@ func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
 	return 0, play.Warmup(plans, n)
 }
 
+// transferExpect: expect(plans, runs) announces that each of the plans will be recorded so many times.
+func (r *Runtime) transferExpect(L *glua.LState) (int, error) {
+	plans, err := plansArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	runs, err := integerArg(L, 2, 0)
+	if err != nil {
+		return 0, err
+	}
+	list := make([]*session.Reserved, len(plans))
+	for i, p := range plans {
+		list[i] = p.Reserved
+	}
+	return 0, r.env.Expect(list, int64(runs))
+}
+
 // transferCollect: collect(plans). At rank 0 a list with one entry per plan:
 // {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
 // into the result under the current phase.
 func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
-	plans, scripted, err := plansArg(L, 1)
+	plans, err := plansArg(L, 1)
 	if err != nil {
 		return 0, err
 	}
-	s, err := r.session()
-	if err != nil {
+	if _, err := r.world(); err != nil {
 		return 0, err
 	}
-	all, err := record.Collect(s, plans)
+	all, err := r.env.Collect(plans)
 	if err != nil {
 		return 0, err
 	}
@@ -329,39 +270,14 @@ func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
-	r.markOverlaps(all, scripted)
 	out := L.CreateTable(len(all), 0)
-	phase := r.env.World.CurrentPhase()
-	for i, c := range all {
+	for _, c := range all {
 		entry := collected(L, c.Runs)
 		entry.RawSetString("storage", storageRuns(L, c.Storage))
 		out.Append(entry)
-		key := runKey{scripted[i].Number, phase}
-		r.env.Doc.AddRuns(key.plan, phase, r.recorded[key], c.Runs)
-		r.recorded[key] += len(c.Runs)
-		r.env.Doc.AddStorage(key.plan, phase, c.Storage)
-	}
-	r.env.Checkpoint()
-	if err := r.env.Sampled(); err != nil {
-		return 0, err
 	}
 	L.Push(out)
 	return 1, nil
-}
-
-// markOverlaps notes which messages of the plans ran at the same time.
-func (r *Runtime) markOverlaps(all []record.Collected, plans []*luaPlan) {
-	w := r.env.World
-	hostOf := make([]int, w.Size())
-	for rank := range hostOf {
-		hostOf[rank] = w.HostOf(rank)
-	}
-	patterns := make([]overlap.Pattern, len(all))
-	for i, c := range all {
-		patterns[i] = overlap.Pattern{Runs: c.Runs, Read: plans[i].op == nixl.Read}
-	}
-	overlap.Mark(patterns, hostOf)
-	r.env.Doc.Overlaps = true
 }
 
 func collected(L *glua.LState, list []series.Run) *glua.LTable {
@@ -399,7 +315,10 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 
 // transferDefaultMem: default_mem() is "vram" or "dram".
 func (r *Runtime) transferDefaultMem(L *glua.LState) (int, error) {
-	mem, err := r.memory()
+	if _, err := r.world(); err != nil {
+		return 0, err
+	}
+	mem, err := r.env.DefaultMem()
 	if err != nil {
 		return 0, err
 	}
@@ -430,21 +349,35 @@ func planRound(step func(p *play.Plan, round int) error) func(L *glua.LState, p 
 }
 
 // planRun: plan:run{iterations = 1, record = true} or plan:run(n).
-func planRun(L *glua.LState, p *luaPlan) (int, error) {
-	t, ok := L.Get(2).(*glua.LTable)
-	if !ok {
-		n, err := optionalInteger(L, 2, 1, 0)
+func (r *Runtime) planRun(L *glua.LState, p *luaPlan) (int, error) {
+	n, record := int64(1), true
+	if t, ok := L.Get(2).(*glua.LTable); ok {
+		f := newFields("plan:run", t)
+		n, record = f.integer("iterations", 1, 0), f.boolean("record", true)
+		if err := f.err(); err != nil {
+			return 0, err
+		}
+	} else {
+		i, err := optionalInteger(L, 2, 1, 0)
 		if err != nil {
 			return 0, err
 		}
-		return 0, p.Run(n, true)
+		n = int64(i)
 	}
-	f := newFields("plan:run", t)
-	n, record := f.integer("iterations", 1, 0), f.boolean("record", true)
-	if err := f.err(); err != nil {
-		return 0, err
+	if record {
+		if err := r.env.Recording(p.Reserved, n); err != nil {
+			return 0, err
+		}
 	}
 	return 0, p.Run(int(n), record)
+}
+
+// planWait: wait() records a run, as run does.
+func (r *Runtime) planWait(p *luaPlan) error {
+	if err := r.env.Recording(p.Reserved, 1); err != nil {
+		return err
+	}
+	return p.Wait(true)
 }
 
 func planDone(L *glua.LState, p *luaPlan) (int, error) {

@@ -81,8 +81,8 @@ func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
 	if err := g.Barrier(); err != nil {
 		return 0, err
 	}
-	if r.opened != nil {
-		r.opened.Met(g)
+	if s := r.env.Opened(); s != nil {
+		s.Met(g)
 	}
 	return 0, nil
 }

@@ -1,28 +1,79 @@
--- Every rank sends to every other.
+-- Every rank sends to every other, messages of one size or of a range of sizes.
+
+local us = 1e6
+
+-- Columns as in nccl-tests: the size is that of the buffer, one message for each rank, and busbw leaves out a rank's
+-- message to itself.
+local columns = {
+  { "Size (B)", "%d" }, { "Message (B)", "%d" }, { "Iters", "%d" }, { "Min (us)", "%.2f" }, { "Time (us)", "%.2f" },
+  { "p99 (us)", "%.2f" }, { "Algbw (GB/s)", "%.3f" }, { "Busbw (GB/s)", "%.3f" },
+}
+
+local function row(message, runs)
+  local seconds = {}
+  for i, run in ipairs(runs) do
+    seconds[i] = run.latency
+    result.sample("busbw_gb_per_s", message * (world.size - 1) / run.latency / 1e9, { message = message })
+  end
+  if #seconds == 0 then
+    return { message * world.size, message, 0 }
+  end
+  local q = patterns.quantiles(seconds)
+  local algbw = message * world.size / q(0.5) / 1e9
+  return {
+    message * world.size, message, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us,
+    algbw, algbw * (world.size - 1) / world.size,
+  }
+end
+
+-- Where one size is measured, what each run took.
+local function print_runs(runs)
+  local rows = {}
+  for i, run in ipairs(runs) do
+    rows[i] = { i, run.latency * 1e3, run.mean_bandwidth / 1e9 }
+  end
+  result.table {
+    title = "runs",
+    columns = { { "Run", "%d" }, { "Latency (ms)", "%.3f" }, { "Mean BW per rank (GB/s)", "%.3f" } },
+    rows = rows,
+  }
+end
+
 return {
-  about = "Every rank sends the same number of bytes to every other; prints latency and bandwidth.",
-  options = {
-    options.size { "size", "1M", "bytes in each message", min = 1 },
-    options.int { "iters", 20, "measured runs", min = 1 },
+  about = "Every rank sends the same number of bytes to every other; prints latency and bandwidth. -b, -e and -f sweep it.",
+  options = patterns.size_options {
+    options.size { "size", nil, "bytes in each message, if its size is not swept (default: 1M)", min = 1 },
+    options.int { "iters", 20, "measured runs of each size", min = 1 },
   },
+  metrics = { { "busbw_gb_per_s", "bytes that a rank sends to others / latency; each run, by message", better = "higher" } },
   ranks = 4,
   run = function(opt)
-    local plan = transfer.prepare { matrix = matrix.all_to_all { bytes = opt.size } }
-    if #plan.initiators == 0 then
+    local sizes, specs = patterns.sizes(opt, 2 ^ 20), {}
+    for i, size in ipairs(sizes) do
+      specs[i] = { name = #sizes > 1 and "alltoall " .. size or nil, matrix = matrix.all_to_all { bytes = size } }
+    end
+    local plans = transfer.prepare_all(specs)
+    if #plans[1].initiators == 0 then
       result.note("no rank sends anything: one rank alone has no other")
     end
-    transfer.warmup({ plan }, 5)
-    for _ = 1, opt.iters do
-      world.barrier()
-      plan:run()
+    transfer.expect(plans, opt.iters)
+    local out = result.table { columns = columns, keys = 2, stream = true }
+    local last
+    for i, plan in ipairs(plans) do
+      plan:run { iterations = 5, record = false }
+      for _ = 1, opt.iters do
+        world.barrier()
+        plan:run()
+      end
+      local collected = transfer.collect { plan }
+      if collected then
+        last = collected[1].runs
+        out:row(row(sizes[i], last))
+      end
     end
-    local rows = {}
-    for i, run in ipairs((transfer.collect { plan } or { { runs = {} } })[1].runs) do
-      rows[i] = { i, run.latency * 1e3, run.mean_bandwidth / 1e9 }
+    out:finish()
+    if #sizes == 1 and last then
+      print_runs(last)
     end
-    result.table {
-      columns = { { "Run", "%d" }, { "Latency (ms)", "%.3f" }, { "Mean BW per rank (GB/s)", "%.3f" } },
-      rows = rows,
-    }
   end,
 }

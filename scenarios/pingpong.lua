@@ -1,28 +1,56 @@
--- Two ranks send one message to and fro.
+-- Two ranks send one message to and fro, of one size or of a range of sizes.
+
+local us = 1e6
+
+-- A row of the table: the runs of one direction.
+local function row(plan, collected, direction)
+  local seconds = {}
+  for i, run in ipairs(collected.runs) do
+    seconds[i] = run.latency
+    result.sample("bw_gb_per_s", plan.bytes / run.latency / 1e9, { size = plan.bytes, direction = direction })
+  end
+  local mean, q = collected.isolated, patterns.quantiles(seconds)
+  return { plan.bytes, direction, #seconds, q(0) * us, q(0.5) * us, q(0.99) * us, mean * us, plan.bytes / mean / 1e9 }
+end
+
 return {
-  about = "Two ranks send a message to and fro; prints the latency of each direction.",
-  options = {
-    options.size { "size", "64K", "bytes in the message", min = 1 },
+  about = "Two ranks send a message to and fro; prints the latency of each direction. -b, -e and -f sweep its size.",
+  options = patterns.size_options {
+    options.size { "size", nil, "bytes in the message, if its size is not swept (default: 64K)", min = 1 },
     options.int { "iters", 1000, "messages in each direction", min = 1 },
   },
+  metrics = { { "bw_gb_per_s", "bytes / latency; each message, by size and direction", better = "higher" } },
   ranks = 2,
   run = function(opt)
-    local ping = transfer.prepare { name = "ping", matrix = matrix.from { { 0, opt.size }, { 0, 0 } } }
-    local pong = transfer.prepare { name = "pong", matrix = matrix.from { { 0, 0 }, { opt.size, 0 } } }
-    transfer.warmup({ ping, pong }, 10)
-    for _ = 1, opt.iters do
-      world.barrier()
-      ping:run()
-      world.barrier()
-      pong:run()
+    local sizes, specs = patterns.sizes(opt, 65536), {}
+    for _, size in ipairs(sizes) do
+      local suffix = #sizes > 1 and " " .. size or ""
+      table.insert(specs, { name = "ping" .. suffix, matrix = matrix.from { { 0, size }, { 0, 0 } } })
+      table.insert(specs, { name = "pong" .. suffix, matrix = matrix.from { { 0, 0 }, { size, 0 } } })
     end
-    local rows = {}
-    for i, plan in ipairs(transfer.collect { ping, pong } or {}) do
-      rows[i] = { i == 1 and "0 -> 1" or "1 -> 0", opt.size, plan.isolated * 1e6, opt.size / plan.isolated / 1e9 }
-    end
-    result.table {
-      columns = { { "Direction" }, { "Size (B)", "%d" }, { "Latency (us)", "%.2f" }, { "BW (GB/s)", "%.3f" } },
-      rows = rows,
+    local plans = transfer.prepare_all(specs)
+    transfer.expect(plans, opt.iters)
+    local out = result.table {
+      keys = 2, stream = true,
+      columns = {
+        { "Size (B)", "%d" }, { "Direction" }, { "Iters", "%d" }, { "Min (us)", "%.2f" }, { "p50 (us)", "%.2f" },
+        { "p99 (us)", "%.2f" }, { "Latency (us)", "%.2f" }, { "BW (GB/s)", "%.3f" },
+      },
     }
+    for i = 1, #plans, 2 do
+      local ping, pong = plans[i], plans[i + 1]
+      ping:run { iterations = 10, record = false }
+      pong:run { iterations = 10, record = false }
+      for _ = 1, opt.iters do
+        world.barrier()
+        ping:run()
+        world.barrier()
+        pong:run()
+      end
+      for k, collected in ipairs(transfer.collect { ping, pong } or {}) do
+        out:row(row(plans[i + k - 1], collected, k == 1 and "0->1" or "1->0"))
+      end
+    end
+    out:finish()
   end,
 }

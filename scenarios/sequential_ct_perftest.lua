@@ -163,6 +163,8 @@ return {
     timeline.prepare_tp_time = world.reduce(preparing, "max")
     result.note(string.format("prepared %d pattern%s in %.3f s", #plans, #plans == 1 and "" or "s", world.reduce(clock.now() - before, "max")))
 
+    transfer.expect(plans, isolation_iters + iters)
+
     world.phase("warmup")
     transfer.warmup(plans, opt.warmup_iters or config.warmup_iters or 30)
 

@@ -3,8 +3,9 @@
 // and commands in Go use it alike:
 //
 //	e := experiment.Begin(config) // every rank
-//	engine, note, err := e.OpenEngine()
-//	...                           // measure, and add to e.Doc at rank 0
+//	s, err := e.Session()         // engine and memory, when the first transfer is prepared
+//	...                           // prepare and run plans
+//	all, err := e.Collect(plans)  // recorded runs, into e.Doc at rank 0
 //	err = e.Finish()              // or e.Save(failure)
 //	err = e.Violated()
 package experiment
@@ -18,6 +19,8 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
+	"perigee/internal/traffic/session"
+	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -33,7 +36,13 @@ type Config struct {
 	Metrics    []result.MetricDef
 	Thresholds []threshold.Threshold
 	File       string    // of the result, "" for none
-	Out        io.Writer // for the table of thresholds and the name of the result
+	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
+
+	// Open opens the engine, GPU reports whether this rank has a GPU and which, Available is the memory of this
+	// host in bytes that can be taken. nil means: as OpenEngine does, as GPUOf does, and what the kernel says.
+	Open      func() (engine nixl.Engine, note string, err error)
+	GPU       func() (ordinal int, ok bool)
+	Available func() (bytes int64, err error)
 }
 
 // Experiment is a run that goes on.
@@ -46,11 +55,17 @@ type Experiment struct {
 	violated []threshold.Outcome // at rank 0, after Finish
 	saved    checkpoints
 	claim    claim // on File, at rank 0
+
+	session    *session.Session
+	engine     nixl.Engine // of the session
+	defaultMem *nixl.Mem
+	recorded   map[runKey]int // runs already in the result
+	kept       kept
 }
 
 // Begin begins an experiment at this rank.
 func Begin(c Config) *Experiment {
-	e := &Experiment{Config: c}
+	e := &Experiment{Config: c, recorded: map[runKey]int{}}
 	if c.World.Rank() > 0 {
 		return e
 	}

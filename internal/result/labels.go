@@ -49,13 +49,16 @@ func (l Labels) Check() error {
 		case slices.Contains(reservedLabels, k):
 			return fault.New(fault.Script, "the label %s: the name is taken; labels cannot be called %s", k,
 				strings.Join(reservedLabels, ", "))
-		case len(v) > maxLabelText || strings.ContainsFunc(v, func(r rune) bool { return r == '"' || r < ' ' || r == 0x7f }):
-			return fault.New(fault.Script, "the label %s is %.40q: want at most %d bytes without quotes and control characters",
-				k, v, maxLabelText)
+		case len(v) > maxLabelText || strings.ContainsFunc(v, unwritable):
+			return fault.New(fault.Script,
+				"the label %s is %.40q: want at most %d bytes without quotes and control characters", k, v, maxLabelText)
 		}
 	}
 	return nil
 }
+
+// unwritable reports whether a text of the grammar of thresholds has no such character.
+func unwritable(r rune) bool { return r == '"' || r < ' ' || r == 0x7f }
 
 // String writes labels as a threshold has them, and nothing for none.
 func (l Labels) String() string {
@@ -71,7 +74,8 @@ func (l Labels) String() string {
 
 // LabelText is one label as a threshold has it: key=4096 or key="text".
 func LabelText(key, value string) string {
-	if v, err := strconv.ParseFloat(value, 64); err == nil && labelNumber.MatchString(value) && LabelNumber(v) == value {
+	v, err := strconv.ParseFloat(value, 64)
+	if err == nil && labelNumber.MatchString(value) && LabelNumber(v) == value {
 		return key + "=" + value
 	}
 	return fmt.Sprintf(`%s="%s"`, key, value)

@@ -43,6 +43,8 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario: coroutines", "lua.TestSourceBombs"},
 	{"scenario: functions", "lua.TestSourceBombs"},
 	{"scenario: text made by", "lua.TestSourceBombs"},
+	{"scenario: recorded runs", "lua.TestRunsThatCannotFit lua.TestKeptAsExpected e2e.TestScripts/sizes"},
+	{"scenario: its top level", "lua.TestTopLevelIsBounded"},
 	{"scenario: what it keeps", "tools/run.TestWatchMemory"},
 	{"`iters`, `warmup_iters`", "e2e.TestBadInput"},
 	{"scenario: values in a table", "lua.TestMistakes"},

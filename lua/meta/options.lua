@@ -10,6 +10,7 @@
 ---@field default? any instead of the second element
 ---@field help? string instead of the third element
 ---@field arg? boolean an argument instead of a flag
+---@field short? string a letter that stands for the flag; h and n are taken
 ---@field min? number smallest value of an int, number or size
 ---@field max? number largest value of an int, number or size
 ---@field choices? string[] the values of an enum

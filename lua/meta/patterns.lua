@@ -28,3 +28,19 @@ function patterns.print_received(plan) end
 ---@param plans Plan[]
 ---@param collected Collected[][] what transfer.collect has returned, once or several times
 function patterns.print_storage(plans, collected) end
+
+---Puts options for a range of sizes in front of a scenario's own: minbytes (-b), maxbytes (-e), stepfactor (-f) and stepbytes.
+---@param list table[] options
+---@return table[] list the same list
+function patterns.size_options(list) end
+
+---The sizes that the options of patterns.size_options ask for: opt.size, by default fallback, where none of them is given.
+---@param opt table the options
+---@param fallback integer bytes
+---@return integer[] sizes ascending, at most 1000
+function patterns.sizes(opt, fallback) end
+
+---A function that gives quantiles of values, as docs/tables.md defines them. Sorts the values.
+---@param values number[] at least one
+---@return fun(q: number): number quantile of q from 0 to 1
+function patterns.quantiles(values) end

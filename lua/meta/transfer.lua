@@ -215,6 +215,12 @@ function transfer.prepare_all(specs) end
 ---@param iterations integer
 function transfer.warmup(plans, iterations) end
 
+---Announces that each of the plans will be recorded so many times. A run keeps its times in memory: what that takes is
+---printed if it is much, and what cannot fit ends the job before anything is sent. Called by all ranks.
+---@param plans Plan[]
+---@param runs integer
+function transfer.expect(plans, runs) end
+
 ---Gathers the recorded runs of plans at rank 0, and stores them in the result; nil at the others. Collective.
 ---@param plans Plan[] the same at all ranks, each once
 ---@return Collected[]?

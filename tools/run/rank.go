@@ -20,7 +20,6 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/version"
 	"perigee/lua"
-	"perigee/nixl/device"
 	"perigee/spmd"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -69,8 +68,9 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	k := &rank{job: j, streams: streams, world: w, reporter: r}
 	k.streams.Out = &output{to: streams.Out, lost: func(err error) { w.Fail(err) }}
 	go k.watch(ctx)
-	if available, err := memory.Available("/"); err == nil {
-		go k.watchMemory(available)
+	left := func() (int64, error) { return memory.Available("/") }
+	if available, err := left(); err == nil {
+		go k.watchMemory(available, left)
 	}
 	// What is wrong at this rank is an error only now: the others must get it, too.
 	if err = cmp.Or(logless, j.Mistake); err == nil {
@@ -213,7 +213,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			cli.Count(w.Size(), "rank")).
 			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 	}
-	thresholds, err := limitsOf(r.Scenario, flags)
+	thresholds, err := limitsOf(r, options, flags)
 	if err != nil {
 		return err
 	}
@@ -234,6 +234,9 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if w.Rank() == 0 {
 		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.Notes...)
 		k.header(o.Script)
+	}
+	if err := k.exp.DescribeHosts(); err != nil {
+		return err
 	}
 	// The header comes first, whatever the other ranks print.
 	if err := w.All().Barrier(); err != nil {
@@ -270,18 +273,7 @@ func (k *rank) id() string {
 }
 
 func (k *rank) luaEnv() lua.Env {
-	env := lua.Env{
-		World: k.world, Doc: k.exp.Doc, Checkpoint: k.exp.Checkpoint, Sampled: k.exp.Sampled, Out: k.streams.Out,
-		Seed: k.flags.seed(), AllowIO: k.flags.AllowIO, Repeat: k.old,
-		OpenEngine: k.exp.OpenEngine,
-		GPU: func() (int, bool) {
-			gpus, err := device.GPUs()
-			if err != nil || len(gpus) == 0 {
-				return 0, false
-			}
-			return k.world.LocalRank() % len(gpus), true
-		},
-	}
+	env := lua.Env{Experiment: k.exp, AllowIO: k.flags.AllowIO, Repeat: k.old}
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	}

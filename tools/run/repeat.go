@@ -102,10 +102,13 @@ const thresholdFlag = "--threshold"
 
 // limitsOf returns the thresholds of a scenario and of the command line. It refuses
 // those that nothing could be held against.
-func limitsOf(sc lua.Scenario, flags Flags) ([]threshold.Threshold, error) {
-	list := append([]threshold.Threshold(nil), sc.Thresholds...)
+func limitsOf(r *lua.Runtime, options map[string]any, flags Flags) ([]threshold.Threshold, error) {
+	list, err := r.Limits(options)
+	if err != nil {
+		return nil, err
+	}
 	for _, text := range flags.Threshold {
-		t, err := threshold.Read(text, sc.Metrics)
+		t, err := threshold.Read(text, r.Metrics)
 		if err != nil {
 			return nil, fault.New(fault.Usage, "%s: %w", thresholdFlag, err)
 		}

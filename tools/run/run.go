@@ -168,7 +168,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if err != nil {
 		return flags, 0, err
 	}
-	if _, err := limitsOf(r.Scenario, flags); err != nil {
+	if _, err := limitsOf(r, options, flags); err != nil {
 		return flags, 0, err
 	}
 	if err := checkOutputs(flags, r.Scenario, options); err != nil {

@@ -1,0 +1,66 @@
+package experiment
+
+import (
+	"perigee/internal/traffic/overlap"
+	"perigee/internal/traffic/play"
+	"perigee/internal/traffic/record"
+	"perigee/nixl"
+)
+
+// runKey counts the runs of a plan in a phase.
+type runKey struct {
+	plan  int
+	phase string
+}
+
+// Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
+// the result under the current phase and returns them, one entry per plan; nil at the others. A plan's number is its
+// place among the patterns of the result.
+func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
+	s, err := e.Session()
+	if err != nil {
+		return nil, err
+	}
+	all, err := record.Collect(s, plans)
+	if err != nil || all == nil {
+		return nil, err
+	}
+	e.markOverlaps(all, plans)
+	phase := e.World.CurrentPhase()
+	for i, c := range all {
+		key := runKey{plans[i].Number, phase}
+		e.Doc.AddRuns(key.plan, phase, e.recorded[key], c.Runs)
+		e.recorded[key] += len(c.Runs)
+		e.Doc.AddStorage(key.plan, phase, c.Storage)
+	}
+	e.Checkpoint()
+	return all, e.Sampled()
+}
+
+// markOverlaps notes which messages of the plans ran at the same time.
+func (e *Experiment) markOverlaps(all []record.Collected, plans []*play.Plan) {
+	hostOf := make([]int, e.World.Size())
+	for rank := range hostOf {
+		hostOf[rank] = e.World.HostOf(rank)
+	}
+	patterns := make([]overlap.Pattern, len(all))
+	for i, c := range all {
+		patterns[i] = overlap.Pattern{Runs: c.Runs, Read: reads(plans[i])}
+	}
+	overlap.Mark(patterns, hostOf)
+	e.Doc.Overlaps = true
+}
+
+// reads reports whether the initiators of a plan are its receivers.
+func reads(p *play.Plan) bool {
+	for _, rank := range p.Initiators {
+		for _, lane := range p.Reserved.Lanes {
+			for _, post := range p.Posts(rank, lane.Number) {
+				if post.Peer != nixl.Self {
+					return post.Op == nixl.Read
+				}
+			}
+		}
+	}
+	return false
+}

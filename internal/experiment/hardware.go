@@ -1,0 +1,33 @@
+package experiment
+
+import (
+	"encoding/json"
+
+	"perigee/internal/fault"
+	"perigee/internal/hardware"
+	"perigee/internal/result"
+)
+
+// DescribeHosts adds the hardware of each host to the result: the lowest rank of a host reads it. All ranks call it.
+func (e *Experiment) DescribeHosts() error {
+	w := e.World
+	var mine []byte
+	if host := w.Hosts()[w.HostOf(w.Rank())]; host.Ranks[0] == w.Rank() {
+		var err error
+		if mine, err = json.Marshal(hardware.Read("/")); err != nil {
+			return fault.New(fault.Internal, "describe the hardware: %w", err)
+		}
+	}
+	all, err := w.All().Gather(0, mine)
+	if err != nil || all == nil {
+		return err
+	}
+	for i := range e.Doc.World.Hosts {
+		h := &e.Doc.World.Hosts[i]
+		h.Hardware = new(result.Hardware)
+		if err := json.Unmarshal(all[h.Ranks[0]], h.Hardware); err != nil {
+			return fault.New(fault.Internal, "the hardware of %s: %w", h.Name, err)
+		}
+	}
+	return nil
+}

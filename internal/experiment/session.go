@@ -1,0 +1,122 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"perigee/internal/traffic/session"
+	"perigee/nixl"
+	"perigee/nixl/device"
+	"perigee/spmd"
+)
+
+// Session returns this rank's session, whose engine is opened by the first call. All ranks make that call. The
+// header and the result say what moves the bytes.
+func (e *Experiment) Session() (*session.Session, error) {
+	if e.session != nil {
+		return e.session, nil
+	}
+	open := e.Open
+	if open == nil {
+		open = e.OpenEngine
+	}
+	engine, note, err := open()
+	if err != nil {
+		return nil, err
+	}
+	gpu, _ := e.GPUOf()
+	s, err := session.Open(e.World, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
+	if err != nil {
+		return nil, err
+	}
+	e.session, e.engine = s, engine
+	e.announce(s.Info(), note)
+	return s, nil
+}
+
+// Opened is the session if there is one, else nil.
+func (e *Experiment) Opened() *session.Session { return e.session }
+
+// Engine is what moves the bytes of the session; nil before there is one.
+func (e *Experiment) Engine() nixl.Engine { return e.engine }
+
+// Close closes the session.
+func (e *Experiment) Close() error {
+	if e.session == nil {
+		return nil
+	}
+	return e.session.Close()
+}
+
+// announce puts the engine into the header and the result.
+func (e *Experiment) announce(info nixl.Info, note string) {
+	if e.Doc == nil {
+		return
+	}
+	e.Doc.Engine = EngineOf(info)
+	line := fmt.Sprintf("# engine: %s %s, backend %s", info.Name, info.Version, info.Backend)
+	for _, k := range slices.Sorted(maps.Keys(info.Params)) {
+		line += fmt.Sprintf(", %s %s", k, info.Params[k])
+	}
+	fmt.Fprintln(e.Out, line)
+	if note != "" {
+		e.Note(note)
+	}
+}
+
+// Note prints a remark for the user and adds it to the result, at rank 0.
+func (e *Experiment) Note(text string) {
+	if e.Doc == nil {
+		return
+	}
+	e.Doc.Notes = append(e.Doc.Notes, text)
+	io.WriteString(e.Out, Comment("note: "+text))
+}
+
+// Comment makes lines that begin with # of a text.
+func Comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
+
+// GPUOf reports whether this rank has a GPU, and which: the ranks of a host take its GPUs in turn.
+func (e *Experiment) GPUOf() (ordinal int, ok bool) {
+	if e.GPU != nil {
+		return e.GPU()
+	}
+	gpus, err := device.GPUs()
+	if err != nil || len(gpus) == 0 {
+		return 0, false
+	}
+	return e.World.LocalRank() % len(gpus), true
+}
+
+// DefaultMem is the kind of memory to use where none is given: VRAM if every rank has a GPU and the engine serves
+// it, else DRAM. All ranks call it. The first call adds a note with the reason.
+func (e *Experiment) DefaultMem() (nixl.Mem, error) {
+	if e.defaultMem != nil {
+		return *e.defaultMem, nil
+	}
+	s, err := e.Session()
+	if err != nil {
+		return 0, err
+	}
+	mem, why := nixl.DRAM, "the shm engine serves host memory only"
+	if s.Info().Name != "shm" {
+		var mine int64
+		if _, has := e.GPUOf(); has {
+			mine = 1
+		}
+		with, err := spmd.AllReduce(e.World.All(), []int64{mine}, spmd.Sum)
+		if err != nil {
+			return 0, err
+		}
+		why = fmt.Sprintf("%d of %d ranks have a GPU", with[0], e.World.Size())
+		if int(with[0]) == e.World.Size() {
+			mem = nixl.VRAM
+		}
+	}
+	e.Note(fmt.Sprintf("memory type not given, using %s: %s", mem, why))
+	e.defaultMem = &mem
+	return mem, nil
+}

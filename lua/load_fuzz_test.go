@@ -1,0 +1,148 @@
+package lua
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/fault"
+	"perigee/scenarios"
+)
+
+// fuzzed are the limits of a fuzzed script: enough for every seed, and little enough for many executions.
+var fuzzed = limits{50 * time.Millisecond, 64 << 20}
+
+// tame bounds the library functions that take long without running a step of the script, which no limit
+// interrupts: long texts, and patterns that try many ways to match.
+func tame(r *Runtime) {
+	lib := r.L.GetGlobal(glua.StringLibName).(*glua.LTable)
+	bound := func(name string, tooMuch func(L *glua.LState) bool) {
+		f := lib.RawGetString(name).(*glua.LFunction)
+		lib.RawSetString(name, r.L.NewFunction(func(L *glua.LState) int {
+			if tooMuch(L) {
+				L.RaiseError("too much for the fuzzer")
+			}
+			n := L.GetTop()
+			L.Push(f)
+			L.Insert(f, 1)
+			L.Pop(1)
+			L.Call(n, glua.MultRet)
+			return L.GetTop()
+		}))
+	}
+	bound("rep", func(L *glua.LState) bool { return L.OptInt(2, 0) > 10000 })
+	for _, name := range []string{"find", "match", "gmatch", "gsub"} {
+		bound(name, func(L *glua.LState) bool {
+			return len(L.OptString(1, "")) > 1000 || strings.Count(L.OptString(2, ""), "*")+strings.Count(L.OptString(2, ""), "+")+strings.Count(L.OptString(2, ""), "-") > 2
+		})
+	}
+	generators := r.L.GetGlobal("matrix").(*glua.LTable)
+	for _, name := range []string{"new", "all_to_all", "ring", "incast", "outcast", "permutation", "random"} {
+		generators.RawSetString(name, glua.LNil)
+	}
+}
+
+// Whatever a script's text is, loading it ends soon, with a description that makes a command line or with an error
+// that says what is wrong with the script. Nothing is skipped but what is longer than any scenario may be.
+func FuzzLoad(f *testing.F) {
+	for _, name := range scenarios.Names() {
+		_, source, _ := scenarios.Source(name)
+		f.Add(source)
+	}
+	for _, source := range []string{
+		"return { run = print }",
+		"return { about = 'x', options = { options.int { 'n', 5, 'help', min = 1, short = 'x' } }, ranks = 2, run = print }",
+		"return { options = { options.enum { 'e', 'a', 'h', choices = { 'a', 'b' } }, options.path { 'p', arg = true } }, run = print }",
+		"threshold('own', 'p99 < 4', { abort = 2 }) return { metrics = { { 'own', 'h', better = 'lower' } }, run = print }",
+		"return { metrics = { { 'bw' } }, thresholds = function(o) return { 'bw{size=4}.max < ' .. o.n } end, options = { options.number { 'n', 2 } }, run = print }",
+		"return { thresholds = { 'latency_ms.p99 < 1' }, ranks = function(o) return #o end, run = print }",
+		"x = = 1", "return", "return {", "while true do end", "local s = 'x' while true do s = s .. s end", "error({})",
+		"local f = function(f) return f(f) end f(f)", "local t = {} for i = 1, 1e9 do t[i] = {} end",
+		"coroutine.wrap(function() while true do coroutine.yield() end end)()", "return setmetatable({}, { __index = function(t, k) return t[k] end })",
+		"local co co = coroutine.wrap(function() co() end) co()", "return (loadstring('return ' .. ('('):rep(900)))", "local x = " + strings.Repeat("{", 900) + strings.Repeat("}", 900),
+		"return { run = print, options = { options.size { 'size', '64K', 'h', max = 1e9 }, options.bool { 'b', false } } }",
+		"pcall(function() while true do end end) return { run = print }", "print(('%d'):format(3)) return { about = ('x'):rep(9), run = print }",
+	} {
+		f.Add(source)
+	}
+	f.Fuzz(func(t *testing.T, source string) {
+		r := newRuntime(io.Discard)
+		defer r.Close()
+		tame(r)
+		began := time.Now()
+		err := r.load("f.lua", source, fuzzed)
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if err == nil {
+			err = describes(r)
+		}
+		if kind := fault.KindOf(err); err != nil && kind != fault.Script && kind != fault.Usage {
+			t.Errorf("%v of kind %v", err, kind)
+		}
+	})
+}
+
+// describes makes use of what a script says of itself, as the launcher does.
+func describes(r *Runtime) error {
+	grammar := r.Grammar()
+	k, err := kong.New(grammar, kong.Writers(io.Discard, io.Discard), kong.Exit(func(int) {}))
+	if err != nil {
+		return fault.New(fault.Script, "options: %w", err)
+	}
+	if _, err := k.Parse([]string{"--help"}); err != nil && fault.KindOf(err) == fault.Internal {
+		var parse *kong.ParseError
+		if !errors.As(err, &parse) {
+			return err
+		}
+	}
+	var args []string
+	for _, o := range r.Options {
+		if o.Arg {
+			args = append(args, "1")
+		}
+	}
+	if _, err := k.Parse(args); err != nil {
+		return nil // an argument without a default behind one that has one, for instance
+	}
+	options, err := r.Values(grammar)
+	if err != nil {
+		return err
+	}
+	again, err := r.Restore(options)
+	if err != nil {
+		return fault.New(fault.Internal, "the options %v are not read again: %w", options, err)
+	}
+	_, err = r.Limits(again)
+	return err
+}
+
+// The top level of a script ends when it takes too long or too much, whether or not it catches errors.
+func TestTopLevelIsBounded(t *testing.T) {
+	for source, want := range map[string]string{
+		"while true do end": "b.lua: the top level has not ended after 50ms",
+		"pcall(function() while true do end end) return { run = print }":                                 "has not ended",
+		"while true do pcall(error) end":                                                                 "has not ended",
+		"coroutine.wrap(function() while true do end end)()":                                             "has not ended",
+		"local t = {} for i = 1, 1e9 do t[i] = { i } end":                                                "has ",
+		"local s = ('x'):rep(2^20) local t = {} while true do t[#t + 1] = s .. #t end":                   "has filled more than 64 MiB of memory",
+		"return { run = print, thresholds = function() while true do end end }":                          "",
+		"local co = coroutine.wrap(function() coroutine.yield(1) return 2 end) co() return { run = co }": "",
+	} {
+		most := fuzzed
+		if strings.Contains(want, "filled") {
+			most.time = time.Minute
+		}
+		r := newRuntime(io.Discard)
+		err := r.load("b.lua", source, most)
+		if want == "" && err != nil || want != "" && (fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %s", source, err, want)
+		}
+		r.Close()
+	}
+}

@@ -1,0 +1,74 @@
+package lua
+
+import (
+	"context"
+	"runtime/metrics"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/size"
+)
+
+// limits bound what a script may take before it runs as part of a job, where nothing else watches it.
+type limits struct {
+	time time.Duration
+	heap int64 // bytes that the process's heap may grow by
+}
+
+// topLevel bounds what does little more than describe the scenario.
+var topLevel = limits{time.Minute, 2 << 30}
+
+// lookEvery is how often the heap is looked at.
+const lookEvery = 5 * time.Millisecond
+
+// within calls f, which runs a part of the script, and ends it when it takes too much. what names the part.
+// A library function that is running is not interrupted.
+func (r *Runtime) within(most limits, what string, f func() error) error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	// Coroutines that the script makes now keep the context, so it ends with the state.
+	r.stops = append(r.stops, func() { cancel(nil) })
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		watch(over, most, what, cancel)
+	}()
+	r.L.SetContext(ctx)
+	err := f()
+	r.L.RemoveContext()
+	close(over)
+	<-ended
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// watch cancels with an error when the limits are passed, unless over is closed before.
+func watch(over <-chan struct{}, most limits, what string, cancel context.CancelCauseFunc) {
+	began, first := time.Now(), heapBytes()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		switch grown := heapBytes() - first; {
+		case grown > most.heap:
+			cancel(fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
+				WithHint("what a scenario keeps belongs into its function run"))
+			return
+		case time.Since(began) > most.time:
+			cancel(fault.New(fault.Script, "%s has not ended after %v", what, most.time).
+				WithHint("what takes time belongs into its function run"))
+			return
+		}
+	}
+}
+
+func heapBytes() int64 {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	return int64(heap[0].Value.Uint64())
+}

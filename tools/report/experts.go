@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"math"
 
 	"perigee/internal/result"
@@ -206,5 +205,3 @@ func heatOfWaits(operation string, rows [][]number) heat {
 
 // Experts is what perigee ep has measured.
 func (v *view) Experts() expertsView { return expertsOf(v.D) }
-
-func init() { template.Must(panels.Parse(expertsHTML)) }

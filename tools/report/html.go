@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"perigee/internal/cli"
@@ -35,17 +36,21 @@ var (
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
 const mostPairs = 200
 
-var panels = template.Must(template.New("").Funcs(template.FuncMap{
-	"bytes":       func(n int64) string { return size.Decimal(n) },
-	"dur":         durationText,
-	"ratio":       ratioText,
-	"rate":        rateText,
-	"value":       valueText,
-	"sleeps":      sleepsText,
-	"percentiles": percentiles,
-	"verdict":     verdictChip,
-	"measured":    measuredText,
-}).Parse(panelHTML))
+// panels is parsed when a page is made: the ranks of a job, which are this
+// program too, make none.
+var panels = sync.OnceValue(func() *template.Template {
+	return template.Must(template.Must(template.New("").Funcs(template.FuncMap{
+		"bytes":       func(n int64) string { return size.Decimal(n) },
+		"dur":         durationText,
+		"ratio":       ratioText,
+		"rate":        rateText,
+		"value":       valueText,
+		"sleeps":      sleepsText,
+		"percentiles": percentiles,
+		"verdict":     verdictChip,
+		"measured":    measuredText,
+	}).Parse(panelHTML)).Parse(expertsHTML))
+})
 
 // durationText is a time for a table; a dash if it is missing.
 func durationText(n figures.Num) string {
@@ -145,7 +150,7 @@ func writeHTML(w io.Writer, list []input) error {
 		}
 	}
 	var body, footer bytes.Buffer
-	if err := panels.ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
+	if err := panels().ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
 		return err
 	}
 	fmt.Fprintf(&footer, "Made by perigee %s. This page is complete in itself and asks the network for nothing.",

@@ -211,6 +211,23 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
+// A dotted key of TOML is as deep as it has steps.
+func TestDottedKeysAreBounded(t *testing.T) {
+	long := "'" + strings.Repeat(".", 1000) + "'"
+	for text, want := range map[string]int{
+		"a = 1\n\na" + strings.Repeat(".a", 101) + " = 1\n":                                                                                 3,
+		"[x" + strings.Repeat(" . \"a\\\"\"", 101) + "]\n":                                                                                  1,
+		"s = \"\"\"\n\\\"\"\"\"\na = [{b" + strings.Repeat(".'.'", 101) + " = 1}]\n":                                                        3,
+		"a" + strings.Repeat(".a", 98) + " = 1\n":                                                                                           0,
+		"a = " + long + "\n# " + long + "\nb = [" + strings.Repeat("1.5, ", 200) + "]\nc = ''" + long + "''\n# " + strings.Repeat(".", 200): 0,
+	} {
+		_, err := Parse("a.toml", []byte(text))
+		if want == 0 && err != nil || want > 0 && (err == nil || err.Error() != fmt.Sprintf("a.toml:%d: wanted at most 100 lists and maps inside each other, got more", want)) {
+			t.Errorf("%.60q: %v, want line %d", text, err, want)
+		}
+	}
+}
+
 // Aliases and merge keys that would make billions of values end early.
 func TestAliasesAreBounded(t *testing.T) {
 	var lists, merges, chain strings.Builder

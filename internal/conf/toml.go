@@ -1,12 +1,15 @@
 package conf
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"perigee/internal/fault"
 )
 
 // tomlReader fills values from the expressions of a TOML document.
@@ -19,6 +22,10 @@ type tomlReader struct {
 }
 
 func readTOML(b *builder, top *Value, text []byte) error {
+	if line := deepKey(text); line > 0 {
+		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
+			place(top.File, line), maxDepth)
+	}
 	// The decoder knows all rules of TOML about tables that are defined twice
 	// or from two sides; the parser below only knows the grammar, but also the
 	// lines. So the first one judges and the second one reads.
@@ -51,6 +58,51 @@ func readTOML(b *builder, top *Value, text []byte) error {
 		return tomlError(top, err)
 	}
 	return nil
+}
+
+// deepKey returns the line of a dotted key with more steps than maps may be deep, 0 if there is none. The decoder
+// would take some hundred bytes for each of them.
+func deepKey(text []byte) (line int) {
+	line, dots := 1, 0
+	for i := 0; i < len(text); {
+		n := 1
+		switch c := text[i]; c {
+		case '"', '\'':
+			n = tomlString(text[i:])
+		case '#':
+			if n = bytes.IndexByte(text[i:], '\n'); n < 0 {
+				return 0
+			}
+		case '.':
+			if dots++; dots > maxDepth {
+				return line
+			}
+		case '=', ',', '[', ']', '{', '}', '\n':
+			dots = 0
+		}
+		line += bytes.Count(text[i:i+n], []byte("\n"))
+		i += n
+	}
+	return 0
+}
+
+// tomlString returns the length of the string with which text begins. One without its end ends with text, or its line.
+func tomlString(text []byte) int {
+	quote, closing := text[0], text[:1]
+	if three := bytes.Repeat(text[:1], 3); bytes.HasPrefix(text, three) {
+		closing = three
+	}
+	for i := len(closing); i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && quote == '"':
+			i++
+		case c == '\n' && len(closing) == 1:
+			return i
+		case bytes.HasPrefix(text[i:], closing):
+			return i + len(closing)
+		}
+	}
+	return len(text)
 }
 
 // tomlError says what the TOML library found, with its line.

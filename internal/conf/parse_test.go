@@ -19,6 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 // must returns v, which the test takes for granted.
@@ -528,11 +529,11 @@ func TestNilValuesHoldNothing(t *testing.T) {
 	}
 }
 
-func fuzzParse(f *testing.F, name string, seeds []string, check func(t *testing.T, in []byte, v *Value)) {
+func fuzzParse(f *testing.F, name string, words, seeds []string, check func(t *testing.T, in []byte, v *Value)) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
+	fuzztest.Run(f, words, func(t *testing.T, in []byte) {
 		v, err := Parse(name, in)
 		if err != nil {
 			if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), name) {
@@ -568,6 +569,9 @@ func checkLines(t *testing.T, v *Value, lines int) {
 
 func FuzzYAML(f *testing.F) {
 	fuzzParse(f, "a.yaml", []string{
+		"a", "b", "c", ": ", "- ", "\n", "\n  ", "\n    ", "&x ", "*x", "&y ", "*y", "<<: ", "<<: *x", "[", "]", "{", "}", ", ", "1", "0x1f", "'q'", "\"\\u00e9\"", "!!str ", "|\n  ",
+		"? ", "~", "---\n", "# c", "{a: &x {b: 1}, c: ", "{<<: *x}", ".inf",
+	}, []string{
 		"a: 1\nb: [1, 2.5, ~, 'x', !!str 5]\n", "a: &x {b: 1}\nc:\n  <<: *x\n", "a: &x [*x]\n", "? a\n: b\n", "a: |\n  x\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n",
 		"%YAML 1.2\n---\na: \"\\u00e9\"\n", "- - - 1\n", "{a: {b: [c, {d: e}]}}", "a: 0x1f\nb: 1e3\nc: .inf\n", "# c\n\n", "\ta", "\r0", "a: !<tag:yaml.org,2002:int> 3",
 	}, func(*testing.T, []byte, *Value) {})
@@ -575,6 +579,8 @@ func FuzzYAML(f *testing.F) {
 
 func FuzzJSON(f *testing.F) {
 	fuzzParse(f, "a.json", []string{
+		`{"a":`, `,"b":`, `"c":`, "{", "}", "[", "]", ",", "1", "-2.5e3", "true", "null", `"x"`, `"\u00e9"`, "\n", " ",
+	}, []string{
 		`{"a": 1, "b": [1, 2.5, true, null, "x"]}`, "[1,\n2,\n]", `{"a": {"b": {}}}`, `{"a": 1, "a": 2}`, `"\ud800"`, `1e999`, `{} {}`, `nul`, "[[[[", `{"a"`, "1e19",
 	}, func(t *testing.T, in []byte, v *Value) {
 		decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\ufeff"))))
@@ -592,6 +598,8 @@ func FuzzJSON(f *testing.F) {
 
 func FuzzTOML(f *testing.F) {
 	fuzzParse(f, "a.toml", []string{
+		"a", "b", ".", " = ", "[", "]", "[[", "]]\n", "]\n", "\n", "{", "}", ", ", "1", "'q'", "\"x\"", "\"\"\"\nx\"\"\"", "1.5", "inf", "1979-05-27", "# c\n", "a.b.c", "[[a]]\n", "a = 1\n",
+	}, []string{
 		"a = 1\n[b]\nc = [1, 2.5, 'x']\n[[d]]\ne = {f = 1_000, g.h = 0x10}\n[[d]]\n[d.i]\n", "a = 1\na = 2\n", "a.b.c = 1\na.b.d = 2\n", "[a]\n[a.b]\n[a]\n",
 		"a = 1979-05-27T07:32:00Z\n", "a = \"\"\"\nx\\\n y\"\"\"\n", "a = inf\nb = -nan\n", "[[a]]\n[[a.b]]\n[[a]]\n[[a.b]]\n", "a = [{b = 1}, {b = 2}]\n", "'' = 1\n",
 	}, func(t *testing.T, in []byte, v *Value) {

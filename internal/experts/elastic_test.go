@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/moe"
 	"perigee/internal/traffic/traffictest"
 	"perigee/nixl"
@@ -100,7 +101,7 @@ func TestParsePlan(t *testing.T) {
 func FuzzParsePlan(f *testing.F) {
 	f.Add("deaths")
 	f.Add("0-3; 0,-1@combine,2")
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"0", "1", "3", "7", "-", ",", ";", "@", "combine", "dispatch", "cleanup", " ", "deaths", "12"}, func(t *testing.T, text string) {
 		plan, err := ParsePlan(text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage {

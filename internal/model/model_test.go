@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 func parse(text string) (Arch, error) {
@@ -188,12 +189,15 @@ func TestWindows(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
+	documents := []string{`{"model_type": "gpt_oss", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 8,
+		"head_dim": 8, "sliding_window": 128, "layer_types": ` + types(4, 2) + `}`}
 	for _, name := range Names() {
 		_, text, _ := Source(name)
 		f.Add(text)
+		documents = append(documents, string(text))
 	}
 	f.Add([]byte("model: a\nfamily: gqa\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	fuzztest.RunDocuments(f, documents, func(t *testing.T, text []byte) {
 		v, err := conf.Parse("m.yaml", text)
 		if err != nil {
 			return // conf tests its own errors

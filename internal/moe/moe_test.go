@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/moe"
 	"perigee/internal/traffic/matrix"
 )
@@ -298,7 +299,7 @@ func TestReadLoads(t *testing.T) {
 func FuzzReadLoads(f *testing.F) {
 	f.Add("1 2 3\n4 5 6\n")
 	f.Add("# c\n1e18,0\n\n")
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"1", "2", "0", "9", ".", "e", "18", " ", ",", "\n", "#", "\t", "\r", "-"}, func(t *testing.T, text string) {
 		layers, err := moe.ReadLoads("f", strings.NewReader(text))
 		if err != nil {
 			if fault.KindOf(err) != fault.Input {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/fuzztest"
 )
 
 func confEnv(path string) func(string) (string, bool) {
@@ -61,7 +63,7 @@ func TestInclude(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add("AuthInfo=socket=/a,ttl=3\\\nInclude x\n# c\nNodeName=a\n")
 	f.Add("include a.conf\nAuthInfo=\"socket=/a\" # c\nClusterName = b\nPartitionName=x\n")
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"AuthInfo", "=", "socket=/a", "\"", ",", "ttl=3", "\\\n", "Include ", "x.conf", "#", "\n", " ", "NodeName=n", "\t"}, func(t *testing.T, text string) {
 		c := Config{}
 		if _, err := c.parse(strings.NewReader(text)); err != nil {
 			return

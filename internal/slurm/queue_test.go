@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fuzztest"
 )
 
 func TestParseQueue(t *testing.T) {
@@ -28,7 +30,7 @@ func TestParseQueue(t *testing.T) {
 func FuzzParseQueue(f *testing.F) {
 	f.Add("12|RUNNING|n|N/A|N/A||None\n")
 	f.Add("7|PENDING||2026-01-14T02:03:04|N/A|perigee-X|a|b\n13|CANCELLED|n[1-2]|2026-01-14T02:03:04|2026-01-14T02:03:05|c|\nx|y\n")
-	f.Fuzz(func(t *testing.T, out string) {
+	fuzztest.Run(f, []string{"12", "7", "|", "PENDING", "RUNNING", "N/A", "2026-01-14T02:03:04", "n[1-2]", "None", "perigee-X", "\n", "x"}, func(t *testing.T, out string) {
 		for id, j := range parseQueue(out) {
 			if id == "" || j.ID != id {
 				t.Fatalf("%q: %+v", id, j)

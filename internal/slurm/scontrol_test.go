@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"perigee/internal/fuzztest"
 )
 
 func TestParseRecord(t *testing.T) {
@@ -49,7 +51,7 @@ echo "Node $4 not found" >&2; exit 1
 
 func FuzzParseRecord(f *testing.F) {
 	f.Add("NodeName=n1 NodeAddr=127.0.1.1 Reason=a b=c =d =")
-	f.Fuzz(func(t *testing.T, line string) {
+	fuzztest.Run(f, []string{"NodeName", "NodeAddr", "=", " ", "n1", "a", "b", "\n", "127.0.0.1"}, func(t *testing.T, line string) {
 		for name, value := range ParseRecord(line) {
 			if name == "" || strings.ContainsAny(name, "= \n\t") || !strings.Contains(line, name+"="+value) {
 				t.Fatalf("field %q=%q of %q", name, value, line)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
@@ -106,7 +107,7 @@ func FuzzParse(f *testing.F) {
 	} {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, s string) {
+	fuzztest.Run(f, []string{"latency_ms", ".p99", ".max", ".p", "{", "}", "phase=", "pattern=", "rank=", "peer=", "block=", "\"x\"", "3", ",", " ", "<", "<=", ">", ">=", "-", "1.5", "e-3", " abort", " after ", "20"}, func(t *testing.T, s string) {
 		got, err := Parse(s)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage || !reflect.DeepEqual(got, Threshold{}) {

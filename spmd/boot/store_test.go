@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/spmd/boot/watch"
 )
 
@@ -243,7 +244,7 @@ func FuzzPMI2Message(f *testing.F) {
 	for _, seed := range []string{"12    cmd=x;rc=0;", "-1    ", "999999", "3     a=b", "6     ;;;==="} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"12    ", "31    ", "7     ", "cmd=", "rc=0;", ";", "=", "key", "value", "a", "-1    ", " "}, func(t *testing.T, text string) {
 		m, err := readPMI2Message(strings.NewReader(text))
 		if err == nil && m == nil {
 			t.Fatal("neither a message nor an error")

@@ -18,6 +18,7 @@ import (
 	"perigee/docs"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -509,13 +510,7 @@ func FuzzCommands(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema":"perigee.result/1","measurements":[{"pattern":0}],"patterns":[{"matrix":0}],"matrices":[{}]}`))
 	f.Add([]byte(`{"schema":"perigee.result/1","tables":[{"columns":["a","a"],"rows":[[null,{}]]}],"thresholds":[{}],"failure":{}}`))
-	// What begins with a zero edits the document instead, see resulttest.Edit.
-	f.Add([]byte{0})
-	f.Add([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 0 && data[0] == 0 {
-			data = resulttest.Edit(whole, data[1:])
-		}
+	fuzztest.RunDocuments(f, []string{string(whole)}, func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 func TestParsePath(t *testing.T) {
@@ -82,33 +83,43 @@ func FuzzPath(f *testing.F) {
 	}
 	f.Add(".a[-1]", "{\"a\":[1,\xff]}")
 	f.Add(".a", `{"a":[`)
+	const whole = `{"a":[{"b":[1,"x"]},null,[2,[3,4],{"a":[5]}]],"x y":{"b":[[],{}]}}`
+	words := []string{".", ".a", ".b", "[]", "[0]", "[-1]", "[-7]", `["x y"]`, `["`, "[", "]", "-", "1", "7"}
+	documents := []string{"{", "}", "[", "]", ",", `"a":`, `"b":`, `"x y":`, "1", "null", `"x"`, whole}
 	f.Fuzz(func(t *testing.T, text, document string) {
-		p, err := parsePath(text)
-		if err != nil {
-			if fault.KindOf(err) != fault.Usage {
-				t.Fatalf("%q: %v is of kind %v", text, err, fault.KindOf(err))
-			}
-			return
-		}
-		again, err := parsePath(p.String())
-		if len(p.String()) <= maxPath && (err != nil || !slices.Equal(p, again)) {
-			t.Fatalf("%q is written %q, which is %v, %v", text, p, again, err)
-		}
-		if !json.Valid([]byte(document)) {
-			if err := look(strings.NewReader(document), p, false, io.Discard); err == nil {
-				t.Fatalf("%s in %q, which is no JSON", p, document)
-			}
-		}
-		var out bytes.Buffer
-		if look(strings.NewReader(document), p, false, &out) != nil {
-			return
-		}
-		for line := range strings.Lines(out.String()) {
-			if !json.Valid([]byte(line)) {
-				t.Fatalf("%s in %q gives %q", p, document, line)
-			}
-		}
+		checkPath(t, text, document)
+		checkPath(t, fuzztest.Words([]byte(text), words), whole)
+		checkPath(t, fuzztest.Words([]byte(text), words), fuzztest.Words([]byte(document), documents))
 	})
+}
+
+func checkPath(t *testing.T, text, document string) {
+	t.Helper()
+	p, err := parsePath(text)
+	if err != nil {
+		if fault.KindOf(err) != fault.Usage {
+			t.Fatalf("%q: %v is of kind %v", text, err, fault.KindOf(err))
+		}
+		return
+	}
+	again, err := parsePath(p.String())
+	if len(p.String()) <= maxPath && (err != nil || !slices.Equal(p, again)) {
+		t.Fatalf("%q is written %q, which is %v, %v", text, p, again, err)
+	}
+	if !json.Valid([]byte(document)) {
+		if err := look(strings.NewReader(document), p, false, io.Discard); err == nil {
+			t.Fatalf("%s in %q, which is no JSON", p, document)
+		}
+	}
+	var out bytes.Buffer
+	if look(strings.NewReader(document), p, false, &out) != nil {
+		return
+	}
+	for line := range strings.Lines(out.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Fatalf("%s in %q gives %q", p, document, line)
+		}
+	}
 }
 
 // values draws documents as encoding/json makes them.

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/model"
 )
 
@@ -237,15 +238,17 @@ func TestFitting(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
+	var documents []string
 	for _, name := range ConfigNames() {
 		_, text, _ := configSource(name)
 		f.Add(text)
+		documents = append(documents, string(text))
 	}
 	for _, s := range []string{"strategy:\n", "runtime: {isl: '7'}\n", "runtime: {isl: 1e300}\n", "system: {access_pattern: }\n", "strategy: {tp_size: 1048576, pp_size: 61}\n", "[]"} {
 		f.Add([]byte(s))
 	}
 	a := shipped(f, "gpt-oss-20b")
-	f.Fuzz(func(t *testing.T, text []byte) {
+	fuzztest.RunDocuments(f, documents, func(t *testing.T, text []byte) {
 		v, err := conf.Parse("c.yaml", text)
 		if err != nil {
 			return // conf tests its own errors

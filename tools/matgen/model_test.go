@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/model"
 )
 
@@ -146,7 +147,7 @@ func FuzzModelFile(f *testing.F) {
 	o.NumPrefillNodes, o.NumDecodeNodes, o.PPN = 1, 1, 1
 	n := 1
 	o.NumUserRequests = &n
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.RunDocuments(f, []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML}, func(t *testing.T, text string) {
 		v, err := conf.Parse("m.yaml", []byte(text))
 		if err != nil {
 			return // conf tests its own errors

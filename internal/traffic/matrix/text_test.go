@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 // text returns m in text form.
@@ -198,7 +199,7 @@ func FuzzParseText(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, in []byte) {
+	fuzztest.Run(f, []string{"0", "1", "7", ".5", "K", "G", "e+06", "-", " ", "\t", "\n", "\r\n", ",", ";", "#", "x", "\ufeff"}, func(t *testing.T, in []byte) {
 		m, err := ParseText("m", in)
 		inBlocks, errInBlocks := readText("m", bytes.NewReader(in), make([]byte, maxCellChars+2))
 		if fmt.Sprint(err) != fmt.Sprint(errInBlocks) || !m.Equal(inBlocks) {

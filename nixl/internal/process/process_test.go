@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -153,7 +154,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Add("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
 	f.Add(")")
 	f.Add("")
-	f.Fuzz(func(t *testing.T, text string) { parseStat(text) })
+	fuzztest.Run(f, []string{"1 ", "(a)", " b)", " S", " Z", " 2 3 4 5", " 777", "x", "-1", " "}, func(t *testing.T, text string) { parseStat(text) })
 }
 
 func TestParseStat(t *testing.T) {

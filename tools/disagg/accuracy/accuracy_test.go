@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"perigee/internal/fuzztest"
 )
 
 // Thresholds that TensorRT-LLM's own test computes.
@@ -62,7 +64,7 @@ func TestTables(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("0: |gsm8k|      3|flexible-extract|     5|exact_match|u  |0.9454|p  |0.0063|\n")
 	f.Add("|Tasks|Value|Metric|Filter|\n|||||\n")
-	f.Fuzz(func(t *testing.T, log string) {
+	fuzztest.Run(f, []string{"|", "gsm8k", "mmlu", "flexible-extract", "exact_match", "0.9454", "5", "1", "u", "\n", "Tasks", "Filter", "Metric", "Value", "Stderr", "- ", "0: ", "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"}, func(t *testing.T, log string) {
 		scores, err := Read(strings.NewReader(log))
 		if err != nil {
 			t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"perigee/internal/fuzztest"
 )
 
 const one = "Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms):  1.5\nBenchmark with concurrency 4 done\n"
@@ -68,7 +70,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("0: Benchmarking with concurrency 16 ... 128 prompts\r\n0: Median TTFT (ms): 144.30\n"))
 	f.Add([]byte("Benchmarking with concurrency prompts\nBenchmarking with concurrency  prompts"))
 	f.Add([]byte(" (ms):1\nTotal requests:\nBenchmark with concurrency done"))
-	f.Fuzz(func(t *testing.T, text []byte) {
+	fuzztest.Run(f, []string{"Benchmarking with concurrency ", " ... ", "128", " prompts\n", "Median TTFT (ms): ", "Median E2EL (ms): ", "Benchmark with concurrency ", " done\n", "16", "4", "1.5", "\n", "\r", "Failed requests: ", "Total requests: ", "Total generated tokens: ", "0: ", "====", "Benchmarking with concurrency 16 ... 128 prompts\n", "Benchmark with concurrency 16 done\n"}, func(t *testing.T, text []byte) {
 		log, err := Read(bytes.NewReader(text))
 		if err != nil || log.Bytes != int64(len(text)) {
 			t.Fatal(err, log.Bytes)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/conf"
+	"perigee/internal/fuzztest"
 )
 
 const golden = "../testdata/configs/00_base_valid.yaml"
@@ -350,7 +351,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(minimal)
 	f.Add("sweep: {grid: {a.b: [1]}}\na: 1\n")
 	f.Add("benchmark: {concurrency_list: [1, a, 99999999999]}\njob: {client: x}\nmetadata: {accuracy: {datasets: [1, {name: 2}]}}\n")
-	f.Fuzz(func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"metadata", "benchmark", "job", "sweep", "accuracy", "worker_config", "resources", "hardware", "slurm", ": ", "{", "}", "[", "]", ", ", "\n", "  ", "- ", "1", "0", "x", "concurrency_list", "datasets", "name", "threshold_type", "client", "gen", "prefill", "num_worker", "tp", "true", "null", "\"{a}\""}, func(t *testing.T, text string) {
 		tree, err := conf.Parse("a.yaml", []byte(text))
 		if err != nil {
 			return

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fuzztest"
 )
 
 func TestTranslate(t *testing.T) {
@@ -92,7 +94,7 @@ func FuzzTranslate(f *testing.F) {
 	for _, seed := range []string{`a\ b # c`, `[]]`, `(?#`, `[^\]]+(?P<x>\d)`, `\1`} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, source string) {
+	fuzztest.Run(f, []string{"[", "^", "]", "-", "a", "z", "\\d", "\\ ", "\\]", "(", "(?:", "(?P<x>", "(?P<concurrency>", ")", "+", "*", "?", "|", ".", "#", "\n", "$", "X:", "{2}", "\\Z"}, func(t *testing.T, source string) {
 		p, err := Compile(source, []string{"X"})
 		if err == nil {
 			_, _ = p.FindAll([]byte("X: 1\n2 3\n"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/tools/sweep/runs"
 )
 
@@ -120,7 +121,7 @@ func FuzzParse(f *testing.F) {
 	}
 	known, unknown := sample(), runs.New("f")
 	unknown.Concurrency = math.Inf(1)
-	f.Fuzz(func(t *testing.T, source string) {
+	fuzztest.Run(f, []string{"TP", "Is_PD", "Model", "P90_TTFT_ms", "!", " && ", " || ", "(", ")", "<", "<=", "==", "!=", "=~", "!~", "null", "true", "-", "+", "*", "/", "4", "0.5", "e3", "'a.*'", "\"70B\"", " "}, func(t *testing.T, source string) {
 		e, err := Parse(source)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage || err.Error() == "" {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/tools/sweep/runs"
 )
 
@@ -470,6 +472,7 @@ func TestRounding(t *testing.T) {
 }
 
 func FuzzReport(f *testing.F) {
+	var documents []string
 	for _, glob := range []string{"../testdata/*/*/*.yaml", "../testdata/*/*/*.yml", "../testdata/*/*/*.json"} {
 		files, err := filepath.Glob(glob)
 		if err != nil || len(files) == 0 {
@@ -480,12 +483,15 @@ func FuzzReport(f *testing.F) {
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(strings.HasSuffix(file, ".json"), text)
+			f.Add(text)
+			if _, err := Report(file, text); err == nil {
+				documents = append(documents, string(text))
+			}
 		}
 	}
-	f.Fuzz(func(t *testing.T, isJSON bool, text []byte) {
+	fuzztest.RunDocuments(f, documents, func(t *testing.T, text []byte) {
 		name := "r.yaml"
-		if isJSON {
+		if bytes.HasPrefix(text, []byte("{")) {
 			name = "r.json"
 		}
 		r, err := Report(name, text)

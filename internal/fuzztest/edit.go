@@ -1,14 +1,39 @@
-package resulttest
+package fuzztest
 
 import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
 )
+
+// RunDocuments fuzzes check with texts, and with documents that are edited as [Edit] does: the first byte of an input
+// chooses one. The documents are YAML or JSON; what is checked is JSON, which readers of YAML take too.
+func RunDocuments[T string | []byte](f *testing.F, documents []string, check func(t *testing.T, text T)) {
+	var texts [][]byte
+	for _, d := range documents {
+		var v any
+		err := yaml.Unmarshal([]byte(d), &v)
+		text, bad := json.Marshal(v)
+		if err != nil || bad != nil {
+			f.Fatal(err, bad)
+		}
+		texts = append(texts, text)
+	}
+	f.Add(T([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200}))
+	f.Fuzz(func(t *testing.T, text T) {
+		check(t, text)
+		if script := []byte(text); len(script) > 0 {
+			check(t, T(Edit(texts[int(script[0])%len(texts)], script[1:])))
+		}
+	})
+}
 
 // odd are values that replace others: of each kind, small, large and empty.
 var odd = []any{
-	nil, true, -1, 0, 1, 2, int64(1) << 53, -(int64(1) << 62), 1e308, 0.5, "", "x", "\x1b]0;x\a", "=1+1", []any{},
+	nil, true, -1, 0, 1, 2, 3, 7, 16, int64(1) << 53, -(int64(1) << 62), 1e308, 0.5, "", "x", "\x1b]0;x\a", "=1+1", []any{},
 	[]any{nil}, []any{[]any{1, 0, 5}}, map[string]any{}, map[string]any{"a": 1},
 }
 
@@ -21,9 +46,10 @@ func Edit(text, script []byte) []byte {
 		return text
 	}
 	const most = 64
+	names := namesIn(doc, nil)
 	for n := 0; len(script) >= 3 && n < most; n, script = n+1, script[3:] {
 		places := placesOf(&doc, nil)
-		places[int(script[0])%len(places)].change(script[1], script[2])
+		places[int(script[0])%len(places)].change(script[1], script[2], names)
 	}
 	edited, err := json.Marshal(doc)
 	if err != nil {
@@ -70,7 +96,22 @@ func placesOf(doc *any, list []place) []place {
 	return list
 }
 
-func (p place) change(how, by byte) {
+// namesIn lists the names in a document.
+func namesIn(doc any, names []string) []string {
+	switch v := doc.(type) {
+	case []any:
+		for _, element := range v {
+			names = namesIn(element, names)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			names = namesIn(v[name], append(names, name))
+		}
+	}
+	return names
+}
+
+func (p place) change(how, by byte, names []string) {
 	switch how % 6 {
 	case 0:
 		p.remove()
@@ -87,6 +128,8 @@ func (p place) change(how, by byte) {
 			p.put(s + string(rune(by)))
 		}
 	case 5:
-		p.rename([]string{"schema", "status", "patterns", "x", "Status", "measurements"}[int(by)%6])
+		if len(names) > 0 {
+			p.rename(names[int(by)%len(names)])
+		}
 	}
 }

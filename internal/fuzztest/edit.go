@@ -15,12 +15,15 @@ func RunDocuments[T string | []byte](f *testing.F, documents []string, check fun
 	var texts [][]byte
 	for _, d := range documents {
 		var v any
-		err := yaml.Unmarshal([]byte(d), &v)
-		text, bad := json.Marshal(v)
-		if err != nil || bad != nil {
-			f.Fatal(err, bad)
+		if err := yaml.Unmarshal([]byte(d), &v); err != nil {
+			f.Fatal(err)
 		}
-		texts = append(texts, text)
+		if text, err := json.Marshal(v); err == nil { // not with an infinite number
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) == 0 {
+		f.Fatal("there is no document")
 	}
 	f.Add(T([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200}))
 	f.Fuzz(func(t *testing.T, text T) {

@@ -28,9 +28,11 @@ func RunDocuments[T string | []byte](f *testing.F, documents []string, check fun
 	f.Add(T([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200}))
 	f.Fuzz(func(t *testing.T, text T) {
 		check(t, text)
-		if script := []byte(text); len(script) > 0 {
-			check(t, T(Edit(texts[int(script[0])%len(texts)], script[1:])))
-		}
+		each([]byte(text), func(script []byte) {
+			if len(script) > 0 {
+				check(t, T(Edit(texts[int(script[0])%len(texts)], script[1:])))
+			}
+		})
 	})
 }
 

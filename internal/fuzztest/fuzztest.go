@@ -1,18 +1,33 @@
 // Package fuzztest lets fuzz targets reach what lies behind a grammar. Bytes that are changed at random are refused at
-// the first mistake; so each input is also taken for a list of words of the grammar.
+// the first mistake; so each input is also taken for a list of words of the grammar, or of changes to a document.
 package fuzztest
 
-import "testing"
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// variants is how many texts are made of an input beside the one that it stands for: one run of a target costs the
+// fuzzer more than several checks.
+const variants = 8
 
 // Run fuzzes check with texts, and with texts made of words: each byte of an input is one of them.
 func Run[T string | []byte](f *testing.F, words []string, check func(t *testing.T, text T)) {
+	every := make([]byte, len(words))
+	for i := range every {
+		every[i] = byte(i)
+	}
+	f.Add(T(every))
+	f.Add(T("\x00"))
 	f.Fuzz(func(t *testing.T, text T) {
 		check(t, text)
-		check(t, T(Words([]byte(text), words)))
+		each([]byte(text), func(choices []byte) { check(t, T(Words(choices, words))) })
 	})
 }
 
-// Words makes a text of words as bytes choose them. A number of words that divides 256 favours none.
+// Words makes a text of words as bytes choose them.
 func Words(choices []byte, words []string) string {
 	const most = 1 << 10 // choices
 	var text []byte
@@ -20,4 +35,39 @@ func Words(choices []byte, words []string) string {
 		text = append(text, words[int(c)%len(words)]...)
 	}
 	return string(text)
+}
+
+// each calls use with data, and with variants of it, always the same ones.
+func each(data []byte, use func(data []byte)) {
+	use(data)
+	seed := fnv.New64a()
+	seed.Write(data)
+	random := rand.New(rand.NewPCG(seed.Sum64(), 1))
+	for range variants {
+		changed := slices.Clone(data)
+		for range 1 + random.IntN(3) {
+			changed = change(changed, random)
+		}
+		use(changed)
+	}
+}
+
+// change replaces, inserts, repeats or removes a few bytes.
+func change(data []byte, random *rand.Rand) []byte {
+	at := random.IntN(len(data) + 1)
+	end := min(len(data), at+1+random.IntN(4))
+	switch random.IntN(5) {
+	case 0:
+		return slices.Insert(data, at, byte(random.Uint32()))
+	case 1:
+		return slices.Delete(data, at, end)
+	case 2:
+		return slices.Insert(data, at, slices.Clone(data[at:end])...)
+	case 3:
+		return data[:at]
+	}
+	for i := range data[at:end] {
+		data[at+i] = byte(random.Uint32())
+	}
+	return data
 }

@@ -50,10 +50,13 @@ func Edit(text, script []byte) []byte {
 	if err := json.Unmarshal(text, &doc); err != nil {
 		return text
 	}
-	const most = 64
+	const most, mostPlaces = 64, 1 << 12 // lists that are repeated again and again grow fast
 	names := namesIn(doc, nil)
 	for n := 0; len(script) >= 3 && n < most; n, script = n+1, script[3:] {
 		places := placesOf(&doc, nil)
+		if len(places) > mostPlaces {
+			break
+		}
 		places[int(script[0])%len(places)].change(script[1], script[2], names)
 	}
 	edited, err := json.Marshal(doc)
@@ -92,7 +95,7 @@ func placesOf(doc *any, list []place) []place {
 				element := v[name]
 				list = append(list, place{
 					value: element, put: func(x any) { v[name] = x }, remove: func() { delete(v, name) },
-					double: func() { v[name+name] = element },
+					double: func() { v[name+"2"] = element },
 					rename: func(other string) { delete(v, name); v[other] = element },
 				})
 			}

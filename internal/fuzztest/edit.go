@@ -87,7 +87,7 @@ func placesOf(doc *any, list []place) []place {
 				list = append(list, place{
 					value: element, put: func(x any) { v[k] = x }, rename: func(string) {},
 					remove: func() { parent.put(slices.Delete(slices.Clone(v), k, k+1)) },
-					double: func() { parent.put(slices.Insert(slices.Clone(v), k, element)) },
+					double: func() { parent.put(slices.Insert(slices.Clone(v), k, copyOf(element))) },
 				})
 			}
 		case map[string]any:
@@ -95,13 +95,36 @@ func placesOf(doc *any, list []place) []place {
 				element := v[name]
 				list = append(list, place{
 					value: element, put: func(x any) { v[name] = x }, remove: func() { delete(v, name) },
-					double: func() { v[name+"2"] = element },
+					double: func() { v[name+"2"] = copyOf(element) },
 					rename: func(other string) { delete(v, name); v[other] = element },
 				})
 			}
 		}
 	}
 	return list
+}
+
+// copyOf copies a value with what it holds, as a JSON text would: changes of the one are none of the other.
+func copyOf(v any) any {
+	switch v := v.(type) {
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			list[i] = copyOf(element)
+		}
+		return list
+	case map[string]any:
+		m := map[string]any{}
+		for name, element := range v {
+			m[name] = copyOf(element)
+		}
+		return m
+	case int:
+		return float64(v)
+	case int64:
+		return float64(v)
+	}
+	return v
 }
 
 // namesIn lists the names in a document.
@@ -126,7 +149,7 @@ func (p place) change(how, by byte, names []string) {
 	case 1:
 		p.double()
 	case 2:
-		p.put(odd[int(by)%len(odd)])
+		p.put(copyOf(odd[int(by)%len(odd)]))
 	case 3:
 		if x, ok := p.value.(float64); ok {
 			p.put(x + float64(int8(by)))

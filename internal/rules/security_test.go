@@ -17,7 +17,7 @@ var proofs = []struct{ begins, tests string }{
 	{"The launcher (Slurm", "words"},
 	{"Scenarios, configurations, matrices, models", "lua.TestAccess internal/result.TestBombs internal/plaintext.TestEscape"},
 
-	{"`perigee disagg run` runs the commands", "tools/disagg.TestNothingRuns tools/disagg/config.TestNamesInScripts"},
+	{"`perigee disagg run` runs the commands", "tools/disagg.TestNothingRuns tools/disagg/config.TestNamesInScripts tools/disagg/launch.TestHostileFields"},
 	{"Completion (TAB)", "e2e.TestScripts/completion"},
 	{"NIXL's library is loaded", "nixl/capi.TestFind nixl/capi.TestFindPassesOver"},
 	{"A scenario is Lua without", "lua.TestScripts"},

@@ -193,3 +193,51 @@ func TestWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Whatever a config says, a job script takes it as a text, but for the commands of the section job.
+func TestHostileFields(t *testing.T) {
+	dir := t.TempDir()
+	mark, bin, work := filepath.Join(dir, "mark"), filepath.Join(dir, "bin"), filepath.Join(dir, "it's $(touch mark)")
+	for _, d := range []string{bin, work} {
+		if err := os.Mkdir(d, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, body := range map[string]string{"srun": "", "pip": "", "lm_eval": "", "scontrol": "echo node1", "curl": "printf 200", "sbatch": ""} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	evil := "a'$(touch " + mark + ")`touch " + mark + "`\"; touch " + mark + " & | > " + mark
+	flow := "'" + strings.ReplaceAll(evil, "'", "''") + "'"
+	words := "'A=$(touch${IFS}" + mark + ") B=`touch${IFS}" + mark + "`'"
+	trtllm := golden(t, "model_name: toy-moe", "model_name: "+flow, "model_path: /models/toy", "model_path: "+flow, "container_image: ''", "container_image: "+flow,
+		"container_mount: ''", "container_mount: "+flow, "trtllm_repo: ''", "trtllm_repo: "+flow, "build_wheel: false", "build_wheel: true\n  cuda_architectures: "+flow+
+			"\n  worker_env_var: "+words+"\n  gen_worker_env_var: "+words+"\n  server_env_var: "+words+"\n  dataset_file: "+flow,
+		"enable_accuracy_test: false", "enable_accuracy_test: true\n  env_var: {X: "+flow+"}\n  tasks: {gsm8k: {model: "+flow+", model_args_extra: "+flow+", extra_kwargs: {"+flow+": "+flow+", custom_config: "+flow+"}}}",
+		"nsys_on: false", "nsys_on: true\n  gen_profile_range: "+flow, "streaming: true", "streaming: true\n  env_var: {Y: "+flow+"}")
+	command := load(t, "metadata: {model_name: "+flow+"}\nenvironment: {model_path: "+flow+"}\nbenchmark: {concurrency_list: 1, env_var: {Y: "+flow+"}, dataset_file: "+flow+"}\n"+
+		"job: {client: 'true', env: {X: "+flow+"}}\n")
+	for name, c := range map[string]*config.Config{"trtllm": trtllm, "command": command} {
+		p, err := New(c, Options{Dir: filepath.Join(work, name), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("bash", p.Script)
+		cmd.Dir = dir
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
+		out, err := cmd.CombinedOutput()
+		if _, bad := os.Stat(mark); bad == nil {
+			t.Fatalf("%s: a field of the config has run\n%s", name, p.Text)
+		}
+		if marks, _ := filepath.Glob(filepath.Join(work, name, "8_done_7.txt")); err != nil || len(marks) != 1 {
+			t.Errorf("%s: the script has not come to its end: %v\n%s", name, err, out)
+		}
+		if left, _ := filepath.Glob(filepath.Join(dir, "mark*")); len(left) > 0 {
+			t.Errorf("%s: %v", name, left)
+		}
+	}
+}

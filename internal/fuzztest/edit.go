@@ -38,7 +38,8 @@ func RunDocuments[T string | []byte](f *testing.F, documents []string, check fun
 
 // odd are values that replace others: of each kind, small, large and empty.
 var odd = []any{
-	nil, true, -1, 0, 1, 2, 3, 7, 16, int64(1) << 53, -(int64(1) << 62), 1e308, 0.5, "", "x", "\x1b]0;x\a", "=1+1", []any{},
+	nil, true, -1, 0, 1, 2, 3, 7, 16, int64(1) << 53, -(int64(1) << 62), 1e308, 0.5, "", "x", "\x1b]0;x\a", "=1+1",
+	[]any{},
 	[]any{nil}, []any{[]any{1, 0, 5}}, map[string]any{}, map[string]any{"a": 1},
 }
 

@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// variants is how many texts are made of an input beside the one that it stands for: one run of a target costs the
+// variants is how many texts come from an input beside the one that it stands for: one run of a target costs the
 // fuzzer more than several checks.
 const variants = 8
 
-// Run fuzzes check with texts, and with texts made of words: each byte of an input is one of them.
+// Run fuzzes check with texts, and with texts of words: each byte of an input is one of them.
 func Run[T string | []byte](f *testing.F, words []string, check func(t *testing.T, text T)) {
 	every := make([]byte, len(words))
 	for i := range every {
@@ -27,7 +27,7 @@ func Run[T string | []byte](f *testing.F, words []string, check func(t *testing.
 	})
 }
 
-// Words makes a text of words as bytes choose them.
+// Words writes words as bytes choose them.
 func Words(choices []byte, words []string) string {
 	const most = 1 << 10 // choices
 	var text []byte

@@ -42,9 +42,14 @@ const launchGrace = 5 * time.Second
 const defaultPort = "9999"
 
 // nodes returns nil where there is one node, or where a launcher has started this process as one rank: then WORLD_SIZE
-// is the launcher's.
+// is the launcher's. srun may also start the one command of each node.
 func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
-	if isRank(env) {
+	if isRank(env) && !f.isNode(env) {
+		if f != (nodeFlags{}) {
+			return nil, fault.New(fault.Usage,
+				"--world-size, --rank and --master-addr have no effect on a process that a launcher has started as one rank").
+				WithHint("leave them out; or start one process on each node, as many as --world-size says")
+		}
 		return nil, nil
 	}
 	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1)
@@ -79,6 +84,18 @@ func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
 func isRank(env func(string) string) bool {
 	return slices.ContainsFunc([]string{"LOCAL_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "PERIGEE_RANK"},
 		func(variable string) bool { return env(variable) != "" })
+}
+
+// isNode reports whether srun has started this process as the only one of its node, on as many nodes as the flag or the
+// variable says. Ranks of a script that says who they are have LOCAL_RANK.
+func (f nodeFlags) isNode(env func(string) string) bool {
+	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1)
+	if err != nil || count < 2 {
+		return false
+	}
+	text := strconv.Itoa(count)
+	return env("LOCAL_RANK") == "" && env("PERIGEE_RANK") == "" && env("SLURM_PROCID") != "" &&
+		env("SLURM_STEP_NUM_NODES") == text && env("SLURM_STEP_NUM_TASKS") == text
 }
 
 // number is the value of a flag, or else of its variable.

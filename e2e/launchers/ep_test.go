@@ -1,0 +1,53 @@
+package launchers
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/result"
+	"perigee/spmd/spmdtest"
+)
+
+// small are sizes of expert-parallel traffic whose every byte is checked.
+var small = []string{"--engine", "nixl", "--tokens", "8", "--hidden", "256", "--experts-per-rank", "4", "--topk", "3", "--iters", "4", "--verify"}
+
+// The ranks that a launcher starts play perigee ep, and are all that play.
+func TestExperts(t *testing.T) {
+	harness.NeedNIXL(t)
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "r.json")
+			out := launch(t, w, 4, nil, append([]string{"ep", "data-plane", "--result", path}, small...)...).MustEnd().Stdout
+			harness.Contains(t, "stdout", out, "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")
+			doc, err := result.Read(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doc.World.Size != 4 || doc.World.Launcher != w.launcher {
+				t.Errorf("%d ranks, launcher %s", doc.World.Size, doc.World.Launcher)
+			}
+			launch(t, w, 4, nil, "ep", "control-plane", "--engine", "nixl", "--num-tokens", "8", "--hidden", "256", "--experts-per-rank", "4").MustEnd()
+		})
+	}
+}
+
+// srun starts one command on each node, with the variables of the document: each starts the ranks of its node.
+func TestExpertsOnNodes(t *testing.T) {
+	harness.NeedNIXL(t)
+	port, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, env := srun("--mpi=none")(t, 2)
+	const node = `WORLD_SIZE=$SLURM_NNODES RANK=$SLURM_NODEID MASTER_ADDR=127.0.0.2 exec "$@"`
+	words = append(words, "sh", "-c", node, "sh", harness.Program, "ep", "data-plane", "--num-processes", "2")
+	out := start(t, harness.Command{Argv: append(words, small...), Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
+		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")}).MustEnd().Stdout
+	harness.Contains(t, "stdout", out, "Ranks: 4, Tokens: 8", "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")
+	if n := strings.Count(out, "ranks passed"); n != 1 {
+		t.Errorf("%d nodes printed a result, want the first alone:\n%s", n, out)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"perigee/internal/bench/barrier"
+	"perigee/internal/bench/experts"
 	"perigee/internal/bench/job"
 	"perigee/internal/bench/storage"
 	"perigee/internal/bench/transfer"
@@ -26,6 +27,7 @@ import (
 
 func main() {
 	transfer.Child() // does not return in the processes that this benchmark starts
+	experts.Child()  // nor this
 	measure := run
 	if barrier.IsRank() {
 		measure = barrier.Rank
@@ -49,6 +51,7 @@ var sections = []section{
 	{"blocks", func(w io.Writer, c *job.Command) error { return c.Blocks(w) }},
 	{"files", storage.Run},
 	{"experts", func(w io.Writer, c *job.Command) error { return c.Experts(w) }},
+	{"connect", func(w io.Writer, c *job.Command) error { return c.Connect(w) }},
 	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},

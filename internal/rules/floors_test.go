@@ -4,7 +4,7 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/bench/experts internal/clock
+	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
 	internal/embedded internal/fault internal/fuzztest internal/man internal/memory internal/moe/numeric internal/pack
 	internal/page internal/page/pagetest internal/plaintext internal/rules internal/sbom
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
@@ -20,7 +20,8 @@ var floors = []string{
 	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
-	`internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session tools/compare tools/disagg/batch
+	`internal/bench/experts internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session
+	tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,
 	`internal/bench/barrier internal/bench/job internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,13 +54,13 @@ const (
 	longest = 2 * time.Minute
 )
 
-// Median returns the median time of a call, of the slowest rank in each, in nanoseconds. bytes are for each pair of
-// ranks.
-func (l Library) Median(ctx context.Context, ranks, bytesEach int) (float64, error) {
+// Median returns the median time of a call, of the slowest rank in each, in nanoseconds. sizes are the bytes from each
+// rank to each, row by row, with blanks between them.
+func (l Library) Median(ctx context.Context, ranks int, sizes string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
-	args := append(append([]string{}, l.flags...), "-n", strconv.Itoa(ranks), l.program, strconv.Itoa(bytesEach),
-		strconv.Itoa(calls))
+	args := slices.Concat(l.flags, []string{"-n", strconv.Itoa(ranks), l.program, strconv.Itoa(calls)},
+		strings.Fields(sizes))
 	cmd := exec.CommandContext(ctx, "mpirun."+l.Name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Second

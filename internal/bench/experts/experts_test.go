@@ -9,7 +9,7 @@ func TestLibrariesGiveTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, l := range list {
-		if ns, err := l.Median(t.Context(), 2, 1000); err != nil || ns <= 0 || ns > 1e10 {
+		if ns, err := l.Median(t.Context(), 2, "1000 0 70000 5"); err != nil || ns <= 0 || ns > 1e10 {
 			t.Errorf("%s: %v ns, %v", l.Name, ns, err)
 		}
 	}

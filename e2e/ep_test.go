@@ -66,6 +66,78 @@ func checkExpertsJSON(t *testing.T, path string) {
 	}
 }
 
+// What a layer of a model moves; both ways of sending, and all entries, are checked.
+func TestExpertsOfModels(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "tiny.yaml"), []byte(tinyModel), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, staging := range []string{"on", "off"} {
+			o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", engine, "--num-processes", "2", "--tokens", "8", "--model", "./tiny.yaml",
+				"--entry", "moving,fresh,steady", "--staging", staging, "--iters", "3", "--verify", "--result", "r.json")
+			// 16 tokens of 3 routed experts and 2 shared ones.
+			harness.Contains(t, "stdout", o.Stdout, "Ranks: 2, Tokens: 8, Hidden: 256\nExperts: 4/rank (8 total), TopK: 3\n", "checked before: 80 messages bit by bit",
+				"checked what e2e moving left: 80 messages", "2/2 ranks passed")
+			doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
+			list, _ := doc.Values["ep"].([]any)
+			one, _ := list[0].(map[string]any)
+			bytes, _ := one["bytes_per_rank"].(map[string]any)
+			if len(list) != 3 || one["entry"] != "moving" || one["shared_experts"] != 2.0 || bytes["assignment"] != 8.0*3*(256+8+16+512) {
+				t.Errorf("%d measurements, first %v", len(list), one)
+			}
+		}
+		o := harness.Start(t, harness.Command{Dir: dir, Args: []string{"ep", "data-plane", "--engine", engine, "--num-processes", "3", "--model", "./tiny.yaml"}}).Wait()
+		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, "8 experts cannot be spread evenly over 3 ranks") {
+			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+		}
+	})
+}
+
+const tinyModel = `model_name: tiny
+family: gqa
+num_layers: 2
+num_query_heads: 4
+num_kv_heads: 2
+query_head_dimension: 8
+hidden_size: 256
+num_model_params: 1000
+num_experts: 8
+experts_per_token: 3
+num_shared_experts: 2
+`
+
+// If the job fails, the JSON says so of every rank.
+func TestExpertsFailedInJSON(t *testing.T) {
+	dir := t.TempDir()
+	o := harness.Start(t, harness.Command{Dir: dir, Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "128",
+		"--verify", "--sabotage", "drop", "--json-output-path", "out.json"}}).Wait()
+	if o.Code != int(fault.Corrupt) {
+		t.Fatalf("exit code %d, %s", o.Code, o.Stderr)
+	}
+	harness.Contains(t, "stdout", o.Stdout, "Data Plane (e2e): 0/2 ranks passed\n", "\n  Rank 1: ")
+	data, err := os.ReadFile(filepath.Join(dir, "out.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Results map[string]struct {
+			Results []struct {
+				Rank   int
+				Passed bool
+				Error  string
+			}
+		}
+	}
+	if err := json.Unmarshal(data, &got); err != nil {
+		t.Fatal(err)
+	}
+	list := got.Results["e2e_t8_h128_e8"].Results
+	if len(list) != 2 || list[1].Rank != 1 || list[1].Passed || !strings.Contains(list[1].Error, "dispatch to rank 1") {
+		t.Errorf("%s", data)
+	}
+}
+
 // A planted fault ends the job as corruption.
 func TestExpertsSabotage(t *testing.T) {
 	for _, name := range []string{"transform", "swap", "drop", "duplicate", "shift"} {

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/conf"
 	"perigee/internal/experts"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/moe"
 	"perigee/nixl"
 )
@@ -34,6 +38,7 @@ func (r *Runtime) moeModule() map[string]function {
 		"phases":      func(L *glua.LState) (int, error) { return pushTexts(L, experts.PhaseNames()), nil },
 		"fit":         moeFit,
 		"check":       r.moeCheck,
+		"model":       r.collective(r.moeModel),
 		"families":    func(L *glua.LState) (int, error) { return pushTexts(L, moe.Families()), nil },
 		"sabotages":   func(L *glua.LState) (int, error) { return pushTexts(L, experts.Sabotages()), nil },
 		"buffer_size": moeBufferSize,
@@ -46,6 +51,7 @@ func (r *Runtime) planeMethods() map[string]function {
 		"measure": r.collective(onPlane(r.planeMeasure)),
 		"beside":  r.collective(onPlane(r.planeBeside)),
 		"verify":  r.collective(onPlane(r.planeVerify)),
+		"matrix":  onPlane(r.planeMatrix),
 		"close":   r.collective(onPlane(func(_ *glua.LState, p *luaPlane) (int, error) { return 0, p.Close() })),
 	}
 }
@@ -83,13 +89,23 @@ type moeSpec struct {
 	payload       moe.Payload
 	eplb          bool
 	redundant     int
+	shared        int
 	groups, nodes int
 	placed        string
+	staging       string
 	loads         []float64
 }
 
+// The choices for staging: whether a dispatch copies a rank's messages to where they lie in one piece for each
+// receiver. It pays where a piece costs more than the copy of a token, which it does not between shared pages.
+const (
+	stagingAuto = "auto"
+	stagingOn   = "on"
+	stagingOff  = "off"
+)
+
 // moeSpecFrom reads {tokens =, hidden =, experts_per_rank =, topk =, payload =, routing =, placement =, redundant =,
-// groups =, nodes =, loads =} for a number of ranks.
+// shared_experts =, groups =, nodes =, loads =, staging =} for a number of ranks.
 func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec, err error) {
 	f := newFields(what, t)
 	perRank := f.integer("experts_per_rank", 8, -1<<31)
@@ -98,6 +114,7 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 		TopK: int(f.integer("topk", 2, -1<<31)),
 	}
 	payload, placement := f.text("payload", "fp8"), f.text("placement", "contiguous")
+	s.staging, s.shared = f.text("staging", stagingAuto), int(f.integer("shared_experts", 0, 0))
 	s.redundant, s.groups, s.nodes = int(f.integer("redundant", 1, 0)), int(f.integer("groups", 1, 1)),
 		int(f.integer("nodes", 1, 1))
 	routing, loads := f.table("routing"), f.table("loads")
@@ -121,6 +138,9 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 	case "contiguous":
 	default:
 		return s, fault.New(fault.Usage, "unknown placement %q, want contiguous or eplb", placement)
+	}
+	if !slices.Contains([]string{stagingAuto, stagingOn, stagingOff}, s.staging) {
+		return s, fault.New(fault.Usage, "unknown staging %q, want auto, on or off", s.staging)
 	}
 	if s.loads, err = numbersFrom(loads); err != nil {
 		return s, fault.New(fault.Script, "%s: loads: %w", what, err)
@@ -185,11 +205,26 @@ func (r *Runtime) moeCheck(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, s.shape.Check()
+	return 0, s.check()
+}
+
+// check refuses sizes that do not go together.
+func (s moeSpec) check() error {
+	if err := s.shape.Check(); err != nil {
+		return err
+	}
+	with := s.shape
+	if with.TopK += s.shared; with.TopK > moe.MaxTopK || with.Tokens > moe.MaxAssignments/with.TopK/with.Ranks {
+		return fault.New(fault.Usage, "%d shared experts are too many: each gets every token", s.shared)
+	}
+	return nil
 }
 
 // plan draws the routing and places the experts.
 func (s moeSpec) plan(seed uint64) (experts.Spec, error) {
+	if err := s.check(); err != nil {
+		return experts.Spec{}, err
+	}
 	selection, err := moe.Route(s.shape, s.routing)
 	if err != nil {
 		return experts.Spec{}, err
@@ -213,7 +248,15 @@ func (s moeSpec) plan(seed uint64) (experts.Spec, error) {
 		}
 		placement = moe.NewPlacement(b.Logical, s.shape.Experts, perRank)
 	}
-	return experts.Spec{Selection: selection, Placement: placement, Payload: s.payload, Seed: seed}, nil
+	selection, placement = moe.Share(selection, placement, s.shared)
+	return experts.Spec{
+		Selection: selection, Placement: placement, Payload: s.payload, Seed: seed, Shared: s.shared,
+	}, nil
+}
+
+// direct reports whether a dispatch writes each message by itself.
+func (s moeSpec) direct(engine nixl.Engine) bool {
+	return s.staging == stagingOff || s.staging == stagingAuto && engine.Info().Name == "shm"
 }
 
 // moeOpen: open(spec) makes a data plane.
@@ -234,9 +277,14 @@ func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
+	plan.Direct = s.direct(r.env.Engine())
 	about := s.describe(plan)
-	r.env.Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s; requests prepared once and posted again",
-		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload))
+	staged := "each rank's messages staged in one piece"
+	if plan.Direct {
+		staged = "each message written by itself"
+	}
+	r.env.Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s, %s; requests prepared once and posted again",
+		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
 	r.env.Note(fmt.Sprintf("memory of a rank: %.4g GB registered, %.4g GB in all",
 		float64(about["registered_bytes"].(int64))/1e9, float64(about["memory_bytes"].(int64))/1e9))
 	opened, err := experts.Open(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
@@ -257,18 +305,60 @@ func (s moeSpec) describe(plan experts.Spec) map[string]any {
 		a, b := experts.Need(plan, layout, rank)
 		registered, all = max(registered, a), max(all, a+b)
 	}
-	census := moe.Count(plan.Selection, plan.Placement)
+	census := plan.Census()
 	return map[string]any{
 		"ranks": int64(s.shape.Ranks), "tokens": int64(s.shape.Tokens), "hidden": int64(s.shape.Hidden),
-		"topk":    int64(s.shape.TopK),
+		"topk": int64(s.shape.TopK), "shared_experts": int64(s.shared),
 		"experts": int64(s.shape.Experts), "experts_per_rank": int64(s.shape.ExpertsPerRank()),
-		"payload": s.payload.String(),
+		"payload": s.payload.String(), "staged": !plan.Direct,
 		"routing": s.routing.Family, "replacement": s.routing.Replacement(), "routing_seed": int64(s.routing.Seed),
 		"placement": s.placed, "registered_bytes": registered, "memory_bytes": all,
 		"expert_load_max_over_mean": census.ExpertLoad.MaxOverMean(),
 		"rank_load_max_over_mean":   census.RankLoad.MaxOverMean(),
 		"mean_fanout":               census.Fanout.Mean,
 	}
+}
+
+// moeModel: model(name), the sizes of a model's layers with experts, by the name of a model that perigee knows or the
+// path of its file.
+func (r *Runtime) moeModel(L *glua.LState) (int, error) {
+	name := L.CheckString(1)
+	data, err := r.atRankZero("moe.model of "+name, func() ([]byte, error) {
+		a, err := r.modelOf(name)
+		if err != nil {
+			return nil, err
+		}
+		if a.Experts == 0 || a.TopK == 0 || a.Hidden == 0 {
+			return nil, fault.New(fault.Usage, "the model %s: its file does not say how many experts it has, how many of them a token uses, or its hidden size",
+				name).WithHint("num_experts, experts_per_token and hidden_size, see docs/kvbench.md")
+		}
+		return encodeValue(map[string]any{
+			"name": a.Name, "hidden": a.Hidden, "experts": a.Experts, "topk": a.TopK, "shared": a.Shared,
+		}), nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return r.push(L, data)
+}
+
+// modelOf returns a model that perigee knows, or that of a file.
+func (r *Runtime) modelOf(name string) (model.Arch, error) {
+	if a, shipped := model.Shipped(name); shipped {
+		return a, nil
+	}
+	if !strings.Contains(name, "/") && !conf.Readable(name) {
+		return model.Arch{}, model.Unknown(name)
+	}
+	text, err := r.readText(name)
+	if err != nil {
+		return model.Arch{}, err
+	}
+	v, err := conf.Parse(name, text)
+	if err != nil {
+		return model.Arch{}, err
+	}
+	return model.Parse(v)
 }
 
 // moeLoads: loads(path, layer) reads a row of loads.
@@ -335,12 +425,27 @@ func moeBufferSize(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// planeMeasure: measure{mode =, iterations =, warmup =, fresh =}, a table at rank 0, nil elsewhere.
+// planeMatrix: matrix(mode), the bytes that the messages of a mode take from each rank to each, itself included.
+func (r *Runtime) planeMatrix(L *glua.LState, p *luaPlane) (int, error) {
+	mode, err := experts.ParseMode(L.CheckString(2))
+	if err != nil {
+		return 0, err
+	}
+	m, err := p.Matrix(mode)
+	if err != nil {
+		return 0, err
+	}
+	L.Push(r.newMatrix(m, ""))
+	return 1, nil
+}
+
+// planeMeasure: measure{mode =, iterations =, warmup =, entry =, fresh =}, a table at rank 0, nil elsewhere.
 func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	f := newFields("plane:measure", L.CheckTable(2))
 	name := f.text("mode", "e2e")
 	iterations, warmup, fresh := int(f.integer("iterations", 100, 1)), int(f.integer("warmup", 10, 0)),
 		f.boolean("fresh", false)
+	entered := f.text("entry", map[bool]string{true: experts.Fresh.String(), false: experts.Steady.String()}[fresh])
 	if err := f.err(); err != nil {
 		return 0, err
 	}
@@ -348,7 +453,14 @@ func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	figures, err := p.measure(mode, iterations, warmup, fresh)
+	entry, err := experts.ParseEntry(entered)
+	if err != nil {
+		return 0, err
+	}
+	if err := p.First(); err != nil {
+		return 0, err
+	}
+	figures, err := p.Measure(mode, warmup, iterations, entry)
 	if err != nil {
 		return 0, err
 	}
@@ -366,23 +478,6 @@ func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	r.addValue("ep", plain)
 	L.Push(toLua(L, plain))
 	return 1, nil
-}
-
-func (p *luaPlane) measure(mode experts.Mode, iterations, warmup int, fresh bool) (*experts.Figures, error) {
-	if err := p.First(); err != nil {
-		return nil, err
-	}
-	if _, err := p.Play(mode, warmup, fresh, false); err != nil {
-		return nil, err
-	}
-	if err := p.Meet(); err != nil {
-		return nil, err
-	}
-	log, err := p.Play(mode, iterations, fresh, true)
-	if err != nil {
-		return nil, err
-	}
-	return p.Gather(mode, fresh, log)
 }
 
 // plainOf makes plain data of a struct, by way of JSON.

@@ -56,6 +56,7 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
+	e.Spec.Direct = s.direct(r.env.Engine())
 	outcomes, err := e.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
 	if err != nil {
 		return 0, err

@@ -66,6 +66,31 @@ local function check_effect(opt)
   end
 end
 
+-- The options with the sizes of --model, or the defaults, where they were not given.
+local function sized(opt, ranks)
+  local sizes = { hidden = "4096", experts_per_rank = "8", topk = "2", shared_experts = 0 }
+  if opt.model then
+    local m = moe.model(opt.model)
+    if m.experts % ranks ~= 0 then
+      options.reject(string.format("--model %s: %d experts cannot be spread evenly over %d ranks", opt.model, m.experts, ranks))
+    end
+    sizes = {
+      hidden = string.format("%d", m.hidden), experts_per_rank = string.format("%d", m.experts / ranks), topk = string.format("%d", m.topk),
+      shared_experts = m.shared,
+    }
+    for name in pairs(sizes) do
+      if opt[name] ~= nil then
+        options.reject(string.format("--%s: --model %s says that", string.gsub(name, "_", "-"), opt.model))
+      end
+    end
+  end
+  local all = setmetatable({}, { __index = opt })
+  for name, value in pairs(sizes) do
+    all[name] = opt[name] == nil and value or opt[name]
+  end
+  return all
+end
+
 -- Every combination of the lists, the last list the fastest.
 local function sweep(opt)
   local modes = words("mode", opt.mode, { "dispatch", "combine", "e2e" })
@@ -85,7 +110,7 @@ end
 local function spec_of(case, opt, loads, m)
   return {
     tokens = case.tokens, hidden = case.hidden, experts_per_rank = case.experts_per_rank, topk = case.topk,
-    payload = opt.payload, placement = opt.placement, redundant = opt.redundant, groups = opt.groups, nodes = opt.nodes, loads = loads,
+    shared_experts = opt.shared_experts, payload = opt.payload, staging = opt.staging, placement = opt.placement, redundant = opt.redundant, groups = opt.groups, nodes = opt.nodes, loads = loads,
     routing = {
       family = opt.routing, seed = opt.routing_seed, hot = opt.hot, hot_experts = opt.hot_experts, exponent = opt.exponent,
       sigma = opt.sigma, imbalance = opt.imbalance, masked = opt.masked, spread = opt.spread, matrix = m,
@@ -114,23 +139,54 @@ local columns = {
   { "Mode", "%s" }, { "Entry", "%s" }, { "Tokens", "%d" }, { "Hidden", "%d" }, { "Exp/rank", "%d" }, { "TopK", "%d" },
   { "GB/s", "%.2f" }, { "by rank", "%.2f" }, { "remote", "%.2f" }, { "wire", "%.2f" },
   { "mean (us)", "%.1f" }, { "p50", "%.1f" }, { "p90", "%.1f" }, { "p99", "%.1f" }, { "fastest", "%.1f" }, { "median", "%.1f" },
-  { "send", "%.1f" }, { "recv", "%.1f" }, { "quantise %", "%.1f" }, { "own %", "%.1f" }, { "pack %", "%.1f" }, { "reduce %", "%.1f" },
+  { "send", "%.1f" }, { "recv", "%.1f" }, { "wait", "%.1f" }, { "quantise %", "%.1f" }, { "stage %", "%.1f" }, { "own %", "%.1f" },
+  { "wait %", "%.1f" }, { "pack %", "%.1f" }, { "reduce %", "%.1f" },
 }
 
 local function row(case, mode, m)
-  local send, recv = 0, 0
+  local send, recv, wait = 0, 0, 0
   for _, r in ipairs(m.by_rank) do
-    send, recv = send + r.send_us / #m.by_rank, recv + r.recv_us / #m.by_rank
+    send, recv, wait = send + r.send_us / #m.by_rank, recv + r.recv_us / #m.by_rank, wait + r.wait_us / #m.by_rank
   end
   local g, s = m.gb_per_s, m.shares
   return {
     mode, m.entry, case.tokens, case.hidden, case.experts_per_rank, case.topk,
     g.assignment, g.rank, g.remote, g.wire, m.latency_us.avg, m.slowest_us.p50, m.slowest_us.p90, m.slowest_us.p99,
-    m.fastest_us.p50, m.typical_us.p50, send, recv, s.quantise * 100, s.own * 100, s.pack * 100, s.reduce * 100,
+    m.fastest_us.p50, m.typical_us.p50, send, recv, wait, s.quantise * 100, s.stage * 100, s.own * 100, s.wait * 100, s.pack * 100,
+    s.reduce * 100,
   }
 end
 
--- The JSON of the predecessor of the tests.
+-- A measurement in the JSON of the predecessor of the tests.
+local function described(case, mode, ranks, opt)
+  return {
+    test = mode, results = ranks,
+    config = {
+      num_processes = world.size, num_tokens = case.tokens, hidden = case.hidden, num_experts_per_rank = case.experts_per_rank,
+      topk = case.topk, warmup_iters = opt.warmup, measure_iters = opt.iters,
+    },
+  }
+end
+
+local function name_of(case, mode)
+  return string.format("%s_t%d_h%d_e%d", mode, case.tokens, case.hidden, case.experts_per_rank)
+end
+
+local function save(opt, out)
+  if not opt.json_output_path then
+    return
+  end
+  result.save(opt.json_output_path, {
+    timestamp = clock.wall(), results = out.json,
+    config = {
+      num_processes = world.size, tests = words("mode", opt.mode, { "dispatch", "combine", "e2e" }),
+      token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
+      expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
+      warmup_iters = opt.warmup, measure_iters = opt.iters,
+    },
+  })
+end
+
 local function entry(case, mode, m, opt)
   local ranks = {}
   for i, r in ipairs(m.by_rank) do
@@ -143,13 +199,7 @@ local function entry(case, mode, m, opt)
       },
     }
   end
-  return {
-    test = mode, results = ranks,
-    config = {
-      num_processes = world.size, num_tokens = case.tokens, hidden = case.hidden, num_experts_per_rank = case.experts_per_rank,
-      topk = case.topk, warmup_iters = opt.warmup, measure_iters = opt.iters,
-    },
-  }
+  return described(case, mode, ranks, opt)
 end
 
 -- A line of time by bytes for each mode with three sizes or more.
@@ -172,6 +222,19 @@ local function checked(what, c)
     what, c.messages, c.tokens, c.difference, c.shifted, c.relative))
 end
 
+-- What the JSON and the output say of a mode that was not played to its end: no rank has a result.
+local function failed(case, mode, err, opt, out)
+  local ranks = {}
+  say("%s\nData Plane (%s): 0/%d ranks passed\n%s", rule, mode, world.size, rule)
+  for rank = 0, world.size - 1 do
+    ranks[rank + 1] = { rank = rank, passed = false, error = err, metrics = result.null }
+    say("  Rank %d: %s", rank, string.sub(err, 1, 200))
+  end
+  out.json[name_of(case, mode)] = described(case, mode, ranks, opt)
+end
+
+local samples = { steady = "ep_iteration_us", fresh = "ep_fresh_us", moving = "ep_moving_us" }
+
 local function run_case(case, opt, loads, m, out)
   world.phase("prepare")
   local plane = moe.open(spec_of(case, opt, loads, m))
@@ -181,28 +244,38 @@ local function run_case(case, opt, loads, m, out)
   end
   for _, mode in ipairs(case.modes) do
     banner(case, mode, opt)
-    for _, kind in ipairs(words("entry", opt.entry, { "steady", "fresh" })) do
+    local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
+    local main = entries[1] -- whose figures are in the block and in the JSON
+    for _, kind in ipairs(entries) do
+      main = kind == "steady" and kind or main
+    end
+    for _, kind in ipairs(entries) do
       world.phase(mode .. " " .. kind)
-      local figures = plane:measure { mode = mode, iterations = opt.iters, warmup = opt.warmup, fresh = kind == "fresh" }
+      local figures = plane:measure { mode = mode, iterations = opt.iters, warmup = opt.warmup, entry = kind }
       if opt.verify then
         checked("what " .. mode .. " " .. kind .. " left", plane:verify { state = mode })
       end
       if figures then
-        
         out.rows[#out.rows + 1] = row(case, mode, figures)
         for _, us in ipairs(figures.most_us) do
-          result.sample(kind == "steady" and "ep_iteration_us" or "ep_fresh_us", us)
+          result.sample(samples[kind], us)
         end
-        if kind == "steady" or opt.entry == "fresh" then
+        if kind == main then
           block(mode, figures)
           for _, r in ipairs(figures.by_rank) do
             result.sample("ep_bandwidth_gb_per_s", r.gb_per_s)
           end
-          out.json[string.format("%s_t%d_h%d_e%d", mode, case.tokens, case.hidden, case.experts_per_rank)] = entry(case, mode, figures, opt)
+          out.json[name_of(case, mode)] = entry(case, mode, figures, opt)
           out.points[mode] = out.points[mode] or {}
           table.insert(out.points[mode], { figures.bytes_per_rank.assignment, figures.latency_us.avg / 1e6 })
         end
         result.note("waits, " .. kind .. ": " .. figures.verdict)
+        -- Without several hosts, or --nvlink-backend none, the messages pass no NIC.
+        local through = figures.between_hosts_bytes > 0 or opt.nvlink_backend == "none"
+        for _, h in ipairs(through and figures.nics or {}) do
+          result.note(string.format("NICs of %s (%s), all its traffic: %.3f MB sent and %.3f MB received in %d iterations; messages between hosts: %.3f MB",
+            h.host, table.concat(h.nics, ", "), h.sent_bytes / 1e6, h.received_bytes / 1e6, opt.iters, figures.between_hosts_bytes / 1e6))
+        end
       end
     end
   end
@@ -215,13 +288,16 @@ return {
     options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
     options.string { "mode", "e2e", "dispatch, combine, e2e; several with commas" },
     options.string { "tokens", "512", "tokens of each rank; several with commas" },
-    options.string { "hidden", "4096", "channels of a token, a multiple of 128; several with commas" },
-    options.string { "experts-per-rank", "8", "several with commas" },
-    options.string { "topk", "2", "experts for each token; several with commas" },
+    options.string { "hidden", nil, "channels of a token, a multiple of 128; several with commas (default: 4096)" },
+    options.string { "experts-per-rank", nil, "several with commas (default: 8)" },
+    options.string { "topk", nil, "experts for each token; several with commas (default: 2)" },
+    options.int { "shared-experts", nil, "experts of each rank that get all its tokens, without weights (default: 0)", min = 0, max = 64 },
+    options.path { "model", nil, "a model, or its file: its hidden size, experts, topk and shared experts" },
     options.int { "warmup", 10, "iterations that are not measured", min = 0, max = 2 ^ 31 },
     options.int { "iters", 100, "measured iterations; the first is left out", min = 1, max = 2 ^ 31 },
-    options.string { "entry", "steady,fresh", "steady: one iteration after the other; fresh: a barrier before each" },
+    options.string { "entry", "steady,fresh", "steady: one iteration after the other; fresh: a barrier before each; moving: only what moves" },
     options.enum { "payload", "fp8", "dispatched channels", choices = { "fp8", "bf16" } },
+    options.enum { "staging", "auto", "on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL", choices = { "auto", "on", "off" } },
     options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
     options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
     options.number { "hot", nil, "khot: share of the tokens that choose hot experts only (default: 0.9)" },
@@ -249,11 +325,13 @@ return {
   metrics = {
     { "ep_iteration_us", "time of an iteration of the slowest rank, one after the other", better = "lower" },
     { "ep_fresh_us", "the same after a barrier", better = "lower" },
+    { "ep_moving_us", "time of the slowest rank to move the messages of an iteration", better = "lower" },
     { "ep_bandwidth_gb_per_s", "bytes by assignment of a rank over its mean time", better = "higher" },
   },
   ranks = function(opt)
     check_effect(opt)
     local n = opt.num_processes or 8
+    opt = sized(opt, n)
     for _, case in ipairs(sweep(opt)) do
       moe.check(spec_of(case, opt, nil, nil), n)
     end
@@ -268,6 +346,7 @@ return {
       options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
         "leave --num-processes out: the launcher decides")
     end
+    opt = sized(opt, world.size)
     if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
       result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
     end
@@ -276,20 +355,22 @@ return {
     local out = { rows = {}, json = {}, points = {} }
     local cases = sweep(opt)
     for _, case in ipairs(cases) do
-      run_case(case, opt, loads, m, out)
+      local ok, err = pcall(run_case, case, opt, loads, m, out)
+      if not ok then
+        for _, mode in ipairs(case.modes) do
+          if not out.json[name_of(case, mode)] then
+            failed(case, mode, err, opt, out)
+          end
+        end
+        save(opt, out)
+        error(err, 0)
+      end
     end
-    result.table { title = "GB/s of a rank on four bases; times of the slowest rank, in us", columns = columns, rows = out.rows, keys = 6 }
+    result.table {
+      title = "GB/s of a rank on four bases; times in us: mean, send, recv and wait over ranks, p50 to p99 of the slowest rank",
+      columns = columns, rows = out.rows, keys = 6,
+    }
     fits(out.points)
-    if opt.json_output_path then
-      result.save(opt.json_output_path, {
-        timestamp = clock.wall(), results = out.json,
-        config = {
-          num_processes = world.size, tests = words("mode", opt.mode, { "dispatch", "combine", "e2e" }),
-          token_counts = numbers("tokens", opt.tokens), hidden_dims = numbers("hidden", opt.hidden),
-          expert_counts = numbers("experts-per-rank", opt.experts_per_rank), topk = numbers("topk", opt.topk),
-          warmup_iters = opt.warmup, measure_iters = opt.iters,
-        },
-      })
-    end
+    save(opt, out)
   end,
 }

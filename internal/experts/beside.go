@@ -30,7 +30,7 @@ type Contention struct {
 func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Contention, error) {
 	c := &Contention{}
 	var err error
-	if c.Alone, err = p.measure(mode, warmup, n); err != nil {
+	if c.Alone, err = p.Measure(mode, warmup, n, Steady); err != nil {
 		return nil, err
 	}
 	alone, _, err := p.repeat(other, func(done int) bool { return done < runs })
@@ -52,7 +52,7 @@ func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Con
 		o.ns, o.runs, o.err = p.repeat(other, func(int) bool { return !stop.Load() })
 		background <- o
 	}()
-	c.Beside, err = p.measure(mode, warmup, n)
+	c.Beside, err = p.Measure(mode, warmup, n, Steady)
 	if err == nil {
 		err = p.Meet() // the others' iterations want company until their end
 	}
@@ -65,20 +65,6 @@ func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Con
 		return nil, err
 	}
 	return p.compare(c, other, alone, o.ns, o.runs)
-}
-
-func (p *Plane) measure(mode Mode, warmup, n int) (*Figures, error) {
-	if _, err := p.Play(mode, warmup, false, false); err != nil {
-		return nil, err
-	}
-	if err := p.Meet(); err != nil {
-		return nil, err
-	}
-	log, err := p.Play(mode, n, false, true)
-	if err != nil {
-		return nil, err
-	}
-	return p.Gather(mode, false, log)
 }
 
 // repeat runs the other traffic as long as it is wanted, and returns the mean time of a run and how many there were.

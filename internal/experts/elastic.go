@@ -315,10 +315,10 @@ func (p *player) time(plane *Plane, mine *Episode) error {
 	if err := plane.First(); err != nil {
 		return err
 	}
-	if _, err := plane.Play(EndToEnd, p.e.Warmup, false, false); err != nil {
+	if _, err := plane.Play(EndToEnd, p.e.Warmup, Steady, false); err != nil {
 		return err
 	}
-	log, err := plane.Play(EndToEnd, p.e.Iterations, false, true)
+	log, err := plane.Play(EndToEnd, p.e.Iterations, Steady, true)
 	if err != nil {
 		return err
 	}

@@ -80,11 +80,43 @@ func TestEveryRoutingArrives(t *testing.T) {
 		{"one rank", spec(t, shape(1, 5, 128, 4, 4), moe.FP8, moe.Routing{Family: "distinct"}, 0)},
 		{"all to one", spec(t, shape(4, 16, 128, 4, 4), moe.FP8, moe.Routing{Family: "khot", Hot: 1, HotExperts: 4}, 0)},
 		{"matrix", spec(t, shape(4, 24, 128, 8, 4), moe.FP8, moe.Routing{Family: "matrix", Matrix: m}, 0)},
+		{"shared", shared(spec(t, shape(4, 12, 256, 2, 3), moe.FP8, moe.Routing{Family: "uniform", Masked: 9}, 0), 2)},
+		{"balanced and shared", shared(spec(t, shape(3, 24, 128, 4, 4), moe.BF16, moe.Routing{Family: "zipf", Exponent: 1.2}, 2), 1)},
 		{"balanced", spec(t, shape(4, 24, 384, 4, 4), moe.FP8, moe.Routing{Family: "zipf", Exponent: 1.2}, 2)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			must(t, play(t, test.s, playAll))
+			test.s.Direct = true
+			must(t, play(t, test.s, playAll))
 		})
+	}
+}
+
+func shared(s Spec, n int) Spec {
+	s.Selection, s.Placement = moe.Share(s.Selection, s.Placement, n)
+	s.Shared = n
+	return s
+}
+
+// Shared experts count as no bytes.
+func TestBytesOfSharedExperts(t *testing.T) {
+	s := spec(t, moe.Shape{Ranks: 2, Tokens: 8, Hidden: 128, Experts: 2, TopK: 2}, moe.FP8, moe.Routing{Family: "uniform"}, 0)
+	var bytes []Bases
+	for _, s := range []Spec{s, shared(s, 2)} {
+		must(t, play(t, s, func(p *Plane) error {
+			f, err := p.Measure(EndToEnd, 1, 3, Moving)
+			if f != nil {
+				bytes = append(bytes, f.Bytes)
+				if f.Bandwidth.Min <= 0 || f.Shares.Wait < 0 || f.Shares.Pack != 0 || f.Shares.Stage != 0 || f.Entry != "moving" {
+					t.Errorf("%+v", f)
+				}
+			}
+			return err
+		}))
+	}
+	bytes[0].Wire, bytes[1].Wire = 0, 0 // notices also have the counts of shared experts
+	if bytes[0] != bytes[1] || bytes[0].Assignment != float64(2*8*(128+4+16+256)) {
+		t.Errorf("%+v", bytes)
 	}
 }
 
@@ -96,8 +128,8 @@ func playAll(p *Plane) error {
 		return err
 	}
 	for _, mode := range []Mode{Dispatch, Combine, EndToEnd} {
-		for _, fresh := range []bool{false, true} {
-			log, err := p.Play(mode, 5, fresh, true)
+		for _, entry := range []Entry{Steady, Fresh, Moving} {
+			log, err := p.Play(mode, 5, entry, true)
 			if err != nil {
 				return err
 			}
@@ -105,7 +137,7 @@ func playAll(p *Plane) error {
 				return fmt.Errorf("%d iterations", len(log.Iterations))
 			}
 			if _, err := p.CheckState(mode); err != nil {
-				return fmt.Errorf("%v: %w", mode, err)
+				return fmt.Errorf("%v, %v: %w", mode, entry, err)
 			}
 		}
 	}

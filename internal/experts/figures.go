@@ -8,13 +8,14 @@ import (
 	"perigee/internal/moe"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
+	"perigee/nixl/device"
 )
 
 // Figures are what the logs of all ranks of one measurement amount to. Times are in microseconds, rates in 1e9 bytes
 // per second. They are part of results, under values.ep.
 type Figures struct {
 	Mode  string `json:"mode"`
-	Entry string `json:"entry"` // steady or fresh
+	Entry string `json:"entry"` // steady, fresh or moving
 
 	Ranks      []RankFigures `json:"by_rank"`
 	Iterations int           `json:"iterations"` // measured, the first left out where there are two or more
@@ -32,6 +33,9 @@ type Figures struct {
 	Bytes  Bases  `json:"bytes_per_rank"` // mean over ranks
 	Rate   Rates  `json:"gb_per_s"`       // these over the mean time
 	Shares Shares `json:"shares"`
+
+	NICs         []HostNICs `json:"nics"`                // of hosts that have some, over all measured iterations
+	BetweenHosts int64      `json:"between_hosts_bytes"` // of the messages of these iterations
 
 	Waits   map[string][][]float64 `json:"waits_us"` // by operation, destination, source: mean of an iteration
 	Verdict string                 `json:"verdict"`
@@ -60,7 +64,8 @@ type RankFigures struct {
 	MaxUS     float64 `json:"max_us"`
 	SendUS    float64 `json:"send_us"` // means of the halves
 	RecvUS    float64 `json:"recv_us"`
-	Bytes     int64   `json:"bytes"` // on the basis of assignments
+	WaitUS    float64 `json:"wait_us"` // of the receive half, mean: for the messages of others
+	Bytes     int64   `json:"bytes"`   // on the basis of assignments
 	Bandwidth float64 `json:"gb_per_s"`
 	Tokens    float64 `json:"tokens_per_s"`
 }
@@ -76,10 +81,12 @@ type Bases struct {
 // Rates are bytes on the same bases over the mean time of an iteration.
 type Rates Bases
 
-// Shares are the parts of an iteration in which a rank computes or copies, over the mean time.
+// Shares are the parts of an iteration in which a rank computes, copies or waits, over the mean time.
 type Shares struct {
 	Fill   float64 `json:"quantise"` // quantise and write headers
+	Stage  float64 `json:"stage"`    // copy messages to where they depart
 	Own    float64 `json:"own"`      // copy messages to own experts
+	Wait   float64 `json:"wait"`     // for the messages of others
 	Pack   float64 `json:"pack"`
 	Reduce float64 `json:"reduce"`
 }
@@ -89,8 +96,8 @@ func (l *Log) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(len(l.Iterations)))
 	for _, it := range l.Iterations {
 		for _, p := range it.Parts {
-			for _, v := range []int64{p.Send, p.Recv, p.Fill, p.Own, p.Finish} {
-				b = binary.AppendVarint(b, v)
+			for _, v := range p.fields() {
+				b = binary.AppendVarint(b, *v)
 			}
 		}
 	}
@@ -99,7 +106,7 @@ func (l *Log) encode() []byte {
 			b = binary.AppendVarint(b, v)
 		}
 	}
-	return b
+	return appendTraffic(b, l.NICs)
 }
 
 func decodeLog(message []byte, ranks int) (*Log, error) {
@@ -107,8 +114,7 @@ func decodeLog(message []byte, ranks int) (*Log, error) {
 	l := &Log{Iterations: make([]Iteration, r.Count())}
 	for i := range l.Iterations {
 		for k := range l.Iterations[i].Parts {
-			p := &l.Iterations[i].Parts[k]
-			for _, v := range []*int64{&p.Send, &p.Recv, &p.Fill, &p.Own, &p.Finish} {
+			for _, v := range l.Iterations[i].Parts[k].fields() {
 				*v = r.Signed()
 			}
 		}
@@ -119,11 +125,12 @@ func decodeLog(message []byte, ranks int) (*Log, error) {
 			l.Waits[kind][source] = r.Signed()
 		}
 	}
+	l.NICs = device.Traffic{Names: r.Texts(), Sent: r.Signed(), Received: r.Signed()}
 	return l, r.End("log of iterations")
 }
 
-// Gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil.
-func (p *Plane) Gather(mode Mode, fresh bool, log *Log) (*Figures, error) {
+// gather brings the logs of all ranks to rank 0 and works out the figures there. Elsewhere it returns nil.
+func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
 	all, err := p.world.All().Gather(0, log.encode())
 	if err != nil || p.me != 0 {
 		return nil, err
@@ -139,12 +146,12 @@ func (p *Plane) Gather(mode Mode, fresh bool, log *Log) (*Figures, error) {
 		hosts[rank] = p.world.HostName(rank)
 	}
 	f := compute(mode, logs, hosts)
-	f.Entry = "steady"
-	if fresh {
-		f.Entry = "fresh"
-	}
+	f.Entry = entry.String()
 	f.count(mode, p.spec)
-	return f, nil
+	f.NICs = hostNICs(logs, hosts)
+	f.BetweenHosts, err = p.betweenHosts(mode)
+	f.BetweenHosts *= int64(len(log.Iterations))
+	return f, err
 }
 
 // compute works out all figures that need no bytes. The first iteration of each rank is left out, but not if it
@@ -162,9 +169,8 @@ func compute(mode Mode, logs []*Log, hosts []string) *Figures {
 			for kind, p := range it.Parts {
 				r.SendUS += microseconds(p.Send) / float64(len(kept))
 				r.RecvUS += microseconds(p.Recv) / float64(len(kept))
-				sums[kind].Send, sums[kind].Recv = sums[kind].Send+p.Send, sums[kind].Recv+p.Recv
-				sums[kind].Fill, sums[kind].Own = sums[kind].Fill+p.Fill, sums[kind].Own+p.Own
-				sums[kind].Finish += p.Finish
+				r.WaitUS += microseconds(p.Wait) / float64(len(kept))
+				sums[kind].add(p)
 			}
 		}
 		r.MeanUS, r.MinUS, r.MaxUS = stats.Mean(times[rank]), slices.Min(times[rank]), slices.Max(times[rank])
@@ -172,10 +178,12 @@ func compute(mode Mode, logs []*Log, hosts []string) *Figures {
 	}
 	f.overRanks(times)
 	f.Latency = summarize(f.Ranks, func(r RankFigures) float64 { return r.MeanUS })
-	total := float64(sums[dispatching].Total() + sums[combining].Total())
+	both := sums[dispatching]
+	both.add(sums[combining])
+	share := func(ns int64) float64 { return float64(ns) / float64(both.Total()) }
 	f.Shares = Shares{
-		Fill: float64(sums[dispatching].Fill) / total, Own: float64(sums[dispatching].Own+sums[combining].Own) / total,
-		Pack: float64(sums[dispatching].Finish) / total, Reduce: float64(sums[combining].Finish) / total,
+		Fill: share(both.Fill), Stage: share(both.Stage), Own: share(both.Own), Wait: share(both.Wait),
+		Pack: share(sums[dispatching].Finish), Reduce: share(sums[combining].Finish),
 	}
 	f.wait(mode, logs, hosts)
 	return f
@@ -213,11 +221,11 @@ func microseconds(ns int64) float64 { return float64(ns) / 1e3 }
 
 // count adds bytes and rates.
 func (f *Figures) count(mode Mode, s Spec) {
-	census := moe.Count(s.Selection, s.Placement)
+	census := s.Census()
 	hidden, payload := s.Selection.Hidden, s.Payload.TokenBytes(s.Selection.Hidden)
 	row, tokens := 2*int64(hidden), float64(s.Selection.Tokens)
 	n := float64(len(f.Ranks))
-	notices := float64(s.Selection.Ranks-1) * float64(2+4*min(s.Placement.PerRank, mostCounts))
+	notices := float64((s.Selection.Ranks - 1) * len(notice(dispatching, 0, 0, make([]uint32, s.Placement.PerRank))))
 	for rank, c := range census.Sources {
 		var b Bases
 		r := &f.Ranks[rank]

@@ -8,11 +8,14 @@
 // message of each rank lies (moe.Layout), and prepares its requests once. An
 // iteration posts the same requests again.
 //
-//	dispatch  quantise every token once; write one message for each assignment into the slot of its expert, those of
-//	          this rank's own experts by a copy; notify each rank of the counts; wait for the notifications of all
-//	          ranks; pack the messages densely by expert
-//	combine   write one BF16 row for each received message back to the rank that sent it; notify; wait; sum each
-//	          token's rows with its weights
+//	dispatch  quantise every token once; copy it to each of its places among what this rank sends (unless
+//	          Spec.Direct); write each other rank its messages, and notify it of the counts; copy those to this rank's
+//	          own experts; wait for the notifications of all ranks; pack the messages densely by expert
+//	combine   write each rank one BF16 row for each message that came from it; notify; wait; sum each token's rows
+//	          with its weights
+//
+// What a rank sends to another lies in one piece at both ends, since each piece costs the engine more than the copy of
+// a token: about 2.4 us on NIXL between processes of a host. With Spec.Direct each message is written by itself.
 //
 // A message is a header of 16 bytes (token, rank, iteration) and the payload. What a rank receives is double-buffered
 // by the parity of the iteration: without a barrier in between, a peer may be one iteration ahead, and no more, since
@@ -21,12 +24,14 @@ package experts
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 	"unsafe"
 
 	"perigee/internal/moe"
 	"perigee/internal/moe/numeric"
 	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
 	"perigee/spmd"
 )
@@ -37,6 +42,12 @@ type Spec struct {
 	Placement *moe.Placement
 	Payload   moe.Payload
 	Seed      uint64 // of the tokens' channels
+	// Shared is how many of the last choices of each token name shared experts (moe.Share): copies within the rank,
+	// which count as no bytes.
+	Shared int
+	// Direct writes each dispatched message by itself, out of the only copy of its token. It suits engines for which a
+	// piece costs nothing.
+	Direct bool
 
 	// In a phase of an elastic plan: who is there (all where nil), the number of the layout, and where it begins in
 	// the receive halves.
@@ -55,6 +66,24 @@ func (s Spec) ranks() []int {
 		all[r] = r
 	}
 	return all
+}
+
+// Census counts what the routed experts are sent.
+func (s Spec) Census() *moe.Census { return moe.Count(s.routed(), s.Placement) }
+
+// routed is the selection without shared experts.
+func (s Spec) routed() *moe.Selection {
+	if s.Shared == 0 {
+		return s.Selection
+	}
+	routed := *s.Selection
+	routed.Expert = slices.Clone(routed.Expert)
+	for i := range routed.Expert {
+		if i%routed.TopK >= routed.TopK-s.Shared {
+			routed.Expert[i] = moe.None
+		}
+	}
+	return &routed
 }
 
 // The kinds of operations.
@@ -81,11 +110,15 @@ type Plane struct {
 	patience time.Duration // instead of the world's timeout, if not 0
 	late     []int         // who had not sent when it was over
 
-	input  []uint16 // T x H, the rank's own tokens
-	packed []byte   // what arrived, densely: payload values of all messages, then their scales
-	output []uint16 // T x H
+	arrivals []int32  // assignments, as their messages lie in the receive half
+	rows     []int32  // of each choice, the position of the row that comes back, or moe.None
+	input    []uint16 // T x H, the rank's own tokens
+	packed   []byte   // what arrived, densely by expert: payload values of all messages, then their scales
+	output   []uint16 // T x H
 
-	ops [kinds]operation
+	ops    [kinds]operation
+	stride int // by how much an iteration is counted, in began and arrived
+	filled int // the iteration in the headers of the messages that were filled last
 }
 
 // operation is one kind, whose iterations alternate between two areas.
@@ -101,25 +134,29 @@ type operation struct {
 
 // areas are the offsets in the two halves of a rank's memory, in bytes.
 type areas struct {
-	message, row  int64    // bytes of a dispatched message and of a row that comes back
-	tokens, rows  int64    // in the send half: a message for each token; a row for each place
-	slots, places [2]int64 // in the receive half, by parity: messages by place; rows by choice
-	send, recv    int64    // sizes of the halves
+	message, row         int64    // bytes of a dispatched message and of a row that comes back
+	tokens, staged, rows int64    // in the send half: a message for each token; those that depart; rows that go back
+	slots, places        [2]int64 // in the receive half, by parity: messages that arrive; rows that come back
+	send, recv           int64    // sizes of the halves
 }
 
 // areasOf returns the areas of any rank.
 func areasOf(s Spec, l *moe.Layout, rank int) (a areas) {
 	a.message = moe.HeaderBytes + s.Payload.TokenBytes(s.Selection.Hidden)
 	a.row = 2 * int64(s.Selection.Hidden)
-	received, choices := int64(len(l.At(rank))), int64(s.Selection.Tokens*s.Selection.TopK)
-	a.rows = align(a.message * int64(s.Selection.Tokens))
+	received, sent := int64(len(l.At(rank))), int64(l.Selections(rank))
+	a.staged = align(a.message * int64(s.Selection.Tokens))
+	a.rows = a.staged
+	if !s.Direct {
+		a.rows = align(a.staged + a.message*sent)
+	}
 	a.send = align(a.rows + a.row*received)
 	a.recv = s.base
 	for parity := range 2 {
 		a.slots[parity] = a.recv
 		a.recv = align(a.recv + a.message*received)
 		a.places[parity] = a.recv
-		a.recv = align(a.recv + a.row*choices)
+		a.recv = align(a.recv + a.row*sent)
 	}
 	a.recv = max(a.recv, align(int64(s.Selection.Ranks)))
 	return a
@@ -133,6 +170,27 @@ func Need(s Spec, l *moe.Layout, rank int) (registered, private int64) {
 	a := areasOf(s, l, rank)
 	tokens := 2 * int64(s.Selection.Tokens) * a.row
 	return a.send + a.recv, tokens + int64(len(l.At(rank)))*s.Payload.TokenBytes(s.Selection.Hidden)
+}
+
+// Matrix returns the bytes that the messages of a mode take from each rank to each, itself included.
+func (p *Plane) Matrix(mode Mode) (*matrix.Matrix, error) {
+	n := p.Selection.Ranks
+	m := matrix.New(n)
+	for from := range n {
+		for to := range n {
+			var bytes int64
+			if mode.has(dispatching) {
+				bytes += p.areas.message * int64(len(p.Pair(from, to)))
+			}
+			if mode.has(combining) {
+				bytes += p.areas.row * int64(len(p.Pair(to, from)))
+			}
+			if err := m.Set(from, to, bytes); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return m, nil
 }
 
 // Open makes the data plane at all ranks of a world.
@@ -157,7 +215,7 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Pla
 func newPlane(w *spmd.World, s Spec, l *moe.Layout) *Plane {
 	return &Plane{
 		spec: s, Layout: l, world: w, group: w.All(), ranks: s.ranks(), me: w.Rank(), hidden: s.Selection.Hidden,
-		areas: areasOf(s, l, w.Rank()),
+		areas: areasOf(s, l, w.Rank()), stride: 1,
 	}
 }
 
@@ -194,11 +252,19 @@ func (p *Plane) prepare(exchanges []load.Exchange) error {
 	return nil
 }
 
-// makeTokens makes the rank's tokens.
+// makeTokens makes the rank's tokens, and the tables of where what comes of them lies.
 func (p *Plane) makeTokens() {
 	s := p.Selection
 	p.input, p.output = make([]uint16, s.Tokens*s.Hidden), make([]uint16, s.Tokens*s.Hidden)
 	p.packed = make([]byte, int64(len(p.At(p.me)))*p.spec.Payload.TokenBytes(p.hidden))
+	p.arrivals = p.Arrivals(p.me)
+	p.rows = make([]int32, s.Tokens*s.TopK)
+	for i := range p.rows {
+		p.rows[i] = moe.None
+	}
+	for _, a := range p.Departures(p.me) {
+		p.rows[p.Choice(a)] = int32(p.Departure(a))
+	}
 	for t := range s.Tokens {
 		moe.Fill(p.input[t*s.Hidden:(t+1)*s.Hidden], p.me*s.Tokens+t, p.spec.Seed)
 	}
@@ -245,10 +311,7 @@ func (p *Plane) exchanges() []load.Exchange {
 				if kind == combining {
 					source, destination = to, from
 				}
-				for _, a := range p.Pair(source, destination) {
-					pieces = append(pieces, p.piece(kind, parity, a, all[from], all[to]))
-				}
-				return pieces
+				return p.pieces(kind, parity, p.Pair(source, destination), all[from], all[to])
 			}})
 		}
 	}
@@ -261,16 +324,28 @@ func (p *Plane) exchanges() []load.Exchange {
 	}})
 }
 
-// piece returns where the message of an assignment lies at its sender and at its receiver.
-func (p *Plane) piece(kind, parity int, a int32, from, to areas) load.Piece {
-	if kind == combining {
-		return load.Piece{SendOff: from.rows + int64(p.Place(a))*from.row, RecvOff: to.places[parity] +
-			int64(p.Choice(a))*to.row, Len: to.row}
+// pieces returns where the messages of a pair lie at their sender and at their receiver.
+func (p *Plane) pieces(kind, parity int, pair []int32, from, to areas) []load.Piece {
+	if len(pair) == 0 {
+		return nil
 	}
-	return load.Piece{
-		SendOff: from.tokens + int64(p.Token(a))*from.message, RecvOff: to.slots[parity] + int64(p.Place(a))*to.message,
-		Len: to.message,
+	departure, arrival, count := int64(p.Departure(pair[0])), int64(p.Arrival(pair[0])), int64(len(pair))
+	if kind == combining { // rows go the other way
+		return []load.Piece{{
+			SendOff: from.rows + arrival*from.row, RecvOff: to.places[parity] + departure*to.row, Len: count * to.row,
+		}}
 	}
+	at := to.slots[parity] + arrival*to.message
+	if !p.spec.Direct {
+		return []load.Piece{{SendOff: from.staged + departure*from.message, RecvOff: at, Len: count * to.message}}
+	}
+	list := make([]load.Piece, count)
+	for i, a := range pair {
+		list[i] = load.Piece{
+			SendOff: from.tokens + int64(p.Token(a))*from.message, RecvOff: at + int64(i)*to.message, Len: to.message,
+		}
+	}
+	return list
 }
 
 // mostCounts is how many counts a notice holds; of more it holds their sum.
@@ -323,8 +398,9 @@ func (p *Plane) payload(message []byte) (values, scales []byte) {
 	return body, nil
 }
 
-// fill writes the messages of all tokens.
+// fill writes the message of every token.
 func (p *Plane) fill(iteration int) {
+	p.filled = iteration
 	send := p.port.send
 	for t := range p.Selection.Tokens {
 		m := message(send, p.areas.tokens, p.areas.message, t)
@@ -346,28 +422,57 @@ func writeHeader(m []byte, token, rank, iteration int) {
 	binary.LittleEndian.PutUint32(m[12:], 0)
 }
 
+// stage copies the messages to other ranks to where they lie in the order in which they depart.
+func (p *Plane) stage() {
+	if p.spec.Direct {
+		return
+	}
+	for _, peer := range p.ranks {
+		if peer != p.me {
+			p.copyTokens(p.port.send[p.areas.staged:], p.Departure, p.Pair(p.me, peer))
+		}
+	}
+}
+
+// copyTokens copies the messages of assignments to their positions in an area.
+func (p *Plane) copyTokens(area []byte, position func(int32) int, pair []int32) {
+	for _, a := range pair {
+		copy(message(area, 0, p.areas.message, position(a)),
+			message(p.port.send, p.areas.tokens, p.areas.message, p.Token(a)))
+	}
+}
+
 // copyOwn moves the messages whose sender and receiver are this rank.
 func (p *Plane) copyOwn(kind, parity int) {
-	for _, a := range p.Pair(p.me, p.me) {
-		m := p.piece(kind, parity, a, p.areas, p.areas)
+	pair := p.Pair(p.me, p.me)
+	if kind == dispatching {
+		p.copyTokens(p.port.recv[p.areas.slots[parity]:], p.Arrival, pair)
+		return
+	}
+	for _, m := range p.pieces(kind, parity, pair, p.areas, p.areas) {
 		copy(p.port.recv[m.RecvOff:m.RecvOff+m.Len], p.port.send[m.SendOff:m.SendOff+m.Len])
 	}
 }
 
 // pack copies what arrived to where it lies densely, by expert: all values, then all scales.
 func (p *Plane) pack(parity int) {
-	recv, count := p.port.recv, len(p.At(p.me))
+	for i, a := range p.arrivals {
+		values, scales := p.payload(message(p.port.recv, p.areas.slots[parity], p.areas.message, i))
+		packed, packedScales := p.packedAt(p.Place(a))
+		copy(packed, values)
+		copy(packedScales, scales)
+	}
+}
+
+// packedAt returns the values and scales at a place.
+func (p *Plane) packedAt(place int) (values, scales []byte) {
 	width := p.hidden
 	if p.spec.Payload == moe.BF16 {
 		width *= 2
 	}
 	scaleWidth := int(p.spec.Payload.TokenBytes(p.hidden)) - width
-	allScales := p.packed[count*width:]
-	for i := range count {
-		values, scales := p.payload(message(recv, p.areas.slots[parity], p.areas.message, i))
-		copy(p.packed[i*width:(i+1)*width], values)
-		copy(allScales[i*scaleWidth:(i+1)*scaleWidth], scales)
-	}
+	all := p.packed[len(p.arrivals)*width:]
+	return p.packed[place*width:][:width], all[place*scaleWidth:][:scaleWidth]
 }
 
 // reduce sums the rows that came back.
@@ -377,11 +482,11 @@ func (p *Plane) reduce(parity int) {
 	rows, weights := few[:0], make([]float32, 0, s.TopK)
 	base := words(p.port.recv[p.areas.places[parity]:])
 	for t := range s.Tokens {
-		experts, all := s.Of(p.me*s.Tokens + t)
+		_, all := s.Of(p.me*s.Tokens + t)
 		rows, weights = rows[:0], weights[:0]
-		for k, expert := range experts {
-			if expert != moe.None {
-				rows, weights = append(rows, int32(t*s.TopK+k)), append(weights, all[k])
+		for k, row := range p.rows[t*s.TopK : (t+1)*s.TopK] {
+			if row != moe.None {
+				rows, weights = append(rows, row), append(weights, all[k])
 			}
 		}
 		numeric.Reduce(p.output[t*s.Hidden:(t+1)*s.Hidden], base, rows, weights)
@@ -392,7 +497,7 @@ func (p *Plane) reduce(parity int) {
 // It is not part of any time.
 func (p *Plane) apply(parity int) {
 	send, recv := p.port.send, p.port.recv
-	for i, a := range p.At(p.me) {
+	for i, a := range p.arrivals {
 		row := words(message(send, p.areas.rows, p.areas.row, i))
 		values, scales := p.payload(message(recv, p.areas.slots[parity], p.areas.message, i))
 		if p.spec.Payload == moe.FP8 {

@@ -5,12 +5,14 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/traffic/link"
 	"perigee/nixl"
+	"perigee/nixl/device"
 )
 
 // Mode is what an iteration does.
@@ -43,13 +45,49 @@ func (m Mode) has(kind int) bool {
 	return m == EndToEnd || m == Dispatch && kind == dispatching || m == Combine && kind == combining
 }
 
+// Entry is where iterations begin, and what of them is timed.
+type Entry uint8
+
+// The entries.
+const (
+	Steady Entry = iota // one iteration right after the other
+	Fresh               // all ranks meet in a barrier before each
+	Moving              // the same messages again and again, as a plain all-to-all moves them; see Play
+)
+
+var entryNames = []string{"steady", "fresh", "moving"}
+
+// ParseEntry reads steady, fresh or moving.
+func ParseEntry(s string) (Entry, error) {
+	if i := slices.Index(entryNames, s); i >= 0 {
+		return Entry(i), nil
+	}
+	return 0, fault.New(fault.Usage, "unknown entry %q, want one of %s", s, strings.Join(entryNames, ", "))
+}
+
+// String returns the entry's name on the command line.
+func (e Entry) String() string { return entryNames[e] }
+
 // Part is the time of one operation of an iteration, in nanoseconds. The send half lasts from the start until all
 // own messages are known to be at their receivers, the receive half from there until the result is there.
 type Part struct {
 	Send, Recv int64
 	Fill       int64 // of the send half: quantise and write headers
+	Stage      int64 // of the send half: copy messages to where they depart
 	Own        int64 // of the receive half: copy messages to own experts
+	Wait       int64 // of the receive half: wait for the messages of others
 	Finish     int64 // of the receive half: pack, or reduce
+}
+
+// fields are all of them, in the order in which they are sent.
+func (p *Part) fields() []*int64 {
+	return []*int64{&p.Send, &p.Recv, &p.Fill, &p.Stage, &p.Own, &p.Wait, &p.Finish}
+}
+
+func (p *Part) add(other Part) {
+	for i, v := range other.fields() {
+		*p.fields()[i] += *v
+	}
 }
 
 // Total is the time of the operation.
@@ -67,11 +105,15 @@ type Log struct {
 	// Waits are by source: how long this rank waited for its messages after it was ready for them, over
 	// all iterations, in nanoseconds.
 	Waits [kinds][]int64
+	NICs  device.Traffic // of the host, at its first rank
 }
 
-// Play does so many iterations, one right after the other: the steady state. With fresh, all ranks meet in a barrier
-// before each. What comes before the first measured one must have been played with record false.
-func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
+// Play does so many iterations. What comes before the first measured one must have been played with record false.
+//
+// With Moving the messages of a dispatch are quantised and staged once, before the first iteration, and what arrives is
+// packed or summed once, after the last. All ranks meet in a barrier before each, so one of the two areas of the
+// receive half is enough. That is what a plain all-to-all of the same bytes does, and can be compared with its time.
+func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	log := &Log{}
 	for kind := range log.Waits {
 		log.Waits[kind] = make([]int64, p.Selection.Ranks)
@@ -79,8 +121,11 @@ func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
 	if record {
 		log.Iterations = make([]Iteration, 0, n)
 	}
+	if entry == Moving {
+		return log, p.move(mode, n, record, log)
+	}
 	for range n {
-		if fresh {
+		if entry == Fresh {
 			if err := p.Meet(); err != nil {
 				return nil, err
 			}
@@ -101,6 +146,70 @@ func (p *Plane) Play(mode Mode, n int, fresh, record bool) (*Log, error) {
 	return log, nil
 }
 
+// move is Play with Moving.
+func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
+	p.stride = len(p.ops[dispatching].batches) // iterations of the same area
+	if mode.has(dispatching) {
+		p.fill(p.ops[dispatching].began + p.stride)
+		p.stage()
+	}
+	for range n {
+		var it Iteration
+		for kind := range kinds {
+			if !mode.has(kind) {
+				continue
+			}
+			if err := p.Meet(); err != nil {
+				return err
+			}
+			p.ops[kind].began += p.stride
+			if err := p.exchange(kind, clock.Now(), &it.Parts[kind], log.Waits[kind]); err != nil {
+				return err
+			}
+		}
+		if record {
+			log.Iterations = append(log.Iterations, it)
+		}
+	}
+	p.stride = 1
+	for kind := range kinds {
+		if mode.has(kind) && n > 0 {
+			p.finish(kind)
+		}
+	}
+	return p.Meet() // before what comes next is counted in steps of one
+}
+
+// finish packs or sums what the last iteration has brought.
+func (p *Plane) finish(kind int) {
+	if kind == dispatching {
+		p.pack(p.parity(kind))
+	} else {
+		p.reduce(p.parity(kind))
+	}
+}
+
+// Measure plays iterations that do not count and n that do, after the first dispatch. The figures are at rank 0;
+// elsewhere it returns nil.
+func (p *Plane) Measure(mode Mode, warmup, n int, entry Entry) (*Figures, error) {
+	if _, err := p.Play(mode, warmup, entry, false); err != nil {
+		return nil, err
+	}
+	if err := p.Meet(); err != nil {
+		return nil, err
+	}
+	before := counters(p.world)
+	log, err := p.Play(mode, n, entry, true)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Meet(); err != nil { // other ranks of the host
+		return nil, err
+	}
+	log.NICs = since(before, counters(p.world))
+	return p.gather(mode, entry, log)
+}
+
 // Meet is a barrier of all ranks that take part.
 func (p *Plane) Meet() error { return p.group.Barrier() }
 
@@ -119,32 +228,38 @@ func (p *Plane) parity(kind int) int { return p.ops[kind].began & 1 }
 
 // step plays one operation.
 func (p *Plane) step(kind int, t *Part, waits []int64) error {
-	o := &p.ops[kind]
-	o.began++
-	parity := o.began & 1
 	start := clock.Now()
+	p.ops[kind].began += p.stride
 	if kind == dispatching {
-		p.fill(o.began)
-		t.Fill = clock.Now() - start
+		p.fill(p.ops[kind].began)
+		filled := clock.Now()
+		p.stage()
+		t.Fill, t.Stage = filled-start, clock.Now()-filled
 	}
+	if err := p.exchange(kind, start, t, waits); err != nil {
+		return err
+	}
+	arrived := clock.Now()
+	p.finish(kind)
+	t.Finish = clock.Now() - arrived
+	t.Recv += t.Finish
+	return nil
+}
+
+// exchange moves the messages of an operation that began at start.
+func (p *Plane) exchange(kind int, start int64, t *Part, waits []int64) error {
+	o, parity := &p.ops[kind], p.parity(kind)
 	if err := p.send(o, parity); err != nil {
 		return p.explain(kind, err)
 	}
 	sent := clock.Now()
 	p.copyOwn(kind, parity)
 	ready := clock.Now()
-	t.Own = ready - sent
 	if err := p.await(o, kind); err != nil {
 		return p.explain(kind, err)
 	}
 	arrived := clock.Now()
-	if kind == dispatching {
-		p.pack(parity)
-	} else {
-		p.reduce(parity)
-	}
-	end := clock.Now()
-	t.Send, t.Recv, t.Finish = sent-start, end-sent, end-arrived
+	t.Send, t.Recv, t.Own, t.Wait = sent-start, arrived-sent, ready-sent, arrived-ready
 	for source := range waits {
 		if source != p.me {
 			waits[source] += max(0, o.at[source]-ready)
@@ -230,7 +345,7 @@ func (p *Plane) take(n nixl.Notice) error {
 		return nil // of a layout that was given up
 	}
 	o := &p.ops[n.Data[0]]
-	o.arrived[n.Peer]++
+	o.arrived[n.Peer] += p.stride
 	o.at[n.Peer] = clock.Now()
 	if want := o.wanted[o.arrived[n.Peer]&1][n.Peer]; !bytes.Equal(n.Data, want) {
 		return fault.New(fault.Corrupt, "%s %d: rank %d announces other messages than its routing says",

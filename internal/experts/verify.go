@@ -141,20 +141,24 @@ func (p *Plane) poison() error {
 			half[i] = poison
 		}
 	}
+	for i := range p.packed {
+		p.packed[i] = poison
+	}
 	for i := range p.output {
 		p.output[i] = poison<<8 | poison
 	}
 	return p.Meet() // no message may arrive before
 }
 
-// checkArrived compares every message with what the routing and the tokens' numbers say.
+// checkArrived compares every message, as it arrived and as it was packed, with what the routing and the tokens'
+// numbers say.
 func (p *Plane) checkArrived(parity int) error {
 	s := p.Selection
 	oracle := moe.NewOracle(s.Hidden, p.spec.Payload, p.spec.Seed)
 	want := make([]byte, p.areas.message)
-	for i, a := range p.At(p.me) {
+	for i, a := range p.arrivals {
 		token := int(a) / s.TopK
-		writeHeader(want, token, p.Source(a), p.ops[dispatching].began)
+		writeHeader(want, token, p.Source(a), p.filled)
 		values, scales := p.payload(want)
 		if p.spec.Payload == moe.FP8 {
 			q, f := oracle.Quantized(token)
@@ -166,12 +170,17 @@ func (p *Plane) checkArrived(parity int) error {
 		if got := message(p.port.recv, p.areas.slots[parity], p.areas.message, i); !bytes.Equal(got, want) {
 			return p.wrongMessage(a, i, got, want)
 		}
+		packed, packedScales := p.packedAt(p.Place(a))
+		if !bytes.Equal(packed, values) || !bytes.Equal(packedScales, scales) {
+			return fault.New(fault.Corrupt, "dispatch to rank %d (%s): token %d of rank %d arrived, but was not packed at place %d",
+				p.me, p.world.HostName(p.me), token, p.Source(a), p.Place(a))
+		}
 	}
 	return nil
 }
 
 // wrongMessage describes what lies in the place of a message.
-func (p *Plane) wrongMessage(a int32, place int, got, want []byte) error {
+func (p *Plane) wrongMessage(a int32, position int, got, want []byte) error {
 	s := p.Selection
 	what := fmt.Sprintf("it has token %d of rank %d, iteration %d", binary.LittleEndian.Uint32(got),
 		binary.LittleEndian.Uint32(got[4:]), binary.LittleEndian.Uint32(got[8:]))
@@ -181,8 +190,8 @@ func (p *Plane) wrongMessage(a int32, place int, got, want []byte) error {
 	case first >= moe.HeaderBytes:
 		what = fmt.Sprintf("byte %d is %#x, want %#x", first, got[first], want[first])
 	}
-	return fault.New(fault.Corrupt, "dispatch to rank %d (%s): place %d, expert %d, must have token %d of rank %d, iteration %d, but %s",
-		p.me, p.world.HostName(p.me), place, p.expertOf(a), int(a)/s.TopK, p.Source(a), p.ops[dispatching].began, what)
+	return fault.New(fault.Corrupt, "dispatch to rank %d (%s): message %d, expert %d, must have token %d of rank %d, iteration %d, but %s",
+		p.me, p.world.HostName(p.me), position, p.expertOf(a), int(a)/s.TopK, p.Source(a), p.filled, what)
 }
 
 func firstDifference(a, b []byte) int {
@@ -231,7 +240,7 @@ func firstWord(a, b []uint16) int {
 func (p *Plane) spoil(s Sabotage, parity int) {
 	area := p.port.recv[p.areas.slots[parity]:]
 	at := func(i int) []byte { return message(area, 0, p.areas.message, i) }
-	count := len(p.At(p.me))
+	count := len(p.arrivals)
 	if count < 2 {
 		return
 	}
@@ -261,7 +270,7 @@ func (p *Plane) spoil(s Sabotage, parity int) {
 
 // twoExperts returns places of two different experts.
 func (p *Plane) twoExperts() (one, other int, ok bool) {
-	list := p.At(p.me)
+	list := p.arrivals
 	for i, a := range list {
 		if p.expertOf(a) != p.expertOf(list[0]) {
 			return 0, i, true
@@ -272,7 +281,7 @@ func (p *Plane) twoExperts() (one, other int, ok bool) {
 
 // spoilRows gives the rows of an expert the factor of another.
 func (p *Plane) spoilRows() {
-	list := p.At(p.me)
+	list := p.arrivals
 	if len(list) == 0 {
 		return
 	}

@@ -3,26 +3,31 @@ package moe
 // Layout says where each message of a dispatch and of its combine lies. Every rank computes it for all ranks from the
 // same selection, so that nothing is sent to agree on offsets.
 //
-// A rank keeps what it is sent ordered by slot, then by the token's number, then by choice: each slot has the tokens
-// of each rank in one run. Rows come back to place t*K + k of the rank that chose.
+// A pair is what one rank sends to another, ordered by slot, then by the token's number, then by choice. What a rank
+// sends lies by destination, and what it receives by source, pair after pair: so a pair is in one piece at both ends,
+// and in it each slot has its messages in one run. Rows come back the same way. A place is the position of an
+// assignment where a rank packs what it has received densely, by slot alone.
 type Layout struct {
 	Selection *Selection
 	Placement *Placement
 
 	order  []int32   // assignments, by slot and then by their number
 	starts []int32   // of each slot in order; one more than there are slots
-	pairs  [][]int32 // by source*R + destination: assignments, in the destination's order
-	place  []int32   // of each assignment in its destination's order; -1 where masked
+	pairs  [][]int32 // by source*R + destination: assignments
+	// Of each assignment, None where it is masked: its place at its destination, and its positions in what its source
+	// sends and in what its destination receives.
+	place, departure, arrival []int32
 }
 
 // NewLayout computes the layout.
 func NewLayout(s *Selection, p *Placement) *Layout {
 	l := &Layout{Selection: s, Placement: p, pairs: make([][]int32, s.Ranks*s.Ranks),
-		place: make([]int32, len(s.Expert))}
+		place: make([]int32, len(s.Expert)), departure: make([]int32, len(s.Expert)),
+		arrival: make([]int32, len(s.Expert))}
 	slots := make([]int32, len(s.Expert))
 	counts := make([]int32, p.PerRank*s.Ranks+1)
 	for i, expert := range s.Expert {
-		slots[i], l.place[i] = None, None
+		slots[i], l.place[i], l.departure[i], l.arrival[i] = None, None, None, None
 		if expert != None {
 			slots[i] = int32(p.Slot(int(expert), i/s.TopK))
 			counts[slots[i]+1]++
@@ -47,7 +52,17 @@ func NewLayout(s *Selection, p *Placement) *Layout {
 			l.pairs[pair] = append(l.pairs[pair], i)
 		}
 	}
+	for rank := range s.Ranks {
+		number(l.Departures(rank), l.departure)
+		number(l.Arrivals(rank), l.arrival)
+	}
 	return l
+}
+
+func number(list, position []int32) {
+	for n, i := range list {
+		position[i] = int32(n)
+	}
 }
 
 // At returns the assignments that a rank receives, in the order of their places, over all its slots.
@@ -58,12 +73,35 @@ func (l *Layout) At(rank int) []int32 {
 // InSlot returns the assignments of a slot, in the order of their places.
 func (l *Layout) InSlot(slot int) []int32 { return l.order[l.starts[slot]:l.starts[slot+1]] }
 
-// Pair returns the assignments that a source sends to a destination, in the destination's order.
+// Departures returns the assignments that a rank sends, in the order in which their messages lie there.
+func (l *Layout) Departures(rank int) (list []int32) {
+	for destination := range l.Selection.Ranks {
+		list = append(list, l.Pair(rank, destination)...)
+	}
+	return list
+}
+
+// Arrivals returns the assignments that a rank receives, in the order in which their messages lie there.
+func (l *Layout) Arrivals(rank int) (list []int32) {
+	for source := range l.Selection.Ranks {
+		list = append(list, l.Pair(source, rank)...)
+	}
+	return list
+}
+
+// Departure returns the position of an assignment in Departures of its source, Arrival that in Arrivals of its
+// destination.
+func (l *Layout) Departure(assignment int32) int { return int(l.departure[assignment]) }
+
+// Arrival: see Departure.
+func (l *Layout) Arrival(assignment int32) int { return int(l.arrival[assignment]) }
+
+// Pair returns the assignments that a source sends to a destination.
 func (l *Layout) Pair(source, destination int) []int32 {
 	return l.pairs[source*l.Selection.Ranks+destination]
 }
 
-// Place returns where an assignment lies in its destination's order.
+// Place returns where an assignment lies at its destination, packed by slot.
 func (l *Layout) Place(assignment int32) int { return int(l.place[assignment]) }
 
 // Source returns the rank that chose an assignment, Token its token's number on that rank, and Choice its position

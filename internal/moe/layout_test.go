@@ -43,10 +43,20 @@ func TestAnyLayout(t *testing.T) {
 					t.Fatalf("assignment %d is at place %d of rank %d, slot %d", i, place, rank, slot)
 				}
 			}
-			sent := 0
+			sent, received := 0, 0
 			for other := range shape.Ranks {
 				pair := l.Pair(rank, other)
-				sent += len(pair)
+				for k, i := range pair { // in one piece at its source
+					if l.Departure(i) != sent+k {
+						t.Fatalf("assignment %d of the pair %d, %d departs at %d, want %d", i, rank, other, l.Departure(i), sent+k)
+					}
+				}
+				for k, i := range l.Pair(other, rank) { // and at its destination
+					if l.Arrival(i) != received+k {
+						t.Fatalf("assignment %d of the pair %d, %d arrives at %d, want %d", i, other, rank, l.Arrival(i), received+k)
+					}
+				}
+				sent, received = sent+len(pair), received+len(l.Pair(other, rank))
 				if int64(len(pair)) != census.Sent[rank][other] {
 					t.Fatalf("rank %d sends %d to %d, want %d", rank, len(pair), other, census.Sent[rank][other])
 				}
@@ -64,6 +74,9 @@ func TestAnyLayout(t *testing.T) {
 				if total != len(pair) {
 					t.Fatalf("the counts of %d, %d are %d, want %d", rank, other, total, len(pair))
 				}
+			}
+			if len(l.Departures(rank)) != sent || len(l.Arrivals(rank)) != received || received != len(list) {
+				t.Fatalf("rank %d: %d depart and %d arrive, want %d and %d", rank, len(l.Departures(rank)), len(l.Arrivals(rank)), sent, len(list))
 			}
 			if sent != l.Selections(rank) {
 				t.Fatalf("rank %d has %d selections, want %d", rank, l.Selections(rank), sent)

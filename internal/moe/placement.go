@@ -13,6 +13,8 @@ type Placement struct {
 	Logical []int // expert of each slot
 
 	slots [][]int32 // of each expert, ascending
+	// With shared experts (Share), the first of them and the tokens of each rank; otherwise 0.
+	atHome, tokens int
 }
 
 // Contiguous places expert x in slot x, on rank x / (E/R).
@@ -31,12 +33,6 @@ func NewPlacement(logical []int, experts, perRank int) *Placement {
 		p.slots[expert] = append(p.slots[expert], int32(slot))
 	}
 	return p
-}
-
-// Slot returns the slot that serves an expert for a token: its replicas take tokens in turn.
-func (p *Placement) Slot(expert, token int) int {
-	slots := p.slots[expert]
-	return int(slots[token%len(slots)])
 }
 
 // Replicas returns the number of slots that hold an expert.

@@ -17,7 +17,9 @@
 ---@field hidden? integer channels of a token, a multiple of 128, default 4096
 ---@field experts_per_rank? integer default 8
 ---@field topk? integer experts for each token, default 2
+---@field shared_experts? integer experts of each rank that get all its tokens, with weight 1; default 0
 ---@field payload? "fp8"|"bf16" of dispatched tokens, default "fp8"
+---@field staging? "auto"|"on"|"off" on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL, off with shared memory; default "auto"
 ---@field routing? Routing
 ---@field placement? "contiguous"|"eplb" default "contiguous"
 ---@field redundant? integer eplb: slots of each rank beyond its experts, default 1
@@ -29,7 +31,8 @@
 ---@field mode? "dispatch"|"combine"|"e2e" default "e2e"
 ---@field iterations? integer default 100; the first is left out if there are more
 ---@field warmup? integer default 10
----@field fresh? boolean a barrier before each iteration, default false
+---@field entry? "steady"|"fresh"|"moving" fresh: a barrier before each iteration; moving: the same messages again and again after a barrier, until all are there; default "steady"
+---@field fresh? boolean true: entry "fresh"
 
 ---@class PlaneVerify
 ---@field sabotage? string one of moe.sabotages(): a fault that must be found
@@ -51,6 +54,11 @@ local Plane = {}
 ---@param case PlaneMeasure
 ---@return table?
 function Plane:measure(case) end
+
+---The bytes that the messages of a mode take from each rank to each, itself included.
+---@param mode "dispatch"|"combine"|"e2e"
+---@return Matrix
+function Plane:matrix(mode) end
 
 ---@class PlaneBeside
 ---@field plan Plan of transfer.prepare, at the same ranks
@@ -80,6 +88,13 @@ function Plane:verify(how) end
 
 ---Releases memory and connections. Collective.
 function Plane:close() end
+
+---@class ModelSizes
+---@field name string
+---@field hidden integer
+---@field experts integer routed experts of a layer
+---@field topk integer of them for each token
+---@field shared integer experts that every token uses
 
 ---@class moe
 moe = {}
@@ -143,6 +158,11 @@ function moe.growth(ranks, seconds) end
 ---The phases of the control plane in their order.
 ---@return string[]
 function moe.phases() end
+
+---The sizes of a model that perigee knows, or of its file. Collective.
+---@param name string
+---@return ModelSizes
+function moe.model(name) end
 
 ---Reads a row of loads of experts. Collective.
 ---@param path string

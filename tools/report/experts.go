@@ -46,7 +46,9 @@ type planeView struct {
 	} `json:"slowest_us"`
 	Shares struct {
 		Quantise number `json:"quantise"`
+		Stage    number `json:"stage"`
 		Own      number `json:"own"`
+		Wait     number `json:"wait"`
 		Pack     number `json:"pack"`
 		Reduce   number `json:"reduce"`
 	} `json:"shares"`
@@ -127,7 +129,7 @@ type part struct {
 // barWidth is that of the bar of parts, in units of its drawing.
 const barWidth = 600.0
 
-// Parts are the pieces of the time; the rest is transfers and waits.
+// Parts are the pieces of the time; the rest is transfers, and waits where they were not measured.
 func (p planeView) Parts() (list []part) {
 	x, rest := 0.0, 1.0
 	add := func(name, class string, share float64) {
@@ -138,13 +140,20 @@ func (p planeView) Parts() (list []part) {
 		list = append(list, part{name, class, x * barWidth, share * barWidth, fmt.Sprintf("%.1f %%", 100*share)})
 		x += share
 	}
-	for i, s := range []number{p.Shares.Quantise, p.Shares.Own, p.Shares.Pack, p.Shares.Reduce} {
-		add([]string{"quantise", "copy to own experts", "pack", "reduce"}[i], fmt.Sprintf("part-%d", i+1), float64(s))
+	names := []string{"quantise", "copy to own experts", "pack", "reduce", "stage", "wait"}
+	for i, s := range []number{
+		p.Shares.Quantise, p.Shares.Own, p.Shares.Pack, p.Shares.Reduce, p.Shares.Stage, p.Shares.Wait,
+	} {
+		add(names[i], fmt.Sprintf("part-%d", i+1), float64(s))
 		if !math.IsNaN(float64(s)) {
 			rest -= float64(s)
 		}
 	}
-	add("transfers and waits", "part-0", rest)
+	name := "transfers"
+	if !(p.Shares.Wait > 0) {
+		name = "transfers and waits"
+	}
+	add(name, "part-0", rest)
 	return list
 }
 

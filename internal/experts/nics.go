@@ -1,0 +1,73 @@
+package experts
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"perigee/internal/pack"
+	"perigee/nixl/device"
+	"perigee/spmd"
+)
+
+// HostNICs is what the counters of a host's NICs say that they have moved during the measured iterations: all traffic
+// of the host, whoever sent it.
+type HostNICs struct {
+	Host     string   `json:"host"`
+	NICs     []string `json:"nics"`
+	Sent     int64    `json:"sent_bytes"`
+	Received int64    `json:"received_bytes"`
+}
+
+// counters reads the NICs' counters at the first rank of each host; elsewhere it returns nothing.
+func counters(w *spmd.World) device.Traffic {
+	if w.Hosts()[w.HostOf(w.Rank())].Ranks[0] != w.Rank() {
+		return device.Traffic{}
+	}
+	t, err := device.CountTraffic("/sys")
+	if err != nil {
+		return device.Traffic{} // the figures can do without
+	}
+	return t
+}
+
+// since is what has moved since an earlier look at the same NICs.
+func since(before, now device.Traffic) device.Traffic {
+	if !slices.Equal(before.Names, now.Names) || now.Sent < before.Sent ||
+		now.Received < before.Received {
+		return device.Traffic{}
+	}
+	return device.Traffic{Names: now.Names, Sent: now.Sent - before.Sent, Received: now.Received - before.Received}
+}
+
+func appendTraffic(b []byte, t device.Traffic) []byte {
+	b = pack.AppendTexts(b, t.Names)
+	return binary.AppendVarint(binary.AppendVarint(b, t.Sent), t.Received)
+}
+
+// hostNICs lists the hosts that have counters.
+func hostNICs(logs []*Log, hosts []string) []HostNICs {
+	list := []HostNICs{}
+	for rank, l := range logs {
+		if len(l.NICs.Names) > 0 {
+			list = append(list, HostNICs{hosts[rank], l.NICs.Names, l.NICs.Sent, l.NICs.Received})
+		}
+	}
+	return list
+}
+
+// betweenHosts returns the bytes of the messages of an iteration that leave their host.
+func (p *Plane) betweenHosts(mode Mode) (bytes int64, err error) {
+	m, err := p.Matrix(mode)
+	if err != nil {
+		return 0, fmt.Errorf("bytes between hosts: %w", err)
+	}
+	for from := range m.Size() {
+		for _, c := range m.Row(from) {
+			if p.world.HostOf(from) != p.world.HostOf(c.Peer) {
+				bytes += c.Bytes
+			}
+		}
+	}
+	return bytes, nil
+}

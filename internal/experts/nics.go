@@ -11,7 +11,7 @@ import (
 )
 
 // HostNICs is what the counters of a host's NICs say that they have moved during the measured iterations: all traffic
-// of the host, whoever sent it.
+// of the host, also that of other processes.
 type HostNICs struct {
 	Host     string   `json:"host"`
 	NICs     []string `json:"nics"`

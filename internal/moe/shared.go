@@ -30,7 +30,7 @@ func Share(s *Selection, p *Placement, n int) (*Selection, *Placement) {
 }
 
 // Slot returns the slot that serves an expert for a token, by the token's global number: replicas take tokens in turn,
-// and a shared expert serves the tokens of its own rank.
+// and a shared expert has the tokens of the rank that it is on.
 func (p *Placement) Slot(expert, token int) int {
 	slots := p.slots[expert]
 	if p.tokens > 0 && expert >= p.atHome {

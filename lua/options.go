@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/alecthomas/kong"
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
@@ -140,8 +141,8 @@ func (o Option) valid() error {
 		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
 	case !slices.Contains(optionTypes, o.Type):
 		return fmt.Errorf("%s is not made by the module options", o.Name)
-	case (o.Type == "enum") != (len(o.Choices) > 0):
-		return fmt.Errorf("%s: choices go with options.enum, and only with it", o.Name)
+	case o.Type == "enum" && len(o.Choices) == 0, len(o.Choices) > 0 && o.Type != "enum" && o.Type != "bool":
+		return fmt.Errorf("%s: choices go with options.enum, and else only with options.bool", o.Name)
 	case (o.Min != nil || o.Max != nil) && !bounded:
 		return fmt.Errorf("%s: min and max go with int, number and size only", o.Name)
 	case o.Short != "" && (!optionLetter.MatchString(o.Short) || o.Arg):
@@ -187,22 +188,35 @@ func (o Option) check(v any) (any, error) {
 		}
 		return n, o.whole(n)
 	case "bool":
-		if _, ok := v.(bool); !ok {
-			return bad("true or false")
+		if _, ok := v.(bool); ok {
+			break
 		}
+		if c, ok := o.choice(v); ok {
+			return c, nil
+		}
+		return bad(strings.Join(append([]string{"true", "false"}, o.Choices...), " or "))
 	case "enum":
-		s, ok := v.(string)
-		i := slices.IndexFunc(o.Choices, func(c string) bool { return strings.EqualFold(c, s) })
-		if !ok || i < 0 {
+		c, ok := o.choice(v)
+		if !ok {
 			return bad("one of " + strings.Join(o.Choices, ", "))
 		}
-		return o.Choices[i], nil
+		return c, nil
 	default:
 		if s, ok := v.(string); !ok || s == "" && o.Type != "string" {
 			return bad("a text")
 		}
 	}
 	return v, nil
+}
+
+// choice is the one of the option's choices that a value is, in whatever letters.
+func (o Option) choice(v any) (string, bool) {
+	s, ok := v.(string)
+	i := slices.IndexFunc(o.Choices, func(c string) bool { return strings.EqualFold(c, s) })
+	if !ok || i < 0 {
+		return "", false
+	}
+	return o.Choices[i], true
 }
 
 // whole refuses whole numbers that scripts could not count with, and that could not be read from a result.
@@ -243,13 +257,40 @@ func (g *given) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// switchOrChoice is a bool on the command line that also takes a word: --name, --no-name, --name=WORD. It is nil if
+// the option is not there.
+type switchOrChoice struct{ value any }
+
+var _ kong.BoolMapperValue = (*switchOrChoice)(nil)
+
+// IsBool lets the flag stand alone.
+func (*switchOrChoice) IsBool() bool { return true }
+
+// Decode keeps true, false or the word, which Values checks.
+func (s *switchOrChoice) Decode(ctx *kong.DecodeContext) error {
+	s.value = true
+	if ctx.Scan.Peek().Type != kong.FlagValueToken {
+		return nil
+	}
+	s.value = ctx.Scan.Pop().Value
+	if text, ok := s.value.(string); ok {
+		if b, err := strconv.ParseBool(text); err == nil {
+			s.value = b
+		}
+	}
+	return nil
+}
+
 // Grammar returns a pointer to a struct from which kong makes the scenario's
 // part of the command line. Values reads it after parsing.
 func (s Scenario) Grammar() any {
 	fields := make([]reflect.StructField, len(s.Options))
 	for i, o := range s.Options {
 		var value any = given{}
-		if o.Type == "bool" {
+		switch {
+		case o.Type == "bool" && len(o.Choices) > 0:
+			value = switchOrChoice{}
+		case o.Type == "bool":
 			value = (*bool)(nil)
 		}
 		fields[i] = reflect.StructField{
@@ -324,6 +365,8 @@ func (s Scenario) Values(grammar any) (map[string]any, error) {
 			if f.text != nil {
 				v = o.parse(*f.text)
 			}
+		case switchOrChoice:
+			v = f.value
 		case *bool:
 			if f != nil {
 				v = *f

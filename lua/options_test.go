@@ -147,3 +147,26 @@ func TestAnyOptionsMakeACommandLine(t *testing.T) {
 		}
 	})
 }
+
+// A switch with choices is on, off, or one of them.
+func TestSwitchWithChoices(t *testing.T) {
+	r := loadScript(t, `return { run = print, options = {
+		options.bool { "verify", false, "checks", choices = { "every" } }, options.enum { "mode", "b", "which", choices = { "a", "b" } },
+	} }`)
+	for args, want := range map[string]any{
+		"": false, "--verify": true, "--no-verify": false, "--verify=every": "every", "--verify=EVERY": "every", "--verify=true": true,
+		"--verify=0": false, "--verify --mode a": true,
+	} {
+		got, err := parseOptions(r.Scenario, io.Discard, strings.Fields(args)...)
+		if err != nil || got["verify"] != want {
+			t.Errorf("%q: got %v and %v, want %v", args, got["verify"], err, want)
+		}
+		if again, err := r.Restore(map[string]any{"verify": want}); err != nil || again["verify"] != want {
+			t.Errorf("restored: got %v and %v, want %v", again["verify"], err, want)
+		}
+	}
+	const want = "--verify is some, want true or false or every"
+	if _, err := parseOptions(r.Scenario, io.Discard, "--verify=some"); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

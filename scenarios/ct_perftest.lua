@@ -30,19 +30,24 @@ local function by_rank(plan, collected)
   return rows
 end
 
--- From when the first run began until the last ended, with the files beside it; nil where no rank sends.
-local function span(collected)
-  local first, last
+-- From when the first run began until the last ended, with the files beside it; nil where no rank sends. Runs before
+-- and after the moment filled, if there is one, count apart: between them buffers were filled.
+local function span(collected, filled)
+  if #collected.runs == 0 then
+    return nil
+  end
+  local first, last = {}, {}
   for _, runs in ipairs { collected.runs, collected.storage } do
     for _, run in ipairs(runs) do
-      first, last = math.min(first or run.start, run.start), math.max(last or run.stop, run.stop)
+      local part = filled and run.start > filled and 2 or 1
+      first[part], last[part] = math.min(first[part] or run.start, run.start), math.max(last[part] or run.stop, run.stop)
     end
   end
-  return #collected.runs > 0 and last - first or nil
+  return (first[1] and last[1] - first[1] or 0) + (first[2] and last[2] - first[2] or 0)
 end
 
-local function report(opt, plan, collected, iters)
-  local total, size = span(collected), plan.bytes * iters / 1e9
+local function report(opt, plan, collected, iters, filled)
+  local total, size = span(collected, filled), plan.bytes * iters / 1e9
   if not total then
     result.note("no rank sends anything in this pattern")
   end
@@ -76,8 +81,8 @@ return {
   about = "One traffic pattern, many times: total latency, time per iteration, bandwidth by rank.",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_pattern", arg = true },
-    options.bool { "verify-buffers", false, "check every byte after the measured runs" },
-    options.bool { "verify-every", false, "check every byte of every measured run, with other bytes each time; what lies between runs is in the total time" },
+    options.bool { "verify-buffers", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time, and what lies between runs is in the total time", choices = { "every" } },
+    options.bool { "verify-every", false, "the same as --verify-buffers=every" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON" },
     options.enum { "mem-type", nil, "memory of the buffers, instead of the config's", choices = { "dram", "vram", "cpu", "cuda" } },
@@ -112,14 +117,23 @@ return {
       clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
     end
     -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time.
-    local left = iters
+    local every = opt.verify_every or opt.verify_buffers == "every"
+    local left, filled = iters, nil
     while left > 0 do
-      local piece = opt.verify_every and 1 or math.min(left, math.max(100, math.ceil(iters / 100)))
-      if opt.verify_every then
+      local verified = every or opt.verify_buffers and left == 1
+      local piece = every and 1 or math.min(left, math.max(100, math.ceil(iters / 100)))
+      if opt.verify_buffers and not verified then
+        piece = math.min(piece, left - 1) -- the last run comes alone
+      end
+      if verified then
+        if not every then
+          world.barrier() -- all runs before are over
+          filled = clock.now()
+        end
         plan:fill(left)
       end
       plan:run(piece)
-      if opt.verify_every then
+      if verified then
         plan:check(left)
       end
       bar:add(piece)
@@ -130,13 +144,10 @@ return {
       clock.sleep(config.traffic_pattern.sleep_after_launch_sec)
     end
     local collected = transfer.collect { plan }
-    if opt.verify_every then
+    if every then
       result.note("verified: every byte of " .. iters .. " measured runs arrived as it was sent")
-    end
-
-    if opt.verify_buffers then
-      world.phase("verify")
-      patterns.verify { plan }
+    elseif opt.verify_buffers then
+      result.note("verified: every byte of the last measured run arrived as it was sent")
     end
     if opt.print_recv_buffers then
       patterns.print_received(plan)
@@ -145,7 +156,7 @@ return {
       return
     end
 
-    report(opt, plan, collected[1], iters)
+    report(opt, plan, collected[1], iters, filled)
     patterns.print_storage({ plan }, { collected })
   end,
 }

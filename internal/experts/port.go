@@ -52,8 +52,8 @@ func (p *port) reserve(exchanges []load.Exchange) error {
 	p.lane = reserved[0].Lanes[0]
 	p.agent, p.batch = p.lane.Agent(), p.lane.Batch
 	send, _ := p.lane.Buffer(load.Place{Side: load.Send})
-	recv, _ := p.lane.Buffer(load.Place{Side: load.Recv})
-	p.send, p.recv = send.Bytes(), recv.Bytes()
+	recv, from := p.lane.Buffer(load.Place{Side: load.Recv})
+	p.send, p.recv = send.Bytes(), recv.Bytes()[from:recv.Size()-from]
 	return nil
 }
 

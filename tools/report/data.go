@@ -46,6 +46,8 @@ type pairData struct {
 	Isolated  []figures.Num `json:"isolated"`
 	Bandwidth []figures.Num `json:"bandwidth"`
 	Slowdown  []figures.Num `json:"slowdown"`
+	// Contention is null where none is shown.
+	Contention []figures.Num `json:"contention"`
 }
 
 // spanData holds spans by column. Start is the difference to the span before.
@@ -102,9 +104,11 @@ func dataOf(f *figures.Figures) pageData {
 	}
 	for _, p := range f.Pairs {
 		d.Pairs.add(p.From, p.To, p.Bytes, p.Messages, p.LatencyNS, p.IsolatedNS, p.Bandwidth, p.Slowdown)
+		d.Pairs.Contention = append(d.Pairs.Contention, hundredths(p.Contention))
 	}
 	for _, p := range f.HostPairs {
 		d.HostPairs.add(p.From, p.To, p.Bytes, p.Messages, p.LatencyNS, figures.None, p.Bandwidth, p.Slowdown)
+		d.HostPairs.Contention = append(d.HostPairs.Contention, figures.None)
 	}
 	var before int64
 	for _, s := range f.Timeline.Spans {

@@ -20,13 +20,11 @@ const mostHeatRows = 48
 
 // heatCell is a square of ranks.
 type heatCell struct {
-	bytes    float64
-	compared bool
-	slow     float64 // of its pairs, weighted with their isolated latency
-	weight   float64
+	bytes      float64
+	contention float64 // the largest of its pairs; 0 where none is shown
 }
 
-// writeHeatmap draws which rank sends to which: the slowdown where it is known, else bytes.
+// writeHeatmap draws which rank sends to which: contention where some is shown, else bytes.
 func writeHeatmap(p *printer, f *figures.Figures, l look) {
 	if len(f.Pairs) == 0 {
 		return
@@ -40,13 +38,11 @@ func writeHeatmap(p *printer, f *figures.Figures, l look) {
 	for _, x := range f.Pairs {
 		c := &cells[x.From/per*rows+x.To/per]
 		c.bytes += float64(x.Bytes)
-		if x.Slowdown.Known() && x.IsolatedNS.Known() {
-			c.compared = true
-			c.slow += float64(x.Slowdown) * float64(x.IsolatedNS)
-			c.weight += float64(x.IsolatedNS)
+		if x.Contention.Known() {
+			c.contention = max(c.contention, float64(x.Contention))
 		}
 	}
-	value, what, show := heatOf(cells, f.Slowdown.Known())
+	value, what, show := heatOf(cells, len(f.Contention.Pairs) > 0)
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, c := range cells {
 		if v := value(c); !math.IsNaN(v) {
@@ -73,25 +69,25 @@ func writeHeatmap(p *printer, f *figures.Figures, l look) {
 	if hi > lo {
 		legend = l.heat(lo, lo, hi) + " " + show(lo) + "  " + legend
 	}
-	p.line("%*s %s  %s", label, "", legend, l.paint(dim, "·· no traffic"))
+	p.line("%*s %s  %s", label, "", legend, l.paint(dim, "·· none"))
 }
 
-// heatOf chooses the figure: what messages lose, or else how many bytes there are.
-func heatOf(cells []heatCell, compared bool) (value func(heatCell) float64, what string, show func(float64) string) {
-	if !compared {
+// heatOf chooses the figure: what overlapping costs, or else how many bytes there are. A cell with traffic, but without
+// contention that is shown, counts as 1.
+func heatOf(cells []heatCell, shown bool) (value func(heatCell) float64, what string, show func(float64) string) {
+	of := func(v func(heatCell) float64) func(heatCell) float64 {
 		return func(c heatCell) float64 {
 			if c.bytes == 0 {
 				return math.NaN()
 			}
-			return c.bytes
-		}, "bytes", size.Decimal[float64]
-	}
-	return func(c heatCell) float64 {
-		if !c.compared || c.weight == 0 {
-			return math.NaN()
+			return v(c)
 		}
-		return c.slow / c.weight
-	}, "slowdown", func(v float64) string { return fmt.Sprintf("%.2fx", v) }
+	}
+	if !shown {
+		return of(func(c heatCell) float64 { return c.bytes }), "bytes", size.Decimal[float64]
+	}
+	return of(func(c heatCell) float64 { return max(c.contention, 1) }), "contention",
+		func(v float64) string { return fmt.Sprintf("%.2fx", v) }
 }
 
 // heat is a cell, two characters wide.

@@ -45,10 +45,11 @@
     bandwidth: { name: "bandwidth", fmt: fmt.rate },
     latency: { name: "latency", fmt: fmt.ns, hot: true },
     slowdown: { name: "slowdown", fmt: fmt.ratio, hot: true },
+    contention: { name: "contention", fmt: fmt.ratio, hot: true },
   };
 
   const matrixChart = (host, controls, data) => {
-    let metric = "bytes", log = false, byHost = false, cursor = null;
+    let metric = data.pairs.contention.some((v) => v !== null) ? "contention" : "bytes", log = false, byHost = false, cursor = null;
     const order = data.hosts.flatMap((x) => x.ranks);
     const rowOf = new Array(order.length);
     order.forEach((rank, row) => { rowOf[rank] = row; });
@@ -69,7 +70,7 @@
       if (!list.length) return null;
       let lo = Infinity, hi = -Infinity;
       for (const v of list) { lo = Math.min(lo, v); hi = Math.max(hi, v); }
-      if (metric === "slowdown") { lo = Math.min(lo, 1); hi = Math.max(hi, 1.5); }
+      if (metric === "slowdown" || metric === "contention") { lo = Math.min(lo, 1); hi = Math.max(hi, 1.5); }
       if (metric === "bytes" || metric === "bandwidth") lo = log ? lo : 0;
       return hi > lo ? [lo, hi] : [lo / 2, hi];
     };
@@ -174,6 +175,7 @@
       const list = i === undefined ? [["traffic", "none"]] : [
         ["bytes", fmt.bytes(set.bytes[i])], ["messages", String(set.messages[i])], ["latency", fmt.ns(set.latency[i])],
         ...(byHost ? [] : [["isolated", fmt.ns(set.isolated[i])]]), ["bandwidth", fmt.rate(set.bandwidth[i])], ["slowdown", fmt.ratio(set.slowdown[i])],
+        ...(byHost ? [] : [["contention", set.contention[i] === null ? "none shown" : fmt.ratio(set.contention[i])]]),
       ];
       if (!byHost && data.hosts.length > 1) list.push(["hosts", `${data.hosts[data.hostOf[order[cursor[0]]]].name} \u2192 ${data.hosts[data.hostOf[order[cursor[1]]]].name}`]);
       figures.replaceChildren(...list.flatMap(([k, v]) => [h("dt", {}, k), h("dd", {}, v)]));
@@ -208,9 +210,9 @@
       view.canvas.scrollIntoView({ block: "nearest" });
       point([rowOf[data.pairs.from[i]], rowOf[data.pairs.to[i]]]);
     };
-    const worst = data.pairs.slowdown.map((v, i) => [v, i]).filter(([v]) => v !== null).sort((a, b) => b[0] - a[0]).slice(0, 8);
-    if (worst.length > 1) {
-      hardest.append(h("p", { class: "muted" }, "Slowed most"), h("ol", {}, worst.map(([v, i]) => h("li", {}, h("button", { type: "button", onclick: () => jump(i) },
+    const worst = data.pairs.contention.map((v, i) => [v, i]).filter(([v]) => v !== null).sort((a, b) => b[0] - a[0]).slice(0, 8);
+    if (worst.length) {
+      hardest.append(h("p", { class: "muted" }, "Most contention"), h("ol", {}, worst.map(([v, i]) => h("li", {}, h("button", { type: "button", onclick: () => jump(i) },
         h("span", {}, `${data.pairs.from[i]} \u2192 ${data.pairs.to[i]}`), h("b", {}, fmt.ratio(v)))))));
     }
     side.append(hardest);

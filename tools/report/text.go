@@ -282,11 +282,11 @@ func writePairs(p *printer, f *figures.Figures, l look) {
 	var rows [][]string
 	for _, x := range worst[:min(len(worst), mostPairRows)] {
 		rows = append(rows, []string{
-			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), figures.Duration(x.IsolatedNS),
-			figures.Duration(x.LatencyNS),
+			fmt.Sprintf("%d → %d", x.From, x.To), plainRatio(x.Slowdown), plainRatio(x.Contention),
+			figures.Duration(x.IsolatedNS), figures.Duration(x.LatencyNS),
 			plainRate(x.Bandwidth), size.Decimal(x.Bytes),
 		})
 	}
-	p.grid(l, fmt.Sprintf("slowdown by pair, the largest of %d", len(worst)),
-		[]string{"Pair", "Slowdown", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
+	p.grid(l, fmt.Sprintf("slowdown by pair, contention first where it is shown, of %d", len(worst)),
+		[]string{"Pair", "Slowdown", "Contention", "Isolated", "Workload", "Bandwidth", "Bytes"}, rows)
 }

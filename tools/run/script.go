@@ -82,7 +82,7 @@ func Grammar(name string) (g any, choices map[string][]string, err error) {
 	defer r.Close()
 	choices = map[string][]string{}
 	for _, o := range r.Options {
-		if len(o.Choices) > 0 {
+		if len(o.Choices) > 0 && o.Type != "bool" {
 			choices["--"+o.Name] = o.Choices
 		}
 	}

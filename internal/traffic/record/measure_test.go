@@ -160,20 +160,20 @@ func TestOneFlippedByte(t *testing.T) {
 		spec   load.Blocks
 		want   string
 	}{
-		{"write", traffictest.Damaged{Lost: -9, Rank: 1, Buffer: 1, Flips: map[int64]byte{4096 + 105: 4}}, load.Blocks{Peers: [][]int{{1}, nil}},
+		{"write", traffictest.Damaged{Lost: -9, Rank: 1, Buffer: 1, Flips: map[int64]byte{session.Guard + 4096 + 105: 4}}, load.Blocks{Peers: [][]int{{1}, nil}},
 			"set below"},
-		{"read", traffictest.Damaged{Lost: -9, Rank: 0, Buffer: 1, Flips: map[int64]byte{299: 4}}, load.Blocks{Peers: [][]int{{1}, nil}, Op: nixl.Read},
+		{"read", traffictest.Damaged{Lost: -9, Rank: 0, Buffer: 1, Flips: map[int64]byte{session.Guard + 299: 4}}, load.Blocks{Peers: [][]int{{1}, nil}, Op: nixl.Read},
 			"3 blocks of 100 bytes: message from rank 1 to rank 0, block 2: byte 99 is "},
 		{"write a file", traffictest.Damaged{Lost: -9, Rank: 1, Buffer: 2, Flips: map[int64]byte{0: 4}}, load.Blocks{Peers: [][]int{{0}, {1}}, Remote: nixl.FILE, Store: load.Store{Path: folder, Count: 1}},
 			"3 blocks of 100 bytes: rank 1, the file, block 0: byte 0 is "},
-		{"read a file", traffictest.Damaged{Lost: -9, Rank: 1, Buffer: 1, Flips: map[int64]byte{101: 4}}, load.Blocks{Peers: [][]int{{0}, {1}}, Op: nixl.Read, Remote: nixl.FILE, Store: load.Store{Path: folder, Count: 2}},
+		{"read a file", traffictest.Damaged{Lost: -9, Rank: 1, Buffer: 1, Flips: map[int64]byte{session.Guard + 101: 4}}, load.Blocks{Peers: [][]int{{0}, {1}}, Op: nixl.Read, Remote: nixl.FILE, Store: load.Store{Path: folder, Count: 2}},
 			"3 blocks of 100 bytes: rank 1, the memory read to, block 1: byte 1 is "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Threads, c.spec.Block, c.spec.Batch = 1, 4096, 3
 			if c.name == "write" {
 				c.spec.Peers = [][]int{{1}, {1}} // the second of two regions at rank 1
-				c.engine.Flips = map[int64]byte{12288 + 105: 4}
+				c.engine.Flips = map[int64]byte{session.Guard + 12288 + 105: 4}
 				c.want = "3 blocks of 100 bytes: message from rank 1 to rank 1, block 1: byte 5 is "
 			}
 			errs := playOn(t, 2, &c.engine, nixl.AgentConfig{}, c.spec, func(w *spmd.World, l *lanes) error {

@@ -198,7 +198,7 @@ func (b *Bound) Buffer(p load.Place) (buffer nixl.Buffer, from int64) {
 	case p.Mem == nixl.FILE:
 		return b.files[p.File].Buffer, b.files[p.File].from
 	case p.Side == load.Recv:
-		return b.arenas[p.Mem].recv, 0
+		return b.arenas[p.Mem].recv, Guard
 	}
 	return b.arenas[p.Mem].send, 0
 }
@@ -216,11 +216,11 @@ func (b *Bound) Batch(list []load.Transfer) (batch nixl.Batch, err error) {
 func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
 	transfers := make([]nixl.Transfer, len(list))
 	for i, t := range list {
-		local, _ := b.Buffer(t.Local)
-		remote, from := b.Buffer(t.Remote)
+		local, here := b.Buffer(t.Local)
+		remote, there := b.Buffer(t.Remote)
 		transfers[i] = nixl.Transfer{
 			Op: t.Op, Peer: t.Peer, LocalBuffer: local.ID(), RemoteBuffer: remote.ID(),
-			Local: t.LocalAt, Remote: shifted(t.RemoteAt, from), Notice: t.Notice,
+			Local: shifted(t.LocalAt, here), Remote: shifted(t.RemoteAt, there), Notice: t.Notice,
 		}
 	}
 	batch, err := b.agent.NewBatch(transfers)

@@ -46,6 +46,10 @@ func (s *step) grows() bool {
 	return false
 }
 
+// Guard is how many bytes before and behind the memory that a lane receives into belong to the buffer, but to no
+// message, so that verification can look whether an engine writes there. It keeps messages aligned to pages.
+const Guard = 4096
+
 // enlarge allocates the two buffers of a kind of memory of one lane.
 func (s *Session) enlarge(l *Lane, mem nixl.Mem, d *need) (err error) {
 	me := s.world.Rank()
@@ -53,7 +57,7 @@ func (s *Session) enlarge(l *Lane, mem nixl.Mem, d *need) (err error) {
 	if a.send, err = l.alloc(mem, d.send[me]); err != nil {
 		return err
 	}
-	if a.recv, err = l.alloc(mem, d.recv[me]); err != nil {
+	if a.recv, err = l.alloc(mem, d.recv[me]+2*Guard); err != nil {
 		return err
 	}
 	l.arenas[mem] = a

@@ -62,7 +62,7 @@ func TestExchange(t *testing.T) {
 		to := rapid.SampledFrom(x.Matrix().Receivers()).Draw(rt, "receiver")
 		from := rapid.SampledFrom(x.Matrix().Column(to)).Draw(rt, "sender").Peer
 		piece := rapid.SampledFrom(x.Pieces(from, to)).Draw(rt, "piece")
-		d := &traffictest.Damaged{Lost: -9, Rank: to, Buffer: recvBuffer, Flips: map[int64]byte{piece.RecvOff + 5: 1}}
+		d := &traffictest.Damaged{Lost: -9, Rank: to, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + piece.RecvOff + 5: 1}}
 		errs := try(t, n, d, func(w *spmd.World, s *session.Session) error {
 			p, err := play.New(s, x)
 			if err != nil {

@@ -34,6 +34,10 @@ func (c *Corruption) Error() string {
 		if c.Where == source {
 			rank = c.Sender
 		}
+		if c.Where == around {
+			return fmt.Sprintf("%s: rank %d, %s: byte %d is 0x%02x, want 0x%02x as before the run (wrong bytes there: %d)",
+				c.Label, rank, c.Where, c.Offset, c.Got, c.Want, c.WrongBytes)
+		}
 		s = fmt.Sprintf("%s: rank %d, %s", c.Label, rank, c.Where)
 	}
 	if c.Lane > 0 {
@@ -55,6 +59,7 @@ const (
 	inFile   = "the file"
 	fromFile = "the memory read to"
 	source   = "the memory sent from"
+	around   = "the memory beside what it receives" // Offset counts from where messages may begin
 )
 
 // Run runs the plan once on known bytes and checks what arrived. All ranks call
@@ -136,10 +141,17 @@ func (c *check) each(sent, received func(b *session.Bound, m load.Message) error
 // fill writes each message where it is sent from, and its opposite where it will be received, so that not one byte
 // is right by chance.
 func (c *check) fill() error {
-	return c.each(
+	err := c.each(
 		func(b *session.Bound, m load.Message) error { return c.write(b, m, false) },
 		func(b *session.Bound, m load.Message) error { return c.write(b, m, true) },
 	)
+	if err != nil {
+		return err
+	}
+	return c.eachGuard(func(buffer nixl.Buffer, at int64, want, _ []byte) error {
+		_, err := buffer.WriteAt(want, at)
+		return err
+	})
 }
 
 func (c *check) write(b *session.Bound, m load.Message, flip bool) error {
@@ -237,8 +249,18 @@ func (c *check) compare() error {
 		func(b *session.Bound, m load.Message) error { return look(b, m, source) },
 		func(b *session.Bound, m load.Message) error { return look(b, m, where(m)) },
 	)
-	if err != nil || first == nil {
+	if err != nil {
 		return err
+	}
+	beside, err := c.compareGuards()
+	if err != nil {
+		return err
+	}
+	if first == nil {
+		first = beside
+	}
+	if first == nil {
+		return nil
 	}
 	first.WrongMessages = wrong
 	return fault.New(fault.Corrupt, "verification failed: %w", first)
@@ -289,10 +311,10 @@ func Received(p *play.Plan, head int) (map[int][]byte, error) {
 		if b.Number == load.Files {
 			return nil
 		}
-		buffer, _ := b.Buffer(m.Place)
+		buffer, from := b.Buffer(m.Place)
 		d := m.Pieces[0]
 		data := make([]byte, min(d.Len, int64(head)))
-		if _, err := buffer.ReadAt(data, d.Off); err != nil {
+		if _, err := buffer.ReadAt(data, from+d.Off); err != nil {
 			return fault.New(fault.Engine, "read the receive buffer: %w", err)
 		}
 		out[m.Sender] = data

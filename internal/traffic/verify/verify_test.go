@@ -22,8 +22,7 @@ import (
 
 // checkReceived compares a rank's receive buffer with what all senders sent.
 func checkReceived(p *play.Plan, me int) error {
-	var off int64
-	buffer, _ := p.Reserved.Lanes[0].Buffer(load.Place{Side: load.Recv})
+	buffer, off := p.Reserved.Lanes[0].Buffer(load.Place{Side: load.Recv})
 	m := p.Load.(load.Pattern).Matrix
 	if m.Total() == 0 {
 		return nil
@@ -105,7 +104,7 @@ func TestVerifyFindsOneWrongByte(t *testing.T) {
 		for i := range cell.Peer {
 			at += m.At(i, receiver)
 		}
-		d := &traffictest.Damaged{Rank: receiver, Buffer: recvBuffer, Flips: map[int64]byte{at: bits}}
+		d := &traffictest.Damaged{Rank: receiver, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + at: bits}}
 		errs := try(t, n, d, func(w *spmd.World, s *session.Session) error {
 			plans, err := play.Prepare(s, []load.Load{
 				load.Pattern{Name: "other", Matrix: m, Shards: 1}, load.Pattern{Name: "mine", Matrix: m, Shards: 2},
@@ -135,7 +134,7 @@ func prepareOne(s *session.Session, l load.Load) (*play.Plan, error) { return pl
 
 func TestCorruptionNamesEverything(t *testing.T) {
 	m := sessiontest.FromRows(t, []int64{0, 100}, []int64{0, 50})
-	d := &traffictest.Damaged{Rank: 1, Buffer: recvBuffer, Flips: map[int64]byte{3: 1, 99: 2, 110: 4}}
+	d := &traffictest.Damaged{Rank: 1, Buffer: recvBuffer, Flips: map[int64]byte{session.Guard + 3: 1, session.Guard + 99: 2, session.Guard + 110: 4}}
 	errs := try(t, 2, d, func(w *spmd.World, s *session.Session) error {
 		p, err := prepareOne(s, load.Pattern{Name: "kv", Matrix: m, Shards: 1})
 		if err != nil {
@@ -193,7 +192,7 @@ func TestVerifyOfLargeMessages(t *testing.T) {
 			return fmt.Errorf("too early: %w", err)
 		}
 		if w.Rank() == 1 {
-			d.Flips[chunk+1], d.Flips[size-1] = 9, 9
+			d.Flips[session.Guard+chunk+1], d.Flips[session.Guard+size-1] = 9, 9
 		}
 		return Run(p)
 	})

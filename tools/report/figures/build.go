@@ -275,6 +275,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
 	f.Contention = contentionOf(b.contention.Report())
+	f.addContention()
 	f.Findings = findings(f)
 	return f, nil
 }

@@ -18,9 +18,9 @@
 // overlapped with others. A slowdown alone does not show contention.
 //
 // The slowdown of a set of messages, such as those between two ranks or all
-// that one rank sends, compares the same messages: the sum of their mean
-// latencies in the workload / the sum of their mean latencies isolated. Cells of a
-// matrix that were not measured in both ways do not count.
+// that one rank sends, is the geometric mean over these messages of mean latency in
+// the workload / mean latency isolated, so that small messages count as much as large
+// ones. Cells of a matrix that were not measured in both ways do not count.
 package figures
 
 import (
@@ -152,6 +152,8 @@ type Pair struct {
 	Bandwidth         Num   `json:"bandwidth"`
 	IsolatedBandwidth Num   `json:"isolated_bandwidth"`
 	Slowdown          Num   `json:"slowdown"`
+	// Contention is how many times as long its messages take when they overlap, where that is shown; else missing.
+	Contention Num `json:"contention"`
 }
 
 // Rank is what one rank sends and receives.

@@ -53,10 +53,12 @@ func level(slowdown Num) string {
 // worstNamed is how many pairs are named.
 const worstNamed = 3
 
-// Worst returns the pairs with a slowdown, the largest first.
+// Worst returns the pairs with a slowdown: first those with contention, the largest first, then the others by slowdown.
 func (f *Figures) Worst() []Pair {
 	list := slices.DeleteFunc(slices.Clone(f.Pairs), func(p Pair) bool { return !p.Slowdown.Known() })
-	slices.SortStableFunc(list, func(a, b Pair) int { return cmp.Compare(b.Slowdown, a.Slowdown) })
+	slices.SortStableFunc(list, func(a, b Pair) int {
+		return cmp.Or(cmp.Compare(b.Contention, a.Contention), cmp.Compare(b.Slowdown, a.Slowdown)) // NaN is least
+	})
 	return list
 }
 

@@ -3,6 +3,7 @@ package figures
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -12,10 +13,12 @@ type sums struct {
 	messages int
 
 	// Of the messages measured in the workload, and of those measured isolated.
-	togetherBytes, aloneBytes   float64
-	togetherNS, aloneNS         float64
-	togetherCount, aloneCount   int
-	comparedTogether, comparedA float64 // of those measured in both ways
+	togetherBytes, aloneBytes float64
+	togetherNS, aloneNS       float64
+	togetherCount, aloneCount int
+	// Of those measured in both ways, how many, and the sum of the logarithms of their slowdowns.
+	compared int
+	logs     float64
 }
 
 func (s *sums) add(bytes int64, c cellSums) {
@@ -31,13 +34,19 @@ func (s *sums) add(bytes int64, c cellSums) {
 		s.aloneBytes += float64(bytes)
 		s.aloneCount++
 	}
-	if c.together.n > 0 && c.alone.n > 0 {
-		s.comparedTogether += c.together.value()
-		s.comparedA += c.alone.value()
+	if c.together.n > 0 && c.alone.n > 0 && c.together.value() > 0 && c.alone.value() > 0 {
+		s.compared++
+		s.logs += math.Log(c.together.value() / c.alone.value())
 	}
 }
 
-func (s *sums) slowdown() Num { return ratio(s.comparedTogether, s.comparedA) }
+// slowdown is the geometric mean of the messages' own: a ratio of sums would hide small messages behind large ones.
+func (s *sums) slowdown() Num {
+	if s.compared == 0 {
+		return None
+	}
+	return Num(math.Exp(s.logs / float64(s.compared)))
+}
 
 func (s *sums) latency() Num  { return ratio(s.togetherNS, float64(s.togetherCount)) }
 func (s *sums) isolated() Num { return ratio(s.aloneNS, float64(s.aloneCount)) }
@@ -72,6 +81,7 @@ func (b *builder) addPairs(f *Figures) {
 			From: k[0], To: k[1], Bytes: s.bytes, Messages: s.messages, LatencyNS: s.latency(),
 			IsolatedNS: s.isolated(),
 			Bandwidth:  s.bandwidth(), IsolatedBandwidth: s.isolatedBandwidth(), Slowdown: s.slowdown(),
+			Contention: None,
 		})
 	}
 	for _, k := range ordered(hosts) {
@@ -100,4 +110,16 @@ func at(m map[[2]int]*sums, from, to int) *sums {
 
 func ordered(m map[[2]int]*sums) [][2]int {
 	return slices.SortedFunc(maps.Keys(m), func(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) })
+}
+
+// addContention sets what overlapping costs pairs, where that is shown.
+func (f *Figures) addContention() {
+	for _, c := range f.Contention.Pairs {
+		i, found := slices.BinarySearchFunc(f.Pairs, c, func(p Pair, c ContentionPair) int {
+			return cmp.Or(p.From-c.From, p.To-c.To)
+		})
+		if found {
+			f.Pairs[i].Contention = c.Ratio
+		}
+	}
 }

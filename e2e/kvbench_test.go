@@ -249,7 +249,7 @@ func TestKVBenchOneWrongByte(t *testing.T) {
 	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "verify.lua", "--engine", "shm"}})
 	p.UntilPrints("ready")
 	o := spoil(t, p)
-	wanted := regexp.MustCompile(`verification failed: 8 blocks of 16384 bytes: message from rank 0 to rank 1, block 2: byte 7232 is 0x[0-9a-f]{2}, want 0x[0-9a-f]{2} \(wrong bytes in this message: 1\)`)
+	wanted := regexp.MustCompile(`verification failed: 8 blocks of 16384 bytes: message from rank 0 to rank 1, block 2: byte 3136 is 0x[0-9a-f]{2}, want 0x[0-9a-f]{2} \(wrong bytes in this message: 1\)`)
 	if o.Code != int(fault.Corrupt) || !wanted.MatchString(o.Stderr) || len(complaintsIn(o.Stderr)) != 1 {
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Corrupt, o.Stderr)
 	}

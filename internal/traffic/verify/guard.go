@@ -70,8 +70,8 @@ func (c *check) compareGuards() (found *Corruption, err error) {
 		}
 		if found == nil {
 			found = &Corruption{
-				Label: c.Label(), Sender: me, Receiver: me, Where: around, Block: -1, Want: want[first], Got: got[first],
-				Offset: at - session.Guard + int64(first),
+				Label: c.Label(), Sender: me, Receiver: me, Where: around, Block: -1,
+				Offset: at - session.Guard + int64(first), Want: want[first], Got: got[first],
 			}
 		}
 		found.WrongBytes += wrong

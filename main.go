@@ -82,15 +82,18 @@ func grammar(args []string) any {
 	if len(args) == 0 {
 		return all
 	}
-	t := reflect.TypeOf(*all)
 	var fields []reflect.StructField
-	for f := range t.Fields() {
+	named := false
+	for f := range reflect.TypeOf(*all).Fields() {
 		_, command := f.Tag.Lookup("cmd")
-		if name := cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)); !command || name == args[0] {
+		_, hidden := f.Tag.Lookup("hidden") // completion and manual pages are about all commands
+		is := command && !hidden && cmp.Or(f.Tag.Get("name"), strings.ToLower(f.Name)) == args[0]
+		if is || !command {
 			fields = append(fields, f)
 		}
+		named = named || is
 	}
-	if len(fields) == 1 { // --version alone
+	if !named {
 		return all
 	}
 	return reflect.New(reflect.StructOf(fields)).Interface()

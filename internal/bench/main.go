@@ -53,6 +53,7 @@ var sections = []section{
 	{"experts", func(w io.Writer, c *job.Command) error { return c.Experts(w) }},
 	{"connect", func(w io.Writer, c *job.Command) error { return c.Connect(w) }},
 	{"barrier", func(w io.Writer, _ *job.Command) error { return barrier.Run(w) }},
+	{"proofs", func(w io.Writer, _ *job.Command) error { return barrier.Proofs(w) }},
 	{"prepare", func(w io.Writer, c *job.Command) error { return c.Prepare(w) }},
 	{"runs", func(w io.Writer, c *job.Command) error { return c.WholeRuns(w) }},
 	{"memory", func(w io.Writer, c *job.Command) error { return c.Weight(w) }},

@@ -22,10 +22,12 @@ import (
 // Way is what the ranks meet in.
 type Way string
 
-// The ways. With Links each rank counts as a separate host; all of them run here.
+// The ways. With Links each rank counts as a separate host; all of them run here. Broadcast is no barrier but a
+// broadcast of 1 MiB over such links.
 const (
-	Memory Way = "memory"
-	Links  Way = "links"
+	Memory    Way = "memory"
+	Links     Way = "links"
+	Broadcast Way = "broadcast"
 )
 
 const (

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,7 +33,7 @@ func BenchmarkBarrier(b *testing.B) {
 }
 
 func TestOwnRanksGiveTimes(t *testing.T) {
-	for _, way := range []Way{Memory, Links} {
+	for _, way := range []Way{Memory, Links, Broadcast} {
 		s, err := own(t.Context(), way, 2)
 		if err != nil {
 			t.Fatal(err)
@@ -41,6 +42,19 @@ func TestOwnRanksGiveTimes(t *testing.T) {
 			if ns < 0 || ns > 1e10 {
 				t.Errorf("%s: a barrier, or its skew, of %v ns", way, ns)
 			}
+		}
+	}
+}
+
+// A build without proofs measures as this one does.
+func TestBuildWithoutProofs(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "unsealed")
+	if err := buildUnsealed(t.Context(), program, "perigee/internal/bench"); err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range []Way{Links, Broadcast} {
+		if s, err := meet(t.Context(), program, way, 2); err != nil || len(s.times) == 0 {
+			t.Errorf("%s: %d times, %v", way, len(s.times), err)
 		}
 	}
 }

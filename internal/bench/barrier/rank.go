@@ -39,14 +39,15 @@ func Rank() error {
 		return err
 	}
 	opts := spmd.Options{Timeout: time.Minute}
-	if Way(os.Getenv(envRank)) == Links {
+	way := Way(os.Getenv(envRank))
+	if way != Memory {
 		opts.HostID = strconv.Itoa(p.Rank)
 	}
 	w, err := spmd.Join(ctx, p, opts)
 	if err != nil {
 		return err
 	}
-	times, skews, err := measure(w.All())
+	times, skews, err := measure(w.All(), operation(w.All(), way))
 	if err != nil {
 		w.Fail(err)
 		w.Close()
@@ -61,15 +62,36 @@ func Rank() error {
 	return w.Close()
 }
 
-// measure returns, at rank 0, the nanoseconds of one barrier per batch, and the skew of
-// each single barrier.
-func measure(g *spmd.Group) (times []float64, skews []int64, err error) {
+// operation is what is measured: n of it.
+func operation(g *spmd.Group, way Way) func(n int) error {
+	if way != Broadcast {
+		return func(n int) error {
+			for range n {
+				if err := g.Barrier(); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	data := make([]byte, 1<<20)
+	return func(n int) error {
+		for range n {
+			if _, err := g.Broadcast(0, data); err != nil {
+				return err
+			}
+		}
+		return g.Barrier() // all have it
+	}
+}
+
+// measure returns, at rank 0, the nanoseconds of one operation per batch, and the skew of
+// each single one.
+func measure(g *spmd.Group, do func(n int) error) (times []float64, skews []int64, err error) {
 	once := func(n int) float64 {
 		start := clock.Now()
-		for range n {
-			if err == nil {
-				err = g.Barrier()
-			}
+		if err == nil {
+			err = do(n)
 		}
 		return float64(clock.Now()-start) / float64(n)
 	}
@@ -101,7 +123,7 @@ func measure(g *spmd.Group) (times []float64, skews []int64, err error) {
 	left := make([]int64, common.Single)
 	for i := range left {
 		if err == nil {
-			err = g.Barrier()
+			err = do(1)
 		}
 		left[i] = clock.Now()
 	}

@@ -30,9 +30,14 @@ func own(ctx context.Context, way Way, ranks int) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
+	return meet(ctx, self, way, ranks)
+}
+
+// meet lets the ranks of a build of this program meet.
+func meet(ctx context.Context, program string, way Way, ranks int) (sample, error) {
 	var out, errOut bytes.Buffer
-	err = launch.Run(ctx, launch.Job{
-		Ranks: ranks, Path: self, Env: append(os.Environ(), envRank+"="+string(way)), Stdout: &out, Stderr: &errOut,
+	err := launch.Run(ctx, launch.Job{
+		Ranks: ranks, Path: program, Env: append(os.Environ(), envRank+"="+string(way)), Stdout: &out, Stderr: &errOut,
 	})
 	if err != nil {
 		return sample{}, fmt.Errorf("%w\n%s", err, errOut.Bytes())

@@ -1,0 +1,5 @@
+//go:build unsealed
+
+package wire
+
+const sealed = false

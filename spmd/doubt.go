@@ -51,10 +51,26 @@ func (l callLog) op(seq uint32) byte {
 	return byte(l>>(4*back)) & 0xf
 }
 
+// history is what a rank has called of all groups of the same ranks. They have one, so that members that list the ranks
+// in another order find that out.
+type history struct {
+	calls   atomic.Uint64 // a callLog
+	calling sync.Mutex    // held while root or lastOrder change, together with calls
+	root    int           // of the last call that was no barrier
+	// lastOrder is that of the group of the last call. Only the rank's calls change it, and they follow one another.
+	lastOrder uint16
+}
+
+// historyOf returns the history of the groups that use a channel.
+func (w *World) historyOf(channel uint64) *history {
+	h, _ := w.histories.LoadOrStore(channel, &history{})
+	return h.(*history)
+}
+
 // begin is called at the beginning of each call. root is -1 where there is none.
 func (g *Group) begin(op byte, root int) uint32 {
 	g.calling.Lock()
-	g.root = root
+	g.root, g.lastOrder = root, g.order
 	l := callLog(g.calls.Load()).next(op)
 	g.calls.Store(uint64(l))
 	g.calling.Unlock()
@@ -64,6 +80,9 @@ func (g *Group) begin(op byte, root int) uint32 {
 
 // beginBarrier is begin for barriers, some of which take little longer than a lock.
 func (g *Group) beginBarrier() uint32 {
+	if g.lastOrder != g.order {
+		return g.begin(opBarrier, -1)
+	}
 	l := callLog(g.calls.Load()).next(opBarrier)
 	g.calls.Store(uint64(l))
 	g.w.answer()
@@ -76,26 +95,37 @@ type call struct {
 	seq     uint32
 	op      byte
 	root    int // a place in the group, or the variant of a reduction; -1 where there is none
+	order   uint16
 }
 
 // current is the call that this rank is in.
 func (g *Group) current(op byte, seq uint32) call {
-	c := call{g.channel, seq, op, g.root}
+	c := call{g.channel, seq, op, g.root, g.order}
 	if op == opBarrier {
 		c.root = -1
 	}
 	return c
 }
 
-// header is how the call stands above its messages, with as much of the root as there is
+// header is how the call stands above its messages, with as much of the root and the order as there is
 // room for.
 func (c call) header() wire.Header {
-	return wire.Header{Channel: c.channel, Seq: c.seq, Op: c.op, Root: uint16(c.root + 1)}
+	return wire.Header{Channel: c.channel, Seq: c.seq, Op: c.op, Root: uint16(c.root+1) + c.order}
 }
 
-func callOf(h wire.Header) call {
-	return call{h.Channel, h.Seq, h.Op, int(h.Root) - 1}
+// callOf reads a header. The order is that of this group, or the ascending one, or otherOrder.
+func (g *Group) callOf(h wire.Header) call {
+	places := max(len(g.ranks), 2*len(combines))
+	for _, order := range []uint16{g.order, 0} {
+		if root := int(h.Root-order) - 1; root < places {
+			return call{h.Channel, h.Seq, h.Op, root, order}
+		}
+	}
+	return call{h.Channel, h.Seq, h.Op, -1, otherOrder}
 }
+
+// otherOrder is none that a group has.
+const otherOrder = 0xfffe
 
 // text names the call for the user.
 func (c call) text(g *Group) (name string, number uint32) {
@@ -235,14 +265,15 @@ func (w *World) answer() {
 // compare reports whether this rank has come as far as another rank's call, and if it
 // has, whether it is, or was, in a different one.
 func (w *World) compare(theirs call) (mine call, known, differs bool) {
-	g := w.groupOf(theirs.channel)
-	if g == nil {
+	met, ok := w.histories.Load(theirs.channel)
+	if !ok {
 		return mine, false, false
 	}
-	g.calling.Lock()
-	log, root := callLog(g.calls.Load()), g.root
-	g.calling.Unlock()
-	now := call{theirs.channel, log.seq(), log.op(log.seq()), root}
+	h := met.(*history)
+	h.calling.Lock()
+	log := callLog(h.calls.Load())
+	now := call{theirs.channel, log.seq(), log.op(log.seq()), h.root, h.lastOrder}
+	h.calling.Unlock()
 	if now.op == opBarrier {
 		now.root = -1
 	}
@@ -253,31 +284,26 @@ func (w *World) compare(theirs call) (mine call, known, differs bool) {
 		return now, true, now != theirs
 	}
 	if then := log.op(theirs.seq); then != 0 && then != theirs.op {
-		return call{theirs.channel, theirs.seq, then, -1}, true, true
+		return call{theirs.channel, theirs.seq, then, -1, theirs.order}, true, true
 	}
 	return now, true, true
-}
-
-// groupOf finds a group that this rank has been in.
-func (w *World) groupOf(channel uint64) *Group {
-	if g := w.all.Load(); g != nil && g.channel == channel {
-		return g
-	}
-	if g, ok := w.groups.Load(channel); ok {
-		return g.(*Group)
-	}
-	return nil
 }
 
 // disagree is the error of a rank that waits in a call for one that is in another.
 func (g *Group) disagree(mine call, rank int, theirs call) error {
 	myName, myNumber := mine.text(g)
 	itsName, itsNumber := theirs.text(g)
+	hint := disagreeHint
+	if mine.order != theirs.order {
+		itsName, hint = itsName+" with the ranks in another order", orderHint
+	}
 	return fault.New(fault.Script, "ranks disagree on what to do: rank %d is in %s (call %d of this group), rank %d in %s (call %d)",
-		g.w.rank, myName, myNumber, rank, itsName, itsNumber).WithHint(disagreeHint)
+		g.w.rank, myName, myNumber, rank, itsName, itsNumber).WithHint("%s", hint)
 }
 
 const disagreeHint = "all ranks of a group must call its collectives in the same order; look for one inside an if"
+
+const orderHint = "all ranks of a group must list its ranks in the same order"
 
 const (
 	isInquiry = iota
@@ -288,6 +314,7 @@ func encodeControl(kind int, wait uint64, c call) []byte {
 	b := []byte{byte(kind), c.op}
 	b = binary.AppendUvarint(b, uint64(c.seq))
 	b = binary.AppendUvarint(b, uint64(c.root+1))
+	b = binary.AppendUvarint(b, uint64(c.order))
 	return binary.AppendUvarint(b, wait)
 }
 
@@ -295,6 +322,7 @@ func decodeControl(data []byte) (kind int, wait uint64, c call, err error) {
 	p := pack.Read(data)
 	kind, c.op = p.Number(isAnswer), byte(p.Number(int(opEnd)))
 	c.seq, c.root = uint32(p.Number(1<<32-1)), p.Number(maxNumber)-1
+	c.order = uint16(p.Number(1<<16 - 1))
 	wait = uint64(p.Number(1 << 62))
 	return kind, wait, c, p.End("a question of another rank")
 }

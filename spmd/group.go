@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +18,10 @@ import (
 type Group struct {
 	w       *World
 	ranks   []int
-	me      int // this rank's place in ranks
-	channel uint64
-
-	calls   atomic.Uint64 // a callLog
-	calling sync.Mutex    // held while root and calls change together
-	root    int           // of the last call that was no barrier
+	me      int    // this rank's place in ranks
+	channel uint64 // of all groups of the same ranks
+	order   uint16 // distinguishes them: 0 where the ranks are listed in ascending order
+	*history
 
 	// Where several members share a host they meet in local, and the first of
 	// them meets those of the other hosts over links.
@@ -58,7 +55,8 @@ func (w *World) All() *Group {
 	if g := w.all.Load(); g != nil {
 		return g
 	}
-	g := &Group{w: w, ranks: identity(w.size), me: w.rank, channel: host.Key([]int{-w.size})}
+	g := &Group{w: w, ranks: identity(w.size), me: w.rank, channel: w.allChannel()}
+	g.history = w.historyOf(g.channel)
 	// The first group finds out about the hosts.
 	if w.roster == nil {
 		return g
@@ -73,27 +71,39 @@ func (w *World) All() *Group {
 	return w.all.Load()
 }
 
+// allChannel is the channel of the group of all ranks.
+func (w *World) allChannel() uint64 { return host.Key([]int{-w.size}) }
+
 // Group returns the group of these ranks, of which the calling rank must be
-// one. It costs no message. Two calls with the same list return the same Group.
+// one. It costs no message. Two calls with the same list return the same Group. Members that list the ranks in another
+// order are found out in the next collective.
 func (w *World) Group(ranks []int) (*Group, error) {
 	if slices.Equal(ranks, identity(w.size)) {
 		return w.All(), nil
 	}
-	channel := host.Key(ranks)
-	if g, ok := w.groups.Load(channel); ok {
+	key := host.Key(ranks)
+	if g, ok := w.groups.Load(key); ok {
 		return g.(*Group), nil
 	}
 	if err := w.checkRanks(ranks); err != nil {
 		return nil, err
 	}
-	g := &Group{w: w, ranks: slices.Clone(ranks), me: slices.Index(ranks, w.rank), channel: channel}
+	g := &Group{w: w, ranks: slices.Clone(ranks), me: slices.Index(ranks, w.rank), channel: key}
 	if g.me < 0 {
 		return nil, fmt.Errorf("rank %d asked for a group of which it is no member: %v", w.rank, ranks)
 	}
-	if err := g.findLocal(); err != nil {
+	ascending := slices.Sorted(slices.Values(ranks))
+	if !slices.Equal(ascending, ranks) {
+		g.channel, g.order = host.Key(ascending), uint16(key)|1
+	}
+	if len(ranks) == w.size {
+		g.channel = w.allChannel()
+	}
+	g.history = w.historyOf(g.channel)
+	if err := g.findLocal(ascending); err != nil {
 		return nil, err
 	}
-	kept, _ := w.groups.LoadOrStore(channel, g)
+	kept, _ := w.groups.LoadOrStore(key, g)
 	return kept.(*Group), nil
 }
 
@@ -114,8 +124,9 @@ func (w *World) checkRanks(ranks []int) error {
 	return nil
 }
 
-// findLocal finds the members on this host, and the first member on each.
-func (g *Group) findLocal() error {
+// findLocal finds the members on this host, and the first member on each. Those on one host meet in whatever order
+// they list the group.
+func (g *Group) findLocal(ascending []int) error {
 	seen := map[int]bool{}
 	var locals []int
 	var leaders []int
@@ -133,7 +144,11 @@ func (g *Group) findLocal() error {
 	if g.ranks[g.me] == locals[0] {
 		lead = slices.Index(leaders, g.me)
 	}
-	return g.place(leaders, lead, locals, host.Key(append(locals[:len(locals):len(locals)], g.ranks...)))
+	key := uint64(g.w.size) // that of the group of all ranks
+	if len(ascending) < g.w.size {
+		key = host.Key(append(slices.Sorted(slices.Values(locals)), ascending...))
+	}
+	return g.place(leaders, lead, locals, key)
 }
 
 // place sets which members, by their places, stand for their hosts, and opens the
@@ -225,7 +240,7 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 		return nil, err
 	}
 	if mine := g.current(op, seq); h != mine.header() {
-		return nil, g.disagree(mine, g.ranks[place], callOf(h))
+		return nil, g.disagree(mine, g.ranks[place], g.callOf(h))
 	}
 	return data, nil
 }

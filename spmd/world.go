@@ -1,13 +1,3 @@
-// Package spmd is a world of ranks: processes that run the same program, know
-// their number, and meet in collectives.
-//
-// A World is made from what a launcher told the process (package boot). Inside
-// a host its ranks meet in shared memory; everything else, payloads included,
-// passes over authenticated links (package wire). The first failure of any rank
-// ends the waits of all.
-//
-// Collectives are called by all ranks of a Group in the same order. Where two
-// ranks are found in different collectives, both learn it as an error.
 package spmd
 
 import (
@@ -53,17 +43,18 @@ type World struct {
 	now       func() int64  // nil but in tests: the host's clock
 	timeout   time.Duration
 
-	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	fenced  atomic.Bool // all ranks have come
-	entered atomic.Bool // the roster is here
-	failing sync.Mutex  // held while a failure is reported
-	abort   uint32      // what native loops look at; non-zero once the job has failed
-	phase   atomic.Value
-	all     atomic.Pointer[Group]
-	groups  sync.Map // channel -> *Group
-	sent    struct{ messages, bytes atomic.Int64 }
-	watch   sync.WaitGroup
+	ctx       context.Context
+	cancel    context.CancelCauseFunc
+	fenced    atomic.Bool // all ranks have come
+	entered   atomic.Bool // the roster is here
+	failing   sync.Mutex  // held while a failure is reported
+	abort     uint32      // what native loops look at; non-zero once the job has failed
+	phase     atomic.Value
+	all       atomic.Pointer[Group]
+	groups    sync.Map // key of the list of ranks -> *Group
+	histories sync.Map // channel -> *history
+	sent      struct{ messages, bytes atomic.Int64 }
+	watch     sync.WaitGroup
 
 	doubtAfter time.Duration // 0 in simulations: ranks do not disagree there
 	doubts     doubts

@@ -2,5 +2,6 @@
 
 package wire
 
-// sealed says that frames have tags. Only the benchmark of what they cost builds itself without (internal/bench/barrier).
+// sealed says that frames have tags. Only the benchmark of what they cost (internal/bench/barrier) builds a program
+// without.
 const sealed = true

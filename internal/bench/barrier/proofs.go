@@ -36,13 +36,16 @@ func Proofs(w io.Writer) error {
 	}
 	fmt.Fprintln(w, "# what the proofs of frames cost between 2 hosts of one rank each, on this machine, over TCP")
 	fmt.Fprintln(w, "# without: this program built without proofs; ratio: with / without")
-	fmt.Fprintf(w, "%-18s %10s %11s %7s %13s %7s\n", "# operation", "with us", "without us", "ratio", "quartiles", "target")
+	fmt.Fprintf(w, "%-18s %10s %11s %7s %13s %7s\n", "# operation", "with us", "without us", "ratio", "quartiles",
+		"target")
 	for _, c := range []struct {
 		name   string
 		way    Way
 		target float64 // 0: none
 	}{{"barrier", Links, proofTarget}, {"broadcast of 1 MiB", Broadcast, 0}} {
-		r, err := transfer.Compare(transfer.Case{Turns: proofTurns, Ours: timed(self, c.way), Theirs: timed(unsealed, c.way)})
+		r, err := transfer.Compare(transfer.Case{
+			Turns: proofTurns, Ours: timed(self, c.way), Theirs: timed(unsealed, c.way),
+		})
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}

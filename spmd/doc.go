@@ -41,8 +41,8 @@ A rank that is only late is asked and not blamed. See doubt.go for why some rank
 
 # Failure
 
-[World.Fail] reports an error of this rank to the coordinator, which decides what the failure of the job is and
-sends it to all ranks. Then [World.Context] ends with that failure as its cause, waits in shared memory end, and native loops see
+[World.Fail] reports an error of this rank to the coordinator, which decides what the failure of the job is and sends it
+to all ranks. Then [World.Context] ends with that failure as its cause, waits in shared memory end, and native loops see
 [World.AbortFlag]. A rank that meets the consequences first, such as the end of a link, waits for a moment for the news
 of the cause, so that the first to be blamed is the culprit.
 

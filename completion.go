@@ -70,8 +70,14 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 		return err
 	}
 	before, last, prefix := splitAtCursor(words)
-	for _, w := range candidates(k.Model.Node, before) {
-		if fits(w, last) && plainWord.MatchString(w) {
+	offered, list := candidates(k.Model.Node, before)
+	var earlier []string // of a list with commas
+	if i := strings.LastIndex(last, ","); list && i >= 0 {
+		earlier = strings.Split(last[:i], ",")
+		prefix, last = prefix+last[:i+1], last[i+1:]
+	}
+	for _, w := range offered {
+		if fits(w, last) && plainWord.MatchString(w) && !slices.Contains(earlier, w) {
 			fmt.Fprintln(streams.Out, prefix+w)
 		}
 	}
@@ -136,18 +142,20 @@ func fits(word, begun string) bool {
 type offer struct {
 	words   []string
 	choices map[string][]string // flag -> its values, where they are known
+	lists   map[string]bool     // flags that take several, with commas
 }
 
-// candidates are the words that could follow before, sorted.
-func candidates(n *kong.Node, before []string) []string {
+// candidates are the words that could follow before, sorted. list reports that several may, with commas.
+func candidates(n *kong.Node, before []string) (words []string, list bool) {
 	o := follow(n, before)
 	if len(before) > 0 {
-		if choices, ok := o.choices[before[len(before)-1]]; ok {
-			return choices
+		flag := before[len(before)-1]
+		if choices, ok := o.choices[flag]; ok {
+			return choices, o.lists[flag]
 		}
 	}
 	slices.Sort(o.words)
-	return slices.Compact(o.words)
+	return slices.Compact(o.words), false
 }
 
 // follow walks down the command tree as far as the words lead.
@@ -218,13 +226,13 @@ func takesValue(n *kong.Node, word string) bool {
 }
 
 func flagOffer(n *kong.Node) offer {
-	o := offer{choices: map[string][]string{}}
+	o := offer{choices: map[string][]string{}, lists: map[string]bool{}}
 	for _, group := range n.AllFlags(true) {
 		for _, f := range group {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				o.words = append(o.words, "--"+name)
 				if e := wordsOf(f); e != nil {
-					o.choices["--"+name] = e
+					o.choices["--"+name], o.lists["--"+name] = e, f.IsSlice() && f.Tag.Sep == ','
 				}
 			}
 		}

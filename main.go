@@ -169,9 +169,9 @@ func conclude(err error, w io.Writer) int {
 	return int(fault.KindOf(err))
 }
 
-type scenariosCmd struct{}
+type scenariosCmd struct{ cli.Format }
 
-func (scenariosCmd) Run(streams cli.Streams) error {
+func (c scenariosCmd) Run(streams cli.Streams) error {
 	var t table.Table
 	t.AddColumn("Scenario", table.Left, "%s")
 	t.AddColumn("What it does", table.Left, "%s")
@@ -184,7 +184,7 @@ func (scenariosCmd) Run(streams cli.Streams) error {
 		t.AddRow(strings.ReplaceAll(name, "_", "-"), r.About)
 		r.Close()
 	}
-	return t.WriteText(streams.Out)
+	return t.Write(streams.Out, c.Format.Format)
 }
 
 type versionCmd struct{}

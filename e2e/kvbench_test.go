@@ -320,6 +320,9 @@ traffic_patterns:
 - {matrix_file: m.txt, mem_type: dram}
 `})
 		o := harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", engine, "--verify-buffers", "--result", "r.json")
+		if n := strings.Count(o.Stdout, "# note: storage_ops: files are reached through the page cache"); n != 1 {
+			t.Errorf("%d notes about the page cache:\n%s", n, o.Stdout)
+		}
 		rows := readTable(t, o.Stdout, "Pattern", "Rank", "Op", "Size (GB)", "Mean latency (ms)", "BW (GB/s)")
 		if len(rows) != 2 || fmt.Sprint(rows[0][:4], rows[1][:4]) != "[0 0 WRITE 0.001] [0 1 READ 0.000]" {
 			t.Errorf("rows %q", rows)

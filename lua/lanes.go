@@ -56,7 +56,7 @@ func onLanes(f func(L *glua.LState, l *luaLanes) (int, error)) function {
 }
 
 // transferLanes: lanes{peers =, threads =, op =, local_mem =, remote_mem =, block =, batch =, limit =,
-// path =, files =, direct =, overwrite =, backend =, api =}.
+// path =, files =, direct =, overwrite =, backend =, api =, huge_pages =, shuffle =, shuffle_seed =}.
 func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	spec, cfg, err := r.lanesFrom(L.CheckTable(1))
 	if err != nil {
@@ -124,6 +124,13 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 		Direct: f.boolean("direct", false), Overwrite: f.boolean("overwrite", false),
 	}
 	cfg.FileBackend, cfg.FileAPI = strings.ToUpper(f.text("backend", "")), strings.ToUpper(f.text("api", ""))
+	if f.boolean("huge_pages", false) {
+		cfg.HugePages = nixl.HugeOn
+	}
+	shuffle, seed := f.boolean("shuffle", false), uint64(f.integer("shuffle_seed", 0, 0))
+	if shuffle {
+		s.Shuffle = &seed
+	}
 	peers := f.table("peers")
 	if err := f.err(); err != nil {
 		return s, cfg, err
@@ -192,6 +199,11 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 		repeat.Iterations, repeat.Warmup = int(f.integer("iterations", 1, math.MinInt64)),
 			int(f.integer("warmup", 0, math.MinInt64))
 		repeat.Recreate = f.boolean("recreate", false)
+		repeat.Depth = int(f.integer("depth", 1, 1))
+		repeat.Prepared, repeat.Reregister = f.boolean("prepared", false), f.boolean("reregister", false)
+		if bar := f.bar("progress"); bar != nil {
+			repeat.Progress = bar.addBytes
+		}
 		f.boolean("record", true) // see lanesMeasure
 	}
 	if err := f.err(); err != nil {
@@ -205,8 +217,8 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 	return p, one, repeat, err
 }
 
-// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, record =}, a table at rank 0, nil
-// elsewhere. With record = false the result does not hold it.
+// lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, depth =, prepared =, reregister =,
+// progress =, record =}, a table at rank 0, nil elsewhere. With record = false the result does not hold it.
 func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	p, blocks, repeat, err := planFor(L, l, "lanes:measure")
 	if err != nil {

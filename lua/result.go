@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/cheggaaa/pb/v3"
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/atomicfile"
@@ -226,76 +225,4 @@ func (r *Runtime) resultSave(L *glua.LState) (int, error) {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})
-}
-
-// resultProgress: progress(total, label) makes a bar with add(n) and finish().
-// It is seen at rank 0 on a terminal only.
-func (r *Runtime) resultProgress(L *glua.LState) (int, error) {
-	total, err := integerArg(L, 1, 0)
-	if err != nil {
-		return 0, err
-	}
-	label := L.OptString(2, "")
-	bar := &progressBar{}
-	if r.env.Progress != nil {
-		bar.bar = pb.New(total).SetWriter(r.env.Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{counters . }} {{rtime . }}`).
-			Set("label", label).Set(pb.CleanOnFinish, true).Start()
-	}
-	r.bars = append(r.bars, bar)
-	L.Push(newUserData(L, barTypeName, bar))
-	return 1, nil
-}
-
-// progressBar is what result.progress returns. bar is nil where none is shown.
-type progressBar struct{ bar *pb.ProgressBar }
-
-func (b *progressBar) add(n int) {
-	if b.bar != nil {
-		b.bar.Add(n)
-	}
-}
-
-// finish takes the bar off the terminal, once.
-func (b *progressBar) finish() {
-	if b.bar != nil {
-		b.bar.Finish()
-		b.bar = nil
-	}
-}
-
-// barMethods are the functions of a progress bar.
-func (r *Runtime) barMethods() map[string]function {
-	return map[string]function{
-		"add": func(L *glua.LState) (int, error) {
-			b, err := barOf(L)
-			if err != nil {
-				return 0, err
-			}
-			n, err := optionalInteger(L, 2, 1, 0)
-			if err != nil {
-				return 0, err
-			}
-			b.add(n)
-			return 0, nil
-		},
-		"finish": func(L *glua.LState) (int, error) {
-			b, err := barOf(L)
-			if err != nil {
-				return 0, err
-			}
-			b.finish()
-			return 0, nil
-		},
-	}
-}
-
-func barOf(L *glua.LState) (*progressBar, error) {
-	return userData[*progressBar](L, 1, "a progress bar")
-}
-
-func (r *Runtime) barType() {
-	methods := r.functions(r.barMethods())
-	r.newType(barTypeName, map[string]function{"__index": func(L *glua.LState) (int, error) {
-		return pushMember(L, methods, "progress bar", L.Get(2).String())
-	}})
 }

@@ -52,8 +52,10 @@ type Env struct {
 	// holds are not read again. nil where there is none.
 	Repeat   *result.Document
 	Progress io.Writer // a terminal for progress bars, or nil
-	Width    int       // characters in a line of Out, if that is a terminal, or 0
-	AllowIO  bool      // let the script write any file
+	// ProgressLines is what lines of progress are written to where there is no terminal, or nil.
+	ProgressLines io.Writer
+	Width         int  // characters in a line of Out, if that is a terminal, or 0
+	AllowIO       bool // let the script write any file
 }
 
 // Runtime is one Lua state with a loaded scenario.
@@ -64,6 +66,7 @@ type Runtime struct {
 
 	random       *rand.Rand
 	warnedOfCPUs bool // that ranks which start by the clock wait for one
+	notedStorage bool // that storage operations go through the page cache
 	skewTold     int  // measurements whose barriers the output has told of
 	access       Access
 	file         string          // name of the script

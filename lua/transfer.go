@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"slices"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -189,6 +190,11 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 		r.env.Prepared(p.Reserved)
 		out[i] = newUserData(r.L, planTypeName, &luaPlan{p, specs[i]})
 		r.record(specs[i])
+	}
+	stored := func(s spec) bool { p, ok := s.load.(load.Pattern); return ok && len(p.Storage) > 0 }
+	if !r.notedStorage && slices.ContainsFunc(specs, stored) {
+		r.notedStorage = true
+		r.note("storage_ops: files are reached through the page cache: its bandwidth, not that of a disk")
 	}
 	return out, nil
 }

@@ -78,6 +78,16 @@ local function refuse_idle(opt, far)
       options.reject(table.concat(idle, ", ") .. ": only with files", "add --backend POSIX and --filepath, or --target_seg_type FILE")
     end
   end
+  if far == "file" and opt.prepared_xfer then
+    options.reject("--prepared_xfer: files have no prepared lists")
+  end
+  if opt.randomize_location_mode_seed ~= 0 and opt.randomize_location_mode == "" then
+    options.reject("--randomize_location_mode_seed: only with --randomize_location_mode blockaligned")
+  end
+  if opt.pipeline_depth > 1 and (opt.recreate_xfer or opt.reregister_mem) then
+    options.reject("--pipeline_depth with --recreate_xfer or --reregister_mem: requests that are under way cannot be prepared anew",
+      "leave out one of them")
+  end
   if opt.scheme ~= "tp" and (opt.num_initiator_dev or opt.num_target_dev) then
     options.reject("--num_initiator_dev and --num_target_dev: only with the scheme tp", "-n sets how many ranks the other schemes have")
   end
@@ -193,6 +203,22 @@ local function bytes_of(opt, block, batch, ways)
   return block * batch * n * opt.num_threads * ways
 end
 
+-- How requests are prepared and posted, where it is not the usual way.
+local function manner(opt)
+  local list = {}
+  for _, m in ipairs {
+    { opt.recreate_xfer, "requests prepared anew each time" }, { opt.prepared_xfer, "requests from prepared lists" },
+    { opt.reregister_mem, "memory registered anew each time" }, { opt.use_hugepages, "huge pages" },
+    { opt.pipeline_depth > 1, string.format("%d iterations under way", opt.pipeline_depth) },
+    { opt.randomize_location_mode ~= "", "blocks in random places, seed " .. opt.randomize_location_mode_seed },
+  } do
+    if m[1] then
+      table.insert(list, ", " .. m[2])
+    end
+  end
+  return table.concat(list)
+end
+
 -- A duration as people say it.
 local function duration(s)
   if s < 90 then
@@ -236,11 +262,7 @@ local function describe(opt, near, far, op, peers)
   local what = far == "file" and count(initiators, "rank") .. " with files"
     or string.format("%s, %s, %s", opt.scheme, count(initiators, "initiator"), count(ways, "way"))
   result.note(string.format("kvbench: %s, %s %s %s, %s per initiator, %s after %d%s",
-    what, op, near, far, count(opt.num_threads, "thread"), count(opt.num_iter, "iteration"), opt.warmup_iter,
-    opt.recreate_xfer and ", requests prepared anew each time" or ""))
-  if far == "file" and not opt.storage_enable_direct then
-    result.note("without --storage_enable_direct files are reached through the page cache: its bandwidth, not that of a disk")
-  end
+    what, op, near, far, count(opt.num_threads, "thread"), count(opt.num_iter, "iteration"), opt.warmup_iter, manner(opt)))
   return ways
 end
 
@@ -261,6 +283,12 @@ return {
     options.int { "num-threads", 1, "threads of each initiator that post at the same time", min = 1, max = 1024 },
     options.bool { "check-consistency", false, "check every byte of each size, once, before it is measured" },
     options.bool { "recreate-xfer", false, "prepare the requests anew for every iteration" },
+    options.int { "pipeline-depth", 1, "iterations of each thread under way at the same time", min = 1, max = 1024 },
+    options.bool { "prepared-xfer", false, "pick the requests from prepared lists of descriptors" },
+    options.bool { "reregister-mem", false, "register the initiator's memory anew for every iteration, and prepare the requests" },
+    options.bool { "use-hugepages", false, "host memory in huge pages that the administrator has reserved" },
+    options.enum { "randomize-location-mode", "", "blockaligned: the blocks at the target, or in files, in a random order", choices = { "", "blockaligned" } },
+    options.int { "randomize-location-mode-seed", 0, "seed of that order", min = 0, max = 2 ^ 31 },
     options.size { "total-buffer-size", "8G", "most bytes of buffers in a rank", min = 1 },
     options.enum { "backend", nil, "NIXL's plugin; all but UCX reach files (default: as the segment types say)", choices = { "UCX", "POSIX", "GDS", "GDS_MT" } },
     options.storage { "filepath", nil, "folder or new name for files, which vanish in the end; or a file that is there" },
@@ -287,13 +315,14 @@ return {
       peers = peers, threads = opt.num_threads, op = op, local_mem = near, remote_mem = far,
       block = blocks[#blocks], batch = batches[#batches], limit = opt.total_buffer_size,
       path = opt.filepath, files = opt.num_files, direct = opt.storage_enable_direct, overwrite = opt.overwrite,
-      backend = far == "file" and opt.backend or nil, api = opt.posix_api_type,
+      backend = far == "file" and opt.backend or nil, api = opt.posix_api_type, huge_pages = opt.use_hugepages,
+      shuffle = opt.randomize_location_mode ~= "", shuffle_seed = opt.randomize_location_mode_seed,
     }
     local ways = describe(opt, near, far, op, peers)
     local total = announce(opt, lanes, blocks, batches, ways)
 
     local out = result.table { columns = columns_for(ways), keys = 2, stream = true }
-    local bar = result.progress(math.ceil(total / 2 ^ 20), "MiB")
+    local bar = result.progress(math.ceil(total / ways * #peers[0] / 2 ^ 20), "MiB of rank 0")
     for _, block in ipairs(blocks) do
       for _, batch in ipairs(batches) do
         if opt.check_consistency then
@@ -302,13 +331,13 @@ return {
         end
         world.phase("measure")
         local measured = lanes:measure {
-          block = block, batch = batch, recreate = opt.recreate_xfer,
+          block = block, batch = batch, recreate = opt.recreate_xfer, depth = opt.pipeline_depth,
+          prepared = opt.prepared_xfer, reregister = opt.reregister_mem, progress = bar,
           iterations = iterations_of(opt, opt.num_iter, block), warmup = iterations_of(opt, opt.warmup_iter, block),
         }
         if measured then
           out:row(row(block, batch, measured, ways))
         end
-        bar:add(math.ceil(bytes_of(opt, block, batch, ways) / 2 ^ 20))
       end
     end
     bar:finish()

@@ -8,6 +8,11 @@ import (
 	"github.com/alecthomas/kong"
 )
 
+// Format is the flag of commands that print for people and for programs.
+type Format struct {
+	Format string `name:"format" enum:"${formats=text,json,csv}" default:"text" help:"${formats_help=text, json or csv}."`
+}
+
 // model returns the parser of a struct of flags.
 func model(flags any) (*kong.Kong, error) {
 	return kong.New(flags, kong.NoDefaultHelp(), BothSpellings())

@@ -124,6 +124,17 @@ func isString(cell any) bool {
 	return ok
 }
 
+// Write writes the table as csv, as json, or else as text.
+func (t *Table) Write(w io.Writer, format string) error {
+	switch format {
+	case "csv":
+		return t.WriteCSV(w)
+	case "json":
+		return t.WriteJSON(w)
+	}
+	return t.WriteText(w)
+}
+
 // WriteText writes the table for people. A cell without a value is a dash;
 // line breaks and other control characters in a cell are escaped.
 func (t *Table) WriteText(w io.Writer) error { return t.WriteTextWithin(w, 0, 0) }

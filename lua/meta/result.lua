@@ -1,7 +1,7 @@
 ---@meta
 -- What a run leaves behind. All of it happens at rank 0; at other ranks these functions do nothing.
 
----A progress bar, shown only if there is a terminal.
+---A progress bar on a terminal, else a line every 10 seconds.
 ---@class ProgressBar
 local ProgressBar = {}
 

@@ -144,6 +144,9 @@ function Plan:received(most) end
 ---@field overwrite? boolean whether a file that is there may be written
 ---@field backend? string NIXL's plugin for files: POSIX (default), GDS, GDS_MT
 ---@field api? "AIO"|"URING" the kernel's interface for files, with POSIX; AIO by default
+---@field huge_pages? boolean host memory in huge pages that the administrator has reserved
+---@field shuffle? boolean the blocks at the remote end, or in files, in a random order
+---@field shuffle_seed? integer seed of that order, 0 by default
 
 ---What lanes shall do.
 ---@class LanesCase
@@ -152,6 +155,10 @@ function Plan:received(most) end
 ---@field iterations? integer of each lane, measured, 1 by default; not for verify
 ---@field warmup? integer of each lane before, not measured, 0 by default; not for verify
 ---@field recreate? boolean prepare the requests anew for every iteration; not for verify
+---@field depth? integer iterations of a lane under way at the same time, 1 by default; not for verify
+---@field prepared? boolean pick the requests from prepared lists of descriptors; not for verify
+---@field reregister? boolean register the initiator's memory anew for every iteration, and prepare the requests; not for verify
+---@field progress? ProgressBar a bar in MiB that follows the bytes of this rank; not for verify
 ---@field record? boolean store it in the result, true by default; not for verify
 
 ---Durations of iterations of single lanes, in seconds.

@@ -24,11 +24,6 @@ type Cmd struct {
 // Help is what perigee ep --help says beyond the commands.
 func (Cmd) Help() string { return "See docs/ep.md." }
 
-// Format is how a command prints.
-type Format struct {
-	Format string `name:"format" enum:"text,json" default:"text" help:"text or json."`
-}
-
 func writeJSON(streams cli.Streams, v any) error {
 	e := json.NewEncoder(streams.Out)
 	e.SetIndent("", "  ")

@@ -13,12 +13,12 @@ import (
 
 // PlacementCmd is `perigee ep placement`.
 type PlacementCmd struct {
-	Loads    string `name:"loads" required:"" placeholder:"FILE" help:"A row of loads of all experts for each layer."`
-	Replicas int    `name:"replicas" required:"" placeholder:"N" help:"Slots of all GPUs, a multiple of the GPUs and not fewer than the experts."`
-	Groups   int    `name:"groups" default:"1" placeholder:"N" help:"Groups of experts, kept on one node; a divisor of the experts."`
-	Nodes    int    `name:"nodes" default:"1" placeholder:"N" help:"Nodes."`
-	GPUs     int    `name:"gpus" required:"" placeholder:"N" help:"GPUs of all nodes."`
-	Format
+	Loads      string `name:"loads" required:"" placeholder:"FILE" help:"A row of loads of all experts for each layer."`
+	Replicas   int    `name:"replicas" required:"" placeholder:"N" help:"Slots of all GPUs, a multiple of the GPUs and not fewer than the experts."`
+	Groups     int    `name:"groups" default:"1" placeholder:"N" help:"Groups of experts, kept on one node; a divisor of the experts."`
+	Nodes      int    `name:"nodes" default:"1" placeholder:"N" help:"Nodes."`
+	GPUs       int    `name:"gpus" required:"" placeholder:"N" help:"GPUs of all nodes."`
+	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
 // Help is what perigee ep placement --help says beyond the flags.

@@ -169,7 +169,7 @@ type RoutingCmd struct {
 	Hidden  int    `name:"hidden" default:"7168" placeholder:"N" help:"Channels of a token, a multiple of 128."`
 	Payload string `name:"payload" enum:"bf16,fp8" default:"bf16" help:"bf16: 2 bytes for each channel; fp8: 1 byte, and 4 for each 128 channels."`
 	Routing
-	Format
+	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
 }
 
 // Help is what perigee ep routing --help says beyond the flags.

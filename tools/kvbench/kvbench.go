@@ -51,15 +51,10 @@ func (Cmd) Help() string {
 	return "perigee kvbench models lists what --model and --model_config know by name. See docs/kvbench.md."
 }
 
-// Format is how a command prints.
-type Format struct {
-	Format string `name:"format" enum:"text,json,csv" default:"text" help:"text, json or csv."`
-}
-
 // PlanCmd is `perigee kvbench plan`.
 type PlanCmd struct {
 	Selection
-	Format
+	cli.Format
 	Bench
 }
 
@@ -185,7 +180,7 @@ func (r *remarks) of(m remark) string {
 // KVCacheCmd is `perigee kvbench kvcache`.
 type KVCacheCmd struct {
 	Selection
-	Format
+	cli.Format
 }
 
 // Help is what perigee kvbench kvcache --help says beyond the flags.
@@ -213,7 +208,7 @@ func (c *KVCacheCmd) Run(streams cli.Streams) error {
 // IOSizeCmd is `perigee kvbench iosize`.
 type IOSizeCmd struct {
 	Selection
-	Format
+	cli.Format
 }
 
 // Help is what perigee kvbench iosize --help says beyond the flags.

@@ -15,7 +15,7 @@ import (
 
 // ModelsCmd is `perigee kvbench models`.
 type ModelsCmd struct {
-	Format
+	cli.Format
 	Show   string `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
 	Export string `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
 }
@@ -34,11 +34,8 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	switch c.Format.Format {
-	case "json":
-		return t.WriteJSON(streams.Out)
-	case "csv":
-		return t.WriteCSV(streams.Out)
+	if c.Format.Format != "text" {
+		return t.Write(streams.Out, c.Format.Format)
 	}
 	fmt.Fprint(streams.Out, "# bytes of KV cache per token, whole model; int8 is as fp8, bfloat16 as fp16\n",
 		"# exact: in layers that keep all tokens; once: bytes that layers with a sliding window keep of a request longer than it, whatever its length\n")

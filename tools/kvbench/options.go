@@ -65,12 +65,12 @@ type Bench struct {
 	ObjChecksum         string      `name:"obj_req_checksum" enum:"supported,required" default:"supported" group:"Storage" help:"OBJ: checksums supported or required."`
 	LargeBlkIterFtr     int64       `name:"large_blk_iter_ftr" scenario:"" default:"16" group:"Benchmark" help:"Blocks over 1 MiB: so many times fewer iterations."`
 	RecreateXfer        bool        `name:"recreate_xfer" scenario:"" group:"Benchmark" help:"Make the transfer request anew in each iteration."`
-	PipelineDepth       int64       `name:"pipeline_depth" default:"1" group:"Benchmark" help:"Requests under way at the same time (newer nixlbench)."`
-	PreparedXfer        bool        `name:"prepared_xfer" group:"Benchmark" help:"Prepare descriptor lists once and make requests from them (newer nixlbench)."`
-	ReregisterMem       bool        `name:"reregister_mem" group:"Benchmark" help:"Register the memory anew in each iteration (newer nixlbench)."`
-	UseHugepages        bool        `name:"use_hugepages" group:"Benchmark" help:"Huge pages for host memory (newer nixlbench)."`
-	RandomizeLocation   string      `name:"randomize_location_mode" enum:",blockaligned" default:"" placeholder:"MODE" group:"Storage" help:"Order of the blocks in files: blockaligned shuffles them (newer nixlbench)."`
-	RandomLocationSeed  int64       `name:"randomize_location_mode_seed" default:"0" group:"Storage" help:"Seed of this order (newer nixlbench)."`
+	PipelineDepth       int64       `name:"pipeline_depth" scenario:"" default:"1" group:"Benchmark" help:"Requests under way at the same time (newer nixlbench)."`
+	PreparedXfer        bool        `name:"prepared_xfer" scenario:"" group:"Benchmark" help:"Prepare descriptor lists once and make requests from them (newer nixlbench)."`
+	ReregisterMem       bool        `name:"reregister_mem" scenario:"" group:"Benchmark" help:"Register the memory anew in each iteration (newer nixlbench)."`
+	UseHugepages        bool        `name:"use_hugepages" scenario:"" group:"Benchmark" help:"Huge pages for host memory (newer nixlbench)."`
+	RandomizeLocation   string      `name:"randomize_location_mode" scenario:"" enum:",blockaligned" default:"" placeholder:"MODE" group:"Storage" help:"Order of the blocks in files: blockaligned shuffles them (newer nixlbench)."`
+	RandomLocationSeed  int64       `name:"randomize_location_mode_seed" scenario:"" default:"0" group:"Storage" help:"Seed of this order (newer nixlbench)."`
 }
 
 // DefaultBench returns what the command line starts from.

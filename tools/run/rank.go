@@ -276,6 +276,8 @@ func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{Experiment: k.exp, AllowIO: k.flags.AllowIO, Repeat: k.old}
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
+	} else if k.world.Rank() == 0 {
+		env.ProgressLines = k.streams.Err
 	}
 	if o, ok := k.streams.Out.(*output); ok {
 		env.Width = o.width()

@@ -213,16 +213,12 @@ func (j Job) ScenarioOptions(streams cli.Streams) (options map[string]any, err e
 	if j.Mistake != nil {
 		return nil, j.Mistake
 	}
-	text, err := readScript(j.Scenario)
-	if err != nil {
-		return nil, err
-	}
-	r, err := lua.Load(text.Name, text.Source, streams.Out)
+	r, err := loadScenario(j.Scenario, streams.Out)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
-	_, options, err = j.parse(order{Script: text}, r.Scenario, streams)
+	_, options, err = j.parse(order{}, r.Scenario, streams)
 	return options, err
 }
 

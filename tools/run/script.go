@@ -52,6 +52,15 @@ func readScript(name string) (script, error) {
 	return script{name, string(data)}, nil
 }
 
+// loadScenario reads a scenario, whose top level may print.
+func loadScenario(name string, out io.Writer) (*lua.Runtime, error) {
+	text, err := readScript(name)
+	if err != nil {
+		return nil, err
+	}
+	return lua.Load(text.Name, text.Source, out)
+}
+
 // record describes the script and its options in a result.
 func (s script) record(sc lua.Scenario, options map[string]any) result.Scenario {
 	return result.Scenario{
@@ -71,11 +80,7 @@ type grammar struct {
 // Grammar returns a struct from which kong makes the command line of a job with
 // this scenario, and the values that its options choose from.
 func Grammar(name string) (g any, choices map[string][]string, err error) {
-	text, err := readScript(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := lua.Load(text.Name, text.Source, io.Discard)
+	r, err := loadScenario(name, io.Discard)
 	if err != nil {
 		return nil, nil, err
 	}

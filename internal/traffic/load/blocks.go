@@ -26,6 +26,7 @@ type Blocks struct {
 	Batch   int64    // the most blocks that one lane exchanges with one peer at a time
 	Limit   int64    // the most bytes of buffers in a rank; 0 for none
 	Store   Store
+	Shuffle *uint64 // seed of a random order of the blocks at the remote end; nil: as at the local one
 
 	block, batch int64 // of one case; 0 for the largest
 }
@@ -71,7 +72,14 @@ func (b Blocks) Label() string {
 }
 
 // Digest covers all that decides about transfers.
-func (b Blocks) Digest() string { return fmt.Sprintf("blocks %+v", b) }
+func (b Blocks) Digest() string {
+	shuffle := "in order"
+	if b.Shuffle != nil {
+		shuffle = fmt.Sprint("shuffled by ", *b.Shuffle)
+	}
+	b.Shuffle = nil // an address, which differs between ranks
+	return fmt.Sprintf("blocks %+v, %s", b, shuffle)
+}
 
 // Check validates the load. The result is the same on every rank.
 func (b Blocks) Check(ranks int) error {
@@ -272,10 +280,19 @@ func (b Blocks) Transfers(rank int, _ Lane) (list []Transfer) {
 		slot := slices.Index(b.reachedBy(peer), rank)
 		list = append(list, Transfer{
 			Op: b.Op, Peer: peer, Local: local, Remote: remote,
-			LocalAt: run(int64(k)*b.region(), block, batch), RemoteAt: run(int64(slot)*b.region(), block, batch),
+			LocalAt:  run(int64(k)*b.region(), block, batch),
+			RemoteAt: b.remote(run(int64(slot)*b.region(), block, batch)),
 		})
 	}
 	return list
+}
+
+// remote brings blocks into the order that they have at the remote end.
+func (b Blocks) remote(blocks []nixl.Desc) []nixl.Desc {
+	if b.Shuffle != nil {
+		nixl.Shuffle(blocks, *b.Shuffle)
+	}
+	return blocks
 }
 
 // run lists consecutive blocks.
@@ -294,7 +311,7 @@ func (b Blocks) inFile(f int64) (memory, file []nixl.Desc) {
 		memory = append(memory, nixl.Desc{Off: (f + k*int64(b.Store.Count)) * block, Len: block})
 		file = append(file, nixl.Desc{Off: k * block, Len: block})
 	}
-	return memory, file
+	return memory, b.remote(file)
 }
 
 // Messages are one batch between an initiator and a peer, or the part of it in one file.
@@ -309,7 +326,8 @@ func (b Blocks) Messages(rank int, lane Lane) (sent, received []Message) {
 		near = append(near, b.message(rank, peer, lane, local, run(int64(k)*b.region(), block, batch)))
 	}
 	for slot, initiator := range b.reachedBy(rank) {
-		far = append(far, b.message(initiator, rank, lane, remote, run(int64(slot)*b.region(), block, batch)))
+		at := b.remote(run(int64(slot)*b.region(), block, batch))
+		far = append(far, b.message(initiator, rank, lane, remote, at))
 	}
 	if b.Op == nixl.Read {
 		return far, near

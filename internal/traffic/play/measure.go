@@ -8,8 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/link"
-	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/series"
 	"perigee/nixl"
 )
@@ -19,13 +17,34 @@ type Repeat struct {
 	Iterations int  // measured, of each lane
 	Warmup     int  // not measured, before
 	Recreate   bool // prepare the requests anew for every iteration
+	Depth      int  // iterations of a lane under way at the same time; 0 is 1
+	Prepared   bool // pick the requests from prepared lists of descriptors
+	Reregister bool // register the initiator's memory anew for every iteration, and prepare the requests
+	// Progress, if set, is called from time to time with the bytes that a lane of this rank has moved since.
+	Progress func(bytes int64)
 }
+
+// check validates what goes together.
+func (r Repeat) check() error {
+	switch {
+	case r.Iterations < 1 || r.Warmup < 0:
+		return fault.New(fault.Script, "%d iterations after %d: want at least 1 after 0", r.Iterations, r.Warmup)
+	case r.Depth < 0 || r.Depth > mostDepth:
+		return fault.New(fault.Input, "a pipeline of %d iterations: want 1 to %d", r.Depth, mostDepth)
+	case r.Depth > 1 && (r.Recreate || r.Reregister):
+		return fault.New(fault.Input, "a pipeline of %d iterations cannot prepare its requests anew for each", r.Depth)
+	}
+	return nil
+}
+
+// mostDepth bounds a pipeline: each iteration under way has its own prepared requests.
+const mostDepth = 1024
 
 // Measure runs a plan's lanes side by side and returns what this rank's lanes measured. All ranks call it; they
 // begin when all are ready, and return when all are through.
 func (p *Plan) Measure(r Repeat) (*series.Distribution, error) {
-	if r.Iterations < 1 || r.Warmup < 0 {
-		return nil, fault.New(fault.Script, "%d iterations after %d: want at least 1 after 0", r.Iterations, r.Warmup)
+	if err := r.check(); err != nil {
+		return nil, err
 	}
 	if err := p.Usable(); err != nil {
 		return nil, err
@@ -75,16 +94,40 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// mostHeld bounds the stamps that a measuring lane holds at a time.
-const mostHeld = 1 << 14
+// mostHeld bounds the stamps that a measuring lane holds at a time, and progressBytes the bytes between two reports of
+// progress: so many that a report costs nothing beside them.
+const (
+	mostHeld      = 1 << 14
+	progressBytes = 4 << 30
+)
 
 // measure is one lane's part: warm up, report ready, begin with the others, run.
 func (p *Plan) measure(k *part, r Repeat, d *series.Distribution, ready func(), begin <-chan struct{}) error {
+	m := &maker{plan: p, part: k, repeat: r, list: p.Transfers(p.s.World().Rank(), k.Number)}
+	defer m.release()
+	batches, err := m.start()
+	bytes, most := k.batch.Bytes(), mostHeld
+	if r.Progress != nil {
+		most = int(max(1, min(mostHeld, progressBytes/max(bytes, 1))))
+	}
 	bare := &part{Bound: k.Bound} // without stamps of single transfers
 	run := func(n int, take func([]nixl.Times)) error {
-		return p.pieces(bare, k.batch, n, mostHeld, func() error { return nil }, take)
+		once := k.batch.Run
+		if len(batches) > 1 {
+			once = func(ctl nixl.Control, n int, times []nixl.Times) error {
+				return nixl.Pipeline(ctl, batches, n, times)
+			}
+		}
+		return p.pieces(bare, once, n, most, func() error { return nil }, func(times []nixl.Times) {
+			take(times)
+			if r.Progress != nil {
+				r.Progress(bytes * int64(len(times)))
+			}
+		})
 	}
-	err := run(r.Warmup, func([]nixl.Times) {})
+	if err == nil {
+		err = run(r.Warmup, func([]nixl.Times) {})
+	}
 	ready()
 	if err != nil {
 		return err
@@ -93,38 +136,27 @@ func (p *Plan) measure(k *part, r Repeat, d *series.Distribution, ready func(), 
 	if err := p.s.World().Err(); err != nil {
 		return err
 	}
-	d.Bytes = k.batch.Bytes() * int64(r.Iterations)
+	d.Bytes = bytes * int64(r.Iterations)
 	keep := func(times []nixl.Times) {
 		for _, t := range times {
 			d.Add(series.Stamps(t))
 		}
 	}
-	if !r.Recreate {
-		d.Prep.Add(k.batch.Prep())
+	if !r.Recreate && !r.Reregister {
+		for _, b := range batches {
+			d.Prep.Add(b.Prep())
+		}
 		return run(r.Iterations, keep)
 	}
-	list := p.Transfers(p.s.World().Rank(), k.Number)
 	for range r.Iterations {
-		if err := p.recreate(k, list); err != nil {
+		prep, err := m.again()
+		if err != nil {
 			return err
 		}
-		d.Prep.Add(k.batch.Prep())
+		d.Prep.Add(prep)
 		if err := run(1, keep); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// recreate prepares a part's requests anew. The caller holds the lane.
-func (p *Plan) recreate(k *part, list []load.Transfer) error {
-	if err := k.batch.Release(); err != nil {
-		return link.Explain(p.s.World(), p.what(k), err)
-	}
-	b, err := k.BatchHeld(list)
-	if err != nil {
-		return fault.New(fault.KindOf(err), "prepare %s: %w", p.what(k), err)
-	}
-	k.batch = b
 	return nil
 }

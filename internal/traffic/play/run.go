@@ -110,7 +110,7 @@ func (p *Plan) join(except *part) (err error) {
 // bounds the memory for their stamps.
 func (p *Plan) runPart(k *part, n int, record bool, b before) error {
 	return k.Use(func() error {
-		return p.pieces(k, k.batch, n, max(mostStamps/(3+len(k.posts)), 1), func() error { return b.await(p) },
+		return p.pieces(k, k.batch.Run, n, max(mostStamps/(3+len(k.posts)), 1), func() error { return b.await(p) },
 			func(times []nixl.Times) {
 				k.keep(times, b, record)
 				b = before{}
@@ -121,10 +121,13 @@ func (p *Plan) runPart(k *part, n int, record bool, b before) error {
 // mostStamps bounds the stamps that are held in one piece.
 const mostStamps = 1 << 20
 
+// runner runs something prepared n times, as [nixl.Batch.Run] does.
+type runner func(ctl nixl.Control, n int, times []nixl.Times) error
+
 // pieces runs a batch n times, at most most at once, each after ready, and gives the stamps to take. Where there is a
 // timeout, which is meant for a single run and not for many, pieces begin small and grow as long as they take a small
 // part of it.
-func (p *Plan) pieces(k *part, b nixl.Batch, n, most int, ready func() error, take func([]nixl.Times)) error {
+func (p *Plan) pieces(k *part, run runner, n, most int, ready func() error, take func([]nixl.Times)) error {
 	w := p.s.World()
 	size := most
 	if w.Timeout() > 0 {
@@ -137,7 +140,7 @@ func (p *Plan) pieces(k *part, b nixl.Batch, n, most int, ready func() error, ta
 		if err := ready(); err != nil {
 			return err
 		}
-		if err := b.Run(link.Control(w), size, times); err != nil {
+		if err := run(link.Control(w), size, times); err != nil {
 			return link.Explain(w, p.what(k), err)
 		}
 		take(times)

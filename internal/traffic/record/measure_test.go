@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"perigee/internal/fault"
@@ -119,6 +120,69 @@ func TestEveryShapeMovesEveryByte(t *testing.T) {
 	}
 }
 
+// Pipelines, prepared lists and shuffled blocks move the same bytes, whatever the shape.
+func TestEveryManner(t *testing.T) {
+	for name, peers := range shapesOf {
+		for _, op := range []nixl.Op{nixl.Write, nixl.Read} {
+			t.Run(fmt.Sprint(name, op), func(t *testing.T) {
+				b := load.Blocks{Peers: peers, Threads: 2, Op: op, Block: 5000, Batch: 7, Shuffle: new(uint64(3))}
+				mustPlay(t, 4, nixl.AgentConfig{}, b, func(w *spmd.World, l *lanes) error {
+					var moved atomic.Int64
+					for _, r := range []play.Repeat{
+						{Iterations: 7, Warmup: 2, Depth: 3}, {Iterations: 2, Depth: 5}, {Iterations: 3, Prepared: true},
+						{Iterations: 3, Prepared: true, Recreate: true}, {Iterations: 3, Prepared: true, Depth: 2},
+					} {
+						c := repeat{4096, 6, r}
+						c.Progress = func(n int64) { moved.Add(n) }
+						if err := l.verify(c); err != nil {
+							return err
+						}
+						moved.Store(0)
+						m, err := l.measure(c)
+						if err != nil {
+							return err
+						}
+						if want := 4096 * 6 * int64(len(peers[w.Rank()])*2*(r.Iterations+r.Warmup)); moved.Load() != want {
+							return fmt.Errorf("%+v: a progress of %d bytes, want %d", r, moved.Load(), want)
+						}
+						if m == nil {
+							continue
+						}
+						if err := wantMeasured(m, c, peers, 2); err != nil {
+							return fmt.Errorf("%+v: %w", r, err)
+						}
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+func TestMannersThatDoNotGo(t *testing.T) {
+	b := load.Blocks{Peers: [][]int{{1}, nil}, Threads: 1, Block: 64, Batch: 2}
+	files := load.Blocks{Peers: [][]int{{0}, nil}, Threads: 1, Block: 64, Batch: 2, Remote: nixl.FILE, Store: load.Store{Path: t.TempDir(), Count: 1}}
+	for _, c := range []struct {
+		blocks load.Blocks
+		repeat play.Repeat
+		want   string
+	}{
+		{b, play.Repeat{Iterations: 2, Depth: 2, Recreate: true}, "cannot prepare its requests anew"},
+		{b, play.Repeat{Iterations: 2, Depth: 2, Reregister: true}, "cannot prepare its requests anew"},
+		{b, play.Repeat{Iterations: 2, Depth: -1}, "a pipeline of -1 iterations"},
+		{b, play.Repeat{Iterations: 2, Reregister: true}, "does not register memory"},
+		{files, play.Repeat{Iterations: 2, Prepared: true}, "files have no prepared lists"},
+	} {
+		errs := playOn(t, 2, new(traffictest.Engine), nixl.AgentConfig{}, c.blocks, func(_ *spmd.World, l *lanes) error {
+			_, err := l.measure(repeat{64, 2, c.repeat})
+			return err
+		})
+		if errs[0] == nil || !strings.Contains(errs[0].Error(), c.want) {
+			t.Errorf("%+v: got %v, want %q", c.repeat, errs[0], c.want)
+		}
+	}
+}
+
 // wantMeasured compares a measurement with what the case makes certain.
 func wantMeasured(m *series.Measurement, c repeat, peers [][]int, threads int) error {
 	ways, lanes := 0, 0
@@ -135,7 +199,8 @@ func wantMeasured(m *series.Measurement, c repeat, peers [][]int, threads int) e
 		return fmt.Errorf("%d bytes, want %d", m.Bytes, want)
 	}
 	runs, preps := int64(lanes*c.Iterations), int64(lanes)
-	if c.Recreate {
+	preps *= int64(max(c.Depth, 1))
+	if c.Recreate || c.Reregister {
 		preps = runs
 	}
 	if m.Latency.Count != runs || m.Post.Count != runs || m.Tx.Count != runs || m.Prep.Count != preps {

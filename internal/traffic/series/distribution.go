@@ -20,7 +20,7 @@ func (r *Distribution) Add(t Stamps) {
 	if r.Start == 0 {
 		r.Start = t.Start
 	}
-	r.End = t.End
+	r.End = max(r.End, t.End) // of runs that overlap, the last to start need not be the last to end
 	r.Latency.Add(t.End - t.Start)
 	r.Post.Add(t.Posted - t.Start)
 	r.Tx.Add(t.End - t.Posted)

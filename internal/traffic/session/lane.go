@@ -214,6 +214,15 @@ func (b *Bound) Batch(list []load.Transfer) (batch nixl.Batch, err error) {
 
 // BatchHeld is Batch for a caller that holds the lane.
 func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
+	batch, err := b.agent.NewBatch(b.Transfers(list))
+	if err != nil {
+		return nil, fault.New(link.Kind(err), "%w", err)
+	}
+	return batch, nil
+}
+
+// Transfers are those of a load as the lane's agent takes them.
+func (b *Bound) Transfers(list []load.Transfer) []nixl.Transfer {
 	transfers := make([]nixl.Transfer, len(list))
 	for i, t := range list {
 		local, here := b.Buffer(t.Local)
@@ -223,11 +232,7 @@ func (b *Bound) BatchHeld(list []load.Transfer) (nixl.Batch, error) {
 			Local: shifted(t.LocalAt, here), Remote: shifted(t.RemoteAt, there), Notice: t.Notice,
 		}
 	}
-	batch, err := b.agent.NewBatch(transfers)
-	if err != nil {
-		return nil, fault.New(link.Kind(err), "%w", err)
-	}
-	return batch, nil
+	return transfers
 }
 
 func shifted(list []nixl.Desc, by int64) []nixl.Desc {

@@ -44,10 +44,10 @@ func TestProgressLines(t *testing.T) {
 // Lines end with the bar, and with the script that left it unfinished.
 func TestProgressLinesEnd(t *testing.T) {
 	var out bytes.Buffer
-	bar := &progressBar{ended: make(chan struct{})}
-	over := make(chan struct{})
+	ended, over := make(chan struct{}), make(chan struct{})
+	bar := &progressBar{ended: ended}
 	go func() {
-		bar.write(&out, nil, bar.ended)
+		bar.write(&out, nil, ended)
 		close(over)
 	}()
 	bar.finish()

@@ -194,7 +194,7 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 	stored := func(s spec) bool { p, ok := s.load.(load.Pattern); return ok && len(p.Storage) > 0 }
 	if !r.notedStorage && slices.ContainsFunc(specs, stored) {
 		r.notedStorage = true
-		r.note("storage_ops: files are reached through the page cache: its bandwidth, not that of a disk")
+		r.env.Note("storage_ops: files are reached through the page cache: its bandwidth, not that of a disk")
 	}
 	return out, nil
 }

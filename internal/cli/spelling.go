@@ -20,12 +20,9 @@ func BothSpellings() kong.Option {
 	})
 }
 
-// Hyphens spells a flag with hyphens.
-func Hyphens(flag string) string { return strings.ReplaceAll(flag, "_", "-") }
-
 func otherSpellings(f *kong.Flag) (others []string) {
 	for _, name := range append([]string{f.Name}, f.Aliases...) {
-		for _, other := range []string{strings.ReplaceAll(name, "-", "_"), Hyphens(name)} {
+		for _, other := range []string{strings.ReplaceAll(name, "-", "_"), strings.ReplaceAll(name, "_", "-")} {
 			if other != name {
 				others = append(others, other)
 			}

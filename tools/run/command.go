@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -23,12 +24,9 @@ func (c *Cmd) Run(streams cli.Streams, k *kong.Context) error {
 		return fault.New(fault.Usage, "unknown flag %s", name).
 			WithHint("options of a scenario stand after its name; perigee run --help")
 	}
-	before, err := cli.Words(&c.Flags)
-	if err != nil {
-		return err
-	}
+	before := k.Args[1 : len(k.Args)-len(c.Scenario)] // as kong has found them
 	j := Job{Command: "perigee run " + name, Scenario: name, Process: k.Args}
-	j.Words, j.Mistake = j.Flags.take(j.Command, append(before, c.Scenario[1:]...))
+	j.Words, j.Mistake = j.Flags.take(j.Command, slices.Concat(before, c.Scenario[1:]))
 	return j.Run(context.Background(), streams)
 }
 

@@ -132,7 +132,7 @@ func FuzzDecodeValue(f *testing.F) {
 	f.Add([]byte("l\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Add([]byte("s\x05abc"))
 	f.Add([]byte("llllllllllllllllllllllllll"))
-	fuzztest.Run(f, []string{"n", "t", "f", "i", "d", "s", "l", "m", "\x00", "\x01", "\x02", "\x03", "a", "\x7f", "\xff"}, func(t *testing.T, data []byte) {
+	fuzztest.Run(f, []string{"n", "t", "f", "i", "d", "s", "l", "m", "\x00", "\x01", "\x02", "\x03", "a", "\x7f", "\xff", "l\x01", "l\x02", "m\x01\x01a", "s\x02ab"}, func(t *testing.T, data []byte) {
 		v, err := decodeValue(data)
 		if err != nil {
 			return

@@ -28,7 +28,7 @@ func RunDocuments[T string | []byte](f *testing.F, documents []string, check fun
 	f.Add(T([]byte{0, 9, 0, 0, 30, 1, 0, 40, 2, 3, 50, 3, 200}))
 	f.Fuzz(func(t *testing.T, text T) {
 		check(t, text)
-		each([]byte(text), func(script []byte) {
+		each([]byte(text), documentVariants, func(script []byte) {
 			if len(script) > 0 {
 				check(t, T(Edit(texts[int(script[0])%len(texts)], script[1:])))
 			}

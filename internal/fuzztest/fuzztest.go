@@ -9,9 +9,12 @@ import (
 	"testing"
 )
 
-// variants is how many texts come from an input beside the one that it stands for: one run of a target costs the
-// fuzzer more than several checks.
-const variants = 8
+// How many texts come from an input beside the one that it stands for: one run of a target costs the fuzzer more than
+// several checks of a short text. Documents take longer.
+const (
+	variants         = 8
+	documentVariants = 1
+)
 
 // Run fuzzes check with texts, and with texts of words: each byte of an input is one of them.
 func Run[T string | []byte](f *testing.F, words []string, check func(t *testing.T, text T)) {
@@ -23,7 +26,7 @@ func Run[T string | []byte](f *testing.F, words []string, check func(t *testing.
 	f.Add(T("\x00"))
 	f.Fuzz(func(t *testing.T, text T) {
 		check(t, text)
-		each([]byte(text), func(choices []byte) { check(t, T(Words(choices, words))) })
+		each([]byte(text), variants, func(choices []byte) { check(t, T(Words(choices, words))) })
 	})
 }
 
@@ -38,7 +41,7 @@ func Words(choices []byte, words []string) string {
 }
 
 // each calls use with data, and with variants of it, always the same ones.
-func each(data []byte, use func(data []byte)) {
+func each(data []byte, variants int, use func(data []byte)) {
 	use(data)
 	seed := fnv.New64a()
 	seed.Write(data)

@@ -123,7 +123,7 @@ func FuzzExpandHosts(f *testing.F) {
 	for _, seed := range []string{"node[1,3-4]", "b[08-11],c", "r[1-2]n[1-2]", "n[0-99999999]", "n[1", "]", "a,,b"} {
 		f.Add(seed)
 	}
-	fuzztest.Run(f, []string{"n", "node", "[", "]", "-", ",", "0", "1", "3", "7", "08", "11", "a", " "}, func(t *testing.T, list string) {
+	fuzztest.Run(f, []string{"n", "node", "[", "]", "[1-3]", "[3-7]", "[08-11]", "n[1,3]", "-", ",", "0", "1", "3", "7", "08", "11", "a", " "}, func(t *testing.T, list string) {
 		names, err := ExpandHosts(list)
 		if err != nil {
 			return

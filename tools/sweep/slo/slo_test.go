@@ -49,7 +49,7 @@ func FuzzParse(f *testing.F) {
 	for _, s := range []string{"P90_TTFT_ms<=500", "Thpt_per_User>50", "<", "TP>=1e309", "x<=1"} {
 		f.Add(s)
 	}
-	fuzztest.Run(f, []string{"P90_TTFT_ms", "Thpt_per_User", "TP", "<", ">", "=", " ", "-", "1", "5", "0", ".", "e", "x"}, func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"P90_TTFT_ms", "Thpt_per_User", "TP", "<", ">", "=", ">=", "<=", "-5", " ", "-", "1", "5", "0", ".", "e", "x"}, func(t *testing.T, text string) {
 		s, err := Parse(text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage {

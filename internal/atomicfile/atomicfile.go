@@ -193,7 +193,10 @@ func Resolve(path string) (string, error) {
 	for range mostLinks {
 		link, err := os.Readlink(path)
 		if err != nil {
-			return path, nil // no link
+			return path, planted(path) // no link
+		}
+		if err := planted(path); err != nil {
+			return "", err
 		}
 		if !filepath.IsAbs(link) {
 			link = filepath.Dir(path) + "/" + link // Join would cut a/link/.. short
@@ -201,6 +204,23 @@ func Resolve(path string) (string, error) {
 		path = link
 	}
 	return "", errors.New("too many symbolic links")
+}
+
+// planted refuses what another user has put into a folder such as /tmp, to which all may write, for this process to
+// fall over: a link to a file of this user, or a pipe. The kernel does the same where files are opened by their names
+// (fs.protected_symlinks, fs.protected_fifos); links are followed here instead. Regular files are replaced.
+func planted(path string) error {
+	const open = 0o1002 // others may write, but remove only what is theirs
+	var file, folder unix.Stat_t
+	if unix.Lstat(path, &file) != nil || unix.Stat(folderOf(path), &folder) != nil {
+		return nil // the caller finds out
+	}
+	kind := file.Mode & unix.S_IFMT
+	if kind != unix.S_IFLNK && kind != unix.S_IFIFO || folder.Mode&open != open ||
+		file.Uid == uint32(os.Geteuid()) || file.Uid == folder.Uid {
+		return nil
+	}
+	return errors.New("it is a link or a pipe of another user, in a folder to which all may write")
 }
 
 // syncFolder makes a rename in folder outlast a loss of power, where the file

@@ -174,6 +174,48 @@ func TestWriteFollowsLinks(t *testing.T) {
 	wantTree(t, root, map[string]string{"d/": "", "d/target": "new", "link": "d/target"})
 }
 
+// A link or a pipe that another user has left in /tmp is no way to a file of this user.
+func TestPlantedLinks(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a link away")
+	}
+	const stranger = 65534
+	dir := t.TempDir()
+	shared, victim := filepath.Join(dir, "shared"), filepath.Join(dir, "victim")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Mkdir(shared, 0o777))
+	must(os.Chmod(shared, 0o777|fs.ModeSticky))
+	must(os.WriteFile(victim, []byte("mine"), 0o600))
+	link, pipe, file := filepath.Join(shared, "link"), filepath.Join(shared, "pipe"), filepath.Join(shared, "file")
+	must(os.Symlink(victim, link))
+	must(os.Symlink(link, filepath.Join(dir, "indirect")))
+	must(unix.Mkfifo(pipe, 0o666))
+	must(os.WriteFile(file, nil, 0o666))
+	fill := func(w io.Writer) error { _, err := io.WriteString(w, "new"); return err }
+	for _, name := range []string{link, pipe, file} {
+		must(os.Lchown(name, stranger, stranger))
+	}
+	for _, path := range []string{link, pipe, filepath.Join(dir, "indirect")} {
+		if err := Write(path, 0o600, fill); err == nil || !strings.Contains(err.Error(), "of another user") {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	must(Write(file, 0o600, fill))
+	if data, err := os.ReadFile(victim); err != nil || string(data) != "mine" {
+		t.Errorf("%q, %v", data, err)
+	}
+	must(os.Lchown(link, 0, 0))
+	must(Write(link, 0o600, fill))
+	if data, err := os.ReadFile(victim); err != nil || string(data) != "new" {
+		t.Errorf("by a link of this user: %q, %v", data, err)
+	}
+}
+
 func TestWriteToDevice(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	if err := unix.Mkfifo(path, 0o600); err != nil {

@@ -35,6 +35,7 @@ var proofs = []struct{ begins, tests string }{
 	{"A default of an option", "lua.TestAccess"},
 	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
+	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks"},
 	{"Scenarios, configurations and matrices are regular", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/atomicfile.TestRead"},
 
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},

@@ -308,14 +308,18 @@ func operations(squares, tokens *big.Int, m Model) float64 {
 
 // addWaits makes the sleeps of a trace long enough that no batch is prefilled
 // before its last request has come. A batch also waits for the batches before
-// it on either of its workers, as the run has it wait; the transfers
-// themselves count as instantaneous.
+// it on its prefill worker, as the run has it wait (meet: initiators), but not for
+// its decode worker, which is free to receive several; the transfers themselves
+// count as instantaneous. With --compat it waits for both, as in the original.
 func (w *Workload) addWaits() {
 	prefillFree := make([]float64, w.Prefill.Workers())
 	decodeFree := make([]float64, w.Decode.Workers())
 	for k := range w.Patterns {
 		p := &w.Patterns[k]
-		free := max(prefillFree[p.PrefillWorker], decodeFree[p.DecodeWorker])
+		free := prefillFree[p.PrefillWorker]
+		if w.Options.Compat {
+			free = max(free, decodeFree[p.DecodeWorker])
+		}
 		p.SleepSec += max(0, w.arrivalSec(*p)-free)
 		prefillFree[p.PrefillWorker] = free + p.SleepSec
 		decodeFree[p.DecodeWorker] = free + p.SleepSec

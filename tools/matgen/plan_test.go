@@ -339,6 +339,13 @@ func TestTraceWaits(t *testing.T) {
 			t.Errorf("batch %d sleeps %v s, wanted %v", k, p.SleepSec, want[k])
 		}
 	}
+	// A batch on another prefill worker waits for its request alone, though the decode worker is the same.
+	two := mustPlan(t, append(args, "--flops", fmt.Sprint(perRequest), "--num-prefill-nodes", "2")...)
+	for k, want := range []float64{1, 1.5, 9 + 1} {
+		if got := two.Patterns[k].SleepSec; math.Abs(got-want) > 1e-9 {
+			t.Errorf("two prefill workers: batch %d sleeps %v s, want %v", k, got, want)
+		}
+	}
 	m := w.metadata(w.Patterns[1])
 	if *m.ArrivalSec != 0.5 || *m.OSL != 7 || m.ISL != 1000 || m.Requests != 1 {
 		t.Errorf("metadata %+v", m)
@@ -488,7 +495,7 @@ func TestWarnings(t *testing.T) {
 			[]string{"--model llama-405b is given, so these do not count: --num-heads, --dtype-size"}},
 		{[]string{"--model", "llama-405b", "--isl-scale", "0", "--decode-tp", "8", "--num-prefill-nodes", "2"},
 			[]string{"8 batches do not reach all of the 16 prefill and 1 decode workers",
-				"16 prefill and 1 decode workers: batches that share a worker run, and sleep, one after the other"}},
+				"16 prefill and 1 decode workers: batches of one prefill worker run, and sleep, one after the other; those of several may meet at a decode worker"}},
 		{[]string{"--isl-scale", "0", "--isl-mean", "1", "--min-isl", "1", "--prefill-tp", "8", "--decode-tp", "8", "--num-kv-heads", "1", "--num-heads", "1", "--hidden-size", "1",
 			"--num-layers", "1", "--dtype-size", "2"},
 			[]string{"the 1 attention heads of custom do not divide among prefill tp 8 and decode tp 8",

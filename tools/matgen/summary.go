@@ -94,15 +94,13 @@ func (w *Workload) memory(p Pattern) (send, receive int64) {
 	return send, receive
 }
 
-// longestSleep is the sum of the sleeps of the worker that sleeps longest.
+// longestSleep is the sum of the sleeps of the prefill worker that sleeps longest: only initiators sleep.
 func (w *Workload) longestSleep() float64 {
 	prefill := make([]float64, w.Prefill.Workers())
-	decode := make([]float64, w.Decode.Workers())
 	var longest float64
 	for _, p := range w.Patterns {
 		prefill[p.PrefillWorker] += p.SleepSec
-		decode[p.DecodeWorker] += p.SleepSec
-		longest = max(longest, prefill[p.PrefillWorker], decode[p.DecodeWorker])
+		longest = max(longest, prefill[p.PrefillWorker])
 	}
 	return longest
 }

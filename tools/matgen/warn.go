@@ -135,7 +135,8 @@ func (w *Workload) warnUnequal() string {
 	if p == d {
 		return ""
 	}
-	return fmt.Sprintf("%d prefill and %d decode workers: batches that share a worker run, and sleep, one after the other", p, d)
+	return fmt.Sprintf("%d prefill and %d decode workers: batches of one prefill worker run, and sleep, one after the other; "+
+		"those of several may meet at a decode worker", p, d)
 }
 
 func (w *Workload) warnEmptyCells() string {

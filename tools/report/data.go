@@ -18,6 +18,8 @@ type pageData struct {
 	Latencies []figures.Latency `json:"latencies"`
 	Spans     spanData          `json:"spans"`
 	Blocks    figures.Blocks    `json:"blocks"`
+	// TargetsSleep says that those who only receive, or are read, sleep too before a pattern.
+	TargetsSleep bool `json:"targets_sleep"`
 }
 
 type hostData struct {
@@ -89,6 +91,7 @@ func hundredths(n figures.Num) figures.Num {
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
 		Patterns: []patternData{}}
+	d.TargetsSleep = f.Document.Scenario.Options["meet"] == "all"
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
 		d.Hosts = append(d.Hosts, hostData{names[i], h.Ranks})

@@ -69,7 +69,7 @@ perigee.timeline = (host, controls, data) => {
         for (const s of list) {
           const p = patterns[s.pattern];
           const begin = Math.max(s.start - (p.before || 0), edge);
-          if (p.before && s.start > begin) {
+          if (p.before && s.start > begin && (!s.target || data.targets_sleep)) {
             const a = x(begin), b = x(s.start);
             if (b > left && a < right && b - a > 0.4) ctx.fillRect(a, y0 + high * 0.4, b - a, Math.max(1, high * 0.2));
           }

@@ -85,7 +85,7 @@ local Plan = {}
 ---@param how? integer|{iterations?: integer, record?: boolean} number of runs, 1 by default; record = false keeps them from transfer.collect
 function Plan:run(how) end
 
----Starts this rank's transfers; wait ends them. Plans on one lane may be moved one after the other; on different lanes they overlap.
+---Starts this rank's transfers; wait ends them. Plans on one lane may be moved one after the other. On lane 0 NIXL copies inside a host while it posts; on other lanes post returns at once, so that what follows overlaps.
 function Plan:post() end
 
 ---Waits for what post has started, and records the run.

@@ -179,7 +179,8 @@ func (k *part) keep(times []nixl.Times, b before, record bool) {
 func (k *part) inline() bool { return k.Number == 0 }
 
 // Post starts this rank's transfers; Wait ends them and keeps their times. Plans that are posted on one lane may be
-// moved one after the other, as the engine likes; on different lanes they overlap.
+// moved one after the other, as the engine likes. What is posted on lane 0 may have ended when Post returns; on other
+// lanes it overlaps with what is posted next.
 func (p *Plan) Post() error {
 	if err := p.Usable(); err != nil {
 		return err

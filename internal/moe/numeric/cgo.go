@@ -2,7 +2,7 @@
 
 package numeric
 
-// #cgo CFLAGS: -std=c11 -O3
+// #cgo CFLAGS: -std=c11 -O3 -Wno-psabi
 // #include "kernels.h"
 import "C"
 

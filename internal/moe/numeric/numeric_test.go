@@ -155,6 +155,23 @@ func TestQuantizationError(t *testing.T) {
 	})
 }
 
+// Rows need not be multiples of what is computed at a time.
+func TestReduceOfAnyLength(t *testing.T) {
+	for n := range 80 {
+		base := make([]uint16, 3*n)
+		for i := range base {
+			base[i] = FromFloat(float32(i*37%101-50) / 16)
+		}
+		out, want := make([]uint16, n), make([]uint16, n)
+		rows, weights := []int32{2, 0}, []float32{0.3, 0.7}
+		Reduce(out, base, rows, weights)
+		goReduce(want, base, rows, weights)
+		if !slices.Equal(out, want) {
+			t.Errorf("%d channels: %v, want %v", n, out, want)
+		}
+	}
+}
+
 func TestReduceOfNothing(t *testing.T) {
 	out := []uint16{1, 2, 3}
 	Reduce(out, nil, nil, nil)

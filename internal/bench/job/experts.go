@@ -41,7 +41,7 @@ func (c *Command) Experts(w io.Writer) error {
 	for _, l := range libraries {
 		header += fmt.Sprintf(" %9s", l.Name)
 	}
-	fmt.Fprintln(w, header+"  plain/MPI")
+	fmt.Fprintln(w, header+"  plain/MPI      moving/MPI")
 	for _, ranks := range []int{2, 4, 8} {
 		for _, engine := range []string{"shm", "nixl"} {
 			// The second is the fewest tokens with which a pair of ranks exchanges 64 KiB.
@@ -106,7 +106,8 @@ func (c *Command) expertRow(w io.Writer, ranks, tokens int, engine string, libra
 	}
 	if best > 0 {
 		ratio := median("plaindispatch") / best
-		fmt.Fprintf(&line, "  %5.2f %s", ratio, outcome(ratio <= libraryTarget || mean(bytes) < fromBytes))
+		fmt.Fprintf(&line, "  %5.2f %-6s  %5.2f", ratio, outcome(ratio <= libraryTarget || mean(bytes) < fromBytes),
+			median("movingdispatch")/best)
 	}
 	_, err := fmt.Fprintln(w, line.String())
 	return err

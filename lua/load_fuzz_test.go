@@ -3,6 +3,8 @@ package lua
 import (
 	"errors"
 	"io"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,14 +49,75 @@ func tame(r *Runtime) {
 	}
 }
 
-// Whatever a script's text is, loading it ends soon, with a description that makes a command line or with an error
-// that says what is wrong with the script. Nothing is skipped but what is longer than any scenario may be.
-func FuzzLoad(f *testing.F) {
-	for _, name := range scenarios.Names() {
-		_, source, _ := scenarios.Source(name)
-		f.Add(source)
+// token is a part of a script that the fuzzer exchanges. Comments are left out.
+var token = regexp.MustCompile(`--[^\n]*|[A-Za-z_]\w*|[0-9]+(?:\.[0-9]+)?|'[^'\n]*'|"[^"\n]*"|\.\.\.?|[=~<>]=|\S`)
+
+func tokens(source string) []string {
+	return slices.DeleteFunc(token.FindAllString(source, -1), func(s string) bool { return strings.HasPrefix(s, "--") })
+}
+
+// values and words are what the fuzzer puts into scripts: what the functions that read a description distinguish.
+var (
+	values = tokens(`{} nil true false 0 1 5 0.5 1e9 (0/0) '' 'x' 'a b' 'own' 'lower' '-1' 'latency_ms.p99 < 4' 'bw{size=4}.max > 1'
+		'64K' print`)
+	words = append(tokens(`{ } ( ) [ ] , ; = .. # == ~= < - * / ^ function end return local then if else do while for in not and or repeat until
+		options int number size string bool enum path output storage about ranks run metrics thresholds better choices min max arg
+		short name default help type threshold math abort table patterns size_options fields config setmetatable error pcall x n opt`), values...)
+)
+
+// isValue matches the tokens that stand for a value.
+var isValue = regexp.MustCompile(`^(?:['"0-9].*|nil|true|false|print|function)$`)
+
+// edit changes a script token by token, so that most of what comes out is still a script: four bytes say what to do,
+// where, and with which word.
+func edit(source string, edits []byte) string {
+	if len(edits) < 4 {
+		return source
 	}
+	list := tokens(source)
+	for ; len(edits) >= 4 && len(list) > 0; edits = edits[4:] {
+		at := (int(edits[1])<<8 | int(edits[2])) % len(list)
+		word := words[int(edits[3])%len(words)]
+		switch edits[0] % 8 {
+		default: // the next value becomes another
+			for range list {
+				if isValue.MatchString(list[at]) {
+					break
+				}
+				at = (at + 1) % len(list)
+			}
+			list[at] = values[int(edits[3])%len(values)]
+		case 0:
+			list[at] = word
+		case 1:
+			list = slices.Insert(list, at, word)
+		case 2:
+			list = slices.Delete(list, at, at+1)
+		case 3:
+			end := min(at+int(edits[3]%16), len(list))
+			list = slices.Insert(list, at, slices.Clone(list[at:end])...)
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// kitchen has everything that a description may have, and little else: most changes to it concern what reads it.
+const kitchen = `threshold('own', 'p99 < 4', { abort = 2 }) threshold('latency_ms', 'max > 1', { abort = true })
+	return { about = 'a b', ranks = function(opt) return opt.n end, run = print,
+		metrics = { { 'own', 'h', better = 'lower' }, { 'plain' } },
+		thresholds = function(opt) return { 'own{size=4}.max < ' .. opt.n, 'latency_ms.p99 < 4' } end,
+		options = { options.int { 'n', 5, 'h', min = 1, max = 9, short = 'x' }, options.number { 'a', 0.5, 'h', min = 0 },
+			options.size { 's', '64K', 'h', min = 1 }, options.string { 'str', 'x', 'h' }, options.bool { 'b', false, 'h' },
+			options.enum { 'e', 'a', 'h', choices = { 'a', 'b' } }, options.path { 'p', nil, 'h' }, options.output { 'o', 'x', 'h' },
+			options.storage { name = 'st', default = 'x', help = 'h' }, options.int { 'arg', 1, 'h', arg = true } } }`
+
+// Whatever a script's text is, loading it ends soon, with a description that makes a command line or with an error
+// that says what is wrong with the script. Nothing is skipped.
+func FuzzLoad(f *testing.F) {
+	_, shipped, _ := scenarios.Source("ct_perftest")
 	for _, source := range []string{
+		shipped,
+		kitchen,
 		"return { run = print }",
 		"return { about = 'x', options = { options.int { 'n', 5, 'help', min = 1, short = 'x' } }, ranks = 2, run = print }",
 		"return { options = { options.enum { 'e', 'a', 'h', choices = { 'a', 'b' } }, options.path { 'p', arg = true } }, run = print }",
@@ -68,24 +131,33 @@ func FuzzLoad(f *testing.F) {
 		"return { run = print, options = { options.size { 'size', '64K', 'h', max = 1e9 }, options.bool { 'b', false } } }",
 		"pcall(function() while true do end end) return { run = print }", "print(('%d'):format(3)) return { about = ('x'):rep(9), run = print }",
 	} {
-		f.Add(source)
+		f.Add(source, []byte{})
+		f.Add(source, []byte{7, 0, 5, 3, 7, 0, 90, 9})
 	}
-	f.Fuzz(func(t *testing.T, source string) {
-		r := newRuntime(io.Discard)
-		defer r.Close()
-		tame(r)
-		began := time.Now()
-		err := r.load("f.lua", source, fuzzed)
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("it took %v", took)
-		}
-		if err == nil {
-			err = describes(r)
-		}
-		if kind := fault.KindOf(err); err != nil && kind != fault.Script && kind != fault.Usage {
-			t.Errorf("%v of kind %v", err, kind)
+	f.Fuzz(func(t *testing.T, source string, edits []byte) {
+		loads(t, edit(source, edits))
+		if len(edits) >= 4 {
+			loads(t, edit(kitchen, edits))
 		}
 	})
+}
+
+// loads loads a script and makes use of what it says of itself.
+func loads(t *testing.T, source string) {
+	r := newRuntime(io.Discard)
+	defer r.Close()
+	tame(r)
+	began := time.Now()
+	err := r.load("f.lua", source, fuzzed)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if err == nil {
+		err = describes(r)
+	}
+	if kind := fault.KindOf(err); err != nil && kind != fault.Script && kind != fault.Usage {
+		t.Errorf("%v of kind %v:\n%s", err, kind, source)
+	}
 }
 
 // describes makes use of what a script says of itself, as the launcher does.

@@ -22,37 +22,52 @@ type Access struct {
 	Repeated bool
 }
 
+// files are those that a scenario may touch.
+type files struct {
+	Access
+	inputs   map[string]bool // that the user has named to read
+	matrices map[string]bool // that the user's configurations name, to load as matrices
+	readable []string        // folders below which files may be read
+	outputs  map[string]bool
+	storage  map[string]bool // where transfers may make files
+}
+
+func newFiles() files {
+	return files{inputs: map[string]bool{}, matrices: map[string]bool{}, outputs: map[string]bool{},
+		storage: map[string]bool{}}
+}
+
 // Permit sets the scenario's access to files. Without it there is none.
 func (r *Runtime) Permit(a Access) {
-	r.access = a
+	r.files.Access = a
 	if a.Folder != "" {
-		r.readable = append(r.readable, a.Folder)
+		r.files.readable = append(r.files.readable, a.Folder)
 	}
 }
 
 // grant notes the files that options name. A default is not the user's word: the script has set it.
-func (r *Runtime) grant(options map[string]any) {
-	if r.access.Repeated {
+func (f *files) grant(list []Option, options map[string]any) {
+	if f.Repeated {
 		return
 	}
-	for _, o := range r.Options {
+	for _, o := range list {
 		path, ok := options[o.key()].(string)
 		switch {
 		case !ok || path == "" || path == o.Default:
 		case o.Type == "output":
-			r.outputs[path] = true
+			f.outputs[path] = true
 		case o.Type == "storage":
-			r.storage[path] = true
+			f.storage[path] = true
 		case o.Type == "path":
-			r.inputs[path] = true
-			r.readable = append(r.readable, filepath.Dir(path))
+			f.inputs[path] = true
+			f.readable = append(f.readable, filepath.Dir(path))
 		}
 	}
 }
 
 // mayRead refuses files that the user has not named, and that are not beside or below one that is.
-func (r *Runtime) mayRead(path string) error {
-	if r.access.AllowIO || r.env.AllowIO || r.inputs[path] || r.below(path) {
+func (f *files) mayRead(path string) error {
+	if f.AllowIO || f.inputs[path] || f.below(path) {
 		return nil
 	}
 	return fault.New(fault.Script, "the scenario may not read %s", path).
@@ -61,33 +76,33 @@ func (r *Runtime) mayRead(path string) error {
 
 // grantMatrices lets the scenario load, as matrices only, the files that a configuration
 // names with absolute paths, if the user has named the configuration.
-func (r *Runtime) grantMatrices(config string, schema conf.Schema, v *conf.Value) {
-	if !r.inputs[config] {
+func (f *files) grantMatrices(config string, schema conf.Schema, v *conf.Value) {
+	if !f.inputs[config] {
 		return
 	}
 	for _, path := range schema.Paths(v) {
-		r.matrices[path] = true
+		f.matrices[path] = true
 	}
 }
 
 // mayLoad refuses matrices that neither the user nor the user's configuration names.
 // quotable reports whether a message may quote the file's text: a configuration of
 // someone else might name any file, to have a part of it in the result.
-func (r *Runtime) mayLoad(path string) (quotable bool, err error) {
-	err = r.mayRead(path)
-	if err != nil && r.matrices[path] {
+func (f *files) mayLoad(path string) (quotable bool, err error) {
+	err = f.mayRead(path)
+	if err != nil && f.matrices[path] {
 		return false, nil
 	}
 	return true, err
 }
 
 // below reports whether a file, or what it links to, is in a folder from which the scenario may read.
-func (r *Runtime) below(path string) bool {
+func (f *files) below(path string) bool {
 	file, err := resolved(path)
 	if err != nil {
 		return false
 	}
-	for _, folder := range r.readable {
+	for _, folder := range f.readable {
 		at, err := resolved(folder)
 		if err != nil {
 			continue
@@ -117,8 +132,8 @@ func resolved(path string) (string, error) {
 }
 
 // mayWrite refuses files that the user has not named.
-func (r *Runtime) mayWrite(path string) error {
-	if r.access.AllowIO || r.env.AllowIO || r.outputs[path] {
+func (f *files) mayWrite(path string) error {
+	if f.AllowIO || f.outputs[path] {
 		return nil
 	}
 	return fault.New(fault.Script, "the scenario may not write %s", path).
@@ -126,9 +141,9 @@ func (r *Runtime) mayWrite(path string) error {
 }
 
 // mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
-func (r *Runtime) mayStore(ops map[int]load.StorageOp) error {
+func (f *files) mayStore(ops map[int]load.StorageOp) error {
 	for _, op := range ops {
-		if !r.access.AllowIO && !r.env.AllowIO && !r.storage[op.Path] && !r.below(op.Path) {
+		if !f.AllowIO && !f.storage[op.Path] && !f.below(op.Path) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")
 		}

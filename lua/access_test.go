@@ -71,8 +71,8 @@ func TestAccess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.grant(named)
-		if err := r.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
+		r.files.grant(r.Options, named)
+		if err := r.files.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
 			t.Errorf("files of transfers at %s: %v", path, err)
 		}
 		r.Close()

@@ -28,13 +28,13 @@ func everything(r *Runtime) (names []string, functions map[string]glua.LValue) {
 			}
 		})
 	}
-	for _, module := range append(sortedKeys(r.modules()), "patterns") {
+	for _, module := range append(moduleNames(r), "patterns") {
 		collect(module+".", r.L.GetGlobal(module).(*glua.LTable))
 	}
-	collect("matrix:", r.functions(r.matrixMethods()))
-	collect("plan:", r.functions(r.planMethods()))
-	collect("bar:", r.functions(r.barMethods()))
-	collect("t:", r.functions(r.tableMethods()))
+	collect("matrix:", r.functions(moduleOf[*matrixModule](r).methods()))
+	collect("plan:", r.functions(moduleOf[*transferModule](r).planMethods()))
+	collect("bar:", r.functions(moduleOf[*resultModule](r).barMethods()))
+	collect("t:", r.functions(moduleOf[*resultModule](r).tableMethods()))
 	for _, name := range []string{matrixTypeName, rowTypeName, planTypeName, barTypeName, tableTypeName, integerTypeName} {
 		collect(name+" ", r.L.GetTypeMetatable(name).(*glua.LTable))
 	}

@@ -9,17 +9,20 @@ import (
 	"perigee/internal/fault"
 )
 
-func (r *Runtime) clockModule() map[string]function {
+// clockModule has the common time line, and sleep.
+type clockModule struct{ base }
+
+func (r *clockModule) exports() map[string]function {
 	return map[string]function{
-		"now":         r.clockNow,
-		"sleep":       r.clockSleep,
+		"now":         r.now,
+		"sleep":       r.sleep,
 		"wall":        clockWall,
-		"uncertainty": r.clockUncertainty,
+		"uncertainty": r.uncertainty,
 	}
 }
 
-// clockNow: now() in seconds on the common time line.
-func (r *Runtime) clockNow(L *glua.LState) (int, error) {
+// now() in seconds on the common time line.
+func (r *clockModule) now(L *glua.LState) (int, error) {
 	w, err := r.world()
 	if err != nil {
 		return 0, err
@@ -31,8 +34,8 @@ func (r *Runtime) clockNow(L *glua.LState) (int, error) {
 // maxSleep keeps a mistyped sleep within what a time.Duration can hold.
 const maxSleep = 365 * 24 * time.Hour
 
-// clockSleep: sleep(seconds). It ends early only if the job fails.
-func (r *Runtime) clockSleep(L *glua.LState) (int, error) {
+// sleep(seconds). It ends early only if the job fails.
+func (r *clockModule) sleep(L *glua.LState) (int, error) {
 	seconds := float64(L.CheckNumber(1))
 	if !(seconds >= 0 && seconds <= maxSleep.Seconds()) {
 		return 0, fault.New(fault.Script, "sleep of %v seconds: want 0 to %v", seconds, maxSleep.Seconds())
@@ -46,8 +49,8 @@ func clockWall(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// clockUncertainty: uncertainty() in seconds, between any two ranks.
-func (r *Runtime) clockUncertainty(L *glua.LState) (int, error) {
+// uncertainty() in seconds, between any two ranks.
+func (r *clockModule) uncertainty(L *glua.LState) (int, error) {
 	w, err := r.world()
 	if err != nil {
 		return 0, err

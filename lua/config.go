@@ -7,13 +7,16 @@ import (
 	"perigee/internal/fault"
 )
 
-func (r *Runtime) configModule() map[string]function {
-	return map[string]function{"load": r.collective(r.configLoad)}
+// configModule reads configurations.
+type configModule struct{ base }
+
+func (r *configModule) exports() map[string]function {
+	return map[string]function{"load": r.collective(r.load)}
 }
 
-// configLoad: load(path, schema). Rank 0 reads the file, all ranks get its
+// load(path, schema). Rank 0 reads the file, all ranks get its
 // contents with the schema's defaults filled in.
-func (r *Runtime) configLoad(L *glua.LState) (int, error) {
+func (r *configModule) load(L *glua.LState) (int, error) {
 	path := L.CheckString(1)
 	var schema conf.Schema
 	if L.Get(2) != glua.LNil {
@@ -42,7 +45,7 @@ func (r *Runtime) configLoad(L *glua.LState) (int, error) {
 			if v, err = schema.Check(v); err != nil {
 				return nil, err
 			}
-			r.grantMatrices(path, schema, v)
+			r.files.grantMatrices(path, schema, v)
 		}
 		return encodeValue(v.Plain()), nil
 	})
@@ -62,7 +65,7 @@ func (r *Runtime) readText(path string) (text []byte, err error) {
 		}
 	}
 	if !found {
-		if err := r.mayRead(path); err != nil {
+		if err := r.files.mayRead(path); err != nil {
 			return nil, err
 		}
 		if text, err = conf.Read(path); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,7 +60,7 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 			p.doc = env.Doc
 		}
 		change(&env)
-		r.readable = []string{"/"}
+		r.files.readable = []string{"/"}
 		r.Begin(env)
 		mine := map[string]any{}
 		for _, o := range r.Options {
@@ -100,6 +101,35 @@ func testConfig(w *spmd.World, out io.Writer) experiment.Config {
 		Open:     func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
 		GPU:      func() (int, bool) { return 0, false },
 	}
+}
+
+// moduleNames are the names of all modules, sorted.
+func moduleNames(r *Runtime) (names []string) {
+	for _, m := range r.modules {
+		names = append(names, m.name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// exportsOf are the names of a module's functions; none for the module patterns, which is written in Lua.
+func exportsOf(r *Runtime, name string) []string {
+	for _, m := range r.modules {
+		if m.name == name {
+			return sortedKeys(m.exports())
+		}
+	}
+	return nil
+}
+
+// moduleOf is the module of a type.
+func moduleOf[M module](r *Runtime) M {
+	for _, m := range r.modules {
+		if found, ok := m.module.(M); ok {
+			return found
+		}
+	}
+	panic("there is no such module")
 }
 
 // body wraps statements into a scenario.

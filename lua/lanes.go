@@ -30,15 +30,15 @@ type luaLanes struct {
 }
 
 // lanesMethods are the functions of lanes: lanes:measure{...}.
-func (r *Runtime) lanesMethods() map[string]function {
+func (r *transferModule) lanesMethods() map[string]function {
 	return map[string]function{
 		"measure": r.collective(onLanes(r.lanesMeasure)),
 		"verify":  r.collective(onLanes(lanesVerify)),
-		"close":   r.collective(onLanes(r.lanesClose)),
+		"close":   r.collective(onLanes(r.closeLanes)),
 	}
 }
 
-func (r *Runtime) lanesType() {
+func (r *transferModule) openLanesType() {
 	methods := r.functions(r.lanesMethods())
 	r.newType(lanesTypeName, map[string]function{"__index": onLanes(func(L *glua.LState, l *luaLanes) (int, error) {
 		return pushMember(L, methods, "lanes", L.Get(2).String())
@@ -55,9 +55,9 @@ func onLanes(f func(L *glua.LState, l *luaLanes) (int, error)) function {
 	}
 }
 
-// transferLanes: lanes{peers =, threads =, op =, local_mem =, remote_mem =, block =, batch =, limit =,
+// openLanes: lanes{peers =, threads =, op =, local_mem =, remote_mem =, block =, batch =, limit =,
 // path =, files =, direct =, overwrite =, backend =, api =, huge_pages =, shuffle =, shuffle_seed =}.
-func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
+func (r *transferModule) openLanes(L *glua.LState) (int, error) {
 	spec, cfg, err := r.lanesFrom(L.CheckTable(1))
 	if err != nil {
 		return 0, err
@@ -66,7 +66,7 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	l, first, err := openLanes(r.env.World, r.env.Engine(), cfg, r.env.Seed, spec)
+	l, first, err := newLanes(r.env.World, r.env.Engine(), cfg, r.env.Seed, spec)
 	if err != nil {
 		return 0, err
 	}
@@ -88,9 +88,9 @@ func (r *Runtime) transferLanes(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// openLanes opens lanes and makes everything that the largest blocks and batches need. It also returns this rank's
+// newLanes opens lanes and makes everything that the largest blocks and batches need. It also returns this rank's
 // first lane.
-func openLanes(
+func newLanes(
 	w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, spec load.Blocks,
 ) (*luaLanes, *session.Bound, error) {
 	if err := spec.Check(w.Size()); err != nil {
@@ -107,14 +107,14 @@ func openLanes(
 	return &luaLanes{s, spec}, reserved[0].Lanes[0], nil
 }
 
-// lanesClose: close().
-func (r *Runtime) lanesClose(_ *glua.LState, l *luaLanes) (int, error) {
+// closeLanes: close().
+func (r *transferModule) closeLanes(_ *glua.LState, l *luaLanes) (int, error) {
 	delete(r.lanes, l)
 	return 0, l.Close()
 }
 
 // lanesFrom reads the arguments of transfer.lanes.
-func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig, err error) {
+func (r *transferModule) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig, err error) {
 	f := newFields("transfer.lanes", t)
 	s.Threads = int(f.integer("threads", 1, math.MinInt64))
 	op, local, remote := f.text("op", "WRITE"), f.text("local_mem", "dram"), f.text("remote_mem", "dram")
@@ -146,11 +146,11 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 	} else if s.Remote, err = nixl.ParseMem(remote); err != nil {
 		return s, cfg, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
 	}
-	if s.Remote == nixl.FILE && s.Store.Path != "" && !r.env.AllowIO && !r.storage[s.Store.Path] {
+	if s.Remote == nixl.FILE && s.Store.Path != "" && !r.files.AllowIO && !r.files.storage[s.Store.Path] {
 		return s, cfg, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Store.Path).
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
-	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Store.Overwrite && r.env.Repeat != nil && !r.env.AllowIO {
+	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Store.Overwrite && r.env.Repeat != nil && !r.files.AllowIO {
 		return s, cfg, fault.New(fault.Usage, "the run that is repeated may write over %s if it is there",
 			s.Store.Path).
 			WithHint("rerun --allow-io allows that, and to write any other file")
@@ -164,7 +164,7 @@ func (r *Runtime) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.AgentConfig
 }
 
 // peersFrom reads a table of lists of ranks, keyed by rank. Ranks that are not there have no peers.
-func (r *Runtime) peersFrom(t *glua.LTable) ([][]int, error) {
+func (r *transferModule) peersFrom(t *glua.LTable) ([][]int, error) {
 	w, err := r.world()
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func planFor(L *glua.LState, l *luaLanes, what string) (*play.Plan, load.Blocks,
 
 // lanesMeasure: measure{block =, batch =, iterations =, warmup =, recreate =, depth =, prepared =, reregister =,
 // progress =, record =}, a table at rank 0, nil elsewhere. With record = false the result does not hold it.
-func (r *Runtime) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
+func (r *transferModule) lanesMeasure(L *glua.LState, l *luaLanes) (int, error) {
 	p, blocks, repeat, err := planFor(L, l, "lanes:measure")
 	if err != nil {
 		return 0, err

@@ -554,7 +554,7 @@ func TestKindsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.readable = []string{"/"}
+		r.files.readable = []string{"/"}
 		if err := r.Run(nil); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: got %v of kind %v", script, err, fault.KindOf(err))
 		}

@@ -48,24 +48,27 @@ type luaRow struct {
 	rank int
 }
 
-func (r *Runtime) matrixModule() map[string]function {
+// matrixModule makes and reads traffic matrices.
+type matrixModule struct{ base }
+
+func (r *matrixModule) exports() map[string]function {
 	return map[string]function{
-		"load":        r.collective(r.matrixLoad),
-		"load_all":    r.collective(r.matrixLoadAll),
-		"from":        r.matrixFrom,
-		"new":         r.matrixNew,
-		"all_to_all":  r.matrixAllToAll,
-		"ring":        r.matrixRing,
-		"incast":      r.matrixIncast,
-		"outcast":     r.matrixOutcast,
-		"permutation": r.matrixPermutation,
-		"random":      r.matrixRandom,
+		"load":        r.collective(r.loadOne),
+		"load_all":    r.collective(r.loadAll),
+		"from":        r.from,
+		"new":         r.empty,
+		"all_to_all":  r.allToAll,
+		"ring":        r.ring,
+		"incast":      r.incast,
+		"outcast":     r.outcast,
+		"permutation": r.permutation,
+		"random":      r.random,
 		"size":        matrixSize,
 	}
 }
 
-// matrixMethods are the functions of a matrix: m:total().
-func (r *Runtime) matrixMethods() map[string]function {
+// methods are the functions of a matrix: m:total().
+func (r *matrixModule) methods() map[string]function {
 	return map[string]function{
 		"ranks":        r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LNumber(m.Size()) }),
 		"total":        r.onMatrix(func(m *luaMatrix) glua.LValue { return glua.LNumber(m.Total()) }),
@@ -74,14 +77,14 @@ func (r *Runtime) matrixMethods() map[string]function {
 		"receivers":    r.onMatrix(func(m *luaMatrix) glua.LValue { return intList(r.L, m.Receivers()) }),
 		"participants": r.onMatrix(func(m *luaMatrix) glua.LValue { return intList(r.L, m.Matrix.Ranks()) }),
 		"transpose":    r.onMatrix(func(m *luaMatrix) glua.LValue { return r.newMatrix(m.Transpose(), "") }),
-		"row_sum":      r.matrixRowSum,
-		"column_sum":   r.matrixColumnSum,
-		"scale":        r.matrixScale,
-		"save":         r.matrixSave,
+		"row_sum":      r.rowSum,
+		"column_sum":   r.columnSum,
+		"scale":        r.scale,
+		"save":         r.save,
 	}
 }
 
-func (r *Runtime) onMatrix(f func(m *luaMatrix) glua.LValue) function {
+func (r *matrixModule) onMatrix(f func(m *luaMatrix) glua.LValue) function {
 	return func(L *glua.LState) (int, error) {
 		m, err := checkMatrix(L, 1)
 		if err != nil {
@@ -92,9 +95,9 @@ func (r *Runtime) onMatrix(f func(m *luaMatrix) glua.LValue) function {
 	}
 }
 
-// matrixTypes makes the types of matrices and of their rows.
-func (r *Runtime) matrixTypes() {
-	methods := r.functions(r.matrixMethods())
+// open makes the types of matrices and of their rows.
+func (r *matrixModule) open() {
+	methods := r.functions(r.methods())
 	r.newType(matrixTypeName, map[string]function{
 		"__index": func(L *glua.LState) (int, error) {
 			m, err := checkMatrix(L, 1)
@@ -186,7 +189,7 @@ func (r *Runtime) newMatrix(m *matrix.Matrix, file string) *glua.LUserData {
 	return newUserData(r.L, matrixTypeName, &luaMatrix{Matrix: m, file: file})
 }
 
-func (r *Runtime) pushMatrix(L *glua.LState, m *matrix.Matrix, err error) (int, error) {
+func (r *matrixModule) pushMatrix(L *glua.LState, m *matrix.Matrix, err error) (int, error) {
 	if err != nil {
 		return 0, fault.New(fault.Script, "%w", err)
 	}
@@ -194,9 +197,9 @@ func (r *Runtime) pushMatrix(L *glua.LState, m *matrix.Matrix, err error) (int, 
 	return 1, nil
 }
 
-// matrixLoad: load(path). Rank 0 reads the file.
-func (r *Runtime) matrixLoad(L *glua.LState) (int, error) {
-	list, err := r.loadMatrices([]string{L.CheckString(1)})
+// loadOne: load(path). Rank 0 reads the file.
+func (r *matrixModule) loadOne(L *glua.LState) (int, error) {
+	list, err := r.loadList([]string{L.CheckString(1)})
 	if err != nil {
 		return 0, err
 	}
@@ -204,8 +207,8 @@ func (r *Runtime) matrixLoad(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// matrixLoadAll: load_all(paths), with one message per rank for all of them.
-func (r *Runtime) matrixLoadAll(L *glua.LState) (int, error) {
+// loadAll: load_all(paths), with one message per rank for all of them.
+func (r *matrixModule) loadAll(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	var paths []string
 	for i := 1; i <= t.Len(); i++ {
@@ -215,7 +218,7 @@ func (r *Runtime) matrixLoadAll(L *glua.LState) (int, error) {
 		}
 		paths = append(paths, string(s))
 	}
-	list, err := r.loadMatrices(paths)
+	list, err := r.loadList(paths)
 	if err != nil {
 		return 0, err
 	}
@@ -227,11 +230,11 @@ func (r *Runtime) matrixLoadAll(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
+func (r *matrixModule) loadList(paths []string) ([]*glua.LUserData, error) {
 	data, err := r.atRankZero("matrix.load of "+strings.Join(paths, ", "), func() ([]byte, error) {
 		var packed []any
 		for _, p := range paths {
-			m, err := r.readMatrix(p)
+			m, err := r.read(p)
 			if err != nil {
 				return nil, err
 			}
@@ -266,9 +269,9 @@ func (r *Runtime) loadMatrices(paths []string) ([]*glua.LUserData, error) {
 	return list, nil
 }
 
-// readMatrix reads a file, or finds it in the result that is repeated, and notes it
+// read reads a file, or finds it in the result that is repeated, and notes it
 // in the new one.
-func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
+func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 	found := false
 	if r.env.Repeat != nil {
 		if m, found, err = r.env.Repeat.MatrixFile(path); err != nil {
@@ -276,7 +279,7 @@ func (r *Runtime) readMatrix(path string) (m *matrix.Matrix, err error) {
 		}
 	}
 	if !found {
-		quotable, err := r.mayLoad(path)
+		quotable, err := r.files.mayLoad(path)
 		if err != nil {
 			return nil, err
 		}
@@ -307,8 +310,8 @@ func readMatrixFile(path string) (*matrix.Matrix, error) {
 	return matrix.ReadText(path, f)
 }
 
-// matrixFrom: from(rows), a list of lists of sizes.
-func (r *Runtime) matrixFrom(L *glua.LState) (int, error) {
+// from(rows), a list of lists of sizes.
+func (r *matrixModule) from(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	rows := make([][]int64, t.Len())
 	for i := range rows {
@@ -328,8 +331,8 @@ func (r *Runtime) matrixFrom(L *glua.LState) (int, error) {
 	return r.pushMatrix(L, m, err)
 }
 
-// matrixNew: new(ranks), all 0.
-func (r *Runtime) matrixNew(L *glua.LState) (int, error) {
+// empty: new(ranks), all 0.
+func (r *matrixModule) empty(L *glua.LState) (int, error) {
 	n, err := integerArg(L, 1, 1)
 	if err != nil {
 		return 0, err
@@ -341,7 +344,7 @@ func (r *Runtime) matrixNew(L *glua.LState) (int, error) {
 }
 
 // spec reads the named arguments of a generator; ranks defaults to the world.
-func (r *Runtime) spec(L *glua.LState, what string) (*fields, int) {
+func (r *matrixModule) spec(L *glua.LState, what string) (*fields, int) {
 	f := newFields("matrix."+what, L.CheckTable(1))
 	if r.env.World != nil {
 		return f, int(f.integer("ranks", int64(r.env.World.Size()), 1))
@@ -352,7 +355,7 @@ func (r *Runtime) spec(L *glua.LState, what string) (*fields, int) {
 	return f, int(f.integer("ranks", 1, 1))
 }
 
-func (r *Runtime) generated(L *glua.LState, f *fields, make func() (*matrix.Matrix, error)) (int, error) {
+func (r *matrixModule) generated(L *glua.LState, f *fields, make func() (*matrix.Matrix, error)) (int, error) {
 	if err := f.err(); err != nil {
 		return 0, err
 	}
@@ -360,37 +363,37 @@ func (r *Runtime) generated(L *glua.LState, f *fields, make func() (*matrix.Matr
 	return r.pushMatrix(L, m, err)
 }
 
-func (r *Runtime) matrixAllToAll(L *glua.LState) (int, error) {
+func (r *matrixModule) allToAll(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "all_to_all")
 	bytes, self := f.size("bytes", 0), f.boolean("self", false)
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.AllToAll(n, bytes, self) })
 }
 
-func (r *Runtime) matrixRing(L *glua.LState) (int, error) {
+func (r *matrixModule) ring(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "ring")
 	bytes, step := f.size("bytes", 0), int(f.integer("step", 1, math.MinInt64))
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Ring(n, bytes, step) })
 }
 
-func (r *Runtime) matrixIncast(L *glua.LState) (int, error) {
+func (r *matrixModule) incast(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "incast")
 	bytes, root := f.size("bytes", 0), int(f.integer("root", 0, 0))
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Incast(n, root, bytes) })
 }
 
-func (r *Runtime) matrixOutcast(L *glua.LState) (int, error) {
+func (r *matrixModule) outcast(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "outcast")
 	bytes, root := f.size("bytes", 0), int(f.integer("root", 0, 0))
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Outcast(n, root, bytes) })
 }
 
-func (r *Runtime) matrixPermutation(L *glua.LState) (int, error) {
+func (r *matrixModule) permutation(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "permutation")
 	bytes, seed := f.size("bytes", 0), uint64(f.integer("seed", int64(r.env.Seed), 0))
 	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.Permutation(n, bytes, seed) })
 }
 
-func (r *Runtime) matrixRandom(L *glua.LState) (int, error) {
+func (r *matrixModule) random(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "random")
 	density := f.number("density", 0.1)
 	least, most := f.size("min_bytes", 1), f.size("max_bytes", 1<<20)
@@ -408,11 +411,11 @@ func matrixSize(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-func (r *Runtime) matrixRowSum(L *glua.LState) (int, error) {
+func (r *matrixModule) rowSum(L *glua.LState) (int, error) {
 	return sumOf(L, func(m *luaMatrix, i int) int64 { return m.RowSum(i) })
 }
 
-func (r *Runtime) matrixColumnSum(L *glua.LState) (int, error) {
+func (r *matrixModule) columnSum(L *glua.LState) (int, error) {
 	return sumOf(L, func(m *luaMatrix, j int) int64 { return m.ColumnSum(j) })
 }
 
@@ -429,7 +432,7 @@ func sumOf(L *glua.LState, sum func(m *luaMatrix, rank int) int64) (int, error) 
 	return 1, nil
 }
 
-func (r *Runtime) matrixScale(L *glua.LState) (int, error) {
+func (r *matrixModule) scale(L *glua.LState) (int, error) {
 	m, err := checkMatrix(L, 1)
 	if err != nil {
 		return 0, err
@@ -438,14 +441,14 @@ func (r *Runtime) matrixScale(L *glua.LState) (int, error) {
 	return r.pushMatrix(L, scaled, err)
 }
 
-// matrixSave: m:save(path). Only rank 0 writes.
-func (r *Runtime) matrixSave(L *glua.LState) (int, error) {
+// save: m:save(path). Only rank 0 writes.
+func (r *matrixModule) save(L *glua.LState) (int, error) {
 	m, err := checkMatrix(L, 1)
 	if err != nil {
 		return 0, err
 	}
 	path := L.CheckString(2)
-	if err := r.mayWrite(path); err != nil {
+	if err := r.files.mayWrite(path); err != nil {
 		return 0, err
 	}
 	if r.env.World != nil && r.env.World.Rank() != 0 {

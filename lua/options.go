@@ -37,7 +37,10 @@ func (o Option) key() string { return strings.ReplaceAll(o.Name, "-", "_") }
 // option of that type: options.int{"iters", 1000, "round trips", min = 1}.
 var optionTypes = []string{"int", "number", "size", "string", "bool", "enum", "path", "output", "storage"}
 
-var optionsModule = func() map[string]function {
+// optionModule declares options. It needs no world.
+type optionModule struct{ base }
+
+func (optionModule) exports() map[string]function {
 	m := map[string]function{}
 	for _, kind := range optionTypes {
 		m[kind] = func(L *glua.LState) (int, error) {
@@ -49,7 +52,7 @@ var optionsModule = func() map[string]function {
 	}
 	m["reject"] = optionsReject
 	return m
-}()
+}
 
 // optionsReject: reject(message, hint) says that the options do not go together.
 func optionsReject(L *glua.LState) (int, error) {

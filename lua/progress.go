@@ -10,9 +10,9 @@ import (
 	glua "github.com/yuin/gopher-lua"
 )
 
-// resultProgress: progress(total, label) makes a bar with add(n) and finish().
+// progress(total, label) makes a bar with add(n) and finish().
 // It is seen at rank 0 only: on a terminal as a bar, elsewhere as a line from time to time.
-func (r *Runtime) resultProgress(L *glua.LState) (int, error) {
+func (r *resultModule) progress(L *glua.LState) (int, error) {
 	total, err := integerArg(L, 1, 0)
 	if err != nil {
 		return 0, err
@@ -112,7 +112,7 @@ func (b *progressBar) finish() {
 }
 
 // barMethods are the functions of a progress bar.
-func (r *Runtime) barMethods() map[string]function {
+func (r *resultModule) barMethods() map[string]function {
 	return map[string]function{
 		"add": func(L *glua.LState) (int, error) {
 			b, err := barOf(L)
@@ -141,7 +141,7 @@ func barOf(L *glua.LState) (*progressBar, error) {
 	return userData[*progressBar](L, 1, "a progress bar")
 }
 
-func (r *Runtime) barType() {
+func (r *resultModule) openBarType() {
 	methods := r.functions(r.barMethods())
 	r.newType(barTypeName, map[string]function{"__index": func(L *glua.LState) (int, error) {
 		return pushMember(L, methods, "progress bar", L.Get(2).String())

@@ -20,27 +20,33 @@ const barTypeName = "perigee.progress"
 
 // What the module result does it does at rank 0; at the others its functions
 // do nothing, so that a script need not ask which rank it is.
-func (r *Runtime) resultModule() map[string]function {
+type resultModule struct {
+	base
+	skewTold int // measurements whose barriers the output has shown
+	bars     []*progressBar
+}
+
+func (r *resultModule) exports() map[string]function {
 	return map[string]function{
-		"set":      r.resultSet,
-		"sample":   r.resultSample,
-		"note":     r.resultNote,
-		"table":    r.resultTable,
-		"save":     r.resultSave,
-		"progress": r.resultProgress,
+		"set":      r.set,
+		"sample":   r.sample,
+		"note":     r.note,
+		"table":    r.table,
+		"save":     r.save,
+		"progress": r.progress,
 	}
 }
 
-// resultFields sets the plain field null of the module result: a value that is
+// openFields sets the plain field null of the module result: a value that is
 // stored as null, where a table would lose nil.
-func (r *Runtime) resultFields() {
+func (r *resultModule) openFields() {
 	ud := r.L.NewUserData()
 	ud.Value = null{}
 	r.L.GetGlobal("result").(*glua.LTable).RawSetString("null", ud)
 }
 
-// resultSet: set(name, value).
-func (r *Runtime) resultSet(L *glua.LState) (int, error) {
+// set(name, value).
+func (r *resultModule) set(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
 	v, err := toGo(L.Get(2))
 	if err != nil {
@@ -55,14 +61,14 @@ func (r *Runtime) resultSet(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
-// resultNote: note(text), a line that begins with # and a note in the result.
-func (r *Runtime) resultNote(L *glua.LState) (int, error) {
+// note(text), a line that begins with # and a note in the result.
+func (r *resultModule) note(L *glua.LState) (int, error) {
 	r.env.Note(L.CheckString(1))
 	return 0, nil
 }
 
-// resultTable: table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =}.
-func (r *Runtime) resultTable(L *glua.LState) (int, error) {
+// table{title =, columns = {{"Name", "%.3f"}, ...}, rows = {{...}, ...}, keys =, stream =}.
+func (r *resultModule) table(L *glua.LState) (int, error) {
 	f := newFields("result.table", L.CheckTable(1))
 	title, columns, rows := f.text("title", ""), f.table("columns"), f.table("rows")
 	keys, streaming := f.integer("keys", 0, 0), f.boolean("stream", false)
@@ -115,7 +121,7 @@ func (r *Runtime) resultTable(L *glua.LState) (int, error) {
 
 // tellSkew says how good the barriers were before the runs that were collected since
 // it last did, and how good the starts by the clock.
-func (r *Runtime) tellSkew() {
+func (r *resultModule) tellSkew() {
 	d := r.env.Doc
 	if s := d.BarrierSkew(r.skewTold); s.Barriers > 0 {
 		io.WriteString(r.env.Out, experiment.Comment(s.String()))
@@ -204,14 +210,14 @@ func (c tableColumn) show(cell any) (any, bool) {
 	return cell, ok
 }
 
-// resultSave: save(path, value) writes a value as JSON.
-func (r *Runtime) resultSave(L *glua.LState) (int, error) {
+// save(path, value) writes a value as JSON.
+func (r *resultModule) save(L *glua.LState) (int, error) {
 	path := L.CheckString(1)
 	v, err := toGo(L.Get(2))
 	if err != nil {
 		return 0, err
 	}
-	if err := r.mayWrite(path); err != nil {
+	if err := r.files.mayWrite(path); err != nil {
 		return 0, err
 	}
 	if r.env.Doc == nil {
@@ -225,4 +231,19 @@ func (r *Runtime) resultSave(L *glua.LState) (int, error) {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})
+}
+
+// open makes the types of progress bars and tables, and the field null.
+func (r *resultModule) open() {
+	r.openFields()
+	r.openBarType()
+	r.openTableType()
+}
+
+// close takes the progress bars off the terminal.
+func (r *resultModule) close() error {
+	for _, b := range r.bars {
+		b.finish()
+	}
+	return nil
 }

@@ -14,7 +14,7 @@
 // --help, for the launcher's question how many ranks to start, and at the ranks.
 //
 // Each rank has its own Lua state; nothing is shared. Scripts see the modules of
-// this package (one Go file each) and Lua's own base, string, table, math and
+// this package (one Go type each, listed in module.go) and Lua's own base, string, table, math and
 // coroutine libraries without what reaches files, processes or the clock.
 // math.random is seeded by --seed, so that it gives the same numbers at all ranks.
 //
@@ -29,6 +29,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -64,24 +65,15 @@ type Runtime struct {
 	L   *glua.LState
 	env Env
 
-	random       *rand.Rand
-	warnedOfCPUs bool // that ranks which start by the clock wait for one
-	notedStorage bool // that storage operations go through the page cache
-	skewTold     int  // measurements whose barriers the output has told of
-	access       Access
-	file         string          // name of the script
-	lines        []string        // of its text, for errors
-	inputs       map[string]bool // files that the user has named to read
-	matrices     map[string]bool // files that the user's configurations name, to load as matrices
-	readable     []string        // folders below which files may be read
-	outputs      map[string]bool
-	storage      map[string]bool    // where transfers may make files
-	lanes        map[*luaLanes]bool // those that are open
-	planes       []*luaPlane
-	bars         []*progressBar
-	raised       *scriptFault // the last error that was raised for Go code
-	resumes      int          // coroutines that have resumed each other and not yielded
-	stops        []func()     // release what the state holds besides memory
+	random  *rand.Rand
+	modules []named
+	file    string   // name of the script
+	lines   []string // of its text, for errors
+	files   files
+	planes  []*luaPlane  // of the module moe
+	raised  *scriptFault // the last error that was raised for Go code
+	resumes int          // coroutines that have resumed each other and not yielded
+	stops   []func()     // release what the state holds besides memory
 }
 
 // Scenario is what a script says of itself.
@@ -116,8 +108,7 @@ func Load(name, source string, out io.Writer) (*Runtime, error) {
 // newRuntime makes a state in which no script is loaded.
 func newRuntime(out io.Writer) *Runtime {
 	blank := &experiment.Experiment{Config: experiment.Config{Out: out}}
-	r := &Runtime{env: Env{Experiment: blank}, inputs: map[string]bool{}, matrices: map[string]bool{},
-		outputs: map[string]bool{}, storage: map[string]bool{}, lanes: map[*luaLanes]bool{}}
+	r := &Runtime{env: Env{Experiment: blank}, files: newFiles()}
 	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
 	r.openLibraries()
 	return r
@@ -126,25 +117,22 @@ func newRuntime(out io.Writer) *Runtime {
 // Begin makes the scenario part of a world.
 func (r *Runtime) Begin(env Env) {
 	r.env = env
+	r.files.AllowIO = r.files.AllowIO || env.AllowIO
 	r.seed(env.Seed)
-	r.worldFields()
+	for _, m := range r.modules {
+		m.begin()
+	}
 }
 
 // Close releases the state and, if there is one, the session.
 func (r *Runtime) Close() error {
-	for _, b := range r.bars {
-		b.finish()
-	}
 	r.L.Close()
 	for _, stop := range r.stops {
 		stop()
 	}
 	var errs []error
-	for l := range r.lanes {
-		errs = append(errs, l.Close())
-	}
-	for _, p := range r.planes {
-		errs = append(errs, p.Close())
+	for _, m := range slices.Backward(r.modules) {
+		errs = append(errs, m.close())
 	}
 	return errors.Join(append(errs, r.env.Experiment.Close())...)
 }
@@ -213,7 +201,7 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
-	r.grant(options)
+	r.files.grant(r.Options, options)
 	v := r.ranks
 	if fn, ok := v.(*glua.LFunction); ok {
 		var err error
@@ -233,7 +221,7 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	r.grant(options)
+	r.files.grant(r.Options, options)
 	_, err := r.call(r.run, toLua(r.L, options))
 	return err
 }
@@ -271,17 +259,12 @@ func (r *Runtime) openLibraries() {
 	r.boundTexts()
 	r.boundLoad()
 	r.valueTypes()
-	for name, functions := range r.modules() {
-		r.L.SetGlobal(name, r.functions(functions))
+	r.modules = newModules(r)
+	for _, m := range r.modules {
+		r.L.SetGlobal(m.name, r.functions(m.exports()))
+		m.open()
 	}
 	r.L.SetGlobal("threshold", r.function(r.threshold))
-	r.resultFields()
-	r.matrixTypes()
-	r.planType()
-	r.lanesType()
-	r.planeType()
-	r.barType()
-	r.tableType()
 	if err := r.L.DoString(prelude); err != nil {
 		panic(err) // part of the binary, and every test runs it
 	}
@@ -295,20 +278,6 @@ var prelude string
 // function is what a module offers to scripts. An error it returns becomes
 // an error in the script.
 type function func(L *glua.LState) (results int, err error)
-
-// modules lists every function that scripts can call.
-func (r *Runtime) modules() map[string]map[string]function {
-	return map[string]map[string]function{
-		"options":  optionsModule,
-		"config":   r.configModule(),
-		"matrix":   r.matrixModule(),
-		"world":    r.worldModule(),
-		"clock":    r.clockModule(),
-		"transfer": r.transferModule(),
-		"moe":      r.moeModule(),
-		"result":   r.resultModule(),
-	}
-}
 
 // functions makes a table of Lua functions.
 func (r *Runtime) functions(list map[string]function) *glua.LTable {

@@ -30,7 +30,7 @@ type spec struct {
 const startClock = "clock"
 
 // specFrom reads the arguments of prepare.
-func (r *Runtime) specFrom(t *glua.LTable) (s spec, err error) {
+func (r *transferModule) specFrom(t *glua.LTable) (s spec, err error) {
 	f := newFields("transfer.prepare", t)
 	s.name, s.lane = f.text("name", ""), load.Lane(f.integer("lane", 0, 0))
 	mem, op := f.text("mem", ""), f.text("op", "WRITE")
@@ -63,7 +63,7 @@ func (r *Runtime) specFrom(t *glua.LTable) (s spec, err error) {
 }
 
 // patternInto reads what only a pattern has, and returns what finishes the spec.
-func (r *Runtime) patternInto(s *spec, f *fields) func() error {
+func (r *transferModule) patternInto(s *spec, f *fields) func() error {
 	s.shards = int(f.integer("shards", 1, 1))
 	storage := f.table("storage")
 	var m *luaMatrix
@@ -74,11 +74,11 @@ func (r *Runtime) patternInto(s *spec, f *fields) func() error {
 		f.fail("matrix", "a matrix (or exchange, a list of messages)", f.get("matrix"))
 	}
 	return func() error {
-		ops, err := storageFrom(storage, r.env.AllowIO)
+		ops, err := storageFrom(storage, r.files.AllowIO)
 		if err != nil {
 			return err
 		}
-		if err := r.mayStore(ops); err != nil {
+		if err := r.files.mayStore(ops); err != nil {
 			return err
 		}
 		s.bytes, s.file = m.share(), m.label()
@@ -90,7 +90,7 @@ func (r *Runtime) patternInto(s *spec, f *fields) func() error {
 }
 
 // exchangeInto reads the messages of an exchange.
-func (r *Runtime) exchangeInto(s *spec, list *glua.LTable) error {
+func (r *transferModule) exchangeInto(s *spec, list *glua.LTable) error {
 	w, err := r.world()
 	if err != nil {
 		return err

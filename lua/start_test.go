@@ -44,7 +44,7 @@ func TestStartByTheClock(t *testing.T) {
 func TestStartByTheClockNeedsCPUs(t *testing.T) {
 	doc := &result.Document{}
 	var out strings.Builder
-	r := &Runtime{env: Env{Experiment: &experiment.Experiment{Doc: doc, Config: experiment.Config{Out: &out}}}}
+	r := &transferModule{base: base{&Runtime{env: Env{Experiment: &experiment.Experiment{Doc: doc, Config: experiment.Config{Out: &out}}}}}}
 	for range 2 {
 		r.warnOfFewCPUs([]spmd.Host{{Name: "a", CPUs: 2, Ranks: []int{0, 1}}, {Name: "b", CPUs: 1, Ranks: []int{2, 3}}})
 	}

@@ -109,16 +109,16 @@ func TestStubs(t *testing.T) {
 	})
 	want := map[string]*stub{
 		globals:       {functions: []string{"threshold"}},
-		"Matrix":      {functions: sortedKeys(r.matrixMethods())},
-		"Plan":        {functions: sortedKeys(r.planMethods()), fields: sortedKeys(planFields)},
-		"Lanes":       {functions: sortedKeys(r.lanesMethods())},
-		"ProgressBar": {functions: sortedKeys(r.barMethods())},
+		"Matrix":      {functions: sortedKeys(moduleOf[*matrixModule](r).methods())},
+		"Plan":        {functions: sortedKeys(moduleOf[*transferModule](r).planMethods()), fields: sortedKeys(planFields)},
+		"Lanes":       {functions: sortedKeys(moduleOf[*transferModule](r).lanesMethods())},
+		"ProgressBar": {functions: sortedKeys(moduleOf[*resultModule](r).barMethods())},
 		"OptionSpec":  {fields: []string{"arg", "choices", "default", "help", "max", "min", "name", "short"}},
 	}
 	if r.L.GetGlobal("threshold").Type() != glua.LTFunction {
 		t.Error("threshold is no function")
 	}
-	modules := append(sortedKeys(r.modules()), "patterns")
+	modules := append(moduleNames(r), "patterns")
 	for _, module := range modules {
 		s := &stub{}
 		r.L.GetGlobal(module).(*glua.LTable).ForEach(func(k, v glua.LValue) {
@@ -130,8 +130,8 @@ func TestStubs(t *testing.T) {
 		})
 		want[module] = s
 	}
-	for _, module := range sortedKeys(r.modules()) {
-		if got := sortedKeys(r.modules()[module]); len(got) != len(want[module].functions) {
+	for _, module := range moduleNames(r) {
+		if got := exportsOf(r, module); len(got) != len(want[module].functions) {
 			t.Errorf("module %s has %v, its table of functions %v", module, want[module].functions, got)
 		}
 	}

@@ -26,7 +26,7 @@ type luaTable struct {
 }
 
 // streamTable: table{title =, columns =, keys =, stream = true} prints the headers and returns what takes the rows.
-func (r *Runtime) streamTable(L *glua.LState, title string, columns, rows *glua.LTable, keys int) (int, error) {
+func (r *resultModule) streamTable(L *glua.LState, title string, columns, rows *glua.LTable, keys int) (int, error) {
 	if columns == nil || rows != nil {
 		return 0, fault.New(fault.Script, "result.table with stream = true needs columns and takes no rows").
 			WithHint("add rows to what it returns: t:row{...}, and t:finish() in the end")
@@ -62,14 +62,14 @@ func (r *Runtime) streamTable(L *glua.LState, title string, columns, rows *glua.
 }
 
 // clearBar makes room for a line on a terminal that shows a progress bar, which comes back by itself.
-func (r *Runtime) clearBar() {
+func (r *resultModule) clearBar() {
 	if r.env.Progress != nil && len(r.bars) > 0 {
 		io.WriteString(r.env.Progress, "\r\x1b[K")
 	}
 }
 
 // tableMethods are the functions of a table whose rows come one by one.
-func (r *Runtime) tableMethods() map[string]function {
+func (r *resultModule) tableMethods() map[string]function {
 	return map[string]function{
 		"row": func(L *glua.LState) (int, error) {
 			t, err := tableOf(L)
@@ -112,7 +112,7 @@ func tableOf(L *glua.LState) (*luaTable, error) {
 	return userData[*luaTable](L, 1, "a table of result.table")
 }
 
-func (r *Runtime) tableType() {
+func (r *resultModule) openTableType() {
 	methods := r.functions(r.tableMethods())
 	r.newType(tableTypeName, map[string]function{"__index": func(L *glua.LState) (int, error) {
 		return pushMember(L, methods, "table", L.Get(2).String())

@@ -15,7 +15,7 @@ import (
 	"perigee/internal/threshold"
 )
 
-// threshold: threshold(metric, condition, {abort = true}) at the top level of a script.
+// threshold(metric, condition, {abort = true}) at the top level of a script.
 // It is held against the result at the end of the run, or while it runs.
 func (r *Runtime) threshold(L *glua.LState) (int, error) {
 	if r.run != nil {
@@ -93,8 +93,8 @@ func abortArg(L *glua.LState, after int) (int, error) {
 	return after, f.err()
 }
 
-// resultSample: sample(name, value, labels) adds a value to one of the scenario's metrics.
-func (r *Runtime) resultSample(L *glua.LState) (int, error) {
+// sample(name, value, labels) adds a value to one of the scenario's metrics.
+func (r *resultModule) sample(L *glua.LState) (int, error) {
 	name, value := L.CheckString(1), float64(L.CheckNumber(2))
 	if !slices.ContainsFunc(r.Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
 		return 0, fault.New(fault.Script, "result.sample: the scenario declares no metric %q", name).

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,22 +25,45 @@ type luaPlan struct {
 	spec
 }
 
-func (r *Runtime) transferModule() map[string]function {
+// transferModule prepares plans and lanes, and collects what they measured.
+type transferModule struct {
+	base
+	lanes        map[*luaLanes]bool // those that are open
+	warnedOfCPUs bool               // that ranks which start by the clock wait for one
+	notedStorage bool               // that storage operations go through the page cache
+}
+
+// open makes the types of plans and lanes.
+func (r *transferModule) open() {
+	r.openPlanType()
+	r.openLanesType()
+}
+
+// close closes the lanes that the script has left open.
+func (r *transferModule) close() error {
+	var errs []error
+	for l := range r.lanes {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (r *transferModule) exports() map[string]function {
 	return map[string]function{
-		"prepare":     r.collective(r.transferPrepare),
-		"prepare_all": r.collective(r.transferPrepareAll),
-		"warmup":      r.collective(r.transferWarmup),
-		"expect":      r.collective(r.transferExpect),
-		"collect":     r.collective(r.transferCollect),
-		"default_mem": r.collective(r.transferDefaultMem),
-		"engine":      r.collective(r.transferEngine),
-		"lanes":       r.collective(r.transferLanes),
+		"prepare":     r.collective(r.prepare),
+		"prepare_all": r.collective(r.prepareAll),
+		"warmup":      r.collective(r.warmup),
+		"expect":      r.collective(r.expect),
+		"collect":     r.collective(r.collect),
+		"default_mem": r.collective(r.defaultMem),
+		"engine":      r.collective(r.engine),
+		"lanes":       r.collective(r.openLanes),
 	}
 }
 
 // planMethods are the functions of a plan: plan:run(). An error in those that
 // move bytes or meet other ranks leaves the others waiting.
-func (r *Runtime) planMethods() map[string]function {
+func (r *transferModule) planMethods() map[string]function {
 	simple := func(f func(p *luaPlan) error) function {
 		return onPlan(func(_ *glua.LState, p *luaPlan) (int, error) { return 0, f(p) })
 	}
@@ -76,7 +100,7 @@ var planFields = map[string]func(L *glua.LState, p *luaPlan) glua.LValue{
 	"initiates":    func(_ *glua.LState, p *luaPlan) glua.LValue { return glua.LBool(p.Initiates()) },
 }
 
-func (r *Runtime) planType() {
+func (r *transferModule) openPlanType() {
 	methods := r.functions(r.planMethods())
 	r.newType(planTypeName, map[string]function{
 		"__index": onPlan(func(L *glua.LState, p *luaPlan) (int, error) {
@@ -130,9 +154,9 @@ func (r *Runtime) session() (*session.Session, error) {
 	return r.env.Session()
 }
 
-// transferPrepare: prepare{matrix = m or exchange = {...}, mem =, op =, shards =, lane =, name =, metadata =}.
-func (r *Runtime) transferPrepare(L *glua.LState) (int, error) {
-	plans, err := r.prepare([]*glua.LTable{L.CheckTable(1)})
+// prepare{matrix = m or exchange = {...}, mem =, op =, shards =, lane =, name =, metadata =}.
+func (r *transferModule) prepare(L *glua.LState) (int, error) {
+	plans, err := r.prepareList([]*glua.LTable{L.CheckTable(1)})
 	if err != nil {
 		return 0, err
 	}
@@ -140,9 +164,9 @@ func (r *Runtime) transferPrepare(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// transferPrepareAll: prepare_all of a list of such tables, with one exchange
+// prepareAll: prepare_all of a list of such tables, with one exchange
 // of addresses for all.
-func (r *Runtime) transferPrepareAll(L *glua.LState) (int, error) {
+func (r *transferModule) prepareAll(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	list := make([]*glua.LTable, t.Len())
 	for i := range list {
@@ -153,7 +177,7 @@ func (r *Runtime) transferPrepareAll(L *glua.LState) (int, error) {
 		}
 		list[i] = e
 	}
-	plans, err := r.prepare(list)
+	plans, err := r.prepareList(list)
 	if err != nil {
 		return 0, err
 	}
@@ -165,7 +189,7 @@ func (r *Runtime) transferPrepareAll(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
+func (r *transferModule) prepareList(list []*glua.LTable) ([]*glua.LUserData, error) {
 	s, err := r.session()
 	if err != nil {
 		return nil, err
@@ -200,7 +224,7 @@ func (r *Runtime) prepare(list []*glua.LTable) ([]*glua.LUserData, error) {
 }
 
 // warnOfFewCPUs notes, once, that ranks cannot start by the clock where they wait for a CPU.
-func (r *Runtime) warnOfFewCPUs(hosts []spmd.Host) {
+func (r *transferModule) warnOfFewCPUs(hosts []spmd.Host) {
 	if r.warnedOfCPUs {
 		return
 	}
@@ -215,7 +239,7 @@ func (r *Runtime) warnOfFewCPUs(hosts []spmd.Host) {
 }
 
 // record describes a plan in the result. The plan's number is its place there.
-func (r *Runtime) record(s spec) {
+func (r *transferModule) record(s spec) {
 	d := r.env.Doc
 	if d == nil {
 		return
@@ -227,8 +251,8 @@ func (r *Runtime) record(s spec) {
 	})
 }
 
-// transferWarmup: warmup(plans, iterations).
-func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
+// warmup(plans, iterations).
+func (r *transferModule) warmup(L *glua.LState) (int, error) {
 	plans, err := plansArg(L, 1)
 	if err != nil {
 		return 0, err
@@ -240,8 +264,8 @@ func (r *Runtime) transferWarmup(L *glua.LState) (int, error) {
 	return 0, play.Warmup(plans, n)
 }
 
-// transferExpect: expect(plans, runs) announces that each of the plans will be recorded so many times.
-func (r *Runtime) transferExpect(L *glua.LState) (int, error) {
+// expect(plans, runs) announces that each of the plans will be recorded so many times.
+func (r *transferModule) expect(L *glua.LState) (int, error) {
 	plans, err := plansArg(L, 1)
 	if err != nil {
 		return 0, err
@@ -257,10 +281,10 @@ func (r *Runtime) transferExpect(L *glua.LState) (int, error) {
 	return 0, r.env.Expect(list, int64(runs))
 }
 
-// transferCollect: collect(plans). At rank 0 a list with one entry per plan:
+// collect(plans). At rank 0 a list with one entry per plan:
 // {runs = {...}, isolated = seconds}; nil at the others. What is collected goes
 // into the result under the current phase.
-func (r *Runtime) transferCollect(L *glua.LState) (int, error) {
+func (r *transferModule) collect(L *glua.LState) (int, error) {
 	plans, err := plansArg(L, 1)
 	if err != nil {
 		return 0, err
@@ -319,8 +343,8 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 	return t
 }
 
-// transferDefaultMem: default_mem() is "vram" or "dram".
-func (r *Runtime) transferDefaultMem(L *glua.LState) (int, error) {
+// defaultMem: default_mem() is "vram" or "dram".
+func (r *transferModule) defaultMem(L *glua.LState) (int, error) {
 	if _, err := r.world(); err != nil {
 		return 0, err
 	}
@@ -332,8 +356,8 @@ func (r *Runtime) transferDefaultMem(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// transferEngine: engine() is a table with name, version, backend.
-func (r *Runtime) transferEngine(L *glua.LState) (int, error) {
+// engine() is a table with name, version, backend.
+func (r *transferModule) engine(L *glua.LState) (int, error) {
 	s, err := r.session()
 	if err != nil {
 		return 0, err
@@ -355,7 +379,7 @@ func planRound(step func(p *play.Plan, round int) error) func(L *glua.LState, p 
 }
 
 // planRun: plan:run{iterations = 1, record = true} or plan:run(n).
-func (r *Runtime) planRun(L *glua.LState, p *luaPlan) (int, error) {
+func (r *transferModule) planRun(L *glua.LState, p *luaPlan) (int, error) {
 	n, record := int64(1), true
 	if t, ok := L.Get(2).(*glua.LTable); ok {
 		f := newFields("plan:run", t)
@@ -379,7 +403,7 @@ func (r *Runtime) planRun(L *glua.LState, p *luaPlan) (int, error) {
 }
 
 // planWait: wait() records a run, as run does.
-func (r *Runtime) planWait(p *luaPlan) error {
+func (r *transferModule) planWait(p *luaPlan) error {
 	if err := r.env.Recording(p.Reserved, 1); err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"perigee/spmd"
 )
 
-// worldFields sets the plain fields of the module world.
-func (r *Runtime) worldFields() {
+// begin sets the plain fields of the module world.
+func (r *worldModule) begin() {
 	w := r.env.World
 	t := r.L.GetGlobal("world").(*glua.LTable)
 	t.RawSetString("rank", glua.LNumber(w.Rank()))
@@ -27,22 +27,25 @@ func (r *Runtime) worldFields() {
 	t.RawSetString("hosts", hosts)
 }
 
-func (r *Runtime) worldModule() map[string]function {
+// worldModule lets ranks meet and exchange values.
+type worldModule struct{ base }
+
+func (r *worldModule) exports() map[string]function {
 	return map[string]function{
-		"barrier":    r.collective(r.worldBarrier),
-		"broadcast":  r.collective(r.worldBroadcast),
-		"gather":     r.collective(r.worldGather),
-		"all_gather": r.collective(r.worldAllGather),
-		"all_to_all": r.collective(r.worldAllToAll),
-		"reduce":     r.collective(r.worldReduce),
-		"phase":      r.worldPhase,
-		"host_of":    r.worldHostOf,
-		"traffic":    r.worldTraffic,
+		"barrier":    r.collective(r.barrier),
+		"broadcast":  r.collective(r.broadcast),
+		"gather":     r.collective(r.gather),
+		"all_gather": r.collective(r.allGather),
+		"all_to_all": r.collective(r.allToAll),
+		"reduce":     r.collective(r.reduce),
+		"phase":      r.phase,
+		"host_of":    r.hostOf,
+		"traffic":    r.traffic,
 	}
 }
 
 // group reads an optional list of ranks; without it the group is the world.
-func (r *Runtime) group(L *glua.LState, n int) (*spmd.Group, error) {
+func (r *worldModule) group(L *glua.LState, n int) (*spmd.Group, error) {
 	w, err := r.world()
 	if err != nil {
 		return nil, err
@@ -58,7 +61,7 @@ func (r *Runtime) group(L *glua.LState, n int) (*spmd.Group, error) {
 }
 
 // unordered is group for what does not depend on the order of the ranks: {0, 1} and {1, 0} are the same group.
-func (r *Runtime) unordered(L *glua.LState, n int) (*spmd.Group, error) {
+func (r *worldModule) unordered(L *glua.LState, n int) (*spmd.Group, error) {
 	if L.Get(n) == glua.LNil {
 		return r.group(L, n)
 	}
@@ -73,7 +76,7 @@ func (r *Runtime) unordered(L *glua.LState, n int) (*spmd.Group, error) {
 	return w.Group(slices.Sorted(slices.Values(ranks)))
 }
 
-func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
+func (r *worldModule) barrier(L *glua.LState) (int, error) {
 	g, err := r.unordered(L, 1)
 	if err != nil {
 		return 0, err
@@ -87,8 +90,8 @@ func (r *Runtime) worldBarrier(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
-// worldBroadcast: broadcast(value, root, ranks).
-func (r *Runtime) worldBroadcast(L *glua.LState) (int, error) {
+// broadcast(value, root, ranks).
+func (r *worldModule) broadcast(L *glua.LState) (int, error) {
 	g, root, err := r.rooted(L)
 	if err != nil {
 		return 0, err
@@ -107,7 +110,7 @@ func (r *Runtime) worldBroadcast(L *glua.LState) (int, error) {
 
 // rooted reads the arguments (value, root, ranks). root is a rank, by default
 // the first of the group.
-func (r *Runtime) rooted(L *glua.LState) (*spmd.Group, int, error) {
+func (r *worldModule) rooted(L *glua.LState) (*spmd.Group, int, error) {
 	g, err := r.group(L, 3)
 	if err != nil {
 		return nil, 0, err
@@ -124,8 +127,8 @@ func (r *Runtime) rooted(L *glua.LState) (*spmd.Group, int, error) {
 	return nil, 0, fault.New(fault.Script, "root is rank %d, which is not in the group", root)
 }
 
-// worldGather: gather(value, root, ranks); nil at all ranks but root.
-func (r *Runtime) worldGather(L *glua.LState) (int, error) {
+// gather(value, root, ranks); nil at all ranks but root.
+func (r *worldModule) gather(L *glua.LState) (int, error) {
 	g, root, err := r.rooted(L)
 	if err != nil {
 		return 0, err
@@ -145,8 +148,8 @@ func (r *Runtime) worldGather(L *glua.LState) (int, error) {
 	return r.pushAll(L, g, all)
 }
 
-// worldAllGather: all_gather(value, ranks).
-func (r *Runtime) worldAllGather(L *glua.LState) (int, error) {
+// allGather: all_gather(value, ranks).
+func (r *worldModule) allGather(L *glua.LState) (int, error) {
 	data, err := encodeArg(L, 1)
 	if err != nil {
 		return 0, err
@@ -162,8 +165,8 @@ func (r *Runtime) worldAllGather(L *glua.LState) (int, error) {
 	return r.pushAll(L, g, all)
 }
 
-// worldAllToAll: all_to_all(values, ranks). values[r] goes to rank r.
-func (r *Runtime) worldAllToAll(L *glua.LState) (int, error) {
+// allToAll: all_to_all(values, ranks). values[r] goes to rank r.
+func (r *worldModule) allToAll(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	g, err := r.group(L, 2)
 	if err != nil {
@@ -184,8 +187,8 @@ func (r *Runtime) worldAllToAll(L *glua.LState) (int, error) {
 	return r.pushAll(L, g, all)
 }
 
-// worldReduce: reduce(number or list of numbers, how, ranks), everywhere.
-func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
+// reduce(number or list of numbers, how, ranks), everywhere.
+func (r *worldModule) reduce(L *glua.LState) (int, error) {
 	list, isList := L.Get(1).(*glua.LTable)
 	if !isList {
 		list = L.NewTable()
@@ -221,8 +224,8 @@ func (r *Runtime) worldReduce(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// worldPhase: phase(name).
-func (r *Runtime) worldPhase(L *glua.LState) (int, error) {
+// phase(name).
+func (r *worldModule) phase(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
 	w, err := r.world()
 	if err != nil {
@@ -236,8 +239,8 @@ func (r *Runtime) worldPhase(L *glua.LState) (int, error) {
 	return 0, nil
 }
 
-// worldHostOf: host_of(rank).
-func (r *Runtime) worldHostOf(L *glua.LState) (int, error) {
+// hostOf: host_of(rank).
+func (r *worldModule) hostOf(L *glua.LState) (int, error) {
 	rank, err := integerArg(L, 1, 0)
 	if err != nil {
 		return 0, err
@@ -253,9 +256,9 @@ func (r *Runtime) worldHostOf(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// worldTraffic: traffic() returns the messages and bytes that this rank has
+// traffic() returns the messages and bytes that this rank has
 // sent in collectives.
-func (r *Runtime) worldTraffic(L *glua.LState) (int, error) {
+func (r *worldModule) traffic(L *glua.LState) (int, error) {
 	w, err := r.world()
 	if err != nil {
 		return 0, err
@@ -284,7 +287,7 @@ func (r *Runtime) push(L *glua.LState, data []byte) (int, error) {
 }
 
 // pushAll makes a table whose keys are ranks, so that t[0] is rank 0's.
-func (r *Runtime) pushAll(L *glua.LState, g *spmd.Group, all [][]byte) (int, error) {
+func (r *worldModule) pushAll(L *glua.LState, g *spmd.Group, all [][]byte) (int, error) {
 	t := L.NewTable()
 	for place, data := range all {
 		v, err := decodeValue(data)

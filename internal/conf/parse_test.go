@@ -570,7 +570,7 @@ func checkLines(t *testing.T, v *Value, lines int) {
 func FuzzYAML(f *testing.F) {
 	fuzzParse(f, "a.yaml", []string{
 		"a", "b", "c", ": ", "- ", "\n", "\n  ", "\n    ", "&x ", "*x", "&y ", "*y", "<<: ", "<<: *x", "[", "]", "{", "}", ", ", "1", "0x1f", "'q'", "\"\\u00e9\"", "!!str ", "|\n  ",
-		"? ", "~", "---\n", "# c", "{a: &x {b: 1}, c: ", "{<<: *x}", ".inf",
+		"? ", "~", "---\n", "# c", "{a: &x {b: 1}, c: ", "{<<: *x}", "&y {<<: *x}", "[{<<: *y}]", ".inf",
 	}, []string{
 		"a: 1\nb: [1, 2.5, ~, 'x', !!str 5]\n", "a: &x {b: 1}\nc:\n  <<: *x\n", "a: &x [*x]\n", "? a\n: b\n", "a: |\n  x\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n",
 		"%YAML 1.2\n---\na: \"\\u00e9\"\n", "- - - 1\n", "{a: {b: [c, {d: e}]}}", "a: 0x1f\nb: 1e3\nc: .inf\n", "# c\n\n", "\ta", "\r0", "a: !<tag:yaml.org,2002:int> 3",

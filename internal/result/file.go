@@ -166,6 +166,11 @@ func Unpack(r io.Reader) ([]byte, error) {
 	return io.ReadAll(in)
 }
 
+// openFile opens a file for reading. A pipe is read until its writer is done; one without a writer has ended already.
+func openFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+}
+
 // open returns the JSON text of a result as a stream, within the bounds of a [guard], and what to call after it.
 func open(r io.Reader) (text *guard, done func(), err error) {
 	file := &counted{r: r}

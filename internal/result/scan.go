@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -24,7 +23,7 @@ type Visit func(d *Document, m *Measurement) error
 // The document comes back without measurements. An error of visit ends the scan;
 // it is reported like one of the file.
 func Scan(path string, visit Visit) (*Document, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"perigee/internal/fault"
 )
@@ -20,7 +19,7 @@ func Open(path string) (*Text, error) {
 }
 
 func openText(path string) (*Text, error) {
-	f, err := os.Open(path)
+	f, err := openFile(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
@@ -36,6 +38,31 @@ func TestOpen(t *testing.T) {
 		if err := result.Skip(in); err != nil || result.AtEnd(in) != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A pipe is read while it has a writer; without one nothing waits for it.
+func TestPipes(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := unix.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := result.Read(path); fault.KindOf(err) != fault.Input {
+		t.Errorf("without a writer: %v", err)
+	}
+	if _, err := result.Open(path); fault.KindOf(err) != fault.Input {
+		t.Errorf("without a writer: %v", err)
+	}
+	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		full(t).Encode(pipe)
+		pipe.Close()
+	}()
+	if d, err := result.Read(path); err != nil || d.World.Size != 2 {
+		t.Errorf("with a writer: %v", err)
 	}
 }
 

@@ -36,7 +36,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
 	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks"},
-	{"Scenarios, configurations and matrices are regular", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/atomicfile.TestRead"},
+	{"Scenarios, configurations and matrices are regular", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/atomicfile.TestRead internal/result.TestPipes"},
 
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},
 	{"scenario: text |", "lua.TestSourceBombs"},

@@ -222,6 +222,9 @@ func TestExpertsElastic(t *testing.T) {
 		small := []string{"--engine", engine, "--tokens", "8", "--hidden", "256", "--warmup", "1", "--iters", "3", "--patience", "0.5"}
 		o := harness.MustRun(t, t.TempDir(), append([]string{"ep", "elastic", "--plan", "0-1; 0-2; 0,2"}, small...)...)
 		harness.Contains(t, "stdout", o.Stdout, "every message and result of the survivors was checked")
+		// 8 ranks become 16, with 8 tokens of 8 experts each.
+		o = harness.MustRun(t, t.TempDir(), append([]string{"ep", "elastic", "--plan", "large"}, small...)...)
+		harness.Contains(t, "stdout", o.Stdout, "# engine: "+engine, "\n      1      0-7         -         -  ", "\n      2     0-15         -         -  ", "  1024  ")
 		o = harness.Start(t, harness.Command{Args: append([]string{"ep", "elastic", "--plan", "0-1,-2@combine; 0-1"}, small...)}).Wait()
 		if o.Code != int(fault.RankLost) || !strings.Contains(o.Stderr, "the plan killed rank 2 in phase 1 (combine)") {
 			t.Errorf("exit code %d, %s", o.Code, o.Stderr)

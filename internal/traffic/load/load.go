@@ -149,13 +149,15 @@ func (m Message) StreamAt(k int) (at int64) {
 
 // afterSelf turns a list in the order of peers into the order in which a rank
 // posts: it begins with the peer after itself, so that not all ranks begin with
-// rank 0.
+// rank 0. It turns the list itself.
 func afterSelf[T any](list []T, rank int, peer func(T) int) []T {
 	first := slices.IndexFunc(list, func(v T) bool { return peer(v) > rank })
-	if first <= 0 {
-		return list
+	if first > 0 {
+		slices.Reverse(list[:first])
+		slices.Reverse(list[first:])
+		slices.Reverse(list)
 	}
-	return slices.Concat(list[first:], list[:first])
+	return list
 }
 
 // Roles are who does what in a load. All lists ascend.
@@ -165,8 +167,9 @@ type Roles struct {
 	Actors     []int // that post anything
 }
 
-// RolesOf works out the roles in a load of a world of a number of ranks.
-func RolesOf(l Load, ranks int) Roles {
+// RolesOf works out the roles in a load of a world of a number of ranks. It calls
+// meet for each transfer between two ranks.
+func RolesOf(l Load, ranks int, meet func(lane Lane, rank, peer int)) Roles {
 	var r Roles
 	lanes, met := l.Lanes(), make([]bool, ranks)
 	for rank := range ranks {
@@ -176,6 +179,7 @@ func RolesOf(l Load, ranks int) Roles {
 				any = true
 				if p.Peer != nixl.Self {
 					toRanks, met[p.Peer] = true, true
+					meet(lane, rank, p.Peer)
 				}
 			}
 		}

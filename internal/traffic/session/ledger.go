@@ -23,6 +23,7 @@ type Ledger struct {
 type book struct {
 	caps   [2]*need            // by nixl.Mem: what the buffers hold; nil if there are none
 	linked map[[2]int]struct{} // pairs of ranks, lower first, that are connected
+	fresh  []pair              // of these, what newPairs has not returned yet
 	degree []int               // by rank, how many others it is connected with
 	told   bool                // every rank has the present cards of all
 }
@@ -78,16 +79,19 @@ func (l *Ledger) step(number, ranks int, loads []load.Load) *step {
 		l.steps[number-1] = nil
 	}
 	s := &step{}
-	for _, d := range loads {
-		s.roles = append(s.roles, load.RolesOf(d, ranks))
-	}
-	for _, lane := range lanesOf(loads) {
-		b := l.books[lane]
-		if b == nil {
-			b = &book{linked: map[[2]int]struct{}{}, degree: make([]int, ranks)}
-			l.books[lane] = b
+	lanes := lanesOf(loads)
+	for _, lane := range lanes {
+		if l.books[lane] == nil {
+			l.books[lane] = &book{linked: map[[2]int]struct{}{}, degree: make([]int, ranks)}
 		}
-		s.lanes = append(s.lanes, b.step(lane, on(loads, lane)))
+	}
+	for _, d := range loads {
+		s.roles = append(s.roles, load.RolesOf(d, ranks, func(lane load.Lane, rank, peer int) {
+			l.books[lane].meet(rank, peer)
+		}))
+	}
+	for _, lane := range lanes {
+		s.lanes = append(s.lanes, l.books[lane].step(lane, on(loads, lane)))
 	}
 	l.steps = append(l.steps, s)
 	return s
@@ -116,7 +120,7 @@ func on(loads []load.Load, lane load.Lane) (list []load.Load) {
 }
 
 func (b *book) step(lane load.Lane, loads []load.Load) *laneStep {
-	s := &laneStep{lane: lane, before: b.caps, toldAll: b.told, pairs: b.newPairs(lane, loads)}
+	s := &laneStep{lane: lane, before: b.caps, toldAll: b.told, pairs: b.newPairs()}
 	grown := false
 	for mem, d := range needs(len(b.degree), lane, loads) {
 		old := b.caps[mem]
@@ -215,26 +219,23 @@ func raise(to, least []int64) {
 	}
 }
 
-// newPairs notes the pairs of ranks that meet for the first time on this lane.
-func (b *book) newPairs(lane load.Lane, loads []load.Load) (fresh []pair) {
-	for _, d := range loads {
-		for i := range b.degree {
-			for _, post := range d.Posts(i, lane) {
-				if post.Peer == nixl.Self {
-					continue
-				}
-				key := [2]int{min(i, post.Peer), max(i, post.Peer)}
-				if _, known := b.linked[key]; known {
-					continue
-				}
-				b.linked[key] = struct{}{}
-				fresh = append(fresh, pair{key[0], key[1]})
-				if key[0] != key[1] {
-					fresh = append(fresh, pair{key[1], key[0]})
-				}
-			}
-		}
+// meet notes that two ranks exchange messages on this lane.
+func (b *book) meet(rank, peer int) {
+	key := [2]int{min(rank, peer), max(rank, peer)}
+	if _, known := b.linked[key]; known {
+		return
 	}
+	b.linked[key] = struct{}{}
+	b.fresh = append(b.fresh, pair{key[0], key[1]})
+	if key[0] != key[1] {
+		b.fresh = append(b.fresh, pair{key[1], key[0]})
+	}
+}
+
+// newPairs returns the pairs of ranks that have met since the last call.
+func (b *book) newPairs() []pair {
+	fresh := b.fresh
+	b.fresh = nil
 	for _, p := range fresh {
 		b.degree[p.rank]++
 	}

@@ -351,7 +351,12 @@ func FuzzLoad(f *testing.F) {
 	f.Add(minimal)
 	f.Add("sweep: {grid: {a.b: [1]}}\na: 1\n")
 	f.Add("benchmark: {concurrency_list: [1, a, 99999999999]}\njob: {client: x}\nmetadata: {accuracy: {datasets: [1, {name: 2}]}}\n")
-	fuzztest.Run(f, []string{"metadata", "benchmark", "job", "sweep", "accuracy", "worker_config", "resources", "hardware", "slurm", ": ", "{", "}", "[", "]", ", ", "\n", "  ", "- ", "1", "0", "x", "concurrency_list", "datasets", "name", "threshold_type", "client", "gen", "prefill", "num_worker", "tp", "true", "null", "\"{a}\""}, func(t *testing.T, text string) {
+	documents := []string{base(f), minimal,
+		"sweep: {zip: {benchmark.input_length: [1, 2], a: [x, y]}}\nbenchmark: {concurrency_list: [1, 2]}\njob: {client: 'x {a}', env: {A: 1}}\n" +
+			"resources: {gpus_per_node: 8, prefill: {num_worker: 2, tp: 4, dcp: 2}, decode_nodes: 0, decode_workers: 1}\n",
+		"metadata: {accuracy: {datasets: [{name: gsm8k, expected_value: 0.9, threshold_type: hypothesis_test, alpha: 0.05, num_samples: 10}]}, references: {A@4: [1, -0.1, 0.1]}}\n" +
+			"accuracy: {enable_accuracy_test: true, tasks: {gsm8k: {model: m, extra_kwargs: {a: true}}}}\nbenchmark: {concurrency_start: 1, concurrency_end: 8}\njob: {command: x, ready_timeout: '1:00'}\n"}
+	fuzztest.RunDocuments(f, documents, func(t *testing.T, text string) {
 		tree, err := conf.Parse("a.yaml", []byte(text))
 		if err != nil {
 			return

@@ -91,6 +91,7 @@ func TestRosterIsSmall(t *testing.T) {
 
 func FuzzRoster(f *testing.F) {
 	f.Add(newRoster([]card{{HostID: "a", IPs: []string{"::1"}, Port: 9}, {HostID: "b"}}).encode(), 2)
+	f.Add(newRoster([]card{{HostID: "a", Host: "n1", IPs: []string{"::1"}, Port: 9}, {HostID: "a", Host: "n2", Port: 8}, {HostID: "b", Host: "n3", PID: 4}, {HostID: "b", Host: "n3", Port: 7}}).encode(), 4)
 	f.Add([]byte{1, 0, 0, 1, 0, 0, 0, 0, 2, 0, 0, 0}, 2)
 	f.Add([]byte{}, 1)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {

@@ -101,7 +101,7 @@ func TestParsePlan(t *testing.T) {
 func FuzzParsePlan(f *testing.F) {
 	f.Add("deaths")
 	f.Add("0-3; 0,-1@combine,2")
-	fuzztest.Run(f, []string{"0", "1", "3", "7", "-", ",", ";", "@", "combine", "dispatch", "cleanup", " ", "deaths", "12"}, func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"0-3; ", "-1@combine,", "-2,", "0", "1", "3", "7", "-", ",", ";", "@", "combine", "dispatch", "cleanup", " ", "deaths", "12"}, func(t *testing.T, text string) {
 		plan, err := ParsePlan(text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Usage {

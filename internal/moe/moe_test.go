@@ -299,7 +299,7 @@ func TestReadLoads(t *testing.T) {
 func FuzzReadLoads(f *testing.F) {
 	f.Add("1 2 3\n4 5 6\n")
 	f.Add("# c\n1e18,0\n\n")
-	fuzztest.Run(f, []string{"1", "2", "0", "9", ".", "e", "18", " ", ",", "\n", "#", "\t", "\r", "-"}, func(t *testing.T, text string) {
+	fuzztest.Run(f, []string{"1 2\n", "3 1e10\n", "1", "2", "0", "9", ".", "e", "18", " ", ",", "\n", "#", "\t", "\r", "-"}, func(t *testing.T, text string) {
 		layers, err := moe.ReadLoads("f", strings.NewReader(text))
 		if err != nil {
 			if fault.KindOf(err) != fault.Input {

@@ -96,6 +96,11 @@ func FuzzDecodeDistribution(f *testing.F) {
 	r.Latency.Add(4)
 	r.Latency.Add(1000)
 	f.Add(r.Encode())
+	for ns := range int64(5) {
+		r.Tx.Add(1000 * ns * ns)
+		r.Post.Add(77)
+	}
+	f.Add(r.Encode())
 	f.Add([]byte{})
 	f.Add(r.Encode()[:9])
 	f.Fuzz(func(t *testing.T, data []byte) {

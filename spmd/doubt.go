@@ -225,6 +225,9 @@ func (w *World) handleControl(from int, h wire.Header, data []byte) {
 		w.answer()
 		return
 	}
+	if kind == isAgreement {
+		return
+	}
 	w.doubts.mu.Lock()
 	defer w.doubts.mu.Unlock()
 	if its := w.doubts.waits[id]; its != nil && its.g.ranks[its.place] == from && its.channel == c.channel {
@@ -253,9 +256,13 @@ func (w *World) answer() {
 	defer d.mu.Unlock()
 	d.open = slices.DeleteFunc(d.open, func(q inquiry) bool {
 		mine, known, differs := w.compare(q.call)
-		if differs {
+		if known {
+			kind := isAgreement
+			if differs {
+				kind = isAnswer
+			}
 			header := wire.Header{Channel: q.channel, Seq: q.seq, Op: wire.Control}
-			go w.end.Send(w.ctx, q.from, header, encodeControl(isAnswer, q.wait, mine))
+			go w.end.Send(w.ctx, q.from, header, encodeControl(kind, q.wait, mine))
 		}
 		return known
 	})
@@ -305,9 +312,12 @@ const disagreeHint = "all ranks of a group must call its collectives in the same
 
 const orderHint = "all ranks of a group must list its ranks in the same order"
 
+// The kinds of control messages. An agreement says nothing, but it is the next frame of its link: if what the asker
+// waits for was dropped on the way, the link ends here (wire.ErrForged), where no other frame might follow.
 const (
 	isInquiry = iota
 	isAnswer
+	isAgreement
 )
 
 func encodeControl(kind int, wait uint64, c call) []byte {
@@ -320,7 +330,7 @@ func encodeControl(kind int, wait uint64, c call) []byte {
 
 func decodeControl(data []byte) (kind int, wait uint64, c call, err error) {
 	p := pack.Read(data)
-	kind, c.op = p.Number(isAnswer), byte(p.Number(int(opEnd)))
+	kind, c.op = p.Number(isAgreement), byte(p.Number(int(opEnd)))
 	c.seq, c.root = uint32(p.Number(1<<32-1)), p.Number(maxNumber)-1
 	c.order = uint16(p.Number(1<<16 - 1))
 	wait = uint64(p.Number(1 << 62))

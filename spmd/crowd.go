@@ -34,29 +34,34 @@ func NewCrowd(n, perHost int) *Crowd {
 
 // Join is Join for a rank of the crowd. p needs no secret and no address.
 func (c *Crowd) Join(ctx context.Context, p *boot.Process) (*World, error) {
-	h := p.Rank / c.perHost
-	w := newWorld(p, Options{})
-	w.name = cmp.Or(p.Host, fmt.Sprintf("host%04d", h))
-	w.end, w.shared = crowdEndpoint{c.net.Endpoint(p.Rank), w, p.Store}, &c.shared
-	w.meeting = func(key uint64, parties, _ int) (meeting, error) { return c.meeting(crowdKey{h, key}, parties), nil }
+	j := &joining{w: newWorld(p, Options{}), store: p.Store, base: &crowdBase{crowd: c, p: p, host: p.Rank / c.perHost}}
+	return j.run(ctx, nil)
+}
+
+// crowdBase is the base of a rank of a crowd: memory of this process.
+type crowdBase struct {
+	crowd *Crowd
+	p     *boot.Process
+	host  int
+}
+
+func (b *crowdBase) open(j *joining) (card, error) {
+	w, h, rank := j.w, b.host, b.p.Rank
+	w.name = cmp.Or(b.p.Host, fmt.Sprintf("host%04d", h))
+	w.end, w.shared = crowdEndpoint{b.crowd.net.Endpoint(rank), w, b.p.Store}, &b.crowd.shared
 	// As long as the card of a real rank would be.
-	mine := card{
-		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: firstCPUs(c.perHost),
-		PID: 1<<16 + p.Rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)}, Port: 32768 +
-			p.Rank*7919%28232,
+	return card{
+		HostID: fmt.Sprintf("%016x", h), Host: w.name, CPUs: firstCPUs(b.crowd.perHost),
+		PID: 1<<16 + rank, SegmentFD: 7, IPs: []string{fmt.Sprintf("10.%d.%d.1", h>>8, h&255)},
+		Port: 32768 + rank*7919%28232,
+	}, nil
+}
+
+func (b *crowdBase) share(j *joining) error {
+	j.w.meeting = func(key uint64, parties, _ int) (meeting, error) {
+		return b.crowd.meeting(crowdKey{b.host, key}, parties), nil
 	}
-	stop := context.AfterFunc(ctx, func() { w.fail(w.lateJoin(ctx)) })
-	defer stop()
-	err := w.meet(ctx, p.Store, mine)
-	if err == nil {
-		err = w.settle()
-	}
-	if err != nil {
-		err = w.Fail(err)
-		w.Close()
-		return nil, err
-	}
-	return w, nil
+	return nil
 }
 
 // crowdEndpoint asks for addresses as TCP does: until all know each other, the

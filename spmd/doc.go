@@ -38,7 +38,7 @@ Ranks that call different collectives may wait for each other for ever. So a ran
 inquiry to the rank that it waits for: "I am in call 7, a gather". The inquiry stays there until that rank has come as
 far. If it is in another collective then, it sends an answer, and both know: the error names both ranks and both calls.
 Otherwise it sends an agreement, which shows whether a message was lost before it: frames are counted (package wire).
-A rank that is only late is asked and not blamed. See doubt.go for why some rank always finds out.
+A rank that is only late is asked and not blamed. See detector.go for why some rank always finds out.
 
 # Failure
 

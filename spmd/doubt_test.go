@@ -97,7 +97,7 @@ func TestEveryDisagreementIsFound(t *testing.T) {
 		}
 		worlds, _ := NewInMemory(n)
 		for _, w := range worlds {
-			w.doubtAfter = time.Millisecond
+			w.detector.after = time.Millisecond
 		}
 		err, stuck := together(worlds, programs)
 		switch {
@@ -157,7 +157,7 @@ func TestDisagreementAcrossHosts(t *testing.T) {
 // collective than was asked for says so then.
 func TestDoubtsWait(t *testing.T) {
 	worlds, _ := NewInMemory(3)
-	asked := func() bool { return worlds[2].doubts.asked.Load() > 0 }
+	asked := func() bool { return worlds[2].detector.asked.Load() > 0 }
 	late := step{"gather", 0}
 	together := func(first, then step) []error {
 		return everywhere(worlds, func(w *World) error {
@@ -169,7 +169,7 @@ func TestDoubtsWait(t *testing.T) {
 		})
 	}
 	must(t, together(late, late))
-	if n := worlds[2].doubts.asked.Load(); n != 0 {
+	if n := worlds[2].detector.asked.Load(); n != 0 {
 		t.Errorf("%d inquiries are kept though nothing is to be said", n)
 	}
 	// A frame follows what the asker waits for, so that it misses a message that was dropped.

@@ -56,7 +56,7 @@ func (w *World) All() *Group {
 		return g
 	}
 	g := &Group{w: w, ranks: identity(w.size), me: w.rank, channel: w.allChannel()}
-	g.history = w.historyOf(g.channel)
+	g.history = w.detector.historyOf(g.channel)
 	// The first group finds out about the hosts.
 	if w.roster == nil {
 		return g
@@ -99,7 +99,7 @@ func (w *World) Group(ranks []int) (*Group, error) {
 	if len(ranks) == w.size {
 		g.channel = w.allChannel()
 	}
-	g.history = w.historyOf(g.channel)
+	g.history = w.detector.historyOf(g.channel)
 	if err := g.findLocal(ascending); err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ func TestCollectivesCostLittle(t *testing.T) {
 		root := rapid.IntRange(0, n-1).Draw(t, "root")
 		worlds, _ := NewInMemory(n)
 		for _, w := range worlds {
-			w.doubtAfter = 0 // a slow machine is no reason for more messages
+			w.detector.after = 0 // a slow machine is no reason for more messages
 		}
 		cost := func(name string, messages, bytes int64, body func(g *Group) error) {
 			before := make([]wire.Counts, n)

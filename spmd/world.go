@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
@@ -43,21 +40,18 @@ type World struct {
 	now       func() int64  // nil but in tests: the host's clock
 	timeout   time.Duration
 
-	ctx       context.Context
-	cancel    context.CancelCauseFunc
-	fenced    atomic.Bool // all ranks have come
-	entered   atomic.Bool // the roster is here
-	failing   sync.Mutex  // held while a failure is reported
-	abort     uint32      // what native loops look at; non-zero once the job has failed
-	phase     atomic.Value
-	all       atomic.Pointer[Group]
-	groups    sync.Map // key of the list of ranks -> *Group
-	histories sync.Map // channel -> *history
-	sent      struct{ messages, bytes atomic.Int64 }
-	watch     sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	entered atomic.Bool // the roster is here
+	failing sync.Mutex  // held while a failure is reported
+	abort   uint32      // what native loops look at; non-zero once the job has failed
+	phase   atomic.Value
+	all     atomic.Pointer[Group]
+	groups  sync.Map // key of the list of ranks -> *Group
+	sent    struct{ messages, bytes atomic.Int64 }
+	watch   sync.WaitGroup
 
-	doubtAfter time.Duration // 0 in simulations: ranks do not disagree there
-	doubts     doubts
+	detector detector // of ranks that are in different collectives
 }
 
 // Host is a machine of the world and the ranks on it, ascending. Where the
@@ -97,23 +91,6 @@ type Options struct {
 	Log    *slog.Logger // nil logs nothing; each line gets the rank's phase
 }
 
-// Join makes the world of which a launcher has made this process a rank. It
-// is itself a collective of all ranks. Where it fails the others are told, and
-// p is of no more use.
-func Join(ctx context.Context, p *boot.Process, opts Options) (*World, error) {
-	w := newWorld(p, opts)
-	err := w.join(ctx, p, opts)
-	if err == nil {
-		return w, nil
-	}
-	err = w.Fail(err)
-	if opts.Failed != nil {
-		opts.Failed(err)
-	}
-	w.Close()
-	return nil, err
-}
-
 // newWorld makes a world that hears of failures, and nothing else yet.
 func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
@@ -126,108 +103,6 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w.setPhase("start")
 	w.watch.Go(w.watchFailure)
 	return w
-}
-
-// join fills in a world. What it has opened when it fails belongs to the world.
-func (w *World) join(ctx context.Context, p *boot.Process, opts Options) error {
-	stop := context.AfterFunc(ctx, func() { w.fail(w.lateJoin(ctx)) })
-	defer stop()
-	tcp, err := wire.ListenTCP(wire.TCPConfig{
-		Rank: p.Rank, Size: p.Size, Secret: p.Secret, Listen: p.Listen,
-		Resolve: func(ctx context.Context, rank int) ([]string, error) {
-			return w.addressesOf(ctx, p.Store, rank)
-		},
-		LinkLost: w.reportLostLink, Log: w.log,
-	})
-	if err != nil {
-		return fault.New(fault.Launch, "%w", err)
-	}
-	w.end, w.doubtAfter = tcp, doubtAfter
-	tcp.HandleControl(w.handleControl)
-	own, err := host.Create()
-	if err != nil {
-		return cannotShare(err)
-	}
-	w.setSegment(own)
-	mine := card{
-		HostID: cmp.Or(opts.HostID, host.ID()), Host: w.name, CPUs: ownCPUs(),
-		PID: os.Getpid(), SegmentFD: own.FD(), IPs: p.IPs, Port: tcp.Port(),
-	}
-	if err := w.meet(ctx, p.Store, mine); err != nil {
-		return err
-	}
-	w.watch.Go(w.watchLinks)
-	if err := w.shareMemory(own); err != nil {
-		return err
-	}
-	return w.settle()
-}
-
-// cannotShare is the failure of a rank that cannot make memory for the ranks of its host.
-func cannotShare(err error) error {
-	for _, limit := range []error{unix.EFBIG, unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
-		if errors.Is(err, limit) {
-			return fault.New(fault.Resource, "%w",
-				err).WithHint("raise the limits on file sizes, open files and memory (ulimit -f, -n, -v)")
-		}
-	}
-	return fault.New(fault.Launch, "%w", err)
-}
-
-// lateJoin is the failure of a join that took too long. Where all ranks have come the one that
-// holds up the others is unknown, as after any timeout: it may have been stopped before
-// it was linked. The coordinator finds it.
-func (w *World) lateJoin(ctx context.Context) error {
-	err := watch.GaveUp(ctx, "the ranks did not link up")
-	if err.Kind == fault.Launch && w.fenced.Load() {
-		err.Kind = fault.Timeout
-	}
-	return err
-}
-
-// settle is the last part of a join. No rank leaves it before all have opened what
-// was shared.
-func (w *World) settle() error {
-	if err := w.SyncClocks(); err != nil {
-		return err
-	}
-	return w.All().Barrier()
-}
-
-// meet lets rank 0 gather the cards of all ranks, and send to all what they must
-// know of each other. The cards in the store lead each rank to its neighbours in
-// the tree along which that happens.
-func (w *World) meet(ctx context.Context, store watch.Store, mine card) error {
-	data := mine.encode()
-	if err := store.Put(ctx, data); err != nil {
-		return fault.New(fault.Launch, "publish the card of rank %d: %w", w.rank, err)
-	}
-	if err := store.Fence(ctx); err != nil {
-		return err
-	}
-	w.fenced.Store(true)
-	g := w.All()
-	all, err := g.Gather(0, data)
-	if err != nil {
-		return err
-	}
-	var list []byte
-	if w.rank == 0 {
-		cards, err := decodeCards(all)
-		if err != nil {
-			return err
-		}
-		list = newRoster(cards).encode()
-	}
-	if list, err = g.Broadcast(0, list); err != nil {
-		return err
-	}
-	r, err := shareValue(w.shared, "roster", func() (*roster, error) { return decodeRoster(list, w.size) })
-	if err != nil {
-		return err
-	}
-	w.enter(r)
-	return nil
 }
 
 // enter takes the place that a roster gives to this rank.
@@ -251,28 +126,6 @@ func (w *World) addressesOf(ctx context.Context, store watch.Store, rank int) ([
 	}
 	c, err := decodeCard(data)
 	return addresses(c.IPs, c.Port), err
-}
-
-// shareMemory replaces this rank's own segment by that of the host's lowest rank.
-func (w *World) shareMemory(own *host.Segment) error {
-	w.meeting = func(key uint64, parties, cores int) (meeting, error) {
-		return w.segment.Load().Barrier(key, parties, cores)
-	}
-	h := w.roster.hostOf(w.rank)
-	leader := w.leader(h)
-	w.log.Debug("sharing memory", "ranks", w.Hosts()[h].Ranks, "peer", leader)
-	if leader == w.rank {
-		return nil
-	}
-	at := w.roster.segments[h]
-	s, err := host.Open(at.pid, at.fd)
-	if err != nil {
-		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader,
-			w.HostName(leader), err).
-			WithHint("run all ranks of a host as the same user and in the same container")
-	}
-	w.setSegment(s)
-	return own.Close()
 }
 
 // setSegment makes s the memory that a failure of the job marks.
@@ -299,13 +152,13 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	worlds := make([]*World, n)
 	for r := range worlds {
 		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r),
-			monitor: ignoresFailures{}, doubtAfter: doubtAfter}
+			monitor: ignoresFailures{}}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")
 		w.enter(roster)
 		w.clocks = make([]clock.Line, n)
-		w.end.HandleControl(w.handleControl)
+		w.detector.start(w.ctx, w.end, doubtAfter)
 		worlds[r] = w
 	}
 	return worlds, net

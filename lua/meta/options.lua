@@ -13,7 +13,7 @@
 ---@field short? string a letter that stands for the flag; h and n are taken
 ---@field min? number smallest value of an int, number or size
 ---@field max? number largest value of an int, number or size
----@field choices? string[] the values of an enum
+---@field choices? string[] the values of an enum; of a bool, words that it may have instead of true
 
 ---@class Option
 

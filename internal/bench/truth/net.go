@@ -70,8 +70,10 @@ func newNetwork(hosts int, env []string) (n *network, err error) {
 
 // add makes the namespaces of a host.
 func (n *network) add(number int) (*host, error) {
-	// A window that begins anew after each pause would be part of what a transfer takes.
+	// BBR, the default of some distributions, sends at the rate that it saw before, which makes flows that had the link
+	// alone unequal at first. A window that begins anew after each pause would be part of what a transfer takes.
 	const life = `mount -t tmpfs tmpfs /dev/shm && hostname "$0" && ip link set lo up &&
+		echo reno >/proc/sys/net/ipv4/tcp_congestion_control &&
 		echo 0 >/proc/sys/net/ipv4/tcp_slow_start_after_idle && echo ready && exec cat`
 	cmd := exec.Command("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child",
 		"--mount-proc", "sh", "-c", life, fmt.Sprint("truth", number))

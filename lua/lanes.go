@@ -147,7 +147,11 @@ func (r *transferModule) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.Agen
 		return s, cfg, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
 	}
 	if s.Remote == nixl.FILE && s.Store.Path != "" && !r.files.AllowIO && !r.files.storage[s.Store.Path] {
-		return s, cfg, fault.New(fault.Script, "the scenario may not use %s for transfers", s.Store.Path).
+		refused := fault.New(fault.Script, "the scenario may not use %s for transfers", s.Store.Path)
+		if r.files.Repeated {
+			return s, cfg, refused.WithHint("the result names it, and not you: perigee rerun --allow-io uses it")
+		}
+		return s, cfg, refused.
 			WithHint("declare an option of type storage and let the user name the file or folder, or run with --allow-io")
 	}
 	if s.Remote == nixl.FILE && s.Op == nixl.Write && s.Store.Overwrite && r.env.Repeat != nil && !r.files.AllowIO {

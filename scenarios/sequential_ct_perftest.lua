@@ -131,7 +131,7 @@ return {
   about = "A list of traffic patterns, each alone and then one after the other: what does contention cost?",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
-    options.bool { "verify-buffers", false, "check every byte of the last measured run alone of each pattern; =every: of every run alone, with other bytes each time. In the workload patterns share buffers", choices = { "every" } },
+    options.bool { "verify-buffers", false, "check every byte of the last isolated run of each pattern; =every: of every isolated run, with other bytes each time. In the workload patterns share buffers", choices = { "every" } },
     options.bool { "verify-every", false, "the same as --verify-buffers=every" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
@@ -177,9 +177,9 @@ return {
     local isolated = run_isolated(plans, config, isolation_iters, bar, from)
 
     if every then
-      result.note("verified: every byte of " .. #plans * isolation_iters .. " measured runs alone arrived as it was sent")
+      result.note("verified: every byte of " .. #plans * isolation_iters .. " isolated runs arrived as it was sent")
     elseif opt.verify_buffers then
-      result.note("verified: every byte of the last measured run alone of " .. #plans .. (#plans == 1 and " pattern" or " patterns") .. " arrived as it was sent")
+      result.note("verified: every byte of the last isolated run of " .. (#plans == 1 and "the pattern" or "each of " .. #plans .. " patterns") .. " arrived as it was sent")
     end
 
     world.phase("workload")

@@ -133,6 +133,13 @@ func TestDeathOfTheLauncher(t *testing.T) {
 	}
 }
 
+// kill kills a process, which may have ended with one that was killed before it.
+func kill(t *testing.T, pid int) {
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Error(err)
+	}
+}
+
 func killLauncher(t *testing.T, e end, stay string) {
 	dir := t.TempDir()
 	words, env := e.command(t, ranks)
@@ -149,7 +156,7 @@ func killLauncher(t *testing.T, e end, stay string) {
 	victims := e.victims(t, p)
 	watch, since := harness.StartWatch(), time.Now()
 	for _, pid := range victims {
-		harness.Signal(t, pid, syscall.SIGKILL)
+		kill(t, pid)
 	}
 	for slices.ContainsFunc(pids, alive) {
 		if time.Since(since) > harness.Patience {
@@ -159,9 +166,7 @@ func killLauncher(t *testing.T, e end, stay string) {
 	}
 	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 	for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Error(err) // but it may just have ended
-		}
+		kill(t, pid)
 	}
 	sessions, _ := filepath.Glob(filepath.Join(p.Temp, "ompi.*")) // what mpirun would have removed
 	for _, s := range sessions {

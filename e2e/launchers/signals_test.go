@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,10 +33,14 @@ func TestSignalsAtRandomMoments(t *testing.T) {
 	t.Logf("-signals %d -signal-seed %d", *signals, *seed)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	all := append([]way{local, {"torchrun", "torchrun", agent, here, ""}}, ways...)
+	kinds := []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
+	if signal.Ignored(syscall.SIGHUP) {
+		kinds = kinds[:4] // under nohup the launchers ignore it, too
+	}
 	for n := range *signals {
 		s := shot{
 			way:    all[random.IntN(len(all))],
-			signal: []syscall.Signal{syscall.SIGKILL, syscall.SIGKILL, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}[random.IntN(5)],
+			signal: kinds[random.IntN(len(kinds))],
 			rank:   random.IntN(2*ranks) - ranks, // half of them go to the launcher
 			after:  time.Duration(random.Int64N(int64(1500 * time.Millisecond))),
 			stay:   []string{"barrier", "transfer", "collect"}[random.IntN(3)],

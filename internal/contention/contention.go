@@ -105,9 +105,6 @@ type Resource struct {
 	Others   float64 `json:"others"`   // mean number of messages that used it meanwhile
 }
 
-// message is the same message in all runs.
-type message struct{ pattern, from, to int }
-
 // sums adds up the logarithms of slowdowns of one run.
 type sums struct {
 	log float64
@@ -149,14 +146,63 @@ type groups struct {
 
 // alone are the times of a message when its pattern ran alone.
 type alone struct {
-	first  float64   // most messages run alone once
-	more   []float64 // nil once the median is known
-	median float64   // 0 if not known yet
+	from, to int32
+	first    float64   // most messages run alone once
+	more     []float64 // nil once the median is known
+	pair     *groups   // nil until the first message of the workload comes, as is the median
+	median   float64
+}
+
+// solo are the messages of a pattern that ran alone, in the order of its first
+// run. As a rule all runs list them in this order.
+type solo struct {
+	messages []alone
+	next     int              // the message that is expected next
+	whole    bool             // the first run is through
+	at       map[[2]int32]int // by sender and receiver; nil until a run has another order
+}
+
+// find returns a message, nil if it has not run alone.
+func (s *solo) find(from, to int32) *alone {
+	if s.next < len(s.messages) {
+		if a := &s.messages[s.next]; a.from == from && a.to == to {
+			s.next++
+			return a
+		}
+	}
+	if s.at == nil {
+		s.at = map[[2]int32]int{}
+		for i, a := range s.messages {
+			s.at[[2]int32{a.from, a.to}] = i
+		}
+	}
+	at, ok := s.at[[2]int32{from, to}]
+	if !ok {
+		return nil
+	}
+	s.next = at + 1
+	return &s.messages[at]
+}
+
+// add takes in the time of a message.
+func (s *solo) add(from, to int32, took float64) {
+	var a *alone
+	if s.whole {
+		a = s.find(from, to)
+	}
+	if a == nil {
+		if s.at != nil {
+			s.at[[2]int32{from, to}] = len(s.messages)
+		}
+		s.messages = append(s.messages, alone{from: from, to: to, first: took})
+	} else if len(a.more) < mostAlone-1 {
+		a.more = append(a.more, took)
+	}
 }
 
 // Collector takes in measurements. The zero value is ready.
 type Collector struct {
-	alone    map[message]*alone
+	alone    map[int]*solo // by pattern
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
@@ -167,34 +213,37 @@ type Collector struct {
 // Add takes in a run. Runs alone come before those of the workload.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.alone == nil {
-		c.alone, c.pairs = map[message]*alone{}, map[[2]int]*groups{}
+		c.alone, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
+	s := c.alone[m.Pattern]
+	if s == nil {
+		s = &solo{}
+		c.alone[m.Pattern] = s
+	}
+	s.next = 0
 	read := d.Patterns[m.Pattern].Op == "READ"
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
-			k := message{m.Pattern, r.Rank, p.Peer}
+			from, to := int32(r.Rank), int32(p.Peer)
 			if read {
-				k.from, k.to = k.to, k.from
+				from, to = to, from
 			}
-			if took := float64(p.EndNS - r.StartNS); took > 0 {
-				c.add(k, m, p, took)
+			switch took := float64(p.EndNS - r.StartNS); {
+			case took <= 0:
+			case m.Phase == result.IsolatedPhase:
+				s.add(from, to, took)
+			default:
+				c.add(s.find(from, to), m.Iteration, p, took)
 			}
 		}
 	}
+	s.whole = s.whole || m.Phase == result.IsolatedPhase
 }
 
-func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took float64) {
-	if m.Phase == result.IsolatedPhase {
-		a := c.alone[k]
-		if a == nil {
-			c.alone[k] = &alone{first: took}
-		} else if len(a.more) < mostAlone-1 {
-			a.more = append(a.more, took)
-		}
-		return
-	}
+// add takes in a message of the workload; a is nil if it has not run alone.
+func (c *Collector) add(a *alone, run int, p series.PeerRun, took float64) {
 	c.report.Messages++
 	if p.Overlap != nil {
 		c.report.Marked++
@@ -206,24 +255,24 @@ func (c *Collector) add(k message, m *result.Measurement, p series.PeerRun, took
 			c.resources[by.Resource] = r
 		}
 	}
-	a := c.alone[k]
 	if a == nil {
 		return
 	}
-	g := c.pair(k.from, k.to)
-	if a.median == 0 {
-		a.settle(g)
+	if a.pair == nil {
+		a.pair = c.pair(int(a.from), int(a.to))
+		a.settle()
 	}
+	g := a.pair
 	log := math.Log(took / a.median)
 	if p.Overlap == nil {
-		g.control.add(m.Iteration, log)
+		g.control.add(run, log)
 		return
 	}
 	if g.shared == nil {
 		g.shared = map[string]int{}
 	}
 	g.shared[p.Overlap.Shared]++
-	g.overlapped.add(m.Iteration, log)
+	g.overlapped.add(run, log)
 }
 
 // pair returns the messages between two ranks.
@@ -238,14 +287,14 @@ func (c *Collector) pair(from, to int) *groups {
 }
 
 // settle works out the median and adds the times alone to the pair's.
-func (a *alone) settle(g *groups) {
+func (a *alone) settle() {
 	a.median = a.first
 	if a.more != nil {
 		a.median = stats.Median(append([]float64{a.first}, a.more...))
 	}
-	g.alone.add(0, math.Log(a.first/a.median))
+	a.pair.alone.add(0, math.Log(a.first/a.median))
 	for i, took := range a.more {
-		g.alone.add(i+1, math.Log(took/a.median))
+		a.pair.alone.add(i+1, math.Log(took/a.median))
 	}
 	a.more = nil
 }

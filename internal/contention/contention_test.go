@@ -138,3 +138,49 @@ func TestFalseAlarms(t *testing.T) {
 		}
 	}
 }
+
+// Runs may list messages in other orders, leave some out, and have some that did not run alone.
+func TestMessagesInAnyOrder(t *testing.T) {
+	const ranks, runs = 6, 12
+	report := func(shuffled bool) Report {
+		rng := rand.New(rand.NewPCG(5, 6))
+		d := &result.Document{Patterns: []result.Pattern{{Op: "READ"}}}
+		var c Collector
+		for _, phase := range []string{"isolated", "workload"} {
+			for n := range runs {
+				var list []series.RankRun
+				for rank := range ranks {
+					r := series.RankRun{Rank: rank}
+					for peer := range ranks {
+						if phase == "isolated" && (peer == 5 || n == 0 && peer == 3) || phase == "workload" && peer == rank {
+							continue
+						}
+						p := series.PeerRun{Peer: peer, EndNS: int64(1000 + 10*rank + 100*peer + n)}
+						if phase == "workload" && (n+rank)%2 == 0 {
+							p.EndNS, p.Overlap = 3*p.EndNS, shared
+						}
+						r.Peers = append(r.Peers, p)
+					}
+					if shuffled && n > 0 {
+						rng.Shuffle(len(r.Peers), func(i, j int) { r.Peers[i], r.Peers[j] = r.Peers[j], r.Peers[i] })
+					}
+					list = append(list, r)
+				}
+				if shuffled && n > 0 {
+					rng.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+				}
+				c.Add(d, &result.Measurement{Phase: phase, Iteration: n, Run: series.Run{Ranks: list}})
+			}
+		}
+		return c.Report()
+	}
+	got, want := report(true), report(false)
+	if got.Overlapped != want.Overlapped || got.Control != want.Control || math.Abs(got.Ratio-want.Ratio) > 1e-12 ||
+		math.Abs(got.Low-want.Low) > 1e-9 || len(got.Pairs) != len(want.Pairs) {
+		t.Errorf("in another order: got %+v, want %+v", got, want)
+	}
+	// Peer 5 never ran alone; of ranks 0 to 4 each reads from 4 peers, and rank 5 from 5.
+	if math.Abs(want.Ratio-3) > 0.01 || want.Overlapped+want.Control != runs*(5*4+5) {
+		t.Errorf("got %+v", want)
+	}
+}

@@ -13,6 +13,14 @@ type Format struct {
 	Format string `name:"format" enum:"${formats=text,json,csv}" default:"text" help:"${formats_help=text, json or csv}."`
 }
 
+// Given returns the value of a flag that may be missing, or a default.
+func Given[T any](value *T, preset T) T {
+	if value != nil {
+		return *value
+	}
+	return preset
+}
+
 // model returns the parser of a struct of flags.
 func model(flags any) (*kong.Kong, error) {
 	return kong.New(flags, kong.NoDefaultHelp(), BothSpellings())

@@ -36,8 +36,9 @@ type Routing struct {
 // options turns the flags into a routing, and reads its files.
 func (r Routing) options(shape moe.Shape) (moe.Routing, error) {
 	o := moe.Routing{
-		Family: r.Routing, Seed: r.Seed, Hot: orElse(r.Hot, 0.9), HotExperts: orElse(r.HotExperts, 32),
-		Exponent: orElse(r.Exponent, 1), Sigma: orElse(r.Sigma, 1), Imbalance: orElse(r.Imbalance, 2), Masked: r.Masked,
+		Family: r.Routing, Seed: r.Seed, Hot: cli.Given(r.Hot, 0.9), HotExperts: cli.Given(r.HotExperts, 32),
+		Exponent: cli.Given(r.Exponent, 1), Sigma: cli.Given(r.Sigma, 1), Imbalance: cli.Given(r.Imbalance, 2),
+		Masked: r.Masked,
 	}
 	if err := r.checkUnheeded(); err != nil {
 		return o, err
@@ -47,11 +48,11 @@ func (r Routing) options(shape moe.Shape) (moe.Routing, error) {
 	case r.Routing == "loads" && r.Loads == "":
 		return o, fault.New(fault.Usage, "--routing loads needs --loads FILE")
 	case r.Routing == "loads":
-		o.Loads, err = readLayer(r.Loads, orElse(r.Layer, 0))
+		o.Loads, err = readLayer(r.Loads, cli.Given(r.Layer, 0))
 	case r.Routing == "matrix" && r.Matrix != "":
 		o.Matrix, err = readMatrix(r.Matrix, shape.Ranks)
 	case r.Routing == "matrix":
-		o.Matrix, err = moe.DistanceMatrix(shape.Ranks, 1<<30, orElse(r.Spread, 1))
+		o.Matrix, err = moe.DistanceMatrix(shape.Ranks, 1<<30, cli.Given(r.Spread, 1))
 	}
 	return o, err
 }
@@ -81,13 +82,6 @@ func (r Routing) checkUnheeded() error {
 		}
 	}
 	return nil
-}
-
-func orElse[T any](given *T, value T) T {
-	if given != nil {
-		return *given
-	}
-	return value
 }
 
 func readLoads(name string) ([][]float64, error) {
@@ -139,20 +133,20 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 	}
 	if r.Loads != "" {
 		var err error
-		if loads, err = readLayer(r.Loads, orElse(r.Layer, 0)); err != nil {
+		if loads, err = readLayer(r.Loads, cli.Given(r.Layer, 0)); err != nil {
 			return nil, err
 		}
 		if len(loads) != s.Experts {
 			return nil, fault.New(fault.Input, "%s: loads of %d experts, want %d", r.Loads, len(loads), s.Experts)
 		}
 	}
-	redundant := orElse(r.Redundant, 1)
+	redundant := cli.Given(r.Redundant, 1)
 	if redundant < 0 || redundant > moe.MaxExperts {
 		return nil, fault.New(fault.Usage, "--redundant is %d, want 0 to %d", redundant, moe.MaxExperts)
 	}
 	perRank := s.ExpertsPerRank() + redundant
 	b, err := moe.Balance(loads, moe.Balancing{
-		Replicas: perRank * s.Ranks, Groups: orElse(r.Groups, 1), Nodes: orElse(r.Nodes, 1), GPUs: s.Ranks,
+		Replicas: perRank * s.Ranks, Groups: cli.Given(r.Groups, 1), Nodes: cli.Given(r.Nodes, 1), GPUs: s.Ranks,
 	})
 	if err != nil {
 		return nil, err

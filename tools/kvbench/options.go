@@ -91,14 +91,6 @@ type flag struct {
 	scenario bool // whether the scenario has it, too
 }
 
-// orElse returns what a pointer points to, or a default.
-func orElse[T any](p *T, preset T) T {
-	if p == nil {
-		return preset
-	}
-	return *p
-}
-
 // flags returns all options of nixlbench in their order.
 func (b Bench) flags() (list []flag) {
 	for field, v := range reflect.ValueOf(b).Fields() {
@@ -143,7 +135,7 @@ func (b Bench) check() error {
 			return usage("--%s: wanted %d to %d, got %d", n.flag, n.least, most, n.value)
 		}
 	}
-	if total := orElse(b.TotalBufferSize, 1); total < 1 {
+	if total := cli.Given(b.TotalBufferSize, 1); total < 1 {
 		return usage("--total_buffer_size: wanted at least 1, got %d", total)
 	}
 	if err := b.checkDevices(); err != nil {

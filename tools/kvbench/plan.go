@@ -124,7 +124,7 @@ func totalBuffer(b Bench, t Transfer) (*size.Bytes, error) {
 			b.NumThreads, b.NumInitiatorDev, b.NumTargetDev)
 	}
 	least := size.Bytes(need.Int64())
-	total := orElse(b.TotalBufferSize, defaultTotal)
+	total := cli.Given(b.TotalBufferSize, defaultTotal)
 	fits := total >= least && new(big.Int).Rem(big.NewInt(int64(total)), parts).Sign() == 0
 	switch {
 	case fits:
@@ -149,8 +149,8 @@ func lcm(a, b int64) *big.Int {
 
 // checkNVSHMEM refuses what nixlbench's worker for NVSHMEM cannot do.
 func (b Bench) checkNVSHMEM() error {
-	ok := orElse(b.InitiatorSegType, dram) == vram && orElse(b.TargetSegType, dram) == vram && b.Scheme == "pairwise" &&
-		b.NumThreads == 1 && b.NumInitiatorDev == 1 && b.NumTargetDev == 1
+	ok := cli.Given(b.InitiatorSegType, dram) == vram && cli.Given(b.TargetSegType, dram) == vram &&
+		b.Scheme == "pairwise" && b.NumThreads == 1 && b.NumInitiatorDev == 1 && b.NumTargetDev == 1
 	if b.WorkerType != "nvshmem" || ok {
 		return nil
 	}
@@ -313,7 +313,7 @@ func (b Bench) forScenario() []flag {
 // ranks is how many ranks a scenario's run has unless the user says otherwise.
 func (b Bench) ranks() int64 {
 	switch {
-	case orElse(b.TargetSegType, dram) == "FILE":
+	case cli.Given(b.TargetSegType, dram) == "FILE":
 		return 1
 	case b.Scheme == "tp":
 		return b.NumInitiatorDev + b.NumTargetDev

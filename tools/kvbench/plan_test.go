@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
@@ -125,8 +126,8 @@ func TestRoute(t *testing.T) {
 			continue
 		}
 		scenario := r.scenario(r.bench)
-		local, there := orElse(scenario.InitiatorSegType, dram), orElse(scenario.TargetSegType, dram)
-		got := []string{orElse(r.bench.OpType, opWrite), orElse(r.bench.InitiatorSegType, dram), orElse(r.bench.TargetSegType, dram), local, there}
+		local, there := cli.Given(scenario.InitiatorSegType, dram), cli.Given(scenario.TargetSegType, dram)
+		got := []string{cli.Given(r.bench.OpType, opWrite), cli.Given(r.bench.InitiatorSegType, dram), cli.Given(r.bench.TargetSegType, dram), local, there}
 		if diff := cmp.Diff([]string{tt.op, tt.initiator, tt.target, tt.local, tt.there}, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.line, diff)
 		}

@@ -187,12 +187,12 @@ type ends struct {
 
 // ends returns what the scenario will make of its options.
 func (c *ProfileCmd) ends(b Bench) ends {
-	e := ends{near: orElse(b.InitiatorSegType, dram), far: orElse(b.TargetSegType, dram)}
+	e := ends{near: cli.Given(b.InitiatorSegType, dram), far: cli.Given(b.TargetSegType, dram)}
 	initiators, targets := b.NumInitiatorDev, b.NumTargetDev
-	n := orElse(c.Ranks, 2)
+	n := cli.Given(c.Ranks, 2)
 	switch {
 	case e.far == "FILE":
-		e.ways, e.perRank = int64(orElse(c.Ranks, 1)), 1
+		e.ways, e.perRank = int64(cli.Given(c.Ranks, 1)), 1
 	case b.Scheme == "pairwise":
 		e.ways, e.perRank = int64(max(n/2, 1)), 1
 	case b.Scheme == "tp" && initiators+targets > 2:

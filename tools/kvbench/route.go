@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/conf"
 )
 
@@ -99,7 +100,7 @@ func segment(kind string) string {
 
 // network moves memory to memory.
 func (r *routed) network(given Bench, kinds []string) error {
-	source, destination := orElse(given.Source, fromMemory), orElse(given.Destination, fromMemory)
+	source, destination := cli.Given(given.Source, fromMemory), cli.Given(given.Destination, fromMemory)
 	for _, x := range []struct{ flag, kind string }{{"source", source}, {"destination", destination}} {
 		if !slices.Contains(kinds, x.kind) {
 			return usage("--%s %s: %s moves memory, wanted %s", x.flag, x.kind, r.bench.Backend,
@@ -120,7 +121,7 @@ func (r *routed) network(given Bench, kinds []string) error {
 // file moves between a file and memory. As in the original, GDS names its
 // target VRAM unless the source is host memory.
 func (r *routed) file(given Bench, kinds []string) error {
-	source, destination := orElse(given.Source, fromFile), orElse(given.Destination, fromMemory)
+	source, destination := cli.Given(given.Source, fromFile), cli.Given(given.Destination, fromMemory)
 	if !slices.Contains(kinds, source) {
 		return usage("--source %s: %s cannot, wanted %s", source, r.bench.Backend, strings.Join(kinds, " or "))
 	}
@@ -162,7 +163,7 @@ func (r *routed) file(given Bench, kinds []string) error {
 func (r *routed) warnSegment(given Bench, source string) {
 	flag, side := "source", source
 	if source == fromFile {
-		flag, side = "destination", orElse(given.Destination, "")
+		flag, side = "destination", cli.Given(given.Destination, "")
 	}
 	if side != "" && segment(side) != *given.InitiatorSegType {
 		r.warnings = append(r.warnings, "--"+flag+" "+side+" has no effect: --initiator_seg_type "+
@@ -175,7 +176,7 @@ func (r *routed) warnSegment(given Bench, source string) {
 func (r *routed) object(given Bench) error {
 	local := func(p *string) bool { return p != nil && *p != fromFile }
 	read := !local(given.Source)
-	side := orElse(given.Destination, fromMemory)
+	side := cli.Given(given.Destination, fromMemory)
 	if !read {
 		side = *given.Source
 	}

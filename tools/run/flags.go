@@ -98,9 +98,4 @@ func (f Flags) Over(env boot.Environ) boot.Environ {
 }
 
 // seed is what the job draws from.
-func (f Flags) seed() uint64 {
-	if f.Seed == nil {
-		return 0
-	}
-	return *f.Seed
-}
+func (f Flags) seed() uint64 { return cli.Given(f.Seed, 0) }

@@ -29,6 +29,7 @@ type comparison struct {
 	Worse       int
 	Differ      int
 	Same        int
+	Findings    []string
 	Rows        []struct {
 		Metric                         string
 		Pattern                        *int
@@ -52,7 +53,7 @@ func readComparison(t *testing.T, text string) comparison {
 	if err := d.Decode(&c); err != nil || d.More() {
 		t.Fatalf("%v:\n%s", err, text)
 	}
-	if c.Schema != "perigee.compare/2" || c.Differences == nil || c.Remarks == nil || c.Judged == (c.Advice != "") {
+	if c.Schema != "perigee.compare/2" || c.Differences == nil || c.Remarks == nil || c.Findings == nil || c.Judged == (c.Advice != "") {
 		t.Errorf("head %+v", c)
 	}
 	count := map[string]int{}

@@ -324,10 +324,7 @@ func (c *Collector) Report() Report {
 	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
 	all := &groups{}
 	var overlapped [][2]int
-	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), func(a,
-		b [2]int) int {
-		return cmp.Or(a[0]-b[0], a[1]-b[1])
-	}) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
 		g := c.pairs[key]
 		if len(g.overlapped) == 0 {
 			continue // others say nothing of those that overlapped
@@ -377,21 +374,52 @@ func total(list ...group) (t sums) {
 // mean is NaN of nothing.
 func (s sums) mean() float64 { return s.log / float64(s.n) }
 
-// estimate compares the overlapped messages with the control group.
-func (g *groups) estimate(level float64) Estimate {
+// Costs are the estimates, without intervals, of the whole result (From and To are -1) and then of each pair of ranks
+// with messages that also ran alone, those that did not overlap included.
+func (c *Collector) Costs() []Pair {
+	all, calm := &groups{}, &groups{}
+	list := []Pair{{From: -1, To: -1}}
+	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
+		g := c.pairs[key]
+		e, _, _ := g.compare()
+		list = append(list, Pair{key[0], key[1], most(g.shared), e})
+		if len(g.overlapped) > 0 {
+			all.merge(g)
+		} else {
+			calm.merge(g)
+		}
+	}
+	if len(all.overlapped) == 0 {
+		all = calm
+	}
+	list[0].Estimate, _, _ = all.compare()
+	return list
+}
+
+func comparePairs(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
+
+// compare sets the overlapped messages against the control group. The estimate lacks the interval; x and y are the runs
+// of both groups.
+func (g *groups) compare() (e Estimate, x, y []sums) {
 	control, of := g.control, Workload
 	if t := total(control); t.n < minControl || len(control.runs()) < MinRuns {
 		control, of = g.alone, Alone
 	}
 	o, k := total(g.overlapped), total(control)
-	x, y := g.overlapped.runs(), control.runs()
-	e := Estimate{
+	x, y = g.overlapped.runs(), control.runs()
+	e = Estimate{
 		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(x), len(y)),
 		Slowdown: math.Exp(o.mean()), Ratio: math.Exp(o.mean() - k.mean()), Low: math.NaN(), High: math.NaN(),
 	}
 	if o.n == 0 || k.n == 0 {
 		e.Of = ""
 	}
+	return e, x, y
+}
+
+// estimate compares the overlapped messages with the control group.
+func (g *groups) estimate(level float64) Estimate {
+	e, x, y := g.compare()
 	if e.Runs < MinRuns {
 		return e
 	}

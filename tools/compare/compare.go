@@ -59,6 +59,7 @@ type Row struct {
 	better      metric.Better
 	values      []float64 // one of each run, the old ones in front; NaN where a run has none
 	log         bool      // the test is on the logarithms of the values
+	control     string    // of contention: what to think of the groups that it is against
 }
 
 // Label names what a row is about.
@@ -68,6 +69,9 @@ func (r Row) Label() string {
 	}
 	if r.Block > 0 {
 		return fmt.Sprintf("%d x %d bytes, %s", r.Batch, r.Block, r.Metric)
+	}
+	if r.Pattern < 0 && r.Sender >= 0 {
+		return fmt.Sprintf("%s, %d -> %d", r.Metric, r.Sender, r.Receiver)
 	}
 	if r.Pattern < 0 {
 		return r.Metric + r.Name
@@ -95,7 +99,8 @@ type Report struct {
 	Differences []string // why the sides should not be compared; empty but with Force
 	Remarks     []string // what else differs, and may explain a change
 	Advice      string   // what would show what this comparison cannot; empty if Judged
-	Rows        []Row    // patterns, geometric means, pairs, block transfers, and the scenario's own metrics
+	Findings    []string // of contention that changed, in words; empty where no change is shown
+	Rows        []Row    // patterns, geometric means, pairs, block transfers, the scenario's own metrics, contention
 }
 
 // Count returns how many rows have a verdict.
@@ -166,8 +171,10 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	for _, name := range ownMetrics(old, fresh) {
 		r.gather(old, fresh, name)
 	}
+	r.addContention(old, fresh)
 	r.judge(timesOf(old, fresh))
 	r.addMeans()
+	r.sayContention()
 	if !r.Judged {
 		n := RunsNeeded(o.Alpha)
 		r.Advice = fmt.Sprintf("%s against %s: too few for a verdict at alpha %g, which takes %d on each side",
@@ -311,6 +318,9 @@ func (r *Report) verdict(row *Row, difference float64, values, times []float64) 
 	}
 	if change, explains := stats.Drift(values, times, r.OldN); explains {
 		return Same, row.drifts(change)
+	}
+	if row.Metric == contentionMetric {
+		return r.verdictOfContention(row)
 	}
 	if row.Change < row.Low || row.Change > row.High {
 		warning = "the medians changed by more or less than the interval of the means: some runs lie apart"

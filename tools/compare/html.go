@@ -143,7 +143,7 @@ func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	if len(rows) == 0 {
 		return g, false
 	}
-	if rows[0].Sender >= 0 {
+	if rows[0].Sender >= 0 && rows[0].Pattern >= 0 {
 		g.Grid = gridOf(rows)
 	}
 	if more := len(rows) - mostPageRows; more > 0 {

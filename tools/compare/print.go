@@ -207,9 +207,12 @@ var kinds = []struct {
 	has   func(r Row) bool
 }{
 	{"patterns", func(r Row) bool { return r.Pattern >= 0 && r.Sender < 0 || r.Of > 0 }},
-	{"pairs of ranks", func(r Row) bool { return r.Sender >= 0 }},
+	{"pairs of ranks", func(r Row) bool { return r.Pattern >= 0 && r.Sender >= 0 }},
 	{"block transfers", func(r Row) bool { return r.Block > 0 }},
-	{"metrics of the scenario", func(r Row) bool { return r.Pattern < 0 && r.Block == 0 && r.Of == 0 }},
+	{"metrics of the scenario", func(r Row) bool {
+		return r.Pattern < 0 && r.Block == 0 && r.Of == 0 && r.Metric != contentionMetric
+	}},
+	{"contention that changed", func(r Row) bool { return r.Metric == contentionMetric && r.changed() }},
 }
 
 // WriteText writes the report for people. allPairs shows also the pairs without a verdict.
@@ -271,6 +274,9 @@ func (r *Report) foot(w io.Writer) {
 	if !r.Judged {
 		fmt.Fprintln(w, "# no verdicts:", r.Advice)
 		return
+	}
+	for _, text := range r.Findings {
+		fmt.Fprintln(w, "#", text)
 	}
 	differ := ""
 	if n := r.Count(Differs); n > 0 {
@@ -335,6 +341,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		Worse       int             `json:"worse"`
 		Differ      int             `json:"differ"`
 		Same        int             `json:"same"`
+		Findings    []string        `json:"findings"`
 		Rows        json.RawMessage `json:"rows"`
 	}{
 		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice,
@@ -342,7 +349,7 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",
 		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
-		json.RawMessage(rows.String()),
+		empty(r.Findings), json.RawMessage(rows.String()),
 	})
 }
 

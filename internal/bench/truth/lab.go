@@ -3,6 +3,7 @@ package truth
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -116,9 +117,18 @@ func (l *Lab) local(args ...string) (*found, error) {
 
 // remote runs shared.lua with a rank on each of so many hosts.
 func (l *Lab) remote(hosts int, args ...string) (*found, error) {
-	n, err := l.network(hosts)
+	name, err := l.record(hosts, args...)
 	if err != nil {
 		return nil, err
+	}
+	return read(name)
+}
+
+// record is remote that leaves the result where it is.
+func (l *Lab) record(hosts int, args ...string) (path string, err error) {
+	n, err := l.network(hosts)
+	if err != nil {
+		return "", err
 	}
 	name := l.resultName()
 	var ranks []*exec.Cmd
@@ -133,7 +143,7 @@ func (l *Lab) remote(hosts int, args ...string) (*found, error) {
 		out := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = out, out
 		if err := cmd.Start(); err != nil {
-			return nil, err
+			return "", err
 		}
 		ranks, outputs = append(ranks, cmd), append(outputs, out)
 	}
@@ -144,9 +154,44 @@ func (l *Lab) remote(hosts int, args ...string) (*found, error) {
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
+		return "", err
+	}
+	return name, nil
+}
+
+// compared is what perigee compare says of two sets of results, which it removes.
+type compared struct {
+	Findings []string
+	Rows     []struct {
+		Metric           string
+		Sender, Receiver *int
+		Old, New         float64
+		Verdict          string
+	}
+}
+
+func (l *Lab) compare(old, fresh []string) (*compared, error) {
+	args := []string{"compare", old[0], fresh[0], "--force", "--fail-on=none", "--format=json"}
+	for _, path := range old[1:] {
+		args = append(args, "--old="+path)
+	}
+	for _, path := range fresh[1:] {
+		args = append(args, "--new="+path)
+	}
+	cmd := exec.Command(l.program, args...)
+	cmd.Env = l.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("perigee %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	c := &compared{}
+	if err := json.Unmarshal(out, c); err != nil {
 		return nil, err
 	}
-	return read(name)
+	for _, path := range slices.Concat(old, fresh) {
+		os.Remove(path)
+	}
+	return c, nil
 }
 
 // stopped runs stopped.lua, and stops rank 1 for a while when it says so.

@@ -2,7 +2,7 @@
 return {
   about = "Patterns that share a link, for a known time.",
   options = {
-    options.enum { "case", "together", "what runs at the same time", choices = { "together", "later", "half", "disjoint" } },
+    options.enum { "case", "together", "what runs at the same time", choices = { "together", "apart", "later", "half", "disjoint" } },
     options.size { "bytes", "8M", "bytes of each message" },
     options.int { "alone", 6, "runs of each pattern alone", min = 1 },
     options.int { "iters", 8, "runs of the workload", min = 1 },
@@ -46,6 +46,9 @@ return {
     for i = 1, opt.iters do
       world.barrier()
       for k, plan in ipairs(plans) do
+        if opt.case == "apart" then
+          world.barrier()
+        end
         if opt.case == "later" and k == 2 and plan.initiates then
           clock.sleep(half)
         end

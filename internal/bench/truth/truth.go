@@ -48,7 +48,9 @@ type Experiment struct {
 
 // Experiments are all of them. turns is how often those run whose answer is that there is nothing.
 func Experiments(turns int) []Experiment {
-	list := []Experiment{Together(2), Together(3), Together(4), Later(), Half(), Disjoint(), Stopped()}
+	list := []Experiment{
+		Together(2), Together(3), Together(4), Later(), Half(), Disjoint(), Stopped(), RivalComes(), Unchanged(turns),
+	}
 	for _, engine := range []string{"shm", "nixl"} {
 		list = append(list, calm("one pair alone, "+engine, turns, func(l *Lab) (*found, error) {
 			return l.local("sequential-ct-perftest", "pair.yaml", "--engine", engine)
@@ -123,6 +125,71 @@ func Disjoint() Experiment {
 			}
 			return fmt.Sprintf("%d of %d messages overlapped", f.sum.Marked, f.sum.Messages),
 				f.sum.Marked == 0 && f.sum.Messages > 0, nil
+		},
+	}
+}
+
+// sideRuns is how many runs a comparison has on each side, of the arguments short.
+const sideRuns = 4
+
+var short = []string{"--bytes", "4M", "--alone", "6", "--iters", "10"}
+
+// sides runs two cases in turns and compares them.
+func (l *Lab) sides(old, fresh string) (*compared, error) {
+	var paths [2][]string
+	for k := range 2 * sideRuns {
+		side := (k + 1) / 2 % 2 // in the order a b b a
+		path, err := l.record(3, append(short, "--case", []string{old, fresh}[side])...)
+		if err != nil {
+			return nil, err
+		}
+		paths[side] = append(paths[side], path)
+	}
+	return l.compare(paths[0], paths[1])
+}
+
+// RivalComes compares two senders that take turns with the same two at the same time.
+func RivalComes() Experiment {
+	return Experiment{
+		Name:   "compare: two senders, in turns and then at the same time",
+		Expect: "contention rose from 1 to 2 times +- 10 %, both pairs named",
+		Run: func(l *Lab) (string, bool, error) {
+			c, err := l.sides("apart", "together")
+			if err != nil {
+				return "", false, err
+			}
+			words, ok := strings.Join(c.Findings, " "), len(c.Findings) == 2
+			for _, row := range c.Rows {
+				if row.Metric == "contention" {
+					ok = ok && row.Verdict == "differs" && row.Old == 1 && near(row.New, 2)
+				}
+			}
+			for sender := range 2 {
+				ok = ok && strings.Contains(words, fmt.Sprintf("%d \u2192 2 rose", sender))
+			}
+			return words, ok, nil
+		},
+	}
+}
+
+// Unchanged compares runs with contention with other runs of the same, several times over.
+func Unchanged(turns int) Experiment {
+	most := 2 // at 5 %, more come by chance in 1 of 80 times 10 comparisons
+	return Experiment{
+		Name:   "compare: contention that did not change",
+		Expect: fmt.Sprintf("nothing said of it in at least %d of %d comparisons", turns-most, turns),
+		Run: func(l *Lab) (string, bool, error) {
+			said := 0
+			for range turns {
+				c, err := l.sides("half", "half")
+				if err != nil {
+					return "", false, err
+				}
+				if len(c.Findings) > 0 {
+					said++
+				}
+			}
+			return fmt.Sprintf("nothing said in %d of %d", turns-said, turns), said <= most, nil
 		},
 	}
 }

@@ -525,17 +525,47 @@ func TestOverlap(t *testing.T) {
 		} {
 			contents[c.name+".yaml"] = "iters: 3\nisolation_iters: 1\nwarmup_iters: 1\ntraffic_patterns:\n" +
 				"- {matrix_file: 01.txt, sleep_before_launch_sec: 0.1}\n- {matrix_file: " + c.second + ", sleep_before_launch_sec: 0.1}\n"
-			_, doc := play(t, harness.Files(t, contents), c.name+".yaml", engine, "--verify-buffers", "--meet", c.meet)
+			dir := harness.Files(t, contents)
+			_, doc := play(t, dir, c.name+".yaml", engine, "--verify-buffers", "--meet", c.meet)
+			starts := simulatedStarts(t, dir, c.name+".yaml", c.meet)
+			if together := starts[1]-starts[0] < 0.05; together != c.together {
+				t.Errorf("%s ranks: simulated starts %v; together: %v, want %v", c.name, starts, together, c.together)
+			}
 			shortest := math.Inf(1)
 			for i := range 3 {
 				first, second := measured(t, doc, 0, "workload", i), measured(t, doc, 1, "workload", i)
 				shortest = min(shortest, math.Abs(float64(second.StartNS-first.StartNS))/1e9)
+				if !c.together && float64(second.StartNS-first.StartNS)/1e9 < starts[1]-starts[0]-1e-3 {
+					t.Errorf("%s ranks: the second starts %d ns after the first, sooner than simulated: %v", c.name, second.StartNS-first.StartNS, starts)
+				}
 			}
 			if together := shortest < 0.05; together != c.together {
 				t.Errorf("%s ranks: the patterns start %.3f s apart; together: %v, want %v", c.name, shortest, together, c.together)
 			}
 		}
 	})
+}
+
+// simulatedStarts are the seconds after which patterns start if transfers take no time.
+func simulatedStarts(t *testing.T, dir, config, meet string) (list []float64) {
+	t.Helper()
+	r := harness.MustRun(t, dir, "simulate", "--config", config, "--meet", meet, "--format", "json")
+	var doc struct {
+		Runs []struct {
+			Workload struct {
+				Starts []struct {
+					StartS float64 `json:"start_s"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(r.Stdout), &doc); err != nil || len(doc.Runs) != 1 {
+		t.Fatalf("%v: %s%s", err, r.Stdout, r.Stderr)
+	}
+	for _, s := range doc.Runs[0].Workload.Starts {
+		list = append(list, s.StartS)
+	}
+	return list
 }
 
 // With READ the receivers move the bytes: a gather has one initiator, and a

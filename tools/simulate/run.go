@@ -43,6 +43,15 @@ type Outcome struct {
 	Seconds      float64 `json:"seconds"`
 	PeakMemory   int64   `json:"peak_memory_bytes"` // of this process, resident; 0 if unknown
 	Phases       []Phase `json:"phases"`
+	// Workload is how one iteration is played, by the pauses alone.
+	Workload Played `json:"workload"`
+}
+
+// Played is an iteration of a workload.
+type Played struct {
+	Meet   string  `json:"meet"`
+	Start  string  `json:"start"`
+	Starts []Start `json:"starts"`
 }
 
 // crowd is a world of ranks that live in this process.
@@ -50,8 +59,9 @@ type crowd struct {
 	n      int
 	worlds []*spmd.World
 	plans  []*session.Session
-	up     []tally // by rank, what it has told the launcher
-	down   []tally // what the launcher has told it
+	played [][]*play.Plan // by rank, the patterns
+	up     []tally        // by rank, what it has told the launcher
+	down   []tally        // what the launcher has told it
 }
 
 // tally counts what passes a connection.
@@ -79,16 +89,18 @@ const (
 
 // Simulate lets n ranks meet, perHost on each simulated host, and do what the ranks
 // of a job do, but for moving bytes.
-func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Outcome, error) {
-	loads := make([]load.Load, len(patterns))
-	for i, p := range patterns {
-		loads[i] = p
+func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, error) {
+	loads := make([]load.Load, len(work.Patterns))
+	for i, p := range work.Patterns {
+		if loads[i] = p; work.Start == startClock {
+			loads[i] = load.Clocked{Load: p}
+		}
 	}
 	resetPeak()
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
-		down: make([]tally, n)}
-	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(patterns)}
+		down: make([]tally, n), played: make([][]*play.Plan, n)}
+	out := &Outcome{Ranks: n, Hosts: (n + perHost - 1) / perHost, RanksPerHost: perHost, Patterns: len(loads)}
 	coordinator := watch.NewCoordinator(n, nil, nil)
 	defer coordinator.Close()
 	defer c.close()
@@ -126,10 +138,11 @@ func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Ou
 			c.plans[r], err = session.OpenIn(c.worlds[r], planner{}, nixl.AgentConfig{}, 0, ledger)
 			return err
 		}},
-		{"prepare", func(r int) error {
-			_, err := play.Prepare(c.plans[r], loads)
+		{"prepare", func(r int) (err error) {
+			c.played[r], err = play.Prepare(c.plans[r], loads)
 			return err
 		}},
+		{"workload", func(r int) error { return c.iterate(r, work.Meet) }},
 		{"collect", func(r int) error {
 			_, err := record.Collect(c.plans[r], nil)
 			return err
@@ -155,9 +168,40 @@ func Simulate(ctx context.Context, n, perHost int, patterns []load.Pattern) (*Ou
 			out.Phases = append(out.Phases, launcherPhase("launcher", c.up), launcherPhase("launcher-replies", c.down))
 		}
 	}
+	who := make([][]int, len(loads))
+	for i, p := range c.played[0] {
+		if who[i] = p.Actors; work.Meet == meetAll {
+			who[i] = p.Ranks
+		}
+	}
+	out.Workload = Played{work.Meet, work.Start, timeline(*work, n, who)}
 	out.PeakMemory = peakMemory()
 	out.Seconds = time.Since(began).Seconds()
 	return out, nil
+}
+
+// iterate lets a rank play the list once, as sequential-ct-perftest does, but for the pauses, which send nothing.
+func (c *crowd) iterate(r int, meet string) error {
+	all := c.worlds[r].All()
+	if err := all.Barrier(); err != nil {
+		return err
+	}
+	for _, p := range c.played[r] {
+		gather, comes := p.InitiatorsBarrier, p.Initiates()
+		if meet == meetAll {
+			gather, comes = p.Barrier, p.TakesPart()
+		}
+		if err := gather(); err != nil {
+			return err
+		}
+		if !comes {
+			continue
+		}
+		if err := p.Run(1, false); err != nil {
+			return err
+		}
+	}
+	return all.Barrier()
 }
 
 func launcherPhase(name string, tallies []tally) Phase {

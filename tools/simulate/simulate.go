@@ -7,16 +7,17 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/table"
-	"perigee/internal/traffic/load"
 	"perigee/internal/version"
 )
 
@@ -25,6 +26,8 @@ type Cmd struct {
 	Ranks        []int  `arg:"" optional:"" placeholder:"N" help:"Sizes of the worlds, 2 to 16384 (default: 1024 4096 16384, or what --config is for)."`
 	RanksPerHost int    `name:"ranks-per-host" default:"8" placeholder:"K" help:"Ranks on each simulated host (default ${default})."`
 	Config       string `placeholder:"FILE" help:"Prepare the traffic patterns of this configuration of (sequential-)ct-perftest, instead of a synthetic one."`
+	Meet         string `enum:",initiators,all" default:"" help:"Who meets and sleeps before a pattern: initiators or all (config, else initiators)."`
+	Start        string `enum:",barrier,clock" default:"" help:"How the initiators of a pattern start: barrier or clock (config, else barrier)."`
 	Format       string `enum:"text,json,csv" default:"text" help:"text, json or csv."`
 }
 
@@ -39,7 +42,7 @@ const memoryLimit = 5 << 30
 
 // Help is what perigee simulate --help says besides the flags.
 func (Cmd) Help() string {
-	return "Bootstrap, collectives, comparison of clocks and preparation of patterns run for N ranks in this process, " +
+	return "Bootstrap, collectives, comparison of clocks, preparation of patterns and one iteration of them run for N ranks in this process, " +
 		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +
 		"docs/scale.md explains it."
 }
@@ -53,7 +56,7 @@ type report struct {
 
 // Run simulates and prints.
 func (c *Cmd) Run(s cli.Streams) error {
-	sizes, patterns, err := c.plan()
+	sizes, work, err := c.plan()
 	if err != nil {
 		return err
 	}
@@ -61,12 +64,13 @@ func (c *Cmd) Run(s cli.Streams) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
 	for _, n := range sizes {
-		mine := patterns
+		mine := work
 		if mine == nil {
 			if mine, err = synthetic(n); err != nil {
 				return err
 			}
 		}
+		mine.Meet, mine.Start = cmp.Or(c.Meet, mine.Meet), cmp.Or(c.Start, mine.Start)
 		o, err := Simulate(context.Background(), n, c.RanksPerHost, mine)
 		if err != nil {
 			return err
@@ -82,14 +86,14 @@ func (c *Cmd) Run(s cli.Streams) error {
 }
 
 // plan checks what was asked for.
-func (c *Cmd) plan() (sizes []int, patterns []load.Pattern, err error) {
+func (c *Cmd) plan() (sizes []int, work *Workload, err error) {
 	sizes = c.Ranks
 	if c.Config != "" {
-		if patterns, err = loadPatterns(c.Config); err != nil {
+		if work, err = loadWorkload(c.Config); err != nil {
 			return nil, nil, err
 		}
 		if len(sizes) == 0 {
-			sizes = []int{patterns[0].Matrix.Size()}
+			sizes = []int{work.Patterns[0].Matrix.Size()}
 		}
 	}
 	if len(sizes) == 0 {
@@ -99,16 +103,16 @@ func (c *Cmd) plan() (sizes []int, patterns []load.Pattern, err error) {
 		if n < MinRanks || n > MaxRanks {
 			return nil, nil, fault.New(fault.Usage, "cannot simulate %d ranks: want %d to %d", n, MinRanks, MaxRanks)
 		}
-		if patterns != nil && patterns[0].Matrix.Size() != n {
+		if work != nil && work.Patterns[0].Matrix.Size() != n {
 			return nil, nil, fault.New(fault.Usage, "%s is for %d ranks, not for %d", c.Config,
-				patterns[0].Matrix.Size(), n).
+				work.Patterns[0].Matrix.Size(), n).
 				WithHint("leave out the number of ranks")
 		}
 	}
 	if c.RanksPerHost < 1 {
 		return nil, nil, fault.New(fault.Usage, "--ranks-per-host is %d, want at least 1", c.RanksPerHost)
 	}
-	return sizes, patterns, nil
+	return sizes, work, nil
 }
 
 // print writes the outcomes as a table.
@@ -140,5 +144,26 @@ func (r report) print(w io.Writer, format string) error {
 		fmt.Fprintf(w, "# %d ranks on %s, %s: %.1f s, %.2f GiB of memory\n", o.Ranks, cli.Count(o.Hosts, "host"),
 			cli.Count(o.Patterns, "pattern"), o.Seconds, float64(o.PeakMemory)/(1<<30))
 	}
+	if err := t.WriteText(w); err != nil {
+		return err
+	}
+	return r.printStarts(w)
+}
+
+// printStarts shows when patterns start, where there are pauses.
+func (r report) printStarts(w io.Writer) error {
+	played := r.Runs[0].Workload
+	if !slices.ContainsFunc(played.Starts, func(s Start) bool { return s.EndS > 0 }) {
+		return nil
+	}
+	var t table.Table
+	t.AddColumn("Pattern", table.Right, "%d")
+	t.AddColumn("Ranks that meet", table.Right, "%d")
+	t.AddColumn("Start (s)", table.Right, "%.6f")
+	t.AddColumn("End (s)", table.Right, "%.6f")
+	for _, s := range played.Starts {
+		t.AddRow(s.Pattern, s.Ranks, s.StartS, s.EndS)
+	}
+	fmt.Fprintf(w, "# pauses of an iteration, meet: %s; as if transfers took no time, so no run is faster\n", played.Meet)
 	return t.WriteText(w)
 }

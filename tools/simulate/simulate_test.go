@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -251,6 +252,84 @@ func TestOwnPatterns(t *testing.T) {
 		_, err := command(c.cmd)
 		if err == nil || fault.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: got %v of kind %v, want %q of kind %v", c.cmd, err, fault.KindOf(err), c.want, c.kind)
+		}
+	}
+}
+
+// The pauses of three patterns of 4 ranks, where the answer follows from who meets: rank 0 sends to 2, then 1 to 2,
+// then 0 to 3.
+func TestTimeline(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"02.txt": "0 0 1K 0\n0 0 0 0\n0 0 0 0\n0 0 0 0\n", "12.txt": "0 0 0 0\n0 0 1K 0\n0 0 0 0\n0 0 0 0\n",
+		"03.txt": "0 0 0 1K\n0 0 0 0\n0 0 0 0\n0 0 0 0\n",
+		"c.yaml": "traffic_patterns:\n- {matrix_file: 02.txt, sleep_before_launch_sec: 0.5, sleep_after_launch_sec: 0.25}\n" +
+			"- {matrix_file: 12.txt, sleep_before_launch_sec: 1}\n- {matrix_file: 03.txt, sleep_before_launch_sec: 2}\n",
+		"store.yaml": "meet: initiators\ntraffic_patterns:\n- {matrix_file: 02.txt, sleep_before_launch_sec: 0.5, storage_ops: {1: {file_path: f}}}\n" +
+			"- {matrix_file: 12.txt, sleep_before_launch_sec: 1}\n",
+		"read.yaml": "traffic_patterns:\n- {matrix_file: 02.txt, xfer_op: READ, sleep_before_launch_sec: 0.5}\n" +
+			"- {matrix_file: 12.txt, xfer_op: READ, sleep_before_launch_sec: 1}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		config, meet, start string
+		want                []float64
+	}{
+		{"c.yaml", "", "", []float64{0.5, 1, 2.75}}, // ranks 0 and 1 pause at the same time
+		{"c.yaml", "initiators", "clock", []float64{0.5, 1, 2.75}},
+		{"c.yaml", "all", "", []float64{0.5, 1.75, 2.75}}, // 1 to 2 waits for rank 2
+		{"c.yaml", "all", "clock", []float64{0.5, 1.75, 2.75}},
+		{"store.yaml", "", "", []float64{0.5, 1.5}}, // rank 1 has a file in the first
+		{"read.yaml", "", "", []float64{0.5, 1.5}},  // rank 2 reads both
+	} {
+		text, err := command(Cmd{Config: filepath.Join(dir, c.config), Meet: c.meet, Start: c.start, Format: "json"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r report
+		if err := json.Unmarshal([]byte(text), &r); err != nil {
+			t.Fatal(err)
+		}
+		var got []float64
+		for _, s := range r.Runs[0].Workload.Starts {
+			got = append(got, s.StartS)
+		}
+		if !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s, meet %q: starts %v, want %v", c.config, c.meet, got, c.want)
+		}
+	}
+	text, err := command(Cmd{Config: filepath.Join(dir, "c.yaml")})
+	if err != nil || !strings.Contains(text, "# pauses of an iteration, meet: initiators") || !strings.Contains(text, "2.750000") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
+// An iteration sends what its barriers send: two of the world, and one among those that meet, here on 8 hosts.
+func TestWorkloadTraffic(t *testing.T) {
+	for _, c := range []struct {
+		meet, start string
+		hosts       int64 // that meet
+	}{{meetInitiators, startBarrier, 4}, {meetAll, startBarrier, 8}, {meetAll, startClock, 8}} {
+		w, err := synthetic(64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Meet, w.Start = c.meet, c.start
+		o, err := Simulate(context.Background(), 64, 8, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range o.Phases {
+			if p.Name != "workload" {
+				continue
+			}
+			want := 2*8*rounds(8) + c.hosts*rounds(int(c.hosts))
+			if clocked := c.start == startClock; !clocked && p.TotalMessages != want || clocked && p.TotalMessages <= want {
+				t.Errorf("meet %s, start %s: %d messages, want %d and for the clock more", c.meet, c.start, p.TotalMessages, want)
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"strconv"
+
 	"perigee/internal/atomicfile"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
@@ -9,6 +11,64 @@ import (
 	"perigee/nixl"
 )
 
+// Who meets and sleeps before a pattern, and how its initiators start, as in sequential-ct-perftest.
+const (
+	meetInitiators, meetAll  = "initiators", "all"
+	startBarrier, startClock = "barrier", "clock"
+)
+
+// Workload is a list of patterns and how it is played.
+type Workload struct {
+	Patterns []Pattern
+	Meet     string // meetInitiators or meetAll
+	Start    string // startBarrier or startClock
+}
+
+// Pattern is a traffic pattern with the pauses around it, in seconds.
+type Pattern struct {
+	load.Pattern
+	Before, After float64
+	stores        map[int]bool // ranks that also use files
+}
+
+// Posts has a post of each rank that only uses files, so that it meets those that send. No file is touched.
+func (p Pattern) Posts(rank int, lane load.Lane) []load.Post {
+	list := p.Pattern.Posts(rank, lane)
+	if p.stores[rank] {
+		list = append(list, load.Post{Peer: nixl.Self})
+	}
+	return list
+}
+
+// Start is when a pattern begins and ends in an iteration of a workload whose transfers take no time: what its pauses
+// and meetings alone make of it. No run is faster.
+type Start struct {
+	Pattern int     `json:"pattern"`
+	Name    string  `json:"name"`
+	Ranks   int     `json:"ranks"` // that meet
+	StartS  float64 `json:"start_s"`
+	EndS    float64 `json:"end_s"` // with the pause after it
+}
+
+// timeline plays the pauses. who lists, for each pattern, the ranks that meet.
+func timeline(w Workload, ranks int, who [][]int) []Start {
+	free := make([]float64, ranks) // from when on a rank has nothing to do
+	list := make([]Start, 0, len(w.Patterns))
+	for i, p := range w.Patterns {
+		s := Start{Pattern: i, Name: p.Name, Ranks: len(who[i])}
+		for _, r := range who[i] {
+			s.StartS = max(s.StartS, free[r])
+		}
+		s.StartS += p.Before
+		s.EndS = s.StartS + p.After
+		for _, r := range who[i] {
+			free[r] = s.EndS
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
 // patternKeys are the keys of a traffic pattern. Only those that say what is to be
 // prepared matter here.
 var patternKeys = []conf.Field{
@@ -16,9 +76,9 @@ var patternKeys = []conf.Field{
 	{Name: "shards", Type: "int", Default: 1},
 	{Name: "mem_type", Type: "any"},
 	{Name: "xfer_op", Type: "enum", Enum: []string{"WRITE", "READ"}, Default: "WRITE"},
-	{Name: "sleep_before_launch_sec", Type: "any"},
-	{Name: "sleep_after_launch_sec", Type: "any"},
-	{Name: "storage_ops", Type: "any"},
+	{Name: "sleep_before_launch_sec", Type: "float", Min: new(float64), Default: 0.0},
+	{Name: "sleep_after_launch_sec", Type: "float", Min: new(float64), Default: 0.0},
+	{Name: "storage_ops", Type: "map", Elem: &conf.Field{Type: "any"}},
 	{Name: "metadata", Type: "any"},
 }
 
@@ -29,14 +89,14 @@ var configKeys = conf.Schema{
 	{Name: "iters", Type: "any", Aliases: []string{"n_iters"}},
 	{Name: "isolation_iters", Type: "any", Aliases: []string{"n_isolation_iters"}},
 	{Name: "warmup_iters", Type: "any"},
-	{Name: "meet", Type: "any"},
-	{Name: "start", Type: "any"},
+	{Name: "meet", Type: "enum", Enum: []string{meetInitiators, meetAll}, Default: meetInitiators},
+	{Name: "start", Type: "enum", Enum: []string{startBarrier, startClock}, Default: startBarrier},
 	{Name: "isolation_gap", Type: "any"},
 	{Name: "generator", Type: "any"},
 }
 
-// loadPatterns reads the traffic patterns of a configuration file.
-func loadPatterns(path string) ([]load.Pattern, error) {
+// loadWorkload reads a configuration file.
+func loadWorkload(path string) (*Workload, error) {
 	doc, err := conf.Load(path)
 	if err != nil {
 		return nil, err
@@ -44,6 +104,7 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 	if doc, err = configKeys.Check(doc); err != nil {
 		return nil, err
 	}
+	w := &Workload{Meet: doc.Get("meet").Text(), Start: doc.Get("start").Text()}
 	items := doc.Get("traffic_patterns").List()
 	if one := doc.Get("traffic_pattern"); one != nil {
 		items = append(items, one)
@@ -52,7 +113,6 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
-	var patterns []load.Pattern
 	matrices := map[string]*matrix.Matrix{} // each file is read once
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()
@@ -63,7 +123,7 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 			}
 			matrices[path] = m
 		}
-		if first := patterns; len(first) > 0 && first[0].Matrix.Size() != m.Size() {
+		if first := w.Patterns; len(first) > 0 && first[0].Matrix.Size() != m.Size() {
 			return nil, item.Get("matrix_file").Errorf("the matrix is for %d ranks, the first one for %d", m.Size(),
 				first[0].Matrix.Size())
 		}
@@ -71,11 +131,21 @@ func loadPatterns(path string) ([]load.Pattern, error) {
 		if err != nil {
 			return nil, err
 		}
-		patterns = append(patterns, load.Pattern{
-			Name: item.Path(), Matrix: m, Op: op, Shards: int(item.Get("shards").Int()),
-		})
+		p := Pattern{
+			Pattern: load.Pattern{Name: item.Path(), Matrix: m, Op: op, Shards: int(item.Get("shards").Int())},
+			Before:  item.Get("sleep_before_launch_sec").Float(), After: item.Get("sleep_after_launch_sec").Float(),
+			stores: map[int]bool{},
+		}
+		for _, key := range item.Get("storage_ops").Keys() {
+			rank, err := strconv.Atoi(key)
+			if err != nil || rank < 0 || rank >= m.Size() {
+				return nil, item.Get("storage_ops").Errorf("the key %q is no rank of %d", key, m.Size())
+			}
+			p.stores[rank] = true
+		}
+		w.Patterns = append(w.Patterns, p)
 	}
-	return patterns, nil
+	return w, nil
 }
 
 func readMatrix(path string) (*matrix.Matrix, error) {
@@ -94,7 +164,7 @@ const (
 
 // synthetic is a KV cache on its way: the ranks of the first half, which prefill,
 // send to a few of the second half, which decode.
-func synthetic(n int) ([]load.Pattern, error) {
+func synthetic(n int) (*Workload, error) {
 	m := matrix.New(n)
 	half := max(n/2, 1)
 	for from := range half {
@@ -104,5 +174,6 @@ func synthetic(n int) ([]load.Pattern, error) {
 			}
 		}
 	}
-	return []load.Pattern{{Name: "synthetic", Matrix: m, Shards: 1}}, nil
+	p := Pattern{Pattern: load.Pattern{Name: "synthetic", Matrix: m, Shards: 1}}
+	return &Workload{Patterns: []Pattern{p}, Meet: meetInitiators, Start: startBarrier}, nil
 }

@@ -8,12 +8,10 @@
 package hosts
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/netns"
 )
 
 // The tests wait most of the time, so that more of them can run at once than there
@@ -38,10 +37,10 @@ const hostCount = 3
 
 // host is a set of namespaces, kept by a process that does nothing.
 type host struct {
+	*netns.Host
 	name    string
 	number  int           // from 1
 	ahead   time.Duration // of this machine's monotonic clock
-	holder  int           // first process of the host, as the machine counts
 	cluster *cluster
 }
 
@@ -65,20 +64,22 @@ func newCluster(t testing.TB, families int) *cluster {
 	harness.Need(t, "util-linux", "unshare", "nsenter")
 	c := &cluster{t: t}
 	c.fabric = c.newHost("fabric", 0, 0)
-	c.fabric.ip("link add bridge type bridge mcast_snooping 0")
-	c.fabric.ip("link set bridge up")
+	if err := c.fabric.Bridge(); err != nil {
+		t.Fatal(err)
+	}
 	for i := 1; i <= hostCount; i++ {
 		// The clocks of hosts have nothing to do with each other.
 		h := c.newHost(fmt.Sprint("host", i), i, time.Duration(i-1)*1_000_003*time.Second)
 		c.hosts = append(c.hosts, h)
-		c.fabric.ip("link add port%d type veth peer name eth0 netns %d", i, h.holder)
-		c.fabric.ip("link set port%d master bridge up", i)
-		h.ip("link set eth0 up")
+		var addresses []string
 		if families&ipv4 != 0 {
-			h.ip("addr add 10.77.0.%d/24 dev eth0", i)
+			addresses = append(addresses, fmt.Sprintf("10.77.0.%d/24", i))
 		}
 		if families&ipv6 != 0 {
-			h.ip("addr add fd77::%d/64 dev eth0 nodad", i)
+			addresses = append(addresses, fmt.Sprintf("fd77::%d/64 nodad", i))
+		}
+		if err := c.fabric.Plug(h.Host, i, addresses...); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return c
@@ -87,45 +88,13 @@ func newCluster(t testing.TB, families int) *cluster {
 // newHost makes the namespaces of a host.
 func (c *cluster) newHost(name string, number int, ahead time.Duration) *host {
 	c.t.Helper()
-	const life = `mount -t tmpfs tmpfs /dev/shm && hostname "$0" && ip link set lo up && echo ready && exec cat`
-	cmd := exec.Command("unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--fork", "--kill-child", "--mount-proc",
-		"--monotonic", strconv.Itoa(int(ahead.Seconds())), "sh", "-c", life, name)
-	cmd.Env = harness.Environ(harness.Token)
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
-	stdin, err := cmd.StdinPipe()
+	seconds := int(ahead.Seconds())
+	h, err := netns.New(name, harness.Environ(harness.Token), "", &seconds)
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	// The end of its input is the end of the host and of all that runs there.
-	c.t.Cleanup(func() {
-		stdin.Close()
-		cmd.Wait()
-	})
-	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		stdin.Close()
-		cmd.Wait()
-		c.t.Fatalf("this test needs the capability CAP_SYS_ADMIN, to make namespaces (docker run --privileged): %q, %v\n%s", line, err, &complaints)
-	}
-	go io.Copy(io.Discard, stdout)
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%[1]d/task/%[1]d/children", cmd.Process.Pid))
-	holder, bad := strconv.Atoi(strings.TrimSpace(string(children)))
-	if err != nil || bad != nil {
-		c.t.Fatalf("the first process of %s: %q, %v, %v", name, children, err, bad)
-	}
-	return &host{name: name, number: number, ahead: ahead, holder: holder, cluster: c}
-}
-
-// enter returns the words before a command that is to run on the host.
-func (h *host) enter(dir string) []string {
-	return []string{"nsenter", "--target", strconv.Itoa(h.holder), "--mount", "--uts", "--ipc", "--net", "--pid", "--time", "--wdns=" + dir}
+	c.t.Cleanup(h.Close)
+	return &host{Host: h, name: name, number: number, ahead: ahead, cluster: c}
 }
 
 // run runs a command that cannot fail.
@@ -141,8 +110,9 @@ func (c *cluster) run(words ...string) string {
 // ip changes the network of the host. Processes have the machine's numbers in it.
 func (h *host) ip(format string, args ...any) {
 	h.cluster.t.Helper()
-	words := []string{"nsenter", "--target", strconv.Itoa(h.holder), "--net", "ip"}
-	h.cluster.run(append(words, strings.Fields(fmt.Sprintf(format, args...))...)...)
+	if err := h.Net("ip", fmt.Sprintf(format, args...)); err != nil {
+		h.cluster.t.Fatal(err)
+	}
 }
 
 // unplug takes the host off the switch.
@@ -161,7 +131,7 @@ func part(a, b *host) {
 // sent returns how many bytes have left the host by eth0.
 func (h *host) sent() int64 {
 	h.cluster.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", h.holder))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/dev", h.Holder))
 	_, counters, found := strings.Cut(string(text), "eth0:")
 	f := strings.Fields(counters)
 	if err != nil || !found || len(f) < 9 {
@@ -177,14 +147,14 @@ func (h *host) sent() int64 {
 // checkClean fails the test if a process, memory or an open socket is left on the host.
 func (h *host) checkClean(t testing.TB) {
 	t.Helper()
-	if out := h.cluster.run(append(h.enter("/"), "sh", "-c", "ls -A /dev/shm; tail -n +2 /proc/sysvipc/shm")...); out != "" {
+	if out := h.cluster.run(append(h.Enter("/"), "sh", "-c", "ls -A /dev/shm; tail -n +2 /proc/sysvipc/shm")...); out != "" {
 		t.Errorf("left in the shared memory of %s:\n%s", h.name, out)
 	}
 	for pid, command := range h.processes() {
 		t.Errorf("left on %s: process %d, %s", h.name, pid, command)
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", h.holder, table))
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", h.Holder, table))
 		if err != nil {
 			t.Error(err)
 		}
@@ -199,13 +169,13 @@ func (h *host) checkClean(t testing.TB) {
 
 // processes returns what runs on the host, apart from its holder.
 func (h *host) processes() map[int]string {
-	own, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", h.holder))
+	own, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", h.Holder))
 	found := map[int]string{}
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, d := range dirs {
 		space, err := os.Readlink(filepath.Join(d, "ns/pid"))
 		pid, _ := strconv.Atoi(filepath.Base(d))
-		if err != nil || space != own || pid == h.holder {
+		if err != nil || space != own || pid == h.Holder {
 			continue
 		}
 		command, _ := os.ReadFile(filepath.Join(d, "cmdline"))
@@ -265,7 +235,7 @@ func startRank(t testing.TB, s spec, rank int, h *host) *harness.Process {
 		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=the secret of this job",
 	}, s.env)
 	return harness.Start(t, harness.Command{
-		Argv: slices.Concat(h.enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),
+		Argv: slices.Concat(h.Enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),
 		Dir:  s.dir, Env: env,
 	})
 }

@@ -134,7 +134,7 @@ func (l *Lab) record(hosts int, args ...string) (path string, err error) {
 	var ranks []*exec.Cmd
 	var outputs []*bytes.Buffer
 	for r, h := range n.hosts {
-		words := append(h.enter(l.folder), l.program, "run", "shared.lua", "--engine", "nixl", "--result", name)
+		words := append(h.Enter(l.folder), l.program, "run", "shared.lua", "--engine", "nixl", "--result", name)
 		words = append(words, args...)
 		cmd := exec.Command(words[0], words[1:]...)
 		cmd.Env = append(slices.Clone(l.environ()), fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", hosts),

@@ -8,6 +8,11 @@
 // value has the type the schema promises. A schema is plain data: Go code
 // writes it as a literal, a script as a table ([SchemaFrom]).
 //
+// JSON is not read as the YAML that it nearly is: the YAML library refuses pairs of surrogates ("\ud83d\ude00") and
+// takes what JSON forbids, such as keys without quotes, 01, a comma at the end and line breaks in text. TOML is read by
+// a decoder that judges which tables may be defined twice, and by a parser that knows lines; neither can do without
+// the other.
+//
 // All errors are of the kind [fault.Input] unless stated otherwise. Only the
 // first mistake in the order of the document is reported. A key that is given
 // twice, an unknown key, a second YAML document are mistakes in all formats.

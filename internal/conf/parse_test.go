@@ -619,3 +619,16 @@ func isTime(x any) bool {
 	t := fmt.Sprintf("%T", x)
 	return t == "time.Time" || strings.HasPrefix(t, "toml.Local")
 }
+
+// JSON is not YAML: a reader of YAML would refuse the first of these, and take the others.
+func TestJSONIsNotReadAsYAML(t *testing.T) {
+	v, err := Parse("x.json", []byte(`{"a": "\ud83d\ude00"}`))
+	if err != nil || v.Get("a").Text() != "😀" {
+		t.Errorf("a pair of surrogates: %v, %v", v, err)
+	}
+	for _, text := range []string{`{a: 1}`, `{"a": 01}`, `{"a": 1,}`, "{\"a\": \"x\ny\"}", `{'a': 1}`, `{"a": &b 1}`} {
+		if v, err := Parse("x.json", []byte(text)); fault.KindOf(err) != fault.Input {
+			t.Errorf("%s became %v, %v", text, v, err)
+		}
+	}
+}

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -27,21 +29,23 @@ type luaPlane struct {
 
 func (r *Runtime) moeModule() map[string]function {
 	return map[string]function{
-		"open":        r.collective(r.moeOpen),
-		"loads":       r.collective(r.moeLoads),
-		"control":     r.collective(r.moeControl),
-		"elastic":     r.collective(r.moeElastic),
-		"lost":        r.collective(r.moeLost),
-		"plan_ranks":  moePlanRanks,
-		"plans":       func(L *glua.LState) (int, error) { return pushTexts(L, experts.Plans()), nil },
-		"growth":      moeGrowth,
-		"phases":      func(L *glua.LState) (int, error) { return pushTexts(L, experts.PhaseNames()), nil },
-		"fit":         moeFit,
-		"check":       r.moeCheck,
-		"model":       r.collective(r.moeModel),
-		"families":    func(L *glua.LState) (int, error) { return pushTexts(L, moe.Families()), nil },
-		"sabotages":   func(L *glua.LState) (int, error) { return pushTexts(L, experts.Sabotages()), nil },
-		"buffer_size": moeBufferSize,
+		"open":          r.collective(r.moeOpen),
+		"loads":         r.collective(r.moeLoads),
+		"control":       r.collective(r.moeControl),
+		"elastic":       r.collective(r.moeElastic),
+		"lost":          r.collective(r.moeLost),
+		"plan_ranks":    moePlanRanks,
+		"plans":         func(L *glua.LState) (int, error) { return pushTexts(L, experts.Plans()), nil },
+		"growth":        moeGrowth,
+		"phases":        func(L *glua.LState) (int, error) { return pushTexts(L, experts.PhaseNames()), nil },
+		"fit":           moeFit,
+		"check":         r.moeCheck,
+		"model":         r.collective(r.moeModel),
+		"options":       moeOptions,
+		"check_options": moeCheckOptions,
+		"families":      func(L *glua.LState) (int, error) { return pushTexts(L, moe.Families()), nil },
+		"sabotages":     func(L *glua.LState) (int, error) { return pushTexts(L, experts.Sabotages()), nil },
+		"buffer_size":   moeBufferSize,
 	}
 }
 
@@ -74,12 +78,16 @@ func onPlane(f func(L *glua.LState, p *luaPlane) (int, error)) function {
 }
 
 func pushTexts(L *glua.LState, list []string) int {
+	L.Push(textsTable(L, list))
+	return 1
+}
+
+func textsTable(L *glua.LState, list []string) *glua.LTable {
 	t := L.CreateTable(len(list), 0)
 	for _, s := range list {
 		t.Append(glua.LString(s))
 	}
-	L.Push(t)
-	return 1
+	return t
 }
 
 // moeSpec is what moe.open and moe.check are given.
@@ -152,17 +160,18 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 // routingFrom reads {family =, seed =, hot =, hot_experts =, exponent =, sigma =, imbalance =, masked =, matrix =,
 // spread =}.
 func (r *Runtime) routingFrom(t *glua.LTable, s moeSpec) (o moe.Routing, err error) {
+	o = moe.DefaultRouting
+	o.Seed = r.env.Seed
 	if t == nil {
-		return moe.Routing{Family: "uniform", Seed: r.env.Seed}, nil
+		return o, nil
 	}
 	f := newFields("routing", t)
-	o = moe.Routing{
-		Family: f.text("family", "uniform"), Seed: uint64(f.integer("seed", int64(r.env.Seed), 0)),
-		Hot: f.number("hot", 0.9), HotExperts: int(f.integer("hot_experts", 32, 0)),
-		Exponent: f.number("exponent", 1), Sigma: f.number("sigma", 1), Imbalance: f.number("imbalance", 2),
-		Masked: int(f.integer("masked", 0, 0)), Loads: s.loads,
-	}
-	spread, m := f.number("spread", 1), f.get("matrix")
+	o.Family, o.Seed = f.text("family", o.Family), uint64(f.integer("seed", int64(o.Seed), 0))
+	o.Hot, o.HotExperts = f.number("hot", o.Hot), int(f.integer("hot_experts", int64(o.HotExperts), 0))
+	o.Exponent, o.Sigma, o.Imbalance = f.number("exponent", o.Exponent), f.number("sigma", o.Sigma),
+		f.number("imbalance", o.Imbalance)
+	o.Masked, o.Loads = int(f.integer("masked", 0, 0)), s.loads
+	spread, m := f.number("spread", moe.DefaultSpread), f.get("matrix")
 	if err := f.err(); err != nil {
 		return o, err
 	}
@@ -193,6 +202,70 @@ func numbersFrom(t *glua.LTable) ([]float64, error) {
 		list[i] = float64(n)
 	}
 	return list, nil
+}
+
+// moeOptions: options(), a list for scenarios whose options are those of a routing and a placement.
+func moeOptions(L *glua.LState) (int, error) {
+	list := L.NewTable()
+	for f := range reflect.TypeFor[moe.Options]().Fields() {
+		o := L.NewTable()
+		set := func(name string, v glua.LValue) { o.RawSetString(name, v) }
+		set("name", glua.LString(f.Tag.Get("name")))
+		set("help", glua.LString(strings.TrimSuffix(f.Tag.Get("help"), ".")))
+		text := f.Tag.Get("default")
+		switch {
+		case f.Type == reflect.TypeFor[*float64]():
+			set("type", glua.LString("number"))
+		case f.Type != reflect.TypeFor[string]():
+			set("type", glua.LString("int"))
+			if n, err := strconv.Atoi(text); err == nil {
+				set("default", glua.LNumber(n))
+			}
+		case f.Tag.Get("enum") != "":
+			set("type", glua.LString("enum"))
+			set("default", glua.LString(text))
+			set("choices", textsTable(L, strings.Split(f.Tag.Get("enum"), ",")))
+		default:
+			set("type", glua.LString("path"))
+		}
+		if n, err := strconv.Atoi(f.Tag.Get("min")); err == nil {
+			set("min", glua.LNumber(n))
+		}
+		list.Append(o)
+	}
+	L.Push(list)
+	return 1, nil
+}
+
+// moeCheckOptions: check_options(opt) refuses values of options() that the routing opt.routing does not look at.
+func moeCheckOptions(L *glua.LState) (int, error) {
+	t := L.CheckTable(1)
+	var o moe.Options
+	v := reflect.ValueOf(&o).Elem()
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("name")
+		field := v.Field(i)
+		if field.Kind() == reflect.Pointer {
+			field = reflect.New(field.Type().Elem()).Elem()
+		}
+		switch given := L.GetField(t, Option{Name: name}.key()).(type) {
+		case glua.LNumber:
+			if !field.CanFloat() && !field.CanInt() {
+				continue
+			}
+			field.Set(reflect.ValueOf(float64(given)).Convert(field.Type()))
+		case glua.LString:
+			if field.Kind() == reflect.String {
+				field.SetString(string(given))
+			}
+		default:
+			continue
+		}
+		if v.Field(i).Kind() == reflect.Pointer {
+			v.Field(i).Set(field.Addr())
+		}
+	}
+	return 0, o.Check(L.GetField(t, "routing").String())
 }
 
 // moeCheck: check(spec, ranks) refuses what the ranks would refuse, before there are any.
@@ -231,22 +304,9 @@ func (s moeSpec) plan(seed uint64) (experts.Spec, error) {
 	}
 	placement := moe.Contiguous(s.shape)
 	if s.eplb {
-		loads := s.loads
-		if loads == nil {
-			for _, n := range selection.ExpertLoads() {
-				loads = append(loads, float64(n))
-			}
-		}
-		if len(loads) != s.shape.Experts {
-			return experts.Spec{}, fault.New(fault.Usage, "loads of %d experts, want %d", len(loads), s.shape.Experts)
-		}
-		perRank := s.shape.ExpertsPerRank() + s.redundant
-		b, err := moe.Balance(loads, moe.Balancing{Replicas: perRank * s.shape.Ranks, Groups: s.groups, Nodes: s.nodes,
-			GPUs: s.shape.Ranks})
-		if err != nil {
+		if placement, err = selection.Balance(s.loads, s.redundant, s.groups, s.nodes); err != nil {
 			return experts.Spec{}, err
 		}
-		placement = moe.NewPlacement(b.Logical, s.shape.Experts, perRank)
 	}
 	selection, placement = moe.Share(selection, placement, s.shared)
 	return experts.Spec{

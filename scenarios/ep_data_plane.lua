@@ -41,31 +41,6 @@ local function words(name, text, known)
   return list
 end
 
--- Options that only one routing or placement looks at.
-local only = {
-  { "hot", "routing", "khot" }, { "hot_experts", "routing", "khot" }, { "exponent", "routing", "zipf" },
-  { "sigma", "routing", "lognormal" }, { "imbalance", "routing", "imbalance" }, { "matrix", "routing", "matrix" },
-  { "spread", "routing", "matrix" }, { "redundant", "placement", "eplb" }, { "groups", "placement", "eplb" },
-  { "nodes", "placement", "eplb" },
-}
-
-local function check_effect(opt)
-  for _, o in ipairs(only) do
-    if opt[o[1]] ~= nil and opt[o[2]] ~= o[3] then
-      options.reject(string.format("--%s has no effect without --%s %s", string.gsub(o[1], "_", "-"), o[2], o[3]))
-    end
-  end
-  if opt.loads and opt.routing ~= "loads" and opt.placement ~= "eplb" then
-    options.reject("--loads has no effect without --routing loads or --placement eplb")
-  end
-  if opt.routing == "loads" and not opt.loads then
-    options.reject("--routing loads needs --loads FILE")
-  end
-  if opt.layer ~= nil and not opt.loads then
-    options.reject("--layer has no effect without --loads")
-  end
-end
-
 -- The options with the sizes of --model, or the defaults, where they were not given.
 local function sized(opt, ranks)
   local sizes = { hidden = "4096", experts_per_rank = "8", topk = "2", shared_experts = 0 }
@@ -300,20 +275,6 @@ return {
     options.enum { "staging", "auto", "on: a dispatch copies what a rank is sent into one piece; auto: on with NIXL", choices = { "auto", "on", "off" } },
     options.enum { "routing", "uniform", "how experts are chosen; see docs/ep.md", choices = families },
     options.int { "routing-seed", nil, "seed of the routing (default: --seed)", min = 0 },
-    options.number { "hot", nil, "khot: share of the tokens that choose hot experts only (default: 0.9)" },
-    options.int { "hot-experts", nil, "khot: the first N experts are hot (default: 32)", min = 1 },
-    options.number { "exponent", nil, "zipf: popularity of expert i is (i+1)^-S (default: 1)" },
-    options.number { "sigma", nil, "lognormal: deviation of the logarithm of the popularity (default: 1)" },
-    options.number { "imbalance", nil, "imbalance: load of the busiest expert over the mean (default: 2)" },
-    options.path { "loads", nil, "loads, and eplb: a row of loads of all experts for each layer" },
-    options.int { "layer", nil, "the row of --loads, from 0", min = 0 },
-    options.path { "matrix", nil, "matrix: bytes from each rank to each rank" },
-    options.number { "spread", nil, "matrix without --matrix: growth with the distance, 0 to 1 (default: 1)" },
-    options.int { "masked", 0, "random choices of each rank that name no expert", min = 0 },
-    options.enum { "placement", "contiguous", "where experts are", choices = { "contiguous", "eplb" } },
-    options.int { "redundant", nil, "eplb: slots of each rank beyond its experts (default: 1)", min = 0 },
-    options.int { "groups", nil, "eplb: groups of experts, each kept on a node (default: 1)", min = 1 },
-    options.int { "nodes", nil, "eplb: nodes that the ranks are divided among (default: 1)", min = 1 },
     options.bool { "verify", false, "check every byte before, and what the measured iterations leave" },
     options.enum { "sabotage", nil, "with --verify: plant a fault that must be found", choices = sabotages },
     options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
@@ -321,6 +282,7 @@ return {
     options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
     options.bool { "use-tcp-store", false, "accepted; etcd is never needed here" },
     options.output { "json-output-path", nil, "write the figures of all ranks as JSON" },
+    unpack(moe.options()),
   },
   metrics = {
     { "ep_iteration_us", "time of an iteration of the slowest rank, one after the other", better = "lower" },
@@ -329,7 +291,7 @@ return {
     { "ep_bandwidth_gb_per_s", "bytes by assignment of a rank over its mean time", better = "higher" },
   },
   ranks = function(opt)
-    check_effect(opt)
+    moe.check_options(opt)
     local n = opt.num_processes or 8
     opt = sized(opt, n)
     for _, case in ipairs(sweep(opt)) do
@@ -341,7 +303,7 @@ return {
     return n
   end,
   run = function(opt)
-    check_effect(opt)
+    moe.check_options(opt)
     if opt.num_processes and world.size % opt.num_processes ~= 0 then
       options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
         "leave --num-processes out: the launcher decides")

@@ -183,6 +183,14 @@ function moe.fit(points) end
 ---@return integer
 function moe.buffer_size(tokens, hidden, ranks, experts) end
 
+---The options of a routing and a placement, for a scenario's list: options = { ..., unpack(moe.options()) }.
+---@return table[]
+function moe.options() end
+
+---Refuses options of moe.options() that the routing opt.routing and the placement opt.placement do not look at.
+---@param opt table what ranks and run are given
+function moe.check_options(opt) end
+
 ---The families of routing.
 ---@return string[]
 function moe.families() end

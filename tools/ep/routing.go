@@ -14,74 +14,31 @@ import (
 
 // Routing are the options that say how experts are chosen and placed.
 type Routing struct {
-	Routing    string   `name:"routing" default:"uniform" placeholder:"FAMILY" group:"Routing" help:"uniform, distinct, keyed, khot, zipf, lognormal, imbalance, loads or matrix."`
-	Seed       uint64   `name:"seed" default:"0" placeholder:"N" group:"Routing" help:"Seed of the routing; the same seed gives the same table on every machine."`
-	Hot        *float64 `name:"hot" placeholder:"SHARE" group:"Routing" help:"khot: share of the tokens that choose hot experts only (default: 0.9)."`
-	HotExperts *int     `name:"hot-experts" placeholder:"N" group:"Routing" help:"khot: the first N experts are hot (default: 32)."`
-	Exponent   *float64 `name:"exponent" placeholder:"S" group:"Routing" help:"zipf: popularity of expert i is (i+1)^-S (default: 1)."`
-	Sigma      *float64 `name:"sigma" placeholder:"S" group:"Routing" help:"lognormal: standard deviation of the logarithm of the popularity (default: 1)."`
-	Imbalance  *float64 `name:"imbalance" placeholder:"F" group:"Routing" help:"imbalance: load of the busiest expert over the mean (default: 2)."`
-	Loads      string   `name:"loads" placeholder:"FILE" group:"Routing" help:"loads: a row of loads of all experts per layer."`
-	Layer      *int     `name:"layer" placeholder:"N" group:"Routing" help:"loads: the row, from 0 (default: 0)."`
-	Matrix     string   `name:"matrix" placeholder:"FILE" group:"Routing" help:"matrix: bytes from each rank to each rank, as nccl-tests reads them."`
-	Spread     *float64 `name:"spread" placeholder:"F" group:"Routing" help:"matrix without --matrix: how much the bytes grow with the distance, 0 to 1 (default: 1)."`
-	Masked     int      `name:"masked" default:"0" placeholder:"N" group:"Routing" help:"Random positions of each rank's tokens x topk table that name no expert."`
-
-	Placement string `name:"placement" enum:"contiguous,eplb" default:"contiguous" group:"Placement" help:"contiguous: expert x on rank x / experts per rank; eplb: balanced replicas."`
-	Redundant *int   `name:"redundant" placeholder:"N" group:"Placement" help:"eplb: slots of each rank beyond experts per rank (default: 1)."`
-	Groups    *int   `name:"groups" placeholder:"N" group:"Placement" help:"eplb: groups of experts, kept on one node (default: 1)."`
-	Nodes     *int   `name:"nodes" placeholder:"N" group:"Placement" help:"eplb: nodes that the ranks are divided among (default: 1)."`
+	Routing string `name:"routing" default:"uniform" placeholder:"FAMILY" group:"Routing" help:"uniform, distinct, keyed, khot, zipf, lognormal, imbalance, loads or matrix."`
+	Seed    uint64 `name:"seed" default:"0" placeholder:"N" group:"Routing" help:"Seed of the routing; the same seed gives the same table on every machine."`
+	moe.Options
 }
 
 // options turns the flags into a routing, and reads its files.
 func (r Routing) options(shape moe.Shape) (moe.Routing, error) {
-	o := moe.Routing{
-		Family: r.Routing, Seed: r.Seed, Hot: cli.Given(r.Hot, 0.9), HotExperts: cli.Given(r.HotExperts, 32),
-		Exponent: cli.Given(r.Exponent, 1), Sigma: cli.Given(r.Sigma, 1), Imbalance: cli.Given(r.Imbalance, 2),
-		Masked: r.Masked,
-	}
-	if err := r.checkUnheeded(); err != nil {
+	o := moe.DefaultRouting
+	o.Family, o.Seed, o.Masked = r.Routing, r.Seed, r.Masked
+	o.Hot, o.HotExperts = cli.Given(r.Hot, o.Hot), cli.Given(r.HotExperts, o.HotExperts)
+	o.Exponent, o.Sigma = cli.Given(r.Exponent, o.Exponent), cli.Given(r.Sigma, o.Sigma)
+	o.Imbalance = cli.Given(r.Imbalance, o.Imbalance)
+	if err := r.Check(r.Routing); err != nil {
 		return o, err
 	}
 	var err error
 	switch {
-	case r.Routing == "loads" && r.Loads == "":
-		return o, fault.New(fault.Usage, "--routing loads needs --loads FILE")
 	case r.Routing == "loads":
 		o.Loads, err = readLayer(r.Loads, cli.Given(r.Layer, 0))
 	case r.Routing == "matrix" && r.Matrix != "":
 		o.Matrix, err = readMatrix(r.Matrix, shape.Ranks)
 	case r.Routing == "matrix":
-		o.Matrix, err = moe.DistanceMatrix(shape.Ranks, 1<<30, cli.Given(r.Spread, 1))
+		o.Matrix, err = moe.DistanceMatrix(shape.Ranks, 1<<30, cli.Given(r.Spread, moe.DefaultSpread))
 	}
 	return o, err
-}
-
-// checkUnheeded refuses options that the routing and the placement do not look at.
-func (r Routing) checkUnheeded() error {
-	eplb := r.Placement == "eplb"
-	for _, option := range []struct {
-		given, heeded bool
-		flag, wants   string
-	}{
-		{r.Hot != nil, r.Routing == "khot", "--hot", "--routing khot"},
-		{r.HotExperts != nil, r.Routing == "khot", "--hot-experts", "--routing khot"},
-		{r.Exponent != nil, r.Routing == "zipf", "--exponent", "--routing zipf"},
-		{r.Sigma != nil, r.Routing == "lognormal", "--sigma", "--routing lognormal"},
-		{r.Imbalance != nil, r.Routing == "imbalance", "--imbalance", "--routing imbalance"},
-		{r.Loads != "", r.Routing == "loads" || eplb, "--loads", "--routing loads or --placement eplb"},
-		{r.Layer != nil, r.Loads != "", "--layer", "--loads"},
-		{r.Matrix != "", r.Routing == "matrix", "--matrix", "--routing matrix"},
-		{r.Spread != nil, r.Routing == "matrix" && r.Matrix == "", "--spread", "--routing matrix"},
-		{r.Redundant != nil, eplb, "--redundant", "--placement eplb"},
-		{r.Groups != nil, eplb, "--groups", "--placement eplb"},
-		{r.Nodes != nil, eplb, "--nodes", "--placement eplb"},
-	} {
-		if option.given && !option.heeded {
-			return fault.New(fault.Usage, "%s has no effect without %s", option.flag, option.wants)
-		}
-	}
-	return nil
 }
 
 func readLoads(name string) ([][]float64, error) {
@@ -127,10 +84,7 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 	if r.Placement == "contiguous" {
 		return moe.Contiguous(s.Shape), nil
 	}
-	loads := make([]float64, s.Experts)
-	for expert, n := range s.ExpertLoads() {
-		loads[expert] = float64(n)
-	}
+	var loads []float64
 	if r.Loads != "" {
 		var err error
 		if loads, err = readLayer(r.Loads, cli.Given(r.Layer, 0)); err != nil {
@@ -140,18 +94,11 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 			return nil, fault.New(fault.Input, "%s: loads of %d experts, want %d", r.Loads, len(loads), s.Experts)
 		}
 	}
-	redundant := cli.Given(r.Redundant, 1)
-	if redundant < 0 || redundant > moe.MaxExperts {
-		return nil, fault.New(fault.Usage, "--redundant is %d, want 0 to %d", redundant, moe.MaxExperts)
-	}
-	perRank := s.ExpertsPerRank() + redundant
-	b, err := moe.Balance(loads, moe.Balancing{
-		Replicas: perRank * s.Ranks, Groups: cli.Given(r.Groups, 1), Nodes: cli.Given(r.Nodes, 1), GPUs: s.Ranks,
-	})
+	p, err := s.Balance(loads, cli.Given(r.Redundant, 1), cli.Given(r.Groups, 1), cli.Given(r.Nodes, 1))
 	if err != nil {
-		return nil, err
+		return nil, fault.Wrap(err, "--placement eplb")
 	}
-	return moe.NewPlacement(b.Logical, s.Experts, perRank), nil
+	return p, nil
 }
 
 // RoutingCmd is `perigee ep routing`.

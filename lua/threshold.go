@@ -9,6 +9,7 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
@@ -191,7 +192,7 @@ func metricFrom(t *glua.LTable) (d result.MetricDef, err error) {
 	if help, ok := t.RawGetInt(2).(glua.LString); ok {
 		d.Help = string(help)
 	}
-	if d.Better != "" && d.Better != string(metric.Lower) && d.Better != string(metric.Higher) {
+	if d.Better != "" && d.Better != string(expr.Lower) && d.Better != string(expr.Higher) {
 		return d, fmt.Errorf("%s: better is %q, want lower or higher", name, d.Better)
 	}
 	return d, nil

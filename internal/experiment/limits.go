@@ -3,7 +3,6 @@ package experiment
 import (
 	"fmt"
 	"math"
-	"reflect"
 	"strings"
 
 	"perigee/internal/cli"
@@ -23,7 +22,7 @@ func (e *Experiment) Sampled() error {
 		return nil
 	}
 	for i, t := range e.Thresholds {
-		if reflect.DeepEqual(t, o.Threshold) {
+		if t.From == o.Threshold.From && t.String() == o.Threshold.String() {
 			e.record(i, o)
 		}
 	}

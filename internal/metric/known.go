@@ -4,35 +4,31 @@ import (
 	"math"
 
 	"perigee/internal/contention"
+	"perigee/internal/expr"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )
 
 var known = []Def{
-	{
-		Name: "latency_ms", Better: Lower, Help: "last end - first start over the initiators; each run",
-		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return float64(m.LatencyNS) / 1e6, true }),
-	},
-	{
-		Name: "isolated_latency_ms", Better: Lower, Help: "median latency of the runs alone; each pattern",
-		all: func(v *view, yield func(Sample)) {
+	perRun("latency_ms", "ms", expr.Lower, "last end - first start over the initiators; each run",
+		func(v *view, m *result.Measurement) (float64, bool) { return float64(m.LatencyNS) / 1e6, true }),
+	perResult("isolated_latency_ms", "ms", expr.Lower, "median latency of the runs alone; each pattern",
+		func(v *view, yield func(Sample)) {
 			for i := range v.d.Patterns {
 				if ns := v.isolatedNS(i); !math.IsNaN(ns) {
 					yield(ofPattern(i, Isolated, ns/1e6))
 				}
 			}
-		},
-	},
-	{
-		Name: "slowdown", Better: Lower, Help: "latency / isolated latency of the pattern; each run of which a message overlapped with another pattern",
-		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) {
+		}),
+	perRun("slowdown", "", expr.Lower,
+		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern",
+		func(v *view, m *result.Measurement) (float64, bool) {
 			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
 			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
 		}),
-	},
-	{
-		Name: "contention", Better: Lower, Help: "time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
-		all: func(v *view, yield func(Sample)) {
+	perResult("contention", "", expr.Lower,
+		"time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
+		func(v *view, yield func(Sample)) {
 			var c contention.Collector
 			for i := range v.d.Measurements {
 				c.Add(v.d, &v.d.Measurements[i])
@@ -44,80 +40,44 @@ var known = []Def{
 				}
 				yield(ofPattern(-1, "", value))
 			}
-		},
-	},
-	{
-		Name: "overlap", Better: Lower, Help: "part of its time that a message overlapped with other patterns; each message of the workload",
-		each: eachOverlap(""),
-	},
-	{
-		Name: "overlap_sender", Better: Lower, Help: "part of its time that other patterns used its sender; each message of the workload",
-		each: eachOverlap("sender"),
-	},
-	{
-		Name: "overlap_receiver", Better: Lower, Help: "part of its time that other patterns used its receiver; each message of the workload",
-		each: eachOverlap("receiver"),
-	},
-	{
-		Name: "overlap_sending_host", Better: Lower, Help: "part of its time that other patterns sent from its sender's host; each message of the workload",
-		each: eachOverlap("sending host"),
-	},
-	{
-		Name: "overlap_receiving_host", Better: Lower, Help: "part of its time that other patterns sent to its receiver's host; each message of the workload",
-		each: eachOverlap("receiving host"),
-	},
-	{
-		Name: "start_skew_us", Better: Lower, Help: "last start - first start of the initiators, us; each run with several",
-		each: eachRun(func(_ *view, m *result.Measurement) (float64, bool) {
+		}),
+	overlap("overlap", "", "that a message overlapped with other patterns"),
+	overlap("overlap_sender", "sender", "that other patterns used its sender"),
+	overlap("overlap_receiver", "receiver", "that other patterns used its receiver"),
+	overlap("overlap_sending_host", "sending host", "that other patterns sent from its sender's host"),
+	overlap("overlap_receiving_host", "receiving host", "that other patterns sent to its receiver's host"),
+	perRun("start_skew_us", "us", expr.Lower, "last start - first start of the initiators, us; each run with several",
+		func(_ *view, m *result.Measurement) (float64, bool) {
 			if m.StartSkewNS == nil {
 				return 0, false
 			}
 			return float64(*m.StartSkewNS) / 1e3, true
 		}),
-	},
-	{
-		Name: "mean_bw_gb_per_s", Better: Higher, Help: "mean over the initiators of bytes / own time; each run",
-		each: eachRun(func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
-	},
-	{Name: "total_time_s", Better: Lower, Help: "last end - first start over all runs; each pattern",
-		all: whole(func(s span) float64 { return s.seconds })},
-	{Name: "avg_latency_s", Better: Lower, Help: "total time / runs; each pattern",
-		all: whole(func(s span) float64 { return s.seconds / float64(s.runs) })},
-	{
-		Name: "algorithm_bw_gb_per_s", Better: Higher, Help: "bytes of all runs / total time; each pattern",
-		all: whole(func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
-	},
-	{Name: "size_gb", Help: "sum of all cells / 1e9; each pattern",
-		all: eachPattern(func(d *result.Document, p result.Pattern) float64 {
-			return float64(d.Matrices[p.Matrix].Bytes) / 1e9
-		})},
-	{Name: "num_senders", Help: "ranks that send anything; each pattern",
-		all: eachPattern(func(_ *result.Document, p result.Pattern) float64 {
-			return float64(p.Senders)
-		})},
-	{
-		Name: "rank_latency_ms", Better: Lower, Help: "end - start; each initiator of each run",
-		each: eachRank(func(r *series.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
-	},
-	{
-		Name: "rank_bw_gb_per_s", Better: Higher, Help: "bytes / (end - start); each initiator of each run",
-		each: eachRank(func(r *series.RankRun) float64 { return r.Bandwidth() / 1e9 }),
-	},
-	{
-		Name: "rank_post_us", Better: Lower, Help: "posted - start; each initiator of each run",
-		each: eachRank(func(r *series.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
-	},
-	{
-		Name: "pair_latency_ms", Better: Lower,
-		Help: "end of the message - start of its initiator; each message of each run",
-		each: eachPair(func(r *series.RankRun, p series.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
-	},
-	{
-		Name: "pair_bw_gb_per_s", Better: Higher, Help: "bytes / pair latency; each message of each run",
-		each: eachPair(func(r *series.RankRun, p series.PeerRun) float64 {
+	perRun("mean_bw_gb_per_s", "GB/s", expr.Higher, "mean over the initiators of bytes / own time; each run",
+		func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
+	perSpan("total_time_s", "s", expr.Lower, "last end - first start over all runs; each pattern",
+		func(s span) float64 { return s.seconds }),
+	perSpan("avg_latency_s", "s", expr.Lower, "total time / runs; each pattern",
+		func(s span) float64 { return s.seconds / float64(s.runs) }),
+	perSpan("algorithm_bw_gb_per_s", "GB/s", expr.Higher, "bytes of all runs / total time; each pattern",
+		func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
+	perPattern("size_gb", "GB", "sum of all cells / 1e9; each pattern",
+		func(d *result.Document, p result.Pattern) float64 { return float64(d.Matrices[p.Matrix].Bytes) / 1e9 }),
+	perPattern("num_senders", "", "ranks that send anything; each pattern",
+		func(_ *result.Document, p result.Pattern) float64 { return float64(p.Senders) }),
+	perRank("rank_latency_ms", "ms", expr.Lower, "end - start; each initiator of each run",
+		func(r *series.RankRun) float64 { return float64(r.DurationNS()) / 1e6 }),
+	perRank("rank_bw_gb_per_s", "GB/s", expr.Higher, "bytes / (end - start); each initiator of each run",
+		func(r *series.RankRun) float64 { return r.Bandwidth() / 1e9 }),
+	perRank("rank_post_us", "us", expr.Lower, "posted - start; each initiator of each run",
+		func(r *series.RankRun) float64 { return float64(r.PostNS-r.StartNS) / 1e3 }),
+	perPair("pair_latency_ms", "ms", expr.Lower,
+		"end of the message - start of its initiator; each message of each run",
+		func(r *series.RankRun, p series.PeerRun) float64 { return float64(p.EndNS-r.StartNS) / 1e6 }),
+	perPair("pair_bw_gb_per_s", "GB/s", expr.Higher, "bytes / pair latency; each message of each run",
+		func(r *series.RankRun, p series.PeerRun) float64 {
 			return float64(p.Bytes) / float64(max(p.EndNS-r.StartNS, 1))
 		}),
-	},
 }
 
 func ofRun(m *result.Measurement) Sample {
@@ -131,18 +91,21 @@ func ofPattern(i int, phase string, value float64) Sample {
 	return Sample{Value: value, Pattern: i, Phase: phase, Iteration: -1, Rank: -1, Peer: -1}
 }
 
-func eachRun(value func(v *view, m *result.Measurement) (float64, bool)) func(*view, *result.Measurement,
-	func(Sample)) {
-	return func(v *view, m *result.Measurement, yield func(Sample)) {
+func perRun(name, unit string, better expr.Better, help string,
+	value func(v *view, m *result.Measurement) (float64, bool)) Def {
+	d := Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}}
+	d.each = func(v *view, m *result.Measurement, yield func(Sample)) {
 		s, ok := ofRun(m), false
 		if s.Value, ok = value(v, m); ok {
 			yield(s)
 		}
 	}
+	return d
 }
 
-func eachRank(value func(r *series.RankRun) float64) func(*view, *result.Measurement, func(Sample)) {
-	return func(_ *view, m *result.Measurement, yield func(Sample)) {
+func perRank(name, unit string, better expr.Better, help string, value func(r *series.RankRun) float64) Def {
+	d := Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}}
+	d.each = func(_ *view, m *result.Measurement, yield func(Sample)) {
 		for i := range m.Ranks {
 			r := &m.Ranks[i]
 			s := ofRun(m)
@@ -150,10 +113,13 @@ func eachRank(value func(r *series.RankRun) float64) func(*view, *result.Measure
 			yield(s)
 		}
 	}
+	return d
 }
 
-func eachPair(value func(r *series.RankRun, p series.PeerRun) float64) func(*view, *result.Measurement, func(Sample)) {
-	return func(_ *view, m *result.Measurement, yield func(Sample)) {
+func perPair(name, unit string, better expr.Better, help string,
+	value func(r *series.RankRun, p series.PeerRun) float64) Def {
+	d := Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}}
+	d.each = func(_ *view, m *result.Measurement, yield func(Sample)) {
 		for i := range m.Ranks {
 			r := &m.Ranks[i]
 			for _, p := range r.Peers {
@@ -163,38 +129,59 @@ func eachPair(value func(r *series.RankRun, p series.PeerRun) float64) func(*vie
 			}
 		}
 	}
+	return d
 }
 
-// eachOverlap is about what overlaps at a resource, or anywhere if that is empty. Results without overlaps have no
-// samples.
-func eachOverlap(resource string) func(*view, *result.Measurement, func(Sample)) {
-	pairs := eachPair(func(_ *series.RankRun, p series.PeerRun) float64 {
-		switch {
-		case p.Overlap == nil:
-			return 0
-		case resource == "":
-			return p.Overlap.Share
-		}
-		for _, by := range p.Overlap.Each() {
-			if by.Resource == resource {
-				return by.Share
+// overlap is about what overlaps at a resource, or anywhere if that is empty. Results without overlaps have no samples.
+func overlap(name, resource, help string) Def {
+	d := perPair(name, "", expr.Lower, "part of its time "+help+"; each message of the workload",
+		func(_ *series.RankRun, p series.PeerRun) float64 {
+			switch {
+			case p.Overlap == nil:
+				return 0
+			case resource == "":
+				return p.Overlap.Share
 			}
-		}
-		return 0
-	})
-	return func(v *view, m *result.Measurement, yield func(Sample)) {
+			for _, by := range p.Overlap.Each() {
+				if by.Resource == resource {
+					return by.Share
+				}
+			}
+			return 0
+		})
+	pairs := d.each
+	d.each = func(v *view, m *result.Measurement, yield func(Sample)) {
 		if v.d.Overlaps && m.Phase != Isolated {
 			pairs(v, m, yield)
 		}
 	}
+	return d
 }
 
-func eachPattern(value func(d *result.Document, p result.Pattern) float64) func(*view, func(Sample)) {
-	return func(v *view, yield func(Sample)) {
+func perResult(name, unit string, better expr.Better, help string, all func(v *view, yield func(Sample))) Def {
+	return Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}, all: all}
+}
+
+func perPattern(name, unit, help string, value func(d *result.Document, p result.Pattern) float64) Def {
+	return perResult(name, unit, expr.Neither, help, func(v *view, yield func(Sample)) {
 		for i, p := range v.d.Patterns {
 			yield(ofPattern(i, "", value(v.d, p)))
 		}
-	}
+	})
+}
+
+// perSpan makes a metric of all runs of a pattern in a phase together.
+func perSpan(name, unit string, better expr.Better, help string, value func(s span) float64) Def {
+	return perResult(name, unit, better, help, func(v *view, yield func(Sample)) {
+		for _, s := range spans(v.d) {
+			if s.seconds = float64(s.end-s.start) / 1e9; s.seconds <= 0 {
+				continue
+			}
+			sample := ofPattern(s.pattern, s.phase, value(s))
+			sample.StartNS, sample.EndNS = s.start, s.end
+			yield(sample)
+		}
+	})
 }
 
 // span is all runs of a pattern in a phase.
@@ -205,20 +192,6 @@ type span struct {
 	bytes      int64
 	start, end int64
 	seconds    float64
-}
-
-// whole makes a metric of all runs of a pattern in a phase together.
-func whole(value func(s span) float64) func(*view, func(Sample)) {
-	return func(v *view, yield func(Sample)) {
-		for _, s := range spans(v.d) {
-			if s.seconds = float64(s.end-s.start) / 1e9; s.seconds <= 0 {
-				continue
-			}
-			sample := ofPattern(s.pattern, s.phase, value(s))
-			sample.StartNS, sample.EndNS = s.start, s.end
-			yield(sample)
-		}
-	}
 }
 
 func spans(d *result.Document) []span {

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"perigee/internal/conf"
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -18,21 +19,9 @@ import (
 // isolated_latency_ms, and for others only where this phase is asked for.
 const Isolated = result.IsolatedPhase
 
-// Better says in which direction a figure improves.
-type Better string
-
-// The directions of improvement.
-const (
-	Lower   Better = "lower"
-	Higher  Better = "higher"
-	Neither Better = ""
-)
-
 // Def describes a metric.
 type Def struct {
-	Name   string
-	Help   string
-	Better Better
+	expr.Entry
 	// each calls yield for every sample that a run has; nil for metrics that belong to a whole
 	// pattern, which have all.
 	each func(v *view, m *result.Measurement, yield func(Sample))

@@ -118,3 +118,12 @@ func TestOverlap(t *testing.T) {
 		t.Errorf("a result without overlaps: %v", s)
 	}
 }
+
+// A label cannot have the name of a column that all samples have.
+func TestColumnsAreNoLabels(t *testing.T) {
+	for _, c := range columns {
+		if err := (result.Labels{c.Name: "x"}).Check(); err == nil {
+			t.Errorf("%s may be a label", c.Name)
+		}
+	}
+}

@@ -72,10 +72,15 @@ func (l Labels) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
+// LabelValue is the number that a label is, if it is one as [LabelNumber] writes it.
+func LabelValue(text string) (v float64, ok bool) {
+	v, err := strconv.ParseFloat(text, 64)
+	return v, err == nil && labelNumber.MatchString(text) && LabelNumber(v) == text
+}
+
 // LabelText is one label as a threshold has it: key=4096 or key="text".
 func LabelText(key, value string) string {
-	v, err := strconv.ParseFloat(value, 64)
-	if err == nil && labelNumber.MatchString(value) && LabelNumber(v) == value {
+	if _, ok := LabelValue(value); ok {
 		return key + "=" + value
 	}
 	return fmt.Sprintf(`%s="%s"`, key, value)

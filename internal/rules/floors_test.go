@@ -11,14 +11,14 @@ var floors = []string{
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
 	internal/traffic/stream internal/version spmd/boot/ancestry spmd/boot/pmix spmd/clock spmd/host
 	spmd/spmdtest spmd/wire tools/disagg/benchlog tools/disagg/pattern`,
-	`internal/atomicfile internal/cli internal/conf internal/logs internal/table internal/traffic/matrix
+	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/table internal/traffic/matrix
 	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/watch
 	tools/disagg/accuracy`,
 	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
 	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen
-	tools/sweep/expr tools/sweep/load tools/sweep/slo`,
+	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
 	`internal/bench/experts internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session

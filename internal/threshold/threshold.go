@@ -3,26 +3,14 @@
 //	latency_ms.p99 < 40
 //	slowdown{phase="workload"}.max <= 1.5 abort after 20
 //
-// The grammar, in the notation of the Go specification:
+// The grammar, in the notation of the Go specification, around the conditions of package expr:
 //
-//	threshold = metric [ "{" [ filter { "," filter } ] "}" ] "." aggregate comparison number
+//	threshold = metric [ "{" [ condition { "," condition } ] "}" ] "." aggregate comparison number [ unit ]
 //	            [ "abort" [ "after" count ] ] .
-//	metric    = letter { letter | digit | "_" } .
-//	filter    = ( "phase" | "pattern" ) "=" string | ( "pattern" | "rank" | "peer" | "block" | "batch" ) "=" count |
-//	            label "=" ( string | number | size ) .
-//	label     = letter { letter | digit | "_" } .
-//	string    = `"` { any character but `"` and control characters } `"` .
-//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" decimal .
-//	comparison = "<" | "<=" | ">" | ">=" | "==" | "!=" .
-//	number    = [ "-" | "+" ] decimal [ ( "e" | "E" ) [ "-" | "+" ] count ] .
-//	decimal   = count [ "." count ] .
-//	count     = digit { digit } .
+//	aggregate = "min" | "max" | "mean" | "median" | "stddev" | "count" | "rate" | "p" count [ "." count ] .
 //
-// A label is one that a scenario gives to samples of the metrics that it declares; a size is a number with a unit,
-// such as 64K.
-//
-// White space may stand between any two parts, but not inside of them. letter and
-// digit are those of ASCII.
+// The conditions choose samples by the columns that package metric lists, and those of a scenario's metric by the
+// labels that it gives to them. The unit is another one of the metric's kind, such as s for latency_ms.
 package threshold
 
 import (
@@ -32,17 +20,18 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/expr"
 	"perigee/internal/metric"
 	"perigee/internal/result"
 )
 
 // Threshold is a limit on an aggregate of a metric's samples.
 type Threshold struct {
-	Metric    string
-	Where     Filter
-	Aggregate string // min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100
-	Op        string // <, <=, >, >=, == or !=
-	Limit     float64
+	Metric string
+	Where  *expr.Condition[metric.Row] // nil for all samples
+	// Aggregate is min, max, mean, median, stddev, count, rate, or p and a number from 0 to 100.
+	Aggregate string
+	expr.Bound
 	// AbortAfter is the number of samples from which on a violation ends the run; 0 leaves
 	// the judgement to the end.
 	AbortAfter int
@@ -52,24 +41,13 @@ type Threshold struct {
 	quantile float64 // of an aggregate pNN
 }
 
-// Filter selects samples. What is nil does not select.
-type Filter struct {
-	Phase   *string
-	Pattern *string // the name
-	Number  *int    // of the pattern
-	Rank    *int    // initiator
-	Peer    *int    // other end of the message
-	Block   *int64  // bytes of a block
-	Batch   *int    // blocks at a time
-	Labels  []Label // of samples of a scenario's own metrics, by key; all of them
-}
-
-// Label is a label and its value, in the form of result.Labels.
-type Label struct{ Key, Value string }
-
 // String writes the threshold in its grammar.
 func (t Threshold) String() string {
-	text := fmt.Sprintf("%s%s.%s %s %s", t.Metric, t.Where, t.Aggregate, t.Op, number(t.Limit))
+	text := t.Metric
+	if t.Where != nil {
+		text += "{" + t.Where.String() + "}"
+	}
+	text += fmt.Sprintf(".%s %s %s", t.Aggregate, t.Op, strconv.FormatFloat(t.Limit, 'g', -1, 64))
 	switch t.AbortAfter {
 	case 0:
 	case 1:
@@ -80,50 +58,12 @@ func (t Threshold) String() string {
 	return text
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
-
-// String writes the filter with its braces, and nothing for an empty one.
-func (f Filter) String() string {
-	parts := part(nil, `phase="%s"`, f.Phase)
-	parts = part(parts, `pattern="%s"`, f.Pattern)
-	parts = part(parts, "pattern=%d", f.Number)
-	parts = part(parts, "rank=%d", f.Rank)
-	parts = part(parts, "peer=%d", f.Peer)
-	parts = part(parts, "block=%d", f.Block)
-	parts = part(parts, "batch=%d", f.Batch)
-	for _, l := range f.Labels {
-		parts = append(parts, result.LabelText(l.Key, l.Value))
-	}
-	if parts == nil {
-		return ""
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// part adds a part of a filter, if it is there.
-func part[T any](parts []string, form string, value *T) []string {
-	if value == nil {
-		return parts
-	}
-	return append(parts, fmt.Sprintf(form, *value))
-}
-
 // admits reports whether a sample counts.
 func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
-	f := t.Where
-	switch {
-	case f.Phase != nil && *f.Phase != s.Phase,
-		f.Phase == nil && s.Phase == metric.Isolated && t.Metric != "isolated_latency_ms",
-		f.Pattern != nil && (s.Pattern < 0 || d.Patterns[s.Pattern].Name != *f.Pattern),
-		f.Number != nil && *f.Number != s.Pattern,
-		f.Rank != nil && *f.Rank != s.Rank,
-		f.Peer != nil && *f.Peer != s.Peer,
-		f.Block != nil && *f.Block != s.Block,
-		f.Batch != nil && int64(*f.Batch) != s.Batch,
-		slices.ContainsFunc(f.Labels, func(l Label) bool { v, ok := s.Labels[l.Key]; return !ok || v != l.Value }):
+	if s.Phase == metric.Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
 		return false
 	}
-	return true
+	return t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s})
 }
 
 // Outcome is what became of a threshold.
@@ -168,7 +108,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	if (t.Metric == "slowdown" || t.Metric == "contention") && o.Samples == 0 && calm(d) {
 		o.Passed, o.Note = true, "no message of the workload overlapped with one of another pattern, so nothing was slowed down"
 	}
-	if o.Samples == 0 && len(t.Where.Labels) > 0 {
+	if o.Samples == 0 && t.Where != nil {
 		o.Others = others(d, t.Metric)
 	}
 	return o
@@ -207,22 +147,6 @@ func calm(d *result.Document) bool {
 
 func (t Threshold) outcome(c *collection) Outcome {
 	o := Outcome{Threshold: t, Value: t.aggregate(c), Samples: len(c.sorted)}
-	o.Passed = !math.IsNaN(o.Value) && t.holds(o.Value)
+	o.Passed = t.Holds(o.Value)
 	return o
-}
-
-func (t Threshold) holds(v float64) bool {
-	switch t.Op {
-	case "<":
-		return v < t.Limit
-	case "<=":
-		return v <= t.Limit
-	case ">":
-		return v > t.Limit
-	case ">=":
-		return v >= t.Limit
-	case "==":
-		return v == t.Limit
-	}
-	return v != t.Limit
 }

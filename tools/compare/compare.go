@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/metric"
 	"perigee/internal/result"
@@ -56,7 +57,7 @@ type Row struct {
 	P, Q, RankP float64
 	Verdict     string
 	Warning     string // why there is no verdict, or what to think of it
-	better      metric.Better
+	better      expr.Better
 	values      []float64 // one of each run, the old ones in front; NaN where a run has none
 	log         bool      // the test is on the logarithms of the values
 	control     string    // of contention: what to think of the groups that it is against
@@ -326,9 +327,9 @@ func (r *Report) verdict(row *Row, difference float64, values, times []float64) 
 		warning = "the medians changed by more or less than the interval of the means: some runs lie apart"
 	}
 	switch {
-	case row.better == metric.Neither:
+	case row.better == expr.Neither:
 		return Differs, warning
-	case (row.better == metric.Lower) == (difference < 0):
+	case (row.better == expr.Lower) == (difference < 0):
 		return Better, warning
 	}
 	return Worse, warning
@@ -392,16 +393,16 @@ func (r *Report) mean(phase string, rows []int) Row {
 }
 
 // betterOf says in which direction a metric improves.
-func betterOf(name string, docs ...*result.Document) metric.Better {
+func betterOf(name string, docs ...*result.Document) expr.Better {
 	if def, ok := metric.Find(name); ok {
 		return def.Better
 	}
 	for _, d := range docs {
 		for _, m := range d.Metrics {
 			if m.Name == name && m.Better != "" {
-				return metric.Better(m.Better)
+				return expr.Better(m.Better)
 			}
 		}
 	}
-	return metric.Neither
+	return expr.Neither
 }

@@ -100,15 +100,9 @@ func (c *PlotCmd) summary(s cli.Streams, sc runs.Scenario, data *plot.Data) {
 func (c *PlotCmd) options() (plot.Options, error) {
 	o := plot.Options{SegByDir: c.SegByDir, ShowPD: c.ShowPD, ShowSA: c.ShowSA, Front: c.Front, LogX: c.LogX,
 		LogY: c.LogY}
-	for _, axis := range []struct {
-		flag, name string
-		to         **runs.Column
-	}{{"--x", c.X, &o.X}, {"--y", c.Y, &o.Y}} {
-		col, err := runs.FindNumber(axis.name)
-		if err != nil {
-			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err)
-		}
-		*axis.to = col
+	var err error
+	if o.X, o.Y, err = axes(c.X, c.Y); err != nil {
+		return o, err
 	}
 	if c.Label != "" && !strings.EqualFold(c.Label, "none") {
 		col, err := runs.Find(c.Label)
@@ -117,7 +111,6 @@ func (c *PlotCmd) options() (plot.Options, error) {
 		}
 		o.Label = col
 	}
-	var err error
 	if o.SLOs, err = slo.ParseAll(c.SLO); err != nil {
 		return o, err
 	}

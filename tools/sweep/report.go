@@ -8,10 +8,8 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
-	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/tools/sweep/page"
-	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
 )
 
@@ -64,17 +62,10 @@ func (c *ReportCmd) options() (page.Options, error) {
 	if c.Scenario != nil {
 		o.Scenario = *c.Scenario
 	}
-	for _, axis := range []struct {
-		flag, name string
-		to         **runs.Column
-	}{{"--x", c.X, &o.X}, {"--y", c.Y, &o.Y}} {
-		col, err := runs.FindNumber(axis.name)
-		if err != nil {
-			return o, fault.New(fault.Usage, "%s: %w", axis.flag, err)
-		}
-		*axis.to = col
-	}
 	var err error
+	if o.X, o.Y, err = axes(c.X, c.Y); err != nil {
+		return o, err
+	}
 	o.SLOs, err = slo.ParseAll(c.SLO)
 	return o, err
 }

@@ -3,7 +3,7 @@
 // page.
 //
 // The parts: load reads reports, runs is the table with its columns, scenarios
-// and configurations, expr is the language of --where, slo the bounds of --slo,
+// and configurations, slo the bounds of --slo,
 // pareto the front, plot the drawing, page the HTML.
 package sweep
 
@@ -14,11 +14,11 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
-	"perigee/tools/sweep/expr"
 	"perigee/tools/sweep/load"
 	"perigee/tools/sweep/runs"
 )
@@ -88,7 +88,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 	if strings.TrimSpace(source) == "" {
 		return func(*runs.Run) bool { return true }, nil
 	}
-	e, err := expr.Parse(source)
+	e, err := runs.Where(source)
 	if err != nil {
 		return nil, fault.New(fault.Usage, "--where: %w", err)
 	}
@@ -111,6 +111,17 @@ func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, n := range notes {
 		fmt.Fprintln(plaintext.Writer(s.Err), "note:", n)
 	}
+}
+
+// axes finds the columns of --x and --y.
+func axes(xName, yName string) (x, y *runs.Column, err error) {
+	if x, err = runs.FindNumber(xName); err != nil {
+		return nil, nil, fault.New(fault.Usage, "--x: %w", err)
+	}
+	if y, err = runs.FindNumber(yName); err != nil {
+		return nil, nil, fault.New(fault.Usage, "--y: %w", err)
+	}
+	return x, y, nil
 }
 
 // otherAxis replaces Thpt_per_User, which needs a concurrency, where no run has it: load generators that offer a
@@ -261,8 +272,8 @@ func (c *ScenariosCmd) Run(s cli.Streams) error {
 		if len(sc.Runs) < c.MinRuns {
 			continue
 		}
-		t.AddRow(sc.Index, runs.Words(sc.Model).Plain(), runs.Words(sc.GPU).Plain(), runs.Num(sc.ISL).Plain(),
-			runs.Num(sc.OSL).Plain(),
+		t.AddRow(sc.Index, expr.Words(sc.Model).Plain(), expr.Words(sc.GPU).Plain(), expr.Num(sc.ISL).Plain(),
+			expr.Num(sc.OSL).Plain(),
 			len(sc.Runs), len(runs.Configurations(sc.Runs, true))) // as plot and report count them
 	}
 	if err := c.write(s, &t); err != nil {
@@ -280,10 +291,10 @@ func (c *ColumnsCmd) Run(s cli.Streams) error {
 	for _, name := range []string{"Column", "Holds", "Unit", "Better", "Formula"} {
 		t.AddColumn(name, table.Left, "")
 	}
-	better := map[runs.Direction]any{runs.Higher: "high", runs.Lower: "low", runs.Neither: nil}
+	better := map[expr.Better]any{expr.Higher: "high", expr.Lower: "low", expr.Neither: nil}
 	for _, col := range runs.Columns() {
-		holds := map[runs.Kind]string{runs.Number: "number", runs.Text: "text", runs.Bool: "true or false"}[col.Kind]
-		t.AddRow(col.Name, holds, runs.Words(col.Unit).Plain(), better[col.Better], col.Help)
+		holds := strings.TrimPrefix(col.Kind.String(), "a ")
+		t.AddRow(col.Name, holds, expr.Words(col.Unit).Plain(), better[col.Better], col.Help)
 	}
 	return c.write(s, &t)
 }

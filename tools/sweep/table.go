@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
@@ -165,7 +166,7 @@ func alike(rows []*runs.Run) bool {
 	type key struct{ name, directory, load string }
 	seen := map[key]bool{}
 	for _, r := range rows {
-		k := key{r.Name(), r.Directory, runs.Num(r.Concurrency).String()}
+		k := key{r.Name(), r.Directory, expr.Num(r.Concurrency).String()}
 		if seen[k] {
 			return true
 		}
@@ -192,7 +193,7 @@ func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
 	var t table.Table
 	for _, col := range columns {
 		align := table.Right
-		if col.Kind != runs.Number {
+		if col.Kind != expr.Number {
 			align = table.Left
 		}
 		t.AddColumn(col.Name, align, col.Format)
@@ -208,7 +209,7 @@ func tableOf(rows []*runs.Run, columns []*runs.Column) *table.Table {
 }
 
 // cellOf is a cell as package table takes it: a float where the column rounds.
-func cellOf(col *runs.Column, c runs.Cell) any {
+func cellOf(col *runs.Column, c expr.Cell) any {
 	if col.Format != "" && !c.Empty {
 		return c.Value()
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
 	"perigee/tools/sweep/runs"
@@ -383,7 +384,7 @@ func TestOrderDoesNotMatter(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, r := range in.Runs {
-			list = append(list, r.Name()+" "+runs.Num(r.Concurrency).String()+" "+r.File+" "+r.Directory)
+			list = append(list, r.Name()+" "+expr.Num(r.Concurrency).String()+" "+r.File+" "+r.Directory)
 		}
 		return list
 	}

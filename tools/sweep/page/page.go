@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"perigee/internal/expr"
 	shared "perigee/internal/page"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
@@ -128,7 +129,7 @@ func collect(all []*runs.Run, scenarios []runs.Scenario, o Options) data {
 	}
 	d.rows(kept)
 	for _, sc := range scenarios {
-		s := scenario{Model: sc.Model, GPU: sc.GPU, ISL: runs.Num(sc.ISL).String(), OSL: runs.Num(sc.OSL).String(),
+		s := scenario{Model: sc.Model, GPU: sc.GPU, ISL: expr.Num(sc.ISL).String(), OSL: expr.Num(sc.OSL).String(),
 			Runs: []int{}}
 		for _, c := range runs.Configurations(sc.Runs, true) {
 			for _, r := range c.Runs {
@@ -189,12 +190,12 @@ func columnOf(c *runs.Column, kept []*runs.Run) (column, bool) {
 	if slices.Contains(onlyHere, c.Name) {
 		return column{}, false
 	}
-	col := column{Name: c.Name, Label: c.Label(), Unit: c.Unit, Help: c.Help, Text: c.Kind != runs.Number,
+	col := column{Name: c.Name, Label: c.Label(), Unit: c.Unit, Help: c.Help, Text: c.Kind != expr.Number,
 		Cells: make([]any, len(kept))}
 	switch c.Better {
-	case runs.Higher:
+	case expr.Higher:
 		col.Better = 1
-	case runs.Lower:
+	case expr.Lower:
 		col.Better = -1
 	}
 	some := false
@@ -232,5 +233,5 @@ func figure(x float64) string {
 	if math.IsNaN(x) {
 		return "–"
 	}
-	return runs.Num(math.Round(x*1000) / 1000).String()
+	return expr.Num(math.Round(x*1000) / 1000).String()
 }

@@ -19,6 +19,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"perigee/internal/expr"
 	"perigee/tools/sweep/runs"
 )
 
@@ -107,7 +108,7 @@ func (d *Data) heading(c draw.Canvas) {
 	big, small := style(15, ink), style(11, muted)
 	const bold = 2 // WeightBold of golang.org/x/image/font
 	big.Font.Weight = bold
-	length := func(x float64) string { return cmp.Or(runs.Num(x).String(), "unknown") }
+	length := func(x float64) string { return cmp.Or(expr.Num(x).String(), "unknown") }
 	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, cmp.Or(d.Key.Model, "unknown model"),
 		c.Max.X-c.Min.X))
 	c.FillText(small, vg.Point{X: c.Min.X, Y: c.Max.Y - 31}, fmt.Sprintf("%s     ISL %s     OSL %s",
@@ -280,7 +281,7 @@ func (p *picture) stairs() [][2]float64 {
 	for i, q := range front {
 		if i > 0 {
 			before := front[i-1]
-			if p.o.X.Better == runs.Higher { // a point covers what is left of it
+			if p.o.X.Better == expr.Higher { // a point covers what is left of it
 				corners = append(corners, [2]float64{before[0], q[1]})
 			} else {
 				corners = append(corners, [2]float64{q[0], before[1]})

@@ -6,6 +6,7 @@ package plot
 import (
 	"math"
 
+	"perigee/internal/expr"
 	"perigee/internal/fault"
 	"perigee/internal/serving/pareto"
 	"perigee/tools/sweep/runs"
@@ -106,9 +107,9 @@ func noFront(o Options) string {
 	switch {
 	case !o.Front:
 		return "not asked for"
-	case o.X.Better == runs.Neither:
+	case o.X.Better == expr.Neither:
 		return "neither high nor low values of " + o.X.Name + " are better"
-	case o.Y.Better == runs.Neither:
+	case o.Y.Better == expr.Neither:
 		return "neither high nor low values of " + o.Y.Name + " are better"
 	}
 	return ""
@@ -123,7 +124,7 @@ func markFront(all []*Point, o Options) {
 			coordinates[i].X = math.NaN()
 		}
 	}
-	for i, on := range pareto.Front(coordinates, o.X.Better == runs.Lower, o.Y.Better == runs.Lower) {
+	for i, on := range pareto.Front(coordinates, o.X.Better == expr.Lower, o.Y.Better == expr.Lower) {
 		all[i].Front = on
 	}
 }

@@ -1,41 +1,22 @@
 package runs
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"perigee/internal/conf"
+	"perigee/internal/expr"
 	"perigee/internal/fault"
-)
-
-// Direction is which values of a column are better.
-type Direction int
-
-// The directions.
-const (
-	Neither Direction = iota
-	Higher
-	Lower
 )
 
 // Column is one column of the table of runs.
 type Column struct {
-	Name     string
-	Kind     Kind
-	Unit     string // "" for what has none
-	Help     string // the formula, or where in the report the value stands
-	Better   Direction
+	expr.Column[*Run]
 	Format   string // of a number in a table for people; "" stands for %v
 	Original bool   // one of the columns of the original analysis
-
-	of func(*Run) Cell
 }
-
-// Of returns the column's cell of a run.
-func (c *Column) Of(r *Run) Cell { return c.of(r) }
 
 // Label is the column's name for an axis: words and unit.
 func (c *Column) Label() string {
@@ -57,13 +38,19 @@ var labels = map[string]string{
 	"Thpt_per_GPU":       "Tok/s/GPU",
 }
 
-func number(name, unit, format string, better Direction, help string, of func(*Run) float64) Column {
-	return Column{Name: name, Kind: Number, Unit: unit, Format: format, Better: better, Help: help,
-		of: func(r *Run) Cell { return Num(of(r)) }}
+func number(name, unit, format string, better expr.Better, help string, of func(*Run) float64) Column {
+	return Column{Format: format, Column: expr.Column[*Run]{
+		Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help},
+		Of:    func(r *Run) expr.Cell { return expr.Num(of(r)) },
+	}}
 }
 
 func text(name, help string, of func(*Run) string) Column {
-	return Column{Name: name, Kind: Text, Help: help, of: func(r *Run) Cell { return Words(of(r)) }}
+	return cells(name, expr.Text, help, func(r *Run) expr.Cell { return expr.Words(of(r)) })
+}
+
+func cells(name string, kind expr.Kind, help string, of func(*Run) expr.Cell) Column {
+	return Column{Column: expr.Column[*Run]{Entry: expr.Entry{Name: name, Help: help}, Kind: kind, Of: of}}
 }
 
 // parallelisms are the columns of a role's engines. prefix is "", "P_" or "D_".
@@ -78,19 +65,16 @@ func parallelisms(prefix string, role Role, what string) []Column {
 		{"PP", "pipeline", func(h Host) float64 { return h.PP }},
 		{"EP", "expert", func(h Host) float64 { return h.EP }},
 	} {
-		columns = append(columns, Column{
-			Name: prefix + p.name, Kind: Number, Help: p.words + " parallelism of the " + what +
-				"; 4+8 where they differ",
-			of: func(r *Run) Cell {
-				var all []float64
-				for _, h := range r.of(role) {
-					all = append(all, p.of(h))
-				}
-				return mixed(all)
-			},
-		})
+		help := p.words + " parallelism of the " + what + "; 4+8 where they differ"
+		columns = append(columns, cells(prefix+p.name, expr.Number, help, func(r *Run) expr.Cell {
+			var all []float64
+			for _, h := range r.of(role) {
+				all = append(all, p.of(h))
+			}
+			return expr.Mixed(all)
+		}))
 	}
-	return append(columns, number(prefix+"Replicas", "", "", Neither, "number of "+what, func(r *Run) float64 {
+	return append(columns, number(prefix+"Replicas", "", "", expr.Neither, "number of "+what, func(r *Run) float64 {
 		if n := len(r.of(role)); n > 0 {
 			return float64(n)
 		}
@@ -120,39 +104,39 @@ func originals() []Column {
 	list = append(list, parallelisms("P_", Prefill, "prefill engines")...)
 	list = append(list, parallelisms("D_", Decode, "decode engines")...)
 	list = append(list,
-		number("Concurrency", "", "", Neither, "most requests in flight; inf for no limit",
+		number("Concurrency", "", "", expr.Neither, "most requests in flight; inf for no limit",
 			func(r *Run) float64 { return r.Concurrency }),
-		number("ISL", "tokens", "", Neither, "Mean_ISL rounded to multiples of --round-isl",
+		number("ISL", "tokens", "", expr.Neither, "Mean_ISL rounded to multiples of --round-isl",
 			func(r *Run) float64 { return r.ISL }),
-		number("OSL", "tokens", "", Neither, "Mean_OSL rounded to multiples of --round-osl",
+		number("OSL", "tokens", "", expr.Neither, "Mean_OSL rounded to multiples of --round-osl",
 			func(r *Run) float64 { return r.OSL }),
 		text("Backend", "inference engine", func(r *Run) string { return r.Backend }),
-		number("Duration", "s", "%.1f", Neither, "duration of the benchmark",
+		number("Duration", "s", "%.1f", expr.Neither, "duration of the benchmark",
 			func(r *Run) float64 { return r.Duration }),
-		number("Completed", "", "", Neither, "requests.total of the report",
+		number("Completed", "", "", expr.Neither, "requests.total of the report",
 			func(r *Run) float64 { return r.Completed }),
-		number("Request_Throughput", "req/s", "%.2f", Higher, "requests per second",
+		number("Request_Throughput", "req/s", "%.2f", expr.Higher, "requests per second",
 			func(r *Run) float64 { return r.Requests }),
-		number("Output_Token_Throughput", "tok/s", "%.2f", Higher, "output tokens per second",
+		number("Output_Token_Throughput", "tok/s", "%.2f", expr.Higher, "output tokens per second",
 			func(r *Run) float64 { return r.OutputTokens }),
-		number("Total_Token_Throughput", "tok/s", "%.2f", Higher, "input and output tokens per second",
+		number("Total_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input and output tokens per second",
 			func(r *Run) float64 { return r.TotalTokens }),
 	)
 	for l := range NTPOT {
-		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", Lower, latencyHelp[l]+", mean",
+		list = append(list, number("Mean_"+latencyNames[l]+"_ms", "ms", "%.2f", expr.Lower, latencyHelp[l]+", mean",
 			mean(l)))
 	}
 	list = append(list,
-		Column{Name: "Is_PD", Kind: Bool, Help: "whether prefill and decode run on different engines",
-			of: func(r *Run) Cell {
-				c := Truth(r.IsPD())
-				c.Empty = len(r.Hosts) == 0
-				return c
-			}},
-		number("Num_GPUs", "", "", Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)",
+		cells("Is_PD", expr.Bool, "whether prefill and decode run on different engines", func(r *Run) expr.Cell {
+			c := expr.Truth(r.IsPD())
+			c.Empty = len(r.Hosts) == 0
+			return c
+		}),
+		number("Num_GPUs", "", "", expr.Lower, "sum over the engines of TP * DP * PP (v0.2: of accelerator.count)",
 			(*Run).NumGPUs),
-		number("Thpt_per_GPU", "tok/s/GPU", "%.2f", Higher, "Output_Token_Throughput / Num_GPUs", (*Run).ThptPerGPU),
-		number("Thpt_per_User", "tok/s/user", "%.2f", Higher, "Output_Token_Throughput / Concurrency",
+		number("Thpt_per_GPU", "tok/s/GPU", "%.2f", expr.Higher, "Output_Token_Throughput / Num_GPUs",
+			(*Run).ThptPerGPU),
+		number("Thpt_per_User", "tok/s/user", "%.2f", expr.Higher, "Output_Token_Throughput / Concurrency",
 			(*Run).ThptPerUser),
 	)
 	for i := range list {
@@ -164,17 +148,17 @@ func originals() []Column {
 // added are the columns that the original does not have.
 func added() []Column {
 	list := []Column{
-		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
-		number("Input_Token_Throughput", "tok/s", "%.2f", Higher, "input tokens per second",
+		number("Thpt_per_User_TPOT", "tok/s/user", "%.2f", expr.Higher, "1000 / Mean_TPOT_ms", (*Run).ThptPerUserTPOT),
+		number("Input_Token_Throughput", "tok/s", "%.2f", expr.Higher, "input tokens per second",
 			func(r *Run) float64 { return r.InputTokens }),
-		number("Failures", "", "", Lower, "requests that failed", func(r *Run) float64 { return r.Failures }),
-		number("Incomplete", "", "", Lower, "requests that were not finished",
+		number("Failures", "", "", expr.Lower, "requests that failed", func(r *Run) float64 { return r.Failures }),
+		number("Incomplete", "", "", expr.Lower, "requests that were not finished",
 			func(r *Run) float64 { return r.Unended }),
-		number("Mean_ISL", "tokens", "%.1f", Neither, "input length of a request, mean",
+		number("Mean_ISL", "tokens", "%.1f", expr.Neither, "input length of a request, mean",
 			func(r *Run) float64 { return r.InputLength }),
-		number("Mean_OSL", "tokens", "%.1f", Neither, "output length of a request, mean",
+		number("Mean_OSL", "tokens", "%.1f", expr.Neither, "output length of a request, mean",
 			func(r *Run) float64 { return r.OutputLength }),
-		number("Max_QPS", "req/s", "%.2f", Neither, "requests per second that the load generator offered",
+		number("Max_QPS", "req/s", "%.2f", expr.Neither, "requests per second that the load generator offered",
 			func(r *Run) float64 { return r.Rate }),
 		text("Workload_Generator", "load generator", func(r *Run) string { return r.Harness }),
 		text("Start", "begin of the benchmark, UTC", func(r *Run) string {
@@ -193,18 +177,18 @@ func added() []Column {
 			if s == Mean && l != NTPOT {
 				continue // among the originals
 			}
-			better := Lower
+			better := expr.Lower
 			if s == StdDev {
-				better = Neither
+				better = expr.Neither
 			}
 			list = append(list, number(name, "ms", "%.2f", better, latencyHelp[l]+", "+statisticNames[s],
 				func(r *Run) float64 { return r.Latency[l][s] }))
 		}
 	}
 	return append(list,
-		number("Transfer_Latency_ms", "ms", "%.3f", Lower,
+		number("Transfer_Latency_ms", "ms", "%.3f", expr.Lower,
 			"results of perigee: geometric mean over the patterns of the phase of the median of last end - first start; of block transfers, their mean latency", func(r *Run) float64 { return r.TransferMS }),
-		number("Transfer_GBps", "GB/s", "%.3f", Higher,
+		number("Transfer_GBps", "GB/s", "%.3f", expr.Higher,
 			"results of perigee: geometric mean over the patterns of the phase of the median of the initiators' mean bandwidth; of block transfers, their bandwidth", func(r *Run) float64 { return r.TransferBytes / 1e9 }),
 	)
 }
@@ -261,16 +245,48 @@ func FindNumber(name string) (*Column, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.Kind != Number {
+	if c.Kind != expr.Number {
 		return nil, fault.New(fault.Usage, "the column %s holds %s, and a number is needed", c.Name, c.Kind)
 	}
 	return c, nil
 }
 
-// String is the column's name with its unit.
-func (c *Column) String() string {
-	if c.Unit == "" || strings.HasSuffix(c.Name, "_"+c.Unit) {
-		return c.Name
+// where is the language of conditions on runs.
+var where = expr.Language[*Run]{
+	What: "condition", Hint: "for example: TP >= 4 && Is_PD; perigee sweep columns lists the columns",
+	Operand: "a column, a number or text", Example: "TP >= 4",
+	Find: func(name string, _ bool) (*expr.Column[*Run], error) {
+		c, err := Find(name)
+		if err != nil {
+			return nil, err
+		}
+		return &c.Column, nil
+	},
+}
+
+// Where reads a condition on runs. Its errors are of the kind Usage.
+func Where(text string) (*expr.Condition[*Run], error) { return where.Parse(text) }
+
+// Compare orders cells of one column; empty ones come last.
+func Compare(a, b expr.Cell) int {
+	if a.Empty || b.Empty {
+		return compareBool(a.Empty, b.Empty)
 	}
-	return fmt.Sprintf("%s (%s)", c.Name, c.Unit)
+	switch a.Kind {
+	case expr.Text:
+		return Natural(a.Text, b.Text)
+	case expr.Bool:
+		return compareBool(a.Bool, b.Bool)
+	}
+	return slices.Compare(a.Nums, b.Nums)
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
 }

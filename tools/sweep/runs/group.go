@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"perigee/internal/expr"
 )
 
 // Key distinguishes scenarios: what was asked of the system. Configurations and
@@ -44,7 +46,7 @@ func compareKeys(a, b Key) int {
 // String describes the scenario in a line.
 func (k Key) String() string {
 	return fmt.Sprintf("%s on %s, ISL %s, OSL %s", cmp.Or(k.Model, "unknown model"), cmp.Or(k.GPU, "unknown GPU"),
-		cmp.Or(Num(k.ISL).String(), "unknown"), cmp.Or(Num(k.OSL).String(), "unknown"))
+		cmp.Or(expr.Num(k.ISL).String(), "unknown"), cmp.Or(expr.Num(k.OSL).String(), "unknown"))
 }
 
 // Scenarios groups runs, sorted by model, GPU, ISL and OSL. Results of perigee
@@ -150,7 +152,7 @@ func ShortNames(paths []string) map[string]string {
 // compareLoad orders the runs of a configuration.
 func compareLoad(a, b *Run) int {
 	return cmp.Or(
-		Compare(Num(a.Concurrency), Num(b.Concurrency)), Compare(Num(a.Rate), Num(b.Rate)),
+		Compare(expr.Num(a.Concurrency), expr.Num(b.Concurrency)), Compare(expr.Num(a.Rate), expr.Num(b.Rate)),
 		Natural(a.Directory, b.Directory), Natural(a.File, b.File), strings.Compare(a.Label, b.Label))
 }
 

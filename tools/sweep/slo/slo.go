@@ -3,44 +3,30 @@
 package slo
 
 import (
-	"math"
 	"strconv"
-	"strings"
 
-	"perigee/internal/fault"
+	"perigee/internal/expr"
 	"perigee/tools/sweep/runs"
 )
 
 // SLO is a bound on a column.
 type SLO struct {
 	Column *runs.Column
-	Op     string // one of <= < >= >
-	Limit  float64
+	expr.Bound
 }
 
 // Parse reads COLUMN OP NUMBER. Errors are of the kind Usage.
 func Parse(text string) (SLO, error) {
-	wrong := func(format string, args ...any) (SLO, error) {
-		return SLO{}, fault.New(fault.Usage, "SLO %q: "+format, append([]any{text}, args...)...).
-			WithHint("for example: --slo 'P90_TTFT_ms<=500'")
-	}
-	at := strings.IndexAny(text, "<>")
-	if at < 0 {
-		return wrong("wanted a column, one of <= < >= >, and a number")
-	}
-	op, rest := text[at:at+1], text[at+1:]
-	if after, ok := strings.CutPrefix(rest, "="); ok {
-		op, rest = op+"=", after
-	}
-	column, err := runs.FindNumber(strings.TrimSpace(text[:at]))
+	s := expr.Scan("SLO", text, "for example: --slo 'P90_TTFT_ms<=500'")
+	at := s.Next()
+	column, err := runs.FindNumber(s.Word("a column, one of <= < >= >, and a number"))
 	if err != nil {
-		return wrong("%w", err)
+		s.Wrong(at, "%w", err)
+		return SLO{}, s.Err()
 	}
-	limit, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
-	if err != nil || math.IsNaN(limit) || math.IsInf(limit, 0) {
-		return wrong("wanted a number after %s, got %q", op, strings.TrimSpace(rest))
-	}
-	return SLO{column, op, limit}, nil
+	bound := s.Bound(column.Unit, expr.Bounds[:4]...)
+	s.End("the end")
+	return SLO{column, bound}, s.Err()
 }
 
 // ParseAll reads a list of them.
@@ -64,16 +50,7 @@ func (s SLO) String() string {
 // Keeps reports whether a run is within the bound. A run that does not have the
 // number is not.
 func (s SLO) Keeps(r *runs.Run) bool {
-	x := s.Column.Of(r).Value() // NaN if it is missing, which compares false
-	switch s.Op {
-	case "<=":
-		return x <= s.Limit
-	case "<":
-		return x < s.Limit
-	case ">=":
-		return x >= s.Limit
-	}
-	return x > s.Limit
+	return s.Holds(s.Column.Of(r).Value())
 }
 
 // Meets reports whether a run is within all bounds.

@@ -1,4 +1,4 @@
-package runs
+package expr
 
 import (
 	"fmt"
@@ -16,19 +16,19 @@ const (
 	Number Kind = iota
 	Text
 	Bool
+	Either // a number or text
 )
 
 // String names the kind in the words of messages.
 func (k Kind) String() string {
-	return [...]string{"a number", "text", "true or false"}[k]
+	return [...]string{"a number", "text", "true or false", "a number or text"}[k]
 }
 
-// Cell is a value of a run. A cell without a value is empty. Where the engines
-// of a role differ, a number cell holds all their numbers.
+// Cell is a value of a row. A cell without a value is empty.
 type Cell struct {
 	Kind  Kind
 	Empty bool
-	Nums  []float64 // of a Number: one or, where engines differ, several, ascending
+	Nums  []float64 // of a Number: one, or several that differ, ascending
 	Text  string
 	Bool  bool
 }
@@ -47,9 +47,9 @@ func Words(s string) Cell { return Cell{Kind: Text, Text: s, Empty: s == ""} }
 // Truth is a cell that is true or false.
 func Truth(b bool) Cell { return Cell{Kind: Bool, Bool: b} }
 
-// mixed is a cell with what is different among numbers. It is empty if one of
+// Mixed is a cell with what is different among numbers. It is empty if one of
 // them is unknown or there is none.
-func mixed(numbers []float64) Cell {
+func Mixed(numbers []float64) Cell {
 	numbers = slices.Clone(numbers)
 	slices.Sort(numbers)
 	numbers = slices.Compact(numbers)
@@ -62,7 +62,7 @@ func mixed(numbers []float64) Cell {
 // Value returns the number of a cell: NaN if it is empty, no number, or several
 // ones.
 func (c Cell) Value() float64 {
-	if c.Kind != Number || len(c.Nums) != 1 {
+	if len(c.Nums) != 1 {
 		return math.NaN()
 	}
 	return c.Nums[0]
@@ -106,28 +106,4 @@ func (c Cell) String() string {
 		}
 	}
 	return strings.Join(parts, "+")
-}
-
-// Compare orders cells of one column; empty ones come last.
-func Compare(a, b Cell) int {
-	if a.Empty || b.Empty {
-		return compareBool(a.Empty, b.Empty)
-	}
-	switch a.Kind {
-	case Text:
-		return Natural(a.Text, b.Text)
-	case Bool:
-		return compareBool(a.Bool, b.Bool)
-	}
-	return slices.Compare(a.Nums, b.Nums)
-}
-
-func compareBool(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	}
-	return 1
 }

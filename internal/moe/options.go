@@ -24,7 +24,7 @@ type Options struct {
 	Nodes     *int   `name:"nodes" min:"1" placeholder:"N" group:"Placement" help:"eplb: nodes that the ranks are divided among (default: 1)."`
 }
 
-// DefaultRouting has the parameters of all families that hold where none is given, and DefaultSpread that of the matrix.
+// DefaultRouting has the parameters of all families where none is given.
 var DefaultRouting = Routing{Family: "uniform", Hot: 0.9, HotExperts: 32, Exponent: 1, Sigma: 1, Imbalance: 2}
 
 // DefaultSpread is how much the bytes of a matrix grow with the distance where none is given.
@@ -60,8 +60,8 @@ func (o *Options) Check(family string) error {
 	return nil
 }
 
-// Balance places the experts of a selection and replicas of them, redundant slots more on each rank than it has experts,
-// by the given loads of all experts, or by those of the tokens themselves.
+// Balance places the experts of a selection and replicas of them, with redundant slots more on each rank than it has
+// experts, by the given loads of all experts, or by those of the tokens themselves.
 func (s *Selection) Balance(loads []float64, redundant, groups, nodes int) (*Placement, error) {
 	if loads == nil {
 		for _, n := range s.ExpertLoads() {

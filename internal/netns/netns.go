@@ -99,8 +99,8 @@ func (h *Host) Bridge() error {
 	return h.Net("ip", "link add bridge type bridge mcast_snooping 0", "link set bridge up")
 }
 
-// Plug connects the eth0 of a host, with addresses such as "10.77.0.1/24", to a port of this one, which is a switch: port1
-// for the number 1.
+// Plug connects the eth0 of a host, with addresses such as "10.77.0.1/24", to a port of this one, which is a switch:
+// port1 for the number 1.
 func (h *Host) Plug(host *Host, number int, addresses ...string) error {
 	err := h.Net("ip", fmt.Sprintf("link add port%d type veth peer name eth0 netns %d", number, host.Holder),
 		fmt.Sprintf("link set port%d master bridge up", number))

@@ -124,7 +124,3 @@ func FirstRanks(m *matrix.Matrix, n int) (*matrix.Matrix, error) {
 	}
 	return first, nil
 }
-
-// BusFactor returns (n-1)/n, by which an all-to-all-v's algorithm bandwidth becomes its bus bandwidth, as nccl-tests
-// defines it: the larger of the most that a rank sends and the most that a rank receives, over the time, times this.
-func BusFactor(n int) float64 { return float64(n-1) / float64(n) }

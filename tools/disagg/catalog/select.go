@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	"perigee/internal/atomicfile"
@@ -156,6 +155,3 @@ func Selected(cases []Case) []*config.Config {
 	}
 	return list
 }
-
-// Categories lists the categories, in the order in which they run.
-func Categories() []string { return slices.Clone(categories) }

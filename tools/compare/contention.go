@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/contention"
-	"perigee/internal/metric"
+	"perigee/internal/expr"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 )
@@ -50,7 +50,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 		nan := math.NaN()
 		row := Row{
 			Metric: contentionMetric, Pattern: -1, Sender: key[0], Receiver: key[1], Verdict: Same,
-			Low: nan, High: nan, P: nan, Q: nan, RankP: nan, better: metric.Neither,
+			Low: nan, High: nan, P: nan, Q: nan, RankP: nan, better: expr.Neither,
 		}
 		row.fill(x, y)
 		if a, b := controls(list[:len(old)]), controls(list[len(old):]); a != "" && b != "" && a != b {

@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	hostclock "perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/internal/pack"
 	"perigee/spmd/clock"
@@ -41,13 +40,6 @@ func (w *World) Clocks() []ClockState {
 
 // Now is the time on the common time line, in nanoseconds.
 func (w *World) Now() int64 { return w.ToCommon(w.rank, w.localNow()) }
-
-func (w *World) localNow() int64 {
-	if w.now != nil {
-		return w.now()
-	}
-	return hostclock.Now()
-}
 
 // ToCommon turns a stamp of the monotonic clock of a rank's host into the time
 // line of rank 0's. It is best for stamps between two calls of SyncClocks.

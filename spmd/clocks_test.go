@@ -24,7 +24,7 @@ func TestShiftedAndDriftingClocks(t *testing.T) {
 		return at + shift + int64(float64(at-base)*ppm*1e-6)
 	}
 	for r, w := range worlds {
-		w.now = func() int64 { return read(r, hostclock.Now()) }
+		w.localNow = func() int64 { return read(r, hostclock.Now()) }
 	}
 	// The uncertainty does not say what the drift of a parent's clock, 100 ppm faster or
 	// slower at most where it has children, adds between its sample and its child's.

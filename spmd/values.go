@@ -47,22 +47,6 @@ func AllGatherValue[T any](g *Group, v T) ([]T, error) {
 	return decodeAll[T](all)
 }
 
-// AllToAllValue is AllToAll for values that JSON can carry.
-func AllToAllValue[T any](g *Group, v []T) ([]T, error) {
-	pieces := make([][]byte, len(v))
-	for i := range v {
-		var err error
-		if pieces[i], err = json.Marshal(v[i]); err != nil {
-			return nil, err
-		}
-	}
-	all, err := g.AllToAll(pieces)
-	if err != nil {
-		return nil, err
-	}
-	return decodeAll[T](all)
-}
-
 func decode[T any](data []byte) (T, error) {
 	var v T
 	if err := json.Unmarshal(data, &v); err != nil {

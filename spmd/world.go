@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	hostclock "perigee/internal/clock"
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
@@ -33,11 +34,11 @@ type World struct {
 	segment   atomic.Pointer[host.Segment] // nil where no memory is shared
 	monitor   watch.Monitor
 	meeting   meetingPlace
-	shared    *sharedValues // nil but in simulations
+	shared    *sharedValues // what ranks of one process hold together; nil where each has its own
 	lostLinks chan lostLink // holds the first link that went silent
 	clocks    []clock.Line  // per host
 	syncs     int           // how often they were compared
-	now       func() int64  // nil but in tests: the host's clock
+	localNow  func() int64  // the monotonic clock of this host
 	timeout   time.Duration
 
 	ctx     context.Context
@@ -96,7 +97,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, 1),
+		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, 1), localNow: hostclock.Now,
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -152,7 +153,8 @@ func NewInMemory(n int) ([]*World, *wire.Memory) {
 	worlds := make([]*World, n)
 	for r := range worlds {
 		w := &World{rank: r, size: n, launcher: "memory", name: cards[r].Host, end: net.Endpoint(r),
-			monitor: ignoresFailures{}}
+			localNow: hostclock.Now,
+			monitor:  ignoresFailures{}}
 		w.log = w.withPhase(nil)
 		w.ctx, w.cancel = context.WithCancelCause(context.Background())
 		w.setPhase("start")

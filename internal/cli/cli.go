@@ -58,6 +58,8 @@ func LostOutput(err error) *fault.Error {
 var (
 	missingArgument = regexp.MustCompile(`^expected "(<[^"]*)"$`)
 	missingValue    = regexp.MustCompile(`^(--\S+): .*"EOL".*$`)
+	notWhole        = regexp.MustCompile(`^\[?([^ \]]+)(?: \.\.\.)?\]?: expected a valid \d+ bit u?int but got (".*")$`)
+	noNumber        = regexp.MustCompile(`^(\S+): expected a float but got (".*") \(.*\)$`)
 	flagForValue    = regexp.MustCompile(`^(--\S+): expected .* but got "(-[^"]*)" \((?:short|long) flag\).*$`)
 )
 
@@ -68,6 +70,8 @@ func Plain(err error) error {
 	for expr, words := range map[*regexp.Regexp]string{
 		missingArgument: "the argument $1 is missing",
 		missingValue:    "$1: the value is missing",
+		notWhole:        "$1: wanted a whole number, got $2",
+		noNumber:        "$1: wanted a number, got $2",
 		flagForValue:    "$1: wanted a value, got $2; one that begins with a minus is written $1=$2",
 	} {
 		if expr.MatchString(text) {

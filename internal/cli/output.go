@@ -5,6 +5,8 @@ import (
 	"os"
 
 	"golang.org/x/term"
+
+	"perigee/internal/fault"
 )
 
 // Output passes on what is written to it, and keeps the first error, so that the error is reported even if a
@@ -28,6 +30,24 @@ func (o *Output) Fault() error {
 		return nil
 	}
 	return LostOutput(o.Err)
+}
+
+// NotOver refuses to write what was computed from files over one of them. "-" and "" name no file.
+func NotOver(output string, inputs ...string) error {
+	if output == "" || output == "-" {
+		return nil
+	}
+	target, err := os.Stat(output)
+	if err != nil {
+		return nil // there is nothing to write over
+	}
+	for _, name := range inputs {
+		if info, err := os.Stat(name); err == nil && os.SameFile(target, info) {
+			return fault.New(fault.Usage, "%s is what is read: it would be written over", output).
+				WithHint("name another file")
+		}
+	}
+	return nil
 }
 
 // Base is what an [Output] writes to; any other writer is its own base.

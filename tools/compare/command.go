@@ -46,12 +46,24 @@ func (c *Cmd) Run(s cli.Streams) error {
 	if err := c.Judging.Check(); err != nil {
 		return err
 	}
-	old, err := ReadAll(append([]string{c.Old}, c.MoreOld...))
+	before, after := append([]string{c.Old}, c.MoreOld...), append([]string{c.New}, c.MoreNew...)
+	old, err := ReadAll(before)
 	if err != nil {
 		return err
 	}
-	fresh, err := ReadAll(append([]string{c.New}, c.MoreNew...))
+	fresh, err := ReadAll(after)
 	if err != nil {
+		return err
+	}
+	var files []string
+	for _, path := range append(before, after...) {
+		of, err := filesOf(path)
+		if err != nil {
+			return err
+		}
+		files = append(files, of...)
+	}
+	if err := cli.NotOver(c.Page, files...); err != nil {
 		return err
 	}
 	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice})

@@ -42,6 +42,9 @@ func (c *convertCmd) Run(s cli.Streams) error {
 	if c.Table != 0 && (c.Rows != "table" || format == "json") {
 		return fault.New(fault.Usage, "--table %d: only with --rows table, and not for .json", c.Table)
 	}
+	if err := cli.NotOver(c.Out, c.In); err != nil {
+		return err
+	}
 	write := func(w io.Writer) error {
 		packed, err := compress(w, compression)
 		if err != nil {

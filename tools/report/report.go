@@ -57,6 +57,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			c.Output = "report.html"
 		}
 	}
+	if err := cli.NotOver(c.Output, c.Results...); err != nil {
+		return err
+	}
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {
 		f, err := figures.Read(path)

@@ -63,6 +63,13 @@ func TestOutputs(t *testing.T) {
 	if text, err := os.ReadFile("t.txt"); err != nil || string(text) != out {
 		t.Errorf("--text -o: %v", err)
 	}
+	before, _ := os.ReadFile(in)
+	if _, _, err = report(t, Cmd{Results: []string{in}, Output: in}); fault.KindOf(err) != fault.Usage {
+		t.Errorf("the result is written over: %v", err)
+	}
+	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the result has changed: %v", err)
+	}
 	if _, _, err = report(t, Cmd{Results: []string{in}, Text: true, Format: "json"}); fault.KindOf(err) != fault.Usage {
 		t.Errorf("--text --format json: %v", err)
 	}

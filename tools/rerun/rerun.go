@@ -51,7 +51,7 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 		}
 		return c.runSeries(s)
 	}
-	if err := c.Judging.Check(); err != nil {
+	if err := cmp.Or(c.Judging.Check(), cli.NotOver(c.Page, c.Of)); err != nil {
 		return err
 	}
 	return c.job(s, k.Args).Run(context.Background(), s)
@@ -75,7 +75,7 @@ func beforeAndAfter(path string, n int) string {
 	again := func(folder string) string {
 		return cli.CommandLine([]string{"perigee", "rerun", path, "--times", fmt.Sprint(n), "--result", folder})
 	}
-	return again("before") + " now, " + again("after") + " after the change, then perigee compare before after"
+	return "now " + again("before") + ", after the change " + again("after") + ", and in the end perigee compare before after"
 }
 
 // conclude compares the result of the repetition with the old one. What the user has

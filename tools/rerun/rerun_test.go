@@ -84,7 +84,7 @@ func TestConclude(t *testing.T) {
 		kind       fault.Kind // 0: no error
 		out        string
 	}{
-		{"as before", "", document("shm", 1000), 0, "# no verdicts: 1 run against 1 run: too few for a verdict at alpha 0.05, which takes 4 on each side. To make them: perigee rerun r.json --times 5 --result before now, "},
+		{"as before", "", document("shm", 1000), 0, "# no verdicts: 1 run against 1 run: too few for a verdict at alpha 0.05, which takes 4 on each side. To make them: now perigee rerun r.json --times 5 --result before, after the change perigee rerun r.json --times 5 --result after, and in the end perigee compare before after"},
 		{"slower", "", document("shm", 2000), 0, "+99.06%"},
 		{"quicker, with any change forbidden", "--fail-on any", document("shm", 500), 0, "-49.53%"},
 		{"another engine, not asked for", "", document("nixl", 1000), fault.Input, ""},

@@ -101,7 +101,7 @@ func TestBeforeAndAfter(t *testing.T) {
 }
 
 func TestMatrix(t *testing.T) {
-	out, _, err := call(t, "matrix", "--ranks", "4", "--bytes", "6291456", "--spread", "0.5")
+	out, _, err := call(t, "matrix", "--ranks", "4", "--bytes", "6M", "--spread", "0.5")
 	if err != nil || !strings.HasPrefix(out, "786432 1310720 1835008 2359296\n") {
 		t.Errorf("%s, %v", out, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/moe"
+	"perigee/internal/size"
 	"perigee/internal/table"
 )
 
@@ -91,20 +92,20 @@ func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {
 
 // MatrixCmd is `perigee ep matrix`.
 type MatrixCmd struct {
-	Ranks  int     `name:"ranks" required:"" placeholder:"N" help:"Ranks, 2 or more."`
-	Bytes  int64   `name:"bytes" required:"" placeholder:"N" help:"Bytes that each rank sends, about: cells are multiples of 16."`
-	Spread float64 `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
+	Ranks  int        `name:"ranks" required:"" placeholder:"N" help:"Ranks, 2 or more."`
+	Bytes  size.Bytes `name:"bytes" required:"" placeholder:"SIZE" help:"Bytes that each rank sends, such as 6M, about: cells are multiples of 16."`
+	Spread float64    `name:"spread" default:"1" placeholder:"F" help:"0: the same to all ranks; 1: nothing to itself and most to the farthest."`
 }
 
 // Help is what perigee ep matrix --help says beyond the flags.
 func (MatrixCmd) Help() string {
 	return "The matrix is that of the generator of nccl-tests' alltoallv, in the format that it reads.\n" +
-		"Example: perigee ep matrix --ranks 4 --bytes 6291456 --spread 0.5\n\nSee docs/ep.md."
+		"Example: perigee ep matrix --ranks 4 --bytes 6M --spread 0.5\n\nSee docs/ep.md."
 }
 
 // Run prints the matrix.
 func (c *MatrixCmd) Run(streams cli.Streams) error {
-	m, err := moe.DistanceMatrix(c.Ranks, c.Bytes, c.Spread)
+	m, err := moe.DistanceMatrix(c.Ranks, int64(c.Bytes), c.Spread)
 	if err != nil {
 		return err
 	}

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/size"
 )
 
 // The limits of a workload. They keep a typing error from filling the memory.
@@ -37,9 +39,9 @@ var memTypes = []string{"cuda", "vram", "cpu", "dram"}
 // [DefaultOptions] gives their defaults. A nil pointer is an option that is
 // not given.
 type Options struct {
-	NumUserRequests *int    `placeholder:"1000" group:"Requests" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
-	BatchSize       int     `default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
-	MaxBatchMem     float64 `default:"100e9" placeholder:"BYTES" group:"Requests" help:"A batch is closed once its KV cache is larger than this (default: 100e9)." yaml:"max_batch_mem"`
+	NumUserRequests *int   `placeholder:"1000" group:"Requests" help:"Number of requests. With --isl-list or --trace: how many of those to take; default all." yaml:"num_user_requests,omitempty"`
+	BatchSize       int    `default:"1" group:"Requests" help:"Most requests in a batch." yaml:"batch_size"`
+	MaxBatchMem     memory `default:"100e9" placeholder:"SIZE" group:"Requests" help:"A batch is closed once its KV cache is larger than this, such as 80G (default: 100e9)." yaml:"max_batch_mem"`
 
 	NumPrefillNodes int `required:"" placeholder:"N" group:"System" help:"Nodes that prefill." yaml:"num_prefill_nodes"`
 	NumDecodeNodes  int `required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
@@ -130,6 +132,20 @@ func (o *Options) checkNumbers() error {
 	return o.checkReals()
 }
 
+// memory is a number of bytes: a size, or any number, as the original generator takes it.
+type memory float64
+
+// UnmarshalText reads a size or a number.
+func (m *memory) UnmarshalText(text []byte) error {
+	if v, err := strconv.ParseFloat(string(text), 64); err == nil {
+		*m = memory(v)
+		return nil
+	}
+	n, err := size.Parse(string(text))
+	*m = memory(n)
+	return err
+}
+
 func (o *Options) checkReals() error {
 	reals := []struct {
 		flag  string
@@ -137,7 +153,7 @@ func (o *Options) checkReals() error {
 		zero  bool // may be 0
 		most  float64
 	}{
-		{"max-batch-mem", o.MaxBatchMem, false, math.MaxFloat64},
+		{"max-batch-mem", float64(o.MaxBatchMem), false, math.MaxFloat64},
 		{"isl-mean", o.ISLMean, false, maxTokens},
 		{"isl-scale", o.ISLScale, true, maxTokens},
 		{"flops", o.FLOPS, false, math.MaxFloat64},

@@ -258,6 +258,7 @@ func TestBatchLimit(t *testing.T) {
 		{"3072", [][]int64{{1, 2, 3}, {4}, {5}}, "3 of 3 batches are larger"},
 		{"3071.5", [][]int64{{1, 2}, {3}, {4}, {5}}, "4 of 4 batches are larger"},
 		{"1e300", [][]int64{{1, 2, 3}, {4, 5}}, "the last batch has only 2 of --batch-size 3 requests"},
+		{"1K", [][]int64{{1, 2}, {3}, {4}, {5}}, "4 of 4 batches are larger"},
 		{"1024", [][]int64{{1, 2}, {3}, {4}, {5}}, "4 of 4 batches are larger"},
 	}
 	for _, tt := range tests {

@@ -57,7 +57,7 @@ func (w *Workload) warnLastBatch() string {
 		return ""
 	}
 	last := w.Patterns[len(w.Patterns)-1]
-	if last.Requests >= w.Options.BatchSize || float64(last.KVBytes) > w.Options.MaxBatchMem {
+	if last.Requests >= w.Options.BatchSize || memory(last.KVBytes) > w.Options.MaxBatchMem {
 		return ""
 	}
 	return fmt.Sprintf("the last batch has only %d of --batch-size %d requests", last.Requests, w.Options.BatchSize)
@@ -66,7 +66,7 @@ func (w *Workload) warnLastBatch() string {
 func (w *Workload) warnLargeBatches() string {
 	n := 0
 	for _, p := range w.Patterns {
-		if float64(p.KVBytes) > w.Options.MaxBatchMem {
+		if memory(p.KVBytes) > w.Options.MaxBatchMem {
 			n++
 		}
 	}

@@ -296,6 +296,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"return { run = print, options = { {'a'} } }": "bad.lua: options: element 1: a is not made by the module options",
 		"return { run = print, options = { options.int {'A b'} } }":                  `bad.lua: options: element 1: the name "A b" must be small letters, digits and hyphens`,
 		"return { run = print, options = { options.int {'a', 'x'} } }":               "bad.lua: options: element 1: --a is x, want a whole number",
+		"return { run = print, options = { options.int {'a', 1e9, max = 1e8} } }":    "bad.lua: options: element 1: --a is 1000000000, want at most 100000000",
 		"return { run = print, options = { options.int {'a', 5, min = 6} } }":        "bad.lua: options: element 1: --a is 5, want at least 6",
 		"return { run = print, options = { options.int {'a', maximum = 6} } }":       `bad.lua: options: element 1: option has an unknown field "maximum"`,
 		"return { run = print, options = { options.enum {'a'} } }":                   "bad.lua: options: element 1: a: choices go with options.enum",

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/model"
 	"perigee/internal/moe"
+	"perigee/internal/size"
 	"perigee/nixl"
 )
 
@@ -345,8 +346,8 @@ func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
 	}
 	r.env.Note(fmt.Sprintf("routing %s, %s, seed %d; placement %s; %s, %s; requests prepared once and posted again",
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
-	r.env.Note(fmt.Sprintf("memory of a rank: %.4g GB registered, %.4g GB in all",
-		float64(about["registered_bytes"].(int64))/1e9, float64(about["memory_bytes"].(int64))/1e9))
+	r.env.Note(fmt.Sprintf("memory of a rank: %s registered, %s in all",
+		size.Decimal(about["registered_bytes"].(int64)), size.Decimal(about["memory_bytes"].(int64))))
 	opened, err := experts.Open(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
 	if err != nil {
 		return 0, err

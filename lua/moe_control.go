@@ -5,9 +5,11 @@ import (
 
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/cli"
 	"perigee/internal/experts"
 	"perigee/internal/fault"
 	"perigee/internal/moe"
+	"perigee/internal/size"
 	"perigee/nixl"
 )
 
@@ -105,8 +107,8 @@ func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, abo
 		"experts_per_rank": int64(s.shape.ExpertsPerRank()),
 		"experts":          int64(s.shape.Experts), "buffer_bytes": c.Send + c.Recv, "buffers": buffers,
 	}
-	r.env.Note(fmt.Sprintf("%d ranks, %d experts per rank: %.4g GB of each rank are allocated, touched and registered",
-		c.Ranks, s.shape.ExpertsPerRank(), float64(c.Send+c.Recv)/1e9))
+	r.env.Note(fmt.Sprintf("%s, %d experts per rank: %s of each rank are allocated, touched and registered",
+		cli.Count(c.Ranks, "rank"), s.shape.ExpertsPerRank(), size.Decimal(c.Send+c.Recv)))
 	return c, about, nil
 }
 

@@ -234,11 +234,19 @@ func (o Option) whole(n int64) error {
 func (o Option) bounds(v float64) error {
 	switch {
 	case o.Min != nil && v < *o.Min:
-		return fault.New(fault.Usage, "%s is %v, want at least %v", o.label(), v, *o.Min)
+		return fault.New(fault.Usage, "%s is %s, want at least %s", o.label(), decimal(v), decimal(*o.Min))
 	case o.Max != nil && v > *o.Max:
-		return fault.New(fault.Usage, "%s is %v, want at most %v", o.label(), v, *o.Max)
+		return fault.New(fault.Usage, "%s is %s, want at most %s", o.label(), decimal(v), decimal(*o.Max))
 	}
 	return nil
+}
+
+// decimal writes whole numbers as people do: 100000000, not 1e+08.
+func decimal(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < exactBelow {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 func (o Option) label() string {

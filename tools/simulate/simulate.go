@@ -63,7 +63,10 @@ func (c *Cmd) Run(s cli.Streams) error {
 	// Most of what the ranks leave behind is soon garbage.
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
-	for _, n := range sizes {
+	for i, n := range sizes {
+		if i > 0 || n >= 1<<10 { // takes seconds
+			fmt.Fprintf(s.Err, "perigee: simulating %d ranks, %d of %d\n", n, i+1, len(sizes))
+		}
 		mine := work
 		if mine == nil {
 			if mine, err = synthetic(n); err != nil {

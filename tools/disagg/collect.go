@@ -326,7 +326,11 @@ func taskTable(tasks []*batch.Task, state func(*batch.Task) (state, remark strin
 			queued, ran = task.Queued.Seconds(), max(0, end.Sub(task.Submitted)-task.Queued).Seconds()
 		}
 		if remark != "" {
-			note = remark
+			// The rest of it stands in the log and in the error stream.
+			first, _, more := strings.Cut(remark, "\n")
+			if note = first; more {
+				note = first + " ..."
+			}
 		}
 		t.AddRow(task.Name, job, word, queued, ran, note)
 	}

@@ -85,7 +85,8 @@ func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, nil, fault.New(fault.Input, "%w", err)
+			return nil, nil, fault.New(fault.Input, "%s: %w", path, errors.Unwrap(err)).
+				WithHint("wanted the output folder of perigee disagg run, or its %s", record.CSVName)
 		}
 		file := path
 		if info.IsDir() {

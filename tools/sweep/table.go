@@ -21,7 +21,7 @@ type TableCmd struct {
 	Sort      string `completes:"columns" placeholder:"[-]A,B,..." help:"Sort by these columns; - before a name sorts downwards."`
 	Scenario  *int   `placeholder:"I" help:"Only the runs of scenario I. As text without --sort: one table per configuration."`
 	SegByDir  bool   `name:"seg-by-dir" negatable:"" default:"true" help:"Keep equal configurations in different folders apart."`
-	Truncated int    `name:"head" placeholder:"N" help:"Only the first N rows."`
+	Truncated *int   `name:"head" placeholder:"N" help:"Only the first N rows of each table."`
 }
 
 // Run prints the table.
@@ -33,6 +33,9 @@ func (c *TableCmd) Run(s cli.Streams) error {
 	order, err := parseSort(c.Sort)
 	if err != nil {
 		return err
+	}
+	if c.Truncated != nil && *c.Truncated < 1 {
+		return fault.New(fault.Usage, "--head: wanted at least 1, got %d", *c.Truncated)
 	}
 	d, err := c.read(s)
 	if err != nil {
@@ -53,8 +56,8 @@ func (c *TableCmd) Run(s cli.Streams) error {
 		}
 	}
 	sortRows(rows, order)
-	if c.Truncated > 0 {
-		rows = rows[:min(len(rows), c.Truncated)]
+	if c.Truncated != nil {
+		rows = rows[:min(len(rows), *c.Truncated)]
 	}
 	if err := c.print(s, title, rows, columns); err != nil {
 		return err
@@ -228,8 +231,8 @@ func (c *TableCmd) byConfiguration(s cli.Streams, sc runs.Scenario, columns []*r
 	for _, conf := range runs.Configurations(sc.Runs, c.SegByDir) {
 		fmt.Fprintf(plaintext.Writer(s.Out), "\n# %s\n", conf.Title())
 		rows := conf.Runs
-		if c.Truncated > 0 {
-			rows = rows[:min(len(rows), c.Truncated)]
+		if c.Truncated != nil {
+			rows = rows[:min(len(rows), *c.Truncated)]
 		}
 		cols := columns
 		if cols == nil {

@@ -129,6 +129,10 @@ func FuzzLoad(f *testing.F) {
 		"coroutine.wrap(function() while true do coroutine.yield() end end)()", "return setmetatable({}, { __index = function(t, k) return t[k] end })",
 		"local co co = coroutine.wrap(function() co() end) co()", "return (loadstring('return ' .. ('('):rep(900)))", "local x = " + strings.Repeat("{", 900) + strings.Repeat("}", 900),
 		"return { run = print, options = { options.size { 'size', '64K', 'h', max = 1e9 }, options.bool { 'b', false } } }",
+		"return { run = print, options = { options.enum { 'mode', 'a', 'h', choices = { 'a', '$(touch${IFS}x)', '`x`', '\x1b]0;x\a' } } } }",
+		strings.Repeat("#", 2000), "return " + strings.Repeat("not ", 2000) + "1", strings.Repeat("{", 2000), strings.Repeat("local function f() ", 300),
+		"local function f(n) return coroutine.wrap(function() return f(n + 1) end)() end f(0)", "return { run = print, ranks = 9223372036854775807 }",
+		"return { run = print, ranks = function() return config.load('/etc/hostname') end }", "matrix.load('/etc/hostname')",
 		"pcall(function() while true do end end) return { run = print }", "print(('%d'):format(3)) return { about = ('x'):rep(9), run = print }",
 	} {
 		f.Add(source, []byte{})

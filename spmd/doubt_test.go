@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/spmd/spmdtest"
 )
 
@@ -205,14 +206,29 @@ func TestCallLog(t *testing.T) {
 func FuzzControl(f *testing.F) {
 	f.Add(encodeControl(isInquiry, 7, call{seq: 5, op: opGather, root: 3}))
 	f.Add(encodeControl(isAnswer, 1<<40, call{seq: 1<<32 - 1, op: opBarrier, root: -1}))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		kind, wait, c, err := decodeControl(data)
-		if err != nil {
-			return
+	check := func(t *testing.T, kind int, wait uint64, c call) {
+		data := encodeControl(kind, wait, c)
+		kind2, wait2, c2, err := decodeControl(data)
+		if err != nil || kind2 != kind || wait2 != wait || c2 != c {
+			t.Errorf("%v %v %+v became %v %v %+v, %v", kind, wait, c, kind2, wait2, c2, err)
 		}
-		again, wait2, c2, err := decodeControl(encodeControl(kind, wait, c))
-		if err != nil || again != kind || wait2 != wait || c2 != c {
-			t.Errorf("%v %v %+v became %v %v %+v, %v", kind, wait, c, again, wait2, c2, err)
+		for _, torn := range [][]byte{data[:len(data)-1], append(data, 0)} {
+			if _, _, _, err := decodeControl(torn); err == nil {
+				t.Errorf("%d of %d bytes are taken", len(torn), len(data))
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if kind, wait, c, err := decodeControl(data); err == nil {
+			check(t, kind, wait, c)
+		}
+		random := fuzztest.Random(data)
+		c := call{seq: random.Uint32(), op: byte(random.IntN(int(opEnd) + 1)), root: random.IntN(maxNumber+1) - 1, order: uint16(random.Uint32())}
+		check(t, random.IntN(isAgreement+1), random.Uint64N(1<<62+1), c)
+		for _, wrong := range [][]byte{encodeControl(isAgreement+1, 0, c), encodeControl(0, 1<<62+1, c), encodeControl(0, 0, call{op: opEnd + 1}), encodeControl(0, 0, call{root: maxNumber})} {
+			if kind, wait, c, err := decodeControl(wrong); err == nil {
+				t.Errorf("%v %v %+v is taken", kind, wait, c)
+			}
 		}
 	})
 }

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 // A sum that is no number any more is an error of the script, not a lost rank.
@@ -135,13 +138,37 @@ func FuzzContribution(f *testing.F) {
 	f.Add(contribution[float64]{3, []float64{1, -2.5, 0}}.encode())
 	f.Add(contribution[int64]{0, []int64{math.MinInt64, 7}}.encode())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := decodeContribution[int64](data)
-		if err != nil {
-			return
+		if c, err := decodeContribution[int64](data); err == nil {
+			checkContribution(t, c)
 		}
-		again, err := decodeContribution[int64](c.encode())
-		if err != nil || again.rank != c.rank || !slices.Equal(again.values, c.values) {
-			t.Errorf("%+v became %+v, %v", c, again, err)
+		if c, err := decodeContribution[float64](data); err == nil {
+			checkContribution(t, c)
+		}
+		random := fuzztest.Random(data)
+		whole, real := contribution[int64]{rank: random.IntN(maxNumber + 1)}, contribution[float64]{rank: random.IntN(2)}
+		for range random.IntN(5) {
+			whole.values = append(whole.values, fuzztest.Int64(random))
+			real.values = append(real.values, math.Float64frombits(random.Uint64()))
+		}
+		checkContribution(t, whole)
+		checkContribution(t, real)
+		whole.rank = maxNumber + 1
+		if _, err := decodeContribution[int64](whole.encode()); err == nil {
+			t.Error("a rank that cannot be is taken")
 		}
 	})
+}
+
+func checkContribution[T Number](t *testing.T, c contribution[T]) {
+	t.Helper()
+	data := c.encode()
+	again, err := decodeContribution[T](data)
+	if diff := cmp.Diff(c, again, cmpopts.EquateNaNs(), cmpopts.EquateEmpty(), cmp.AllowUnexported(contribution[T]{})); err != nil || diff != "" {
+		t.Errorf("%v\n%s", err, diff)
+	}
+	for _, torn := range [][]byte{data[:len(data)-1], append(data, 0)} {
+		if _, err := decodeContribution[T](torn); err == nil {
+			t.Errorf("%d of %d bytes are taken", len(torn), len(data))
+		}
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/pelletier/go-toml/v2"
+	"go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
@@ -574,7 +575,19 @@ func FuzzYAML(f *testing.F) {
 	}, []string{
 		"a: 1\nb: [1, 2.5, ~, 'x', !!str 5]\n", "a: &x {b: 1}\nc:\n  <<: *x\n", "a: &x [*x]\n", "? a\n: b\n", "a: |\n  x\n", "---\na: 1\n...\n", "a: 1\n---\nb: 2\n",
 		"%YAML 1.2\n---\na: \"\\u00e9\"\n", "- - - 1\n", "{a: {b: [c, {d: e}]}}", "a: 0x1f\nb: 1e3\nc: .inf\n", "# c\n\n", "\ta", "\r0", "a: !<tag:yaml.org,2002:int> 3",
-	}, func(*testing.T, []byte, *Value) {})
+		"a: 0o17\nb: 0o8\nc: -0x1\nd: +1\ne: 1.\nf: .5\ng: yes\nh: NULL\ni: ~x\nj: -.inf\nk: .nan\n", "a: !!float 3\nb: !!str 0x1f\nc: !!null ~\nd: !!bool true\n", "a: !!int 1.5\n", "a: !!seq {}\n",
+		"x: &x {a: 1, b: 2}\ny: &y {b: 3, c: 4}\nz:\n  <<: [*x, *y]\n  c: 5\n", "x: &x {a: 1}\ny: &y {<<: *x, b: 2}\nz: {<<: *y, a: 3}\n", "a: &x [1, 2]\nb: [*x, *x]\n", "&k a: 1\nb: {*k : 2}\n",
+		"iters: 9223372036854775807\n", "a: &a \"" + strings.Repeat("x", 600) + "\"\n" + aliasesOfAliases(5), "a: &a [x]\n" + aliasesOfAliases(7), strings.Repeat("[", 2000), strings.Repeat("- ", 2000),
+		"a: {<<: 1}\n", "'<<': {a: 1}\n", "a: 1\n\"a\": 2\n", "0: 1\n'0': 2\n", "? [a]\n: b\n", "a: 9223372036854775808\nb: 0x8000000000000000\n", "a: 1e999\n",
+	}, func(t *testing.T, in []byte, v *Value) {
+		var document yaml.Node
+		if err := yaml.Unmarshal(in, &document); err != nil || len(document.Content) != 1 {
+			t.Fatalf("%q is not YAML: %v", in, err)
+		}
+		if err := sameAsNode(document.Content[0], v); err != nil {
+			t.Fatalf("%q: %v", in, err)
+		}
+	})
 }
 
 func FuzzJSON(f *testing.F) {

@@ -43,9 +43,7 @@ func Words(choices []byte, words []string) string {
 // each calls use with data, and with variants of it, always the same ones.
 func each(data []byte, variants int, use func(data []byte)) {
 	use(data)
-	seed := fnv.New64a()
-	seed.Write(data)
-	random := rand.New(rand.NewPCG(seed.Sum64(), 1))
+	random := Random(data)
 	for range variants {
 		changed := slices.Clone(data)
 		for range 1 + random.IntN(3) {
@@ -71,6 +69,38 @@ func change(data []byte, random *rand.Rand) []byte {
 	}
 	for i := range data[at:end] {
 		data[at+i] = byte(random.Uint32())
+	}
+	return data
+}
+
+// Random is a source of draws that an input decides. So each input stands for a value, too, which a target writes and
+// reads again: bytes that are changed at random seldom get behind a length or a checksum.
+func Random(data []byte) *rand.Rand {
+	seed := fnv.New64a()
+	seed.Write(data)
+	return rand.New(rand.NewPCG(seed.Sum64(), 1))
+}
+
+// Int64 draws a number: small ones, powers of two and their neighbours, and any other are equally likely.
+func Int64(random *rand.Rand) int64 {
+	switch random.IntN(3) {
+	case 0:
+		return random.Int64N(33) - 8
+	case 1:
+		n := int64(1)<<random.IntN(64) + random.Int64N(3) - 1
+		if random.IntN(2) == 0 {
+			return -n
+		}
+		return n
+	}
+	return int64(random.Uint64())
+}
+
+// Bytes draws at most so many bytes.
+func Bytes(random *rand.Rand, most int) []byte {
+	data := make([]byte, random.IntN(most+1))
+	for i := range data {
+		data[i] = byte(random.Uint32())
 	}
 	return data
 }

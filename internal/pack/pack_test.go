@@ -7,7 +7,11 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"perigee/internal/fuzztest"
 )
 
 // message is one of everything.
@@ -85,12 +89,36 @@ func FuzzRead(f *testing.F) {
 	f.Add(message{Text: "x", Texts: []string{"a", ""}}.encode())
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := decode(data)
-		if err != nil {
-			return
+		if m, err := decode(data); err == nil {
+			checkMessage(t, m)
 		}
-		if again, err := decode(m.encode()); err != nil || again.Text != m.Text {
+		random := fuzztest.Random(data)
+		m := message{
+			U: uint64(fuzztest.Int64(random)), S: fuzztest.Int64(random), N: random.IntN(1001), F: random.Uint64(),
+			B: byte(random.Uint32()), Text: string(fuzztest.Bytes(random, 300)),
+		}
+		for range random.IntN(4) {
+			m.Texts = append(m.Texts, string(fuzztest.Bytes(random, 3)))
+		}
+		checkMessage(t, m)
+		m.N = 1001
+		if _, err := decode(m.encode()); !errors.Is(err, ErrTorn) {
 			t.Fatalf("%v: %v", m, err)
 		}
 	})
+}
+
+// checkMessage writes a message and reads it, whole, torn and with a byte too many.
+func checkMessage(t *testing.T, m message) {
+	t.Helper()
+	data := m.encode()
+	again, err := decode(data)
+	if diff := cmp.Diff(m, again, cmpopts.EquateEmpty()); err != nil || diff != "" || m.N > 1000 {
+		t.Fatalf("%v: %v\n%s", m, err, diff)
+	}
+	for _, torn := range [][]byte{data[:len(data)-1], data[:len(data)/2], append(data, 0)} {
+		if _, err := decode(torn); !errors.Is(err, ErrTorn) {
+			t.Fatalf("%d of %d bytes: %v", len(torn), len(data), err)
+		}
+	}
 }

@@ -267,6 +267,9 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte(`{"schema":"perigee.result/1","patterns":[{"matrix":-1}]}`))
 	const one = `{"schema":"perigee.result/1","matrices":[{"ranks":1}],"patterns":[{"matrix":0}],"measurements":[{"pattern":0}]`
+	f.Add([]byte(one + `}`))
+	f.Add([]byte(one + `,"x":` + strings.Repeat("[", 20000)))
+	f.Add([]byte(one + `,"x":` + strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000) + "}"))
 	f.Add([]byte(one + `,"Patterns":[]}`))
 	f.Add([]byte(one + ",\"pattern\u017f\":[]}"))
 	f.Add([]byte(one + `,"storage":[{"pattern":1}]}`))

@@ -2,7 +2,9 @@ package slurm
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,13 +146,32 @@ func FuzzExpandHosts(f *testing.F) {
 }
 
 func FuzzExpandCounts(f *testing.F) {
-	for _, seed := range []string{"2(x3),1", "1(x3)", "9999999(x99999999)", "1(x", ","} {
+	for _, seed := range []string{"2(x3),1", "1(x3)", "9999999(x99999999)", "1(x", ",", "1(x65536)", "1(x65535),1", "1,1(x65536)", "0"} {
 		f.Add(seed)
 	}
-	fuzztest.Run(f, []string{"1", "2", "7", "0", "(x", ")", ",", "3", "x", "-"}, func(t *testing.T, list string) {
+	item := regexp.MustCompile(`^([0-9]+)(?:\(x([0-9]+)\))?$`)
+	fuzztest.Run(f, []string{"1", "2", "7", "0", "(x", ")", ",", "3", "x", "-", "(x65535)", "(x2)"}, func(t *testing.T, list string) {
 		counts, err := ExpandCounts(list)
-		if err == nil && (len(counts) == 0 || len(counts) > MaxHosts || slices.Min(counts) < 0) {
-			t.Fatalf("%q: %d counts", list, len(counts))
+		if err != nil {
+			return
+		}
+		var want []int
+		for part := range strings.SplitSeq(list, ",") {
+			m := item.FindStringSubmatch(part)
+			if m == nil {
+				t.Fatalf("%q is taken", list)
+			}
+			count, _ := strconv.Atoi(m[1])
+			times := 1
+			if m[2] != "" {
+				times, _ = strconv.Atoi(m[2])
+			}
+			if want = append(want, slices.Repeat([]int{count}, times)...); times == 0 || len(want) > MaxHosts {
+				t.Fatalf("%q is taken", list)
+			}
+		}
+		if !slices.Equal(counts, want) {
+			t.Fatalf("%q means %v, want %v", list, counts, want)
 		}
 	})
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"encoding/binary"
 	"hash/crc32"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"perigee/internal/fuzztest"
 	"perigee/nixl"
 	"perigee/nixl/internal/process"
 )
@@ -80,12 +83,59 @@ func FuzzDecodeCard(f *testing.F) {
 	f.Add(exampleCard().encode()[:90])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, b := range [][]byte{data, resealed(data)} {
-			c, err := decodeCard(b)
-			if err == nil && !bytes.Equal(c.encode(), b) {
-				t.Errorf("a card with two encodings: %x", b)
+			if c, err := decodeCard(b); err == nil && (!bytes.Equal(c.encode(), b) || !sane(c)) {
+				t.Errorf("%x is read as %+v", b, c)
+			}
+		}
+		random := fuzztest.Random(data)
+		c := card{
+			owner:    process.ID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()},
+			name:     strings.Repeat("r", random.IntN(maxCardName+2)),
+			metadata: fuzztest.Bytes(random, 9),
+		}
+		if random.IntN(8) == 0 {
+			c.name = string(fuzztest.Bytes(random, 2))
+		}
+		for range random.IntN(3) {
+			e := cardBuffer{mem: nixl.VRAM, device: random.Uint32(), address: 1 + random.Uint64N(1<<40), size: 1 + random.Int64N(1<<40)}
+			switch odd := fuzztest.Int64(random); random.IntN(5) {
+			case 0:
+				e.mem = nixl.Mem(odd)
+			case 1:
+				e.address = uint64(odd)
+			case 2:
+				e.size = odd
+			case 3:
+				e.size, e.address = 0, uint64(random.IntN(2))
+			}
+			c.buffers = append(c.buffers, e)
+		}
+		got, err := decodeCard(c.encode())
+		if sane(c) != (err == nil) {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if diff := cmp.Diff(c, got, cmp.AllowUnexported(card{}, cardBuffer{}), cmpopts.EquateEmpty()); err == nil && diff != "" {
+			t.Fatal(diff)
+		}
+		if damaged := c.encode(); err == nil {
+			damaged[random.IntN(len(damaged))] ^= 1 << random.IntN(8)
+			if _, err := decodeCard(damaged); err == nil {
+				t.Fatalf("damaged, and taken: %+v", c)
 			}
 		}
 	})
+}
+
+// sane says what a card may hold.
+func sane(c card) bool {
+	for _, e := range c.buffers {
+		end := e.address + uint64(e.size)
+		if e.mem != nixl.DRAM && e.mem != nixl.VRAM || e.size < 0 || end < e.address || (e.size == 0) != (e.address == 0) {
+			return false
+		}
+	}
+	printable := strings.IndexFunc(c.name, func(r rune) bool { return r < 32 || r > 126 }) < 0
+	return printable && c.name != "" && len(c.name) <= maxCardName && len(c.metadata) > 0 && c.owner.PID >= 1 && c.owner.PID < 1<<31
 }
 
 func resealed(data []byte) []byte {

@@ -129,9 +129,15 @@ func FuzzRate(f *testing.F) {
 	f.Add("200 Gb/sec (4X HDR)")
 	f.Add("1e300 Gb/sec")
 	f.Add("NaN Gb/sec")
-	fuzztest.Run(f, []string{"200", "1", "0", ".", "e", " Gb/sec", " (4X HDR)", "-", "+", "9"}, func(t *testing.T, s string) {
-		if r := rate(s); r < 0 || r > 1e9 {
+	f.Add("1e6 Gb/sec")
+	f.Add("-1 Gb/sec")
+	fuzztest.Run(f, []string{"200", "1", "0", ".", "e", " Gb/sec", " (4X HDR)", "-", "+", "9", "2.5"}, func(t *testing.T, s string) {
+		if r := rate(s); r < 0 || r >= 1e9 || r > 0 && !strings.Contains(s, " Gb/sec") {
 			t.Errorf("rate(%q) = %d", s, r)
+		}
+		mbps := fuzztest.Random([]byte(s)).Int64N(1e9)
+		if text := fmt.Sprintf("%d.%03d Gb/sec (4X)", mbps/1000, mbps%1000); max(rate(text)-mbps, mbps-rate(text)) > 1 {
+			t.Errorf("rate(%q) = %d, want %d", text, rate(text), mbps)
 		}
 	})
 }

@@ -3,15 +3,18 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/nixl"
 	"perigee/nixl/internal/process"
 	"perigee/nixl/nixltest"
@@ -199,11 +202,53 @@ func FuzzDecodeCard(f *testing.F) {
 	f.Add(exampleCard().encode())
 	f.Add(exampleCard().encode()[:60])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		c, err := decodeCard(data)
-		if err == nil && !bytes.Equal(c.encode(), data) {
-			t.Errorf("a card with two encodings: %x", data)
+		if c, err := decodeCard(data); err == nil && (!bytes.Equal(c.encode(), data) || !sane(c)) {
+			t.Errorf("%x is read as %+v", data, c)
+		}
+		random := fuzztest.Random(data)
+		c := exampleCard()
+		c.owner = process.ID{Boot: [16]byte{byte(random.Uint32())}, Namespace: random.Uint64(), PID: uint64(fuzztest.Int64(random)), Start: random.Uint64()}
+		c.name = string(fuzztest.Bytes(random, nameSize))
+		c.buffers = nil
+		for range random.IntN(3) {
+			c.buffers = append(c.buffers, cardBuffer{fd: random.Int64N(9), size: 1 + random.Int64N(1<<40), dev: random.Uint64(), inode: random.Uint64()})
+		}
+		for _, e := range append(c.buffers, cardBuffer{})[:random.IntN(len(c.buffers)+1)] {
+			switch odd := fuzztest.Int64(random); random.IntN(4) {
+			case 0:
+				e.fd = odd
+			case 1:
+				e.size = odd
+			case 2:
+				e = cardBuffer{fd: -1, dev: uint64(random.IntN(2)), inode: uint64(random.IntN(2))}
+			}
+			c.buffers[random.IntN(len(c.buffers))] = e
+		}
+		got, err := decodeCard(c.encode())
+		if sane(c) != (err == nil) {
+			t.Fatalf("%+v: %v", c, err)
+		}
+		if diff := cmp.Diff(c, got, cmp.AllowUnexported(card{}, cardBuffer{}), cmpopts.EquateEmpty()); err == nil && diff != "" {
+			t.Fatal(diff)
+		}
+		padded := append([]byte(c.encode()), make([]byte, cardEntry)...)
+		for _, wrong := range [][]byte{padded, padded[:len(padded)-1], c.encode()[:cardHead-1]} {
+			if _, err := decodeCard(wrong); err == nil {
+				t.Fatalf("%d bytes are a card of %d buffers", len(wrong), len(c.buffers))
+			}
 		}
 	})
+}
+
+// sane says what a card may hold.
+func sane(c card) bool {
+	for _, e := range append(c.buffers, c.inbox) {
+		file := e.fd >= 0 && e.fd <= math.MaxInt32 && e.size > 0 && e.size <= math.MaxInt64/2
+		if !file && e != (cardBuffer{fd: -1}) {
+			return false
+		}
+	}
+	return c.owner.PID >= 1 && c.owner.PID <= math.MaxInt32 && len(c.name) >= 1 && len(c.name) <= nameSize
 }
 
 func BenchmarkEngine(b *testing.B) {

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
@@ -343,9 +345,18 @@ func FuzzSecretIn(f *testing.F) {
 	f.Add(fmt.Sprintf("UID:      %d\n\n%s", uid, base64.StdEncoding.EncodeToString([]byte("s"))))
 	f.Add("UID: 1\n\nQQ==")
 	f.Add("\n\n")
+	users := []string{fmt.Sprint(uid), fmt.Sprint(uid, 1), fmt.Sprint(1, uid), fmt.Sprint(uid + 1), "-1", "", fmt.Sprint(uid, " 1")}
 	f.Fuzz(func(t *testing.T, out string) {
 		if s, err := secretIn(out); err == nil && (len(s) == 0 || !strings.Contains(out, fmt.Sprint(uid))) {
 			t.Fatalf("%q holds %q", out, s)
+		}
+		random := fuzztest.Random([]byte(out))
+		user, secret := users[random.IntN(len(users))], fuzztest.Bytes(random, 40)
+		text := "STATUS:          Success (0)\nENCODE_HOST:     node1 (10.0.0.1)\nUID:             " + user + "\nGID:             " +
+			fmt.Sprint(uid) + "\nLENGTH:          44\n\n" + base64.StdEncoding.EncodeToString(secret)
+		got, err := secretIn(text)
+		if own := user == fmt.Sprint(uid) && len(secret) > 0; own != (err == nil) || own && !bytes.Equal(got, secret) {
+			t.Fatalf("%q holds %q, %v", text, got, err)
 		}
 	})
 }

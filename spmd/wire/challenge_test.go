@@ -3,12 +3,15 @@ package wire
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/fuzztest"
 )
 
 // challenged starts a listener with a challenge and returns its address.
@@ -78,13 +81,23 @@ func FuzzChallenge(f *testing.F) {
 	f.Add([]byte(challengeMagic + "\xff\xff"))
 	f.Add([]byte(magic + "\x00\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		challenge, err := receiveChallenge(bytes.NewReader(data))
-		if err != nil {
-			return
+		if challenge, err := receiveChallenge(bytes.NewReader(data)); err == nil {
+			var again bytes.Buffer
+			if err := sendChallenge(&again, challenge); err != nil || !bytes.HasPrefix(data, again.Bytes()) {
+				t.Fatalf("%q is read as %q: %v", data, challenge, err)
+			}
 		}
-		var again bytes.Buffer
-		if err := sendChallenge(&again, challenge); err != nil || !bytes.HasPrefix(data, again.Bytes()) {
-			t.Fatalf("%q is read as %q: %v", data, challenge, err)
+		random := fuzztest.Random(data)
+		want := make([]byte, []int{random.IntN(600), maxChallenge - random.IntN(2), maxChallenge + 1, random.IntN(1 << 16)}[random.IntN(4)])
+		link := bytes.NewBuffer(append(binary.LittleEndian.AppendUint16([]byte(challengeMagic), uint16(len(want))), want...))
+		link.WriteString("the greeting")
+		got, err := receiveChallenge(link)
+		if len(want) > maxChallenge {
+			if err == nil {
+				t.Fatalf("a challenge of %d bytes is taken", len(want))
+			}
+		} else if err != nil || !bytes.Equal(got, want) || link.String() != "the greeting" {
+			t.Fatalf("a challenge of %d bytes: %d bytes, %v, %q left", len(want), len(got), err, link)
 		}
 	})
 }

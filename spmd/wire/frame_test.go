@@ -7,6 +7,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"perigee/internal/fuzztest"
 )
 
 var testKey = bytes.Repeat([]byte{7}, keySize)
@@ -161,8 +163,64 @@ func FuzzAdmit(f *testing.F) {
 		if _, err := greet(conn, secret, 1, 0); err == nil {
 			t.Fatal("believed an acceptor")
 		}
+		// Strangers who know some of what a rank knows.
+		random := fuzztest.Random(data)
+		s := &stranger{secret: secret, role: roleDial, from: random.Uint32N(9), to: 3, names: 3, nonceD: fuzztest.Bytes(random, nonceSize)}
+		s.nonceD = append(s.nonceD, make([]byte, nonceSize-len(s.nonceD))...)
+		honest := false
+		switch random.IntN(7) {
+		case 0:
+			s.secret = append([]byte{byte(random.Uint32())}, secret...)
+		case 1:
+			s.role = []string{roleAccept, roleOther, roleCross}[random.IntN(3)]
+		case 2:
+			s.to = random.Uint32N(3)
+			s.names = s.to
+		case 3:
+			s.names = random.Uint32N(3)
+		case 4:
+			s.damaged = 1 + random.IntN(8+nonceSize+proofSize)
+		case 5:
+			s.to, s.names = 3+1<<31, 3+1<<31
+		default:
+			honest = true
+		}
+		from, _, err := admit(s, secret, 3, nil)
+		if honest != (err == nil) || honest && from != int(s.from) {
+			t.Fatalf("%+v was admitted as rank %d: %v", s, from, err)
+		}
 	})
 }
+
+// stranger answers an acceptor's greeting with a proof that some secret, role and ranks make; names is the rank that it
+// says it wants, to the one in its proof. One byte of what it says may be damaged.
+type stranger struct {
+	secret   []byte
+	role     string
+	from, to uint32
+	names    uint32
+	nonceD   []byte
+	damaged  int // from 1; 0: none
+	nonceA   []byte
+	answer   bytes.Buffer
+}
+
+func (s *stranger) Write(b []byte) (int, error) {
+	if s.nonceA != nil {
+		return len(b), nil
+	}
+	s.nonceA = bytes.Clone(b[len(magic):])
+	reply := binary.LittleEndian.AppendUint32(nil, s.from)
+	reply = append(binary.LittleEndian.AppendUint32(reply, s.names), s.nonceD...)
+	reply = append(reply, proof(s.secret, s.role, s.nonceA, s.nonceD, s.from, s.to)...)
+	if s.damaged > 0 {
+		reply[s.damaged-1] ^= 1
+	}
+	s.answer.Write(reply)
+	return len(b), nil
+}
+
+func (s *stranger) Read(b []byte) (int, error) { return s.answer.Read(b) }
 
 func FuzzFramesRoundTrip(f *testing.F) {
 	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3), uint16(4))

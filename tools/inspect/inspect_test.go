@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"strings"
 	"testing"
@@ -251,6 +252,13 @@ func TestConvertFiles(t *testing.T) {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 		resulttest.Check(t, out)
+	}
+	before, _ := os.ReadFile(in)
+	if _, err := call(t, "convert", in, in, "--format", "csv"); fault.KindOf(err) != fault.Usage {
+		t.Errorf("the result is written over: %v", err)
+	}
+	if after, err := os.ReadFile(in); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the result has changed: %v", err)
 	}
 	for _, ending := range []string{"csv", "jsonl"} {
 		want := mustCall(t, "convert", in, "-", "--format", ending)
@@ -509,6 +517,8 @@ func FuzzCommands(f *testing.F) {
 		f.Add(data[:len(data)/2])
 	}
 	f.Add([]byte(`{"schema":"perigee.result/1","measurements":[{"pattern":0}],"patterns":[{"matrix":0}],"matrices":[{}]}`))
+	f.Add([]byte(`{"schema":"perigee.result/1"}`))
+	f.Add([]byte(`{"schema":"perigee.result/1","notes":["\u001b]0;x\u0007\u202e\r"],"tables":[{"columns":["=1+1"],"rows":[["=cmd|x"],["\u009b2J"]]}]}`))
 	f.Add([]byte(`{"schema":"perigee.result/1","tables":[{"columns":["a","a"],"rows":[[null,{}]]}],"thresholds":[{}],"failure":{}}`))
 	fuzztest.RunDocuments(f, []string{string(whole)}, func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
@@ -521,6 +531,9 @@ func FuzzCommands(f *testing.F) {
 			}
 			if _, ok := c.(*catCmd); ok && err == nil && !json.Valid([]byte(out)) {
 				t.Fatalf("%+v: %q", c, out)
+			}
+			if err == nil {
+				checkSaid(t, c, data, out)
 			}
 		}
 	})
@@ -557,5 +570,74 @@ func TestSchemaFlag(t *testing.T) {
 	}()
 	if out.String() != docs.ResultSchema {
 		t.Errorf("got %.100s", out.String())
+	}
+}
+
+// checkSaid compares what a command says of a result, which is JSON, with the result.
+func checkSaid(t *testing.T, c runner, text []byte, out string) {
+	t.Helper()
+	var doc struct {
+		Patterns     []struct{ Name, Op string }
+		Measurements []struct {
+			Pattern   int
+			Phase     string
+			Iteration int64
+			Ranks     []struct {
+				Rank    int64
+				StartNS int64 `json:"start_ns"`
+				Peers   []struct {
+					Peer, Bytes int64
+					EndNS       int64 `json:"end_ns"`
+				}
+			}
+		}
+	}
+	var whole any
+	if json.Unmarshal(text, &whole) != nil || json.Unmarshal(text, &doc) != nil {
+		return // packed, or with numbers of other kinds
+	}
+	switch c := c.(type) {
+	case *catCmd:
+		want := whole
+		if c.Path != "." {
+			want = doc.Patterns[0].Name
+		}
+		var got any
+		if err := json.Unmarshal([]byte(out), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s of %s is %s (%v)", c.Path, text, out, err)
+		}
+	case *convertCmd:
+		if c.Format != "jsonl" || c.Rows != "pair" {
+			return
+		}
+		rows := json.NewDecoder(strings.NewReader(out))
+		for _, m := range doc.Measurements {
+			for _, r := range m.Ranks {
+				for _, p := range r.Peers {
+					var row struct {
+						Pattern, Iteration, Initiator, Sender, Receiver, Bytes int64
+						Name, Phase                                            string
+						Start                                                  int64 `json:"start_ns"`
+						End                                                    int64 `json:"end_ns"`
+						Latency                                                int64 `json:"latency_ns"`
+					}
+					ends := [2]int64{r.Rank, p.Peer}
+					if doc.Patterns[m.Pattern].Op == "READ" {
+						ends = [2]int64{p.Peer, r.Rank}
+					}
+					if err := rows.Decode(&row); err != nil {
+						t.Fatalf("%s: %v in %q", text, err, out)
+					}
+					if row.Pattern != int64(m.Pattern) || row.Name != doc.Patterns[m.Pattern].Name || row.Phase != m.Phase || row.Iteration != m.Iteration ||
+						row.Bytes != p.Bytes || row.Start != r.StartNS || row.End != p.EndNS || row.Latency != p.EndNS-r.StartNS || row.Initiator != r.Rank ||
+						[2]int64{row.Sender, row.Receiver} != ends {
+						t.Fatalf("%s: %+v of %+v", text, row, r)
+					}
+				}
+			}
+		}
+		if rows.More() {
+			t.Fatalf("%s: more rows than messages: %s", text, out)
+		}
 	}
 }

@@ -140,7 +140,7 @@ func TestWindow(t *testing.T) {
 }
 
 func FuzzModelFile(f *testing.F) {
-	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "16384", 1)} {
+	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "16384", 1), strings.Replace(qwenYAML, "94", "16385", 1), strings.Replace(deepseekYAML, "64", "-64", 1), strings.Replace(llamaYAML, "64", "60", 1)} {
 		f.Add(s)
 	}
 	o := DefaultOptions()
@@ -162,6 +162,7 @@ func FuzzModelFile(f *testing.F) {
 			}
 			return
 		}
+		checkArch(t, v, a)
 		m, err := fromArch(a)
 		if err != nil {
 			t.Fatal(err)
@@ -176,5 +177,49 @@ func FuzzModelFile(f *testing.F) {
 		if p := w.Patterns[0]; p.Bytes <= 0 || p.Bytes > p.ISL*w.Model.BytesPerToken || m.Window == 0 && p.Bytes/p.ISL != w.Model.BytesPerToken {
 			t.Errorf("model %+v gives %+v", m, p)
 		}
+		values := 2 * a.KVHeads * a.HeadDim
+		if a.LatentDim > 0 {
+			values = a.LatentDim + a.RopeDim
+		}
+		if w.Model.BytesPerToken != a.Layers*values*2 || w.Model.Hidden != max(a.Hidden, w.Model.Hidden) {
+			t.Errorf("%+v has %d bytes per token", a, w.Model.BytesPerToken)
+		}
 	})
+}
+
+// checkArch compares what was read with the keys of the file.
+func checkArch(t *testing.T, v *conf.Value, a model.Arch) {
+	t.Helper()
+	key := func(name string) int64 {
+		if x := v.Get(name); x != nil && x.Kind == conf.Int {
+			return x.Int()
+		}
+		return 0
+	}
+	if v.Get("architectures") != nil || v.Get("model_type") != nil || v.Get("hidden_size") != nil && v.Get("num_hidden_layers") != nil {
+		return // of Hugging Face: other names
+	}
+	want := map[string][2]int64{
+		"num_layers": {a.Layers, key("num_layers")}, "num_experts": {a.Experts, key("num_experts")},
+		"experts_per_token": {a.TopK, key("experts_per_token")}, "num_shared_experts": {a.Shared, key("num_shared_experts")},
+	}
+	switch a.Family {
+	case "llama":
+		heads, group := key("num_query_heads_with_mha"), key("gqa_num_queries_in_group")
+		want["heads"], want["group"], want["head size"] = [2]int64{a.Heads, heads}, [2]int64{a.Group, group}, [2]int64{a.HeadDim, key("query_head_dimension")}
+		want["KV heads"] = [2]int64{a.KVHeads * group, heads}
+	case "mla":
+		want["heads"], want["latent"], want["rope"] = [2]int64{a.Heads, key("num_query_heads")}, [2]int64{a.LatentDim, key("mla_latent_vector_dimension")}, [2]int64{a.RopeDim, key("rope_mla_dimension")}
+		want["hidden"] = [2]int64{a.Hidden, key("embedding_dimension")}
+	default:
+		want["heads"], want["KV heads"], want["head size"] = [2]int64{a.Heads, key("num_query_heads")}, [2]int64{a.KVHeads, key("num_kv_heads")}, [2]int64{a.HeadDim, key("query_head_dimension")}
+		if v.Get("sliding_window") != nil && key("sliding_window") != 0 {
+			want["window"] = [2]int64{a.Window, key("sliding_window")}
+		}
+	}
+	for name, x := range want {
+		if x[0] != x[1] || x[0] < 0 || x[0] == 0 && !strings.Contains(name, "expert") {
+			t.Errorf("%s: %d, the file has %d (%+v)", name, x[0], x[1], a)
+		}
+	}
 }

@@ -2,12 +2,19 @@ package matrix
 
 import (
 	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 )
 
 func readFile(path string) (*Matrix, error) {
@@ -79,5 +86,104 @@ func FuzzReadNPY(f *testing.F) {
 		if (m == nil) == (err == nil) || err != nil && fault.KindOf(err) != fault.Input {
 			t.Errorf("%v, %v", m, err)
 		}
+		random := fuzztest.Random(data)
+		text, want := drawNPY(random)
+		m, err = ReadText("x", bytes.NewReader(text))
+		if (want == nil) != (err != nil) {
+			t.Fatalf("%q (%v): %v", text, want, err)
+		}
+		if want == nil {
+			return
+		}
+		if diff := cmp.Diff(want, dense(m)); diff != "" {
+			t.Fatalf("%q (-want +got)\n%s", text, diff)
+		}
+		checkAgainst(t, m, want)
+		for _, wrong := range [][]byte{text[:len(text)-1], append(text, 0)} {
+			if m, err := ReadText("x", bytes.NewReader(wrong)); err == nil {
+				t.Fatalf("%q is read as %v", wrong, dense(m))
+			}
+		}
 	})
+}
+
+// drawNPY writes a matrix as numpy.save does. No matrix: it cannot be read.
+func drawNPY(random *rand.Rand) (text []byte, rows [][]int64) {
+	kind := []string{"b1", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f4", "f8"}[random.IntN(11)]
+	width, good := int(kind[1]-'0'), true
+	sign := []string{"<", ">", "="}[random.IntN(3)]
+	var order interface {
+		binary.ByteOrder
+		binary.AppendByteOrder
+	} = binary.LittleEndian
+	if sign == ">" {
+		order = binary.BigEndian
+	}
+	n, fortran := 1+random.IntN(3), random.IntN(2) == 0
+	rows = make([][]int64, n)
+	for i := range rows {
+		rows[i] = make([]int64, n)
+	}
+	var cells []byte
+	for k := range n * n {
+		v := random.Int64N(1 << 40)
+		if random.IntN(4*n*n) == 0 {
+			v = fuzztest.Int64(random)
+		}
+		var bits uint64
+		switch {
+		case kind[0] == 'f':
+			real := float64(v)
+			if kind == "f4" {
+				real = float64(float32(v))
+			}
+			if random.IntN(8*n*n) == 0 {
+				real = []float64{0.5, -1, math.Inf(1), math.NaN(), 1 << 63}[random.IntN(5)]
+			}
+			if good = good && real >= 0 && real < 1<<63 && real == math.Trunc(real); good {
+				v = int64(real)
+			}
+			if bits = math.Float64bits(real); kind == "f4" {
+				bits = uint64(math.Float32bits(float32(real)))
+			}
+		case kind[0] == 'i':
+			v = v << (64 - 8*width) >> (64 - 8*width)
+			bits, good = uint64(v), good && v >= 0
+		default:
+			bits = uint64(v) << (64 - 8*width) >> (64 - 8*width)
+			v, good = int64(bits), good && bits <= math.MaxInt64
+		}
+		switch width {
+		case 1:
+			cells = append(cells, byte(bits))
+		case 2:
+			cells = order.AppendUint16(cells, uint16(bits))
+		case 4:
+			cells = order.AppendUint32(cells, uint32(bits))
+		case 8:
+			cells = order.AppendUint64(cells, bits)
+		}
+		if fortran {
+			rows[k%n][k/n] = v
+		} else {
+			rows[k/n][k%n] = v
+		}
+	}
+	sum := 0.0
+	for _, row := range rows {
+		for _, v := range row {
+			sum += float64(v)
+		}
+	}
+	order2 := "False"
+	if fortran {
+		order2 = "True"
+	}
+	header := fmt.Sprintf("{'descr': '%s%s', 'fortran_order': %s, 'shape': (%d, %d), }\n", sign, kind, order2, n, n)
+	text = binary.LittleEndian.AppendUint16([]byte(npyMagic+"\x01\x00"), uint16(len(header)))
+	text = append(append(text, header...), cells...)
+	if !good || sum >= 1<<63 {
+		return text, nil
+	}
+	return text, rows
 }

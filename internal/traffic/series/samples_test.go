@@ -1,13 +1,16 @@
 package series
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"perigee/internal/fuzztest"
 	"perigee/internal/pack"
 )
 
@@ -104,13 +107,63 @@ func FuzzDecodeDistribution(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(r.Encode()[:9])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := DecodeDistribution(data)
-		if err != nil {
-			return
+		if r, err := DecodeDistribution(data); err == nil {
+			for _, s := range r.stages() {
+				for v, n := range s.counts {
+					if v < 0 || n < 1 || n > s.count {
+						t.Fatalf("%d of %d times %d ns", n, s.count, v)
+					}
+				}
+			}
+			checkDistribution(t, r)
 		}
-		again, err := DecodeDistribution(r.Encode())
-		if err != nil || again.Latency.Stats().Count != r.Latency.Stats().Count || again.Bytes != r.Bytes {
-			t.Errorf("%v: %+v became %+v", err, r, again)
+		random := fuzztest.Random(data)
+		r := &Distribution{Start: fuzztest.Int64(random), End: fuzztest.Int64(random), Bytes: fuzztest.Int64(random), CPU: random.Float64()}
+		for _, s := range r.stages() {
+			for range random.IntN(5) {
+				s.Add(fuzztest.Int64(random))
+			}
+		}
+		checkDistribution(t, r)
+		// A count of none, values that do not ascend from 0, and more than there can be.
+		head := r.Encode()[:len((&Distribution{Start: r.Start, End: r.End, Bytes: r.Bytes, CPU: r.CPU}).Encode())-4*len((&Samples{}).append(nil))]
+		for _, values := range [][]int64{{1, 0}, {1, -1}, {-1, 1}, {5, 1, -6, 1}, {1, math.MaxInt64, 1, 1}} {
+			b := pack.AppendFloat(append(slices.Clone(head), 0, 0), 0)
+			b = append(b, byte(len(values)/2))
+			for _, v := range values {
+				b = binary.AppendVarint(b, v)
+			}
+			for range 3 {
+				b = (&Samples{}).append(b)
+			}
+			if _, err := DecodeDistribution(b); err == nil {
+				t.Fatalf("%v is taken", values)
+			}
 		}
 	})
+}
+
+// checkDistribution writes a distribution and reads it, whole and torn.
+func checkDistribution(t *testing.T, r *Distribution) {
+	t.Helper()
+	data := r.Encode()
+	again, err := DecodeDistribution(data)
+	if err != nil {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	figures := func(r *Distribution) []any {
+		list := []any{r.Start, r.End, r.Bytes, r.CPU}
+		for _, s := range r.stages() {
+			list = append(list, s.Stats(), s.sum, s.min, s.max, s.table())
+		}
+		return list
+	}
+	if diff := cmp.Diff(figures(r), figures(again), cmpopts.EquateNaNs()); diff != "" {
+		t.Fatal(diff)
+	}
+	for _, torn := range [][]byte{data[:len(data)-1], append(data, 0)} {
+		if _, err := DecodeDistribution(torn); err == nil {
+			t.Fatalf("%d of %d bytes are taken", len(torn), len(data))
+		}
+	}
 }

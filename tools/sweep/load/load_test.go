@@ -2,15 +2,19 @@ package load
 
 import (
 	"bytes"
+	"encoding/json"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/expr"
@@ -495,6 +499,7 @@ func FuzzReport(f *testing.F) {
 		if bytes.HasPrefix(text, []byte("{")) {
 			name = "r.json"
 		}
+		checkFigure(t, fuzztest.Random(text))
 		r, err := Report(name, text)
 		if err != nil {
 			if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), name) {
@@ -510,4 +515,57 @@ func FuzzReport(f *testing.F) {
 			}
 		}
 	})
+}
+
+// checkFigure writes a figure into a good report, and looks for it in its column.
+func checkFigure(t *testing.T, random *rand.Rand) {
+	t.Helper()
+	latencies := map[string]string{
+		"time_to_first_token": "TTFT", "time_per_output_token": "TPOT", "inter_token_latency": "ITL", "request_latency": "E2EL",
+		"normalized_time_per_output_token": "NTPOT",
+	}
+	statistics := map[string]string{
+		"mean": "Mean", "stddev": "StdDev", "min": "Min", "p0p1": "P0.1", "p1": "P1", "p5": "P5", "p10": "P10", "p25": "P25", "p50": "P50", "p75": "P75",
+		"p90": "P90", "p95": "P95", "p99": "P99", "p99p9": "P99.9", "max": "Max", "median": "P50", "p001": "P0.1", "p01": "P1", "p05": "P5", "p999": "P99.9",
+	}
+	pick := func(m map[string]string) string {
+		names := slices.Sorted(maps.Keys(m))
+		return names[random.IntN(len(names))]
+	}
+	latency, statistic := pick(latencies), pick(statistics)
+	value, want := float64(random.IntN(1000))/8, "taken"
+	if random.IntN(8) == 0 {
+		value, want = -value-1, "refused"
+	}
+	unit, factor := "ms", 1.0
+	if random.IntN(2) == 0 {
+		unit, factor = "s", 1000
+	}
+	if strings.Contains(latency, "per_output") || strings.HasPrefix(latency, "inter") {
+		unit += "/token"
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal([]byte(report(t)), &document); err != nil {
+		t.Fatal(err)
+	}
+	quantities := document["metrics"].(map[string]any)["latency"].(map[string]any)
+	quantities[latency] = map[string]any{"units": unit, "mean": 1.5, statistic: value}
+	text, err := json.Marshal(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Report("r.json", text)
+	if (err == nil) != (want == "taken") {
+		t.Fatalf("%s of %s, %v %s, is to be %s: %v", statistic, latency, value, unit, want, err)
+	}
+	if err != nil {
+		return
+	}
+	column, err := runs.Find(statistics[statistic] + "_" + latencies[latency] + "_ms")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := column.Of(r).Nums; len(got) != 1 || math.Abs(got[0]-value*factor) > 1e-9*value*factor {
+		t.Fatalf("%s is %v, want %v", column.Name, got, value*factor)
+	}
 }

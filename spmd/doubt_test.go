@@ -1,6 +1,7 @@
 package spmd
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
@@ -225,9 +226,13 @@ func FuzzControl(f *testing.F) {
 		random := fuzztest.Random(data)
 		c := call{seq: random.Uint32(), op: byte(random.IntN(int(opEnd) + 1)), root: random.IntN(maxNumber+1) - 1, order: uint16(random.Uint32())}
 		check(t, random.IntN(isAgreement+1), random.Uint64N(1<<62+1), c)
-		for _, wrong := range [][]byte{encodeControl(isAgreement+1, 0, c), encodeControl(0, 1<<62+1, c), encodeControl(0, 0, call{op: opEnd + 1}), encodeControl(0, 0, call{root: maxNumber})} {
+		for i, most := range []uint64{isAgreement, uint64(opEnd), 1<<32 - 1, maxNumber, 1<<16 - 1, 1 << 62} {
+			var wrong []byte
+			for k := range 6 {
+				wrong = binary.AppendUvarint(wrong, map[bool]uint64{i == k: most + 1 + random.Uint64N(2)}[true])
+			}
 			if kind, wait, c, err := decodeControl(wrong); err == nil {
-				t.Errorf("%v %v %+v is taken", kind, wait, c)
+				t.Errorf("% x is taken: %v %v %+v", wrong, kind, wait, c)
 			}
 		}
 	})

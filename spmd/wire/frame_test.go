@@ -3,8 +3,12 @@ package wire
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,7 +148,39 @@ func FuzzReadFrames(f *testing.F) {
 		if delivered+messages*frameStart > len(data) {
 			t.Fatalf("%d bytes in %d messages came out of %d", delivered, messages, len(data))
 		}
+		checkMessages(t, fuzztest.Random(data))
 	})
+}
+
+// checkMessages sends messages of several frames, those of some channels between each other, and reads them, whole and
+// with one bit changed.
+func checkMessages(t *testing.T, random *rand.Rand) {
+	s, begun := testSealer(t), map[uint64]string{}
+	var sent []byte
+	var want []string
+	for range 1 + random.IntN(9) {
+		channel, flags, payload := random.Uint64N(3), byte(random.IntN(2))*flagMore, fuzztest.Bytes(random, 5)
+		sent = append(sent, frame(s, uint32(len(payload)), channel, flags, payload)...)
+		if begun[channel] += string(payload); flags == 0 {
+			want = append(want, fmt.Sprintf("%d: %q", channel, begun[channel]))
+			delete(begun, channel)
+		}
+	}
+	read := func() (got []string, err error) {
+		err = readFrames(t, bytes.NewReader(sent), 1+random.IntN(99), func(h Header, d []byte) { got = append(got, fmt.Sprintf("%d: %q", h.Channel, d)) })
+		return got, err
+	}
+	if got, err := read(); !errors.Is(err, errHungUp) || !slices.Equal(got, want) {
+		t.Fatalf("got %v, %v, want %v", got, err, want)
+	}
+	large := frame(testSealer(t), maxFrame+1+random.Uint32N(2), 1, 0, nil)
+	if err := readFrames(t, bytes.NewReader(large), 99, func(Header, []byte) {}); !strings.Contains(err.Error(), "allowed") {
+		t.Fatalf("a frame that is too large: %v", err)
+	}
+	sent[random.IntN(len(sent))] ^= 1 << random.IntN(8)
+	if got, err := read(); !errors.Is(err, ErrForged) || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+		t.Fatalf("one bit changed: got %v, %v, of %v", got, err, want)
+	}
 }
 
 // Without the secret no bytes get a dialer or an acceptor through the handshake.

@@ -52,6 +52,7 @@ func (r *transferModule) exports() map[string]function {
 	return map[string]function{
 		"prepare":     r.collective(r.prepare),
 		"prepare_all": r.collective(r.prepareAll),
+		"apart":       r.collective(r.apart),
 		"warmup":      r.collective(r.warmup),
 		"expect":      r.collective(r.expect),
 		"collect":     r.collective(r.collect),
@@ -249,6 +250,33 @@ func (r *transferModule) record(s spec) {
 		Shards: s.shards, Senders: len(s.bytes.Senders()), Metadata: s.metadata,
 		SleepBefore: s.sleepBefore, SleepAfter: s.sleepAfter,
 	})
+}
+
+// apart(plans): the same patterns, no two of them in the same memory; nil where that does not fit.
+func (r *transferModule) apart(L *glua.LState) (int, error) {
+	plans, err := plansArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	s, err := r.session()
+	if err != nil {
+		return 0, err
+	}
+	list, err := play.Apart(s, plans)
+	if err != nil {
+		return 0, err
+	}
+	if list == nil {
+		L.Push(glua.LNil)
+		return 1, nil
+	}
+	out := L.CreateTable(len(list), 0)
+	for i, p := range list {
+		old := L.CheckTable(1).RawGetInt(i + 1).(*glua.LUserData).Value.(*luaPlan)
+		out.Append(newUserData(r.L, planTypeName, &luaPlan{p, old.spec}))
+	}
+	L.Push(out)
+	return 1, nil
 }
 
 // warmup(plans, iterations).

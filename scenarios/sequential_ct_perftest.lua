@@ -53,7 +53,7 @@ local function run_isolated(plans, config, iterations, bar, from)
   return transfer.collect(plans)
 end
 
--- The whole list once. A rank waits only for those that it meets.
+-- The whole list once. A rank waits only for those that it meets. Without a bar nothing is recorded.
 local function run_workload(plans, config, bar)
   world.barrier()
   local started, starts, stops = clock.wall(), {}, {}
@@ -62,14 +62,38 @@ local function run_workload(plans, config, bar)
     if meet(plan, config.meet) then
       clock.sleep(config.traffic_patterns[i].sleep_before_launch_sec)
       starts[i] = clock.wall()
-      plan:run()
+      plan:run { record = bar ~= nil }
       stops[i] = clock.wall()
       clock.sleep(config.traffic_patterns[i].sleep_after_launch_sec)
     end
-    bar:add(1)
+    if bar then
+      bar:add(1)
+    end
   end
   world.barrier()
   return { start_ts = started, tps_start_ts = starts, tps_end_ts = stops }
+end
+
+-- Plays the list once more, no two patterns in the same memory, so that every byte is still there in the end. Those with
+-- storage_ops run, but are not checked: their files are shared.
+local function verify_workload(plans, config)
+  local apart = transfer.apart(plans)
+  if not apart then
+    result.note("the workload was not verified: its patterns share memory, and apart from each other they take more than there is, or GPU memory")
+    return
+  end
+  local checked = {}
+  for i, plan in ipairs(apart) do
+    if not config.traffic_patterns[i].storage_ops then
+      table.insert(checked, plan)
+      plan:fill(1)
+    end
+  end
+  run_workload(apart, config)
+  for _, plan in ipairs(checked) do
+    plan:check(1)
+  end
+  result.note("verified: every byte of " .. #checked .. " of " .. #plans .. (#plans == 1 and " pattern" or " patterns") .. " in one more iteration of the workload, in which no two share memory, arrived as it was sent")
 end
 
 -- One iteration in the units of the table: GB, ms, GB/s, seconds since 1970.
@@ -131,7 +155,7 @@ return {
   about = "A list of traffic patterns, each alone and then one after the other: what does contention cost?",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_patterns", arg = true },
-    options.bool { "verify-buffers", false, "check every byte of the last isolated run of each pattern; =every: of every isolated run, with other bytes each time. In the workload patterns share buffers", choices = { "every" } },
+    options.bool { "verify-buffers", false, "check every byte of the last isolated run of each pattern, and of one more iteration of the workload, in which no two patterns share memory; =every: of every isolated run, with other bytes each time", choices = { "every" } },
     options.bool { "verify-every", false, "the same as --verify-buffers=every" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON, in the layout of NIXL's CTPerftest" },
@@ -192,6 +216,10 @@ return {
       end
     end
     bar:finish()
+    if every or opt.verify_buffers then
+      world.phase("verify")
+      verify_workload(plans, config)
+    end
 
     if opt.print_recv_buffers then
       for _, plan in ipairs(plans) do

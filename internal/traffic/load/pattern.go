@@ -23,6 +23,53 @@ type Pattern struct {
 	Lane   Lane
 	// Storage is what ranks read and write beside the messages.
 	Storage map[int]StorageOp
+	// sendAt and recvAt are where the messages of each rank begin in its buffers; nil: at the beginning.
+	sendAt, recvAt []int64
+}
+
+// Guard is how many bytes before and behind the memory that a lane receives into belong to the buffer, but to no
+// message, so that verification can look whether an engine writes there. It keeps messages aligned to pages.
+const Guard = 4096
+
+// Apart returns patterns that move the same bytes, but of which no two share memory on a lane, guards included: what
+// one of them leaves stays while the others run.
+func Apart(patterns []Pattern) []Pattern {
+	type memory struct {
+		lane Lane
+		mem  nixl.Mem
+	}
+	free := map[memory]*[2][]int64{} // by rank, where the next message may be sent from and received
+	list := slices.Clone(patterns)
+	for i := range list {
+		p := &list[i]
+		next := free[memory{p.Lane, p.Mem}]
+		if next == nil {
+			next = &[2][]int64{make([]int64, p.Matrix.Size()), make([]int64, p.Matrix.Size())}
+			free[memory{p.Lane, p.Mem}] = next
+		}
+		p.sendAt, p.recvAt = slices.Clone(next[Send]), slices.Clone(next[Recv])
+		for r := range p.Matrix.Size() {
+			next[Send][r] += pages(p.Matrix.RowSum(r))
+			if n := p.Matrix.ColumnSum(r); n > 0 {
+				next[Recv][r] += pages(n) + 2*Guard
+			}
+		}
+	}
+	return list
+}
+
+// pages rounds up to whole pages.
+func pages(n int64) int64 { return (n + Guard - 1) / Guard * Guard }
+
+// base is where the messages of a rank begin in a buffer.
+func (p Pattern) base(rank int, side Side) int64 {
+	switch {
+	case p.sendAt == nil:
+		return 0
+	case side == Send:
+		return p.sendAt[rank]
+	}
+	return p.recvAt[rank]
 }
 
 // MaxShards bounds the descriptors of a message, each of which takes memory.
@@ -72,7 +119,11 @@ func (p Pattern) Digest() string {
 	for _, rank := range slices.Sorted(maps.Keys(p.Storage)) {
 		storage += fmt.Sprintf(" %d:%+v", rank, p.Storage[rank])
 	}
-	return fmt.Sprintf("pattern %s %s %s %d %d%s", p.Matrix.Digest(), p.Mem, p.Op, p.Shards, p.Lane, storage)
+	apart := ""
+	if p.sendAt != nil {
+		apart = fmt.Sprintf(" apart %v %v", p.sendAt, p.recvAt)
+	}
+	return fmt.Sprintf("pattern %s %s %s %d %d%s%s", p.Matrix.Digest(), p.Mem, p.Op, p.Shards, p.Lane, storage, apart)
 }
 
 // Lanes are the pattern's own, and Files if it has storage operations.
@@ -88,7 +139,12 @@ func (p Pattern) Needs(rank int, lane Lane) (n Needs) {
 	if lane == Files {
 		return p.storageNeeds(rank)
 	}
-	n.Send[p.Mem], n.Recv[p.Mem] = p.Matrix.RowSum(rank), p.Matrix.ColumnSum(rank)
+	if sum := p.Matrix.RowSum(rank); sum > 0 {
+		n.Send[p.Mem] = p.base(rank, Send) + sum
+	}
+	if sum := p.Matrix.ColumnSum(rank); sum > 0 {
+		n.Recv[p.Mem] = p.base(rank, Recv) + sum
+	}
 	return n
 }
 
@@ -120,13 +176,13 @@ func (p Pattern) Transfers(rank int, lane Lane) []Transfer {
 		return p.storageTransfers(rank)
 	}
 	local, remote := p.ends()
-	remoteOffset := func(peer int) int64 { return offset(p.Matrix.Column(peer), rank) }
+	remoteOffset := func(peer int) int64 { return p.base(peer, Recv) + offset(p.Matrix.Column(peer), rank) }
 	if p.Op == nixl.Read {
-		remoteOffset = func(peer int) int64 { return offset(p.Matrix.Row(peer), rank) }
+		remoteOffset = func(peer int) int64 { return p.base(peer, Send) + offset(p.Matrix.Row(peer), rank) }
 	}
 	cells := p.cells(rank)
 	list := make([]Transfer, 0, len(cells))
-	var off int64
+	off := p.base(rank, local.Side)
 	for _, c := range cells {
 		list = append(list, Transfer{
 			Op: p.Op, Peer: c.Peer, Local: local, Remote: remote,
@@ -154,12 +210,12 @@ func (p Pattern) Messages(rank int, lane Lane) (sent, received []Message) {
 	if lane == Files {
 		return p.storageMessages(rank)
 	}
-	var off int64
+	off := p.base(rank, Send)
 	for _, c := range p.Matrix.Row(rank) {
 		sent = append(sent, p.message(rank, c.Peer, Send, off, c.Bytes))
 		off += c.Bytes
 	}
-	off = 0
+	off = p.base(rank, Recv)
 	for _, c := range p.Matrix.Column(rank) {
 		received = append(received, p.message(c.Peer, rank, Recv, off, c.Bytes))
 		off += c.Bytes

@@ -55,6 +55,52 @@ func Prepare(s *session.Session, loads []load.Load) ([]*Plan, error) {
 	return plans, nil
 }
 
+// Apart makes plans of patterns that move the same bytes as the given ones, no two of them in the same memory, so that
+// what one of them leaves is still there when all have run. It returns nil where they do not fit into the memory of a
+// host. Plans with storage operations stay as they are. All ranks call it.
+func Apart(s *session.Session, plans []*Plan) ([]*Plan, error) {
+	list := slices.Clone(plans)
+	var patterns []load.Pattern
+	var at, numbers []int
+	for i, p := range plans {
+		if err := p.Usable(); err != nil {
+			return nil, err
+		}
+		if pattern, ok := patternOf(p); ok {
+			patterns, at, numbers = append(patterns, pattern), append(at, i), append(numbers, p.Number)
+		}
+	}
+	loads := make([]load.Load, len(patterns))
+	for k, p := range load.Apart(patterns) {
+		if loads[k] = p; plans[at[k]].clocked {
+			loads[k] = load.Clocked{Load: p}
+		}
+	}
+	if fits, err := s.Fits(loads); err != nil || !fits {
+		return nil, err
+	}
+	reserved, err := s.ReserveAgain(loads, numbers)
+	if err != nil {
+		return nil, err
+	}
+	for k, r := range reserved {
+		if list[at[k]], err = newPlan(s, r); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// patternOf returns the pattern of a plan, if it is one without storage operations.
+func patternOf(p *Plan) (load.Pattern, bool) {
+	l := p.Load
+	if c, ok := l.(load.Clocked); ok {
+		l = c.Load
+	}
+	pattern, ok := l.(load.Pattern)
+	return pattern, ok && len(pattern.Storage) == 0
+}
+
 // New makes a plan of one load.
 func New(s *session.Session, l load.Load) (*Plan, error) {
 	plans, err := Prepare(s, []load.Load{l})

@@ -5,7 +5,9 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/size"
+	"perigee/internal/traffic/load"
 	"perigee/nixl"
+	"perigee/spmd"
 )
 
 // allocate takes new buffers where a step needs larger ones. The old ones stay as long as the
@@ -46,9 +48,8 @@ func (s *step) grows() bool {
 	return false
 }
 
-// Guard is how many bytes before and behind the memory that a lane receives into belong to the buffer, but to no
-// message, so that verification can look whether an engine writes there. It keeps messages aligned to pages.
-const Guard = 4096
+// Guard is load's.
+const Guard = load.Guard
 
 // enlarge allocates the two buffers of a kind of memory of one lane.
 func (s *Session) enlarge(l *Lane, mem nixl.Mem, d *need) (err error) {
@@ -57,11 +58,12 @@ func (s *Session) enlarge(l *Lane, mem nixl.Mem, d *need) (err error) {
 	if a.send, err = l.alloc(mem, d.send[me]); err != nil {
 		return err
 	}
-	if a.recv, err = l.alloc(mem, d.recv[me]+2*Guard); err != nil {
+	receive := d.recv[me] + 2*Guard
+	if a.recv, err = l.alloc(mem, receive); err != nil {
 		return err
 	}
 	l.arenas[mem] = a
-	s.world.Log().Info("took buffers", "memory", mem, "send_bytes", d.send[me], "receive_bytes", d.recv[me])
+	s.world.Log().Info("took buffers", "memory", mem, "send_bytes", d.send[me], "receive_bytes", receive)
 	return nil
 }
 
@@ -84,13 +86,7 @@ func (s *Session) checkMemory(step *step) error {
 	}
 	var want int64
 	for _, n := range step.lanes {
-		d := n.grown[nixl.DRAM]
-		if d == nil {
-			continue
-		}
-		for _, r := range host.Ranks {
-			want = satAdd(want, satAdd(d.send[r], d.recv[r]))
-		}
+		want = satAdd(want, n.grown[nixl.DRAM].on(host.Ranks))
 	}
 	available, err := s.available()
 	if err != nil || want <= available {
@@ -98,6 +94,40 @@ func (s *Session) checkMemory(step *step) error {
 	}
 	return fault.New(fault.Resource, "the buffers of the %d ranks on %s need %s (%d bytes), but only %s of memory are available (%d bytes)",
 		len(host.Ranks), host.Name, size.Decimal(want), want, size.Decimal(available), available).WithHint(smaller)
+}
+
+// on is what the buffers of some ranks take; d may be nil.
+func (d *need) on(ranks []int) (sum int64) {
+	if d == nil {
+		return 0
+	}
+	for _, r := range ranks {
+		sum = satAdd(sum, satAdd(satAdd(d.send[r], d.recv[r]), 2*Guard))
+	}
+	return sum
+}
+
+// Fits reports whether every host has memory for new buffers that hold loads, with a tenth to spare. How much device
+// memory is left is not known, so loads in it do not fit. All ranks call it and get the same.
+func (s *Session) Fits(loads []load.Load) (bool, error) {
+	w := s.world
+	host := w.Hosts()[w.HostOf(w.Rank())]
+	fits := 1
+	if host.Ranks[0] == w.Rank() {
+		var want int64
+		for _, lane := range lanesOf(loads) {
+			n := needs(w.Size(), lane, loads)
+			want = satAdd(want, n[nixl.DRAM].on(host.Ranks))
+			if n[nixl.VRAM] != nil {
+				fits = 0
+			}
+		}
+		if available, err := s.available(); err == nil && satAdd(want, want/10) > available {
+			fits = 0
+		}
+	}
+	least, err := spmd.AllReduce(w.All(), []int{fits}, spmd.Min)
+	return err == nil && least[0] == 1, err
 }
 
 // satAdd is written so that absurd loads cannot overflow the sum.

@@ -125,6 +125,16 @@ type Reserved struct {
 
 // Reserve makes buffers, files and connections for loads. See the package's comment for its steps.
 func (s *Session) Reserve(loads []load.Load) ([]*Reserved, error) {
+	list, err := s.ReserveAgain(loads, nil)
+	for _, r := range list {
+		r.Number = s.loads
+		s.loads++
+	}
+	return list, err
+}
+
+// ReserveAgain is Reserve for loads that move the same bytes as others did: they have the numbers of these.
+func (s *Session) ReserveAgain(loads []load.Load, numbers []int) ([]*Reserved, error) {
 	if s.closed {
 		return nil, fault.New(fault.Script, "the lanes have been closed")
 	}
@@ -144,8 +154,10 @@ func (s *Session) Reserve(loads []load.Load) ([]*Reserved, error) {
 	s.calls++
 	list := make([]*Reserved, len(loads))
 	for i, d := range loads {
-		list[i] = &Reserved{Load: d, Roles: step.roles[i], Number: s.loads}
-		s.loads++
+		list[i] = &Reserved{Load: d, Roles: step.roles[i]}
+		if numbers != nil {
+			list[i].Number = numbers[i]
+		}
 		for _, lane := range d.Lanes() {
 			list[i].Lanes = append(list[i].Lanes, s.bind(d, lane))
 		}

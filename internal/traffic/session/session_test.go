@@ -58,16 +58,40 @@ func TestMemoryCheck(t *testing.T) {
 			return err
 		})
 	}
-	if errs := try(3000, nil); errs[0] != nil || errs[1] != nil {
+	if errs := try(3000+2*Guard, nil); errs[0] != nil || errs[1] != nil {
 		t.Errorf("enough memory: %v", errs)
 	}
 	if errs := try(0, errors.New("no such file")); errs[0] != nil || errs[1] != nil {
 		t.Errorf("unknown memory: %v", errs)
 	}
-	errs := try(2999, nil)
-	const want = "the buffers of the 1 ranks on memory0 need 3.00 kB (3000 bytes), but only 3.00 kB of memory are available (2999 bytes)"
+	errs := try(2999+2*Guard, nil)
+	const want = "the buffers of the 1 ranks on memory0 need 11.2 kB (11192 bytes), but only 11.2 kB of memory are available (11191 bytes)"
 	if errs[0] == nil || errs[0].Error() != want || fault.KindOf(errs[0]) != fault.Resource || fault.HintOf(errs[0]) == "" {
 		t.Errorf("too little memory: got %v, want %s", errs[0], want)
+	}
+}
+
+// Whether loads fit all ranks know alike, and loads in device memory do not.
+func TestFits(t *testing.T) {
+	m := fromRows(t, []int64{0, 0}, []int64{3000, 0})
+	for _, c := range []struct {
+		available int64
+		mem       nixl.Mem
+		want      bool
+	}{{1 << 20, nixl.DRAM, true}, {3000, nixl.DRAM, false}, {1 << 20, nixl.VRAM, false}} {
+		errs := try(t, 2, func(w *spmd.World, s *Session) error {
+			if w.Rank() == 1 {
+				s.available = func() (int64, error) { return c.available, nil }
+			}
+			got, err := s.Fits([]load.Load{load.Pattern{Matrix: m, Shards: 1, Mem: c.mem}})
+			if err == nil && got != c.want {
+				err = fmt.Errorf("rank %d, %+v: got %v", w.Rank(), c, got)
+			}
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
@@ -78,7 +102,7 @@ func TestMemoryCheckOfAbsurdMatrices(t *testing.T) {
 		_, err := s.Reserve([]load.Load{load.Pattern{Matrix: m, Shards: 9}})
 		return err
 	})
-	if fault.KindOf(errs[0]) != fault.Resource || !strings.Contains(errs[0].Error(), "9223372036854775806 bytes") {
+	if fault.KindOf(errs[0]) != fault.Resource || !strings.Contains(errs[0].Error(), "9223372036854775807 bytes") {
 		t.Errorf("got %v, want a refusal with the number of bytes", errs[0])
 	}
 	if got := satAdd(huge, huge+100); got != 1<<63-1 {

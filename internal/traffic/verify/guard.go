@@ -16,6 +16,9 @@ import (
 func guards(pieces []nixl.Desc) (list []nixl.Desc) {
 	slices.SortFunc(pieces, func(a, b nixl.Desc) int { return cmp.Compare(a.Off, b.Off) })
 	free := int64(-session.Guard) // from here on
+	if len(pieces) > 0 && pieces[0].Off > 2*session.Guard {
+		free = pieces[0].Off - session.Guard // what lies farther in front may be another plan's
+	}
 	for _, p := range pieces {
 		if gap := p.Off - free; gap > 2*session.Guard {
 			list = append(list, nixl.Desc{Off: free, Len: session.Guard},

@@ -79,7 +79,7 @@ func Run(p *play.Plan) error {
 // Fill writes known bytes where the plan sends from, and their opposite where it
 // receives, for a run that follows: rounds differ in every byte's stream. All ranks
 // call it. Other plans on the same lane use the same buffers, so they must not run
-// before Check.
+// before Check, unless all are of one call of play.Apart.
 func Fill(p *play.Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"perigee/e2e/internal/harness"
@@ -227,6 +228,35 @@ func TestExpertsElastic(t *testing.T) {
 		harness.Contains(t, "stdout", o.Stdout, "# engine: "+engine, "\n      1      0-7         -         -  ", "\n      2     0-15         -         -  ", "  1024  ")
 		o = harness.Start(t, harness.Command{Args: append([]string{"ep", "elastic", "--plan", "0-1,-2@combine; 0-1"}, small...)}).Wait()
 		if o.Code != int(fault.RankLost) || !strings.Contains(o.Stderr, "the plan killed rank 2 in phase 1 (combine)") {
+			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+		}
+	})
+}
+
+// The process of a rank that a plan kills ends, and the others go on. A death that the plan does not have ends the job.
+func TestExpertsDie(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		script := harness.Script(t, "deaths.lua")
+		p := harness.Start(t, harness.Command{Args: []string{"run", script, "--engine", engine, "--warmup", "2000000000", "-n", "3"}})
+		victim, first := p.Rank(1), p.Rank(2)
+		p.Until("end of rank 2", func() bool { return p.Ranks()[2] != first })
+		select {
+		case <-p.Ended():
+			t.Fatalf("the job ended with rank 2: %s", p.Stderr)
+		default:
+		}
+		harness.Signal(t, victim, syscall.SIGKILL)
+		if o := p.Wait(); o.Code != int(fault.RankLost) || !strings.Contains(o.Stderr, "perigee: rank 1 on ") ||
+			!strings.Contains(o.Stderr, "was killed by signal 9") {
+			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+		}
+		o := harness.MustRun(t, t.TempDir(), "run", script, "--engine", engine, "--plan", "0-1,-2,3; -0,-1@combine,3; 0,2")
+		harness.Contains(t, "stdout", o.Stdout, "phase\t1\tkilled\t2\tended\t\n", "phase\t2\tkilled\t0 1\tended\t1\n", "phase\t3\tkilled\t\tended\t\n")
+		if engine != "shm" {
+			return
+		}
+		o = harness.Start(t, harness.Command{Args: []string{"run", script, "--engine", engine, "--after"}}).Wait()
+		if o.Code != int(fault.Script) || !strings.Contains(o.Stderr, "ranks [2] have ended in moe.elastic") {
 			t.Errorf("exit code %d, %s", o.Code, o.Stderr)
 		}
 	})

@@ -34,7 +34,7 @@ func (r *Runtime) moeModule() map[string]function {
 		"loads":         r.collective(r.moeLoads),
 		"control":       r.collective(r.moeControl),
 		"elastic":       r.collective(r.moeElastic),
-		"lost":          r.collective(r.moeLost),
+		"lost":          r.concerning(r.moeLost),
 		"plan_ranks":    moePlanRanks,
 		"plans":         func(L *glua.LState) (int, error) { return pushTexts(L, experts.Plans()), nil },
 		"growth":        moeGrowth,

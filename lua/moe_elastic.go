@@ -23,7 +23,8 @@ func moePlanRanks(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
-// moeElastic: elastic{plan =, warmup =, iterations =, patience =, plane =}, a list of phases at rank 0, nil elsewhere.
+// moeElastic: elastic{plan =, warmup =, iterations =, patience =, exit =, plane =}, a list of phases at rank 0, nil
+// elsewhere.
 func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	w, err := r.world()
 	if err != nil {
@@ -32,6 +33,9 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	f := newFields("moe.elastic", L.CheckTable(1))
 	e := experts.Elastic{Warmup: int(f.integer("warmup", 50, 0)), Iterations: int(f.integer("iterations", 50, 1))}
 	text, patience, plane := f.text("plan", "static"), f.number("patience", 2), f.table("plane")
+	if f.boolean("exit", false) {
+		e.Exit = r.env.Exit
+	}
 	if err := f.err(); err != nil {
 		return 0, err
 	}

@@ -57,6 +57,8 @@ type Env struct {
 	ProgressLines io.Writer
 	Width         int  // characters in a line of Out, if that is a terminal, or 0
 	AllowIO       bool // let the script write any file
+	// Exit ends this rank's process, which has departed from the world. nil where a process has several ranks.
+	Exit func()
 }
 
 // Runtime is one Lua state with a loaded scenario.
@@ -303,6 +305,17 @@ func (r *Runtime) function(f function) *glua.LFunction {
 // for what it does. Where there is a world its error ends the job even if the
 // script catches it, since the others cannot know that it was caught.
 func (r *Runtime) collective(f function) function {
+	return r.concerning(func(L *glua.LState) (int, error) {
+		if w := r.env.World; w != nil && len(w.Lost()) > 0 {
+			return 0, fault.New(fault.Script, "ranks %v have ended in moe.elastic: all ranks cannot do anything together any more",
+				w.Lost()).WithHint("let what the others do come before it")
+		}
+		return f(L)
+	})
+}
+
+// concerning is collective for what a world can do some of whose ranks have ended.
+func (r *Runtime) concerning(f function) function {
 	return func(L *glua.LState) (int, error) {
 		n, err := guarded(f, L)
 		if err != nil && r.env.World != nil {

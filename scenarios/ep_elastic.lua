@@ -14,6 +14,15 @@ local function ranges(list)
   return #parts > 0 and table.concat(parts, ",") or "-"
 end
 
+local function among(list, wanted)
+  for _, v in ipairs(list) do
+    if v == wanted then
+      return true
+    end
+  end
+  return false
+end
+
 -- The mean, and the largest, of a figure over the ranks that have it.
 local function over(phase, name)
   local sum, n, most = 0, 0, 0
@@ -45,13 +54,19 @@ return {
   run = function(opt)
     local topk = math.min(opt.topk, opt.experts_per_rank * world.size)
     local phases = moe.elastic {
-      plan = opt.plan, warmup = opt.warmup, iterations = opt.iters, patience = opt.patience,
+      plan = opt.plan, warmup = opt.warmup, iterations = opt.iters, patience = opt.patience, exit = true,
       plane = {
         tokens = opt.tokens, hidden = opt.hidden, experts_per_rank = opt.experts_per_rank, topk = topk, routing = { family = "distinct" },
       },
     }
     local rows = {}
     for i, p in ipairs(phases or {}) do
+      for _, rank in ipairs(p.killed or {}) do
+        if not among(p.ended or {}, rank) then
+          result.note(string.format("phase %d: rank %d only falls silent, and its process goes on: %s", i, rank,
+            rank == 0 and "it keeps the result" or "the plan needs it again"))
+        end
+      end
       local mean, slowest = over(p, "mean_us")
       local _, connect = over(p, "connect_ms")
       local _, detected = over(p, "detected_ms")

@@ -50,7 +50,7 @@ var opNames = map[byte]string{
 	opEnd:  "the end of its scenario",
 }
 
-// All is the group of all ranks.
+// All is the group of all ranks, less those that Lose has left out.
 func (w *World) All() *Group {
 	if g := w.all.Load(); g != nil {
 		return g
@@ -78,6 +78,11 @@ func (w *World) allChannel() uint64 { return host.Key([]int{-w.size}) }
 // one. It costs no message. Two calls with the same list return the same Group. Members that list the ranks in another
 // order are found out in the next collective.
 func (w *World) Group(ranks []int) (*Group, error) {
+	for _, r := range w.Lost() {
+		if slices.Contains(ranks, r) {
+			return nil, fmt.Errorf("rank %d of the group %v has ended", r, ranks)
+		}
+	}
 	if slices.Equal(ranks, identity(w.size)) {
 		return w.All(), nil
 	}

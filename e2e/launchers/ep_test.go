@@ -51,3 +51,19 @@ func TestExpertsOnNodes(t *testing.T) {
 		t.Errorf("%d nodes printed a result, want the first alone:\n%s", n, out)
 	}
 }
+
+// No launcher minds that a plan's ranks end before the others.
+func TestExpertsDie(t *testing.T) {
+	for _, w := range append([]way{local, {"torchrun", "torchrun", agent, here, ""}}, ways...) {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			words, env := w.command(t, 4)
+			words = append(words, harness.Program, "run", harness.Script(t, "../../testdata/deaths.lua"), "--engine", "shm", "--plan", "0-1,-2,3; 0,-1@combine,3; 0,3")
+			if w.name == "local" {
+				words = append(words, "-n", "4")
+			}
+			out := start(t, harness.Command{Argv: words, Env: env}).MustEnd().Stdout
+			harness.Contains(t, "stdout", out, "phase\t1\tkilled\t2\tended\t2\n", "phase\t2\tkilled\t1\tended\t1\n", "phase\t3\tkilled\t\tended\t\n")
+		})
+	}
+}

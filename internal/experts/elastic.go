@@ -20,16 +20,19 @@ import (
 // it connects to ranks that are new, and disconnects from those that have left. In each phase a dispatch and a combine
 // are checked, and then iterations are timed.
 //
-// A rank that is killed falls silent in the middle of an operation: it posts nothing more, notifies no rank, and
-// answers nothing. (Its process lives until the end of the job, since the death of a process ends every job.) The
-// others have no other sign of it than that its notification does not come within Patience. They mask its tokens and
-// experts, disconnect from it, and do the phase again without it.
+// A rank that is killed ends its process in the middle of an operation: no other rank is told. The others notice that
+// a transfer with it fails, or that its notification does not come within Patience. They mask its tokens and experts,
+// disconnect from it, and do the phase again without it. A rank that comes back in a later phase, and rank 0, which
+// keeps the result, only fall silent: such a rank posts nothing more, notifies no rank, and answers nothing, and its
+// process goes on.
 type Elastic struct {
 	Plan       []PlanPhase
 	Spec       Spec // of all ranks; who is absent is masked
 	Warmup     int
 	Iterations int
 	Patience   time.Duration
+	// Exit ends the process of a rank that is killed; it does not return. Where it is nil such ranks only fall silent.
+	Exit func()
 }
 
 // errSilent ends what a rank does in a phase in which it is killed.
@@ -52,6 +55,7 @@ type Outcome struct {
 	Present  []int     `json:"present"`
 	Masked   []int     `json:"masked"` // dead at the end of the phase
 	Killed   []int     `json:"killed"` // found dead in it
+	Ended    []int     `json:"ended"`  // those of them whose processes have ended
 	Episodes []Episode `json:"by_rank"`
 }
 
@@ -65,6 +69,7 @@ type player struct {
 	connected  []int
 	masked     []int  // dead, as all survivors know
 	late       []int  // silent, as this rank found out
+	at         int    // the phase, from 0
 	used       *Plane // the last layout
 	epoch      int
 	cards      [][]byte
@@ -91,6 +96,7 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	var list []Outcome
 	for i, phase := range e.Plan {
 		w.Phase(fmt.Sprintf("phase %d", i+1))
+		p.at = i
 		outcome, err := p.phase(phase)
 		if err != nil {
 			return nil, err
@@ -124,16 +130,39 @@ func (p *player) phase(phase PlanPhase) (o Outcome, err error) {
 		if err := p.act(present, stage, killed, &mine); err != nil {
 			return o, err
 		}
-		dead, err := p.bury(present, killed)
+		dead, ended, err := p.bury(present, killed)
 		if err != nil {
 			return o, err
 		}
-		o.Killed = append(o.Killed, dead...)
+		o.Killed, o.Ended = append(o.Killed, dead...), append(o.Ended, ended...)
 		present = slices.DeleteFunc(present, func(r int) bool { return slices.Contains(dead, r) })
 	}
 	o.Present, o.Masked = phase.Ranks, slices.Sorted(slices.Values(p.masked))
-	o.Episodes, err = spmd.GatherValue(p.w.All(), 0, mine)
-	return o, err
+	all, err := spmd.GatherValue(p.w.All(), 0, mine)
+	if err != nil || all == nil {
+		return o, err
+	}
+	o.Episodes = ofRanks(p.w, all)
+	for _, r := range o.Ended {
+		o.Episodes[r] = Episode{Present: true, Silent: true}
+	}
+	return o, nil
+}
+
+// ofRanks puts what the ranks of the world that are left have given where the number of each rank is its place.
+func ofRanks[T any](w *spmd.World, given []T) []T {
+	all := make([]T, w.Size())
+	for place, r := range w.All().Ranks() {
+		all[r] = given[place]
+	}
+	return all
+}
+
+// ends reports whether the process of a rank that is killed in this phase ends.
+func (p *player) ends(rank int) bool {
+	return p.e.Exit != nil && rank != 0 && !slices.ContainsFunc(p.e.Plan[p.at+1:], func(later PlanPhase) bool {
+		return slices.Contains(later.Ranks, rank)
+	})
 }
 
 // arrange makes connections what they must be in a phase.
@@ -158,9 +187,11 @@ func (p *player) arrange(present []int, mine *Episode) error {
 	if err != nil {
 		return err
 	}
-	if p.cards, err = p.w.All().AllGather(card); err != nil {
+	cards, err := p.w.All().AllGather(card)
+	if err != nil {
 		return err
 	}
+	p.cards = ofRanks(p.w, cards)
 	for _, r := range present {
 		if mine.Present && r != p.w.Rank() && !slices.Contains(p.connected, r) {
 			fresh = append(fresh, r)
@@ -178,8 +209,13 @@ func (p *player) arrange(present []int, mine *Episode) error {
 	}
 	p.connected = append(p.connected, fresh...)
 	mine.ConnectMS, mine.Joined, mine.Left = float64(clock.Now()-start)/1e6, len(fresh), len(gone)
+	return p.meet()
+}
+
+// meet is a barrier of all ranks during which this one helps its peers.
+func (p *player) meet() error {
 	if p.agent == nil {
-		return p.w.All().Barrier()
+		return p.g.Barrier()
 	}
 	return p.meetPolling()
 }
@@ -219,17 +255,23 @@ func (p *player) reach(peers []int) error {
 
 // plane makes the layout of those who are present, in the half of the memory that the last one did not use: what is
 // still on its way lands there.
-func (p *player) plane(present []int) (*Plane, error) {
+func (p *player) plane(present []int, deadly bool) (*Plane, error) {
 	s := p.e.Spec
 	s.Selection = only(s.Selection, s.Placement, present)
 	s.present, s.epoch, s.base = present, p.epoch, int64(p.epoch&1)*p.recv
 	plane := newPlane(p.w, s, moe.NewLayout(s.Selection, s.Placement))
-	plane.patience = p.e.Patience
+	plane.patience, plane.deadly = p.e.Patience, deadly
 	var err error
 	if plane.group, err = p.w.Group(present); err != nil {
 		return nil, err
 	}
-	plane.port = &port{agent: p.agent, send: p.send.Bytes(), recv: p.recvBuffer.Bytes(), batch: p.batch}
+	plane.port = &port{agent: p.agent, send: p.send.Bytes(), recv: p.recvBuffer.Bytes()}
+	plane.port.batch = func(list []load.Transfer) (requests, error) {
+		if deadly {
+			return newApart(p.w.Log(), p.agent, p.transfers(list))
+		}
+		return p.agent.NewBatch(p.transfers(list))
+	}
 	exchanges := plane.exchanges()
 	for i := range exchanges[:2*kinds] {
 		if exchanges[i], err = load.NewExchange(exchanges[i], p.w.Size()); err != nil {
@@ -242,7 +284,7 @@ func (p *player) plane(present []int) (*Plane, error) {
 	return plane, plane.Meet()
 }
 
-func (p *player) batch(list []load.Transfer) (nixl.Batch, error) {
+func (p *player) transfers(list []load.Transfer) []nixl.Transfer {
 	transfers := make([]nixl.Transfer, len(list))
 	for i, t := range list {
 		transfers[i] = nixl.Transfer{
@@ -250,7 +292,7 @@ func (p *player) batch(list []load.Transfer) (nixl.Batch, error) {
 			Local: t.LocalAt, Remote: t.RemoteAt, Notice: t.Notice,
 		}
 	}
-	return p.agent.NewBatch(transfers)
+	return transfers
 }
 
 // only masks the tokens and the experts of ranks that are absent.
@@ -276,7 +318,7 @@ func (p *player) act(present []int, stage Stage, killed []int, mine *Episode) er
 	if !slices.Contains(present, me) {
 		return nil
 	}
-	plane, err := p.plane(present)
+	plane, err := p.plane(present, len(killed) > 0)
 	if err != nil {
 		return err
 	}
@@ -300,6 +342,11 @@ func (p *player) act(present []int, stage Stage, killed []int, mine *Episode) er
 		}
 	}
 	switch {
+	case errors.Is(err, errSilent) && p.ends(me):
+		if err := p.w.Depart(); err != nil {
+			return err
+		}
+		p.e.Exit()
 	case errors.Is(err, errSilent):
 		mine.Silent = true
 		return nil
@@ -332,45 +379,57 @@ func (p *player) time(plane *Plane, mine *Episode) error {
 }
 
 // bury makes all survivors agree on who is dead, and disconnects from them. It fails where they found others dead than
-// those that were killed.
-func (p *player) bury(present, killed []int) ([]int, error) {
+// those that were killed. Those whose processes have ended are left out of the world.
+func (p *player) bury(present, killed []int) (dead, ended []int, err error) {
+	me := p.w.Rank()
+	ended = slices.DeleteFunc(slices.Clone(killed), func(r int) bool { return !p.ends(r) })
+	if len(ended) > 0 {
+		if err := p.w.Lose(ended); err != nil {
+			return nil, nil, err
+		}
+		p.g = p.w.All()
+	}
+	// Some knew at once, and others still wait: their messages may need this rank's help.
+	if len(killed) > 0 {
+		if err := p.meet(); err != nil {
+			return nil, nil, err
+		}
+	}
 	missing := make([]int, p.w.Size())
 	for _, r := range p.late {
 		missing[r] = 1
 	}
-	all, err := spmd.AllReduce(p.w.All(), missing, spmd.Max)
+	all, err := spmd.AllReduce(p.g, missing, spmd.Max)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var dead []int
 	for r, found := range all {
 		if found > 0 {
 			dead = append(dead, r)
 		}
 	}
 	if !slices.Equal(dead, killed) {
-		return nil, fault.New(fault.RankLost, "ranks %v are silent, and the plan kills %v", dead, killed)
+		return nil, nil, fault.New(fault.RankLost, "ranks %v are silent, and the plan kills %v", dead, killed)
 	}
 	p.masked = append(p.masked, dead...)
 	if len(dead) == 0 {
-		return nil, p.release()
+		return nil, nil, p.release()
 	}
-	me := p.w.Rank()
 	if slices.Contains(present, me) && !slices.Contains(dead, me) {
 		if err := p.agent.Disconnect(dead); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	p.connected = slices.DeleteFunc(p.connected, func(r int) bool { return slices.Contains(dead, r) })
-	if err := p.w.All().Barrier(); err != nil {
-		return nil, err
+	if err := p.g.Barrier(); err != nil {
+		return nil, nil, err
 	}
 	if slices.Contains(dead, me) { // what is left of it goes when all others have let go
 		agent := p.agent
 		p.agent, p.connected, p.used = nil, nil, nil
-		return dead, agent.Close()
+		return dead, ended, agent.Close()
 	}
-	return dead, p.release()
+	return dead, ended, p.release()
 }
 
 // release frees the batches of the layout that was used last.

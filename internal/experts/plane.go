@@ -108,7 +108,8 @@ type Plane struct {
 	port   *port
 
 	patience time.Duration // instead of the world's timeout, if not 0
-	late     []int         // who had not sent when it was over
+	late     []int         // who had not sent when it was over, or could not be reached
+	deadly   bool          // ranks may die: those that cannot be reached must not keep others waiting
 
 	arrivals []int32  // assignments, as their messages lie in the receive half
 	rows     []int32  // of each choice, the position of the row that comes back, or moe.None
@@ -123,13 +124,19 @@ type Plane struct {
 
 // operation is one kind, whose iterations alternate between two areas.
 type operation struct {
-	batches [2]nixl.Batch // nil where nothing leaves the rank
-	began   int           // iterations
-	arrived []int         // notices by source
-	at      []int64       // when the last notice of a source was received
-	notices [2][][]byte   // by parity and peer: what this rank sends
-	wanted  [2][][]byte   // by parity and source: what it must receive
-	bare    []int         // peers to which nothing is written: they are only notified
+	batches [2]requests // nil where nothing leaves the rank
+	began   int         // iterations
+	arrived []int       // notices by source
+	at      []int64     // when the last notice of a source was received
+	notices [2][][]byte // by parity and peer: what this rank sends
+	wanted  [2][][]byte // by parity and source: what it must receive
+	bare    []int       // peers to which nothing is written: they are only notified
+}
+
+// requests are what a rank writes in an operation: a nixl.Batch, or in an elastic plan one for each peer.
+type requests interface {
+	Run(ctl nixl.Control, n int, times []nixl.Times) error
+	Release() error
 }
 
 // areas are the offsets in the two halves of a rank's memory, in bytes.

@@ -19,7 +19,7 @@ type port struct {
 	agent      nixl.Agent
 	send, recv []byte
 
-	batch func(list []load.Transfer) (nixl.Batch, error)
+	batch func(list []load.Transfer) (requests, error)
 }
 
 // openPort reserves what the exchanges of all kinds and parities need, and prepares the batches of this rank.
@@ -50,7 +50,7 @@ func (p *port) reserve(exchanges []load.Exchange) error {
 		return err
 	}
 	p.lane = reserved[0].Lanes[0]
-	p.agent, p.batch = p.lane.Agent(), p.lane.Batch
+	p.agent, p.batch = p.lane.Agent(), func(list []load.Transfer) (requests, error) { return p.lane.Batch(list) }
 	send, _ := p.lane.Buffer(load.Place{Side: load.Send})
 	recv, from := p.lane.Buffer(load.Place{Side: load.Recv})
 	p.send, p.recv = send.Bytes(), recv.Bytes()[from:recv.Size()-from]

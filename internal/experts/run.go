@@ -270,17 +270,25 @@ func (p *Plane) exchange(kind int, start int64, t *Part, waits []int64) error {
 
 // send writes the messages and notifies their receivers, and also the peers for which there is nothing to write.
 func (p *Plane) send(o *operation, parity int) error {
+	var dead []int
 	for _, peer := range o.bare {
-		if err := p.port.agent.Notify(peer, o.notices[parity][peer]); err != nil {
+		err := p.port.agent.Notify(peer, o.notices[parity][peer])
+		if err != nil && !p.deadly {
 			return err
 		}
+		if err != nil {
+			dead = append(dead, peer)
+		}
 	}
-	if o.batches[parity] == nil {
-		return nil
+	var err error
+	if o.batches[parity] != nil {
+		err = o.batches[parity].Run(p.control(), 1, nil)
 	}
-	err := o.batches[parity].Run(p.control(), 1, nil)
 	if late, ok := errors.AsType[*nixl.TimeoutError](err); ok {
-		p.late = late.Peers
+		dead = append(dead, late.Peers...)
+	}
+	if p.late = dead; err == nil && len(dead) > 0 {
+		err = &nixl.TimeoutError{Peers: dead}
 	}
 	return err
 }

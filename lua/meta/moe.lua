@@ -128,6 +128,7 @@ function moe.control(spec) end
 ---@field warmup? integer iterations of each phase that are not measured, default 50
 ---@field iterations? integer default 50
 ---@field patience? number seconds after which a silent rank counts as dead, default 2
+---@field exit? boolean whether the process of a rank that is killed ends, if the rank is not 0 and does not come back; default false. After that the ranks that are left can do nothing together but moe.lost
 ---@field plane? PlaneSpec
 
 ---Plays a plan in which ranks join, leave and are killed. Returns the phases at rank 0, nil at the others, and stores them in the result

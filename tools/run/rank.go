@@ -274,6 +274,7 @@ func (k *rank) id() string {
 
 func (k *rank) luaEnv() lua.Env {
 	env := lua.Env{Experiment: k.exp, AllowIO: k.flags.AllowIO, Repeat: k.old}
+	env.Exit = func() { os.Exit(0) } // all launchers take that for a rank that is done
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f
 	} else if k.world.Rank() == 0 {

@@ -244,26 +244,21 @@ func moeCheckOptions(L *glua.LState) (int, error) {
 	var o moe.Options
 	v := reflect.ValueOf(&o).Elem()
 	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("name")
 		field := v.Field(i)
-		if field.Kind() == reflect.Pointer {
-			field = reflect.New(field.Type().Elem()).Elem()
+		given := L.GetField(t, Option{Name: v.Type().Field(i).Tag.Get("name")}.key())
+		if given != glua.LNil && field.Kind() == reflect.Pointer {
+			field.Set(reflect.New(field.Type().Elem()))
+			field = field.Elem()
 		}
-		switch given := L.GetField(t, Option{Name: name}.key()).(type) {
+		switch given := given.(type) {
 		case glua.LNumber:
-			if !field.CanFloat() && !field.CanInt() {
-				continue
+			if field.Kind() != reflect.String {
+				field.Set(reflect.ValueOf(float64(given)).Convert(field.Type()))
 			}
-			field.Set(reflect.ValueOf(float64(given)).Convert(field.Type()))
 		case glua.LString:
 			if field.Kind() == reflect.String {
 				field.SetString(string(given))
 			}
-		default:
-			continue
-		}
-		if v.Field(i).Kind() == reflect.Pointer {
-			v.Field(i).Set(field.Addr())
 		}
 	}
 	return 0, o.Check(L.GetField(t, "routing").String())

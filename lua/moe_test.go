@@ -1,0 +1,55 @@
+package lua
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+)
+
+// A scenario's options of a routing are those of moe.Options, with their types, bounds and defaults.
+func TestExpertOptions(t *testing.T) {
+	r := loadScript(t, `return { about = "x", options = { options.int { "iters", 3 }, unpack(moe.options()) }, run = print }`)
+	var got []string
+	for _, o := range r.Options[1:] {
+		text := o.Name + " " + o.Type
+		if o.Default != nil {
+			text += fmt.Sprint(" ", o.Default)
+		}
+		if o.Min != nil {
+			text += fmt.Sprint(" from ", *o.Min)
+		}
+		if o.Help == "" || strings.HasSuffix(o.Help, ".") {
+			t.Errorf("help of %s: %q", o.Name, o.Help)
+		}
+		got = append(got, text)
+	}
+	const want = "hot number; hot-experts int from 1; exponent number; sigma number; imbalance number; loads path; " +
+		"layer int from 0; matrix path; spread number; masked int 0 from 0; placement enum contiguous; " +
+		"redundant int from 0; groups int from 1; nodes int from 1"
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestCheckExpertOptions(t *testing.T) {
+	for opt, want := range map[string]string{
+		`{ routing = "khot", hot = 0.5, hot_experts = 4, masked = 3, placement = "contiguous" }`: "",
+		`{ routing = "zipf", hot = 0.5 }`:                                         "--hot has no effect without --routing khot",
+		`{ routing = "uniform", nodes = 2 }`:                                      "--nodes has no effect without --placement eplb",
+		`{ routing = "loads" }`:                                                   "--routing loads needs --loads FILE",
+		`{ routing = "loads", loads = "f", layer = 1 }`:                           "",
+		`{ masked = "x", loads = 3, matrix = {} }`:                                "",
+		`{ hot = 0/0, layer = "x", placement = 1/0 }`:                             "--hot has no effect",
+		`{ routing = "uniform", placement = "eplb", loads = "f", redundant = 2 }`: "",
+	} {
+		_, err := Load("o.lua", "moe.check_options("+opt+") return { about = '', run = print }", &strings.Builder{})
+		switch {
+		case want == "" && err != nil, want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("%s: got %v, want %q", opt, err, want)
+		case err != nil && fault.KindOf(err) != fault.Usage:
+			t.Errorf("%s: %v of the kind %v", opt, err, fault.KindOf(err))
+		}
+	}
+}

@@ -236,20 +236,23 @@ func (p *parser[R]) scale(n, other *node[R]) {
 	*n = constant[R](n.at, number(v), Num(v))
 }
 
+// reject stands for the test of a comparison that cannot be.
+func (p *parser[R]) reject(at int, format string, args ...any) func(R) bool {
+	p.Wrong(at, format, args...)
+	return nil
+}
+
 // matching compares text with a regular expression.
 func (p *parser[R]) matching(op string, at int, left, right node[R]) func(R) bool {
 	if left.kind != Text && left.kind != Either || left.null {
-		p.Wrong(at, "left of %s wanted text, got %s", op, left.describe())
-		return nil
+		return p.reject(at, "left of %s wanted text, got %s", op, left.describe())
 	}
 	if right.quote == nil {
-		p.Wrong(at, "right of %s wanted a regular expression in quotes", op)
-		return nil
+		return p.reject(at, "right of %s wanted a regular expression in quotes", op)
 	}
 	re, err := regexp.Compile(*right.quote)
 	if err != nil {
-		p.Wrong(right.at, "%v", err)
-		return nil
+		return p.reject(right.at, "%v", err)
 	}
 	return func(row R) bool {
 		c := left.of(row)
@@ -260,16 +263,14 @@ func (p *parser[R]) matching(op string, at int, left, right node[R]) func(R) boo
 // nullness asks whether a cell is empty.
 func (p *parser[R]) nullness(op string, at int, left, right node[R]) func(R) bool {
 	if op != "==" && op != "!=" {
-		p.Wrong(at, "null can only be compared with == and !=")
-		return nil
+		return p.reject(at, "null can only be compared with == and !=")
 	}
 	asked := left
 	if left.null {
 		asked = right
 	}
 	if asked.null {
-		p.Wrong(at, "null is compared with null")
-		return nil
+		return p.reject(at, "null is compared with null")
 	}
 	return func(row R) bool { return asked.of(row).Empty == (op == "==") }
 }
@@ -283,11 +284,9 @@ func (p *parser[R]) comparing(op string, at int, left, right node[R]) func(R) bo
 	case kind == Either:
 		kind = Text
 	case right.kind != kind && (right.kind != Either || kind == Bool), left.kind == Either && kind == Bool:
-		p.Wrong(at, "%s compares %s with %s", op, left.describe(), right.describe())
-		return nil
+		return p.reject(at, "%s compares %s with %s", op, left.describe(), right.describe())
 	case kind == Bool && op != "==" && op != "!=":
-		p.Wrong(at, "true and false can only be compared with == and !=")
-		return nil
+		return p.reject(at, "true and false can only be compared with == and !=")
 	}
 	return func(row R) bool {
 		a, b := left.of(row), right.of(row)

@@ -569,6 +569,14 @@ func TestPrintIsPlain(t *testing.T) {
 	if want := "a\\x1b]0;title\\ab\ttwo\nlines\tü\t|\n"; !strings.Contains(p.out[0], want) {
 		t.Errorf("got %q, want %q", p.out[0], want)
 	}
+	p = mustPlay(t, 1, body(`
+		result.note("note \27[2J")
+		result.table { title = "title \155", columns = { { "column \27c", "%s" } }, rows = { { "cell \r" } } }
+		result.table { title = "stream \27[1m", stream = true, columns = { { "A\8", "%s" } } }`))
+	if strings.ContainsAny(p.out[0], "\x1b\x9b\r\b") || !strings.Contains(p.out[0], `note \x1b[2J`) ||
+		!strings.Contains(p.out[0], `stream \x1b[1m`) {
+		t.Errorf("got %q", p.out[0])
+	}
 }
 
 // Errors of the VM name what is wrong and what was meant.

@@ -13,6 +13,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 	"perigee/internal/pack"
+	"perigee/internal/regular"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -298,7 +299,7 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 }
 
 func readMatrixFile(path string) (*matrix.Matrix, error) {
-	f, err := atomicfile.Open(path)
+	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
 			WithHint("check the spelling; in a configuration, a relative path starts at its folder")

@@ -64,10 +64,16 @@ var (
 	optionLetter = regexp.MustCompile(`^[a-gi-mo-zA-Z]$`) // -h is help, -n the number of ranks
 )
 
+// maxOptions bounds the options of a scenario: help and the command line show them before anything runs.
+const maxOptions = 1000
+
 // optionsFrom reads the list that a scenario has as its options.
 func optionsFrom(list *glua.LTable) ([]Option, error) {
 	if list == nil {
 		return nil, nil
+	}
+	if list.Len() > maxOptions {
+		return nil, fmt.Errorf("wanted at most %d, got %d", maxOptions, list.Len())
 	}
 	var all []Option
 	for i := 1; i <= list.Len(); i++ {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/cheggaaa/pb/v3"
 	glua "github.com/yuin/gopher-lua"
+
+	"perigee/internal/plaintext"
 )
 
 // progress(total, label) makes a bar with add(n) and finish().
@@ -17,7 +19,7 @@ func (r *resultModule) progress(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	bar := &progressBar{total: total, label: L.OptString(2, ""), started: time.Now()}
+	bar := &progressBar{total: total, label: plaintext.Escape(L.OptString(2, "")), started: time.Now()}
 	switch {
 	case r.env.Progress != nil:
 		bar.shown = pb.New(total).SetWriter(r.env.Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{counters . }} {{rtime . }}`).

@@ -72,10 +72,12 @@ type Runtime struct {
 	file    string   // name of the script
 	lines   []string // of its text, for errors
 	files   files
-	planes  []*luaPlane  // of the module moe
-	raised  *scriptFault // the last error that was raised for Go code
-	resumes int          // coroutines that have resumed each other and not yielded
-	stops   []func()     // release what the state holds besides memory
+	planes  []*luaPlane     // of the module moe
+	raised  *scriptFault    // the last error that was raised for Go code
+	concat  *glua.LFunction // what compiled scripts call for ".."
+	resumes int             // coroutines that have resumed each other and not yielded
+	stops   []func()        // release what the state holds besides memory
+	left    bool            // the script still runs (see within)
 }
 
 // Scenario is what a script says of itself.
@@ -94,7 +96,10 @@ type Scenario struct {
 
 // maxRegistry is how many values Lua functions may hold at a time. The room grows when
 // it is needed.
-const maxRegistry = 1 << 20
+const (
+	maxRegistry  = 1 << 20
+	registryStep = 1 << 14 // all of it is copied each time
+)
 
 // Load runs the top level of a script, which may print to out. name stands in
 // messages. Close the runtime in the end.
@@ -111,7 +116,7 @@ func Load(name, source string, out io.Writer) (*Runtime, error) {
 func newRuntime(out io.Writer) *Runtime {
 	blank := &experiment.Experiment{Config: experiment.Config{Out: out}}
 	r := &Runtime{env: Env{Experiment: blank}, files: newFiles()}
-	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry})
+	r.L = glua.NewState(glua.Options{SkipOpenLibs: true, RegistryMaxSize: maxRegistry, RegistryGrowStep: registryStep})
 	r.openLibraries()
 	return r
 }
@@ -128,7 +133,9 @@ func (r *Runtime) Begin(env Env) {
 
 // Close releases the state and, if there is one, the session.
 func (r *Runtime) Close() error {
-	r.L.Close()
+	if !r.left {
+		r.L.Close()
+	}
 	for _, stop := range r.stops {
 		stop()
 	}
@@ -141,13 +148,13 @@ func (r *Runtime) Close() error {
 
 func (r *Runtime) load(name, source string, most limits) error {
 	r.file, r.lines = name, strings.Split(source, "\n")
-	proto, err := compile(name, source)
+	chunk, err := r.compile(r.L, name, source)
 	if err != nil {
 		return err
 	}
 	var top glua.LValue
 	err = r.within(most, name+": the top level", func() (err error) {
-		top, err = r.call(r.L.NewFunctionFromProto(proto))
+		top, err = r.call(chunk)
 		return err
 	})
 	if err != nil {
@@ -259,6 +266,7 @@ func (r *Runtime) openLibraries() {
 	r.openRandom()
 	r.boundCoroutines()
 	r.boundTexts()
+	r.concat = r.L.NewFunction(concat)
 	r.boundLoad()
 	r.valueTypes()
 	r.modules = newModules(r)

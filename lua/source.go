@@ -24,7 +24,7 @@ const (
 )
 
 // compile makes a function of the text of a script.
-func compile(name, source string) (*glua.FunctionProto, error) {
+func (r *Runtime) compile(L *glua.LState, name, source string) (*glua.LFunction, error) {
 	if len(source) > MaxSource {
 		return nil, fault.New(fault.Script, "%s: wanted at most %s of text, got %s", name, size.Binary(MaxSource),
 			size.Decimal(int64(len(source)))).
@@ -40,11 +40,16 @@ func compile(name, source string) (*glua.FunctionProto, error) {
 	if err := checkNesting(name, chunk); err != nil {
 		return nil, err
 	}
-	proto, err := glua.Compile(chunk, name)
+	proto, err := glua.Compile(boundConcat(chunk), name)
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
 	}
-	return proto, nil
+	L.Push(L.NewFunctionFromProto(proto))
+	L.Push(r.concat)
+	L.Call(1, 1)
+	f := L.Get(-1).(*glua.LFunction)
+	L.Pop(1)
+	return f, nil
 }
 
 func tooDeep(name string, line int) error {
@@ -81,12 +86,34 @@ type node struct {
 
 // checkNesting bounds the depth of a syntax tree, without calling itself.
 func checkNesting(name string, chunk []ast.Stmt) error {
+	return walk(chunk, func(n node) error {
+		if n.depth > maxNesting {
+			return tooDeep(name, n.line)
+		}
+		return nil
+	})
+}
+
+// replaceConcat puts calls in the place of chains of "..".
+func replaceConcat(chunk []ast.Stmt) {
+	walk(chunk, func(n node) error {
+		if n.v.Kind() == reflect.Interface && !n.v.IsNil() {
+			if chain, ok := n.v.Interface().(*ast.StringConcatOpExpr); ok {
+				n.v.Set(reflect.ValueOf(concatCall(chain)))
+			}
+		}
+		return nil
+	})
+}
+
+// walk visits a syntax tree from the outside to the inside.
+func walk(chunk []ast.Stmt, visit func(n node) error) error {
 	open := []node{{reflect.ValueOf(chunk), 0, 1}}
 	for len(open) > 0 {
 		n := open[len(open)-1]
 		open = open[:len(open)-1]
-		if n.depth > maxNesting {
-			return tooDeep(name, n.line)
+		if err := visit(n); err != nil {
+			return err
 		}
 		switch n.v.Kind() {
 		case reflect.Interface:
@@ -150,31 +177,16 @@ func (r *Runtime) boundCoroutines() {
 	}))
 }
 
-// maxText bounds the texts that string.rep makes.
-const maxText = 256 << 20
-
-// boundTexts makes string.rep refuse texts that only fill the memory.
-func (r *Runtime) boundTexts() {
-	lib := r.L.GetGlobal(glua.StringLibName).(*glua.LTable)
-	rep := lib.RawGetString("rep").(*glua.LFunction).GFunction
-	lib.RawSetString("rep", r.L.NewFunction(func(L *glua.LState) int {
-		if text, n := L.CheckString(1), L.CheckInt(2); n > 0 && len(text) > maxText/n {
-			L.RaiseError("string.rep would make a text of more than %d bytes", maxText)
-		}
-		return rep(L)
-	}))
-}
-
 // boundLoad makes load and loadstring compile as [Load] does.
 func (r *Runtime) boundLoad() {
 	compiled := func(L *glua.LState, source, name string) int {
-		proto, err := compile(name, source)
+		f, err := r.compile(L, name, source)
 		if err != nil {
 			L.Push(glua.LNil)
 			L.Push(glua.LString(err.Error()))
 			return 2
 		}
-		L.Push(L.NewFunctionFromProto(proto))
+		L.Push(f)
 		return 1
 	}
 	r.L.SetGlobal("loadstring", r.L.NewFunction(func(L *glua.LState) int {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 )
@@ -50,7 +51,21 @@ func TestSourceBombs(t *testing.T) {
 			"coroutines resume each other more than 190 deep"},
 		"functions that call themselves": {`local function f() return 1 + f() end f()`, "stack overflow"},
 		"metamethods":                    {`local t = setmetatable({}, {}) getmetatable(t).__index = function(t, k) return t[k] end return t.x`, "stack overflow"},
-		"a huge text":                    {`local x = ("x"):rep(2^31)`, "string.rep would make a text of more than 268435456 bytes"},
+		"a huge text":                    {`local x = ("x"):rep(2^31)`, "string.rep would make a text of more than 67108864 bytes"},
+		"a huge format":                  {`local x = ("%s"):rep(3):format(("x"):rep(2^25), ("x"):rep(2^25), "")`, "string.format would make a text of more than"},
+		"wide formats":                   {`local x = ("%999999d"):rep(1000):format()`, "string.format would make a text of more than"},
+		"a format that counts":           {`local x = ("%[1]s"):rep(1000):format(("x"):rep(2^20))`, "string.format knows no %["},
+		"a format of a table":            {`error("length " .. #("%d"):format({ ("x"):rep(2^20) }))`, "length 1"},
+		"huge replacements":              {`local x = ("x"):rep(2^15):gsub("x", ("y"):rep(2^15))`, "string.gsub would make a text of more than"},
+		"replacements by themselves":     {`local x = ("x"):rep(2^14):gsub(".*", ("%0"):rep(2^14))`, "string.gsub would make a text of more than"},
+		"replacements by a function":     {`local x = ("x"):rep(2^10):gsub("x", function() return ("y"):rep(2^20) end)`, "string.gsub would make a text of more than"},
+		"replacements by a table":        {`local x = ("x"):rep(2^10):gsub("x", { x = ("y"):rep(2^20) })`, "string.gsub would make a text of more than"},
+		"huge lists":                     {`local t, s = {}, ("x"):rep(2^20) for i = 1, 2^10 do t[i] = s end local x = table.concat(t)`, "table.concat would make a text of more than"},
+		"huge separators":                {`local t = {} for i = 1, 2^10 do t[i] = i end local x = table.concat(t, ("x"):rep(2^20))`, "table.concat would make a text of more than"},
+		"doubling":                       {`local s = "x" while true do s = s .. s end`, "b.lua:1: .. would make a text of more than"},
+		"a chain":                        {`local s = ("x"):rep(2^25) return (s .. s) .. 1 .. s`, "b.lua:1: .. would make a text of more than"},
+		"doubling by load":               {`local s = "x" local f = loadstring("local s = ... return s .. s", "l.lua") while true do s = f(s) end`, "l.lua:1: .. would make a text of more than"},
+		"arguments":                      {`local x = { unpack({}, 1, 2^30) }`, "registry overflow"},
 		"a pattern":                      {`local x = (("a"):rep(3e6)):find(".*b") `, "pattern/input too complex"},
 	} {
 		r, err := Load("b.lua", c.source, io.Discard)
@@ -86,6 +101,46 @@ func checkPeak(t *testing.T) {
 	}
 	if most := 512 << 10; kib > most && !race {
 		t.Errorf("%d MB taken", kib>>10)
+	}
+}
+
+// A library function that does not end keeps no command from ending.
+func TestEndlessLibraryFunction(t *testing.T) {
+	r := newRuntime(io.Discard)
+	err := r.load("b.lua", `local x = ("a"):rep(200):find(("a-"):rep(9) .. "b") return { run = print }`,
+		limits{time.Millisecond, 1 << 30})
+	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "b.lua: the top level has not ended after 1ms") {
+		t.Errorf("got %v", err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The operator ".." does what Lua's does: it takes numbers, asks metamethods, and goes from the right to the left.
+func TestConcat(t *testing.T) {
+	r, err := Load("b.lua", `
+		local m = {}
+		m.__concat = function(a, b) return { both = (type(a) == "table" and "t" or a) .. (type(b) == "table" and "t" or b) } end
+		local t = setmetatable({}, m)
+		local function two() return "1", "2" end
+		assert("a" .. 1 .. 2.5 .. "b" == "a12.5b" and ("x" .. two()) == "x1" and ("x" .. (two()) .. "y") == "x1y")
+		assert((1 .. 2) .. 3 == "123" and #{ "a" .. "b", two() } == 3 and select("#", two() .. "a") == 1)
+		assert((t .. "x").both == "tx" and ("x" .. t).both == "xt")
+		assert((function(...) return "n" .. ... end)("a", "b") == "na")
+		assert(select(2, pcall(function() return 1 .. nil end)) == "b.lua:10: cannot perform concat operation between number and nil")
+		assert(select(2, pcall(function() return "a" .. {} .. "b" end)) == "b.lua:11: cannot perform concat operation between table and string")
+		setfenv(1, {})
+		local kept = "a" .. "b"
+		return { run = function() end, about = kept .. "c" }`, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.About != "abc" {
+		t.Errorf("got %q", r.About)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -21,22 +21,37 @@ var topLevel = limits{time.Minute, 2 << 30}
 // lookEvery is how often the heap is looked at.
 const lookEvery = 5 * time.Millisecond
 
-// within calls f, which runs a part of the script, and ends it when it takes too much. what names the part.
-// A library function that is running is not interrupted.
+// patience is how long a part of the script that has to end may go on: a library function that is running is not
+// interrupted.
+const patience = time.Second
+
+// within calls f, which runs a part of the script, and ends it when it takes too much, or else leaves it to itself:
+// then nothing can be done with the state any more. what names the part.
 func (r *Runtime) within(most limits, what string, f func() error) error {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	// Coroutines that the script makes now keep the context, so it ends with the state.
 	r.stops = append(r.stops, func() { cancel(nil) })
-	over, ended := make(chan struct{}), make(chan struct{})
+	over, watching, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer close(ended)
+		defer close(watching)
 		watch(over, most, what, cancel)
 	}()
 	r.L.SetContext(ctx)
-	err := f()
+	go func() { ended <- f() }()
+	var err error
+	select {
+	case err = <-ended:
+	case <-ctx.Done():
+		select {
+		case err = <-ended:
+		case <-time.After(patience):
+			r.left = true
+			return context.Cause(ctx)
+		}
+	}
 	r.L.RemoveContext()
 	close(over)
-	<-ended
+	<-watching
 	if cause := context.Cause(ctx); cause != nil {
 		return cause
 	}

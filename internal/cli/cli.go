@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
@@ -28,10 +29,23 @@ type Streams struct {
 func PrintError(w io.Writer, err error) {
 	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
 	defer safe.Close()
-	fmt.Fprintln(safe, "perigee:", err)
+	fmt.Fprintln(safe, "perigee:", shortened(err.Error()))
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintln(safe, "  hint:", hint)
+		fmt.Fprintln(safe, "  hint:", shortened(hint))
 	}
+}
+
+// mostWords is how long an error may be on a terminal. It may quote a value of any length.
+const mostWords = 8 << 10
+
+// shortened leaves out the middle of a long text: errors begin with where, and end with why.
+func shortened(text string) string {
+	if len(text) <= mostWords {
+		return text
+	}
+	first, last := text[:mostWords/2], text[len(text)-mostWords/2:]
+	return fmt.Sprintf("%s ... (%d bytes left out) ... %s", strings.ToValidUTF8(first, ""),
+		len(text)-len(first)-len(last), strings.ToValidUTF8(last, ""))
 }
 
 // Reported is an error that the user has seen already. It decides about the exit code only.

@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"perigee/internal/fault"
 )
 
 func TestCount(t *testing.T) {
@@ -33,5 +35,16 @@ func TestQuote(t *testing.T) {
 func TestCommandLine(t *testing.T) {
 	if got, want := CommandLine([]string{"a", "b c", ""}), "a 'b c' ''"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// An error may quote a value of any length.
+func TestLongErrorsAreShortened(t *testing.T) {
+	var out strings.Builder
+	PrintError(&out, fault.New(fault.Launch, "RANK=%s: want an integer", strings.Repeat("9", 1<<20)).WithHint("unset it"))
+	got := out.String()
+	if len(got) > 9<<10 || !strings.HasPrefix(got, "perigee: RANK=999") ||
+		!strings.HasSuffix(got, "999: want an integer\n  hint: unset it\n") || !strings.Contains(got, "bytes left out") {
+		t.Errorf("%d bytes: %.100s", len(got), got)
 	}
 }

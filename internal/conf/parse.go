@@ -30,6 +30,7 @@ import (
 	"unicode/utf8"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // The limits of a document. They keep a damaged or hostile file from taking
@@ -89,22 +90,23 @@ func Read(path string) ([]byte, error) {
 	if _, err := formatOf(path); err != nil {
 		return nil, err
 	}
+	var file *os.File
+	if err == nil {
+		file, err = regular.Open(path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fault.New(fault.Input, "%s: there is no such file", path).
 			WithHint("check the spelling; a relative path starts at the current folder")
+	case errors.Is(err, regular.ErrNotRegular):
+		return nil, fault.New(fault.Input, "%s: %w", path, regular.ErrNotRegular)
 	case err != nil:
-		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
-	case !info.Mode().IsRegular():
-		return nil, fault.New(fault.Input, "%s: wanted a regular file, got a device, pipe or socket", path)
-	case info.Size() > MaxBytes:
-		return nil, tooLong(path)
-	}
-	file, err := os.Open(path)
-	if err != nil {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
 	defer file.Close()
+	if info.Size() > MaxBytes {
+		return nil, tooLong(path)
+	}
 	// The file may grow meanwhile: Parse refuses the byte too many.
 	text, err := io.ReadAll(io.LimitReader(file, MaxBytes+1))
 	if err != nil {

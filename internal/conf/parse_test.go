@@ -366,8 +366,14 @@ func TestLoad(t *testing.T) {
 	if err := os.Symlink(os.DevNull, filepath.Join(folder, "f.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = Load(filepath.Join(folder, "f.yaml")); err == nil || !strings.HasSuffix(err.Error(), "wanted a regular file, got a device, pipe or socket") {
+	if _, err = Load(filepath.Join(folder, "f.yaml")); err == nil || !strings.HasSuffix(err.Error(), "wanted a regular file, got a device, a pipe, a socket or a file of the kernel") {
 		t.Errorf("a device: %v", err)
+	}
+	if err := os.Symlink("/proc/self/status", filepath.Join(folder, "kernel.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Load(filepath.Join(folder, "kernel.yaml")); err == nil || !strings.HasSuffix(err.Error(), "a file of the kernel") {
+		t.Errorf("a file of the kernel: %v", err)
 	}
 	large := filepath.Join(folder, "g.yaml")
 	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, MaxBytes*2)); err != nil {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/internal/traffic/session"
@@ -65,6 +66,9 @@ type Experiment struct {
 
 // Begin begins an experiment at this rank.
 func Begin(c Config) *Experiment {
+	if c.Out != nil {
+		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
+	}
 	e := &Experiment{Config: c, recorded: map[runKey]int{}}
 	if c.World.Rank() > 0 {
 		return e

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // CheckName refuses a file name whose ending names no format.
@@ -168,7 +170,12 @@ func Unpack(r io.Reader) ([]byte, error) {
 
 // openFile opens a file for reading. A pipe is read until its writer is done; one without a writer has ended already.
 func openFile(path string) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err == nil && regular.OfKernel(f) {
+		f.Close()
+		return nil, &fs.PathError{Op: "open", Path: path, Err: regular.ErrNotRegular}
+	}
+	return f, err
 }
 
 // open returns the JSON text of a result as a stream, within the bounds of a [guard], and what to call after it.

@@ -53,6 +53,9 @@ func TestPipes(t *testing.T) {
 	if _, err := result.Open(path); fault.KindOf(err) != fault.Input {
 		t.Errorf("without a writer: %v", err)
 	}
+	if _, err := result.Read("/proc/self/status"); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "a file of the kernel") {
+		t.Errorf("a file of the kernel: %v", err)
+	}
 	pipe, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -230,6 +230,24 @@ func TestSecretsOfTorchrun(t *testing.T) {
 	}
 }
 
+// Where rank 0 waits for ranks a proof of the job's secret that is meant for another place is none.
+func TestLinksOfOtherPlaces(t *testing.T) {
+	r := rendezvous{launcher: "test", size: 2, secret: []byte("secret"), oneHost: true}
+	_, leader, meet, err := r.openAnywhere(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	if _, err := wire.Dial(t.Context(), meet[0], r.secret, 1, 0); !errors.Is(err, wire.ErrProof) {
+		t.Errorf("the proof of a link: %v", err)
+	}
+	conn, err := wire.Dial(t.Context(), meet[0], MeetingSecret(r.secret), 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+}
+
 // When all ranks have come no other process is let in.
 func TestShutWhenComplete(t *testing.T) {
 	ports, err := spmdtest.FreePorts(1)

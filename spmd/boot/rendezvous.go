@@ -3,6 +3,8 @@ package boot
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -176,7 +178,9 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 // openListener listens on the first address that is free.
 func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
-	cfg := wire.ListenerConfig{Secret: r.secret, Enter: enter, Log: r.watch.log().With("part", "coordinator")}
+	cfg := wire.ListenerConfig{
+		Secret: MeetingSecret(r.secret), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
+	}
 	if r.seal != nil {
 		var err error
 		if cfg.Challenge, err = r.seal.seal(ctx, r.secret); err != nil {
@@ -288,14 +292,24 @@ func (r rendezvous) probe(ctx context.Context) (entrance, error) {
 
 func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) {
 	if r.seal == nil {
-		conn, err := wire.Dial(ctx, address, r.secret, r.rank, 0)
+		conn, err := wire.Dial(ctx, address, MeetingSecret(r.secret), r.rank, 0)
 		return entrance{conn, r.secret}, err
 	}
-	conn, secret, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte,
-		error) {
-		return r.seal.open(ctx, letter)
+	var secret []byte
+	conn, _, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte, error) {
+		var err error
+		secret, err = r.seal.open(ctx, letter)
+		return MeetingSecret(secret), err
 	}, r.rank, 0)
 	return entrance{conn, secret}, err
+}
+
+// MeetingSecret is what a rank proves to the coordinator instead of the job's secret itself: a connection that was led
+// to the port where rank 0 waits for links instead, or the other way round, gets nowhere.
+func MeetingSecret(secret []byte) []byte {
+	h := hmac.New(sha256.New, secret)
+	h.Write([]byte("coordinator"))
+	return h.Sum(nil)
 }
 
 // gracePeriods is how long a rank waits before it reports the death of rank 0, by launcher. hydra kills

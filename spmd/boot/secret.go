@@ -78,21 +78,29 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 	if err := errors.Join(errPID, errFD); err != nil {
 		return nil, fmt.Errorf("%w: it does not say where the secret is", wire.ErrProof)
 	}
-	path := filepath.Join("/proc", fmt.Sprint(pid), "fd", fmt.Sprint(fd))
-	// The other end chooses the path, and is not authenticated yet: open only such a file.
+	// The other end chooses the file, and is not authenticated yet. To open some devices is to act on them: the file is
+	// looked at first, and only then opened for reading, in a way that its owner cannot bend meanwhile.
+	theirs := filepath.Join("/proc", fmt.Sprint(pid), "fd", fmt.Sprint(fd))
+	found, err := unix.Open(theirs, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
+	}
+	defer unix.Close(found)
+	path := filepath.Join("/proc/self/fd", fmt.Sprint(found))
 	if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+secretFile+" ") {
 		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
+	}
+	// Root can open the memory files of all users, who must not pose as its rank 0.
+	var st unix.Stat_t
+	if err := unix.Fstat(found, &st); err != nil || st.Uid != uint32(os.Geteuid()) ||
+		st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, fmt.Errorf("%w: it is a process of another user", wire.ErrProof)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: its secret cannot be read: %w", wire.ErrProof, err)
 	}
 	defer f.Close()
-	// Root can open the memory files of all users, who must not pose as its rank 0.
-	var st unix.Stat_t
-	if err := unix.Fstat(int(f.Fd()), &st); err != nil || st.Uid != uint32(os.Geteuid()) {
-		return nil, fmt.Errorf("%w: it is a process of another user", wire.ErrProof)
-	}
 	secret := make([]byte, secretSize)
 	if _, err := f.ReadAt(secret, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("%w: its secret cannot be read: %w", wire.ErrProof, err)

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/history"
@@ -121,7 +122,7 @@ func readCases(dir string) ([]Case, error) {
 	var cases []Case
 	for _, e := range entries {
 		path := filepath.Join(dir, "slurm_logs", e.Name(), verdictFile)
-		data, err := atomicfile.Read(path, mostVerdict)
+		data, err := regular.Read(path, mostVerdict)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a case that still runs
 		}

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // Cmd is `perigee ep`.
@@ -32,7 +33,7 @@ func writeJSON(streams cli.Streams, v any) error {
 
 // open opens a file that the user named.
 func open(name string) (*os.File, error) {
-	f, err := os.Open(name)
+	f, err := regular.Open(name)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

@@ -8,10 +8,10 @@ import (
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strconv"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // Draw is the length of a request before it is rounded and clipped.
@@ -98,7 +98,7 @@ func LoadTrace(path string) ([]Draw, error) {
 }
 
 func loadLines(path string, read func(name string, r io.Reader) ([]Draw, error)) ([]Draw, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -64,5 +65,20 @@ func TestOptionsAreParsed(t *testing.T) {
 	})
 	if _, err := optionWords(lua.Scenario{}, map[string]any{"size": 1}); err == nil {
 		t.Error("an option that the scenario does not have is accepted")
+	}
+}
+
+// Help shows a stranger's words as text.
+func TestHelpIsPlain(t *testing.T) {
+	sc := lua.Scenario{Name: "x.lua", About: "about \x1b]0;title\a", Options: []lua.Option{
+		{Name: "a", Type: "string", Help: "help \x1b[2J\u202e", Default: "\x1b[5m"},
+		{Name: "b", Type: "enum", Choices: []string{"\x1b[31m"}, Default: "\x1b[31m"},
+	}}
+	var out strings.Builder
+	if _, err := parseOptions("perigee run x.lua", sc, []string{"--help"}, cli.Streams{Out: &out, Err: &out}); !errors.Is(err, ErrHelp) {
+		t.Fatal(err)
+	}
+	if got := out.String(); strings.ContainsAny(got, "\x1b\a\u202e") || !strings.Contains(got, `help \x1b[2J\u202e`) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -14,9 +14,10 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
+	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/lua"
 	"perigee/scenarios"
@@ -37,7 +38,7 @@ func readScript(name string) (script, error) {
 			WithHint("shipped are %s; a file of your own ends in .lua",
 				strings.ReplaceAll(strings.Join(scenarios.Names(), ", "), "_", "-"))
 	}
-	data, err := atomicfile.Read(name, lua.MaxSource)
+	data, err := regular.Read(name, lua.MaxSource)
 	if err != nil {
 		return script{}, fault.New(fault.Input, "scenario: %w", err)
 	}
@@ -103,7 +104,7 @@ func parseOptions(command string, sc lua.Scenario, words []string, streams cli.S
 	g := grammar{Scenario: sc.Grammar()}
 	helped := false
 	k, err := kong.New(&g, kong.Name(command), kong.Description(sc.About),
-		kong.Writers(streams.Out, streams.Err), kong.Exit(func(int) { helped = true }),
+		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), cli.BothSpellings())
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)

@@ -3,9 +3,9 @@ package simulate
 import (
 	"strconv"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/nixl"
@@ -149,7 +149,7 @@ func loadWorkload(path string) (*Workload, error) {
 }
 
 func readMatrix(path string) (*matrix.Matrix, error) {
-	f, err := atomicfile.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "matrix: %w", err)
 	}

@@ -4,6 +4,7 @@ package accuracy
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"strconv"
@@ -30,11 +31,17 @@ type columns struct{ task, filter, metric, value, stderr int }
 // usual is lm_eval's table, for a log whose header is lost.
 var usual = columns{task: 0, filter: 2, metric: 4, value: 6, stderr: 8}
 
+// maxScores bounds the rows of a log's tables. The largest suites have some thousand.
+const maxScores = 100_000
+
 // Read reads the tables of a log. Cells may be padded; an empty task cell means
 // the task of the row above.
 func Read(r io.Reader) ([]Score, error) {
 	t := tables{at: usual, seen: map[string]bool{}, run: 1}
 	_, err := benchlog.EachLine(r, t.line)
+	if len(t.scores) > maxScores && err == nil {
+		return nil, fmt.Errorf("wanted a log with at most %d scores, got more", maxScores)
+	}
 	return t.scores, err
 }
 
@@ -51,7 +58,7 @@ var bar = []byte{'|'}
 // line reads a row; anything else is skipped.
 func (t *tables) line(line []byte) {
 	line = bytes.TrimRight(line, " \t")
-	if len(line) < 10 || line[len(line)-1] != '|' {
+	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > maxScores {
 		return
 	}
 	_, row, ok := bytes.Cut(line[:len(line)-1], bar) // from the first |: without srun's prefix

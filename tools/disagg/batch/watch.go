@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/atomicfile"
+	"perigee/internal/regular"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/verdict"
 )
@@ -88,7 +88,7 @@ func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
 // readExit reads the mark of a part that has ended: its exit code and its node.
 func readExit(dir, part string) *Death {
 	const most = 4 << 10
-	data, err := atomicfile.Read(filepath.Join(dir, "exits", part), most)
+	data, err := regular.Read(filepath.Join(dir, "exits", part), most)
 	if err != nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail
 // quote takes the first line that looks like an error, and what follows. Without
 // one, the end of the log is what there is.
 func (d *Death) quote(dir string) {
-	file, err := atomicfile.Open(filepath.Join(dir, d.Log))
+	file, err := regular.Open(filepath.Join(dir, d.Log))
 	if err != nil {
 		d.Line = err.Error()
 		return
@@ -164,7 +164,7 @@ func logs(dir string, patterns ...string) []string {
 
 // readTail reads the last bytes of a file.
 func readTail(path string, most int64) ([]byte, error) {
-	file, err := atomicfile.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -23,6 +23,7 @@ package benchlog
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -98,6 +99,9 @@ func All() []string {
 	return list
 }
 
+// maxLevels bounds the levels of a log. A benchmark has a few.
+const maxLevels = 10_000
+
 // Read reads a log to its end. The memory it takes does not grow with the log.
 func Read(r io.Reader) (*Log, error) {
 	c := &counter{r: r}
@@ -109,6 +113,9 @@ func Read(r io.Reader) (*Log, error) {
 	})
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(rest), done) && bytes.Contains(rest, closing)
 	m.abandon()
+	if m.tooMany && err == nil {
+		err = fmt.Errorf("wanted a log of at most %d levels, got more", maxLevels)
+	}
 	m.log.Bytes = c.n
 	if m.log.Whole = len(rest) == 0 || closed; !m.log.Whole {
 		m.log.LastLine = string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
@@ -135,6 +142,8 @@ type machine struct {
 	// since, so that totals still speak of it.
 	after bool
 	at    int64 // offset of the line
+	// tooMany says that there are more levels than maxLevels.
+	tooMany bool
 }
 
 var (
@@ -224,7 +233,9 @@ func (m *machine) abandon() {
 
 func (m *machine) keep() {
 	m.open.to = m.at
-	m.log.Levels = append(m.log.Levels, *m.open)
+	if m.tooMany = m.tooMany || len(m.log.Levels) >= maxLevels; !m.tooMany {
+		m.log.Levels = append(m.log.Levels, *m.open)
+	}
 	m.open = nil
 }
 

@@ -7,8 +7,8 @@ import (
 	"regexp"
 	"strings"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/tools/disagg/config"
 )
 
@@ -86,7 +86,7 @@ var node = regexp.MustCompile(`^\S*::[A-Za-z_]+\[(.+)\]$`)
 // lines that begin with # do not count.
 func ReadList(file string) (*List, error) {
 	const most = 4 << 20
-	data, err := atomicfile.Read(file, most)
+	data, err := regular.Read(file, most)
 	if err != nil {
 		return nil, fault.New(fault.Input, "test list: %w", err)
 	}

@@ -21,9 +21,9 @@ import (
 	"strings"
 	"text/template"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/probe"
@@ -200,7 +200,7 @@ func find(c *config.Config) (name, text string, err error) {
 			path = filepath.Join(filepath.Dir(c.File), name)
 		}
 	}
-	data, err = atomicfile.Read(path, mostScript)
+	data, err = regular.Read(path, mostScript)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
 	}

@@ -16,8 +16,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // CSVName is the file of an output folder that collects figures.
@@ -103,7 +103,7 @@ const mostValue = 1e300
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
 // written. Columns are found by their names.
 func ReadCSV(path string) ([]Row, error) {
-	file, err := atomicfile.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}

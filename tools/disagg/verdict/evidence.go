@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/benchlog"
 )
@@ -135,7 +135,7 @@ func (e *Evidence) settle(path string, p Patience) {
 
 // benchmark reads a client's log.
 func (e *Evidence) benchmark(path string, want Expect) error {
-	file, err := atomicfile.Open(path)
+	file, err := regular.Open(path)
 	if err != nil {
 		return fault.New(fault.Input, "%w", err)
 	}
@@ -206,7 +206,7 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 func (e *Evidence) accuracy(files []string) error {
 	var readers []io.Reader
 	for _, path := range files {
-		file, err := atomicfile.Open(path)
+		file, err := regular.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

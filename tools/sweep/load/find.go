@@ -15,10 +15,14 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // reportPrefix is how the names of reports begin.
 const reportPrefix = "benchmark_report"
+
+// mostEntries bounds the search for reports. It is a variable for the tests.
+var mostEntries = 1 << 20
 
 // found is a file to read. It is opened through its root, so that no link leads
 // out of what the user named.
@@ -37,7 +41,9 @@ type finder struct {
 	files []found
 	seen  map[string]int // index in files
 	links int            // that were not followed
-	link  string         // the first of them
+	// entries counts the files and folders that were looked at.
+	entries int
+	link    string // the first of them
 }
 
 func (f *finder) close() {
@@ -90,6 +96,10 @@ func (f *finder) walk(path, absolute string) error {
 		return err
 	}
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if f.entries++; f.entries > mostEntries {
+			return fault.New(fault.Input, "%s: wanted folders with at most %d files and folders below them, got more", path,
+				mostEntries).WithHint("name the folders with the benchmark reports, not one far above them")
+		}
 		file := found{
 			root: root, name: name, path: filepath.Join(path, name), absolute: filepath.Join(absolute, name),
 			directory: sweepOf(absolute, name),
@@ -171,10 +181,7 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	if err != nil {
 		return nil, withoutPath(err)
 	}
-	info, err := file.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
-	}
+	err = withoutPath(regular.Check(file))
 	if err != nil {
 		file.Close()
 		return nil, err

@@ -569,3 +569,13 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 		t.Fatalf("%s is %v, want %v", column.Name, got, value*factor)
 	}
 }
+
+// A folder with more below it than a sweep has, such as the root of a file system, is refused.
+func TestFarTooManyFiles(t *testing.T) {
+	defer func(most int) { mostEntries = most }(mostEntries)
+	mostEntries = 3
+	_, err := Files([]string{sweepA}, Options{})
+	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "at most 3 files and folders") {
+		t.Errorf("got %v", err)
+	}
+}

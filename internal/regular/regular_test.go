@@ -1,4 +1,4 @@
-package atomicfile
+package regular
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestRead(t *testing.T) {
 	if data, err := Read(file, 5); err != nil || string(data) != "12345" {
 		t.Errorf("got %q, %v", data, err)
 	}
-	for path, want := range map[string]error{pipe: ErrNotRegular, link: ErrNotRegular, "/dev/zero": ErrNotRegular, dir: syscall.EISDIR, filepath.Join(dir, "no"): os.ErrNotExist} {
+	for path, want := range map[string]error{pipe: ErrNotRegular, link: ErrNotRegular, "/dev/zero": ErrNotRegular, "/proc/self/status": ErrNotRegular, "/sys/kernel/mm/transparent_hugepage/enabled": ErrNotRegular, dir: syscall.EISDIR, filepath.Join(dir, "no"): os.ErrNotExist} {
 		if _, err := Read(path, 5); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", path, err, want)
 		}

@@ -1,0 +1,75 @@
+// Package regular opens files whose reading ends: those on a disk. What a user was given may be a link to a pipe, to a
+// device, or to a file that the kernel makes up.
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNotRegular is the error of a path that is a pipe, a device or a socket, or that only looks like a file: reading it
+// might never end.
+var ErrNotRegular = errors.New("wanted a regular file, got a device, a pipe, a socket or a file of the kernel")
+
+// Open opens a regular file for reading. It does not wait for the other end of a pipe.
+func Open(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if err := Check(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// Check returns an error if reading an open file might never end.
+func Check(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.IsDir():
+		return &fs.PathError{Op: "read", Path: f.Name(), Err: unix.EISDIR}
+	case !info.Mode().IsRegular() || OfKernel(f):
+		return &fs.PathError{Op: "open", Path: f.Name(), Err: ErrNotRegular}
+	}
+	return nil
+}
+
+// OfKernel reports whether an open file is one that the kernel makes up when it is read. Such files pass for regular
+// ones, but some of them, /proc/kmsg for one, wait for something to happen.
+func OfKernel(f *os.File) bool {
+	var s unix.Statfs_t
+	if unix.Fstatfs(int(f.Fd()), &s) != nil {
+		return false
+	}
+	switch uint32(s.Type) {
+	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
+		return true
+	}
+	return false
+}
+
+// Read reads a regular file of at most most bytes.
+func Read(path string, most int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(data)) > most {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is larger than %d bytes", most)}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
+}

@@ -39,7 +39,18 @@ const (
 	MaxBytes  = 64 << 20 // of text
 	maxDepth  = 100      // lists and maps inside each other
 	maxValues = 1 << 22  // in a document
+	maxItems  = 1 << 21  // lines and commas of YAML and TOML
 )
+
+// countItems bounds what the libraries for YAML and TOML take: up to a kilobyte for each value, before values can be
+// counted.
+func countItems(name string, text []byte) error {
+	if n := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("\n")); n > maxItems {
+		return fault.New(fault.Input, "%s: wanted at most %d lines and commas, got %d", name, maxItems, n).
+			WithHint("large matrices belong in separate files, or in JSON")
+	}
+	return nil
+}
 
 // format is one way to write a document.
 type format struct {

@@ -26,6 +26,9 @@ func readTOML(b *builder, top *Value, text []byte) error {
 		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
 			place(top.File, line), maxDepth)
 	}
+	if err := countItems(top.File, text); err != nil {
+		return err
+	}
 	// The decoder knows all rules of TOML about tables that are defined twice
 	// or from two sides; the parser below only knows the grammar, but also the
 	// lines. So the first one judges and the second one reads.

@@ -32,10 +32,8 @@ type yamlReader struct {
 }
 
 func readYAML(b *builder, top *Value, text []byte) error {
-	// The library takes some hundred bytes for each value before they can be counted.
-	// Commas and lines can be counted first; there may be as many within strings.
-	if bytes.Count(text, []byte(","))+bytes.Count(text, []byte("\n")) > 2*maxValues {
-		return tooMany(top.File)
+	if err := countItems(top.File, text); err != nil {
+		return err
 	}
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {

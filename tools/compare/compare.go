@@ -195,9 +195,11 @@ func RunsNeeded(alpha float64) int {
 
 // ownMetrics are the names of the metrics that scenarios declared.
 func ownMetrics(old, fresh []*result.Document) (names []string) {
+	seen := map[string]bool{}
 	for _, d := range slices.Concat(old, fresh) {
 		for _, m := range d.Metrics {
-			if !slices.Contains(names, m.Name) {
+			if !seen[m.Name] {
+				seen[m.Name] = true
 				names = append(names, m.Name)
 			}
 		}

@@ -525,10 +525,18 @@ func TestOverlap(t *testing.T) {
 			{"disjoint", "23.txt", "all", true}, {"shared", "12.txt", "all", false},
 			{"chained", "12.txt", "initiators", true}, {"incast", "21.txt", "initiators", true}, {"sender", "03.txt", "initiators", false},
 		} {
-			contents[c.name+".yaml"] = "iters: 3\nisolation_iters: 1\nwarmup_iters: 1\ntraffic_patterns:\n" +
+			// Who meets may stand in the config or in an argument; either way the result says it.
+			meet, args := "", []string{"--verify-buffers", "--meet", c.meet}
+			if c.name == "shared" || c.name == "incast" {
+				meet, args = "meet: "+c.meet+"\n", args[:1]
+			}
+			contents[c.name+".yaml"] = meet + "iters: 3\nisolation_iters: 1\nwarmup_iters: 1\ntraffic_patterns:\n" +
 				"- {matrix_file: 01.txt, sleep_before_launch_sec: 0.1}\n- {matrix_file: " + c.second + ", sleep_before_launch_sec: 0.1}\n"
 			dir := harness.Files(t, contents)
-			_, doc := play(t, dir, c.name+".yaml", engine, "--verify-buffers", "--meet", c.meet)
+			_, doc := play(t, dir, c.name+".yaml", engine, args...)
+			if got := doc.Patterns[1].Meet; got != c.meet {
+				t.Errorf("%s ranks: the result says that %q meet, want %s", c.name, got, c.meet)
+			}
 			starts := simulatedStarts(t, dir, c.name+".yaml", c.meet)
 			if together := starts[1]-starts[0] < 0.05; together != c.together {
 				t.Errorf("%s ranks: simulated starts %v; together: %v, want %v", c.name, starts, together, c.together)

@@ -66,7 +66,7 @@ func anyValue(t *rapid.T, r *Runtime, objects []glua.LValue, depth int) glua.LVa
 		var key glua.LValue = glua.LNumber(i + 1)
 		if rapid.Bool().Draw(t, "named") {
 			key = glua.LString(rapid.SampledFrom([]string{
-				"bytes", "ranks", "step", "root", "seed", "density", "min_bytes", "max_bytes", "self", "matrix", "mem", "op", "shards", "name", "metadata", "sleep_before", "sleep_after", "start",
+				"bytes", "ranks", "step", "root", "seed", "density", "min_bytes", "max_bytes", "self", "matrix", "mem", "op", "shards", "name", "metadata", "sleep_before", "sleep_after", "meet", "start",
 				"iterations", "record", "title", "columns", "rows", "type", "default", "matrix_file", "choices", "min",
 			}).Draw(t, "key"))
 		}

@@ -220,6 +220,7 @@ func TestMistakes(t *testing.T) {
 		`transfer.prepare { matrix = matrix.new(2), metadata = { 1 } }`:                    at + "transfer.prepare: metadata is a table, want a table with names as keys",
 		`transfer.prepare { matrix = matrix.new(2), sleep_before = -1 }`:                   at + "transfer.prepare: sleep_before is -1, want a number of seconds, 0 or more",
 		`transfer.prepare { matrix = matrix.new(2), start = "now" }`:                       at + `transfer.prepare: start is the string "now", want "barrier" or "clock"`,
+		`transfer.prepare { matrix = matrix.new(2), meet = "none" }`:                       at + `transfer.prepare: meet is the string "none", want "initiators" or "all"`,
 		`transfer.prepare { matrix = matrix.new(2), metadata = { x = print } }`:            at + "transfer.prepare: metadata: a function is no data",
 		`transfer.prepare_all { 7 }`:                                                       at + "element 1 is 7, want a table as for transfer.prepare",
 		`transfer.warmup({ 1 }, 1)`:                                                        at + "element 1 of the list of plans is 1, want a plan",
@@ -456,7 +457,7 @@ func TestResultDocument(t *testing.T) {
 	p := mustPlay(t, 2, body(`
 		world.phase("prepare")
 		local m = matrix.ring { bytes = 10 }
-		local plans = transfer.prepare_all { { name = "a", matrix = m, metadata = { isl = 7 } }, { matrix = m, op = "READ", shards = 3, sleep_before = 0.25, sleep_after = 2 } }
+		local plans = transfer.prepare_all { { name = "a", matrix = m, metadata = { isl = 7 } }, { matrix = m, op = "READ", shards = 3, sleep_before = 0.25, sleep_after = 2, meet = "all" } }
 		world.phase("work")
 		for _ = 1, 2 do
 			plans[1]:run(2)
@@ -470,7 +471,8 @@ func TestResultDocument(t *testing.T) {
 		print("a", 1, nil, { } ~= nil)`))
 	d := p.doc
 	if len(d.Matrices) != 1 || len(d.Patterns) != 2 || d.Patterns[1].Shards != 3 || d.Patterns[1].Op != "READ" || d.Patterns[0].Metadata["isl"] != int64(7) ||
-		d.Patterns[1].SleepBefore != 0.25 || d.Patterns[1].SleepAfter != 2 || d.Patterns[0].SleepBefore != 0 {
+		d.Patterns[1].SleepBefore != 0.25 || d.Patterns[1].SleepAfter != 2 || d.Patterns[0].SleepBefore != 0 ||
+		d.Patterns[0].Meet != "" || d.Patterns[1].Meet != "all" {
 		t.Errorf("patterns %+v of %d matrices", d.Patterns, len(d.Matrices))
 	}
 	var got []string

@@ -28,7 +28,7 @@ patterns.fields = {
 }
 
 -- Loads the matrices of a list of patterns that config.load has read, and
--- prepares their transfers. override may hold mem, op and start. Returns the plans.
+-- prepares their transfers. override may hold mem, op, start and meet. Returns the plans.
 function patterns.prepare(list, override)
   override = override or {}
   local files, specs = {}, {}
@@ -44,6 +44,7 @@ function patterns.prepare(list, override)
       op = override.op or p.xfer_op,
       shards = p.shards,
       start = override.start,
+      meet = override.meet,
       storage = p.storage_ops,
       metadata = p.metadata,
       sleep_before = p.sleep_before_launch_sec,

@@ -24,6 +24,7 @@ type spec struct {
 	// What the script says it will sleep, in seconds; for readers of the result.
 	sleepBefore, sleepAfter float64
 	start                   string // barrier or clock
+	meet                    string // who meets and sleeps before a run, likewise: initiators, all, or empty
 }
 
 // startClock says that the initiators of a plan agree on an instant and start at it.
@@ -38,6 +39,9 @@ func (r *transferModule) specFrom(t *glua.LTable) (s spec, err error) {
 	s.sleepBefore, s.sleepAfter = f.seconds("sleep_before"), f.seconds("sleep_after")
 	if s.start = f.text("start", "barrier"); s.start != "barrier" && s.start != startClock {
 		f.fail("start", `"barrier" or "clock"`, f.get("start"))
+	}
+	if s.meet = f.text("meet", ""); s.meet != "" && s.meet != "initiators" && s.meet != "all" {
+		f.fail("meet", `"initiators" or "all"`, f.get("meet"))
 	}
 	var build func() error
 	if exchange := f.table("exchange"); exchange != nil {

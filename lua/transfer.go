@@ -248,7 +248,7 @@ func (r *transferModule) record(s spec) {
 	d.Patterns = append(d.Patterns, result.Pattern{
 		Name: s.name, Kind: s.kind, Matrix: d.AddMatrix(s.bytes, s.file), Mem: s.mem.String(), Op: s.op.String(),
 		Shards: s.shards, Senders: len(s.bytes.Senders()), Metadata: s.metadata,
-		SleepBefore: s.sleepBefore, SleepAfter: s.sleepAfter,
+		SleepBefore: s.sleepBefore, SleepAfter: s.sleepAfter, Meet: s.meet,
 	})
 }
 

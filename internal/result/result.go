@@ -97,6 +97,7 @@ type Pattern struct {
 	// Seconds that every rank of the pattern sleeps before and after its transfers.
 	SleepBefore float64        `json:"sleep_before_s,omitempty"`
 	SleepAfter  float64        `json:"sleep_after_s,omitempty"`
+	Meet        string         `json:"meet,omitempty"` // who meets and sleeps before: initiators or all; empty: not said
 	Metadata    map[string]any `json:"metadata,omitempty"`
 	Figures
 }

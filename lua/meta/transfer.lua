@@ -43,6 +43,7 @@
 ---@field storage? table<integer, StorageOp> files that ranks read and write beside the messages, keyed by rank; not with exchange
 ---@field metadata? table kept in the result
 ---@field start? "barrier"|"clock" clock: the initiators agree on an instant before each run or post and start at it, which makes these calls collective among them
+---@field meet? "initiators"|"all" who the script lets meet and sleep before a run, kept in the result; prepare itself lets none wait
 ---@field sleep_before? number seconds that the script sleeps before a run, kept in the result; prepare itself never sleeps
 ---@field sleep_after? number likewise after a run
 

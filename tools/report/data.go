@@ -2,8 +2,10 @@ package report
 
 import (
 	"math"
+	"slices"
 	"strconv"
 
+	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
 
@@ -91,7 +93,7 @@ func hundredths(n figures.Num) figures.Num {
 func dataOf(f *figures.Figures) pageData {
 	d := pageData{HostOf: make([]int, len(f.Ranks)), Latencies: f.Latencies, Blocks: f.Blocks,
 		Patterns: []patternData{}}
-	d.TargetsSleep = f.Document.Scenario.Options["meet"] == "all"
+	d.TargetsSleep = slices.ContainsFunc(f.Document.Patterns, func(p result.Pattern) bool { return p.Meet == "all" })
 	names := f.HostNames()
 	for i, h := range f.Document.World.Hosts {
 		d.Hosts = append(d.Hosts, hostData{names[i], h.Ranks})

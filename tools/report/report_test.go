@@ -293,3 +293,13 @@ func TestLabels(t *testing.T) {
 		t.Errorf("%v", list)
 	}
 }
+
+// Who sleeps before a pattern stands in the result, wherever the scenario had it from.
+func TestTargetsSleep(t *testing.T) {
+	for meet, want := range map[string]bool{"all": true, "initiators": false, "": false} {
+		d := &result.Document{Patterns: []result.Pattern{{Meet: meet}}}
+		if got := dataOf(&figures.Figures{Document: d}).TargetsSleep; got != want {
+			t.Errorf("meet %q: targets sleep: %v, want %v", meet, got, want)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,6 +35,11 @@ func TestReport(t *testing.T) {
 	}
 	if out := tool(0, "compare", s.output, s.output); strings.Count(out, "not separated") != 4 {
 		t.Error(out)
+	}
+	for _, args := range [][]string{{"report", s.output}, {"compare", s.output, s.output}} {
+		if out := tool(0, append(args, "--format", "json")...); !json.Valid([]byte(out)) {
+			t.Errorf("%v: no JSON document: %s", args, out)
+		}
 	}
 	// The result of a case is one of perigee.
 	result := filepath.Join(s.output, "slurm_logs", "disagg_perf_a", "result.json")

@@ -1,0 +1,100 @@
+package e2e
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+)
+
+// command is a line of the help that names a command.
+var command = regexp.MustCompile(`(?m)^  ([a-z][a-z -]*[a-z])  +[A-Z]`)
+
+// commandsWith lists the commands below words whose help shows a flag with json.
+func commandsWith(t *testing.T, dir string, words ...string) (list []string) {
+	help := harness.MustRun(t, dir, append(slices.Clone(words), "--help")...).Stdout
+	head, _, _ := strings.Cut(help, "\n")
+	if strings.Contains(head, "<command>") {
+		_, help, _ = strings.Cut(help, "\nFlags:")
+		for _, m := range command.FindAllStringSubmatch(help, -1) {
+			name := strings.Fields(m[1])
+			list = append(list, commandsWith(t, dir, append(slices.Clone(words), name[len(name)-1])...)...)
+		}
+		return list
+	}
+	if _, flag, ok := strings.Cut(help, " --format="); ok {
+		if flag, _, _ := strings.Cut(flag, " --"); strings.Contains(flag, "json") {
+			list = append(list, strings.Join(words, " "))
+		}
+	}
+	return list
+}
+
+// Every command with --format json prints one JSON document on standard output, and nothing else there.
+func TestEveryFormatIsJSON(t *testing.T) {
+	data := func(path string) string {
+		path, err := filepath.Abs(filepath.Join("..", "tools", filepath.FromSlash(path)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	dir := harness.Files(t, map[string]string{
+		"m.txt": "0 1K\n0 0\n", "loads.txt": "1 2 3 4 5 6 7 8\n",
+		"c.yaml": "iters: 2\nisolation_iters: 2\ntraffic_patterns:\n- {matrix_file: m.txt, mem_type: cpu, sleep_before_launch_sec: 0.001}\n",
+	})
+	harness.MustRun(t, dir, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json")
+	model := []string{"--model", "llama3.1-8b", "--model_config", "block-tp8-pp2", "--isl", "8000", "--num_requests", "4"}
+	configs, sweep := data("disagg/testdata/configs"), data("sweep/testdata/sweepA")
+	elsewhere := []string{"disagg report", "disagg compare"} // they take results of Slurm: e2e/disagg
+	runs := map[string][]string{
+		"disagg list":     {"--root", configs},
+		"disagg validate": {configs}, // with invalid ones
+		"disagg parse":    {data("disagg/testdata/logs/1_clean_two_levels.log")},
+		"disagg run":      {filepath.Join(configs, "00_base_valid.yaml"), "--dry-run", "--output", "out"},
+		"doctor":          nil,
+		"ep placement":    {"--loads", "loads.txt", "--replicas", "8", "--gpus", "2", "--nodes", "1", "--groups", "1"},
+		"ep routing":      nil,
+		"kvbench plan":    model,
+		"kvbench kvcache": model,
+		"kvbench iosize":  model,
+		"kvbench models":  nil,
+		"report":          {"r.json"},
+		"compare":         {"r.json", "r.json"},
+		"rerun":           {"r.json"},
+		"result convert":  {"r.json", "-"},
+		"scenarios":       nil,
+		"simulate":        {"--config", "c.yaml"},
+		"sweep table":     {sweep},
+		"sweep scenarios": {sweep},
+		"sweep columns":   nil,
+	}
+	for _, name := range commandsWith(t, dir) {
+		args, ok := runs[name]
+		if slices.Contains(elsewhere, name) {
+			continue
+		}
+		if !ok {
+			t.Errorf("perigee %s has --format json, and no test here", name)
+			continue
+		}
+		delete(runs, name)
+		o := harness.Run(t, dir, slices.Concat(strings.Fields(name), args, []string{"--format", "json"})...)
+		d := json.NewDecoder(strings.NewReader(o.Stdout))
+		var document any
+		if err := d.Decode(&document); err != nil || document == nil {
+			t.Errorf("perigee %s: exit code %d, %v:\n%s%s", name, o.Code, err, o.Stdout, o.Stderr)
+		} else if _, err := d.Token(); err != io.EOF {
+			t.Errorf("perigee %s prints more than a document:\n%s", name, o.Stdout)
+		}
+	}
+	if len(runs) > 0 {
+		t.Errorf("not found in the help: %q", slices.Sorted(maps.Keys(runs)))
+	}
+}

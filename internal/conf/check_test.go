@@ -330,6 +330,9 @@ func TestSuggestion(t *testing.T) {
 			t.Errorf("%q: %q: want %q", word, got, want)
 		}
 	}
+	if got := Suggestion("gpu", []string{"cuda", "vram", "cpu", "dram"}); got != `; did you mean "cuda"?` {
+		t.Errorf("gpu: %q", got)
+	}
 }
 
 func Example() {

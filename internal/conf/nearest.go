@@ -2,12 +2,19 @@ package conf
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
+
+// meanings are words that are called otherwise here, though another one is nearer in letters.
+var meanings = map[string]string{"gpu": "cuda"}
 
 // Suggestion returns `; did you mean "iters"?` if a candidate looks like a
 // misspelt word, otherwise "".
 func Suggestion(word string, candidates []string) string {
+	if other := meanings[strings.ToLower(word)]; slices.Contains(candidates, other) {
+		return fmt.Sprintf("; did you mean %q?", other)
+	}
 	if len(word) > 100 {
 		return "" // too long for a typing error, and the distance takes long
 	}

@@ -1,8 +1,13 @@
 package launchers
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -93,5 +98,45 @@ exec "$@"`
 	p := start(t, harness.Command{Dir: t.TempDir(), Argv: slices.Concat(words, []string{"sh", "-c", early, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: env})
 	if o := p.Wait(); o.Code == 0 || o.Took >= harness.Patience {
 		t.Errorf("exit code %d after %v\n%s", o.Code, o.Took, o.Stderr)
+	}
+}
+
+// A rank that is stopped, or has ended, before it has met the others is named by those of its node.
+func TestMissingIsNamed(t *testing.T) {
+	for _, mpi := range []string{"pmi2", "pmix", "none", "mpirun"} {
+		for _, fate := range []struct{ do, says string }{
+			{"echo $$ >stopped; kill -STOP $$", `it is stopped in \S+ \(process \d+\)`},
+			{"exit 0", "its process has ended"},
+		} {
+			if mpi == "mpirun" && fate.do == "exit 0" {
+				continue // it does not say who belongs on a host
+			}
+			t.Run(mpi+" "+fate.do, func(t *testing.T) {
+				t.Parallel()
+				dir := t.TempDir()
+				command := srun("--mpi="+mpi, "-N2", "-w", "node1,node2")
+				if mpi == "mpirun" {
+					command = mpirun
+				}
+				words, env := command(t, 4)
+				script := fmt.Sprintf(`if [ "${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID}" = 1 ]; then %s; fi; exec "$@"`, fate.do)
+				p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{
+					"sh", "-c", script, "sh", harness.Program, "run", harness.Script(t, "whoami.lua"), "--timeout", "4s",
+				})})
+				want := regexp.MustCompile(`perigee: rank 1 on \S+, phase start: ` + fate.says + `; rank \d waited \(`)
+				if mpi == "none" {
+					want = regexp.MustCompile(`1 of 4 ranks have not come: 1; .*\n *hint: rank 1: ` + fate.says)
+				}
+				p.Until("name of the missing rank", func() bool { return want.MatchString(p.Stderr.String()) })
+				if data, err := os.ReadFile(filepath.Join(dir, "stopped")); err == nil {
+					pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					harness.Signal(t, pid, syscall.SIGKILL)
+				}
+				p.Wait()
+			})
+		}
 	}
 }

@@ -38,6 +38,8 @@ type rendezvous struct {
 	seal   sealer   // hands the secret to followers who may know it; nil if they know it
 	hints  hints
 	watch  Watcher
+
+	siblings *siblings // nil if unknown
 }
 
 // hints are remedies in the words of the launcher.
@@ -170,7 +172,10 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size}
 	lead.LeadingClient = &watch.LeadingClient{Client: cl, Coordinator: c, Shut: lead.shut}
 	c.WhenComplete(lead.shut)
-	c.ExplainAbsence(func() string { return cmp.Or(lead.refusals(), r.hints.missing) })
+	c.ExplainAbsence(func() string {
+		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
+		return cmp.Or(lead.refusals(), describe(missing), r.hints.missing)
+	})
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }

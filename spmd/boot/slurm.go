@@ -155,7 +155,7 @@ func (s *slurmStep) join(ctx context.Context, watch Watcher) (*Process, error) {
 func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 	r := &rendezvous{
 		launcher: "slurm", rank: s.rank, size: s.size, localRank: slurmLocalRank(s.env, s.size),
-		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
+		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost, siblings: siblingsOf(s.env, "slurm", s.rank),
 		hints: hints{
 			occupied: "other programs have these ports, which follow from the job and the step: start another step, or use srun --mpi=pmi2",
 			refused: "set the same " + EnvSecret +

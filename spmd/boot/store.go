@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot/watch"
+	"perigee/spmd/host"
 )
 
 // store is the key-value store of a launcher. It serves one purpose: rank 0
@@ -59,6 +61,7 @@ func joinStore(launcher string, env Environ, open openStore) connect {
 			return nil, r.asFailure(storeFailure(ctx, launcher, "connect to it", err))
 		}
 		r.rank, r.size, r.localRank, r.oneHost = b.Rank(), b.Size(), b.LocalRank(), b.OneHost()
+		r.siblings = siblingsOf(env, launcher, r.rank)
 		meet := r.accept
 		if r.rank == 0 {
 			meet = r.invite
@@ -84,6 +87,8 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 		card = offer{Failure: failure.Error()}
 	}
 	err := publish(b, card)
+	look := r.lookOut(ctx)
+	defer look.stop()
 	if err == nil {
 		err = r.fence(b)
 	}
@@ -95,23 +100,35 @@ func (r rendezvous) invite(ctx context.Context, b store) (*Process, error) {
 	}
 	if err != nil {
 		leader.Close()
-		return nil, storeFailure(ctx, r.launcher, "announce where to meet", err)
+		return nil, look.blame(ctx, storeFailure(ctx, r.launcher, "announce where to meet", err))
 	}
 	return p, nil
 }
 
-// fence waits for all ranks. The launcher does not say which are missing.
+// fence waits for all ranks. The launcher does not say which are missing; what this host shows is said at the first
+// of its ranks.
 func (r rendezvous) fence(b store) error {
-	defer r.waiting(func() string {
-		return fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank,
-			r.launcher, r.size)
-	})()
+	if r.watch.Waiting != nil {
+		defer time.AfterFunc(waitingLong, func() {
+			missing, first := r.siblings.look()
+			text := fmt.Sprintf("rank %d waits for the %s launcher: not all of the %d ranks have come to it", r.rank,
+				r.launcher, r.size)
+			if len(missing) > 0 && first {
+				text += fmt.Sprintf("; on %s %s", cmp.Or(r.node, host.Name()), describe(missing))
+			} else if r.rank > 1 {
+				return
+			}
+			r.watch.Waiting(text)
+		}).Stop()
+	}
 	return b.Fence()
 }
 
 // accept reads rank 0's offer and follows it.
 func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
 	var card offer
+	look := r.lookOut(ctx)
+	defer look.stop()
 	err := r.fence(b)
 	if err == nil {
 		card, err = readOffer(b)
@@ -120,7 +137,7 @@ func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
 		err = b.Done()
 	}
 	if err != nil {
-		return nil, storeFailure(ctx, r.launcher, "learn where to meet", err)
+		return nil, look.blame(ctx, storeFailure(ctx, r.launcher, "learn where to meet", err))
 	}
 	if card.Failure != "" {
 		return nil, fault.New(fault.Launch, "rank 0 has failed: %s", card.Failure)

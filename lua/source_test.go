@@ -55,6 +55,7 @@ func TestSourceBombs(t *testing.T) {
 		"a huge format":                  {`local x = ("%s"):rep(3):format(("x"):rep(2^25), ("x"):rep(2^25), "")`, "string.format would make a text of more than"},
 		"wide formats":                   {`local x = ("%999999d"):rep(1000):format()`, "string.format would make a text of more than"},
 		"a format that counts":           {`local x = ("%[1]s"):rep(1000):format(("x"):rep(2^20))`, "string.format knows no %["},
+		"a format of a long word":        {`local t = setmetatable({}, { __tostring = function() return ("x"):rep(2^25) end }) local x = ("%s%s%s"):format(t, t, t)`, "string.format would make a text of more than"},
 		"a format of a table":            {`error("length " .. #("%d"):format({ ("x"):rep(2^20) }))`, "length 1"},
 		"huge replacements":              {`local x = ("x"):rep(2^15):gsub("x", ("y"):rep(2^15))`, "string.gsub would make a text of more than"},
 		"replacements by themselves":     {`local x = ("x"):rep(2^14):gsub(".*", ("%0"):rep(2^14))`, "string.gsub would make a text of more than"},

@@ -47,12 +47,11 @@ func formatted(L *glua.LState) int {
 	format, longest := L.CheckString(1), 512 // a number without an exponent
 	for i := 2; i <= L.GetTop(); i++ {
 		switch v := L.Get(i).(type) {
-		case *glua.LNilType, glua.LBool, glua.LNumber:
-		case glua.LString:
-			longest = max(longest, 4*len(v)+32) // quoted
+		case *glua.LNilType, glua.LBool, glua.LNumber, glua.LString:
 		default:
 			L.Replace(i, L.ToStringMeta(v))
 		}
+		longest = max(longest, 6*len(glua.LVAsString(L.Get(i)))) // quoted, or as numbers of its bytes
 	}
 	bytes := len(format)
 	for i := 0; i < len(format) && bytes <= maxText; i++ {

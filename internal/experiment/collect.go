@@ -55,7 +55,7 @@ func (e *Experiment) markOverlaps(all []record.Collected, plans []*play.Plan) {
 func reads(p *play.Plan) bool {
 	for _, rank := range p.Initiators {
 		for _, lane := range p.Reserved.Lanes {
-			for _, post := range p.Posts(rank, lane.Number) {
+			for _, post := range p.Posts(nil, rank, lane.Number) {
 				if post.Peer != nixl.Self {
 					return post.Op == nixl.Read
 				}

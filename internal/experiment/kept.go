@@ -69,19 +69,13 @@ func (e *Experiment) cost(p *session.Reserved) (bytes float64) {
 	if collected {
 		bytes = runBytes
 	}
-	for _, r := range p.Actors {
-		here := w.HostOf(r) == host
-		if !here && !collected {
-			continue
+	for i, r := range p.Actors {
+		lanes, posts := float64(p.Shares[i].Lanes), float64(p.Shares[i].Posts)
+		if w.HostOf(r) == host {
+			bytes += stampsBytes*lanes + stampBytes*posts
 		}
-		for _, lane := range p.Lanes {
-			n := float64(len(p.Posts(r, lane.Number)))
-			if n > 0 && here {
-				bytes += stampsBytes + stampBytes*n
-			}
-			if n > 0 && collected {
-				bytes += partBytes + messageBytes*n
-			}
+		if collected {
+			bytes += partBytes*lanes + messageBytes*posts
 		}
 	}
 	return bytes

@@ -32,8 +32,8 @@ type Pattern struct {
 }
 
 // Posts has a post of each rank that only uses files, so that it meets those that send. No file is touched.
-func (p Pattern) Posts(rank int, lane load.Lane) []load.Post {
-	list := p.Pattern.Posts(rank, lane)
+func (p Pattern) Posts(list []load.Post, rank int, lane load.Lane) []load.Post {
+	list = p.Pattern.Posts(list, rank, lane)
 	if p.stores[rank] {
 		list = append(list, load.Post{Peer: nixl.Self})
 	}

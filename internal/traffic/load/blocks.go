@@ -72,13 +72,13 @@ func (b Blocks) Label() string {
 }
 
 // Digest covers all that decides about transfers.
-func (b Blocks) Digest() string {
+func (b Blocks) Digest(to []byte) []byte {
 	shuffle := "in order"
 	if b.Shuffle != nil {
 		shuffle = fmt.Sprint("shuffled by ", *b.Shuffle)
 	}
 	b.Shuffle = nil // an address, which differs between ranks
-	return fmt.Sprintf("blocks %+v, %s", b, shuffle)
+	return fmt.Appendf(to, "blocks %+v, %s", b, shuffle)
 }
 
 // Check validates the load. The result is the same on every rank.
@@ -232,7 +232,7 @@ func (b Blocks) files(rank int, lane Lane) []File {
 }
 
 // Posts are one request to each peer, or to each file.
-func (b Blocks) Posts(rank int, _ Lane) (list []Post) {
+func (b Blocks) Posts(list []Post, rank int, _ Lane) []Post {
 	block, batch := b.Size()
 	if b.Remote != nixl.FILE {
 		for _, peer := range b.Peers[rank] {

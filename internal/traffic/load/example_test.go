@@ -22,7 +22,7 @@ func Example() {
 	for rank := range 3 {
 		needs := p.Needs(rank, 0)
 		fmt.Printf("rank %d sends from %d bytes, receives into %d:", rank, needs.Send[nixl.DRAM], needs.Recv[nixl.DRAM])
-		for _, post := range p.Posts(rank, 0) {
+		for _, post := range p.Posts(nil, rank, 0) {
 			fmt.Printf(" %v %d to rank %d", post.Op, post.Bytes, post.Peer)
 		}
 		fmt.Println()

@@ -116,7 +116,7 @@ func (x Exchange) Check(ranks int) error {
 }
 
 // Digest covers every piece.
-func (x Exchange) Digest() string { return x.digest }
+func (x Exchange) Digest(b []byte) []byte { return append(b, x.digest...) }
 
 // Lanes is the exchange's own lane.
 func (x Exchange) Lanes() []Lane { return []Lane{x.Lane} }
@@ -128,13 +128,13 @@ func (x Exchange) Needs(rank int, _ Lane) (n Needs) {
 }
 
 // Posts begin with the peer after the rank itself.
-func (x Exchange) Posts(rank int, lane Lane) []Post {
-	return Pattern{Matrix: x.bytes, Op: x.Op, Lane: lane}.Posts(rank, lane)
+func (x Exchange) Posts(list []Post, rank int, lane Lane) []Post {
+	return Pattern{Matrix: x.bytes, Op: x.Op, Lane: lane}.Posts(list, rank, lane)
 }
 
 // Transfers have one descriptor for each piece.
 func (x Exchange) Transfers(rank int, lane Lane) []Transfer {
-	posts := x.Posts(rank, lane)
+	posts := x.Posts(nil, rank, lane)
 	list := make([]Transfer, len(posts))
 	for i, post := range posts {
 		t := Transfer{Op: x.Op, Peer: post.Peer}

@@ -30,14 +30,15 @@ type Load interface {
 	// Check validates the load for a world of a number of ranks. All other methods
 	// require a load that passed.
 	Check(ranks int) error
-	// Digest identifies the load: ranks whose digests differ hold different loads.
-	Digest() string
+	// Digest appends all that decides about transfers to b: ranks whose digests differ hold different loads. It begins
+	// with words for the user, which end at a byte 0 if there is more.
+	Digest(b []byte) []byte
 	// Lanes lists the lanes that any rank uses, in the order in which they open.
 	Lanes() []Lane
 	// Needs says what a lane of a rank must hold.
 	Needs(rank int, lane Lane) Needs
-	// Posts lists what a rank posts on a lane in one run, in the order of posting.
-	Posts(rank int, lane Lane) []Post
+	// Posts appends to list what a rank posts on a lane in one run, in the order of posting.
+	Posts(list []Post, rank int, lane Lane) []Post
 	// Transfers describes each of Posts to the engine.
 	Transfers(rank int, lane Lane) []Transfer
 	// Messages lists what leaves and what reaches a rank's memory and files on a
@@ -147,53 +148,66 @@ func (m Message) StreamAt(k int) (at int64) {
 	return at
 }
 
-// afterSelf turns a list in the order of peers into the order in which a rank
-// posts: it begins with the peer after itself, so that not all ranks begin with
-// rank 0. It turns the list itself.
-func afterSelf[T any](list []T, rank int, peer func(T) int) []T {
-	first := slices.IndexFunc(list, func(v T) bool { return peer(v) > rank })
-	if first > 0 {
-		slices.Reverse(list[:first])
-		slices.Reverse(list[first:])
-		slices.Reverse(list)
-	}
-	return list
-}
-
-// Roles are who does what in a load. All lists ascend.
+// Roles are who does what in a load. All lists of ranks ascend.
 type Roles struct {
-	Ranks      []int // that send, receive, or use files
-	Initiators []int // that post transfers to ranks
-	Actors     []int // that post anything
+	Ranks      []int   // that send, receive, or use files
+	Initiators []int   // that post transfers to ranks
+	Actors     []int   // that post anything
+	Shares     []Share // of each of Actors
 }
 
-// RolesOf works out the roles in a load of a world of a number of ranks. It calls
+// Share is what an actor posts in one run.
+type Share struct {
+	Lanes int // on which it posts something
+	Posts int // on all of them
+}
+
+// RolesOf works out the roles in each of loads in a world of a number of ranks. It calls
 // meet for each transfer between two ranks.
-func RolesOf(l Load, ranks int, meet func(lane Lane, rank, peer int)) Roles {
-	var r Roles
-	lanes, met := l.Lanes(), make([]bool, ranks)
-	for rank := range ranks {
-		var toRanks, any bool
-		for _, lane := range lanes {
-			for _, p := range l.Posts(rank, lane) {
-				any = true
-				if p.Peer != nixl.Self {
-					toRanks, met[p.Peer] = true, true
-					meet(lane, rank, p.Peer)
+func RolesOf(loads []Load, ranks int, meet func(lane Lane, rank, peer int)) []Roles {
+	roles := make([]Roles, len(loads))
+	var posts []Post
+	var all, initiators, actors []int // lists of one load, in memory for all
+	var shares []Share
+	met := make([]bool, ranks)
+	for i, l := range loads {
+		clear(met)
+		all, initiators, actors, shares = all[:0], initiators[:0], actors[:0], shares[:0]
+		lanes := l.Lanes()
+		for rank := range ranks {
+			var share Share
+			toRanks := false
+			for _, lane := range lanes {
+				posts = l.Posts(posts[:0], rank, lane)
+				if len(posts) == 0 {
+					continue
+				}
+				share.Lanes++
+				share.Posts += len(posts)
+				for _, p := range posts {
+					if p.Peer != nixl.Self {
+						toRanks, met[p.Peer] = true, true
+						meet(lane, rank, p.Peer)
+					}
 				}
 			}
+			if toRanks {
+				initiators = append(initiators, rank)
+			}
+			if share.Lanes > 0 {
+				actors, shares, met[rank] = append(actors, rank), append(shares, share), true
+			}
 		}
-		if toRanks {
-			r.Initiators = append(r.Initiators, rank)
+		for rank, does := range met {
+			if does {
+				all = append(all, rank)
+			}
 		}
-		if any {
-			r.Actors, met[rank] = append(r.Actors, rank), true
+		r := Roles{slices.Clone(all), slices.Clone(initiators), nil, slices.Clone(shares)}
+		if r.Actors = r.Initiators; len(actors) != len(initiators) {
+			r.Actors = slices.Clone(actors)
 		}
+		roles[i] = r
 	}
-	for rank, does := range met {
-		if does {
-			r.Ranks = append(r.Ranks, rank)
-		}
-	}
-	return r
+	return roles
 }

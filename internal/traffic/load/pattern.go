@@ -113,17 +113,18 @@ func checkLane(label string, lane Lane) error {
 	return nil
 }
 
-// Digest covers all that decides about transfers.
-func (p Pattern) Digest() string {
-	storage := ""
+// Digest covers all that decides about transfers. It has the matrix itself, not its digest: many patterns are quicker
+// hashed at once than one by one.
+func (p Pattern) Digest(b []byte) []byte {
+	b = fmt.Appendf(b, "pattern, %s, %s, shards %d, lane %d", p.Mem, p.Op, p.Shards, p.Lane)
 	for _, rank := range slices.Sorted(maps.Keys(p.Storage)) {
-		storage += fmt.Sprintf(" %d:%+v", rank, p.Storage[rank])
+		b = fmt.Appendf(b, ", storage_ops of rank %d %+v", rank, p.Storage[rank])
 	}
-	apart := ""
 	if p.sendAt != nil {
-		apart = fmt.Sprintf(" apart %v %v", p.sendAt, p.recvAt)
+		b = fmt.Appendf(b, ", apart %v %v", p.sendAt, p.recvAt)
 	}
-	return fmt.Sprintf("pattern %s %s %s %d %d%s%s", p.Matrix.Digest(), p.Mem, p.Op, p.Shards, p.Lane, storage, apart)
+	b, _ = p.Matrix.AppendBinary(append(b, 0)) // never fails
+	return b
 }
 
 // Lanes are the pattern's own, and Files if it has storage operations.
@@ -158,16 +159,28 @@ func (p Pattern) cells(rank int) []matrix.Cell {
 }
 
 // Posts begin with the peer after the rank itself.
-func (p Pattern) Posts(rank int, lane Lane) []Post {
+func (p Pattern) Posts(list []Post, rank int, lane Lane) []Post {
 	if lane == Files {
-		return p.storagePosts(rank)
+		return p.storagePosts(list, rank)
 	}
-	cells := p.cells(rank)
-	list := make([]Post, len(cells))
-	for i, c := range cells {
-		list[i] = Post{p.Op, c.Peer, c.Bytes}
+	first, last := afterSelf(p.cells(rank), rank)
+	for _, c := range first {
+		list = append(list, Post{p.Op, c.Peer, c.Bytes})
 	}
-	return afterSelf(list, rank, func(o Post) int { return o.Peer })
+	for _, c := range last {
+		list = append(list, Post{p.Op, c.Peer, c.Bytes})
+	}
+	return list
+}
+
+// afterSelf cuts cells into those for which a rank posts first and last: it begins with the peer after itself, so that
+// not all ranks begin with rank 0.
+func afterSelf(cells []matrix.Cell, rank int) (first, last []matrix.Cell) {
+	k := 0
+	for k < len(cells) && cells[k].Peer <= rank {
+		k++
+	}
+	return cells[k:], cells[:k]
 }
 
 // Transfers have Shards descriptors each, as far as there are so many bytes.
@@ -176,22 +189,29 @@ func (p Pattern) Transfers(rank int, lane Lane) []Transfer {
 		return p.storageTransfers(rank)
 	}
 	local, remote := p.ends()
-	remoteOffset := func(peer int) int64 { return p.base(peer, Recv) + offset(p.Matrix.Column(peer), rank) }
+	remoteOffset := func(peer int) int64 { return p.base(peer, Recv) + p.Matrix.Above(rank, peer) }
 	if p.Op == nixl.Read {
-		remoteOffset = func(peer int) int64 { return p.base(peer, Send) + offset(p.Matrix.Row(peer), rank) }
+		remoteOffset = func(peer int) int64 { return p.base(peer, Send) + before(p.Matrix.Row(peer), rank) }
 	}
 	cells := p.cells(rank)
 	list := make([]Transfer, 0, len(cells))
-	off := p.base(rank, local.Side)
-	for _, c := range cells {
-		list = append(list, Transfer{
-			Op: p.Op, Peer: c.Peer, Local: local, Remote: remote,
-			LocalAt:  split(off, c.Bytes, p.Shards),
-			RemoteAt: split(remoteOffset(c.Peer), c.Bytes, p.Shards),
-		})
-		off += c.Bytes
+	first, last := afterSelf(cells, rank)
+	base := p.base(rank, local.Side)
+	off := base + before(cells, rank+1)
+	add := func(cells []matrix.Cell) {
+		for _, c := range cells {
+			list = append(list, Transfer{
+				Op: p.Op, Peer: c.Peer, Local: local, Remote: remote,
+				LocalAt:  split(off, c.Bytes, p.Shards),
+				RemoteAt: split(remoteOffset(c.Peer), c.Bytes, p.Shards),
+			})
+			off += c.Bytes
+		}
 	}
-	return afterSelf(list, rank, func(t Transfer) int { return t.Peer })
+	add(first)
+	off = base
+	add(last)
+	return list
 }
 
 // ends are the buffers of an initiator and its peer.
@@ -230,8 +250,8 @@ func (p Pattern) message(from, to int, side Side, off, bytes int64) Message {
 	}
 }
 
-// offset is where the message with a peer begins in a buffer that holds cells.
-func offset(cells []matrix.Cell, peer int) (off int64) {
+// before is how many bytes cells have for the peers before one: where its message begins in a buffer that holds them.
+func before(cells []matrix.Cell, peer int) (off int64) {
 	for _, c := range cells {
 		if c.Peer >= peer {
 			break

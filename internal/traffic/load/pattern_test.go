@@ -93,7 +93,6 @@ func TestSplit(t *testing.T) {
 }
 
 func TestPostOrderBeginsAfterTheRankItself(t *testing.T) {
-	same := func(v int) int { return v }
 	for _, c := range []struct {
 		rank       int
 		list, want []int
@@ -103,9 +102,47 @@ func TestPostOrderBeginsAfterTheRankItself(t *testing.T) {
 		{0, []int{1, 2}, []int{1, 2}},
 		{1, nil, nil},
 	} {
-		if got := afterSelf(c.list, c.rank, same); !slices.Equal(got, c.want) {
+		m := matrix.New(5)
+		for _, peer := range c.list {
+			if err := m.Set(c.rank, peer, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []int
+		for _, post := range (Pattern{Matrix: m}).Posts(nil, c.rank, 0) {
+			got = append(got, post.Peer)
+		}
+		if !slices.Equal(got, c.want) {
 			t.Errorf("rank %d posts %v in the order %v, want %v", c.rank, c.list, got, c.want)
 		}
+	}
+}
+
+// Every rank works out the roles of all ranks, so what it does for each must not allocate.
+func TestRolesOfManyRanks(t *testing.T) {
+	const ranks, patterns = 200, 20
+	var loads []Load
+	for seed := range uint64(patterns) {
+		m, err := matrix.Random(ranks, 0.02, 1, 9, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		loads = append(loads, Pattern{Matrix: m})
+	}
+	meetings, cells := 0, 0
+	for i, r := range RolesOf(loads, ranks, func(Lane, int, int) { meetings++ }) {
+		cells += loads[i].(Pattern).Matrix.Cells()
+		for k, rank := range r.Actors {
+			if n := len(loads[i].Posts(nil, rank, 0)); r.Shares[k] != (Share{1, n}) {
+				t.Errorf("rank %d of load %d: %+v, want %d posts on one lane", rank, i, r.Shares[k], n)
+			}
+		}
+	}
+	if meetings != cells {
+		t.Errorf("%d meetings, want %d", meetings, cells)
+	}
+	if n := testing.AllocsPerRun(3, func() { RolesOf(loads, ranks, func(Lane, int, int) {}) }); n > 10*patterns {
+		t.Errorf("%.0f allocations for %d patterns, want at most 10 each", n, patterns)
 	}
 }
 

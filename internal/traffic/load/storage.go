@@ -97,7 +97,7 @@ func cut(off, size, piece int64) (list []nixl.Desc) {
 	return list
 }
 
-func (p Pattern) storagePosts(rank int) (list []Post) {
+func (p Pattern) storagePosts(list []Post, rank int) []Post {
 	o := p.Storage[rank]
 	if o.ReadSize > 0 {
 		list = append(list, Post{nixl.Read, nixl.Self, o.ReadSize})

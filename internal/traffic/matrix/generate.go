@@ -2,7 +2,6 @@ package matrix
 
 import (
 	"fmt"
-	"math"
 	"math/bits"
 	"math/rand/v2"
 )
@@ -163,5 +162,5 @@ func (d draw) below(n uint64) uint64 {
 
 // chance is true with probability p, in steps of 2^-53.
 func (d draw) chance(p float64) bool {
-	return math.Ldexp(float64(d.source.Uint64()>>11), -53) < p
+	return float64(d.source.Uint64()>>11)*0x1p-53 < p
 }

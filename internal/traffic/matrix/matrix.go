@@ -175,6 +175,29 @@ func (m *Matrix) Column(j int) []Cell {
 	return (*columns)[j]
 }
 
+// Above returns what the ranks before i send to j, which is where the bytes of i begin if those of all senders lie one
+// after the other. In a sparse matrix it looks at the rows: to build all columns takes longer.
+func (m *Matrix) Above(i, j int) (sum int64) {
+	if columns := m.columns.Load(); columns == nil && m.cells <= sparse*m.Size() {
+		for _, row := range m.rows[:i] {
+			if k, found := find(row, j); found {
+				sum += row[k].Bytes
+			}
+		}
+		return sum
+	}
+	for _, c := range m.Column(j) {
+		if c.Peer >= i {
+			break
+		}
+		sum += c.Bytes
+	}
+	return sum
+}
+
+// sparse is how many cells a row of a sparse matrix has on average, at most.
+const sparse = 4
+
 // buildColumns cuts all columns from one block of cells.
 func (m *Matrix) buildColumns() [][]Cell {
 	lengths := make([]int, m.Size())

@@ -93,6 +93,18 @@ func checkAgainst(t interface{ Fatalf(string, ...any) }, m *Matrix, rows [][]int
 			t.Fatalf("rank %d: row %v, column %v: want %v, %v", r, m.Row(r), m.Column(r), sparseRows[r], sparseColumns[r])
 		}
 	}
+	for _, built := range []*[][]Cell{nil, m.columns.Load()} {
+		m.columns.Store(built)
+		for j := range n {
+			var above int64
+			for i := range n {
+				if got := m.Above(i, j); got != above {
+					t.Fatalf("above cell [%d][%d]: %d, want %d", i, j, got, above)
+				}
+				above += rows[i][j]
+			}
+		}
+	}
 	if diff := gocmp.Diff([][]int{senders, receivers, ranks}, [][]int{m.Senders(), m.Receivers(), m.Ranks()}); diff != "" {
 		t.Fatalf("senders, receivers, ranks (-want +got):\n%s", diff)
 	}

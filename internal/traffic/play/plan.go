@@ -114,7 +114,7 @@ func newPlan(s *session.Session, r *session.Reserved) (*Plan, error) {
 	p := &Plan{Reserved: r, s: s}
 	_, p.clocked = r.Load.(load.Clocked)
 	for _, b := range r.Lanes {
-		posts := r.Posts(s.World().Rank(), b.Number)
+		posts := r.Posts(nil, s.World().Rank(), b.Number)
 		if len(posts) == 0 {
 			continue
 		}

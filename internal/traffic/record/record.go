@@ -73,9 +73,11 @@ func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
 }
 
 func shapes(plans []*play.Plan, rank int) (list []series.Shape) {
+	var posts []load.Post
 	for _, p := range plans {
 		for _, b := range p.Reserved.Lanes {
-			list = append(list, series.Shape{Plan: p.Number, Transfers: len(p.Posts(rank, b.Number))})
+			posts = p.Posts(posts[:0], rank, b.Number)
+			list = append(list, series.Shape{Plan: p.Number, Transfers: len(posts)})
 		}
 	}
 	return list
@@ -102,7 +104,7 @@ func assemble(w *spmd.World, p *play.Plan, log func(rank, lane int) []series.Log
 	var messages []part
 	for _, rank := range p.Actors {
 		for i, b := range p.Reserved.Lanes {
-			switch k := (part{rank, p.Posts(rank, b.Number), log(rank, i)}); {
+			switch k := (part{rank, p.Posts(nil, rank, b.Number), log(rank, i)}); {
 			case len(k.posts) == 0:
 			case k.posts[0].Peer == nixl.Self:
 				c.Storage = append(c.Storage, k.storageRuns(w)...)

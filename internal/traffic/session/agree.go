@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -22,10 +23,14 @@ func (s *Session) agree(loads []load.Load) error {
 	return s.different(loads)
 }
 
+// digest is the same for equal lists of loads only: the length of each load's digest goes before it.
 func digest(loads []load.Load) [sha256.Size]byte {
 	h := sha256.New()
+	var b []byte
 	for _, d := range loads {
-		fmt.Fprintf(h, "%q\n", d.Digest())
+		b = d.Digest(append(b[:0], make([]byte, 8)...))
+		binary.LittleEndian.PutUint64(b, uint64(len(b)))
+		h.Write(b)
 	}
 	return [sha256.Size]byte(h.Sum(nil))
 }
@@ -43,13 +48,13 @@ func (s *Session) different(loads []load.Load) error {
 		}
 	}
 	for i, d := range loads {
-		leading, other, rank, err := firstDifferent(s.world, d.Digest())
+		leading, other, rank, err := firstDifferent(s.world, brief(d))
 		if err != nil {
 			return err
 		}
 		if rank >= 0 {
 			return fault.New(fault.Script, "prepare: %s (number %d) differs between ranks: rank 0 has %s, rank %d has %s",
-				d.Label(), i+1, brief(leading), rank, brief(other)).WithHint(sameEverywhere)
+				d.Label(), i+1, leading, rank, other).WithHint(sameEverywhere)
 		}
 	}
 	return fault.New(fault.Script, "prepare: the ranks hold different loads").WithHint(sameEverywhere)
@@ -57,11 +62,14 @@ func (s *Session) different(loads []load.Load) error {
 
 const sameEverywhere = "every rank must prepare the same traffic: build matrices and options from values that are equal on all ranks"
 
-// brief shortens a digest for people.
-func brief(s string) string {
+// brief is a load's digest for people.
+func brief(d load.Load) string {
 	const most = 120
-	if len(s) > most {
-		return s[:most] + "..."
+	b := d.Digest(nil)
+	words, _, _ := bytes.Cut(b, []byte{0})
+	more := ""
+	if len(words) > most {
+		words, more = words[:most], "..."
 	}
-	return s
+	return fmt.Sprintf("%s%s (%.8x)", words, more, sha256.Sum256(b))
 }

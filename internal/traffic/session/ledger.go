@@ -21,11 +21,11 @@ type Ledger struct {
 
 // book is the state of one lane at all ranks.
 type book struct {
-	caps   [2]*need            // by nixl.Mem: what the buffers hold; nil if there are none
-	linked map[[2]int]struct{} // pairs of ranks, lower first, that are connected
-	fresh  []pair              // of these, what newPairs has not returned yet
-	degree []int               // by rank, how many others it is connected with
-	told   bool                // every rank has the present cards of all
+	caps   [2]*need // by nixl.Mem: what the buffers hold; nil if there are none
+	linked [][]int  // by rank, the ranks not below it that it is connected with, ascending
+	fresh  []pair   // of these, what newPairs has not returned yet
+	degree []int    // by rank, how many ranks it is connected with
+	told   bool     // every rank has the present cards of all
 }
 
 // NewLedger begins a ledger.
@@ -65,6 +65,13 @@ const fewPeers = 8
 // pair is a rank and one that it exchanges bytes with.
 type pair struct{ rank, peer int }
 
+// meeting is that of two ranks on a lane.
+type meeting struct {
+	lane      load.Lane
+	low, high int
+	took      bool // place, which rank 0's with itself must not find taken
+}
+
 // need is what one kind of memory must be able to hold at every rank.
 type need struct{ send, recv []int64 }
 
@@ -82,14 +89,17 @@ func (l *Ledger) step(number, ranks int, loads []load.Load) *step {
 	lanes := lanesOf(loads)
 	for _, lane := range lanes {
 		if l.books[lane] == nil {
-			l.books[lane] = &book{linked: map[[2]int]struct{}{}, degree: make([]int, ranks)}
+			l.books[lane] = &book{linked: make([][]int, ranks), degree: make([]int, ranks)}
 		}
 	}
-	for _, d := range loads {
-		s.roles = append(s.roles, load.RolesOf(d, ranks, func(lane load.Lane, rank, peer int) {
-			l.books[lane].meet(rank, peer)
-		}))
-	}
+	var lately [1 << 12]meeting // by hash; patterns mostly repeat the pairs of those before them
+	s.roles = load.RolesOf(loads, ranks, func(lane load.Lane, rank, peer int) {
+		m := meeting{lane, min(rank, peer), max(rank, peer), true}
+		if at := &lately[(m.low<<6^m.high)%len(lately)]; *at != m {
+			*at = m
+			l.books[lane].meet(m.low, m.high)
+		}
+	})
 	for _, lane := range lanes {
 		s.lanes = append(s.lanes, l.books[lane].step(lane, on(loads, lane)))
 	}
@@ -178,7 +188,9 @@ func (l *Ledger) drop(number int) {
 		b := l.books[lane.lane]
 		b.caps, b.told = lane.before, lane.toldAll
 		for _, p := range lane.pairs {
-			delete(b.linked, [2]int{p.rank, p.peer})
+			if k, found := slices.BinarySearch(b.linked[p.rank], p.peer); found {
+				b.linked[p.rank] = slices.Delete(b.linked[p.rank], k, k+1)
+			}
 			b.degree[p.rank]--
 		}
 	}
@@ -219,16 +231,16 @@ func raise(to, least []int64) {
 	}
 }
 
-// meet notes that two ranks exchange messages on this lane.
-func (b *book) meet(rank, peer int) {
-	key := [2]int{min(rank, peer), max(rank, peer)}
-	if _, known := b.linked[key]; known {
+// meet notes that two ranks, the lower first, exchange messages on this lane.
+func (b *book) meet(low, high int) {
+	k, known := slices.BinarySearch(b.linked[low], high)
+	if known {
 		return
 	}
-	b.linked[key] = struct{}{}
-	b.fresh = append(b.fresh, pair{key[0], key[1]})
-	if key[0] != key[1] {
-		b.fresh = append(b.fresh, pair{key[1], key[0]})
+	b.linked[low] = slices.Insert(b.linked[low], k, high)
+	b.fresh = append(b.fresh, pair{low, high})
+	if low != high {
+		b.fresh = append(b.fresh, pair{high, low})
 	}
 }
 

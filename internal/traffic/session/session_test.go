@@ -118,8 +118,8 @@ func TestRanksMustAgree(t *testing.T) {
 		change func(p *load.Pattern)
 		want   string
 	}{
-		"matrix": {func(p *load.Pattern) { p.Matrix = other }, "prepare: p (number 1) differs between ranks: rank 0 has pattern "},
-		"op":     {func(p *load.Pattern) { p.Op = nixl.Read }, "rank 1 has pattern "},
+		"matrix": {func(p *load.Pattern) { p.Matrix = other }, "prepare: p (number 1) differs between ranks: rank 0 has pattern, "},
+		"op":     {func(p *load.Pattern) { p.Op = nixl.Read }, "rank 1 has pattern, "},
 		"shards": {func(p *load.Pattern) { p.Shards = 2 }, "differs between ranks"},
 		"lane":   {func(p *load.Pattern) { p.Lane = 3 }, "differs between ranks"},
 		"files":  {func(p *load.Pattern) { p.Storage = map[int]load.StorageOp{0: {Path: "x", FileSize: 1, ReadSize: 1}} }, "differs between ranks"},

@@ -124,7 +124,7 @@ func TestLanesAreApart(t *testing.T) {
 				}
 			}
 			for i, p := range plans {
-				posts := len(p.Posts(w.Rank(), p.Reserved.Lanes[0].Number))
+				posts := len(p.Posts(nil, w.Rank(), p.Reserved.Lanes[0].Number))
 				if times, _, ok := p.Last(); ok != (posts > 0) || len(times.Done) != posts {
 					return fmt.Errorf("round %d: plan %d has %d stamps, want %d", round, i, len(times.Done), posts)
 				}

@@ -151,6 +151,7 @@ type alone struct {
 	more     []float64 // nil once the median is known
 	pair     *groups   // nil until the first message of the workload comes, as is the median
 	median   float64
+	slow     sums // of the workload's
 }
 
 // solo are the messages of a pattern that ran alone, in the order of its first
@@ -263,7 +264,8 @@ func (c *Collector) add(a *alone, run int, p series.PeerRun, took float64) {
 		a.settle()
 	}
 	g := a.pair
-	log := math.Log(took / a.median)
+	log := math.Log(result.Slowdown(took, a.median))
+	a.slow.log, a.slow.n = a.slow.log+log, a.slow.n+1
 	if p.Overlap == nil {
 		g.control.add(run, log)
 		return
@@ -299,14 +301,39 @@ func (a *alone) settle() {
 	a.more = nil
 }
 
+// Slowdowns is the geometric mean of the slowdowns of a set of messages. The zero value is of none.
+type Slowdowns struct {
+	logs float64
+	n    int
+}
+
+// Add takes in those of another set.
+func (s *Slowdowns) Add(o Slowdowns) { s.logs, s.n = s.logs+o.logs, s.n+o.n }
+
+// Mean is NaN of none.
+func (s Slowdowns) Mean() float64 { return math.Exp(s.logs / float64(s.n)) }
+
+// Slowdowns hands over those of each message of each pattern, over its runs in the workload, by pattern, sender and
+// receiver. Messages that did not run alone have none.
+func (c *Collector) Slowdowns(f func(pattern, from, to int, s Slowdowns)) {
+	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
+		for _, a := range c.alone[pattern].messages {
+			if a.slow.n > 0 {
+				f(pattern, int(a.from), int(a.to), Slowdowns{a.slow.log, a.slow.n})
+			}
+		}
+	}
+}
+
 // Slowdown is the geometric mean of the slowdowns of a pair's messages, and how many they are.
 func (c *Collector) Slowdown(from, to int) (float64, int) {
-	g := c.pairs[[2]int{from, to}]
-	if g == nil {
-		return math.NaN(), 0
-	}
-	all := total(g.overlapped, g.control)
-	return math.Exp(all.mean()), all.n
+	var s Slowdowns
+	c.Slowdowns(func(_, f, t int, one Slowdowns) {
+		if f == from && t == to {
+			s.Add(one)
+		}
+	})
+	return s.Mean(), s.n
 }
 
 // Report estimates from what has been added.

@@ -18,9 +18,10 @@
 // overlapped with others. A slowdown alone does not show contention.
 //
 // The slowdown of a set of messages, such as those between two ranks or all
-// that one rank sends, is the geometric mean over these messages of mean latency in
-// the workload / mean latency isolated, so that small messages count as much as large
-// ones. Cells of a matrix that were not measured in both ways do not count.
+// that one rank sends, is that of package contention: the geometric mean over these
+// messages, in each run of the workload, of their time / the median time of the same
+// message alone, so that small messages count as much as large ones. Cells of a matrix
+// that were not measured in both ways do not count.
 package figures
 
 import (

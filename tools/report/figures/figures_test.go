@@ -71,7 +71,7 @@ func TestHandMade(t *testing.T) {
 		"read isolated": f.Patterns[1].IsolatedNS, "read latency": f.Patterns[1].LatencyNS, "silent": f.Patterns[2].LatencyNS.Known() || f.Patterns[2].IsolatedNS.Known(),
 	}
 	want := row{
-		"runs": 8, "messages": int64(3*5 + 3), "bytes": int64(3*3500 + 2*400), "slowdown": Num(math.Pow(60.0/20*20/20*100/50*100/100, 0.25)),
+		"runs": 8, "messages": int64(3*5 + 3), "bytes": int64(3*3500 + 2*400), "slowdown": Num(math.Pow(18*1*8, 1./11)), // see the pairs
 		// Initiator 0 alone: (20+30)/2; initiator 1: (40+60)/2. In the workload 105, 115, 150.
 		"isolated": Num(50), "latency": Num(115), "fastest": Num(105), "slowest": Num(150), "pattern slowdown": Num(115.0 / 50),
 		"skew": Num(15), "receivers": 2, "pattern messages": 3, "sleep": Num(5e8), "uncertainty": int64(7),
@@ -83,9 +83,10 @@ func TestHandMade(t *testing.T) {
 	if diff := cmp.Diff(want, got, close); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
-	// A message of 20 ns that takes 3 times as long is not hidden by one of 100 ns that takes as long as alone.
+	// A message of 20 ns that takes 2, 4 and 3 times as long is not hidden by one of 100 ns that takes 1.5 times and half
+	// as long as alone.
 	pairs := []Pair{
-		{From: 0, To: 2, Bytes: 1400, Messages: 2, LatencyNS: 80, IsolatedNS: 60, Bandwidth: 1400 / 160e-9, IsolatedBandwidth: 1400 / 120e-9, Slowdown: Num(math.Sqrt(3)), Contention: None},
+		{From: 0, To: 2, Bytes: 1400, Messages: 2, LatencyNS: 80, IsolatedNS: 60, Bandwidth: 1400 / 160e-9, IsolatedBandwidth: 1400 / 120e-9, Slowdown: Num(math.Pow(2*4*3*1.5*0.5, 1./5)), Contention: None},
 		{From: 0, To: 3, Bytes: 500, Messages: 1, LatencyNS: 20, IsolatedNS: 20, Bandwidth: 500 / 20e-9, IsolatedBandwidth: 500 / 20e-9, Slowdown: 1, Contention: None},
 		{From: 1, To: 3, Bytes: 2000, Messages: 1, LatencyNS: 100, IsolatedNS: 50, Bandwidth: 2000 / 100e-9, IsolatedBandwidth: 2000 / 50e-9, Slowdown: 2, Contention: None},
 	}
@@ -141,8 +142,8 @@ func TestDistributions(t *testing.T) {
 	if last != [2]Num{150, 1} || l.Curve[0][0] != 20 {
 		t.Errorf("curve %v", l.Curve)
 	}
-	// 60/20, 20/20, 100/50, 100/100
-	if s := f.Latencies[4]; s.Count != 4 || s.Min != 1 || s.P50 != 1.5 || s.Max != 3 {
+	// The geometric means of 2, 4, 3; of 1, 1, 1; of 2, 2, 2; and of 1.5, 0.5.
+	if s := f.Latencies[4]; s.Count != 4 || math.Abs(float64(s.Min)-math.Sqrt(0.75)) > 1e-12 || s.P50 != 1.5 || math.Abs(float64(s.Max)-math.Cbrt(24)) > 1e-12 {
 		t.Errorf("slowdown %+v", s)
 	}
 }

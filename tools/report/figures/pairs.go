@@ -3,8 +3,9 @@ package figures
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
+
+	"perigee/internal/contention"
 )
 
 // sums adds up messages that belong together.
@@ -16,9 +17,7 @@ type sums struct {
 	togetherBytes, aloneBytes float64
 	togetherNS, aloneNS       float64
 	togetherCount, aloneCount int
-	// Of those measured in both ways, how many, and the sum of the logarithms of their slowdowns.
-	compared int
-	logs     float64
+	slowdowns                 contention.Slowdowns
 }
 
 func (s *sums) add(bytes int64, c cellSums) {
@@ -34,18 +33,11 @@ func (s *sums) add(bytes int64, c cellSums) {
 		s.aloneBytes += float64(bytes)
 		s.aloneCount++
 	}
-	if c.together.n > 0 && c.alone.n > 0 && c.together.value() > 0 && c.alone.value() > 0 {
-		s.compared++
-		s.logs += math.Log(c.together.value() / c.alone.value())
-	}
 }
 
 // slowdown is the geometric mean of the messages' own: a ratio of sums would hide small messages behind large ones.
 func (s *sums) slowdown() Num {
-	if s.compared == 0 {
-		return None
-	}
-	return Num(math.Exp(s.logs / float64(s.compared)))
+	return Num(s.slowdowns.Mean())
 }
 
 func (s *sums) latency() Num  { return ratio(s.togetherNS, float64(s.togetherCount)) }
@@ -73,6 +65,13 @@ func (b *builder) addPairs(f *Figures) {
 			}
 		}
 	}
+	b.contention.Slowdowns(func(_, from, to int, one contention.Slowdowns) {
+		for _, s := range []*sums{
+			&all, &senders[from], &receivers[to], at(pairs, from, to), at(hosts, b.hostOf[from], b.hostOf[to]),
+		} {
+			s.slowdowns.Add(one)
+		}
+	})
 	f.Slowdown = all.slowdown()
 	f.Pairs, f.HostPairs, f.Ranks = make([]Pair, 0, len(pairs)), make([]HostPair, 0, len(hosts)), make([]Rank, b.size)
 	for _, k := range ordered(pairs) {

@@ -3,6 +3,7 @@ package figures
 import (
 	"slices"
 
+	"perigee/internal/contention"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
@@ -77,17 +78,10 @@ func latencyOf(of, phase, unit string, n int64, quantile func(q float64) float64
 	return l
 }
 
-// slowdowns is the distribution over all messages of all patterns of mean
-// latency in the workload / mean latency isolated.
+// slowdowns is the distribution over all messages of all patterns of the geometric mean of their slowdowns.
 func (b *builder) slowdowns() Latency {
 	var values []float64
-	for _, p := range b.patterns {
-		for _, c := range p.cells {
-			if c.alone.n > 0 && c.together.n > 0 && c.alone.value() > 0 {
-				values = append(values, c.together.value()/c.alone.value())
-			}
-		}
-	}
+	b.contention.Slowdowns(func(_, _, _ int, s contention.Slowdowns) { values = append(values, s.Mean()) })
 	if len(values) == 0 {
 		return Latency{}
 	}

@@ -545,8 +545,9 @@ func TestOverlap(t *testing.T) {
 			for i := range 3 {
 				first, second := measured(t, doc, 0, "workload", i), measured(t, doc, 1, "workload", i)
 				shortest = min(shortest, math.Abs(float64(second.StartNS-first.StartNS))/1e9)
-				if !c.together && float64(second.StartNS-first.StartNS)/1e9 < starts[1]-starts[0]-1e-3 {
-					t.Errorf("%s ranks: the second starts %d ns after the first, sooner than simulated: %v", c.name, second.StartNS-first.StartNS, starts)
+				// Where one rank starts both, no run is faster than its pauses.
+				if apart := float64(second.StartNS-first.StartNS) / 1e9; c.name == "sender" && apart < starts[1]-starts[0]-1e-3 {
+					t.Errorf("the second pattern starts %.4f s after the first, sooner than simulated: %v", apart, starts)
 				}
 			}
 			if together := shortest < 0.05; together != c.together {

@@ -95,7 +95,7 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	}
 	var list []Outcome
 	for i, phase := range e.Plan {
-		w.Phase(fmt.Sprintf("phase %d", i+1))
+		w.Phase(fmt.Sprintf("%d of the plan", i+1)) // failures name it behind the word phase
 		p.at = i
 		outcome, err := p.phase(phase)
 		if err != nil {

@@ -181,6 +181,14 @@ func TestFindings(t *testing.T) {
 	if got := words(d); got != "note: Nothing was measured." {
 		t.Errorf("nothing measured: %s", got)
 	}
+	d.Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "own_us"}}}
+	if got := words(d); got != "note: Nothing was measured." {
+		t.Errorf("a metric without samples: %s", got)
+	}
+	d.Metrics[0].Values = []float64{3}
+	if got := words(d); got != "note: No pattern was measured; the scenario's own figures stand in its tables and metrics." {
+		t.Errorf("own metrics only: %s", got)
+	}
 	d = handMade()
 	d.Measurements = d.Measurements[3:]
 	if got := words(d); !strings.HasPrefix(got, "note: No pattern was measured both alone and in a workload") {

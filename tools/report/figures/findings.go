@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"perigee/internal/result"
 )
 
 // Finding is something to know, in words.
@@ -28,7 +30,11 @@ func findings(f *Figures) []Finding {
 		sayExperts(f.Document.Values, say)
 	}
 	if f.Runs == 0 {
-		if len(list) == 0 {
+		own := f.Document != nil && slices.ContainsFunc(f.Document.Metrics, func(m result.Metric) bool { return len(m.Values) > 0 })
+		switch {
+		case len(list) == 0 && own:
+			say("note", "No pattern was measured; the scenario's own figures stand in its tables and metrics.")
+		case len(list) == 0:
 			say("note", "Nothing was measured.")
 		}
 		return list

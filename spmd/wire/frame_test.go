@@ -203,7 +203,7 @@ func FuzzAdmit(f *testing.F) {
 		random := fuzztest.Random(data)
 		s := &stranger{secret: secret, role: roleDial, from: random.Uint32N(9), to: 3, names: 3, nonceD: fuzztest.Bytes(random, nonceSize)}
 		s.nonceD = append(s.nonceD, make([]byte, nonceSize-len(s.nonceD))...)
-		honest := false
+		honest, lost := false, false // lost: it has the secret, and wants another rank
 		switch random.IntN(7) {
 		case 0:
 			s.secret = append([]byte{byte(random.Uint32())}, secret...)
@@ -211,18 +211,18 @@ func FuzzAdmit(f *testing.F) {
 			s.role = []string{roleAccept, roleOther, roleCross}[random.IntN(3)]
 		case 2:
 			s.to = random.Uint32N(3)
-			s.names = s.to
+			s.names, lost = s.to, true
 		case 3:
 			s.names = random.Uint32N(3)
 		case 4:
 			s.damaged = 1 + random.IntN(8+nonceSize+proofSize)
 		case 5:
-			s.to, s.names = 3+1<<31, 3+1<<31
+			s.to, s.names, lost = 3+1<<31, 3+1<<31, true
 		default:
 			honest = true
 		}
 		from, _, err := admit(s, secret, 3, nil)
-		if honest != (err == nil) || honest && from != int(s.from) {
+		if honest != (err == nil) || honest && from != int(s.from) || !honest && errors.Is(err, ErrProof) == lost {
 			t.Fatalf("%+v was admitted as rank %d: %v", s, from, err)
 		}
 	})
@@ -261,6 +261,7 @@ func (s *stranger) Read(b []byte) (int, error) { return s.answer.Read(b) }
 func FuzzFramesRoundTrip(f *testing.F) {
 	f.Add([]byte("payload"), uint64(1), uint32(2), byte(3), uint16(4))
 	f.Add([]byte{}, uint64(0), uint32(0), byte(0), uint16(0))
+	f.Add([]byte{0xff}, ^uint64(0), ^uint32(0), ^byte(0), ^uint16(0))
 	f.Fuzz(func(t *testing.T, data []byte, channel uint64, seq uint32, op byte, root uint16) {
 		want := Header{Channel: channel, Seq: seq, Op: op, Root: root}
 		sent := testSealer(t).appendFrame(nil, want, data)

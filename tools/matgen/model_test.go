@@ -174,7 +174,8 @@ func FuzzModelFile(f *testing.F) {
 			}
 			return
 		}
-		if p := w.Patterns[0]; p.Bytes <= 0 || p.Bytes > p.ISL*w.Model.BytesPerToken || m.Window == 0 && p.Bytes/p.ISL != w.Model.BytesPerToken {
+		p := w.Patterns[0]
+		if p.Bytes <= 0 || p.Bytes > p.ISL*w.Model.BytesPerToken || m.Window == 0 && p.Bytes/p.ISL != w.Model.BytesPerToken {
 			t.Errorf("model %+v gives %+v", m, p)
 		}
 		values := 2 * a.KVHeads * a.HeadDim
@@ -183,6 +184,19 @@ func FuzzModelFile(f *testing.F) {
 		}
 		if w.Model.BytesPerToken != a.Layers*values*2 || w.Model.Hidden != max(a.Hidden, w.Model.Hidden) {
 			t.Errorf("%+v has %d bytes per token", a, w.Model.BytesPerToken)
+		}
+		var kept int64
+		for layer := range a.Layers {
+			all := a.Window == 0 || a.FullEvery > 0 && layer%a.FullEvery == a.FullEvery-1
+			if kept += p.ISL; !all {
+				kept -= max(0, p.ISL-a.Window)
+			}
+			if a.Full(layer) != all {
+				t.Errorf("layer %d of %+v keeps all tokens: %v", layer, a, !all)
+			}
+		}
+		if p.Bytes != kept*values*2 {
+			t.Errorf("%+v has %d bytes of %d tokens, want %d", a, p.Bytes, p.ISL, kept*values*2)
 		}
 	})
 }

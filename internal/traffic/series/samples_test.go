@@ -127,7 +127,7 @@ func FuzzDecodeDistribution(f *testing.F) {
 		checkDistribution(t, r)
 		// A count of none, values that do not ascend from 0, and more than there can be.
 		head := r.Encode()[:len((&Distribution{Start: r.Start, End: r.End, Bytes: r.Bytes, CPU: r.CPU}).Encode())-4*len((&Samples{}).append(nil))]
-		for _, values := range [][]int64{{1, 0}, {1, -1}, {-1, 1}, {5, 1, -6, 1}, {1, math.MaxInt64, 1, 1}} {
+		for _, values := range [][]int64{{1, 0}, {1, -1}, {-1, 1}, {5, 1, -6, 1}, {1, math.MaxInt64, 1, 1}, {1, math.MaxInt64 - 1, 1, 5}} {
 			b := pack.AppendFloat(append(slices.Clone(head), 0, 0), 0)
 			b = append(b, byte(len(values)/2))
 			for _, v := range values {

@@ -30,7 +30,8 @@ func findings(f *Figures) []Finding {
 		sayExperts(f.Document.Values, say)
 	}
 	if f.Runs == 0 {
-		own := f.Document != nil && slices.ContainsFunc(f.Document.Metrics, func(m result.Metric) bool { return len(m.Values) > 0 })
+		sampled := func(m result.Metric) bool { return len(m.Values) > 0 }
+		own := f.Document != nil && slices.ContainsFunc(f.Document.Metrics, sampled)
 		switch {
 		case len(list) == 0 && own:
 			say("note", "No pattern was measured; the scenario's own figures stand in its tables and metrics.")

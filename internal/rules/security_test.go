@@ -64,6 +64,7 @@ var proofs = []struct{ begins, tests string }{
 	{"error: its text", "internal/cli.TestLongErrorsAreShortened"},
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},
+	{"Go's runtime itself ends", "words"},
 	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestBombs lua.TestSourceBombs"},
 
 	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog lua.TestPrintIsPlain tools/run.TestHelpIsPlain"},

@@ -395,7 +395,7 @@ func TestFormats(t *testing.T) {
 					t.Fatal(err)
 				}
 				want := result.Pattern{
-					Name: "pattern 0 (m.txt)", Mem: "dram", Op: "READ", Shards: 3, Senders: 2,
+					Name: "pattern 0 (m.txt)", Mem: "dram", Op: "READ", Shards: 3, Senders: 2, Meet: "initiators",
 					Metadata: map[string]any{"isl": 5.0, "tag": "x"},
 				}
 				for i := range doc.Patterns { // measured, so unlike each time

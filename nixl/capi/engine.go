@@ -134,6 +134,9 @@ func Load(path string) (*Engine, error) {
 	if e := loaded.engines[path]; e != nil {
 		return e, nil
 	}
+	if err := checkSettings(os.Getenv("HOME")); err != nil {
+		return nil, err
+	}
 	setEnvironment()
 	api := (*C.papi)(C.calloc(1, C.sizeof_papi))
 	name := C.CString(path)

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
 )
 
 // untrusted reports who else could have put a library, or its plugins, where they are: another user than this one and
@@ -23,6 +25,23 @@ func untrusted(path string) error {
 		}
 		if err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkSettings refuses to go on where UCX would read a ucx.conf that another user could have written: it may name a
+// folder of modules, whose code UCX runs. UCX looks into home and into the current folder. What is put there after this
+// is not noticed.
+func checkSettings(home string) error {
+	for _, dir := range []string{home, "."} {
+		path := filepath.Join(dir, "ucx.conf")
+		if dir == "" || !exists(path) {
+			continue
+		}
+		if err := untrusted(path); err != nil {
+			return fault.New(fault.Engine, "UCX would read %s, and run the modules that it names: %w", path, err).
+				WithHint("remove it, or take it over (chown, chmod go-w), or start in another folder")
 		}
 	}
 	return nil

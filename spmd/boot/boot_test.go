@@ -338,6 +338,19 @@ func TestSecretOfAnotherUser(t *testing.T) {
 	}
 }
 
+// A file whose name looks like that of a memory file is none, also if this user owns it.
+func TestSecretInAFile(t *testing.T) {
+	f, err := os.CreateTemp("/", "memfd:"+secretFile+" *")
+	if err != nil {
+		t.Skip("only root may make files there, and only strangers of root's ranks can mount one: ", err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	if got, err := new(sameUser).open(t.Context(), fmt.Appendf(nil, "%d %d", os.Getpid(), f.Fd())); !errors.Is(err, wire.ErrProof) {
+		t.Errorf("got %x, %v", got, err)
+	}
+}
+
 func TestFailureKeepsKindAndHint(t *testing.T) {
 	f := watch.Failure{Rank: 3, Host: "node7", Phase: "measure", Kind: fault.Corrupt, Cause: "17 bytes differ", Hint: "look at the cable"}
 	if want := "rank 3 on node7, phase measure: 17 bytes differ"; f.Error() != want {

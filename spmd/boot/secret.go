@@ -71,6 +71,18 @@ func (s *sameUser) Close() error {
 	return s.file.Close()
 }
 
+// inMemory reports whether a file is one that memfd_create has made: in the kernel's own file system, without a name.
+func inMemory(st unix.Stat_t) bool {
+	fd, err := unix.MemfdCreate(secretFile, unix.MFD_CLOEXEC)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var own unix.Stat_t
+	return unix.Fstat(fd, &own) == nil && st.Dev == own.Dev && st.Nlink == own.Nlink &&
+		st.Mode&unix.S_IFMT == unix.S_IFREG
+}
+
 func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 	process, descriptor, _ := strings.Cut(string(challenge), " ")
 	pid, errPID := strconv.ParseUint(process, 10, 31)
@@ -90,10 +102,10 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 	if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+secretFile+" ") {
 		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
 	}
-	// Root can open the memory files of all users, who must not pose as its rank 0.
+	// Root can open the memory files of all users, who must not pose as its rank 0, also not by a file of root's that
+	// they can read, mounted where its name is that of a memory file.
 	var st unix.Stat_t
-	if err := unix.Fstat(found, &st); err != nil || st.Uid != uint32(os.Geteuid()) ||
-		st.Mode&unix.S_IFMT != unix.S_IFREG {
+	if err := unix.Fstat(found, &st); err != nil || st.Uid != uint32(os.Geteuid()) || !inMemory(st) {
 		return nil, fmt.Errorf("%w: it is a process of another user", wire.ErrProof)
 	}
 	f, err := os.Open(path)

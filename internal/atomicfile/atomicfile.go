@@ -206,21 +206,23 @@ func Resolve(path string) (string, error) {
 	return "", errors.New("too many symbolic links")
 }
 
-// planted refuses what another user has put into a folder such as /tmp, to which all may write, for this process to
-// fall over: a link to a file of this user, or a pipe. The kernel does the same where files are opened by their names
-// (fs.protected_symlinks, fs.protected_fifos); links are followed here instead. Regular files are replaced.
+// planted refuses what another user may have put where this process writes, for it to fall over: a link to a file of
+// this user, or a pipe. That is so in folders of others, and in those to which all may write, such as /tmp. The kernel
+// refuses less, and only where files are opened by their names (fs.protected_symlinks, fs.protected_fifos); links are
+// followed here instead. Regular files are replaced.
 func planted(path string) error {
-	const open = 0o1002 // others may write, but remove only what is theirs
+	const others = 0o002
 	var file, folder unix.Stat_t
 	if unix.Lstat(path, &file) != nil || unix.Stat(folderOf(path), &folder) != nil {
 		return nil // the caller finds out
 	}
+	trusted := func(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
 	kind := file.Mode & unix.S_IFMT
-	if kind != unix.S_IFLNK && kind != unix.S_IFIFO || folder.Mode&open != open ||
-		file.Uid == uint32(os.Geteuid()) || file.Uid == folder.Uid {
+	if kind != unix.S_IFLNK && kind != unix.S_IFIFO || trusted(file.Uid) ||
+		trusted(folder.Uid) && folder.Mode&others == 0 {
 		return nil
 	}
-	return errors.New("it is a link or a pipe of another user, in a folder to which all may write")
+	return errors.New("it is a link or a pipe of another user, in a folder of others or to which all may write")
 }
 
 // syncFolder makes a rename in folder outlast a loss of power, where the file

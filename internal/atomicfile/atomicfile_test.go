@@ -200,9 +200,16 @@ func TestPlantedLinks(t *testing.T) {
 	for _, name := range []string{link, pipe, file} {
 		must(os.Lchown(name, stranger, stranger))
 	}
-	for _, path := range []string{link, pipe, filepath.Join(dir, "indirect")} {
-		if err := Write(path, 0o600, fill); err == nil || !strings.Contains(err.Error(), "of another user") {
-			t.Errorf("%s: %v", path, err)
+	for _, folder := range []struct {
+		mode  fs.FileMode
+		owner int
+	}{{0o777 | fs.ModeSticky, 0}, {0o777, 0}, {0o755, stranger}} {
+		must(os.Chown(shared, folder.owner, folder.owner))
+		must(os.Chmod(shared, folder.mode))
+		for _, path := range []string{link, pipe, filepath.Join(dir, "indirect")} {
+			if err := Write(path, 0o600, fill); err == nil || !strings.Contains(err.Error(), "of another user") {
+				t.Errorf("%s in a folder of %v of user %d: %v", path, folder.mode, folder.owner, err)
+			}
 		}
 	}
 	must(Write(file, 0o600, fill))

@@ -20,12 +20,13 @@ var proofs = []struct{ begins, tests string }{
 	{"`perigee disagg run` runs the commands", "tools/disagg.TestNothingRuns tools/disagg/config.TestNamesInScripts tools/disagg/launch.TestHostileFields"},
 	{"Completion (TAB)", "e2e.TestScripts/completion"},
 	{"NIXL's library is loaded", "nixl/capi.TestFind nixl/capi.TestFindPassesOver"},
+	{"UCX reads settings from", "nixl/capi.TestSettingsOfOthers"},
 	{"A scenario is Lua without", "lua.TestScripts"},
 
 	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},
 	{"Shared memory has no name", "nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
 	{"A world on one host listens", "nixl/capi.TestOneHostListensToItselfOnly spmd/boot.TestListenFor"},
-	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestMungeCarriesTheSecret"},
+	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestSecretInAFile spmd/boot.TestMungeCarriesTheSecret"},
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
 
 	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs"},

@@ -111,6 +111,8 @@ type sums struct {
 	n   int
 }
 
+func (s *sums) merge(o sums) { s.log, s.n = s.log+o.log, s.n+o.n }
+
 // group is a set of messages by run. A run without any has n 0.
 type group []sums
 
@@ -119,8 +121,7 @@ func (g *group) add(run int, log float64) {
 	for len(*g) <= run {
 		*g = append(*g, sums{})
 	}
-	s := &(*g)[run]
-	s.log, s.n = s.log+log, s.n+1
+	(*g)[run].merge(sums{log, 1})
 }
 
 func (g *group) merge(o group) {
@@ -128,8 +129,7 @@ func (g *group) merge(o group) {
 		*g = append(*g, sums{})
 	}
 	for run, s := range o {
-		to := &(*g)[run]
-		to.log, to.n = to.log+s.log, to.n+s.n
+		(*g)[run].merge(s)
 	}
 }
 
@@ -265,7 +265,7 @@ func (c *Collector) add(a *alone, run int, p series.PeerRun, took float64) {
 	}
 	g := a.pair
 	log := math.Log(result.Slowdown(took, a.median))
-	a.slow.log, a.slow.n = a.slow.log+log, a.slow.n+1
+	a.slow.merge(sums{log, 1})
 	if p.Overlap == nil {
 		g.control.add(run, log)
 		return
@@ -302,16 +302,13 @@ func (a *alone) settle() {
 }
 
 // Slowdowns is the geometric mean of the slowdowns of a set of messages. The zero value is of none.
-type Slowdowns struct {
-	logs float64
-	n    int
-}
+type Slowdowns struct{ of sums }
 
 // Add takes in those of another set.
-func (s *Slowdowns) Add(o Slowdowns) { s.logs, s.n = s.logs+o.logs, s.n+o.n }
+func (s *Slowdowns) Add(o Slowdowns) { s.of.merge(o.of) }
 
 // Mean is NaN of none.
-func (s Slowdowns) Mean() float64 { return math.Exp(s.logs / float64(s.n)) }
+func (s Slowdowns) Mean() float64 { return math.Exp(s.of.mean()) }
 
 // Slowdowns hands over those of each message of each pattern, over its runs in the workload, by pattern, sender and
 // receiver. Messages that did not run alone have none.
@@ -319,7 +316,7 @@ func (c *Collector) Slowdowns(f func(pattern, from, to int, s Slowdowns)) {
 	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
 		for _, a := range c.alone[pattern].messages {
 			if a.slow.n > 0 {
-				f(pattern, int(a.from), int(a.to), Slowdowns{a.slow.log, a.slow.n})
+				f(pattern, int(a.from), int(a.to), Slowdowns{a.slow})
 			}
 		}
 	}
@@ -333,7 +330,7 @@ func (c *Collector) Slowdown(from, to int) (float64, int) {
 			s.Add(one)
 		}
 	})
-	return s.Mean(), s.n
+	return s.Mean(), s.of.n
 }
 
 // Report estimates from what has been added.
@@ -389,11 +386,9 @@ func (g *groups) merge(o *groups) {
 	g.alone.merge(o.alone)
 }
 
-func total(list ...group) (t sums) {
-	for _, g := range list {
-		for _, s := range g {
-			t.log, t.n = t.log+s.log, t.n+s.n
-		}
+func (g group) total() (t sums) {
+	for _, s := range g {
+		t.merge(s)
 	}
 	return t
 }
@@ -429,10 +424,10 @@ func comparePairs(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
 // of both groups.
 func (g *groups) compare() (e Estimate, x, y []sums) {
 	control, of := g.control, Workload
-	if t := total(control); t.n < minControl || len(control.runs()) < MinRuns {
+	if t := control.total(); t.n < minControl || len(control.runs()) < MinRuns {
 		control, of = g.alone, Alone
 	}
-	o, k := total(g.overlapped), total(control)
+	o, k := g.overlapped.total(), control.total()
 	x, y = g.overlapped.runs(), control.runs()
 	e = Estimate{
 		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(x), len(y)),
@@ -469,8 +464,7 @@ func spread(x, y []sums) float64 {
 func draw(rng *rand.Rand, runs []sums) float64 {
 	var t sums
 	for range runs {
-		s := runs[rng.IntN(len(runs))]
-		t.log, t.n = t.log+s.log, t.n+s.n
+		t.merge(runs[rng.IntN(len(runs))])
 	}
 	return t.mean()
 }

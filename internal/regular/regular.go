@@ -1,5 +1,6 @@
 // Package regular opens files whose reading ends: those on a disk. What a user was given may be a link to a pipe, to a
-// device, or to a file that the kernel makes up.
+// device, or to a file that the kernel makes up. Other users may have put links in the way of files that are written:
+// [Locate] and [OpenOwn] do not fall over them.
 package regular
 
 import (

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	queue "perigee/internal/slurm"
 )
 
 // All ways of the stand-in at once: what is good passes, whatever Slurm says of
@@ -176,6 +177,53 @@ func TestInterrupt(t *testing.T) {
 	}
 	if state := s.state(strings.TrimSpace(stranger)); state != "RUNNING" {
 		t.Errorf("the stranger's job is %s", state)
+	}
+}
+
+// clean leaves alone the jobs that a ledger names and that its run has not submitted: of this user, and of another.
+func TestCleanLeavesForeignJobs(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	submit := func(args ...string) string {
+		t.Helper()
+		out, err := s.s.Tool("sbatch", append(args, "--chdir=/", "--output=/dev/null", "--wrap", "sleep 300")...)
+		words := strings.Fields(out)
+		if err != nil || len(words) == 0 {
+			t.Fatal(err, out)
+		}
+		id := words[len(words)-1]
+		t.Cleanup(func() { s.s.Tool("scancel", id) })
+		return id
+	}
+	own, others := submit("--comment=perigee-mine"), submit("--uid=65534", "--hold")
+	if err := os.MkdirAll(s.output, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	const stamp = `{"time":"2026-01-01T00:00:00Z",`
+	ledger := stamp + `"event":"began"}` + "\n" + stamp + `"event":"submitted","task":"a","job":"` + own + `"}` + "\n" + stamp +
+		`"event":"submitted","task":"b","comment":"perigee-ABCDEFGHIJKLMNOPQRSTUVWXYZ","job":"` + others + `"}` + "\n"
+	if err := os.WriteFile(filepath.Join(s.output, "jobs.jsonl"), []byte(ledger), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	o := s.start("clean").Wait()
+	if o.Code != 0 || o.Stdout != "0 jobs cancelled\n" || !strings.Contains(o.Stderr, "left alone: a: job "+own+" is yours, but") ||
+		!strings.Contains(o.Stderr, "left alone: b: Slurm has no job "+others+" of yours") {
+		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
+	for _, id := range []string{own, others} {
+		if state := s.state(id); state != "RUNNING" && state != "PENDING" {
+			t.Errorf("job %s is %s", id, state)
+		}
+	}
+	// A user who may cancel all jobs, as root, cancels none of another user by its number.
+	q := queue.Queue{Env: append(os.Environ(), "SLURM_CONF="+s.s.Conf)}
+	for id, stays := range map[string]bool{own: false, others: true} {
+		if err := q.Cancel(t.Context(), id); err != nil {
+			t.Error(err)
+		}
+		if state := s.state(id); (state == "RUNNING" || state == "PENDING") != stays {
+			t.Errorf("job %s is %s", id, state)
+		}
 	}
 }
 

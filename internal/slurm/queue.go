@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -37,6 +38,7 @@ type Job struct {
 	Started time.Time
 	Ended   time.Time
 	Comment string
+	Command string // the script with its arguments; only from Mine
 }
 
 // Over reports whether the job has ended.
@@ -79,7 +81,7 @@ var submitted = regexp.MustCompile(`Submitted batch job (\d+)`)
 
 // Submit runs sbatch and returns the id of the job. An error does not prove that
 // there is no job: sbatch may have been ended after it was accepted. The comment
-// of a job finds it again, see [Queue.Find].
+// of a job finds it again, see [Queue.Mine].
 func (q *Queue) Submit(ctx context.Context, args []string) (string, error) {
 	out, err := q.output(ctx, submitLimit, "sbatch", args...)
 	if err != nil {
@@ -96,12 +98,12 @@ func (q *Queue) Submit(ctx context.Context, args []string) (string, error) {
 // may hold anything, reason.
 const fields = "%i|%T|%N|%S|%e|%k|%r"
 
-// Poll asks for the state of all these jobs with one command. A job that Slurm
-// does not know any more, or not yet, is missing in the answer.
+// Poll asks for the state of all these jobs of the user with one command. A job that
+// Slurm does not know any more, or not yet, is missing in the answer.
 func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) {
 	q.Commands++
-	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--jobs="+strings.Join(ids, ","),
-		"--format="+fields)
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me",
+		"--jobs="+strings.Join(ids, ","), "--format="+fields)
 	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
 		return map[string]Job{}, nil
 	}
@@ -124,6 +126,16 @@ func parseQueue(out string) map[string]Job {
 		}
 		jobs[f[0]] = Job{ID: f[0], State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
 			Reason: f[6]}
+	}
+	return jobs
+}
+
+// parseMine reads an answer of squeue whose reasons are followed by the command.
+func parseMine(out string) map[string]Job {
+	jobs := parseQueue(out)
+	for id, j := range jobs {
+		j.Reason, j.Command, _ = strings.Cut(j.Reason, "|")
+		jobs[id] = j
 	}
 	return jobs
 }
@@ -158,28 +170,23 @@ func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
 	return jobs
 }
 
-// Find returns the ids of the user's jobs with one of these comments, by comment.
-func (q *Queue) Find(ctx context.Context, comments []string) (map[string]string, error) {
+// Mine returns all jobs of the user, by id.
+func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
 	q.Commands++
-	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields)
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields+"|%o")
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]string{}
-	for id, j := range parseQueue(out) {
-		if slices.Contains(comments, j.Comment) {
-			found[j.Comment] = id
-		}
-	}
-	return found, nil
+	return parseMine(out), nil
 }
 
-// Cancel cancels one job by its id. A job that has ended already is no error.
+// Cancel cancels one job of the user by its id. A job that has ended already is no
+// error, nor is one of another user, which stays even if this one is an operator.
 func (q *Queue) Cancel(ctx context.Context, id string) error {
 	if _, err := strconv.ParseUint(id, 10, 63); err != nil {
 		return fmt.Errorf("scancel: %q is not the id of a job", id)
 	}
-	_, err := q.output(ctx, queryLimit, "scancel", id)
+	_, err := q.output(ctx, queryLimit, "scancel", "--user="+strconv.Itoa(os.Geteuid()), id)
 	if err != nil && strings.Contains(err.Error(), "Invalid job id") {
 		return nil
 	}

@@ -20,6 +20,10 @@ func TestParseQueue(t *testing.T) {
 	if diff := cmp.Diff(want, parseQueue(out)); diff != "" {
 		t.Error(diff)
 	}
+	mine := parseMine("12|RUNNING|n|N/A|N/A|perigee-A|None|/a|b/job.sh x\n13|RUNNING|n|N/A|N/A|c|None\n")
+	if mine["12"].Command != "/a|b/job.sh x" || mine["12"].Reason != "None" || mine["13"].Command != "" {
+		t.Errorf("%+v", mine)
+	}
 	for state, over := range map[string]bool{"RUNNING": false, "COMPLETING": false, "PENDING": false, "CANCELLED": true, "TIMEOUT": true, "NODE_FAIL": true, "": false} {
 		if (Job{State: state}).Over() != over {
 			t.Errorf("%s: over is %v", state, !over)
@@ -31,7 +35,7 @@ func FuzzParseQueue(f *testing.F) {
 	f.Add("12|RUNNING|n|N/A|N/A||None\n")
 	f.Add("7|PENDING||2026-01-14T02:03:04|N/A|perigee-X|a|b\n13|CANCELLED|n[1-2]|2026-01-14T02:03:04|2026-01-14T02:03:05|c|\nx|y\n")
 	fuzztest.Run(f, []string{"12", "7", "|", "PENDING", "RUNNING", "N/A", "2026-01-14T02:03:04", "n[1-2]", "None", "perigee-X", "\n", "x"}, func(t *testing.T, out string) {
-		for id, j := range parseQueue(out) {
+		for id, j := range parseMine(out) {
 			if id == "" || j.ID != id {
 				t.Fatalf("%q: %+v", id, j)
 			}

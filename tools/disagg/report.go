@@ -17,6 +17,7 @@ import (
 	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
+	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/history"
 	"perigee/tools/disagg/page"
 	"perigee/tools/disagg/record"
@@ -115,13 +116,13 @@ const mostVerdict = 16 << 20
 
 // readCases reads the verdicts below an output folder, in the order of time.
 func readCases(dir string) ([]Case, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, "slurm_logs"))
+	entries, err := os.ReadDir(filepath.Join(dir, batch.LogsFolder))
 	if err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted the output folder of perigee disagg run: %w", dir, err)
 	}
 	var cases []Case
 	for _, e := range entries {
-		path := filepath.Join(dir, "slurm_logs", e.Name(), verdictFile)
+		path := filepath.Join(dir, batch.LogsFolder, e.Name(), verdictFile)
 		data, err := regular.Read(path, mostVerdict)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a case that still runs

@@ -175,7 +175,7 @@ func (r *session) makeTasks(selected []*config.Config) {
 			if repeat > 1 {
 				name, folder = fmt.Sprintf("%s#%d", name, repeat), fmt.Sprintf("%s.%d", folder, repeat)
 			}
-			dir := filepath.Join(r.dir, "slurm_logs", folder)
+			dir := filepath.Join(r.dir, batch.LogsFolder, folder)
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
 				dir = filepath.Join(own, folder)
 			}
@@ -269,11 +269,11 @@ func (r *session) printDry(all []planned) error {
 // prepare makes the output folder and finds out, before anything is submitted,
 // whether it can be written to.
 func (r *session) prepare() error {
-	if err := os.MkdirAll(filepath.Join(r.dir, "slurm_logs"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o755); err != nil {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
-	for _, dir := range []string{r.dir, filepath.Join(r.dir, "slurm_logs")} {
+	for _, dir := range []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)} {
 		trial, err := os.CreateTemp(dir, ".perigee-tmp-")
 		if err == nil {
 			_, err = trial.Write(make([]byte, 4096))
@@ -339,7 +339,7 @@ func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 	}
 	n, err := m.Resume(context.Background(), r.tasks)
 	if err != nil {
-		return fault.New(fault.Launch, "resume: %w", err)
+		return err
 	}
 	fmt.Fprintf(r.log, "Resuming: %s of the interrupted run\n", cli.Count(n, "job"))
 	return nil
@@ -355,7 +355,10 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
-	n, err := batch.Cancel(ctx, m.Queue, ledger)
+	n, left, err := batch.Cancel(ctx, m.Queue, ledger)
+	for _, text := range left {
+		fmt.Fprintln(r.log, "left alone:", text)
+	}
 	if err != nil {
 		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
 			err).WithHint("perigee disagg clean tries again")
@@ -380,7 +383,10 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer ledger.Close()
-	n, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger)
+	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger)
+	for _, text := range left {
+		fmt.Fprintln(plaintext.Writer(s.Err), "left alone:", text)
+	}
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)
 	}

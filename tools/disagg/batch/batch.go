@@ -4,20 +4,23 @@
 //
 // Before a job is submitted, the ledger holds its intent; before the next one is,
 // its id. So a run that was interrupted can be resumed without losing a job or
-// submitting one twice. Jobs are cancelled by id, and only own ones.
+// submitting one twice. Jobs are cancelled by id, and only those that Slurm's own
+// words tie to the ledger: it is a file, and could name any job.
 package batch
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
@@ -162,7 +165,7 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	if t.Job.ID != "" {
 		return nil // of the run that is resumed
 	}
-	t.comment = "perigee-" + rand.Text()
+	t.comment = newComment()
 	plan, err := t.Plan(t.comment)
 	if err == nil {
 		err = plan.Write()
@@ -178,8 +181,8 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	// An interrupt must not end sbatch between the job and its id.
 	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
 	if err != nil {
-		if found, e := m.Queue.Find(context.WithoutCancel(ctx), []string{t.comment}); e == nil {
-			id = found[t.comment]
+		if mine, e := m.Queue.Mine(context.WithoutCancel(ctx)); e == nil {
+			id = find(mine, t.comment)
 		}
 		if id == "" {
 			t.Err = fmt.Errorf("Job submission failed: %w", err)
@@ -373,21 +376,15 @@ func (l *Ledger) Recorded(t *Task, state string) error {
 }
 
 // Resume gives tasks what an earlier run knows of them: their job, or that they
-// are recorded. Intents without an id are looked up by their comment. It returns
+// are recorded. Intents without an id are looked up among the user's jobs. It returns
 // how many jobs go on.
 func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 	last, _ := m.Ledger.Last()
-	var comments []string
-	for _, e := range last {
-		if e.Event == submitting {
-			comments = append(comments, e.Comment)
-		}
-	}
-	found := map[string]string{}
-	if len(comments) > 0 {
+	mine := map[string]slurm.Job{}
+	if slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {
 		var err error
-		if found, err = m.Queue.Find(ctx, comments); err != nil {
-			return 0, err
+		if mine, err = m.Queue.Mine(ctx); err != nil {
+			return 0, fault.New(fault.Launch, "resume: %w", err)
 		}
 	}
 	count := 0
@@ -402,13 +399,17 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 		id := e.Job
 		if e.Event == submitting {
-			if id = found[e.Comment]; id != "" {
+			if id = find(mine, e.Comment); id != "" {
 				if err := m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id}); err != nil {
 					return 0, err
 				}
 			}
 		}
 		if id != "" && (e.Event == submitted || e.Event == ended || e.Event == submitting) {
+			if job, is := mine[id]; is && !m.Ledger.owns(e, job) {
+				return 0, fault.New(fault.Input, "%s", stranger(t.Name, id, m.Ledger)).
+					WithHint("perigee disagg clean ends the interrupted run, and leaves this job alone")
+			}
 			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
 			count++
 		}
@@ -416,31 +417,31 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 	return count, nil
 }
 
-// Cancel cancels the jobs of an output folder that may still be in Slurm, by
-// their ids, and notes it. It returns how many there were.
-func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (int, error) {
+// Cancel cancels the jobs of an output folder that may still be in Slurm, by their
+// ids, and notes it. It returns how many there were, and says of each job that the
+// ledger names and that stays why it does.
+func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []string, err error) {
 	open := l.Open()
-	var comments []string
-	for _, e := range open {
-		if e.Event == submitting {
-			comments = append(comments, e.Comment)
+	mine := map[string]slurm.Job{}
+	if len(open) > 0 {
+		if mine, err = q.Mine(ctx); err != nil {
+			return 0, nil, err
 		}
 	}
-	found := map[string]string{}
-	if len(comments) > 0 {
-		var err error
-		if found, err = q.Find(ctx, comments); err != nil {
-			return 0, err
-		}
-	}
-	count := 0
 	var failures []error
-	for name, e := range open {
+	for _, name := range slices.Sorted(maps.Keys(open)) {
+		e := open[name]
 		id := e.Job
 		if e.Event == submitting {
-			id = found[e.Comment]
+			id = find(mine, e.Comment)
 		}
-		if id != "" {
+		switch job, is := mine[id]; {
+		case id == "" || is && job.Over():
+		case !is:
+			left = append(left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
+		case !l.owns(e, job):
+			left = append(left, stranger(name, id, l))
+		default:
 			if err := q.Cancel(ctx, id); err != nil {
 				failures = append(failures, fmt.Errorf("job %s of %s: %w", id, name, err))
 				continue
@@ -452,7 +453,12 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (int, error) {
 		}
 	}
 	if err := errors.Join(failures...); err != nil {
-		return count, err
+		return count, left, err
 	}
-	return count, l.Add(Event{Event: finished})
+	return count, left, l.Add(Event{Event: finished})
+}
+
+func stranger(task, id string, l *Ledger) string {
+	return fmt.Sprintf("%s: job %s is yours, but %s has not submitted it: neither its comment nor its script says so",
+		task, id, l.dir)
 }

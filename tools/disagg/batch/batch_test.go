@@ -6,10 +6,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
@@ -152,12 +155,13 @@ func TestRefused(t *testing.T) {
 func TestResumeIntent(t *testing.T) {
 	out := t.TempDir()
 	m := manager(t, out)
-	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: "perigee-A"}} {
+	comment := newComment()
+	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
 		if err := m.Ledger.Add(e); err != nil {
 			t.Fatal(err)
 		}
 	}
-	dir := fake(t, `case "$*" in *--me*) echo "77|RUNNING|node1|N/A|N/A|perigee-A|None"; exit;; esac
+	dir := fake(t, `case "$*" in *%o*) echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"; exit;; esac
 `+answer)
 	touch(t, filepath.Join(dir, "over"))
 	list := tasks(t, 2)
@@ -170,6 +174,79 @@ func TestResumeIntent(t *testing.T) {
 	}
 	if calls(t, dir, "sbatch") != 1 || list[1].Job.ID != "101" {
 		t.Errorf("%d submissions, %+v", calls(t, dir, "sbatch"), list[1].Job)
+	}
+}
+
+// A ledger is a file, and may name any job of the user: what Slurm does not know as
+// the ledger's own is neither cancelled nor taken up.
+func TestForeignJobs(t *testing.T) {
+	out := t.TempDir()
+	own, other := newComment(), newComment()
+	in := func(name string) string { return filepath.Join(out, LogsFolder, name) }
+	jobs := []struct {
+		task, id string
+		event    Event // as the ledger has it
+		squeue   string
+		cancel   bool
+	}{
+		{"comment", "11", Event{Comment: own, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A|" + own + "|None|/elsewhere/a/job.sh", true},
+		{"script", "12", Event{Comment: other, Dir: in("b")}, "RUNNING|n|N/A|N/A|of the site|None|" + in("b") + "/job.sh", true},
+		{"over", "13", Event{Comment: other, Dir: in("c")}, "COMPLETED|n|N/A|N/A|(null)|None|" + in("c") + "/job.sh", false},
+		{"another comment", "14", Event{Comment: own, Dir: in("d")}, "RUNNING|n|N/A|N/A|" + other + "|None|/elsewhere/job.sh", false},
+		{"no comment", "15", Event{Dir: in("e")}, "RUNNING|n|N/A|N/A||None|(null)", false},
+		{"any comment", "16", Event{Comment: "(null)", Dir: in("f")}, "PENDING||N/A|N/A|(null)|None|/elsewhere/job.sh", false},
+		{"script elsewhere", "17", Event{Comment: other, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A||None|/elsewhere/a/job.sh", false},
+		{"script above", "18", Event{Comment: other, Dir: in("../..")}, "RUNNING|n|N/A|N/A||None|" + filepath.Dir(out) + "/job.sh", false},
+		{"gone", "19", Event{Comment: other, Dir: in("g")}, "", false},
+	}
+	var answers strings.Builder
+	for _, j := range jobs {
+		if j.squeue != "" {
+			fmt.Fprintf(&answers, "%s|%s\n", j.id, j.squeue)
+		}
+	}
+	fill := func(l *Ledger) {
+		t.Helper()
+		if err := l.Add(Event{Event: began}); err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			e := j.event
+			e.Event, e.Task = submitting, j.task
+			if err := l.Add(e); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Add(Event{Event: submitted, Task: j.task, Job: j.id}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m := manager(t, out)
+	fill(m.Ledger)
+	dir := fake(t, "cat <<'END'\n"+answers.String()+"END")
+	for _, j := range jobs {
+		_, err := m.Resume(context.Background(), []*Task{{Config: &config.Config{}, Name: j.task}})
+		foreign := !j.cancel && j.task != "over" && j.task != "gone"
+		if (err != nil) != foreign || foreign && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "job "+j.id+" is yours, but")) {
+			t.Errorf("resume %s: %v", j.task, err)
+		}
+	}
+	n, left, err := Cancel(context.Background(), m.Queue, m.Ledger)
+	if err != nil || n != 2 || len(left) != 6 {
+		t.Errorf("%d cancelled, left %q, %v", n, left, err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "calls"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range jobs {
+		said := slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, j.task+": ") && strings.Contains(s, j.id) })
+		if called := regexp.MustCompile(`(?m)^scancel .*\b` + j.id + `$`).Match(text); called != j.cancel || said == (j.cancel || j.task == "over") {
+			t.Errorf("%s: cancelled %v, said %v", j.task, called, said)
+		}
+	}
+	if open := m.Ledger.Open(); len(open) != 0 {
+		t.Errorf("still open: %v", open)
 	}
 }
 

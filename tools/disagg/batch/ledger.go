@@ -2,16 +2,19 @@ package batch
 
 import (
 	"bufio"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/slurm"
 )
 
 // ledgerName and listName are the files of an output folder that hold the jobs:
@@ -49,12 +52,13 @@ type Event struct {
 // Ledger is the record of an output folder's jobs. Each event is on the disk when
 // Add returns. One process at a time has it open.
 type Ledger struct {
+	dir    string // absolute, the output folder
 	file   *os.File
 	list   *os.File
 	events []Event
 }
 
-// OpenLedger opens or makes the ledger of an output folder.
+// OpenLedger opens or makes the ledger of an output folder, whose path is absolute.
 func OpenLedger(dir string) (*Ledger, error) {
 	file, err := os.OpenFile(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
@@ -69,7 +73,7 @@ func OpenLedger(dir string) (*Ledger, error) {
 		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder", dir).
 			WithHint("wait for it, or set OUTPUT_PATH to another folder")
 	}
-	l := &Ledger{file: file}
+	l := &Ledger{dir: dir, file: file}
 	if err := l.read(); err != nil {
 		file.Close()
 		return nil, err
@@ -175,4 +179,33 @@ func (l *Ledger) Open() map[string]Event {
 		}
 	}
 	return tasks
+}
+
+// LogsFolder is the folder in an output folder that holds the results of the jobs.
+const LogsFolder = "slurm_logs"
+
+// newComment invents the comment of a job, by which it is known for the ledger's.
+func newComment() string { return "perigee-" + rand.Text() }
+
+var comment = regexp.MustCompile(`^perigee-[A-Z2-7]{26}$`)
+
+// owns reports whether a job of this user is the one of an event. The ledger alone
+// proves nothing: it may have come from somewhere else, with the ids of other jobs. So
+// Slurm must know the job by the event's comment, or (some sites, and options of
+// sbatch, change it) by a script in this output folder.
+func (l *Ledger) owns(e Event, job slurm.Job) bool {
+	dir := filepath.Clean(e.Dir)
+	return comment.MatchString(e.Comment) && job.Comment == e.Comment ||
+		filepath.Dir(dir) == filepath.Join(l.dir, LogsFolder) && filepath.Dir(job.Command) == dir
+}
+
+// find returns the id of the job with a comment, "" if there is none. Its script would
+// not do: a folder may have had earlier jobs.
+func find(mine map[string]slurm.Job, text string) string {
+	for id, job := range mine {
+		if comment.MatchString(text) && job.Comment == text {
+			return id
+		}
+	}
+	return ""
 }

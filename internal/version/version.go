@@ -20,6 +20,14 @@ type Build struct {
 	CGO     bool   `json:"cgo"` // without it there is no NIXL and no GPU memory
 }
 
+// String returns the release and, where it is known, the commit.
+func (b Build) String() string {
+	if b.Commit == "" {
+		return b.Version
+	}
+	return b.Version + " " + b.Commit
+}
+
 // Get returns the description of the running binary.
 func Get() Build {
 	b := Build{Version: Version, Commit: Commit, Go: runtime.Version()}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
@@ -60,9 +59,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
-	build := version.Get()
-	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: strings.TrimSpace("perigee " + build.Version + " " +
-		build.Commit)}
+	o := page.Options{Title: c.Title, Alpha: c.Alpha, Generator: "perigee " + version.Get().String()}
 	err = atomicfile.Write(c.Output, 0o644, func(w io.Writer) error {
 		return page.Write(w, pageCases(cases), series,
 			o)

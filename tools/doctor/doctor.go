@@ -112,7 +112,7 @@ func (c *Cmd) print(s cli.Streams, findings []Finding) error {
 	}
 	b := version.Get()
 	hosts := hostsOf(findings)
-	fmt.Fprintf(s.Out, "# perigee %s %s, %s, on %s\n", b.Version, b.Commit, b.Go, strings.Join(hosts, ", "))
+	fmt.Fprintf(s.Out, "# perigee %s, %s, on %s\n", b, b.Go, strings.Join(hosts, ", "))
 	for _, host := range hosts {
 		ofHost := slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool { return f.Host != host })
 		if len(hosts) > 1 {

@@ -151,7 +151,7 @@ func showHead(w io.Writer, d *result.Document) {
 		line("took", "%v", d.Finished.Sub(d.Started).Round(time.Millisecond))
 	}
 	line("command", "%s", strings.Join(d.Command, " "))
-	line("perigee", "%s %s %s", d.Perigee.Version, d.Perigee.Commit, d.Perigee.Go)
+	line("perigee", "%s %s", d.Perigee, d.Perigee.Go)
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
 	var options []string
 	for _, k := range slices.Sorted(mapKeys(d.Scenario.Options)) {

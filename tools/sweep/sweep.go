@@ -301,6 +301,5 @@ func (c *ColumnsCmd) Run(s cli.Streams) error {
 
 // generator names the program that made a file.
 func generator() string {
-	b := version.Get()
-	return strings.TrimSpace("perigee " + b.Version + " " + b.Commit)
+	return "perigee " + version.Get().String()
 }

@@ -18,6 +18,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Scenarios, configurations, matrices, models", "lua.TestAccess internal/result.TestBombs internal/plaintext.TestEscape"},
 
 	{"`perigee disagg run` runs the commands", "tools/disagg.TestNothingRuns tools/disagg/config.TestNamesInScripts tools/disagg/launch.TestHostileFields"},
+	{"Jobs run their scripts from", "tools/disagg.TestFoldersOfOthers tools/disagg.TestNewFolders internal/regular.TestGuarded"},
 	{"Completion (TAB)", "e2e.TestScripts/completion"},
 	{"NIXL's library is loaded", "nixl/capi.TestFind nixl/capi.TestFindPassesOver"},
 	{"UCX reads settings from", "nixl/capi.TestSettingsOfOthers"},
@@ -37,7 +38,9 @@ var proofs = []struct{ begins, tests string }{
 	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
 	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks"},
-	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead internal/result.TestPipes"},
+	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles"},
+	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs e2e/disagg.TestCleanLeavesForeignJobs"},
+	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead internal/result.TestPipes tools/disagg.TestPipesInFolders"},
 
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},
 	{"scenario: text |", "lua.TestSourceBombs"},
@@ -59,7 +62,7 @@ var proofs = []struct{ begins, tests string }{
 	{"result: window", "internal/result.TestBombs"},
 	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},
 	{"configuration of `perigee disagg`: job", "tools/disagg/config.TestTooManyGPUs tools/disagg/launch.TestBombs"},
-	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV"},
+	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut"},
 	{"log of `perigee disagg`", "tools/disagg/benchlog.TestLevelsAreBounded tools/disagg/accuracy.TestScoresAreBounded"},
 	{"folder of `perigee sweep`", "tools/sweep/load.TestFarTooManyFiles"},
 	{"error: its text", "internal/cli.TestLongErrorsAreShortened"},

@@ -16,6 +16,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/regular"
 	"perigee/tools/disagg/batch"
 )
 
@@ -29,7 +30,7 @@ type runLog struct {
 }
 
 func openRunLog(dir string, began time.Time, screen io.Writer) (*runLog, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"),
+	file, err := regular.OpenOwn(filepath.Join(dir, "disagg_benchmark_"+began.Format("20060102_150405")+".log"),
 		os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)

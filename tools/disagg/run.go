@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -269,9 +270,17 @@ func (r *session) printDry(all []planned) error {
 // prepare makes the output folder and finds out, before anything is submitted,
 // whether it can be written to.
 func (r *session) prepare() error {
+	if err := guard(r.dir); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o755); err != nil {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
+	}
+	for _, dir := range r.folders() {
+		if err := guard(dir); err != nil {
+			return err
+		}
 	}
 	for _, dir := range []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)} {
 		trial, err := os.CreateTemp(dir, ".perigee-tmp-")
@@ -287,6 +296,21 @@ func (r *session) prepare() error {
 	var err error
 	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
 	return err
+}
+
+// folders lists those that this run reads from and writes to: the output folder, its folder of logs, where
+// environment.log_dir wants others, and the results that an earlier run has left.
+func (r *session) folders() []string {
+	list := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
+	for _, t := range r.tasks {
+		if above := filepath.Dir(t.Dir); !slices.Contains(list, above) {
+			list = append(list, above)
+		}
+	}
+	for _, t := range r.tasks {
+		list = append(list, t.Dir)
+	}
+	return list
 }
 
 // submit runs the tasks and judges them as they end.
@@ -377,6 +401,9 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 	}
 	if _, err := os.Stat(dir); err != nil {
 		return fault.New(fault.Input, "there is no output folder: %w", err).WithHint("--output or OUTPUT_PATH names it")
+	}
+	if err := guard(dir); err != nil {
+		return err
 	}
 	ledger, err := batch.OpenLedger(dir)
 	if err != nil {

@@ -284,6 +284,12 @@ func TestLedgerCut(t *testing.T) {
 	if _, err = OpenLedger(out); err == nil || !strings.Contains(err.Error(), "line 1 is not an event") {
 		t.Errorf("%v", err)
 	}
+	if err := os.Truncate(file, mostLedger+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = OpenLedger(out); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "wanted at most 64 MiB") {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestFindDeath(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/slurm"
 )
 
@@ -60,13 +61,9 @@ type Ledger struct {
 
 // OpenLedger opens or makes the ledger of an output folder, whose path is absolute.
 func OpenLedger(dir string) (*Ledger, error) {
-	file, err := os.OpenFile(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := regular.OpenOwn(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
-	}
-	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
-		file.Close()
-		return nil, fault.New(fault.Output, "%s: wanted a regular file, got a device, pipe or socket", file.Name())
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
@@ -78,7 +75,7 @@ func OpenLedger(dir string) (*Ledger, error) {
 		file.Close()
 		return nil, err
 	}
-	l.list, err = os.OpenFile(filepath.Join(dir, listName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	l.list, err = regular.OpenOwn(filepath.Join(dir, listName), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		file.Close()
 		return nil, fault.New(fault.Output, "%w", err)
@@ -86,9 +83,16 @@ func OpenLedger(dir string) (*Ledger, error) {
 	return l, nil
 }
 
+// mostLedger is how long a ledger may be: that of 10,000 jobs has 6 MB.
+const mostLedger = 64 << 20
+
 // read reads the events. A last line without its end, which a killed process may
 // leave, is cut off.
 func (l *Ledger) read() error {
+	if info, err := l.file.Stat(); err == nil && info.Size() > mostLedger {
+		return fault.New(fault.Input, "%s: wanted at most %d MiB, got more", l.file.Name(), mostLedger>>20).
+			WithHint("move it away if none of its jobs is running")
+	}
 	r := bufio.NewReader(l.file)
 	var good int64
 	for {

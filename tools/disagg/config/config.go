@@ -244,6 +244,7 @@ func (c *Config) fill(r *reader) {
 	const accuracyLog = "metadata.accuracy.metrics.log_file"
 	if c.AccuracyLog = r.text(accuracyLog); strings.ContainsAny(c.AccuracyLog, "/\x00") {
 		r.add(r.values[accuracyLog], accuracyLog, "wanted the name of a file in the result folder, got %q", c.AccuracyLog)
+		c.AccuracyLog = "" // parse goes on with what it can use
 	}
 	c.Evaluation = r.evaluation()
 }
@@ -335,6 +336,7 @@ func (c *Config) fillMetrics(r *reader) {
 	if strings.ContainsAny(m.LogFile, "/\x00") {
 		r.add(r.values[pick("log_file")], pick("log_file"), "wanted the name of a file in the result folder, got %q",
 			m.LogFile)
+		m.LogFile = ""
 	}
 }
 

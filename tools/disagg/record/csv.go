@@ -60,7 +60,7 @@ func (r Row) fields() []string {
 // AppendCSV adds rows to the file at path under a lock, and the header if it is
 // new or empty. After an error the file is as it was.
 func AppendCSV(path string, rows []Row) (err error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := regular.OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
@@ -69,7 +69,7 @@ func AppendCSV(path string, rows []Row) (err error) {
 			err = fault.New(fault.Output, "%w", e)
 		}
 	}()
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX); err != nil {
+	if err := lock(file); err != nil {
 		return fault.New(fault.Output, "%s: %w", path, err)
 	}
 	size, err := file.Seek(0, io.SeekEnd)
@@ -92,6 +92,22 @@ func AppendCSV(path string, rows []Row) (err error) {
 		return fault.New(fault.Output, "%w", errors.Join(err, file.Truncate(size)))
 	}
 	return nil
+}
+
+// patience is how long another process may hold the lock of a file. Every user who can read the file can hold it.
+var patience = time.Minute
+
+// lock locks a file for this process.
+func lock(file *os.File) error {
+	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("another process has held its lock for %s (lsof names it)", patience)
+		}
+	}
 }
 
 // mostCSV is how long a file may be: 100,000 rows have 50 MB.

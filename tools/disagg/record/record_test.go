@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
 )
 
 func TestCSV(t *testing.T) {
@@ -97,5 +100,26 @@ func TestSession(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(dir, SessionName))
 	if err != nil || strings.Count(string(data), "\n") != 2 {
 		t.Errorf("%v\n%s", err, data)
+	}
+}
+
+// A process that holds the lock of the file, which every reader can, stops no run for ever.
+func TestLockIsHeld(t *testing.T) {
+	defer func(before time.Duration) { patience = before }(patience)
+	patience = 50 * time.Millisecond
+	path := filepath.Join(t.TempDir(), CSVName)
+	if err := AppendCSV(path, nil); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	if err := unix.Flock(int(holder.Fd()), unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	if err := AppendCSV(path, nil); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "another process has held its lock for 50ms") {
+		t.Error(err)
 	}
 }

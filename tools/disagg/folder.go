@@ -1,0 +1,65 @@
+package disagg
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"perigee/internal/fault"
+	"perigee/internal/regular"
+)
+
+// guard refuses a folder of ledgers or jobs that anybody else than root and this user could change, now or when what is
+// in it was put there: its jobs run scripts from it as this user, and its ledgers say which jobs are there. A folder
+// that does not exist yet is as good as the one that it will be made in.
+func guard(dir string) error {
+	there := dir
+	for {
+		_, err := os.Lstat(there)
+		if !errors.Is(err, fs.ErrNotExist) || there == filepath.Dir(there) {
+			break
+		}
+		there = filepath.Dir(there)
+	}
+	err := regular.Guarded(there)
+	if err == nil && there == dir {
+		err = guardInside(dir)
+	}
+	if err == nil {
+		return nil
+	}
+	return fault.New(fault.Output, "%w: others could change the scripts of jobs, which run as you", err).
+		WithHint("take it over (chown, chmod go-w), or let --output or OUTPUT_PATH name a folder that only you can change")
+}
+
+// guardInside refuses an existing folder to which others may write, even if they cannot replace each other's files
+// there, and one that holds what another user has made.
+func guardInside(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return fmt.Errorf("%s can be written by its group or by others (mode %#o)", dir, perm)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) { // gone by now
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != 0 && uid != os.Geteuid() {
+			return fmt.Errorf("%s belongs to user %d", filepath.Join(dir, e.Name()), uid)
+		}
+	}
+	return nil
+}

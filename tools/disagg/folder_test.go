@@ -1,0 +1,169 @@
+package disagg
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/record"
+)
+
+func must(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// judged is an output folder with a result and the config of its case, by which a run without Slurm passes.
+func judged(t *testing.T) (out, config string) {
+	t.Helper()
+	from := caseFolder(t, goodLog(), true)
+	out = filepath.Join(t.TempDir(), "above", "out")
+	must(t, os.MkdirAll(filepath.Join(out, batch.LogsFolder), 0o755),
+		os.Rename(from, filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")))
+	return out, filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", "effective.yaml")
+}
+
+func judge(t *testing.T, out, config string) (said string, code int) {
+	t.Helper()
+	_, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "GB200", "--output", out, "--settle", "0s")
+	return said, code
+}
+
+const stranger = 65533
+
+// Who else can write to the folders of a run can change the scripts of its jobs: such folders are refused before
+// anything is written there.
+func TestFoldersOfOthers(t *testing.T) {
+	if out, config := judged(t); true {
+		said, code := judge(t, out, config)
+		if _, err := os.Stat(filepath.Join(out, record.CSVName)); code != 0 || err != nil {
+			t.Fatalf("exit code %d, %v\n%s", code, err, said)
+		}
+	}
+	give := func(path string) error { return os.Lchown(path, stranger, stranger) }
+	for _, tt := range []struct {
+		name, where string // within the output folder
+		change      func(path string) error
+		says        string
+		root        bool
+	}{
+		{"all may write", ".", func(p string) error { return os.Chmod(p, 0o777) }, "can be written by its group or by others (mode 0777)", false},
+		{"all may write, sticky", ".", func(p string) error { return os.Chmod(p, 0o777|os.ModeSticky) }, "can be written by its group or by others", false},
+		{"the group may write", ".", func(p string) error { return os.Chmod(p, 0o775) }, "can be written by its group or by others", false},
+		{"logs", batch.LogsFolder, func(p string) error { return os.Chmod(p, 0o777) }, "can be written by its group or by others", false},
+		{"result", batch.LogsFolder + "/disagg_perf_effective", func(p string) error { return os.Chmod(p, 0o777) }, "can be written by its group or by others", false},
+		{"above", "..", func(p string) error { return os.Chmod(p, 0o777) }, "can be written by its group or by others", false},
+		{"of a stranger", ".", give, "belongs to user 65533", true},
+		{"logs of a stranger", batch.LogsFolder, give, "belongs to user 65533", true},
+		{"result of a stranger", batch.LogsFolder + "/disagg_perf_effective", give, "belongs to user 65533", true},
+		{"above of a stranger", "..", give, "belongs to user 65533", true},
+		{"link of a stranger", record.CSVName, func(p string) error { return errors.Join(os.Symlink("elsewhere", p), give(p)) }, record.CSVName + " belongs to user 65533", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if tt.root && os.Geteuid() != 0 {
+				t.Skip("only root can give files away")
+			}
+			out, config := judged(t)
+			must(t, tt.change(filepath.Join(out, tt.where)))
+			before, err := os.ReadDir(out)
+			must(t, err)
+			said, code := judge(t, out, config)
+			if code != int(fault.Output) || !strings.Contains(said, tt.says) || !strings.Contains(said, "chmod go-w") {
+				t.Errorf("exit code %d\n%s", code, said)
+			}
+			after, err := os.ReadDir(out)
+			must(t, err)
+			if len(after) != len(before) {
+				t.Errorf("the folder holds %v, before %v", after, before)
+			}
+			if strings.HasPrefix(tt.where, batch.LogsFolder) {
+				return // clean does not look there
+			}
+			if _, said, code := perigee(t, nil, "clean", "--output", out); code != int(fault.Output) || !strings.Contains(said, tt.says) {
+				t.Errorf("clean: exit code %d\n%s", code, said)
+			}
+		})
+	}
+}
+
+// A folder that is not there yet is made, in /tmp as well, but not where others could replace it.
+func TestNewFolders(t *testing.T) {
+	above := t.TempDir()
+	must(t, os.Chmod(above, 0o777|os.ModeSticky))
+	if err := guard(filepath.Join(above, "a", "b")); err != nil {
+		t.Error(err)
+	}
+	must(t, os.Chmod(above, 0o777))
+	if err := guard(filepath.Join(above, "a", "b")); err == nil || !strings.Contains(err.Error(), above+" can be written by") {
+		t.Error(err)
+	}
+}
+
+// Nothing is appended to through a link or a second name, and no pipe is waited for.
+func TestPlantedFiles(t *testing.T) {
+	for name, act := range map[string]func(t *testing.T, dir string) (says string, failed bool){
+		record.CSVName: func(t *testing.T, dir string) (string, bool) {
+			said, code := judge(t, dir, filepath.Join(dir, batch.LogsFolder, "disagg_perf_effective", "effective.yaml"))
+			return said, code == int(fault.Output)
+		},
+		"jobs.jsonl": clean, "jobs.txt": clean,
+		"disagg_benchmark_20260102_030405.log": func(t *testing.T, dir string) (string, bool) {
+			l, err := openRunLog(dir, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), &strings.Builder{})
+			if err != nil {
+				return err.Error(), fault.KindOf(err) == fault.Output
+			}
+			l.Close()
+			return "", false
+		},
+	} {
+		for _, tt := range []struct {
+			kind, says string
+			plant      func(victim, path string) error
+		}{
+			{"link", "it is a link", os.Symlink},
+			{"second name", "it has 2 names", os.Link},
+			{"pipe", "wanted a regular file", func(_, path string) error { return unix.Mkfifo(path, 0o600) }},
+			{"folder", "is a directory", func(_, path string) error { return os.Mkdir(path, 0o755) }},
+		} {
+			t.Run(name+" "+tt.kind, func(t *testing.T) {
+				out, _ := judged(t)
+				victim, path := filepath.Join(filepath.Dir(out), "victim"), filepath.Join(out, name)
+				must(t, os.WriteFile(victim, nil, 0o600), tt.plant(victim, path))
+				says, failed := act(t, out)
+				if !failed || !strings.Contains(says, name) || !strings.Contains(says, tt.says) {
+					t.Errorf("failed is %v: %s", failed, says)
+				}
+				if data, err := os.ReadFile(victim); err != nil || len(data) > 0 {
+					t.Errorf("the victim's file: %q, %v", data, err)
+				}
+			})
+		}
+	}
+}
+
+func clean(t *testing.T, dir string) (string, bool) {
+	_, said, code := perigee(t, nil, "clean", "--output", dir)
+	return said, code == int(fault.Output)
+}
+
+// A config in a result folder names no log outside of it, even where parse overlooks its mistakes.
+func TestLogsElsewhere(t *testing.T) {
+	for _, keys := range []string{"metadata: {metrics: {log_file: ../secret.log}}", "metadata: {accuracy: {metrics: {log_file: ../*cret.log}}}"} {
+		dir := caseFolder(t, goodLog(), true)
+		must(t, os.WriteFile(filepath.Join(dir, "..", "secret.log"), []byte("the secret"), 0o600),
+			os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte("benchmark: {concurrency_list: 1}\njob: {client: 'true'}\n"+keys+"\n"), 0o600))
+		out, said, _ := perigee(t, nil, "parse", dir, "--settle", "0s")
+		if strings.Contains(out+said, "secret") {
+			t.Errorf("%s:\n%s%s", keys, out, said)
+		}
+	}
+}

@@ -31,6 +31,9 @@ func guard(dir string) error {
 	if err == nil {
 		return nil
 	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+	}
 	return fault.New(fault.Output, "%w: others could change the scripts of jobs, which run as you", err).
 		WithHint("take it over (chown, chmod go-w), or let --output or OUTPUT_PATH name a folder that only you can change")
 }

@@ -13,6 +13,7 @@ import (
 	"bufio"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math/rand/v2"
@@ -25,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // TempMark is part of the name of everything that is not finished.
@@ -48,37 +50,93 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 // place before that. WriteSoon still returns only when all is flushed. A loss of power in
 // between may leave a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
-	target, err := Resolve(path)
+	place, err := regular.Locate(path)
 	if err != nil {
 		return outputError(path, err)
 	}
-	info, err := os.Stat(target)
+	defer place.Close()
+	device, err := lookAt(place)
 	switch {
-	case err == nil && info.IsDir():
-		return fault.New(fault.Output, "cannot write %s: it is a folder", path)
-	case err == nil && !info.Mode().IsRegular():
-		return outputError(path, writeDevice(target, fill))
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return outputError(path, err)
+	case err != nil:
+	case device != nil:
+		err = writeDevice(device, path, fill)
+	default:
+		err = replace(place, perm, patience, fill)
 	}
-	return outputError(path, replace(target, perm, patience, fill))
+	return outputError(path, err)
 }
+
+// CanWrite finds out whether Write can write a file. It leaves nothing behind.
+func CanWrite(path string) error {
+	place, err := regular.Locate(path)
+	if _, ok := errors.AsType[unix.Errno](err); ok {
+		err = fmt.Errorf("folder %s: %w", filepath.Dir(path), err)
+	}
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	device, err := lookAt(place)
+	if err != nil {
+		return err
+	}
+	if device != nil {
+		return device.Close()
+	}
+	f, name, err := createNamed(place, 0o600)
+	if err != nil {
+		return fmt.Errorf("folder %s: %w", place.Folder.Name(), err)
+	}
+	return errors.Join(f.Close(), unix.Unlinkat(int(place.Folder.Fd()), name, 0))
+}
+
+// lookAt returns what cannot be replaced, and is written to as it stands: it is opened to be looked at only. Links that
+// come after Locate are replaced.
+func lookAt(place regular.Place) (device *os.File, err error) {
+	if place.Slash || place.Name == "." {
+		return nil, errFolder
+	}
+	f, err := place.Open(unix.O_PATH, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found unix.Stat_t
+	err = unix.Fstat(int(f.Fd()), &found)
+	switch kind := found.Mode & unix.S_IFMT; {
+	case err != nil:
+	case kind == unix.S_IFDIR:
+		err = errFolder
+	case kind == unix.S_IFREG || kind == unix.S_IFLNK:
+	case place.Foreign(found):
+		err = errors.New("it is a pipe of another user, in a folder of others or to which all may write")
+	default:
+		return f, nil
+	}
+	f.Close()
+	return nil, err
+}
+
+var errFolder = errors.New("it is a folder")
 
 // flush is replaced in tests.
 var flush = (*os.File).Sync
 
-// replace writes target under a temporary name and renames it.
-func replace(target string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) (err error) {
-	f, name, err := createTemp(target, perm)
+// replace writes a file under a temporary name and renames it.
+func replace(place regular.Place, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) (err error) {
+	f, name, err := createTemp(place, perm)
 	if err != nil {
 		return err
 	}
+	folder := int(place.Folder.Fd())
 	done := false // stays false if fill panics, too
 	defer func() {
 		if !done {
 			f.Close()
 			if name != "" {
-				os.Remove(name)
+				unix.Unlinkat(folder, name, 0)
 			}
 		}
 	}()
@@ -90,15 +148,15 @@ func replace(target string, perm fs.FileMode, patience time.Duration, fill func(
 		return err
 	}
 	if name == "" {
-		if name, err = giveName(f, target); err != nil {
+		if name, err = giveName(f, place); err != nil {
 			return err
 		}
 	}
-	if err := os.Rename(name, target); err != nil {
+	if err := rename(folder, name, place.Name, 0); err != nil {
 		return err
 	}
 	done = true
-	return cmp.Or(<-flushed, f.Close(), syncFolder(filepath.Dir(target)))
+	return cmp.Or(<-flushed, f.Close(), syncFile(place.Folder, "."))
 }
 
 // flushFor flushes f, and returns when that is done or, unless it is 0, when patience is
@@ -121,8 +179,9 @@ func flushFor(f *os.File, patience time.Duration) (flushed <-chan error, err err
 	}
 }
 
-func writeDevice(path string, fill func(io.Writer) error) error {
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+func writeDevice(device *os.File, path string, fill func(io.Writer) error) error {
+	defer device.Close()
+	f, err := regular.Reopen(device, path, os.O_WRONLY)
 	if err != nil {
 		return err
 	}
@@ -138,34 +197,35 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 	return out.Flush()
 }
 
-// createTemp makes a new file beside path: without a name where the file system
+// createTemp makes a new file in a folder: without a name where the file system
 // can do that, so that a killed process leaves nothing behind. os.CreateTemp
 // would not heed the umask.
-func createTemp(path string, perm fs.FileMode) (f *os.File, name string, err error) {
-	fd, err := unix.Open(folderOf(path), unix.O_TMPFILE|unix.O_WRONLY|unix.O_CLOEXEC, uint32(perm.Perm()))
+func createTemp(place regular.Place, perm fs.FileMode) (f *os.File, name string, err error) {
+	flags := unix.O_TMPFILE | unix.O_WRONLY | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(place.Folder.Fd()), ".", flags, uint32(perm.Perm()))
 	if err == nil {
-		return os.NewFile(uintptr(fd), tempName(path)), "", nil // errors do not show the temporary name
+		return os.NewFile(uintptr(fd), tempName(place.Name)), "", nil // errors do not show the temporary name
 	}
-	return createNamed(path, perm)
+	return createNamed(place, perm)
 }
 
-// createNamed makes a new file beside path, with a temporary name.
-func createNamed(path string, perm fs.FileMode) (f *os.File, name string, err error) {
+// createNamed makes a new file beside another, with a temporary name.
+func createNamed(place regular.Place, perm fs.FileMode) (f *os.File, name string, err error) {
 	for {
-		name = tempName(path)
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+		temp := regular.Place{Folder: place.Folder, Name: tempName(place.Name)}
+		f, err := temp.Open(os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 		if !errors.Is(err, fs.ErrExist) {
-			return f, name, err
+			return f, temp.Name, err
 		}
 	}
 }
 
-// giveName gives a file that has none a temporary name beside path, since only a
+// giveName gives a file that has none a temporary name beside place, since only a
 // rename can take the place of another file.
-func giveName(f *os.File, path string) (string, error) {
+func giveName(f *os.File, place regular.Place) (string, error) {
 	for {
-		name := tempName(path)
-		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name,
+		name := tempName(place.Name)
+		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(place.Folder.Fd()), name,
 			unix.AT_SYMLINK_FOLLOW)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
@@ -173,62 +233,31 @@ func giveName(f *os.File, path string) (string, error) {
 	}
 }
 
-// folderOf is filepath.Dir without its cleaning, which would cut a/link/.. short.
-func folderOf(path string) string {
-	folder, _ := filepath.Split(path)
-	return folder + "."
-}
-
-// tempName invents a name beside path for something unfinished.
-func tempName(path string) string {
+// tempName invents a name for something unfinished.
+func tempName(name string) string {
 	const mostName = 200 // with what is added, names stay below the usual 255 bytes
-	folder, name := filepath.Split(path)
-	return folder + "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
+	return "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
-// Resolve returns the file that takes the place of path when path is written: it follows
-// symbolic links, the last of which may point to something that does not exist yet.
-func Resolve(path string) (string, error) {
-	const mostLinks = 40 // as many as Linux follows
-	for range mostLinks {
-		link, err := os.Readlink(path)
-		if err != nil {
-			return path, planted(path) // no link
+// rename renames within a folder. flags are those of renameat2.
+func rename(folder int, old, new string, flags uint) error {
+	for {
+		var err error
+		if flags == 0 {
+			err = unix.Renameat(folder, old, folder, new) // file systems that lack the other have this
+		} else {
+			err = unix.Renameat2(folder, old, folder, new, flags)
 		}
-		if err := planted(path); err != nil {
-			return "", err
+		if !errors.Is(err, unix.EINTR) {
+			return err
 		}
-		if !filepath.IsAbs(link) {
-			link = filepath.Dir(path) + "/" + link // Join would cut a/link/.. short
-		}
-		path = link
 	}
-	return "", errors.New("too many symbolic links")
 }
 
-// planted refuses what another user may have put where this process writes, for it to fall over: a link to a file of
-// this user, or a pipe. That is so in folders of others, and in those to which all may write, such as /tmp. The kernel
-// refuses less, and only where files are opened by their names (fs.protected_symlinks, fs.protected_fifos); links are
-// followed here instead. Regular files are replaced.
-func planted(path string) error {
-	const others = 0o002
-	var file, folder unix.Stat_t
-	if unix.Lstat(path, &file) != nil || unix.Stat(folderOf(path), &folder) != nil {
-		return nil // the caller finds out
-	}
-	trusted := func(uid uint32) bool { return uid == 0 || uid == uint32(os.Geteuid()) }
-	kind := file.Mode & unix.S_IFMT
-	if kind != unix.S_IFLNK && kind != unix.S_IFIFO || trusted(file.Uid) ||
-		trusted(folder.Uid) && folder.Mode&others == 0 {
-		return nil
-	}
-	return errors.New("it is a link or a pipe of another user, in a folder of others or to which all may write")
-}
-
-// syncFolder makes a rename in folder outlast a loss of power, where the file
-// system can do that.
-func syncFolder(folder string) error {
-	f, err := os.Open(folder)
+// syncFile flushes a file of a folder, or the folder itself: a rename in it then outlasts a loss of power, where the
+// file system can do that.
+func syncFile(folder *os.File, name string) error {
+	f, err := regular.Place{Folder: folder, Name: name}.Open(os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -254,9 +283,6 @@ func outputError(path string, err error) error {
 // said: the user does not know that name.
 func withoutTempName(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok && strings.Contains(e.Path, TempMark) {
-		return e.Err
-	}
-	if e, ok := errors.AsType[*os.LinkError](err); ok && strings.Contains(e.Old, TempMark) {
 		return e.Err
 	}
 	return err

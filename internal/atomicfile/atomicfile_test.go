@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // childVariable makes the test binary a process that can be limited or killed.
@@ -53,6 +54,8 @@ func child(task, path string) int {
 			io.Copy(io.Discard, os.Stdin) // until killed
 		}))
 		return 5
+	case "flip":
+		return flip(path)
 	}
 	return 0
 }
@@ -414,11 +417,12 @@ func TestWriteDirErrors(t *testing.T) {
 func TestExchangeSlowly(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"one/x": "1", "two/x": "2"})
-	if err := exchangeSlowly(filepath.Join(root, "one"), filepath.Join(root, "two")); err != nil {
+	folder := int(placeOf(t, root+"/x").Folder.Fd())
+	if err := exchangeSlowly(folder, "one", "two"); err != nil {
 		t.Fatal(err)
 	}
 	wantTree(t, root, map[string]string{"one/": "", "one/x": "2", "two/": "", "two/x": "1"})
-	if err := exchangeSlowly(filepath.Join(root, "none"), filepath.Join(root, "two")); err == nil {
+	if err := exchangeSlowly(folder, "none", "two"); err == nil {
 		t.Error("exchanged with nothing")
 	}
 	wantTree(t, root, map[string]string{"one/": "", "one/x": "2", "two/": "", "two/x": "1"})
@@ -529,7 +533,7 @@ func TestKill(t *testing.T) {
 // hasNameless reports whether a folder may hold files without names.
 func hasNameless(t *testing.T, dir string) bool {
 	t.Helper()
-	f, name, err := createTemp(filepath.Join(dir, "x"), 0o600)
+	f, name, err := createTemp(placeOf(t, filepath.Join(dir, "x")), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -537,22 +541,32 @@ func hasNameless(t *testing.T, dir string) bool {
 	if name == "" {
 		return true
 	}
-	if err := os.Remove(name); err != nil {
+	if err := os.Remove(filepath.Join(dir, name)); err != nil {
 		t.Error(err)
 	}
 	return false
 }
 
+func placeOf(t *testing.T, path string) regular.Place {
+	t.Helper()
+	place, err := regular.Locate(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { place.Close() })
+	return place
+}
+
 // Where files must have names from the beginning, they have temporary ones.
 func TestCreateNamed(t *testing.T) {
 	dir := t.TempDir()
-	f, name, err := createNamed(filepath.Join(dir, "r.json"), 0o640)
+	f, name, err := createNamed(placeOf(t, filepath.Join(dir, "r.json")), 0o640)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	info, err := os.Stat(name)
-	if err != nil || filepath.Dir(name) != dir || !strings.Contains(name, "/.r.json"+TempMark) || info.Mode().Perm()&^0o640 != 0 {
+	info, err := os.Stat(filepath.Join(dir, name))
+	if err != nil || !strings.HasPrefix(name, ".r.json"+TempMark) || info.Mode().Perm()&^0o640 != 0 {
 		t.Errorf("%s: %v, %v", name, info, err)
 	}
 }
@@ -560,11 +574,11 @@ func TestCreateNamed(t *testing.T) {
 func TestRenameToFree(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"one/x": "1", "two": "a file"})
-	one, two := filepath.Join(root, "one"), filepath.Join(root, "two")
-	if err := renameToFree(one, two); !errors.Is(err, fs.ErrExist) {
+	folder := int(placeOf(t, root+"/x").Folder.Fd())
+	if err := renameToFree(folder, "one", "two"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v, wanted that the name is taken", err)
 	}
-	if err := renameToFree(one, two+"2"); err != nil {
+	if err := renameToFree(folder, "one", "two2"); err != nil {
 		t.Error(err)
 	}
 	wantTree(t, root, map[string]string{"two": "a file", "two2/": "", "two2/x": "1"})

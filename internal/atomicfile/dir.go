@@ -7,8 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/regular"
 )
 
 // Old says what becomes of a folder that lies at the destination of
@@ -26,8 +29,10 @@ var ErrNotEmpty = errors.New("the folder is not empty")
 
 // Dir is a folder that [WriteDir] is filling.
 type Dir struct {
-	temp string
-	keep bool // temp holds the only copy of the old folder
+	folder *os.File // under its temporary name
+	above  *os.File
+	temp   string
+	keep   bool // temp names the only copy of the old folder
 }
 
 // Write adds a file. name has no folder part; perm is the permission before
@@ -36,9 +41,9 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 	if name != filepath.Base(name) || name == "." || name == ".." || name == "/" {
 		return fmt.Errorf("a file of a folder: wanted a name, got %q", name)
 	}
-	f, err := os.OpenFile(filepath.Join(d.temp, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	f, err := regular.Place{Folder: d.folder, Name: name}.Open(os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return errors.Join(fillFile(f, fill), f.Close())
 }
@@ -51,28 +56,22 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 //
 // Errors are those of [Write]. After an error path is as it was.
 func WriteDir(path string, old Old, fill func(*Dir) error) (aside string, err error) {
-	target, err := Resolve(filepath.Clean(path))
+	place, made, err := makeParents(filepath.Clean(path))
+	done := false // stays false if fill panics, too
+	defer func() { made.close(!done) }()
 	if err == nil {
-		aside, err = writeDir(target, old, fill)
+		defer place.Close()
+		aside, err = writeDir(place, old, fill)
 	}
+	done = err == nil
 	return aside, outputError(path, err)
 }
 
-func writeDir(target string, old Old, fill func(*Dir) error) (aside string, err error) {
-	if err := checkPlace(target, old); err != nil {
+func writeDir(place regular.Place, old Old, fill func(*Dir) error) (aside string, err error) {
+	if err := checkPlace(place, old); err != nil {
 		return "", err
 	}
-	made, err := makeParents(filepath.Dir(target))
-	if err != nil {
-		return "", err
-	}
-	done := false
-	defer func() {
-		if !done {
-			removeEmpty(made)
-		}
-	}()
-	d, err := makeTempDir(target)
+	d, err := makeTempDir(place)
 	if err != nil {
 		return "", err
 	}
@@ -83,34 +82,38 @@ func writeDir(target string, old Old, fill func(*Dir) error) (aside string, err 
 	if err := d.sync(); err != nil {
 		return "", err
 	}
-	if aside, err = d.place(target, old); err != nil {
+	if aside, err = d.place(place.Name, old); err != nil {
 		return "", err
 	}
-	done = true
-	return aside, syncFolder(filepath.Dir(target))
+	return aside, syncFile(place.Folder, ".")
 }
 
 // checkPlace refuses a destination that cannot or must not be replaced, or
 // that holds the current folder, before anything is written.
-func checkPlace(target string, old Old) error {
-	info, err := os.Stat(target)
+func checkPlace(place regular.Place, old Old) error {
+	f, err := place.Open(unix.O_PATH, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
 	if !info.IsDir() {
 		return errors.New("there is a file of that name, wanted a folder")
 	}
-	if entries, err := os.ReadDir(target); err != nil {
+	if entries, err := list(f); err != nil {
 		return err
 	} else if old == Refuse && len(entries) > 0 {
 		return ErrNotEmpty
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return nil // the current folder is gone, so target cannot hold it
+		return nil // the current folder is gone, so the place cannot hold it
 	}
 	for {
 		if above, err := os.Stat(here); err == nil && os.SameFile(info, above) {
@@ -123,119 +126,157 @@ func checkPlace(target string, old Old) error {
 	}
 }
 
-// makeParents makes folder and the folders above it and returns those that it
-// made, the deepest first.
-func makeParents(folder string) ([]string, error) {
-	var missing []string
-	for above := folder; ; above = filepath.Dir(above) {
-		if _, err := os.Stat(above); !errors.Is(err, fs.ErrNotExist) || above == filepath.Dir(above) {
-			break
-		}
-		missing = append(missing, above)
-	}
-	err := os.MkdirAll(folder, 0o755)
+// list returns what is in a folder.
+func list(folder *os.File) ([]fs.DirEntry, error) {
+	f, err := regular.Place{Folder: folder, Name: "."}.Open(os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		removeEmpty(missing)
+		return nil, err
 	}
-	return missing, err
+	defer f.Close()
+	return f.ReadDir(-1)
 }
 
-func removeEmpty(folders []string) {
-	for _, f := range folders {
-		_ = unix.Rmdir(f) // not os.Remove: a file may have taken its place
+// folders are those above the destination that were not there, the highest first.
+type folders []regular.Place
+
+// makeParents makes the folders above path, as far as they are missing, and finds its place.
+func makeParents(path string) (regular.Place, folders, error) {
+	place, err := regular.Locate(path)
+	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+		return place, nil, err
 	}
+	above, made, err := makeParents(filepath.Dir(path))
+	if err != nil {
+		return place, made, err
+	}
+	err = unix.Mkdirat(int(above.Folder.Fd()), above.Name, 0o755)
+	switch {
+	case err == nil:
+		made = append(made, above)
+	case errors.Is(err, fs.ErrExist):
+		above.Close()
+	default:
+		above.Close()
+		return place, made, err
+	}
+	place, err = regular.Locate(path)
+	return place, made, err
 }
 
-func makeTempDir(target string) (*Dir, error) {
-	for {
-		temp := tempName(target)
-		err := os.Mkdir(temp, 0o755)
-		if err == nil {
-			return &Dir{temp: temp}, nil
+// close forgets the folders, and removes them if they are not wanted.
+func (f folders) close(remove bool) {
+	for _, place := range slices.Backward(f) {
+		if remove {
+			unix.Unlinkat(int(place.Folder.Fd()), place.Name, unix.AT_REMOVEDIR) // unless something is in it
 		}
-		if !errors.Is(err, fs.ErrExist) {
+		place.Close()
+	}
+}
+
+func makeTempDir(place regular.Place) (*Dir, error) {
+	for {
+		temp := regular.Place{Folder: place.Folder, Name: tempName(place.Name)}
+		err := unix.Mkdirat(int(temp.Folder.Fd()), temp.Name, 0o755)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
 			return nil, err
 		}
+		d := &Dir{above: temp.Folder, temp: temp.Name}
+		if d.folder, err = temp.Open(os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
+			d.remove()
+			return nil, err
+		}
+		return d, nil
 	}
 }
 
 // remove deletes what is under the temporary name: the unfinished folder, the
 // old one, or nothing any more.
 func (d *Dir) remove() {
-	if !d.keep {
-		os.RemoveAll(d.temp)
+	if d.folder != nil {
+		d.folder.Close()
+	}
+	if d.keep {
+		return
+	}
+	if root, err := os.OpenRoot(fmt.Sprint("/proc/self/fd/", d.above.Fd())); err == nil {
+		root.RemoveAll(d.temp)
+		root.Close()
 	}
 }
 
 // sync flushes all files to the disk. Doing it at the end lets the kernel
 // write them together.
 func (d *Dir) sync() error {
-	entries, err := os.ReadDir(d.temp)
+	entries, err := list(d.folder)
 	if err != nil {
 		return err
 	}
 	for _, e := range entries {
-		if err := syncFolder(filepath.Join(d.temp, e.Name())); err != nil {
+		if err := syncFile(d.folder, e.Name()); err != nil {
 			return err
 		}
 	}
-	return syncFolder(d.temp)
+	return syncFile(d.folder, ".")
 }
 
-// place renames the finished folder to target.
-func (d *Dir) place(target string, old Old) (aside string, err error) {
-	err = unix.Rename(d.temp, target) // replaces an empty folder, and no other
+// place renames the finished folder.
+func (d *Dir) place(name string, old Old) (aside string, err error) {
+	folder := int(d.above.Fd())
+	err = rename(folder, d.temp, name, 0) // replaces an empty folder, and no other
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return "", err
 	}
 	if old == Refuse {
 		return "", ErrNotEmpty
 	}
-	if err := exchange(d.temp, target); err != nil {
+	if err := exchange(folder, d.temp, name); err != nil {
 		return "", err
 	}
 	if old == Discard {
 		return "", nil
 	}
-	if aside, err = setAside(d.temp, target); err != nil {
-		back := exchange(d.temp, target)
+	if aside, err = setAside(folder, d.temp, name); err != nil {
+		back := exchange(folder, d.temp, name)
 		d.keep = back != nil
 		return "", errors.Join(err, back)
 	}
-	return aside, nil
+	return filepath.Join(d.above.Name(), aside), nil
 }
 
 // exchange swaps two folders in one step, or in three where the file system
 // cannot do that.
-func exchange(temp, target string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, target, unix.RENAME_EXCHANGE)
+func exchange(folder int, temp, name string) error {
+	err := rename(folder, temp, name, unix.RENAME_EXCHANGE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}
-	return exchangeSlowly(temp, target)
+	return exchangeSlowly(folder, temp, name)
 }
 
-func exchangeSlowly(temp, target string) error {
-	between := tempName(target)
-	if err := os.Rename(target, between); err != nil {
+func exchangeSlowly(folder int, temp, name string) error {
+	between := tempName(name)
+	if err := rename(folder, name, between, 0); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, target); err != nil {
-		return errors.Join(err, os.Rename(between, target))
+	if err := rename(folder, temp, name, 0); err != nil {
+		return errors.Join(err, rename(folder, between, name, 0))
 	}
-	return os.Rename(between, temp)
+	return rename(folder, between, temp, 0)
 }
 
-// setAside renames temp to the first free name of target.old, target.old2, ...
-func setAside(temp, target string) (string, error) {
+// setAside renames temp to the first free name of name.old, name.old2, ...
+func setAside(folder int, temp, name string) (string, error) {
 	for n := 1; ; n++ {
-		aside := target + ".old"
+		aside := name + ".old"
 		if n > 1 {
 			aside += fmt.Sprint(n)
 		}
-		err := unix.Renameat2(unix.AT_FDCWD, temp, unix.AT_FDCWD, aside, unix.RENAME_NOREPLACE)
+		err := rename(folder, temp, aside, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			err = renameToFree(temp, aside)
+			err = renameToFree(folder, temp, aside)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return aside, err
@@ -246,9 +287,10 @@ func setAside(temp, target string) (string, error) {
 // renameToFree is RENAME_NOREPLACE for file systems without it: rename itself
 // refuses to replace a folder that is not empty, and an empty one is no loss,
 // but a file in the way would be an error without end.
-func renameToFree(temp, aside string) error {
-	if _, err := os.Lstat(aside); err == nil {
+func renameToFree(folder int, temp, aside string) error {
+	var found unix.Stat_t
+	if unix.Fstatat(folder, aside, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return fs.ErrExist
 	}
-	return os.Rename(temp, aside)
+	return rename(folder, temp, aside, 0)
 }

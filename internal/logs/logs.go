@@ -10,7 +10,6 @@
 package logs
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,10 +18,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/version"
 )
 
@@ -144,39 +143,18 @@ func openFile(dir string, who Who) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, plain(err)
 	}
-	// A pipe without a reader must not stop the job.
-	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY | syscall.O_NONBLOCK | syscall.O_NOFOLLOW
-	f, err := os.OpenFile(filepath.Join(dir, who.file()), flags, 0o600)
-	if errors.Is(err, syscall.ELOOP) {
-		return nil, fmt.Errorf("%s is a link, and links are not followed", who.file())
-	}
+	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
+	f, err := regular.OpenOwn(filepath.Join(dir, who.file()), flags, 0o600)
 	if err != nil {
 		return nil, plain(err)
 	}
-	if err := private(f); err != nil {
-		f.Close()
-		return nil, err
+	if info, err := f.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 {
+		if err := f.Chmod(0o600); err != nil {
+			f.Close()
+			return nil, plain(err)
+		}
 	}
 	return f, nil
-}
-
-// private makes sure that a file belongs to this user, and that no other user can read it.
-func private(f *os.File) error {
-	info, err := f.Stat()
-	if err != nil {
-		return plain(err)
-	}
-	name := filepath.Base(f.Name())
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok || int(stat.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to another user", name)
-	case stat.Nlink > 1 && info.Mode().IsRegular():
-		return fmt.Errorf("%s has %d names (hard links): remove it", name, stat.Nlink)
-	case info.Mode().Perm()&0o077 != 0 && info.Mode().IsRegular():
-		return plain(f.Chmod(0o600))
-	}
-	return nil
 }
 
 // plain leaves out the name of the file, or of the folder, where it is that of the message.

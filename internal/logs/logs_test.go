@@ -109,7 +109,7 @@ func TestPrivate(t *testing.T) {
 	}{
 		"link":      {func(path string) error { return os.Symlink(mine, path) }, "is a link"},
 		"dangling":  {func(path string) error { return os.Symlink(filepath.Join(dir, "new"), path) }, "is a link"},
-		"hard link": {func(path string) error { return os.Link(mine, path) }, "has 2 names"},
+		"hard link": {func(path string) error { return os.Link(mine, path) }, "it has 2 names"},
 		"open file": {func(path string) error { return os.WriteFile(path, nil, 0o666) }, ""},
 	} {
 		logs := filepath.Join(dir, name)
@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 		{Choice{Dir: filepath.Join(dir, "file")}, fault.Output, "file: not a directory"},
 		{Choice{Dir: filepath.Join(dir, "file", "below")}, fault.Output, "below: file: not a directory"},
 		{Choice{Dir: filepath.Join(dir, "folder")}, fault.Output, "rank-0003.log: is a directory"},
-		{Choice{Dir: filepath.Join(dir, "pipe")}, fault.Output, "rank-0003.log: no such device or address"},
+		{Choice{Dir: filepath.Join(dir, "pipe")}, fault.Output, "rank-0003.log: wanted a regular file"},
 		{Choice{Dir: dir + "\x00"}, fault.Output, "invalid argument"},
 	} {
 		l, err := Open(c.choice, rank3, io.Discard)

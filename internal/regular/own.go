@@ -24,7 +24,7 @@ func OpenOwn(path string, flag int, perm fs.FileMode) (*os.File, error) {
 
 func openOwn(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	w := walk{links: mostLinks}
-	p, err := w.from(unix.AT_FDCWD, path, false)
+	p, err := w.from(nil, path, false)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func openOwn(path string, flag int, perm fs.FileMode) (*os.File, error) {
 		found, err := p.Open(unix.O_PATH, 0)
 		if err == nil {
 			defer found.Close()
-			return reopen(found, path, flag)
+			return openFound(found, path, flag)
 		}
 		if !errors.Is(err, unix.ENOENT) || flag&os.O_CREATE == 0 {
 			return nil, err
@@ -52,8 +52,8 @@ func openOwn(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	return nil, errUnstable
 }
 
-// reopen opens what was found, if it is this user's.
-func reopen(found *os.File, path string, flag int) (*os.File, error) {
+// openFound opens what was found, if it is this user's.
+func openFound(found *os.File, path string, flag int) (*os.File, error) {
 	if flag&os.O_EXCL != 0 {
 		return nil, unix.EEXIST
 	}
@@ -73,10 +73,14 @@ func reopen(found *os.File, path string, flag int) (*os.File, error) {
 	case st.Nlink != 1:
 		return nil, fmt.Errorf("it has %d names (hard links), wanted one", st.Nlink)
 	}
-	flag &^= os.O_CREATE | unix.O_NOFOLLOW
+	return Reopen(found, path, flag&^(os.O_CREATE|unix.O_NOFOLLOW))
+}
+
+// Reopen opens for use what was opened with O_PATH, to be looked at. name is for messages.
+func Reopen(found *os.File, name string, flag int) (*os.File, error) {
 	fd, err := openat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(found.Fd())), flag, 0)
 	if err != nil {
 		return nil, err
 	}
-	return os.NewFile(uintptr(fd), path), nil
+	return os.NewFile(uintptr(fd), name), nil
 }

@@ -32,7 +32,7 @@ func (p Place) Path() string { return filepath.Join(p.Folder.Name(), p.Name) }
 // the folder that was looked at: a link that comes between the look and the step changes nothing.
 func Locate(path string) (Place, error) {
 	w := walk{links: mostLinks}
-	return w.from(unix.AT_FDCWD, path, true)
+	return w.from(nil, path, true)
 }
 
 const mostLinks = 40 // as many as Linux follows
@@ -50,24 +50,27 @@ var (
 // walk takes the steps of a path.
 type walk struct{ links int }
 
-func (w *walk) from(folder int, path string, follow bool) (Place, error) {
+// from starts at a folder, nil for the current one.
+func (w *walk) from(folder *os.File, path string, follow bool) (Place, error) {
 	steps := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 	p := Place{Name: ".", Slash: strings.HasSuffix(path, "/")}
 	if last := len(steps) - 1; last >= 0 && steps[last] != "." && steps[last] != ".." {
 		steps, p.Name = steps[:last], steps[last]
 	}
-	start := "."
+	at, start, name := unix.AT_FDCWD, ".", "."
 	switch {
 	case path == "":
 		return p, unix.ENOENT
 	case path[0] == '/':
-		start = "/"
+		start, name = "/", "/"
+	case folder != nil:
+		at, name = int(folder.Fd()), folder.Name()
 	}
-	fd, err := openat(folder, start, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := openat(at, start, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return p, err
 	}
-	p.Folder = os.NewFile(uintptr(fd), start)
+	p.Folder = os.NewFile(uintptr(fd), name)
 	for _, step := range steps {
 		next, err := w.step(Place{Folder: p.Folder, Name: step})
 		p.Folder.Close()
@@ -141,7 +144,7 @@ func (w *walk) look(p Place) (found unix.Stat_t, target string, err error) {
 
 // follow goes where a link leads that was found at p.
 func (w *walk) follow(p Place, link unix.Stat_t, target string) (Place, error) {
-	q, err := w.from(int(p.Folder.Fd()), target, true)
+	q, err := w.from(p.Folder, target, true)
 	if err != nil || !p.Foreign(link) {
 		return q, err
 	}

@@ -3,7 +3,6 @@ package result
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,35 +33,15 @@ func CheckName(path string) error {
 // CheckWritable finds out, before anything is measured, whether a file can be
 // written: its folder must exist and take a file. flag is the option that named it.
 func CheckWritable(flag, path string) error {
-	cannot := func(why error) error {
-		return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, why).
-			WithHint("make the folder writable, or name another file with %s", flag)
+	err := atomicfile.CanWrite(path)
+	if err == nil {
+		return nil
 	}
-	target, err := atomicfile.Resolve(path)
-	if err != nil {
-		return cannot(err)
+	if errors.Is(err, unix.ENAMETOOLONG) {
+		err = fmt.Errorf("its name is too long for the file system: %d bytes", len(filepath.Base(path)))
 	}
-	info, err := os.Stat(target)
-	switch {
-	case err == nil && info.IsDir():
-		return cannot(errors.New("it is a folder"))
-	case err == nil && !info.Mode().IsRegular():
-		return nil // a pipe or a device is written to as it stands
-	case errors.Is(err, unix.ENAMETOOLONG):
-		return cannot(fmt.Errorf("its name is too long for the file system: %d bytes", len(filepath.Base(target))))
-	}
-	folder := "."
-	if slash := strings.LastIndexByte(target, '/'); slash >= 0 {
-		folder = cmp.Or(target[:slash], "/") // filepath.Dir would cut a/link/.. short
-	}
-	probe, err := os.CreateTemp(folder, ".*"+atomicfile.TempMark+"probe")
-	if err != nil {
-		if p, ok := errors.AsType[*os.PathError](err); ok {
-			err = p.Err
-		}
-		return cannot(fmt.Errorf("folder %s: %w", folder, err))
-	}
-	return errors.Join(probe.Close(), os.Remove(probe.Name()))
+	return fault.New(fault.Output, "%s: cannot write %s: %w", flag, path, err).
+		WithHint("make the folder writable, or name another file with %s", flag)
 }
 
 // Write replaces the file at path by the document.

@@ -1,0 +1,111 @@
+package atomicfile
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+)
+
+const attacker = 65533
+
+// flip exchanges, until the process is killed, what has a name that another user is about to write, or that of a folder
+// on the way.
+func flip(shared string) int {
+	if err := unix.Setresuid(attacker, attacker, attacker); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	victim := filepath.Join(filepath.Dir(shared), "victim")
+	plant := map[string]func(path string) error{
+		"file":   func(path string) error { return unix.Mknod(path, unix.S_IFREG|0o666, 0) },
+		"folder": func(path string) error { return os.Mkdir(path, 0o777) },
+		"pipe":   func(path string) error { return unix.Mkfifo(path, 0o666) },
+		"device": func(path string) error { return os.Symlink("/dev/null", path) },
+		"link":   func(path string) error { return os.Symlink(filepath.Join(victim, "file"), path) },
+		"way":    func(path string) error { return os.Symlink(victim, path) },
+	}
+	for round := 0; ; round++ {
+		for name, kinds := range map[string][]string{
+			"x": {"file", "device", "link", "pipe"}, "d": {"folder", "way"}, "w": {"folder", "way"},
+		} {
+			for _, kind := range kinds {
+				path := filepath.Join(shared, name+kind)
+				plant[kind](path)
+				unix.Renameat2(unix.AT_FDCWD, path, unix.AT_FDCWD, filepath.Join(shared, name), unix.RENAME_EXCHANGE)
+			}
+		}
+		if round == 0 {
+			fmt.Println("it begins")
+		}
+		if round%100 == 0 { // what was written has taken the places of some
+			for _, name := range []string{"xfile", "xdevice", "xlink", "xpipe", "dfolder", "dway", "wfolder", "wway"} {
+				os.RemoveAll(filepath.Join(shared, name))
+			}
+		}
+	}
+}
+
+// Another user who changes names while they are looked at does not lead a file of this user astray.
+func TestTimedAttack(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	defer func(before func(*os.File) error) { flush = before }(flush)
+	flush = func(*os.File) error { return nil }
+	dir := t.TempDir()
+	shared, victim := filepath.Join(dir, "shared"), filepath.Join(dir, "victim")
+	for _, err := range []error{
+		os.Chmod(filepath.Dir(dir), 0o711), os.Mkdir(shared, 0o777), os.Chmod(shared, 0o777), os.Mkdir(victim, 0o700),
+		os.WriteFile(filepath.Join(victim, "file"), []byte("mine"), 0o600),
+		os.WriteFile(filepath.Join(shared, "x"), nil, 0o666), os.Chown(filepath.Join(shared, "x"), attacker, attacker),
+		os.Mkdir(filepath.Join(shared, "d"), 0o777), os.Mkdir(filepath.Join(shared, "w"), 0o777),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := childCommand(t, "flip", shared)
+	said, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	if line := make([]byte, 64); true {
+		if n, err := said.Read(line); err != nil || !bytes.HasPrefix(line[:n], []byte("it begins")) {
+			t.Fatalf("%q, %v", line[:n], err)
+		}
+	}
+	fill := text("stolen")
+	refused := map[string]int{}
+	for range 500 {
+		_, errDir := WriteDir(filepath.Join(shared, "w", "file"), Discard, func(d *Dir) error { return d.Write("file", 0o600, fill) })
+		for _, err := range []error{Write(filepath.Join(shared, "x"), 0o600, fill), Write(filepath.Join(shared, "d", "file"), 0o600, fill), errDir} {
+			if err != nil {
+				if fault.KindOf(err) != fault.Output {
+					t.Error(err)
+				}
+				_, why, _ := strings.Cut(err.Error(), shared)
+				refused[why]++
+			}
+		}
+		data, err := os.ReadFile(filepath.Join(victim, "file"))
+		if err != nil || string(data) != "mine" {
+			t.Fatalf("the victim holds %q, %v", data, err)
+		}
+	}
+	if entries, err := os.ReadDir(victim); err != nil || len(entries) != 1 {
+		t.Errorf("beside the victim lies something: %v, %v", entries, err)
+	}
+	t.Log(refused)
+}

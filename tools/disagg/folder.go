@@ -15,7 +15,10 @@ import (
 // guard refuses a folder of ledgers or jobs that anybody else than root and this user could change, now or when what is
 // in it was put there: its jobs run scripts from it as this user, and its ledgers say which jobs are there. A folder
 // that does not exist yet is as good as the one that it will be made in.
-func guard(dir string) error {
+func (f Folder) guard(dir string) error {
+	if f.Trust {
+		return nil
+	}
 	there := dir
 	for {
 		_, err := os.Lstat(there)
@@ -35,7 +38,8 @@ func guard(dir string) error {
 		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
 	}
 	return fault.New(fault.Output, "%w: others could change the scripts of jobs, which run as you", err).
-		WithHint("take it over (chown, chmod go-w), or let --output or OUTPUT_PATH name a folder that only you can change")
+		WithHint("take it over (chown, chmod go-w), let --output or OUTPUT_PATH name a folder that only you can change, " +
+			"or trust those who can change this one with --trust-output")
 }
 
 // guardInside refuses an existing folder to which others may write, even if they cannot replace each other's files
@@ -45,8 +49,9 @@ func guardInside(dir string) error {
 	if err != nil {
 		return err
 	}
-	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return fmt.Errorf("%s can be written by its group or by others (mode %#o)", dir, perm)
+	st := info.Sys().(*syscall.Stat_t)
+	if regular.OthersMayWrite(dir, st.Mode, st.Gid) {
+		return fmt.Errorf("%s can be written by its group or by others (mode %#o)", dir, info.Mode().Perm())
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {

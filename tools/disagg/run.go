@@ -29,6 +29,7 @@ import (
 // Folder is where results go.
 type Folder struct {
 	Output string `short:"o" placeholder:"DIR" help:"Folder of results and logs [OUTPUT_PATH, or disagg_output here]."`
+	Trust  bool   `name:"trust-output" help:"Use it although others can change it, such as a project's folder: they can then run commands as you."`
 }
 
 func (f Folder) path(s cli.Streams) (string, error) {
@@ -270,7 +271,7 @@ func (r *session) printDry(all []planned) error {
 // prepare makes the output folder and finds out, before anything is submitted,
 // whether it can be written to.
 func (r *session) prepare() error {
-	if err := guard(r.dir); err != nil {
+	if err := r.guard(r.dir); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o755); err != nil {
@@ -278,7 +279,7 @@ func (r *session) prepare() error {
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
 	for _, dir := range r.folders() {
-		if err := guard(dir); err != nil {
+		if err := r.guard(dir); err != nil {
 			return err
 		}
 	}
@@ -402,7 +403,7 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 	if _, err := os.Stat(dir); err != nil {
 		return fault.New(fault.Input, "there is no output folder: %w", err).WithHint("--output or OUTPUT_PATH names it")
 	}
-	if err := guard(dir); err != nil {
+	if err := c.guard(dir); err != nil {
 		return err
 	}
 	ledger, err := batch.OpenLedger(dir)

@@ -48,8 +48,9 @@ func TestStoppedBeforeItsLinks(t *testing.T) {
 func sayHello(t *testing.T, ctx context.Context, env map[string]string) net.Conn {
 	t.Helper()
 	address := net.JoinHostPort(env["MASTER_ADDR"], env["MASTER_PORT"])
+	secret := boot.MeetingSecret([]byte(env[boot.EnvSecret]), "torchrun :"+env["MASTER_PORT"])
 	for {
-		conn, err := wire.Dial(ctx, address, boot.MeetingSecret([]byte(env[boot.EnvSecret])), 2, 0)
+		conn, err := wire.Dial(ctx, address, secret, 2, 0)
 		if err == nil {
 			if _, err := bufio.NewReader(conn).ReadBytes('\n'); err != nil { // the secret
 				t.Fatal(err)

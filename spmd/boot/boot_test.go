@@ -241,11 +241,52 @@ func TestLinksOfOtherPlaces(t *testing.T) {
 	if _, err := wire.Dial(t.Context(), meet[0], r.secret, 1, 0); !errors.Is(err, wire.ErrProof) {
 		t.Errorf("the proof of a link: %v", err)
 	}
-	conn, err := wire.Dial(t.Context(), meet[0], MeetingSecret(r.secret), 1, 0)
+	conn, err := wire.Dial(t.Context(), meet[0], MeetingSecret(r.secret, ""), 1, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	conn.Close()
+}
+
+// A rank that a relay leads to rank 0 of another job of the same user can read that job's secret, and is not let in.
+func TestLedToAnotherJob(t *testing.T) {
+	job := func(env string) *rendezvous {
+		t.Helper()
+		r, err := readTorchrun(environ(vars("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 " + env)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.secret, r.seal = newSecret(), &sameUser{}
+		return r
+	}
+	_, leader, meet, err := job("RANK=0").openAnywhere(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	for _, other := range []string{"MASTER_PORT=29501", "TORCHELASTIC_RUN_ID=2"} {
+		r := job(other)
+		r.meet = meet
+		if _, err := r.probe(t.Context()); !errors.Is(err, wire.ErrProof) {
+			t.Errorf("%s: %v, want %v", other, err, wire.ErrProof)
+		}
+	}
+	a, errA := readSlurm(environ(vars(slurmEnv)))
+	b, errB := readSlurm(environ(vars(slurmEnv + "SLURM_STEP_ID=1")))
+	if err := errors.Join(errA, errB); err != nil {
+		t.Fatal(err)
+	}
+	secret := newSecret()
+	if bytes.Equal(MeetingSecret(secret, a.name()), MeetingSecret(secret, b.name())) {
+		t.Error("two steps of Slurm have one proof")
+	}
+	same := job("RANK=1")
+	same.meet = meet
+	link, err := same.probe(t.Context())
+	if err != nil {
+		t.Fatal("the job's own rank: ", err)
+	}
+	link.Close()
 }
 
 // When all ranks have come no other process is let in.

@@ -30,6 +30,7 @@ type rendezvous struct {
 	node                  string // this host's name as the launcher has it, or ""
 	iface                 string // as in EnvIface
 	oneHost               bool   // all ranks are on one host
+	job                   string // what of the job's name all ranks know, or ""
 	host                  string // rank 0's, or "" if only addresses are known
 
 	listen []string // host:port on which rank 0 tries to listen, in order
@@ -184,7 +185,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
 	cfg := wire.ListenerConfig{
-		Secret: MeetingSecret(r.secret), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
+		Secret: MeetingSecret(r.secret, r.job), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
 	}
 	if r.seal != nil {
 		var err error
@@ -297,23 +298,24 @@ func (r rendezvous) probe(ctx context.Context) (entrance, error) {
 
 func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) {
 	if r.seal == nil {
-		conn, err := wire.Dial(ctx, address, MeetingSecret(r.secret), r.rank, 0)
+		conn, err := wire.Dial(ctx, address, MeetingSecret(r.secret, r.job), r.rank, 0)
 		return entrance{conn, r.secret}, err
 	}
 	var secret []byte
 	conn, _, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte, error) {
 		var err error
 		secret, err = r.seal.open(ctx, letter)
-		return MeetingSecret(secret), err
+		return MeetingSecret(secret, r.job), err
 	}, r.rank, 0)
 	return entrance{conn, secret}, err
 }
 
 // MeetingSecret is what a rank proves to the coordinator instead of the job's secret itself: a connection that was led
-// to the port where rank 0 waits for links instead, or the other way round, gets nowhere.
-func MeetingSecret(secret []byte) []byte {
+// to the port where rank 0 waits for links instead, or the other way round, gets nowhere. Nor does one that was led to
+// another job, whose secret this rank may be able to read: it names the job.
+func MeetingSecret(secret []byte, job string) []byte {
 	h := hmac.New(sha256.New, secret)
-	h.Write([]byte("coordinator"))
+	h.Write([]byte("coordinator " + job))
 	return h.Sum(nil)
 }
 

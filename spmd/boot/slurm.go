@@ -135,6 +135,9 @@ func slurmOneHost(env Environ) bool {
 // slurmPorts is how many ports all ranks try. Another program may have the first.
 const slurmPorts = 4
 
+// name is that of the step, which all its ranks know.
+func (s *slurmStep) name() string { return "slurm " + s.job + "." + s.step }
+
 func (s *slurmStep) ports() []string {
 	var ports []string
 	for i := range slurmPorts {
@@ -155,7 +158,8 @@ func (s *slurmStep) join(ctx context.Context, watch Watcher) (*Process, error) {
 func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 	r := &rendezvous{
 		launcher: "slurm", rank: s.rank, size: s.size, localRank: slurmLocalRank(s.env, s.size),
-		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost, siblings: siblingsOf(s.env, "slurm", s.rank),
+		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
+		job: s.name(), siblings: siblingsOf(s.env, "slurm", s.rank),
 		hints: hints{
 			occupied: "other programs have these ports, which follow from the job and the step: start another step, or use srun --mpi=pmi2",
 			refused: "set the same " + EnvSecret +

@@ -71,14 +71,15 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	host := v.values["MASTER_ADDR"]
 	// torchrun's agent may keep its own store on MASTER_PORT; this variable says so.
 	// Then rank 0 takes another port that all ranks can work out.
+	id, _ := env("TORCHELASTIC_RUN_ID")
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
-		id, _ := env("TORCHELASTIC_RUN_ID")
 		port = derivedPort(fmt.Sprint(id, "/", host, ":", port))
 	}
 	r := &rendezvous{
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, iface: ifaceOf(env),
-		host: host, listen: []string{net.JoinHostPort(loopback(host), strconv.Itoa(port))},
-		meet: []string{net.JoinHostPort(host, strconv.Itoa(port))},
+		job: fmt.Sprint("torchrun ", id, ":", port), host: host,
+		listen: []string{net.JoinHostPort(loopback(host), strconv.Itoa(port))},
+		meet:   []string{net.JoinHostPort(host, strconv.Itoa(port))},
 		hints: hints{
 			occupied: "choose another MASTER_PORT; the one given is in use",
 			refused: "set the same " + EnvSecret +

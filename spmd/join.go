@@ -3,7 +3,11 @@ package spmd
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"sync/atomic"
 
@@ -150,7 +154,7 @@ func (m *machine) open(j *joining) (card, error) {
 	}
 	w.end = tcp
 	w.detector.start(w.ctx, tcp, doubtAfter)
-	if m.own, err = host.Create(); err != nil {
+	if m.own, err = host.Create(segmentOf(p, w.rank)); err != nil {
 		return card{}, cannotShare(err)
 	}
 	w.setSegment(m.own)
@@ -158,6 +162,13 @@ func (m *machine) open(j *joining) (card, error) {
 		HostID: cmp.Or(m.hostID, host.ID()), Host: w.name, CPUs: ownCPUs(),
 		PID: os.Getpid(), SegmentFD: m.own.FD(), IPs: p.IPs, Port: tcp.Port(),
 	}, nil
+}
+
+// segmentOf distinguishes a rank's memory from that of another job, whose process got the number of one that ended.
+func segmentOf(p *boot.Process, rank int) uint64 {
+	h := hmac.New(sha256.New, p.Secret)
+	fmt.Fprint(h, "segment of rank ", rank)
+	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
 // cannotShare is the failure of a rank that cannot make memory for the ranks of its host.
@@ -185,7 +196,7 @@ func (m *machine) share(j *joining) error {
 		return nil
 	}
 	at := w.roster.segments[h]
-	s, err := host.Open(at.pid, at.fd)
+	s, err := host.Open(at.pid, at.fd, segmentOf(m.p, leader))
 	if err != nil {
 		return fault.New(fault.Launch, "rank %d and rank %d are both on %s but cannot share memory: %w", w.rank, leader,
 			w.HostName(leader), err).

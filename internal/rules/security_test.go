@@ -25,7 +25,7 @@ var proofs = []struct{ begins, tests string }{
 	{"A scenario is Lua without", "lua.TestScripts"},
 
 	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},
-	{"Shared memory has no name", "nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
+	{"Shared memory has no name", "internal/memfile.TestOpenRefuses internal/memfile.TestOpenAsUser spmd/host.TestOpen nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
 	{"A world on one host listens", "nixl/capi.TestOneHostListensToItselfOnly spmd/boot.TestListenFor"},
 	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestSecretInAFile spmd/boot.TestMungeCarriesTheSecret"},
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},

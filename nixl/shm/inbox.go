@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/memfile"
 	"perigee/nixl"
 	"perigee/nixl/internal/process"
 )
@@ -74,7 +75,7 @@ func newInbox() (fd int, err error) {
 	if err := room(inboxSize); err != nil {
 		return -1, err
 	}
-	fd, err = unix.MemfdCreate("perigee-inbox", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err = memfile.Create(inboxName, 0)
 	if err != nil {
 		return -1, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -82,7 +83,7 @@ func newInbox() (fd int, err error) {
 		err = reserve(fd, 0, slotTable)
 	}
 	if err == nil {
-		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals)
+		err = memfile.Seal(fd)
 	}
 	if err != nil {
 		unix.Close(fd)
@@ -114,7 +115,7 @@ func openOutbox(owner process.ID, entry cardBuffer, name string) (*outbox, error
 	if entry.size != inboxSize {
 		return nil, fault.New(fault.Resource, "it has no inbox for notices")
 	}
-	fd, err := openPeer(owner, entry)
+	fd, err := openPeer(owner, entry, inboxName)
 	if err != nil {
 		return nil, err
 	}

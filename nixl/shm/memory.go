@@ -8,15 +8,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/memfile"
 	"perigee/nixl"
 	"perigee/nixl/device"
 	"perigee/nixl/internal/pages"
 	"perigee/nixl/internal/process"
 )
 
-// sizeSeals fix a memfd's size for good, so that an access to a mapping can
-// never end in SIGBUS.
-const sizeSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+// What the kernel shows for buffers and inboxes.
+const (
+	bufferName = "perigee"
+	inboxName  = "perigee-inbox"
+)
 
 // allocate returns a sealed memfd of size > 0 bytes, mapped, with all pages present. huge is
 // AgentConfig.HugePages.
@@ -28,7 +31,7 @@ func allocate(size int64, huge string) (memfd, error) {
 	if err := room(size); err != nil {
 		return emptyMemfd, err
 	}
-	fd, err := unix.MemfdCreate("perigee", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING|flags)
+	fd, err := memfile.Create(bufferName, flags)
 	if err != nil {
 		return emptyMemfd, fault.New(fault.Resource, "memfd_create: %w", err)
 	}
@@ -56,7 +59,7 @@ func fillMemfd(fd int, size int64, huge string) ([]byte, error) {
 		}
 		return nil, noMemory(size, "fallocate", err)
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, sizeSeals); err != nil {
+	if err := memfile.Seal(fd); err != nil {
 		return nil, fault.New(fault.Resource, "sealing a memfd: %w", err)
 	}
 	return mapPresent(fd, size, huge)
@@ -72,7 +75,7 @@ func hugeFlags(huge string) (int, error) {
 	case "", nixl.HugeAuto, nixl.HugeOff:
 		return 0, nil
 	case nixl.HugeOn:
-		return unix.MFD_HUGETLB | unix.MFD_HUGE_2MB, nil
+		return memfile.Huge, nil
 	}
 	return 0, fault.New(fault.Usage, "huge pages %q: want %s, %s or %s", huge, nixl.HugeAuto, nixl.HugeOn, nixl.HugeOff)
 }
@@ -127,7 +130,7 @@ func mapPresent(fd int, size int64, huge string) ([]byte, error) {
 
 // mapPeer maps a buffer of another process (or of another agent in this one).
 func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
-	fd, err := openPeer(owner, b)
+	fd, err := openPeer(owner, b, bufferName)
 	if err != nil {
 		return nil, err
 	}
@@ -135,38 +138,23 @@ func mapPeer(owner process.ID, b cardBuffer, huge string) ([]byte, error) {
 	return mapPresent(fd, b.size, huge)
 }
 
-// openPeer opens a memfd of another process.
-func openPeer(owner process.ID, b cardBuffer) (fd int, err error) {
-	path := fmt.Sprintf("/proc/%d/fd/%d", owner.PID, b.fd)
-	fd, err = unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+// openPeer opens a memfd of another process, if it is that of the card.
+func openPeer(owner process.ID, b cardBuffer, name string) (fd int, err error) {
+	fd, found, err := memfile.Open(int(owner.PID), int(b.fd), name, os.O_RDWR)
 	switch {
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return -1, fault.New(fault.Engine, "no permission to open %s: %w", path, err).
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM), errors.Is(err, memfile.ErrStranger):
+		return -1, fault.New(fault.Engine, "no permission to open /proc/%d/fd/%d: %w", owner.PID, b.fd, err).
 			WithHint("all ranks must run as the same user, and not in different containers")
-	case errors.Is(err, unix.ENOENT):
+	case errors.Is(err, unix.ENOENT), errors.Is(err, memfile.ErrOther):
 		return -1, closed(owner)
 	case err != nil:
-		return -1, fault.New(fault.Engine, "opening %s: %w", path, err)
+		return -1, fault.New(fault.Engine, "opening /proc/%d/fd/%d: %w", owner.PID, b.fd, err)
 	}
-	if err := identify(fd, owner, b); err != nil {
+	if found.Ino != b.inode || uint64(found.Dev) != b.dev || found.Size != b.size && found.Size != wholePages(b.size) {
 		unix.Close(fd)
-		return -1, err
+		return -1, closed(owner)
 	}
 	return fd, nil
-}
-
-// identify makes sure that fd is the memfd of the card and can never shrink.
-func identify(fd int, owner process.ID, b cardBuffer) error {
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return fault.New(fault.Engine, "looking at a peer's buffer: %w", err)
-	}
-	seals, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
-	if err != nil || seals&sizeSeals != sizeSeals || st.Ino != b.inode || uint64(st.Dev) != b.dev ||
-		st.Size != b.size && st.Size != wholePages(b.size) {
-		return closed(owner)
-	}
-	return nil
 }
 
 func closed(owner process.ID) error {

@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"perigee/internal/fault"
+	"perigee/internal/memfile"
 	"perigee/spmd/wire"
 )
 
@@ -42,22 +40,24 @@ func givenSecret(env Environ) ([]byte, error) {
 
 // sameUser hands a secret to processes of the same user on the same host. It is in
 // a memory file, which has no name in any file system. What is sent is where to find
-// it: the number of the process and of its descriptor. The kernel lets only the same
-// user open it there.
+// it: the number of the process and of its descriptor.
 type sameUser struct{ file *os.File }
 
 // secretFile is the name that the kernel shows for the memory file.
 const secretFile = "perigee-secret"
 
 func (s *sameUser) seal(_ context.Context, secret []byte) (func() []byte, error) {
-	fd, err := unix.MemfdCreate(secretFile, unix.MFD_CLOEXEC)
+	fd, err := memfile.Create(secretFile, 0)
+	if err == nil {
+		s.file = os.NewFile(uintptr(fd), secretFile)
+		_, err = s.file.Write(secret)
+	}
+	if err == nil {
+		err = memfile.Seal(fd)
+	}
 	if err != nil {
 		return nil, fault.New(fault.Launch, "rank 0 cannot make a memory file for the job's secret: %w",
-			err).WithHint(secretHint)
-	}
-	s.file = os.NewFile(uintptr(fd), secretFile)
-	if _, err := s.file.Write(secret); err != nil {
-		return nil, errors.Join(err, s.Close())
+			errors.Join(err, s.Close())).WithHint(secretHint)
 	}
 	challenge := fmt.Appendf(nil, "%d %d", os.Getpid(), fd)
 	return func() []byte { return challenge }, nil
@@ -71,18 +71,6 @@ func (s *sameUser) Close() error {
 	return s.file.Close()
 }
 
-// inMemory reports whether a file is one that memfd_create has made: in the kernel's own file system, without a name.
-func inMemory(st unix.Stat_t) bool {
-	fd, err := unix.MemfdCreate(secretFile, unix.MFD_CLOEXEC)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	var own unix.Stat_t
-	return unix.Fstat(fd, &own) == nil && st.Dev == own.Dev && st.Nlink == own.Nlink &&
-		st.Mode&unix.S_IFMT == unix.S_IFREG
-}
-
 func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 	process, descriptor, _ := strings.Cut(string(challenge), " ")
 	pid, errPID := strconv.ParseUint(process, 10, 31)
@@ -90,28 +78,12 @@ func (*sameUser) open(_ context.Context, challenge []byte) ([]byte, error) {
 	if err := errors.Join(errPID, errFD); err != nil {
 		return nil, fmt.Errorf("%w: it does not say where the secret is", wire.ErrProof)
 	}
-	// The other end chooses the file, and is not authenticated yet. To open some devices is to act on them: the file is
-	// looked at first, and only then opened for reading, in a way that its owner cannot bend meanwhile.
-	theirs := filepath.Join("/proc", fmt.Sprint(pid), "fd", fmt.Sprint(fd))
-	found, err := unix.Open(theirs, unix.O_PATH|unix.O_CLOEXEC, 0)
+	// The other end chooses the file, and is not authenticated yet.
+	own, _, err := memfile.Open(int(pid), int(fd), secretFile, os.O_RDONLY)
 	if err != nil {
-		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
+		return nil, fmt.Errorf("%w: it is a process of another user, host or container: %w", wire.ErrProof, err)
 	}
-	defer unix.Close(found)
-	path := filepath.Join("/proc/self/fd", fmt.Sprint(found))
-	if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+secretFile+" ") {
-		return nil, fmt.Errorf("%w: it is a process of another user, host or container", wire.ErrProof)
-	}
-	// Root can open the memory files of all users, who must not pose as its rank 0, also not by a file of root's that
-	// they can read, mounted where its name is that of a memory file.
-	var st unix.Stat_t
-	if err := unix.Fstat(found, &st); err != nil || st.Uid != uint32(os.Geteuid()) || !inMemory(st) {
-		return nil, fmt.Errorf("%w: it is a process of another user", wire.ErrProof)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("%w: its secret cannot be read: %w", wire.ErrProof, err)
-	}
+	f := os.NewFile(uintptr(own), secretFile)
 	defer f.Close()
 	secret := make([]byte, secretSize)
 	if _, err := f.ReadAt(secret, 0); err != nil && !errors.Is(err, io.EOF) {

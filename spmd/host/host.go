@@ -12,13 +12,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/memfile"
 )
 
 const (
@@ -44,6 +45,7 @@ type slot struct {
 type head struct {
 	aborted atomic.Uint32
 	led     atomic.Uint32 // whether a leader was elected
+	job     uint64        // is set before others know of the segment
 }
 
 // Segment is a host's shared memory.
@@ -85,34 +87,45 @@ func ID() string {
 	return fmt.Sprintf("%x", h.Sum(nil)[:8])
 }
 
-// Create makes a segment that others can open.
-func Create() (*Segment, error) {
-	fd, err := unix.MemfdCreate("perigee-host", unix.MFD_CLOEXEC)
+// memoryName is what the kernel shows for the memory.
+const memoryName = "perigee-host"
+
+// Create makes a segment that others can open. job is a number that no other job on the host has, as far as can be.
+func Create(job uint64) (*Segment, error) {
+	fd, err := memfile.Create(memoryName, 0)
 	if err != nil {
 		return nil, fmt.Errorf("create shared memory: %w", err)
 	}
-	if err := unix.Ftruncate(fd, int64(segSize)); err != nil {
+	if err = unix.Ftruncate(fd, int64(segSize)); err == nil {
+		err = memfile.Seal(fd)
+	}
+	if err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("size shared memory to %d bytes: %w", segSize, err)
 	}
-	return mapSegment(fd)
+	s, err := mapSegment(fd)
+	if err == nil {
+		s.head().job = job
+	}
+	return s, err
 }
 
-// Open maps the segment that another process of this host has created.
-func Open(pid, fd int) (*Segment, error) {
-	name := fmt.Sprintf("/proc/%d/fd/%d", pid, fd)
-	target, err := os.Readlink(name)
+// Open maps the segment that another process of this host has created for the same job.
+func Open(pid, fd int, job uint64) (*Segment, error) {
+	own, found, err := memfile.Open(pid, fd, memoryName, os.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("process %d of this host does not share its memory: %w", pid, err)
+		return nil, fmt.Errorf("process %d of this host does not share its memory: /proc/%d/fd/%d: %w", pid, pid, fd, err)
 	}
-	if !strings.HasPrefix(target, "/memfd:perigee-host") {
-		return nil, fmt.Errorf("process %d of this host does not share its memory: %s is %s", pid, name, target)
+	if found.Size != int64(segSize) {
+		unix.Close(own)
+		return nil, fmt.Errorf("process %d of this host shares %d bytes, wanted %d: it runs another version of perigee",
+			pid, found.Size, segSize)
 	}
-	own, err := unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open shared memory of process %d: %w", pid, err)
+	s, err := mapSegment(own)
+	if err == nil && s.head().job != job {
+		return nil, errors.Join(fmt.Errorf("process %d of this host shares the memory of another job", pid), s.Close())
 	}
-	return mapSegment(own)
+	return s, err
 }
 
 func mapSegment(fd int) (*Segment, error) {

@@ -1,7 +1,10 @@
 package host
 
 import (
+	"errors"
+	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -9,12 +12,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/memfile"
 	"perigee/spmd/spmdtest"
 )
 
 func newSegment(t testing.TB) *Segment {
 	t.Helper()
-	s, err := Create()
+	s, err := Create(7)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,15 +123,61 @@ func TestFullTableIsAnError(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesOtherDescriptors(t *testing.T) {
-	if s, err := Open(1, 0); err == nil {
-		s.Close()
-		t.Fatal("opened a descriptor that is no segment")
+func TestOpen(t *testing.T) {
+	s := newSegment(t)
+	again, err := Open(os.Getpid(), s.FD(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if again.Abort(); s.head().aborted.Load() == 0 {
+		t.Error("it is not the same memory")
+	}
+	if err := unix.Ftruncate(s.FD(), 0); err == nil {
+		t.Error("it can be made shorter, and those who use it would be killed")
+	}
+	// One of an earlier version, or of a process that wants others to die of a page that is not there.
+	short, err := memfile.Create(memoryName, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(short)
+	if err := errors.Join(unix.Ftruncate(short, int64(segSize)-4096), memfile.Seal(short)); err != nil {
+		t.Fatal(err)
+	}
+	unsealed, err := memfile.Create(memoryName, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(unsealed)
+	if err := unix.Ftruncate(unsealed, int64(segSize)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pid, fd int
+		job     uint64
+		want    string
+	}{
+		"standard input": {1, 0, 7, "does not share"}, "short": {os.Getpid(), short, 7, "wanted"},
+		"not sealed": {os.Getpid(), unsealed, 7, "does not share"}, "another job": {os.Getpid(), s.FD(), 8, "another job"},
+	} {
+		if s, err := Open(c.pid, c.fd, c.job); err == nil || s != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	if err := unix.Fchown(s.FD(), 65533, 65533); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := Open(os.Getpid(), s.FD(), 7); err == nil || s != nil || !strings.Contains(err.Error(), "another user") {
+		t.Errorf("of another user: %v", err)
 	}
 }
 
 func TestCloseEndsWaits(t *testing.T) {
-	s, err := Create()
+	s, err := Create(7)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,10 +214,10 @@ func interfaces(m machine) []Finding {
 // sharedMemory tries what barriers and the shm engine need.
 func sharedMemory(machine) []Finding {
 	f := Finding{What: "shared memory", Verdict: Good, Found: "memory files can be made and opened through /proc"}
-	s, err := host.Create()
+	s, err := host.Create(0)
 	if err == nil {
 		var again *host.Segment
-		if again, err = host.Open(os.Getpid(), s.FD()); err == nil {
+		if again, err = host.Open(os.Getpid(), s.FD(), 0); err == nil {
 			again.Close()
 		}
 		s.Close()

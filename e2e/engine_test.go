@@ -138,3 +138,68 @@ func TestFullDevice(t *testing.T) {
 		checkComplaint(t, o, fault.Output, "cannot write "+c[1], "no space left on device")
 	}
 }
+
+// sockets counts the sockets of a process that accept connections.
+func sockets(t *testing.T, pid int) (count int) {
+	t.Helper()
+	own := map[string]bool{}
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	files, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if target, err := os.Readlink(dir + "fd/" + f.Name()); err == nil {
+			own[target] = true
+		}
+	}
+	for _, name := range []string{"net/tcp", "net/tcp6"} {
+		table, _ := os.ReadFile(dir + name) // a kernel may lack IPv6
+		for line := range strings.Lines(string(table)) {
+			// sl local_address remote_address state ... inode
+			if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" && own["socket:["+f[9]+"]"] {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// Ranks of one host listen at one socket each, perigee's own, which asks for the secret. UCX has one more where the
+// user wants TCP, or where /dev/shm cannot be used, which a note says.
+func TestListenersInsideAHost(t *testing.T) {
+	const source = `return { run = function()
+  local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 65536 } }
+  plan:fill()
+  plan:run()
+  plan:check()
+  world.barrier()
+  print("moved")
+  clock.sleep(3600)
+end }`
+	missing := filepath.Join(t.TempDir(), "missing")
+	for _, c := range []struct {
+		name string
+		env  []string
+		want int
+		said []string
+	}{
+		{"default", nil, 1, []string{", tls ^sysv,tcp"}},
+		{"TCP", []string{"UCX_TLS=tcp,self"}, 2, []string{"UCX_TLS tcp,self"}},
+		{"no shared memory", []string{"UCX_POSIX_DIR=" + missing}, 2, []string{"# note: UCX uses TCP inside the host, which is slower, and listens to every user of it: " +
+			"UCX cannot make files in " + missing + " (no such file or directory); give /dev/shm more room", "tls ^sysv,posix", "progress thread"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := harness.Files(t, map[string]string{"s.lua": source})
+			env := append([]string{"NIXL_LIBRARY=" + harness.NeedNIXL(t), "UCX_TLS=", "UCX_NET_DEVICES="}, c.env...)
+			p := harness.Start(t, harness.Command{Dir: dir, Env: env, Args: []string{"run", "s.lua", "-n", "2", "--engine", "nixl"}})
+			p.UntilPrints("\nmoved\n", "[1] moved\n")
+			for rank, pid := range p.Ranks() {
+				if got := sockets(t, pid); got != c.want {
+					t.Errorf("rank %d listens at %d sockets, want %d\n%s", rank, got, c.want, p.Stdout)
+				}
+			}
+			harness.Contains(t, "stdout", p.Stdout.String(), c.said...)
+		})
+	}
+}

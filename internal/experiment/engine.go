@@ -14,14 +14,24 @@ import (
 // OpenEngine opens the engine that the command lines of all ranks ask for. All ranks call it. note is a remark
 // on the choice for the user, or empty.
 func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
-	choices, err := spmd.AllGatherValue(e.World.All(), e.Job.Engine)
+	// No rank has made an agent yet, so that all see the same room.
+	type wish struct{ Choice, Tight string }
+	own := wish{Choice: e.Job.Engine}
+	if e.World.OneHost() {
+		own.Tight = engines.Tight(e.World.Size())
+	}
+	wishes, err := spmd.AllGatherValue(e.World.All(), own)
 	if err != nil {
 		return nil, "", err
+	}
+	choices, tight := make([]string, len(wishes)), ""
+	for r, w := range wishes {
+		choices[r], tight = w.Choice, cmp.Or(tight, w.Tight)
 	}
 	if err := oneChoice(choices, e.World.HostName); err != nil {
 		return nil, "", err
 	}
-	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost())
+	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight)
 	if err == nil {
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,

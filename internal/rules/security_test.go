@@ -26,7 +26,7 @@ var proofs = []struct{ begins, tests string }{
 
 	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},
 	{"Shared memory has no name", "internal/memfile.TestOpenRefuses internal/memfile.TestOpenAsUser spmd/host.TestOpen nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
-	{"A world on one host listens", "nixl/capi.TestOneHostListensToItselfOnly spmd/boot.TestListenFor"},
+	{"A world on one host listens", "e2e.TestListenersInsideAHost nixl/capi.TestListenersOfOneHost spmd/boot.TestListenFor"},
 	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestSecretInAFile spmd/boot.TestMungeCarriesTheSecret"},
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
 

@@ -71,6 +71,9 @@ func (a *agent) Info() nixl.Info {
 	if a.mode.device != "" {
 		info.Params["net_devices"] = a.mode.device
 	}
+	if a.mode.tls != "" {
+		info.Params["tls"] = a.mode.tls
+	}
 	if a.c != nil && a.c.file_args != nil {
 		info.Params["files"] = a.files()
 		if access := a.access(); access != "" {

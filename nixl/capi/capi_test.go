@@ -324,18 +324,34 @@ func TestChooseMode(t *testing.T) {
 		{nixl.AgentConfig{Progress: "poll"}, "", true, false, "peer"},
 	}
 	for _, test := range tests {
-		m, err := chooseMode(test.cfg, test.tls, "", test.attach)
+		m, err := chooseMode(test.cfg, test.tls, "", test.attach, false)
 		if err != nil || m.thread != test.thread || m.errors != test.errors || m.why == "" {
 			t.Errorf("%+v UCX_TLS=%q attach %v: got %+v, %v; want thread %v, errors %s", test.cfg, test.tls,
 				test.attach, m, err, test.thread, test.errors)
 		}
 	}
-	for devices, want := range map[string]string{"": "lo", "eth0": ""} {
-		if m, err := chooseMode(nixl.AgentConfig{OneHost: true}, "", devices, true); err != nil || m.device != want {
-			t.Errorf("UCX_NET_DEVICES=%q: got %q, %v; want %q", devices, m.device, err, want)
+	for _, c := range []struct {
+		oneHost, tight bool
+		tls, devices   string // of the user
+		wantTLS        string
+		wantDevice     string
+		thread         bool
+	}{
+		{true, false, "", "", "^sysv,tcp", "lo", false},
+		{true, true, "", "", "^sysv,posix", "lo", true},
+		{true, false, "", "eth0", "^sysv", "", false},
+		{true, true, "", "eth0", "^sysv,posix", "", true},
+		{true, false, "^cma", "", "", "lo", true},
+		{true, true, "posix,cma", "", "", "lo", false},
+		{false, false, "", "", "^sysv", "", true},
+		{false, true, "", "", "^sysv,posix", "", true},
+	} {
+		m, err := chooseMode(nixl.AgentConfig{OneHost: c.oneHost}, c.tls, c.devices, true, c.tight)
+		if err != nil || m.tls != c.wantTLS || m.device != c.wantDevice || m.thread != c.thread {
+			t.Errorf("%+v: got %+v, %v", c, m, err)
 		}
 	}
-	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", "", true); fault.KindOf(err) != fault.Usage {
+	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", "", true, false); fault.KindOf(err) != fault.Usage {
 		t.Errorf("progress magic: got %v", err)
 	}
 }

@@ -26,8 +26,10 @@
 //
 //	NIXL_LOG_LEVEL=FATAL, UCX_LOG_LEVEL=fatal   errors are reported by perigee; set both to
 //	                                            info to see the library's own account
-//	UCX_TLS=^sysv                               its System V segments have mode 0660: members of
-//	                                            the user's group could write there
+//	UCX_POSIX_SHM_MIN_SIZE=1                    UCX looks at the space in /dev/shm twice, and
+//	                                            crashes where another rank has taken it meanwhile;
+//	                                            perigee looks itself (see Tight)
+//	UCX_VFS_ENABLE=n                            no thread that serves a daemon's requests
 //	UCX_MEM_MMAP_HOOK_MODE=none                 no patching of libc's mmap: Go's calls do
 //	                                            not go through it, and it takes 0.4 s
 //	UCX_HANDLE_ERRORS=none, UCX_DEBUG_SIGNO=0   signals are Go's
@@ -35,9 +37,13 @@
 //	                                            a host that is cut off is noticed within seconds,
 //	                                            as on perigee's own links
 //
-// On one host UCX listens at the loopback interface only, unless the user has set UCX_NET_DEVICES: its sockets
-// accept every connection, and no rank runs on another host. The agent's configuration says so and not
-// the environment, because a process may have agents of both kinds.
+// # Who may come in
+//
+// UCX's listeners let everybody in who reaches them, and write where they are told to. On one host ranks
+// share memory, and UCX opens none: its transport tcp is switched off (UCX_TLS=^sysv,tcp), unless the user has set
+// UCX_TLS or UCX_NET_DEVICES. Where /dev/shm has no room for the segments it has tcp instead, at the loopback
+// interface, and needs the progress thread. Its System V segments have mode 0660, open to the user's group, so sysv is
+// switched off everywhere. UCX_TLS is set again for each agent, since a process may have agents of several kinds.
 //
 // # Leaving
 //
@@ -75,7 +81,8 @@ import (
 var environment = [][2]string{
 	{"NIXL_LOG_LEVEL", "FATAL"},
 	{"UCX_LOG_LEVEL", "fatal"},
-	{"UCX_TLS", "^sysv"},
+	{"UCX_POSIX_SHM_MIN_SIZE", "1"},
+	{"UCX_VFS_ENABLE", "n"},
 	{"UCX_MEM_MMAP_HOOK_MODE", "none"},
 	{"UCX_HANDLE_ERRORS", "none"},
 	{"UCX_DEBUG_SIGNO", "0"},
@@ -97,6 +104,15 @@ type Engine struct {
 	path    string
 	version string
 	api     *C.papi // in C memory
+	tight   bool    // no memory is to be shared inside the host
+}
+
+// WithoutSharedMemory returns an engine whose agents use sockets inside a host, where Tight gives a reason. All agents
+// that meet must be of one kind.
+func (e *Engine) WithoutSharedMemory() *Engine {
+	other := *e
+	other.tight = true
+	return &other
 }
 
 // textSize is enough for what C functions write about themselves.
@@ -120,10 +136,19 @@ func loaderPath(name string) string {
 
 func setEnvironment() {
 	for _, e := range environment {
-		name, value := C.CString(e[0]), C.CString(e[1])
-		C.papi_default(name, value)
-		C.free(unsafe.Pointer(name))
-		C.free(unsafe.Pointer(value))
+		setVariable(e[0], e[1], false)
+	}
+}
+
+// setVariable sets a variable for the library; Go's own copy of the environment stays.
+func setVariable(name, value string, overwrite bool) {
+	n, v := C.CString(name), C.CString(value)
+	defer C.free(unsafe.Pointer(n))
+	defer C.free(unsafe.Pointer(v))
+	if overwrite {
+		C.setenv(n, v, 1)
+	} else {
+		C.setenv(n, v, 0)
 	}
 }
 
@@ -191,17 +216,28 @@ type mode struct {
 	errors string // UCX's error handling
 	why    string // what decided over the thread
 	device string // the network device that UCX may use, or "" for all or those of the environment
+	tls    string // UCX's transports, or "" for those of the environment
 }
 
 // chooseMode follows the package comment. tls and devices are the user's values of UCX_TLS and
-// UCX_NET_DEVICES; attach reports whether cross-memory attach works at all.
-func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach bool) (mode, error) {
+// UCX_NET_DEVICES; attach reports whether cross-memory attach works at all, tight whether memory cannot be shared.
+func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (mode, error) {
 	m := mode{errors: "peer"}
 	if cfg.OneHost {
 		m.errors = "none"
 		if devices == "" {
 			m.device = "lo"
 		}
+	}
+	if tls == "" {
+		m.tls = "^sysv"
+		switch {
+		case tight:
+			m.tls = "^sysv,posix"
+		case cfg.OneHost && devices == "":
+			m.tls = "^sysv,tcp"
+		}
+		tls = m.tls
 	}
 	switch cfg.Progress {
 	case "thread":
@@ -253,7 +289,9 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	}
 	// A process can always attach to itself, except in containers that forbid the call; the rule decides about peers.
 	_, allowed := device.Attach("/")
-	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil)
+	tight := e.tight || !cfg.OneHost && Tight(lonely) != ""
+	m, err := chooseMode(cfg, os.Getenv("UCX_TLS"), os.Getenv("UCX_NET_DEVICES"), allowed && canAttach(own) == nil,
+		tight)
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +320,12 @@ func (a *agent) open() error {
 		defer C.free(unsafe.Pointer(p))
 	}
 	var what *C.char
+	opening.Lock()
+	if a.mode.tls != "" {
+		setVariable("UCX_TLS", a.mode.tls, true)
+	}
 	status := C.papi_open(a.c, name, C.bool(a.mode.thread), errors, device, &what)
+	opening.Unlock()
 	if status == 0 {
 		return nil
 	}
@@ -297,9 +340,15 @@ func (a *agent) open() error {
 		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
 			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
-	return fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status))).
-		WithHint(accountHint)
+	err := fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status)))
+	if why := Tight(1); why != "" && a.mode.tls != "" {
+		return fault.Wrap(err, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
+	}
+	return err.WithHint(accountHint)
 }
+
+// opening guards the environment while an agent is made.
+var opening sync.Mutex
 
 const accountHint = "set NIXL_LOG_LEVEL=INFO and UCX_LOG_LEVEL=info to see the library's own account"
 

@@ -60,8 +60,6 @@ int papi_where(const char *name, char *text, size_t size) {
     return status;
 }
 
-void papi_default(const char *name, const char *value) { setenv(name, value, 0); }
-
 static int enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
 
 // STEP runs a call and leaves open_agent with its status if it fails.

@@ -102,9 +102,6 @@ int papi_load(const char *path, papi *out, char *text, size_t size);
 // slash leads to, or returns -1.
 int papi_where(const char *name, char *text, size_t size);
 
-// papi_default sets an environment variable for the library unless the user has set it.
-void papi_default(const char *name, const char *value);
-
 // An agent with its one backend. enter, if not NULL, makes the CUDA context current on the
 // calling thread; Go may call from any.
 typedef struct {

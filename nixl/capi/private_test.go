@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,10 +21,24 @@ import (
 // connectedPair is two agents of this process, connected.
 func connectedPair(t *testing.T, cfg nixl.AgentConfig) [2]nixl.Agent {
 	t.Helper()
+	e, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return connectedPairOf(t, e, cfg)
+}
+
+func connectedPairOf(t *testing.T, e nixl.Engine, cfg nixl.AgentConfig) [2]nixl.Agent {
+	t.Helper()
 	var pair [2]nixl.Agent
 	for i := range pair {
 		cfg.Name = fmt.Sprintf("%s-%d", t.Name(), i)
-		pair[i] = newAgent(t, cfg)
+		a, err := e.NewAgent(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { a.Close() })
+		pair[i] = a
 		if _, err := pair[i].Alloc(nixl.DRAM, 100_000); err != nil {
 			t.Fatal(err)
 		}
@@ -125,23 +140,49 @@ func address(t *testing.T, text string) netip.Addr {
 	return a.Unmap()
 }
 
-// Ranks of one host need no way in from other hosts.
-func TestOneHostListensToItselfOnly(t *testing.T) {
-	before := listeners(t)
-	pair := connectedPair(t, nixl.AgentConfig{OneHost: true})
-	for _, a := range listeners(t) {
-		if !a.IsLoopback() && !slices.Contains(before, a) {
-			t.Errorf("listens at %v", a)
-		}
+// On one host UCX has no listener, which would ask for no secret. Where it has to have one, it is the loopback
+// interface's, and messages still arrive.
+func TestListenersOfOneHost(t *testing.T) {
+	several := newAgent(t, nixl.AgentConfig{Name: "several"}).Info().Params
+	if several["net_devices"] != "" || several["tls"] != "^sysv" {
+		t.Errorf("several hosts: %v", several)
 	}
-	for _, a := range pair {
-		if got := a.Info().Params["net_devices"]; got != "lo" {
-			t.Errorf("net_devices %q, want lo", got)
+	tightly := func(cfg nixl.AgentConfig) [2]nixl.Agent {
+		t.Setenv("UCX_POSIX_DIR", filepath.Join(t.TempDir(), "missing"))
+		e, err := open()
+		if err != nil {
+			t.Fatal(err)
 		}
+		return connectedPairOf(t, e.(*Engine).WithoutSharedMemory(), cfg)
 	}
-	several := newAgent(t, nixl.AgentConfig{Name: "several"})
-	if got := several.Info().Params["net_devices"]; got != "" {
-		t.Errorf("several hosts: net_devices %q, want none", got)
+	for _, c := range []struct {
+		name    string
+		connect func(cfg nixl.AgentConfig) [2]nixl.Agent
+		tls     string
+		opens   bool
+	}{
+		{"shared memory", func(cfg nixl.AgentConfig) [2]nixl.Agent { return connectedPair(t, cfg) }, "^sysv,tcp", false},
+		{"no room for it", tightly, "^sysv,posix", true},
+	} {
+		before := listeners(t)
+		pair := c.connect(nixl.AgentConfig{OneHost: true})
+		after := listeners(t)
+		if opened := len(after) > len(before); opened != c.opens {
+			t.Errorf("%s: listens at %v, before at %v", c.name, after, before)
+		}
+		for _, a := range after {
+			if !a.IsLoopback() && !slices.Contains(before, a) {
+				t.Errorf("%s: listens at %v", c.name, a)
+			}
+		}
+		for _, a := range pair {
+			if got := a.Info().Params; got["net_devices"] != "lo" || got["tls"] != c.tls {
+				t.Errorf("%s: %v, want lo and %s", c.name, got, c.tls)
+			}
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 

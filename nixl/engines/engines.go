@@ -3,6 +3,7 @@ package engines
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"perigee/internal/fault"
@@ -27,9 +28,15 @@ const (
 // If auto has to do without NIXL, note says why, in one line. It is an error all the same if
 // library was named, or if there are several hosts. Every rank must get the same engine: let one
 // rank choose and send its Info().Name to the others.
-func Open(choice, library string, oneHost bool) (engine nixl.Engine, note string, err error) {
-	return open(choice, library, oneHost, loadNIXL)
+//
+// tight is what Tight has said at a rank of the one host, or "": all ranks must pass the same.
+func Open(choice, library string, oneHost bool, tight string) (engine nixl.Engine, note string, err error) {
+	return open(choice, library, oneHost, tight, loadNIXL)
 }
+
+// Tight says why so many ranks of this host cannot share memory through NIXL, or nothing if they can. Ask it before any
+// rank has made an agent.
+func Tight(ranks int) string { return capi.Tight(ranks) }
 
 // Sweep removes what killed ranks of a job that began at since have left behind on this host, and returns
 // the names; see capi.Sweep. The launcher calls it after all ranks have ended. It needs no engine.
@@ -47,11 +54,15 @@ func loadNIXL(library string) (nixl.Engine, error) {
 	return e, nil
 }
 
-func open(choice, library string, oneHost bool, load func(string) (nixl.Engine, error)) (nixl.Engine, string, error) {
+func open(choice, library string, oneHost bool, tight string,
+	load func(string) (nixl.Engine, error)) (nixl.Engine, string, error) {
 	switch choice {
 	case NIXL:
 		e, err := load(library)
-		return e, "", err
+		if err != nil {
+			return nil, "", err
+		}
+		return confined(e, tight)
 	case SHM:
 		if !oneHost {
 			return nil, "", fault.New(fault.Engine,
@@ -66,11 +77,21 @@ func open(choice, library string, oneHost bool, load func(string) (nixl.Engine, 
 	e, err := load(library)
 	switch {
 	case err == nil:
-		return e, "", nil
+		return confined(e, tight)
 	case library != "":
 		return nil, "", err
 	case !oneHost:
 		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
 	return shm.New(), fmt.Sprintf("shm instead of nixl: %v", err), nil
+}
+
+// confined gives NIXL what is left inside a host where memory cannot be shared.
+func confined(e nixl.Engine, tight string) (nixl.Engine, string, error) {
+	nixl, ok := e.(*capi.Engine)
+	if tight == "" || !ok || os.Getenv("UCX_TLS") != "" {
+		return e, "", nil
+	}
+	return nixl.WithoutSharedMemory(), fmt.Sprintf("UCX uses TCP inside the host, which is slower, and listens to every "+
+		"user of it: %s; %s, or take --engine shm", tight, capi.RoomHint), nil
 }

@@ -46,7 +46,7 @@ func TestOpen(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			e, note, err := open(test.choice, test.library, test.oneHost, test.load)
+			e, note, err := open(test.choice, test.library, test.oneHost, "", test.load)
 			if test.err != "" {
 				if err == nil || !strings.Contains(err.Error(), test.err) || fault.KindOf(err) != test.kind ||
 					e != nil {
@@ -70,14 +70,14 @@ func TestOpen(t *testing.T) {
 // TestWithoutLibrary is the real thing, on a file that is no library.
 func TestWithoutLibrary(t *testing.T) {
 	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
-	e, note, err := Open(Auto, "", true)
+	e, note, err := Open(Auto, "", true, "")
 	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.Contains(note, "missing.so") {
 		t.Errorf("got %T, note %q, %v; want the shm engine and a note with the file's name", e, note, err)
 	}
-	if e, _, err := Open(NIXL, "", true); err == nil || e != nil {
+	if e, _, err := Open(NIXL, "", true, ""); err == nil || e != nil {
 		t.Errorf("nixl: got %v, %v; want an error and a nil engine", e, err)
 	}
-	if _, _, err := Open(Auto, "", false); !errors.As(err, new(*fault.Error)) {
+	if _, _, err := Open(Auto, "", false, ""); !errors.As(err, new(*fault.Error)) {
 		t.Errorf("auto between hosts: got %v", err)
 	}
 }

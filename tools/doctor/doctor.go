@@ -305,19 +305,44 @@ func library(m machine) []Finding {
 		f.Verdict, f.Found, f.Remedy = Missing, err.Error(), fault.HintOf(err)
 		return one(f)
 	}
+	var all []Finding
 	engine, err := capi.Load(path)
 	if err == nil {
 		var agent nixl.Agent
+		tight := capi.Tight(runtime.NumCPU())
+		if tight != "" {
+			engine = engine.WithoutSharedMemory()
+		}
 		if agent, err = engine.NewAgent(nixl.AgentConfig{Name: "perigee-doctor", OneHost: true}); err == nil {
 			info := agent.Info()
 			f.Found = fmt.Sprintf("%s, backend %s, %s", info.Version, info.Backend, path)
+			all = append(all, ucxListeners(info.Params["tls"], tight))
 			err = agent.Close()
 		}
 	}
 	if err != nil {
 		f.Verdict, f.Found, f.Remedy = Bad, fmt.Sprintf("%s: %v", path, err), fault.HintOf(err)
 	}
-	return append(one(f), plugins(path)...)
+	return append(append(one(f), all...), plugins(path)...)
+}
+
+// ucxListeners says whether UCX listens inside a host. tls is what perigee has chosen of its transports, "" if the user
+// has; tight is why it could not choose better.
+func ucxListeners(tls, tight string) Finding {
+	f := Finding{What: "UCX listeners", Verdict: Good, Found: "none between ranks of this host (UCX_TLS=" + tls + ")"}
+	const who = "UCX lets in every user of this host who connects to ranks"
+	switch {
+	case tls == "":
+		f.Verdict, f.Found = Missing, "yours to choose: UCX_TLS is set"
+		f.Remedy = "with tcp among its transports " + who + "; without UCX_TLS there are no listeners inside a host"
+	case tls == "^sysv,tcp":
+	case tight != "":
+		f.Verdict, f.Found, f.Remedy = Poor, who+": "+tight, capi.RoomHint
+	default:
+		f.Verdict, f.Found = Poor, who+": UCX_NET_DEVICES is set"
+		f.Remedy = "unset it for jobs on one host"
+	}
+	return f
 }
 
 func plugins(library string) []Finding {

@@ -209,3 +209,23 @@ func TestThisMachine(t *testing.T) {
 		t.Errorf("launcher: %+v", f)
 	}
 }
+
+// What UCX lets in is said, and what can be done about it.
+func TestUCXListeners(t *testing.T) {
+	for _, c := range []struct {
+		tls, tight string
+		verdict    Verdict
+		found      string
+		remedy     string
+	}{
+		{"^sysv,tcp", "", Good, "none between ranks of this host (UCX_TLS=^sysv,tcp)", ""},
+		{"", "", Missing, "UCX_TLS is set", "without UCX_TLS"},
+		{"^sysv,posix", "/dev/shm is full", Poor, "/dev/shm is full", "more room"},
+		{"^sysv", "", Poor, "UCX_NET_DEVICES is set", "unset it"},
+	} {
+		f := ucxListeners(c.tls, c.tight)
+		if f.Verdict != c.verdict || !strings.Contains(f.Found, c.found) || !strings.Contains(f.Remedy, c.remedy) || (c.remedy == "") != (f.Remedy == "") {
+			t.Errorf("%+v: %+v", c, f)
+		}
+	}
+}

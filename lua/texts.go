@@ -1,38 +1,29 @@
 package lua
 
 import (
+	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/pm"
 )
 
 // maxText bounds each text that a script makes. A library function, and the operator "..", make a text in one go, and
 // no watch of the memory interrupts them.
 const maxText = 64 << 20
 
-// boundTexts makes the functions that make long texts of short ones refuse those that only fill the memory. The
+// boundTexts puts functions in the place of the library's that bound what they make, and how long they search. The
 // operator ".." is bounded by the compiler (see boundConcat).
 func (r *Runtime) boundTexts() {
-	bound := func(library, name string, check func(L *glua.LState) (bytes int)) {
-		lib := r.L.GetGlobal(library).(*glua.LTable)
-		f := lib.RawGetString(name).(*glua.LFunction).GFunction
-		lib.RawSetString(name, r.L.NewFunction(func(L *glua.LState) int {
-			refuseLong(L, library+"."+name, check(L))
-			return f(L)
-		}))
+	for name, f := range map[string]glua.LGFunction{
+		"rep": stringRep, "format": stringFormat, "find": stringFind(true), "match": stringFind(false),
+		"gmatch": stringGmatch, "gfind": stringGmatch, "gsub": stringGsub,
+	} {
+		r.L.GetGlobal(glua.StringLibName).(*glua.LTable).RawSetString(name, r.L.NewFunction(f))
 	}
-	bound(glua.StringLibName, "rep", func(L *glua.LState) int {
-		text, n := L.CheckString(1), L.CheckInt(2)
-		if n > 0 && len(text) > maxText/n {
-			return maxText + 1
-		}
-		return 0
-	})
-	bound(glua.StringLibName, "format", formatted)
-	bound(glua.StringLibName, "gsub", substituted)
-	bound(glua.TabLibName, "concat", concatenated)
+	r.L.GetGlobal(glua.TabLibName).(*glua.LTable).RawSetString("concat", r.L.NewFunction(tableConcat))
 }
 
 func refuseLong(L *glua.LState, what string, bytes int) {
@@ -41,101 +32,103 @@ func refuseLong(L *glua.LState, what string, bytes int) {
 	}
 }
 
-// formatted is at most how long the text is that string.format makes. What is neither text nor number becomes text
-// before, since Go's formats would show what is in it.
-func formatted(L *glua.LState) int {
-	format, longest := L.CheckString(1), 512 // a number without an exponent
-	for i := 2; i <= L.GetTop(); i++ {
-		switch v := L.Get(i).(type) {
-		case *glua.LNilType, glua.LBool, glua.LNumber, glua.LString:
-		default:
-			L.Replace(i, L.ToStringMeta(v))
-		}
-		longest = max(longest, 6*len(glua.LVAsString(L.Get(i)))) // quoted, or as numbers of its bytes
+func stringRep(L *glua.LState) int {
+	text, n := L.CheckString(1), max(L.CheckInt(2), 0)
+	if n > 0 && len(text) > maxText/n {
+		refuseLong(L, "string.rep", maxText+1)
 	}
-	bytes := len(format)
-	for i := 0; i < len(format) && bytes <= maxText; i++ {
-		if format[i] != '%' {
-			continue
-		}
-		if i++; i < len(format) && format[i] == '%' {
-			continue
-		}
-		bytes += longest
-		number := 0 // a width or a precision
-		for ; i < len(format) && strings.IndexByte("+- #.0123456789*[", format[i]) >= 0; i++ {
-			switch c := format[i]; {
-			case c == '*' || c == '[':
-				L.RaiseError("string.format knows no %%%c", c)
-			case c >= '0' && c <= '9':
-				number = min(10*number+int(c-'0'), 1<<20) // Go takes no larger ones
-			default:
-				bytes, number = bytes+number, 0
-			}
-		}
-		bytes += number
-	}
-	return bytes
+	L.Push(glua.LString(strings.Repeat(text, n)))
+	return 1
 }
 
-// concatenated is how long the text is that table.concat makes.
-func concatenated(L *glua.LState) int {
-	t, separator := L.CheckTable(1), len(L.OptString(2, ""))
-	bytes := 0
-	for i := max(L.OptInt(3, 1), 1); i <= min(L.OptInt(4, t.Len()), t.Len()) && bytes <= maxText; i++ {
+// conversion is what may stand between the % of a format and its letter.
+var conversion = regexp.MustCompile(`^[-+ #0]{0,5}[0-9]{0,2}(?:\.[0-9]{0,2})?`)
+
+// stringFormat is string.format.
+func stringFormat(L *glua.LState) int {
+	format, arg := L.CheckString(1), 1
+	var b strings.Builder
+	add := func(s string) {
+		refuseLong(L, "string.format", b.Len()+len(s))
+		b.WriteString(s)
+	}
+	for {
+		before, rest, found := strings.Cut(format, "%")
+		if add(before); !found {
+			break
+		}
+		how := conversion.FindString(rest)
+		letter := strings.TrimPrefix(rest, how)
+		if letter == "" {
+			L.RaiseError("string.format: the format ends with %%%s, wanted a letter behind it; %%%% stands for %%", how)
+		}
+		format, letter = letter[1:], letter[:1]
+		if letter == "%" && how == "" {
+			add("%")
+			continue
+		}
+		if arg++; strings.Contains("cdiouxXeEfgGqs", letter) && arg > L.GetTop() {
+			L.ArgError(arg, "no value for %"+how+letter)
+		}
+		switch letter {
+		case "c":
+			add(fmt.Sprintf("%"+how+"s", string([]byte{byte(L.CheckInt(arg))})))
+		case "d", "i", "u":
+			// What is no integer of 64 bits is not made one.
+			if n := float64(L.CheckNumber(arg)); -1<<63 <= n && n < 1<<63 {
+				add(fmt.Sprintf("%"+how+"d", int64(n)))
+			} else {
+				how, _, _ = strings.Cut(how, ".")
+				add(fmt.Sprintf("%"+how+".0f", n))
+			}
+		case "o", "x", "X":
+			add(fmt.Sprintf("%"+how+letter, int64(L.CheckNumber(arg))))
+		case "e", "E", "f", "g", "G":
+			add(fmt.Sprintf("%"+how+letter, float64(L.CheckNumber(arg))))
+		case "q":
+			add(`"`)
+			for piece := range slices.Chunk([]byte(L.CheckString(arg)), 1<<20) {
+				add(quoter.Replace(string(piece)))
+			}
+			add(`"`)
+		case "s":
+			text := L.ToStringMeta(L.Get(arg)).String()
+			refuseLong(L, "string.format", b.Len()+len(text))
+			add(fmt.Sprintf("%"+how+"s", text))
+		default:
+			L.RaiseError("string.format: wanted %%c, %%d, %%e, %%f, %%g, %%i, %%o, %%q, %%s, %%u, %%x or %%%%, with a width and a precision of two "+
+				"digits at most, got %%%s%s", how, letter)
+		}
+	}
+	L.Push(glua.LString(b.String()))
+	return 1
+}
+
+// quoter makes texts that Lua reads again, between quotation marks.
+var quoter = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`)
+
+// tableConcat is table.concat.
+func tableConcat(L *glua.LState) int {
+	t, between := L.CheckTable(1), L.OptString(2, "")
+	from := max(L.OptInt(3, 1), 1)
+	to := min(L.OptInt(4, t.Len()), t.Len())
+	var b strings.Builder
+	for i := from; i <= to; i++ {
 		v := t.RawGetInt(i)
 		if !glua.LVCanConvToString(v) {
-			break // table.concat says so
+			L.RaiseError("invalid value (%v) at index %d in table for concat", v.Type(), i)
 		}
-		bytes += len(glua.LVAsString(v)) + separator
-	}
-	return bytes
-}
-
-// substituted is at most how long the text is that string.gsub returns. Where it calls a function, or looks
-// into a table, for each piece, that is counted while it does.
-func substituted(L *glua.LState) int {
-	text, pattern := L.CheckString(1), L.CheckString(2)
-	with, ok := L.Get(3).(glua.LString)
-	if !ok {
-		countPieces(L, len(text))
-		return 0
-	}
-	references := strings.Count(string(with), "%")
-	most := func(matches int) int {
-		if len(with) > 0 && matches > maxText/len(with) || references > 0 && len(text) > maxText/references {
-			return maxText + 1
+		separator := between
+		if i == from {
+			separator = ""
 		}
-		return len(text)*(1+references) + matches*len(with)
+		text := glua.LVAsString(v)
+		refuseLong(L, "table.concat", b.Len()+len(separator)+len(text))
+		b.WriteString(separator)
+		b.WriteString(text)
 	}
-	if most(len(text)+1) <= maxText {
-		return 0
-	}
-	found, err := pm.Find(pattern, []byte(text), 0, L.OptInt(4, -1))
-	if err != nil {
-		return 0 // string.gsub says so
-	}
-	return most(len(found))
-}
-
-// countPieces puts a function in the place of gsub's third argument that counts the bytes of what it returns.
-func countPieces(L *glua.LState, bytes int) {
-	with := L.Get(3)
-	if k := with.Type(); k != glua.LTTable && k != glua.LTFunction {
-		return
-	}
-	L.Replace(3, L.NewFunction(func(L *glua.LState) int {
-		if with.Type() == glua.LTTable {
-			L.Push(L.GetTable(with, L.Get(1)))
-		} else {
-			n := L.GetTop()
-			L.Insert(with, 1)
-			L.Call(n, 1)
-		}
-		bytes += len(glua.LVAsString(L.Get(-1)))
-		refuseLong(L, "string.gsub", bytes)
-		return 1
-	}))
+	L.Push(glua.LString(b.String()))
+	return 1
 }
 
 // concatName is the local variable of every chunk that holds the function which the compiler calls for "..". No name

@@ -31,25 +31,29 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/internal/size"
 )
 
 // The limits of a document. They keep a damaged or hostile file from taking
-// all memory.
+// all memory, or the processor for minutes.
 const (
-	MaxBytes  = 64 << 20 // of text
-	maxDepth  = 100      // lists and maps inside each other
-	maxValues = 1 << 22  // in a document
-	maxItems  = 1 << 21  // lines and commas of YAML and TOML
+	MaxBytes  = 64 << 20  // of text
+	maxDepth  = 100       // lists and maps inside each other
+	maxValues = 1 << 22   // in a document
+	maxMemory = 400 << 20 // of all values, as estimated
 )
 
-// countItems bounds what the libraries for YAML and TOML take: up to a kilobyte for each value, before values can be
-// counted.
-func countItems(name string, text []byte) error {
-	if n := bytes.Count(text, []byte(",")) + bytes.Count(text, []byte("\n")); n > maxItems {
-		return fault.New(fault.Input, "%s: wanted at most %d lines and commas, got %d", name, maxItems, n).
-			WithHint("large matrices belong in separate files, or in JSON")
-	}
-	return nil
+// What values take in memory, measured: in the tree, which all formats share.
+const (
+	valueBytes = 100
+	keyBytes   = 150
+	mapBytes   = 400
+)
+
+// tooLarge refuses what would take more than maxMemory.
+func tooLarge(name string) error {
+	return fault.New(fault.Input, "%s: wanted values that take at most %s of memory, got more", name, size.Binary(maxMemory)).
+		WithHint("large matrices belong in separate files; lists and maps in brackets take more than lines, and YAML and TOML more than JSON")
 }
 
 // format is one way to write a document.
@@ -215,6 +219,7 @@ func (l lines) at(offset int) int {
 // readers of the formats make an empty value and then fill it.
 type builder struct {
 	values int
+	bytes  int // that they take, estimated
 }
 
 // entry adds a key with an empty value to a map.
@@ -222,6 +227,9 @@ func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
 	v := &Value{File: m.File, Line: line, parent: m, key: key, depth: m.depth + 1}
 	if first := m.fields[key]; first != nil {
 		return nil, v.Errorf("this key is given twice; the first is on line %d", first.Line)
+	}
+	if b.bytes += keyBytes; len(m.keys) == 0 {
+		b.bytes += mapBytes
 	}
 	if err := b.admit(v); err != nil {
 		return nil, err
@@ -244,6 +252,9 @@ func (b *builder) item(l *Value, line int) (*Value, error) {
 func (b *builder) admit(v *Value) error {
 	if b.values++; b.values > maxValues {
 		return tooMany(place(v.File, v.Line))
+	}
+	if b.bytes += valueBytes; b.bytes > maxMemory {
+		return tooLarge(v.File)
 	}
 	if v.depth > maxDepth {
 		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",

@@ -198,10 +198,23 @@ func TestSizeIsBounded(t *testing.T) {
 	if _, err := Parse("a.yaml", text); err == nil || !strings.Contains(err.Error(), "wanted at most 67108864 bytes") {
 		t.Errorf("a long document: %v", err)
 	}
-	many := strings.Repeat("0,", maxItems+1)
-	for name, text := range map[string]string{"a.yaml": "[" + many + "]", "a.toml": "a = [" + many + "]"} {
-		if _, err := Parse(name, []byte(text)); err == nil || err.Error() != name+": wanted at most 2097152 lines and commas, got 2097153" {
-			t.Errorf("more values than the library has memory for: %v", err)
+	for name, list := range map[string][]string{
+		"a.yaml": {
+			"[" + strings.Repeat("0,", 500_000) + "]", "[" + strings.Repeat("{a: {a: {a: {a: {a: {a: 1}}}}}},", 50_000) + "]",
+			strings.Repeat("- ", 1_500_000), strings.Repeat("- a: 1\n", 500_000), "{" + strings.Repeat("? a : b, ", 200_000) + "}",
+			"[" + strings.Repeat("[[[[]]]],", 100_000) + "]", strings.Repeat("- &a !!str 'x' # x\n", 500_000),
+		},
+		"a.toml": {
+			"a = [" + strings.Repeat("0,", 2_500_000) + "]", "a = [" + strings.Repeat("{a={a={a={a={a={a=1}}}}}},", 60_000) + "]",
+			"a = [" + strings.Repeat("{a.b.c.d.e.f.g.h=1},", 60_000) + "]", strings.Repeat("[[a]]\n[a.b.c.d.e.f.g.h]\n", 60_000),
+			"a = [" + strings.Repeat("[[[[]]]],", 300_000) + "]",
+		},
+		"a.json": {"[" + strings.Repeat(`{"a":1},`, 600_000) + "1]"},
+	} {
+		for _, text := range list {
+			if _, err := Parse(name, []byte(text)); err == nil || err.Error() != name+": wanted values that take at most 400 MiB of memory, got more" {
+				t.Errorf("%.30q...: %v", text, err)
+			}
 		}
 	}
 	b := builder{values: maxValues - 1}
@@ -228,6 +241,44 @@ func TestDottedKeysAreBounded(t *testing.T) {
 		if want == 0 && err != nil || want > 0 && (err == nil || err.Error() != fmt.Sprintf("a.toml:%d: wanted at most 100 lists and maps inside each other, got more", want)) {
 			t.Errorf("%.60q: %v, want line %d", text, err, want)
 		}
+	}
+}
+
+// The library for TOML searches all keys of a table for each of them, and the one for YAML all directives.
+func TestTimeIsBounded(t *testing.T) {
+	lines := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(format, "%d", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
+	const fewer = "a.toml: wanted TOML of fewer tables and keys, about 20000 in one, got more"
+	for text, want := range map[string]string{
+		lines(5_000, "k%d = 1\n"): "",
+		lines(5_000, "[[patterns]]\na = 1\nb = 2\nc = 3\n[patterns.more]\nx = {y = 1, z = 2}\n"):            "",
+		lines(2_000, "[t%d]\na = 1\nb = 2\n[t%d.x.y]\nc.d = 1\nc.e = 2\n"):                                  "",
+		"a = [" + lines(5_000, "{x = 1, y = [[1], [2]]},\n") + "]\nb = 1\n":                                 "",
+		lines(50, "[[a]]\n"+lines(100, "k%d = 1\n")+"[[a.b]]\n"+lines(100, "k%d = 1\n")+"[[a.b]]\nx = 1\n"): "",
+		lines(100_000, "k%d = 1\n"):                                         fewer,
+		lines(100_000, "k.k%d.x = 1\n"):                                     fewer,
+		lines(100_000, "[k%d]\n"):                                           fewer,
+		lines(100_000, "[[k%d]]\n"):                                         fewer,
+		"a = {" + lines(100_000, "k%d = 1, ") + "k = 1}\n":                  fewer,
+		"a = [[{" + lines(100_000, "k%d = 1, ") + "k = 1}]]\n":              fewer,
+		lines(20_000, "k%d = 1\n") + lines(20_000, "[[a]]\n"):               fewer,
+		"a = [" + lines(400_000, "[],") + "]\n" + lines(1_000, "k%d = 1\n"): fewer,
+	} {
+		if _, err := Parse("a.toml", []byte(text)); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
+			t.Errorf("%.60q...: %v, want %q", text, err, want)
+		}
+	}
+	const directives = "a.yaml: wanted at most 100 directives (lines that begin with %), got 100000"
+	if _, err := Parse("a.yaml", []byte(lines(100_000, "%TAG !e%d! tag:x,2000:\n")+"---\na: 1\n")); err == nil || err.Error() != directives {
+		t.Errorf("many directives: %v", err)
+	}
+	if _, err := Parse("a.toml", []byte("a = "+strings.Repeat("[", 1_000_000))); err == nil || err.Error() != "a.toml:1: wanted at most 100 lists and maps inside each other, got more" {
+		t.Errorf("many brackets: %v", err)
 	}
 }
 

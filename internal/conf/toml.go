@@ -22,11 +22,10 @@ type tomlReader struct {
 }
 
 func readTOML(b *builder, top *Value, text []byte) error {
-	if line := deepKey(text); line > 0 {
-		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
-			place(top.File, line), maxDepth)
+	if err := weighTOML(top.File, text); err != nil {
+		return err
 	}
-	if err := countItems(top.File, text); err != nil {
+	if err := countSearches(top.File, text); err != nil {
 		return err
 	}
 	// The decoder knows all rules of TOML about tables that are defined twice
@@ -63,30 +62,146 @@ func readTOML(b *builder, top *Value, text []byte) error {
 	return nil
 }
 
-// deepKey returns the line of a dotted key with more steps than maps may be deep, 0 if there is none. The decoder
-// would take some hundred bytes for each of them.
-func deepKey(text []byte) (line int) {
-	line, dots := 1, 0
+// weighTOML bounds what the decoder takes for a document, as [weighYAML] does, and how deep the document is: the parser
+// calls itself.
+func weighTOML(name string, text []byte) error {
+	bytesOf := [256]int{'\n': 150, ',': 200, '[': 350, '{': 900, '=': 350, '.': 850}
+	line, dots, inside, taken := 1, 0, 0, 0
 	for i := 0; i < len(text); {
 		n := 1
-		switch c := text[i]; c {
+		c := text[i]
+		taken += bytesOf[c]
+		switch c {
 		case '"', '\'':
 			n = tomlString(text[i:])
 		case '#':
 			if n = bytes.IndexByte(text[i:], '\n'); n < 0 {
-				return 0
+				n = len(text) - i
 			}
 		case '.':
-			if dots++; dots > maxDepth {
-				return line
-			}
-		case '=', ',', '[', ']', '{', '}', '\n':
+			dots++
+		case '[', '{':
+			dots, inside = 0, inside+1
+		case ']', '}':
+			dots, inside = 0, inside-1
+		case '=', ',', '\n':
 			dots = 0
+		}
+		if dots > maxDepth || inside > maxDepth {
+			return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
+				place(name, line), maxDepth)
 		}
 		line += bytes.Count(text[i:i+n], []byte("\n"))
 		i += n
 	}
-	return 0
+	if taken > maxMemory {
+		return tooLarge(name)
+	}
+	return nil
+}
+
+// tomlKey is a key as the decoder keeps it: in a list of all, in which it searches for each step of each key, from the
+// table of which the key is a part.
+type tomlKey struct {
+	at   int // in that list, when it was made
+	up   *tomlKey
+	keys map[string]*tomlKey
+	size int // keys below it
+}
+
+// mostLooks takes the decoder about two seconds.
+const mostLooks = 1 << 28
+
+// searches counts what the decoder looks at.
+type searches struct {
+	keys, looks int
+	top         tomlKey
+}
+
+func (s *searches) step(table *tomlKey, name []byte) (key *tomlKey, found bool) {
+	if key = table.keys[string(name)]; key != nil {
+		s.looks += max(key.at-table.at, 0)
+		return key, true
+	}
+	if table.at <= s.keys {
+		s.looks += s.keys - table.at
+	} else {
+		s.looks += s.keys // the list has become shorter since
+	}
+	s.add(table)
+	key = &tomlKey{at: s.keys, up: table}
+	if table.keys == nil {
+		table.keys = map[string]*tomlKey{}
+	}
+	table.keys[string(name)] = key
+	return key, false
+}
+
+func (s *searches) add(table *tomlKey) {
+	s.keys++
+	for ; table != nil; table = table.up {
+		table.size++
+	}
+}
+
+func (s *searches) walk(table *tomlKey, n *unstable.Node) (key *tomlKey, found bool) {
+	for steps := n.Key(); steps.Next(); {
+		table, found = s.step(table, steps.Node().Data)
+	}
+	return table, found
+}
+
+// another is a further element of an array of tables: the keys of the one before are forgotten.
+func (s *searches) another(array *tomlKey) {
+	s.looks += s.keys
+	s.keys -= array.size
+	for up := array.up; up != nil; up = up.up {
+		up.size -= array.size
+	}
+	array.keys, array.size = nil, 0
+}
+
+func (s *searches) value(key *tomlKey, n *unstable.Node) {
+	switch n.Kind {
+	case unstable.InlineTable:
+		for pairs := n.Children(); s.looks <= mostLooks && pairs.Next(); {
+			of, _ := s.walk(key, pairs.Node())
+			s.value(of, pairs.Node().Value())
+		}
+	case unstable.Array:
+		for elements := n.Children(); elements.Next(); {
+			if kind := elements.Node().Kind; kind == unstable.InlineTable || kind == unstable.Array {
+				s.add(key)
+				s.value(&tomlKey{at: s.keys, up: key}, elements.Node())
+			}
+		}
+	}
+}
+
+// countSearches bounds the time that the decoder takes, which grows with the square of the keys in a table.
+func countSearches(name string, text []byte) error {
+	var s searches
+	var p unstable.Parser
+	p.Reset(text)
+	for table := &s.top; p.NextExpression() && s.looks <= mostLooks; {
+		switch n := p.Expression(); n.Kind {
+		case unstable.KeyValue:
+			key, _ := s.walk(table, n)
+			s.value(key, n.Value())
+		case unstable.Table:
+			table, _ = s.walk(&s.top, n)
+		case unstable.ArrayTable:
+			var again bool
+			if table, again = s.walk(&s.top, n); again {
+				s.another(table)
+			}
+		}
+	}
+	if s.looks > mostLooks {
+		return fault.New(fault.Input, "%s: wanted TOML of fewer tables and keys, about 20000 in one, got more", name).
+			WithHint("use arrays of tables ([[name]]), or write the document in JSON or YAML, which have no such bound")
+	}
+	return nil // the decoder finds mistakes
 }
 
 // tomlString returns the length of the string with which text begins. One without its end ends with text, or its line.

@@ -59,6 +59,9 @@ type Segment struct {
 	closed atomic.Bool
 }
 
+// mapped is how many segments this process has mapped: one, unless it has several ranks.
+var mapped atomic.Int32
+
 // enter makes sure that the memory stays until leave, or says that it is gone.
 func (s *Segment) enter() bool {
 	s.users.Add(1)
@@ -134,6 +137,7 @@ func mapSegment(fd int) (*Segment, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("map shared memory: %w", err)
 	}
+	mapped.Add(1)
 	return &Segment{mem: mem, fd: fd}, nil
 }
 
@@ -153,6 +157,7 @@ func (s *Segment) Close() error {
 		})
 		time.Sleep(100 * time.Microsecond)
 	}
+	mapped.Add(-1)
 	return errors.Join(unix.Munmap(s.mem), unix.Close(s.fd))
 }
 
@@ -231,10 +236,13 @@ func (s *Segment) Barrier(key uint64, parties, cores int) (*Barrier, error) {
 }
 
 const (
-	spinReads  = 2000                   // about a microsecond
-	yieldFor   = 50 * time.Microsecond  // then the rank sleeps in the kernel
+	spinReads = 2000 // about a microsecond
+	// Then the rank yields, then it sleeps in the kernel. To be woken costs as much as many yields, but in a process
+	// of several ranks a yield may not reach the one that works.
+	yieldFor   = time.Millisecond
+	yieldLess  = 50 * time.Microsecond  // in such a process
 	yieldBatch = 4                      // yields between looks at the clock, which cost nearly as much
-	nap        = 100 * time.Millisecond // and looks up this often: others may have failed
+	nap        = 100 * time.Millisecond // a sleeper looks up this often: others may have failed
 )
 
 // Wait returns when all parties have called it. It waits no longer than limit,
@@ -257,13 +265,16 @@ func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 			return nil
 		}
 	}
-	start := time.Now()
+	start, patience := time.Now(), yieldFor
+	if mapped.Load() > 1 {
+		patience = yieldLess
+	}
 	for i := 1; ; i++ {
 		unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		if b.slot.arrivals.Load() >= target {
 			return nil
 		}
-		if i%yieldBatch == 0 && time.Since(start) > yieldFor {
+		if i%yieldBatch == 0 && time.Since(start) > patience {
 			break
 		}
 	}

@@ -77,6 +77,27 @@ func TestMaxIsThatOfTheRound(t *testing.T) {
 	wg.Wait()
 }
 
+// A process with several ranks has mapped as many segments, and then a rank that waits sleeps sooner.
+func TestMappedSegmentsAreCounted(t *testing.T) {
+	before := mapped.Load()
+	s := newSegment(t)
+	other, err := Open(os.Getpid(), s.FD(), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := mapped.Load() - before; n != 2 {
+		t.Errorf("%d segments are mapped, want 2", n)
+	}
+	for range 2 { // the second Close does nothing
+		if err := errors.Join(s.Close(), other.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := mapped.Load() - before; n != 0 {
+		t.Errorf("%d segments are mapped after Close, want 0", n)
+	}
+}
+
 func TestGroupsDoNotDisturbEachOther(t *testing.T) {
 	s := newSegment(t)
 	a, err := s.Barrier(7, 2, 2)

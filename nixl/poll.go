@@ -13,9 +13,10 @@ import (
 // ErrDeadline ends a Poll that passed its deadline.
 var ErrDeadline = errors.New("deadline passed")
 
-// How Poll waits: it keeps the processor for as long as small messages take, and offers it to other
-// processes between calls after that.
-const spinFor = 50 * time.Microsecond
+// How Poll waits: it keeps the processor for as long as the smallest messages take, and offers it to other processes
+// between calls after that. An offer that none takes is cheap; to keep the processor from the rank that is waited for,
+// where there are more ranks than processors, is not.
+const spinFor = 2 * time.Microsecond
 
 // Poll calls done until it returns true or an error. It is for what needs an agent to make progress, such as
 // Agent.Connected, Agent.Receive and Batch.Done. It ends early with ErrAborted or ErrDeadline.
@@ -34,8 +35,8 @@ func Poll(ctl Control, done func() (bool, error)) error {
 			return ErrDeadline
 		}
 		if now-start > int64(spinFor) {
-			// The operating system's yield: ranks are processes, and there may be more of them than cores.
-			_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+			// The operating system's yield: ranks are processes.
+			unix.RawSyscallNoError(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		}
 	}
 }

@@ -138,21 +138,23 @@ func (a *agent) Receive(into []nixl.Notice) ([]nixl.Notice, error) {
 	return into, nil
 }
 
-// fetch makes progress, takes what has arrived, and sends the greetings that are due.
+// fetch makes progress, takes what has arrived, and answers the greetings in it.
 func (a *agent) fetch() error {
 	if status := C.papi_fetch(a.c, &a.arrived); status < 0 {
 		return fail(status, "receiving notifications")
 	}
-	if size := a.arrived; size > 0 {
-		if cap(a.incoming) < int(size) {
-			a.incoming = make([]byte, size)
-		}
-		incoming := a.incoming[:size]
-		if status := C.papi_take(a.c, (*C.uchar)(&incoming[0]), size); status < 0 {
-			return fail(status, "receiving notifications")
-		}
-		a.sort(incoming)
+	size := a.arrived
+	if size == 0 {
+		return nil
 	}
+	if cap(a.incoming) < int(size) {
+		a.incoming = make([]byte, size)
+	}
+	incoming := a.incoming[:size]
+	if status := C.papi_take(a.c, (*C.uchar)(&incoming[0]), size); status < 0 {
+		return fail(status, "receiving notifications")
+	}
+	a.sort(incoming)
 	for _, l := range a.links {
 		if err := a.greet(l); err != nil {
 			return err

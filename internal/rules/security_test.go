@@ -68,6 +68,7 @@ var proofs = []struct{ begins, tests string }{
 	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut"},
 	{"log of `perigee disagg`", "tools/disagg/benchlog.TestLevelsAreBounded tools/disagg/accuracy.TestScoresAreBounded"},
 	{"folder of `perigee sweep`", "tools/sweep/load.TestFarTooManyFiles"},
+	{"report of `perigee sweep`", "tools/sweep/load.TestBadReports tools/sweep/load.TestManyEngines"},
 	{"error: its text", "internal/cli.TestLongErrorsAreShortened"},
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},

@@ -98,18 +98,18 @@ func condition(source string) (func(*runs.Run) bool, error) {
 // remark prints what was skipped or is incomplete.
 func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, f := range got.Skipped {
-		fmt.Fprintln(plaintext.Writer(s.Err), "skipped", f.Err)
+		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(f.Err.Error()))
 	}
 	if n := len(got.Skipped); n > 0 {
 		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"),
 			cli.Count(len(got.Runs), "run"))
 	}
 	if got.Links > 0 {
-		fmt.Fprintf(plaintext.Writer(s.Err), "note: %s not followed, such as %s; name the folders that they lead to\n",
-			cli.Count(got.Links, "symbolic link"), got.Link)
+		fmt.Fprintf(s.Err, "note: %s not followed, such as %s; name the folders that they lead to\n",
+			cli.Count(got.Links, "symbolic link"), plaintext.Escape(got.Link))
 	}
 	for _, n := range notes {
-		fmt.Fprintln(plaintext.Writer(s.Err), "note:", n)
+		fmt.Fprintln(s.Err, "note:", plaintext.Escape(n))
 	}
 }
 
@@ -148,13 +148,14 @@ func notes(all []*runs.Run) []string {
 		file  string
 	}
 	var list []*entry
+	known := map[string]*entry{}
 	add := func(text, file string) {
-		i := slices.IndexFunc(list, func(e *entry) bool { return e.text == text })
-		if i < 0 {
-			list = append(list, &entry{text: text, file: file})
-			i = len(list) - 1
+		e := known[text]
+		if e == nil {
+			e = &entry{text: text, file: file}
+			known[text], list = e, append(list, e)
 		}
-		list[i].count++
+		e.count++
 	}
 	for _, r := range all {
 		if math.IsNaN(r.Concurrency) && !r.Transfer {

@@ -120,7 +120,7 @@ func must(name string) *runs.Column {
 func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns []*runs.Column) []*runs.Column {
 	fmt.Fprintf(plaintext.Writer(s.Out), "# %s: %s\n", generator(), cli.Count(len(rows), "run"))
 	if title != "" {
-		fmt.Fprintln(plaintext.Writer(s.Out), "#", title)
+		fmt.Fprintln(s.Out, "#", plaintext.Escape(title))
 	}
 	var rest []*runs.Column
 	var same, ones []string
@@ -131,7 +131,7 @@ func (c *TableCmd) header(s cli.Streams, title string, rows []*runs.Run, columns
 		case inName(col) && allOne(rows, col):
 			ones = append(ones, col.Name)
 		case len(rows) > 1 && constant && col.Name != "Name" && value != "":
-			same = append(same, fmt.Sprintf("#   %s: %s\n", col, value))
+			same = append(same, fmt.Sprintf("#   %s: %s\n", col, plaintext.Escape(value)))
 		default:
 			rest = append(rest, col)
 		}

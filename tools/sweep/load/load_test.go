@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -257,6 +258,36 @@ func TestGPUsOfV02(t *testing.T) {
 	}
 }
 
+// kinds are n engines that differ.
+func kinds(n int) (list []string) {
+	for i := range n {
+		list = append(list, fmt.Sprintf("replica A %d 1 1", i+1))
+	}
+	return list
+}
+
+// What a report says of engines that are alike takes no more memory than one of them.
+func TestManyEngines(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(v02, "replicas", "benchmark_report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Report("r.json", []byte(strings.ReplaceAll(string(text), `"replicas": 4`, `"replicas": 65536`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Hosts) != 1 || r.Engines() != 65536 {
+		t.Errorf("%d hosts for %d engines", len(r.Hosts), r.Engines())
+	}
+	want := map[string]any{"Name": "65536R TP2", "Replicas": int64(65536), "Num_GPUs": int64(131072)}
+	if diff := cmp.Diff(want, cells(t, r, "Name", "Replicas", "Num_GPUs")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if r := read(t, standalone(t, host(kinds(64)...))); len(r.Hosts) != 64 {
+		t.Errorf("%d kinds of engines of 64", len(r.Hosts))
+	}
+}
+
 func TestBadReports(t *testing.T) {
 	good := report(t)
 	pd, err := os.ReadFile(filepath.Join(v02, "pd", "benchmark_report_v0.2.yaml"))
@@ -286,6 +317,9 @@ func TestBadReports(t *testing.T) {
 		{string(pd), "role: decode", "role: both", `r.yaml:33: scenario.stack[2].standardized.role: wanted one of replica, prefill, decode, aggregate, got "both"`},
 		{string(pd), "    aggregate:\n", "    total:\n", `r.yaml:53: results.request_performance: the key aggregate is missing`},
 		{string(pd), "units: queries/s", "units: s", `r.yaml:71: results.request_performance.aggregate.throughput.request_rate.units: wanted the unit queries/s, got "s"`},
+		{good, "    name: meta-llama/Llama-3.1-70B-Instruct", "    name: " + strings.Repeat("x", 1025), `r.yaml:69: scenario.model.name: wanted text of at most 1024 bytes, got 1025`},
+		{standalone(t, host(kinds(64)...)), "    - replica\n", "    - replica\n    - replica\n", `r.yaml:3: scenario.host: wanted as many accelerators (64) as types (65)`},
+		{standalone(t, host(kinds(65)...)), "version: '0.1'", "version: '0.1'", `r.yaml:135: scenario.host.accelerator[64]: wanted at most 64 kinds of engines, got more`},
 		{string(pd), "replicas: 1", "replicas: 999999", `r.yaml:9: scenario.stack[0].standardized: wanted at most 65536 engines, got more`},
 	} {
 		if !strings.Contains(c.text, c.from) {

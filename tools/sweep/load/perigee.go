@@ -45,7 +45,7 @@ func hasResult(root *os.Root, name string) bool {
 		}
 		r = z
 	case strings.HasSuffix(name, ".zst"):
-		const mostMemory = 128 << 20
+		const mostMemory = 32 << 20 // as of a result that is read
 		z, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostMemory),
 			zstd.WithDecoderMaxWindow(mostMemory))
 		if err != nil {

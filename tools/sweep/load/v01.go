@@ -41,9 +41,19 @@ func (r *reader) hostsV01(to *runs.Run, scenario *conf.Value) {
 		return
 	}
 	for i, t := range types {
-		to.Hosts = append(to.Hosts, r.hostV01(t, accelerators[i]))
+		h := r.hostV01(t, accelerators[i])
+		if r.err == nil {
+			r.unmixed(to, h, t)
+			r.add(to, h, accelerators[i])
+		}
 	}
-	r.unmixed(to, types)
+}
+
+// add adds engines of a kind that stands at v.
+func (r *reader) add(to *runs.Run, h runs.Host, v *conf.Value) {
+	if !to.Add(h) {
+		r.fail(v.Errorf("wanted at most %d kinds of engines, got more", runs.MostKinds))
+	}
 }
 
 func (r *reader) hostV01(kind, accelerator *conf.Value) runs.Host {
@@ -60,11 +70,9 @@ func (r *reader) hostV01(kind, accelerator *conf.Value) runs.Host {
 }
 
 // unmixed refuses replicas beside engines for prefill or decode.
-func (r *reader) unmixed(to *runs.Run, types []*conf.Value) {
-	for i, h := range to.Hosts {
-		if (h.Role == runs.Replica) != (to.Hosts[0].Role == runs.Replica) {
-			r.fail(types[i].Errorf("wanted either replicas or prefill and decode engines, got both"))
-		}
+func (r *reader) unmixed(to *runs.Run, h runs.Host, kind *conf.Value) {
+	if len(to.Hosts) > 0 && (h.Role == runs.Replica) != (to.Hosts[0].Role == runs.Replica) {
+		r.fail(kind.Errorf("wanted either replicas or prefill and decode engines, got both"))
 	}
 }
 

@@ -87,17 +87,16 @@ func (r *reader) engineV02(to *runs.Run, engine *conf.Value) {
 	if v := r.get(engine, "replicas"); v != nil {
 		replicas = r.whole(v, 1)
 	}
-	const most = 1 << 16 // of hosts, lest a typing error fills the memory
-	if r.err == nil && len(to.Hosts)+int(replicas) > most {
+	const most = 1 << 16 // of engines; more are a typing error
+	if r.err == nil && to.Engines()+int(replicas) > most {
 		r.fail(engine.Errorf("wanted at most %d engines, got more", most))
 	}
 	if r.err != nil {
 		return
 	}
 	h.GPUs = gpusV02(to, &h, replicas, count) / replicas
-	for range int(replicas) {
-		to.Hosts = append(to.Hosts, h)
-	}
+	h.Count = int(replicas)
+	r.add(to, h, engine)
 }
 
 // gpusV02 returns how many GPUs the replicas of an engine use together. That is

@@ -52,7 +52,8 @@
   };
 
   const extent = (values, log) => {
-    const lo = Math.min(...values), hi = Math.max(...values);
+    let lo = Infinity, hi = -Infinity;
+    for (const v of values) { lo = Math.min(lo, v); hi = Math.max(hi, v); } // there may be more than a call takes
     if (!values.length) return log ? [1, 10] : [0, 1];
     if (log) return [lo / 1.25, hi * 1.25];
     const low = Math.min(0, lo);

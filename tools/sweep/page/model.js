@@ -67,7 +67,7 @@
       return c === "inf" ? 1e300 : typeof c === "number" ? c : 2e300;
     };
     const meets = (run) => state.slos.every((s) => s.limit === null || keeps(s.op, cell(s.column, run), s.limit));
-    const drawable = (v, log) => typeof v === "number" && Number.isFinite(v) && (!log || v > 0);
+    const drawable = (v, log) => typeof v === "number" && Math.abs(v) <= 1e300 && (!log || v >= 1e-300); // axes go further, and have to end
 
     // points are the dots of the shown series: {run, x, y, label, meets, front, series}, and how many runs have none.
     const points = () => {

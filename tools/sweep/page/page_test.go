@@ -281,6 +281,28 @@ func TestHostileWords(t *testing.T) {
 	}
 }
 
+// Numbers at the end of what there is, and many of them, do not stop the page.
+func TestHugeNumbers(t *testing.T) {
+	good := imported(t, "sweepA")[0]
+	var all []*runs.Run
+	for i := range 150_000 {
+		r := *good
+		r.OutputTokens = float64(1 + i)
+		all = append(all, &r)
+	}
+	all[0].OutputTokens, all[1].OutputTokens = 1.7e308, 5e-324
+	path := write(t, all, Options{})
+	tab := pagetest.Start(t).Open(t, path, pagetest.Light)
+	tab.Wait("window.sweep && window.sweep.ready")
+	for log, want := range map[string]int{"false": len(all) - 1, "true": len(all) - 2} {
+		got := pagetest.Eval[int](tab, "(() => { const m = window.sweep.model, c = window.sweep.chart; m.state.labels = false; m.state.logX = m.state.logY = "+log+
+			"; c.redraw(); return c.placed().length; })()")
+		if got != want {
+			t.Errorf("log %s: %d dots, want %d", log, got, want)
+		}
+	}
+}
+
 // A page without a single readable report still opens.
 func TestNothingToShow(t *testing.T) {
 	path := write(t, nil, Options{Skipped: []string{"a.yaml:1: no"}})

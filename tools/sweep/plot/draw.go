@@ -111,8 +111,9 @@ func (d *Data) heading(c draw.Canvas) {
 	length := func(x float64) string { return cmp.Or(expr.Num(x).String(), "unknown") }
 	c.FillText(big, vg.Point{X: c.Min.X, Y: c.Max.Y - 14}, shorten(big.Width, cmp.Or(d.Key.Model, "unknown model"),
 		c.Max.X-c.Min.X))
-	c.FillText(small, vg.Point{X: c.Min.X, Y: c.Max.Y - 31}, fmt.Sprintf("%s     ISL %s     OSL %s",
-		cmp.Or(d.Key.GPU, "unknown GPU"), length(d.Key.ISL), length(d.Key.OSL)))
+	below := fmt.Sprintf("%s     ISL %s     OSL %s", cmp.Or(d.Key.GPU, "unknown GPU"), length(d.Key.ISL),
+		length(d.Key.OSL))
+	c.FillText(small, vg.Point{X: c.Min.X, Y: c.Max.Y - 31}, shorten(small.Width, below, c.Max.X-c.Min.X))
 }
 
 func axis(a *gonum.Axis, col *runs.Column, log bool) {

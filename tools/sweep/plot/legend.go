@@ -3,9 +3,12 @@ package plot
 import (
 	"fmt"
 	"slices"
+	"sort"
 
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
+
+	"perigee/internal/plaintext"
 )
 
 const (
@@ -96,12 +99,14 @@ func legend(c draw.Canvas, d *Data, o Options) {
 
 func more(n int) string { return fmt.Sprintf("and %d more configurations", n) }
 
-// shorten cuts words that are wider than there is room.
+// shorten cuts words that are wider than there is room, and escapes what pictures cannot show.
 func shorten(width func(string) vg.Length, words string, room vg.Length) string {
+	words = plaintext.Escape(words)
 	letters := []rune(words)
-	for len(letters) > 1 && width(words) > room {
-		letters = letters[:len(letters)-1]
-		words = string(letters) + "…"
+	if len(letters) < 2 || width(words) <= room {
+		return words
 	}
-	return words
+	cut := func(n int) string { return string(letters[:n]) + "…" }
+	// The first letter always stays.
+	return cut(max(1, sort.Search(len(letters)-1, func(i int) bool { return width(cut(i+1)) > room })))
 }

@@ -2,13 +2,18 @@ package plot
 
 import (
 	"bytes"
+	"encoding/xml"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"gonum.org/v1/plot/vg"
@@ -150,6 +155,60 @@ func TestLongLegend(t *testing.T) {
 }
 
 // BenchmarkPlot5000 draws 5,000 dots. Target: below 2 s, reading not counted.
+// Words of any length are cut with few measurements, to what fits.
+func TestShorten(t *testing.T) {
+	calls := 0
+	width := func(s string) vg.Length { calls++; return vg.Length(utf8.RuneCountInString(s)) }
+	for _, c := range []struct {
+		words string
+		room  vg.Length
+		want  string
+	}{
+		{"abcdef", 6, "abcdef"}, {"abcdef", 5, "abcd…"}, {"abcdef", 2, "a…"}, {"abcdef", 0, "a…"}, {"a", 0, "a"}, {"", 0, ""},
+		{strings.Repeat("ä", 1<<20), 4, "äää…"}, {"a\nb\x1b", 99, `a\nb\x1b`},
+	} {
+		calls = 0
+		if got := shorten(width, c.words, c.room); got != c.want || calls > 30 {
+			t.Errorf("%.20q in %v: %q, %d measurements", c.words, c.room, got, calls)
+		}
+	}
+}
+
+// Figures at the end of what numbers can be have no place on an axis, which would not end; names of reports cannot
+// break the picture.
+func TestHostileReports(t *testing.T) {
+	for _, x := range []float64{1.7e308, 5e-324, 1e300, 1e-300} {
+		for _, log := range []bool{false, true} {
+			sc := swept(3)
+			for _, r := range sc.Runs {
+				r.Model, r.Hosts[0].GPU, r.Directory = "<b>\n\x00\x1b", "<b>\n\x00\x1b", "/d/<b>\n\x00\x1b"+r.File
+			}
+			sc.Key = sc.Runs[0].Key()
+			sc.Runs[0].OutputTokens, sc.Runs[0].Concurrency = x, 1
+			o := options(t)
+			o.LogX, o.LogY, o.Label = log, log, column(t, "Directory")
+			d, err := Select(sc, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if out := x > 1e300 || log && x < 1e-300; (d.Missing == 1) != out {
+				t.Errorf("%g, log %v: %d runs are left out", x, log, d.Missing)
+			}
+			var svg, png bytes.Buffer
+			if err := errors.Join(d.WriteSVG(&svg, o), d.WritePNG(&png, o)); err != nil {
+				t.Fatal(err)
+			}
+			for decoder := xml.NewDecoder(&svg); ; {
+				if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+					break
+				} else if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkPlot5000(b *testing.B) {
 	sc := swept(5000)
 	o := options(b)

@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/expr"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/serving/pareto"
 	"perigee/tools/sweep/runs"
 	"perigee/tools/sweep/slo"
@@ -72,7 +73,7 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 				continue
 			}
 			if o.Label != nil {
-				p.Label = o.Label.Of(r).String()
+				p.Label = plaintext.Escape(o.Label.Of(r).String())
 			}
 			s.Points = append(s.Points, p)
 		}
@@ -97,9 +98,10 @@ func Select(sc runs.Scenario, o Options) (*Data, error) {
 	return d, nil
 }
 
-// drawable reports whether a coordinate has a place on its axis.
+// drawable reports whether a coordinate has a place on its axis, which goes somewhat further and has to end.
 func drawable(x float64, log bool) bool {
-	return !math.IsNaN(x) && !math.IsInf(x, 0) && (!log || x > 0)
+	const most = 1e300
+	return math.Abs(x) <= most && (!log || x >= 1/most)
 }
 
 // noFront says why there is no front, "" if there is one.

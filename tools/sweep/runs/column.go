@@ -75,10 +75,14 @@ func parallelisms(prefix string, role Role, what string) []Column {
 		}))
 	}
 	return append(columns, number(prefix+"Replicas", "", "", expr.Neither, "number of "+what, func(r *Run) float64 {
-		if n := len(r.of(role)); n > 0 {
-			return float64(n)
+		var n int
+		for _, h := range r.of(role) {
+			n += h.count()
 		}
-		return math.NaN()
+		if n == 0 {
+			return math.NaN()
+		}
+		return float64(n)
 	}))
 }
 

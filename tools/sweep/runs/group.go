@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -133,16 +132,20 @@ func Directories(all []*Run) []string {
 // other has, for legends; also, where a page is sent around, it keeps to itself
 // where on this machine the files lie.
 func ShortNames(paths []string) map[string]string {
-	short := map[string]string{}
+	short, starts := map[string]string{}, map[string]int{} // of the ends that were tried last
 	for _, path := range paths {
-		steps := strings.Split(filepath.ToSlash(path), "/")
-		for n := 1; n <= len(steps); n++ {
-			end := strings.Join(steps[len(steps)-n:], "/")
-			short[path] = end
-			if !slices.ContainsFunc(paths, func(other string) bool {
-				return other != path && (other == end || strings.HasSuffix(filepath.ToSlash(other), "/"+end))
-			}) {
-				break
+		starts[path] = len(path) + 1
+	}
+	for len(starts) > 0 {
+		count := map[string]int{}
+		for path, start := range starts {
+			start = strings.LastIndexByte(path[:start-1], '/') + 1
+			starts[path], short[path] = start, path[start:]
+			count[short[path]]++
+		}
+		for path, start := range starts {
+			if start == 0 || count[short[path]] == 1 {
+				delete(starts, path)
 			}
 		}
 	}

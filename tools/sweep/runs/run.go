@@ -27,15 +27,25 @@ const (
 
 var roleLetters = [...]string{"R", "P", "D"}
 
-// Host is one instance of the inference engine.
+// Host is one instance of the inference engine, or several that are alike.
 type Host struct {
-	Role Role
-	GPU  string // model of the accelerator; "" if unknown
+	Role  Role
+	Count int    // 0 stands for 1
+	GPU   string // model of the accelerator; "" if unknown
 
 	// Degrees of parallelism: tensor, data, pipeline, expert. NaN if unknown.
 	TP, DP, PP, EP float64
-	// GPUs is how many accelerators the instance uses. NaN if unknown.
+	// GPUs is how many accelerators one instance uses. NaN if unknown.
 	GPUs float64
+}
+
+func (h Host) count() int { return max(1, h.Count) }
+
+// alike reports whether instances differ in nothing but their number.
+func (h Host) alike(o Host) bool {
+	same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
+	return h.Role == o.Role && h.GPU == o.GPU && same(h.TP, o.TP) && same(h.DP, o.DP) && same(h.PP, o.PP) &&
+		same(h.EP, o.EP) && same(h.GPUs, o.GPUs)
 }
 
 // Statistic is a figure of a distribution.
@@ -148,6 +158,27 @@ func New(file string) *Run {
 	return r
 }
 
+// MostKinds is how many kinds of engines a run may have. Names and cells list them.
+const MostKinds = 64
+
+// Add adds instances of the engine. It reports whether there is room for a kind more.
+func (r *Run) Add(h Host) bool {
+	if i := slices.IndexFunc(r.Hosts, h.alike); i >= 0 {
+		r.Hosts[i].Count = r.Hosts[i].count() + h.count()
+		return true
+	}
+	r.Hosts = append(r.Hosts, h)
+	return len(r.Hosts) <= MostKinds
+}
+
+// Engines is how many there are.
+func (r *Run) Engines() (n int) {
+	for _, h := range r.Hosts {
+		n += h.count()
+	}
+	return n
+}
+
 // of returns the hosts of a role.
 func (r *Run) of(role Role) []Host {
 	var list []Host
@@ -190,7 +221,7 @@ func (r *Run) NumGPUs() float64 {
 	}
 	var sum float64
 	for _, h := range r.Hosts {
-		sum += h.GPUs
+		sum += h.GPUs * float64(h.count())
 	}
 	if whole := math.Round(sum); math.Abs(sum-whole) < 1e-9 { // of thirds, say
 		return whole
@@ -219,7 +250,7 @@ func (r *Run) Name() string {
 func describe(role Role, hosts []Host) string {
 	counts := map[string]int{}
 	for _, h := range hosts {
-		counts[h.parallelism()]++
+		counts[h.parallelism()] += h.count()
 	}
 	var kinds []string
 	for kind := range counts {

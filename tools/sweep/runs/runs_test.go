@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -103,6 +104,19 @@ func TestShortNames(t *testing.T) {
 				t.Errorf("%v: %s became %q, want %q", c.paths, p, short[p], c.want[i])
 			}
 		}
+	}
+}
+
+// The names of many folders are found without comparing each with each, which takes minutes.
+func TestShortNamesOfMany(t *testing.T) {
+	const n = 200_000
+	var paths []string
+	for i := range n {
+		paths = append(paths, fmt.Sprintf("/data/%d/run", i))
+	}
+	short := ShortNames(paths)
+	if got := short["/data/777/run"]; len(short) != n || got != "777/run" {
+		t.Errorf("%d names, one is %q", len(short), got)
 	}
 }
 

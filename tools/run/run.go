@@ -243,27 +243,36 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 
 // untilSignal ends ctx when the user or the system wants the job to end. again is
 // closed if they say so twice; the third time the system ends this process.
+//
+// After stop the process is about to exit with the code of its job, and a signal that
+// comes then does not change that. One more ends it, should it hang.
 func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	twice, over := make(chan struct{}), make(chan struct{})
+	act := []func(os.Signal){
+		func(s os.Signal) { cancel(fault.New(fault.Interrupt, "ended by signal: %s", s)) },
+		func(os.Signal) { close(twice) },
+	}
 	go func() {
-		select {
-		case s := <-signals:
-			cancel(fault.New(fault.Interrupt, "ended by signal: %s", s))
-		case <-over:
-			return
-		}
-		select {
-		case <-signals:
-			close(twice)
-			signal.Stop(signals)
-		case <-over:
+		defer signal.Stop(signals)
+		for _, act := range act {
+			select {
+			case <-over:
+				<-signals
+				return
+			case s := <-signals:
+				select {
+				case <-over:
+					return
+				default:
+					act(s)
+				}
+			}
 		}
 	}()
 	return ctx, twice, sync.OnceFunc(func() {
-		signal.Stop(signals)
 		close(over)
 		cancel(nil)
 	})

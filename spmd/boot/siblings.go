@@ -90,14 +90,18 @@ func (s *siblings) look() (missing []absent, first bool) {
 	return missing, first
 }
 
-// processes lists the processes of each sibling.
+// processes lists the processes of each sibling. Root can read what those of all users say of themselves, and believes
+// its own only.
 func (s *siblings) processes() map[int][]string {
 	dirs, _ := filepath.Glob(filepath.Join(s.proc, "[0-9]*"))
 	found := map[int][]string{}
 	for _, dir := range dirs {
+		if !ownProcess(dir) {
+			continue
+		}
 		data, err := os.ReadFile(filepath.Join(dir, "environ"))
 		if err != nil {
-			continue // of another user, or gone
+			continue // gone
 		}
 		rank, all := -1, 0
 		for kv := range bytes.SplitSeq(data, []byte{0}) {
@@ -116,6 +120,16 @@ func (s *siblings) processes() map[int][]string {
 		}
 	}
 	return found
+}
+
+// ownProcess reports whether a process was started by this user: a program that others may run as this user has the
+// variables of those.
+func ownProcess(dir string) bool {
+	status, _ := os.ReadFile(filepath.Join(dir, "status"))
+	_, after, _ := strings.Cut(string(status), "\nUid:")
+	uids, _, _ := strings.Cut(after, "\n")
+	own := strconv.Itoa(os.Geteuid())
+	return slices.Equal(strings.Fields(uids), []string{own, own, own, own}) // real, effective, saved, of files
 }
 
 // trouble says why a rank with these processes cannot have come; "" if it may have.

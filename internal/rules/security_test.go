@@ -37,7 +37,7 @@ var proofs = []struct{ begins, tests string }{
 	{"A default of an option", "lua.TestAccess"},
 	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
-	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers"},
+	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
 	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles"},
 	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs e2e/disagg.TestCleanLeavesForeignJobs"},
 	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead internal/result.TestPipes tools/disagg.TestPipesInFolders"},

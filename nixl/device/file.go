@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/nixl"
 )
 
@@ -47,12 +48,13 @@ func OpenFile(f nixl.File) (*File, error) {
 }
 
 func openExisting(f nixl.File) (*os.File, error) {
+	open := os.OpenFile
 	flag := os.O_RDONLY
 	if f.Write {
-		flag = os.O_RDWR
+		open, flag = openToWrite, os.O_RDWR
 	}
 	// A pipe would block in open.
-	file, err := os.OpenFile(f.Path, flag|unix.O_NONBLOCK, 0)
+	file, err := open(f.Path, flag|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fault.New(fault.Input, "file for transfers: %w", err)
 	}
@@ -66,6 +68,20 @@ func openExisting(f nixl.File) (*os.File, error) {
 	if err != nil {
 		file.Close()
 		return nil, err
+	}
+	return file, nil
+}
+
+// openToWrite opens a file past links that other users have put in its way.
+func openToWrite(path string, flag int, _ fs.FileMode) (*os.File, error) {
+	place, err := regular.Locate(path)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	defer place.Close()
+	file, err := place.Open(flag, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
 	}
 	return file, nil
 }

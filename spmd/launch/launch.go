@@ -68,6 +68,9 @@ func Run(ctx context.Context, j Job) error {
 	if j.Ranks < 1 || j.Ranks > MaxRanks {
 		return fault.New(fault.Usage, "cannot start %d ranks: want 1 to %d", j.Ranks, MaxRanks)
 	}
+	if err := enoughThreads(j.Ranks); err != nil {
+		return err
+	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
@@ -90,6 +93,23 @@ func Run(ctx context.Context, j Job) error {
 		}
 	}
 	return r.supervise(ctx)
+}
+
+// threadsPerRank is how many threads a rank has at least while it works, and threadsHere how many more this process
+// starts, apart from one for each rank.
+const (
+	threadsPerRank = 8
+	threadsHere    = 5
+)
+
+// enoughThreads reports a limit on threads before Go's runtime meets it, which ends the process with a dump.
+func enoughThreads(ranks int) error {
+	want := ranks*(threadsPerRank+1) + threadsHere
+	if got := startable(want); got < want {
+		return fault.New(fault.Resource, "%d ranks need %d threads, and only %d can be started", ranks, want, got).
+			WithHint("fewer ranks with -n, or raise the limit on processes (ulimit -u, pids.max of the container)")
+	}
+	return nil
 }
 
 // outputLost ends a job whose output cannot be written.

@@ -502,6 +502,9 @@ func launcherMain(role string) int {
 	}()
 	n, role, _ := strings.Cut(role, " ")
 	ranks, _ := strconv.Atoi(n)
+	if role == "limited" {
+		limitThreads()
+	}
 	self, _ := os.Executable()
 	err := launch.Run(ctx, launch.Job{Ranks: ranks, Path: self, Env: append(os.Environ(), envRole+"="+role), Stdout: os.Stdout, Stderr: os.Stderr, Grace: grace})
 	if err != nil {

@@ -1,0 +1,5 @@
+//go:build !cgo
+
+package launch
+
+func startable(want int) int { return want }

@@ -148,6 +148,10 @@ func (o Option) valid() error {
 	switch {
 	case !optionName.MatchString(o.Name):
 		return fmt.Errorf("the name %q must be small letters, digits and hyphens", o.Name)
+	case o.Name == "help" || o.Name == "version":
+		return fmt.Errorf("no option can have the name %s: --%[1]s is perigee's own", o.Name)
+	case slices.ContainsFunc(o.Choices, func(c string) bool { return strings.HasPrefix(c, "-") }):
+		return fmt.Errorf("%s: choices cannot begin with a hyphen: on a command line they would be flags", o.Name)
 	case !slices.Contains(optionTypes, o.Type):
 		return fmt.Errorf("%s is not made by the module options", o.Name)
 	case o.Type == "enum" && len(o.Choices) == 0, len(o.Choices) > 0 && o.Type != "enum" && o.Type != "bool":

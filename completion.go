@@ -38,9 +38,8 @@ complete -o default -F _perigee perigee
 	"zsh": `#compdef perigee
 _perigee() {
   local -a words_here
-  words_here=("${(@f)$(perigee complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  compadd -a words_here
-  _files
+  words_here=(${(f)"$(perigee complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  (( $#words_here )) && compadd -a words_here || _files
 }
 compdef _perigee perigee
 `,
@@ -76,9 +75,11 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 		earlier = strings.Split(last[:i], ",")
 		prefix, last = prefix+last[:i+1], last[i+1:]
 	}
+	left := mostWords
 	for _, w := range offered {
-		if fits(w, last) && plainWord.MatchString(w) && !slices.Contains(earlier, w) {
+		if left > 0 && fits(w, last) && plainWord.MatchString(w) && !slices.Contains(earlier, w) {
 			fmt.Fprintln(streams.Out, prefix+w)
+			left--
 		}
 	}
 	return nil
@@ -104,7 +105,10 @@ func splitAtCursor(words []string) (before []string, last, prefix string) {
 // plainWord matches what a shell takes as it is. A scenario of someone else
 // chooses the names and values of its options, and the user who accepts one of
 // them must not run a command by it.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=-]+$`)
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=-]{1,100}$`)
+
+// mostWords is how many words are offered. The shell keeps, sorts and shows them all.
+const mostWords = 1000
 
 // A completion loads the scenario on the command line, which may be anybody's,
 // before its user has decided to run it.
@@ -168,8 +172,8 @@ func follow(n *kong.Node, words []string) offer {
 		case strings.HasPrefix(w, "-"):
 			flag = w
 			continue
-		case n.Name == "run" && strings.HasPrefix(flag, "-") && takesValue(n, flag):
-		case n.Name == "run":
+		case runsScenarios(n) && strings.HasPrefix(flag, "-") && takesValue(n, flag):
+		case runsScenarios(n):
 			return scenarioOffer(w)
 		}
 		flag = ""
@@ -186,11 +190,14 @@ func follow(n *kong.Node, words []string) offer {
 	for _, p := range n.Positional {
 		o.words = append(o.words, enumOf(p)...)
 	}
-	if n.Name == "run" {
+	if runsScenarios(n) {
 		o.words = append(o.words, shipped()...)
 	}
 	return o
 }
+
+// runsScenarios reports whether a command is perigee run, and not perigee disagg run.
+func runsScenarios(n *kong.Node) bool { return n.Name == "run" && n.Depth() == 0 }
 
 // named are lists of words that a flag refers to by the tag completes.
 var named = map[string]func() []string{

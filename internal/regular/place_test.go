@@ -4,11 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 const stranger = 65533
@@ -155,4 +159,64 @@ func TestOpenOwn(t *testing.T) {
 	if info, err := f.Stat(); err != nil || info.Size() != 0 || f.Name() != "file" {
 		t.Errorf("%v %v, %s", info, err, f.Name())
 	}
+}
+
+// Where all links are trusted, a path leads where the kernel goes.
+func TestLocateAsTheKernel(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	found, missing := 0, 0
+	for range 40 {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		must(t, err)
+		t.Chdir(dir)
+		path := func() string {
+			var steps []string
+			for range 1 + random.IntN(5) {
+				steps = append(steps, pick("a", "b", "c", "d", "e", ".", "..", "a", "b", ""))
+			}
+			return pick("", "", dir+"/", "./") + strings.Join(steps, "/") + pick("", "", "", "/")
+		}
+		for range 30 {
+			name := pick("a", "b", "c", "d", "a/b", "a/c", "a/d", "b/a", "b/c", "a/b/e", "c/d")
+			switch pick("folder", "folder", "file", "link", "link") {
+			case "folder":
+				os.Mkdir(name, 0o755)
+			case "file":
+				os.WriteFile(name, nil, 0o644)
+			case "link":
+				os.Symlink(path(), name)
+			}
+		}
+		for range 300 {
+			path := path()
+			var want, got syscall.Stat_t
+			errWant := syscall.Stat(path, &want)
+			p, errGot := Locate(path)
+			if errGot == nil {
+				f, err := p.Open(unix.O_PATH, 0)
+				if errGot = err; err == nil {
+					errGot = syscall.Fstat(int(f.Fd()), &got)
+					f.Close()
+				}
+				if errGot == nil && p.Slash && got.Mode&syscall.S_IFMT != syscall.S_IFDIR {
+					errGot = syscall.ENOTDIR
+				}
+				p.Close()
+			}
+			if errors.Is(errGot, errLoop) {
+				errGot = syscall.ELOOP
+			}
+			if fmt.Sprint(errWant) != fmt.Sprint(errGot) || want.Ino != got.Ino && errWant == nil {
+				tree, _ := exec.Command("ls", "-lR", dir).Output()
+				t.Fatalf("%q: inode %d, %v; the kernel has %d, %v\n%s", path, got.Ino, errGot, want.Ino, errWant, tree)
+			}
+			if errWant == nil {
+				found++
+			} else {
+				missing++
+			}
+		}
+	}
+	t.Logf("%d found, %d not", found, missing)
 }

@@ -220,3 +220,37 @@ func TestLocateAsTheKernel(t *testing.T) {
 	}
 	t.Logf("%d found, %d not", found, missing)
 }
+
+// In a container root outside has no number, and neither have other users: their links are followed in folders to which
+// only they can write, as are those of root elsewhere.
+func TestLocateInAContainer(t *testing.T) {
+	if os.Getenv("REGULAR_TEST_CONTAINER") != "" {
+		if got, err := resolved(t, "roots/link/x"); err != nil || filepath.Base(filepath.Dir(got)) != "mine" {
+			t.Errorf("%s, %v", got, err)
+		}
+		if got, err := resolved(t, "shared/link/x"); !errors.Is(err, errAstray) {
+			t.Errorf("in a folder to which all may write: %s, %v", got, err)
+		}
+		return
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir := t.TempDir()
+	t.Chdir(dir)
+	must(t, os.Chmod(filepath.Dir(dir), 0o755), os.Mkdir("roots", 0o755), os.Mkdir("shared", 0o777), os.Chmod("shared", 0o777),
+		os.Mkdir("mine", 0o755), os.Chown("mine", stranger, stranger), os.Symlink("../mine", "roots/link"), os.Symlink("../mine", "shared/link"))
+	cmd := exec.Command("/proc/self/exe", "-test.run", "^TestLocateInAContainer$")
+	cmd.Env = append(os.Environ(), "REGULAR_TEST_CONTAINER=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWUSER, Credential: &syscall.Credential{NoSetGroups: true},
+		UidMappings: []syscall.SysProcIDMap{{HostID: stranger, Size: 1}}, GidMappings: []syscall.SysProcIDMap{{HostID: stranger, Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	if len(out) == 0 && err != nil {
+		t.Skip("no user namespaces: ", err)
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

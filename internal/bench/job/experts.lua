@@ -8,17 +8,28 @@ local function median(list)
   return list[math.floor(#list / 2) + 1]
 end
 
--- A run of a plan after a barrier, until the bytes of all ranks are there; of the slowest rank, at rank 0.
-local function once(plan)
-  world.barrier()
-  local start = clock.now()
-  plan:run { iterations = 1, record = false }
-  world.barrier()
-  local all, most = world.gather(clock.now() - start), 0
-  for _, t in pairs(all or {}) do
-    most = math.max(most, t)
+-- Runs a plan so many times, each after a barrier, until the bytes of all ranks are there. Appends the times of the slowest
+-- rank to a list, at rank 0. What the ranks have measured they exchange afterwards: a message between two runs would wake
+-- threads, and move ranks from CPU to CPU.
+local function measure(plan, runs, list)
+  local unrecorded, times = { iterations = 1, record = false }, {}
+  for i = -1, runs do
+    world.barrier()
+    local start = clock.now()
+    plan:run(unrecorded)
+    world.barrier()
+    if i > 0 then
+      times[i] = clock.now() - start
+    end
   end
-  return most
+  local all = world.gather(times)
+  for i = 1, all and runs or 0 do
+    local most = 0
+    for rank = 0, world.size - 1 do
+      most = math.max(most, all[rank][i])
+    end
+    list[#list + 1] = most * 1e9
+  end
 end
 
 return {
@@ -44,12 +55,7 @@ return {
         for _, us in ipairs(m and m.most_us or {}) do
           moving[#moving + 1] = us * 1e3
         end
-        for i = -1, opt.iters do
-          local t = once(plan)
-          if i > 0 then
-            plain[#plain + 1] = t * 1e9
-          end
-        end
+        measure(plan, opt.iters, plain)
       end
       if world.rank == 0 then
         print(string.format("moving%s %.0f", mode, median(moving)))

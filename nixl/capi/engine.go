@@ -69,6 +69,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"perigee/internal/fault"
@@ -103,8 +104,9 @@ var loaded struct {
 type Engine struct {
 	path    string
 	version string
-	api     *C.papi // in C memory
-	tight   bool    // no memory is to be shared inside the host
+	api     *C.papi      // in C memory
+	tight   bool         // no memory is to be shared inside the host
+	opened  *atomic.Bool // an agent was made, so that the library has read its settings
 }
 
 // WithoutSharedMemory returns an engine whose agents use sockets inside a host, where Tight gives a reason. All agents
@@ -126,17 +128,34 @@ func text(f func(p *C.char, size C.size_t)) string {
 	return C.GoString(p)
 }
 
-// loaderPath asks the dynamic loader where a name leads.
-func loaderPath(name string) string {
+// loaderPath asks the dynamic loader where a name leads. To ask is to load, so that nothing is asked beside settings of
+// others; Load says why.
+func loaderPath(name string) (path string) {
+	if checkSettings(os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR")) != nil {
+		return ""
+	}
 	setEnvironment()
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
-	return text(func(p *C.char, size C.size_t) { C.papi_where(n, p, size) })
+	opening.Lock()
+	defer opening.Unlock()
+	err := apart(func() { path = text(func(p *C.char, size C.size_t) { C.papi_where(n, p, size) }) })
+	if err != nil {
+		return ""
+	}
+	return path
 }
 
 func setEnvironment() {
 	for _, e := range environment {
 		setVariable(e[0], e[1], false)
+	}
+	for _, name := range []string{"NIXL_CONFIG_FILE", "NIXL_PLUGIN_DIR", "UCX_CONFIG_DIR", "UCX_MODULE_DIR",
+		"UCX_POSIX_DIR"} {
+		value := os.Getenv(name)
+		if path, err := filepath.Abs(value); err == nil && value != "" {
+			setVariable(name, path, true) // the library may see another current folder
+		}
 	}
 }
 
@@ -159,16 +178,27 @@ func Load(path string) (*Engine, error) {
 	if e := loaded.engines[path]; e != nil {
 		return e, nil
 	}
-	if err := checkSettings(os.Getenv("HOME")); err != nil {
+	if err := checkSettings(os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR")); err != nil {
 		return nil, err
 	}
 	setEnvironment()
+	file, err := filepath.Abs(path) // a name without a slash would be looked for elsewhere
+	if err != nil {
+		return nil, fault.New(fault.Engine, "load NIXL: %w", err)
+	}
 	api := (*C.papi)(C.calloc(1, C.sizeof_papi))
-	name := C.CString(path)
+	name := C.CString(file)
 	defer C.free(unsafe.Pointer(name))
 	var missing C.int
-	words := text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) })
-	e := &Engine{path: path, version: versionOf(path), api: api}
+	var words string
+	opening.Lock()
+	err = apart(func() { words = text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) }) })
+	opening.Unlock()
+	if err != nil {
+		C.free(unsafe.Pointer(api))
+		return nil, fault.New(fault.Engine, "load NIXL: %w", err)
+	}
+	e := &Engine{path: path, version: versionOf(path), api: api, opened: new(atomic.Bool)}
 	if err := e.check(int(missing), words); err != nil {
 		C.free(unsafe.Pointer(api))
 		return nil, err
@@ -320,13 +350,23 @@ func (a *agent) open() error {
 		defer C.free(unsafe.Pointer(p))
 	}
 	var what *C.char
+	var status C.int
+	papiOpen := func() { status = C.papi_open(a.c, name, C.bool(a.mode.thread), errors, device, &what) }
 	opening.Lock()
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)
 	}
-	status := C.papi_open(a.c, name, C.bool(a.mode.thread), errors, device, &what)
+	var err error
+	if a.engine.opened.Load() {
+		papiOpen()
+	} else if err = apart(papiOpen); err == nil && status == 0 {
+		a.engine.opened.Store(true)
+	}
 	opening.Unlock()
-	if status == 0 {
+	switch {
+	case err != nil:
+		return fault.New(fault.Engine, "make an agent of NIXL: %w", err)
+	case status == 0:
 		return nil
 	}
 	agentExists := a.c.agent != nil
@@ -340,14 +380,14 @@ func (a *agent) open() error {
 		return fault.New(fault.Engine, "NIXL has no UCX plugin in %s; it has %q", dir, plugins).
 			WithHint("check NIXL_PLUGIN_DIR; %s; ranks of one host can do without: --engine shm", installHint)
 	}
-	err := fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status)))
+	failed := fault.New(fault.Engine, "NIXL could not %s: %s", C.GoString(what), describeStatus(int(status)))
 	if why := Tight(1); why != "" && a.mode.tls != "" {
-		return fault.Wrap(err, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
+		return fault.Wrap(failed, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
 	}
-	return err.WithHint(accountHint)
+	return failed.WithHint(accountHint)
 }
 
-// opening guards the environment while an agent is made.
+// opening guards the environment, and the current folder, while the library is loaded and agents are made.
 var opening sync.Mutex
 
 const accountHint = "set NIXL_LOG_LEVEL=INFO and UCX_LOG_LEVEL=info to see the library's own account"

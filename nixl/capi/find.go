@@ -2,7 +2,9 @@ package capi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 )
 
 // libraryName is the file name of NIXL's C interface.
@@ -165,9 +168,14 @@ func inFolder(dir string) []string {
 	return found
 }
 
+// isFile reports whether a path leads to a file that can be loaded. Reading what else there is might never end.
 func isFile(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.Mode().IsRegular()
+	f, err := regular.Open(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrPermission)
+	}
+	f.Close()
+	return true
 }
 
 // newest returns the path with the highest version, the first of equals, or "".

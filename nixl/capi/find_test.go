@@ -3,6 +3,7 @@ package capi
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -133,6 +134,16 @@ func TestFind(t *testing.T) {
 	}
 }
 
+// What the kernel makes up is no library: reading /proc/kmsg, for one, waits for messages.
+func TestFindRefusesFilesOfTheKernel(t *testing.T) {
+	for _, path := range []string{"/proc/self/status", "/dev/zero"} {
+		if found, _, err := (search{getenv: os.Getenv}).find(path); err == nil || found != "" ||
+			!strings.Contains(err.Error(), "neither libnixl_capi.so nor a folder") {
+			t.Errorf("%s: %q, %v", path, found, err)
+		}
+	}
+}
+
 // A library that someone else could have put there is not taken, wherever it is, but for one that the user names.
 func TestFindPassesOver(t *testing.T) {
 	const venv = "venv/lib/python3.12/site-packages/"
@@ -145,6 +156,29 @@ func TestFindPassesOver(t *testing.T) {
 		},
 		"plugins for others": func(_ *testing.T, root string) error {
 			return os.Chmod(filepath.Join(root, filepath.Dir(venv+cu12), "plugins"), 0o777)
+		},
+		"a plugin for others": func(_ *testing.T, root string) error {
+			plugin := filepath.Join(root, filepath.Dir(venv+cu12), "plugins", "libplugin_UCX.so")
+			return errors.Join(os.WriteFile(plugin, nil, 0o600), os.Chmod(plugin, 0o666))
+		},
+		"what it needs, for others": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root, venv, "nixl.libs/libneeded.so"), 0o666)
+		},
+		"the folder of what it needs, sticky for others": func(_ *testing.T, root string) error {
+			return os.Chmod(filepath.Join(root, venv, "nixl.libs"), os.ModeSticky|0o777)
+		},
+		"UCX's modules for others": func(_ *testing.T, root string) error {
+			modules := filepath.Join(root, venv, "nixl.libs/ucx")
+			return errors.Join(os.Mkdir(modules, 0o700), os.Chmod(modules, 0o777))
+		},
+		"a module of UCX for others": func(_ *testing.T, root string) error {
+			modules := filepath.Join(root, venv, "nixl.libs/ucx")
+			module := filepath.Join(modules, "libuct_x.so.0")
+			return errors.Join(os.Mkdir(modules, 0o700), os.WriteFile(module, nil, 0o600), os.Chmod(module, 0o666))
+		},
+		"a folder that others can make": func(_ *testing.T, root string) error {
+			site := filepath.Join(root, venv)
+			return errors.Join(os.RemoveAll(filepath.Join(site, "nixl.libs")), os.Chmod(site, os.ModeSticky|0o777))
 		},
 		"another owner": func(t *testing.T, root string) error {
 			if os.Geteuid() != 0 {
@@ -166,7 +200,8 @@ func TestFindPassesOver(t *testing.T) {
 	}
 	for name, f := range spoil {
 		t.Run(name, func(t *testing.T) {
-			root := install(t, venv+cu12, filepath.Dir(venv+cu12)+"/plugins/", "cwd/")
+			root := install(t, venv+cu12, filepath.Dir(venv+cu12)+"/plugins/", venv+"nixl.libs/", "cwd/")
+			linked(t, filepath.Join(root, venv+cu12), filepath.Join(root, venv, "nixl.libs/libneeded.so"), "$ORIGIN/../nixl.libs")
 			library, dir := filepath.Join(root, venv+cu12), filepath.Dir(filepath.Join(root, venv+cu12))
 			env := map[string]string{"VIRTUAL_ENV": filepath.Join(root, "venv")}
 			asked := 0
@@ -233,4 +268,19 @@ func forGroup(t *testing.T, path string, mode os.FileMode) error {
 		t.Skip("only root can give a file away")
 	}
 	return errors.Join(os.Chown(path, -1, 65534), os.Chmod(path, mode))
+}
+
+// linked makes a library that needs another, and names the folder where that is.
+func linked(t *testing.T, library, needed, folder string) {
+	t.Helper()
+	empty := filepath.Join(t.TempDir(), "empty.c")
+	if err := os.WriteFile(empty, []byte("int nothing;"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"-o", needed}, {"-o", library, "-Wl,--no-as-needed,-rpath," + folder, needed}} {
+		args = append([]string{"-shared", "-fPIC", "-Wl,-soname," + filepath.Base(args[1]), empty}, args...)
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -15,26 +16,25 @@ import (
 // Guarded returns an error, which names the place, unless what is found at a path is in the hands of root and this user
 // alone: the file or folder itself, all folders above it, and all links on the way. No other user owns them, and
 // neither a group of more than this user nor others may write to them; in a sticky folder such as /tmp only its owner
-// can replace a file.
+// can replace a file. In a container folders above, and links, may be of users outside, root included.
 // What is in a folder is not looked at: others may have put it there earlier.
 func Guarded(path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return err
 	}
-	return guarded(absolute, 0)
-}
-
-func guarded(path string, links int) error {
-	if links > mostLinks {
-		return fmt.Errorf("%s: %w", path, errLoop)
-	}
-	for p := path; ; p = filepath.Dir(p) {
-		var st unix.Stat_t
+	at, steps, links := "/", append([]string{"."}, stepsOf(absolute)...), mostLinks
+	var st unix.Stat_t
+	for ; len(steps) > 0; steps = steps[1:] {
+		if steps[0] == ".." {
+			at = filepath.Dir(at) // there is no link in it
+			continue
+		}
+		p := filepath.Join(at, steps[0])
 		if err := unix.Lstat(p, &st); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
-		if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+		if !trusted(st.Uid) && st.Uid != outsider() {
 			return fmt.Errorf("%s belongs to user %d", p, st.Uid)
 		}
 		switch kind := st.Mode & unix.S_IFMT; {
@@ -43,19 +43,30 @@ func guarded(path string, links int) error {
 			if err != nil {
 				return err
 			}
-			if !filepath.IsAbs(target) {
-				target = filepath.Join(filepath.Dir(p), target)
+			if links--; links < 0 {
+				return fmt.Errorf("%s: %w", path, errLoop)
 			}
-			if err := guarded(target, links+1); err != nil {
-				return err
+			if filepath.IsAbs(target) {
+				at = "/"
 			}
+			steps = append([]string{"."}, append(stepsOf(target), steps[1:]...)...)
+			continue
 		case OthersMayWrite(p, st.Mode, st.Gid) && !(kind == unix.S_IFDIR && st.Mode&unix.S_ISVTX != 0):
 			return fmt.Errorf("%s can be written by its group or by others (mode %#o)", p, st.Mode&0o7777)
 		}
-		if p == filepath.Dir(p) {
-			return nil
-		}
+		at = p
 	}
+	if err := unix.Lstat(at, &st); err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	if !trusted(st.Uid) {
+		return fmt.Errorf("%s belongs to user %d", at, st.Uid)
+	}
+	return nil
+}
+
+func stepsOf(path string) []string {
+	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }
 
 // OthersMayWrite reports whether a file or folder of this mode and group can be written by more users than its owner
@@ -75,23 +86,37 @@ func OthersMayWrite(path string, mode, gid uint32) bool {
 	if n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil); err == nil && n > 0 {
 		return true
 	}
-	return shared(groupsFile, gid)
+	return shared("/etc/group", "/etc/passwd", gid)
 }
 
-const groupsFile = "/etc/group"
+// shared reports whether a group has other members than the user of its number and name, as far as these lists say, or
+// another name than that user: then it is no user's own, and a directory service may know other members.
+func shared(groups, users string, gid uint32) bool {
+	number := strconv.Itoa(int(gid))
+	group, err := user.LookupGroupId(number)
+	if _, unknown := errors.AsType[user.UnknownGroupIdError](err); err != nil && !unknown {
+		return true
+	}
+	if err == nil {
+		if own, err := user.LookupId(number); err != nil || own.Username != group.Name {
+			return true
+		}
+	}
+	return listed(groups, func(fields []string) bool { // name, password, number, members
+		return len(fields) == 4 && fields[2] == number && fields[3] != "" && fields[3] != fields[0]
+	}) || listed(users, func(fields []string) bool { // name, password, number, group ...
+		return len(fields) > 3 && fields[3] == number && fields[2] != number
+	})
+}
 
-// shared reports whether a list of groups has other members for a group than the user of the group's name.
-func shared(file string, gid uint32) bool {
+// listed reports whether a line of a file is so.
+func listed(file string, is func(fields []string) bool) bool {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist)
 	}
 	for line := range strings.Lines(string(text)) {
-		fields := strings.Split(strings.TrimSpace(line), ":") // name, password, number, members
-		if len(fields) != 4 || fields[2] != strconv.Itoa(int(gid)) {
-			continue
-		}
-		if fields[3] != "" && fields[3] != fields[0] {
+		if is(strings.Split(strings.TrimSpace(line), ":")) {
 			return true
 		}
 	}

@@ -52,7 +52,7 @@ type walk struct{ links int }
 
 // from starts at a folder, nil for the current one.
 func (w *walk) from(folder *os.File, path string, follow bool) (Place, error) {
-	steps := strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
+	steps := stepsOf(path)
 	p := Place{Name: ".", Slash: strings.HasSuffix(path, "/")}
 	if last := len(steps) - 1; last >= 0 && steps[last] != "." && steps[last] != ".." {
 		steps, p.Name = steps[:last], steps[last]

@@ -99,7 +99,7 @@ func (c Selection) find(s cli.Streams, files []string, r Reading) (*found, error
 // remark says what was skipped and which lines of a test list match no case.
 func (f *found) remark(w io.Writer) {
 	for _, text := range f.skipped {
-		fmt.Fprintln(w, "skipped", text)
+		fmt.Fprintln(w, "skipped", plaintext.Escape(text))
 	}
 	if f.list == nil {
 		return
@@ -277,7 +277,7 @@ func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
 
 // where writes a problem with its file, line and key.
 func where(file string, p config.Problem) string {
-	text := file
+	text := plaintext.Escape(file)
 	if p.Line > 0 {
 		text += fmt.Sprintf(":%d", p.Line)
 	}

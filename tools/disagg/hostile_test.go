@@ -51,6 +51,27 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
+// Line breaks in names make no lines.
+func TestForgedLines(t *testing.T) {
+	root := t.TempDir()
+	for _, name := range []string{"disagg/perf/a\nforged.yaml", "disagg/other/b\nforged.yaml", "disagg/perf/c\nforged.txt"} {
+		path := filepath.Join(root, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("job: {client: 'true'}\n"), 0o600))
+	}
+	out := t.TempDir()
+	const ledger = `{"event":"began"}` + "\n" + `{"event":"submitted","task":"d\nforged","job":"7"}` + "\n"
+	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(ledger), 0o600))
+	bin := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(bin, "squeue"), []byte("#!/bin/sh\n"), 0o755))
+	t.Setenv("PATH", bin)
+	for _, args := range [][]string{{"list", "--root", root}, {"validate", root}, {"run", "--dry-run", "--root", root, "--gpu", "LOCAL"}, {"clean", "--output", out}} {
+		stdout, said, _ := perigee(t, nil, args...)
+		if !strings.Contains(stdout+said, `\nforged`) || strings.Contains(stdout+said, "\nforged") {
+			t.Errorf("%v:\n%s%s", args, stdout, said)
+		}
+	}
+}
+
 // Only run submits what a config says.
 func TestNothingRuns(t *testing.T) {
 	dir := t.TempDir()

@@ -255,10 +255,10 @@ func (r *session) printDry(all []planned) error {
 	var b strings.Builder
 	for _, p := range all {
 		if p.Error != "" {
-			fmt.Fprintf(&b, "# %s: not submitted: %s\n\n", p.ID, p.Error)
+			fmt.Fprintf(&b, "# %s: not submitted: %s\n\n", plaintext.Escape(p.ID), p.Error)
 			continue
 		}
-		fmt.Fprintf(&b, "# %s: template %s, %s", p.ID, p.Template, cli.Count(p.Nodes, "node"))
+		fmt.Fprintf(&b, "# %s: template %s, %s", plaintext.Escape(p.ID), p.Template, cli.Count(p.Nodes, "node"))
 		if p.Computed != p.Nodes {
 			fmt.Fprintf(&b, " (the config asks for %d)", p.Computed)
 		}
@@ -382,7 +382,7 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 	defer stop()
 	n, left, err := batch.Cancel(ctx, m.Queue, ledger)
 	for _, text := range left {
-		fmt.Fprintln(r.log, "left alone:", text)
+		fmt.Fprintln(r.log, "left alone:", plaintext.Escape(text))
 	}
 	if err != nil {
 		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
@@ -413,7 +413,7 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 	defer ledger.Close()
 	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger)
 	for _, text := range left {
-		fmt.Fprintln(plaintext.Writer(s.Err), "left alone:", text)
+		fmt.Fprintln(s.Err, "left alone:", plaintext.Escape(text))
 	}
 	if err != nil {
 		return fault.New(fault.Launch, "%w", err)

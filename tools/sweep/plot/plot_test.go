@@ -186,7 +186,7 @@ func TestHostileReports(t *testing.T) {
 			sc.Key = sc.Runs[0].Key()
 			sc.Runs[0].OutputTokens, sc.Runs[0].Concurrency = x, 1
 			o := options(t)
-			o.LogX, o.LogY, o.Label = log, log, column(t, "Directory")
+			o.Width, o.Height, o.LogX, o.LogY, o.Label = 400, 300, log, log, column(t, "Directory")
 			d, err := Select(sc, o)
 			if err != nil {
 				t.Fatal(err)

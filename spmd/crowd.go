@@ -59,7 +59,7 @@ func (b *crowdBase) open(j *joining) (card, error) {
 
 func (b *crowdBase) share(j *joining) error {
 	j.w.meeting = func(key uint64, parties, _ int) (meeting, error) {
-		return b.crowd.meeting(crowdKey{b.host, key}, parties), nil
+		return crowdMember{b.crowd.meeting(crowdKey{b.host, key}, parties), j.w.ctx}, nil
 	}
 	return nil
 }
@@ -132,8 +132,14 @@ func (c *Crowd) meeting(key crowdKey, parties int) *crowdMeeting {
 	return m
 }
 
-// Wait returns when all parties have called it.
-func (m *crowdMeeting) Wait(_ uint32, limit time.Duration) error {
+// crowdMember is the meeting of one rank.
+type crowdMember struct {
+	*crowdMeeting
+	job context.Context // ends when the job fails
+}
+
+// Wait returns when all parties have called it, or the job has failed.
+func (m crowdMember) Wait(_ uint32, limit time.Duration) error {
 	m.mu.Lock()
 	over := m.over
 	if m.arrived++; m.arrived == m.parties {
@@ -141,22 +147,24 @@ func (m *crowdMeeting) Wait(_ uint32, limit time.Duration) error {
 		close(over)
 	}
 	m.mu.Unlock()
-	if limit == 0 {
-		<-over
-		return nil
+	var late <-chan time.Time
+	if limit != 0 {
+		late = time.After(limit)
 	}
 	select {
 	case <-over:
 		return nil
-	case <-time.After(limit):
+	case <-m.job.Done():
+		return host.ErrAborted
+	case <-late:
 		return host.ErrTimeout
 	}
 }
 
 // Max is Wait, since ranks of a simulation start nothing together.
-func (m *crowdMeeting) Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, error) {
+func (m crowdMember) Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, error) {
 	return v, m.Wait(call, limit)
 }
 
 // Called returns 0: ranks do not disagree in a simulation.
-func (m *crowdMeeting) Called() uint32 { return 0 }
+func (crowdMember) Called() uint32 { return 0 }

@@ -20,6 +20,8 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/engines"
 	"perigee/spmd"
@@ -96,6 +98,45 @@ func TestPrepareReachesOnlyPeers(t *testing.T) {
 			p.MaxBytes > (fanOut+1)*frameBytes(cardBytes(2))+frameBytes(0)*barriers+reductionBytes {
 			t.Errorf("%d ranks: %+v", n, p)
 		}
+	}
+}
+
+// A simulation moves no bytes: it needs no memory for those that it counts.
+func TestMoreThanAnyMemory(t *testing.T) {
+	work, err := synthetic(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work.Patterns[0].Matrix, err = matrix.FromRows([][]int64{make([]int64, 4), {0, 0, 1e18, 0}, make([]int64, 4), make([]int64, 4)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where one rank fails the others do not wait for it.
+func TestFailureEndsAll(t *testing.T) {
+	coordinator := watch.NewCoordinator(3, nil, nil)
+	defer coordinator.Close()
+	c := &crowd{n: 3, worlds: make([]*spmd.World, 3), plans: make([]*session.Session, 3), up: make([]tally, 3), down: make([]tally, 3)}
+	defer c.close()
+	shared := spmd.NewCrowd(3, 2)
+	if err := c.everywhere(coordinator, func(r int) (err error) {
+		c.worlds[r], err = c.join(context.Background(), shared, coordinator, r)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	err := c.everywhere(coordinator, func(r int) error {
+		if r == 1 {
+			return fault.New(fault.Input, "out of order")
+		}
+		return c.worlds[r].All().Barrier()
+	})
+	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "out of order") {
+		t.Error(err)
 	}
 }
 

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"perigee/internal/clock"
@@ -40,15 +41,19 @@ var opened atomic.Int64
 func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64) (*Session, error) {
 	own := NewLedger()
 	own.alone = true
-	return OpenIn(w, engine, cfg, seed, own)
+	s, err := OpenIn(w, engine, cfg, seed, own)
+	if err == nil {
+		s.available = func() (int64, error) { return memory.Available("/") }
+	}
+	return s, err
 }
 
-// OpenIn is Open for ranks of one process, which share a ledger.
+// OpenIn is Open for the ranks of a simulation: they share a ledger, and their engine takes no memory for buffers.
 func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64, ledger *Ledger) (*Session, error) {
 	cfg.OneHost = w.OneHost()
 	s := &Session{
 		world: w, engine: engine, cfg: cfg, seed: seed, ledger: ledger, lanes: map[load.Lane]*Lane{},
-		available: func() (int64, error) { return memory.Available("/") },
+		available: func() (int64, error) { return math.MaxInt64, nil },
 	}
 	first, err := s.lane(0)
 	if err != nil {

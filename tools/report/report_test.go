@@ -114,6 +114,9 @@ func TestBadInput(t *testing.T) {
 	}
 	newer := smallDocument()
 	newer.Schema = "perigee.result/7"
+	noRuns := smallDocument()
+	noRuns.Measurements, noRuns.World.Hosts[0].Ranks = nil, []int{0, 7}
+	idle := marshal(t, noRuns)
 	dir := t.TempDir()
 	t.Chdir(dir)
 	for name, c := range map[string]struct{ content, want, hint string }{
@@ -126,6 +129,7 @@ func TestBadInput(t *testing.T) {
 		"missing.json":  {"", "no such file", ""},
 		"damaged.json":  {strings.Replace(marshal(t, smallDocument()), `"rank":0`, `"rank":77`, 1), "measurements[0]: there is no rank 77", "is it a result"},
 		"badworld.json": {strings.Replace(marshal(t, smallDocument()), `"size":2`, `"size":2000000000`, 1), "its size is 2000000000, its hosts have 2 ranks", "is it a result"},
+		"noruns.json":   {idle, "result noruns.json: world: rank 7 on host", "is it a result"},
 	} {
 		switch name {
 		case "missing.json":

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/version"
 	"perigee/lua"
@@ -298,10 +299,10 @@ func (k *rank) header(text script) {
 		names = append(names[:most], fmt.Sprintf("%d more", more))
 	}
 	fmt.Fprintf(k.streams.Out, "# perigee %s, scenario %s, %s on %s: %s, launcher %s\n",
-		version.Get().Version, strings.TrimSuffix(text.Name, ".lua"), cli.Count(w.Size(), "rank"),
+		version.Get().Version, plaintext.Escape(strings.TrimSuffix(text.Name, ".lua")), cli.Count(w.Size(), "rank"),
 		cli.Count(len(w.Hosts()), "host"), strings.Join(names, ", "), w.Launcher())
 	for _, n := range k.exp.Doc.Notes {
-		fmt.Fprintln(k.streams.Out, "# note:", n)
+		fmt.Fprintln(k.streams.Out, "# note:", plaintext.Escape(n))
 	}
 	if u := w.Uncertainty(w.All().Ranks()); u > 0 {
 		fmt.Fprintf(k.streams.Out, "# clocks of the hosts agree to within %.1f us\n", float64(u)/1e3)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"perigee/internal/contention"
+	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
@@ -18,7 +19,11 @@ func Read(path string) (*Figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b.finish(d)
+	f, err := b.finish(d)
+	if err != nil { // what Scan does not look at unless there are measurements
+		return nil, fault.New(fault.Input, "result %s: %w", path, err).WithHint("is it a result of perigee?")
+	}
+	return f, nil
 }
 
 // Of computes the figures of a result in memory.

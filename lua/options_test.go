@@ -177,4 +177,8 @@ func TestTooManyOptions(t *testing.T) {
 	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "options: wanted at most 1000, got 1001") {
 		t.Errorf("got %v", err)
 	}
+	_, err = Load("b.lua", `local o = {} for i = 1, 1001 do o[i] = { "o" .. i } end return { metrics = o, run = print }`, io.Discard)
+	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "metrics: wanted at most 1000, got 1001") {
+		t.Errorf("got %v", err)
+	}
 }

@@ -155,6 +155,9 @@ func metricsFrom(list *glua.LTable) ([]result.MetricDef, error) {
 	if list == nil {
 		return nil, nil
 	}
+	if list.Len() > result.MaxMetrics {
+		return nil, fmt.Errorf("wanted at most %d, got %d", result.MaxMetrics, list.Len())
+	}
 	var all []result.MetricDef
 	for i := 1; i <= list.Len(); i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)

@@ -223,19 +223,23 @@ func TestLabels(t *testing.T) {
 		t.Error(d)
 	}
 	r := loadScript(t, `return { metrics = { { "bw" } }, options = { options.number { "least", 2 } }, run = print,
-		thresholds = function(opt) return { "bw{size=4K}.max > " .. opt.least, 'bw{dir="up"}.count == 1', "bw{size=8}.min > 0" } end }`)
+		thresholds = function(opt) return { "bw{size=4K}.max > " .. opt.least, 'bw{dir="up"}.count == 1', "bw{size=8}.min > 0",
+			'bw{way="up"}.count == 0', 'bw{dir="left"}.count == 0', 'bw{way="up" || phase="x"}.count < 1' } end }`)
 	limits, err := r.Limits(map[string]any{"least": 6.5})
-	if err != nil || len(limits) != 3 {
+	if err != nil || len(limits) != 6 {
 		t.Fatal(limits, err)
 	}
 	var got []string
 	for _, l := range limits {
 		got = append(got, l.From+" "+l.Judge(p.doc).String())
 	}
-	const others = ` with these labels, only with {dir="up", last="false", size=4096}, {dir="down", last="true", size=4096}`
+	const others = `, only with {dir="up", last="false", size=4096}, {dir="down", last="true", size=4096}`
 	if d := cmp.Diff([]string{
 		"o.lua: thresholds[1] bw{size=4096}.max > 6.5: it is 7 over 3 samples", `o.lua: thresholds[2] bw{dir="up"}.count == 1: it is 1 over 1 sample`,
-		"o.lua: thresholds[3] bw{size=8}.min > 0: there are no samples" + others,
+		"o.lua: thresholds[3] bw{size=8}.min > 0: there are no samples with these labels" + others,
+		`o.lua: thresholds[4] bw{way="up"}.count == 0: there are no samples with the label way` + others,
+		`o.lua: thresholds[5] bw{dir="left"}.count == 0: it is 0 over 0 samples`,
+		`o.lua: thresholds[6] bw{way="up" || phase="x"}.count < 1: there are no samples with the label way` + others,
 	}, got); d != "" {
 		t.Error(d)
 	}

@@ -43,7 +43,8 @@ type Column[R any] struct {
 // times are the units of time in nanoseconds.
 var times = map[string]float64{"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
 
-// convert turns a number with a unit, also given as text, into the unit of a column.
+// convert turns a number with a unit, also given as text, into the unit of a column. What is too large for that becomes
+// infinite.
 func convert(text string, v float64, from, to string) (float64, bool) {
 	if to == "B" {
 		bytes, err := size.Parse(text)

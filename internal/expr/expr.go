@@ -63,6 +63,9 @@ func (c *Condition[R]) String() string { return c.text }
 // Match reports whether the condition is true of a row.
 func (c *Condition[R]) Match(row R) bool { return c.test(row) }
 
+// Columns are the columns that the condition names.
+func (c *Condition[R]) Columns() []string { return c.names }
+
 // Names reports whether the condition names a column.
 func (c *Condition[R]) Names(column string) bool { return slices.Contains(c.names, column) }
 
@@ -233,6 +236,7 @@ func (p *parser[R]) scale(n, other *node[R]) {
 	if !ok {
 		p.Fail(n.at, "%s", wantedNumber(unit))
 	}
+	p.finite(n.at, v)
 	*n = constant[R](n.at, number(v), Num(v))
 }
 

@@ -179,6 +179,13 @@ func (s *Scanner) number() (float64, bool) {
 	return v, true
 }
 
+// finite refuses a number that a unit has made too large.
+func (s *Scanner) finite(at int, v float64) {
+	if math.IsInf(v, 0) {
+		s.Fail(at, "a number that is not too large with its unit")
+	}
+}
+
 // Bound is a limit.
 type Bound struct {
 	Op    string // <, <=, >, >=, == or !=
@@ -210,6 +217,7 @@ func (s *Scanner) Bound(unit string, operators ...string) (b Bound) {
 	if given := s.take(unitForm); given != "" {
 		if scaled, ok := convert(s.text[digits:s.at], v, given, unit); ok {
 			v = scaled
+			s.finite(digits, v)
 		} else {
 			s.at = end // it is no unit
 		}

@@ -44,6 +44,11 @@ func count(name, unit, help string, of func(Row) int64) expr.Column[Row] {
 		}}
 }
 
+// IsColumn reports whether the samples of every metric have a column.
+func IsColumn(name string) bool {
+	return slices.ContainsFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })
+}
+
 // Column returns a column of the samples of a metric. Those of a scenario's metric also have labels, of any name.
 func Column(metric, name string, label bool) (*expr.Column[Row], error) {
 	i := slices.IndexFunc(columns, func(c expr.Column[Row]) bool { return c.Name == name })

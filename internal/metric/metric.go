@@ -8,6 +8,7 @@ package metric
 
 import (
 	"slices"
+	"sort"
 
 	"perigee/internal/conf"
 	"perigee/internal/expr"
@@ -186,11 +187,9 @@ func own(d *result.Document, name string, from int, yield func(Sample)) int {
 
 // phaseAt is the phase in which a moment lies.
 func phaseAt(phases []result.Phase, ns int64) (name string) {
-	for _, p := range phases {
-		if p.StartNS > ns {
-			break
-		}
-		name = p.Name
+	after := sort.Search(len(phases), func(i int) bool { return phases[i].StartNS > ns })
+	if after == 0 {
+		return ""
 	}
-	return name
+	return phases[after-1].Name
 }

@@ -119,6 +119,9 @@ func (d *Document) check() error {
 			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
 		}
 	}
+	if n := len(d.Metrics); n > MaxMetrics {
+		return fmt.Errorf("metrics: wanted at most %d, got %d", MaxMetrics, n)
+	}
 	for i, m := range d.Metrics {
 		if len(m.Values) != len(m.TimesNS) {
 			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))

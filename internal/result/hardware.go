@@ -2,7 +2,6 @@ package result
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,14 +85,16 @@ type HostGroup struct {
 
 // ByHardware groups the hosts whose hardware is known, in the order of their lowest ranks.
 func (w World) ByHardware() (groups []HostGroup) {
+	index := map[string]int{}
 	for _, h := range w.Hosts {
 		if h.Hardware == nil {
 			continue
 		}
 		text := h.Hardware.String()
-		i := slices.IndexFunc(groups, func(g HostGroup) bool { return g.Hardware == text })
-		if i < 0 {
+		i, there := index[text]
+		if !there {
 			i = len(groups)
+			index[text] = i
 			groups = append(groups, HostGroup{Hardware: text})
 		}
 		groups[i].Hosts = append(groups[i].Hosts, h.Name)

@@ -19,6 +19,9 @@ import (
 // older documents would misunderstand a newer one.
 const Schema = "perigee.result/1"
 
+// MaxMetrics bounds the metrics that a scenario declares.
+const MaxMetrics = 1000
+
 // The states of a run.
 const (
 	Complete = "complete"

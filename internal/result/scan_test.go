@@ -185,3 +185,22 @@ func TestScanStopsWhereTheVisitorFails(t *testing.T) {
 		t.Errorf("got %v after %d calls", err, calls)
 	}
 }
+
+// Those who look for the metrics of a result by their names look at all of them.
+func TestTooManyMetrics(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	for n, want := range map[int]string{1000: "", 1001: "metrics: wanted at most 1000, got 1001"} {
+		d := full(t)
+		d.Metrics = nil
+		for i := range n {
+			d.DeclareMetrics([]result.MetricDef{{Name: fmt.Sprint("m", i)}})
+		}
+		if err := os.WriteFile(path, []byte(toJSON(t, d)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := result.Read(path)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d metrics: %v", n, err)
+		}
+	}
+}

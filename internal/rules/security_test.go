@@ -49,6 +49,7 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario: functions", "lua.TestSourceBombs"},
 	{"scenario: each text that it makes", "lua.TestSourceBombs lua.TestConcat"},
 	{"scenario: patterns", "lua.TestSourceBombs lua.TestEndlessSearches"},
+	{"scenario, result: own metrics", "lua.TestTooManyOptions internal/result.TestTooManyMetrics"},
 	{"scenario: options", "lua.TestTooManyOptions"},
 	{"scenario: recorded runs", "lua.TestRunsThatCannotFit lua.TestKeptAsExpected e2e.TestScripts/sizes"},
 	{"scenario: its top level", "lua.TestTopLevelIsBounded lua.TestEndlessLibraryFunction"},

@@ -54,6 +54,7 @@ type column struct {
 // What is added wrongly is reported by the first Write call after it.
 type Table struct {
 	columns []column
+	headers map[string]bool
 	rows    [][]any
 	err     error
 }
@@ -62,11 +63,13 @@ type Table struct {
 // JSON, so it must be unique. format is what fmt.Sprintf makes text of a cell
 // with, such as "%.3f"; "" stands for "%v".
 func (t *Table) AddColumn(header string, align Align, format string) {
-	for _, c := range t.columns {
-		if c.header == header {
-			t.fail("two columns named %q", header)
-		}
+	if t.headers == nil {
+		t.headers = map[string]bool{}
 	}
+	if t.headers[header] {
+		t.fail("two columns named %q", header)
+	}
+	t.headers[header] = true
 	if len(t.rows) > 0 {
 		t.fail("column %q added after %d rows", header, len(t.rows))
 	}

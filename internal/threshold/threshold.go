@@ -14,6 +14,7 @@
 package threshold
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -110,8 +111,32 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	}
 	if o.Samples == 0 && t.Where != nil {
 		o.Others = others(d, t.Metric)
+		if label := t.unknownLabel(d); label != "" { // count == 0 is no answer to a mistake
+			o.Value, o.Passed, o.Note = math.NaN(), false, ""
+			o.Others = " with the label " + label + cmp.Or(strings.TrimPrefix(o.Others, " with these labels"), ", and none with labels")
+		}
 	}
 	return o
+}
+
+// unknownLabel is a label that the condition names and none of the samples of its metric has, though there are samples.
+func (t Threshold) unknownLabel(d *result.Document) string {
+	i := slices.IndexFunc(d.Metrics, func(m result.Metric) bool { return m.Name == t.Metric })
+	if _, known := metric.Find(t.Metric); known || i < 0 || len(d.Metrics[i].Values) == 0 {
+		return ""
+	}
+	known := map[string]bool{}
+	for _, set := range d.Metrics[i].LabelSets {
+		for label := range set {
+			known[label] = true
+		}
+	}
+	for _, name := range t.Where.Columns() {
+		if !known[name] && !metric.IsColumn(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // others names the labels that the samples of a metric have.

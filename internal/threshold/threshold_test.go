@@ -58,6 +58,8 @@ func TestParseRefuses(t *testing.T) {
 		"a. < 1":                           `wanted an aggregate: min, max`,
 		"a.max < forty":                    `wanted a number at character 9, got "forty"`,
 		"a.max < nan":                      `wanted a number`,
+		"latency_ms.max < 1e308h":          `wanted a number that is not too large with its unit`,
+		"latency_ms.max < -1e308h":         `wanted a number that is not too large with its unit`,
 		"a.max < 1e999":                    `wanted a number that is not too large`,
 		"a.max < 4 0":                      `wanted the end, or abort at character 11, got "0"`,
 		"a.max < 40ms":                     `wanted the end, or abort at character 11, got "ms"`,

@@ -13,8 +13,10 @@ import (
 // obstacles lists why results should not be compared, and what else differs between them.
 // Every result is held against the first old one.
 func obstacles(old, fresh []*result.Document) (differences, remarks []string) {
+	said := map[string]bool{}
 	add := func(list *[]string, text string) {
-		if text != "" && !slices.Contains(*list, text) {
+		if text != "" && !said[text] {
+			said[text] = true
 			*list = append(*list, text)
 		}
 	}
@@ -72,23 +74,27 @@ func engineOf(d *result.Document) string {
 // count; files that were read are compared by what they hold, where the results know it. Options that only one of two
 // other scenarios has follow from that.
 func optionsDiffer(a, b *result.Document, other bool) (list []string) {
-	keys := map[string]bool{}
+	keys, writes, reads := map[string]bool{}, map[string]bool{}, setOf(a.Scenario.Reads)
 	for _, d := range []*result.Document{a, b} {
 		for k := range d.Scenario.Options {
 			keys[k] = true
 		}
+		maps.Copy(writes, setOf(d.Scenario.Writes))
 	}
+	digestsOfA, digestsOfB := digestsOf(a), digestsOf(b)
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		v, inA := a.Scenario.Options[k]
 		w, inB := b.Scenario.Options[k]
 		if other && inA != inB {
 			continue
 		}
-		if slices.Contains(a.Scenario.Writes, k) || slices.Contains(b.Scenario.Writes, k) {
+		if writes[k] {
 			continue
 		}
-		if slices.Contains(a.Scenario.Reads, k) {
-			x, y := digestOf(a, v), digestOf(b, w)
+		if reads[k] {
+			from, _ := v.(string)
+			to, _ := w.(string)
+			x, y := digestsOfA[from], digestsOfB[to]
 			if x != "" && y != "" {
 				if x != y {
 					list = append(list, fmt.Sprintf("the file of the option %s differs (%v and %v)", k, v, w))
@@ -103,13 +109,21 @@ func optionsDiffer(a, b *result.Document, other bool) (list []string) {
 	return list
 }
 
-// digestOf is the digest of a file that a run has read, "" if its result does not have it.
-func digestOf(d *result.Document, path any) string {
-	i := slices.IndexFunc(d.Inputs, func(in result.Input) bool { return in.Path == path })
-	if i < 0 {
-		return ""
+// digestsOf are the digests of the files that a run has read, by their paths, as far as its result has them.
+func digestsOf(d *result.Document) map[string]string {
+	digests := map[string]string{}
+	for _, in := range slices.Backward(d.Inputs) { // the first of a path counts
+		digests[in.Path] = in.SHA256
 	}
-	return d.Inputs[i].SHA256
+	return digests
+}
+
+func setOf(list []string) map[string]bool {
+	set := map[string]bool{}
+	for _, text := range list {
+		set[text] = true
+	}
+	return set
 }
 
 // shown is a value as text. JSON does not distinguish 2 from 2.0, and neither does this.
@@ -210,8 +224,9 @@ func hostsDiffer(a, b *result.Document) (list []string) {
 	x, y := hostsOf(a), hostsOf(b)
 	only := func(which string, these, those []string) {
 		var rest []string
+		there := setOf(those)
 		for _, h := range these {
-			if !slices.Contains(those, h) {
+			if !there[h] {
 				rest = append(rest, h)
 			}
 		}
@@ -242,9 +257,12 @@ func hardwareDiffers(a, b *result.Document) (list []string) {
 		return nil
 	}
 	only := func(which string, these, those []result.HostGroup) {
+		there := map[string]bool{}
+		for _, g := range those {
+			there[g.Hardware] = true
+		}
 		for _, g := range these {
-			same := func(o result.HostGroup) bool { return o.Hardware == g.Hardware }
-			if !slices.ContainsFunc(those, same) {
+			if !there[g.Hardware] {
 				list = append(list, "hardware only "+which+": "+g.Hardware)
 			}
 		}

@@ -206,8 +206,8 @@ func mapKeys(m map[string]any) func(yield func(string) bool) {
 func showTables(w io.Writer, d *result.Document) error {
 	for _, recorded := range d.Tables {
 		var t table.Table
-		for i, name := range recorded.Columns {
-			t.AddColumn(unique(recorded.Columns, i, name), table.Right, "")
+		for _, name := range unique(recorded.Columns) {
+			t.AddColumn(name, table.Right, "")
 		}
 		for _, row := range recorded.Rows {
 			cells := slices.Clone(row)
@@ -266,10 +266,15 @@ func whole(v any) any {
 	return v
 }
 
-// unique is a header that no column before has.
-func unique(all []string, i int, name string) string {
-	for slices.Contains(all[:i], name) {
-		name += " "
+// unique are headers that no column before has: those that are there already are numbered.
+func unique(all []string) []string {
+	seen, times, headers := map[string]bool{}, map[string]int{}, slices.Clone(all)
+	for i, name := range all {
+		for seen[headers[i]] {
+			times[name]++
+			headers[i] = fmt.Sprintf("%s (%d)", name, times[name]+1)
+		}
+		seen[headers[i]] = true
 	}
-	return name
+	return headers
 }

@@ -5,10 +5,13 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -639,5 +642,27 @@ func checkSaid(t *testing.T, c runner, text []byte, out string) {
 		if rows.More() {
 			t.Fatalf("%s: more rows than messages: %s", text, out)
 		}
+	}
+}
+
+// Tables of a stranger's result may have many columns, all of one name.
+func TestManyColumns(t *testing.T) {
+	for what, name := range map[string]string{"columns": "c%d", "columns of one name": "c%.0d"} {
+		fuzztest.Linear(t, what, 1000, func(n int) func() {
+			d := document(t)
+			many := result.Table{Rows: [][]any{make([]any, n)}}
+			for i := range n {
+				many.Columns = append(many.Columns, fmt.Sprintf(name, i))
+			}
+			d.Tables = []result.Table{many}
+			return func() {
+				if err := showTables(io.Discard, d); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	if got := unique([]string{"a", "a", "a (2)", "b", "a"}); !slices.Equal(got, []string{"a", "a (2)", "a (2) (2)", "b", "a (3)"}) {
+		t.Errorf("got %q", got)
 	}
 }

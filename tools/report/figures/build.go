@@ -273,7 +273,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 		f.Patterns[i] = b.pattern(d, i)
 	}
 	b.addPairs(f)
-	f.Latencies = b.tails.list()
+	f.Latencies, f.LeftOut = b.tails.list(), append(f.LeftOut, b.tails.leftOut()...)
 	if slow := b.slowdowns(); slow.Count > 0 {
 		f.Latencies = append(f.Latencies, slow)
 	}

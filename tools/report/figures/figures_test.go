@@ -2,6 +2,7 @@ package figures
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
@@ -453,5 +455,30 @@ func TestFindingsByResource(t *testing.T) {
 		"20 messages the receiving host, for 100 % of their time, with 3.0 others on average."
 	if got := f.Findings[1].Text; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// A report has the distributions of a thousand phases, and says so; more phases take no more time each.
+func TestManyPhases(t *testing.T) {
+	make := func(n int) *result.Document {
+		d := handMade()
+		m := d.Measurements[0]
+		for i := range n {
+			m.Phase = fmt.Sprint("p", i)
+			d.Measurements = append(d.Measurements, m)
+		}
+		return d
+	}
+	fuzztest.Linear(t, "phases", 2000, func(n int) func() {
+		d := make(n)
+		return func() {
+			if _, err := Of(d); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	f, err := Of(make(1500))
+	if err != nil || len(f.Latencies) > 2*MostPhases+1 || !slices.Contains(f.LeftOut, "the distributions of latencies are those of the first 1000 of 1502 phases") {
+		t.Errorf("%v, %d distributions, left out: %q", err, len(f.Latencies), f.LeftOut)
 	}
 }

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"fmt"
 	"slices"
 
 	"perigee/internal/contention"
@@ -8,8 +9,15 @@ import (
 	"perigee/internal/traffic/series"
 )
 
+// MostPhases bounds the phases whose distributions a report has.
+const MostPhases = 1000
+
 // tails holds distributions of times, whose memory is bounded however many values they hold.
-type tails struct{ kinds []*tail }
+type tails struct {
+	kinds  []*tail
+	index  map[[2]string]*tail
+	phases map[string]bool
+}
 
 // tail is one distribution.
 type tail struct {
@@ -18,12 +26,27 @@ type tail struct {
 }
 
 func (t *tails) add(of, phase string, ns float64) {
-	i := slices.IndexFunc(t.kinds, func(k *tail) bool { return k.of == of && k.phase == phase })
-	if i < 0 {
-		t.kinds = append(t.kinds, &tail{of: of, phase: phase})
-		i = len(t.kinds) - 1
+	key := [2]string{of, phase}
+	k := t.index[key]
+	if k == nil {
+		if t.index == nil {
+			t.index, t.phases = map[[2]string]*tail{}, map[string]bool{}
+		}
+		if t.phases[phase] = true; len(t.phases) > MostPhases {
+			return // leftOut says so
+		}
+		k = &tail{of: of, phase: phase}
+		t.index[key], t.kinds = k, append(t.kinds, k)
 	}
-	t.kinds[i].times.Add(int64(ns))
+	k.times.Add(int64(ns))
+}
+
+// leftOut says which phases are missing.
+func (t *tails) leftOut() []string {
+	if n := len(t.phases); n > MostPhases {
+		return []string{fmt.Sprintf("the distributions of latencies are those of the first %d of %d phases", MostPhases, n)}
+	}
+	return nil
 }
 
 // list returns the distributions, patterns before messages, phases in the

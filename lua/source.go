@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -145,6 +146,12 @@ func walk(chunk []ast.Stmt, visit func(n node) error) error {
 	return nil
 }
 
+// maxArray bounds the keys of a table that are kept in a list: setting one fills the list up to it, which no watch of
+// the memory interrupts. Larger ones are kept as other keys are.
+const maxArray = 1 << 24
+
+func init() { glua.MaxArrayIndex = maxArray + 1 }
+
 // maxResumes bounds how many coroutines may have resumed each other: each takes part of Go's stack.
 const maxResumes = 190 // as in Lua itself
 
@@ -163,6 +170,13 @@ func (r *Runtime) boundCoroutines() {
 	}
 	resume := lib.RawGetString("resume").(*glua.LFunction).GFunction
 	wrap := lib.RawGetString("wrap").(*glua.LFunction).GFunction
+	yield := lib.RawGetString("yield").(*glua.LFunction).GFunction
+	lib.RawSetString("yield", r.L.NewFunction(func(L *glua.LState) int {
+		if L.Parent != nil && calledByGo() {
+			L.RaiseError("attempt to yield across pcall, a metamethod, an iterator, or a function that the library calls")
+		}
+		return yield(L)
+	}))
 	lib.RawSetString("resume", r.L.NewFunction(bounded(resume)))
 	lib.RawSetString("wrap", r.L.NewFunction(func(L *glua.LState) int {
 		n := wrap(L)
@@ -175,6 +189,22 @@ func (r *Runtime) boundCoroutines() {
 		L.Push(L.NewClosure(bounded(f.GFunction), upvalues...))
 		return n
 	}))
+}
+
+// calledByGo reports whether the function that calls it was called, within the coroutine that runs, by Go code: that is
+// lost when the coroutine yields, and so is what it was about to do.
+func calledByGo() bool {
+	var pcs [16]uintptr // the interpreter needs five for a call from Lua
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasSuffix(f.Function, ".threadRun"):
+			return false
+		case strings.HasSuffix(f.Function, ").callR") || !more:
+			return true
+		}
+	}
 }
 
 // boundLoad makes load and loadstring compile as [Load] does.

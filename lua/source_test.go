@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -73,6 +74,8 @@ func TestSourceBombs(t *testing.T) {
 		"captures":                       {`local x = ("x"):gsub(("("):rep(33), "")`, "b.lua:1: too many captures: wanted at most 32"},
 		"captures of gmatch":             {`for x in ("x"):gmatch(("("):rep(16000)) do end`, "b.lua:1: too many captures: wanted at most 32"},
 		"repeated parts":                 {`local x = ("x"):match(("y?"):rep(1000) .. ("x-"):rep(201))`, "b.lua:1: pattern too complex: wanted at most 200"},
+		"a far key":                      {`local t = {} t[67108863] = 1 t[2 ^ 20] = 1 error(#t)`, "1048576"},
+		"many far keys":                  {`local t = {} for i = 1, 100 do t[i] = {} t[i][2 ^ 21] = 1 end`, "the top level has filled more than 320 MiB of memory"},
 		"many matches":                   {`local n = 0 for _ in ("x"):rep(2^24):gmatch("()()()()()()()()") do n = n + 1 if n == 1e6 then error("gone on") end end`, "gone on"},
 		"many replacements":              {`local s, n = ("x"):rep(2^22):gsub("x", "yy") error(#s .. " " .. n)`, "8388608 4194304"},
 	} {
@@ -156,6 +159,38 @@ func TestConcat(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A coroutine yields from functions that Lua has called, however deep, and says so where it cannot.
+func TestYields(t *testing.T) {
+	const across = "b.lua:1: attempt to yield across pcall, a metamethod, an iterator, or a function that the library calls"
+	for body, want := range map[string]string{
+		`local function f(n) if n == 0 then return coroutine.yield(1) end local x = f(n - 1) return x end return f(200)`:                            "",
+		`local x = setmetatable({}, { __call = function() return coroutine.yield(1) end })() return x`:                                              "",
+		`return select(2, pcall(coroutine.yield, 1))`:                                                                                               across,
+		`return select(2, pcall(function() coroutine.yield(1) end))`:                                                                                across,
+		`return select(2, pcall(function() local t = setmetatable({}, { __index = coroutine.yield }) return t.x end))`:                              across,
+		`local ok, e = pcall(function() local t = setmetatable({}, { __add = function() return coroutine.yield() end }) return t + 1 end) return e`: across,
+		`local ok, e = pcall(table.sort, { 3, 2, 1 }, function() coroutine.yield(1) end) return e`:                                                  across,
+		`local ok, e = pcall(string.gsub, "a", "a", function() coroutine.yield(1) end) return e`:                                                    across,
+		`local ok, e = pcall(function() for x in coroutine.yield do end end) return e`:                                                              across,
+		`local ok, e = pcall(tostring, setmetatable({}, { __tostring = function() coroutine.yield(1) end })) return e`:                              across,
+	} {
+		for _, how := range []string{
+			"coroutine.wrap(function() %s end)", "(function() local co = coroutine.create(function() %s end) return function(x) return select(2, coroutine.resume(co, x)) end end)()",
+		} {
+			r, err := Load("b.lua", "local f = "+fmt.Sprintf(how, body)+" local a, b = f() if a == 1 then b = f(7) else b = a end return { run = print, about = tostring(b) }", io.Discard)
+			if want := cmp.Or(want, "7"); err != nil || !strings.Contains(r.About, want) {
+				t.Errorf("%s: %v, %v, want %s", body, r, err, want)
+			}
+			if err == nil {
+				r.Close()
+			}
+		}
+	}
+	if _, err := Load("b.lua", "coroutine.yield(1)", io.Discard); err == nil || err.Error() != "b.lua:1: can not yield from outside of a coroutine" {
+		t.Errorf("outside: %v", err)
 	}
 }
 

@@ -16,7 +16,7 @@ type limits struct {
 }
 
 // topLevel bounds what does little more than describe the scenario.
-var topLevel = limits{time.Minute, 2 << 30}
+var topLevel = limits{time.Minute, 320 << 20}
 
 // lookEvery is how often the heap is looked at.
 const lookEvery = 5 * time.Millisecond

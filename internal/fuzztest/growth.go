@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Linear reports work whose time grows much faster than what it works on: make makes n of something, and returns the work.
-// The processor's time counts, of the fastest of some repetitions, so that other processes hardly matter.
+// Linear reports work whose time grows much faster than what it works on: make makes n of something, and returns the
+// work. The processor's time counts, of the fastest of some repetitions, so that other processes hardly matter.
 func Linear(t *testing.T, what string, n int, make func(n int) (work func())) {
 	t.Helper()
 	const times, most = 16, 100 // n log n takes up to 30 times as long, n^2 256 times

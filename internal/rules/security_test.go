@@ -52,6 +52,7 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario, result: own metrics", "lua.TestTooManyOptions internal/result.TestTooManyMetrics"},
 	{"scenario: options", "lua.TestTooManyOptions"},
 	{"scenario: recorded runs", "lua.TestRunsThatCannotFit lua.TestKeptAsExpected e2e.TestScripts/sizes"},
+	{"scenario: keys of a list", "lua.TestSourceBombs"},
 	{"scenario: its top level", "lua.TestTopLevelIsBounded lua.TestEndlessLibraryFunction"},
 	{"scenario: what it keeps", "tools/run.TestWatchMemory"},
 	{"`iters`, `warmup_iters`", "e2e.TestBadInput"},

@@ -10,8 +10,10 @@
 package logs
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -140,7 +142,15 @@ func (w Who) noun() string {
 // which others can write, /tmp for instance, they could have put a link there that leads
 // to a file of this user, or one of their files, which they can read.
 func openFile(dir string, who Who) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	// A link of another user on the way would have a folder made where it leads.
+	place, err := regular.Locate(dir)
+	if err == nil {
+		err = place.Close()
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err != nil {
 		return nil, plain(err)
 	}
 	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY

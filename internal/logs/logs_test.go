@@ -138,6 +138,24 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
+// No folder is made behind a link of another user.
+func TestLinkOnTheWay(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files away")
+	}
+	dir, mine := t.TempDir(), t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := errors.Join(os.Chmod(dir, 0o777|os.ModeSticky), os.Symlink(mine, link), os.Lchown(link, 65533, 65533)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(Choice{Dir: filepath.Join(link, "new")}, rank3, io.Discard); fault.KindOf(err) != fault.Output {
+		t.Errorf("got %v", err)
+	}
+	if made, err := os.ReadDir(mine); err != nil || len(made) != 0 {
+		t.Errorf("made %v, %v", made, err)
+	}
+}
+
 // Without an umask a new folder is still this user's alone.
 func TestFolderWithoutUmask(t *testing.T) {
 	old := syscall.Umask(0)

@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"perigee/internal/fault"
@@ -147,7 +148,7 @@ func openFile(dir string, who Who) (*os.File, error) {
 	if err == nil {
 		err = place.Close()
 	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err != nil {

@@ -67,6 +67,30 @@ var (
 // maxOptions bounds the options of a scenario: help and the command line show them before anything runs.
 const maxOptions = 1000
 
+// maxTexts bounds the letters with which a scenario describes itself, which help shows and completion offers.
+const maxTexts = 256 << 10
+
+// checkTexts refuses more than maxTexts in about, and in the names, helps, choices and defaults of options and metrics.
+func (s Scenario) checkTexts() error {
+	n := len(s.About)
+	for _, o := range s.Options {
+		n += len(o.Name) + len(o.Help)
+		for _, c := range o.Choices {
+			n += len(c) + 1
+		}
+		if text, ok := o.Default.(string); ok {
+			n += len(text)
+		}
+	}
+	for _, m := range s.Metrics {
+		n += len(m.Name) + len(m.Help)
+	}
+	if n > maxTexts {
+		return fmt.Errorf("about, options and metrics have %d letters, wanted at most %d", n, maxTexts)
+	}
+	return nil
+}
+
 // optionsFrom reads the list that a scenario has as its options.
 func optionsFrom(list *glua.LTable) ([]Option, error) {
 	if list == nil {

@@ -199,6 +199,9 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	if r.Metrics, err = metricsFrom(own); err != nil {
 		return bad("metrics: %w", err)
 	}
+	if err := r.checkTexts(); err != nil {
+		return bad("%w", err)
+	}
 	for _, t := range r.Thresholds {
 		if err := metric.Check(t.Metric, r.Metrics); err != nil {
 			return fault.New(fault.Script, "%s: %w", t.From, err)
@@ -213,8 +216,11 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 	r.files.grant(r.Options, options)
 	v := r.ranks
 	if fn, ok := v.(*glua.LFunction); ok {
-		var err error
-		if v, err = r.call(fn, toLua(r.L, options)); err != nil {
+		err := r.within(asking, r.Name+": the function ranks", func() (err error) {
+			v, err = r.call(fn, toLua(r.L, options))
+			return err
+		})
+		if err != nil {
 			return 0, err
 		}
 	}

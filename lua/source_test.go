@@ -74,6 +74,11 @@ func TestSourceBombs(t *testing.T) {
 		"captures":                       {`local x = ("x"):gsub(("("):rep(33), "")`, "b.lua:1: too many captures: wanted at most 32"},
 		"captures of gmatch":             {`for x in ("x"):gmatch(("("):rep(16000)) do end`, "b.lua:1: too many captures: wanted at most 32"},
 		"repeated parts":                 {`local x = ("x"):match(("y?"):rep(1000) .. ("x-"):rep(201))`, "b.lua:1: pattern too complex: wanted at most 200"},
+		"a long about":                   {`return { about = ("x"):rep(2^18 + 1), run = print }`, "b.lua: about, options and metrics have 262145 letters, wanted at most 262144"},
+		"long helps":                     {`local o = {} for i = 1, 100 do o[i] = options.int { "o" .. i, 1, ("x"):rep(2^12) } end return { options = o, run = print }`, "b.lua: about, options and metrics have"},
+		"a long default":                 {`return { options = { options.string { "o", ("x"):rep(2^20), "" } }, run = print }`, "b.lua: about, options and metrics have"},
+		"many choices":                   {`local c = {} for i = 1, 2^17 do c[i] = "c" .. i end return { options = { options.enum { "o", "c1", "", choices = c } }, run = print }`, "b.lua: about, options and metrics have"},
+		"long metrics":                   {`return { metrics = { { "m", ("x"):rep(2^20) } }, run = print }`, "b.lua: about, options and metrics have"},
 		"a far key":                      {`local t = {} t[67108863] = 1 t[2 ^ 20] = 1 error(#t)`, "1048576"},
 		"many far keys":                  {`local t = {} for i = 1, 100 do t[i] = {} t[i][2 ^ 21] = 1 end`, "the top level has filled more than 320 MiB of memory"},
 		"many matches":                   {`local n = 0 for _ in ("x"):rep(2^24):gmatch("()()()()()()()()") do n = n + 1 if n == 1e6 then error("gone on") end end`, "gone on"},
@@ -207,4 +212,33 @@ func TestSourceOfPeople(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Close()
+}
+
+// TestRanksAreBounded: the function ranks runs in the launcher, where nothing else ends it.
+func TestRanksAreBounded(t *testing.T) {
+	before := asking
+	defer func() { asking = before }()
+	asking = limits{time.Hour, 64 << 20}
+	for source, want := range map[string]string{
+		`return { run = print, ranks = function() local t = {} while true do t[#t + 1] = ("x"):rep(2^20) .. #t end end }`: "b.lua: the function ranks has filled more than 64 MiB of memory",
+		`return { run = print, ranks = function() error("no", 0) end }`:                                                   "no",
+	} {
+		r, err := Load("b.lua", source, io.Discard)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Ranks(nil); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		r.Close()
+	}
+	asking = limits{time.Millisecond, 1 << 40}
+	r, err := Load("b.lua", `return { run = print, ranks = function() while true do end end }`, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.Ranks(nil); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "the function ranks has not ended after 1ms") {
+		t.Errorf("got %v", err)
+	}
 }

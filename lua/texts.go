@@ -109,12 +109,15 @@ var quoter = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`,
 
 // tableConcat is table.concat.
 func tableConcat(L *glua.LState) int {
-	t, between := L.CheckTable(1), L.OptString(2, "")
-	from := max(L.OptInt(3, 1), 1)
-	to := min(L.OptInt(4, t.Len()), t.Len())
+	t, between := L.CheckTable(1), ""
+	if L.Get(2) != glua.LNil {
+		between = L.CheckString(2)
+	}
+	from := L.OptInt(3, 1)
+	to := L.OptInt(4, t.Len())
 	var b strings.Builder
 	for i := from; i <= to; i++ {
-		v := t.RawGetInt(i)
+		v := t.RawGet(glua.LNumber(i))
 		if !glua.LVCanConvToString(v) {
 			L.RaiseError("invalid value (%v) at index %d in table for concat", v.Type(), i)
 		}

@@ -18,6 +18,9 @@ type limits struct {
 // topLevel bounds what does little more than describe the scenario.
 var topLevel = limits{time.Minute, 320 << 20}
 
+// asking bounds the function ranks, which may read matrices.
+var asking = limits{10 * time.Minute, 4 << 30}
+
 // lookEvery is how often the heap is looked at.
 const lookEvery = 5 * time.Millisecond
 

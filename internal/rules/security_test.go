@@ -53,6 +53,8 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario: options", "lua.TestTooManyOptions"},
 	{"scenario: recorded runs", "lua.TestRunsThatCannotFit lua.TestKeptAsExpected e2e.TestScripts/sizes"},
 	{"scenario: keys of a list", "lua.TestSourceBombs"},
+	{"scenario: `about`", "lua.TestSourceBombs"},
+	{"scenario: its function `ranks`", "lua.TestRanksAreBounded"},
 	{"scenario: its top level", "lua.TestTopLevelIsBounded lua.TestEndlessLibraryFunction"},
 	{"scenario: what it keeps", "tools/run.TestWatchMemory"},
 	{"`iters`, `warmup_iters`", "e2e.TestBadInput"},

@@ -67,3 +67,39 @@ func TestPartsOfAnyTable(t *testing.T) {
 		}
 	})
 }
+
+// A cell or a header of many characters stands there whole, and costs the other rows nothing.
+func TestLongCell(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	for _, align := range []Align{Left, Right} {
+		var table Table
+		table.AddColumn("A", align, "")
+		table.AddColumn(long, align, "")
+		table.AddColumn("C", align, "")
+		table.AddRow(1, "short", 3)
+		table.AddRow(long, long, 3)
+		for range 100 {
+			table.AddRow(1, 2, 3)
+		}
+		var out strings.Builder
+		if err := table.WriteText(&out); err != nil {
+			t.Fatal(err)
+		}
+		if got, most := out.Len(), 3*len(long)+104*(3*widest+20); got > most || strings.Count(out.String(), long) != 3 {
+			t.Errorf("%d bytes, wanted at most %d:\n%.1000s", got, most, &out)
+		}
+		lines := strings.Split(out.String(), "\n")
+		if short := lines[2]; align == Right && utf8.RuneCountInString(short) != len(lines[1]) {
+			t.Errorf("%q does not end under %q", short, lines[1])
+		}
+		out.Reset()
+		s, err := table.Stream(&out, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := out.Len()
+		if err := s.Row(1, 2, 3); err != nil || out.Len()-before > 2*widest {
+			t.Errorf("a row of a stream has %d bytes: %v", out.Len()-before, err)
+		}
+	}
+}

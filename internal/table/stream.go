@@ -28,7 +28,7 @@ func (t *Table) Stream(w io.Writer, width, keys int) (*Stream, error) {
 	headers, dashes := make([]string, len(t.columns)), make([]string, len(t.columns))
 	for i, c := range t.columns {
 		headers[i] = plaintext.Escape(c.header)
-		s.widths[i] = utf8.RuneCountInString(headers[i]) + padding
+		s.widths[i] = min(utf8.RuneCountInString(headers[i])+padding, widest)
 		dashes[i] = strings.Repeat("-", s.widths[i])
 	}
 	s.part = parts(s.widths, width, keys)[0]
@@ -56,11 +56,7 @@ func (s *Stream) Row(cells ...any) error {
 func (s *Stream) LeftOut() bool { return len(s.part) < len(s.t.columns) }
 
 func (s *Stream) line(cells []string) error {
-	widths := append([]int(nil), s.widths...)
-	for i, cell := range cells {
-		widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-	}
 	out := bufio.NewWriter(s.w)
-	s.t.writeLine(out, s.part, widths, cells)
+	s.t.writeLine(out, s.part, s.widths, cells)
 	return out.Flush()
 }

@@ -2,7 +2,8 @@
 // for programs.
 //
 // The text has a line of headers, a line of dashes and a line per row. Columns
-// are two spaces apart and at least two characters wider than their headers:
+// are two spaces apart and at least two characters wider than their headers. What
+// is longer than 320 characters stands there whole, and shifts the rest of its line:
 //
 //	  Transfer size (GB)    Latency (ms)
 //	--------------------  --------------
@@ -41,6 +42,7 @@ const (
 const (
 	gap     = "  "
 	padding = 2   // how much wider than its header a column is
+	widest  = 320 // of a column; no number is longer. Else one long text would make every row as long
 	missing = "-" // the text of a cell without a value
 )
 
@@ -144,7 +146,8 @@ func (t *Table) WriteText(w io.Writer) error { return t.WriteTextWithin(w, 0, 0)
 
 // WriteTextWithin is WriteText for lines of at most width characters. A table that is wider is written in parts, one
 // below the other with an empty line between; each repeats the first keys columns. A part has at least one column more
-// than those, even if that is too wide. A width of 0 or less has no limit.
+// than those, even if that is too wide; cells of more than 320 characters make their lines longer. A width of 0 or less
+// has no limit.
 func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 	if t.err != nil || len(t.columns) == 0 {
 		return t.err
@@ -164,8 +167,9 @@ func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 			widths[i] = max(widths[i], utf8.RuneCountInString(rows[r][i]))
 		}
 	}
-	for i, width := range widths {
-		dashes[i] = strings.Repeat("-", width)
+	for i := range widths {
+		widths[i] = min(widths[i], widest)
+		dashes[i] = strings.Repeat("-", widths[i])
 	}
 	out := bufio.NewWriter(w)
 	for i, part := range parts(widths, width, keys) {
@@ -201,7 +205,7 @@ func parts(widths []int, limit, keys int) (list [][]int) {
 	return append(list, part)
 }
 
-// writeLine writes the cells of some columns.
+// writeLine writes the cells of some columns. A cell that is wider than its column shifts the rest.
 func (t *Table) writeLine(out *bufio.Writer, part, widths []int, cells []string) {
 	var line strings.Builder
 	for k, i := range part {
@@ -209,7 +213,7 @@ func (t *Table) writeLine(out *bufio.Writer, part, widths []int, cells []string)
 		if k > 0 {
 			line.WriteString(gap)
 		}
-		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+		space := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(cell)))
 		if t.columns[i].align == Left {
 			line.WriteString(cell + space)
 		} else {

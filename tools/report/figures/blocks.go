@@ -43,9 +43,11 @@ func blocksOf(d *result.Document) Blocks {
 	if len(d.Lanes) > 1 && !differ(func(l result.Lanes) any { return l.BlockBytes }) {
 		b.Axis = "batch"
 	}
+	memories := differ(func(l result.Lanes) any { return l.Local + l.Remote })
+	threads := differ(func(l result.Lanes) any { return l.Threads })
 	for _, l := range d.Lanes {
 		words := []string{l.Op}
-		if differ(func(l result.Lanes) any { return l.Local + l.Remote }) {
+		if memories {
 			words = append(words, l.Local+" - "+l.Remote)
 		}
 		switch {
@@ -54,7 +56,7 @@ func blocksOf(d *result.Document) Blocks {
 		default:
 			words = append(words, fmt.Sprintf("batch %d", l.Batch))
 		}
-		if differ(func(l result.Lanes) any { return l.Threads }) {
+		if threads {
 			words = append(words, fmt.Sprintf("threads %d", l.Threads))
 		}
 		if l.Recreate {

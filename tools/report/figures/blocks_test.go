@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"perigee/internal/fuzztest"
 	"perigee/internal/result"
 )
 
@@ -55,4 +56,14 @@ func TestBlocks(t *testing.T) {
 			t.Errorf("%s: axis %s, %q, series (-want +got):\n%s", name, f.Blocks.Axis, words, diff)
 		}
 	}
+}
+
+func TestManyBlocks(t *testing.T) {
+	fuzztest.Linear(t, "blocks", 500, func(n int) func() {
+		d := handMade()
+		for range n {
+			d.Lanes = append(d.Lanes, lane("READ", 4096, 1, 1, 1e9))
+		}
+		return func() { blocksOf(d) }
+	})
 }

@@ -212,9 +212,13 @@ func showTables(w io.Writer, d *result.Document) error {
 		for _, row := range recorded.Rows {
 			cells := slices.Clone(row)
 			for i, c := range cells {
-				cells[i] = whole(c)
-				if f, ok := cells[i].(float64); ok {
-					cells[i] = fmt.Sprintf("%.6g", f)
+				switch v := whole(c).(type) {
+				case float64:
+					cells[i] = fmt.Sprintf("%.6g", v)
+				case []any, map[string]any: // of a stranger's result
+					cells[i] = fmt.Sprint(v)
+				default:
+					cells[i] = v
 				}
 			}
 			t.AddRow(cells...)

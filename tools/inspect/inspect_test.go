@@ -666,3 +666,18 @@ func TestManyColumns(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Cells of a stranger's result may be lists and objects, whose texts look like mistakes of formats.
+func TestOddCells(t *testing.T) {
+	d := document(t)
+	d.Tables = []result.Table{{Columns: []string{"A", "A", "A"}, Rows: [][]any{{[]any{"%!"}, map[string]any{"k": "%!d(x)"}, 1.5}}}}
+	var out strings.Builder
+	if err := showTables(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"A (2)", "A (3)", "[%!]", "map[k:%!d(x)]", "1.5"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, &out)
+		}
+	}
+}

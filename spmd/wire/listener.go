@@ -23,6 +23,10 @@ const (
 	maxPending = 1024
 )
 
+// pendingBound is maxPending, or half of the descriptors that the process may have if that is less: a listener that has
+// run out of them lets in one connection at a time, and an honest one behind thousands would wait for long.
+func pendingBound(descriptors uint64) int { return int(max(1, min(maxPending, descriptors/2))) }
+
 // A link notices within seven seconds that the other host is gone or cut off: the
 // kernels probe each other on an idle link, and give up on bytes that are not
 // acknowledged. A host that is only busy still answers.
@@ -61,6 +65,7 @@ func SetUserTimeout(conn net.Conn, limit time.Duration) {
 type Listener struct {
 	cfg      ListenerConfig
 	listener net.Listener
+	bound    int // of pending
 
 	mu       sync.Mutex
 	pending  []net.Conn // still in their handshake, the oldest first
@@ -97,7 +102,11 @@ func Listen(cfg ListenerConfig) (*Listener, error) {
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	cfg.Log.Info("listening", "address", tcp.Addr())
-	l := &Listener{cfg: cfg, listener: tcp}
+	l := &Listener{cfg: cfg, listener: tcp, bound: maxPending}
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		l.bound = pendingBound(limit.Cur)
+	}
 	l.done.Go(l.accept)
 	return l, nil
 }
@@ -150,8 +159,10 @@ func (l *Listener) wait(conn net.Conn) bool {
 	if l.closed {
 		return false
 	}
-	if len(l.pending) >= maxPending {
-		l.pending[0].Close() // its goroutine takes it off the list
+	if len(l.pending) >= l.bound {
+		// Off the list at once: its goroutine may get round to it only after many more have come.
+		l.pending[0].Close()
+		l.pending = l.pending[1:]
 	}
 	l.pending = append(l.pending, conn)
 	return true
@@ -162,6 +173,7 @@ func (l *Listener) evictOldest() {
 	defer l.mu.Unlock()
 	if len(l.pending) > 0 {
 		l.pending[0].Close()
+		l.pending = l.pending[1:]
 	}
 }
 

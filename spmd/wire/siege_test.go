@@ -185,3 +185,25 @@ func TestSiege(t *testing.T) {
 		t.Errorf("%d descriptors more than before", n-before)
 	}
 }
+
+// However fast strangers come, no more of them wait than the bound says, and they are no reason to run out of
+// descriptors.
+func TestPendingIsBounded(t *testing.T) {
+	l := &Listener{bound: pendingBound(100)}
+	for i := range 3 * l.bound {
+		conn, other := net.Pipe()
+		defer conn.Close()
+		defer other.Close()
+		if !l.wait(conn) || len(l.pending) > l.bound || l.pending[len(l.pending)-1] != conn {
+			t.Fatalf("connection %d: %d wait, want at most %d with this as the last", i, len(l.pending), l.bound)
+		}
+	}
+	for _, c := range []struct {
+		descriptors uint64
+		want        int
+	}{{0, 1}, {1, 1}, {100, 50}, {1024, 512}, {2048, maxPending}, {math.MaxUint64, maxPending}} {
+		if got := pendingBound(c.descriptors); got != c.want {
+			t.Errorf("%d descriptors: %d, want %d", c.descriptors, got, c.want)
+		}
+	}
+}

@@ -309,7 +309,7 @@ func TestStrangersDisturbNobody(t *testing.T) {
 }
 
 func TestMoreHalfOpenConnectionsThanTheListenerHolds(t *testing.T) {
-	d := &Listener{}
+	d := &Listener{bound: maxPending}
 	var first, last net.Conn
 	for i := range maxPending + 1 {
 		ours, theirs := net.Pipe()

@@ -126,7 +126,7 @@ func TestMissingIsNamed(t *testing.T) {
 				})})
 				want := regexp.MustCompile(`perigee: rank 1 on \S+, phase start: ` + fate.says + `; rank \d waited \(`)
 				if mpi == "none" {
-					want = regexp.MustCompile(`1 of 4 ranks have not come: 1; .*\n *hint: rank 1: ` + fate.says)
+					want = regexp.MustCompile(`(?s)1 of 4 ranks have not come: 1; .*\n *hint: rank 1: ` + fate.says)
 				}
 				p.Until("name of the missing rank", func() bool { return want.MatchString(p.Stderr.String()) })
 				if data, err := os.ReadFile(filepath.Join(dir, "stopped")); err == nil {

@@ -256,15 +256,51 @@ func newView(id string, in input) *view {
 	}
 	v.describeHosts()
 	v.Options = plainOptions(d.Scenario.Options)
-	if len(d.Values) > 0 {
-		text, err := json.MarshalIndent(d.Values, "", "  ")
-		if err == nil { // it came from JSON
-			v.Values = string(text)
-		}
-	}
+	v.Values = valuesText(d.Values)
 	v.Metrics = metricViews(d.Metrics)
 	v.describePhases()
 	return v
+}
+
+// mostValues is the most text of the values that a page shows.
+const mostValues = 4 << 20
+
+// valuesText shows the values of a result, on separate lines unless that takes too much: the indentation of deep
+// values may be thousands of times as long as what is indented.
+func valuesText(values map[string]any) string {
+	if len(values) == 0 {
+		return ""
+	}
+	text, err := json.Marshal(values)
+	if err != nil {
+		return "" // it came from JSON, so this does not happen
+	}
+	if len(text) > mostValues {
+		return fmt.Sprintf("%s of values are left out of this page: perigee result cat RESULT .values prints them.",
+			size.Decimal(float64(len(text))))
+	}
+	tokens, depth, indented := json.NewDecoder(bytes.NewReader(text)), 0, len(text)
+	for indented <= mostValues {
+		token, err := tokens.Token()
+		if err != nil {
+			break // the end
+		}
+		switch token {
+		case json.Delim('{'), json.Delim('['):
+			depth++
+		case json.Delim('}'), json.Delim(']'):
+			depth--
+		}
+		indented += 2 * depth
+	}
+	if indented > mostValues {
+		return string(text)
+	}
+	var lines bytes.Buffer
+	if err := json.Indent(&lines, text, "", "  "); err != nil {
+		return string(text)
+	}
+	return lines.String()
 }
 
 // Way names the hosts that a pair's bytes go between.

@@ -1,0 +1,27 @@
+package report
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// What a scenario has stored takes a bounded part of the page, however it is nested.
+func TestValuesText(t *testing.T) {
+	const few = `{"a": {"b": [1, "[{"]}}`
+	for name, c := range map[string]struct{ values, want string }{
+		"none": {"{}", ""},
+		"few":  {few, "{\n  \"a\": {\n    \"b\": [\n      1,\n      \"[{\"\n    ]\n  }\n}"},
+		"deep": {`{"a":` + strings.Repeat("[", 5000) + "1" + strings.Repeat(",1", 10000) + strings.Repeat("]", 5000) + "}", `{"a":[[`},
+		"long": {`{"a":"` + strings.Repeat("x", mostValues) + `"}`, "4.19 MB of values are left out of this page: perigee result cat RESULT .values prints them."},
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(c.values), &values); err != nil {
+			t.Fatal(err)
+		}
+		got := valuesText(values)
+		if len(got) > mostValues || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%s: %d bytes, %.100q, want %.100q", name, len(got), got, c.want)
+		}
+	}
+}

@@ -16,11 +16,17 @@ import (
 	"perigee/internal/threshold"
 )
 
+// maxThresholds is how many thresholds a script may set by the function of that name, and how many its field may hold.
+const maxThresholds = 1000
+
 // threshold(metric, condition, {abort = true}) at the top level of a script.
 // It is held against the result at the end of the run, or while it runs.
 func (r *Runtime) threshold(L *glua.LState) (int, error) {
 	if r.run != nil {
 		return 0, fault.New(fault.Script, "threshold is called at the top level of a script, before anything runs")
+	}
+	if len(r.Thresholds) == maxThresholds {
+		return 0, fault.New(fault.Script, "threshold: want at most %d thresholds, got more", maxThresholds)
 	}
 	t, err := threshold.ParseCondition(L.CheckString(1), L.CheckString(2))
 	if err != nil {
@@ -54,6 +60,9 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 	list, ok := v.(*glua.LTable)
 	if !ok {
 		return nil, fault.New(fault.Script, "%s: thresholds is %s, want a list of texts", r.Name, describe(v))
+	}
+	if n := list.Len(); n > maxThresholds {
+		return nil, fault.New(fault.Script, "%s: thresholds has %d texts, want at most %d", r.Name, n, maxThresholds)
 	}
 	for i := 1; i <= list.Len(); i++ {
 		from := fmt.Sprintf("%s: thresholds[%d]", r.Name, i)

@@ -41,6 +41,7 @@ func TestThresholdsAreRefused(t *testing.T) {
 	for script, want := range map[string]string{
 		`threshold("latency_ms", "p99 40")`:                                   `test.lua:1: threshold "latency_ms.p99 40": wanted <, <=`,
 		`threshold("latency_ms")`:                                             "test.lua:1: ",
+		`for _ = 1, 1001 do threshold("latency_ms", "p99 < 1") end`:           "test.lua:1: threshold: want at most 1000 thresholds, got more",
 		`threshold("latncy_ms", "max < 1")`:                                   `test.lua:1: there is no metric "latncy_ms"; did you mean "latency_ms"?`,
 		`threshold("own", "max < 1", { abort = "yes" })`:                      "test.lua:1: threshold: abort is",
 		`threshold("own", "max < 1", { abort = 0 })`:                          "test.lua:1: threshold: abort is",
@@ -265,6 +266,7 @@ func TestLabelsAreRefused(t *testing.T) {
 		`thresholds = { 5 }`:                                      `o.lua: thresholds[1] is 5, want a text such as "latency_ms.p99 < 40"`,
 		`thresholds = { "latency_ms.p99 < 1", "latncy.p99 < 1" }`: `o.lua: thresholds[2]: threshold "latncy.p99 < 1": there is no metric "latncy"`,
 		`thresholds = function() error("no") end`:                 "no",
+		`thresholds = function() local t = {} for i = 1, 1001 do t[i] = "latency_ms.p99 < 1" end return t end`: "o.lua: thresholds has 1001 texts, want at most 1000",
 	} {
 		r, err := Load("o.lua", "return { run = print, "+script+" }", io.Discard)
 		if err == nil {

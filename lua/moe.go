@@ -228,6 +228,11 @@ func moeBufferSize(L *glua.LState) (int, error) {
 			return 0, err
 		}
 	}
+	// More than all the terms of the sum, in numbers that do not overflow.
+	most := 8 * float64(n[0]) * float64(n[3]) * (moe.HeaderBytes + 4*float64(n[1]))
+	if most >= exactBelow {
+		return 0, fault.New(fault.Script, "moe.buffer_size: %d tokens of %d channels for %d experts take 2^53 bytes or more", n[0], n[1], n[3])
+	}
 	L.Push(glua.LNumber(moe.BufferHint(n[0], n[1], n[3])))
 	return 1, nil
 }

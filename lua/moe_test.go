@@ -2,6 +2,7 @@ package lua
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -52,4 +53,17 @@ func TestCheckExpertOptions(t *testing.T) {
 			t.Errorf("%s: %v of the kind %v", opt, err, fault.KindOf(err))
 		}
 	}
+}
+
+func TestBufferSize(t *testing.T) {
+	r, err := Load("b.lua", `assert(moe.buffer_size(128, 7168, 8, 288) == 2146964096)
+		for _, n in ipairs { 2 ^ 53, 2 ^ 40 } do
+			local ok, problem = pcall(moe.buffer_size, n, n, n, n)
+			assert(not ok and tostring(problem):find("take 2^53 bytes or more", 1, true), tostring(problem))
+		end
+		return { run = print }`, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
 }

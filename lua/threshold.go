@@ -64,6 +64,15 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 	if n := list.Len(); n > maxThresholds {
 		return nil, fault.New(fault.Script, "%s: thresholds has %d texts, want at most %d", r.Name, n, maxThresholds)
 	}
+	stray := glua.LValue(glua.LNil)
+	list.ForEach(func(key, _ glua.LValue) {
+		if n, ok := key.(glua.LNumber); !ok || n < 1 || n > glua.LNumber(list.Len()) || n != glua.LNumber(int(n)) {
+			stray = key
+		}
+	})
+	if stray != glua.LNil {
+		return nil, fault.New(fault.Script, "%s: thresholds has the key %s, want a list of texts", r.Name, describe(stray))
+	}
 	for i := 1; i <= list.Len(); i++ {
 		from := fmt.Sprintf("%s: thresholds[%d]", r.Name, i)
 		text, ok := list.RawGetInt(i).(glua.LString)

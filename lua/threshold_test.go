@@ -263,6 +263,8 @@ func TestLabelsAreRefused(t *testing.T) {
 	for script, want := range map[string]string{
 		`thresholds = 5`:                                          "thresholds is 5, want a list or a function",
 		`thresholds = function() return 5 end`:                    "o.lua: thresholds is 5, want a list of texts",
+		`thresholds = { bw = "latency_ms.p99 < 1" }`:              "o.lua: thresholds has the key bw, want a list of texts",
+		`thresholds = { [0] = "latency_ms.p99 < 1" }`:             "o.lua: thresholds has the key 0, want a list of texts",
 		`thresholds = { 5 }`:                                      `o.lua: thresholds[1] is 5, want a text such as "latency_ms.p99 < 40"`,
 		`thresholds = { "latency_ms.p99 < 1", "latncy.p99 < 1" }`: `o.lua: thresholds[2]: threshold "latncy.p99 < 1": there is no metric "latncy"`,
 		`thresholds = function() error("no") end`:                 "no",

@@ -71,7 +71,7 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 		}
 	})
 	if stray != glua.LNil {
-		return nil, fault.New(fault.Script, "%s: thresholds has the key %s, want a list of texts", r.Name, describe(stray))
+		return nil, fault.New(fault.Script, "%s: thresholds has the key %s, want a list of texts", r.Name, stray)
 	}
 	for i := 1; i <= list.Len(); i++ {
 		from := fmt.Sprintf("%s: thresholds[%d]", r.Name, i)

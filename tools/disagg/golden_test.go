@@ -179,7 +179,6 @@ func TestParseGolden(t *testing.T) {
 }
 
 func TestParseAccuracy(t *testing.T) {
-	config := filepath.Join(t.TempDir(), "accuracy.yaml")
 	text, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +187,7 @@ func TestParseAccuracy(t *testing.T) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	config = filepath.Join(dir, "one.yaml")
+	config := filepath.Join(dir, "one.yaml")
 	more := "metadata:\n  accuracy:\n    datasets:\n    - {dataset_name: gsm8k, expected_value: 0.9454}"
 	if err := os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", more, 1)), 0o644); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ const (
 type need int
 
 const (
-	optional need = iota
+	_ need = iota // optional
 	// always: every config needs it.
 	always
 	// trtllm: the configs that start TensorRT-LLM workers need it.
@@ -173,6 +173,3 @@ var schema = []key{
 
 	{path: "sweep", kind: mapping, help: "makes several cases of one file"},
 }
-
-// passThrough are the sections that go to the servers as they are.
-var passThrough = []string{"worker_config.gen", "worker_config.ctx"}

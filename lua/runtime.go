@@ -214,15 +214,9 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
 	r.files.grant(r.Options, options)
-	v := r.ranks
-	if fn, ok := v.(*glua.LFunction); ok {
-		err := r.within(asking, r.Name+": the function ranks", func() (err error) {
-			v, err = r.call(fn, toLua(r.L, options))
-			return err
-		})
-		if err != nil {
-			return 0, err
-		}
+	v, err := r.valueFor(r.ranks, options, asking, "ranks")
+	if err != nil {
+		return 0, err
 	}
 	if v == glua.LNil {
 		return 0, nil
@@ -232,6 +226,19 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 		return 0, fault.New(fault.Script, "%s: ranks is %w", r.Name, err)
 	}
 	return int(n), nil
+}
+
+// valueFor is the value of a field of the scenario, which may be a function of the options: it is called within limits.
+func (r *Runtime) valueFor(v glua.LValue, options map[string]any, most limits, field string) (glua.LValue, error) {
+	fn, ok := v.(*glua.LFunction)
+	if !ok {
+		return v, nil
+	}
+	err := r.within(most, r.Name+": the function "+field, func() (err error) {
+		v, err = r.call(fn, toLua(r.L, options))
+		return err
+	})
+	return v, err
 }
 
 // Run runs the scenario at this rank, after Begin.

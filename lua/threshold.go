@@ -44,15 +44,9 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 // field reads no files: every rank asks for it before there is a world.
 func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) {
 	all := slices.Clone(r.Thresholds)
-	v := r.limits
-	if fn, ok := v.(*glua.LFunction); ok {
-		err := r.within(topLevel, r.Name+": the function thresholds", func() (err error) {
-			v, err = r.call(fn, toLua(r.L, options))
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	v, err := r.valueFor(r.limits, options, topLevel, "thresholds")
+	if err != nil {
+		return nil, err
 	}
 	if v == nil || v == glua.LNil {
 		return all, nil
@@ -66,7 +60,7 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 	}
 	stray := glua.LValue(glua.LNil)
 	list.ForEach(func(key, _ glua.LValue) {
-		if n, ok := key.(glua.LNumber); !ok || n < 1 || n > glua.LNumber(list.Len()) || n != glua.LNumber(int(n)) {
+		if i, ok := wholeNumber(key); !ok || i < 1 || i > int64(list.Len()) {
 			stray = key
 		}
 	})

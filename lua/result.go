@@ -154,6 +154,9 @@ func columnsFrom(t *glua.LTable) ([]tableColumn, error) {
 			return nil, fault.New(fault.Script, "result.table: the name of column %d is %s, want a string", i+1,
 				describe(c.RawGetInt(1)))
 		}
+		if err := checkName(fmt.Sprintf("result.table: the name of column %d", i+1), string(name)); err != nil {
+			return nil, err
+		}
 		format := "%v"
 		if f := c.RawGetInt(2); f != glua.LNil {
 			format = f.String()
@@ -166,6 +169,14 @@ func columnsFrom(t *glua.LTable) ([]tableColumn, error) {
 		list[i] = tableColumn{string(name), format, m[1][0]}
 	}
 	return list, nil
+}
+
+// checkName refuses a name that results do not take. what says which one it is.
+func checkName(what, name string) error {
+	if len(name) > result.MaxName {
+		return fault.New(fault.Script, "%s has %d bytes, want at most %d", what, len(name), result.MaxName)
+	}
+	return nil
 }
 
 // rowCells reads a row: its values as they are, and as their columns show them.

@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"cmp"
+
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
@@ -49,7 +51,7 @@ func (r *transferModule) specFrom(t *glua.LTable) (s spec, err error) {
 	} else {
 		build = r.patternInto(&s, f)
 	}
-	if err := f.err(); err != nil {
+	if err := cmp.Or(f.err(), checkName("transfer.prepare: name", s.name)); err != nil {
 		return s, err
 	}
 	if s.op, err = nixl.ParseOp(op); err != nil {

@@ -196,9 +196,9 @@ func metricFrom(t *glua.LTable) (d result.MetricDef, err error) {
 		return d, err
 	}
 	name, ok := t.RawGetInt(1).(glua.LString)
-	if !ok || !metricName.MatchString(string(name)) {
-		return d, fmt.Errorf("the name is %s, want letters, digits and _, with a letter in front",
-			describe(t.RawGetInt(1)))
+	if !ok || !metricName.MatchString(string(name)) || len(name) > result.MaxName {
+		return d, fmt.Errorf("the name is %s, want at most %d letters, digits and _, with a letter in front",
+			describe(t.RawGetInt(1)), result.MaxName)
 	}
 	if _, taken := metric.Find(string(name)); taken {
 		return d, fmt.Errorf("%s is the name of a metric of every run", name)

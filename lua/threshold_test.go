@@ -246,14 +246,34 @@ func TestLabels(t *testing.T) {
 	}
 }
 
+// Names that results do not take are refused before anything is measured under them.
+func TestLongNamesAreRefused(t *testing.T) {
+	for statement, want := range map[string]string{
+		`world.phase(long)`: "world.phase has 513 bytes, want at most 512",
+		`result.table { columns = { { "a" }, { long } }, rows = {} }`:                "result.table: the name of column 2 has 513 bytes",
+		`transfer.prepare { name = long, matrix = matrix.all_to_all { bytes = 8 } }`: "transfer.prepare: name has 513 bytes",
+	} {
+		p := playScript(t, 1, `local long = string.rep("x", 513) return { run = function() `+statement+` end }`, nil)
+		if err := p.failed(); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %s", statement, err, want)
+		}
+	}
+	_, err := Load("o.lua", "return { run = print, metrics = { { string.rep('x', 513) } } }", io.Discard)
+	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "want at most 512 letters") {
+		t.Errorf("a metric: %v", err)
+	}
+}
+
 func TestLabelsAreRefused(t *testing.T) {
 	for statement, want := range map[string]string{
-		`result.sample("own", 1, 2)`:                                "table expected, got number",
-		`result.sample("own", 1, { 5 })`:                            `the label "1": want letters`,
-		`result.sample("own", 1, { rank = 2 })`:                     "the label rank: the name is taken",
-		`result.sample("own", 1, { a = {} })`:                       "the label a is a table, want a string, a number or a boolean",
-		`result.sample("own", 1, { a = '"' })`:                      "without quotes and control characters",
-		`for i = 1, 1025 do result.sample("own", 1, { a = i }) end`: "the sample {a=1025} has the 1025th different labels, want at most 1024",
+		`result.sample("own", 1, 2)`:                                                   "table expected, got number",
+		`result.sample("own", 1, { 5 })`:                                               `the label "1": want at most 512 letters`,
+		`result.sample("own", 1, { rank = 2 })`:                                        "the label rank: the name is taken",
+		`result.sample("own", 1, { a = {} })`:                                          "the label a is a table, want a string, a number or a boolean",
+		`result.sample("own", 1, { a = '"' })`:                                         "without quotes and control characters",
+		`result.sample("own", 1, { [string.rep("a", 513)] = 1 })`:                      "want at most 512 letters",
+		`local t = {} for i = 1, 65 do t["k" .. i] = 1 end result.sample("own", 1, t)`: "a sample has 65 labels, want at most 64",
+		`for i = 1, 1025 do result.sample("own", 1, { a = i }) end`:                    "the sample {a=1025} has the 1025th different labels, want at most 1024",
 	} {
 		p := playScript(t, 1, `return { metrics = { { "own" } }, run = function() `+statement+` end }`, nil)
 		if err := p.failed(); fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), want) {

@@ -227,6 +227,9 @@ func (r *worldModule) reduce(L *glua.LState) (int, error) {
 // phase(name).
 func (r *worldModule) phase(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
+	if err := checkName("world.phase", name); err != nil {
+		return 0, err
+	}
 	w, err := r.world()
 	if err != nil {
 		return 0, err

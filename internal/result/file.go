@@ -104,6 +104,9 @@ func (d *Document) check() error {
 	if d.World.Size < 1 || d.Status == "" {
 		return errors.New("it lacks the world or the status of a run")
 	}
+	if err := d.checkNames(); err != nil {
+		return err
+	}
 	for i, p := range d.Patterns {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
@@ -150,6 +153,11 @@ func Unpack(r io.Reader) ([]byte, error) {
 	return io.ReadAll(in)
 }
 
+// skippable reports whether a zstd stream begins with a frame that its readers pass over, as pzstd and others write it.
+func skippable(head []byte) bool {
+	return len(head) == 4 && head[0]&0xf0 == 0x50 && bytes.Equal(head[1:], []byte{0x2a, 0x4d, 0x18})
+}
+
 // openFile opens a file for reading. A pipe is read until its writer is done; one without a writer has ended already.
 func openFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -172,7 +180,7 @@ func open(r io.Reader) (text *guard, done func(), err error) {
 	switch {
 	case len(head) > 0 && len(head) < 4 && (bytes.HasPrefix(zstdMagic, head) || bytes.HasPrefix(gzipMagic, head)):
 		return nil, nil, io.ErrUnexpectedEOF
-	case bytes.HasPrefix(head, zstdMagic):
+	case bytes.HasPrefix(head, zstdMagic), skippable(head):
 		z, err := zstd.NewReader(buffered, zstd.WithDecoderConcurrency(1),
 			zstd.WithDecoderMaxMemory(maxSize), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {

@@ -18,6 +18,8 @@ type Labels map[string]string
 const (
 	// maxLabelSets bounds how many different labels the samples of a metric have together: labels are for grouping.
 	maxLabelSets = 1024
+	// maxLabels bounds the labels of a sample.
+	maxLabels = 64
 	// maxLabelText bounds a value in bytes.
 	maxLabelText = 256
 )
@@ -41,11 +43,14 @@ func LabelNumber(v float64) string {
 
 // Check refuses keys that are no names or mean something else, and values that a threshold could not name.
 func (l Labels) Check() error {
+	if n := len(l); n > maxLabels {
+		return fault.New(fault.Script, "a sample has %d labels, want at most %d", n, maxLabels)
+	}
 	for _, k := range slices.Sorted(maps.Keys(l)) {
 		v := l[k]
 		switch {
-		case !labelKey.MatchString(k):
-			return fault.New(fault.Script, "the label %q: want letters, digits and _, with a letter in front", k)
+		case !labelKey.MatchString(k) || len(k) > MaxName:
+			return fault.New(fault.Script, "the label %.40q: want at most %d letters, digits and _, with a letter in front", k, MaxName)
 		case slices.Contains(reservedLabels, k):
 			return fault.New(fault.Script, "the label %s: the name is taken; labels cannot be called %s", k,
 				strings.Join(reservedLabels, ", "))
@@ -161,8 +166,16 @@ func (m *Metric) Groups() []Group {
 	return groups
 }
 
-// checkLabels makes sure that readers can follow the indexes of a metric.
+// checkLabels makes sure that readers can follow the indexes of a metric, and that scenarios make such labels.
 func (m *Metric) checkLabels() error {
+	if n := len(m.LabelSets); n > maxLabelSets {
+		return fmt.Errorf("label_sets: wanted at most %d, got %d", maxLabelSets, n)
+	}
+	for i, set := range m.LabelSets {
+		if err := set.Check(); err != nil {
+			return fmt.Errorf("label_sets[%d]: %w", i, err)
+		}
+	}
 	if m.Labels != nil && len(m.Labels) != len(m.Values) {
 		return fmt.Errorf("%d values, but %d labels", len(m.Values), len(m.Labels))
 	}

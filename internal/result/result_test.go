@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -244,6 +245,107 @@ func TestReadRefuses(t *testing.T) {
 	}
 	if _, err := result.Read(path + "x"); fault.KindOf(err) != fault.Input {
 		t.Errorf("no file: %v", err)
+	}
+}
+
+// Frames that readers of zstd pass over may come first.
+func TestSkippableFrames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json.zst")
+	if err := many(t).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for magic := range 16 {
+		frame := append([]byte{0x50 + byte(magic), 0x2a, 0x4d, 0x18, 3, 0, 0, 0}, "abc"...)
+		if err := os.WriteFile(path, slices.Concat(frame, whole, frame), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := result.Read(path); err != nil || len(d.Measurements) != 4 {
+			t.Errorf("magic %d: %v", magic, err)
+		}
+	}
+	for _, text := range []string{"\x50\x2a\x4d\x18", "\x50\x2a\x4d\x18\xff\xff\xff\xff", "\x50\x2a\x4d\x18\x00\x00\x00\x00"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := result.Read(path); fault.KindOf(err) != fault.Input {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// What reads results repeats names, so they are bounded wherever they stand.
+func TestLongNames(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	read := func(put func(d *result.Document, name string), name string) error {
+		d := many(t)
+		d.DeclareMetrics([]result.MetricDef{{Name: "own"}})
+		put(d, name)
+		if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := result.Read(path)
+		return err
+	}
+	for want, put := range map[string]func(d *result.Document, name string){
+		"engine: ":          func(d *result.Document, name string) { d.Engine = &result.Engine{Name: name} },
+		"world.hosts[0]: ":  func(d *result.Document, name string) { d.World.Hosts[0].Name = name },
+		"phases[0]: ":       func(d *result.Document, name string) { d.Phases = []result.Phase{{Name: name}} },
+		"patterns[0]: ":     func(d *result.Document, name string) { d.Patterns[0].Name = name },
+		"measurements[1]: ": func(d *result.Document, name string) { d.Measurements[1].Phase = name },
+		"storage[0]: ":      func(d *result.Document, name string) { d.Storage = []result.Storage{{Phase: name}} },
+		"lanes[0]: ":        func(d *result.Document, name string) { d.Lanes = []result.Lanes{{Phase: name}} },
+		"tables[0]: ":       func(d *result.Document, name string) { d.Tables = []result.Table{{Columns: []string{"a", name}}} },
+		"metrics[0]: ":      func(d *result.Document, name string) { d.Metrics[0].Name = name },
+		"label_sets[0]: ": func(d *result.Document, name string) {
+			m := &d.Metrics[len(d.Metrics)-1]
+			m.Values, m.TimesNS, m.Labels, m.LabelSets = []float64{1}, []int64{1}, []int{0}, []result.Labels{{name: "1"}}
+		},
+	} {
+		if err := read(put, strings.Repeat("x", result.MaxName)); err != nil {
+			t.Errorf("%s%v", want, err)
+		}
+		err := read(put, strings.Repeat("x", result.MaxName+1))
+		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "at most 512") {
+			t.Errorf("%s, 513 letters: %v", want, err)
+		}
+	}
+}
+
+// Labels that no scenario makes are refused, and so are iterations before the first.
+func TestReadRefusesLabels(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	labels := func(n int) result.Labels {
+		set := result.Labels{}
+		for i := range n {
+			set[fmt.Sprint("k", i)] = "v"
+		}
+		return set
+	}
+	for want, put := range map[string]func(d *result.Document, m *result.Metric){
+		"metrics[0]: label_sets: wanted at most 1024, got 1025": func(_ *result.Document, m *result.Metric) {
+			m.LabelSets = slices.Repeat([]result.Labels{labels(1)}, 1025)
+		},
+		"metrics[0]: label_sets[1]: a sample has 65 labels, want at most 64": func(_ *result.Document, m *result.Metric) {
+			m.LabelSets = []result.Labels{labels(64), labels(65)}
+		},
+		"metrics[0]: label_sets[0]: the label metric: the name is taken": func(_ *result.Document, m *result.Metric) {
+			m.LabelSets = []result.Labels{{"metric": "v"}}
+		},
+		"measurements[0]: its iteration is -1, want 0 or more": func(d *result.Document, _ *result.Metric) { d.Measurements[0].Iteration = -1 },
+	} {
+		d := full(t)
+		d.Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "own"}, Values: []float64{1}, TimesNS: []int64{1}}}
+		put(d, &d.Metrics[0])
+		if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := result.Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
 	}
 }
 

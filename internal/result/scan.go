@@ -23,14 +23,24 @@ type Visit func(d *Document, m *Measurement) error
 // The document comes back without measurements. An error of visit ends the scan;
 // it is reported like one of the file.
 func Scan(path string, visit Visit) (*Document, error) {
-	f, err := openFile(path)
+	t, err := OpenText(path)
 	if err != nil {
-		return nil, fault.New(fault.Input, "result: %w", err)
+		return nil, err
 	}
-	defer f.Close()
-	d, err := scan(f, visit)
+	defer t.Close()
+	return t.Scan(visit)
+}
+
+// Scan is [Scan] of the text.
+func (t *Text) Scan(visit Visit) (*Document, error) {
+	s := scanner{in: json.NewDecoder(t.text), visit: visit, seen: map[string]bool{}}
+	s.members = s.d.members()
+	d, err := s.document()
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		err = truncated{t.text.bytes, s.count + len(s.early)}
+	}
 	if err != nil {
-		return nil, inputError(path, err)
+		return nil, inputError(t.path, err)
 	}
 	return d, nil
 }
@@ -99,21 +109,6 @@ func checkSchema(schema string) error {
 		}
 	}
 	return fmt.Errorf("schema is %q, want %q", schema, Schema)
-}
-
-func scan(r io.Reader, visit Visit) (*Document, error) {
-	text, done, err := open(r)
-	if err != nil {
-		return nil, err
-	}
-	defer done()
-	s := scanner{in: json.NewDecoder(text), visit: visit, seen: map[string]bool{}}
-	s.members = s.d.members()
-	d, err := s.document()
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, truncated{text.bytes, s.count + len(s.early)}
-	}
-	return d, err
 }
 
 func (s *scanner) document() (*Document, error) {
@@ -241,8 +236,13 @@ func (s *scanner) hand(m *Measurement) error {
 		}
 		s.ready = true
 	}
-	if m.Pattern < 0 || m.Pattern >= len(s.d.Patterns) {
+	switch {
+	case m.Pattern < 0 || m.Pattern >= len(s.d.Patterns):
 		return fmt.Errorf("measurements[%d]: there is no pattern %d", s.count, m.Pattern)
+	case m.Iteration < 0:
+		return fmt.Errorf("measurements[%d]: its iteration is %d, want 0 or more", s.count, m.Iteration)
+	case len(m.Phase) > MaxName:
+		return fmt.Errorf("measurements[%d]: wanted a phase of at most %d bytes, got %d", s.count, MaxName, len(m.Phase))
 	}
 	if err := s.visit(&s.d, m); err != nil {
 		return fmt.Errorf("measurements[%d]: %w", s.count, err)

@@ -15,10 +15,11 @@ func Open(path string) (*Text, error) {
 	if err := checkBeginning(path); err != nil {
 		return nil, err
 	}
-	return openText(path)
+	return OpenText(path)
 }
 
-func openText(path string) (*Text, error) {
+// OpenText is [Open] of a file that has not been looked at.
+func OpenText(path string) (*Text, error) {
 	f, err := openFile(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "result: %w", err)
@@ -59,12 +60,18 @@ func (t *Text) Fault(err error) error {
 	return inputError(t.path, err)
 }
 
+// Path is the name of the file.
+func (t *Text) Path() string { return t.path }
+
+// Bytes is how much has been read.
+func (t *Text) Bytes() int64 { return t.text.bytes }
+
 // Close closes the file.
 func (t *Text) Close() error { return t.close() }
 
 // checkBeginning reads as far as to the schema, which is in front.
 func checkBeginning(path string) error {
-	r, err := openText(path)
+	r, err := OpenText(path)
 	if err != nil {
 		return err
 	}

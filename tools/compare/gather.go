@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"reflect"
 	"slices"
 
 	"perigee/internal/metric"
@@ -79,10 +80,12 @@ type collector struct {
 	olds  int // how many of docs are old
 	list  []*gathered
 	index map[key]*gathered
+	// labels are the texts of labels, by their maps: thousands of samples share one.
+	labels map[uintptr]string
 }
 
 func (c *collector) add(doc int, s metric.Sample) {
-	k := keyOf(c.docs[doc], s)
+	k := c.keyOf(c.docs[doc], s)
 	g := c.index[k]
 	if g == nil {
 		if c.index == nil {
@@ -105,8 +108,8 @@ func (c *collector) hand(each func(g *gathered)) {
 	}
 }
 
-func keyOf(d *result.Document, s metric.Sample) key {
-	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, s.Labels.String()}
+func (c *collector) keyOf(d *result.Document, s metric.Sample) key {
+	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, c.textOf(s.Labels)}
 	if s.Peer >= 0 {
 		k.sender, k.receiver = s.Rank, s.Peer
 		if d.Patterns[s.Pattern].Op == "READ" {
@@ -114,4 +117,20 @@ func keyOf(d *result.Document, s metric.Sample) key {
 		}
 	}
 	return k
+}
+
+func (c *collector) textOf(labels result.Labels) string {
+	if len(labels) == 0 {
+		return ""
+	}
+	same := reflect.ValueOf(labels).Pointer()
+	text, ok := c.labels[same]
+	if !ok {
+		if c.labels == nil {
+			c.labels = map[uintptr]string{}
+		}
+		text = labels.String()
+		c.labels[same] = text
+	}
+	return text
 }

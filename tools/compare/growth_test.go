@@ -2,11 +2,37 @@ package compare
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"perigee/internal/fuzztest"
 	"perigee/internal/result"
 )
+
+// The labels of a metric are written once, not for every sample that has them.
+func TestManySamplesWithLabels(t *testing.T) {
+	var docs [2]*result.Document
+	for k := range docs {
+		set := result.Labels{}
+		for i := range 64 {
+			set[fmt.Sprint("key", i)] = strings.Repeat("v", 256)
+		}
+		docs[k] = document(0, 0, nil)
+		docs[k].Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "own"}, LabelSets: []result.Labels{set}}}
+		m := &docs[k].Metrics[0]
+		for i := range 1000 {
+			m.Values, m.TimesNS, m.Labels = append(m.Values, 1), append(m.TimesNS, int64(i)), append(m.Labels, 0)
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	mustCompare(t, one(docs[0]), one(docs[1]), defaults)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16<<20 { // each text has 17 kB
+		t.Errorf("%d bytes for 2000 samples with the same labels", took)
+	}
+}
 
 // Results of many hosts, options, files and settings are compared in a time that grows as they do.
 func TestManyOfEverything(t *testing.T) {

@@ -21,8 +21,10 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
 			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
 				Help: fmt.Sprintf("%s at concurrency %d, ms", name, l.Concurrency)}
-			metrics = append(metrics, result.Metric{MetricDef: def, Values: []float64{l.Metrics[name]},
-				TimesNS: []int64{0}})
+			if len(metrics) < result.MaxMetrics { // the table has them all
+				metrics = append(metrics, result.Metric{MetricDef: def, Values: []float64{l.Metrics[name]},
+					TimesNS: []int64{0}})
+			}
 		}
 	}
 	text, err := tree.YAML()

@@ -3,6 +3,7 @@ package disagg
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -20,10 +21,11 @@ func TestResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	level := verdict.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 131.42}}
-	for _, nodes := range []string{"", "node[1-3]", "(null)]["} {
+	many := slices.Repeat([]verdict.Level{level}, result.MaxMetrics+1)
+	for nodes, levels := range map[string][]verdict.Level{"": {level}, "node[1-3]": {level}, "(null)][": {level}, "node7": many} {
 		path := filepath.Join(t.TempDir(), "result.json")
 		c := Case{ID: "disagg_perf_a", Nodes: nodes, Began: time.Now(), Ended: time.Now(), Probe: &probe.Result{Error: "none"},
-			Verdict: &verdict.Verdict{Levels: []verdict.Level{level}, State: verdict.Passed, Reasons: []string{}}}
+			Verdict: &verdict.Verdict{Levels: levels, State: verdict.Passed, Reasons: []string{}}}
 		if err := writeResult(path, c, tree); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +37,7 @@ func TestResult(t *testing.T) {
 			t.Errorf("%q: %v", nodes, err)
 		}
 		d, err := result.Read(path)
-		if err != nil || len(d.Metrics) != 1 || d.Metrics[0].Name != "SERVER_MEDIAN_TTFT_c4" || d.Metrics[0].Values[0] != 131.42 {
+		if err != nil || len(d.Metrics) != min(len(levels), result.MaxMetrics) || len(d.Tables[0].Rows) != len(levels) || d.Metrics[0].Name != "SERVER_MEDIAN_TTFT_c4" || d.Metrics[0].Values[0] != 131.42 {
 			t.Errorf("%q: %v, %+v", nodes, err, d)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -141,10 +140,10 @@ func (r *row) add(name string, value any) {
 	r.names, r.values = append(r.names, name), append(r.values, value)
 }
 
-// scan is result.Scan, but an error of visit, such as a full disk, is returned as it is.
-func scan(path string, visit result.Visit) (*result.Document, error) {
+// scan is result.Scan of a text, but an error of visit, such as a full disk, is returned as it is.
+func scan(text *result.Text, visit result.Visit) (*result.Document, error) {
 	var stopped error
-	d, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
+	d, err := text.Scan(func(d *result.Document, m *result.Measurement) error {
 		stopped = visit(d, m)
 		return stopped
 	})
@@ -209,25 +208,33 @@ type patternSum struct {
 	bytes   int64
 }
 
-// summarize reads all measurements and keeps a number or two of each.
-func summarize(path string) (d *result.Document, list []*patternSum, err error) {
-	index := map[[2]any]*patternSum{}
-	d, err = result.Scan(path, func(head *result.Document, m *result.Measurement) error {
-		k := [2]any{m.Pattern, m.Phase}
-		s := index[k]
-		if s == nil {
-			p := head.Patterns[m.Pattern]
-			s = &patternSum{pattern: m.Pattern, phase: m.Phase, name: p.Name, bytes: head.Matrices[p.Matrix].Bytes}
-			index[k] = s
-			list = append(list, s)
+// summary keeps a number or two of each measurement.
+type summary struct {
+	list  []*patternSum
+	index map[[2]any]*patternSum
+}
+
+func (s *summary) add(head *result.Document, m *result.Measurement) error {
+	k := [2]any{m.Pattern, m.Phase}
+	of := s.index[k]
+	if of == nil {
+		if s.index == nil {
+			s.index = map[[2]any]*patternSum{}
 		}
-		s.ms, s.bw = append(s.ms, float64(m.LatencyNS)/1e6), append(s.bw, m.MeanBandwidth/1e9)
-		return nil
-	})
-	for _, s := range list {
-		slices.Sort(s.ms)
+		p := head.Patterns[m.Pattern]
+		of = &patternSum{pattern: m.Pattern, phase: m.Phase, name: p.Name, bytes: head.Matrices[p.Matrix].Bytes}
+		s.index[k], s.list = of, append(s.list, of)
 	}
-	return d, list, err
+	of.ms, of.bw = append(of.ms, float64(m.LatencyNS)/1e6), append(of.bw, m.MeanBandwidth/1e9)
+	return nil
+}
+
+// patterns are the sums, in the order in which their first runs came.
+func (s *summary) patterns() []*patternSum {
+	for _, of := range s.list {
+		slices.Sort(of.ms)
+	}
+	return s.list
 }
 
 func (s *patternSum) row() row {
@@ -246,19 +253,6 @@ func (s *patternSum) row() row {
 	line.add("mean_latency_ms", stats.Mean(s.ms))
 	line.add("median_bw_gb_per_s", stats.Median(s.bw))
 	return line
-}
-
-func eachPattern(path string, emit func(row) error) error {
-	_, list, err := summarize(path)
-	if err != nil {
-		return err
-	}
-	for _, s := range list {
-		if err := emit(s.row()); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func patternTable(list []*patternSum) *table.Table {
@@ -306,14 +300,18 @@ func writeJSONLine(w io.Writer) func(row) error {
 		var b bytes.Buffer
 		enc := json.NewEncoder(&b)
 		enc.SetEscapeHTML(false)
+		encode := func(v any, after byte) error {
+			err := enc.Encode(v)
+			b.Bytes()[b.Len()-1] = after // in place of the line break
+			return err
+		}
+		b.WriteByte('{')
 		for i, v := range r.values {
-			b.WriteByte("{,"[min(i, 1)])
-			fmt.Fprintf(&b, "%q:", r.names[i])
-			if err := enc.Encode(v); err != nil {
+			if err := cmp.Or(encode(r.names[i], ':'), encode(v, ',')); err != nil {
 				return err
 			}
-			b.Truncate(b.Len() - 1) // the line break
 		}
+		b.Truncate(max(b.Len()-1, 1))
 		b.WriteString("}\n")
 		safe := plaintext.JSONWriter(w)
 		_, err := safe.Write(b.Bytes())

@@ -89,14 +89,15 @@ type showCmd struct {
 }
 
 func (c *showCmd) Run(s cli.Streams) error {
-	d, rows, err := summarize(c.File)
+	var patterns summary
+	d, err := result.Scan(c.File, patterns.add)
 	if err != nil {
 		return err
 	}
 	safe := plaintext.Writer(s.Out)
 	out := bufio.NewWriter(safe)
 	showHead(out, d)
-	if len(rows) > 0 {
+	if rows := patterns.patterns(); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
 		if err := patternTable(rows).WriteText(out); err != nil {
 			return err

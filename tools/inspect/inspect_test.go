@@ -361,6 +361,37 @@ func TestConvertOtherKinds(t *testing.T) {
 }
 
 // result show prints what kvbench has measured.
+// Rows repeat names, but are not far larger than the result.
+func TestRowsAreBounded(t *testing.T) {
+	defer func(was int64) { baseRows = was }(baseRows)
+	baseRows = 100
+	d := document(t)
+	d.Tables = []result.Table{{Columns: []string{strings.Repeat("x", 500)}}}
+	for range 5000 {
+		d.Tables[0].Rows = append(d.Tables[0].Rows, []any{1})
+	}
+	path := write(t, d, "r.json")
+	for _, format := range []string{"jsonl", "csv"} {
+		out, err := call(t, "convert", path, "-", "--format", format, "--rows", "table")
+		if format == "csv" && (err != nil || strings.Count(out, "\n") != 5001) {
+			t.Errorf("csv names columns once: %v", err)
+		}
+		if format == "jsonl" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": its rows take more than ") || fault.HintOf(err) == "") {
+			t.Errorf("%d bytes: %v", len(out), err)
+		}
+	}
+}
+
+// Columns that are called the same do not hide each other, and any name is JSON.
+func TestOddColumns(t *testing.T) {
+	d := document(t)
+	d.Tables = []result.Table{{Columns: []string{"a", "a", "\a\x00\u202e"}, Rows: [][]any{{1, 2, 3}}}}
+	out := mustCall(t, "convert", write(t, d, "r.json"), "-", "--format", "jsonl", "--rows", "table")
+	if want := `{"a":1,"a (2)":2,"\u0007\u0000\u202e":3}` + "\n"; out != want {
+		t.Errorf("got %s, want %s", out, want)
+	}
+}
+
 func TestShowBlocks(t *testing.T) {
 	out := mustCall(t, "show", write(t, blocks(t), "r.json"))
 	for _, want := range []string{"0 patterns of 0 matrices, 2 measurements of block transfers, 1 table", "# block transfers\n", "\nmeasure WRITE 4096 64 1 10 10 0.4 0.39 0.5 0.7\n"} {

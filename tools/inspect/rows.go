@@ -13,6 +13,7 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
+	"perigee/internal/size"
 )
 
 // rowWriter writes rows of one kind. The header of CSV comes with the first row: only then is it known which kind
@@ -21,6 +22,29 @@ type rowWriter struct {
 	csv   *csv.Writer // nil for JSON Lines
 	line  func(row) error
 	count int
+}
+
+// baseRows and rowsPerByte bound the text of rows, which repeat names: so much, and so much for each byte of the
+// result's text. baseRows is a variable for the tests.
+var baseRows int64 = 128 << 20
+
+const rowsPerByte = 64
+
+// bounded passes on rows as long as they are not far larger than the text of the result.
+type bounded struct {
+	w    io.Writer
+	n    int64
+	text *result.Text
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.n += int64(len(p))
+	if most := baseRows + rowsPerByte*b.text.Bytes(); b.n > most {
+		return 0, fault.New(fault.Input, "result %s: its rows take more than %s, of %s of text", b.text.Path(),
+			size.Decimal(most), size.Decimal(b.text.Bytes())).
+			WithHint("names of columns, patterns and phases, and labels are repeated in each row; perigee result cat prints them once")
+	}
+	return b.w.Write(p)
 }
 
 func newRowWriter(w io.Writer, format string) *rowWriter {
@@ -59,17 +83,24 @@ func (o *rowWriter) finish(kind string) error {
 
 // writeRows writes what a result has measured, a line each.
 func writeRows(path, kind, format string, number int, w io.Writer) error {
-	out := newRowWriter(w, format)
-	has := map[string]bool{}
-	measured := kind
-	if kind == "auto" {
-		measured = "iteration"
+	text, err := result.OpenText(path)
+	if err != nil {
+		return err
 	}
-	d, err := scan(path, func(d *result.Document, m *result.Measurement) error {
+	defer text.Close()
+	out := newRowWriter(&bounded{w: w, text: text}, format)
+	has := map[string]bool{}
+	var patterns summary
+	d, err := scan(text, func(d *result.Document, m *result.Measurement) error {
 		has["iteration"], has["pattern"] = true, true
 		has["pair"] = has["pair"] || len(m.Ranks) > 0
-		if measured == "iteration" || measured == "pair" {
-			return eachRow(measured, d, m, out.emit)
+		switch kind {
+		case "auto":
+			return eachRow("iteration", d, m, out.emit)
+		case "iteration", "pair":
+			return eachRow(kind, d, m, out.emit)
+		case "pattern":
+			return patterns.add(d, m)
 		}
 		return nil
 	})
@@ -83,7 +114,11 @@ func writeRows(path, kind, format string, number int, w io.Writer) error {
 	}
 	switch kind {
 	case "pattern":
-		err = eachPattern(path, out.emit)
+		for _, s := range patterns.patterns() {
+			if err = out.emit(s.row()); err != nil {
+				break
+			}
+		}
 	case "block", "storage", "metric":
 		err = eachOther(d, kind, out.emit)
 	case "table":
@@ -167,9 +202,10 @@ func tableRows(path string, tables []result.Table, number int, emit func(row) er
 			WithHint("they are %s", strings.Join(list, "; "))
 	}
 	t := tables[number-1]
+	columns := unique(t.Columns)
 	for _, cells := range t.Rows {
 		var line row
-		for i, name := range t.Columns {
+		for i, name := range columns {
 			v := whole(cells[i])
 			if v == nil {
 				v = ""

@@ -1,0 +1,39 @@
+package result
+
+import "fmt"
+
+// checkNames makes sure that no name is too long. Those of measurements are looked at one by one.
+func (d *Document) checkNames() (err error) {
+	check := func(where string, i int, names ...string) {
+		for _, name := range names {
+			if err == nil && len(name) > MaxName {
+				err = fmt.Errorf("%s[%d]: wanted names of at most %d bytes, got one of %d", where, i, MaxName, len(name))
+			}
+		}
+	}
+	if d.Engine != nil && len(d.Engine.Name) > MaxName {
+		return fmt.Errorf("engine: wanted a name of at most %d bytes, got one of %d", MaxName, len(d.Engine.Name))
+	}
+	for i, h := range d.World.Hosts {
+		check("world.hosts", i, h.Name)
+	}
+	for i, p := range d.Phases {
+		check("phases", i, p.Name)
+	}
+	for i, p := range d.Patterns {
+		check("patterns", i, p.Name, p.Kind, p.Mem, p.Op, p.Meet)
+	}
+	for i, s := range d.Storage {
+		check("storage", i, s.Phase, s.Op)
+	}
+	for i, l := range d.Lanes {
+		check("lanes", i, l.Phase, l.Op, l.Local, l.Remote)
+	}
+	for i, t := range d.Tables {
+		check("tables", i, t.Columns...)
+	}
+	for i, m := range d.Metrics {
+		check("metrics", i, m.Name)
+	}
+	return err
+}

@@ -30,6 +30,7 @@ type matcher struct {
 	L             *glua.LState
 	text, pattern string
 	captures      []struct{ from, length int }
+	repeats       bool // of gmatch: a ^ in front is a character like any other
 	depth         int
 	steps         int // since the last look at whether the script has to end
 }
@@ -56,6 +57,9 @@ func (m *matcher) step() {
 // find returns where the first match at or behind a place begins and ends, or -1.
 func (m *matcher) find(at int) (from, to int) {
 	pattern, anchored := strings.CutPrefix(m.pattern, "^")
+	if m.repeats {
+		pattern, anchored = m.pattern, false
+	}
 	for ; at <= len(m.text); at++ {
 		m.captures = m.captures[:0]
 		if end := m.match(at, len(m.pattern)-len(pattern)); end >= 0 {
@@ -412,14 +416,13 @@ func stringGmatch(L *glua.LState) int {
 	newMatcher(L, text, pattern) // for its error, here
 	L.Push(L.NewFunction(func(L *glua.LState) int {
 		m := newMatcher(L, text, pattern)
+		m.repeats = true
 		from, to := m.find(at)
 		if from < 0 {
 			at = len(text) + 1
 			return 0
 		}
-		if at = max(to, from+1); strings.HasPrefix(pattern, "^") {
-			at = len(text) + 1
-		}
+		at = max(to, from+1)
 		return m.push(from, to)
 	}))
 	return 1

@@ -277,6 +277,7 @@ func (r *Runtime) openLibraries() {
 	}
 	r.L.SetGlobal("print", r.L.NewFunction(r.print))
 	r.openRandom()
+	r.mendLibrary()
 	r.boundCoroutines()
 	r.boundTexts()
 	r.concat = r.L.NewFunction(concat)
@@ -446,11 +447,27 @@ func syntaxError(name string, err error) string {
 
 func (r *Runtime) print(L *glua.LState) int {
 	var parts []string
+	bytes := -1 // there is no tab in front of the first
 	for i := 1; i <= L.GetTop(); i++ {
 		parts = append(parts, L.ToStringMeta(L.Get(i)).String())
+		bytes += 1 + len(parts[i-1])
+		refuseLong(L, "print", bytes)
 	}
-	// One write, so that the lines of ranks do not mix. What a script prints must not command a terminal.
-	io.WriteString(r.env.Out, plaintext.Text(strings.Join(parts, "\t"))+"\n")
+	// One write, so that the lines of ranks do not mix, unless the line is very long. What a script prints must not
+	// command a terminal.
+	const much = 1 << 20
+	line := strings.Join(parts, "\t") + "\n"
+	if len(line) <= much {
+		io.WriteString(r.env.Out, plaintext.Text(line))
+		return 0
+	}
+	out := plaintext.Writer(r.env.Out)
+	defer out.Close()
+	for len(line) > 0 {
+		n := min(len(line), much)
+		io.WriteString(out, line[:n])
+		line = line[n:]
+	}
 	return 0
 }
 
@@ -467,10 +484,9 @@ func (r *Runtime) openRandom() {
 			L.Push(glua.LNumber(r.random.Float64()))
 			return 1
 		case 1:
-			L.Push(glua.LNumber(1 + pick(L, r.random, 1, L.CheckInt64(1))))
+			L.Push(pick(L, r.random, 1, bound(L, 1)))
 		default:
-			low := L.CheckInt64(1)
-			L.Push(glua.LNumber(low + pick(L, r.random, low, L.CheckInt64(2))))
+			L.Push(pick(L, r.random, bound(L, 1), bound(L, 2)))
 		}
 		return 1
 	}))
@@ -480,12 +496,22 @@ func (r *Runtime) openRandom() {
 	}))
 }
 
-// pick draws from 0 to high-low.
-func pick(L *glua.LState, source *rand.Rand, low, high int64) int64 {
-	if high < low || high-low < 0 || high-low == 1<<63-1 {
-		L.RaiseError("random: the interval from %d to %d is empty or too wide", low, high)
+// bound is a bound of math.random, without its fraction.
+func bound(L *glua.LState, arg int) int64 {
+	const most = 1 << 53 // numbers beyond are not all there
+	n := float64(L.CheckNumber(arg))
+	if !(-most <= n && n <= most) {
+		L.ArgError(arg, fmt.Sprintf("wanted a number from -2^53 to 2^53, got %v", n))
 	}
-	return source.Int64N(high - low + 1)
+	return int64(n)
+}
+
+// pick draws from low to high.
+func pick(L *glua.LState, source *rand.Rand, low, high int64) glua.LNumber {
+	if high < low {
+		L.RaiseError("random: the interval from %d to %d is empty", low, high)
+	}
+	return glua.LNumber(low + source.Int64N(high-low+1))
 }
 
 // world returns the world, which the launcher does not have.

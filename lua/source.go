@@ -169,6 +169,7 @@ func (r *Runtime) boundCoroutines() {
 		}
 	}
 	resume := lib.RawGetString("resume").(*glua.LFunction).GFunction
+	create := lib.RawGetString("create").(*glua.LFunction).GFunction
 	wrap := lib.RawGetString("wrap").(*glua.LFunction).GFunction
 	yield := lib.RawGetString("yield").(*glua.LFunction).GFunction
 	lib.RawSetString("yield", r.L.NewFunction(func(L *glua.LState) int {
@@ -178,7 +179,13 @@ func (r *Runtime) boundCoroutines() {
 		return yield(L)
 	}))
 	lib.RawSetString("resume", r.L.NewFunction(bounded(resume)))
+	body := r.coroutineBody()
+	lib.RawSetString("create", r.L.NewFunction(func(L *glua.LState) int {
+		body(L)
+		return create(L)
+	}))
 	lib.RawSetString("wrap", r.L.NewFunction(func(L *glua.LState) int {
+		body(L)
 		n := wrap(L)
 		f := L.Get(-1).(*glua.LFunction)
 		L.Pop(1)
@@ -189,6 +196,25 @@ func (r *Runtime) boundCoroutines() {
 		L.Push(L.NewClosure(bounded(f.GFunction), upvalues...))
 		return n
 	}))
+}
+
+// coroutineBody returns what puts another function in the place of the argument that is to run as a coroutine. The
+// interpreter loses track of a coroutine whose outermost function ends with a call of yield, or is no Lua function.
+func (r *Runtime) coroutineBody() func(L *glua.LState) {
+	const source = `local first = select return function(f) return function(...) return first(1, f(...)) end end`
+	if err := r.L.DoString(source); err != nil {
+		panic(err) // part of the binary, and every test runs it
+	}
+	around := r.L.Get(-1)
+	r.L.Pop(1)
+	return func(L *glua.LState) {
+		f := L.CheckFunction(1)
+		L.Push(around)
+		L.Push(f)
+		L.Call(1, 1)
+		L.Replace(1, L.Get(-1))
+		L.Pop(1)
+	}
 }
 
 // calledByGo reports whether the function that calls it was called, within the coroutine that runs, by Go code: that is

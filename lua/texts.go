@@ -1,9 +1,12 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -18,8 +21,9 @@ const maxText = 64 << 20
 // operator ".." is bounded by the compiler (see boundConcat).
 func (r *Runtime) boundTexts() {
 	for name, f := range map[string]glua.LGFunction{
-		"rep": stringRep, "format": stringFormat, "find": stringFind(true), "match": stringFind(false),
-		"gmatch": stringGmatch, "gfind": stringGmatch, "gsub": stringGsub,
+		"rep": stringRep, "upper": stringMap('a', 'z'), "lower": stringMap('A', 'Z'), "format": stringFormat,
+		"find": stringFind(true), "match": stringFind(false), "gmatch": stringGmatch, "gfind": stringGmatch,
+		"gsub": stringGsub,
 	} {
 		r.L.GetGlobal(glua.StringLibName).(*glua.LTable).RawSetString(name, r.L.NewFunction(f))
 	}
@@ -41,8 +45,119 @@ func stringRep(L *glua.LState) int {
 	return 1
 }
 
-// conversion is what may stand between the % of a format and its letter.
-var conversion = regexp.MustCompile(`^[-+ #0]{0,5}[0-9]{0,2}(?:\.[0-9]{0,2})?`)
+// stringMap is string.upper and string.lower: letters of ASCII only, and other bytes stay as they are.
+func stringMap(first, last byte) glua.LGFunction {
+	return func(L *glua.LState) int {
+		text := L.CheckString(1)
+		at := strings.IndexFunc(text, func(r rune) bool { return rune(first) <= r && r <= rune(last) })
+		if at < 0 {
+			L.Push(glua.LString(text))
+			return 1
+		}
+		var b strings.Builder
+		b.Grow(len(text))
+		for _, c := range []byte(text) {
+			if first <= c && c <= last {
+				c ^= 'a' ^ 'A'
+			}
+			b.WriteByte(c)
+		}
+		L.Push(glua.LString(b.String()))
+		return 1
+	}
+}
+
+// directive matches what may stand between the % of a format and its letter.
+var directive = regexp.MustCompile(`^([-+ #0]{0,5})([0-9]{0,2})(\.[0-9]{0,2})?`)
+
+// conversion is what stood there.
+type conversion struct {
+	flags     string
+	width     int
+	precision int // -1 if there is none
+}
+
+// conversionFrom reads what stands in front of a letter.
+func conversionFrom(rest string) (c conversion, length int) {
+	m := directive.FindStringSubmatch(rest)
+	c = conversion{flags: m[1], precision: -1}
+	c.width, _ = strconv.Atoi(m[2]) // 0 of ""
+	if m[3] != "" {
+		c.precision, _ = strconv.Atoi(m[3][1:])
+	}
+	return c, len(m[0])
+}
+
+func (c conversion) has(flag string) bool { return strings.Contains(c.flags, flag) }
+
+// sign is what stands in front of a number.
+func (c conversion) sign(negative bool) string {
+	switch {
+	case negative:
+		return "-"
+	case c.has("+"):
+		return "+"
+	case c.has(" "):
+		return " "
+	}
+	return ""
+}
+
+// text makes a text as wide as it is wanted.
+func (c conversion) text(s string) string {
+	if c.has("-") {
+		return fmt.Sprintf("%-*s", c.width, s)
+	}
+	return fmt.Sprintf("%*s", c.width, s)
+}
+
+// digits makes a whole number as wide as it is wanted. front is its sign or prefix.
+func (c conversion) digits(front, digits string) string {
+	least := c.precision
+	switch {
+	case c.precision == 0 && digits == "0":
+		digits = ""
+	case c.precision < 0 && c.has("0") && !c.has("-"):
+		least = c.width - len(front)
+	}
+	return c.text(front + strings.Repeat("0", max(least-len(digits), 0)) + digits)
+}
+
+// unsigned makes a number of the letters u, o, x and X.
+func (c conversion) unsigned(n uint64, letter string) string {
+	base, front := map[string]int{"u": 10, "o": 8, "x": 16, "X": 16}[letter], ""
+	digits := strconv.FormatUint(n, base)
+	switch {
+	case letter == "X":
+		digits = strings.ToUpper(digits)
+		fallthrough
+	case letter == "x":
+		if c.has("#") && n != 0 {
+			front = "0" + letter
+		}
+	case letter == "o" && c.has("#") && n == 0:
+		c.precision = cmp.Or(c.precision, 1)
+	case letter == "o" && c.has("#") && c.precision <= len(digits):
+		digits = "0" + digits
+	}
+	return c.digits(front, digits)
+}
+
+// float makes a number of the letters e, E, f, g and G.
+func (c conversion) float(n float64, letter string) string {
+	const usual = 6
+	if math.IsInf(n, 0) || math.IsNaN(n) {
+		word := strings.ToLower(strings.TrimLeft(fmt.Sprint(n), "+-"))
+		if letter < "a" {
+			word = strings.ToUpper(word)
+		}
+		return c.text(c.sign(n < 0) + word)
+	}
+	if c.precision < 0 {
+		c.precision = usual
+	}
+	return fmt.Sprintf("%"+c.flags+"*.*"+letter, c.width, c.precision, n)
+}
 
 // stringFormat is string.format.
 func stringFormat(L *glua.LState) int {
@@ -57,8 +172,8 @@ func stringFormat(L *glua.LState) int {
 		if add(before); !found {
 			break
 		}
-		how := conversion.FindString(rest)
-		letter := strings.TrimPrefix(rest, how)
+		c, length := conversionFrom(rest)
+		how, letter := rest[:length], rest[length:]
 		if letter == "" {
 			L.RaiseError("string.format: the format ends with %%%s, wanted a letter behind it; %%%% stands for %%", how)
 		}
@@ -72,19 +187,25 @@ func stringFormat(L *glua.LState) int {
 		}
 		switch letter {
 		case "c":
-			add(fmt.Sprintf("%"+how+"s", string([]byte{byte(L.CheckInt(arg))})))
-		case "d", "i", "u":
-			// What is no integer of 64 bits is not made one.
-			if n := float64(L.CheckNumber(arg)); -1<<63 <= n && n < 1<<63 {
-				add(fmt.Sprintf("%"+how+"d", int64(n)))
-			} else {
-				how, _, _ = strings.Cut(how, ".")
-				add(fmt.Sprintf("%"+how+".0f", n))
+			add(c.text(string([]byte{byte(L.CheckInt(arg))})))
+		case "d", "i", "u", "o", "x", "X":
+			n := float64(L.CheckNumber(arg))
+			signed := letter == "d" || letter == "i"
+			switch {
+			case -1<<63 <= n && n < 1<<63 && signed:
+				add(c.digits(c.sign(n <= -1), strings.TrimPrefix(strconv.FormatInt(int64(n), 10), "-")))
+			case -1<<63 <= n && n < 1<<63:
+				add(c.unsigned(uint64(int64(n)), letter)) // of a negative one, its 64 bits
+			case 0 <= n && n < 1<<64 && !signed:
+				add(c.unsigned(uint64(n), letter))
+			case signed || letter == "u": // what is no integer of 64 bits is not made one
+				c.precision = 0
+				add(c.float(n, "f"))
+			default:
+				L.ArgError(arg, fmt.Sprintf("%%%s wants a whole number of 64 bits, got %v", letter, n))
 			}
-		case "o", "x", "X":
-			add(fmt.Sprintf("%"+how+letter, int64(L.CheckNumber(arg))))
 		case "e", "E", "f", "g", "G":
-			add(fmt.Sprintf("%"+how+letter, float64(L.CheckNumber(arg))))
+			add(c.float(float64(L.CheckNumber(arg)), letter))
 		case "q":
 			add(`"`)
 			for piece := range slices.Chunk([]byte(L.CheckString(arg)), 1<<20) {
@@ -94,7 +215,13 @@ func stringFormat(L *glua.LState) int {
 		case "s":
 			text := L.ToStringMeta(L.Get(arg)).String()
 			refuseLong(L, "string.format", b.Len()+len(text))
-			add(fmt.Sprintf("%"+how+"s", text))
+			if c.precision >= 0 {
+				text = fmt.Sprintf("%.*s", c.precision, text)
+			}
+			if c.width > 0 { // else it is not copied
+				text = c.text(text)
+			}
+			add(text)
 		default:
 			L.RaiseError("string.format: wanted %%c, %%d, %%e, %%f, %%g, %%i, %%o, %%q, %%s, %%u, %%x or %%%%, with a width and a precision of two "+
 				"digits at most, got %%%s%s", how, letter)

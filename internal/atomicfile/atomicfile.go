@@ -110,6 +110,7 @@ func lookAt(place regular.Place) (device *os.File, err error) {
 	case kind == unix.S_IFDIR:
 		err = errFolder
 	case kind == unix.S_IFREG || kind == unix.S_IFLNK:
+		err = replaceable(place, found)
 	case place.Foreign(found):
 		err = errors.New("it is a pipe of another user, in a folder of others or to which all may write")
 	default:
@@ -117,6 +118,26 @@ func lookAt(place regular.Place) (device *os.File, err error) {
 	}
 	f.Close()
 	return nil, err
+}
+
+// replaceable returns an error if the kernel lets only its owner, or that of the folder, replace what was found.
+func replaceable(place regular.Place, found unix.Stat_t) error {
+	var folder unix.Stat_t
+	if err := unix.Fstat(int(place.Folder.Fd()), &folder); err != nil {
+		return err
+	}
+	own := uint32(os.Geteuid())
+	if folder.Mode&unix.S_ISVTX == 0 || found.Uid == own || folder.Uid == own || ownsAll() {
+		return nil
+	}
+	return fmt.Errorf("it belongs to another user (%d), and in %s, a sticky folder, only owners replace their files", found.Uid,
+		place.Folder.Name())
+}
+
+// ownsAll reports whether this process may do what owners of files may.
+func ownsAll() bool {
+	header, sets := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+	return unix.Capget(&header, &sets[0]) == nil && sets[0].Effective&(1<<unix.CAP_FOWNER) != 0
 }
 
 var errFolder = errors.New("it is a folder")

@@ -56,6 +56,8 @@ func child(task, path string) int {
 		return 5
 	case "flip":
 		return flip(path)
+	case "sticky":
+		return sticky(path)
 	}
 	return 0
 }

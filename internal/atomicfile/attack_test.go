@@ -122,3 +122,45 @@ func TestTimedAttack(t *testing.T) {
 	}
 	t.Log(writes, refused)
 }
+
+// sticky tries to replace files of root as another user, and says what it hears.
+func sticky(folder string) int {
+	if err := unix.Setresuid(attacker, attacker, attacker); err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	own := filepath.Join(folder, "own")
+	fmt.Println(Write(own, 0o600, text("mine")), CanWrite(own), CanWrite(filepath.Join(folder, "root")))
+	return 0
+}
+
+// What the kernel will not let be replaced is refused before anything is measured.
+func TestStickyFolder(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process of another user")
+	}
+	dir := t.TempDir()
+	folder := filepath.Join(dir, "sticky")
+	for _, err := range []error{
+		os.Chmod(filepath.Dir(dir), 0o711), os.Chmod(dir, 0o711), os.Mkdir(folder, 0o777), os.Chmod(folder, 0o777|os.ModeSticky),
+		os.WriteFile(filepath.Join(folder, "root"), nil, 0o666),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	said, err := childCommand(t, "sticky", folder).Output()
+	want := "<nil> <nil> it belongs to another user (0), and in " + folder + ", a sticky folder, only owners replace their files\n"
+	if err != nil || string(said) != want {
+		t.Errorf("got %s, %v, want %s", said, err, want)
+	}
+	if err := CanWrite(filepath.Join(folder, "own")); err != nil {
+		t.Errorf("root: %v", err) // may replace all
+	}
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if said, err := childCommand(t, "sticky", folder).Output(); err != nil || string(said) != "<nil> <nil> <nil>\n" {
+		t.Errorf("without the sticky bit: %s, %v", said, err)
+	}
+}

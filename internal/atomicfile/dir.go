@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -56,9 +55,9 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 //
 // Errors are those of [Write]. After an error path is as it was.
 func WriteDir(path string, old Old, fill func(*Dir) error) (aside string, err error) {
-	place, made, err := makeParents(filepath.Clean(path))
+	place, made, err := regular.MakeParents(filepath.Clean(path), 0o755)
 	done := false // stays false if fill panics, too
-	defer func() { made.close(!done) }()
+	defer func() { made.Close(!done) }()
 	if err == nil {
 		defer place.Close()
 		aside, err = writeDir(place, old, fill)
@@ -134,43 +133,6 @@ func list(folder *os.File) ([]fs.DirEntry, error) {
 	}
 	defer f.Close()
 	return f.ReadDir(-1)
-}
-
-// folders are those above the destination that were not there, the highest first.
-type folders []regular.Place
-
-// makeParents makes the folders above path, as far as they are missing, and finds its place.
-func makeParents(path string) (regular.Place, folders, error) {
-	place, err := regular.Locate(path)
-	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
-		return place, nil, err
-	}
-	above, made, err := makeParents(filepath.Dir(path))
-	if err != nil {
-		return place, made, err
-	}
-	err = unix.Mkdirat(int(above.Folder.Fd()), above.Name, 0o755)
-	switch {
-	case err == nil:
-		made = append(made, above)
-	case errors.Is(err, fs.ErrExist):
-		above.Close()
-	default:
-		above.Close()
-		return place, made, err
-	}
-	place, err = regular.Locate(path)
-	return place, made, err
-}
-
-// close forgets the folders, and removes them if they are not wanted.
-func (f folders) close(remove bool) {
-	for _, place := range slices.Backward(f) {
-		if remove {
-			unix.Unlinkat(int(place.Folder.Fd()), place.Name, unix.AT_REMOVEDIR) // unless something is in it
-		}
-		place.Close()
-	}
 }
 
 func makeTempDir(place regular.Place) (*Dir, error) {

@@ -10,17 +10,14 @@
 package logs
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"perigee/internal/fault"
@@ -143,19 +140,15 @@ func (w Who) noun() string {
 // which others can write, /tmp for instance, they could have put a link there that leads
 // to a file of this user, or one of their files, which they can read.
 func openFile(dir string, who Who) (*os.File, error) {
-	// A link of another user on the way would have a folder made where it leads.
-	place, err := regular.Locate(dir)
-	if err == nil {
-		err = place.Close()
-	}
-	if err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		err = os.MkdirAll(dir, 0o700)
-	}
+	path := filepath.Join(dir, who.file())
+	place, made, err := regular.MakeParents(path, 0o700)
+	made.Close(false)
 	if err != nil {
 		return nil, plain(err)
 	}
+	place.Close()
 	const flags = os.O_APPEND | os.O_CREATE | os.O_WRONLY
-	f, err := regular.OpenOwn(filepath.Join(dir, who.file()), flags, 0o600)
+	f, err := regular.OpenOwn(path, flags, 0o600)
 	if err != nil {
 		return nil, plain(err)
 	}

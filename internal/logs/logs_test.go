@@ -196,7 +196,7 @@ func TestRefused(t *testing.T) {
 		{Choice{Level: "INFO"}, fault.Usage, `there is no log level "INFO"`},
 		{Choice{Level: "loud", Dir: dir}, fault.Usage, `"loud"`},
 		{Choice{Dir: filepath.Join(dir, "file")}, fault.Output, "file: not a directory"},
-		{Choice{Dir: filepath.Join(dir, "file", "below")}, fault.Output, "below: file: not a directory"},
+		{Choice{Dir: filepath.Join(dir, "file", "below")}, fault.Output, "below: not a directory"},
 		{Choice{Dir: filepath.Join(dir, "folder")}, fault.Output, "rank-0003.log: is a directory"},
 		{Choice{Dir: filepath.Join(dir, "pipe")}, fault.Output, "rank-0003.log: wanted a regular file"},
 		{Choice{Dir: dir + "\x00"}, fault.Output, "invalid argument"},

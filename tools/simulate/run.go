@@ -92,10 +92,11 @@ const (
 func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, error) {
 	loads := make([]load.Load, len(work.Patterns))
 	for i, p := range work.Patterns {
-		if loads[i] = p; work.Start == startClock {
-			loads[i] = load.Clocked{Load: p}
+		if loads[i] = (shared{p, sync.OnceValue(p.sum)}); work.Start == startClock {
+			loads[i] = load.Clocked{Load: loads[i]}
 		}
 	}
+	perHost = min(perHost, n)
 	resetPeak()
 	began := time.Now()
 	c := &crowd{n: n, worlds: make([]*spmd.World, n), plans: make([]*session.Session, n), up: make([]tally, n),
@@ -104,7 +105,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 	coordinator := watch.NewCoordinator(n, nil, nil)
 	defer coordinator.Close()
 	defer c.close()
-	shared, ledger := spmd.NewCrowd(n, perHost), session.NewLedger()
+	hosts, ledger := spmd.NewCrowd(n, perHost), session.NewLedger()
 	all := func(body func(w *spmd.World) error) func(int) error {
 		return func(r int) error { return body(c.worlds[r]) }
 	}
@@ -113,7 +114,7 @@ func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, er
 		body func(rank int) error
 	}{
 		{"start", func(r int) (err error) {
-			c.worlds[r], err = c.join(ctx, shared, coordinator, r)
+			c.worlds[r], err = c.join(ctx, hosts, coordinator, r)
 			return err
 		}},
 		{"barrier", all(func(w *spmd.World) error { return w.All().Barrier() })},
@@ -224,7 +225,7 @@ func (p *Phase) average(n int) {
 }
 
 // join makes rank r of the world.
-func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World,
+func (c *crowd) join(ctx context.Context, hosts *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World,
 	error) {
 	theirs, ours := net.Pipe()
 	coordinator.Serve(countedConn{theirs, &c.down[r]})
@@ -233,7 +234,7 @@ func (c *crowd) join(ctx context.Context, shared *spmd.Crowd, coordinator *watch
 		return nil, err
 	}
 	p.LocalRank = -1
-	return shared.Join(ctx, p)
+	return hosts.Join(ctx, p)
 }
 
 // everywhere runs body at all ranks at once. Where one fails all do.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/bits"
 	"net"
 	"os"
@@ -20,6 +21,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/matrix"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
@@ -113,6 +115,66 @@ func TestMoreThanAnyMemory(t *testing.T) {
 	}
 	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
 		t.Error(err)
+	}
+}
+
+// A dense pattern is digested once: where each rank did it, this took N^3 steps, and a copy of the matrix for each rank.
+func TestDigestIsShared(t *testing.T) {
+	const n = 200
+	m := matrix.New(n)
+	for i := range n {
+		for j := range n {
+			if err := m.Set(i, j, int64(1+i+j)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p := Pattern{Pattern: load.Pattern{Name: "dense", Matrix: m, Shards: 1}}
+	whole := len(p.Digest(nil))
+	calls := 0
+	s := shared{p, sync.OnceValue(func() []byte { calls++; return p.sum() })}
+	for range n {
+		if d := s.Digest(nil); len(d) > whole/100 {
+			t.Fatalf("a digest of %d bytes, of %d", len(d), whole)
+		}
+	}
+	if calls != 1 {
+		t.Errorf("digested %d times", calls)
+	}
+	for _, start := range []string{startBarrier, startClock} {
+		if _, err := Simulate(context.Background(), n, 8, &Workload{Patterns: []Pattern{p}, Meet: meetInitiators, Start: start}); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// More ranks on a host than there are make one host of all.
+func TestOneHost(t *testing.T) {
+	work, err := synthetic(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, perHost := range []int{4, 5, 1e9, math.MaxInt} {
+		if o, err := Simulate(context.Background(), 4, perHost, work); err != nil || o.Hosts != 1 {
+			t.Errorf("%d on each host: %+v, %v", perHost, o, err)
+		}
+	}
+}
+
+// A sum of pauses must be a number: JSON has no other.
+func TestLongPauses(t *testing.T) {
+	dir := t.TempDir()
+	config := filepath.Join(dir, "c.yaml")
+	for name, text := range map[string]string{
+		"m.txt":  "0 1\n0 0\n",
+		"c.yaml": "traffic_patterns:\n- {matrix_file: m.txt, sleep_before_launch_sec: 1e308}\n- {matrix_file: m.txt, sleep_after_launch_sec: 1e308}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := command(Cmd{Config: config, Format: "json"}); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "c.yaml:2: traffic_patterns[0].sleep_before_launch_sec: ") {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

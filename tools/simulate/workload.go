@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"crypto/sha256"
 	"strconv"
 
 	"perigee/internal/conf"
@@ -40,6 +41,22 @@ func (p Pattern) Posts(list []load.Post, rank int, lane load.Lane) []load.Post {
 	return list
 }
 
+// sum is a short digest of the pattern.
+func (p Pattern) sum() []byte {
+	sum := sha256.Sum256(p.Digest(nil))
+	return sum[:]
+}
+
+// shared is a pattern that all simulated ranks hold. Its digest is worked out once: where each of N ranks went through N x N
+// cells, a thousand ranks took minutes, and a copy of the matrix each.
+type shared struct {
+	Pattern
+	sum func() []byte
+}
+
+// Digest is a hash of the pattern's own.
+func (s shared) Digest(b []byte) []byte { return append(b, s.sum()...) }
+
 // Start is when a pattern begins and ends in an iteration of a workload whose transfers take no time: what its pauses
 // and meetings alone make of it. No run is faster.
 type Start struct {
@@ -69,6 +86,9 @@ func timeline(w Workload, ranks int, who [][]int) []Start {
 	return list
 }
 
+// mostPause bounds a pause, in seconds, so that a sum of pauses is a number.
+var mostPause = 1e15
+
 // patternKeys are the keys of a traffic pattern. Only those that say what is to be
 // prepared matter here.
 var patternKeys = []conf.Field{
@@ -76,8 +96,8 @@ var patternKeys = []conf.Field{
 	{Name: "shards", Type: "int", Default: 1},
 	{Name: "mem_type", Type: "any"},
 	{Name: "xfer_op", Type: "enum", Enum: []string{"WRITE", "READ"}, Default: "WRITE"},
-	{Name: "sleep_before_launch_sec", Type: "float", Min: new(float64), Default: 0.0},
-	{Name: "sleep_after_launch_sec", Type: "float", Min: new(float64), Default: 0.0},
+	{Name: "sleep_before_launch_sec", Type: "float", Min: new(float64), Max: &mostPause, Default: 0.0},
+	{Name: "sleep_after_launch_sec", Type: "float", Min: new(float64), Max: &mostPause, Default: 0.0},
 	{Name: "storage_ops", Type: "map", Elem: &conf.Field{Type: "any"}},
 	{Name: "metadata", Type: "any"},
 }

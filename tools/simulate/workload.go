@@ -47,8 +47,8 @@ func (p Pattern) sum() []byte {
 	return sum[:]
 }
 
-// shared is a pattern that all simulated ranks hold. Its digest is worked out once: where each of N ranks went through N x N
-// cells, a thousand ranks took minutes, and a copy of the matrix each.
+// shared is a pattern that all simulated ranks hold. Its digest is worked out once: where each of N ranks went
+// through N x N cells, a thousand ranks took minutes, and a copy of the matrix each.
 type shared struct {
 	Pattern
 	sum func() []byte

@@ -185,6 +185,83 @@ func killLauncher(t *testing.T, e end, stay string) {
 	}
 }
 
+// Under a wrapper that takes its time srun may be dead before perigee looks for it.
+func TestDeathOfSrunBeforehand(t *testing.T) {
+	for _, mpi := range []string{"none", "pmi2", "pmix"} {
+		t.Run(mpi, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			words, env := wayNamed("srun "+mpi).command(t, ranks)
+			const slow = `echo $$ >pid.$SLURM_PROCID.new; mv pid.$SLURM_PROCID.new pid.$SLURM_PROCID
+until [ -e go ]; do sleep 0.02; done
+exec "$@" >out.$SLURM_PROCID 2>&1`
+			p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{
+				"sh", "-c", slow, "sh", harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm"})})
+			files := func() []string {
+				found, _ := filepath.Glob(filepath.Join(dir, "pid.?"))
+				return found
+			}
+			p.Until("all tasks", func() bool { return len(files()) == ranks })
+			var tasks []int
+			for _, f := range files() {
+				data, _ := os.ReadFile(f)
+				pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tasks = append(tasks, pid)
+			}
+			sruns := named("srun", false)(t, p)
+			for _, pid := range sruns { // one that outlives the other ends the step
+				harness.Signal(t, pid, syscall.SIGSTOP)
+			}
+			if err := harness.WaitFor("stop of srun", func() bool { return !slices.ContainsFunc(sruns, runs) }); err != nil {
+				t.Fatal(err)
+			}
+			for _, pid := range sruns {
+				kill(t, pid)
+			}
+			if err := harness.WaitFor("end of srun", func() bool { return !slices.ContainsFunc(sruns, alive) }); err != nil {
+				t.Fatal(err)
+			}
+			watch := harness.StartWatch()
+			if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(tasks, alive) }); err != nil {
+				t.Fatal(err)
+			}
+			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+			for r := range ranks {
+				out, _ := os.ReadFile(filepath.Join(dir, fmt.Sprint("out.", r)))
+				harness.Contains(t, fmt.Sprint("output of rank ", r), string(out), "perigee: its launcher srun has died: nothing listens at 127.0.0.1:")
+			}
+		})
+	}
+}
+
+// runs reports whether a process runs and is not stopped.
+func runs(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err == nil && !strings.Contains(string(stat), ") T ")
+}
+
+// In a network namespace of its own a rank cannot see who listens outside. PMIx does not work there.
+func TestOwnNetwork(t *testing.T) {
+	harness.Need(t, "iproute2", "ip")
+	for _, mpi := range []string{"none", "pmi2"} {
+		t.Run(mpi, func(t *testing.T) {
+			t.Parallel()
+			words, env := srun("--mpi="+mpi)(t, 1)
+			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, []string{
+				"unshare", "--net", "sh", "-c", `ip link set lo up && exec "$@"`, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")})})
+			if o := p.Wait(); o.Code != 0 || !strings.Contains(o.Stdout, "rank 0 of 1") {
+				t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+			}
+		})
+	}
+}
+
 // wayNamed returns one of ways.
 func wayNamed(name string) way {
 	return ways[slices.IndexFunc(ways, func(w way) bool { return w.name == name })]

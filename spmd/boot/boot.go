@@ -138,7 +138,10 @@ func Join(ctx context.Context, env Environ, watch Watcher) (*Process, error) {
 		return nil, fault.New(fault.Launch, "this process was not started as a rank: no launcher's variables are set").
 			WithHint("start it with perigee run -n N, srun, mpirun, mpiexec or torchrun")
 	}
-	v := watchLauncher(env, launcher, watch.log())
+	v, err := watchLauncher(env, launcher, watch.log())
+	if err != nil {
+		return nil, err
+	}
 	ctx, stop := v.bound(ctx)
 	defer stop()
 	p, err := c(ctx, watch)

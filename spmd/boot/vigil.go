@@ -2,10 +2,15 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot/ancestry"
@@ -28,11 +33,12 @@ type vigil struct {
 }
 
 // watchLauncher begins to watch the launcher. It returns nil where there is nothing to
-// watch; ranks are watched less closely then, but work.
-func watchLauncher(env Environ, launcher string, log *slog.Logger) *vigil {
+// watch; ranks are watched less closely then, but work. The error says that the launcher
+// has died already.
+func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, error) {
 	names := carriedVariables(env, launcher)
 	if names == nil {
-		return nil
+		return nil, nil
 	}
 	var pairs []string
 	for _, n := range names {
@@ -43,17 +49,20 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *vigil {
 	found, err := ancestry.Find(pairs)
 	if err != nil || found == nil {
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
-		return nil
+		return nil, nil
 	}
-	if port := srunPort(env, launcher); port > 0 {
-		alsoSrun(found, port, log)
+	if at := srunAddress(env, launcher); at.IsValid() {
+		if err := alsoSrun(found, at, log); err != nil {
+			found.Close()
+			return nil, err
+		}
 	}
 	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
 	ctx, stop := context.WithCancel(context.Background())
 	v := &vigil{launcher: found, log: log, died: make(chan struct{}), stop: stop}
 	go v.watch(ctx)
-	return v
+	return v, nil
 }
 
 func (v *vigil) watch(ctx context.Context) {
@@ -119,37 +128,78 @@ func carriedVariables(env Environ, launcher string) []string {
 	return nil
 }
 
-// srunPort is the TCP port on which the srun of this step listens, 0 if it runs on
-// another host. Tasks are children of slurmstepd, which goes on when srun has died.
-// Slurm ends the step by itself if srun alone is killed, but not if its second
-// process, which does that, is killed with it.
-func srunPort(env Environ, launcher string) int {
+// srunAddress is where the srun of this step listens, invalid if it runs on another
+// host. Tasks are children of slurmstepd, which goes on when srun has died. Slurm ends
+// the step by itself if srun alone is killed, but not if its second process, which does
+// that, is killed with it.
+func srunAddress(env Environ, launcher string) netip.AddrPort {
 	namespace, _ := env("PMIX_NAMESPACE")
 	if launcher != "slurm" && launcher != "pmi2" && !strings.HasPrefix(namespace, "slurm.pmix.") {
-		return 0
+		return netip.AddrPort{}
 	}
 	text, _ := env("SLURM_STEP_LAUNCHER_PORT")
-	port, err := strconv.Atoi(text)
-	if err != nil || port < 1 || port > 65535 {
-		return 0
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return netip.AddrPort{}
 	}
-	at, _ := env("SLURM_LAUNCH_NODE_IPADDR")
+	text, _ = env("SLURM_LAUNCH_NODE_IPADDR")
+	at, err := netip.ParseAddr(text)
+	if err != nil {
+		return netip.AddrPort{}
+	}
 	own, err := ownAddresses()
-	here := slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip.String() == at })
-	if err != nil || !here && loopback(at) == "" {
-		return 0
+	here := slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip == at.Unmap() })
+	if err != nil || !here && !at.Unmap().IsLoopback() {
+		return netip.AddrPort{}
 	}
-	return port
+	return netip.AddrPortFrom(at, uint16(port))
 }
 
-func alsoSrun(l *ancestry.Launcher, port int, log *slog.Logger) {
-	pid, err := ancestry.Listener(port)
-	if err == nil {
-		err = l.Also(pid)
-	}
-	if err != nil {
+// A rank under a slow wrapper may come when srun has died already. That it is not there
+// counts as its death only if it is seen srunLooks times, srunPause after each other: a
+// wrong guess would end an honest job.
+const (
+	srunLooks = 3
+	srunPause = 100 * time.Millisecond
+)
+
+// alsoSrun makes the end of srun count as that of the launcher. The error says that srun
+// has ended.
+func alsoSrun(l *ancestry.Launcher, at netip.AddrPort, log *slog.Logger) error {
+	for look := 1; ; look++ {
+		pid, err := ancestry.Listener(int(at.Port()))
+		if err == nil {
+			err = l.Also(pid)
+		}
+		if err == nil {
+			return nil
+		}
 		log.Debug("srun is not watched", "reason", err)
+		closed := errors.Is(err, ancestry.ErrNoListener)
+		if closed && !srunWouldListen(l, at) || !closed && look == srunLooks {
+			return nil
+		}
+		if look == srunLooks {
+			return fault.New(fault.RankLost, "its launcher srun has died: nothing listens at %s any more", at).
+				WithHint("if it runs, unset SLURM_STEP_LAUNCHER_PORT for the ranks: then srun is not watched")
+		}
+		time.Sleep(srunPause)
 	}
+}
+
+// srunWouldListen reports whether srun, if it were alive, would listen here. slurmstepd
+// has connected to it at that address before it started this task. So it would, if this process
+// sees the network that slurmstepd sees, and is not in a container with one of its own.
+// A connection is tried too: packets may be led to another namespace, where srun is.
+func srunWouldListen(l *ancestry.Launcher, at netip.AddrPort) bool {
+	if l.Name != "slurmstepd" || !l.SharesNetwork() {
+		return false
+	}
+	conn, err := net.DialTimeout("tcp", at.String(), time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
 // protect connects the vigil to the monitor of a rank that has joined.

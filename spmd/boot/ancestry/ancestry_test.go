@@ -2,6 +2,7 @@ package ancestry
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -218,8 +219,33 @@ func TestListener(t *testing.T) {
 			t.Errorf("%s: got process %d, %v; want %d", network, pid, err, os.Getpid())
 		}
 		l.Close()
-		if pid, err := Listener(port); err == nil {
-			t.Errorf("%s: the listener is closed, got process %d", network, pid)
+		if pid, err := Listener(port); !errors.Is(err, ErrNoListener) {
+			t.Errorf("%s: the listener is closed, got process %d, %v", network, pid, err)
+		}
+	}
+	// Without a table nobody knows who listens.
+	if pid, err := listener(t.TempDir(), 1); err == nil || errors.Is(err, ErrNoListener) {
+		t.Errorf("without /proc: got process %d, %v", pid, err)
+	}
+}
+
+func TestSharesNetwork(t *testing.T) {
+	for _, apart := range []uintptr{0, syscall.CLONE_NEWNET} {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: apart}
+		if err := cmd.Start(); errors.Is(err, syscall.EPERM) {
+			t.Skip("namespaces need root")
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		l := &Launcher{Process: Process{PID: cmd.Process.Pid}}
+		if got := l.SharesNetwork(); got != (apart == 0) {
+			t.Errorf("namespaces %#x: got %v", apart, got)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		if l.SharesNetwork() {
+			t.Error("shares its network with a process that has ended")
 		}
 	}
 }

@@ -2,12 +2,16 @@ package ancestry
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 )
+
+// ErrNoListener says that no process of this network namespace listens on a port.
+var ErrNoListener = errors.New("no process listens on it")
 
 // Listener returns the process of this network namespace that listens on a TCP port.
 // Only processes of the same user can be found. Of several with the same socket it is
@@ -17,14 +21,13 @@ func Listener(port int) (pid int, err error) { return listener("/proc", port) }
 func listener(proc string, port int) (int, error) {
 	sockets := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
-		// A kernel without IPv6 has no such file.
-		if err := listening(filepath.Join(proc, "self", "net", table), port, sockets); err != nil &&
-			!os.IsNotExist(err) {
+		err := listening(filepath.Join(proc, "self", "net", table), port, sockets)
+		if err != nil && (table == "tcp" || !os.IsNotExist(err)) { // a kernel without IPv6 has no tcp6
 			return 0, err
 		}
 	}
 	if len(sockets) == 0 {
-		return 0, fmt.Errorf("no process listens on TCP port %d", port)
+		return 0, fmt.Errorf("TCP port %d: %w", port, ErrNoListener)
 	}
 	all, err := os.ReadDir(proc)
 	if err != nil {
@@ -41,6 +44,18 @@ func listener(proc string, port int) (int, error) {
 		return 0, fmt.Errorf("the process that listens on TCP port %d belongs to another user", port)
 	}
 	return lowest, nil
+}
+
+// SharesNetwork reports whether the launcher is known to be in this process's network
+// namespace. /proc/PID/ns says so to nobody but its owner; but each namespace has files of
+// its own below /proc/PID/net, which anyone may look at.
+func (l *Launcher) SharesNetwork() bool {
+	own, err := os.Stat("/proc/self/net/tcp")
+	if err != nil {
+		return false
+	}
+	its, err := os.Stat(filepath.Join("/proc", strconv.Itoa(l.PID), "net", "tcp"))
+	return err == nil && os.SameFile(own, its)
 }
 
 // listenState is TCP_LISTEN in the kernel's table of sockets.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"os"
@@ -188,6 +189,40 @@ func TestAgentStoreTakesThePort(t *testing.T) {
 		if p := portOf(t, with(key, value)); p == derived {
 			t.Errorf("another %s gives the same port", key)
 		}
+	}
+}
+
+// Another program at MASTER_PORT is not rank 0 that does not run.
+func TestPortOfAnotherProgram(t *testing.T) {
+	for _, says := range []string{"220 smtp.example.org ready, and here is some more text\r\n", ""} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() {
+			for n := 0; ; n++ {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				io.WriteString(c, says)
+				c.Close()
+				if n == 1 { // the rank has seen how the first ended
+					cancel()
+				}
+			}
+		})
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		env := vars("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 PERIGEE_SECRET=0123456789abcdef MASTER_PORT=" + port)
+		_, err = Join(ctx, environ(env), Watcher{})
+		checkFault(t, says, false, err, "rank 1 cannot reach rank 0 at 127.0.0.1:"+port)
+		if hint := fault.HintOf(err); !strings.HasPrefix(hint, "who listens there does not answer as rank 0 does: is rank 0 stopped? Otherwise choose another MASTER_PORT") {
+			t.Errorf("%q: hint %s", says, hint)
+		}
+		l.Close()
+		done.Wait()
 	}
 }
 

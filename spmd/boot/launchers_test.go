@@ -138,7 +138,10 @@ func TestSlurmPorts(t *testing.T) {
 	if other := of("SLURM_PROCID=0 SLURM_LOCALID=0 SLURMD_NODENAME=n2"); !cmp.Equal(other, base) {
 		t.Errorf("another rank works out %v, not %v", other, base)
 	}
-	for _, change := range []string{"SLURM_JOB_ID=8", "SLURM_STEP_ID=1"} {
+	if other := of("SLURM_RESTART_COUNT=0"); !cmp.Equal(other, base) {
+		t.Errorf("a job that was not requeued works out %v, not %v", other, base)
+	}
+	for _, change := range []string{"SLURM_JOB_ID=8", "SLURM_STEP_ID=1", "SLURM_RESTART_COUNT=1"} {
 		if other := of(change); other[0] == base[0] {
 			t.Errorf("%s: the same port", change)
 		}

@@ -65,7 +65,12 @@ func (r rendezvous) join(ctx context.Context, watch Watcher) (*Process, error) {
 	if r.rank == 0 {
 		p, _, err = r.lead(ctx)
 	} else {
+		look := r.lookOut(ctx)
 		p, err = r.follow(ctx)
+		look.stop()
+		if missing := look.found.Load(); err != nil && missing != nil && slices.ContainsFunc(*missing, absent.isZero) {
+			err = look.blame(ctx, err)
+		}
 	}
 	return p, r.asFailure(err)
 }
@@ -265,9 +270,14 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			hint := r.hints.silent
+			dialling, _ := errors.AsType[*net.OpError](*last.Load())
+			if connected := dialling == nil || dialling.Op != "dial"; connected && len(r.meet) == 1 && r.hints.occupied != "" {
+				hint = "who listens there does not answer as rank 0 does: is rank 0 stopped? Otherwise " + r.hints.occupied
+			}
 			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "),
 				*last.Load()).
-				WithHint("%s", r.hints.silent)
+				WithHint("%s", hint)
 		}
 	}
 }

@@ -66,6 +66,8 @@ type absent struct {
 	how  string
 }
 
+func (a absent) isZero() bool { return a.rank == 0 }
+
 // look returns the siblings that cannot have come: they have ended, are stopped, or run something else than this
 // program. first says that of those that have come, this rank included, this is the lowest.
 func (s *siblings) look() (missing []absent, first bool) {

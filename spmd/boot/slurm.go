@@ -135,13 +135,20 @@ func slurmOneHost(env Environ) bool {
 // slurmPorts is how many ports all ranks try. Another program may have the first.
 const slurmPorts = 4
 
-// name is that of the step, which all its ranks know.
-func (s *slurmStep) name() string { return "slurm " + s.job + "." + s.step }
+// name is that of the step, which all its ranks know. A job that has been requeued keeps its
+// number: what is left of it must not take part in the next attempt.
+func (s *slurmStep) name() string {
+	name := s.job + "." + s.step
+	if n, _ := s.env("SLURM_RESTART_COUNT"); n != "" && n != "0" {
+		name += " restart " + n
+	}
+	return name
+}
 
 func (s *slurmStep) ports() []string {
 	var ports []string
 	for i := range slurmPorts {
-		ports = append(ports, strconv.Itoa(derivedPort(fmt.Sprintf("slurm/%s.%s/%d", s.job, s.step, i))))
+		ports = append(ports, strconv.Itoa(derivedPort(fmt.Sprintf("slurm/%s/%d", s.name(), i))))
 	}
 	return ports
 }
@@ -159,7 +166,7 @@ func (s *slurmStep) rendezvous(ctx context.Context) (*rendezvous, error) {
 	r := &rendezvous{
 		launcher: "slurm", rank: s.rank, size: s.size, localRank: slurmLocalRank(s.env, s.size),
 		node: nodeName(s.env), iface: ifaceOf(s.env), oneHost: s.oneHost,
-		job: s.name(), siblings: siblingsOf(s.env, "slurm", s.rank),
+		job: "slurm " + s.name(), siblings: siblingsOf(s.env, "slurm", s.rank),
 		hints: hints{
 			occupied: "other programs have these ports, which follow from the job and the step: start another step, or use srun --mpi=pmi2",
 			refused: "set the same " + EnvSecret +

@@ -246,7 +246,7 @@ func runs(pid int) bool {
 	return err == nil && !strings.Contains(string(stat), ") T ")
 }
 
-// In a network namespace of its own a rank cannot see who listens outside. PMIx does not work there.
+// In its own network namespace a rank cannot see who listens outside. PMIx does not work there.
 func TestOwnNetwork(t *testing.T) {
 	harness.Need(t, "iproute2", "ip")
 	for _, mpi := range []string{"none", "pmi2"} {

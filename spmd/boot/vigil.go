@@ -189,7 +189,7 @@ func alsoSrun(l *ancestry.Launcher, at netip.AddrPort, log *slog.Logger) error {
 
 // srunWouldListen reports whether srun, if it were alive, would listen here. slurmstepd
 // has connected to it at that address before it started this task. So it would, if this process
-// sees the network that slurmstepd sees, and is not in a container with one of its own.
+// sees the network that slurmstepd sees, and is not in a container that has another.
 // A connection is tried too: packets may be led to another namespace, where srun is.
 func srunWouldListen(l *ancestry.Launcher, at netip.AddrPort) bool {
 	if l.Name != "slurmstepd" || !l.SharesNetwork() {

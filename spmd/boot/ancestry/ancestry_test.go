@@ -223,7 +223,7 @@ func TestListener(t *testing.T) {
 			t.Errorf("%s: the listener is closed, got process %d, %v", network, pid, err)
 		}
 	}
-	// Without a table nobody knows who listens.
+	// Without a table it is unknown who listens.
 	if pid, err := listener(t.TempDir(), 1); err == nil || errors.Is(err, ErrNoListener) {
 		t.Errorf("without /proc: got process %d, %v", pid, err)
 	}

@@ -47,7 +47,7 @@ func listener(proc string, port int) (int, error) {
 }
 
 // SharesNetwork reports whether the launcher is known to be in this process's network
-// namespace. /proc/PID/ns says so to nobody but its owner; but each namespace has files of
+// namespace. /proc/PID/ns says so only to its owner; but each namespace has files of
 // its own below /proc/PID/net, which anyone may look at.
 func (l *Launcher) SharesNetwork() bool {
 	own, err := os.Stat("/proc/self/net/tcp")

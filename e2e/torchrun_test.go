@@ -167,6 +167,31 @@ func TestTorchrunKill(t *testing.T) {
 	})
 }
 
+// A rank 0 that is ended in the middle of a loop has said in its result why.
+func TestTorchrunFailureBesideALoop(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { run = function()
+  local plan = transfer.prepare { matrix = matrix.all_to_all { bytes = 1024 } }
+  plan:run { record = true }
+  transfer.collect { plan }
+  world.barrier() -- rank 0 has saved what there is
+  if world.rank == 1 then error("enough") end
+  while true do end
+end }`})
+	for r, p := range torchrun(t, dir, 2, "run", "s.lua", "--engine", "shm", "--result", "r.json") {
+		o := p.Wait()
+		if o.Code != int(fault.Script) {
+			t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
+		}
+		if r == 0 {
+			harness.Contains(t, "stderr", o.Stderr, "s.lua:6: enough")
+		}
+	}
+	doc, err := result.Read(filepath.Join(dir, "r.json"))
+	if err != nil || doc.Failure == nil || doc.Failure.Rank != 1 || len(doc.Measurements) != 1 {
+		t.Errorf("result: %v, %+v", err, doc)
+	}
+}
+
 // Ranks of different jobs do not talk to each other.
 func TestTorchrunSecret(t *testing.T) {
 	port := freePort(t)

@@ -3,12 +3,15 @@ package run
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -89,6 +92,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 		err = w.Fail(err)
 		r.report(err)
 		if k.exp != nil {
+			k.writes.Lock() // for good: nothing is added to what is written here
 			k.exp.Save(err, k.streams.Err)
 		}
 		if !r.launched { // perigee's own launcher does it after all ranks have ended
@@ -148,6 +152,10 @@ type rank struct {
 	old      *result.Document // at rank 0, the result that the run repeats
 	exp      *experiment.Experiment
 	helped   bool
+	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end and no launcher
+	// of perigee's own will; nil before there is one.
+	explain atomic.Pointer[func(error)]
+	writes  sync.Mutex // held by what writes the result at the end of a failed job
 }
 
 // watch turns a signal into a failure of the job, and makes sure that the rank
@@ -163,9 +171,12 @@ func (k *rank) watch(ctx context.Context) {
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[watch.Failure](k.world.Err()); ok {
 		time.Sleep(finalGrace)
-		within(finalGrace/5, func() {
+		within(finalGrace/2, func() {
 			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
+			if explain := k.explain.Load(); explain != nil && k.writes.TryLock() {
+				(*explain)(f)
+			}
 		})
 		os.Exit(int(f.Kind))
 	}
@@ -225,14 +236,19 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			return err
 		}
 	}
+	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
 		Scenario: o.Script.record(r.Scenario, options),
-		Job:      result.Job{ID: k.id(), Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		Job:      result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
 		NixlLib:  flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
 	if w.Rank() == 0 {
+		if flags.Result != "" && w.Launcher() != "local" {
+			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
+			k.explain.Store(&explain)
+		}
 		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.Notes...)
 		k.header(o.Script)
 	}
@@ -268,7 +284,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 // id is what the launcher calls the job, if that is perigee itself.
 func (k *rank) id() string {
 	if k.world.Launcher() != "local" {
-		return "" // the variable may be that of a job around this one
+		return rand.Text() // the variable may be that of a job around this one
 	}
 	return os.Getenv(envJob)
 }

@@ -69,19 +69,26 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 		return err
 	}
 	before, last, prefix := splitAtCursor(words)
+	left, said := mostWords, map[string]bool{}
+	say := func(words []string, last, prefix string, but []string) {
+		for _, w := range words {
+			if left > 0 && fits(w, last) && plainWord.MatchString(w) && !slices.Contains(but, w) && !said[w] {
+				fmt.Fprintln(streams.Out, prefix+w)
+				left, said[w] = left-1, true
+			}
+		}
+	}
+	// The flags of every job come first, should the scenario take too much.
+	if n, scenario := descend(k.Model.Node, before); scenario != "" && runsScenarios(n) && strings.HasPrefix(last, "-") {
+		say(slices.Sorted(slices.Values(flagOffer(n.Flags).words)), last, prefix, nil)
+	}
 	offered, list := candidates(k.Model.Node, before)
 	var earlier []string // of a list with commas
 	if i := strings.LastIndex(last, ","); list && i >= 0 {
 		earlier = strings.Split(last[:i], ",")
 		prefix, last = prefix+last[:i+1], last[i+1:]
 	}
-	left := mostWords
-	for _, w := range offered {
-		if left > 0 && fits(w, last) && plainWord.MatchString(w) && !slices.Contains(earlier, w) {
-			fmt.Fprintln(streams.Out, prefix+w)
-			left--
-		}
-	}
+	say(offered, last, prefix, earlier)
 	return nil
 }
 
@@ -118,12 +125,21 @@ const (
 )
 
 // limitCompletion bounds the time and the memory of this process. Beyond them
-// the process ends, and the shell offers nothing.
+// the process ends, and the shell offers what has been said before. Go's runtime then
+// dumps its state: standard error, which may be the user's terminal, is closed to it.
 func limitCompletion() error {
 	time.AfterFunc(completionTime, func() { os.Exit(int(fault.Script)) })
 	limit := unix.Rlimit{Cur: completionMemory, Max: completionMemory}
 	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
 		return fault.New(fault.Resource, "limiting the memory of a completion: %w", err)
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+	if err == nil {
+		defer null.Close()
+		err = unix.Dup3(int(null.Fd()), unix.Stderr, 0)
+	}
+	if err != nil {
+		return fault.New(fault.Resource, "a completion: %w", err)
 	}
 	return nil
 }
@@ -162,8 +178,8 @@ func candidates(n *kong.Node, before []string) (words []string, list bool) {
 	return slices.Compact(o.words), false
 }
 
-// follow walks down the command tree as far as the words lead.
-func follow(n *kong.Node, words []string) offer {
+// descend walks down the command tree as far as the words lead: to a command, and to the scenario that it is to run.
+func descend(n *kong.Node, words []string) (at *kong.Node, scenario string) {
 	var flag string // the word before, if it was one
 	for _, w := range words {
 		switch i := slices.IndexFunc(n.Children, func(c *kong.Node) bool { return c.Name == w }); {
@@ -174,14 +190,20 @@ func follow(n *kong.Node, words []string) offer {
 			continue
 		case runsScenarios(n) && strings.HasPrefix(flag, "-") && takesValue(n, flag):
 		case runsScenarios(n):
-			return scenarioOffer(w)
+			return n, w
 		}
 		flag = ""
 	}
-	if scenario := n.Tag.Get("scenario"); scenario != "" {
+	return n, n.Tag.Get("scenario")
+}
+
+// follow offers what may come behind words.
+func follow(n *kong.Node, words []string) offer {
+	n, scenario := descend(n, words)
+	if scenario != "" {
 		return scenarioOffer(scenario)
 	}
-	o := flagOffer(n)
+	o := flagOffer(n.AllFlags(true)...)
 	for _, c := range n.Children {
 		if !c.Hidden {
 			o.words = append(o.words, c.Name)
@@ -232,9 +254,9 @@ func takesValue(n *kong.Node, word string) bool {
 	return false
 }
 
-func flagOffer(n *kong.Node) offer {
+func flagOffer(groups ...[]*kong.Flag) offer {
 	o := offer{choices: map[string][]string{}, lists: map[string]bool{}}
-	for _, group := range n.AllFlags(true) {
+	for _, group := range groups {
 		for _, f := range group {
 			for _, name := range append([]string{f.Name}, f.Aliases...) {
 				o.words = append(o.words, "--"+name)
@@ -258,7 +280,7 @@ func scenarioOffer(name string) offer {
 	if err != nil {
 		return offer{}
 	}
-	o := flagOffer(k.Model.Node)
+	o := flagOffer(k.Model.Node.AllFlags(true)...)
 	maps.Copy(o.choices, choices)
 	return o
 }

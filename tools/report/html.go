@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,9 @@ var (
 
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
 const mostPairs = 200
+
+// mostHostPairs is how many rows the table of pairs of hosts has; the heatmap has them all.
+const mostHostPairs = 1000
 
 // panels is parsed when a page is made: the ranks of a job, which are this
 // program too, make none.
@@ -189,6 +193,7 @@ type view struct {
 	Hosts                       []hostView
 	HostNames                   []string
 	HostPairs                   []figures.HostPair
+	HostPairsOf                 int
 	Params, Options             []named
 	Command, Values             string
 	Phases                      []phaseView
@@ -252,7 +257,7 @@ func newView(id string, in input) *view {
 	worst := f.Worst()
 	v.WorstOf, v.Worst = len(worst), worst[:min(len(worst), mostPairs)]
 	if len(d.World.Hosts) > 1 {
-		v.HostPairs = f.HostPairs
+		v.HostPairs, v.HostPairsOf = busiest(f.HostPairs), len(f.HostPairs)
 	}
 	v.describeHosts()
 	v.Options = plainOptions(d.Scenario.Options)
@@ -260,6 +265,16 @@ func newView(id string, in input) *view {
 	v.Metrics = metricViews(d.Metrics)
 	v.describePhases()
 	return v
+}
+
+// busiest are the pairs of hosts that a page shows: all, or those with the most bytes.
+func busiest(list []figures.HostPair) []figures.HostPair {
+	if len(list) <= mostHostPairs {
+		return list
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(a, b figures.HostPair) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return list[:mostHostPairs]
 }
 
 // mostValues is the most text of the values that a page shows.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"perigee/tools/report/figures"
 )
 
 // What a scenario has stored takes a bounded part of the page, however it is nested.
@@ -23,5 +25,20 @@ func TestValuesText(t *testing.T) {
 		if len(got) > mostValues || !strings.HasPrefix(got, c.want) || c.want == "" && got != "" {
 			t.Errorf("%s: %d bytes, %.100q, want %.100q", name, len(got), got, c.want)
 		}
+	}
+}
+
+// Of many pairs of hosts the page shows those with the most bytes.
+func TestBusiestHosts(t *testing.T) {
+	var list []figures.HostPair
+	for i := range mostHostPairs + 5 {
+		list = append(list, figures.HostPair{From: i, Bytes: int64(i % 7)})
+	}
+	if got := busiest(list[:mostHostPairs]); got[3].From != 3 {
+		t.Errorf("few: %+v", got[3])
+	}
+	got := busiest(list)
+	if len(got) != mostHostPairs || got[0].From != 6 || got[0].Bytes != 6 || list[0].From != 0 {
+		t.Errorf("%d pairs, %+v", len(got), got[0])
 	}
 }

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -51,9 +52,51 @@ func (m mean) value() float64 { return m.sum / float64(m.n) }
 // cellSums is what the runs of a pattern say of one message.
 type cellSums struct{ alone, together mean }
 
+// cells is what the runs of a pattern say of the messages of its matrix, by its cells. Thousands of patterns may share
+// a large matrix of which their runs have few messages, so memory grows with messages.
+type cells struct {
+	dense  []cellSums
+	sparse map[int]*cellSums
+}
+
+// begin makes room for runs with so many messages, of a matrix with so many cells.
+func (c *cells) begin(messages, all int) {
+	const few = 4 // a map takes about as much for a quarter
+	switch {
+	case c.dense != nil || c.sparse != nil || messages == 0:
+	case messages >= all/few:
+		c.dense = make([]cellSums, all)
+	default:
+		c.sparse = map[int]*cellSums{}
+	}
+}
+
+// at is what is known of the message of a cell, after begin.
+func (c *cells) at(i int) *cellSums {
+	if c.dense != nil {
+		return &c.dense[i]
+	}
+	s := c.sparse[i]
+	if s == nil {
+		s = &cellSums{}
+		c.sparse[i] = s
+	}
+	return s
+}
+
+// each hands over what is known, in the order of the cells.
+func (c *cells) each(f func(i int, s cellSums)) {
+	for i, s := range c.dense {
+		f(i, s)
+	}
+	for _, i := range slices.Sorted(maps.Keys(c.sparse)) {
+		f(i, *c.sparse[i])
+	}
+}
+
 // patternSums is what the runs of a pattern say of it.
 type patternSums struct {
-	cells      []cellSums // in the order of the matrix's cells
+	cells      cells
 	latencies  result.Latencies
 	bandwidths []float64
 	skews      []float64
@@ -141,9 +184,11 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		return err
 	}
 	p, matrix := &b.patterns[m.Pattern], d.Matrices[d.Patterns[m.Pattern].Matrix]
-	if p.cells == nil {
-		p.cells = make([]cellSums, len(matrix.Cells))
+	messages := 0
+	for i := range m.Ranks {
+		messages += len(m.Ranks[i].Peers)
 	}
+	p.cells.begin(messages, len(matrix.Cells))
 	b.runs++
 	b.tails.add("pattern", m.Phase, float64(m.LatencyNS))
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
@@ -212,10 +257,10 @@ func (b *builder) addMessages(p *patternSums, matrix result.Matrix, m *result.Me
 		b.messages++
 		b.tails.add("message", m.Phase, latency)
 		if alone {
-			p.cells[i].alone.add(latency)
+			p.cells.at(i).alone.add(latency)
 			continue
 		}
-		p.cells[i].together.add(latency)
+		p.cells.at(i).together.add(latency)
 		b.arrive(m, r, peer)
 	}
 	return nil
@@ -269,8 +314,9 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 		Document: d, Runs: b.runs, Starts: b.starts, Messages: b.messages, Bytes: b.bytes, Timeline: b.timeline,
 		Findings: []Finding{}, LeftOut: []string{}, Patterns: make([]Pattern, len(d.Patterns)),
 	}
-	for i := range d.Patterns {
-		f.Patterns[i] = b.pattern(d, i)
+	receivers := receiversOf(d.Matrices)
+	for i, p := range d.Patterns {
+		f.Patterns[i] = b.pattern(d, i, receivers[p.Matrix])
 	}
 	b.addPairs(f)
 	f.Latencies, f.LeftOut = b.tails.list(), append(f.LeftOut, b.tails.leftOut()...)
@@ -285,15 +331,24 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	return f, nil
 }
 
-func (b *builder) pattern(d *result.Document, i int) Pattern {
+// receiversOf counts the receivers of each matrix.
+func receiversOf(matrices []result.Matrix) []int {
+	counts := make([]int, len(matrices))
+	for i, m := range matrices {
+		receivers := map[int64]bool{}
+		for _, c := range m.Cells {
+			receivers[c[1]] = true
+		}
+		counts[i] = len(receivers)
+	}
+	return counts
+}
+
+func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 	p, sums := d.Patterns[i], &b.patterns[i]
 	m := d.Matrices[p.Matrix]
-	receivers := map[int64]bool{}
-	for _, c := range m.Cells {
-		receivers[c[1]] = true
-	}
 	out := Pattern{
-		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: len(receivers),
+		Index: i, Name: p.Name, Op: p.Op, Mem: p.Mem, Bytes: m.Bytes, Senders: p.Senders, Receivers: receivers,
 		Messages:      len(m.Cells),
 		SleepBeforeNS: Num(p.SleepBefore * 1e9), SleepAfterNS: Num(p.SleepAfter * 1e9),
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),

@@ -20,9 +20,8 @@ type sums struct {
 	slowdowns                 contention.Slowdowns
 }
 
+// add takes what was measured of a message.
 func (s *sums) add(bytes int64, c cellSums) {
-	s.bytes += bytes
-	s.messages++
 	if c.together.n > 0 {
 		s.togetherNS += c.together.value()
 		s.togetherBytes += float64(bytes)
@@ -51,24 +50,35 @@ func (b *builder) addPairs(f *Figures) {
 	pairs, hosts := map[[2]int]*sums{}, map[[2]int]*sums{}
 	senders, receivers := make([]sums, b.size), make([]sums, b.size)
 	var all sums
-	for i, p := range f.Document.Patterns {
-		for k, cell := range f.Document.Matrices[p.Matrix].Cells {
-			var c cellSums
-			if measured := b.patterns[i].cells; measured != nil {
-				c = measured[k]
-			}
-			from, to, bytes := int(cell[0]), int(cell[1]), cell[2]
-			for _, s := range []*sums{
-				&all, &senders[from], &receivers[to], at(pairs, from, to), at(hosts, b.hostOf[from], b.hostOf[to]),
-			} {
-				s.add(bytes, c)
+	of := func(from, to int) [5]*sums {
+		return [5]*sums{
+			&all, &senders[from], &receivers[to], at(pairs, from, to), at(hosts, b.hostOf[from], b.hostOf[to]),
+		}
+	}
+	patterns := make([]int, len(f.Document.Matrices)) // that have a matrix
+	for _, p := range f.Document.Patterns {
+		patterns[p.Matrix]++
+	}
+	for i, n := range patterns {
+		if n == 0 {
+			continue
+		}
+		for _, cell := range f.Document.Matrices[i].Cells {
+			for _, s := range of(int(cell[0]), int(cell[1])) {
+				s.bytes, s.messages = s.bytes+int64(n)*cell[2], s.messages+n
 			}
 		}
 	}
+	for i, p := range f.Document.Patterns {
+		b.patterns[i].cells.each(func(k int, c cellSums) {
+			cell := f.Document.Matrices[p.Matrix].Cells[k]
+			for _, s := range of(int(cell[0]), int(cell[1])) {
+				s.add(cell[2], c)
+			}
+		})
+	}
 	b.contention.Slowdowns(func(_, from, to int, one contention.Slowdowns) {
-		for _, s := range []*sums{
-			&all, &senders[from], &receivers[to], at(pairs, from, to), at(hosts, b.hostOf[from], b.hostOf[to]),
-		} {
+		for _, s := range of(from, to) {
 			s.slowdowns.Add(one)
 		}
 	})

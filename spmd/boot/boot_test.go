@@ -287,11 +287,14 @@ func TestLinksOfOtherPlaces(t *testing.T) {
 func TestLedToAnotherJob(t *testing.T) {
 	job := func(env string) *rendezvous {
 		t.Helper()
-		r, err := readTorchrun(environ(vars("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 " + env)))
+		all := environ(vars("RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 " + env))
+		r, err := readTorchrun(all)
+		if err == nil {
+			err = r.agreeOnSecret(all)
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.secret, r.seal = newSecret(), &sameUser{}
 		return r
 	}
 	_, leader, meet, err := job("RANK=0").openAnywhere(t.Context())
@@ -299,7 +302,7 @@ func TestLedToAnotherJob(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leader.Close()
-	for _, other := range []string{"MASTER_PORT=29501", "TORCHELASTIC_RUN_ID=2"} {
+	for _, other := range []string{"MASTER_PORT=29501", "MASTER_ADDR=127.0.0.2", "TORCHELASTIC_RUN_ID=2"} {
 		r := job(other)
 		r.meet = meet
 		if _, err := r.probe(t.Context()); !errors.Is(err, wire.ErrProof) {
@@ -315,7 +318,7 @@ func TestLedToAnotherJob(t *testing.T) {
 	if bytes.Equal(MeetingSecret(secret, a.name()), MeetingSecret(secret, b.name())) {
 		t.Error("two steps of Slurm have one proof")
 	}
-	same := job("RANK=1")
+	same := job("MASTER_ADDR=localhost")
 	same.meet = meet
 	link, err := same.probe(t.Context())
 	if err != nil {

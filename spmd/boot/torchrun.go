@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -109,6 +110,9 @@ func (r *rendezvous) agreeOnSecret(env Environ) error {
 			EnvSecret, r.host).WithHint(secretHint)
 	}
 	r.seal = &sameUser{}
+	// Another job of this user may have the same port at another address of the host. Where a secret is given the ranks
+	// of several hosts may call rank 0 by several names.
+	r.job += " at " + cmp.Or(loopback(r.host), r.host)
 	return nil
 }
 

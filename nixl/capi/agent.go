@@ -32,20 +32,18 @@ type peer struct {
 }
 
 type agent struct {
-	engine  *Engine
-	cfg     nixl.AgentConfig
-	name    *C.char // in C memory, of the configuration's
-	own     process.ID
-	mode    mode
-	c       *C.papi_agent // in C memory
-	gpu     *device.CUDA  // nil until the first VRAM buffer
-	buffers []*buffer
-	peers   map[int]*peer
-	links   map[string]*link // by agent name
-	// Notifications as the library gives and takes them; the buffers are used again.
-	incoming, outgoing []byte
-	arrived            C.size_t // bytes that papi_fetch has got; here, so that polling allocates nothing
-	queued             int      // messages in the inboxes of all links
+	engine   *Engine
+	cfg      nixl.AgentConfig
+	name     *C.char // in C memory, of the configuration's
+	own      process.ID
+	mode     mode
+	c        *C.papi_agent // in C memory
+	gpu      *device.CUDA  // nil until the first VRAM buffer
+	buffers  []*buffer
+	peers    map[int]*peer
+	links    map[string]*link // by agent name
+	outgoing []byte           // a notification as the library takes it; the buffer is used again
+	queued   int              // messages in the inboxes of all links
 	// Processes stay while batches use them, also of before a peer's card was replaced.
 	processes map[process.ID]*process.Watched
 	batches   map[*batch]struct{}
@@ -74,6 +72,9 @@ func (a *agent) Info() nixl.Info {
 	if a.mode.tls != "" {
 		info.Params["tls"] = a.mode.tls
 	}
+	if a.mode.copies != "" {
+		info.Params["bcopy_bw"] = a.mode.copies
+	}
 	if a.c != nil && a.c.file_args != nil {
 		info.Params["files"] = a.files()
 		if access := a.access(); access != "" {
@@ -81,7 +82,7 @@ func (a *agent) Info() nixl.Info {
 		}
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH",
-		"UCX_ZCOPY_THRESH", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
+		"UCX_ZCOPY_THRESH", "UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {
 			info.Params[name] = value
 		}
@@ -254,6 +255,6 @@ func (a *agent) Close() error {
 	C.free(unsafe.Pointer(a.c))
 	// Callers may keep a closed agent, so it holds no memory that counts.
 	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
-	a.incoming, a.outgoing = nil, nil
+	a.outgoing = nil
 	return errors.Join(errs...)
 }

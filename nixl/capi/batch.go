@@ -338,8 +338,11 @@ func (b *batch) Done() (bool, error) {
 	if err := b.announce(); err != nil {
 		return false, err
 	}
-	return b.c.left == 0 && b.c.next == b.c.count, nil
+	return b.all(), nil
 }
+
+// all reports whether all requests were posted and seen complete.
+func (b *batch) all() bool { return b.c.left == 0 && b.c.next == b.c.count }
 
 func (b *batch) Wait(ctl nixl.Control, t *nixl.Times) error {
 	if !b.posted {

@@ -350,6 +350,17 @@ func TestChooseMode(t *testing.T) {
 		if err != nil || m.tls != c.wantTLS || m.device != c.wantDevice || m.thread != c.thread {
 			t.Errorf("%+v: got %+v, %v", c, m, err)
 		}
+		// Over a network UCX should not take copies for cheaper than they are.
+		config := ""
+		if m.device != "" {
+			config = "NET_DEVICES=lo"
+		}
+		if m.tls == "^sysv,tcp" {
+			config += ",BCOPY_BW=50000MBs"
+		}
+		if got := m.config(); got != config {
+			t.Errorf("%+v: settings %q, want %q", c, got, config)
+		}
 	}
 	if _, err := chooseMode(nixl.AgentConfig{Progress: "magic"}, "", "", true, false); fault.KindOf(err) != fault.Usage {
 		t.Errorf("progress magic: got %v", err)

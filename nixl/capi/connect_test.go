@@ -30,7 +30,9 @@ func TestGreetingBeforeCard(t *testing.T) {
 	for _, field := range [][]byte{[]byte(names[1]), hello} {
 		incoming = append(binary.NativeEndian.AppendUint32(incoming, uint32(len(field))), field...)
 	}
-	agents[0].(*agent).sort(incoming)
+	if !agents[0].(*agent).sort(incoming) {
+		t.Error("a greeting was not seen")
+	}
 	for i, a := range agents {
 		if err := a.AddPeer(1-i, cards[1-i]); err != nil {
 			t.Fatal(err)

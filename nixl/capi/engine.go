@@ -247,7 +247,24 @@ type mode struct {
 	why    string // what decided over the thread
 	device string // the network device that UCX may use, or "" for all or those of the environment
 	tls    string // UCX's transports, or "" for those of the environment
+	copies string // the bandwidth that UCX assumes of memcpy, or "" for its own guess
 }
+
+// config is what of a mode is set for one agent, as papi_open takes it.
+func (m mode) config() string {
+	var list []string
+	if m.device != "" {
+		list = append(list, "NET_DEVICES="+m.device)
+	}
+	if m.copies != "" {
+		list = append(list, "BCOPY_BW="+m.copies)
+	}
+	return strings.Join(list, ",")
+}
+
+// copies makes UCX take memcpy for what an agent sends to itself. In a cache it is faster than that; by UCX's own guess
+// a call to the kernel is faster from 6 KB on. Between the processes of a host there is no such choice.
+const copies = "50000MBs"
 
 // chooseMode follows the package comment. tls and devices are the user's values of UCX_TLS and
 // UCX_NET_DEVICES; attach reports whether cross-memory attach works at all, tight whether memory cannot be shared.
@@ -265,7 +282,7 @@ func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (
 		case tight:
 			m.tls = "^sysv,posix"
 		case cfg.OneHost && devices == "":
-			m.tls = "^sysv,tcp"
+			m.tls, m.copies = "^sysv,tcp", copies
 		}
 		tls = m.tls
 	}
@@ -325,6 +342,9 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if os.Getenv("UCX_BCOPY_BW") != "" {
+		m.copies = ""
+	}
 	a := &agent{
 		engine: e, cfg: cfg, own: own, mode: m, name: C.CString(cfg.Name),
 		c:         (*C.papi_agent)(C.calloc(1, C.sizeof_papi_agent)),
@@ -345,13 +365,13 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 
 // open creates the library's agent and its backend.
 func (a *agent) open() error {
-	name, errors, device := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.device)
-	for _, p := range []*C.char{name, errors, device} {
+	name, errors, config := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.config())
+	for _, p := range []*C.char{name, errors, config} {
 		defer C.free(unsafe.Pointer(p))
 	}
 	var what *C.char
 	var status C.int
-	papiOpen := func() { status = C.papi_open(a.c, name, C.bool(a.mode.thread), errors, device, &what) }
+	papiOpen := func() { status = C.papi_open(a.c, name, C.bool(a.mode.thread), errors, config, &what) }
 	opening.Lock()
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)

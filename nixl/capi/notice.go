@@ -134,27 +134,21 @@ func (a *agent) Receive(into []nixl.Notice) ([]nixl.Notice, error) {
 		}
 		a.queued -= len(l.inbox.queue)
 		l.inbox.queue = l.inbox.queue[:0]
+		if a.queued == 0 {
+			break
+		}
 	}
 	return into, nil
 }
 
 // fetch makes progress, takes what has arrived, and answers the greetings in it.
 func (a *agent) fetch() error {
-	if status := C.papi_fetch(a.c, &a.arrived); status < 0 {
+	if status := C.papi_fetch(a.c); status < 0 {
 		return fail(status, "receiving notifications")
 	}
-	size := a.arrived
-	if size == 0 {
+	if a.c.mailed == 0 || !a.sort(unsafe.Slice((*byte)(a.c.mail), a.c.mailed)) {
 		return nil
 	}
-	if cap(a.incoming) < int(size) {
-		a.incoming = make([]byte, size)
-	}
-	incoming := a.incoming[:size]
-	if status := C.papi_take(a.c, (*C.uchar)(&incoming[0]), size); status < 0 {
-		return fail(status, "receiving notifications")
-	}
-	a.sort(incoming)
 	for _, l := range a.links {
 		if err := a.greet(l); err != nil {
 			return err
@@ -163,8 +157,8 @@ func (a *agent) fetch() error {
 	return nil
 }
 
-// sort assigns notifications to their senders.
-func (a *agent) sort(incoming []byte) {
+// sort assigns notifications to their senders, and reports whether there are greetings among them.
+func (a *agent) sort(incoming []byte) (greetings bool) {
 	for len(incoming) > 0 {
 		var name, message []byte
 		name, incoming = field(incoming)
@@ -172,19 +166,23 @@ func (a *agent) sort(incoming []byte) {
 		if len(message) < noticeHeader || string(message[:len(noticeMagic)]) != noticeMagic {
 			continue
 		}
-		l := a.link(string(name))
+		l := a.links[string(name)] // without a copy of the name
+		if l == nil {
+			l = a.link(string(name))
+		}
 		kind := message[len(noticeMagic)]
 		epoch := int64(binary.LittleEndian.Uint64(message[len(noticeMagic)+1:]))
 		switch kind {
 		case kindHello:
-			l.heard = max(l.heard, epoch)
+			l.heard, greetings = max(l.heard, epoch), true
 		case kindAnswer:
-			l.answered = max(l.answered, epoch)
+			l.answered, greetings = max(l.answered, epoch), true
 		case kindNotice:
 			sequence := binary.LittleEndian.Uint64(message[noticeHeader-8:])
 			a.queued += l.inbox.add(epoch, sequence, slices.Clone(message[noticeHeader:]))
 		}
 	}
+	return greetings
 }
 
 // field cuts off a length and that many bytes.
@@ -216,7 +214,10 @@ func (b *batch) complete(ctl nixl.Control) error {
 	if b.notices == 0 {
 		return b.outcome(C.papi_wait(b.c, C.int64_t(ctl.Deadline), (*C.uint32_t)(ctl.Abort)))
 	}
-	err := nixl.Poll(ctl, func() (bool, error) { return b.Done() })
+	if b.all() {
+		return nil // as with what is copied while it is posted
+	}
+	err := nixl.Poll(ctl, b.Done)
 	if errors.Is(err, nixl.ErrAborted) || errors.Is(err, nixl.ErrDeadline) {
 		return b.outcome(map[bool]C.int{true: C.PAPI_ABORTED, false: C.PAPI_LATE}[errors.Is(err, nixl.ErrAborted)])
 	}

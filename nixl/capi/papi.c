@@ -70,29 +70,25 @@ static int enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
         if (status < 0) return status;                                                             \
     } while (0)
 
-static int create_backend(papi_agent *a, const char *errors, const char *device,
+static int create_backend(papi_agent *a, const char *errors, const char *config,
                           const char **what) {
     void *params = NULL;
     STEP("create parameters", a->api->create_params(&params));
     *what = "create the UCX backend";
     int status = a->api->params_add(params, "ucx_error_handling_mode", errors);
-    if (status >= 0 && *device) {
-        // The parameter device_list would append a port to the name, which network interfaces do not have.
-        char config[64];
-        snprintf(config, sizeof config, "NET_DEVICES=%s", device);
-        status = a->api->params_add(params, "engine_config", config);
-    }
+    // The parameter device_list would append a port to a device's name, which network interfaces do not have.
+    if (status >= 0 && *config) status = a->api->params_add(params, "engine_config", config);
     if (status >= 0) status = a->api->create_backend(a->agent, "UCX", params, &a->backend);
     a->api->destroy_params(params);
     return status;
 }
 
 static int open_agent(papi_agent *a, const char *name, bool thread, const char *errors,
-                      const char *device, const char **what) {
-    papi_config config = {
+                      const char *config, const char **what) {
+    papi_config settings = {
         .progress_thread = thread, .progress_delay_us = PAPI_PROGRESS_DELAY_US, .workers = 1};
-    STEP("create an agent", a->api->create_configured_agent(name, &config, &a->agent));
-    STEP(*what, create_backend(a, errors, device, what));
+    STEP("create an agent", a->api->create_configured_agent(name, &settings, &a->agent));
+    STEP(*what, create_backend(a, errors, config, what));
     STEP("create arguments", a->api->create_opt_args(&a->args));
     STEP("choose the backend", a->api->opt_args_add_backend(a->args, a->backend));
     STEP("keep descriptors apart", a->api->opt_args_set_skip_desc_merge(a->args, true));
@@ -100,10 +96,10 @@ static int open_agent(papi_agent *a, const char *name, bool thread, const char *
     return 0;
 }
 
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *device,
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *config,
               const char **what) {
     static int plugins_loaded;
-    int status = open_agent(a, name, thread, errors, device, what);
+    int status = open_agent(a, name, thread, errors, config, what);
     if (status < 0) return status;
     if (!__atomic_exchange_n(&plugins_loaded, 1, __ATOMIC_RELAXED)) skip_destructors();
     return 0;
@@ -134,6 +130,9 @@ int papi_open_files(papi_agent *a, const char *plugin, const char *key, const ch
 
 int papi_close(papi_agent *a) {
     enter(a);
+    free(a->mail);
+    a->mail = NULL;
+    a->mailed = a->mail_room = 0;
     int status[] = {
         destroy(a->api->destroy_notif_map, &a->map),
         destroy(a->api->destroy_opt_args, &a->file_args),
@@ -178,21 +177,27 @@ int papi_deregister(papi_agent *a, bool files, void *list) {
     return status;
 }
 
-// field writes a length and that many bytes at out + used, if there is an out, and returns the new end.
-static size_t field(unsigned char *out, size_t used, const void *data, size_t len) {
+// field adds a length and that many bytes to the mail. It returns 0, or -1 if there is no memory.
+static int field(papi_agent *a, const void *data, size_t len) {
     uint32_t length = len;
-    if (out) {
-        memcpy(out + used, &length, sizeof length);
-        memcpy(out + used + sizeof length, data, len);
+    size_t end = a->mailed + sizeof length + len;
+    if (end > a->mail_room) {
+        size_t room = end + end / 2 + 1024;
+        unsigned char *more = realloc(a->mail, room);
+        if (!more) return -1;
+        a->mail = more;
+        a->mail_room = room;
     }
-    return used + sizeof length + len;
+    memcpy(a->mail + a->mailed, &length, sizeof length);
+    memcpy(a->mail + a->mailed + sizeof length, data, len);
+    a->mailed = end;
+    return 0;
 }
 
-// walk writes all notifications of the map, or only counts their bytes if out is NULL.
-static int walk(papi_agent *a, unsigned char *out, size_t *used) {
+// walk adds all notifications of the map to the mail.
+static int walk(papi_agent *a) {
     const papi *api = a->api;
     size_t senders = 0;
-    *used = 0;
     int status = api->notif_map_size(a->map, &senders);
     for (size_t i = 0; status >= 0 && i < senders; i++) {
         const char *name = NULL;
@@ -203,26 +208,21 @@ static int walk(papi_agent *a, unsigned char *out, size_t *used) {
             const void *data = NULL;
             size_t len = 0;
             status = api->notif_map_get_notif(a->map, name, k, &data, &len);
-            if (status < 0) break;
-            *used = field(out, *used, name, strlen(name));
-            *used = field(out, *used, data, len);
+            if (status >= 0) status = field(a, name, strlen(name));
+            if (status >= 0) status = field(a, data, len);
         }
     }
     return status;
 }
 
-int papi_fetch(papi_agent *a, size_t *size) {
+int papi_fetch(papi_agent *a) {
     enter(a);
-    *size = 0;
+    a->mailed = 0;
     int status = a->api->get_notifs(a->agent, a->map, NULL);
-    return status < 0 ? status : walk(a, NULL, size);
-}
-
-int papi_take(papi_agent *a, unsigned char *out, size_t size) {
-    size_t used = 0;
-    int status = walk(a, out, &used);
-    a->api->notif_map_clear(a->map);
-    return status < 0 || used == size ? status : -1;
+    if (status < 0) return status;
+    status = walk(a);
+    if (status < 0 || a->mailed) a->api->notif_map_clear(a->map);
+    return status;
 }
 
 static int describe(const papi *api, papi_side side, const papi_desc *descs, size_t count,

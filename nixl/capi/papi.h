@@ -110,11 +110,13 @@ typedef struct {
     void *file_backend, *file_args; // NULL until papi_open_files
     int (*enter)(void *);
     void *context;
+    unsigned char *mail; // what papi_fetch has got, in mailed bytes; there is room for mail_room
+    size_t mailed, mail_room;
 } papi_agent;
 
 // Each returns 0 or a status of the library; papi_open says in *what which step failed. errors is UCX's error
-// handling; device, if not empty, the only network device that UCX may use.
-int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *device,
+// handling; config, if not empty, has UCX's settings for this agent, without UCX_ and with commas between them.
+int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *config,
               const char **what);
 int papi_close(papi_agent *a);
 
@@ -132,13 +134,9 @@ int papi_deregister(papi_agent *a, bool files, void *list);
 // papi_plugins writes the names of all plugins, separated by blanks.
 void papi_plugins(papi_agent *a, char *text, size_t size);
 
-// papi_fetch makes progress, gets the notifications that have arrived, and says in *size how many bytes
-// papi_take needs for them; 0 means that there are none.
-int papi_fetch(papi_agent *a, size_t *size);
-
-// papi_take writes all notifications that papi_fetch got, and drops them: for each the length of the
+// papi_fetch makes progress and puts the notifications that have arrived into mail: for each the length of the
 // sender's name in 4 bytes of this machine's order, the name, the length of the message likewise, the message.
-int papi_take(papi_agent *a, unsigned char *out, size_t size);
+int papi_fetch(papi_agent *a);
 
 // One piece of a buffer, as nixl.Desc.
 typedef struct {

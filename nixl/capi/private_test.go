@@ -186,6 +186,19 @@ func TestListenersOfOneHost(t *testing.T) {
 	}
 }
 
+// The user's own guess of how fast copies are counts.
+func TestCopiesOfTheUser(t *testing.T) {
+	cfg := nixl.AgentConfig{Name: "copies", OneHost: true}
+	if got := newAgent(t, cfg).Info().Params["bcopy_bw"]; got != copies {
+		t.Errorf("got %q, want %q", got, copies)
+	}
+	t.Setenv("UCX_BCOPY_BW", "10000MBs")
+	cfg.Name = "slow copies"
+	if got := newAgent(t, cfg).Info().Params; got["bcopy_bw"] != "" || got["UCX_BCOPY_BW"] != "10000MBs" {
+		t.Errorf("with UCX_BCOPY_BW=10000MBs: %v", got)
+	}
+}
+
 // What a closed agent leaves to those who keep it is small.
 func TestClosedAgentIsSmall(t *testing.T) {
 	const count = 20

@@ -424,9 +424,9 @@ func (r *Runtime) scriptError(err error) error {
 		}
 		return fault.New(fault.Script, "%s", r.explain(string(v)))
 	case *glua.LTable, *glua.LUserData, *glua.LFunction:
-		return fault.New(fault.Script, "%s: error was called with %s", r.Name, describe(v))
+		return fault.New(fault.Script, "%s: error was called with %s", r.file, describe(v))
 	}
-	return fault.New(fault.Script, "%s: error was called with %s", r.Name, api.Object)
+	return fault.New(fault.Script, "%s: error was called with %s", r.file, api.Object)
 }
 
 // syntaxError words the parser's complaint as file:line: what.

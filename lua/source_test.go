@@ -81,6 +81,10 @@ func TestSourceBombs(t *testing.T) {
 		"long metrics":                   {`return { metrics = { { "m", ("x"):rep(2^20) } }, run = print }`, "b.lua: about, options and metrics have"},
 		"a far key":                      {`local t = {} t[67108863] = 1 t[2 ^ 20] = 1 error(#t)`, "1048576"},
 		"many far keys":                  {`local t = {} for i = 1, 100 do t[i] = {} t[i][2 ^ 21] = 1 end`, "the top level has filled more than 320 MiB of memory"},
+		"a huge matrix":                  {`local m = matrix.random { density = 1, ranks = 8000 }`, "b.lua:1: wanted a matrix of at most 4194304 cells at the top level, got about 64000000"},
+		"a matrix of all to all":         {`local m = matrix.all_to_all { bytes = 1, ranks = 8000 }`, "b.lua:1: wanted a matrix of at most 4194304 cells at the top level"},
+		"an error that is a number":      {`error(7)`, "b.lua: error was called with 7"},
+		"an error that is a table":       {`error({})`, "b.lua: error was called with a table"},
 		"many matches":                   {`local n = 0 for _ in ("x"):rep(2^24):gmatch("()()()()()()()()") do n = n + 1 if n == 1e6 then error("gone on") end end`, "gone on"},
 		"many replacements":              {`local s, n = ("x"):rep(2^22):gsub("x", "yy") error(#s .. " " .. n)`, "8388608 4194304"},
 	} {

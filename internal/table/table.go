@@ -159,12 +159,10 @@ func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 		headers[i] = plaintext.Escape(c.header)
 		widths[i] = utf8.RuneCountInString(headers[i]) + padding
 	}
-	rows := make([][]string, len(t.rows))
-	for r, row := range t.rows {
-		rows[r] = make([]string, len(row))
+	cells := make([]string, len(t.columns)) // of a row; to keep those of all takes more memory than the table
+	for _, row := range t.rows {
 		for i, cell := range row {
-			rows[r][i] = t.columns[i].text(cell)
-			widths[i] = max(widths[i], utf8.RuneCountInString(rows[r][i]))
+			widths[i] = max(widths[i], utf8.RuneCountInString(t.columns[i].text(cell)))
 		}
 	}
 	for i := range widths {
@@ -178,8 +176,11 @@ func (t *Table) WriteTextWithin(w io.Writer, width, keys int) error {
 		}
 		t.writeLine(out, part, widths, headers)
 		t.writeLine(out, part, widths, dashes)
-		for _, row := range rows {
-			t.writeLine(out, part, widths, row)
+		for _, row := range t.rows {
+			for _, c := range part {
+				cells[c] = t.columns[c].text(row[c])
+			}
+			t.writeLine(out, part, widths, cells)
 		}
 	}
 	return out.Flush()

@@ -47,16 +47,8 @@ func (c *Cmd) Run(s cli.Streams) error {
 		return err
 	}
 	before, after := append([]string{c.Old}, c.MoreOld...), append([]string{c.New}, c.MoreNew...)
-	old, err := ReadAll(before)
-	if err != nil {
-		return err
-	}
-	fresh, err := ReadAll(after)
-	if err != nil {
-		return err
-	}
 	var files []string
-	for _, path := range append(before, after...) {
+	for _, path := range slices.Concat(before, after) {
 		of, err := filesOf(path)
 		if err != nil {
 			return err
@@ -64,6 +56,15 @@ func (c *Cmd) Run(s cli.Streams) error {
 		files = append(files, of...)
 	}
 	if err := cli.NotOver(c.Page, files...); err != nil {
+		return err
+	}
+	defer result.Frugal(files...)()
+	old, err := ReadAll(before)
+	if err != nil {
+		return err
+	}
+	fresh, err := ReadAll(after)
+	if err != nil {
 		return err
 	}
 	return c.Judge(s, Sides{Old: old, New: fresh, Force: c.Force, Advice: c.advice})

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -316,41 +317,66 @@ func (r *Report) WriteJSON(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	var rows strings.Builder
-	if err := tableOf(r.Rows, cols, false).WriteJSON(&rows); err != nil {
-		return err
-	}
 	safe := plaintext.JSONWriter(w)
 	defer safe.Close()
-	enc := json.NewEncoder(safe)
+	var head bytes.Buffer
+	enc := json.NewEncoder(&head)
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
-	return enc.Encode(struct {
-		Schema      string          `json:"schema"`
-		Alpha       float64         `json:"alpha"`
-		OldRuns     int             `json:"old_runs"`
-		NewRuns     int             `json:"new_runs"`
-		Judged      bool            `json:"judged"`
-		Advice      string          `json:"advice,omitempty"`
-		Interval    string          `json:"interval"`
-		Test        string          `json:"test"`
-		Correction  string          `json:"correction"`
-		Differences []string        `json:"differences"`
-		Remarks     []string        `json:"remarks"`
-		Better      int             `json:"better"`
-		Worse       int             `json:"worse"`
-		Differ      int             `json:"differ"`
-		Same        int             `json:"same"`
-		Findings    []string        `json:"findings"`
-		Rows        json.RawMessage `json:"rows"`
+	if err := enc.Encode(struct {
+		Schema      string   `json:"schema"`
+		Alpha       float64  `json:"alpha"`
+		OldRuns     int      `json:"old_runs"`
+		NewRuns     int      `json:"new_runs"`
+		Judged      bool     `json:"judged"`
+		Advice      string   `json:"advice,omitempty"`
+		Interval    string   `json:"interval"`
+		Test        string   `json:"test"`
+		Correction  string   `json:"correction"`
+		Differences []string `json:"differences"`
+		Remarks     []string `json:"remarks"`
+		Better      int      `json:"better"`
+		Worse       int      `json:"worse"`
+		Differ      int      `json:"differ"`
+		Same        int      `json:"same"`
+		Findings    []string `json:"findings"`
 	}{
 		"perigee.compare/2", r.Options.Alpha, r.OldN, r.NewN, r.Judged, r.Advice,
 		"Student's t on the logarithms of the runs",
 		"moderated t on the logarithms of the runs, by divisions of the runs",
 		"Westfall-Young step-down over all rows",
 		empty(r.Differences), empty(r.Remarks), r.Count(Better), r.Count(Worse), r.Count(Differs), r.Count(Same),
-		empty(r.Findings), json.RawMessage(rows.String()),
-	})
+		empty(r.Findings),
+	}); err != nil {
+		return err
+	}
+	head.Truncate(head.Len() - len("\n}\n"))
+	head.WriteString(",\n  \"rows\": [")
+	if _, err := head.WriteTo(safe); err != nil {
+		return err
+	}
+	end := "]\n}\n"
+	const each = 1000 // rows whose text is in memory
+	for i := 0; i < len(r.Rows); i += each {
+		var text, indented bytes.Buffer
+		err := tableOf(r.Rows[i:min(i+each, len(r.Rows))], cols, false).WriteJSON(&text)
+		if err == nil {
+			err = json.Indent(&indented, text.Bytes(), "  ", "  ")
+		}
+		if err != nil {
+			return err
+		}
+		end = "\n  ]\n}\n"
+		if i > 0 {
+			io.WriteString(safe, ",")
+		}
+		list := bytes.TrimSpace(indented.Bytes())
+		if _, err := safe.Write(bytes.TrimRight(list[1:len(list)-1], "\n ")); err != nil {
+			return err
+		}
+	}
+	_, err = io.WriteString(safe, end)
+	return err
 }
 
 // empty is a list that JSON writes as [] and not as null.

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
 
@@ -60,6 +61,7 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}
+	defer result.Frugal(c.Results...)()
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {
 		f, err := figures.Read(path)

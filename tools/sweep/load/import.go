@@ -54,7 +54,14 @@ func Files(paths []string, o Options) (*Import, error) {
 	files := f.sorted()
 	read := make([][]*runs.Run, len(files))
 	errs := make([]error, len(files))
-	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
+	var large sync.Mutex // each of these files may take much memory: one at a time
+	parallel(len(files), o.Progress, func(i int) {
+		if files[i].large() {
+			large.Lock()
+			defer large.Unlock()
+		}
+		read[i], errs[i] = one(files[i], o)
+	})
 
 	in := &Import{Links: f.links, Link: f.link}
 	for i, file := range files {

@@ -111,10 +111,23 @@ func (d *Document) check() error {
 		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
 			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
 		}
+		if err := notBelowZero(optional("latency_ms", p.LatencyMS),
+			optional("isolated_latency_ms", p.IsolatedLatencyMS), optional("slowdown", p.Slowdown),
+			optional("mean_bandwidth_bytes_per_s", p.MeanBandwidth), whole("senders", int64(p.Senders))); err != nil {
+			return fmt.Errorf("patterns[%d]: %w", i, err)
+		}
 	}
 	for i, s := range d.Storage {
 		if s.Pattern < 0 || s.Pattern >= len(d.Patterns) {
 			return fmt.Errorf("storage[%d]: there is no pattern %d", i, s.Pattern)
+		}
+		if err := notBelowZero(span(s.StartNS, s.EndNS), whole("bytes", s.Bytes)); err != nil {
+			return fmt.Errorf("storage[%d]: %w", i, err)
+		}
+	}
+	for i := range d.Lanes {
+		if err := d.Lanes[i].checkFigures(); err != nil {
+			return fmt.Errorf("lanes[%d]: %w", i, err)
 		}
 	}
 	for i, in := range d.Inputs {

@@ -598,7 +598,7 @@ func TestEncodeIsJSON(t *testing.T) {
 	empty := result.New(nil, result.Scenario{}, 0, result.World{})
 	many := full(t)
 	for i := range 100 {
-		many.AddRuns(0, "<more>", i, []series.Run{{StartNS: int64(i)}})
+		many.AddRuns(0, "<more>", i, []series.Run{{StartNS: int64(i), EndNS: int64(i)}})
 	}
 	for i, d := range []*result.Document{full(t), empty, many} {
 		var got, want bytes.Buffer

@@ -244,7 +244,11 @@ func (s *scanner) hand(m *Measurement) error {
 	case len(m.Phase) > MaxName:
 		return fmt.Errorf("measurements[%d]: wanted a phase of at most %d bytes, got %d", s.count, MaxName, len(m.Phase))
 	}
-	if err := s.visit(&s.d, m); err != nil {
+	err := m.checkFigures()
+	if err == nil {
+		err = s.visit(&s.d, m)
+	}
+	if err != nil {
 		return fmt.Errorf("measurements[%d]: %w", s.count, err)
 	}
 	s.count++

@@ -1,0 +1,80 @@
+package result
+
+import (
+	"fmt"
+
+	"perigee/internal/traffic/series"
+)
+
+// None of what is measured can be below zero: not a time, since both stamps of a rank are of one clock, nor a number of
+// bytes. A file that says so is damaged, and what is worked out from it would pass for a measurement.
+
+// figure is a number with its name in the file.
+type figure struct {
+	name  string
+	value float64
+}
+
+// whole is a figure that is a whole number.
+func whole(name string, value int64) figure { return figure{name, float64(value)} }
+
+// span is the time between two stamps. One that does not fit 64 bits is below zero, too.
+func span(start, end int64) figure { return whole("end_ns - start_ns", end-start) }
+
+// optional is a figure that may be missing.
+func optional[T int64 | float64](name string, value *T) figure {
+	if value == nil {
+		return figure{name, 0}
+	}
+	return figure{name, float64(*value)}
+}
+
+// notBelowZero names the first figure that is.
+func notBelowZero(figures ...figure) error {
+	for _, f := range figures {
+		if f.value < 0 {
+			return fmt.Errorf("%s: wanted 0 or more, got %v", f.name, f.value)
+		}
+	}
+	return nil
+}
+
+// checkFigures refuses a run that cannot have been measured.
+func (m *Measurement) checkFigures() error {
+	if want := m.Run.LatencyNS(); m.LatencyNS != want {
+		return fmt.Errorf("latency_ns: wanted end_ns - start_ns, which is %d, got %d", want, m.LatencyNS)
+	}
+	if err := notBelowZero(span(m.StartNS, m.EndNS), whole("uncertainty_ns", m.UncertaintyNS),
+		optional("barrier_exit_skew_ns", m.BarrierExitSkewNS), optional("start_skew_ns", m.StartSkewNS),
+		figure{"mean_bandwidth_bytes_per_s", m.MeanBandwidth}); err != nil {
+		return err
+	}
+	for i := range m.Ranks {
+		r := &m.Ranks[i]
+		if err := notBelowZero(span(r.StartNS, r.EndNS), whole("bytes", r.Bytes)); err != nil {
+			return fmt.Errorf("ranks[%d]: %w", i, err)
+		}
+		for k := range r.Peers {
+			p := &r.Peers[k]
+			if err := notBelowZero(span(r.StartNS, p.EndNS), whole("bytes", p.Bytes)); err != nil {
+				return fmt.Errorf("ranks[%d].peers[%d]: %w", i, k, err)
+			}
+		}
+	}
+	return nil
+}
+
+// checkFigures refuses a measurement of block transfers that cannot have been measured.
+func (l *Lanes) checkFigures() error {
+	figures := []figure{
+		span(l.StartNS, l.EndNS), whole("uncertainty_ns", l.UncertaintyNS), whole("block_bytes", l.BlockBytes),
+		whole("batch", l.Batch), whole("threads", int64(l.Threads)), whole("iterations", int64(l.Iterations)),
+		whole("bytes", l.Bytes), {"bandwidth_bytes_per_s", l.Bandwidth}, {"cpu_seconds", l.CPUSeconds},
+	}
+	for name, s := range map[string]series.Stats{"latency": l.Latency, "prep": l.Prep, "post": l.Post, "tx": l.Tx} {
+		figures = append(figures, whole(name+".count", s.Count), figure{name + ".mean_ns", s.Mean},
+			whole(name+".min_ns", s.Min), whole(name+".p50_ns", s.P50), whole(name+".p99_ns", s.P99),
+			whole(name+".p999_ns", s.P999), whole(name+".max_ns", s.Max))
+	}
+	return notBelowZero(figures...)
+}

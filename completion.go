@@ -276,7 +276,7 @@ func scenarioOffer(name string) offer {
 	if err != nil {
 		return offer{} // no completion for a scenario that cannot be read
 	}
-	k, err := kong.New(grammar, cli.BothSpellings())
+	k, err := kong.New(grammar, cli.BothSpellings(), cli.Decimal())
 	if err != nil {
 		return offer{}
 	}

@@ -110,7 +110,7 @@ func execute(args []string, streams cli.Streams) int {
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
 		kong.Vars{"version": versionLine()},
-		kong.Bind(streams), cli.BothSpellings())
+		kong.Bind(streams), cli.BothSpellings(), cli.Decimal())
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)

@@ -105,7 +105,8 @@ func parseOptions(command string, sc lua.Scenario, words []string, streams cli.S
 	helped := false
 	k, err := kong.New(&g, kong.Name(command), kong.Description(sc.About),
 		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), cli.BothSpellings())
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		cli.BothSpellings(), cli.Decimal())
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -349,4 +350,33 @@ func segment(t *testing.T) *os.File {
 		os.Remove(f.Name())
 	})
 	return f
+}
+
+// A process of the same user cuts off the files by which UCX shares memory, as a full /dev/shm does: UCX crashes, which
+// is told in a line, and not in a dump of Go's.
+func TestCrashOfNIXL(t *testing.T) {
+	p := staying(t, "nixl", "workload", 1)
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", p.Rank(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := 0
+	for _, file := range files {
+		if to, err := os.Readlink(file); err == nil && strings.HasPrefix(to, "/dev/shm/ucx_shm_") {
+			cut++
+			if err := os.Truncate(file, 0); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if cut == 0 {
+		t.Fatalf("rank 1 has no file of UCX's open: %v", files)
+	}
+	o := p.Wait()
+	p.CheckNothingLeft(time.Second)
+	harness.Contains(t, "stderr", o.Stderr, "crashed: memory that it shares has lost its file's room (SIGBUS)")
+	if o.Code != int(fault.RankLost) || strings.Contains(o.Stderr, "goroutine ") {
+		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
 }

@@ -80,6 +80,7 @@ var proofs = []struct{ begins, tests string }{
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},
 	{"Go's runtime itself ends", "words"},
+	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestBombs lua.TestSourceBombs"},
 
 	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog lua.TestPrintIsPlain tools/run.TestHelpIsPlain"},

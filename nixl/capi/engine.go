@@ -191,6 +191,9 @@ func Load(path string) (*Engine, error) {
 	defer C.free(unsafe.Pointer(name))
 	var missing C.int
 	var words string
+	if os.Getenv("GOTRACEBACK") == "" { // who asks for Go's dump gets it
+		C.papi_catch_crashes(C.int(fault.Engine))
+	}
 	opening.Lock()
 	err = apart(func() { words = text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) }) })
 	opening.Unlock()

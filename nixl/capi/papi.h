@@ -98,6 +98,10 @@ typedef struct {
 // loader's words in text, or the number of missing functions with their names in text.
 int papi_load(const char *path, papi *out, char *text, size_t size);
 
+// papi_catch_crashes makes crashes of what is loaded end the process with a line that says so
+// and an exit code. Crashes of Go's code, and signals that others send, go on to Go's handlers.
+void papi_catch_crashes(int exit_code);
+
 // papi_where writes the path of the loaded library that a name without a
 // slash leads to, or returns -1.
 int papi_where(const char *name, char *text, size_t size);

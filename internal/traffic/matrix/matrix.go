@@ -23,6 +23,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 )
 
@@ -49,7 +50,8 @@ type Matrix struct {
 	total   int64
 	cells   int // non-zero cells in all rows
 
-	columns atomic.Pointer[[][]Cell] // built by the first call of Column, dropped by Set
+	columns  atomic.Pointer[[][]Cell] // built by the first call of Column, dropped by Set
+	building sync.Mutex               // held by the reader that builds them
 }
 
 // CheckSize reports whether n ranks are a possible size: 1 to MaxRanks.
@@ -168,11 +170,22 @@ func (m *Matrix) Row(i int) []Cell { return m.rows[i] }
 func (m *Matrix) Column(j int) []Cell {
 	columns := m.columns.Load()
 	if columns == nil {
-		built := m.buildColumns()
-		columns = &built
-		m.columns.Store(columns) // two readers at once may both build it: the results are equal
+		columns = m.keepColumns()
 	}
 	return (*columns)[j]
+}
+
+// keepColumns builds the columns once: where each of a thousand readers did, a dense matrix filled the memory.
+func (m *Matrix) keepColumns() *[][]Cell {
+	m.building.Lock()
+	defer m.building.Unlock()
+	columns := m.columns.Load()
+	if columns == nil {
+		built := m.buildColumns()
+		columns = &built
+		m.columns.Store(columns)
+	}
+	return columns
 }
 
 // Above returns what the ranks before i send to j, which is where the bytes of i begin if those of all senders lie one

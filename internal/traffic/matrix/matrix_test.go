@@ -372,20 +372,32 @@ func TestDigest(t *testing.T) {
 }
 
 func TestColumnsAreBuiltByManyReaders(t *testing.T) {
-	m := must(AllToAll(8, 3, false))
+	const n = 500
+	m := must(AllToAll(n, 3, false))
 	var readers sync.WaitGroup
-	for j := range 8 {
+	begin := make(chan struct{})
+	first := make([]*Cell, n)
+	for j := range n {
 		readers.Go(func() {
+			<-begin
+			cells := m.Column(j)
 			var sum int64
-			for _, c := range m.Column(j) {
+			for _, c := range cells {
 				sum += c.Bytes
 			}
-			if sum != 21 {
-				t.Errorf("column %d has %d bytes: want 21", j, sum)
+			if sum != 3*(n-1) {
+				t.Errorf("column %d has %d bytes: want %d", j, sum, 3*(n-1))
 			}
+			first[j] = &cells[0]
 		})
 	}
+	close(begin)
 	readers.Wait()
+	for j, cell := range first {
+		if cell != &m.Column(j)[0] {
+			t.Fatalf("the columns that reader %d got are not those that are kept", j)
+		}
+	}
 }
 
 // A thousand patterns of 64 ranks, as the workload generator makes them, must

@@ -92,6 +92,10 @@ const (
 func Simulate(ctx context.Context, n, perHost int, work *Workload) (*Outcome, error) {
 	loads := make([]load.Load, len(work.Patterns))
 	for i, p := range work.Patterns {
+		if err := p.Check(n); err != nil {
+			return nil, err
+		}
+		p.Shards = 1 // descriptors stay at their rank: no message depends on them, and they filled the memory
 		if loads[i] = (shared{p, sync.OnceValue(p.sum)}); work.Start == startClock {
 			loads[i] = load.Clocked{Load: loads[i]}
 		}

@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/internal/table"
 	"perigee/internal/version"
 )
@@ -56,8 +57,26 @@ type report struct {
 
 // Run simulates and prints.
 func (c *Cmd) Run(s cli.Streams) error {
+	return c.run(s, func() (int64, error) { return memory.Available("/") })
+}
+
+// run is Run where so much memory is available.
+func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 	sizes, work, err := c.plan()
 	if err != nil {
+		return err
+	}
+	works := make([]*Workload, len(sizes))
+	for i, n := range sizes {
+		if works[i] = work; work == nil {
+			if works[i], err = synthetic(n); err != nil {
+				return err
+			}
+		}
+		works[i].Meet, works[i].Start = cmp.Or(c.Meet, works[i].Meet), cmp.Or(c.Start, works[i].Start)
+	}
+	// All sizes before the first one: the largest may come after minutes.
+	if err := checkMemory(sizes, works, available); err != nil {
 		return err
 	}
 	// Most of what the ranks leave behind is soon garbage.
@@ -67,14 +86,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 		if i > 0 || n >= 1<<10 { // takes seconds
 			fmt.Fprintf(s.Err, "perigee: simulating %d ranks, %d of %d\n", n, i+1, len(sizes))
 		}
-		mine := work
-		if mine == nil {
-			if mine, err = synthetic(n); err != nil {
-				return err
-			}
-		}
-		mine.Meet, mine.Start = cmp.Or(c.Meet, mine.Meet), cmp.Or(c.Start, mine.Start)
-		o, err := Simulate(context.Background(), n, c.RanksPerHost, mine)
+		o, err := Simulate(context.Background(), n, c.RanksPerHost, works[i])
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -11,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -115,6 +118,82 @@ func TestMoreThanAnyMemory(t *testing.T) {
 	}
 	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
 		t.Error(err)
+	}
+}
+
+// What this machine has no memory for is refused before anything is simulated, whichever of the sizes it is.
+func TestMemoryIsChecked(t *testing.T) {
+	have := func(there int64, failing error) (string, error) {
+		var out bytes.Buffer
+		c := Cmd{Ranks: []int{4, 64}, RanksPerHost: 8}
+		err := c.run(cli.Streams{Out: &out, Err: &out}, func() (int64, error) { return there, failing })
+		return out.String(), err
+	}
+	work, err := synthetic(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := work.estimate(64)
+	text, err := have(want-1, nil)
+	if fault.KindOf(err) != fault.Resource || text != "" || fault.HintOf(err) == "" ||
+		err.Error() != "a simulation of 64 ranks needs about 75.6 MB of memory, and 75.6 MB are available" {
+		t.Errorf("got %v, hint %q\n%s", err, fault.HintOf(err), text)
+	}
+	for _, failing := range []error{nil, errors.New("no such file")} {
+		if _, err := have(want, failing); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := have(0, errors.New("no such file")); err != nil {
+		t.Errorf("unknown memory: %v", err)
+	}
+}
+
+// Estimates are above what was measured, and not by much where it counts.
+func TestEstimate(t *testing.T) {
+	dense := func(n, patterns int) *Workload {
+		m, err := matrix.AllToAll(n, 8<<10, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &Workload{Patterns: slices.Repeat([]Pattern{{Pattern: load.Pattern{Matrix: m}}}, patterns)}
+	}
+	sparse := func(n int) *Workload {
+		w, err := synthetic(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	for _, c := range []struct {
+		work     *Workload
+		ranks    int
+		measured int64 // MiB
+	}{
+		{sparse(1024), 1024, 156}, {sparse(4096), 4096, 711}, {sparse(16384), 16384, 5068},
+		{dense(512, 1), 512, 165}, {dense(1024, 1), 1024, 524}, {dense(512, 4), 512, 260},
+	} {
+		if got := c.work.estimate(c.ranks) >> 20; got < c.measured || got > 2*c.measured {
+			t.Errorf("%d ranks: %d MiB, measured %d", c.ranks, got, c.measured)
+		}
+	}
+}
+
+// The descriptors of messages take no memory, however many there are: no message depends on them.
+func TestShardsTakeNoMemory(t *testing.T) {
+	m, err := matrix.AllToAll(4, 1<<40, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := &Workload{Patterns: []Pattern{{Pattern: load.Pattern{Matrix: m, Shards: load.MaxShards}}}, Meet: meetInitiators, Start: startBarrier}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := Simulate(context.Background(), 4, 2, work); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 128*load.MaxShards {
+		t.Errorf("took %d bytes", took)
 	}
 }
 

@@ -77,6 +77,8 @@ var proofs = []struct{ begins, tests string }{
 	{"folder of `perigee sweep`", "tools/sweep/load.TestFarTooManyFiles"},
 	{"report of `perigee sweep`", "tools/sweep/load.TestBadReports tools/sweep/load.TestManyEngines"},
 	{"error: its text", "internal/cli.TestLongErrorsAreShortened"},
+	{"configuration of `perigee simulate`", "tools/simulate.TestMemoryIsChecked tools/simulate.TestEstimate tools/simulate.TestShardsTakeNoMemory"},
+	{"result that is repeated: ranks", "tools/run.TestRepeatOfManyRanks"},
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},
 	{"Go's runtime itself ends", "words"},

@@ -3,7 +3,10 @@ package run
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -31,6 +34,48 @@ func TestRepeatAsksForIO(t *testing.T) {
 	o, err := Job{Repeats: path, Flags: Flags{AllowIO: true}}.read()
 	if err != nil || !o.Flags.AllowIO {
 		t.Errorf("allowed: %v, %+v", err, o.Flags)
+	}
+}
+
+// A result of a cluster, or of a stranger, starts no thousands of processes here unless the user says so.
+func TestRepeatOfManyRanks(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	most := max(64, 8*runtime.NumCPU())
+	write := func(n int) {
+		world := result.World{Size: n, Launcher: "slurm"}
+		for h := range 2 {
+			world.Hosts = append(world.Hosts, result.Host{Name: string(rune('a' + h)), Ranks: []int{}, CPUs: 2})
+		}
+		for r := range n {
+			h := &world.Hosts[r%2]
+			h.Ranks = append(h.Ranks, r)
+		}
+		d := result.New([]string{}, result.Scenario{}, 0, world)
+		text := script{"x.lua", "return { run = print }"}
+		d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	prepared := func(n *int) (int, error) {
+		j := Job{Repeats: path, Flags: Flags{Engine: Same, Ranks: n}}
+		_, ranks, err := j.prepare(cli.Streams{Out: io.Discard})
+		return ranks, err
+	}
+	write(most)
+	if n, err := prepared(nil); err != nil || n != most {
+		t.Errorf("%d ranks: %d, %v", most, n, err)
+	}
+	write(most + 1)
+	_, err := prepared(nil)
+	if fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), fmt.Sprintf("had %d ranks on 2 hosts", most+1)) ||
+		!strings.HasPrefix(fault.HintOf(err), fmt.Sprintf("-n %d starts as many here", most+1)) {
+		t.Errorf("got %v, hint %q", err, fault.HintOf(err))
+	}
+	for _, n := range []int{2, most + 1} {
+		if got, err := prepared(&n); err != nil || got != n {
+			t.Errorf("-n %d: %d, %v", n, got, err)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
@@ -53,6 +54,19 @@ func (j Job) read() (order, error) {
 	flags.asIn(d)
 	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: options, Notes: notes,
 		old: d}, nil
+}
+
+// checkStart refuses to start as many ranks on this machine as only a cluster, or a stranger, can have meant. A number
+// that the user gives is taken, and under a launcher the number is the launcher's.
+func (j Job) checkStart(d *result.Document, cpus int) error {
+	n, most := d.World.Size, max(64, 8*cpus)
+	if j.Flags.Ranks != nil || n <= most {
+		return nil
+	}
+	return fault.New(fault.Usage, "the run of %s had %d ranks on %s: without -n this machine (%s) starts %d at most",
+		j.Repeats, n, cli.Count(len(d.World.Hosts), "host"), cli.Count(cpus, "CPU"), most).
+		WithHint("-n %d starts as many here, -n N another number, if the scenario allows it; or repeat it under a launcher: srun -n %d perigee rerun ...",
+			n, n)
 }
 
 // withoutOutputs leaves out the options that name files to write, with a note for

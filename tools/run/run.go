@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -151,6 +152,9 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 		return flags, 0, j.Mistake
 	}
 	o, err := j.read()
+	if err == nil && o.old != nil {
+		err = j.checkStart(o.old, runtime.NumCPU())
+	}
 	if err != nil {
 		return flags, 0, err
 	}

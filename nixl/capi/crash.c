@@ -1,6 +1,6 @@
 // What ends a process that the library crashes: one line and an exit code, in the place of the dump
-// of Go's runtime, whose exit code 2 means a wrong command line. GOTRACEBACK=all, or crash, brings the
-// dump back.
+// of Go's runtime, whose exit code 2 means a wrong command line. Any GOTRACEBACK brings the dump
+// back.
 #define _GNU_SOURCE
 #include "papi.h"
 

@@ -115,7 +115,8 @@ type Watched struct {
 }
 
 // Watch finds the process with this ID, which shares the space of own, and waits for its end in
-// the background. A process that is gone already is an error of kind RankLost.
+// the background. A process that is gone already is an error of kind RankLost, and one that cannot be
+// looked at, for lack of descriptors for one, an error of kind Resource.
 func Watch(own, id ID) (*Watched, error) {
 	w := &Watched{}
 	if id.PID == own.PID {
@@ -131,9 +132,15 @@ func Watch(own, id ID) (*Watched, error) {
 		w.pidfd = os.NewFile(uintptr(fd), "pidfd")
 	case errors.Is(err, unix.ESRCH):
 		return nil, Lost(id)
+	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
+		return nil, unseen(id, err)
 	}
 	start, err := startTime(id.PID)
-	if err != nil || start != id.Start {
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, unix.ESRCH):
+		w.Stop()
+		return nil, unseen(id, err)
+	case err != nil || start != id.Start:
 		w.Stop()
 		return nil, Lost(id)
 	}
@@ -146,6 +153,12 @@ func Watch(own, id ID) (*Watched, error) {
 // Lost is the error of a process that is gone.
 func Lost(id ID) error {
 	return fault.New(fault.RankLost, "its process (pid %d) is gone", id.PID)
+}
+
+// unseen is the error of a process of which nothing is known.
+func unseen(id ID, err error) error {
+	return fault.New(fault.Resource, "look whether its process (pid %d) lives: %w", id.PID, err).
+		WithHint("where files are too many, allow more: ulimit -n")
 }
 
 // sleepUntilExit costs nothing while it waits: the runtime's poller holds the pidfd.

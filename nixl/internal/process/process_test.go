@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
@@ -72,6 +73,31 @@ func startChild(t *testing.T, own ID) (*exec.Cmd, ID) {
 		t.Fatal(err)
 	}
 	return child, id
+}
+
+// A process that cannot be looked at is not called gone.
+func TestWatchWithoutDescriptors(t *testing.T) {
+	own, err := Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, id := startChild(t, own)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	none := limit
+	none.Cur = 3 // those for a terminal
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	w, err := Watch(own, id)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if fault.KindOf(err) != fault.Resource || !errors.Is(err, unix.EMFILE) {
+		t.Errorf("got %v, %v, want an error of kind resource", w, err)
+	}
 }
 
 func TestWatch(t *testing.T) {

@@ -18,8 +18,14 @@ type figure struct {
 // whole is a figure that is a whole number.
 func whole(name string, value int64) figure { return figure{name, float64(value)} }
 
-// span is the time between two stamps. One that does not fit 64 bits is below zero, too.
-func span(start, end int64) figure { return whole("end_ns - start_ns", end-start) }
+// span is the time between two stamps. One that does not fit 64 bits counts as below zero.
+func span(start, end int64) figure {
+	const name = "end_ns - start_ns"
+	if end < start {
+		return figure{name, float64(end) - float64(start)}
+	}
+	return whole(name, end-start)
+}
 
 // optional is a figure that may be missing.
 func optional[T int64 | float64](name string, value *T) figure {

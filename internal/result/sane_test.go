@@ -16,8 +16,11 @@ import (
 func TestImpossibleFigures(t *testing.T) {
 	below := func() *float64 { return new(-0.5) }
 	for want, change := range map[string]func(d *result.Document){
-		"measurements[0]: latency_ns: wanted end_ns - start_ns":              func(d *result.Document) { d.Measurements[0].LatencyNS++ },
-		"measurements[0]: end_ns - start_ns: wanted 0 or more":               func(d *result.Document) { d.Measurements[0].EndNS, d.Measurements[0].LatencyNS = 9, -1 },
+		"measurements[0]: latency_ns: wanted end_ns - start_ns": func(d *result.Document) { d.Measurements[0].LatencyNS++ },
+		"measurements[0]: end_ns - start_ns: wanted 0 or more":  func(d *result.Document) { d.Measurements[0].EndNS, d.Measurements[0].LatencyNS = 9, -1 },
+		"measurements[0]: end_ns - start_ns: wanted 0 or more, got -9.22": func(d *result.Document) {
+			d.Measurements[0].StartNS, d.Measurements[0].EndNS, d.Measurements[0].LatencyNS = 1, math.MinInt64, math.MaxInt64
+		},
 		"measurements[0]: uncertainty_ns: wanted":                            func(d *result.Document) { d.Measurements[0].UncertaintyNS = -1 },
 		"measurements[0]: barrier_exit_skew_ns: wanted":                      func(d *result.Document) { d.Measurements[0].BarrierExitSkewNS = new(int64(-1)) },
 		"measurements[0]: start_skew_ns: wanted":                             func(d *result.Document) { d.Measurements[0].StartSkewNS = new(int64(-1)) },

@@ -66,6 +66,9 @@ func (t *Text) Path() string { return t.path }
 // Bytes is how much has been read.
 func (t *Text) Bytes() int64 { return t.text.bytes }
 
+// Stored is how much of the file has been read, which may be compressed.
+func (t *Text) Stored() int64 { return t.text.file.n }
+
 // Close closes the file.
 func (t *Text) Close() error { return t.close() }
 

@@ -54,6 +54,7 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario: recorded runs", "lua.TestRunsThatCannotFit lua.TestKeptAsExpected e2e.TestScripts/sizes"},
 	{"scenario: keys of a list", "lua.TestSourceBombs"},
 	{"scenario: `about`", "lua.TestSourceBombs"},
+	{"scenario, result that is repeated: ranks", "spmd/launch.TestLimitOnMemory"},
 	{"scenario: its function `ranks`", "lua.TestRanksAreBounded"},
 	{"scenario: its top level", "lua.TestTopLevelIsBounded lua.TestEndlessLibraryFunction"},
 	{"scenario: what it keeps", "tools/run.TestWatchMemory"},

@@ -30,6 +30,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/memory"
+	"perigee/internal/size"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
 )
@@ -71,6 +73,9 @@ func Run(ctx context.Context, j Job) error {
 	if err := enoughThreads(j.Ranks); err != nil {
 		return err
 	}
+	if err := enoughMemory(j.Ranks, func() (int64, error) { return memory.Available("/") }); err != nil {
+		return err
+	}
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
@@ -108,6 +113,20 @@ func enoughThreads(ranks int) error {
 	if got := startable(want); got < want {
 		return fault.New(fault.Resource, "%d ranks need %d threads, and only %d can be started", ranks, want, got).
 			WithHint("fewer ranks with -n, or raise the limit on processes (ulimit -u, pids.max of the container)")
+	}
+	return nil
+}
+
+// bytesPerRank is what a rank takes that does nothing: 64 took 564 MB together.
+const bytesPerRank = 9e6
+
+// enoughMemory reports that so many ranks would fill the memory: how many there are may be the wish of a scenario.
+func enoughMemory(ranks int, available func() (int64, error)) error {
+	there, err := available()
+	if want := int64(ranks) * bytesPerRank; err == nil && want > there {
+		return fault.New(fault.Resource, "%d ranks need at least %s of memory, and %s are available", ranks,
+			size.Decimal(want), size.Decimal(there)).
+			WithHint("fewer ranks with -n, or free memory, where a limit of a cgroup counts, too")
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 
 	"perigee/docs"
 	"perigee/internal/cli"
@@ -367,18 +368,35 @@ func TestRowsAreBounded(t *testing.T) {
 	baseRows = 100
 	d := document(t)
 	d.Tables = []result.Table{{Columns: []string{strings.Repeat("x", 500)}}}
-	for range 5000 {
+	for range 20000 {
 		d.Tables[0].Rows = append(d.Tables[0].Rows, []any{1})
 	}
 	path := write(t, d, "r.json")
 	for _, format := range []string{"jsonl", "csv"} {
 		out, err := call(t, "convert", path, "-", "--format", format, "--rows", "table")
-		if format == "csv" && (err != nil || strings.Count(out, "\n") != 5001) {
+		if format == "csv" && (err != nil || strings.Count(out, "\n") != 20001) {
 			t.Errorf("csv names columns once: %v", err)
 		}
 		if format == "jsonl" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": its rows take more than ") || fault.HintOf(err) == "") {
 			t.Errorf("%d bytes: %v", len(out), err)
 		}
+	}
+	// Spaces make a text long, and a file not.
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte("{"), []byte("{"+strings.Repeat(" ", 4<<20)), 1)
+	path = filepath.Join(t.TempDir(), "r.json.zst")
+	packed, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, packed.EncodeAll(text, nil), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := call(t, "convert", path, "-", "--format", "jsonl", "--rows", "table"); fault.KindOf(err) != fault.Input {
+		t.Errorf("%d bytes: %v", len(out), err)
 	}
 }
 

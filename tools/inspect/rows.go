@@ -24,11 +24,15 @@ type rowWriter struct {
 	count int
 }
 
-// baseRows and rowsPerByte bound the text of rows, which repeat names: so much, and so much for each byte of the
-// result's text. baseRows is a variable for the tests.
+// baseRows, rowsPerByte and rowsPerStored bound the text of rows, which repeat names: so much, and so much for each
+// byte of the result's text, but not more than so much for each byte of its file, whose text may be of spaces. baseRows
+// is a variable for the tests.
 var baseRows int64 = 128 << 20
 
-const rowsPerByte = 64
+const (
+	rowsPerByte   = 64
+	rowsPerStored = 2048 // perigee's files are 5 to 35 times smaller than their text
+)
 
 // bounded passes on rows as long as they are not far larger than the text of the result.
 type bounded struct {
@@ -39,7 +43,7 @@ type bounded struct {
 
 func (b *bounded) Write(p []byte) (int, error) {
 	b.n += int64(len(p))
-	if most := baseRows + rowsPerByte*b.text.Bytes(); b.n > most {
+	if most := baseRows + min(rowsPerByte*b.text.Bytes(), rowsPerStored*b.text.Stored()); b.n > most {
 		return 0, fault.New(fault.Input, "result %s: its rows take more than %s, of %s of text", b.text.Path(),
 			size.Decimal(most), size.Decimal(b.text.Bytes())).
 			WithHint("names of columns, patterns and phases, and labels are repeated in each row; perigee result cat prints them once")

@@ -89,13 +89,18 @@ type showCmd struct {
 }
 
 func (c *showCmd) Run(s cli.Streams) error {
+	text, err := result.OpenText(c.File)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
 	var patterns summary
-	d, err := result.Scan(c.File, patterns.add)
+	d, err := text.Scan(patterns.add)
 	if err != nil {
 		return err
 	}
 	safe := plaintext.Writer(s.Out)
-	out := bufio.NewWriter(safe)
+	out := bufio.NewWriter(&bounded{w: safe, text: text}) // wide headers widen every row
 	showHead(out, d)
 	if rows := patterns.patterns(); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")

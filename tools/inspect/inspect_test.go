@@ -381,6 +381,10 @@ func TestRowsAreBounded(t *testing.T) {
 			t.Errorf("%d bytes: %v", len(out), err)
 		}
 	}
+	d.Tables[0].Rows = d.Tables[0].Rows[:5000] // 320 letters wide
+	if out, err := call(t, "show", write(t, d, "show.json")); fault.KindOf(err) != fault.Input {
+		t.Errorf("show: %d bytes: %v", len(out), err)
+	}
 	// Spaces make a text long, and a file not.
 	text, err := os.ReadFile(path)
 	if err != nil {

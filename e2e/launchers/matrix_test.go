@@ -235,7 +235,8 @@ func checkEnd(t *testing.T, w way, i incident, o harness.Outcome) {
 	said := complaints(o.Stderr)
 	unheard := i.launcherKills != nil && i.launcherKills(w)
 	if len(said) == 0 {
-		if !unheard {
+		// srun now and then ends a step without what its tasks have written last, and says so.
+		if !unheard && !strings.Contains(o.Stderr, "srun: Force Terminated StepId") {
 			t.Errorf("perigee said nothing:\n%s", o.Stderr)
 		}
 		return

@@ -26,6 +26,8 @@ const (
 	maxSize = 4 << 30
 	// maxWindow bounds how much of its past a zstd stream may refer to.
 	maxWindow = 32 << 20
+	// maxSpace bounds the white space in one place: a reader of JSON keeps it until a value follows.
+	maxSpace = 1 << 20
 )
 
 // What a value takes in memory, in bytes, at least as much as the types of this package do.
@@ -37,7 +39,10 @@ const (
 	outerDepth  = 3  // of the elements of members
 )
 
-var errTooLong = fmt.Errorf("more than %s of JSON", size.Binary(maxSize))
+var (
+	errTooLong = fmt.Errorf("more than %s of JSON", size.Binary(maxSize))
+	errSpace   = fmt.Errorf("more than %s of white space in one place", size.Binary(maxSpace))
+)
 
 // bomb is the error of a text that is far larger than its file.
 type bomb struct{ what string }
@@ -66,8 +71,9 @@ type guard struct {
 	bytes  int64 // of text so far
 	memory int64 // estimated
 	depth  int
-	quoted bool // inside a string
-	escape bool // after a backslash
+	space  int64 // white space since the last other character
+	quoted bool  // inside a string
+	escape bool  // after a backslash
 	err    error
 }
 
@@ -75,13 +81,22 @@ func (g *guard) Read(p []byte) (int, error) {
 	if g.err != nil {
 		return 0, g.err
 	}
-	n, err := g.text.Read(p)
-	g.weigh(p[:n])
-	g.bytes += int64(n)
-	if g.err = g.exceeded(); g.err != nil {
-		return 0, g.err // without the bytes, with which a reader of JSON would go on
+	// json.Decoder looks at all white space again after each piece. Pieces as long as its buffer, which doubles, keep
+	// that linear.
+	n := 0
+	for n < len(p) {
+		k, err := g.text.Read(p[n:])
+		g.weigh(p[n : n+k])
+		g.bytes += int64(k)
+		n += k
+		if g.err = g.exceeded(); g.err != nil {
+			return 0, g.err // without the bytes, with which a reader of JSON would go on
+		}
+		if err != nil {
+			return n, err
+		}
 	}
-	return n, err
+	return n, nil
 }
 
 // exceeded is the error of a text beyond its bounds.
@@ -89,6 +104,8 @@ func (g *guard) exceeded() error {
 	switch file := g.file.n; {
 	case g.bytes > maxSize:
 		return errTooLong
+	case g.space > maxSpace:
+		return errSpace
 	case g.bytes > baseText+file*textPerByte:
 		return bomb{fmt.Sprintf("%d bytes unpack to more than %s of JSON", file, size.Decimal(g.bytes))}
 	case g.memory > baseMemory+file*memoryPerByte:
@@ -100,6 +117,13 @@ func (g *guard) exceeded() error {
 // weigh estimates what the values in a piece of text will take.
 func (g *guard) weigh(text []byte) {
 	for _, c := range text {
+		if !g.quoted && (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
+			if g.space++; g.space > maxSpace {
+				return // it stays so
+			}
+			continue
+		}
+		g.space = 0
 		switch {
 		case g.escape:
 			g.escape = false

@@ -69,6 +69,7 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario, result: labels", "internal/result.TestReadRefusesLabels lua.TestLabelsAreRefused"},
 	{"result: rows of", "tools/inspect.TestRowsAreBounded"},
 	{"result: JSON text", "internal/result.TestBombs internal/result.TestNoBombs"},
+	{"result: white space", "internal/result.TestWhiteSpaceIsBounded"},
 	{"result: memory", "internal/result.TestBombs"},
 	{"result: window", "internal/result.TestBombs"},
 	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},

@@ -20,6 +20,9 @@ func (d *Document) Encode(w io.Writer) error {
 	v := reflect.ValueOf(d.finite()).Elem()
 	e.text("{")
 	for i := range v.NumField() {
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
 		name, flags, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		member := v.Field(i)
 		if flags == "omitempty" && empty(member) {

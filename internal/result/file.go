@@ -138,11 +138,12 @@ func (d *Document) check() error {
 	if n := len(d.Metrics); n > MaxMetrics {
 		return fmt.Errorf("metrics: wanted at most %d, got %d", MaxMetrics, n)
 	}
-	for i, m := range d.Metrics {
+	for i := range d.Metrics {
+		m := &d.Metrics[i]
 		if len(m.Values) != len(m.TimesNS) {
 			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))
 		}
-		if err := m.checkLabels(); err != nil {
+		if err := d.checkLabels(m); err != nil {
 			return fmt.Errorf("metrics[%d]: %w", i, err)
 		}
 	}

@@ -18,6 +18,8 @@ type Labels map[string]string
 const (
 	// maxLabelSets bounds how many different labels the samples of a metric have together: labels are for grouping.
 	maxLabelSets = 1024
+	// maxLabelKeys bounds how many different keys the labels of all metrics have together: each is a column.
+	maxLabelKeys = 1024
 	// maxLabels bounds the labels of a sample.
 	maxLabels = 64
 	// maxLabelText bounds a value in bytes.
@@ -98,7 +100,7 @@ func (d *Document) AddLabelled(name string, labels Labels, value float64, timeNS
 		if m.Name != name {
 			continue
 		}
-		set, err := m.set(labels)
+		set, err := d.set(m, labels)
 		if err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func (d *Document) AddLabelled(name string, labels Labels, value float64, timeNS
 }
 
 // set is the index of labels among those of the metric; -1 for none.
-func (m *Metric) set(labels Labels) (int, error) {
+func (d *Document) set(m *Metric, labels Labels) (int, error) {
 	if len(labels) == 0 {
 		return -1, nil
 	}
@@ -128,8 +130,26 @@ func (m *Metric) set(labels Labels) (int, error) {
 			m.Name, labels, maxLabelSets+1, maxLabelSets).
 			WithHint("labels are for groups of samples, such as sizes; what differs from sample to sample is another metric")
 	}
+	if err := d.addKeys(labels); err != nil {
+		return 0, fault.New(fault.Script, "metric %s: the sample %.80s: %w", m.Name, labels, err).
+			WithHint("a key is what samples differ in, such as size; what differs from sample to sample is its value")
+	}
 	m.LabelSets = append(m.LabelSets, labels)
 	return len(m.LabelSets) - 1, nil
+}
+
+// addKeys notes the keys of labels that the document has, and refuses too many.
+func (d *Document) addKeys(labels Labels) error {
+	if d.labelKeys == nil {
+		d.labelKeys = map[string]bool{}
+	}
+	for k := range labels {
+		if !d.labelKeys[k] && len(d.labelKeys) == maxLabelKeys {
+			return fmt.Errorf("labels have more than %d different keys", maxLabelKeys)
+		}
+		d.labelKeys[k] = true
+	}
+	return nil
 }
 
 // LabelsOf are those of a sample; nil for none.
@@ -167,12 +187,15 @@ func (m *Metric) Groups() []Group {
 }
 
 // checkLabels makes sure that readers can follow the indexes of a metric, and that scenarios make such labels.
-func (m *Metric) checkLabels() error {
+func (d *Document) checkLabels(m *Metric) error {
 	if n := len(m.LabelSets); n > maxLabelSets {
 		return fmt.Errorf("label_sets: wanted at most %d, got %d", maxLabelSets, n)
 	}
 	for i, set := range m.LabelSets {
 		if err := set.Check(); err != nil {
+			return fmt.Errorf("label_sets[%d]: %w", i, err)
+		}
+		if err := d.addKeys(set); err != nil {
 			return fmt.Errorf("label_sets[%d]: %w", i, err)
 		}
 	}

@@ -65,6 +65,8 @@ type Document struct {
 	Values       map[string]any `json:"values,omitempty"` // what the scenario set
 	Metrics      []Metric       `json:"metrics,omitempty"`
 	Thresholds   []Threshold    `json:"thresholds,omitempty"`
+
+	labelKeys map[string]bool // of all metrics, and of no interest elsewhere
 }
 
 // Scenario is the script and what it was given.

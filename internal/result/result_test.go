@@ -332,6 +332,20 @@ func TestReadRefusesLabels(t *testing.T) {
 		"metrics[0]: label_sets[1]: a sample has 65 labels, want at most 64": func(_ *result.Document, m *result.Metric) {
 			m.LabelSets = []result.Labels{labels(64), labels(65)}
 		},
+		"metrics[1]: label_sets[5]: labels have more than 1024 different keys": func(d *result.Document, _ *result.Metric) {
+			for range 2 {
+				m := result.Metric{MetricDef: result.MetricDef{Name: fmt.Sprint("m", len(d.Metrics))}}
+				for i := range 11 {
+					set := result.Labels{}
+					for k := range 64 {
+						set[fmt.Sprint("k", len(d.Metrics), "_", 64*i+k)] = "v"
+					}
+					m.LabelSets = append(m.LabelSets, set)
+				}
+				d.Metrics = append(d.Metrics, m)
+			}
+			d.Metrics = d.Metrics[1:]
+		},
 		"metrics[0]: label_sets[0]: the label metric: the name is taken": func(_ *result.Document, m *result.Metric) {
 			m.LabelSets = []result.Labels{{"metric": "v"}}
 		},

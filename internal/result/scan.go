@@ -182,6 +182,9 @@ func (d *Document) members() map[string]any {
 	m := map[string]any{}
 	v := reflect.ValueOf(d).Elem()
 	for i := range v.NumField() {
+		if !v.Type().Field(i).IsExported() {
+			continue
+		}
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
 		m[name] = v.Field(i).Addr().Interface()
 	}

@@ -19,7 +19,7 @@ const (
 	// maxLabelSets bounds how many different labels the samples of a metric have together: labels are for grouping.
 	maxLabelSets = 1024
 	// maxLabelKeys bounds how many different keys the labels of all metrics have together: each is a column.
-	maxLabelKeys = 1024
+	maxLabelKeys = 256
 	// maxLabels bounds the labels of a sample.
 	maxLabels = 64
 	// maxLabelText bounds a value in bytes.

@@ -68,7 +68,9 @@ func (o *rowWriter) emit(r row) error {
 	}
 	cells := make([]string, len(r.values))
 	for i, v := range r.values {
-		cells[i] = plaintext.Cell(fmt.Sprint(v))
+		if v != "" { // labels that a sample has not
+			cells[i] = plaintext.Cell(fmt.Sprint(v))
+		}
 	}
 	return o.csv.Write(cells)
 }

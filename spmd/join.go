@@ -56,6 +56,9 @@ func (j *joining) run(ctx context.Context, failed func(error)) (*World, error) {
 	if failed != nil {
 		failed(err)
 	}
+	if m, ok := j.w.monitor.(interface{ AwaitLate(context.Context) }); ok {
+		m.AwaitLate(ctx)
+	}
 	j.w.Close()
 	return nil, err
 }

@@ -107,6 +107,7 @@ func incidents(t testing.TB) []incident {
 		{name: "kill rank 2", strike: to(2, syscall.SIGKILL), kind: fault.RankLost, rank: 2, phase: "barrier", cause: gone, launcherKills: killsOnSignal},
 		{name: "exit 3 before", env: []string{"PERIGEE_E2E_EXIT=1"}, args: timeout, free: patienceOfRanks,
 			kind: fault.Launch, rank: anyRank, phase: "start", cause: `.*`, noResult: true, launcherKills: minds},
+		{name: "rank 0 has no memory", env: []string{"PERIGEE_E2E_EXIT=0 small"}, kind: fault.Resource, rank: 0, phase: "start", cause: `size shared memory to \d+ bytes: file too large`, noResult: true},
 		{name: "exit 3 in the middle", env: []string{"PERIGEE_E2E_EXIT=2 " + pipe}, strike: func(t *testing.T, _ way, _ *harness.Process) { openPipe(t, pipe) },
 			kind: fault.RankLost, rank: 2, phase: "barrier", cause: left},
 		{name: "script fails in one", args: []string{"--fail", "one"}, kind: fault.Script, rank: 1, phase: "barrier", cause: `.*stay\.lua:\d+: on purpose`},

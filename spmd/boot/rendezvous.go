@@ -155,10 +155,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	if r.host != "" {
 		preferred = ownAddress(ctx, r.host)
 	}
-	p, err := r.process(preferred)
-	if err != nil {
-		return nil, nil, err
-	}
+	p, broken := r.process(preferred)
 	c := watch.NewCoordinator(r.size, nil, nil)
 	c.Announce(r.watch.Failed)
 	c.Log(r.watch.log())
@@ -182,6 +179,12 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
 		return cmp.Or(lead.refusals(), describe(missing), r.hints.missing)
 	})
+	if broken != nil { // the others should hear of it
+		f := lead.Abort(watch.FailureOf(r.asFailure(broken)))
+		lead.AwaitLate(ctx)
+		lead.Leave(ctx)
+		return nil, nil, f
+	}
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }
@@ -365,7 +368,7 @@ type leadingClient struct {
 func (l *leadingClient) waiting() string {
 	// This rank is here, even if its coordinator has not got round to it.
 	missing := slices.DeleteFunc(l.Coordinator.Missing(), func(rank int) bool { return rank == 0 })
-	if len(missing) == 0 {
+	if len(missing) == 0 || l.Coordinator.Failure() != nil {
 		return ""
 	}
 	text := fmt.Sprintf("waiting for %d of %d ranks: %s", len(missing), l.size, watch.ListRanks(missing))

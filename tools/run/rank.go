@@ -58,7 +58,8 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { r.print(f) }, Waiting: r.note,
 		Log: log.Logger})
 	if err != nil {
-		return faultOf(err)
+		r.print(err) // unless that is done
+		return cli.Reported{Err: faultOf(err)}
 	}
 	r.rank, r.launched = p.Rank, p.Launcher == "local"
 	joined := make(chan struct{})

@@ -410,6 +410,28 @@ func (l *LeadingClient) Leave(ctx context.Context) error {
 	return err
 }
 
+// lateWait is how long the coordinator of a job that has failed stays for ranks that have not come yet. Ranks of one
+// launcher start within moments of each other.
+const lateWait = 8 * time.Second
+
+// AwaitLate waits, when the job has failed, until the ranks that have not come yet have come and heard why: they would
+// look for rank 0 until their patience is over. It waits for lateWait, until ctx ends, or until the launcher dies.
+func (l *LeadingClient) AwaitLate(ctx context.Context) {
+	l.Coordinator.hasCome(l.rank)
+	l.mu.Lock()
+	died := l.death.Died
+	l.mu.Unlock()
+	limit := time.NewTimer(lateWait)
+	defer limit.Stop()
+	select {
+	case <-l.Coordinator.all:
+	case <-died:
+	case <-ctx.Done():
+	case <-limit.C:
+		l.Coordinator.log.Warn("ranks that have not come do not hear of the failure", "ranks", ListRanks(l.Coordinator.Missing()))
+	}
+}
+
 // Close closes the coordinator and stops admitting ranks to it.
 func (l *LeadingClient) Close() {
 	l.Coordinator.Close()

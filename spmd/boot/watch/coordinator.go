@@ -45,6 +45,8 @@ type Coordinator struct {
 	mu       sync.Mutex
 	members  []*member
 	present  int
+	come     map[int]bool  // by rank, also those that have failed before they said hello; nil when all have
+	all      chan struct{} // closed when all ranks have come, and what they are to hear is on its way
 	left     int
 	failure  *Failure
 	failed   chan struct{} // closed with the first failure
@@ -96,8 +98,8 @@ func (c *Coordinator) WhenComplete(f func()) {
 func NewCoordinator(size int, secret []byte, explain func(rank int, wait time.Duration) string) *Coordinator {
 	return &Coordinator{
 		size: size, secret: secret, explain: explain, log: slog.New(slog.DiscardHandler),
-		members: make([]*member, size),
-		failed:  make(chan struct{}), told: make(chan struct{}), finished: make(chan struct{}),
+		members: make([]*member, size), come: map[int]bool{}, all: make(chan struct{}),
+		failed: make(chan struct{}), told: make(chan struct{}), finished: make(chan struct{}),
 		answers: make(chan struct{}, 1),
 		conns:   map[net.Conn]*messageWriter{},
 	}
@@ -258,6 +260,7 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 	}
 	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
 		out.send(message{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
+		c.hasCome(first.Failure.Rank)
 		return
 	}
 	if first.Is != isHello {
@@ -269,6 +272,7 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 			Kind: fault.Launch, Cause: err.Error()}})
 		return
 	}
+	c.hasCome(m.rank)
 	for {
 		n, err := in.next()
 		if err != nil {
@@ -295,6 +299,19 @@ func (c *Coordinator) failedEarly(f Failure) *Failure {
 	}
 	<-c.told // the rank ends when it gets the answer, and must not be the first to end
 	return first
+}
+
+// hasCome notes that a rank has come.
+func (c *Coordinator) hasCome(rank int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.come == nil {
+		return
+	}
+	if c.come[rank] = true; len(c.come) == c.size {
+		c.come = nil
+		close(c.all)
+	}
 }
 
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }

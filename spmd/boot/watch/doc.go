@@ -43,7 +43,8 @@ an "abort" with the failure of the job, which may be another one. The order matt
  1. The user is told (Announce). Launchers that see one rank end kill the others, and
     may lose what they write.
  2. All ranks are told with "abort".
- 3. Where rank 0 coordinates, it leaves first, and the others follow.
+ 3. Where rank 0 coordinates, it leaves first, and the others follow. If some have not come yet it stays for a few
+    seconds, so that they hear of the failure, too ([LeadingClient.AwaitLate]).
 
 # Probing
 

@@ -164,3 +164,53 @@ func TestGoodbyeIsNotAnswered(t *testing.T) {
 		}
 	}
 }
+
+// Where the job fails before all ranks have come, rank 0 stays until all have heard of it: those that say hello, and
+// those that fail themselves.
+func TestLateRanksHearOfTheFailure(t *testing.T) {
+	c := newCoordinator(t, 3, nil)
+	lead := &LeadingClient{Client: connectFollower(t, c, 0).Client, Coordinator: c, Shut: func() {}}
+	want := Failure{Rank: 0, Phase: "start", Kind: fault.Resource, Cause: "file too large"}
+	if f := lead.Abort(want); f != want {
+		t.Errorf("rank 0 is told %+v", f)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		lead.AwaitLate(t.Context())
+		lead.Leave(t.Context())
+	}()
+	late := connectFollower(t, c, 1)
+	late.Put(t.Context(), nil)
+	if err := late.Fence(t.Context()); err != want {
+		t.Errorf("rank 1 is told %v", err)
+	}
+	select {
+	case <-gone:
+		t.Error("rank 0 has left before rank 2 has come")
+	default:
+	}
+	broken := connectFollower(t, c, 2)
+	if f := broken.Abort(Failure{Kind: fault.Launch, Cause: "no address"}); f != want {
+		t.Errorf("rank 2 is told %+v", f)
+	}
+	<-gone
+}
+
+// Who gives up, is interrupted or has lost its launcher does not wait for others.
+func TestNothingToWaitFor(t *testing.T) {
+	c := newCoordinator(t, 2, nil)
+	lead := &LeadingClient{Client: connectFollower(t, c, 0).Client, Coordinator: c, Shut: func() {}}
+	lead.Abort(Failure{Kind: fault.Interrupt, Cause: "ended by signal"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	began := time.Now()
+	lead.AwaitLate(ctx)
+	died := make(chan struct{})
+	close(died)
+	lead.death.Died = died
+	lead.AwaitLate(t.Context())
+	if took := time.Since(began); took >= lateWait {
+		t.Errorf("waited for %v", took)
+	}
+}

@@ -54,6 +54,19 @@ func TestProgressOnTerminal(t *testing.T) {
 	}
 }
 
+// A text out of a result reaches a file as it is, and a terminal escaped.
+func TestRawTextOnTerminal(t *testing.T) {
+	const doc = `{"schema":"perigee.result/1","status":"complete","world":{"size":1},"notes":["\u001b]0;owned\u0007\u009b2J"]}`
+	dir := harness.Files(t, map[string]string{"r.json": doc})
+	args := []string{"result", "cat", "-r", "r.json", ".notes[0]"}
+	if got, want := strings.TrimSpace(onTerminal(t, dir, nil, args...)), `\x1b]0;owned\a\u009b2J`; got != want {
+		t.Errorf("a terminal got %q, want %q", got, want)
+	}
+	if got, want := harness.MustRun(t, dir, args...).Stdout, "\x1b]0;owned\a\u009b2J\n"; got != want {
+		t.Errorf("a file got %q, want %q", got, want)
+	}
+}
+
 // Into files and pipes there goes plain text only.
 func TestNoTerminal(t *testing.T) {
 	o := harness.MustRun(t, slow(t), "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--verify-buffers")

@@ -38,6 +38,16 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
+// What an error quotes does not act on the terminal.
+func TestErrorsArePlain(t *testing.T) {
+	const evil = "\x1b]0;owned\a\r\u202e\x9b"
+	var out strings.Builder
+	PrintError(&out, fault.New(fault.Script, "x.lua: %s", evil).WithHint("leave %s out", evil))
+	if want := `\x1b]0;owned\a\r\u202e\x9b`; out.String() != "perigee: x.lua: "+want+"\n  hint: leave "+want+" out\n" {
+		t.Errorf("%q", out.String())
+	}
+}
+
 // An error may quote a value of any length.
 func TestLongErrorsAreShortened(t *testing.T) {
 	var out strings.Builder

@@ -50,6 +50,25 @@ func mixed() *table.Table {
 	return &t
 }
 
+// JSON keeps every character, and none of them acts on a terminal.
+func TestJSONIsPlain(t *testing.T) {
+	const evil = "\x1b]0;x\a\x7f\u009b31m\u202e"
+	var tab table.Table
+	tab.AddColumn(evil, table.Left, "")
+	tab.AddRow(evil)
+	var out bytes.Buffer
+	if err := tab.WriteJSON(&out); err != nil {
+		t.Fatal(err)
+	}
+	var rows []map[string]string
+	if err := json.Unmarshal(out.Bytes(), &rows); err != nil || len(rows) != 1 || rows[0][evil] != evil {
+		t.Errorf("%v, %q", err, rows)
+	}
+	if got := out.String(); got != plaintext.Text(got) {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestGolden(t *testing.T) {
 	var empty, headers table.Table
 	headers.AddColumn("only", table.Right, "")

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,6 +15,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
@@ -234,9 +236,34 @@ func TestTextOfOddResults(t *testing.T) {
 	if text := textOf(t, d, look{width: 80}); !strings.Contains(text, "# PARTIAL: rank 1 (node00)") && !strings.Contains(text, "# PARTIAL: rank 1 on node00") {
 		t.Errorf("a failure is not loud:\n%s", text)
 	}
-	d.World.Hosts[0].Name, d.Failure.Cause = "evil\x1b[2J", "line\nbreak\x1b[2J"
-	if text := textOf(t, d, look{width: 80}); strings.Contains(text, "\x1b") {
+	d.Failure.Cause = "line\nbreak"
+	d.Thresholds = []result.Threshold{{Threshold: "latency_ms.p99 < 1ms"}}
+	poison(reflect.ValueOf(d))
+	d.Status = result.Partial
+	if text := textOf(t, d, look{width: 80}); text != plaintext.Text(text) || strings.Count(text, "evil") < 5 || strings.Contains(text, "\nbreak") {
 		t.Errorf("a result plays with the terminal: %q", text)
+	}
+}
+
+// poison adds what would act on a terminal to every text of a document.
+func poison(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			poison(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if f := v.Field(i); f.CanSet() {
+				poison(f)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			poison(v.Index(i))
+		}
+	case reflect.String:
+		v.SetString(v.String() + "evil\x1b[2J\u202e\u009b")
 	}
 }
 

@@ -200,13 +200,13 @@ func open(r io.Reader) (text *guard, done func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return &guard{text: z, file: file}, z.Close, nil
+		return newGuard(z, file), z.Close, nil
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
 			return nil, nil, cutOff(err)
 		}
-		return &guard{text: z, file: file}, func() { z.Close() }, nil
+		return newGuard(z, file), func() { z.Close() }, nil
 	}
-	return &guard{text: buffered, file: file}, func() {}, nil
+	return newGuard(buffered, file), func() {}, nil
 }

@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"hash/maphash"
 	"io"
 
 	"perigee/internal/size"
@@ -70,11 +71,16 @@ type guard struct {
 
 	bytes  int64 // of text so far
 	memory int64 // estimated
-	depth  int
+	names  names
 	space  int64 // white space since the last other character
 	quoted bool  // inside a string
 	escape bool  // after a backslash
+	bad    error // what is wrong with a name
 	err    error
+}
+
+func newGuard(text io.Reader, file *counted) *guard {
+	return &guard{text: text, file: file, names: names{seed: maphash.MakeSeed()}}
 }
 
 func (g *guard) Read(p []byte) (int, error) {
@@ -102,6 +108,8 @@ func (g *guard) Read(p []byte) (int, error) {
 // exceeded is the error of a text beyond its bounds.
 func (g *guard) exceeded() error {
 	switch file := g.file.n; {
+	case g.bad != nil:
+		return g.bad
 	case g.bytes > maxSize:
 		return errTooLong
 	case g.space > maxSpace:
@@ -116,7 +124,8 @@ func (g *guard) exceeded() error {
 
 // weigh estimates what the values in a piece of text will take.
 func (g *guard) weigh(text []byte) {
-	for _, c := range text {
+	begin := 0 // of a name
+	for i, c := range text {
 		if !g.quoted && (c == ' ' || c == '\n' || c == '\t' || c == '\r') {
 			if g.space++; g.space > maxSpace {
 				return // it stays so
@@ -125,21 +134,30 @@ func (g *guard) weigh(text []byte) {
 		}
 		g.space = 0
 		switch {
-		case g.escape:
-			g.escape = false
+		case g.quoted && (g.escape || c != '"'):
+			g.escape = c == '\\' && !g.escape
 		case g.quoted:
-			g.quoted = c != '"'
-			g.escape = c == '\\'
+			g.quoted = false
+			g.bad = g.names.end(text[begin:i])
 		case c == '"':
 			g.quoted = true
+			g.names.quote()
+			begin = i + 1
 		case c == ',':
 			g.memory += costValue
+			g.names.comma()
 		case c == '{' || c == '[':
-			g.depth++
+			g.bad = g.names.open(c == '{')
 			g.memory += g.cost(c)
 		case c == '}' || c == ']':
-			g.depth--
+			g.names.close()
 		}
+		if g.bad != nil {
+			return
+		}
+	}
+	if g.quoted {
+		g.names.part(text[begin:])
 	}
 }
 
@@ -147,7 +165,7 @@ func (g *guard) cost(opening byte) int64 {
 	switch {
 	case opening == '[':
 		return costList
-	case g.depth <= outerDepth:
+	case g.names.depth <= outerDepth:
 		return costElement
 	}
 	return costObject

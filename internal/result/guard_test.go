@@ -12,7 +12,7 @@ import (
 func TestWhiteSpaceIsBounded(t *testing.T) {
 	read := func(text string) (int64, error) {
 		r := iotest.OneByteReader(strings.NewReader(text))
-		g := &guard{text: r, file: &counted{r: r, n: 1 << 20}}
+		g := newGuard(r, &counted{r: r, n: 1 << 20})
 		for p := make([]byte, 4096); ; {
 			if n, err := g.Read(p); err != nil {
 				return g.bytes, err

@@ -225,15 +225,20 @@ func TestReadRefuses(t *testing.T) {
 		"\x1f\x8b":              "it ends in the middle: nothing of it can be read",
 		"\x28":                  "it ends in the middle: nothing of it can be read",
 		strings.Replace(good, `"measurements":`, `"Measurements":`, 1): `the name "Measurements" should be measurements`,
-		// encoding/json takes these names for patterns.
-		strings.TrimSuffix(good, "}") + `,"Patterns":[]}`:                    "Patterns is there twice",
-		strings.TrimSuffix(good, "}") + ",\"pattern\u017f\":[]}":             "pattern\u017f is there twice",
-		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:        "storage[0]: there is no pattern 1",
-		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
-		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
-		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",
-		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):              "metrics[0]: 3 values, but 2 times",
-		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1): "inputs[1]: there is no matrix 3",
+		// encoding/json takes such names for those of the document.
+		strings.TrimSuffix(good, "}") + `,"Patterns":[]}`:                                         `the name "Patterns" should be patterns`,
+		strings.TrimSuffix(good, "}") + ",\"pattern\u017f\":[]}":                                  "should be patterns",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "Pattern": 1`, 1):                    `the name "measurements[0].Pattern" should be pattern`,
+		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "pa\u0074tern": 1`, 1):               "measurements[0].pattern is there twice",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "new": {"a": 1, "A": 2, "a": 3}`, 1): "measurements[0].new.a is there twice",
+		strings.Replace(good, `"mem": `, `"MEM": 5, "mem": `, 1):                                  `the name "patterns[0].MEM" should be mem`,
+		strings.TrimSuffix(good, "}") + `,"new":` + strings.Repeat("[", 10001):                    "values are nested more than 10000 deep",
+		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:                             "storage[0]: there is no pattern 1",
+		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):                                  "patterns[0]: there is no matrix 1",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):                                  "measurements[0]: there is no pattern 7",
+		strings.Replace(good, `"A",`, ``, 1):                                                      "tables[0]: row 0 has 2 cells for 1 columns",
+		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):                                   "metrics[0]: 3 values, but 2 times",
+		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1):                      "inputs[1]: there is no matrix 3",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

@@ -154,17 +154,11 @@ type scanner struct {
 
 // member reads one member of the document. What this version does not know it passes over.
 func (s *scanner) member(key string) error {
-	folded := strings.ToLower(strings.ToUpper(key)) // other readers of JSON take these for the same name
-	if s.seen[folded] {
-		return fmt.Errorf("%s is there twice", key)
-	}
-	s.seen[folded] = true
+	s.seen[key] = true
 	to, known := s.members[key]
 	switch {
 	case key == "measurements":
 		return s.measurements()
-	case !known && s.members[folded] != nil:
-		return fmt.Errorf("the name %q should be %s", key, folded)
 	case !known:
 		return Skip(s.in)
 	}

@@ -211,3 +211,30 @@ func TestTorchrunSecret(t *testing.T) {
 	default:
 	}
 }
+
+// A rank 0 that may not open enough files for all ranks says so, and all of them hear it, where it named those that it
+// did not let in.
+func TestRankZeroLacksDescriptors(t *testing.T) {
+	const n = 8
+	port := freePort(t)
+	ranks := make([]*harness.Process, n)
+	for r := range ranks {
+		argv := []string{harness.Program, "run", "alltoall", "--engine", "shm"}
+		if r == 0 {
+			argv = append([]string{"sh", "-c", `ulimit -n 15; exec "$@"`, "sh"}, argv...)
+		}
+		ranks[r] = harness.Start(t, harness.Command{Argv: argv, Env: []string{
+			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", n), "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port,
+			"PERIGEE_SECRET=the secret of e2e " + port,
+		}})
+	}
+	for r, p := range ranks {
+		o := p.Wait()
+		if o.Code != int(fault.Resource) {
+			t.Errorf("rank %d: exit code %d, want %d\n%s", r, o.Code, fault.Resource, o.Stderr)
+		}
+		if r == 0 {
+			harness.Contains(t, "stderr", o.Stderr, "perigee: rank 0 on ", "too many open files", "ulimit")
+		}
+	}
+}

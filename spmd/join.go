@@ -6,12 +6,9 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"os"
 	"sync/atomic"
-
-	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
@@ -153,12 +150,12 @@ func (m *machine) open(j *joining) (card, error) {
 		LinkLost: w.reportLostLink, Log: w.log,
 	})
 	if err != nil {
-		return card{}, fault.New(fault.Launch, "%w", err)
+		return card{}, boot.Limited(fault.Launch, "%w", err)
 	}
 	w.end = tcp
 	w.detector.start(w.ctx, tcp, doubtAfter)
 	if m.own, err = host.Create(segmentOf(p, w.rank)); err != nil {
-		return card{}, cannotShare(err)
+		return card{}, boot.Limited(fault.Launch, "%w", err)
 	}
 	w.setSegment(m.own)
 	return card{
@@ -172,17 +169,6 @@ func segmentOf(p *boot.Process, rank int) uint64 {
 	h := hmac.New(sha256.New, p.Secret)
 	fmt.Fprint(h, "segment of rank ", rank)
 	return binary.LittleEndian.Uint64(h.Sum(nil))
-}
-
-// cannotShare is the failure of a rank that cannot make memory for the ranks of its host.
-func cannotShare(err error) error {
-	for _, limit := range []error{unix.EFBIG, unix.ENOSPC, unix.ENOMEM, unix.EMFILE, unix.ENFILE} {
-		if errors.Is(err, limit) {
-			return fault.New(fault.Resource, "%w",
-				err).WithHint("raise the limits on file sizes, open files and memory (ulimit -f, -n, -v)")
-		}
-	}
-	return fault.New(fault.Launch, "%w", err)
 }
 
 // share replaces this rank's own segment by that of the host's lowest rank.

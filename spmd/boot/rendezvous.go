@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
@@ -159,8 +161,13 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	c := watch.NewCoordinator(r.size, nil, nil)
 	c.Announce(r.watch.Failed)
 	c.Log(r.watch.log())
+	spare, err := newSpare()
+	if err != nil {
+		return nil, nil, Limited(fault.Launch, "rank 0 cannot listen: %w", err)
+	}
 	listener, err := r.openListener(ctx, c)
 	if err != nil {
+		spare.release()
 		return nil, nil, err
 	}
 	here, there := net.Pipe()
@@ -169,15 +176,16 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	if err != nil {
 		c.Close()
 		listener.Close()
+		spare.release()
 		return nil, nil, err
 	}
 	cl.NameHost(r.node)
-	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size}
+	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size, spare: spare}
 	lead.LeadingClient = &watch.LeadingClient{Client: cl, Coordinator: c, Shut: lead.shut}
 	c.WhenComplete(lead.shut)
 	c.ExplainAbsence(func() string {
 		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
-		return cmp.Or(lead.refusals(), describe(missing), r.hints.missing)
+		return cmp.Or(lead.stuck(), lead.refusals(), describe(missing), r.hints.missing)
 	})
 	if broken != nil { // the others should hear of it
 		f := lead.Abort(watch.FailureOf(r.asFailure(broken)))
@@ -194,6 +202,11 @@ func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wi
 	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
 	cfg := wire.ListenerConfig{
 		Secret: MeetingSecret(r.secret, r.job), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
+		Stuck: func(err error, duration time.Duration) {
+			if c.Dismiss(); duration >= stuckLimit && errors.Is(err, syscall.EMFILE) {
+				c.Fail(r.crowded(c.Missing(), err))
+			}
+		},
 	}
 	if r.seal != nil {
 		var err error
@@ -216,8 +229,21 @@ func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wi
 			break
 		}
 	}
-	return nil, fault.New(fault.Launch, "rank 0 cannot listen on port %s: %w", strings.Join(ports, ", "), last).
-		WithHint("%s", r.hints.occupied)
+	failure := Limited(fault.Launch, "rank 0 cannot listen on port %s: %w", strings.Join(ports, ", "), last)
+	return nil, failure.WithHint("%s", cmp.Or(failure.Hint, r.hints.occupied))
+}
+
+// stuckLimit is how long rank 0 may be out of descriptors while ranks are missing. Those that it has given to ranks it
+// will not get back.
+const stuckLimit = 2 * time.Second
+
+// crowded is the failure of a rank 0 that has no descriptors for those that are missing.
+func (r rendezvous) crowded(missing []int, err error) watch.Failure {
+	return watch.Failure{
+		Rank: 0, Host: cmp.Or(r.node, host.Name()), Phase: "start", Kind: fault.Resource,
+		Cause: fmt.Sprintf("it has no descriptors for %d of %d ranks: %v", len(missing), r.size, err),
+		Hint:  "raise the limit on open files (ulimit -n): rank 0 needs one for each rank at the start",
+	}
 }
 
 // probePause is the longest pause between two attempts to find rank 0. A rank that is
@@ -266,6 +292,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
+		}
+		if errors.Is(err, syscall.EMFILE) {
+			broken = cmp.Or(broken, error(Limited(fault.Launch, "rank %d cannot dial rank 0: %w", r.rank, err)))
 		}
 		if broken != nil && time.Since(began) > hopelessFor {
 			return nil, broken
@@ -363,6 +392,41 @@ type leadingClient struct {
 	listener *wire.Listener
 	seal     sealer
 	size     int
+	spare    *spare
+}
+
+// spare is a descriptor that rank 0 holds until all ranks have come. Where it fails for want of descriptors it lets the
+// others in with this one, one after the other, so that they hear why.
+type spare struct{ fd atomic.Int64 } // -1 when it has been released
+
+func newSpare() (*spare, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	s := new(spare)
+	s.fd.Store(int64(fd))
+	return s, nil
+}
+
+func (s *spare) release() {
+	if fd := s.fd.Swap(-1); fd >= 0 {
+		unix.Close(int(fd))
+	}
+}
+
+// AwaitLate is that of the embedded client.
+func (l *leadingClient) AwaitLate(ctx context.Context) {
+	l.spare.release()
+	l.LeadingClient.AwaitLate(ctx)
+}
+
+// stuck says why ranks cannot be let in, "" if they can.
+func (l *leadingClient) stuck() string {
+	if err := l.listener.Stuck(); err != nil {
+		return fmt.Sprintf("rank 0 cannot let ranks in: %v; raise the limit on open files (ulimit -n)", err)
+	}
+	return ""
 }
 
 func (l *leadingClient) waiting() string {
@@ -372,8 +436,8 @@ func (l *leadingClient) waiting() string {
 		return ""
 	}
 	text := fmt.Sprintf("waiting for %d of %d ranks: %s", len(missing), l.size, watch.ListRanks(missing))
-	if refusals := l.refusals(); refusals != "" {
-		text += "; " + refusals
+	if why := cmp.Or(l.stuck(), l.refusals()); why != "" {
+		text += "; " + why
 	}
 	return text
 }
@@ -391,6 +455,7 @@ func (l *leadingClient) refusals() string {
 // and when all have joined no other connection is expected.
 func (l *leadingClient) shut() {
 	l.listener.Close()
+	l.spare.release()
 	if c, ok := l.seal.(io.Closer); ok {
 		c.Close() // the secret is in the ranks' memory by now
 	}

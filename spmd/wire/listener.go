@@ -72,6 +72,7 @@ type Listener struct {
 	rejected int        // how many were not admitted, for any reason
 	refused  int        // those of them whose proof was wrong
 	last     string     // where the last of these came from
+	stuck    error      // why the last connection could not be accepted; nil if it was
 	closed   bool
 	done     sync.WaitGroup
 }
@@ -90,6 +91,9 @@ type ListenerConfig struct {
 	Unclaim func(from int)
 	// Enter runs in its own goroutine for each admitted connection, a *Conn, and owns it.
 	Enter func(conn net.Conn, from int)
+	// Stuck, if set, is called again and again while connections cannot be accepted for want of descriptors, say.
+	// duration is how long that has lasted.
+	Stuck func(err error, duration time.Duration)
 	Log   *slog.Logger // nil logs nothing
 }
 
@@ -121,6 +125,13 @@ func (l *Listener) Refused() (n int, last string) {
 	return l.refused, l.last
 }
 
+// Stuck returns why connections cannot be accepted, nil if they can.
+func (l *Listener) Stuck() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.stuck
+}
+
 // Close stops listening, closes the connections that are still in their handshake, and
 // waits until Enter has returned for all others.
 func (l *Listener) Close() {
@@ -134,17 +145,33 @@ func (l *Listener) Close() {
 	l.done.Wait()
 }
 
+// A listener that cannot accept connections tries again after stuckPause. After every stuckTries it closes one that is
+// still in its handshake, which has had the time of an honest one.
+const (
+	stuckPause = 10 * time.Millisecond
+	stuckTries = 10
+)
+
 func (l *Listener) accept() {
-	for {
+	for failures := 0; ; {
 		conn, err := l.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
+		l.mu.Lock()
+		l.stuck = err
+		l.mu.Unlock()
 		if err != nil { // out of descriptors, say
-			l.evictOldest()
-			time.Sleep(10 * time.Millisecond)
+			if failures++; failures%stuckTries == 0 {
+				l.evictOldest()
+			}
+			if l.cfg.Stuck != nil {
+				l.cfg.Stuck(err, time.Duration(failures)*stuckPause)
+			}
+			time.Sleep(stuckPause)
 			continue
 		}
+		failures = 0
 		if !l.wait(conn) {
 			conn.Close()
 			return

@@ -230,6 +230,33 @@ func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 	return done
 }
 
+// Dismiss hangs up on the ranks that have been told of the job's failure. They need not wait for rank 0 to go first, as
+// they do elsewhere, where it lacks descriptors for those that have not been told.
+func (c *Coordinator) Dismiss() {
+	select {
+	case <-c.told:
+	default:
+		return
+	}
+	told := map[*messageWriter]bool{}
+	c.mu.Lock()
+	for _, m := range c.members {
+		if m != nil {
+			told[m.out] = true
+		}
+	}
+	conns := maps.Clone(c.conns)
+	c.mu.Unlock()
+	deadline := time.Now().Add(flushTimeout)
+	for conn, out := range conns {
+		if told[out] {
+			conn.SetWriteDeadline(deadline)
+			out.close()
+			conn.Close()
+		}
+	}
+}
+
 // Close ends all connections after the queued messages have been sent. The ranks learn of
 // a failure before that, and one that is being probed for is declared when Close returns.
 func (c *Coordinator) Close() {

@@ -214,3 +214,23 @@ func TestNothingToWaitFor(t *testing.T) {
 		t.Errorf("waited for %v", took)
 	}
 }
+
+// Ranks that have been told of the failure make room for those that have not.
+func TestDismiss(t *testing.T) {
+	c := newCoordinator(t, 3, nil)
+	told, silent := connectTo(t, c), connectTo(t, c)
+	told.say(hello(1, 3))
+	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
+	c.Dismiss() // too early
+	c.Fail(Failure{Rank: 0, Kind: fault.Resource, Cause: "too many open files"})
+	<-c.told
+	c.Dismiss()
+	if f := told.hear().Failure; f == nil || f.Cause != "too many open files" {
+		t.Errorf("heard %+v", f)
+	}
+	told.hangsUp()
+	silent.say(hello(2, 3))
+	if f := silent.hear().Failure; f == nil || f.Cause != "too many open files" {
+		t.Errorf("the one that came last heard %+v", f)
+	}
+}

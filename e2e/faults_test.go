@@ -307,6 +307,34 @@ func TestFileSizeLimit(t *testing.T) {
 	harness.Contains(t, "stderr", o.Stderr, "ulimit -f")
 }
 
+// A scenario that keeps more than its host has left ends by itself, before the kernel kills some process.
+func TestScenarioFillsTheMemory(t *testing.T) {
+	harness.Need(t, "util-linux", "unshare")
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
+ print("ready")
+ local t = {}
+ for i = 1, 200 do t[i] = ("x"):rep(2^20 + i) clock.sleep(0.001) end
+ clock.sleep(1000)
+end }`})
+	meminfo := filepath.Join(dir, "meminfo")
+	available := func(kib int) {
+		if err := os.WriteFile(meminfo, fmt.Appendf(nil, "MemTotal: 1000000 kB\nMemAvailable: %d kB\n", kib), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	available(100_000)
+	const pretend = `mount --bind "$1" /proc/meminfo && shift && exec "$@"`
+	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"unshare", "--mount", "sh", "-c", pretend, "sh", meminfo,
+		harness.Program, "run", "s.lua", "--engine", "shm"}})
+	p.UntilPrints("ready\n")
+	available(1000)
+	o := p.Wait()
+	if o.Code != int(fault.Resource) {
+		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
+	}
+	harness.Contains(t, "stderr", o.Stderr, "the scenario has filled ", "102 MB were available at the start, for 1 rank", "keep less")
+}
+
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the
 // launcher or by the ranks that are left; what a living process holds is not.
 func TestSharedMemoryOfKilledRanks(t *testing.T) {

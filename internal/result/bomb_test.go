@@ -1,6 +1,7 @@
 package result_test
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -155,5 +156,28 @@ func TestNoBombs(t *testing.T) {
 	f.Close()
 	if _, err := result.Read(plain); err != nil {
 		t.Errorf("4 MB of the same: %v", err)
+	}
+}
+
+// A zstd stream may refer to 32 MiB of its past, which its reader keeps, and no more.
+func TestWindowIsBounded(t *testing.T) {
+	for window, ok := range map[int]bool{32 << 20: true, 64 << 20: false} {
+		path := filepath.Join(t.TempDir(), "r.json.zst")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.Copy(z, io.MultiReader(strings.NewReader(`{"schema":"`+result.Schema+`","status":"complete","world":{"size":1},"notes":["`),
+			io.LimitReader(&pattern{text: "no bomb "}, 4<<20), strings.NewReader(`"]}`)))
+		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := result.Read(path); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Input {
+			t.Errorf("a window of %d MiB: %v", window>>20, err)
+		}
 	}
 }

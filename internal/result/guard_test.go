@@ -31,3 +31,13 @@ func TestWhiteSpaceIsBounded(t *testing.T) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 }
+
+// However large its file, a result has at most 4 GiB of text.
+func TestTextIsBounded(t *testing.T) {
+	for bytes, want := range map[int64]error{maxSize: nil, maxSize + 1: errTooLong} {
+		g := &guard{file: &counted{n: 1 << 40}, bytes: bytes}
+		if err := g.exceeded(); !errors.Is(err, want) {
+			t.Errorf("%d bytes: %v, want %v", bytes, err, want)
+		}
+	}
+}

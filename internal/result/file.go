@@ -60,27 +60,12 @@ func (d *Document) write(path string, patience time.Duration) error {
 		return err
 	}
 	return atomicfile.WriteSoon(path, 0o644, patience, func(w io.Writer) error {
-		switch {
-		case strings.HasSuffix(path, ".zst"):
-			z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
-			if err != nil {
-				return err
-			}
-			return d.into(z)
-		case strings.HasSuffix(path, ".gz"):
-			return d.into(gzip.NewWriter(w))
+		z, err := Compress(w, filepath.Ext(path))
+		if err != nil {
+			return err
 		}
-		return d.Encode(w)
+		return errors.Join(d.Encode(z), z.Close())
 	})
-}
-
-// into writes the document to a compressor, and ends what it compresses.
-func (d *Document) into(w io.WriteCloser) error {
-	if err := d.Encode(w); err != nil {
-		w.Close()
-		return err
-	}
-	return w.Close()
 }
 
 // Read reads a result. How it is compressed is seen from the data, whatever the

@@ -15,8 +15,8 @@ import (
 //	memory for it: 96 MiB + 256 x bytes of the file
 //
 // The memory is estimated while the text passes by, before anything is made from it. A file without compression never
-// meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text; most is saved on the
-// cells of a dense matrix that are all the same, which take 140 bytes of memory per byte of the file.
+// meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text, or as large as it must be
+// for them (see packer).
 const (
 	baseText      = 8 << 20
 	baseMemory    = 96 << 20
@@ -33,10 +33,13 @@ const (
 
 // What a value takes in memory, in bytes, at least as much as the types of this package do.
 const (
-	costElement = 256 // an object that is an element of a member of the document, such as a pattern
+	costElement = 512 // an object that is an element of a member of the document, such as a pattern
+	costMap     = 400 // an object with any members
 	costObject  = 80  // an object further inside
+	costAny     = 64  // a list of anything
 	costList    = 24
 	costValue   = 16 // each further value of an object or a list
+	costString  = 16 // more than another value, as is one of any kind
 	outerDepth  = 3  // of the elements of members
 )
 
@@ -141,10 +144,14 @@ func (g *guard) weigh(text []byte) {
 			g.bad = g.names.end(text[begin:i])
 		case c == '"':
 			g.quoted = true
+			g.memory += costString
 			g.names.quote()
 			begin = i + 1
 		case c == ',':
 			g.memory += costValue
+			if g.names.top().anything() {
+				g.memory += costString
+			}
 			g.names.comma()
 		case c == '{' || c == '[':
 			g.bad = g.names.open(c == '{')
@@ -162,9 +169,14 @@ func (g *guard) weigh(text []byte) {
 }
 
 func (g *guard) cost(opening byte) int64 {
+	l := g.names.top()
 	switch {
+	case opening == '[' && l.anything():
+		return costAny
 	case opening == '[':
 		return costList
+	case l.shape == nil || l.shape.members == nil:
+		return costMap
 	case g.names.depth <= outerDepth:
 		return costElement
 	}

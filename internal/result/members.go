@@ -43,8 +43,10 @@ func shapeOf(t reflect.Type) *shape {
 			s.members[name], s.folded[fold(name)] = shapeOf(f.Type), name
 		}
 		return s
+	case reflect.Interface:
+		return nil
 	}
-	return nil
+	return &shape{}
 }
 
 // fold makes one of all names that encoding/json takes for the same.
@@ -106,6 +108,11 @@ func (l *level) next() *shape {
 		return l.shape.members[string(l.name)]
 	}
 	return l.shape.inside
+}
+
+// anything reports whether what stands in the value may be of any kind.
+func (l *level) anything() bool {
+	return l.shape == nil || l.shape.members == nil && l.shape.inside == nil
 }
 
 func (n *names) close() { n.depth = max(n.depth-1, 0) }

@@ -86,7 +86,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Go's runtime itself ends", "words"},
 	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result in which", "internal/result.TestReadRefuses"},
-	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestBombs lua.TestSourceBombs"},
+	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs"},
 
 	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter internal/cli.TestErrorsArePlain internal/table.TestJSONIsPlain tools/compare.TestHostileResults tools/report.TestTextOfOddResults e2e.TestRawTextOnTerminal tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog lua.TestPrintIsPlain tools/run.TestHelpIsPlain"},
 

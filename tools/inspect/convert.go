@@ -10,9 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -45,7 +42,7 @@ func (c *convertCmd) Run(s cli.Streams) error {
 		return err
 	}
 	write := func(w io.Writer) error {
-		packed, err := compress(w, compression)
+		packed, err := result.Compress(w, compression)
 		if err != nil {
 			return err
 		}
@@ -98,20 +95,6 @@ func (c *convertCmd) format() (format, compression string, err error) {
 			WithHint("or say --format json, jsonl or csv")
 	}
 	return format, compression, nil
-}
-
-type plain struct{ io.Writer }
-
-func (plain) Close() error { return nil }
-
-func compress(w io.Writer, how string) (io.WriteCloser, error) {
-	switch how {
-	case ".gz":
-		return gzip.NewWriter(w), nil
-	case ".zst":
-		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
-	}
-	return plain{w}, nil
 }
 
 // copyResult copies the JSON text of a result and makes sure on the way that it is one.

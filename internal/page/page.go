@@ -15,7 +15,8 @@
 // it was written with, known by their SHA-256, and nothing from outside. So a
 // body cannot hold style attributes, event attributes or scripts; classes and
 // addEventListener do the same. Text that comes from a result stays text:
-// bodies are made by html/template, and scripts set textContent.
+// bodies are made by html/template, and scripts set textContent. Characters
+// that act on what displays them are escaped in all of it, as on terminals.
 package page
 
 import (
@@ -32,6 +33,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"perigee/internal/plaintext"
 )
 
 var (
@@ -97,13 +100,15 @@ func (p Page) Write(w io.Writer) error {
 	for i, s := range scripts {
 		safe[i] = template.JS(s)
 	}
-	return shell.Execute(w, struct {
+	plain := plaintext.Writer(w)
+	err = shell.Execute(plain, struct {
 		Page
 		Policy  string
 		Style   template.CSS
 		Scripts []template.JS
 		Data    []embedded
 	}{p, policy(style, scripts), template.CSS(style), safe, data})
+	return errors.Join(err, plain.Close())
 }
 
 // check refuses what would end the element it stands in.
@@ -135,6 +140,16 @@ func policy(style string, scripts []string) string {
 		"; script-src " + strings.Join(hashes, " ")
 }
 
+// encode writes a value as JSON whose texts show what plaintext shows.
+func encode(w io.Writer, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(plaintext.InJSON(data))
+	return err
+}
+
 // embed packs values. Level 9 pays: a page is read more often than written.
 func embed(list []Data) ([]embedded, error) {
 	out := make([]embedded, 0, len(list))
@@ -148,7 +163,7 @@ func embed(list []Data) ([]embedded, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := errors.Join(json.NewEncoder(z).Encode(d.Value), z.Close(), text.Close()); err != nil {
+		if err := errors.Join(encode(z, d.Value), z.Close(), text.Close()); err != nil {
 			return nil, fmt.Errorf("page: data %s: %w", d.ID, err)
 		}
 		out = append(out, embedded{d.ID, template.HTML(packed.String())})

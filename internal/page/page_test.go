@@ -2,6 +2,9 @@ package page_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
 	"html/template"
 	"math"
 	"os"
@@ -14,6 +17,7 @@ import (
 
 	"perigee/internal/page"
 	"perigee/internal/page/pagetest"
+	"perigee/internal/plaintext"
 )
 
 // hostile is text that must stay text.
@@ -55,6 +59,33 @@ func write(t testing.TB, p page.Page) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Characters that act on what displays them are escaped, wherever they stand.
+func TestPagesArePlain(t *testing.T) {
+	const odd = "\x1b]0;x\a\u009b31m\u202e"
+	p := page.Page{
+		Title: odd, Generator: odd, Sections: []page.Section{{ID: "a", Title: odd}},
+		Body: template.HTML("<p>" + template.HTMLEscapeString(odd)), Footer: odd, Data: []page.Data{{ID: "d", Value: []string{odd}}},
+	}
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if plaintext.Text(text) != text || strings.Count(text, plaintext.Escape(odd)) != 5 {
+		t.Errorf("%q", text[strings.LastIndex(text, "<main"):][:200])
+	}
+	_, data, _ := strings.Cut(text, `id="data-d">`)
+	data, _, _ = strings.Cut(data, "<")
+	z, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	if err := json.NewDecoder(z).Decode(&got); err != nil || got[0] != plaintext.Escape(odd) {
+		t.Errorf("%v: %q", err, got)
+	}
 }
 
 func TestPageInTheBrowser(t *testing.T) {

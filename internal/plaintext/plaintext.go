@@ -12,8 +12,10 @@
 package plaintext
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -116,6 +118,37 @@ func JSONWriter(w io.Writer) io.WriteCloser {
 		}
 		return fmt.Sprintf(`\u%04x`, r)
 	}}
+}
+
+// InJSON is Text for the texts in JSON, which change by it: for readers that show them as they are.
+func InJSON(data []byte) []byte {
+	out := make([]byte, 0, len(data))
+	show := func(r rune) { out = append(append(out, '\\'), escaped(r)...) }
+	for i := 0; i < len(data); {
+		r, size := utf8.DecodeRune(data[i:])
+		switch {
+		case r != '\\' || i+1 == len(data):
+			if hidden(r) && r != '\n' && r != '\t' {
+				show(r)
+			} else {
+				out = append(out, data[i:i+size]...)
+			}
+		default:
+			var decoded string
+			size = 2
+			if data[i+1] == 'u' {
+				size = min(6, len(data)-i)
+			}
+			err := json.Unmarshal(slices.Concat([]byte{'"'}, data[i:i+size], []byte{'"'}), &decoded)
+			if r, _ := utf8.DecodeRuneInString(decoded); err == nil && hidden(r) && r != '\n' && r != '\t' {
+				show(r)
+			} else {
+				out = append(out, data[i:i+size]...)
+			}
+		}
+		i += size
+	}
+	return out
 }
 
 // Write passes on data; of a character that ends later only its last byte counts as the end.

@@ -88,3 +88,20 @@ func TestJSONWriter(t *testing.T) {
 		}
 	})
 }
+
+func TestInJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{`\\x1b`, `\u001b`})).Draw(t, "text") + "\u202e\u009b\x7f\x1b\b\r\n\t\u2028\\\""
+		data, err := json.Marshal([]string{text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte("[\"\\u202e\\u001B\\ud83d\\ude00\\\\u001b\"]") // as others encode it
+		for in, want := range map[string]string{string(data): Text(text), string(raw): "\\u202e\\x1b\U0001f600\\u001b"} {
+			var got []string
+			if err := json.Unmarshal(InJSON([]byte(in)), &got); err != nil || got[0] != want {
+				t.Fatalf("%v: got %q, want %q", err, got, want)
+			}
+		}
+	})
+}

@@ -8,12 +8,12 @@ var floors = []string{
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
 	internal/embedded internal/fault internal/fuzztest internal/man internal/memory internal/moe/numeric internal/netns
 	internal/pack
-	internal/page internal/page/pagetest internal/plaintext internal/regular internal/rules internal/sbom
+	internal/page/pagetest internal/plaintext internal/regular internal/rules internal/sbom
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
 	internal/traffic/stream internal/version spmd/boot/ancestry spmd/boot/pmix spmd/clock spmd/host
 	spmd/spmdtest spmd/wire tools/disagg/benchlog tools/disagg/pattern`,
-	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/table internal/traffic/matrix
-	internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/watch
+	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
+	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/watch
 	tools/disagg/accuracy`,
 	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,

@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -85,7 +86,11 @@ func (c *Client) listen(in *messageReader) {
 			c.mu.Unlock()
 			if !left {
 				time.Sleep(c.leader.GracePeriod)
-				c.fail(c.lostLeader(silence || wire.IsSilence(err)))
+				f := c.lostLeader(err, silence || wire.IsSilence(err))
+				if errors.Is(err, wire.ErrForged) { // the coordinator lives, and would call this process gone
+					c.send(message{Is: isCause, Failure: &f})
+				}
+				c.fail(f)
 			}
 			return
 		}
@@ -111,20 +116,34 @@ func (c *Client) listen(in *messageReader) {
 }
 
 // lostLeader is the failure of a job whose coordinator is gone, or, if nothing
-// comes through to it any more, may be behind a failed network.
-func (c *Client) lostLeader(silence bool) Failure {
+// comes through to it any more, may be behind a failed network, or behind one that alters what passes.
+func (c *Client) lostLeader(err error, silence bool) Failure {
 	f := Failure{Rank: c.leader.Rank, Kind: fault.RankLost, Alone: true}
 	switch {
+	case errors.Is(err, wire.ErrForged):
+		f.Rank, f.Host = c.rank, c.hostName()
+		f.Cause = fmt.Sprintf("lost the connection to %s: %v", c.leader.Name, err)
+		f.Hint = "something between the two alters what the ranks send, by mistake or on purpose"
 	case silence:
 		f.Rank, f.Host = c.rank, c.hostName()
 		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down",
 			c.leader.Name, f.Host)
 	case f.Rank >= 0:
-		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died", c.rank, c.leader.Name)
+		f.Cause = fmt.Sprintf("rank %d lost the connection to %s: it has died%s", c.rank, c.leader.Name,
+			orCut(c.conn))
 	default:
 		f.Cause = fmt.Sprintf("lost the connection to %s: it has died", c.leader.Name)
 	}
 	return f
+}
+
+// orCut is what else than the death of the process at the other end may have ended a connection: between hosts,
+// anything on the way can.
+func orCut(conn interface{ RemoteAddr() net.Addr }) string {
+	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
+		return ", or the network has closed the connection"
+	}
+	return ""
 }
 
 // NameHost sets the name by which reports know this rank's host, if the

@@ -303,7 +303,7 @@ func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
 	for {
 		n, err := in.next()
 		if err != nil {
-			c.lost(m, err)
+			c.lost(m, conn, err)
 			return
 		}
 		if !c.handle(m, n) {
@@ -452,7 +452,7 @@ func (c *Coordinator) reportedLocked(f Failure) {
 }
 
 // lost is called when the connection of a rank ended without leave.
-func (c *Coordinator) lost(m *member, err error) {
+func (c *Coordinator) lost(m *member, conn net.Conn, err error) {
 	c.mu.Lock()
 	expected := m.gone || c.closed || c.failure != nil
 	c.mu.Unlock()
@@ -470,7 +470,7 @@ func (c *Coordinator) lost(m *member, err error) {
 	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		c.Ended(m.rank, "its process is gone")
+		c.Ended(m.rank, "its process is gone"+orCut(conn))
 	case wire.IsSilence(err):
 		c.mu.Lock()
 		defer c.mu.Unlock()

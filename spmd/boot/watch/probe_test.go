@@ -158,7 +158,7 @@ func TestRankZeroIsCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	reporter.Phase("isolated")
-	c.lost(c.members[2], fmt.Errorf("read: %w", syscall.ETIMEDOUT))
+	c.lost(c.members[2], nil, fmt.Errorf("read: %w", syscall.ETIMEDOUT))
 	f := <-reporter.Failed()
 	const want = "this host is cut off from all others, or they are: ranks 2 on b, 3 on c do not answer (read: connection timed out)"
 	if f.Rank != 0 || f.Host != own || f.Kind != fault.RankLost || f.Cause != want {

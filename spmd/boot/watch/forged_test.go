@@ -1,0 +1,99 @@
+package watch
+
+import (
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"perigee/internal/fault"
+	"perigee/spmd/wire"
+)
+
+// Where bytes of the coordinator are altered on their way to a rank, the job's failure says so, at both ends: neither
+// has died.
+func TestForgedWordsOfTheCoordinator(t *testing.T) {
+	c := newCoordinator(t, 2, nil)
+	connectFollower(t, c, 0).Put(t.Context(), nil)
+	secret := []byte("a secret of the job")
+	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, _ int) { c.Serve(conn) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	between, spoil := alteringRelay(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())))
+	conn, err := wire.Dial(t.Context(), between, secret, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cl, _, err := NewClient(t.Context(), conn, 1, 2, Leader{Name: "rank 0, the coordinator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spoil.Store(true)
+	if err := cl.Put(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	want := regexp.MustCompile(`^lost the connection to rank 0, the coordinator: frame \d+ was altered, repeated, left out or injected on the way$`)
+	<-c.Failed()
+	for who, f := range map[string]Failure{"the coordinator": *c.Failure(), "the rank": <-cl.Failed()} {
+		if f.Rank != 1 || f.Kind != fault.RankLost || !want.MatchString(f.Cause) {
+			t.Errorf("%s has %+v", who, f)
+		}
+	}
+	Follower{cl}.Leave(t.Context())
+}
+
+// alteringRelay passes on bytes between who connects to it and an address. Once spoil is set it alters those to the one
+// that has connected.
+func alteringRelay(t *testing.T, to string) (address string, spoil *atomic.Bool) {
+	spoil = new(atomic.Bool)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	t.Cleanup(func() { l.Close(); done.Wait() })
+	done.Go(func() {
+		a, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer a.Close()
+		b, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		done.Go(func() { io.Copy(b, a); b.Close() })
+		buf := make([]byte, 4096)
+		for {
+			n, err := b.Read(buf)
+			if err != nil {
+				return
+			}
+			if spoil.Load() {
+				buf[n-1] ^= 1
+			}
+			if _, err := a.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	})
+	return l.Addr().String(), spoil
+}
+
+// A connection between hosts may end without the death of a process.
+func TestWhatEndsAConnection(t *testing.T) {
+	for address, want := range map[string]string{"127.0.0.1": "", "::1": "", "10.0.0.1": ", or the network has closed the connection"} {
+		if got := orCut(remote{&net.TCPAddr{IP: net.ParseIP(address)}}); got != want {
+			t.Errorf("%s: %q", address, got)
+		}
+	}
+}
+
+type remote struct{ at net.Addr }
+
+func (r remote) RemoteAddr() net.Addr { return r.at }

@@ -1,0 +1,43 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Processes whose clocks differ are on different hosts: their clocks are compared then.
+func TestClocksOfAnotherTimeNamespace(t *testing.T) {
+	const ask = "PERIGEE_TEST_HOST_ID"
+	if os.Getenv(ask) != "" {
+		fmt.Print(ID())
+		os.Exit(0)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := []string{"--time", "--monotonic", "1", "--fork"}
+	if os.Geteuid() != 0 {
+		other = append(other, "--user", "--map-root-user")
+	}
+	for _, c := range []struct {
+		name string
+		same bool
+		args []string
+	}{
+		{"the same", true, []string{"--fork"}},
+		{"one second ahead", false, other},
+	} {
+		cmd := exec.Command("unshare", append(c.args, self, "-test.run=^"+t.Name()+"$")...)
+		cmd.Env = append(os.Environ(), ask+"=1")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		if same := string(out) == ID(); same != c.same {
+			t.Errorf("%s: %s, this process has %s", c.name, out, ID())
+		}
+	}
+}

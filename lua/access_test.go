@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +12,8 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/traffic/load"
+	"perigee/internal/traffic/traffictest"
+	"perigee/spmd"
 )
 
 // A scenario reads what the user has named and what is beside or below that, and nothing else.
@@ -76,6 +79,58 @@ func TestAccess(t *testing.T) {
 			t.Errorf("files of transfers at %s: %v", path, err)
 		}
 		r.Close()
+	}
+}
+
+// Transfers make no files, and touch none, that the user has not named, whichever function asks for them.
+func TestFilesOfTransfers(t *testing.T) {
+	dir := t.TempDir()
+	theirs, named := filepath.Join(dir, "theirs"), filepath.Join(dir, "named")
+	there, precious := filepath.Join(theirs, "there"), bytes.Repeat([]byte("precious"), 512)
+	if err := errors.Join(os.Mkdir(theirs, 0o700), os.WriteFile(there, precious, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const prepare = `transfer.prepare { mem = "dram", matrix = matrix.from { { 8 } }, storage = { [0] = { file_path = opt.at, file_size = 4096, write_size = 4096 } } }:run()`
+	const lanes = `transfer.lanes { peers = { [0] = { 0 } }, block = 4096, remote_mem = "file", path = opt.at, overwrite = true }:close()`
+	for _, c := range []struct {
+		call, path   string
+		named, anyIO bool
+		want         string // "" where it may
+	}{
+		{prepare, filepath.Join(dir, "outside"), false, false, "the scenario may not use "},
+		{lanes, filepath.Join(dir, "outside"), false, false, "the scenario may not use "},
+		{prepare, named, true, false, ""},
+		{lanes, named, true, false, ""},
+		{prepare, filepath.Join(theirs, "new"), false, false, ""}, // beside the scenario, where its matrices are
+		{lanes, filepath.Join(theirs, "new"), false, false, "the scenario may not use "},
+		{prepare, there, false, false, there},
+		{prepare, filepath.Join(dir, "any"), false, true, ""},
+	} {
+		err := traffictest.Worlds(t, 1, func(w *spmd.World) error {
+			declared := `options.string { "at", "" }`
+			if c.named {
+				declared = `options.storage { "at" }`
+			}
+			r, err := Load("x.lua", "return { options = { "+declared+" }, run = function(opt) "+c.call+" end }", io.Discard)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			env := testEnv(w, io.Discard)
+			env.AllowIO = c.anyIO
+			r.Begin(env)
+			r.Permit(Access{Folder: theirs, AllowIO: c.anyIO})
+			return r.Run(map[string]any{"at": c.path})
+		})[0]
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s at %s: got %v, want %q", c.call, c.path, err, c.want)
+		}
+		if data, err := os.ReadFile(there); err != nil || !bytes.Equal(data, precious) {
+			t.Fatalf("%s: the file that was there: %.20q, %v", c.call, data, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "outside")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file outside: %v", err)
 	}
 }
 

@@ -30,8 +30,8 @@ var proofs = []struct{ begins, tests string }{
 	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestSecretInAFile spmd/boot.TestMungeCarriesTheSecret"},
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
 
-	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs"},
-	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess e2e.TestStorageOps"},
+	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs lua.TestFilesOfTransfers"},
+	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess lua.TestFilesOfTransfers e2e.TestStorageOps"},
 	{"a shipped scenario", "lua.TestAccess"},
 	{"a result that is repeated", "lua.TestRepeatReadsNoFiles lua.TestRepeatDoesNotOverwrite tools/run.TestRepeatAsksForIO e2e.TestScripts/rerun"},
 	{"A default of an option", "lua.TestAccess"},

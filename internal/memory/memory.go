@@ -23,6 +23,10 @@ func Available(root string) (int64, error) {
 	return min(available*1024, cgroupMemory(root)), nil
 }
 
+// Usable is the part of the available memory that work may be planned to take: what plans leave out, and the rest of
+// the host, need some, too.
+func Usable(available int64) int64 { return available / 5 * 4 }
+
 // cgroupMemory is what the process's cgroup and those above it leave to it.
 func cgroupMemory(root string) int64 {
 	left := int64(math.MaxInt64)

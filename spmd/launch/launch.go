@@ -123,9 +123,9 @@ const bytesPerRank = 9e6
 // enoughMemory reports that so many ranks would fill the memory: how many there are may be the wish of a scenario.
 func enoughMemory(ranks int, available func() (int64, error)) error {
 	there, err := available()
-	if want := int64(ranks) * bytesPerRank; err == nil && want > there {
-		return fault.New(fault.Resource, "%d ranks need at least %s of memory, and %s are available", ranks,
-			size.Decimal(want), size.Decimal(there)).
+	if want := int64(ranks) * bytesPerRank; err == nil && want > memory.Usable(there) {
+		return fault.New(fault.Resource, "%d ranks need at least %s of memory, and they may have 80 %% of %s that are available",
+			ranks, size.Decimal(want), size.Decimal(there)).
 			WithHint("fewer ranks with -n, or free memory, where a limit of a cgroup counts, too")
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/internal/size"
 )
 
@@ -18,7 +19,7 @@ const watchEvery = 100 * time.Millisecond
 // counted by package experiment, before they start.
 func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 	ranks := len(k.world.Hosts()[k.world.HostOf(k.world.Rank())].Ranks)
-	part := uint64(available) / 10 * 8 / uint64(ranks)
+	part := uint64(memory.Usable(available)) / uint64(ranks)
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/internal/size"
 	"perigee/internal/traffic/matrix"
 )
@@ -47,8 +48,8 @@ func checkMemory(sizes []int, works []*Workload, available func() (int64, error)
 		return nil // the kernel does not say
 	}
 	for i, n := range sizes {
-		if want := works[i].estimate(n); want > there {
-			return fault.New(fault.Resource, "a simulation of %d ranks needs about %s of memory, and %s are available",
+		if want := works[i].estimate(n); want > memory.Usable(there) {
+			return fault.New(fault.Resource, "a simulation of %d ranks needs about %s of memory, and it may have 80 %% of %s that are available",
 				n, size.Decimal(want), size.Decimal(there)).
 				WithHint("simulate a smaller world (perigee simulate %d), or matrices with fewer cells; or free memory, where a limit of a cgroup counts, too",
 					max(n/4, MinRanks))

@@ -273,7 +273,7 @@ func (r *Report) foot(w io.Writer) {
 		return
 	}
 	if !r.Judged {
-		fmt.Fprintln(w, "# no verdicts:", r.Advice)
+		fmt.Fprintln(w, "# no verdicts:", plaintext.Escape(r.Advice)) // names files
 		return
 	}
 	for _, text := range r.Findings {

@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/spmd/boot"
 	"perigee/tools/compare"
@@ -84,7 +85,7 @@ func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	out := &cli.Output{W: s.Out}
 	s.Out = out
 	if c.Format == "text" {
-		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", c.Of, old.Started.Format(time.DateTime+" UTC"))
+		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", plaintext.Escape(c.Of), old.Started.Format(time.DateTime+" UTC"))
 	}
 	err := c.Judge(s, compare.Sides{
 		Old: []*result.Document{old}, New: []*result.Document{fresh}, Force: c.Ranks != nil || c.Engine != run.Same,

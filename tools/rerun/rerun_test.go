@@ -101,6 +101,12 @@ func TestConclude(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
+	named := parse(t, "r\x1b[2J\n\u202e.json").job(cli.Streams{Out: &out}, nil)
+	if err := named.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || strings.ContainsAny(out.String(), "\x1b\u202e") ||
+		strings.Count(out.String(), `r\x1b[2J\n\u202e.json`) != 3 {
+		t.Errorf("%v: the name of the file is not escaped: %q", err, &out)
+	}
+	out.Reset()
 	j := parse(t, "r.json", "--format", "json").job(cli.Streams{Out: &out}, []string{"rerun"})
 	if err := j.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
 		t.Errorf("%v:\n%s", err, &out)

@@ -222,9 +222,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		return err
 	}
 	if n := flags.Ranks; n != nil && *n != w.Size() {
-		return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", *n, w.Launcher(),
-			cli.Count(w.Size(), "rank")).
-			WithHint("leave --ranks to the launcher, or start them here with --launcher local")
+		return k.job.otherSize(*n, w.Size(), w.Launcher())
 	}
 	thresholds, err := limitsOf(r, options, flags)
 	if err != nil {

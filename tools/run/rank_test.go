@@ -79,6 +79,24 @@ func TestRepeatOfManyRanks(t *testing.T) {
 	}
 }
 
+// Where a launcher has started another number of ranks the error says who wanted which, and what to do.
+func TestOtherSize(t *testing.T) {
+	two := 2
+	for _, c := range []struct {
+		job        Job
+		text, hint string
+	}{
+		{Job{Flags: Flags{Ranks: &two}}, "--ranks is 2, but the pmix launcher has started 3 ranks", "leave --ranks to the launcher"},
+		{Job{Repeats: "r.json", Flags: Flags{Ranks: &two}}, "--ranks is 2, but the pmix launcher has started 3 ranks", "leave --ranks to the launcher"},
+		{Job{Repeats: "r.json"}, "the run of r.json had 2 ranks, but the pmix launcher has started 3 ranks", "let it start 2; or say -n 3"},
+	} {
+		err := c.job.otherSize(2, 3, "pmix")
+		if fault.KindOf(err) != fault.Usage || err.Error() != c.text || !strings.HasPrefix(fault.HintOf(err), c.hint) {
+			t.Errorf("got %v (%s)", err, fault.HintOf(err))
+		}
+	}
+}
+
 // The name of a scenario that is repeated is a stranger's, and the first that is printed.
 func TestHeaderOfAStranger(t *testing.T) {
 	worlds, _ := spmd.NewInMemory(1)

@@ -69,6 +69,19 @@ func (j Job) checkStart(d *result.Document, cpus int) error {
 			n, n)
 }
 
+// otherSize is the error of a job for which a launcher has started another number of ranks than it wants.
+func (j Job) otherSize(want, got int, launcher string) error {
+	if j.Repeats != "" && j.Flags.Ranks == nil {
+		return fault.New(fault.Usage, "the run of %s had %s, but the %s launcher has started %s", j.Repeats,
+			cli.Count(want, "rank"), launcher, cli.Count(got, "rank")).
+			WithHint("let it start %d; or say -n %d to repeat the run with %d all the same, if the scenario allows it",
+				want, got, got)
+	}
+	return fault.New(fault.Usage, "--ranks is %d, but the %s launcher has started %s", want, launcher,
+		cli.Count(got, "rank")).
+		WithHint("leave --ranks to the launcher, or start them here with --launcher local")
+}
+
 // withoutOutputs leaves out the options that name files to write, with a note for
 // each: the user of this run has not named them.
 func withoutOutputs(sc result.Scenario) (options map[string]any, notes []string) {

@@ -113,8 +113,8 @@ func (c *Cmd) write(list []input, streams cli.Streams) error {
 	if err := atomicfile.Write(c.Output, 0o644, fill); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(streams.Err, "# report: %s\n", c.Output)
-	return err
+	fmt.Fprintf(streams.Err, "# report: %s\n", c.Output)
+	return nil
 }
 
 // writeJSON writes the computed figures.

@@ -20,6 +20,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
@@ -168,7 +170,9 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	t.comment = newComment()
 	plan, err := t.Plan(t.comment)
 	if err == nil {
-		err = plan.Write()
+		if err = plan.Write(); noRoom(err) {
+			return err // no failure of the case: it is run when there is room
+		}
 	}
 	if err != nil {
 		t.Err = err
@@ -191,6 +195,11 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	}
 	t.Job = slurm.Job{ID: id, State: "PENDING"}
 	return m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id})
+}
+
+// noRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
+func noRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }
 
 // wait waits for all tasks of a batch.

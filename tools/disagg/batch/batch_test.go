@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
@@ -147,6 +149,39 @@ func TestRefused(t *testing.T) {
 	}
 	if count != 2 || list[1].Err == nil || !strings.Contains(list[1].Err.Error(), "Job submission failed: sbatch: sbatch: error: invalid partition") {
 		t.Errorf("%d ended, %v", count, list[1].Err)
+	}
+}
+
+// A disk without room for a case ends the run, which can be resumed: the case has not failed.
+func TestNoRoom(t *testing.T) {
+	dir := fake(t, answer)
+	touch(t, filepath.Join(dir, "over"))
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	list := tasks(t, 2)
+	list[1].Plan = func(string) (*launch.Plan, error) {
+		return &launch.Plan{Script: filepath.Join(disk, "case1", "job.sh"), Text: strings.Repeat("#", 1<<20)}, nil
+	}
+	m := manager(t, t.TempDir())
+	ended := 0
+	m.Ended = func(*Task) error { ended++; return nil }
+	if err := m.Run(context.Background(), list); fault.KindOf(err) != fault.Output || ended != 0 {
+		t.Fatalf("%v, %d tasks ended", err, ended)
+	}
+	if _, done := m.Ledger.Last(); done || calls(t, dir, "sbatch") != 1 {
+		t.Errorf("the run counts as finished: %v", done)
+	}
+	if err := unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil {
+		t.Fatalf("%d jobs go on, %v", n, err)
+	}
+	if err := m.Run(context.Background(), list); err != nil || ended != 2 || calls(t, dir, "sbatch") != 2 {
+		t.Errorf("%v, %d tasks ended", err, ended)
 	}
 }
 

@@ -14,6 +14,9 @@ func (d *Document) checkNames() (err error) {
 	if d.Engine != nil && len(d.Engine.Name) > MaxName {
 		return fmt.Errorf("engine: wanted a name of at most %d bytes, got one of %d", MaxName, len(d.Engine.Name))
 	}
+	if len(d.Scenario.Name) > MaxName {
+		return fmt.Errorf("scenario: wanted a name of at most %d bytes, got one of %d", MaxName, len(d.Scenario.Name))
+	}
 	for i, h := range d.World.Hosts {
 		check("world.hosts", i, h.Name)
 	}

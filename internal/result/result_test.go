@@ -296,6 +296,7 @@ func TestLongNames(t *testing.T) {
 		return err
 	}
 	for want, put := range map[string]func(d *result.Document, name string){
+		"scenario: ":        func(d *result.Document, name string) { d.Scenario.Name = name },
 		"engine: ":          func(d *result.Document, name string) { d.Engine = &result.Engine{Name: name} },
 		"world.hosts[0]: ":  func(d *result.Document, name string) { d.World.Hosts[0].Name = name },
 		"phases[0]: ":       func(d *result.Document, name string) { d.Phases = []result.Phase{{Name: name}} },

@@ -105,6 +105,26 @@ func TestFalseGreens(t *testing.T) {
 	}
 }
 
+// A count that cannot be read is named, and a verdict that is none said to be none.
+func TestWhatIsNotThere(t *testing.T) {
+	p, _ := parse(t, caseFolder(t, strings.Replace(goodLog(), "Failed requests:                         0", "Failed requests: 0x", 1), true))
+	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, `Failed requests: wanted a whole number, got "0x"`) {
+		t.Errorf("warnings: %s", text)
+	}
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "slurm_logs", "a"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"null", "{}", `{"verdict":null}`} {
+		if err := os.WriteFile(filepath.Join(dir, "slurm_logs", "a", "verdict.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "wanted a verdict of perigee disagg, got none") || strings.Contains(said, "%!") {
+			t.Errorf("%s: exit code %d, %s", text, code, said)
+		}
+	}
+}
+
 // A log that grows is read when it has stopped, and never called complete before.
 func TestGrowingLog(t *testing.T) {
 	whole := goodLog()

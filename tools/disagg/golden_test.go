@@ -122,8 +122,9 @@ type parsed struct {
 		Threshold    float64
 		Passed       *bool
 	}
-	State   string
-	Reasons []string
+	State    string
+	Reasons  []string
+	Warnings []string
 }
 
 func parse(t *testing.T, args ...string) (parsed, int) {

@@ -128,8 +128,12 @@ func readCases(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%w", err)
 		}
 		var c Case
-		if err := json.Unmarshal(data, &c); err != nil || c.Verdict == nil {
+		if err := json.Unmarshal(data, &c); err != nil {
 			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg: %w", path, err)
+		}
+		if c.Verdict == nil {
+			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
+				WithHint("parse the case again: perigee disagg parse %s", filepath.Dir(path))
 		}
 		cases = append(cases, c)
 	}

@@ -53,6 +53,9 @@ type Log struct {
 	Lines   int
 	Bytes   int64
 	Whole   bool // the text ends with the end of a line
+	// Unread are the first counts that are no whole numbers, with their lines; MoreUnread is how many follow.
+	Unread     []string
+	MoreUnread int
 	// LastLine is the end of the text if it is not whole.
 	LastLine string
 }
@@ -153,6 +156,7 @@ var (
 	prompts   = []byte("prompts")
 	unit      = []byte(" (ms):")
 	block     = []byte("Serving Benchmark Result")
+	requests  = []byte(" requests:")
 	failed    = []byte("Failed requests:")
 	failedSum = []byte("Total failed requests:")
 	total     = []byte("Total requests:")
@@ -179,6 +183,8 @@ func (m *machine) line(line []byte) {
 		m.close(line)
 	case last == 's' && bytes.HasSuffix(line, prompts):
 		m.begin(line)
+	case bytes.Contains(line, requests):
+		m.figure(line) // which says what is no number
 	case last == '=' && bytes.Contains(line, block):
 		m.after = false
 		if m.open == nil {
@@ -269,6 +275,8 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 		if value, ok := after(line, c.label); ok {
 			if n, ok := whole(value); ok {
 				*c.to = n
+			} else {
+				m.unread(c.label, value)
 			}
 			return
 		}
@@ -279,12 +287,25 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 	if value, ok := after(line, generated); ok {
 		if n, ok := whole(value); ok {
 			l.Generated = int64(n)
+		} else {
+			m.unread(generated, value)
 		}
 	} else if value, ok := after(line, seconds); ok {
 		l.Duration, _ = number(value)
 	} else if value, ok := after(line, outputs); ok {
 		l.Throughput, _ = number(value)
 	}
+}
+
+// unread notes a count that cannot be read.
+func (m *machine) unread(label, value []byte) {
+	const most = 10
+	if len(m.log.Unread) == most {
+		m.log.MoreUnread++
+		return
+	}
+	m.log.Unread = append(m.log.Unread, fmt.Sprintf("line %d: %s wanted a whole number, got %.40q", m.log.Lines, label,
+		value))
 }
 
 // lastTwoWords cuts off a prefix such as "0: " or "[1,0]<stdout>:".

@@ -109,3 +109,26 @@ func TestLevelsAreBounded(t *testing.T) {
 		t.Errorf("%d levels, %v", len(log.Levels), err)
 	}
 }
+
+// Counts that are no numbers are not passed over without a word.
+func TestUnreadableCounts(t *testing.T) {
+	head, end := "Benchmarking with concurrency 4 ... 32 prompts\n", "Benchmark with concurrency 4 done\n"
+	bad := "Failed requests:                 99999999999999999999\n0: Successful requests: -1\nTotal requests: 3x\nTotal generated tokens: 1e999\n"
+	log, err := Read(strings.NewReader(head + bad + end))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`line 2: Failed requests: wanted a whole number, got "99999999999999999999"`, `line 3: Successful requests: wanted a whole number, got "-1"`,
+		`line 4: Total requests: wanted a whole number, got "3x"`, `line 5: Total generated tokens: wanted a whole number, got "1e999"`,
+	}
+	if diff := cmp.Diff(want, log.Unread); diff != "" || log.MoreUnread != 0 {
+		t.Errorf("(-want +got), %d more\n%s", log.MoreUnread, diff)
+	}
+	if log, err = Read(strings.NewReader(head + strings.Repeat(bad, 1000) + end)); err != nil || len(log.Unread) != 10 || log.MoreUnread != 3990 {
+		t.Errorf("%d, and %d more, %v", len(log.Unread), log.MoreUnread, err)
+	}
+	if log, err = Read(strings.NewReader(head + one + end)); err != nil || log.Unread != nil {
+		t.Errorf("%v, %v", log.Unread, err)
+	}
+}

@@ -174,6 +174,13 @@ func (j *judge) levels() {
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
+	if list, more := j.e.Log.Unread, j.e.Log.MoreUnread; len(list) > 0 {
+		text := "the log has counts that cannot be read: " + strings.Join(list, "; ")
+		if more > 0 {
+			text += fmt.Sprintf("; and %d more", more)
+		}
+		j.reason(true, "%s", text)
+	}
 	if failed, total, ok := j.e.Log.Requests(); ok {
 		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
 	}

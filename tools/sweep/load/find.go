@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -105,6 +106,10 @@ func (f *finder) walk(path, absolute string) error {
 			directory: sweepOf(absolute, name),
 		}
 		switch {
+		case err != nil && !utf8.ValidString(name): // os.Root opens no such folder
+			file.err = fault.New(fault.Input, "%s: cannot be read: its name is no UTF-8", file.path).WithHint("rename it")
+			f.take(file)
+			return fs.SkipDir
 		case err != nil && (d == nil || d.IsDir()): // a folder that may not be read
 			file.err = fault.New(fault.Input, "%s: cannot be read: %w", file.path, withoutPath(err))
 			f.take(file)

@@ -478,12 +478,18 @@ func TestHostileFolder(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "benchmark_report_folder.yaml"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "odd\xff"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	began := time.Now()
 	in, err := Files([]string{dir}, DefaultOptions())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(in.Runs) != 13 || len(in.Skipped) != 1 || in.Links != 3 {
+	if last := in.Skipped[len(in.Skipped)-1]; !strings.Contains(fmt.Sprint(last), "its name is no UTF-8") {
+		t.Errorf("a folder with an odd name: %+v", last)
+	}
+	if len(in.Runs) != 13 || len(in.Skipped) != 2 || in.Links != 3 {
 		t.Errorf("%d runs, skipped %+v, %d links after %v", len(in.Runs), in.Skipped, in.Links, time.Since(began))
 	}
 	// But what the user names may be a link.

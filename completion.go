@@ -276,7 +276,7 @@ func scenarioOffer(name string) offer {
 	if err != nil {
 		return offer{} // no completion for a scenario that cannot be read
 	}
-	k, err := kong.New(grammar, cli.BothSpellings(), cli.Decimal())
+	k, err := cli.Parser(grammar)
 	if err != nil {
 		return offer{}
 	}

@@ -105,12 +105,12 @@ func execute(args []string, streams cli.Streams) int {
 	out := &cli.Output{W: streams.Out}
 	streams.Out = out
 	exit := -1
-	k, err := kong.New(grammar(args), kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
+	k, err := cli.Parser(grammar(args), kong.Name("perigee"), kong.Writers(streams.Out, streams.Err),
 		kong.Description("Plays the traffic of disaggregated LLM inference between many ranks, and measures it."),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}), groups,
 		kong.Vars{"version": versionLine()},
-		kong.Bind(streams), cli.BothSpellings(), cli.Decimal())
+		kong.Bind(streams))
 	if err != nil {
 		fmt.Fprintln(streams.Err, "perigee:", err)
 		return int(fault.Internal)

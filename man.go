@@ -64,7 +64,7 @@ func withScenarios(n *kong.Node) (*kong.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := kong.New(grammar, kong.Name(n.Name), cli.BothSpellings())
+		k, err := cli.Parser(grammar, kong.Name(n.Name))
 		if err != nil {
 			return nil, err
 		}

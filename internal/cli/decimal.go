@@ -9,9 +9,9 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// Decimal is an option for kong under which whole numbers that begin with 0 are decimal: 010 is ten, as a script that
+// decimal is an option for kong under which whole numbers that begin with 0 are decimal: 010 is ten, as a script that
 // counts with leading zeros means it, and as options of scenarios have it. kong by itself reads eight.
-func Decimal() kong.Option {
+func decimal() kong.Option {
 	return kong.OptionFunc(func(k *kong.Kong) error {
 		for _, kind := range []reflect.Kind{reflect.Int, reflect.Int64, reflect.Uint64} {
 			if err := kong.KindMapper(kind, kong.MapperFunc(decodeWhole)).Apply(k); err != nil {

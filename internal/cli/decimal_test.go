@@ -3,8 +3,6 @@ package cli
 import (
 	"testing"
 	"time"
-
-	"github.com/alecthomas/kong"
 )
 
 // A leading 0 does not make a number octal.
@@ -16,7 +14,7 @@ func TestDecimal(t *testing.T) {
 		Wait  time.Duration
 		Sizes []int `arg:"" optional:""`
 	}
-	k, err := kong.New(&c, Decimal())
+	k, err := Parser(&c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func Given[T any](value *T, preset T) T {
 
 // model returns the parser of a struct of flags.
 func model(flags any) (*kong.Kong, error) {
-	return kong.New(flags, kong.NoDefaultHelp(), BothSpellings(), Decimal())
+	return Parser(flags, kong.NoDefaultHelp())
 }
 
 // Take reads those flags that a struct declares, in kong's tags, and returns the other words in their order. It is for

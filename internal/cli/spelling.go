@@ -6,10 +6,15 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// BothSpellings is an option for kong under which every flag may be written
+// Parser is kong.New with the habits of all of perigee's command lines: both spellings of flags, and decimal numbers.
+func Parser(grammar any, options ...kong.Option) (*kong.Kong, error) {
+	return kong.New(grammar, append(options, bothSpellings(), decimal())...)
+}
+
+// bothSpellings is an option for kong under which every flag may be written
 // with underscores in place of hyphens, too, as the tools that perigee stands
 // beside spell theirs: --op_type is --op-type.
-func BothSpellings() kong.Option {
+func bothSpellings() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
 		return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 			if f, ok := node.(*kong.Flag); ok {

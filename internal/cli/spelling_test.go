@@ -2,8 +2,6 @@ package cli
 
 import (
 	"testing"
-
-	"github.com/alecthomas/kong"
 )
 
 func TestBothSpellings(t *testing.T) {
@@ -19,7 +17,7 @@ func TestBothSpellings(t *testing.T) {
 				PageSize      int    `name:"page_size"`
 			} `cmd:""`
 		}
-		k, err := kong.New(&g, BothSpellings())
+		k, err := Parser(&g)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -200,6 +200,15 @@ func read(t *testing.T, name string) []byte {
 	return data
 }
 
+// All command lines are read with the same habits.
+func TestParsersAreOfOneKind(t *testing.T) {
+	for _, name := range sources(t, ".go") {
+		if !strings.HasSuffix(name, "_test.go") && !strings.HasPrefix(name, "internal/cli/") && bytes.Contains(read(t, name), []byte("kong.New(")) {
+			t.Errorf("%s makes a parser by itself, want cli.Parser", name)
+		}
+	}
+}
+
 // How long files may be. Tables of cases make tests longer.
 const (
 	mostLines     = 600

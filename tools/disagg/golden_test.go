@@ -24,7 +24,7 @@ func perigee(t *testing.T, env map[string]string, args ...string) (stdout, stder
 	var c struct {
 		Disagg Cmd `cmd:""`
 	}
-	k, err := kong.New(&c, kong.Bind(s), kong.Writers(&out, &errs), cli.BothSpellings(), kong.Exit(func(int) {}))
+	k, err := cli.Parser(&c, kong.Bind(s), kong.Writers(&out, &errs), kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ func call(t *testing.T, words ...string) (out, stderr string, err error) {
 	t.Helper()
 	var c Cmd
 	var o, e bytes.Buffer
-	k, err := kong.New(&c, kong.Bind(cli.Streams{Out: &o, Err: &e, Env: os.Getenv}), cli.BothSpellings(), kong.Exit(func(int) { t.Fatal("exit") }))
+	k, err := cli.Parser(&c, kong.Bind(cli.Streams{Out: &o, Err: &e, Env: os.Getenv}), kong.Exit(func(int) { t.Fatal("exit") }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/go-cmp/cmp"
 
 	"perigee/internal/cli"
@@ -66,7 +65,7 @@ func understand(t *testing.T, line string) {
 	t.Helper()
 	words, ok := strings.CutPrefix(line, "perigee kvbench ")
 	var cmd Cmd
-	parser, err := kong.New(&cmd, cli.BothSpellings())
+	parser, err := cli.Parser(&cmd)
 	if err != nil {
 		t.Fatal(err)
 	}

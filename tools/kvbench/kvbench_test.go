@@ -22,7 +22,7 @@ import (
 func runLine(t testing.TB, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var cmd Cmd
-	parser, err := kong.New(&cmd, kong.Name("kvbench"), kong.Exit(func(int) { t.Error("kong wants to exit") }), cli.BothSpellings())
+	parser, err := cli.Parser(&cmd, kong.Name("kvbench"), kong.Exit(func(int) { t.Error("kong wants to exit") }))
 	if err != nil {
 		t.Fatal(err)
 	}

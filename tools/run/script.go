@@ -103,10 +103,9 @@ var ErrHelp = errors.New("help was printed")
 func parseOptions(command string, sc lua.Scenario, words []string, streams cli.Streams) (map[string]any, error) {
 	g := grammar{Scenario: sc.Grammar()}
 	helped := false
-	k, err := kong.New(&g, kong.Name(command), kong.Description(sc.About),
+	k, err := cli.Parser(&g, kong.Name(command), kong.Description(sc.About),
 		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		cli.BothSpellings(), cli.Decimal())
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
 	}

@@ -4,9 +4,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
@@ -306,6 +308,21 @@ func FuzzReadLoads(f *testing.F) {
 				t.Errorf("%v is not of kind input", err)
 			}
 			return
+		}
+		var want [][]float64
+		for line := range strings.Lines(strings.TrimPrefix(text, "\ufeff")) {
+			line, _, _ = strings.Cut(line, "#")
+			var loads []float64
+			for _, word := range strings.Fields(strings.ReplaceAll(line, ",", " ")) {
+				x, _ := strconv.ParseFloat(word, 64)
+				loads = append(loads, x)
+			}
+			if loads != nil {
+				want = append(want, loads)
+			}
+		}
+		if diff := cmp.Diff(want, layers); diff != "" {
+			t.Errorf("%q: %s", text, diff)
 		}
 		for _, loads := range layers {
 			n := len(loads)

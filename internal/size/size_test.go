@@ -2,7 +2,9 @@ package size
 
 import (
 	"math"
+	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -97,8 +99,29 @@ func FuzzParse(f *testing.F) {
 		if bytes < 0 {
 			t.Fatalf("%q gives %d", in, bytes)
 		}
+		if want := byDefinition(t, in); math.Abs(want-float64(bytes)) > want*1e-15+1 {
+			t.Fatalf("%q gives %d, want %.0f", in, bytes, want)
+		}
 		if back, err := Parse(strconv.FormatInt(bytes, 10)); err != nil || back != bytes {
 			t.Fatalf("%d reads back as %d, %v", bytes, back, err)
 		}
 	})
+}
+
+// byDefinition is the number of bytes of a text without mistakes, as a float64 can hold it.
+func byDefinition(t *testing.T, text string) float64 {
+	m := regexp.MustCompile(`^([0-9.]+(?:[eE][+-]?[0-9]+)?) ?([kKmMgGtTpP]?)([iI]?)([bB]?)$`).FindStringSubmatch(text)
+	if m == nil || m[3] != "" && (m[2] == "" || m[4] == "") {
+		t.Fatalf("%q is taken", text)
+	}
+	number, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		t.Fatal(text, err)
+	}
+	base := 1024.0
+	if m[2] != "" && m[3] == "" && m[4] != "" {
+		base = 1000
+	}
+	power := map[string]float64{"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}[strings.ToUpper(m[2])]
+	return math.Floor(number * math.Pow(base, power))
 }

@@ -138,11 +138,41 @@ func FuzzExpandHosts(f *testing.F) {
 				t.Fatalf("%q means a host %q", list, n)
 			}
 		}
+		if len(names) <= 100 { // more take long
+			if want := expanded(list); !slices.Equal(names, want) {
+				t.Fatalf("%q means %q, want %q", list, names, want)
+			}
+		}
 		// Names without brackets are lists of themselves.
 		if again, err := ExpandHosts(strings.Join(names, ",")); err != nil || !slices.Equal(again, names) {
 			t.Fatalf("%q: %v", list, err)
 		}
 	})
+}
+
+// expanded are the names of a list without mistakes, by definition.
+func expanded(list string) (names []string) {
+	for _, item := range regexp.MustCompile(`(?:[^,\[]|\[[^\]]*\])+`).FindAllString(list, -1) {
+		before, rest, found := strings.Cut(item, "[")
+		if !found {
+			names = append(names, item)
+			continue
+		}
+		ranges, after, _ := strings.Cut(rest, "]")
+		for part := range strings.SplitSeq(ranges, ",") {
+			first, last, isRange := strings.Cut(part, "-")
+			if !isRange {
+				last = first
+			}
+			low, _ := strconv.Atoi(first)
+			high, _ := strconv.Atoi(last)
+			for n := low; n <= high; n++ {
+				digits := strconv.Itoa(n)
+				names = append(names, expanded(before+strings.Repeat("0", max(0, len(first)-len(digits)))+digits+after)...)
+			}
+		}
+	}
+	return names
 }
 
 func FuzzExpandCounts(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,6 +118,14 @@ func FuzzParse(f *testing.F) {
 		}
 		if math.IsNaN(got.Limit) || math.IsInf(got.Limit, 0) || got.quantile < 0 || got.quantile > 1 {
 			t.Fatalf("%+v", got)
+		}
+		want := map[string]float64{"max": 1, "median": 0.5}[got.Aggregate]
+		if digits, ok := strings.CutPrefix(got.Aggregate, "p"); ok {
+			want, _ = strconv.ParseFloat(digits, 64)
+			want /= 100
+		}
+		if got.quantile != want {
+			t.Fatalf("%q is the quantile %v, want %v", got.Aggregate, got.quantile, want)
 		}
 	})
 }

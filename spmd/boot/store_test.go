@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -246,8 +249,18 @@ func FuzzPMI2Message(f *testing.F) {
 	}
 	fuzztest.Run(f, []string{"12    ", "31    ", "7     ", "cmd=", "rc=0;", ";", "=", "key", "value", "a", "-1    ", " "}, func(t *testing.T, text string) {
 		m, err := readPMI2Message(strings.NewReader(text))
-		if err == nil && m == nil {
-			t.Fatal("neither a message nor an error")
+		if err != nil {
+			return
+		}
+		length, err := strconv.Atoi(strings.TrimSpace(text[:6]))
+		want := pmiReply{}
+		for _, pair := range regexp.MustCompile(`[^;]+`).FindAllString(text[6:6+length], -1) {
+			if at := strings.IndexByte(pair, '='); at >= 0 {
+				want[strings.TrimSpace(pair[:at])] = pair[at+1:]
+			}
+		}
+		if err != nil || !maps.Equal(m, want) {
+			t.Fatalf("%q is read as %q, want %q, %v", text, m, want, err)
 		}
 	})
 }

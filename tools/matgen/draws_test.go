@@ -1,7 +1,10 @@
 package matgen
 
 import (
+	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -178,6 +181,24 @@ func FuzzReadISLList(f *testing.F) {
 	fuzztest.Run(f, []string{"1", "2", "0", ".", "-", "e", "5", "\n", "#", " ", "x"}, func(t *testing.T, text string) {
 		draws, err := readISLList("f", strings.NewReader(text))
 		checkDraws(t, draws, err)
+		if err != nil {
+			return
+		}
+		var want, got []float64
+		for line := range strings.Lines(text) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				x, err := strconv.ParseFloat(line, 64)
+				if want = append(want, x); err != nil {
+					t.Fatalf("%q is taken", line)
+				}
+			}
+		}
+		for _, d := range draws {
+			got = append(got, d.Tokens)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
 	})
 }
 
@@ -189,5 +210,18 @@ func FuzzReadTrace(f *testing.F) {
 	fuzztest.Run(f, []string{"{\"timestamp\":", "\"input_length\":", "\"output_length\":", "\"hash_ids\":", "[", "]", "}", ",", "1", "0", "-", "2.5", "e3", "\n", "null", "\"x\"", "{\"timestamp\":1,\"input_length\":2", "{"}, func(t *testing.T, text string) {
 		draws, err := readTrace("f", strings.NewReader(text))
 		checkDraws(t, draws, err)
+		// A trace reads as it was written.
+		random := fuzztest.Random([]byte(text))
+		var lines strings.Builder
+		var want []Draw
+		begin := random.IntN(1000)
+		for now, left := begin, 1+random.IntN(4); left > 0; now, left = now+random.IntN(5000), left-1 {
+			d := Draw{Tokens: float64(random.IntN(1e6)), ArrivalSec: float64(now-begin) / 1000, OutputTokens: random.Int64N(1e6)}
+			want = append(want, d)
+			fmt.Fprintf(&lines, `{"output_length": %d, "timestamp": %d, "hash_ids": [1, 2], "input_length": %v}`+"\n", d.OutputTokens, now, d.Tokens)
+		}
+		if got, err := readTrace("f", strings.NewReader(lines.String())); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %+v, %v, want %+v", &lines, got, err, want)
+		}
 	})
 }

@@ -1,8 +1,10 @@
 package lua
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"perigee/internal/conf"
@@ -27,7 +29,7 @@ type files struct {
 	Access
 	inputs   map[string]bool // that the user has named to read
 	matrices map[string]bool // that the user's configurations name, to load as matrices
-	readable []string        // folders below which files may be read
+	readable []string        // folders below which files may be read, absolute and without links
 	outputs  map[string]bool
 	storage  map[string]bool // where transfers may make files
 }
@@ -41,7 +43,7 @@ func newFiles() files {
 func (r *Runtime) Permit(a Access) {
 	r.files.Access = a
 	if a.Folder != "" {
-		r.files.readable = append(r.files.readable, a.Folder)
+		r.files.open(a.Folder)
 	}
 }
 
@@ -60,8 +62,15 @@ func (f *files) grant(list []Option, options map[string]any) {
 			f.storage[path] = true
 		case o.Type == "path":
 			f.inputs[path] = true
-			f.readable = append(f.readable, filepath.Dir(path))
+			f.open(filepath.Dir(path))
 		}
+	}
+}
+
+// open lets the scenario read below a folder: the one that the path leads to now.
+func (f *files) open(folder string) {
+	if at, err := resolved(folder); err == nil {
+		f.readable = append(f.readable, at)
 	}
 }
 
@@ -70,8 +79,24 @@ func (f *files) mayRead(path string) error {
 	if f.AllowIO || f.inputs[path] || f.below(path) {
 		return nil
 	}
+	return notReadable(path)
+}
+
+func notReadable(path string) error {
 	return fault.New(fault.Script, "the scenario may not read %s", path).
 		WithHint("it reads files that the command line names, and files beside or below them; --allow-io lets it read any file")
+}
+
+// opened refuses a file that is another than mayRead has looked at: there may be a link in its place since.
+func (f *files) opened(path string, file *os.File) error {
+	if f.AllowIO || f.inputs[path] {
+		return nil
+	}
+	at, err := os.Readlink(fmt.Sprint("/proc/self/fd/", file.Fd()))
+	if err != nil || !f.within(at) {
+		return notReadable(path)
+	}
+	return nil
 }
 
 // grantMatrices lets the scenario load, as matrices only, the files that a configuration
@@ -99,19 +124,15 @@ func (f *files) mayLoad(path string) (quotable bool, err error) {
 // below reports whether a file, or what it links to, is in a folder from which the scenario may read.
 func (f *files) below(path string) bool {
 	file, err := resolved(path)
-	if err != nil {
-		return false
-	}
-	for _, folder := range f.readable {
-		at, err := resolved(folder)
-		if err != nil {
-			continue
-		}
-		if rel, err := filepath.Rel(at, file); err == nil && rel != ".." && !strings.HasPrefix(rel, "../") {
-			return true
-		}
-	}
-	return false
+	return err == nil && f.within(file)
+}
+
+// within is below for an absolute path without links.
+func (f *files) within(file string) bool {
+	return slices.ContainsFunc(f.readable, func(folder string) bool {
+		rel, err := filepath.Rel(folder, file)
+		return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	})
 }
 
 // resolved is an absolute path without links, as far as its folders are there.

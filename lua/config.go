@@ -1,6 +1,8 @@
 package lua
 
 import (
+	"os"
+
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/conf"
@@ -68,7 +70,7 @@ func (r *Runtime) readText(path string) (text []byte, err error) {
 		if err := r.files.mayRead(path); err != nil {
 			return nil, err
 		}
-		if text, err = conf.Read(path); err != nil {
+		if text, err = conf.Read(path, func(f *os.File) error { return r.files.opened(path, f) }); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"os"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -284,7 +285,11 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if m, err = readMatrixFile(path); err != nil && !quotable && !errors.Is(err, fs.ErrNotExist) {
+		check := func(f *os.File) error { return r.files.opened(path, f) }
+		if !quotable {
+			check = nil // the configuration may name any
+		}
+		if m, err = readMatrixFile(path, check); err != nil && !quotable && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fault.New(fault.Input, "matrix %s: it is unreadable, or no matrix", path).
 				WithHint("name it relative to the configuration, or use --allow-io, and the message says what is wrong in it")
 		}
@@ -298,7 +303,7 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 	return m, nil
 }
 
-func readMatrixFile(path string) (*matrix.Matrix, error) {
+func readMatrixFile(path string, check func(*os.File) error) (*matrix.Matrix, error) {
 	f, err := regular.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
@@ -308,6 +313,11 @@ func readMatrixFile(path string) (*matrix.Matrix, error) {
 		return nil, fault.New(fault.Input, "matrix: %w", err)
 	}
 	defer f.Close()
+	if check != nil {
+		if err := check(f); err != nil {
+			return nil, err
+		}
+	}
 	return matrix.ReadText(path, f)
 }
 

@@ -88,7 +88,7 @@ func Readable(name string) bool {
 
 // Load reads the document in a file. Its name determines the format, as in [Parse].
 func Load(path string) (*Value, error) {
-	text, err := Read(path)
+	text, err := Read(path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func Load(path string) (*Value, error) {
 }
 
 // Read reads the text that Load parses. It takes only regular files, since anything else
-// might never end, and only those whose name determines a format.
-func Read(path string) ([]byte, error) {
+// might never end, and only those whose name determines a format. check, if it is not nil, may refuse what was opened.
+func Read(path string, check func(*os.File) error) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return nil, folder(path)
@@ -119,6 +119,11 @@ func Read(path string) ([]byte, error) {
 		return nil, fault.New(fault.Input, "%s: cannot be read: %w", path, err)
 	}
 	defer file.Close()
+	if check != nil {
+		if err := check(file); err != nil {
+			return nil, err
+		}
+	}
 	if info.Size() > MaxBytes {
 		return nil, tooLong(path)
 	}

@@ -35,7 +35,7 @@ var proofs = []struct{ begins, tests string }{
 	{"a shipped scenario", "lua.TestAccess"},
 	{"a result that is repeated", "lua.TestRepeatReadsNoFiles lua.TestRepeatDoesNotOverwrite tools/run.TestRepeatAsksForIO e2e.TestScripts/rerun"},
 	{"A default of an option", "lua.TestAccess"},
-	{"Links are followed", "lua.TestAccess lua.TestMatricesOfConfigurations"},
+	{"Links are followed", "lua.TestAccess lua.TestAccessIsToWhatWasOpened lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
 	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
 	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles"},

@@ -231,6 +231,18 @@ func TestAnyBalance(t *testing.T) {
 	})
 }
 
+// The time grows with the slots, not with their product with experts or GPUs, which would be minutes here.
+func TestManyReplicas(t *testing.T) {
+	loads := make([]float64, 50_000)
+	for i := range loads {
+		loads[i] = float64(i*7919%1000) + 1
+	}
+	got, err := moe.Balance(loads, moe.Balancing{Replicas: 400_000, Groups: 1, Nodes: 1, GPUs: 40_000})
+	if err != nil || len(got.Logical) != 400_000 || got.MaxOverMean > 1.01 {
+		t.Errorf("%v, max/mean %v", err, got.MaxOverMean)
+	}
+}
+
 func TestFit(t *testing.T) {
 	line := func(alpha, rate float64, sizes ...float64) (list []moe.Point) {
 		for _, n := range sizes {

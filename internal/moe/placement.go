@@ -2,6 +2,7 @@ package moe
 
 import (
 	"cmp"
+	"container/heap"
 	"slices"
 
 	"perigee/internal/fault"
@@ -133,25 +134,58 @@ func pack(weights []float64, bins int) [][]int {
 		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(weights[b], weights[a]) })
 	}
 	packed, sums := make([][]int, bins), make([]float64, bins)
+	lightest := firsts(bins, func(a, b int) int { return cmp.Compare(sums[a], sums[b]) })
 	for place, item := range order {
 		best := place
 		if room > 1 {
-			best = lightest(packed, sums, room)
+			best = lightest.items[0]
 		}
 		packed[best] = append(packed[best], item)
 		sums[best] += weights[item]
+		switch {
+		case room == 1:
+		case len(packed[best]) == room:
+			heap.Pop(lightest)
+		default:
+			heap.Fix(lightest, 0)
+		}
 	}
 	return packed
 }
 
-func lightest(packed [][]int, sums []float64, room int) int {
-	best := -1
-	for bin := range packed {
-		if len(packed[bin]) < room && (best < 0 || sums[bin] < sums[best]) {
-			best = bin
-		}
+// ordered is a heap of numbers, the first by compare in front, the lowest number of equals.
+type ordered struct {
+	items   []int
+	compare func(a, b int) int
+}
+
+// firsts orders the numbers below n.
+func firsts(n int, compare func(a, b int) int) *ordered {
+	o := &ordered{make([]int, n), compare}
+	for i := range o.items {
+		o.items[i] = i
 	}
-	return best
+	heap.Init(o)
+	return o
+}
+
+func (o *ordered) Len() int { return len(o.items) }
+
+func (o *ordered) Less(i, k int) bool {
+	a, b := o.items[i], o.items[k]
+	return cmp.Or(o.compare(a, b), cmp.Compare(a, b)) < 0
+}
+
+func (o *ordered) Swap(i, k int) { o.items[i], o.items[k] = o.items[k], o.items[i] }
+
+// Push is not used.
+func (o *ordered) Push(x any) { o.items = append(o.items, x.(int)) }
+
+// Pop takes the last one away.
+func (o *ordered) Pop() any {
+	last := o.items[len(o.items)-1]
+	o.items = o.items[:len(o.items)-1]
+	return last
 }
 
 // replicas are the physical experts of a node: every expert once, then the further ones in the order in which they
@@ -168,15 +202,13 @@ func replicate(loads []float64, experts []int, n int) replicas {
 	for _, expert := range experts {
 		r.count[expert] = 1
 	}
+	share := func(i int) float64 { return loads[experts[i]] / float64(r.count[experts[i]]) }
+	largest := firsts(len(experts), func(a, b int) int { return cmp.Compare(share(b), share(a)) })
 	for len(r.expert) < n {
-		best := experts[0]
-		for _, expert := range experts[1:] {
-			if loads[expert]/float64(r.count[expert]) > loads[best]/float64(r.count[best]) {
-				best = expert
-			}
-		}
+		best := experts[largest.items[0]]
 		r.expert = append(r.expert, best)
 		r.count[best]++
+		heap.Fix(largest, 0)
 	}
 	return r
 }

@@ -171,6 +171,8 @@ func TestMistakes(t *testing.T) {
 		{"routing --placement eplb --loads " + loads, fault.Input, "loads of 4 experts, want 256"},
 		{"placement --replicas 3 --gpus 1 --loads " + loads, fault.Usage, "fewer than the 4 experts"},
 		{"placement --replicas 5 --gpus 2 --loads " + loads, fault.Usage, "want a multiple of the 2 gpus"},
+		{"placement --replicas 4194305 --gpus 1 --loads " + loads, fault.Usage, "--replicas: wanted at most 4194304 for 1 layer, got 4194305"},
+		{"placement --replicas 4194304 --gpus 1 --loads " + loads, fault.Usage, "replicas is 4194304, want 1 to 1048576"},
 		{"matrix --ranks 1 --bytes 10", fault.Usage, "a matrix of 1 ranks"},
 	} {
 		out, _, err := call(t, strings.Fields(test.words)...)

@@ -43,6 +43,11 @@ func (c *PlacementCmd) Run(streams cli.Streams) error {
 	var placed struct {
 		Layers []Layer `json:"layers"`
 	}
+	const most = 1 << 22 // of slots that are printed, each with its expert
+	if c.Replicas > most/len(layers) {
+		return fault.New(fault.Usage, "--replicas: wanted at most %d for %s, got %d", most/len(layers),
+			cli.Count(len(layers), "layer"), c.Replicas)
+	}
 	for _, loads := range layers {
 		b, err := moe.Balance(loads, moe.Balancing{Replicas: c.Replicas, Groups: c.Groups, Nodes: c.Nodes,
 			GPUs: c.GPUs})

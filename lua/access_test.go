@@ -69,6 +69,12 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	// A message does not tell what is there.
+	missing := filepath.Join(home, "missing")
+	there, gone := read(theirs, named, secret), read(theirs, named, missing)
+	if there == nil || gone == nil || strings.ReplaceAll(gone.Error(), missing, secret) != there.Error() {
+		t.Errorf("a file: %v; none: %v", there, gone)
+	}
 	for path, ok := range map[string]bool{secret: false, "/var/tmp/x": false, filepath.Join(dir, "configs", "new.bin"): true, filepath.Join(dir, "configs", "link.json"): false} {
 		r, err := Load("x.lua", source, io.Discard)
 		if err != nil {

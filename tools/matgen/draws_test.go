@@ -3,9 +3,11 @@ package matgen
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -117,6 +119,14 @@ func TestReadISLList(t *testing.T) {
 	wantFault(t, err, fault.Input, "no/such/file")
 	_, err = LoadISLList(t.TempDir())
 	wantFault(t, err, fault.Input, "is a directory")
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, load := range []func(path string) ([]Draw, error){LoadISLList, LoadTrace} {
+		_, err = load(pipe)
+		wantFault(t, err, fault.Input, "wanted a regular file")
+	}
 }
 
 func TestReadTrace(t *testing.T) {

@@ -69,7 +69,7 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
-	// A message does not tell what is there.
+	// A message does not show what is there.
 	missing := filepath.Join(home, "missing")
 	there, gone := read(theirs, named, secret), read(theirs, named, missing)
 	if there == nil || gone == nil || strings.ReplaceAll(gone.Error(), missing, secret) != there.Error() {

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/plaintext"
+	"perigee/tools/disagg/accuracy"
+	"perigee/tools/disagg/verdict"
 )
 
 const evil = "\x1b]0;owned\a\u202e"
@@ -48,6 +51,18 @@ func TestHostileTexts(t *testing.T) {
 		if out+said == "" {
 			t.Errorf("%v says nothing", args)
 		}
+	}
+}
+
+// A verdict quotes logs.
+func TestHostileVerdict(t *testing.T) {
+	var out bytes.Buffer
+	err := printVerdict(&out, &verdict.Verdict{
+		State: evil, Reasons: []string{evil}, Warnings: []string{evil}, Levels: []verdict.Level{{Metrics: map[string]float64{evil: 1}}},
+		Accuracy: []accuracy.Score{{Run: 1, Task: evil, Filter: evil, Metric: evil}},
+	})
+	if got := out.String(); err != nil || got != plaintext.Text(got) || strings.Count(got, `\x1b]0;owned\a\u202e`) != 7 {
+		t.Errorf("%v: %q", err, got)
 	}
 }
 

@@ -50,7 +50,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
 	} else {
-		err = printVerdict(plaintext.Writer(s.Out), v)
+		err = printVerdict(s.Out, v)
 	}
 	if err != nil || v.State != verdict.Failed {
 		return err
@@ -86,7 +86,9 @@ func (c *ParseCmd) expected() (verdict.Expect, error) {
 }
 
 // printVerdict writes a verdict for people.
-func printVerdict(w io.Writer, v *verdict.Verdict) error {
+func printVerdict(out io.Writer, v *verdict.Verdict) error {
+	w := plaintext.Writer(out) // reasons and scores quote logs
+	defer w.Close()
 	names := metricNames(v)
 	if len(v.Levels) > 0 {
 		var t table.Table

@@ -1,6 +1,7 @@
 package accuracy
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -73,6 +74,14 @@ func FuzzRead(f *testing.F) {
 			if s.Run < 1 || s.Task == "" || math.IsNaN(s.Value) {
 				t.Fatalf("%+v", s)
 			}
+		}
+		// A row reads as it was written.
+		random := fuzztest.Random([]byte(log))
+		value, stderr := float64(random.IntN(10000))/10000, float64(random.IntN(10000))/10000
+		row := fmt.Sprintf("\n| Tasks |Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|task%d|3|none|5|acc|u|%.4f|p|%.4f|\n", random.IntN(9), value, stderr)
+		with, err := Read(strings.NewReader(row))
+		if err != nil || len(with) != 1 || with[0].Value != value || with[0].StdErr == nil || *with[0].StdErr != stderr || with[0].Filter != "none" || with[0].Metric != "acc" {
+			t.Fatalf("%s: %+v, %v", row, with, err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package benchlog
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"math"
 	"strings"
@@ -81,6 +82,14 @@ func FuzzRead(f *testing.F) {
 					t.Fatalf("%s is %v", name, x)
 				}
 			}
+		}
+		// A level reads as it was written.
+		random := fuzztest.Random(text)
+		concurrency, prompts, ms := 1+random.IntN(4096), 1+random.IntN(1e5), float64(random.IntN(1e6))/100
+		level := fmt.Sprintf("Benchmarking with concurrency %d ... %d prompts\nMedian TTFT (ms):  %.2f\nBenchmark with concurrency %d done\n", concurrency, prompts, ms, concurrency)
+		got, err := Read(strings.NewReader(level))
+		if err != nil || len(got.Levels) != 1 || got.Levels[0].Concurrency != concurrency || got.Levels[0].Prompts != prompts || !got.Levels[0].Complete || got.Levels[0].Metrics["SERVER_MEDIAN_TTFT"] != ms {
+			t.Fatalf("%s: %+v, %v", level, got, err)
 		}
 	})
 }

@@ -349,15 +349,16 @@ func FuzzReadLoads(f *testing.F) {
 func TestRefusals(t *testing.T) {
 	good := moe.Shape{Ranks: 8, Tokens: 128, Hidden: 7168, Experts: 256, TopK: 8}
 	for want, change := range map[string]func(s *moe.Shape, r *moe.Routing){
-		"tokens is 0, want 1":                            func(s *moe.Shape, _ *moe.Routing) { s.Tokens = 0 },
-		"hidden is 7100, want a multiple of 128":         func(s *moe.Shape, _ *moe.Routing) { s.Hidden = 7100 },
-		"topk is 257, more than the 256 experts":         func(s *moe.Shape, _ *moe.Routing) { s.TopK = 257 },
-		"experts is 255, want a multiple of the 8 ranks": func(s *moe.Shape, _ *moe.Routing) { s.Experts = 255 },
-		"are more than 134217728 assignments":            func(s *moe.Shape, _ *moe.Routing) { s.Tokens = 1 << 24 },
-		`unknown routing "round"`:                        func(_ *moe.Shape, r *moe.Routing) { r.Family = "round" },
-		"the share of hot tokens is NaN":                 func(_ *moe.Shape, r *moe.Routing) { r.Family, r.Hot = "khot", math.NaN() },
-		"7 hot experts, want 8 (topk) to 256":            func(_ *moe.Shape, r *moe.Routing) { r.Family, r.HotExperts = "khot", 7 },
-		"loads of 0 experts, want 256":                   func(_ *moe.Shape, r *moe.Routing) { r.Family = "loads" },
+		"tokens is 0, want 1":                                        func(s *moe.Shape, _ *moe.Routing) { s.Tokens = 0 },
+		"hidden is 7100, want a multiple of 128":                     func(s *moe.Shape, _ *moe.Routing) { s.Hidden = 7100 },
+		"topk is 257, more than the 256 experts":                     func(s *moe.Shape, _ *moe.Routing) { s.TopK = 257 },
+		"experts is 255, want a multiple of the 8 ranks":             func(s *moe.Shape, _ *moe.Routing) { s.Experts = 255 },
+		"are more than 134217728 assignments":                        func(s *moe.Shape, _ *moe.Routing) { s.Tokens = 1 << 24 },
+		"are more than 1048576 assignments, the most with this topk": func(s *moe.Shape, _ *moe.Routing) { s.Experts, s.TopK, s.Tokens = 1024, 1024, 129 },
+		`unknown routing "round"`:                                    func(_ *moe.Shape, r *moe.Routing) { r.Family = "round" },
+		"the share of hot tokens is NaN":                             func(_ *moe.Shape, r *moe.Routing) { r.Family, r.Hot = "khot", math.NaN() },
+		"7 hot experts, want 8 (topk) to 256":                        func(_ *moe.Shape, r *moe.Routing) { r.Family, r.HotExperts = "khot", 7 },
+		"loads of 0 experts, want 256":                               func(_ *moe.Shape, r *moe.Routing) { r.Family = "loads" },
 		"1 experts have a load above 0, fewer than topk 8": func(_ *moe.Shape, r *moe.Routing) {
 			r.Family, r.Loads = "loads", make([]float64, 256)
 			r.Loads[3] = 1

@@ -282,7 +282,7 @@ func (t table) pick(point uint64) int {
 }
 
 // manyAttempts is when rejected draws give way to one draw among the rest,
-// which has the same distribution but looks at every expert.
+// which has the same distribution.
 const manyAttempts = 16
 
 // byPopularity draws different experts one after the other, each in proportion to its popularity among the rest.
@@ -306,17 +306,12 @@ func (t table) draw(c counter, token, slot int, taken []int32) int32 {
 		left -= t.share(int(expert))
 	}
 	point := below(c.at(uint64(token), uint64(slot), manyAttempts, streamExperts), left)
-	for expert := range t.upTo {
-		if slices.Contains(taken, int32(expert)) {
-			continue
+	for _, expert := range slices.Sorted(slices.Values(taken)) { // the point moves past those in front of it
+		if share := t.share(int(expert)); t.upTo[expert]-share <= point {
+			point += share
 		}
-		if share := t.share(expert); point >= share {
-			point -= share
-			continue
-		}
-		return int32(expert)
 	}
-	panic("unreachable: the point is below the sum of the shares")
+	return int32(t.pick(point))
 }
 
 // The bisection of sigma ends after so many steps, or within this part of the target.

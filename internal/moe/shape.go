@@ -37,6 +37,8 @@ const (
 	MaxHidden      = 1 << 20
 	MaxTopK        = 1 << 10
 	MaxAssignments = 1 << 27
+	// maxComparisons bounds the time: each choice is compared with the others of its token.
+	maxComparisons = 1 << 30
 )
 
 // Shape is the size of one expert-parallel layer.
@@ -73,6 +75,9 @@ func (s Shape) Check() error {
 	case s.Tokens > MaxAssignments/s.TopK/s.Ranks:
 		return fault.New(fault.Usage, "%d ranks x %d tokens x topk %d are more than %d assignments",
 			s.Ranks, s.Tokens, s.TopK, MaxAssignments).WithHint("fewer tokens")
+	case s.Tokens*s.Ranks*s.TopK > maxComparisons/s.TopK:
+		return fault.New(fault.Usage, "%d ranks x %d tokens x topk %d are more than %d assignments, the most with this topk",
+			s.Ranks, s.Tokens, s.TopK, maxComparisons/s.TopK).WithHint("fewer tokens, or a smaller topk")
 	}
 	return nil
 }

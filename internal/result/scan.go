@@ -33,7 +33,7 @@ func Scan(path string, visit Visit) (*Document, error) {
 
 // Scan is [Scan] of the text.
 func (t *Text) Scan(visit Visit) (*Document, error) {
-	s := scanner{in: json.NewDecoder(t.text), visit: visit, seen: map[string]bool{}}
+	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}}
 	s.members = s.d.members()
 	d, err := s.document()
 	if errors.Is(err, io.ErrUnexpectedEOF) {

@@ -1,6 +1,8 @@
 package result
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,13 +11,28 @@ import (
 	"perigee/internal/fault"
 )
 
+// peeked is how far [Open] looks for the schema, which is in front.
+const peeked = 64 << 10
+
 // Open yields the JSON text of a result piece by piece. Its beginning has been looked at: it is
 // a result of this version, as far as that can be told from there.
 func Open(path string) (*Text, error) {
-	if err := checkBeginning(path); err != nil {
+	t, err := OpenText(path)
+	if err != nil {
 		return nil, err
 	}
-	return OpenText(path)
+	in := bufio.NewReaderSize(t.text, peeked)
+	head, ended := in.Peek(peeked)
+	if err := findSchema(json.NewDecoder(bytes.NewReader(head))); err != nil &&
+		!(ended == nil && errors.Is(err, io.ErrUnexpectedEOF)) {
+		if ended != nil && !errors.Is(ended, io.EOF) && errors.Is(err, io.ErrUnexpectedEOF) {
+			err = ended
+		}
+		t.Close()
+		return nil, t.Fault(err)
+	}
+	t.in = in
+	return t, nil
 }
 
 // OpenText is [Open] of a file that has not been looked at.
@@ -29,19 +46,20 @@ func OpenText(path string) (*Text, error) {
 		f.Close()
 		return nil, inputError(path, err)
 	}
-	return &Text{text: text, path: path, close: func() error { done(); return f.Close() }}, nil
+	return &Text{text: text, in: text, path: path, close: func() error { done(); return f.Close() }}, nil
 }
 
 // Text is the JSON text of a result. Reading fails where more comes than is allowed, or what
 // comes is damaged.
 type Text struct {
 	text  *guard
+	in    io.Reader // the same, or what has been read of it already and the rest
 	path  string
 	close func() error
 }
 
 func (t *Text) Read(p []byte) (int, error) {
-	n, err := t.text.Read(p)
+	n, err := t.in.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = t.Fault(err)
 	}
@@ -71,16 +89,6 @@ func (t *Text) Stored() int64 { return t.text.file.n }
 
 // Close closes the file.
 func (t *Text) Close() error { return t.close() }
-
-// checkBeginning reads as far as to the schema, which is in front.
-func checkBeginning(path string) error {
-	r, err := OpenText(path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.Fault(findSchema(json.NewDecoder(r)))
-}
 
 func findSchema(d *json.Decoder) error {
 	if err := expect(d, json.Delim('{')); err != nil {

@@ -69,6 +69,25 @@ func TestPipes(t *testing.T) {
 	if d, err := result.Read(path); err != nil || d.World.Size != 2 {
 		t.Errorf("with a writer: %v", err)
 	}
+	if pipe, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		d.Encode(pipe)
+		pipe.Close()
+	}()
+	text, err := result.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer text.Close()
+	var want strings.Builder
+	if err := d.Encode(&want); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(text); err != nil || string(got) != want.String() {
+		t.Errorf("as a text: %d bytes, want %d, %v", len(got), want.Len(), err)
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -41,6 +41,8 @@ type Sample struct {
 	Block, Batch int64
 	// Labels are those that a scenario has given to the sample; nil for none.
 	Labels result.Labels
+	// LabelSet is the number of these labels among those of the metric in its result.
+	LabelSet int
 	// StartNS and EndNS are when it was measured, on the common time line.
 	StartNS, EndNS int64
 }
@@ -176,10 +178,13 @@ func own(d *result.Document, name string, from int, yield func(Sample)) int {
 	}
 	m := &d.Metrics[i]
 	for k := from; k < len(m.Values); k++ {
-		at := m.TimesNS[k]
+		at, set := m.TimesNS[k], 0
+		if m.Labels != nil {
+			set = max(0, m.Labels[k])
+		}
 		yield(Sample{
 			Value: m.Values[k], Pattern: -1, Phase: phaseAt(d.Phases, at), Iteration: -1, Rank: -1, Peer: -1,
-			StartNS: at, EndNS: at, Labels: m.LabelsOf(k),
+			StartNS: at, EndNS: at, Labels: m.LabelsOf(k), LabelSet: set,
 		})
 	}
 	return len(m.Values)

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"reflect"
 	"slices"
 
 	"perigee/internal/metric"
@@ -80,12 +79,12 @@ type collector struct {
 	olds  int // how many of docs are old
 	list  []*gathered
 	index map[key]*gathered
-	// labels are the texts of labels, by their maps: thousands of samples share one.
-	labels map[uintptr]string
+	// labels are the texts of labels: thousands of samples share one.
+	labels map[labelSet]string
 }
 
 func (c *collector) add(doc int, s metric.Sample) {
-	k := c.keyOf(c.docs[doc], s)
+	k := c.keyOf(doc, s)
 	g := c.index[k]
 	if g == nil {
 		if c.index == nil {
@@ -108,28 +107,31 @@ func (c *collector) hand(each func(g *gathered)) {
 	}
 }
 
-func (c *collector) keyOf(d *result.Document, s metric.Sample) key {
-	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, c.textOf(s.Labels)}
+func (c *collector) keyOf(doc int, s metric.Sample) key {
+	k := key{s.Pattern, s.Phase, -1, -1, s.Block, s.Batch, c.textOf(doc, s)}
 	if s.Peer >= 0 {
 		k.sender, k.receiver = s.Rank, s.Peer
-		if d.Patterns[s.Pattern].Op == "READ" {
+		if c.docs[doc].Patterns[s.Pattern].Op == "READ" {
 			k.sender, k.receiver = s.Peer, s.Rank
 		}
 	}
 	return k
 }
 
-func (c *collector) textOf(labels result.Labels) string {
-	if len(labels) == 0 {
+// labelSet is one of the labels that a document has for the metric.
+type labelSet struct{ doc, set int }
+
+func (c *collector) textOf(doc int, s metric.Sample) string {
+	if len(s.Labels) == 0 {
 		return ""
 	}
-	same := reflect.ValueOf(labels).Pointer()
+	same := labelSet{doc, s.LabelSet}
 	text, ok := c.labels[same]
 	if !ok {
 		if c.labels == nil {
-			c.labels = map[uintptr]string{}
+			c.labels = map[labelSet]string{}
 		}
-		text = labels.String()
+		text = s.Labels.String()
 		c.labels[same] = text
 	}
 	return text

@@ -168,7 +168,7 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 		return nil // of the run that is resumed
 	}
 	t.comment = newComment()
-	plan, err := t.Plan(t.comment)
+	plan, err := t.Plan(shown(t.comment))
 	if err == nil {
 		if err = plan.Write(); noRoom(err) {
 			return err // no failure of the case: it is run when there is room

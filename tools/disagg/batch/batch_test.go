@@ -196,7 +196,7 @@ func TestResumeIntent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := fake(t, `case "$*" in *%o*) echo "77|RUNNING|node1|N/A|N/A|`+comment+`|None|/x/job.sh"; exit;; esac
+	dir := fake(t, `case "$*" in *%o*) echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"; exit;; esac
 `+answer)
 	touch(t, filepath.Join(dir, "over"))
 	list := tasks(t, 2)
@@ -224,10 +224,11 @@ func TestForeignJobs(t *testing.T) {
 		squeue   string
 		cancel   bool
 	}{
-		{"comment", "11", Event{Comment: own, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A|" + own + "|None|/elsewhere/a/job.sh", true},
+		{"comment", "11", Event{Comment: own, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A|" + shown(own) + "|None|/elsewhere/a/job.sh", true},
+		{"the comment that others see", "20", Event{Comment: shown(own), Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A|" + shown(own) + "|None|/elsewhere/a/job.sh", false},
 		{"script", "12", Event{Comment: other, Dir: in("b")}, "RUNNING|n|N/A|N/A|of the site|None|" + in("b") + "/job.sh", true},
 		{"over", "13", Event{Comment: other, Dir: in("c")}, "COMPLETED|n|N/A|N/A|(null)|None|" + in("c") + "/job.sh", false},
-		{"another comment", "14", Event{Comment: own, Dir: in("d")}, "RUNNING|n|N/A|N/A|" + other + "|None|/elsewhere/job.sh", false},
+		{"another comment", "14", Event{Comment: own, Dir: in("d")}, "RUNNING|n|N/A|N/A|" + shown(other) + "|None|/elsewhere/job.sh", false},
 		{"no comment", "15", Event{Dir: in("e")}, "RUNNING|n|N/A|N/A||None|(null)", false},
 		{"any comment", "16", Event{Comment: "(null)", Dir: in("f")}, "PENDING||N/A|N/A|(null)|None|/elsewhere/job.sh", false},
 		{"script elsewhere", "17", Event{Comment: other, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A||None|/elsewhere/a/job.sh", false},
@@ -267,7 +268,7 @@ func TestForeignJobs(t *testing.T) {
 		}
 	}
 	n, left, err := Cancel(context.Background(), m.Queue, m.Ledger)
-	if err != nil || n != 2 || len(left) != 6 {
+	if err != nil || n != 2 || len(left) != 7 {
 		t.Errorf("%d cancelled, left %q, %v", n, left, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "calls"))

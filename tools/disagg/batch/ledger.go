@@ -3,6 +3,8 @@ package batch
 import (
 	"bufio"
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"io"
@@ -188,18 +190,28 @@ func (l *Ledger) Open() map[string]Event {
 // LogsFolder is the folder in an output folder that holds the results of the jobs.
 const LogsFolder = "slurm_logs"
 
-// newComment invents the comment of a job, by which it is known for the ledger's.
+// newComment invents what the ledger knows a job by.
 func newComment() string { return "perigee-" + rand.Text() }
 
 var comment = regexp.MustCompile(`^perigee-[A-Z2-7]{26}$`)
 
+// shown is the comment that the job has. Others see it in squeue, and could not make a ledger that owns the job: it
+// is a hash of what the ledger holds. It is empty where that is no comment.
+func shown(text string) string {
+	if !comment.MatchString(text) {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(text))
+	return "perigee-" + base32.StdEncoding.EncodeToString(sum[:])[:26]
+}
+
 // owns reports whether a job of this user is the one of an event. The ledger alone
 // proves nothing: it may have come from somewhere else, with the ids of other jobs. So
-// Slurm must know the job by the event's comment, or (some sites, and options of
+// Slurm must know the job by what the event's comment is shown as, or (some sites, and options of
 // sbatch, change it) by a script in this output folder.
 func (l *Ledger) owns(e Event, job slurm.Job) bool {
 	dir := filepath.Clean(e.Dir)
-	return comment.MatchString(e.Comment) && job.Comment == e.Comment ||
+	return job.Comment != "" && job.Comment == shown(e.Comment) ||
 		filepath.Dir(dir) == filepath.Join(l.dir, LogsFolder) && filepath.Dir(job.Command) == dir
 }
 
@@ -207,7 +219,7 @@ func (l *Ledger) owns(e Event, job slurm.Job) bool {
 // not do: a folder may have had earlier jobs.
 func find(mine map[string]slurm.Job, text string) string {
 	for id, job := range mine {
-		if comment.MatchString(text) && job.Comment == text {
+		if job.Comment != "" && job.Comment == shown(text) {
 			return id
 		}
 	}

@@ -63,7 +63,7 @@ type Ledger struct {
 
 // OpenLedger opens or makes the ledger of an output folder, whose path is absolute.
 func OpenLedger(dir string) (*Ledger, error) {
-	file, err := regular.OpenOwn(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := regular.OpenOwn(filepath.Join(dir, ledgerName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Output, "%w", err)
 	}

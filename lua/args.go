@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -148,12 +149,15 @@ func (f *fields) err() error {
 		return f.bad
 	}
 	// A name that is misspelt is also one that is missing: the first explains the second.
-	known := sortedKeys(f.asked)
-	near := conf.Suggestion(slices.Min(unknown), known)
+	known, name := sortedKeys(f.asked), slices.Min(unknown)
+	near := ""
+	if len(name) <= maxQuoted {
+		near = conf.Suggestion(name, known)
+	}
 	if f.bad != nil && near == "" {
 		return f.bad
 	}
-	return fault.New(fault.Script, "%s has an unknown field %q; it takes %s%s", f.what, slices.Min(unknown),
+	return fault.New(fault.Script, "%s has an unknown field %s; it takes %s%s", f.what, quoted(name),
 		strings.Join(known, ", "), near)
 }
 
@@ -231,7 +235,7 @@ func ranksArg(L *glua.LState, n int) ([]int, error) { return ranksFrom(L.CheckTa
 
 func ranksFrom(t *glua.LTable) ([]int, error) {
 	ranks := make([]int, 0, t.Len())
-	for i := 1; i <= t.Len(); i++ {
+	for i, n := 1, t.Len(); i <= n; i++ {
 		r, err := integerFrom(t.RawGetInt(i), 0)
 		if err != nil {
 			return nil, fault.New(fault.Script, "element %d of the list of ranks is %w", i, err)
@@ -241,13 +245,24 @@ func ranksFrom(t *glua.LTable) ([]int, error) {
 	return ranks, nil
 }
 
+// maxQuoted bounds what messages quote of a text: one of a script's may have 64 MiB, and be four times as long when it
+// is escaped.
+const maxQuoted = 256
+
+func quoted(text string) string {
+	if len(text) <= maxQuoted {
+		return strconv.Quote(text)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", text[:maxQuoted], len(text))
+}
+
 // describe names a value in a message.
 func describe(v glua.LValue) string {
 	switch v.Type() {
 	case glua.LTNil:
 		return "missing"
 	case glua.LTString:
-		return fmt.Sprintf("the string %q", v.String())
+		return "the string " + quoted(v.String())
 	case glua.LTNumber, glua.LTBool:
 		return v.String()
 	}

@@ -1,6 +1,7 @@
 package lua
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -139,7 +140,7 @@ func (r *matrixModule) open() {
 func pushMember(L *glua.LState, methods *glua.LTable, what, name string) (int, error) {
 	f := methods.RawGetString(name)
 	if f == glua.LNil {
-		return 0, fault.New(fault.Script, "a %s has no %q", what, name)
+		return 0, fault.New(fault.Script, "a %s has no %s", what, quoted(name))
 	}
 	L.Push(f)
 	return 1, nil
@@ -213,7 +214,7 @@ func (r *matrixModule) loadOne(L *glua.LState) (int, error) {
 func (r *matrixModule) loadAll(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	var paths []string
-	for i := 1; i <= t.Len(); i++ {
+	for i, n := 1, t.Len(); i <= n; i++ {
 		s, ok := t.RawGetInt(i).(glua.LString)
 		if !ok {
 			return 0, fault.New(fault.Script, "element %d is %s, want the name of a file", i, describe(t.RawGetInt(i)))
@@ -232,8 +233,25 @@ func (r *matrixModule) loadAll(L *glua.LState) (int, error) {
 	return 1, nil
 }
 
+// nameFiles names files, in few words and all different where they are not the same.
+func nameFiles(paths []string) string {
+	const most = 4 << 10
+	length := 0
+	for _, p := range paths {
+		length += len(p)
+	}
+	if length <= most {
+		return strings.Join(paths, ", ")
+	}
+	digest := sha256.New()
+	for _, p := range paths {
+		fmt.Fprintf(digest, "%d %s", len(p), p)
+	}
+	return fmt.Sprintf("%s and %d other files (%x)", quoted(paths[0]), len(paths)-1, digest.Sum(nil)[:8])
+}
+
 func (r *matrixModule) loadList(paths []string) ([]*glua.LUserData, error) {
-	data, err := r.atRankZero("matrix.load of "+strings.Join(paths, ", "), func() ([]byte, error) {
+	data, err := r.atRankZero("matrix.load of "+nameFiles(paths), func() ([]byte, error) {
 		var packed []any
 		for _, p := range paths {
 			m, err := r.read(p)
@@ -330,12 +348,12 @@ func (r *matrixModule) from(L *glua.LState) (int, error) {
 		if !ok {
 			return 0, fault.New(fault.Script, "row %d is %s, want a list of sizes", i, describe(t.RawGetInt(i+1)))
 		}
-		for j := 1; j <= row.Len(); j++ {
-			n, err := sizeOf(row.RawGetInt(j))
+		for j := range row.Len() {
+			bytes, err := sizeOf(row.RawGetInt(j + 1))
 			if err != nil {
-				return 0, fmt.Errorf("row %d, column %d: %w", i, j-1, err)
+				return 0, fmt.Errorf("row %d, column %d: %w", i, j, err)
 			}
-			rows[i] = append(rows[i], n)
+			rows[i] = append(rows[i], bytes)
 		}
 	}
 	m, err := matrix.FromRows(rows)

@@ -203,7 +203,7 @@ func (r *Runtime) moeLoads(L *glua.LState) (int, error) {
 func moeFit(L *glua.LState) (int, error) {
 	t := L.CheckTable(1)
 	var points []moe.Point
-	for i := 1; i <= t.Len(); i++ {
+	for i, n := 1, t.Len(); i <= n; i++ {
 		row, _ := t.RawGetInt(i).(*glua.LTable)
 		pair, err := numbersFrom(row)
 		if err != nil || len(pair) != 2 {

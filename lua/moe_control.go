@@ -100,7 +100,7 @@ func (r *Runtime) controlFrom(t *glua.LTable, world int) (c experts.Control, abo
 		c.Send = 0
 		c.Recv = moe.BufferHint(s.shape.Tokens, s.shape.Hidden, s.shape.Experts)
 	default:
-		return c, nil, fault.New(fault.Usage, "unknown buffers %q, want routed or worst", buffers)
+		return c, nil, fault.New(fault.Usage, "unknown buffers %s, want routed or worst", quoted(buffers))
 	}
 	about = map[string]any{
 		"test": c.Test, "ranks": int64(c.Ranks), "rounds": int64(c.Rounds),

@@ -63,17 +63,17 @@ func (r *Runtime) moeSpecFrom(what string, t *glua.LTable, ranks int) (s moeSpec
 		s.payload = moe.FP8
 	case "bf16":
 	default:
-		return s, fault.New(fault.Usage, "unknown payload %q, want fp8 or bf16", payload)
+		return s, fault.New(fault.Usage, "unknown payload %s, want fp8 or bf16", quoted(payload))
 	}
 	switch s.placed = placement; placement {
 	case "eplb":
 		s.eplb = true
 	case "contiguous":
 	default:
-		return s, fault.New(fault.Usage, "unknown placement %q, want contiguous or eplb", placement)
+		return s, fault.New(fault.Usage, "unknown placement %s, want contiguous or eplb", quoted(placement))
 	}
 	if !slices.Contains([]string{stagingAuto, stagingOn, stagingOff}, s.staging) {
-		return s, fault.New(fault.Usage, "unknown staging %q, want auto, on or off", s.staging)
+		return s, fault.New(fault.Usage, "unknown staging %s, want auto, on or off", quoted(s.staging))
 	}
 	if s.loads, err = numbersFrom(loads); err != nil {
 		return s, fault.New(fault.Script, "%s: loads: %w", what, err)

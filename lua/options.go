@@ -74,13 +74,7 @@ const maxTexts = 256 << 10
 func (s Scenario) checkTexts() error {
 	n := len(s.About)
 	for _, o := range s.Options {
-		n += len(o.Name) + len(o.Help)
-		for _, c := range o.Choices {
-			n += len(c) + 1
-		}
-		if text, ok := o.Default.(string); ok {
-			n += len(text)
-		}
+		n += o.letters()
 	}
 	for _, m := range s.Metrics {
 		n += len(m.Name) + len(m.Help)
@@ -89,6 +83,18 @@ func (s Scenario) checkTexts() error {
 		return fmt.Errorf("about, options and metrics have %d letters, wanted at most %d", n, maxTexts)
 	}
 	return nil
+}
+
+// letters counts those with which an option describes itself.
+func (o Option) letters() int {
+	n := len(o.Name) + len(o.Type) + len(o.Short) + len(o.Help)
+	for _, c := range o.Choices {
+		n += len(c) + 1
+	}
+	if text, ok := o.Default.(string); ok {
+		n += len(text)
+	}
+	return n
 }
 
 // optionsFrom reads the list that a scenario has as its options.
@@ -100,7 +106,8 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 		return nil, fmt.Errorf("wanted at most %d, got %d", maxOptions, list.Len())
 	}
 	var all []Option
-	for i := 1; i <= list.Len(); i++ {
+	letters := 0
+	for i, n := 1, list.Len(); i <= n; i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
 			return nil, fmt.Errorf("element %d is %s, want options.int{...} or the like", i,
@@ -109,6 +116,9 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 		o, err := optionFrom(t)
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		if letters += o.letters(); letters > maxTexts {
+			return nil, fmt.Errorf("they have more than %d letters", maxTexts)
 		}
 		if slices.ContainsFunc(all, func(p Option) bool { return p.key() == o.key() }) {
 			return nil, fmt.Errorf("%s is there twice", o.Name)
@@ -145,18 +155,29 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		}
 	}
 	if c := f.table("choices"); c != nil {
-		for i := 1; i <= c.Len(); i++ {
-			o.Choices = append(o.Choices, c.RawGetInt(i).String())
+		for i := range min(c.Len(), maxTexts+1) {
+			o.Choices = append(o.Choices, c.RawGetInt(i+1).String())
 		}
 	}
 	if err := f.err(); err != nil {
 		return o, err
 	}
+	if text, ok := def.(glua.LString); ok {
+		o.Default = string(text)
+	}
+	if o.letters() > maxTexts { // before any message quotes one
+		return o, fmt.Errorf("it has more than %d letters", maxTexts)
+	}
 	if err := o.valid(); err != nil {
 		return o, err
 	}
-	if def == glua.LNil {
+	switch def.Type() {
+	case glua.LTNil:
 		return o, nil
+	case glua.LTBool, glua.LTNumber, glua.LTString:
+	default:
+		return o, fault.New(fault.Usage, "the default of %s is %s, want a number, a text, or true or false", o.label(),
+			describe(def))
 	}
 	var err error
 	if o.Default, err = toGo(def); err != nil {

@@ -94,7 +94,7 @@ func (r *resultModule) table(L *glua.LState) (int, error) {
 		text.AddColumn(c.name, table.Right, c.format)
 		record.Columns = append(record.Columns, c.name)
 	}
-	for i := 1; i <= rows.Len(); i++ {
+	for i, n := 1, rows.Len(); i <= n; i++ {
 		cells, shown, err := rowCells(rows.RawGetInt(i), list)
 		if err != nil {
 			return 0, fault.New(fault.Script, "result.table: row %d%w", i, err)

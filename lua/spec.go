@@ -103,7 +103,7 @@ func (r *transferModule) exchangeInto(s *spec, list *glua.LTable) error {
 	}
 	b := exchangeBuilder{pieces: map[[2]int][]load.Piece{}, send: make([]int64, w.Size()),
 		recv: make([]int64, w.Size())}
-	for i := 1; i <= list.Len(); i++ {
+	for i, n := 1, list.Len(); i <= n; i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
 			return fault.New(fault.Script, "transfer.prepare: element %d of exchange is %s, want a table with from, to and bytes",

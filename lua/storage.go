@@ -28,7 +28,7 @@ func storageFrom(t *glua.LTable, allowIO bool) (map[int]load.StorageOp, error) {
 		}
 		fields, isTable := v.(*glua.LTable)
 		if !ok || rank < 0 || !isTable {
-			failed = fault.New(fault.Script, "storage: the key %q holds %s, want a rank and a table", k.String(),
+			failed = fault.New(fault.Script, "storage: the key %s holds %s, want a rank and a table", quoted(k.String()),
 				describe(v))
 			return
 		}

@@ -58,16 +58,16 @@ func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) 
 	if n := list.Len(); n > maxThresholds {
 		return nil, fault.New(fault.Script, "%s: thresholds has %d texts, want at most %d", r.Name, n, maxThresholds)
 	}
-	stray := glua.LValue(glua.LNil)
+	stray, last := glua.LValue(glua.LNil), int64(list.Len())
 	list.ForEach(func(key, _ glua.LValue) {
-		if i, ok := wholeNumber(key); !ok || i < 1 || i > int64(list.Len()) {
+		if i, ok := wholeNumber(key); !ok || i < 1 || i > last {
 			stray = key
 		}
 	})
 	if stray != glua.LNil {
 		return nil, fault.New(fault.Script, "%s: thresholds has the key %s, want a list of texts", r.Name, stray)
 	}
-	for i := 1; i <= list.Len(); i++ {
+	for i, n := 1, list.Len(); i <= n; i++ {
 		from := fmt.Sprintf("%s: thresholds[%d]", r.Name, i)
 		text, ok := list.RawGetInt(i).(glua.LString)
 		if !ok {
@@ -110,7 +110,7 @@ func abortArg(L *glua.LState, after int) (int, error) {
 func (r *resultModule) sample(L *glua.LState) (int, error) {
 	name, value := L.CheckString(1), float64(L.CheckNumber(2))
 	if !slices.ContainsFunc(r.Metrics, func(d result.MetricDef) bool { return d.Name == name }) {
-		return 0, fault.New(fault.Script, "result.sample: the scenario declares no metric %q", name).
+		return 0, fault.New(fault.Script, "result.sample: the scenario declares no metric %s", quoted(name)).
 			WithHint("a scenario lists its metrics: metrics = { { %q, \"what it is\" } }", name)
 	}
 	if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -171,7 +171,7 @@ func metricsFrom(list *glua.LTable) ([]result.MetricDef, error) {
 		return nil, fmt.Errorf("wanted at most %d, got %d", result.MaxMetrics, list.Len())
 	}
 	var all []result.MetricDef
-	for i := 1; i <= list.Len(); i++ {
+	for i, n := 1, list.Len(); i <= n; i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
 			return nil, fmt.Errorf("element %d is %s, want { name, help }", i, describe(list.RawGetInt(i)))
@@ -208,7 +208,7 @@ func metricFrom(t *glua.LTable) (d result.MetricDef, err error) {
 		d.Help = string(help)
 	}
 	if d.Better != "" && d.Better != string(expr.Lower) && d.Better != string(expr.Higher) {
-		return d, fmt.Errorf("%s: better is %q, want lower or higher", name, d.Better)
+		return d, fmt.Errorf("%s: better is %s, want lower or higher", name, quoted(d.Better))
 	}
 	return d, nil
 }

@@ -98,7 +98,7 @@ func (r *worldModule) broadcast(L *glua.LState) (int, error) {
 	}
 	var data []byte
 	if g.Me() == root {
-		if data, err = encodeArg(L, 1); err != nil {
+		if data, err = r.encodeArg(L, 1); err != nil {
 			return 0, err
 		}
 	}
@@ -133,7 +133,7 @@ func (r *worldModule) gather(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	data, err := encodeArg(L, 1)
+	data, err := r.encodeArg(L, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -150,7 +150,7 @@ func (r *worldModule) gather(L *glua.LState) (int, error) {
 
 // allGather: all_gather(value, ranks).
 func (r *worldModule) allGather(L *glua.LState) (int, error) {
-	data, err := encodeArg(L, 1)
+	data, err := r.encodeArg(L, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -272,7 +272,11 @@ func (r *worldModule) traffic(L *glua.LState) (int, error) {
 	return 2, nil
 }
 
-func encodeArg(L *glua.LState, n int) ([]byte, error) {
+// encodeArg makes bytes of argument n, for other ranks. Without a world, where memory is bounded, it makes none.
+func (r *worldModule) encodeArg(L *glua.LState, n int) ([]byte, error) {
+	if _, err := r.world(); err != nil {
+		return nil, err
+	}
 	v, err := toGo(L.Get(n))
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ import (
 // ID names a process among all processes of all hosts, for as long as its host runs.
 type ID struct {
 	Boot      [16]byte // boot id of the kernel
-	Namespace uint64   // inode of the pid namespace in which PID counts
+	Namespace uint64   // of pids, in which PID counts, and of time, in which Start does
 	PID       uint64
 	Start     uint64 // clock ticks after boot at which the process started
 }
@@ -53,7 +53,7 @@ func Decode(b []byte) (ID, error) {
 // SameHost reports whether both processes run under one kernel.
 func (id ID) SameHost(other ID) bool { return id.Boot == other.Boot }
 
-// SameSpace reports whether a process of the one ID can name that of the other by its PID.
+// SameSpace reports whether a process of the one ID can name that of the other by its PID and start time.
 func (id ID) SameSpace(other ID) bool {
 	return id.Boot == other.Boot && id.Namespace == other.Namespace
 }
@@ -75,6 +75,10 @@ func Self() (ID, error) {
 		return id, fmt.Errorf("/proc/self/ns/pid: %w", err)
 	}
 	id.Namespace = st.Ino
+	// The start times that the kernel shows depend on the reader's time namespace. Numbers of namespaces have 32 bits.
+	if err := unix.Stat("/proc/self/ns/time", &st); err == nil {
+		id.Namespace |= st.Ino << 32
+	}
 	id.PID = uint64(os.Getpid())
 	id.Start, err = startTime(id.PID)
 	return id, err

@@ -2,8 +2,12 @@ package launchers
 
 import (
 	"cmp"
+	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
 	"perigee/e2e/internal/harness"
@@ -57,4 +61,43 @@ func TestIPv6(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, fault.Launch)
 	}
 	harness.Contains(t, "stderr", j.Stderr.String(), "fd00:bad::/32", "means no address of this host", "lo 127.0.0.1", "--iface")
+}
+
+// Hydra kills the ranks that are left at once, so that none removes what the killed one has left in /dev/shm: the user's
+// next job does. What is young, of another user, or held by a living process stays.
+func TestNextJobSweeps(t *testing.T) {
+	library := harness.NeedNIXL(t)
+	words, env := wayNamed("hydra").command(t, 2)
+	ranks := strings.Join(append(words, harness.Program), " ")
+	p := start(t, harness.Command{
+		Argv: []string{"unshare", "-m", "sh", "-c", `
+			mount -t tmpfs tmpfs /dev/shm && cd /dev/shm || exit 1
+			touch ucx_shm_posix_held ucx_shm_posix_foreign ucx_shm_posix_young
+			exec 9<ucx_shm_posix_held
+			chown 65534 ucx_shm_posix_foreign
+			touch -d '1 hour ago' ucx_shm_posix_held ucx_shm_posix_foreign
+			touch -d '1 day' ucx_shm_posix_young
+			` + ranks + ` run "$0" --engine nixl --stay transfer
+			touch -d '1 hour ago' ucx_shm_posix_left
+			echo "before:" ucx_shm_posix_*
+			` + ranks + ` run "$0" --engine nixl --rounds 1 || exit 1
+			echo "after:" ucx_shm_posix_*
+		`, harness.Script(t, "stay.lua")},
+		Env: append(env, "NIXL_LIBRARY="+library),
+	})
+	p.UntilPrints("all are here")
+	folder := fmt.Sprintf("/proc/%d/root/dev/shm", p.Rank(1))
+	if err := os.WriteFile(filepath.Join(folder, "ucx_shm_posix_left"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	harness.Signal(t, p.Rank(1), syscall.SIGKILL)
+	out := p.Wait()
+	left := "ucx_shm_posix_foreign ucx_shm_posix_held ucx_shm_posix_left ucx_shm_posix_young\n"
+	harness.Contains(t, "stdout", out.Stdout, "before: "+left)
+	want := left
+	// A container does not see who else may use the files; see capi.SweepOld.
+	if to, err := os.Readlink("/proc/self/ns/pid"); err == nil && to == "pid:[4026531836]" {
+		want = strings.Replace(left, " ucx_shm_posix_left", "", 1)
+	}
+	harness.Contains(t, "stdout", out.Stdout, "after: "+want)
 }

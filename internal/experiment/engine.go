@@ -36,6 +36,11 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 		info := engine.Info()
 		e.World.Log().Info("engine chosen", "asked", e.Job.Engine, "engine", info.Name, "version", info.Version,
 			"library", info.Library, "reason", cmp.Or(note, why(e.Job.Engine, info.Name)))
+		if info.Name == engines.NIXL && e.World.LocalRank() == 0 {
+			if removed, err := engines.SweepOld(); err != nil || len(removed) > 0 {
+				e.World.Log().Info("looked for shared memory that earlier jobs have left", "files", removed, "reason", err)
+			}
+		}
 	}
 	return engine, note, err
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -62,5 +63,92 @@ func TestSweep(t *testing.T) {
 	if removed, young, err := sweep(filepath.Join(dir, "none"), "/proc", started, now); err != nil || young ||
 		removed != nil {
 		t.Errorf("no folder: %v, %v", removed, err)
+	}
+}
+
+// TestSweepOld: files of earlier jobs go, whenever those were; what is young or in use, or is of others, stays.
+func TestSweepOld(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	file := func(name string, age time.Duration) *os.File {
+		f, err := os.Create(filepath.Join(dir, name))
+		if err == nil {
+			err = os.Chtimes(f.Name(), now.Add(-age), now.Add(-age))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	file("ucx_shm_posix_left", 48*time.Hour).Close()
+	file("ucx_shm_posix_young", abandoned-time.Second).Close()
+	file("ucx_shm_posix_open", time.Hour)
+	file("sem.other", time.Hour).Close()
+	if os.Geteuid() == 0 {
+		f := file("ucx_shm_posix_foreign", time.Hour)
+		if err := os.Chown(f.Name(), 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	left, _, err := leftOver(dir, time.Time{}, now, abandoned)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed, err := remove("/proc", left)
+	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; err != nil || !slices.Equal(removed, want) {
+		t.Errorf("removed %v, %v; want %v", removed, err, want)
+	}
+}
+
+// TestSweepOldNeedsProof: nothing goes where a process of the same user cannot be looked into.
+func TestSweepOldNeedsProof(t *testing.T) {
+	own := strconv.Itoa(os.Geteuid())
+	for _, c := range []struct {
+		name, status string
+		seen         bool // its descriptors and its memory can be
+		removed      bool
+	}{
+		{"it can be seen", "State:\tS (sleeping)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t3\n", true, true},
+		{"private", "State:\tS (sleeping)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t3\n", false, false},
+		{"private, with the user's rights", "State:\tS (sleeping)\nUid:\t1\t1\t1\t" + own + "\nThreads:\t3\n", false, false},
+		{"of another user", "State:\tS (sleeping)\nUid:\t-7\t-7\t-7\t-7\nThreads:\t3\n", false, true},
+		{"it has ended", "State:\tZ (zombie)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t1\n", false, true},
+		{"its first thread has ended", "State:\tZ (zombie)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t2\n", true, false},
+	} {
+		proc, dir := t.TempDir(), t.TempDir()
+		p := filepath.Join(proc, "17")
+		if err := os.MkdirAll(filepath.Join(p), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if c.seen {
+			if err := os.Mkdir(filepath.Join(p, "fd"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(p, "maps"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		} else { // an error other than that of a process which has ended
+			for _, name := range []string{"fd", "maps"} {
+				if err := os.Symlink(name, filepath.Join(p, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := os.WriteFile(filepath.Join(p, "status"), []byte(c.status), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := filepath.Join(dir, "ucx_shm_posix_left")
+		if err := os.WriteFile(f, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		left, _, err := leftOver(dir, time.Time{}, time.Now().Add(time.Hour), abandoned)
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed, err := sweepOld(proc, left)
+		if (len(removed) == 1) != c.removed || (err == nil) != c.removed {
+			t.Errorf("%s: removed %v, %v", c.name, removed, err)
+		}
 	}
 }

@@ -42,6 +42,10 @@ func Tight(ranks int) string { return capi.Tight(ranks) }
 // the names; see capi.Sweep. The launcher calls it after all ranks have ended. It needs no engine.
 func Sweep(since time.Time) (removed []string, err error) { return capi.Sweep(since) }
 
+// SweepOld removes what killed ranks of earlier jobs have left behind on this host, and returns the names; see
+// capi.SweepOld. One rank of each host calls it.
+func SweepOld() (removed []string, err error) { return capi.SweepOld() }
+
 func loadNIXL(library string) (nixl.Engine, error) {
 	path, _, err := capi.Find(library)
 	if err != nil {

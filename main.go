@@ -15,6 +15,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
+	_ "perigee/internal/early"
 	"perigee/internal/fault"
 	"perigee/internal/table"
 	"perigee/internal/version"

@@ -25,7 +25,7 @@ var proofs = []struct{ begins, tests string }{
 	{"A scenario is Lua without", "lua.TestScripts"},
 
 	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},
-	{"Shared memory has no name", "internal/memfile.TestOpenRefuses internal/memfile.TestOpenAsUser spmd/host.TestOpen nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks"},
+	{"Shared memory has no name", "internal/memfile.TestOpenRefuses internal/memfile.TestOpenAsUser spmd/host.TestOpen nixl/shm.TestStrangers nixl/capi.TestNoSegmentsForTheGroup nixl/capi.TestSweep e2e.TestSharedMemoryOfKilledRanks nixl/capi.TestSweepOld nixl/capi.TestSweepOldNeedsProof e2e/launchers.TestNextJobSweeps"},
 	{"A world on one host listens", "e2e.TestListenersInsideAHost nixl/capi.TestListenersOfOneHost spmd/boot.TestListenFor"},
 	{"Where no `PERIGEE_SECRET` is set", "spmd/boot.TestSecretOfTheSameUser spmd/boot.TestSecretOfAnotherUser spmd/boot.TestSecretInAFile spmd/boot.TestMungeCarriesTheSecret"},
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
@@ -83,7 +83,8 @@ var proofs = []struct{ begins, tests string }{
 	{"result that is repeated: ranks", "tools/run.TestRepeatOfManyRanks"},
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},
-	{"Go's runtime itself ends", "words"},
+	{"Before Go's runtime starts", "internal/early.TestLimits internal/early.TestMemoryLimit internal/early.TestProcsAreBounded spmd/launch.TestLimitOnThreads"},
+	{"What is needed beyond that", "words"},
 	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result in which", "internal/result.TestReadRefuses"},
 	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs"},

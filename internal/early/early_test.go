@@ -1,0 +1,91 @@
+//go:build cgo
+
+package early
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+
+	"perigee/internal/fault"
+)
+
+// A GOMAXPROCS beyond all machines takes no memory: the runtime gets a smaller one. Others stay.
+func TestProcsAreBounded(t *testing.T) {
+	if os.Getenv("EARLY_TEST_PROCS") != "" {
+		fmt.Println("procs:", runtime.GOMAXPROCS(0))
+		return
+	}
+	for given, most := range map[string]int{"100000": 8192, "64": 64, "3": 3} {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestProcsAreBounded$")
+		cmd.Env = append(os.Environ(), "EARLY_TEST_PROCS=1", "GOMAXPROCS="+given)
+		out, err := cmd.CombinedOutput()
+		var got int
+		if _, text, ok := strings.Cut(string(out), "procs: "); ok {
+			fmt.Sscan(text, &got)
+		}
+		if err != nil || got < min(64, most) || got > most {
+			t.Errorf("GOMAXPROCS=%s: %d, %v\n%s", given, got, err, out)
+		}
+	}
+}
+
+// refused runs a command that ends before Go's runtime starts, and returns what it says.
+func refused(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != int(fault.Resource) ||
+		strings.Count(string(out), "\n") != 2 || !strings.HasPrefix(string(out), "perigee: ") ||
+		!strings.Contains(string(out), "\n  hint: ") {
+		t.Errorf("%v: %v\n%.1000s", cmd.Args, err, out)
+	}
+	return string(out)
+}
+
+// Limits with which Go's runtime cannot start are told in perigee's words, and not by the exit code of a wrong command line.
+func TestLimits(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for option, want := range map[string]string{
+		"-v 700000": "the limit on address space is 700000 KiB, and the program needs at least 737280 to start",
+		"-d 70000":  "the limit on data is 70000 KiB, and the program needs at least 77824 to start",
+	} {
+		out := refused(t, exec.Command("sh", "-c", "ulimit "+option+` && exec "$0" -test.run '^$'`, program))
+		if !strings.Contains(out, want) {
+			t.Errorf("ulimit %s: %s", option, out)
+		}
+	}
+}
+
+// A GOMEMLIMIT is refused where the runtime cannot read it, and only there.
+func TestMemoryLimit(t *testing.T) {
+	command := func(value string) *exec.Cmd {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^$")
+		cmd.Env = append(os.Environ(), "GOMEMLIMIT="+value)
+		return cmd
+	}
+	for _, value := range []string{
+		"", "off", "8589934592", "+8589934592", "8589934592B", "8388608KiB", "8192MiB", "8GiB", "8191TiB", "8388607TiB", "9223372036854775807",
+	} {
+		if out, err := command(value).CombinedOutput(); err != nil {
+			t.Errorf("GOMEMLIMIT=%s: %v\n%.1000s", value, err, out)
+		}
+	}
+	for _, value := range []string{
+		"abc", "-1", "+", "B", "iB", "KiB", " 5", "5 ", "5K", "5KB", "5kiB", "5PiB", "5iB", "1_000", "0x10", "1e9", "OFF", "5MiBB",
+		"8388608TiB", "9223372036854775808", "18446744073709551617B",
+	} {
+		if out := refused(t, command(value)); !strings.Contains(out, "GOMEMLIMIT="+value+": want a size such as 4GiB or 500MiB, or off\n") {
+			t.Errorf("GOMEMLIMIT=%s: %s", value, out)
+		}
+	}
+	if out := refused(t, command("\x1b[31m"+strings.Repeat("x", 5000))); strings.Contains(out, "\x1b") || len(out) > 300 {
+		t.Errorf("%q", out)
+	}
+}

@@ -126,7 +126,7 @@ func (f *fields) plainMap(name string) map[string]any {
 	if t == nil {
 		return nil
 	}
-	plain, err := toGo(t)
+	plain, err := stored(t)
 	if err != nil && f.bad == nil {
 		f.bad = fault.New(fault.Script, "%s: %s: %w", f.what, name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -48,7 +49,10 @@ func (r *resultModule) openFields() {
 // set(name, value).
 func (r *resultModule) set(L *glua.LState) (int, error) {
 	name := L.CheckString(1)
-	v, err := toGo(L.Get(2))
+	v, err := stored(L.Get(2))
+	if err == nil {
+		err = checkKey(name)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -176,6 +180,9 @@ func checkName(what, name string) error {
 	if len(name) > result.MaxName {
 		return fault.New(fault.Script, "%s has %d bytes, want at most %d", what, len(name), result.MaxName)
 	}
+	if !utf8.ValidString(name) {
+		return fault.New(fault.Script, "%s is %s, want text in UTF-8", what, quoted(name))
+	}
 	return nil
 }
 
@@ -190,7 +197,7 @@ func rowCells(v glua.LValue, columns []tableColumn) (cells, shown []any, err err
 	}
 	cells, shown = make([]any, len(columns)), make([]any, len(columns))
 	for i, c := range columns {
-		if cells[i], err = toGo(t.RawGetInt(i + 1)); err != nil {
+		if cells[i], err = stored(t.RawGetInt(i + 1)); err != nil {
 			return nil, nil, fmt.Errorf(", column %s: %w", c.name, err)
 		}
 		if shown[i], ok = c.show(cells[i]); !ok {

@@ -22,6 +22,12 @@ const (
 	// maxNesting bounds how deep statements and expressions stand inside each other. Each operator of a chain such
 	// as a..b..c is one level.
 	maxNesting = 1000
+	// What the numbers in compiled instructions hold: positional elements of a list, instructions over which a jump
+	// leads, and variables of the functions around one. The compiler goes on where they do not suffice, and what it
+	// makes then loses elements, or jumps anywhere.
+	maxElements     = 511 * 50
+	maxInstructions = 1<<17 - 1
+	maxUpvalues     = 255
 )
 
 // compile makes a function of the text of a script.
@@ -38,12 +44,15 @@ func (r *Runtime) compile(L *glua.LState, name, source string) (*glua.LFunction,
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
 	}
-	if err := checkNesting(name, chunk); err != nil {
+	if err := checkTree(name, chunk); err != nil {
 		return nil, err
 	}
 	proto, err := glua.Compile(boundConcat(chunk), name)
 	if err != nil {
 		return nil, fault.New(fault.Script, "%s", syntaxError(name, err))
+	}
+	if err := checkSize(name, proto); err != nil {
+		return nil, err
 	}
 	L.Push(L.NewFunctionFromProto(proto))
 	L.Push(r.concat)
@@ -85,14 +94,51 @@ type node struct {
 	line  int
 }
 
-// checkNesting bounds the depth of a syntax tree, without calling itself.
-func checkNesting(name string, chunk []ast.Stmt) error {
+// checkTree bounds the depth of a syntax tree, and the elements of the lists in it, without calling itself.
+func checkTree(name string, chunk []ast.Stmt) error {
 	return walk(chunk, func(n node) error {
 		if n.depth > maxNesting {
 			return tooDeep(name, n.line)
 		}
+		if n.v.Kind() != reflect.Pointer {
+			return nil
+		}
+		table, ok := n.v.Interface().(*ast.TableExpr)
+		if !ok {
+			return nil
+		}
+		elements := 0
+		for _, f := range table.Fields {
+			if f.Key == nil {
+				elements++
+			}
+		}
+		if elements > maxElements {
+			return fault.New(fault.Script, "%s:%d: wanted at most %d elements in the text of a list, got %d", name,
+				max(n.line, table.Line()), maxElements, elements).
+				WithHint("let a file that config.load reads hold them, or make the list of several")
+		}
 		return nil
 	})
+}
+
+// checkSize bounds what the instructions of a function and of those in it can count.
+func checkSize(name string, f *glua.FunctionProto) error {
+	for what, count := range map[string][2]int{
+		"instructions":                         {len(f.Code), maxInstructions},
+		"variables of the functions around it": {len(f.DbgUpvalues), maxUpvalues},
+	} {
+		if count[0] > count[1] {
+			return fault.New(fault.Script, "%s:%d: a function has %d %s, wanted at most %d", name, max(f.LineDefined, 1),
+				count[0], what, count[1]).WithHint("divide it into several functions")
+		}
+	}
+	for _, inner := range f.FunctionPrototypes {
+		if err := checkSize(name, inner); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // replaceConcat puts calls in the place of chains of "..".

@@ -87,6 +87,9 @@ func TestSourceBombs(t *testing.T) {
 		"a long number of ranks":         {`return { ranks = ("\0"):rep(2^26), run = print }`, "... (67108864 bytes), want a number or a function"},
 		"a long name of a metric":        {`return { metrics = { { ("a"):rep(2^26) } }, run = print }`, "... (67108864 bytes), want at most 512 letters"},
 		"a long error":                   {`error(("\0"):rep(2^26))`, "b.lua:1: \x00"},
+		"a long list":                    {"return {" + strings.Repeat("1,", 511*50) + "1}", "b.lua:1: wanted at most 25550 elements in the text of a list, got 25551"},
+		"a long loop":                    {"local function f() end\nfor i = 1, 2 do " + strings.Repeat("f{} ", 60000) + "end return {}", "b.lua:1: a function has"},
+		"many variables around":          {manyUpvalues(), "variables of the functions around it, wanted at most 255"},
 		"long names of files":            {`local s = ("x"):rep(2^26) matrix.load_all { s, s, s, s, s, s, s, s }`, "and 7 other files ("},
 		"long values without a world":    {`local s = ("x"):rep(2^26) world.all_gather { s, s, s, s, s, s, s, s }`, "b.lua:1: there is no world yet"},
 		"long metrics":                   {`return { metrics = { { "m", ("x"):rep(2^20) } }, run = print }`, "b.lua: about, options and metrics have"},
@@ -109,6 +112,30 @@ func TestSourceBombs(t *testing.T) {
 		}
 	}
 	checkPeak(t)
+}
+
+// manyUpvalues is a script with a function that uses 300 variables of those around it.
+func manyUpvalues() string {
+	var declare [2]strings.Builder
+	sum := "0"
+	for f := range declare {
+		for i := range 150 {
+			fmt.Fprintf(&declare[f], "local v%d_%d = 1 ", f, i)
+			sum += fmt.Sprintf("+v%d_%d", f, i)
+		}
+	}
+	return declare[0].String() + "local function f() " + declare[1].String() + "return function() return " + sum + " end end error(f()())"
+}
+
+// What the text of a list may hold at most arrives whole.
+func TestLongestList(t *testing.T) {
+	r, err := Load("b.lua", "local t = {"+strings.Repeat("1,", 511*50)+"} assert(#t == 25550 and t[25550] == 1) return { run = print }", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 // alone runs this test again in a process that does nothing else, and bounds its memory.

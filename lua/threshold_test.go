@@ -270,7 +270,7 @@ func TestLabelsAreRefused(t *testing.T) {
 		`result.sample("own", 1, { 5 })`:                                               `the label "1": want at most 512 letters`,
 		`result.sample("own", 1, { rank = 2 })`:                                        "the label rank: the name is taken",
 		`result.sample("own", 1, { a = {} })`:                                          "the label a is a table, want a string, a number or a boolean",
-		`result.sample("own", 1, { a = '"' })`:                                         "without quotes and control characters",
+		`result.sample("own", 1, { a = '"' })`:                                         "of UTF-8 without quotes and control characters",
 		`result.sample("own", 1, { [string.rep("a", 513)] = 1 })`:                      "want at most 512 letters",
 		`local t = {} for i = 1, 65 do t["k" .. i] = 1 end result.sample("own", 1, t)`: "a sample has 65 labels, want at most 64",
 		`for i = 1, 1025 do result.sample("own", 1, { a = i }) end`:                    "the sample {a=1025} has the 1025th different labels, want at most 1024",

@@ -1,10 +1,12 @@
 package lua
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -43,6 +45,41 @@ const (
 func toGo(v glua.LValue) (any, error) {
 	c := converter{left: maxValues}
 	return c.convert(v, 0)
+}
+
+// stored is toGo for what a result keeps: its keys are text. JSON has no other bytes, and keys that differ in these
+// alone would be one key there.
+func stored(v glua.LValue) (any, error) {
+	plain, err := toGo(v)
+	if err == nil {
+		err = checkKeys(plain)
+	}
+	return plain, err
+}
+
+func checkKeys(v any) error {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			if err := checkKeys(e); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for k, e := range v {
+			if err := cmp.Or(checkKey(k), checkKeys(e)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func checkKey(k string) error {
+	if !utf8.ValidString(k) {
+		return fault.New(fault.Script, "what is stored has the key %s, want keys in UTF-8", quoted(k))
+	}
+	return nil
 }
 
 type converter struct{ left int }

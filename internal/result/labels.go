@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"perigee/internal/fault"
 )
@@ -56,9 +57,9 @@ func (l Labels) Check() error {
 		case slices.Contains(reservedLabels, k):
 			return fault.New(fault.Script, "the label %s: the name is taken; labels cannot be called %s", k,
 				strings.Join(reservedLabels, ", "))
-		case len(v) > maxLabelText || strings.ContainsFunc(v, unwritable):
+		case len(v) > maxLabelText || strings.ContainsFunc(v, unwritable) || !utf8.ValidString(v):
 			return fault.New(fault.Script,
-				"the label %s is %.40q: want at most %d bytes without quotes and control characters", k, v, maxLabelText)
+				"the label %s is %.40q: want at most %d bytes of UTF-8 without quotes and control characters", k, v, maxLabelText)
 		}
 	}
 	return nil

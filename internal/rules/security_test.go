@@ -45,6 +45,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},
 	{"scenario: text |", "lua.TestSourceBombs"},
 	{"scenario: nesting", "lua.TestSourceBombs"},
+	{"scenario: text of a list", "lua.TestSourceBombs lua.TestLongestList"},
 	{"scenario: coroutines", "lua.TestSourceBombs"},
 	{"scenario: functions", "lua.TestSourceBombs"},
 	{"scenario: each text that it makes", "lua.TestSourceBombs lua.TestConcat"},

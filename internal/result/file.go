@@ -102,6 +102,7 @@ func (d *Document) check() error {
 			return fmt.Errorf("patterns[%d]: %w", i, err)
 		}
 	}
+	runs := map[storageKey]bool{}
 	for i, s := range d.Storage {
 		if s.Pattern < 0 || s.Pattern >= len(d.Patterns) {
 			return fmt.Errorf("storage[%d]: there is no pattern %d", i, s.Pattern)
@@ -109,13 +110,25 @@ func (d *Document) check() error {
 		if err := notBelowZero(span(s.StartNS, s.EndNS), whole("bytes", s.Bytes)); err != nil {
 			return fmt.Errorf("storage[%d]: %w", i, err)
 		}
+		key := storageKey{s.Pattern, s.Phase, s.Rank, s.Op, s.Iteration}
+		if runs[key] {
+			return fmt.Errorf("storage[%d]: iteration %d of rank %d's %.40q of pattern %d in the phase %.40q is there twice", i,
+				s.Iteration, s.Rank, s.Op, s.Pattern, s.Phase)
+		}
+		runs[key] = true
 	}
 	for i := range d.Lanes {
 		if err := d.Lanes[i].checkFigures(); err != nil {
 			return fmt.Errorf("lanes[%d]: %w", i, err)
 		}
 	}
+	paths := map[inputKey]bool{}
 	for i, in := range d.Inputs {
+		key := inputKey{in.Path, in.Matrix != nil}
+		if paths[key] {
+			return fmt.Errorf("inputs[%d]: %.80q is there twice", i, in.Path)
+		}
+		paths[key] = true
 		if in.Matrix != nil && (*in.Matrix < 0 || *in.Matrix >= len(d.Matrices)) {
 			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
 		}
@@ -123,13 +136,23 @@ func (d *Document) check() error {
 	if n := len(d.Metrics); n > MaxMetrics {
 		return fmt.Errorf("metrics: wanted at most %d, got %d", MaxMetrics, n)
 	}
+	names := map[string]bool{}
 	for i := range d.Metrics {
 		m := &d.Metrics[i]
+		if names[m.Name] {
+			return fmt.Errorf("metrics[%d]: %.80q is there twice", i, m.Name)
+		}
+		names[m.Name] = true
 		if len(m.Values) != len(m.TimesNS) {
 			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))
 		}
 		if err := d.checkLabels(m); err != nil {
 			return fmt.Errorf("metrics[%d]: %w", i, err)
+		}
+	}
+	for i := range d.Thresholds {
+		if err := d.Thresholds[i].checkFigures(); err != nil {
+			return fmt.Errorf("thresholds[%d]: %w", i, err)
 		}
 	}
 	for i, t := range d.Tables {

@@ -192,10 +192,16 @@ func (d *Document) checkLabels(m *Metric) error {
 	if n := len(m.LabelSets); n > maxLabelSets {
 		return fmt.Errorf("label_sets: wanted at most %d, got %d", maxLabelSets, n)
 	}
+	seen := map[string]bool{}
 	for i, set := range m.LabelSets {
 		if err := set.Check(); err != nil {
 			return fmt.Errorf("label_sets[%d]: %w", i, err)
 		}
+		text := set.String()
+		if seen[text] {
+			return fmt.Errorf("label_sets[%d]: %.80s is there twice", i, text)
+		}
+		seen[text] = true
 		if err := d.addKeys(set); err != nil {
 			return fmt.Errorf("label_sets[%d]: %w", i, err)
 		}

@@ -287,7 +287,7 @@ func TestLongNames(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")
 	read := func(put func(d *result.Document, name string), name string) error {
 		d := many(t)
-		d.DeclareMetrics([]result.MetricDef{{Name: "own"}})
+		d.DeclareMetrics([]result.MetricDef{{Name: "third"}})
 		put(d, name)
 		if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o600); err != nil {
 			t.Fatal(err)

@@ -1,8 +1,13 @@
 package result
 
 import (
+	"errors"
 	"fmt"
+	"math"
+	"regexp"
+	"strconv"
 
+	"perigee/internal/expr"
 	"perigee/internal/traffic/series"
 )
 
@@ -60,12 +65,79 @@ func (m *Measurement) checkFigures() error {
 		if err := notBelowZero(span(r.StartNS, r.EndNS), whole("bytes", r.Bytes)); err != nil {
 			return fmt.Errorf("ranks[%d]: %w", i, err)
 		}
+		if i > 0 && r.Rank <= m.Ranks[i-1].Rank {
+			return fmt.Errorf("ranks[%d]: rank %d comes after rank %d: wanted each rank once, ascending", i, r.Rank, m.Ranks[i-1].Rank)
+		}
+		left := r.Bytes
 		for k := range r.Peers {
 			p := &r.Peers[k]
 			if err := notBelowZero(span(r.StartNS, p.EndNS), whole("bytes", p.Bytes)); err != nil {
 				return fmt.Errorf("ranks[%d].peers[%d]: %w", i, k, err)
 			}
+			if left -= p.Bytes; left < 0 {
+				break // or the sum might not fit
+			}
 		}
+		if left != 0 && len(r.Peers) > 0 {
+			return fmt.Errorf("ranks[%d]: bytes: got %d, which is not the sum of those of its peers", i, r.Bytes)
+		}
+	}
+	if want := m.Run.MeanBandwidth(); !near(m.MeanBandwidth, want) {
+		return fmt.Errorf("mean_bandwidth_bytes_per_s: got %.6g, but bytes and times of its ranks make it %.6g", m.MeanBandwidth, want)
+	}
+	return nil
+}
+
+// near reports whether a figure is what was worked out again, but for rounding.
+func near(got, want float64) bool {
+	const rounding = 1e-6
+	return math.Abs(got-want) <= rounding*math.Abs(want)
+}
+
+// checkMoved refuses a run that has moved more than there is in its matrix.
+func (r *Matrix) checkMoved(m *Measurement) error {
+	left := max(r.Bytes, 0)
+	for i := range m.Ranks {
+		if left -= m.Ranks[i].Bytes; left < 0 {
+			return fmt.Errorf("ranks[%d]: bytes: with %d its run has moved more than the %d bytes of the matrix", i, m.Ranks[i].Bytes, r.Bytes)
+		}
+	}
+	return nil
+}
+
+// storageKey is what no two runs of storage operations have in common.
+type storageKey struct {
+	pattern   int
+	phase     string
+	rank      int
+	op        string
+	iteration int
+}
+
+// inputKey is what no two inputs have in common.
+type inputKey struct {
+	path   string
+	matrix bool
+}
+
+// bound is the end of a threshold, as package threshold writes it.
+var bound = regexp.MustCompile(` (<|<=|>|>=|==|!=) ([-+.0-9eE]+)( abort( after [0-9]+)?)?$`)
+
+// checkFigures refuses a verdict that contradicts its own condition. Where a note says why it passed, the value did not matter.
+func (t *Threshold) checkFigures() error {
+	if t.Samples < 0 {
+		return errors.New("samples: wanted 0 or more, got " + strconv.Itoa(t.Samples))
+	}
+	end := bound.FindStringSubmatch(t.Threshold)
+	if end == nil || t.Value == nil || t.Passed == nil || t.Note != "" {
+		return nil
+	}
+	limit, err := strconv.ParseFloat(end[2], 64)
+	if err != nil {
+		return nil // another version's grammar
+	}
+	if holds := (expr.Bound{Op: end[1], Limit: limit}).Holds(*t.Value); holds != *t.Passed {
+		return fmt.Errorf("passed: got %t, but with the value %v it is %t that %.80s", *t.Passed, *t.Value, holds, t.Threshold)
 	}
 	return nil
 }
@@ -82,5 +154,11 @@ func (l *Lanes) checkFigures() error {
 			whole(name+".min_ns", s.Min), whole(name+".p50_ns", s.P50), whole(name+".p99_ns", s.P99),
 			whole(name+".p999_ns", s.P999), whole(name+".max_ns", s.Max))
 	}
-	return notBelowZero(figures...)
+	if err := notBelowZero(figures...); err != nil {
+		return err
+	}
+	if want := float64(l.Bytes) / (float64(max(l.EndNS-l.StartNS, 1)) * 1e-9); !near(l.Bandwidth, want) {
+		return fmt.Errorf("bandwidth_bytes_per_s: got %.6g, but %d bytes in %d ns make it %.6g", l.Bandwidth, l.Bytes, l.EndNS-l.StartNS, want)
+	}
+	return nil
 }

@@ -53,3 +53,63 @@ func TestImpossibleFigures(t *testing.T) {
 		}
 	}
 }
+
+// What is there twice would count twice, or mean one thing to one reader and another to the next. What contradicts what
+// the file says elsewhere would pass for a measurement.
+func TestContradictions(t *testing.T) {
+	for want, change := range map[string]func(d *result.Document){
+		`metrics[1]: "own" is there twice`: func(d *result.Document) { d.Metrics[1].Name = "own" },
+		"metrics[0]: label_sets[1]: {size=4} is there twice": func(d *result.Document) {
+			d.Metrics[0].LabelSets = append(d.Metrics[0].LabelSets, result.Labels{"size": "4"})
+		},
+		`inputs[2]: "c.yaml" is there twice`: func(d *result.Document) { d.Inputs = append(d.Inputs, d.Inputs[0]) },
+		`measurements[1]: wanted an iteration from 4 on of pattern 0 in the phase "work", got 3`: func(d *result.Document) {
+			d.Measurements = append(d.Measurements, d.Measurements[0])
+		},
+		`storage[1]: iteration 0 of rank 0's "READ" of pattern 0 in the phase "work" is there twice`: func(d *result.Document) {
+			d.Storage = append(d.Storage, d.Storage[0])
+		},
+		"measurements[0]: ranks[1]: rank 0 comes after rank 0": func(d *result.Document) {
+			d.Measurements[0].Ranks = append(d.Measurements[0].Ranks, d.Measurements[0].Ranks[0])
+		},
+		"measurements[0]: mean_bandwidth_bytes_per_s: got 1e+15, but bytes and times of its ranks make it 1e+09": func(d *result.Document) {
+			d.Measurements[0].MeanBandwidth = 1e15
+		},
+		"measurements[0]: ranks[0]: bytes: got 1000, which is not the sum": func(d *result.Document) { d.Measurements[0].Ranks[0].Bytes = 1000 },
+		"measurements[0]: ranks[0]: bytes: with 1000 its run has moved more than the 13 bytes of the matrix": func(d *result.Document) {
+			m := &d.Measurements[0]
+			m.Ranks[0].Bytes, m.Ranks[0].Peers = 1000, nil
+			m.MeanBandwidth = m.Run.MeanBandwidth()
+		},
+		"lanes[0]: bandwidth_bytes_per_s: got 1e+15, but 50 bytes in 100 ns make it 5e+08": func(d *result.Document) {
+			d.Lanes[0].Bytes, d.Lanes[0].EndNS, d.Lanes[0].Bandwidth = 50, 100, 1e15
+		},
+		"thresholds[0]: passed: got true, but with the value 9 it is false that own.max < 2": func(d *result.Document) {
+			d.Thresholds[0].Note, d.Thresholds[0].Value = "", new(9.0)
+		},
+		"thresholds[0]: passed: got false, but with the value -1 it is true that own{x=\"< 9\"}.p50 >= -1.5e+03 abort after 20": func(d *result.Document) {
+			d.Thresholds[0] = result.Threshold{Threshold: `own{x="< 9"}.p50 >= -1.5e+03 abort after 20`, Value: new(-1.0), Passed: new(false)}
+		},
+		"thresholds[0]: samples: wanted 0 or more, got -1": func(d *result.Document) { d.Thresholds[0].Samples = -1 },
+	} {
+		d := full(t)
+		d.Lanes = []result.Lanes{{}}
+		d.Storage = []result.Storage{{Phase: "work", StorageRun: series.StorageRun{Op: "READ"}}}
+		path := filepath.Join(t.TempDir(), "r.json")
+		for _, changed := range []bool{false, true} {
+			if changed {
+				change(d)
+			}
+			if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			_, err := result.Read(path)
+			switch {
+			case !changed && err != nil:
+				t.Fatal(err)
+			case changed && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)):
+				t.Errorf("got %v, want %s", err, want)
+			}
+		}
+	}
+}

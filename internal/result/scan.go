@@ -33,7 +33,7 @@ func Scan(path string, visit Visit) (*Document, error) {
 
 // Scan is [Scan] of the text.
 func (t *Text) Scan(visit Visit) (*Document, error) {
-	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}}
+	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}, next: map[runsKey]int{}}
 	s.members = s.d.members()
 	d, err := s.document()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
@@ -150,6 +150,8 @@ type scanner struct {
 	// early holds measurements that stand before the patterns they belong to.
 	early []Measurement
 	ready bool // the patterns were checked
+	// next is the least number that the next run of a pattern in a phase may have: perigee writes them ascending.
+	next map[runsKey]int
 }
 
 // member reads one member of the document. What this version does not know it passes over.
@@ -243,12 +245,35 @@ func (s *scanner) hand(m *Measurement) error {
 	}
 	err := m.checkFigures()
 	if err == nil {
+		err = s.d.Matrices[s.d.Patterns[m.Pattern].Matrix].checkMoved(m)
+	}
+	if err == nil {
+		err = s.checkIteration(m)
+	}
+	if err == nil {
 		err = s.visit(&s.d, m)
 	}
 	if err != nil {
 		return fmt.Errorf("measurements[%d]: %w", s.count, err)
 	}
 	s.count++
+	return nil
+}
+
+// runsKey is which runs count on from each other.
+type runsKey struct {
+	pattern int
+	phase   string
+}
+
+// checkIteration refuses a run that is there twice: it would count twice.
+func (s *scanner) checkIteration(m *Measurement) error {
+	key := runsKey{m.Pattern, m.Phase}
+	if next := s.next[key]; m.Iteration < next {
+		return fmt.Errorf("wanted an iteration from %d on of pattern %d in the phase %.40q, got %d again or out of order", next,
+			m.Pattern, m.Phase, m.Iteration)
+	}
+	s.next[key] = m.Iteration + 1
 	return nil
 }
 

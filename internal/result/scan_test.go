@@ -51,10 +51,10 @@ func many(t testing.TB) *result.Document {
 	d := full(t)
 	d.AddRuns(0, "alone", 0, []series.Run{
 		{StartNS: 1, EndNS: 9, Ranks: []series.RankRun{
-			{Rank: 0, StartNS: 1, PostNS: 2, EndNS: 9, Bytes: 10, Peers: []series.PeerRun{{Peer: 1, Bytes: 10, EndNS: 9}, {Peer: 0, Bytes: 3, EndNS: 4}}},
+			{Rank: 0, StartNS: 1, PostNS: 2, EndNS: 9, Bytes: 10, Peers: []series.PeerRun{{Peer: 1, Bytes: 10, EndNS: 9}, {Peer: 0, EndNS: 4}}},
 			{Rank: 1, StartNS: 1, PostNS: 2, EndNS: 5, Bytes: 3, Peers: []series.PeerRun{{Peer: 0, Bytes: 3, EndNS: 5}}},
 		}},
-		{StartNS: 3, EndNS: 4, Ranks: []series.RankRun{{Rank: 1, EndNS: 4, Peers: []series.PeerRun{{Bytes: 7}}}}},
+		{StartNS: 3, EndNS: 4, Ranks: []series.RankRun{{Rank: 1, EndNS: 4, Bytes: 7, Peers: []series.PeerRun{{Bytes: 7}}}}},
 		{StartNS: 5, EndNS: 6, Ranks: []series.RankRun{{EndNS: 6}, {Rank: 1, Peers: []series.PeerRun{{Peer: 1}, {Peer: 1}}}}},
 	})
 	return d

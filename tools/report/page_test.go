@@ -104,7 +104,8 @@ var oddResults = map[string]func(*result.Document){
 				var l result.Lanes
 				l.Op, l.Local, l.Remote, l.BlockBytes, l.Batch, l.Threads, l.Iterations = "WRITE", "dram", "dram", block, batch, 1, 100
 				l.Latency.P50, l.Latency.P99, l.Latency.Mean = block/20*batch, block/10*batch, float64(block/18*batch)
-				l.Bandwidth = 20e9 * float64(block) / float64(block+65536/batch)
+				l.Bytes, l.EndNS = int64(20e9*float64(block)/float64(block+65536/batch)), 1e9
+				l.Bandwidth = float64(l.Bytes)
 				d.Lanes = append(d.Lanes, l)
 			}
 		}

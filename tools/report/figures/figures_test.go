@@ -267,7 +267,7 @@ func TestBadDocuments(t *testing.T) {
 		"matrices[1]: it has 3 rows for 4 ranks":               func(d *result.Document) { d.Matrices[1].Ranks = 3 },
 		"matrices[0]: cell [0 9 1] is not in a matrix":         func(d *result.Document) { d.Matrices[0].Cells[1] = [3]int64{0, 9, 1} },
 		"matrices[0]: cell [0 2 1] does not stand in order":    func(d *result.Document) { d.Matrices[0].Cells[1] = [3]int64{0, 2, 1} },
-		"there is no rank 4":                                   func(d *result.Document) { d.Measurements[0].Ranks[0].Rank = 4 },
+		"there is no rank 4":                                   func(d *result.Document) { d.Measurements[0].Ranks[1].Rank = 4 },
 		"a message from rank 0 to rank 1 is not in the matrix": func(d *result.Document) { d.Measurements[0].Ranks[0].Peers[0].Peer = 1 },
 		"a message from rank 3 to rank 2 is not in the matrix": func(d *result.Document) { d.Measurements[2].Ranks[0].Peers[0].Peer = 3 },
 	} {

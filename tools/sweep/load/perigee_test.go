@@ -18,17 +18,17 @@ import (
 func document() *result.Document {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	ended := began.Add(90 * time.Second)
-	run := func(phase string, latency int64) result.Measurement {
+	run := func(phase string, iteration int, latency int64) result.Measurement {
 		rank := series.RankRun{StartNS: 0, PostNS: 1, EndNS: latency, Bytes: 4e6}
-		m := result.Measurement{Phase: phase, LatencyNS: latency, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
+		m := result.Measurement{Phase: phase, Iteration: iteration, LatencyNS: latency, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
 		m.MeanBandwidth = m.Run.MeanBandwidth()
 		return m
 	}
 	return &result.Document{
 		Schema: result.Schema, Status: result.Complete, Started: began, Finished: &ended, Scenario: result.Scenario{Name: "mine"}, World: result.World{Size: 2},
 		Engine: &result.Engine{Name: "shm"}, Matrices: []result.Matrix{{Ranks: 2, Bytes: 4e6}}, Patterns: []result.Pattern{{Matrix: 0}},
-		Measurements: []result.Measurement{run("workload", 2e6), run("isolated", 1e6), run("workload", 4e6)},
-		Lanes:        []result.Lanes{{Measurement: series.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, Bandwidth: 3e9, Latency: series.Stats{Count: 5, Mean: 250000}}}},
+		Measurements: []result.Measurement{run("workload", 0, 2e6), run("isolated", 0, 1e6), run("workload", 1, 4e6)},
+		Lanes:        []result.Lanes{{Measurement: series.Measurement{Op: "WRITE", BlockBytes: 65536, Batch: 8, Threads: 2, EndNS: 1e9, Bytes: 3e9, Bandwidth: 3e9, Latency: series.Stats{Count: 5, Mean: 250000}}}},
 	}
 }
 
@@ -68,11 +68,13 @@ func TestResultsOfPerigee(t *testing.T) {
 func TestPatternsCountAlike(t *testing.T) {
 	d := document()
 	d.Patterns, d.Lanes = append(d.Patterns, result.Pattern{Matrix: 0}), nil
-	run := func(pattern int, latency int64) result.Measurement {
+	run := func(pattern, iteration int, latency int64) result.Measurement {
 		rank := series.RankRun{EndNS: latency, Bytes: 4e6}
-		return result.Measurement{Pattern: pattern, Phase: "workload", LatencyNS: latency, MeanBandwidth: 1e9, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
+		m := result.Measurement{Pattern: pattern, Phase: "workload", Iteration: iteration, LatencyNS: latency, Run: series.Run{EndNS: latency, Ranks: []series.RankRun{rank}}}
+		m.MeanBandwidth = m.Run.MeanBandwidth()
+		return m
 	}
-	d.Measurements = []result.Measurement{run(0, 1e6), run(0, 1e6), run(0, 9e9), run(1, 100e6), run(1, 100e6)}
+	d.Measurements = []result.Measurement{run(0, 0, 1e6), run(0, 1, 1e6), run(0, 2, 9e9), run(1, 0, 100e6), run(1, 1, 100e6)}
 	dir := t.TempDir()
 	if err := d.Write(filepath.Join(dir, "r.json")); err != nil {
 		t.Fatal(err)

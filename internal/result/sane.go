@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strconv"
 
-	"perigee/internal/expr"
 	"perigee/internal/traffic/series"
 )
 
@@ -66,7 +65,8 @@ func (m *Measurement) checkFigures() error {
 			return fmt.Errorf("ranks[%d]: %w", i, err)
 		}
 		if i > 0 && r.Rank <= m.Ranks[i-1].Rank {
-			return fmt.Errorf("ranks[%d]: rank %d comes after rank %d: wanted each rank once, ascending", i, r.Rank, m.Ranks[i-1].Rank)
+			return fmt.Errorf("ranks[%d]: rank %d comes after rank %d: wanted each rank once, ascending",
+				i, r.Rank, m.Ranks[i-1].Rank)
 		}
 		left := r.Bytes
 		for k := range r.Peers {
@@ -83,7 +83,8 @@ func (m *Measurement) checkFigures() error {
 		}
 	}
 	if want := m.Run.MeanBandwidth(); !near(m.MeanBandwidth, want) {
-		return fmt.Errorf("mean_bandwidth_bytes_per_s: got %.6g, but bytes and times of its ranks make it %.6g", m.MeanBandwidth, want)
+		return fmt.Errorf("mean_bandwidth_bytes_per_s: got %.6g, but bytes and times of its ranks make it %.6g",
+			m.MeanBandwidth, want)
 	}
 	return nil
 }
@@ -99,7 +100,8 @@ func (r *Matrix) checkMoved(m *Measurement) error {
 	left := max(r.Bytes, 0)
 	for i := range m.Ranks {
 		if left -= m.Ranks[i].Bytes; left < 0 {
-			return fmt.Errorf("ranks[%d]: bytes: with %d its run has moved more than the %d bytes of the matrix", i, m.Ranks[i].Bytes, r.Bytes)
+			return fmt.Errorf("ranks[%d]: bytes: with %d its run has moved more than the %d bytes of the matrix",
+				i, m.Ranks[i].Bytes, r.Bytes)
 		}
 	}
 	return nil
@@ -123,7 +125,8 @@ type inputKey struct {
 // bound is the end of a threshold, as package threshold writes it.
 var bound = regexp.MustCompile(` (<|<=|>|>=|==|!=) ([-+.0-9eE]+)( abort( after [0-9]+)?)?$`)
 
-// checkFigures refuses a verdict that contradicts its own condition. Where a note says why it passed, the value did not matter.
+// checkFigures refuses a verdict that contradicts its own condition. Where a note says why it passed, the value did not
+// matter.
 func (t *Threshold) checkFigures() error {
 	if t.Samples < 0 {
 		return errors.New("samples: wanted 0 or more, got " + strconv.Itoa(t.Samples))
@@ -136,8 +139,12 @@ func (t *Threshold) checkFigures() error {
 	if err != nil {
 		return nil // another version's grammar
 	}
-	if holds := (expr.Bound{Op: end[1], Limit: limit}).Holds(*t.Value); holds != *t.Passed {
-		return fmt.Errorf("passed: got %t, but with the value %v it is %t that %.80s", *t.Passed, *t.Value, holds, t.Threshold)
+	v := *t.Value
+	holds := map[string]bool{"<": v < limit, "<=": v <= limit, ">": v > limit, ">=": v >= limit, "==": v == limit,
+		"!=": v != limit}[end[1]]
+	if holds != *t.Passed {
+		return fmt.Errorf("passed: got %t, but with the value %v it is %t that %.80s",
+			*t.Passed, v, holds, t.Threshold)
 	}
 	return nil
 }
@@ -158,7 +165,8 @@ func (l *Lanes) checkFigures() error {
 		return err
 	}
 	if want := float64(l.Bytes) / (float64(max(l.EndNS-l.StartNS, 1)) * 1e-9); !near(l.Bandwidth, want) {
-		return fmt.Errorf("bandwidth_bytes_per_s: got %.6g, but %d bytes in %d ns make it %.6g", l.Bandwidth, l.Bytes, l.EndNS-l.StartNS, want)
+		return fmt.Errorf("bandwidth_bytes_per_s: got %.6g, but %d bytes in %d ns make it %.6g",
+			l.Bandwidth, l.Bytes, l.EndNS-l.StartNS, want)
 	}
 	return nil
 }

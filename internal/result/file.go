@@ -122,13 +122,7 @@ func (d *Document) check() error {
 			return fmt.Errorf("lanes[%d]: %w", i, err)
 		}
 	}
-	paths := map[inputKey]bool{}
 	for i, in := range d.Inputs {
-		key := inputKey{in.Path, in.Matrix != nil}
-		if paths[key] {
-			return fmt.Errorf("inputs[%d]: %.80q is there twice", i, in.Path)
-		}
-		paths[key] = true
 		if in.Matrix != nil && (*in.Matrix < 0 || *in.Matrix >= len(d.Matrices)) {
 			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
 		}

@@ -116,12 +116,6 @@ type storageKey struct {
 	iteration int
 }
 
-// inputKey is what no two inputs have in common.
-type inputKey struct {
-	path   string
-	matrix bool
-}
-
 // bound is the end of a threshold, as package threshold writes it.
 var bound = regexp.MustCompile(` (<|<=|>|>=|==|!=) ([-+.0-9eE]+)( abort( after [0-9]+)?)?$`)
 

@@ -62,7 +62,6 @@ func TestContradictions(t *testing.T) {
 		"metrics[0]: label_sets[1]: {size=4} is there twice": func(d *result.Document) {
 			d.Metrics[0].LabelSets = append(d.Metrics[0].LabelSets, result.Labels{"size": "4"})
 		},
-		`inputs[2]: "c.yaml" is there twice`: func(d *result.Document) { d.Inputs = append(d.Inputs, d.Inputs[0]) },
 		`measurements[1]: wanted an iteration from 4 on of pattern 0 in the phase "work", got 3`: func(d *result.Document) {
 			d.Measurements = append(d.Measurements, d.Measurements[0])
 		},

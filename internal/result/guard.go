@@ -40,7 +40,9 @@ const (
 	costList    = 24
 	costValue   = 16 // each further value of an object or a list
 	costString  = 16 // more than another value, as is one of any kind
-	outerDepth  = 3  // of the elements of members
+	costByte    = 10 // of a text, beyond the first shortText: where it is shown each may become several, in copies
+	shortText   = 40
+	outerDepth  = 3 // of the elements of members
 )
 
 var (
@@ -78,6 +80,7 @@ type guard struct {
 	space  int64 // white space since the last other character
 	quoted bool  // inside a string
 	escape bool  // after a backslash
+	length int   // of the text in quotes
 	bad    error // what is wrong with a name
 	err    error
 }
@@ -139,11 +142,14 @@ func (g *guard) weigh(text []byte) {
 		switch {
 		case g.quoted && (g.escape || c != '"'):
 			g.escape = c == '\\' && !g.escape
+			if g.length++; g.length > shortText {
+				g.memory += costByte
+			}
 		case g.quoted:
 			g.quoted = false
 			g.bad = g.names.end(text[begin:i])
 		case c == '"':
-			g.quoted = true
+			g.quoted, g.length = true, 0
 			g.memory += costString
 			g.names.quote()
 			begin = i + 1

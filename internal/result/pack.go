@@ -64,6 +64,9 @@ type packer struct {
 	filling       []byte // a part of a file without any text
 	stored, bytes int64  // in the file, and of text
 	memory        int64  // at least what a guard takes the text to need
+	quoted        bool   // the text is inside of quotes
+	escape        bool   // its last byte was a backslash
+	length        int    // of the text in quotes
 }
 
 func (p *packer) Write(text []byte) (n int, err error) {
@@ -82,8 +85,24 @@ func (p *packer) Write(text []byte) (n int, err error) {
 // needs is at least what a guard takes a text to need.
 func (p *packer) needs(text []byte) int64 {
 	count := func(c byte) int { return bytes.Count(text, []byte{c}) }
-	return int64((costValue+costString)*count(',') + costAny*count('[') + costElement*count('{') +
-		costString*(count('"')+1)/2)
+	return int64((costValue+costString)*count(',')+costAny*count('[')+costElement*count('{')+
+		costString*(count('"')+1)/2) + costByte*p.long(text)
+}
+
+// long counts the bytes of texts beyond their first shortText.
+func (p *packer) long(text []byte) (n int64) {
+	for _, c := range text {
+		switch {
+		case p.quoted && (p.escape || c != '"'):
+			p.escape = c == '\\' && !p.escape
+			if p.length++; p.length > shortText {
+				n++
+			}
+		case c == '"':
+			p.quoted, p.length = !p.quoted, 0
+		}
+	}
+	return n
 }
 
 // fill makes the file as large as the text needs it.

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -214,6 +215,10 @@ func find(c *config.Config) (name, text string, err error) {
 }
 
 func (d *Data) render(name, text string) (string, error) {
+	return d.renderWithin(name, text, templateTime)
+}
+
+func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
 	functions := template.FuncMap{
 		"quote": cli.Quote,
 		"join":  strings.Join,
@@ -227,6 +232,15 @@ func (d *Data) render(name, text string) (string, error) {
 		},
 		"add": func(a, b int) int { return a + b },
 		"mul": func(a, b int) int { return a * b },
+
+		"print": short(fmt.Sprint), "println": short(fmt.Sprintln), "html": short(template.HTMLEscaper),
+		"js": short(template.JSEscaper), "urlquery": short(template.URLQueryEscaper),
+		"printf": func(format string, args ...any) (string, error) {
+			if strings.Count(format, "%") > mostVerbs {
+				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
+			}
+			return short(func(args ...any) string { return fmt.Sprintf(format, args...) })(args...)
+		},
 	}
 	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped,
 		"templates/common.tmpl")
@@ -237,10 +251,41 @@ func (d *Data) render(name, text string) (string, error) {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
 	var b script
-	if err := t.Execute(&b, d); err != nil {
-		return "", fault.New(fault.Input, "job template: %w", err)
+	done := make(chan error, 1)
+	go func() { done <- t.Execute(&b, d) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return "", fault.New(fault.Input, "job template: %w", err)
+		}
+		return b.text.String(), nil
+	case <-time.After(limit): // nothing can end one that writes nothing
+		return "", fault.New(fault.Input, "job template: %s has not ended after %s", name, limit)
 	}
-	return b.text.String(), nil
+}
+
+// A template may be a stranger's, and --dry-run executes it. What bounds it besides the length of the script is the
+// time, and what its functions take to make a text.
+const (
+	templateTime = 10 * time.Second
+	mostText     = 1 << 20
+	mostVerbs    = 100 // each makes a megabyte at most
+)
+
+// short is a function that makes texts of short ones only.
+func short(f func(...any) string) func(...any) (string, error) {
+	return func(args ...any) (string, error) {
+		n := 0
+		for _, a := range args {
+			if s, ok := a.(string); ok {
+				n += len(s)
+			}
+		}
+		if n > mostText {
+			return "", fmt.Errorf("wanted texts of at most %d bytes, got %d", mostText, n)
+		}
+		return f(args...), nil
+	}
 }
 
 // mostScript is how long a job script may be, and its template. Slurm takes 4 MiB, unless max_script_size says more.

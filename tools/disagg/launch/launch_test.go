@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/fault"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 )
@@ -166,11 +168,31 @@ func TestBombs(t *testing.T) {
 	if err := os.WriteFile(long, []byte("{{range $i := .Workers}}{{end}}{{range 1000000000}}aaaaaaaaaaaaaaaa{{end}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB"} {
+	file := func(name, text string) string {
+		path := filepath.Join(filepath.Dir(c.File), name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	doubling := file("doubling", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}`)
+	wide := file("wide", `{{$x := "%1000000d"}}{{range 8}}{{$x = print $x $x}}{{end}}{{printf $x 1}}`)
+	for file, want := range map[string]string{
+		"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB",
+		doubling: "wanted texts of at most 1048576 bytes", wide: "wanted a format with at most 100 verbs",
+	} {
 		c.Slurm.ScriptFile = file
 		if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", file, err, want)
 		}
+	}
+}
+
+// A template that does not end keeps no command from ending.
+func TestEndlessTemplate(t *testing.T) {
+	text, err := new(Data).renderWithin("endless", `{{range 100000000}}{{end}}`, time.Millisecond)
+	if text != "" || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "endless has not ended after 1ms") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

@@ -50,20 +50,33 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 // place before that. WriteSoon still returns only when all is flushed. A loss of power in
 // between may leave a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
+	_, err := WriteClaimed(func(bool) (string, bool) { return path, false }, perm, patience, fill)
+	return err
+}
+
+// Claim says where a file goes. It is asked before anything is written, and again when all is, since others may have
+// taken the place meanwhile. If it is to be new, the file replaces nothing there; where something has come to it in the
+// last moment, Claim is asked again with taken, and names another path.
+type Claim func(taken bool) (path string, isNew bool)
+
+// WriteClaimed is WriteSoon to the place that claim says. It returns what it has put there, nil if it has
+// not, and for a device.
+func WriteClaimed(claim Claim, perm fs.FileMode, patience time.Duration,
+	fill func(io.Writer) error) (fs.FileInfo, error) {
+	path, _ := claim(false)
 	place, err := regular.Locate(path)
 	if err != nil {
-		return outputError(path, err)
+		return nil, outputError(path, err)
 	}
 	defer place.Close()
 	device, err := lookAt(place)
-	switch {
-	case err != nil:
-	case device != nil:
-		err = writeDevice(device, path, fill)
-	default:
-		err = replace(place, perm, patience, fill)
+	if err != nil {
+		return nil, outputError(path, err)
 	}
-	return outputError(path, err)
+	if device != nil {
+		return nil, outputError(path, writeDevice(device, path, fill))
+	}
+	return replace(path, place, claim, perm, patience, fill)
 }
 
 // CanWrite finds out whether Write can write a file. It leaves nothing behind.
@@ -145,39 +158,92 @@ var errFolder = errors.New("it is a folder")
 // flush is replaced in tests.
 var flush = (*os.File).Sync
 
-// replace writes a file under a temporary name and renames it.
-func replace(place regular.Place, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) (err error) {
+// replace writes a file under a temporary name beside path, which is place, and renames it to where claim says.
+func replace(path string, place regular.Place, claim Claim, perm fs.FileMode, patience time.Duration,
+	fill func(io.Writer) error) (put fs.FileInfo, err error) {
+	defer func() { err = outputError(path, err) }()
 	f, name, err := createTemp(place, perm)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	folder := int(place.Folder.Fd())
 	done := false // stays false if fill panics, too
 	defer func() {
 		if !done {
 			f.Close()
 			if name != "" {
-				unix.Unlinkat(folder, name, 0)
+				unix.Unlinkat(int(place.Folder.Fd()), name, 0)
 			}
 		}
 	}()
 	if err := fillFile(f, fill); err != nil {
-		return err
+		return nil, err
 	}
 	flushed, err := flushFor(f, patience)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if name == "" {
 		if name, err = giveName(f, place); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := rename(folder, name, place.Name, 0); err != nil {
-		return err
+	if put, err = f.Stat(); err != nil {
+		return nil, err
+	}
+	for taken := false; ; taken = true {
+		to, isNew := claim(taken)
+		err := moveTo(place, name, path, to, isNew)
+		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
+			return WriteClaimed(claim, perm, patience, fill)
+		}
+		if isNew && errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		path = to
+		if err != nil {
+			return nil, err
+		}
+		break
 	}
 	done = true
-	return cmp.Or(<-flushed, f.Close(), syncFile(place.Folder, "."))
+	return put, cmp.Or(<-flushed, f.Close(), syncFile(place.Folder, "."))
+}
+
+// moveTo renames what has the name temp in the folder of place, which was found at path, to the path to.
+func moveTo(place regular.Place, temp, path, to string, isNew bool) error {
+	from := int(place.Folder.Fd())
+	if to != path {
+		var err error
+		if place, err = regular.Locate(to); err != nil {
+			return err
+		}
+		defer place.Close()
+	}
+	folder := int(place.Folder.Fd())
+	if !isNew {
+		return rename(from, temp, folder, place.Name, 0)
+	}
+	err := rename(from, temp, folder, place.Name, unix.RENAME_NOREPLACE)
+	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
+		return err
+	}
+	return linkNew(from, temp, folder, place.Name)
+}
+
+// linkNew renames to a name that is not there, on a file system that cannot do that in one step.
+func linkNew(from int, temp string, folder int, name string) error {
+	err := unix.Linkat(from, temp, folder, name, 0)
+	if err == nil {
+		return unix.Unlinkat(from, temp, 0)
+	}
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
+		return err
+	}
+	var found unix.Stat_t // there are no further names for a file, either: a look must do
+	if unix.Fstatat(folder, name, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
+		return unix.EEXIST
+	}
+	return rename(from, temp, folder, name, 0)
 }
 
 // flushFor flushes f, and returns when that is done or, unless it is 0, when patience is
@@ -260,14 +326,14 @@ func tempName(name string) string {
 	return "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
-// rename renames within a folder. flags are those of renameat2.
-func rename(folder int, old, new string, flags uint) error {
+// rename renames a file of the folder from to one of the folder to. flags are those of renameat2.
+func rename(from int, old string, to int, new string, flags uint) error {
 	for {
 		var err error
 		if flags == 0 {
-			err = unix.Renameat(folder, old, folder, new) // file systems that lack the other have this
+			err = unix.Renameat(from, old, to, new) // file systems that lack the other have this
 		} else {
-			err = unix.Renameat2(folder, old, folder, new, flags)
+			err = unix.Renameat2(from, old, to, new, flags)
 		}
 		if !errors.Is(err, unix.EINTR) {
 			return err

@@ -179,6 +179,48 @@ func TestWriteFollowsLinks(t *testing.T) {
 	wantTree(t, root, map[string]string{"d/": "", "d/target": "new", "link": "d/target"})
 }
 
+// What comes to a new file's place while it is written stays, and the file takes the next place.
+func TestWriteClaimed(t *testing.T) {
+	root := t.TempDir()
+	places, n := []string{"file", "folder", "free"}, 0
+	claim := func(taken bool) (string, bool) {
+		if taken {
+			n++
+		}
+		return filepath.Join(root, places[n]), true
+	}
+	put, err := WriteClaimed(claim, 0o644, 0, func(w io.Writer) error {
+		plant(t, root, map[string]string{"file": "theirs", "folder/": ""})
+		return text("mine")(w)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantTree(t, root, map[string]string{"file": "theirs", "folder/": "", "free": "mine"})
+	if info, err := os.Stat(filepath.Join(root, "free")); err != nil || !os.SameFile(info, put) {
+		t.Errorf("%v: it put another file there than it says", err)
+	}
+}
+
+// Where files cannot be renamed without replacing, a further name does it.
+func TestLinkNew(t *testing.T) {
+	root := t.TempDir()
+	plant(t, root, map[string]string{"temp": "mine", "file": "theirs"})
+	folder, err := os.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer folder.Close()
+	fd := int(folder.Fd())
+	if err := linkNew(fd, "temp", fd, "file"); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("over a file: %v", err)
+	}
+	if err := linkNew(fd, "temp", fd, "free"); err != nil {
+		t.Error(err)
+	}
+	wantTree(t, root, map[string]string{"file": "theirs", "free": "mine"})
+}
+
 // A link or a pipe that another user has left in /tmp is no way to a file of this user.
 func TestPlantedLinks(t *testing.T) {
 	if os.Geteuid() != 0 {

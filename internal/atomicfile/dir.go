@@ -187,7 +187,7 @@ func (d *Dir) sync() error {
 // place renames the finished folder.
 func (d *Dir) place(name string, old Old) (aside string, err error) {
 	folder := int(d.above.Fd())
-	err = rename(folder, d.temp, name, 0) // replaces an empty folder, and no other
+	err = rename(folder, d.temp, folder, name, 0) // replaces an empty folder, and no other
 	if !errors.Is(err, unix.ENOTEMPTY) && !errors.Is(err, unix.EEXIST) {
 		return "", err
 	}
@@ -211,7 +211,7 @@ func (d *Dir) place(name string, old Old) (aside string, err error) {
 // exchange swaps two folders in one step, or in three where the file system
 // cannot do that.
 func exchange(folder int, temp, name string) error {
-	err := rename(folder, temp, name, unix.RENAME_EXCHANGE)
+	err := rename(folder, temp, folder, name, unix.RENAME_EXCHANGE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}
@@ -220,13 +220,13 @@ func exchange(folder int, temp, name string) error {
 
 func exchangeSlowly(folder int, temp, name string) error {
 	between := tempName(name)
-	if err := rename(folder, name, between, 0); err != nil {
+	if err := rename(folder, name, folder, between, 0); err != nil {
 		return err
 	}
-	if err := rename(folder, temp, name, 0); err != nil {
-		return errors.Join(err, rename(folder, between, name, 0))
+	if err := rename(folder, temp, folder, name, 0); err != nil {
+		return errors.Join(err, rename(folder, between, folder, name, 0))
 	}
-	return rename(folder, between, temp, 0)
+	return rename(folder, between, folder, temp, 0)
 }
 
 // setAside renames temp to the first free name of name.old, name.old2, ...
@@ -236,7 +236,7 @@ func setAside(folder int, temp, name string) (string, error) {
 		if n > 1 {
 			aside += fmt.Sprint(n)
 		}
-		err := rename(folder, temp, aside, unix.RENAME_NOREPLACE)
+		err := rename(folder, temp, folder, aside, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 			err = renameToFree(folder, temp, aside)
 		}
@@ -254,5 +254,5 @@ func renameToFree(folder int, temp, aside string) error {
 	if unix.Fstatat(folder, aside, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return fs.ErrExist
 	}
-	return rename(folder, temp, aside, 0)
+	return rename(folder, temp, folder, aside, 0)
 }

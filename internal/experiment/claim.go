@@ -11,18 +11,21 @@ import (
 // then the later of the two must not replace the result of the other and say that all is
 // well. It takes a place beside it.
 type claim struct {
-	path string
-	seen os.FileInfo // as it was at the beginning, or after the last write; nil if it was not there
+	asked string      // as the user wants it
+	path  string      // as it is now: asked, or beside it
+	n     int         // of path, 0 for asked
+	seen  os.FileInfo // as it was at the beginning, or after the last write; nil if it was not there
 }
 
-func newClaim(path string) claim {
-	c := claim{path: path}
-	c.wrote()
-	return c
-}
+func newClaim(path string) claim { return claim{asked: path, path: path, seen: regular(path)} }
 
-// wrote notes that this job has written the file.
-func (c *claim) wrote() { c.seen = regular(c.path) }
+// wrote notes that this job has put a file there.
+func (c *claim) wrote(put os.FileInfo) {
+	c.seen = put
+	if now := regular(c.path); now != nil && os.SameFile(now, put) {
+		c.seen = now // network file systems may say the time otherwise than for the open file
+	}
+}
 
 // regular describes a regular file; of a pipe or a device nothing can be said.
 func regular(path string) os.FileInfo {
@@ -33,21 +36,20 @@ func regular(path string) os.FileInfo {
 	return info
 }
 
-// move takes another place if another job has written to this one, and returns the old
-// place, "" otherwise.
-func (c *claim) move() (taken string) {
+// settle finds the place for the next write: another one if another job has written to this one, or if taken says
+// that something has come there. isNew says that nothing was there when this job looked.
+func (c *claim) settle(taken bool) (path string, isNew bool) {
 	now := regular(c.path)
-	if now == nil || c.seen != nil && os.SameFile(now, c.seen) && now.ModTime().Equal(c.seen.ModTime()) {
-		return ""
+	if !taken && (now == nil || c.seen != nil && os.SameFile(now, c.seen) && now.ModTime().Equal(c.seen.ModTime())) {
+		return c.path, c.seen == nil || now == nil
 	}
-	taken = c.path
-	folder, name := filepath.Split(c.path)
+	folder, name := filepath.Split(c.asked)
 	stem, ending, _ := strings.Cut(name, ".json")
-	for n := 2; ; n++ {
-		c.path = filepath.Join(folder, fmt.Sprintf("%s-%d.json%s", stem, n, ending))
+	c.seen = nil
+	for c.n = max(c.n, 1) + 1; ; c.n++ {
+		c.path = filepath.Join(folder, fmt.Sprintf("%s-%d.json%s", stem, c.n, ending))
 		if _, err := os.Lstat(c.path); os.IsNotExist(err) {
-			c.seen = nil
-			return taken
+			return c.path, true
 		}
 	}
 }

@@ -103,25 +103,15 @@ func (e *Experiment) Finish() error {
 	if e.File == "" {
 		return nil
 	}
-	taken := e.settle()
-	path := e.File
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
-	if err := e.Doc.Write(path); err != nil {
+	if _, err := e.Doc.WriteClaimed(e.claim.settle); err != nil {
 		return err
 	}
-	if taken != "" {
-		fmt.Fprintf(e.Out, "# note: another job has written %s since this one began\n", taken)
+	if e.claim.path != e.claim.asked {
+		fmt.Fprintf(e.Out, "# note: another job has written %s since this one began\n", e.claim.asked)
 	}
-	fmt.Fprintln(e.Out, "# result:", path)
+	fmt.Fprintln(e.Out, "# result:", e.claim.path)
 	return nil
-}
-
-// settle finds the place for the next write, and returns the file that another job has written in the meantime, if
-// there is one.
-func (e *Experiment) settle() (taken string) {
-	taken = e.claim.move()
-	e.File = e.claim.path
-	return taken
 }
 
 // Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that was refused before it
@@ -131,8 +121,8 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 		return
 	}
 	e.Doc.Finish(FailureOf(failure))
-	e.settle()
-	savePartial(w, e.File, e.Doc)
+	err := e.Doc.WriteClaimedSoon(e.claim.settle)
+	reportPartial(w, e.claim.path, e.Doc, err)
 }
 
 // worthKeeping reports whether the result says more than the error message.
@@ -158,9 +148,10 @@ func (e *Experiment) Checkpoint() {
 		return
 	}
 	start := time.Now()
-	e.settle()
-	_ = e.Doc.Write(e.File)
-	e.claim.wrote()
+	if put, _ := e.Doc.WriteClaimed(e.claim.settle); put != nil {
+		e.claim.wrote(put)
+	}
+	e.File = e.claim.path
 	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
 }
 
@@ -172,7 +163,7 @@ func ExplainPartial(path, job string, failure error, w io.Writer) {
 		return
 	}
 	d.Finish(FailureOf(failure))
-	savePartial(w, path, d)
+	reportPartial(w, path, d, d.WriteSoon(path))
 }
 
 // unfinished reads a partial result.
@@ -191,9 +182,8 @@ func replaceable(path string) bool {
 	return err != nil || info.Mode().IsRegular()
 }
 
-// savePartial writes a partial result and reports to w what became of it.
-func savePartial(w io.Writer, path string, d *result.Document) {
-	err := d.WriteSoon(path)
+// reportPartial reports to w what became of a partial result.
+func reportPartial(w io.Writer, path string, d *result.Document, err error) {
 	if err == nil {
 		fmt.Fprintln(w, "perigee: partial result:", path)
 		return

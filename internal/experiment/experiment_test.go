@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -88,6 +89,42 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 				t.Errorf("job %d said %q", i, said)
 			}
 		}
+	}
+}
+
+// Jobs that end, save or fail at the same moment keep all their results, each under the name that it reports.
+func TestManyJobsWithOneResult(t *testing.T) {
+	const jobs = 16
+	path := filepath.Join(t.TempDir(), "r.json.zst")
+	var outs [jobs]bytes.Buffer
+	var all sync.WaitGroup
+	start := make(chan bool)
+	for i := range jobs {
+		k := measured(path)
+		k.Out, k.Doc.Seed = &outs[i], uint64(i)
+		all.Go(func() {
+			<-start
+			if i%4 == 1 {
+				k.Checkpoint()
+			}
+			if i%4 == 2 {
+				k.Save(fault.New(fault.Timeout, "too late"), &outs[i])
+			} else if err := k.Finish(); err != nil {
+				t.Error(i, err)
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	for i := range outs {
+		_, name, _ := strings.Cut(outs[i].String(), "result: ")
+		name = strings.TrimSpace(name)
+		if d, err := result.Read(name); err != nil || d.Seed != uint64(i) {
+			t.Errorf("job %d said %q: %v, wanted its result there", i, &outs[i], err)
+		}
+	}
+	if files, _ := os.ReadDir(filepath.Dir(path)); len(files) != jobs {
+		t.Errorf("%d files, wanted %d", len(files), jobs)
 	}
 }
 

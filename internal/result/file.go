@@ -45,7 +45,17 @@ func CheckWritable(flag, path string) error {
 }
 
 // Write replaces the file at path by the document.
-func (d *Document) Write(path string) error { return d.write(path, 0) }
+func (d *Document) Write(path string) error {
+	_, err := d.WriteClaimed(fixed(path))
+	return err
+}
+
+// WriteClaimed is Write to the place that claim says. It returns what it has put there.
+func (d *Document) WriteClaimed(claim atomicfile.Claim) (fs.FileInfo, error) {
+	return d.write(claim, 0)
+}
+
+func fixed(path string) atomicfile.Claim { return func(bool) (string, bool) { return path, false } }
 
 // hurry is how long the last result of a process that is told to end waits for the disk.
 // mpirun kills its ranks a second after it has told them.
@@ -53,13 +63,20 @@ const hurry = 200 * time.Millisecond
 
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
-func (d *Document) WriteSoon(path string) error { return d.write(path, hurry) }
+func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(fixed(path)) }
 
-func (d *Document) write(path string, patience time.Duration) error {
+// WriteClaimedSoon is WriteSoon to the place that claim says.
+func (d *Document) WriteClaimedSoon(claim atomicfile.Claim) error {
+	_, err := d.write(claim, hurry)
+	return err
+}
+
+func (d *Document) write(claim atomicfile.Claim, patience time.Duration) (fs.FileInfo, error) {
+	path, _ := claim(false)
 	if err := CheckName(path); err != nil {
-		return err
+		return nil, err
 	}
-	return atomicfile.WriteSoon(path, 0o644, patience, func(w io.Writer) error {
+	return atomicfile.WriteClaimed(claim, 0o644, patience, func(w io.Writer) error {
 		z, err := Compress(w, filepath.Ext(path))
 		if err != nil {
 			return err

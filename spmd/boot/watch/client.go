@@ -139,11 +139,14 @@ func (c *Client) lostLeader(err error, silence bool) Failure {
 
 // orCut is what else than the death of the process at the other end may have ended a connection: between hosts,
 // anything on the way can.
-func orCut(conn interface{ RemoteAddr() net.Addr }) string {
-	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok && !at.IP.IsLoopback() {
-		return ", or the network has closed the connection"
+func orCut(conn net.Conn) string {
+	here, ok := conn.LocalAddr().(*net.TCPAddr)
+	there, also := conn.RemoteAddr().(*net.TCPAddr)
+	// A host talks to itself from the address that it talks to.
+	if !ok || !also || here.IP.Equal(there.IP) || there.IP.IsLoopback() {
+		return ""
 	}
-	return ""
+	return ", or the network has closed the connection"
 }
 
 // NameHost sets the name by which reports know this rank's host, if the

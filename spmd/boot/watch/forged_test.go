@@ -87,13 +87,25 @@ func alteringRelay(t *testing.T, to string) (address string, spoil *atomic.Bool)
 
 // A connection between hosts may end without the death of a process.
 func TestWhatEndsAConnection(t *testing.T) {
-	for address, want := range map[string]string{"127.0.0.1": "", "::1": "", "10.0.0.1": ", or the network has closed the connection"} {
-		if got := orCut(remote{&net.TCPAddr{IP: net.ParseIP(address)}}); got != want {
-			t.Errorf("%s: %q", address, got)
+	const cut = ", or the network has closed the connection"
+	for _, c := range []struct{ here, there, want string }{
+		{"127.0.0.1", "127.0.0.1", ""}, {"::1", "::1", ""}, {"10.0.0.1", "10.0.0.1", ""}, {"127.0.0.1", "127.0.1.1", ""}, {"10.0.0.2", "10.0.0.1", cut},
+	} {
+		if got := orCut(ends{here: net.ParseIP(c.here), there: net.ParseIP(c.there)}); got != c.want {
+			t.Errorf("from %s to %s: %q", c.here, c.there, got)
 		}
+	}
+	if a, b := net.Pipe(); orCut(a) != "" || orCut(b) != "" {
+		t.Error("a pipe is no network")
 	}
 }
 
-type remote struct{ at net.Addr }
+// ends is a connection that only knows its ends.
+type ends struct {
+	net.Conn
+	here, there net.IP
+}
 
-func (r remote) RemoteAddr() net.Addr { return r.at }
+func (e ends) LocalAddr() net.Addr { return &net.TCPAddr{IP: e.here} }
+
+func (e ends) RemoteAddr() net.Addr { return &net.TCPAddr{IP: e.there} }

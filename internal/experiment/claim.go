@@ -15,9 +15,13 @@ type claim struct {
 	path  string      // as it is now: asked, or beside it
 	n     int         // of path, 0 for asked
 	seen  os.FileInfo // as it was at the beginning, or after the last write; nil if it was not there
+	free  bool        // nothing at all was there at the beginning
 }
 
-func newClaim(path string) claim { return claim{asked: path, path: path, seen: regular(path)} }
+func newClaim(path string) claim {
+	_, err := os.Lstat(path)
+	return claim{asked: path, path: path, seen: regular(path), free: os.IsNotExist(err)}
+}
 
 // wrote notes that this job has put a file there.
 func (c *claim) wrote(put os.FileInfo) {
@@ -40,6 +44,10 @@ func regular(path string) os.FileInfo {
 // that something has come there. isNew says that nothing was there when this job looked.
 func (c *claim) settle(taken bool) (path string, isNew bool) {
 	now := regular(c.path)
+	if now == nil && c.seen == nil && c.free { // a folder, a pipe or a link that has come since is not this job's, either
+		_, err := os.Lstat(c.path)
+		taken = taken || err == nil
+	}
 	if !taken && (now == nil || c.seen != nil && os.SameFile(now, c.seen) && now.ModTime().Equal(c.seen.ModTime())) {
 		return c.path, c.seen == nil || now == nil
 	}

@@ -108,7 +108,7 @@ func (e *Experiment) Finish() error {
 		return err
 	}
 	if e.claim.path != e.claim.asked {
-		fmt.Fprintf(e.Out, "# note: another job has written %s since this one began\n", e.claim.asked)
+		fmt.Fprintf(e.Out, "# note: another has written %s since this job began\n", e.claim.asked)
 	}
 	fmt.Fprintln(e.Out, "# result:", e.claim.path)
 	return nil

@@ -84,10 +84,34 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 			if err != nil || d.Seed != uint64(i) {
 				t.Errorf("%s: %v, %+v, want the result of job %d", name, err, d, i)
 			}
-			said, noted := outs[i].String(), strings.Contains(outs[i].String(), "another job has written "+path)
+			said, noted := outs[i].String(), strings.Contains(outs[i].String(), "another has written "+path)
 			if !strings.Contains(said, "# result: "+filepath.Join(dir, name)+"\n") || noted != (i != 1) {
 				t.Errorf("job %d said %q", i, said)
 			}
+		}
+	}
+}
+
+// What others put at the place of a result while the job runs costs it nothing, whatever it is.
+func TestForeignThingsAtTheResult(t *testing.T) {
+	for what, put := range map[string]func(path string) error{
+		"folder": func(path string) error { return os.Mkdir(path, 0o755) },
+		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"link":   func(path string) error { return os.Symlink("nowhere/at/all", path) },
+	} {
+		path := filepath.Join(t.TempDir(), "r.json")
+		var out bytes.Buffer
+		k := measured(path)
+		k.Out = &out
+		if err := put(path); err != nil {
+			t.Fatal(err)
+		}
+		err := k.Finish()
+		if _, read := result.Read(strings.TrimSuffix(path, ".json") + "-2.json"); err != nil || read != nil {
+			t.Errorf("a %s: %v; the result: %v", what, err, read)
+		}
+		if !strings.Contains(out.String(), "another has written "+path) {
+			t.Errorf("a %s: said %q", what, &out)
 		}
 	}
 }

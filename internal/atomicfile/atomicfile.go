@@ -50,7 +50,7 @@ func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
 // place before that. WriteSoon still returns only when all is flushed. A loss of power in
 // between may leave a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
-	_, err := WriteClaimed(func(bool) (string, bool) { return path, false }, perm, patience, fill)
+	_, err := WriteClaimed(At(path), perm, patience, fill)
 	return err
 }
 
@@ -58,6 +58,9 @@ func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(
 // taken the place meanwhile. If it is to be new, the file replaces nothing there; where something has come to it in the
 // last moment, Claim is asked again with taken, and names another path.
 type Claim func(taken bool) (path string, isNew bool)
+
+// At claims a path, whatever is there.
+func At(path string) Claim { return func(bool) (string, bool) { return path, false } }
 
 // WriteClaimed is WriteSoon to the place that claim says. It returns what it has put there, nil if it has
 // not, and for a device.
@@ -239,11 +242,7 @@ func linkNew(from int, temp string, folder int, name string) error {
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
 		return err
 	}
-	var found unix.Stat_t // there are no further names for a file, either: a look must do
-	if unix.Fstatat(folder, name, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		return unix.EEXIST
-	}
-	return rename(from, temp, folder, name, 0)
+	return renameToFree(from, temp, folder, name) // there are no further names for a file, either: a look must do
 }
 
 // flushFor flushes f, and returns when that is done or, unless it is 0, when patience is

@@ -619,10 +619,10 @@ func TestRenameToFree(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"one/x": "1", "two": "a file"})
 	folder := int(placeOf(t, root+"/x").Folder.Fd())
-	if err := renameToFree(folder, "one", "two"); !errors.Is(err, fs.ErrExist) {
+	if err := renameToFree(folder, "one", folder, "two"); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("got %v, wanted that the name is taken", err)
 	}
-	if err := renameToFree(folder, "one", "two2"); err != nil {
+	if err := renameToFree(folder, "one", folder, "two2"); err != nil {
 		t.Error(err)
 	}
 	wantTree(t, root, map[string]string{"two": "a file", "two2/": "", "two2/x": "1"})

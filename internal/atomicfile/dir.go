@@ -238,7 +238,7 @@ func setAside(folder int, temp, name string) (string, error) {
 		}
 		err := rename(folder, temp, folder, aside, unix.RENAME_NOREPLACE)
 		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-			err = renameToFree(folder, temp, aside)
+			err = renameToFree(folder, temp, folder, aside)
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return aside, err
@@ -249,10 +249,10 @@ func setAside(folder int, temp, name string) (string, error) {
 // renameToFree is RENAME_NOREPLACE for file systems without it: rename itself
 // refuses to replace a folder that is not empty, and an empty one is no loss,
 // but a file in the way would be an error without end.
-func renameToFree(folder int, temp, aside string) error {
+func renameToFree(from int, temp string, to int, name string) error {
 	var found unix.Stat_t
-	if unix.Fstatat(folder, aside, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
+	if unix.Fstatat(to, name, &found, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return fs.ErrExist
 	}
-	return rename(folder, temp, folder, aside, 0)
+	return rename(from, temp, to, name, 0)
 }

@@ -46,7 +46,7 @@ func CheckWritable(flag, path string) error {
 
 // Write replaces the file at path by the document.
 func (d *Document) Write(path string) error {
-	_, err := d.WriteClaimed(fixed(path))
+	_, err := d.WriteClaimed(atomicfile.At(path))
 	return err
 }
 
@@ -55,15 +55,13 @@ func (d *Document) WriteClaimed(claim atomicfile.Claim) (fs.FileInfo, error) {
 	return d.write(claim, 0)
 }
 
-func fixed(path string) atomicfile.Claim { return func(bool) (string, bool) { return path, false } }
-
 // hurry is how long the last result of a process that is told to end waits for the disk.
 // mpirun kills its ranks a second after it has told them.
 const hurry = 200 * time.Millisecond
 
 // WriteSoon is Write for a process that may be killed at any moment: a slow disk does not
 // keep the document from its place.
-func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(fixed(path)) }
+func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(atomicfile.At(path)) }
 
 // WriteClaimedSoon is WriteSoon to the place that claim says.
 func (d *Document) WriteClaimedSoon(claim atomicfile.Claim) error {

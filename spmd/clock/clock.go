@@ -4,6 +4,9 @@
 // been measured of one clock against the reference: samples of the offset, each
 // with an uncertainty. Between two samples the offset is taken to change
 // evenly, so a stamp that lies between them is put right for the drift as well.
+// Samples that lie close together show no drift but their errors, which would
+// stretch what was measured between them: they are joined by a drift that clocks
+// have.
 package clock
 
 import (
@@ -61,7 +64,27 @@ func (l *Line) OffsetAt(ns int64) int64 {
 	}
 	a, b := l.samples[after-1], l.samples[after]
 	part := float64(ns-a.AtNS) / float64(b.AtNS-a.AtNS)
-	return a.OffsetNS + int64(math.Round(part*float64(b.OffsetNS-a.OffsetNS)))
+	drift, atA := join(a, b)
+	return a.OffsetNS + int64(math.Round(atA+part*drift))
+}
+
+// maxDrift is how fast two clocks drift apart at most, where samples do not prove more: what the kernel puts right.
+const maxDrift = 500e-6
+
+// join draws the line between two samples: by how much the offset changes from a to b, and by how much the line misses
+// a. What lies beyond maxDrift is taken for errors of the samples, as far as their uncertainties allow, and shared by
+// these. With clocks within maxDrift the line is then off by the larger uncertainty at most: if the offsets differ by r
+// more than the drift explains, a and b lack room for errors that add to r, and r was shared as they share their room.
+func join(a, b Sample) (drift, atA float64) {
+	change, errors := float64(b.OffsetNS-a.OffsetNS), float64(a.UncertaintyNS+b.UncertaintyNS)
+	drift = math.Abs(change)
+	if drift > 0 {
+		drift = math.Copysign(max(drift-errors, min(drift, maxDrift*float64(b.AtNS-a.AtNS))), change)
+	}
+	if errors > 0 {
+		atA = (change - drift) * float64(a.UncertaintyNS) / errors
+	}
+	return drift, atA
 }
 
 // UncertaintyAt is how far OffsetAt may be off: the worse of the samples

@@ -22,7 +22,7 @@ func TestDriftingClock(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "samples") {
 			wrong := rapid.Int64Range(-uncertainty, uncertainty).Draw(t, "wrong")
 			l.Add(Sample{AtNS: at, OffsetNS: truth(at) + wrong, UncertaintyNS: uncertainty})
-			at += rapid.Int64Range(1e6, 1e11).Draw(t, "pause")
+			at += rapid.OneOf(rapid.Int64Range(1e3, 1e6), rapid.Int64Range(1e6, 1e11)).Draw(t, "pause")
 		}
 		ns := rapid.Int64Range(start, l.Last().AtNS).Draw(t, "stamp")
 		if off := l.OffsetAt(ns) - truth(ns); off > uncertainty+2 || off < -uncertainty-2 {
@@ -31,7 +31,31 @@ func TestDriftingClock(t *testing.T) {
 		if u := l.UncertaintyAt(ns); u != uncertainty {
 			t.Fatalf("uncertainty %d, want %d", u, uncertainty)
 		}
+
+		// A span between two samples is what the clock itself shows, but for a drift that clocks have.
+		k := rapid.IntRange(0, l.Len()-1).Draw(t, "segment")
+		if k+1 == l.Len() {
+			return
+		}
+		from := rapid.Int64Range(l.samples[k].AtNS+1, l.samples[k+1].AtNS).Draw(t, "from")
+		to := rapid.Int64Range(from, l.samples[k+1].AtNS).Draw(t, "to")
+		longer := float64(l.OffsetAt(to) - l.OffsetAt(from))
+		if math.Abs(longer) > maxDrift*float64(to-from)+2 {
+			t.Fatalf("a span of %d ns became %v ns longer", to-from, longer)
+		}
 	})
+}
+
+// Two samples that no errors explain are joined by the drift that they prove.
+func TestProvenDrift(t *testing.T) {
+	var l Line
+	l.Add(Sample{AtNS: 0, OffsetNS: 0, UncertaintyNS: 1000})
+	l.Add(Sample{AtNS: 1e9, OffsetNS: 5e6, UncertaintyNS: 1000}) // 5000 ppm
+	for ns, want := range map[int64]int64{1: 1005, 500e6: 2.5e6, 1e9: 5e6 - 1000} {
+		if got := l.OffsetAt(ns); max(got-want, want-got) > 5 {
+			t.Errorf("offset at %d: %d, want %d", ns, got, want)
+		}
+	}
 }
 
 func TestOutsideOfTheSamples(t *testing.T) {
@@ -39,14 +63,14 @@ func TestOutsideOfTheSamples(t *testing.T) {
 	if l.OffsetAt(5) != 0 || l.UncertaintyAt(5) != 0 || l.DriftPPM() != 0 {
 		t.Error("a line without samples is not the reference")
 	}
-	l.Add(Sample{AtNS: 1000, OffsetNS: 10, UncertaintyNS: 1})
-	l.Add(Sample{AtNS: 2000, OffsetNS: 30, UncertaintyNS: 7})
-	for ns, want := range map[int64]int64{0: 10, 1000: 10, 1500: 20, 2000: 30, 9999: 30} {
+	l.Add(Sample{AtNS: 100_000, OffsetNS: 10, UncertaintyNS: 1})
+	l.Add(Sample{AtNS: 200_000, OffsetNS: 30, UncertaintyNS: 7})
+	for ns, want := range map[int64]int64{0: 10, 100_000: 10, 150_000: 20, 200_000: 30, 999_999: 30} {
 		if got := l.OffsetAt(ns); got != want {
 			t.Errorf("offset at %d: %d, want %d", ns, got, want)
 		}
 	}
-	for ns, want := range map[int64]int64{0: 1, 1500: 7, 9999: 7} {
+	for ns, want := range map[int64]int64{0: 1, 150_000: 7, 999_999: 7} {
 		if got := l.UncertaintyAt(ns); got != want {
 			t.Errorf("uncertainty at %d: %d, want %d", ns, got, want)
 		}

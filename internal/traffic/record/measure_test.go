@@ -207,9 +207,9 @@ func wantMeasured(m *series.Measurement, c repeat, peers [][]int, threads int) e
 		return fmt.Errorf("%d, %d, %d samples and %d of preparing, want %d and %d", m.Latency.Count, m.Post.Count, m.Tx.Count, m.Prep.Count, runs, preps)
 	}
 	span := float64(m.EndNS - m.StartNS)
-	// A latency is a difference on one rank's clock, the span one on the common time line. Between two comparisons of
-	// the clocks, which lie close together here, the line follows what these seem to have drifted.
-	longest := 1.01*span + 1
+	// A latency is a difference on one rank's clock, the span one on the common time line, where the clock is taken
+	// to drift by 500 ppm at most.
+	longest := 1.001*span + 1
 	if span <= 0 || m.Bandwidth*span < 0.999e9*float64(m.Bytes) || m.Bandwidth*span > 1.001e9*float64(m.Bytes) || float64(m.Latency.Max) > longest {
 		return fmt.Errorf("%v bytes per second in %v ns, longest %v", m.Bandwidth, span, m.Latency.Max)
 	}

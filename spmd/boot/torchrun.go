@@ -80,7 +80,8 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, iface: ifaceOf(env),
 		job: fmt.Sprint("torchrun ", id, ":", port), host: host,
 		listen: []string{net.JoinHostPort(loopback(host), strconv.Itoa(port))},
-		meet:   []string{net.JoinHostPort(host, strconv.Itoa(port))},
+		// localhost may be ::1, too, where another program may listen.
+		meet: []string{net.JoinHostPort(cmp.Or(loopback(host), host), strconv.Itoa(port))},
 		hints: hints{
 			occupied: "choose another MASTER_PORT; the one given is in use",
 			refused: "set the same " + EnvSecret +

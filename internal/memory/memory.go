@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // Available is what the kernel thinks can be taken without swapping, in bytes,
@@ -26,6 +28,27 @@ func Available(root string) (int64, error) {
 // Usable is the part of the available memory that work may be planned to take: what plans leave out, and the rest of
 // the host, need some, too.
 func Usable(available int64) int64 { return available / 5 * 4 }
+
+// Limited is what the limits of this process on its address space and its data leave to it, in bytes, and the command
+// that shows the tighter of them; without limits it is math.MaxInt64, and none.
+func Limited() (left int64, command string) {
+	left = math.MaxInt64
+	for _, l := range []struct {
+		resource     int
+		key, command string
+	}{{unix.RLIMIT_AS, "VmSize:", "ulimit -v"}, {unix.RLIMIT_DATA, "VmData:", "ulimit -d"}} {
+		var limit unix.Rlimit
+		if err := unix.Getrlimit(l.resource, &limit); err != nil || limit.Cur > math.MaxInt64 {
+			continue
+		}
+		if used, err := keyedNumber("/proc/self/status", l.key); err == nil {
+			if n := max(int64(limit.Cur)-used*1024, 0); n < left {
+				left, command = n, l.command
+			}
+		}
+	}
+	return left, command
+}
 
 // cgroupMemory is what the process's cgroup and those above it leave to it.
 func cgroupMemory(root string) int64 {

@@ -1,11 +1,18 @@
 package run
 
 import (
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
+	"perigee/internal/memory"
 	"perigee/spmd"
 )
 
@@ -32,5 +39,39 @@ func TestWatchMemory(t *testing.T) {
 			t.Errorf("with enough memory: %v", err)
 		}
 		worlds[0].Close()
+	}
+}
+
+// A rank that takes more than half of what a limit of its process leaves ends the job before Go's runtime ends the
+// process, however much the host has. The limit is set when the memory is taken, since the race detector takes more.
+func TestWatchMemoryOfLimitedProcess(t *testing.T) {
+	if os.Getenv("RUN_TEST_LIMITED") == "" {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestWatchMemoryOfLimitedProcess$")
+		cmd.Env = append(os.Environ(), "RUN_TEST_LIMITED=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%.4000s", err, out)
+		}
+		return
+	}
+	kept := make([]byte, 256<<20)
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: 1 << 50, Max: unix.RLIM_INFINITY}); err != nil {
+		t.Fatal(err)
+	}
+	left, _ := memory.Limited()
+	limit := uint64(1<<50 - left + 256<<20)
+	if err := unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: limit, Max: unix.RLIM_INFINITY}); err != nil {
+		t.Fatal(err)
+	}
+	worlds, _ := spmd.NewInMemory(1)
+	k := &rank{world: worlds[0]}
+	go k.watchMemory(math.MaxInt64, func() (int64, error) { return math.MaxInt64, nil })
+	select {
+	case <-worlds[0].Context().Done():
+	case <-time.After(time.Minute):
+		t.Fatal("the job goes on")
+	}
+	runtime.KeepAlive(kept)
+	if err := worlds[0].Err(); fault.KindOf(err) != fault.Resource || !strings.Contains(err.Error(), "ulimit -d") || fault.HintOf(err) == "" {
+		t.Errorf("got %v", err)
 	}
 }

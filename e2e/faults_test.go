@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -333,6 +334,29 @@ end }`})
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
 	}
 	harness.Contains(t, "stderr", o.Stderr, "the scenario has filled ", "102 MB were available at the start, for 1 rank", "keep less")
+}
+
+// A scenario that fills what a limit of its process leaves ends the job by perigee's own watch. Where the limit is so
+// tight that Go's runtime is refused memory first, the process ends with a line, too, and never with Go's dump.
+func TestScenarioFillsItsLimit(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes more")
+	}
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function()
+ local t = {}
+ for i = 1, 1e9 do t[i] = { i } end
+end }`})
+	for limit, codes := range map[string][]fault.Kind{
+		"1000000": {fault.Resource},
+		"150000":  {fault.Resource, fault.RankLost},
+	} {
+		o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", "ulimit -d " + limit + `; exec "$@"`, "sh",
+			harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
+		if !slices.Contains(codes, fault.Kind(o.Code)) || strings.Contains(o.Stderr, "goroutine ") {
+			t.Errorf("%s: exit code %d, want %d\n%s", limit, o.Code, codes, o.Stderr)
+		}
+		harness.Contains(t, limit, o.Stderr, "ulimit -d", "keep less")
+	}
 }
 
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the

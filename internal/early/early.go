@@ -1,9 +1,11 @@
 //go:build cgo
 
-// Package early does what must come before Go's runtime starts: it bounds GOMAXPROCS, and refuses limits and a
-// GOMEMLIMIT with which the runtime would end the process with a dump and the exit code of a wrong command line. Import
-// it for that; it exports nothing. Without cgo it is empty.
+// Package early does what Go's runtime does not: before it starts, GOMAXPROCS is bounded, and a GOMEMLIMIT that it
+// cannot read, and too few descriptors for it, are refused; and where it gets no memory or no thread, now or later, the
+// process ends with a line and its own exit code, where the runtime would end it with a dump and the code of a wrong
+// command line. Import it for that; it exports nothing. Without cgo it is empty.
 package early
 
 // #cgo CFLAGS: -O2 -Wall -Wextra -std=gnu11
+// #cgo LDFLAGS: -Wl,--wrap=mmap -Wl,--wrap=fatalf -Wl,--wrap=abort
 import "C"

@@ -8,8 +8,13 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 )
@@ -46,21 +51,79 @@ func refused(t *testing.T, cmd *exec.Cmd) string {
 	return string(out)
 }
 
-// Limits with which Go's runtime cannot start are told in perigee's words, and not by the exit code of a wrong command line.
-func TestLimits(t *testing.T) {
+// Too few descriptors for Go's runtime are told before it starts.
+func TestDescriptors(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := refused(t, exec.Command("sh", "-c", `exec 3>&- 4>&- 5>&- 6>&-; ulimit -n 7 && exec "$0" -test.run '^$'`, program))
+	if want := "of 7 file descriptors that the program may have 4 are free, and it needs at least 5 to start"; !strings.Contains(out, want) {
+		t.Errorf("got %s, want %s", out, want)
+	}
+}
+
+// Where Go's runtime gets no memory or no thread at its start, it is told in perigee's words, and not by the exit code
+// of a wrong command line.
+func TestLimitsAtStart(t *testing.T) {
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		t.Skip("what the race detector takes comes before, and ends the process in its own way")
+	}
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for option, want := range map[string]string{
-		"-v 700000": "the limit on address space is 700000 KiB, and the program needs at least 737280 to start",
-		"-d 70000":  "the limit on data is 70000 KiB, and the program needs at least 77824 to start",
+		"-v 700000": "the limit on address space is 700000 KiB, and the program has ",
+		"-d 60000":  "the limit on data is 60000 KiB, and the program has ",
 	} {
 		out := refused(t, exec.Command("sh", "-c", "ulimit "+option+` && exec "$0" -test.run '^$'`, program))
 		if !strings.Contains(out, want) {
 			t.Errorf("ulimit %s: %s", option, out)
 		}
 	}
+}
+
+// So it is later.
+func TestLimits(t *testing.T) {
+	if lack := os.Getenv("EARLY_TEST_LACK"); lack != "" {
+		takeBeyond(lack)
+		return
+	}
+	for lack, want := range map[string]string{
+		"memory":  "the limit on address space is 1024 KiB, and the program has ",
+		"data":    "the limit on data is 1024 KiB, and the program has ",
+		"threads": "no more threads can be started; the limit is 1 for all that this user runs",
+	} {
+		cmd := exec.Command("/proc/self/exe", "-test.run", "^TestLimits$")
+		cmd.Env = append(os.Environ(), "EARLY_TEST_LACK="+lack)
+		if os.Geteuid() == 0 && lack == "threads" { // root may have any number
+			cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		}
+		if out := refused(t, cmd); !strings.Contains(out, want) {
+			t.Errorf("%s: got %s, want %s", lack, out, want)
+		}
+	}
+}
+
+// takeBeyond lowers a limit of this process, and takes more.
+func takeBeyond(lack string) {
+	if lack == "threads" {
+		unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: 1})
+		for range 10_000 { // which no machine has waiting
+			go func() {
+				runtime.LockOSThread()
+				select {}
+			}()
+		}
+		select {}
+	}
+	limit := unix.RLIMIT_AS
+	if lack == "data" {
+		limit = unix.RLIMIT_DATA
+	}
+	unix.Setrlimit(limit, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20})
+	runtime.KeepAlive(make([]byte, 1<<30))
 }
 
 // A GOMEMLIMIT is refused where the runtime cannot read it, and only there.

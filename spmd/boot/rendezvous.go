@@ -171,7 +171,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		return nil, nil, err
 	}
 	here, there := net.Pipe()
-	c.Serve(there)
+	c.Serve(there, 0)
 	cl, _, err := watch.NewClient(ctx, here, 0, r.size, watch.Leader{Name: "rank 0"})
 	if err != nil {
 		c.Close()
@@ -199,7 +199,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 
 // openListener listens on the first address that is free.
 func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
-	enter := func(conn net.Conn, _ int) { c.Serve(conn) }
+	enter := func(conn net.Conn, from int) { c.Serve(conn, from) }
 	cfg := wire.ListenerConfig{
 		Secret: MeetingSecret(r.secret, r.job), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
 		Stuck: func(err error, duration time.Duration) {

@@ -199,7 +199,7 @@ func (r *run) start(p *process) error {
 	}
 	p.cmd = cmd
 	r.job.Log.Debug("started a rank", "peer", p.rank, "pid", cmd.Process.Pid)
-	p.heard = r.coordinator.Serve(conn)
+	p.heard = r.coordinator.Serve(conn, p.rank)
 	r.waits.Go(func() { r.wait(p) })
 	return nil
 }

@@ -232,7 +232,7 @@ func (p *Phase) average(n int) {
 func (c *crowd) join(ctx context.Context, hosts *spmd.Crowd, coordinator *watch.Coordinator, r int) (*spmd.World,
 	error) {
 	theirs, ours := net.Pipe()
-	coordinator.Serve(countedConn{theirs, &c.down[r]})
+	coordinator.Serve(countedConn{theirs, &c.down[r]}, r)
 	p, err := boot.Attach(ctx, countedConn{ours, &c.up[r]}, r, c.n)
 	if err != nil {
 		return nil, err

@@ -351,7 +351,7 @@ func meetTCP(t *testing.T, n int) (sum wire.Counts, mostLinks int64) {
 
 func joinTCP(coordinator *watch.Coordinator, r, n int) (wire.Counts, error) {
 	theirs, ours := net.Pipe()
-	coordinator.Serve(theirs)
+	coordinator.Serve(theirs, r)
 	p, err := boot.Attach(context.Background(), ours, r, n)
 	if err != nil {
 		return wire.Counts{}, err

@@ -64,7 +64,14 @@ func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader
 		err = context.Cause(ctx)
 	}
 	if err != nil || first.Is != isSecret {
-		conn.Close()
+		defer conn.Close()
+		if errors.Is(err, wire.ErrForged) { // what this rank sends may arrive
+			f := c.lostLeader(err, false)
+			f.Phase = "start"
+			c.limitWrites()
+			c.send(message{Is: isAbort, Failure: &f})
+			return nil, nil, f
+		}
 		if ctx.Err() != nil {
 			return nil, nil, GaveUp(ctx, "%s does not answer", leader.Name)
 		}
@@ -115,6 +122,9 @@ func (c *Client) listen(in *messageReader) {
 	}
 }
 
+// alteredHint is for a connection that ended with wire.ErrForged.
+const alteredHint = "something between the two alters what the ranks send, by mistake or on purpose"
+
 // lostLeader is the failure of a job whose coordinator is gone, or, if nothing
 // comes through to it any more, may be behind a failed network, or behind one that alters what passes.
 func (c *Client) lostLeader(err error, silence bool) Failure {
@@ -123,7 +133,7 @@ func (c *Client) lostLeader(err error, silence bool) Failure {
 	case errors.Is(err, wire.ErrForged):
 		f.Rank, f.Host = c.rank, c.hostName()
 		f.Cause = fmt.Sprintf("lost the connection to %s: %v", c.leader.Name, err)
-		f.Hint = "something between the two alters what the ranks send, by mistake or on purpose"
+		f.Hint = alteredHint
 	case silence:
 		f.Rank, f.Host = c.rank, c.hostName()
 		f.Cause = fmt.Sprintf("lost the connection to %s: this host (%s) is cut off, or that one is down",

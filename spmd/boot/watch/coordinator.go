@@ -204,9 +204,9 @@ func (c *Coordinator) Ended(rank int, how string) {
 	c.failLocked(f)
 }
 
-// Serve serves one rank until its connection ends. It takes over conn. The channel is
-// closed when all messages of the rank have been handled.
-func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
+// Serve serves one rank until its connection ends. It takes over conn, whose other end is
+// known to be rank. The channel is closed when all messages of the rank have been handled.
+func (c *Coordinator) Serve(conn net.Conn, rank int) <-chan struct{} {
 	done := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,7 +218,7 @@ func (c *Coordinator) Serve(conn net.Conn) <-chan struct{} {
 	out := newMessageWriter(conn)
 	c.conns[conn] = out
 	c.serving.Go(func() {
-		c.serve(conn, out)
+		c.serve(conn, rank, out)
 		close(done)
 		conn.SetWriteDeadline(time.Now().Add(flushTimeout))
 		out.close()
@@ -278,11 +278,16 @@ func (c *Coordinator) Close() {
 	c.serving.Wait()
 }
 
-func (c *Coordinator) serve(conn net.Conn, out *messageWriter) {
+func (c *Coordinator) serve(conn net.Conn, rank int, out *messageWriter) {
 	out.send(message{Is: isSecret, Secret: c.secret})
 	in := newMessageReader(conn)
 	first, err := in.next()
-	if err != nil {
+	if errors.Is(err, wire.ErrForged) && c.exists(rank) { // the rank has proven who it is
+		first = message{Is: isAbort, Failure: &Failure{
+			Rank: rank, Phase: "start", Kind: fault.RankLost, Hint: alteredHint,
+			Cause: fmt.Sprintf("lost the connection to its process at %s: %v", conn.RemoteAddr(), err),
+		}}
+	} else if err != nil {
 		return // the rank is still missing; the ranks that wait for it report that
 	}
 	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {

@@ -56,7 +56,7 @@ func newCoordinator(t testing.TB, size int, explain func(int, time.Duration) str
 func connectTo(t testing.TB, c *Coordinator) *speaker {
 	t.Helper()
 	ours, theirs := pair(t)
-	s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs)}
+	s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs, -1)}
 	ours.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if m := s.hear(); m.Is != isSecret || string(m.Secret) != "secret" {
 		t.Fatalf("first words: %+v", m)
@@ -342,7 +342,7 @@ func TestCloseSendsTheLastWords(t *testing.T) {
 		s.hangsUp()
 	}
 	late, theirs := pair(t)
-	<-c.Serve(theirs)
+	<-c.Serve(theirs, 0)
 	if _, err := late.Read(make([]byte, 1)); err == nil {
 		t.Error("a closed coordinator talks")
 	}
@@ -352,7 +352,7 @@ func TestCloseSendsTheLastWords(t *testing.T) {
 func connectClient(t testing.TB, c *Coordinator, rank int) *Client {
 	t.Helper()
 	ours, theirs := pair(t)
-	c.Serve(theirs)
+	c.Serve(theirs, rank)
 	cl, secret, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "the launcher", Rank: -1})
 	if err != nil || string(secret) != "secret" {
 		t.Fatalf("%q, %v", secret, err)
@@ -489,7 +489,7 @@ func FuzzCoordinator(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := NewCoordinator(1, nil, nil)
 		a, b := net.Pipe()
-		done := c.Serve(b)
+		done := c.Serve(b, 0)
 		go io.Copy(io.Discard, a)
 		a.Write(data)
 		a.Close()

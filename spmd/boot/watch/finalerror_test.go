@@ -30,7 +30,7 @@ func TestCloseTellsTheFailureFirst(t *testing.T) {
 func connectFollower(t *testing.T, c *Coordinator, rank int) Follower {
 	t.Helper()
 	ours, theirs := pair(t)
-	c.Serve(theirs)
+	c.Serve(theirs, rank)
 	cl, _, err := NewClient(t.Context(), ours, rank, c.size, Leader{Name: "rank 0", Rank: 0})
 	if err != nil {
 		t.Fatal(err)

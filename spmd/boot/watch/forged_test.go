@@ -19,7 +19,7 @@ func TestForgedWordsOfTheCoordinator(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
 	connectFollower(t, c, 0).Put(t.Context(), nil)
 	secret := []byte("a secret of the job")
-	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, _ int) { c.Serve(conn) }})
+	l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { c.Serve(conn, from) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,6 +83,94 @@ func alteringRelay(t *testing.T, to string) (address string, spoil *atomic.Bool)
 		}
 	})
 	return l.Addr().String(), spoil
+}
+
+// So it is with the first words of either side: the others do not wait for a rank whose connection has ended so.
+func TestForgedFirstWords(t *testing.T) {
+	const handshake = 72 // bytes of either side
+	for _, c := range []struct {
+		name     string
+		up, down int // which byte to alter, by direction; -1 is none
+		want     string
+	}{
+		{"of the rank", handshake + 40, -1, `^lost the connection to its process at 127\.0\.0\.1:\d+: frame 1 was altered, repeated, left out or injected on the way$`},
+		{"of the coordinator", -1, handshake + 40, `^lost the connection to rank 0, the coordinator: frame 1 was altered, repeated, left out or injected on the way$`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			job := newCoordinator(t, 3, nil)
+			first := connectFollower(t, job, 0)
+			first.Put(t.Context(), nil)
+			secret := []byte("a secret of the job")
+			l, err := wire.Listen(wire.ListenerConfig{Address: "127.0.0.1:0", Secret: secret, Enter: func(conn net.Conn, from int) { job.Serve(conn, from) }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			between := relayOnce(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), c.up, c.down)
+			conn, err := wire.Dial(t.Context(), between, secret, 1, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var told Failure
+			cl, _, err := NewClient(t.Context(), conn, 1, 3, Leader{Name: "rank 0, the coordinator"})
+			if err == nil {
+				cl.Put(t.Context(), nil)
+				told = <-cl.Failed()
+				Follower{cl}.Leave(t.Context())
+			} else {
+				told = FailureOf(err)
+			}
+			want := regexp.MustCompile(c.want)
+			for who, f := range map[string]Failure{"rank 0": <-first.Failed(), "the rank": told} {
+				if f.Rank != 1 || f.Kind != fault.RankLost || f.Hint != alteredHint || !want.MatchString(f.Cause) {
+					t.Errorf("%s has %+v", who, f)
+				}
+			}
+			job.Close()
+			first.Leave(t.Context())
+		})
+	}
+}
+
+// relayOnce passes on one connection to an address, with the byte of number up altered on the way there, and that of
+// number down on the way back.
+func relayOnce(t *testing.T, to string, up, down int) (address string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	t.Cleanup(func() { l.Close(); done.Wait() })
+	pass := func(from, to net.Conn, alter int) {
+		defer to.Close()
+		buf := make([]byte, 4096)
+		for passed := 0; ; {
+			n, err := from.Read(buf)
+			if at := alter - passed; at >= 0 && at < n {
+				buf[at] ^= 1
+			}
+			if passed += n; n > 0 {
+				to.Write(buf[:n])
+			}
+			if err != nil {
+				return
+			}
+		}
+	}
+	done.Go(func() {
+		a, err := l.Accept()
+		if err != nil {
+			return
+		}
+		b, err := net.Dial("tcp", to)
+		if err != nil {
+			a.Close()
+			return
+		}
+		done.Go(func() { pass(a, b, up) })
+		pass(b, a, down)
+	})
+	return l.Addr().String()
 }
 
 // A connection between hosts may end without the death of a process.

@@ -25,7 +25,7 @@ func seat(t *testing.T, c *Coordinator, rank, size int) *Client {
 func seatAt(t *testing.T, c *Coordinator, rank, size int, host string) *Client {
 	t.Helper()
 	here, there := net.Pipe()
-	c.Serve(there)
+	c.Serve(there, rank)
 	cl, _, err := NewClient(t.Context(), here, rank, size, Leader{Name: "the coordinator", Rank: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func mute(t *testing.T, c *Coordinator, rank, size int, host, phase string) net.
 	t.Helper()
 	silent, far := net.Pipe()
 	t.Cleanup(func() { silent.Close() })
-	c.Serve(far)
+	c.Serve(far, rank)
 	if m, err := newMessageReader(silent).next(); err != nil || m.Is != isSecret {
 		t.Fatal(m, err)
 	}

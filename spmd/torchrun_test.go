@@ -139,7 +139,7 @@ func TestWrongSecretIsRefusedOnBothSides(t *testing.T) {
 		t.Errorf("rank 1: %v (%s)", errs[1], fault.HintOf(errs[1]))
 	}
 	if fault.KindOf(errs[0]) != fault.Launch || !strings.Contains(errs[0].Error(), "1 of 2 ranks have not come: 1") ||
-		!strings.Contains(fault.HintOf(errs[0]), "1 connections were turned away") {
+		!strings.Contains(fault.HintOf(errs[0]), " connections were turned away") {
 		t.Errorf("rank 0: %v (%s)", errs[0], fault.HintOf(errs[0]))
 	}
 }

@@ -338,6 +338,91 @@ func TestLedToAnotherJob(t *testing.T) {
 	link.Close()
 }
 
+// A byte of a handshake that is altered on the way keeps no rank out; where it happens again, the error names it beside
+// the secret.
+func TestAlteredHandshake(t *testing.T) {
+	secret := []byte("0123456789abcdef")
+	const magic, nonce = 8, 32
+	for _, c := range []struct {
+		name     string
+		up, down int // which byte of a connection's to alter, by direction; -1 is none
+		times    int // of how many connections
+		want     string
+	}{
+		{"nonce of rank 0", -1, magic, 1, ""},
+		{"rank", 0, -1, 1, ""},
+		{"proof of the rank", 2*4 + nonce, -1, 1, ""},
+		{"proof of rank 0", -1, magic + nonce, 1, ""},
+		{"twice", -1, magic + nonce, 2, "rank 1 was turned away by rank 0 at %s: the peer does not know this job's secret, or the handshake was altered on the way"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rendezvous{launcher: "test", size: 2, secret: secret, oneHost: true}
+			_, leader, meet, err := r.openAnywhere(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leader.Close()
+			r.rank, r.meet = 1, []string{alter(t, meet[0], c.up, c.down, c.times)}
+			p, err := r.follow(t.Context())
+			if c.want != "" {
+				checkFault(t, c.name, false, err, fmt.Sprintf(c.want, r.meet[0]))
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Put(t.Context(), nil)
+			if err := p.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// alter passes on connections to an address, with the byte of number up altered on the way there, and that of number
+// down on the way back, in so many of them.
+func alter(t *testing.T, to string, up, down, times int) (address string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	t.Cleanup(func() { l.Close(); done.Wait() })
+	pass := func(from io.Reader, to io.WriteCloser, at int) {
+		defer to.Close()
+		if at >= 0 {
+			io.CopyN(to, from, int64(at))
+			b := make([]byte, 1)
+			if _, err := io.ReadFull(from, b); err != nil {
+				return
+			}
+			b[0] ^= 1
+			to.Write(b)
+		}
+		io.Copy(to, from)
+	}
+	done.Go(func() {
+		for n := 0; ; n++ {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				a.Close()
+				return
+			}
+			if n == times {
+				up, down = -1, -1
+			}
+			there, back := up, down
+			done.Go(func() { pass(a, b, there) })
+			done.Go(func() { pass(b, a, back) })
+		}
+	})
+	return l.Addr().String()
+}
+
 // When all ranks have come no other process is let in.
 func TestShutWhenComplete(t *testing.T) {
 	ports, err := spmdtest.FreePorts(1)

@@ -248,8 +248,9 @@ func (r rendezvous) crowded(missing []int, err error) watch.Failure {
 
 // probePause is the longest pause between two attempts to find rank 0. A rank that is
 // refused goes on for refusedFor where rank 0 may still appear at another address: the
-// one that refused may be another program. A rank that cannot take part looks for rank 0
-// for hopelessFor, to report why.
+// one that refused may be another program. At a single address it tries once more: a byte
+// may have been altered on the way. A rank that cannot take part looks for rank 0 for
+// hopelessFor, to report why.
 const (
 	probePause  = 200 * time.Millisecond
 	refusedFor  = 15 * time.Second
@@ -262,7 +263,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	log.Info("looking for rank 0", "candidates", r.meet)
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
 	var last atomic.Pointer[error]
-	logged := ""
+	logged, refused := "", error(nil)
 	defer r.waiting(func() string {
 		why := fmt.Sprintf("rank %d still looks for rank 0 at %s", r.rank, strings.Join(r.meet, ", "))
 		if err := last.Load(); err != nil {
@@ -286,9 +287,13 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			log.Debug("no rank 0 yet", "reason", err, "elapsed", time.Since(began))
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
-		if turnedAway && (len(r.meet) == 1 || time.Since(began) > refusedFor) {
+		if refused != nil || turnedAway && len(r.meet) > 1 && time.Since(began) > refusedFor {
+			err = cmp.Or(refused, err)
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s",
 				r.hints.refused)
+		}
+		if turnedAway && len(r.meet) == 1 {
+			refused = err
 		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
@@ -448,7 +453,7 @@ func (l *leadingClient) refusals() string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
+	return fmt.Sprintf("%d connections were turned away because they did not know this job's secret, or were altered on the way, the last from %s; set the same %s for all ranks", n, last, EnvSecret)
 }
 
 // shut admits no connections any more. The addresses are known to more than the ranks,

@@ -28,6 +28,9 @@ const (
 // ErrProof means that the other side does not know the job's secret.
 var ErrProof = errors.New("the peer does not know this job's secret")
 
+// errHandshake is the ErrProof of a handshake. Who proves the wrong thing may know the right one.
+var errHandshake = fmt.Errorf("%w, or the handshake was altered on the way", ErrProof)
+
 // ErrNoChallenge means that one side was given the job's secret and the other expects to
 // exchange it by a challenge.
 var ErrNoChallenge = errors.New("one side of the link was given the job's secret, the other was not")
@@ -142,7 +145,7 @@ func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
 	case is(roleCross):
 		return linkKeys{}, errCrossed
 	}
-	return linkKeys{}, ErrProof
+	return linkKeys{}, errHandshake
 }
 
 // admit runs the acceptor's half and returns the dialer's rank. self is the
@@ -165,7 +168,7 @@ func admit(
 	nonceD := reply[8 : 8+nonceSize]
 	if !hmac.Equal(reply[8+nonceSize:], proof(secret, roleDial, nonceA, nonceD, dialer, wanted)) {
 		rw.Write(make([]byte, proofSize)) // a mere end would look as if this rank had died
-		return 0, keys, ErrProof
+		return 0, keys, errHandshake
 	}
 	if int64(wanted) != int64(self) {
 		rw.Write(proof(secret, roleOther, nonceA, nonceD, dialer, wanted))

@@ -359,6 +359,24 @@ end }`})
 	}
 }
 
+// Limits with which Go's runtime cannot start are told in perigee's words.
+func TestLimitsAtStart(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes memory first, and ends the process in its own way")
+	}
+	for option, want := range map[string]string{
+		"-v 700000": "perigee: the limit on address space is 700000 KiB, and the program has ",
+		"-d 60000":  "perigee: the limit on data is 60000 KiB, and the program has ",
+	} {
+		o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", "ulimit " + option + `; exec "$0" version`,
+			harness.Program}}).Wait()
+		if o.Code != int(fault.Resource) || strings.Count(o.Stderr, "\n") != 2 {
+			t.Errorf("%s: exit code %d, want %d\n%s", option, o.Code, fault.Resource, o.Stderr)
+		}
+		harness.Contains(t, option, o.Stderr, want, "hint: raise it: ulimit "+option[:2]+" unlimited")
+	}
+}
+
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the
 // launcher or by the ranks that are left; what a living process holds is not.
 func TestSharedMemoryOfKilledRanks(t *testing.T) {

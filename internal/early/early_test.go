@@ -8,8 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,28 +61,8 @@ func TestDescriptors(t *testing.T) {
 	}
 }
 
-// Where Go's runtime gets no memory or no thread at its start, it is told in perigee's words, and not by the exit code
-// of a wrong command line.
-func TestLimitsAtStart(t *testing.T) {
-	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
-		t.Skip("what the race detector takes comes before, and ends the process in its own way")
-	}
-	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for option, want := range map[string]string{
-		"-v 700000": "the limit on address space is 700000 KiB, and the program has ",
-		"-d 60000":  "the limit on data is 60000 KiB, and the program has ",
-	} {
-		out := refused(t, exec.Command("sh", "-c", "ulimit "+option+` && exec "$0" -test.run '^$'`, program))
-		if !strings.Contains(out, want) {
-			t.Errorf("ulimit %s: %s", option, out)
-		}
-	}
-}
-
-// So it is later.
+// Where Go's runtime gets no memory or no thread, it is told in perigee's words, and not by the exit code of a wrong
+// command line.
 func TestLimits(t *testing.T) {
 	if lack := os.Getenv("EARLY_TEST_LACK"); lack != "" {
 		takeBeyond(lack)
@@ -110,13 +88,16 @@ func TestLimits(t *testing.T) {
 func takeBeyond(lack string) {
 	if lack == "threads" {
 		unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: 1, Max: 1})
-		for range 10_000 { // which no machine has waiting
+		started := make(chan bool)
+		for range 1000 { // more than any runtime has waiting
 			go func() {
 				runtime.LockOSThread()
+				started <- true
 				select {}
 			}()
+			<-started
 		}
-		select {}
+		return
 	}
 	limit := unix.RLIMIT_AS
 	if lack == "data" {

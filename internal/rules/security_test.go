@@ -85,7 +85,7 @@ var proofs = []struct{ begins, tests string }{
 	{"sizes in bytes", "internal/size.TestParseRefuses"},
 	{"`--timeout` |", "tools/run.TestTimeoutIsSane"},
 	{"Before Go's runtime starts", "internal/early.TestDescriptors internal/early.TestMemoryLimit internal/early.TestProcsAreBounded spmd/launch.TestLimitOnThreads"},
-	{"Where Go's runtime gets no memory", "internal/early.TestLimits internal/early.TestLimitsAtStart"},
+	{"Where Go's runtime gets no memory", "internal/early.TestLimits e2e.TestLimitsAtStart e2e.TestScenarioFillsItsLimit"},
 	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result in which", "internal/result.TestReadRefuses"},
 	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs"},

@@ -107,7 +107,7 @@ const (
 	threadsHere    = 5
 )
 
-// enoughThreads reports a limit on threads before Go's runtime meets it, which ends the process with a dump.
+// enoughThreads reports a limit on threads before the ranks' runtimes meet it, which ends their processes.
 func enoughThreads(ranks int) error {
 	want := ranks*(threadsPerRank+1) + threadsHere
 	if got := startable(want); got < want {

@@ -20,7 +20,7 @@ func limitThreads() {
 	}
 }
 
-// Ranks for which there are not enough threads are not started: Go's runtime would end each of them with a dump.
+// Ranks for which there are not enough threads are not started: the runtimes of some would meet the limit, and end them.
 func TestLimitOnThreads(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can become a user without other processes")

@@ -407,6 +407,10 @@ func (a *agent) open() error {
 	if why := Tight(1); why != "" && a.mode.tls != "" {
 		return fault.Wrap(failed, "%s", why).WithHint(RoomHint + ", or set UCX_TLS=^sysv,posix, which is slower and does without")
 	}
+	if err := settingsOutOfReach(os.Getenv("HOME")); err != nil {
+		return fault.Wrap(failed, "NIXL may not look for its settings at HOME (%v)", err).
+			WithHint("set HOME to a folder that this user may enter")
+	}
 	return failed.WithHint(accountHint)
 }
 

@@ -194,6 +194,14 @@ func checkSettings(home, named string) error {
 	return nil
 }
 
+// settingsOutOfReach is the error of a home that this user may not look into: NIXL gives up there, without a word.
+func settingsOutOfReach(home string) error {
+	if _, err := os.Lstat(filepath.Join(home, nixlSettings)); errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
 // mayAppear reports whether others could put a file of settings into a folder that it is missing from.
 func mayAppear(dir, name string) bool {
 	return !exists(filepath.Join(dir, name)) && onlyOurs(dir) != nil

@@ -5,10 +5,14 @@ package capi
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
@@ -71,6 +75,32 @@ func TestOtherSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantFault(t, checkSettings(t.TempDir(), named), fault.Engine, "UCX_CONFIG_DIR", named)
+}
+
+// A home that may not be entered is told from one without settings.
+func TestSettingsOutOfReach(t *testing.T) {
+	home := t.TempDir()
+	if err := settingsOutOfReach(home); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(home, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Root may enter any folder, but not as another user.
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and the thread ends with this goroutine
+		if os.Getuid() == 0 {
+			if err := unix.Setfsuid(65534); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- settingsOutOfReach(home)
+	}()
+	if err := <-done; !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // reader is a library that puts settings where UCX would find them, as another user might between the check and the

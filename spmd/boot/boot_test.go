@@ -379,6 +379,39 @@ func TestAlteredHandshake(t *testing.T) {
 	}
 }
 
+// A rank that is interrupted while it looks for rank 0 reports that, so that the others do not wait for it.
+func TestInterruptedBeforeTheMeeting(t *testing.T) {
+	defer func(limit time.Duration) { lastTry = limit }(lastTry)
+	lastTry = spmdtest.Patience
+	ports, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	join := func(ctx context.Context, rank int, w Watcher) (*Process, error) {
+		env := vars(fmt.Sprintf("RANK=%d WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 PERIGEE_SECRET=0123456789abcdef MASTER_PORT=%d", rank, ports[0]))
+		return Join(ctx, environ(env), w)
+	}
+	ctx, interrupt := context.WithCancelCause(t.Context())
+	var leader *Process
+	cues := spmdtest.Cues{"no rank 0 yet": func() {
+		interrupt(fault.New(fault.Interrupt, "ended by signal: interrupt"))
+		leader, err = join(t.Context(), 0, Watcher{})
+	}}
+	_, interrupted := join(ctx, 1, Watcher{Log: cues.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fault.KindOf(interrupted) != fault.Interrupt {
+		t.Errorf("rank 1: %v", interrupted)
+	}
+	leader.Put(t.Context(), nil)
+	told := watch.FailureOf(leader.Fence(t.Context()))
+	if told.Rank != 1 || told.Kind != fault.Interrupt || told.Cause != "rank 1 had not met the others: ended by signal: interrupt" {
+		t.Errorf("rank 0 is told %+v", told)
+	}
+	leader.Leave(t.Context())
+}
+
 // alter passes on connections to an address, with the byte of number up altered on the way there, and that of number
 // down on the way back, in so many of them.
 func alter(t *testing.T, to string, up, down, times int) (address string) {

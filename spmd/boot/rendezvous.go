@@ -277,7 +277,11 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			log.Info("found rank 0", "address", link.RemoteAddr(), "from", link.LocalAddr(), "elapsed",
 				time.Since(began))
 			r.secret = link.secret
-			return r.enter(ctx, link.Conn)
+			p, err := r.enter(ctx, link.Conn)
+			if err != nil {
+				r.takeLeave(ctx)
+			}
+			return p, err
 		}
 		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known
@@ -307,6 +311,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			r.takeLeave(ctx)
 			hint := r.hints.silent
 			dialling, _ := errors.AsType[*net.OpError](*last.Load())
 			if connected := dialling == nil || dialling.Op != "dial"; connected && len(r.meet) == 1 && r.hints.occupied != "" {
@@ -315,6 +320,35 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "),
 				*last.Load()).
 				WithHint("%s", hint)
+		}
+	}
+}
+
+// lastTry is how long a rank that is interrupted before it has met the others looks for rank 0, which may be on its way
+// and would wait for it. Tests are more patient.
+var lastTry = time.Second
+
+// takeLeave reports to rank 0 that this rank does not come, if the end of ctx is an interrupt.
+func (r rendezvous) takeLeave(ctx context.Context) {
+	if fault.KindOf(context.Cause(ctx)) != fault.Interrupt {
+		return
+	}
+	why := watch.GaveUp(ctx, "rank %d had not met the others", r.rank)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+	defer cancel()
+	for ctx.Err() == nil {
+		if link, err := r.probe(ctx); err == nil {
+			c, _, err := watch.NewClient(ctx, link.Conn, r.rank, r.size, watch.Leader{Name: "rank 0"})
+			if err == nil {
+				c.NameHost(r.node)
+				c.Abort(watch.FailureOf(r.asFailure(why)))
+				c.Leave(ctx)
+			}
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
 		}
 	}
 }

@@ -63,6 +63,26 @@ func TestIPv6(t *testing.T) {
 	harness.Contains(t, "stderr", j.Stderr.String(), "fd00:bad::/32", "means no address of this host", "lo 127.0.0.1", "--iface")
 }
 
+// A host's loopback interface may have no IPv4. An address that no interface has is named as that.
+func TestLoopbackWithoutIPv4(t *testing.T) {
+	harness.Need(t, "iproute2", "ip")
+	run := func(env []string, ranks ...string) harness.Command {
+		const enter = `ip link set lo up && ip address delete 127.0.0.1/8 dev lo && exec "$@"`
+		return harness.Command{Env: env, Argv: slices.Concat([]string{"unshare", "--net", "sh", "-c", enter, "sh", harness.Program, "run"},
+			ranks, []string{harness.Script(t, "whoami.lua")})}
+	}
+	harness.Contains(t, "stdout", start(t, run(nil, "-n", "2")).MustEnd().Stdout, "rank 1 of 2")
+	alone := func(address string) []string {
+		return []string{"RANK=0", "WORLD_SIZE=1", "MASTER_ADDR=" + address, "MASTER_PORT=29500", "PERIGEE_SECRET=of the test of IPv6"}
+	}
+	harness.Contains(t, "stdout", start(t, run(alone("localhost"))).MustEnd().Stdout, "rank 0 of 1")
+	o := start(t, run(alone("127.0.0.1"))).Wait()
+	if o.Code != int(fault.Launch) {
+		t.Errorf("exit code %d, want %d", o.Code, fault.Launch)
+	}
+	harness.Contains(t, "stderr", o.Stderr, "127.0.0.1:29500", "no interface of ", "has this address")
+}
+
 // Hydra kills the ranks that are left at once, so that none removes what the killed one has left in /dev/shm: the user's
 // next job does. What is young, of another user, or held by a living process stays.
 func TestNextJobSweeps(t *testing.T) {

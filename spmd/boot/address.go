@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"perigee/internal/fault"
 	"perigee/spmd/host"
@@ -147,11 +148,28 @@ func chosenIPs(all []hostAddress, iface string) ([]string, error) {
 	return ips, nil
 }
 
+// localhost is the address of the loopback interface of this host.
+var localhost = sync.OnceValue(func() string {
+	own, _ := ownAddresses()
+	return localhostOf(own)
+})
+
+// localhostOf is 127.0.0.1 unless there is ::1 alone.
+func localhostOf(all []hostAddress) string {
+	loops := func(bits int) bool {
+		return slices.ContainsFunc(all, func(a hostAddress) bool { return a.ip.IsLoopback() && a.ip.BitLen() == bits })
+	}
+	if loops(128) && !loops(32) {
+		return "::1"
+	}
+	return "127.0.0.1"
+}
+
 // loopback returns the IP to listen on if host is a name or an address of the
 // loopback interface, else "".
 func loopback(host string) string {
 	if strings.EqualFold(host, "localhost") {
-		return "127.0.0.1"
+		return localhost()
 	}
 	if ip := net.ParseIP(host); ip != nil && ip.IsLoopback() {
 		return ip.String()

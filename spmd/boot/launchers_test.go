@@ -406,6 +406,21 @@ func TestOrderOfAddresses(t *testing.T) {
 	checkFault(t, "eth1", false, err, "eth1 on ", "means no address", "docker0 172.17.0.1", "eth0 10.0.0.5")
 }
 
+func TestLocalhost(t *testing.T) {
+	for _, c := range []struct{ has, want string }{
+		{"", "127.0.0.1"}, {"lo 127.0.0.1", "127.0.0.1"}, {"lo 127.0.0.1,lo ::1", "127.0.0.1"},
+		{"lo ::1", "::1"}, {"eth0 10.0.0.5,lo ::1", "::1"}, {"eth0 fd00::5", "127.0.0.1"},
+	} {
+		var pairs []string
+		if c.has != "" {
+			pairs = strings.Split(c.has, ",")
+		}
+		if got := localhostOf(addresses(pairs...)); got != c.want {
+			t.Errorf("%q: %s, want %s", c.has, got, c.want)
+		}
+	}
+}
+
 func TestListenFor(t *testing.T) {
 	for _, c := range []struct{ ips, listen, reachable string }{
 		{"10.0.0.5", "10.0.0.5", "10.0.0.5"},

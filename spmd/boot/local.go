@@ -50,9 +50,10 @@ func Attach(ctx context.Context, conn net.Conn, rank, size int) (*Process, error
 	if err != nil {
 		return nil, err
 	}
+	ip := localhost()
 	return &Process{
 		Launcher: "local", Rank: rank, Size: size, LocalRank: rank,
-		Secret: secret, Listen: "127.0.0.1:0", IPs: []string{"127.0.0.1"},
+		Secret: secret, Listen: net.JoinHostPort(ip, "0"), IPs: []string{ip},
 		Store: c, Monitor: c,
 	}, nil
 }

@@ -124,7 +124,7 @@ func (r rendezvous) linkIPs(preferred string) ([]string, error) {
 			return []string{ip}, nil
 		}
 		if r.oneHost {
-			return []string{"127.0.0.1"}, nil
+			return []string{localhost()}, nil
 		}
 	}
 	return hostIPs(r.iface, preferred)
@@ -230,6 +230,9 @@ func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wi
 		}
 	}
 	failure := Limited(fault.Launch, "rank 0 cannot listen on port %s: %w", strings.Join(ports, ", "), last)
+	if errors.Is(last, syscall.EADDRNOTAVAIL) {
+		return nil, failure.WithHint("no interface of %s that is up has this address: give another one", host.Name())
+	}
 	return nil, failure.WithHint("%s", cmp.Or(failure.Hint, r.hints.occupied))
 }
 

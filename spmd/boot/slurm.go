@@ -223,7 +223,7 @@ func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 // interface and that there is no other host.
 func (s *slurmStep) addresses(ctx context.Context) (ips []string, alone bool, err error) {
 	if s.oneHost {
-		return []string{"127.0.0.1"}, true, nil
+		return []string{localhost()}, true, nil
 	}
 	if s.rank == 0 {
 		// It may not be on the first node; its own name must resolve here.

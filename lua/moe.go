@@ -22,7 +22,8 @@ const planeTypeName = "perigee.plane"
 // luaPlane is an open data plane as scripts see it.
 type luaPlane struct {
 	*experts.Plane
-	about map[string]any // what the result says of it
+	about  map[string]any // what the result says of it
+	closed bool           // its memory is gone
 }
 
 func (r *Runtime) moeModule() map[string]function {
@@ -50,11 +51,26 @@ func (r *Runtime) moeModule() map[string]function {
 // planeMethods are the functions of a data plane: plane:measure{...}.
 func (r *Runtime) planeMethods() map[string]function {
 	return map[string]function{
-		"measure": r.collective(onPlane(r.planeMeasure)),
-		"beside":  r.collective(onPlane(r.planeBeside)),
-		"verify":  r.collective(onPlane(r.planeVerify)),
+		"measure": r.collective(onPlane(whileOpen(r.planeMeasure))),
+		"beside":  r.collective(onPlane(whileOpen(r.planeBeside))),
+		"verify":  r.collective(onPlane(whileOpen(r.planeVerify))),
 		"matrix":  onPlane(r.planeMatrix),
-		"close":   r.collective(onPlane(func(_ *glua.LState, p *luaPlane) (int, error) { return 0, p.Close() })),
+		"close":   r.collective(onPlane(closePlane)),
+	}
+}
+
+func closePlane(_ *glua.LState, p *luaPlane) (int, error) {
+	p.closed = true
+	return 0, p.Close()
+}
+
+// whileOpen refuses a method of a data plane whose memory is gone.
+func whileOpen(f func(L *glua.LState, p *luaPlane) (int, error)) func(L *glua.LState, p *luaPlane) (int, error) {
+	return func(L *glua.LState, p *luaPlane) (int, error) {
+		if p.closed {
+			return 0, fault.New(fault.Script, "the data plane is closed: use it before its close()")
+		}
+		return f(L, p)
 	}
 }
 
@@ -120,7 +136,7 @@ func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	p := &luaPlane{opened, about}
+	p := &luaPlane{Plane: opened, about: about}
 	r.planes = append(r.planes, p)
 	L.Push(newUserData(L, planeTypeName, p))
 	return 1, nil

@@ -67,3 +67,20 @@ func TestBufferSize(t *testing.T) {
 	}
 	r.Close()
 }
+
+// A data plane that is closed has no memory: to use it is an error of the script, and touches none.
+func TestClosedPlane(t *testing.T) {
+	const open = `local plane = moe.open { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } }
+		local plan = transfer.prepare { matrix = matrix.ring { bytes = 64 }, mem = "dram" }
+		plane:close() plane:close()
+		`
+	for _, use := range []string{
+		`plane:measure { mode = "dispatch", iterations = 2 }`, `plane:verify()`, `plane:verify { state = "dispatch" }`,
+		`plane:beside { plan = plan, mode = "dispatch", iterations = 2, runs = 2 }`,
+	} {
+		err := playWith(t, 2, body(open+use), nil, func(*Env) {}).failed()
+		if fault.KindOf(err) != fault.Script || !strings.Contains(fmt.Sprint(err), "the data plane is closed") {
+			t.Errorf("%s: %v", use, err)
+		}
+	}
+}

@@ -119,7 +119,8 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 		log.Waits[kind] = make([]int64, p.Selection.Ranks)
 	}
 	if record {
-		log.Iterations = make([]Iteration, 0, n)
+		const most = 1 << 20 // beyond that memory is taken as iterations come, so that what watches it can end the job
+		log.Iterations = make([]Iteration, 0, min(n, most))
 	}
 	if entry == Moving {
 		return log, p.move(mode, n, record, log)

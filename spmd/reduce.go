@@ -3,12 +3,14 @@ package spmd
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"sync/atomic"
 
 	"perigee/internal/fault"
 	"perigee/internal/pack"
+	"perigee/spmd/host"
 )
 
 // Number is what AllReduce can combine.
@@ -71,6 +73,10 @@ func (g *Group) Latest(v [2]int64) ([2]int64, error) {
 		return v, context.Cause(g.w.ctx)
 	}
 	got, err := g.local.Max(seq, g.w.timeout, v)
+	if errors.Is(err, host.ErrMixed) {
+		return v, fault.New(fault.Script, "ranks disagree on what to do: rank %d agrees with others on an instant to start at (call %d of this group), another of this host is in %s (call %d)",
+			g.w.rank, seq, opNames[opBarrier], seq).WithHint(disagreeHint)
+	}
 	if err != nil {
 		return v, g.explain(opBarrier, err)
 	}

@@ -133,6 +133,29 @@ func TestLatest(t *testing.T) {
 	}))
 }
 
+// A rank that waits in a barrier has agreed on nothing, on one host or on several.
+func TestLatestBesideBarrier(t *testing.T) {
+	for name, hosts := range map[string]func(r int) string{
+		"one host": func(int) string { return "h" }, "three hosts": func(r int) string { return fmt.Sprint(r) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := ranks(t, 3, hosts, func(w *World) error {
+				if w.Rank() == 1 {
+					return w.All().Barrier()
+				}
+				_, err := w.All().Latest([2]int64{1, 2})
+				return err
+			})
+			told := func(err error) bool {
+				return fault.KindOf(err) == fault.Script && strings.Contains(err.Error(), "ranks disagree on what to do")
+			}
+			if !slices.ContainsFunc(errs, told) {
+				t.Errorf("got %v", errs)
+			}
+		})
+	}
+}
+
 // FuzzContribution reads what another rank may send.
 func FuzzContribution(f *testing.F) {
 	f.Add(contribution[float64]{3, []float64{1, -2.5, 0}}.encode())

@@ -68,7 +68,8 @@ type Host struct {
 type meeting interface {
 	// Wait returns when all have called it, with ErrTimeout after limit.
 	Wait(call uint32, limit time.Duration) error
-	// Max is Wait with two numbers, none of them negative. It returns the largest of all parties.
+	// Max is Wait with two numbers, none of them negative. It returns the largest of all parties, or
+	// ErrMixed where one of them has called Wait.
 	Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, error)
 	// Called returns the number of the call in which one of them has last waited
 	// for long, 0 if none ever has.

@@ -31,8 +31,9 @@ const (
 
 // slot is the meeting point of one group of ranks.
 type slot struct {
-	key      atomic.Uint64 // the group; 0 is a free slot
-	_        [56]byte
+	key      atomic.Uint64    // the group; 0 is a free slot
+	came     [3]atomic.Uint32 // how many ranks have brought something along, as most
+	_        [44]byte
 	arrivals atomic.Uint64 // ever increasing: a barrier is over at the next multiple of the group's size
 	sleepers atomic.Uint32 // ranks that wait in the kernel
 	call     atomic.Uint32 // what the last of them said it waits in
@@ -187,6 +188,9 @@ var ErrAborted = errors.New("the job has failed")
 // ErrClosed ends a wait in a segment that this process has closed.
 var ErrClosed = errors.New("the shared memory is closed")
 
+// ErrMixed is that of a Max which others have met in a Wait.
+var ErrMixed = errors.New("others wait without numbers")
+
 // ErrTimeout ends a wait that passed its deadline.
 var ErrTimeout = errors.New("not all ranks came in time")
 
@@ -281,13 +285,15 @@ func (b *Barrier) Wait(call uint32, limit time.Duration) error {
 	return b.sleep(target, call, start, limit)
 }
 
-// Max is Wait with two numbers, none of them negative. It returns the largest of all parties.
+// Max is Wait with two numbers, none of them negative. It returns the largest of all parties, and ErrMixed where one of
+// these has called Wait.
 func (b *Barrier) Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, error) {
 	if !b.seg.enter() {
 		return v, ErrClosed
 	}
 	defer b.seg.leave()
-	mine := &b.slot.most[b.round%3]
+	mine, came := &b.slot.most[b.round%3], &b.slot.came[b.round%3]
+	came.Add(1)
 	for i := range mine {
 		for old := mine[i].Load(); v[i] > old && !mine[i].CompareAndSwap(old, v[i]); old = mine[i].Load() {
 		}
@@ -299,6 +305,10 @@ func (b *Barrier) Max(call uint32, limit time.Duration, v [2]int64) ([2]int64, e
 		v[i] = mine[i].Load()
 		b.slot.most[(b.round+2)%3][i].Store(0)
 	}
+	if uint64(came.Load()) != b.parties {
+		return v, ErrMixed
+	}
+	b.slot.came[(b.round+2)%3].Store(0)
 	b.round++
 	return v, nil
 }

@@ -77,6 +77,35 @@ func TestMaxIsThatOfTheRound(t *testing.T) {
 	wg.Wait()
 }
 
+// Who brings numbers notices those who bring none, in whatever round.
+func TestMaxBesideWait(t *testing.T) {
+	for rounds := range 7 {
+		s := newSegment(t)
+		var wg sync.WaitGroup
+		for party := range 3 {
+			b, err := s.Barrier(5, 3, 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				for range rounds {
+					if _, err := b.Max(1, 0, [2]int64{1, 2}); err != nil {
+						t.Errorf("party %d: %v", party, err)
+					}
+				}
+				if party == 1 {
+					if err := b.Wait(1, 0); err != nil {
+						t.Error(err)
+					}
+				} else if _, err := b.Max(1, 0, [2]int64{1, 2}); !errors.Is(err, ErrMixed) {
+					t.Errorf("party %d after %d rounds: got %v, want %v", party, rounds, err, ErrMixed)
+				}
+			})
+		}
+		wg.Wait()
+	}
+}
+
 // A process with several ranks has mapped as many segments, and then a rank that waits sleeps sooner.
 func TestMappedSegmentsAreCounted(t *testing.T) {
 	before := mapped.Load()

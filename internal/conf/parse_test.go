@@ -92,7 +92,7 @@ func TestScalars(t *testing.T) {
 		"a.yaml": {"a: %s\n", dict{
 			"": nil, "~": nil, "null": nil, "NULL": nil, "Null": nil, "nULL": "nULL",
 			"true": true, "True": true, "FALSE": false, "yes": "yes", "No": "No", "on": "on", "off": "off", "y": "y", "tRUE": "tRUE",
-			"0": int64(0), "-7": int64(-7), "+7": int64(7), "0777": int64(777), "0o17": int64(15), "0x1F": int64(31), "-0x1F": "-0x1F",
+			"0": int64(0), "-7": int64(-7), "+7": int64(7), "007": int64(7), "08": int64(8), "0789": int64(789), "0o17": int64(15), "0x1F": int64(31), "-0x1F": "-0x1F",
 			"0b11": "0b11", "1_000": "1_000", "9223372036854775807": int64(math.MaxInt64), "-9223372036854775808": int64(math.MinInt64), "+9223372036854775808": 9223372036854775808.0,
 			"1.5": 1.5, ".5": .5, "5.": 5.0, "1e3": 1000.0, "-1.5E-3": -.0015, ".inf": math.Inf(1), "-.Inf": math.Inf(-1), "+.INF": math.Inf(1), ".nan": math.NaN(),
 			"1:30": "1:30", "2024-01-02": "2024-01-02", "1.2.3": "1.2.3", "e5": "e5", ".": ".", "+": "+",
@@ -161,6 +161,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a.yaml", "a: &x\n- 1\n- [*x]\n", `a.yaml:3: a[1][0][1][0]: the anchor "x" contains itself`},
 		{"a.yaml", "a: &x\n  <<: *x\n", `a.yaml:1: a: the anchor "x" contains itself`},
 		{"a.yaml", "a:\n  <<: 3\n", "a.yaml:2: this is not YAML: the merge key << needs a map, an alias of a map, or a list of these"},
+		{"a.yaml", "a: [-0017]\n", "a.yaml:1: a[0]: -0017 is octal for YAML 1.1, which other programs read, and decimal for YAML 1.2; write 0o17 or 17, or use quotes if it is text"},
 		{"a.yaml", "a: 0xffffffffffffffff\n", "a.yaml:1: a: the number ffffffffffffffff does not fit 64 bits; in quotes it would be text"},
 		{"a.yaml", "a: 1e999\n", "a.yaml:1: a: the number 1e999 does not fit a 64-bit float; in quotes it would be text"},
 

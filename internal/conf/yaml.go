@@ -302,10 +302,12 @@ func checkTag(n *yaml.Node, own string) error {
 }
 
 // The numbers of the core schema of YAML 1.2 (specification 1.2.2, section
-// 10.3.2). Words such as yes, no, on and off are text in it.
+// 10.3.2), but for what is another number in version 1.1. Words such as yes, no,
+// on and off are text.
 var (
 	yamlOctal   = regexp.MustCompile(`^0o[0-7]+$`)
 	yamlHex     = regexp.MustCompile(`^0x[0-9a-fA-F]+$`)
+	yamlOld     = regexp.MustCompile(`^[-+]?0+[1-7][0-7]+$`)
 	yamlDecimal = regexp.MustCompile(`^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$`)
 )
 
@@ -348,6 +350,10 @@ func resolve(text string) (Kind, any, error) {
 	}
 	switch { // most texts are told from numbers by their first letter
 	case !strings.ContainsRune("+-.0123456789", rune(text[0])):
+	case yamlOld.MatchString(text):
+		digits := strings.TrimLeft(text, "-+0")
+		return Null, nil, fmt.Errorf("%s is octal for YAML 1.1, which other programs read, and decimal for YAML 1.2; write 0o%s or %s, or use quotes if it is text",
+			text, digits, digits)
 	case yamlDecimal.MatchString(text):
 		return parseNumber(text)
 	case yamlOctal.MatchString(text):

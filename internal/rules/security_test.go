@@ -93,10 +93,10 @@ var proofs = []struct{ begins, tests string }{
 	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter internal/page.TestPagesArePlain internal/cli.TestErrorsArePlain internal/table.TestJSONIsPlain tools/compare.TestHostileResults tools/report.TestTextOfOddResults e2e.TestRawTextOnTerminal tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog tools/disagg.TestHostileVerdict lua.TestPrintIsPlain tools/run.TestHelpIsPlain"},
 
 	{"Trusted are the processes", "words"},
-	{"connects to a rank without", "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestSiege spmd/wire.TestMoreHalfOpenConnectionsThanTheListenerHolds spmd/wire.TestHandshake"},
+	{"connects to a rank without", "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestSiege spmd/wire.TestMoreHalfOpenConnectionsThanTheListenerHolds spmd/wire.TestHandshake spmd/wire.TestProvenConnectionsStay spmd/wire.TestUnansweredHandshakes"},
 	{"records a handshake", "spmd/wire.TestRecordedHandshakesAreWorthless"},
 	{"poses as rank 0", "spmd/wire.TestHandshake spmd.TestWrongSecretIsRefusedOnBothSides"},
-	{"takes the port of rank 0", "spmd/boot.TestOccupiedPorts"},
+	{"takes the port of rank 0", "spmd/boot.TestOccupiedPorts spmd/boot.TestStrangerBetweenThePorts"},
 	{"leads a connection", "spmd/boot.TestLinksOfOtherPlaces spmd/wire.TestHandshake"},
 	{"alters, repeats", "spmd/wire.TestForgedFramesAreFound spmd/wire.TestForgedRecordsAreFound spmd/boot/watch.TestForgedWordsOfTheCoordinator spmd/boot/watch.TestForgedFirstWords"},
 	{"alters a handshake", "spmd/boot.TestAlteredHandshake spmd.TestWrongSecretIsRefusedOnBothSides"},

@@ -338,6 +338,32 @@ func TestLedToAnotherJob(t *testing.T) {
 	link.Close()
 }
 
+// A stranger at the first of several ports cannot pass on what is meant for rank 0 to the port where it listens: the
+// stranger could end that when it likes.
+func TestStrangerBetweenThePorts(t *testing.T) {
+	ports, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	taken := alter(t, own, -1, -1, 0)
+	r := rendezvous{launcher: "test", size: 2, secret: newSecret(), oneHost: true, listen: []string{taken, own}, meet: []string{taken, own}}
+	_, leader, err := r.lead(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leader.Close()
+	r.rank = 1
+	link, err := r.probe(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer link.Close()
+	if got := link.RemoteAddr().String(); got != own {
+		t.Errorf("met at %s, want %s", got, own)
+	}
+}
+
 // A byte of a handshake that is altered on the way keeps no rank out; where it happens again, the error names it beside
 // the secret.
 func TestAlteredHandshake(t *testing.T) {

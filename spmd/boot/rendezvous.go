@@ -201,7 +201,7 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wire.Listener, error) {
 	enter := func(conn net.Conn, from int) { c.Serve(conn, from) }
 	cfg := wire.ListenerConfig{
-		Secret: MeetingSecret(r.secret, r.job), Enter: enter, Log: r.watch.log().With("part", "coordinator"),
+		Enter: enter, Log: r.watch.log().With("part", "coordinator"),
 		Stuck: func(err error, duration time.Duration) {
 			if c.Dismiss(); duration >= stuckLimit && errors.Is(err, syscall.EMFILE) {
 				c.Fail(r.crowded(c.Missing(), err))
@@ -217,7 +217,7 @@ func (r rendezvous) openListener(ctx context.Context, c *watch.Coordinator) (*wi
 	var last error
 	var ports []string
 	for _, address := range r.listen {
-		cfg.Address = address
+		cfg.Address, cfg.Secret = address, r.meetingSecret(r.secret, address)
 		listener, err := wire.Listen(cfg)
 		if err == nil {
 			return listener, nil
@@ -382,16 +382,27 @@ func (r rendezvous) probe(ctx context.Context) (entrance, error) {
 
 func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) {
 	if r.seal == nil {
-		conn, err := wire.Dial(ctx, address, MeetingSecret(r.secret, r.job), r.rank, 0)
+		conn, err := wire.Dial(ctx, address, r.meetingSecret(r.secret, address), r.rank, 0)
 		return entrance{conn, r.secret}, err
 	}
 	var secret []byte
 	conn, _, err := wire.DialChallenged(ctx, address, func(letter []byte) ([]byte, error) {
 		var err error
 		secret, err = r.seal.open(ctx, letter)
-		return MeetingSecret(secret, r.job), err
+		return r.meetingSecret(secret, address), err
 	}, r.rank, 0)
 	return entrance{conn, secret}, err
+}
+
+// meetingSecret is the MeetingSecret at an address. Where rank 0 may listen on one port of several, the port belongs to
+// the proof: a stranger who has an earlier one could pass on to it what the ranks say, and end that when it likes.
+func (r rendezvous) meetingSecret(secret []byte, address string) []byte {
+	job := r.job
+	if len(r.listen) > 1 {
+		_, port, _ := net.SplitHostPort(address)
+		job += " " + port
+	}
+	return MeetingSecret(secret, job)
 }
 
 // MeetingSecret is what a rank proves to the coordinator instead of the job's secret itself: a connection that was led

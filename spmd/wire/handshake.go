@@ -149,7 +149,8 @@ func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
 }
 
 // admit runs the acceptor's half and returns the dialer's rank. self is the
-// rank that the dialer must want. claim, if set, decides whether the dialer's link is wanted.
+// rank that the dialer must want. claim, if set, is called for a dialer that has proven itself, and decides whether its
+// link is wanted.
 func admit(
 	rw io.ReadWriter, secret []byte, self int, claim func(from int) bool,
 ) (from int, keys linkKeys, err error) {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"syscall"
@@ -204,13 +206,20 @@ func (l *Listener) evictOldest() {
 	}
 }
 
+// settle takes a connection off those that may be closed for others that come: it has failed, or proven itself.
+func (l *Listener) settle(conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pending = slices.DeleteFunc(l.pending, func(c net.Conn) bool { return c == conn })
+}
+
 // admit enters a connection, or closes it.
 func (l *Listener) admit(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	from, keys, claimed, err := l.meet(conn)
 	crossed := errors.Is(err, errCrossed)
+	l.settle(conn)
 	l.mu.Lock()
-	l.pending = slices.DeleteFunc(l.pending, func(c net.Conn) bool { return c == conn })
 	closed := l.closed
 	if errors.Is(err, ErrProof) {
 		l.refused, l.last = l.refused+1, conn.RemoteAddr().String()
@@ -258,12 +267,13 @@ func (l *Listener) meet(conn net.Conn) (from int, keys linkKeys, claimed bool, e
 			return 0, keys, false, err
 		}
 	}
-	var claim func(int) bool
-	if l.cfg.Claim != nil {
-		claim = func(dialer int) bool {
-			from, claimed = dialer, l.cfg.Claim(dialer)
-			return claimed
+	claim := func(dialer int) bool {
+		l.settle(conn)
+		if l.cfg.Claim == nil {
+			return true
 		}
+		from, claimed = dialer, l.cfg.Claim(dialer)
+		return claimed
 	}
 	dialer, keys, err := admit(conn, l.cfg.Secret, l.cfg.Self, claim)
 	if !claimed {
@@ -313,10 +323,20 @@ func dial(
 	}
 	if err != nil {
 		conn.Close()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+			errors.Is(err, syscall.EPIPE) || errors.Is(err, os.ErrDeadlineExceeded) {
+			err = unanswered{err}
+		}
 		return nil, nil, fmt.Errorf("%s: %w", address, err)
 	}
 	return proven, secret, conn.SetDeadline(time.Time{})
 }
+
+// unanswered is the error of a handshake that came to no answer. Among many strangers the listener closes honest
+// connections, too, and a rank that is stopped does not answer until it goes on.
+type unanswered struct{ error }
+
+func (u unanswered) Unwrap() error { return u.error }
 
 func greetAs(conn net.Conn, secret []byte, from, to int) (*Conn, error) {
 	keys, err := greet(conn, secret, from, to)

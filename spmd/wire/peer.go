@@ -135,7 +135,14 @@ func (t *TCP) open(ctx context.Context, p *peer, to int) (*link, error) {
 	return l, err
 }
 
+// redialPause is how long a rank waits after a handshake that came to no answer, at first and at most.
+const (
+	firstRedialPause = 10 * time.Millisecond
+	redialPause      = 200 * time.Millisecond
+)
+
 func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
+	pause := firstRedialPause
 	for patient := true; ; {
 		l, changed, err := t.attempt(p, patient)
 		if l == nil && changed == nil && err == nil {
@@ -143,14 +150,18 @@ func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 			conn, err = t.dial(ctx, to)
 			l, changed, err = t.dialed(p, conn, err, to)
 		}
+		wait, again := candidateWait, false
+		if _, again = errors.AsType[unanswered](err); again { // the coordinator knows whether the other is gone
+			wait, pause, err = pause, min(2*pause, redialPause), nil
+		}
 		if l != nil || err != nil {
 			return l, err
 		}
-		patience := time.NewTimer(candidateWait)
+		patience := time.NewTimer(wait)
 		select {
 		case <-changed:
 		case <-patience.C:
-			patient = false
+			patient = patient && again
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		case <-t.life.Done():

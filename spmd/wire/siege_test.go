@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -205,5 +206,73 @@ func TestPendingIsBounded(t *testing.T) {
 		if got := pendingBound(c.descriptors); got != c.want {
 			t.Errorf("%d descriptors: %d, want %d", c.descriptors, got, c.want)
 		}
+	}
+}
+
+// A connection that has proven itself is not closed for others that come.
+func TestProvenConnectionsStay(t *testing.T) {
+	entered := make(chan int, 1)
+	var l *Listener
+	listening := make(chan struct{})
+	l, err := Listen(ListenerConfig{
+		Address: "127.0.0.1:0", Secret: secret,
+		Claim: func(int) bool {
+			<-listening
+			for range 2 * l.bound {
+				stranger, theirs := net.Pipe()
+				theirs.Close()
+				l.wait(stranger)
+			}
+			return true
+		},
+		Unclaim: func(int) {},
+		Enter:   func(conn net.Conn, from int) { conn.Close(); entered <- from },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	close(listening)
+	defer l.Close()
+	conn, err := Dial(t.Context(), net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), secret, 3, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	if from := <-entered; from != 3 {
+		t.Errorf("rank %d was let in, want 3", from)
+	}
+}
+
+// A handshake that ends without an answer is tried again: the listener had to close it, or its rank was stopped.
+func TestUnansweredHandshakes(t *testing.T) {
+	ends := mesh(t, 2)
+	closing, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			c, err := closing.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	})
+	defer done.Wait()
+	defer closing.Close()
+	tries := 0
+	ends[0].resolve = func(context.Context, int) ([]string, error) {
+		if tries++; tries <= 3 {
+			return []string{closing.Addr().String()}, nil
+		}
+		return []string{addressOf(ends[1])}, nil
+	}
+	if err := ends[0].Send(t.Context(), 1, Header{}, []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if _, data, err := ends[1].Recv(t.Context(), 0, 0); err != nil || string(data) != "hi" || tries != 4 {
+		t.Errorf("got %q, %v after %d tries", data, err, tries)
 	}
 }

@@ -350,18 +350,28 @@ func inverseTrigamma(y float64) float64 {
 	return x
 }
 
-// driftLevel is the level at which a trend within the sides counts.
-const driftLevel = 0.1
+const (
+	// driftLevel is the level at which a trend within the sides counts.
+	driftLevel = 0.1
+	// driftReach is how far apart the sides may be, in lengths of the longer one, for a trend within them to say
+	// anything about the time between them.
+	driftReach = 5
+)
 
 // Drift reports whether a trend in time may explain the difference of two sides, of which the first has n values;
 // times is when each was measured. It can only where all of one side came before all of the other: then a machine
-// that gets slower all the time makes the later side slower. explains is true if the values within the sides follow a
-// line in time (at the level 0.1), and the sides no longer differ at the level 0.05 once the line is subtracted
-// (analysis of covariance). change is the slope times the time from the first to the last value.
+// that gets slower all the time makes the later side slower; and only where not much more time lies between the sides
+// than within them, since a trend of minutes does not go on for a day. explains is true if the values within the
+// sides follow a line in time (at the level 0.1), and the sides no longer differ at the level 0.05 once the line is
+// subtracted (analysis of covariance). change is the slope times the time from the first to the last value.
 func Drift(values, times []float64, n int) (change float64, explains bool) {
 	x, y := times[:n], times[n:]
 	if df := len(values) - 3; df < 1 || len(x) == 0 || len(y) == 0 || slices.Max(x) >= slices.Min(y) &&
 		slices.Max(y) >= slices.Min(x) {
+		return 0, false
+	}
+	length := func(t []float64) float64 { return slices.Max(t) - slices.Min(t) }
+	if between := length(times) - length(x) - length(y); between > driftReach*max(length(x), length(y)) {
 		return 0, false
 	}
 	var tt, tv, vv, distance, difference float64

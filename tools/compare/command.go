@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 )
 
@@ -149,9 +151,15 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	return verdict
 }
 
-// ReadAll reads results. A folder stands for all that are directly in it.
+// ReadAll reads the results of a side. A folder stands for all that are directly in it. A run that is there twice, as a
+// converted copy say, is an error: it would count as two that agree.
 func ReadAll(paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
+	type run struct {
+		id      string
+		started time.Time
+	}
+	fileOf := map[run]string{}
 	for _, path := range paths {
 		files, err := filesOf(path)
 		if err != nil {
@@ -161,6 +169,14 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			d, err := result.Read(f)
 			if err != nil {
 				return nil, err
+			}
+			if d.Job != nil && d.Job.ID != "" {
+				this := run{d.Job.ID, d.Started.UTC()}
+				if other, twice := fileOf[this]; twice {
+					return nil, fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, f, plaintext.Escape(d.Job.ID)).
+						WithHint("name it once, and keep no copy of it in the folder")
+				}
+				fileOf[this] = f
 			}
 			docs = append(docs, d)
 		}

@@ -342,7 +342,7 @@ func (r *Row) drifts(change float64) string {
 	if r.log {
 		text = fmt.Sprintf("%+.1f%%", 100*math.Expm1(change))
 	}
-	return "drift: a trend within each side, " + text + " from the first run to the last, may explain this change"
+	return "drift: a trend within each side, which would be " + text + " from the first run to the last, may explain this change"
 }
 
 // addMeans adds the geometric mean of the patterns in each phase, after the patterns.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -217,7 +218,7 @@ func TestNoVerdict(t *testing.T) {
 		old, fresh []*result.Document
 		want       string
 	}{
-		{"drift", drifting(1), drifting(1.5), "drift: a trend within each side, +"},
+		{"drift", drifting(1), drifting(1.5), "drift: a trend within each side, which would be +"},
 		{"nothing new", runsOf(4, 1, lognormal(rng, 1)), []*result.Document{document(1, 0, nil), document(1, 0, nil), document(1, 0, nil), document(1, 0, nil)}, "only in OLD"},
 		{"nothing old", []*result.Document{document(1, 0, nil), document(1, 0, nil), document(1, 0, nil), document(1, 0, nil)}, runsOf(4, 1, lognormal(rng, 1)), "only in NEW"},
 	} {
@@ -228,6 +229,14 @@ func TestNoVerdict(t *testing.T) {
 		if err := r.WriteText(new(bytes.Buffer), nil, true); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	// A trend of minutes says nothing of what is measured a day later.
+	later := drifting(1.5)
+	for _, d := range later {
+		d.Started = d.Started.Add(24 * time.Hour)
+	}
+	if row := mustCompare(t, drifting(1), later, defaults).Rows[0]; row.Verdict != Worse {
+		t.Errorf("a day later: %q, %q", row.Verdict, row.Warning)
 	}
 	// A figure that was 0 has no change in percent, but a verdict.
 	r := mustCompare(t, runsOf(4, 1, func(int) float64 { return 0 }), runsOf(4, 1, lognormal(rng, 1)), defaults)
@@ -454,5 +463,29 @@ func TestHardware(t *testing.T) {
 	old.World.Hosts[0].Hardware = &result.Hardware{CPU: "A", NUMANodes: 2}
 	if diff := cmp.Diff([]string{"hardware only in OLD: A, 2 NUMA nodes", "hardware only in NEW: B, 2 NUMA nodes"}, remarks()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run that is there under two names counts once, or a side would agree with itself.
+func TestTheSameRunTwice(t *testing.T) {
+	folder := t.TempDir()
+	write := func(name, id string) string {
+		d := document(1, 3, func(int) float64 { return 1 })
+		d.Job, d.Started = &result.Job{ID: id, Engine: "shm"}, time.Unix(1_700_000_000, 0)
+		path := filepath.Join(folder, name)
+		if err := d.Write(path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first, other := write("a.json", "A"), write("b.json", "B")
+	if docs, err := ReadAll([]string{first, other}); err != nil || len(docs) != 2 {
+		t.Errorf("two runs: %d, %v", len(docs), err)
+	}
+	copied := write("copy.json.zst", "A")
+	for _, paths := range [][]string{{first, first}, {other, copied, first}, {folder}} {
+		if _, err := ReadAll(paths); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "are the same run (job A)") {
+			t.Errorf("%v: %v", paths, err)
+		}
 	}
 }

@@ -2,18 +2,22 @@ package disagg
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/tools/disagg/accuracy"
+	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -207,5 +211,35 @@ func TestPipesInFolders(t *testing.T) {
 	}
 	if out, said, code := perigee(t, nil, "report", zeros); code != 3 {
 		t.Errorf("/dev/zero: exit code %d\n%s%s", code, out, said)
+	}
+}
+
+// A copy of a run is no second run; equal figures of another time, or some of the same second, are.
+func TestCopiedRuns(t *testing.T) {
+	run := func(start int64, values ...float64) (rows []record.Row) {
+		for i, v := range values {
+			at := time.Unix(1_700_000_000+start, 0)
+			rows = append(rows, record.Row{Test: "test[a]", Concurrency: 1, Metric: fmt.Sprint("m", i), Value: v, Start: at, End: at})
+		}
+		return rows
+	}
+	first := run(0, 1, 2, 3)
+	for _, c := range []struct {
+		name   string
+		a, b   []record.Row
+		copied bool
+	}{
+		{"another time", first, run(60, 1, 2, 3), false},
+		{"the same second", first, run(0, 1, 2, 4), false},
+		{"the same second, in one file", slices.Concat(first, run(0, 1, 2, 4)), nil, false},
+		{"a copy", first, first, true},
+		{"a copy among others", first, slices.Concat(run(60, 1, 2, 3), first), true},
+		{"equal figures in one file", slices.Concat(first, run(60, 5, 6), first), nil, false},
+	} {
+		known := runs{}
+		err := errors.Join(known.add("a.csv", c.a), known.add("b.csv", c.b))
+		if c.copied && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "it would count twice")) || !c.copied && err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
 	}
 }

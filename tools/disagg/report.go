@@ -9,10 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -81,6 +83,7 @@ func checkAlpha(alpha float64) error {
 
 // readAll reads output folders and CSV files.
 func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
+	known := runs{}
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -103,9 +106,49 @@ func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
+		if err := known.add(file, more); err != nil {
+			return nil, nil, err
+		}
 		rows = append(rows, more...)
 	}
 	return rows, cases, nil
+}
+
+// runs knows in which file each figure stands.
+type runs map[record.Row]string
+
+// add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
+// error: it would count as two that agree. Within a file two runs of the same second may have equal figures.
+func (known runs) add(file string, rows []record.Row) error {
+	type figures struct {
+		all, copies int
+		other       string // file
+	}
+	of := map[record.Row]*figures{} // by what the figures of a run have in common
+	for _, row := range rows {
+		run := row
+		run.Metric, run.Value = "", 0
+		f := of[run]
+		if f == nil {
+			f = &figures{}
+			of[run] = f
+		}
+		f.all++
+		if other, ok := known[row]; ok {
+			f.other = other
+			f.copies++
+		}
+	}
+	for _, row := range rows {
+		known[row] = file
+		row.Metric, row.Value = "", 0
+		if f := of[row]; f.copies == f.all {
+			return fault.New(fault.Input, "%s has a run that %s has already, of %s at concurrency %d, started at %s: it would count twice",
+				file, f.other, plaintext.Escape(row.Test), row.Concurrency, row.Start.Format(time.DateTime)).
+				WithHint("give each run once: leave out the copy")
+		}
+	}
+	return nil
 }
 
 // mostVerdict is how long a verdict may be: 100 levels with their figures have 100 kB.

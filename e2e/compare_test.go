@@ -88,17 +88,20 @@ func readComparison(t *testing.T, text string) comparison {
 func TestCompareJSON(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"c.yaml": "iters: 12\nisolation_iters: 12\n" + pattern(""), "m.txt": "0 16K\n16K 0\n"})
 	big := harness.Files(t, map[string]string{"c.yaml": "iters: 12\nisolation_iters: 12\n" + pattern(""), "m.txt": "0 32M\n32M 0\n"})
+	more := []string{"r2.json.zst", "r3.json.zst", "r4.json.zst"}
 	for _, d := range []string{dir, big} {
-		harness.MustRun(t, d, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json.zst")
+		for _, name := range append([]string{"r.json.zst"}, more...) {
+			harness.MustRun(t, d, "sequential-ct-perftest", "c.yaml", "--engine", "shm", "--result", name)
+		}
 	}
-	four := func(side, path string) (args []string) {
-		for range 3 {
-			args = append(args, "--"+side, path)
+	four := func(side, folder string) (args []string) {
+		for _, name := range more {
+			args = append(args, "--"+side, filepath.Join(folder, name))
 		}
 		return args
 	}
-	args := append([]string{"compare", "r.json.zst", "r.json.zst", "--format", "json", "--fail-on", "any"}, four("old", "r.json.zst")...)
-	same := readComparison(t, harness.MustRun(t, dir, append(args, four("new", "r.json.zst")...)...).Stdout)
+	args := append([]string{"compare", "r.json.zst", "r.json.zst", "--format", "json", "--fail-on", "any"}, four("old", "")...)
+	same := readComparison(t, harness.MustRun(t, dir, append(args, four("new", "")...)...).Stdout)
 	if same.Same != 6 || len(same.Differences) != 0 || same.OldRuns != 4 { // the pattern and two pairs, isolated and in the workload
 		t.Errorf("a result against itself: %+v", same)
 	}
@@ -107,8 +110,8 @@ func TestCompareJSON(t *testing.T) {
 	if one.Judged || one.Worse != 0 || len(one.Differences) != 1 || !strings.Contains(one.Advice, "perigee rerun r.json.zst ") {
 		t.Errorf("one run against one, with 2000 times the bytes: %+v", one)
 	}
-	args = append([]string{"compare", "r.json.zst", other, "--format", "json", "--force"}, four("old", "r.json.zst")...)
-	o := harness.Run(t, dir, append(args, four("new", other)...)...)
+	args = append([]string{"compare", "r.json.zst", other, "--format", "json", "--force"}, four("old", "")...)
+	o := harness.Run(t, dir, append(args, four("new", big)...)...)
 	if o.Code != int(fault.Worse) {
 		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Worse, o.Stderr)
 	}
@@ -120,7 +123,7 @@ func TestCompareJSON(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range worse.Rows {
+	for _, r := range one.Rows {
 		// The result keeps nanoseconds, of whose median both take milliseconds, each in its own order of divisions.
 		want := *doc.Patterns[0].LatencyMS
 		if r.Sender == nil && *r.Phase != result.IsolatedPhase && math.Abs(*r.New/want-1) > 1e-12 {

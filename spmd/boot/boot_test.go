@@ -346,7 +346,7 @@ func TestStrangerBetweenThePorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
-	taken := alter(t, own, -1, -1, 0)
+	taken := spmdtest.Alter(t, own, -1, -1, 0)
 	r := rendezvous{launcher: "test", size: 2, secret: newSecret(), oneHost: true, listen: []string{taken, own}, meet: []string{taken, own}}
 	_, leader, err := r.lead(t.Context())
 	if err != nil {
@@ -388,7 +388,7 @@ func TestAlteredHandshake(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer leader.Close()
-			r.rank, r.meet = 1, []string{alter(t, meet[0], c.up, c.down, c.times)}
+			r.rank, r.meet = 1, []string{spmdtest.Alter(t, meet[0], c.up, c.down, c.times)}
 			p, err := r.follow(t.Context())
 			if c.want != "" {
 				checkFault(t, c.name, false, err, fmt.Sprintf(c.want, r.meet[0]))
@@ -436,50 +436,6 @@ func TestInterruptedBeforeTheMeeting(t *testing.T) {
 		t.Errorf("rank 0 is told %+v", told)
 	}
 	leader.Leave(t.Context())
-}
-
-// alter passes on connections to an address, with the byte of number up altered on the way there, and that of number
-// down on the way back, in so many of them.
-func alter(t *testing.T, to string, up, down, times int) (address string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var done sync.WaitGroup
-	t.Cleanup(func() { l.Close(); done.Wait() })
-	pass := func(from io.Reader, to io.WriteCloser, at int) {
-		defer to.Close()
-		if at >= 0 {
-			io.CopyN(to, from, int64(at))
-			b := make([]byte, 1)
-			if _, err := io.ReadFull(from, b); err != nil {
-				return
-			}
-			b[0] ^= 1
-			to.Write(b)
-		}
-		io.Copy(to, from)
-	}
-	done.Go(func() {
-		for n := 0; ; n++ {
-			a, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b, err := net.Dial("tcp", to)
-			if err != nil {
-				a.Close()
-				return
-			}
-			if n == times {
-				up, down = -1, -1
-			}
-			there, back := up, down
-			done.Go(func() { pass(a, b, there) })
-			done.Go(func() { pass(b, a, back) })
-		}
-	})
-	return l.Addr().String()
 }
 
 // When all ranks have come no other process is let in.

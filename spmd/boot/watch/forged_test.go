@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
 	"perigee/spmd/wire"
 )
 
@@ -106,7 +107,7 @@ func TestForgedFirstWords(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			between := relayOnce(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), c.up, c.down)
+			between := spmdtest.Alter(t, net.JoinHostPort("127.0.0.1", strconv.Itoa(l.Port())), c.up, c.down, 1)
 			conn, err := wire.Dial(t.Context(), between, secret, 1, 0)
 			if err != nil {
 				t.Fatal(err)
@@ -130,47 +131,6 @@ func TestForgedFirstWords(t *testing.T) {
 			first.Leave(t.Context())
 		})
 	}
-}
-
-// relayOnce passes on one connection to an address, with the byte of number up altered on the way there, and that of
-// number down on the way back.
-func relayOnce(t *testing.T, to string, up, down int) (address string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var done sync.WaitGroup
-	t.Cleanup(func() { l.Close(); done.Wait() })
-	pass := func(from, to net.Conn, alter int) {
-		defer to.Close()
-		buf := make([]byte, 4096)
-		for passed := 0; ; {
-			n, err := from.Read(buf)
-			if at := alter - passed; at >= 0 && at < n {
-				buf[at] ^= 1
-			}
-			if passed += n; n > 0 {
-				to.Write(buf[:n])
-			}
-			if err != nil {
-				return
-			}
-		}
-	}
-	done.Go(func() {
-		a, err := l.Accept()
-		if err != nil {
-			return
-		}
-		b, err := net.Dial("tcp", to)
-		if err != nil {
-			a.Close()
-			return
-		}
-		done.Go(func() { pass(a, b, up) })
-		pass(b, a, down)
-	})
-	return l.Addr().String()
 }
 
 // A connection between hosts may end without the death of a process.

@@ -12,7 +12,6 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/plaintext"
 	"perigee/internal/result"
 )
 
@@ -173,7 +172,7 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			if d.Job != nil && d.Job.ID != "" {
 				this := run{d.Job.ID, d.Started.UTC()}
 				if other, twice := fileOf[this]; twice {
-					return nil, fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, f, plaintext.Escape(d.Job.ID)).
+					return nil, fault.New(fault.Input, "%s and %s are the same run (job %s): it would count twice", other, f, d.Job.ID).
 						WithHint("name it once, and keep no copy of it in the folder")
 				}
 				fileOf[this] = f

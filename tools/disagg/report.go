@@ -14,7 +14,6 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -144,7 +143,7 @@ func (known runs) add(file string, rows []record.Row) error {
 		row.Metric, row.Value = "", 0
 		if f := of[row]; f.copies == f.all {
 			return fault.New(fault.Input, "%s has a run that %s has already, of %s at concurrency %d, started at %s: it would count twice",
-				file, f.other, plaintext.Escape(row.Test), row.Concurrency, row.Start.Format(time.DateTime)).
+				file, f.other, row.Test, row.Concurrency, row.Start.Format(time.DateTime)).
 				WithHint("give each run once: leave out the copy")
 		}
 	}

@@ -46,10 +46,19 @@ func TestRunsThatCannotFit(t *testing.T) {
 	}
 }
 
-// probe calls do when a rank prints.
-type probe func()
+// heapProbe is what a script prints to: it notes the size of the heap when that is "measure".
+type heapProbe []int64
 
-func (p probe) Write(b []byte) (int, error) { p(); return len(b), nil }
+func (p *heapProbe) Write(b []byte) (int, error) {
+	if string(b) == "measure\n" {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		*p = append(*p, int64(m.HeapAlloc))
+	}
+	return len(b), nil
+}
 
 // What recorded runs are expected to take is about what they take at rank 0, with the table that the script gets.
 func TestKeptAsExpected(t *testing.T) {
@@ -75,28 +84,21 @@ func TestKeptAsExpected(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, refused, err)
 		}
-		var heap []uint64
-		measure := func() {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			heap = append(heap, m.HeapAlloc)
-		}
+		var heap heapProbe
 		p := playWith(t, c.ranks, body(fmt.Sprintf(prepare+`
 			plan:run { iterations = 10, record = false }
 			world.barrier()
-			if world.rank == 0 then print(1) end
+			if world.rank == 0 then print "measure" end
 			world.barrier()
 			plan:run(%d)
 			collected = transfer.collect { plan }
 			world.barrier()
-			if world.rank == 0 then print(2) end
-			world.barrier()`, runs)), nil, func(env *Env) { env.Out = probe(measure) })
-		if err := p.failed(); err != nil {
-			t.Fatal(name, err)
+			if world.rank == 0 then print "measure" end
+			world.barrier()`, runs)), nil, func(env *Env) { env.Out = &heap })
+		if err := p.failed(); err != nil || len(heap) != 2 {
+			t.Fatal(name, err, heap)
 		}
-		took := float64(heap[len(heap)-1]-heap[len(heap)-2]) / runs
+		took := float64(heap[1]-heap[0]) / runs
 		t.Logf("%s: %.0f bytes per run, expected %d", name, took, expected)
 		if ratio := took / float64(expected); ratio < 0.6 || ratio > 1.1 {
 			t.Errorf("%s: a run takes %.0f bytes, expected are %d", name, took, expected)

@@ -1,32 +1,29 @@
 package lua
 
 import (
-	"runtime"
+	"fmt"
 	"testing"
 )
 
-// Lanes that are closed are forgotten, with their memory: a script may open some for each of thousands of measurements.
-func TestClosedLanesAreForgotten(t *testing.T) {
-	const count = 300
-	var heap []uint64
-	measure := func() {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		heap = append(heap, m.HeapAlloc)
-	}
-	p := playWith(t, 1, body(`
-		local function open(n)
-			for _ = 1, n do transfer.lanes { peers = { [0] = { 0 } }, block = 4096, batch = 64 }:close() end
-		end
-		open(10) print(1) open(300) print(2)`), nil, func(env *Env) { env.Out = probe(measure) })
-	if err := p.failed(); err != nil || len(heap) < 2 {
-		t.Fatal(err, heap)
-	}
-	each := (int64(heap[len(heap)-1]) - int64(heap[len(heap)-2])) / count
-	t.Logf("%d bytes for each", each)
-	if each > 1000 {
-		t.Errorf("closed lanes keep %d bytes each", each)
+// Lanes and data planes that are closed are forgotten, with their memory: a script may open some for each of
+// thousands of measurements.
+func TestWhatIsClosedIsForgotten(t *testing.T) {
+	for _, open := range []string{
+		`transfer.lanes { peers = { [0] = { 0 } }, block = 4096, batch = 64 }`,
+		`moe.open { tokens = 16, hidden = 1024, topk = 2 }`,
+	} {
+		const count = 100
+		var heap heapProbe
+		p := playWith(t, 1, body(fmt.Sprintf(`
+			local function open(n) for _ = 1, n do `+open+`:close() end end
+			open(10) print "measure" open(%d) print "measure"`, count)), nil, func(env *Env) { env.Out = &heap })
+		if err := p.failed(); err != nil || len(heap) != 2 {
+			t.Fatal(err, heap)
+		}
+		each := (heap[1] - heap[0]) / count
+		t.Logf("%s: %d bytes for each", open, each)
+		if each > 1000 {
+			t.Errorf("%s: once closed it keeps %d bytes", open, each)
+		}
 	}
 }

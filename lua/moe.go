@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -21,9 +22,8 @@ const planeTypeName = "perigee.plane"
 
 // luaPlane is an open data plane as scripts see it.
 type luaPlane struct {
-	*experts.Plane
-	about  map[string]any // what the result says of it
-	closed bool           // its memory is gone
+	*experts.Plane                // nil after its close
+	about          map[string]any // what the result says of it
 }
 
 func (r *Runtime) moeModule() map[string]function {
@@ -54,20 +54,26 @@ func (r *Runtime) planeMethods() map[string]function {
 		"measure": r.collective(onPlane(whileOpen(r.planeMeasure))),
 		"beside":  r.collective(onPlane(whileOpen(r.planeBeside))),
 		"verify":  r.collective(onPlane(whileOpen(r.planeVerify))),
-		"matrix":  onPlane(r.planeMatrix),
-		"close":   r.collective(onPlane(closePlane)),
+		"matrix":  onPlane(whileOpen(r.planeMatrix)),
+		"close":   r.collective(onPlane(r.closePlane)),
 	}
 }
 
-func closePlane(_ *glua.LState, p *luaPlane) (int, error) {
-	p.closed = true
-	return 0, p.Close()
+// closePlane: close(). What is closed is forgotten: a script may open a plane for each of thousands of measurements.
+func (r *Runtime) closePlane(_ *glua.LState, p *luaPlane) (int, error) {
+	if p.Plane == nil {
+		return 0, nil
+	}
+	open := p.Plane
+	p.Plane = nil
+	r.planes = slices.DeleteFunc(r.planes, func(other *luaPlane) bool { return other == p })
+	return 0, open.Close()
 }
 
-// whileOpen refuses a method of a data plane whose memory is gone.
+// whileOpen refuses a method of a data plane that is closed.
 func whileOpen(f func(L *glua.LState, p *luaPlane) (int, error)) func(L *glua.LState, p *luaPlane) (int, error) {
 	return func(L *glua.LState, p *luaPlane) (int, error) {
-		if p.closed {
+		if p.Plane == nil {
 			return 0, fault.New(fault.Script, "the data plane is closed: use it before its close()")
 		}
 		return f(L, p)

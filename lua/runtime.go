@@ -72,7 +72,7 @@ type Runtime struct {
 	file    string   // name of the script
 	lines   []string // of its text, for errors
 	files   files
-	planes  []*luaPlane     // of the module moe
+	planes  []*luaPlane     // open ones, of the module moe
 	raised  *scriptFault    // the last error that was raised for Go code
 	concat  *glua.LFunction // what compiled scripts call for ".."
 	resumes int             // coroutines that have resumed each other and not yielded

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 
 	"perigee/internal/fault"
@@ -175,8 +176,18 @@ func segmentOf(p *boot.Process, rank int) uint64 {
 func (m *machine) share(j *joining) error {
 	w := j.w
 	w.watch.Go(w.watchLinks)
+	// A barrier counts the rounds of Max, and groups that list the same ranks in another order meet in one.
+	var met sync.Map // key -> *host.Barrier
 	w.meeting = func(key uint64, parties, cores int) (meeting, error) {
-		return w.segment.Load().Barrier(key, parties, cores)
+		if b, ok := met.Load(key); ok {
+			return b.(*host.Barrier), nil
+		}
+		b, err := w.segment.Load().Barrier(key, parties, cores)
+		if err != nil {
+			return nil, err
+		}
+		kept, _ := met.LoadOrStore(key, b)
+		return kept.(*host.Barrier), nil
 	}
 	h := w.roster.hostOf(w.rank)
 	leader := w.leader(h)

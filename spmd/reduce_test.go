@@ -133,6 +133,28 @@ func TestLatest(t *testing.T) {
 	}))
 }
 
+// Groups of the same ranks in another order take their rounds in one place.
+func TestLatestInGroupsOfTheSameRanks(t *testing.T) {
+	errs := ranks(t, 3, func(int) string { return "h" }, func(w *World) error {
+		for round := range int64(12) {
+			group := []int{0, 1, 2}
+			if round%3 > 0 {
+				group = []int{2, 0, 1}
+			}
+			g, err := w.Group(group)
+			if err != nil {
+				return err
+			}
+			got, err := g.Latest([2]int64{100*(12-round) + int64(w.Rank()), round})
+			if want := [2]int64{100*(12-round) + 2, round}; err != nil || got != want {
+				return fmt.Errorf("round %d: got %v and %w, want %v", round, got, err, want)
+			}
+		}
+		return nil
+	})
+	must(t, errs)
+}
+
 // A rank that waits in a barrier has agreed on nothing, on one host or on several.
 func TestLatestBesideBarrier(t *testing.T) {
 	for name, hosts := range map[string]func(r int) string{

@@ -14,6 +14,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
@@ -30,6 +31,7 @@ type done struct {
 	diag  string // what ended before its time
 	began time.Time
 	ended time.Time
+	kept  bool // a run that was interrupted has judged it, and its verdict is on the disk
 }
 
 // verdictFile is the name of the verdict in a result folder.
@@ -72,7 +74,9 @@ func (r *session) collect(t *batch.Task) error {
 		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
 		return r.ledger.Recorded(t, verdict.Failed)
 	}
-	r.judge(t, d)
+	if !r.keep(t, d) {
+		r.judge(t, d)
+	}
 	if err := r.write(t, d); err != nil {
 		return err
 	}
@@ -80,6 +84,26 @@ func (r *session) collect(t *batch.Task) error {
 		return nil
 	}
 	return r.ledger.Recorded(t, d.State)
+}
+
+// failedSuffix marks the result folder of a case that has failed.
+const failedSuffix = "_ERROR"
+
+// keep takes the verdict that an interrupted run has written of the same job. Its rows may be in the CSV file, which
+// only the same times and figures show.
+func (r *session) keep(t *batch.Task, d *done) bool {
+	if !t.Resumed {
+		return false
+	}
+	for _, dir := range []string{t.Dir, t.Dir + failedSuffix} {
+		data, err := regular.Read(filepath.Join(dir, verdictFile), mostVerdict)
+		var c Case
+		if err == nil && json.Unmarshal(data, &c) == nil && c.Verdict != nil && c.Job == t.Job.ID {
+			*d = done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
+			return true
+		}
+	}
+	return false
 }
 
 // judge reads the logs of a task.
@@ -126,34 +150,50 @@ func (d *done) fail(format string, args ...any) {
 	d.State = verdict.Failed
 }
 
-// write keeps the figures of a task: rows of the CSV file if the benchmark is
-// good, the verdict and the result always.
+// write keeps the figures of a task: the verdict and the result always, then rows of the CSV file if the benchmark is
+// good. The verdict comes first, so that a run that goes on after an interrupt adds no row a second time.
 func (r *session) write(t *batch.Task, d *done) error {
-	if good(d.Verdict) {
-		if err := record.AppendCSV(filepath.Join(r.dir, record.CSVName), r.rows(t, d)); err != nil {
+	c := r.caseOf(t)
+	if !d.kept {
+		if err := writeJSON(filepath.Join(d.dir, verdictFile), c); err != nil {
 			return err
 		}
-	}
-	c := r.caseOf(t)
-	if err := writeJSON(filepath.Join(d.dir, verdictFile), c); err != nil {
-		return err
 	}
 	if err := writeResult(filepath.Join(d.dir, "result.json"), c, t.Tree); err != nil {
 		return err
 	}
-	if d.State == verdict.Failed {
-		d.dir = t.Dir + "_ERROR"
+	if d.State == verdict.Failed && d.dir == t.Dir {
+		d.dir = t.Dir + failedSuffix
 		if err := os.RemoveAll(d.dir); err != nil {
 			return fault.New(fault.Output, "%w", err)
 		}
 		if err := os.Rename(t.Dir, d.dir); err != nil {
 			return fault.New(fault.Output, "%w", err)
 		}
+	}
+	if err := r.append(t, d); err != nil {
+		return err
+	}
+	if d.State == verdict.Failed {
 		fmt.Fprintf(r.log, "%s failed: %s (logs in %s)\n", t.Name, strings.Join(d.Reasons, "; "), d.dir)
 		return nil
 	}
 	fmt.Fprintf(r.log, "[SUCCESS] %s: %s\n", t.Name, d.State)
 	return nil
+}
+
+// append adds the rows of a task to the CSV file, unless the run that was interrupted has.
+func (r *session) append(t *batch.Task, d *done) error {
+	if !good(d.Verdict) {
+		return nil
+	}
+	path, rows := filepath.Join(r.dir, record.CSVName), r.rows(t, d)
+	if d.kept {
+		if has, err := record.HasRows(path, rows); has || err != nil {
+			return err
+		}
+	}
+	return record.AppendCSV(path, rows)
 }
 
 // good reports whether nothing is wrong with the benchmark itself.

@@ -326,7 +326,7 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	switch {
 	case !t.stopped.IsZero():
 		t.over = time.Since(t.stopped) > grace
-	case time.Since(t.Submitted) > m.Timeout:
+	case t.Job.State != "" && time.Since(t.Submitted) > m.Timeout: // one of the run before may have ended long ago
 		t.TimedOut = true
 		m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
 		m.stop(ctx, t)
@@ -389,6 +389,9 @@ func (l *Ledger) Recorded(t *Task, state string) error {
 // how many jobs go on.
 func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 	last, _ := m.Ledger.Last()
+	if err := m.missing(last, tasks); err != nil {
+		return 0, err
+	}
 	mine := map[string]slurm.Job{}
 	if slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {
 		var err error
@@ -424,6 +427,26 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 	}
 	return count, nil
+}
+
+// missing refuses to go on without a task that has a job, or with one whose configuration has become invalid: nothing
+// would wait for the job, and its figures would be lost.
+func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		if e := last[name]; e.Event != submitting && e.Event != submitted && e.Event != ended {
+			continue
+		}
+		why := "this command does not select it"
+		if i := slices.IndexFunc(tasks, func(t *Task) bool { return t.Name == name }); i >= 0 {
+			if tasks[i].Valid() {
+				continue
+			}
+			why = "its configuration is invalid now: " + tasks[i].Problems[0].Message
+		}
+		return fault.New(fault.Input, "resume: the interrupted run in %s has a job of %s, and %s", m.Ledger.dir, name, why).
+			WithHint("go on with the configurations and options of that run, or end it with perigee disagg clean")
+	}
+	return nil
 }
 
 // Cancel cancels the jobs of an output folder that may still be in Slurm, by their

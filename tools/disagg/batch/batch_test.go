@@ -212,6 +212,76 @@ func TestResumeIntent(t *testing.T) {
 	}
 }
 
+// A run that goes on takes all the jobs of the one before, or none: nothing would wait for the others.
+func TestResumeOfOtherCases(t *testing.T) {
+	fake(t, `exit 0`)
+	list := tasks(t, 2)
+	for last, refused := range map[string]bool{submitting: true, submitted: true, ended: true, recorded: false, cancelled: false, rejected: false} {
+		m := manager(t, t.TempDir())
+		m.Ledger.events = []Event{{Event: began}, {Event: submitting, Task: "case0"}, {Event: last, Task: "case0", Job: "5"}}
+		_, err := m.Resume(context.Background(), list[1:])
+		if refused != (err != nil && fault.KindOf(err) == fault.Input && strings.Contains(err.Error(), "has a job of case0, and this command does not select it")) {
+			t.Errorf("%s: %v", last, err)
+		}
+	}
+	m := manager(t, t.TempDir())
+	m.Ledger.events = []Event{{Event: began}, {Event: submitted, Task: "case0", Job: "5"}}
+	list[0].Problems = []config.Problem{{Message: "streaming must be true"}}
+	if _, err := m.Resume(context.Background(), list); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is invalid now: streaming must be true") {
+		t.Errorf("an invalid case: %v", err)
+	}
+}
+
+// The time of a job is that of its submission, also where it has ended by now.
+func TestTimeOfEndedJobs(t *testing.T) {
+	fake(t, `exit 0`)
+	m := manager(t, t.TempDir())
+	at := time.Now().Add(-time.Hour)
+	m.Ledger.events = []Event{{Event: began}, {Event: submitted, Task: "case0", Job: "5", Time: at}, {Event: ended, Task: "case0", Job: "5", Time: time.Now()}}
+	list := tasks(t, 1)
+	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil || !list[0].Submitted.Equal(at) {
+		t.Errorf("%d jobs go on, %v, submitted at %s, want %s", n, err, list[0].Submitted, at)
+	}
+}
+
+// An event of which a full disk has taken a part is taken back: the next one would stand behind it.
+func TestFullLedger(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=4k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	l, err := OpenLedger(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	n := 0
+	for ; n < 1000; n++ {
+		if err = l.Add(Event{Event: ended, Task: fmt.Sprint("case", n)}); err != nil {
+			break
+		}
+	}
+	if fault.KindOf(err) != fault.Output {
+		t.Fatalf("the disk is not full after %d events: %v", n, err)
+	}
+	if err := unix.Mount("none", disk, "tmpfs", unix.MS_REMOUNT, "size=64k"); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Add(Event{Event: ended, Task: "last"}); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	again, err := OpenLedger(disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if len(again.events) != n+1 || again.events[n].Task != "last" {
+		t.Errorf("%d events, want %d", len(again.events), n+1)
+	}
+}
+
 // A ledger is a file, and may name any job of the user: what Slurm does not know as
 // the ledger's own is neither cancelled nor taken up.
 func TestForeignJobs(t *testing.T) {
@@ -261,7 +331,10 @@ func TestForeignJobs(t *testing.T) {
 	fill(m.Ledger)
 	dir := fake(t, "cat <<'END'\n"+answers.String()+"END")
 	for _, j := range jobs {
-		_, err := m.Resume(context.Background(), []*Task{{Config: &config.Config{}, Name: j.task}})
+		e := j.event
+		e.Event, e.Task, e.Job = submitted, j.task, j.id
+		alone := &Manager{Queue: m.Queue, Ledger: &Ledger{dir: out, events: []Event{{Event: began}, e}}}
+		_, err := alone.Resume(context.Background(), []*Task{{Config: &config.Config{}, Name: j.task}})
 		foreign := !j.cancel && j.task != "over" && j.task != "gone"
 		if (err != nil) != foreign || foreign && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "job "+j.id+" is yours, but")) {
 			t.Errorf("resume %s: %v", j.task, err)

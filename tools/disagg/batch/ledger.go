@@ -127,7 +127,7 @@ func (l *Ledger) Add(e Event) error {
 	if err != nil {
 		return err
 	}
-	if _, err = l.file.Write(append(line, '\n')); err == nil {
+	if err = l.write(append(line, '\n')); err == nil {
 		err = unix.Fdatasync(int(l.file.Fd()))
 	}
 	if err == nil && e.Event == submitted {
@@ -137,6 +137,19 @@ func (l *Ledger) Add(e Event) error {
 		return fault.New(fault.Output, "%w", err)
 	}
 	l.events = append(l.events, e)
+	return nil
+}
+
+// write appends a line, or nothing: where a full disk takes a part of it, the next line would end it.
+func (l *Ledger) write(line []byte) error {
+	end, err := l.file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if _, err = l.file.Write(line); err != nil {
+		_, seek := l.file.Seek(end, io.SeekStart)
+		return errors.Join(err, l.file.Truncate(end), seek)
+	}
 	return nil
 }
 
@@ -166,6 +179,9 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 			}
 			if e.Dir == "" {
 				e.Dir = old.Dir
+			}
+			if e.Event == ended && old.Event == submitted { // what counts is when its job was submitted
+				e.Time = old.Time
 			}
 			tasks[e.Task] = e
 		}

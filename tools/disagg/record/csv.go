@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
 	"strconv"
@@ -40,6 +41,7 @@ type Row struct {
 	SM, Mem     int // locked clocks in MHz; 0: not locked
 	Start, End  time.Time
 	Command     string
+	Took        string // total_time__sec as the file has it; only from ReadCSV
 }
 
 // stampLayout is how times stand in the file, in local time.
@@ -56,6 +58,47 @@ func (r Row) fields() []string {
 		r.Start.Format(stampLayout), r.End.Format(stampLayout), "valid", r.Command, "", "", r.Metric,
 	}
 }
+
+// HasRows reports whether the file at path has these rows, one after the other as AppendCSV writes them.
+func HasRows(path string, rows []Row) (bool, error) {
+	data, err := regular.Read(path, mostCSV)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fault.New(fault.Input, "%w", err)
+	}
+	return strings.Contains(string(data), "\n"+lines(rows)), nil
+}
+
+// lines are rows as they stand in a file.
+func lines(rows []Row) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	for _, r := range rows {
+		w.Write(r.fields())
+	}
+	w.Flush() // strings.Builder takes everything
+	return b.String()
+}
+
+// whole refuses a file whose last line has no end. What is left of a line that was cut may look like another figure.
+func whole(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 {
+		return err
+	}
+	last := make([]byte, 1)
+	if _, err := file.ReadAt(last, info.Size()-1); err != nil {
+		return err
+	}
+	if last[0] != '\n' {
+		return fmt.Errorf("%s: wanted a newline at the end of the last line, got none: it may have been cut", file.Name())
+	}
+	return nil
+}
+
+const wholeHint = "complete the last line or take it out"
 
 // AppendCSV adds rows to the file at path under a lock, and the header if it is
 // new or empty. After an error the file is as it was.
@@ -76,16 +119,14 @@ func AppendCSV(path string, rows []Row) (err error) {
 	if err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
-	var b strings.Builder
-	w := csv.NewWriter(&b)
+	if err := whole(file); err != nil {
+		return fault.New(fault.Output, "%w", err).WithHint(wholeHint)
+	}
+	text := lines(rows)
 	if size == 0 {
-		w.Write(columns)
+		text = strings.Join(columns, ",") + "\n" + text
 	}
-	for _, r := range rows {
-		w.Write(r.fields())
-	}
-	w.Flush() // strings.Builder takes everything
-	if _, err = file.WriteString(b.String()); err == nil {
+	if _, err = file.WriteString(text); err == nil {
 		err = file.Sync()
 	}
 	if err != nil {
@@ -132,6 +173,9 @@ func ReadCSV(path string) ([]Row, error) {
 	}
 	at := map[string]int{}
 	for i, name := range header {
+		if _, ok := at[name]; ok {
+			return nil, fault.New(fault.Input, "%s:1: the column %q is there twice", path, name)
+		}
 		at[name] = i
 	}
 	for _, name := range []string{"perf_case_name", "perf_metric", "metric_type", "start_timestamp", "end_timestamp"} {
@@ -146,6 +190,9 @@ func ReadCSV(path string) ([]Row, error) {
 			return nil, fault.New(fault.Input, "%s: wanted at most %d MiB, got more", path, mostCSV>>20)
 		}
 		if errors.Is(err, io.EOF) {
+			if err := whole(file); err != nil {
+				return nil, fault.New(fault.Input, "%w", err).WithHint(wholeHint)
+			}
 			return rows, nil
 		}
 		if err != nil {
@@ -167,7 +214,7 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 		}
 		return ""
 	}
-	row := Row{Metric: get("metric_type"), Command: get("command")}
+	row := Row{Metric: get("metric_type"), Command: get("command"), Took: get("total_time__sec")}
 	name := get("perf_case_name")
 	i := strings.LastIndex(name, "_con:")
 	if i < 0 {
@@ -175,11 +222,13 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 	}
 	var err error
 	row.Test = name[:i]
-	if row.Concurrency, err = strconv.Atoi(name[i+len("_con:"):]); err != nil {
+	level := name[i+len("_con:"):]
+	row.Concurrency, err = strconv.Atoi(level)
+	if err != nil || row.Concurrency < 0 || strconv.Itoa(row.Concurrency) != level {
 		return row, fmt.Errorf("perf_case_name: wanted test[id]_con:N, got %q", name)
 	}
 	row.Value, err = strconv.ParseFloat(get("perf_metric"), 64)
-	if err != nil || !(math.Abs(row.Value) <= mostValue) {
+	if err != nil || !(math.Abs(row.Value) <= mostValue) || strings.ContainsAny(get("perf_metric"), "_xX") {
 		return row, fmt.Errorf("perf_metric: %q is not a finite number", get("perf_metric"))
 	}
 	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {

@@ -42,7 +42,7 @@ func TestCSV(t *testing.T) {
 		t.Errorf("%d lines\n%s\n%s\n%s", len(lines), lines[0], lines[len(lines)-1], want)
 	}
 	rows, err := ReadCSV(path)
-	row.End = row.End.Truncate(time.Second)
+	row.End, row.Took = row.End.Truncate(time.Second), "703.296025"
 	if err != nil || len(rows) != 16 || !cmp.Equal(rows[3], row) {
 		t.Errorf("%d rows, %v: %s", len(rows), err, cmp.Diff(rows[0], row))
 	}
@@ -50,7 +50,10 @@ func TestCSV(t *testing.T) {
 		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
 		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a finite number",
 		strings.ReplaceAll(string(data), "1122.63", "NaN"): "is not a finite number", strings.ReplaceAll(string(data), "1122.63", "1e301"): "is not a finite number",
-		strings.ReplaceAll(string(data), "_con:1075", ""): "wanted test[id]_con:N",
+		strings.ReplaceAll(string(data), "_con:1075", ""): "wanted test[id]_con:N", strings.ReplaceAll(string(data), "_con:1075", "_con:+1075"): "wanted test[id]_con:N",
+		strings.ReplaceAll(string(data), "1122.63", "0x1p4"): "is not a finite number", strings.ReplaceAll(string(data), "1122.63", "1_122"): "is not a finite number",
+		strings.Replace(string(data), "sm_clk", "perf_metric", 1): `the column "perf_metric" is there twice`,
+		string(data[:len(data)-1]):                                "it may have been cut", string(data[:len(data)-5]): "it may have been cut",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -58,6 +61,46 @@ func TestCSV(t *testing.T) {
 		if _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%.40q: %v, want %s", text, err, word)
 		}
+	}
+}
+
+// Rows that are in a file are found, and none is written behind a line that was cut.
+func TestHasRows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), CSVName)
+	at := time.Date(2026, 1, 14, 2, 3, 4, 0, time.Local)
+	row := func(metric string, took time.Duration) Row {
+		return Row{Test: "test[a]", Concurrency: 1, Metric: metric, Value: 1, Start: at, End: at.Add(took)}
+	}
+	rows := []Row{row("A", time.Second), row("B", time.Second)}
+	has := func(rows ...Row) bool {
+		t.Helper()
+		found, err := HasRows(path, rows)
+		if err != nil {
+			t.Error(err)
+		}
+		return found
+	}
+	if has(rows...) {
+		t.Error("there is no file")
+	}
+	if err := AppendCSV(path, rows); err != nil {
+		t.Fatal(err)
+	}
+	if !has(rows...) || has(row("A", time.Second+time.Microsecond)) || has(rows[1], rows[0]) {
+		t.Error("wanted the rows that were written, and no others")
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, int64(len(data)-1)); err != nil {
+		t.Fatal(err)
+	}
+	if has(rows...) {
+		t.Error("the last row is cut")
+	}
+	if err := AppendCSV(path, rows); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "it may have been cut") {
+		t.Errorf("behind a line that was cut: %v", err)
 	}
 }
 

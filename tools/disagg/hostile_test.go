@@ -224,6 +224,12 @@ func TestCopiedRuns(t *testing.T) {
 		return rows
 	}
 	first := run(0, 1, 2, 3)
+	timed := func(took string, rows []record.Row) []record.Row {
+		for i := range rows {
+			rows[i].Took = took
+		}
+		return rows
+	}
 	for _, c := range []struct {
 		name   string
 		a, b   []record.Row
@@ -234,6 +240,10 @@ func TestCopiedRuns(t *testing.T) {
 		{"the same second, in one file", slices.Concat(first, run(0, 1, 2, 4)), nil, false},
 		{"a copy", first, first, true},
 		{"a copy among others", first, slices.Concat(run(60, 1, 2, 3), first), true},
+		{"a copy in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250001", run(0, 1, 2))), nil, true},
+		{"the copy of a row in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250001", run(0, 1))), nil, true},
+		{"equal figures of other times in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250002", run(0, 1, 2))), nil, false},
+		{"equal figures of whole seconds in one file", slices.Concat(timed("9.000000", run(0, 1, 2)), timed("9.000000", run(0, 1, 2))), nil, false},
 		{"equal figures in one file", slices.Concat(first, run(60, 5, 6), first), nil, false},
 	} {
 		known := runs{}

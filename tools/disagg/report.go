@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"time"
 
@@ -81,8 +82,8 @@ func checkAlpha(alpha float64) error {
 }
 
 // readAll reads output folders and CSV files.
-func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
-	known := runs{}
+func readAll(paths []string) (rows []record.Row, _ []Case, _ error) {
+	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -117,14 +118,22 @@ func readAll(paths []string) (rows []record.Row, cases []Case, err error) {
 type runs map[record.Row]string
 
 // add enters the figures of a file. A run of which a file before has every figure, or the same one given twice, is an
-// error: it would count as two that agree. Within a file two runs of the same second may have equal figures.
+// error: it would count as two that agree. Within a file two runs of the same second may have equal figures, but not
+// the same times to the microsecond.
 func (known runs) add(file string, rows []record.Row) error {
 	type figures struct {
 		all, copies int
 		other       string // file
 	}
 	of := map[record.Row]*figures{} // by what the figures of a run have in common
+	here := map[record.Row]bool{}
 	for _, row := range rows {
+		if here[row] && fraction.MatchString(row.Took) {
+			return fault.New(fault.Input, "%s has %s of %s at concurrency %d twice, started at %s, with the same value after the same %s s: it would count twice",
+				file, row.Metric, row.Test, row.Concurrency, row.Start.Format(time.DateTime), row.Took).
+				WithHint("give each run once: take out the copies of its rows")
+		}
+		here[row] = true
 		run := row
 		run.Metric, run.Value = "", 0
 		f := of[run]
@@ -149,6 +158,9 @@ func (known runs) add(file string, rows []record.Row) error {
 	}
 	return nil
 }
+
+// fraction matches seconds that were measured to less than one: no two runs take the same.
+var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
 
 // mostVerdict is how long a verdict may be: 100 levels with their figures have 100 kB.
 const mostVerdict = 16 << 20

@@ -59,7 +59,7 @@ func sameAsNode(n *yaml.Node, v *Value) error {
 // keysOf lists the keys of a map and of what it merges: its own first, then those of earlier sources.
 func keysOf(n *yaml.Node, keys map[string]*yaml.Node) error {
 	var merged []*yaml.Node
-	own := map[string]bool{}
+	own, merges := map[string]bool{}, false
 	for i := 0; i < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		if key.Kind == yaml.AliasNode {
@@ -71,6 +71,10 @@ func keysOf(n *yaml.Node, keys map[string]*yaml.Node) error {
 			} else {
 				merged = append(merged, value)
 			}
+			if merges {
+				return fmt.Errorf("the key << was taken twice")
+			}
+			merges = true
 			continue
 		}
 		if own[key.Value] || key.Kind != yaml.ScalarNode {

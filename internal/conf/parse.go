@@ -231,7 +231,7 @@ type builder struct {
 func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
 	v := &Value{File: m.File, Line: line, parent: m, key: key, depth: m.depth + 1}
 	if first := m.fields[key]; first != nil {
-		return nil, v.Errorf("this key is given twice; the first is on line %d", first.Line)
+		return nil, v.givenTwice(first.Line)
 	}
 	if b.bytes += keyBytes; len(m.keys) == 0 {
 		b.bytes += mapBytes
@@ -241,6 +241,10 @@ func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
 	}
 	m.put(key, v)
 	return v, nil
+}
+
+func (v *Value) givenTwice(first int) error {
+	return v.Errorf("this key is given twice; the first is on line %d", first)
 }
 
 // item adds an empty value to a list.

@@ -141,6 +141,8 @@ func TestParseRefuses(t *testing.T) {
 		{"a.toml", "# nothing\n", "a.toml: wanted a TOML document with keys and values, got an empty one"},
 
 		{"a.yaml", "a: 1\nb:\n  c: 2\n  d: 3\n  c: 4\n", "a.yaml:5: b.c: this key is given twice; the first is on line 3"},
+		{"a.yaml", "b:\n  <<: {c: 1,\n    c: 2}\n", "a.yaml:3: b.c: this key is given twice; the first is on line 2"},
+		{"a.yaml", "a: &a {c: 1}\nb:\n  <<: *a\n  <<: {d: 1}\n", `a.yaml:4: b["<<"]: this key is given twice; the first is on line 3`},
 		{"a.yaml", "1: x\n'1': y\n", "a.yaml:2: 1: this key is given twice; the first is on line 1"},
 		{"a.json", "{\"a\": 1,\n\"b c\": 2,\n\"b c\": 3}", `a.json:3: ["b c"]: this key is given twice; the first is on line 2`},
 		{"a.toml", "a = 1\nb = 2\na = 3\n", "a.toml:3: this is not TOML: key a is already defined"},

@@ -198,12 +198,23 @@ func (r *yamlReader) fillMap(v *Value, n *yaml.Node) error {
 // addPairs adds the keys of a mapping node to v. Of a merged node, the keys
 // that v has already are left out.
 func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
+	lines := map[string]int{} // of the merge key, and of the keys of a merged node, which v may have from elsewhere
+	once := func(key string, line int) error {
+		if first, ok := lines[key]; ok {
+			return (&Value{File: v.File, Line: line, parent: v, key: key}).givenTwice(first)
+		}
+		lines[key] = line
+		return nil
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, line := n.Content[i], n.Content[i].Line
 		if err := r.count(line); err != nil {
 			return err
 		}
 		if isMergeKey(key) {
+			if err := once(key.Value, line); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := r.countText(key); err != nil {
@@ -213,8 +224,13 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
 		if err != nil {
 			return fault.New(fault.Input, "%s: %w", place(v.File, line), err)
 		}
-		if merged && v.Has(name) {
-			continue
+		if merged {
+			if err := once(name, line); err != nil {
+				return err
+			}
+			if v.Has(name) {
+				continue
+			}
 		}
 		value, err := r.b.entry(v, name, line)
 		if err != nil {

@@ -75,7 +75,7 @@ func ReadText(name string, r io.Reader) (*Matrix, error) {
 	return readText(name, in, make([]byte, blockBytes))
 }
 
-// readText reads the text through block, which must be longer than a cell.
+// readText reads the text through block, which must be longer than a cell behind a byte order mark.
 func readText(name string, r io.Reader, block []byte) (*Matrix, error) {
 	p := textParser{name: name, line: 1}
 	kept, total := 0, 0 // bytes of a cell that began in the block before; bytes read

@@ -357,24 +357,23 @@ const closeTimeout = 10 * time.Second
 
 // Close says goodbye and releases everything. The rank's end after a Close is
 // no failure of the job. On a rank that coordinates the job Close waits until
-// the others have left, or have been told of the job's failure. The error is a
-// failure that came to light only now.
+// the others have left, or have been told of the job's failure. The error is that
+// failure: a rank that has ended its work without an error may learn of it here.
 func (w *World) Close() error {
-	known := w.ctx.Err() != nil
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	w.log.Debug("closing")
 	err := w.monitor.Leave(ctx)
 	w.cancel(errClosed)
+	if known := w.Err(); known != nil {
+		err = known
+	}
 	w.watch.Wait()
 	if w.end != nil {
 		w.end.Close()
 	}
 	if s := w.segment.Load(); s != nil {
 		s.Close()
-	}
-	if known {
-		return nil
 	}
 	return err
 }

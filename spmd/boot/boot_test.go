@@ -405,6 +405,80 @@ func TestAlteredHandshake(t *testing.T) {
 	}
 }
 
+// A connection to rank 0 that the network closes as soon as both have proven themselves keeps no rank out. Where that
+// happens again, or rank 0 is gone by then, the error is the first one: the job is ending.
+func TestClosedAfterTheHandshake(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		times int // how many connections are closed
+		gone  bool
+		want  string
+	}{
+		{"once", 1, false, ""},
+		{"twice", 2, false, "rank 0, the coordinator of the job, at %s hung up at once"},
+		{"once, and rank 0 is gone", 1, true, "rank 0, the coordinator of the job, at %s hung up at once"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := rendezvous{launcher: "test", size: 2, secret: []byte("0123456789abcdef"), oneHost: true}
+			_, leader, meet, err := r.openAnywhere(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer leader.Close()
+			r.rank, r.meet = 1, []string{closeAfterTheHandshake(t, meet[0], c.times, c.gone)}
+			p, err := r.follow(t.Context())
+			if c.want != "" {
+				checkFault(t, c.name, false, err, fmt.Sprintf(c.want, r.meet[0]))
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Put(t.Context(), nil)
+			if err := p.Leave(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// closeAfterTheHandshake passes on connections to an address, and closes the first so many of them when both sides have
+// been told that the other one is right. If gone is set it accepts none after these.
+func closeAfterTheHandshake(t *testing.T, to string, times int, gone bool) (address string) {
+	const handshake = 8 + 32 + 32 // bytes of the acceptor: magic, nonce and proof
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	t.Cleanup(func() { l.Close(); done.Wait() })
+	done.Go(func() {
+		for n := 1; ; n++ {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				a.Close()
+				return
+			}
+			if n >= times && gone {
+				l.Close()
+			}
+			done.Go(func() { io.Copy(b, a); b.Close() })
+			if n > times {
+				done.Go(func() { io.Copy(a, b); a.Close() })
+				continue
+			}
+			io.CopyN(a, b, handshake)
+			a.Close()
+			b.Close()
+		}
+	})
+	return l.Addr().String()
+}
+
 // A rank that is interrupted while it looks for rank 0 reports that, so that the others do not wait for it.
 func TestInterruptedBeforeTheMeeting(t *testing.T) {
 	defer func(limit time.Duration) { lastTry = limit }(lastTry)

@@ -252,8 +252,8 @@ func (r rendezvous) crowded(missing []int, err error) watch.Failure {
 // probePause is the longest pause between two attempts to find rank 0. A rank that is
 // refused goes on for refusedFor where rank 0 may still appear at another address: the
 // one that refused may be another program. At a single address it tries once more: a byte
-// may have been altered on the way. A rank that cannot take part looks for rank 0 for
-// hopelessFor, to report why.
+// may have been altered on the way. So does one on which rank 0 hangs up: the network may have closed the connection.
+// A rank that cannot take part looks for rank 0 for hopelessFor, to report why.
 const (
 	probePause  = 200 * time.Millisecond
 	refusedFor  = 15 * time.Second
@@ -266,7 +266,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	log.Info("looking for rank 0", "candidates", r.meet)
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
 	var last atomic.Pointer[error]
-	logged, refused := "", error(nil)
+	logged, refused, hungUp := "", error(nil), error(nil)
 	defer r.waiting(func() string {
 		why := fmt.Sprintf("rank %d still looks for rank 0 at %s", r.rank, strings.Join(r.meet, ", "))
 		if err := last.Load(); err != nil {
@@ -281,10 +281,19 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 				time.Since(began))
 			r.secret = link.secret
 			p, err := r.enter(ctx, link.Conn)
-			if err != nil {
-				r.takeLeave(ctx)
+			if err == nil {
+				return p, nil
 			}
-			return p, err
+			if hungUp != nil || !errors.Is(err, watch.ErrHungUp) {
+				r.takeLeave(ctx)
+				return nil, err
+			}
+			log.Debug("rank 0 hung up", "address", link.RemoteAddr(), "elapsed", time.Since(began))
+			hungUp = err
+			continue
+		}
+		if hungUp != nil && errors.Is(err, syscall.ECONNREFUSED) {
+			return nil, hungUp // the job is ending
 		}
 		if !timeIsUp(ctx) || last.Load() == nil {
 			last.Store(&err) // not the news that time is up, if something better is known

@@ -48,6 +48,10 @@ type Leader struct {
 	GracePeriod time.Duration
 }
 
+// ErrHungUp means that a connection to the coordinator has ended before that said anything. To the coordinator this
+// rank has not come yet.
+var ErrHungUp = errors.New("hung up at once")
+
 // NewClient takes over a connection to the coordinator and waits for the job's secret. leader
 // describes that end.
 func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader) (*Client, []byte, error) {
@@ -75,7 +79,7 @@ func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader
 		if ctx.Err() != nil {
 			return nil, nil, GaveUp(ctx, "%s does not answer", leader.Name)
 		}
-		return nil, nil, fault.New(fault.Launch, "%s hung up at once", leader.Name).
+		return nil, nil, fault.New(fault.Launch, "%s %w", leader.Name, ErrHungUp).
 			WithHint("is the job already ending, or is another program on that port?")
 	}
 	go c.listen(in)

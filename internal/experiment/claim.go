@@ -44,7 +44,7 @@ func regular(path string) os.FileInfo {
 // that something has come there. isNew says that nothing was there when this job looked.
 func (c *claim) settle(taken bool) (path string, isNew bool) {
 	now := regular(c.path)
-	if now == nil && c.seen == nil && c.free { // what has come since is not this job's, whatever it is
+	if now == nil && (c.free || c.seen != nil) { // what has come since is not this job's, whatever it is
 		_, err := os.Lstat(c.path)
 		taken = taken || err == nil
 	}

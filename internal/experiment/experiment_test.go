@@ -92,26 +92,35 @@ func TestTwoJobsWithOneResult(t *testing.T) {
 	}
 }
 
-// What others put at the place of a result while the job runs costs it nothing, whatever it is.
+// What others put at the place of a result while the job runs costs it nothing, whatever it is, nor if they have removed
+// what the job had saved there.
 func TestForeignThingsAtTheResult(t *testing.T) {
 	for what, put := range map[string]func(path string) error{
 		"folder": func(path string) error { return os.Mkdir(path, 0o755) },
 		"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
 		"link":   func(path string) error { return os.Symlink("nowhere/at/all", path) },
 	} {
-		path := filepath.Join(t.TempDir(), "r.json")
-		var out bytes.Buffer
-		k := measured(path)
-		k.Out = &out
-		if err := put(path); err != nil {
-			t.Fatal(err)
-		}
-		err := k.Finish()
-		if _, read := result.Read(strings.TrimSuffix(path, ".json") + "-2.json"); err != nil || read != nil {
-			t.Errorf("a %s: %v; the result: %v", what, err, read)
-		}
-		if !strings.Contains(out.String(), "another has written "+path) {
-			t.Errorf("a %s: said %q", what, &out)
+		for _, saved := range []bool{false, true} {
+			path := filepath.Join(t.TempDir(), "r.json")
+			var out bytes.Buffer
+			k := measured(path)
+			k.Out = &out
+			if saved {
+				k.Checkpoint()
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := put(path); err != nil {
+				t.Fatal(err)
+			}
+			err := k.Finish()
+			if _, read := result.Read(strings.TrimSuffix(path, ".json") + "-2.json"); err != nil || read != nil {
+				t.Errorf("a %s, saved before: %v: %v; the result: %v", what, saved, err, read)
+			}
+			if !strings.Contains(out.String(), "another has written "+path) {
+				t.Errorf("a %s, saved before: %v: said %q", what, saved, &out)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 
 	"perigee/internal/result"
 	"perigee/internal/size"
@@ -13,10 +14,18 @@ import (
 //go:embed experts.html
 var expertsHTML string
 
+// What a page shows of values that may come from anybody: a few bytes of a result are hundreds on a page.
+const (
+	mostPlanes   = 500     // measurements of the data plane
+	mostControls = 2000    // rows of the control plane
+	mostHeats    = 1 << 16 // cells of all wait matrices together
+)
+
 // expertsView is what perigee ep has left among a result's values.
 type expertsView struct {
-	Planes []planeView
-	Phases []controlView
+	Planes  []planeView
+	Phases  []controlView
+	LeftOut string // what is not shown, in words; empty if all is
 }
 
 // planeView is a measurement of the data plane.
@@ -54,6 +63,8 @@ type planeView struct {
 	} `json:"shares"`
 	Waits   map[string][][]number `json:"waits_us"`
 	Verdict string                `json:"verdict"`
+
+	Heats []heat `json:"-"`
 }
 
 type bases struct {
@@ -101,7 +112,37 @@ func (n number) Text(decimals int) string {
 
 // expertsOf reads what perigee ep has left. Values of other scenarios that are called the same are left out.
 func expertsOf(d *result.Document) (v expertsView) {
-	return expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}
+	v = expertsView{Planes: listOf[planeView](d.Values["ep"]), Phases: listOf[controlView](d.Values["ep_control"])}
+	var left []string
+	if n := len(v.Planes); n > mostPlanes {
+		v.Planes = v.Planes[:mostPlanes]
+		left = append(left, fmt.Sprintf("the last %d of %d measurements of the data plane", n-mostPlanes, n))
+	}
+	cells, undrawn := 0, 0
+	for i := range v.Planes {
+		p := &v.Planes[i]
+		if n := p.heatCells(); cells+n > mostHeats {
+			undrawn++
+		} else {
+			cells += n
+			p.Heats = p.heats()
+		}
+	}
+	if undrawn > 0 {
+		left = append(left, fmt.Sprintf("the wait matrices of %d measurements", undrawn))
+	}
+	rows, all := 0, 0
+	for i := range v.Phases {
+		c := &v.Phases[i]
+		all += len(c.Phases)
+		c.Phases = c.Phases[:min(len(c.Phases), mostControls-rows)]
+		rows += len(c.Phases)
+	}
+	if rows < all {
+		left = append(left, fmt.Sprintf("the last %d of %d rows of the control plane", all-rows, all))
+	}
+	v.LeftOut = strings.Join(left, ", ")
+	return v
 }
 
 func listOf[T any](value any) (list []T) {
@@ -174,14 +215,28 @@ type heatSquare struct {
 // mostHeatRanks is how many ranks a drawn wait matrix has at most.
 const mostHeatRanks = 64
 
-// Heats are the wait matrices that are small enough to draw.
-func (p planeView) Heats() (list []heat) {
-	for _, operation := range []string{"dispatch", "combine"} {
-		rows := p.Waits[operation]
-		if n := len(rows); n < 2 || n > mostHeatRanks {
-			continue
+// waited are the operations whose waits may be drawn, in this order.
+var waited = []string{"dispatch", "combine"}
+
+// drawn reports whether a wait matrix has a size that can be looked at.
+func drawn(rows [][]number) bool { return len(rows) >= 2 && len(rows) <= mostHeatRanks }
+
+// heatCells is how many cells the drawn wait matrices have at most.
+func (p *planeView) heatCells() (n int) {
+	for _, operation := range waited {
+		if rows := p.Waits[operation]; drawn(rows) {
+			n += len(rows) * len(rows)
 		}
-		list = append(list, heatOfWaits(operation, rows))
+	}
+	return n
+}
+
+// heats are the wait matrices that are small enough to draw.
+func (p *planeView) heats() (list []heat) {
+	for _, operation := range waited {
+		if rows := p.Waits[operation]; drawn(rows) {
+			list = append(list, heatOfWaits(operation, rows))
+		}
 	}
 	return list
 }
@@ -211,6 +266,3 @@ func heatOfWaits(operation string, rows [][]number) heat {
 	}
 	return h
 }
-
-// Experts is what perigee ep has measured.
-func (v *view) Experts() expertsView { return expertsOf(v.D) }

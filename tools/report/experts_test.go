@@ -45,6 +45,56 @@ func TestExpertsInThePage(t *testing.T) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
+	if strings.Contains(out.String(), "Left out of this page") {
+		t.Error("the page says that it leaves something out")
+	}
+}
+
+// Values may come from anybody: a page shows so much of them that a small file cannot fill the memory, and says what it
+// leaves out.
+func TestManyExpertsInAPage(t *testing.T) {
+	row := make([]any, mostHeatRanks)
+	for i := range row {
+		row[i] = 1.0
+	}
+	rows := make([]any, mostHeatRanks)
+	for i := range rows {
+		rows[i] = row
+	}
+	planes := make([]any, mostPlanes+100)
+	for i := range planes {
+		plane := map[string]any{}
+		if i < 20 {
+			plane["waits_us"] = map[string]any{"dispatch": rows, "combine": rows}
+		}
+		planes[i] = plane
+	}
+	phases := make([]any, mostControls)
+	for i := range phases {
+		phases[i] = map[string]any{"phase": "init"}
+	}
+	round := map[string]any{"phases": phases}
+	d := smallDocument()
+	d.Values = map[string]any{"ep": planes, "ep_control": []any{round, round}}
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeHTML(&out, []input{{label: "r.json", figures: f}}); err != nil {
+		t.Fatal(err)
+	}
+	page := out.String()
+	for what, most := range map[string]int{`<rect class="heat"`: mostHeats, `<details class="experts">`: mostPlanes, "<td>init</td>": mostControls} {
+		if got := strings.Count(page, what); got > most || got < most*9/10 {
+			t.Errorf("%s is there %d times, want up to %d", what, got, most)
+		}
+	}
+	const want = "Left out of this page: the last 100 of 600 measurements of the data plane, the wait matrices of 12 measurements, " +
+		"the last 2000 of 4000 rows of the control plane."
+	if !strings.Contains(page, want) {
+		t.Errorf("the page does not say what it leaves out; want %s", want)
+	}
 }
 
 // Values of other scenarios that are called the same do no harm.

@@ -142,7 +142,7 @@ func writeHTML(w io.Writer, list []input) error {
 		there     bool
 	}{
 		{"summary", "Summary", true}, {"thresholds", "Thresholds", len(views[0].D.Thresholds) > 0},
-		{"experts", "Experts", views[0].Experts().There()},
+		{"experts", "Experts", views[0].Experts.There()},
 		{"table", "Table", len(views[0].Tables) > 0}, {"blocks", "Blocks", len(views[0].F.Blocks.List) > 0},
 		{"timeline", "Timeline", views[0].HasSpans},
 		{"patterns", "Patterns", len(views[0].F.Patterns) > 0}, {"matrix", "Matrix", len(views[0].F.Pairs) > 0},
@@ -198,6 +198,7 @@ type view struct {
 	Command, Values             string
 	Phases                      []phaseView
 	Metrics                     []metricView
+	Experts                     expertsView
 }
 
 // metricView sums up a metric that the scenario kept.
@@ -263,6 +264,7 @@ func newView(id string, in input) *view {
 	v.Options = plainOptions(d.Scenario.Options)
 	v.Values = valuesText(d.Values)
 	v.Metrics = metricViews(d.Metrics)
+	v.Experts = expertsOf(d)
 	v.describePhases()
 	return v
 }

@@ -201,7 +201,7 @@ func find(c *config.Config) (name, text string, err error) {
 			path = filepath.Join(filepath.Dir(c.File), name)
 		}
 	}
-	data, err = regular.Read(path, mostScript)
+	data, err = regular.Read(path, mostTemplate)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
 	}
@@ -219,16 +219,34 @@ func (d *Data) render(name, text string) (string, error) {
 }
 
 func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
+	made := new(budget)
+	short := made.short
 	functions := template.FuncMap{
-		"quote": cli.Quote,
-		"join":  strings.Join,
-		"words": func(list []int) string { return strings.Trim(fmt.Sprint(list), "[]") },
-		"env": func(m map[string]string) []string {
-			var list []string
+		"quote": func(s string) (string, error) {
+			if err := made.take(quoted * len(s)); err != nil {
+				return "", err
+			}
+			return cli.Quote(s), nil
+		},
+		"join": func(list []string, between string) (string, error) {
+			n := len(between) * len(list)
+			for _, s := range list {
+				n += len(s)
+			}
+			if err := made.take(n); err != nil {
+				return "", err
+			}
+			return strings.Join(list, between), nil
+		},
+		"words": short(func(args ...any) string { return strings.Trim(fmt.Sprint(args...), "[]") }),
+		"env": func(m map[string]string) (list []string, _ error) {
 			for _, name := range slices.Sorted(maps.Keys(m)) {
+				if err := made.take(len(name) + len(m[name]) + 1); err != nil {
+					return nil, err
+				}
 				list = append(list, name+"="+m[name])
 			}
-			return list
+			return list, nil
 		},
 		"add": func(a, b int) int { return a + b },
 		"mul": func(a, b int) int { return a * b },
@@ -265,15 +283,29 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 }
 
 // A template may be a stranger's, and --dry-run executes it. What bounds it besides the length of the script is the
-// time, and what its functions take to make a text.
+// time, and what its functions take to make a text, and make in all: variables keep it, and templates that call
+// themselves.
 const (
 	templateTime = 10 * time.Second
+	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
 	mostText     = 1 << 20
-	mostVerbs    = 100 // each makes a megabyte at most
+	mostVerbs    = 16 // each makes five megabytes at most
+	mostMade     = 64 << 20
+	quoted       = 5 // bytes that one becomes at most
 )
 
+// budget counts the bytes that the functions of a template have made.
+type budget struct{ made int }
+
+func (b *budget) take(n int) error {
+	if b.made += n; b.made > mostMade {
+		return fmt.Errorf("wanted functions that make at most %d MiB of text in all, got more", mostMade>>20)
+	}
+	return nil
+}
+
 // short is a function that makes texts of short ones only.
-func short(f func(...any) string) func(...any) (string, error) {
+func (b *budget) short(f func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		n := 0
 		for _, a := range args {
@@ -284,11 +316,12 @@ func short(f func(...any) string) func(...any) (string, error) {
 		if n > mostText {
 			return "", fmt.Errorf("wanted texts of at most %d bytes, got %d", mostText, n)
 		}
-		return f(args...), nil
+		text := f(args...)
+		return text, b.take(len(text))
 	}
 }
 
-// mostScript is how long a job script may be, and its template. Slurm takes 4 MiB, unless max_script_size says more.
+// mostScript is how long a job script may be. Slurm takes 4 MiB, unless max_script_size says more.
 const mostScript = 16 << 20
 
 // script is the text of a job script as it grows.

@@ -177,9 +177,18 @@ func TestBombs(t *testing.T) {
 	}
 	doubling := file("doubling", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}`)
 	wide := file("wide", `{{$x := "%1000000d"}}{{range 8}}{{$x = print $x $x}}{{end}}{{printf $x 1}}`)
+	kept := file("kept", `{{define "k"}}{{$x := printf "%1000000d" 1}}{{template "k" $x}}{{end}}{{template "k" ""}}`)
+	quotes := file("quotes", `{{$x := "'"}}{{range 60}}{{$x = quote $x}}{{end}}`)
+	joined := file("joined", `{{$x := printf "%1000000d" 1}}{{join .Slurm.ExtraArgs $x}}`)
+	c.Slurm.ExtraArgs = make([]string, 1_000_000)
+	pairs := file("pairs", `{{range 1000000}}{{$x := env $.Job.Env}}{{end}}`)
+	c.Job.Env = map[string]string{"A": strings.Repeat("x", 1000)}
+	deep := file("deep", strings.Repeat("{{if 1}}", 1<<18))
+	const most = "wanted functions that make at most 64 MiB of text in all, got more"
 	for file, want := range map[string]string{
+		kept: most, quotes: most, joined: most, pairs: most, deep: "it is larger than 1048576 bytes",
 		"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB",
-		doubling: "wanted texts of at most 1048576 bytes", wide: "wanted a format with at most 100 verbs",
+		doubling: "wanted texts of at most 1048576 bytes", wide: "wanted a format with at most 16 verbs",
 	} {
 		c.Slurm.ScriptFile = file
 		if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), want) {

@@ -34,6 +34,9 @@ var (
 	timelineJS string
 )
 
+// mostPatterns is how many rows the table of patterns has.
+const mostPatterns = 20_000
+
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
 const mostPairs = 200
 
@@ -153,7 +156,7 @@ func writeHTML(w io.Writer, list []input) error {
 			p.Sections = append(p.Sections, page.Section{ID: views[0].ID + "-" + s.id, Title: s.title})
 		}
 	}
-	var body, footer bytes.Buffer
+	var body, footer strings.Builder // which are not copied where they become one text
 	if err := panels().ExecuteTemplate(&body, "page", struct{ Panels []*view }{views}); err != nil {
 		return err
 	}
@@ -188,6 +191,7 @@ type view struct {
 	Tables                      []tableView
 	BestBandwidth               string
 	HasSpans, HasLatencies      bool
+	Patterns                    []figures.Pattern
 	Worst                       []figures.Pair
 	WorstOf                     int
 	Hosts                       []hostView
@@ -249,6 +253,7 @@ func newView(id string, in input) *view {
 	if best > 0 {
 		v.BestBandwidth = rateText(best)
 	}
+	v.Patterns = f.Patterns[:min(len(f.Patterns), mostPatterns)]
 	v.describePatterns()
 	v.describeEngine()
 	v.describeClocks()

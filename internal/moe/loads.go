@@ -17,7 +17,7 @@ const (
 	maxLineText = 64 << 20
 )
 
-// ReadLoads reads the loads of experts: a line of numbers for each layer, separated by blanks or commas; blank lines
+// ReadLoads reads the loads of experts: a line of numbers for each layer, separated by blanks or one comma; blank lines
 // and what follows a # are left out. All layers have equally many experts. name stands for the text in errors, which
 // are of kind Input and say line, wanted and got.
 func ReadLoads(name string, r io.Reader) ([][]float64, error) {
@@ -58,7 +58,17 @@ func ReadLoads(name string, r io.Reader) ([][]float64, error) {
 }
 
 func parseLoads(text string) ([]float64, error) {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\r' })
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	var words []string
+	for part := range strings.SplitSeq(text, ",") {
+		between := strings.Fields(part)
+		if len(between) == 0 {
+			return nil, errorf("load %d: wanted a number, got none before or after a comma", len(words)+1)
+		}
+		words = append(words, between...)
+	}
 	if len(words) > MaxExperts {
 		return nil, errorf("wanted at most %d loads, got %d", MaxExperts, len(words))
 	}

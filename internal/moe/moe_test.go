@@ -298,6 +298,8 @@ func TestReadLoads(t *testing.T) {
 		"":              "empty text",
 		"1 2\n\n3\n":    "f:3: wanted 2 loads, as in the first row (line 1), got 1",
 		"1 x 3\n":       `f:1: load 2: wanted a number of 0 to 1e+18, got "x"`,
+		"1,,2 3\n":      `f:1: load 2: wanted a number, got none before or after a comma`,
+		"1, 2,\n":       `load 3: wanted a number, got none`,
 		"1 -2\n":        `load 2: wanted a number of 0`,
 		"NaN\n":         "load 1",
 		"Inf\n":         "load 1",

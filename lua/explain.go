@@ -15,7 +15,7 @@ var (
 	atLine     = regexp.MustCompile(`:(\d+): (.*)$`)
 	indexOfNil = regexp.MustCompile(`^attempt to index a non-table object\(nil\) with key '([^']*)'$`)
 	member     = regexp.MustCompile(`([A-Za-z_]\w*)\s*[.:]\s*([A-Za-z_]\w*)`)
-	call       = regexp.MustCompile(`([A-Za-z_]\w*)\s*[({"'\[]`)
+	call       = regexp.MustCompile(`(\.\.\s*|[.:]\s*)?([A-Za-z_]\w*)\s*[({"'\[]`)
 )
 
 // explain adds to an error of the VM what its line suggests: the name that is wrong, and the nearest that exists.
@@ -49,8 +49,11 @@ func (r *Runtime) reason(complaint, line string) string {
 			}
 		}
 		for _, m := range call.FindAllStringSubmatch(line, -1) {
-			if near := conf.Suggestion(m[1], names(r.L.G.Global)); near != "" && r.L.GetGlobal(m[1]) == glua.LNil {
-				return "there is no function " + m[1] + near
+			if m[1] != "" && !strings.HasPrefix(m[1], "..") {
+				continue // a member of a table
+			}
+			if near := conf.Suggestion(m[2], names(r.L.G.Global)); near != "" && r.L.GetGlobal(m[2]) == glua.LNil {
+				return "there is no function " + m[2] + near
 			}
 		}
 	case strings.HasPrefix(complaint, "__len undefined"):

@@ -591,12 +591,14 @@ func TestPrintIsPlain(t *testing.T) {
 // Errors of the VM name what is wrong and what was meant.
 func TestMistakesAreExplained(t *testing.T) {
 	for statement, want := range map[string]string{
-		`wrold.barrier()`:                 `wrold is nil, and barrier is asked of it; did you mean "world"?`,
-		`transfer.prepar {}`:              `there is no function transfer.prepar; did you mean "prepare"?`,
-		`prnt("x")`:                       `there is no function prnt; did you mean "print"?`,
-		`local x = nil; print(#x)`:        "functions that gather, such as transfer.collect, return nil at ranks other than 0",
-		`transfer.prepare { matirx = 1 }`: `did you mean "matrix"?`,
-		`local a = {} ; a.b.c = 1`:        "attempt to index",
+		`wrold.barrier()`:    `wrold is nil, and barrier is asked of it; did you mean "world"?`,
+		`transfer.prepar {}`: `there is no function transfer.prepar; did you mean "prepare"?`,
+		`prnt("x")`:          `there is no function prnt; did you mean "print"?`,
+		`matrix.ring { bytes = 1 }; prnt("x" .. tstring(1))`:  `there is no function prnt; did you mean "print"?`,
+		`print(matrix.ring { bytes = 1 }, "x" .. tostrin(1))`: `there is no function tostrin; did you mean "tostring"?`,
+		`local x = nil; print(#x)`:                            "functions that gather, such as transfer.collect, return nil at ranks other than 0",
+		`transfer.prepare { matirx = 1 }`:                     `did you mean "matrix"?`,
+		`local a = {} ; a.b.c = 1`:                            "attempt to index",
 	} {
 		p := playScript(t, 1, body("\n"+statement), nil)
 		if err := p.failed(); err == nil || !strings.HasPrefix(err.Error(), "test.lua:2: ") || !strings.Contains(err.Error(), want) {

@@ -23,8 +23,9 @@ const (
 	textPerByte   = 128
 	memoryPerByte = 256
 
-	// maxSize bounds the JSON text of any result.
-	maxSize = 4 << 30
+	// maxSize bounds the JSON text of any result: as much as all that may be recorded on a host of 2 TB makes
+	// (experiment.keptShare), so that what is written can be read.
+	maxSize = 1 << 40
 	// maxWindow bounds how much of its past a zstd stream may refer to.
 	maxWindow = 32 << 20
 	// maxSpace bounds the white space in one place: a reader of JSON keeps it until a value follows.

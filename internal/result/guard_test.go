@@ -32,7 +32,7 @@ func TestWhiteSpaceIsBounded(t *testing.T) {
 	}
 }
 
-// However large its file, a result has at most 4 GiB of text.
+// However large its file, a result has at most 1 TiB of text.
 func TestTextIsBounded(t *testing.T) {
 	for bytes, want := range map[int64]error{maxSize: nil, maxSize + 1: errTooLong} {
 		g := &guard{file: &counted{n: 1 << 40}, bytes: bytes}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -193,6 +194,12 @@ func TestOccupiedMasterPort(t *testing.T) {
 	if fault.KindOf(err) != fault.Launch || !strings.Contains(err.Error(), "rank 0 cannot listen on port "+envs[0]["MASTER_PORT"]) ||
 		!strings.Contains(fault.HintOf(err), "MASTER_PORT") {
 		t.Errorf("got %v (%s)", err, fault.HintOf(err))
+	}
+	// Rank 0 of the attempt before may be left over.
+	again := maps.Clone(envs[0])
+	again["TORCHELASTIC_RESTART_COUNT"] = "1"
+	if _, err = enter(t.Context(), again, Options{}); !strings.Contains(fault.HintOf(err), "rank 0 of the attempt before") {
+		t.Errorf("the second attempt: %v (%s)", err, fault.HintOf(err))
 	}
 	// The program that has the port speaks another protocol.
 	go func() {

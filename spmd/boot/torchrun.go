@@ -76,6 +76,10 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
 		port = derivedPort(fmt.Sprint(id, "/", host, ":", port))
 	}
+	occupied := "choose another MASTER_PORT; the one given is in use"
+	if n, _ := env("TORCHELASTIC_RESTART_COUNT"); n != "" && n != "0" {
+		occupied += ", maybe by rank 0 of the attempt before this one: end it if it is left over"
+	}
 	r := &rendezvous{
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, iface: ifaceOf(env),
 		job: fmt.Sprint("torchrun ", id, ":", port), host: host,
@@ -83,7 +87,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		// localhost may be ::1, too, where another program may listen.
 		meet: []string{net.JoinHostPort(cmp.Or(loopback(host), host), strconv.Itoa(port))},
 		hints: hints{
-			occupied: "choose another MASTER_PORT; the one given is in use",
+			occupied: occupied,
 			refused: "set the same " + EnvSecret +
 				" for all ranks, or choose another MASTER_PORT if a different program listens there",
 			silent:  "is rank 0 running, and is MASTER_ADDR its address?",

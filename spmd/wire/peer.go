@@ -141,8 +141,24 @@ const (
 	redialPause      = 200 * time.Millisecond
 )
 
+// overdue is the end of a context, and why there was no link until then.
+type overdue struct{ cause, reason error }
+
+func (o overdue) Error() string { return fmt.Sprintf("none yet (%v): %v", o.reason, o.cause) }
+
+func (o overdue) Unwrap() error { return o.cause }
+
+// late makes err, by which a search for a link has ended, overdue where time was up and handshakes had come to no answer.
+func late(ctx context.Context, err, last error) error {
+	if cause := context.Cause(ctx); err != nil && last != nil && cause != nil {
+		return overdue{cause, last}
+	}
+	return err
+}
+
 func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 	pause := firstRedialPause
+	var last error // of the handshakes that came to no answer
 	for patient := true; ; {
 		l, changed, err := t.attempt(p, patient)
 		if l == nil && changed == nil && err == nil {
@@ -152,10 +168,10 @@ func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 		}
 		wait, again := candidateWait, false
 		if _, again = errors.AsType[unanswered](err); again { // the coordinator knows whether the other is gone
-			wait, pause, err = pause, min(2*pause, redialPause), nil
+			wait, pause, last, err = pause, min(2*pause, redialPause), err, nil
 		}
 		if l != nil || err != nil {
-			return l, err
+			return l, late(ctx, err, last)
 		}
 		patience := time.NewTimer(wait)
 		select {
@@ -163,7 +179,7 @@ func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 		case <-patience.C:
 			patient = patient && again
 		case <-ctx.Done():
-			err = context.Cause(ctx)
+			err = late(ctx, context.Cause(ctx), last)
 		case <-t.life.Done():
 			err = net.ErrClosed
 		}

@@ -6,11 +6,13 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"log/slog"
 	"math"
 	"net"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -243,14 +245,14 @@ func TestProvenConnectionsStay(t *testing.T) {
 	}
 }
 
-// A handshake that ends without an answer is tried again: the listener had to close it, or its rank was stopped.
-func TestUnansweredHandshakes(t *testing.T) {
-	ends := mesh(t, 2)
+// closingDoor is where every connection is closed at once.
+func closingDoor(t *testing.T) (address string) {
 	closing, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var done sync.WaitGroup
+	t.Cleanup(func() { closing.Close(); done.Wait() })
 	done.Go(func() {
 		for {
 			c, err := closing.Accept()
@@ -260,12 +262,17 @@ func TestUnansweredHandshakes(t *testing.T) {
 			c.Close()
 		}
 	})
-	defer done.Wait()
-	defer closing.Close()
+	return closing.Addr().String()
+}
+
+// A handshake that ends without an answer is tried again: the listener had to close it, or its rank was stopped.
+func TestUnansweredHandshakes(t *testing.T) {
+	ends := mesh(t, 2)
+	closing := closingDoor(t)
 	tries := 0
 	ends[0].resolve = func(context.Context, int) ([]string, error) {
 		if tries++; tries <= 3 {
-			return []string{closing.Addr().String()}, nil
+			return []string{closing}, nil
 		}
 		return []string{addressOf(ends[1])}, nil
 	}
@@ -274,5 +281,29 @@ func TestUnansweredHandshakes(t *testing.T) {
 	}
 	if _, data, err := ends[1].Recv(t.Context(), 0, 0); err != nil || string(data) != "hi" || tries != 4 {
 		t.Errorf("got %q, %v after %d tries", data, err, tries)
+	}
+}
+
+// Where all of them end so until time is up, the error says what was wrong with the last, and the log is not filled.
+func TestNeverAnswered(t *testing.T) {
+	ends := mesh(t, 2)
+	closing := closingDoor(t)
+	var text bytes.Buffer
+	ends[0].log = slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	over := errors.New("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	tries := 0
+	ends[0].resolve = func(context.Context, int) ([]string, error) {
+		if tries++; tries == 3 {
+			cancel(over)
+		}
+		return []string{closing}, nil
+	}
+	err := ends[0].Send(ctx, 1, Header{}, nil)
+	if !errors.Is(err, over) || !strings.HasPrefix(err.Error(), "link to rank 1: none yet ("+closing+": ") {
+		t.Errorf("got %v", err)
+	}
+	if text.Len() > 0 {
+		t.Errorf("logged:\n%s", &text)
 	}
 }

@@ -181,7 +181,8 @@ func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 		t.sent.message(h, len(data))
 	}
 	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
+		_, says := errors.AsType[overdue](err)
+		if cause := context.Cause(ctx); cause != nil && !says {
 			return cause
 		}
 		return fmt.Errorf("link to rank %d: %w", to, err)
@@ -214,7 +215,11 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 		return nil, err
 	}
 	if err != nil {
-		log.Warn("no link at any address", "candidates", addresses, "reason", err)
+		level := slog.LevelWarn
+		if _, again := errors.AsType[unanswered](err); again || ctx.Err() != nil { // it is tried again, or time is up
+			level = slog.LevelDebug
+		}
+		log.Log(ctx, level, "no link at any address", "candidates", addresses, "reason", err)
 		return nil, err
 	}
 	log.Info("linked", "address", conn.RemoteAddr(), "candidates", addresses, "elapsed", time.Since(began))

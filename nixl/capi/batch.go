@@ -291,6 +291,9 @@ func (t task) failed(status C.int) error {
 		return gone(t.number)
 	}
 	err := fail(status, "transfer with %s", t.name())
+	if t.peer != nil && t.peer.process == nil {
+		return fault.New(fault.Engine, "%w", err).WithHint("has the network between the two failed, if only for seconds? " + accountHint)
+	}
 	if t.file == nil {
 		return err
 	}

@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	"perigee/internal/clock"
+	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/internal/process"
 )
 
 // connectedPair is two agents of this process, connected.
@@ -241,4 +243,21 @@ func TestClosedAgentIsSmall(t *testing.T) {
 		t.Errorf("a closed agent keeps %d bytes", each)
 	}
 	runtime.KeepAlive(kept)
+}
+
+// UCX gives a peer up that it has not reached for seconds, and the library says only that the backend failed.
+func TestHintOfAFailedTransfer(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		peer *peer
+		want string
+	}{
+		{"another host", &peer{}, "has the network between the two failed, if only for seconds? " + accountHint},
+		{"this host", &peer{process: &process.Watched{}}, accountHint},
+	} {
+		err := task{number: 3, peer: c.peer}.failed(-2)
+		if fault.KindOf(err) != fault.Engine || err.Error() != "NIXL: transfer with peer 3: the backend failed" || fault.HintOf(err) != c.want {
+			t.Errorf("%s: %v (%s)", c.name, err, fault.HintOf(err))
+		}
+	}
 }

@@ -148,7 +148,7 @@ func (o overdue) Error() string { return fmt.Sprintf("none yet (%v): %v", o.reas
 
 func (o overdue) Unwrap() error { return o.cause }
 
-// late makes err, by which a search for a link has ended, overdue where time was up and handshakes had come to no answer.
+// late makes err, by which a search for a link has ended, overdue where time was up and handshakes came to no answer.
 func late(ctx context.Context, err, last error) error {
 	if cause := context.Cause(ctx); err != nil && last != nil && cause != nil {
 		return overdue{cause, last}

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/model"
 	"perigee/internal/moe"
 	"perigee/internal/size"
+	"perigee/internal/traffic/session"
 	"perigee/nixl"
 )
 
@@ -291,6 +292,10 @@ func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	asked := fmt.Sprintf("mode %s, %d iterations, %d of warm-up, entry %s", name, iterations, warmup, entered)
+	if err := r.alike("plane:measure", asked); err != nil {
+		return 0, err
+	}
 	if err := p.First(); err != nil {
 		return 0, err
 	}
@@ -324,6 +329,21 @@ func plainOf(v any) (map[string]any, error) {
 	return plain, json.Unmarshal(data, &plain)
 }
 
+// alike fails at all ranks where one asks a collective function for something else than rank 0: they would wait for
+// messages that no rank sends.
+func (r *Runtime) alike(function, asked string) error {
+	w, err := r.world()
+	if err != nil {
+		return err
+	}
+	leading, other, rank, err := session.FirstDifferent(w, asked)
+	if err != nil || rank < 0 {
+		return err
+	}
+	return fault.New(fault.Script, "%s: rank 0 asks for %s; rank %d asks for %s", function, leading, rank, other).
+		WithHint("every rank must give it the same values")
+}
+
 // planeVerify: verify{sabotage =, arrived =, state =}.
 func (r *Runtime) planeVerify(L *glua.LState, p *luaPlane) (int, error) {
 	t, ok := L.Get(2).(*glua.LTable)
@@ -332,11 +352,14 @@ func (r *Runtime) planeVerify(L *glua.LState, p *luaPlane) (int, error) {
 	}
 	f := newFields("plane:verify", t)
 	sabotage, arrived, state := f.text("sabotage", ""), f.boolean("arrived", true), f.text("state", "")
-	if err := f.err(); err != nil {
+	err := f.err()
+	if err == nil {
+		err = r.alike("plane:verify", fmt.Sprintf("sabotage %q, arrived %t, state %q", sabotage, arrived, state))
+	}
+	if err != nil {
 		return 0, err
 	}
 	var checked *experts.Checked
-	var err error
 	if state == "" {
 		checked, err = p.Verify(experts.Options{Sabotage: experts.Sabotage(sabotage), SkipArrived: !arrived})
 	} else {

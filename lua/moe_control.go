@@ -28,6 +28,10 @@ func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
+	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %d bytes of buffers", c.Test, c.Rounds, c.Warmup, c.Ranks, c.Send+c.Recv)
+	if err := r.alike("moe.control", asked); err != nil {
+		return 0, err
+	}
 	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
 		return 0, err
 	}
@@ -150,6 +154,10 @@ func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
 	plan, ok := u.Value.(*luaPlan)
 	if !ok {
 		return 0, fault.New(fault.Script, "plane:beside: plan is %s, want a plan of transfer.prepare", describe(given))
+	}
+	asked := fmt.Sprintf("mode %s, %d iterations, %d of warm-up, %d runs", name, iterations, warmup, runs)
+	if err := r.alike("plane:beside", asked); err != nil {
+		return 0, err
 	}
 	if err := p.First(); err != nil {
 		return 0, err

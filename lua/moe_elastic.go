@@ -33,7 +33,8 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	f := newFields("moe.elastic", L.CheckTable(1))
 	e := experts.Elastic{Warmup: int(f.integer("warmup", 50, 0)), Iterations: int(f.integer("iterations", 50, 1))}
 	text, patience, plane := f.text("plan", "static"), f.number("patience", 2), f.table("plane")
-	if f.boolean("exit", false) {
+	exit := f.boolean("exit", false)
+	if exit {
 		e.Exit = r.env.Exit
 	}
 	if err := f.err(); err != nil {
@@ -61,6 +62,10 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	e.Spec.Direct = s.direct(r.env.Engine())
+	asked := fmt.Sprintf("plan %q, %d iterations, %d of warm-up, patience %v s, exit %t", text, e.Iterations, e.Warmup, patience, exit)
+	if err := r.alike("moe.elastic", asked); err != nil {
+		return 0, err
+	}
 	outcomes, err := e.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
 	if err != nil {
 		return 0, err

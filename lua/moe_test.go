@@ -84,3 +84,26 @@ func TestClosedPlane(t *testing.T) {
 		}
 	}
 }
+
+// Ranks that ask for different things would wait for messages that no rank sends, or measure what no rank meant.
+func TestPlaneNotAlike(t *testing.T) {
+	const open = `local one = world.rank == 1
+		local spec = { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } }
+		local plane = moe.open(spec)
+		local plan = transfer.prepare { matrix = matrix.ring { bytes = 64 }, mem = "dram" }
+		`
+	for call, want := range map[string]string{
+		`plane:measure { mode = "dispatch", iterations = one and 3 or 2 }`:                  "dispatch, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for mode dispatch, 3 iterations",
+		`plane:measure { mode = one and "dispatch" or "combine", iterations = 2 }`:          "mode combine, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for mode dispatch",
+		`plane:verify { arrived = one }`:                                                    "arrived false",
+		`plane:beside { plan = plan, iterations = 2, runs = one and 3 or 2 }`:               "2 runs; rank 1 asks for",
+		`moe.control { rounds = one and 2 or 1, plane = spec }`:                             "1 rounds",
+		`moe.elastic { plan = "0-1; 0", iterations = one and 3 or 2, plane = spec }`:        "2 iterations",
+		`moe.elastic { plan = one and "0-1; 0" or "0-1; 1", iterations = 2, plane = spec }`: `"0-1; 1"`,
+	} {
+		err := playWith(t, 2, body(open+call), nil, func(*Env) {}).failed()
+		if fault.KindOf(err) != fault.Script || !strings.Contains(fmt.Sprint(err), ": rank 0 asks for ") || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}

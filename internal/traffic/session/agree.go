@@ -48,7 +48,7 @@ func (s *Session) different(loads []load.Load) error {
 		}
 	}
 	for i, d := range loads {
-		leading, other, rank, err := firstDifferent(s.world, brief(d))
+		leading, other, rank, err := FirstDifferent(s.world, brief(d))
 		if err != nil {
 			return err
 		}

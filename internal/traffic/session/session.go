@@ -69,9 +69,9 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 	return s, nil
 }
 
-// firstDifferent compares what ranks hold with what rank 0 holds. It returns rank 0's
+// FirstDifferent compares what ranks hold with what rank 0 holds. It returns rank 0's
 // and that of the first rank that differs, or -1 for none. All ranks get the same.
-func firstDifferent(w *spmd.World, mine string) (leading, other string, rank int, err error) {
+func FirstDifferent(w *spmd.World, mine string) (leading, other string, rank int, err error) {
 	if leading, err = spmd.BroadcastValue(w.All(), 0, mine); err != nil {
 		return "", "", -1, err
 	}
@@ -89,7 +89,7 @@ func firstDifferent(w *spmd.World, mine string) (leading, other string, rank int
 
 // agreeOnEngine fails at all ranks if one uses another engine than rank 0.
 func agreeOnEngine(w *spmd.World, engine string) error {
-	leading, other, rank, err := firstDifferent(w, engine)
+	leading, other, rank, err := FirstDifferent(w, engine)
 	if err != nil || rank < 0 {
 		return err
 	}

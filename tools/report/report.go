@@ -6,6 +6,7 @@
 package report
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -134,7 +135,5 @@ func writeJSON(w io.Writer, list []input) error {
 		d := in.figures.Document
 		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(out)
+	return json.NewEncoder(&indenter{w: bufio.NewWriter(w)}).Encode(out)
 }

@@ -2,6 +2,7 @@ package lua
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -25,6 +26,7 @@ const planeTypeName = "perigee.plane"
 type luaPlane struct {
 	*experts.Plane                // nil after its close
 	about          map[string]any // what the result says of it
+	number         int            // how many were opened before
 }
 
 func (r *Runtime) moeModule() map[string]function {
@@ -139,11 +141,15 @@ func (r *Runtime) moeOpen(L *glua.LState) (int, error) {
 		s.routing.Family, s.routing.Replacement(), s.routing.Seed, s.placed, s.payload, staged))
 	r.env.Note(fmt.Sprintf("memory of a rank: %s registered, %s in all",
 		size.Decimal(about["registered_bytes"].(int64)), size.Decimal(about["memory_bytes"].(int64))))
+	if err := r.alike("moe.open", planeText(about)); err != nil {
+		return 0, err
+	}
 	opened, err := experts.Open(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}, plan)
 	if err != nil {
 		return 0, err
 	}
-	p := &luaPlane{Plane: opened, about: about}
+	p := &luaPlane{Plane: opened, about: about, number: r.opened}
+	r.opened++
 	r.planes = append(r.planes, p)
 	L.Push(newUserData(L, planeTypeName, p))
 	return 1, nil
@@ -292,7 +298,7 @@ func (r *Runtime) planeMeasure(L *glua.LState, p *luaPlane) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	asked := fmt.Sprintf("mode %s, %d iterations, %d of warm-up, entry %s", name, iterations, warmup, entered)
+	asked := fmt.Sprintf("plane %d, mode %s, %d iterations, %d of warm-up, entry %s", p.number, name, iterations, warmup, entered)
 	if err := r.alike("plane:measure", asked); err != nil {
 		return 0, err
 	}
@@ -344,6 +350,16 @@ func (r *Runtime) alike(function, asked string) error {
 		WithHint("every rank must give it the same values")
 }
 
+// planeText names a plane; two that are described differently have different names.
+func planeText(about map[string]any) string {
+	text, err := json.Marshal(about)
+	if err != nil {
+		return err.Error() // texts and finite numbers: this does not happen
+	}
+	return fmt.Sprintf("a plane of %v tokens of %v channels, topk %v, routing %v, seed %v (%.4x)", about["tokens"], about["hidden"],
+		about["topk"], about["routing"], about["routing_seed"], sha256.Sum256(text))
+}
+
 // planeVerify: verify{sabotage =, arrived =, state =}.
 func (r *Runtime) planeVerify(L *glua.LState, p *luaPlane) (int, error) {
 	t, ok := L.Get(2).(*glua.LTable)
@@ -354,7 +370,7 @@ func (r *Runtime) planeVerify(L *glua.LState, p *luaPlane) (int, error) {
 	sabotage, arrived, state := f.text("sabotage", ""), f.boolean("arrived", true), f.text("state", "")
 	err := f.err()
 	if err == nil {
-		err = r.alike("plane:verify", fmt.Sprintf("sabotage %q, arrived %t, state %q", sabotage, arrived, state))
+		err = r.alike("plane:verify", fmt.Sprintf("plane %d, sabotage %q, arrived %t, state %q", p.number, sabotage, arrived, state))
 	}
 	if err != nil {
 		return 0, err

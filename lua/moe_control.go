@@ -28,7 +28,8 @@ func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 	if _, err := r.session(); err != nil {
 		return 0, err
 	}
-	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %d bytes of buffers", c.Test, c.Rounds, c.Warmup, c.Ranks, c.Send+c.Recv)
+	asked := fmt.Sprintf("test %s, %d rounds, %d of warm-up, %d ranks, %v experts, %d and %d bytes of buffers",
+		c.Test, c.Rounds, c.Warmup, c.Ranks, about["experts"], c.Send, c.Recv)
 	if err := r.alike("moe.control", asked); err != nil {
 		return 0, err
 	}
@@ -155,7 +156,7 @@ func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
 	if !ok {
 		return 0, fault.New(fault.Script, "plane:beside: plan is %s, want a plan of transfer.prepare", describe(given))
 	}
-	asked := fmt.Sprintf("mode %s, %d iterations, %d of warm-up, %d runs", name, iterations, warmup, runs)
+	asked := fmt.Sprintf("plane %d, plan %d, mode %s, %d iterations, %d of warm-up, %d runs", p.number, plan.Number, name, iterations, warmup, runs)
 	if err := r.alike("plane:beside", asked); err != nil {
 		return 0, err
 	}

@@ -62,7 +62,8 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	e.Spec.Direct = s.direct(r.env.Engine())
-	asked := fmt.Sprintf("plan %q, %d iterations, %d of warm-up, patience %v s, exit %t", text, e.Iterations, e.Warmup, patience, exit)
+	asked := fmt.Sprintf("plan %q, %d iterations, %d of warm-up, patience %v s, exit %t, %s", text, e.Iterations, e.Warmup, patience, exit,
+		planeText(s.describe(e.Spec)))
 	if err := r.alike("moe.elastic", asked); err != nil {
 		return 0, err
 	}

@@ -93,13 +93,16 @@ func TestPlaneNotAlike(t *testing.T) {
 		local plan = transfer.prepare { matrix = matrix.ring { bytes = 64 }, mem = "dram" }
 		`
 	for call, want := range map[string]string{
-		`plane:measure { mode = "dispatch", iterations = one and 3 or 2 }`:                  "dispatch, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for mode dispatch, 3 iterations",
-		`plane:measure { mode = one and "dispatch" or "combine", iterations = 2 }`:          "mode combine, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for mode dispatch",
-		`plane:verify { arrived = one }`:                                                    "arrived false",
-		`plane:beside { plan = plan, iterations = 2, runs = one and 3 or 2 }`:               "2 runs; rank 1 asks for",
-		`moe.control { rounds = one and 2 or 1, plane = spec }`:                             "1 rounds",
-		`moe.elastic { plan = "0-1; 0", iterations = one and 3 or 2, plane = spec }`:        "2 iterations",
-		`moe.elastic { plan = one and "0-1; 0" or "0-1; 1", iterations = 2, plane = spec }`: `"0-1; 1"`,
+		`plane:measure { mode = "dispatch", iterations = one and 3 or 2 }`:         "dispatch, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for plane 0, mode dispatch, 3 iterations",
+		`plane:measure { mode = one and "dispatch" or "combine", iterations = 2 }`: "mode combine, 2 iterations, 10 of warm-up, entry steady; rank 1 asks for plane 0, mode dispatch",
+		`plane:verify { arrived = one }`:                                           "arrived false",
+		`plane:beside { plan = plan, iterations = 2, runs = one and 3 or 2 }`:      "2 runs; rank 1 asks for",
+		`local other = transfer.prepare { matrix = matrix.ring { bytes = 64 }, mem = "dram" } plane:beside { plan = one and other or plan, iterations = 2, runs = 2 }`: "plan 0, ",
+		`local more = moe.open(spec); (one and more or plane):verify()`:                                             "plane 0, sabotage",
+		`moe.open { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct", seed = one and 5 or 6 } }`: "seed 6",
+		`moe.control { rounds = one and 2 or 1, plane = spec }`:                                                     "1 rounds",
+		`moe.elastic { plan = "0-1; 0", iterations = one and 3 or 2, plane = spec }`:                                "2 iterations",
+		`moe.elastic { plan = one and "0-1; 0" or "0-1; 1", iterations = 2, plane = spec }`:                         `"0-1; 1"`,
 	} {
 		err := playWith(t, 2, body(open+call), nil, func(*Env) {}).failed()
 		if fault.KindOf(err) != fault.Script || !strings.Contains(fmt.Sprint(err), ": rank 0 asks for ") || !strings.Contains(fmt.Sprint(err), want) {

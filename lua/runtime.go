@@ -73,6 +73,7 @@ type Runtime struct {
 	lines   []string // of its text, for errors
 	files   files
 	planes  []*luaPlane     // open ones, of the module moe
+	opened  int             // planes so far
 	raised  *scriptFault    // the last error that was raised for Go code
 	concat  *glua.LFunction // what compiled scripts call for ".."
 	resumes int             // coroutines that have resumed each other and not yielded

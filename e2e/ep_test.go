@@ -67,6 +67,17 @@ func checkExpertsJSON(t *testing.T, path string) {
 	}
 }
 
+// Loads come from a file of any name.
+func TestExpertsOfLoads(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "loads.txt"), []byte("# layer 0\n1 2 3 4\n4,3,2,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := harness.MustRun(t, dir, "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "8", "--hidden", "256", "--topk", "2",
+		"--experts-per-rank", "2", "--mode", "dispatch", "--iters", "2", "--warmup", "1", "--routing", "loads", "--loads", "loads.txt", "--layer", "1")
+	harness.Contains(t, "stdout", o.Stdout, "Data Plane (dispatch): 2/2 ranks passed\n")
+}
+
 // What a layer of a model moves; both ways of sending, and all entries, are checked.
 func TestExpertsOfModels(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {

@@ -96,14 +96,11 @@ func Load(path string) (*Value, error) {
 }
 
 // Read reads the text that Load parses. It takes only regular files, since anything else
-// might never end, and only those whose name determines a format. check, if it is not nil, may refuse what was opened.
+// might never end. check, if it is not nil, may refuse what was opened.
 func Read(path string, check func(*os.File) error) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
 		return nil, folder(path)
-	}
-	if _, err := formatOf(path); err != nil {
-		return nil, err
 	}
 	var file *os.File
 	if err == nil {

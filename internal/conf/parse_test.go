@@ -415,6 +415,9 @@ func TestLoad(t *testing.T) {
 	if _, err = Load(folder); fault.HintOf(err) != "in it is "+file {
 		t.Errorf("a folder with a document: %v, hint %q", err, fault.HintOf(err))
 	}
+	if err := os.WriteFile(filepath.Join(folder, "e.ini"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if _, err = Load(filepath.Join(folder, "e.ini")); err == nil || !strings.Contains(err.Error(), ".toml (TOML)") {
 		t.Errorf("another extension: %v", err)
 	}

@@ -64,11 +64,8 @@ type Case struct {
 
 // collect judges a task that has ended, and writes down what it found.
 func (r *session) collect(t *batch.Task) error {
-	d := &done{dir: t.Dir, began: t.Submitted, ended: time.Now()}
+	d := doneOf(t)
 	r.cases[t] = d
-	if t.Submitted.IsZero() {
-		d.began = d.ended
-	}
 	if t.Err != nil {
 		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{t.Err.Error()}}
 		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
@@ -84,6 +81,16 @@ func (r *session) collect(t *batch.Task) error {
 		return nil
 	}
 	return r.ledger.Recorded(t, d.State)
+}
+
+// doneOf is a task that has ended now. Its times are without the monotonic clock's readings, as the verdict keeps them:
+// a run that goes on finds its rows by what lies between them.
+func doneOf(t *batch.Task) *done {
+	d := &done{dir: t.Dir, began: t.Submitted.Round(0), ended: time.Now().Round(0)}
+	if t.Submitted.IsZero() {
+		d.began = d.ended
+	}
+	return d
 }
 
 // failedSuffix marks the result folder of a case that has failed.

@@ -3,6 +3,7 @@ package disagg
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,12 +20,19 @@ import (
 // its exit code.
 func perigee(t *testing.T, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	var out, errs bytes.Buffer
-	s := cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Env: func(name string) string { return env[name] }}
+	var out bytes.Buffer
+	stderr, code = perigeeTo(t, &out, env, args...)
+	return out.String(), stderr, code
+}
+
+func perigeeTo(t *testing.T, out io.Writer, env map[string]string, args ...string) (stderr string, code int) {
+	t.Helper()
+	var errs bytes.Buffer
+	s := cli.Streams{In: strings.NewReader(""), Out: out, Err: &errs, Env: func(name string) string { return env[name] }}
 	var c struct {
 		Disagg Cmd `cmd:""`
 	}
-	k, err := cli.Parser(&c, kong.Bind(s), kong.Writers(&out, &errs), kong.Exit(func(int) {}))
+	k, err := cli.Parser(&c, kong.Bind(s), kong.Writers(out, &errs), kong.Exit(func(int) {}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +46,7 @@ func perigee(t *testing.T, env map[string]string, args ...string) (stdout, stder
 		cli.PrintError(&errs, err)
 		code = int(fault.KindOf(err))
 	}
-	return out.String(), errs.String(), code
+	return errs.String(), code
 }
 
 // outcomes are the table of section 10 of the framework's description: what each

@@ -2,6 +2,7 @@ package disagg
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -168,6 +169,36 @@ func TestDryRunOfBrokenConfigs(t *testing.T) {
 	}
 }
 
+// The scripts of a large sweep are written one by one: together they may be more than fits into memory.
+func TestDryRunOfManyCases(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "many.yaml")
+	text := `metadata: {model_name: toy, precision: fp8, supported_gpus: [LOCAL]}
+slurm: {job_time: '00:10:00'}
+benchmark: {concurrency_list: 1, multi_round: 8, input_length: 1, output_length: 1}
+job: {nodes: 1, server: s, ready: y, client: z}
+sweep: {benchmark.input_length: [1, 2, 3]}
+`
+	must(t, os.WriteFile(file, []byte(text), 0o600))
+	for _, format := range []string{"text", "json"} {
+		var out pieces
+		said, code := perigeeTo(t, &out, nil, "run", "--dry-run", "--gpu", "LOCAL", "--format", format, file)
+		if code != 0 || len(out) != 3 {
+			t.Errorf("%s: exit code %d, written in %d pieces\n%s", format, code, len(out), said)
+		}
+		if all := []byte(strings.Join(out, "")); format == "json" && !json.Valid(all) {
+			t.Errorf("no JSON: %s", all)
+		}
+	}
+}
+
+// pieces are the texts that were written.
+type pieces []string
+
+func (p *pieces) Write(b []byte) (int, error) {
+	*p = append(*p, string(b))
+	return len(b), nil
+}
+
 // Folders of others hold pipes and devices where files are expected. Nothing waits for them.
 func TestPipesInFolders(t *testing.T) {
 	fifo := func(path string) {
@@ -240,6 +271,7 @@ func TestCopiedRuns(t *testing.T) {
 		{"the same second, in one file", slices.Concat(first, run(0, 1, 2, 4)), nil, false},
 		{"a copy", first, first, true},
 		{"a copy among others", first, slices.Concat(run(60, 1, 2, 3), first), true},
+		{"a copy that another program has written", timed("9.250000", run(0, 1, 2)), timed("9.25", run(0, 1, 2)), true},
 		{"a copy in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250001", run(0, 1, 2))), nil, true},
 		{"the copy of a row in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250001", run(0, 1))), nil, true},
 		{"equal figures of other times in one file", slices.Concat(timed("9.250001", run(0, 1, 2)), timed("9.250002", run(0, 1, 2))), nil, false},

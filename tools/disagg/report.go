@@ -134,6 +134,7 @@ func (known runs) add(file string, rows []record.Row) error {
 				WithHint("give each run once: take out the copies of its rows")
 		}
 		here[row] = true
+		row.Took = "" // another program may have written it in another way
 		run := row
 		run.Metric, run.Value = "", 0
 		f := of[run]
@@ -148,6 +149,7 @@ func (known runs) add(file string, rows []record.Row) error {
 		}
 	}
 	for _, row := range rows {
+		row.Took = ""
 		known[row] = file
 		row.Metric, row.Value = "", 0
 		if f := of[row]; f.copies == f.all {

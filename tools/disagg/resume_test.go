@@ -6,10 +6,20 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/record"
 )
+
+// What lies between two times is the same after they were written down and read.
+func TestTimesOfDone(t *testing.T) {
+	now := time.Now()
+	d := doneOf(&batch.Task{Submitted: now})
+	if d.began != now.Round(0) || d.ended != d.ended.Round(0) {
+		t.Errorf("with readings of the monotonic clock: %v, %v", d.began, d.ended)
+	}
+}
 
 // A run that ends between the figures of a case and the ledger, as on a full disk, records the case once.
 func TestResumeRecordsOnce(t *testing.T) {

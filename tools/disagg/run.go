@@ -3,6 +3,7 @@ package disagg
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -216,11 +217,10 @@ type planned struct {
 	Error    string            `json:"error,omitempty"`
 }
 
-// dry writes what would be submitted.
+// dry writes what would be submitted, job by job: the scripts of all may be more than fits into memory.
 func (r *session) dry() error {
-	var all []planned
 	failed := 0
-	for _, t := range r.tasks {
+	for i, t := range r.tasks {
 		p := planned{ID: t.Name}
 		plan, err := r.dryPlan(t)
 		if err != nil {
@@ -229,17 +229,16 @@ func (r *session) dry() error {
 		} else {
 			p = planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
 		}
-		all = append(all, p)
-	}
-	if r.Format.Format == "json" {
-		if err := printJSON(r.s.Out, all); err != nil {
-			return err
+		text := p.text()
+		if r.Format.Format == "json" {
+			text = p.element(i == 0, i == len(r.tasks)-1)
 		}
-	} else if err := r.printDry(all); err != nil {
-		return err
+		if _, err := fmt.Fprint(r.s.Out, text); err != nil {
+			return cli.LostOutput(err)
+		}
 	}
 	if failed > 0 {
-		return fault.New(fault.Input, "%d of %s would not be submitted", failed, cli.Count(len(all), "job"))
+		return fault.New(fault.Input, "%d of %s would not be submitted", failed, cli.Count(len(r.tasks), "job"))
 	}
 	return nil
 }
@@ -251,21 +250,34 @@ func (r *session) dryPlan(t *batch.Task) (*launch.Plan, error) {
 	return r.plan(t, "perigee-<random>")
 }
 
-func (r *session) printDry(all []planned) error {
-	var b strings.Builder
-	for _, p := range all {
-		if p.Error != "" {
-			fmt.Fprintf(&b, "# %s: not submitted: %s\n\n", plaintext.Escape(p.ID), p.Error)
-			continue
-		}
-		fmt.Fprintf(&b, "# %s: template %s, %s", plaintext.Escape(p.ID), p.Template, cli.Count(p.Nodes, "node"))
-		if p.Computed != p.Nodes {
-			fmt.Fprintf(&b, " (the config asks for %d)", p.Computed)
-		}
-		fmt.Fprintf(&b, "\n%s\n# %s:\n%s\n", cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script)
+// text is a job for people.
+func (p planned) text() string {
+	if p.Error != "" {
+		return plaintext.Text(fmt.Sprintf("# %s: not submitted: %s\n\n", plaintext.Escape(p.ID), p.Error))
 	}
-	_, err := fmt.Fprint(r.s.Out, plaintext.Text(b.String()))
-	return err
+	computed := ""
+	if p.Computed != p.Nodes {
+		computed = fmt.Sprintf(" (the config asks for %d)", p.Computed)
+	}
+	return plaintext.Text(fmt.Sprintf("# %s: template %s, %s%s\n%s\n# %s:\n%s\n", plaintext.Escape(p.ID), p.Template, cli.Count(p.Nodes, "node"),
+		computed, cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script))
+}
+
+// element is a job in a list of JSON, as printJSON writes it.
+func (p planned) element(first, last bool) string {
+	var b strings.Builder
+	e := json.NewEncoder(plaintext.JSONWriter(&b))
+	e.SetEscapeHTML(false)
+	e.SetIndent("  ", "  ")
+	e.Encode(p) // texts and numbers have no error
+	before, after := ",\n  ", ""
+	if first {
+		before = "[\n  "
+	}
+	if last {
+		after = "\n]\n"
+	}
+	return before + strings.TrimSuffix(b.String(), "\n") + after
 }
 
 // prepare makes the output folder and finds out, before anything is submitted,

@@ -388,9 +388,11 @@ func (l *Ledger) Recorded(t *Task, state string) error {
 // are recorded. Intents without an id are looked up among the user's jobs. It returns
 // how many jobs go on.
 func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
-	last, _ := m.Ledger.Last()
-	if err := m.missing(last, tasks); err != nil {
-		return 0, err
+	last, over := m.Ledger.Last()
+	if !over {
+		if err := m.missing(last, tasks); err != nil {
+			return 0, err
+		}
 	}
 	mine := map[string]slurm.Job{}
 	if slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {

@@ -225,6 +225,11 @@ func TestResumeOfOtherCases(t *testing.T) {
 		}
 	}
 	m := manager(t, t.TempDir())
+	m.Ledger.events = []Event{{Event: began}, {Event: ended, Task: "case0", Job: "5"}, {Event: finished}}
+	if _, err := m.Resume(context.Background(), list[1:]); err != nil {
+		t.Errorf("a run that is over: %v", err)
+	}
+	m = manager(t, t.TempDir())
 	m.Ledger.events = []Event{{Event: began}, {Event: submitted, Task: "case0", Job: "5"}}
 	list[0].Problems = []config.Problem{{Message: "streaming must be true"}}
 	if _, err := m.Resume(context.Background(), list); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is invalid now: streaming must be true") {

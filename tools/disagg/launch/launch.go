@@ -254,7 +254,7 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 		"print": short(fmt.Sprint), "println": short(fmt.Sprintln), "html": short(template.HTMLEscaper),
 		"js": short(template.JSEscaper), "urlquery": short(template.URLQueryEscaper),
 		"printf": func(format string, args ...any) (string, error) {
-			if strings.Count(format, "%") > mostVerbs {
+			if strings.Count(strings.ReplaceAll(format, "%%", ""), "%") > mostVerbs {
 				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
 			}
 			return short(func(args ...any) string { return fmt.Sprintf(format, args...) })(args...)

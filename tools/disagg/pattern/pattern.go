@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"regexp/syntax"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -17,7 +19,7 @@ import (
 // pattern has a group for it, the concurrency they belong to.
 type Pattern struct {
 	Names []string
-	re    *regexp.Regexp
+	text  string // for RE2
 	// concurrency is the group that holds it; 0: the log says it elsewhere.
 	concurrency int
 }
@@ -39,12 +41,15 @@ func Compile(source string, names []string) (*Pattern, error) {
 	if err != nil {
 		return nil, err
 	}
-	re, err := regexp.Compile(text)
+	re, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
 		return nil, fmt.Errorf("the pattern is not a regular expression of RE2: %w", err)
 	}
-	p := &Pattern{Names: names, re: re, concurrency: max(0, re.SubexpIndex("concurrency"))}
-	groups := re.NumSubexp()
+	if n := steps(re); n > mostSteps {
+		return nil, fmt.Errorf("wanted a pattern of at most %d steps with all its repetitions, got %d", mostSteps, n)
+	}
+	p := &Pattern{Names: names, text: text, concurrency: max(0, slices.Index(re.CapNames(), "concurrency"))}
+	groups := re.MaxCap()
 	if p.concurrency == 0 && groups == len(names)+1 {
 		p.concurrency = groups
 	}
@@ -59,14 +64,35 @@ func Compile(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
+// mostSteps bounds the program of a pattern, whose steps take some 300 bytes each: x{1000} is text of seven bytes.
+const mostSteps = 20_000
+
+// steps is about how many instructions the program of a regular expression has. The parser has bounded its
+// repetitions.
+func steps(re *syntax.Regexp) int {
+	n := max(1, len(re.Rune)/2)
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return n
+}
+
 // FindAll returns the records in a text, in order. A match whose values are no
 // numbers is an error.
 func (p *Pattern) FindAll(text []byte) ([]Match, error) {
+	// Not before: each of the cases of a sweep would hold a program.
+	re, err := regexp.Compile(p.text)
+	if err != nil {
+		return nil, err // Compile has parsed it: this does not happen
+	}
 	var list []Match
-	for _, at := range p.re.FindAllSubmatchIndex(text, -1) {
+	for _, at := range re.FindAllSubmatchIndex(text, -1) {
 		m := Match{Offset: at[0], Values: map[string]float64{}}
 		name := 0
-		for group := 1; group <= p.re.NumSubexp(); group++ {
+		for group := 1; group <= re.NumSubexp(); group++ {
 			from, to := at[2*group], at[2*group+1]
 			got := ""
 			if from >= 0 {

@@ -101,3 +101,17 @@ func FuzzTranslate(f *testing.F) {
 		}
 	})
 }
+
+// x{1000} is text of seven bytes, and its program takes 300 kB.
+func TestLongPrograms(t *testing.T) {
+	for source, refused := range map[string]bool{
+		`(\d+)`: false, `(\d{1,19})\s+tokens\s*(?:[a-z]{3}|[^\n]{0,200})`: false, `((?:ab){1000}){1,10}`: true,
+		"(" + strings.Repeat(`(?:[\w\W]{0,1000})`, 9) + ")": false, "(" + strings.Repeat(`(?:[\w\W]{0,1000})`, 11) + ")": true,
+		"(" + strings.Repeat("x", 41_000) + ")": true,
+	} {
+		_, err := Compile(source, []string{"m"})
+		if (err != nil) != refused {
+			t.Errorf("%.60q: %v", source, err)
+		}
+	}
+}

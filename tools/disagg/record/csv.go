@@ -98,7 +98,7 @@ func whole(file *os.File) error {
 	return nil
 }
 
-const wholeHint = "complete the last line or take it out"
+const wholeHint = "end the last line with a newline if it is whole, or take it out"
 
 // AppendCSV adds rows to the file at path under a lock, and the header if it is
 // new or empty. After an error the file is as it was.
@@ -173,7 +173,7 @@ func ReadCSV(path string) ([]Row, error) {
 	}
 	at := map[string]int{}
 	for i, name := range header {
-		if _, ok := at[name]; ok {
+		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name
 			return nil, fault.New(fault.Input, "%s:1: the column %q is there twice", path, name)
 		}
 		at[name] = i

@@ -46,6 +46,12 @@ func TestCSV(t *testing.T) {
 	if err != nil || len(rows) != 16 || !cmp.Equal(rows[3], row) {
 		t.Errorf("%d rows, %v: %s", len(rows), err, cmp.Diff(rows[0], row))
 	}
+	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "\n", ",,\n")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rows, err := ReadCSV(path); err != nil || len(rows) != 16 {
+		t.Errorf("with columns without a name: %d rows, %v", len(rows), err)
+	}
 	for text, word := range map[string]string{
 		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
 		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a finite number",

@@ -47,6 +47,19 @@ func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 	return c
 }
 
+// killAll ends the agents, which all have processes of their own, without closing them. A peer that is killed may have
+// taken a place in UCX's queues in shared memory and not filled it. A progress thread looks for what comes there for
+// ever, so that an agent with one is never closed. A rank of a failed job ends its process, too.
+func (c *cluster) killAll() {
+	c.t.Cleanup(func() {
+		for _, w := range c.workers {
+			if r := w.(*remote); !r.killed {
+				r.kill(c.t)
+			}
+		}
+	})
+}
+
 // must makes a call that has to work.
 func (c *cluster) must(i int, q request) response {
 	c.t.Helper()

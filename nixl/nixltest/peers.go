@@ -295,7 +295,10 @@ func testRejoin(t *testing.T, s Setup, place func(int) bool) {
 // testMaskedPeer kills a peer in the middle of things; the others leave it out and go on.
 func testMaskedPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {
-		c := ready(t, s, func(i int) bool { return i > 0 }, 4, size)
+		c := ready(t, s, func(i int) bool { return i > 0 || s.threads() }, 4, size)
+		if s.threads() {
+			c.killAll()
+		}
 		batches := map[int]int{}
 		for peer := 1; peer < 4; peer++ {
 			tr := whole(nixl.Write, peer, 0, 0, size)

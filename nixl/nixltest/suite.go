@@ -31,6 +31,11 @@ type Setup struct {
 	Lives  int                         // how many agents live and die in the test of leaks
 }
 
+// threads reports whether the agents have progress threads.
+func (s Setup) threads() bool {
+	return s.Config.Progress == "thread" || s.Config.Progress == "auto" && !s.Config.OneHost
+}
+
 // Run runs the whole suite.
 func Run(t *testing.T, s Setup) {
 	if _, err := s.Open(); err != nil {
@@ -464,7 +469,10 @@ func signal(t *testing.T, p *os.Process, s syscall.Signal) {
 // testKilledPeer expects an error that names the killed peer, soon, and that transfers with others go on.
 func testKilledPeer(t *testing.T, s Setup) {
 	for _, size := range []int{64, 4 << 20} {
-		c := ready(t, s, func(i int) bool { return i == 1 }, 3, size)
+		c := ready(t, s, func(i int) bool { return i == 1 || s.threads() }, 3, size)
+		if s.threads() {
+			c.killAll()
+		}
 		w := c.workers[0]
 		b := c.batch(0, whole(nixl.Write, 2, 0, 0, size), whole(nixl.Write, 1, 0, 0, size))
 		c.workers[1].(*remote).kill(t)

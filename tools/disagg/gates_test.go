@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/tools/disagg/verdict"
 )
 
 // A case of six levels, as its config and its log.
@@ -146,7 +148,7 @@ func TestGrowingLog(t *testing.T) {
 		}
 		ended <- nil
 	}()
-	p, _ := parse(t, dir, "--settle", "1s")
+	p, _ := parse(t, dir, "--settle", "3s")
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
@@ -169,11 +171,15 @@ func TestGrowingLog(t *testing.T) {
 			}
 		}
 	}()
-	p, _ = parse(t, dir, "--settle", "500ms")
+	// parse would wait for ten times as long.
+	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: 3 * time.Second, Limit: time.Millisecond})
 	close(stop)
 	<-ended
-	if p.State != "failed" || !strings.Contains(strings.Join(p.Reasons, "\n"), "still growing") {
-		t.Errorf("%s: %q", p.State, p.Reasons)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := verdict.Judge(e, verdict.Expect{}, verdict.Gates{}); v.State != verdict.Failed || !strings.Contains(strings.Join(v.Reasons, "\n"), "still growing") {
+		t.Errorf("%s: %q", v.State, v.Reasons)
 	}
 }
 

@@ -47,7 +47,7 @@ func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 	return c
 }
 
-// killAll ends the agents, which all have processes of their own, without closing them. A peer that is killed may have
+// killAll ends the agents, each in its own process, without closing them. A peer that is killed may have
 // taken a place in UCX's queues in shared memory and not filled it. A progress thread looks for what comes there for
 // ever, so that an agent with one is never closed. A rank of a failed job ends its process, too.
 func (c *cluster) killAll() {

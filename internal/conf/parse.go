@@ -88,6 +88,11 @@ func Readable(name string) bool {
 
 // Load reads the document in a file. Its name determines the format, as in [Parse].
 func Load(path string) (*Value, error) {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() { // of a folder Read says what is in it
+		if _, err := formatOf(path); err != nil {
+			return nil, err
+		}
+	}
 	text, err := Read(path, nil)
 	if err != nil {
 		return nil, err

@@ -449,6 +449,12 @@ func TestHostileResult(t *testing.T) {
 			t.Errorf("%v: a formula:\n%s", args, out)
 		}
 	}
+	// The names of a table's columns are the result's, too.
+	d.Tables = []result.Table{{Title: "t", Columns: []string{evil, "=1+1"}, Rows: [][]any{{1, 2}}}}
+	out := mustCall(t, "convert", write(t, d, "columns.json"), "-", "--format", "csv", "--rows", "table")
+	if out != plaintext.Text(out) || !strings.Contains(out, "owned") || !strings.Contains(out, ",'=1+1\n") {
+		t.Errorf("the header: %q", out)
+	}
 	// JSON keeps what it says, and a file gets a text as it is.
 	if got := mustCall(t, "cat", "-r", path, ".notes[0]"); got != evil+"\n" {
 		t.Errorf("raw: %q", got)

@@ -64,7 +64,7 @@ func (o *rowWriter) emit(r row) error {
 		return o.line(r)
 	}
 	if o.count == 1 {
-		o.csv.Write(r.names)
+		o.header(r.names)
 	}
 	cells := make([]string, len(r.values))
 	for i, v := range r.values {
@@ -75,13 +75,22 @@ func (o *rowWriter) emit(r row) error {
 	return o.csv.Write(cells)
 }
 
+// header writes the names of columns, which the result has chosen: those of a table, and keys of labels.
+func (o *rowWriter) header(names []string) {
+	cells := make([]string, len(names))
+	for i, name := range names {
+		cells[i] = plaintext.Cell(name)
+	}
+	o.csv.Write(cells)
+}
+
 // finish writes the header, which stands there also if there is no row, and what is buffered.
 func (o *rowWriter) finish(kind string) error {
 	if o.csv == nil {
 		return nil
 	}
 	if o.count == 0 {
-		o.csv.Write(columnsOf(kind))
+		o.header(columnsOf(kind))
 	}
 	o.csv.Flush()
 	return o.csv.Error()

@@ -87,7 +87,7 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	p.cfg.OneHost = w.OneHost()
 	defer func() {
 		if p.agent != nil {
-			p.agent.Close()
+			p.close(p.agent)
 		}
 	}()
 	if err := CheckRoom(w, w.Size(), send+2*recv); err != nil {
@@ -427,9 +427,18 @@ func (p *player) bury(present, killed []int) (dead, ended []int, err error) {
 	if slices.Contains(dead, me) { // what is left of it goes when all others have let go
 		agent := p.agent
 		p.agent, p.connected, p.used = nil, nil, nil
-		return dead, ended, agent.Close()
+		p.close(agent)
+		return dead, ended, nil
 	}
 	return dead, ended, p.release()
+}
+
+// close closes an agent that is not used any more. A peer's death may have left what NIXL does not get over, and the
+// figures of the plan do not depend on it.
+func (p *player) close(agent nixl.Agent) {
+	if err := agent.Close(); err != nil {
+		p.w.Log().Warn("closing the agent", "reason", err)
+	}
 }
 
 // release frees the batches of the layout that was used last.

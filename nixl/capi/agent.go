@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -219,7 +220,11 @@ func (a *agent) NewBatch(transfers []nixl.Transfer) (nixl.Batch, error) {
 	return b, nil
 }
 
-// Close releases batches, buffers and the library's agent, and goes on where one of them fails.
+// closeWithin bounds the end of the library's agent, which takes milliseconds. Tests shorten it.
+var closeWithin = 15 * time.Second
+
+// Close releases batches, buffers and the library's agent, and goes on where one of them fails. An agent that the
+// library does not end in time is left to it, with the memory that its threads may still use.
 func (a *agent) Close() error {
 	if a.closed {
 		return nil
@@ -235,26 +240,51 @@ func (a *agent) Close() error {
 	for _, b := range slices.Backward(a.buffers) {
 		errs = append(errs, b.deregister())
 	}
-	if status := C.papi_close(a.c); status < 0 {
-		errs = append(errs, fail(status, "closing the agent"))
+	status, ended := a.end()
+	if ended {
+		if status < 0 {
+			errs = append(errs, fail(status, "closing the agent"))
+		}
+		errs = append(errs, a.free())
+	} else {
+		errs = append(errs, fault.New(fault.Engine, "NIXL: the agent is not closed after %v", closeWithin).
+			WithHint("a process of this host was killed as it sent (\"Who makes progress\" in docs/engines.md)"))
 	}
-	// The memory goes last: nothing of the library can reach it now.
+	for _, w := range a.processes {
+		w.Stop()
+	}
+	// Callers may keep a closed agent, so it holds no memory that counts.
+	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
+	a.outgoing = nil
+	return errors.Join(errs...)
+}
+
+// free frees the memory that nothing of the library can reach any more.
+func (a *agent) free() error {
+	var errs []error
 	for _, b := range slices.Backward(a.buffers) {
 		errs = append(errs, b.Free())
 	}
 	if a.gpu != nil {
 		errs = append(errs, a.gpu.Close())
 	}
-	for _, w := range a.processes {
-		w.Stop()
-	}
 	for _, l := range a.links {
 		C.free(unsafe.Pointer(l.name))
 	}
 	C.free(unsafe.Pointer(a.name))
 	C.free(unsafe.Pointer(a.c))
-	// Callers may keep a closed agent, so it holds no memory that counts.
-	a.c, a.buffers, a.peers, a.links, a.processes = nil, nil, nil, nil, nil
-	a.outgoing = nil
 	return errors.Join(errs...)
+}
+
+// end makes the library end its agent, and reports whether it did so in time. The library waits for its progress
+// thread, which looks for ever at a place of UCX's queues that a killed peer has left half filled.
+func (a *agent) end() (status C.int, ended bool) {
+	c, done := a.c, make(chan C.int, 1)
+	go func() { done <- C.papi_close(c) }()
+	select {
+	case status := <-done:
+		return status, true
+	case <-time.After(closeWithin):
+		return 0, false
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
@@ -177,6 +178,30 @@ func TestNoAgent(t *testing.T) {
 			_, err = e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
 			wantFault(t, err, fault.Engine, test.words...)
 		})
+	}
+}
+
+// A library that does not end its agent, as NIXL behaves when a peer was killed as it sent, does not hold its user.
+func TestCloseIsBounded(t *testing.T) {
+	const forever = "int nixl_capi_destroy_agent(void *a) { for (;;) sleep(1000); }"
+	e, err := Load(imitation(t, "lasting", map[string]string{
+		"nixl_capi_create_configured_agent": `int nixl_capi_create_configured_agent(const char *n, void *c, void **a)` +
+			`{ *a = "agent"; return 0; }`,
+		"nixl_capi_destroy_agent": forever,
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := e.NewAgent(nixl.AgentConfig{Name: "a", OneHost: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	within := closeWithin
+	t.Cleanup(func() { closeWithin = within })
+	closeWithin = 10 * time.Millisecond
+	wantFault(t, a.Close(), fault.Engine, "not closed after 10ms")
+	if err := a.Close(); err != nil {
+		t.Errorf("closed again: %v", err)
 	}
 }
 

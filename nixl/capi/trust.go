@@ -170,7 +170,8 @@ const (
 )
 
 // checkSettings refuses to go on where UCX or NIXL would read settings that another user could have written. Those that
-// come later are kept from them by apart.
+// come later are kept from them by apart. Settings in the current folder may have come with it in an archive of a
+// stranger, although this user owns them now: the user has to name them.
 func checkSettings(home, named string) error {
 	for _, path := range []string{
 		filepath.Join(home, ucxSettings), filepath.Join(home, nixlSettings), ucxSettings,
@@ -183,6 +184,11 @@ func checkSettings(home, named string) error {
 			return fault.New(fault.Engine, "NIXL and UCX would read %s, and run what it names: %w", path, err).
 				WithHint("remove it, or take it over (chown, chmod go-w), or start in another folder")
 		}
+	}
+	if exists(ucxSettings) && !isHere(home) && !isHere(named) {
+		return fault.New(fault.Engine, "UCX would read %s in the current folder, and run what it names, though no variable names it",
+			ucxSettings).
+			WithHint("UCX_CONFIG_DIR=. has it read; else remove it, or start in another folder")
 	}
 	if named == "" {
 		return nil
@@ -205,6 +211,16 @@ func settingsOutOfReach(home string) error {
 // mayAppear reports whether others could put a file of settings into a folder that it is missing from.
 func mayAppear(dir, name string) bool {
 	return !exists(filepath.Join(dir, name)) && onlyOurs(dir) != nil
+}
+
+// isHere reports whether a folder is the current one.
+func isHere(dir string) bool {
+	here, err := os.Stat(".")
+	if err != nil || dir == "" {
+		return false
+	}
+	st, err := os.Stat(dir)
+	return err == nil && os.SameFile(here, st)
 }
 
 func exists(path string) bool {

@@ -30,7 +30,7 @@ func TestSettingsOfOthers(t *testing.T) {
 		if err := os.WriteFile(path, []byte("UCX_TLS=tcp\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := checkSettings(home, ""); err != nil {
+		if err := checkSettings(home, ""); err != nil && dir == home {
 			t.Errorf("own settings in %s: %v", dir, err)
 		}
 		if err := os.Chmod(path, 0o666); err != nil {
@@ -54,6 +54,28 @@ func TestSettingsOfOthers(t *testing.T) {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// Settings in the current folder may have come with it from a stranger, who owns no file any more: they are for those
+// who name them.
+func TestSettingsInTheCurrentFolder(t *testing.T) {
+	here := t.TempDir()
+	t.Chdir(here)
+	if err := os.WriteFile("ucx.conf", []byte("UCX_MODULE_DIR=modules\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, home := range []string{"", t.TempDir(), "missing"} {
+		wantFault(t, checkSettings(home, ""), fault.Engine, "ucx.conf in the current folder")
+		wantFault(t, checkSettings(home, t.TempDir()), fault.Engine, "ucx.conf in the current folder")
+		for _, named := range []string{".", here} {
+			if err := checkSettings(home, named); err != nil {
+				t.Errorf("home %q, UCX_CONFIG_DIR=%s: %v", home, named, err)
+			}
+		}
+	}
+	if err := checkSettings(here, ""); err != nil {
+		t.Errorf("at home: %v", err)
 	}
 }
 

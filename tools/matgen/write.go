@@ -28,12 +28,15 @@ const (
 
 var matrixName = regexp.MustCompile(`^matrix_[0-9]+\.txt$`)
 
-// document is metadata.yaml. As in the original, keys are sorted; below
-// generator they stand in an order that reads well.
-type document struct {
-	Generator *generator   `yaml:"generator,omitempty"`
-	Patterns  []patternDoc `yaml:"traffic_patterns"`
-}
+// The documents of metadata.yaml, which follow each other as one: the patterns are encoded one by one, since a tree
+// of YAML takes 20 kB for each. As in the original, keys are sorted; below generator they stand in an order that
+// reads well.
+type (
+	generatorDoc struct {
+		Generator *generator `yaml:"generator"`
+	}
+	patternDocs []patternDoc
+)
 
 type patternDoc struct {
 	MatrixFile string      `yaml:"matrix_file"`
@@ -92,7 +95,9 @@ func (w *Workload) writeMatrix(out io.Writer, p Pattern) error {
 // absolute paths, and so does --compat; otherwise they are relative to
 // metadata.yaml, so that the folder can be moved.
 func (w *Workload) writeMetadata(out io.Writer, folder string) error {
-	doc := document{Patterns: make([]patternDoc, len(w.Patterns))}
+	if _, err := io.WriteString(out, firstLine); err != nil {
+		return err
+	}
 	prefix := ""
 	if w.Options.Compat {
 		absolute, err := filepath.Abs(folder)
@@ -100,13 +105,23 @@ func (w *Workload) writeMetadata(out io.Writer, folder string) error {
 			return err
 		}
 		prefix = absolute + "/"
-	} else {
-		doc.Generator = w.generator()
+	} else if err := encodeYAML(out, generatorDoc{w.generator()}); err != nil {
+		return err
+	}
+	key := "traffic_patterns:\n"
+	if len(w.Patterns) == 0 {
+		key = "traffic_patterns: []\n"
+	}
+	if _, err := io.WriteString(out, key); err != nil {
+		return err
 	}
 	for k, p := range w.Patterns {
-		doc.Patterns[k] = patternDoc{prefix + fileName(k), w.Options.MemType, w.metadata(p), p.SleepSec}
+		doc := patternDocs{{prefix + fileName(k), w.Options.MemType, w.metadata(p), p.SleepSec}}
+		if err := encodeYAML(out, doc); err != nil {
+			return err
+		}
 	}
-	return encodeYAML(out, doc)
+	return nil
 }
 
 func (w *Workload) metadata(p Pattern) metadataDoc {
@@ -159,15 +174,12 @@ func (w *Workload) assumptions() map[string]string {
 }
 
 // encodeYAML writes in the block style of the original.
-func encodeYAML(out io.Writer, doc document) error {
+func encodeYAML(out io.Writer, doc any) error {
 	var node yaml.Node
 	if err := node.Encode(doc); err != nil {
 		return err
 	}
 	floatsForAll(&node)
-	if _, err := io.WriteString(out, firstLine); err != nil {
-		return err
-	}
 	dumper, err := yaml.NewDumper(out, yaml.WithIndent(2), yaml.WithCompactSeqIndent(), yaml.WithLineWidth(-1))
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,6 +204,40 @@ func TestMetadataGolden(t *testing.T) {
 	if diff := cmp.Diff(readFile(t, golden), text); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// What is written for a pattern is not kept until all are: a short list makes many patterns.
+func TestMetadataIsStreamed(t *testing.T) {
+	const patterns = 10_000
+	w := mustPlan(t, append(slices.Clone(small), "--num-user-requests", fmt.Sprint(patterns))...)
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	late := &tail{from: 1 << 20, look: heap}
+	if err := w.writeMetadata(late, "f"); err != nil {
+		t.Fatal(err)
+	}
+	if late.seen == 0 || late.seen > before+1<<20 {
+		t.Errorf("%d bytes are in use in the middle, %d before", late.seen, before)
+	}
+}
+
+// tail looks at something once it has got some bytes.
+type tail struct {
+	from int
+	look func() uint64
+	seen uint64
+}
+
+func (w *tail) Write(p []byte) (int, error) {
+	if w.from -= len(p); w.from < 0 && w.seen == 0 {
+		w.seen = w.look()
+	}
+	return len(p), nil
 }
 
 func TestFormatFloat(t *testing.T) {

@@ -12,6 +12,7 @@ package atomicfile
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,16 +43,24 @@ const bufferBytes = 1 << 16
 // An error of fill comes back as it is if it is a fault, any other error as a
 // fault of the kind Output.
 func Write(path string, perm fs.FileMode, fill func(io.Writer) error) error {
-	return WriteSoon(path, perm, 0, fill)
+	_, err := WriteClaimed(context.Background(), At(path), perm, 0, fill)
+	return err
 }
 
 // WriteSoon is Write for a process that may be killed at any moment. If the disk takes
-// longer than patience, unless that is 0, to flush what is written, the file gets its
-// place before that. WriteSoon still returns only when all is flushed. A loss of power in
-// between may leave a file with holes.
+// longer than patience to flush what is written, the file gets its place before that.
+// WriteSoon still returns only when all is flushed. A loss of power in between may leave
+// a file with holes.
 func WriteSoon(path string, perm fs.FileMode, patience time.Duration, fill func(io.Writer) error) error {
-	_, err := WriteClaimed(At(path), perm, patience, fill)
+	_, err := WriteClaimed(Ended(), At(path), perm, patience, fill)
 	return err
+}
+
+// Ended is a context that has ended, for WriteClaimed.
+func Ended() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
 }
 
 // Claim says where a file goes. It is asked before anything is written, and again when all is, since others may have
@@ -62,9 +71,9 @@ type Claim func(taken bool) (path string, isNew bool)
 // At claims a path, whatever is there.
 func At(path string) Claim { return func(bool) (string, bool) { return path, false } }
 
-// WriteClaimed is WriteSoon to the place that claim says. It returns what it has put there, nil if it has
-// not, and for a device.
-func WriteClaimed(claim Claim, perm fs.FileMode, patience time.Duration,
+// WriteClaimed writes to the place that claim says: as Write until ctx ends, from then on as WriteSoon. It returns what
+// it has put there, nil if it has not, and for a device.
+func WriteClaimed(ctx context.Context, claim Claim, perm fs.FileMode, patience time.Duration,
 	fill func(io.Writer) error) (fs.FileInfo, error) {
 	path, _ := claim(false)
 	place, err := regular.Locate(path)
@@ -79,7 +88,7 @@ func WriteClaimed(claim Claim, perm fs.FileMode, patience time.Duration,
 	if device != nil {
 		return nil, outputError(path, writeDevice(device, path, fill))
 	}
-	return replace(path, place, claim, perm, patience, fill)
+	return replace(ctx, path, place, claim, perm, patience, fill)
 }
 
 // CanWrite finds out whether Write can write a file. It leaves nothing behind.
@@ -162,8 +171,8 @@ var errFolder = errors.New("it is a folder")
 var flush = (*os.File).Sync
 
 // replace writes a file under a temporary name beside path, which is place, and renames it to where claim says.
-func replace(path string, place regular.Place, claim Claim, perm fs.FileMode, patience time.Duration,
-	fill func(io.Writer) error) (put fs.FileInfo, err error) {
+func replace(ctx context.Context, path string, place regular.Place, claim Claim, perm fs.FileMode,
+	patience time.Duration, fill func(io.Writer) error) (put fs.FileInfo, err error) {
 	defer func() { err = outputError(path, err) }()
 	f, name, err := createTemp(place, perm)
 	if err != nil {
@@ -181,7 +190,7 @@ func replace(path string, place regular.Place, claim Claim, perm fs.FileMode, pa
 	if err := fillFile(f, fill); err != nil {
 		return nil, err
 	}
-	flushed, err := flushFor(f, patience)
+	flushed, err := flushFor(ctx, f, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +206,7 @@ func replace(path string, place regular.Place, claim Claim, perm fs.FileMode, pa
 		to, isNew := claim(taken)
 		err := moveTo(place, name, path, to, isNew)
 		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
-			return WriteClaimed(claim, perm, patience, fill)
+			return WriteClaimed(ctx, claim, perm, patience, fill)
 		}
 		if isNew && errors.Is(err, fs.ErrExist) {
 			continue
@@ -245,22 +254,23 @@ func linkNew(from int, temp string, folder int, name string) error {
 	return renameToFree(from, temp, folder, name) // there are no further names for a file, either: a look must do
 }
 
-// flushFor flushes f, and returns when that is done or, unless it is 0, when patience is
+// flushFor flushes f, and returns when that is done or, after ctx has ended, when patience is
 // over. An error that comes later is the one value of flushed, which is closed at the end.
-func flushFor(f *os.File, patience time.Duration) (flushed <-chan error, err error) {
+func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed <-chan error, err error) {
 	ended := make(chan error, 1)
 	go func() {
 		defer close(ended)
 		ended <- flush(f)
 	}()
-	var late <-chan time.Time // never, without a bound
-	if patience > 0 {
-		late = time.After(patience)
+	select {
+	case err := <-ended:
+		return ended, err
+	case <-ctx.Done():
 	}
 	select {
 	case err := <-ended:
 		return ended, err
-	case <-late:
+	case <-time.After(patience):
 		return ended, nil
 	}
 }

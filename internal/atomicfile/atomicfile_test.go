@@ -189,7 +189,7 @@ func TestWriteClaimed(t *testing.T) {
 		}
 		return filepath.Join(root, places[n]), true
 	}
-	put, err := WriteClaimed(claim, 0o644, 0, func(w io.Writer) error {
+	put, err := WriteClaimed(t.Context(), claim, 0o644, 0, func(w io.Writer) error {
 		plant(t, root, map[string]string{"file": "theirs", "folder/": ""})
 		return text("mine")(w)
 	})

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -54,6 +55,42 @@ func TestWriteSoon(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestEndedWhileTheDiskWorks: what is being written when the process is told to end gets its place then, and what
+// was there stays until then.
+func TestEndedWhileTheDiskWorks(t *testing.T) {
+	defer func(before func(*os.File) error) { flush = before }(flush)
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		flush = func(f *os.File) error {
+			time.Sleep(time.Minute)
+			return f.Sync()
+		}
+		const told, patience = 5 * time.Second, 200 * time.Millisecond
+		ctx, end := context.WithTimeout(t.Context(), told)
+		defer end()
+		found := make(chan string, 2)
+		for _, at := range []time.Duration{told, told + patience} {
+			time.AfterFunc(at+time.Millisecond, func() {
+				data, _ := os.ReadFile(path)
+				found <- string(data)
+			})
+		}
+		put, err := WriteClaimed(ctx, At(path), 0o644, patience, func(w io.Writer) error {
+			_, err := io.WriteString(w, "new")
+			return err
+		})
+		if put == nil || err != nil {
+			t.Error(put, err)
+		}
+		if before, after := <-found, <-found; before != "old" || after != "new" {
+			t.Errorf("as it is told to end %q, after the disk's last chance %q; want old and new", before, after)
+		}
+	})
 }
 
 // TestWriteWaitsForTheDisk: without hurry a file that cannot be flushed leaves the old one.

@@ -104,7 +104,7 @@ func (e *Experiment) Finish() error {
 		return nil
 	}
 	e.File = "" // later failures must not overwrite it, and a second attempt to write would fail as well
-	if _, err := e.Doc.WriteClaimed(e.claim.settle); err != nil {
+	if _, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); err != nil {
 		return err
 	}
 	if e.claim.path != e.claim.asked {
@@ -148,7 +148,7 @@ func (e *Experiment) Checkpoint() {
 		return
 	}
 	start := time.Now()
-	if put, _ := e.Doc.WriteClaimed(e.claim.settle); put != nil {
+	if put, _ := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); put != nil {
 		e.claim.wrote(put)
 	}
 	e.File = e.claim.path

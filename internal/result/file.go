@@ -3,6 +3,7 @@ package result
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -46,13 +47,8 @@ func CheckWritable(flag, path string) error {
 
 // Write replaces the file at path by the document.
 func (d *Document) Write(path string) error {
-	_, err := d.WriteClaimed(atomicfile.At(path))
+	_, err := d.WriteClaimed(context.Background(), atomicfile.At(path))
 	return err
-}
-
-// WriteClaimed is Write to the place that claim says. It returns what it has put there.
-func (d *Document) WriteClaimed(claim atomicfile.Claim) (fs.FileInfo, error) {
-	return d.write(claim, 0)
 }
 
 // hurry is how long the last result of a process that is told to end waits for the disk.
@@ -65,16 +61,18 @@ func (d *Document) WriteSoon(path string) error { return d.WriteClaimedSoon(atom
 
 // WriteClaimedSoon is WriteSoon to the place that claim says.
 func (d *Document) WriteClaimedSoon(claim atomicfile.Claim) error {
-	_, err := d.write(claim, hurry)
+	_, err := d.WriteClaimed(atomicfile.Ended(), claim)
 	return err
 }
 
-func (d *Document) write(claim atomicfile.Claim, patience time.Duration) (fs.FileInfo, error) {
+// WriteClaimed is Write to the place that claim says. Once ctx has ended it is WriteClaimedSoon: then the process may
+// be killed. It returns what it has put there.
+func (d *Document) WriteClaimed(ctx context.Context, claim atomicfile.Claim) (fs.FileInfo, error) {
 	path, _ := claim(false)
 	if err := CheckName(path); err != nil {
 		return nil, err
 	}
-	return atomicfile.WriteClaimed(claim, 0o644, patience, func(w io.Writer) error {
+	return atomicfile.WriteClaimed(ctx, claim, 0o644, hurry, func(w io.Writer) error {
 		z, err := Compress(w, filepath.Ext(path))
 		if err != nil {
 			return err

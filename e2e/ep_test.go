@@ -194,6 +194,18 @@ func TestExpertsMistakes(t *testing.T) {
 	}
 }
 
+// A scenario may close a data plane as soon as it has opened it: no rank prepares requests to that memory any more.
+func TestPlaneClosedAtOnce(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 3, run = function()
+			for _ = 1, 30 do
+				moe.open({ tokens = 8, hidden = 256, experts_per_rank = 2, topk = 1 }):close()
+			end
+		end }`})
+		harness.MustRun(t, dir, "run", "s.lua", "-n", "3", "--engine", engine, "--timeout", "60")
+	})
+}
+
 func TestControlPlane(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := t.TempDir()

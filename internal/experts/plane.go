@@ -212,7 +212,11 @@ func Open(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, s Spec) (*Pla
 	if p.port, err = openPort(w, engine, cfg, s.Seed, exchanges); err != nil {
 		return nil, err
 	}
-	if err := p.prepare(exchanges); err != nil {
+	err = p.prepare(exchanges)
+	if err == nil {
+		err = p.group.Barrier() // a rank may close at once what others still prepare their requests with
+	}
+	if err != nil {
 		p.port.close()
 		return nil, err
 	}

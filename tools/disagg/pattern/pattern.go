@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Pattern extracts one record per match: the values of Names and, where the
@@ -80,16 +81,37 @@ func steps(re *syntax.Regexp) int {
 	return n
 }
 
+// mostValues bounds what a pattern may find in a text. Each value takes some 100 bytes, and a pattern of 900 groups
+// within each other finds 900 in each digit.
+const mostValues = 1 << 20
+
+// mostMatches bounds the records. Each belongs to a level, of which a log has 10,000 at most.
+const mostMatches = 1 << 16
+
+// patience bounds a search. The usual ones take seconds even in 64 MiB, but a pattern may look through the rest of the
+// text for every match. A variable for tests.
+var patience = time.Minute
+
 // FindAll returns the records in a text, in order. A match whose values are no
-// numbers is an error.
+// numbers is an error, and so are more than mostMatches matches or mostValues values, and a search that takes longer
+// than patience.
 func (p *Pattern) FindAll(text []byte) ([]Match, error) {
 	// Not before: each of the cases of a sweep would hold a program.
 	re, err := regexp.Compile(p.text)
 	if err != nil {
 		return nil, err // Compile has parsed it: this does not happen
 	}
+	most := max(1, min(mostMatches, mostValues/(re.NumSubexp()+1)))
+	found, err := search(re, text, most+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > most {
+		return nil, fmt.Errorf("wanted at most %d matches of a pattern of %d groups, got more; "+
+			"write a pattern that finds only the lines with results", most, re.NumSubexp())
+	}
 	var list []Match
-	for _, at := range re.FindAllSubmatchIndex(text, -1) {
+	for _, at := range found {
 		m := Match{Offset: at[0], Values: map[string]float64{}}
 		name := 0
 		for group := 1; group <= re.NumSubexp(); group++ {
@@ -117,6 +139,23 @@ func (p *Pattern) FindAll(text []byte) ([]Match, error) {
 		list = append(list, m)
 	}
 	return list, nil
+}
+
+// search finds at most n matches. A regexp cannot be interrupted: one that is late is left to itself.
+func search(re *regexp.Regexp, text []byte, n int) ([][]int, error) {
+	began, done := time.Now(), make(chan [][]int, 1)
+	go func() { done <- re.FindAllSubmatchIndex(text, n) }()
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case found := <-done:
+		if time.Since(began) <= patience {
+			return found, nil
+		}
+	case <-late.C:
+	}
+	return nil, fmt.Errorf("the search for the pattern in %d bytes takes longer than %v; "+
+		"write a pattern that does not look through the whole log for each match", len(text), patience)
 }
 
 // unsupported are constructs of Python that RE2 lacks.

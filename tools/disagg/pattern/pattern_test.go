@@ -2,8 +2,10 @@ package pattern
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -113,5 +115,39 @@ func TestLongPrograms(t *testing.T) {
 		if (err != nil) != refused {
 			t.Errorf("%.60q: %v", source, err)
 		}
+	}
+}
+
+// Groups within each other find many values in each character.
+func TestTooManyValues(t *testing.T) {
+	const groups = 900
+	p, err := Compile(strings.Repeat("(", groups)+`\d`+strings.Repeat(")", groups), slices.Repeat([]string{"X"}, groups))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const wanted = "wanted at most 1163 matches"
+	if _, err := p.FindAll([]byte(strings.Repeat("1", 2000))); err == nil || !strings.Contains(err.Error(), wanted) {
+		t.Errorf("got %v for too many values", err)
+	}
+	if got, err := p.FindAll([]byte(strings.Repeat("1", 1163))); len(got) != 1163 || err != nil {
+		t.Errorf("got %d matches, %v; wanted 1163", len(got), err)
+	}
+}
+
+// A pattern may look through the rest of the text for each match.
+func TestEndlessSearch(t *testing.T) {
+	before := patience
+	defer func() { patience = before }()
+	p, err := Compile(`(1)(?:[\s\S]*Z)?`, []string{"X"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := []byte(strings.Repeat("1", 2000))
+	if got, err := p.FindAll(text); len(got) != len(text) || err != nil {
+		t.Fatalf("got %d matches, %v", len(got), err)
+	}
+	patience = time.Nanosecond
+	if _, err := p.FindAll(text); err == nil || !strings.Contains(err.Error(), "takes longer than 1ns") {
+		t.Errorf("got %v", err)
 	}
 }

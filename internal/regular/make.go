@@ -2,6 +2,7 @@ package regular
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,37 @@ func MakeParents(path string, perm fs.FileMode) (Place, Made, error) {
 	}
 	place, err = Locate(path)
 	return place, made, err
+}
+
+// MakeFolder makes a folder, and those above it, as far as they are missing. It follows no link of another user, and
+// refuses a folder of another user, who could change what is put into it. perm is the permission before the umask.
+func MakeFolder(path string, perm fs.FileMode) error {
+	path = filepath.Clean(path)
+	place, made, err := MakeParents(path, perm)
+	done := false
+	defer func() { made.Close(!done) }()
+	if err != nil {
+		return err
+	}
+	defer place.Close()
+	err = unix.Mkdirat(int(place.Folder.Fd()), place.Name, uint32(perm.Perm()))
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
+	}
+	f, err := place.Open(unix.O_DIRECTORY|unix.O_PATH, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var found unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &found); err != nil {
+		return &fs.PathError{Op: "stat", Path: path, Err: err}
+	}
+	if place.Foreign(found) {
+		return fmt.Errorf("%s belongs to user %d", path, found.Uid)
+	}
+	done = true
+	return nil
 }
 
 // Close forgets the folders, and removes them if they are not wanted.

@@ -56,3 +56,32 @@ func TestMakeParents(t *testing.T) {
 		t.Errorf("behind a link of another user: %v, %v", err, there)
 	}
 }
+
+// A folder is made or taken as it is, but neither one of a stranger nor one behind a stranger's link.
+func TestMakeFolder(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	must(t, os.Mkdir("there", 0o700), os.WriteFile("file", nil, 0o600), os.Symlink("there", "own"))
+	for _, path := range []string{"there", "a/b/c", "a/d/", "own", "own/e"} {
+		must(t, MakeFolder(path, 0o755))
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+	if err := MakeFolder("file", 0o755); !errors.Is(err, unix.ENOTDIR) {
+		t.Errorf("a file: %v", err)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	must(t, os.Mkdir("shared", 0o777), os.Chmod("shared", 0o777|os.ModeSticky), os.Symlink(filepath.Join(dir, "there"), "shared/link"),
+		os.Lchown("shared/link", stranger, stranger), os.Mkdir("shared/theirs", 0o755), os.Chown("shared/theirs", stranger, stranger))
+	for _, path := range []string{"shared/link/new", "shared/theirs"} {
+		if err := MakeFolder(path, 0o755); err == nil {
+			t.Errorf("%s: taken", path)
+		}
+	}
+	if _, err := os.Lstat("there/new"); err == nil {
+		t.Error("made behind a link of another user")
+	}
+}

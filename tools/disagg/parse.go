@@ -1,12 +1,15 @@
 package disagg
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"perigee/internal/cli"
@@ -62,7 +65,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 func (c *ParseCmd) expected() (verdict.Expect, error) {
 	file := c.Config
 	if beside := filepath.Join(c.Path, effective); file == "" {
-		if info, err := os.Stat(beside); err != nil || !info.Mode().IsRegular() {
+		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return verdict.Expect{}, nil
 		}
 		file = beside

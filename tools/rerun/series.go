@@ -19,6 +19,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/tools/compare"
 	"perigee/tools/run"
@@ -118,7 +119,7 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		r.order = alternating(c.Times)
 	}
 	if r.keep {
-		err = os.MkdirAll(r.folder, 0o755)
+		err = regular.MakeFolder(r.folder, 0o755)
 	} else {
 		r.folder, err = os.MkdirTemp("", "perigee-rerun-")
 	}

@@ -24,16 +24,23 @@ type Contention struct {
 	Runs                    int // of the other traffic, beside the iterations
 }
 
-// MeasureBeside measures iterations alone, n runs of the other traffic alone, and then both at the same time: the
-// other traffic is repeated until all ranks have done their iterations. The figures are at rank 0; elsewhere it
-// returns nil.
+// MeasureBeside measures n iterations alone, the other traffic alone, and then both at the same time. Alone the other
+// traffic runs at least so many times, and for as long as the iterations before it: a few short runs would be compared
+// with thousands beside the iterations, and their chance would be the slowdown. Beside them it is repeated until all
+// ranks have done their iterations. The figures are at rank 0; elsewhere it returns nil.
 func (p *Plane) MeasureBeside(mode Mode, warmup, n, runs int, other Other) (*Contention, error) {
 	c := &Contention{}
 	var err error
+	start := clock.Now()
 	if c.Alone, err = p.Measure(mode, warmup, n, Steady); err != nil {
 		return nil, err
 	}
-	alone, _, err := p.repeat(other, func(done int) bool { return done < runs })
+	took := clock.Now() - start
+	if err := p.Meet(); err != nil { // all initiators start together, as they do beside the iterations
+		return nil, err
+	}
+	until := clock.Now() + took
+	alone, _, err := p.repeat(other, func(done int) bool { return done < runs || clock.Now() < until })
 	if err != nil {
 		return nil, err
 	}

@@ -229,7 +229,7 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 	}
 	row.Value, err = strconv.ParseFloat(get("perf_metric"), 64)
 	if err != nil || !(math.Abs(row.Value) <= mostValue) || strings.ContainsAny(get("perf_metric"), "_xX") {
-		return row, fmt.Errorf("perf_metric: %q is not a finite number", get("perf_metric"))
+		return row, fmt.Errorf("perf_metric: wanted a decimal number between -%g and %g, got %q", mostValue, mostValue, get("perf_metric"))
 	}
 	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {
 		return row, fmt.Errorf("start_timestamp: %w", err)

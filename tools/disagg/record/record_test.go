@@ -54,10 +54,10 @@ func TestCSV(t *testing.T) {
 	}
 	for text, word := range map[string]string{
 		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
-		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "is not a finite number",
-		strings.ReplaceAll(string(data), "1122.63", "NaN"): "is not a finite number", strings.ReplaceAll(string(data), "1122.63", "1e301"): "is not a finite number",
+		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "wanted a decimal number",
+		strings.ReplaceAll(string(data), "1122.63", "NaN"): "wanted a decimal number", strings.ReplaceAll(string(data), "1122.63", "1e301"): "wanted a decimal number",
 		strings.ReplaceAll(string(data), "_con:1075", ""): "wanted test[id]_con:N", strings.ReplaceAll(string(data), "_con:1075", "_con:+1075"): "wanted test[id]_con:N",
-		strings.ReplaceAll(string(data), "1122.63", "0x1p4"): "is not a finite number", strings.ReplaceAll(string(data), "1122.63", "1_122"): "is not a finite number",
+		strings.ReplaceAll(string(data), "1122.63", "0x1p4"): "wanted a decimal number", strings.ReplaceAll(string(data), "1122.63", "1_122"): "wanted a decimal number",
 		strings.Replace(string(data), "sm_clk", "perf_metric", 1): `the column "perf_metric" is there twice`,
 		string(data[:len(data)-1]):                                "it may have been cut", string(data[:len(data)-5]): "it may have been cut",
 	} {

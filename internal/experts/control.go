@@ -284,3 +284,12 @@ func phaseFigures(name string, times [][]float64, host func(int) string) PhaseFi
 	f.Host = host(f.SlowRank)
 	return f
 }
+
+func argmax(values []float64) (at int) {
+	for i, v := range values {
+		if v > values[at] {
+			at = i
+		}
+	}
+	return at
+}

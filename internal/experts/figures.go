@@ -265,14 +265,6 @@ func rate(bytes, us float64) float64 {
 	return bytes / 1e3 / us
 }
 
-// The limits of a verdict, on waits divided by their mean over all pairs of different ranks, and
-// the part of an iteration that the mean must be for anything to be said.
-const (
-	slowLine  = 3.0 // the mean of a source's or of a destination's waits
-	slowPair  = 5.0
-	leastWait = 0.01
-)
-
 // wait fills the wait matrices and the verdict.
 func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
 	for kind, name := range kindNames {
@@ -297,53 +289,4 @@ func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
 			f.Verdict = "too few ranks to find out which one others wait for; it takes 4"
 		}
 	}
-}
-
-// verdict names the source, the destination or the pair whose waits stand out, or nothing.
-func verdict(operation string, rows [][]float64, hosts []string, latency float64) string {
-	n := len(rows)
-	if n < 4 {
-		return ""
-	}
-	bySource, byDestination := make([]float64, n), make([]float64, n)
-	var sum, most float64
-	var at [2]int
-	for d, row := range rows {
-		for s, w := range row {
-			if s == d {
-				continue
-			}
-			sum += w
-			bySource[s], byDestination[d] = bySource[s]+w/float64(n-1), byDestination[d]+w/float64(n-1)
-			if w > most {
-				most, at = w, [2]int{d, s}
-			}
-		}
-	}
-	mean := sum / float64(n*(n-1))
-	if mean < leastWait*latency || mean <= 0 {
-		return ""
-	}
-	source, destination := argmax(bySource), argmax(byDestination)
-	switch {
-	case bySource[source] > slowLine*mean && bySource[source] >= byDestination[destination]:
-		return fmt.Sprintf("%s: all wait for rank %d (%s): %.1f times the mean wait, %.1f us",
-			operation, source, hosts[source], bySource[source]/mean, bySource[source])
-	case byDestination[destination] > slowLine*mean:
-		return fmt.Sprintf("%s: rank %d (%s) waits for all: %.1f times the mean wait, %.1f us",
-			operation, destination, hosts[destination], byDestination[destination]/mean, byDestination[destination])
-	case most > slowPair*mean:
-		return fmt.Sprintf("%s: rank %d (%s) waits for rank %d (%s): %.1f times the mean wait, %.1f us",
-			operation, at[0], hosts[at[0]], at[1], hosts[at[1]], most/mean, most)
-	}
-	return ""
-}
-
-func argmax(values []float64) (at int) {
-	for i, v := range values {
-		if v > values[at] {
-			at = i
-		}
-	}
-	return at
 }

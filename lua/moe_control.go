@@ -131,7 +131,8 @@ func moeGrowth(L *glua.LState) (int, error) {
 		return 0, fault.New(fault.Script, "moe.growth: %d numbers of ranks and %d times", len(ranks), len(seconds))
 	}
 	g := moe.FitGrowth(ranks, seconds)
-	L.Push(toLua(L, map[string]any{"exponent": g.Exponent, "r2": g.R2, "refused": g.Refused, "shape": g.Shape()}))
+	L.Push(toLua(L, map[string]any{"exponent": g.Exponent, "low": g.Low, "high": g.High, "r2": g.R2,
+		"refused": g.Refused, "shape": g.Shape()}))
 	return 1, nil
 }
 

@@ -68,17 +68,15 @@ local function counts(opt)
   return list
 end
 
--- How the slowest rank's time of each phase grows with the ranks.
-local function growth(curve)
-  for _, name in ipairs(names) do
-    local c = curve[name]
-    if c and #c.ranks >= 3 then
-      local g = moe.growth(c.ranks, c.ms)
-      if g.refused ~= "" then
-        result.note(string.format("%s: no growth fitted: %s (R2 %.3f)", name, g.refused, g.r2))
-      else
-        result.note(string.format("%s: time grows with ranks^%.2f (R2 %.3f): %s", name, g.exponent, g.r2, g.shape))
-      end
+-- How the slowest rank's time of each phase grows with the ranks. Each round counts: how much they scatter says how well
+-- the growth is known.
+local function growth(curves)
+  for _, c in ipairs(curves) do
+    local g = moe.growth(c.ranks, c.ms)
+    if g.refused ~= "" then
+      result.note(string.format("%s: no growth fitted: %s", c.name, g.refused))
+    else
+      result.note(string.format("%s: time grows with ranks^%.2f (95 %%: %.2f to %.2f): %s", c.name, g.exponent, g.low, g.high, g.shape))
     end
   end
 end
@@ -124,8 +122,9 @@ return {
       result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
     end
     banner(opt)
-    local rows, curve = {}, {}
+    local rows, curves = {}, {}
     for _, experts in ipairs(numbers(opt.experts_per_rank)) do
+      local curve = {}
       for _, n in ipairs(counts(opt)) do
         world.phase(string.format("%s, %d experts per rank, %d ranks", opt.test, experts, n))
         say("Running: %s (%d experts/rank, %d total)", opt.test, experts, experts * n)
@@ -136,11 +135,18 @@ return {
           show(opt, experts, n, figures)
           for _, f in ipairs(figures) do
             rows[#rows + 1] = { f.phase, experts, n, f.avg_ms, f.min_ms, f.max_ms, f.slowest_ms, f.slow_rank }
-            curve[f.phase] = curve[f.phase] or { ranks = {}, ms = {} }
-            table.insert(curve[f.phase].ranks, n)
-            table.insert(curve[f.phase].ms, f.slowest_ms)
-            for _, ms in ipairs(n == world.size and f.rounds_ms or {}) do
-              result.sample("ep_" .. f.phase .. "_ms", ms)
+            local c = curve[f.phase]
+            if not c then
+              c = { name = string.format("%s, %d experts per rank", f.phase, experts), ranks = {}, ms = {} }
+              curve[f.phase] = c
+              table.insert(curves, c)
+            end
+            for _, ms in ipairs(f.rounds_ms) do
+              table.insert(c.ranks, n)
+              table.insert(c.ms, ms)
+              if n == world.size then
+                result.sample("ep_" .. f.phase .. "_ms", ms)
+              end
             end
           end
         end
@@ -154,6 +160,8 @@ return {
       },
       rows = rows,
     }
-    growth(curve)
+    if opt.curve then
+      growth(curves)
+    end
   end,
 }

@@ -3,6 +3,8 @@ package moe
 import (
 	"math"
 	"slices"
+
+	"perigee/internal/stats"
 )
 
 // Point is one rung of a sweep.
@@ -88,14 +90,20 @@ func regress(x, y []float64) (slope, intercept, r2 float64, ok bool) {
 
 // Growth is how a time grows with the number of ranks: proportional to ranks^Exponent.
 type Growth struct {
-	Exponent float64
-	R2       float64
-	Refused  string // why Exponent means nothing
+	Exponent  float64
+	Low, High float64 // the 95 % interval of the exponent, for times that scatter around the power law by chance
+	R2        float64
+	Refused   string // why Exponent means nothing
 }
 
-// FitGrowth fits a power law to seconds by ranks. All values must be positive.
+// widest is the width of an interval from which it says nothing: it reaches over three shapes.
+const widest = 1.0
+
+// FitGrowth fits a power law to seconds by ranks, by least squares on logarithms. Several times of the same number of
+// ranks make the interval narrower. All values must be positive.
 func FitGrowth(ranks, seconds []float64) (g Growth) {
-	if len(ranks) < fewestRungs {
+	distinct := slices.Compact(slices.Sorted(slices.Values(ranks)))
+	if len(distinct) < fewestRungs {
 		g.Refused = "too few rank counts"
 		return g
 	}
@@ -103,15 +111,21 @@ func FitGrowth(ranks, seconds []float64) (g Growth) {
 	for i := range ranks {
 		x[i], y[i] = math.Log(ranks[i]), math.Log(seconds[i])
 	}
-	slope, _, r2, ok := regress(x, y)
-	switch {
-	case !ok || math.IsNaN(slope) || math.IsInf(slope, 0):
-		g.Refused = "rank counts do not differ"
-	default:
-		g.Exponent, g.R2 = slope, r2
-		if r2 < leastR2 && math.Abs(slope) > flat {
-			g.Refused = "unreliable: poor fit"
-		}
+	slope, intercept, r2, ok := regress(x, y)
+	if !ok || math.IsNaN(slope) || math.IsInf(slope, 0) {
+		g.Refused = "some times are not positive"
+		return g
+	}
+	var residual, spread float64 // sums of squares
+	for i := range x {
+		r, d := y[i]-intercept-slope*x[i], x[i]-stats.Mean(x)
+		residual, spread = residual+r*r, spread+d*d
+	}
+	freedom := float64(len(x) - 2)
+	half := stats.StudentQuantile(0.975, freedom) * math.Sqrt(residual/freedom/spread)
+	g.Exponent, g.Low, g.High, g.R2 = slope, slope-half, slope+half, r2
+	if 2*half > widest {
+		g.Refused = "the times scatter too much for so few"
 	}
 	return g
 }
@@ -119,16 +133,24 @@ func FitGrowth(ranks, seconds []float64) (g Growth) {
 // flat is the exponent below which a time counts as independent of the ranks.
 const flat = 0.25
 
-// Shape names the growth: constant, sublinear, linear, superlinear or quadratic and more.
+// Shape names the growth: constant, sublinear, linear, superlinear or quadratic and more; or from which to which it may
+// be.
 func (g Growth) Shape() string {
-	switch e := g.Exponent; {
-	case e < flat:
+	if low, high := shape(g.Low), shape(g.High); low != high {
+		return low + " to " + high
+	}
+	return shape(g.Exponent)
+}
+
+func shape(exponent float64) string {
+	switch {
+	case exponent < flat:
 		return "constant"
-	case e < 0.75:
+	case exponent < 0.75:
 		return "sublinear"
-	case e < 1.25:
+	case exponent < 1.25:
 		return "linear"
-	case e < 1.75:
+	case exponent < 1.75:
 		return "superlinear"
 	}
 	return "quadratic or more"

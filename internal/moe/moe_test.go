@@ -287,6 +287,45 @@ func TestFit(t *testing.T) {
 			t.Errorf("%v: %+v", exponent, g)
 		}
 	}
+	few := moe.FitGrowth([]float64{2, 2, 4}, []float64{1, 1, 2})
+	if none := moe.FitGrowth(ranks, []float64{1, 2, 0, 4}); few.Refused != "too few rank counts" || none.Refused != "some times are not positive" {
+		t.Errorf("%+v, %+v", few, none)
+	}
+}
+
+// The interval of a growth holds the true one 95 times of 100, and its shapes with it. From three times that scatter
+// none is named.
+func TestGrowthOfScatteredTimes(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	const runs = 2000
+	draw := func(rounds int, scatter float64) moe.Growth {
+		var ranks, seconds []float64
+		for _, n := range []float64{2, 4, 8} {
+			for range rounds {
+				ranks, seconds = append(ranks, n), append(seconds, n*math.Exp(scatter*random.NormFloat64()))
+			}
+		}
+		return moe.FitGrowth(ranks, seconds)
+	}
+	held, named, alone := 0, 0, 0
+	for range runs {
+		g := draw(5, 0.2)
+		if g.Low <= 1 && 1 <= g.High {
+			held++
+			if !strings.Contains(g.Shape(), "linear") {
+				t.Fatalf("%+v holds a linear growth, and is called %s", g, g.Shape())
+			}
+		}
+		if g.Refused == "" {
+			named++
+		}
+		if draw(1, 0.2).Refused == "" {
+			alone++
+		}
+	}
+	if held < runs*93/100 || held > runs*97/100 || named < runs*9/10 || alone > runs/4 {
+		t.Errorf("of %d intervals %d hold the growth, %d are named; %d of three times", runs, held, named, alone)
+	}
 }
 
 func TestReadLoads(t *testing.T) {

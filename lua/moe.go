@@ -243,7 +243,9 @@ func moeFit(L *glua.LState) (int, error) {
 	}
 	l := moe.FitLine(points)
 	L.Push(toLua(L, map[string]any{
-		"alpha": l.Alpha, "rate": l.Rate, "r2": l.R2, "share": l.Share, "refused": l.Refused, "starred": l.Starred,
+		"alpha": l.Alpha, "alpha_low": l.AlphaLow, "alpha_high": l.AlphaHigh,
+		"rate": l.Rate, "rate_low": l.RateLow, "rate_high": l.RateHigh,
+		"r2": l.R2, "share": l.Share, "refused": l.Refused, "starred": l.Starred,
 	}))
 	return 1, nil
 }

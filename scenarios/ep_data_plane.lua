@@ -185,8 +185,9 @@ local function fits(points)
       if f.refused ~= "" then
         result.note(string.format("%s: no line through the sizes: %s (R2 %.3f, share of the bytes %.2f)", mode, f.refused, f.r2, f.share))
       else
-        result.note(string.format("%s: time = %.1f us%s + bytes / %.2f GB/s (R2 %.4f)%s", mode, f.alpha * 1e6, f.starred and "*" or "", f.rate / 1e9,
-          f.r2, f.starred and "; * the smallest size is more than a tenth of the largest" or ""))
+        result.note(string.format("%s: time = %.1f us%s (95 %%: %.1f to %.1f) + bytes / %.2f GB/s (%.2f to %.2f), R2 %.4f%s", mode, f.alpha * 1e6,
+          f.starred and "*" or "", f.alpha_low * 1e6, f.alpha_high * 1e6, f.rate / 1e9, f.rate_low / 1e9, f.rate_high / 1e9, f.r2,
+          f.starred and "; * the smallest size is more than a tenth of the largest" or ""))
       end
     end
   end

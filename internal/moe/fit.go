@@ -15,12 +15,15 @@ type Point struct {
 
 // Line is the model seconds = Alpha + bytes/Rate fitted to a sweep.
 type Line struct {
-	Alpha   float64 // seconds
-	Rate    float64 // bytes per second
-	R2      float64 // share of the variance that the line explains
-	Share   float64 // of the time of the largest rung that the bytes take
-	Refused string  // why Alpha and Rate mean nothing; "" where they do
-	Starred bool    // whether the smallest rung is too large to say much of Alpha
+	Alpha float64 // seconds
+	Rate  float64 // bytes per second
+	R2    float64 // share of the variance that the line explains
+	Share float64 // of the time of the largest rung that the bytes take
+	// The 95 % intervals, for times that scatter around the line by chance, all alike.
+	AlphaLow, AlphaHigh float64
+	RateLow, RateHigh   float64
+	Refused             string // why Alpha and Rate mean nothing; "" where they do not
+	Starred             bool   // whether the smallest rung is too large to say much of Alpha
 }
 
 // The gates of a fit.
@@ -50,7 +53,10 @@ func FitLine(points []Point) (l Line) {
 		return l
 	}
 	largest, smallest := slices.Max(x), slices.Min(x)
+	bySlope, byIntercept := halves(x, y, slope, intercept)
 	l.Alpha, l.Rate, l.R2 = intercept, 1/slope, r2
+	l.AlphaLow, l.AlphaHigh = intercept-byIntercept, intercept+byIntercept
+	l.RateLow, l.RateHigh = 1/(slope+bySlope), 1/(slope-bySlope)
 	l.Share = slope * largest / (intercept + slope*largest)
 	l.Starred = smallest > smallRung*largest
 	switch {
@@ -60,6 +66,8 @@ func FitLine(points []Point) (l Line) {
 		l.Refused = "not bandwidth-bound"
 	case l.Share > mostShare:
 		l.Refused = "unreliable: time grows faster than bytes"
+	case bySlope >= slope:
+		l.Refused = "unreliable: the times scatter too much for so few sizes"
 	}
 	return l
 }
@@ -86,6 +94,18 @@ func regress(x, y []float64) (slope, intercept, r2 float64, ok bool) {
 		r2 = xy * xy / (xx * yy)
 	}
 	return slope, my - slope*mx, r2, true
+}
+
+// halves returns half the widths of the 95 % intervals of a least-squares line.
+func halves(x, y []float64, slope, intercept float64) (bySlope, byIntercept float64) {
+	n, mean := float64(len(x)), stats.Mean(x)
+	var residual, spread float64 // sums of squares
+	for i := range x {
+		r, d := y[i]-intercept-slope*x[i], x[i]-mean
+		residual, spread = residual+r*r, spread+d*d
+	}
+	half := stats.StudentQuantile(0.975, n-2) * math.Sqrt(residual/(n-2))
+	return half / math.Sqrt(spread), half * math.Sqrt(1/n+mean*mean/spread)
 }
 
 // Growth is how a time grows with the number of ranks: proportional to ranks^Exponent.
@@ -116,13 +136,7 @@ func FitGrowth(ranks, seconds []float64) (g Growth) {
 		g.Refused = "some times are not positive"
 		return g
 	}
-	var residual, spread float64 // sums of squares
-	for i := range x {
-		r, d := y[i]-intercept-slope*x[i], x[i]-stats.Mean(x)
-		residual, spread = residual+r*r, spread+d*d
-	}
-	freedom := float64(len(x) - 2)
-	half := stats.StudentQuantile(0.975, freedom) * math.Sqrt(residual/freedom/spread)
+	half, _ := halves(x, y, slope, intercept)
 	g.Exponent, g.Low, g.High, g.R2 = slope, slope-half, slope+half, r2
 	if 2*half > widest {
 		g.Refused = "the times scatter too much for so few"

@@ -254,6 +254,23 @@ func TestFit(t *testing.T) {
 	if exact.Refused != "" || exact.Starred || math.Abs(exact.Alpha-20e-6) > 1e-12 || math.Abs(exact.Rate-50e9) > 1 || exact.R2 < 1-1e-12 {
 		t.Errorf("%+v", exact)
 	}
+	if scattered := moe.FitLine([]moe.Point{{1e6, 100e-6}, {4e6, 90e-6}, {16e6, 400e-6}}); !strings.Contains(scattered.Refused, "scatter") {
+		t.Errorf("%+v", scattered)
+	}
+	random, held := rand.New(rand.NewPCG(5, 6)), 0
+	for range 2000 {
+		points := line(20e-6, 50e9, 1e6, 4e6, 16e6, 64e6)
+		for i := range points {
+			points[i].Seconds += 30e-6 * random.NormFloat64()
+		}
+		l := moe.FitLine(points)
+		if l.AlphaLow <= 20e-6 && 20e-6 <= l.AlphaHigh && l.RateLow <= 50e9 && 50e9 <= l.RateHigh {
+			held++
+		}
+	}
+	if held < 1800 || held > 1960 { // both of two intervals of 95 % each, which depend on each other
+		t.Errorf("%d of 2000 lines lie in their intervals", held)
+	}
 	if starred := moe.FitLine(line(20e-6, 50e9, 8e6, 16e6, 64e6)); !starred.Starred || starred.Refused != "" {
 		t.Errorf("12.5 %%: %+v", starred)
 	}

@@ -5,21 +5,28 @@
 //
 // The slowdown of a message is its time / the median time of the same message
 // when its pattern ran alone. Contention compares messages of the workload that
-// overlapped with messages of other patterns (package overlap) with a control
-// group: messages of the same workload that did not. Where these are too few,
+// met messages of other patterns (package overlap) with a control group: runs of
+// the same messages in the same workload that did not. Where these are too few,
 // the control group are the runs alone, and Control says so.
 //
-// The figure is the ratio of the two groups' geometric means of slowdowns. So 1
-// means that overlapping costs nothing, 2 that it doubles the time.
+// A message that had already lasted longer than alone when it first met another
+// counts as one that did not: it met the other because it was slow, and not the
+// other way round.
+//
+// The figure is the ratio of the two groups' geometric means of slowdowns, each
+// message against itself: the logarithm of the slowdown is fitted by a constant of
+// the message and an effect of overlapping. So messages that are slower in the
+// workload for other reasons, and overlap more often too, do not pass for
+// contention. 1 means that overlapping costs nothing, 2 that it doubles the time.
 //
 // # Interval
 //
-// The sample is the run, since messages of one run share their fate: runs are
-// drawn with replacement from those of each group, 1000 times from a fixed seed. The
-// interval is the logarithm of the ratio plus and minus Student's t, with as many
-// degrees of freedom as the smaller group has runs less one, times the standard
-// deviation of the draws, widened by n / (n - 1) for small n. With fewer than
-// MinRuns runs there is no interval, and nothing is shown.
+// Messages of one run share their fate, so errors are summed up by run before they
+// are squared (Liang and Zeger, Biometrika 73, 1986). The interval is the logarithm
+// of the ratio plus and minus Student's t, with as many degrees of freedom as the
+// smaller group has runs less one, times this standard error, widened by
+// n / (n - 1) for small n. With fewer than MinRuns runs there is no interval, and
+// nothing is shown.
 //
 // Pairs are compared in the same way, each at the level 5 % / the number of pairs
 // that overlapped (Bonferroni), so that one of many is not named by chance.
@@ -29,7 +36,6 @@ import (
 	"cmp"
 	"maps"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"perigee/internal/result"
@@ -44,12 +50,17 @@ const (
 	// minControl is how many messages that did not overlap make a control group.
 	minControl = 8
 	level      = 0.05
-	draws      = 1000
 	// mostAlone bounds the times alone that are kept of a message.
 	mostAlone = 31
 	// mostGroups bounds what is kept of each pair: further runs join those that are there.
 	mostGroups = 64
 )
+
+// mostPending bounds the messages of the workload that are kept one by one. Beyond it, sums by pair and run are. Tests
+// lower it.
+var mostPending = 16 << 20
+
+var lacking = float32(math.NaN())
 
 // The control groups.
 const (
@@ -59,7 +70,7 @@ const (
 
 // Estimate is what overlapping costs a set of messages.
 type Estimate struct {
-	Overlapped int     `json:"overlapped"` // messages that overlapped and also ran alone
+	Overlapped int     `json:"overlapped"` // messages that overlapped, and have a control group
 	Control    int     `json:"control"`    // messages of the control group
 	Of         string  `json:"control_of"` // Workload or Alone; empty without a control group
 	Runs       int     `json:"runs"`       // of the smaller group
@@ -88,9 +99,13 @@ type Report struct {
 	Messages int     `json:"messages"` // of the workload
 	Marked   int     `json:"marked"`   // of these, that overlapped
 	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
+	// Late of those that also ran alone had lasted longer than alone before they met others.
+	Late int `json:"late"`
 	Estimate
-	Looked int    `json:"looked"` // pairs that overlapped
-	Pairs  []Pair `json:"pairs"`  // those of them that are slower beyond chance, the slowest first
+	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.
+	Calm   Estimate `json:"calm"`
+	Looked int      `json:"looked"` // pairs that overlapped
+	Pairs  []Pair   `json:"pairs"`  // those of them that are slower beyond chance, the slowest first
 	// Shared counts the overlapped messages by what they shared.
 	Shared map[string]int `json:"shared"`
 	// Resources is the same by each of what they shared, the one that most shared first.
@@ -105,7 +120,7 @@ type Resource struct {
 	Others   float64 `json:"others"`   // mean number of messages that used it meanwhile
 }
 
-// sums adds up the logarithms of slowdowns of one run.
+// sums adds up the logarithms of slowdowns.
 type sums struct {
 	log float64
 	n   int
@@ -113,42 +128,14 @@ type sums struct {
 
 func (s *sums) merge(o sums) { s.log, s.n = s.log+o.log, s.n+o.n }
 
-// group is a set of messages by run. A run without any has n 0.
-type group []sums
-
-func (g *group) add(run int, log float64) {
-	run %= mostGroups
-	for len(*g) <= run {
-		*g = append(*g, sums{})
-	}
-	(*g)[run].merge(sums{log, 1})
-}
-
-func (g *group) merge(o group) {
-	for len(*g) < len(o) {
-		*g = append(*g, sums{})
-	}
-	for run, s := range o {
-		(*g)[run].merge(s)
-	}
-}
-
-// runs lists the runs with messages.
-func (g group) runs() []sums {
-	return slices.DeleteFunc(slices.Clone(g), func(s sums) bool { return s.n == 0 })
-}
-
-// groups are the messages of a set.
-type groups struct {
-	overlapped, control, alone group
-	shared                     map[string]int // nil of none
-}
+// mean is NaN of nothing.
+func (s sums) mean() float64 { return s.log / float64(s.n) }
 
 // alone are the times of a message when its pattern ran alone.
 type alone struct {
 	from, to int32
 	first    float64   // most messages run alone once
-	more     []float64 // nil once the median is known
+	more     []float64 // nil of one
 	pair     *groups   // nil until the first message of the workload comes, as is the median
 	median   float64
 	slow     sums // of the workload's
@@ -161,14 +148,22 @@ type solo struct {
 	next     int              // the message that is expected next
 	whole    bool             // the first run is through
 	at       map[[2]int32]int // by sender and receiver; nil until a run has another order
+	pending  []*played        // runs of the workload that are not in the groups yet
 }
 
-// find returns a message, nil if it has not run alone.
-func (s *solo) find(from, to int32) *alone {
+// played is a run of a pattern in the workload, by its messages that ran alone.
+type played struct {
+	run        int
+	logs       []float32 // of slowdowns; NaN of messages that it lacks
+	overlapped []bool
+}
+
+// find returns the place of a message, -1 if it has not run alone.
+func (s *solo) find(from, to int32) int {
 	if s.next < len(s.messages) {
 		if a := &s.messages[s.next]; a.from == from && a.to == to {
 			s.next++
-			return a
+			return s.next - 1
 		}
 	}
 	if s.at == nil {
@@ -179,25 +174,26 @@ func (s *solo) find(from, to int32) *alone {
 	}
 	at, ok := s.at[[2]int32{from, to}]
 	if !ok {
-		return nil
+		return -1
 	}
 	s.next = at + 1
-	return &s.messages[at]
+	return at
 }
 
-// add takes in the time of a message.
+// add takes in the time of a message alone.
 func (s *solo) add(from, to int32, took float64) {
-	var a *alone
+	at := -1
 	if s.whole {
-		a = s.find(from, to)
+		at = s.find(from, to)
 	}
-	if a == nil {
+	switch {
+	case at < 0:
 		if s.at != nil {
 			s.at[[2]int32{from, to}] = len(s.messages)
 		}
 		s.messages = append(s.messages, alone{from: from, to: to, first: took})
-	} else if len(a.more) < mostAlone-1 {
-		a.more = append(a.more, took)
+	case len(s.messages[at].more) < mostAlone-1:
+		s.messages[at].more = append(s.messages[at].more, took)
 	}
 }
 
@@ -207,6 +203,8 @@ type Collector struct {
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
+	pending  int    // messages of the runs that are not in the groups yet
+	calm     groups // those that did not overlap, against themselves alone
 	// resources has sums in place of means.
 	resources map[string]Resource
 }
@@ -224,6 +222,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	}
 	s.next = 0
 	read := d.Patterns[m.Pattern].Op == "READ"
+	w := &played{run: m.Iteration}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
@@ -236,15 +235,21 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 			case m.Phase == result.IsolatedPhase:
 				s.add(from, to, took)
 			default:
-				c.add(s.find(from, to), m.Iteration, p, took)
+				c.add(s, w, s.find(from, to), p, took)
 			}
 		}
 	}
 	s.whole = s.whole || m.Phase == result.IsolatedPhase
+	if w.logs != nil {
+		s.pending, c.pending = append(s.pending, w), c.pending+len(w.logs)
+		if c.pending > mostPending {
+			c.settle()
+		}
+	}
 }
 
-// add takes in a message of the workload; a is nil if it has not run alone.
-func (c *Collector) add(a *alone, run int, p series.PeerRun, took float64) {
+// add takes in a message of the workload, whose place is at; -1 if it has not run alone.
+func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float64) {
 	c.report.Messages++
 	if p.Overlap != nil {
 		c.report.Marked++
@@ -256,25 +261,34 @@ func (c *Collector) add(a *alone, run int, p series.PeerRun, took float64) {
 			c.resources[by.Resource] = r
 		}
 	}
-	if a == nil {
+	if at < 0 {
 		return
 	}
+	a := &s.messages[at]
 	if a.pair == nil {
 		a.pair = c.pair(int(a.from), int(a.to))
-		a.settle()
+		a.median = stats.Median(append([]float64{a.first}, a.more...))
 	}
-	g := a.pair
+	if w.logs == nil {
+		w.logs, w.overlapped = slices.Repeat([]float32{lacking}, len(s.messages)), make([]bool, len(s.messages))
+	}
 	log := math.Log(result.Slowdown(took, a.median))
 	a.slow.merge(sums{log, 1})
-	if p.Overlap == nil {
-		g.control.add(run, log)
-		return
+	w.logs[at] = float32(log)
+	switch {
+	case p.Overlap == nil:
+		a.pair.calm++
+	case float64(p.Overlap.FirstNS) >= a.median:
+		a.pair.calm++
+		c.report.Late++
+	default:
+		w.overlapped[at] = true
+		if a.pair.shared == nil {
+			a.pair.shared = map[string]int{}
+		}
+		a.pair.shared[p.Overlap.Shared]++
+		a.pair.overlapped.merge(sums{log, 1})
 	}
-	if g.shared == nil {
-		g.shared = map[string]int{}
-	}
-	g.shared[p.Overlap.Shared]++
-	g.overlapped.add(run, log)
 }
 
 // pair returns the messages between two ranks.
@@ -288,17 +302,76 @@ func (c *Collector) pair(from, to int) *groups {
 	return g
 }
 
-// settle works out the median and adds the times alone to the pair's.
-func (a *alone) settle() {
-	a.median = a.first
-	if a.more != nil {
-		a.median = stats.Median(append([]float64{a.first}, a.more...))
+// compare adds the kept runs of a message to the group of its pair, against itself, and those in which it did not
+// overlap to calm.
+func (s *solo) compare(at int, pair, calm *groups) {
+	a := &s.messages[at]
+	var over, others []value
+	for _, w := range s.pending {
+		switch {
+		case at >= len(w.logs) || w.logs[at] != w.logs[at]:
+		case w.overlapped[at]:
+			over = append(over, value{workloadRun(w.run), float64(w.logs[at])})
+		default:
+			others = append(others, value{workloadRun(w.run), float64(w.logs[at])})
+		}
 	}
-	a.pair.alone.add(0, math.Log(a.first/a.median))
-	for i, took := range a.more {
-		a.pair.alone.add(i+1, math.Log(took/a.median))
+	if len(over)+len(others) == 0 {
+		return
 	}
-	a.more = nil
+	own := []value{{aloneRun(0), math.Log(a.first / a.median)}}
+	for k, took := range a.more {
+		own = append(own, value{aloneRun(k + 1), math.Log(took / a.median)})
+	}
+	calm.against.add(others, own)
+	for _, v := range others {
+		calm.overlapped.merge(sums{v.log, 1})
+	}
+	if len(over) > 0 { // no other message knows what overlapping costs this one
+		pair.within.add(over, others)
+		pair.against.add(over, own)
+	}
+}
+
+// settle turns the runs that are kept into sums.
+func (c *Collector) settle() {
+	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
+		s := c.alone[pattern]
+		for i := range s.messages {
+			s.compare(i, s.messages[i].pair, &c.calm)
+		}
+		s.pending = nil
+	}
+	c.pending = 0
+}
+
+// place is that of a message.
+type place struct {
+	s  *solo
+	at int
+}
+
+// each hands over the messages of each pair, one after the other so that not all are in memory, and returns those that
+// did not overlap.
+func (c *Collector) each(f func(key [2]int, g *groups)) (calm *groups) {
+	messages := map[*groups][]place{}
+	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
+		s := c.alone[pattern]
+		for i := range s.messages {
+			if g := s.messages[i].pair; g != nil {
+				messages[g] = append(messages[g], place{s, i})
+			}
+		}
+	}
+	calm = c.calm.clone()
+	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
+		g := c.pairs[key].clone()
+		for _, m := range messages[c.pairs[key]] {
+			m.s.compare(m.at, g, calm)
+		}
+		f(key, g)
+	}
+	return calm
 }
 
 // Slowdowns is the geometric mean of the slowdowns of a set of messages. The zero value is of none.
@@ -346,26 +419,24 @@ func (c *Collector) Report() Report {
 		r.Resources = append(r.Resources, Resource{name, sum.Messages, sum.Share / n, sum.Others / n})
 	}
 	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
-	all := &groups{}
-	var overlapped [][2]int
-	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
-		g := c.pairs[key]
-		if len(g.overlapped) == 0 {
-			continue // others say nothing of those that overlapped
+	all, looked := &groups{}, 0
+	for _, g := range c.pairs {
+		if g.overlapped.n > 0 {
+			looked++
 		}
-		overlapped = append(overlapped, key)
-		all.merge(g)
 	}
-	r.Estimate = all.estimate(level)
-	r.Looked, r.Pairs = len(overlapped), []Pair{}
-	for _, key := range overlapped {
-		g := c.pairs[key]
-		p := Pair{From: key[0], To: key[1], Shared: most(g.shared),
-			Estimate: g.estimate(level / float64(len(overlapped)))}
+	r.Looked, r.Pairs = looked, []Pair{}
+	calm := c.each(func(key [2]int, g *groups) {
+		if g.overlapped.n == 0 {
+			return // others say nothing of those that overlapped
+		}
+		all.merge(g)
+		p := Pair{From: key[0], To: key[1], Shared: most(g.shared), Estimate: g.estimate(level / float64(looked))}
 		if p.Slows() {
 			r.Pairs = append(r.Pairs, p)
 		}
-	}
+	})
+	r.Estimate, r.Calm = all.estimate(level), calm.estimate(level)
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
 	return r
 }
@@ -380,91 +451,25 @@ func most(counts map[string]int) (key string) {
 	return key
 }
 
-func (g *groups) merge(o *groups) {
-	g.overlapped.merge(o.overlapped)
-	g.control.merge(o.control)
-	g.alone.merge(o.alone)
-}
-
-func (g group) total() (t sums) {
-	for _, s := range g {
-		t.merge(s)
-	}
-	return t
-}
-
-// mean is NaN of nothing.
-func (s sums) mean() float64 { return s.log / float64(s.n) }
-
 // Costs are the estimates, without intervals, of the whole result (From and To are -1) and then of each pair of ranks
 // with messages that also ran alone, those that did not overlap included.
 func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}
-	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
-		g := c.pairs[key]
-		e, _, _ := g.compare()
+	c.each(func(key [2]int, g *groups) {
+		e, _ := g.compare()
 		list = append(list, Pair{key[0], key[1], most(g.shared), e})
-		if len(g.overlapped) > 0 {
+		if g.overlapped.n > 0 {
 			all.merge(g)
 		} else {
 			calm.merge(g)
 		}
-	}
-	if len(all.overlapped) == 0 {
+	})
+	if all.overlapped.n == 0 {
 		all = calm
 	}
-	list[0].Estimate, _, _ = all.compare()
+	list[0].Estimate, _ = all.compare()
 	return list
 }
 
 func comparePairs(a, b [2]int) int { return cmp.Or(a[0]-b[0], a[1]-b[1]) }
-
-// compare sets the overlapped messages against the control group. The estimate lacks the interval; x and y are the runs
-// of both groups.
-func (g *groups) compare() (e Estimate, x, y []sums) {
-	control, of := g.control, Workload
-	if t := control.total(); t.n < minControl || len(control.runs()) < MinRuns {
-		control, of = g.alone, Alone
-	}
-	o, k := g.overlapped.total(), control.total()
-	x, y = g.overlapped.runs(), control.runs()
-	e = Estimate{
-		Overlapped: o.n, Control: k.n, Of: of, Runs: min(len(x), len(y)),
-		Slowdown: math.Exp(o.mean()), Ratio: math.Exp(o.mean() - k.mean()), Low: math.NaN(), High: math.NaN(),
-	}
-	if o.n == 0 || k.n == 0 {
-		e.Of = ""
-	}
-	return e, x, y
-}
-
-// estimate compares the overlapped messages with the control group.
-func (g *groups) estimate(level float64) Estimate {
-	e, x, y := g.compare()
-	if e.Runs < MinRuns {
-		return e
-	}
-	n := float64(e.Runs)
-	half := stats.StudentQuantile(1-level/2, n-1) * spread(x, y) * math.Sqrt(n/(n-1))
-	e.Low, e.High = e.Ratio*math.Exp(-half), e.Ratio*math.Exp(half)
-	return e
-}
-
-// spread is the standard deviation of the difference of the means of two groups, whose runs are drawn again.
-func spread(x, y []sums) float64 {
-	rng := rand.New(rand.NewPCG(1, uint64(len(x))<<32|uint64(len(y))))
-	values := make([]float64, draws)
-	for i := range values {
-		values[i] = draw(rng, x) - draw(rng, y)
-	}
-	return stats.StdDev(values)
-}
-
-func draw(rng *rand.Rand, runs []sums) float64 {
-	var t sums
-	for range runs {
-		t.merge(runs[rng.IntN(len(runs))])
-	}
-	return t.mean()
-}

@@ -184,3 +184,144 @@ func TestMessagesInAnyOrder(t *testing.T) {
 		t.Errorf("got %+v", want)
 	}
 }
+
+// Messages that are slower in the workload, and overlap more often, whatever the reason for either, are no contention.
+func TestSlowMessagesThatOverlapMoreOften(t *testing.T) {
+	const results, pairs, runs = 400, 6, 12
+	alarms := 0
+	for k := range results {
+		m := newMade(pairs, uint64(k))
+		for i := range 20 {
+			for pair := range pairs {
+				m.add("isolated", i, pair, 1000, 0.1, nil)
+			}
+		}
+		for i := range runs {
+			for pair := range pairs {
+				var o *series.Overlap
+				if m.rng.Float64() < 0.2+0.1*float64(pair) {
+					o = shared
+				}
+				m.add("workload", i, pair, 1000+200*float64(pair), 0.1, o)
+			}
+		}
+		if r := m.c.Report(); r.Of != Workload {
+			t.Fatalf("got %+v, want the workload as the control group", r)
+		} else if r.Shown() {
+			alarms++
+		}
+	}
+	if most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results)); alarms > most {
+		t.Errorf("%d false alarms in %d results, want at most %d", alarms, results, most)
+	}
+}
+
+// A message that is slow for another reason lasts until it meets the next one. That is not the cost of meeting.
+func TestSlowMessagesMeetOthers(t *testing.T) {
+	m := newMade(1, 5)
+	for i := range 20 {
+		m.add("isolated", i, 0, 1000, 0.05, nil)
+	}
+	late := &series.Overlap{Share: 0.3, Messages: 1, Shared: "receiver", FirstNS: 2000}
+	for i := range 30 {
+		if i%3 == 0 {
+			m.add("workload", i, 0, 6000, 0.05, late)
+		} else {
+			m.add("workload", i, 0, 1000, 0.05, nil)
+		}
+	}
+	if r := m.c.Report(); r.Shown() || r.Marked != 10 || r.Late != 10 || r.Overlapped != 0 || len(r.Pairs) != 0 {
+		t.Errorf("got %+v, want 10 late ones and nothing more", r)
+	}
+	for i := range 20 { // the other one begins at the usual time, too, and costs nothing
+		o := *shared
+		o.FirstNS = 500
+		if i%2 == 0 {
+			m.add("workload", 30+i, 0, 1000, 0.05, &o)
+		}
+	}
+	if r := m.c.Report(); r.Slows() || r.Late != 10 || r.Overlapped != 10 {
+		t.Errorf("got %+v, want nothing slower", r)
+	}
+}
+
+// The interval holds the true cost in 95 % of results, less what chance allows: with overlaps in a few of many runs or in
+// most, by chance or in whole runs, against the workload and against the runs alone.
+func TestInterval(t *testing.T) {
+	const results, pairs = 300, 4
+	for _, c := range []struct {
+		name       string
+		runs       int
+		of         string
+		overlapped func(m *made, run int) bool
+	}{
+		{"6 of 40 runs", 40, Workload, func(_ *made, run int) bool { return run < 6 }},
+		{"half of 12 runs", 12, Workload, func(_ *made, run int) bool { return run%2 == 0 }},
+		{"by chance", 20, Workload, func(m *made, _ int) bool { return m.rng.Float64() < 0.3 }},
+		{"always", 6, Alone, func(*made, int) bool { return true }},
+	} {
+		held := 0
+		for k := range results {
+			m := newMade(pairs, uint64(k))
+			for i := range 10 {
+				for pair := range pairs {
+					m.add("isolated", i, pair, 1000, 0.1, nil)
+				}
+			}
+			for i := range c.runs {
+				disturbance := math.Exp(0.2 * m.rng.NormFloat64())
+				for pair := range pairs {
+					ns, o := 1000*disturbance, (*series.Overlap)(nil)
+					if c.overlapped(m, i) {
+						ns, o = 1.5*ns, shared
+					}
+					m.add("workload", i, pair, ns, 0.1, o)
+				}
+			}
+			r := m.c.Report()
+			if r.Of != c.of {
+				t.Fatalf("%s: got %+v, want %s", c.name, r, c.of)
+			}
+			if r.Low < 1.5 && 1.5 < r.High {
+				held++
+			}
+		}
+		t.Logf("%s: %d of %d", c.name, held, results)
+		if least := int(0.95*results - 3*math.Sqrt(0.05*0.95*results)); held < least {
+			t.Errorf("%s: %d of %d intervals hold the true ratio, want at least %d", c.name, held, results, least)
+		}
+	}
+}
+
+// Where there are too many messages to keep, their sums give the same cost.
+func TestSumsOfMessages(t *testing.T) {
+	report := func() Report {
+		m := newMade(3, 11)
+		for i := range 10 {
+			for pair := range 3 {
+				m.add("isolated", i, pair, 1000, 0.05, nil)
+			}
+		}
+		for i := range 60 {
+			for pair := range 3 {
+				ns, o := 1000., (*series.Overlap)(nil)
+				if (i+pair)%2 == 0 {
+					ns, o = 2000, shared
+				}
+				m.add("workload", i, pair, ns, 0.05, o)
+			}
+		}
+		m.c.Costs() // looks, and changes nothing
+		return m.c.Report()
+	}
+	whole := report()
+	defer func(n int) { mostPending = n }(mostPending)
+	mostPending = 40
+	r := report()
+	if r.Overlapped != 90 || r.Control != 90 || r.Of != Workload || r.Calm.Overlapped != whole.Calm.Overlapped || len(r.Pairs) != 3 {
+		t.Errorf("got %+v\nwant %+v", r, whole)
+	}
+	if math.Abs(r.Ratio/whole.Ratio-1) > 0.01 || math.Abs(r.Low/whole.Low-1) > 0.02 || math.Abs(r.Calm.Ratio/whole.Calm.Ratio-1) > 0.01 {
+		t.Errorf("got %+v\nwant %+v", r, whole)
+	}
+}

@@ -355,6 +355,17 @@ func TestReadRefusesLabels(t *testing.T) {
 		"metrics[0]: label_sets[0]: the label metric: the name is taken": func(_ *result.Document, m *result.Metric) {
 			m.LabelSets = []result.Labels{{"metric": "v"}}
 		},
+		"measurements[0]: ranks[0].peers[0].overlap: first_ns: got 1000000": func(d *result.Document, _ *result.Metric) {
+			overlapOf(d).FirstNS = 1e6
+		},
+		"measurements[0]: ranks[0].peers[0].overlap: wanted a share above 0, at most 1, with 1 message or more, got 7": func(d *result.Document, _ *result.Metric) {
+			overlapOf(d).Share = 7
+		},
+		"overlap: resource: wanted one of": func(d *result.Document, _ *result.Metric) {
+			o := overlapOf(d)
+			o.By = []series.OverlapBy{{Resource: "air", Share: 1, Messages: 1}}
+		},
+		"overlap: shared: wanted some of":                      func(d *result.Document, _ *result.Metric) { overlapOf(d).Shared = "sender, air" },
 		"measurements[0]: its iteration is -1, want 0 or more": func(d *result.Document, _ *result.Metric) { d.Measurements[0].Iteration = -1 },
 	} {
 		d := full(t)
@@ -367,6 +378,13 @@ func TestReadRefusesLabels(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
+}
+
+// overlapOf gives the first message something that it shared.
+func overlapOf(d *result.Document) *series.Overlap {
+	p := &d.Measurements[0].Ranks[0].Peers[0]
+	p.Overlap = &series.Overlap{Share: 1, Messages: 1, Shared: "sender"}
+	return p.Overlap
 }
 
 func FuzzRead(f *testing.F) {

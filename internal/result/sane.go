@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 
 	"perigee/internal/traffic/series"
 )
@@ -74,6 +76,11 @@ func (m *Measurement) checkFigures() error {
 			if err := notBelowZero(span(r.StartNS, p.EndNS), whole("bytes", p.Bytes)); err != nil {
 				return fmt.Errorf("ranks[%d].peers[%d]: %w", i, k, err)
 			}
+			if p.Overlap != nil {
+				if err := checkOverlap(p.Overlap, p.EndNS-r.StartNS); err != nil {
+					return fmt.Errorf("ranks[%d].peers[%d].overlap: %w", i, k, err)
+				}
+			}
 			if left -= p.Bytes; left < 0 {
 				break // or the sum might not fit
 			}
@@ -85,6 +92,27 @@ func (m *Measurement) checkFigures() error {
 	if want := m.Run.MeanBandwidth(); !near(m.MeanBandwidth, want) {
 		return fmt.Errorf("mean_bandwidth_bytes_per_s: got %.6g, but bytes and times of its ranks make it %.6g",
 			m.MeanBandwidth, want)
+	}
+	return nil
+}
+
+// checkOverlap refuses what a message of so many nanoseconds cannot have shared.
+func checkOverlap(o *series.Overlap, lasted int64) error {
+	if o.FirstNS < 0 || o.FirstNS >= lasted {
+		return fmt.Errorf("first_ns: got %d of a message of %d ns", o.FirstNS, lasted)
+	}
+	for _, by := range append([]series.OverlapBy{{Resource: "sender", Share: o.Share, Messages: o.Messages}}, o.By...) {
+		if !(by.Share > 0 && by.Share <= 1) || by.Messages < 1 {
+			return fmt.Errorf("wanted a share above 0, at most 1, with 1 message or more, got %v with %d", by.Share, by.Messages)
+		}
+		if !slices.Contains(series.Resources, by.Resource) {
+			return fmt.Errorf("resource: wanted one of %q, got %.40q", series.Resources, by.Resource)
+		}
+	}
+	for name := range strings.SplitSeq(o.Shared, ", ") {
+		if !slices.Contains(series.Resources, name) {
+			return fmt.Errorf("shared: wanted some of %q, got %.60q", series.Resources, o.Shared)
+		}
 	}
 	return nil
 }

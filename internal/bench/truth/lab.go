@@ -32,7 +32,7 @@ type Lab struct {
 // NewLab makes a lab. The folder exists and is the caller's to remove.
 func NewLab(program, folder string) (*Lab, error) {
 	files := map[string]string{
-		"shared.lua": shared, "stopped.lua": stopped, "pair.yaml": pairConfig, "pair.txt": pairMatrix,
+		"shared.lua": shared, "stopped.lua": stopped, "late.lua": late, "pair.yaml": pairConfig, "pair.txt": pairMatrix,
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
@@ -196,8 +196,25 @@ func (l *Lab) compare(old, fresh []string) (*compared, error) {
 
 // stopped runs stopped.lua, and stops rank 1 for a while when it says so.
 func (l *Lab) stopped(pause time.Duration, args ...string) (*found, error) {
+	return l.disturb(append([]string{"stopped.lua"}, args...), "stop rank 1", func(pid int) error {
+		return pauseRank(pid, 1, pause)
+	})
+}
+
+// late runs late.lua, and stops rank 0 for a while again and again, with pauses of other lengths between.
+func (l *Lab) late(pause time.Duration) (*found, error) {
+	return l.disturb([]string{"late.lua"}, "stop rank 0", func(pid int) error {
+		for i := 0; pauseRank(pid, 0, pause) == nil; i++ { // until it has ended
+			time.Sleep(time.Duration(8+7*i%24) * time.Millisecond)
+		}
+		return nil
+	})
+}
+
+// disturb runs a scenario in new ranks, and does something to them from the line on that ends in a mark.
+func (l *Lab) disturb(scenario []string, mark string, do func(pid int) error) (*found, error) {
 	name := l.resultName()
-	words := append([]string{"run", "stopped.lua", "--engine", "shm", "--result", name}, args...)
+	words := append([]string{"run", scenario[0], "--engine", "shm", "--result", name}, scenario[1:]...)
 	cmd := exec.Command(l.program, words...)
 	cmd.Dir, cmd.Env = l.folder, l.Env
 	var complaints bytes.Buffer
@@ -210,12 +227,12 @@ func (l *Lab) stopped(pause time.Duration, args ...string) (*found, error) {
 		return nil, err
 	}
 	lines := bufio.NewScanner(out)
-	for lines.Scan() && !strings.HasSuffix(lines.Text(), "stop rank 1") {
+	for lines.Scan() && !strings.HasSuffix(lines.Text(), mark) {
 	}
-	failed := pauseRank(cmd.Process.Pid, 1, pause)
+	failed := do(cmd.Process.Pid)
 	io.Copy(io.Discard, out)
 	if err := errors.Join(failed, cmd.Wait()); err != nil {
-		return nil, fmt.Errorf("stopped.lua: %w: %s", err, &complaints)
+		return nil, fmt.Errorf("%s: %w: %s", scenario[0], err, &complaints)
 	}
 	return read(name)
 }

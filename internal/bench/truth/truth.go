@@ -25,6 +25,9 @@ var shared string
 //go:embed stopped.lua
 var stopped string
 
+//go:embed late.lua
+var late string
+
 // A single pair, with a pause before each run that lets CPUs and caches cool down.
 const (
 	pairConfig = `iters: 10
@@ -49,7 +52,8 @@ type Experiment struct {
 // Experiments are all of them. turns is how often those run whose answer is that there is nothing.
 func Experiments(turns int) []Experiment {
 	list := []Experiment{
-		Together(2), Together(3), Together(4), Later(), Half(), Disjoint(), Stopped(), RivalComes(), Unchanged(turns),
+		Together(2), Together(3), Together(4), Later(), Half(), Disjoint(), Stopped(), Late(turns), RivalComes(),
+		Unchanged(turns),
 	}
 	for _, engine := range []string{"shm", "nixl"} {
 		list = append(list, calm("one pair alone, "+engine, turns, func(l *Lab) (*found, error) {
@@ -214,6 +218,30 @@ func Stopped() Experiment {
 			named := strings.Contains(f.words, "start up to")
 			return fmt.Sprintf("starts up to %.0f ms apart, named: %v", float64(worst)/1e6, named),
 				named && worst > 30e6 && worst < 200e6 && !f.sum.Shown(), nil
+		},
+	}
+}
+
+// Late is a sender that is stopped again and again, and then lasts until another one sends to the same receiver. It is
+// late because it was stopped, so meeting the other cost it nothing; once it goes on, both share the receiver.
+func Late(turns int) Experiment {
+	return Experiment{
+		Name:   "a sender that is stopped, and so meets another one",
+		Expect: fmt.Sprintf("it is counted as late, and in none of %d named as slowed down by the other", turns),
+		Run: func(l *Lab) (string, bool, error) {
+			named, late, marked, worst := 0, 0, 0, 0.
+			for range turns {
+				f, err := l.late(18 * time.Millisecond)
+				if err != nil {
+					return "", false, err
+				}
+				late, marked, worst = late+f.sum.Late, marked+f.sum.Marked, max(worst, f.sum.Ratio)
+				if slices.ContainsFunc(f.sum.Pairs, func(p contention.Pair) bool { return p.From == 0 }) {
+					named++
+				}
+			}
+			return fmt.Sprintf("%d of %d messages that overlapped were late, named in %d of %d, contention at most %.2f", late,
+				marked, named, turns, worst), late >= turns && named <= turns/10, nil
 		},
 	}
 }

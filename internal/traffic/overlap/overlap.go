@@ -22,10 +22,7 @@ type Pattern struct {
 	Read bool // the receivers initiate
 }
 
-// The names of what can be shared, in the order in which they are written.
-var names = [...]string{"sender", "receiver", "sending host", "receiving host"}
-
-// resource is one of them, by number of the rank or host.
+// resource is one of series.Resources, by number of the rank or host.
 type resource struct{ kind, number int }
 
 // span is when a message lasted.
@@ -169,12 +166,13 @@ func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
 		return nil
 	}
 	var shared []string
-	o := &series.Overlap{Share: m.share(covered), Messages: messages}
+	first := slices.MinFunc(covered, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	o := &series.Overlap{Share: m.share(covered), Messages: messages, FirstNS: first.start - m.start}
 	for kind, b := range by {
 		if b.messages > 0 {
-			shared = append(shared, names[kind])
+			shared = append(shared, series.Resources[kind])
 			o.By = append(o.By,
-				series.OverlapBy{Resource: names[kind], Share: m.share(b.covered), Messages: b.messages})
+				series.OverlapBy{Resource: series.Resources[kind], Share: m.share(b.covered), Messages: b.messages})
 		}
 	}
 	if len(o.By) == 1 {

@@ -29,12 +29,12 @@ func TestMark(t *testing.T) {
 	}{
 		{
 			"incast between hosts", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 50, 150)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}},
+			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", FirstNS: 50, By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}},
 		},
 		{
 			"a sender of two messages", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}},
 			Pattern{Runs: []series.Run{message(0, 3, 10, 20), message(0, 3, 50, 60)}}, []int{0, 1, 2, 3},
-			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 0.2, Messages: 2}, {Resource: "sending host", Share: 0.2, Messages: 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 1, Messages: 1}, {Resource: "sending host", Share: 1, Messages: 1}}}},
+			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", FirstNS: 10, By: []series.OverlapBy{{Resource: "sender", Share: 0.2, Messages: 2}, {Resource: "sending host", Share: 0.2, Messages: 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 1, Messages: 1}, {Resource: "sending host", Share: 1, Messages: 1}}}},
 		},
 		{
 			"nothing shared", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 0, 100)}}, []int{0, 1, 2, 3},
@@ -46,7 +46,7 @@ func TestMark(t *testing.T) {
 		},
 		{
 			"one host", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 75, 100)}}, []int{0, 0, 0, 0},
-			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 0.25, Messages: 1}, {Resource: "receiving host", Share: 0.25, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
+			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", FirstNS: 75, By: []series.OverlapBy{{Resource: "sending host", Share: 0.25, Messages: 1}, {Resource: "receiving host", Share: 0.25, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
 		},
 		{
 			"one after the other", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 100, 150)}}, []int{0, 0, 0, 0},
@@ -151,14 +151,14 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.
 		t.Fatalf("got %+v, want share %v", m.Overlap, share)
 	}
 	for _, by := range m.Overlap.Each() {
-		kind := slices.Index(names[:], by.Resource)
+		kind := slices.Index(series.Resources, by.Resource)
 		share := float64(len(byKind[kind])) / float64(m.EndNS-k.StartNS)
 		if math.Abs(by.Share-share) > 1e-9 || by.Messages < 1 || by.Messages > m.Overlap.Messages {
 			t.Fatalf("got %+v of %+v, want share %v", by, *m.Overlap, share)
 		}
 	}
 	for kind, is := range kinds {
-		if is != strings.Contains(m.Overlap.Shared+",", names[kind]+",") {
+		if is != strings.Contains(m.Overlap.Shared+",", series.Resources[kind]+",") {
 			t.Fatalf("shared: %q, want %v", m.Overlap.Shared, kinds)
 		}
 	}

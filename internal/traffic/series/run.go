@@ -12,11 +12,16 @@ type PeerRun struct {
 	Overlap *Overlap `json:"overlap,omitempty"`
 }
 
+// Resources are what messages can share, in the order in which they are written.
+var Resources = []string{"sender", "receiver", "sending host", "receiving host"}
+
 // Overlap is how much of the time of a message other patterns used what it used.
 type Overlap struct {
 	Share    float64 `json:"share"`    // of the message's time, above 0, at most 1
 	Messages int     `json:"messages"` // of other patterns that ran meanwhile
 	Shared   string  `json:"shared"`   // what was shared: sender, receiver, sending host, receiving host
+	// FirstNS is how long the message had lasted when it first met another.
+	FirstNS int64 `json:"first_ns,omitempty"`
 	// By says the same of each of these, in that order, where they are several.
 	By []OverlapBy `json:"by,omitempty"`
 }

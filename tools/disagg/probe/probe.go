@@ -93,7 +93,7 @@ type Pair struct {
 	From        string  `json:"from"`
 	To          string  `json:"to"`
 	BytesPerSec float64 `json:"bytes_per_s"` // of one message alone
-	Slow        bool    `json:"slow"`        // below 80 % of the median pair
+	Slow        bool    `json:"slow"`        // below 80 % of the median of the other pairs
 }
 
 // Result is what a probe has measured.
@@ -107,7 +107,7 @@ type Result struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// slowShare is the share of the median below which a pair is slow.
+// slowShare is the share of the other pairs' median below which a pair is slow.
 const slowShare = 0.8
 
 // Read reads what the probe of a job has left in its result folder.
@@ -148,9 +148,16 @@ func Read(dir string) *Result {
 	}
 	r.Median, r.Slowest = stats.Median(rates), slices.Min(rates)
 	for i := range r.Pairs {
-		r.Pairs[i].Slow = r.Pairs[i].BytesPerSec < slowShare*r.Median
+		r.Pairs[i].Slow = slow(rates, i)
 	}
 	return r
+}
+
+// slow compares the i-th pair with the others. It is left out of their median: of two pairs, one that is a quarter
+// slower would pull the median down to itself.
+func slow(rates []float64, i int) bool {
+	others := slices.Delete(slices.Clone(rates), i, i+1)
+	return len(others) > 0 && rates[i] < slowShare*stats.Median(others)
 }
 
 // String says it in a line.

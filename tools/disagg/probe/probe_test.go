@@ -49,3 +49,24 @@ func TestString(t *testing.T) {
 		t.Error(r)
 	}
 }
+
+// One slow pair, or the two of a slow node, are named however few pairs there are.
+func TestSlow(t *testing.T) {
+	for _, c := range []struct {
+		rates []float64
+		want  []bool
+	}{
+		{[]float64{10}, []bool{false}},
+		{[]float64{10, 8.5}, []bool{false, false}},
+		{[]float64{10, 7.5}, []bool{false, true}},
+		{[]float64{7.5, 10, 10.5}, []bool{true, false, false}},
+		{[]float64{7.5, 7.5, 10, 10}, []bool{true, true, false, false}},
+		{[]float64{9, 9.5, 10, 10.5}, []bool{false, false, false, false}},
+	} {
+		for i, want := range c.want {
+			if got := slow(c.rates, i); got != want {
+				t.Errorf("%v: pair %d slow: %v, want %v", c.rates, i, got, want)
+			}
+		}
+	}
+}

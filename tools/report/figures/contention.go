@@ -16,9 +16,12 @@ type Contention struct {
 	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
 	Share      Num    `json:"share"`      // mean part of their time that they overlapped
 	Shared     string `json:"shared"`     // what most of them shared
+	// Late of them had already lasted longer than alone when they first met another.
+	Late int `json:"late"`
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
 	Cost
+	Calm   Cost             `json:"calm"`   // of those that did not overlap, against the runs alone
 	Looked int              `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
 }
@@ -49,7 +52,8 @@ func costOf(e contention.Estimate) Cost {
 
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
-		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Cost: costOf(r.Estimate), Looked: r.Looked,
+		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Cost: costOf(r.Estimate),
+		Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
@@ -81,11 +85,14 @@ func sayContention(f *Figures, say sayer) {
 	met := fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
 		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
 	switch {
+	case c.Compared == 0 && c.Late > 0:
+		say("note", "%s. They had already lasted longer than alone when they first met another: something else made them slow, and what overlapping costs is not seen.",
+			met)
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
 	case !c.Low.Known():
-		say("note", "%s; %d runs are too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
-			c.Runs, contention.MinRuns)
+		say("note", "%s; %s too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
+			areRuns(c.Runs), contention.MinRuns)
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
@@ -96,11 +103,26 @@ func sayContention(f *Figures, say sayer) {
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
+	if c.Of == contention.Alone && c.Calm.Low > 1 {
+		say("note", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else.",
+			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
+	}
+	if c.Late > 0 && c.Compared > 0 {
+		say("note", "%d of the %d had already lasted longer than alone when they first met another: something else made them slow, so they count as messages that did not overlap.",
+			c.Late, c.Overlapped)
+	}
 	if len(c.Resources) > 1 {
 		say("note", "By what was shared: %s.", c.shared())
 	}
 	sayOverlappedPairs(c, say)
 	sayCauses(f, say)
+}
+
+func areRuns(n int) string {
+	if n == 1 {
+		return "1 run is"
+	}
+	return fmt.Sprintf("%d runs are", n)
 }
 
 // shared says how many messages shared what, for how long, and with how many others.
@@ -127,8 +149,12 @@ func sayOverlappedPairs(c Contention, say sayer) {
 	}
 	var names []string
 	for _, p := range c.Pairs[:min(worstNamed, len(c.Pairs))] {
-		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s)",
-			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared))
+		alone := ""
+		if p.Of != c.Of && p.Of == contention.Alone {
+			alone = ", against the runs alone"
+		}
+		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s%s)",
+			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared, alone))
 	}
 	more := ""
 	if n := len(c.Pairs) - len(names); n > 0 {

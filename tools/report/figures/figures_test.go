@@ -174,9 +174,15 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 0.25, Messages: 1, Shared: "receiver"}
 	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver); " +
-		"1 runs are too few to estimate what that costs, it takes 5 (--iters, --isolation-iters)."
+		"1 run is too few to estimate what that costs, it takes 5 (--iters, --isolation-iters)."
 	if got := words(overlaps); got != want {
 		t.Errorf("too few runs: got %s\nwant %s", got, want)
+	}
+	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap.FirstNS = 30
+	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver). " +
+		"They had already lasted longer than alone when they first met another: something else made them slow, and what overlapping costs is not seen."
+	if got := words(overlaps); got != want {
+		t.Errorf("a late message: got %s\nwant %s", got, want)
 	}
 	d := handMade()
 	d.Measurements = nil

@@ -1,0 +1,155 @@
+package contention
+
+import (
+	"math"
+	"slices"
+
+	"perigee/internal/stats"
+)
+
+// groups are the messages between two ranks, or of all.
+type groups struct {
+	overlapped sums           // slowdowns of those that overlapped and also ran alone
+	calm       int            // messages of the workload that also ran alone and did not overlap
+	shared     map[string]int // nil of none
+	within     contrast       // of messages that overlapped with the same in other runs of the workload
+	against    contrast       // with the same alone
+}
+
+func (g *groups) clone() *groups {
+	o := *g
+	o.within, o.against = slices.Clone(g.within), slices.Clone(g.against)
+	return &o
+}
+
+func (g *groups) merge(o *groups) {
+	g.overlapped.merge(o.overlapped)
+	g.calm += o.calm
+	g.within.merge(o.within)
+	g.against.merge(o.against)
+}
+
+// compare sets the overlapped messages against the control group. The estimate lacks the interval.
+func (g *groups) compare() (Estimate, contrast) {
+	e := Estimate{
+		Slowdown: math.Exp(g.overlapped.mean()), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN(),
+	}
+	if g.overlapped.n == 0 {
+		e.Control = g.calm
+		return e, nil
+	}
+	c, of := g.within, Workload
+	t, runs := c.total()
+	// The control group has to stand for most of what overlapped.
+	if t.others < minControl || runs < MinRuns || 2*t.overlapped < g.overlapped.n {
+		c, of = g.against, Alone
+		t, runs = c.total()
+	}
+	e.Overlapped, e.Control, e.Runs = t.overlapped, t.others, runs
+	if t.weight > 0 {
+		e.Of, e.Ratio = of, math.Exp(t.effect/t.weight)
+	}
+	return e, c
+}
+
+// estimate compares the overlapped messages with the control group.
+func (g *groups) estimate(level float64) Estimate {
+	e, c := g.compare()
+	if e.Runs < MinRuns {
+		return e
+	}
+	n := float64(e.Runs)
+	half := stats.StudentQuantile(1-level/2, n-1) * c.deviation() * math.Sqrt(n/(n-1))
+	e.Low, e.High = e.Ratio*math.Exp(-half), e.Ratio*math.Exp(half)
+	return e
+}
+
+// value is the logarithm of a slowdown, and the place in a contrast of the run that it is of.
+type value struct {
+	run int
+	log float64
+}
+
+// workloadRun and aloneRun are the places of runs. Runs beyond the bounds join others.
+func workloadRun(run int) int { return mostAlone + run%mostGroups }
+func aloneRun(run int) int    { return run % mostAlone }
+
+// score is what the messages of a run say of the effect of overlapping. x is 1 for
+// a message that overlapped, else 0, and y the logarithm of its slowdown, both less
+// their mean over the runs of the message: effect is the sum of x * y, weight that
+// of x * x.
+type score struct {
+	effect, weight     float64
+	overlapped, others int // messages
+}
+
+// contrast sets messages that overlapped against the same that did not, by run.
+type contrast []score
+
+func (c *contrast) at(run int) *score {
+	for len(*c) <= run {
+		*c = append(*c, score{})
+	}
+	return &(*c)[run]
+}
+
+// add takes in the runs of a message, those in which it overlapped and the others.
+// Without both, they say nothing.
+func (c *contrast) add(overlapped, others []value) {
+	n, k := float64(len(overlapped)), float64(len(others))
+	if n == 0 || k == 0 {
+		return
+	}
+	mean := 0.
+	for _, list := range [][]value{overlapped, others} {
+		for _, v := range list {
+			mean += v.log / (n + k)
+		}
+	}
+	for _, v := range overlapped {
+		s, x := c.at(v.run), k/(n+k)
+		s.effect, s.weight, s.overlapped = s.effect+x*(v.log-mean), s.weight+x*x, s.overlapped+1
+	}
+	for _, v := range others {
+		s, x := c.at(v.run), -n/(n+k)
+		s.effect, s.weight, s.others = s.effect+x*(v.log-mean), s.weight+x*x, s.others+1
+	}
+}
+
+func (c *contrast) merge(o contrast) {
+	for run, s := range o {
+		c.at(run).merge(s)
+	}
+}
+
+func (s *score) merge(o score) {
+	s.effect, s.weight = s.effect+o.effect, s.weight+o.weight
+	s.overlapped, s.others = s.overlapped+o.overlapped, s.others+o.others
+}
+
+// total sums up the runs; runs is how many the smaller group has.
+func (c contrast) total() (t score, runs int) {
+	overlapped, others := 0, 0
+	for _, s := range c {
+		t.merge(s)
+		if s.overlapped > 0 {
+			overlapped++
+		}
+		if s.others > 0 {
+			others++
+		}
+	}
+	return t, min(overlapped, others)
+}
+
+// deviation is the standard error of the effect, by run: what is left of a run's messages, once the effect is taken
+// off, is summed up before it is squared.
+func (c contrast) deviation() float64 {
+	t, _ := c.total()
+	effect, sum := t.effect/t.weight, 0.
+	for _, s := range c {
+		rest := s.effect - effect*s.weight
+		sum += rest * rest
+	}
+	return math.Sqrt(sum) / t.weight
+}

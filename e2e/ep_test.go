@@ -233,9 +233,10 @@ func TestExpertsBesideKV(t *testing.T) {
 		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
 		list, _ := doc.Values["ep_beside"].([]any)
 		one, _ := list[0].(map[string]any)
-		slow, _ := one["slowdown"].(float64)
-		if runs, _ := one["other_runs"].(float64); slow <= 0 || runs < 1 {
-			t.Errorf("%v", doc.Values["ep_beside"])
+		for _, name := range []string{"slowdown", "busy_us", "other_slowdown", "other_busy_us", "other_runs"} {
+			if value, _ := one[name].(float64); !(value > 0) {
+				t.Errorf("%s: %v", name, doc.Values["ep_beside"])
+			}
 		}
 	})
 }

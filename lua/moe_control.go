@@ -188,7 +188,7 @@ func (r *Runtime) planeBeside(L *glua.LState, p *luaPlane) (int, error) {
 	plain := map[string]any{
 		"alone_us": c.Alone.Latency.Avg, "beside_us": c.Beside.Latency.Avg, "slowdown": c.Slowdown,
 		"other_alone_us": c.AloneUS, "other_beside_us": c.BesideUS, "other_slowdown": c.OtherSlowdown,
-		"other_runs": int64(c.Runs),
+		"other_runs": int64(c.Runs), "busy_us": c.BusyUS, "other_busy_us": c.OtherBusyUS,
 	}
 	r.addValue("ep_beside", plain)
 	L.Push(toLua(L, plain))

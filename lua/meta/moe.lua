@@ -75,6 +75,8 @@ function Plane:matrix(mode) end
 ---@field other_beside_us number the same beside the iterations
 ---@field other_slowdown number other_beside_us / other_alone_us
 ---@field other_runs integer runs of the plan beside the iterations, of all ranks
+---@field busy_us number mean time of an iteration beside threads that only poll, one on each rank that initiates the plan
+---@field other_busy_us number mean time of a run of the plan beside such threads, one on each rank
 
 ---Measures iterations alone, a plan alone, and both at the same time. Returns the figures at rank 0, nil at the others. Collective.
 ---@param case PlaneBeside

@@ -80,34 +80,3 @@ func StdDev(values []float64) float64 {
 	}
 	return math.Sqrt(sum / float64(len(values)-1))
 }
-
-// AdjustBH returns p-values after the procedure of Benjamini and Hochberg (1995):
-// who calls everything a discovery whose adjusted value is below alpha is wrong in
-// at most the share alpha of the discoveries, on average; and if there is nothing to
-// discover at all, calls anything one with at most the probability alpha. A NaN is
-// a test that was not made: it stays NaN and does not count.
-func AdjustBH(p []float64) []float64 {
-	out := slices.Clone(p)
-	var order []int
-	for i, v := range p {
-		if !math.IsNaN(v) {
-			order = append(order, i)
-		}
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		if p[a] < p[b] {
-			return 1
-		}
-		if p[a] > p[b] {
-			return -1
-		}
-		return a - b
-	})
-	m := float64(len(order))
-	least := 1.0
-	for k, i := range order { // from the largest
-		least = min(least, p[i]*m/(m-float64(k)))
-		out[i] = least
-	}
-	return out
-}

@@ -246,19 +246,6 @@ func TestGeometricMean(t *testing.T) {
 	}
 }
 
-// The example is that of R's p.adjust(c(0.01, 0.04, 0.03, 0.005, 0.2), "BH").
-func TestAdjustBH(t *testing.T) {
-	nan := math.NaN()
-	got := AdjustBH([]float64{0.01, nan, 0.04, 0.03, 0.005, 0.2})
-	want := []float64{0.025, nan, 0.05, 0.05, 0.025, 0.2}
-	if diff := cmp.Diff(want, got, cmpopts.EquateApprox(0, 1e-12), cmpopts.EquateNaNs()); diff != "" {
-		t.Error(diff)
-	}
-	if got := AdjustBH(nil); len(got) != 0 {
-		t.Errorf("got %v", got)
-	}
-}
-
 func TestRatioOfRefuses(t *testing.T) {
 	for _, c := range [][2][]float64{{nil, {1}}, {{1}, nil}, {{0, 1}, {1}}, {{1}, {-1, 1}}, {{1}, {math.NaN()}}, {{1}, {math.Inf(1)}}} {
 		if r, ok := RatioOf(c[0], c[1], 0.05); ok {

@@ -252,7 +252,7 @@ func pageCases(cases []Case) []page.Case {
 type CompareCmd struct {
 	Old    string  `arg:"" help:"Output folder or CSV file before."`
 	New    string  `arg:"" help:"Output folder or CSV file after."`
-	Alpha  float64 `default:"0.05" placeholder:"P" help:"Level of significance: the share of false alarms among the changes [0.05]."`
+	Alpha  float64 `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a comparison may show any change where there is none [0.05]."`
 	FailOn string  `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if a figure is worse, if any has changed, or never: worse, any or none."`
 	Format string  `enum:"text,csv,json" default:"text" help:"text, csv or json."`
 }
@@ -270,7 +270,10 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 		}
 		sides[i] = history.Collect(rows)
 	}
-	changes := history.Compare(sides[0], sides[1], c.Alpha)
+	changes, err := history.Compare(sides[0], sides[1], c.Alpha)
+	if err != nil {
+		return err
+	}
 	if len(changes) == 0 {
 		return fault.New(fault.Input, "there are no figures in %s, nor in %s: no case has passed", c.Old, c.New)
 	}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 
+	"perigee/internal/fault"
 	"perigee/internal/stats"
 	"perigee/tools/disagg/record"
 )
@@ -105,7 +106,7 @@ type Change struct {
 	NewMedian  float64
 	Ratio      float64 // of the medians; NaN where it is not known
 	Low, High  float64 // interval of the ratio; NaN where there are too few runs
-	P          float64 // adjusted for all figures (Benjamini and Hochberg); NaN: not tested
+	P          float64 // adjusted for all figures (Westfall and Young); NaN: not tested
 	Verdict    string
 	LowerIsBad bool
 }
@@ -113,35 +114,112 @@ type Change struct {
 // rate matches the names of metrics of which high values are good.
 var rate = regexp.MustCompile(`(?i)throughput|tok_?s|req_?s|per_sec|goodput|accuracy`)
 
-// Compare compares the figures of two sides at the level alpha. Low values are
-// good, since figures are times, unless the metric's name says that it is a rate.
-func Compare(old, fresh []Series, alpha float64) []Change {
-	find := func(list []Series, k Key) Series {
-		if i := slices.IndexFunc(list, func(s Series) bool { return s.Key == k }); i >= 0 {
-			return list[i]
-		}
-		return Series{}
+// mostValues bounds the memory of a comparison.
+const mostValues = 16 << 20
+
+// Compare compares the figures of two sides at the level alpha, all together (stats.CompareRuns): the probability that
+// any gets a verdict where nothing has changed is at most alpha, and a change of one figure among many can be found
+// with as few runs as one that is alone. The k-th runs of all tests of a side count as one run. Low values are good,
+// since figures are times, unless the metric's name says that it is a rate.
+func Compare(old, fresh []Series, alpha float64) ([]Change, error) {
+	sides := [2]*side{newSide(old), newSide(fresh)}
+	if n := len(old) * (sides[0].runs + sides[1].runs); n > mostValues {
+		return nil, fault.New(fault.Input, "%d figures of up to %d runs are too many to compare together", len(old),
+			sides[0].runs+sides[1].runs).WithHint("compare them test by test")
 	}
 	var changes []Change
-	for _, s := range old {
-		changes = append(changes, compare(s.Key, s.Values(), find(fresh, s.Key).Values(), alpha))
-	}
-	for _, s := range fresh {
-		if find(old, s.Key).Rows == nil {
-			changes = append(changes, compare(s.Key, nil, s.Values(), alpha))
+	var rows []stats.Row
+	var tested []int // the change of each row
+	kinds := map[string]int{}
+	for _, k := range keys(old, fresh) {
+		c := compare(k, sides[0].of[k].Values(), sides[1].of[k].Values(), alpha)
+		if c.Verdict == "" {
+			if _, ok := kinds[k.Metric]; !ok {
+				kinds[k.Metric] = len(kinds)
+			}
+			values := logs(slices.Concat(sides[0].values(k), sides[1].values(k)))
+			rows, tested = append(rows, stats.Row{Values: values, Kind: kinds[k.Metric]}), append(tested, len(changes))
 		}
+		changes = append(changes, c)
 	}
-	p := make([]float64, len(changes))
-	for i, c := range changes {
-		p[i] = c.P
+	for i, o := range stats.CompareRuns(rows, sides[0].runs, alpha) {
+		changes[tested[i]].judge(o, alpha)
 	}
-	for i, adjusted := range stats.AdjustBH(p) {
-		changes[i].P = adjusted
-		changes[i].judge(alpha)
-	}
-	return changes
+	return changes, nil
 }
 
+// keys lists the figures of both sides, those of the old one in front.
+func keys(old, fresh []Series) (list []Key) {
+	known := map[Key]bool{}
+	for _, s := range slices.Concat(old, fresh) {
+		if !known[s.Key] {
+			known[s.Key] = true
+			list = append(list, s.Key)
+		}
+	}
+	return list
+}
+
+// side is one side of a comparison.
+type side struct {
+	of   map[Key]Series
+	at   map[string]map[int64]int // which run of its test started at that instant
+	runs int                      // of the test with the most
+}
+
+func newSide(list []Series) *side {
+	s := &side{of: map[Key]Series{}, at: map[string]map[int64]int{}}
+	starts := map[string][]int64{}
+	for _, x := range list {
+		s.of[x.Key] = x
+		s.runs = max(s.runs, len(x.Rows)) // runs may have started together
+		for _, r := range x.Rows {
+			starts[x.Test] = append(starts[x.Test], r.Start.Unix())
+		}
+	}
+	for test, times := range starts {
+		s.at[test] = map[int64]int{}
+		slices.Sort(times)
+		for _, t := range slices.Compact(times) {
+			s.at[test][t] = len(s.at[test])
+		}
+		s.runs = max(s.runs, len(s.at[test]))
+	}
+	return s
+}
+
+// values are those of a figure by run, NaN where it has none.
+func (s *side) values(k Key) []float64 {
+	values := slices.Repeat([]float64{math.NaN()}, s.runs)
+	rest := s.of[k].Rows[:0:0]
+	for _, r := range s.of[k].Rows {
+		if at := s.at[k.Test][r.Start.Unix()]; math.IsNaN(values[at]) {
+			values[at] = r.Value
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	for at := range values { // those that started together with another run of the test
+		if len(rest) > 0 && math.IsNaN(values[at]) {
+			values[at], rest = rest[0].Value, rest[1:]
+		}
+	}
+	return values
+}
+
+// logs are the logarithms of values, or the values themselves if one has none.
+func logs(values []float64) []float64 {
+	if slices.ContainsFunc(values, func(v float64) bool { return v <= 0 }) {
+		return values
+	}
+	list := make([]float64, len(values))
+	for i, v := range values {
+		list[i] = math.Log(v)
+	}
+	return list
+}
+
+// compare finds what follows from a figure alone.
 func compare(k Key, x, y []float64, alpha float64) Change {
 	c := Change{Key: k, Old: len(x), New: len(y), OldMedian: stats.Median(x), NewMedian: stats.Median(y),
 		Ratio: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN(), LowerIsBad: rate.MatchString(k.Metric)}
@@ -156,7 +234,6 @@ func compare(k Key, x, y []float64, alpha float64) Change {
 		c.Verdict = TooFew
 		return c
 	}
-	c.P = stats.MannWhitney(x, y).P
 	if r, ok := stats.RatioOf(x, y, alpha); ok {
 		c.Low, c.High = r.Low, r.High
 	}
@@ -164,12 +241,13 @@ func compare(k Key, x, y []float64, alpha float64) Change {
 }
 
 // judge gives a tested change its verdict.
-func (c *Change) judge(alpha float64) {
+func (c *Change) judge(o stats.Outcome, alpha float64) {
+	c.P = o.Adjusted
+	moved := c.NewMedian - c.OldMedian
 	switch {
-	case c.Verdict != "":
-	case !(c.P <= alpha):
+	case !(c.P <= alpha) || moved*o.Difference <= 0: // or the medians have not moved as the means have
 		c.Verdict = Same
-	case (c.NewMedian > c.OldMedian) != c.LowerIsBad:
+	case (moved > 0) != c.LowerIsBad:
 		c.Verdict = Worse
 	default:
 		c.Verdict = Better

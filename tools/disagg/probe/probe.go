@@ -6,6 +6,8 @@ package probe
 import (
 	"cmp"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,7 +95,7 @@ type Pair struct {
 	From        string  `json:"from"`
 	To          string  `json:"to"`
 	BytesPerSec float64 `json:"bytes_per_s"` // of one message alone
-	Slow        bool    `json:"slow"`        // below 80 % of the median of the other pairs
+	Slow        bool    `json:"slow"`        // below 80 % of the median of the other pairs, beyond chance
 }
 
 // Result is what a probe has measured.
@@ -107,8 +109,11 @@ type Result struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// slowShare is the share of the other pairs' median below which a pair is slow.
-const slowShare = 0.8
+const (
+	// slowShare is the share of the other pairs' median below which a pair is slow.
+	slowShare = 0.8
+	exchanges = 2000
+)
 
 // Read reads what the probe of a job has left in its result folder.
 func Read(dir string) *Result {
@@ -126,8 +131,15 @@ func Read(dir string) *Result {
 			host[rank] = h.Name
 		}
 	}
+	alone := make([][]float64, len(d.Patterns))
+	for i := range d.Measurements {
+		if m := &d.Measurements[i]; m.Phase == result.IsolatedPhase && m.LatencyNS > 0 {
+			alone[m.Pattern] = append(alone[m.Pattern], float64(m.LatencyNS))
+		}
+	}
 	var rates []float64
-	for _, p := range d.Patterns {
+	var times [][]float64
+	for i, p := range d.Patterns {
 		ms := cmp.Or(p.IsolatedLatencyMS, p.LatencyMS)
 		if ms == nil || *ms <= 0 || len(d.Matrices[p.Matrix].Cells) == 0 {
 			continue
@@ -135,7 +147,7 @@ func Read(dir string) *Result {
 		cell := d.Matrices[p.Matrix].Cells[0]
 		r.Bytes = cell[2]
 		rate := float64(cell[2]) / *ms * 1000
-		rates = append(rates, rate)
+		rates, times = append(rates, rate), append(times, alone[i])
 		from, to := host[int(cell[0])], host[int(cell[1])]
 		if from == to { // nodes that share a machine
 			from, to = fmt.Sprintf("%s rank %d", from, cell[0]), fmt.Sprintf("%s rank %d", to, cell[1])
@@ -147,17 +159,56 @@ func Read(dir string) *Result {
 		return r
 	}
 	r.Median, r.Slowest = stats.Median(rates), slices.Min(rates)
-	for i := range r.Pairs {
-		r.Pairs[i].Slow = slow(rates, i)
+	for i, isSlow := range slow(rates, times) {
+		r.Pairs[i].Slow = isSlow
 	}
 	return r
 }
 
-// slow compares the i-th pair with the others. It is left out of their median: of two pairs, one that is a quarter
-// slower would pull the median down to itself.
-func slow(rates []float64, i int) bool {
-	others := slices.Delete(slices.Clone(rates), i, i+1)
-	return len(others) > 0 && rates[i] < slowShare*stats.Median(others)
+// slow compares each pair with the others. It is left out of their median: of two pairs, one that is a quarter slower
+// would pull the median down to itself. times are the latencies of each pair by turn; in a turn each has one. A pair is
+// slow only beyond chance: if all are alike, their times in a turn could as well have been exchanged, so the mean of the
+// logarithms of its times has to be larger than the largest of all pairs is in 95 % of such exchanges.
+func slow(rates []float64, times [][]float64) []bool {
+	list := make([]bool, len(rates))
+	if len(rates) < 2 {
+		return list
+	}
+	turns := len(slices.MinFunc(times, func(a, b []float64) int { return len(a) - len(b) }))
+	logs := make([][]float64, turns)
+	for turn := range logs {
+		for _, of := range times {
+			logs[turn] = append(logs[turn], math.Log(of[turn]))
+		}
+	}
+	sums := func() []float64 {
+		sums := make([]float64, len(rates))
+		for _, row := range logs {
+			for i, v := range row {
+				sums[i] += v
+			}
+		}
+		return sums
+	}
+	measured := sums()
+	beyond := make([]int, len(rates)) // exchanges after which the largest is at least as large
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range exchanges {
+		for _, row := range logs {
+			rng.Shuffle(len(row), func(i, j int) { row[i], row[j] = row[j], row[i] })
+		}
+		largest := slices.Max(sums())
+		for i, sum := range measured {
+			if largest >= sum {
+				beyond[i]++
+			}
+		}
+	}
+	for i, rate := range rates {
+		others := slices.Delete(slices.Clone(rates), i, i+1)
+		list[i] = rate < slowShare*stats.Median(others) && beyond[i] <= exchanges/20
+	}
+	return list
 }
 
 // String says it in a line.

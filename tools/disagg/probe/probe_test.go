@@ -1,10 +1,14 @@
 package probe
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"perigee/internal/conf"
+	"perigee/internal/stats"
 )
 
 func TestNew(t *testing.T) {
@@ -50,22 +54,92 @@ func TestString(t *testing.T) {
 	}
 }
 
+// turns makes latencies of pairs with these rates, which scatter by a factor from turn to turn.
+func turns(rng *rand.Rand, n int, spread func() float64, rates ...float64) (times [][]float64) {
+	for _, rate := range rates {
+		var list []float64
+		for range n {
+			list = append(list, 1/rate*spread())
+		}
+		times = append(times, list)
+	}
+	return times
+}
+
+func medians(times [][]float64) (rates []float64) {
+	for _, list := range times {
+		rates = append(rates, 1/stats.Median(list))
+	}
+	return rates
+}
+
 // One slow pair, or the two of a slow node, are named however few pairs there are.
 func TestSlow(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range []struct {
 		rates []float64
 		want  []bool
 	}{
 		{[]float64{10}, []bool{false}},
 		{[]float64{10, 8.5}, []bool{false, false}},
-		{[]float64{10, 7.5}, []bool{false, true}},
-		{[]float64{7.5, 10, 10.5}, []bool{true, false, false}},
-		{[]float64{7.5, 7.5, 10, 10}, []bool{true, true, false, false}},
+		{[]float64{10, 7}, []bool{false, true}},
+		{[]float64{7, 10, 10.5}, []bool{true, false, false}},
+		{[]float64{7, 7, 10, 10}, []bool{true, true, false, false}},
 		{[]float64{9, 9.5, 10, 10.5}, []bool{false, false, false, false}},
 	} {
-		for i, want := range c.want {
-			if got := slow(c.rates, i); got != want {
-				t.Errorf("%v: pair %d slow: %v, want %v", c.rates, i, got, want)
+		times := turns(rng, 10, func() float64 { return math.Exp(0.03 * rng.NormFloat64()) }, c.rates...)
+		if got := slow(medians(times), times); !slices.Equal(got, c.want) {
+			t.Errorf("%v: slow: %v, want %v", c.rates, got, c.want)
+		}
+	}
+}
+
+// A pair at 70 % of 15 others is found though all scatter by 15 %.
+func TestSlowAmongMany(t *testing.T) {
+	const probes = 100
+	rng := rand.New(rand.NewPCG(5, 6))
+	found, others := 0, 0
+	for range probes {
+		rates := slices.Repeat([]float64{10}, 16)
+		rates[3] = 7
+		times := turns(rng, 10, func() float64 { return math.Exp(0.15 * rng.NormFloat64()) }, rates...)
+		for i, is := range slow(medians(times), times) {
+			if is && i == 3 {
+				found++
+			} else if is {
+				others++
+			}
+		}
+	}
+	if found < 85 || others > 8 {
+		t.Errorf("found in %d of %d probes, others named %d times", found, probes, others)
+	}
+}
+
+// Pairs that are alike are called slow in at most 5 % of the probes, however much they scatter. Sampling error: 3 sigma.
+func TestAlike(t *testing.T) {
+	const probes = 200
+	rng := rand.New(rand.NewPCG(3, 4))
+	for name, spread := range map[string]func() float64{
+		"20 %": func() float64 { return math.Exp(0.2 * rng.NormFloat64()) },
+		"50 %": func() float64 { return math.Exp(0.5 * rng.NormFloat64()) },
+		"two modes": func() float64 {
+			if rng.Float64() < 0.3 {
+				return 2
+			}
+			return 1 + 0.02*rng.Float64()
+		},
+	} {
+		for _, pairs := range []int{2, 4, 16} {
+			named := 0
+			for range probes {
+				times := turns(rng, 10, spread, slices.Repeat([]float64{10}, pairs)...)
+				if slices.Contains(slow(medians(times), times), true) {
+					named++
+				}
+			}
+			if most := 0.05*probes + 3*math.Sqrt(0.05*0.95*probes); float64(named) > most {
+				t.Errorf("%s, %d pairs: one is called slow in %d of %d probes", name, pairs, named, probes)
 			}
 		}
 	}

@@ -9,15 +9,16 @@
 // the same messages in the same workload that did not. Where these are too few,
 // the control group are the runs alone, and Control says so.
 //
-// A message that had already lasted longer than alone when it first met another
-// counts as one that did not: it met the other because it was slow, and not the
-// other way round.
-//
 // The figure is the ratio of the two groups' geometric means of slowdowns, each
-// message against itself: the logarithm of the slowdown is fitted by a constant of
-// the message and an effect of overlapping. So messages that are slower in the
-// workload for other reasons, and overlap more often too, do not pass for
-// contention. 1 means that overlapping costs nothing, 2 that it doubles the time.
+// message against itself, so that messages which are slower in the workload for
+// other reasons, and overlap more often too, do not pass for contention. 1 means
+// that overlapping costs nothing, 2 that it doubles the time.
+//
+// A message that lasts longer has more time to meet another: it met the other
+// because it was slow, and not the other way round. So a message that met another
+// after a time is compared with those of the control group that lasted longer than
+// that, and one that had by then lasted as long as alone counts as one that did
+// not meet any.
 //
 // # Interval
 //
@@ -153,9 +154,9 @@ type solo struct {
 
 // played is a run of a pattern in the workload, by its messages that ran alone.
 type played struct {
-	run        int
-	logs       []float32 // of slowdowns; NaN of messages that it lacks
-	overlapped []bool
+	run  int
+	logs []float32 // of slowdowns; NaN of messages that it lacks
+	met  []float32 // as in value; NaN of messages that did not overlap
 }
 
 // find returns the place of a message, -1 if it has not run alone.
@@ -270,7 +271,8 @@ func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float
 		a.median = stats.Median(append([]float64{a.first}, a.more...))
 	}
 	if w.logs == nil {
-		w.logs, w.overlapped = slices.Repeat([]float32{lacking}, len(s.messages)), make([]bool, len(s.messages))
+		none := []float32{lacking}
+		w.logs, w.met = slices.Repeat(none, len(s.messages)), slices.Repeat(none, len(s.messages))
 	}
 	log := math.Log(result.Slowdown(took, a.median))
 	a.slow.merge(sums{log, 1})
@@ -282,7 +284,7 @@ func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float
 		a.pair.calm++
 		c.report.Late++
 	default:
-		w.overlapped[at] = true
+		w.met[at] = float32(math.Log(float64(p.Overlap.FirstNS) / a.median))
 		if a.pair.shared == nil {
 			a.pair.shared = map[string]int{}
 		}
@@ -310,26 +312,26 @@ func (s *solo) compare(at int, pair, calm *groups) {
 	for _, w := range s.pending {
 		switch {
 		case at >= len(w.logs) || w.logs[at] != w.logs[at]:
-		case w.overlapped[at]:
-			over = append(over, value{workloadRun(w.run), float64(w.logs[at])})
+		case w.met[at] == w.met[at]:
+			over = append(over, value{workloadRun(w.run), float64(w.logs[at]), float64(w.met[at])})
 		default:
-			others = append(others, value{workloadRun(w.run), float64(w.logs[at])})
+			others = append(others, value{workloadRun(w.run), float64(w.logs[at]), math.Inf(-1)})
 		}
 	}
 	if len(over)+len(others) == 0 {
 		return
 	}
-	own := []value{{aloneRun(0), math.Log(a.first / a.median)}}
+	own := []value{{aloneRun(0), math.Log(a.first / a.median), math.Inf(-1)}}
 	for k, took := range a.more {
-		own = append(own, value{aloneRun(k + 1), math.Log(took / a.median)})
+		own = append(own, value{aloneRun(k + 1), math.Log(took / a.median), math.Inf(-1)})
 	}
-	calm.against.add(others, own)
+	calm.against.add(others, own, false)
 	for _, v := range others {
 		calm.overlapped.merge(sums{v.log, 1})
 	}
 	if len(over) > 0 { // no other message knows what overlapping costs this one
-		pair.within.add(over, others)
-		pair.against.add(over, own)
+		pair.within.add(over, others, true)
+		pair.against.add(over, own, false)
 	}
 }
 

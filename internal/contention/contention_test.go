@@ -325,3 +325,43 @@ func TestSumsOfMessages(t *testing.T) {
 		t.Errorf("got %+v\nwant %+v", r, whole)
 	}
 }
+
+// A message that lasts longer meets more of the others, which begin when they please and cost it nothing. With any number
+// of runs that is shown to cost something in at most 5 % of results. Sampling error: 3 sigma.
+func TestLongMessagesMeetMore(t *testing.T) {
+	const results = 150
+	for _, c := range []struct {
+		spread      float64
+		runs, alone int
+	}{{0.3, 400, 30}, {0.8, 400, 30}, {0.8, 100, 100}, {0.3, 12, 12}} {
+		alarms, seen := 0, 0
+		for k := range results {
+			m := newMade(1, uint64(k))
+			var own []float64
+			for i := range c.alone {
+				own = append(own, 1e6*math.Exp(c.spread*m.rng.NormFloat64()))
+				m.add("isolated", i, 0, own[i], 0, nil)
+			}
+			for i := range c.runs {
+				took := 1e6 * math.Exp(c.spread*m.rng.NormFloat64())
+				begins := 1e6 * (4*m.rng.Float64() - 1) // the other one, which lasts 1e6
+				var o *series.Overlap
+				if begins < took && begins > -1e6 {
+					o = &series.Overlap{Share: 0.5, Messages: 1, Shared: "receiver", FirstNS: int64(max(begins, 0))}
+				}
+				m.add("workload", i, 0, took, 0, o)
+			}
+			r := m.c.Report()
+			if r.Shown() {
+				alarms++
+			}
+			if r.Of == Workload {
+				seen++
+			}
+		}
+		t.Logf("%+v: %d alarms, the workload is the control group in %d", c, alarms, seen)
+		if most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results)); alarms > most {
+			t.Errorf("%+v: %d false alarms in %d results, want at most %d", c, alarms, results, most)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package contention
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -64,20 +65,20 @@ func (g *groups) estimate(level float64) Estimate {
 	return e
 }
 
-// value is the logarithm of a slowdown, and the place in a contrast of the run that it is of.
+// value is the logarithm of a slowdown, and the place in a contrast of the run that it is of. met is the logarithm of
+// the slowdown that the message would have had if it had ended when it first met another.
 type value struct {
-	run int
-	log float64
+	run      int
+	log, met float64
 }
 
 // workloadRun and aloneRun are the places of runs. Runs beyond the bounds join others.
 func workloadRun(run int) int { return mostAlone + run%mostGroups }
 func aloneRun(run int) int    { return run % mostAlone }
 
-// score is what the messages of a run say of the effect of overlapping. x is 1 for
-// a message that overlapped, else 0, and y the logarithm of its slowdown, both less
-// their mean over the runs of the message: effect is the sum of x * y, weight that
-// of x * x.
+// score is what the messages of a run say of the effect of overlapping: the sum over those that overlapped of
+// weight * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have in
+// what is expected of others.
 type score struct {
 	effect, weight     float64
 	overlapped, others int // messages
@@ -94,25 +95,56 @@ func (c *contrast) at(run int) *score {
 }
 
 // add takes in the runs of a message, those in which it overlapped and the others.
-// Without both, they say nothing.
-func (c *contrast) add(overlapped, others []value) {
-	n, k := float64(len(overlapped)), float64(len(others))
-	if n == 0 || k == 0 {
-		return
-	}
-	mean := 0.
-	for _, list := range [][]value{overlapped, others} {
-		for _, v := range list {
-			mean += v.log / (n + k)
+//
+// A message that lasts longer has more time to meet another. So one that met another after a time is expected to take
+// as long as those that did not overlap and lasted at least as long as that. With censored, those that overlapped would
+// otherwise have been among the others; until they met another they are known to have lasted, and the others that
+// lasted longer stand for them (Kaplan and Meier 1958).
+func (c *contrast) add(overlapped, others []value, censored bool) {
+	slices.SortFunc(overlapped, func(a, b value) int { return cmp.Compare(a.met, b.met) })
+	slices.SortFunc(others, func(a, b value) int { return cmp.Compare(a.log, b.log) })
+	n := len(others)
+	// mass[k] is what the k-th of the others stands for, from[k] and sum[k] that of it and all longer ones, and this
+	// times the logarithms.
+	mass, from, sum := make([]float64, n), make([]float64, n+1), make([]float64, n+1)
+	left, gone := 1., 0
+	for k, v := range others {
+		for censored && gone < len(overlapped) && overlapped[gone].met < v.log {
+			gone++
 		}
+		lasting := n - k
+		if censored {
+			lasting += len(overlapped) - gone
+		}
+		mass[k] = left / float64(lasting)
+		left -= mass[k]
 	}
+	for k := n - 1; k >= 0; k-- {
+		from[k], sum[k] = from[k+1]+mass[k], sum[k+1]+mass[k]*others[k].log
+	}
+	// share[k] and expected[k] are the parts of those that overlapped for which the others stand from the k-th on.
+	share, expected := make([]float64, n+1), make([]float64, n+1)
+	k := 0
 	for _, v := range overlapped {
-		s, x := c.at(v.run), k/(n+k)
-		s.effect, s.weight, s.overlapped = s.effect+x*(v.log-mean), s.weight+x*x, s.overlapped+1
+		for k < n && others[k].log <= v.met {
+			k++
+		}
+		if k == n {
+			break // none of the others lasted as long
+		}
+		mean, weight := sum[k]/from[k], float64(n-k)/float64(n-k+1)
+		s := c.at(v.run)
+		s.effect, s.weight, s.overlapped = s.effect+weight*(v.log-mean), s.weight+weight, s.overlapped+1
+		share[k], expected[k] = share[k]+weight/from[k], expected[k]+weight*mean/from[k]
 	}
-	for _, v := range others {
-		s, x := c.at(v.run), -n/(n+k)
-		s.effect, s.weight, s.others = s.effect+x*(v.log-mean), s.weight+x*x, s.others+1
+	for k, v := range others {
+		if k > 0 {
+			share[k], expected[k] = share[k]+share[k-1], expected[k]+expected[k-1]
+		}
+		if share[k] > 0 {
+			s := c.at(v.run)
+			s.effect, s.others = s.effect-mass[k]*(v.log*share[k]-expected[k]), s.others+1
+		}
 	}
 }
 

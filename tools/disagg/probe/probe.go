@@ -167,8 +167,8 @@ func Read(dir string) *Result {
 
 // slow compares each pair with the others. It is left out of their median: of two pairs, one that is a quarter slower
 // would pull the median down to itself. times are the latencies of each pair by turn; in a turn each has one. A pair is
-// slow only beyond chance: if all are alike, their times in a turn could as well have been exchanged, so the mean of the
-// logarithms of its times has to be larger than the largest of all pairs is in 95 % of such exchanges.
+// slow only beyond chance: if all are alike, their times in a turn could as well have been exchanged, so the mean of
+// the logarithms of its times has to be larger than the largest of all pairs is in 95 % of such exchanges.
 func slow(rates []float64, times [][]float64) []bool {
 	list := make([]bool, len(rates))
 	if len(rates) < 2 {

@@ -67,6 +67,9 @@ func contentionOf(r contention.Report) Contention {
 	return c
 }
 
+// unclear is the end of the interval from which on it does not say that overlapping costs nothing.
+const unclear = 1.25
+
 // sayContention says what overlapping costs, and only what is shown.
 func sayContention(f *Figures, say sayer) {
 	c := f.Contention
@@ -98,6 +101,12 @@ func sayContention(f *Figures, say sayer) {
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	case c.High < 1:
 		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	case c.High > unclear:
+		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	case len(c.Pairs) > 0:
+		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but some pairs are slower.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",

@@ -364,39 +364,74 @@ const (
 // than within them, since a trend of minutes does not go on for a day. explains is true if the values within the
 // sides follow a line in time (at the level 0.1), and the sides no longer differ at the level 0.05 once the line is
 // subtracted (analysis of covariance). change is the slope times the time from the first to the last value.
-func Drift(values, times []float64, n int) (change float64, explains bool) {
-	x, y := times[:n], times[n:]
-	if df := len(values) - 3; df < 1 || len(x) == 0 || len(y) == 0 || slices.Max(x) >= slices.Min(y) &&
-		slices.Max(y) >= slices.Min(x) {
+//
+// common are values that drift as these do, the means of many rows for instance; nil for none. Their line, which
+// scatters less, is tried, too.
+func Drift(values, common, times []float64, n int) (change float64, explains bool) {
+	if apart(times, n, len(values)) {
 		return 0, false
+	}
+	own := lineOf(values, times, n)
+	for _, l := range []line{own, lineOf(common, times, n)} {
+		if change, explains = own.leaves(l, times); explains {
+			return change, true
+		}
+	}
+	return change, false
+}
+
+// apart reports whether a trend within the sides says nothing of their difference.
+func apart(times []float64, n, values int) bool {
+	x, y := times[:n], times[n:]
+	if values < 4 || len(x) == 0 || len(y) == 0 || slices.Max(x) >= slices.Min(y) && slices.Max(y) >= slices.Min(x) {
+		return true
 	}
 	length := func(t []float64) float64 { return slices.Max(t) - slices.Min(t) }
-	if between := length(times) - length(x) - length(y); between > driftReach*max(length(x), length(y)) {
-		return 0, false
+	return length(times)-length(x)-length(y) > driftReach*max(length(x), length(y))
+}
+
+// line is what values follow within two sides: the same slope on both.
+type line struct {
+	df, tt, tv, vv       float64 // sums of squares and products of times and values around the means of the sides
+	distance, difference float64 // of the means of both sides, in time and in value
+	each                 float64 // 1/n + 1/m
+}
+
+func lineOf(values, times []float64, n int) (l line) {
+	if values == nil {
+		return line{}
 	}
-	var tt, tv, vv, distance, difference float64
+	l.df, l.each = float64(len(values)-3), 1/float64(n)+1/float64(len(values)-n)
 	for _, side := range [][2]int{{0, n}, {n, len(values)}} {
 		t, v := times[side[0]:side[1]], values[side[0]:side[1]]
 		meanT, meanV := Mean(t), Mean(v)
 		for i := range t {
-			tt += (t[i] - meanT) * (t[i] - meanT)
-			tv += (t[i] - meanT) * (v[i] - meanV)
-			vv += (v[i] - meanV) * (v[i] - meanV)
+			l.tt += (t[i] - meanT) * (t[i] - meanT)
+			l.tv += (t[i] - meanT) * (v[i] - meanV)
+			l.vv += (v[i] - meanV) * (v[i] - meanV)
 		}
-		distance, difference = meanT-distance, meanV-difference // the second side's minus the first's, in the end
+		l.distance, l.difference = meanT-l.distance, meanV-l.difference // the second's minus the first's, in the end
 	}
-	if !(tt > 0) { // also where a value is missing
+	return l
+}
+
+// variance is that of the values around the line with a slope.
+func (l line) variance(slope float64) float64 {
+	return max(0, l.vv-2*slope*l.tv+slope*slope*l.tt) / l.df
+}
+
+// leaves reports whether the sides no longer differ once the slope of another line, if it has one, is subtracted.
+func (l line) leaves(other line, times []float64) (change float64, explains bool) {
+	if !(other.tt > 0) || !(l.tt > 0) { // also where a value is missing
 		return 0, false
 	}
-	df := float64(len(values) - 3)
-	slope := tv / tt
-	variance := max(0, vv-slope*tv) / df
-	if math.IsNaN(variance) || math.Abs(slope) <= StudentQuantile(1-driftLevel/2, df)*math.Sqrt(variance/tt) {
+	slope := other.tv / other.tt
+	around := other.variance(slope)
+	if math.IsNaN(around) || math.Abs(slope) <= StudentQuantile(1-driftLevel/2, other.df)*math.Sqrt(around/other.tt) {
 		return 0, false
 	}
-	rest := difference - slope*distance
-	m := float64(len(y))
-	spread := math.Sqrt(variance * (1/float64(n) + 1/m + distance*distance/tt))
+	rest := l.difference - slope*l.distance
+	spread := math.Sqrt(l.variance(slope)*l.each + around*l.distance*l.distance/other.tt)
 	change = slope * (slices.Max(times) - slices.Min(times))
-	return change, math.Abs(rest) <= StudentQuantile(0.975, df)*spread || rest*difference < 0
+	return change, math.Abs(rest) <= StudentQuantile(0.975, l.df)*spread || rest*l.difference < 0
 }

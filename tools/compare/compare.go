@@ -287,6 +287,7 @@ func (r *Report) judge(times []float64) {
 		}
 		rows[i] = stats.Row{Values: r.Rows[i].tested(), Kind: kinds[name]}
 	}
+	common := r.common(rows)
 	for i, o := range stats.CompareRuns(rows, r.OldN, r.Options.Alpha) {
 		row := &r.Rows[i]
 		if row.log {
@@ -296,12 +297,43 @@ func (r *Report) judge(times []float64) {
 			row.P, row.Q = o.P, o.Adjusted
 			row.RankP = stats.MannWhitney(present(row.values[:r.OldN]), present(row.values[r.OldN:])).P
 		}
-		row.Verdict, row.Warning = r.verdict(row, o.Difference, rows[i].Values, times)
+		row.Verdict, row.Warning = r.verdict(row, o.Difference, rows[i].Values, common[i], times)
 	}
 }
 
-// verdict of a row; difference is that of the means on the scale of the test, and values are the runs on this scale.
-func (r *Report) verdict(row *Row, difference float64, values, times []float64) (verdict, warning string) {
+// common returns for each row the mean of all complete rows of its kind, which a machine that gets slower makes slower
+// together; nil where a row is not tested on logarithms.
+func (r *Report) common(rows []stats.Row) [][]float64 {
+	sums, counts := map[int][]float64{}, map[int]float64{}
+	for i, row := range rows {
+		if !r.Rows[i].log || slices.ContainsFunc(row.Values, math.IsNaN) {
+			continue
+		}
+		if sums[row.Kind] == nil {
+			sums[row.Kind] = make([]float64, len(row.Values))
+		}
+		counts[row.Kind]++
+		for k, v := range row.Values {
+			sums[row.Kind][k] += v
+		}
+	}
+	for kind, sum := range sums {
+		for k := range sum {
+			sum[k] /= counts[kind]
+		}
+	}
+	list := make([][]float64, len(rows))
+	for i, row := range rows {
+		if r.Rows[i].log {
+			list[i] = sums[row.Kind]
+		}
+	}
+	return list
+}
+
+// verdict of a row; difference is that of the means on the scale of the test, and values are the runs on this
+// scale; common are the means of all rows of the metric.
+func (r *Report) verdict(row *Row, difference float64, values, common, times []float64) (verdict, warning string) {
 	alpha := r.Options.Alpha
 	switch {
 	case row.OldN == 0:
@@ -319,7 +351,7 @@ func (r *Report) verdict(row *Row, difference float64, values, times []float64) 
 	case (row.New-row.Old)*difference <= 0:
 		return Same, "the medians of the runs do not differ as their means do"
 	}
-	if change, explains := stats.Drift(values, times, r.OldN); explains {
+	if change, explains := stats.Drift(values, common, times, r.OldN); explains {
 		return Same, row.drifts(change)
 	}
 	if row.Metric == contentionMetric {

@@ -84,6 +84,7 @@ func TestFalseAlarms(t *testing.T) {
 		{"three patterns, five runs", 3, 5, 0, false, bound},
 		{"drift, alternating", 3, 5, 0.03, true, bound},
 		{"strong drift, one side after the other", 1, 5, 0.3, false, bound},
+		{"strong drift, six patterns one side after the other", 6, 5, 0.3, false, bound},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

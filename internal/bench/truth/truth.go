@@ -235,7 +235,10 @@ func Late(turns int) Experiment {
 				if err != nil {
 					return "", false, err
 				}
-				late, marked, worst = late+f.sum.Late, marked+f.sum.Marked, max(worst, f.sum.Ratio)
+				late, marked = late+f.sum.Late, marked+f.sum.Marked
+				if f.sum.Overlapped > 0 {
+					worst = max(worst, f.sum.Ratio)
+				}
 				if slices.ContainsFunc(f.sum.Pairs, func(p contention.Pair) bool { return p.From == 0 }) {
 					named++
 				}

@@ -1,12 +1,12 @@
 package load
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -55,10 +55,16 @@ func hasResult(root *os.Root, name string) bool {
 		r = z
 	}
 	head := make([]byte, 256)
-	n, _ := io.ReadFull(r, head)                    // a shorter file is judged by what there is
-	family, _, _ := strings.Cut(result.Schema, "/") // of a newer one the reader says so
-	return bytes.Contains(head[:n], []byte(`"schema":"`+family+"/"))
+	n, _ := io.ReadFull(r, head) // a shorter file is judged by what there is
+	return ofPerigee.Match(head[:n])
 }
+
+// ofPerigee matches the beginning of a result, also of a newer version, of which the reader says so, and with blanks,
+// as other programs write JSON.
+var ofPerigee = func() *regexp.Regexp {
+	family, _, _ := strings.Cut(result.Schema, "/")
+	return regexp.MustCompile(`"schema"\s*:\s*"` + regexp.QuoteMeta(family) + "/")
+}()
 
 // figures are what the measurements of one traffic pattern in a phase have: latencies (ms) and bandwidths (bytes/s).
 type figures struct{ latencies, bandwidths []float64 }

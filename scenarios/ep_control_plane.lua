@@ -27,7 +27,7 @@ local function plane_of(opt, experts)
 end
 
 local function banner(opt)
-  local backend = opt.nvlink_backend or "ipc"
+  local backend = opt.nvlink_backend or transfer.engine().backend
   say("%s\nNIXL EP Control Plane Performance Test\n%s", rule, rule)
   say("Ranks: %d", world.size)
   say("Experts/rank: %s", opt.experts_per_rank)

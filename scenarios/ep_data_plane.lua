@@ -94,7 +94,7 @@ local function spec_of(case, opt, loads, m)
 end
 
 local function banner(case, mode, opt)
-  local backend = opt.nvlink_backend or "ipc"
+  local backend = opt.nvlink_backend or transfer.engine().backend
   say("%s\nNIXL EP Data Plane Performance Test\n%s", rule, rule)
   say("Mode: %s", mode)
   say("Ranks: %d, Tokens: %d, Hidden: %d", world.size, case.tokens, case.hidden)

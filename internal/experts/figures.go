@@ -284,9 +284,9 @@ func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
 		}
 	}
 	if f.Verdict == "" {
-		f.Verdict = "no rank, and no pair of ranks, was waited for much more than the others"
-		if len(logs) < 4 {
-			f.Verdict = "too few ranks to find out which one others wait for; it takes 4"
+		f.Verdict = "no rank, no host and no pair of them was waited for much more than the others"
+		if len(logs) < fewest {
+			f.Verdict = fmt.Sprintf("too few ranks to find out which one others wait for; it takes %d", fewest)
 		}
 	}
 }

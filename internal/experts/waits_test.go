@@ -84,7 +84,83 @@ func TestVerdict(t *testing.T) {
 		t.Errorf("waits of 0.02 %% of the time: %s", got)
 	}
 	apart := [][]float64{{0, 10, 60, 10}, {10, 0, 60, 10}, {10, 10, 0, 10}, {10, 10, 60, 0}}
-	if got := verdict("op", apart, hosts, 1000); got != "op: all wait for rank 2 (c): 60.0 us, 6.0 times the mean wait of the others" {
+	if got := verdict("op", apart, hosts, 1000); got != "op: all wait for rank 2 (c): 60.0 us, 6.0 times as long as the others on average" {
 		t.Error(got)
+	}
+}
+
+// Waits between hosts are longer than within. That is said, and what stands out among them is found all the same: a rank,
+// a host, or one way between two hosts.
+func TestVerdictOfHosts(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{2, 3, 4, 8} {
+		const each = 4
+		hosts := make([]string, n*each)
+		for i := range hosts {
+			hosts[i] = string(rune('a' + i/each))
+		}
+		made := func(within, across float64, cause func(d, s int) float64) [][]float64 {
+			rows := make([][]float64, len(hosts))
+			for d := range rows {
+				rows[d] = make([]float64, len(hosts))
+				for s := range rows[d] {
+					switch {
+					case s == d:
+					case hosts[s] == hosts[d]:
+						rows[d][s] = within * (0.5 + random.Float64()) * cause(d, s)
+					default:
+						rows[d][s] = across * (0.5 + random.Float64()) * cause(d, s)
+					}
+				}
+			}
+			return rows
+		}
+		one := func(int, int) float64 { return 1 }
+		for range 20 {
+			for _, c := range []struct {
+				name           string
+				within, across float64
+				cause          func(d, s int) float64
+				want           string
+				hosts          int // that it takes
+			}{
+				{"nothing", 100, 110, one, "", 2},
+				{"twice as long between hosts", 100, 200, one, "", 2},
+				{"ten times as long between hosts", 10, 100, one, "op: ranks wait for those on other hosts: ", 2},
+				{"within hosts", 100, 10, one, "op: ranks wait for those on their own host: ", 2},
+				{"a rank", 10, 100, func(_, s int) float64 {
+					if s == 5 {
+						return 20
+					}
+					return 1
+				}, "op: all wait for rank 5 (b): ", 2},
+				{"a host", 10, 100, func(_, s int) float64 {
+					if hosts[s] == "b" {
+						return 20
+					}
+					return 1
+				}, "op: all wait for host b: ", 3},
+				{"a host that waits", 100, 100, func(d, s int) float64 {
+					if hosts[d] == "b" && hosts[s] != "b" {
+						return 20
+					}
+					return 1
+				}, "op: host b waits for all: ", 3},
+				{"one way", 10, 100, func(d, s int) float64 {
+					if hosts[d] == "a" && hosts[s] == "b" {
+						return 20
+					}
+					return 1
+				}, "op: host a waits for host b: ", 2},
+			} {
+				if n < c.hosts {
+					continue
+				}
+				got := verdict("op", made(c.within, c.across, c.cause), hosts, 1000)
+				if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
+					t.Errorf("%d hosts, %s: %q, want %q", n, c.name, got, c.want)
+				}
+			}
+		}
 	}
 }

@@ -19,7 +19,7 @@ func withExperts(t *testing.T) *result.Document {
 		"routing": "uniform", "placement": "contiguous", "bytes_per_rank": {"assignment": 22265856, "rank": 1, "remote": 1, "wire": 1},
 		"gb_per_s": {"assignment": 42.88, "rank": 30, "remote": null, "wire": 40}, "latency_us": {"avg": 519.3, "min": 1, "max": 2},
 		"slowest_us": {"p50": 1, "p90": 2, "p99": 3}, "shares": {"quantise": 0.25, "own": 0, "pack": 0.5, "reduce": 0},
-		"waits_us": {"dispatch": [[0, 2], [1, 0]]}, "verdict": "combine: all wait for rank 3 (<b>): 9.0 us, 3.5 times the mean wait of the others"}],
+		"waits_us": {"dispatch": [[0, 2], [1, 0]]}, "verdict": "combine: all wait for rank 3 (<b>): 9.0 us, 3.5 times as long as the others on average"}],
 		"ep_control": [{"test": "cycle", "ranks": 8, "experts_per_rank": 8,
 		"phases": [{"phase": "connect", "avg_ms": 245.67, "min_ms": 242.33, "max_ms": 248.91, "slowest_ms": 248, "slow_rank": 3, "slow_host": "node<7>"}]}]}`
 	if err := json.Unmarshal([]byte(text), &d.Values); err != nil {

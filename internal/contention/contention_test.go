@@ -365,3 +365,21 @@ func TestLongMessagesMeetMore(t *testing.T) {
 		}
 	}
 }
+
+// Where nearly all messages overlap, those that something else held up, so that they did not, are no control group.
+func TestFewThatWereHeldUp(t *testing.T) {
+	m := newMade(1, 13)
+	for i := range 12 {
+		m.add("isolated", i, 0, 1000, 0.1, nil)
+	}
+	for i := range 60 {
+		if i%6 == 0 {
+			m.add("workload", i, 0, 8000, 0.1, nil)
+		} else {
+			m.add("workload", i, 0, 1800, 0.1, shared)
+		}
+	}
+	if r := m.c.Report(); r.Of != Alone || math.Abs(r.Ratio-1.8) > 0.1 || !r.Slows() {
+		t.Errorf("got %+v, want 1.8 times as long as alone", r)
+	}
+}

@@ -41,8 +41,9 @@ func (g *groups) compare() (Estimate, contrast) {
 	}
 	c, of := g.within, Workload
 	t, runs := c.total()
-	// The control group has to stand for most of what overlapped.
-	if t.others < minControl || runs < MinRuns || 2*t.overlapped < g.overlapped.n {
+	// The control group has to stand for most of what overlapped. And where nearly all messages overlap, the few that
+	// do not are those that something else held up.
+	if t.others < max(minControl, t.overlapped/3) || runs < MinRuns || 2*t.overlapped < g.overlapped.n {
 		c, of = g.against, Alone
 		t, runs = c.total()
 	}
@@ -76,9 +77,9 @@ type value struct {
 func workloadRun(run int) int { return mostAlone + run%mostGroups }
 func aloneRun(run int) int    { return run % mostAlone }
 
-// score is what the messages of a run say of the effect of overlapping: the sum over those that overlapped of
-// weight * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have in
-// what is expected of others.
+// score is what the messages of a run say of the effect of overlapping: the sum over those that overlapped of weight
+// * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have in what
+// is expected of others.
 type score struct {
 	effect, weight     float64
 	overlapped, others int // messages
@@ -97,9 +98,9 @@ func (c *contrast) at(run int) *score {
 // add takes in the runs of a message, those in which it overlapped and the others.
 //
 // A message that lasts longer has more time to meet another. So one that met another after a time is expected to take
-// as long as those that did not overlap and lasted at least as long as that. With censored, those that overlapped would
-// otherwise have been among the others; until they met another they are known to have lasted, and the others that
-// lasted longer stand for them (Kaplan and Meier 1958).
+// as long as those that did not overlap and lasted at least as long as that. With censored, those that overlapped
+// would otherwise have been among the others; until they met another they are known to have lasted, and the others
+// that lasted longer stand for them (Kaplan and Meier 1958).
 func (c *contrast) add(overlapped, others []value, censored bool) {
 	slices.SortFunc(overlapped, func(a, b value) int { return cmp.Compare(a.met, b.met) })
 	slices.SortFunc(others, func(a, b value) int { return cmp.Compare(a.log, b.log) })

@@ -67,8 +67,12 @@ func contentionOf(r contention.Report) Contention {
 	return c
 }
 
-// unclear is the end of the interval from which on it does not say that overlapping costs nothing.
-const unclear = 1.25
+const (
+	// little is the end of the interval up to which overlapping costs little.
+	little = 1.1
+	// unclear is that from which on the interval does not say that overlapping costs nothing.
+	unclear = 1.25
+)
 
 // sayContention says what overlapping costs, and only what is shown.
 func sayContention(f *Figures, say sayer) {
@@ -96,6 +100,9 @@ func sayContention(f *Figures, say sayer) {
 	case !c.Low.Known():
 		say("note", "%s; %s too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
 			areRuns(c.Runs), contention.MinRuns)
+	case c.Low > 1 && c.High <= little:
+		say("note", "%s. That costs little: they take %s as long as %s (95 %% interval %.2f to %.2f).",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))

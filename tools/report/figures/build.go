@@ -361,7 +361,7 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		out.FastestNS, out.SlowestNS = Num(slices.Min(runs)), Num(slices.Max(runs))
 		out.WorstStartSkewNS = Num(slices.Max(sums.skews))
 		for _, skew := range sums.skews {
-			if Num(skew) > late*out.LatencyNS {
+			if Num(skew) > apart(out) {
 				out.ApartRuns++
 			}
 		}

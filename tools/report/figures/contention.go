@@ -200,6 +200,9 @@ func sayCauses(f *Figures, say sayer) {
 // late is from which part of its usual latency on the start skew of a run explains why the run took long.
 const late = 0.2
 
+// apart is from which start skew on a run of a pattern is one in which a rank was late.
+func apart(p Pattern) Num { return max(p.LatencyNS/2, 5*p.StartSkewNS) }
+
 // sayStarts names patterns whose initiators do not start together: as a rule, or in single runs, as when a rank is
 // stopped or waits for a CPU.
 func sayStarts(f *Figures, say sayer) {
@@ -211,9 +214,10 @@ func sayStarts(f *Figures, say sayer) {
 			usual.Index, Duration(usual.StartSkewNS), Duration(usual.LatencyNS))
 	}
 	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
-		return cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS)
+		return cmp.Or(cmp.Compare(min(a.ApartRuns, 1), min(b.ApartRuns, 1)),
+			cmp.Compare(a.WorstStartSkewNS, b.WorstStartSkewNS))
 	})
-	if worst.WorstStartSkewNS > max(worst.LatencyNS/2, 5*worst.StartSkewNS) && worst.ApartRuns > 0 {
+	if worst.ApartRuns > 0 {
 		say("note", "In %d of %d runs of pattern %d the initiators start up to %s apart, where %s are usual: "+
 			"a rank was late there, by a wait for a CPU for instance; that is no contention.",
 			worst.ApartRuns, worst.Runs, worst.Index, Duration(worst.WorstStartSkewNS), Duration(worst.StartSkewNS))

@@ -115,7 +115,8 @@ type Pattern struct {
 	// StartSkewNS is last start - first start of the initiators, median over the runs;
 	// it is part of LatencyNS, as it is of IsolatedNS.
 	StartSkewNS Num `json:"start_skew_ns"`
-	// WorstStartSkewNS is the largest of a run, ApartRuns how many runs have one above a fifth of LatencyNS.
+	// WorstStartSkewNS is the largest of a run, ApartRuns how many runs have one above half of
+	// LatencyNS and above five times StartSkewNS.
 	WorstStartSkewNS Num `json:"worst_start_skew_ns"`
 	ApartRuns        int `json:"apart_runs"`
 	// UncertaintyNS is how far latencies may be off because of the hosts' clocks.

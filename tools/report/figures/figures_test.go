@@ -408,6 +408,8 @@ func TestFindingsOfStarts(t *testing.T) {
 		{together(500, 600, 700), "note: The initiators of pattern 0 start 600 ns apart, of a latency of 1.60 µs: that is part of its latency, and no contention."},
 		{together(1, 2, 50_000_000, 3, 2), "note: In 1 of 5 runs of pattern 0 the initiators start up to 50.0 ms apart, where 2.00 ns are usual: " +
 			"a rank was late there, by a wait for a CPU for instance; that is no contention."},
+		{together(500, 510, 50_000_000, 490, 480), "note: The initiators of pattern 0 start 500 ns apart, of a latency of 1.50 µs: that is part of its latency, and no contention." +
+			"note: In 1 of 5 runs of pattern 0 the initiators start up to 50.0 ms apart, where 500 ns are usual: a rank was late there, by a wait for a CPU for instance; that is no contention."},
 		{late, "note: 1 of 10 starts by the clock were late, by up to 1.50 µs."},
 	} {
 		f, err := Of(c.doc)

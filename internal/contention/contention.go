@@ -100,7 +100,7 @@ type Report struct {
 	Messages int     `json:"messages"` // of the workload
 	Marked   int     `json:"marked"`   // of these, that overlapped
 	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
-	// Late of those that also ran alone had lasted longer than alone before they met others.
+	// Late of those that also ran alone had lasted as long as alone before they met others.
 	Late int `json:"late"`
 	Estimate
 	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.

@@ -16,7 +16,7 @@ type Contention struct {
 	Overlapped int    `json:"overlapped"` // of these, that overlapped with messages of other patterns
 	Share      Num    `json:"share"`      // mean part of their time that they overlapped
 	Shared     string `json:"shared"`     // what most of them shared
-	// Late of them had already lasted longer than alone when they first met another.
+	// Late of them had already lasted as long as alone when they first met another.
 	Late int `json:"late"`
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
@@ -93,7 +93,7 @@ func sayContention(f *Figures, say sayer) {
 		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
 	switch {
 	case c.Compared == 0 && c.Late > 0:
-		say("note", "%s. They had already lasted longer than alone when they first met another: something else made them slow, and what overlapping costs is not seen.",
+		say("note", "%s. They first met another after they had lasted as long as alone, so what overlapping costs is not seen.",
 			met)
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
@@ -124,7 +124,7 @@ func sayContention(f *Figures, say sayer) {
 			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
 	}
 	if c.Late > 0 && c.Compared > 0 {
-		say("note", "%d of the %d had already lasted longer than alone when they first met another: something else made them slow, so they count as messages that did not overlap.",
+		say("note", "%d of the %d first met another after they had lasted as long as alone: until then no other pattern held them up, so they count as messages that did not overlap.",
 			c.Late, c.Overlapped)
 	}
 	if len(c.Resources) > 1 {

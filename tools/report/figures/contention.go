@@ -93,7 +93,7 @@ func sayContention(f *Figures, say sayer) {
 		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
 	switch {
 	case c.Compared == 0 && c.Late > 0:
-		say("note", "%s. They first met another after they had lasted as long as alone, so what overlapping costs is not seen.",
+		say("note", "%s. The other patterns came only after the time that a message takes alone, so what overlapping costs is not seen.",
 			met)
 	case c.Compared == 0:
 		say("note", "%s; none of them was also measured alone, so what that costs is not known.", met)
@@ -124,7 +124,7 @@ func sayContention(f *Figures, say sayer) {
 			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
 	}
 	if c.Late > 0 && c.Compared > 0 {
-		say("note", "%d of the %d first met another after they had lasted as long as alone: until then no other pattern held them up, so they count as messages that did not overlap.",
+		say("note", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
 	}
 	if len(c.Resources) > 1 {

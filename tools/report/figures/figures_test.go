@@ -180,7 +180,7 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap.FirstNS = 30
 	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver). " +
-		"They first met another after they had lasted as long as alone, so what overlapping costs is not seen."
+		"The other patterns came only after the time that a message takes alone, so what overlapping costs is not seen."
 	if got := words(overlaps); got != want {
 		t.Errorf("a late message: got %s\nwant %s", got, want)
 	}

@@ -295,8 +295,11 @@ func (r *Report) head(w io.Writer) {
 	for _, m := range r.Remarks {
 		fmt.Fprintln(w, "# note:", plaintext.Escape(m))
 	}
-	fmt.Fprintf(w, "# medians of %s and %s; Low to High: %g%% interval of the change\n",
-		cli.Count(r.OldN, "run"), cli.Count(r.NewN, "run"), 100*(1-r.Options.Alpha))
+	interval := ""
+	if slices.ContainsFunc(r.Rows, func(row Row) bool { return !math.IsNaN(row.Low) }) {
+		interval = fmt.Sprintf("; Low to High: %g%% interval of the change", 100*(1-r.Options.Alpha))
+	}
+	fmt.Fprintf(w, "# medians of %s and %s%s\n", cli.Count(r.OldN, "run"), cli.Count(r.NewN, "run"), interval)
 	if r.Judged {
 		fmt.Fprintf(w, "# p: test on the logarithms of the runs; q: p corrected for all rows; Rank p: Mann-Whitney; verdict where q <= %g\n", r.Options.Alpha)
 	}

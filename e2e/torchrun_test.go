@@ -29,16 +29,36 @@ func freePort(t *testing.T) string {
 // torchrun starts ranks the way torchrun does: a process each, with variables.
 func torchrun(t *testing.T, dir string, n int, args ...string) []*harness.Process {
 	t.Helper()
+	return torchrunEach(t, dir, slices.Repeat([][]string{args}, n))
+}
+
+// torchrunEach is torchrun with a command line for each rank.
+func torchrunEach(t *testing.T, dir string, args [][]string) []*harness.Process {
+	t.Helper()
+	n := len(args)
 	port := freePort(t)
 	ranks := make([]*harness.Process, n)
 	// The highest first: rank 0, which the others look for, comes last.
 	for r := n - 1; r >= 0; r-- {
-		ranks[r] = harness.Start(t, harness.Command{Dir: dir, Args: args, Env: []string{
+		ranks[r] = harness.Start(t, harness.Command{Dir: dir, Args: args[r], Env: []string{
 			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", n), fmt.Sprint("LOCAL_RANK=", r),
 			"MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port, "PERIGEE_SECRET=the secret of e2e " + port,
 		}})
 	}
 	return ranks
+}
+
+// Ranks of one job that were started with different scenarios do not run rank 0's.
+func TestDifferentScenarios(t *testing.T) {
+	for r, p := range torchrunEach(t, t.TempDir(), [][]string{{"run", "alltoall"}, {"run", "pingpong"}}) {
+		o := p.Wait()
+		if o.Code != int(fault.Usage) {
+			t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
+		}
+		if r == 0 {
+			harness.Contains(t, "stderr", o.Stderr, "ranks ask for different scenarios: alltoall (rank 0 on ", "; pingpong (rank 1 on ")
+		}
+	}
 }
 
 func TestTorchrun(t *testing.T) {

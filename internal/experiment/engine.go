@@ -15,8 +15,8 @@ import (
 // on the choice for the user, or empty.
 func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	// No rank has made an agent yet, so that all see the same room.
-	type wish struct{ Choice, Tight string }
-	own := wish{Choice: e.Job.Engine}
+	type wish struct{ Choice, Tight, Asked string }
+	own := wish{Choice: e.Job.Engine, Asked: e.Asked}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
 	}
@@ -24,11 +24,14 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	choices, tight := make([]string, len(wishes)), ""
+	choices, asked, tight := make([]string, len(wishes)), make([]string, len(wishes)), ""
 	for r, w := range wishes {
-		choices[r], tight = w.Choice, cmp.Or(tight, w.Tight)
+		choices[r], asked[r], tight = w.Choice, w.Asked, cmp.Or(tight, w.Tight)
 	}
-	if err := oneChoice(choices, e.World.HostName); err != nil {
+	if err := oneChoice("scenario", asked, e.World.HostName); err != nil {
+		return nil, "", err
+	}
+	if err := oneChoice("engine", choices, e.World.HostName); err != nil {
 		return nil, "", err
 	}
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight)
@@ -53,9 +56,9 @@ func why(choice, engine string) string {
 	return "its library loads"
 }
 
-// oneChoice checks that all ranks ask for the same engine: each may have been started with another
+// oneChoice checks that all ranks ask for the same engine or scenario: each may have been started with another
 // command line. The error names the ranks of each choice.
-func oneChoice(choices []string, hostOf func(rank int) string) error {
+func oneChoice(what string, choices []string, hostOf func(rank int) string) error {
 	var order []string
 	ranks := map[string][]int{}
 	for r, c := range choices {
@@ -79,6 +82,6 @@ func oneChoice(choices []string, hostOf func(rank int) string) error {
 		}
 		parties = append(parties, fmt.Sprintf("%s (%s)", c, strings.Join(names, ", ")))
 	}
-	return fault.New(fault.Usage, "ranks ask for different engines: %s", strings.Join(parties, "; ")).
-		WithHint("start all ranks with the same --engine")
+	return fault.New(fault.Usage, "ranks ask for different %ss: %s", what, strings.Join(parties, "; ")).
+		WithHint("start all ranks with the same command line")
 }

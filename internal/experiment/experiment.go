@@ -30,6 +30,7 @@ type Config struct {
 	World    *spmd.World
 	Command  []string // the whole command line
 	Scenario result.Scenario
+	Asked    string     // the scenario that this rank's command line asks for; that of rank 0 is run
 	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
 	NixlLib  string     // NIXL's library; "" lets package engines search
 	Seed     uint64

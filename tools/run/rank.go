@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -238,9 +239,9 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
-		Scenario: o.Script.record(r.Scenario, options),
-		Job:      result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
-		NixlLib:  flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
+		Scenario: o.Script.record(r.Scenario, options), Asked: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario)),
+		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
 	if w.Rank() == 0 {

@@ -181,3 +181,47 @@ func TestWindowIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// Results that are each within the bounds do not fill the memory together; many real ones are no bomb.
+func TestBombsTogether(t *testing.T) {
+	write := func(notes int) string {
+		path := filepath.Join(t.TempDir(), "r.json.zst")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := zstd.NewWriter(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(z, io.MultiReader(strings.NewReader(`{"schema":"`+result.Schema+`","status":"complete","world":{"size":1},"notes":[""`),
+			io.LimitReader(&pattern{text: `,""`}, int64(3*notes)), strings.NewReader(`]}`))); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(z.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	one := write(1_000_000)
+	var kept result.Kept
+	read := 0
+	for ; read < 40; read++ {
+		if _, err := kept.Read(one); err != nil {
+			if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "together with the results before it") {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if read < 2 || read > 10 {
+		t.Errorf("%d of them were read", read)
+	}
+	real := write(100)
+	kept = result.Kept{}
+	for range 2000 {
+		if _, err := kept.Read(real); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

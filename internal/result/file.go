@@ -83,19 +83,7 @@ func (d *Document) WriteClaimed(ctx context.Context, claim atomicfile.Claim) (fs
 
 // Read reads a result. How it is compressed is seen from the data, whatever the
 // name. Every index in the document is within what it points into.
-func Read(path string) (*Document, error) {
-	var list []Measurement
-	d, err := Scan(path, func(_ *Document, m *Measurement) error {
-		list = append(list, *m)
-		*m = Measurement{} // its lists are ours now
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	d.Measurements = list
-	return d, nil
-}
+func Read(path string) (*Document, error) { return (*Kept)(nil).Read(path) }
 
 // check makes sure that readers can follow every index but those of measurements.
 func (d *Document) check() error {

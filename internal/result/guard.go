@@ -23,6 +23,11 @@ const (
 	textPerByte   = 128
 	memoryPerByte = 256
 
+	// Several results that are kept together may take twice the base, and four times as much for each byte: real ones
+	// take far less of either.
+	keptMemory        = 2 * baseMemory
+	keptMemoryPerByte = 4 * memoryPerByte
+
 	// maxSize bounds the JSON text of any result: as much as all that may be recorded on a host of 2 TB makes
 	// (experiment.keptShare), so that what is written can be read.
 	maxSize = 1 << 40
@@ -31,6 +36,49 @@ const (
 	// maxSpace bounds the white space in one place: a reader of JSON keeps it until a value follows.
 	maxSpace = 1 << 20
 )
+
+// Kept bounds what results take that are kept together, as those of a command line: files that are each within the bounds
+// could fill the memory together. The zero value is ready; nil bounds each result alone.
+type Kept struct{ bytes, memory int64 } // of the results that have been read
+
+// Read is [Read] of a further result.
+func (k *Kept) Read(path string) (*Document, error) {
+	var list []Measurement
+	d, err := k.Scan(path, func(_ *Document, m *Measurement) error {
+		list = append(list, *m)
+		*m = Measurement{} // its lists are ours now
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.Measurements = list
+	return d, nil
+}
+
+// Scan is [Scan] of a further result.
+func (k *Kept) Scan(path string, visit Visit) (*Document, error) {
+	t, err := OpenText(path)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	t.text.kept = k
+	d, err := t.Scan(visit)
+	if k != nil && err == nil {
+		k.bytes, k.memory = k.bytes+t.text.file.n, k.memory+t.text.memory
+	}
+	return d, err
+}
+
+// exceeded is the error of a result that takes too much together with those before it.
+func (k *Kept) exceeded(file, memory int64) error {
+	if k == nil || k.bytes == 0 || k.memory+memory <= keptMemory+(k.bytes+file)*keptMemoryPerByte {
+		return nil
+	}
+	return bomb{fmt.Sprintf("together with the results before it, %d bytes would need more than %s of memory", k.bytes+file,
+		size.Decimal(k.memory+memory))}
+}
 
 // What a value takes in memory, in bytes, at least as much as the types of this package do.
 const (
@@ -74,6 +122,7 @@ func (c *counted) Read(p []byte) (int, error) {
 type guard struct {
 	text io.Reader
 	file *counted
+	kept *Kept // nil for a result that is read alone
 
 	bytes  int64 // of text so far
 	memory int64 // estimated
@@ -126,7 +175,7 @@ func (g *guard) exceeded() error {
 	case g.memory > baseMemory+file*memoryPerByte:
 		return bomb{fmt.Sprintf("%d bytes would need more than %s of memory", file, size.Decimal(g.memory))}
 	}
-	return nil
+	return g.kept.exceeded(g.file.n, g.memory)
 }
 
 // weigh estimates what the values in a piece of text will take.

@@ -22,14 +22,7 @@ type Visit func(d *Document, m *Measurement) error
 // of keeping them, so that the memory it takes does not grow with their number.
 // The document comes back without measurements. An error of visit ends the scan;
 // it is reported like one of the file.
-func Scan(path string, visit Visit) (*Document, error) {
-	t, err := OpenText(path)
-	if err != nil {
-		return nil, err
-	}
-	defer t.Close()
-	return t.Scan(visit)
-}
+func Scan(path string, visit Visit) (*Document, error) { return (*Kept)(nil).Scan(path, visit) }
 
 // Scan is [Scan] of the text.
 func (t *Text) Scan(visit Visit) (*Document, error) {

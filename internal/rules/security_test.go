@@ -72,6 +72,7 @@ var proofs = []struct{ begins, tests string }{
 	{"result: JSON text", "internal/result.TestBombs internal/result.TestNoBombs internal/result.TestTextIsBounded"},
 	{"result: white space", "internal/result.TestWhiteSpaceIsBounded"},
 	{"result: memory", "internal/result.TestBombs"},
+	{"results of one `perigee report`", "internal/result.TestBombsTogether"},
 	{"result: window", "internal/result.TestWindowIsBounded"},
 	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},
 	{"configuration of `perigee disagg`: job", "tools/disagg/config.TestTooManyGPUs tools/disagg/launch.TestBombs tools/disagg.TestDryRunOfManyCases"},

@@ -60,11 +60,12 @@ func (c *Cmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer result.Frugal(files...)()
-	old, err := ReadAll(before)
+	var kept result.Kept
+	old, err := ReadAll(&kept, before)
 	if err != nil {
 		return err
 	}
-	fresh, err := ReadAll(after)
+	fresh, err := ReadAll(&kept, after)
 	if err != nil {
 		return err
 	}
@@ -150,9 +151,9 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	return verdict
 }
 
-// ReadAll reads the results of a side. A folder stands for all that are directly in it. A run that is there twice, as a
+// ReadAll reads the results of a side, which are kept together with those of the other one. A folder stands for all that are directly in it. A run that is there twice, as a
 // converted copy say, is an error: it would count as two that agree.
-func ReadAll(paths []string) ([]*result.Document, error) {
+func ReadAll(kept *result.Kept, paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
 	type run struct {
 		id      string
@@ -165,7 +166,7 @@ func ReadAll(paths []string) ([]*result.Document, error) {
 			return nil, err
 		}
 		for _, f := range files {
-			d, err := result.Read(f)
+			d, err := kept.Read(f)
 			if err != nil {
 				return nil, err
 			}

@@ -63,9 +63,10 @@ func (c *Cmd) Run(streams cli.Streams) error {
 		return err
 	}
 	defer result.Frugal(c.Results...)()
+	var kept result.Kept
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {
-		f, err := figures.Read(path)
+		f, err := figures.Read(path, &kept)
 		if err != nil {
 			return err
 		}

@@ -99,7 +99,7 @@ const mostTimes = 10_000
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
 	r = &repetition{cmd: c, s: s, folder: c.Result, keep: c.Result != ""}
 	if c.Other == "" {
-		if old, err = compare.ReadAll([]string{c.Of}); err != nil {
+		if old, err = compare.ReadAll(new(result.Kept), []string{c.Of}); err != nil {
 			return nil, nil, err
 		}
 		path, err := compare.FirstOf(c.Of)

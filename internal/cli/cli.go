@@ -29,17 +29,17 @@ type Streams struct {
 func PrintError(w io.Writer, err error) {
 	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
 	defer safe.Close()
-	fmt.Fprintln(safe, "perigee:", shortened(err.Error()))
+	fmt.Fprintln(safe, "perigee:", Shortened(err.Error()))
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintln(safe, "  hint:", shortened(hint))
+		fmt.Fprintln(safe, "  hint:", Shortened(hint))
 	}
 }
 
 // mostWords is how long an error may be on a terminal. It may quote a value of any length.
 const mostWords = 8 << 10
 
-// shortened leaves out the middle of a long text: errors begin with where, and end with why.
-func shortened(text string) string {
+// Shortened leaves out the middle of a long text: errors begin with where, and end with why.
+func Shortened(text string) string {
 	if len(text) <= mostWords {
 		return text
 	}

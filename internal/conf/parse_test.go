@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -706,6 +707,17 @@ func TestJSONIsNotReadAsYAML(t *testing.T) {
 	for _, text := range []string{`{a: 1}`, `{"a": 01}`, `{"a": 1,}`, "{\"a\": \"x\ny\"}", `{'a': 1}`, `{"a": &b 1}`} {
 		if v, err := Parse("x.json", []byte(text)); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s became %v, %v", text, v, err)
+		}
+	}
+}
+
+// What the library quotes of a file may be as long as the file.
+func TestLongWordsAreCut(t *testing.T) {
+	word := strings.Repeat("é", 1<<20)
+	for _, text := range []string{"a: *" + word + "\n", "a: {? &" + word + " [b}\n", "a: !" + word + "% 1\n", "%" + word + "\n"} {
+		_, err := Parse("a.yaml", []byte(text))
+		if err == nil || len(err.Error()) > 600 || !utf8.ValidString(err.Error()) {
+			t.Errorf("%.10s: %.700v", text, err)
 		}
 	}
 }

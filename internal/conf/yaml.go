@@ -91,7 +91,7 @@ func weighYAML(name string, text []byte) error {
 func yamlError(top *Value, err error) error {
 	load, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
-		return syntaxError(top, 0, "YAML", err.Error())
+		return syntaxError(top, 0, "YAML", curtail(err.Error()))
 	}
 	what := load.Message
 	if load.ContextMsg != "" {
@@ -100,7 +100,16 @@ func yamlError(top *Value, err error) error {
 			what += fmt.Sprintf(" of line %d", load.ContextMark.Line)
 		}
 	}
-	return syntaxError(top, load.Mark.Line, "YAML", what)
+	return syntaxError(top, load.Mark.Line, "YAML", curtail(what))
+}
+
+// curtail keeps a word of a million letters, which the library quotes, out of a message.
+func curtail(text string) string {
+	const most = 400
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most/2], "") + "..." + strings.ToValidUTF8(text[len(text)-most/2:], "")
 }
 
 // fill makes v the value of a node.

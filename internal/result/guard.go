@@ -15,8 +15,8 @@ import (
 //	memory for it: 96 MiB + 256 x bytes of the file
 //
 // The memory is estimated while the text passes by, before anything is made from it. A file without compression never
-// meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text, or as large as it must be
-// for them (see packer).
+// meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text, or as large as it must
+// be for them (see packer).
 const (
 	baseText      = 8 << 20
 	baseMemory    = 96 << 20
@@ -37,8 +37,8 @@ const (
 	maxSpace = 1 << 20
 )
 
-// Kept bounds what results take that are kept together, as those of a command line: files that are each within the bounds
-// could fill the memory together. The zero value is ready; nil bounds each result alone.
+// Kept bounds what results take that are kept together, as those of a command line: files that are each within the
+// bounds could fill the memory together. The zero value is ready; nil bounds each result alone.
 type Kept struct{ bytes, memory int64 } // of the results that have been read
 
 // Read is [Read] of a further result.

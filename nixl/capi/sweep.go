@@ -30,11 +30,20 @@ const settled = time.Second
 // abandoned is how old a file must be before SweepOld takes it for one of an earlier job.
 const abandoned = time.Minute
 
+// lately is how young a file must be for Sweep to remove it where this process may not see all that could use it,
+// such as another container's with the same /dev/shm: one that a rank left behind was made a moment before the rank
+// was killed.
+const lately = 15 * time.Second
+
 // Sweep removes what ranks that were killed while UCX made a segment have left in /dev/shm: files of this user that
 // were made at or after since, the start of the job, and that no process of this host has open or mapped. It returns
 // their names. It is for the launcher, after all ranks have ended; it costs one look at the
 // user's processes if there is such a file, and a second if there is one that is younger than that, else nothing.
 func Sweep(since time.Time) ([]string, error) {
+	limit := time.Now().Add(-lately)
+	if since.Before(limit) && (seesHost(processes) != nil || seesOwn(processes) != nil) {
+		since = limit
+	}
 	removed, young, err := sweep(folder, processes, since, time.Now())
 	if err != nil || !young {
 		return removed, err
@@ -44,9 +53,10 @@ func Sweep(since time.Time) ([]string, error) {
 	return append(removed, late...), err
 }
 
-// SweepOld removes what jobs of this user have left that ended long ago: some launchers kill all ranks at once, so that
-// none is left to call Sweep. It returns the names. It is for the start of a job, and costs nothing if there is no such
-// file. Nothing is removed, and the error says why, where this process may not see all that could use the files.
+// SweepOld removes what jobs of this user have left that ended long ago: some launchers kill all ranks at once, so
+// that none is left to call Sweep. It returns the names. It is for the start of a job, and costs nothing if there is
+// no such file. Nothing is removed, and the error says why, where this process may not see all that could use the
+// files.
 func SweepOld() ([]string, error) {
 	left, _, err := leftOver(folder, time.Time{}, time.Now(), abandoned)
 	if err != nil || len(left) == 0 {

@@ -151,8 +151,9 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	return verdict
 }
 
-// ReadAll reads the results of a side, which are kept together with those of the other one. A folder stands for all that are directly in it. A run that is there twice, as a
-// converted copy say, is an error: it would count as two that agree.
+// ReadAll reads the results of a side, which are kept together with those of the other one. A folder stands for all
+// that are directly in it. A run that is there twice, as a converted copy say, is an error: it would count as two
+// that agree.
 func ReadAll(kept *result.Kept, paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
 	type run struct {

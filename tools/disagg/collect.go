@@ -67,7 +67,8 @@ func (r *session) collect(t *batch.Task) error {
 	d := doneOf(t)
 	r.cases[t] = d
 	if t.Err != nil {
-		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{t.Err.Error()}}
+		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
+			Reasons: []string{cli.Shortened(t.Err.Error())}}
 		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
 		return r.ledger.Recorded(t, verdict.Failed)
 	}
@@ -273,7 +274,7 @@ func (r *session) debug(job string) error {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended,
 				Verdict: &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
-					Reasons: []string{t.Err.Error()}}}
+					Reasons: []string{cli.Shortened(t.Err.Error())}}}
 			continue
 		}
 		if err := r.collect(t); err != nil {

@@ -275,7 +275,7 @@ func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
 	return err
 }
 
-// where writes a problem with its file, line and key.
+// where writes a problem with its file, line and key, which may be of any length.
 func where(file string, p config.Problem) string {
 	text := plaintext.Escape(file)
 	if p.Line > 0 {
@@ -284,5 +284,5 @@ func where(file string, p config.Problem) string {
 	if p.Path != "" {
 		text += ": " + p.Path
 	}
-	return text + ": " + p.Message
+	return cli.Shortened(text + ": " + p.Message)
 }

@@ -288,3 +288,17 @@ func TestCopiedRuns(t *testing.T) {
 		}
 	}
 }
+
+// A file chooses the length of its keys and values, and so that of what is said of them.
+func TestLongKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.yaml")
+	for _, format := range []string{"%s: 1\n", "metadata: {%s: 1}\n", "metadata: {model_name: 1, %[1]s: {%[1]s: 2}}\n"} {
+		if err := os.WriteFile(file, fmt.Appendf(nil, format, strings.Repeat("k", 1<<20)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, said, code := perigee(t, nil, "validate", file)
+		if code != 3 || len(out)+len(said) > 100_000 || !strings.Contains(out, "bytes left out") {
+			t.Errorf("%s: exit code %d, %d bytes:\n%.2000s", format, code, len(out)+len(said), out)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 	}
 	d := &imported{scenarios: runs.Scenarios(got.Runs), notes: notes(got.Runs)}
 	for _, f := range got.Skipped {
-		d.skipped = append(d.skipped, f.Err.Error())
+		d.skipped = append(d.skipped, cli.Shortened(f.Err.Error()))
 	}
 	remark(s, got, d.notes)
 	for _, r := range got.Runs {
@@ -98,7 +98,7 @@ func condition(source string) (func(*runs.Run) bool, error) {
 // remark prints what was skipped or is incomplete.
 func remark(s cli.Streams, got *load.Import, notes []string) {
 	for _, f := range got.Skipped {
-		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(f.Err.Error()))
+		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(cli.Shortened(f.Err.Error())))
 	}
 	if n := len(got.Skipped); n > 0 {
 		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"),

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/page/pagetest"
 )
 
 // From cases to page and comparison.
@@ -30,6 +31,12 @@ func TestReport(t *testing.T) {
 	if data, err := os.ReadFile(page); err != nil || !strings.Contains(string(data), "CLIENT on node") || !strings.Contains(string(data), "disagg_perf_a #4") {
 		t.Errorf("%v, %d bytes", err, len(data))
 	}
+	tab := pagetest.Start(t).Open(t, page, pagetest.Light)
+	tab.Wait("window.disagg?.ready")
+	if n := pagetest.Eval[int](tab, `document.querySelectorAll("#trade-chart canvas").length`); n != 1 {
+		t.Errorf("%d charts of the trade-off, want 1", n)
+	}
+	tab.Screenshot("disagg-cases")
 	if out := tool(0, "report", s.output, "--format", "text"); strings.Count(out, "SERVER_MEDIAN_TTFT") != 2 || !strings.Contains(out, "96.50") {
 		t.Error(out)
 	}

@@ -119,6 +119,14 @@ var oddResults = map[string]func(*result.Document){
 		}
 	},
 	"killed": func(d *result.Document) { d.Status, d.Finished = result.Partial, nil },
+	"long names": func(d *result.Document) {
+		long := strings.Repeat("n", 500) // as long as most names may be
+		d.Status, d.Failure = result.Partial, &result.Failure{Rank: 1, Host: long, Phase: "workload", Kind: 9, Cause: long, Hint: long}
+		d.Scenario.Name, d.Scenario.Source, d.Command, d.Engine.Backend = long, long, []string{long}, long
+		d.World.Hosts[0].Name, d.Patterns[0].Name, d.Notes = long, long, []string{long}
+		d.Tables[0].Title, d.Tables[0].Columns[0], d.Tables[0].Rows[0][0] = long, long, long
+		d.Scenario.Options, d.Values = map[string]any{long: long}, map[string]any{long: long}
+	},
 	"hostile": func(d *result.Document) {
 		d.Scenario.Name, d.Scenario.Source, d.Command = hostile, hostile, []string{hostile}
 		d.World.Hosts[0].Name, d.Patterns[0].Name, d.Notes = hostile, hostile, []string{hostile}

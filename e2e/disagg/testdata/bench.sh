@@ -56,6 +56,8 @@ for c in $CONCURRENCIES; do
         echo "Traceback (most recent call last):"
         exit 0
     fi
+    echo "Output token throughput (tok/s):         $((p * OSL / 10)).$((p * OSL % 10))"
+    echo "Median TPOT (ms):                        $((9 + c)).25"
     echo "Median E2EL (ms):                        $((900 + p)).25"
     echo "Benchmark with concurrency $c done"
 done

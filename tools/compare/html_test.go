@@ -13,6 +13,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/page/pagetest"
 )
 
 // The page has every row with its verdict, its plot and the grid of pairs, and text of results stays text.
@@ -79,5 +80,33 @@ func TestWriteHTMLWithoutVerdict(t *testing.T) {
 	j.Sort = "p"
 	if err := j.Check(); fault.KindOf(err) != fault.Usage {
 		t.Errorf("--sort with html: %v", err)
+	}
+}
+
+// The page opens in every view: no complaint, nothing wider than the window, however long the names are.
+func TestPageInEveryView(t *testing.T) {
+	rng := rand.New(rand.NewPCG(35, 36))
+	browser := pagetest.Start(t)
+	for title, name := range map[string]string{"plain": "x.lua", "long": strings.Repeat("n", 500)} {
+		old, fresh := runsOf(4, 3, lognormal(rng, 1)), runsOf(4, 3, slowed(rng, 1, 22))
+		for _, d := range append(old, fresh...) {
+			d.Scenario.Name, d.Patterns[1].Name, d.World.Hosts[0].Name = name, name, name
+		}
+		var out bytes.Buffer
+		if err := mustCompare(t, old, fresh, defaults).WriteHTML(&out, old, fresh); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "c.html")
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		for look, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+			t.Run(title+" "+look, func(t *testing.T) {
+				tab := browser.Open(t, path, view)
+				tab.Wait(`document.querySelector("th button.sort")`)
+				tab.FitsWidth()
+				tab.Screenshot("compare-" + title + "-" + look)
+			})
+		}
 	}
 }

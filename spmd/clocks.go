@@ -58,7 +58,7 @@ func (w *World) Uncertainty(ranks []int) int64 {
 			continue
 		}
 		seen[h] = true
-		u := w.clocks[h].Recent()
+		u := w.ClockUncertainty(h)
 		if u > most {
 			most, second = u, most
 		} else {
@@ -70,6 +70,9 @@ func (w *World) Uncertainty(ranks []int) int64 {
 	}
 	return most + second
 }
+
+// ClockUncertainty is how far, in nanoseconds, recent stamps of a host may be off the common time line.
+func (w *World) ClockUncertainty(host int) int64 { return w.clocks[host].Recent() }
 
 // SyncClocks measures all clocks once more, so that drift since the last time can
 // be put right. All ranks call it. In a world of one host it does nothing.

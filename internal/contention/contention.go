@@ -18,7 +18,8 @@
 // because it was slow, and not the other way round. So a message that met another
 // after a time is compared with those of the control group that lasted longer than
 // that, and one that had by then lasted as long as alone counts as one that did
-// not meet any.
+// not meet any. Where the clocks of the hosts are too uncertain to say which of these
+// a message is, it is in neither group.
 //
 // # Interval
 //
@@ -102,6 +103,8 @@ type Report struct {
 	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
 	// Late of those that also ran alone had lasted as long as alone before they met others.
 	Late int `json:"late"`
+	// Unsure counts the messages that may have overlapped, if the clocks of the hosts are off as far as they may be.
+	Unsure int `json:"unsure"`
 	Estimate
 	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.
 	Calm   Estimate `json:"calm"`
@@ -252,6 +255,9 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 // add takes in a message of the workload, whose place is at; -1 if it has not run alone.
 func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float64) {
 	c.report.Messages++
+	if p.Overlap == nil && p.MayMeetNS != nil {
+		c.report.Unsure++
+	}
 	if p.Overlap != nil {
 		c.report.Marked++
 		c.shareSum += p.Overlap.Share
@@ -276,11 +282,15 @@ func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float
 	}
 	log := math.Log(result.Slowdown(took, a.median))
 	a.slow.merge(sums{log, 1})
+	met := p.Overlap != nil && float64(p.Overlap.FirstNS) < a.median
+	if !met && p.MayMeetNS != nil && float64(*p.MayMeetNS) < a.median {
+		return // in neither group
+	}
 	w.logs[at] = float32(log)
 	switch {
 	case p.Overlap == nil:
 		a.pair.calm++
-	case float64(p.Overlap.FirstNS) >= a.median:
+	case !met:
 		a.pair.calm++
 		c.report.Late++
 	default:

@@ -383,3 +383,28 @@ func TestFewThatWereHeldUp(t *testing.T) {
 		t.Errorf("got %+v, want 1.8 times as long as alone", r)
 	}
 }
+
+// Where the clocks do not say whether a message met another in time, it is in neither group.
+func TestUncertainClocks(t *testing.T) {
+	m, at := newMade(1, 5), func(ns int64) *int64 { return &ns }
+	for i := range 20 {
+		m.add("isolated", i, 0, 1000, 0.02, nil)
+	}
+	run := func(i int, ns float64, o *series.Overlap, may *int64) {
+		r := series.RankRun{Rank: 0, Peers: []series.PeerRun{{Peer: 1, EndNS: int64(ns), Overlap: o, MayMeetNS: may}}}
+		m.c.Add(m.d, &result.Measurement{Phase: "workload", Iteration: i, Run: series.Run{Ranks: []series.RankRun{r}}})
+	}
+	late := &series.Overlap{Share: 0.1, Messages: 1, Shared: "receiver", FirstNS: 1900}
+	for i := range 10 {
+		run(6*i, 1000+float64(i), nil, nil)
+		run(6*i+1, 2000+float64(i), shared, at(0)) // it met another, perhaps earlier
+		run(6*i+2, 2000+float64(i), nil, at(0))    // perhaps
+		run(6*i+3, 2000+float64(i), late, at(500)) // too late, or perhaps in time
+		run(6*i+4, 2000+float64(i), late, at(1500))
+		run(6*i+5, 2000+float64(i), nil, at(1800)) // never, or too late
+	}
+	r := m.c.Report()
+	if r.Messages != 60 || r.Marked != 30 || r.Unsure != 20 || r.Late != 10 || r.Overlapped != 10 || r.Control != 30 || r.Of != Workload {
+		t.Errorf("got %+v", r)
+	}
+}

@@ -39,15 +39,18 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 
 // markOverlaps notes which messages of the plans ran at the same time.
 func (e *Experiment) markOverlaps(all []record.Collected, plans []*play.Plan) {
-	hostOf := make([]int, e.World.Size())
-	for rank := range hostOf {
-		hostOf[rank] = e.World.HostOf(rank)
+	hosts := overlap.Hosts{Of: make([]int, e.World.Size()), Uncertainty: make([]int64, len(e.World.Hosts()))}
+	for rank := range hosts.Of {
+		hosts.Of[rank] = e.World.HostOf(rank)
+	}
+	for h := range hosts.Uncertainty {
+		hosts.Uncertainty[h] = e.World.ClockUncertainty(h)
 	}
 	patterns := make([]overlap.Pattern, len(all))
 	for i, c := range all {
 		patterns[i] = overlap.Pattern{Runs: c.Runs, Read: reads(plans[i])}
 	}
-	overlap.Mark(patterns, hostOf)
+	overlap.Mark(patterns, hosts)
 	e.Doc.Overlaps = true
 }
 

@@ -358,6 +358,10 @@ func TestReadRefusesLabels(t *testing.T) {
 		"measurements[0]: ranks[0].peers[0].overlap: first_ns: got 1000000": func(d *result.Document, _ *result.Metric) {
 			overlapOf(d).FirstNS = 1e6
 		},
+		"measurements[0]: ranks[0].peers[0]: may_meet_ns: got -1": func(d *result.Document, _ *result.Metric) {
+			before := int64(-1)
+			d.Measurements[0].Ranks[0].Peers[0].MayMeetNS = &before
+		},
 		"measurements[0]: ranks[0].peers[0].overlap: wanted a share above 0, at most 1, with 1 message or more, got 7": func(d *result.Document, _ *result.Metric) {
 			overlapOf(d).Share = 7
 		},

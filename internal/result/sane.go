@@ -76,6 +76,9 @@ func (m *Measurement) checkFigures() error {
 			if err := notBelowZero(span(r.StartNS, p.EndNS), whole("bytes", p.Bytes)); err != nil {
 				return fmt.Errorf("ranks[%d].peers[%d]: %w", i, k, err)
 			}
+			if may := p.MayMeetNS; may != nil && (*may < 0 || *may >= p.EndNS-r.StartNS) {
+				return fmt.Errorf("ranks[%d].peers[%d]: may_meet_ns: got %d of a message of %d ns", i, k, *may, p.EndNS-r.StartNS)
+			}
 			if p.Overlap != nil {
 				if err := checkOverlap(p.Overlap, p.EndNS-r.StartNS); err != nil {
 					return fmt.Errorf("ranks[%d].peers[%d].overlap: %w", i, k, err)

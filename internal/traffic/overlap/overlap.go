@@ -4,8 +4,9 @@
 //
 // A message lasts from its initiator's first post until the initiator saw it
 // complete. Two messages overlap where both last, beyond the uncertainty of the
-// clocks, and share their sender, their receiver, the host of their senders or
-// the host of their receivers.
+// clocks of their initiators' hosts, and share their sender, their receiver, the
+// host of their senders or the host of their receivers. Where they would overlap
+// if the clocks were off as far as they may be, it is not known.
 package overlap
 
 import (
@@ -28,12 +29,35 @@ type resource struct{ kind, number int }
 // span is when a message lasted.
 type span struct{ start, end int64 }
 
-// Mark sets the overlap of every message. hostOf is the host of each rank.
-func Mark(patterns []Pattern, hostOf []int) {
+// Hosts are the hosts of the ranks, and how far their clocks may be off.
+type Hosts struct {
+	Of          []int   // the host of each rank
+	Uncertainty []int64 // of the clock of each host, in nanoseconds; nil of exact ones
+}
+
+// apart is how far stamps of two hosts may be off each other.
+func (h Hosts) apart(a, b int) int64 {
+	if a == b || h.Uncertainty == nil {
+		return 0
+	}
+	return h.Uncertainty[a] + h.Uncertainty[b]
+}
+
+// worst is how far stamps of any two hosts may be off each other.
+func (h Hosts) worst() int64 {
+	var most, second int64
+	for _, u := range h.Uncertainty {
+		most, second = max(most, u), max(second, min(most, u))
+	}
+	return most + second
+}
+
+// Mark sets the overlap of every message.
+func Mark(patterns []Pattern, hosts Hosts) {
 	type one struct {
 		pattern int
 		run     *series.Run
-		busy    map[resource]*busy // made when it is first needed
+		busy    map[resource][]*busy // made when it is first needed
 	}
 	var all []*one
 	for i, p := range patterns {
@@ -42,15 +66,15 @@ func Mark(patterns []Pattern, hostOf []int) {
 		}
 	}
 	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.run.StartNS, b.run.StartNS) })
-	use := func(o *one) map[resource]*busy {
+	use := func(o *one) map[resource][]*busy {
 		if o.busy == nil {
-			o.busy = busyIn(o.run, patterns[o.pattern].Read, hostOf)
+			o.busy = busyIn(o.run, patterns[o.pattern].Read, hosts.Of)
 		}
 		return o.busy
 	}
-	others := make([][]*one, len(all))
+	others, worst := make([][]*one, len(all)), hosts.worst()
 	for i, a := range all {
-		for k := i + 1; k < len(all) && all[k].run.StartNS < a.run.EndNS; k++ {
+		for k := i + 1; k < len(all) && all[k].run.StartNS < a.run.EndNS+worst; k++ {
 			if b := all[k]; b.pattern != a.pattern {
 				others[i], others[k] = append(others[i], b), append(others[k], a)
 			}
@@ -60,22 +84,17 @@ func Mark(patterns []Pattern, hostOf []int) {
 		if len(others[i]) == 0 {
 			continue
 		}
-		list := make([]rival, len(others[i]))
+		rivals := make([]map[resource][]*busy, len(others[i]))
 		for k, b := range others[i] {
-			list[k] = rival{use(b), max(a.run.UncertaintyNS, b.run.UncertaintyNS)}
+			rivals[k] = use(b)
 		}
-		markRun(a.run, patterns[a.pattern].Read, hostOf, list)
+		markRun(a.run, patterns[a.pattern].Read, hosts, rivals)
 	}
 }
 
-// rival is a run of another pattern, and how far its stamps may be off.
-type rival struct {
-	busy        map[resource]*busy
-	uncertainty int64
-}
-
-// busy is when one resource was used by a run: the messages by start and by end, and their union.
+// busy is when the initiators of a host used one resource in a run: the messages by start and by end, and their union.
 type busy struct {
+	host         int
 	starts, ends []int64
 	union        []span
 }
@@ -88,27 +107,34 @@ func resources(initiator, peer int, read bool, hostOf []int) [4]resource {
 	return [4]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}}
 }
 
-func busyIn(r *series.Run, read bool, hostOf []int) map[resource]*busy {
-	of := map[resource]*busy{}
+func busyIn(r *series.Run, read bool, hostOf []int) map[resource][]*busy {
+	type user struct {
+		of   resource
+		host int
+	}
+	of, by := map[resource][]*busy{}, map[user]*busy{}
 	for _, k := range r.Ranks {
+		host := hostOf[k.Rank]
 		for _, p := range k.Peers {
 			for _, res := range resources(k.Rank, p.Peer, read, hostOf) {
-				b := of[res]
+				b := by[user{res, host}]
 				if b == nil {
-					b = &busy{}
-					of[res] = b
+					b = &busy{host: host}
+					of[res], by[user{res, host}] = append(of[res], b), b
 				}
 				b.union = append(b.union, span{k.StartNS, p.EndNS})
 			}
 		}
 	}
-	for _, b := range of {
-		for _, s := range b.union {
-			b.starts, b.ends = append(b.starts, s.start), append(b.ends, s.end)
+	for _, list := range of {
+		for _, b := range list {
+			for _, s := range b.union {
+				b.starts, b.ends = append(b.starts, s.start), append(b.ends, s.end)
+			}
+			slices.Sort(b.starts)
+			slices.Sort(b.ends)
+			b.union = join(b.union)
 		}
-		slices.Sort(b.starts)
-		slices.Sort(b.ends)
-		b.union = join(b.union)
 	}
 	return of
 }
@@ -127,47 +153,60 @@ func join(list []span) []span {
 	return out
 }
 
-func markRun(r *series.Run, read bool, hostOf []int, rivals []rival) {
+func markRun(r *series.Run, read bool, hosts Hosts, rivals []map[resource][]*busy) {
 	for i := range r.Ranks {
 		k := &r.Ranks[i]
 		for j := range k.Peers {
 			p := &k.Peers[j]
-			p.Overlap = of(span{k.StartNS, p.EndNS}, resources(k.Rank, p.Peer, read, hostOf), rivals)
+			m := message{span{k.StartNS, p.EndNS}, hosts.Of[k.Rank], resources(k.Rank, p.Peer, read, hosts.Of)}
+			p.Overlap, p.MayMeetNS = m.overlap(hosts, rivals)
 		}
 	}
 }
 
-// of is what a message shares with rivals; nil for nothing.
-func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
+// message is when a message lasted, the host of its initiator, and what it used.
+type message struct {
+	span
+	host   int
+	shares [4]resource
+}
+
+// overlap is what the message shares with rivals, nil for nothing, and how long it may have lasted when it first met
+// one of them, if that may be earlier.
+func (m message) overlap(hosts Hosts, rivals []map[resource][]*busy) (o *series.Overlap, mayMeet *int64) {
 	var covered []span
 	var by [4]struct {
 		covered  []span
 		messages int
 	}
 	var messages int
-	for _, v := range rivals {
+	first := m.end // at which it may first have met another
+	for _, rival := range rivals {
 		most := 0
-		for kind, res := range shares {
-			b := v.busy[res]
-			if b == nil {
-				continue
+		for kind, res := range m.shares {
+			n := 0
+			for _, b := range rival[res] {
+				u := hosts.apart(m.host, b.host)
+				first = min(first, earliest(b.union, m.span, u))
+				if parts := within(b.union, m.span, u); len(parts) > 0 {
+					n += b.during(m.span, u)
+					covered, by[kind].covered = append(covered, parts...), append(by[kind].covered, parts...)
+				}
 			}
-			parts := within(b.union, m, v.uncertainty)
-			if len(parts) == 0 {
-				continue
-			}
-			n := b.during(m, v.uncertainty)
-			covered, by[kind].covered = append(covered, parts...), append(by[kind].covered, parts...)
 			by[kind].messages, most = by[kind].messages+n, max(most, n)
 		}
 		messages += most
 	}
+	may := first - m.start
 	if len(covered) == 0 {
-		return nil
+		if first < m.end {
+			return nil, &may
+		}
+		return nil, nil
 	}
 	var shared []string
-	first := slices.MinFunc(covered, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	o := &series.Overlap{Share: m.share(covered), Messages: messages, FirstNS: first.start - m.start}
+	met := slices.MinFunc(covered, func(a, b span) int { return cmp.Compare(a.start, b.start) })
+	o = &series.Overlap{Share: m.share(covered), Messages: messages, FirstNS: met.start - m.start}
 	for kind, b := range by {
 		if b.messages > 0 {
 			shared = append(shared, series.Resources[kind])
@@ -179,7 +218,10 @@ func of(m span, shares [4]resource, rivals []rival) *series.Overlap {
 		o.By = nil
 	}
 	o.Shared = strings.Join(shared, ", ")
-	return o
+	if first < met.start {
+		return o, &may
+	}
+	return o, nil
 }
 
 // share is which part of a span others cover.
@@ -204,6 +246,16 @@ func within(list []span, m span, uncertainty int64) (parts []span) {
 		}
 	}
 	return parts
+}
+
+// earliest is when a message may first meet one of spans, each of which may be off by the uncertainty; its end if none.
+func earliest(list []span, m span, uncertainty int64) int64 {
+	after, _ := slices.BinarySearchFunc(list, m.start-uncertainty+1,
+		func(s span, at int64) int { return cmp.Compare(s.end, at) })
+	if after == len(list) {
+		return m.end
+	}
+	return min(max(list[after].start-uncertainty, m.start), m.end)
 }
 
 // during counts the messages that last while another does.

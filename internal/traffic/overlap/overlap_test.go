@@ -12,8 +12,8 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// message is one message of a pattern with a single initiator.
-func message(from, to int, start, end int64) series.Run {
+// single is one message of a pattern with a single initiator.
+func single(from, to int, start, end int64) series.Run {
 	r := series.Run{StartNS: start, EndNS: end}
 	r.Ranks = []series.RankRun{{Rank: from, StartNS: start, EndNS: end, Peers: []series.PeerRun{{Peer: to, EndNS: end}}}}
 	return r
@@ -28,37 +28,37 @@ func TestMark(t *testing.T) {
 		want          [2]*series.Overlap
 	}{
 		{
-			"incast between hosts", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 50, 150)}}, []int{0, 1, 2, 3},
+			"incast between hosts", Pattern{Runs: []series.Run{single(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{single(1, 2, 50, 150)}}, []int{0, 1, 2, 3},
 			[2]*series.Overlap{{Share: 0.5, Messages: 1, Shared: "receiver, receiving host", FirstNS: 50, By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}, {Share: 0.5, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 0.5, Messages: 1}, {Resource: "receiving host", Share: 0.5, Messages: 1}}}},
 		},
 		{
-			"a sender of two messages", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}},
-			Pattern{Runs: []series.Run{message(0, 3, 10, 20), message(0, 3, 50, 60)}}, []int{0, 1, 2, 3},
+			"a sender of two messages", Pattern{Runs: []series.Run{single(0, 2, 0, 100)}},
+			Pattern{Runs: []series.Run{single(0, 3, 10, 20), single(0, 3, 50, 60)}}, []int{0, 1, 2, 3},
 			[2]*series.Overlap{{Share: 0.2, Messages: 2, Shared: "sender, sending host", FirstNS: 10, By: []series.OverlapBy{{Resource: "sender", Share: 0.2, Messages: 2}, {Resource: "sending host", Share: 0.2, Messages: 2}}}, {Share: 1, Messages: 1, Shared: "sender, sending host", By: []series.OverlapBy{{Resource: "sender", Share: 1, Messages: 1}, {Resource: "sending host", Share: 1, Messages: 1}}}},
 		},
 		{
-			"nothing shared", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 0, 100)}}, []int{0, 1, 2, 3},
+			"nothing shared", Pattern{Runs: []series.Run{single(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{single(2, 3, 0, 100)}}, []int{0, 1, 2, 3},
 			[2]*series.Overlap{},
 		},
 		{
-			"both ways", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 0, 0, 100)}}, []int{0, 1, 2, 3},
+			"both ways", Pattern{Runs: []series.Run{single(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{single(1, 0, 0, 100)}}, []int{0, 1, 2, 3},
 			[2]*series.Overlap{},
 		},
 		{
-			"one host", Pattern{Runs: []series.Run{message(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{message(2, 3, 75, 100)}}, []int{0, 0, 0, 0},
+			"one host", Pattern{Runs: []series.Run{single(0, 1, 0, 100)}}, Pattern{Runs: []series.Run{single(2, 3, 75, 100)}}, []int{0, 0, 0, 0},
 			[2]*series.Overlap{{Share: 0.25, Messages: 1, Shared: "sending host, receiving host", FirstNS: 75, By: []series.OverlapBy{{Resource: "sending host", Share: 0.25, Messages: 1}, {Resource: "receiving host", Share: 0.25, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "sending host, receiving host", By: []series.OverlapBy{{Resource: "sending host", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
 		},
 		{
-			"one after the other", Pattern{Runs: []series.Run{message(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{message(1, 2, 100, 150)}}, []int{0, 0, 0, 0},
+			"one after the other", Pattern{Runs: []series.Run{single(0, 2, 0, 100)}}, Pattern{Runs: []series.Run{single(1, 2, 100, 150)}}, []int{0, 0, 0, 0},
 			[2]*series.Overlap{},
 		},
 		{
-			"a receiver that reads", Pattern{Runs: []series.Run{message(2, 0, 0, 100)}, Read: true}, Pattern{Runs: []series.Run{message(1, 2, 0, 100)}}, []int{0, 1, 2, 3},
+			"a receiver that reads", Pattern{Runs: []series.Run{single(2, 0, 0, 100)}, Read: true}, Pattern{Runs: []series.Run{single(1, 2, 0, 100)}}, []int{0, 1, 2, 3},
 			[2]*series.Overlap{{Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}, {Share: 1, Messages: 1, Shared: "receiver, receiving host", By: []series.OverlapBy{{Resource: "receiver", Share: 1, Messages: 1}, {Resource: "receiving host", Share: 1, Messages: 1}}}},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			Mark([]Pattern{c.first, c.second}, c.hosts)
+			Mark([]Pattern{c.first, c.second}, Hosts{Of: c.hosts})
 			got := [2]*series.Overlap{c.first.Runs[0].Ranks[0].Peers[0].Overlap, c.second.Runs[0].Ranks[0].Peers[0].Overlap}
 			if d := cmp.Diff(c.want, got); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
@@ -67,14 +67,43 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// An overlap that is shorter than the clocks are uncertain is none.
+// An overlap that is shorter than the clocks are uncertain is not known, and neither is a gap that is. Within a host, and
+// of one initiator with itself, all is known.
 func TestUncertainClocks(t *testing.T) {
-	for uncertainty, want := range map[int64]bool{0: true, 4: true, 10: false, 60: false} {
-		a, b := message(0, 2, 0, 100), message(1, 2, 90, 190)
-		a.UncertaintyNS = uncertainty
-		Mark([]Pattern{{Runs: []series.Run{a}}, {Runs: []series.Run{b}}}, []int{0, 1, 2})
-		if got := a.Ranks[0].Peers[0].Overlap != nil; got != want {
-			t.Errorf("10 ns with an uncertainty of %d: overlap %v, want %v", uncertainty, got, want)
+	for _, c := range []struct {
+		name        string
+		uncertainty int64 // of each of the clocks of two hosts
+		start       int64 // of a message of host 1, beside one of host 0 from 0 to 100
+		first, may  int64 // -1 for never
+	}{
+		{"exact", 0, 90, 90, -1},
+		{"exact, none", 0, 100, -1, -1},
+		{"surely", 2, 90, 94, 86},
+		{"shorter than uncertain", 5, 90, -1, 80},
+		{"much shorter than uncertain", 100, 90, -1, 0},
+		{"a gap shorter than uncertain", 6, 110, -1, 98},
+		{"a gap longer than uncertain", 5, 110, -1, -1},
+	} {
+		for _, other := range []int{1, 0} { // the host of the second initiator
+			a, b := single(0, 2, 0, 100), single(1, 2, c.start, c.start+100)
+			Mark([]Pattern{{Runs: []series.Run{b}}, {Runs: []series.Run{a}}}, Hosts{[]int{0, other, 2}, []int64{c.uncertainty, c.uncertainty, 7}})
+			m, first, may := a.Ranks[0].Peers[0], int64(-1), int64(-1)
+			if m.Overlap != nil {
+				first = m.Overlap.FirstNS
+			}
+			if m.MayMeetNS != nil {
+				may = *m.MayMeetNS
+			}
+			want := [2]int64{c.first, c.may}
+			if other == 0 {
+				want = [2]int64{c.start, -1}
+				if c.start >= 100 {
+					want[0] = -1
+				}
+			}
+			if got := [2]int64{first, may}; got != want {
+				t.Errorf("%s, hosts 0 and %d: first met after %d, maybe after %d; want %d and %d", c.name, other, first, may, want[0], want[1])
+			}
 		}
 	}
 }
@@ -83,7 +112,7 @@ func TestUncertainClocks(t *testing.T) {
 func TestMarkIsTheDefinition(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		const ranks = 4
-		hostOf := rapid.SliceOfN(rapid.IntRange(0, 2), ranks, ranks).Draw(rt, "hosts")
+		hosts := Hosts{rapid.SliceOfN(rapid.IntRange(0, 2), ranks, ranks).Draw(rt, "hosts"), rapid.SliceOfN(rapid.Int64Range(0, 6), 3, 3).Draw(rt, "uncertainty")}
 		patterns := make([]Pattern, rapid.IntRange(1, 3).Draw(rt, "patterns"))
 		for i := range patterns {
 			patterns[i].Read = rapid.Bool().Draw(rt, "read")
@@ -102,12 +131,12 @@ func TestMarkIsTheDefinition(t *testing.T) {
 				patterns[i].Runs = append(patterns[i].Runs, run)
 			}
 		}
-		Mark(patterns, hostOf)
+		Mark(patterns, hosts)
 		for i, p := range patterns {
 			for _, run := range p.Runs {
 				for _, k := range run.Ranks {
 					for _, m := range k.Peers {
-						wantOverlap(rt, patterns, hostOf, i, k, m)
+						wantOverlap(rt, patterns, hosts, i, k, m)
 					}
 				}
 			}
@@ -115,30 +144,54 @@ func TestMarkIsTheDefinition(t *testing.T) {
 	})
 }
 
-func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.RankRun, m series.PeerRun) {
-	mine := resources(k.Rank, m.Peer, patterns[of].Read, hostOf)
-	busy := map[int64]bool{}
+// wantOverlap demands of the message m what the definition says of it. What another host's messages cover is, for it, what
+// they cover without a break, shortened by the uncertainty at both ends.
+func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.RankRun, m series.PeerRun) {
+	mine := resources(k.Rank, m.Peer, patterns[of].Read, hosts.Of)
+	busy, first, may := map[int64]bool{}, m.EndNS, m.EndNS
 	var kinds [4]bool
 	var byKind [4]map[int64]bool
-	for kind := range byKind {
+	for kind := range mine {
 		byKind[kind] = map[int64]bool{}
 	}
 	for i, p := range patterns {
 		for _, run := range p.Runs {
-			for _, other := range run.Ranks {
-				for _, o := range other.Peers {
-					theirs := resources(other.Rank, o.Peer, p.Read, hostOf)
-					for kind := range mine {
-						if i == of || mine[kind] != theirs[kind] {
+			for kind := range mine {
+				covers := map[int]map[int64]bool{} // by host
+				for _, other := range run.Ranks {
+					for _, o := range other.Peers {
+						if i == of || resources(other.Rank, o.Peer, p.Read, hosts.Of)[kind] != mine[kind] {
 							continue
 						}
-						for ns := max(other.StartNS, k.StartNS); ns < min(o.EndNS, m.EndNS); ns++ {
-							busy[ns], kinds[kind], byKind[kind][ns] = true, true, true
+						h := hosts.Of[other.Rank]
+						if covers[h] == nil {
+							covers[h] = map[int64]bool{}
+						}
+						for ns := other.StartNS; ns < o.EndNS; ns++ {
+							covers[h][ns] = true
+						}
+					}
+				}
+				for h, at := range covers {
+					u := hosts.apart(hosts.Of[k.Rank], h)
+					for ns := k.StartNS; ns < m.EndNS; ns++ {
+						all, any := true, false
+						for near := ns - u; near <= ns+u; near++ {
+							all, any = all && at[near], any || at[near]
+						}
+						if all {
+							busy[ns], kinds[kind], byKind[kind][ns], first = true, true, true, min(first, ns)
+						}
+						if any {
+							may = min(may, ns)
 						}
 					}
 				}
 			}
 		}
+	}
+	if got := m.MayMeetNS; (got != nil) != (may < first) || got != nil && *got != may-k.StartNS {
+		t.Fatalf("%+v: may meet at %v, want %d, at first %d", m, got, may-k.StartNS, first-k.StartNS)
 	}
 	if len(busy) == 0 {
 		if m.Overlap != nil {
@@ -147,8 +200,8 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hostOf []int, of int, k series.
 		return
 	}
 	share := float64(len(busy)) / float64(m.EndNS-k.StartNS)
-	if m.Overlap == nil || math.Abs(m.Overlap.Share-share) > 1e-9 || m.Overlap.Messages < 1 {
-		t.Fatalf("got %+v, want share %v", m.Overlap, share)
+	if m.Overlap == nil || math.Abs(m.Overlap.Share-share) > 1e-9 || m.Overlap.Messages < 1 || m.Overlap.FirstNS != first-k.StartNS {
+		t.Fatalf("got %+v, want share %v, first %d", m.Overlap, share, first-k.StartNS)
 	}
 	for _, by := range m.Overlap.Each() {
 		kind := slices.Index(series.Resources, by.Resource)

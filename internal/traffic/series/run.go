@@ -10,6 +10,9 @@ type PeerRun struct {
 	EndNS int64 `json:"end_ns"`
 	// Overlap is what it shared with messages of other patterns; nil for nothing.
 	Overlap *Overlap `json:"overlap,omitempty"`
+	// MayMeetNS is how long it may have lasted when it first met another, if the clocks of the hosts are off as far as
+	// they may be; nil if that is no earlier than Overlap says.
+	MayMeetNS *int64 `json:"may_meet_ns,omitempty"`
 }
 
 // Resources are what messages can share, in the order in which they are written.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/contention"
+	"perigee/internal/result"
 )
 
 // Contention is what is known of contention in a result, as package contention defines it.
@@ -18,6 +19,8 @@ type Contention struct {
 	Shared     string `json:"shared"`     // what most of them shared
 	// Late of them had already lasted as long as alone when they first met another.
 	Late int `json:"late"`
+	// Unsure may have overlapped, if the clocks of the hosts are off as far as they may be.
+	Unsure int `json:"unsure"`
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
 	Cost
@@ -52,8 +55,8 @@ func costOf(e contention.Estimate) Cost {
 
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
-		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Cost: costOf(r.Estimate),
-		Calm: costOf(r.Calm), Looked: r.Looked,
+		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
+		Cost: costOf(r.Estimate), Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
@@ -83,6 +86,11 @@ func sayContention(f *Figures, say sayer) {
 		return
 	case c.Messages == 0:
 		say("note", "No pattern was measured in a workload, so nothing can be said of contention.")
+		return
+	case c.Overlapped == 0 && c.Unsure > 0:
+		say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
+			c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
+		sayStarts(f, say)
 		return
 	case c.Overlapped == 0:
 		say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
@@ -126,6 +134,10 @@ func sayContention(f *Figures, say sayer) {
 	if c.Late > 0 && c.Compared > 0 {
 		say("note", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
+	}
+	if c.Unsure > 0 {
+		say("note", "Of %d messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to %s.",
+			c.Unsure, Duration(clocksApart(f.Document)))
 	}
 	if len(c.Resources) > 1 {
 		say("note", "By what was shared: %s.", c.shared())
@@ -188,13 +200,37 @@ func sayCauses(f *Figures, say sayer) {
 		}
 	}
 	sayStarts(f, say)
+}
+
+// clocksApart is how far, in nanoseconds, stamps of two hosts may be off each other.
+func clocksApart(d *result.Document) Num {
+	var most, second int64
+	for _, c := range d.World.Clocks {
+		most, second = max(most, c.UncertaintyNS), max(second, min(most, c.UncertaintyNS))
+	}
+	return Num(most + second)
+}
+
+// sayClocks names a pattern whose times are hardly longer than the clocks of its initiators are uncertain.
+func sayClocks(f *Figures, say sayer) {
 	for _, p := range f.Patterns {
-		if u := Num(p.UncertaintyNS); u > 0.1*p.LatencyNS {
-			say("note", "The clocks of the hosts are uncertain by %s, of a latency of %s of pattern %d: shorter overlaps are not seen.",
+		if u := Num(p.UncertaintyNS); u > vague*p.LatencyNS {
+			say("note", "The clocks of the hosts are uncertain by %s, of a latency of %s of pattern %d: its latency and the skew of its starts may be off by as much.",
 				Duration(u), Duration(p.LatencyNS), p.Index)
-			break
+			return
 		}
 	}
+}
+
+// vague is from which part of a time on the uncertainty of the clocks stands beside it.
+const vague = 0.1
+
+// vagueness is what a sentence adds to a difference of stamps of the initiators of a pattern.
+func vagueness(p Pattern, ns Num) string {
+	if u := Num(p.UncertaintyNS); u > vague*ns {
+		return fmt.Sprintf(" (\u00b1 %s, by the clocks of the hosts)", Duration(u))
+	}
+	return ""
 }
 
 // late is from which part of its usual latency on the start skew of a run explains why the run took long.
@@ -210,8 +246,8 @@ func sayStarts(f *Figures, say sayer) {
 		return cmp.Compare(float64(a.StartSkewNS/a.LatencyNS), float64(b.StartSkewNS/b.LatencyNS))
 	})
 	if usual.StartSkewNS > late*usual.LatencyNS {
-		say("note", "The initiators of pattern %d start %s apart, of a latency of %s: that is part of its latency, and no contention.",
-			usual.Index, Duration(usual.StartSkewNS), Duration(usual.LatencyNS))
+		say("note", "The initiators of pattern %d start %s apart%s, of a latency of %s: that is part of its latency, and no contention.",
+			usual.Index, Duration(usual.StartSkewNS), vagueness(usual, usual.StartSkewNS), Duration(usual.LatencyNS))
 	}
 	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
 		return cmp.Or(cmp.Compare(min(a.ApartRuns, 1), min(b.ApartRuns, 1)),

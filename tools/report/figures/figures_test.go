@@ -426,6 +426,58 @@ func TestFindingsOfStarts(t *testing.T) {
 	}
 }
 
+// What the clocks of the hosts leave open is said to be open.
+func TestFindingsOfUncertainClocks(t *testing.T) {
+	unsure := func(d *result.Document, some bool) {
+		d.World.Clocks = []result.Clock{{}, {UncertaintyNS: 1500}, {UncertaintyNS: 2500}, {UncertaintyNS: 1000}}
+		for i := range d.Measurements {
+			m := &d.Measurements[i]
+			for k := range m.Ranks {
+				for j := range m.Ranks[k].Peers {
+					if p := &m.Ranks[k].Peers[j]; m.Phase == "workload" && (p.Overlap == nil || !some) {
+						p.Overlap, p.MayMeetNS = nil, new(int64)
+					}
+				}
+			}
+		}
+	}
+	skewed := together(500, 600, 700)
+	for i := range skewed.Measurements {
+		skewed.Measurements[i].UncertaintyNS = 400
+	}
+	some, none := incast(2), incast(2)
+	unsure(some, true)
+	unsure(none, false)
+	for _, c := range []struct {
+		doc  *result.Document
+		want []string
+	}{
+		{some, []string{"note: Of 20 messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to 4.00 µs."}},
+		{none, []string{"note: 40 of 40 messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to 4.00 µs."}},
+		{skewed, []string{
+			"note: The initiators of pattern 0 start 600 ns apart (± 400 ns, by the clocks of the hosts), of a latency of 1.60 µs: that is part of its latency, and no contention.",
+			"note: The clocks of the hosts are uncertain by 400 ns, of a latency of 1.60 µs of pattern 0: its latency and the skew of its starts may be off by as much.",
+		}},
+	} {
+		f, err := Of(c.doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range f.Findings {
+			got = append(got, x.Level+": "+x.Text)
+			if c.doc == none && x.Level == "good" {
+				t.Errorf("%s", x.Text)
+			}
+		}
+		for _, want := range c.want {
+			if !slices.Contains(got, want) {
+				t.Errorf("got %q\nwant %q", got, want)
+			}
+		}
+	}
+}
+
 // Pairs whose contention is shown come first, though others have a larger slowdown.
 func TestPairsRankByContention(t *testing.T) {
 	d := incast(1.5)

@@ -222,8 +222,11 @@ local function run_case(case, opt, loads, m, out)
     banner(case, mode, opt)
     local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
     local main = entries[1] -- whose figures are in the block and in the JSON
-    for _, kind in ipairs(entries) do
+    for i, kind in ipairs(entries) do
       main = kind == "steady" and kind or main
+      if kind == "fresh" then -- first: the verdict on the waits of steady ones takes account of it
+        table.insert(entries, 1, table.remove(entries, i))
+      end
     end
     for _, kind in ipairs(entries) do
       world.phase(mode .. " " .. kind)

@@ -39,6 +39,7 @@ type Figures struct {
 
 	Waits   map[string][][]float64 `json:"waits_us"` // by operation, destination, source: mean of an iteration
 	Verdict string                 `json:"verdict"`
+	Named   string                 `json:"named"` // what Verdict names, without its size; empty for nothing
 }
 
 // Summary is the range of a figure over ranks.
@@ -102,7 +103,7 @@ func (l *Log) encode() []byte {
 		}
 	}
 	for _, waits := range l.Waits {
-		for _, v := range waits {
+		for _, v := range slices.Concat(waits[:]...) {
 			b = binary.AppendVarint(b, v)
 		}
 	}
@@ -120,9 +121,11 @@ func decodeLog(message []byte, ranks int) (*Log, error) {
 		}
 	}
 	for kind := range l.Waits {
-		l.Waits[kind] = make([]int64, ranks)
-		for source := range ranks {
-			l.Waits[kind][source] = r.Signed()
+		for half := range halves {
+			l.Waits[kind][half] = make([]int64, ranks)
+			for source := range ranks {
+				l.Waits[kind][half][source] = r.Signed()
+			}
 		}
 	}
 	l.NICs = device.Traffic{Names: r.Texts(), Sent: r.Signed(), Received: r.Signed()}
@@ -147,11 +150,25 @@ func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
 	}
 	f := compute(mode, logs, hosts)
 	f.Entry = entry.String()
+	p.doubt(mode, entry, f)
 	f.count(mode, p.spec)
 	f.NICs = hostNICs(logs, hosts)
 	f.BetweenHosts, err = p.betweenHosts(mode)
 	f.BetweenHosts *= int64(len(log.Iterations))
 	return f, err
+}
+
+// doubt takes back what steady iterations name but fresh ones before them did not: a wait passes on from one iteration
+// to the next, to ranks that have no part in its cause.
+func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
+	switch named, known := p.named[mode]; {
+	case entry == Fresh && p.named == nil:
+		p.named = map[Mode]string{mode: f.Named}
+	case entry == Fresh:
+		p.named[mode] = f.Named
+	case entry == Steady && known && f.Named != "" && f.Named != named:
+		f.Verdict, f.Named = "they differ, but may have been passed on from one iteration to the next: see fresh", ""
+	}
 }
 
 // compute works out all figures that need no bytes. The first iteration of each rank is left out, but not if it
@@ -272,15 +289,21 @@ func (f *Figures) wait(mode Mode, logs []*Log, hosts []string) {
 			continue
 		}
 		rows := make([][]float64, len(logs))
+		var parts [halves][][]float64
 		for destination, l := range logs {
 			rows[destination] = make([]float64, len(logs))
-			for source, ns := range l.Waits[kind] {
-				rows[destination][source] = microseconds(ns) / float64(len(l.Iterations))
+			for half, waits := range l.Waits[kind] {
+				parts[half] = append(parts[half], make([]float64, len(logs)))
+				for source, ns := range waits {
+					us := microseconds(ns) / float64(len(l.Iterations))
+					rows[destination][source] += us
+					parts[half][destination][source] = us * halves
+				}
 			}
 		}
 		f.Waits[name] = rows
 		if f.Verdict == "" {
-			f.Verdict = verdict(name, rows, hosts, f.Latency.Avg)
+			f.Verdict, f.Named = verdict(name, rows, parts[:], hosts, f.Latency.Avg)
 		}
 	}
 	if f.Verdict == "" {

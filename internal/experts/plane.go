@@ -120,6 +120,8 @@ type Plane struct {
 	ops    [kinds]operation
 	stride int // by how much an iteration is counted, in began and arrived
 	filled int // the iteration in the headers of the messages that were filled last
+
+	named map[Mode]string // what fresh iterations have shown, at rank 0
 }
 
 // operation is one kind, whose iterations alternate between two areas.

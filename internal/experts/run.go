@@ -102,9 +102,9 @@ func (i Iteration) Total() int64 { return i.Parts[dispatching].Total() + i.Parts
 // Log is what one rank has measured.
 type Log struct {
 	Iterations []Iteration
-	// Waits are by source: how long this rank waited for its messages after it was ready for them, over
-	// all iterations, in nanoseconds.
-	Waits [kinds][]int64
+	// Waits are by half of the iterations and source: how long this rank waited for its messages after it was ready
+	// for them, over these iterations, in nanoseconds.
+	Waits [kinds][halves][]int64
 	NICs  device.Traffic // of the host, at its first rank
 }
 
@@ -116,7 +116,9 @@ type Log struct {
 func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	log := &Log{}
 	for kind := range log.Waits {
-		log.Waits[kind] = make([]int64, p.Selection.Ranks)
+		for half := range halves {
+			log.Waits[kind][half] = make([]int64, p.Selection.Ranks)
+		}
 	}
 	if record {
 		const most = 1 << 20 // beyond that memory is taken as iterations come, so that what watches it can end the job
@@ -125,7 +127,7 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 	if entry == Moving {
 		return log, p.move(mode, n, record, log)
 	}
-	for range n {
+	for i := range n {
 		if entry == Fresh {
 			if err := p.Meet(); err != nil {
 				return nil, err
@@ -136,7 +138,7 @@ func (p *Plane) Play(mode Mode, n int, entry Entry, record bool) (*Log, error) {
 			if !mode.has(kind) {
 				continue
 			}
-			if err := p.step(kind, &it.Parts[kind], log.Waits[kind]); err != nil {
+			if err := p.step(kind, &it.Parts[kind], log.Waits[kind][i*halves/n]); err != nil {
 				return nil, err
 			}
 		}
@@ -154,7 +156,7 @@ func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 		p.fill(p.ops[dispatching].began + p.stride)
 		p.stage()
 	}
-	for range n {
+	for i := range n {
 		var it Iteration
 		for kind := range kinds {
 			if !mode.has(kind) {
@@ -164,7 +166,7 @@ func (p *Plane) move(mode Mode, n int, record bool, log *Log) error {
 				return err
 			}
 			p.ops[kind].began += p.stride
-			if err := p.exchange(kind, clock.Now(), &it.Parts[kind], log.Waits[kind]); err != nil {
+			if err := p.exchange(kind, clock.Now(), &it.Parts[kind], log.Waits[kind][i*halves/n]); err != nil {
 				return err
 			}
 		}

@@ -55,30 +55,53 @@ type line struct {
 	typical, mean, rest float64 // lower median and mean of these waits; mean of those of the others for each other
 }
 
-func (l line) standsOut() bool { return l.typical > slowLine*l.rest }
+// standsOut holds them against a part of the limit.
+func (l line) standsOut(part float64) bool { return min(l.typical, l.mean) > part*slowLine*l.rest }
 
-// finding is what stands out, with its size: the waits of a destination, for a source, or of the one for the other;
-// -1 is all.
+// finding is what stands out: the waits of a destination, for a source, or of the one for the other; -1 is all.
 type finding struct {
-	text                string
+	text, size          string
 	destination, source int
 	mean                float64
+	among               func(rows [][]float64) waits // the waits that it is found among
 }
 
+// halves are the parts of the iterations, one after the other, in each of which what stands out must be seen again:
+// waits scatter, and what stands out by chance is something else each time. There it has to be only again times as
+// large, since half of the iterations scatter more.
+const (
+	halves = 2
+	again  = 0.6
+)
+
 // verdict names what others wait for, or what waits for others, or nothing. rows are the mean waits of ranks by
-// destination and source. Where ranks wait much longer for those of other hosts than for those on their host, that is
-// said, and further causes are looked for among the former.
-func verdict(operation string, rows [][]float64, hosts []string, latency float64) string {
+// destination and source, parts the same of the halves of the iterations. Where ranks wait much longer for those of
+// other hosts than for those on their host, that is said, and further causes are looked for among the former. named is
+// what was found there, without its size.
+func verdict(
+	operation string, rows [][]float64, parts [][][]float64, hosts []string, latency float64,
+) (text, named string) {
+	text, found := judge(rows, hosts, latency)
+	if found != nil && !slices.ContainsFunc(parts, func(part [][]float64) bool { return !found.holds(part, again) }) {
+		text, named = found.text+": "+found.size, found.text
+	}
+	if text == "" {
+		return "", ""
+	}
+	return operation + ": " + text, named
+}
+
+// judge says if ranks wait for those of other hosts, and what stands out.
+func judge(rows [][]float64, hosts []string, latency float64) (text string, found *finding) {
 	ranks := waits{rows, func(int, int) bool { return true }, func(i int) string {
 		return fmt.Sprintf("rank %d (%s)", i, hosts[i])
 	}}
 	anywhere := ranks.there
 	if mean := ranks.mean(anywhere); len(rows) < fewest || mean < leastWait*latency || mean <= 0 {
-		return ""
+		return "", nil
 	}
 	within := func(d, s int) bool { return hosts[d] == hosts[s] }
 	across := func(d, s int) bool { return hosts[d] != hosts[s] }
-	text := ""
 	switch own, other := ranks.mean(within), ranks.mean(across); {
 	case !ranks.has(within) || !ranks.has(across):
 	case other > slowHosts*own:
@@ -88,20 +111,35 @@ func verdict(operation string, rows [][]float64, hosts []string, latency float64
 		ranks.there = within
 		text = "ranks wait for those on their own host: " + size(own, other, "as for those on others")
 	}
-	found := ranks.find(fewest)
+	found = ranks.find(fewest)
 	if found != nil && ranks.shared(*found, hosts) {
 		found = nil // the other ranks of the same hosts are no better
 	}
-	if found == nil && ranks.has(across) {
-		found = ranks.byHost(hosts).find(3)
-	}
 	if found != nil {
-		text = found.text
+		found.among = func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name} }
+	} else if ranks.has(across) {
+		if found = ranks.byHost(hosts).find(3); found != nil {
+			found.among = func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name}.byHost(hosts) }
+		}
 	}
-	if text == "" {
-		return ""
+	return text, found
+}
+
+// holds reports whether what was found stands out in other waits of ranks, too, with limits that are part of the usual.
+func (f *finding) holds(rows [][]float64, part float64) bool {
+	w := f.among(rows)
+	if f.destination >= 0 && f.source >= 0 {
+		return w.rows[f.destination][f.source] > part*slowPair*w.mean(func(d, s int) bool {
+			return d != f.destination || s != f.source
+		})
 	}
-	return operation + ": " + text
+	var list []float64
+	w.each(func(d, s int, wait float64) {
+		if d == f.destination || s == f.source {
+			list = append(list, wait)
+		}
+	})
+	return w.line(max(f.destination, f.source), list).standsOut(part)
 }
 
 func (w waits) has(of func(destination, source int) bool) (found bool) {
@@ -160,18 +198,24 @@ func (w waits) find(lines int) *finding {
 	if len(w.rows) >= lines {
 		source, destination := w.largest(bySource), w.largest(byDestination)
 		switch {
-		case source.standsOut() && source.mean >= destination.mean:
-			text := "all wait for " + w.name(source.at) + ": " + size(source.mean, source.rest, others)
-			return &finding{text, -1, source.at, source.mean}
-		case destination.standsOut():
-			text := w.name(destination.at) + " waits for all: " + size(destination.mean, destination.rest, others)
-			return &finding{text, destination.at, -1, destination.mean}
+		case source.standsOut(1) && source.mean >= destination.mean:
+			return &finding{
+				text: "all wait for " + w.name(source.at), size: size(source.mean, source.rest, others),
+				destination: -1, source: source.at, mean: source.mean,
+			}
+		case destination.standsOut(1):
+			return &finding{
+				text: w.name(destination.at) + " waits for all", size: size(destination.mean, destination.rest, others),
+				destination: destination.at, source: -1, mean: destination.mean,
+			}
 		}
 	}
 	apart := func(d, s int) bool { return d != pair[0] || s != pair[1] }
 	if rest := w.mean(apart); w.has(apart) && most > slowPair*rest {
-		text := w.name(pair[0]) + " waits for " + w.name(pair[1]) + ": " + size(most, rest, others)
-		return &finding{text, pair[0], pair[1], most}
+		return &finding{
+			text: w.name(pair[0]) + " waits for " + w.name(pair[1]), size: size(most, rest, others),
+			destination: pair[0], source: pair[1], mean: most,
+		}
 	}
 	return nil
 }
@@ -188,15 +232,24 @@ func size(wait, rest float64, as string) string {
 
 // largest is what has the largest lower median of its list of waits.
 func (w waits) largest(lists [][]float64) line {
-	l := line{at: -1}
+	at, most := -1, 0.
 	for i, list := range lists {
-		if len(list) == 0 {
-			continue
-		}
-		if typical := slices.Sorted(slices.Values(list))[(len(list)-1)/2]; l.at < 0 || typical > l.typical {
-			l = line{at: i, typical: typical, mean: stats.Mean(list)}
+		if len(list) > 0 {
+			if m := lowerMedian(list); at < 0 || m > most {
+				at, most = i, m
+			}
 		}
 	}
-	l.rest = w.mean(func(d, s int) bool { return d != l.at && s != l.at })
-	return l
+	if at < 0 {
+		return line{at: -1}
+	}
+	return w.line(at, lists[at])
+}
+
+func lowerMedian(list []float64) float64 { return slices.Sorted(slices.Values(list))[(len(list)-1)/2] }
+
+// line sets a list of waits for one, or of one, against those of the others for each other.
+func (w waits) line(at int, list []float64) line {
+	rest := w.mean(func(d, s int) bool { return d != at && s != at })
+	return line{at: at, typical: lowerMedian(list), mean: stats.Mean(list), rest: rest}
 }

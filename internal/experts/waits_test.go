@@ -68,7 +68,7 @@ func TestVerdict(t *testing.T) {
 			} {
 				rows := quiet()
 				c.cause(rows, 2, 1)
-				got := verdict("op", rows, hosts, 1000)
+				got, _ := verdict("op", rows, [][][]float64{rows, rows}, hosts, 1000)
 				if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 					t.Errorf("%d ranks, %s: %q, want %q", n, c.name, got, c.want)
 				}
@@ -77,14 +77,14 @@ func TestVerdict(t *testing.T) {
 	}
 	alone := [][]float64{{0, 0, 90, 0}, {0, 0, 90, 0}, {0, 0, 0, 0}, {0, 0, 90, 0}}
 	hosts := []string{"a", "b", "c", "d"}
-	if got := verdict("op", alone, hosts, 1000); got != "op: all wait for rank 2 (c): 90.0 us, and no others wait" {
+	if got, _ := verdict("op", alone, [][][]float64{alone, alone}, hosts, 1000); got != "op: all wait for rank 2 (c): 90.0 us, and no others wait" {
 		t.Error(got)
 	}
-	if got := verdict("op", alone, hosts, 1e5); got != "" {
+	if got, _ := verdict("op", alone, [][][]float64{alone, alone}, hosts, 1e5); got != "" {
 		t.Errorf("waits of 0.02 %% of the time: %s", got)
 	}
 	apart := [][]float64{{0, 10, 60, 10}, {10, 0, 60, 10}, {10, 10, 0, 10}, {10, 10, 60, 0}}
-	if got := verdict("op", apart, hosts, 1000); got != "op: all wait for rank 2 (c): 60.0 us, 6.0 times as long as the others on average" {
+	if got, _ := verdict("op", apart, [][][]float64{apart, apart}, hosts, 1000); got != "op: all wait for rank 2 (c): 60.0 us, 6.0 times as long as the others on average" {
 		t.Error(got)
 	}
 }
@@ -156,11 +156,72 @@ func TestVerdictOfHosts(t *testing.T) {
 				if n < c.hosts {
 					continue
 				}
-				got := verdict("op", made(c.within, c.across, c.cause), hosts, 1000)
+				rows := made(c.within, c.across, c.cause)
+				got, _ := verdict("op", rows, [][][]float64{rows, rows}, hosts, 1000)
 				if c.want == "" && got != "" || !strings.HasPrefix(got, c.want) {
 					t.Errorf("%d hosts, %s: %q, want %q", n, c.name, got, c.want)
 				}
 			}
+		}
+	}
+}
+
+// What only one half of the iterations shows is chance, and no name is given.
+func TestVerdictOfHalves(t *testing.T) {
+	quiet := func() [][]float64 {
+		return [][]float64{{0, 60, 50, 60}, {50, 0, 60, 50}, {60, 50, 0, 60}, {50, 60, 50, 0}}
+	}
+	late := func(rank int, us float64) [][]float64 {
+		rows := quiet()
+		for d := range rows {
+			if d != rank {
+				rows[d][rank] += us
+			}
+		}
+		return rows
+	}
+	hosts := []string{"h", "h", "h", "h"}
+	for _, c := range []struct {
+		name        string
+		first, last [][]float64
+		want        string
+	}{
+		{"once", late(2, 2000), quiet(), ""},
+		{"another one each time", late(2, 2000), late(1, 500), ""},
+		{"again", late(2, 2000), late(2, 300), "all wait for rank 2 (h)"},
+		{"again, by less than alone would do", late(2, 2000), late(2, 60), "all wait for rank 2 (h)"},
+		{"hardly again", late(2, 2000), late(2, 20), ""},
+	} {
+		rows := quiet()
+		for d := range rows {
+			for s := range rows[d] {
+				rows[d][s] = (c.first[d][s] + c.last[d][s]) / 2
+			}
+		}
+		text, named := verdict("op", rows, [][][]float64{c.first, c.last}, hosts, 1000)
+		if named != c.want || (text == "") != (c.want == "") {
+			t.Errorf("%s: %q, %q; want %q", c.name, text, named, c.want)
+		}
+	}
+}
+
+// Steady iterations name only what fresh ones have named, if there were some.
+func TestVerdictOfSteadyIterations(t *testing.T) {
+	measured := func(p *Plane, entry Entry, named string) string {
+		f := &Figures{Verdict: "dispatch: " + named, Named: named}
+		p.doubt(Dispatch, entry, f)
+		return f.Named
+	}
+	for _, c := range []struct{ fresh, steady, want string }{{"a", "a", "a"}, {"a", "b", ""}, {"", "b", ""}, {"a", "", ""}} {
+		p := &Plane{}
+		if got := measured(p, Steady, c.steady); got != c.steady {
+			t.Errorf("without fresh iterations: %q, want %q", got, c.steady)
+		}
+		if got := measured(p, Fresh, c.fresh); got != c.fresh {
+			t.Errorf("fresh: %q, want %q", got, c.fresh)
+		}
+		if got := measured(p, Steady, c.steady); got != c.want {
+			t.Errorf("steady, %q after %q: %q, want %q", c.steady, c.fresh, got, c.want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ var known = []Def{
 			}
 		}),
 	perRun("slowdown", "", expr.Lower,
-		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern",
+		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern, or may have",
 		func(v *view, m *result.Measurement) (float64, bool) {
 			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
 			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
@@ -132,11 +132,14 @@ func perPair(name, unit string, better expr.Better, help string,
 	return d
 }
 
-// overlap is about what overlaps at a resource, or anywhere if that is empty. Results without overlaps have no samples.
+// overlap is about what overlaps at a resource, or anywhere if that is empty. Results without overlaps have no samples,
+// and neither have messages of which the clocks of the hosts do not say whether they overlapped.
 func overlap(name, resource, help string) Def {
 	d := perPair(name, "", expr.Lower, "part of its time "+help+"; each message of the workload",
 		func(_ *series.RankRun, p series.PeerRun) float64 {
 			switch {
+			case p.Overlap == nil && p.MayMeetNS != nil:
+				return math.NaN()
 			case p.Overlap == nil:
 				return 0
 			case resource == "":
@@ -151,9 +154,14 @@ func overlap(name, resource, help string) Def {
 		})
 	pairs := d.each
 	d.each = func(v *view, m *result.Measurement, yield func(Sample)) {
-		if v.d.Overlaps && m.Phase != Isolated {
-			pairs(v, m, yield)
+		if !v.d.Overlaps || m.Phase == Isolated {
+			return
 		}
+		pairs(v, m, func(s Sample) {
+			if !math.IsNaN(s.Value) {
+				yield(s)
+			}
+		})
 	}
 	return d
 }

@@ -96,6 +96,7 @@ func TestOverlap(t *testing.T) {
 		{Peer: 2, EndNS: 9, Overlap: &series.Overlap{Share: 0.5, Messages: 1, Shared: "receiver"}},
 		{Peer: 3, EndNS: 9, Overlap: &series.Overlap{Share: 0.75, Messages: 2, Shared: "sender, receiver", By: []series.OverlapBy{
 			{Resource: "sender", Share: 0.25, Messages: 1}, {Resource: "receiver", Share: 0.5, Messages: 1}}}},
+		{Peer: 4, EndNS: 9, MayMeetNS: new(int64)}, // not known
 	}
 	skew := int64(1500)
 	run := []series.Run{{EndNS: 9, StartSkewNS: &skew, Ranks: []series.RankRun{{EndNS: 9, Peers: peers}}}}

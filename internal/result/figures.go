@@ -78,11 +78,12 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// Overlapped reports whether a message of the run overlapped with one of another pattern.
+// Overlapped reports whether a message of the run overlapped with one of another pattern, or may have if the clocks of
+// the hosts are off as far as they may be.
 func (m *Measurement) Overlapped() bool {
 	for i := range m.Ranks {
 		for k := range m.Ranks[i].Peers {
-			if m.Ranks[i].Peers[k].Overlap != nil {
+			if p := &m.Ranks[i].Peers[k]; p.Overlap != nil || p.MayMeetNS != nil {
 				return true
 			}
 		}

@@ -310,3 +310,34 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing overlapped nothing can have been slowed down; where the clocks of the hosts leave that open, it can.
+func TestWithoutOverlap(t *testing.T) {
+	d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}}}
+	for phase, took := range map[string]int64{"isolated": 10, "workload": 30} {
+		d.AddRuns(0, phase, 0, []series.Run{{EndNS: took, Ranks: []series.RankRun{{EndNS: took, Bytes: 5, Peers: []series.PeerRun{{Peer: 1, Bytes: 5, EndNS: took}}}}}})
+	}
+	judge := func(text string) Outcome {
+		th, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return th.Judge(d)
+	}
+	for _, text := range []string{"slowdown.max < 2", "contention.max < 2"} {
+		if o := judge(text); !o.Passed || o.Note == "" {
+			t.Errorf("%s: %+v", text, o)
+		}
+	}
+	for i := range d.Measurements {
+		if m := &d.Measurements[i]; m.Phase == "workload" {
+			m.Ranks[0].Peers[0].MayMeetNS = new(int64)
+		}
+	}
+	if o := judge("slowdown.max < 2"); o.Passed || o.Value != 3 {
+		t.Errorf("slowdown: %+v", o)
+	}
+	if o := judge("contention.max < 2"); o.Passed || o.Note != "" {
+		t.Errorf("contention: %+v", o)
+	}
+}

@@ -25,6 +25,8 @@ type Block struct {
 	P99NS      Num    `json:"p99_ns"`
 	P999NS     Num    `json:"p999_ns"`
 	CPUSeconds Num    `json:"cpu_seconds"`
+	// Uncertainty is by which part the time of the bandwidth may be off because of the hosts' clocks.
+	Uncertainty Num `json:"uncertainty"`
 }
 
 // Blocks are the measurements of block transfers. They lie on an axis of block
@@ -67,7 +69,8 @@ func blocksOf(d *result.Document) Blocks {
 			Batch:   l.Batch,
 			Threads: l.Threads, Iterations: l.Iterations, Bandwidth: Num(l.Bandwidth), CPUSeconds: Num(l.CPUSeconds),
 			MeanNS: Num(l.Latency.Mean), P50NS: Num(l.Latency.P50), P99NS: Num(l.Latency.P99),
-			P999NS: Num(l.Latency.P999),
+			P999NS:      Num(l.Latency.P999),
+			Uncertainty: Num(float64(l.UncertaintyNS) / float64(max(l.EndNS-l.StartNS, 1))),
 		})
 	}
 	return b
@@ -89,6 +92,10 @@ func sayBlocks(b Blocks, say sayer) {
 	}
 	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)),
 		best.Op, size.Binary(best.BlockBytes), best.Batch)
+	if best.Uncertainty > vague {
+		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--num_iter).",
+			100*float64(best.Uncertainty))
+	}
 	first := best
 	position := func(x Block) int64 {
 		if b.Axis == "batch" {

@@ -18,6 +18,8 @@ func lane(op string, block, batch int64, threads int, bandwidth float64) (l resu
 }
 
 func TestBlocks(t *testing.T) {
+	vague := lane("READ", 4096, 2, 1, 5e9)
+	vague.StartNS, vague.EndNS, vague.UncertaintyNS = 1000, 5000, 1000
 	for name, c := range map[string]struct {
 		lanes  []result.Lanes
 		axis   string
@@ -32,6 +34,8 @@ func TestBlocks(t *testing.T) {
 			"batch", []string{"WRITE, blocks of 64 KiB"}, "The best bandwidth is 10.0 GB/s: WRITE with blocks of 64 KiB, batch 16. A batch of 8 already reaches 99 % of it."},
 		"threads": {[]result.Lanes{lane("READ", 4096, 1, 1, 1e9), lane("WRITE", 8192, 1, 4, 2e9)}, "block_bytes",
 			[]string{"READ, batch 1, threads 1", "WRITE, batch 1, threads 4"}, "The best bandwidth is 2.00 GB/s: WRITE with blocks of 8 KiB, batch 1."},
+		"between hosts": {[]result.Lanes{vague}, "block_bytes", []string{"READ, batch 2"}, "The best bandwidth is 5.00 GB/s: READ with blocks of 4 KiB, batch 2. " +
+			"The clocks of the hosts are uncertain by 25 % of the time over which that was measured: more iterations would help (--num_iter)."},
 	} {
 		d := handMade()
 		d.Measurements, d.Lanes = nil, c.lanes

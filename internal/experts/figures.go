@@ -158,8 +158,8 @@ func (p *Plane) gather(mode Mode, entry Entry, log *Log) (*Figures, error) {
 	return f, err
 }
 
-// doubt takes back what steady iterations name but fresh ones before them did not: a wait passes on from one iteration
-// to the next, to ranks that have no part in its cause.
+// doubt says so where steady iterations show what fresh ones before them did not: a rank that was held up for a while,
+// as it happens, or where one pair is slow a rank that has no part in it, since waits pass on between iterations.
 func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
 	switch named, known := p.named[mode]; {
 	case entry == Fresh && p.named == nil:
@@ -167,7 +167,8 @@ func (p *Plane) doubt(mode Mode, entry Entry, f *Figures) {
 	case entry == Fresh:
 		p.named[mode] = f.Named
 	case entry == Steady && known && f.Named != "" && f.Named != named:
-		f.Verdict, f.Named = "they differ, but may have been passed on from one iteration to the next: see fresh", ""
+		f.Verdict += "; fresh iterations did not show that, so it may be chance, or passed on from one iteration to the next"
+		f.Named = ""
 	}
 }
 

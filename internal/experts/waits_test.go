@@ -205,11 +205,14 @@ func TestVerdictOfHalves(t *testing.T) {
 	}
 }
 
-// Steady iterations name only what fresh ones have named, if there were some.
+// What steady iterations show but fresh ones did not is said to be doubtful.
 func TestVerdictOfSteadyIterations(t *testing.T) {
 	measured := func(p *Plane, entry Entry, named string) string {
 		f := &Figures{Verdict: "dispatch: " + named, Named: named}
 		p.doubt(Dispatch, entry, f)
+		if doubted := strings.Contains(f.Verdict, "it may be chance"); doubted != (named != f.Named) {
+			t.Errorf("%q became %q", named, f.Verdict)
+		}
 		return f.Named
 	}
 	for _, c := range []struct{ fresh, steady, want string }{{"a", "a", "a"}, {"a", "b", ""}, {"", "b", ""}, {"a", "", ""}} {

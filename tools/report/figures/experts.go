@@ -1,6 +1,6 @@
 package figures
 
-import "strings"
+import "perigee/internal/size"
 
 // sayExperts names what stands out of measurements of expert parallelism, which scenarios keep among a result's values.
 func sayExperts(values map[string]any, say sayer) {
@@ -11,13 +11,13 @@ func sayExperts(values map[string]any, say sayer) {
 		if best == nil || rateOf(m) > rateOf(best) {
 			best = m
 		}
-		if verdict, _ := m["verdict"].(string); strings.Contains(verdict, "the mean wait") {
-			say("bad", "%v, %v, %v tokens: %s.", m["mode"], m["entry"], m["tokens"], strings.TrimSuffix(verdict, "."))
+		if named, _ := m["named"].(string); named != "" {
+			say("bad", "%v, %v, %v tokens: %v.", m["mode"], m["entry"], m["tokens"], m["verdict"])
 		}
 	}
 	if rateOf(best) > 0 {
-		say("note", "The best bandwidth of a rank is %.2f GB/s by assignment: %v, %v, %v tokens of %v channels.",
-			rateOf(best), best["mode"], best["entry"], best["tokens"], best["hidden"])
+		say("note", "The best bandwidth of a rank is %s/s by assignment: %v, %v, %v tokens of %v channels.",
+			size.Decimal(1e9*rateOf(best)), best["mode"], best["entry"], best["tokens"], best["hidden"])
 	}
 	phases, _ := values["ep_control"].([]any)
 	if len(phases) > 0 {

@@ -139,10 +139,10 @@ func busyIn(r *series.Run, read bool, hostOf []int) map[resource][]*busy {
 	return of
 }
 
-// join merges spans that touch.
+// join merges spans that touch, in their place.
 func join(list []span) []span {
 	slices.SortFunc(list, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	out := list[:0:0]
+	out := list[:0]
 	for _, s := range list {
 		if n := len(out); n > 0 && s.start <= out[n-1].end {
 			out[n-1].end = max(out[n-1].end, s.end)
@@ -154,12 +154,13 @@ func join(list []span) []span {
 }
 
 func markRun(r *series.Run, read bool, hosts Hosts, rivals []map[resource][]*busy) {
+	var s scratch
 	for i := range r.Ranks {
 		k := &r.Ranks[i]
 		for j := range k.Peers {
 			p := &k.Peers[j]
 			m := message{span{k.StartNS, p.EndNS}, hosts.Of[k.Rank], resources(k.Rank, p.Peer, read, hosts.Of)}
-			p.Overlap, p.MayMeetNS = m.overlap(hosts, rivals)
+			p.Overlap, p.MayMeetNS = m.overlap(hosts, rivals, &s)
 		}
 	}
 }
@@ -171,72 +172,88 @@ type message struct {
 	shares [4]resource
 }
 
+// scratch is memory that all messages of a run use.
+type scratch struct {
+	all []span
+	by  [4][]span
+}
+
 // overlap is what the message shares with rivals, nil for nothing, and how long it may have lasted when it first met
 // one of them, if that may be earlier.
-func (m message) overlap(hosts Hosts, rivals []map[resource][]*busy) (o *series.Overlap, mayMeet *int64) {
-	var covered []span
-	var by [4]struct {
-		covered  []span
-		messages int
+func (m message) overlap(
+	hosts Hosts, rivals []map[resource][]*busy, s *scratch,
+) (o *series.Overlap, mayMeet *int64) {
+	for kind := range s.by {
+		s.by[kind] = s.by[kind][:0]
 	}
-	var messages int
-	first := m.end // at which it may first have met another
+	var by [4]int // messages
+	messages, first := 0, m.end
 	for _, rival := range rivals {
 		most := 0
 		for kind, res := range m.shares {
 			n := 0
 			for _, b := range rival[res] {
-				u := hosts.apart(m.host, b.host)
-				first = min(first, earliest(b.union, m.span, u))
-				if parts := within(b.union, m.span, u); len(parts) > 0 {
+				u, before := hosts.apart(m.host, b.host), len(s.by[kind])
+				var at int64
+				at, s.by[kind] = b.within(m.span, u, s.by[kind])
+				if first = min(first, at); len(s.by[kind]) > before {
 					n += b.during(m.span, u)
-					covered, by[kind].covered = append(covered, parts...), append(by[kind].covered, parts...)
 				}
 			}
-			by[kind].messages, most = by[kind].messages+n, max(most, n)
+			by[kind], most = by[kind]+n, max(most, n)
 		}
 		messages += most
 	}
 	may := first - m.start
-	if len(covered) == 0 {
+	if messages == 0 {
 		if first < m.end {
 			return nil, &may
 		}
 		return nil, nil
 	}
 	var shared []string
-	met := slices.MinFunc(covered, func(a, b span) int { return cmp.Compare(a.start, b.start) })
-	o = &series.Overlap{Share: m.share(covered), Messages: messages, FirstNS: met.start - m.start}
-	for kind, b := range by {
-		if b.messages > 0 {
+	o = &series.Overlap{Messages: messages}
+	s.all = s.all[:0]
+	for kind, n := range by {
+		if n > 0 {
+			s.by[kind] = join(s.by[kind])
+			s.all = append(s.all, s.by[kind]...)
 			shared = append(shared, series.Resources[kind])
 			o.By = append(o.By,
-				series.OverlapBy{Resource: series.Resources[kind], Share: m.share(b.covered), Messages: b.messages})
+				series.OverlapBy{Resource: series.Resources[kind], Share: m.share(s.by[kind]), Messages: n})
 		}
 	}
+	s.all = join(s.all)
+	o.Share, o.FirstNS = m.share(s.all), s.all[0].start-m.start
 	if len(o.By) == 1 {
 		o.By = nil
 	}
 	o.Shared = strings.Join(shared, ", ")
-	if first < met.start {
+	if may < o.FirstNS {
 		return o, &may
 	}
 	return o, nil
 }
 
-// share is which part of a span others cover.
+// share is which part of a span others cover, which do not touch.
 func (s span) share(others []span) float64 {
 	var time int64
-	for _, o := range join(others) {
+	for _, o := range others {
 		time += o.end - o.start
 	}
 	return float64(time) / float64(s.end-s.start)
 }
 
-// within cuts spans, each shortened by the uncertainty at both ends, to a message.
-func within(list []span, m span, uncertainty int64) (parts []span) {
-	first, _ := slices.BinarySearchFunc(list, m.start, func(s span, at int64) int { return cmp.Compare(s.end, at) })
-	for _, s := range list[first:] {
+// within adds to parts what a message surely shares with the union, each span of which may be off by the uncertainty,
+// and returns when it may first meet one of them: its end if none.
+func (b *busy) within(m span, uncertainty int64, parts []span) (first int64, _ []span) {
+	at, _ := slices.BinarySearchFunc(b.union, m.start-uncertainty+1,
+		func(s span, at int64) int { return cmp.Compare(s.end, at) })
+	if at == len(b.union) {
+		return m.end, parts
+	}
+	first = min(max(b.union[at].start-uncertainty, m.start), m.end)
+	for _, s := range b.union[at:] {
 		if s.start >= m.end {
 			break
 		}
@@ -245,17 +262,7 @@ func within(list []span, m span, uncertainty int64) (parts []span) {
 			parts = append(parts, cut)
 		}
 	}
-	return parts
-}
-
-// earliest is when a message may first meet one of spans, each of which may be off by the uncertainty; its end if none.
-func earliest(list []span, m span, uncertainty int64) int64 {
-	after, _ := slices.BinarySearchFunc(list, m.start-uncertainty+1,
-		func(s span, at int64) int { return cmp.Compare(s.end, at) })
-	if after == len(list) {
-		return m.end
-	}
-	return min(max(list[after].start-uncertainty, m.start), m.end)
+	return first, parts
 }
 
 // during counts the messages that last while another does.

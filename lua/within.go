@@ -2,10 +2,10 @@ package lua
 
 import (
 	"context"
-	"runtime/metrics"
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/size"
 )
 
@@ -63,7 +63,7 @@ func (r *Runtime) within(most limits, what string, f func() error) error {
 
 // watch cancels with an error when the limits are passed, unless over is closed before.
 func watch(over <-chan struct{}, most limits, what string, cancel context.CancelCauseFunc) {
-	began, first := time.Now(), heapBytes()
+	began, first := time.Now(), heap.Bytes()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -72,7 +72,7 @@ func watch(over <-chan struct{}, most limits, what string, cancel context.Cancel
 			return
 		case <-tick.C:
 		}
-		switch grown := heapBytes() - first; {
+		switch grown := heap.Bytes() - first; {
 		case grown > most.heap:
 			cancel(fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
 				WithHint("what a scenario keeps belongs into its function run"))
@@ -83,10 +83,4 @@ func watch(over <-chan struct{}, most limits, what string, cancel context.Cancel
 			return
 		}
 	}
-}
-
-func heapBytes() int64 {
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(heap)
-	return int64(heap[0].Value.Uint64())
 }

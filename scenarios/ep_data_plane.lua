@@ -222,10 +222,12 @@ local function run_case(case, opt, loads, m, out)
     banner(case, mode, opt)
     local entries = words("entry", opt.entry, { "steady", "fresh", "moving" })
     local main = entries[1] -- whose figures are in the block and in the JSON
+    local steady
     for i, kind in ipairs(entries) do
-      main = kind == "steady" and kind or main
-      if kind == "fresh" then -- first: the verdict on the waits of steady ones takes account of it
-        table.insert(entries, 1, table.remove(entries, i))
+      if kind == "steady" then
+        main, steady = kind, i
+      elseif kind == "fresh" and steady then -- first: the verdict on the waits of steady ones takes account of it
+        table.insert(entries, steady, table.remove(entries, i))
       end
     end
     for _, kind in ipairs(entries) do

@@ -3,11 +3,11 @@ package run
 import (
 	"math"
 	"runtime/debug"
-	"runtime/metrics"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/memory"
 	"perigee/internal/size"
 )
@@ -31,7 +31,6 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 		// Garbage is collected before it is taken for what the scenario keeps.
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), left))
 	}
-	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -40,8 +39,7 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 			return
 		case <-tick.C:
 		}
-		metrics.Read(heap)
-		took := heap[0].Value.Uint64()
+		took := uint64(heap.Bytes())
 		if took > own {
 			k.world.Fail(beyondLimit(took, int64(own), command))
 			return

@@ -16,14 +16,18 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"text/template"
+	"text/template/parse"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/regular"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
@@ -268,25 +272,95 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 	if err != nil {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
+	var over atomic.Pointer[error]
+	watch(t, func() error {
+		if err := over.Load(); err != nil {
+			return *err
+		}
+		return nil
+	})
 	var b script
 	done := make(chan error, 1)
 	go func() { done <- t.Execute(&b, d) }()
-	select {
-	case err := <-done:
-		if err != nil {
-			return "", fault.New(fault.Input, "job template: %w", err)
+	began, first, look := time.Now(), heap.Bytes(), time.NewTicker(lookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-done:
+			if stopped := over.Load(); stopped != nil {
+				err = *stopped
+			}
+			if err != nil {
+				return "", fault.New(fault.Input, "job template: %w", err)
+			}
+			return b.text.String(), nil
+		case <-look.C:
 		}
-		return b.text.String(), nil
-	case <-time.After(limit): // nothing can end one that writes nothing
-		return "", fault.New(fault.Input, "job template: %s has not ended after %s", name, limit)
+		var err error
+		switch {
+		case over.Load() != nil:
+		case time.Since(began) > limit:
+			err = fmt.Errorf("%s has not ended after %s", name, limit)
+		case filled(first):
+			err = fmt.Errorf("%s has filled more than %d MiB of memory", name, mostHeap>>20)
+		}
+		if err != nil {
+			over.Store(&err)
+		}
 	}
 }
 
+// filled reports whether the heap holds too much more than at first.
+func filled(first int64) bool {
+	if heap.Bytes()-first <= mostHeap {
+		return false
+	}
+	runtime.GC() // what is no longer used does not count
+	return heap.Bytes()-first > mostHeap
+}
+
+// watch has a template call a function again and again, which ends it with an error.
+func watch(t *template.Template, stopped func() error) {
+	const tick = "tick"
+	t.Funcs(template.FuncMap{tick: func() (string, error) { return "", stopped() }})
+	call := template.Must(template.New(tick).Funcs(template.FuncMap{tick: func() string { return "" }}).Parse("{{" + tick + "}}"))
+	for _, one := range t.Templates() {
+		if one.Tree != nil {
+			insert(one.Tree.Root, call.Root.Nodes[0])
+		}
+	}
+}
+
+// insert puts a node before and after each node of a list, and of those in it.
+func insert(list *parse.ListNode, call parse.Node) {
+	if list == nil {
+		return
+	}
+	nodes := []parse.Node{call}
+	for _, n := range list.Nodes {
+		nodes = append(nodes, n, call)
+		switch n := n.(type) {
+		case *parse.IfNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		case *parse.RangeNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		case *parse.WithNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		}
+	}
+	list.Nodes = nodes
+}
+
 // A template may be a stranger's, and --dry-run executes it. What bounds it besides the length of the script is the
-// time, and what its functions take to make a text, and make in all: variables keep it, and templates that call
-// themselves.
+// time, what the heap grows by, and what its functions take to make a text, and make in all: variables keep it, and
+// templates that call themselves.
 const (
 	templateTime = 10 * time.Second
+	lookEvery    = 5 * time.Millisecond
+	mostHeap     = 128 << 20
 	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
 	mostText     = 1 << 20
 	mostVerbs    = 16 // each makes five megabytes at most

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -197,11 +198,30 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// A template that does not end keeps no command from ending.
+// A template that does not end, or fills the memory, is ended: nothing of it goes on.
 func TestEndlessTemplate(t *testing.T) {
-	text, err := new(Data).renderWithin("endless", `{{range 100000000}}{{end}}`, time.Millisecond)
-	if text != "" || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "endless has not ended after 1ms") {
-		t.Errorf("%q, %v", text, err)
+	before := runtime.NumGoroutine()
+	d := &Data{Config: golden(t), Workers: make([]Worker, 1)}
+	d.Environment.WorkerEnv = slices.Repeat([]string{"A=1"}, 200_000)
+	for name, c := range map[string]struct {
+		text, want string
+		limit      time.Duration
+	}{
+		"range":   {`{{range 1000000000}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
+		"nested":  {`{{range 1000000000}}{{if $}}{{with $}}{{else}}x{{end}}{{end}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
+		"lists":   {`{{$w := .Worker}}` + strings.Repeat(`{{$x := .WorkerEnv $w}}`, 20_000), "has filled more than 128 MiB of memory", time.Hour},
+		"calls":   {`{{define "a"}}{{$x := .WorkerEnv .Worker}}{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
+		"numbers": {`{{define "a"}}` + strings.Repeat(`{{$x := 1}}`, 50_000) + `{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := d.renderWithin(name, strings.ReplaceAll(c.text, ".Worker}}", "(index .Workers 0)}}"), c.limit)
+			if text != "" || fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), name+" "+c.want) {
+				t.Errorf("%.100q, %v", text, err)
+			}
+		})
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines, %d before", after, before)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
 )
 
 // atOnce is how long a job may last after its failure.
@@ -133,7 +135,11 @@ func TestKillRankInSequential(t *testing.T) {
 // process group.
 func TestSignals(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
-		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		kinds := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
+		if signal.Ignored(syscall.SIGHUP) {
+			kinds = kinds[:2] // under nohup the job ignores it, too
+		}
+		for _, s := range kinds {
 			for _, group := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%v group %v", s, group), func(t *testing.T) {
 					p := staying(t, engine, "workload", 2)
@@ -149,6 +155,26 @@ func TestSignals(t *testing.T) {
 					}
 				})
 			}
+		}
+	})
+}
+
+// Under nohup a job goes on when its terminal is closed.
+func TestNohup(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{"x.lua": `return { run = function()
+			world.barrier()
+			if world.rank == 0 then print("all are here") end
+			for _ = 1, 50 do clock.sleep(0.02) world.barrier() end
+		end }`})
+		p := harness.Start(t, harness.Command{
+			Dir: dir, Argv: []string{"nohup", harness.Program, "run", "x.lua", "-n", "2", "--engine", engine, "--result", "r.json"}, Group: true,
+		})
+		p.UntilPrints("all are here")
+		harness.Signal(t, -p.Cmd.Process.Pid, syscall.SIGHUP)
+		p.MustEnd()
+		if d := resulttest.Check(t, filepath.Join(dir, "r.json")); d.Status != result.Complete {
+			t.Errorf("the result is %s", d.Status)
 		}
 	})
 }

@@ -121,7 +121,7 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(ctx, cli.Endings()...)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

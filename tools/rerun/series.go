@@ -61,7 +61,7 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	}
 	defer r.close()
 	r.run = r.child
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
 	r.announce()
 	return r.finish(old, r.play(ctx))

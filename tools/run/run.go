@@ -16,7 +16,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"perigee/internal/cli"
@@ -253,7 +252,7 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(signals, cli.Endings()...)
 	twice, over := make(chan struct{}), make(chan struct{})
 	act := []func(os.Signal){
 		func(s os.Signal) { cancel(fault.New(fault.Interrupt, "ended by signal: %s", s)) },

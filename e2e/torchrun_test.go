@@ -61,6 +61,19 @@ func TestDifferentScenarios(t *testing.T) {
 	}
 }
 
+// Ranks that were started with other options of a scenario would run a mixture.
+func TestDifferentOptions(t *testing.T) {
+	for r, p := range torchrunEach(t, t.TempDir(), [][]string{{"run", "pingpong", "--iters", "5"}, {"run", "pingpong", "--iters", "5"}, {"run", "pingpong", "--iters", "6"}}) {
+		o := p.Wait()
+		if o.Code != int(fault.Usage) {
+			t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
+		}
+		if r == 0 {
+			harness.Contains(t, "stderr", o.Stderr, "ranks ask for different values of --iters: 5 (rank 0 on ", "; 6 (rank 2 on ")
+		}
+	}
+}
+
 func TestTorchrun(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {
 		dir := harness.Files(t, map[string]string{

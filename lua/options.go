@@ -2,6 +2,7 @@ package lua
 
 import (
 	"encoding"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
@@ -70,7 +71,8 @@ const maxOptions = 1000
 // maxTexts bounds the letters with which a scenario describes itself, which help shows and completion offers.
 const maxTexts = 256 << 10
 
-// checkTexts refuses more than maxTexts in about, and in the names, helps, choices and defaults of options and metrics.
+// checkTexts refuses more than maxTexts in about, and in the names, helps, choices and defaults of options and
+// metrics.
 func (s Scenario) checkTexts() error {
 	n := len(s.About)
 	for _, o := range s.Options {
@@ -488,6 +490,28 @@ func (s Scenario) Keys(kind string) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// Alike are the values, as JSON and by option, that must be the same at all ranks: those of all options but files,
+// which may have other names on other hosts.
+func (s Scenario) Alike(options map[string]any) (map[string]string, error) {
+	values := map[string]string{}
+	for _, o := range s.Options {
+		v, given := options[o.key()]
+		if o.Type == "path" || o.Type == "output" || o.Type == "storage" || !given {
+			continue
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		name := "--" + o.Name
+		if o.Arg {
+			name = strings.ToUpper(o.Name)
+		}
+		values[name] = string(text)
+	}
+	return values, nil
 }
 
 // Outputs yields the files that the options name for writing, with their flags.

@@ -3,6 +3,8 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"perigee/internal/fault"
@@ -15,8 +17,11 @@ import (
 // on the choice for the user, or empty.
 func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	// No rank has made an agent yet, so that all see the same room.
-	type wish struct{ Choice, Tight, Asked string }
-	own := wish{Choice: e.Job.Engine, Asked: e.Asked}
+	type wish struct {
+		Choice, Tight, Asked string
+		Alike                map[string]string
+	}
+	own := wish{Choice: e.Job.Engine, Asked: e.Asked, Alike: e.Alike}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
 	}
@@ -28,10 +33,25 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	for r, w := range wishes {
 		choices[r], asked[r], tight = w.Choice, w.Asked, cmp.Or(tight, w.Tight)
 	}
-	if err := oneChoice("scenario", asked, e.World.HostName); err != nil {
+	if err := oneChoice("scenarios", asked, e.World.HostName); err != nil {
 		return nil, "", err
 	}
-	if err := oneChoice("engine", choices, e.World.HostName); err != nil {
+	names := map[string]bool{}
+	for _, w := range wishes {
+		for name := range w.Alike {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		values := make([]string, len(wishes))
+		for r, w := range wishes {
+			values[r] = cmp.Or(w.Alike[name], "none")
+		}
+		if err := oneChoice("values of "+name, values, e.World.HostName); err != nil {
+			return nil, "", err
+		}
+	}
+	if err := oneChoice("engines", choices, e.World.HostName); err != nil {
 		return nil, "", err
 	}
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight)
@@ -56,8 +76,8 @@ func why(choice, engine string) string {
 	return "its library loads"
 }
 
-// oneChoice checks that all ranks ask for the same engine or scenario: each may have been started with another
-// command line. The error names the ranks of each choice.
+// oneChoice checks that all ranks ask for the same: each may have been started with another command line. The error
+// names the ranks of each choice.
 func oneChoice(what string, choices []string, hostOf func(rank int) string) error {
 	var order []string
 	ranks := map[string][]int{}
@@ -80,8 +100,8 @@ func oneChoice(what string, choices []string, hostOf func(rank int) string) erro
 		if more := len(ranks[c]) - most; more > 0 {
 			names = append(names, fmt.Sprintf("%d more", more))
 		}
-		parties = append(parties, fmt.Sprintf("%s (%s)", c, strings.Join(names, ", ")))
+		parties = append(parties, fmt.Sprintf("%.80s (%s)", c, strings.Join(names, ", ")))
 	}
-	return fault.New(fault.Usage, "ranks ask for different %ss: %s", what, strings.Join(parties, "; ")).
+	return fault.New(fault.Usage, "ranks ask for different %s: %s", what, strings.Join(parties, "; ")).
 		WithHint("start all ranks with the same command line")
 }

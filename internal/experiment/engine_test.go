@@ -11,7 +11,7 @@ import (
 func TestOneChoice(t *testing.T) {
 	host := func(r int) string { return fmt.Sprint("node", r/2) }
 	for _, same := range [][]string{{"auto"}, {"shm", "shm", "shm"}} {
-		if err := oneChoice("engine", same, host); err != nil {
+		if err := oneChoice("engines", same, host); err != nil {
 			t.Errorf("%v: %v", same, err)
 		}
 	}
@@ -23,7 +23,7 @@ func TestOneChoice(t *testing.T) {
 		{slices.Concat(slices.Repeat([]string{"nixl"}, 6), []string{"auto"}),
 			"ranks ask for different engines: nixl (rank 0 on node0, rank 1 on node0, rank 2 on node1, rank 3 on node1, 2 more); auto (rank 6 on node3)"},
 	} {
-		err := oneChoice("engine", test.choices, host)
+		err := oneChoice("engines", test.choices, host)
 		if err == nil || err.Error() != test.want || fault.KindOf(err) != fault.Usage || fault.HintOf(err) == "" {
 			t.Errorf("%v: got %v, want %s", test.choices, err, test.want)
 		}

@@ -236,10 +236,15 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			return err
 		}
 	}
+	alike, err := r.Scenario.Alike(options)
+	if err != nil {
+		return err
+	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
 		Scenario: o.Script.record(r.Scenario, options), Asked: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario)),
+		Alike:   alike,
 		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,

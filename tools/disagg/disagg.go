@@ -186,7 +186,7 @@ func (c *ListCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if len(catalog.Selected(f.cases)) == 0 {
-		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", c.described(s))
+		fmt.Fprintf(s.Err, "warning: no test is selected (%s)\n", plaintext.Escape(cli.Shortened(c.described(s))))
 	}
 	return nil
 }

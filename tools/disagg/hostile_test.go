@@ -302,3 +302,15 @@ func TestLongKeys(t *testing.T) {
 		}
 	}
 }
+
+// Variables may hold anything, too.
+func TestHostileVariables(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "test_configs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, said, _ := perigee(t, map[string]string{"GPU_TYPE": evil + strings.Repeat("x", 1<<20)}, "list", "--root", dir)
+	if all := out + said; all != plaintext.Text(all) || len(all) > 20_000 || !strings.Contains(all, "no test is selected") {
+		t.Errorf("%d bytes: %.300q", len(all), all)
+	}
+}

@@ -160,7 +160,8 @@ func (c *RunCmd) size(s cli.Streams) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		fmt.Fprintf(s.Err, "warning: DISAGG_BATCH_SIZE is %q, wanted a number; the batch size is %d\n", text, usual)
+		fmt.Fprintf(s.Err, "warning: DISAGG_BATCH_SIZE is %q, wanted a number; the batch size is %d\n",
+			cli.Shortened(text), usual)
 		return usual, nil
 	}
 	return max(0, n), nil

@@ -331,14 +331,18 @@ func watch(t *template.Template, stopped func() error) {
 	}
 }
 
-// insert puts a node before and after each node of a list, and of those in it.
+// insert puts a node before each node of a list, and of those in it, and into empty ones.
 func insert(list *parse.ListNode, call parse.Node) {
 	if list == nil {
 		return
 	}
-	nodes := []parse.Node{call}
+	if len(list.Nodes) == 0 {
+		list.Nodes = []parse.Node{call}
+		return
+	}
+	var nodes []parse.Node
 	for _, n := range list.Nodes {
-		nodes = append(nodes, n, call)
+		nodes = append(nodes, call, n)
 		switch n := n.(type) {
 		case *parse.IfNode:
 			insert(n.List, call)

@@ -166,7 +166,7 @@ func TestBombs(t *testing.T) {
 		t.Fatal(err)
 	}
 	long := filepath.Join(filepath.Dir(c.File), "long")
-	if err := os.WriteFile(long, []byte("{{range $i := .Workers}}{{end}}{{range 1000000000}}aaaaaaaaaaaaaaaa{{end}}"), 0o600); err != nil {
+	if err := os.WriteFile(long, []byte("{{range $i := .Workers}}{{end}}{{range 1000000000}}"+strings.Repeat("a", 10_000)+"{{end}}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	file := func(name, text string) string {
@@ -207,11 +207,10 @@ func TestEndlessTemplate(t *testing.T) {
 		text, want string
 		limit      time.Duration
 	}{
-		"range":   {`{{range 1000000000}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
-		"nested":  {`{{range 1000000000}}{{if $}}{{with $}}{{else}}x{{end}}{{end}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
-		"lists":   {`{{$w := .Worker}}` + strings.Repeat(`{{$x := .WorkerEnv $w}}`, 20_000), "has filled more than 128 MiB of memory", time.Hour},
-		"calls":   {`{{define "a"}}{{$x := .WorkerEnv .Worker}}{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
-		"numbers": {`{{define "a"}}` + strings.Repeat(`{{$x := 1}}`, 50_000) + `{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
+		"range":  {`{{range 1000000000}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
+		"nested": {`{{range 1000000000}}{{if $}}{{with $}}{{else}}x{{end}}{{end}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
+		"lists":  {`{{$w := .Worker}}` + strings.Repeat(`{{$x := .WorkerEnv $w}}`, 20_000), "has filled more than 128 MiB of memory", time.Hour},
+		"calls":  {`{{define "a"}}{{$x := .WorkerEnv .Worker}}{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := d.renderWithin(name, strings.ReplaceAll(c.text, ".Worker}}", "(index .Workers 0)}}"), c.limit)

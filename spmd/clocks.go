@@ -50,25 +50,15 @@ func (w *World) ToCommon(rank int, ns int64) int64 {
 // Uncertainty is how far, in nanoseconds, two stamps of different ranks of
 // these may be off each other. Within one host it is 0.
 func (w *World) Uncertainty(ranks []int) int64 {
-	var most, second int64
+	var uncertainties []int64
 	seen := map[int]bool{}
 	for _, r := range ranks {
-		h := w.roster.hostOf(r)
-		if seen[h] {
-			continue
-		}
-		seen[h] = true
-		u := w.ClockUncertainty(h)
-		if u > most {
-			most, second = u, most
-		} else {
-			second = max(second, u)
+		if h := w.roster.hostOf(r); !seen[h] {
+			seen[h] = true
+			uncertainties = append(uncertainties, w.ClockUncertainty(h))
 		}
 	}
-	if len(seen) < 2 {
-		return 0
-	}
-	return most + second
+	return clock.Apart(uncertainties)
 }
 
 // ClockUncertainty is how far, in nanoseconds, recent stamps of a host may be off the common time line.

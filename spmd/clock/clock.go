@@ -22,6 +22,18 @@ type Sample struct {
 	UncertaintyNS int64 `json:"uncertainty_ns"`
 }
 
+// Apart is how far stamps of any two clocks may be off each other, by the uncertainty of each: 0 of fewer than two.
+func Apart(uncertainties []int64) int64 {
+	if len(uncertainties) < 2 {
+		return 0
+	}
+	var most, second int64
+	for _, u := range uncertainties {
+		most, second = max(most, u), max(second, min(most, u))
+	}
+	return most + second
+}
+
 // Line is the history of one clock. The zero value is the reference itself.
 type Line struct{ samples []Sample }
 

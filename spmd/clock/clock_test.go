@@ -89,3 +89,14 @@ func TestDriftPPM(t *testing.T) {
 		t.Errorf("drift %v ppm, want 50", got)
 	}
 }
+
+func TestApart(t *testing.T) {
+	for _, c := range []struct {
+		of   []int64
+		want int64
+	}{{nil, 0}, {[]int64{7}, 0}, {[]int64{0, 7}, 7}, {[]int64{5, 2, 7, 1}, 12}, {[]int64{7, 7}, 14}} {
+		if got := Apart(c.of); got != c.want {
+			t.Errorf("%v: got %d, want %d", c.of, got, c.want)
+		}
+	}
+}

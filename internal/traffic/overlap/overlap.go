@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"perigee/internal/traffic/series"
+	"perigee/spmd/clock"
 )
 
 // Pattern is the runs of one pattern.
@@ -43,15 +44,6 @@ func (h Hosts) apart(a, b int) int64 {
 	return h.Uncertainty[a] + h.Uncertainty[b]
 }
 
-// worst is how far stamps of any two hosts may be off each other.
-func (h Hosts) worst() int64 {
-	var most, second int64
-	for _, u := range h.Uncertainty {
-		most, second = max(most, u), max(second, min(most, u))
-	}
-	return most + second
-}
-
 // Mark sets the overlap of every message.
 func Mark(patterns []Pattern, hosts Hosts) {
 	type one struct {
@@ -72,7 +64,7 @@ func Mark(patterns []Pattern, hosts Hosts) {
 		}
 		return o.busy
 	}
-	others, worst := make([][]*one, len(all)), hosts.worst()
+	others, worst := make([][]*one, len(all)), clock.Apart(hosts.Uncertainty)
 	for i, a := range all {
 		for k := i + 1; k < len(all) && all[k].run.StartNS < a.run.EndNS+worst; k++ {
 			if b := all[k]; b.pattern != a.pattern {

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/contention"
 	"perigee/internal/result"
+	"perigee/spmd/clock"
 )
 
 // Contention is what is known of contention in a result, as package contention defines it.
@@ -204,11 +205,11 @@ func sayCauses(f *Figures, say sayer) {
 
 // clocksApart is how far, in nanoseconds, stamps of two hosts may be off each other.
 func clocksApart(d *result.Document) Num {
-	var most, second int64
+	var uncertainties []int64
 	for _, c := range d.World.Clocks {
-		most, second = max(most, c.UncertaintyNS), max(second, min(most, c.UncertaintyNS))
+		uncertainties = append(uncertainties, c.UncertaintyNS)
 	}
-	return Num(most + second)
+	return Num(clock.Apart(uncertainties))
 }
 
 // sayClocks names a pattern whose times are hardly longer than the clocks of its initiators are uncertain.

@@ -40,9 +40,10 @@ const lately = 15 * time.Second
 // their names. It is for the launcher, after all ranks have ended; it costs one look at the
 // user's processes if there is such a file, and a second if there is one that is younger than that, else nothing.
 func Sweep(since time.Time) ([]string, error) {
-	limit := time.Now().Add(-lately)
-	if since.Before(limit) && (seesHost(processes) != nil || seesOwn(processes) != nil) {
-		since = limit
+	now := time.Now()
+	if old, _, err := leftOver(folder, since, now, lately); err == nil && len(old) > 0 &&
+		(seesHost(processes) != nil || seesOwn(processes) != nil) {
+		since = now.Add(-lately)
 	}
 	removed, young, err := sweep(folder, processes, since, time.Now())
 	if err != nil || !young {

@@ -48,29 +48,28 @@ func torchrunEach(t *testing.T, dir string, args [][]string) []*harness.Process 
 	return ranks
 }
 
-// Ranks of one job that were started with different scenarios do not run rank 0's.
-func TestDifferentScenarios(t *testing.T) {
-	for r, p := range torchrunEach(t, t.TempDir(), [][]string{{"run", "alltoall"}, {"run", "pingpong"}}) {
-		o := p.Wait()
-		if o.Code != int(fault.Usage) {
-			t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
-		}
-		if r == 0 {
-			harness.Contains(t, "stderr", o.Stderr, "ranks ask for different scenarios: alltoall (rank 0 on ", "; pingpong (rank 1 on ")
-		}
-	}
-}
-
-// Ranks that were started with other options of a scenario would run a mixture.
-func TestDifferentOptions(t *testing.T) {
-	for r, p := range torchrunEach(t, t.TempDir(), [][]string{{"run", "pingpong", "--iters", "5"}, {"run", "pingpong", "--iters", "5"}, {"run", "pingpong", "--iters", "6"}}) {
-		o := p.Wait()
-		if o.Code != int(fault.Usage) {
-			t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
-		}
-		if r == 0 {
-			harness.Contains(t, "stderr", o.Stderr, "ranks ask for different values of --iters: 5 (rank 0 on ", "; 6 (rank 2 on ")
-		}
+// Ranks of one job that were started with different scenarios do not run rank 0's, and those that were started with
+// other options of a scenario no mixture.
+func TestDifferentCommands(t *testing.T) {
+	five, six := []string{"run", "pingpong", "--iters", "5"}, []string{"run", "pingpong", "--iters", "6"}
+	for name, c := range map[string]struct {
+		ranks [][]string
+		want  []string
+	}{
+		"scenarios": {[][]string{{"run", "alltoall"}, {"run", "pingpong"}}, []string{"ranks ask for different scenarios: alltoall (rank 0 on ", "; pingpong (rank 1 on "}},
+		"options":   {[][]string{five, five, six}, []string{"ranks ask for different values of --iters: 5 (rank 0 on ", "; 6 (rank 2 on "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for r, p := range torchrunEach(t, t.TempDir(), c.ranks) {
+				o := p.Wait()
+				if o.Code != int(fault.Usage) {
+					t.Errorf("rank %d: exit code %d, %s", r, o.Code, o.Stderr)
+				}
+				if r == 0 {
+					harness.Contains(t, "stderr", o.Stderr, c.want...)
+				}
+			}
+		})
 	}
 }
 

@@ -492,26 +492,27 @@ func (s Scenario) Keys(kind string) (keys []string) {
 	return keys
 }
 
-// Alike are the values, as JSON and by option, that must be the same at all ranks: those of all options but files,
-// which may have other names on other hosts.
-func (s Scenario) Alike(options map[string]any) (map[string]string, error) {
-	values := map[string]string{}
-	for _, o := range s.Options {
-		v, given := options[o.key()]
-		if o.Type == "path" || o.Type == "output" || o.Type == "storage" || !given {
-			continue
+// Alike yields, with their flags, the values that must be the same at all ranks, as JSON: those of all options but
+// files, which may have other names on other hosts. What has no value is "none".
+func (s Scenario) Alike(options map[string]any) iter.Seq2[string, string] {
+	return func(yield func(flag, value string) bool) {
+		for _, o := range s.Options {
+			if o.Type == "path" || o.Type == "output" || o.Type == "storage" {
+				continue
+			}
+			text := "none"
+			if v, given := options[o.key()]; given {
+				data, err := json.Marshal(v)
+				if err != nil { // an infinite number
+					data = fmt.Append(nil, v)
+				}
+				text = string(data)
+			}
+			if !yield(o.label(), text) {
+				return
+			}
 		}
-		text, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		name := "--" + o.Name
-		if o.Arg {
-			name = strings.ToUpper(o.Name)
-		}
-		values[name] = string(text)
 	}
-	return values, nil
 }
 
 // Outputs yields the files that the options name for writing, with their flags.

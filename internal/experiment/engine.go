@@ -3,7 +3,6 @@ package experiment
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -13,15 +12,18 @@ import (
 	"perigee/spmd"
 )
 
+// Choice is what a rank's command line asks for, in which all ranks must agree.
+type Choice struct{ What, Value string }
+
 // OpenEngine opens the engine that the command lines of all ranks ask for. All ranks call it. note is a remark
 // on the choice for the user, or empty.
 func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	// No rank has made an agent yet, so that all see the same room.
 	type wish struct {
-		Choice, Tight, Asked string
-		Alike                map[string]string
+		Tight string
+		Alike []Choice
 	}
-	own := wish{Choice: e.Job.Engine, Asked: e.Asked, Alike: e.Alike}
+	own := wish{Alike: append(slices.Clip(e.Alike), Choice{"engines", e.Job.Engine})}
 	if e.World.OneHost() {
 		own.Tight = engines.Tight(e.World.Size())
 	}
@@ -29,30 +31,20 @@ func (e *Experiment) OpenEngine() (_ nixl.Engine, note string, err error) {
 	if err != nil {
 		return nil, "", err
 	}
-	choices, asked, tight := make([]string, len(wishes)), make([]string, len(wishes)), ""
-	for r, w := range wishes {
-		choices[r], asked[r], tight = w.Choice, w.Asked, cmp.Or(tight, w.Tight)
-	}
-	if err := oneChoice("scenarios", asked, e.World.HostName); err != nil {
-		return nil, "", err
-	}
-	names := map[string]bool{}
+	tight := ""
 	for _, w := range wishes {
-		for name := range w.Alike {
-			names[name] = true
-		}
+		tight = cmp.Or(tight, w.Tight)
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	for i, c := range own.Alike { // the same at all ranks but for the values: all have rank 0's script
 		values := make([]string, len(wishes))
 		for r, w := range wishes {
-			values[r] = cmp.Or(w.Alike[name], "none")
+			if i < len(w.Alike) { // else it runs another version of perigee
+				values[r] = w.Alike[i].Value
+			}
 		}
-		if err := oneChoice("values of "+name, values, e.World.HostName); err != nil {
+		if err := oneChoice(c.What, values, e.World.HostName); err != nil {
 			return nil, "", err
 		}
-	}
-	if err := oneChoice("engines", choices, e.World.HostName); err != nil {
-		return nil, "", err
 	}
 	engine, note, err := engines.Open(e.Job.Engine, e.NixlLib, e.World.OneHost(), tight)
 	if err == nil {

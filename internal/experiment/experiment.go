@@ -30,12 +30,10 @@ type Config struct {
 	World    *spmd.World
 	Command  []string // the whole command line
 	Scenario result.Scenario
-	Asked    string // the scenario that this rank's command line asks for; that of rank 0 is run
-	// Alike are the values of options, by name, that must be the same at all ranks.
-	Alike   map[string]string
-	Job     result.Job // Engine is the choice of the user: auto, nixl or shm
-	NixlLib string     // NIXL's library; "" lets package engines search
-	Seed    uint64
+	Alike    []Choice   // of this rank; all ranks have the same in the same order, but for the values
+	Job      result.Job // Engine is the choice of the user: auto, nixl or shm
+	NixlLib  string     // NIXL's library; "" lets package engines search
+	Seed     uint64
 	// Metrics are the scenario's own, Thresholds what the run is judged by.
 	Metrics    []result.MetricDef
 	Thresholds []threshold.Threshold

@@ -236,15 +236,14 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			return err
 		}
 	}
-	alike, err := r.Scenario.Alike(options)
-	if err != nil {
-		return err
+	alike := []experiment.Choice{{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))}}
+	for flag, value := range r.Scenario.Alike(options) {
+		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
 	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
-		Scenario: o.Script.record(r.Scenario, options), Asked: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario)),
-		Alike:   alike,
+		Scenario: o.Script.record(r.Scenario, options), Alike: alike,
 		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,

@@ -21,9 +21,6 @@ var topLevel = limits{time.Minute, 320 << 20}
 // asking bounds the function ranks, which may read matrices.
 var asking = limits{10 * time.Minute, 4 << 30}
 
-// lookEvery is how often the heap is looked at.
-const lookEvery = 5 * time.Millisecond
-
 // patience is how long a part of the script that has to end may go on: a library function that is running is not
 // interrupted.
 const patience = time.Second
@@ -63,24 +60,18 @@ func (r *Runtime) within(most limits, what string, f func() error) error {
 
 // watch cancels with an error when the limits are passed, unless over is closed before.
 func watch(over <-chan struct{}, most limits, what string, cancel context.CancelCauseFunc) {
-	began, first := time.Now(), heap.Bytes()
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-tick.C:
+	err := heap.Watch(over, func(took time.Duration, grown func() int64) error {
+		switch {
+		case grown() > most.heap:
+			return fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
+				WithHint("what a scenario keeps belongs into its function run")
+		case took > most.time:
+			return fault.New(fault.Script, "%s has not ended after %v", what, most.time).
+				WithHint("what takes time belongs into its function run")
 		}
-		switch grown := heap.Bytes() - first; {
-		case grown > most.heap:
-			cancel(fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
-				WithHint("what a scenario keeps belongs into its function run"))
-			return
-		case time.Since(began) > most.time:
-			cancel(fault.New(fault.Script, "%s has not ended after %v", what, most.time).
-				WithHint("what takes time belongs into its function run"))
-			return
-		}
+		return nil
+	})
+	if err != nil {
+		cancel(err)
 	}
 }

@@ -9,6 +9,7 @@ package launch
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -20,7 +21,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"text/template"
 	"text/template/parse"
 	"time"
@@ -272,61 +272,47 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 	if err != nil {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
-	var over atomic.Pointer[error]
-	watch(t, func() error {
-		if err := over.Load(); err != nil {
-			return *err
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	interrupt(ctx, t)
+	var b script
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = t.Execute(&b, d)
+	}()
+	stopped := heap.Watch(done, func(took time.Duration, grown func() int64) error {
+		switch {
+		case took > limit:
+			return fmt.Errorf("%s has not ended after %s", name, limit)
+		case grown() > mostHeap:
+			runtime.GC() // what is no longer used does not count
+			if grown() > mostHeap {
+				return fmt.Errorf("%s has filled more than %d MiB of memory", name, mostHeap>>20)
+			}
 		}
 		return nil
 	})
-	var b script
-	done := make(chan error, 1)
-	go func() { done <- t.Execute(&b, d) }()
-	began, first, look := time.Now(), heap.Bytes(), time.NewTicker(lookEvery)
-	defer look.Stop()
-	for {
-		select {
-		case err := <-done:
-			if stopped := over.Load(); stopped != nil {
-				err = *stopped
-			}
-			if err != nil {
-				return "", fault.New(fault.Input, "job template: %w", err)
-			}
-			return b.text.String(), nil
-		case <-look.C:
-		}
-		var err error
-		switch {
-		case over.Load() != nil:
-		case time.Since(began) > limit:
-			err = fmt.Errorf("%s has not ended after %s", name, limit)
-		case filled(first):
-			err = fmt.Errorf("%s has filled more than %d MiB of memory", name, mostHeap>>20)
-		}
-		if err != nil {
-			over.Store(&err)
-		}
+	if stopped != nil {
+		cancel(stopped)
+		<-done
+		err = stopped
 	}
+	if err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
+	return b.text.String(), nil
 }
 
-// filled reports whether the heap holds too much more than at first.
-func filled(first int64) bool {
-	if heap.Bytes()-first <= mostHeap {
-		return false
-	}
-	runtime.GC() // what is no longer used does not count
-	return heap.Bytes()-first > mostHeap
-}
-
-// watch has a template call a function again and again, which ends it with an error.
-func watch(t *template.Template, stopped func() error) {
+// interrupt has a template call a function again and again, which ends it with the cause when the context ends.
+func interrupt(ctx context.Context, t *template.Template) {
 	const tick = "tick"
-	t.Funcs(template.FuncMap{tick: func() (string, error) { return "", stopped() }})
-	call := template.Must(template.New(tick).Funcs(template.FuncMap{tick: func() string { return "" }}).Parse("{{" + tick + "}}"))
+	functions := template.FuncMap{tick: func() (string, error) { return "", context.Cause(ctx) }}
+	call := template.Must(template.New(tick).Funcs(functions).Parse("{{" + tick + "}}")).Root.Nodes[0]
+	t.Funcs(functions)
 	for _, one := range t.Templates() {
 		if one.Tree != nil {
-			insert(one.Tree.Root, call.Root.Nodes[0])
+			insert(one.Root, call)
 		}
 	}
 }
@@ -363,7 +349,6 @@ func insert(list *parse.ListNode, call parse.Node) {
 // templates that call themselves.
 const (
 	templateTime = 10 * time.Second
-	lookEvery    = 5 * time.Millisecond
 	mostHeap     = 128 << 20
 	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
 	mostText     = 1 << 20

@@ -96,8 +96,7 @@ func judge(rows [][]float64, hosts []string, latency float64) (text string, foun
 	ranks := waits{rows, func(int, int) bool { return true }, func(i int) string {
 		return fmt.Sprintf("rank %d (%s)", i, hosts[i])
 	}}
-	anywhere := ranks.there
-	if mean := ranks.mean(anywhere); len(rows) < fewest || mean < leastWait*latency || mean <= 0 {
+	if mean := ranks.mean(ranks.there); len(rows) < fewest || mean < leastWait*latency || mean <= 0 {
 		return "", nil
 	}
 	within := func(d, s int) bool { return hosts[d] == hosts[s] }
@@ -115,12 +114,13 @@ func judge(rows [][]float64, hosts []string, latency float64) (text string, foun
 	if found != nil && ranks.shared(*found, hosts) {
 		found = nil // the other ranks of the same hosts are no better
 	}
+	among := func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name} }
+	if found == nil && ranks.has(across) {
+		found = ranks.byHost(hosts).find(3)
+		among = func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name}.byHost(hosts) }
+	}
 	if found != nil {
-		found.among = func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name} }
-	} else if ranks.has(across) {
-		if found = ranks.byHost(hosts).find(3); found != nil {
-			found.among = func(rows [][]float64) waits { return waits{rows, ranks.there, ranks.name}.byHost(hosts) }
-		}
+		found.among = among
 	}
 	return text, found
 }
@@ -129,9 +129,7 @@ func judge(rows [][]float64, hosts []string, latency float64) (text string, foun
 func (f *finding) holds(rows [][]float64, part float64) bool {
 	w := f.among(rows)
 	if f.destination >= 0 && f.source >= 0 {
-		return w.rows[f.destination][f.source] > part*slowPair*w.mean(func(d, s int) bool {
-			return d != f.destination || s != f.source
-		})
+		return w.rows[f.destination][f.source] > part*slowPair*w.mean(except(f.destination, f.source))
 	}
 	var list []float64
 	w.each(func(d, s int, wait float64) {
@@ -210,7 +208,7 @@ func (w waits) find(lines int) *finding {
 			}
 		}
 	}
-	apart := func(d, s int) bool { return d != pair[0] || s != pair[1] }
+	apart := except(pair[0], pair[1])
 	if rest := w.mean(apart); w.has(apart) && most > slowPair*rest {
 		return &finding{
 			text: w.name(pair[0]) + " waits for " + w.name(pair[1]), size: size(most, rest, others),
@@ -218,6 +216,11 @@ func (w waits) find(lines int) *finding {
 		}
 	}
 	return nil
+}
+
+// except holds for all waits but one.
+func except(destination, source int) func(d, s int) bool {
+	return func(d, s int) bool { return d != destination || s != source }
 }
 
 const others = "as the others on average"

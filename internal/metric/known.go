@@ -116,6 +116,7 @@ func perRank(name, unit string, better expr.Better, help string, value func(r *s
 	return d
 }
 
+// perPair makes a metric of messages; NaN is no sample.
 func perPair(name, unit string, better expr.Better, help string,
 	value func(r *series.RankRun, p series.PeerRun) float64) Def {
 	d := Def{Entry: expr.Entry{Name: name, Unit: unit, Better: better, Help: help}}
@@ -125,7 +126,9 @@ func perPair(name, unit string, better expr.Better, help string,
 			for _, p := range r.Peers {
 				s := ofRun(m)
 				s.Value, s.Rank, s.Peer, s.StartNS, s.EndNS = value(r, p), r.Rank, p.Peer, r.StartNS, p.EndNS
-				yield(s)
+				if !math.IsNaN(s.Value) {
+					yield(s)
+				}
 			}
 		}
 	}
@@ -154,14 +157,9 @@ func overlap(name, resource, help string) Def {
 		})
 	pairs := d.each
 	d.each = func(v *view, m *result.Measurement, yield func(Sample)) {
-		if !v.d.Overlaps || m.Phase == Isolated {
-			return
+		if v.d.Overlaps && m.Phase != Isolated {
+			pairs(v, m, yield)
 		}
-		pairs(v, m, func(s Sample) {
-			if !math.IsNaN(s.Value) {
-				yield(s)
-			}
-		})
 	}
 	return d
 }

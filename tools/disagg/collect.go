@@ -67,8 +67,7 @@ func (r *session) collect(t *batch.Task) error {
 	d := doneOf(t)
 	r.cases[t] = d
 	if t.Err != nil {
-		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
-			Reasons: []string{cli.Shortened(t.Err.Error())}}
+		d.Verdict = noFigures(t.Err.Error())
 		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
 		return r.ledger.Recorded(t, verdict.Failed)
 	}
@@ -114,13 +113,17 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 	return false
 }
 
+// noFigures is the verdict on a task of which there are no figures. The reason may be of any length.
+func noFigures(reason string) *verdict.Verdict {
+	return &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{cli.Shortened(reason)}}
+}
+
 // judge reads the logs of a task.
 func (r *session) judge(t *batch.Task, d *done) {
 	want := verdict.Expected(t.Config)
 	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
 	if err != nil {
-		d.Verdict = &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
-			Reasons: []string{"Result directory not found: " + err.Error()}}
+		d.Verdict = noFigures("Result directory not found: " + err.Error())
 		return
 	}
 	d.Verdict = verdict.Judge(e, want, r.Gates)
@@ -272,9 +275,7 @@ func (r *session) debug(job string) error {
 		t.Job.ID, t.Submitted, t.Ended = job, r.began, time.Now()
 		if _, err := os.Stat(t.Dir); err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
-			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended,
-				Verdict: &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed,
-					Reasons: []string{cli.Shortened(t.Err.Error())}}}
+			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended, Verdict: noFigures(t.Err.Error())}
 			continue
 		}
 		if err := r.collect(t); err != nil {

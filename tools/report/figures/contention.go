@@ -88,13 +88,13 @@ func sayContention(f *Figures, say sayer) {
 	case c.Messages == 0:
 		say("note", "No pattern was measured in a workload, so nothing can be said of contention.")
 		return
-	case c.Overlapped == 0 && c.Unsure > 0:
-		say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
-			c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
-		sayStarts(f, say)
-		return
 	case c.Overlapped == 0:
-		say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
+		if c.Unsure > 0 {
+			say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
+				c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
+		} else {
+			say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
+		}
 		sayStarts(f, say)
 		return
 	}

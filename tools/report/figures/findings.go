@@ -42,10 +42,9 @@ func findings(f *Figures) []Finding {
 	}
 	if !f.Slowdown.Known() {
 		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
-		sayClocks(f, say)
-		return list
+	} else {
+		sayContention(f, say)
 	}
-	sayContention(f, say)
 	sayClocks(f, say)
 	return list
 }

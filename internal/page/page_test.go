@@ -90,7 +90,7 @@ func TestPagesArePlain(t *testing.T) {
 
 func TestPageInTheBrowser(t *testing.T) {
 	path, browser := write(t, sample(t)), pagetest.Start(t)
-	for name, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+	for name, view := range pagetest.Views {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Open(t, path, view)
 			tab.Wait("window.ready")

@@ -100,7 +100,7 @@ func TestPageInEveryView(t *testing.T) {
 		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		for look, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+		for look, view := range pagetest.Views {
 			t.Run(title+" "+look, func(t *testing.T) {
 				tab := browser.Open(t, path, view)
 				tab.Wait(`document.querySelector("th button.sort")`)

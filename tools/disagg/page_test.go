@@ -34,7 +34,7 @@ func TestPage(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, said)
 	}
 	browser := pagetest.Start(t)
-	for look, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+	for look, view := range pagetest.Views {
 		t.Run(look, func(t *testing.T) {
 			tab := browser.Open(t, page, view)
 			tab.Wait("window.disagg?.ready")

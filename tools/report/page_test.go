@@ -54,7 +54,7 @@ func TestPagesInEveryView(t *testing.T) {
 		pages[name] = pageOf(t, path)
 	}
 	for name, path := range pages {
-		for look, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+		for look, view := range pagetest.Views {
 			t.Run(name+" "+look, func(t *testing.T) {
 				tab := open(t, browser, path, view)
 				tab.FitsWidth()

@@ -91,6 +91,9 @@ var (
 	Narrow = View{Width: 390, Height: 844}
 )
 
+// Views are all of them, by name.
+var Views = map[string]View{"light": Light, "dark": Dark, "narrow": Narrow}
+
 // Tab is a loaded page.
 type Tab struct {
 	t   testing.TB

@@ -124,7 +124,7 @@ func TestChoices(t *testing.T) {
 	all := imported(t, "sweepA", "bad", "v02")
 	scenarios := runs.Scenarios(all)
 	path, browser := write(t, all, Options{Scenario: 2}), pagetest.Start(t)
-	for name, view := range map[string]pagetest.View{"light": pagetest.Light, "dark": pagetest.Dark, "narrow": pagetest.Narrow} {
+	for name, view := range pagetest.Views {
 		t.Run(name, func(t *testing.T) {
 			tab := browser.Open(t, path, view)
 			tab.Wait("window.sweep && window.sweep.ready")

@@ -74,7 +74,7 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 	for _, f := range got.Skipped {
 		d.skipped = append(d.skipped, cli.Shortened(f.Err.Error()))
 	}
-	remark(s, got, d.notes)
+	remark(s, got, d)
 	for _, r := range got.Runs {
 		if keep(r) {
 			d.kept = append(d.kept, r)
@@ -96,11 +96,11 @@ func condition(source string) (func(*runs.Run) bool, error) {
 }
 
 // remark prints what was skipped or is incomplete.
-func remark(s cli.Streams, got *load.Import, notes []string) {
-	for _, f := range got.Skipped {
-		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(cli.Shortened(f.Err.Error())))
+func remark(s cli.Streams, got *load.Import, d *imported) {
+	for _, text := range d.skipped {
+		fmt.Fprintln(s.Err, "skipped", plaintext.Escape(text))
 	}
-	if n := len(got.Skipped); n > 0 {
+	if n := len(d.skipped); n > 0 {
 		fmt.Fprintf(plaintext.Writer(s.Err), "%s skipped, %s read\n", cli.Count(n, "file"),
 			cli.Count(len(got.Runs), "run"))
 	}
@@ -108,7 +108,7 @@ func remark(s cli.Streams, got *load.Import, notes []string) {
 		fmt.Fprintf(s.Err, "note: %s not followed, such as %s; name the folders that they lead to\n",
 			cli.Count(got.Links, "symbolic link"), plaintext.Escape(got.Link))
 	}
-	for _, n := range notes {
+	for _, n := range d.notes {
 		fmt.Fprintln(s.Err, "note:", plaintext.Escape(n))
 	}
 }

@@ -3,6 +3,7 @@ package atomicfile
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +80,7 @@ func writeMuch(path string, folder bool, half func()) error {
 	if !folder {
 		return Write(path, 0o644, fill)
 	}
-	_, err := WriteDir(path, Discard, func(d *Dir) error {
+	_, err := WriteDir(context.Background(), path, Discard, func(d *Dir) error {
 		if err := d.Write("a", 0o644, text("small")); err != nil {
 			return err
 		}
@@ -338,7 +339,7 @@ func TestPanicLeavesNothing(t *testing.T) {
 		write()
 	}
 	run(func() { Write(filepath.Join(root, "f"), 0o644, func(io.Writer) error { panic("f") }) })
-	run(func() { WriteDir(filepath.Join(root, "p/d"), Refuse, func(*Dir) error { panic("d") }) })
+	run(func() { WriteDir(t.Context(), filepath.Join(root, "p/d"), Refuse, func(*Dir) error { panic("d") }) })
 	wantTree(t, root, map[string]string{})
 }
 
@@ -363,7 +364,7 @@ func TestWriteDir(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			root := t.TempDir()
 			plant(t, root, tt.before)
-			aside, err := WriteDir(filepath.Join(root, "d"), tt.policy, fillNew)
+			aside, err := WriteDir(t.Context(), filepath.Join(root, "d"), tt.policy, fillNew)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -388,14 +389,38 @@ func fillNew(d *Dir) error {
 	return errors.Join(d.Write("a", 0o644, text("new")), d.Write("b", 0o644, text("new")))
 }
 
+// A folder that is given up, at whatever moment, leaves nothing.
+func TestWriteDirGivenUp(t *testing.T) {
+	root := t.TempDir()
+	for files := range 3 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		_, err := WriteDir(ctx, filepath.Join(root, "d"), Refuse, func(d *Dir) error {
+			for i := range 3 {
+				if i == files {
+					cancel(errors.New("enough"))
+				}
+				err := d.Write(fmt.Sprint(i), 0o644, text("new"))
+				if (err != nil) != (i >= files) {
+					t.Errorf("given up at file %d, file %d: %v", files, i, err)
+				}
+			}
+			return nil // the end of ctx counts, whatever fill returns
+		})
+		if fault.KindOf(err) != fault.Interrupt || !strings.Contains(err.Error(), "enough") {
+			t.Errorf("given up at file %d: %v", files, err)
+		}
+		wantTree(t, root, map[string]string{})
+	}
+}
+
 func TestWriteDirMakesParents(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "p/q/d")
-	if _, err := WriteDir(path, Refuse, func(*Dir) error { return errors.New("no") }); err == nil {
+	if _, err := WriteDir(t.Context(), path, Refuse, func(*Dir) error { return errors.New("no") }); err == nil {
 		t.Error("the error of fill was lost")
 	}
 	wantTree(t, root, map[string]string{})
-	if _, err := WriteDir(path+"/", Refuse, fillNew); err != nil {
+	if _, err := WriteDir(t.Context(), path+"/", Refuse, fillNew); err != nil {
 		t.Fatal(err)
 	}
 	wantTree(t, root, map[string]string{"p/": "", "p/q/": "", "p/q/d/": "", "p/q/d/a": "new", "p/q/d/b": "new"})
@@ -407,7 +432,7 @@ func TestWriteDirFollowsLinks(t *testing.T) {
 	if err := os.Symlink("far/d", filepath.Join(root, "link")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := WriteDir(filepath.Join(root, "link"), Discard, fillNew); err != nil {
+	if _, err := WriteDir(t.Context(), filepath.Join(root, "link"), Discard, fillNew); err != nil {
 		t.Fatal(err)
 	}
 	wantTree(t, root, map[string]string{"far/": "", "far/d/": "", "far/d/a": "new", "far/d/b": "new", "link": "far/d"})
@@ -416,7 +441,7 @@ func TestWriteDirFollowsLinks(t *testing.T) {
 func TestSetAsideTakesAFreeName(t *testing.T) {
 	root := t.TempDir()
 	plant(t, root, map[string]string{"d/x": "third", "d.old/x": "first", "d.old2": "a file"})
-	aside, err := WriteDir(filepath.Join(root, "d"), SetAside, fillNew)
+	aside, err := WriteDir(t.Context(), filepath.Join(root, "d"), SetAside, fillNew)
 	if err != nil || filepath.Base(aside) != "d.old3" {
 		t.Fatalf("set aside as %q, %v; wanted d.old3", aside, err)
 	}
@@ -449,7 +474,7 @@ func TestWriteDirErrors(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := WriteDir(tt.path, tt.policy, tt.fill)
+			_, err := WriteDir(t.Context(), tt.path, tt.policy, tt.fill)
 			if err == nil || fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), tt.says) {
 				t.Errorf("got %v of kind %v, wanted %q", err, fault.KindOf(err), tt.says)
 			}

@@ -98,7 +98,7 @@ func TestTimedAttack(t *testing.T) {
 			attacked = true
 		default:
 		}
-		_, errDir := WriteDir(filepath.Join(shared, "w", "file"), Discard, func(d *Dir) error { return d.Write("file", 0o600, fill) })
+		_, errDir := WriteDir(t.Context(), filepath.Join(shared, "w", "file"), Discard, func(d *Dir) error { return d.Write("file", 0o600, fill) })
 		for _, err := range []error{Write(filepath.Join(shared, "x"), 0o600, fill), Write(filepath.Join(shared, "d", "file"), 0o600, fill), errDir} {
 			if err != nil {
 				if fault.KindOf(err) != fault.Output {

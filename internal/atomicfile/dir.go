@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/fault"
 	"perigee/internal/regular"
 )
 
@@ -28,6 +30,7 @@ var ErrNotEmpty = errors.New("the folder is not empty")
 
 // Dir is a folder that [WriteDir] is filling.
 type Dir struct {
+	ctx    context.Context
 	folder *os.File // under its temporary name
 	above  *os.File
 	temp   string
@@ -40,11 +43,22 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 	if name != filepath.Base(name) || name == "." || name == ".." || name == "/" {
 		return fmt.Errorf("a file of a folder: wanted a name, got %q", name)
 	}
+	if err := d.given(); err != nil {
+		return err
+	}
 	f, err := regular.Place{Folder: d.folder, Name: name}.Open(os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return errors.Join(fillFile(f, fill), f.Close())
+}
+
+// given returns why the folder is given up, nil if it is not.
+func (d *Dir) given() error {
+	if d.ctx.Err() == nil {
+		return nil
+	}
+	return fault.New(fault.Interrupt, "%w: nothing is written", context.Cause(d.ctx))
 }
 
 // WriteDir makes the folder path with the files that fill adds, and the
@@ -53,20 +67,21 @@ func (d *Dir) Write(name string, perm fs.FileMode, fill func(io.Writer) error) e
 // that such a folder has now, "" if none was set aside. A symbolic link stays
 // and the folder it points to is replaced.
 //
-// Errors are those of [Write]. After an error path is as it was.
-func WriteDir(path string, old Old, fill func(*Dir) error) (aside string, err error) {
+// Errors are those of [Write], and one of the kind Interrupt if ctx ends before the folder has its place. After an
+// error path is as it was.
+func WriteDir(ctx context.Context, path string, old Old, fill func(*Dir) error) (aside string, err error) {
 	place, made, err := regular.MakeParents(filepath.Clean(path), 0o755)
 	done := false // stays false if fill panics, too
 	defer func() { made.Close(!done) }()
 	if err == nil {
 		defer place.Close()
-		aside, err = writeDir(place, old, fill)
+		aside, err = writeDir(ctx, place, old, fill)
 	}
 	done = err == nil
 	return aside, outputError(path, err)
 }
 
-func writeDir(place regular.Place, old Old, fill func(*Dir) error) (aside string, err error) {
+func writeDir(ctx context.Context, place regular.Place, old Old, fill func(*Dir) error) (aside string, err error) {
 	if err := checkPlace(place, old); err != nil {
 		return "", err
 	}
@@ -74,6 +89,7 @@ func writeDir(place regular.Place, old Old, fill func(*Dir) error) (aside string
 	if err != nil {
 		return "", err
 	}
+	d.ctx = ctx
 	defer d.remove()
 	if err := fill(d); err != nil {
 		return "", err
@@ -177,11 +193,17 @@ func (d *Dir) sync() error {
 		return err
 	}
 	for _, e := range entries {
+		if err := d.given(); err != nil {
+			return err
+		}
 		if err := syncFile(d.folder, e.Name()); err != nil {
 			return err
 		}
 	}
-	return syncFile(d.folder, ".")
+	if err := syncFile(d.folder, "."); err != nil {
+		return err
+	}
+	return d.given()
 }
 
 // place renames the finished folder.

@@ -17,7 +17,7 @@ func TestFoldersWithoutUmask(t *testing.T) {
 	write := func(d *Dir) error {
 		return d.Write("f", 0o600, func(w io.Writer) error { _, err := w.Write([]byte("x")); return err })
 	}
-	if _, err := WriteDir(out, Refuse, write); err != nil {
+	if _, err := WriteDir(t.Context(), out, Refuse, write); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Dir(parent), parent, out} {

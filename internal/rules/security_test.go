@@ -74,6 +74,7 @@ var proofs = []struct{ begins, tests string }{
 	{"result: memory", "internal/result.TestBombs"},
 	{"results of one `perigee report`", "internal/result.TestBombsTogether"},
 	{"result: window", "internal/result.TestWindowIsBounded"},
+	{"list of lengths, trace", "tools/matgen.TestTooManyMatrices"},
 	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},
 	{"configuration of `perigee disagg`: job", "tools/disagg/config.TestTooManyGPUs tools/disagg/launch.TestBombs tools/disagg.TestDryRunOfManyCases"},
 	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut"},

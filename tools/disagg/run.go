@@ -345,6 +345,7 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 	if err := r.resume(m, ledger); err != nil {
 		return err
 	}
+	// A lost terminal (SIGHUP) ends this process as it stands: the jobs go on, and --resume takes them up.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err = m.Run(ctx, r.tasks)

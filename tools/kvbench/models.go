@@ -1,6 +1,7 @@
 package kvbench
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -100,7 +101,7 @@ func exportName(name string) string {
 // model_deepseek_r1.yaml, block-tp1-pp8.yaml.
 func export(out io.Writer, folder string) error {
 	count := 0
-	_, err := atomicfile.WriteDir(folder, atomicfile.Refuse, func(d *atomicfile.Dir) error {
+	_, err := atomicfile.WriteDir(context.Background(), folder, atomicfile.Refuse, func(d *atomicfile.Dir) error {
 		write := func(file string, text []byte) error {
 			count++
 			return d.Write(file, 0o644, func(w io.Writer) error {

@@ -52,9 +52,11 @@
 package matgen
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os/signal"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
@@ -119,7 +121,10 @@ func (c *GenerateCmd) write(w *Workload, folder string) (aside string, err error
 	case c.Force:
 		old = atomicfile.SetAside
 	}
-	aside, err = w.Write(folder, old)
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends this process at once
+	aside, err = w.Write(ctx, folder, old)
 	if errors.Is(err, atomicfile.ErrNotEmpty) {
 		return "", fault.New(fault.Output, "cannot write %s: it holds files that matgen did not write", folder).
 			WithHint("choose another --results-dir, or --force to rename that folder")

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"perigee/internal/fault"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -30,6 +31,10 @@ type Workload struct {
 
 	clipped clipped
 }
+
+// MaxMatrices is how many matrices a workload has at most, each of which is a file. A list of a few megabytes can ask
+// for a million.
+const MaxMatrices = 1 << 16
 
 // Pattern is one batch of requests, whose cache moves from a prefill worker to
 // a decode worker.
@@ -154,6 +159,8 @@ func (o *Options) draws(in Inputs) ([]Draw, error) {
 // has --batch-size requests or its cache is larger than --max-batch-mem, so
 // its last request may take it beyond that. Batch k goes from prefill worker
 // k mod their number to decode worker k mod theirs.
+//
+// There are at most MaxMatrices.
 func (w *Workload) makePatterns() error {
 	limit := int64(math.MaxInt64)
 	if w.Options.MaxBatchMem < math.MaxInt64 {
@@ -175,6 +182,10 @@ func (w *Workload) makePatterns() error {
 			continue
 		}
 		k := len(w.Patterns)
+		if k == MaxMatrices {
+			return fault.New(fault.Usage, "%d requests make more than %d matrices", len(w.Requests), MaxMatrices).
+				WithHint("--batch-size puts requests together, --num-user-requests takes the first ones only")
+		}
 		w.Patterns = append(w.Patterns, Pattern{
 			FirstRequest: first, Requests: n, ISL: isl, KVBytes: kv,
 			PrefillWorker: k % w.Prefill.Workers(), DecodeWorker: k % w.Decode.Workers(),

@@ -2,6 +2,7 @@ package matgen
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -65,9 +66,10 @@ type generator struct {
 
 // Write makes the folder with matrix_0.txt, matrix_1.txt, ... and
 // metadata.yaml, all of them or none. old decides about a folder that is there
-// already; aside is where it went if it was set aside.
-func (w *Workload) Write(folder string, old atomicfile.Old) (aside string, err error) {
-	return atomicfile.WriteDir(folder, old, func(d *atomicfile.Dir) error {
+// already; aside is where it went if it was set aside. If ctx ends before all
+// is there, nothing is written, and the error is of the kind Interrupt.
+func (w *Workload) Write(ctx context.Context, folder string, old atomicfile.Old) (aside string, err error) {
+	return atomicfile.WriteDir(ctx, folder, old, func(d *atomicfile.Dir) error {
 		for k, p := range w.Patterns {
 			err := d.Write(fileName(k), filePerm, func(out io.Writer) error { return w.writeMatrix(out, p) })
 			if err != nil {

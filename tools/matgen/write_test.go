@@ -53,6 +53,25 @@ func TestReplacesEarlierOutput(t *testing.T) {
 	}
 }
 
+// A list of a megabyte does not ask for as many files as it likes.
+func TestTooManyMatrices(t *testing.T) {
+	dir := t.TempDir()
+	list := filepath.Join(dir, "isl.txt")
+	if err := os.WriteFile(list, []byte(strings.Repeat("9\n", MaxMatrices+1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := append(slices.Clone(small), "--isl-list", list, "--results-dir", filepath.Join(dir, "out"))
+	if _, err := run(t, args...); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), "more than 65536 matrices") {
+		t.Errorf("one too many: %v", err)
+	}
+	if _, err := run(t, append(args, "--dry-run", "--batch-size", "2")...); err != nil {
+		t.Errorf("half as many: %v", err)
+	}
+	if _, err := run(t, append(args, "--dry-run", "--num-user-requests", fmt.Sprint(MaxMatrices))...); err != nil {
+		t.Errorf("just as many as there may be: %v", err)
+	}
+}
+
 func TestForeignFolder(t *testing.T) {
 	tests := []struct {
 		name  string

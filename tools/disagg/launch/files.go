@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -73,7 +74,7 @@ func (p *Plan) Write() error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
-	_, err := atomicfile.WriteDir(dir, atomicfile.SetAside, func(d *atomicfile.Dir) error {
+	_, err := atomicfile.WriteDir(context.Background(), dir, atomicfile.SetAside, func(d *atomicfile.Dir) error {
 		for name, text := range p.Files {
 			if err := d.Write(name, 0o644, writeText(text)); err != nil {
 				return err

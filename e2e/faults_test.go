@@ -179,6 +179,38 @@ func TestNohup(t *testing.T) {
 	})
 }
 
+// A command that writes many files is told to end: there are all or none.
+func TestSignalsWhileFilesAreWritten(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"isl.txt": strings.Repeat("1000\n", 50_000)})
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		p := harness.Start(t, harness.Command{Dir: dir, Args: []string{
+			"matgen", "generate", "--model", "llama-405b", "--num-prefill-nodes", "1", "--num-decode-nodes", "1",
+			"--isl-list", "isl.txt", "--results-dir", "out",
+		}})
+		p.Until("files", func() bool {
+			files, _ := filepath.Glob(filepath.Join(dir, ".out*", "matrix_9.txt"))
+			return len(files) == 1
+		})
+		harness.Signal(t, p.Cmd.Process.Pid, s)
+		o := p.Wait()
+		if o.Code != int(fault.Interrupt) || !strings.Contains(o.Stderr, "nothing is written") {
+			t.Errorf("%v: exit code %d, %q", s, o.Code, o.Stderr)
+		}
+		if left := harness.Names(dir); len(left) != 1 {
+			t.Errorf("%v: %q are there, want the list of lengths only", s, left)
+		}
+	}
+}
+
+// The limit on CPU time kills a rank, as the kernel does for want of memory.
+func TestLimitOnCPUTime(t *testing.T) {
+	p := harness.Start(t, harness.Command{
+		Dir:  harness.Files(t, map[string]string{"x.lua": `return { run = function() while true do end end }`}),
+		Argv: []string{"sh", "-c", `ulimit -t 1; exec "$@"`, "sh", harness.Program, "run", "x.lua", "-n", "2", "--engine", "shm"},
+	})
+	failed(t, p, fault.RankLost, "its process was killed by signal 9 (SIGKILL): the limit on CPU time (ulimit -t 1)")
+}
+
 // A rank that is stopped cannot end by itself.
 func TestStoppedRank(t *testing.T) {
 	harness.ForEngines(t, func(t *testing.T, engine string) {

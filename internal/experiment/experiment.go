@@ -1,6 +1,6 @@
-// Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds, saves
-// what is there from time to time, and completes the result in the end; at every rank it opens the engine. Scenarios
-// and commands in Go use it alike:
+// Package experiment keeps the document of a run. At rank 0 it begins the result, takes notes, judges thresholds,
+// saves what is there from time to time, and completes the result in the end; at every rank it opens the engine.
+// Scenarios and commands in Go use it alike:
 //
 //	e := experiment.Begin(config) // every rank
 //	s, err := e.Session()         // engine and memory, when the first transfer is prepared
@@ -62,6 +62,7 @@ type Experiment struct {
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
 	recorded   map[runKey]int // runs already in the result
+	complete   bool           // the result is written, as that of a run that went well
 	kept       kept
 }
 
@@ -108,6 +109,7 @@ func (e *Experiment) Finish() error {
 	if _, err := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); err != nil {
 		return err
 	}
+	e.complete = true
 	if e.claim.path != e.claim.asked {
 		fmt.Fprintf(e.Out, "# note: another has written %s since this job began\n", e.claim.asked)
 	}
@@ -116,8 +118,12 @@ func (e *Experiment) Finish() error {
 }
 
 // Save writes what there is of a run that failed, at rank 0, and reports that to w. A run that was refused before it
-// measured anything leaves no file and does not replace the result of an earlier one.
+// measured anything leaves no file and does not replace the result of an earlier one. If the job failed when its
+// result was complete, Save reports that; perigee's own launcher does it with [ExplainPartial].
 func (e *Experiment) Save(failure error, w io.Writer) {
+	if e.complete && broken(failure) && e.World.Launcher() != "local" {
+		reportComplete(w, e.claim.path)
+	}
 	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
 		return
 	}
@@ -127,12 +133,15 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 }
 
 // worthKeeping reports whether the result says more than the error message.
-func (e *Experiment) worthKeeping(failure error) bool {
+func (e *Experiment) worthKeeping(failure error) bool { return broken(failure) || e.Doc.Measured() }
+
+// broken reports whether a job was ended from outside, whatever it did.
+func broken(failure error) bool {
 	switch fault.KindOf(failure) {
 	case fault.RankLost, fault.Timeout, fault.Interrupt:
 		return true
 	}
-	return e.Doc.Measured()
+	return false
 }
 
 // checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
@@ -156,24 +165,40 @@ func (e *Experiment) Checkpoint() {
 	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
 }
 
-// ExplainPartial adds the failure to the partial result that the dead rank 0 of a job has left, and reports that to w.
-// A rank 0 that lived has done so itself. The file may also be that of another job, which is still at work on it.
+// ExplainPartial adds the failure to the partial result that the dead rank 0 of a job has left, and reports that to
+// w. A rank 0 that lived has done so itself. The file may also be that of another job, which is still at work on it.
+// If the job failed when its result was complete, ExplainPartial reports that.
 func ExplainPartial(path, job string, failure error, w io.Writer) {
-	d, ok := unfinished(path)
-	if !ok || d.Job == nil || d.Job.ID != job || d.Failure != nil {
+	d := written(path)
+	if d == nil || d.Job == nil || d.Job.ID != job || d.Failure != nil {
+		return
+	}
+	if d.Status == result.Complete {
+		if broken(failure) {
+			reportComplete(w, path)
+		}
 		return
 	}
 	d.Finish(FailureOf(failure))
 	reportPartial(w, path, d, d.WriteSoon(path))
 }
 
-// unfinished reads a partial result.
-func unfinished(path string) (*result.Document, bool) {
+// written reads a result that can be replaced; nil if there is none.
+func written(path string) *result.Document {
 	if !replaceable(path) {
-		return nil, false
+		return nil
 	}
 	d, err := result.Read(path)
-	return d, err == nil && d.Status == result.Partial
+	if err != nil {
+		return nil
+	}
+	return d
+}
+
+// reportComplete reports to w that a job has failed too late to change its result. The exit code alone says
+// otherwise.
+func reportComplete(w io.Writer, path string) {
+	fmt.Fprintln(w, "perigee: the job failed when its result was complete:", path)
 }
 
 // replaceable reports whether a later result replaces one that is written to path now. A pipe or a device would
@@ -189,7 +214,7 @@ func reportPartial(w io.Writer, path string, d *result.Document, err error) {
 		fmt.Fprintln(w, "perigee: partial result:", path)
 		return
 	}
-	if old, ok := unfinished(path); ok && old.Started.Equal(d.Started) {
+	if old := written(path); old != nil && old.Status == result.Partial && old.Started.Equal(d.Started) {
 		fmt.Fprintln(w, "perigee: partial result:", path, "(without its last part)")
 		return
 	}

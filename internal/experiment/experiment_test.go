@@ -177,6 +177,39 @@ func TestExplainPartial(t *testing.T) {
 	}
 }
 
+// A job that is ended when its result is complete fails, and says that the result is none the worse for it.
+func TestFailureAfterTheResult(t *testing.T) {
+	killed := fault.New(fault.RankLost, "rank 1 was killed")
+	for _, tt := range []struct {
+		job     string
+		failure error
+		says    string
+	}{
+		{"mine", killed, "perigee: the job failed when its result was complete: PATH\n"},
+		{"mine", fault.New(fault.Threshold, "a threshold is not met"), ""}, // says so itself
+		{"another", killed, ""},
+	} {
+		path := filepath.Join(t.TempDir(), "r.json")
+		k := measured(path)
+		k.Out, k.Doc.Job = io.Discard, &result.Job{ID: tt.job}
+		if err := k.Finish(); err != nil {
+			t.Fatal(err)
+		}
+		var launcher, rank bytes.Buffer
+		ExplainPartial(path, "mine", tt.failure, &launcher)
+		if got := strings.ReplaceAll(launcher.String(), path, "PATH"); got != tt.says {
+			t.Errorf("job %s, %v: the launcher said %q, want %q", tt.job, tt.failure, got, tt.says)
+		}
+		k.Save(tt.failure, &rank)
+		if (rank.Len() > 0) != broken(tt.failure) {
+			t.Errorf("%v: the rank said %q", tt.failure, &rank)
+		}
+		if d, err := result.Read(path); err != nil || d.Status != result.Complete {
+			t.Errorf("%v: %v, %+v, want the complete result", tt.failure, err, d)
+		}
+	}
+}
+
 // A result of an earlier run is replaced.
 func TestEarlierResultIsReplaced(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")

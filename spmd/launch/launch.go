@@ -19,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -257,11 +258,25 @@ func outcome(err error) string {
 		text := fmt.Sprintf("its process was killed by signal %d (%s)", status.Signal(),
 			unix.SignalName(status.Signal()))
 		if status.Signal() == syscall.SIGKILL {
-			text += ": a kill -9, or the kernel ran out of memory"
+			text += ": " + cmp.Or(cpuLimit(exit.UserTime()+exit.SystemTime()),
+				"a kill -9, or the kernel ran out of memory")
 		}
 		return text
 	}
 	return fmt.Sprintf("its process exited with code %d", exit.ExitCode())
+}
+
+// cpuLimit names the hard limit on CPU time if a process that has used that much has reached it: the kernel kills it
+// then. It has the limit of this process.
+func cpuLimit(used time.Duration) string {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_CPU, &limit) != nil || limit.Max > math.MaxInt32 {
+		return ""
+	}
+	if used < time.Duration(limit.Max)*time.Second-50*time.Millisecond { // the kernel counts ticks
+		return ""
+	}
+	return fmt.Sprintf("the limit on CPU time (ulimit -t %d)", limit.Max)
 }
 
 // explain waits a little for the end of a rank's process, and words it.

@@ -90,6 +90,9 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 			return nil
 		}
 		r.report(err)
+		if k.exp != nil {
+			k.exp.Save(err, k.streams.Err)
+		}
 	} else {
 		err = w.Fail(err)
 		r.report(err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/pmix"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 )
@@ -148,8 +149,15 @@ func (r rendezvous) accept(ctx context.Context, b store) (*Process, error) {
 
 func storeFailure(ctx context.Context, launcher, what string, err error) error {
 	if ctx.Err() != nil {
-		return watch.GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s", launcher, what).
-			WithHint("have all ranks started? --launcher chooses another way to meet")
+		gaveUp := watch.GaveUp(ctx, "the %s launcher let this rank wait, which tried to %s", launcher, what)
+		if gaveUp.Kind == fault.Interrupt {
+			return gaveUp
+		}
+		return gaveUp.WithHint("have all ranks started? --launcher chooses another way to meet")
+	}
+	if errors.Is(err, pmix.ErrRankEnded) {
+		return fault.New(fault.RankLost, "the %s launcher: %w", launcher, err).
+			WithHint("messages of that rank or of the launcher say which, and why")
 	}
 	return fault.New(fault.Launch, "the %s launcher: this rank could not %s: %w", launcher, what, err).
 		WithHint("%s", cmp.Or(fault.HintOf(err), "--launcher chooses another way to meet"))

@@ -17,6 +17,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
+	"perigee/spmd/boot/pmix"
 	"perigee/spmd/boot/watch"
 )
 
@@ -168,6 +169,36 @@ func TestSilentManager(t *testing.T) {
 			if f := watch.FailureOf(err); f.Rank != 1 || f.Host == "" || f.Phase != "start" {
 				t.Errorf("%s: failure %+v", way, f)
 			}
+		}
+	}
+}
+
+// A rank that another one has left waiting does not take the blame, and nothing is advised to a user who has ended the
+// job.
+func TestStoreFailures(t *testing.T) {
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(fault.New(fault.Interrupt, "ended by signal: terminated"))
+	late, stop := context.WithTimeoutCause(t.Context(), 0, errors.New("not all ranks came within 2m"))
+	defer stop()
+	for _, tt := range []struct {
+		ctx        context.Context
+		err        error
+		kind       fault.Kind
+		text, hint string
+	}{
+		{
+			t.Context(), pmix.ErrRankEnded, fault.RankLost,
+			"the pmix launcher: another rank has ended before all had met", "messages of that rank",
+		},
+		{ended, context.Cause(ended), fault.Interrupt, "ended by signal: terminated", ""},
+		{late, context.Cause(late), fault.Launch, "let this rank wait", "have all ranks started?"},
+		{t.Context(), errors.New("refused"), fault.Launch, "could not meet: refused", "--launcher"},
+	} {
+		err := storeFailure(tt.ctx, "pmix", "meet", tt.err)
+		hint := fault.HintOf(err)
+		if fault.KindOf(err) != tt.kind || !strings.Contains(err.Error(), tt.text) ||
+			!strings.Contains(hint, tt.hint) || (hint != "") != (tt.hint != "") {
+			t.Errorf("%v: %v of the kind %v, hint %q", tt.err, err, fault.KindOf(err), hint)
 		}
 	}
 }

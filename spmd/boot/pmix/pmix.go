@@ -124,9 +124,15 @@ func (c *Client) Put(key, text string) error {
 	})
 }
 
-// Fence waits for all ranks of the job.
+// Fence waits for all ranks of the job. The error is ErrRankEnded if one will not come.
 func (c *Client) Fence() error {
-	return c.call(func() error { return status("PMIx_Fence", C.perigee_pmix_fence()) })
+	return c.call(func() error {
+		rc := C.perigee_pmix_fence()
+		if rc == C.PERIGEE_PMIX_PARTIAL_SUCCESS {
+			return ErrRankEnded
+		}
+		return status("PMIx_Fence", rc)
+	})
 }
 
 // Get returns what a rank has published under a key before the last Fence.

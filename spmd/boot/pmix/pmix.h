@@ -16,6 +16,8 @@ uint32_t perigee_pmix_rank(void);
 int perigee_pmix_number(const char *key, int of_job, uint32_t *number);
 int perigee_pmix_put(const char *key, char *text);
 int perigee_pmix_fence(void);
+// The fence is over because a process has ended that will not come to it.
+enum { PERIGEE_PMIX_PARTIAL_SUCCESS = -52 };
 // get sets *text to memory that the caller frees.
 int perigee_pmix_get(uint32_t rank, const char *key, char **text);
 int perigee_pmix_finalize(void);

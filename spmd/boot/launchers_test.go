@@ -270,13 +270,18 @@ const (
 
 func TestMungeCarriesTheSecret(t *testing.T) {
 	for name, c := range map[string]struct{ munge, unmunge, want, hint string }{
-		"well":             {goodMunge, goodUnmunge, "", ""},
-		"replayed":         {goodMunge, goodUnmunge + "; exit 17", "", ""},
-		"no daemon":        {"echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6", "exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
-		"no daemon, there": {goodMunge, "echo 'unmunge: Error: Failed to access socket' >&2; exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
-		"another user's":   {goodMunge, `printf 'UID:  12345\n\nc2VjcmV0'`, "does not know this job's secret: its credential is of user 12345", ""},
-		"for another user": {goodMunge, `echo 'unmunge: Error: Unauthorized credential for client UID=1' >&2; exit 18`, "its credential is not for this user", ""},
-		"empty":            {goodMunge, fmt.Sprintf(`printf 'UID: %d\n\n'`, os.Geteuid()), "holds no secret", ""},
+		"well":                     {goodMunge, goodUnmunge, "", ""},
+		"replayed":                 {goodMunge, goodUnmunge + "; exit 17", "", ""},
+		"no daemon":                {"echo 'munge: Error: Failed to access \"/run/munge/munge.socket.2\"' >&2; exit 6", "exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
+		"no daemon, there":         {goodMunge, "echo 'unmunge: Error: Failed to access socket' >&2; exit 6", "munge cannot carry one", "export " + EnvSecret + "="},
+		"another user's":           {goodMunge, `printf 'UID:  12345\n\nc2VjcmV0'`, "does not know this job's secret: its credential is of user 12345", ""},
+		"for another user":         {goodMunge, `echo 'unmunge: Error: Unauthorized credential for client UID=1' >&2; exit 18`, "its credential is not for this user", ""},
+		"empty":                    {goodMunge, fmt.Sprintf(`printf 'UID: %d\n\n'`, os.Geteuid()), "holds no secret of this step", ""},
+		"made for another purpose": {"echo c2VjcmV0", fmt.Sprintf(`printf 'UID: %d\n\n'; cat`, os.Geteuid()), "holds no secret of this step", ""},
+		"of another step": {
+			goodMunge, fmt.Sprintf(`printf 'UID: %d\n\nperigee secret of step 915.0 is c2VjcmV0'`, os.Geteuid()),
+			"holds no secret of this step", "",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakeMunge(t, c.munge, c.unmunge)
@@ -290,7 +295,7 @@ func TestMungeCarriesTheSecret(t *testing.T) {
 				}
 				return
 			}
-			m, err := findMunge(environ(nil))
+			m, err := findMunge(environ(nil), "916.0")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -345,19 +350,20 @@ func TestHalfGivenSecret(t *testing.T) {
 
 func FuzzSecretIn(f *testing.F) {
 	uid := os.Geteuid()
-	f.Add(fmt.Sprintf("UID:      %d\n\n%s", uid, base64.StdEncoding.EncodeToString([]byte("s"))))
+	const mark = "perigee secret of step 1.0 is "
+	f.Add(fmt.Sprintf("UID:      %d\n\n%s%s", uid, mark, base64.StdEncoding.EncodeToString([]byte("s"))))
 	f.Add("UID: 1\n\nQQ==")
 	f.Add("\n\n")
 	users := []string{fmt.Sprint(uid), fmt.Sprint(uid, 1), fmt.Sprint(1, uid), fmt.Sprint(uid + 1), "-1", "", fmt.Sprint(uid, " 1")}
 	f.Fuzz(func(t *testing.T, out string) {
-		if s, err := secretIn(out); err == nil && (len(s) == 0 || !strings.Contains(out, fmt.Sprint(uid))) {
+		if s, err := secretIn(out, mark); err == nil && (len(s) == 0 || !strings.Contains(out, mark) || !strings.Contains(out, fmt.Sprint(uid))) {
 			t.Fatalf("%q holds %q", out, s)
 		}
 		random := fuzztest.Random([]byte(out))
 		user, secret := users[random.IntN(len(users))], fuzztest.Bytes(random, 40)
 		text := "STATUS:          Success (0)\nENCODE_HOST:     node1 (10.0.0.1)\nUID:             " + user + "\nGID:             " +
-			fmt.Sprint(uid) + "\nLENGTH:          44\n\n" + base64.StdEncoding.EncodeToString(secret)
-		got, err := secretIn(text)
+			fmt.Sprint(uid) + "\nLENGTH:          44\n\n" + mark + base64.StdEncoding.EncodeToString(secret)
+		got, err := secretIn(text, mark)
 		if own := user == fmt.Sprint(uid) && len(secret) > 0; own != (err == nil) || own && !bytes.Equal(got, secret) {
 			t.Fatalf("%q holds %q, %v", text, got, err)
 		}

@@ -42,10 +42,13 @@ func MungeSocket(env Environ) (socket, from string) {
 type munge struct {
 	encode, decode string // the programs
 	socket         string
+	mark           string // what the payload begins with
 }
 
-func findMunge(env Environ) (*munge, error) {
-	m := &munge{}
+// findMunge looks for munge. Its credentials are for the step of that name only: one that the user has made for
+// something else, with a payload that others know, must not pass for rank 0's.
+func findMunge(env Environ, step string) (*munge, error) {
+	m := &munge{mark: "perigee secret of step " + step + " is "}
 	m.socket, _ = MungeSocket(env)
 	var errEncode, errDecode error
 	m.encode, errEncode = exec.LookPath("munge")
@@ -92,7 +95,7 @@ func (m *munge) seal(ctx context.Context, secret []byte) (func() []byte, error) 
 
 func (m *munge) credential(ctx context.Context, secret []byte) ([]byte, error) {
 	args := []string{"--restrict-uid", strconv.Itoa(os.Geteuid())}
-	out, _, err := m.run(ctx, m.encode, args, base64.StdEncoding.EncodeToString(secret))
+	out, _, err := m.run(ctx, m.encode, args, m.mark+base64.StdEncoding.EncodeToString(secret))
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +121,11 @@ func (m *munge) open(ctx context.Context, letter []byte) ([]byte, error) {
 		}
 		return nil, noSecret(err)
 	}
-	return secretIn(string(out))
+	return secretIn(string(out), m.mark)
 }
 
-// secretIn reads what unmunge prints: metadata, an empty line, the payload.
-func secretIn(out string) ([]byte, error) {
+// secretIn reads what unmunge prints: metadata, an empty line, the payload, which begins with mark.
+func secretIn(out, mark string) ([]byte, error) {
 	metadata, payload, ok := strings.Cut(out, "\n\n")
 	if !ok {
 		return nil, errors.New("unmunge printed no payload")
@@ -132,9 +135,10 @@ func secretIn(out string) ([]byte, error) {
 	if strings.TrimSpace(uid) != strconv.Itoa(os.Geteuid()) {
 		return nil, fmt.Errorf("%w: its credential is of user %s", wire.ErrProof, strings.TrimSpace(uid))
 	}
+	payload, ours := strings.CutPrefix(payload, mark)
 	secret, err := base64.StdEncoding.DecodeString(strings.TrimSpace(payload))
-	if err != nil || len(secret) == 0 {
-		return nil, fmt.Errorf("%w: its credential holds no secret", wire.ErrProof)
+	if !ours || err != nil || len(secret) == 0 {
+		return nil, fmt.Errorf("%w: its credential holds no secret of this step", wire.ErrProof)
 	}
 	return secret, nil
 }

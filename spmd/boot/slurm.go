@@ -206,7 +206,7 @@ func (s *slurmStep) agreeOnSecret(ctx context.Context, r *rendezvous) error {
 	if s.size == 1 {
 		return nil // no other rank needs the secret
 	}
-	m, err := findMunge(s.env)
+	m, err := findMunge(s.env, s.name())
 	if err != nil {
 		return err
 	}

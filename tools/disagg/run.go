@@ -402,7 +402,8 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 		return fault.New(fault.Interrupt, "interrupted; not all jobs could be cancelled: %w",
 			err).WithHint("perigee disagg clean tries again")
 	}
-	return fault.New(fault.Interrupt, "interrupted; %s cancelled", cli.Count(n, "job"))
+	return fault.New(fault.Interrupt, "interrupted; %s cancelled", cli.Count(n, "job")).
+		WithHint("perigee disagg run --resume runs what is left")
 }
 
 // CleanCmd is `perigee disagg clean`.

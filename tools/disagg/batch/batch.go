@@ -68,6 +68,8 @@ type Manager struct {
 	Log      io.Writer         // what the framework's document calls the log lines
 	Ended    func(*Task) error // a task is over; called once for each
 	Changed  func([]*Task)     // after each look
+
+	resumed bool
 }
 
 // slowest is how far the interval grows while Slurm does not answer.
@@ -82,7 +84,11 @@ func (m *Manager) Run(ctx context.Context, tasks []*Task) error {
 		size = max(1, len(tasks))
 	}
 	m.announce(len(tasks), size)
-	if err := m.Ledger.Add(Event{Event: began, PID: os.Getpid()}); err != nil {
+	start := Event{Event: began, PID: os.Getpid()}
+	if m.resumed {
+		start.Event = resumed
+	}
+	if err := m.Ledger.Add(start); err != nil {
 		return err
 	}
 	for first, number := 0, 0; first < len(tasks); first, number = first+size, number+1 {
@@ -401,6 +407,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			return 0, fault.New(fault.Launch, "resume: %w", err)
 		}
 	}
+	m.resumed = true
 	count := 0
 	for _, t := range tasks {
 		e, known := last[t.Name]

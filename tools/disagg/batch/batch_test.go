@@ -185,6 +185,38 @@ func TestNoRoom(t *testing.T) {
 	}
 }
 
+// What is recorded once stays so, however often the run is interrupted, its jobs cancelled, and resumed.
+func TestResumeAfterCancels(t *testing.T) {
+	dir := fake(t, answer)
+	m := manager(t, t.TempDir())
+	for i := range 3 {
+		name := fmt.Sprint("case", i)
+		for _, e := range []Event{
+			{Event: recorded, Task: name, State: "passed"}, {Event: cancelled, Task: "case3"}, {Event: finished},
+		} {
+			if err := m.Ledger.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list := tasks(t, 4)
+		next := *m
+		if n, err := next.Resume(t.Context(), list); n != 0 || err != nil {
+			t.Fatalf("%d jobs go on, %v", n, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // before anything is submitted
+		next.Run(ctx, list)
+		for j, task := range list {
+			if (task.Verdict == "passed") != (j <= i) {
+				t.Errorf("resumed %d times: case %d is %q", i+1, j, task.Verdict)
+			}
+		}
+	}
+	if n := calls(t, dir, "sbatch"); n != 0 {
+		t.Errorf("%d jobs submitted", n)
+	}
+}
+
 // An intent whose job id was never written is found by its comment, and not
 // submitted again.
 func TestResumeIntent(t *testing.T) {

@@ -31,6 +31,7 @@ const (
 // The events of a task, and of a run as a whole.
 const (
 	began      = "began"
+	resumed    = "resumed"    // began with what the run before had done
 	submitting = "submitting" // written before sbatch is called
 	submitted  = "submitted"
 	rejected   = "rejected"
@@ -156,16 +157,16 @@ func (l *Ledger) write(line []byte) error {
 // Close lets others open the ledger.
 func (l *Ledger) Close() error { return errors.Join(l.file.Close(), l.list.Close()) }
 
-// Last returns the last event of every task of the last run that began, and
-// whether that run finished.
+// Last returns the last event of every task of the last run that began, with all
+// that went on with it, and whether that run finished.
 func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 	tasks, done = map[string]Event{}, true
 	for _, e := range l.events {
 		switch e.Event {
 		case began:
-			if done { // a resumed run goes on with the tasks of the one before
-				clear(tasks)
-			}
+			clear(tasks)
+			done = false
+		case resumed:
 			done = false
 		case finished:
 			done = true

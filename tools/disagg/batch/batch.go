@@ -476,8 +476,13 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		if e.Event == submitting {
 			id = find(mine, e.Comment)
 		}
+		event := cancelled
 		switch job, is := mine[id]; {
-		case id == "" || is && job.Over():
+		case id == "":
+		case is && job.Over():
+			if job.State != "CANCELLED" && l.owns(e, job) {
+				event = ended // it may have figures, which Resume collects
+			}
 		case !is:
 			left = append(left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
 		case !l.owns(e, job):
@@ -489,7 +494,7 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 			}
 			count++
 		}
-		if err := l.Add(Event{Event: cancelled, Task: name, Job: id}); err != nil {
+		if err := l.Add(Event{Event: event, Task: name, Job: id}); err != nil {
 			failures = append(failures, err)
 		}
 	}

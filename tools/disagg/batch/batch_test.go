@@ -387,6 +387,13 @@ func TestForeignJobs(t *testing.T) {
 	}
 	for _, j := range jobs {
 		said := slices.ContainsFunc(left, func(s string) bool { return strings.HasPrefix(s, j.task+": ") && strings.Contains(s, j.id) })
+		last := cancelled
+		if j.task == "over" { // its figures may be collected yet
+			last = ended
+		}
+		if tasks, _ := m.Ledger.Last(); tasks[j.task].Event != last {
+			t.Errorf("%s: the ledger has %+v, want %s", j.task, tasks[j.task], last)
+		}
 		if called := regexp.MustCompile(`(?m)^scancel .*\b` + j.id + `$`).Match(text); called != j.cancel || said == (j.cancel || j.task == "over") {
 			t.Errorf("%s: cancelled %v, said %v", j.task, called, said)
 		}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
@@ -47,7 +49,25 @@ func (s step) String() string {
 	if isName(s.name) {
 		return "." + s.name
 	}
-	return "[" + strconv.Quote(s.name) + "]"
+	return "[" + quote(s.name) + "]"
+}
+
+// quote writes a string of JSON, as [parsePath] reads it, of what can be printed.
+func quote(s string) string {
+	b := []byte{'"'}
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b = append(b, '\\', byte(r))
+		case strconv.IsPrint(r):
+			b = utf8.AppendRune(b, r)
+		default:
+			for _, unit := range utf16.Encode([]rune{r}) {
+				b = fmt.Appendf(b, "\\u%04x", unit)
+			}
+		}
+	}
+	return string(append(b, '"'))
 }
 
 func (p path) String() string {

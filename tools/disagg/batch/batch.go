@@ -15,6 +15,7 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
@@ -416,6 +418,10 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 		if e.Event == recorded {
 			t.Verdict = e.State
+			if changed(t) {
+				m.printf("Warning: %s has changed since %s was run; the figures are those of %s\n",
+					t.File, t.Name, filepath.Join(t.Dir, launch.Effective))
+			}
 			continue
 		}
 		id := e.Job
@@ -431,11 +437,31 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 				return 0, fault.New(fault.Input, "%s", stranger(t.Name, id, m.Ledger)).
 					WithHint("perigee disagg clean ends the interrupted run, and leaves this job alone")
 			}
+			if changed(t) {
+				return 0, fault.New(fault.Input, "resume: job %s of %s was submitted with another configuration than %s has now",
+					id, t.Name, t.File).
+					WithHint("go on with that one (it is in %s), or end the interrupted run with perigee disagg clean",
+						filepath.Join(t.Dir, launch.Effective))
+			}
 			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
 			count++
 		}
 	}
 	return count, nil
+}
+
+// changed reports whether a job would be submitted with another configuration now than lies in its folder: what it
+// has measured must not be judged by that.
+func changed(t *Task) bool {
+	if !t.Valid() {
+		return false
+	}
+	now, err := t.Plan("")
+	if err != nil {
+		return false
+	}
+	then, err := regular.Read(filepath.Join(t.Dir, launch.Effective), mostLedger)
+	return err == nil && string(then) != now.Files[launch.Effective]
 }
 
 // missing refuses to go on without a task that has a job, or with one whose configuration has become invalid: nothing

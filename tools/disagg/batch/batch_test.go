@@ -269,6 +269,43 @@ func TestResumeOfOtherCases(t *testing.T) {
 	}
 }
 
+// What a job has measured is not judged by a configuration that has changed since.
+func TestResumeOfAnotherConfiguration(t *testing.T) {
+	fake(t, `exit 0`)
+	for text, refused := range map[string]bool{"levels: 2 4\n": false, "levels: 2 8\n": true} {
+		var log strings.Builder
+		m := manager(t, t.TempDir())
+		m.Log = &log
+		m.Ledger.events = []Event{{Event: began}, {Event: submitted, Task: "case0", Job: "5", Time: time.Now()}}
+		list := tasks(t, 1)
+		plan := list[0].Plan
+		list[0].Plan = func(comment string) (*launch.Plan, error) {
+			p, err := plan(comment)
+			p.Files = map[string]string{launch.Effective: "levels: 2 4\n"}
+			return p, err
+		}
+		if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(list[0].Dir, launch.Effective), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n, err := m.Resume(t.Context(), list)
+		if (err != nil) != refused || refused != (n == 0) {
+			t.Errorf("submitted with %q: %d jobs go on, %v", text, n, err)
+		}
+		if refused && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "job 5 of case0 was submitted with another configuration")) {
+			t.Errorf("%v", err)
+		}
+		// What is recorded keeps its figures, and is said to have them from there.
+		m.Ledger.events = append(m.Ledger.events, Event{Event: recorded, Task: "case0", State: "success"})
+		n, err = m.Resume(t.Context(), list)
+		if said := strings.Contains(log.String(), "has changed since case0 was run"); err != nil || n != 0 || said != refused {
+			t.Errorf("recorded with %q: %d jobs go on, %v, and said: %q", text, n, err, log.String())
+		}
+	}
+}
+
 // The time of a job is that of its submission, also where it has ended by now.
 func TestTimeOfEndedJobs(t *testing.T) {
 	fake(t, `exit 0`)
@@ -366,12 +403,13 @@ func TestForeignJobs(t *testing.T) {
 	}
 	m := manager(t, out)
 	fill(m.Ledger)
+	same := func(string) (*launch.Plan, error) { return &launch.Plan{}, nil }
 	dir := fake(t, "cat <<'END'\n"+answers.String()+"END")
 	for _, j := range jobs {
 		e := j.event
 		e.Event, e.Task, e.Job = submitted, j.task, j.id
 		alone := &Manager{Queue: m.Queue, Ledger: &Ledger{dir: out, events: []Event{{Event: began}, e}}}
-		_, err := alone.Resume(context.Background(), []*Task{{Config: &config.Config{}, Name: j.task}})
+		_, err := alone.Resume(context.Background(), []*Task{{Config: &config.Config{}, Name: j.task, Plan: same}})
 		foreign := !j.cancel && j.task != "over" && j.task != "gone"
 		if (err != nil) != foreign || foreign && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "job "+j.id+" is yours, but")) {
 			t.Errorf("resume %s: %v", j.task, err)

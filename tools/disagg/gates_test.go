@@ -67,6 +67,8 @@ func TestFalseGreens(t *testing.T) {
 	}
 	withoutEnd := swap("Benchmark with concurrency 8 done\n", "")
 	whole := goodLog()
+	_, block, _ := strings.Cut(goodLevel, "prompts\n")
+	block, _, _ = strings.Cut(block, "Benchmark with")
 	warmup := strings.NewReplacer("Benchmarking with concurrency 1 ... 10000 prompts\n", "warming up\n", "Benchmark with concurrency 1 done\n", "UCX warmup done\nSUCCESS\n").
 		Replace(strings.SplitAfter(whole, "concurrency 1 done\n")[0])
 	for _, c := range []struct {
@@ -98,6 +100,9 @@ func TestFalseGreens(t *testing.T) {
 		{"no tokens in the log", swap("Total generated tokens:                  100000\n", ""), nil, "does not say how many tokens"},
 		{"empty", "", nil, "the log is empty"},
 		{"not a number", swap("100.50", "nan"), nil, "level 1 lacks SERVER_MEDIAN_TTFT"},
+		{"not a number after a warm-up", swap("====\nBenchmark with", "====\n"+strings.Replace(block, "100.50", "1,234.5", 1)+"Benchmark with"), nil, "level 1 lacks SERVER_MEDIAN_TTFT"},
+		{"a second block without a figure", swap("====\nBenchmark with", "====\n"+strings.Replace(block, "Median E2EL (ms):                        200.25\n", "", 1)+"Benchmark with"), nil, "level 1 lacks SERVER_MEDIAN_E2EL"},
+		{"SGLang's names", strings.ReplaceAll(whole, "Median E2EL (ms)", "Median E2E Latency (ms)"), nil, ""},
 	} {
 		p, code := parse(t, append([]string{caseFolder(t, c.log, true)}, c.args...)...)
 		reasons := strings.Join(p.Reasons, "\n")
@@ -113,6 +118,10 @@ func TestWhatIsNotThere(t *testing.T) {
 	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, `Failed requests: wanted a whole number, got "0x"`) {
 		t.Errorf("warnings: %s", text)
 	}
+	p, _ = parse(t, caseFolder(t, strings.Replace(goodLog(), "100.50", "inf", 1), true))
+	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, `line 9: Median TTFT (ms): wanted a number, got "inf"`) {
+		t.Errorf("warnings: %s", text)
+	}
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "slurm_logs", "a"), 0o755); err != nil {
 		t.Fatal(err)
@@ -124,6 +133,28 @@ func TestWhatIsNotThere(t *testing.T) {
 		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "wanted a verdict of perigee disagg, got none") || strings.Contains(said, "%!") {
 			t.Errorf("%s: exit code %d, %s", text, code, said)
 		}
+	}
+}
+
+// What a relaxed gate lets pass has figures: those of the last try, and those that are there.
+func TestFiguresBehindRelaxedGates(t *testing.T) {
+	again := strings.NewReplacer("concurrency C ", "concurrency 8 ", "100.50", "50.5").Replace(goodLevel)
+	p, code := parse(t, caseFolder(t, goodLog()+again, true), "--allow-missing-levels")
+	complete := 0
+	for _, l := range p.Levels {
+		if l.Concurrency != 8 || !l.Complete {
+			continue
+		}
+		if complete++; l.Metrics["SERVER_MEDIAN_TTFT"] != 50.5 {
+			t.Errorf("level 8 has %v", l.Metrics)
+		}
+	}
+	if code != 0 || complete != 1 || len(p.Levels) != 7 {
+		t.Errorf("exit code %d, %d of %d levels are complete and of 8", code, complete, len(p.Levels))
+	}
+	p, code = parse(t, caseFolder(t, strings.Replace(goodLog(), "Median E2EL (ms):                        200.25\n", "", 1), true), "--allow-missing-metrics")
+	if l := p.Levels[0]; code != 0 || !l.Complete || l.Metrics["SERVER_MEDIAN_TTFT"] != 100.5 || len(l.Metrics) != 1 {
+		t.Errorf("exit code %d, %+v", code, l)
 	}
 }
 

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -52,6 +55,9 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	}
 	rows, cases, err := readAll(c.Paths)
 	if err != nil {
+		return err
+	}
+	if err := warnOfMixtures(s.Err, cases); err != nil {
 		return err
 	}
 	series := history.Collect(rows)
@@ -197,6 +203,46 @@ func readCases(dir string) ([]Case, error) {
 	return cases, nil
 }
 
+// warnOfMixtures names cases of one id that did not do the same, on w and on the later ones: their figures have the
+// same names.
+func warnOfMixtures(w io.Writer, cases []Case) error {
+	first := map[string]*Case{}
+	said := map[string]bool{}
+	for i := range cases {
+		c := &cases[i]
+		a := first[c.ID]
+		if a == nil {
+			first[c.ID] = c
+			continue
+		}
+		what := ""
+		for _, d := range []struct {
+			name         string
+			ours, theirs any
+		}{
+			{"model", c.Model, a.Model}, {"input_length", c.Input, a.Input}, {"output_length", c.Output, a.Output},
+			{"GPUs", c.GPUs, a.GPUs},
+		} {
+			if d.ours != d.theirs {
+				what = cli.Shortened(fmt.Sprintf("%s is %v in some runs and %v in others", d.name, d.theirs, d.ours))
+				break
+			}
+		}
+		if what == "" {
+			continue
+		}
+		c.Verdict.Warnings = append(slices.Clip(c.Verdict.Warnings), what+", and their figures are taken together")
+		if said[c.ID] {
+			continue
+		}
+		said[c.ID] = true
+		if _, err := fmt.Fprintf(w, "warning: %s: %s; their figures are taken together\n", plaintext.Escape(cli.Shortened(c.ID)), plaintext.Escape(what)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func figures(series []history.Series, alpha float64) []figure {
 	list := []figure{}
 	for _, s := range series {
@@ -250,11 +296,12 @@ func pageCases(cases []Case) []page.Case {
 
 // CompareCmd is `perigee disagg compare`.
 type CompareCmd struct {
-	Old    string  `arg:"" help:"Output folder or CSV file before."`
-	New    string  `arg:"" help:"Output folder or CSV file after."`
-	Alpha  float64 `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a comparison may show any change where there is none [0.05]."`
-	FailOn string  `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if a figure is worse, if any has changed, or never: worse, any or none."`
-	Format string  `enum:"text,csv,json" default:"text" help:"text, csv or json."`
+	Old    string            `arg:"" help:"Output folder or CSV file before."`
+	New    string            `arg:"" help:"Output folder or CSV file after."`
+	Alpha  float64           `default:"0.05" placeholder:"P" help:"Level of significance: how often, at most, a comparison may show any change where there is none [0.05]."`
+	Better map[string]string `placeholder:"METRIC=WHEN" help:"Which values of a metric are good: lower or higher. Names of rates and of times say it by themselves."`
+	FailOn string            `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if a figure is worse, if any has changed, or never: worse, any or none."`
+	Format string            `enum:"text,csv,json" default:"text" help:"text, csv or json."`
 }
 
 // Run compares the figures of two runs.
@@ -263,14 +310,22 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 		return err
 	}
 	var sides [2][]history.Series
+	var cases []Case
 	for i, path := range []string{c.Old, c.New} {
-		rows, _, err := readAll([]string{path})
+		rows, found, err := readAll([]string{path})
 		if err != nil {
 			return err
 		}
-		sides[i] = history.Collect(rows)
+		sides[i], cases = history.Collect(rows), append(cases, found...)
 	}
-	changes, err := history.Compare(sides[0], sides[1], c.Alpha)
+	if err := warnOfMixtures(s.Err, cases); err != nil {
+		return err
+	}
+	declared, err := c.directions(slices.Concat(sides[0], sides[1]))
+	if err != nil {
+		return err
+	}
+	changes, err := history.Compare(sides[0], sides[1], c.Alpha, declared)
 	if err != nil {
 		return err
 	}
@@ -280,19 +335,36 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 	if err := c.print(s, changes); err != nil {
 		return err
 	}
-	worse, better := 0, 0
+	count := map[string]int{}
 	for _, ch := range changes {
-		switch ch.Verdict {
-		case history.Worse:
-			worse++
-		case history.Better:
-			better++
-		}
+		count[ch.Verdict]++
 	}
-	if c.FailOn != "none" && worse > 0 || c.FailOn == "any" && better > 0 {
-		return fault.New(fault.Worse, "%s worse, %d better", cli.Count(worse, "figure"), better)
+	worse, better, differ := count[history.Worse], count[history.Better], count[history.Differs]
+	if c.FailOn != "none" && worse > 0 || c.FailOn == "any" && better+differ > 0 {
+		text := fmt.Sprintf("%s worse, %d better", cli.Count(worse, "figure"), better)
+		if differ > 0 {
+			text += fmt.Sprintf(", %d different", differ)
+		}
+		return fault.New(fault.Worse, "%s", text)
 	}
 	return nil
+}
+
+// directions are those of --better.
+func (c *CompareCmd) directions(series []history.Series) (map[string]history.Direction, error) {
+	words := map[string]history.Direction{"lower": history.Lower, "higher": history.Higher}
+	declared := map[string]history.Direction{}
+	for _, metric := range slices.Sorted(maps.Keys(c.Better)) {
+		direction, ok := words[c.Better[metric]]
+		if !ok {
+			return nil, fault.New(fault.Usage, "--better: wanted %s=lower or %[1]s=higher, got %.40q", cli.Shortened(metric), c.Better[metric])
+		}
+		if !slices.ContainsFunc(series, func(s history.Series) bool { return s.Metric == metric }) {
+			return nil, fault.New(fault.Usage, "--better: there is no metric %s", cli.Shortened(metric))
+		}
+		declared[metric] = direction
+	}
+	return declared, nil
 }
 
 func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
@@ -308,9 +380,13 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 	}
 	t.AddColumn("Verdict", table.Left, "")
 	few := 0
+	var unknown []string // metrics
 	for _, ch := range changes {
 		if ch.Verdict == history.TooFew {
 			few++
+		}
+		if ch.Verdict == history.Differs && !slices.Contains(unknown, ch.Metric) {
+			unknown = append(unknown, ch.Metric)
 		}
 		t.AddRow(ch.Test, ch.Concurrency, ch.Metric, ch.OldMedian, ch.NewMedian, ch.Ratio, ch.Low, ch.High, ch.P,
 			ch.Old, ch.New, ch.Verdict)
@@ -324,6 +400,10 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 	default:
 		if err = t.WriteText(s.Out); err == nil && few > 0 {
 			_, err = fmt.Fprintf(s.Out, "\n%s with too few runs to distinguish any change from chance: 4 runs on each side are enough (--repeat 4)\n", cli.Count(few, "figure"))
+		}
+		if err == nil && len(unknown) > 0 {
+			_, err = fmt.Fprintf(s.Out, "\nWhether high or low values of %s are good, the name does not say: --better NAME=higher or NAME=lower does\n",
+				plaintext.Escape(cli.Shortened(strings.Join(unknown, ", "))))
 		}
 	}
 	return err

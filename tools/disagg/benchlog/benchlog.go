@@ -18,7 +18,8 @@
 //	Median TTFT (ms):                        131.42
 //
 // where the statistic is Mean, Median or P99 and the quantity TTFT, TPOT, ITL or
-// E2EL; in a level the last line of a kind counts.
+// E2EL, which SGLang calls E2E Latency. In a level the figures of the last result
+// block count, and there the last line of a kind.
 package benchlog
 
 import (
@@ -53,7 +54,8 @@ type Log struct {
 	Lines   int
 	Bytes   int64
 	Whole   bool // the text ends with the end of a line
-	// Unread are the first counts that are no whole numbers, with their lines; MoreUnread is how many follow.
+	// Unread are the first figures that are no numbers and counts that are no whole ones, with their lines; MoreUnread
+	// is how many follow.
 	Unread     []string
 	MoreUnread int
 	// LastLine is the end of the text if it is not whole.
@@ -73,6 +75,7 @@ var names = func() map[string]string {
 		for _, q := range Quantities {
 			m[s+" "+q] = Name(s, q)
 		}
+		m[s+" E2E Latency"] = Name(s, "E2EL")
 	}
 	return m
 }()
@@ -186,11 +189,21 @@ func (m *machine) line(line []byte) {
 	case bytes.Contains(line, requests):
 		m.figure(line) // which says what is no number
 	case last == '=' && bytes.Contains(line, block):
-		m.after = false
-		if m.open == nil {
-			m.log.Warmups++
-		}
+		m.block()
+	case m.open != nil && bytes.Contains(line, unit):
+		m.figure(line)
 	}
+}
+
+// block begins a result block. What a level has had before was a warm-up's.
+func (m *machine) block() {
+	m.after = false
+	if m.open == nil {
+		m.log.Warmups++
+		return
+	}
+	clear(m.open.Metrics)
+	m.open.Generated, m.open.Duration, m.open.Throughput = -1, 0, 0
 }
 
 // begin opens a level: "Benchmarking with concurrency 4 ... 32 prompts".
@@ -245,7 +258,7 @@ func (m *machine) keep() {
 	m.open = nil
 }
 
-// figure reads a line that ends with a digit.
+// figure reads a line with a figure or a count.
 func (m *machine) figure(line []byte) {
 	level := m.open
 	if level == nil {
@@ -256,10 +269,20 @@ func (m *machine) figure(line []byte) {
 		return
 	}
 	if at := bytes.LastIndex(line, unit); at > 0 {
-		label := lastTwoWords(line[:at])
+		label := lastWords(line[:at], 2)
 		name, ok := names[string(label)]
-		if value, isNumber := number(line[at+len(unit):]); ok && isNumber {
+		if !ok {
+			label = lastWords(line[:at], 3)
+			name, ok = names[string(label)]
+		}
+		text := bytes.TrimSpace(line[at+len(unit):])
+		switch value, isNumber := number(text); {
+		case !ok:
+		case isNumber:
 			level.Metrics[name] = value
+		default: // one before does not stand for it
+			delete(level.Metrics, name)
+			m.unread(line[at-len(label):at+len(unit)], "a number", text)
 		}
 		return
 	}
@@ -276,7 +299,7 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 			if n, ok := whole(value); ok {
 				*c.to = n
 			} else {
-				m.unread(c.label, value)
+				m.unread(c.label, "a whole number", value)
 			}
 			return
 		}
@@ -288,7 +311,7 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 		if n, ok := whole(value); ok {
 			l.Generated = int64(n)
 		} else {
-			m.unread(generated, value)
+			m.unread(generated, "a whole number", value)
 		}
 	} else if value, ok := after(line, seconds); ok {
 		l.Duration, _ = number(value)
@@ -297,20 +320,23 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 	}
 }
 
-// unread notes a count that cannot be read.
-func (m *machine) unread(label, value []byte) {
+// unread notes a figure or a count that cannot be read.
+func (m *machine) unread(label []byte, wanted string, value []byte) {
 	const most = 10
 	if len(m.log.Unread) == most {
 		m.log.MoreUnread++
 		return
 	}
-	m.log.Unread = append(m.log.Unread, fmt.Sprintf("line %d: %s wanted a whole number, got %.40q", m.log.Lines, label,
-		value))
+	m.log.Unread = append(m.log.Unread, fmt.Sprintf("line %d: %s wanted %s, got %.40q", m.log.Lines, label,
+		wanted, value))
 }
 
-// lastTwoWords cuts off a prefix such as "0: " or "[1,0]<stdout>:".
-func lastTwoWords(label []byte) []byte {
-	i := bytes.LastIndexByte(label, ' ')
+// lastWords cuts off a prefix such as "0: " or "[1,0]<stdout>:".
+func lastWords(label []byte, n int) []byte {
+	i := len(label)
+	for ; n > 1 && i > 0; n-- {
+		i = bytes.LastIndexByte(label[:i], ' ')
+	}
 	for i > 0 && isWord(label[i-1]) {
 		i--
 	}
@@ -364,13 +390,8 @@ func (l Level) Missing(wanted []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { _, ok := l.Metrics[name]; return ok })
 }
 
-// At returns the concurrency of the level that an offset of the log is in, 0
-// outside of levels. It does not know lines that were too long.
+// At returns the index of the level that an offset of the log is in, -1 outside of
+// levels. It does not know lines that were too long.
 func (l *Log) At(offset int64) int {
-	for _, level := range l.Levels {
-		if level.from <= offset && offset <= level.to {
-			return level.Concurrency
-		}
-	}
-	return 0
+	return slices.IndexFunc(l.Levels, func(level Level) bool { return level.from <= offset && offset <= level.to })
 }

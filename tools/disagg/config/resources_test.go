@@ -59,6 +59,9 @@ func TestPools(t *testing.T) {
 	if c.Benchmark.MultiRound != 10 || c.Benchmark.Ratio != .8 {
 		t.Errorf("%+v", c.Benchmark)
 	}
+	if c := load(t, "benchmark: {concurrency_list: 4 8 4}\njob: {client: a}\n", Options{})[0]; !strings.Contains(problems(c), "concurrency 4 is there twice") {
+		t.Errorf("a level twice: %s", problems(c))
+	}
 	if got := load(t, "benchmark: {concurrency_list: 16x32x64}\njob: {client: a}\n", Options{})[0].Benchmark.Levels; !slices.Equal(got, []int{16, 32, 64}) {
 		t.Errorf("%v", got)
 	}

@@ -40,6 +40,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 	}
 	c.judgeIdle(r)
 	c.judgeNames(r)
+	c.judgeRepeats(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
 		r.missing("metadata.accuracy.datasets")
 	}
@@ -109,6 +110,20 @@ func (c *Config) judgeSequences(r *reader, rules Rules) {
 	}
 	check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, least, words)
 	check("worker_config.gen.max_seq_len", c.Gen.MaxSeq, sum, "input_length + output_length")
+}
+
+// judgeRepeats refuses a level that is there twice: its figures would be those of two runs, and have one name.
+func (c *Config) judgeRepeats(r *reader) {
+	const path = "benchmark.concurrency_list"
+	seen := map[int]bool{}
+	for _, level := range c.Benchmark.Levels {
+		if seen[level] {
+			r.add(r.values[path], path, "concurrency %d is there twice; perigee disagg run --repeat runs a case more than once",
+				level)
+			return
+		}
+		seen[level] = true
+	}
 }
 
 // judgeLevels holds the concurrencies against the batch of a generation server.

@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 
 	"perigee/internal/fault"
@@ -93,6 +92,7 @@ func choose(n, k int) float64 {
 const (
 	Worse    = "worse"
 	Better   = "better"
+	Differs  = "differs" // and nothing says which values are good
 	Same     = "not separated"
 	TooFew   = "too few runs" // no difference could be told from chance
 	OnlyHere = "only one side"
@@ -101,27 +101,24 @@ const (
 // Change is the comparison of a figure between two sides.
 type Change struct {
 	Key
-	Old, New   int // runs
-	OldMedian  float64
-	NewMedian  float64
-	Ratio      float64 // of the medians; NaN where it is not known
-	Low, High  float64 // interval of the ratio; NaN where there are too few runs
-	P          float64 // adjusted for all figures (Westfall and Young); NaN: not tested
-	Verdict    string
-	LowerIsBad bool
+	Old, New  int // runs
+	OldMedian float64
+	NewMedian float64
+	Ratio     float64 // of the medians; NaN where it is not known
+	Low, High float64 // interval of the ratio; NaN where there are too few runs
+	P         float64 // adjusted for all figures (Westfall and Young); NaN: not tested
+	Verdict   string
+	Direction Direction
 }
-
-// rate matches the names of metrics of which high values are good.
-var rate = regexp.MustCompile(`(?i)throughput|tok_?s|req_?s|per_sec|goodput|accuracy`)
 
 // mostValues bounds the memory of a comparison.
 const mostValues = 16 << 20
 
-// Compare compares the figures of two sides at the level alpha, all together (stats.CompareRuns): the probability that
-// any gets a verdict where nothing has changed is at most alpha, and a change of one figure among many can be found
-// with as few runs as one that is alone. The k-th runs of all tests of a side count as one run. Low values are good,
-// since figures are times, unless the metric's name says that it is a rate.
-func Compare(old, fresh []Series, alpha float64) ([]Change, error) {
+// Compare compares the figures of two sides at the level alpha, all together (stats.CompareRuns): the probability
+// that any gets a verdict where nothing has changed is at most alpha, and a change of one figure among many can be
+// found with as few runs as one that is alone. The k-th runs of all tests of a side count as one run. Which values of
+// a metric are good declared says, else its name.
+func Compare(old, fresh []Series, alpha float64, declared map[string]Direction) ([]Change, error) {
 	sides := [2]*side{newSide(old), newSide(fresh)}
 	if n := len(old) * (sides[0].runs + sides[1].runs); n > mostValues {
 		return nil, fault.New(fault.Input, "%d figures of up to %d runs are too many to compare together", len(old),
@@ -133,6 +130,9 @@ func Compare(old, fresh []Series, alpha float64) ([]Change, error) {
 	kinds := map[string]int{}
 	for _, k := range keys(old, fresh) {
 		c := compare(k, sides[0].of[k].Values(), sides[1].of[k].Values(), alpha)
+		if c.Direction = declared[k.Metric]; c.Direction == Unknown {
+			c.Direction = DirectionOf(k.Metric)
+		}
 		if c.Verdict == "" {
 			if _, ok := kinds[k.Metric]; !ok {
 				kinds[k.Metric] = len(kinds)
@@ -222,7 +222,7 @@ func logs(values []float64) []float64 {
 // compare finds what follows from a figure alone.
 func compare(k Key, x, y []float64, alpha float64) Change {
 	c := Change{Key: k, Old: len(x), New: len(y), OldMedian: stats.Median(x), NewMedian: stats.Median(y),
-		Ratio: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN(), LowerIsBad: rate.MatchString(k.Metric)}
+		Ratio: math.NaN(), Low: math.NaN(), High: math.NaN(), P: math.NaN()}
 	if len(x) == 0 || len(y) == 0 {
 		c.Verdict = OnlyHere
 		return c
@@ -247,7 +247,9 @@ func (c *Change) judge(o stats.Outcome, alpha float64) {
 	switch {
 	case !(c.P <= alpha) || moved*o.Difference <= 0: // or the medians have not moved as the means have
 		c.Verdict = Same
-	case (moved > 0) != c.LowerIsBad:
+	case c.Direction == Unknown:
+		c.Verdict = Differs
+	case (moved > 0) == (c.Direction == Lower):
 		c.Verdict = Worse
 	default:
 		c.Verdict = Better

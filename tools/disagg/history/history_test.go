@@ -53,7 +53,7 @@ func TestMedianInterval(t *testing.T) {
 }
 
 func compared(t *testing.T, old, fresh []record.Row) []Change {
-	list, err := Compare(Collect(old), Collect(fresh), .05)
+	list, err := Compare(Collect(old), Collect(fresh), .05, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestTooManyToCompare(t *testing.T) {
 		list[len(list)-1].Start = time.Unix(int64(k), 0)
 		list = append(list, rows(fmt.Sprint("short", k), "TTFT", 1, 2, 3, 4)...)
 	}
-	if _, err := Compare(Collect(list), Collect(list), .05); fault.KindOf(err) != fault.Input {
+	if _, err := Compare(Collect(list), Collect(list), .05, nil); fault.KindOf(err) != fault.Input {
 		t.Errorf("got %v", err)
 	}
 }

@@ -180,14 +180,17 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 		e.Log.Levels[i].Metrics = map[string]float64{}
 	}
 	for _, match := range matches {
-		concurrency := match.Concurrency
-		if concurrency == 0 {
-			concurrency = e.Log.At(int64(match.Offset))
-		}
-		if concurrency == 0 && !marked && len(want.Levels) == 1 {
+		levels, concurrency := e.Log.Levels, match.Concurrency
+		i := e.Log.At(int64(match.Offset))
+		if concurrency == 0 && i < 0 && !marked && len(want.Levels) == 1 {
 			concurrency = want.Levels[0]
 		}
-		i := slices.IndexFunc(e.Log.Levels, func(l benchlog.Level) bool { return l.Concurrency == concurrency })
+		if i < 0 || concurrency != 0 && levels[i].Concurrency != concurrency { // printed behind all levels, say
+			i = len(levels) - 1
+			for i >= 0 && levels[i].Concurrency != concurrency {
+				i--
+			}
+		}
 		switch {
 		case i >= 0:
 			e.Log.Levels[i].Metrics = match.Values

@@ -101,8 +101,8 @@ func set[T any](to, from *T) {
 // Level is one level of a case.
 type Level struct {
 	Concurrency int                `json:"concurrency"`
-	Complete    bool               `json:"complete"`
-	Metrics     map[string]float64 `json:"metrics"` // ms; empty unless complete
+	Complete    bool               `json:"complete"` // it has its end line, and none of the same concurrency comes later
+	Metrics     map[string]float64 `json:"metrics"`  // ms; empty unless complete
 	Throughput  float64            `json:"output_tok_s,omitempty"`
 }
 
@@ -166,16 +166,16 @@ func (j *judge) reason(relaxed bool, format string, args ...any) {
 
 // levels fills in the levels and the requests.
 func (j *judge) levels() {
-	for _, l := range j.e.Log.Levels {
-		level := Level{Concurrency: l.Concurrency, Complete: l.Complete && len(l.Missing(j.required())) == 0,
-			Metrics: map[string]float64{}}
-		if l.Complete {
+	for i, l := range j.e.Log.Levels {
+		complete := l.Complete && !j.repeated(i)
+		level := Level{Concurrency: l.Concurrency, Complete: complete, Metrics: map[string]float64{}}
+		if complete {
 			level.Metrics, level.Throughput = l.Metrics, l.Throughput
 		}
 		j.v.Levels = append(j.v.Levels, level)
 	}
 	if list, more := j.e.Log.Unread, j.e.Log.MoreUnread; len(list) > 0 {
-		text := "the log has counts that cannot be read: " + strings.Join(list, "; ")
+		text := "the log has figures that cannot be read: " + strings.Join(list, "; ")
 		if more > 0 {
 			text += fmt.Sprintf("; and %d more", more)
 		}
@@ -184,6 +184,15 @@ func (j *judge) levels() {
 	if failed, total, ok := j.e.Log.Requests(); ok {
 		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
 	}
+}
+
+// repeated reports whether the level i of the log is there again, complete: the job was run twice. A config has each
+// level once.
+func (j *judge) repeated(i int) bool {
+	list := j.e.Log.Levels
+	return j.want.known && slices.ContainsFunc(list[i+1:], func(l benchlog.Level) bool {
+		return l.Complete && l.Concurrency == list[i].Concurrency
+	})
 }
 
 // required are the metrics that each level must have.
@@ -234,7 +243,8 @@ func (j *judge) presence() {
 		if i := slices.Index(left, l.Concurrency); i >= 0 {
 			left = slices.Delete(left, i, i+1)
 		} else {
-			j.reason(j.g.MissingLevels, "level %d is in the log more often than in the config", l.Concurrency)
+			j.reason(j.g.MissingLevels, "level %d is in the log more often than in the config; the last one counts",
+				l.Concurrency)
 		}
 	}
 	for _, missing := range left {

@@ -1,0 +1,26 @@
+package history
+
+import "testing"
+
+// Names say by whole words which values are good.
+func TestDirections(t *testing.T) {
+	for want, names := range map[Direction][]string{
+		Lower: {"SERVER_MEDIAN_TTFT", "SERVER_P99_E2EL", "FIRST_TOK_START_MS", "REQ_SETUP_MS", "LATENCY", "mean latency (us)", "LOAD_S", "errors", "RESPONSE_TIME"},
+		Higher: {"OUTPUT_THROUGHPUT", "TPS", "QPS", "TOK_S", "tok/s", "TOKENS_PER_S", "OUTPUT_TOKENS_S", "REQUESTS_PER_SECOND", "WORK_PER_SEC", "req_s", "ACCURACY",
+			"KV_BANDWIDTH", "GB/s", "GOODPUT"},
+		Unknown: {"", "BATCH", "KV_HITS", "TIME_TO_THROUGHPUT", "TOKENS", "TITLE"},
+	} {
+		for _, name := range names {
+			if got := DirectionOf(name); got != want {
+				t.Errorf("%s: %d, want %d", name, got, want)
+			}
+		}
+	}
+	old, fresh := rows("t", "BATCH", 100, 101, 102, 103), rows("t", "BATCH", 200, 201, 202, 203)
+	for declared, want := range map[Direction]string{Unknown: Differs, Lower: Worse, Higher: Better} {
+		list, err := Compare(Collect(old), Collect(fresh), .05, map[string]Direction{"BATCH": declared})
+		if err != nil || len(list) != 1 || list[0].Verdict != want {
+			t.Errorf("%d: %+v, %v", declared, list, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package disagg
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/tools/disagg/record"
+)
+
+// runFolder makes the output folder of four runs of a case, with a figure in each.
+func runFolder(t *testing.T, metric string, value float64, input int) string {
+	t.Helper()
+	dir := t.TempDir()
+	for i := range 4 {
+		start := time.Date(2026, 1, 2, 3, i, 0, 0, time.UTC)
+		row := record.Row{Test: "t[a]", Concurrency: 4, Metric: metric, Value: value + float64(i), Start: start, End: start.Add(time.Minute + time.Duration(i)*time.Microsecond)}
+		if err := record.AppendCSV(filepath.Join(dir, record.CSVName), []record.Row{row}); err != nil {
+			t.Fatal(err)
+		}
+		sub := filepath.Join(dir, "slurm_logs", fmt.Sprint("a", i))
+		if err := os.MkdirAll(sub, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprintf(`{"id": "a", "input_length": %d, "submitted": %q, "state": "passed", "levels": [], "reasons": []}`, input, start.Format(time.RFC3339))
+		if err := os.WriteFile(filepath.Join(sub, verdictFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func TestCompareDirections(t *testing.T) {
+	old, fresh := runFolder(t, "KV_HITS", 100, 1024), runFolder(t, "KV_HITS", 200, 1024)
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{nil, 0, "--better NAME=higher"},
+		{[]string{"--fail-on", "any"}, 13, "0 figures worse, 0 better, 1 different"},
+		{[]string{"--better", "KV_HITS=higher"}, 0, "better"},
+		{[]string{"--better", "KV_HITS=lower"}, 13, "worse"},
+		{[]string{"--better", "KV_HITS=up"}, 2, "wanted KV_HITS=lower or KV_HITS=higher"},
+		{[]string{"--better", "HITS=lower"}, 2, "there is no metric HITS"},
+	} {
+		out, said, code := perigee(t, nil, append([]string{"compare", old, fresh}, c.args...)...)
+		if code != c.code || !strings.Contains(out+said, c.want) || strings.Contains(said, "warning") {
+			t.Errorf("%q: exit code %d, %s%s", c.args, code, out, said)
+		}
+	}
+}
+
+// Runs of one case that did not do the same are named.
+func TestMixtures(t *testing.T) {
+	old, fresh := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), runFolder(t, "SERVER_MEDIAN_TTFT", 800, 8192)
+	const want = "warning: a: input_length is 1024 in some runs and 8192 in others; their figures are taken together\n"
+	for _, args := range [][]string{{"compare", "--fail-on", "none", old, fresh}, {"report", "--format", "json", old, fresh}} {
+		out, said, code := perigee(t, nil, args...)
+		if code != 0 || said != want || args[0] == "report" && strings.Count(out, "and 8192 in others, and their") != 4 {
+			t.Errorf("%q: exit code %d, %s%s", args, code, out, said)
+		}
+	}
+}

@@ -153,13 +153,18 @@ func (r Row) moved() string {
 // Compare compares two sets of results, one of each run. Without Force the error, of the kind Input, names
 // why they cannot be compared.
 func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
-	r := &Report{Options: o, OldN: len(old), NewN: len(fresh)}
+	r := &Report{Options: o}
 	r.Differences, r.Remarks = obstacles(old, fresh)
 	if len(r.Differences) > 0 && !o.Force {
 		return nil, fault.New(fault.Input, "these results cannot be compared: %s", strings.Join(r.Differences, "; ")).
 			WithHint("--force compares them all the same; then a change may come from these differences alone")
 	}
-	r.Judged = stats.SmallestP(len(old), len(fresh)) <= o.Alpha
+	cut := ""
+	if !o.Force {
+		old, fresh, cut = r.leaveOutPartial(old, fresh)
+	}
+	r.OldN, r.NewN = len(old), len(fresh)
+	r.Judged = cut == "" && stats.SmallestP(len(old), len(fresh)) <= o.Alpha
 	r.gather(old, fresh, o.Metric)
 	if o.Pairs {
 		r.gather(old, fresh, "pair_latency_ms")
@@ -176,12 +181,34 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	r.judge(timesOf(old, fresh))
 	r.addMeans()
 	r.sayContention()
-	if !r.Judged {
+	if cut != "" {
+		r.Advice = cut
+	} else if !r.Judged {
 		n := RunsNeeded(o.Alpha)
 		r.Advice = fmt.Sprintf("%s against %s: too few for a verdict at alpha %g, which takes %d on each side",
 			cli.Count(len(old), "run"), cli.Count(len(fresh), "run"), o.Alpha, n)
 	}
 	return r, nil
+}
+
+// leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another part of
+// the work. Of a side that has no other they stay, for the figures alone, and why says that there is no verdict.
+func (r *Report) leaveOutPartial(old, fresh []*result.Document) (_, _ []*result.Document, why string) {
+	sides := [][]*result.Document{old, fresh}
+	for i, name := range []string{"OLD", "NEW"} {
+		complete := slices.DeleteFunc(slices.Clone(sides[i]), func(d *result.Document) bool {
+			return d.Status != result.Complete
+		})
+		switch n := len(sides[i]) - len(complete); {
+		case n == 0:
+		case len(complete) == 0:
+			why = "all runs of " + name + " are partial, and may have measured another part of the work"
+		default:
+			r.Remarks = append(r.Remarks, fmt.Sprintf("%s of %s left out: partial", cli.Count(n, "run"), name))
+			sides[i] = complete
+		}
+	}
+	return sides[0], sides[1], why
 }
 
 // RunsNeeded is the least number of runs on each side with which a verdict is possible.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -363,6 +364,27 @@ func TestRemarks(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, mustCompare(t, one(old), one(fresh), defaults).Remarks); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Runs that were cut short are no runs of a side, unless it is asked for.
+func TestPartialRuns(t *testing.T) {
+	rng := rand.New(rand.NewPCG(27, 28))
+	whole, cut := runsOf(4, 20, lognormal(rng, 1)), runsOf(4, 20, lognormal(rng, 0.3))
+	for _, d := range cut {
+		d.Status, d.Failure = result.Partial, &result.Failure{Cause: "cut"}
+	}
+	if r := mustCompare(t, whole, slices.Concat(whole, cut), defaults); r.NewN != 4 || !r.Judged || r.Count(Better)+r.Count(Worse) > 0 ||
+		!slices.Contains(r.Remarks, "4 runs of NEW left out: partial") || !slices.Contains(r.Remarks, "a result is partial: cut") {
+		t.Errorf("%d runs, judged %v, %q", r.NewN, r.Judged, r.Remarks)
+	}
+	if r := mustCompare(t, cut, whole, defaults); r.OldN != 4 || r.Judged || r.Count("") != len(r.Rows) || r.Advice != "all runs of OLD are partial, and may have measured another part of the work" || !(r.Rows[0].Change > 1) {
+		t.Errorf("%d runs, judged %v, %s", r.OldN, r.Judged, r.Advice)
+	}
+	o := defaults
+	o.Force = true
+	if r := mustCompare(t, whole, cut, o); !r.Judged || r.NewN != 4 || r.Count(Better) == 0 {
+		t.Errorf("by force: %d runs, judged %v", r.NewN, r.Judged)
 	}
 }
 

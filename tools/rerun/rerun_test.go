@@ -2,6 +2,7 @@ package rerun
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"slices"
@@ -110,5 +111,47 @@ func TestConclude(t *testing.T) {
 	j := parse(t, "r.json", "--format", "json").job(cli.Streams{Out: &out}, []string{"rerun"})
 	if err := j.Conclude(document("shm", 1000), document("shm", 1000)); err != nil || !json.Valid(out.Bytes()) {
 		t.Errorf("%v:\n%s", err, &out)
+	}
+}
+
+// A series with violated thresholds ends as one run does; one that a threshold has cut is none to compare.
+func TestSeriesKeepsThresholds(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		cut       bool
+		violate   int // runs, from the first
+		kind      fault.Kind
+		text, out string
+	}{
+		{"none", false, 0, 0, "", "# OLD: r.json; NEW: 3 runs now\n"},
+		{"two", false, 2, fault.Threshold, "violated thresholds: x_ms.max < 1 in 2 runs (2 to 3)", "# OLD: r.json; NEW: 3 runs now\n"},
+		{"the first is cut", true, 1, fault.Threshold, "run 1 of 3 violates x_ms.max < 1, which has ended it", ""},
+	} {
+		cmd := parse(t, "r.json", "--times", "3", "--pairs", "none")
+		var out bytes.Buffer
+		r := &repetition{cmd: cmd, s: cli.Streams{Out: &out, Err: io.Discard}, sides: []*side{{path: "r.json"}}, order: make([]int, 3), folder: t.TempDir()}
+		made := 0
+		r.run = func(_ context.Context, _, output string) error {
+			d := document("shm", 1000)
+			passed := made >= c.violate
+			value := float64(2 + made)
+			if passed {
+				value = 0.5
+			}
+			d.Thresholds = []result.Threshold{{Threshold: "x_ms.max < 1", From: "--threshold", Value: &value, Samples: 1, Passed: &passed}}
+			if c.cut && !passed {
+				d.Status = result.Partial
+			}
+			made++
+			d.Finished = &d.Started
+			return d.Write(output)
+		}
+		err := r.finish([]*result.Document{document("shm", 1000)}, r.play(t.Context()))
+		if c.kind == 0 && err != nil || c.kind != 0 && (fault.KindOf(err) != c.kind || err.Error() != c.text) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if !strings.HasPrefix(out.String(), c.out) || c.out == "" && out.Len() > 0 {
+			t.Errorf("%s: %s", c.name, &out)
+		}
 	}
 }

@@ -36,6 +36,13 @@ type side struct {
 	docs   []*result.Document
 }
 
+// violation is a threshold that runs of a side violate.
+type violation struct {
+	threshold, side string
+	runs            int
+	values          []float64 // of the runs that have samples
+}
+
 // repetition is a number of runs under way.
 type repetition struct {
 	cmd    *Cmd
@@ -45,6 +52,7 @@ type repetition struct {
 	folder string
 	keep   bool // the folder is the user's
 	spent  time.Duration
+	broken []violation
 	// run makes one run, whose result it writes to a file. Tests replace it.
 	run func(ctx context.Context, path, output string) error
 }
@@ -202,6 +210,10 @@ func (r *repetition) play(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		violated := r.note(d, side.name)
+		if d.Status != result.Complete { // a threshold has ended it
+			return fault.New(fault.Threshold, "%s violates %s, which has ended it", name, strings.Join(violated, ", "))
+		}
 		side.docs = append(side.docs, d)
 		took := time.Since(started)
 		r.spent += took
@@ -212,6 +224,57 @@ func (r *repetition) play(ctx context.Context) error {
 		r.printf("%s: %s%s", name, rounded(took), left)
 	}
 	return nil
+}
+
+// note keeps in mind which thresholds a run violates, and returns them.
+func (r *repetition) note(d *result.Document, side string) (violated []string) {
+	for _, t := range d.Thresholds {
+		if t.Passed == nil || *t.Passed {
+			continue
+		}
+		violated = append(violated, t.Threshold)
+		i := slices.IndexFunc(r.broken, func(v violation) bool { return v.threshold == t.Threshold && v.side == side })
+		if i < 0 {
+			i = len(r.broken)
+			r.broken = append(r.broken, violation{threshold: t.Threshold, side: side})
+		}
+		v := &r.broken[i]
+		if v.runs++; t.Value != nil {
+			v.values = append(v.values, *t.Value)
+		}
+	}
+	return violated
+}
+
+func (v violation) String() string {
+	text := fmt.Sprintf("%s in %s", v.threshold, cli.Count(v.runs, "run"))
+	if v.side != "" {
+		text += " of " + v.side
+	}
+	if len(v.values) > 0 {
+		text += fmt.Sprintf(" (%.6g", slices.Min(v.values))
+		if len(v.values) > 1 {
+			text += fmt.Sprintf(" to %.6g", slices.Max(v.values))
+		}
+		text += ")"
+	}
+	return text
+}
+
+// violations is the error of runs that have ended and violate thresholds.
+func (r *repetition) violations() error {
+	if len(r.broken) == 0 {
+		return nil
+	}
+	var list []string
+	const most = 5
+	for _, v := range r.broken[:min(most, len(r.broken))] {
+		list = append(list, v.String())
+	}
+	if more := len(r.broken) - most; more > 0 {
+		list = append(list, fmt.Sprintf("and %d more", more))
+	}
+	return fault.New(fault.Threshold, "violated thresholds: %s", strings.Join(list, "; "))
 }
 
 // finish compares what there is, also if the series was cut short.
@@ -236,7 +299,7 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 	}
 	advice := func(n int) string { return r.advice(n) }
 	err := r.cmd.Judge(r.s, compare.Sides{Old: old, New: fresh, Force: force, Advice: advice})
-	return cmp.Or(failure, out.Fault(), err)
+	return cmp.Or(failure, out.Fault(), r.violations(), err)
 }
 
 // advice is the command that makes enough runs, n on each side.
@@ -271,7 +334,7 @@ func (r *repetition) child(ctx context.Context, path, output string) error {
 	switch {
 	case err == nil:
 		return nil
-	case ok && exit.ExitCode() == int(fault.Threshold): // the run is complete all the same
+	case ok && exit.ExitCode() == int(fault.Threshold): // its result says which, and whether it was complete
 		return nil
 	case ok && exit.ExitCode() > 0:
 		r.s.Err.Write(stderr.Bytes())

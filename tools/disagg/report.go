@@ -25,6 +25,7 @@ import (
 	"perigee/tools/disagg/history"
 	"perigee/tools/disagg/page"
 	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/verdict"
 )
 
 // ReportCmd is `perigee disagg report`.
@@ -284,7 +285,7 @@ func pageCases(cases []Case) []page.Case {
 		p := page.Case{ID: c.ID, Repeat: c.Repeat, Model: c.Model, State: c.State, Reasons: c.Reasons, Detail: c.Detail,
 			Job: c.Job, Slurm: c.Slurm,
 			Nodes: c.Nodes, Began: c.Began, QueueS: c.QueueS, RunS: c.RunS, GPUs: c.GPUs, Warnings: c.Warnings,
-			Probe: c.Probe.String()}
+			Probe: c.Probe.String(), Sound: good(c.Verdict)}
 		for _, l := range c.Levels {
 			p.Levels = append(p.Levels, page.Level{Concurrency: l.Concurrency, Complete: l.Complete, Metrics: l.Metrics,
 				Throughput: l.Throughput})
@@ -310,15 +311,15 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 		return err
 	}
 	var sides [2][]history.Series
-	var cases []Case
+	var cases [2][]Case
 	for i, path := range []string{c.Old, c.New} {
 		rows, found, err := readAll([]string{path})
 		if err != nil {
 			return err
 		}
-		sides[i], cases = history.Collect(rows), append(cases, found...)
+		sides[i], cases[i] = history.Collect(rows), found
 	}
-	if err := warnOfMixtures(s.Err, cases); err != nil {
+	if err := warnOfMixtures(s.Err, slices.Concat(cases[0], cases[1])); err != nil {
 		return err
 	}
 	declared, err := c.directions(slices.Concat(sides[0], sides[1]))
@@ -332,7 +333,8 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 	if len(changes) == 0 {
 		return fault.New(fault.Input, "there are no figures in %s, nor in %s: no case has passed", c.Old, c.New)
 	}
-	if err := c.print(s, changes); err != nil {
+	broken, mended := failing(cases[0], cases[1]), failing(cases[1], cases[0])
+	if err := c.print(s, changes, broken); err != nil {
 		return err
 	}
 	count := map[string]int{}
@@ -340,14 +342,42 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 		count[ch.Verdict]++
 	}
 	worse, better, differ := count[history.Worse], count[history.Better], count[history.Differs]
-	if c.FailOn != "none" && worse > 0 || c.FailOn == "any" && better+differ > 0 {
-		text := fmt.Sprintf("%s worse, %d better", cli.Count(worse, "figure"), better)
-		if differ > 0 {
-			text += fmt.Sprintf(", %d different", differ)
-		}
-		return fault.New(fault.Worse, "%s", text)
+	if c.FailOn == "none" || worse+len(broken) == 0 && (c.FailOn == "worse" || better+differ+len(mended) == 0) {
+		return nil
 	}
-	return nil
+	text := fmt.Sprintf("%s worse, %d better", cli.Count(worse, "figure"), better)
+	if differ > 0 {
+		text += fmt.Sprintf(", %d different", differ)
+	}
+	for _, list := range []struct {
+		ids       []string
+		old, next string
+	}{{broken, "passed", "fail"}, {mended, "failed", "pass"}} {
+		if len(list.ids) > 0 {
+			text += fmt.Sprintf("; %s in OLD and %s in NEW: %s", list.old, list.next,
+				plaintext.Escape(cli.Shortened(strings.Join(list.ids, ", "))))
+		}
+	}
+	return fault.New(fault.Worse, "%s", text)
+}
+
+// failing lists the cases that have passed in some run of a, and failed in all runs of b.
+func failing(a, b []Case) (ids []string) {
+	passed, failed := map[string]bool{}, map[string]bool{}
+	for _, c := range a {
+		passed[c.ID] = passed[c.ID] || c.State == verdict.Passed
+	}
+	for _, c := range b {
+		before, known := failed[c.ID]
+		failed[c.ID] = (before || !known) && c.State == verdict.Failed
+	}
+	for id := range failed {
+		if failed[id] && passed[id] {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // directions are those of --better.
@@ -367,7 +397,7 @@ func (c *CompareCmd) directions(series []history.Series) (map[string]history.Dir
 	return declared, nil
 }
 
-func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
+func (c *CompareCmd) print(s cli.Streams, changes []history.Change, broken []string) error {
 	var t table.Table
 	t.AddColumn("Test", table.Left, "")
 	t.AddColumn("Concurrency", table.Right, "")
@@ -398,7 +428,11 @@ func (c *CompareCmd) print(s cli.Streams, changes []history.Change) error {
 	case "json":
 		err = t.WriteJSON(s.Out)
 	default:
-		if err = t.WriteText(s.Out); err == nil && few > 0 {
+		if err = t.WriteText(s.Out); err == nil && len(broken) > 0 {
+			_, err = fmt.Fprintf(s.Out, "\nPassed in OLD and fail in NEW: %s\n",
+				plaintext.Escape(cli.Shortened(strings.Join(broken, ", "))))
+		}
+		if err == nil && few > 0 {
 			_, err = fmt.Fprintf(s.Out, "\n%s with too few runs to distinguish any change from chance: 4 runs on each side are enough (--repeat 4)\n", cli.Count(few, "figure"))
 		}
 		if err == nil && len(unknown) > 0 {

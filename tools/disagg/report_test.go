@@ -9,23 +9,33 @@ import (
 	"time"
 
 	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/verdict"
 )
 
 // runFolder makes the output folder of four runs of a case, with a figure in each.
 func runFolder(t *testing.T, metric string, value float64, input int) string {
 	t.Helper()
+	return folderOf(t, metric, value, input, verdict.Passed)
+}
+
+// folderOf makes the same of runs of any state; failed ones have levels, and no rows.
+func folderOf(t *testing.T, metric string, value float64, input int, state string) string {
+	t.Helper()
 	dir := t.TempDir()
 	for i := range 4 {
 		start := time.Date(2026, 1, 2, 3, i, 0, 0, time.UTC)
 		row := record.Row{Test: "t[a]", Concurrency: 4, Metric: metric, Value: value + float64(i), Start: start, End: start.Add(time.Minute + time.Duration(i)*time.Microsecond)}
-		if err := record.AppendCSV(filepath.Join(dir, record.CSVName), []record.Row{row}); err != nil {
-			t.Fatal(err)
+		if state == verdict.Passed {
+			if err := record.AppendCSV(filepath.Join(dir, record.CSVName), []record.Row{row}); err != nil {
+				t.Fatal(err)
+			}
 		}
 		sub := filepath.Join(dir, "slurm_logs", fmt.Sprint("a", i))
 		if err := os.MkdirAll(sub, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		text := fmt.Sprintf(`{"id": "a", "input_length": %d, "submitted": %q, "state": "passed", "levels": [], "reasons": []}`, input, start.Format(time.RFC3339))
+		text := fmt.Sprintf(`{"id": "a", "input_length": %d, "submitted": %q, "state": %q, "levels": [{"concurrency": 4, "complete": true, "metrics": {"SERVER_MEDIAN_TPOT": %g}, "output_tok_s": 100}], "reasons": [%s]}`,
+			input, start.Format(time.RFC3339), state, value+float64(i), map[string]string{verdict.Failed: `"it lies"`}[state])
 		if err := os.WriteFile(filepath.Join(sub, verdictFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -62,6 +72,27 @@ func TestMixtures(t *testing.T) {
 		out, said, code := perigee(t, nil, args...)
 		if code != 0 || said != want || args[0] == "report" && strings.Count(out, "and 8192 in others, and their") != 4 {
 			t.Errorf("%q: exit code %d, %s%s", args, code, out, said)
+		}
+	}
+}
+
+// A case of which all runs fail has no figures, and is worse all the same.
+func TestCompareFailingCases(t *testing.T) {
+	good, bad := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, verdict.Failed)
+	for _, c := range []struct {
+		old, fresh, failOn string
+		code               int
+		out, said          string
+	}{
+		{good, bad, "worse", 13, "Passed in OLD and fail in NEW: a\n", "0 figures worse, 0 better; passed in OLD and fail in NEW: a"},
+		{good, bad, "none", 0, "Passed in OLD and fail in NEW: a\n", ""},
+		{bad, good, "worse", 0, "", ""},
+		{bad, good, "any", 13, "", "failed in OLD and pass in NEW: a"},
+		{good, good, "any", 0, "", ""},
+	} {
+		out, said, code := perigee(t, nil, "compare", "--fail-on", c.failOn, c.old, c.fresh)
+		if code != c.code || !strings.Contains(out, c.out) || c.out == "" && strings.Contains(out, "Passed") || !strings.Contains(said, c.said) || c.said == "" && said != "" {
+			t.Errorf("%+v: exit code %d, %s%s", c, code, out, said)
 		}
 	}
 }

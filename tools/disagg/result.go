@@ -9,18 +9,23 @@ import (
 	"perigee/internal/conf"
 	"perigee/internal/result"
 	"perigee/internal/slurm"
+	"perigee/tools/disagg/benchlog"
+	"perigee/tools/disagg/history"
 )
 
 // writeResult writes a case as a perigee result: the figures of each level as
 // metrics and as a table, the nodes it ran on, and the config it ran with.
 func writeResult(path string, c Case, tree *conf.Value) error {
-	levels := result.Table{Title: "Levels", Columns: []string{"concurrency", "metric", "value_ms"}, Rows: [][]any{}}
+	levels := result.Table{Title: "Levels", Columns: []string{"concurrency", "metric", "value"}, Rows: [][]any{}}
 	var metrics []result.Metric
 	for _, l := range c.Levels {
 		for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
 			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
-				Help: fmt.Sprintf("%s at concurrency %d, ms", name, l.Concurrency)}
+				Help: fmt.Sprintf("%s at concurrency %d", name, l.Concurrency), Better: better[history.DirectionOf(name)]}
+			if slices.Contains(benchlog.All(), name) {
+				def.Help += ", ms"
+			}
 			// The table has them all: also those of a level that was run twice.
 			twice := slices.ContainsFunc(metrics, func(m result.Metric) bool { return m.Name == def.Name })
 			if !twice && len(metrics) < result.MaxMetrics {
@@ -45,6 +50,9 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 	}
 	return d.Write(path)
 }
+
+// better are the directions in the words of results.
+var better = map[history.Direction]string{history.Lower: "lower", history.Higher: "higher"}
 
 // world is the nodes of a job, from Slurm's list of them.
 func world(nodes string) result.World {

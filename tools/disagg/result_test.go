@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"perigee/internal/conf"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -43,6 +45,30 @@ func TestResult(t *testing.T) {
 		if err != nil || len(d.Metrics) != min(distinct(levels), result.MaxMetrics) || len(d.Tables[0].Rows) != len(levels) || d.Metrics[0].Name != "SERVER_MEDIAN_TTFT_c4" || d.Metrics[0].Values[0] != 131.42 {
 			t.Errorf("%q: %v, %+v", nodes, err, d)
 		}
+	}
+}
+
+// Units and directions are those that are known.
+func TestUnitsOfMetrics(t *testing.T) {
+	tree, err := conf.FromPlain("a.yaml", map[string]any{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "result.json")
+	level := verdict.Level{Concurrency: 4, Complete: true, Metrics: map[string]float64{"SERVER_MEDIAN_TTFT": 1, "TPS": 2, "KV_HITS": 3}}
+	if err := writeResult(path, Case{Verdict: &verdict.Verdict{Levels: []verdict.Level{level}, Reasons: []string{}}}, tree); err != nil {
+		t.Fatal(err)
+	}
+	d, err := result.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, m := range d.Metrics {
+		got[m.Help] = m.Better
+	}
+	if diff := cmp.Diff(map[string]string{"SERVER_MEDIAN_TTFT at concurrency 4, ms": "lower", "TPS at concurrency 4": "higher", "KV_HITS at concurrency 4": ""}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -37,6 +37,17 @@ func TestRepeatAsksForIO(t *testing.T) {
 	}
 }
 
+// The case of a batch is no scenario.
+func TestRepeatOfADisaggCase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := result.New([]string{"perigee", "disagg", "run", "a.yaml"}, result.Scenario{Name: "disagg"}, 0, result.World{Size: 1}).Write(path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Job{Repeats: path}).read(); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "is that of a case of perigee disagg") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A result of a cluster, or of a stranger, starts no thousands of processes here unless the user says so.
 func TestRepeatOfManyRanks(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "r.json")

@@ -35,6 +35,11 @@ func (j Job) read() (order, error) {
 	if err != nil {
 		return order{}, err
 	}
+	if len(d.Command) > 1 && d.Command[1] == "disagg" {
+		return order{}, fault.New(fault.Input, "result %s is that of a case of perigee disagg, and has no scenario",
+			j.Repeats).
+			WithHint("perigee disagg run effective.yaml, in the folder of the case, runs it again")
+	}
 	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))); sum != d.Scenario.SHA256 {
 		return order{}, fault.New(fault.Input, "result %s: the scenario's text does not go with its SHA-256",
 			j.Repeats).

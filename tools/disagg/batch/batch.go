@@ -432,10 +432,17 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 				}
 			}
 		}
-		if id != "" && (e.Event == submitted || e.Event == ended || e.Event == submitting) {
-			if job, is := mine[id]; is && !m.Ledger.owns(e, job) {
+		if id != "" && (e.Event == submitted || e.Event == ended || e.Event == submitting || e.Event == cancelling) {
+			job, is := mine[id]
+			if is && !m.Ledger.owns(e, job) {
 				return 0, fault.New(fault.Input, "%s", stranger(t.Name, id, m.Ledger)).
 					WithHint("perigee disagg clean ends the interrupted run, and leaves this job alone")
+			}
+			if e.Event == cancelling && !Done(t.Dir) && (!is || !job.Over() || job.State == "CANCELLED") {
+				if err := m.cancelAgain(ctx, t, id, is && !job.Over()); err != nil {
+					return 0, err
+				}
+				continue
 			}
 			if changed(t) {
 				return 0, fault.New(fault.Input, "resume: job %s of %s was submitted with another configuration than %s has now",
@@ -448,6 +455,16 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 	}
 	return count, nil
+}
+
+// cancelAgain finishes what an interrupted Cancel has begun with the job of a task, which is run anew.
+func (m *Manager) cancelAgain(ctx context.Context, t *Task, id string, runs bool) error {
+	if runs {
+		if err := m.Queue.Cancel(ctx, id); err != nil {
+			return fault.New(fault.Launch, "resume: job %s of %s: %w", id, t.Name, err)
+		}
+	}
+	return m.Ledger.Add(Event{Event: cancelled, Task: t.Name, Job: id})
 }
 
 // changed reports whether a job would be submitted with another configuration now than lies in its folder: what it
@@ -468,7 +485,9 @@ func changed(t *Task) bool {
 // would wait for the job, and its figures would be lost.
 func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 	for _, name := range slices.Sorted(maps.Keys(last)) {
-		if e := last[name]; e.Event != submitting && e.Event != submitted && e.Event != ended {
+		switch last[name].Event {
+		case submitting, submitted, ended, cancelling:
+		default:
 			continue
 		}
 		why := "this command does not select it"
@@ -514,7 +533,12 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		case !l.owns(e, job):
 			left = append(left, stranger(name, id, l))
 		default:
-			if err := q.Cancel(ctx, id); err != nil {
+			// The intent comes first: who is killed in between does not take the job for one that has failed.
+			err := l.Add(Event{Event: cancelling, Task: name, Job: id})
+			if err == nil {
+				err = q.Cancel(ctx, id)
+			}
+			if err != nil {
 				failures = append(failures, fmt.Errorf("job %s of %s: %w", id, name, err))
 				continue
 			}

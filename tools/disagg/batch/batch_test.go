@@ -306,6 +306,53 @@ func TestResumeOfAnotherConfiguration(t *testing.T) {
 	}
 }
 
+// Who is killed while he cancels jobs has the rest of them cancelled, and all of them run again; a job that was over before
+// is collected.
+func TestKilledWhileCancelling(t *testing.T) {
+	for _, c := range []struct {
+		name, state         string // "": Slurm does not know it any more
+		done, again, goesOn bool
+	}{
+		{"cancelled", "CANCELLED", false, false, false},
+		{"not yet cancelled", "RUNNING", false, true, false},
+		{"forgotten", "", false, false, false},
+		{"over before", "COMPLETED", false, false, true},
+		{"done before", "CANCELLED", true, false, true},
+	} {
+		m := manager(t, t.TempDir())
+		list := tasks(t, 1)
+		own := newComment()
+		answer := "true"
+		if c.state != "" {
+			answer = "echo '7|" + c.state + "|n|N/A|N/A|" + shown(own) + "|None|/x/job.sh'"
+		}
+		dir := fake(t, answer)
+		submission := time.Now().Add(-time.Hour)
+		m.Ledger.events = []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: own}, {Event: submitted, Task: "case0", Job: "7", Time: submission},
+			{Event: cancelling, Task: "case0", Job: "7", Time: time.Now()}}
+		if c.done {
+			if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			touch(t, filepath.Join(list[0].Dir, "8_done_7.txt"))
+		}
+		if err := m.missing(map[string]Event{"case0": m.Ledger.events[3]}, nil); err == nil {
+			t.Errorf("%s: the job is forgotten", c.name)
+		}
+		if open := m.Ledger.Open(); len(open) != 1 || !open["case0"].Time.Equal(submission) {
+			t.Errorf("%s: open: %+v", c.name, open)
+		}
+		n, err := m.Resume(t.Context(), list)
+		last, _ := m.Ledger.Last()
+		if err != nil || (n == 1) != c.goesOn || (list[0].Job.ID == "7") != c.goesOn || (last["case0"].Event == cancelled) == c.goesOn {
+			t.Errorf("%s: %d go on, job %q, the ledger says %s, %v", c.name, n, list[0].Job.ID, last["case0"].Event, err)
+		}
+		if got := calls(t, dir, "scancel"); (got == 1) != c.again {
+			t.Errorf("%s: scancel was called %d times", c.name, got)
+		}
+	}
+}
+
 // The time of a job is that of its submission, also where it has ended by now.
 func TestTimeOfEndedJobs(t *testing.T) {
 	fake(t, `exit 0`)

@@ -35,8 +35,9 @@ const (
 	submitting = "submitting" // written before sbatch is called
 	submitted  = "submitted"
 	rejected   = "rejected"
-	ended      = "ended"    // the job is over
-	recorded   = "recorded" // its figures are on disk
+	ended      = "ended"      // the job is over
+	recorded   = "recorded"   // its figures are on disk
+	cancelling = "cancelling" // written before scancel is called
 	cancelled  = "cancelled"
 	finished   = "finished"
 )
@@ -181,8 +182,8 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 			if e.Dir == "" {
 				e.Dir = old.Dir
 			}
-			if e.Event == ended && old.Event == submitted { // what counts is when its job was submitted
-				e.Time = old.Time
+			if (e.Event == ended || e.Event == cancelling) && (old.Event == submitted || old.Event == cancelling) {
+				e.Time = old.Time // what counts is when its job was submitted
 			}
 			tasks[e.Task] = e
 		}
@@ -197,7 +198,7 @@ func (l *Ledger) Forget() error { return l.Add(Event{Event: finished}) }
 func (l *Ledger) Open() map[string]Event {
 	tasks, _ := l.Last()
 	for name, e := range tasks {
-		if e.Event != submitting && e.Event != submitted {
+		if e.Event != submitting && e.Event != submitted && e.Event != cancelling {
 			delete(tasks, name)
 		}
 	}

@@ -37,6 +37,7 @@ type Case struct {
 	Began                                              time.Time
 	QueueS, RunS                                       float64
 	Levels                                             []Level
+	Sound                                              bool // nothing is wrong with the benchmark itself
 }
 
 // Level is one level of a case.
@@ -184,28 +185,39 @@ func rows(series []history.Series, alpha float64) []row {
 	return list
 }
 
-// trades puts the levels of all cases on two axes: what a user sees and what the
-// machines give.
+// trades puts the levels of sound cases on two axes: what a user sees and what the
+// machines give, each the median of all runs.
 func trades(cases []Case) (list []trade, perGPU bool) {
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c Case) bool { return !c.Sound })
 	perGPU = !slices.ContainsFunc(cases, func(c Case) bool { return c.GPUs == 0 })
-	list = []trade{}
-	var points []pareto.Point
+	type key struct {
+		id          string
+		concurrency int
+	}
+	var keys []key
+	x, y := map[key][]float64{}, map[key][]float64{}
 	for _, c := range cases {
 		for _, l := range c.Levels {
 			tpot := l.Metrics["SERVER_MEDIAN_TPOT"]
-			if !l.Complete || tpot <= 0 || l.Throughput <= 0 {
+			if !l.Complete || tpot <= 0 || l.Throughput <= 0 || math.IsInf(1000/tpot, 0) {
 				continue
 			}
-			t := trade{Case: c.ID, Concurrency: l.Concurrency, X: 1000 / tpot, Y: l.Throughput}
-			if math.IsInf(t.X, 0) {
-				continue
-			}
+			k, gpus := key{c.ID, l.Concurrency}, 1
 			if perGPU {
-				t.Y /= float64(c.GPUs)
+				gpus = c.GPUs
 			}
-			list = append(list, t)
-			points = append(points, pareto.Point{X: t.X, Y: t.Y})
+			if x[k] == nil {
+				keys = append(keys, k)
+			}
+			x[k], y[k] = append(x[k], 1000/tpot), append(y[k], l.Throughput/float64(gpus))
 		}
+	}
+	list = []trade{}
+	var points []pareto.Point
+	for _, k := range keys {
+		t := trade{Case: k.id, Concurrency: k.concurrency, X: stats.Median(x[k]), Y: stats.Median(y[k])}
+		list = append(list, t)
+		points = append(points, pareto.Point{X: t.X, Y: t.Y})
 	}
 	for i, on := range pareto.Front(points, false, false) {
 		list[i].Front = on

@@ -114,6 +114,7 @@ type one struct {
 		Error, Engine string
 		Median        float64 `json:"median_bytes_per_s"`
 		Pairs         []struct{ From, To string }
+		Of            int `json:"of_pairs"`
 	}
 	Queue float64 `json:"queue_s"`
 	Run   float64 `json:"run_s"`

@@ -59,10 +59,11 @@ func TestReport(t *testing.T) {
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.add("a", "good", 0, "  nodes: 2\n")
+	const name = "50%n" // not what sbatch's patterns make of it
+	s.add(name, "good", 0, "  nodes: 2\n")
 	p := s.start("run", "--probe")
-	c := s.cases(p, 0)["a"]
-	if c.Probe.Error != "" || len(c.Probe.Pairs) != 1 || c.Probe.Median < 1e6 || c.Probe.Engine == "" || c.Probe.Pairs[0].From == c.Probe.Pairs[0].To {
+	c := s.cases(p, 0)[name]
+	if c.Probe.Error != "" || len(c.Probe.Pairs) != 2 || c.Probe.Of != 2 || c.Probe.Median < 1e6 || c.Probe.Engine == "" || c.Probe.Pairs[0].From == c.Probe.Pairs[0].To {
 		log, _ := os.ReadFile(filepath.Join(c.Dir, "0_probe.log"))
 		t.Errorf("%+v\n%s", c.Probe, log)
 	}

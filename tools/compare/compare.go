@@ -1,9 +1,9 @@
 // Package compare finds out what has changed between two sets of runs, and whether that is more than chance.
 //
 // The sample is the run: what a run measured of a pattern, a pair of ranks or a metric is one number, the median. All
-// rows of a comparison are tested together on the logarithms of these numbers, by divisions of the runs into two sides
-// (see stats.CompareRuns), so that the probability of any verdict where nothing has changed is at most alpha. With too
-// few runs for that there are figures and no verdict. docs/compare.md describes it in full.
+// rows of a comparison are tested together on the logarithms of these numbers, by divisions of the runs into two
+// sides (see stats.CompareRuns), so that the probability of any verdict where nothing has changed is at most alpha.
+// With too few runs for that there are figures and no verdict. docs/compare.md describes it in full.
 package compare
 
 import (
@@ -191,8 +191,9 @@ func Compare(old, fresh []*result.Document, o Options) (*Report, error) {
 	return r, nil
 }
 
-// leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another part of
-// the work. Of a side that has no other they stay, for the figures alone, and why says that there is no verdict.
+// leaveOutPartial takes the runs that did not end out of both sides: what they measured until then may be another
+// part of the work. Of a side that has no other they stay, for the figures alone, and why says that there is no
+// verdict.
 func (r *Report) leaveOutPartial(old, fresh []*result.Document) (_, _ []*result.Document, why string) {
 	sides := [][]*result.Document{old, fresh}
 	for i, name := range []string{"OLD", "NEW"} {
@@ -328,8 +329,8 @@ func (r *Report) judge(times []float64) {
 	}
 }
 
-// common returns for each row the mean of all complete rows of its kind, which a machine that gets slower makes slower
-// together; nil where a row is not tested on logarithms.
+// common returns for each row the mean of all complete rows of its kind, which a machine that gets slower makes
+// slower together; nil where a row is not tested on logarithms.
 func (r *Report) common(rows []stats.Row) [][]float64 {
 	sums, counts := map[int][]float64{}, map[int]float64{}
 	for i, row := range rows {

@@ -32,6 +32,7 @@ type done struct {
 	began time.Time
 	ended time.Time
 	kept  bool // a run that was interrupted has judged it, and its verdict is on the disk
+	again bool // an earlier run has judged the same results
 }
 
 // verdictFile is the name of the verdict in a result folder.
@@ -77,9 +78,6 @@ func (r *session) collect(t *batch.Task) error {
 	if err := r.write(t, d); err != nil {
 		return err
 	}
-	if r.ledger == nil {
-		return nil
-	}
 	return r.ledger.Recorded(t, d.State)
 }
 
@@ -93,24 +91,29 @@ func doneOf(t *batch.Task) *done {
 	return d
 }
 
-// failedSuffix marks the result folder of a case that has failed.
-const failedSuffix = "_ERROR"
-
 // keep takes the verdict that an interrupted run has written of the same job. Its rows may be in the CSV file, which
 // only the same times and figures show.
 func (r *session) keep(t *batch.Task, d *done) bool {
 	if !t.Resumed {
 		return false
 	}
-	for _, dir := range []string{t.Dir, t.Dir + failedSuffix} {
+	c, dir := caseIn(t)
+	if c == nil || c.Job != t.Job.ID {
+		return false
+	}
+	*d = done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
+	return true
+}
+
+// caseIn reads what an earlier run has written of a task, and where; nil if nothing is there.
+func caseIn(t *batch.Task) (c *Case, dir string) {
+	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
 		data, err := regular.Read(filepath.Join(dir, verdictFile), mostVerdict)
-		var c Case
-		if err == nil && json.Unmarshal(data, &c) == nil && c.Verdict != nil && c.Job == t.Job.ID {
-			*d = done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
-			return true
+		if err == nil && json.Unmarshal(data, &c) == nil && c != nil && c.Verdict != nil {
+			return c, dir
 		}
 	}
-	return false
+	return nil, ""
 }
 
 // noFigures is the verdict on a task of which there are no figures. The reason may be of any length.
@@ -123,7 +126,11 @@ func (r *session) judge(t *batch.Task, d *done) {
 	want := verdict.Expected(t.Config)
 	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
 	if err != nil {
-		d.Verdict = noFigures("Result directory not found: " + err.Error())
+		reason := err.Error()
+		if _, err := os.Stat(t.Dir); err != nil {
+			reason = "Result directory not found: " + reason
+		}
+		d.Verdict = noFigures(reason)
 		return
 	}
 	d.Verdict = verdict.Judge(e, want, r.Gates)
@@ -174,7 +181,7 @@ func (r *session) write(t *batch.Task, d *done) error {
 		return err
 	}
 	if d.State == verdict.Failed && d.dir == t.Dir {
-		d.dir = t.Dir + failedSuffix
+		d.dir = t.Dir + batch.FailedSuffix
 		if err := os.RemoveAll(d.dir); err != nil {
 			return fault.New(fault.Output, "%w", err)
 		}
@@ -199,8 +206,17 @@ func (r *session) append(t *batch.Task, d *done) error {
 		return nil
 	}
 	path, rows := filepath.Join(r.dir, record.CSVName), r.rows(t, d)
+	if len(rows) == 0 {
+		return nil
+	}
 	if d.kept {
 		if has, err := record.HasRows(path, rows); has || err != nil {
+			return err
+		}
+	}
+	if d.again {
+		if has, err := record.HasRun(path, rows[0]); has || err != nil {
+			fmt.Fprintf(r.log, "%s: %s has figures of this run already; they stay as they are\n", t.Name, record.CSVName)
 			return err
 		}
 	}
@@ -272,13 +288,21 @@ func writeJSON(path string, v any) error {
 func (r *session) debug(job string) error {
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
 	for _, t := range r.tasks {
-		t.Job.ID, t.Submitted, t.Ended = job, r.began, time.Now()
+		t.Job.ID, t.Submitted = job, r.began
 		if _, err := os.Stat(t.Dir); err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
-			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: t.Ended, Verdict: noFigures(t.Err.Error())}
+			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
 			continue
 		}
-		if err := r.collect(t); err != nil {
+		d := doneOf(t)
+		if c, dir := caseIn(t); c != nil && dir == t.Dir { // the times and the job of these figures are known
+			d.began, d.ended, d.again = c.Began, c.Ended, true
+			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
+			t.Queued = time.Duration(c.QueueS * float64(time.Second))
+		}
+		r.cases[t] = d
+		r.judge(t, d)
+		if err := r.write(t, d); err != nil {
 			return err
 		}
 	}
@@ -297,10 +321,20 @@ func (r *session) finish() error {
 // cases.
 func (r *session) summarize() error {
 	var junit []record.Case
-	var all []Case
+	all := []Case{}
 	failed := 0
 	for _, t := range r.tasks {
 		d := r.cases[t]
+		if d == nil && t.Verdict != "" { // recorded by the run that was interrupted
+			if c, dir := caseIn(t); c != nil && c.State == t.Verdict {
+				all = append(all, *c)
+				d = &done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
+				r.cases[t], t.Job.ID, t.Submitted, t.Ended = d, c.Job, c.Began, c.Ended
+				t.Queued = time.Duration(c.QueueS * float64(time.Second))
+			}
+		} else if d != nil {
+			all = append(all, r.caseOf(t))
+		}
 		if d == nil {
 			skipped := "not run"
 			if t.Verdict != "" {
@@ -312,7 +346,6 @@ func (r *session) summarize() error {
 			junit = append(junit, record.Case{Name: t.Name, Category: t.Category, Skipped: skipped})
 			continue
 		}
-		all = append(all, r.caseOf(t))
 		one := record.Case{Name: t.Name, Category: t.Category, Took: d.ended.Sub(d.began), Output: d.diag}
 		if d.State == verdict.Failed {
 			failed++

@@ -18,11 +18,9 @@ import (
 	"perigee/internal/table"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
+	"perigee/tools/disagg/launch"
 	"perigee/tools/disagg/verdict"
 )
-
-// effective is the name of the config in a result folder, as the job ran it.
-const effective = "effective.yaml"
 
 // ParseCmd is `perigee disagg parse`.
 type ParseCmd struct {
@@ -64,7 +62,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 // expected reads the config of the case, if there is one.
 func (c *ParseCmd) expected() (verdict.Expect, error) {
 	file := c.Config
-	if beside := filepath.Join(c.Path, effective); file == "" {
+	if beside := filepath.Join(c.Path, launch.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return verdict.Expect{}, nil
 		}

@@ -198,6 +198,7 @@ func readCases(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
 				WithHint("parse the case again: perigee disagg parse %s", filepath.Dir(path))
 		}
+		c.Dir = filepath.Dir(path) // which has another name since, if the case has failed or was run again
 		cases = append(cases, c)
 	}
 	slices.SortStableFunc(cases, func(a, b Case) int { return a.Began.Compare(b.Began) })

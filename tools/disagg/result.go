@@ -22,7 +22,8 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 		for _, name := range slices.Sorted(maps.Keys(l.Metrics)) {
 			levels.Rows = append(levels.Rows, []any{l.Concurrency, name, l.Metrics[name]})
 			def := result.MetricDef{Name: fmt.Sprintf("%s_c%d", name, l.Concurrency),
-				Help: fmt.Sprintf("%s at concurrency %d", name, l.Concurrency), Better: better[history.DirectionOf(name)]}
+				Help:   fmt.Sprintf("%s at concurrency %d", name, l.Concurrency),
+				Better: better[history.DirectionOf(name)]}
 			if slices.Contains(benchlog.All(), name) {
 				def.Help += ", ms"
 			}

@@ -98,7 +98,9 @@ func (c *RunCmd) Run(s cli.Streams) error {
 		return err
 	}
 	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
-	run.makeTasks(selected)
+	if err := run.makeTasks(selected); err != nil {
+		return err
+	}
 	if c.DryRun {
 		return run.dry()
 	}
@@ -167,9 +169,9 @@ func (c *RunCmd) size(s cli.Streams) (int, error) {
 	return max(0, n), nil
 }
 
-// makeTasks makes a task of every case and repetition. Repetitions are
+// makeTasks makes a task of every case and repetition, and refuses those that would mix. Repetitions are
 // interleaved, so that a machine that grows slower does not favour one case.
-func (r *session) makeTasks(selected []*config.Config) {
+func (r *session) makeTasks(selected []*config.Config) error {
 	for repeat := 1; repeat <= r.Repeat; repeat++ {
 		for _, c := range selected {
 			if repeat == 1 {
@@ -188,6 +190,28 @@ func (r *session) makeTasks(selected []*config.Config) {
 			r.tasks = append(r.tasks, t)
 		}
 	}
+	return r.checkFolders()
+}
+
+// checkFolders refuses tasks that would take each other's files, or names, for their own.
+func (r *session) checkFolders() error {
+	named, taken := map[string]*batch.Task{}, map[string]*batch.Task{}
+	for _, t := range r.tasks {
+		if other := named[t.Name]; other != nil {
+			return fault.New(fault.Input, "%s and %s are both the case %s", other.File, t.File, t.Name).
+				WithHint("rename one of the files, or run them into different output folders")
+		}
+		named[t.Name] = t
+		for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
+			if other := taken[dir]; other != nil {
+				return fault.New(fault.Input, "%s (%s) and %s (%s) would use the same result folder %s", other.Name,
+					other.File, t.Name, t.File, dir).
+					WithHint("rename one of the files, or run them into different output folders")
+			}
+			taken[dir] = t
+		}
+	}
+	return nil
 }
 
 // plan makes the job of a task.

@@ -35,6 +35,31 @@ func TestThresholds(t *testing.T) {
 	}
 }
 
+// The groups stand in lm_eval's second table again: that is no second run. A second evaluation is.
+func TestGroups(t *testing.T) {
+	log := `|Tasks |Version|Filter|n-shot|Metric|   |Value |   |Stderr|
+|------|------:|------|-----:|------|---|-----:|---|-----:|
+|gsm8k |      3|none  |     5|acc   |↑  |0.9500|±  |0.0060|
+|mmlu  |      2|none  |      |acc   |↑  |0.8700|±  |0.0038|
+| - sub|      2|none  |      |acc   |↑  |0.8500|±  |0.0066|
+
+|Groups|Version|Filter|n-shot|Metric|   |Value |   |Stderr|
+|------|------:|------|-----:|------|---|-----:|---|-----:|
+|mmlu  |      2|none  |      |acc   |↑  |0.8700|±  |0.0038|
+| - sub|      2|none  |      |acc   |↑  |0.8500|±  |0.0066|
+`
+	for runs := 1; runs <= 3; runs++ {
+		scores, err := Read(strings.NewReader(strings.Repeat(log, runs)))
+		if err != nil || len(scores) != 3*runs || scores[len(scores)-1].Run != runs {
+			t.Errorf("%d runs: %+v, %v", runs, scores, err)
+		}
+	}
+	_, groups, _ := strings.Cut(log, "\n\n")
+	if scores, _ := Read(strings.NewReader(groups + groups)); len(scores) != 4 || scores[3].Run != 2 {
+		t.Errorf("two tables of groups alone: %+v", scores)
+	}
+}
+
 func TestTables(t *testing.T) {
 	log := `| Tasks |Version|Filter|n-shot| Metric |   |Value |   |Stderr|
 |-------|------:|------|-----:|--------|---|-----:|---|-----:|

@@ -49,6 +49,8 @@ type tables struct {
 	at     columns
 	task   string
 	run    int
+	head   string          // Tasks or Groups: the first word of this table
+	again  bool            // a table of groups after that of the tasks: the groups stand in both
 	seen   map[string]bool // task, filter and metric of this run
 	scores []Score
 }
@@ -80,6 +82,8 @@ func (t *tables) header(cells []string) bool {
 	if cells[0] != "Tasks" && cells[0] != "Groups" {
 		return false
 	}
+	t.again = cells[0] == "Groups" && t.head == "Tasks"
+	t.head = cells[0]
 	at := columns{-1, -1, -1, -1, -1}
 	for i, c := range cells {
 		switch c {
@@ -122,6 +126,9 @@ func (t *tables) score(cells []string) {
 		}
 	}
 	key := s.Task + "\x00" + s.Filter + "\x00" + s.Metric
+	if t.seen[key] && t.again {
+		return
+	}
 	if t.seen[key] {
 		t.run++
 		clear(t.seen)

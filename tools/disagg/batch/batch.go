@@ -477,8 +477,12 @@ func changed(t *Task) bool {
 	if err != nil {
 		return false
 	}
-	then, err := regular.Read(filepath.Join(t.Dir, launch.Effective), mostLedger)
-	return err == nil && string(then) != now.Files[launch.Effective]
+	for _, dir := range []string{t.Dir, t.Dir + FailedSuffix} {
+		if then, err := regular.Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
+			return string(then) != now.Files[launch.Effective]
+		}
+	}
+	return false
 }
 
 // missing refuses to go on without a task that has a job, or with one whose configuration has become invalid: nothing

@@ -208,6 +208,9 @@ func (l *Ledger) Open() map[string]Event {
 // LogsFolder is the folder in an output folder that holds the results of the jobs.
 const LogsFolder = "slurm_logs"
 
+// FailedSuffix marks the result folder of a case that has failed.
+const FailedSuffix = "_ERROR"
+
 // newComment invents what the ledger knows a job by.
 func newComment() string { return "perigee-" + rand.Text() }
 

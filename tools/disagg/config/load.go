@@ -48,6 +48,7 @@ func from(tree *conf.Value, file string, id Ident, o Options) *Config {
 		c.override(o.Env)
 	}
 	r := read(c.Tree)
+	c.identify(r)
 	if c.Tree.Kind == conf.Map {
 		c.fill(r)
 		c.judge(r, o.Rules)
@@ -57,12 +58,29 @@ func from(tree *conf.Value, file string, id Ident, o Options) *Config {
 	} else {
 		r.problems = append(r.problems, r.unknown...)
 	}
-	if !id.Known() {
-		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, wideep/perf and wideep/accuracy", id.Type, id.Category)
+	if !c.Known() {
+		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, wideep/perf and wideep/accuracy", c.Type, c.Category)
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 	c.Problems = append(c.Problems, r.problems...)
 	return c
+}
+
+// identify takes the id that the file itself holds, as the effective config in a result folder does, which lies outside
+// of the tree of tests.
+func (c *Config) identify(r *reader) {
+	const path = "metadata.id"
+	v := r.values[path]
+	if v == nil || v.Kind != conf.String {
+		return
+	}
+	const longest = 200 // the result folder is named after it
+	parts := strings.SplitN(v.Text(), "/", 3)
+	if len(parts) < 3 || parts[2] == "" || len(v.Text()) > longest || parts[2] == "." || parts[2] == ".." || strings.ContainsAny(parts[2], "/\x00") {
+		r.add(v, path, "wanted TYPE/CATEGORY/NAME of at most %d bytes, got %q", longest, clip(v.Text()))
+		return
+	}
+	c.Ident = Ident{parts[0], parts[1], parts[2]}
 }
 
 func (c *Config) warn(v *conf.Value, path, format string, args ...any) {

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"perigee/internal/conf"
@@ -179,6 +180,14 @@ type Reference struct {
 	Lower, Upper *float64 // nil: no bound
 }
 
+// String returns the key of the reference in a config.
+func (f Reference) String() string {
+	if f.Concurrency == 0 {
+		return f.Metric
+	}
+	return f.Metric + "@" + strconv.Itoa(f.Concurrency)
+}
+
 // Judge reports whether a value is within the bounds, and says them.
 func (f Reference) Judge(value float64) (bool, string) {
 	low, high := "no bound", "no bound"
@@ -204,7 +213,8 @@ func (r *reader) references() []Reference {
 		f := Reference{Metric: name}
 		if metric, level, ok := strings.Cut(name, "@"); ok {
 			f.Metric = metric
-			if _, err := fmt.Sscan(level, &f.Concurrency); err != nil || f.Concurrency < 1 {
+			var err error
+			if f.Concurrency, err = strconv.Atoi(level); err != nil || f.Concurrency < 1 {
 				r.add(entry, entry.Path(), "wanted METRIC or METRIC@CONCURRENCY, got %q", name)
 				continue
 			}
@@ -222,6 +232,10 @@ func (r *reader) references() []Reference {
 			} else if x.Kind != conf.Null {
 				r.add(entry, entry.Path(), "wanted a share or null as a bound, got %s", shown(x))
 			}
+		}
+		if f.Lower != nil && f.Upper != nil && f.Target**f.Lower > f.Target**f.Upper {
+			_, bounds := f.Judge(f.Target)
+			r.add(entry, entry.Path(), "no figure is within %s", bounds)
 		}
 		list = append(list, f)
 	}

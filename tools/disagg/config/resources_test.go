@@ -78,7 +78,7 @@ func TestPools(t *testing.T) {
 
 // S5: a reference as ReFrame has it.
 func TestReference(t *testing.T) {
-	c := load(t, swap(t, "metadata:", "metadata:\n  references: {X: [50000, -0.1, 0.3], 'Y@8': [10, null, 0]}"), Options{})[0]
+	c := load(t, swap(t, "metadata:", "metadata:\n  references: {SERVER_MEAN_TTFT: [50000, -0.1, 0.3], 'SERVER_P99_ITL@8': [10, null, 0]}"), Options{})[0]
 	if !c.Valid() || len(c.References) != 2 || c.References[1].Concurrency != 8 {
 		t.Fatalf("%+v %s", c.References, problems(c))
 	}
@@ -90,9 +90,30 @@ func TestReference(t *testing.T) {
 	if ok, _ := c.References[1].Judge(-1e9); !ok {
 		t.Error("a missing bound fails")
 	}
-	for _, text := range []string{"{X: 1}", "{X: [a, 0, 0]}", "{'X@a': [1, 0, 0]}", "{X: [1, b, 0]}"} {
-		if c := load(t, swap(t, "metadata:", "metadata:\n  references: "+text), Options{})[0]; c.Valid() {
-			t.Errorf("%s was taken", text)
+	for text, want := range map[string]string{
+		"{SERVER_MEAN_TTFT: 1}": "[target, lower, upper]", "{SERVER_MEAN_TTFT: [a, 0, 0]}": "wanted [target, lower, upper]",
+		"{'SERVER_MEAN_TTFT@a': [1, 0, 0]}": "METRIC or METRIC@CONCURRENCY", "{SERVER_MEAN_TTFT: [1, b, 0]}": "wanted a share or null",
+		"{SERVER_MEAN_TTFF: [1, 0, 0]}": "there is no metric SERVER_MEAN_TTFF", "{'SERVER_MEAN_TTFT@3': [1, 0, 0]}": "the benchmark has no concurrency 3",
+		"{SERVER_MEAN_TTFT: [100, 0.05, -0.05]}": "no figure is within 105 to 95", "{'SERVER_MEAN_TTFT@8x': [1, 0, 0]}": "METRIC or METRIC@CONCURRENCY",
+	} {
+		if c := load(t, swap(t, "metadata:", "metadata:\n  references: "+text), Options{})[0]; !strings.Contains(problems(c), want) {
+			t.Errorf("%s: got %s, want %s", text, problems(c), want)
+		}
+	}
+}
+
+// The id that a file holds counts more than its place.
+func TestID(t *testing.T) {
+	c := load(t, swap(t, "metadata:", "metadata:\n  id: wideep/perf/x"), Options{})[0]
+	if c.Ident != (Ident{"wideep", "perf", "x"}) {
+		t.Errorf("%+v %s", c.Ident, problems(c))
+	}
+	for text, want := range map[string]string{
+		"wideep/perf": "wanted TYPE/CATEGORY/NAME", "disagg/perf/a/../b": "wanted TYPE/CATEGORY/NAME", "disagg/perf/": "wanted TYPE/CATEGORY/NAME",
+		"disagg/perf/..": "wanted TYPE/CATEGORY/NAME", "disagg/perf/" + strings.Repeat("x", 200): "wanted TYPE/CATEGORY/NAME", "other/perf/x": "there are no metrics for other/perf",
+	} {
+		if c := load(t, swap(t, "metadata:", "metadata:\n  id: "+text), Options{})[0]; !strings.Contains(problems(c), want) {
+			t.Errorf("%s: got %s, want %s", text, problems(c), want)
 		}
 	}
 }

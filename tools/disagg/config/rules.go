@@ -3,10 +3,12 @@ package config
 import (
 	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
 	"perigee/internal/conf"
+	"perigee/tools/disagg/benchlog"
 )
 
 // Rules are a set of rules between keys. The document that describes the
@@ -41,6 +43,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 	c.judgeIdle(r)
 	c.judgeNames(r)
 	c.judgeRepeats(r)
+	c.judgeReferences(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
 		r.missing("metadata.accuracy.datasets")
 	}
@@ -123,6 +126,29 @@ func (c *Config) judgeRepeats(r *reader) {
 			return
 		}
 		seen[level] = true
+	}
+}
+
+// judgeReferences refuses expectations that no figure can meet.
+func (c *Config) judgeReferences(r *reader) {
+	metrics := benchlog.All()
+	if c.Metrics != nil && c.Metrics.Pattern != nil {
+		metrics = c.Metrics.Pattern.Names
+	}
+	levels := c.Concurrencies()
+	at := r.values["metadata.references"]
+	for _, f := range c.References {
+		name, v := f.String(), at.Get(f.String())
+		if v == nil {
+			v = at
+		}
+		if !slices.Contains(metrics, f.Metric) {
+			r.add(v, "metadata.references", "%s: there is no metric %s; known are %s", clip(name), clip(f.Metric),
+				clip(strings.Join(metrics, ", ")))
+		}
+		if f.Concurrency != 0 && !slices.Contains(levels, f.Concurrency) {
+			r.add(v, "metadata.references", "%s: the benchmark has no concurrency %d", clip(name), f.Concurrency)
+		}
 	}
 }
 

@@ -45,6 +45,7 @@ type key struct {
 // the server as they are.
 var schema = []key{
 	{path: "metadata", kind: section, help: "what is measured, and how it is judged"},
+	{path: "metadata.id", kind: text, help: "TYPE/CATEGORY/NAME, instead of what the file's place says; effective.yaml has it"},
 	{path: "metadata.model_name", kind: text, help: "model, for filters and the CSV column command"},
 	{path: "metadata.precision", kind: text, help: "precision, for the CSV column command"},
 	{path: "metadata.model_dir_name", kind: text, help: "folder of the model below MODEL_DIR"},

@@ -18,8 +18,9 @@ const (
 
 // Words that a metric's name holds between what is no letter or digit.
 var (
-	high = []string{"throughput", "goodput", "bandwidth", "bw", "accuracy", "score", "tps", "rps", "qps", "tflops", "mfu"}
-	low  = []string{"ttft", "tpot", "itl", "e2el", "e2e", "latency", "latencies", "time", "duration", "delay", "jitter",
+	high = []string{"throughput", "goodput", "bandwidth", "bw", "accuracy", "score", "tps", "rps", "qps",
+		"tflops", "mfu"}
+	low = []string{"ttft", "tpot", "itl", "e2el", "e2e", "latency", "latencies", "time", "duration", "delay", "jitter",
 		"ms", "us", "ns", "failed", "failures", "errors", "timeouts"}
 	units = []string{"tok", "toks", "token", "tokens", "req", "reqs", "request", "requests", "sample", "samples",
 		"mb", "mib", "gb", "gib"}

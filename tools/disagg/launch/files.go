@@ -19,7 +19,11 @@ const Effective = "effective.yaml"
 
 // files adds what the script reads.
 func (d *Data) files(p *Plan) error {
-	text, err := d.Tree.YAML()
+	tree, err := d.Tree.With([]string{"metadata", "id"}, d.Ident.Display())
+	if err != nil {
+		return err
+	}
+	text, err := tree.YAML()
 	if err != nil {
 		return err
 	}

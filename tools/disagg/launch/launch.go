@@ -169,15 +169,14 @@ func (d *Data) probe(p *Plan) {
 	if d.Perigee == "" {
 		return
 	}
-	decode, prefill := []int{0}, []int{}
-	if !d.UsesCommand() {
-		decode = decode[:0]
-		for i := range min(d.Nodes, ceil(d.Gen.World()*d.Hardware.GenServers, d.Hardware.GPUsPerNode)) {
-			decode = append(decode, i)
-		}
+	nodes := make([]int, d.Nodes)
+	for i := range nodes {
+		nodes[i] = i
 	}
-	for i := len(decode); i < d.Nodes; i++ {
-		prefill = append(prefill, i)
+	prefill, decode := nodes, nodes // a command places the servers itself
+	if !d.UsesCommand() {
+		n := min(d.Nodes, ceil(d.Gen.World()*d.Hardware.GenServers, d.Hardware.GPUsPerNode))
+		decode, prefill = nodes[:n], nodes[n:]
 	}
 	if plan := probe.New(d.Nodes, prefill, decode, d.ModelName, int64(d.Benchmark.Input)); plan != nil {
 		d.Probe = plan.Arguments
@@ -488,8 +487,9 @@ func (d *Data) arguments(o Options) []string {
 	if segment && o.Nodes == 0 {
 		add("segment", strconv.Itoa(d.Nodes))
 	}
-	add("output", filepath.Join(d.Dir, "slurm-%j.out"))
-	add("error", filepath.Join(d.Dir, "slurm-%j.err"))
+	dir := strings.ReplaceAll(d.Dir, "%", "%%") // which sbatch takes for its patterns
+	add("output", filepath.Join(dir, "slurm-%j.out"))
+	add("error", filepath.Join(dir, "slurm-%j.err"))
 	add("comment", o.Comment)
 	extra := s.ExtraArgs
 	if !s.HasExtra && !d.UsesCommand() {

@@ -219,6 +219,11 @@ func TestEndlessTemplate(t *testing.T) {
 			}
 		})
 	}
+	// A goroutine that has said that it is over may still be on its way out.
+	deadline := time.Now().Add(10 * time.Second)
+	for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
+		time.Sleep(time.Millisecond)
+	}
 	if after := runtime.NumGoroutine(); after > before {
 		t.Errorf("%d goroutines, %d before", after, before)
 	}

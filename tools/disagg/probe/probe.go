@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"perigee/internal/model"
 	"perigee/internal/result"
+	"perigee/internal/size"
 	"perigee/internal/stats"
 )
 
@@ -21,13 +23,16 @@ const (
 	// ResultName is the file of a result folder with what was measured.
 	ResultName = "0_probe.json.zst"
 	configName = "probe.yaml"
-	// mostPairs bounds the time of the probe.
+	// mostPairs bounds the time of the probe: a larger job is sampled, evenly.
 	mostPairs = 64
 	// mostFiles bounds the bytes of all its matrices. In a job of more than 5800 nodes there is no probe.
 	mostFiles = 64 << 20
 	// usualBytes is moved where the size of the model's KV cache is not known.
 	usualBytes = 64 << 20
 	mostBytes  = 256 << 20
+
+	// head is the first line of the config. It says what the result cannot: of how many pairs these are.
+	head = "# The fabric between the nodes of a job: %d of %d pairs.\n"
 )
 
 // Plan is a probe.
@@ -39,7 +44,7 @@ type Plan struct {
 }
 
 // New plans a probe between nodes: from each of prefill to each of decode, by
-// their index. Without any pair there is no probe, and the plan is nil.
+// their index. A node may be both. Without any pair there is no probe, and the plan is nil.
 func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan {
 	p := &Plan{Files: map[string]string{}, Bytes: usualBytes}
 	if name, ok := model.Similar(modelName); ok && tokens > 0 {
@@ -49,26 +54,46 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 			}
 		}
 	}
-	var b strings.Builder
-	b.WriteString("# The fabric between the nodes of a job, pair by pair.\niters: 3\nisolation_iters: 10\nwarmup_iters: 3\ntraffic_patterns:\n")
-	pairs, most := 0, min(mostPairs, mostFiles/(2*nodes*nodes))
-	for _, from := range prefill {
-		for _, to := range decode {
-			if from == to || pairs == most {
-				continue
-			}
-			pairs++
-			name := fmt.Sprintf("probe_%d_%d.txt", from, to)
-			p.Files[name] = matrix(nodes, from, to, p.Bytes)
-			fmt.Fprintf(&b, "  - {matrix_file: %s, mem_type: dram, xfer_op: WRITE}\n", name)
-		}
-	}
-	if pairs == 0 {
+	pairs, all := sample(prefill, decode, min(mostPairs, mostFiles/(2*nodes*nodes)))
+	if len(pairs) == 0 {
 		return nil
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, head, len(pairs), all)
+	b.WriteString("iters: 3\nisolation_iters: 10\nwarmup_iters: 3\ntraffic_patterns:\n")
+	for _, pair := range pairs {
+		name := fmt.Sprintf("probe_%d_%d.txt", pair[0], pair[1])
+		p.Files[name] = matrix(nodes, pair[0], pair[1], p.Bytes)
+		fmt.Fprintf(&b, "  - {matrix_file: %s, mem_type: dram, xfer_op: WRITE}\n", name)
 	}
 	p.Files[configName] = b.String()
 	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName + " --timeout 60s"
 	return p
+}
+
+// sample returns at most a number of pairs, and how many there are. They are taken round by round, and in each round
+// every node of the larger side stands once, and those of the smaller side in turn.
+func sample(prefill, decode []int, most int) (pairs [][2]int, all int) {
+	if len(prefill) == 0 || len(decode) == 0 {
+		return nil, 0
+	}
+	all = len(prefill) * len(decode)
+	for _, i := range prefill {
+		if slices.Contains(decode, i) {
+			all--
+		}
+	}
+	seen := map[[2]int]bool{}
+	for k := 0; len(pairs) < min(all, most); k++ {
+		round, i := k/max(len(prefill), len(decode)), k%max(len(prefill), len(decode))
+		pair := [2]int{prefill[i%len(prefill)], decode[(i+round)%len(decode)]}
+		if pair[0] == pair[1] || seen[pair] {
+			continue
+		}
+		seen[pair] = true
+		pairs = append(pairs, pair)
+	}
+	return pairs, all
 }
 
 // matrix has one cell.
@@ -106,6 +131,7 @@ type Result struct {
 	Median  float64 `json:"median_bytes_per_s,omitempty"`
 	Slowest float64 `json:"slowest_bytes_per_s,omitempty"`
 	Pairs   []Pair  `json:"pairs,omitempty"`
+	Of      int     `json:"of_pairs,omitempty"` // how many there are; 0: unknown
 	Error   string  `json:"error,omitempty"`
 }
 
@@ -157,6 +183,13 @@ func Read(dir string) *Result {
 	if len(rates) == 0 {
 		r.Error = "the probe has measured no pair"
 		return r
+	}
+	var measured int
+	if f, err := os.Open(filepath.Join(dir, configName)); err == nil {
+		if _, err := fmt.Fscanf(f, head, &measured, &r.Of); err != nil {
+			r.Of = 0
+		}
+		f.Close()
 	}
 	r.Median, r.Slowest = stats.Median(rates), slices.Min(rates)
 	for i, isSlow := range slow(rates, times) {
@@ -225,8 +258,12 @@ func (r *Result) String() string {
 			slow = append(slow, fmt.Sprintf("%s to %s %.2f GB/s", p.From, p.To, p.BytesPerSec/1e9))
 		}
 	}
-	text := fmt.Sprintf("probe: median %.2f GB/s, slowest %.2f GB/s over %d pairs (%s, %s)", r.Median/1e9,
-		r.Slowest/1e9, len(r.Pairs), r.Engine, r.Backend)
+	of := ""
+	if r.Of > len(r.Pairs) {
+		of = fmt.Sprintf(" of %d", r.Of)
+	}
+	text := fmt.Sprintf("probe: median %.2f GB/s, slowest %.2f GB/s over %d%s pairs (%s of each, %s, %s)", r.Median/1e9,
+		r.Slowest/1e9, len(r.Pairs), of, size.BinaryRounded(r.Bytes), r.Engine, r.Backend)
 	if len(slow) > 0 {
 		text += "; slow: " + strings.Join(slow, ", ")
 	}

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,6 +37,24 @@ func TestNew(t *testing.T) {
 	if p := New(100, many, many, "", 0); len(p.Files) != mostPairs+1 {
 		t.Errorf("%d files", len(p.Files))
 	}
+	// Of many pairs every node is in one before a node is in another.
+	count := map[int]int{}
+	pairs, all := sample(many[:40], many[40:80], mostPairs)
+	for _, p := range pairs {
+		count[p[0]]++
+		count[p[1]]++
+	}
+	if least := slices.Min(slices.Collect(maps.Values(count))); len(pairs) != 64 || all != 1600 || len(count) != 80 || least != 1 {
+		t.Errorf("%d of %d pairs, %d nodes, %d at least", len(pairs), all, len(count), least)
+	}
+	for _, c := range []struct{ prefill, decode, want int }{{3, 2, 6}, {2, 5, 10}, {1, 1, 1}, {0, 2, 0}} {
+		if pairs, all := sample(many[:c.prefill], many[10:10+c.decode], 1000); len(pairs) != c.want || all != c.want {
+			t.Errorf("%d prefill and %d decode nodes: %d of %d pairs", c.prefill, c.decode, len(pairs), all)
+		}
+	}
+	if pairs, all := sample(many[:4], many[:4], 1000); len(pairs) != 12 || all != 12 {
+		t.Errorf("four nodes that are both: %d of %d pairs", len(pairs), all)
+	}
 	if p := New(4096, many[:1], many, "", 0); len(p.Files) != 3 {
 		t.Errorf("%d files for two large matrices", len(p.Files))
 	}
@@ -45,8 +64,8 @@ func TestNew(t *testing.T) {
 }
 
 func TestString(t *testing.T) {
-	r := &Result{Engine: "nixl", Backend: "UCX", Median: 20e9, Slowest: 5e9, Pairs: []Pair{{"a", "b", 20e9, false}, {"a", "c", 5e9, true}}}
-	if got := r.String(); !strings.HasSuffix(got, "median 20.00 GB/s, slowest 5.00 GB/s over 2 pairs (nixl, UCX); slow: a to c 5.00 GB/s") {
+	r := &Result{Engine: "nixl", Backend: "UCX", Bytes: 64 << 20, Of: 12, Median: 20e9, Slowest: 5e9, Pairs: []Pair{{"a", "b", 20e9, false}, {"a", "c", 5e9, true}}}
+	if got := r.String(); !strings.HasSuffix(got, "median 20.00 GB/s, slowest 5.00 GB/s over 2 of 12 pairs (64.0 MiB of each, nixl, UCX); slow: a to c 5.00 GB/s") {
 		t.Error(got)
 	}
 	if r := Read(t.TempDir()); !strings.Contains(r.String(), "no result") {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -69,6 +70,34 @@ func HasRows(path string, rows []Row) (bool, error) {
 		return false, fault.New(fault.Input, "%w", err)
 	}
 	return strings.Contains(string(data), "\n"+lines(rows)), nil
+}
+
+// HasRun reports whether the file at path has figures of a row's run: of its test, with its times.
+func HasRun(path string, row Row) (bool, error) {
+	file, err := regular.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fault.New(fault.Input, "%w", err)
+	}
+	defer file.Close()
+	want := row.fields()
+	r := csv.NewReader(io.LimitReader(file, mostCSV))
+	r.FieldsPerRecord, r.ReuseRecord = len(columns), true
+	for {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return false, nil
+		}
+		if err != nil {
+			return false, fault.New(fault.Input, "%s: %w", path, err)
+		}
+		// from total_time__sec to end_timestamp
+		if slices.Equal(fields[9:12], want[9:12]) && strings.HasPrefix(fields[5], row.Test+"_con:") {
+			return true, nil
+		}
+	}
 }
 
 // lines are rows as they stand in a file.

@@ -92,6 +92,14 @@ func TestHasRows(t *testing.T) {
 	if err := AppendCSV(path, rows); err != nil {
 		t.Fatal(err)
 	}
+	other := row("A", time.Second)
+	other.Test = "test[ab]"
+	for r, want := range map[*Row]bool{&rows[1]: true, {Test: "test[a]", Start: at, End: at.Add(time.Second)}: true, &other: false,
+		{Test: "test[a]", Start: at, End: at.Add(time.Second + time.Microsecond)}: false} {
+		if got, err := HasRun(path, *r); err != nil || got != want {
+			t.Errorf("run of %+v: %v, %v", r, got, err)
+		}
+	}
 	if !has(rows...) || has(row("A", time.Second+time.Microsecond)) || has(rows[1], rows[0]) {
 		t.Error("wanted the rows that were written, and no others")
 	}

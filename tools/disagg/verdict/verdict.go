@@ -128,7 +128,7 @@ type Verdict struct {
 // Judge holds evidence against what is expected.
 func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 	v := &Verdict{Levels: []Level{}, Accuracy: []accuracy.Score{}, Reasons: []string{}, Files: e.Files}
-	j := judge{v: v, e: e, want: want, g: g}
+	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}}
 	benchmark := want.Benchmark || !want.known && (len(e.Scores) == 0 || len(e.Log.Levels) > 0)
 	j.levels()
 	if benchmark {
@@ -152,6 +152,7 @@ type judge struct {
 	e    *Evidence
 	want Expect
 	g    Gates
+	held map[int]bool // the references that a figure was held against
 }
 
 // reason fails the case, unless the gate is relaxed.
@@ -231,6 +232,11 @@ func (j *judge) benchmark() {
 		}
 		j.level(l)
 	}
+	for i, b := range j.want.Bounds {
+		if !j.held[i] {
+			j.reason(j.g.MissingLevels || j.g.MissingMetrics, "nothing was held against the reference of %s: no complete level has such a figure", b)
+		}
+	}
 }
 
 // presence compares the levels of the log with those of the config.
@@ -262,11 +268,12 @@ func (j *judge) level(l benchlog.Level) {
 	j.requests(l, custom)
 	j.tokens(l, custom)
 	j.plausible(l)
-	for _, b := range j.want.Bounds {
+	for i, b := range j.want.Bounds {
 		value, ok := l.Metrics[b.Metric]
 		if !ok || b.Concurrency != 0 && b.Concurrency != l.Concurrency {
 			continue
 		}
+		j.held[i] = true
 		if ok, bounds := b.Judge(value); !ok {
 			j.reason(false, "level %d: %s is %g, wanted %s", l.Concurrency, b.Metric, value, bounds)
 		}
@@ -280,6 +287,9 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	}
 	if failed < 0 && l.Successful >= 0 && total >= 0 {
 		failed = total - l.Successful
+	}
+	if l.Total >= 0 && l.Successful > l.Total {
+		j.reason(j.g.Implausible, "level %d: %d of %d requests succeeded", l.Concurrency, l.Successful, l.Total)
 	}
 	// The client may print fewer than it was asked for: lost ones failed, too.
 	if l.Prompts > 0 && total >= 0 && total < l.Prompts {
@@ -328,6 +338,9 @@ func (j *judge) plausible(l benchlog.Level) {
 	for _, s := range benchlog.Statistics {
 		ttft, first := l.Metrics[benchlog.Name(s, "TTFT")]
 		e2el, second := l.Metrics[benchlog.Name(s, "E2EL")]
+		if second && e2el == 0 {
+			j.reason(j.g.Implausible, "level %d: %s E2EL is 0 ms", l.Concurrency, s)
+		}
 		if first && second && e2el < ttft {
 			j.reason(j.g.Implausible, "level %d: %s E2EL %g ms is below TTFT %g ms", l.Concurrency, s, e2el, ttft)
 		}

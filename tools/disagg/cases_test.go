@@ -1,0 +1,146 @@
+package disagg
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/record"
+)
+
+// with adds lines to the section metadata of a config.
+func with(t *testing.T, config, lines string) {
+	t.Helper()
+	data, err := os.ReadFile(config)
+	must(t, err)
+	text := strings.NewReplacer("metadata:\n", "metadata:\n  "+lines+"\n", "local.slurm", "trtllm").Replace(string(data))
+	must(t, os.WriteFile(config, []byte(text), 0o644))
+}
+
+// A reference that no figure was held against has not been met.
+func TestReferencesThatJudgeNothing(t *testing.T) {
+	for _, c := range []struct {
+		reference, option, says string
+		code                    int
+	}{
+		{"SERVER_MEDIAN_TTFT: [100, -0.05, 0.05]", "", "passed", 0},
+		{"SERVER_MEDIAN_TTFT: [90, -0.05, 0.05]", "", "SERVER_MEDIAN_TTFT is 100.5, wanted 85.5 to 94.5", 12},
+		{"SERVER_MEDIAN_TPOT: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TPOT", 12},
+		{"SERVER_MEDIAN_TPOT@8: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TPOT@8", 12},
+		{"SERVER_MEDIAN_TPOT: [90, -0.05, 0.05]", "--allow-missing-metrics", "passed", 0},
+		{"SERVER_MEDIAN_TTTF: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TTTF", 12},
+		{"SERVER_MEDIAN_TTFT@64: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TTFT@64", 12},
+	} {
+		dir := caseFolder(t, goodLog(), true)
+		with(t, filepath.Join(dir, "effective.yaml"), "references: {"+c.reference+"}")
+		args := []string{"parse", dir}
+		if c.option != "" {
+			args = append(args, c.option)
+		}
+		out, said, code := perigee(t, nil, args...)
+		if code != c.code || !strings.Contains(out+said, c.says) {
+			t.Errorf("%s %s: exit code %d, want %d with %s\n%s%s", c.reference, c.option, code, c.code, c.says, out, said)
+		}
+	}
+}
+
+// A case's folder says what the case is: it stands in no tree of tests.
+func TestFolderOfAnyType(t *testing.T) {
+	dir := caseFolder(t, goodLog(), true)
+	config := filepath.Join(dir, "effective.yaml")
+	with(t, config, "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.95}]}\n  id: disagg/accuracy/acc")
+	table := "|Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|\n|gsm8k|3|flexible-extract|5|exact_match|↑|0.5000|±|0.0060|\n"
+	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
+	if out, said, code := perigee(t, nil, "parse", dir); code != 12 || !strings.Contains(out+said, "below the threshold 91.7975") {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+	out, said, code := perigee(t, nil, "run", config, "--gpu", "GB200", "--output", filepath.Join(t.TempDir(), "o"), "--dry-run", "--format", "json")
+	if code != 0 || !strings.Contains(out, "disagg_accuracy_acc") || !strings.Contains(out, "id: disagg/accuracy/acc") {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+}
+
+// Cases with equal names would take each other's results for their own.
+func TestEqualNames(t *testing.T) {
+	files := map[string]string{}
+	for _, name := range []string{"a/toy", "b/toy", "b/toy.2", "b/c"} {
+		files[name] = filepath.Join(t.TempDir(), name+".yaml")
+		must(t, os.MkdirAll(filepath.Dir(files[name]), 0o755), os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), files[name]))
+		with(t, files[name], "benchmark_type: perf")
+	}
+	for _, c := range []struct {
+		files  string
+		repeat string
+		says   string
+	}{
+		{"a/toy b/toy", "1", "are both the case disagg_perf_toy"}, {"a/toy b/toy.2", "2", "would use the same result folder"},
+		{"a/toy b/toy.2", "1", ""}, {"a/toy b/c", "2", ""},
+	} {
+		args := []string{"run", "--gpu", "GB200", "--output", filepath.Join(t.TempDir(), "o"), "--dry-run", "--repeat", c.repeat}
+		for name := range strings.FieldsSeq(c.files) {
+			args = append(args, files[name])
+		}
+		_, said, code := perigee(t, nil, args...)
+		if want := map[bool]int{true: 0, false: 3}[c.says == ""]; code != want || !strings.Contains(said, c.says) {
+			t.Errorf("%s, %s times: exit code %d, want %d with %q\n%s", c.files, c.repeat, code, want, c.says, said)
+		}
+	}
+}
+
+// Results that are read again are the same run: its figures stand once, with its job and times.
+func TestReadAgain(t *testing.T) {
+	out, config := judged(t)
+	var first Case
+	var rows []byte
+	for time := range 3 {
+		if said, code := judge(t, out, config); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+		csv, err := os.ReadFile(filepath.Join(out, record.CSVName))
+		must(t, err)
+		data, err := os.ReadFile(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", verdictFile))
+		var c Case
+		must(t, err, json.Unmarshal(data, &c))
+		if time == 0 {
+			first, rows = c, csv
+			continue
+		}
+		if string(csv) != string(rows) || !c.Began.Equal(first.Began) || !c.Ended.Equal(first.Ended) || c.Job != first.Job {
+			t.Errorf("again: job %s from %s to %s, want %s from %s to %s; the table\n%s", c.Job, c.Began, c.Ended, first.Job, first.Began, first.Ended, csv)
+		}
+	}
+}
+
+// A run that goes on counts what is recorded in its reports, and says where a config has changed since.
+func TestReportsOfResumed(t *testing.T) {
+	from := caseFolder(t, strings.Replace(goodLog(), "Total generated", "No", 1), true)
+	out := filepath.Join(t.TempDir(), "out")
+	config, result := filepath.Join(t.TempDir(), "effective.yaml"), filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
+	with(t, filepath.Join(from, "effective.yaml"), "benchmark_type: perf")
+	data, err := os.ReadFile(filepath.Join(from, "effective.yaml"))
+	must(t, err, os.WriteFile(config, data, 0o644), os.MkdirAll(filepath.Dir(result), 0o755), os.Rename(from, result))
+	if said, code := judge(t, out, config); code != 12 {
+		t.Fatalf("exit code %d\n%s", code, said)
+	}
+	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"time":"2026-01-14T02:03:04.5Z","event":"began"}
+{"time":"2026-01-14T02:03:04.5Z","event":"submitting","task":"disagg_perf_effective","dir":"`+result+`"}
+{"time":"2026-01-14T02:03:04.5Z","event":"submitted","task":"disagg_perf_effective","job":"17"}
+{"time":"2026-01-14T02:33:04.5Z","event":"ended","task":"disagg_perf_effective","job":"17"}
+{"time":"2026-01-14T02:33:04.5Z","event":"recorded","task":"disagg_perf_effective","job":"17","state":"failed"}
+`), 0o600))
+	list, said, code := perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
+	var cases []Case
+	if err := json.Unmarshal([]byte(list), &cases); err != nil || len(cases) != 1 || cases[0].State != "failed" || cases[0].Dir != result {
+		t.Errorf("%v: %s", err, list)
+	}
+	junit, err := os.ReadFile(filepath.Join(out, "junit.xml"))
+	if err != nil || code != 12 || !strings.Contains(string(junit), `failures="1"`) || !strings.Contains(string(junit), `skipped="0"`) {
+		t.Errorf("exit code %d, %v\n%s\n%s", code, err, said, junit)
+	}
+	if !strings.Contains(said, "changed") {
+		t.Errorf("the config is not the one of the job (which had no partition):\n%s", said)
+	}
+}

@@ -58,6 +58,9 @@ func TestDifferentCommands(t *testing.T) {
 	}{
 		"scenarios": {[][]string{{"run", "alltoall"}, {"run", "pingpong"}}, []string{"ranks ask for different scenarios: alltoall (rank 0 on ", "; pingpong (rank 1 on "}},
 		"options":   {[][]string{five, five, six}, []string{"ranks ask for different values of --iters: 5 (rank 0 on ", "; 6 (rank 2 on "}},
+		"seeds":     {[][]string{five, append(slices.Clone(five), "--seed", "4")}, []string{"ranks ask for different values of --seed: 0 (rank 0 on ", "; 4 (rank 1 on "}},
+		"thresholds": {[][]string{five, append(slices.Clone(five), "--threshold", "latency_ms.p99 < 1")},
+			[]string{"ranks ask for different values of --threshold: none (rank 0 on ", "; latency_ms.p99 < 1 (rank 1 on "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for r, p := range torchrunEach(t, t.TempDir(), c.ranks) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -239,7 +240,11 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			return err
 		}
 	}
-	alike := []experiment.Choice{{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))}}
+	alike := []experiment.Choice{
+		{What: "scenarios", Value: filepath.Base(cmp.Or(k.job.Repeats, k.job.Scenario))},
+		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
+		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
+	}
 	for flag, value := range r.Scenario.Alike(options) {
 		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
 	}

@@ -133,12 +133,18 @@ func TestReportsOfResumed(t *testing.T) {
 `), 0o600))
 	list, said, code := perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
 	var cases []Case
-	if err := json.Unmarshal([]byte(list), &cases); err != nil || len(cases) != 1 || cases[0].State != "failed" || cases[0].Dir != result {
+	if err := json.Unmarshal([]byte(list), &cases); err != nil || len(cases) != 1 || cases[0].State != "failed" || cases[0].Dir != result+batch.FailedSuffix {
 		t.Errorf("%v: %s", err, list)
 	}
 	junit, err := os.ReadFile(filepath.Join(out, "junit.xml"))
 	if err != nil || code != 12 || !strings.Contains(string(junit), `failures="1"`) || !strings.Contains(string(junit), `skipped="0"`) {
 		t.Errorf("exit code %d, %v\n%s\n%s", code, err, said, junit)
+	}
+	must(t, os.Remove(filepath.Join(result+batch.FailedSuffix, verdictFile)))
+	list, _, code = perigee(t, map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}, "run", config, "--gpu", "GB200", "--output", out, "--resume", "--format", "json")
+	cases = nil
+	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 12 || len(cases) != 1 || cases[0].State != "failed" || !strings.Contains(list, "without figures in") {
+		t.Errorf("without its verdict: exit code %d, %v: %s", code, err, list)
 	}
 	if !strings.Contains(said, "changed") {
 		t.Errorf("the config is not the one of the job (which had no partition):\n%s", said)

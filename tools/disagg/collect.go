@@ -97,23 +97,25 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 	if !t.Resumed {
 		return false
 	}
-	c, dir := caseIn(t)
+	c := caseIn(t)
 	if c == nil || c.Job != t.Job.ID {
 		return false
 	}
-	*d = done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
+	*d = done{Verdict: c.Verdict, dir: c.Dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
 	return true
 }
 
-// caseIn reads what an earlier run has written of a task, and where; nil if nothing is there.
-func caseIn(t *batch.Task) (c *Case, dir string) {
+// caseIn reads what an earlier run has written of a task; nil if nothing is there.
+func caseIn(t *batch.Task) *Case {
 	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
+		var c Case
 		data, err := regular.Read(filepath.Join(dir, verdictFile), mostVerdict)
-		if err == nil && json.Unmarshal(data, &c) == nil && c != nil && c.Verdict != nil {
-			return c, dir
+		if err == nil && json.Unmarshal(data, &c) == nil && c.Verdict != nil {
+			c.Dir = dir
+			return &c
 		}
 	}
-	return nil, ""
+	return nil
 }
 
 // noFigures is the verdict on a task of which there are no figures. The reason may be of any length.
@@ -295,7 +297,7 @@ func (r *session) debug(job string) error {
 			continue
 		}
 		d := doneOf(t)
-		if c, dir := caseIn(t); c != nil && dir == t.Dir { // the times and the job of these figures are known
+		if c := caseIn(t); c != nil && c.Dir == t.Dir { // the times and the job of these figures are known
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
@@ -324,26 +326,14 @@ func (r *session) summarize() error {
 	all := []Case{}
 	failed := 0
 	for _, t := range r.tasks {
-		d := r.cases[t]
-		if d == nil && t.Verdict != "" { // recorded by the run that was interrupted
-			if c, dir := caseIn(t); c != nil && c.State == t.Verdict {
-				all = append(all, *c)
-				d = &done{Verdict: c.Verdict, dir: dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
-				r.cases[t], t.Job.ID, t.Submitted, t.Ended = d, c.Job, c.Began, c.Ended
-				t.Queued = time.Duration(c.QueueS * float64(time.Second))
-			}
-		} else if d != nil {
+		if r.cases[t] == nil && t.Verdict != "" {
+			all = append(all, r.recorded(t))
+		} else if r.cases[t] != nil {
 			all = append(all, r.caseOf(t))
 		}
+		d := r.cases[t]
 		if d == nil {
-			skipped := "not run"
-			if t.Verdict != "" {
-				skipped = "recorded before: " + t.Verdict
-				if t.Verdict == verdict.Failed {
-					failed++
-				}
-			}
-			junit = append(junit, record.Case{Name: t.Name, Category: t.Category, Skipped: skipped})
+			junit = append(junit, record.Case{Name: t.Name, Category: t.Category, Skipped: "not run"})
 			continue
 		}
 		one := record.Case{Name: t.Name, Category: t.Category, Took: d.ended.Sub(d.began), Output: d.diag}
@@ -369,12 +359,27 @@ func (r *session) summarize() error {
 	return nil
 }
 
+// recorded takes a case that the interrupted run has recorded as it stands in its folder.
+func (r *session) recorded(t *batch.Task) Case {
+	c := caseIn(t)
+	if c == nil || c.State != t.Verdict { // its job was never submitted, or the folder is gone
+		v := noFigures("recorded before, without figures in " + t.Dir)
+		v.State = t.Verdict
+		r.cases[t] = &done{Verdict: v, dir: t.Dir}
+		return r.caseOf(t)
+	}
+	r.cases[t] = &done{Verdict: c.Verdict, dir: c.Dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
+	t.Job.ID, t.Submitted, t.Ended = c.Job, c.Began, c.Ended
+	t.Queued = time.Duration(c.QueueS * float64(time.Second))
+	return *c
+}
+
 func (r *session) printSummary(failed int) error {
 	t := taskTable(r.tasks, func(t *batch.Task) (string, string) {
 		d := r.cases[t]
 		switch {
 		case d == nil:
-			return cmp.Or(t.Verdict, "not run"), ""
+			return "not run", ""
 		case len(d.Reasons) > 0:
 			return d.State, d.Reasons[0]
 		}

@@ -9,6 +9,7 @@ import (
 
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/record"
+	"perigee/tools/disagg/verdict"
 )
 
 // with adds lines to the section metadata of a config.
@@ -31,8 +32,8 @@ func TestReferencesThatJudgeNothing(t *testing.T) {
 		{"SERVER_MEDIAN_TPOT: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TPOT", 12},
 		{"SERVER_MEDIAN_TPOT@8: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TPOT@8", 12},
 		{"SERVER_MEDIAN_TPOT: [90, -0.05, 0.05]", "--allow-missing-metrics", "passed", 0},
-		{"SERVER_MEDIAN_TTTF: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TTTF", 12},
-		{"SERVER_MEDIAN_TTFT@64: [90, -0.05, 0.05]", "", "nothing was held against the reference of SERVER_MEDIAN_TTFT@64", 12},
+		{"SERVER_MEDIAN_TTTF: [90, -0.05, 0.05]", "", "there is no metric SERVER_MEDIAN_TTTF", 3},
+		{"SERVER_MEDIAN_TTFT@64: [90, -0.05, 0.05]", "", "the benchmark has no concurrency 64", 3},
 	} {
 		dir := caseFolder(t, goodLog(), true)
 		with(t, filepath.Join(dir, "effective.yaml"), "references: {"+c.reference+"}")
@@ -44,6 +45,26 @@ func TestReferencesThatJudgeNothing(t *testing.T) {
 		if code != c.code || !strings.Contains(out+said, c.says) {
 			t.Errorf("%s %s: exit code %d, want %d with %s\n%s%s", c.reference, c.option, code, c.code, c.says, out, said)
 		}
+	}
+}
+
+// A log of many levels and evaluations does not make a verdict without end.
+func TestReasonsAreBounded(t *testing.T) {
+	var levels, table strings.Builder
+	for range 1000 {
+		levels.WriteString("Benchmarking with concurrency 4 ... 32 prompts\nBenchmark with concurrency 4 done\n")
+		table.WriteString("|other|1|none|0|acc||0.5||0.1|\n")
+	}
+	dir := caseFolder(t, levels.String(), true)
+	with(t, filepath.Join(dir, "effective.yaml"), "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.95}]}\n  id: disagg/stress/acc")
+	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table.String()), 0o644))
+	out, said, code := perigee(t, nil, "parse", dir, "--format", "json", "--allow-implausible")
+	var v verdict.Verdict
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 12 {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, said)
+	}
+	if n := len(v.Reasons); n != 202 || !strings.HasSuffix(v.Reasons[100], "more reasons") || v.Reasons[201] != "accuracy: and 900 more reasons" {
+		t.Errorf("%d reasons, %q, %q", n, v.Reasons[100], v.Reasons[n-1])
 	}
 }
 

@@ -78,13 +78,18 @@ func (c *ParseCmd) expected() (verdict.Expect, error) {
 			cli.Count(len(list), "case"))
 	}
 	for _, p := range list[0].Problems {
-		// Rules between keys do not matter here; what is unreadable does.
-		if p.Line == 0 || list[0].Tree == nil {
+		// Rules between keys do not matter here; what is unreadable does, and what the log is judged by.
+		judges := slices.ContainsFunc(judging, func(section string) bool { return strings.HasPrefix(p.Path, section) })
+		if p.Line == 0 || list[0].Tree == nil || judges {
 			return verdict.Expect{}, fault.New(fault.Input, "%s", where(file, p))
 		}
 	}
 	return verdict.Expected(list[0]), nil
 }
+
+// judging are the keys that say how a log is read and judged.
+var judging = []string{"metadata.id", "metadata.metrics", "metadata.references", "metadata.accuracy",
+	"benchmark.metrics"}
 
 // printVerdict writes a verdict for people.
 func printVerdict(out io.Writer, v *verdict.Verdict) error {

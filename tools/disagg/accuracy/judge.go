@@ -102,36 +102,56 @@ func JudgeAll(scores []Score, references []Reference) (reasons []string) {
 	if runs == 0 {
 		return []string{"accuracy: no table of results in the log"}
 	}
+	more := 0
 	for run := 1; run <= runs; run++ {
+		n := slices.IndexFunc(scores, func(s Score) bool { return s.Run > run })
+		if n < 0 {
+			n = len(scores)
+		}
 		for _, r := range references {
-			if reason := judgeRun(scores, run, r); reason != "" {
-				reasons = append(reasons, reason)
+			switch reason := judgeRun(scores[:n], run, r); {
+			case reason == nil:
+			case len(reasons) < mostReasons:
+				reasons = append(reasons, reason())
+			default:
+				more++
 			}
 		}
+		scores = scores[n:] // they stand in the order of the runs
+	}
+	if more > 0 {
+		reasons = append(reasons, fmt.Sprintf("accuracy: and %d more reasons", more))
 	}
 	return reasons
 }
 
-// judgeRun judges one reference in one run.
-func judgeRun(scores []Score, run int, r Reference) string {
-	is := func(s Score) bool { return s.Run == run && s.Task == r.Name && s.Filter == r.Filter }
+// mostReasons bounds what is said of a log.
+const mostReasons = 100
+
+// judgeRun judges one reference by the scores of one run. It returns what is wrong, or nil.
+func judgeRun(scores []Score, run int, r Reference) func() string {
+	is := func(s Score) bool { return s.Task == r.Name && s.Filter == r.Filter }
 	i := slices.IndexFunc(scores, func(s Score) bool { return is(s) && s.Metric == "exact_match" })
 	if i < 0 {
 		i = slices.IndexFunc(scores, is)
 	}
 	if i < 0 {
-		return fmt.Sprintf("accuracy: run %d has no result of %s with the filter %s", run, r.Name,
-			cmp.Or(r.Filter, "none"))
+		return func() string {
+			return fmt.Sprintf("accuracy: run %d has no result of %s with the filter %s", run, r.Name,
+				cmp.Or(r.Filter, "none"))
+		}
 	}
 	j := r.Judge(scores[i].Value)
 	scores[i].Judgement = &j
 	if j.Passed {
-		return ""
+		return nil
 	}
 	side := "below"
 	if !r.HigherIsBetter {
 		side = "above"
 	}
-	return fmt.Sprintf("accuracy: run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
-		j.Actual, side, j.Threshold, j.Expected)
+	return func() string {
+		return fmt.Sprintf("accuracy: run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
+			j.Actual, side, j.Threshold, j.Expected)
+	}
 }

@@ -256,7 +256,13 @@ func TestSweepBombs(t *testing.T) {
 	for i := range mostAxes + 1 {
 		fmt.Fprintf(&names, "a%d: [1], ", i)
 	}
+	var keys strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&keys, ", k%d: 1", i)
+	}
 	for text, want := range map[string]string{
+		"sweep: {job.nodes: [" + many(mostVariants) + "]}\njob: {setup: '" + strings.Repeat("x", 10_000) + "'}\n":    "at most 64 MiB of keys and texts together, got 10000 with 10008 bytes each",
+		"sweep: {job.nodes: [" + many(mostVariants) + "]}\njob: {client: a" + keys.String() + "}\n":                  "values together",
 		"sweep: {a: [" + strings.Repeat("x", 10_000) + "]}\njob: {setup: '" + strings.Repeat("{a}", 10_000) + "'}\n": "at most 64 MiB",
 		"sweep: {zip: {a: [" + many(mostVariants+1) + "]}}\njob: {setup: '{a}'}\n":                                   "wanted at most 10000 cases",
 		"sweep: {" + names.String() + "}\n":                                                 "wanted at most 32 names, got 33",
@@ -266,6 +272,29 @@ func TestSweepBombs(t *testing.T) {
 		list := load(t, text, Options{})
 		if len(list) != 1 || !strings.Contains(problems(list[0]), want) {
 			t.Errorf("%.60s: %d cases, %.200s; want %s", text, len(list), problems(list[0]), want)
+		}
+	}
+}
+
+// What a case says of its mistakes, and the names that others say them with, have bounds.
+func TestNamesAreBounded(t *testing.T) {
+	var keys strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&keys, ", k%d: 1", i)
+	}
+	c := load(t, "benchmark: {concurrency_list: 1"+keys.String()+"}\njob: {client: a}\n", Options{})[0]
+	if n := len(c.Problems); n != mostProblems+1 || c.Problems[n-1].Message != "and 900 more like these" {
+		t.Errorf("%d problems, the last: %v", n, c.Problems[n-1])
+	}
+	long := strings.Repeat("x", 201)
+	for text, want := range map[string]string{
+		"accuracy: {datasets: [{name: " + long + "}]}": "wanted names of at most 200 bytes, got 201", "accuracy: {datasets: [{name: a, filter_type: " + long + "}]}": "wanted names of at most 200 bytes, got 201",
+		"accuracy: {datasets: [" + strings.Repeat("{name: a}, ", 1001) + "]}":                                   "wanted at most 1000 data sets, got 1001",
+		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                     "wanted metric_names of at most 200 bytes",
+		"metrics: {extractor_pattern: '" + strings.Repeat("(1)", 201) + "', metric_names: [" + strings.Repeat("m, ", 201) + "]}": "wanted at most 200 metric_names, got 201",
+	} {
+		if got := problems(load(t, "metadata: {"+text+"}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]); !strings.Contains(got, want) {
+			t.Errorf("%.60s: got %.300s, want %s", text, got, want)
 		}
 	}
 }

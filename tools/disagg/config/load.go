@@ -62,7 +62,7 @@ func from(tree *conf.Value, file string, id Ident, o Options) *Config {
 		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, wideep/perf and wideep/accuracy", c.Type, c.Category)
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	c.Problems = append(c.Problems, r.problems...)
+	c.Problems = append(append(c.Problems, r.problems...), r.last()...)
 	return c
 }
 

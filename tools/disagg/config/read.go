@@ -27,7 +27,12 @@ type reader struct {
 	values   map[string]*conf.Value // by path: what is there and has its type
 	problems []Problem
 	unknown  []Problem // keys that the schema lacks
+	more     int       // problems beyond mostProblems
 }
+
+// mostProblems bounds what is kept of the problems of a case. A file may have one in each line, and a sweep makes
+// thousands of cases of it.
+const mostProblems = 100
 
 func read(root *conf.Value) *reader {
 	r := &reader{root: root, values: map[string]*conf.Value{}}
@@ -57,7 +62,29 @@ func (r *reader) add(v *conf.Value, path, format string, args ...any) {
 	if v != nil {
 		line = v.Line
 	}
+	if len(r.problems) >= mostProblems {
+		r.more++
+		return
+	}
 	r.problems = append(r.problems, Problem{Path: path, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+// strange notes a key that the schema lacks, with the nearest that it has. path is the whole path of the key.
+func (r *reader) strange(v *conf.Value, path, name string, nearest func() string) {
+	if len(r.unknown) >= mostProblems {
+		r.more++
+		return
+	}
+	r.unknown = append(r.unknown, Problem{path, v.Line, fmt.Sprintf("the key %q is not known here%s", name,
+		nearest())})
+}
+
+// last is what is said of the problems beyond mostProblems.
+func (r *reader) last() []Problem {
+	if r.more == 0 {
+		return nil
+	}
+	return []Problem{{"", 1, fmt.Sprintf("and %d more like these", r.more)}}
 }
 
 // missing notes a key that is not there, at the line of the innermost section
@@ -132,8 +159,7 @@ func (r *reader) findUnknown(v *conf.Value, path string) {
 		full := strings.TrimPrefix(path+"."+name, ".")
 		value := v.Get(name)
 		if !slices.Contains(known, name) {
-			r.unknown = append(r.unknown, Problem{full, value.Line, fmt.Sprintf("the key %q is not known here%s", name,
-				nearest(name, path))})
+			r.strange(value, full, name, func() string { return nearest(name, path) })
 			continue
 		}
 		if kindOf[full] == section && value.Kind == conf.Map {

@@ -51,8 +51,7 @@ func (r *reader) resources() *Resources {
 	for _, name := range v.Keys() {
 		if !slices.Contains(gpuFields, name) {
 			at := v.Get(name)
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
-				name, conf.Suggestion(name, gpuFields))})
+			r.strange(at, at.Path(), name, func() string { return conf.Suggestion(name, gpuFields) })
 		}
 	}
 	res := &Resources{GPUsPerNode: r.count(v, "gpus_per_node", 0)}
@@ -118,8 +117,7 @@ func (r *reader) parallel(v *conf.Value, role string, perNode int) Pool {
 		at := section.Get(name)
 		switch {
 		case !slices.Contains(poolKeys, name):
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
-				name, conf.Suggestion(name, poolKeys))})
+			r.strange(at, at.Path(), name, func() string { return conf.Suggestion(name, poolKeys) })
 		case v.Has(name):
 			r.add(at, path+"."+name, "is given here and as resources.%s, on line %d", name, v.Get(name).Line)
 		}

@@ -16,6 +16,7 @@ const (
 	mostSteps    = 100      // of a key with dots
 	mostValues   = 1 << 21  // in all cases
 	mostText     = 64 << 20 // bytes that placeholders become, and those of the cases' names
+	mostRead     = 64 << 20 // bytes of keys and texts that are read for all cases
 )
 
 // variant is one case of a sweep.
@@ -51,6 +52,11 @@ func expand(tree *conf.Value) ([]variant, *Problem) {
 		return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
 	}
 	base := tree.Without("sweep")
+	if n := bytesOf(base); n > mostRead/len(rows) {
+		return nil, &Problem{"sweep", section.Line, fmt.Sprintf(
+			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
+			len(rows), n)}
+	}
 	left := room{values: mostValues, text: mostText, each: size(base)}
 	var list []variant
 	seen := map[string]bool{}
@@ -157,6 +163,18 @@ func size(v *conf.Value) int {
 	return n
 }
 
+// bytesOf is the length of all keys and texts of a document.
+func bytesOf(v *conf.Value) int {
+	n := len(v.Text())
+	for _, element := range v.List() {
+		n += bytesOf(element)
+	}
+	for _, name := range v.Keys() {
+		n += len(name) + bytesOf(v.Get(name))
+	}
+	return n
+}
+
 // apply gives one name of a sweep its value.
 func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf.Value, *Problem) {
 	wrong := func(format string, args ...any) *Problem {
@@ -166,6 +184,12 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		path := strings.Split(name, ".")
 		if len(path) > mostSteps {
 			return nil, wrong("wanted a key of at most %d parts, got %d", mostSteps, len(path))
+		}
+		for at, i := tree, 0; at != nil && i < len(path); at, i = at.Get(path[i]), i+1 {
+			left.values -= at.Len() // each map on the way is copied
+		}
+		if left.values < 0 {
+			return nil, wrong("wanted cases of at most %d values together, got more", mostValues)
 		}
 		changed, err := tree.With(path, value.Plain())
 		if err != nil {

@@ -122,12 +122,22 @@ func (r *reader) datasets() []Dataset {
 		r.add(v, path, "wanted a list of data sets, got %s", shown(v))
 		return nil
 	}
+	if n := v.Len(); n > mostDatasets {
+		r.add(v, path, "wanted at most %d data sets, got %d", mostDatasets, n)
+		return nil
+	}
 	var all []Dataset
 	for _, element := range v.List() {
 		all = append(all, r.dataset(element))
 	}
 	return all
 }
+
+// mostDatasets and mostName bound what is held against the tables of a log, and what is said of it.
+const (
+	mostDatasets = 1000
+	mostName     = 200
+)
 
 func (r *reader) dataset(v *conf.Value) Dataset {
 	d := Dataset{Name: "gsm8k", Filter: "flexible-extract", Threshold: "hypothesis_test"}
@@ -138,8 +148,7 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	for _, name := range v.Keys() {
 		if !slices.Contains(datasetKeys, name) {
 			at := v.Get(name)
-			r.unknown = append(r.unknown, Problem{at.Path(), at.Line, fmt.Sprintf("the key %q is not known here%s",
-				name, conf.Suggestion(name, datasetKeys))})
+			r.strange(at, at.Path(), name, func() string { return conf.Suggestion(name, datasetKeys) })
 		}
 	}
 	// Real files say dataset_name where the original reads name.
@@ -147,6 +156,12 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 		r.scalar(v, name, conf.String, func(x *conf.Value) { d.Name = strings.ToLower(x.Text()) })
 	}
 	r.scalar(v, "filter_type", conf.String, func(x *conf.Value) { d.Filter = x.Text() })
+	for _, text := range []*string{&d.Name, &d.Filter} {
+		if len(*text) > mostName {
+			r.add(v, v.Path(), "wanted names of at most %d bytes, got %d", mostName, len(*text))
+			*text = (*text)[:mostName]
+		}
+	}
 	r.scalar(v, "expected_value", conf.Float, func(x *conf.Value) { d.Expected = x.Float() })
 	r.scalar(v, "threshold_type", conf.String, func(x *conf.Value) {
 		if x.Text() != "hypothesis_test" {

@@ -38,6 +38,14 @@ func Compile(source string, names []string) (*Pattern, error) {
 	if len(names) == 0 {
 		return nil, errors.New("metric_names is empty")
 	}
+	if len(names) > mostNames {
+		return nil, fmt.Errorf("wanted at most %d metric_names, got %d", mostNames, len(names))
+	}
+	for _, name := range names {
+		if len(name) > longestName {
+			return nil, fmt.Errorf("wanted metric_names of at most %d bytes, got %.40q...", longestName, name)
+		}
+	}
 	text, err := Translate(source)
 	if err != nil {
 		return nil, err
@@ -65,6 +73,12 @@ func Compile(source string, names []string) (*Pattern, error) {
 	return p, nil
 }
 
+// The names are columns of tables, and are named for every level of a log.
+const (
+	mostNames   = 200
+	longestName = 200
+)
+
 // mostSteps bounds the program of a pattern, whose steps take some 300 bytes each: x{1000} is text of seven bytes.
 const mostSteps = 20_000
 
@@ -81,8 +95,8 @@ func steps(re *syntax.Regexp) int {
 	return n
 }
 
-// mostValues bounds what a pattern may find in a text. Each value takes some 100 bytes, and a pattern of 900 groups
-// within each other finds 900 in each digit.
+// mostValues bounds what a pattern may find in a text. Each value takes some 100 bytes, and a pattern of 200 groups
+// within each other finds 200 in each digit.
 const mostValues = 1 << 20
 
 // mostMatches bounds the records. Each belongs to a level, of which a log has 10,000 at most.

@@ -134,8 +134,9 @@ func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 	if benchmark {
 		j.benchmark()
 	}
-	j.accuracy()
 	j.files()
+	j.rest()
+	j.accuracy()
 	switch {
 	case len(v.Reasons) > 0:
 		v.State = Failed
@@ -153,16 +154,34 @@ type judge struct {
 	want Expect
 	g    Gates
 	held map[int]bool // the references that a figure was held against
+
+	moreReasons, moreWarnings int // beyond mostReasons
 }
+
+// mostReasons bounds the reasons and the warnings of a verdict: each of 10,000 levels may have some.
+const mostReasons = 100
 
 // reason fails the case, unless the gate is relaxed.
 func (j *judge) reason(relaxed bool, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	list, more := &j.v.Reasons, &j.moreReasons
 	if relaxed {
-		j.v.Warnings = append(j.v.Warnings, text)
+		list, more = &j.v.Warnings, &j.moreWarnings
+	}
+	if len(*list) >= mostReasons {
+		*more++
 		return
 	}
-	j.v.Reasons = append(j.v.Reasons, text)
+	*list = append(*list, cli.Shortened(fmt.Sprintf(format, args...)))
+}
+
+// rest says how many reasons and warnings were left out.
+func (j *judge) rest() {
+	if j.moreReasons > 0 {
+		j.v.Reasons = append(j.v.Reasons, fmt.Sprintf("and %d more reasons", j.moreReasons))
+	}
+	if j.moreWarnings > 0 {
+		j.v.Warnings = append(j.v.Warnings, fmt.Sprintf("and %d more warnings", j.moreWarnings))
+	}
 }
 
 // levels fills in the levels and the requests.

@@ -25,6 +25,9 @@ const reportPrefix = "benchmark_report"
 // mostEntries bounds the search for reports. It is a variable for the tests.
 var mostEntries = 1 << 20
 
+// mostSteps bounds the depth of the folders: each file is opened from the top, step by step.
+const mostSteps = 64
+
 // found is a file to read. It is opened through its root, so that no link leads
 // out of what the user named.
 type found struct {
@@ -100,6 +103,10 @@ func (f *finder) walk(path, absolute string) error {
 		if f.entries++; f.entries > mostEntries {
 			return fault.New(fault.Input, "%s: wanted folders with at most %d files and folders below them, got more", path,
 				mostEntries).WithHint("name the folders with the benchmark reports, not one far above them")
+		}
+		if strings.Count(name, "/") >= mostSteps {
+			return fault.New(fault.Input, "%s: wanted at most %d folders within each other, got more in %s", path, mostSteps,
+				name).WithHint("name the folders with the benchmark reports")
 		}
 		file := found{
 			root: root, name: name, path: filepath.Join(path, name), absolute: filepath.Join(absolute, name),

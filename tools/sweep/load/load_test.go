@@ -610,6 +610,20 @@ func checkFigure(t *testing.T, random *rand.Rand) {
 	}
 }
 
+// Folders within each other are looked through from the top for each file.
+func TestFarTooDeep(t *testing.T) {
+	for steps, want := range map[int]string{mostSteps: "", mostSteps + 1: "at most 64 folders within each other"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(filepath.Join(dir, strings.Repeat("d/", steps)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Files([]string{dir, sweepA}, Options{})
+		if want == "" && err != nil || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d: got %v", steps, err)
+		}
+	}
+}
+
 // A folder with more below it than a sweep has, such as the root of a file system, is refused.
 func TestFarTooManyFiles(t *testing.T) {
 	defer func(most int) { mostEntries = most }(mostEntries)

@@ -77,7 +77,7 @@ var proofs = []struct{ begins, tests string }{
 	{"list of lengths, trace", "tools/matgen.TestTooManyMatrices"},
 	{"configuration of `perigee disagg`: sweep", "tools/disagg/config.TestSweepBombs"},
 	{"configuration of `perigee disagg`: job", "tools/disagg/config.TestTooManyGPUs tools/disagg/launch.TestBombs tools/disagg.TestDryRunOfManyCases"},
-	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut"},
+	{"result folder of `perigee disagg`", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut tools/disagg/batch.TestLedgerIsBounded"},
 	{"configuration of `perigee disagg`: data sets", "tools/disagg/config.TestNamesAreBounded"},
 	{"log of `perigee disagg`", "tools/disagg/benchlog.TestLevelsAreBounded tools/disagg/accuracy.TestScoresAreBounded tools/disagg.TestReasonsAreBounded tools/disagg/config.TestNamesAreBounded"},
 	{"configuration of `perigee disagg`: `extractor_pattern`", "tools/disagg/pattern.TestLongPrograms"},

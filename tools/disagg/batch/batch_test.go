@@ -488,6 +488,27 @@ func TestForeignJobs(t *testing.T) {
 	}
 }
 
+// Short events would take more memory than the file is long.
+func TestLedgerIsBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		"{}\n": "line 1 is not an event: it has no name",
+		strings.Repeat("{\"event\":\"began\"}\n", mostEvents+1): "line 500001 is not an event: wanted at most 500000 events",
+		strings.Repeat("{\"event\":\"began\"}\n", 10):           "",
+	} {
+		out := t.TempDir()
+		if err := os.WriteFile(filepath.Join(out, ledgerName), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := OpenLedger(out)
+		if want == "" && err != nil || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s: got %v, want %s", text, err, want)
+		}
+		if err == nil {
+			l.Close()
+		}
+	}
+}
+
 // The ledger outlives a process that was killed while it wrote.
 func TestLedgerCut(t *testing.T) {
 	out := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -87,8 +88,11 @@ func OpenLedger(dir string) (*Ledger, error) {
 	return l, nil
 }
 
-// mostLedger is how long a ledger may be: that of 10,000 jobs has 6 MB.
-const mostLedger = 64 << 20
+// A ledger of 10,000 jobs has 6 MB and some 50,000 events.
+const (
+	mostLedger = 64 << 20 // bytes
+	mostEvents = 500_000
+)
 
 // read reads the events. A last line without its end, which a killed process may
 // leave, is cut off.
@@ -108,7 +112,14 @@ func (l *Ledger) read() error {
 			return fault.New(fault.Input, "%w", err)
 		}
 		var e Event
-		if err := json.Unmarshal(line, &e); err != nil {
+		err = json.Unmarshal(line, &e)
+		if err == nil && e.Event == "" {
+			err = errors.New("it has no name")
+		}
+		if err == nil && len(l.events) == mostEvents {
+			err = fmt.Errorf("wanted at most %d events", mostEvents)
+		}
+		if err != nil {
 			return fault.New(fault.Input, "%s: line %d is not an event: %w", l.file.Name(), len(l.events)+1, err).
 				WithHint("the file was changed by something else; move it away if none of its jobs is running")
 		}

@@ -71,6 +71,7 @@ func (f Filter) reason(c *config.Config) string {
 type List struct {
 	File  string
 	Lines []Line
+	named map[string][]*Line // by the id of the case, bare or in a node id
 }
 
 // Line is one entry of a test list.
@@ -90,7 +91,7 @@ func ReadList(file string) (*List, error) {
 	if err != nil {
 		return nil, fault.New(fault.Input, "test list: %w", err)
 	}
-	l := &List{File: file}
+	l := &List{File: file, named: map[string][]*Line{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
 	for n := 1; lines.Scan(); n++ {
@@ -105,6 +106,13 @@ func ReadList(file string) (*List, error) {
 			WithHint("one id per line, such as disagg_perf_NAME or %s",
 				NodeID(config.Ident{Type: "disagg", Category: "perf", Stem: "NAME"}))
 	}
+	for i := range l.Lines {
+		line := &l.Lines[i]
+		l.named[line.ID] = append(l.named[line.ID], line)
+		if m := node.FindStringSubmatch(line.ID); m != nil {
+			l.named[m[1]] = append(l.named[m[1]], line)
+		}
+	}
 	return l, nil
 }
 
@@ -112,26 +120,13 @@ func ReadList(file string) (*List, error) {
 // matched.
 func (l *List) take(id config.Ident) bool {
 	found := false
-	for i := range l.Lines {
-		line := &l.Lines[i]
-		bare := line.ID
-		if m := node.FindStringSubmatch(line.ID); m != nil && line.ID == nodeWith(line.ID, id) {
-			bare = m[1]
-		}
-		if bare == id.String() {
+	for _, line := range l.named[id.String()] {
+		// A node id of another category's function names no test.
+		if line.ID == id.String() || strings.Contains(line.ID, "::"+functions[id.Category]+"[") {
 			line.Matched, found = true, true
 		}
 	}
 	return found
-}
-
-// nodeWith returns the line if its function is the one of the case's category:
-// a node id of another function names no test.
-func nodeWith(line string, id config.Ident) string {
-	if strings.Contains(line, "::"+functions[id.Category]+"[") {
-		return line
-	}
-	return ""
 }
 
 // Unmatched lists the lines that name no test, as "file:line: id".

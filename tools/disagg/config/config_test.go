@@ -289,8 +289,8 @@ func TestNamesAreBounded(t *testing.T) {
 	long := strings.Repeat("x", 201)
 	for text, want := range map[string]string{
 		"accuracy: {datasets: [{name: " + long + "}]}": "wanted names of at most 200 bytes, got 201", "accuracy: {datasets: [{name: a, filter_type: " + long + "}]}": "wanted names of at most 200 bytes, got 201",
-		"accuracy: {datasets: [" + strings.Repeat("{name: a}, ", 1001) + "]}":                                   "wanted at most 1000 data sets, got 1001",
-		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                     "wanted metric_names of at most 200 bytes",
+		"accuracy: {datasets: [" + strings.Repeat("{name: a}, ", 1001) + "]}":                                                    "wanted at most 1000 data sets, got 1001",
+		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                                      "wanted metric_names of at most 200 bytes",
 		"metrics: {extractor_pattern: '" + strings.Repeat("(1)", 201) + "', metric_names: [" + strings.Repeat("m, ", 201) + "]}": "wanted at most 200 metric_names, got 201",
 	} {
 		if got := problems(load(t, "metadata: {"+text+"}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]); !strings.Contains(got, want) {

@@ -8,12 +8,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"perigee/internal/model"
+	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/internal/size"
 	"perigee/internal/stats"
@@ -135,6 +135,20 @@ type Result struct {
 	Error   string  `json:"error,omitempty"`
 }
 
+// ofPairs returns of how many pairs the probe in a folder took some; 0 where its config does not say.
+func ofPairs(dir string) int {
+	f, err := regular.Open(filepath.Join(dir, configName))
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	var some, all int
+	if _, err := fmt.Fscanf(f, head, &some, &all); err != nil {
+		return 0
+	}
+	return all
+}
+
 const (
 	// slowShare is the share of the other pairs' median below which a pair is slow.
 	slowShare = 0.8
@@ -184,13 +198,7 @@ func Read(dir string) *Result {
 		r.Error = "the probe has measured no pair"
 		return r
 	}
-	var measured int
-	if f, err := os.Open(filepath.Join(dir, configName)); err == nil {
-		if _, err := fmt.Fscanf(f, head, &measured, &r.Of); err != nil {
-			r.Of = 0
-		}
-		f.Close()
-	}
+	r.Of = ofPairs(dir)
 	r.Median, r.Slowest = stats.Median(rates), slices.Min(rates)
 	for i, isSlow := range slow(rates, times) {
 		r.Pairs[i].Slow = isSlow

@@ -1,12 +1,17 @@
 package probe
 
 import (
+	"errors"
 	"maps"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/conf"
 	"perigee/internal/stats"
@@ -60,6 +65,24 @@ func TestNew(t *testing.T) {
 	}
 	if p := New(1<<16, many, many, "", 0); p != nil {
 		t.Errorf("a matrix of 65536 nodes")
+	}
+}
+
+func TestOfPairs(t *testing.T) {
+	for text, want := range map[string]int{
+		New(3, []int{0, 1}, []int{2}, "", 0).Files[configName]: 2, "# another\n": 0, "": 0, "pipe": 0,
+	} {
+		path := filepath.Join(t.TempDir(), configName)
+		err := os.WriteFile(path, []byte(text), 0o600)
+		if text == "pipe" {
+			err = errors.Join(err, os.Remove(path), unix.Mkfifo(path, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := ofPairs(filepath.Dir(path)); got != want {
+			t.Errorf("%.60q: %d pairs, want %d", text, got, want)
+		}
 	}
 }
 

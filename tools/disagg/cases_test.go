@@ -68,6 +68,24 @@ func TestReasonsAreBounded(t *testing.T) {
 	}
 }
 
+// A short verdict does not fill the memory.
+func TestVerdictsAreBounded(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"levels": [` + strings.Repeat("{},", 1<<20) + `{},{}]}`:                     "wanted a verdict with at most 1048576 elements",
+		`{"levels": [` + strings.Repeat("{},", 10_000) + `{}]}`:                       "wanted at most 10000 levels",
+		`{"accuracy": [` + strings.Repeat("{},", 100_000) + `{}]}`:                    "100000 scores",
+		`{"state": "passed", "reasons": [` + strings.Repeat(`"",`, 1000) + `""]}`:     "1000 reasons",
+		`{"probe": {"pairs": [` + strings.Repeat("{},", 1000) + `{}]}, "levels": []}`: "1000 reasons, warnings, files and pairs",
+	} {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, batch.LogsFolder, "x")
+		must(t, os.MkdirAll(folder, 0o755), os.WriteFile(filepath.Join(folder, verdictFile), []byte(text), 0o644))
+		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, want) {
+			t.Errorf("%.40s: exit code %d, want %s\n%s", text, code, want, said)
+		}
+	}
+}
+
 // A case's folder says what the case is: it stands in no tree of tests.
 func TestFolderOfAnyType(t *testing.T) {
 	dir := caseFolder(t, goodLog(), true)

@@ -14,7 +14,6 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
@@ -108,11 +107,8 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 // caseIn reads what an earlier run has written of a task; nil if nothing is there.
 func caseIn(t *batch.Task) *Case {
 	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
-		var c Case
-		data, err := regular.Read(filepath.Join(dir, verdictFile), mostVerdict)
-		if err == nil && json.Unmarshal(data, &c) == nil && c.Verdict != nil {
-			c.Dir = dir
-			return &c
+		if c, err := readCase(dir); err == nil {
+			return c
 		}
 	}
 	return nil

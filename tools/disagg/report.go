@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -171,8 +172,43 @@ func (known runs) add(file string, rows []record.Row) error {
 // fraction matches seconds that were measured to less than one: no two runs take the same.
 var fraction = regexp.MustCompile(`\.[0-9]*[1-9]`)
 
-// mostVerdict is how long a verdict may be: 100 levels with their figures have 100 kB.
-const mostVerdict = 16 << 20
+// What a verdict may hold: 100 levels with their figures have 100 kB, and a log has 10,000 levels at most and 100,000
+// scores.
+const (
+	mostVerdict  = 16 << 20 // bytes
+	mostElements = 1 << 20  // of its lists and objects, as its commas count them
+	mostLevels   = 10_000
+	mostScores   = 100_000
+	mostTexts    = 1000 // reasons, warnings, files
+)
+
+// readCase reads the verdict in a result folder.
+func readCase(dir string) (*Case, error) {
+	path := filepath.Join(dir, verdictFile)
+	data, err := regular.Read(path, mostVerdict)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%w", err)
+	}
+	if bytes.Count(data, []byte(",")) > mostElements {
+		return nil, fault.New(fault.Input, "%s: wanted a verdict with at most %d elements, got more", path, mostElements)
+	}
+	var c Case
+	if err := json.Unmarshal(data, &c); err != nil {
+		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg: %w", path, err)
+	}
+	v := c.Verdict
+	if v == nil {
+		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
+			WithHint("parse the case again: perigee disagg parse %s", dir)
+	}
+	if len(v.Levels) > mostLevels || len(v.Accuracy) > mostScores || c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
+		max(len(v.Reasons), len(v.Warnings), len(v.Files)) > mostTexts {
+		return nil, fault.New(fault.Input, "%s: wanted at most %d levels, %d scores and %d reasons, warnings, files "+
+			"and pairs, got more", path, mostLevels, mostScores, mostTexts)
+	}
+	c.Dir = dir // which has another name since, if the case has failed or was run again
+	return &c, nil
+}
 
 // readCases reads the verdicts below an output folder, in the order of time.
 func readCases(dir string) ([]Case, error) {
@@ -182,24 +218,14 @@ func readCases(dir string) ([]Case, error) {
 	}
 	var cases []Case
 	for _, e := range entries {
-		path := filepath.Join(dir, batch.LogsFolder, e.Name(), verdictFile)
-		data, err := regular.Read(path, mostVerdict)
+		c, err := readCase(filepath.Join(dir, batch.LogsFolder, e.Name()))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // a case that still runs
 		}
 		if err != nil {
-			return nil, fault.New(fault.Input, "%w", err)
+			return nil, err
 		}
-		var c Case
-		if err := json.Unmarshal(data, &c); err != nil {
-			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg: %w", path, err)
-		}
-		if c.Verdict == nil {
-			return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
-				WithHint("parse the case again: perigee disagg parse %s", filepath.Dir(path))
-		}
-		c.Dir = filepath.Dir(path) // which has another name since, if the case has failed or was run again
-		cases = append(cases, c)
+		cases = append(cases, *c)
 	}
 	slices.SortStableFunc(cases, func(a, b Case) int { return a.Began.Compare(b.Began) })
 	return cases, nil

@@ -288,12 +288,18 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 	long := strings.Repeat("x", 201)
 	for text, want := range map[string]string{
-		"accuracy: {datasets: [{name: " + long + "}]}": "wanted names of at most 200 bytes, got 201", "accuracy: {datasets: [{name: a, filter_type: " + long + "}]}": "wanted names of at most 200 bytes, got 201",
+		"x: 1}\naccuracy: {tasks: '" + strings.Repeat("a,", 1000) + "'": "wanted at most 1000 tasks, got 1001",
+		"accuracy: {datasets: [{name: " + long + "}]}":                  "wanted names of at most 200 bytes, got 201", "accuracy: {datasets: [{name: a, filter_type: " + long + "}]}": "wanted names of at most 200 bytes, got 201",
+		"x: 1}\nbenchmark: {concurrency_list: [" + strings.Repeat("1, ", 10_001) + "]":                                           "wanted at most 10000 levels, got 10001",
 		"accuracy: {datasets: [" + strings.Repeat("{name: a}, ", 1001) + "]}":                                                    "wanted at most 1000 data sets, got 1001",
 		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                                      "wanted metric_names of at most 200 bytes",
 		"metrics: {extractor_pattern: '" + strings.Repeat("(1)", 201) + "', metric_names: [" + strings.Repeat("m, ", 201) + "]}": "wanted at most 200 metric_names, got 201",
 	} {
-		if got := problems(load(t, "metadata: {"+text+"}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]); !strings.Contains(got, want) {
+		text := "metadata: {" + text + "}\njob: {client: a}\n"
+		if !strings.Contains(text, "benchmark") {
+			text += "benchmark: {concurrency_list: 1}\n"
+		}
+		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) {
 			t.Errorf("%.60s: got %.300s, want %s", text, got, want)
 		}
 	}

@@ -83,6 +83,10 @@ func (r *reader) levels(path string) []int {
 	if len(words) == 0 {
 		r.add(v, path, "concurrency_list is empty")
 	}
+	if len(words) > mostLevels {
+		r.add(v, path, "wanted at most %d levels, got %d", mostLevels, len(words))
+		return nil
+	}
 	var list []int
 	for _, word := range words {
 		n, err := strconv.Atoi(word)
@@ -133,8 +137,9 @@ func (r *reader) datasets() []Dataset {
 	return all
 }
 
-// mostDatasets and mostName bound what is held against the tables of a log, and what is said of it.
+// What is held against a log, and what is said of it.
 const (
+	mostLevels   = 10_000 // as many as a log may have
 	mostDatasets = 1000
 	mostName     = 200
 )
@@ -221,8 +226,14 @@ func (r *reader) evaluation() Evaluation {
 	e := Evaluation{Enabled: r.bool("accuracy.enable_accuracy_test", false),
 		Env: plainMap(r.values["accuracy.env_var"])}
 	v := r.values["accuracy.tasks"]
+	n := v.Len()
+	if v != nil && v.Kind == conf.String {
+		n = 1 + strings.Count(v.Text(), ",")
+	}
 	switch {
 	case v == nil:
+	case n > mostDatasets:
+		r.add(v, "accuracy.tasks", "wanted at most %d tasks, got %d", mostDatasets, n)
 	case v.Kind == conf.Map:
 		for _, name := range v.Keys() {
 			e.Tasks = append(e.Tasks, r.task(name, v.Get(name)))

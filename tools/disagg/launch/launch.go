@@ -7,9 +7,7 @@
 package launch
 
 import (
-	"bytes"
 	"cmp"
-	"context"
 	"embed"
 	"errors"
 	"fmt"
@@ -17,17 +15,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"text/template"
-	"text/template/parse"
-	"time"
 
-	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/regular"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
@@ -215,185 +207,6 @@ func find(c *config.Config) (name, text string, err error) {
 				"environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
 	}
 	return path, string(data), nil
-}
-
-func (d *Data) render(name, text string) (string, error) {
-	return d.renderWithin(name, text, templateTime)
-}
-
-func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
-	made := new(budget)
-	short := made.short
-	functions := template.FuncMap{
-		"quote": func(s string) (string, error) {
-			if err := made.take(quoted * len(s)); err != nil {
-				return "", err
-			}
-			return cli.Quote(s), nil
-		},
-		"join": func(list []string, between string) (string, error) {
-			n := len(between) * len(list)
-			for _, s := range list {
-				n += len(s)
-			}
-			if err := made.take(n); err != nil {
-				return "", err
-			}
-			return strings.Join(list, between), nil
-		},
-		"words": short(func(args ...any) string { return strings.Trim(fmt.Sprint(args...), "[]") }),
-		"env": func(m map[string]string) (list []string, _ error) {
-			for _, name := range slices.Sorted(maps.Keys(m)) {
-				if err := made.take(len(name) + len(m[name]) + 1); err != nil {
-					return nil, err
-				}
-				list = append(list, name+"="+m[name])
-			}
-			return list, nil
-		},
-		"add": func(a, b int) int { return a + b },
-		"mul": func(a, b int) int { return a * b },
-
-		"print": short(fmt.Sprint), "println": short(fmt.Sprintln), "html": short(template.HTMLEscaper),
-		"js": short(template.JSEscaper), "urlquery": short(template.URLQueryEscaper),
-		"printf": func(format string, args ...any) (string, error) {
-			if strings.Count(strings.ReplaceAll(format, "%%", ""), "%") > mostVerbs {
-				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
-			}
-			return short(func(args ...any) string { return fmt.Sprintf(format, args...) })(args...)
-		},
-	}
-	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped,
-		"templates/common.tmpl")
-	if err == nil {
-		t, err = t.Parse(text)
-	}
-	if err != nil {
-		return "", fault.New(fault.Input, "job template: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	interrupt(ctx, t)
-	var b script
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		err = t.Execute(&b, d)
-	}()
-	stopped := heap.Watch(done, func(took time.Duration, grown func() int64) error {
-		switch {
-		case took > limit:
-			return fmt.Errorf("%s has not ended after %s", name, limit)
-		case grown() > mostHeap:
-			runtime.GC() // what is no longer used does not count
-			if grown() > mostHeap {
-				return fmt.Errorf("%s has filled more than %d MiB of memory", name, mostHeap>>20)
-			}
-		}
-		return nil
-	})
-	if stopped != nil {
-		cancel(stopped)
-		<-done
-		err = stopped
-	}
-	if err != nil {
-		return "", fault.New(fault.Input, "job template: %w", err)
-	}
-	return b.text.String(), nil
-}
-
-// interrupt has a template call a function again and again, which ends it with the cause when the context ends.
-func interrupt(ctx context.Context, t *template.Template) {
-	const tick = "tick"
-	functions := template.FuncMap{tick: func() (string, error) { return "", context.Cause(ctx) }}
-	call := template.Must(template.New(tick).Funcs(functions).Parse("{{" + tick + "}}")).Root.Nodes[0]
-	t.Funcs(functions)
-	for _, one := range t.Templates() {
-		if one.Tree != nil {
-			insert(one.Root, call)
-		}
-	}
-}
-
-// insert puts a node before each node of a list, and of those in it, and into empty ones.
-func insert(list *parse.ListNode, call parse.Node) {
-	if list == nil {
-		return
-	}
-	if len(list.Nodes) == 0 {
-		list.Nodes = []parse.Node{call}
-		return
-	}
-	var nodes []parse.Node
-	for _, n := range list.Nodes {
-		nodes = append(nodes, call, n)
-		switch n := n.(type) {
-		case *parse.IfNode:
-			insert(n.List, call)
-			insert(n.ElseList, call)
-		case *parse.RangeNode:
-			insert(n.List, call)
-			insert(n.ElseList, call)
-		case *parse.WithNode:
-			insert(n.List, call)
-			insert(n.ElseList, call)
-		}
-	}
-	list.Nodes = nodes
-}
-
-// A template may be a stranger's, and --dry-run executes it. What bounds it besides the length of the script is the
-// time, what the heap grows by, and what its functions take to make a text, and make in all: variables keep it, and
-// templates that call themselves.
-const (
-	templateTime = 10 * time.Second
-	mostHeap     = 128 << 20
-	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
-	mostText     = 1 << 20
-	mostVerbs    = 16 // each makes five megabytes at most
-	mostMade     = 64 << 20
-	quoted       = 5 // bytes that one becomes at most
-)
-
-// budget counts the bytes that the functions of a template have made.
-type budget struct{ made int }
-
-func (b *budget) take(n int) error {
-	if b.made += n; b.made > mostMade {
-		return fmt.Errorf("wanted functions that make at most %d MiB of text in all, got more", mostMade>>20)
-	}
-	return nil
-}
-
-// short is a function that makes texts of short ones only.
-func (b *budget) short(f func(...any) string) func(...any) (string, error) {
-	return func(args ...any) (string, error) {
-		n := 0
-		for _, a := range args {
-			if s, ok := a.(string); ok {
-				n += len(s)
-			}
-		}
-		if n > mostText {
-			return "", fmt.Errorf("wanted texts of at most %d bytes, got %d", mostText, n)
-		}
-		text := f(args...)
-		return text, b.take(len(text))
-	}
-}
-
-// mostScript is how long a job script may be. Slurm takes 4 MiB, unless max_script_size says more.
-const mostScript = 16 << 20
-
-// script is the text of a job script as it grows.
-type script struct{ text bytes.Buffer }
-
-func (s *script) Write(p []byte) (int, error) {
-	if s.text.Len()+len(p) > mostScript {
-		return 0, fmt.Errorf("wanted a script of at most %d MiB, got a longer one", mostScript>>20)
-	}
-	return s.text.Write(p)
 }
 
 // place deals the GPUs by one running cursor, generation servers first, as

@@ -198,6 +198,22 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// A template calls no methods that make texts of any length: one call of Tree.Errorf with 2500 verbs took 5 GiB.
+func TestMethodsOfTemplates(t *testing.T) {
+	d := &Data{Config: golden(t), Workers: make([]Worker, 1)}
+	for text, want := range map[string]string{
+		`{{.Tree.Errorf "%9d" 1}}`: "calls the method Errorf", `{{with .Tree}}{{.With nil 1}}{{end}}`: "calls the method With",
+		`{{if true}}{{else}}{{$x := .}}{{($x.Tree).YAML}}{{end}}`: "calls the method YAML", `{{define "a"}}{{.MapText 1}}{{end}}`: "a calls the method MapText",
+		`{{template "head" .Tree.Plain}}`: "calls the method Plain", `{{range .Workers}}{{print (.Placeholders)}}{{end}}`: "calls the method Placeholders",
+		`{{len (.WorkerEnv (index .Workers 0))}} {{.Kind}} {{.Concurrencies}} {{.Gen.World}} {{.String}}`: "",
+	} {
+		got, err := d.renderWithin("t", text, time.Hour)
+		if want == "" && (err != nil || got == "") || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %q, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 // A template that does not end, or fills the memory, is ended: nothing of it goes on.
 func TestEndlessTemplate(t *testing.T) {
 	before := runtime.NumGoroutine()

@@ -180,8 +180,11 @@ func lock(file *os.File) error {
 	}
 }
 
-// mostCSV is how long a file may be: 100,000 rows have 50 MB.
-const mostCSV = 64 << 20
+// What a file may hold: 100,000 of perigee's rows have 50 MB.
+const (
+	mostCSV  = 64 << 20 // bytes
+	mostRows = 200_000
+)
 
 // mostValue is how large a figure may be. Sums of two have a number.
 const mostValue = 1e300
@@ -232,7 +235,10 @@ func ReadCSV(path string) ([]Row, error) {
 		if err != nil {
 			return nil, fault.New(fault.Input, "%s:%d: %w", path, line, err)
 		}
-		rows = append(rows, row)
+		if rows = append(rows, row); len(rows) > mostRows {
+			return nil, fault.New(fault.Input, "%s: wanted at most %d figures, got more", path, mostRows).
+				WithHint("split the file by test or by time")
+		}
 	}
 }
 

@@ -120,6 +120,18 @@ func TestHasRows(t *testing.T) {
 
 // A file of figures has a bound.
 func TestLongCSV(t *testing.T) {
+	short := filepath.Join(t.TempDir(), CSVName)
+	line := "x_con:1,1,M,2026-01-14 02:03:04,2026-01-14 02:33:04\n"
+	text := "perf_case_name,perf_metric,metric_type,start_timestamp,end_timestamp\n" + strings.Repeat(line, mostRows)
+	for more, want := range map[string]string{"": "", line: "wanted at most 200000 figures"} {
+		if err := os.WriteFile(short, []byte(text+more), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := ReadCSV(short)
+		if want == "" && len(rows) != mostRows || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%d rows, %v, want %q", len(rows), err, want)
+		}
+	}
 	path := filepath.Join(t.TempDir(), CSVName)
 	row := strings.Join(columns, ",") + "\n"
 	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {

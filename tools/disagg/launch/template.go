@@ -1,0 +1,301 @@
+package launch
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+	"time"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/heap"
+)
+
+func (d *Data) render(name, text string) (string, error) {
+	return d.renderWithin(name, text, templateTime)
+}
+
+func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
+	made := new(budget)
+	short := made.short
+	functions := template.FuncMap{
+		"quote": func(s string) (string, error) {
+			if err := made.take(quoted * len(s)); err != nil {
+				return "", err
+			}
+			return cli.Quote(s), nil
+		},
+		"join": func(list []string, between string) (string, error) {
+			n := len(between) * len(list)
+			for _, s := range list {
+				n += len(s)
+			}
+			if err := made.take(n); err != nil {
+				return "", err
+			}
+			return strings.Join(list, between), nil
+		},
+		"words": short(func(args ...any) string { return strings.Trim(fmt.Sprint(args...), "[]") }),
+		"env": func(m map[string]string) (list []string, _ error) {
+			for _, name := range slices.Sorted(maps.Keys(m)) {
+				if err := made.take(len(name) + len(m[name]) + 1); err != nil {
+					return nil, err
+				}
+				list = append(list, name+"="+m[name])
+			}
+			return list, nil
+		},
+		"add": func(a, b int) int { return a + b },
+		"mul": func(a, b int) int { return a * b },
+
+		"print": short(fmt.Sprint), "println": short(fmt.Sprintln), "html": short(template.HTMLEscaper),
+		"js": short(template.JSEscaper), "urlquery": short(template.URLQueryEscaper),
+		"printf": func(format string, args ...any) (string, error) {
+			if strings.Count(strings.ReplaceAll(format, "%%", ""), "%") > mostVerbs {
+				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
+			}
+			return short(func(args ...any) string { return fmt.Sprintf(format, args...) })(args...)
+		},
+	}
+	t, err := template.New(filepath.Base(name)).Funcs(functions).Option("missingkey=error").ParseFS(shipped,
+		"templates/common.tmpl")
+	if err == nil {
+		t, err = t.Parse(text)
+	}
+	if err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
+	if err := checkMethods(t); err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err).
+			WithHint("a template takes the fields of the job, and texts by its functions")
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	interrupt(ctx, t)
+	var b script
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = t.Execute(&b, d)
+	}()
+	stopped := heap.Watch(done, func(took time.Duration, grown func() int64) error {
+		switch {
+		case took > limit:
+			return fmt.Errorf("%s has not ended after %s", name, limit)
+		case grown() > mostHeap:
+			runtime.GC() // what is no longer used does not count
+			if grown() > mostHeap {
+				return fmt.Errorf("%s has filled more than %d MiB of memory", name, mostHeap>>20)
+			}
+		}
+		return nil
+	})
+	if stopped != nil {
+		cancel(stopped)
+		<-done
+		err = stopped
+	}
+	if err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
+	return b.text.String(), nil
+}
+
+// interrupt has a template call a function again and again, which ends it with the cause when the context ends.
+func interrupt(ctx context.Context, t *template.Template) {
+	const tick = "tick"
+	functions := template.FuncMap{tick: func() (string, error) { return "", context.Cause(ctx) }}
+	call := template.Must(template.New(tick).Funcs(functions).Parse("{{" + tick + "}}")).Root.Nodes[0]
+	t.Funcs(functions)
+	for _, one := range t.Templates() {
+		if one.Tree != nil {
+			insert(one.Root, call)
+		}
+	}
+}
+
+// insert puts a node before each node of a list, and of those in it, and into empty ones.
+func insert(list *parse.ListNode, call parse.Node) {
+	if list == nil {
+		return
+	}
+	if len(list.Nodes) == 0 {
+		list.Nodes = []parse.Node{call}
+		return
+	}
+	var nodes []parse.Node
+	for _, n := range list.Nodes {
+		nodes = append(nodes, call, n)
+		switch n := n.(type) {
+		case *parse.IfNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		case *parse.RangeNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		case *parse.WithNode:
+			insert(n.List, call)
+			insert(n.ElseList, call)
+		}
+	}
+	list.Nodes = nodes
+}
+
+// allowed are the methods that a template may call, of those that its data has: none makes a text of any length, or
+// takes long.
+var allowed = []string{"Concurrencies", "Display", "GPUs", "Kind", "Known", "Nodes", "String", "TaskArguments", "UsesCommand",
+	"Valid", "WorkerEnv", "World"}
+
+// checkMethods refuses a template that names a method which is not allowed. Fields may have the names of allowed ones.
+func checkMethods(t *template.Template) error {
+	for _, one := range t.Templates() {
+		if one.Tree == nil {
+			continue
+		}
+		for _, name := range names(one.Root, nil) {
+			if callable[name] && !slices.Contains(allowed, name) {
+				return fmt.Errorf("%s calls the method %s; it may call %s", one.Name(), name, strings.Join(allowed, ", "))
+			}
+		}
+	}
+	return nil
+}
+
+// names lists the fields and methods that a part of a template names.
+func names(n parse.Node, list []string) []string {
+	branch := func(b *parse.BranchNode) []string {
+		return names(b.ElseList, names(b.List, names(b.Pipe, list)))
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n != nil {
+			for _, one := range n.Nodes {
+				list = names(one, list)
+			}
+		}
+	case *parse.IfNode:
+		list = branch(&n.BranchNode)
+	case *parse.RangeNode:
+		list = branch(&n.BranchNode)
+	case *parse.WithNode:
+		list = branch(&n.BranchNode)
+	case *parse.ActionNode:
+		list = names(n.Pipe, list)
+	case *parse.TemplateNode:
+		list = names(n.Pipe, list)
+	case *parse.PipeNode:
+		if n != nil {
+			for _, c := range n.Cmds {
+				list = names(c, list)
+			}
+		}
+	case *parse.CommandNode:
+		for _, arg := range n.Args {
+			list = names(arg, list)
+		}
+	case *parse.ChainNode:
+		list = append(names(n.Node, list), n.Field...)
+	case *parse.FieldNode:
+		list = append(list, n.Ident...)
+	case *parse.VariableNode:
+		list = append(list, n.Ident[1:]...)
+	}
+	return list
+}
+
+// callable are the methods of all that a template can come to from its data, and are no fields' names alone.
+var callable = func() map[string]bool {
+	methods, seen := map[string]bool{}, map[reflect.Type]bool{}
+	var walk func(reflect.Type)
+	walk = func(x reflect.Type) {
+		if seen[x] {
+			return
+		}
+		seen[x] = true
+		for _, y := range []reflect.Type{x, reflect.PointerTo(x)} {
+			for i := range y.NumMethod() {
+				m := y.Method(i)
+				methods[m.Name] = true
+				for j := range m.Type.NumOut() {
+					walk(m.Type.Out(j))
+				}
+			}
+		}
+		switch x.Kind() {
+		case reflect.Struct:
+			for i := range x.NumField() {
+				if x.Field(i).IsExported() {
+					walk(x.Field(i).Type)
+				}
+			}
+		case reflect.Map:
+			walk(x.Key())
+			walk(x.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array:
+			walk(x.Elem())
+		}
+	}
+	walk(reflect.TypeFor[*Data]())
+	return methods
+}()
+
+// A template may be a stranger's, and --dry-run executes it. What bounds it besides the length of the script is the
+// time, what the heap grows by, and what its functions take to make a text, and make in all: variables keep it, and
+// templates that call themselves.
+const (
+	templateTime = 10 * time.Second
+	mostHeap     = 128 << 20
+	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
+	mostText     = 1 << 20
+	mostVerbs    = 16 // each makes five megabytes at most
+	mostMade     = 64 << 20
+	quoted       = 5 // bytes that one becomes at most
+)
+
+// budget counts the bytes that the functions of a template have made.
+type budget struct{ made int }
+
+func (b *budget) take(n int) error {
+	if b.made += n; b.made > mostMade {
+		return fmt.Errorf("wanted functions that make at most %d MiB of text in all, got more", mostMade>>20)
+	}
+	return nil
+}
+
+// short is a function that makes texts of short ones only.
+func (b *budget) short(f func(...any) string) func(...any) (string, error) {
+	return func(args ...any) (string, error) {
+		n := 0
+		for _, a := range args {
+			if s, ok := a.(string); ok {
+				n += len(s)
+			}
+		}
+		if n > mostText {
+			return "", fmt.Errorf("wanted texts of at most %d bytes, got %d", mostText, n)
+		}
+		text := f(args...)
+		return text, b.take(len(text))
+	}
+}
+
+// mostScript is how long a job script may be. Slurm takes 4 MiB, unless max_script_size says more.
+const mostScript = 16 << 20
+
+// script is the text of a job script as it grows.
+type script struct{ text bytes.Buffer }
+
+func (s *script) Write(p []byte) (int, error) {
+	if s.text.Len()+len(p) > mostScript {
+		return 0, fmt.Errorf("wanted a script of at most %d MiB, got a longer one", mostScript>>20)
+	}
+	return s.text.Write(p)
+}

@@ -34,8 +34,12 @@ type done struct {
 	again bool // an earlier run has judged the same results
 }
 
-// verdictFile is the name of the verdict in a result folder.
-const verdictFile = "verdict.json"
+// Names in a result folder, and in the output folder.
+const (
+	verdictFile = "verdict.json"
+	resultFile  = "result.json"
+	junitFile   = "junit.xml"
+)
 
 // Case is a case's verdict with what was asked for and where it ran, as it stands
 // in its result folder and in the list of a run.
@@ -175,7 +179,7 @@ func (r *session) write(t *batch.Task, d *done) error {
 			return err
 		}
 	}
-	if err := writeResult(filepath.Join(d.dir, "result.json"), c, t.Tree); err != nil {
+	if err := writeResult(filepath.Join(d.dir, resultFile), c, t.Tree); err != nil {
 		return err
 	}
 	if d.State == verdict.Failed && d.dir == t.Dir {
@@ -339,7 +343,7 @@ func (r *session) summarize() error {
 		}
 		junit = append(junit, one)
 	}
-	if err := record.WriteJUnit(cmp.Or(r.JUnit, filepath.Join(r.dir, "junit.xml")), r.began, junit); err != nil {
+	if err := record.WriteJUnit(cmp.Or(r.JUnit, filepath.Join(r.dir, junitFile)), r.began, junit); err != nil {
 		return err
 	}
 	if r.Format.Format == "json" {

@@ -71,3 +71,22 @@ func guardInside(dir string) error {
 	}
 	return nil
 }
+
+// checkPlace refuses what has a name and is not what it is wanted to be. No link is followed.
+func checkPlace(path, wanted string, is func(fs.FileMode) bool) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil && !is(info.Mode()) {
+		got := "another kind of file"
+		if info.Mode()&fs.ModeSymlink != 0 {
+			got = "a link"
+		}
+		err = fmt.Errorf("%s: wanted %s, got %s", path, wanted, got)
+	}
+	if err != nil {
+		return fault.New(fault.Output, "%w", err).WithHint("move it away, or let --output or OUTPUT_PATH name another folder")
+	}
+	return nil
+}

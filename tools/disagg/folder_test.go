@@ -156,6 +156,36 @@ func TestPlantedFiles(t *testing.T) {
 	}
 }
 
+// An output folder that came from somewhere else leads nothing that a run writes to another place.
+func TestPlantedPlaces(t *testing.T) {
+	const logs = batch.LogsFolder
+	for _, place := range []string{
+		junitFile, record.SessionName, logs, logs + "/disagg_perf_effective", logs + "/disagg_perf_effective" + batch.FailedSuffix,
+		logs + "/disagg_perf_effective/" + verdictFile, logs + "/disagg_perf_effective/" + resultFile,
+	} {
+		for kind, plant := range map[string]func(elsewhere, path string) error{
+			"a link": os.Symlink, "another kind of file": func(_, path string) error { return unix.Mkfifo(path, 0o600) },
+		} {
+			out, config := judged(t)
+			path, elsewhere := filepath.Join(out, place), filepath.Join(filepath.Dir(out), "elsewhere")
+			own := filepath.Join(t.TempDir(), "effective.yaml")
+			must(t, os.Rename(config, own))
+			if _, err := os.Stat(path); err == nil {
+				must(t, os.Rename(path, elsewhere))
+			}
+			must(t, plant(elsewhere, path))
+			said, code := judge(t, out, own)
+			if code != int(fault.Output) || !strings.Contains(said, path+": wanted a") || !strings.Contains(said, "got "+kind) {
+				t.Errorf("%s, %s: exit code %d\n%s", place, kind, code, said)
+			}
+			entries, _ := os.ReadDir(elsewhere)
+			if info, err := os.Stat(elsewhere); err == nil && !info.IsDir() || len(entries) > 2 {
+				t.Errorf("%s, %s: something was written elsewhere: %v", place, kind, entries)
+			}
+		}
+	}
+}
+
 func clean(t *testing.T, dir string) (string, bool) {
 	_, said, code := perigee(t, nil, "clean", "--output", dir)
 	return said, code == int(fault.Output)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -24,6 +25,7 @@ import (
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -311,6 +313,9 @@ func (r *session) prepare() error {
 	if err := r.guard(r.dir); err != nil {
 		return err
 	}
+	if err := r.checkPlaces(); err != nil {
+		return err
+	}
 	if err := os.MkdirAll(filepath.Join(r.dir, batch.LogsFolder), 0o755); err != nil {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
@@ -334,6 +339,32 @@ func (r *session) prepare() error {
 	var err error
 	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
 	return err
+}
+
+// checkPlaces refuses links, and what else is no regular file, where this run writes files and folders under names that
+// everybody knows: an output folder that came from somewhere else could lead it to any file of this user.
+func (r *session) checkPlaces() error {
+	dirs, files := []string{filepath.Join(r.dir, batch.LogsFolder)}, []string{filepath.Join(r.dir, record.SessionName)}
+	if r.JUnit == "" {
+		files = append(files, filepath.Join(r.dir, junitFile))
+	}
+	for _, t := range r.tasks {
+		for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
+			dirs = append(dirs, dir)
+			files = append(files, filepath.Join(dir, verdictFile), filepath.Join(dir, resultFile))
+		}
+	}
+	for _, dir := range dirs { // before what is in them
+		if err := checkPlace(dir, "a folder", fs.FileMode.IsDir); err != nil {
+			return err
+		}
+	}
+	for _, file := range files {
+		if err := checkPlace(file, "a regular file", fs.FileMode.IsRegular); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // folders lists those that this run reads from and writes to: the output folder, its folder of logs, where

@@ -162,7 +162,8 @@ func checkMethods(t *template.Template) error {
 		}
 		for _, name := range names(one.Root, nil) {
 			if callable[name] && !slices.Contains(allowed, name) {
-				return fmt.Errorf("%s calls the method %s; it may call %s", one.Name(), name, strings.Join(allowed, ", "))
+				return fmt.Errorf("%s calls the method %s; it may call %s", one.Name(), name,
+					strings.Join(allowed, ", "))
 			}
 		}
 	}

@@ -60,6 +60,43 @@ func TestCTPerftest(t *testing.T) {
 	})
 }
 
+// What the table calls the total time is what thresholds judge: filling and checking buffers is no part of either.
+func TestTotalTimeOfVerifiedRuns(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		dir := harness.Files(t, map[string]string{
+			"c.yaml": "iters: 4\nwarmup_iters: 2\ntraffic_pattern: {matrix_file: m.txt, mem_type: dram}\n", "m.txt": "0 16M\n0 0\n",
+		})
+		for _, verify := range []string{"", "--verify-buffers", "--verify-buffers=every"} {
+			args := []string{"ct-perftest", "c.yaml", "--engine", engine, "--result", "r.json", "--threshold", "total_time_s.max < 1000", "--threshold", "algorithm_bw_gb_per_s.min > 0"}
+			if verify != "" {
+				args = append(args, verify)
+			}
+			o := harness.MustRun(t, dir, args...)
+			doc, err := result.Read(filepath.Join(dir, "r.json"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			row := readTable(t, o.Stdout, totalColumns...)[0]
+			wantCell(t, row[1], *doc.Thresholds[0].Value, 6)
+			wantCell(t, row[4], *doc.Thresholds[1].Value, 3)
+			var filled int
+			var sum float64
+			for _, m := range doc.Measurements {
+				sum += float64(m.LatencyNS) / 1e9
+				if m.Filled {
+					filled++
+				}
+			}
+			if want := map[string]int{"--verify-buffers": 1, "--verify-buffers=every": 4}[verify]; filled != want {
+				t.Errorf("%q: buffers were filled before %d runs, want %d", verify, filled, want)
+			}
+			if verify == "--verify-buffers=every" {
+				wantCell(t, row[1], sum, 6)
+			}
+		}
+	})
+}
+
 // checkTotals compares the first table with what was measured: from the first
 // start to the last end, of messages and files. With verification the last run counts apart: before it buffers are filled.
 func checkTotals(t *testing.T, stdout string, doc *result.Document, iters int) {

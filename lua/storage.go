@@ -56,7 +56,7 @@ func storageRuns(L *glua.LState, list []series.StorageRun) *glua.LTable {
 	t := L.CreateTable(len(list), 0)
 	for _, r := range list {
 		t.Append(toLua(L, map[string]any{
-			"rank": int64(r.Rank), "op": r.Op, "bytes": r.Bytes,
+			"rank": int64(r.Rank), "op": r.Op, "iteration": int64(r.Iteration + 1), "bytes": r.Bytes,
 			"start": float64(r.StartNS) / 1e9, "stop": float64(r.EndNS) / 1e9,
 			"seconds": float64(r.EndNS-r.StartNS) / 1e9,
 		}))

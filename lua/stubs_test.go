@@ -157,6 +157,7 @@ func TestStubsOfTables(t *testing.T) {
 	p := mustPlay(t, 2, body(`
 		local plan = transfer.prepare { matrix = matrix.ring { bytes = 1 } }
 		world.barrier()
+		plan:fill(1)
 		plan:run()
 		local collected = transfer.collect { plan }
 		local function keys(t) local list = {} for k in pairs(t) do list[#list + 1] = k end table.sort(list) return list end

@@ -354,6 +354,9 @@ func collected(L *glua.LState, list []series.Run) *glua.LTable {
 			e.RawSetString("start_skew", glua.LNumber(float64(*skew)/1e9))
 		}
 		e.RawSetString("late", glua.LNumber(run.Late()))
+		if run.Filled {
+			e.RawSetString("filled", glua.LTrue)
+		}
 		e.RawSetString("mean_bandwidth", glua.LNumber(run.MeanBandwidth()))
 		seconds, bytes := L.CreateTable(0, len(run.Ranks)), L.CreateTable(0, len(run.Ranks))
 		for _, k := range run.Ranks {

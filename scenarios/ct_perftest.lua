@@ -30,24 +30,35 @@ local function by_rank(plan, collected)
   return rows
 end
 
--- From when the first run began until the last ended, with the files beside it; nil where no rank sends. Runs before
--- and after the moment filled, if there is one, count apart: between them buffers were filled.
-local function span(collected, filled)
+-- From when the first run began until the last ended, with the files beside it; nil where no rank sends. Before some
+-- runs buffers were filled: that time does not count.
+local function span(collected)
   if #collected.runs == 0 then
     return nil
   end
-  local first, last = {}, {}
-  for _, runs in ipairs { collected.runs, collected.storage } do
-    for _, run in ipairs(runs) do
-      local part = filled and run.start > filled and 2 or 1
-      first[part], last[part] = math.min(first[part] or run.start, run.start), math.max(last[part] or run.stop, run.stop)
-    end
+  local parts, of = {}, {}
+  local function extend(part, run)
+    part.first, part.last = math.min(part.first or run.start, run.start), math.max(part.last or run.stop, run.stop)
   end
-  return (first[1] and last[1] - first[1] or 0) + (first[2] and last[2] - first[2] or 0)
+  for i, run in ipairs(collected.runs) do
+    if i == 1 or run.filled then
+      parts[#parts + 1] = {}
+    end
+    of[i] = parts[#parts]
+    extend(of[i], run)
+  end
+  for _, run in ipairs(collected.storage) do
+    extend(of[run.iteration] or parts[#parts], run)
+  end
+  local total = 0
+  for _, part in ipairs(parts) do
+    total = total + part.last - part.first
+  end
+  return total
 end
 
-local function report(opt, plan, collected, iters, filled)
-  local total, size = span(collected, filled), plan.bytes * iters / 1e9
+local function report(opt, plan, collected, iters)
+  local total, size = span(collected), plan.bytes * iters / 1e9
   if not total then
     result.note("no rank sends anything in this pattern")
   end
@@ -81,7 +92,7 @@ return {
   about = "One traffic pattern, many times: total latency, time per iteration, bandwidth by rank.",
   options = {
     options.path { "config", nil, "YAML, TOML or JSON file with traffic_pattern", arg = true },
-    options.bool { "verify-buffers", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time, and what lies between runs is in the total time", choices = { "every" } },
+    options.bool { "verify-buffers", false, "check every byte of the last measured run; =every: of every measured run, with other bytes each time", choices = { "every" } },
     options.bool { "verify-every", false, "the same as --verify-buffers=every" },
     options.bool { "print-recv-buffers", false, "print the beginning of every received message" },
     options.output { "json-output-path", nil, "write the measurements as JSON" },
@@ -116,9 +127,10 @@ return {
     if plan.takes_part then
       clock.sleep(config.traffic_pattern.sleep_before_launch_sec)
     end
-    -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time.
+    -- In pieces, so that the bar moves, and in few of them: what lies between two is in the total time, but for the
+    -- filling and checking of buffers.
     local every = opt.verify_every or opt.verify_buffers == "every"
-    local left, filled = iters, nil
+    local left = iters
     while left > 0 do
       local verified = every or opt.verify_buffers and left == 1
       local piece = every and 1 or math.min(left, math.max(100, math.ceil(iters / 100)))
@@ -128,7 +140,6 @@ return {
       if verified then
         if not every then
           world.barrier() -- all runs before are over
-          filled = clock.now()
         end
         plan:fill(left)
       end
@@ -156,7 +167,7 @@ return {
       return
     end
 
-    report(opt, plan, collected[1], iters, filled)
+    report(opt, plan, collected[1], iters)
     patterns.print_storage({ plan }, { collected })
   end,
 }

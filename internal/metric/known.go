@@ -180,7 +180,7 @@ func perPattern(name, unit, help string, value func(d *result.Document, p result
 func perSpan(name, unit string, better expr.Better, help string, value func(s span) float64) Def {
 	return perResult(name, unit, better, help, func(v *view, yield func(Sample)) {
 		for _, s := range spans(v.d) {
-			if s.seconds = float64(s.end-s.start) / 1e9; s.seconds <= 0 {
+			if s.seconds = float64(s.end-s.start-s.between) / 1e9; s.seconds <= 0 {
 				continue
 			}
 			sample := ofPattern(s.pattern, s.phase, value(s))
@@ -197,6 +197,7 @@ type span struct {
 	runs       int
 	bytes      int64
 	start, end int64
+	between    int64 // in which buffers were filled and checked
 	seconds    float64
 }
 
@@ -215,6 +216,9 @@ func spans(d *result.Document) []span {
 		s := &list[k]
 		s.runs++
 		s.bytes += d.Matrices[d.Patterns[m.Pattern].Matrix].Bytes
+		if m.Filled && s.runs > 1 {
+			s.between += max(0, m.StartNS-s.end)
+		}
 		s.start, s.end = min(s.start, m.StartNS), max(s.end, m.EndNS)
 	}
 	return list

@@ -12,6 +12,7 @@
 
 ---One run of reading or writing a file beside the messages.
 ---@class StorageRun
+---@field iteration integer number of the run of its plan since the last collect, from 1
 ---@field rank integer
 ---@field op "READ"|"WRITE"
 ---@field bytes integer
@@ -54,6 +55,7 @@
 ---@field latency number stop - start, in seconds
 ---@field uncertainty number how far latency may be off, in seconds; 0 within a host
 ---@field barrier_exit_skew? number how far apart the initiators left the barrier before the run, in seconds; nil without one
+---@field filled? boolean whether buffers were filled since the run before; nil if not
 ---@field start_skew? number how far apart the initiators started, in seconds; nil with a single one
 ---@field late integer initiators that were ready only after the instant agreed on; 0 without one
 ---@field mean_bandwidth number mean over the initiators of bytes / seconds of each, in bytes per second

@@ -133,6 +133,7 @@ func join(w *spmd.World, p *play.Plan, parts []part) ([]series.Run, error) {
 		}
 		for i, t := range k.log {
 			runs[i].Add(k.rankRun(w, t))
+			runs[i].Filled = runs[i].Filled || t.Filled
 			if t.Agreed.NS != 0 {
 				// Every rank has the same instant, by its own clock.
 				agreed := w.ToCommon(k.rank, t.Agreed.NS)

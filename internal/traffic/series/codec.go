@@ -44,7 +44,11 @@ func (r Logged) encode(b []byte) []byte {
 	for _, done := range r.Done {
 		b = binary.AppendVarint(b, done-r.Start)
 	}
-	b = binary.AppendUvarint(b, r.Left.Barrier)
+	barrier := r.Left.Barrier << 1 // numbers of barriers are far below 2^63
+	if r.Filled {
+		barrier |= 1
+	}
+	b = binary.AppendUvarint(b, barrier)
 	if r.Left.Barrier != 0 {
 		b = binary.AppendVarint(b, r.Left.NS-r.Start)
 	}
@@ -86,7 +90,9 @@ func readLogged(d *pack.Reader, transfers int) Logged {
 	for k := range r.Done {
 		r.Done[k] = start + d.Signed()
 	}
-	if r.Left.Barrier = d.Unsigned(); r.Left.Barrier != 0 {
+	barrier := d.Unsigned()
+	r.Filled = barrier&1 != 0
+	if r.Left.Barrier = barrier >> 1; r.Left.Barrier != 0 {
 		r.Left.NS = start + d.Signed()
 	}
 	if late := d.Unsigned(); late > 1<<63 {

@@ -35,7 +35,7 @@ func TestLogsRoundTrip(t *testing.T) {
 				for k := range times.Done {
 					times.Done[k] = stamp()
 				}
-				left := Exit{Barrier: rapid.Uint64().Draw(rt, "barrier")}
+				left := Exit{Barrier: rapid.Uint64Max(1<<63-1).Draw(rt, "barrier")}
 				if left.Barrier != 0 {
 					left.NS = stamp()
 				}
@@ -44,7 +44,7 @@ func TestLogsRoundTrip(t *testing.T) {
 					agreed.NS = rapid.Int64Range(1, math.MaxInt64).Draw(rt, "instant")
 					agreed.Late = rapid.Int64Range(0, math.MaxInt64).Draw(rt, "late")
 				}
-				runs = append(runs, Logged{times, left, agreed})
+				runs = append(runs, Logged{times, left, agreed, rapid.Bool().Draw(rt, "filled")})
 			}
 			logs, shapes = append(logs, Log{shape.Plan, runs}), append(shapes, shape)
 		}
@@ -70,7 +70,7 @@ func TestLogsRoundTrip(t *testing.T) {
 func FuzzDecodeLogs(f *testing.F) {
 	shapes := []Shape{{0, 2}, {1, 0}}
 	f.Add(EncodeLogs([]Log{
-		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}}}},
+		{0, []Logged{{Stamps{Start: 1, Posted: 2, End: 5, Done: []int64{4, 5}}, Exit{3, 1}, Agreed{7, 2}, true}}},
 		{Plan: 1},
 	}))
 	f.Add([]byte{2, 0, 0, 1, 0})

@@ -26,12 +26,13 @@ type Agreed struct {
 	Late int64 // by how much the rank was ready after the instant, in nanoseconds; 0 if it was in time
 }
 
-// Logged is a recorded run, the barrier before it if there was one since the previous run, and the instant agreed
-// on if there was one.
+// Logged is a recorded run, the barrier before it if there was one since the previous run, the instant agreed
+// on if there was one, and whether the buffers were filled before it.
 type Logged struct {
 	Stamps
 	Left   Exit
 	Agreed Agreed
+	Filled bool
 }
 
 // Skew is how far apart ranks left a barrier: the last exit minus the first, in

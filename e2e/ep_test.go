@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
@@ -191,6 +193,41 @@ func TestExpertsMistakes(t *testing.T) {
 	o = harness.Start(t, harness.Command{Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "100000", "--hidden", "65536", "--iters", "1"}}).Wait()
 	if o.Code != int(fault.Resource) || !strings.Contains(o.Stderr, "GB (") {
 		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+	}
+}
+
+// A command on each node starts its ranks: they end with it.
+func TestDeathOfTheCommandOfANode(t *testing.T) {
+	port := freePort(t)
+	var nodes []*harness.Process
+	for n := range 2 {
+		nodes = append(nodes, harness.Start(t, harness.Command{
+			Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--iters", "1000000", "--tokens", "64", "--hidden", "128"},
+			Env: []string{
+				"WORLD_SIZE=2", fmt.Sprint("RANK=", n), "MASTER_ADDR=127.0.0.2", "MASTER_PORT=" + port,
+				"PERIGEE_SECRET=the secret of e2e " + port,
+			},
+		}))
+	}
+	nodes[0].Until("a second of work", func() bool { // nothing is written by then that the commands would pass on
+		ticks := 0
+		for pid := range harness.Owned(nodes[0].Token) {
+			stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			if fields := strings.Fields(string(stat)); len(fields) > 14 {
+				user, _ := strconv.Atoi(fields[13])
+				ticks += user
+			}
+		}
+		return ticks >= 100
+	})
+	for _, p := range nodes {
+		if err := p.Cmd.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, p := range nodes {
+		p.CheckNothingLeft(5 * time.Second)
+		p.Wait()
 	}
 }
 

@@ -159,6 +159,7 @@ func (n *nodes) variables(local int) []string {
 		fmt.Sprintf("RANK=%d", n.node*n.perNode+local), fmt.Sprintf("WORLD_SIZE=%d", n.count*n.perNode),
 		fmt.Sprintf("LOCAL_RANK=%d", local), fmt.Sprintf("LOCAL_WORLD_SIZE=%d", n.perNode),
 		"MASTER_ADDR=" + n.master, "MASTER_PORT=" + n.port, "PERIGEE_LAUNCHER=torchrun",
+		"TORCHELASTIC_RUN_ID=perigee ep", // ranks of torchrun itself end with their launcher
 	}
 }
 

@@ -102,6 +102,51 @@ func TestFolderOfAnyType(t *testing.T) {
 	}
 }
 
+// What has failed beside the logs fails the case of a folder, too.
+func TestFolderOfDeadPart(t *testing.T) {
+	for name, c := range map[string]struct {
+		marked  bool
+		exits   string // of the part EVALUATE
+		verdict string
+		code    int
+		says    string
+	}{
+		"good":              {true, "", "", 0, "passed"},
+		"no mark":           {false, "", "", 0, "warning: the job has left no end mark"},
+		"dead":              {false, "3 node1\n", "", 12, "EVALUATE on node1 has ended with code 3"},
+		"time limit":        {false, "", `{"slurm_state": "TIMEOUT", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as TIMEOUT, without its end mark"},
+		"completed":         {false, "", `{"slurm_state": "COMPLETED", "state": "passed", "levels": []}`, 0, "passed"},
+		"failed for others": {true, "", `{"slurm_state": "COMPLETED", "state": "failed", "levels": [], "reasons": ["too late"]}`, 0, "warning: the run has recorded the case as failed: too late"},
+	} {
+		dir := caseFolder(t, goodLog(), c.marked)
+		if c.exits != "" {
+			must(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))
+		}
+		if c.verdict != "" {
+			must(t, os.WriteFile(filepath.Join(dir, verdictFile), []byte(c.verdict), 0o644))
+		}
+		if out, said, code := perigee(t, nil, "parse", dir); code != c.code || !strings.Contains(out, c.says) {
+			t.Errorf("%s: exit code %d, want %d and %s\n%s%s", name, code, c.code, c.says, out, said)
+		}
+	}
+}
+
+// What is not judged is not recorded either.
+func TestBenchmarkOfAccuracyCase(t *testing.T) {
+	dir := caseFolder(t, strings.ReplaceAll(goodLog(), "Failed requests:                         0", "Failed requests: 5"), true)
+	with(t, filepath.Join(dir, "effective.yaml"), "accuracy: {datasets: [{dataset_name: gsm8k, expected_value: 0.5}]}\n  id: disagg/accuracy/acc")
+	table := "|Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|\n|gsm8k|3|flexible-extract|5|exact_match|↑|0.5000|±|0.0060|\n"
+	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(table), 0o644))
+	out, said, code := perigee(t, nil, "parse", dir)
+	if code != 0 || !strings.Contains(out, "the benchmark in the log (6 levels) is neither judged nor recorded") || strings.Contains(out, "200.25") {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+	with(t, filepath.Join(dir, "effective.yaml"), "references: {SERVER_MEDIAN_TTFT: [100, -0.1, 0.1]}")
+	if _, said, code := perigee(t, nil, "parse", dir); code != 3 || !strings.Contains(said, "the figures of an accuracy case are not judged") {
+		t.Errorf("references: exit code %d\n%s", code, said)
+	}
+}
+
 // Cases with equal names would take each other's results for their own.
 func TestEqualNames(t *testing.T) {
 	files := map[string]string{}

@@ -142,21 +142,33 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	if death != nil {
 		d.diag = death.Report(t.Name)
+	}
+	d.judgeDeath(death)
+	unmarked := death == nil && !batch.Done(t.Dir)
+	switch state := t.Job.State; {
+	case t.TimedOut:
+		d.fail("the job has not ended within %s", r.Timeout)
+	case t.Lost && unmarked && state == "": // nothing was ever seen of it but its logs
+		d.Warnings = append(d.Warnings, "Slurm has forgotten job "+t.Job.ID+": how it has ended is not known")
+	case t.Lost && unmarked && state != "COMPLETED":
+		d.fail("Slurm has forgotten job %s, and it has not written its end mark", t.Job.ID)
+	default:
+		d.judgeState(t.Dir, t.Job.State, death != nil)
+	}
+}
+
+// judgeDeath fails a case of which a part has died.
+func (d *done) judgeDeath(death *batch.Death) {
+	if death != nil {
 		d.fail("%s: %s", death.Words(), death.Line)
 	}
-	r.judgeState(t, d, death != nil)
 }
 
 // judgeState reads how Slurm has ended the job. It fails a case, and never passes
 // one: good jobs of TensorRT-LLM end with their own scancel.
-func (r *session) judgeState(t *batch.Task, d *done, dead bool) {
-	marked := batch.Done(t.Dir)
-	switch state := t.Job.State; {
-	case t.TimedOut:
-		d.fail("the job has not ended within %s", r.Timeout)
-	case marked || dead || state == "COMPLETED" || state == "":
-	case t.Lost:
-		d.fail("Slurm has forgotten job %s, and it has not written its end mark", t.Job.ID)
+func (d *done) judgeState(dir, state string, dead bool) {
+	switch {
+	case batch.Done(dir) || dead || state == "COMPLETED" || state == "":
 	case state == "CANCELLED" && len(d.Reasons) == 0:
 		d.Warnings = append(d.Warnings, "Slurm has ended the job as CANCELLED, after its last level")
 	default:

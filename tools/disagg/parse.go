@@ -16,6 +16,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
+	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
@@ -48,6 +49,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return err
 	}
 	v := verdict.Judge(e, want, c.Gates)
+	judgeFolder(c.Path, v)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
 	} else {
@@ -57,6 +59,27 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return err
 	}
 	return fault.New(fault.Threshold, "%s: the case has failed: %s", c.Path, v.Reasons[0])
+}
+
+// judgeFolder adds what the folder of a case says beside its logs: of parts that have died, and of how Slurm has ended
+// the job.
+func judgeFolder(dir string, v *verdict.Verdict) {
+	if _, err := os.Lstat(filepath.Join(dir, launch.Effective)); err != nil {
+		return // a log, or logs of something else
+	}
+	d := &done{Verdict: v}
+	death := batch.FindDeath(dir, nil)
+	d.judgeDeath(death)
+	recorded, err := readCase(dir)
+	switch {
+	case err == nil:
+		d.judgeState(dir, recorded.Slurm, death != nil)
+	case death == nil && !batch.Done(dir):
+		v.Warnings = append(v.Warnings, "the job has left no end mark, and there is no verdict that says how Slurm has ended it")
+	}
+	if err == nil && recorded.State == verdict.Failed && v.State != verdict.Failed && len(recorded.Reasons) > 0 {
+		v.Warnings = append(v.Warnings, "the run has recorded the case as failed: "+cli.Shortened(recorded.Reasons[0]))
+	}
 }
 
 // expected reads the config of the case, if there is one.

@@ -68,6 +68,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 		}
 	}
 	if first != nil {
+		first.quote(dir)
 		return first
 	}
 	for _, name := range logs(dir, workerLogs...) {
@@ -109,7 +110,6 @@ func readExit(dir, part string) *Death {
 			d.Log = cmp.Or(slices.Concat(logs(dir, l.log), []string{l.log})...)
 		}
 	}
-	d.quote(dir)
 	return d
 }
 

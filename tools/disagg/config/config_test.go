@@ -401,7 +401,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, rules := range []Rules{Strict, Upstream} {
-			c := from(variants[0].tree, "a.yaml", Ident{"wideep", "accuracy", "a"}, Options{Rules: rules, Env: func(string) string { return "x" }})
+			c := from(variants[0], "a.yaml", Ident{"wideep", "accuracy", "a"}, Options{Rules: rules, Env: func(string) string { return "x" }})
 			if c.Valid() {
 				c.Concurrencies()
 			}

@@ -36,19 +36,20 @@ func Load(file string, id Ident, o Options) []*Config {
 	}
 	list := make([]*Config, len(variants))
 	for i, v := range variants {
-		list[i] = from(v.tree, file, Ident{id.Type, id.Category, id.Stem + v.suffix}, o)
+		list[i] = from(v, file, id, o)
 	}
 	return list
 }
 
-// from makes a case of a document.
-func from(tree *conf.Value, file string, id Ident, o Options) *Config {
-	c := &Config{Ident: id, File: file, Tree: tree}
+// from makes a case of a document. id is the file's.
+func from(v variant, file string, id Ident, o Options) *Config {
+	c := &Config{Ident: id, File: file, Tree: v.tree}
 	if o.Env != nil {
 		c.override(o.Env)
 	}
 	r := read(c.Tree)
 	c.identify(r)
+	c.Stem += v.suffix
 	if c.Tree.Kind == conf.Map {
 		c.fill(r)
 		c.judge(r, o.Rules)

@@ -108,6 +108,10 @@ func TestID(t *testing.T) {
 	if c.Ident != (Ident{"wideep", "perf", "x"}) {
 		t.Errorf("%+v %s", c.Ident, problems(c))
 	}
+	list := load(t, swap(t, "metadata:", "sweep: {benchmark.input_length: [8, 16]}\nmetadata:\n  id: wideep/perf/x"), Options{})
+	if len(list) != 2 || list[0].Stem != "x_input_length8" || list[1].Stem != "x_input_length16" {
+		t.Errorf("of a sweep: %+v, %+v", list[0].Ident, list[len(list)-1].Ident)
+	}
 	for text, want := range map[string]string{
 		"wideep/perf": "wanted TYPE/CATEGORY/NAME", "disagg/perf/a/../b": "wanted TYPE/CATEGORY/NAME", "disagg/perf/": "wanted TYPE/CATEGORY/NAME",
 		"disagg/perf/..": "wanted TYPE/CATEGORY/NAME", "disagg/perf/" + strings.Repeat("x", 200): "wanted TYPE/CATEGORY/NAME", "other/perf/x": "there are no metrics for other/perf",

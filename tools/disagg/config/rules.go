@@ -137,6 +137,11 @@ func (c *Config) judgeReferences(r *reader) {
 	}
 	levels := c.Concurrencies()
 	at := r.values["metadata.references"]
+	if c.Category == "accuracy" && len(c.References) > 0 {
+		r.add(at, "metadata.references",
+			"the figures of an accuracy case are not judged; a stress case judges both figures and accuracy")
+		return
+	}
 	for _, f := range c.References {
 		name, v := f.String(), at.Get(f.String())
 		if v == nil {

@@ -130,9 +130,12 @@ func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 	v := &Verdict{Levels: []Level{}, Accuracy: []accuracy.Score{}, Reasons: []string{}, Files: e.Files}
 	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}}
 	benchmark := want.Benchmark || !want.known && (len(e.Scores) == 0 || len(e.Log.Levels) > 0)
-	j.levels()
 	if benchmark {
+		j.levels()
 		j.benchmark()
+	} else if n := len(e.Log.Levels); n > 0 {
+		j.reason(true, "the benchmark in the log (%s) is neither judged nor recorded; a stress case judges both figures "+
+			"and accuracy", cli.Count(n, "level"))
 	}
 	j.files()
 	j.rest()

@@ -58,7 +58,7 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = q.Env
+	cmd.Env = environ(q.Env)
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -75,6 +75,19 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 		return "", fmt.Errorf("%s: %w", name, err)
 	}
 	return stdout.String(), nil
+}
+
+// steering are variables with which users let the commands leave out jobs, or write times, as they like to see them.
+var steering = []string{"SQUEUE_", "SACCT_", "SCANCEL_", "SLURM_TIME_FORMAT="}
+
+// environ is an environment, nil for that of this process, without what would change what the commands say or do.
+func environ(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(pair string) bool {
+		return slices.ContainsFunc(steering, func(prefix string) bool { return strings.HasPrefix(pair, prefix) })
+	})
 }
 
 var submitted = regexp.MustCompile(`Submitted batch job (\d+)`)

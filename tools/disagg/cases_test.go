@@ -147,6 +147,98 @@ func TestBenchmarkOfAccuracyCase(t *testing.T) {
 	}
 }
 
+// Of a level that is there twice only the last one is judged.
+func TestLevelTwice(t *testing.T) {
+	bad := strings.NewReplacer("concurrency C ", "concurrency 8 ", "Failed requests:                         0", "Failed requests: 400",
+		"Successful requests:                     10000", "Successful requests: 9600", "100.50", "500").Replace(goodLevel)
+	dir := caseFolder(t, bad+goodLog(), true)
+	with(t, filepath.Join(dir, "effective.yaml"), "references: {SERVER_MEDIAN_TTFT: [100, -0.05, 0.05]}")
+	out, said, code := perigee(t, nil, "parse", dir, "--allow-missing-levels")
+	if code != 0 || !strings.Contains(out, "requests: 60000, 0 failed") || !strings.Contains(out, "the last one counts") {
+		t.Errorf("exit code %d\n%s%s", code, out, said)
+	}
+	if _, _, code := perigee(t, nil, "parse", dir); code != 12 {
+		t.Errorf("without --allow-missing-levels: exit code %d", code)
+	}
+}
+
+// What a client prints outside of levels changes no level, but for the sum of failures behind its end.
+func TestCountsOutsideOfLevels(t *testing.T) {
+	failing := strings.NewReplacer("Failed requests:                         0", "Failed requests: 5", "Successful requests:                     10000", "Successful requests: 9995").Replace(goodLevel)
+	warmup := "Total requests: 8\nSuccessful requests: 8\nFailed requests: 0\nTotal generated tokens: 1\nBenchmark duration (s): 1\n"
+	for text, want := range map[string]string{
+		failing + warmup:                                   "5 of 10000 requests failed",
+		failing + "Total failed requests: 0\n":             "5 of 10000 requests failed",
+		goodLevel + "Total failed requests: 7\n":           "7 of 10000 requests failed",
+		strings.Replace(goodLevel, "10000.00", "1e999", 1): "Output token throughput (tok/s): wanted a number",
+	} {
+		file := filepath.Join(t.TempDir(), "6_bench.log")
+		must(t, os.WriteFile(file, []byte(strings.ReplaceAll(text, "concurrency C ", "concurrency 8 ")), 0o644))
+		for _, format := range []string{"text", "json"} {
+			if out, said, _ := perigee(t, nil, "parse", file, "--format", format); !strings.Contains(out, want) {
+				t.Errorf("%.300s:\n%s%s, want %s", text, out, said, want)
+			}
+		}
+	}
+	short := strings.NewReplacer("concurrency C ", "concurrency 8 ", "Median TTFT (ms):                        100.50", "P99 ITL (ms): 9\nMedian TTFT (ms): 7").Replace(goodLevel)
+	file := filepath.Join(t.TempDir(), "6_bench.log")
+	must(t, os.WriteFile(file, []byte(short), 0o644))
+	if out, said, code := perigee(t, nil, "parse", file); code != 0 || !strings.Contains(out, "9.00") || !strings.Contains(out, "7.00") {
+		t.Errorf("short lines: exit code %d\n%s%s", code, out, said)
+	}
+}
+
+// A case without a job has failed, and its folder says so; what an earlier run has left there stays.
+func TestCasesWithoutJobs(t *testing.T) {
+	commands := t.TempDir()
+	for name, text := range map[string]string{"squeue": "", "sbatch": "echo no such partition >&2; exit 1", "sacct": "exit 1", "scancel": ""} {
+		must(t, os.WriteFile(filepath.Join(commands, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755))
+	}
+	t.Setenv("PATH", commands+":"+os.Getenv("PATH"))
+	for name, c := range map[string]struct {
+		partition, says string
+	}{"refused": {"p", "Job submission failed: sbatch: no such partition"}, "invalid": {"", "Validation failed: "}} {
+		out, config := judged(t)
+		own := filepath.Join(t.TempDir(), "effective.yaml")
+		must(t, os.Rename(config, own))
+		with(t, own, "benchmark_type: perf")
+		if said, code := judge(t, out, own); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s", name, code, said)
+		}
+		if c.partition == "" {
+			with(t, own, "id: disagg/perf/effective\n  nonsense: 1")
+		}
+		env := map[string]string{"SLURM_PARTITION": "p", "SLURM_ACCOUNT": "a"}
+		list, said, code := perigee(t, env, "run", own, "--gpu", "GB200", "--output", out, "--poll", "10ms", "--settle", "0s", "--format", "json")
+		var cases []Case
+		if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 12 || len(cases) != 1 || !strings.Contains(cases[0].Reasons[0], c.says) {
+			t.Errorf("%s: exit code %d, %v\n%s%s", name, code, err, list, said)
+		}
+		if again, _, code := perigee(t, env, "run", own, "--gpu", "GB200", "--output", out, "--resume", "--format", "json"); code != 12 && code != 3 || code == 12 && !strings.Contains(again, c.says) {
+			t.Errorf("%s, resumed: exit code %d\n%s", name, code, again)
+		}
+		report, said, code := perigee(t, nil, "report", out, "--format", "json")
+		if code != 0 || !strings.Contains(report, c.says) || !strings.Contains(report, "200.25") {
+			t.Errorf("%s: exit code %d\n%s%s", name, code, report, said)
+		}
+	}
+}
+
+// The GPUs of a job that runs commands are those of its resources.
+func TestGPUsOfCommands(t *testing.T) {
+	config := filepath.Join(t.TempDir(), "toy.yaml")
+	must(t, os.WriteFile(config, []byte("metadata: {model_name: toy, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 8, input_length: 10, output_length: 10}\n"+
+		"job: {command: 'true'}\nresources: {gpus_per_node: 4, prefill_nodes: 1, decode_nodes: 2}\n"), 0o644))
+	out := filepath.Join(t.TempDir(), "out")
+	dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_toy")
+	must(t, os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "6_bench.log"), []byte(strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 ")), 0o644))
+	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s", "--format", "json")
+	var cases []Case
+	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 0 || len(cases) != 1 || cases[0].GPUs != 12 {
+		t.Errorf("exit code %d, %v, %+v\n%s", code, err, cases, said)
+	}
+}
+
 // Cases with equal names would take each other's results for their own.
 func TestEqualNames(t *testing.T) {
 	files := map[string]string{}

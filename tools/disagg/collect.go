@@ -3,6 +3,7 @@ package disagg
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -72,7 +73,15 @@ func (r *session) collect(t *batch.Task) error {
 	r.cases[t] = d
 	if t.Err != nil {
 		d.Verdict = noFigures(t.Err.Error())
-		fmt.Fprintf(r.log, "%s: %v\n", t.Name, t.Err)
+		if !t.Written { // what may be in the folder is an earlier run's
+			d.dir = t.Dir + batch.FailedSuffix
+			if err := errors.Join(os.RemoveAll(d.dir), os.MkdirAll(d.dir, 0o755)); err != nil {
+				return fault.New(fault.Output, "%w", err)
+			}
+		}
+		if err := r.write(t, d); err != nil {
+			return err
+		}
 		return r.ledger.Recorded(t, verdict.Failed)
 	}
 	if !r.keep(t, d) {
@@ -100,18 +109,18 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 	if !t.Resumed {
 		return false
 	}
-	c := caseIn(t)
-	if c == nil || c.Job != t.Job.ID {
+	c := caseOf(t, func(c *Case) bool { return c.Job == t.Job.ID })
+	if c == nil {
 		return false
 	}
 	*d = done{Verdict: c.Verdict, dir: c.Dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
 	return true
 }
 
-// caseIn reads what an earlier run has written of a task; nil if nothing is there.
-func caseIn(t *batch.Task) *Case {
+// caseOf reads what an earlier run has written of a task, if it is what is looked for; else it returns nil.
+func caseOf(t *batch.Task, is func(*Case) bool) *Case {
 	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
-		if c, err := readCase(dir); err == nil {
+		if c, err := readCase(dir); err == nil && is(c) {
 			return c
 		}
 	}
@@ -185,14 +194,16 @@ func (d *done) fail(format string, args ...any) {
 // write keeps the figures of a task: the verdict and the result always, then rows of the CSV file if the benchmark is
 // good. The verdict comes first, so that a run that goes on after an interrupt adds no row a second time.
 func (r *session) write(t *batch.Task, d *done) error {
-	c := r.caseOf(t)
+	c := r.summary(t)
 	if !d.kept {
 		if err := writeJSON(filepath.Join(d.dir, verdictFile), c); err != nil {
 			return err
 		}
 	}
-	if err := writeResult(filepath.Join(d.dir, resultFile), c, t.Tree); err != nil {
-		return err
+	if t.Tree != nil { // else there is no configuration to keep
+		if err := writeResult(filepath.Join(d.dir, resultFile), c, t.Tree); err != nil {
+			return err
+		}
 	}
 	if d.State == verdict.Failed && d.dir == t.Dir {
 		d.dir = t.Dir + batch.FailedSuffix
@@ -267,7 +278,7 @@ func (r *session) rows(t *batch.Task, d *done) []record.Row {
 	return rows
 }
 
-func (r *session) caseOf(t *batch.Task) Case {
+func (r *session) summary(t *batch.Task) Case {
 	d := r.cases[t]
 	repeat := 1
 	if _, n, ok := strings.Cut(t.Name, "#"); ok {
@@ -280,8 +291,11 @@ func (r *session) caseOf(t *batch.Task) Case {
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
 		Perigee: version.Get(), Verdict: d.Verdict,
 	}
-	if !t.UsesCommand() {
+	switch res := t.Resources; {
+	case !t.UsesCommand():
 		c.GPUs = t.Gen.World()*t.Hardware.GenServers + t.Ctx.World()*t.Hardware.CtxServers
+	case res != nil:
+		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
 	if r.Probe {
 		c.Probe = probe.Read(d.dir)
@@ -309,7 +323,7 @@ func (r *session) debug(job string) error {
 			continue
 		}
 		d := doneOf(t)
-		if c := caseIn(t); c != nil && c.Dir == t.Dir { // the times and the job of these figures are known
+		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil { // the times and the job of these figures are known
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
@@ -341,7 +355,7 @@ func (r *session) summarize() error {
 		if r.cases[t] == nil && t.Verdict != "" {
 			all = append(all, r.recorded(t))
 		} else if r.cases[t] != nil {
-			all = append(all, r.caseOf(t))
+			all = append(all, r.summary(t))
 		}
 		d := r.cases[t]
 		if d == nil {
@@ -373,12 +387,12 @@ func (r *session) summarize() error {
 
 // recorded takes a case that the interrupted run has recorded as it stands in its folder.
 func (r *session) recorded(t *batch.Task) Case {
-	c := caseIn(t)
-	if c == nil || c.State != t.Verdict { // its job was never submitted, or the folder is gone
+	c := caseOf(t, func(c *Case) bool { return c.State == t.Verdict })
+	if c == nil { // its job was never submitted, or the folder is gone
 		v := noFigures("recorded before, without figures in " + t.Dir)
 		v.State = t.Verdict
 		r.cases[t] = &done{Verdict: v, dir: t.Dir}
-		return r.caseOf(t)
+		return r.summary(t)
 	}
 	r.cases[t] = &done{Verdict: c.Verdict, dir: c.Dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
 	t.Job.ID, t.Submitted, t.Ended = c.Job, c.Began, c.Ended

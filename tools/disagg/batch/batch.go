@@ -28,6 +28,7 @@ import (
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/launch"
+	"perigee/tools/disagg/verdict"
 )
 
 // Task is one run of a case.
@@ -38,6 +39,7 @@ type Task struct {
 	Plan func(comment string) (*launch.Plan, error)
 
 	Err       error     // why there is no job
+	Written   bool      // the files of the job are in Dir: what is there is no earlier run's
 	Job       slurm.Job // as last seen
 	Submitted time.Time
 	Queued    time.Duration // until it started; all of its time if it never did
@@ -186,6 +188,7 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 		t.Err = err
 		return nil
 	}
+	t.Written = true
 	if err := m.Ledger.Add(Event{Event: submitting, Task: t.Name, Comment: t.comment, Dir: t.Dir}); err != nil {
 		return err
 	}
@@ -529,9 +532,11 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		switch job, is := mine[id]; {
 		case id == "":
 		case is && job.Over():
-			if job.State != "CANCELLED" && l.owns(e, job) {
+			if (job.State != "CANCELLED" || marked(e.Dir, id)) && l.owns(e, job) {
 				event = ended // it may have figures, which Resume collects
 			}
+		case !is && marked(e.Dir, id):
+			event = ended
 		case !is:
 			left = append(left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
 		case !l.owns(e, job):
@@ -547,6 +552,9 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 				continue
 			}
 			count++
+			if marked(e.Dir, id) {
+				event = ended
+			}
 		}
 		if err := l.Add(Event{Event: event, Task: name, Job: id}); err != nil {
 			failures = append(failures, err)
@@ -556,6 +564,13 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		return count, left, err
 	}
 	return count, left, l.Add(Event{Event: finished})
+}
+
+// marked reports whether a job has left its own end mark in its result folder: it has figures, whatever Slurm calls its
+// end. Good jobs of TensorRT-LLM cancel themselves.
+func marked(dir, id string) bool {
+	_, err := os.Lstat(filepath.Join(dir, strings.Replace(verdict.EndMark, "*", id, 1)))
+	return err == nil
 }
 
 func stranger(task, id string, l *Ledger) string {

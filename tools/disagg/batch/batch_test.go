@@ -488,6 +488,40 @@ func TestForeignJobs(t *testing.T) {
 	}
 }
 
+// A job that has left its end mark has figures, also where it has cancelled itself or Slurm does not know it any more.
+func TestCancelOfMarkedJobs(t *testing.T) {
+	out := t.TempDir()
+	m := manager(t, out)
+	secret := newComment()
+	for _, j := range []struct{ id, state string }{{"7", "CANCELLED"}, {"8", ""}, {"9", "CANCELLED"}} {
+		dir := filepath.Join(out, LogsFolder, "c"+j.id)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if j.id != "9" {
+			if err := os.WriteFile(filepath.Join(dir, "8_done_"+j.id+".txt"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, e := range []Event{{Event: submitting, Task: "c" + j.id, Comment: secret, Dir: dir}, {Event: submitted, Task: "c" + j.id, Job: j.id}} {
+			if err := m.Ledger.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	line := func(id string) string { return id + "|CANCELLED|n1|N/A|N/A|" + shown(secret) + "|None" }
+	fake(t, "cat <<'END'\n"+line("7")+"\n"+line("9")+"\nEND")
+	if _, _, err := Cancel(context.Background(), m.Queue, m.Ledger); err != nil {
+		t.Fatal(err)
+	}
+	tasks, _ := m.Ledger.Last()
+	for name, want := range map[string]string{"c7": ended, "c8": ended, "c9": cancelled} {
+		if tasks[name].Event != want {
+			t.Errorf("%s: %+v, want %s", name, tasks[name], want)
+		}
+	}
+}
+
 // Short events would take more memory than the file is long.
 func TestLedgerIsBounded(t *testing.T) {
 	for text, want := range map[string]string{

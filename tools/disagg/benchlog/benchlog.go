@@ -172,7 +172,7 @@ var (
 // line takes one line. Most lines are told by their last character.
 func (m *machine) line(line []byte) {
 	line = bytes.TrimRight(line, " \t\r\n")
-	if len(line) < len("Failed requests:0") {
+	if len(line) < len("P99 ITL (ms):0") { // the shortest line that says anything
 		return
 	}
 	switch last := line[len(line)-1]; {
@@ -265,7 +265,7 @@ func (m *machine) figure(line []byte) {
 		if !m.after || len(m.log.Levels) == 0 {
 			return
 		}
-		m.count(line, &m.log.Levels[len(m.log.Levels)-1], true)
+		m.summary(line, &m.log.Levels[len(m.log.Levels)-1])
 		return
 	}
 	if at := bytes.LastIndex(line, unit); at > 0 {
@@ -286,11 +286,25 @@ func (m *machine) figure(line []byte) {
 		}
 		return
 	}
-	m.count(line, level, false)
+	m.count(line, level)
+}
+
+// summary reads the line with which a client sums up the failures of the level that is closed. They are no fewer than
+// what stands in the level; other counts outside of levels are a warm-up's.
+func (m *machine) summary(line []byte, l *Level) {
+	value, ok := after(line, failedSum)
+	if !ok {
+		return
+	}
+	if n, ok := whole(value); ok {
+		l.Failed = max(l.Failed, n)
+	} else {
+		m.unread(failedSum, "a whole number", value)
+	}
 }
 
 // count reads a line about requests, tokens or time.
-func (m *machine) count(line []byte, l *Level, summary bool) {
+func (m *machine) count(line []byte, l *Level) {
 	for _, c := range []struct {
 		label []byte
 		to    *int
@@ -304,19 +318,25 @@ func (m *machine) count(line []byte, l *Level, summary bool) {
 			return
 		}
 	}
-	if summary {
-		return
-	}
 	if value, ok := after(line, generated); ok {
 		if n, ok := whole(value); ok {
 			l.Generated = int64(n)
 		} else {
 			m.unread(generated, "a whole number", value)
 		}
-	} else if value, ok := after(line, seconds); ok {
-		l.Duration, _ = number(value)
-	} else if value, ok := after(line, outputs); ok {
-		l.Throughput, _ = number(value)
+		return
+	}
+	for _, c := range []struct {
+		label []byte
+		to    *float64
+	}{{seconds, &l.Duration}, {outputs, &l.Throughput}} {
+		if value, ok := after(line, c.label); ok {
+			if *c.to, ok = number(value); !ok {
+				*c.to = 0
+				m.unread(c.label, "a number", value)
+			}
+			return
+		}
 	}
 }
 

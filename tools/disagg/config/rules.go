@@ -47,6 +47,10 @@ func (c *Config) judge(r *reader, rules Rules) {
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
 		r.missing("metadata.accuracy.datasets")
 	}
+	if v := r.values["metadata.accuracy.datasets"]; v != nil && c.Category == "perf" {
+		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
+			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
+	}
 	if c.UsesCommand() {
 		c.judgeCommand(r)
 		return

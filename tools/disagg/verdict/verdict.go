@@ -204,7 +204,7 @@ func (j *judge) levels() {
 		}
 		j.reason(true, "%s", text)
 	}
-	if failed, total, ok := j.e.Log.Requests(); ok {
+	if failed, total, ok := (&benchlog.Log{Levels: j.counting()}).Requests(); ok {
 		j.v.FailedRequests, j.v.TotalRequests = &failed, &total
 	}
 }
@@ -216,6 +216,16 @@ func (j *judge) repeated(i int) bool {
 	return j.want.known && slices.ContainsFunc(list[i+1:], func(l benchlog.Level) bool {
 		return l.Complete && l.Concurrency == list[i].Concurrency
 	})
+}
+
+// counting are the levels of the log without those that are there again.
+func (j *judge) counting() (list []benchlog.Level) {
+	for i, l := range j.e.Log.Levels {
+		if !j.repeated(i) {
+			list = append(list, l)
+		}
+	}
+	return list
 }
 
 // required are the metrics that each level must have.
@@ -245,7 +255,7 @@ func (j *judge) benchmark() {
 		return
 	}
 	j.presence()
-	for _, l := range log.Levels {
+	for _, l := range j.counting() {
 		if !l.Complete {
 			j.reason(j.g.MissingLevels,
 				"level %d has no end line \"Benchmark with concurrency %d done\"; its figures do not count",
@@ -385,7 +395,7 @@ func (j *judge) accuracy() {
 	if len(j.want.References) > 0 {
 		j.v.Reasons = append(j.v.Reasons, accuracy.JudgeAll(j.e.Scores, j.want.References)...)
 	} else if len(j.e.Scores) > 0 {
-		j.v.Warnings = append(j.v.Warnings, "the scores are not judged: there is no reference for them (metadata.accuracy.datasets)")
+		j.v.Warnings = append(j.v.Warnings, "the scores are not judged: that takes an accuracy or stress case with metadata.accuracy.datasets")
 	}
 	j.v.Accuracy = append(j.v.Accuracy, j.e.Scores...)
 }

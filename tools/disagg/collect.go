@@ -323,7 +323,8 @@ func (r *session) debug(job string) error {
 			continue
 		}
 		d := doneOf(t)
-		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil { // the times and the job of these figures are known
+		// The times and the job of these figures may be known.
+		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil {
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))

@@ -26,8 +26,8 @@ var (
 	shares = []string{"rate", "ratio", "share", "attainment", "attained", "slo", "met", "pct", "percent", "success",
 		"successful", "hit", "hits"}
 	units = []string{"tok", "toks", "ktok", "token", "tokens", "req", "reqs", "request", "requests", "sample",
-		"samples", "prompts", "images", "calls", "iter", "iters", "steps", "messages", "ops", "tflop", "kb", "kib", "mb", "mib",
-		"gb", "gib", "mbit", "gbit"}
+		"samples", "prompts", "images", "calls", "iter", "iters", "steps", "messages", "ops", "tflop", "kb", "kib",
+		"mb", "mib", "gb", "gib", "mbit", "gbit"}
 	works   = []string{"start", "startup", "setup", "load", "warmup", "run", "wait"} // which take time
 	seconds = []string{"s", "sec", "second", "seconds"}
 	parts   = []string{"ms", "us", "ns"} // of a second

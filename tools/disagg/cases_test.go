@@ -180,6 +180,13 @@ func TestCountsOutsideOfLevels(t *testing.T) {
 			}
 		}
 	}
+	// Two clients side by side: which figure is whose, nothing says.
+	two := strings.Replace(goodLevel, "Median E2EL (ms):                        200.25", "1: Median TTFT (ms): 500\nMedian E2EL (ms): 700", 1)
+	mixed := filepath.Join(t.TempDir(), "6_bench.log")
+	must(t, os.WriteFile(mixed, []byte(strings.ReplaceAll(two, "concurrency C ", "concurrency 8 ")), 0o644))
+	if out, said, code := perigee(t, nil, "parse", mixed); code != 12 || !strings.Contains(out, "its result block says SERVER_MEDIAN_TTFT 100.5 and 500") {
+		t.Errorf("mixed: exit code %d\n%s%s", code, out, said)
+	}
 	short := strings.NewReplacer("concurrency C ", "concurrency 8 ", "Median TTFT (ms):                        100.50", "P99 ITL (ms): 9\nMedian TTFT (ms): 7").Replace(goodLevel)
 	file := filepath.Join(t.TempDir(), "6_bench.log")
 	must(t, os.WriteFile(file, []byte(short), 0o644))
@@ -236,6 +243,33 @@ func TestGPUsOfCommands(t *testing.T) {
 	var cases []Case
 	if err := json.Unmarshal([]byte(list), &cases); err != nil || code != 0 || len(cases) != 1 || cases[0].GPUs != 12 {
 		t.Errorf("exit code %d, %v, %+v\n%s", code, err, cases, said)
+	}
+}
+
+// Runs into different output folders may have the same log_dir: each has its own folder there, which report knows.
+func TestCasesInLogDir(t *testing.T) {
+	logs := t.TempDir()
+	for _, name := range []string{"one", "two"} {
+		out := filepath.Join(t.TempDir(), name)
+		from := caseFolder(t, goodLog(), true)
+		config := filepath.Join(t.TempDir(), "effective.yaml")
+		must(t, os.Rename(filepath.Join(from, "effective.yaml"), config))
+		with(t, config, "benchmark_type: perf")
+		data, err := os.ReadFile(config)
+		must(t, err, os.WriteFile(config, []byte(strings.Replace(string(data), "environment:\n", "environment:\n  log_dir: "+logs+"\n", 1)), 0o644))
+		dir := filepath.Join(logs, batch.FolderName(out), "disagg_perf_effective")
+		must(t, os.MkdirAll(filepath.Dir(dir), 0o755), os.Rename(from, dir))
+		if said, code := judge(t, out, config); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+		must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective","dir":"`+dir+`"}`+"\n"+
+			`{"event":"submitting","task":"other","dir":"/etc/perigee/other"}`+"\n"), 0o600))
+		if list, said, code := perigee(t, nil, "report", out, "--format", "json"); code != 0 || strings.Count(list, `"dir": "`+dir+`"`) != 1 {
+			t.Errorf("exit code %d\n%s%s", code, list, said)
+		}
+	}
+	if list := batch.Elsewhere("relative"); list != nil {
+		t.Error(list)
 	}
 }
 

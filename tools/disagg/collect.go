@@ -2,10 +2,12 @@ package disagg
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,10 +17,12 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
+	"perigee/tools/disagg/launch"
 	"perigee/tools/disagg/probe"
 	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
@@ -51,7 +55,8 @@ type Case struct {
 	Model   string        `json:"model"`
 	Input   int           `json:"input_length"`
 	Output  int           `json:"output_length"`
-	GPUs    int           `json:"gpus,omitempty"` // of all servers; 0: the config does not say
+	GPUs    int           `json:"gpus,omitempty"`          // of all servers; 0: the config does not say
+	Config  string        `json:"config_sha256,omitempty"` // of effective.yaml
 	Dir     string        `json:"dir"`
 	Job     string        `json:"job,omitempty"`
 	Slurm   string        `json:"slurm_state,omitempty"`
@@ -297,6 +302,9 @@ func (r *session) summary(t *batch.Task) Case {
 	case res != nil:
 		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
+	if text, err := regular.Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
+		c.Config = fmt.Sprintf("%x", sha256.Sum256(text))
+	}
 	if r.Probe {
 		c.Probe = probe.Read(d.dir)
 	}
@@ -317,6 +325,11 @@ func (r *session) debug(job string) error {
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
 	for _, t := range r.tasks {
 		t.Job.ID, t.Submitted = job, r.began
+		if _, err := os.Stat(t.Dir); errors.Is(err, fs.ErrNotExist) { // a failed case is judged anew, in its own place
+			if err := os.Rename(t.Dir+batch.FailedSuffix, t.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fault.New(fault.Output, "%w", err)
+			}
+		}
 		if _, err := os.Stat(t.Dir); err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
@@ -331,6 +344,10 @@ func (r *session) debug(job string) error {
 		}
 		r.cases[t] = d
 		r.judge(t, d)
+		if batch.Changed(t) {
+			d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+launch.Effective)
+			fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, d.Warnings[len(d.Warnings)-1])
+		}
 		if err := r.write(t, d); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	rows, cases, err := readAll(c.Paths)
+	rows, cases, err := readAll(s.Err, c.Paths)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func checkAlpha(alpha float64) error {
 }
 
 // readAll reads output folders and CSV files.
-func readAll(paths []string) (rows []record.Row, _ []Case, _ error) {
+func readAll(w io.Writer, paths []string) (rows []record.Row, _ []Case, _ error) {
 	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -110,7 +110,11 @@ func readAll(paths []string) (rows []record.Row, _ []Case, _ error) {
 				continue // no case has passed
 			}
 		}
-		more, err := record.ReadCSV(file)
+		more, left, err := record.ReadCSV(file)
+		if err == nil && left > 0 {
+			_, err = fmt.Fprintf(w, "warning: %s: %s of runs that failed or were invalid (column state) do not count\n",
+				plaintext.Escape(file), cli.Count(left, "figure"))
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -212,20 +216,26 @@ func readCase(dir string) (*Case, error) {
 
 // readCases reads the verdicts below an output folder, in the order of time.
 func readCases(dir string) ([]Case, error) {
-	entries, err := os.ReadDir(filepath.Join(dir, batch.LogsFolder))
-	if err != nil {
+	logs := filepath.Join(dir, batch.LogsFolder)
+	if _, err := os.Stat(logs); err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted the output folder of perigee disagg run: %w", dir, err)
 	}
 	var cases []Case
-	for _, e := range entries {
-		c, err := readCase(filepath.Join(dir, batch.LogsFolder, e.Name()))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // a case that still runs
+	for _, folder := range append([]string{logs}, batch.Elsewhere(dir)...) {
+		entries, err := os.ReadDir(folder)
+		if err != nil && folder == logs {
+			return nil, fault.New(fault.Input, "%w", err)
 		}
-		if err != nil {
-			return nil, err
+		for _, e := range entries {
+			c, err := readCase(filepath.Join(folder, e.Name()))
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a case that still runs
+			}
+			if err != nil {
+				return nil, err
+			}
+			cases = append(cases, *c)
 		}
-		cases = append(cases, *c)
 	}
 	slices.SortStableFunc(cases, func(a, b Case) int { return a.Began.Compare(b.Began) })
 	return cases, nil
@@ -249,8 +259,11 @@ func warnOfMixtures(w io.Writer, cases []Case) error {
 			ours, theirs any
 		}{
 			{"model", c.Model, a.Model}, {"input_length", c.Input, a.Input}, {"output_length", c.Output, a.Output},
-			{"GPUs", c.GPUs, a.GPUs},
+			{"GPUs", c.GPUs, a.GPUs}, {"the configuration", c.Config, a.Config},
 		} {
+			if d.name == "the configuration" && (c.Config == "" || a.Config == "") {
+				continue
+			}
 			if d.ours != d.theirs {
 				what = cli.Shortened(fmt.Sprintf("%s is %v in some runs and %v in others", d.name, d.theirs, d.ours))
 				break
@@ -333,18 +346,23 @@ type CompareCmd struct {
 }
 
 // Run compares the figures of two runs.
-func (c *CompareCmd) Run(s cli.Streams) error {
+func (c *CompareCmd) Run(s cli.Streams) (err error) {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
 	var sides [2][]history.Series
 	var cases [2][]Case
+	var rows [2][]record.Row
 	for i, path := range []string{c.Old, c.New} {
-		rows, found, err := readAll([]string{path})
-		if err != nil {
+		if rows[i], cases[i], err = readAll(s.Err, []string{path}); err != nil {
 			return err
 		}
-		sides[i], cases[i] = history.Collect(rows), found
+	}
+	if err := c.leaveOutCopies(s.Err, &rows, &cases); err != nil {
+		return err
+	}
+	for i := range sides {
+		sides[i] = history.Collect(rows[i])
 	}
 	if err := warnOfMixtures(s.Err, slices.Concat(cases[0], cases[1])); err != nil {
 		return err
@@ -360,7 +378,7 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 	if len(changes) == 0 {
 		return fault.New(fault.Input, "there are no figures in %s, nor in %s: no case has passed", c.Old, c.New)
 	}
-	broken, mended := failing(cases[0], cases[1]), failing(cases[1], cases[0])
+	broken, mended := failing(cases[0], rows[0], cases[1]), failing(cases[1], rows[1], cases[0])
 	if err := c.print(s, changes, broken); err != nil {
 		return err
 	}
@@ -388,9 +406,50 @@ func (c *CompareCmd) Run(s cli.Streams) error {
 	return fault.New(fault.Worse, "%s", text)
 }
 
-// failing lists the cases that have passed in some run of a, and failed in all runs of b.
-func failing(a, b []Case) (ids []string) {
+// leaveOutCopies takes the runs out of NEW that OLD has: a stored table and the output folder that has gone on since hold
+// the same runs, which would speak for both sides.
+func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[2][]Case) error {
+	type run struct {
+		id    string
+		start int64
+	}
+	of := func(r record.Row) run { return run{idOf(r), r.Start.Unix()} }
+	bare := func(r record.Row) record.Row { r.Took = ""; return r } // another program may write it in another way
+	old, copied := map[record.Row]bool{}, map[run]bool{}
+	for _, r := range rows[0] {
+		old[bare(r)] = true
+	}
+	for _, r := range rows[1] {
+		all, seen := copied[of(r)]
+		copied[of(r)] = (all || !seen) && old[bare(r)]
+	}
+	maps.DeleteFunc(copied, func(_ run, all bool) bool { return !all })
+	if len(copied) == 0 {
+		return nil
+	}
+	rows[1] = slices.DeleteFunc(rows[1], func(r record.Row) bool { return copied[of(r)] })
+	cases[1] = slices.DeleteFunc(cases[1], func(k Case) bool { return copied[run{k.ID, k.Began.Unix()}] })
+	if len(rows[1])+len(cases[1]) == 0 {
+		return fault.New(fault.Input, "every run of %s stands in %s, too: there is nothing to compare", c.New, c.Old)
+	}
+	_, err := fmt.Fprintf(w, "warning: %s of %s stand in %s, too, and count there only\n", cli.Count(len(copied), "run"),
+		plaintext.Escape(c.New), plaintext.Escape(c.Old))
+	return err
+}
+
+// idOf is the id of a row's case: the test is function[id].
+func idOf(r record.Row) string {
+	_, id, _ := strings.Cut(strings.TrimSuffix(r.Test, "]"), "[")
+	return id
+}
+
+// failing lists the cases that have passed in some run of a, whose rows are of passed benchmarks, and failed in all
+// runs of b.
+func failing(a []Case, rows []record.Row, b []Case) (ids []string) {
 	passed, failed := map[string]bool{}, map[string]bool{}
+	for _, r := range rows {
+		passed[idOf(r)] = true
+	}
 	for _, c := range a {
 		passed[c.ID] = passed[c.ID] || c.State == verdict.Passed
 	}

@@ -43,6 +43,26 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 	return dir
 }
 
+// A table that was put aside and the output folder that has gone on since have runs in common, which count once.
+func TestCompareGrownFolder(t *testing.T) {
+	out, later := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), runFolder(t, "SERVER_MEDIAN_TTFT", 150, 1024)
+	table := filepath.Join(out, record.CSVName)
+	data, err := os.ReadFile(table)
+	more, err2 := os.ReadFile(filepath.Join(later, record.CSVName))
+	_, rows, _ := strings.Cut(strings.ReplaceAll(string(more), "2026-01-02", "2026-01-03"), "\n")
+	base := filepath.Join(t.TempDir(), "base.csv")
+	must(t, err, err2, os.WriteFile(base, data, 0o644), os.WriteFile(table, append(data, rows...), 0o644))
+	list, said, code := perigee(t, nil, "compare", base, out)
+	if code != 13 || !strings.Contains(list, "worse") || !strings.Contains(said, "4 runs of "+out+" stand in "+base) {
+		t.Errorf("exit code %d, %s%s", code, list, said)
+	}
+	// What did not pass, says the column state.
+	must(t, os.WriteFile(table, []byte(strings.Replace(string(data), ",valid,", ",failed,", 1)), 0o644))
+	if list, said, code := perigee(t, nil, "report", table, "--format", "json"); code != 0 || !strings.Contains(list, `"runs": 3`) || !strings.Contains(said, "1 figure of runs that failed or were invalid") {
+		t.Errorf("exit code %d, %s%s", code, list, said)
+	}
+}
+
 func TestCompareDirections(t *testing.T) {
 	old, fresh := runFolder(t, "KV_HITS", 100, 1024), runFolder(t, "KV_HITS", 200, 1024)
 	for _, c := range []struct {
@@ -88,7 +108,8 @@ func TestCompareFailingCases(t *testing.T) {
 		{good, bad, "none", 0, "Passed in OLD and fail in NEW: a\n", ""},
 		{bad, good, "worse", 0, "", ""},
 		{bad, good, "any", 13, "", "failed in OLD and pass in NEW: a"},
-		{good, good, "any", 0, "", ""},
+		{good, good, "any", 3, "", "stands in " + good + ", too: there is nothing to compare"},
+		{filepath.Join(good, record.CSVName), bad, "worse", 13, "Passed in OLD and fail in NEW: a\n", "passed in OLD and fail in NEW: a"},
 	} {
 		out, said, code := perigee(t, nil, "compare", "--fail-on", c.failOn, c.old, c.fresh)
 		if code != c.code || !strings.Contains(out, c.out) || c.out == "" && strings.Contains(out, "Passed") || !strings.Contains(said, c.said) || c.said == "" && said != "" {

@@ -185,7 +185,7 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			}
 			dir := filepath.Join(r.dir, batch.LogsFolder, folder)
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
-				dir = filepath.Join(own, folder)
+				dir = filepath.Join(own, batch.FolderName(r.dir), folder)
 			}
 			t := &batch.Task{Config: c, Name: name, Dir: dir}
 			t.Plan = func(comment string) (*launch.Plan, error) { return r.plan(t, comment) }

@@ -421,7 +421,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 		if e.Event == recorded {
 			t.Verdict = e.State
-			if changed(t) {
+			if Changed(t) {
 				m.printf("Warning: %s has changed since %s was run; the figures are those of %s\n",
 					t.File, t.Name, filepath.Join(t.Dir, launch.Effective))
 			}
@@ -447,7 +447,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 				}
 				continue
 			}
-			if changed(t) {
+			if Changed(t) {
 				return 0, fault.New(fault.Input, "resume: job %s of %s was submitted with another configuration than %s has now",
 					id, t.Name, t.File).
 					WithHint("go on with that one (it is in %s), or end the interrupted run with perigee disagg clean",
@@ -470,9 +470,9 @@ func (m *Manager) cancelAgain(ctx context.Context, t *Task, id string, runs bool
 	return m.Ledger.Add(Event{Event: cancelled, Task: t.Name, Job: id})
 }
 
-// changed reports whether a job would be submitted with another configuration now than lies in its folder: what it
+// Changed reports whether a job would be submitted with another configuration now than lies in its folder: what it
 // has measured must not be judged by that.
-func changed(t *Task) bool {
+func Changed(t *Task) bool {
 	if !t.Valid() {
 		return false
 	}

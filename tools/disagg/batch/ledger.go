@@ -2,6 +2,7 @@ package batch
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -221,6 +223,36 @@ const LogsFolder = "slurm_logs"
 
 // FailedSuffix marks the result folder of a case that has failed.
 const FailedSuffix = "_ERROR"
+
+// FolderName is the name, in a folder that environment.log_dir names, of the folder for the cases of an output folder,
+// whose path is absolute: runs into other output folders may use the same log_dir, at the same time.
+func FolderName(output string) string {
+	name, sum := filepath.Base(output), sha256.Sum256([]byte(output))
+	return fmt.Sprintf("%s-%x", name[:min(len(name), 100)], sum[:4])
+}
+
+// Elsewhere lists the folders outside of an output folder in which its ledger has cases.
+func Elsewhere(output string) []string {
+	output, err := filepath.Abs(output)
+	if err != nil {
+		return nil
+	}
+	data, err := regular.Read(filepath.Join(output, ledgerName), mostLedger)
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for line := range bytes.Lines(data) {
+		var e Event
+		if json.Unmarshal(line, &e) != nil || e.Dir == "" {
+			continue
+		}
+		if above := filepath.Dir(e.Dir); filepath.Base(above) == FolderName(output) && !slices.Contains(list, above) {
+			list = append(list, above)
+		}
+	}
+	return list
+}
 
 // newComment invents what the ledger knows a job by.
 func newComment() string { return "perigee-" + rand.Text() }

@@ -43,6 +43,10 @@ type Level struct {
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
+	// Mixed is what stands in the level's last result block with two values, such as "Median TTFT: 500 and 700": results
+	// of several clients may be mixed. Empty for nothing.
+	Mixed string
+
 	from, to int64 // offsets of its lines in the log
 }
 
@@ -148,6 +152,7 @@ type machine struct {
 	// since, so that totals still speak of it.
 	after bool
 	at    int64 // offset of the line
+	block map[string]float64 // what the result block has said so far; nil outside of one
 	// tooMany says that there are more levels than maxLevels.
 	tooMany bool
 }
@@ -189,20 +194,21 @@ func (m *machine) line(line []byte) {
 	case bytes.Contains(line, requests):
 		m.figure(line) // which says what is no number
 	case last == '=' && bytes.Contains(line, block):
-		m.block()
+		m.beginBlock()
 	case m.open != nil && bytes.Contains(line, unit):
 		m.figure(line)
 	}
 }
 
-// block begins a result block. What a level has had before was a warm-up's.
-func (m *machine) block() {
+// beginBlock begins a result block. What a level has had before was a warm-up's.
+func (m *machine) beginBlock() {
 	m.after = false
 	if m.open == nil {
 		m.log.Warmups++
 		return
 	}
 	clear(m.open.Metrics)
+	m.block = map[string]float64{}
 	m.open.Generated, m.open.Duration, m.open.Throughput = -1, 0, 0
 }
 
@@ -250,7 +256,19 @@ func (m *machine) abandon() {
 	}
 }
 
+// once notes what a result block says of something.
+func (m *machine) once(what string, value float64) {
+	if m.block == nil || m.open == nil {
+		return
+	}
+	if before, ok := m.block[what]; ok && before != value && m.open.Mixed == "" {
+		m.open.Mixed = fmt.Sprintf("%s %g and %g", what, before, value)
+	}
+	m.block[what] = value
+}
+
 func (m *machine) keep() {
+	m.block = nil
 	m.open.to = m.at
 	if m.tooMany = m.tooMany || len(m.log.Levels) >= maxLevels; !m.tooMany {
 		m.log.Levels = append(m.log.Levels, *m.open)
@@ -279,6 +297,7 @@ func (m *machine) figure(line []byte) {
 		switch value, isNumber := number(text); {
 		case !ok:
 		case isNumber:
+			m.once(name, value)
 			level.Metrics[name] = value
 		default: // one before does not stand for it
 			delete(level.Metrics, name)
@@ -311,6 +330,7 @@ func (m *machine) count(line []byte, l *Level) {
 	}{{failedSum, &l.Failed}, {failed, &l.Failed}, {total, &l.Total}, {success, &l.Successful}} {
 		if value, ok := after(line, c.label); ok {
 			if n, ok := whole(value); ok {
+				m.once(string(bytes.TrimSuffix(c.label, []byte(":"))), float64(n))
 				*c.to = n
 			} else {
 				m.unread(c.label, "a whole number", value)

@@ -122,7 +122,7 @@ var schema = []key{
 	{path: "environment.ctx_worker_env_var", kind: assignments, help: "environment of context workers"},
 	{path: "environment.gen_worker_env_var", kind: assignments, help: "environment of generation workers"},
 	{path: "environment.server_env_var", kind: assignments, help: "environment of the front end"},
-	{path: "environment.log_dir", kind: text, help: "result folder, instead of the default one"},
+	{path: "environment.log_dir", kind: text, help: "folder of results, instead of slurm_logs in the output folder"},
 	{path: "environment.dataset_file", kind: text, help: "where older files have the data set"},
 
 	{path: "profiling", kind: section, help: "Nsight Systems"},

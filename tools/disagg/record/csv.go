@@ -191,52 +191,55 @@ const mostValue = 1e300
 
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
 // written. Columns are found by their names.
-func ReadCSV(path string) ([]Row, error) {
+func ReadCSV(path string) (rows []Row, left int, _ error) {
 	file, err := regular.Open(path)
 	if err != nil {
-		return nil, fault.New(fault.Input, "%w", err)
+		return nil, 0, fault.New(fault.Input, "%w", err)
 	}
 	defer file.Close()
 	bounded := &io.LimitedReader{R: file, N: mostCSV + 1}
 	r := csv.NewReader(bounded)
 	header, err := r.Read()
 	if err != nil {
-		return nil, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
+		return nil, 0, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
 	}
 	at := map[string]int{}
 	for i, name := range header {
 		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name
-			return nil, fault.New(fault.Input, "%s:1: the column %q is there twice", path, name)
+			return nil, 0, fault.New(fault.Input, "%s:1: the column %q is there twice", path, name)
 		}
 		at[name] = i
 	}
 	for _, name := range []string{"perf_case_name", "perf_metric", "metric_type", "start_timestamp", "end_timestamp"} {
 		if _, ok := at[name]; !ok {
-			return nil, fault.New(fault.Input, "%s:1: the column %s is missing", path, name)
+			return nil, 0, fault.New(fault.Input, "%s:1: the column %s is missing", path, name)
 		}
 	}
-	var rows []Row
 	for {
 		fields, err := r.Read()
 		if bounded.N <= 0 {
-			return nil, fault.New(fault.Input, "%s: wanted at most %d MiB, got more", path, mostCSV>>20)
+			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d MiB, got more", path, mostCSV>>20)
 		}
 		if errors.Is(err, io.EOF) {
 			if err := whole(file); err != nil {
-				return nil, fault.New(fault.Input, "%w", err).WithHint(wholeHint)
+				return nil, 0, fault.New(fault.Input, "%w", err).WithHint(wholeHint)
 			}
-			return rows, nil
+			return rows, left, nil
 		}
 		if err != nil {
-			return nil, fault.New(fault.Input, "%s: %w", path, err)
+			return nil, 0, fault.New(fault.Input, "%s: %w", path, err)
 		}
 		line, _ := r.FieldPos(0)
 		row, err := readRow(fields, at)
 		if err != nil {
-			return nil, fault.New(fault.Input, "%s:%d: %w", path, line, err)
+			return nil, 0, fault.New(fault.Input, "%s:%d: %w", path, line, err)
+		}
+		if k, ok := at["state"]; ok && fields[k] != "" && fields[k] != "valid" {
+			left++
+			continue
 		}
 		if rows = append(rows, row); len(rows) > mostRows {
-			return nil, fault.New(fault.Input, "%s: wanted at most %d figures, got more", path, mostRows).
+			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d figures, got more", path, mostRows).
 				WithHint("split the file by test or by time")
 		}
 	}

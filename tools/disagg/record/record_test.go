@@ -41,7 +41,7 @@ func TestCSV(t *testing.T) {
 	if len(lines) != 17 || lines[0] != strings.Join(columns, ",") || lines[16] != want {
 		t.Errorf("%d lines\n%s\n%s\n%s", len(lines), lines[0], lines[len(lines)-1], want)
 	}
-	rows, err := ReadCSV(path)
+	rows, _, err := ReadCSV(path)
 	row.End, row.Took = row.End.Truncate(time.Second), "703.296025"
 	if err != nil || len(rows) != 16 || !cmp.Equal(rows[3], row) {
 		t.Errorf("%d rows, %v: %s", len(rows), err, cmp.Diff(rows[0], row))
@@ -49,7 +49,7 @@ func TestCSV(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(string(data), "\n", ",,\n")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := ReadCSV(path); err != nil || len(rows) != 16 {
+	if rows, _, err := ReadCSV(path); err != nil || len(rows) != 16 {
 		t.Errorf("with columns without a name: %d rows, %v", len(rows), err)
 	}
 	for text, word := range map[string]string{
@@ -64,7 +64,7 @@ func TestCSV(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
+		if _, _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%.40q: %v, want %s", text, err, word)
 		}
 	}
@@ -127,7 +127,7 @@ func TestLongCSV(t *testing.T) {
 		if err := os.WriteFile(short, []byte(text+more), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		rows, err := ReadCSV(short)
+		rows, _, err := ReadCSV(short)
 		if want == "" && len(rows) != mostRows || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d rows, %v, want %q", len(rows), err, want)
 		}
@@ -137,7 +137,7 @@ func TestLongCSV(t *testing.T) {
 	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if rows, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), "wanted at most 64 MiB") {
+	if rows, _, err := ReadCSV(path); err == nil || !strings.Contains(err.Error(), "wanted at most 64 MiB") {
 		t.Errorf("%d rows, %v", len(rows), err)
 	}
 }

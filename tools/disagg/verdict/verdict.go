@@ -367,6 +367,10 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 
 // plausible compares figures of a level that must agree.
 func (j *judge) plausible(l benchlog.Level) {
+	if l.Mixed != "" {
+		j.reason(j.g.Implausible, "level %d: its result block says %s: results of several clients may be mixed",
+			l.Concurrency, l.Mixed)
+	}
 	for _, s := range benchlog.Statistics {
 		ttft, first := l.Metrics[benchlog.Name(s, "TTFT")]
 		e2el, second := l.Metrics[benchlog.Name(s, "E2EL")]

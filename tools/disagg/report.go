@@ -406,8 +406,8 @@ func (c *CompareCmd) Run(s cli.Streams) (err error) {
 	return fault.New(fault.Worse, "%s", text)
 }
 
-// leaveOutCopies takes the runs out of NEW that OLD has: a stored table and the output folder that has gone on since hold
-// the same runs, which would speak for both sides.
+// leaveOutCopies takes the runs out of NEW that OLD has: a stored table and the output folder that has gone on since
+// hold the same runs, which would speak for both sides.
 func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[2][]Case) error {
 	type run struct {
 		id    string
@@ -427,12 +427,22 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[
 	if len(copied) == 0 {
 		return nil
 	}
-	rows[1] = slices.DeleteFunc(rows[1], func(r record.Row) bool { return copied[of(r)] })
-	cases[1] = slices.DeleteFunc(cases[1], func(k Case) bool { return copied[run{k.ID, k.Began.Unix()}] })
+	left := map[string]bool{} // runs that started together have not lasted equally long
+	rows[1] = slices.DeleteFunc(rows[1], func(r record.Row) bool {
+		if copied[of(r)] {
+			left[fmt.Sprint(r.Test, r.Start.Unix(), r.Took)] = true
+		}
+		return copied[of(r)]
+	})
+	cases[1] = slices.DeleteFunc(cases[1], func(k Case) bool {
+		return copied[run{k.ID, k.Began.Unix()}] || slices.ContainsFunc(cases[0], func(other Case) bool {
+			return other.ID == k.ID && other.Job == k.Job && other.Began.Equal(k.Began)
+		})
+	})
 	if len(rows[1])+len(cases[1]) == 0 {
 		return fault.New(fault.Input, "every run of %s stands in %s, too: there is nothing to compare", c.New, c.Old)
 	}
-	_, err := fmt.Fprintf(w, "warning: %s of %s stand in %s, too, and count there only\n", cli.Count(len(copied), "run"),
+	_, err := fmt.Fprintf(w, "warning: %s of %s stand in %s, too, and count there only\n", cli.Count(len(left), "run"),
 		plaintext.Escape(c.New), plaintext.Escape(c.Old))
 	return err
 }

@@ -43,8 +43,8 @@ type Level struct {
 	Duration                  float64 // seconds; 0 where the log does not say
 	Throughput                float64 // generated tokens per second; 0 where the log does not say
 
-	// Mixed is what stands in the level's last result block with two values, such as "Median TTFT: 500 and 700": results
-	// of several clients may be mixed. Empty for nothing.
+	// Mixed is what stands in the level's last result block with two values, such as "SERVER_MEDIAN_TTFT 500 and 700":
+	// results of several clients may be mixed. Empty for nothing.
 	Mixed string
 
 	from, to int64 // offsets of its lines in the log
@@ -151,7 +151,7 @@ type machine struct {
 	// after says that the last level is closed and no other result block has begun
 	// since, so that totals still speak of it.
 	after bool
-	at    int64 // offset of the line
+	at    int64              // offset of the line
 	block map[string]float64 // what the result block has said so far; nil outside of one
 	// tooMany says that there are more levels than maxLevels.
 	tooMany bool

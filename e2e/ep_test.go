@@ -185,8 +185,12 @@ func TestExpertsMistakes(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s; want %s", args, o.Code, o.Stderr, want)
 		}
 	}
+	o := harness.Run(t, t.TempDir(), "run", "ep_data_plane", "-n", "2", "--engine", "shm", "--sabotage", "drop")
+	if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, "--sabotage has no effect without --verify") {
+		t.Errorf("exit code %d, %s", o.Code, o.Stderr)
+	}
 	// One iteration is measured, none is left out, and no figure is NaN.
-	o := harness.MustRun(t, t.TempDir(), "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "4", "--hidden", "128", "--iters", "1")
+	o = harness.MustRun(t, t.TempDir(), "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--tokens", "4", "--hidden", "128", "--iters", "1")
 	if strings.Contains(o.Stdout, "NaN") || !strings.Contains(o.Stdout, "2/2 ranks passed") {
 		t.Error(o.Stdout)
 	}

@@ -98,10 +98,11 @@ func (r *resultModule) tableMethods() map[string]function {
 				return 0, err
 			}
 			t.done = true
+			r.clearBar()
+			r.tellSkew() // of the runs of these rows
 			if !t.stream.LeftOut() {
 				return 0, nil
 			}
-			r.clearBar()
 			io.WriteString(r.env.Out, experiment.Comment("all columns:"))
 			return 0, t.text.WriteTextWithin(r.env.Out, t.width, t.keys)
 		},

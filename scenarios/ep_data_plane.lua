@@ -263,6 +263,13 @@ local function run_case(case, opt, loads, m, out)
   plane:close()
 end
 
+local function check_options(opt)
+  moe.check_options(opt)
+  if opt.sabotage and not opt.verify then
+    options.reject("--sabotage has no effect without --verify")
+  end
+end
+
 return {
   about = "Dispatch and combine of a mixture of experts: routed tokens, as in NIXL's EP data plane test.",
   options = {
@@ -297,19 +304,16 @@ return {
     { "ep_bandwidth_gb_per_s", "bytes by assignment of a rank over its mean time", better = "higher" },
   },
   ranks = function(opt)
-    moe.check_options(opt)
+    check_options(opt)
     local n = opt.num_processes or 8
     opt = sized(opt, n)
     for _, case in ipairs(sweep(opt)) do
       moe.check(spec_of(case, opt, nil, nil), n)
     end
-    if opt.sabotage and not opt.verify then
-      options.reject("--sabotage has no effect without --verify")
-    end
     return n
   end,
   run = function(opt)
-    moe.check_options(opt)
+    check_options(opt)
     if opt.num_processes and world.size % opt.num_processes ~= 0 then
       options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
         "leave --num-processes out: the launcher decides")

@@ -84,12 +84,19 @@ func verdict(
 	text, found := judge(rows, hosts, latency)
 	if found != nil && !slices.ContainsFunc(parts, func(part [][]float64) bool { return !found.holds(part, again) }) {
 		text, named = found.text+": "+found.size, found.text
+		if slices.ContainsFunc(hosts, func(h string) bool { return h != hosts[0] }) {
+			text += "; " + eitherWay
+		}
 	}
 	if text == "" {
 		return "", ""
 	}
 	return operation + ": " + text, named
 }
+
+// eitherWay is said of what stands out where ranks are on several hosts. Over a connection such as TCP's the
+// acknowledgements of what a rank sends queue behind what it receives: if that is slow, it also sends late.
+const eitherWay = "the slow way may be the one there or the one back"
 
 // judge says if ranks wait for those of other hosts, and what stands out.
 func judge(rows [][]float64, hosts []string, latency float64) (text string, found *finding) {

@@ -101,9 +101,9 @@ func writeSummary(p *printer, in input, l look) {
 	}
 	p.line("# perigee %s, engine: %s", plaintext.Escape(d.Perigee.Version), plaintext.Escape(engine))
 	if n := len(f.Blocks.List); n > 0 {
-		p.line("# %s of block transfers", cli.Count(n, "measurement"))
+		p.line("# %s of block transfers%s", cli.Count(n, "measurement"), plaintext.Escape(f.Blocks.OfFiles()))
 	}
-	if f.Runs > 0 || len(f.Blocks.List) == 0 {
+	if f.Runs > 0 || len(f.Blocks.List)+len(d.Values) == 0 { // else what was measured stands in values
 		p.line("# %s, %s, %s moved in the workload", cli.Count(len(f.Patterns), "pattern"), cli.Count(f.Runs, "run"),
 			size.Decimal(f.Bytes))
 	}

@@ -34,11 +34,29 @@ type Block struct {
 type Blocks struct {
 	Axis string  `json:"axis"` // block_bytes or batch
 	List []Block `json:"list"`
+	// Files is how files were read or written, such as "POSIX AIO, new files, page cache"; empty without files.
+	Files string `json:"files,omitempty"`
+}
+
+// OfFiles says that files were moved, and how; empty without files.
+func (b Blocks) OfFiles() string {
+	if b.Files == "" {
+		return ""
+	}
+	return " of files (" + b.Files + ")"
 }
 
 // blocksOf takes the measurements of block transfers out of a result.
 func blocksOf(d *result.Document) Blocks {
 	b := Blocks{Axis: "block_bytes", List: []Block{}}
+	if slices.ContainsFunc(d.Lanes, func(l result.Lanes) bool { return l.Local == "file" || l.Remote == "file" }) {
+		b.Files = "how they were accessed is not said"
+	}
+	for _, note := range d.Notes {
+		if how, ok := strings.CutPrefix(note, "files: "); ok && b.Files != "" {
+			b.Files = how
+		}
+	}
 	differ := func(of func(result.Lanes) any) bool {
 		return slices.ContainsFunc(d.Lanes, func(l result.Lanes) bool { return of(l) != of(d.Lanes[0]) })
 	}
@@ -90,8 +108,8 @@ func sayBlocks(b Blocks, say sayer) {
 			best = x
 		}
 	}
-	say("note", "The best bandwidth is %s/s: %s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)),
-		best.Op, size.Binary(best.BlockBytes), best.Batch)
+	say("note", "The best bandwidth is %s/s: %s%s with blocks of %s, batch %d.", size.Decimal(float64(best.Bandwidth)),
+		best.Op, b.OfFiles(), size.Binary(best.BlockBytes), best.Batch)
 	if best.Uncertainty > vague {
 		say("note", "The clocks of the hosts are uncertain by %.0f %% of the time over which that was measured: more iterations would help (--num_iter).",
 			100*float64(best.Uncertainty))

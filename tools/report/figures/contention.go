@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/contention"
 	"perigee/internal/result"
 	"perigee/spmd/clock"
@@ -84,9 +85,11 @@ func sayContention(f *Figures, say sayer) {
 	switch {
 	case !f.Document.Overlaps:
 		say("note", "This result does not hold which messages overlapped, so nothing can be said of contention: measure again with this version.")
+		sayStarts(f, say)
 		return
 	case c.Messages == 0:
 		say("note", "No pattern was measured in a workload, so nothing can be said of contention.")
+		sayCauses(f, say)
 		return
 	case c.Overlapped == 0:
 		if c.Unsure > 0 {
@@ -95,7 +98,7 @@ func sayContention(f *Figures, say sayer) {
 		} else {
 			say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
 		}
-		sayStarts(f, say)
+		sayCauses(f, say)
 		return
 	}
 	met := fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
@@ -197,7 +200,7 @@ func sayOverlappedPairs(c Contention, say sayer) {
 func sayCauses(f *Figures, say sayer) {
 	for _, h := range f.Document.World.Hosts {
 		if h.CPUs > 0 && len(h.Ranks) > h.CPUs {
-			say("note", "%s has %d CPUs for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, h.CPUs, len(h.Ranks))
+			say("note", "%s has %s for %d ranks: waits for a CPU are in these figures, and may be what overlapping costs.", h.Name, cli.Count(h.CPUs, "CPU"), len(h.Ranks))
 		}
 	}
 	sayStarts(f, say)
@@ -243,6 +246,9 @@ func apart(p Pattern) Num { return max(p.LatencyNS/2, 5*p.StartSkewNS) }
 // sayStarts names patterns whose initiators do not start together: as a rule, or in single runs, as when a rank is
 // stopped or waits for a CPU.
 func sayStarts(f *Figures, say sayer) {
+	if len(f.Patterns) == 0 {
+		return
+	}
 	usual := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
 		return cmp.Compare(float64(a.StartSkewNS/a.LatencyNS), float64(b.StartSkewNS/b.LatencyNS))
 	})

@@ -42,6 +42,7 @@ func findings(f *Figures) []Finding {
 	}
 	if !f.Slowdown.Known() {
 		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
+		sayCauses(f, say)
 	} else {
 		sayContention(f, say)
 	}

@@ -107,18 +107,24 @@ func TestFolderOfDeadPart(t *testing.T) {
 	for name, c := range map[string]struct {
 		marked  bool
 		exits   string // of the part EVALUATE
-		verdict string
+		verdict string // or, without a brace, the parts that had ended before the mark
 		code    int
 		says    string
 	}{
-		"good":              {true, "", "", 0, "passed"},
-		"no mark":           {false, "", "", 0, "warning: the job has left no end mark"},
-		"dead":              {false, "3 node1\n", "", 12, "EVALUATE on node1 has ended with code 3"},
-		"time limit":        {false, "", `{"slurm_state": "TIMEOUT", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as TIMEOUT, without its end mark"},
-		"completed":         {false, "", `{"slurm_state": "COMPLETED", "state": "passed", "levels": []}`, 0, "passed"},
-		"failed for others": {true, "", `{"slurm_state": "COMPLETED", "state": "failed", "levels": [], "reasons": ["too late"]}`, 0, "warning: the run has recorded the case as failed: too late"},
+		"good":                 {true, "", "", 0, "passed"},
+		"no mark":              {false, "", "", 0, "warning: the job has left no end mark"},
+		"dead":                 {false, "3 node1\n", "", 12, "EVALUATE on node1 has ended with code 3"},
+		"time limit":           {false, "", `{"slurm_state": "TIMEOUT", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as TIMEOUT, without its end mark"},
+		"completed":            {false, "", `{"slurm_state": "COMPLETED", "state": "passed", "levels": []}`, 0, "passed"},
+		"failed for others":    {true, "", `{"slurm_state": "COMPLETED", "state": "failed", "levels": [], "reasons": ["too late"]}`, 0, "warning: the run has recorded the case as failed: too late"},
+		"dead before the mark": {true, "7 node1\n", "EVALUATE", 12, "EVALUATE on node1 has ended with code 7"},
+		"ended with the job":   {true, "143 node1\n", "none", 0, "passed"},
 	} {
 		dir := caseFolder(t, goodLog(), c.marked)
+		if !strings.HasPrefix(c.verdict, "{") {
+			must(t, os.WriteFile(filepath.Join(dir, "8_ended.txt"), []byte(c.verdict+"\n"), 0o644))
+			c.verdict = ""
+		}
 		if c.exits != "" {
 			must(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))
 		}

@@ -43,6 +43,20 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 	return dir
 }
 
+// Cases without figures are compared by how they ended.
+func TestCompareWithoutFigures(t *testing.T) {
+	passed, failed := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, verdict.Failed)
+	must(t, os.Remove(filepath.Join(passed, record.CSVName)))
+	for _, c := range []struct {
+		old, fresh string
+		code       int
+	}{{passed, failed, 13}, {failed, passed, 0}} {
+		if out, said, code := perigee(t, nil, "compare", c.old, c.fresh); code != c.code || c.code == 13 && !strings.Contains(out, "Passed in OLD and fail in NEW: a") {
+			t.Errorf("exit code %d, want %d: %s%s", code, c.code, out, said)
+		}
+	}
+}
+
 // A table that was put aside and the output folder that has gone on since have runs in common, which count once.
 func TestCompareGrownFolder(t *testing.T) {
 	out, later := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), runFolder(t, "SERVER_MEDIAN_TTFT", 150, 1024)

@@ -50,18 +50,27 @@ var logsOf = []struct{ part, log string }{
 }
 
 // FindDeath looks for a part that has ended with an error, and for error patterns
-// in the logs of workers. It returns nil where all is well, or the job is done.
+// in the logs of workers. It returns nil where all is well. Of a job that is done only
+// those parts count that had ended before: Slurm ends the others.
 func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
-	if Done(dir) {
-		return nil
+	var parts []string
+	done := Done(dir)
+	if done {
+		const most = 64 << 10
+		text, _ := regular.Read(filepath.Join(dir, endedFile), most) // other templates write none
+		parts = strings.Fields(string(text))
+	} else {
+		entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
+		for _, e := range entries {
+			parts = append(parts, e.Name())
+		}
 	}
-	entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
 	var first *Death
-	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") || e.Name() == "PROBE" {
+	for _, part := range parts {
+		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
 			continue
 		}
-		d := readExit(dir, e.Name())
+		d := readExit(dir, part)
 		// What was waiting for the dead part knows less than the part itself.
 		if d != nil && (first == nil || first.Part == "WAIT" || first.Part == "CLIENT") {
 			first = d
@@ -70,6 +79,9 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	if first != nil {
 		first.quote(dir)
 		return first
+	}
+	if done {
+		return nil
 	}
 	for _, name := range logs(dir, workerLogs...) {
 		tail, err := readTail(filepath.Join(dir, name), tailBytes)
@@ -82,6 +94,9 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	}
 	return nil
 }
+
+// endedFile lists the parts that had ended when the job wrote its end mark.
+const endedFile = "8_ended.txt"
 
 // Done reports whether the job has written its end mark.
 func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }

@@ -72,7 +72,8 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 }
 
 // sample returns at most a number of pairs, and how many there are. They are taken round by round, and in each round
-// every node of the larger side stands once, and those of the smaller side in turn.
+// every node of the larger side stands once, and those of the smaller side in turn; every other one first, so that
+// where nodes are on both sides, many pairs have no node in common.
 func sample(prefill, decode []int, most int) (pairs [][2]int, all int) {
 	if len(prefill) == 0 || len(decode) == 0 {
 		return nil, 0
@@ -85,7 +86,11 @@ func sample(prefill, decode []int, most int) (pairs [][2]int, all int) {
 	}
 	seen := map[[2]int]bool{}
 	for k := 0; len(pairs) < min(all, most); k++ {
-		round, i := k/max(len(prefill), len(decode)), k%max(len(prefill), len(decode))
+		larger := max(len(prefill), len(decode))
+		round, i := k/larger, 2*(k%larger)
+		if i >= larger {
+			i = 2*(k%larger-(larger+1)/2) + 1
+		}
 		pair := [2]int{prefill[i%len(prefill)], decode[(i+round)%len(decode)]}
 		if pair[0] == pair[1] || seen[pair] {
 			continue

@@ -57,6 +57,17 @@ func TestNew(t *testing.T) {
 			t.Errorf("%d prefill and %d decode nodes: %d of %d pairs", c.prefill, c.decode, len(pairs), all)
 		}
 	}
+	// So it is where each node may be on both sides.
+	for _, nodes := range []int{100, 80, 65} {
+		seen := map[int]bool{}
+		pairs, _ := sample(many[:nodes], many[:nodes], mostPairs)
+		for _, p := range pairs {
+			seen[p[0]], seen[p[1]] = true, true
+		}
+		if len(seen) != nodes {
+			t.Errorf("%d of %d nodes are probed", len(seen), nodes)
+		}
+	}
 	if pairs, all := sample(many[:4], many[:4], 1000); len(pairs) != 12 || all != 12 {
 		t.Errorf("four nodes that are both: %d of %d pairs", len(pairs), all)
 	}

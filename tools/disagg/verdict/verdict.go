@@ -338,6 +338,8 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 			100*float64(failed)/float64(total), j.g.MaxFailed)
 	case l.Successful == 0:
 		j.reason(false, "level %d: no request succeeded", l.Concurrency)
+	case failed > 0:
+		j.reason(true, "level %d: %d of %d requests failed", l.Concurrency, failed, total)
 	}
 }
 

@@ -39,39 +39,6 @@ type done struct {
 	again bool // an earlier run has judged the same results
 }
 
-// Names in a result folder, and in the output folder.
-const (
-	verdictFile = "verdict.json"
-	resultFile  = "result.json"
-	junitFile   = "junit.xml"
-)
-
-// Case is a case's verdict with what was asked for and where it ran, as it stands
-// in its result folder and in the list of a run.
-type Case struct {
-	ID      string        `json:"id"`
-	Repeat  int           `json:"repeat"` // from 1
-	File    string        `json:"file"`
-	Model   string        `json:"model"`
-	Input   int           `json:"input_length"`
-	Output  int           `json:"output_length"`
-	GPUs    int           `json:"gpus,omitempty"`          // of all servers; 0: the config does not say
-	Config  string        `json:"config_sha256,omitempty"` // of effective.yaml
-	Dir     string        `json:"dir"`
-	Job     string        `json:"job,omitempty"`
-	Slurm   string        `json:"slurm_state,omitempty"`
-	Nodes   string        `json:"nodes,omitempty"`
-	Began   time.Time     `json:"submitted"`
-	Ended   time.Time     `json:"ended"`
-	QueueS  float64       `json:"queue_s"`
-	Pending string        `json:"pending_reason,omitempty"` // why it was last waiting
-	RunS    float64       `json:"run_s"`
-	Detail  string        `json:"diagnosis,omitempty"`
-	Probe   *probe.Result `json:"probe,omitempty"`
-	Perigee version.Build `json:"perigee"`
-	*verdict.Verdict
-}
-
 // collect judges a task that has ended, and writes down what it found.
 func (r *session) collect(t *batch.Task) error {
 	d := doneOf(t)
@@ -120,16 +87,6 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 	}
 	*d = done{Verdict: c.Verdict, dir: c.Dir, diag: c.Detail, began: c.Began, ended: c.Ended, kept: true}
 	return true
-}
-
-// caseOf reads what an earlier run has written of a task, if it is what is looked for; else it returns nil.
-func caseOf(t *batch.Task, is func(*Case) bool) *Case {
-	for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
-		if c, err := readCase(dir); err == nil && is(c) {
-			return c
-		}
-	}
-	return nil
 }
 
 // noFigures is the verdict on a task of which there are no figures. The reason may be of any length.

@@ -1,14 +1,12 @@
 package lua
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/traffic/load"
 )
 
@@ -29,7 +27,7 @@ type files struct {
 	Access
 	inputs   map[string]bool // that the user has named to read
 	matrices map[string]bool // that the user's configurations name, to load as matrices
-	readable []string        // folders below which files may be read, absolute and without links
+	readable regular.Folders // below which files may be read
 	outputs  map[string]bool
 	storage  map[string]bool // where transfers may make files
 }
@@ -43,7 +41,7 @@ func newFiles() files {
 func (r *Runtime) Permit(a Access) {
 	r.files.Access = a
 	if a.Folder != "" {
-		r.files.open(a.Folder)
+		r.files.readable.Add(a.Folder)
 	}
 }
 
@@ -62,21 +60,14 @@ func (f *files) grant(list []Option, options map[string]any) {
 			f.storage[path] = true
 		case o.Type == "path":
 			f.inputs[path] = true
-			f.open(filepath.Dir(path))
+			f.readable.Add(filepath.Dir(path))
 		}
-	}
-}
-
-// open lets the scenario read below a folder: the one that the path leads to now.
-func (f *files) open(folder string) {
-	if at, err := resolved(folder); err == nil {
-		f.readable = append(f.readable, at)
 	}
 }
 
 // mayRead refuses files that the user has not named, and that are not beside or below one that is.
 func (f *files) mayRead(path string) error {
-	if f.AllowIO || f.inputs[path] || f.below(path) {
+	if f.AllowIO || f.inputs[path] || f.readable.Hold(path) {
 		return nil
 	}
 	return notReadable(path)
@@ -89,14 +80,10 @@ func notReadable(path string) error {
 
 // opened refuses a file that is another than mayRead has looked at: there may be a link in its place since.
 func (f *files) opened(path string, file *os.File) error {
-	if f.AllowIO || f.inputs[path] {
+	if f.AllowIO || f.inputs[path] || f.readable.HoldOpen(file) {
 		return nil
 	}
-	at, err := os.Readlink(fmt.Sprint("/proc/self/fd/", file.Fd()))
-	if err != nil || !f.within(at) {
-		return notReadable(path)
-	}
-	return nil
+	return notReadable(path)
 }
 
 // grantMatrices lets the scenario load, as matrices only, the files that a configuration
@@ -121,37 +108,6 @@ func (f *files) mayLoad(path string) (quotable bool, err error) {
 	return true, err
 }
 
-// below reports whether a file, or what it links to, is in a folder from which the scenario may read.
-func (f *files) below(path string) bool {
-	file, err := resolved(path)
-	return err == nil && f.within(file)
-}
-
-// within is below for an absolute path without links.
-func (f *files) within(file string) bool {
-	return slices.ContainsFunc(f.readable, func(folder string) bool {
-		rel, err := filepath.Rel(folder, file)
-		return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-	})
-}
-
-// resolved is an absolute path without links, as far as its folders are there.
-func resolved(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
-	}
-	for rest, at := "", path; ; rest, at = filepath.Join(filepath.Base(at), rest), filepath.Dir(at) {
-		full, err := filepath.EvalSymlinks(at)
-		if err == nil {
-			return filepath.Join(full, rest), nil
-		}
-		if _, linked := os.Readlink(at); at == "/" || linked == nil {
-			return "", err // a link to nowhere: a file might appear there
-		}
-	}
-}
-
 // mayWrite refuses files that the user has not named.
 func (f *files) mayWrite(path string) error {
 	if f.AllowIO || f.outputs[path] {
@@ -164,7 +120,7 @@ func (f *files) mayWrite(path string) error {
 // mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
 func (f *files) mayStore(ops map[int]load.StorageOp) error {
 	for _, op := range ops {
-		if !f.AllowIO && !f.storage[op.Path] && !f.below(op.Path) {
+		if !f.AllowIO && !f.storage[op.Path] && !f.readable.Hold(op.Path) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")
 		}

@@ -33,6 +33,7 @@ var proofs = []struct{ begins, tests string }{
 	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs lua.TestFilesOfTransfers"},
 	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess lua.TestFilesOfTransfers e2e.TestStorageOps"},
 	{"a shipped scenario", "lua.TestAccess"},
+	{"a configuration of `perigee disagg` in a dry run", "tools/disagg.TestTemplatesOutside"},
 	{"a result that is repeated", "lua.TestRepeatReadsNoFiles lua.TestRepeatDoesNotOverwrite tools/run.TestRepeatAsksForIO e2e.TestScripts/rerun"},
 	{"A default of an option", "lua.TestAccess"},
 	{"Links are followed", "lua.TestAccess lua.TestAccessIsToWhatWasOpened lua.TestMatricesOfConfigurations"},

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -312,5 +313,61 @@ func TestHostileVariables(t *testing.T) {
 	out, said, _ := perigee(t, map[string]string{"GPU_TYPE": evil + strings.Repeat("x", 1<<20)}, "list", "--root", dir)
 	if all := out + said; all != plaintext.Text(all) || len(all) > 20_000 || !strings.Contains(all, "no test is selected") {
 		t.Errorf("%d bytes: %.300q", len(all), all)
+	}
+}
+
+// A dry run is how one looks at the configurations of a stranger: it shows no file as a job template that is neither
+// among them nor in a folder that the user has named.
+func TestTemplatesOutside(t *testing.T) {
+	dir := t.TempDir()
+	tests, scripts := filepath.Join(dir, "tests"), filepath.Join(dir, "scripts")
+	for _, folder := range []string{tests, scripts} {
+		if err := os.Mkdir(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const secret = "the secret of this user {{"
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(filepath.Join(dir, "secret"), secret)
+	write(filepath.Join(tests, "own"), "beside {{.ID}}\n")
+	write(filepath.Join(scripts, "theirs"), "named {{.ID}}\n")
+	if err := os.Symlink("../secret", filepath.Join(tests, "link")); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(tests, "case.yaml")
+	valid, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ template, workDir, scriptDir, want string }{
+		{"own", "", "", "beside disagg_perf_case"},
+		{filepath.Join(tests, "own"), "", "", "beside disagg_perf_case"},
+		{"theirs", "", scripts, "named disagg_perf_case"},
+		{"theirs", scripts, "", "is outside"},
+		{"secret", dir, "", "is outside"},
+		{"../secret", "", "", "is outside"},
+		{"../none", "", "", "is outside"},
+		{filepath.Join(dir, "secret"), "", "", "is outside"},
+		{filepath.Join(dir, "none"), "", "", "is outside"},
+		{"link", "", "", "is outside"},
+		{"../secret", "", scripts, "is outside"},
+		{"none", "", "", "there is no job template"},
+	} {
+		write(file, strings.NewReplacer("script_file: local.slurm", "script_file: "+c.template, "work_dir: /tmp", "work_dir: "+
+			strconv.Quote(c.workDir)).Replace(string(valid)))
+		for _, format := range []string{"text", "json"} {
+			for _, named := range [][]string{{file}, {tests}} {
+				out, said, _ := perigee(t, map[string]string{"SCRIPT_DIR": c.scriptDir}, append([]string{"run", "--dry-run",
+					"--gpu", "GB200", "--format", format}, named...)...)
+				if !strings.Contains(out, c.want) || strings.Contains(out+said, "secret of") {
+					t.Errorf("%+v, %v: %s%s", c, named, out, said)
+				}
+			}
+		}
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/regular"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
@@ -77,6 +78,8 @@ type session struct {
 	cases  map[*batch.Task]*done
 	live   *live
 	ledger *batch.Ledger
+	// templates are the folders that may hold job templates; nil: they may be anywhere.
+	templates regular.Folders
 }
 
 // Run submits the cases and judges them.
@@ -104,6 +107,7 @@ func (c *RunCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if c.DryRun {
+		run.templates = c.templateFolders(s)
 		return run.dry()
 	}
 	if err := run.prepare(); err != nil {
@@ -218,7 +222,7 @@ func (r *session) checkFolders() error {
 
 // plan makes the job of a task.
 func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
-	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment}
+	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment, Below: r.templates}
 	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
 		o.Nodes = 1
 	}
@@ -230,6 +234,25 @@ func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 		o.Perigee = program // a probe is part of the job
 	}
 	return launch.New(t.Config, o)
+}
+
+// templateFolders are those from which a dry run reads job templates, since it is how one looks at the configurations
+// of a stranger: the folders that the user has named. What is run may have its templates anywhere; it is a program.
+func (r *RunCmd) templateFolders(s cli.Streams) regular.Folders {
+	folders := regular.Folders{}
+	for _, file := range r.Files {
+		if info, err := os.Stat(file); err == nil && !info.IsDir() {
+			file = filepath.Dir(file)
+		}
+		folders.Add(file)
+	}
+	if len(r.Files) == 0 {
+		folders.Add(r.root(s))
+	}
+	if dir := s.Env("SCRIPT_DIR"); dir != "" {
+		folders.Add(dir)
+	}
+	return folders
 }
 
 // planned is a job in the JSON of --dry-run.

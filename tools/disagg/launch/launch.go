@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -36,6 +35,8 @@ type Options struct {
 	Nodes   int    // instead of the computed number; 0: as computed
 	Comment string // by which the job is found again
 	Perigee string // this program, which probes the fabric; "": no probe
+	// Below are the folders that may hold the job's template; nil: it may be anywhere.
+	Below regular.Folders
 }
 
 // Plan is a job as it is submitted.
@@ -131,7 +132,7 @@ const (
 
 // New makes the plan of a case. It writes nothing.
 func New(c *config.Config, o Options) (*Plan, error) {
-	name, text, err := find(c)
+	name, text, err := find(c, o.Below)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +178,7 @@ func (d *Data) probe(p *Plan) {
 }
 
 // find returns the name and text of the template of a case.
-func find(c *config.Config) (name, text string, err error) {
+func find(c *config.Config, below regular.Folders) (name, text string, err error) {
 	name = cmp.Or(c.Job.Template, c.Slurm.ScriptFile)
 	switch {
 	case c.UsesCommand():
@@ -189,24 +190,39 @@ func find(c *config.Config) (name, text string, err error) {
 	if err == nil {
 		return name, string(data), nil
 	}
-	path := name
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(c.Environment.WorkDir, name)
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			path = filepath.Join(filepath.Dir(c.File), name)
+	for _, path := range candidates(c, name) {
+		if below == nil {
+			data, err = regular.Read(path, mostTemplate)
+		} else {
+			data, err = below.Read(path, mostTemplate)
+		}
+		switch {
+		case err == nil:
+			return path, string(data), nil
+		case errors.Is(err, regular.ErrOutside):
+			return "", "", fault.New(fault.Input, "%s: metadata.script_file: a dry run does not read the job template %s: %w",
+				c.File, path, regular.ErrOutside).
+				WithHint("these are the ones of the configurations, and SCRIPT_DIR, which sets environment.work_dir")
+		case !errors.Is(err, fs.ErrNotExist):
+			return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
 		}
 	}
-	data, err = regular.Read(path, mostTemplate)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", "", fault.New(fault.Input, "%s: metadata.script_file: %w", c.File, err)
+	return "", "", fault.New(fault.Input,
+		"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
+		c.File, name, cmp.Or(c.Environment.WorkDir,
+			"environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
+}
+
+// candidates lists where the template of a case may be; the first that is there is taken.
+func candidates(c *config.Config, name string) []string {
+	if filepath.IsAbs(name) {
+		return []string{name}
 	}
-	if err != nil {
-		return "", "", fault.New(fault.Input,
-			"%s: metadata.script_file: there is no job template %q, neither shipped (trtllm, command) nor in %s or beside the config",
-			c.File, name, cmp.Or(c.Environment.WorkDir,
-				"environment.work_dir")).WithHint("SCRIPT_DIR sets environment.work_dir")
+	list := []string{filepath.Join(filepath.Dir(c.File), name)}
+	if dir := c.Environment.WorkDir; dir != "" {
+		list = []string{filepath.Join(dir, name), list[0]}
 	}
-	return path, string(data), nil
+	return list
 }
 
 // place deals the GPUs by one running cursor, generation servers first, as

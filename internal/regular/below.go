@@ -1,0 +1,76 @@
+package regular
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ErrOutside is the error of a file that is in none of the folders in which it may be, whether it is there or not.
+var ErrOutside = errors.New("it is outside of the folders from which it may be read")
+
+// Folders are folders below which files may be read, absolute and without links.
+type Folders []string
+
+// Add adds a folder: the one that the path leads to now. One that leads nowhere allows nothing.
+func (f *Folders) Add(folder string) {
+	if at, err := unlinked(folder); err == nil {
+		*f = append(*f, at)
+	}
+}
+
+// Hold reports whether a file, or what it links to, is below one of the folders.
+func (f Folders) Hold(path string) bool {
+	at, err := unlinked(path)
+	return err == nil && f.have(at)
+}
+
+// HoldOpen is Hold for an open file: there may be a link in the place of its name since.
+func (f Folders) HoldOpen(file *os.File) bool {
+	at, err := os.Readlink(fmt.Sprint("/proc/self/fd/", file.Fd()))
+	return err == nil && f.have(at)
+}
+
+// Read is [Read] of a file below one of the folders; the error of another wraps ErrOutside.
+func (f Folders) Read(path string, most int64) ([]byte, error) {
+	if !f.Hold(path) {
+		return nil, &os.PathError{Op: "read", Path: path, Err: ErrOutside}
+	}
+	file, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if !f.HoldOpen(file) {
+		return nil, &os.PathError{Op: "read", Path: path, Err: ErrOutside}
+	}
+	return readAll(file, most)
+}
+
+// have is Hold for an absolute path without links.
+func (f Folders) have(path string) bool {
+	return slices.ContainsFunc(f, func(folder string) bool {
+		rel, err := filepath.Rel(folder, path)
+		return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+	})
+}
+
+// unlinked is an absolute path without links, as far as its folders are there.
+func unlinked(path string) (string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	for rest, at := "", path; ; rest, at = filepath.Join(filepath.Base(at), rest), filepath.Dir(at) {
+		full, err := filepath.EvalSymlinks(at)
+		if err == nil {
+			return filepath.Join(full, rest), nil
+		}
+		if _, linked := os.Readlink(at); at == "/" || linked == nil {
+			return "", err // a link to nowhere: a file might appear there
+		}
+	}
+}

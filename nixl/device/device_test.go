@@ -256,4 +256,14 @@ func TestPlantedFile(t *testing.T) {
 			f.Close()
 		}
 	}
+	// Files that are made would be there for a moment under a random name.
+	for name, allowed := range map[string]bool{"shared/way/new": false, "new": true} {
+		f, err := OpenFile(nixl.File{Path: filepath.Join(dir, name), Size: 4, Make: true})
+		if allowed != (err == nil) || !allowed && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "link of another user")) {
+			t.Errorf("making %s: %v", name, err)
+		}
+		if err == nil {
+			f.Close()
+		}
+	}
 }

@@ -3,14 +3,13 @@ package device
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/nixl"
 	"perigee/nixl/internal/pages"
 )
@@ -18,21 +17,26 @@ import (
 // makeFile makes a file that others see for a moment at most, and never under its own name: several ranks may
 // make the same at the same time.
 func makeFile(f nixl.File) (*os.File, error) {
-	_, err := os.Lstat(f.Path)
-	if err == nil {
+	place, err := regular.Locate(f.Path) // past links that other users have put in its way
+	if err != nil {
+		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
+	}
+	defer place.Close()
+	var there unix.Stat_t
+	switch err := unix.Fstatat(int(place.Folder.Fd()), place.Name, &there, unix.AT_SYMLINK_NOFOLLOW); {
+	case err == nil:
 		return nil, fault.New(fault.Input, "file %s exists already, and is not overwritten", f.Path).
 			WithHint("name a file that does not exist, or allow it to be overwritten")
+	case err != unix.ENOENT:
+		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Input, "making a file for transfers: %w", err)
-	}
-	file, err := os.CreateTemp(filepath.Dir(f.Path), ".perigee-*")
+	place.Name = fmt.Sprintf(".perigee-%x", rand.Uint64())
+	file, err := place.Open(os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		// What *fs.PathError adds is a name that the user did not choose.
-		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, errors.Unwrap(err))
+		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
 	}
 	// Whatever happens from here on, no file stays behind.
-	if err := os.Remove(file.Name()); err != nil {
+	if err := unix.Unlinkat(int(place.Folder.Fd()), place.Name, 0); err != nil {
 		file.Close()
 		return nil, fault.New(fault.Resource, "file %s: %w", f.Path, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
@@ -107,8 +109,8 @@ func readCases(dir string) ([]Case, error) {
 		}
 		for _, e := range entries {
 			c, err := readCase(filepath.Join(folder, e.Name()))
-			if errors.Is(err, fs.ErrNotExist) {
-				continue // a case that still runs
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
+				continue // a case that still runs, or a file
 			}
 			if err != nil {
 				return nil, err

@@ -43,6 +43,18 @@ func folderOf(t *testing.T, metric string, value float64, input int, state strin
 	return dir
 }
 
+// Other files among the folders of cases, such as a user's notes, are no cases.
+func TestFilesAmongCases(t *testing.T) {
+	dir := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024)
+	other := runFolder(t, "SERVER_MEDIAN_TTFT", 101, 1024)
+	must(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "notes.txt"), nil, 0o600))
+	for _, args := range [][]string{{"report", "--format", "text", dir}, {"compare", dir, other}} {
+		if out, said, code := perigee(t, nil, args...); code != 0 {
+			t.Errorf("%v: exit code %d: %s%s", args, code, out, said)
+		}
+	}
+}
+
 // Cases without figures are compared by how they ended.
 func TestCompareWithoutFigures(t *testing.T) {
 	passed, failed := runFolder(t, "SERVER_MEDIAN_TTFT", 100, 1024), folderOf(t, "SERVER_MEDIAN_TTFT", 100, 1024, verdict.Failed)

@@ -2,10 +2,8 @@ package lua
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math"
 	"os"
 	"strings"
@@ -15,7 +13,6 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 	"perigee/internal/pack"
-	"perigee/internal/regular"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -313,8 +310,8 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 		if !quotable {
 			check = nil // the configuration may name any
 		}
-		if m, err = readMatrixFile(path, check); err != nil && !quotable && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.New(fault.Input, "matrix %s: it is unreadable, or no matrix", path).
+		if m, err = matrix.Load(path, check); err != nil && !quotable {
+			return nil, matrix.Unreadable(path).
 				WithHint("name it relative to the configuration, or use --allow-io, and the message says what is wrong in it")
 		}
 		if err != nil {
@@ -325,24 +322,6 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 		r.env.Doc.AddMatrixFile(path, baseName(path), m)
 	}
 	return m, nil
-}
-
-func readMatrixFile(path string, check func(*os.File) error) (*matrix.Matrix, error) {
-	f, err := regular.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Input, "matrix %s: there is no such file", path).
-			WithHint("check the spelling; in a configuration, a relative path starts at its folder")
-	}
-	if err != nil {
-		return nil, fault.New(fault.Input, "matrix: %w", err)
-	}
-	defer f.Close()
-	if check != nil {
-		if err := check(f); err != nil {
-			return nil, err
-		}
-	}
-	return matrix.ReadText(path, f)
 }
 
 // from(rows), a list of lists of sizes.

@@ -31,7 +31,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Logs of ranks are files", "internal/logs.TestPrivate internal/logs.TestRefused e2e.TestLogsKeepSecrets"},
 
 	{"a scenario | files that options", "lua.TestAccess lua.TestOutputs lua.TestFilesOfTransfers"},
-	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess lua.TestFilesOfTransfers e2e.TestStorageOps"},
+	{"a configuration | the same", "lua.TestMatricesOfConfigurations lua.TestAccess lua.TestFilesOfTransfers e2e.TestStorageOps tools/simulate.TestMatricesElsewhere"},
 	{"a shipped scenario", "lua.TestAccess"},
 	{"a configuration of `perigee disagg` in a dry run", "tools/disagg.TestTemplatesOutside"},
 	{"a result that is repeated", "lua.TestRepeatReadsNoFiles lua.TestRepeatDoesNotOverwrite tools/run.TestRepeatAsksForIO e2e.TestScripts/rerun"},

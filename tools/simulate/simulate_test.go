@@ -438,6 +438,45 @@ func TestOwnPatterns(t *testing.T) {
 	}
 }
 
+// The configuration of someone else may name any file as a matrix: no message has a word of its text, or says whether
+// it is there.
+func TestMatricesElsewhere(t *testing.T) {
+	dir := t.TempDir()
+	near := filepath.Join(dir, "near")
+	if err := os.Mkdir(near, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"key": "password 1\n", "near/own": "0 word\n0 0\n", "two.txt": "0 1K\n0 0\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../key", filepath.Join(near, "link")); err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"own": `got "word"`, filepath.Join(near, "own"): `got "word"`,
+		filepath.Join(dir, "key"): "unreadable, or no matrix", "../key": "unreadable, or no matrix",
+		"link": "unreadable, or no matrix", "../none": "unreadable, or no matrix", "none": "there is no such file",
+		"../two.txt": "",
+	} {
+		config := filepath.Join(near, "c.yaml")
+		if err := os.WriteFile(config, []byte("traffic_pattern: {matrix_file: "+file+"}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := command(Cmd{Config: config})
+		if want == "" {
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+			}
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "password") {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
 // The pauses of three patterns of 4 ranks, where the answer follows from who meets: rank 0 sends to 2, then 1 to 2,
 // then 0 to 3.
 func TestTimeline(t *testing.T) {

@@ -2,6 +2,8 @@ package simulate
 
 import (
 	"crypto/sha256"
+	"os"
+	"path/filepath"
 	"strconv"
 
 	"perigee/internal/conf"
@@ -133,12 +135,14 @@ func loadWorkload(path string) (*Workload, error) {
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
+	var near regular.Folders
+	near.Add(filepath.Dir(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()
 		m := matrices[path]
 		if m == nil {
-			if m, err = readMatrix(path); err != nil {
+			if m, err = readMatrix(path, near); err != nil {
 				return nil, err
 			}
 			matrices[path] = m
@@ -168,13 +172,18 @@ func loadWorkload(path string) (*Workload, error) {
 	return w, nil
 }
 
-func readMatrix(path string) (*matrix.Matrix, error) {
-	f, err := regular.Open(path)
-	if err != nil {
-		return nil, fault.New(fault.Input, "matrix: %w", err)
+// readMatrix reads a matrix that a configuration names. What is neither beside nor below it the user has not named.
+func readMatrix(path string, near regular.Folders) (*matrix.Matrix, error) {
+	quotable := near.Hold(path)
+	m, err := matrix.Load(path, func(f *os.File) error {
+		quotable = quotable && near.HoldOpen(f) // there may be a link in its place since
+		return nil
+	})
+	if err != nil && !quotable {
+		return nil, matrix.Unreadable(path).
+			WithHint("place it beside or below the configuration, and the message says what is wrong in it")
 	}
-	defer f.Close()
-	return matrix.ReadText(path, f)
+	return m, err
 }
 
 const (

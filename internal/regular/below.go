@@ -15,6 +15,13 @@ var ErrOutside = errors.New("it is outside of the folders from which it may be r
 // Folders are folders below which files may be read, absolute and without links.
 type Folders []string
 
+// Inside allows what is below one folder.
+func Inside(folder string) Folders {
+	f := Folders{}
+	f.Add(folder)
+	return f
+}
+
 // Add adds a folder: the one that the path leads to now. One that leads nowhere allows nothing.
 func (f *Folders) Add(folder string) {
 	if at, err := unlinked(folder); err == nil {
@@ -34,19 +41,29 @@ func (f Folders) HoldOpen(file *os.File) bool {
 	return err == nil && f.have(at)
 }
 
-// Read is [Read] of a file below one of the folders; the error of another wraps ErrOutside.
-func (f Folders) Read(path string, most int64) ([]byte, error) {
+// Open is [Open] of a file below one of the folders; the error of another wraps ErrOutside.
+func (f Folders) Open(path string) (*os.File, error) {
 	if !f.Hold(path) {
-		return nil, &os.PathError{Op: "read", Path: path, Err: ErrOutside}
+		return nil, &os.PathError{Op: "open", Path: path, Err: ErrOutside}
 	}
 	file, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
 	if !f.HoldOpen(file) {
-		return nil, &os.PathError{Op: "read", Path: path, Err: ErrOutside}
+		file.Close()
+		return nil, &os.PathError{Op: "open", Path: path, Err: ErrOutside}
 	}
+	return file, nil
+}
+
+// Read is [Read] of a file below one of the folders; the error of another wraps ErrOutside.
+func (f Folders) Read(path string, most int64) ([]byte, error) {
+	file, err := f.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
 	return readAll(file, most)
 }
 

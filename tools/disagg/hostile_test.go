@@ -371,3 +371,38 @@ func TestTemplatesOutside(t *testing.T) {
 		}
 	}
 }
+
+// The folder of a case may have come from a stranger, in an archive: no link in it has a part of another file printed.
+func TestLinksOutOfCases(t *testing.T) {
+	const secret = "4 secret of this user" // without the end of a line, which would be quoted as cut off
+	effective, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{"6_bench.log", "accuracy_eval.log", "effective.yaml", "3_output_X.log", "exits/X", "8_ended.txt"} {
+		dir := t.TempDir()
+		folder := filepath.Join(dir, "case")
+		files := map[string]string{
+			"effective.yaml": string(effective), "exits/X": "1 node1\n", "3_output_X.log": "fatal\n",
+			"6_bench.log": "Benchmarking with concurrency 1 ... 8 prompts\n", "accuracy_eval.log": "\n",
+		}
+		if link == "8_ended.txt" {
+			files["8_done_1.txt"] = ""
+		}
+		files[link] = ""
+		for name, text := range files {
+			path := filepath.Join(folder, name)
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must(t, os.WriteFile(path, []byte(text), 0o600))
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "victim"), []byte(secret), 0o600))
+		must(t, os.Remove(filepath.Join(folder, link)))
+		must(t, os.Symlink(filepath.Join(dir, "victim"), filepath.Join(folder, link)))
+		for _, format := range []string{"text", "json"} {
+			out, said, code := perigee(t, nil, "parse", folder, "--settle", "0s", "--format", format)
+			if code == 0 || strings.Contains(out+said, "secret") {
+				t.Errorf("%s: exit code %d\n%s%s", link, code, out, said)
+			}
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
@@ -88,6 +89,10 @@ func (c *ParseCmd) expected() (verdict.Expect, error) {
 	if beside := filepath.Join(c.Path, launch.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			return verdict.Expect{}, nil
+		}
+		if !regular.Inside(c.Path).Hold(beside) {
+			return verdict.Expect{}, fault.New(fault.Input, "%s: %w", beside, regular.ErrOutside).
+				WithHint("--config FILE reads a configuration anywhere")
 		}
 		file = beside
 	}

@@ -57,7 +57,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	done := Done(dir)
 	if done {
 		const most = 64 << 10
-		text, _ := regular.Read(filepath.Join(dir, endedFile), most) // other templates write none
+		text, _ := regular.Inside(dir).Read(filepath.Join(dir, endedFile), most) // other templates write none
 		parts = strings.Fields(string(text))
 	} else {
 		entries, _ := os.ReadDir(filepath.Join(dir, "exits")) // none before the job runs
@@ -104,7 +104,7 @@ func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
 // readExit reads the mark of a part that has ended: its exit code and its node.
 func readExit(dir, part string) *Death {
 	const most = 4 << 10
-	data, err := regular.Read(filepath.Join(dir, "exits", part), most)
+	data, err := regular.Inside(dir).Read(filepath.Join(dir, "exits", part), most)
 	if err != nil {
 		return nil
 	}
@@ -131,9 +131,10 @@ func readExit(dir, part string) *Death {
 var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
 
 // quote takes the first line that looks like an error, and what follows. Without
-// one, the end of the log is what there is.
+// one, the end of the log is what there is. A link to a file elsewhere is not
+// followed: the folder may have come from a stranger.
 func (d *Death) quote(dir string) {
-	file, err := regular.Open(filepath.Join(dir, d.Log))
+	file, err := regular.Inside(dir).Open(filepath.Join(dir, d.Log))
 	if err != nil {
 		d.Line = err.Error()
 		return

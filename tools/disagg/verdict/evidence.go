@@ -40,6 +40,8 @@ type Evidence struct {
 	Cut         []Cut
 	Growing     []string
 	Files       []string
+
+	open func(path string) (*os.File, error)
 }
 
 // Patience is how long to wait for a log to be complete.
@@ -56,7 +58,7 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 		return nil, fault.New(fault.Input, "%s: %w", path,
 			errors.Unwrap(err)).WithHint("wanted a log, or the folder of a case")
 	}
-	e := &Evidence{Log: &benchlog.Log{Whole: true}}
+	e := &Evidence{Log: &benchlog.Log{Whole: true}, open: regular.Open}
 	if !info.IsDir() {
 		if !info.Mode().IsRegular() {
 			return nil, fault.New(fault.Input, "%s: wanted a regular file or a folder", path)
@@ -66,6 +68,15 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 			return nil, err
 		}
 		return e, e.accuracy([]string{path})
+	}
+	// The folder may have come from a stranger: its links lead to no file elsewhere, which reasons would quote.
+	inside := regular.Inside(path)
+	e.open = func(path string) (*os.File, error) {
+		file, err := inside.Open(path)
+		if errors.Is(err, regular.ErrOutside) {
+			err = fault.New(fault.Input, "%w", err).WithHint("perigee disagg parse FILE reads a log anywhere")
+		}
+		return file, err
 	}
 	return e, e.folder(path, want, p)
 }
@@ -135,7 +146,7 @@ func (e *Evidence) settle(path string, p Patience) {
 
 // benchmark reads a client's log.
 func (e *Evidence) benchmark(path string, want Expect) error {
-	file, err := regular.Open(path)
+	file, err := e.open(path)
 	if err != nil {
 		return fault.New(fault.Input, "%w", err)
 	}
@@ -209,7 +220,7 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 func (e *Evidence) accuracy(files []string) error {
 	var readers []io.Reader
 	for _, path := range files {
-		file, err := regular.Open(path)
+		file, err := e.open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -13,8 +13,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -196,16 +198,49 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	// An interrupt must not end sbatch between the job and its id.
 	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
 	if err != nil {
-		if mine, e := m.Queue.Mine(context.WithoutCancel(ctx)); e == nil {
-			id = find(mine, t.comment)
+		cause := err
+		if id, err = m.findAfter(ctx, t, cause); err != nil {
+			return err // the ledger says that there may be a job
 		}
 		if id == "" {
-			t.Err = fmt.Errorf("Job submission failed: %w", err)
+			t.Err = fmt.Errorf("Job submission failed: %w", cause)
 			return m.Ledger.Add(Event{Event: rejected, Task: t.Name})
 		}
 	}
 	t.Job = slurm.Job{ID: id, State: "PENDING"}
 	return m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id})
+}
+
+// findAfter looks for the job of a task whose sbatch has failed, which does not prove that there is none: it may have been
+// accepted. It asks until Slurm answers, and returns "" if there is no job.
+func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id string, err error) {
+	if notStarted(cause) {
+		return "", nil
+	}
+	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
+		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))
+		if err == nil {
+			return find(mine, t.comment), nil
+		}
+		if notStarted(err) || time.Since(t.Submitted) > m.Timeout {
+			return "", fault.New(fault.Launch, "whether Slurm has taken the job of %s is not known: %w; and then %w", t.Name, cause, err).
+				WithHint("perigee disagg run --resume finds out, and goes on")
+		}
+		m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause, interval,
+			err)
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(interval):
+		}
+	}
+}
+
+// notStarted reports whether a command of Slurm could not be started at all.
+func notStarted(err error) bool {
+	_, unknown := errors.AsType[*exec.Error](err)
+	_, denied := errors.AsType[*fs.PathError](err)
+	return unknown || denied
 }
 
 // noRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -151,6 +152,55 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%d ended, %v", count, list[1].Err)
 	}
 }
+
+// A job that Slurm has taken although sbatch has failed is found as soon as Slurm answers again, and is not taken for
+// refused before.
+func TestTakenAfterAll(t *testing.T) {
+	dir := fake(t, `case "$*" in
+*--jobs=*) echo "101|COMPLETED|node1|2026-01-01T00:00:00|N/A||None";;
+*) [ $n -le 2 ] && { echo "squeue: Socket timed out" >&2; exit 1; }
+   echo "101|RUNNING|node1|2026-01-01T00:00:00|N/A|$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)|None|job.sh";;
+esac`)
+	taken := "#!/bin/bash\necho \"sbatch $*\" >> " + dir + "/calls\necho 'sbatch: Socket timed out' >&2; exit 1\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(taken), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := tasks(t, 1)
+	var log strings.Builder
+	m := manager(t, t.TempDir())
+	m.Log = &log
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if list[0].Err != nil || list[0].Job.ID != "101" || strings.Count(log.String(), "does not say whether it has taken the job") != 2 {
+		t.Errorf("job %q, %v\n%s", list[0].Job.ID, list[0].Err, &log)
+	}
+}
+
+// While Slurm does not say whether it has taken a job, the run can be interrupted, and the job is still open.
+func TestInterruptedBeforeSlurmSays(t *testing.T) {
+	dir := fake(t, `echo "squeue: Socket timed out" >&2; exit 1`)
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/bash\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	m := manager(t, t.TempDir())
+	m.Log = writer(func(p []byte) {
+		if strings.Contains(string(p), "does not say") {
+			cancel()
+		}
+	})
+	if err := m.Run(ctx, tasks(t, 1)); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if open := m.Ledger.Open(); open["case0"].Event != submitting {
+		t.Errorf("%+v", open)
+	}
+}
+
+type writer func([]byte)
+
+func (w writer) Write(p []byte) (int, error) { w(p); return len(p), nil }
 
 // A disk without room for a case ends the run, which can be resumed: the case has not failed.
 func TestNoRoom(t *testing.T) {

@@ -186,6 +186,20 @@ func TestPlantedPlaces(t *testing.T) {
 	}
 }
 
+// Nor does such a place if the command line names it.
+func TestPlantedJUnit(t *testing.T) {
+	out, config := judged(t)
+	path, elsewhere := filepath.Join(out, junitFile), filepath.Join(filepath.Dir(out), "elsewhere")
+	must(t, os.RemoveAll(path), os.Symlink(elsewhere, path))
+	said, code := judge(t, out, config, "--junit", path)
+	if _, err := os.Lstat(elsewhere); err == nil || code != int(fault.Output) || !strings.Contains(said, "got a link") {
+		t.Errorf("exit code %d, %v\n%s", code, err, said)
+	}
+	if said, code := judge(t, out, config, "--junit", elsewhere); code == int(fault.Output) {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+}
+
 func clean(t *testing.T, dir string) (string, bool) {
 	_, said, code := perigee(t, nil, "clean", "--output", dir)
 	return said, code == int(fault.Output)

@@ -368,7 +368,7 @@ func (r *session) prepare() error {
 // everybody knows: an output folder that came from somewhere else could lead it to any file of this user.
 func (r *session) checkPlaces() error {
 	dirs, files := []string{filepath.Join(r.dir, batch.LogsFolder)}, []string{filepath.Join(r.dir, record.SessionName)}
-	if r.JUnit == "" {
+	if named, err := filepath.Abs(r.JUnit); r.JUnit == "" || err == nil && named == filepath.Join(r.dir, junitFile) {
 		files = append(files, filepath.Join(r.dir, junitFile))
 	}
 	for _, t := range r.tasks {

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/plaintext"
 	"perigee/tools/disagg/pattern"
 )
 
@@ -323,6 +324,12 @@ func (c *Config) fillMetrics(r *reader) {
 		r.add(at(r.root, either(r.has(source), source, names)), either(r.has(source), source, names),
 			"extractor_pattern and metric_names go together: a name for each group")
 	case r.values[source] != nil && r.values[names] != nil:
+		for _, name := range r.list(names) {
+			if plaintext.Cell(name) != name { // they stand in a CSV file that is read again
+				r.add(r.values[names], names, "wanted names of plain text that begin with none of = + - @, got %q", clip(name))
+				return
+			}
+		}
 		p, err := pattern.Compile(r.text(source), r.list(names))
 		if err != nil {
 			r.add(r.values[source], source, "%s", err)

@@ -116,6 +116,8 @@ func TestProblems(t *testing.T) {
 		{"concurrency_list: 1 2 4 8", "concurrency_list: 1 0 4", "wanted levels from 1 to 1000000000, got 0"},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)\\1', metric_names: [X]}", "metadata.metrics.extractor_pattern: the pattern uses the back reference"},
 		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(a)', metric_names: [X, Y]}", "the pattern has 1 groups for the 2 names"},
+		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: ['=HYPERLINK(0)']}", `metric_names: wanted names of plain text that begin with none of = + - @, got "=HYPERLINK(0)"`},
+		{"metadata:", "metadata:\n  metrics: {extractor_pattern: '(1)', metric_names: [\"a\\e[2J\"]}", `metric_names: wanted names of plain text`},
 		{"metadata:", "metadata:\n  metrics: {metric_names: [X]}", "metadata.metrics.metric_names: extractor_pattern and metric_names go together"},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},

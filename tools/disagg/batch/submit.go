@@ -1,0 +1,137 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"perigee/internal/fault"
+	"perigee/internal/slurm"
+)
+
+// submit submits the tasks of a batch one after the other. What fails is the
+// task's own matter.
+func (m *Manager) submit(ctx context.Context, part []*Task) error {
+	var valid []*Task
+	invalid := 0
+	for _, t := range part {
+		switch {
+		case t.Verdict != "":
+			t.over = true
+			m.printf("  %s was recorded before: %s\n", t.Name, t.Verdict)
+		case !t.Valid():
+			p := t.Problems[0]
+			t.Err = fmt.Errorf("Validation failed: %s:%d: %s: %s", t.File, p.Line, p.Path, p.Message)
+			invalid++
+		default:
+			valid = append(valid, t)
+		}
+	}
+	good := 0
+	for i, t := range valid {
+		if err := m.submitOne(ctx, t); err != nil {
+			return err
+		}
+		if t.Err != nil {
+			m.printf("  [%3d/%d] %s: %v\n", i+1, len(valid), t.Name, t.Err)
+			continue
+		}
+		good++
+		m.printf("  [%3d/%d] Job %s <- %s\n", i+1, len(valid), t.Job.ID, t.Name)
+	}
+	m.printf("\n%d/%d submitted successfully\n", good, len(valid))
+	if invalid > 0 {
+		m.printf("Skipped %d invalid config(s)\n", invalid)
+	}
+	for _, t := range part {
+		if t.Err != nil {
+			if err := m.end(t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// submitOne submits a task, unless it has a job already.
+func (m *Manager) submitOne(ctx context.Context, t *Task) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if t.Job.ID != "" {
+		return nil // of the run that is resumed
+	}
+	t.comment = newComment()
+	plan, err := t.Plan(shown(t.comment))
+	if err == nil {
+		if err = plan.Write(); noRoom(err) {
+			return err // no failure of the case: it is run when there is room
+		}
+	}
+	if err != nil {
+		t.Err = err
+		return nil
+	}
+	t.Written = true
+	if err := m.Ledger.Add(Event{Event: submitting, Task: t.Name, Comment: t.comment, Dir: t.Dir}); err != nil {
+		return err
+	}
+	t.Submitted = time.Now()
+	// An interrupt must not end sbatch between the job and its id.
+	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
+	if err != nil {
+		cause := err
+		if id, err = m.findAfter(ctx, t, cause); err != nil {
+			return err // the ledger says that there may be a job
+		}
+		if id == "" {
+			t.Err = fmt.Errorf("Job submission failed: %w", cause)
+			return m.Ledger.Add(Event{Event: rejected, Task: t.Name})
+		}
+	}
+	t.Job = slurm.Job{ID: id, State: "PENDING"}
+	return m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id})
+}
+
+// findAfter looks for the job of a task whose sbatch has failed, which does not prove that there is none: it may have
+// been accepted. It asks until Slurm answers, and returns "" if there is no job.
+func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id string, err error) {
+	if notStarted(cause) {
+		return "", nil
+	}
+	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
+		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))
+		if err == nil {
+			return find(mine, t.comment), nil
+		}
+		if notStarted(err) || time.Since(t.Submitted) > m.Timeout {
+			return "", fault.New(fault.Launch, "whether Slurm has taken the job of %s is not known: %w; and then %w",
+				t.Name, cause, err).
+				WithHint("perigee disagg run --resume finds out, and goes on")
+		}
+		m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause, interval,
+			err)
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(interval):
+		}
+	}
+}
+
+// notStarted reports whether a command of Slurm could not be started at all.
+func notStarted(err error) bool {
+	_, unknown := errors.AsType[*exec.Error](err)
+	_, denied := errors.AsType[*fs.PathError](err)
+	return unknown || denied
+}
+
+// noRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
+func noRoom(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}

@@ -52,6 +52,25 @@ var bombs = map[string][2]string{
 	"notes":                {`"notes":[`, `"",`},
 	"a phase name":         {`"phases":[{"name":"`, `x`},
 	"spaces":               {`"seed":`, ` `},
+	// An element that is no object is made as one all the same.
+	"null patterns":     {`"patterns":[`, "null,"},
+	"number metrics":    {`"metrics":[`, "0,"},
+	"null lanes":        {`"lanes":[`, "null,"},
+	"text lanes":        {`"lanes":[`, `"",`},
+	"null matrices":     {`"matrices":[`, "null,"},
+	"null tables":       {`"tables":[`, "null,"},
+	"null thresholds":   {`"thresholds":[`, "null,"},
+	"null storage":      {`"storage":[`, "null,"},
+	"null inputs":       {`"inputs":[`, "null,"},
+	"null phases":       {`"phases":[`, "null,"},
+	"null clocks":       {`"clocks":[`, "null,"},
+	"null notes":        {`"notes":[`, "null,"},
+	"null cells":        {`"matrices":[{"cells":[`, "null,"},
+	"null rows":         {`"tables":[{"rows":[`, "null,"},
+	"null runs":         {`"matrices":[{}],"patterns":[{}],"measurements":[`, "null,"},
+	"null ranks":        {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[`, "null,"},
+	"null peers":        {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[{"peers":[`, "null,"},
+	"null lists of all": {`"values":{"x":[`, "null,"},
 }
 
 // A bomb is refused before it takes much, by everything that reads results.

@@ -208,6 +208,7 @@ func (g *guard) weigh(text []byte) {
 			if g.names.top().anything() {
 				g.memory += costString
 			}
+			g.memory += g.bare()
 			g.names.comma()
 		case c == '{' || c == '[':
 			g.bad = g.names.open(c == '{')
@@ -224,6 +225,24 @@ func (g *guard) weigh(text []byte) {
 	}
 }
 
+// bare is what an element takes that is written as no more than a null or a number, and is made whatever its type is
+// all the same.
+func (g *guard) bare() int64 {
+	l := g.names.top()
+	if l.opened || l.anything() || l.shape.inside == nil {
+		return 0
+	}
+	switch s := l.shape.inside; {
+	case s.members != nil:
+		return s.cost(g.names.depth + 1)
+	case s.inside != nil:
+		return costList
+	case s.text:
+		return costString
+	}
+	return 0
+}
+
 func (g *guard) cost(opening byte) int64 {
 	l := g.names.top()
 	switch {
@@ -233,8 +252,14 @@ func (g *guard) cost(opening byte) int64 {
 		return costList
 	case l.shape == nil || l.shape.members == nil:
 		return costMap
-	case g.names.depth <= outerDepth:
-		return costElement
 	}
-	return costObject
+	return l.shape.cost(g.names.depth)
+}
+
+// cost is what a struct takes as an object at a depth. A list of them has about as much room for more of them.
+func (s *shape) cost(depth int) int64 {
+	if depth <= outerDepth {
+		return max(costElement, 2*s.size)
+	}
+	return max(costObject, 2*s.size)
 }

@@ -20,6 +20,8 @@ type shape struct {
 	members map[string]*shape // of a struct, by their names
 	folded  map[string]string // their names, by what encoding/json takes for them
 	inside  *shape            // of the elements of a list, or the members of a map
+	text    bool              // of a string
+	size    int64             // of a struct, in bytes
 }
 
 var document = shapeOf(reflect.TypeFor[Document]())
@@ -34,7 +36,7 @@ func shapeOf(t reflect.Type) *shape {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		return &shape{inside: shapeOf(t.Elem())}
 	case reflect.Struct:
-		s := &shape{members: map[string]*shape{}, folded: map[string]string{}}
+		s := &shape{members: map[string]*shape{}, folded: map[string]string{}, size: int64(t.Size())}
 		for _, f := range reflect.VisibleFields(t) {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 			if name == "" || name == "-" { // embedded, or not there
@@ -46,7 +48,7 @@ func shapeOf(t reflect.Type) *shape {
 	case reflect.Interface:
 		return nil
 	}
-	return &shape{}
+	return &shape{text: t.Kind() == reflect.String}
 }
 
 // fold makes one of all names that encoding/json takes for the same.
@@ -59,6 +61,7 @@ type level struct {
 	key    bool   // a string here is a name
 	name   []byte // of the member, which its shape has
 	index  int    // of the element
+	opened bool   // the element is an object, a list, or a string of a list
 	seen   []uint64
 	many   map[uint64]bool // what was seen, if it is much
 }
@@ -89,6 +92,7 @@ func (n *names) open(object bool) error {
 	s := document
 	if n.depth > 0 {
 		s = n.top().next()
+		n.top().opened = true
 	}
 	if n.depth == len(n.levels) {
 		n.levels = append(n.levels, level{})
@@ -119,12 +123,16 @@ func (n *names) close() { n.depth = max(n.depth-1, 0) }
 
 func (n *names) comma() {
 	l := n.top()
-	l.key = l.object
+	l.key, l.opened = l.object, false
 	l.index++
 }
 
 // quote begins a string.
-func (n *names) quote() { n.inside, n.name = n.top().key, n.name[:0] }
+func (n *names) quote() {
+	l := n.top()
+	n.inside, n.name = l.key, n.name[:0]
+	l.opened = l.opened || !l.object
+}
 
 // part keeps the piece of a string that stands at the end of a piece of the text.
 func (n *names) part(text []byte) {

@@ -96,7 +96,7 @@ var proofs = []struct{ begins, tests string }{
 	{"A result in which", "internal/result.TestReadRefuses"},
 	{"A result of perigee's own", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs"},
 
-	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter internal/page.TestPagesArePlain internal/cli.TestErrorsArePlain internal/table.TestJSONIsPlain tools/compare.TestHostileResults tools/report.TestTextOfOddResults e2e.TestRawTextOnTerminal tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog tools/disagg.TestHostileVerdict lua.TestPrintIsPlain tools/run.TestHelpIsPlain"},
+	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter internal/page.TestPagesArePlain internal/cli.TestErrorsArePlain internal/table.TestJSONIsPlain tools/compare.TestHostileResults tools/report.TestTextOfOddResults e2e.TestRawTextOnTerminal tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog tools/disagg.TestHostileVerdict lua.TestPrintIsPlain tools/kvbench.TestHostileNames tools/run.TestHelpIsPlain"},
 
 	{"Trusted are the processes", "words"},
 	{"connects to a rank without", "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestSiege spmd/wire.TestMoreHalfOpenConnectionsThanTheListenerHolds spmd/wire.TestHandshake spmd/wire.TestProvenConnectionsStay spmd/wire.TestUnansweredHandshakes"},

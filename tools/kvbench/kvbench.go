@@ -35,6 +35,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/plaintext"
 )
 
 // Cmd is `perigee kvbench`.
@@ -144,6 +145,7 @@ func (r *remarks) add(p *Plan) {
 
 // write prints the warnings, and then why the two accountings differ.
 func (r *remarks) write(w io.Writer) {
+	w = plaintext.Writer(w) // names of configs may be anything
 	for _, m := range r.order {
 		if !m.difference {
 			fmt.Fprintf(w, "perigee: warning: %s: %s\n", r.of(m), r.texts[m][0])
@@ -194,8 +196,8 @@ func (c *KVCacheCmd) Run(streams cli.Streams) error {
 	err := c.each(streams, func(p *Plan) error {
 		if c.Format.Format == "text" {
 			if len(c.ModelConfigs)+len(c.More) > 0 { // with one config the output is the original's
-				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config", p.ConfigName, p.Config.TP,
-					p.Config.PP)
+				fmt.Fprintf(streams.Out, "%-23s: %s (tp %d, pp %d)\n", "Model Config",
+					plaintext.Escape(p.ConfigName), p.Config.TP, p.Config.PP)
 			}
 			return p.writeKVCache(streams.Out)
 		}

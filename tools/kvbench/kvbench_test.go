@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -353,6 +354,47 @@ func BenchmarkPlanAll(b *testing.B) {
 	for b.Loop() {
 		if n, err := PlanAll(); err != nil || n < 400 {
 			b.Fatal(n, err)
+		}
+	}
+}
+
+// Configs and models of a stranger command neither the terminal nor a spreadsheet.
+func TestHostileNames(t *testing.T) {
+	model, err := os.ReadFile("../../internal/model/models/llama3.1-8b.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const evil = `"=HYPERLINK(1)\e[2J\u202e"`
+	named := regexp.MustCompile(`(?m)^model_name:.*$`).ReplaceAllString(string(model), `model_name: "=LLAMA3.1_8B\e[2J\u202e"`)
+	inFolder(t, map[string]string{
+		"m.yaml":         named,
+		"=c\x1b[2J.yaml": "system: {hardware: " + evil + ", backend: " + evil + "}\n",
+	})
+	for _, command := range []string{"plan", "kvcache", "iosize"} {
+		for _, format := range []string{"text", "csv", "json"} {
+			out, errs, err := runLine(t, command, "--model", "./m.yaml", "--model_configs", "*.yaml", "--format", format)
+			if out == "" {
+				t.Errorf("%s, %s: nothing printed, %v", command, format, err)
+			}
+			for _, text := range []string{out, errs} {
+				if strings.ContainsAny(text, "\x1b\u202e") {
+					t.Errorf("%s, %s: raw controls: %q", command, format, text)
+				}
+			}
+			if format != "csv" {
+				continue
+			}
+			rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rows {
+				for _, cell := range row {
+					if strings.HasPrefix(cell, "=") {
+						t.Errorf("%s: a formula: %q", command, cell)
+					}
+				}
+			}
 		}
 	}
 }

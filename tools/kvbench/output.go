@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/plaintext"
 )
 
 // field is a named value of an output for programs: a string, a number, a
@@ -75,7 +76,7 @@ func finish(streams cli.Streams, format string, rows []fields, err error) error 
 }
 
 func writeJSON(out io.Writer, rows []fields) error {
-	e := json.NewEncoder(out)
+	e := json.NewEncoder(plaintext.JSONWriter(out))
 	e.SetIndent("", "  ")
 	e.SetEscapeHTML(false)
 	return e.Encode(rows)
@@ -89,7 +90,7 @@ func writeCSV(out io.Writer, rows []fields) error {
 		var names, values []string
 		for _, x := range row.flat("") {
 			names = append(names, x.name)
-			values = append(values, cell(x.value))
+			values = append(values, plaintext.Cell(cell(x.value)))
 		}
 		if i == 0 {
 			w.Write(names)
@@ -124,7 +125,7 @@ func (p *Plan) writeText(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.perigee()))
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := io.WriteString(out, plaintext.Text(b.String()))
 	return err
 }
 
@@ -206,7 +207,7 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 				return err
 			}
 		}
-		if _, err := fmt.Fprintf(out, "%-23s: %s\n%-23s: %d\n%-23s: %d\n%-23s: %s\n", "Model", p.Model.Name,
+		if _, err := fmt.Fprintf(out, "%-23s: %s\n%-23s: %d\n%-23s: %d\n%-23s: %s\n", "Model", plaintext.Escape(p.Model.Name),
 			"Input Sequence Length", p.Config.ISL, "Batch Size", t.BatchSize, "IO Size",
 			binarySize(t.IOSize)); err != nil {
 			return err

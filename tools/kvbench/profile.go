@@ -13,6 +13,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/memory"
+	"perigee/internal/plaintext"
 	"perigee/internal/size"
 	"perigee/spmd/boot"
 	"perigee/tools/run"
@@ -144,7 +145,8 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 		return err
 	}
 	b := r.command.Scenario
-	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", r.plan.Model.Name, r.plan.ConfigName,
+	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", plaintext.Escape(r.plan.Model.Name),
+		plaintext.Escape(r.plan.ConfigName),
 		cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
 		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)

@@ -7,12 +7,13 @@ import (
 	"math/bits"
 
 	"perigee/internal/cli"
+	"perigee/internal/plaintext"
 	"perigee/internal/size"
 )
 
 // writeSummary says what was planned and what has become of it.
 func (w *Workload) writeSummary(out io.Writer, written string) error {
-	b := bufio.NewWriter(out)
+	b := bufio.NewWriter(plaintext.Writer(out)) // the model's name may be anything
 	line := func(format string, args ...any) { fmt.Fprintf(b, "# "+format+"\n", args...) }
 	o := &w.Options
 	line("matgen generate: %d matrices of %d ranks, %s", len(w.Patterns), w.World(), written)

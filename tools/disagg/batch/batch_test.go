@@ -159,6 +159,7 @@ func TestTakenAfterAll(t *testing.T) {
 	dir := fake(t, `case "$*" in
 *--jobs=*) echo "101|COMPLETED|node1|2026-01-01T00:00:00|N/A||None";;
 *) [ $n -le 2 ] && { echo "squeue: Socket timed out" >&2; exit 1; }
+   [ $n = 3 ] && exit 0 # what sbatch has asked is still under way
    echo "101|RUNNING|node1|2026-01-01T00:00:00|N/A|$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)|None|job.sh";;
 esac`)
 	taken := "#!/bin/bash\necho \"sbatch $*\" >> " + dir + "/calls\necho 'sbatch: Socket timed out' >&2; exit 1\n"

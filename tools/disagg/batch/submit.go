@@ -99,23 +99,30 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 }
 
 // findAfter looks for the job of a task whose sbatch has failed, which does not prove that there is none: it may have
-// been accepted. It asks until Slurm answers, and returns "" if there is no job.
+// been accepted. It asks until Slurm answers, and where Slurm was slow once more, since what sbatch has asked may still
+// be under way then. It returns "" if there is no job.
 func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id string, err error) {
 	if notStarted(cause) {
 		return "", nil
 	}
+	slow := time.Since(t.Submitted) > 5*time.Second
 	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
 		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))
-		if err == nil {
-			return find(mine, t.comment), nil
-		}
-		if notStarted(err) || time.Since(t.Submitted) > m.Timeout {
+		switch {
+		case err == nil:
+			if id := find(mine, t.comment); id != "" || !slow {
+				return id, nil
+			}
+			slow = false
+		case notStarted(err) || time.Since(t.Submitted) > m.Timeout:
 			return "", fault.New(fault.Launch, "whether Slurm has taken the job of %s is not known: %w; and then %w",
 				t.Name, cause, err).
 				WithHint("perigee disagg run --resume finds out, and goes on")
+		default:
+			m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause,
+				interval, err)
+			slow = true
 		}
-		m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause, interval,
-			err)
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -146,9 +147,27 @@ func expertsOf(d *result.Document) (v expertsView) {
 }
 
 func listOf[T any](value any) (list []T) {
-	data, err := json.Marshal(value)
+	data, err := json.Marshal(objects(value))
 	if err != nil || json.Unmarshal(data, &list) != nil {
 		return nil
+	}
+	return list
+}
+
+// objects are those of a list, and in each of them those of its phases. What is none, such as a null, would become one
+// that takes a hundred times the memory.
+func objects(value any) (list []map[string]any) {
+	elements, _ := value.([]any)
+	for _, e := range elements {
+		o, ok := e.(map[string]any)
+		if !ok {
+			continue
+		}
+		if phases, there := o["phases"]; there {
+			o = maps.Clone(o)
+			o["phases"] = objects(phases)
+		}
+		list = append(list, o)
 	}
 	return list
 }

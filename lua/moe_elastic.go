@@ -67,21 +67,30 @@ func (r *Runtime) moeElastic(L *glua.LState) (int, error) {
 	if err := r.alike("moe.elastic", asked); err != nil {
 		return 0, err
 	}
-	outcomes, err := e.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
-	if err != nil {
+	var list []any // the phases so far
+	if r.env.Doc != nil {
+		value := map[string]any{"plan": text}
+		e.Each = func(o experts.Outcome) error {
+			phase, err := plainOf(o)
+			if err != nil {
+				return err
+			}
+			list = append(list, phase)
+			if value["phases"] = list; len(list) == 1 {
+				r.addValue("ep_elastic", value)
+			} else {
+				r.env.Checkpoint()
+			}
+			return nil
+		}
+	}
+	if _, err := e.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
 		return 0, err
 	}
 	if r.env.Doc == nil {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
-	list := make([]any, len(outcomes))
-	for i, o := range outcomes {
-		if list[i], err = plainOf(o); err != nil {
-			return 0, err
-		}
-	}
-	r.addValue("ep_elastic", map[string]any{"plan": text, "phases": list})
 	L.Push(toLua(L, list))
 	return 1, nil
 }

@@ -33,6 +33,9 @@ type Elastic struct {
 	Patience   time.Duration
 	// Exit ends the process of a rank that is killed; it does not return. Where it is nil such ranks only fall silent.
 	Exit func()
+	// Each, if it is set, gets the outcome of each phase at rank 0 when it is over: what is measured until then is not
+	// lost if a later one fails.
+	Each func(Outcome) error
 }
 
 // errSilent ends what a rank does in a phase in which it is killed.
@@ -102,6 +105,11 @@ func (e Elastic) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 			return nil, err
 		}
 		list = append(list, outcome)
+		if w.Rank() == 0 && e.Each != nil {
+			if err := e.Each(outcome); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if w.Rank() != 0 {
 		return nil, nil

@@ -30,6 +30,13 @@ func playPlan(t *testing.T, text string) (outcomes []Outcome) {
 		Spec: spec(t, moe.Shape{Ranks: n, Tokens: 8, Hidden: 128, Experts: 2, TopK: min(4, 2*n)}, moe.FP8, moe.Routing{Family: "distinct", Seed: 1}, 0),
 	}
 	engine := &traffictest.Engine{}
+	var each []Outcome // as they come
+	e.Each = func(o Outcome) error { each = append(each, o); return nil }
+	defer func() {
+		if len(each) != len(outcomes) {
+			t.Errorf("%d of %d phases were handed on when they were over", len(each), len(outcomes))
+		}
+	}()
 	must(t, traffictest.Worlds(t, n, func(w *spmd.World) error {
 		w.SetTimeout(30 * time.Second)
 		list, err := e.Play(w, engine, nixl.AgentConfig{Progress: "auto"})

@@ -417,6 +417,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(one + `,"Patterns":[]}`))
 	f.Add([]byte(one + ",\"pattern\u017f\":[]}"))
 	f.Add([]byte(one + `,"storage":[{"pattern":1}]}`))
+	f.Add([]byte(one + `,"metrics":[0,null,"",{}],"lanes":[null],"values":{"ep":[null]}}`))
 	fuzztest.RunDocuments(f, []string{string(whole)}, func(t *testing.T, data []byte) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)

@@ -245,7 +245,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(text)
 		documents = append(documents, string(text))
 	}
-	for _, s := range []string{"strategy:\n", "runtime: {isl: '7'}\n", "runtime: {isl: 1e300}\n", "system: {access_pattern: }\n", "strategy: {tp_size: 1048576, pp_size: 61}\n", "[]"} {
+	for _, s := range []string{"strategy:\n", "system: {hardware: \"=HYPERLINK(2)\\e[31m\", backend: '@SUM(1)'}\n", "runtime: {isl: '7'}\n", "runtime: {isl: 1e300}\n", "system: {access_pattern: }\n", "strategy: {tp_size: 1048576, pp_size: 61}\n", "[]"} {
 		f.Add([]byte(s))
 	}
 	a := shipped(f, "gpt-oss-20b")

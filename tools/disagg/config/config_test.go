@@ -387,6 +387,7 @@ func FuzzLoad(f *testing.F) {
 	f.Add(base(f))
 	f.Add(minimal)
 	f.Add("sweep: {grid: {a.b: [1]}}\na: 1\n")
+	f.Add(minimal + "metadata: {script_file: ../../secret, metrics: {extractor_pattern: '(1)', metric_names: ['=HYPERLINK(0)']}}\n")
 	f.Add("benchmark: {concurrency_list: [1, a, 99999999999]}\njob: {client: x}\nmetadata: {accuracy: {datasets: [1, {name: 2}]}}\n")
 	documents := []string{base(f), minimal,
 		"sweep: {zip: {benchmark.input_length: [1, 2], a: [x, y]}}\nbenchmark: {concurrency_list: [1, 2]}\njob: {client: 'x {a}', env: {A: 1}}\n" +

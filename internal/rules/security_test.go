@@ -41,7 +41,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
 	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles tools/disagg.TestPlantedPlaces"},
 	{"The logs and the configuration in the folder of a case", "tools/disagg.TestLinksOutOfCases"},
-	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs e2e/disagg.TestCleanLeavesForeignJobs"},
+	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs tools/disagg/batch.TestNumberOfAnother e2e/disagg.TestCleanLeavesForeignJobs"},
 	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead tools/matgen.TestReadISLList tools/ep.TestLoadsAreFiles internal/result.TestPipes tools/disagg.TestPipesInFolders"},
 
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},

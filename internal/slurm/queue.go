@@ -126,7 +126,8 @@ func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) 
 	return parseQueue(out), nil
 }
 
-// parseQueue reads the answer of squeue. Lines of another form are left out.
+// parseQueue reads the answer of squeue. Lines of another form are left out. The tasks of an array (7_1, 7_[2-9]) and
+// the parts of a heterogeneous job (7+0) are one job, which is over when all of them are.
 func parseQueue(out string) map[string]Job {
 	jobs := map[string]Job{}
 	for line := range strings.Lines(out) {
@@ -134,10 +135,17 @@ func parseQueue(out string) map[string]Job {
 		if len(f) != 7 {
 			continue
 		}
-		if _, err := strconv.ParseUint(f[0], 10, 63); err != nil {
+		id := f[0]
+		if i := strings.IndexAny(id, "_+"); i >= 0 {
+			id = id[:i]
+		}
+		if _, err := strconv.ParseUint(id, 10, 63); err != nil {
 			continue
 		}
-		jobs[f[0]] = Job{ID: f[0], State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
+		if other, there := jobs[id]; there && !other.Over() {
+			continue
+		}
+		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
 			Reason: f[6]}
 	}
 	return jobs

@@ -49,8 +49,11 @@ type Task struct {
 	Resumed   bool
 	Verdict   string // of an earlier run that recorded it: it is not run again
 
-	over    bool
-	absent  int // polls in a row in which Slurm did not know it
+	over   bool
+	absent int // polls in a row in which Slurm did not know it
+	// tied says that Slurm ties the job to the ledger. Of a resumed run whose job Slurm did not know the ledger alone
+	// says so, and another job may have the number: that one is neither asked about nor cancelled.
+	tied    bool
 	stopped time.Time
 	comment string
 }
@@ -189,7 +192,8 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 	var gone []*Task
 	for _, t := range open {
 		job, known := jobs[t.Job.ID]
-		if !known {
+		t.tied = t.tied || known && job.Comment != "" && job.Comment == shown(t.comment)
+		if !known || !t.tied {
 			if t.absent++; t.absent >= patience {
 				gone = append(gone, t)
 			}
@@ -284,6 +288,10 @@ func (d *Death) Report(task string) string {
 // stop cancels the job of a task; it is over when Slurm says so.
 func (m *Manager) stop(ctx context.Context, t *Task) {
 	t.stopped = time.Now()
+	if !t.tied {
+		m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
+		return
+	}
 	if err := m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID); err != nil {
 		m.printf("%s: cannot cancel job %s: %v\n", t.Name, t.Job.ID, err)
 	}
@@ -364,6 +372,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 						filepath.Join(t.Dir, launch.Effective))
 			}
 			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
+			t.comment, t.tied = e.Comment, is
 			count++
 		}
 	}

@@ -454,6 +454,40 @@ func TestFullLedger(t *testing.T) {
 	}
 }
 
+// A ledger may name a job that Slurm does not know yet: when another job of the user gets the number, that one is neither
+// waited for nor cancelled, whatever the folder says.
+func TestNumberOfAnother(t *testing.T) {
+	out := t.TempDir()
+	dir := fake(t, `case "$*" in *--jobs=*) echo "30|RUNNING|n|N/A|N/A|mine|None";; esac`)
+	m := manager(t, out)
+	list := tasks(t, 1)
+	own := newComment()
+	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: own, Dir: list[0].Dir},
+		{Event: submitted, Task: "case0", Job: "30"}} {
+		if err := m.Ledger.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exits := filepath.Join(list[0].Dir, "exits")
+	if err := os.MkdirAll(exits, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	list[0].Plan = func(string) (*launch.Plan, error) { return &launch.Plan{}, nil }
+	if n, err := m.Resume(context.Background(), list); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	list[0].Submitted = time.Now()
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "" {
+		t.Errorf("state %q\n%s", list[0].Job.State, data)
+	}
+}
+
 // A ledger is a file, and may name any job of the user: what Slurm does not know as
 // the ledger's own is neither cancelled nor taken up.
 func TestForeignJobs(t *testing.T) {
@@ -476,11 +510,16 @@ func TestForeignJobs(t *testing.T) {
 		{"script elsewhere", "17", Event{Comment: other, Dir: "/elsewhere/a"}, "RUNNING|n|N/A|N/A||None|/elsewhere/a/job.sh", false},
 		{"script above", "18", Event{Comment: other, Dir: in("../..")}, "RUNNING|n|N/A|N/A||None|" + filepath.Dir(out) + "/job.sh", false},
 		{"gone", "19", Event{Comment: other, Dir: in("g")}, "", false},
+		{"array", "21", Event{Comment: other, Dir: in("h")}, "RUNNING|n|N/A|N/A||None|/elsewhere/job.sh", false},
 	}
 	var answers strings.Builder
 	for _, j := range jobs {
 		if j.squeue != "" {
-			fmt.Fprintf(&answers, "%s|%s\n", j.id, j.squeue)
+			id := j.id
+			if j.task == "array" {
+				id += "_1"
+			}
+			fmt.Fprintf(&answers, "%s|%s\n", id, j.squeue)
 		}
 	}
 	fill := func(l *Ledger) {
@@ -514,7 +553,7 @@ func TestForeignJobs(t *testing.T) {
 		}
 	}
 	n, left, err := Cancel(context.Background(), m.Queue, m.Ledger)
-	if err != nil || n != 2 || len(left) != 7 {
+	if err != nil || n != 2 || len(left) != 8 {
 		t.Errorf("%d cancelled, left %q, %v", n, left, err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "calls"))

@@ -94,7 +94,7 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 			return m.Ledger.Add(Event{Event: rejected, Task: t.Name})
 		}
 	}
-	t.Job = slurm.Job{ID: id, State: "PENDING"}
+	t.Job, t.tied = slurm.Job{ID: id, State: "PENDING"}, true
 	return m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id})
 }
 

@@ -65,6 +65,21 @@ func Guarded(path string) error {
 	return nil
 }
 
+// GuardedFolder is Guarded for a folder into which others can put no files either, as they can into a sticky one.
+func GuardedFolder(dir string) error {
+	if err := Guarded(dir); err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return &os.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if OthersMayWrite(dir, st.Mode, st.Gid) {
+		return fmt.Errorf("%s can be written by its group or by others (mode %#o)", dir, st.Mode&0o7777)
+	}
+	return nil
+}
+
 func stepsOf(path string) []string {
 	return strings.FieldsFunc(path, func(r rune) bool { return r == '/' })
 }

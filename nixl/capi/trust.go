@@ -93,7 +93,7 @@ func (l *loads) folder(dir string) error {
 	for !exists(there) {
 		there = filepath.Dir(there)
 	}
-	if err := onlyOurs(there); err != nil {
+	if err := regular.GuardedFolder(there); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dir)
@@ -147,21 +147,6 @@ func (l *loads) needs(file string) error {
 	return nil
 }
 
-// onlyOurs returns an error if others can put files into a folder, which they also can in a sticky one.
-func onlyOurs(dir string) error {
-	if err := regular.Guarded(dir); err != nil {
-		return err
-	}
-	var st unix.Stat_t
-	if err := unix.Stat(dir, &st); err != nil {
-		return &os.PathError{Op: "stat", Path: dir, Err: err}
-	}
-	if regular.OthersMayWrite(dir, st.Mode, st.Gid) {
-		return fmt.Errorf("%s can be written by its group or by others (mode %#o)", dir, st.Mode&0o7777)
-	}
-	return nil
-}
-
 // UCX reads ucx.conf in the home and in the current folder, and in that of UCX_CONFIG_DIR; it may name a folder of
 // modules, whose code UCX runs. NIXL reads .nixl.cfg in the home.
 const (
@@ -193,7 +178,7 @@ func checkSettings(home, named string) error {
 	if named == "" {
 		return nil
 	}
-	if err := onlyOurs(named); err != nil {
+	if err := regular.GuardedFolder(named); err != nil {
 		return fault.New(fault.Engine, "UCX would read settings in UCX_CONFIG_DIR, where others can put some: %w", err).
 			WithHint("take the folder over (chown, chmod go-w), or unset the variable")
 	}
@@ -210,7 +195,7 @@ func settingsOutOfReach(home string) error {
 
 // mayAppear reports whether others could put a file of settings into a folder that it is missing from.
 func mayAppear(dir, name string) bool {
-	return !exists(filepath.Join(dir, name)) && onlyOurs(dir) != nil
+	return !exists(filepath.Join(dir, name)) && regular.GuardedFolder(dir) != nil
 }
 
 // isHere reports whether a folder is the current one.

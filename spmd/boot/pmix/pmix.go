@@ -14,6 +14,7 @@ import "C"
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"unsafe"
 )
@@ -38,6 +39,14 @@ func Open(ctx context.Context, path string) (*Client, error) {
 	return c, c.call(func() error {
 		if err := load(path); err != nil {
 			return err
+		}
+		if home := os.Getenv("HOME"); home != "" && !safeHome(home) {
+			// Without the variable PMIx takes the home that the system knows.
+			name, value := C.CString("HOME"), C.CString(home)
+			defer C.free(unsafe.Pointer(name))
+			defer C.free(unsafe.Pointer(value))
+			C.unsetenv(name)
+			defer C.setenv(name, value, 1)
 		}
 		return status("PMIx_Init", C.perigee_pmix_init())
 	})

@@ -652,3 +652,34 @@ func TestRenameToFree(t *testing.T) {
 	}
 	wantTree(t, root, map[string]string{"two": "a file", "two2/": "", "two2/x": "1"})
 }
+
+// What comes into a folder that is to be discarded, or in its place, while the new one is written is set aside.
+func TestDiscardOnlyWhatWasThere(t *testing.T) {
+	for name, change := range map[string]func(path string) error{
+		"nothing": func(string) error { return nil },
+		"a file":  func(path string) error { return os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600) },
+		"another folder": func(path string) error {
+			return errors.Join(os.Rename(path, path+".gone"), os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "thesis.txt"), nil, 0o600))
+		},
+	} {
+		path := filepath.Join(t.TempDir(), "d")
+		if err := errors.Join(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "old"), nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		aside, err := WriteDir(t.Context(), path, Discard, func(d *Dir) error {
+			return errors.Join(change(path), d.Write("new", 0o600, func(io.Writer) error { return nil }))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "nothing" {
+			if aside != "" {
+				t.Errorf("%s was set aside", aside)
+			}
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(path+".old", "thesis.txt")); err != nil || filepath.Base(aside) != "d.old" {
+			t.Errorf("%s: set aside as %q, %v", name, aside, err)
+		}
+	}
+}

@@ -33,6 +33,7 @@ type Dir struct {
 	ctx    context.Context
 	folder *os.File // under its temporary name
 	above  *os.File
+	was    fs.FileInfo // of the folder that was in the place at the start, nil for none
 	temp   string
 	keep   bool // temp names the only copy of the old folder
 }
@@ -82,14 +83,15 @@ func WriteDir(ctx context.Context, path string, old Old, fill func(*Dir) error) 
 }
 
 func writeDir(ctx context.Context, place regular.Place, old Old, fill func(*Dir) error) (aside string, err error) {
-	if err := checkPlace(place, old); err != nil {
+	was, err := checkPlace(place, old)
+	if err != nil {
 		return "", err
 	}
 	d, err := makeTempDir(place)
 	if err != nil {
 		return "", err
 	}
-	d.ctx = ctx
+	d.ctx, d.was = ctx, was
 	defer d.remove()
 	if err := fill(d); err != nil {
 		return "", err
@@ -104,38 +106,39 @@ func writeDir(ctx context.Context, place regular.Place, old Old, fill func(*Dir)
 }
 
 // checkPlace refuses a destination that cannot or must not be replaced, or
-// that holds the current folder, before anything is written.
-func checkPlace(place regular.Place, old Old) error {
+// that holds the current folder, before anything is written. It returns what is
+// there, nil for nothing.
+func checkPlace(place regular.Place, old Old) (fs.FileInfo, error) {
 	f, err := place.Open(unix.O_PATH, 0)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !info.IsDir() {
-		return errors.New("there is a file of that name, wanted a folder")
+		return nil, errors.New("there is a file of that name, wanted a folder")
 	}
 	if entries, err := list(f); err != nil {
-		return err
+		return nil, err
 	} else if old == Refuse && len(entries) > 0 {
-		return ErrNotEmpty
+		return nil, ErrNotEmpty
 	}
 	here, err := os.Getwd()
 	if err != nil {
-		return nil // the current folder is gone, so the place cannot hold it
+		return info, nil // the current folder is gone, so the place cannot hold it
 	}
 	for {
 		if above, err := os.Stat(here); err == nil && os.SameFile(info, above) {
-			return errors.New("it is the current folder or one above it, which would be replaced as a whole")
+			return nil, errors.New("it is the current folder or one above it, which would be replaced as a whole")
 		}
 		if here == filepath.Dir(here) {
-			return nil
+			return info, nil
 		}
 		here = filepath.Dir(here)
 	}
@@ -219,7 +222,7 @@ func (d *Dir) place(name string, old Old) (aside string, err error) {
 	if err := exchange(folder, d.temp, name); err != nil {
 		return "", err
 	}
-	if old == Discard {
+	if old == Discard && d.unchanged() {
 		return "", nil
 	}
 	if aside, err = setAside(folder, d.temp, name); err != nil {
@@ -228,6 +231,18 @@ func (d *Dir) place(name string, old Old) (aside string, err error) {
 		return "", errors.Join(err, back)
 	}
 	return filepath.Join(d.above.Name(), aside), nil
+}
+
+// unchanged reports whether the folder that is under the temporary name now is the one that was in the place at the
+// start, and nothing has come into it or left it since: another one, or more, was not meant to be discarded.
+func (d *Dir) unchanged() bool {
+	f, err := regular.Place{Folder: d.above, Name: d.temp}.Open(unix.O_PATH, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	return err == nil && d.was != nil && os.SameFile(info, d.was) && info.ModTime().Equal(d.was.ModTime())
 }
 
 // exchange swaps two folders in one step, or in three where the file system

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"perigee/internal/result"
@@ -155,7 +156,7 @@ func listOf[T any](value any) (list []T) {
 }
 
 // objects are those of a list, and in each of them those of its phases. What is none, such as a null, would become one
-// that takes a hundred times the memory.
+// that takes a hundred times the memory. Wait matrices that are too large to draw are left out.
 func objects(value any) (list []map[string]any) {
 	elements, _ := value.([]any)
 	for _, e := range elements {
@@ -163,13 +164,25 @@ func objects(value any) (list []map[string]any) {
 		if !ok {
 			continue
 		}
+		o = maps.Clone(o)
 		if phases, there := o["phases"]; there {
-			o = maps.Clone(o)
 			o["phases"] = objects(phases)
+		}
+		if waits, ok := o["waits_us"].(map[string]any); ok {
+			waits = maps.Clone(waits)
+			maps.DeleteFunc(waits, func(_ string, rows any) bool { return tooLong(rows, 2) })
+			o["waits_us"] = waits
 		}
 		list = append(list, o)
 	}
 	return list
+}
+
+// tooLong reports whether a list, or one in it, so deep, is longer than the rows of a matrix that is drawn.
+func tooLong(value any, deep int) bool {
+	list, _ := value.([]any)
+	return deep > 0 && (len(list) > mostHeatRanks ||
+		slices.ContainsFunc(list, func(inner any) bool { return tooLong(inner, deep-1) }))
 }
 
 // There reports whether there is anything to show.

@@ -103,6 +103,11 @@ func TestNullsAreNoMeasurements(t *testing.T) {
 	if got := listOf[planeView](nulls); len(got) != 1 {
 		t.Errorf("%d planes", len(got))
 	}
+	long := make([]any, mostHeatRanks+1)
+	waits := map[string]any{"dispatch": long, "combine": []any{long}, "small": []any{[]any{1.0, 2.0}, []any{3.0, 4.0}}}
+	if got := listOf[planeView]([]any{map[string]any{"waits_us": waits}}); len(got) != 1 || len(got[0].Waits) != 1 || got[0].Waits["small"][1][0] != 3 {
+		t.Errorf("%+v", got)
+	}
 	if got := listOf[controlView](nulls); len(got) != 1 || len(got[0].Phases) != 1 || got[0].Phases[0].Phase != "init" {
 		t.Errorf("%+v", got)
 	}

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
@@ -136,5 +137,5 @@ func writeJSON(w io.Writer, list []input) error {
 		d := in.figures.Document
 		out.Results = append(out.Results, one{in.label, d.Scenario.Name, d.Status, d.World, in.figures})
 	}
-	return json.NewEncoder(&indenter{w: bufio.NewWriter(w)}).Encode(out)
+	return json.NewEncoder(&indenter{w: bufio.NewWriter(plaintext.JSONWriter(w))}).Encode(out)
 }

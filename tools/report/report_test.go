@@ -77,6 +77,17 @@ func TestOutputs(t *testing.T) {
 	}
 }
 
+// JSON keeps every character, but prints none that acts on a terminal.
+func TestJSONIsPlain(t *testing.T) {
+	d := smallDocument()
+	d.Scenario.Name = "a\u009b2J\u202eb"
+	out, _, err := report(t, Cmd{Results: []string{write(t, d, "r.json")}, Format: "json"})
+	var back struct{ Results []struct{ Scenario string } }
+	if err != nil || strings.ContainsAny(out, "\u009b\u202e") || json.Unmarshal([]byte(out), &back) != nil || back.Results[0].Scenario != d.Scenario.Name {
+		t.Errorf("%v: %.200q", err, out)
+	}
+}
+
 func TestJSON(t *testing.T) {
 	a, b := write(t, smallDocument(), "r.json"), write(t, smallDocument(), "r.json")
 	out, _, err := report(t, Cmd{Results: []string{a, b}, Format: "json"})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// PMIx runs what is in a home: only one in which nobody else has put anything, and can, is shown to it.
+// PMIx runs what is in a home: only one in which no other user has put anything, and can, is shown to it.
 func TestHomesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")

@@ -13,6 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/stats"
 	"perigee/tools/sweep/runs"
@@ -91,6 +92,14 @@ func resultRuns(file found) ([]*runs.Run, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	info, err := os.Stat(file.path)
+	if err != nil {
+		return nil, err
+	}
+	if n, most := len(phases)+len(doc.Lanes), int(100+info.Size()/64); n > most {
+		return nil, fault.New(fault.Input, "%s: wanted at most %d phases and measurements of blocks in %d bytes, got %d",
+			file.path, most, info.Size(), n).WithHint("no perigee writes such a result: it was made to fill your memory")
 	}
 	var list []*runs.Run
 	for _, phase := range slices.Sorted(maps.Keys(phases)) {

@@ -18,16 +18,18 @@ import (
 
 // pattern is a text that repeats without end.
 type pattern struct {
-	text string
-	at   int
+	text  string
+	block string // many of it
+	at    int
 }
 
 func (p *pattern) Read(b []byte) (int, error) {
-	for i := range b {
-		b[i] = p.text[p.at]
-		p.at = (p.at + 1) % len(p.text)
+	if p.block == "" {
+		p.block = strings.Repeat(p.text, 1+(64<<10)/len(p.text))
 	}
-	return len(b), nil
+	n := copy(b, p.block[p.at:])
+	p.at = (p.at + n) % len(p.text)
+	return n, nil
 }
 
 // bombs are results of 24 MiB of JSON, all of which compress to a few kilobytes.
@@ -70,6 +72,11 @@ var bombs = map[string][2]string{
 	"null runs":         {`"matrices":[{}],"patterns":[{}],"measurements":[`, "null,"},
 	"null ranks":        {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[`, "null,"},
 	"null peers":        {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[{"peers":[`, "null,"},
+	"list metrics":      {`"metrics":[`, "[],"},
+	"text metrics":      {`"metrics":[`, `"",`},
+	"list lanes":        {`"lanes":[`, "[],"},
+	"list patterns":     {`"patterns":[`, "[],"},
+	"text ranks":        {`"matrices":[{}],"patterns":[{}],"measurements":[{"ranks":[`, `"",`},
 	"null lists of all": {`"values":{"x":[`, "null,"},
 }
 

@@ -225,19 +225,19 @@ func (g *guard) weigh(text []byte) {
 	}
 }
 
-// bare is what an element takes that is written as no more than a null or a number, and is made whatever its type is
-// all the same.
+// bare is what an element takes that is not written as what it becomes, but as a null, say: it is made whatever its type
+// is all the same.
 func (g *guard) bare() int64 {
 	l := g.names.top()
-	if l.opened || l.anything() || l.shape.inside == nil {
+	if l.anything() || l.shape.inside == nil {
 		return 0
 	}
 	switch s := l.shape.inside; {
-	case s.members != nil:
+	case s.members != nil && l.begun != '{':
 		return s.cost(g.names.depth + 1)
-	case s.inside != nil:
+	case s.inside != nil && l.begun != '[' && l.begun != '{':
 		return costList
-	case s.text:
+	case s.text && l.begun != '"':
 		return costString
 	}
 	return 0

@@ -61,7 +61,7 @@ type level struct {
 	key    bool   // a string here is a name
 	name   []byte // of the member, which its shape has
 	index  int    // of the element
-	opened bool   // the element is an object, a list, or a string of a list
+	begun  byte   // what the element begins with, if that is {, [ or, in a list, a quote
 	seen   []uint64
 	many   map[uint64]bool // what was seen, if it is much
 }
@@ -92,7 +92,10 @@ func (n *names) open(object bool) error {
 	s := document
 	if n.depth > 0 {
 		s = n.top().next()
-		n.top().opened = true
+		n.top().begun = '['
+		if object {
+			n.top().begun = '{'
+		}
 	}
 	if n.depth == len(n.levels) {
 		n.levels = append(n.levels, level{})
@@ -123,7 +126,7 @@ func (n *names) close() { n.depth = max(n.depth-1, 0) }
 
 func (n *names) comma() {
 	l := n.top()
-	l.key, l.opened = l.object, false
+	l.key, l.begun = l.object, 0
 	l.index++
 }
 
@@ -131,7 +134,9 @@ func (n *names) comma() {
 func (n *names) quote() {
 	l := n.top()
 	n.inside, n.name = l.key, n.name[:0]
-	l.opened = l.opened || !l.object
+	if !l.object {
+		l.begun = '"'
+	}
 }
 
 // part keeps the piece of a string that stands at the end of a piece of the text.

@@ -89,6 +89,7 @@ type showCmd struct {
 }
 
 func (c *showCmd) Run(s cli.Streams) error {
+	defer result.Frugal(c.File)()
 	text, err := result.OpenText(c.File)
 	if err != nil {
 		return err

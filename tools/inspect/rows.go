@@ -98,6 +98,7 @@ func (o *rowWriter) finish(kind string) error {
 
 // writeRows writes what a result has measured, a line each.
 func writeRows(path, kind, format string, number int, w io.Writer) error {
+	defer result.Frugal(path)()
 	text, err := result.OpenText(path)
 	if err != nil {
 		return err

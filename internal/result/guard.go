@@ -225,8 +225,8 @@ func (g *guard) weigh(text []byte) {
 	}
 }
 
-// bare is what an element takes that is not written as what it becomes, but as a null, say: it is made whatever its type
-// is all the same.
+// bare is what an element takes that is not written as what it becomes, but as a null, say: it is made whatever its
+// type is all the same.
 func (g *guard) bare() int64 {
 	l := g.names.top()
 	if l.anything() || l.shape.inside == nil {

@@ -146,8 +146,7 @@ func (c *ProfileCmd) run(streams cli.Streams, r benchmark, several bool) error {
 	}
 	b := r.command.Scenario
 	fmt.Fprintf(streams.Out, "# kvbench profile: %s, %s: %s of %d bytes", plaintext.Escape(r.plan.Model.Name),
-		plaintext.Escape(r.plan.ConfigName),
-		cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
+		plaintext.Escape(r.plan.ConfigName), cli.Count(*b.MaxBatchSize, "block"), *b.MaxBlockSize)
 	if c.Scale < 1 {
 		fmt.Fprintf(streams.Out, " (--scale %v)", c.Scale)
 	}

@@ -135,8 +135,7 @@ func loadWorkload(path string) (*Workload, error) {
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
-	var near regular.Folders
-	near.Add(filepath.Dir(path))
+	near := regular.Inside(filepath.Dir(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()

@@ -3,6 +3,7 @@ package conf
 import (
 	"bytes"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 
@@ -109,13 +110,34 @@ func (v *Value) node() *yaml.Node {
 	case Int:
 		return scalarNode("!!int", strconv.FormatInt(v.Int(), 10))
 	case Float:
-		return scalarNode("!!float", strconv.FormatFloat(v.Float(), 'g', -1, 64))
+		return scalarNode("!!float", yamlFloat(v.Float()))
 	case String:
 		return scalarNode("!!str", v.Text())
 	}
 	return scalarNode("!!null", "null")
 }
 
+// yamlFloat writes a float as the core schema of YAML 1.2 has it.
+func yamlFloat(f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return ".inf"
+	case math.IsInf(f, -1):
+		return "-.inf"
+	case math.IsNaN(f):
+		return ".nan"
+	}
+	return strconv.FormatFloat(f, 'g', -1, 64)
+}
+
+// scalarNode makes the node of a scalar. Text that [Parse] would take for something else is put in quotes here: the
+// encoder leaves them out of what is no number to Go, such as 1e310.
 func scalarNode(tag, text string) *yaml.Node {
-	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+	if tag == "!!str" {
+		if kind, _, err := resolve(text); kind != String || err != nil {
+			n.Style = yaml.DoubleQuotedStyle
+		}
+	}
+	return n
 }

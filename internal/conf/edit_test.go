@@ -1,6 +1,7 @@
 package conf
 
 import (
+	"math"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,11 +54,13 @@ func TestMapText(t *testing.T) {
 // What YAML writes, Parse reads.
 func TestYAMLRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		texts := rapid.OneOf(rapid.StringMatching(`[a-z0-9:#{}"' \n-]{0,12}`), rapid.SampledFrom([]string{"true", "~", "12", "1e3", "10:00:00"}))
+		texts := rapid.OneOf(rapid.StringMatching(`[a-z0-9:#{}"' \n-]{0,12}`), rapid.SampledFrom([]string{"true", "~", "12", "1e3", "1e310", "-0017",
+			"0x1p9", "1_0", "<<", "=", ".inf", "10:00:00", "99999999999999999999", "0o9", "2026-11-24"}))
 		data := map[string]any{
 			"text": texts.Draw(t, "text"), "int": rapid.Int64().Draw(t, "int"), "bool": rapid.Bool().Draw(t, "bool"),
 			"float": rapid.Float64Range(-1e9, 1e9).Draw(t, "float"), "nothing": nil,
-			"list": []any{texts.Draw(t, "element"), map[string]any{"key": texts.Draw(t, "inner")}},
+			"list":  []any{texts.Draw(t, "element"), map[string]any{"key": texts.Draw(t, "inner"), texts.Draw(t, "name"): 1}},
+			"limit": rapid.SampledFrom([]float64{math.Inf(1), math.Inf(-1), 1e300, -1e-300, 1e21}).Draw(t, "limit"),
 		}
 		v, err := FromPlain("a.yaml", data)
 		if err != nil {

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -76,16 +77,30 @@ func (v *Value) MapText(change func(text string) any) *Value {
 	return v
 }
 
-// YAML writes v as a YAML document with the keys in their order.
+// maxYAML bounds what [Value.YAML] writes: what aliases repeat is indented anew in each place, line by line.
+const maxYAML = 16 << 20
+
+// bounded takes the text of a document up to maxYAML.
+type bounded struct{ bytes.Buffer }
+
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxYAML {
+		return 0, fmt.Errorf("as YAML it has more than %d MiB", maxYAML>>20)
+	}
+	return b.Buffer.Write(p)
+}
+
+// YAML writes v as a YAML document with the keys in their order. A document of more than 16 MiB is an error.
 func (v *Value) YAML() ([]byte, error) {
-	var b bytes.Buffer
+	var b bounded
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
-	if err := e.Encode(v.node()); err != nil {
-		return nil, err
+	err := e.Encode(v.node())
+	if err == nil {
+		err = e.Close()
 	}
-	if err := e.Close(); err != nil {
-		return nil, err
+	if err != nil {
+		return nil, v.Errorf("%w", err)
 	}
 	return b.Bytes(), nil
 }

@@ -25,6 +25,9 @@ const (
 type Queue struct {
 	// Env is the environment of the commands; nil is that of this process.
 	Env []string
+	// Keep is a file that stays open in sbatch, and with it the lock that is on it: a command that goes on after this
+	// process was killed may submit a job. nil for none.
+	Keep *os.File
 	// Commands counts the commands that asked for states.
 	Commands int
 }
@@ -59,6 +62,9 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = environ(q.Env)
+	if q.Keep != nil && name == "sbatch" {
+		cmd.ExtraFiles = []*os.File{q.Keep}
+	}
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

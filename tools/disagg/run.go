@@ -416,7 +416,7 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 	r.live = newLive(r.s.Err)
 	r.log.before = r.live.clear
 	m := &batch.Manager{
-		Queue: &slurm.Queue{}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll),
+		Queue: &slurm.Queue{Keep: ledger.Held()}, Ledger: ledger, Size: size, Poll: r.Poll, Watch: min(r.Watch, r.Poll),
 		Timeout: r.Timeout, Patterns: patterns,
 		Log: r.log, Ended: r.collect, Changed: func([]*batch.Task) { r.live.show(r.tasks) },
 	}

@@ -323,12 +323,9 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			return 0, err
 		}
 	}
-	mine := map[string]slurm.Job{}
-	if slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {
-		var err error
-		if mine, err = m.Queue.Mine(ctx); err != nil {
-			return 0, fault.New(fault.Launch, "resume: %w", err)
-		}
+	mine, err := mine(ctx, m.Queue, last)
+	if err != nil {
+		return 0, fault.New(fault.Launch, "resume: %w", err)
 	}
 	m.resumed = true
 	count := 0
@@ -347,7 +344,10 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 		id := e.Job
 		if e.Event == submitting {
-			if id = find(mine, e.Comment); id != "" {
+			if id = find(mine, e.Comment); id == "" {
+				id = startedAs(t, e)
+			}
+			if id != "" {
 				if err := m.Ledger.Add(Event{Event: submitted, Task: t.Name, Job: id}); err != nil {
 					return 0, err
 				}
@@ -377,6 +377,53 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 	}
 	return count, nil
+}
+
+// late is how long Slurm may take to know a job whose sbatch has been sent. Tests set it.
+var late = 15 * time.Second
+
+// mine returns the user's jobs, if events of tasks need them. An intent of a moment ago may become a job only now:
+// what a killed run has sent to a busy Slurm is still done.
+func mine(ctx context.Context, q *slurm.Queue, last map[string]Event) (map[string]slurm.Job, error) {
+	if !slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {
+		return nil, nil
+	}
+	for {
+		jobs, err := q.Mine(ctx)
+		if err != nil {
+			return nil, err
+		}
+		open := slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool {
+			age := time.Since(e.Time)
+			return e.Event == submitting && age >= 0 && age < late && find(jobs, e.Comment) == ""
+		})
+		if !open {
+			return jobs, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+var jobInfo = regexp.MustCompile(`^SLURM_JOB_ID: ([0-9]{1,18})\n$`)
+
+// startedAs returns the id of the job of an intent that Slurm does not know any more, as its script has noted it in the
+// folder, which was made for this job; "" if none has begun there.
+func startedAs(t *Task, e Event) string {
+	if filepath.Clean(e.Dir) != t.Dir {
+		return ""
+	}
+	data, err := regular.Inside(t.Dir).Read(filepath.Join(t.Dir, launch.JobInfo), 4<<10)
+	if err != nil {
+		return ""
+	}
+	if id := jobInfo.FindSubmatch(data); id != nil {
+		return string(id[1])
+	}
+	return ""
 }
 
 // cancelAgain finishes what an interrupted Cancel has begun with the job of a task, which is run anew.
@@ -434,11 +481,9 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 // ledger names and that stays why it does.
 func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []string, err error) {
 	open := l.Open()
-	mine := map[string]slurm.Job{}
-	if len(open) > 0 {
-		if mine, err = q.Mine(ctx); err != nil {
-			return 0, nil, err
-		}
+	mine, err := mine(ctx, q, open)
+	if err != nil {
+		return 0, nil, err
 	}
 	var failures []error
 	for _, name := range slices.Sorted(maps.Keys(open)) {

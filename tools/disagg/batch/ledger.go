@@ -74,8 +74,8 @@ func OpenLedger(dir string) (*Ledger, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder", dir).
-			WithHint("wait for it, or set OUTPUT_PATH to another folder")
+		return nil, fault.New(fault.Output, "%s: another run of perigee disagg, or an sbatch that one has left, is using this folder",
+			dir).WithHint("wait for it, or set OUTPUT_PATH to another folder")
 	}
 	l := &Ledger{dir: dir, file: file}
 	if err := l.read(); err != nil {
@@ -167,6 +167,9 @@ func (l *Ledger) write(line []byte) error {
 	}
 	return nil
 }
+
+// Held is the file that keeps others from the ledger while it is open, here or in a command that was given it.
+func (l *Ledger) Held() *os.File { return l.file }
 
 // Close lets others open the ledger.
 func (l *Ledger) Close() error { return errors.Join(l.file.Close(), l.list.Close()) }

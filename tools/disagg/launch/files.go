@@ -17,6 +17,9 @@ import (
 // Effective is the name of the config in the result folder, as the job runs it.
 const Effective = "effective.yaml"
 
+// JobInfo is the file in which the script of a job notes its id as it begins.
+const JobInfo = "job_info.txt"
+
 // files adds what the script reads.
 func (d *Data) files(p *Plan) error {
 	tree, err := d.Tree.With([]string{"metadata", "id"}, d.Ident.Display())

@@ -52,6 +52,8 @@ var bombs = map[string][2]string{
 	"rows":                 {`"tables":[{"rows":[`, `[0],`},
 	"samples":              {`"metrics":[{"values":[`, `0,`},
 	"notes":                {`"notes":[`, `"",`},
+	"short words":          {`"command":[`, `"''''''''''''''''''''''''''''''''''''''''",`},
+	"short texts":          {`"values":{"x":[`, `"<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<<",`},
 	"a phase name":         {`"phases":[{"name":"`, `x`},
 	"spaces":               {`"seed":`, ` `},
 	// An element that is no object is made as one all the same.

@@ -89,7 +89,9 @@ const (
 	costList    = 24
 	costValue   = 16 // each further value of an object or a list
 	costString  = 16 // more than another value, as is one of any kind
-	costByte    = 10 // of a text, beyond the first shortText: where it is shown each may become several, in copies
+	costName    = 48 // of a member of a map, more than a string
+	costLetter  = 4  // a byte of a text: where it is shown it may become several, in copies
+	costByte    = 10 // beyond the first shortText
 	shortText   = 40
 	outerDepth  = 3 // of the elements of members
 )
@@ -192,8 +194,9 @@ func (g *guard) weigh(text []byte) {
 		switch {
 		case g.quoted && (g.escape || c != '"'):
 			g.escape = c == '\\' && !g.escape
+			g.memory += costLetter
 			if g.length++; g.length > shortText {
-				g.memory += costByte
+				g.memory += costByte - costLetter
 			}
 		case g.quoted:
 			g.quoted = false
@@ -201,7 +204,9 @@ func (g *guard) weigh(text []byte) {
 		case c == '"':
 			g.quoted, g.length = true, 0
 			g.memory += costString
-			g.names.quote()
+			if g.names.quote(); g.names.naming() {
+				g.memory += costName
+			}
 			begin = i + 1
 		case c == ',':
 			g.memory += costValue

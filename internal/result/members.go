@@ -139,6 +139,11 @@ func (n *names) quote() {
 	}
 }
 
+// naming reports whether the string that has begun is the name of a member of a map.
+func (n *names) naming() bool {
+	return n.inside && (n.top().shape == nil || n.top().shape.members == nil)
+}
+
 // part keeps the piece of a string that stands at the end of a piece of the text.
 func (n *names) part(text []byte) {
 	if n.inside {

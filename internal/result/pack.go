@@ -27,7 +27,7 @@ type compressor interface {
 // Compress returns what compresses a result into a file whose name has the given ending: .gz, .zst, or another for
 // none. It must be closed.
 func Compress(w io.Writer, ending string) (io.WriteCloser, error) {
-	p := &packer{file: w}
+	p := &packer{file: w, guard: newGuard(nil, nil)}
 	switch ending {
 	case ".zst":
 		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
@@ -63,17 +63,14 @@ type packer struct {
 	z             compressor
 	filling       []byte // a part of a file without any text
 	stored, bytes int64  // in the file, and of text
-	memory        int64  // at least what a guard takes the text to need
-	quoted        bool   // the text is inside of quotes
-	escape        bool   // its last byte was a backslash
-	length        int    // of the text in quotes
+	guard         *guard // which weighs the text as a reader's will
 }
 
 func (p *packer) Write(text []byte) (n int, err error) {
 	for n < len(text) && err == nil {
 		part := text[n:min(n+partBytes, len(text))]
 		p.bytes += int64(len(part))
-		p.memory += p.needs(part)
+		p.guard.weigh(part)
 		if err = p.fill(); err == nil {
 			_, err = p.z.Write(part)
 		}
@@ -82,33 +79,10 @@ func (p *packer) Write(text []byte) (n int, err error) {
 	return n, err
 }
 
-// needs is at least what a guard takes a text to need.
-func (p *packer) needs(text []byte) int64 {
-	count := func(c byte) int { return bytes.Count(text, []byte{c}) }
-	return int64((costValue+costString)*count(',')+costAny*count('[')+costElement*count('{')+
-		costString*(count('"')+1)/2) + costByte*p.long(text)
-}
-
-// long counts the bytes of texts beyond their first shortText.
-func (p *packer) long(text []byte) (n int64) {
-	for _, c := range text {
-		switch {
-		case p.quoted && (p.escape || c != '"'):
-			p.escape = c == '\\' && !p.escape
-			if p.length++; p.length > shortText {
-				n++
-			}
-		case c == '"':
-			p.quoted, p.length = !p.quoted, 0
-		}
-	}
-	return n
-}
-
 // fill makes the file as large as the text needs it.
 func (p *packer) fill() error {
 	lacks := func() bool {
-		return p.bytes > baseText+p.stored*textPerByte || p.memory > baseMemory+p.stored*memoryPerByte
+		return p.bytes > baseText+p.stored*textPerByte || p.guard.memory > baseMemory+p.stored*memoryPerByte
 	}
 	if !lacks() {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -66,6 +67,8 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 		cmd.ExtraFiles = []*os.File{q.Keep}
 	}
 	cmd.WaitDelay = time.Second
+	// Ctrl-C on the terminal is not for the commands: an sbatch that it ends looks like one that was refused.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()

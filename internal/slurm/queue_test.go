@@ -1,6 +1,10 @@
 package slurm
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,6 +35,20 @@ func TestParseQueue(t *testing.T) {
 		if (Job{State: state}).Over() != over {
 			t.Errorf("%s: over is %v", state, !over)
 		}
+	}
+}
+
+// Ctrl-C on the terminal goes to the group of the process, and sbatch is in none of ours.
+func TestCommandsHaveTheirGroup(t *testing.T) {
+	dir := t.TempDir()
+	script := "#!/bin/bash\necho Submitted batch job $(cut -d' ' -f5 /proc/$$/stat)\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	group, err := new(Queue).Submit(t.Context(), nil)
+	if err != nil || group == fmt.Sprint(syscall.Getpgrp()) {
+		t.Errorf("sbatch is in group %q, %v", group, err)
 	}
 }
 

@@ -2,6 +2,7 @@ package disagg
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -150,6 +151,56 @@ func TestBenchmarkOfAccuracyCase(t *testing.T) {
 	with(t, filepath.Join(dir, "effective.yaml"), "references: {SERVER_MEDIAN_TTFT: [100, -0.1, 0.1]}")
 	if _, said, code := perigee(t, nil, "parse", dir); code != 3 || !strings.Contains(said, "the figures of an accuracy case are not judged") {
 		t.Errorf("references: exit code %d\n%s", code, said)
+	}
+}
+
+// With a pattern that names the concurrency, too, figures outside of a level are a warm-up's, unless the client prints
+// all figures behind the levels.
+func TestPatternOutsideOfLevels(t *testing.T) {
+	level := func(c, figure string) string {
+		return "Benchmarking with concurrency " + c + " ... 80 prompts\nSuccessful requests: 80\nFailed requests: 0\nTotal generated tokens: 800\n" +
+			figure + "Benchmark with concurrency " + c + " done\n"
+	}
+	figure := func(c, ms string) string { return "ttft=" + ms + " c=" + c + "\n" }
+	one, two := level("1", figure("1", "100")), level("2", figure("2", "200"))
+	for name, c := range map[string]struct{ log, want string }{
+		"levels":                        {one + two, "passed 100 200"},
+		"warm-ups before and between":   {figure("1", "9") + one + figure("1", "8") + two, "passed 100 200"},
+		"a check behind":                {one + two + figure("2", "7"), "passed 100 200"},
+		"a warm-up in a level":          {level("1", figure("2", "9")+figure("1", "100")) + two, "passed 100 200"},
+		"a level that has only warm-up": {one + figure("2", "7") + level("2", ""), "failed 100 -"},
+		"all behind":                    {level("1", "") + level("2", "") + figure("1", "100") + figure("2", "200"), "passed 100 200"},
+		"each behind its level":         {level("1", "") + figure("1", "100") + level("2", "") + figure("2", "200"), "passed 100 200"},
+		"all behind, and a warm-up":     {level("1", "") + figure("1", "100") + figure("1", "9") + level("2", "") + figure("2", "200"), "failed 9 200"},
+		"no levels":                     {figure("1", "100") + figure("2", "200"), "passed 100 200"},
+		"no levels, one twice":          {figure("1", "100") + figure("2", "200") + figure("2", "7"), "failed 100 7"},
+		"no levels, one again":          {figure("1", "100") + figure("2", "200") + figure("2", "200"), "passed 100 200"},
+	} {
+		dir := caseFolder(t, c.log, true)
+		config := filepath.Join(dir, "effective.yaml")
+		with(t, config, `metrics: {extractor_pattern: "ttft=([0-9.]+)[ ]c=([0-9]+)", metric_names: [TTFT]}`)
+		text, err := os.ReadFile(config)
+		must(t, err)
+		must(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), sixLevels, "1 2")), 0o644))
+		out, said, _ := perigee(t, nil, "parse", dir, "--format", "json", "--allow-unknown-tokens")
+		var v struct {
+			State  string
+			Levels []struct{ Metrics map[string]float64 }
+		}
+		if err := json.Unmarshal([]byte(out), &v); err != nil {
+			t.Fatalf("%s: %v\n%s%s", name, err, out, said)
+		}
+		got := v.State
+		for _, l := range v.Levels {
+			if ms, ok := l.Metrics["TTFT"]; ok {
+				got += fmt.Sprint(" ", ms)
+			} else {
+				got += " -"
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: got %s, want %s\n%s", name, got, c.want, out)
+		}
 	}
 }
 

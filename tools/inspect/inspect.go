@@ -157,14 +157,10 @@ func showHead(w io.Writer, d *result.Document) {
 	if d.Finished != nil {
 		line("took", "%v", d.Finished.Sub(d.Started).Round(time.Millisecond))
 	}
-	line("command", "%s", strings.Join(d.Command, " "))
+	line("command", "%s", commandText(d.Command))
 	line("perigee", "%s %s", d.Perigee, d.Perigee.Go)
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
-	var options []string
-	for _, k := range slices.Sorted(mapKeys(d.Scenario.Options)) {
-		options = append(options, fmt.Sprintf("%s=%v", k, whole(d.Scenario.Options[k])))
-	}
-	line("options", "%s", strings.Join(options, " "))
+	line("options", "%s", optionsText(d.Scenario.Options))
 	line("seed", "%d", d.Seed)
 	var hosts []string
 	for _, h := range d.World.Hosts {
@@ -181,6 +177,29 @@ func showHead(w io.Writer, d *result.Document) {
 	for _, n := range d.Notes {
 		line("note", "%s", n)
 	}
+}
+
+// mostText is the most text that the command or the options take on the terminal.
+const mostText = 1 << 20
+
+func tooLong(path string) string { return "(too long to be shown: perigee result cat RESULT " + path + ")" }
+
+func commandText(words []string) string {
+	if result.Longer(words, mostText) {
+		return tooLong(".command")
+	}
+	return strings.Join(words, " ")
+}
+
+func optionsText(options map[string]any) string {
+	if result.Longer(options, mostText) {
+		return tooLong(".scenario.options")
+	}
+	var list []string
+	for _, k := range slices.Sorted(mapKeys(options)) {
+		list = append(list, fmt.Sprintf("%s=%v", k, whole(options[k])))
+	}
+	return strings.Join(list, " ")
 }
 
 // holds counts what a result has.

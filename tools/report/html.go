@@ -37,6 +37,12 @@ var (
 // mostPatterns is how many rows the table of patterns has.
 const mostPatterns = 20_000
 
+// mostRows is how many rows the tables of a result have together, and mostNotes how many notes there are.
+const (
+	mostRows  = 20_000
+	mostNotes = 1000
+)
+
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
 const mostPairs = 200
 
@@ -189,6 +195,7 @@ type view struct {
 	Engine, EngineDetail        string
 	Clocks, ClockDetail         string
 	Tables                      []tableView
+	Notes                       []string
 	BestBandwidth               string
 	HasSpans, HasLatencies      bool
 	Patterns                    []figures.Pattern
@@ -240,7 +247,7 @@ func newView(id string, in input) *view {
 	v := &view{
 		ID: id, Label: in.label, D: d, F: f, Complete: d.Status == result.Complete,
 		Scenario: strings.TrimSuffix(d.Scenario.Name, ".lua"), Started: d.Started.Format("2006-01-02 15:04:05 MST"),
-		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: cli.CommandLine(d.Command),
+		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: commandText(d.Command),
 	}
 	if d.Finished != nil {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
@@ -257,9 +264,12 @@ func newView(id string, in input) *view {
 	v.describePatterns()
 	v.describeEngine()
 	v.describeClocks()
+	rows := mostRows
 	for i, t := range d.Tables {
-		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables), len(d.Patterns)))
+		v.Tables = append(v.Tables, newTable(t, i, len(d.Tables), len(d.Patterns), rows))
+		rows -= len(v.Tables[i].Rows)
 	}
+	v.Notes = d.Notes[:min(len(d.Notes), mostNotes)]
 	worst := f.Worst()
 	v.WorstOf, v.Worst = len(worst), worst[:min(len(worst), mostPairs)]
 	if len(d.World.Hosts) > 1 {
@@ -284,8 +294,21 @@ func busiest(list []figures.HostPair) []figures.HostPair {
 	return list[:mostHostPairs]
 }
 
-// mostValues is the most text of the values that a page shows.
+// mostValues is the most text of the values, options or words of the command that a page shows.
 const mostValues = 4 << 20
+
+// leftOut stands on a page for what is too long for it.
+func leftOut(what, path string) string {
+	return fmt.Sprintf("(%s are too long for this page: perigee result cat RESULT %s prints them)", what, path)
+}
+
+// commandText shows the words of a command line.
+func commandText(words []string) string {
+	if result.Longer(words, mostValues) {
+		return leftOut("the words", ".command")
+	}
+	return cli.CommandLine(words)
+}
 
 // valuesText shows the values of a result, on separate lines unless that takes too much: the indentation of deep
 // values may be thousands of times as long as what is indented.
@@ -293,13 +316,12 @@ func valuesText(values map[string]any) string {
 	if len(values) == 0 {
 		return ""
 	}
+	if result.Longer(values, mostValues) {
+		return leftOut("the values", ".values")
+	}
 	text, err := json.Marshal(values)
 	if err != nil {
 		return "" // it came from JSON, so this does not happen
-	}
-	if len(text) > mostValues {
-		return fmt.Sprintf("%s of values are left out of this page: perigee result cat RESULT .values prints them.",
-			size.Decimal(float64(len(text))))
 	}
 	tokens, depth, indented := json.NewDecoder(bytes.NewReader(text)), 0, len(text)
 	for indented <= mostValues {
@@ -408,8 +430,11 @@ func (v *view) describePhases() {
 
 // plainOptions shows options by name.
 func plainOptions(options map[string]any) (list []named) {
+	if result.Longer(options, mostValues) {
+		return []named{{"options", leftOut("they", ".scenario.options")}}
+	}
 	for _, k := range sortedKeys(options) {
-		text := fmt.Sprint(options[k])
+		text := ""
 		if data, err := json.Marshal(options[k]); err == nil {
 			text = strings.Trim(string(data), `"`)
 		}

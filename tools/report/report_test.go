@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -281,7 +282,7 @@ func poison(v reflect.Value) {
 func TestTables(t *testing.T) {
 	got := newTable(result.Table{Columns: []string{"Name", "Size (GB)", "N", "None"}, Rows: [][]any{
 		{"a", 0.0212, 2.0, nil}, {"b", 123.456789, 10.0, nil}, {"c", 0.0, 0.0, nil}, {true, 1e-30, 1.0, nil},
-	}}, 1, 2, 4)
+	}}, 1, 2, 4, mostRows)
 	var text []string
 	for _, row := range got.Rows {
 		var cells []string
@@ -293,6 +294,27 @@ func TestTables(t *testing.T) {
 	want := []string{"a|0.021200000|2|–", "b|123.456789000|10|–", "c|0.000000000|0|–", "true|0.000000000|1|–"}
 	if diff := cmp.Diff(want, text); diff != "" || got.Title != "Table 2" {
 		t.Errorf("%s (-want +got):\n%s", got.Title, diff)
+	}
+}
+
+// What a stranger's result holds takes a bounded part of the page, which says what it leaves out.
+func TestLongResultsInAPage(t *testing.T) {
+	d := smallDocument()
+	many := slices.Repeat([][]any{{1.0}}, mostRows-10)
+	d.Tables = []result.Table{{Columns: []string{"x"}, Rows: many}, {Columns: []string{"x"}, Rows: many}}
+	d.Notes = slices.Repeat([]string{"a note"}, mostNotes+1)
+	d.Command = slices.Repeat([]string{"'"}, mostValues)
+	d.Scenario.Options = map[string]any{"a": slices.Repeat([]any{1e20}, mostValues)}
+	f, err := figures.Of(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := newView("r0", input{figures: f})
+	if n := len(v.Tables[1].Rows); n != 10 || v.Tables[1].Of != len(many) {
+		t.Errorf("%d of %d rows", n, v.Tables[1].Of)
+	}
+	if len(v.Notes) != mostNotes || len(v.Command) > 1000 || len(v.Options) != 1 || len(v.Options[0].Value) > 1000 {
+		t.Errorf("%d notes, %d bytes of the command, %d options", len(v.Notes), len(v.Command), len(v.Options))
 	}
 }
 
@@ -309,7 +331,7 @@ func TestTablesNamePatterns(t *testing.T) {
 		{[]string{"Pattern", "Isolated Latency (ms)"}, 2, "Pattern"},
 		{[]string{"Direction", "BW"}, 2, "Direction"},
 	} {
-		got := newTable(result.Table{Columns: c.columns, Rows: rows}, 0, 1, c.patterns)
+		got := newTable(result.Table{Columns: c.columns, Rows: rows}, 0, 1, c.patterns, mostRows)
 		if got.Columns[0].Name != c.want || len(got.Columns) > 3 {
 			t.Errorf("%v of %d patterns: %+v", c.columns, c.patterns, got.Columns)
 		}

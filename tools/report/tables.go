@@ -14,6 +14,7 @@ type tableView struct {
 	Title   string
 	Columns []columnView
 	Rows    [][]cellView
+	Of      int // rows of the table, of which these are the first
 }
 
 type columnView struct {
@@ -26,11 +27,12 @@ type cellView struct {
 	Number bool
 }
 
-// newTable shows the i-th of n tables. The document holds cells unrounded, so
+// newTable shows the first rows of the i-th of n tables. The document holds cells unrounded, so
 // each column gets as many decimals as its smallest value needs for three digits.
-func newTable(t result.Table, i, n, patterns int) tableView {
+func newTable(t result.Table, i, n, patterns, rows int) tableView {
 	t = numbered(t, patterns)
-	v := tableView{Title: t.Title}
+	v := tableView{Title: t.Title, Of: len(t.Rows)}
+	t.Rows = t.Rows[:min(len(t.Rows), rows)]
 	if v.Title == "" {
 		v.Title = "Result"
 		if n > 1 {

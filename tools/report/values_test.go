@@ -15,7 +15,7 @@ func TestValuesText(t *testing.T) {
 		"none": {"{}", ""},
 		"few":  {few, "{\n  \"a\": {\n    \"b\": [\n      1,\n      \"[{\"\n    ]\n  }\n}"},
 		"deep": {`{"a":` + strings.Repeat("[", 5000) + "1" + strings.Repeat(",1", 10000) + strings.Repeat("]", 5000) + "}", `{"a":[[`},
-		"long": {`{"a":"` + strings.Repeat("x", mostValues) + `"}`, "4.19 MB of values are left out of this page: perigee result cat RESULT .values prints them."},
+		"long": {`{"a":"` + strings.Repeat("x", mostValues) + `"}`, "(the values are too long for this page: perigee result cat RESULT .values prints them)"},
 	} {
 		var values map[string]any
 		if err := json.Unmarshal([]byte(c.values), &values); err != nil {

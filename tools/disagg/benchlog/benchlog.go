@@ -435,3 +435,13 @@ func (l Level) Missing(wanted []string) []string {
 func (l *Log) At(offset int64) int {
 	return slices.IndexFunc(l.Levels, func(level Level) bool { return level.from <= offset && offset <= level.to })
 }
+
+// Ended returns the index of the last level of a concurrency that has ended before an offset of the log, -1 for none.
+func (l *Log) Ended(offset int64, concurrency int) int {
+	for i, level := range slices.Backward(l.Levels) {
+		if level.Concurrency == concurrency && level.to < offset {
+			return i
+		}
+	}
+	return -1
+}

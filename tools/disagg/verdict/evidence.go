@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"perigee/internal/regular"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/benchlog"
+	"perigee/tools/disagg/pattern"
 )
 
 func usage(format string, args ...any) error { return fault.New(fault.Usage, format, args...) }
@@ -190,30 +192,63 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 	for i := range e.Log.Levels {
 		e.Log.Levels[i].Metrics = map[string]float64{}
 	}
-	for _, match := range matches {
-		levels, concurrency := e.Log.Levels, match.Concurrency
-		i := e.Log.At(int64(match.Offset))
-		if concurrency == 0 && i < 0 && !marked && len(want.Levels) == 1 {
-			concurrency = want.Levels[0]
+	if !marked {
+		for _, m := range matches {
+			e.unmarked(m, want)
 		}
-		if i < 0 || concurrency != 0 && levels[i].Concurrency != concurrency { // printed behind all levels, say
-			i = len(levels) - 1
-			for i >= 0 && levels[i].Concurrency != concurrency {
-				i--
+		return nil
+	}
+	// around is the level that a match is in, if it may be of it.
+	around := func(m pattern.Match) int {
+		i := e.Log.At(int64(m.Offset))
+		if i >= 0 && m.Concurrency != 0 && m.Concurrency != e.Log.Levels[i].Concurrency {
+			return -1
+		}
+		return i
+	}
+	if slices.ContainsFunc(matches, func(m pattern.Match) bool { return around(m) >= 0 }) {
+		for _, m := range matches { // those outside are of a warm-up, or a check
+			if i := around(m); i >= 0 {
+				e.Log.Levels[i].Metrics = m.Values
 			}
 		}
-		switch {
-		case i >= 0:
-			e.Log.Levels[i].Metrics = match.Values
-		case marked && match.Concurrency == 0:
-			// outside of the levels: a warm-up
-		default: // the log has no lines that begin and end levels: a match is one
-			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true,
-				Metrics: match.Values,
-				Total:   -1, Successful: -1, Failed: -1, Generated: -1})
+		return nil
+	}
+	for _, m := range matches { // the client prints them behind the levels
+		if i := e.Log.Ended(int64(m.Offset), m.Concurrency); i >= 0 {
+			give(&e.Log.Levels[i], m.Values)
 		}
 	}
 	return nil
+}
+
+// unmarked takes a match of a log that has no lines which begin and end levels: it is a level.
+func (e *Evidence) unmarked(m pattern.Match, want Expect) {
+	concurrency := m.Concurrency
+	if concurrency == 0 && len(want.Levels) == 1 {
+		concurrency = want.Levels[0]
+	}
+	i := slices.IndexFunc(e.Log.Levels, func(l benchlog.Level) bool { return l.Concurrency == concurrency })
+	switch {
+	case i < 0:
+		e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true, Metrics: m.Values,
+			Total: -1, Successful: -1, Failed: -1, Generated: -1})
+	case m.Concurrency == 0:
+		e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
+	default:
+		give(&e.Log.Levels[i], m.Values)
+	}
+}
+
+// give gives a level figures that nothing but their concurrency ties to it. Others than those that it has may be of a
+// warm-up, and nothing says which are.
+func give(l *benchlog.Level, values map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if before, ok := l.Metrics[name]; ok && before != values[name] && l.Mixed == "" {
+			l.Mixed = fmt.Sprintf("%s %g and %g", name, before, values[name])
+		}
+	}
+	l.Metrics = values
 }
 
 // accuracy reads the logs of evaluations as one.

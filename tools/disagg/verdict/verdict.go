@@ -370,7 +370,7 @@ func (j *judge) tokens(l benchlog.Level, custom bool) {
 // plausible compares figures of a level that must agree.
 func (j *judge) plausible(l benchlog.Level) {
 	if l.Mixed != "" {
-		j.reason(j.g.Implausible, "level %d: its result block says %s: results of several clients may be mixed",
+		j.reason(j.g.Implausible, "level %d: its result block says %s: results of several clients, or of a warm-up, may be mixed",
 			l.Concurrency, l.Mixed)
 	}
 	for _, s := range benchlog.Statistics {

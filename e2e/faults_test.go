@@ -366,6 +366,26 @@ func TestFileSizeLimit(t *testing.T) {
 	harness.Contains(t, "stderr", o.Stderr, "ulimit -f")
 }
 
+// What a scenario records is in the file while it runs, so that nothing is lost with rank 0.
+func TestSamplesAreKept(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { metrics = { { "x_us", "x", better = "lower" } }, run = function()
+ for i = 1, 1e9 do world.barrier() result.sample("x_us", i) clock.sleep(0.001) end
+end }`})
+	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "-n", "2", "s.lua", "--engine", "shm", "--result", "r.json"}})
+	file := filepath.Join(dir, "r.json")
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(file); err == nil || time.Now().After(deadline) {
+			break
+		}
+	}
+	harness.Signal(t, p.Rank(0), syscall.SIGKILL)
+	p.Wait()
+	d, err := result.Read(file)
+	if err != nil || d.Status != result.Partial || len(d.Metrics) != 1 || len(d.Metrics[0].Values) == 0 {
+		t.Errorf("%+v, %v", d, err)
+	}
+}
+
 // A scenario that keeps more than its host has left ends by itself, before the kernel kills some process.
 func TestScenarioFillsTheMemory(t *testing.T) {
 	harness.Need(t, "util-linux", "unshare")

@@ -61,6 +61,7 @@ func (r *resultModule) set(L *glua.LState) (int, error) {
 			d.Values = map[string]any{}
 		}
 		d.Values[name] = v
+		r.env.CheckpointSparingly()
 	}
 	return 0, nil
 }
@@ -120,6 +121,7 @@ func (r *resultModule) table(L *glua.LState) (int, error) {
 	}
 	io.WriteString(r.env.Out, out.String())
 	r.env.Doc.Tables = append(r.env.Doc.Tables, record)
+	r.env.CheckpointSparingly()
 	return 0, nil
 }
 

@@ -130,6 +130,7 @@ func (r *resultModule) sample(L *glua.LState) (int, error) {
 		// The others do not wait in this function, but the job is over.
 		return 0, r.env.World.Fail(err)
 	}
+	r.env.CheckpointSparingly()
 	return 0, nil
 }
 

@@ -1,6 +1,7 @@
 package atomicfile
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -162,5 +163,39 @@ func TestStickyFolder(t *testing.T) {
 	}
 	if said, err := childCommand(t, "sticky", folder).Output(); err != nil || string(said) != "<nil> <nil> <nil>\n" {
 		t.Errorf("without the sticky bit: %s, %v", said, err)
+	}
+}
+
+// A folder that another user has given the temporary name is not what was made, and stays.
+func TestRemoveOnlyWhatWasMade(t *testing.T) {
+	root := t.TempDir()
+	keep := filepath.Join(root, "keep")
+	if err := os.Mkdir(keep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(keep, "thesis"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, old := range []Old{Refuse, Discard, SetAside} {
+		var temp string
+		_, err := WriteDir(t.Context(), filepath.Join(root, "d"), old, func(d *Dir) error {
+			temp = filepath.Join(root, d.temp)
+			if err := os.Rename(temp, filepath.Join(root, fmt.Sprint("moved", old))); err != nil {
+				return err
+			}
+			if err := os.Rename(keep, temp); err != nil {
+				return err
+			}
+			return errors.New("no")
+		})
+		if err == nil {
+			t.Fatal("no error")
+		}
+		if err := os.Rename(temp, keep); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(keep, "thesis")); err != nil {
+			t.Errorf("%v: %v", old, err)
+		}
 	}
 }

@@ -36,6 +36,8 @@ type Dir struct {
 	was    fs.FileInfo // of the folder that was in the place at the start, nil for none
 	temp   string
 	keep   bool // temp names the only copy of the old folder
+
+	discard bool // temp names the old folder, which is to be deleted
 }
 
 // Write adds a file. name has no folder part; perm is the permission before
@@ -166,7 +168,7 @@ func makeTempDir(place regular.Place) (*Dir, error) {
 		}
 		d := &Dir{above: temp.Folder, temp: temp.Name}
 		if d.folder, err = temp.Open(os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
-			d.remove()
+			unix.Unlinkat(int(d.above.Fd()), d.temp, unix.AT_REMOVEDIR)
 			return nil, err
 		}
 		return d, nil
@@ -174,18 +176,38 @@ func makeTempDir(place regular.Place) (*Dir, error) {
 }
 
 // remove deletes what is under the temporary name: the unfinished folder, the
-// old one, or nothing any more.
+// old one, or nothing any more. Another folder, which a user who may write beside it has moved there, stays.
 func (d *Dir) remove() {
-	if d.folder != nil {
-		d.folder.Close()
-	}
+	defer d.folder.Close()
 	if d.keep {
 		return
 	}
-	if root, err := os.OpenRoot(fmt.Sprint("/proc/self/fd/", d.above.Fd())); err == nil {
-		root.RemoveAll(d.temp)
+	f, err := regular.Place{Folder: d.above, Name: d.temp}.Open(os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	if !d.mayDelete(f) {
+		return
+	}
+	if root, err := os.OpenRoot(fmt.Sprint("/proc/self/fd/", f.Fd())); err == nil {
+		names, _ := f.Readdirnames(-1)
+		for _, name := range names {
+			root.RemoveAll(name)
+		}
 		root.Close()
 	}
+	unix.Unlinkat(int(d.above.Fd()), d.temp, unix.AT_REMOVEDIR) // an empty folder, and no other
+}
+
+// mayDelete reports whether a folder is the one that was made, or the one that it has replaced and that is to go.
+func (d *Dir) mayDelete(f *os.File) bool {
+	found, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	made, err := d.folder.Stat()
+	return err == nil && os.SameFile(found, made) || d.discard && os.SameFile(found, d.was)
 }
 
 // sync flushes all files to the disk. Doing it at the end lets the kernel
@@ -223,6 +245,7 @@ func (d *Dir) place(name string, old Old) (aside string, err error) {
 		return "", err
 	}
 	if old == Discard && d.unchanged() {
+		d.discard = true
 		return "", nil
 	}
 	if aside, err = setAside(folder, d.temp, name); err != nil {

@@ -22,7 +22,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Completion (TAB)", "e2e.TestScripts/completion"},
 	{"NIXL's library is loaded", "nixl/capi.TestFind nixl/capi.TestFindPassesOver"},
 	{"UCX reads settings from", "nixl/capi.TestSettingsOfOthers nixl/capi.TestOtherSettings nixl/capi.TestSettingsThatComeLater nixl/capi.TestInRoot"},
-	{"PMIx (under mpirun", "spmd/boot/pmix.TestHomesOfOthers"},
+	{"PMIx (under mpirun", "e2e/launchers.TestRanksKeepHomesFromPMIx"},
 	{"A scenario is Lua without", "lua.TestScripts"},
 
 	{"Ranks end within five seconds", "e2e/launchers.TestDeathOfTheLauncher e2e.TestKillLauncher e2e.TestTorchrunKill spmd/launch.TestRanksDoNotOutliveTheirLauncher"},

@@ -182,7 +182,9 @@ func showHead(w io.Writer, d *result.Document) {
 // mostText is the most text that the command or the options take on the terminal.
 const mostText = 1 << 20
 
-func tooLong(path string) string { return "(too long to be shown: perigee result cat RESULT " + path + ")" }
+func tooLong(path string) string {
+	return "(too long to be shown: perigee result cat RESULT " + path + ")"
+}
 
 func commandText(words []string) string {
 	if result.Longer(words, mostText) {

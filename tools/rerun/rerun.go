@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -52,10 +53,19 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 		}
 		return c.runSeries(s)
 	}
-	if err := cmp.Or(c.Judging.Check(), cli.NotOver(c.Page, c.Of)); err != nil {
+	if err := cmp.Or(c.Judging.Check(), cli.NotOver(c.Page, c.Of), cli.NotOver(c.Result, c.Of), c.apart()); err != nil {
 		return err
 	}
 	return c.job(s, k.Args).Run(context.Background(), s)
+}
+
+// apart refuses to write the comparison over the new result, which may not be there yet.
+func (c *Cmd) apart() error {
+	if c.Page == "" || c.Page == "-" || filepath.Clean(c.Page) != filepath.Clean(c.Result) {
+		return nil
+	}
+	return fault.New(fault.Usage, "-o %s is the file of --result: the comparison would be written over it", c.Page).
+		WithHint("name another file")
 }
 
 // job is the job of one run. process is the whole command line without the program.

@@ -44,6 +44,9 @@ func (c *PlotCmd) Run(s cli.Streams) error {
 		return err
 	}
 	d, err := c.read(s)
+	if err == nil {
+		err = cli.NotOver(c.Output, d.files...)
+	}
 	if err != nil {
 		return err
 	}

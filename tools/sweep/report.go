@@ -31,6 +31,9 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 		return err
 	}
 	d, err := c.read(s)
+	if err == nil {
+		err = cli.NotOver(c.Output, d.files...)
+	}
 	if err != nil {
 		return err
 	}

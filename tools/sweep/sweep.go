@@ -46,6 +46,7 @@ type imported struct {
 	kept      []*runs.Run // those that --where keeps
 	scenarios []runs.Scenario
 	skipped   []string // why, with the file
+	files     []string // all that were found
 	notes     []string
 }
 
@@ -73,9 +74,11 @@ func (in *Input) read(s cli.Streams) (*imported, error) {
 	d := &imported{scenarios: runs.Scenarios(got.Runs), notes: notes(got.Runs)}
 	for _, f := range got.Skipped {
 		d.skipped = append(d.skipped, cli.Shortened(f.Err.Error()))
+		d.files = append(d.files, f.File)
 	}
 	remark(s, got, d)
 	for _, r := range got.Runs {
+		d.files = append(d.files, r.File)
 		if keep(r) {
 			d.kept = append(d.kept, r)
 		}

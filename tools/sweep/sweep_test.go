@@ -200,6 +200,35 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 }
 
 // Scenarios keep their indices whatever --where leaves of them.
+// No output is written over what it was made from.
+func TestOutputIsNoInput(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "benchmark_report_x.yaml")
+	if err := os.WriteFile(file, []byte("x: 1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	link := filepath.Join(dir, "x.svg")
+	if err := os.Symlink(file, link); err != nil {
+		t.Fatal(err)
+	}
+	var s cli.Streams
+	s.Out, s.Err = io.Discard, io.Discard
+	in := Input{Dirs: []string{dir}, RoundISL: 10, RoundOSL: 1}
+	for name, run := range map[string]func() error{
+		"report": func() error {
+			return (&ReportCmd{Input: in, Output: file, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s)
+		},
+		"plot": func() error { return (&PlotCmd{Input: in, Output: link, X: "Thpt_per_User", Y: "Thpt_per_GPU"}).Run(s) },
+	} {
+		if err := run(); fault.KindOf(err) != fault.Usage {
+			t.Errorf("%s: %v", name, err)
+		}
+		if text, _ := os.ReadFile(file); string(text) != "x: 1\n" {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
 func TestWhereKeepsIndices(t *testing.T) {
 	stdout, _ := mustSweep(t, "scenarios", "testdata/sweepA", "testdata/v02", "--where", "Schema == '0.2'", "--format", "csv")
 	want := "Index,Model,GPU,ISL,OSL,Runs,Configurations\n0,Qwen/Qwen3-0.6B,NVIDIA-H100-80GB-HBM3,2260,998,1,1\n1,Qwen/Qwen3-32B,NVIDIA-H200,2000,250,1,1\n"

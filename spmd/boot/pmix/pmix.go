@@ -40,16 +40,31 @@ func Open(ctx context.Context, path string) (*Client, error) {
 		if err := load(path); err != nil {
 			return err
 		}
-		if home := os.Getenv("HOME"); home != "" && !safeHome(home) {
-			// Without the variable PMIx takes the home that the system knows.
-			name, value := C.CString("HOME"), C.CString(home)
-			defer C.free(unsafe.Pointer(name))
-			defer C.free(unsafe.Pointer(value))
-			C.unsetenv(name)
-			defer C.setenv(name, value, 1)
-		}
+		defer hideHome()()
 		return status("PMIx_Init", C.perigee_pmix_init())
 	})
+}
+
+// hideHome shows PMIx a home in which only root can have put anything, unless the one that HOME names is safe, and
+// returns what undoes that. Without the variable PMIx would take the home of the password file, which may be the same.
+func hideHome() (show func()) {
+	home, set := os.LookupEnv("HOME")
+	if home != "" && safeHome(home) {
+		return func() {}
+	}
+	name, root := C.CString("HOME"), C.CString("/")
+	C.setenv(name, root, 1)
+	C.free(unsafe.Pointer(root))
+	return func() {
+		if set {
+			value := C.CString(home)
+			C.setenv(name, value, 1)
+			C.free(unsafe.Pointer(value))
+		} else {
+			C.unsetenv(name)
+		}
+		C.free(unsafe.Pointer(name))
+	}
 }
 
 // Check reports whether the library at path can be used. It is loaded for that, and

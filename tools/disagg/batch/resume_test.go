@@ -1,0 +1,95 @@
+package batch
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/internal/slurm"
+	"perigee/tools/disagg/launch"
+)
+
+// An sbatch that outlives its run keeps the ledger: what it submits would be missed.
+func TestSubmitOutlivesItsRun(t *testing.T) {
+	dir := fake(t, answer)
+	script := "#!/bin/bash\ncd " + dir + "\n(while [ ! -e go ]; do sleep 0.01; done) > /dev/null 2>&1 &\necho Submitted batch job 7\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := t.TempDir()
+	l, err := OpenLedger(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &slurm.Queue{Keep: l.Held()}
+	if _, err := q.Submit(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	if _, err := OpenLedger(out); fault.KindOf(err) != fault.Output {
+		t.Fatalf("the ledger of a command that is still at work: %v", err)
+	}
+	touch(t, filepath.Join(dir, "go"))
+	for {
+		if l, err := OpenLedger(out); err == nil {
+			l.Close()
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// A job that Slurm comes to know only now, as its sbatch was sent by a run that was killed, is waited for.
+func TestResumeLateIntent(t *testing.T) {
+	m := manager(t, t.TempDir())
+	late = time.Minute
+	comment := newComment()
+	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}} {
+		if err := m.Ledger.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fake(t, `[ $n -le 2 ] || echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+	list := tasks(t, 1)
+	if n, err := m.Resume(t.Context(), list); err != nil || n != 1 || list[0].Job.ID != "77" {
+		t.Errorf("%d, %v, %+v", n, err, list[0].Job)
+	}
+}
+
+// A job that is over and forgotten when its intent is looked up has left its id in its folder.
+func TestResumeForgottenIntent(t *testing.T) {
+	fake(t, `exit 0`)
+	for _, c := range []struct {
+		info, dir string
+		want      int
+	}{
+		{"SLURM_JOB_ID: 239\n", "", 1},
+		{"", "", 0},
+		{"SLURM_JOB_ID: 239;x\n", "", 0},
+		{"SLURM_JOB_ID: 239\n", "/elsewhere", 0}, // the job of another folder
+	} {
+		m, list := manager(t, t.TempDir()), tasks(t, 1)
+		dir := list[0].Dir
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, launch.JobInfo), []byte(c.info), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		intent := Event{Event: submitting, Task: "case0", Comment: newComment(), Dir: dir}
+		if c.dir != "" {
+			intent.Dir = c.dir
+		}
+		for _, e := range []Event{{Event: began}, intent} {
+			if err := m.Ledger.Add(e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n, err := m.Resume(t.Context(), list)
+		if err != nil || n != c.want || (list[0].Job.ID == "239") != (n == 1) {
+			t.Errorf("%q in %q: %d, %v, job %q", c.info, c.dir, n, err, list[0].Job.ID)
+		}
+	}
+}

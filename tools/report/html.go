@@ -37,10 +37,12 @@ var (
 // mostPatterns is how many rows the table of patterns has.
 const mostPatterns = 20_000
 
-// mostRows is how many rows the tables of a result have together, and mostNotes how many notes there are.
+// mostRows is how many rows the tables of a result have together, mostNotes how many notes there are, and
+// mostMetricRows how many rows the table of metrics has.
 const (
-	mostRows  = 20_000
-	mostNotes = 1000
+	mostRows       = 20_000
+	mostNotes      = 1000
+	mostMetricRows = 2000
 )
 
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
@@ -209,6 +211,7 @@ type view struct {
 	Command, Values             string
 	Phases                      []phaseView
 	Metrics                     []metricView
+	MetricsOf                   int
 	Experts                     expertsView
 }
 
@@ -218,12 +221,18 @@ type metricView struct {
 	Count                        int
 }
 
-func metricViews(list []result.Metric) (views []metricView) {
+// metricViews has a row for each set of labels of the metrics, the first of them; of is how many there are. What a metric
+// is stands in its first row.
+func metricViews(list []result.Metric) (views []metricView, of int) {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	for _, m := range list {
-		for _, g := range m.Groups() {
-			v := metricView{Name: m.Name + g.Labels.String(), Help: m.Help, Count: len(g.Values), Min: "–", Median: "–",
-				Max: "–"}
+		groups := m.Groups()
+		of += len(groups)
+		for i, g := range groups[:min(len(groups), mostMetricRows-len(views))] {
+			v := metricView{Name: m.Name + g.Labels.String(), Count: len(g.Values), Min: "–", Median: "–", Max: "–"}
+			if i == 0 {
+				v.Help = m.Help
+			}
 			if len(g.Values) > 0 {
 				v.Min, v.Median, v.Max = plain(slices.Min(g.Values)), plain(stats.Median(g.Values)),
 					plain(slices.Max(g.Values))
@@ -231,7 +240,7 @@ func metricViews(list []result.Metric) (views []metricView) {
 			views = append(views, v)
 		}
 	}
-	return views
+	return views, of
 }
 
 type hostView struct {
@@ -278,7 +287,7 @@ func newView(id string, in input) *view {
 	v.describeHosts()
 	v.Options = plainOptions(d.Scenario.Options)
 	v.Values = valuesText(d.Values)
-	v.Metrics = metricViews(d.Metrics)
+	v.Metrics, v.MetricsOf = metricViews(d.Metrics)
 	v.Experts = expertsOf(d)
 	v.describePhases()
 	return v

@@ -309,7 +309,16 @@ func TestLongResultsInAPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	labels := make([]result.Labels, mostMetricRows)
+	for i := range labels {
+		labels[i] = result.Labels{"k": fmt.Sprint(i)}
+	}
+	sets := result.Metric{MetricDef: result.MetricDef{Name: "m", Help: "what it is"}, LabelSets: labels}
+	d.Metrics = []result.Metric{sets, sets}
 	v := newView("r0", input{figures: f})
+	if help := v.Metrics[0].Help + v.Metrics[1].Help; help != "what it is" || len(v.Metrics) != mostMetricRows || v.MetricsOf < 2*mostMetricRows {
+		t.Errorf("%q, %d of %d rows of metrics", help, len(v.Metrics), v.MetricsOf)
+	}
 	if n := len(v.Tables[1].Rows); n != 10 || v.Tables[1].Of != len(many) {
 		t.Errorf("%d of %d rows", n, v.Tables[1].Of)
 	}

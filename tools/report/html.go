@@ -221,15 +221,16 @@ type metricView struct {
 	Count                        int
 }
 
-// metricViews has a row for each set of labels of the metrics, the first of them; of is how many there are. What a metric
-// is stands in its first row.
+// metricViews has the first rows of metrics, one for each set of labels; of is how many there are. What a metric is
+// stands in its first row.
 func metricViews(list []result.Metric) (views []metricView, of int) {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 	for _, m := range list {
 		groups := m.Groups()
 		of += len(groups)
 		for i, g := range groups[:min(len(groups), mostMetricRows-len(views))] {
-			v := metricView{Name: m.Name + g.Labels.String(), Count: len(g.Values), Min: "–", Median: "–", Max: "–"}
+			v := metricView{Name: m.Name + g.Labels.String(), Count: len(g.Values),
+				Min: "–", Median: "–", Max: "–"}
 			if i == 0 {
 				v.Help = m.Help
 			}

@@ -74,7 +74,7 @@ func OpenLedger(dir string) (*Ledger, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fault.New(fault.Output, "%s: another run of perigee disagg, or an sbatch that one has left, is using this folder",
+		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder, or an sbatch that one has left",
 			dir).WithHint("wait for it, or set OUTPUT_PATH to another folder")
 	}
 	l := &Ledger{dir: dir, file: file}

@@ -1,7 +1,6 @@
 // A component of PMIx that notes which programs have loaded it.
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 __attribute__((constructor)) static void loaded(void) {

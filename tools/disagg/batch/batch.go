@@ -385,7 +385,8 @@ var late = 15 * time.Second
 // mine returns the user's jobs, if events of tasks need them. An intent of a moment ago may become a job only now:
 // what a killed run has sent to a busy Slurm is still done.
 func mine(ctx context.Context, q *slurm.Queue, last map[string]Event) (map[string]slurm.Job, error) {
-	if !slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool { return e.Event != recorded }) {
+	events := slices.Collect(maps.Values(last))
+	if !slices.ContainsFunc(events, func(e Event) bool { return e.Event != recorded }) {
 		return nil, nil
 	}
 	for {
@@ -393,7 +394,7 @@ func mine(ctx context.Context, q *slurm.Queue, last map[string]Event) (map[strin
 		if err != nil {
 			return nil, err
 		}
-		open := slices.ContainsFunc(slices.Collect(maps.Values(last)), func(e Event) bool {
+		open := slices.ContainsFunc(events, func(e Event) bool {
 			age := time.Since(e.Time)
 			return e.Event == submitting && age >= 0 && age < late && find(jobs, e.Comment) == ""
 		})

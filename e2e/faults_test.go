@@ -386,6 +386,34 @@ end }`})
 	}
 }
 
+// What was measured of one plan is there while the scenario is still at it, in each scenario that measures run by run.
+func TestRunsAreKept(t *testing.T) {
+	pattern := "{matrix_file: m.txt}"
+	dir := harness.Files(t, map[string]string{
+		"m.txt": "0 1M\n1M 0\n", "one.yaml": "traffic_pattern: " + pattern + "\niters: 400000\n",
+		"list.yaml": "traffic_patterns: [" + pattern + ", " + pattern + "]\nisolation_iters: 400000\n",
+	})
+	for name, args := range map[string][]string{
+		"sequential": {"sequential-ct-perftest", "list.yaml"}, "ct": {"ct-perftest", "one.yaml"},
+		"alltoall": {"run", "alltoall", "--size", "256K", "--iters", "400000"}, "pingpong": {"run", "pingpong", "--size", "256K", "--iters", "400000"},
+		"control": {"ep", "control-plane", "--rounds", "100000000", "--experts-per-rank", "1"},
+	} {
+		file := filepath.Join(dir, name+".json")
+		p := harness.Start(t, harness.Command{Dir: dir, Argv: append(append([]string{harness.Program}, args...), "-n", "2", "--engine", "shm", "--result", file)})
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(file); err == nil || time.Now().After(deadline) {
+				break
+			}
+		}
+		harness.Signal(t, p.Rank(0), syscall.SIGKILL)
+		o := p.Wait()
+		d, err := result.Read(file)
+		if err != nil || d.Status != result.Partial || len(d.Measurements) == 0 && d.Values["ep_control"] == nil {
+			t.Errorf("%s: %v\n%s", name, err, o.Stderr)
+		}
+	}
+}
+
 // A scenario that keeps more than its host has left ends by itself, before the kernel kills some process.
 func TestScenarioFillsTheMemory(t *testing.T) {
 	harness.Need(t, "util-linux", "unshare")

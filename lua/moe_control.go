@@ -36,8 +36,26 @@ func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 	if err := experts.CheckRoom(w, c.Ranks, c.Send+c.Recv); err != nil {
 		return 0, err
 	}
-	figures, err := c.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"})
-	if err != nil {
+	var list []any // the figures so far
+	if r.env.Doc != nil {
+		c.Each = func(figures []experts.PhaseFigures) error {
+			first := list == nil
+			list = make([]any, len(figures))
+			for i, f := range figures {
+				if list[i], err = plainOf(f); err != nil {
+					return err
+				}
+			}
+			about["phases"], about["rounds"] = list, int64(len(figures[0].Rounds))
+			if first {
+				r.addValue("ep_control", about)
+			} else {
+				r.env.Checkpoint()
+			}
+			return nil
+		}
+	}
+	if _, err := c.Play(w, r.env.Engine(), nixl.AgentConfig{Progress: "auto"}); err != nil {
 		return 0, err
 	}
 	if err := w.All().Barrier(); err != nil {
@@ -47,14 +65,6 @@ func (r *Runtime) moeControl(L *glua.LState) (int, error) {
 		L.Push(glua.LNil)
 		return 1, nil
 	}
-	list := make([]any, len(figures))
-	for i, f := range figures {
-		if list[i], err = plainOf(f); err != nil {
-			return 0, err
-		}
-	}
-	about["phases"] = list
-	r.addValue("ep_control", about)
 	L.Push(toLua(L, list))
 	return 1, nil
 }

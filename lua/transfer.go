@@ -55,6 +55,7 @@ func (r *transferModule) exports() map[string]function {
 		"apart":       r.collective(r.apart),
 		"warmup":      r.collective(r.warmup),
 		"expect":      r.collective(r.expect),
+		"save":        r.collective(r.save),
 		"collect":     r.collective(r.collect),
 		"default_mem": r.collective(r.defaultMem),
 		"engine":      r.collective(r.engine),
@@ -307,6 +308,18 @@ func (r *transferModule) expect(L *glua.LState) (int, error) {
 		list[i] = p.Reserved
 	}
 	return 0, r.env.Expect(list, int64(runs))
+}
+
+// save(plans). What is saved goes into the result as with collect, which will return it.
+func (r *transferModule) save(L *glua.LState) (int, error) {
+	plans, err := plansArg(L, 1)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := r.world(); err != nil {
+		return 0, err
+	}
+	return 0, r.env.SaveRuns(plans)
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:

@@ -60,12 +60,14 @@ return {
     local out = result.table { columns = columns, keys = 2, stream = true }
     local last
     for i, plan in ipairs(plans) do
+      local this = { plan }
       plan:run { iterations = 5, record = false }
       for _ = 1, opt.iters do
         world.barrier()
         plan:run()
+        transfer.save(this)
       end
-      local collected = transfer.collect { plan }
+      local collected = transfer.collect(this)
       if collected then
         last = collected[1].runs
         out:row(row(sizes[i], last))

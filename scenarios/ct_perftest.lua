@@ -31,7 +31,7 @@ local function by_rank(plan, collected)
 end
 
 -- From when the first run began until the last ended, with the files beside it; nil where no rank sends. Before some
--- runs buffers were filled: that time does not count.
+-- runs buffers were filled, or runs saved: that time does not count.
 local function span(collected)
   if #collected.runs == 0 then
     return nil
@@ -149,6 +149,9 @@ return {
       end
       bar:add(piece)
       left = left - piece
+      if left > 0 then
+        transfer.save { plan }
+      end
     end
     bar:finish()
     if plan.takes_part then

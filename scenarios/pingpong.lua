@@ -39,6 +39,7 @@ return {
     }
     for i = 1, #plans, 2 do
       local ping, pong = plans[i], plans[i + 1]
+      local both = { ping, pong }
       ping:run { iterations = 10, record = false }
       pong:run { iterations = 10, record = false }
       for _ = 1, opt.iters do
@@ -46,8 +47,9 @@ return {
         ping:run()
         world.barrier()
         pong:run()
+        transfer.save(both)
       end
-      for k, collected in ipairs(transfer.collect { ping, pong } or {}) do
+      for k, collected in ipairs(transfer.collect(both) or {}) do
         out:row(row(plans[i + k - 1], collected, k == 1 and "0->1" or "1->0"))
       end
     end

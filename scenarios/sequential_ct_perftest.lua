@@ -49,6 +49,7 @@ local function run_isolated(plans, config, iterations, bar, from)
       end
       bar:add(1)
     end
+    transfer.save(plans)
   end
   return transfer.collect(plans)
 end

@@ -14,9 +14,54 @@ type runKey struct {
 }
 
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
-// the result under the current phase and returns them, one entry per plan; nil at the others. A plan's number is its
-// place among the patterns of the result.
+// the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
+// the others. A plan's number is its place among the patterns of the result.
 func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
+	all, err := e.gather(plans)
+	e.pace.Begin()
+	if err != nil || all == nil {
+		return nil, err
+	}
+	for i, p := range plans {
+		saved := e.early[p.Number]
+		delete(e.early, p.Number)
+		saved.Add(all[i])
+		all[i] = saved
+	}
+	e.Checkpoint()
+	return all, e.Sampled()
+}
+
+// SaveRuns gathers like Collect, and saves the result, if it is time: every two seconds, and in a fiftieth of the time
+// at most. All ranks call it equally often between runs of the plans, which may go on. What lies between two runs then
+// is marked as no part of them.
+func (e *Experiment) SaveRuns(plans []*play.Plan) error {
+	due, met, err := e.pace.Due(e.World.All())
+	if err != nil || !met {
+		return err
+	}
+	for _, p := range plans {
+		p.MarkGap()
+	}
+	if !due {
+		return nil
+	}
+	defer e.pace.Did()
+	all, err := e.gather(plans)
+	if err != nil || all == nil {
+		return err
+	}
+	for i, p := range plans {
+		saved := e.early[p.Number]
+		saved.Add(all[i])
+		e.early[p.Number] = saved
+	}
+	e.CheckpointSparingly()
+	return e.Sampled()
+}
+
+// gather brings recorded runs to rank 0 and adds them to the result there.
+func (e *Experiment) gather(plans []*play.Plan) ([]record.Collected, error) {
 	s, err := e.Session()
 	if err != nil {
 		return nil, err
@@ -33,8 +78,7 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 		e.recorded[key] += len(c.Runs)
 		e.Doc.AddStorage(key.plan, phase, c.Storage)
 	}
-	e.Checkpoint()
-	return all, e.Sampled()
+	return all, nil
 }
 
 // markOverlaps notes which messages of the plans ran at the same time.

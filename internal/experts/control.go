@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/clock"
 	"perigee/internal/fault"
+	"perigee/internal/pace"
 	"perigee/internal/pack"
 	"perigee/internal/stats"
 	"perigee/internal/traffic/link"
@@ -44,6 +45,9 @@ type Control struct {
 	Rounds, Warmup int    // measured rounds, and rounds before
 	Ranks          int    // the first so many ranks of the world take part
 	Send, Recv     int64  // registered memory of each rank, in bytes
+
+	// Each, if set, gets the figures of the measured rounds so far at rank 0, every two seconds and at the end.
+	Each func([]PhaseFigures) error
 }
 
 // Check returns an error of kind Usage where the description makes no sense in a world of a number of ranks.
@@ -130,7 +134,11 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 	l.peers = slices.DeleteFunc(ranks, func(r int) bool { return r == w.Rank() })
 	l.cfg.OneHost = w.OneHost()
 	var samples []int64
+	var p pace.Pace
 	for round := range c.Warmup + c.Rounds {
+		if round == c.Warmup {
+			p.Begin()
+		}
 		times, err := l.round()
 		if err != nil {
 			return nil, err
@@ -138,6 +146,16 @@ func (c Control) Play(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig) (
 		if round >= c.Warmup {
 			for _, phase := range c.timed() {
 				samples = append(samples, times[phase])
+			}
+		}
+		if done := round - c.Warmup + 1; done > 0 && done < c.Rounds {
+			due, _, err := p.Due(g)
+			if err == nil && due {
+				_, err = c.gather(w, g, samples)
+				p.Did()
+			}
+			if err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -236,7 +254,7 @@ func (l *life) meetPolling() error {
 	return errors.Join(outcome, err)
 }
 
-// gather brings the times of all ranks to rank 0.
+// gather brings the times of all ranks to rank 0, and hands the figures to Each.
 func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseFigures, error) {
 	var message []byte
 	for _, v := range samples {
@@ -247,13 +265,14 @@ func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseF
 		return nil, err
 	}
 	timed := c.timed()
+	rounds := len(samples) / len(timed)
 	times := make([][][]float64, len(timed)) // by phase, round, rank, in milliseconds
 	for p := range times {
-		times[p] = make([][]float64, c.Rounds)
+		times[p] = make([][]float64, rounds)
 	}
 	for rank, message := range all {
 		r := pack.Read(message)
-		for round := range c.Rounds {
+		for round := range rounds {
 			for p := range timed {
 				times[p][round] = append(times[p][round], float64(r.Signed())/1e6)
 			}
@@ -266,7 +285,10 @@ func (c Control) gather(w *spmd.World, g *spmd.Group, samples []int64) ([]PhaseF
 	for p, phase := range timed {
 		list = append(list, phaseFigures(phaseNames[phase], times[p], w.HostName))
 	}
-	return list, nil
+	if c.Each != nil {
+		err = c.Each(list)
+	}
+	return list, err
 }
 
 // phaseFigures works out the figures of a phase from its times by round and rank.

@@ -197,7 +197,7 @@ type span struct {
 	runs       int
 	bytes      int64
 	start, end int64
-	between    int64 // in which buffers were filled and checked
+	between    int64 // in which buffers were filled and checked, or runs saved
 	seconds    float64
 }
 

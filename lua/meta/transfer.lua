@@ -55,7 +55,7 @@
 ---@field latency number stop - start, in seconds
 ---@field uncertainty number how far latency may be off, in seconds; 0 within a host
 ---@field barrier_exit_skew? number how far apart the initiators left the barrier before the run, in seconds; nil without one
----@field filled? boolean whether buffers were filled since the run before; nil if not
+---@field filled? boolean whether buffers were filled, or runs saved, since the run before; nil if not
 ---@field start_skew? number how far apart the initiators started, in seconds; nil with a single one
 ---@field late integer initiators that were ready only after the instant agreed on; 0 without one
 ---@field mean_bandwidth number mean over the initiators of bytes / seconds of each, in bytes per second
@@ -235,6 +235,12 @@ function transfer.warmup(plans, iterations) end
 ---@param plans Plan[]
 ---@param runs integer
 function transfer.expect(plans, runs) end
+
+---Saves the recorded runs of plans, if it is time: every two seconds, in a fiftieth of the time at most. Called by all
+---ranks between runs, such as after each: what is saved is there even where the job ends before collect, which returns
+---it with the rest. A run that comes after a meeting of the ranks here has filled = true. Collective.
+---@param plans Plan[] the same at all ranks, each once
+function transfer.save(plans) end
 
 ---Gathers the recorded runs of plans at rank 0, and stores them in the result; nil at the others. Collective.
 ---@param plans Plan[] the same at all ranks, each once

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -163,22 +164,33 @@ func TestPatternOutsideOfLevels(t *testing.T) {
 	}
 	figure := func(c, ms string) string { return "ttft=" + ms + " c=" + c + "\n" }
 	one, two := level("1", figure("1", "100")), level("2", figure("2", "200"))
-	for name, c := range map[string]struct{ log, want string }{
-		"levels":                        {one + two, "passed 100 200"},
-		"warm-ups before and between":   {figure("1", "9") + one + figure("1", "8") + two, "passed 100 200"},
-		"a check behind":                {one + two + figure("2", "7"), "passed 100 200"},
-		"a warm-up in a level":          {level("1", figure("2", "9")+figure("1", "100")) + two, "passed 100 200"},
-		"a level that has only warm-up": {one + figure("2", "7") + level("2", ""), "failed 100 -"},
-		"all behind":                    {level("1", "") + level("2", "") + figure("1", "100") + figure("2", "200"), "passed 100 200"},
-		"each behind its level":         {level("1", "") + figure("1", "100") + level("2", "") + figure("2", "200"), "passed 100 200"},
-		"all behind, and a warm-up":     {level("1", "") + figure("1", "100") + figure("1", "9") + level("2", "") + figure("2", "200"), "failed 9 200"},
-		"no levels":                     {figure("1", "100") + figure("2", "200"), "passed 100 200"},
-		"no levels, one twice":          {figure("1", "100") + figure("2", "200") + figure("2", "7"), "failed 100 7"},
-		"no levels, one again":          {figure("1", "100") + figure("2", "200") + figure("2", "200"), "passed 100 200"},
+	long := strings.Repeat("x", 300_000) + "\n" // such lines are left out of what is read line by line
+	const (
+		before = "[\\s\\S]*?ttft=([0-9.]+)[ ]c=([0-9]+)"
+		across = "first=([0-9.]+)[\\s\\S]*?ttft=[0-9.]+[ ]c=([0-9]+)"
+	)
+	for name, c := range map[string]struct{ log, want, pattern string }{
+		"a long line before":             {long + level("1", strings.Repeat("a line\n", 20_000)+figure("1", "9")+figure("1", "100")) + two, "passed 100 200", ""},
+		"a long line in a level":         {level("1", long+figure("1", "9")+strings.Repeat("a line\n", 50_000)+figure("1", "100")) + two, "passed 100 200", ""},
+		"a match that begins before":     {level("1", figure("1", "9")+figure("1", "100")) + level("2", figure("2", "8")+figure("2", "200")), "passed 100 200", before},
+		"a match into the next level":    {level("1", "first=100\n") + level("2", "first=8\n"+figure("2", "9")+"first=200\n"+figure("2", "9")), "failed - 200", across},
+		"a match that begins far before": {figure("1", "9") + level("1", figure("1", "100")) + level("2", figure("2", "200")), "passed 100 200", before},
+		"levels":                         {one + two, "passed 100 200", ""},
+		"warm-ups before and between":    {figure("1", "9") + one + figure("1", "8") + two, "passed 100 200", ""},
+		"a check behind":                 {one + two + figure("2", "7"), "passed 100 200", ""},
+		"a warm-up in a level":           {level("1", figure("2", "9")+figure("1", "100")) + two, "passed 100 200", ""},
+		"a level that has only warm-up":  {one + figure("2", "7") + level("2", ""), "failed 100 -", ""},
+		"all behind":                     {level("1", "") + level("2", "") + figure("1", "100") + figure("2", "200"), "passed 100 200", ""},
+		"each behind its level":          {level("1", "") + figure("1", "100") + level("2", "") + figure("2", "200"), "passed 100 200", ""},
+		"all behind, and a warm-up":      {level("1", "") + figure("1", "100") + figure("1", "9") + level("2", "") + figure("2", "200"), "failed 9 200", ""},
+		"no levels":                      {figure("1", "100") + figure("2", "200"), "passed 100 200", ""},
+		"no levels, one twice":           {figure("1", "100") + figure("2", "200") + figure("2", "7"), "failed 100 7", ""},
+		"no levels, one again":           {figure("1", "100") + figure("2", "200") + figure("2", "200"), "passed 100 200", ""},
 	} {
 		dir := caseFolder(t, c.log, true)
 		config := filepath.Join(dir, "effective.yaml")
-		with(t, config, `metrics: {extractor_pattern: "ttft=([0-9.]+)[ ]c=([0-9]+)", metric_names: [TTFT]}`)
+		pattern := cmp.Or(c.pattern, "ttft=([0-9.]+)[ ]c=([0-9]+)")
+		with(t, config, "metrics: {extractor_pattern: '"+pattern+"', metric_names: [TTFT]}")
 		text, err := os.ReadFile(config)
 		must(t, err)
 		must(t, os.WriteFile(config, []byte(strings.ReplaceAll(string(text), sixLevels, "1 2")), 0o644))

@@ -23,7 +23,7 @@ type Plan struct {
 	s        *session.Session
 	parts    []*part // that this rank posts, one per lane
 	clocked  bool    // the initiators agree on an instant, and start at it
-	filled   bool    // the buffers, since the last run
+	gap      bool    // in the time since the last run, which is no part of any
 	posted   bool
 	released bool
 }

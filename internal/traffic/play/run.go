@@ -41,13 +41,13 @@ func (p *Plan) Run(n int, record bool) error {
 type before struct {
 	left   series.Exit
 	agreed series.Agreed
-	filled bool
+	gap    bool
 }
 
 // agree takes note of the barrier that this rank has left, and agrees on an instant with the other initiators if
 // the plan starts by the clock.
 func (p *Plan) agree() (b before, err error) {
-	b.left, b.filled, p.filled = p.s.TakeExit(), p.filled, false
+	b.left, b.gap, p.gap = p.s.TakeExit(), p.gap, false
 	if !p.clocked {
 		return b, nil
 	}
@@ -58,8 +58,9 @@ func (p *Plan) agree() (b before, err error) {
 	return b, err
 }
 
-// MarkFilled notes that the buffers were filled, which takes time between two runs.
-func (p *Plan) MarkFilled() { p.filled = true }
+// MarkGap notes that something was done that takes time between two runs, such as filling the buffers or
+// saving what was recorded.
+func (p *Plan) MarkGap() { p.gap = true }
 
 // await returns when the instant agreed on has come, and notes if it had passed before.
 func (b *before) await(p *Plan) (err error) {
@@ -173,7 +174,7 @@ func (k *part) keep(times []nixl.Times, b before, record bool) {
 		return
 	}
 	for _, t := range times {
-		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: b.left, Agreed: b.agreed, Filled: b.filled})
+		k.log = append(k.log, series.Logged{Stamps: series.Stamps(t), Left: b.left, Agreed: b.agreed, Filled: b.gap})
 		b = before{}
 	}
 }

@@ -21,6 +21,19 @@ type Collected struct {
 	Storage []series.StorageRun
 }
 
+// Add appends what was recorded after c, before it was last collected.
+func (c *Collected) Add(more Collected) {
+	first := 0
+	for _, s := range c.Storage {
+		first = max(first, s.Iteration+1)
+	}
+	for _, s := range more.Storage {
+		s.Iteration += first
+		c.Storage = append(c.Storage, s)
+	}
+	c.Runs = append(c.Runs, more.Runs...)
+}
+
 // Collect gathers the recorded runs of plans, each of them once, in their order.
 func Collect(s *session.Session, plans []*play.Plan) ([]Collected, error) {
 	w := s.World()

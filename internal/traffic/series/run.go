@@ -80,8 +80,8 @@ type Run struct {
 	// StartSkewNS is how far apart the initiators started: the last start minus the first, to within
 	// UncertaintyNS. It is nil with one initiator.
 	StartSkewNS *int64 `json:"start_skew_ns,omitempty"`
-	// Filled says that the buffers were filled and checked since the run before: the time in between belongs to no
-	// figure.
+	// Filled says that the buffers were filled and checked since the run before, or the runs so far saved: the time in
+	// between belongs to no figure.
 	Filled bool `json:"filled,omitempty"`
 	// AgreedNS is the instant at which the initiators agreed to start; nil if they did not.
 	AgreedNS *int64    `json:"agreed_ns,omitempty"`

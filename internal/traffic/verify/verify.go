@@ -84,7 +84,7 @@ func Fill(p *play.Plan, round int) error {
 	if err := p.Usable(); err != nil {
 		return err
 	}
-	p.MarkFilled()
+	p.MarkGap()
 	return (&check{p, round}).apart((*check).fill)
 }
 

@@ -141,7 +141,7 @@ func (d *Death) quote(dir string) {
 	}
 	defer file.Close()
 	var tail []string
-	_, err = benchlog.EachLine(file, func(line []byte) {
+	_, err = benchlog.EachLine(file, func(_ int64, line []byte) {
 		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
 		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
 			d.Line, tail = text, tail[:0]

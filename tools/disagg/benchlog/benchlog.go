@@ -116,11 +116,12 @@ const maxLevels = 10_000
 func Read(r io.Reader) (*Log, error) {
 	c := &counter{r: r}
 	m := machine{log: &Log{}}
-	rest, err := EachLine(c, func(line []byte) {
+	rest, err := EachLine(c, func(at int64, line []byte) {
 		m.log.Lines++
+		m.at = at
 		m.line(line)
-		m.at += int64(len(line)) + 1
 	})
+	m.at = c.n
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(rest), done) && bytes.Contains(rest, closing)
 	m.abandon()
 	if m.tooMany && err == nil {
@@ -243,7 +244,7 @@ func (m *machine) close(line []byte) {
 	}
 	concurrency, ok := whole(bytes.TrimSpace(bytes.TrimSuffix(rest, done)))
 	m.open.Complete = ok && concurrency == m.open.Concurrency
-	m.keep()
+	m.keep(m.at + int64(len(line)))
 	m.after = true
 }
 
@@ -252,7 +253,7 @@ func (m *machine) abandon() {
 	m.after = false
 	if m.open != nil {
 		m.open.Complete = false
-		m.keep()
+		m.keep(m.at)
 	}
 }
 
@@ -267,9 +268,10 @@ func (m *machine) once(what string, value float64) {
 	m.block[what] = value
 }
 
-func (m *machine) keep() {
+// keep ends a level whose text ends at an offset of the log.
+func (m *machine) keep(to int64) {
 	m.block = nil
-	m.open.to = m.at
+	m.open.to = to
 	if m.tooMany = m.tooMany || len(m.log.Levels) >= maxLevels; !m.tooMany {
 		m.log.Levels = append(m.log.Levels, *m.open)
 	}
@@ -430,16 +432,18 @@ func (l Level) Missing(wanted []string) []string {
 	return slices.DeleteFunc(slices.Clone(wanted), func(name string) bool { _, ok := l.Metrics[name]; return ok })
 }
 
-// At returns the index of the level that an offset of the log is in, -1 outside of
-// levels. It does not know lines that were too long.
-func (l *Log) At(offset int64) int {
-	return slices.IndexFunc(l.Levels, func(level Level) bool { return level.from <= offset && offset <= level.to })
+// Text returns the offsets of a level's text in the log, from the line that begins it to the one that ends it.
+func (l Level) Text() (from, to int64) { return l.from, l.to }
+
+// At returns the index of the level that a part of the log is in, -1 where no level has all of it.
+func (l *Log) At(from, to int64) int {
+	return slices.IndexFunc(l.Levels, func(level Level) bool { return level.from <= from && to <= level.to })
 }
 
 // Ended returns the index of the last level of a concurrency that has ended before an offset of the log, -1 for none.
 func (l *Log) Ended(offset int64, concurrency int) int {
 	for i, level := range slices.Backward(l.Levels) {
-		if level.Concurrency == concurrency && level.to < offset {
+		if level.Concurrency == concurrency && level.to <= offset {
 			return i
 		}
 	}

@@ -10,20 +10,23 @@ import (
 // memory than this. No line that means something is nearly as long.
 const longest = 256 << 10
 
-// EachLine calls use for each line of r, which ends with a newline or, as
+// EachLine calls use for each line of r, with its offset, which ends with a newline or, as
 // progress bars write it, a carriage return. The end is not part of the line,
 // which is valid during the call only. A line that is longer than 256 KiB is
 // left out, since half of it might hold half a number. rest is what stands
 // behind the last end, and has been used as a line too.
-func EachLine(r io.Reader, use func(line []byte)) (rest []byte, err error) {
+func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err error) {
 	buffer := make([]byte, longest)
 	filled, skipping, empty := 0, false, 0
+	at := int64(0) // of the buffer
 	for {
 		n, err := r.Read(buffer[filled:])
 		filled += n
-		used := useLines(buffer[:filled], &skipping, use)
+		used := useLines(at, buffer[:filled], &skipping, use)
 		filled = copy(buffer, buffer[used:filled])
+		at += int64(used)
 		if filled == longest {
+			at += longest
 			skipping, filled = true, 0
 		}
 		if n > 0 {
@@ -34,7 +37,7 @@ func EachLine(r io.Reader, use func(line []byte)) (rest []byte, err error) {
 		if err != nil {
 			rest = buffer[:filled]
 			if len(rest) > 0 && !skipping {
-				use(rest)
+				use(at, rest)
 			}
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -46,7 +49,7 @@ func EachLine(r io.Reader, use func(line []byte)) (rest []byte, err error) {
 
 // useLines uses the lines that have their end in text, and returns how much that
 // was.
-func useLines(text []byte, skipping *bool, use func([]byte)) int {
+func useLines(start int64, text []byte, skipping *bool, use func(int64, []byte)) int {
 	used := 0
 	for used < len(text) {
 		end := bytes.IndexByte(text[used:], '\n')
@@ -60,22 +63,22 @@ func useLines(text []byte, skipping *bool, use func([]byte)) int {
 			if at < 0 {
 				break
 			}
-			useLine(window[:at], skipping, use)
+			useLine(start+int64(used), window[:at], skipping, use)
 			used += at + 1
 			window = window[at+1:]
 		}
 		if end < 0 {
 			return used
 		}
-		useLine(window, skipping, use)
+		useLine(start+int64(used), window, skipping, use)
 		used += len(window) + 1
 	}
 	return used
 }
 
-func useLine(line []byte, skipping *bool, use func([]byte)) {
+func useLine(at int64, line []byte, skipping *bool, use func(int64, []byte)) {
 	if !*skipping {
-		use(line)
+		use(at, line)
 	}
 	*skipping = false
 }

@@ -27,7 +27,7 @@ type Pattern struct {
 
 // Match is one record.
 type Match struct {
-	Offset      int // of the match in the text
+	From, To    int // where its figures stand in the text
 	Concurrency int // 0: the pattern does not say
 	Values      map[string]float64
 }
@@ -106,29 +106,40 @@ const mostMatches = 1 << 16
 // text for every match. A variable for tests.
 var patience = time.Minute
 
-// FindAll returns the records in a text, in order. A match whose values are no
-// numbers is an error, and so are more than mostMatches matches or mostValues values, and a search that takes longer
-// than patience.
-func (p *Pattern) FindAll(text []byte) ([]Match, error) {
+// FindAll returns the records in each of several texts, in order. A match whose values are no
+// numbers is an error, and so are more than mostMatches matches or mostValues values in all, and a search that takes
+// longer than patience.
+func (p *Pattern) FindAll(texts ...[]byte) ([][]Match, error) {
 	// Not before: each of the cases of a sweep would hold a program.
 	re, err := regexp.Compile(p.text)
 	if err != nil {
 		return nil, err // Compile has parsed it: this does not happen
 	}
 	most := max(1, min(mostMatches, mostValues/(re.NumSubexp()+1)))
-	found, err := search(re, text, most+1)
+	found, err := search(re, texts, most+1)
 	if err != nil {
 		return nil, err
 	}
-	if len(found) > most {
-		return nil, fmt.Errorf("wanted at most %d matches of a pattern of %d groups, got more; "+
-			"write a pattern that finds only the lines with results", most, re.NumSubexp())
+	list, n := make([][]Match, len(texts)), 0
+	for i, matches := range found {
+		if n += len(matches); n > most {
+			return nil, fmt.Errorf("wanted at most %d matches of a pattern of %d groups, got more; "+
+				"write a pattern that finds only the lines with results", most, re.NumSubexp())
+		}
+		if list[i], err = p.records(texts[i], matches); err != nil {
+			return nil, err
+		}
 	}
+	return list, nil
+}
+
+// records reads the matches in a text.
+func (p *Pattern) records(text []byte, matches [][]int) ([]Match, error) {
 	var list []Match
-	for _, at := range found {
-		m := Match{Offset: at[0], Values: map[string]float64{}}
+	for _, at := range matches {
+		m := Match{From: at[1], To: at[0], Values: map[string]float64{}}
 		name := 0
-		for group := 1; group <= re.NumSubexp(); group++ {
+		for group := 1; group < len(at)/2; group++ {
 			from, to := at[2*group], at[2*group+1]
 			got := ""
 			if from >= 0 {
@@ -147,6 +158,7 @@ func (p *Pattern) FindAll(text []byte) ([]Match, error) {
 				return nil, fmt.Errorf("the value %q that the pattern found for %s is not a finite number", got,
 					p.Names[name])
 			}
+			m.From, m.To = min(m.From, from), max(m.To, to)
 			m.Values[p.Names[name]] = value
 			name++
 		}
@@ -155,10 +167,24 @@ func (p *Pattern) FindAll(text []byte) ([]Match, error) {
 	return list, nil
 }
 
-// search finds at most n matches. A regexp cannot be interrupted: one that is late is left to itself.
-func search(re *regexp.Regexp, text []byte, n int) ([][]int, error) {
-	began, done := time.Now(), make(chan [][]int, 1)
-	go func() { done <- re.FindAllSubmatchIndex(text, n) }()
+// search finds the matches in texts, and no more when n are found. A regexp cannot be interrupted: one that is late is
+// left to itself.
+func search(re *regexp.Regexp, texts [][]byte, n int) ([][][]int, error) {
+	began, done := time.Now(), make(chan [][][]int, 1)
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
+	}
+	go func() {
+		found := make([][][]int, len(texts))
+		for i, text := range texts {
+			if n > 0 && time.Since(began) <= patience {
+				found[i] = re.FindAllSubmatchIndex(text, n)
+				n -= len(found[i])
+			}
+		}
+		done <- found
+	}()
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
@@ -169,7 +195,7 @@ func search(re *regexp.Regexp, text []byte, n int) ([][]int, error) {
 	case <-late.C:
 	}
 	return nil, fmt.Errorf("the search for the pattern in %d bytes takes longer than %v; "+
-		"write a pattern that does not look through the whole log for each match", len(text), patience)
+		"write a pattern that does not look through the whole log for each match", bytes, patience)
 }
 
 // unsupported are constructs of Python that RE2 lacks.

@@ -47,10 +47,10 @@ func TestFindAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := p.FindAll(text)
-	want := []Match{
-		{0, 8, map[string]float64{"X": 1.5, "Y": 2}},
-		{18, 16, map[string]float64{"X": 3, "Y": 4.25}},
-	}
+	want := [][]Match{{
+		{3, 11, 8, map[string]float64{"X": 1.5, "Y": 2}},
+		{21, 30, 16, map[string]float64{"X": 3, "Y": 4.25}},
+	}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
@@ -59,7 +59,7 @@ func TestFindAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := p.FindAll(text); len(got) != 2 || err != nil || got[1].Values["X"] != 3 || got[1].Concurrency != 0 {
+	if got, err := p.FindAll(text); err != nil || len(got[0]) != 2 || got[0][1].Values["X"] != 3 || got[0][1].Concurrency != 0 {
 		t.Errorf("got %v, %v", got, err)
 	}
 	// A named group may stand anywhere.
@@ -67,7 +67,7 @@ func TestFindAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := p.FindAll(text); len(got) != 1 || got[0].Concurrency != 8 || got[0].Values["X"] != 3 {
+	if got, _ := p.FindAll(text); len(got[0]) != 1 || got[0][0].Concurrency != 8 || got[0][0].Values["X"] != 3 {
 		t.Errorf("got %v", got)
 	}
 	for _, names := range [][]string{nil, {"X", "Y", "Z"}} {
@@ -129,7 +129,7 @@ func TestTooManyValues(t *testing.T) {
 	if _, err := p.FindAll([]byte(strings.Repeat("1", 6000))); err == nil || !strings.Contains(err.Error(), wanted) {
 		t.Errorf("got %v for too many values", err)
 	}
-	if got, err := p.FindAll([]byte(strings.Repeat("1", 5216))); len(got) != 5216 || err != nil {
+	if got, err := p.FindAll([]byte(strings.Repeat("1", 5216))); err != nil || len(got[0]) != 5216 {
 		t.Errorf("got %d matches, %v; wanted 5216", len(got), err)
 	}
 }
@@ -143,7 +143,7 @@ func TestEndlessSearch(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := []byte(strings.Repeat("1", 2000))
-	if got, err := p.FindAll(text); len(got) != len(text) || err != nil {
+	if got, err := p.FindAll(text); err != nil || len(got[0]) != len(text) {
 		t.Fatalf("got %d matches, %v", len(got), err)
 	}
 	patience = time.Nanosecond

@@ -184,42 +184,57 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 	if len(text) > mostCustom {
 		return fmt.Errorf("the log is longer than %d MiB, too long for a custom pattern", mostCustom>>20)
 	}
-	matches, err := want.Custom.Pattern.FindAll(bytes.ReplaceAll(text, []byte("\r"), []byte("\n")))
+	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
+	if inside, err := e.inLevels(text, want.Custom.Pattern); inside || err != nil {
+		return err
+	}
+	matches, err := want.Custom.Pattern.FindAll(text)
 	if err != nil {
 		return err
 	}
-	marked := len(e.Log.Levels) > 0
-	for i := range e.Log.Levels {
-		e.Log.Levels[i].Metrics = map[string]float64{}
-	}
-	if !marked {
-		for _, m := range matches {
+	if len(e.Log.Levels) == 0 {
+		for _, m := range matches[0] {
 			e.unmarked(m, want)
 		}
 		return nil
 	}
-	// around is the level that a match is in, if it may be of it.
-	around := func(m pattern.Match) int {
-		i := e.Log.At(int64(m.Offset))
-		if i >= 0 && m.Concurrency != 0 && m.Concurrency != e.Log.Levels[i].Concurrency {
-			return -1
-		}
-		return i
-	}
-	if slices.ContainsFunc(matches, func(m pattern.Match) bool { return around(m) >= 0 }) {
-		for _, m := range matches { // those outside are of a warm-up, or a check
-			if i := around(m); i >= 0 {
-				e.Log.Levels[i].Metrics = m.Values
-			}
-		}
-		return nil
-	}
-	for _, m := range matches { // the client prints them behind the levels
-		if i := e.Log.Ended(int64(m.Offset), m.Concurrency); i >= 0 {
+	for _, m := range matches[0] {
+		if i := e.Log.At(int64(m.From), int64(m.To)); i >= 0 && of(m, e.Log.Levels[i]) { // it begins before
+			e.Log.Levels[i].Metrics = m.Values
+		} else if i := e.Log.Ended(int64(m.From), m.Concurrency); i >= 0 { // the client prints them behind the levels
 			give(&e.Log.Levels[i], m.Values)
 		}
 	}
 	return nil
+}
+
+// inLevels takes the metrics of each level from its own text, where the last match counts: no match reaches from one
+// level into the next. It reports whether there is a match; then those outside of levels are of a warm-up, or a check.
+func (e *Evidence) inLevels(text []byte, p *pattern.Pattern) (inside bool, err error) {
+	texts := make([][]byte, len(e.Log.Levels))
+	for i := range e.Log.Levels {
+		e.Log.Levels[i].Metrics = map[string]float64{}
+		from, to := e.Log.Levels[i].Text()
+		to = min(to, int64(len(text))) // the log may have been cut since
+		texts[i] = text[min(from, to):to]
+	}
+	matches, err := p.FindAll(texts...)
+	if err != nil {
+		return false, err
+	}
+	for i, list := range matches {
+		for _, m := range list {
+			if of(m, e.Log.Levels[i]) {
+				e.Log.Levels[i].Metrics, inside = m.Values, true
+			}
+		}
+	}
+	return inside, nil
+}
+
+// of reports whether a match that stands in a level may be of it.
+func of(m pattern.Match, l benchlog.Level) bool {
+	return m.Concurrency == 0 || m.Concurrency == l.Concurrency
 }
 
 // unmarked takes a match of a log that has no lines which begin and end levels: it is a level.

@@ -53,6 +53,7 @@ type Coordinator struct {
 	told     chan struct{} // closed when the ranks have been told of it
 	finished chan struct{} // closed when all ranks have left
 	probing  bool          // a failure is being looked into
+	losing   bool          // a rank's connection has ended, which is looked into and will be the failure
 	answers  chan struct{} // capacity 1; holds a token after a change among the silent
 	conns    map[net.Conn]*messageWriter
 	closed   bool
@@ -449,17 +450,21 @@ func (c *Coordinator) reportedLocked(f Failure) {
 			f.Hint = cmp.Or(c.absence(), f.Hint)
 		}
 	}
-	if MayBeEcho(f.Kind) {
+	switch {
+	case MayBeEcho(f.Kind):
 		c.suspectLocked(f)
-		return
+	case f.Kind == fault.Interrupt && c.losing:
+		// The launcher ends the ranks that are left when one has died: torchrun within 100 ms.
+	default:
+		c.failLocked(f)
 	}
-	c.failLocked(f)
 }
 
 // lost is called when the connection of a rank ended without leave.
 func (c *Coordinator) lost(m *member, conn net.Conn, err error) {
 	c.mu.Lock()
 	expected := m.gone || c.closed || c.failure != nil
+	c.losing = c.losing || !expected
 	c.mu.Unlock()
 	if expected {
 		return

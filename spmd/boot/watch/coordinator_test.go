@@ -201,6 +201,29 @@ func TestFirstFailureWins(t *testing.T) {
 	}
 }
 
+// A rank that is told to end when another has died is not the first failure, though that death is still looked into.
+func TestLossBeforeSignal(t *testing.T) {
+	looking, known := make(chan struct{}), make(chan struct{})
+	c := newCoordinator(t, 3, func(rank int, _ time.Duration) string {
+		close(looking)
+		<-known
+		return "killed"
+	})
+	ranks := world(t, c, 3)
+	ranks[2].conn.Close()
+	<-looking
+	ranks[1].say(message{Is: isAbort, Failure: &Failure{Kind: fault.Interrupt, Cause: "ended by signal: terminated"}})
+	ranks[1].say(message{Is: isGet, Rank: 0}) // its answer says that the message before has been read
+	if m := ranks[1].hear(); m.Is != isCard {
+		t.Fatalf("heard %+v", m)
+	}
+	close(known)
+	<-c.Failed()
+	if f := c.Failure(); f.Rank != 2 || f.Cause != "killed" {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestALateRankHearsOfTheFailure(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
 	c.Fail(Failure{Rank: 1, Kind: fault.Script, Cause: "early"})

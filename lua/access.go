@@ -1,9 +1,11 @@
 package lua
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 
+	"perigee/internal/cli"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
@@ -18,6 +20,8 @@ type Access struct {
 	AllowIO bool
 	// Folder is that of the scenario's file, "" where the scenario is shipped or comes out of a result.
 	Folder string
+	// Result is where the result will be written, "" for nowhere.
+	Result string
 	// Repeated says that the options come out of a result: then the user has not named the files in them.
 	Repeated bool
 }
@@ -29,12 +33,13 @@ type files struct {
 	matrices map[string]bool // that the user's configurations name, to load as matrices
 	readable regular.Folders // below which files may be read
 	outputs  map[string]bool
+	written  map[string]bool // of the outputs
 	storage  map[string]bool // where transfers may make files
 }
 
 func newFiles() files {
 	return files{inputs: map[string]bool{}, matrices: map[string]bool{}, outputs: map[string]bool{},
-		storage: map[string]bool{}}
+		written: map[string]bool{}, storage: map[string]bool{}}
 }
 
 // Permit sets the scenario's access to files. Without it there is none.
@@ -65,8 +70,23 @@ func (f *files) grant(list []Option, options map[string]any) {
 	}
 }
 
-// mayRead refuses files that the user has not named, and that are not beside or below one that is.
+// notOver refuses to read a file that an output, or the result, will replace.
+func (f *files) notOver(path string) error {
+	err := cli.NotOver(f.Result, path)
+	for output := range f.outputs {
+		if !f.written[output] {
+			err = cmp.Or(err, cli.NotOver(output, path))
+		}
+	}
+	return err
+}
+
+// mayRead refuses files that the user has not named, and that are not beside or below one that is, and files that will
+// be written.
 func (f *files) mayRead(path string) error {
+	if err := f.notOver(path); err != nil {
+		return err
+	}
 	if f.AllowIO || f.inputs[path] || f.readable.Hold(path) {
 		return nil
 	}
@@ -103,7 +123,7 @@ func (f *files) grantMatrices(config string, schema conf.Schema, v *conf.Value) 
 func (f *files) mayLoad(path string) (quotable bool, err error) {
 	err = f.mayRead(path)
 	if err != nil && f.matrices[path] {
-		return false, nil
+		return false, f.notOver(path)
 	}
 	return true, err
 }
@@ -111,6 +131,7 @@ func (f *files) mayLoad(path string) (quotable bool, err error) {
 // mayWrite refuses files that the user has not named.
 func (f *files) mayWrite(path string) error {
 	if f.AllowIO || f.outputs[path] {
+		f.written[path] = true
 		return nil
 	}
 	return fault.New(fault.Script, "the scenario may not write %s", path).

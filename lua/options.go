@@ -526,6 +526,16 @@ func (s Scenario) Outputs(options map[string]any) iter.Seq2[string, string] {
 	}
 }
 
+// Inputs lists the files that the options name for reading.
+func (s Scenario) Inputs(options map[string]any) (list []string) {
+	for _, key := range s.Keys("path") {
+		if path, ok := options[key].(string); ok && path != "" {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
 // parse turns text into a number where the option is one; check refuses what
 // could not be turned.
 func (o Option) parse(s string) any {

@@ -79,6 +79,13 @@ func (c *Cmd) checkSeries() error {
 	if err := c.Judging.Check(); err != nil {
 		return err
 	}
+	if err := cli.NotOver(c.Page, c.Of, c.Other); err != nil {
+		return err
+	}
+	if c.Result != "" && c.Page != "" && filepath.Dir(filepath.Clean(c.Page)) == filepath.Clean(c.Result) {
+		return fault.New(fault.Usage, "-o %s is in the folder of --result, beside the results of the runs", c.Page).
+			WithHint("name a file elsewhere")
+	}
 	if c.Times == 0 {
 		c.Times = compare.RunsNeeded(c.Alpha) + 1
 	}

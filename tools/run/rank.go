@@ -236,7 +236,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	k.flags = flags
 	w.SetTimeout(time.Duration(flags.Timeout))
 	if w.Rank() == 0 {
-		if err := checkOutputs(flags, r.Scenario, options); err != nil {
+		if err := k.job.checkOutputs(flags, r.Scenario, options); err != nil {
 			return err
 		}
 	}

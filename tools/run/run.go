@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -174,7 +175,7 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if _, err := limitsOf(r, options, flags); err != nil {
 		return flags, 0, err
 	}
-	if err := checkOutputs(flags, r.Scenario, options); err != nil {
+	if err := j.checkOutputs(flags, r.Scenario, options); err != nil {
 		return flags, 0, err
 	}
 	if j.Process == nil {
@@ -226,9 +227,13 @@ func (j Job) ScenarioOptions(streams cli.Streams) (options map[string]any, err e
 }
 
 // checkOutputs finds out, before anything is measured, whether the files that
-// the user wants can be written.
-func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
+// the user wants can be written, and that they are no inputs.
+func (j Job) checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
+	inputs := append(sc.Inputs(options), j.Scenario)
 	if flags.Result != "" {
+		if err := cli.NotOver(flags.Result, inputs...); err != nil {
+			return err
+		}
 		if err := result.CheckName(flags.Result); err != nil {
 			return err
 		}
@@ -237,6 +242,12 @@ func checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
 		}
 	}
 	for flag, path := range sc.Outputs(options) {
+		if err := cli.NotOver(path, inputs...); err != nil {
+			return err
+		}
+		if flags.Result != "" && filepath.Clean(path) == filepath.Clean(flags.Result) {
+			return fault.New(fault.Usage, "%s %s is the file of --result, too", flag, path).WithHint("name another file")
+		}
 		if err := result.CheckWritable(flag, path); err != nil {
 			return err
 		}

@@ -156,7 +156,7 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 
 // access is what the scenario may do to files.
 func (j Job) access(flags Flags, text script) lua.Access {
-	a := lua.Access{AllowIO: flags.AllowIO, Repeated: j.Repeats != ""}
+	a := lua.Access{AllowIO: flags.AllowIO, Repeated: j.Repeats != "", Result: flags.Result}
 	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {
 		a.Folder = filepath.Dir(text.Name)
 	}

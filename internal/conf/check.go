@@ -31,7 +31,7 @@ func (s Schema) Check(v *Value) (*Value, error) {
 func (v *Value) as(kind Kind, scalar any) *Value {
 	return &Value{
 		File: v.File, Line: v.Line, Kind: kind,
-		parent: v.parent, key: v.key, index: v.index, depth: v.depth,
+		parent: v.parent, key: v.key, keyPlain: v.keyPlain, index: v.index, depth: v.depth,
 		scalar: scalar,
 	}
 }

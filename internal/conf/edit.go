@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v4"
 )
@@ -56,8 +58,9 @@ func (v *Value) Without(key string) *Value {
 func (v *Value) MapText(change func(text string) any) *Value {
 	switch v.Kind {
 	case String:
+		to := change(v.Text())
 		c := v.as(Null, nil)
-		if new(builder).fillPlain(c, change(v.Text())) != nil {
+		if to == v.scalar || new(builder).fillPlain(c, to) != nil {
 			return v
 		}
 		return c
@@ -105,34 +108,40 @@ func (v *Value) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// node makes the YAML node of a value.
+// node makes the YAML node of a value. What a YAML document has said stays as it is written there.
 func (v *Value) node() *yaml.Node {
-	switch v.Kind {
-	case List:
+	switch {
+	case v.Kind == List:
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 		for _, element := range v.list {
 			n.Content = append(n.Content, element.node())
 		}
 		return n
-	case Map:
+	case v.Kind == Map:
 		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		for _, key := range v.keys {
-			n.Content = append(n.Content, scalarNode("!!str", key), v.fields[key].node())
+			name := textNode(key)
+			if v.fields[key].keyPlain {
+				name = plainNode(key)
+			}
+			n.Content = append(n.Content, name, v.fields[key].node())
 		}
 		return n
-	case Bool:
-		return scalarNode("!!bool", strconv.FormatBool(v.Bool()))
-	case Int:
-		return scalarNode("!!int", strconv.FormatInt(v.Int(), 10))
-	case Float:
-		return scalarNode("!!float", yamlFloat(v.Float()))
-	case String:
-		return scalarNode("!!str", v.Text())
+	case v.written != "":
+		return plainNode(v.written)
+	case v.Kind == Bool:
+		return plainNode(strconv.FormatBool(v.Bool()))
+	case v.Kind == Int:
+		return plainNode(strconv.FormatInt(v.Int(), 10))
+	case v.Kind == Float:
+		return plainNode(yamlFloat(v.Float()))
+	case v.Kind == String:
+		return textNode(v.Text())
 	}
-	return scalarNode("!!null", "null")
+	return plainNode("null")
 }
 
-// yamlFloat writes a float as the core schema of YAML 1.2 has it.
+// yamlFloat writes a float so that it is one by YAML 1.1, which wants a point in it, and by the core schema of 1.2.
 func yamlFloat(f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -142,17 +151,35 @@ func yamlFloat(f float64) string {
 	case math.IsNaN(f):
 		return ".nan"
 	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
+	text := strconv.FormatFloat(f, 'g', -1, 64)
+	if digits, exponent, _ := strings.Cut(text, "e"); !strings.Contains(digits, ".") {
+		text = digits + ".0"
+		if exponent != "" {
+			text += "e" + exponent
+		}
+	}
+	return text
 }
 
-// scalarNode makes the node of a scalar. Text that [Parse] would take for something else is put in quotes here: the
-// encoder leaves them out of what is no number to Go, such as 1e310.
-func scalarNode(tag, text string) *yaml.Node {
-	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
-	if tag == "!!str" {
-		if kind, _, err := resolve(text); kind != String || err != nil {
-			n.Style = yaml.DoubleQuotedStyle
-		}
+// plainNode makes the node of a scalar without quotes.
+func plainNode(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
+
+var (
+	// plainText is text that no reader of YAML takes for something else, but for the words in yamlWords.
+	plainText = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./]*(?:[ =@+-][A-Za-z0-9_./]+)*$`)
+	yamlWords = regexp.MustCompile(`^(?i:y|n|yes|no|on|off|true|false|null)$`)
+	// block is text of several lines that can be read in a block.
+	block = regexp.MustCompile(`^[!-~][ -~\n]*\n[ -~\n]*$`)
+)
+
+// textNode makes the node of text. It is put in quotes where a reader of YAML 1.1 or 1.2 may take it for something else.
+func textNode(text string) *yaml.Node {
+	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Style: yaml.DoubleQuotedStyle}
+	switch {
+	case block.MatchString(text):
+		n.Style = yaml.LiteralStyle
+	case plainText.MatchString(text) && !yamlWords.MatchString(text):
+		n.Style = 0
 	}
 	return n
 }

@@ -99,3 +99,40 @@ func TestYAMLRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// What a document says stays as it is written, as other programs read it by another version of YAML than this one, and
+// what is text stays text for each of them.
+func TestYAMLStaysAsWritten(t *testing.T) {
+	const text = `a: yes
+b: "yes"
+c: 1:30
+d: "1:30"
+e: 0.00001
+f: 1_000
+g: 2.0
+h: 18446744073709551615
+i: 2026-11-24
+1: one
+"2": two
+"on": x
+off: y
+j: "="
+`
+	v, err := Parse("a.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := v.YAML()
+	if diff := cmp.Diff(text, string(got)); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+	changed := v.MapText(func(s string) any { return strings.ReplaceAll(s, "1:30", "1:45") })
+	if changed, err = changed.With([]string{"g"}, 0.00002); err != nil {
+		t.Fatal(err)
+	}
+	got, err = changed.YAML()
+	want := strings.NewReplacer("c: 1:30", `c: "1:45"`, "1:30", "1:45", "2.0", "2.0e-05").Replace(text)
+	if diff := cmp.Diff(want, string(got)); err != nil || diff != "" {
+		t.Error(err, diff)
+	}
+}

@@ -251,7 +251,7 @@ func (v *Value) givenTwice(first int) error {
 
 // item adds an empty value to a list.
 func (b *builder) item(l *Value, line int) (*Value, error) {
-	v := &Value{File: l.File, Line: line, parent: l, index: len(l.list), depth: l.depth + 1}
+	v := &Value{File: l.File, Line: line, parent: l, index: int32(len(l.list)), depth: l.depth + 1}
 	if err := b.admit(v); err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // Kind is what a [Value] holds.
-type Kind int
+type Kind uint8
 
 // The kinds of values.
 const (
@@ -28,7 +28,7 @@ var kindNames = [...]string{"nothing (null)", "a boolean", "a whole number", "a 
 
 // String names the kind in the words of messages: "a whole number", "a list".
 func (k Kind) String() string {
-	if k < Null || k > Map {
+	if k > Map {
 		return fmt.Sprintf("kind %d", int(k))
 	}
 	return kindNames[k]
@@ -43,15 +43,19 @@ type Value struct {
 	Line int    // of its key or, in a list, of the element, from 1; 0 if unknown
 	Kind Kind
 
-	parent *Value // nil at the top
-	key    string // in a map
-	index  int    // in a list
-	depth  int
+	keyPlain bool   // whether the document has its key without quotes or tag
+	parent   *Value // nil at the top
+	key      string // in a map
+	index    int32  // in a list
+	depth    int16
 
 	scalar any // bool, int64, float64 or string
-	list   []*Value
-	keys   []string // of a map, in the document's order
-	fields map[string]*Value
+	// written is a scalar that a YAML document has without quotes, as it stands there, "" for others: readers of YAML
+	// 1.1 and of 1.2 take words such as yes and 1:30 for different things, and the value is to stay what it is to each.
+	written string
+	list    []*Value
+	keys    []string // of a map, in the document's order
+	fields  map[string]*Value
 }
 
 // Bool returns the boolean that v holds, false if it holds none.
@@ -142,7 +146,7 @@ func (v *Value) Path() string {
 	for ; v.parent != nil; v = v.parent {
 		switch {
 		case v.parent.Kind == List:
-			steps = append(steps, "["+strconv.Itoa(v.index)+"]")
+			steps = append(steps, "["+strconv.Itoa(int(v.index))+"]")
 		case !plainKey.MatchString(v.key):
 			steps = append(steps, "["+quote(v.key)+"]")
 		default:

@@ -130,6 +130,9 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 		return v.Errorf("%w", err)
 	}
 	v.become(kind, scalar)
+	if isPlain(n) {
+		v.written = n.Value
+	}
 	return nil
 }
 
@@ -245,6 +248,7 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
 		if err != nil {
 			return err
 		}
+		value.keyPlain = key.Kind == yaml.ScalarNode && isPlain(key)
 		if err := r.fill(value, n.Content[i+1]); err != nil {
 			return err
 		}

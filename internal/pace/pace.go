@@ -50,7 +50,7 @@ func (p *Pace) Due(g Group) (due, met bool, err error) {
 	return false, true, nil
 }
 
-// Did tells how long it took: from Due on.
+// Did notes how long it took: from Due on.
 func (p *Pace) Did() { p.took, p.last = time.Since(p.last), time.Now() }
 
 // Begin forgets the calls so far: those to come may take another time. All ranks call it.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // EnvConf is the variable that names slurm.conf where it is not in its usual place.
@@ -59,7 +60,7 @@ func (c Config) read(path string, depth int) error {
 	if depth > maxIncludes {
 		return fmt.Errorf("%s: more than %d files include each other", path, maxIncludes)
 	}
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe is refused below
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ type Job struct {
 	Started time.Time
 	Ended   time.Time
 	Comment string
-	Command string // the script with its arguments; only from Mine
+	Command string // the script with its arguments; empty where Slurm does not say it
 }
 
 // Over reports whether the job has ended.
@@ -72,6 +72,9 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has ended well, and something that it has left behind holds its output
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return "", fmt.Errorf("%s has not answered within %s", name, limit)
@@ -99,7 +102,7 @@ func environ(env []string) []string {
 	})
 }
 
-var submitted = regexp.MustCompile(`Submitted batch job (\d+)`)
+var submitted = regexp.MustCompile(`Submitted batch job (\d+)(?: on cluster (\S+))?`)
 
 // Submit runs sbatch and returns the id of the job. An error does not prove that
 // there is no job: sbatch may have been ended after it was accepted. The comment
@@ -113,12 +116,16 @@ func (q *Queue) Submit(ctx context.Context, args []string) (string, error) {
 	if m == nil {
 		return "", fmt.Errorf("sbatch: wanted \"Submitted batch job <id>\", got %q", strings.TrimSpace(out))
 	}
+	if m[2] != "" {
+		return "", fmt.Errorf("sbatch: job %s is on the cluster %s, whose jobs are not watched from here; leave out --clusters, and cancel it with scancel --clusters=%[2]s %[1]s",
+			m[1], m[2])
+	}
 	return m[1], nil
 }
 
-// fields of squeue: id, state, node list, start, end, comment and, last because it
-// may hold anything, reason.
-const fields = "%i|%T|%N|%S|%e|%k|%r"
+// fields of squeue: id, state, node list, start, end, comment, reason and, last because it
+// may hold anything, command.
+const fields = "%i|%T|%N|%S|%e|%k|%r|%o"
 
 // Poll asks for the state of all these jobs of the user with one command. A job that
 // Slurm does not know any more, or not yet, is missing in the answer.
@@ -144,6 +151,7 @@ func parseQueue(out string) map[string]Job {
 		if len(f) != 7 {
 			continue
 		}
+		reason, command, _ := strings.Cut(f[6], "|")
 		id := f[0]
 		if i := strings.IndexAny(id, "_+"); i >= 0 {
 			id = id[:i]
@@ -155,17 +163,7 @@ func parseQueue(out string) map[string]Job {
 			continue
 		}
 		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
-			Reason: f[6]}
-	}
-	return jobs
-}
-
-// parseMine reads an answer of squeue whose reasons are followed by the command.
-func parseMine(out string) map[string]Job {
-	jobs := parseQueue(out)
-	for id, j := range jobs {
-		j.Reason, j.Command, _ = strings.Cut(j.Reason, "|")
-		jobs[id] = j
+			Reason: reason, Command: strings.TrimPrefix(command, "(null)")}
 	}
 	return jobs
 }
@@ -203,11 +201,11 @@ func (q *Queue) Account(ctx context.Context, ids []string) map[string]Job {
 // Mine returns all jobs of the user, by id.
 func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
 	q.Commands++
-	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields+"|%o")
+	out, err := q.output(ctx, queryLimit, "squeue", "--noheader", "--states=all", "--me", "--format="+fields)
 	if err != nil {
 		return nil, err
 	}
-	return parseMine(out), nil
+	return parseQueue(out), nil
 }
 
 // Cancel cancels one job of the user by its id. A job that has ended already is no

@@ -15,19 +15,19 @@ import (
 
 func TestParseQueue(t *testing.T) {
 	out := "12|RUNNING|node[1-2]|2026-01-14T02:03:04|2026-01-14T03:03:04|perigee-A|None\n" +
-		"13|PENDING||N/A|N/A||ReqNodeNotAvail, May be reserved | for other job\nslurm: a warning\n" +
+		"13|PENDING||N/A|N/A||ReqNodeNotAvail, May be reserved for other job|(null)\nslurm: a warning\n" +
 		"14_1|COMPLETED||||x|y\n14_2|RUNNING||||x|y\n14_[3-9]|PENDING||||x|y\n15+0|CANCELLED||||x|y\n15+1|CANCELLED||||x|y\nx_1|RUNNING||||x|y\n"
 	at := time.Date(2026, 1, 14, 2, 3, 4, 0, time.Local)
 	want := map[string]Job{
 		"12": {ID: "12", State: "RUNNING", Nodes: "node[1-2]", Started: at, Ended: at.Add(time.Hour), Comment: "perigee-A", Reason: "None"},
-		"13": {ID: "13", State: "PENDING", Reason: "ReqNodeNotAvail, May be reserved | for other job"},
+		"13": {ID: "13", State: "PENDING", Reason: "ReqNodeNotAvail, May be reserved for other job"},
 		"14": {ID: "14", State: "RUNNING", Comment: "x", Reason: "y"},
 		"15": {ID: "15", State: "CANCELLED", Comment: "x", Reason: "y"},
 	}
 	if diff := cmp.Diff(want, parseQueue(out)); diff != "" {
 		t.Error(diff)
 	}
-	mine := parseMine("12|RUNNING|n|N/A|N/A|perigee-A|None|/a|b/job.sh x\n13|RUNNING|n|N/A|N/A|c|None\n")
+	mine := parseQueue("12|RUNNING|n|N/A|N/A|perigee-A|None|/a|b/job.sh x\n13|RUNNING|n|N/A|N/A|c|None\n")
 	if mine["12"].Command != "/a|b/job.sh x" || mine["12"].Reason != "None" || mine["13"].Command != "" {
 		t.Errorf("%+v", mine)
 	}
@@ -56,7 +56,7 @@ func FuzzParseQueue(f *testing.F) {
 	f.Add("12|RUNNING|n|N/A|N/A||None\n")
 	f.Add("7|PENDING||2026-01-14T02:03:04|N/A|perigee-X|a|b\n13|CANCELLED|n[1-2]|2026-01-14T02:03:04|2026-01-14T02:03:05|c|\nx|y\n")
 	fuzztest.Run(f, []string{"12", "7", "|", "PENDING", "RUNNING", "N/A", "2026-01-14T02:03:04", "n[1-2]", "None", "perigee-X", "\n", "x"}, func(t *testing.T, out string) {
-		for id, j := range parseMine(out) {
+		for id, j := range parseQueue(out) {
 			if id == "" || j.ID != id {
 				t.Fatalf("%q: %+v", id, j)
 			}

@@ -54,8 +54,13 @@ type Task struct {
 	// tied says that Slurm ties the job to the ledger. Of a resumed run whose job Slurm did not know the ledger alone
 	// says so, and another job may have the number: that one is neither asked about nor cancelled.
 	tied    bool
+	other   bool // another job has its id now
 	stopped time.Time
-	comment string
+	// When Slurm last said how the job is, and when a part was first seen that a signal has ended.
+	seen, signalled time.Time
+	ran             bool
+	restarted       time.Time // when Slurm has first said that it runs the job once more
+	comment         string
 }
 
 // Over reports whether the task needs no more waiting.
@@ -192,8 +197,9 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 	var gone []*Task
 	for _, t := range open {
 		job, known := jobs[t.Job.ID]
-		t.tied = t.tied || known && job.Comment != "" && job.Comment == shown(t.comment)
+		t.tied = known && t.has(job) || !known && t.tied
 		if !known || !t.tied {
+			t.other = known
 			if t.absent++; t.absent >= patience {
 				gone = append(gone, t)
 			}
@@ -208,8 +214,23 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 	return nil
 }
 
+// has reports whether a job that has the id of the task's is the task's: of a run that was resumed, in another cluster,
+// or since Slurm has lost what it knew, another may have that id. What Slurm does not say of a job that this process
+// has submitted is no difference.
+func (t *Task) has(job slurm.Job) bool {
+	if job.Comment != "" && job.Comment == shown(t.comment) {
+		return true
+	}
+	return filepath.Dir(job.Command) == t.Dir || job.Command == "" && t.tied
+}
+
 // see takes what Slurm says of the job.
 func (t *Task) see(job slurm.Job) {
+	t.seen = time.Now()
+	if t.ran && job.Started.After(t.Job.Started) {
+		t.restarted = t.seen
+	}
+	t.ran = t.ran || job.State == "RUNNING"
 	t.Job = job
 	if job.State == "PENDING" && job.Reason != "None" {
 		t.Pending = job.Reason
@@ -231,7 +252,7 @@ func (m *Manager) account(ctx context.Context, gone []*Task) {
 	}
 	jobs := m.Queue.Account(ctx, ids)
 	for _, t := range gone {
-		if job, known := jobs[t.Job.ID]; known {
+		if job, known := jobs[t.Job.ID]; known && !t.other {
 			t.see(job)
 		} else {
 			t.Lost = true
@@ -256,11 +277,33 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 		m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
 		m.stop(ctx, t)
 	default:
-		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil {
+		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil && t.endedBySlurm() {
+			t.Death = nil
+		}
+		if t.Death != nil {
 			m.printf("%s\n", t.Death.Report(t.Name))
 			m.stop(ctx, t)
 		}
 	}
+}
+
+// endedBySlurm reports whether Slurm may have ended a part of the job that a signal has ended, to run the job again, for
+// example: it has not said since that the job runs.
+func (t *Task) endedBySlurm() bool {
+	const (
+		signal = 128
+		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
+	)
+	if !t.restarted.IsZero() && time.Since(t.restarted) < grace {
+		return true
+	}
+	if t.Death.Code <= signal {
+		return t.Job.State != "RUNNING" && t.Job.State != "" // what is there is of an earlier attempt
+	}
+	if t.signalled.IsZero() {
+		t.signalled = time.Now()
+	}
+	return t.Job.State != "RUNNING" || t.seen.Before(t.signalled)
 }
 
 // Words says what has ended and where.
@@ -288,11 +331,16 @@ func (d *Death) Report(task string) string {
 // stop cancels the job of a task; it is over when Slurm says so.
 func (m *Manager) stop(ctx context.Context, t *Task) {
 	t.stopped = time.Now()
-	if !t.tied {
+	ctx = context.WithoutCancel(ctx)
+	jobs, err := m.Queue.Poll(ctx, []string{t.Job.ID})
+	if job, known := jobs[t.Job.ID]; err == nil && !(t.tied && known && t.has(job)) {
 		m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
 		return
 	}
-	if err := m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID); err != nil {
+	if err == nil {
+		err = m.Queue.Cancel(ctx, t.Job.ID)
+	}
+	if err != nil {
 		m.printf("%s: cannot cancel job %s: %v\n", t.Name, t.Job.ID, err)
 	}
 }
@@ -323,7 +371,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			return 0, err
 		}
 	}
-	mine, err := mine(ctx, m.Queue, last)
+	mine, err := mine(ctx, m.Queue, m.Ledger, last)
 	if err != nil {
 		return 0, fault.New(fault.Launch, "resume: %w", err)
 	}
@@ -344,7 +392,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 		}
 		id := e.Job
 		if e.Event == submitting {
-			if id = find(mine, e.Comment); id == "" {
+			if id = m.Ledger.find(mine, e); id == "" {
 				id = startedAs(t, e)
 			}
 			if id != "" {
@@ -384,21 +432,20 @@ var late = 15 * time.Second
 
 // mine returns the user's jobs, if events of tasks need them. An intent of a moment ago may become a job only now:
 // what a killed run has sent to a busy Slurm is still done.
-func mine(ctx context.Context, q *slurm.Queue, last map[string]Event) (map[string]slurm.Job, error) {
+func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event) (map[string]slurm.Job, error) {
 	events := slices.Collect(maps.Values(last))
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Event != recorded }) {
 		return nil, nil
 	}
-	for {
+	for began := time.Now(); ; {
 		jobs, err := q.Mine(ctx)
 		if err != nil {
 			return nil, err
 		}
 		open := slices.ContainsFunc(events, func(e Event) bool {
-			age := time.Since(e.Time)
-			return e.Event == submitting && age >= 0 && age < late && find(jobs, e.Comment) == ""
+			return e.Event == submitting && time.Since(e.Time) < late && l.find(jobs, e) == ""
 		})
-		if !open {
+		if !open || time.Since(began) > late { // clocks may differ: the intent may be of the future
 			return jobs, nil
 		}
 		select {
@@ -482,7 +529,7 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 // ledger names and that stays why it does.
 func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []string, err error) {
 	open := l.Open()
-	mine, err := mine(ctx, q, open)
+	mine, err := mine(ctx, q, l, open)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -491,7 +538,7 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		e := open[name]
 		id := e.Job
 		if e.Event == submitting {
-			id = find(mine, e.Comment)
+			id = l.find(mine, e)
 		}
 		event := cancelled
 		switch job, is := mine[id]; {

@@ -281,7 +281,7 @@ func TestResumeIntent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	dir := fake(t, `case "$*" in *%o*) echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"; exit;; esac
+	dir := fake(t, `case "$*" in *--jobs=*) ;; *) echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"; exit;; esac
 `+answer)
 	touch(t, filepath.Join(dir, "over"))
 	list := tasks(t, 2)

@@ -74,6 +74,10 @@ func OpenLedger(dir string) (*Ledger, error) {
 	}
 	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		file.Close()
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fault.New(fault.Output, "%s: its file system takes no locks (flock): %w", dir, err).
+				WithHint("set OUTPUT_PATH to a folder of another file system, or mount this one with locks (Lustre: -o flock)")
+		}
 		return nil, fault.New(fault.Output, "%s: another run of perigee disagg is using this folder, or an sbatch that one has left",
 			dir).WithHint("wait for it, or set OUTPUT_PATH to another folder")
 	}
@@ -171,8 +175,10 @@ func (l *Ledger) write(line []byte) error {
 // Held is the file that keeps others from the ledger while it is open, here or in a command that was given it.
 func (l *Ledger) Held() *os.File { return l.file }
 
-// Close lets others open the ledger.
-func (l *Ledger) Close() error { return errors.Join(l.file.Close(), l.list.Close()) }
+// Close lets others open the ledger, whatever an sbatch that has ended has left behind.
+func (l *Ledger) Close() error {
+	return errors.Join(unix.Flock(int(l.file.Fd()), unix.LOCK_UN), l.file.Close(), l.list.Close())
+}
 
 // Last returns the last event of every task of the last run that began, with all
 // that went on with it, and whether that run finished.
@@ -282,11 +288,20 @@ func (l *Ledger) owns(e Event, job slurm.Job) bool {
 		filepath.Dir(dir) == filepath.Join(l.dir, LogsFolder) && filepath.Dir(job.Command) == dir
 }
 
-// find returns the id of the job with a comment, "" if there is none. Its script would
-// not do: a folder may have had earlier jobs.
-func find(mine map[string]slurm.Job, text string) string {
+// find returns the id of the job of an intent among those of the user, "" if there is none. Where no job has its
+// comment, which some sites and options of sbatch change, it is one that runs its script. A folder may have had earlier
+// jobs: the ledger knows those, or they have begun before.
+func (l *Ledger) find(mine map[string]slurm.Job, e Event) string {
 	for id, job := range mine {
-		if job.Comment != "" && job.Comment == shown(text) {
+		if job.Comment != "" && job.Comment == shown(e.Comment) {
+			return id
+		}
+	}
+	const slack = 5 * time.Second // of clocks
+	for id, job := range mine {
+		known := slices.ContainsFunc(l.events, func(e Event) bool { return e.Job == id })
+		pending := !job.Over() && (job.Started.IsZero() || job.State == "PENDING")
+		if !known && l.owns(e, job) && (pending || job.Started.After(e.Time.Add(-slack))) {
 			return id
 		}
 	}

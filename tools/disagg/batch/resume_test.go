@@ -27,7 +27,7 @@ func TestSubmitOutlivesItsRun(t *testing.T) {
 	if _, err := q.Submit(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
-	l.Close()
+	l.file.Close() // as the end of a process does
 	if _, err := OpenLedger(out); fault.KindOf(err) != fault.Output {
 		t.Fatalf("the ledger of a command that is still at work: %v", err)
 	}

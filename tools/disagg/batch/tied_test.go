@@ -1,0 +1,143 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/slurm"
+)
+
+// exited leaves the mark of a part of a task's job that has ended.
+func exited(t *testing.T, task *Task, mark string) {
+	t.Helper()
+	exits := filepath.Join(task.Dir, "exits")
+	if err := errors.Join(os.MkdirAll(exits, 0o755), os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte(mark), 0o644)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A job that has the id of a case's, since Slurm has lost what it knew, is neither cancelled nor taken for the case's.
+func TestNumberGivenAgain(t *testing.T) {
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; c=$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)
+[ $n -gt 1 ] && c=thesis; echo "101|$s|n|2026-01-01T00:00:00|N/A|$c|None|/home/job.sh";; esac`)
+	m := manager(t, t.TempDir())
+	m.Timeout = 250 * time.Millisecond
+	list := tasks(t, 1)
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || !list[0].Lost {
+		t.Errorf("%+v\n%s", list[0], data)
+	}
+}
+
+// What Slurm ends to run the job again is no death of a part.
+func TestRequeued(t *testing.T) {
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
+[ $n = 2 ] && s=COMPLETING; [ $n = 3 ] && s=PENDING; [ $n -gt 3 ] && at=00:00:09; [ -e over ] && s=COMPLETED
+echo "101|$s|n|2026-01-01T$at|N/A||None";; esac`)
+	m := manager(t, t.TempDir())
+	list := tasks(t, 1)
+	time.AfterFunc(120*time.Millisecond, func() { exited(t, list[0], "143 node1\n") })
+	time.AfterFunc(900*time.Millisecond, func() { touch(t, filepath.Join(dir, "over")) })
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" {
+		t.Errorf("%+v\n%s", list[0], data)
+	}
+}
+
+// A part that a signal has ended in a job that goes on is a death.
+func TestPartKilled(t *testing.T) {
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None";; esac`)
+	m := manager(t, t.TempDir())
+	list := tasks(t, 1)
+	time.AfterFunc(200*time.Millisecond, func() { exited(t, list[0], "137 node1\n") })
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if list[0].Death == nil || list[0].Death.Code != 137 || calls(t, dir, "scancel") != 1 {
+		t.Errorf("%+v %v %+v", list[0].Death, list[0].TimedOut, list[0].Job)
+	}
+}
+
+// Where a site changes comments, the job of an intent is the one that runs the script of its folder, begun since.
+func TestIntentFoundByScript(t *testing.T) {
+	at := func(d time.Duration) time.Time { return time.Now().Add(d) }
+	for name, c := range map[string]struct {
+		job   slurm.Job
+		found bool
+	}{
+		"pending":           {slurm.Job{State: "PENDING"}, true},
+		"running":           {slurm.Job{State: "RUNNING", Started: at(0)}, true},
+		"over already":      {slurm.Job{State: "COMPLETED", Started: at(0)}, true},
+		"of a run before":   {slurm.Job{State: "RUNNING", Started: at(-time.Hour)}, false},
+		"known":             {slurm.Job{ID: "5", State: "PENDING"}, false},
+		"of another folder": {slurm.Job{State: "PENDING", Command: "/home/thesis/job.sh"}, false},
+	} {
+		l, err := OpenLedger(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := filepath.Join(l.dir, LogsFolder, "case0")
+		l.events = []Event{{Event: submitted, Task: "other", Job: "5"}}
+		if c.job.ID == "" {
+			c.job.ID = "6"
+		}
+		if c.job.Command == "" {
+			c.job.Command = filepath.Join(dir, "job.sh")
+		}
+		c.job.Comment = "projectX"
+		id := l.find(map[string]slurm.Job{c.job.ID: c.job}, Event{Time: at(0), Comment: newComment(), Dir: dir})
+		if (id != "") != c.found {
+			t.Errorf("%s: found %q", name, id)
+		}
+		l.Close()
+	}
+}
+
+// An answer of sbatch counts though something that it has left behind holds its output, and the ledger is free after a
+// run that has ended.
+func TestWrapperLeavesSomething(t *testing.T) {
+	dir := fake(t, answer)
+	script := "#!/bin/bash\ncd " + dir + "\necho \"sbatch $*\" >> calls\n(while [ ! -e go ]; do sleep 0.01; done) &\necho Submitted batch job 101\n"
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	touch(t, filepath.Join(dir, "over"))
+	defer touch(t, filepath.Join(dir, "go"))
+	out := t.TempDir()
+	m := manager(t, out)
+	m.Queue.Keep = m.Ledger.Held()
+	list := tasks(t, 1)
+	if err := m.Run(context.Background(), list); err != nil || list[0].Err != nil || list[0].Job.ID != "101" {
+		t.Fatal(err, list[0].Err, list[0].Job)
+	}
+	m.Ledger.Close()
+	l, err := OpenLedger(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+// A job on another cluster is not watched from here.
+func TestOtherCluster(t *testing.T) {
+	dir := fake(t, answer)
+	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte("#!/bin/bash\necho Submitted batch job 5 on cluster other\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	list := tasks(t, 1)
+	if err := manager(t, t.TempDir()).Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "job 5 is on the cluster other") {
+		t.Error(list[0].Err)
+	}
+}

@@ -386,6 +386,27 @@ end }`})
 	}
 }
 
+// Samples that no other follows are saved as well, while the scenario sleeps or waits.
+func TestLastSamplesAreKept(t *testing.T) {
+	for name, wait := range map[string]string{"sleep": "clock.sleep(100)", "barrier": "if world.rank == 1 then clock.sleep(100) end world.barrier()"} {
+		dir := harness.Files(t, map[string]string{"s.lua": `return { metrics = { { "x_us", "x", better = "lower" } }, run = function()
+ for i = 1, 1000 do result.sample("x_us", i) end ` + wait + ` end }`})
+		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "-n", "2", "s.lua", "--engine", "shm", "--result", "r.json"}})
+		file := filepath.Join(dir, "r.json")
+		got := 0
+		for deadline := time.Now().Add(time.Minute); got < 1000 && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if d, err := result.Read(file); err == nil && len(d.Metrics) == 1 {
+				got = len(d.Metrics[0].Values)
+			}
+		}
+		harness.Signal(t, p.Rank(0), syscall.SIGKILL)
+		p.Wait()
+		if d, err := result.Read(file); err != nil || d.Status != result.Partial || len(d.Metrics[0].Values) != 1000 {
+			t.Errorf("%s: %d samples, %+v, %v", name, got, d, err)
+		}
+	}
+}
+
 // What was measured of one plan is there while the scenario is still at it, in each scenario that measures run by run.
 func TestRunsAreKept(t *testing.T) {
 	pattern := "{matrix_file: m.txt}"
@@ -410,6 +431,12 @@ func TestRunsAreKept(t *testing.T) {
 		d, err := result.Read(file)
 		if err != nil || d.Status != result.Partial || len(d.Measurements) == 0 && d.Values["ep_control"] == nil {
 			t.Errorf("%s: %v\n%s", name, err, o.Stderr)
+			continue
+		}
+		// Only runs that follow each other at once have a gap that belongs to none of them.
+		gap := slices.ContainsFunc(d.Measurements, func(m result.Measurement) bool { return m.Filled })
+		if gap && name != "ct" {
+			t.Errorf("%s: the time between runs is left out of total times", name)
 		}
 	}
 }

@@ -141,6 +141,9 @@ func (f *files) mayWrite(path string) error {
 // mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
 func (f *files) mayStore(ops map[int]load.StorageOp) error {
 	for _, op := range ops {
+		if err := f.notOver(op.Path); err != nil {
+			return err
+		}
 		if !f.AllowIO && !f.storage[op.Path] && !f.readable.Hold(op.Path) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")

@@ -15,7 +15,7 @@ type clockModule struct{ base }
 func (r *clockModule) exports() map[string]function {
 	return map[string]function{
 		"now":         r.now,
-		"sleep":       r.sleep,
+		"sleep":       r.waiting(r.sleep),
 		"wall":        clockWall,
 		"uncertainty": r.uncertainty,
 	}

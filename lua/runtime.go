@@ -337,6 +337,15 @@ func (r *Runtime) collective(f function) function {
 	})
 }
 
+// waiting marks a function that waits and does not touch the result meanwhile.
+func (r *Runtime) waiting(f function) function {
+	return func(L *glua.LState) (int, error) {
+		r.env.Idle()
+		defer r.env.Busy()
+		return f(L)
+	}
+}
+
 // concerning is collective for what a world can do some of whose ranks have ended.
 func (r *Runtime) concerning(f function) function {
 	return func(L *glua.LState) (int, error) {

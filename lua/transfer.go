@@ -78,8 +78,8 @@ func (r *transferModule) planMethods() map[string]function {
 		"fill":               r.collective(onPlan(planRound(verify.Fill))),
 		"check":              r.collective(onPlan(planRound(verify.Check))),
 		"release":            simple(func(p *luaPlan) error { return p.Release() }),
-		"barrier":            r.collective(simple(func(p *luaPlan) error { return p.Barrier() })),
-		"initiators_barrier": r.collective(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() })),
+		"barrier":            r.collective(r.waiting(simple(func(p *luaPlan) error { return p.Barrier() }))),
+		"initiators_barrier": r.collective(r.waiting(simple(func(p *luaPlan) error { return p.InitiatorsBarrier() }))),
 		"times":              onPlan(planTimes),
 		"peer_times":         onPlan(planPeerTimes),
 		"received":           onPlan(planReceived),
@@ -310,7 +310,7 @@ func (r *transferModule) expect(L *glua.LState) (int, error) {
 	return 0, r.env.Expect(list, int64(runs))
 }
 
-// save(plans). What is saved goes into the result as with collect, which will return it.
+// save(plans, gap). What is saved goes into the result as with collect, which will return it.
 func (r *transferModule) save(L *glua.LState) (int, error) {
 	plans, err := plansArg(L, 1)
 	if err != nil {
@@ -319,7 +319,7 @@ func (r *transferModule) save(L *glua.LState) (int, error) {
 	if _, err := r.world(); err != nil {
 		return 0, err
 	}
-	return 0, r.env.SaveRuns(plans)
+	return 0, r.env.SaveRuns(plans, L.OptBool(2, false))
 }
 
 // collect(plans). At rank 0 a list with one entry per plan:

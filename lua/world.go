@@ -32,12 +32,12 @@ type worldModule struct{ base }
 
 func (r *worldModule) exports() map[string]function {
 	return map[string]function{
-		"barrier":    r.collective(r.barrier),
-		"broadcast":  r.collective(r.broadcast),
-		"gather":     r.collective(r.gather),
-		"all_gather": r.collective(r.allGather),
-		"all_to_all": r.collective(r.allToAll),
-		"reduce":     r.collective(r.reduce),
+		"barrier":    r.collective(r.waiting(r.barrier)),
+		"broadcast":  r.collective(r.waiting(r.broadcast)),
+		"gather":     r.collective(r.waiting(r.gather)),
+		"all_gather": r.collective(r.waiting(r.allGather)),
+		"all_to_all": r.collective(r.waiting(r.allToAll)),
+		"reduce":     r.collective(r.waiting(r.reduce)),
 		"phase":      r.phase,
 		"host_of":    r.hostOf,
 		"traffic":    r.traffic,

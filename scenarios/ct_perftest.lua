@@ -150,7 +150,7 @@ return {
       bar:add(piece)
       left = left - piece
       if left > 0 then
-        transfer.save { plan }
+        transfer.save({ plan }, true)
       end
     end
     bar:finish()

@@ -3,6 +3,8 @@ package cli
 import (
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -48,6 +50,31 @@ func NotOver(output string, inputs ...string) error {
 		}
 	}
 	return nil
+}
+
+// SamePlace reports whether two paths name one place, whether or not there is a file yet.
+func SamePlace(a, b string) bool { return place(a) == place(b) }
+
+// Below reports whether a path names a place in a folder, or in one below it.
+func Below(path, folder string) bool {
+	rest, err := filepath.Rel(place(folder), place(path))
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, "../")
+}
+
+// place is the absolute path of a place, without links as far as there are files.
+func place(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	for folder, rest := abs, ""; ; folder, rest = filepath.Dir(folder), filepath.Join(filepath.Base(folder), rest) {
+		if real, err := filepath.EvalSymlinks(folder); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if folder == filepath.Dir(folder) {
+			return abs
+		}
+	}
 }
 
 // Base is what an [Output] writes to; any other writer is its own base.

@@ -172,7 +172,8 @@ var (
 	block = regexp.MustCompile(`^[!-~][ -~\n]*\n[ -~\n]*$`)
 )
 
-// textNode makes the node of text. It is put in quotes where a reader of YAML 1.1 or 1.2 may take it for something else.
+// textNode makes the node of text. It is put in quotes where a reader of YAML 1.1 or 1.2 may take it for something
+// else.
 func textNode(text string) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text, Style: yaml.DoubleQuotedStyle}
 	switch {

@@ -32,22 +32,23 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 	return all, e.Sampled()
 }
 
-// SaveRuns gathers like Collect, and saves the result, if it is time: every two seconds, and in a fiftieth of the time
-// at most. All ranks call it equally often between runs of the plans, which may go on. What lies between two runs then
-// is marked as no part of them.
-func (e *Experiment) SaveRuns(plans []*play.Plan) error {
+// SaveRuns gathers like Collect, if it is time: every two seconds. The result is saved as CheckpointSparingly does. All
+// ranks call it equally often between runs of the plans, which may go on. With gap set the time that
+// the ranks spend here is marked as no part of runs that follow each other at once.
+func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
 	due, met, err := e.pace.Due(e.World.All())
 	if err != nil || !met {
 		return err
 	}
-	for _, p := range plans {
-		p.MarkGap()
+	if gap {
+		for _, p := range plans {
+			p.MarkGap()
+		}
 	}
 	if !due {
 		return nil
 	}
-	defer e.pace.Did()
-	all, err := e.gather(plans)
+	all, err := e.gather(plans) // which takes no longer than it would in the end
 	if err != nil || all == nil {
 		return err
 	}

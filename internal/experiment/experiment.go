@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"perigee/internal/fault"
 	"perigee/internal/pace"
@@ -80,6 +79,7 @@ func Begin(c Config) *Experiment {
 	if c.World.Rank() > 0 {
 		return e
 	}
+	e.saved.busy.Lock()
 	notes := crowded(c.World.Hosts())
 	e.Doc = result.New(c.Command, c.Scenario, c.Seed, WorldOf(c.World), notes...)
 	e.Doc.Job = &c.Job
@@ -99,6 +99,7 @@ func (e *Experiment) Finish() error {
 	if e.Doc == nil {
 		return nil
 	}
+	e.endSaving()
 	e.Doc.World.Clocks = ClocksOf(e.World)
 	e.Doc.Finish(nil)
 	e.judge()
@@ -126,6 +127,7 @@ func (e *Experiment) Finish() error {
 // measured anything leaves no file and does not replace the result of an earlier one. If the job failed when its
 // result was complete, Save reports that; perigee's own launcher does it with [ExplainPartial].
 func (e *Experiment) Save(failure error, w io.Writer) {
+	e.endSaving()
 	if e.complete && broken(failure) && e.World.Launcher() != "local" {
 		reportComplete(w, e.claim.path)
 	}
@@ -147,36 +149,6 @@ func broken(failure error) bool {
 		return true
 	}
 	return false
-}
-
-// checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
-type checkpoints struct {
-	last time.Time
-	took time.Duration
-}
-
-// Checkpoint saves the result as it is now, if enough time has passed since the last checkpoint and the next one can
-// replace this one. The end of the run will report what cannot be written now. It has an effect at rank 0 only.
-func (e *Experiment) Checkpoint() {
-	if e.Doc == nil || e.File == "" || !e.Doc.Measured() || time.Since(e.saved.last) < 10*e.saved.took ||
-		!replaceable(e.File) {
-		return
-	}
-	start := time.Now()
-	if put, _ := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); put != nil {
-		e.claim.wrote(put)
-	}
-	e.File = e.claim.path
-	e.saved = checkpoints{last: time.Now(), took: time.Since(start)}
-}
-
-// CheckpointSparingly is Checkpoint for what comes often, such as samples, between which something may be measured: a
-// checkpoint delays rank 0. It takes a fiftieth of the time at most, every two seconds.
-func (e *Experiment) CheckpointSparingly() {
-	const most = 2 * time.Second
-	if since := time.Since(e.saved.last); since >= most && since >= 50*e.saved.took {
-		e.Checkpoint()
-	}
 }
 
 // ExplainPartial adds the failure to the partial result that the dead rank 0 of a job has left, and reports that to

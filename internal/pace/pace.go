@@ -8,9 +8,9 @@ import "time"
 const Every = 2 * time.Second
 
 const (
-	share = 50 // of the time what is done may take one part at most
-	// growth is how many times as many calls as ever before are left out at once: calls may become faster.
-	growth = 8
+	share  = 50        // of the time what is done may take one part at most
+	look   = Every / 4 // after which the ranks meet to see whether it is time: calls may become slower
+	growth = 8         // how many times as many calls as before are left out at once at most: they may become faster
 )
 
 // Group is what ranks meet in, such as a group of a world.
@@ -21,37 +21,41 @@ type Group interface {
 
 // Pace counts the calls of Due, after Begin.
 type Pace struct {
-	calls, left int           // since the ranks last did it, and until they meet next
-	last        time.Time     // when they last did it, or began
+	calls, left int           // since the ranks last met, and until they meet next
+	met         time.Time     // when they last met, or began
+	since       time.Duration // until then, since they last did it, or began
 	took        time.Duration // what it took last
 }
 
 // Due reports, at all ranks of a group alike, whether it is time. All ranks call it equally often, and between two
 // calls they do much the same. met is whether they have met to find that out, which they do in few of the calls only:
-// in the first, as it is not known how long one takes, and then when the calls so far say that it may be time.
+// in the first, as it is not known how long one takes, and then about twice a second.
 func (p *Pace) Due(g Group) (due, met bool, err error) {
 	p.calls++
 	if p.left--; p.left > 0 {
 		return false, false, nil
 	}
 	// The ranks go by the longest time of any of them. Their numbers of calls are equal.
-	longest, err := g.Latest([2]int64{int64(time.Since(p.last)), int64(p.took)})
+	longest, err := g.Latest([2]int64{int64(time.Since(p.met)), int64(p.took)})
 	if err != nil {
 		return false, true, err
 	}
-	since, wait := time.Duration(longest[0]), max(Every, share*time.Duration(longest[1]))
-	each := max(since/time.Duration(p.calls), 1)
-	if since >= wait {
-		p.left = int(min(wait/each, time.Duration(p.calls)))
-		p.calls, p.last = 0, time.Now()
-		return true, true, nil
+	p.since += time.Duration(longest[0])
+	each := max(time.Duration(longest[0])/time.Duration(p.calls), 1)
+	wait := max(Every, share*time.Duration(longest[1])) - p.since
+	if due = wait <= 0; due {
+		wait = look
 	}
-	p.left = int(min((wait-since+each-1)/each, time.Duration(growth*p.calls)))
-	return false, true, nil
+	p.left = int(min(min(wait, look)/each, time.Duration(growth*p.calls)))
+	p.calls, p.met = 0, time.Now()
+	if due {
+		p.since = 0
+	}
+	return due, true, nil
 }
 
-// Did notes how long it took: from Due on.
-func (p *Pace) Did() { p.took, p.last = time.Since(p.last), time.Now() }
+// Did notes how long it took, from Due on: the ranks leave fifty times as long until they do it again.
+func (p *Pace) Did() { p.took, p.met = time.Since(p.met), time.Now() }
 
 // Begin forgets the calls so far: those to come may take another time. All ranks call it.
-func (p *Pace) Begin() { *p = Pace{took: p.took, last: time.Now()} }
+func (p *Pace) Begin() { *p = Pace{took: p.took, met: time.Now()} }

@@ -45,16 +45,35 @@ func TestDue(t *testing.T) {
 		least, most, meetings int
 		longest               time.Duration
 	}{
-		"what is over soon":     {1000, time.Millisecond, time.Millisecond, 0, 0, 6, 3 * time.Second},
-		"short steps":           {100_000, time.Millisecond, 10 * time.Millisecond, 45, 50, 160, 3 * time.Second},
-		"steps of microseconds": {1_000_000, 10 * time.Microsecond, time.Millisecond, 4, 5, 30, 3 * time.Second},
+		"what is over soon":     {1000, time.Millisecond, time.Millisecond, 0, 0, 8, 3 * time.Second},
+		"short steps":           {100_000, time.Millisecond, 10 * time.Millisecond, 45, 50, 400, 3 * time.Second},
+		"steps of microseconds": {1_000_000, 10 * time.Microsecond, time.Millisecond, 4, 5, 60, 3 * time.Second},
 		"long steps":            {20, 100 * time.Second, time.Millisecond, 20, 20, 20, 101 * time.Second},
 		"steps of a second":     {60, time.Second, time.Millisecond, 25, 30, 60, 4 * time.Second},
-		"what takes a second":   {100_000, 10 * time.Millisecond, time.Second, 18, 20, 80, 60 * time.Second},
+		"what takes a second":   {100_000, 10 * time.Millisecond, time.Second, 18, 20, 2500, 60 * time.Second},
 	} {
 		due, met, longest := play(t, c.steps, c.each, c.cost)
 		if due < c.least || due > c.most || met > c.meetings || longest > c.longest {
 			t.Errorf("%s: due %d times, in %d meetings, at most %v apart", name, due, met, longest)
 		}
 	}
+}
+
+// Steps that become a hundred times as long are noticed soon.
+func TestSlower(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p Pace
+		p.Begin()
+		for range 500 {
+			time.Sleep(time.Millisecond)
+			p.Due(alone{})
+		}
+		began := time.Now()
+		for due := false; !due; due, _, _ = p.Due(alone{}) {
+			time.Sleep(100 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 52*time.Second {
+			t.Errorf("due after %v", took)
+		}
+	})
 }

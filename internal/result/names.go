@@ -2,6 +2,9 @@ package result
 
 import "fmt"
 
+// mostHostName is how long a host's name may be, as in the domain name system.
+const mostHostName = 255
+
 // checkNames makes sure that no name is too long. Those of measurements are looked at one by one.
 func (d *Document) checkNames() (err error) {
 	check := func(where string, i int, names ...string) {
@@ -18,7 +21,9 @@ func (d *Document) checkNames() (err error) {
 		return fmt.Errorf("scenario: wanted a name of at most %d bytes, got one of %d", MaxName, len(d.Scenario.Name))
 	}
 	for i, h := range d.World.Hosts {
-		check("world.hosts", i, h.Name)
+		if err == nil && len(h.Name) > mostHostName {
+			return fmt.Errorf("world.hosts[%d]: wanted a name of at most %d bytes, got one of %d", i, mostHostName, len(h.Name))
+		}
 	}
 	for i, p := range d.Phases {
 		check("phases", i, p.Name)

@@ -22,7 +22,7 @@ const Schema = "perigee.result/1"
 const (
 	// MaxMetrics bounds the metrics that a scenario declares.
 	MaxMetrics = 1000
-	// MaxName bounds the bytes of a name: of a host, an engine, a phase, a pattern, a column, a metric or a label.
+	// MaxName bounds the bytes of a name: of an engine, a phase, a pattern, a column, a metric or a label.
 	// What reads results repeats it with each measurement, cell and sample that has it. The names of files, after which
 	// patterns are called, are shorter.
 	MaxName = 512

@@ -147,11 +147,11 @@ func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) 
 func parseQueue(out string) map[string]Job {
 	jobs := map[string]Job{}
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 7)
-		if len(f) != 7 {
+		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 6)
+		if len(f) != 6 || !strings.Contains(f[5], "|") {
 			continue
 		}
-		reason, command, _ := strings.Cut(f[6], "|")
+		comment, reason, command := texts(f[5])
 		id := f[0]
 		if i := strings.IndexAny(id, "_+"); i >= 0 {
 			id = id[:i]
@@ -162,10 +162,25 @@ func parseQueue(out string) map[string]Job {
 		if other, there := jobs[id]; there && !other.Over() {
 			continue
 		}
-		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
-			Reason: reason, Command: strings.TrimPrefix(command, "(null)")}
+		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: comment,
+			Reason: reason, Command: command}
 	}
 	return jobs
+}
+
+var own = regexp.MustCompile(`^perigee-[A-Z2-7]{26}\|`)
+
+// texts takes the end of a line apart: comment|reason|command. Others than perigee's own comments may hold the sign,
+// and so may a command, which begins with a slash.
+func texts(end string) (comment, reason, command string) {
+	if i := strings.Index(end, "|/"); i >= 0 && !own.MatchString(end) {
+		command, end = end[i+1:], end[:i]
+		i = strings.LastIndex(end, "|")
+		return end[:max(i, 0)], end[i+1:], command
+	}
+	comment, end, _ = strings.Cut(end, "|")
+	reason, command, _ = strings.Cut(end, "|")
+	return comment, reason, strings.TrimPrefix(command, "(null)")
 }
 
 // when reads a time of Slurm, which is local; N/A is the zero time.

@@ -31,6 +31,10 @@ func TestParseQueue(t *testing.T) {
 	if mine["12"].Command != "/a|b/job.sh x" || mine["12"].Reason != "None" || mine["13"].Command != "" {
 		t.Errorf("%+v", mine)
 	}
+	bars := parseQueue("12|RUNNING|n|N/A|N/A|a|b|None|/a|b/job.sh\n13|RUNNING|n|N/A|N/A||None|/c/job.sh\n")
+	if bars["12"].Comment != "a|b" || bars["12"].Reason != "None" || bars["12"].Command != "/a|b/job.sh" || bars["13"].Command != "/c/job.sh" || bars["13"].Comment != "" {
+		t.Errorf("%+v", bars)
+	}
 	for state, over := range map[string]bool{"RUNNING": false, "COMPLETING": false, "PENDING": false, "CANCELLED": true, "TIMEOUT": true, "NODE_FAIL": true, "": false} {
 		if (Job{State: state}).Over() != over {
 			t.Errorf("%s: over is %v", state, !over)

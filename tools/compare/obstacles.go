@@ -211,13 +211,24 @@ func settingsDiffer(engine string, a, b map[string]string) (list []string) {
 		}
 		return "not given"
 	}
+	differ := 0
 	for _, k := range keys {
-		if x, y := said(a, k), said(b, k); x != y {
+		x, y := said(a, k), said(b, k)
+		if x == y {
+			continue
+		}
+		if differ++; differ <= mostSettings {
 			list = append(list, fmt.Sprintf("setting %s of %s: %s and %s", k, engine, x, y))
 		}
 	}
+	if differ > mostSettings {
+		list = append(list, fmt.Sprintf("%d more settings of %s", differ-mostSettings, engine))
+	}
 	return list
 }
+
+// mostSettings is how many settings that differ are named.
+const mostSettings = 100
 
 // hostsDiffer names the hosts that only one of two runs had.
 func hostsDiffer(a, b *result.Document) (list []string) {

@@ -38,11 +38,14 @@ var (
 const mostPatterns = 20_000
 
 // mostRows is how many rows the tables of a result have together, mostNotes how many notes there are, and
-// mostMetricRows how many rows the table of metrics has.
+// mostMetricRows how many rows the table of metrics has. The others bound what is said of hosts and engines.
 const (
 	mostRows       = 20_000
 	mostNotes      = 1000
 	mostMetricRows = 2000
+	mostHosts      = 5000
+	mostHostsNamed = 100 // of one kind of hardware
+	mostParams     = 1000
 )
 
 // mostPairs is how many rows the ranking of pairs has; the heatmap has them all.
@@ -207,7 +210,9 @@ type view struct {
 	HostNames                   []string
 	HostPairs                   []figures.HostPair
 	HostPairsOf                 int
+	Hardware                    []result.HostGroup
 	Params, Options             []named
+	ParamsOf                    int
 	Command, Values             string
 	Phases                      []phaseView
 	Metrics                     []metricView
@@ -389,7 +394,9 @@ func (v *view) describeEngine() {
 		return
 	}
 	v.Engine, v.EngineDetail = e.Name, e.Version+", backend "+e.Backend
-	for _, k := range sortedKeys(e.Params) {
+	keys := sortedKeys(e.Params)
+	v.ParamsOf = len(keys)
+	for _, k := range keys[:min(len(keys), mostParams)] {
 		v.Params = append(v.Params, named{e.Name + " " + k, e.Params[k]})
 	}
 }
@@ -407,7 +414,14 @@ func (v *view) describeClocks() {
 }
 
 func (v *view) describeHosts() {
-	for i, h := range v.D.World.Hosts {
+	v.Hardware = v.D.World.ByHardware()
+	for i, g := range v.Hardware {
+		if more := len(g.Hosts) - mostHostsNamed; more > 0 {
+			v.Hardware[i].Hosts = append(g.Hosts[:mostHostsNamed:mostHostsNamed], fmt.Sprintf("and %d more", more))
+		}
+	}
+	v.Hardware = v.Hardware[:min(len(v.Hardware), mostHosts)]
+	for i, h := range v.D.World.Hosts[:min(len(v.D.World.Hosts), mostHosts)] {
 		host := hostView{Name: v.HostNames[i], Ranks: figures.Ranges(h.Ranks), CPUs: h.CPUs, Offset: "–",
 			Uncertainty: "–", Drift: "–"}
 		if i < len(v.D.World.Clocks) {

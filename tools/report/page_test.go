@@ -123,7 +123,7 @@ var oddResults = map[string]func(*result.Document){
 		long := strings.Repeat("n", 500) // as long as most names may be
 		d.Status, d.Failure = result.Partial, &result.Failure{Rank: 1, Host: long, Phase: "workload", Kind: 9, Cause: long, Hint: long}
 		d.Scenario.Name, d.Scenario.Source, d.Command, d.Engine.Backend = long, long, []string{long}, long
-		d.World.Hosts[0].Name, d.Patterns[0].Name, d.Notes = long, long, []string{long}
+		d.World.Hosts[0].Name, d.Patterns[0].Name, d.Notes = long[:255], long, []string{long}
 		d.Tables[0].Title, d.Tables[0].Columns[0], d.Tables[0].Rows[0][0] = long, long, long
 		d.Scenario.Options, d.Values = map[string]any{long: long}, map[string]any{long: long}
 	},

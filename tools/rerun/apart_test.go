@@ -12,7 +12,7 @@ func TestPageApartFromResult(t *testing.T) {
 		page, result string
 		want         fault.Kind
 	}{
-		{"y.json", "./y.json", fault.Usage}, {"y.html", "y.json", 0}, {"", "", 0}, {"-", "-", 0},
+		{"y.json", "./y.json", fault.Usage}, {"/tmp/../tmp/y.json", "/tmp/y.json", fault.Usage}, {"y.html", "y.json", 0}, {"", "", 0}, {"-", "-", 0},
 	} {
 		var cmd Cmd
 		cmd.Page, cmd.Result = c.page, c.result

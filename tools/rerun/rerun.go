@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -61,7 +60,7 @@ func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 
 // apart refuses to write the comparison over the new result, which may not be there yet.
 func (c *Cmd) apart() error {
-	if c.Page == "" || c.Page == "-" || filepath.Clean(c.Page) != filepath.Clean(c.Result) {
+	if c.Page == "" || c.Page == "-" || c.Result == "" || !cli.SamePlace(c.Page, c.Result) {
 		return nil
 	}
 	return fault.New(fault.Usage, "-o %s is the file of --result: the comparison would be written over it", c.Page).

@@ -82,7 +82,7 @@ func (c *Cmd) checkSeries() error {
 	if err := cli.NotOver(c.Page, c.Of, c.Other); err != nil {
 		return err
 	}
-	if c.Result != "" && c.Page != "" && filepath.Dir(filepath.Clean(c.Page)) == filepath.Clean(c.Result) {
+	if c.Result != "" && c.Page != "" && c.Page != "-" && cli.Below(c.Page, c.Result) {
 		return fault.New(fault.Usage, "-o %s is in the folder of --result, beside the results of the runs", c.Page).
 			WithHint("name a file elsewhere")
 	}

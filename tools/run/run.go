@@ -13,7 +13,6 @@ import (
 	"errors"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -245,8 +244,9 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) 
 		if err := cli.NotOver(path, inputs...); err != nil {
 			return err
 		}
-		if flags.Result != "" && filepath.Clean(path) == filepath.Clean(flags.Result) {
-			return fault.New(fault.Usage, "%s %s is the file of --result, too", flag, path).WithHint("name another file")
+		if flags.Result != "" && cli.SamePlace(path, flags.Result) {
+			return fault.New(fault.Usage, "%s %s is the file of --result, too", flag, path).
+				WithHint("name another file")
 		}
 		if err := result.CheckWritable(flag, path); err != nil {
 			return err

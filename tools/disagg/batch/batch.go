@@ -56,6 +56,7 @@ type Task struct {
 	tied    bool
 	other   bool // another job has its id now
 	stopped time.Time
+	again   time.Time // before which it is not cancelled: Slurm has not answered
 	// When Slurm last said how the job is, and when a part was first seen that a signal has ended.
 	seen, signalled time.Time
 	ran             bool
@@ -221,7 +222,12 @@ func (t *Task) has(job slurm.Job) bool {
 	if job.Comment != "" && job.Comment == shown(t.comment) {
 		return true
 	}
-	return filepath.Dir(job.Command) == t.Dir || job.Command == "" && t.tied
+	if filepath.Dir(job.Command) == t.Dir {
+		return true
+	}
+	// A wrapper of sbatch may have sent a copy of the script: what Slurm has said first is what is the task's.
+	first := t.Job.State == "PENDING" && t.seen.IsZero() || t.Job.Command == job.Command
+	return t.tied && (first || job.Command == "")
 }
 
 // see takes what Slurm says of the job.
@@ -266,44 +272,29 @@ const grace = 30 * time.Second
 
 // look watches the files and the time of one task.
 func (m *Manager) look(ctx context.Context, t *Task) {
-	if t.over {
+	if t.over || time.Now().Before(t.again) {
 		return
+	}
+	say := m.printf
+	if !t.again.IsZero() {
+		say = func(string, ...any) {} // it was said
 	}
 	switch {
 	case !t.stopped.IsZero():
 		t.over = time.Since(t.stopped) > grace
 	case t.Job.State != "" && time.Since(t.Submitted) > m.Timeout: // one of the run before may have ended long ago
 		t.TimedOut = true
-		m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
+		say("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
 		m.stop(ctx, t)
 	default:
 		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil && t.endedBySlurm() {
 			t.Death = nil
 		}
 		if t.Death != nil {
-			m.printf("%s\n", t.Death.Report(t.Name))
+			say("%s\n", t.Death.Report(t.Name))
 			m.stop(ctx, t)
 		}
 	}
-}
-
-// endedBySlurm reports whether Slurm may have ended a part of the job that a signal has ended, to run the job again, for
-// example: it has not said since that the job runs.
-func (t *Task) endedBySlurm() bool {
-	const (
-		signal = 128
-		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
-	)
-	if !t.restarted.IsZero() && time.Since(t.restarted) < grace {
-		return true
-	}
-	if t.Death.Code <= signal {
-		return t.Job.State != "RUNNING" && t.Job.State != "" // what is there is of an earlier attempt
-	}
-	if t.signalled.IsZero() {
-		t.signalled = time.Now()
-	}
-	return t.Job.State != "RUNNING" || t.seen.Before(t.signalled)
 }
 
 // Words says what has ended and where.
@@ -328,21 +319,29 @@ func (d *Death) Report(task string) string {
 	return b.String()
 }
 
-// stop cancels the job of a task; it is over when Slurm says so.
+// stop cancels the job of a task; it is over when Slurm says so. While Slurm does not answer, stop is to be called
+// again.
 func (m *Manager) stop(ctx context.Context, t *Task) {
-	t.stopped = time.Now()
 	ctx = context.WithoutCancel(ctx)
 	jobs, err := m.Queue.Poll(ctx, []string{t.Job.ID})
-	if job, known := jobs[t.Job.ID]; err == nil && !(t.tied && known && t.has(job)) {
+	job, known := jobs[t.Job.ID]
+	if err == nil && (!t.tied || known && !t.has(job)) {
 		m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
+		t.stopped = time.Now()
 		return
+	}
+	if err == nil && !known {
+		err = errors.New("Slurm does not know it now")
 	}
 	if err == nil {
 		err = m.Queue.Cancel(ctx, t.Job.ID)
 	}
 	if err != nil {
-		m.printf("%s: cannot cancel job %s: %v\n", t.Name, t.Job.ID, err)
+		m.printf("%s: cannot cancel job %s, trying again in %s: %v\n", t.Name, t.Job.ID, m.Poll, err)
+		t.again = time.Now().Add(m.Poll)
+		return
 	}
+	t.stopped = time.Now()
 }
 
 // end hands a task on once it is over.

@@ -23,8 +23,8 @@ func exited(t *testing.T, task *Task, mark string) {
 
 // A job that has the id of a case's, since Slurm has lost what it knew, is neither cancelled nor taken for the case's.
 func TestNumberGivenAgain(t *testing.T) {
-	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; c=$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)
-[ $n -gt 1 ] && c=thesis; echo "101|$s|n|2026-01-01T00:00:00|N/A|$c|None|/home/job.sh";; esac`)
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; f=/case/job.sh; c=$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)
+[ $n -gt 1 ] && c=thesis && f=/home/job.sh; echo "101|$s|n|2026-01-01T00:00:00|N/A|$c|None|$f";; esac`)
 	m := manager(t, t.TempDir())
 	m.Timeout = 250 * time.Millisecond
 	list := tasks(t, 1)
@@ -139,5 +139,33 @@ func TestOtherCluster(t *testing.T) {
 	}
 	if list[0].Err == nil || !strings.Contains(list[0].Err.Error(), "job 5 is on the cluster other") {
 		t.Error(list[0].Err)
+	}
+}
+
+// A job is cancelled as soon as Slurm answers again.
+func TestCancelledWhenSlurmAnswers(t *testing.T) {
+	dir := fake(t, `case "$*" in *--jobs=*) [ $n -gt 2 ] && [ $n -lt 7 ] && { echo "squeue: Socket timed out" >&2; exit 1; }
+s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None";; esac`)
+	m := manager(t, t.TempDir())
+	var log strings.Builder
+	m.Log = &log
+	list := tasks(t, 1)
+	m.Timeout = 250 * time.Millisecond
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if calls(t, dir, "scancel") != 1 || list[0].Job.State != "CANCELLED" || strings.Count(log.String(), "has not ended within") != 1 {
+		t.Errorf("%d calls of scancel, state %s\n%s", calls(t, dir, "scancel"), list[0].Job.State, &log)
+	}
+}
+
+// A wrapper of sbatch may send a copy of the script, with a comment of its site.
+func TestCopiedScript(t *testing.T) {
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ -e over ] && s=COMPLETED; echo "101|$s|n|2026-01-01T00:00:00|N/A|site|x|None|/spool/copy.sh";; esac`)
+	m := manager(t, t.TempDir())
+	list := tasks(t, 1)
+	time.AfterFunc(700*time.Millisecond, func() { touch(t, filepath.Join(dir, "over")) })
+	if err := m.Run(context.Background(), list); err != nil || list[0].Lost || list[0].Job.State != "COMPLETED" {
+		t.Errorf("%v, %+v", err, list[0].Job)
 	}
 }

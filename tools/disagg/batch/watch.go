@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"perigee/internal/regular"
 	"perigee/tools/disagg/benchlog"
@@ -93,6 +94,25 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 		return d
 	}
 	return nil
+}
+
+// endedBySlurm reports whether Slurm may have ended a part of the job that a signal has ended, to run the job again,
+// for example: it has not said since that the job runs.
+func (t *Task) endedBySlurm() bool {
+	const (
+		signal = 128
+		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
+	)
+	if !t.restarted.IsZero() && time.Since(t.restarted) < grace {
+		return true
+	}
+	if t.Death.Code <= signal {
+		return t.Job.State != "RUNNING" && t.Job.State != "" // what is there is of an earlier attempt
+	}
+	if t.signalled.IsZero() {
+		t.signalled = time.Now()
+	}
+	return t.Job.State != "RUNNING" || t.seen.Before(t.signalled)
 }
 
 // endedFile lists the parts that had ended when the job wrote its end mark.

@@ -1,0 +1,96 @@
+package experiment
+
+import (
+	"sync"
+	"time"
+)
+
+// checkpoints limit the time that goes into saving unfinished results to a tenth of the whole.
+type checkpoints struct {
+	last time.Time
+	took time.Duration
+
+	// busy is held but for the time in which the scenario waits, see Idle: then what was not saved may be.
+	busy    sync.Mutex
+	unsaved bool // under busy, as are last and took
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// Checkpoint saves the result as it is now, if enough time has passed since the last checkpoint and the next one can
+// replace this one. What is not saved now is when the scenario waits later. The end of the run will report what cannot
+// be written now. It has an effect at rank 0 only.
+func (e *Experiment) Checkpoint() { e.checkpoint(0, 10) }
+
+// CheckpointSparingly is Checkpoint for what comes often, such as samples, between which something may be measured: a
+// checkpoint delays rank 0. It takes a fiftieth of the time at most, every two seconds.
+func (e *Experiment) CheckpointSparingly() { e.checkpoint(2*time.Second, 50) }
+
+// checkpoint saves the result if a pause has passed since the last time, and so many times as long as that took.
+func (e *Experiment) checkpoint(pause time.Duration, times int) {
+	c := &e.saved
+	if e.Doc == nil || e.File == "" || !e.Doc.Measured() {
+		return
+	}
+	if since := time.Since(c.last); since < pause || since < time.Duration(times)*c.took {
+		c.unsaved = true
+		if c.stop == nil {
+			c.stop, c.stopped = make(chan struct{}), make(chan struct{})
+			go e.saveWhileIdle(c.stop, c.stopped)
+		}
+		return
+	}
+	if !replaceable(e.File) {
+		return
+	}
+	start := time.Now()
+	if put, _ := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); put != nil {
+		e.claim.wrote(put)
+	}
+	e.File = e.claim.path
+	c.unsaved, c.last, c.took = false, time.Now(), time.Since(start)
+}
+
+// Idle lets what is unsaved be saved until Busy. The scenario calls it before it waits for other ranks or for the
+// clock, when it does not touch the result.
+func (e *Experiment) Idle() {
+	if e.Doc != nil {
+		e.saved.busy.Unlock()
+	}
+}
+
+// Busy ends what Idle has begun.
+func (e *Experiment) Busy() {
+	if e.Doc != nil {
+		e.saved.busy.Lock()
+	}
+}
+
+// saveWhileIdle saves what is unsaved when it is time and the scenario waits.
+func (e *Experiment) saveWhileIdle(stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+		}
+		if e.saved.busy.TryLock() {
+			if e.saved.unsaved {
+				e.CheckpointSparingly()
+			}
+			e.saved.busy.Unlock()
+		}
+	}
+}
+
+// endSaving returns when nothing is saved by the way any more.
+func (e *Experiment) endSaving() {
+	if c := &e.saved; c.stop != nil {
+		close(c.stop)
+		<-c.stopped
+		c.stop = nil
+	}
+}

@@ -172,6 +172,8 @@ func TestPatternOutsideOfLevels(t *testing.T) {
 	for name, c := range map[string]struct{ log, want, pattern string }{
 		"a long line before":             {long + level("1", strings.Repeat("a line\n", 20_000)+figure("1", "9")+figure("1", "100")) + two, "passed 100 200", ""},
 		"a long line in a level":         {level("1", long+figure("1", "9")+strings.Repeat("a line\n", 50_000)+figure("1", "100")) + two, "passed 100 200", ""},
+		"lines of Windows":               {strings.ReplaceAll(one+two, "\n", "\r\n"), "passed 100 200", "ttft=([0-9.]+)[ ]c=([0-9]+)$\\n^"},
+		"lines of Windows behind":        {strings.ReplaceAll(level("1", "")+level("2", "")+figure("1", "100")+figure("2", "200"), "\n", "\r\n"), "passed 100 200", ""},
 		"a match that begins before":     {level("1", figure("1", "9")+figure("1", "100")) + level("2", figure("2", "8")+figure("2", "200")), "passed 100 200", before},
 		"a match into the next level":    {level("1", "first=100\n") + level("2", "first=8\n"+figure("2", "9")+"first=200\n"+figure("2", "9")), "failed - 200", across},
 		"a match that begins far before": {figure("1", "9") + level("1", figure("1", "100")) + level("2", figure("2", "200")), "passed 100 200", before},

@@ -234,7 +234,7 @@ func (t *Task) has(job slurm.Job) bool {
 func (t *Task) see(job slurm.Job) {
 	t.seen = time.Now()
 	if t.ran && job.Started.After(t.Job.Started) {
-		t.restarted = t.seen
+		t.restarted, t.signalled = t.seen, time.Time{}
 	}
 	t.ran = t.ran || job.State == "RUNNING"
 	t.Job = job

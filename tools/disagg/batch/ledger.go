@@ -285,7 +285,14 @@ func shown(text string) string {
 func (l *Ledger) owns(e Event, job slurm.Job) bool {
 	dir := filepath.Clean(e.Dir)
 	return job.Comment != "" && job.Comment == shown(e.Comment) ||
-		filepath.Dir(dir) == filepath.Join(l.dir, LogsFolder) && filepath.Dir(job.Command) == dir
+		l.places(dir) && filepath.Dir(job.Command) == dir
+}
+
+// places reports whether the folder of a case is one where runs into this output folder make them: in it, or in a
+// folder of its name in environment.log_dir.
+func (l *Ledger) places(dir string) bool {
+	above := filepath.Dir(dir)
+	return above == filepath.Join(l.dir, LogsFolder) || filepath.Base(above) == FolderName(l.dir)
 }
 
 // find returns the id of the job of an intent among those of the user, "" if there is none. Where no job has its

@@ -38,18 +38,18 @@ func TestNumberGivenAgain(t *testing.T) {
 
 // What Slurm ends to run the job again is no death of a part.
 func TestRequeued(t *testing.T) {
+	list := tasks(t, 1)
+	exits := filepath.Join(list[0].Dir, "exits")
 	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
-[ $n = 2 ] && s=COMPLETING; [ $n = 3 ] && s=PENDING; [ $n -gt 3 ] && at=00:00:09; [ -e over ] && s=COMPLETED
+[ $n = 2 ] && s=COMPLETING && mkdir -p `+exits+` && echo 143 node1 > `+exits+`/SERVER_0
+[ $n = 3 ] && s=PENDING; [ $n -gt 3 ] && at=00:00:09; [ $n -gt 7 ] && s=COMPLETED
 echo "101|$s|n|2026-01-01T$at|N/A||None";; esac`)
 	m := manager(t, t.TempDir())
-	list := tasks(t, 1)
-	time.AfterFunc(120*time.Millisecond, func() { exited(t, list[0], "143 node1\n") })
-	time.AfterFunc(900*time.Millisecond, func() { touch(t, filepath.Join(dir, "over")) })
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
 	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" {
-		t.Errorf("%+v\n%s", list[0], data)
+		t.Errorf("%+v\n%s", list[0].Job, data)
 	}
 }
 

@@ -184,11 +184,10 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 	if len(text) > mostCustom {
 		return fmt.Errorf("the log is longer than %d MiB, too long for a custom pattern", mostCustom>>20)
 	}
-	text = bytes.ReplaceAll(text, []byte("\r"), []byte("\n"))
 	if inside, err := e.inLevels(text, want.Custom.Pattern); inside || err != nil {
 		return err
 	}
-	matches, err := want.Custom.Pattern.FindAll(text)
+	matches, err := want.Custom.Pattern.FindAll(universal(text))
 	if err != nil {
 		return err
 	}
@@ -198,7 +197,9 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 		}
 		return nil
 	}
+	in := original{text: text}
 	for _, m := range matches[0] {
+		m.From, m.To = in.offset(m.From), in.offset(m.To)
 		if i := e.Log.At(int64(m.From), int64(m.To)); i >= 0 && of(m, e.Log.Levels[i]) { // it begins before
 			e.Log.Levels[i].Metrics = m.Values
 		} else if i := e.Log.Ended(int64(m.From), m.Concurrency); i >= 0 { // the client prints them behind the levels
@@ -216,7 +217,7 @@ func (e *Evidence) inLevels(text []byte, p *pattern.Pattern) (inside bool, err e
 		e.Log.Levels[i].Metrics = map[string]float64{}
 		from, to := e.Log.Levels[i].Text()
 		to = min(to, int64(len(text))) // the log may have been cut since
-		texts[i] = text[min(from, to):to]
+		texts[i] = universal(text[min(from, to):to])
 	}
 	matches, err := p.FindAll(texts...)
 	if err != nil {
@@ -230,6 +231,28 @@ func (e *Evidence) inLevels(text []byte, p *pattern.Pattern) (inside bool, err e
 		}
 	}
 	return inside, nil
+}
+
+// universal ends lines by \n alone, as Python reads text.
+func universal(text []byte) []byte {
+	return bytes.ReplaceAll(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\r"), []byte("\n"))
+}
+
+// original finds in a text the offsets of what stands in its universal form, in ascending order.
+type original struct {
+	text    []byte
+	at, out int
+}
+
+func (o *original) offset(out int) int {
+	for o.out < out && o.at < len(o.text) {
+		if o.text[o.at] == '\r' && o.at+1 < len(o.text) && o.text[o.at+1] == '\n' {
+			o.at++
+		}
+		o.at++
+		o.out++
+	}
+	return o.at
 }
 
 // of reports whether a match that stands in a level may be of it.

@@ -15,7 +15,7 @@ type clockModule struct{ base }
 func (r *clockModule) exports() map[string]function {
 	return map[string]function{
 		"now":         r.now,
-		"sleep":       r.waiting(r.sleep),
+		"sleep":       r.sleep,
 		"wall":        clockWall,
 		"uncertainty": r.uncertainty,
 	}
@@ -40,7 +40,10 @@ func (r *clockModule) sleep(L *glua.LState) (int, error) {
 	if !(seconds >= 0 && seconds <= maxSleep.Seconds()) {
 		return 0, fault.New(fault.Script, "sleep of %v seconds: want 0 to %v", seconds, maxSleep.Seconds())
 	}
-	return 0, clock.SleepUntil(r.context(), clock.Now()+int64(seconds*1e9))
+	end := clock.Now() + int64(seconds*1e9)
+	r.env.Idle(time.Now().Add(time.Duration(seconds * 1e9)))
+	defer r.env.Busy()
+	return 0, clock.SleepUntil(r.context(), end)
 }
 
 // clockWall: wall() in seconds since 1970, of this host.

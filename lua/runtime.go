@@ -31,6 +31,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -340,7 +341,7 @@ func (r *Runtime) collective(f function) function {
 // waiting marks a function that waits and does not touch the result meanwhile.
 func (r *Runtime) waiting(f function) function {
 	return func(L *glua.LState) (int, error) {
-		r.env.Idle()
+		r.env.Idle(time.Time{})
 		defer r.env.Busy()
 		return f(L)
 	}

@@ -12,7 +12,9 @@ type checkpoints struct {
 
 	// busy is held but for the time in which the scenario waits, see Idle: then what was not saved may be.
 	busy    sync.Mutex
-	unsaved bool // under busy, as are last and took
+	unsaved bool      // under busy, as are last and took
+	idle    time.Time // since when it waits
+	until   time.Time // when it goes on; zero if that is not known
 	stop    chan struct{}
 	stopped chan struct{}
 }
@@ -51,10 +53,11 @@ func (e *Experiment) checkpoint(pause time.Duration, times int) {
 	c.unsaved, c.last, c.took = false, time.Now(), time.Since(start)
 }
 
-// Idle lets what is unsaved be saved until Busy. The scenario calls it before it waits for other ranks or for the
-// clock, when it does not touch the result.
-func (e *Experiment) Idle() {
+// Idle lets what is unsaved be saved until Busy. The scenario calls it before it waits for other ranks or, until an
+// instant, for the clock, when it does not touch the result.
+func (e *Experiment) Idle(until time.Time) {
 	if e.Doc != nil {
+		e.saved.idle, e.saved.until = time.Now(), until
 		e.saved.busy.Unlock()
 	}
 }
@@ -78,12 +81,22 @@ func (e *Experiment) saveWhileIdle(stop <-chan struct{}, stopped chan<- struct{}
 		case <-tick.C:
 		}
 		if e.saved.busy.TryLock() {
-			if e.saved.unsaved {
+			if e.saved.unsaved && e.saved.longEnough() {
 				e.CheckpointSparingly()
 			}
 			e.saved.busy.Unlock()
 		}
 	}
+}
+
+// longEnough reports whether the wait leaves time for a checkpoint. One that lasted longer than the wait would make
+// rank 0 late for what comes next, which may be measured.
+func (c *checkpoints) longEnough() bool {
+	const long = 10 * time.Second // a wait for ranks that has taken so long is not one before each of many runs
+	if c.until.IsZero() {
+		return time.Since(c.idle) >= long
+	}
+	return time.Until(c.until) > 10*c.took+100*time.Millisecond
 }
 
 // endSaving returns when nothing is saved by the way any more.

@@ -219,10 +219,7 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 // or since Slurm has lost what it knew, another may have that id. What Slurm does not say of a job that this process
 // has submitted is no difference.
 func (t *Task) has(job slurm.Job) bool {
-	if job.Comment != "" && job.Comment == shown(t.comment) {
-		return true
-	}
-	if filepath.Dir(job.Command) == t.Dir {
+	if bears(job, t.comment) || filepath.Dir(job.Command) == t.Dir {
 		return true
 	}
 	// A wrapper of sbatch may have sent a copy of the script: what Slurm has said first is what is the task's.

@@ -278,13 +278,16 @@ func shown(text string) string {
 	return "perigee-" + base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
+// bears reports whether a job has the comment that a text of the ledger is shown as.
+func bears(job slurm.Job, text string) bool { return job.Comment != "" && job.Comment == shown(text) }
+
 // owns reports whether a job of this user is the one of an event. The ledger alone
 // proves nothing: it may have come from somewhere else, with the ids of other jobs. So
 // Slurm must know the job by what the event's comment is shown as, or (some sites, and options of
 // sbatch, change it) by a script in this output folder.
 func (l *Ledger) owns(e Event, job slurm.Job) bool {
 	dir := filepath.Clean(e.Dir)
-	return job.Comment != "" && job.Comment == shown(e.Comment) ||
+	return bears(job, e.Comment) ||
 		l.places(dir) && filepath.Dir(job.Command) == dir
 }
 
@@ -300,7 +303,7 @@ func (l *Ledger) places(dir string) bool {
 // jobs: the ledger knows those, or they have begun before.
 func (l *Ledger) find(mine map[string]slurm.Job, e Event) string {
 	for id, job := range mine {
-		if job.Comment != "" && job.Comment == shown(e.Comment) {
+		if bears(job, e.Comment) {
 			return id
 		}
 	}

@@ -82,12 +82,11 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 		return err
 	}
 	t.Submitted = time.Now()
-	intent := Event{Time: t.Submitted, Comment: t.comment, Dir: t.Dir}
 	// An interrupt must not end sbatch between the job and its id.
 	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
 	if err != nil {
 		cause := err
-		if id, err = m.findAfter(ctx, t, intent, cause); err != nil {
+		if id, err = m.findAfter(ctx, t, cause); err != nil {
 			return err // the ledger says that there may be a job
 		}
 		if id == "" {
@@ -102,10 +101,11 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 // findAfter looks for the job of a task whose sbatch has failed, which does not prove that there is none: it may have
 // been accepted. It asks until Slurm answers, and where Slurm was slow once more, since what sbatch has asked may still
 // be under way then. It returns "" if there is no job.
-func (m *Manager) findAfter(ctx context.Context, t *Task, intent Event, cause error) (id string, err error) {
+func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id string, err error) {
 	if notStarted(cause) {
 		return "", nil
 	}
+	intent := Event{Time: t.Submitted, Comment: t.comment, Dir: t.Dir}
 	slow := time.Since(t.Submitted) > 5*time.Second
 	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
 		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))

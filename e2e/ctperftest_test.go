@@ -98,7 +98,8 @@ func TestTotalTimeOfVerifiedRuns(t *testing.T) {
 }
 
 // checkTotals compares the first table with what was measured: from the first
-// start to the last end, of messages and files. With verification the last run counts apart: before it buffers are filled.
+// start to the last end, of messages and files. Time in which buffers were filled or runs saved does not count: a run
+// after it is marked, and begins a part of the total.
 func checkTotals(t *testing.T, stdout string, doc *result.Document, iters int) {
 	t.Helper()
 	row := readTable(t, stdout, totalColumns...)[0]
@@ -114,14 +115,23 @@ func checkTotals(t *testing.T, stdout string, doc *result.Document, iters int) {
 		return
 	}
 	type span struct{ first, last int64 }
-	parts := map[bool]span{} // whether of the last run
+	marked := map[int]bool{}
+	for _, m := range doc.Measurements {
+		marked[m.Iteration] = marked[m.Iteration] || m.Filled
+	}
+	parts := map[int]span{} // by the number of marked runs up to them
 	add := func(iteration int, start, end int64) {
-		apart := doc.Scenario.Options["verify_buffers"] == true && iteration == iters-1
-		s, ok := parts[apart]
+		part := 0
+		for i := range marked {
+			if marked[i] && i <= iteration {
+				part++
+			}
+		}
+		s, ok := parts[part]
 		if !ok {
 			s = span{start, end}
 		}
-		parts[apart] = span{min(s.first, start), max(s.last, end)}
+		parts[part] = span{min(s.first, start), max(s.last, end)}
 	}
 	runs := 0
 	for _, m := range doc.Measurements {

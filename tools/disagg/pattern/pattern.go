@@ -170,7 +170,7 @@ func (p *Pattern) records(text []byte, matches [][]int) ([]Match, error) {
 // search finds the matches in texts, and no more when n are found. A regexp cannot be interrupted: one that is late is
 // left to itself.
 func search(re *regexp.Regexp, texts [][]byte, n int) ([][][]int, error) {
-	began, done := time.Now(), make(chan [][][]int, 1)
+	began, done, patience := time.Now(), make(chan [][][]int, 1), patience
 	bytes := 0
 	for _, text := range texts {
 		bytes += len(text)

@@ -1,6 +1,12 @@
 package experiment
 
 import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"perigee/internal/pace"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/record"
@@ -15,28 +21,30 @@ type runKey struct {
 
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
 // the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
-// the others. A plan's number is its place among the patterns of the result.
+// the others. A plan's number is its place among the patterns of the result. Which messages ran at the same time is
+// found out among these, and all others that SaveRuns has gathered and Collect has not returned.
 func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
-	all, err := e.gather(plans)
-	e.pace.Begin()
-	if err != nil || all == nil {
+	there, err := e.gather(plans)
+	for _, p := range e.paces {
+		p.Begin()
+	}
+	if err != nil || !there {
 		return nil, err
 	}
+	all := make([]record.Collected, len(plans))
 	for i, p := range plans {
-		saved := e.early[p.Number]
+		all[i] = e.early[p.Number].Collected
 		delete(e.early, p.Number)
-		saved.Add(all[i])
-		all[i] = saved
 	}
 	e.Checkpoint()
 	return all, e.Sampled()
 }
 
-// SaveRuns gathers like Collect, if it is time: every two seconds. The result is saved as CheckpointSparingly does. All
-// ranks call it equally often between runs of the plans, which may go on. With gap set the time that
-// the ranks spend here is marked as no part of runs that follow each other at once.
+// SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
+// CheckpointSparingly does. All ranks call it equally often between runs of the plans, which may go on. With gap set
+// the time that the ranks spend here is marked as no part of runs that follow each other at once.
 func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
-	due, met, err := e.pace.Due(e.World.All())
+	due, met, err := e.paceOf(plans).Due(e.World.All())
 	if err != nil || !met {
 		return err
 	}
@@ -48,30 +56,57 @@ func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
 	if !due {
 		return nil
 	}
-	all, err := e.gather(plans) // which takes no longer than it would in the end
-	if err != nil || all == nil {
+	there, err := e.gather(plans) // which takes no longer than it would in the end
+	if err != nil || !there {
 		return err
-	}
-	for i, p := range plans {
-		saved := e.early[p.Number]
-		saved.Add(all[i])
-		e.early[p.Number] = saved
 	}
 	e.CheckpointSparingly()
 	return e.Sampled()
 }
 
-// gather brings recorded runs to rank 0 and adds them to the result there.
-func (e *Experiment) gather(plans []*play.Plan) ([]record.Collected, error) {
+// paceOf returns the pace at which these plans are saved. Plans that separate calls save have one each: one
+// for all might be due in the calls for the same plans always.
+func (e *Experiment) paceOf(plans []*play.Plan) *pace.Pace {
+	numbers := make([]int, len(plans))
+	for i, p := range plans {
+		numbers[i] = p.Number
+	}
+	key := fmt.Sprint(numbers)
+	if e.paces[key] == nil {
+		e.paces[key] = &pace.Pace{}
+		e.paces[key].Begin()
+	}
+	return e.paces[key]
+}
+
+// gathered is what rank 0 has of a plan.
+type gathered struct {
+	record.Collected
+	read bool // the initiators are the receivers
+}
+
+// gather brings recorded runs to rank 0 and adds them to the result and to e.early there, which it reports. It may be
+// that there are none.
+func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	s, err := e.Session()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
 	all, err := record.Collect(s, plans)
 	if err != nil || all == nil {
-		return nil, err
+		return false, err
 	}
-	e.markOverlaps(all, plans)
+	since := int64(math.MaxInt64)
+	for i, c := range all {
+		g := e.early[plans[i].Number]
+		g.read = reads(plans[i])
+		g.Add(c)
+		e.early[plans[i].Number] = g
+		for _, r := range c.Runs {
+			since = min(since, r.StartNS)
+		}
+	}
+	e.markOverlaps(since)
 	phase := e.World.CurrentPhase()
 	for i, c := range all {
 		key := runKey{plans[i].Number, phase}
@@ -79,11 +114,12 @@ func (e *Experiment) gather(plans []*play.Plan) ([]record.Collected, error) {
 		e.recorded[key] += len(c.Runs)
 		e.Doc.AddStorage(key.plan, phase, c.Storage)
 	}
-	return all, nil
+	return true, nil
 }
 
-// markOverlaps notes which messages of the plans ran at the same time.
-func (e *Experiment) markOverlaps(all []record.Collected, plans []*play.Plan) {
+// markOverlaps notes which messages ran at the same time, of runs that have come since an instant and those before.
+// The result has the same lists of messages.
+func (e *Experiment) markOverlaps(since int64) {
 	hosts := overlap.Hosts{Of: make([]int, e.World.Size()), Uncertainty: make([]int64, len(e.World.Hosts()))}
 	for rank := range hosts.Of {
 		hosts.Of[rank] = e.World.HostOf(rank)
@@ -91,11 +127,11 @@ func (e *Experiment) markOverlaps(all []record.Collected, plans []*play.Plan) {
 	for h := range hosts.Uncertainty {
 		hosts.Uncertainty[h] = e.World.ClockUncertainty(h)
 	}
-	patterns := make([]overlap.Pattern, len(all))
-	for i, c := range all {
-		patterns[i] = overlap.Pattern{Runs: c.Runs, Read: reads(plans[i])}
+	var patterns []overlap.Pattern
+	for _, number := range slices.Sorted(maps.Keys(e.early)) {
+		patterns = append(patterns, overlap.Pattern{Runs: e.early[number].Runs, Read: e.early[number].read})
 	}
-	overlap.Mark(patterns, hosts)
+	overlap.MarkSince(patterns, hosts, since)
 	e.Doc.Overlaps = true
 }
 

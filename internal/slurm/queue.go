@@ -69,6 +69,8 @@ func (q *Queue) output(ctx context.Context, limit time.Duration, name string, ar
 	cmd.WaitDelay = time.Second
 	// Ctrl-C on the terminal is not for the commands: an sbatch that it ends looks like one that was refused.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	// What a wrapper has started ends with it, or it might submit a job later.
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
@@ -123,9 +125,11 @@ func (q *Queue) Submit(ctx context.Context, args []string) (string, error) {
 	return m[1], nil
 }
 
-// fields of squeue: id, state, node list, start, end, comment, reason and, last because it
-// may hold anything, command.
-const fields = "%i|%T|%N|%S|%e|%k|%r|%o"
+// separator is between the fields of squeue. Comments and commands may hold any letter or sign of a keyboard.
+const separator = "\x1f"
+
+// fields of squeue: id, state, node list, start, end, comment, reason, command.
+var fields = strings.Join([]string{"%i", "%T", "%N", "%S", "%e", "%k", "%r", "%o"}, separator)
 
 // Poll asks for the state of all these jobs of the user with one command. A job that
 // Slurm does not know any more, or not yet, is missing in the answer.
@@ -147,11 +151,10 @@ func (q *Queue) Poll(ctx context.Context, ids []string) (map[string]Job, error) 
 func parseQueue(out string) map[string]Job {
 	jobs := map[string]Job{}
 	for line := range strings.Lines(out) {
-		f := strings.SplitN(strings.TrimRight(line, "\n"), "|", 6)
-		if len(f) != 6 || !strings.Contains(f[5], "|") {
+		f := strings.Split(strings.TrimRight(line, "\n"), separator)
+		if len(f) != 8 {
 			continue
 		}
-		comment, reason, command := texts(f[5])
 		id := f[0]
 		if i := strings.IndexAny(id, "_+"); i >= 0 {
 			id = id[:i]
@@ -162,25 +165,10 @@ func parseQueue(out string) map[string]Job {
 		if other, there := jobs[id]; there && !other.Over() {
 			continue
 		}
-		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: comment,
-			Reason: reason, Command: command}
+		jobs[id] = Job{ID: id, State: f[1], Nodes: f[2], Started: when(f[3]), Ended: when(f[4]), Comment: f[5],
+			Reason: f[6], Command: strings.TrimPrefix(f[7], "(null)")}
 	}
 	return jobs
-}
-
-var own = regexp.MustCompile(`^perigee-[A-Z2-7]{26}\|`)
-
-// texts takes the end of a line apart: comment|reason|command. Others than perigee's own comments may hold the sign,
-// and so may a command, which begins with a slash.
-func texts(end string) (comment, reason, command string) {
-	if i := strings.Index(end, "|/"); i >= 0 && !own.MatchString(end) {
-		command, end = end[i+1:], end[:i]
-		i = strings.LastIndex(end, "|")
-		return end[:max(i, 0)], end[i+1:], command
-	}
-	comment, end, _ = strings.Cut(end, "|")
-	reason, command, _ = strings.Cut(end, "|")
-	return comment, reason, strings.TrimPrefix(command, "(null)")
 }
 
 // when reads a time of Slurm, which is local; N/A is the zero time.

@@ -25,7 +25,7 @@ func TestTimesOfDone(t *testing.T) {
 func TestResumeRecordsOnce(t *testing.T) {
 	commands := t.TempDir()
 	for name, text := range map[string]string{
-		"squeue": `case "$*" in *--jobs=17*) echo "17|COMPLETED|node1|2026-01-01T00:00:00|N/A||None";; esac`,
+		"squeue": `case "$*" in *--jobs=17*) echo "17|COMPLETED|node1|2026-01-01T00:00:00|N/A||None|" | tr '|' '\037';; esac`,
 		"sbatch": "exit 1",
 		"sacct":  "exit 1",
 	} {

@@ -11,6 +11,7 @@ package overlap
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 
@@ -45,16 +46,32 @@ func (h Hosts) apart(a, b int) int64 {
 }
 
 // Mark sets the overlap of every message.
-func Mark(patterns []Pattern, hosts Hosts) {
+func Mark(patterns []Pattern, hosts Hosts) { MarkSince(patterns, hosts, math.MinInt64) }
+
+// MarkSince sets the overlap of the messages of the runs that ended after an instant, or may have. With the start of
+// the first of some runs that have come to others, which were marked before, all are marked as by Mark.
+func MarkSince(patterns []Pattern, hosts Hosts, since int64) {
 	type one struct {
 		pattern int
 		run     *series.Run
 		busy    map[resource][]*busy // made when it is first needed
 	}
+	worst := clock.Apart(hosts.Uncertainty)
+	// What those runs may have met began later than any run that ended before the first of them.
+	first := since
+	for _, p := range patterns {
+		for k := range p.Runs {
+			if r := &p.Runs[k]; r.EndNS+worst > since {
+				first = min(first, r.StartNS)
+			}
+		}
+	}
 	var all []*one
 	for i, p := range patterns {
 		for k := range p.Runs {
-			all = append(all, &one{pattern: i, run: &p.Runs[k]})
+			if r := &p.Runs[k]; r.EndNS+worst > first {
+				all = append(all, &one{pattern: i, run: r})
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.run.StartNS, b.run.StartNS) })
@@ -64,7 +81,7 @@ func Mark(patterns []Pattern, hosts Hosts) {
 		}
 		return o.busy
 	}
-	others, worst := make([][]*one, len(all)), clock.Apart(hosts.Uncertainty)
+	others := make([][]*one, len(all))
 	for i, a := range all {
 		for k := i + 1; k < len(all) && all[k].run.StartNS < a.run.EndNS+worst; k++ {
 			if b := all[k]; b.pattern != a.pattern {
@@ -73,7 +90,7 @@ func Mark(patterns []Pattern, hosts Hosts) {
 		}
 	}
 	for i, a := range all {
-		if len(others[i]) == 0 {
+		if len(others[i]) == 0 || a.run.EndNS+worst <= since {
 			continue
 		}
 		rivals := make([]map[resource][]*busy, len(others[i]))

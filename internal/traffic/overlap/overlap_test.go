@@ -131,7 +131,7 @@ func TestMarkIsTheDefinition(t *testing.T) {
 				patterns[i].Runs = append(patterns[i].Runs, run)
 			}
 		}
-		Mark(patterns, hosts)
+		markInPieces(rt, patterns, hosts)
 		for i, p := range patterns {
 			for _, run := range p.Runs {
 				for _, k := range run.Ranks {
@@ -142,6 +142,28 @@ func TestMarkIsTheDefinition(t *testing.T) {
 			}
 		}
 	})
+}
+
+// markInPieces marks runs as they come, in any order.
+func markInPieces(t *rapid.T, patterns []Pattern, hosts Hosts) {
+	const pieces = 3
+	of := make([][]int, len(patterns)) // the piece of each run
+	for i, p := range patterns {
+		of[i] = rapid.SliceOfN(rapid.IntRange(0, pieces-1), len(p.Runs), len(p.Runs)).Draw(t, "pieces")
+	}
+	there := make([]Pattern, len(patterns))
+	for piece := range pieces {
+		since := int64(math.MaxInt64)
+		for i, p := range patterns {
+			there[i].Read = p.Read
+			for k, run := range p.Runs {
+				if of[i][k] == piece {
+					there[i].Runs, since = append(there[i].Runs, run), min(since, run.StartNS)
+				}
+			}
+		}
+		MarkSince(there, hosts, since)
+	}
 }
 
 // wantOverlap demands of the message m what the definition says of it. What another host's messages cover is, for it, what

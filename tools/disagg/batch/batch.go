@@ -216,21 +216,20 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 }
 
 // has reports whether a job that has the id of the task's is the task's: of a run that was resumed, in another cluster,
-// or since Slurm has lost what it knew, another may have that id. What Slurm does not say of a job that this process
-// has submitted is no difference.
+// or since Slurm has lost what it knew, another may have that id.
 func (t *Task) has(job slurm.Job) bool {
 	if bears(job, t.comment) || filepath.Dir(job.Command) == t.Dir {
 		return true
 	}
 	// A wrapper of sbatch may have sent a copy of the script: what Slurm has said first is what is the task's.
-	first := t.Job.State == "PENDING" && t.seen.IsZero() || t.Job.Command == job.Command
-	return t.tied && (first || job.Command == "")
+	first := t.Job.State == "PENDING" && t.seen.IsZero()
+	return t.tied && (first || t.Job.Command == job.Command)
 }
 
 // see takes what Slurm says of the job.
 func (t *Task) see(job slurm.Job) {
 	t.seen = time.Now()
-	if t.ran && job.Started.After(t.Job.Started) {
+	if t.ran && (job.Started.After(t.Job.Started) || t.Job.State == "PENDING" && job.State == "RUNNING") {
 		t.restarted, t.signalled = t.seen, time.Time{}
 	}
 	t.ran = t.ran || job.State == "RUNNING"
@@ -280,16 +279,14 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	case !t.stopped.IsZero():
 		t.over = time.Since(t.stopped) > grace
 	case t.Job.State != "" && time.Since(t.Submitted) > m.Timeout: // one of the run before may have ended long ago
-		t.TimedOut = true
-		say("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
-		m.stop(ctx, t)
+		m.stop(ctx, t, true)
 	default:
 		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil && t.endedBySlurm() {
 			t.Death = nil
 		}
 		if t.Death != nil {
 			say("%s\n", t.Death.Report(t.Name))
-			m.stop(ctx, t)
+			m.stop(ctx, t, false)
 		}
 	}
 }
@@ -316,13 +313,15 @@ func (d *Death) Report(task string) string {
 	return b.String()
 }
 
-// stop cancels the job of a task; it is over when Slurm says so. While Slurm does not answer, stop is to be called
-// again.
-func (m *Manager) stop(ctx context.Context, t *Task) {
+// stop cancels the job of a task, late or with a part that has died; it is over when Slurm says so. While Slurm does
+// not answer, stop is to be called again, and the job may end by itself meanwhile.
+func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 	ctx = context.WithoutCancel(ctx)
 	jobs, err := m.Queue.Poll(ctx, []string{t.Job.ID})
 	job, known := jobs[t.Job.ID]
+	late = late && !Done(t.Dir)
 	if err == nil && (!t.tied || known && !t.has(job)) {
+		t.TimedOut = late
 		m.printf("%s: job %s is not cancelled: Slurm does not say that it is one of this run\n", t.Name, t.Job.ID)
 		t.stopped = time.Now()
 		return
@@ -331,6 +330,13 @@ func (m *Manager) stop(ctx context.Context, t *Task) {
 		err = errors.New("Slurm does not know it now")
 	}
 	if err == nil {
+		if t.see(job); t.over {
+			return
+		}
+		if late && !t.TimedOut {
+			t.TimedOut = true
+			m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
+		}
 		err = m.Queue.Cancel(ctx, t.Job.ID)
 	}
 	if err != nil {

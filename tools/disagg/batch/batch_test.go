@@ -22,14 +22,15 @@ import (
 )
 
 // fake puts commands in front of Slurm's. Each notes its calls in calls; jobs end
-// when the file over exists.
+// when the file over exists. What squeue prints has bars between its fields.
 func fake(t *testing.T, squeue string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for name, text := range map[string]string{
 		"sbatch": `echo "sbatch $*" >> calls; n=$(grep -c ^sbatch calls); echo "Submitted batch job $((100 + n))"`,
-		"squeue": `echo "squeue $*" >> calls; n=$(grep -c ^squeue calls)
-` + squeue,
+		"squeue": `echo "squeue $*" >> calls; n=$(grep -c ^squeue calls); set -o pipefail
+( ` + squeue + `
+) | tr '|' '\037'`,
 		"scancel": `echo "scancel $*" >> calls`,
 		"sacct":   `echo "sacct $*" >> calls; exit 1`,
 	} {
@@ -44,7 +45,7 @@ func fake(t *testing.T, squeue string) (dir string) {
 // answer is a squeue that knows all jobs it is asked for; they are over once the
 // file over is there.
 const answer = `s=RUNNING; [ -e over ] && s=COMPLETED
-for a in "$@"; do case $a in --jobs=*) for i in ${a#--jobs=}; do IFS=,; for j in $i; do echo "$j|$s|node1|2026-01-01T00:00:00|N/A||None"; done; done;; esac; done`
+for a in "$@"; do case $a in --jobs=*) for i in ${a#--jobs=}; do IFS=,; for j in $i; do echo "$j|$s|node1|2026-01-01T00:00:00|N/A||None|"; done; done;; esac; done`
 
 func manager(t *testing.T, out string) *Manager {
 	t.Helper()
@@ -159,7 +160,7 @@ func TestRefused(t *testing.T) {
 // refused before.
 func TestTakenAfterAll(t *testing.T) {
 	dir := fake(t, `case "$*" in
-*--jobs=*) echo "101|COMPLETED|node1|2026-01-01T00:00:00|N/A||None";;
+*--jobs=*) echo "101|COMPLETED|node1|2026-01-01T00:00:00|N/A||None|";;
 *) [ $n -le 2 ] && { echo "squeue: Socket timed out" >&2; exit 1; }
    [ $n = 3 ] && exit 0 # what sbatch has asked is still under way
    echo "101|RUNNING|node1|2026-01-01T00:00:00|N/A|$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)|None|job.sh";;
@@ -460,7 +461,7 @@ func TestFullLedger(t *testing.T) {
 // waited for nor cancelled, whatever the folder says.
 func TestNumberOfAnother(t *testing.T) {
 	out := t.TempDir()
-	dir := fake(t, `case "$*" in *--jobs=*) echo "30|RUNNING|n|N/A|N/A|mine|None";; esac`)
+	dir := fake(t, `case "$*" in *--jobs=*) echo "30|RUNNING|n|N/A|N/A|mine|None|";; esac`)
 	m := manager(t, out)
 	list := tasks(t, 1)
 	own := newComment()
@@ -601,7 +602,7 @@ func TestCancelOfMarkedJobs(t *testing.T) {
 			}
 		}
 	}
-	line := func(id string) string { return id + "|CANCELLED|n1|N/A|N/A|" + shown(secret) + "|None" }
+	line := func(id string) string { return id + "|CANCELLED|n1|N/A|N/A|" + shown(secret) + "|None|" }
 	fake(t, "cat <<'END'\n"+line("7")+"\n"+line("9")+"\nEND")
 	if _, _, err := Cancel(context.Background(), m.Queue, m.Ledger); err != nil {
 		t.Fatal(err)

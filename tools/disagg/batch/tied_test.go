@@ -1,6 +1,7 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -23,16 +24,38 @@ func exited(t *testing.T, task *Task, mark string) {
 
 // A job that has the id of a case's, since Slurm has lost what it knew, is neither cancelled nor taken for the case's.
 func TestNumberGivenAgain(t *testing.T) {
-	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; f=/case/job.sh; c=$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)
-[ $n -gt 1 ] && c=thesis && f=/home/job.sh; echo "101|$s|n|2026-01-01T00:00:00|N/A|$c|None|$f";; esac`)
-	m := manager(t, t.TempDir())
-	m.Timeout = 250 * time.Millisecond
+	for _, other := range []string{"thesis|None|/home/job.sh", "(null)|None|(null)"} {
+		dir := fake(t, `case "$*" in *--jobs=*) of="$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)|None|/case/job.sh"
+[ $n -gt 1 ] && of="`+other+`"; echo "101|RUNNING|n|2026-01-01T00:00:00|N/A|$of";; esac`)
+		m := manager(t, t.TempDir())
+		m.Timeout = 250 * time.Millisecond
+		list := tasks(t, 1)
+		if err := m.Run(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || !list[0].Lost {
+			t.Errorf("%s: %+v\n%s", other, list[0], data)
+		}
+	}
+}
+
+// What a resumed run finds of an attempt before, of a job that waits to run again, is no death of a part.
+func TestResumedWhileItWaitsAgain(t *testing.T) {
 	list := tasks(t, 1)
+	task := list[0]
+	exits := filepath.Join(task.Dir, "exits")
+	if err := errors.Join(os.MkdirAll(exits, 0o755), os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	dir := fake(t, `s=PENDING; at=2026-01-01T00:00:00; [ $n -gt 3 ] && s=RUNNING; [ $n -gt 5 ] && rm -rf `+exits+`; [ $n -gt 7 ] && s=COMPLETED
+echo "101|$s|n|$at|N/A|(null)|BeginTime|`+filepath.Join(task.Dir, "job.sh")+`"`)
+	m := manager(t, t.TempDir())
+	task.Job.ID, task.tied, task.Submitted = "101", true, time.Now()
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
 	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || !list[0].Lost {
-		t.Errorf("%+v\n%s", list[0], data)
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || task.Job.State != "COMPLETED" || task.Death != nil {
+		t.Errorf("%+v\n%s", task.Job, data)
 	}
 }
 
@@ -43,7 +66,7 @@ func TestRequeued(t *testing.T) {
 	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
 [ $n = 2 ] && s=COMPLETING && mkdir -p `+exits+` && echo 143 node1 > `+exits+`/SERVER_0
 [ $n = 3 ] && s=PENDING; [ $n -gt 3 ] && at=00:00:09; [ $n -gt 7 ] && s=COMPLETED
-echo "101|$s|n|2026-01-01T$at|N/A||None";; esac`)
+echo "101|$s|n|2026-01-01T$at|N/A||None|";; esac`)
 	m := manager(t, t.TempDir())
 	if err := m.Run(context.Background(), list); err != nil {
 		t.Fatal(err)
@@ -55,7 +78,7 @@ echo "101|$s|n|2026-01-01T$at|N/A||None";; esac`)
 
 // A part that a signal has ended in a job that goes on is a death.
 func TestPartKilled(t *testing.T) {
-	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None";; esac`)
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
 	m := manager(t, t.TempDir())
 	list := tasks(t, 1)
 	time.AfterFunc(200*time.Millisecond, func() { exited(t, list[0], "137 node1\n") })
@@ -145,7 +168,7 @@ func TestOtherCluster(t *testing.T) {
 // A job is cancelled as soon as Slurm answers again.
 func TestCancelledWhenSlurmAnswers(t *testing.T) {
 	dir := fake(t, `case "$*" in *--jobs=*) [ $n -gt 2 ] && [ $n -lt 7 ] && { echo "squeue: Socket timed out" >&2; exit 1; }
-s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None";; esac`)
+s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
 	m := manager(t, t.TempDir())
 	var log strings.Builder
 	m.Log = &log
@@ -159,9 +182,32 @@ s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00
 	}
 }
 
+// A job that has ended in time is not late, although Slurm says so late.
+func TestEndedWhileSlurmIsAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		after, does string // its state when Slurm answers again, and what it does before
+		late        bool
+	}{
+		"over": {after: "COMPLETED"}, "end mark": {after: "RUNNING", does: "touch 8_done_101.txt"}, "running": {after: "RUNNING", late: true},
+	} {
+		list := tasks(t, 1)
+		dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ $n -gt 4 ] && s=`+c.after+`; grep -q scancel calls && s=CANCELLED
+(mkdir -p `+list[0].Dir+` && cd `+list[0].Dir+` && `+cmp.Or(c.does, "true")+`); [ $n -gt 1 ] && [ $n -lt 5 ] && exit 1
+echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
+		m := manager(t, t.TempDir())
+		m.Timeout = 250 * time.Millisecond
+		if err := m.Run(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		if cancels := calls(t, dir, "scancel") == 1; list[0].TimedOut != c.late || cancels != (c.after == "RUNNING") {
+			t.Errorf("%s: timed out is %v, cancelled %v", name, list[0].TimedOut, cancels)
+		}
+	}
+}
+
 // A wrapper of sbatch may send a copy of the script, with a comment of its site.
 func TestCopiedScript(t *testing.T) {
-	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ -e over ] && s=COMPLETED; echo "101|$s|n|2026-01-01T00:00:00|N/A|site|x|None|/spool/copy.sh";; esac`)
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ -e over ] && s=COMPLETED; echo "101|$s|n|2026-01-01T00:00:00|N/A|site|None|/spool/copy.sh";; esac`)
 	m := manager(t, t.TempDir())
 	list := tasks(t, 1)
 	time.AfterFunc(700*time.Millisecond, func() { touch(t, filepath.Join(dir, "over")) })

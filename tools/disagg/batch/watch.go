@@ -103,11 +103,12 @@ func (t *Task) endedBySlurm() bool {
 		signal = 128
 		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
 	)
+	t.ran = t.ran || t.Job.State == "PENDING" // before it waits
 	if !t.restarted.IsZero() && time.Since(t.restarted) < grace {
 		return true
 	}
 	if t.Death.Code <= signal {
-		return t.Job.State != "RUNNING" && t.Job.State != "" // what is there is of an earlier attempt
+		return t.Job.State != "RUNNING" // what is there is of an earlier attempt, or may be
 	}
 	if t.signalled.IsZero() {
 		t.signalled = time.Now()

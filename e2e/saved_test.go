@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/result"
+)
+
+// Plans that separate calls save are all saved, and what overlaps is found out among all of their runs,
+// whenever they were saved.
+func TestRunsSavedApart(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 2, run = function()
+ local big = transfer.prepare { name = "big", matrix = matrix.from { { 0, "256M" }, { 0, 0 } }, lane = 1, mem = "dram" }
+ local small = transfer.prepare { name = "small", matrix = matrix.from { { 0, "64K" }, { 0, 0 } }, mem = "dram" }
+ world.phase("workload")
+ local began, done = clock.now(), false
+ while not done do
+  big:post()
+  for i = 1, 3 do
+   clock.sleep(0.001)
+   small:run()
+  end
+  big:wait()
+  transfer.save { small }
+  clock.sleep(0.05)
+  transfer.save { big }
+  clock.sleep(0.05)
+  done = world.broadcast(clock.now() - began > 7)
+ end
+ transfer.collect { small, big }
+end }`})
+	file := filepath.Join(dir, "r.json")
+	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "s.lua", "--engine", "shm", "--result", file}})
+	both := false
+	for running := true; running && !both; {
+		select {
+		case <-p.Ended():
+			running = false
+		case <-time.After(20 * time.Millisecond):
+			if d, err := result.Read(file); err == nil && d.Status == result.Partial {
+				n := runsOf(d)
+				both = n[0] > 0 && n[1] > 0
+			}
+		}
+	}
+	if !both {
+		t.Error("no result on the way holds runs of both plans")
+	}
+	o := p.Wait()
+	d, err := result.Read(file)
+	if err != nil || o.Code != 0 {
+		t.Fatalf("exit code %d, %v\n%s", o.Code, err, o.Stderr)
+	}
+	for _, m := range d.Measurements {
+		met := false
+		for _, other := range d.Measurements {
+			met = met || other.Pattern != m.Pattern && other.StartNS < m.EndNS && m.StartNS < other.EndNS
+		}
+		if got := m.Ranks[0].Peers[0].Overlap != nil; got != met {
+			t.Errorf("pattern %d, run %d: overlap is %v, want %v", m.Pattern, m.Iteration, got, met)
+		}
+	}
+	if n := runsOf(d); n[0]*n[1] == 0 {
+		t.Errorf("runs of the plans: %v", n)
+	}
+}
+
+// runsOf counts the runs of each pattern.
+func runsOf(d *result.Document) map[int]int {
+	n := map[int]int{}
+	for _, m := range d.Measurements {
+		n[m.Pattern]++
+	}
+	return n
+}

@@ -216,12 +216,13 @@ func TestCTPerftestWithFiles(t *testing.T) {
 		"m.txt":  "0 1K\n0 0\n",
 		"c.yaml": "iters: 101\ntraffic_pattern: {matrix_file: m.txt, mem_type: dram, storage_ops: {0: {file_path: made, file_size: 256K, read_size: 256K}}}\n",
 	})
-	o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json")
+	o := harness.MustRun(t, dir, "ct-perftest", "c.yaml", "--engine", "shm", "--result", "r.json", "--threshold", "total_time_s.max < 1000")
 	doc, err := result.Read(filepath.Join(dir, "r.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkTotals(t, o.Stdout, doc, iters)
+	wantCell(t, readTable(t, o.Stdout, totalColumns...)[0][1], *doc.Thresholds[0].Value, 6)
 	if len(doc.Storage) != iters {
 		t.Fatalf("%d runs of the files, want %d", len(doc.Storage), iters)
 	}

@@ -53,27 +53,52 @@ func NotOver(output string, inputs ...string) error {
 }
 
 // SamePlace reports whether two paths name one place, whether or not there is a file yet.
-func SamePlace(a, b string) bool { return place(a) == place(b) }
+func SamePlace(a, b string) bool {
+	a, b = place(a), place(b)
+	return a == b || filepath.Base(a) == filepath.Base(b) && sameFile(filepath.Dir(a), filepath.Dir(b))
+}
 
 // Below reports whether a path names a place in a folder, or in one below it.
 func Below(path, folder string) bool {
-	rest, err := filepath.Rel(place(folder), place(path))
-	return err == nil && rest != ".." && !strings.HasPrefix(rest, "../")
+	folder = place(folder)
+	for at := place(path); ; at = filepath.Dir(at) {
+		if at == folder || sameFile(at, folder) {
+			return true
+		}
+		if at == filepath.Dir(at) {
+			return false
+		}
+	}
 }
 
-// place is the absolute path of a place, without links as far as there are files.
-func place(path string) string {
-	abs, err := filepath.Abs(path)
+// sameFile reports whether two paths lead to one file or folder, which may be mounted in several places.
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
 	if err != nil {
-		return path
+		return false
 	}
-	for folder, rest := abs, ""; ; folder, rest = filepath.Dir(folder), filepath.Join(filepath.Base(folder), rest) {
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// place is the absolute path of a place, without links as far as there are files. What ".." leads to after a link the
+// file system knows.
+func place(path string) string {
+	if !filepath.IsAbs(path) {
+		if wd, err := os.Getwd(); err == nil {
+			path = wd + "/" + path
+		}
+	}
+	for folder, rest := path, ""; ; {
 		if real, err := filepath.EvalSymlinks(folder); err == nil {
 			return filepath.Join(real, rest)
 		}
-		if folder == filepath.Dir(folder) {
-			return abs
+		folder = strings.TrimRight(folder, "/")
+		cut := strings.LastIndexByte(folder, '/')
+		if cut < 0 {
+			return filepath.Clean(path)
 		}
+		folder, rest = folder[:cut+1], filepath.Join(folder[cut+1:], rest)
 	}
 }
 

@@ -55,7 +55,7 @@ func (c *claim) settle(taken bool) (path string, isNew bool) {
 	stem, ending, _ := strings.Cut(name, ".json")
 	c.seen = nil
 	for c.n = max(c.n, 1) + 1; ; c.n++ {
-		c.path = filepath.Join(folder, fmt.Sprintf("%s-%d.json%s", stem, c.n, ending))
+		c.path = folder + fmt.Sprintf("%s-%d.json%s", stem, c.n, ending)
 		if _, err := os.Lstat(c.path); os.IsNotExist(err) {
 			return c.path, true
 		}

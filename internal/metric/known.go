@@ -55,10 +55,10 @@ var known = []Def{
 		}),
 	perRun("mean_bw_gb_per_s", "GB/s", expr.Higher, "mean over the initiators of bytes / own time; each run",
 		func(v *view, m *result.Measurement) (float64, bool) { return m.MeanBandwidth / 1e9, true }),
-	perSpan("total_time_s", "s", expr.Lower, "last end - first start over all runs; each pattern",
+	perSpan("total_time_s", "s", expr.Lower, "last end - first start over all runs, and the files beside them; each pattern",
 		func(s span) float64 { return s.seconds }),
 	perSpan("avg_latency_s", "s", expr.Lower, "total time / runs; each pattern",
-		func(s span) float64 { return s.seconds / float64(s.runs) }),
+		func(s span) float64 { return s.seconds / float64(len(s.of)) }),
 	perSpan("algorithm_bw_gb_per_s", "GB/s", expr.Higher, "bytes of all runs / total time; each pattern",
 		func(s span) float64 { return float64(s.bytes) / 1e9 / s.seconds }),
 	perPattern("size_gb", "GB", "sum of all cells / 1e9; each pattern",
@@ -180,11 +180,11 @@ func perPattern(name, unit, help string, value func(d *result.Document, p result
 func perSpan(name, unit string, better expr.Better, help string, value func(s span) float64) Def {
 	return perResult(name, unit, better, help, func(v *view, yield func(Sample)) {
 		for _, s := range spans(v.d) {
-			if s.seconds = float64(s.end-s.start-s.between) / 1e9; s.seconds <= 0 {
+			if s.seconds = s.total(); s.seconds <= 0 {
 				continue
 			}
 			sample := ofPattern(s.pattern, s.phase, value(s))
-			sample.StartNS, sample.EndNS = s.start, s.end
+			sample.StartNS, sample.EndNS = s.parts[0].start, s.parts[len(s.parts)-1].end
 			yield(sample)
 		}
 	})
@@ -192,13 +192,24 @@ func perSpan(name, unit string, better expr.Better, help string, value func(s sp
 
 // span is all runs of a pattern in a phase.
 type span struct {
-	pattern    int
-	phase      string
-	runs       int
-	bytes      int64
-	start, end int64
-	between    int64 // in which buffers were filled and checked, or runs saved
-	seconds    float64
+	pattern int
+	phase   string
+	bytes   int64
+	parts   []part // between which buffers were filled and checked, or runs saved
+	of      []int  // the part of each run
+	seconds float64
+}
+
+// part is when runs that followed each other at once, with the files beside them, began and ended.
+type part struct{ start, end int64 }
+
+func (p *part) add(start, end int64) { p.start, p.end = min(p.start, start), max(p.end, end) }
+
+func (s span) total() (seconds float64) {
+	for _, p := range s.parts {
+		seconds += float64(p.end-p.start) / 1e9
+	}
+	return seconds
 }
 
 func spans(d *result.Document) []span {
@@ -211,15 +222,21 @@ func spans(d *result.Document) []span {
 		if !ok {
 			k = len(list)
 			index[key] = k
-			list = append(list, span{pattern: m.Pattern, phase: m.Phase, start: m.StartNS, end: m.EndNS})
+			list = append(list, span{pattern: m.Pattern, phase: m.Phase})
 		}
 		s := &list[k]
-		s.runs++
 		s.bytes += d.Matrices[d.Patterns[m.Pattern].Matrix].Bytes
-		if m.Filled && s.runs > 1 {
-			s.between += max(0, m.StartNS-s.end)
+		if m.Filled || len(s.parts) == 0 {
+			s.parts = append(s.parts, part{m.StartNS, m.EndNS})
 		}
-		s.start, s.end = min(s.start, m.StartNS), max(s.end, m.EndNS)
+		s.of = append(s.of, len(s.parts)-1)
+		s.parts[len(s.parts)-1].add(m.StartNS, m.EndNS)
+	}
+	for _, r := range d.Storage {
+		if k, ok := index[[2]any{r.Pattern, r.Phase}]; ok {
+			s := &list[k]
+			s.parts[s.of[min(r.Iteration, len(s.of)-1)]].add(r.StartNS, r.EndNS)
+		}
 	}
 	return list
 }

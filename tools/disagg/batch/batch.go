@@ -61,6 +61,7 @@ type Task struct {
 	seen, signalled time.Time
 	ran             bool
 	restarted       time.Time // when Slurm has first said that it runs the job once more
+	said            bool      // why the job is cancelled
 	comment         string
 }
 
@@ -271,10 +272,6 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	if t.over || time.Now().Before(t.again) {
 		return
 	}
-	say := m.printf
-	if !t.again.IsZero() {
-		say = func(string, ...any) {} // it was said
-	}
 	switch {
 	case !t.stopped.IsZero():
 		t.over = time.Since(t.stopped) > grace
@@ -285,7 +282,6 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 			t.Death = nil
 		}
 		if t.Death != nil {
-			say("%s\n", t.Death.Report(t.Name))
 			m.stop(ctx, t, false)
 		}
 	}
@@ -333,10 +329,17 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 		if t.see(job); t.over {
 			return
 		}
-		if late && !t.TimedOut {
-			t.TimedOut = true
+		switch {
+		case t.Death != nil && t.endedBySlurm():
+			t.Death = nil
+			return
+		case t.said:
+		case t.Death != nil:
+			m.printf("%s\n", t.Death.Report(t.Name))
+		default:
 			m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
 		}
+		t.TimedOut, t.said = late, true
 		err = m.Queue.Cancel(ctx, t.Job.ID)
 	}
 	if err != nil {

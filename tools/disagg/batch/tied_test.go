@@ -205,6 +205,21 @@ echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
 	}
 }
 
+// Slurm runs a job again whose node went away; it says so when it is asked whether the job may be cancelled.
+func TestDeathWhileSlurmBeginsAnew(t *testing.T) {
+	list := tasks(t, 1)
+	exits := filepath.Join(list[0].Dir, "exits")
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ $n = 2 ] && s=PENDING; [ $n -gt 2 ] && rm -rf `+exits+`; [ $n -gt 4 ] && s=COMPLETED
+[ $n = 1 ] && mkdir -p `+exits+` && echo 1 node1 > `+exits+`/SERVER_0; echo "101|$s|n|2026-01-01T00:00:00|N/A||None|";; esac`)
+	m := manager(t, t.TempDir())
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Death != nil {
+		t.Errorf("%+v\n%s", list[0].Job, data)
+	}
+}
+
 // A wrapper of sbatch may send a copy of the script, with a comment of its site.
 func TestCopiedScript(t *testing.T) {
 	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; [ -e over ] && s=COMPLETED; echo "101|$s|n|2026-01-01T00:00:00|N/A|site|None|/spool/copy.sh";; esac`)

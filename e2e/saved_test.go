@@ -9,8 +9,8 @@ import (
 	"perigee/internal/result"
 )
 
-// Plans that separate calls save are all saved, and what overlaps is found out among all of their runs,
-// whenever they were saved.
+// Plans that separate calls save are all saved, and what overlaps is found out among all of their runs, whenever they were saved or
+// collected.
 func TestRunsSavedApart(t *testing.T) {
 	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 2, run = function()
  local big = transfer.prepare { name = "big", matrix = matrix.from { { 0, "256M" }, { 0, 0 } }, lane = 1, mem = "dram" }
@@ -30,7 +30,8 @@ func TestRunsSavedApart(t *testing.T) {
   clock.sleep(0.05)
   done = world.broadcast(clock.now() - began > 7)
  end
- transfer.collect { small, big }
+ transfer.collect { small }
+ transfer.collect { big }
 end }`})
 	file := filepath.Join(dir, "r.json")
 	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "s.lua", "--engine", "shm", "--result", file}})

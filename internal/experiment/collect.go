@@ -2,15 +2,11 @@ package experiment
 
 import (
 	"fmt"
-	"maps"
-	"math"
-	"slices"
 
 	"perigee/internal/pace"
 	"perigee/internal/traffic/overlap"
 	"perigee/internal/traffic/play"
 	"perigee/internal/traffic/record"
-	"perigee/nixl"
 )
 
 // runKey counts the runs of a plan in a phase.
@@ -21,8 +17,7 @@ type runKey struct {
 
 // Collect gathers the recorded runs of plans, which lie in the session. All ranks call it. At rank 0 it adds them to
 // the result under the current phase and returns them with those that SaveRuns has gathered, one entry per plan; nil at
-// the others. A plan's number is its place among the patterns of the result. Which messages ran at the same time is
-// found out among these, and all others that SaveRuns has gathered and Collect has not returned.
+// the others. A plan's number is its place among the patterns of the result.
 func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 	there, err := e.gather(plans)
 	for _, p := range e.paces {
@@ -33,11 +28,11 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 	}
 	all := make([]record.Collected, len(plans))
 	for i, p := range plans {
-		all[i] = e.early[p.Number].Collected
+		all[i] = e.early[p.Number]
 		delete(e.early, p.Number)
 	}
 	e.Checkpoint()
-	return all, e.Sampled()
+	return all, e.sampled(true)
 }
 
 // SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
@@ -61,7 +56,7 @@ func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
 		return err
 	}
 	e.CheckpointSparingly()
-	return e.Sampled()
+	return e.sampled(len(plans) == len(e.Doc.Patterns)) // else others may have run at the same time
 }
 
 // paceOf returns the pace at which these plans are saved. Plans that separate calls save have one each: one
@@ -79,12 +74,6 @@ func (e *Experiment) paceOf(plans []*play.Plan) *pace.Pace {
 	return e.paces[key]
 }
 
-// gathered is what rank 0 has of a plan.
-type gathered struct {
-	record.Collected
-	read bool // the initiators are the receivers
-}
-
 // gather brings recorded runs to rank 0 and adds them to the result and to e.early there, which it reports. It may be
 // that there are none.
 func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
@@ -96,30 +85,22 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	if err != nil || all == nil {
 		return false, err
 	}
-	since := int64(math.MaxInt64)
-	for i, c := range all {
-		g := e.early[plans[i].Number]
-		g.read = reads(plans[i])
-		g.Add(c)
-		e.early[plans[i].Number] = g
-		for _, r := range c.Runs {
-			since = min(since, r.StartNS)
-		}
-	}
-	e.markOverlaps(since)
 	phase := e.World.CurrentPhase()
 	for i, c := range all {
 		key := runKey{plans[i].Number, phase}
+		saved := e.early[key.plan]
+		saved.Add(c)
+		e.early[key.plan] = saved
 		e.Doc.AddRuns(key.plan, phase, e.recorded[key], c.Runs)
 		e.recorded[key] += len(c.Runs)
 		e.Doc.AddStorage(key.plan, phase, c.Storage)
 	}
+	e.markOverlaps()
 	return true, nil
 }
 
-// markOverlaps notes which messages ran at the same time, of runs that have come since an instant and those before.
-// The result has the same lists of messages.
-func (e *Experiment) markOverlaps(since int64) {
+// markOverlaps notes which messages ran at the same time, among all that were collected or saved.
+func (e *Experiment) markOverlaps() {
 	hosts := overlap.Hosts{Of: make([]int, e.World.Size()), Uncertainty: make([]int64, len(e.World.Hosts()))}
 	for rank := range hosts.Of {
 		hosts.Of[rank] = e.World.HostOf(rank)
@@ -127,24 +108,9 @@ func (e *Experiment) markOverlaps(since int64) {
 	for h := range hosts.Uncertainty {
 		hosts.Uncertainty[h] = e.World.ClockUncertainty(h)
 	}
-	var patterns []overlap.Pattern
-	for _, number := range slices.Sorted(maps.Keys(e.early)) {
-		patterns = append(patterns, overlap.Pattern{Runs: e.early[number].Runs, Read: e.early[number].read})
-	}
-	overlap.MarkSince(patterns, hosts, since)
+	e.timeline.Mark(len(e.Doc.Measurements), func(i int) overlap.Run {
+		m := &e.Doc.Measurements[i]
+		return overlap.Run{Run: &m.Run, Pattern: m.Pattern, Read: e.Doc.Patterns[m.Pattern].Op == "READ"}
+	}, hosts)
 	e.Doc.Overlaps = true
-}
-
-// reads reports whether the initiators of a plan are its receivers.
-func reads(p *play.Plan) bool {
-	for _, rank := range p.Initiators {
-		for _, lane := range p.Reserved.Lanes {
-			for _, post := range p.Posts(nil, rank, lane.Number) {
-				if post.Peer != nixl.Self {
-					return post.Op == nixl.Read
-				}
-			}
-		}
-	}
-	return false
 }

@@ -20,6 +20,8 @@ import (
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
+	"perigee/internal/traffic/overlap"
+	"perigee/internal/traffic/record"
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/spmd"
@@ -61,10 +63,11 @@ type Experiment struct {
 	session    *session.Session
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
-	recorded   map[runKey]int        // runs already in the result
-	early      map[int]gathered      // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
-	paces      map[string]*pace.Pace // of SaveRuns, by plans
-	complete   bool                  // the result is written, as that of a run that went well
+	recorded   map[runKey]int           // runs already in the result
+	early      map[int]record.Collected // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
+	timeline   overlap.Timeline         // of the runs in the result
+	paces      map[string]*pace.Pace    // of SaveRuns, by plans
+	complete   bool                     // the result is written, as that of a run that went well
 	kept       kept
 }
 
@@ -73,7 +76,8 @@ func Begin(c Config) *Experiment {
 	if c.Out != nil {
 		c.Out = plaintext.Writer(c.Out) // titles, notes and the like are the scenario's words
 	}
-	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]gathered{}, paces: map[string]*pace.Pace{}}
+	e := &Experiment{Config: c, recorded: map[runKey]int{}, early: map[int]record.Collected{},
+		paces: map[string]*pace.Pace{}}
 	if c.World.Rank() > 0 {
 		return e
 	}

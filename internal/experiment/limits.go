@@ -13,11 +13,14 @@ import (
 
 // Sampled is called when the result has new samples. It returns an error, which ends the run, as soon as a threshold
 // that says abort is violated.
-func (e *Experiment) Sampled() error {
+func (e *Experiment) Sampled() error { return e.sampled(false) }
+
+// sampled is Sampled, where which runs overlapped may be known.
+func (e *Experiment) sampled(overlaps bool) error {
 	if e.Doc == nil {
 		return nil
 	}
-	o, violated := e.watch.Violated()
+	o, violated := e.watch.Violated(overlaps)
 	if !violated {
 		return nil
 	}

@@ -20,13 +20,13 @@ var known = []Def{
 				}
 			}
 		}),
-	perRun("slowdown", "", expr.Lower,
+	revised(perRun("slowdown", "", expr.Lower,
 		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern, or may have",
 		func(v *view, m *result.Measurement) (float64, bool) {
 			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
 			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
-		}),
-	perResult("contention", "", expr.Lower,
+		})),
+	revised(perResult("contention", "", expr.Lower,
 		"time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
 		func(v *view, yield func(Sample)) {
 			var c contention.Collector
@@ -40,7 +40,7 @@ var known = []Def{
 				}
 				yield(ofPattern(-1, "", value))
 			}
-		}),
+		})),
 	overlap("overlap", "", "that a message overlapped with other patterns"),
 	overlap("overlap_sender", "sender", "that other patterns used its sender"),
 	overlap("overlap_receiver", "receiver", "that other patterns used its receiver"),
@@ -161,7 +161,7 @@ func overlap(name, resource, help string) Def {
 			pairs(v, m, yield)
 		}
 	}
-	return d
+	return revised(d)
 }
 
 func perResult(name, unit string, better expr.Better, help string, all func(v *view, yield func(Sample))) Def {

@@ -27,6 +27,21 @@ type Def struct {
 	// pattern, which have all.
 	each func(v *view, m *result.Measurement, yield func(Sample))
 	all  func(v *view, yield func(Sample))
+	// revised says that runs which come later may change the samples of those that are there.
+	revised bool
+}
+
+// Revised reports whether runs that come later may change the samples of a metric that are there: they may have been
+// at the same time.
+func Revised(name string) bool {
+	def, _ := Find(name)
+	return def.revised
+}
+
+// revised makes a metric one whose samples may change.
+func revised(d Def) Def {
+	d.revised = true
+	return d
 }
 
 // Sample is one number, and what it belongs to.
@@ -151,7 +166,7 @@ func Follow(d *result.Document, name string) *Follower {
 }
 
 // New returns what has come since the last call. replaces says that it is all there
-// is, and what came before is out of date: so it is for metrics of whole patterns.
+// is, and what came before is out of date: so it is for metrics of whole patterns, and those that are Revised.
 func (f *Follower) New() (samples []Sample, replaces bool) {
 	keep := func(s Sample) { samples = append(samples, s) }
 	f.view.learn()
@@ -160,13 +175,16 @@ func (f *Follower) New() (samples []Sample, replaces bool) {
 		f.def.all(f.view, keep)
 		return samples, true
 	case f.def.each != nil:
+		if replaces = f.def.revised; replaces {
+			f.next = 0
+		}
 		for ; f.next < len(f.view.d.Measurements); f.next++ {
 			f.def.each(f.view, &f.view.d.Measurements[f.next], keep)
 		}
 	default:
 		f.next = own(f.view.d, f.name, f.next, keep)
 	}
-	return samples, false
+	return samples, replaces
 }
 
 // own yields the samples of a scenario's metric from the given one on, and returns how

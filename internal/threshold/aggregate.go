@@ -53,6 +53,7 @@ type watched struct {
 	follower *metric.Follower
 	samples  collection // of which as many are sorted as were looked at
 	last     Outcome    // what was seen then
+	runs     int        // that the result held when samples were taken last
 }
 
 // seldom is by which part the number of samples grows from one look at them to the next: else a
@@ -89,11 +90,18 @@ func (t Threshold) patient() bool {
 }
 
 // Violated returns the first threshold that is violated by what the result holds now, or held
-// a few samples ago.
-func (w *Watch) Violated() (Outcome, bool) {
+// a few samples ago. Samples that runs to come may change are looked at only if known says that there are no such runs.
+func (w *Watch) Violated(known bool) (Outcome, bool) {
 	for i := range w.watched {
 		v := &w.watched[i]
-		v.take(w.doc)
+		n := len(w.doc.Measurements)
+		switch revised := metric.Revised(v.Metric); {
+		case revised && !known:
+			continue
+		case !revised || n-v.runs > v.runs/seldom:
+			v.take(w.doc)
+			v.runs = n
+		}
 		if looked := v.last.Samples; len(v.samples.sorted)-looked > looked/seldom {
 			v.look()
 		}

@@ -235,13 +235,42 @@ func TestWatch(t *testing.T) {
 		want bool
 	}{{40, false}, {40, false}, {10, true}} {
 		grown(d, "workload", step.ms)
-		if o, got := w.Violated(); got != step.want {
+		if o, got := w.Violated(true); got != step.want {
 			t.Errorf("after %d ms: %v, %v", step.ms, got, o)
 		}
 	}
 	grown(d, "workload", 11, 12)
-	if o, violated := w.Violated(); violated {
+	if o, violated := w.Violated(true); violated {
 		t.Errorf("the median of 10, 11, 12, 40, 40 is 12: %v", o)
+	}
+}
+
+// What overlaps is not judged before all runs are there that may have been at the same time.
+func TestWatchWaitsForOverlaps(t *testing.T) {
+	th, err := Parse("overlap.p50 > 0.5 abort")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := grown(nil, "workload", 10, 10, 10)
+	d.Overlaps = true
+	w := NewWatch(d, []Threshold{th})
+	if o, violated := w.Violated(false); violated {
+		t.Errorf("violated by what is not known: %v", o)
+	}
+	for i := range d.Measurements {
+		for k := range d.Measurements[i].Ranks {
+			peers := d.Measurements[i].Ranks[k].Peers
+			for j := range peers {
+				peers[j].Overlap = &series.Overlap{Share: 1}
+			}
+		}
+	}
+	if o, violated := w.Violated(true); violated {
+		t.Errorf("all of them overlap: %v", o)
+	}
+	grown(d, "workload", 10, 10, 10, 10) // which do not
+	if o, violated := w.Violated(true); !violated {
+		t.Errorf("violated is %v: %v", violated, o)
 	}
 }
 
@@ -256,7 +285,7 @@ func TestWatchLooksSeldom(t *testing.T) {
 	looks, before := 0, 0
 	for n := 1; n <= 20000; n++ {
 		d.AddSample("own", float64(n*7919%20011), int64(n))
-		if o, violated := w.Violated(); violated {
+		if o, violated := w.Violated(true); violated {
 			t.Fatal(o)
 		}
 		switch seen := w.watched[0].last.Samples; {
@@ -295,7 +324,7 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 				grown(d, []string{"isolated", "workload"}[min(rng.IntN(4), 1)], 1+rng.Int64N(50))
 				d.AddSample("own", rng.NormFloat64(), int64(len(d.Measurements)))
 			}
-			got, violated := w.Violated()
+			got, violated := w.Violated(true)
 			want := th.Judge(d)
 			if violated == math.IsNaN(want.Value) {
 				t.Fatalf("%s: violated %v, judged %v", s, violated, want)

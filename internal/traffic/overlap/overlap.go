@@ -13,16 +13,18 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 
 	"perigee/internal/traffic/series"
 	"perigee/spmd/clock"
 )
 
-// Pattern is the runs of one pattern.
-type Pattern struct {
-	Runs []series.Run
-	Read bool // the receivers initiate
+// Run is a run of a pattern.
+type Run struct {
+	*series.Run
+	Pattern int
+	Read    bool // the receivers initiate
 }
 
 // resource is one of series.Resources, by number of the rank or host.
@@ -45,60 +47,72 @@ func (h Hosts) apart(a, b int) int64 {
 	return h.Uncertainty[a] + h.Uncertainty[b]
 }
 
-// Mark sets the overlap of every message.
-func Mark(patterns []Pattern, hosts Hosts) { MarkSince(patterns, hosts, math.MinInt64) }
+// Timeline is the runs that have been marked. The zero value is that of none.
+type Timeline struct{ byEnd []int }
 
-// MarkSince sets the overlap of the messages of the runs that ended after an instant, or may have. With the start of
-// the first of some runs that have come to others, which were marked before, all are marked as by Mark.
-func MarkSince(patterns []Pattern, hosts Hosts, since int64) {
-	type one struct {
-		pattern int
-		run     *series.Run
-		busy    map[resource][]*busy // made when it is first needed
+// Mark sets the overlap of every message of n runs, each of which at returns. Those of the last time must be in front.
+// It looks at those only that may have met one that has come since.
+func (t *Timeline) Mark(n int, at func(i int) Run, hosts Hosts) {
+	known, since := len(t.byEnd), int64(math.MaxInt64)
+	for i := known; i < n; i++ {
+		t.byEnd, since = append(t.byEnd, i), min(since, at(i).StartNS)
 	}
+	t.sort(known, at)
 	worst := clock.Apart(hosts.Uncertainty)
-	// What those runs may have met began later than any run that ended before the first of them.
 	first := since
-	for _, p := range patterns {
-		for k := range p.Runs {
-			if r := &p.Runs[k]; r.EndNS+worst > since {
-				first = min(first, r.StartNS)
-			}
-		}
+	for _, i := range t.endedAfter(since-worst, at) {
+		first = min(first, at(i).StartNS)
+	}
+	type one struct {
+		Run
+		busy map[resource][]*busy // made when it is first needed
 	}
 	var all []*one
-	for i, p := range patterns {
-		for k := range p.Runs {
-			if r := &p.Runs[k]; r.EndNS+worst > first {
-				all = append(all, &one{pattern: i, run: r})
-			}
-		}
+	for _, i := range t.endedAfter(first-worst, at) {
+		all = append(all, &one{Run: at(i)})
 	}
-	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.run.StartNS, b.run.StartNS) })
+	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.StartNS, b.StartNS) })
 	use := func(o *one) map[resource][]*busy {
 		if o.busy == nil {
-			o.busy = busyIn(o.run, patterns[o.pattern].Read, hosts.Of)
+			o.busy = busyIn(o.Run.Run, o.Read, hosts.Of)
 		}
 		return o.busy
 	}
 	others := make([][]*one, len(all))
 	for i, a := range all {
-		for k := i + 1; k < len(all) && all[k].run.StartNS < a.run.EndNS+worst; k++ {
-			if b := all[k]; b.pattern != a.pattern {
+		for k := i + 1; k < len(all) && all[k].StartNS < a.EndNS+worst; k++ {
+			if b := all[k]; b.Pattern != a.Pattern {
 				others[i], others[k] = append(others[i], b), append(others[k], a)
 			}
 		}
 	}
 	for i, a := range all {
-		if len(others[i]) == 0 || a.run.EndNS+worst <= since {
+		if len(others[i]) == 0 || a.EndNS+worst <= since {
 			continue
 		}
 		rivals := make([]map[resource][]*busy, len(others[i]))
 		for k, b := range others[i] {
 			rivals[k] = use(b)
 		}
-		markRun(a.run, patterns[a.pattern].Read, hosts, rivals)
+		markRun(a.Run.Run, a.Read, hosts, rivals)
 	}
+}
+
+// sort brings runs into the order of their ends, of which those from the known ones on may not be.
+func (t *Timeline) sort(known int, at func(i int) Run) {
+	byEnd := func(a, b int) int { return cmp.Compare(at(a).EndNS, at(b).EndNS) }
+	slices.SortFunc(t.byEnd[known:], byEnd)
+	if known > 0 && known < len(t.byEnd) { // most of what is known ended before
+		before := Timeline{t.byEnd[:known]}
+		late := before.endedAfter(at(t.byEnd[known]).EndNS, at)
+		slices.SortFunc(t.byEnd[known-len(late):], byEnd)
+	}
+}
+
+// endedAfter returns the runs that ended after an instant.
+func (t *Timeline) endedAfter(ns int64, at func(i int) Run) []int {
+	from := sort.Search(len(t.byEnd), func(k int) bool { return at(t.byEnd[k]).EndNS > ns })
+	return t.byEnd[from:]
 }
 
 // busy is when the initiators of a host used one resource in a run: the messages by start and by end, and their union.

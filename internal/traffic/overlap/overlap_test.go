@@ -12,6 +12,23 @@ import (
 	"perigee/internal/traffic/series"
 )
 
+// Pattern is the runs of one pattern.
+type Pattern struct {
+	Runs []series.Run
+	Read bool
+}
+
+// Mark marks the runs of all patterns together.
+func Mark(patterns []Pattern, hosts Hosts) {
+	var all []Run
+	for i, p := range patterns {
+		for k := range p.Runs {
+			all = append(all, Run{&p.Runs[k], i, p.Read})
+		}
+	}
+	new(Timeline).Mark(len(all), func(i int) Run { return all[i] }, hosts)
+}
+
 // single is one message of a pattern with a single initiator.
 func single(from, to int, start, end int64) series.Run {
 	r := series.Run{StartNS: start, EndNS: end}
@@ -147,22 +164,18 @@ func TestMarkIsTheDefinition(t *testing.T) {
 // markInPieces marks runs as they come, in any order.
 func markInPieces(t *rapid.T, patterns []Pattern, hosts Hosts) {
 	const pieces = 3
-	of := make([][]int, len(patterns)) // the piece of each run
+	var of [pieces][]Run
 	for i, p := range patterns {
-		of[i] = rapid.SliceOfN(rapid.IntRange(0, pieces-1), len(p.Runs), len(p.Runs)).Draw(t, "pieces")
-	}
-	there := make([]Pattern, len(patterns))
-	for piece := range pieces {
-		since := int64(math.MaxInt64)
-		for i, p := range patterns {
-			there[i].Read = p.Read
-			for k, run := range p.Runs {
-				if of[i][k] == piece {
-					there[i].Runs, since = append(there[i].Runs, run), min(since, run.StartNS)
-				}
-			}
+		for k := range p.Runs {
+			piece := rapid.IntRange(0, pieces-1).Draw(t, "piece")
+			of[piece] = append(of[piece], Run{&p.Runs[k], i, p.Read})
 		}
-		MarkSince(there, hosts, since)
+	}
+	var line Timeline
+	var all []Run
+	for _, some := range of {
+		all = append(all, some...)
+		line.Mark(len(all), func(i int) Run { return all[i] }, hosts)
 	}
 }
 

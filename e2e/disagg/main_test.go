@@ -104,7 +104,7 @@ type one struct {
 	ID, State, Job, Diagnosis string
 	Repeat                    int
 	Dir                       string
-	Reasons                   []string
+	Reasons, Warnings         []string
 	Levels                    []struct {
 		Concurrency int
 		Complete    bool

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -277,6 +278,56 @@ func TestServerDies(t *testing.T) {
 	}
 	if !strings.Contains(c.Reasons[0], "SERVER_0 on node") || !strings.Contains(c.Diagnosis, "RuntimeError: no such device mlx5_7") || !strings.Contains(c.Diagnosis, "on node") {
 		t.Errorf("%q\n%s", c.Reasons, c.Diagnosis)
+	}
+}
+
+// A server on one of several nodes that dies ends the case as well: the others alone give other figures.
+func TestOneOfTwoServersDies(t *testing.T) {
+	t.Parallel()
+	for name, dies := range map[string]string{
+		"ends": `echo "RuntimeError: CUDA out of memory"; exit 3`, "killed": `echo "RuntimeError: CUDA out of memory"; kill -9 $$`,
+	} {
+		s := newSite(t)
+		s.add("a", "hang", 0, `  nodes: 2
+  server: '[ $SLURM_PROCID = 0 ] || { sleep 1; `+dies+`; }; exec sleep 600'
+  ready: "true"
+`)
+		c := s.run(12)["a"]
+		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], map[string]int{"ends": 3, "killed": 137}[name])
+		if !strings.Contains(c.Reasons[0], want) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
+			t.Errorf("%s: wanted %q, got %q\n%s", name, want, c.Reasons, c.Diagnosis)
+		}
+	}
+}
+
+// The figures of a job that Slurm has suspended come with a warning.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 1, "")
+	p := s.start("run")
+	var job string
+	until(t, "the job to run", func() bool {
+		if lines, err := os.ReadFile(filepath.Join(s.output, "jobs.txt")); err == nil {
+			job = strings.TrimSpace(string(lines))
+		}
+		return job != "" && s.state(job) == "RUNNING"
+	})
+	tool := func(command string) {
+		t.Helper()
+		if out, err := s.s.Tool("scontrol", command, job); err != nil {
+			t.Fatal(err, out)
+		}
+	}
+	tool("suspend")
+	time.Sleep(second) // five polls
+	tool("resume")
+	if c := s.cases(p, 0)["a"]; !strings.Contains(strings.Join(c.Warnings, "\n"), "Slurm has suspended the job") {
+		t.Errorf("%+v", c)
 	}
 }
 

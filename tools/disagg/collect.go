@@ -116,6 +116,9 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	d.judgeDeath(death)
 	unmarked := death == nil && !batch.Done(t.Dir)
+	if t.Suspended {
+		d.Warnings = append(d.Warnings, "Slurm has suspended the job for a while: its figures may hold the pause")
+	}
 	switch state := t.Job.State; {
 	case t.TimedOut:
 		d.fail("the job has not ended within %s", r.Timeout)

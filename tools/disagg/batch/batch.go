@@ -44,6 +44,7 @@ type Task struct {
 	Pending   string        // why it was last waiting, in Slurm's words
 	Ended     time.Time
 	TimedOut  bool
+	Suspended bool   // Slurm has stopped it for a while
 	Lost      bool   // Slurm forgot how it ended
 	Death     *Death // nil unless a part ended before its time
 	Resumed   bool
@@ -56,13 +57,16 @@ type Task struct {
 	tied    bool
 	other   bool // another job has its id now
 	stopped time.Time
-	again   time.Time // before which it is not cancelled: Slurm has not answered
-	// When Slurm last said how the job is, and when a part was first seen that a signal has ended.
-	seen, signalled time.Time
-	ran             bool
-	restarted       time.Time // when Slurm has first said that it runs the job once more
-	said            bool      // why the job is cancelled
-	comment         string
+	seen    time.Time // when Slurm last said how the job is
+	ran     bool
+	// When Slurm has first said that it runs the job once more; the mark of a part that has ended, and when it was
+	// first seen; and the last mark that is of an earlier attempt.
+	restarted time.Time
+	mark      string
+	marked    time.Time
+	old       string
+	said      bool // why the job is cancelled
+	comment   string
 }
 
 // Over reports whether the task needs no more waiting.
@@ -82,6 +86,7 @@ type Manager struct {
 	Changed  func([]*Task)     // after each look
 
 	resumed bool
+	again   time.Time // before which no job is cancelled: Slurm has not answered
 }
 
 // slowest is how far the interval grows while Slurm does not answer.
@@ -151,6 +156,9 @@ func (m *Manager) wait(ctx context.Context, part []*Task) error {
 			next = time.Now().Add(interval)
 		}
 		for _, t := range open {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			m.look(ctx, t)
 			if t.over {
 				if err := m.end(t); err != nil {
@@ -231,9 +239,10 @@ func (t *Task) has(job slurm.Job) bool {
 func (t *Task) see(job slurm.Job) {
 	t.seen = time.Now()
 	if t.ran && (job.Started.After(t.Job.Started) || t.Job.State == "PENDING" && job.State == "RUNNING") {
-		t.restarted, t.signalled = t.seen, time.Time{}
+		t.restarted = t.seen
 	}
 	t.ran = t.ran || job.State == "RUNNING"
+	t.Suspended = t.Suspended || job.State == "SUSPENDED"
 	t.Job = job
 	if job.State == "PENDING" && job.Reason != "None" {
 		t.Pending = job.Reason
@@ -269,7 +278,7 @@ const grace = 30 * time.Second
 
 // look watches the files and the time of one task.
 func (m *Manager) look(ctx context.Context, t *Task) {
-	if t.over || time.Now().Before(t.again) {
+	if t.over {
 		return
 	}
 	switch {
@@ -287,33 +296,16 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	}
 }
 
-// Words says what has ended and where.
-func (d *Death) Words() string {
-	words := d.Part
-	if d.Node != "" {
-		words += " on " + d.Node
-	}
-	if d.Code < 0 {
-		return words + " has an error from which jobs do not recover"
-	}
-	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
-}
-
-// Report says what has ended, where, and shows its log.
-func (d *Death) Report(task string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s; first error in %s: %s", task, d.Words(), d.Log, d.Line)
-	for _, line := range d.Tail {
-		b.WriteString("\n  | " + line)
-	}
-	return b.String()
-}
-
 // stop cancels the job of a task, late or with a part that has died; it is over when Slurm says so. While Slurm does
 // not answer, stop is to be called again, and the job may end by itself meanwhile.
 func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
-	ctx = context.WithoutCancel(ctx)
+	if time.Now().Before(m.again) {
+		return
+	}
 	jobs, err := m.Queue.Poll(ctx, []string{t.Job.ID})
+	if ctx.Err() != nil {
+		return
+	}
 	job, known := jobs[t.Job.ID]
 	late = late && !Done(t.Dir)
 	if err == nil && (!t.tied || known && !t.has(job)) {
@@ -340,11 +332,11 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 			m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
 		}
 		t.TimedOut, t.said = late, true
-		err = m.Queue.Cancel(ctx, t.Job.ID)
+		err = m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID)
 	}
 	if err != nil {
 		m.printf("%s: cannot cancel job %s, trying again in %s: %v\n", t.Name, t.Job.ID, m.Poll, err)
-		t.again = time.Now().Add(m.Poll)
+		m.again = time.Now().Add(m.Poll)
 		return
 	}
 	t.stopped = time.Now()

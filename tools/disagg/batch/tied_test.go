@@ -182,6 +182,40 @@ s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00
 	}
 }
 
+// The mark of an attempt that Slurm has ended does not count in the next one, however late that removes it.
+func TestMarkOfAnEarlierAttempt(t *testing.T) {
+	task := &Task{Death: &Death{Code: 1, mark: "S1"}}
+	say := func(state string) {
+		task.see(slurm.Job{State: state})
+		if !task.restarted.IsZero() {
+			task.restarted = time.Now().Add(-time.Minute)
+		}
+	}
+	want := func(what string, old bool) {
+		t.Helper()
+		if task.endedBySlurm() != old {
+			t.Errorf("%s: of an earlier attempt is %v, want %v", what, !old, old)
+		}
+	}
+	say("PENDING")
+	want("Slurm may not have said yet that it runs", true)
+	say("RUNNING")
+	if !task.restarted.IsZero() {
+		t.Error("its first start counts as another one")
+	}
+	want("it ran when the mark was there", false)
+	say("PENDING")
+	want("it waits", true)
+	say("RUNNING")
+	want("the mark was there while it waited", true)
+	task.Death = &Death{Code: 1, mark: "S2"}
+	want("a new mark", false)
+	say("SUSPENDED")
+	want("it does not run now", true)
+	say("RUNNING")
+	want("it was suspended", false)
+}
+
 // A job that has ended in time is not late, although Slurm says so late.
 func TestEndedWhileSlurmIsAway(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -3,6 +3,7 @@ package batch
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,6 +26,30 @@ type Death struct {
 	Log  string   // name of the log
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
+
+	mark string // of the part, distinct from that of another attempt; empty where a pattern was found
+}
+
+// Words says what has ended and where.
+func (d *Death) Words() string {
+	words := d.Part
+	if d.Node != "" {
+		words += " on " + d.Node
+	}
+	if d.Code < 0 {
+		return words + " has an error from which jobs do not recover"
+	}
+	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
+}
+
+// Report says what has ended, where, and shows its log.
+func (d *Death) Report(task string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s; first error in %s: %s", task, d.Words(), d.Log, d.Line)
+	for _, line := range d.Tail {
+		b.WriteString("\n  | " + line)
+	}
+	return b.String()
 }
 
 // tailLines is how many lines of a log show what happened.
@@ -96,24 +121,28 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	return nil
 }
 
-// endedBySlurm reports whether Slurm may have ended a part of the job that a signal has ended, to run the job again,
-// for example: it has not said since that the job runs.
+// endedBySlurm reports whether the mark of the part that has ended is, or may be, of an attempt that Slurm has ended to
+// run the job again: it has not said since that the job runs.
 func (t *Task) endedBySlurm() bool {
 	const (
 		signal = 128
 		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
 	)
-	t.ran = t.ran || t.Job.State == "PENDING" // before it waits
-	if !t.restarted.IsZero() && time.Since(t.restarted) < grace {
+	mark, state := t.Death.mark, t.Job.State
+	if mark != t.mark {
+		t.mark, t.marked = mark, time.Now()
+	}
+	waits := state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE")
+	if waits && mark != "" && t.seen.After(t.marked) {
+		t.ran, t.old = true, mark // before it waits
+	}
+	switch {
+	case mark != "" && mark == t.old, !t.restarted.IsZero() && time.Since(t.restarted) < grace:
 		return true
+	case t.Death.Code <= signal:
+		return state != "RUNNING"
 	}
-	if t.Death.Code <= signal {
-		return t.Job.State != "RUNNING" // what is there is of an earlier attempt, or may be
-	}
-	if t.signalled.IsZero() {
-		t.signalled = time.Now()
-	}
-	return t.Job.State != "RUNNING" || t.seen.Before(t.signalled)
+	return state != "RUNNING" || t.seen.Before(t.marked)
 }
 
 // endedFile lists the parts that had ended when the job wrote its end mark.
@@ -125,7 +154,8 @@ func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
 // readExit reads the mark of a part that has ended: its exit code and its node.
 func readExit(dir, part string) *Death {
 	const most = 4 << 10
-	data, err := regular.Inside(dir).Read(filepath.Join(dir, "exits", part), most)
+	path := filepath.Join(dir, "exits", part)
+	data, err := regular.Inside(dir).Read(path, most)
 	if err != nil {
 		return nil
 	}
@@ -137,7 +167,10 @@ func readExit(dir, part string) *Death {
 	if err != nil || code == 0 {
 		return nil
 	}
-	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log"}
+	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", mark: part}
+	if info, err := os.Lstat(path); err == nil {
+		d.mark = fmt.Sprint(part, info.ModTime().UnixNano())
+	}
 	if len(fields) > 1 {
 		d.Node = fields[1]
 	}

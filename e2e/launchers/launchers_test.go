@@ -189,3 +189,16 @@ func TestTorchrunUnderSrun(t *testing.T) {
 	out := start(t, harness.Command{Argv: slices.Concat(words, []string{"sh", "-c", agent, "sh", harness.Program, "run", harness.Script(t, "whoami.lua")}), Env: slices.Concat(env, []string{"TORCHELASTIC_RUN_ID=1", "WORLD_SIZE=4", "MASTER_ADDR=localhost", fmt.Sprint("MASTER_PORT=", port[0])})}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
 }
+
+// hydra's ranks are one job, also in a step of PMIx whose variables they see.
+func TestHydraInAStepOfPMIx(t *testing.T) {
+	words, env := wayNamed("mpirun").command(t, 1)
+	inner, innerEnv := wayNamed("hydra").command(t, 2)
+	o := start(t, harness.Command{
+		Argv: slices.Concat(words, inner, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm"}),
+		Env:  slices.Concat(env, innerEnv),
+	}).MustEnd()
+	if strings.Count(o.Stdout, ", 2 ranks on 1 host") != 1 || !strings.Contains(o.Stdout, "launcher pmi1") {
+		t.Error(o.Stdout)
+	}
+}

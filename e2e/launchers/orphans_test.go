@@ -104,6 +104,7 @@ func ends() []end {
 		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`},
 		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`},
 		{wayNamed("hydra"), "mpiexec", itself, nil, ""},
+		{wayNamed("hydra"), "mpiexec, behind a session", itself, []string{"setsid", "-w"}, ""},
 		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
 		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
 		{wayNamed("srun none"), "srun", itself, nil, ""},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/spmd/boot/ancestry"
 	"perigee/spmd/boot/watch"
 )
 
@@ -98,11 +99,24 @@ func find(env Environ) (launcher string, c connect, err error) {
 	}
 	for _, d := range candidates {
 		c, err := d.detect(env)
-		if err != nil || c != nil {
-			return d.name, c, err
+		if err == nil && c == nil {
+			continue
 		}
+		if d.name == "pmix" && len(candidates) > 1 && hydraWithin(env) {
+			c, err := requirePMI1(env)
+			return "pmi1", c, err
+		}
+		return d.name, c, err
 	}
 	return "", nil, nil
+}
+
+// hydraWithin reports whether hydra, which was started in a step of PMIx, has started this process: both have left
+// their variables, and hydra itself has those of the step.
+func hydraWithin(env Environ) bool {
+	hydra := pairsOf(env, []string{"PMI_FD", "PMI_RANK", "PMI_PORT", "PMI_ID"})
+	step := pairsOf(env, carriedVariables(env, "pmix"))
+	return len(hydra) > 0 && ancestry.Depth(hydra) < ancestry.Depth(step)
 }
 
 // Started reports whether a launcher started this process as a rank, and

@@ -40,16 +40,15 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 	if names == nil {
 		return nil, nil
 	}
-	var pairs []string
-	for _, n := range names {
-		if value, ok := env(n); ok {
-			pairs = append(pairs, n+"="+value)
-		}
-	}
-	found, err := ancestry.Find(pairs)
+	found, err := ancestry.Find(pairsOf(env, names))
 	if err != nil || found == nil {
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
 		return nil, nil
+	}
+	if launcher == "pmi1" { // hydra's proxy kills what it has started, and ends, when mpiexec has died
+		if err := found.MindStarter(); err != nil {
+			log.Debug("what has started the launcher is not watched", "reason", err)
+		}
 	}
 	if at := srunAddress(env, launcher); at.IsValid() {
 		if err := alsoSrun(found, at, log); err != nil {
@@ -63,6 +62,16 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 	v := &vigil{launcher: found, log: log, died: make(chan struct{}), stop: stop}
 	go v.watch(ctx)
 	return v, nil
+}
+
+// pairsOf returns those of the variables that are set, with their values.
+func pairsOf(env Environ, names []string) (pairs []string) {
+	for _, n := range names {
+		if value, ok := env(n); ok {
+			pairs = append(pairs, n+"="+value)
+		}
+	}
+	return pairs
 }
 
 func (v *vigil) watch(ctx context.Context) {

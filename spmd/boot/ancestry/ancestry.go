@@ -14,7 +14,8 @@
 //
 //   - If an ancestor between the rank and the launcher ends first, the rank has been
 //     detached, and nothing is watched from then on. So it is if both have ended when
-//     the first of them is noticed: the launcher may have ended because of the other.
+//     the first of them is noticed: the launcher may have ended because of the other. But where the launcher ends
+//     because the process that started it has ended, and takes what is below it along, the rank is an orphan.
 //   - If the launcher ends first, the rank is an orphan.
 //   - If the rank has been adopted by process 1 before it looked, it is detached.
 //
@@ -61,6 +62,7 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []handle  // of the ancestors below it
 	also    []watched // other processes without which the ranks are orphans
+	starter watched   // what has started the launcher; without a handle where that does not count
 }
 
 type watched struct {
@@ -113,6 +115,25 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
+// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs: the launcher that
+// has given them is behind those.
+func Depth(variables []string) int {
+	for depth, child := 0, os.Getpid(); ; depth++ {
+		parent, err := parentOf("/proc", child)
+		if err != nil || parent <= 1 || depth == maxDepth || !carries("/proc", parent, variables) {
+			return depth
+		}
+		child = parent
+	}
+}
+
+// MindStarter makes the end of the process that has started the launcher count where the launcher ends with ancestors
+// of the rank below it.
+func (l *Launcher) MindStarter() (err error) {
+	l.starter.PID, l.starter.handle, err = holdParent("/proc", l.PID)
+	return err
+}
+
 // Also makes the end of another process count as that of the launcher.
 func (l *Launcher) Also(pid int) error {
 	h, err := hold("/proc", pid)
@@ -145,11 +166,18 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	}
 	select {
 	case p := <-launcher:
-		return p, !slices.ContainsFunc(l.between, handle.ended)
+		return p, l.dragged() || !slices.ContainsFunc(l.between, handle.ended)
 	case <-detached:
+		return l.Process, l.dragged()
 	case <-ctx.Done():
 	}
 	return Process{}, false
+}
+
+// dragged reports whether what has started the launcher has ended, or is about to: then the launcher ends, too, if it
+// has not.
+func (l *Launcher) dragged() bool {
+	return l.starter.handle != nil && (exiting("/proc", l.starter.PID) || l.starter.ended())
 }
 
 // Close lets go of the processes. It must not be called during a Wait.
@@ -162,6 +190,9 @@ func (l *Launcher) Close() {
 	}
 	for _, w := range l.also {
 		w.close()
+	}
+	if l.starter.handle != nil {
+		l.starter.close()
 	}
 }
 
@@ -191,6 +222,18 @@ func nameOf(proc string, pid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(data))
+}
+
+// exiting reports whether a process has begun to end. Its files are closed then, which others may see before it has
+// ended.
+func exiting(proc string, pid int) bool {
+	const exiting = 4 // PF_EXITING
+	fields, err := statOf(proc, pid)
+	if err != nil || len(fields) < 7 {
+		return false
+	}
+	flags, err := strconv.ParseUint(fields[6], 10, 32)
+	return err == nil && flags&exiting != 0
 }
 
 func parentOf(proc string, pid int) (int, error) {

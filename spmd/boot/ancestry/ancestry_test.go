@@ -132,6 +132,37 @@ func TestEndOfBoth(t *testing.T) {
 	})
 }
 
+// A launcher that ends because what has started it has ended takes a wrapper along.
+func TestEndOfTheStarter(t *testing.T) {
+	onBoth(t, func(t *testing.T) {
+		for _, kill := range []string{"both", "wrapper"} {
+			launcher, wrapper, rank := family(t, true)
+			l, err := find("/proc", rank, pair)
+			if err != nil || l == nil {
+				t.Fatal(l, err)
+			}
+			starter := exec.Command("sleep", "1000")
+			if err := starter.Start(); err != nil {
+				t.Fatal(err)
+			}
+			l.starter.PID = starter.Process.Pid
+			if l.starter.handle, err = hold("/proc", starter.Process.Pid); err != nil {
+				t.Fatal(err)
+			}
+			starter.Process.Kill()
+			starter.Wait()
+			syscall.Kill(wrapper, syscall.SIGKILL)
+			if kill == "both" {
+				syscall.Kill(launcher, syscall.SIGKILL)
+			}
+			if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher {
+				t.Errorf("%s: %v, orphan is %v", kill, p, orphan)
+			}
+			l.Close()
+		}
+	})
+}
+
 func TestWaitEndsWithItsContext(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		_, _, rank := family(t, true)

@@ -273,7 +273,8 @@ func cpuLimit(used time.Duration) string {
 	if unix.Getrlimit(unix.RLIMIT_CPU, &limit) != nil || limit.Max > math.MaxInt32 {
 		return ""
 	}
-	if used < time.Duration(limit.Max)*time.Second-50*time.Millisecond { // the kernel counts ticks
+	const part = 0.8 // the kernel counts ticks, for each thread
+	if used.Seconds() < part*float64(limit.Max) {
 		return ""
 	}
 	return fmt.Sprintf("the limit on CPU time (ulimit -t %d)", limit.Max)

@@ -203,6 +203,7 @@ func ReadCSV(path string) (rows []Row, left int, _ error) {
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
 	}
+	header[0] = strings.TrimPrefix(header[0], "\ufeff") // spreadsheets write a byte order mark in front
 	at := map[string]int{}
 	for i, name := range header {
 		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name

@@ -52,6 +52,14 @@ func TestCSV(t *testing.T) {
 	if rows, _, err := ReadCSV(path); err != nil || len(rows) != 16 {
 		t.Errorf("with columns without a name: %d rows, %v", len(rows), err)
 	}
+	marked := strings.NewReplacer("network_name", "perf_case_name", "perf_case_name", "network_name").Replace(lines[0])
+	marked = "\ufeff" + marked + "\n" + strings.ReplaceAll(strings.Join(lines[1:2], "\n"), ",test_benchmark", ",x") + "\n"
+	if err := os.WriteFile(path, []byte(marked), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if rows, _, err := ReadCSV(path); err != nil || len(rows) != 1 {
+		t.Errorf("with a byte order mark: %d rows, %v", len(rows), err)
+	}
 	for text, word := range map[string]string{
 		"": "column names", "a,b\n1,2\n": "the column perf_case_name is missing",
 		string(data) + "x\n": "wrong number of fields", strings.ReplaceAll(string(data), "1122.63", "abc"): "wanted a decimal number",

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 
 	"perigee/internal/pace"
 	"perigee/internal/traffic/overlap"
@@ -32,7 +33,7 @@ func (e *Experiment) Collect(plans []*play.Plan) ([]record.Collected, error) {
 		delete(e.early, p.Number)
 	}
 	e.Checkpoint()
-	return all, e.sampled(true)
+	return all, e.sampled(e.allKnown(plans))
 }
 
 // SaveRuns gathers like Collect, if it is time: every two seconds for the same plans. The result is saved as
@@ -56,7 +57,13 @@ func (e *Experiment) SaveRuns(plans []*play.Plan, gap bool) error {
 		return err
 	}
 	e.CheckpointSparingly()
-	return e.sampled(len(plans) == len(e.Doc.Patterns)) // else others may have run at the same time
+	return e.sampled(e.allKnown(plans))
+}
+
+// allKnown reports whether no other run may have been at the same time as those of plans that have just been gathered:
+// they are all plans, and none is under way.
+func (e *Experiment) allKnown(plans []*play.Plan) bool {
+	return len(plans) == len(e.Doc.Patterns) && !slices.ContainsFunc(plans, (*play.Plan).UnderWay)
 }
 
 // paceOf returns the pace at which these plans are saved. Plans that separate calls save have one each: one

@@ -220,6 +220,9 @@ func (p *Plan) Post() error {
 }
 
 // waitable returns an error unless Post started the plan.
+// UnderWay reports whether the plan has been posted and not waited for.
+func (p *Plan) UnderWay() bool { return p.posted }
+
 func (p *Plan) waitable() error {
 	if !p.posted {
 		return fault.New(fault.Script, "%s: the plan has not been posted", p.Label())

@@ -190,15 +190,19 @@ func TestTorchrunUnderSrun(t *testing.T) {
 	harness.Contains(t, "stdout", out, "launcher torchrun\n", "rank 3 of 4, local rank 1, on ")
 }
 
-// hydra's ranks are one job, also in a step of PMIx whose variables they see.
-func TestHydraInAStepOfPMIx(t *testing.T) {
-	words, env := wayNamed("mpirun").command(t, 1)
-	inner, innerEnv := wayNamed("hydra").command(t, 2)
-	o := start(t, harness.Command{
-		Argv: slices.Concat(words, inner, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm"}),
-		Env:  slices.Concat(env, innerEnv),
-	}).MustEnd()
-	if strings.Count(o.Stdout, ", 2 ranks on 1 host") != 1 || !strings.Contains(o.Stdout, "launcher pmi1") {
-		t.Error(o.Stdout)
+// Ranks are one job of the launcher that has started them, also where that one runs as a rank of another.
+func TestLaunchersWithinEachOther(t *testing.T) {
+	for _, c := range []struct{ outer, inner string }{
+		{"mpirun", "hydra"}, {"hydra", "mpirun"}, {"mpirun", "srun none"}, {"mpirun", "srun pmi2"}, {"mpirun", "srun pmix"}, {"hydra", "srun none"},
+	} {
+		words, env := wayNamed(c.outer).command(t, 1)
+		inner, innerEnv := wayNamed(c.inner).command(t, 2)
+		o := start(t, harness.Command{
+			Argv: slices.Concat(words, inner, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm", "--size", "4K"}),
+			Env:  slices.Concat(env, innerEnv, []string{"PERIGEE_IFACE=lo"}),
+		}).Wait()
+		if o.Code != 0 || strings.Count(o.Stdout, ", 2 ranks on ") != 1 || !strings.Contains(o.Stdout, "launcher "+wayNamed(c.inner).launcher) {
+			t.Errorf("%s in %s: exit code %d\n%s%s", c.inner, c.outer, o.Code, o.Stdout, o.Stderr)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -97,26 +98,39 @@ func find(env Environ) (launcher string, c connect, err error) {
 			candidates = forced[:1]
 		}
 	}
+	nearest := math.MaxInt
 	for _, d := range candidates {
-		c, err := d.detect(env)
-		if err == nil && c == nil {
+		found, failed := d.detect(env)
+		if failed == nil && found == nil {
 			continue
 		}
-		if d.name == "pmix" && len(candidates) > 1 && hydraWithin(env) {
-			c, err := requirePMI1(env)
-			return "pmi1", c, err
+		if at := distance(env, d.name); at < nearest {
+			launcher, c, err, nearest = d.name, found, failed, at
 		}
-		return d.name, c, err
 	}
-	return "", nil, nil
+	return launcher, c, err
 }
 
-// hydraWithin reports whether hydra, which was started in a step of PMIx, has started this process: both have left
-// their variables, and hydra itself has those of the step.
-func hydraWithin(env Environ) bool {
-	hydra := pairsOf(env, []string{"PMI_FD", "PMI_RANK", "PMI_PORT", "PMI_ID"})
-	step := pairsOf(env, carriedVariables(env, "pmix"))
-	return len(hydra) > 0 && ancestry.Depth(hydra) < ancestry.Depth(step)
+// distance is how far away a launcher is that has left its variables: how many ancestors of this process have them,
+// too. Of launchers that have started each other the nearest has started this process. What only sets variables
+// is behind all of them, and perigee's own launcher before.
+func distance(env Environ, launcher string) int {
+	names := carriedVariables(env, launcher)
+	switch {
+	case launcher == "local":
+		return -1
+	case names == nil:
+		return math.MaxInt - 1
+	}
+	depth, name := ancestry.Depth(pairsOf(env, names))
+	// srun passes on the variables of the launcher that has started it, which slurmstepd does not have.
+	namespace, _ := env("PMIX_NAMESPACE")
+	slurms := launcher == "slurm" || launcher == "pmi2" ||
+		launcher == "pmix" && strings.HasPrefix(namespace, slurmNamespace)
+	if name == "slurmstepd" && !slurms {
+		depth++
+	}
+	return depth
 }
 
 // Started reports whether a launcher started this process as a rank, and

@@ -35,8 +35,8 @@ func detectSlurm(env Environ) (connect, error) {
 		return nil, nil
 	}
 	// Who sets all of torchrun's variables for a process means them: srun may
-	// have started a script that starts the ranks.
-	if len(readVariables(env, torchrunVariables...).lack) == 0 {
+	// have started a script that starts the ranks. torchrun itself may have started srun.
+	if id, _ := env("TORCHELASTIC_RUN_ID"); id == "" && len(readVariables(env, torchrunVariables...).lack) == 0 {
 		return nil, nil
 	}
 	return requireSlurm(env)

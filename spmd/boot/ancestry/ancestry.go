@@ -115,16 +115,20 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
-// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs: the launcher that
-// has given them is behind those.
-func Depth(variables []string) int {
-	for depth, child := 0, os.Getpid(); ; depth++ {
+// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs, and the name of
+// the next one, "" if there is none or it is hidden: the launcher that has given them is that one, or above.
+func Depth(variables []string) (depth int, next string) {
+	for child := os.Getpid(); depth < maxDepth; depth++ {
 		parent, err := parentOf("/proc", child)
-		if err != nil || parent <= 1 || depth == maxDepth || !carries("/proc", parent, variables) {
-			return depth
+		if err != nil || parent <= 1 {
+			break
+		}
+		if !carries("/proc", parent, variables) {
+			return depth, nameOf("/proc", parent)
 		}
 		child = parent
 	}
+	return depth, ""
 }
 
 // MindStarter makes the end of the process that has started the launcher count where the launcher ends with ancestors

@@ -284,22 +284,35 @@ func TestServerDies(t *testing.T) {
 // A server on one of several nodes that dies ends the case as well: the others alone give other figures.
 func TestOneOfTwoServersDies(t *testing.T) {
 	t.Parallel()
-	for name, dies := range map[string]string{
-		"ends": `echo "RuntimeError: CUDA out of memory"; exit 3`, "killed": `echo "RuntimeError: CUDA out of memory"; kill -9 $$`,
+	for name, c := range map[string]struct {
+		dies, lives string
+		code        int
+	}{
+		"ends": {"exit 3", "exec sleep 600", 3}, "killed": {"kill -9 $$", "exec sleep 600", 137}, "bus error": {"kill -BUS $$", "exec sleep 600", 135},
+		"the other takes its time": {"exit 3", `trap "" TERM; sleep 600`, 3},
 	} {
 		s := newSite(t)
 		s.add("a", "hang", 0, `  nodes: 2
-  server: '[ $SLURM_PROCID = 0 ] || { sleep 1; `+dies+`; }; exec sleep 600'
+  server: '[ $SLURM_PROCID = 0 ] || { sleep 1; echo "RuntimeError: CUDA out of memory"; `+c.dies+`; }; `+c.lives+`'
   ready: "true"
 `)
+		want := c.code
 		c := s.run(12)["a"]
 		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], map[string]int{"ends": 3, "killed": 137}[name])
-		if !strings.Contains(c.Reasons[0], want) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
-			t.Errorf("%s: wanted %q, got %q\n%s", name, want, c.Reasons, c.Diagnosis)
+		text := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], want)
+		// srun itself waits for the other server, half a minute.
+		began, err := os.Stat(filepath.Join(c.Dir, "nodes.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mark, err := os.Stat(filepath.Join(c.Dir, "exits", "SERVER_0")); err != nil || mark.ModTime().Sub(began.ModTime()) > 20*second {
+			t.Errorf("%s: %v, %v", name, mark, err)
+		}
+		if !strings.Contains(c.Reasons[0], text) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
+			t.Errorf("%s: wanted %q, got %q\n%s", name, text, c.Reasons, c.Diagnosis)
 		}
 	}
 }

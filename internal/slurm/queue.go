@@ -211,6 +211,15 @@ func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
 	return parseQueue(out), nil
 }
 
+// Preempted reports whether Slurm says that it will end a job, or has, to run another one. Its steps have been told
+// then, and the job runs on for the grace time of its partition.
+func (q *Queue) Preempted(ctx context.Context, id string) bool {
+	q.Commands++
+	out, err := q.output(ctx, queryLimit, "scontrol", "--oneliner", "show", "job", id)
+	at := ParseRecord(out)["PreemptTime"]
+	return err == nil && !when(at).IsZero()
+}
+
 // Cancel cancels one job of the user by its id. A job that has ended already is no
 // error, nor is one of another user, which stays even if this one is an operator.
 func (q *Queue) Cancel(ctx context.Context, id string) error {

@@ -65,7 +65,8 @@ type Task struct {
 	mark      string
 	marked    time.Time
 	old       string
-	said      bool // why the job is cancelled
+	said      bool      // why the job is cancelled
+	again     time.Time // before which it is not cancelled: Slurm has refused to
 	comment   string
 }
 
@@ -299,7 +300,7 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 // stop cancels the job of a task, late or with a part that has died; it is over when Slurm says so. While Slurm does
 // not answer, stop is to be called again, and the job may end by itself meanwhile.
 func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
-	if time.Now().Before(m.again) {
+	if now := time.Now(); now.Before(m.again) || now.Before(t.again) {
 		return
 	}
 	jobs, err := m.Queue.Poll(ctx, []string{t.Job.ID})
@@ -314,7 +315,9 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 		t.stopped = time.Now()
 		return
 	}
-	if err == nil && !known {
+	if err != nil {
+		m.again = time.Now().Add(m.Poll)
+	} else if !known {
 		err = errors.New("Slurm does not know it now")
 	}
 	if err == nil {
@@ -322,7 +325,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 			return
 		}
 		switch {
-		case t.Death != nil && t.endedBySlurm():
+		case t.Death != nil && (t.endedBySlurm() || t.Death.Code > signal && m.Queue.Preempted(ctx, t.Job.ID)):
 			t.Death = nil
 			return
 		case t.said:
@@ -336,7 +339,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 	}
 	if err != nil {
 		m.printf("%s: cannot cancel job %s, trying again in %s: %v\n", t.Name, t.Job.ID, m.Poll, err)
-		m.again = time.Now().Add(m.Poll)
+		t.again = time.Now().Add(m.Poll)
 		return
 	}
 	t.stopped = time.Now()

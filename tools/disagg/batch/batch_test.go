@@ -31,8 +31,9 @@ func fake(t *testing.T, squeue string) (dir string) {
 		"squeue": `echo "squeue $*" >> calls; n=$(grep -c ^squeue calls); set -o pipefail
 ( ` + squeue + `
 ) | tr '|' '\037'`,
-		"scancel": `echo "scancel $*" >> calls`,
-		"sacct":   `echo "sacct $*" >> calls; exit 1`,
+		"scontrol": `[ -e preempted ] && echo "JobId=101 PreemptTime=2026-01-01T00:00:30"`,
+		"scancel":  `echo "scancel $*" >> calls`,
+		"sacct":    `echo "sacct $*" >> calls; exit 1`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/bash\ncd "+dir+"\n"+text+"\n"), 0o755); err != nil {
 			t.Fatal(err)

@@ -182,6 +182,23 @@ s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00
 	}
 }
 
+// A server of a job that is being preempted ends while Slurm says that the job runs.
+func TestPreempted(t *testing.T) {
+	list := tasks(t, 1)
+	exits := filepath.Join(list[0].Dir, "exits")
+	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
+[ $n = 2 ] && touch preempted && mkdir -p `+exits+` && echo 143 node1 > `+exits+`/SERVER_0
+[ $n = 7 ] && s=PENDING && rm -f preempted; [ $n -gt 7 ] && at=00:00:09; [ $n -gt 9 ] && s=COMPLETED && rm -rf `+exits+`
+echo "101|$s|n|2026-01-01T$at|N/A||None|";; esac`)
+	m := manager(t, t.TempDir())
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" || list[0].Death != nil {
+		t.Errorf("%+v\n%s", list[0].Job, data)
+	}
+}
+
 // The mark of an attempt that Slurm has ended does not count in the next one, however late that removes it.
 func TestMarkOfAnEarlierAttempt(t *testing.T) {
 	task := &Task{Death: &Death{Code: 1, mark: "S1"}}

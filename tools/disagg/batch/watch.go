@@ -27,7 +27,7 @@ type Death struct {
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
 
-	mark string // of the part, distinct from that of another attempt; empty where a pattern was found
+	mark string // of the part, distinct from that of another attempt
 }
 
 // Words says what has ended and where.
@@ -115,29 +115,30 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 			continue
 		}
 		d := &Death{Part: strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log"), Code: -1, Log: name}
+		d.mark = markOf(name, filepath.Join(dir, name))
 		d.quote(dir)
 		return d
 	}
 	return nil
 }
 
+// signal is what exit codes of parts that a signal has ended are above.
+const signal = 128
+
 // endedBySlurm reports whether the mark of the part that has ended is, or may be, of an attempt that Slurm has ended to
 // run the job again: it has not said since that the job runs.
 func (t *Task) endedBySlurm() bool {
-	const (
-		signal = 128
-		grace  = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
-	)
+	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
 	mark, state := t.Death.mark, t.Job.State
 	if mark != t.mark {
 		t.mark, t.marked = mark, time.Now()
 	}
 	waits := state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE")
-	if waits && mark != "" && t.seen.After(t.marked) {
+	if waits && t.seen.After(t.marked) {
 		t.ran, t.old = true, mark // before it waits
 	}
 	switch {
-	case mark != "" && mark == t.old, !t.restarted.IsZero() && time.Since(t.restarted) < grace:
+	case mark == t.old, !t.restarted.IsZero() && time.Since(t.restarted) < grace:
 		return true
 	case t.Death.Code <= signal:
 		return state != "RUNNING"
@@ -150,6 +151,15 @@ const endedFile = "8_ended.txt"
 
 // Done reports whether the job has written its end mark.
 func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
+
+// markOf distinguishes what a file says of a part from what the file of another attempt says.
+func markOf(part, path string) string {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return part
+	}
+	return fmt.Sprint(part, info.ModTime().UnixNano())
+}
 
 // readExit reads the mark of a part that has ended: its exit code and its node.
 func readExit(dir, part string) *Death {
@@ -167,10 +177,7 @@ func readExit(dir, part string) *Death {
 	if err != nil || code == 0 {
 		return nil
 	}
-	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", mark: part}
-	if info, err := os.Lstat(path); err == nil {
-		d.mark = fmt.Sprint(part, info.ModTime().UnixNano())
-	}
+	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", mark: markOf(part, path)}
 	if len(fields) > 1 {
 		d.Node = fields[1]
 	}

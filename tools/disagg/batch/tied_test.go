@@ -129,12 +129,11 @@ func TestIntentFoundByScript(t *testing.T) {
 // run that has ended.
 func TestWrapperLeavesSomething(t *testing.T) {
 	dir := fake(t, answer)
-	script := "#!/bin/bash\ncd " + dir + "\necho \"sbatch $*\" >> calls\n(while [ ! -e go ]; do sleep 0.01; done) &\necho Submitted batch job 101\n"
+	script := "#!/bin/bash\ncd " + dir + "\necho \"sbatch $*\" >> calls\n(while [ -e calls ]; do sleep 0.01; done) &\necho Submitted batch job 101\n"
 	if err := os.WriteFile(filepath.Join(dir, "sbatch"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	touch(t, filepath.Join(dir, "over"))
-	defer touch(t, filepath.Join(dir, "go"))
 	out := t.TempDir()
 	m := manager(t, out)
 	m.Queue.Keep = m.Ledger.Held()

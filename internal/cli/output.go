@@ -39,12 +39,8 @@ func NotOver(output string, inputs ...string) error {
 	if output == "" || output == "-" {
 		return nil
 	}
-	target, err := os.Stat(output)
-	if err != nil {
-		return nil // there is nothing to write over
-	}
 	for _, name := range inputs {
-		if info, err := os.Stat(name); err == nil && os.SameFile(target, info) {
+		if sameFile(output, name) {
 			return fault.New(fault.Usage, "%s is what is read: it would be written over", output).
 				WithHint("name another file")
 		}

@@ -124,9 +124,7 @@ func distance(env Environ, launcher string) int {
 	}
 	depth, name := ancestry.Depth(pairsOf(env, names))
 	// srun passes on the variables of the launcher that has started it, which slurmstepd does not have.
-	namespace, _ := env("PMIX_NAMESPACE")
-	slurms := launcher == "slurm" || launcher == "pmi2" ||
-		launcher == "pmix" && strings.HasPrefix(namespace, slurmNamespace)
+	slurms := launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
 	if name == "slurmstepd" && !slurms {
 		depth++
 	}

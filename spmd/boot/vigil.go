@@ -137,16 +137,18 @@ func carriedVariables(env Environ, launcher string) []string {
 	return nil
 }
 
-// slurmNamespace is how the names of PMIx namespaces begin that Slurm makes.
-const slurmNamespace = "slurm.pmix."
+// slurmsPMIx reports whether the PMIx namespace is one that Slurm has made.
+func slurmsPMIx(env Environ) bool {
+	namespace, _ := env("PMIX_NAMESPACE")
+	return strings.HasPrefix(namespace, "slurm.pmix.")
+}
 
 // srunAddress is where the srun of this step listens, invalid if it runs on another
 // host. Tasks are children of slurmstepd, which goes on when srun has died. Slurm ends
 // the step by itself if srun alone is killed, but not if its second process, which does
 // that, is killed with it.
 func srunAddress(env Environ, launcher string) netip.AddrPort {
-	namespace, _ := env("PMIX_NAMESPACE")
-	if launcher != "slurm" && launcher != "pmi2" && !strings.HasPrefix(namespace, slurmNamespace) {
+	if launcher != "slurm" && launcher != "pmi2" && !slurmsPMIx(env) {
 		return netip.AddrPort{}
 	}
 	text, _ := env("SLURM_STEP_LAUNCHER_PORT")

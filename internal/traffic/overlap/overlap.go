@@ -60,7 +60,7 @@ func (t *Timeline) Mark(n int, at func(i int) Run, hosts Hosts) {
 	t.sort(known, at)
 	worst := clock.Apart(hosts.Uncertainty)
 	first := since
-	for _, i := range t.endedAfter(since-worst, at) {
+	for _, i := range endedAfter(t.byEnd, since-worst, at) {
 		first = min(first, at(i).StartNS)
 	}
 	type one struct {
@@ -68,7 +68,7 @@ func (t *Timeline) Mark(n int, at func(i int) Run, hosts Hosts) {
 		busy map[resource][]*busy // made when it is first needed
 	}
 	var all []*one
-	for _, i := range t.endedAfter(first-worst, at) {
+	for _, i := range endedAfter(t.byEnd, first-worst, at) {
 		all = append(all, &one{Run: at(i)})
 	}
 	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.StartNS, b.StartNS) })
@@ -103,16 +103,15 @@ func (t *Timeline) sort(known int, at func(i int) Run) {
 	byEnd := func(a, b int) int { return cmp.Compare(at(a).EndNS, at(b).EndNS) }
 	slices.SortFunc(t.byEnd[known:], byEnd)
 	if known > 0 && known < len(t.byEnd) { // most of what is known ended before
-		before := Timeline{t.byEnd[:known]}
-		late := before.endedAfter(at(t.byEnd[known]).EndNS, at)
+		late := endedAfter(t.byEnd[:known], at(t.byEnd[known]).EndNS, at)
 		slices.SortFunc(t.byEnd[known-len(late):], byEnd)
 	}
 }
 
-// endedAfter returns the runs that ended after an instant.
-func (t *Timeline) endedAfter(ns int64, at func(i int) Run) []int {
-	from := sort.Search(len(t.byEnd), func(k int) bool { return at(t.byEnd[k]).EndNS > ns })
-	return t.byEnd[from:]
+// endedAfter returns those of runs in the order of their ends that ended after an instant.
+func endedAfter(byEnd []int, ns int64, at func(i int) Run) []int {
+	from := sort.Search(len(byEnd), func(k int) bool { return at(byEnd[k]).EndNS > ns })
+	return byEnd[from:]
 }
 
 // busy is when the initiators of a host used one resource in a run: the messages by start and by end, and their union.

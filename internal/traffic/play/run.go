@@ -219,10 +219,10 @@ func (p *Plan) Post() error {
 	return nil
 }
 
-// waitable returns an error unless Post started the plan.
 // UnderWay reports whether the plan has been posted and not waited for.
 func (p *Plan) UnderWay() bool { return p.posted }
 
+// waitable returns an error unless Post started the plan.
 func (p *Plan) waitable() error {
 	if !p.posted {
 		return fault.New(fault.Script, "%s: the plan has not been posted", p.Label())

@@ -233,7 +233,7 @@ func nameOf(proc string, pid int) string {
 func exiting(proc string, pid int) bool {
 	const exiting = 4 // PF_EXITING
 	fields, err := statOf(proc, pid)
-	if err != nil || len(fields) < 7 {
+	if err != nil {
 		return false
 	}
 	flags, err := strconv.ParseUint(fields[6], 10, 32)

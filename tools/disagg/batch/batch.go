@@ -288,10 +288,11 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	case t.Job.State != "" && time.Since(t.Submitted) > m.Timeout: // one of the run before may have ended long ago
 		m.stop(ctx, t, true)
 	default:
-		if t.Death = FindDeath(t.Dir, m.Patterns); t.Death != nil && t.endedBySlurm() {
+		switch t.Death = FindDeath(t.Dir, m.Patterns); {
+		case t.Death == nil:
+		case t.endedBySlurm():
 			t.Death = nil
-		}
-		if t.Death != nil {
+		default:
 			m.stop(ctx, t, false)
 		}
 	}

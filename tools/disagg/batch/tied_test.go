@@ -44,9 +44,7 @@ func TestResumedWhileItWaitsAgain(t *testing.T) {
 	list := tasks(t, 1)
 	task := list[0]
 	exits := filepath.Join(task.Dir, "exits")
-	if err := errors.Join(os.MkdirAll(exits, 0o755), os.WriteFile(filepath.Join(exits, "SERVER_0"), []byte("1 node1\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	exited(t, task, "1 node1\n")
 	dir := fake(t, `s=PENDING; at=2026-01-01T00:00:00; [ $n -gt 3 ] && s=RUNNING; [ $n -gt 5 ] && rm -rf `+exits+`; [ $n -gt 7 ] && s=COMPLETED
 echo "101|$s|n|$at|N/A|(null)|BeginTime|`+filepath.Join(task.Dir, "job.sh")+`"`)
 	m := manager(t, t.TempDir())

@@ -321,15 +321,19 @@ func TestOneOfTwoServersDies(t *testing.T) {
 func TestSuspended(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.add("a", "good", 1, "")
+	s.add("a", "good", 3, "")
 	p := s.start("run")
-	var job string
-	until(t, "the job to run", func() bool {
-		if lines, err := os.ReadFile(filepath.Join(s.output, "jobs.txt")); err == nil {
-			job = strings.TrimSpace(string(lines))
+	// Not before: a job that is suspended while one of its steps starts is resumed
+	// by Slurm now and then only after a minute.
+	until(t, "the client to sleep", func() bool {
+		logs, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "6_bench.log"))
+		if len(logs) == 0 {
+			return false
 		}
-		return job != "" && s.state(job) == "RUNNING"
+		text, err := os.ReadFile(logs[0])
+		return err == nil && strings.Contains(string(text), "warm-up done")
 	})
+	job := s.ids()[0]
 	tool := func(command string) {
 		t.Helper()
 		if out, err := s.s.Tool("scontrol", command, job); err != nil {

@@ -317,6 +317,48 @@ func TestOneOfTwoServersDies(t *testing.T) {
 	}
 }
 
+// So does one that ends with its group, and with what would note that, while the client comes to its end.
+func TestServerEndsWithItsGroup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	ways := map[string]struct {
+		dies, lives string
+		code        int
+	}{
+		"killed": {"kill -9 0", `trap "" TERM; sleep 600`, 137}, "trap": {`trap "trap : TERM; kill 0" EXIT; exit 3`, `trap "sleep 5; exit 0" TERM; sleep 600 & wait`, 3},
+	}
+	for name, w := range ways {
+		s.add(name, "good", 3, `  nodes: 2
+  server: '[ $SLURM_PROCID = 0 ] || { sleep 1; echo "RuntimeError: CUDA out of memory"; `+w.dies+`; }; `+w.lives+`'
+  ready: "true"
+`)
+	}
+	for name, c := range s.run(12, "--batch-size", "0") {
+		nodes, err := os.ReadFile(filepath.Join(c.Dir, "nodes.txt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := fmt.Sprintf("SERVER_0 on %s has ended with code %d", strings.Fields(string(nodes))[1], ways[name].code)
+		if !strings.Contains(strings.Join(c.Reasons, "\n"), want) || !strings.Contains(c.Diagnosis, "RuntimeError: CUDA out of memory") {
+			t.Errorf("%s: wanted %q, got %q\n%s", name, want, c.Reasons, c.Diagnosis)
+		}
+	}
+}
+
+// Servers that Slurm ends with a job that cancels itself have not failed.
+func TestServersOfJobsThatCancelThemselves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for i := range 4 {
+		s.add(fmt.Sprint("a", i), "scancel", 0.2, "  nodes: 2\n  server: "+[]string{"exec sleep 600", "sleep 600"}[i%2]+"\n")
+	}
+	for name, c := range s.run(0, "--batch-size", "0") {
+		if c.State != "passed" {
+			t.Errorf("%s: %s, %q", name, c.State, c.Reasons)
+		}
+	}
+}
+
 // The figures of a job that Slurm has suspended come with a warning.
 func TestSuspended(t *testing.T) {
 	t.Parallel()

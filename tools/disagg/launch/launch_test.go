@@ -1,12 +1,14 @@
 package launch
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,6 +126,47 @@ job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', e
 		if !strings.Contains(p.Text, text) {
 			t.Errorf("the script lacks %s\n%s", text, p.Text)
 		}
+	}
+}
+
+// What srun's log says of the first task that has failed.
+func TestFate(t *testing.T) {
+	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(p.Text, "\nfate() {")
+	text, _, _ = strings.Cut(text, "\n}\n")
+	failed := func(how string) string {
+		return "1: srun: error: n9: task 9: Killed\nsrun: error: node2: task 1: " + how + "\n"
+	}
+	const cancelled = "error: *** STEP 4.1 ON node1 CANCELLED AT 2026-11-25T03:11:05 ***\n"
+	for log, want := range map[string]string{
+		failed("Exited with exit code 3"): "3 node2", failed("Out Of Memory"): "137 node2", "srun: error: node[1-2]: tasks 0-1: Killed\n": "137 node[1-2]",
+		failed("Bus error (core dumped)") + "0: slurmstepd: " + cancelled + failed("Killed"): "135 node2",
+		"0: slurmstepd-node1: " + cancelled + failed("Terminated"):                           "", "slurmstepd: " + cancelled + failed("Terminated"): "",
+		"": "", "srun: error: Unable to create step for job 5: Invalid node name specified\n": "", failed("Vanished"): "",
+	} {
+		checkFate(t, text, log, want)
+	}
+	for _, number := range []syscall.Signal{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 31} {
+		word := map[syscall.Signal]string{14: "Alarm clock"}[number] // Go has other words for some
+		if word == "" {
+			word = strings.ToUpper(number.String()[:1]) + number.String()[1:]
+		}
+		checkFate(t, text, failed(word), fmt.Sprint(128+int(number), " node2"))
+	}
+}
+
+func checkFate(t *testing.T, function, log, want string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(file, []byte(log), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("bash", "-uc", "fate() {"+function+"\n}\nfate "+file).CombinedOutput()
+	if strings.TrimSpace(string(out)) != want || (err != nil) != (want == "") {
+		t.Errorf("%q: %q, %v, want %q", log, out, err, want)
 	}
 }
 

@@ -359,34 +359,37 @@ func TestServersOfJobsThatCancelThemselves(t *testing.T) {
 	}
 }
 
-// The figures of a job that Slurm has suspended come with a warning.
+// The figures of a job that Slurm has suspended come with a warning, also if no poll has seen it.
 func TestSuspended(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.add("a", "good", 3, "")
-	p := s.start("run")
-	// Not before: a job that is suspended while one of its steps starts is resumed
-	// by Slurm now and then only after a minute.
-	until(t, "the client to sleep", func() bool {
-		logs, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "6_bench.log"))
-		if len(logs) == 0 {
-			return false
+	for _, poll := range []string{"200ms", "15s"} {
+		s := newSite(t)
+		s.add("a", "good", 4, "")
+		p := s.start("run", "--poll", poll)
+		// Not before: a job that is suspended while one of its steps starts is resumed
+		// by Slurm now and then only after a minute.
+		until(t, "the client to sleep", func() bool {
+			logs, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "6_bench.log"))
+			if len(logs) == 0 {
+				return false
+			}
+			text, err := os.ReadFile(logs[0])
+			return err == nil && strings.Contains(string(text), "warm-up done")
+		})
+		job := s.ids()[0]
+		tool := func(command string) {
+			t.Helper()
+			if out, err := s.s.Tool("scontrol", command, job); err != nil {
+				t.Fatal(err, out)
+			}
 		}
-		text, err := os.ReadFile(logs[0])
-		return err == nil && strings.Contains(string(text), "warm-up done")
-	})
-	job := s.ids()[0]
-	tool := func(command string) {
-		t.Helper()
-		if out, err := s.s.Tool("scontrol", command, job); err != nil {
-			t.Fatal(err, out)
+		time.Sleep(second) // in which the first poll is, however long the interval
+		tool("suspend")
+		time.Sleep(second)
+		tool("resume")
+		if c := s.cases(p, 0)["a"]; !strings.Contains(strings.Join(c.Warnings, "\n"), "Slurm has suspended the job") {
+			t.Errorf("%s: %+v", poll, c)
 		}
-	}
-	tool("suspend")
-	time.Sleep(second) // five polls
-	tool("resume")
-	if c := s.cases(p, 0)["a"]; !strings.Contains(strings.Join(c.Warnings, "\n"), "Slurm has suspended the job") {
-		t.Errorf("%+v", c)
 	}
 }
 

@@ -211,13 +211,34 @@ func (q *Queue) Mine(ctx context.Context) (map[string]Job, error) {
 	return parseQueue(out), nil
 }
 
-// Preempted reports whether Slurm says that it will end a job, or has, to run another one. Its steps have been told
-// then, and the job runs on for the grace time of its partition.
-func (q *Queue) Preempted(ctx context.Context, id string) bool {
+// Past is what Slurm has done to a job since it last began.
+type Past struct {
+	Preempted bool // it ends the job for another one; the steps have been told, and may have a time of grace
+	Suspended bool // it has stopped the job for a while
+}
+
+// Past asks what Slurm has done to a job. Of a job that Slurm has forgotten it knows nothing, which is no error.
+func (q *Queue) Past(ctx context.Context, id string) (Past, error) {
 	q.Commands++
 	out, err := q.output(ctx, queryLimit, "scontrol", "--oneliner", "show", "job", id)
-	at := ParseRecord(out)["PreemptTime"]
-	return err == nil && !when(at).IsZero()
+	if err != nil {
+		if strings.Contains(err.Error(), "Invalid job id") {
+			err = nil
+		}
+		return Past{}, err
+	}
+	return parsePast(out), nil
+}
+
+// parsePast reads the record of a job. What was done before it began was done to an earlier attempt.
+func parsePast(out string) Past {
+	record := ParseRecord(out)
+	began := when(record["StartTime"])
+	since := func(field string) bool {
+		at := when(record[field])
+		return !at.IsZero() && !at.Before(began)
+	}
+	return Past{Preempted: since("PreemptTime"), Suspended: since("SuspendTime")}
 }
 
 // Cancel cancels one job of the user by its id. A job that has ended already is no

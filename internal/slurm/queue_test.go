@@ -39,6 +39,19 @@ func TestParseQueue(t *testing.T) {
 	}
 }
 
+// What was done to an earlier attempt of a job does not count.
+func TestParsePast(t *testing.T) {
+	const began = "JobId=5 StartTime=2026-01-14T02:03:04 "
+	for out, want := range map[string]Past{
+		"": {}, began + "PreemptTime=None SuspendTime=None SecsPreSuspend=0": {}, began + "SuspendTime=2026-01-14T02:03:04": {Suspended: true},
+		began + "PreemptTime=2026-01-14T02:03:05 SuspendTime=2026-01-14T02:03:03": {Preempted: true}, "PreemptTime=2026-01-14T02:03:03 StartTime=Unknown": {Preempted: true},
+	} {
+		if got := parsePast(out); got != want {
+			t.Errorf("%s: %+v, want %+v", out, got, want)
+		}
+	}
+}
+
 // bars is an answer of squeue, written with bars between its fields.
 func bars(text string) string { return strings.ReplaceAll(text, "|", separator) }
 

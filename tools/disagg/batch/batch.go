@@ -45,6 +45,7 @@ type Task struct {
 	Ended     time.Time
 	TimedOut  bool
 	Suspended bool   // Slurm has stopped it for a while
+	Preempted bool   // Slurm has ended it, or meant to, to run another job
 	Lost      bool   // Slurm forgot how it ended
 	Death     *Death // nil unless a part ended before its time
 	Resumed   bool
@@ -88,6 +89,7 @@ type Manager struct {
 
 	resumed bool
 	again   time.Time // before which no job is cancelled: Slurm has not answered
+	deaf    time.Time // before which it is not asked what it has done to jobs: it has not answered
 }
 
 // slowest is how far the interval grows while Slurm does not answer.
@@ -162,6 +164,7 @@ func (m *Manager) wait(ctx context.Context, part []*Task) error {
 			}
 			m.look(ctx, t)
 			if t.over {
+				m.past(ctx, t)
 				if err := m.end(t); err != nil {
 					return err
 				}
@@ -240,7 +243,7 @@ func (t *Task) has(job slurm.Job) bool {
 func (t *Task) see(job slurm.Job) {
 	t.seen = time.Now()
 	if t.ran && (job.Started.After(t.Job.Started) || t.Job.State == "PENDING" && job.State == "RUNNING") {
-		t.restarted = t.seen
+		t.restarted, t.Preempted = t.seen, false
 	}
 	t.ran = t.ran || job.State == "RUNNING"
 	t.Suspended = t.Suspended || job.State == "SUSPENDED"
@@ -326,8 +329,8 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 			return
 		}
 		switch {
-		case t.Death != nil && (t.endedBySlurm() || t.Death.Code > signal && m.Queue.Preempted(ctx, t.Job.ID)):
-			t.Death = nil
+		case t.Death != nil && (t.endedBySlurm() || m.past(ctx, t)):
+			t.Death, t.again = nil, time.Now().Add(m.Poll)
 			return
 		case t.said:
 		case t.Death != nil:

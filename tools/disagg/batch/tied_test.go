@@ -181,18 +181,43 @@ s=RUNNING; grep -q scancel calls && s=CANCELLED; echo "101|$s|n|2026-01-01T00:00
 
 // A server of a job that is being preempted ends while Slurm says that the job runs.
 func TestPreempted(t *testing.T) {
-	list := tasks(t, 1)
-	exits := filepath.Join(list[0].Dir, "exits")
-	dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
-[ $n = 2 ] && touch preempted && mkdir -p `+exits+` && echo 143 node1 > `+exits+`/SERVER_0
-[ $n = 7 ] && s=PENDING && rm -f preempted; [ $n -gt 7 ] && at=00:00:09; [ $n -gt 9 ] && s=COMPLETED && rm -rf `+exits+`
+	for _, code := range []string{"143", "1"} { // of a server that ends by itself when it is told to
+		list := tasks(t, 1)
+		exits := filepath.Join(list[0].Dir, "exits")
+		dir := fake(t, `case "$*" in *--jobs=*) s=RUNNING; at=00:00:01
+[ $n = 2 ] && echo JobId=101 PreemptTime=2026-01-01T00:00:30 > record && mkdir -p `+exits+` && echo `+code+` node1 > `+exits+`/SERVER_0
+[ $n = 7 ] && s=PENDING && rm -f record; [ $n -gt 7 ] && at=00:00:09; [ $n -gt 9 ] && s=COMPLETED && rm -rf `+exits+`
 echo "101|$s|n|2026-01-01T$at|N/A||None|";; esac`)
-	m := manager(t, t.TempDir())
-	if err := m.Run(context.Background(), list); err != nil {
-		t.Fatal(err)
+		m := manager(t, t.TempDir())
+		if err := m.Run(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" || list[0].Death != nil || list[0].Preempted {
+			t.Errorf("%+v\n%s", list[0].Job, data)
+		}
 	}
-	if data, _ := os.ReadFile(filepath.Join(dir, "calls")); strings.Contains(string(data), "scancel") || list[0].Job.State != "COMPLETED" || list[0].Death != nil {
-		t.Errorf("%+v\n%s", list[0].Job, data)
+}
+
+// What Slurm has done to a job between two polls it still knows when the job is over; if it does not, nothing fails.
+func TestPast(t *testing.T) {
+	for record, want := range map[string]bool{"echo JobId=101 StartTime=2026-01-01T00:00:00 SuspendTime=2026-01-01T00:00:05": true,
+		"echo JobId=101 SuspendTime=None": false, "echo scontrol: error: Socket timed out >&2; exit 1": false} {
+		list := tasks(t, 2)
+		dir := fake(t, answer)
+		if err := os.WriteFile(filepath.Join(dir, "scontrol"), []byte("#!/bin/bash\necho scontrol $* >> "+dir+"/calls; "+record+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		touch(t, filepath.Join(dir, "over"))
+		if err := manager(t, t.TempDir()).Run(context.Background(), list); err != nil {
+			t.Fatal(err)
+		}
+		once := 2
+		if strings.HasSuffix(record, "exit 1") {
+			once = 1 // who does not answer is not asked about the next job at once
+		}
+		if n := calls(t, dir, "scontrol"); list[0].Suspended != want || list[1].Suspended != want || list[0].Lost || n != once {
+			t.Errorf("%s: suspended is %v, %v after %d questions", record, list[0].Suspended, list[1].Suspended, n)
+		}
 	}
 }
 

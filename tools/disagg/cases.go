@@ -34,26 +34,27 @@ const (
 // Case is a case's verdict with what was asked for and where it ran, as it stands
 // in its result folder and in the list of a run.
 type Case struct {
-	ID      string        `json:"id"`
-	Repeat  int           `json:"repeat"` // from 1
-	File    string        `json:"file"`
-	Model   string        `json:"model"`
-	Input   int           `json:"input_length"`
-	Output  int           `json:"output_length"`
-	GPUs    int           `json:"gpus,omitempty"`          // of all servers; 0: the config does not say
-	Config  string        `json:"config_sha256,omitempty"` // of effective.yaml
-	Dir     string        `json:"dir"`
-	Job     string        `json:"job,omitempty"`
-	Slurm   string        `json:"slurm_state,omitempty"`
-	Nodes   string        `json:"nodes,omitempty"`
-	Began   time.Time     `json:"submitted"`
-	Ended   time.Time     `json:"ended"`
-	QueueS  float64       `json:"queue_s"`
-	Pending string        `json:"pending_reason,omitempty"` // why it was last waiting
-	RunS    float64       `json:"run_s"`
-	Detail  string        `json:"diagnosis,omitempty"`
-	Probe   *probe.Result `json:"probe,omitempty"`
-	Perigee version.Build `json:"perigee"`
+	ID        string        `json:"id"`
+	Repeat    int           `json:"repeat"` // from 1
+	File      string        `json:"file"`
+	Model     string        `json:"model"`
+	Input     int           `json:"input_length"`
+	Output    int           `json:"output_length"`
+	GPUs      int           `json:"gpus,omitempty"`          // of all servers; 0: the config does not say
+	Config    string        `json:"config_sha256,omitempty"` // of effective.yaml
+	Dir       string        `json:"dir"`
+	Job       string        `json:"job,omitempty"`
+	Slurm     string        `json:"slurm_state,omitempty"`
+	Preempted bool          `json:"preempted,omitempty"`
+	Nodes     string        `json:"nodes,omitempty"`
+	Began     time.Time     `json:"submitted"`
+	Ended     time.Time     `json:"ended"`
+	QueueS    float64       `json:"queue_s"`
+	Pending   string        `json:"pending_reason,omitempty"` // why it was last waiting
+	RunS      float64       `json:"run_s"`
+	Detail    string        `json:"diagnosis,omitempty"`
+	Probe     *probe.Result `json:"probe,omitempty"`
+	Perigee   version.Build `json:"perigee"`
 	*verdict.Verdict
 }
 

@@ -111,42 +111,68 @@ func (r *session) judge(t *batch.Task, d *done) {
 	if death == nil {
 		death = batch.FindDeath(t.Dir, nil)
 	}
-	if death != nil {
-		d.diag = death.Report(t.Name)
-	}
-	d.judgeDeath(death)
 	unmarked := death == nil && !batch.Done(t.Dir)
 	if t.Suspended {
 		d.Warnings = append(d.Warnings, "Slurm has suspended the job for a while: its figures may hold the pause")
 	}
-	switch state := t.Job.State; {
+	state := t.Job.State
+	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death}
+	if t.TimedOut || t.Lost && unmarked {
+		how = ended{marked: true, death: death} // the cause is found here
+	}
+	d.judgeEnd(t.Name, how)
+	switch {
 	case t.TimedOut:
 		d.fail("the job has not ended within %s", r.Timeout)
 	case t.Lost && unmarked && state == "": // nothing was ever seen of it but its logs
 		d.Warnings = append(d.Warnings, "Slurm has forgotten job "+t.Job.ID+": how it has ended is not known")
 	case t.Lost && unmarked && state != "COMPLETED":
 		d.fail("Slurm has forgotten job %s, and it has not written its end mark", t.Job.ID)
-	default:
-		d.judgeState(t.Dir, t.Job.State, death != nil)
 	}
 }
 
-// judgeDeath fails a case of which a part has died.
-func (d *done) judgeDeath(death *batch.Death) {
-	if death != nil {
-		d.fail("%s: %s", death.Words(), death.Line)
-	}
+// ended is how a job has ended.
+type ended struct {
+	state     string       // in Slurm's words
+	preempted bool         // for another job, whatever the state
+	marked    bool         // with its end mark
+	death     *batch.Death // of a part, before the end mark
 }
 
-// judgeState reads how Slurm has ended the job. It fails a case, and never passes
-// one: good jobs of TensorRT-LLM end with their own scancel.
-func (d *done) judgeState(dir, state string, dead bool) {
-	switch {
-	case batch.Done(dir) || dead || state == "COMPLETED" || state == "":
+// causes are why Slurm ends jobs by itself.
+var causes = map[string]string{
+	"TIMEOUT":       "its time limit (slurm.job_time) was over",
+	"DEADLINE":      "its deadline was over",
+	"PREEMPTED":     "another job needed its nodes",
+	"NODE_FAIL":     "a node of it has failed",
+	"BOOT_FAIL":     "a node of it has not booted",
+	"OUT_OF_MEMORY": "it needed more memory than it may have",
+}
+
+// judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none: good
+// jobs of TensorRT-LLM end with their own scancel. Where Slurm ends a job, it ends the parts by signals: they are
+// not the cause then.
+func (d *done) judgeEnd(name string, how ended) {
+	cause := ""
+	switch state := how.state; {
+	case how.marked && how.death == nil || state == "COMPLETED" && how.death == nil || state == "" && !how.preempted:
+	case causes[state] != "" && !how.marked:
+		cause = fmt.Sprintf("Slurm has ended the job as %s: %s", state, causes[state])
+	case how.preempted:
+		cause = "Slurm has preempted the job: " + causes["PREEMPTED"]
+	case how.death != nil:
 	case state == "CANCELLED" && len(d.Reasons) == 0:
 		d.Warnings = append(d.Warnings, "Slurm has ended the job as CANCELLED, after its last level")
 	default:
-		d.fail("Slurm has ended the job as %s, without its end mark", state)
+		cause = fmt.Sprintf("Slurm has ended the job as %s, without its end mark", state)
+	}
+	death := how.death
+	if death != nil && (cause == "" || !death.BySignal() || how.state == "OUT_OF_MEMORY" && death.Killed()) {
+		d.fail("%s: %s", death.Words(), death.Line)
+		d.diag = death.Report(name)
+	}
+	if cause != "" {
+		d.fail("%s", cause)
 	}
 }
 
@@ -252,7 +278,8 @@ func (r *session) summary(t *batch.Task) Case {
 	c := Case{
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
 		Output: t.Benchmark.Output, Dir: d.dir,
-		Job: t.Job.ID, Slurm: t.Job.State, Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
+		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Nodes: t.Job.Nodes,
+		Pending: t.Pending, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
 		Perigee: version.Get(), Verdict: d.Verdict,
 	}
@@ -300,6 +327,7 @@ func (r *session) debug(job string) error {
 		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil {
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
+			t.Preempted = c.Preempted
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
 		}
 		r.cases[t] = d

@@ -70,12 +70,13 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 	}
 	d := &done{Verdict: v}
 	death := batch.FindDeath(dir, nil)
-	d.judgeDeath(death)
 	recorded, err := readCase(dir)
-	switch {
-	case err == nil:
-		d.judgeState(dir, recorded.Slurm, death != nil)
-	case death == nil && !batch.Done(dir):
+	how := ended{marked: batch.Done(dir), death: death}
+	if err == nil {
+		how.state, how.preempted = recorded.Slurm, recorded.Preempted
+	}
+	d.judgeEnd("", how)
+	if err != nil && death == nil && !how.marked {
 		v.Warnings = append(v.Warnings, "the job has left no end mark, and there is no verdict that says how Slurm has ended it")
 	}
 	if err == nil && recorded.State == verdict.Failed && v.State != verdict.Failed && len(recorded.Reasons) > 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"perigee/internal/regular"
@@ -41,6 +42,12 @@ func (d *Death) Words() string {
 	}
 	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
 }
+
+// BySignal reports whether a signal has ended the part, as Slurm does.
+func (d *Death) BySignal() bool { return d.Code > signal }
+
+// Killed reports whether it was the signal that the kernel sends when memory is short.
+func (d *Death) Killed() bool { return d.Code == signal+int(syscall.SIGKILL) }
 
 // Report says what has ended, where, and shows its log.
 func (d *Death) Report(task string) string {
@@ -140,7 +147,7 @@ func (t *Task) endedBySlurm() bool {
 	switch {
 	case mark == t.old, !t.restarted.IsZero() && time.Since(t.restarted) < grace:
 		return true
-	case t.Death.Code <= signal:
+	case !t.Death.BySignal():
 		return state != "RUNNING"
 	}
 	return state != "RUNNING" || t.seen.Before(t.marked)

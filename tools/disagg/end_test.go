@@ -1,0 +1,49 @@
+package disagg
+
+import (
+	"strings"
+	"testing"
+
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/verdict"
+)
+
+// What Slurm did to a job stands in front, and parts that it has ended so are not named as the cause.
+func TestJudgeEnd(t *testing.T) {
+	part := func(code int) *batch.Death { return &batch.Death{Part: "SERVER_0", Node: "node2", Code: code} }
+	const server = "SERVER_0 on node2"
+	for _, c := range []struct {
+		how     ended
+		reasons string // their beginnings
+	}{
+		{ended{state: "COMPLETED", marked: true}, ""},
+		{ended{state: "COMPLETED", marked: true, preempted: true}, ""}, // it has come to its end in time
+		{ended{state: "TIMEOUT", marked: true}, ""},
+		{ended{state: "FAILED", death: part(143)}, server},
+		{ended{state: "TIMEOUT"}, "Slurm has ended the job as TIMEOUT: its time limit"},
+		{ended{state: "TIMEOUT", death: part(143)}, "Slurm has ended the job as TIMEOUT: its time limit"},
+		{ended{state: "TIMEOUT", death: part(1)}, "Slurm has ended the job as TIMEOUT; " + server},
+		{ended{state: "NODE_FAIL", death: part(137)}, "Slurm has ended the job as NODE_FAIL: a node"},
+		{ended{state: "OUT_OF_MEMORY", death: part(143)}, "Slurm has ended the job as OUT_OF_MEMORY: it needed"},
+		{ended{state: "OUT_OF_MEMORY", death: part(137)}, "Slurm has ended the job as OUT_OF_MEMORY; " + server},
+		{ended{state: "PREEMPTED", preempted: true, death: part(143)}, "Slurm has ended the job as PREEMPTED: another job"},
+		{ended{state: "FAILED", preempted: true, death: part(143)}, "Slurm has preempted the job: another job"},
+		{ended{state: "COMPLETED", marked: true, preempted: true, death: part(143)}, "Slurm has preempted the job"},
+		{ended{state: "FAILED", preempted: true, death: part(1)}, "Slurm has preempted the job; " + server},
+		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},
+	} {
+		d := &done{Verdict: &verdict.Verdict{State: verdict.Passed}}
+		d.judgeEnd("a", c.how)
+		wants := strings.Split(c.reasons, "; ")
+		if c.reasons == "" {
+			wants = nil
+		}
+		same := len(d.Reasons) == len(wants) && (d.diag != "") == strings.Contains(c.reasons, server)
+		for i := range min(len(d.Reasons), len(wants)) {
+			same = same && strings.HasPrefix(d.Reasons[i], wants[i])
+		}
+		if !same || (d.State == verdict.Failed) != (wants != nil) {
+			t.Errorf("%+v: %s, %q, %q, want %q", c.how, d.State, d.Reasons, d.diag, wants)
+		}
+	}
+}

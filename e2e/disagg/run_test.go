@@ -263,6 +263,30 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A job that is held is named at once, and again when its time is over.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "")
+	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	held := strings.Replace(string(text), "job_name: toy", "job_name: toy, extra_args: --hold", 1)
+	if err := os.WriteFile(file, []byte(held), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("run", "--timeout", "12s")
+	c := s.cases(p, 12)["a"]
+	if !strings.Contains(c.Reasons[0], "the job has not ended within 12s: it was waiting (JobHeldUser)") {
+		t.Errorf("%q", c.Reasons)
+	}
+	if said := p.Wait().Stderr; strings.Count(said, "Slurm holds job "+c.Job+" (JobHeldUser)") != 1 {
+		t.Error(said)
+	}
+}
+
 // A server that dies is known in seconds, with its role, node and first error.
 func TestServerDies(t *testing.T) {
 	t.Parallel()

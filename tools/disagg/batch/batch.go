@@ -42,6 +42,7 @@ type Task struct {
 	Submitted time.Time
 	Queued    time.Duration // until it started; all of its time if it never did
 	Pending   string        // why it was last waiting, in Slurm's words
+	Waiting   string        // the same, if it was waiting when it was cancelled for its time
 	Ended     time.Time
 	TimedOut  bool
 	Suspended bool   // Slurm has stopped it for a while
@@ -67,6 +68,7 @@ type Task struct {
 	marked    time.Time
 	old       string
 	said      bool      // why the job is cancelled
+	held      string    // why Slurm holds it, as was said last
 	again     time.Time // before which it is not cancelled: Slurm has refused to
 	comment   string
 }
@@ -221,6 +223,7 @@ func (m *Manager) poll(ctx context.Context, open []*Task) error {
 		}
 		t.absent = 0
 		t.see(job)
+		m.held(t)
 	}
 	if len(gone) > 0 {
 		m.account(ctx, gone)
@@ -248,7 +251,7 @@ func (t *Task) see(job slurm.Job) {
 	t.ran = t.ran || job.State == "RUNNING"
 	t.Suspended = t.Suspended || job.State == "SUSPENDED"
 	t.Job = job
-	if job.State == "PENDING" && job.Reason != "None" {
+	if t.waits() && job.Reason != "None" {
 		t.Pending = job.Reason
 	}
 	began := job.Started
@@ -336,7 +339,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 		case t.Death != nil:
 			m.printf("%s\n", t.Death.Report(t.Name))
 		default:
-			m.printf("%s: job %s has not ended within %s and is cancelled\n", t.Name, t.Job.ID, m.Timeout)
+			m.late(t)
 		}
 		t.TimedOut, t.said = late, true
 		err = m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID)

@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -19,4 +20,34 @@ func (m *Manager) past(ctx context.Context, t *Task) bool {
 	t.Suspended = t.Suspended || past.Suspended
 	t.Preempted = past.Preempted
 	return past.Preempted
+}
+
+// waits reports whether the job waits to be run, or to be released.
+func (t *Task) waits() bool {
+	return t.Job.State == "PENDING" || t.Job.State == "REQUEUE_HOLD" || t.Job.State == "SPECIAL_EXIT"
+}
+
+// held says of a job that Slurm holds, as it does after a prolog that has failed, that it waits to be released:
+// nothing else would be heard of it until its time is over.
+func (m *Manager) held(t *Task) {
+	reason := strings.ToLower(t.Job.Reason)
+	if !strings.Contains(reason, "held") && !strings.HasPrefix(reason, "jobhold") {
+		return
+	}
+	if !t.waits() || t.held == t.Job.Reason {
+		return
+	}
+	t.held = t.Job.Reason
+	m.printf("%s: Slurm holds job %s (%s), and does not start it by itself: scontrol release %[2]s, once its node is mended "+
+		"or who holds it agrees; or Ctrl-C, or scancel %[2]s\n", t.Name, t.Job.ID, t.held)
+}
+
+// late says that a job is cancelled for its time, and why it was waiting, if it was.
+func (m *Manager) late(t *Task) {
+	why := ""
+	if t.waits() && t.Pending != "" {
+		t.Waiting = t.Pending
+		why = ": it was waiting (" + t.Waiting + ")"
+	}
+	m.printf("%s: job %s has not ended within %s and is cancelled%s\n", t.Name, t.Job.ID, m.Timeout, why)
 }

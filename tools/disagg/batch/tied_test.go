@@ -303,3 +303,25 @@ func TestCopiedScript(t *testing.T) {
 		t.Errorf("%v, %+v", err, list[0].Job)
 	}
 }
+
+// A job that Slurm holds is named once with what holds it, and so is what a job that is cancelled for its time waited for.
+func TestHeld(t *testing.T) {
+	fake(t, `case "$*" in *--jobs=*) s=PENDING; r="launch failed requeued held"; [ $n -gt 2 ] && r=JobHeldUser; grep -q scancel calls && s=CANCELLED; echo "101|$s||N/A|N/A||$r|";; esac`)
+	m := manager(t, t.TempDir())
+	var log strings.Builder
+	m.Log = &log
+	m.Timeout = 800 * time.Millisecond
+	list := tasks(t, 1)
+	if err := m.Run(context.Background(), list); err != nil {
+		t.Fatal(err)
+	}
+	for text, times := range map[string]int{"case0: Slurm holds job 101 (launch failed requeued held)": 1, "case0: Slurm holds job 101 (JobHeldUser)": 1, "scontrol release 101": 2,
+		"has not ended within 800ms and is cancelled: it was waiting (JobHeldUser)\n": 1} {
+		if strings.Count(log.String(), text) != times {
+			t.Errorf("wanted %q %d times\n%s", text, times, &log)
+		}
+	}
+	if !list[0].TimedOut || list[0].Waiting != "JobHeldUser" {
+		t.Errorf("%+v", list[0])
+	}
+}

@@ -263,6 +263,42 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A job that Slurm runs again is not judged by the logs of its first attempt.
+func TestLogsOfAnEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, `  setup: echo begin >> attempts; [ $(wc -l < attempts) = 1 ] || { scancel $SLURM_JOB_ID; sleep 600; }
+  evaluate: scontrol requeue $SLURM_JOB_ID; sleep 600
+`)
+	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "job_name: toy", "job_name: toy, extra_args: --requeue", 1))
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("run")
+	// Slurm lets the job wait for two minutes before it runs again.
+	until(t, "the second attempt", func() bool {
+		attempts, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "attempts"))
+		if len(attempts) == 0 || s.state(s.ids()[0]) != "PENDING" {
+			return false
+		}
+		time.Sleep(second) // as always, perigee hears that it waits
+		_, err := s.s.Tool("scontrol", "update", "JobId="+s.ids()[0], "StartTime=now")
+		return err == nil
+	})
+	c := s.cases(p, 12)["a"]
+	if attempts, err := os.ReadFile(filepath.Join(c.Dir, "attempts")); err != nil || strings.Count(string(attempts), "begin") != 2 {
+		t.Fatalf("%q, %v, %+v", attempts, err, c)
+	}
+	if c.State != "failed" || len(c.Levels) > 0 && c.Levels[0].Complete {
+		t.Errorf("%+v", c)
+	}
+}
+
 // A job that is held is named at once, and again when its time is over.
 func TestHeld(t *testing.T) {
 	t.Parallel()

@@ -405,6 +405,23 @@ func TestServerEndsWithItsGroup(t *testing.T) {
 	}
 }
 
+// A task of a server that ends well during the benchmark is a warning; one that ends before it, or with the job, is none.
+func TestServerLeaves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, way := range map[string]string{"leaves": "sleep 2.5; exit 0", "early": "exit 0", "stays": `trap "exit 0" TERM; sleep 600 & wait`} {
+		s.add(name, "good", 4, `  nodes: 2
+  server: '[ $SLURM_PROCID = 0 ] || { touch up; `+way+`; }; sleep 600'
+  ready: test -e up && sleep 0.5
+`)
+	}
+	for name, c := range s.run(0, "--batch-size", "0") {
+		if said := strings.Contains(strings.Join(c.Warnings, "\n"), "a task of SERVER_0 on node"); said != (name == "leaves") {
+			t.Errorf("%s: %q", name, c.Warnings)
+		}
+	}
+}
+
 // Servers that Slurm ends with a job that cancels itself have not failed.
 func TestServersOfJobsThatCancelThemselves(t *testing.T) {
 	t.Parallel()

@@ -114,6 +114,7 @@ func TestFolderOfDeadPart(t *testing.T) {
 		says    string
 	}{
 		"good":                 {true, "", "", 0, "passed"},
+		"left":                 {true, "", "", 0, "warning: a task of SERVER_0 on node2 has ended with code 0 during the benchmark"},
 		"no mark":              {false, "", "", 0, "warning: the job has left no end mark"},
 		"dead":                 {false, "3 node1\n", "", 12, "EVALUATE on node1 has ended with code 3"},
 		"time limit":           {false, "", `{"slurm_state": "TIMEOUT", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as TIMEOUT: its time limit (slurm.job_time) was over"},
@@ -127,6 +128,9 @@ func TestFolderOfDeadPart(t *testing.T) {
 		if !strings.HasPrefix(c.verdict, "{") {
 			must(t, os.WriteFile(filepath.Join(dir, "8_ended.txt"), []byte(c.verdict+"\n"), 0o644))
 			c.verdict = ""
+		}
+		if name == "left" {
+			must(t, os.WriteFile(filepath.Join(dir, "8_left.txt"), []byte("SERVER_0 node2\nSERVER_0\n"+strings.Repeat("SERVER_0 node3\n", 5)), 0o644))
 		}
 		if c.exits != "" {
 			must(t, os.Mkdir(filepath.Join(dir, "exits"), 0o755), os.WriteFile(filepath.Join(dir, "exits", "EVALUATE"), []byte(c.exits), 0o644))

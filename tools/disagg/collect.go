@@ -115,6 +115,7 @@ func (r *session) judge(t *batch.Task, d *done) {
 	if t.Suspended {
 		d.Warnings = append(d.Warnings, "Slurm has suspended the job for a while: its figures may hold the pause")
 	}
+	d.Warnings = append(d.Warnings, batch.Left(t.Dir)...)
 	state := t.Job.State
 	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death}
 	if t.TimedOut || t.Lost && unmarked {

@@ -69,6 +69,7 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 		return // a log, or logs of something else
 	}
 	d := &done{Verdict: v}
+	v.Warnings = append(v.Warnings, batch.Left(dir)...)
 	death := batch.FindDeath(dir, nil)
 	recorded, err := readCase(dir)
 	how := ended{marked: batch.Done(dir), death: death}

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"perigee/internal/cli"
 	"perigee/internal/regular"
 	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/verdict"
@@ -155,6 +156,38 @@ func (t *Task) endedBySlurm() bool {
 
 // endedFile lists the parts that had ended when the job wrote its end mark.
 const endedFile = "8_ended.txt"
+
+// leftFile lists the tasks of servers that ended well between the beginning of the client and the end mark.
+const leftFile = "8_left.txt"
+
+// mostLeft is how many of them are named.
+const mostLeft = 4
+
+// Left says which tasks of servers have ended well while the client measured: the figures may be of the others alone.
+// It returns nil of a job that is not done, since Slurm ends servers, too.
+func Left(dir string) (words []string) {
+	if !Done(dir) {
+		return nil
+	}
+	const most = 64 << 10
+	text, _ := regular.Inside(dir).Read(filepath.Join(dir, leftFile), most) // most jobs write none
+	more := 0
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) != 2:
+		case len(words) == mostLeft:
+			more++
+		default:
+			words = append(words, fmt.Sprintf("a task of %s on %s has ended with code 0 during the benchmark",
+				cli.Shortened(fields[0]), cli.Shortened(fields[1])))
+		}
+	}
+	if more > 0 {
+		words = append(words, fmt.Sprintf("and so have %s", cli.Count(more, "other")))
+	}
+	return words
+}
 
 // Done reports whether the job has written its end mark.
 func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }

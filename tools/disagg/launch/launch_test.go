@@ -85,7 +85,7 @@ func TestTRTLLM(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", p.Args, want)
 	}
 	for _, text := range []string{"'--container-image=a b.sqsh'", "start_worker.sh\" GEN 1 /models/toy 8001 false", "start_worker.sh\" CTX 0 /models/toy 8002",
-		"'1 2 4 8'", "6_bench.log", "8_done_$SLURM_JOB_ID.txt"} {
+		"'1 2 4 8'", "6_bench.log", "step SERVER $? 4_output_server.log", "8_done_$SLURM_JOB_ID.txt"} {
 		if !strings.Contains(p.Text, text) {
 			t.Errorf("the script lacks %s\n%s", text, p.Text)
 		}
@@ -144,7 +144,7 @@ func TestFate(t *testing.T) {
 	for log, want := range map[string]string{
 		failed("Exited with exit code 3"): "3 node2", failed("Out Of Memory"): "137 node2", "srun: error: node[1-2]: tasks 0-1: Killed\n": "137 node[1-2]",
 		failed("Bus error (core dumped)") + "0: slurmstepd: " + cancelled + failed("Killed"): "135 node2",
-		"0: slurmstepd-node1: " + cancelled + failed("Terminated"):                           "", "slurmstepd: " + cancelled + failed("Terminated"): "",
+		" 0: slurmstepd-node1: " + cancelled + failed("Terminated"):                          "", "slurmstepd: " + cancelled + failed("Terminated"): "",
 		"": "", "srun: error: Unable to create step for job 5: Invalid node name specified\n": "", failed("Vanished"): "",
 	} {
 		checkFate(t, text, log, want)

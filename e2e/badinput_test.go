@@ -234,7 +234,8 @@ func complaintsIn(stderr string) []string {
 		if labelled && strings.HasPrefix(line, "[") {
 			line = unlabelled
 		}
-		if message, ok := strings.CutPrefix(line, "perigee: "); ok && !strings.HasPrefix(message, "partial result:") {
+		message, ok := strings.CutPrefix(line, "perigee: ")
+		if ok && !strings.HasPrefix(message, "partial result:") && !strings.HasPrefix(message, "still writing") {
 			list = append(list, message)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"perigee/internal/fault"
@@ -253,8 +252,8 @@ func (g *Group) recv(ctx context.Context, place int, op byte, seq uint32) ([]byt
 // Barrier returns when all members have called it.
 func (g *Group) Barrier() error {
 	seq := g.beginBarrier()
-	if atomic.LoadUint32(&g.w.abort) != 0 {
-		return context.Cause(g.w.ctx)
+	if err := g.w.aborted(); err != nil {
+		return err
 	}
 	if err := g.barrier(seq); err != nil {
 		return g.explain(opBarrier, err)
@@ -333,6 +332,11 @@ func rooted[T any](g *Group, op byte, root int, body func(ctx context.Context, s
 	ctx, cancel := g.context()
 	defer cancel()
 	seq := g.begin(op, root)
+	// Where the messages of others are always there, nothing else would end a loop.
+	if err := g.w.aborted(); err != nil {
+		var none T
+		return none, err
+	}
 	if g.local != nil {
 		var stop func()
 		ctx, stop = g.watchBarrier(ctx)

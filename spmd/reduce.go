@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"perigee/internal/fault"
 	"perigee/internal/pack"
@@ -69,8 +68,8 @@ func (g *Group) Latest(v [2]int64) ([2]int64, error) {
 		return [2]int64(got), nil
 	}
 	seq := g.beginBarrier()
-	if atomic.LoadUint32(&g.w.abort) != 0 {
-		return v, context.Cause(g.w.ctx)
+	if err := g.w.aborted(); err != nil {
+		return v, err
 	}
 	got, err := g.local.Max(seq, g.w.timeout, v)
 	if errors.Is(err, host.ErrMixed) {

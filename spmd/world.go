@@ -205,8 +205,19 @@ func (w *World) Timeout() time.Duration { return w.timeout }
 // Context ends, with the failure as its cause, when the job has failed.
 func (w *World) Context() context.Context { return w.ctx }
 
+// Store lets perigee's own launcher wait for this rank 0 of a failed job, which is still writing the result.
+func (w *World) Store() { w.monitor.Phase(watch.Storing) }
+
 // AbortFlag becomes non-zero when the job has failed. Native loops watch it.
 func (w *World) AbortFlag() *uint32 { return &w.abort }
+
+// aborted returns why the job has failed; nil if it has not. It costs one load, unlike a look at the context.
+func (w *World) aborted() error {
+	if atomic.LoadUint32(&w.abort) == 0 {
+		return nil
+	}
+	return context.Cause(w.ctx)
+}
 
 // Sent returns how many messages, and bytes in them, this rank has sent to others.
 func (w *World) Sent() (messages, bytes int64) {

@@ -45,12 +45,23 @@ func (e *Experiment) checkpoint(pause time.Duration, times int) {
 	if !replaceable(e.File) {
 		return
 	}
+	defer e.store()()
 	start := time.Now()
 	if put, _ := e.Doc.WriteClaimed(e.World.Context(), e.claim.settle); put != nil {
 		e.claim.wrote(put)
 	}
 	e.File = e.claim.path
 	c.unsaved, c.last, c.took = false, time.Now(), time.Since(start)
+}
+
+// Storing reports whether this rank is adding to the result what it has gathered, or writes it: if the job fails it can
+// keep that, with a little more time. Any goroutine may call it.
+func (e *Experiment) Storing() bool { return e.storing.Load() > 0 }
+
+// store begins what Storing reports, until done is called.
+func (e *Experiment) store() (done func()) {
+	e.storing.Add(1)
+	return func() { e.storing.Add(-1) }
 }
 
 // Idle lets what is unsaved be saved until Busy. The scenario calls it before it waits for other ranks or, until an

@@ -88,6 +88,9 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	if e.Doc != nil {
+		defer e.store()()
+	}
 	all, err := record.Collect(s, plans)
 	if err != nil || all == nil {
 		return false, err
@@ -102,12 +105,11 @@ func (e *Experiment) gather(plans []*play.Plan) (there bool, err error) {
 		e.recorded[key] += len(c.Runs)
 		e.Doc.AddStorage(key.plan, phase, c.Storage)
 	}
-	e.markOverlaps()
-	return true, nil
+	return true, e.markOverlaps()
 }
 
 // markOverlaps notes which messages ran at the same time, among all that were collected or saved.
-func (e *Experiment) markOverlaps() {
+func (e *Experiment) markOverlaps() error {
 	hosts := overlap.Hosts{Of: make([]int, e.World.Size()), Uncertainty: make([]int64, len(e.World.Hosts()))}
 	for rank := range hosts.Of {
 		hosts.Of[rank] = e.World.HostOf(rank)
@@ -115,9 +117,10 @@ func (e *Experiment) markOverlaps() {
 	for h := range hosts.Uncertainty {
 		hosts.Uncertainty[h] = e.World.ClockUncertainty(h)
 	}
-	e.timeline.Mark(len(e.Doc.Measurements), func(i int) overlap.Run {
+	err := e.timeline.Mark(e.World.Context(), len(e.Doc.Measurements), func(i int) overlap.Run {
 		m := &e.Doc.Measurements[i]
 		return overlap.Run{Run: &m.Run, Pattern: m.Pattern, Read: e.Doc.Patterns[m.Pattern].Op == "READ"}
 	}, hosts)
-	e.Doc.Overlaps = true
+	e.Doc.Overlaps = err == nil // that some have none says nothing else
+	return err
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"perigee/internal/fault"
 	"perigee/internal/pace"
@@ -58,7 +59,8 @@ type Experiment struct {
 	watch    *threshold.Watch    // at rank 0
 	violated []threshold.Outcome // at rank 0, after Finish
 	saved    checkpoints
-	claim    claim // on File, at rank 0
+	storing  atomic.Int32 // see Storing
+	claim    claim        // on File, at rank 0
 
 	session    *session.Session
 	engine     nixl.Engine // of the session
@@ -101,6 +103,7 @@ func (e *Experiment) Finish() error {
 	if e.Doc == nil {
 		return nil
 	}
+	defer e.store()()
 	e.endSaving()
 	e.Doc.World.Clocks = ClocksOf(e.World)
 	e.Doc.Finish(nil)
@@ -135,6 +138,9 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	}
 	if e.Doc == nil || e.File == "" || !e.worthKeeping(failure) {
 		return
+	}
+	if replaceable(e.File) { // a pipe may never be read
+		defer e.store()()
 	}
 	e.Doc.Finish(FailureOf(failure))
 	err := e.Doc.WriteClaimedSoon(e.claim.settle)

@@ -41,6 +41,9 @@ import (
 // not say otherwise.
 const Grace = 3 * time.Second
 
+// StoringGrace is how much longer rank 0 may go on that writes the result.
+const StoringGrace = 20 * time.Second
+
 // Job describes what to start.
 type Job struct {
 	Ranks  int
@@ -321,6 +324,15 @@ func (r *run) endAll(done <-chan struct{}) {
 		return
 	case <-r.job.Hurry:
 	case <-time.After(r.job.Grace):
+		if r.coordinator.Storing() {
+			r.job.Log.Info("waiting for rank 0, which writes the result", "grace", StoringGrace)
+			select {
+			case <-done:
+				return
+			case <-r.job.Hurry:
+			case <-time.After(StoringGrace):
+			}
+		}
 	}
 	r.job.Log.Warn("killing the ranks that are left", "grace", r.job.Grace)
 	for _, p := range r.procs {

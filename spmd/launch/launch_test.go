@@ -158,51 +158,6 @@ func rankMain(role string) int {
 	return 0
 }
 
-func complain(err error) int {
-	fmt.Fprintln(os.Stderr, "heard:", err)
-	return int(fault.KindOf(err))
-}
-
-// misbehave ends this process in a bad way; all but "fail" do not return.
-func misbehave(deed string, w *spmd.World) error {
-	switch deed {
-	case "kill":
-		syscall.Kill(os.Getpid(), syscall.SIGKILL)
-	case "exit3":
-		os.Exit(3)
-	case "exit0":
-		os.Exit(0)
-	case "panic":
-		panic("so it goes")
-	case "hang":
-		select {}
-	}
-	return fault.New(fault.Corrupt, "bytes differ").WithHint("look")
-}
-
-// pass lets time pass until the job fails.
-func pass(meanwhile string, w *spmd.World) error {
-	switch meanwhile {
-	case "barrier":
-		return w.All().Barrier()
-	case "gather":
-		_, err := w.All().AllGather(nil)
-		return err
-	case "stopped":
-		if w.Rank() == 1 {
-			syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-			select {} // another thread may take the signal, a little later
-		}
-	case "deaf":
-		if w.Rank() == 1 {
-			signal.Ignore(unix.SIGINT, unix.SIGTERM, unix.SIGHUP)
-			select {}
-		}
-	}
-	<-w.Context().Done()
-	return w.Err()
-}
-
 func TestEveryBadEndIsReported(t *testing.T) {
 	const vanished = "its process exited with code 0 before the job was over"
 	host, _ := os.Hostname()
@@ -266,6 +221,15 @@ func TestGrace(t *testing.T) {
 	j.Grace = 100 * time.Millisecond
 	if _, _, err := start(t, t.Context(), j); fault.KindOf(err) != fault.Corrupt {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A rank 0 that says that it writes the result has more time.
+func TestStoringGrace(t *testing.T) {
+	j := job(t, 4, "fail measure storing")
+	j.Grace = 500 * time.Millisecond
+	if out, _, err := start(t, t.Context(), j); fault.KindOf(err) != fault.Corrupt || !strings.Contains(out, "stored\n") {
+		t.Errorf("got %v, printed %q", err, out)
 	}
 }
 

@@ -29,6 +29,7 @@ import (
 	"perigee/spmd"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
+	"perigee/spmd/launch"
 )
 
 const (
@@ -161,7 +162,9 @@ type rank struct {
 	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end and no launcher
 	// of perigee's own will; nil before there is one.
 	explain atomic.Pointer[func(error)]
-	writes  sync.Mutex // held by what writes the result at the end of a failed job
+	// begun is exp, for watch.
+	begun  atomic.Pointer[experiment.Experiment]
+	writes sync.Mutex // held by what writes the result at the end of a failed job
 }
 
 // watch turns a signal into a failure of the job, and makes sure that the rank
@@ -177,6 +180,7 @@ func (k *rank) watch(ctx context.Context) {
 	<-k.world.Context().Done()
 	if f, ok := errors.AsType[watch.Failure](k.world.Err()); ok {
 		time.Sleep(finalGrace)
+		k.awaitResult()
 		within(finalGrace/2, func() {
 			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
@@ -185,6 +189,25 @@ func (k *rank) watch(ctx context.Context) {
 			}
 		})
 		os.Exit(int(f.Kind))
+	}
+}
+
+// awaitResult waits while this rank of a failed job writes the result, or adds to it what it has gathered last: that
+// takes seconds for some 100,000 runs.
+func (k *rank) awaitResult() {
+	const between = 500 * time.Millisecond // adding to the result and writing it
+	exp := k.begun.Load()
+	if exp == nil || !exp.Storing() {
+		return
+	}
+	k.world.Store()
+	k.reporter.note("still writing the result; a second Ctrl-C ends the job without it")
+	last := time.Now()
+	for began := last; time.Since(began) < launch.StoringGrace && time.Since(last) < between; {
+		time.Sleep(between / 10)
+		if exp.Storing() {
+			last = time.Now()
+		}
 	}
 }
 
@@ -256,6 +279,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
+	k.begun.Store(k.exp)
 	if w.Rank() == 0 {
 		if flags.Result != "" && w.Launcher() != "local" {
 			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }

@@ -11,6 +11,7 @@ package overlap
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 	"sort"
@@ -51,8 +52,9 @@ func (h Hosts) apart(a, b int) int64 {
 type Timeline struct{ byEnd []int }
 
 // Mark sets the overlap of every message of n runs, each of which at returns. Those of the last time must be in front.
-// It looks at those only that may have met one that has come since.
-func (t *Timeline) Mark(n int, at func(i int) Run, hosts Hosts) {
+// It looks at those only that may have met one that has come since. It returns why ctx has ended, if it has; then
+// messages lack their overlap.
+func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Hosts) error {
 	known, since := len(t.byEnd), int64(math.MaxInt64)
 	for i := known; i < n; i++ {
 		t.byEnd, since = append(t.byEnd, i), min(since, at(i).StartNS)
@@ -63,38 +65,63 @@ func (t *Timeline) Mark(n int, at func(i int) Run, hosts Hosts) {
 	for _, i := range endedAfter(t.byEnd, since-worst, at) {
 		first = min(first, at(i).StartNS)
 	}
-	type one struct {
-		Run
-		busy map[resource][]*busy // made when it is first needed
-	}
-	var all []*one
+	var all []*placed
 	for _, i := range endedAfter(t.byEnd, first-worst, at) {
-		all = append(all, &one{Run: at(i)})
+		all = append(all, &placed{Run: at(i)})
 	}
-	slices.SortFunc(all, func(a, b *one) int { return cmp.Compare(a.StartNS, b.StartNS) })
-	use := func(o *one) map[resource][]*busy {
-		if o.busy == nil {
-			o.busy = busyIn(o.Run.Run, o.Read, hosts.Of)
+	meet(all, worst)
+	for _, a := range all {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		return o.busy
-	}
-	others := make([][]*one, len(all))
-	for i, a := range all {
-		for k := i + 1; k < len(all) && all[k].StartNS < a.EndNS+worst; k++ {
-			if b := all[k]; b.Pattern != a.Pattern {
-				others[i], others[k] = append(others[i], b), append(others[k], a)
-			}
-		}
-	}
-	for i, a := range all {
-		if len(others[i]) == 0 || a.EndNS+worst <= since {
+		if len(a.others) == 0 || a.EndNS+worst <= since {
 			continue
 		}
-		rivals := make([]map[resource][]*busy, len(others[i]))
-		for k, b := range others[i] {
-			rivals[k] = use(b)
+		rivals := make([]map[resource][]*busy, len(a.others))
+		for k, b := range a.others {
+			rivals[k] = b.use(hosts.Of)
 		}
 		markRun(a.Run.Run, a.Read, hosts, rivals)
+	}
+	return nil
+}
+
+// placed is a run among others.
+type placed struct {
+	Run
+	others []*placed            // of other patterns, which it may have met
+	busy   map[resource][]*busy // made when it is first needed
+}
+
+func (p *placed) use(hostOf []int) map[resource][]*busy {
+	if p.busy == nil {
+		p.busy = busyIn(p.Run.Run, p.Read, hostOf)
+	}
+	return p.busy
+}
+
+// meet sets the others of runs whose stamps may be off each other by worst. Ranks that meet in no barrier may be far
+// apart in the runs of a pattern, so that thousands of them last at once: those are passed over together.
+func meet(all []*placed, worst int64) {
+	slices.SortFunc(all, func(a, b *placed) int { return cmp.Compare(a.StartNS, b.StartNS) })
+	open := map[int][]*placed{} // that may last yet, by pattern
+	for _, a := range all {
+		for pattern, list := range open {
+			if pattern == a.Pattern {
+				continue
+			}
+			lasting := list[:0]
+			for _, b := range list {
+				if a.StartNS < b.EndNS+worst {
+					a.others, b.others = append(a.others, b), append(b.others, a)
+					lasting = append(lasting, b)
+				}
+			}
+			if open[pattern] = lasting; len(lasting) == 0 {
+				delete(open, pattern)
+			}
+		}
+		open[a.Pattern] = append(open[a.Pattern], a)
 	}
 }
 

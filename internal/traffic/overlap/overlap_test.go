@@ -1,10 +1,13 @@
 package overlap
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -26,7 +29,7 @@ func Mark(patterns []Pattern, hosts Hosts) {
 			all = append(all, Run{&p.Runs[k], i, p.Read})
 		}
 	}
-	new(Timeline).Mark(len(all), func(i int) Run { return all[i] }, hosts)
+	new(Timeline).Mark(context.Background(), len(all), func(i int) Run { return all[i] }, hosts)
 }
 
 // single is one message of a pattern with a single initiator.
@@ -175,7 +178,7 @@ func markInPieces(t *rapid.T, patterns []Pattern, hosts Hosts) {
 	var all []Run
 	for _, some := range of {
 		all = append(all, some...)
-		line.Mark(len(all), func(i int) Run { return all[i] }, hosts)
+		line.Mark(context.Background(), len(all), func(i int) Run { return all[i] }, hosts)
 	}
 }
 
@@ -249,5 +252,33 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.R
 		if is != strings.Contains(m.Overlap.Shared+",", series.Resources[kind]+",") {
 			t.Fatalf("shared: %q, want %v", m.Overlap.Shared, kinds)
 		}
+	}
+}
+
+// Runs of one pattern that all last at once, as those of ranks far apart in a loop do, take little longer than others.
+func TestRunsOfOnePattern(t *testing.T) {
+	took := func(lasts int64) time.Duration {
+		var p Pattern
+		for i := range int64(40000) {
+			p.Runs = append(p.Runs, single(0, 1, 10*i, 10*i+lasts))
+		}
+		began := time.Now()
+		Mark([]Pattern{p}, Hosts{Of: []int{0, 0}})
+		return time.Since(began)
+	}
+	if apart, together := took(5), took(1e9); together > 20*apart {
+		t.Errorf("%v, apart %v", together, apart)
+	}
+}
+
+// A job that has failed does not look at all messages first.
+func TestMarkEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("interrupted"))
+	a, b := single(0, 1, 0, 10), single(0, 1, 5, 15)
+	all := []Run{{Run: &a}, {Run: &b, Pattern: 1}}
+	err := new(Timeline).Mark(ctx, len(all), func(i int) Run { return all[i] }, Hosts{Of: []int{0, 0}})
+	if err == nil || err.Error() != "interrupted" {
+		t.Errorf("got %v", err)
 	}
 }

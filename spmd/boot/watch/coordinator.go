@@ -119,6 +119,14 @@ func (c *Coordinator) Failure() *Failure {
 	return c.failure
 }
 
+// Storing reports whether rank 0 needs more time to write the result of the failed job.
+func (c *Coordinator) Storing() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[0]
+	return m != nil && m.phase == Storing
+}
+
 // Fail declares the job failed and sends the failure to all ranks. Only the first
 // failure counts.
 func (c *Coordinator) Fail(f Failure) {

@@ -29,6 +29,9 @@ type message struct {
 	Failure *Failure `json:"failure,omitempty"`
 }
 
+// Storing is the phase of a rank 0 that writes the result of a failed job, for which it needs more than its grace.
+const Storing = "writing the result of the failed job"
+
 // The kinds of messages. A rank sends hello, get, phase, abort, cause, alive and leave;
 // the coordinator sends secret, ready, card, probe and abort. The package comment says
 // when.

@@ -135,7 +135,9 @@ func lookAt(place regular.Place) (device *os.File, err error) {
 	case kind == unix.S_IFDIR:
 		err = errFolder
 	case kind == unix.S_IFREG || kind == unix.S_IFLNK:
-		err = replaceable(place, found)
+		if err = replaceable(place, found); err == nil && isMount(f) {
+			err = errMount
+		}
 	case place.Foreign(found):
 		err = errors.New("it is a pipe of another user, in a folder of others or to which all may write")
 	default:
@@ -157,6 +159,16 @@ func replaceable(place regular.Place, found unix.Stat_t) error {
 	}
 	return fmt.Errorf("it belongs to another user (%d), and in %s, a sticky folder, only owners replace their files", found.Uid,
 		place.Folder.Name())
+}
+
+// errMount is the error of a file that was given to a container alone: no rename can take its place.
+var errMount = errors.New("the file is mounted alone, so that nothing can replace it: mount its folder instead")
+
+// isMount reports whether something is mounted on a file, as far as the kernel says so (since 5.8).
+func isMount(f *os.File) bool {
+	var found unix.Statx_t
+	err := unix.Statx(int(f.Fd()), "", unix.AT_EMPTY_PATH, 0, &found)
+	return err == nil && found.Attributes&unix.STATX_ATTR_MOUNT_ROOT != 0
 }
 
 // ownsAll reports whether this process may do what owners of files may.

@@ -198,6 +198,10 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestSizeIsBounded(t *testing.T) {
+	var keys strings.Builder // each is kept with its text
+	for i := range 400_000 {
+		fmt.Fprintf(&keys, "k%d: 1\n", i)
+	}
 	text := bytes.Repeat([]byte(" "), MaxBytes+1)
 	if _, err := Parse("a.yaml", text); err == nil || !strings.Contains(err.Error(), "wanted at most 67108864 bytes") {
 		t.Errorf("a long document: %v", err)
@@ -207,6 +211,7 @@ func TestSizeIsBounded(t *testing.T) {
 			"[" + strings.Repeat("0,", 500_000) + "]", "[" + strings.Repeat("{a: {a: {a: {a: {a: {a: 1}}}}}},", 50_000) + "]",
 			strings.Repeat("- ", 1_500_000), strings.Repeat("- a: 1\n", 500_000), "{" + strings.Repeat("? a : b, ", 200_000) + "}",
 			"[" + strings.Repeat("[[[[]]]],", 100_000) + "]", strings.Repeat("- &a !!str 'x' # x\n", 500_000),
+			keys.String(),
 		},
 		"a.toml": {
 			"a = [" + strings.Repeat("0,", 2_500_000) + "]", "a = [" + strings.Repeat("{a={a={a={a={a={a=1}}}}}},", 60_000) + "]",

@@ -194,9 +194,19 @@ func TestTorchrunUnderSrun(t *testing.T) {
 func TestLaunchersWithinEachOther(t *testing.T) {
 	for _, c := range []struct{ outer, inner string }{
 		{"mpirun", "hydra"}, {"hydra", "mpirun"}, {"mpirun", "srun none"}, {"mpirun", "srun pmi2"}, {"mpirun", "srun pmix"}, {"hydra", "srun none"},
+		{"srun pmix", "srun pmi2"}, {"srun pmix", "srun none"}, {"srun pmi2", "srun none"}, {"srun pmix", "hydra"}, {"srun pmi2", "hydra"},
 	} {
 		words, env := wayNamed(c.outer).command(t, 1)
 		inner, innerEnv := wayNamed(c.inner).command(t, 2)
+		if strings.HasPrefix(c.outer, "srun") { // which has one node
+			inner, innerEnv = wayNamed(c.inner).command(t, 1)
+			inner[slices.Index(inner, "-n")+1] = "2"
+			if at := slices.Index(inner, "-launcher"); at >= 0 { // hydra takes srun, as it does in a step by itself
+				inner[at+1] = "slurm"
+				inner = slices.Insert(inner, 1, "-hosts", "node1")
+				innerEnv = append(innerEnv, "SLURM_MPI_TYPE="+strings.TrimPrefix(c.outer, "srun ")) // as where it is the default
+			}
+		}
 		o := start(t, harness.Command{
 			Argv: slices.Concat(words, inner, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm", "--size", "4K"}),
 			Env:  slices.Concat(env, innerEnv, []string{"PERIGEE_IFACE=lo"}),

@@ -123,12 +123,33 @@ func distance(env Environ, launcher string) int {
 		return math.MaxInt - 1
 	}
 	depth, name := ancestry.Depth(pairsOf(env, names))
-	// srun passes on the variables of the launcher that has started it, which slurmstepd does not have.
-	slurms := launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
-	if name == "slurmstepd" && !slurms {
+	if passesOn(env, launcher, name) {
 		depth++
 	}
 	return depth
+}
+
+// passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks them:
+// srun and mpiexec pass on the variables of the launcher that has started them, which slurmstepd and hydra's proxy, if
+// mpiexec starts that by a step of Slurm or by ssh, do not have.
+func passesOn(env Environ, launcher, name string) bool {
+	switch name {
+	case "slurmstepd":
+		slurms := launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
+		return !slurms || ofOtherStep(env, launcher)
+	case "hydra_pmi_proxy":
+		return launcher != "pmi1"
+	}
+	return false
+}
+
+// ofOtherStep reports whether the variables of one of Slurm's plugins are of another step than this process is in.
+func ofOtherStep(env Environ, launcher string) bool {
+	of := map[string]string{"pmi2": "PMI_JOBID", "pmix": "PMIX_NAMESPACE"}[launcher] // JOB.STEP, slurm.pmix.JOB.STEP
+	id, _ := env(of)
+	step, known := env("SLURM_STEP_ID")
+	at := strings.LastIndexByte(id, '.')
+	return known && at >= 0 && id[at+1:] != step
 }
 
 // Started reports whether a launcher started this process as a rank, and

@@ -1,0 +1,39 @@
+package boot
+
+import (
+	"strings"
+	"testing"
+)
+
+// Variables that a launcher passes on are not those of the process that lacks them.
+func TestPassesOn(t *testing.T) {
+	for _, c := range []struct {
+		launcher, above, env string
+		want                 bool
+	}{
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.1 SLURM_STEP_ID=1", false},
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_STEP_ID=1", true}, // a step in a step
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=prterun-h-1@1 SLURM_STEP_ID=1", true},  // srun under mpirun
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0", false},                // an old Slurm
+		{"pmi2", "slurmstepd", "PMI_JOBID=7.1 SLURM_STEP_ID=1", false},
+		{"pmi2", "slurmstepd", "PMI_JOBID=6.1 SLURM_STEP_ID=1", false}, // the leader of a heterogeneous job
+		{"pmi2", "slurmstepd", "PMI_JOBID=7.0 SLURM_STEP_ID=1", true},
+		{"slurm", "slurmstepd", "SLURM_STEP_ID=1", false},
+		{"pmi1", "slurmstepd", "SLURM_STEP_ID=1", true},
+		{"torchrun", "slurmstepd", "SLURM_STEP_ID=1", true},
+		{"pmi1", "hydra_pmi_proxy", "", false},
+		{"pmix", "hydra_pmi_proxy", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_STEP_ID=0", true},
+		{"slurm", "hydra_pmi_proxy", "", true},
+		{"pmix", "orted", "PMIX_NAMESPACE=123", false},
+		{"pmix", "", "PMIX_NAMESPACE=123", false}, // hidden
+	} {
+		env := map[string]string{}
+		for kv := range strings.FieldsSeq(c.env) {
+			key, value, _ := strings.Cut(kv, "=")
+			env[key] = value
+		}
+		if got := passesOn(func(k string) (string, bool) { v, ok := env[k]; return v, ok }, c.launcher, c.above); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

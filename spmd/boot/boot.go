@@ -129,9 +129,9 @@ func distance(env Environ, launcher string) int {
 	return depth
 }
 
-// passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks them:
-// srun and mpiexec pass on the variables of the launcher that has started them, which slurmstepd and hydra's proxy, if
-// mpiexec starts that by a step of Slurm or by ssh, do not have.
+// passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks
+// them: srun and mpiexec pass on the variables of the launcher that has started them, which slurmstepd and hydra's
+// proxy, if mpiexec starts that by a step of Slurm or by ssh, do not have.
 func passesOn(env Environ, launcher, name string) bool {
 	switch name {
 	case "slurmstepd":

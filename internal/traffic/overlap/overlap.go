@@ -65,64 +65,15 @@ func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Ho
 	for _, i := range endedAfter(t.byEnd, since-worst, at) {
 		first = min(first, at(i).StartNS)
 	}
-	var all []*placed
+	var all []*part
 	for _, i := range endedAfter(t.byEnd, first-worst, at) {
-		all = append(all, &placed{Run: at(i)})
+		all = appendParts(all, i, at(i))
 	}
-	meet(all, worst)
-	for _, a := range all {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	return meet(ctx, all, worst, func(p *part) {
+		if len(p.others) > 0 && p.end+worst > since {
+			p.mark(hosts)
 		}
-		if len(a.others) == 0 || a.EndNS+worst <= since {
-			continue
-		}
-		rivals := make([]map[resource][]*busy, len(a.others))
-		for k, b := range a.others {
-			rivals[k] = b.use(hosts.Of)
-		}
-		markRun(a.Run.Run, a.Read, hosts, rivals)
-	}
-	return nil
-}
-
-// placed is a run among others.
-type placed struct {
-	Run
-	others []*placed            // of other patterns, which it may have met
-	busy   map[resource][]*busy // made when it is first needed
-}
-
-func (p *placed) use(hostOf []int) map[resource][]*busy {
-	if p.busy == nil {
-		p.busy = busyIn(p.Run.Run, p.Read, hostOf)
-	}
-	return p.busy
-}
-
-// meet sets the others of runs whose stamps may be off each other by worst. Ranks that meet in no barrier may be far
-// apart in the runs of a pattern, so that thousands of them last at once: those are passed over together.
-func meet(all []*placed, worst int64) {
-	slices.SortFunc(all, func(a, b *placed) int { return cmp.Compare(a.StartNS, b.StartNS) })
-	open := map[int][]*placed{} // that may last yet, by pattern
-	for _, a := range all {
-		for pattern, list := range open {
-			if pattern == a.Pattern {
-				continue
-			}
-			lasting := list[:0]
-			for _, b := range list {
-				if a.StartNS < b.EndNS+worst {
-					a.others, b.others = append(a.others, b), append(b.others, a)
-					lasting = append(lasting, b)
-				}
-			}
-			if open[pattern] = lasting; len(lasting) == 0 {
-				delete(open, pattern)
-			}
-		}
-		open[a.Pattern] = append(open[a.Pattern], a)
-	}
+	})
 }
 
 // sort brings runs into the order of their ends, of which those from the known ones on may not be.
@@ -141,7 +92,8 @@ func endedAfter(byEnd []int, ns int64, at func(i int) Run) []int {
 	return byEnd[from:]
 }
 
-// busy is when the initiators of a host used one resource in a run: the messages by start and by end, and their union.
+// busy is when the initiators of a host used one resource in a part of a run: the messages by start and by end, and
+// their union.
 type busy struct {
 	host         int
 	starts, ends []int64
@@ -156,13 +108,13 @@ func resources(initiator, peer int, read bool, hostOf []int) [4]resource {
 	return [4]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}}
 }
 
-func busyIn(r *series.Run, read bool, hostOf []int) map[resource][]*busy {
+func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*busy {
 	type user struct {
 		of   resource
 		host int
 	}
 	of, by := map[resource][]*busy{}, map[user]*busy{}
-	for _, k := range r.Ranks {
+	for _, k := range ranks {
 		host := hostOf[k.Rank]
 		for _, p := range k.Peers {
 			for _, res := range resources(k.Rank, p.Peer, read, hostOf) {
@@ -202,18 +154,6 @@ func join(list []span) []span {
 	return out
 }
 
-func markRun(r *series.Run, read bool, hosts Hosts, rivals []map[resource][]*busy) {
-	var s scratch
-	for i := range r.Ranks {
-		k := &r.Ranks[i]
-		for j := range k.Peers {
-			p := &k.Peers[j]
-			m := message{span{k.StartNS, p.EndNS}, hosts.Of[k.Rank], resources(k.Rank, p.Peer, read, hosts.Of)}
-			p.Overlap, p.MayMeetNS = m.overlap(hosts, rivals, &s)
-		}
-	}
-}
-
 // message is when a message lasted, the host of its initiator, and what it used.
 type message struct {
 	span
@@ -221,37 +161,32 @@ type message struct {
 	shares [4]resource
 }
 
-// scratch is memory that all messages of a run use.
+// scratch is memory that all messages of a part use.
 type scratch struct {
 	all []span
 	by  [4][]span
 }
 
-// overlap is what the message shares with rivals, nil for nothing, and how long it may have lasted when it first met
-// one of them, if that may be earlier.
-func (m message) overlap(
-	hosts Hosts, rivals []map[resource][]*busy, s *scratch,
-) (o *series.Overlap, mayMeet *int64) {
+// overlap is what the message shares with rivals, which are parts of runs, those of one run after each other; nil for
+// nothing. It also returns how long the message may have lasted when it first met one of them, if that may be earlier.
+func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Overlap, mayMeet *int64) {
 	for kind := range s.by {
 		s.by[kind] = s.by[kind][:0]
 	}
 	var by [4]int // messages
 	messages, first := 0, m.end
-	for _, rival := range rivals {
-		most := 0
-		for kind, res := range m.shares {
-			n := 0
-			for _, b := range rival[res] {
-				u, before := hosts.apart(m.host, b.host), len(s.by[kind])
-				var at int64
-				at, s.by[kind] = b.within(m.span, u, s.by[kind])
-				if first = min(first, at); len(s.by[kind]) > before {
-					n += b.during(m.span, u)
-				}
-			}
-			by[kind], most = by[kind]+n, max(most, n)
+	for len(rivals) > 0 {
+		n := 1
+		for n < len(rivals) && rivals[n].run == rivals[0].run {
+			n++
 		}
-		messages += most
+		counts, at := m.meet(hosts, rivals[:n], s)
+		first = min(first, at)
+		for kind, n := range counts {
+			by[kind] += n
+		}
+		messages += slices.Max(counts[:])
+		rivals = rivals[n:]
 	}
 	may := first - m.start
 	if messages == 0 {
@@ -282,6 +217,26 @@ func (m message) overlap(
 		return o, &may
 	}
 	return o, nil
+}
+
+// meet adds to s.by what the message shares with parts of one run. It returns with how many of their messages, by kind
+// of resource, and when it may first meet one.
+func (m message) meet(hosts Hosts, parts []*part, s *scratch) (counts [4]int, first int64) {
+	first = m.end
+	for _, p := range parts {
+		busy := p.use(hosts.Of)
+		for kind, res := range m.shares {
+			for _, b := range busy[res] {
+				u, before := hosts.apart(m.host, b.host), len(s.by[kind])
+				var at int64
+				at, s.by[kind] = b.within(m.span, u, s.by[kind])
+				if first = min(first, at); len(s.by[kind]) > before {
+					counts[kind] += b.during(m.span, u)
+				}
+			}
+		}
+	}
+	return counts, first
 }
 
 // share is which part of a span others cover, which do not touch.

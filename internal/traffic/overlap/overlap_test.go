@@ -255,19 +255,29 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.R
 	}
 }
 
-// Runs of one pattern that all last at once, as those of ranks far apart in a loop do, take little longer than others.
-func TestRunsOfOnePattern(t *testing.T) {
-	took := func(lasts int64) time.Duration {
-		var p Pattern
-		for i := range int64(40000) {
-			p.Runs = append(p.Runs, single(0, 1, 10*i, 10*i+lasts))
+// Runs of ranks that are far apart, as in a loop without barriers, last from the first to the last of them: thousands at
+// once. That takes little longer than runs after each other.
+func TestRanksFarApart(t *testing.T) {
+	took := func(patterns int, apart int64) time.Duration {
+		list := make([]Pattern, patterns)
+		for i := range int64(20000) {
+			r := single(0, 1, 10*i, 10*i+8)
+			r.Add(single(1, 0, 10*i+apart, 10*i+apart+8).Ranks[0])
+			p := &list[int(i)%patterns]
+			p.Runs = append(p.Runs, r)
 		}
 		began := time.Now()
-		Mark([]Pattern{p}, Hosts{Of: []int{0, 0}})
-		return time.Since(began)
+		Mark(list, Hosts{Of: []int{0, 0}})
+		took := time.Since(began)
+		if got := list[0].Runs[9000].Ranks[0].Peers[0].Overlap; (got != nil) != (patterns > 1 && apart > 0) {
+			t.Errorf("%d patterns, %d apart: overlap %+v", patterns, apart, got)
+		}
+		return took
 	}
-	if apart, together := took(5), took(1e9); together > 20*apart {
-		t.Errorf("%v, apart %v", together, apart)
+	for _, patterns := range []int{1, 2} {
+		if together, apart := took(patterns, 0), took(patterns, 10*10001); apart > 20*together {
+			t.Errorf("%d patterns: %v, together %v", patterns, apart, together)
+		}
 	}
 }
 

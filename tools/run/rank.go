@@ -181,13 +181,13 @@ func (k *rank) watch(ctx context.Context) {
 	if f, ok := errors.AsType[watch.Failure](k.world.Err()); ok {
 		time.Sleep(finalGrace)
 		k.awaitResult()
-		within(finalGrace/2, func() {
+		within(finalGrace/2, nil, func() {
 			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
-			if explain := k.explain.Load(); explain != nil && k.writes.TryLock() {
-				(*explain)(f)
-			}
 		})
+		if explain := k.explain.Load(); explain != nil && k.writes.TryLock() {
+			within(launch.StoringGrace, nil, func() { (*explain)(f) }) // it reads and writes all that was saved
+		}
 		os.Exit(int(f.Kind))
 	}
 }

@@ -114,12 +114,10 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 		return nil
 	}
 	sweep(log, started)
-	within(finalGrace, func() {
-		r.print(err)
-		if flags.Result != "" {
-			experiment.ExplainPartial(flags.Result, id, err, streams.Err)
-		}
-	})
+	within(finalGrace, again, func() { r.print(err) })
+	if flags.Result != "" {
+		within(launch.StoringGrace, again, func() { experiment.ExplainPartial(flags.Result, id, err, streams.Err) })
+	}
 	return cli.Reported{Err: err}
 }
 
@@ -131,8 +129,8 @@ func sweep(log *logs.Log, started time.Time) {
 	}
 }
 
-// within bounds what may never end, such as writing to a pipe that is not read.
-func within(limit time.Duration, do func()) {
+// within bounds what may never end, such as writing to a pipe that is not read. So does hurry, once it is closed.
+func within(limit time.Duration, hurry <-chan struct{}, do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -140,6 +138,7 @@ func within(limit time.Duration, do func()) {
 	}()
 	select {
 	case <-done:
+	case <-hurry:
 	case <-time.After(limit):
 	}
 }

@@ -59,18 +59,11 @@ type Task struct {
 	tied    bool
 	other   bool // another job has its id now
 	stopped time.Time
-	seen    time.Time // when Slurm last said how the job is
-	ran     bool
-	// When Slurm has first said that it runs the job once more; the mark of a part that has ended, and when it was
-	// first seen; and the last mark that is of an earlier attempt.
-	restarted time.Time
-	mark      string
-	marked    time.Time
-	old       string
-	said      bool      // why the job is cancelled
-	held      string    // why Slurm holds it, as was said last
-	again     time.Time // before which it is not cancelled: Slurm has refused to
-	comment   string
+	attempt attempt
+	said    bool      // why the job is cancelled
+	held    string    // why Slurm holds it, as was said last
+	again   time.Time // before which it is not cancelled: Slurm has refused to
+	comment string
 }
 
 // Over reports whether the task needs no more waiting.
@@ -238,17 +231,15 @@ func (t *Task) has(job slurm.Job) bool {
 		return true
 	}
 	// A wrapper of sbatch may have sent a copy of the script: what Slurm has said first is what is the task's.
-	first := t.Job.State == "PENDING" && t.seen.IsZero()
+	first := t.Job.State == "PENDING" && t.attempt.seen.IsZero()
 	return t.tied && (first || t.Job.Command == job.Command)
 }
 
 // see takes what Slurm says of the job.
 func (t *Task) see(job slurm.Job) {
-	t.seen = time.Now()
-	if t.ran && (job.Started.After(t.Job.Started) || t.Job.State == "PENDING" && job.State == "RUNNING") {
-		t.restarted, t.Preempted = t.seen, false
+	if t.attempt.see(t.Job, job) {
+		t.Preempted = false
 	}
-	t.ran = t.ran || job.State == "RUNNING"
 	t.Suspended = t.Suspended || job.State == "SUSPENDED"
 	t.Job = job
 	if t.waits() && job.Reason != "None" {
@@ -296,7 +287,7 @@ func (m *Manager) look(ctx context.Context, t *Task) {
 	default:
 		switch t.Death = FindDeath(t.Dir, m.Patterns); {
 		case t.Death == nil:
-		case t.endedBySlurm():
+		case t.attempt.isOver(t.Death, t.Job.State):
 			t.Death = nil
 		default:
 			m.stop(ctx, t, false)
@@ -332,7 +323,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 			return
 		}
 		switch {
-		case t.Death != nil && (t.endedBySlurm() || m.past(ctx, t)):
+		case t.Death != nil && (t.attempt.isOver(t.Death, t.Job.State) || m.past(ctx, t)):
 			t.Death, t.again = nil, time.Now().Add(m.Poll)
 			return
 		case t.said:

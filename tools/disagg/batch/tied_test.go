@@ -226,20 +226,20 @@ func TestMarkOfAnEarlierAttempt(t *testing.T) {
 	task := &Task{Death: &Death{Code: 1, mark: "S1"}}
 	say := func(state string) {
 		task.see(slurm.Job{State: state})
-		if !task.restarted.IsZero() {
-			task.restarted = time.Now().Add(-time.Minute)
+		if !task.attempt.restarted.IsZero() {
+			task.attempt.restarted = time.Now().Add(-time.Minute)
 		}
 	}
 	want := func(what string, old bool) {
 		t.Helper()
-		if task.endedBySlurm() != old {
+		if task.attempt.isOver(task.Death, task.Job.State) != old {
 			t.Errorf("%s: of an earlier attempt is %v, want %v", what, !old, old)
 		}
 	}
 	say("PENDING")
 	want("Slurm may not have said yet that it runs", true)
 	say("RUNNING")
-	if !task.restarted.IsZero() {
+	if !task.attempt.restarted.IsZero() {
 		t.Error("its first start counts as another one")
 	}
 	want("it ran when the mark was there", false)

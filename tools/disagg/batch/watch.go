@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/regular"
@@ -132,27 +131,6 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 
 // signal is what exit codes of parts that a signal has ended are above.
 const signal = 128
-
-// endedBySlurm reports whether the mark of the part that has ended is, or may be, of an attempt that Slurm has ended to
-// run the job again: it has not said since that the job runs.
-func (t *Task) endedBySlurm() bool {
-	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
-	mark, state := t.Death.mark, t.Job.State
-	if mark != t.mark {
-		t.mark, t.marked = mark, time.Now()
-	}
-	waits := state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE")
-	if waits && t.seen.After(t.marked) {
-		t.ran, t.old = true, mark // before it waits
-	}
-	switch {
-	case mark == t.old, !t.restarted.IsZero() && time.Since(t.restarted) < grace:
-		return true
-	case !t.Death.BySignal():
-		return state != "RUNNING"
-	}
-	return state != "RUNNING" || t.seen.Before(t.marked)
-}
 
 // endedFile lists the parts that had ended when the job wrote its end mark.
 const endedFile = "8_ended.txt"

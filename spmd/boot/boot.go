@@ -147,9 +147,19 @@ func passesOn(env Environ, launcher, name string) bool {
 func ofOtherStep(env Environ, launcher string) bool {
 	of := map[string]string{"pmi2": "PMI_JOBID", "pmix": "PMIX_NAMESPACE"}[launcher] // JOB.STEP, slurm.pmix.JOB.STEP
 	id, _ := env(of)
-	step, known := env("SLURM_STEP_ID")
+	job, step := variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID")
 	at := strings.LastIndexByte(id, '.')
-	return known && at >= 0 && id[at+1:] != step
+	if at < 0 || job == "" || step == "" {
+		return false
+	}
+	theirs := id[strings.LastIndexByte(id[:at], '.')+1 : at]
+	heterogeneous := variable(env, "SLURM_HET_SIZE") != "" // id has the first of its jobs
+	return id[at+1:] != step || theirs != job && !heterogeneous
+}
+
+func variable(env Environ, name string) string {
+	value, _ := env(name)
+	return value
 }
 
 // Started reports whether a launcher started this process as a rank, and

@@ -11,18 +11,20 @@ func TestPassesOn(t *testing.T) {
 		launcher, above, env string
 		want                 bool
 	}{
-		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.1 SLURM_STEP_ID=1", false},
-		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_STEP_ID=1", true}, // a step in a step
-		{"pmix", "slurmstepd", "PMIX_NAMESPACE=prterun-h-1@1 SLURM_STEP_ID=1", true},  // srun under mpirun
-		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0", false},                // an old Slurm
-		{"pmi2", "slurmstepd", "PMI_JOBID=7.1 SLURM_STEP_ID=1", false},
-		{"pmi2", "slurmstepd", "PMI_JOBID=6.1 SLURM_STEP_ID=1", false}, // the leader of a heterogeneous job
-		{"pmi2", "slurmstepd", "PMI_JOBID=7.0 SLURM_STEP_ID=1", true},
-		{"slurm", "slurmstepd", "SLURM_STEP_ID=1", false},
-		{"pmi1", "slurmstepd", "SLURM_STEP_ID=1", true},
-		{"torchrun", "slurmstepd", "SLURM_STEP_ID=1", true},
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", false},
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=1", true}, // a step in a step
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=prterun-h-1@1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},  // srun under mpirun
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.7.0", false},                               // an old Slurm
+		{"pmi2", "slurmstepd", "PMI_JOBID=7.1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", false},
+		{"pmi2", "slurmstepd", "PMI_JOBID=6.1 SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_HET_SIZE=2", false}, // the leader of a heterogeneous job
+		{"pmi2", "slurmstepd", "PMI_JOBID=6.1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},                   // sbatch in a step
+		{"pmix", "slurmstepd", "PMIX_NAMESPACE=slurm.pmix.6.1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},   // the same
+		{"pmi2", "slurmstepd", "PMI_JOBID=7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},
+		{"slurm", "slurmstepd", "SLURM_JOB_ID=7 SLURM_STEP_ID=1", false},
+		{"pmi1", "slurmstepd", "SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},
+		{"torchrun", "slurmstepd", "SLURM_JOB_ID=7 SLURM_STEP_ID=1", true},
 		{"pmi1", "hydra_pmi_proxy", "", false},
-		{"pmix", "hydra_pmi_proxy", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_STEP_ID=0", true},
+		{"pmix", "hydra_pmi_proxy", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=0", true},
 		{"slurm", "hydra_pmi_proxy", "", true},
 		{"pmix", "orted", "PMIX_NAMESPACE=123", false},
 		{"pmix", "", "PMIX_NAMESPACE=123", false}, // hidden

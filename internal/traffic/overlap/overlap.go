@@ -100,12 +100,16 @@ type busy struct {
 	union        []span
 }
 
-func resources(initiator, peer int, read bool, hostOf []int) [4]resource {
+// The kinds of resources are in the order of series.Resources; the last, both, is two hosts together, which no result
+// holds: with it messages that share several resources count once.
+const both = 4
+
+func resources(initiator, peer int, read bool, hostOf []int) [both + 1]resource {
 	from, to := initiator, peer
 	if read {
 		from, to = to, from
 	}
-	return [4]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}}
+	return [...]resource{{0, from}, {1, to}, {2, hostOf[from]}, {3, hostOf[to]}, {both, hostOf[from]<<32 | hostOf[to]}}
 }
 
 func busyIn(ranks []series.RankRun, read bool, hostOf []int) map[resource][]*busy {
@@ -158,13 +162,13 @@ func join(list []span) []span {
 type message struct {
 	span
 	host   int
-	shares [4]resource
+	shares [both + 1]resource
 }
 
 // scratch is memory that all messages of a part use.
 type scratch struct {
 	all []span
-	by  [4][]span
+	by  [both + 1][]span
 }
 
 // overlap is what the message shares with rivals, which are parts of runs, those of one run after each other; nil for
@@ -173,7 +177,7 @@ func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Ove
 	for kind := range s.by {
 		s.by[kind] = s.by[kind][:0]
 	}
-	var by [4]int // messages
+	var by [both + 1]int // messages
 	messages, first := 0, m.end
 	for len(rivals) > 0 {
 		n := 1
@@ -185,7 +189,8 @@ func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Ove
 		for kind, n := range counts {
 			by[kind] += n
 		}
-		messages += slices.Max(counts[:])
+		// What shares a rank shares its host, too.
+		messages += max(slices.Max(counts[:]), counts[2]+counts[3]-counts[both])
 		rivals = rivals[n:]
 	}
 	may := first - m.start
@@ -198,7 +203,7 @@ func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Ove
 	var shared []string
 	o = &series.Overlap{Messages: messages}
 	s.all = s.all[:0]
-	for kind, n := range by {
+	for kind, n := range by[:both] {
 		if n > 0 {
 			s.by[kind] = join(s.by[kind])
 			s.all = append(s.all, s.by[kind]...)
@@ -221,7 +226,7 @@ func (m message) overlap(hosts Hosts, rivals []*part, s *scratch) (o *series.Ove
 
 // meet adds to s.by what the message shares with parts of one run. It returns with how many of their messages, by kind
 // of resource, and when it may first meet one.
-func (m message) meet(hosts Hosts, parts []*part, s *scratch) (counts [4]int, first int64) {
+func (m message) meet(hosts Hosts, parts []*part, s *scratch) (counts [both + 1]int, first int64) {
 	first = m.end
 	for _, p := range parts {
 		busy := p.use(hosts.Of)

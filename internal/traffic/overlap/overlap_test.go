@@ -189,12 +189,12 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.R
 	busy, first, may := map[int64]bool{}, m.EndNS, m.EndNS
 	var kinds [4]bool
 	var byKind [4]map[int64]bool
-	for kind := range mine {
+	for kind := range series.Resources {
 		byKind[kind] = map[int64]bool{}
 	}
 	for i, p := range patterns {
 		for _, run := range p.Runs {
-			for kind := range mine {
+			for kind := range series.Resources {
 				covers := map[int]map[int64]bool{} // by host
 				for _, other := range run.Ranks {
 					for _, o := range other.Peers {
@@ -241,6 +241,9 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.R
 	if m.Overlap == nil || math.Abs(m.Overlap.Share-share) > 1e-9 || m.Overlap.Messages < 1 || m.Overlap.FirstNS != first-k.StartNS {
 		t.Fatalf("got %+v, want share %v, first %d", m.Overlap, share, first-k.StartNS)
 	}
+	if n := countOverlapping(patterns, hosts, of, k, m); n > 0 && m.Overlap.Messages != n {
+		t.Fatalf("got %+v, want %d messages", m.Overlap, n)
+	}
 	for _, by := range m.Overlap.Each() {
 		kind := slices.Index(series.Resources, by.Resource)
 		share := float64(len(byKind[kind])) / float64(m.EndNS-k.StartNS)
@@ -253,6 +256,34 @@ func wantOverlap(t *rapid.T, patterns []Pattern, hosts Hosts, of int, k series.R
 			t.Fatalf("shared: %q, want %v", m.Overlap.Shared, kinds)
 		}
 	}
+}
+
+// countOverlapping counts the messages of other patterns that overlap with m; 0 where clocks leave it open.
+func countOverlapping(patterns []Pattern, hosts Hosts, of int, k series.RankRun, m series.PeerRun) (n int) {
+	mine := resources(k.Rank, m.Peer, patterns[of].Read, hosts.Of)
+	for i, p := range patterns {
+		for _, run := range p.Runs {
+			for _, other := range run.Ranks {
+				for _, o := range other.Peers {
+					theirs := resources(other.Rank, o.Peer, p.Read, hosts.Of)
+					shares := false
+					for kind := range series.Resources {
+						shares = shares || theirs[kind] == mine[kind]
+					}
+					if i == of || !shares {
+						continue
+					}
+					if hosts.apart(hosts.Of[k.Rank], hosts.Of[other.Rank]) > 0 {
+						return 0
+					}
+					if other.StartNS < m.EndNS && k.StartNS < o.EndNS {
+						n++
+					}
+				}
+			}
+		}
+	}
+	return n
 }
 
 // Runs of ranks that are far apart, as in a loop without barriers, last from the first to the last of them: thousands at

@@ -30,8 +30,8 @@ func (a *attempt) see(before, now slurm.Job) (again bool) {
 	return again
 }
 
-// isOver reports whether the part that has ended is, or may be, of an attempt that Slurm has ended to run the job again:
-// it has not said since that the job runs.
+// isOver reports whether the part that has ended is, or may be, of an attempt that Slurm has ended to run the job
+// again: it has not said since that the job runs.
 func (a *attempt) isOver(death *Death, state string) bool {
 	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
 	if death.mark != a.mark {

@@ -101,7 +101,7 @@ func find(env Environ) (launcher string, c connect, err error) {
 	nearest := math.MaxInt
 	for _, d := range candidates {
 		found, failed := d.detect(env)
-		if failed == nil && found == nil {
+		if failed == nil && found == nil || ofOtherStep(env, d.name) {
 			continue
 		}
 		if at := distance(env, d.name); at < nearest {

@@ -24,6 +24,8 @@ func TestOrigin(t *testing.T) {
 		{"pmi1 by port", "PMI_PORT=h:1 PMI_ID=6", Origin{"pmi1", 6, host, []string{"PMI_PORT", "PMI_ID"}}},
 		{"slurm", "SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_TASKS_PER_NODE=1(x2) SLURMD_NODENAME=n2",
 			Origin{"slurm", 1, "n2", append(append([]string(nil), slurmVariables...), "SLURMD_NODENAME")}},
+		{"sbatch in a step of PMIx", "PMIX_RANK=0 PMIX_NAMESPACE=slurm.pmix.8.0 PMIX_SERVER_URI4=u SLURM_JOB_ID=9 SLURM_STEP_ID=0 SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_NODELIST=n[1-2] SLURM_STEP_TASKS_PER_NODE=1(x2) SLURMD_NODENAME=n2",
+			Origin{"slurm", 1, "n2", append(append([]string{"PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_URI4"}, slurmVariables...), "SLURMD_NODENAME")}},
 		{"slurm's batch script", "SLURM_JOB_ID=9 SLURM_PROCID=0", Origin{Rank: -1, Host: host, Variables: []string{"SLURM_JOB_ID", "SLURM_PROCID"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

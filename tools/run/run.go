@@ -114,7 +114,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 		return nil
 	}
 	sweep(log, started)
-	within(finalGrace, again, func() { r.print(err) })
+	within(finalGrace, nil, func() { r.print(err) })
 	if flags.Result != "" {
 		within(launch.StoringGrace, again, func() { experiment.ExplainPartial(flags.Result, id, err, streams.Err) })
 	}
@@ -129,7 +129,8 @@ func sweep(log *logs.Log, started time.Time) {
 	}
 }
 
-// within bounds what may never end, such as writing to a pipe that is not read. So does hurry, once it is closed.
+// within bounds what may never end, such as writing to a pipe that is not read. Once hurry is closed, it may take
+// finalGrace.
 func within(limit time.Duration, hurry <-chan struct{}, do func()) {
 	done := make(chan struct{})
 	go func() {
@@ -138,8 +139,14 @@ func within(limit time.Duration, hurry <-chan struct{}, do func()) {
 	}()
 	select {
 	case <-done:
-	case <-hurry:
+		return
 	case <-time.After(limit):
+		return
+	case <-hurry:
+	}
+	select {
+	case <-done:
+	case <-time.After(min(limit, finalGrace)):
 	}
 }
 

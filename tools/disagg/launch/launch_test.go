@@ -145,7 +145,7 @@ func TestFate(t *testing.T) {
 		failed("Exited with exit code 3"): "3 node2", failed("Out Of Memory"): "137 node2", "srun: error: node[1-2]: tasks 0-1: Killed\n": "137 node[1-2]",
 		failed("Bus error (core dumped)") + "0: slurmstepd: " + cancelled + failed("Killed"): "135 node2",
 		" 0: slurmstepd-node1: " + cancelled + failed("Terminated"):                          "", "slurmstepd: " + cancelled + failed("Terminated"): "",
-		"": "", "srun: error: Unable to create step for job 5: Invalid node name specified\n": "", failed("Vanished"): "",
+		"": "", "srun: error: Unable to create step for job 5: Invalid node name specified\n": "", failed("Vanished"): "128 node2",
 	} {
 		checkFate(t, text, log, want)
 	}

@@ -409,14 +409,15 @@ func TestServerEndsWithItsGroup(t *testing.T) {
 func TestServerLeaves(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	for name, way := range map[string]string{"leaves": "sleep 2.5; exit 0", "early": "exit 0", "stays": `trap "exit 0" TERM; sleep 600 & wait`} {
+	const group = `trap "trap : TERM; kill 0" EXIT; `
+	for name, way := range map[string]string{"leaves": "sleep 2.5; exit 0", "leaves2": group + "sleep 2.5; exit 0", "early": "exit 0", "stays": `trap "exit 0" TERM; sleep 600 & wait`} {
 		s.add(name, "good", 4, `  nodes: 2
   server: '[ $SLURM_PROCID = 0 ] || { touch up; `+way+`; }; sleep 600'
   ready: test -e up && sleep 0.5
 `)
 	}
 	for name, c := range s.run(0, "--batch-size", "0") {
-		if said := strings.Contains(strings.Join(c.Warnings, "\n"), "a task of SERVER_0 on node"); said != (name == "leaves") {
+		if said := strings.Contains(strings.Join(c.Warnings, "\n"), "a task of SERVER_0 on node"); said != strings.HasPrefix(name, "leaves") {
 			t.Errorf("%s: %q", name, c.Warnings)
 		}
 	}
@@ -464,9 +465,13 @@ func TestSuspended(t *testing.T) {
 		tool("suspend")
 		time.Sleep(second)
 		tool("resume")
-		if c := s.cases(p, 0)["a"]; !strings.Contains(strings.Join(c.Warnings, "\n"), "Slurm has suspended the job") {
+		const want = "Slurm has suspended the job"
+		c := s.cases(p, 0)["a"]
+		if !strings.Contains(strings.Join(c.Warnings, "\n"), want) {
 			t.Errorf("%s: %+v", poll, c)
 		}
+		o := harness.Start(t, harness.Command{Argv: []string{harness.Program, "disagg", "parse", c.Dir}}).Wait()
+		harness.Contains(t, "parse", o.Stdout, want)
 	}
 }
 

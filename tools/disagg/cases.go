@@ -46,6 +46,7 @@ type Case struct {
 	Job       string        `json:"job,omitempty"`
 	Slurm     string        `json:"slurm_state,omitempty"`
 	Preempted bool          `json:"preempted,omitempty"`
+	Suspended bool          `json:"suspended,omitempty"`
 	Nodes     string        `json:"nodes,omitempty"`
 	Began     time.Time     `json:"submitted"`
 	Ended     time.Time     `json:"ended"`

@@ -94,6 +94,8 @@ func noFigures(reason string) *verdict.Verdict {
 	return &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{cli.Shortened(reason)}}
 }
 
+const suspendedWarning = "Slurm has suspended the job for a while: its figures may hold the pause"
+
 // judge reads the logs of a task.
 func (r *session) judge(t *batch.Task, d *done) {
 	want := verdict.Expected(t.Config)
@@ -113,7 +115,7 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	unmarked := death == nil && !batch.Done(t.Dir)
 	if t.Suspended {
-		d.Warnings = append(d.Warnings, "Slurm has suspended the job for a while: its figures may hold the pause")
+		d.Warnings = append(d.Warnings, suspendedWarning)
 	}
 	d.Warnings = append(d.Warnings, batch.Left(t.Dir)...)
 	state := t.Job.State
@@ -281,7 +283,7 @@ func (r *session) summary(t *batch.Task) Case {
 	c := Case{
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
 		Output: t.Benchmark.Output, Dir: d.dir,
-		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Nodes: t.Job.Nodes,
+		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended, Nodes: t.Job.Nodes,
 		Pending: t.Pending, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
 		Perigee: version.Get(), Verdict: d.Verdict,
@@ -330,7 +332,7 @@ func (r *session) debug(job string) error {
 		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil {
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
-			t.Preempted = c.Preempted
+			t.Preempted, t.Suspended = c.Preempted, c.Suspended
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
 		}
 		r.cases[t] = d

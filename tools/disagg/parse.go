@@ -75,6 +75,9 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 	how := ended{marked: batch.Done(dir), death: death}
 	if err == nil {
 		how.state, how.preempted = recorded.Slurm, recorded.Preempted
+		if recorded.Suspended {
+			v.Warnings = append(v.Warnings, suspendedWarning)
+		}
 	}
 	d.judgeEnd("", how)
 	if err != nil && death == nil && !how.marked {

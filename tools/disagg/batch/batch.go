@@ -238,7 +238,7 @@ func (t *Task) has(job slurm.Job) bool {
 // see takes what Slurm says of the job.
 func (t *Task) see(job slurm.Job) {
 	if t.attempt.see(t.Job, job) {
-		t.Preempted = false
+		t.Preempted, t.Suspended = false, false // the attempt before was
 	}
 	t.Suspended = t.Suspended || job.State == "SUSPENDED"
 	t.Job = job

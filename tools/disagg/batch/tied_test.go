@@ -253,6 +253,14 @@ func TestMarkOfAnEarlierAttempt(t *testing.T) {
 	want("it does not run now", true)
 	say("RUNNING")
 	want("it was suspended", false)
+	if !task.Suspended {
+		t.Error("it was not suspended")
+	}
+	say("PENDING")
+	say("RUNNING")
+	if task.Suspended {
+		t.Error("this attempt was suspended, too")
+	}
 }
 
 // A job that has ended in time is not late, although Slurm says so late.

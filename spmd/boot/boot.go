@@ -135,8 +135,7 @@ func distance(env Environ, launcher string) int {
 func passesOn(env Environ, launcher, name string) bool {
 	switch name {
 	case "slurmstepd":
-		slurms := launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
-		return !slurms || ofOtherStep(env, launcher)
+		return launcher != "slurm" && launcher != "pmi2" && (launcher != "pmix" || !slurmsPMIx(env))
 	case "hydra_pmi_proxy":
 		return launcher != "pmi1"
 	}
@@ -145,8 +144,13 @@ func passesOn(env Environ, launcher, name string) bool {
 
 // ofOtherStep reports whether the variables of one of Slurm's plugins are of another step than this process is in.
 func ofOtherStep(env Environ, launcher string) bool {
-	of := map[string]string{"pmi2": "PMI_JOBID", "pmix": "PMIX_NAMESPACE"}[launcher] // JOB.STEP, slurm.pmix.JOB.STEP
-	id, _ := env(of)
+	id := ""
+	switch {
+	case launcher == "pmi2":
+		id = variable(env, "PMI_JOBID") // JOB.STEP
+	case launcher == "pmix" && slurmsPMIx(env): // others' names may have dots, too
+		id = variable(env, "PMIX_NAMESPACE") // slurm.pmix.JOB.STEP
+	}
 	job, step := variable(env, "SLURM_JOB_ID"), variable(env, "SLURM_STEP_ID")
 	at := strings.LastIndexByte(id, '.')
 	if at < 0 || job == "" || step == "" {

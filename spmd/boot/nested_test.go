@@ -27,14 +27,16 @@ func TestPassesOn(t *testing.T) {
 		{"pmix", "hydra_pmi_proxy", "PMIX_NAMESPACE=slurm.pmix.7.0 SLURM_JOB_ID=7 SLURM_STEP_ID=0", true},
 		{"slurm", "hydra_pmi_proxy", "", true},
 		{"pmix", "orted", "PMIX_NAMESPACE=123", false},
-		{"pmix", "", "PMIX_NAMESPACE=123", false}, // hidden
+		{"pmix", "prted", "PMIX_NAMESPACE=prterun-h.example.com-9@1 SLURM_JOB_ID=7 SLURM_STEP_ID=1", false}, // mpirun in a step
+		{"pmix", "", "PMIX_NAMESPACE=123", false},                                                           // hidden
 	} {
 		env := map[string]string{}
 		for kv := range strings.FieldsSeq(c.env) {
 			key, value, _ := strings.Cut(kv, "=")
 			env[key] = value
 		}
-		if got := passesOn(func(k string) (string, bool) { v, ok := env[k]; return v, ok }, c.launcher, c.above); got != c.want {
+		look := func(k string) (string, bool) { v, ok := env[k]; return v, ok }
+		if got := passesOn(look, c.launcher, c.above) || ofOtherStep(look, c.launcher); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

@@ -246,15 +246,19 @@ func timesOf(old, fresh []*result.Document) (list []float64) {
 // gather adds the rows of a metric.
 func (r *Report) gather(old, fresh []*result.Document, name string) {
 	better := betterOf(name, old[0], fresh[0])
-	gather(name, old, fresh, func(g *gathered) {
-		row := newRow(g)
-		row.Metric, row.better = name, better
-		for _, d := range []*result.Document{old[0], fresh[0]} {
-			if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {
-				row.Name = d.Patterns[p].Name
+	gather(name, old, fresh, func(list []*gathered) {
+		r.Rows = slices.Grow(r.Rows, len(list))
+		for i, g := range list {
+			row := newRow(g)
+			row.Metric, row.better = name, better
+			for _, d := range []*result.Document{old[0], fresh[0]} {
+				if p := g.key.pattern; p >= 0 && p < len(d.Patterns) && row.Name == "" {
+					row.Name = d.Patterns[p].Name
+				}
 			}
+			r.Rows = append(r.Rows, row)
+			list[i] = nil
 		}
-		r.Rows = append(r.Rows, row)
 	})
 }
 

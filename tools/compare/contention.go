@@ -135,8 +135,9 @@ const mostPairsNamed = 5
 
 // sayContention says where contention changed, and nothing where that is not shown.
 func (r *Report) sayContention() {
-	var pairs []Row
-	for _, row := range r.Rows {
+	var pairs []*Row
+	for i := range r.Rows {
+		row := &r.Rows[i]
 		switch {
 		case row.Metric != contentionMetric || !row.changed():
 		case row.Sender < 0:
@@ -165,7 +166,7 @@ func (r *Report) sayContention() {
 	r.Findings = append(r.Findings, "Contention by pair, corrected for all that were compared: "+strings.Join(names, "; ")+".")
 }
 
-func rose(row Row) string {
+func rose(row *Row) string {
 	if row.New > row.Old {
 		return "rose"
 	}

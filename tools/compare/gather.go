@@ -22,16 +22,16 @@ type gathered struct {
 	old, fresh [][]float64
 }
 
-// gather brings together the samples of a metric that are to be compared, and hands them to
-// each in the order in which they first appear.
-func gather(name string, old, fresh []*result.Document, each func(g *gathered)) {
+// gather brings together the samples of a metric that are to be compared, and hands them over in the order in which
+// they first appear. take may empty the list as it goes on: one pattern may have very many pairs.
+func gather(name string, old, fresh []*result.Document, take func(list []*gathered)) {
 	docs := slices.Concat(old, fresh)
 	if metric.OfRuns(old[0], name) == nil { // of patterns, blocks or the scenario: there are few
 		c := collector{docs: docs, olds: len(old)}
 		for i, d := range docs {
 			metric.Each(d, name, func(s metric.Sample) { c.add(i, s) })
 		}
-		c.hand(each)
+		take(c.taken())
 		return
 	}
 	// A big result has millions of messages, but the runs of one pattern have not.
@@ -46,7 +46,7 @@ func gather(name string, old, fresh []*result.Document, each func(g *gathered)) 
 				samples[i](m, func(s metric.Sample) { c.add(i, s) })
 			}
 		}
-		c.hand(each)
+		take(c.taken())
 	}
 }
 
@@ -101,10 +101,11 @@ func (c *collector) add(doc int, s metric.Sample) {
 	}
 }
 
-func (c *collector) hand(each func(g *gathered)) {
-	for _, g := range c.list {
-		each(g)
-	}
+// taken returns what has been collected, and keeps none of it.
+func (c *collector) taken() []*gathered {
+	list := c.list
+	*c = collector{}
+	return list
 }
 
 func (c *collector) keyOf(doc int, s metric.Sample) key {

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -68,5 +69,24 @@ func TestManyOfEverything(t *testing.T) {
 			}
 			return func() { mustCompare(t, one(docs[0]), one(docs[1]), defaults) }
 		})
+	}
+}
+
+// The page of very many pairs, of which it shows the first, holds no copy of their rows.
+func TestPageOfManyPairs(t *testing.T) {
+	const rows = 200_000
+	r := &Report{OldN: 1, NewN: 1, Rows: make([]Row, rows)}
+	for i := range r.Rows {
+		r.Rows[i] = Row{Metric: "pair_latency_ms", Sender: i / 500, Receiver: i % 500, Old: 1, New: 1, Change: float64(i) / rows}
+	}
+	docs := one(document(1, 1, func(int) float64 { return 1 }))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := r.WriteHTML(io.Discard, docs, docs); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > rows*100 { // a row has 300 bytes
+		t.Errorf("%d bytes for %d rows", took, rows)
 	}
 }

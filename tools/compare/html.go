@@ -134,22 +134,26 @@ func described(docs []*result.Document) string {
 func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 	g := group{ID: id, Title: title, Axis: "Change and its interval",
 		Note: "Old and new are medians of the runs; the line is the interval of the change, on a logarithmic axis; q is corrected for all rows of the comparison."}
-	var rows []Row
-	for _, row := range r.Rows {
-		if has(row) {
-			rows = append(rows, row)
+	var all []*Row
+	for i := range r.Rows {
+		if has(r.Rows[i]) {
+			all = append(all, &r.Rows[i])
 		}
 	}
-	if len(rows) == 0 {
+	if len(all) == 0 {
 		return g, false
 	}
-	if rows[0].Sender >= 0 && rows[0].Pattern >= 0 {
-		g.Grid = gridOf(rows)
+	if all[0].Sender >= 0 && all[0].Pattern >= 0 {
+		g.Grid = gridOf(all)
 	}
-	if more := len(rows) - mostPageRows; more > 0 {
-		slices.SortStableFunc(rows, func(a, b Row) int { return compareRows(a, b) })
-		rows = rows[:mostPageRows]
+	if more := len(all) - mostPageRows; more > 0 {
+		slices.SortStableFunc(all, compareRows)
+		all = all[:mostPageRows]
 		g.Hidden = fmt.Sprintf("%d further rows, which changed less, are not shown; perigee compare --format csv has them all.", more)
+	}
+	rows := make([]Row, len(all))
+	for i, row := range all {
+		rows[i] = *row
 	}
 	columns, err := chosen(nil, rows, true)
 	if err != nil {
@@ -173,7 +177,7 @@ func (r *Report) group(id, title string, has func(Row) bool) (group, bool) {
 }
 
 // compareRows puts what changed first, and then what moved most.
-func compareRows(a, b Row) int {
+func compareRows(a, b *Row) int {
 	if a.changed() != b.changed() {
 		return b2i(b.changed()) - b2i(a.changed())
 	}
@@ -266,22 +270,27 @@ var steps = []float64{0.05, 0.2, 0.5}
 
 // gridOf brings together all patterns and phases: the geometric mean of the ratios of a pair. It is nil if there are
 // too many ranks.
-func gridOf(rows []Row) *grid {
+func gridOf(rows []*Row) *grid {
 	ranks := 0
+	for _, r := range rows {
+		ranks = max(ranks, r.Sender+1, r.Receiver+1)
+	}
+	if ranks > mostGrid {
+		return nil
+	}
 	type sum struct {
 		log float64
 		n   int
 	}
 	sums := map[[2]int]sum{}
 	for _, r := range rows {
-		ranks = max(ranks, r.Sender+1, r.Receiver+1)
 		if l := math.Log1p(r.Change); !math.IsNaN(l) && !math.IsInf(l, 0) {
 			k := [2]int{r.Sender, r.Receiver}
 			s := sums[k]
 			sums[k] = sum{s.log + l, s.n + 1}
 		}
 	}
-	if ranks > mostGrid || len(sums) < 2 {
+	if len(sums) < 2 {
 		return nil
 	}
 	const margin = 28

@@ -47,7 +47,7 @@ func TestWriteHTML(t *testing.T) {
 
 // The grid has a cell for each pair, of the geometric mean of its ratios, and the words of the legend are true.
 func TestGrid(t *testing.T) {
-	g := gridOf([]Row{{Sender: 0, Receiver: 1, Change: 3}, {Sender: 0, Receiver: 1, Change: 0}, {Sender: 2, Receiver: 0, Change: -0.1}, {Sender: 1, Receiver: 2, Change: 0.01}})
+	g := gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}, {Sender: 0, Receiver: 1, Change: 0}, {Sender: 2, Receiver: 0, Change: -0.1}, {Sender: 1, Receiver: 2, Change: 0.01}})
 	var got []string
 	for _, c := range g.Cells {
 		got = append(got, c.Class+" "+c.Text)
@@ -55,7 +55,7 @@ func TestGrid(t *testing.T) {
 	if diff := cmp.Diff([]string{"worse3 0 → 1: +100.0%", "same 1 → 2: +1.0%", "better1 2 → 0: -10.0%"}, got); diff != "" {
 		t.Error(diff)
 	}
-	if gridOf([]Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
+	if gridOf([]*Row{{Sender: 0, Receiver: 1, Change: 3}}) != nil || gridOf([]*Row{{Sender: 0, Receiver: mostGrid}, {Sender: 1, Receiver: 0}}) != nil {
 		t.Error("a grid of one pair, or of too many ranks")
 	}
 }

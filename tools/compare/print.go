@@ -3,6 +3,7 @@ package compare
 import (
 	"bytes"
 	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -224,8 +225,8 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 	r.head(w)
 	var first Row
 	for _, k := range kinds {
-		var rows []Row
-		all := 0
+		all, shown := 0, 0
+		show := func(row Row) bool { return k.has(row) && (allPairs || row.Sender < 0 || row.changed()) }
 		for _, row := range r.Rows {
 			if !k.has(row) {
 				continue
@@ -233,12 +234,18 @@ func (r *Report) WriteText(w io.Writer, list []string, allPairs bool) error {
 			if all++; all == 1 {
 				first = row
 			}
-			if allPairs || row.Sender < 0 || row.changed() {
-				rows = append(rows, row)
+			if show(row) {
+				shown++
 			}
 		}
 		if all == 0 {
 			continue
+		}
+		rows := make([]Row, 0, shown) // there may be very many
+		for _, row := range r.Rows {
+			if show(row) {
+				rows = append(rows, row)
+			}
 		}
 		title := fmt.Sprintf("# %s: %s", k.title, first.Metric)
 		if first.Pattern < 0 {
@@ -311,7 +318,23 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	return tableOf(r.Rows, cols, false).WriteCSV(w)
+	out := csv.NewWriter(w)
+	record := make([]string, len(cols))
+	for i, c := range cols {
+		record[i] = c.key
+	}
+	out.Write(record)
+	for _, row := range r.Rows { // there may be very many: a table would hold the cells of all
+		for i, c := range cols {
+			record[i] = ""
+			if v := c.value(row); v != nil {
+				record[i] = plaintext.Cell(fmt.Sprint(v))
+			}
+		}
+		out.Write(record)
+	}
+	out.Flush()
+	return out.Error() // also the first error of the writes above
 }
 
 // WriteJSON writes the whole report as one object.

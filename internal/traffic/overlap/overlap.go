@@ -12,7 +12,6 @@ package overlap
 import (
 	"cmp"
 	"context"
-	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -55,25 +54,41 @@ type Timeline struct{ byEnd []int }
 // It looks at those only that may have met one that has come since. It returns why ctx has ended, if it has; then
 // messages lack their overlap.
 func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Hosts) error {
-	known, since := len(t.byEnd), int64(math.MaxInt64)
+	known := len(t.byEnd)
+	var fresh []*part
 	for i := known; i < n; i++ {
-		t.byEnd, since = append(t.byEnd, i), min(since, at(i).StartNS)
+		t.byEnd, fresh = append(t.byEnd, i), appendParts(fresh, i, at(i))
 	}
 	t.sort(known, at)
 	worst := clock.Apart(hosts.Uncertainty)
-	first := since
-	for _, i := range endedAfter(t.byEnd, since-worst, at) {
-		first = min(first, at(i).StartNS)
-	}
-	var all []*part
-	for _, i := range endedAfter(t.byEnd, first-worst, at) {
-		all = appendParts(all, i, at(i))
-	}
+	changed := windowsOf(fresh, worst)
+	all := t.meeting(windowsOf(t.meeting(changed, at), worst), at)
 	return meet(ctx, all, worst, func(p *part) {
-		if len(p.others) > 0 && p.end+worst > since {
+		if len(p.others) > 0 && changed.meet(p.span) {
 			p.mark(hosts)
 		}
 	})
+}
+
+// meeting returns the parts of runs that meet windows.
+func (t *Timeline) meeting(w windows, at func(i int) Run) (list []*part) {
+	if len(w) == 0 {
+		return nil
+	}
+	var parts []*part
+	for _, i := range endedAfter(t.byEnd, w[0].start-1, at) {
+		r := at(i)
+		if !slices.ContainsFunc(r.Ranks, func(k series.RankRun) bool { return w.meet(spanOf(k)) }) {
+			continue // as with most runs of ranks that drift apart
+		}
+		parts = appendParts(parts[:0], i, r)
+		for _, p := range parts {
+			if w.meet(p.span) {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
 }
 
 // sort brings runs into the order of their ends, of which those from the known ones on may not be.

@@ -25,10 +25,7 @@ func appendParts(all []*part, number int, r Run) []*part {
 	spans := make([]span, 0, len(r.Ranks))
 	latest, earliest := span{}, int64(0) // the latest start, the earliest end
 	for i, k := range r.Ranks {
-		s := span{k.StartNS, k.StartNS}
-		for _, p := range k.Peers {
-			s.end = max(s.end, p.EndNS)
-		}
+		s := spanOf(k)
 		spans = append(spans, s)
 		if i == 0 {
 			latest, earliest = s, s.end
@@ -52,6 +49,33 @@ func appendParts(all []*part, number int, r Run) []*part {
 		last.ranks, last.end = append(last.ranks, r.Ranks[i]), max(last.end, spans[i].end)
 	}
 	return all
+}
+
+// spanOf is when a rank was at work in a run.
+func spanOf(k series.RankRun) span {
+	s := span{k.StartNS, k.StartNS}
+	for _, p := range k.Peers {
+		s.end = max(s.end, p.EndNS)
+	}
+	return s
+}
+
+// windows are spans in their order that do not touch.
+type windows []span
+
+// windowsOf are the windows of parts, in which all lies that may have met one of them: stamps may be off each other by
+// worst.
+func windowsOf(parts []*part, worst int64) windows {
+	list := make([]span, 0, len(parts))
+	for _, p := range parts {
+		list = append(list, span{p.start - worst, p.end + worst})
+	}
+	return join(list)
+}
+
+func (w windows) meet(s span) bool {
+	i, _ := slices.BinarySearchFunc(w, s.start, func(o span, start int64) int { return cmp.Compare(o.end, start) })
+	return i < len(w) && w[i].start <= s.end
 }
 
 func (p *part) use(hostOf []int) map[resource][]*busy {

@@ -62,7 +62,13 @@ func (t *Timeline) Mark(ctx context.Context, n int, at func(i int) Run, hosts Ho
 	t.sort(known, at)
 	worst := clock.Apart(hosts.Uncertainty)
 	changed := windowsOf(fresh, worst)
-	all := t.meeting(windowsOf(t.meeting(changed, at), worst), at)
+	all := fresh
+	if known > 0 {
+		all = t.meeting(changed, at)
+	}
+	if len(all) > len(fresh) { // these have met others before
+		all = t.meeting(windowsOf(all, worst), at)
+	}
 	return meet(ctx, all, worst, func(p *part) {
 		if len(p.others) > 0 && changed.meet(p.span) {
 			p.mark(hosts)

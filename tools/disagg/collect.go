@@ -154,9 +154,9 @@ var causes = map[string]string{
 	"OUT_OF_MEMORY": "it needed more memory than it may have",
 }
 
-// judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none: good
-// jobs of TensorRT-LLM end with their own scancel. Where Slurm ends a job, it ends the parts by signals: they are
-// not the cause then.
+// judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none. Jobs may
+// cancel themselves, good ones in the end, as TensorRT-LLM's do: these have written the mark. Where Slurm ends a job,
+// it ends the parts by signals: they are not the cause then. perigee cancels jobs of which a part has died.
 func (d *done) judgeEnd(name string, how ended) {
 	cause := ""
 	switch state := how.state; {
@@ -165,9 +165,9 @@ func (d *done) judgeEnd(name string, how ended) {
 		cause = fmt.Sprintf("Slurm has ended the job as %s: %s", state, causes[state])
 	case how.preempted:
 		cause = "Slurm has preempted the job: " + causes["PREEMPTED"]
+	case how.death != nil && !(state == "CANCELLED" && how.death.Told()):
 	case how.death != nil:
-	case state == "CANCELLED" && len(d.Reasons) == 0:
-		d.Warnings = append(d.Warnings, "Slurm has ended the job as CANCELLED, after its last level")
+		cause = fmt.Sprintf("Slurm has ended the job as CANCELLED, before %s had ended", how.death.Part)
 	default:
 		cause = fmt.Sprintf("Slurm has ended the job as %s, without its end mark", state)
 	}

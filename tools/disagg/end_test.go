@@ -11,7 +11,7 @@ import (
 // What Slurm did to a job stands in front, and parts that it has ended so are not named as the cause.
 func TestJudgeEnd(t *testing.T) {
 	part := func(code int) *batch.Death { return &batch.Death{Part: "SERVER_0", Node: "node2", Code: code} }
-	const server = "SERVER_0 on node2"
+	const server = "SERVER_0 on node2 has ended with code"
 	for _, c := range []struct {
 		how     ended
 		reasons string // their beginnings
@@ -30,6 +30,11 @@ func TestJudgeEnd(t *testing.T) {
 		{ended{state: "FAILED", preempted: true, death: part(143)}, "Slurm has preempted the job: another job"},
 		{ended{state: "COMPLETED", marked: true, preempted: true, death: part(143)}, "Slurm has preempted the job"},
 		{ended{state: "FAILED", preempted: true, death: part(1)}, "Slurm has preempted the job; " + server},
+		{ended{state: "CANCELLED", marked: true}, ""}, // by itself, in the end
+		{ended{state: "CANCELLED"}, "Slurm has ended the job as CANCELLED, without its end mark"},
+		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 143}}, "Slurm has ended the job as CANCELLED, before EVALUATE had ended"},
+		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
+		{ended{state: "CANCELLED", death: part(143)}, server}, // perigee has cancelled it for that
 		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},
 	} {
 		d := &done{Verdict: &verdict.Verdict{State: verdict.Passed}}
@@ -38,7 +43,7 @@ func TestJudgeEnd(t *testing.T) {
 		if c.reasons == "" {
 			wants = nil
 		}
-		same := len(d.Reasons) == len(wants) && (d.diag != "") == strings.Contains(c.reasons, server)
+		same := len(d.Reasons) == len(wants) && (d.diag != "") == strings.Contains(c.reasons, "has ended with code")
 		for i := range min(len(d.Reasons), len(wants)) {
 			same = same && strings.HasPrefix(d.Reasons[i], wants[i])
 		}

@@ -46,6 +46,14 @@ func (d *Death) Words() string {
 // BySignal reports whether a signal has ended the part, as Slurm does.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
+// Told reports whether it is a part that the script of the job runs itself, and waits for, and a SIGTERM has ended it,
+// which is how Slurm begins to end a job.
+func (d *Death) Told() bool {
+	return d.Code == signal+int(syscall.SIGTERM) && slices.Contains(ofScript, d.Part)
+}
+
+var ofScript = []string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}
+
 // Killed reports whether it was the signal that the kernel sends when memory is short.
 func (d *Death) Killed() bool { return d.Code == signal+int(syscall.SIGKILL) }
 

@@ -243,6 +243,26 @@ func TestKillLauncher(t *testing.T) {
 	})
 }
 
+// So it is where rank 0 is in the middle of something that does not end.
+func TestKillLauncherOfBusyRank(t *testing.T) {
+	t.Parallel()
+	dir := harness.Files(t, map[string]string{"s.lua": `return { run = function()
+  local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 1024 } }
+  plan:run()
+  transfer.collect{ plan }
+  if world.rank == 0 then print("busy") end
+  while true do pcall(function() while true do end end) end
+end }
+`})
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "-n", "2", "--engine", "shm", "--result", "r.json"}})
+	p.UntilPrints("busy")
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGKILL)
+	p.CheckNothingLeft(2 * atOnce)
+	if doc := partial(t, p, fault.RankLost, -1, ""); len(doc.Measurements) != 1 {
+		t.Errorf("%d runs in the partial result", len(doc.Measurements))
+	}
+}
+
 // scripted runs a scenario given as text and waits for its failure.
 func scripted(t *testing.T, engine, source string) harness.Outcome {
 	t.Helper()

@@ -33,6 +33,7 @@ func TestJudgeEnd(t *testing.T) {
 		{ended{state: "CANCELLED", marked: true}, ""}, // by itself, in the end
 		{ended{state: "CANCELLED"}, "Slurm has ended the job as CANCELLED, without its end mark"},
 		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 143}}, "Slurm has ended the job as CANCELLED, before EVALUATE had ended"},
+		{ended{state: "CANCELLED", death: &batch.Death{Part: "CLIENT", Code: 137}}, "Slurm has ended the job as CANCELLED, before CLIENT had ended"},
 		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
 		{ended{state: "CANCELLED", death: part(143)}, server}, // perigee has cancelled it for that
 		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},

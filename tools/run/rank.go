@@ -159,8 +159,8 @@ type rank struct {
 	old      *result.Document // at rank 0, the result that the run repeats
 	exp      *experiment.Experiment
 	helped   bool
-	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end and no launcher
-	// of perigee's own will; nil before there is one.
+	// explain adds the failure to the result as it was saved last, if this rank cannot do so at its end; nil before
+	// there is one.
 	explain atomic.Pointer[func(error)]
 	// begun is exp, for watch.
 	begun  atomic.Pointer[experiment.Experiment]
@@ -185,7 +185,8 @@ func (k *rank) watch(ctx context.Context) {
 			k.reporter.report(f)
 			k.world.Log().Error("the rank is ended in the middle of its work", "failure", f)
 		})
-		if explain := k.explain.Load(); explain != nil && k.writes.TryLock() {
+		mine := !k.reporter.launched || f.Alone // not where the launcher lives and does it
+		if explain := k.explain.Load(); explain != nil && mine && k.writes.TryLock() {
 			within(launch.StoringGrace, nil, func() { (*explain)(f) }) // it reads and writes all that was saved
 		}
 		os.Exit(int(f.Kind))
@@ -281,7 +282,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	})
 	k.begun.Store(k.exp)
 	if w.Rank() == 0 {
-		if flags.Result != "" && w.Launcher() != "local" {
+		if flags.Result != "" {
 			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
 			k.explain.Store(&explain)
 		}

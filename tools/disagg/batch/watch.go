@@ -46,10 +46,10 @@ func (d *Death) Words() string {
 // BySignal reports whether a signal has ended the part, as Slurm does.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
-// Told reports whether it is a part that the script of the job runs itself, and waits for, and a SIGTERM has ended it,
-// which is how Slurm begins to end a job.
+// Told reports whether it is a part that the script of the job runs itself, and waits for, and SIGTERM or SIGKILL have
+// ended it, which is how Slurm ends a job.
 func (d *Death) Told() bool {
-	return d.Code == signal+int(syscall.SIGTERM) && slices.Contains(ofScript, d.Part)
+	return (d.Killed() || d.Code == signal+int(syscall.SIGTERM)) && slices.Contains(ofScript, d.Part)
 }
 
 var ofScript = []string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}

@@ -389,7 +389,8 @@ func (r *Report) verdict(row *Row, difference float64, values, common, times []f
 	if row.Metric == contentionMetric {
 		return r.verdictOfContention(row)
 	}
-	if row.Change < row.Low || row.Change > row.High {
+	rounding := 1e-9 * (1 + row.Change) // of runs that all measured the same
+	if row.Change < row.Low-rounding || row.Change > row.High+rounding {
 		warning = "the medians changed by more or less than the interval of the means: some runs lie apart"
 	}
 	switch {

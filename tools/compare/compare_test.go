@@ -118,6 +118,25 @@ func TestFalseAlarms(t *testing.T) {
 }
 
 // runsOf are results of n runs whose patterns take times that draw gives.
+// Runs that all measured the same have no interval for rounding to leave.
+func TestRoundingIsNoWarning(t *testing.T) {
+	side := func(value float64) (docs []*result.Document) {
+		for range 5 {
+			d := document(0, 0, nil)
+			d.DeclareMetrics([]result.MetricDef{{Name: "own", Better: "lower"}})
+			d.AddSample("own", value, 0)
+			docs = append(docs, d)
+		}
+		return docs
+	}
+	for _, fresh := range []float64{6.5, 5.1, 0.3, 7e9} {
+		row := mustCompare(t, side(5), side(fresh), defaults).Rows[0]
+		if !row.changed() || row.Warning != "" {
+			t.Errorf("5 to %g: verdict %q, warning %q", fresh, row.Verdict, row.Warning)
+		}
+	}
+}
+
 func runsOf(n, patterns int, draw func(pattern int) float64) (docs []*result.Document) {
 	for range n {
 		docs = append(docs, document(patterns, 5, draw))

@@ -257,6 +257,20 @@ func TestTextOfOddResults(t *testing.T) {
 	}
 }
 
+// The text says of patterns and thresholds only what is known of them.
+func TestTextOfWhatIsNotKnown(t *testing.T) {
+	for isolated, want := range map[int]string{0: "# the first 16 of 30 patterns", 1: "# the 16 of 30 patterns that suffer most"} {
+		s := synthetic{ranks: 2, hosts: 1, patterns: 30, senders: 1, peers: 1, isolated: isolated, iterations: 1}
+		d := s.document()
+		s.each(d, func(m *result.Measurement) { d.Measurements = append(d.Measurements, *m) })
+		d.Thresholds = []result.Threshold{{Threshold: "latency_ms.p99 < 1ms"}}
+		text := textOf(t, d, look{width: 80})
+		if !strings.Contains(text, want+"\n") || !strings.Contains(text, "not judged  latency_ms.p99 < 1ms\n") {
+			t.Errorf("%d isolated runs: want %q, and a threshold without samples, in\n%s", isolated, want, text)
+		}
+	}
+}
+
 // poison adds what would act on a terminal to every text of a document.
 func poison(v reflect.Value) {
 	switch v.Kind() {

@@ -225,9 +225,11 @@ func writeThresholds(p *printer, d *result.Document, l look) {
 	p.line("\n%s", l.paint(bold, "# thresholds"))
 	colours := map[string]string{"passed": green, "violated": red, "not judged": yellow}
 	for _, t := range d.Thresholds {
-		v := verdict(t)
-		p.line("%s  %s  (%s, %s)", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold),
-			measuredText(t), cli.Count(t.Samples, "sample"))
+		v, of := verdict(t), ""
+		if t.Passed != nil {
+			of = fmt.Sprintf("  (%s, %s)", measuredText(t), cli.Count(t.Samples, "sample"))
+		}
+		p.line("%s  %s%s", l.paint(colours[v], fmt.Sprintf("%-10s", v)), plaintext.Escape(t.Threshold), of)
 	}
 }
 
@@ -238,8 +240,11 @@ func writePatterns(p *printer, f *figures.Figures, l look) {
 	list, title := slices.Clone(f.Patterns), "patterns"
 	if len(list) > mostPatternRows {
 		slices.SortStableFunc(list, func(a, b figures.Pattern) int { return compareNums(b.Slowdown, a.Slowdown) })
-		list, title = list[:mostPatternRows], fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows,
-			len(list))
+		title = fmt.Sprintf("the %d of %d patterns that suffer most", mostPatternRows, len(list))
+		if !list[0].Slowdown.Known() {
+			title = fmt.Sprintf("the first %d of %d patterns", mostPatternRows, len(list))
+		}
+		list = list[:mostPatternRows]
 	}
 	var rows [][]string
 	for _, x := range list {

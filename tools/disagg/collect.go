@@ -119,7 +119,7 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	d.Warnings = append(d.Warnings, batch.Left(t.Dir)...)
 	state := t.Job.State
-	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death}
+	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death, allowed: r.Cancelled}
 	if t.TimedOut || t.Lost && unmarked {
 		how = ended{marked: true, death: death} // the cause is found here
 	}
@@ -142,6 +142,7 @@ type ended struct {
 	preempted bool         // for another job, whatever the state
 	marked    bool         // with its end mark
 	death     *batch.Death // of a part, before the end mark
+	allowed   bool         // to be cancelled behind the last level
 }
 
 // causes are why Slurm ends jobs by itself.
@@ -154,9 +155,9 @@ var causes = map[string]string{
 	"OUT_OF_MEMORY": "it needed more memory than it may have",
 }
 
-// judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none. Jobs may
-// cancel themselves, good ones in the end, as TensorRT-LLM's do: these have written the mark. Where Slurm ends a job,
-// it ends the parts by signals: they are not the cause then. perigee cancels jobs of which a part has died.
+// judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none. Where
+// Slurm ends a job, it ends the parts by signals: they are not the cause then. perigee cancels jobs of which a part has
+// died.
 func (d *done) judgeEnd(name string, how ended) {
 	cause := ""
 	switch state := how.state; {
@@ -166,8 +167,15 @@ func (d *done) judgeEnd(name string, how ended) {
 	case how.preempted:
 		cause = "Slurm has preempted the job: " + causes["PREEMPTED"]
 	case how.death != nil && !(state == "CANCELLED" && how.death.Told()):
-	case how.death != nil:
-		cause = fmt.Sprintf("Slurm has ended the job as CANCELLED, before %s had ended", how.death.Part)
+	case state == "CANCELLED":
+		cause = "Slurm has ended the job as CANCELLED, before its end mark"
+		if how.death != nil {
+			cause = "Slurm has ended the job as CANCELLED, during " + how.death.Part
+		}
+		if len(d.Reasons) == 0 && how.allowed {
+			d.Warnings = append(d.Warnings, cause)
+			return
+		}
 	default:
 		cause = fmt.Sprintf("Slurm has ended the job as %s, without its end mark", state)
 	}

@@ -31,10 +31,13 @@ func TestJudgeEnd(t *testing.T) {
 		{ended{state: "COMPLETED", marked: true, preempted: true, death: part(143)}, "Slurm has preempted the job"},
 		{ended{state: "FAILED", preempted: true, death: part(1)}, "Slurm has preempted the job; " + server},
 		{ended{state: "CANCELLED", marked: true}, ""}, // by itself, in the end
-		{ended{state: "CANCELLED"}, "Slurm has ended the job as CANCELLED, without its end mark"},
-		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 143}}, "Slurm has ended the job as CANCELLED, before EVALUATE had ended"},
-		{ended{state: "CANCELLED", death: &batch.Death{Part: "CLIENT", Code: 137}}, "Slurm has ended the job as CANCELLED, before CLIENT had ended"},
+		{ended{state: "CANCELLED"}, "Slurm has ended the job as CANCELLED, before its end mark"},
+		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 143}}, "Slurm has ended the job as CANCELLED, during EVALUATE"},
+		{ended{state: "CANCELLED", death: &batch.Death{Part: "CLIENT", Code: 137}}, "Slurm has ended the job as CANCELLED, during CLIENT"},
 		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
+		{ended{state: "CANCELLED", allowed: true, death: &batch.Death{Part: "EVALUATE", Code: 143}}, ""},
+		{ended{state: "CANCELLED", allowed: true, death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
+		{ended{state: "TIMEOUT", allowed: true}, "Slurm has ended the job as TIMEOUT: its time limit"},
 		{ended{state: "CANCELLED", death: part(143)}, server}, // perigee has cancelled it for that
 		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},
 	} {

@@ -50,7 +50,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return err
 	}
 	v := verdict.Judge(e, want, c.Gates)
-	judgeFolder(c.Path, v)
+	judgeFolder(c.Path, v, c.Gates)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
 	} else {
@@ -64,7 +64,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 
 // judgeFolder adds what the folder of a case says beside its logs: of parts that have died, and of how Slurm has ended
 // the job.
-func judgeFolder(dir string, v *verdict.Verdict) {
+func judgeFolder(dir string, v *verdict.Verdict, g verdict.Gates) {
 	if _, err := os.Lstat(filepath.Join(dir, launch.Effective)); err != nil {
 		return // a log, or logs of something else
 	}
@@ -72,7 +72,7 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 	v.Warnings = append(v.Warnings, batch.Left(dir)...)
 	death := batch.FindDeath(dir, nil)
 	recorded, err := readCase(dir)
-	how := ended{marked: batch.Done(dir), death: death}
+	how := ended{marked: batch.Done(dir), death: death, allowed: g.Cancelled}
 	if err == nil {
 		how.state, how.preempted = recorded.Slurm, recorded.Preempted
 		if recorded.Suspended {

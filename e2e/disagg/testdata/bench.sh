@@ -61,4 +61,4 @@ for c in $CONCURRENCIES; do
     echo "Median E2EL (ms):                        $((900 + p)).25"
     echo "Benchmark with concurrency $c done"
 done
-[ "$way" != scancel ] || scancel "$SLURM_JOB_ID"
+[ "$way" != scancel ] || exec scancel "$SLURM_JOB_ID"

@@ -119,7 +119,7 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	d.Warnings = append(d.Warnings, batch.Left(t.Dir)...)
 	state := t.Job.State
-	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death, allowed: r.Cancelled}
+	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death, stopped: t.Stopped()}
 	if t.TimedOut || t.Lost && unmarked {
 		how = ended{marked: true, death: death} // the cause is found here
 	}
@@ -142,7 +142,7 @@ type ended struct {
 	preempted bool         // for another job, whatever the state
 	marked    bool         // with its end mark
 	death     *batch.Death // of a part, before the end mark
-	allowed   bool         // to be cancelled behind the last level
+	stopped   bool         // by perigee, which has said why
 }
 
 // causes are why Slurm ends jobs by itself.
@@ -156,8 +156,7 @@ var causes = map[string]string{
 }
 
 // judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none. Where
-// Slurm ends a job, it ends the parts by signals: they are not the cause then. perigee cancels jobs of which a part has
-// died.
+// Slurm ends a job, it ends the parts by signals: they are not the cause then.
 func (d *done) judgeEnd(name string, how ended) {
 	cause := ""
 	switch state := how.state; {
@@ -166,16 +165,12 @@ func (d *done) judgeEnd(name string, how ended) {
 		cause = fmt.Sprintf("Slurm has ended the job as %s: %s", state, causes[state])
 	case how.preempted:
 		cause = "Slurm has preempted the job: " + causes["PREEMPTED"]
-	case how.death != nil && !(state == "CANCELLED" && how.death.Told()):
-	case state == "CANCELLED":
+	case state == "CANCELLED" && !how.stopped && !how.marked:
 		cause = "Slurm has ended the job as CANCELLED, before its end mark"
-		if how.death != nil {
+		if how.death != nil && how.death.OfScript() {
 			cause = "Slurm has ended the job as CANCELLED, during " + how.death.Part
 		}
-		if len(d.Reasons) == 0 && how.allowed {
-			d.Warnings = append(d.Warnings, cause)
-			return
-		}
+	case how.death != nil:
 	default:
 		cause = fmt.Sprintf("Slurm has ended the job as %s, without its end mark", state)
 	}
@@ -291,8 +286,8 @@ func (r *session) summary(t *batch.Task) Case {
 	c := Case{
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
 		Output: t.Benchmark.Output, Dir: d.dir,
-		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended, Nodes: t.Job.Nodes,
-		Pending: t.Pending, Began: d.began, Ended: d.ended,
+		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended, Stopped: t.Stopped(),
+		Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
 		Perigee: version.Get(), Verdict: d.Verdict,
 	}

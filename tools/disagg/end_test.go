@@ -11,6 +11,7 @@ import (
 // What Slurm did to a job stands in front, and parts that it has ended so are not named as the cause.
 func TestJudgeEnd(t *testing.T) {
 	part := func(code int) *batch.Death { return &batch.Death{Part: "SERVER_0", Node: "node2", Code: code} }
+	script := func(code int) *batch.Death { return &batch.Death{Part: "EVALUATE", Code: code} }
 	const server = "SERVER_0 on node2 has ended with code"
 	for _, c := range []struct {
 		how     ended
@@ -32,13 +33,12 @@ func TestJudgeEnd(t *testing.T) {
 		{ended{state: "FAILED", preempted: true, death: part(1)}, "Slurm has preempted the job; " + server},
 		{ended{state: "CANCELLED", marked: true}, ""}, // by itself, in the end
 		{ended{state: "CANCELLED"}, "Slurm has ended the job as CANCELLED, before its end mark"},
-		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 143}}, "Slurm has ended the job as CANCELLED, during EVALUATE"},
-		{ended{state: "CANCELLED", death: &batch.Death{Part: "CLIENT", Code: 137}}, "Slurm has ended the job as CANCELLED, during CLIENT"},
-		{ended{state: "CANCELLED", death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
-		{ended{state: "CANCELLED", allowed: true, death: &batch.Death{Part: "EVALUATE", Code: 143}}, ""},
-		{ended{state: "CANCELLED", allowed: true, death: &batch.Death{Part: "EVALUATE", Code: 1}}, "EVALUATE has ended with code 1"},
-		{ended{state: "TIMEOUT", allowed: true}, "Slurm has ended the job as TIMEOUT: its time limit"},
-		{ended{state: "CANCELLED", death: part(143)}, server}, // perigee has cancelled it for that
+		{ended{state: "CANCELLED", death: script(143)}, "Slurm has ended the job as CANCELLED, during EVALUATE"},
+		{ended{state: "CANCELLED", death: script(137)}, "Slurm has ended the job as CANCELLED, during EVALUATE"},
+		{ended{state: "CANCELLED", death: script(1)}, "Slurm has ended the job as CANCELLED, during EVALUATE; EVALUATE has ended with code 1"},
+		{ended{state: "CANCELLED", death: part(1)}, "Slurm has ended the job as CANCELLED, before its end mark; " + server},
+		{ended{state: "CANCELLED", stopped: true, death: part(143)}, server},
+		{ended{state: "CANCELLED", stopped: true, death: script(137)}, "EVALUATE has ended with code 137"},
 		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},
 	} {
 		d := &done{Verdict: &verdict.Verdict{State: verdict.Passed}}

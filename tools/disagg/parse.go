@@ -50,7 +50,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return err
 	}
 	v := verdict.Judge(e, want, c.Gates)
-	judgeFolder(c.Path, v, c.Gates)
+	judgeFolder(c.Path, v)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
 	} else {
@@ -64,7 +64,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 
 // judgeFolder adds what the folder of a case says beside its logs: of parts that have died, and of how Slurm has ended
 // the job.
-func judgeFolder(dir string, v *verdict.Verdict, g verdict.Gates) {
+func judgeFolder(dir string, v *verdict.Verdict) {
 	if _, err := os.Lstat(filepath.Join(dir, launch.Effective)); err != nil {
 		return // a log, or logs of something else
 	}
@@ -72,14 +72,18 @@ func judgeFolder(dir string, v *verdict.Verdict, g verdict.Gates) {
 	v.Warnings = append(v.Warnings, batch.Left(dir)...)
 	death := batch.FindDeath(dir, nil)
 	recorded, err := readCase(dir)
-	how := ended{marked: batch.Done(dir), death: death, allowed: g.Cancelled}
+	how := ended{marked: batch.Done(dir), death: death}
 	if err == nil {
-		how.state, how.preempted = recorded.Slurm, recorded.Preempted
+		how.state, how.preempted, how.stopped = recorded.Slurm, recorded.Preempted, recorded.Stopped
 		if recorded.Suspended {
 			v.Warnings = append(v.Warnings, suspendedWarning)
 		}
 	}
-	d.judgeEnd("", how)
+	if how.stopped && death == nil && len(recorded.Reasons) > 0 {
+		d.fail("%s", recorded.Reasons[0]) // a pattern, or the time: no file says so
+	} else {
+		d.judgeEnd("", how)
+	}
 	if err != nil && death == nil && !how.marked {
 		v.Warnings = append(v.Warnings, "the job has left no end mark, and there is no verdict that says how Slurm has ended it")
 	}

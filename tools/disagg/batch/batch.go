@@ -66,6 +66,9 @@ type Task struct {
 	comment string
 }
 
+// Stopped reports whether this run has cancelled the job, for its time or for a part that has died.
+func (t *Task) Stopped() bool { return t.said && !t.stopped.IsZero() }
+
 // Over reports whether the task needs no more waiting.
 func (t *Task) Over() bool { return t.over }
 

@@ -702,6 +702,7 @@ func TestFindDeath(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	put("exits/WAIT", "1 node1\n")
+	put("exits/EVALUATE", "1 node1\n")
 	put("exits/GEN_1", "137 node7\n")
 	put("exits/CTX_0", "0 node2\n")
 	put("3_output_GEN_1.log", "fine\n"+strings.Repeat("CUDA error: out of memory\n", 100))

@@ -46,13 +46,10 @@ func (d *Death) Words() string {
 // BySignal reports whether a signal has ended the part, as Slurm does.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
-// Told reports whether it is a part that the script of the job runs itself, and waits for, and SIGTERM or SIGKILL have
-// ended it, which is how Slurm ends a job.
-func (d *Death) Told() bool {
-	return (d.Killed() || d.Code == signal+int(syscall.SIGTERM)) && slices.Contains(ofScript, d.Part)
+// OfScript reports whether it is a part that the script of the job runs itself, and waits for.
+func (d *Death) OfScript() bool {
+	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)
 }
-
-var ofScript = []string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}
 
 // Killed reports whether it was the signal that the kernel sends when memory is short.
 func (d *Death) Killed() bool { return d.Code == signal+int(syscall.SIGKILL) }
@@ -113,7 +110,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 		}
 		d := readExit(dir, part)
 		// What was waiting for the dead part knows less than the part itself.
-		if d != nil && (first == nil || first.Part == "WAIT" || first.Part == "CLIENT") {
+		if d != nil && (first == nil || first.OfScript()) {
 			first = d
 		}
 	}

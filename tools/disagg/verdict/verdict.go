@@ -23,7 +23,6 @@ type Gates struct {
 	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
 	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
 	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated does not fail the case."`
-	Cancelled      bool    `name:"allow-cancelled" help:"A job that was cancelled after its last level, as where a script of it calls scancel in the end, does not fail the case."`
 	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other do not fail the case."`
 }
 

@@ -142,8 +142,16 @@ func TestStandardInput(t *testing.T) {
 }
 
 // A batch job, as docs/launchers.md has it: the script itself is no rank, its
-// steps are.
+// steps are. It may have been submitted in a step, whose variables it has then.
 func TestBatch(t *testing.T) {
+	for _, in := range []string{"none", "pmi2", "pmix"} {
+		t.Run("in a step of "+in, func(t *testing.T) { testBatch(t, "srun", "--mpi="+in, "--nodes=1", "--ntasks=1") })
+	}
+	testBatch(t)
+}
+
+func testBatch(t *testing.T, in ...string) {
+	t.Helper()
 	s := slurmCluster(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
@@ -153,7 +161,7 @@ export PERIGEE_MUNGE_SOCKET=%[2]s
 srun --mpi=none %[3]s run %[4]s
 echo "srun's exit code: $?"
 `, dir, s.Munge, harness.Program, harness.Script(t, "whoami.lua")))
-	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+	start(t, harness.Command{Argv: append(in, "sbatch", filepath.Join(dir, "job.sh")), Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
 	var out []byte
 	// sbatch --wait would look every ten seconds only.
 	if err := harness.WaitFor("end of the batch job", func() bool {

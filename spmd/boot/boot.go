@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/spmd/boot/ancestry"
 	"perigee/spmd/boot/watch"
@@ -146,7 +148,9 @@ func passesOn(env Environ, launcher, name string) bool {
 func ofOtherStep(env Environ, launcher string) bool {
 	id := ""
 	switch {
-	case launcher == "pmi2":
+	case launcher == "slurm":
+		return isOtherStep(env, ancestry.Title("slurmstepd"))
+	case launcher == "pmi2", launcher == "pmi1" && !isOpen(variable(env, "PMI_FD")):
 		id = variable(env, "PMI_JOBID") // JOB.STEP
 	case launcher == "pmix" && slurmsPMIx(env): // others' names may have dots, too
 		id = variable(env, "PMIX_NAMESPACE") // slurm.pmix.JOB.STEP
@@ -159,6 +163,29 @@ func ofOtherStep(env Environ, launcher string) bool {
 	theirs := id[strings.LastIndexByte(id[:at], '.')+1 : at]
 	heterogeneous := variable(env, "SLURM_HET_SIZE") != "" // id has the first of its jobs
 	return id[at+1:] != step || theirs != job && !heterogeneous
+}
+
+// isOpen reports whether a text is the number of an open descriptor.
+func isOpen(fd string) bool {
+	n, err := strconv.Atoi(fd)
+	if err != nil || n < 0 {
+		return false
+	}
+	_, err = unix.FcntlInt(uintptr(n), unix.F_GETFD, 0)
+	return err == nil
+}
+
+// isOtherStep reports whether the title of slurmstepd, "slurmstepd: [JOB.STEP]", is that of a batch script, or of a
+// shell on a node, and the step in the environment that of the one which has submitted it: sbatch passes on all
+// variables.
+func isOtherStep(env Environ, title string) bool {
+	_, after, _ := strings.Cut(title, "[")
+	name, _, _ := strings.Cut(after, "]")
+	job, step, _ := strings.Cut(name, ".")
+	if _, err := strconv.ParseUint(step, 10, 32); err == nil {
+		return false // srun sets all of them
+	}
+	return step != "" && job == variable(env, "SLURM_JOB_ID") && variable(env, "SLURM_STEP_ID") != ""
 }
 
 func variable(env Environ, name string) string {

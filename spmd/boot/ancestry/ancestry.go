@@ -131,6 +131,24 @@ func Depth(variables []string) (depth int, next string) {
 	return depth, ""
 }
 
+// Title is the command line of the nearest ancestor with a name, which programs may change to say what they do; "" if
+// there is none or it is hidden.
+func Title(name string) string {
+	child := os.Getpid()
+	for range maxDepth {
+		parent, err := parentOf("/proc", child)
+		if err != nil || parent <= 1 {
+			break
+		}
+		if nameOf("/proc", parent) == name {
+			data, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(parent), "cmdline"))
+			return strings.TrimRight(strings.ReplaceAll(string(data), "\x00", " "), " ")
+		}
+		child = parent
+	}
+	return ""
+}
+
 // MindStarter makes the end of the process that has started the launcher count where the launcher ends with ancestors
 // of the rank below it.
 func (l *Launcher) MindStarter() (err error) {

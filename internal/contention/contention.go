@@ -105,6 +105,8 @@ type Report struct {
 	Late int `json:"late"`
 	// Unsure counts the messages that may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
+	// NotAlone counts the messages of runs alone that overlapped with other patterns: they are not taken for alone.
+	NotAlone int `json:"not_alone"`
 	Estimate
 	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.
 	Calm   Estimate `json:"calm"`
@@ -201,8 +203,15 @@ func (s *solo) add(from, to int32, took float64) {
 	}
 }
 
+// runKey is a run of the workload: patterns that have the same play together.
+type runKey struct {
+	phase     string
+	iteration int
+}
+
 // Collector takes in measurements. The zero value is ready.
 type Collector struct {
+	runs     map[runKey]int
 	alone    map[int]*solo // by pattern
 	pairs    map[[2]int]*groups
 	report   Report
@@ -216,7 +225,7 @@ type Collector struct {
 // Add takes in a run. Runs alone come before those of the workload.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.alone == nil {
-		c.alone, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
+		c.alone, c.pairs, c.runs = map[int]*solo{}, map[[2]int]*groups{}, map[runKey]int{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.alone[m.Pattern]
@@ -226,7 +235,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	}
 	s.next = 0
 	read := d.Patterns[m.Pattern].Op == "READ"
-	w := &played{run: m.Iteration}
+	w := &played{run: c.run(m)}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
@@ -236,6 +245,8 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 			}
 			switch took := float64(p.EndNS - r.StartNS); {
 			case took <= 0:
+			case m.Phase == result.IsolatedPhase && p.Overlap != nil:
+				c.report.NotAlone++
 			case m.Phase == result.IsolatedPhase:
 				s.add(from, to, took)
 			default:
@@ -250,6 +261,17 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 			c.settle()
 		}
 	}
+}
+
+// run is the number of a run of the workload, in the order in which they come.
+func (c *Collector) run(m *result.Measurement) int {
+	key := runKey{m.Phase, m.Iteration}
+	n, ok := c.runs[key]
+	if !ok && m.Phase != result.IsolatedPhase {
+		n = len(c.runs)
+		c.runs[key] = n
+	}
+	return n
 }
 
 // add takes in a message of the workload, whose place is at; -1 if it has not run alone.

@@ -3,6 +3,7 @@ package contention
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"perigee/internal/result"
@@ -406,5 +407,78 @@ func TestUncertainClocks(t *testing.T) {
 	r := m.c.Report()
 	if r.Messages != 60 || r.Marked != 30 || r.Unsure != 20 || r.Late != 10 || r.Overlapped != 10 || r.Control != 30 || r.Of != Workload {
 		t.Errorf("got %+v", r)
+	}
+}
+
+// Runs of one number in several phases are several runs.
+func TestPhases(t *testing.T) {
+	m := newMade(1, 11)
+	for i := range 12 {
+		m.add("isolated", i, 0, 1000, 0.03, nil)
+	}
+	for _, phase := range []string{"load 1", "load 2", "load 3"} {
+		for i := range 4 {
+			m.add(phase, i, 0, 2000, 0.03, shared)
+		}
+	}
+	if r := m.c.Report(); r.Runs != 12 || !r.Slows() || math.Abs(r.Ratio-2) > 0.1 {
+		t.Errorf("%d runs, ratio %.3f (%.3f to %.3f), want 12 and 2", r.Runs, r.Ratio, r.Low, r.High)
+	}
+}
+
+// Runs of the phase isolated that overlapped are not alone.
+func TestNotAlone(t *testing.T) {
+	m := newMade(2, 12)
+	for i := range 10 {
+		m.add("isolated", i, 0, 2000, 0.03, shared)
+		m.add("isolated", i, 1, 1000, 0.03, nil)
+	}
+	for i := range 10 {
+		m.add("workload", i, 0, 2000, 0.03, shared)
+	}
+	if r := m.c.Report(); r.NotAlone != 10 || r.Marked != 10 || r.Overlapped != 0 || !math.IsNaN(r.Ratio) {
+		t.Errorf("%+v", r)
+	}
+	for i := range 10 {
+		m.add("workload", i, 1, 2000, 0.03, shared)
+	}
+	if r := m.c.Report(); r.Overlapped != 10 || math.Abs(r.Ratio-2) > 0.1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Patterns that take longer in the workload are found with few runs, and others not beyond chance.
+func TestSlower(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	many := func(n int, mean float64) (list []float64) {
+		for range n {
+			list = append(list, 1e7*mean*math.Exp(0.2*rng.NormFloat64()))
+		}
+		return list
+	}
+	wrong := 0
+	for range 200 {
+		var patterns []result.Latencies
+		for range 20 {
+			patterns = append(patterns, result.Latencies{Alone: many(30, 1), Workload: many(3, 1)})
+		}
+		if slower, open := Slower(patterns); open {
+			t.Fatal("30 and 3 runs are too few")
+		} else if slower != nil {
+			wrong++
+		}
+		patterns[7].Workload = many(3, 3)
+		if slower, _ := Slower(patterns); !slices.Contains(slower, 7) {
+			t.Errorf("pattern 7 takes three times as long, and is not among %d", slower)
+		}
+	}
+	if wrong > 20 { // 5 %, of both directions
+		t.Errorf("patterns were slower in %d of 200", wrong)
+	}
+	if slower, open := Slower([]result.Latencies{{Alone: []float64{1e6}, Workload: []float64{9e6}}, {Alone: many(9, 1)}}); slower != nil || !open {
+		t.Errorf("%d, %v", slower, open)
+	}
+	if slower, open := Slower([]result.Latencies{{Alone: many(30, 0.01), Workload: many(30, 0.05)}, {}}); slower != nil || open {
+		t.Errorf("%d, %v", slower, open)
 	}
 }

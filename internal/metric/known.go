@@ -21,10 +21,12 @@ var known = []Def{
 			}
 		}),
 	revised(perRun("slowdown", "", expr.Lower,
-		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern, or may have",
+		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern, or may "+
+			"have; each run if none did and they took longer than alone",
 		func(v *view, m *result.Measurement) (float64, bool) {
 			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
-			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated && (!v.d.Overlaps || m.Overlapped())
+			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated &&
+				(!v.d.Overlaps || m.Overlapped() || v.isSlower())
 		})),
 	revised(perResult("contention", "", expr.Lower,
 		"time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
@@ -246,6 +248,29 @@ type view struct {
 	d        *result.Document
 	next     int
 	patterns map[int]*latencies
+	slower   bool // as isSlower found it among so many runs
+	slowerOf int
+}
+
+// isSlower reports whether no message of the workload overlapped with another pattern, and yet patterns took longer
+// than alone, or have too few runs to say.
+func (v *view) isSlower() bool {
+	if n := len(v.d.Measurements); v.slowerOf != n {
+		v.slower, v.slowerOf = isSlower(v.d), n
+	}
+	return v.slower
+}
+
+func isSlower(d *result.Document) bool {
+	patterns := make([]result.Latencies, len(d.Patterns))
+	for i := range d.Measurements {
+		m := &d.Measurements[i]
+		if !patterns[m.Pattern].Add(m) && m.Overlapped() {
+			return false
+		}
+	}
+	slower, open := contention.Slower(patterns)
+	return open || slower != nil
 }
 
 // latencies are those of a pattern, and their isolated latency as it was when it was last asked for.

@@ -2,8 +2,10 @@ package result
 
 import (
 	"math"
+	"slices"
 
 	"perigee/internal/stats"
+	"perigee/internal/traffic/series"
 )
 
 // IsolatedPhase is the name of the phase in which patterns run alone.
@@ -21,18 +23,19 @@ type Figures struct {
 // slowdown: tables, results, metrics, reports and conversions all have it from here, so that a workload has one
 // number wherever it appears.
 type Latencies struct {
-	Alone    []float64 // of the runs in the phase isolated
+	Alone    []float64 // of the runs in the phase isolated, unless other patterns were at work in them
 	Workload []float64 // of all others
 }
 
-// Add adds a run, and reports whether it was alone.
+// Add adds a run, and reports whether it was to be alone.
 func (l *Latencies) Add(m *Measurement) (alone bool) {
-	if m.Phase == IsolatedPhase {
+	switch {
+	case m.Phase != IsolatedPhase:
+		l.Workload = append(l.Workload, float64(m.LatencyNS))
+	case !m.any(func(p series.PeerRun) bool { return p.Overlap != nil }):
 		l.Alone = append(l.Alone, float64(m.LatencyNS))
-		return true
 	}
-	l.Workload = append(l.Workload, float64(m.LatencyNS))
-	return false
+	return m.Phase == IsolatedPhase
 }
 
 // Isolated is the median of the runs alone; NaN without any.
@@ -81,11 +84,14 @@ func known(v float64) *float64 {
 // Overlapped reports whether a message of the run overlapped with one of another pattern, or may have if the clocks of
 // the hosts are off as far as they may be.
 func (m *Measurement) Overlapped() bool {
+	return m.any(func(p series.PeerRun) bool { return p.Overlap != nil || p.MayMeetNS != nil })
+}
+
+// any reports whether one of the run's messages is so.
+func (m *Measurement) any(is func(p series.PeerRun) bool) bool {
 	for i := range m.Ranks {
-		for k := range m.Ranks[i].Peers {
-			if p := &m.Ranks[i].Peers[k]; p.Overlap != nil || p.MayMeetNS != nil {
-				return true
-			}
+		if slices.ContainsFunc(m.Ranks[i].Peers, is) {
+			return true
 		}
 	}
 	return false

@@ -340,33 +340,50 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 	}
 }
 
-// Where nothing overlapped nothing can have been slowed down; where the clocks of the hosts leave that open, it can.
+// Where nothing overlapped a threshold of slowdown holds, unless the messages took longer than alone, beyond chance, or may
+// have. That of contention holds, unless the clocks of the hosts leave open whether they overlapped.
 func TestWithoutOverlap(t *testing.T) {
-	d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}}}
-	for phase, took := range map[string]int64{"isolated": 10, "workload": 30} {
-		d.AddRuns(0, phase, 0, []series.Run{{EndNS: took, Ranks: []series.RankRun{{EndNS: took, Bytes: 5, Peers: []series.PeerRun{{Peer: 1, Bytes: 5, EndNS: took}}}}}})
+	made := func(alone, workload int64, runs int) *result.Document {
+		d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}}}
+		for i := range runs {
+			for _, phase := range []string{"isolated", "workload"} {
+				took := 1000 * (map[string]int64{"isolated": alone, "workload": workload}[phase] + int64(i*7919%13))
+				d.AddRuns(0, phase, i, []series.Run{{EndNS: took, Ranks: []series.RankRun{{EndNS: took, Bytes: 5, Peers: []series.PeerRun{{Peer: 1, Bytes: 5, EndNS: took}}}}}})
+			}
+		}
+		return d
 	}
-	judge := func(text string) Outcome {
+	judge := func(d *result.Document, text string) Outcome {
 		th, err := Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return th.Judge(d)
 	}
-	for _, text := range []string{"slowdown.max < 2", "contention.max < 2"} {
-		if o := judge(text); !o.Passed || o.Note == "" {
-			t.Errorf("%s: %+v", text, o)
+	for _, c := range []struct {
+		alone, workload int64
+		runs            int
+		slowdown        bool
+	}{
+		{1000, 1000, 10, true}, {1000, 900, 10, true}, {1000, 3000, 10, false}, {1000, 3000, 1, false}, {1000, 1000, 1, true}, {100, 300, 10, true},
+	} {
+		d := made(c.alone, c.workload, c.runs)
+		if o := judge(d, "slowdown.max < 2"); o.Passed != c.slowdown || (o.Note != "") != c.slowdown {
+			t.Errorf("%+v: slowdown: %+v", c, o)
 		}
-	}
-	for i := range d.Measurements {
-		if m := &d.Measurements[i]; m.Phase == "workload" {
-			m.Ranks[0].Peers[0].MayMeetNS = new(int64)
+		if o := judge(d, "contention.max < 2"); !o.Passed || o.Note == "" {
+			t.Errorf("%+v: contention: %+v", c, o)
 		}
-	}
-	if o := judge("slowdown.max < 2"); o.Passed || o.Value != 3 {
-		t.Errorf("slowdown: %+v", o)
-	}
-	if o := judge("contention.max < 2"); o.Passed || o.Note != "" {
-		t.Errorf("contention: %+v", o)
+		for i := range d.Measurements {
+			if m := &d.Measurements[i]; m.Phase == "workload" {
+				m.Ranks[0].Peers[0].MayMeetNS = new(int64)
+			}
+		}
+		if o := judge(d, "slowdown.max < 2"); o.Passed != (c.workload < 2*c.alone) || o.Samples != c.runs {
+			t.Errorf("%+v: slowdown with uncertain clocks: %+v", c, o)
+		}
+		if o := judge(d, "contention.max < 2"); o.Passed || o.Note != "" {
+			t.Errorf("%+v: contention with uncertain clocks: %+v", c, o)
+		}
 	}
 }

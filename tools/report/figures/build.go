@@ -326,6 +326,11 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
 	f.Contention = contentionOf(b.contention.Report())
+	latencies := make([]result.Latencies, len(b.patterns))
+	for i := range b.patterns {
+		latencies[i] = b.patterns[i].latencies
+	}
+	f.Contention.Slower, _ = contention.Slower(latencies)
 	f.addContention()
 	f.Findings = findings(f)
 	return f, nil

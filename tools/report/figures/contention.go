@@ -23,10 +23,14 @@ type Contention struct {
 	Late int `json:"late"`
 	// Unsure may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
+	// NotAlone messages of the runs alone overlapped with other patterns, and are not taken for alone.
+	NotAlone int `json:"not_alone"`
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
 	Cost
-	Calm   Cost             `json:"calm"`   // of those that did not overlap, against the runs alone
+	Calm Cost `json:"calm"` // of those that did not overlap, against the runs alone
+	// Slower are the patterns that took longer than alone, beyond chance, whether or not they overlapped.
+	Slower []int            `json:"slower"`
 	Looked int              `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
 }
@@ -58,8 +62,9 @@ func costOf(e contention.Estimate) Cost {
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
-		Cost: costOf(r.Estimate), Calm: costOf(r.Calm), Looked: r.Looked,
-		Pairs: []ContentionPair{}, Resources: r.Resources,
+		NotAlone: r.NotAlone,
+		Cost:     costOf(r.Estimate), Calm: costOf(r.Calm), Looked: r.Looked,
+		Slower: []int{}, Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
 		if r.Shared[k] > r.Shared[c.Shared] {
@@ -74,10 +79,18 @@ func contentionOf(r contention.Report) Contention {
 
 const (
 	// little is the end of the interval up to which overlapping costs little.
-	little = 1.1
+	little = contention.Little
 	// unclear is that from which on the interval does not say that overlapping costs nothing.
 	unclear = 1.25
 )
+
+// sayNotAlone says that runs of the phase isolated do not count as such.
+func sayNotAlone(c Contention, say sayer) {
+	if c.NotAlone > 0 {
+		say("note", "%s of the phase isolated overlapped with other patterns: such runs do not count as runs alone.",
+			cli.Count(c.NotAlone, "message"))
+	}
+}
 
 // sayContention says what overlapping costs, and only what is shown.
 func sayContention(f *Figures, say sayer) {
@@ -92,11 +105,22 @@ func sayContention(f *Figures, say sayer) {
 		sayCauses(f, say)
 		return
 	case c.Overlapped == 0:
-		if c.Unsure > 0 {
+		const none = "No message in this result used a sender, receiver or host at the same time as one of another pattern"
+		switch {
+		case c.Unsure > 0:
 			say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
 				c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
-		} else {
-			say("good", "No message used a sender, receiver or host at the same time as one of another pattern: there was no contention.")
+		case len(c.Slower) > 0:
+			p := f.Patterns[slices.MaxFunc(c.Slower, func(a, b int) int {
+				return cmp.Compare(f.Patterns[a].Slowdown, f.Patterns[b].Slowdown)
+			})]
+			say(level(p.Slowdown), "%s, and yet %d of %s take longer than alone, beyond chance, pattern %d most, %s as long (%s, alone %s). "+
+				"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
+				"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
+				none, len(c.Slower), cli.Count(len(f.Patterns), "pattern"), p.Index, times(p.Slowdown),
+				Duration(p.LatencyNS), Duration(p.IsolatedNS))
+		default:
+			say("good", "%s: there was no contention at any of these.", none)
 		}
 		sayCauses(f, say)
 		return

@@ -168,9 +168,22 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps := handMade()
 	overlaps.Overlaps = true
-	want = "good: No message used a sender, receiver or host at the same time as one of another pattern: there was no contention."
+	want = "good: No message in this result used a sender, receiver or host at the same time as one of another pattern: there was no contention at any of these."
 	if got := words(overlaps); got != want {
 		t.Errorf("no overlap: got %s", got)
+	}
+	slow := handMade()
+	slow.Overlaps = true
+	for i := range 40 { // pattern 0: 30 runs alone, 10 that take twice as long
+		m := slow.Measurements[0]
+		m.Phase, m.Iteration, m.LatencyNS = result.IsolatedPhase, 100+i, 10e6+int64(i)
+		if i >= 30 {
+			m.Phase, m.LatencyNS = "workload", 2*m.LatencyNS
+		}
+		slow.Measurements = append(slow.Measurements, m)
+	}
+	if got := words(slow); !strings.Contains(got, "and yet 1 of 3 patterns take longer than alone, beyond chance, pattern 0 most, 2.0") || strings.Contains(got, "no contention") {
+		t.Errorf("slower than alone: got %s", got)
 	}
 	overlaps.Measurements[3].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 0.25, Messages: 1, Shared: "receiver"}
 	want = "note: 1 of 11 messages overlapped with other patterns, for 25 % of their time on average (most shared the receiver); " +

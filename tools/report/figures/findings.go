@@ -40,6 +40,7 @@ func findings(f *Figures) []Finding {
 		}
 		return list
 	}
+	sayNotAlone(f.Contention, say)
 	if !f.Slowdown.Known() {
 		say("note", "No pattern was measured both alone and in a workload, so nothing can be said of contention.")
 		sayCauses(f, say)

@@ -1,0 +1,39 @@
+package contention
+
+import (
+	"perigee/internal/result"
+	"perigee/internal/stats"
+)
+
+// Little is how many times longer something may take and still take little longer. Below LittleNS nanoseconds what a
+// message finds in the caches, and how soon its rank gets a CPU, makes as much between runs that follow each other at once
+// and those of a workload.
+const (
+	Little   = 1.1
+	LittleNS = 1e6
+)
+
+// Slower returns the patterns that took longer in the workload than alone: by the medians of their latencies more than
+// Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann and Whitney; Bonferroni).
+// open reports that one took so much longer and has too few runs to find out whether that is chance.
+//
+// It is of use where no message overlapped: then something slows them down that is not of this result, or is behind its
+// hosts.
+func Slower(patterns []result.Latencies) (slower []int, open bool) {
+	both := 0
+	for _, l := range patterns {
+		if len(l.Alone) > 0 && len(l.Workload) > 0 {
+			both++
+		}
+	}
+	for i, l := range patterns {
+		if !(l.Slowdown() > Little) || l.Latency()-l.Isolated() < LittleNS {
+			continue
+		}
+		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > level
+		if stats.MannWhitney(l.Alone, l.Workload).P <= level/float64(both) {
+			slower = append(slower, i)
+		}
+	}
+	return slower, open
+}

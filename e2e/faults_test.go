@@ -263,6 +263,26 @@ end }
 	}
 }
 
+// What has been collected is in the result, whatever the ranks do wrong next.
+func TestErrorAfterCollect(t *testing.T) {
+	t.Parallel()
+	const runs = 20000
+	dir := harness.Files(t, map[string]string{"s.lua": fmt.Sprintf(`return { run = function()
+  local plan = transfer.prepare{ matrix = matrix.all_to_all{ bytes = 64 } }
+  plan:run(%d)
+  local collected = transfer.collect{ plan }
+  print(collected[1].runs) -- nil at all ranks but 0
+end }
+`, runs)})
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "s.lua", "-n", "3", "--engine", "shm", "--result", "r.json"}})
+	if o := p.Wait(); o.Code != int(fault.Script) {
+		t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
+	}
+	if doc, err := result.Read(filepath.Join(dir, "r.json")); err != nil || len(doc.Measurements) != runs || doc.Failure == nil {
+		t.Errorf("%v: %+v", err, doc)
+	}
+}
+
 // scripted runs a scenario given as text and waits for its failure.
 func scripted(t *testing.T, engine, source string) harness.Outcome {
 	t.Helper()

@@ -64,7 +64,8 @@ func Collect(s *session.Session, plans []*play.Plan) ([]Collected, error) {
 	return list, nil
 }
 
-// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil.
+// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before rank 0
+// has all: what they do wrong next ends the job, and rank 0 keeps what it has.
 func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
 	var mine []series.Log
 	for _, p := range plans {
@@ -73,9 +74,14 @@ func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
 		}
 	}
 	all, err := w.All().Gather(0, series.EncodeLogs(mine))
-	if err != nil || all == nil {
+	if err != nil {
 		return nil, err
 	}
+	err = w.All().Barrier()
+	if all == nil {
+		return nil, err
+	}
+	// Rank 0 meets a failure later: all is here.
 	logs := make([][][]series.Logged, len(all))
 	for r, data := range all {
 		if logs[r], err = series.DecodeLogs(data, shapes(plans, r)); err != nil {

@@ -710,6 +710,14 @@ func TestFindDeath(t *testing.T) {
 	if d == nil || d.Words() != "GEN_1 on node7 has ended with code 137" || d.Line != "CUDA error: out of memory" || len(d.Tail) != tailLines {
 		t.Errorf("%+v", d)
 	}
+	put("exits/CTX_1", "1 node2\n") // which lost GEN_1
+	later := time.Now().Add(time.Second)
+	if err := os.Chtimes(filepath.Join(dir, "exits/CTX_1"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "GEN_1" {
+		t.Errorf("want the first that has ended, got %+v", d)
+	}
 	put("8_done_5.txt", "node1\n")
 	if d := FindDeath(dir, EarlyPatterns); d != nil {
 		t.Errorf("after the end mark: %+v", d)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/regular"
@@ -28,7 +29,8 @@ type Death struct {
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
 
-	mark string // of the part, distinct from that of another attempt
+	mark  string    // of the part, distinct from that of another attempt
+	noted time.Time // when it had ended
 }
 
 // Words says what has ended and where.
@@ -49,6 +51,15 @@ func (d *Death) BySignal() bool { return d.Code > signal }
 // OfScript reports whether it is a part that the script of the job runs itself, and waits for.
 func (d *Death) OfScript() bool {
 	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)
+}
+
+// causes reports whether it is likelier than another to be the cause of both: what was waiting for a dead part knows less
+// than the part itself, and of two servers the second may have lost the first.
+func (d *Death) causes(other *Death) bool {
+	if d.OfScript() != other.OfScript() {
+		return other.OfScript()
+	}
+	return d.noted.Before(other.noted)
 }
 
 // Killed reports whether it was the signal that the kernel sends when memory is short.
@@ -108,9 +119,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
 			continue
 		}
-		d := readExit(dir, part)
-		// What was waiting for the dead part knows less than the part itself.
-		if d != nil && (first == nil || first.OfScript()) {
+		if d := readExit(dir, part); d != nil && (first == nil || d.causes(first)) {
 			first = d
 		}
 	}
@@ -201,6 +210,9 @@ func readExit(dir, part string) *Death {
 		return nil
 	}
 	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", mark: markOf(part, path)}
+	if info, err := os.Lstat(path); err == nil {
+		d.noted = info.ModTime()
+	}
 	if len(fields) > 1 {
 		d.Node = fields[1]
 	}

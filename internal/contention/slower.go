@@ -5,20 +5,20 @@ import (
 	"perigee/internal/stats"
 )
 
-// Little is how many times longer something may take and still take little longer. Below LittleNS nanoseconds what a
-// message finds in the caches, and how soon its rank gets a CPU, makes as much between runs that follow each other at once
-// and those of a workload.
+// Little is how many times longer something may take and still take little longer. Below LittleNS nanoseconds what
+// a message finds in the caches, and how soon its rank gets a CPU, makes as much between runs that follow each
+// other at once and those of a workload.
 const (
 	Little   = 1.1
 	LittleNS = 1e6
 )
 
-// Slower returns the patterns that took longer in the workload than alone: by the medians of their latencies more than
-// Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann and Whitney; Bonferroni).
-// open reports that one took so much longer and has too few runs to find out whether that is chance.
+// Slower returns the patterns that took longer in the workload than alone: by the medians of their latencies more
+// than Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann and Whitney;
+// Bonferroni). open reports that one took so much longer and has too few runs to find out whether that is chance.
 //
-// It is of use where no message overlapped: then something slows them down that is not of this result, or is behind its
-// hosts.
+// It is of use where no message overlapped: then something slows them down that is not of this result, or is behind
+// its hosts.
 func Slower(patterns []result.Latencies) (slower []int, open bool) {
 	both := 0
 	for _, l := range patterns {

@@ -64,8 +64,8 @@ func Collect(s *session.Session, plans []*play.Plan) ([]Collected, error) {
 	return list, nil
 }
 
-// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before rank 0
-// has all: what they do wrong next ends the job, and rank 0 keeps what it has.
+// gather takes the logs of plans to rank 0: by rank, then by plan and lane. The other ranks get nil, and not before
+// rank 0 has all: what they do wrong next ends the job, and rank 0 keeps what it has.
 func gather(w *spmd.World, plans []*play.Plan) ([][][]series.Logged, error) {
 	var mine []series.Log
 	for _, p := range plans {

@@ -53,8 +53,8 @@ func (d *Death) OfScript() bool {
 	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)
 }
 
-// causes reports whether it is likelier than another to be the cause of both: what was waiting for a dead part knows less
-// than the part itself, and of two servers the second may have lost the first.
+// causes reports whether it is likelier than another to be the cause of both: what was waiting for a dead part
+// knows less than the part itself, and of two servers the second may have lost the first.
 func (d *Death) causes(other *Death) bool {
 	if d.OfScript() != other.OfScript() {
 		return other.OfScript()

@@ -1,0 +1,51 @@
+package batch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFindDeath(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := FindDeath(dir, EarlyPatterns); d != nil {
+		t.Errorf("%+v", d)
+	}
+	put("3_output_CTX_0.log", strings.Repeat("x\n", 1<<17)+"0: [E] Traceback (most recent call last):\n0: pickle data was truncated\n")
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "CTX_0" || d.Code != -1 || !strings.Contains(d.Line, "[E] Traceback") || len(d.Tail) != 2 {
+		t.Errorf("%+v", d)
+	}
+	put("exits/WAIT", "1 node1\n")
+	put("exits/EVALUATE", "1 node1\n")
+	put("exits/GEN_1", "137 node7\n")
+	put("exits/CTX_0", "0 node2\n")
+	put("3_output_GEN_1.log", "fine\n"+strings.Repeat("CUDA error: out of memory\n", 100))
+	d := FindDeath(dir, EarlyPatterns)
+	if d == nil || d.Words() != "GEN_1 on node7 has ended with code 137" || d.Line != "CUDA error: out of memory" || len(d.Tail) != tailLines {
+		t.Errorf("%+v", d)
+	}
+	put("exits/CTX_1", "1 node2\n") // which lost GEN_1
+	later := time.Now().Add(time.Second)
+	if err := os.Chtimes(filepath.Join(dir, "exits/CTX_1"), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "GEN_1" {
+		t.Errorf("want the first that has ended, got %+v", d)
+	}
+	put("8_done_5.txt", "node1\n")
+	if d := FindDeath(dir, EarlyPatterns); d != nil {
+		t.Errorf("after the end mark: %+v", d)
+	}
+}

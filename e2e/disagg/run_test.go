@@ -425,6 +425,16 @@ func TestServerLeaves(t *testing.T) {
 
 const cancelled = "Slurm has ended the job as CANCELLED"
 
+// A job that Slurm warns by a SIGTERM, and does not end, is good if it ends well.
+func TestWarnedJob(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0.2, "  evaluate: kill -TERM $PPID; sleep 0.3\n") // as sbatch --signal=B:TERM@60 does
+	if c := s.run(0)["a"]; c.State != "passed" {
+		t.Errorf("%s, %q", c.State, c.Reasons)
+	}
+}
+
 // A job that is cancelled, by itself or not, before its end mark has failed: nothing says that it has come to its end.
 // Servers that Slurm ends with it have not.
 func TestCancelledJobs(t *testing.T) {

@@ -105,7 +105,7 @@ type Report struct {
 	Late int `json:"late"`
 	// Unsure counts the messages that may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
-	// NotAlone counts the messages of runs alone that overlapped with other patterns: they are not taken for alone.
+	// NotAlone counts the runs of the phase isolated that do not count as runs alone, since a message overlapped.
 	NotAlone int `json:"not_alone"`
 	Estimate
 	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.
@@ -234,6 +234,10 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		c.alone[m.Pattern] = s
 	}
 	s.next = 0
+	if m.NotAlone() {
+		c.report.NotAlone++
+		return
+	}
 	read := d.Patterns[m.Pattern].Op == "READ"
 	w := &played{run: c.run(m)}
 	for i := range m.Ranks {
@@ -245,8 +249,6 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 			}
 			switch took := float64(p.EndNS - r.StartNS); {
 			case took <= 0:
-			case m.Phase == result.IsolatedPhase && p.Overlap != nil:
-				c.report.NotAlone++
 			case m.Phase == result.IsolatedPhase:
 				s.add(from, to, took)
 			default:

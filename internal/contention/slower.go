@@ -30,7 +30,7 @@ func Slower(patterns []result.Latencies) (slower []int, open bool) {
 		if !(l.Slowdown() > Little) || l.Latency()-l.Isolated() < LittleNS {
 			continue
 		}
-		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > level
+		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > level/float64(both)
 		if stats.MannWhitney(l.Alone, l.Workload).P <= level/float64(both) {
 			slower = append(slower, i)
 		}

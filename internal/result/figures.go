@@ -32,7 +32,7 @@ func (l *Latencies) Add(m *Measurement) (alone bool) {
 	switch {
 	case m.Phase != IsolatedPhase:
 		l.Workload = append(l.Workload, float64(m.LatencyNS))
-	case !m.any(func(p series.PeerRun) bool { return p.Overlap != nil }):
+	case !m.NotAlone():
 		l.Alone = append(l.Alone, float64(m.LatencyNS))
 	}
 	return m.Phase == IsolatedPhase
@@ -85,6 +85,12 @@ func known(v float64) *float64 {
 // the hosts are off as far as they may be.
 func (m *Measurement) Overlapped() bool {
 	return m.any(func(p series.PeerRun) bool { return p.Overlap != nil || p.MayMeetNS != nil })
+}
+
+// NotAlone reports whether it is a run of the phase isolated in which other patterns were at work: one of its messages
+// overlapped.
+func (m *Measurement) NotAlone() bool {
+	return m.Phase == IsolatedPhase && m.any(func(p series.PeerRun) bool { return p.Overlap != nil })
 }
 
 // any reports whether one of the run's messages is so.

@@ -165,7 +165,10 @@ func calm(d *result.Document) bool {
 	any := false
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
-		any = any || m.Phase != metric.Isolated
+		if m.Phase == metric.Isolated {
+			continue
+		}
+		any = true
 		if m.Overlapped() {
 			return false
 		}

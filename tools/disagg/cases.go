@@ -47,7 +47,7 @@ type Case struct {
 	Slurm     string        `json:"slurm_state,omitempty"`
 	Preempted bool          `json:"preempted,omitempty"`
 	Suspended bool          `json:"suspended,omitempty"`
-	Stopped   bool          `json:"stopped,omitempty"` // the run has cancelled it
+	Stopped   string        `json:"stopped,omitempty"` // why the run has cancelled it
 	Nodes     string        `json:"nodes,omitempty"`
 	Began     time.Time     `json:"submitted"`
 	Ended     time.Time     `json:"ended"`

@@ -120,7 +120,7 @@ func TestFolderOfDeadPart(t *testing.T) {
 		"time limit":           {false, "", `{"slurm_state": "TIMEOUT", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as TIMEOUT: its time limit (slurm.job_time) was over"},
 		"preempted":            {false, "143 node1\n", `{"slurm_state": "FAILED", "preempted": true, "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has preempted the job"},
 		"cancelled":            {false, "143 node1\n", `{"slurm_state": "CANCELLED", "state": "failed", "levels": [], "reasons": ["x"]}`, 12, "Slurm has ended the job as CANCELLED, during EVALUATE"},
-		"stopped by the run":   {false, "", `{"slurm_state": "CANCELLED", "stopped": true, "state": "failed", "levels": [], "reasons": ["too late"]}`, 12, "too late"},
+		"stopped by the run":   {false, "143 node1\n", `{"slurm_state": "CANCELLED", "stopped": "too late", "state": "failed", "levels": [], "reasons": ["too late"]}`, 12, "too late"},
 		"completed":            {false, "", `{"slurm_state": "COMPLETED", "state": "passed", "levels": []}`, 0, "passed"},
 		"failed for others":    {true, "", `{"slurm_state": "COMPLETED", "state": "failed", "levels": [], "reasons": ["too late"]}`, 0, "warning: the run has recorded the case as failed: too late"},
 		"dead before the mark": {true, "7 node1\n", "EVALUATE", 12, "EVALUATE on node1 has ended with code 7"},

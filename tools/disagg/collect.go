@@ -123,8 +123,12 @@ func (r *session) judge(t *batch.Task, d *done) {
 	if t.TimedOut || t.Lost && unmarked {
 		how = ended{marked: true, death: death} // the cause is found here
 	}
-	d.judgeEnd(t.Name, how)
+	if t.Reason == "" {
+		d.judgeEnd(t.Name, how)
+	}
 	switch {
+	case t.Reason != "":
+		d.fail("%s", t.Reason)
 	case t.TimedOut && t.Waiting != "":
 		d.fail("the job has not ended within %s: it was waiting (%s)", r.Timeout, t.Waiting)
 	case t.TimedOut:
@@ -286,10 +290,13 @@ func (r *session) summary(t *batch.Task) Case {
 	c := Case{
 		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
 		Output: t.Benchmark.Output, Dir: d.dir,
-		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended, Stopped: t.Stopped(),
+		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended,
 		Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
 		QueueS: t.Queued.Seconds(), RunS: max(0, d.ended.Sub(d.began)-t.Queued).Seconds(), Detail: d.diag,
 		Perigee: version.Get(), Verdict: d.Verdict,
+	}
+	if c.Stopped = t.Reason; t.Stopped() && len(d.Reasons) > 0 {
+		c.Stopped = d.Reasons[0]
 	}
 	switch res := t.Resources; {
 	case !t.UsesCommand():
@@ -335,7 +342,7 @@ func (r *session) debug(job string) error {
 		if c := caseOf(t, func(c *Case) bool { return c.Dir == t.Dir }); c != nil {
 			d.began, d.ended, d.again = c.Began, c.Ended, true
 			t.Job.ID, t.Job.State, t.Job.Nodes, t.Pending = c.Job, c.Slurm, c.Nodes, c.Pending
-			t.Preempted, t.Suspended = c.Preempted, c.Suspended
+			t.Preempted, t.Suspended, t.Reason = c.Preempted, c.Suspended, c.Stopped
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
 		}
 		r.cases[t] = d

@@ -74,13 +74,13 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 	recorded, err := readCase(dir)
 	how := ended{marked: batch.Done(dir), death: death}
 	if err == nil {
-		how.state, how.preempted, how.stopped = recorded.Slurm, recorded.Preempted, recorded.Stopped
+		how.state, how.preempted = recorded.Slurm, recorded.Preempted
 		if recorded.Suspended {
 			v.Warnings = append(v.Warnings, suspendedWarning)
 		}
 	}
-	if how.stopped && death == nil && len(recorded.Reasons) > 0 {
-		d.fail("%s", recorded.Reasons[0]) // a pattern, or the time: no file says so
+	if err == nil && recorded.Stopped != "" {
+		d.fail("%s", recorded.Stopped)
 	} else {
 		d.judgeEnd("", how)
 	}

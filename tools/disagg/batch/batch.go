@@ -49,6 +49,7 @@ type Task struct {
 	Preempted bool   // Slurm has ended it, or meant to, to run another job
 	Lost      bool   // Slurm forgot how it ended
 	Death     *Death // nil unless a part ended before its time
+	Reason    string // why an earlier run has cancelled it, if that is known
 	Resumed   bool
 	Verdict   string // of an earlier run that recorded it: it is not run again
 

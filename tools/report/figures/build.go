@@ -188,8 +188,12 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	for i := range m.Ranks {
 		messages += len(m.Ranks[i].Peers)
 	}
-	p.cells.begin(messages, len(matrix.Cells))
 	b.runs++
+	if m.NotAlone() { // it is neither alone nor of the workload
+		b.contention.Add(d, m)
+		return nil
+	}
+	p.cells.begin(messages, len(matrix.Cells))
 	b.tails.add("pattern", m.Phase, float64(m.LatencyNS))
 	p.uncertain = max(p.uncertain, m.UncertaintyNS)
 	alone := p.latencies.Add(m)
@@ -330,7 +334,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	for i := range b.patterns {
 		latencies[i] = b.patterns[i].latencies
 	}
-	f.Contention.Slower, _ = contention.Slower(latencies)
+	f.Contention.Slower, f.Contention.Open = contention.Slower(latencies)
 	f.addContention()
 	f.Findings = findings(f)
 	return f, nil

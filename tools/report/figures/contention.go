@@ -23,7 +23,7 @@ type Contention struct {
 	Late int `json:"late"`
 	// Unsure may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
-	// NotAlone messages of the runs alone overlapped with other patterns, and are not taken for alone.
+	// NotAlone runs of the phase isolated do not count as runs alone, since a message overlapped.
 	NotAlone int `json:"not_alone"`
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
@@ -31,6 +31,7 @@ type Contention struct {
 	Calm Cost `json:"calm"` // of those that did not overlap, against the runs alone
 	// Slower are the patterns that took longer than alone, beyond chance, whether or not they overlapped.
 	Slower []int            `json:"slower"`
+	Open   bool             `json:"open"`   // some took longer, in too few runs to say whether that is chance
 	Looked int              `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
 }
@@ -87,8 +88,8 @@ const (
 // sayNotAlone says that runs of the phase isolated do not count as such.
 func sayNotAlone(c Contention, say sayer) {
 	if c.NotAlone > 0 {
-		say("note", "%s of the phase isolated overlapped with other patterns: such runs do not count as runs alone.",
-			cli.Count(c.NotAlone, "message"))
+		say("note", "%s of the phase isolated do not count as runs alone: messages of other patterns overlapped with theirs.",
+			cli.Count(c.NotAlone, "run"))
 	}
 }
 
@@ -105,7 +106,7 @@ func sayContention(f *Figures, say sayer) {
 		sayCauses(f, say)
 		return
 	case c.Overlapped == 0:
-		const none = "No message in this result used a sender, receiver or host at the same time as one of another pattern"
+		const none = "No message of the workload in this result used a sender, receiver or host at the same time as one of another pattern"
 		switch {
 		case c.Unsure > 0:
 			say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
@@ -119,6 +120,8 @@ func sayContention(f *Figures, say sayer) {
 				"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
 				none, len(c.Slower), cli.Count(len(f.Patterns), "pattern"), p.Index, times(p.Slowdown),
 				Duration(p.LatencyNS), Duration(p.IsolatedNS))
+		case c.Open:
+			say("note", "%s. Some patterns took longer than alone, in too few runs to say whether that is chance.", none)
 		default:
 			say("good", "%s: there was no contention at any of these.", none)
 		}

@@ -168,7 +168,7 @@ func TestFindings(t *testing.T) {
 	}
 	overlaps := handMade()
 	overlaps.Overlaps = true
-	want = "good: No message in this result used a sender, receiver or host at the same time as one of another pattern: there was no contention at any of these."
+	want = "good: No message of the workload in this result used a sender, receiver or host at the same time as one of another pattern: there was no contention at any of these."
 	if got := words(overlaps); got != want {
 		t.Errorf("no overlap: got %s", got)
 	}

@@ -425,6 +425,24 @@ func TestServerLeaves(t *testing.T) {
 
 const cancelled = "Slurm has ended the job as CANCELLED"
 
+// A server that has died with its process group, while its other tasks take their time to end, is named before what has
+// noticed that.
+func TestServerBehindClient(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0.2, `  nodes: 2
+  server: |
+    touch up$SLURM_PROCID
+    [ $SLURM_PROCID = 0 ] || { until [ -e go ]; do sleep 0.1; done; kill -9 0; }
+    trap "sleep 3; exit 0" TERM; sleep 600 & wait
+  ready: test -e up0 && test -e up1
+  evaluate: touch go; sleep 1; echo ConnectionRefusedError; exit 1
+`)
+	if c := s.run(12)["a"]; len(c.Reasons) == 0 || !strings.Contains(c.Reasons[0], "SERVER_0 on node") {
+		t.Errorf("%s, %q", c.State, c.Reasons)
+	}
+}
+
 // A job that Slurm warns by a SIGTERM, and does not end, is good if it ends well.
 func TestWarnedJob(t *testing.T) {
 	t.Parallel()

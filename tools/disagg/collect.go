@@ -160,7 +160,7 @@ var causes = map[string]string{
 }
 
 // judgeEnd fails a case of which a part has died, or that Slurm has ended before its end mark. It passes none. Where
-// Slurm ends a job, it ends the parts by signals: they are not the cause then.
+// Slurm ends a job, it ends the parts by SIGTERM and SIGKILL: they are not the cause then.
 func (d *done) judgeEnd(name string, how ended) {
 	cause := ""
 	switch state := how.state; {
@@ -179,7 +179,7 @@ func (d *done) judgeEnd(name string, how ended) {
 		cause = fmt.Sprintf("Slurm has ended the job as %s, without its end mark", state)
 	}
 	death := how.death
-	if death != nil && (cause == "" || !death.BySignal() || how.state == "OUT_OF_MEMORY" && death.Killed()) {
+	if death != nil && (cause == "" || !death.BySlurm() || how.state == "OUT_OF_MEMORY" && death.Killed()) {
 		d.fail("%s: %s", death.Words(), death.Line)
 		d.diag = death.Report(name)
 	}

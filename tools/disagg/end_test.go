@@ -37,6 +37,7 @@ func TestJudgeEnd(t *testing.T) {
 		{ended{state: "CANCELLED", death: script(137)}, "Slurm has ended the job as CANCELLED, during EVALUATE"},
 		{ended{state: "CANCELLED", death: script(1)}, "Slurm has ended the job as CANCELLED, during EVALUATE; EVALUATE has ended with code 1"},
 		{ended{state: "CANCELLED", death: part(1)}, "Slurm has ended the job as CANCELLED, before its end mark; " + server},
+		{ended{state: "CANCELLED", death: part(139)}, "Slurm has ended the job as CANCELLED, before its end mark; " + server},
 		{ended{state: "CANCELLED", stopped: true, death: part(143)}, server},
 		{ended{state: "CANCELLED", stopped: true, death: script(137)}, "EVALUATE has ended with code 137"},
 		{ended{state: "BOOT_FAIL"}, "Slurm has ended the job as BOOT_FAIL: "}, {ended{state: "REVOKED"}, "Slurm has ended the job as REVOKED, without"},

@@ -48,6 +48,9 @@ func (d *Death) Words() string {
 // BySignal reports whether a signal has ended the part, as Slurm does.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
+// BySlurm reports whether the part ended by a signal with which Slurm ends jobs.
+func (d *Death) BySlurm() bool { return d.Killed() || d.Code == signal+int(syscall.SIGTERM) }
+
 // OfScript reports whether it is a part that the script of the job runs itself, and waits for.
 func (d *Death) OfScript() bool {
 	return slices.Contains([]string{"SETUP", "CONTAINER", "INSTALL", "BUILD", "WAIT", "CLIENT", "EVALUATE"}, d.Part)

@@ -447,38 +447,74 @@ func TestNotAlone(t *testing.T) {
 	}
 }
 
-// Patterns that take longer in the workload are found with few runs, and others not beyond chance.
+// Patterns that take longer in the workload are found with few runs, and others not beyond chance, nor those whose
+// initiators only start further apart.
 func TestSlower(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	many := func(n int, mean float64) (list []float64) {
-		for range n {
-			list = append(list, 1e7*mean*math.Exp(0.2*rng.NormFloat64()))
+	// made adds a pattern whose runs take so many ms: its message, and its initiators' starts.
+	made := func(d *result.Document, alone, workload int, before, message, skew float64) {
+		d.Patterns = append(d.Patterns, result.Pattern{Op: "WRITE"})
+		add := func(phase string, i int, ms, apart float64) {
+			took := int64(1e6 * ms * math.Exp(0.2*rng.NormFloat64()))
+			r := series.RankRun{Peers: []series.PeerRun{{Peer: 1, EndNS: took}}}
+			d.Measurements = append(d.Measurements, result.Measurement{Pattern: len(d.Patterns) - 1, Phase: phase, Iteration: i, LatencyNS: took + int64(1e6*apart), Run: series.Run{Ranks: []series.RankRun{r}}})
 		}
-		return list
+		for i := range alone {
+			add("isolated", i, before, 0)
+		}
+		for i := range workload {
+			add("workload", i, message, skew)
+		}
+	}
+	slower := func(d *result.Document) ([]int, bool) {
+		var c Collector
+		patterns := make([]result.Latencies, len(d.Patterns))
+		for i := range d.Measurements {
+			m := &d.Measurements[i]
+			patterns[m.Pattern].Add(m)
+			c.Add(d, m)
+		}
+		return c.Slower(patterns)
 	}
 	wrong := 0
-	for range 200 {
-		var patterns []result.Latencies
+	for range 100 {
+		d := &result.Document{}
 		for range 20 {
-			patterns = append(patterns, result.Latencies{Alone: many(30, 1), Workload: many(3, 1)})
+			made(d, 30, 3, 10, 10, 0)
 		}
-		if slower, open := Slower(patterns); open {
+		if list, open := slower(d); open {
 			t.Fatal("30 and 3 runs are too few")
-		} else if slower != nil {
+		} else if list != nil {
 			wrong++
 		}
-		patterns[7].Workload = many(3, 3)
-		if slower, _ := Slower(patterns); !slices.Contains(slower, 7) {
-			t.Errorf("pattern 7 takes three times as long, and is not among %d", slower)
+		made(d, 30, 3, 10, 30, 0)
+		if list, _ := slower(d); !slices.Contains(list, 20) {
+			t.Errorf("pattern 20 takes three times as long, and is not among %d", list)
 		}
 	}
-	if wrong > 20 { // 5 %, of both directions
-		t.Errorf("patterns were slower in %d of 200", wrong)
+	if wrong > 10 { // 5 %, of both directions
+		t.Errorf("patterns were slower in %d of 100", wrong)
 	}
-	if slower, open := Slower([]result.Latencies{{Alone: []float64{1e6}, Workload: []float64{9e6}}, {Alone: many(9, 1)}}); slower != nil || !open {
-		t.Errorf("%d, %v", slower, open)
-	}
-	if slower, open := Slower([]result.Latencies{{Alone: many(30, 0.01), Workload: many(30, 0.05)}, {}}); slower != nil || open {
-		t.Errorf("%d, %v", slower, open)
+	for what, c := range map[string]struct {
+		alone, workload       int
+		before, message, skew float64
+		slower, open          bool
+	}{
+		"one run each":          {1, 1, 1, 9, 0, false, true},
+		"less than 1 ms":        {30, 30, 0.01, 0.05, 0, false, false},
+		"started further apart": {30, 30, 10, 10, 50, false, false},
+		"slower":                {30, 30, 10, 20, 0, true, false},
+		"few for many patterns": {5, 5, 10, 20, 0, false, true},
+		"never in the workload": {30, 0, 10, 20, 0, false, false},
+		"never alone":           {0, 30, 10, 20, 0, false, false},
+	} {
+		d := &result.Document{}
+		made(d, c.alone, c.workload, c.before, c.message, c.skew)
+		for range map[bool]int{true: 11}[what == "few for many patterns"] {
+			made(d, 5, 5, 10, 10, 0)
+		}
+		if list, open := slower(d); slices.Contains(list, 0) != c.slower || open != c.open {
+			t.Errorf("%s: %d, %v", what, list, open)
+		}
 	}
 }

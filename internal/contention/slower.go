@@ -13,13 +13,17 @@ const (
 	LittleNS = 1e6
 )
 
-// Slower returns the patterns that took longer in the workload than alone: by the medians of their latencies more
-// than Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann and Whitney;
-// Bonferroni). open reports that one took so much longer and has too few runs to find out whether that is chance.
+// Slower returns those of the patterns that took longer in the workload than alone: by the medians of their
+// latencies more than Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann
+// and Whitney; Bonferroni), and not only since their initiators started further apart: so did their messages, by
+// the geometric mean of their slowdowns. open reports that one took so much longer and has too few runs to find out
+// whether that is chance.
 //
 // It is of use where no message overlapped: then something slows them down that is not of this result, or is behind
 // its hosts.
-func Slower(patterns []result.Latencies) (slower []int, open bool) {
+func (c *Collector) Slower(patterns []result.Latencies) (slower []int, open bool) {
+	messages := make([]Slowdowns, len(patterns))
+	c.Slowdowns(func(pattern, _, _ int, s Slowdowns) { messages[pattern].Add(s) })
 	both := 0
 	for _, l := range patterns {
 		if len(l.Alone) > 0 && len(l.Workload) > 0 {
@@ -27,7 +31,7 @@ func Slower(patterns []result.Latencies) (slower []int, open bool) {
 		}
 	}
 	for i, l := range patterns {
-		if !(l.Slowdown() > Little) || l.Latency()-l.Isolated() < LittleNS {
+		if !(min(l.Slowdown(), messages[i].Mean()) > Little) || l.Latency()-l.Isolated() < LittleNS {
 			continue
 		}
 		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > level/float64(both)

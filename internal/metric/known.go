@@ -263,13 +263,15 @@ func (v *view) isSlower() bool {
 
 func isSlower(d *result.Document) bool {
 	patterns := make([]result.Latencies, len(d.Patterns))
+	var c contention.Collector
 	for i := range d.Measurements {
 		m := &d.Measurements[i]
 		if !patterns[m.Pattern].Add(m) && m.Overlapped() {
 			return false
 		}
+		c.Add(d, m)
 	}
-	slower, open := contention.Slower(patterns)
+	slower, open := c.Slower(patterns)
 	return open || slower != nil
 }
 

@@ -109,7 +109,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 	if (t.Metric == "slowdown" || t.Metric == "contention") && o.Samples == 0 && calm(d) {
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
 		if t.Metric == "slowdown" {
-			o.Note += ", and no pattern took 1 ms and 1.1 times longer than alone, beyond chance"
+			o.Note += ", and no pattern and its messages took 1 ms and 1.1 times longer than alone, beyond chance"
 		}
 	}
 	if o.Samples == 0 && t.Where != nil {

@@ -334,7 +334,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	for i := range b.patterns {
 		latencies[i] = b.patterns[i].latencies
 	}
-	f.Contention.Slower, f.Contention.Open = contention.Slower(latencies)
+	f.Contention.Slower, f.Contention.Open = b.contention.Slower(latencies)
 	f.addContention()
 	f.Findings = findings(f)
 	return f, nil

@@ -30,12 +30,13 @@ func (c *Collector) Slower(patterns []result.Latencies) (slower []int, open bool
 			both++
 		}
 	}
+	alpha := level / float64(both)
 	for i, l := range patterns {
 		if !(min(l.Slowdown(), messages[i].Mean()) > Little) || l.Latency()-l.Isolated() < LittleNS {
 			continue
 		}
-		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > level/float64(both)
-		if stats.MannWhitney(l.Alone, l.Workload).P <= level/float64(both) {
+		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > alpha
+		if stats.MannWhitney(l.Alone, l.Workload).P <= alpha {
 			slower = append(slower, i)
 		}
 	}

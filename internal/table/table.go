@@ -22,6 +22,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -232,20 +233,29 @@ func (c column) text(cell any) string {
 	return plaintext.Escape(fmt.Sprintf(c.format, cell))
 }
 
-// WriteCSV writes a line of headers and a line per row as RFC 4180 wants them,
-// but with plain newlines. A cell without a value is empty. Text that a spreadsheet
-// would take for a formula gets an apostrophe in front.
+// WriteCSV writes the table as [WriteCSV] does.
 func (t *Table) WriteCSV(w io.Writer) error {
 	if t.err != nil || len(t.columns) == 0 {
 		return t.err
 	}
-	out := csv.NewWriter(w)
-	record := make([]string, len(t.columns))
+	headers := make([]string, len(t.columns))
 	for i, c := range t.columns {
-		record[i] = plaintext.Cell(c.header)
+		headers[i] = c.header
+	}
+	return WriteCSV(w, headers, slices.Values(t.rows))
+}
+
+// WriteCSV writes a line of headers and a line per row as RFC 4180 wants them,
+// but with plain newlines. A cell without a value is empty. Text that a spreadsheet
+// would take for a formula gets an apostrophe in front. No row is kept.
+func WriteCSV(w io.Writer, headers []string, rows iter.Seq[[]any]) error {
+	out := csv.NewWriter(w)
+	record := make([]string, len(headers))
+	for i, header := range headers {
+		record[i] = plaintext.Cell(header)
 	}
 	out.Write(record)
-	for _, row := range t.rows {
+	for row := range rows {
 		for i, cell := range row {
 			record[i] = ""
 			if cell != nil {

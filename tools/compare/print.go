@@ -3,7 +3,6 @@ package compare
 import (
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -188,19 +187,24 @@ func tableOf(rows []Row, list []column, person bool) *table.Table {
 		}
 	}
 	for _, r := range rows {
-		cells := make([]any, len(list))
-		for i, c := range list {
-			cells[i] = c.value(r)
-			if person && c.text != nil {
-				cells[i] = c.text(r)
-			}
-			if cells[i] == "" {
-				cells[i] = nil
-			}
-		}
-		t.AddRow(cells...)
+		t.AddRow(cellsOf(r, list, person)...)
 	}
 	return &t
+}
+
+// cellsOf are the cells of a row; nil where it has no value.
+func cellsOf(r Row, list []column, person bool) []any {
+	cells := make([]any, len(list))
+	for i, c := range list {
+		cells[i] = c.value(r)
+		if person && c.text != nil {
+			cells[i] = c.text(r)
+		}
+		if cells[i] == "" {
+			cells[i] = nil
+		}
+	}
+	return cells
 }
 
 // kinds are the tables of the text, in their order.
@@ -318,23 +322,17 @@ func (r *Report) WriteCSV(w io.Writer, list []string) error {
 	if err != nil {
 		return err
 	}
-	out := csv.NewWriter(w)
-	record := make([]string, len(cols))
+	keys := make([]string, len(cols))
 	for i, c := range cols {
-		record[i] = c.key
+		keys[i] = c.key
 	}
-	out.Write(record)
-	for _, row := range r.Rows { // there may be very many: a table would hold the cells of all
-		for i, c := range cols {
-			record[i] = ""
-			if v := c.value(row); v != nil {
-				record[i] = plaintext.Cell(fmt.Sprint(v))
+	return table.WriteCSV(w, keys, func(yield func([]any) bool) { // a table would hold the cells of very many rows
+		for _, row := range r.Rows {
+			if !yield(cellsOf(row, cols, false)) {
+				return
 			}
 		}
-		out.Write(record)
-	}
-	out.Flush()
-	return out.Error() // also the first error of the writes above
+	})
 }
 
 // WriteJSON writes the whole report as one object.

@@ -118,17 +118,17 @@ func (r *session) judge(t *batch.Task, d *done) {
 		d.Warnings = append(d.Warnings, suspendedWarning)
 	}
 	d.Warnings = append(d.Warnings, batch.Left(t.Dir)...)
+	if t.Reason != "" {
+		d.fail("%s", t.Reason)
+		return
+	}
 	state := t.Job.State
 	how := ended{state: state, preempted: t.Preempted, marked: batch.Done(t.Dir), death: death, stopped: t.Stopped()}
 	if t.TimedOut || t.Lost && unmarked {
 		how = ended{marked: true, death: death} // the cause is found here
 	}
-	if t.Reason == "" {
-		d.judgeEnd(t.Name, how)
-	}
+	d.judgeEnd(t.Name, how)
 	switch {
-	case t.Reason != "":
-		d.fail("%s", t.Reason)
 	case t.TimedOut && t.Waiting != "":
 		d.fail("the job has not ended within %s: it was waiting (%s)", r.Timeout, t.Waiting)
 	case t.TimedOut:

@@ -118,33 +118,35 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 // Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs, and the name of
 // the next one, "" if there is none or it is hidden: the launcher that has given them is that one, or above.
 func Depth(variables []string) (depth int, next string) {
-	for child := os.Getpid(); depth < maxDepth; depth++ {
-		parent, err := parentOf("/proc", child)
-		if err != nil || parent <= 1 {
-			break
+	for pid := range ancestors {
+		if !carries("/proc", pid, variables) {
+			return depth, nameOf("/proc", pid)
 		}
-		if !carries("/proc", parent, variables) {
-			return depth, nameOf("/proc", parent)
+		depth++
+	}
+	return depth, ""
+}
+
+// ancestors yields the ancestors of this process that it sees, from its parent up to the one below process 1.
+func ancestors(yield func(pid int) bool) {
+	child := os.Getpid()
+	for range maxDepth {
+		parent, err := parentOf("/proc", child)
+		if err != nil || parent <= 1 || !yield(parent) {
+			return
 		}
 		child = parent
 	}
-	return depth, ""
 }
 
 // Title is the command line of the nearest ancestor with a name, which programs may change to say what they do; "" if
 // there is none or it is hidden.
 func Title(name string) string {
-	child := os.Getpid()
-	for range maxDepth {
-		parent, err := parentOf("/proc", child)
-		if err != nil || parent <= 1 {
-			break
-		}
-		if nameOf("/proc", parent) == name {
-			data, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(parent), "cmdline"))
+	for pid := range ancestors {
+		if nameOf("/proc", pid) == name {
+			data, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 			return strings.TrimRight(strings.ReplaceAll(string(data), "\x00", " "), " ")
 		}
-		child = parent
 	}
 	return ""
 }

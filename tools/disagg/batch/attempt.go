@@ -34,8 +34,8 @@ func (a *attempt) see(before, now slurm.Job) (again bool) {
 // again: it has not said since that the job runs.
 func (a *attempt) isOver(death *Death, state string) bool {
 	const grace = 10 * time.Second // in which a script that is run once more removes what the first attempt has left
-	if death.mark != a.mark {
-		a.mark, a.marked = death.mark, time.Now()
+	if death.mark() != a.mark {
+		a.mark, a.marked = death.mark(), time.Now()
 	}
 	waits := state == "PENDING" || state == "CONFIGURING" || strings.HasPrefix(state, "REQUEUE")
 	if waits && a.seen.After(a.marked) {

@@ -223,7 +223,7 @@ func TestPast(t *testing.T) {
 
 // The mark of an attempt that Slurm has ended does not count in the next one, however late that removes it.
 func TestMarkOfAnEarlierAttempt(t *testing.T) {
-	task := &Task{Death: &Death{Code: 1, mark: "S1"}}
+	task := &Task{Death: &Death{Code: 1, Part: "S1"}}
 	say := func(state string) {
 		task.see(slurm.Job{State: state})
 		if !task.attempt.restarted.IsZero() {
@@ -247,7 +247,7 @@ func TestMarkOfAnEarlierAttempt(t *testing.T) {
 	want("it waits", true)
 	say("RUNNING")
 	want("the mark was there while it waited", true)
-	task.Death = &Death{Code: 1, mark: "S2"}
+	task.Death = &Death{Code: 1, Part: "S2"}
 	want("a new mark", false)
 	say("SUSPENDED")
 	want("it does not run now", true)

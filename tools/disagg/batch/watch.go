@@ -29,7 +29,6 @@ type Death struct {
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
 
-	mark  string    // of the part, distinct from that of another attempt
 	noted time.Time // when it had ended
 }
 
@@ -45,7 +44,7 @@ func (d *Death) Words() string {
 	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
 }
 
-// BySignal reports whether a signal has ended the part, as Slurm does.
+// BySignal reports whether a signal has ended the part.
 func (d *Death) BySignal() bool { return d.Code > signal }
 
 // BySlurm reports whether the part ended by a signal with which Slurm ends jobs.
@@ -139,7 +138,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 			continue
 		}
 		d := &Death{Part: strings.TrimSuffix(strings.TrimPrefix(name, "3_output_"), ".log"), Code: -1, Log: name}
-		d.mark = markOf(name, filepath.Join(dir, name))
+		d.noted = writtenAt(filepath.Join(dir, name))
 		d.quote(dir)
 		return d
 	}
@@ -187,13 +186,16 @@ func Left(dir string) (words []string) {
 // Done reports whether the job has written its end mark.
 func Done(dir string) bool { return len(logs(dir, verdict.EndMark)) > 0 }
 
-// markOf distinguishes what a file says of a part from what the file of another attempt says.
-func markOf(part, path string) string {
+// mark distinguishes the end of a part from that in another attempt.
+func (d *Death) mark() string { return fmt.Sprint(d.Part, d.noted.UnixNano()) }
+
+// writtenAt is when a file was written; zero if that is not known.
+func writtenAt(path string) time.Time {
 	info, err := os.Lstat(path)
 	if err != nil {
-		return part
+		return time.Time{}
 	}
-	return fmt.Sprint(part, info.ModTime().UnixNano())
+	return info.ModTime()
 }
 
 // readExit reads the mark of a part that has ended: its exit code and its node.
@@ -212,10 +214,7 @@ func readExit(dir, part string) *Death {
 	if err != nil || code == 0 {
 		return nil
 	}
-	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", mark: markOf(part, path)}
-	if info, err := os.Lstat(path); err == nil {
-		d.noted = info.ModTime()
-	}
+	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", noted: writtenAt(path)}
 	if len(fields) > 1 {
 		d.Node = fields[1]
 	}

@@ -189,8 +189,8 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		messages += len(m.Ranks[i].Peers)
 	}
 	b.runs++
+	b.contention.Add(d, m)
 	if m.NotAlone() { // it is neither alone nor of the workload
-		b.contention.Add(d, m)
 		return nil
 	}
 	p.cells.begin(messages, len(matrix.Cells))
@@ -220,7 +220,6 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 		}
 	}
 	b.addTargets()
-	b.contention.Add(d, m)
 	return nil
 }
 

@@ -218,6 +218,9 @@ type Collector struct {
 	shareSum float64
 	pending  int    // messages of the runs that are not in the groups yet
 	calm     groups // those that did not overlap, against themselves alone
+	// times and the uncertainty of their clocks are for Slower.
+	times     map[group][]float64
+	uncertain int64
 	// resources has sums in place of means.
 	resources map[string]Resource
 }
@@ -226,6 +229,7 @@ type Collector struct {
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.alone == nil {
 		c.alone, c.pairs, c.runs = map[int]*solo{}, map[[2]int]*groups{}, map[runKey]int{}
+		c.times = map[group][]float64{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.alone[m.Pattern]
@@ -238,6 +242,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 		c.report.NotAlone++
 		return
 	}
+	c.addTime(m)
 	read := d.Patterns[m.Pattern].Op == "READ"
 	w := &played{run: c.run(m)}
 	for i := range m.Ranks {

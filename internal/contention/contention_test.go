@@ -3,7 +3,6 @@ package contention
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"perigee/internal/result"
@@ -444,77 +443,5 @@ func TestNotAlone(t *testing.T) {
 	}
 	if r := m.c.Report(); r.Overlapped != 10 || math.Abs(r.Ratio-2) > 0.1 {
 		t.Errorf("%+v", r)
-	}
-}
-
-// Patterns that take longer in the workload are found with few runs, and others not beyond chance, nor those whose
-// initiators only start further apart.
-func TestSlower(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
-	// made adds a pattern whose runs take so many ms: its message, and its initiators' starts.
-	made := func(d *result.Document, alone, workload int, before, message, skew float64) {
-		d.Patterns = append(d.Patterns, result.Pattern{Op: "WRITE"})
-		add := func(phase string, i int, ms, apart float64) {
-			took := int64(1e6 * ms * math.Exp(0.2*rng.NormFloat64()))
-			r := series.RankRun{Peers: []series.PeerRun{{Peer: 1, EndNS: took}}}
-			d.Measurements = append(d.Measurements, result.Measurement{Pattern: len(d.Patterns) - 1, Phase: phase, Iteration: i, LatencyNS: took + int64(1e6*apart), Run: series.Run{Ranks: []series.RankRun{r}}})
-		}
-		for i := range alone {
-			add("isolated", i, before, 0)
-		}
-		for i := range workload {
-			add("workload", i, message, skew)
-		}
-	}
-	slower := func(d *result.Document) ([]int, bool) {
-		var c Collector
-		patterns := make([]result.Latencies, len(d.Patterns))
-		for i := range d.Measurements {
-			m := &d.Measurements[i]
-			patterns[m.Pattern].Add(m)
-			c.Add(d, m)
-		}
-		return c.Slower(patterns)
-	}
-	wrong := 0
-	for range 100 {
-		d := &result.Document{}
-		for range 20 {
-			made(d, 30, 3, 10, 10, 0)
-		}
-		if list, open := slower(d); open {
-			t.Fatal("30 and 3 runs are too few")
-		} else if list != nil {
-			wrong++
-		}
-		made(d, 30, 3, 10, 30, 0)
-		if list, _ := slower(d); !slices.Contains(list, 20) {
-			t.Errorf("pattern 20 takes three times as long, and is not among %d", list)
-		}
-	}
-	if wrong > 10 { // 5 %, of both directions
-		t.Errorf("patterns were slower in %d of 100", wrong)
-	}
-	for what, c := range map[string]struct {
-		alone, workload       int
-		before, message, skew float64
-		slower, open          bool
-	}{
-		"one run each":          {1, 1, 1, 9, 0, false, true},
-		"less than 1 ms":        {30, 30, 0.01, 0.05, 0, false, false},
-		"started further apart": {30, 30, 10, 10, 50, false, false},
-		"slower":                {30, 30, 10, 20, 0, true, false},
-		"few for many patterns": {5, 5, 10, 20, 0, false, true},
-		"never in the workload": {30, 0, 10, 20, 0, false, false},
-		"never alone":           {0, 30, 10, 20, 0, false, false},
-	} {
-		d := &result.Document{}
-		made(d, c.alone, c.workload, c.before, c.message, c.skew)
-		for range map[bool]int{true: 11}[what == "few for many patterns"] {
-			made(d, 5, 5, 10, 10, 0)
-		}
-		if list, open := slower(d); slices.Contains(list, 0) != c.slower || open != c.open {
-			t.Errorf("%s: %d, %v", what, list, open)
-		}
 	}
 }

@@ -1,6 +1,9 @@
 package contention
 
 import (
+	"cmp"
+	"slices"
+
 	"perigee/internal/result"
 	"perigee/internal/stats"
 )
@@ -13,32 +16,81 @@ const (
 	LittleNS = 1e6
 )
 
-// Slower returns those of the patterns that took longer in the workload than alone: by the medians of their
-// latencies more than Little times as long and LittleNS longer, and beyond chance, corrected for their number (Mann
-// and Whitney; Bonferroni), and not only since their initiators started further apart: so did their messages, by
-// the geometric mean of their slowdowns. open reports that one took so much longer and has too few runs to find out
-// whether that is chance.
+// fewLonger is which part of the runs of a pattern has to be longer than each of them alone.
+const fewLonger = 0.2
+
+// Slower is a pattern that took longer in a phase of the workload than alone, though its messages met no others. Times
+// are from the last start of its initiators to the last end, so that starts further apart are none.
+type Slower struct {
+	Pattern int    `json:"pattern"`
+	Phase   string `json:"phase"`
+	Runs    int    `json:"runs"`    // of which no message overlapped with another pattern
+	Alone   int    `json:"alone"`   // runs alone
+	Longer  int    `json:"longer"`  // of Runs, longer than each of those alone; 0 if it is the medians that differ
+	TookNS  int64  `json:"took_ns"` // their median; of all Runs if the medians differ
+	AloneNS int64  `json:"alone_ns"`
+}
+
+// Times is how many times as long as alone the longer runs took.
+func (s Slower) Times() float64 { return result.Slowdown(float64(s.TookNS), float64(s.AloneNS)) }
+
+// group is the runs of a pattern in a phase.
+type group struct {
+	pattern int
+	phase   string
+}
+
+// addTime takes in a run for Slower.
+func (c *Collector) addTime(m *result.Measurement) {
+	if m.Phase != result.IsolatedPhase && m.Overlapped() {
+		return
+	}
+	took := m.LatencyNS
+	if m.StartSkewNS != nil {
+		took -= *m.StartSkewNS
+	}
+	key := group{m.Pattern, m.Phase}
+	c.times[key] = append(c.times[key], float64(took))
+	c.uncertain = max(c.uncertain, m.UncertaintyNS)
+}
+
+// Slower returns the patterns that took longer in a phase of the workload than alone, in runs of which no message
+// overlapped, the slowest first: by more than Little times, LittleNS and what the clocks are uncertain, and beyond
+// chance, corrected for their number (Bonferroni). Either the median is larger (Mann and Whitney), or a fifth of the
+// runs and more are longer than each of those alone (Rosenbaum). open reports that one took so much longer and has too
+// few runs to find out whether that is chance.
 //
-// It is of use where no message overlapped: then something slows them down that is not of this result, or is behind
-// its hosts.
-func (c *Collector) Slower(patterns []result.Latencies) (slower []int, open bool) {
-	messages := make([]Slowdowns, len(patterns))
-	c.Slowdowns(func(pattern, _, _ int, s Slowdowns) { messages[pattern].Add(s) })
-	both := 0
-	for _, l := range patterns {
-		if len(l.Alone) > 0 && len(l.Workload) > 0 {
-			both++
+// Something slows them down that is not of this result, or is behind its hosts.
+func (c *Collector) Slower() (slower []Slower, open bool) {
+	slower = []Slower{}
+	var both []group
+	for key := range c.times {
+		if key.phase != result.IsolatedPhase && len(c.times[group{key.pattern, result.IsolatedPhase}]) > 0 {
+			both = append(both, key)
 		}
 	}
-	alpha := level / float64(both)
-	for i, l := range patterns {
-		if !(min(l.Slowdown(), messages[i].Mean()) > Little) || l.Latency()-l.Isolated() < LittleNS {
-			continue
-		}
-		open = open || stats.SmallestP(len(l.Alone), len(l.Workload)) > alpha
-		if stats.MannWhitney(l.Alone, l.Workload).P <= alpha {
-			slower = append(slower, i)
+	slices.SortFunc(both, func(a, b group) int { return cmp.Or(a.pattern-b.pattern, cmp.Compare(a.phase, b.phase)) })
+	alpha := level / 2 / float64(len(both)) // two tests each
+	for _, key := range both {
+		alone, took := c.times[group{key.pattern, result.IsolatedPhase}], c.times[key]
+		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone)}
+		isolated := stats.Median(alone)
+		s.AloneNS = int64(isolated)
+		enough := max(Little*isolated, isolated+max(LittleNS, float64(c.uncertain)))
+		beyond, median := max(enough, slices.Max(alone)), stats.Median(took)
+		longer := slices.DeleteFunc(slices.Clone(took), func(ns float64) bool { return ns <= beyond })
+		many := len(longer) > 0 && float64(len(longer)) >= fewLonger*float64(len(took))
+		switch {
+		case many && stats.Beyond(len(longer), len(took), len(alone)) <= alpha:
+			s.Longer, s.TookNS = len(longer), int64(stats.Median(longer))
+			slower = append(slower, s)
+		case median > enough && stats.MannWhitney(alone, took).P <= alpha:
+			s.TookNS = int64(median)
+			slower = append(slower, s)
+		case (many || median > enough) && stats.Beyond(len(took), len(took), len(alone)) > alpha:
+			open = true
 		}
 	}
+	slices.SortStableFunc(slower, func(a, b Slower) int { return cmp.Compare(b.Times(), a.Times()) })
 	return slower, open
 }

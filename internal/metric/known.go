@@ -21,12 +21,11 @@ var known = []Def{
 			}
 		}),
 	revised(perRun("slowdown", "", expr.Lower,
-		"latency / isolated latency of the pattern; each run of which a message overlapped with another pattern, or may "+
-			"have; each run if none did and they took longer than alone",
+		"latency / isolated latency of the pattern, 1 at most if no message overlapped with another pattern and it is less "+
+			"than 1 ms longer; each run of a pattern that was also run alone",
 		func(v *view, m *result.Measurement) (float64, bool) {
-			slowdown := result.Slowdown(float64(m.LatencyNS), v.isolatedNS(m.Pattern))
-			return slowdown, !math.IsNaN(slowdown) && m.Phase != Isolated &&
-				(!v.d.Overlaps || m.Overlapped() || v.isSlower())
+			slowdown := v.slowdown(m)
+			return slowdown, !math.IsNaN(slowdown) && !m.NotAlone()
 		})),
 	revised(perResult("contention", "", expr.Lower,
 		"time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
@@ -248,31 +247,6 @@ type view struct {
 	d        *result.Document
 	next     int
 	patterns map[int]*latencies
-	slower   bool // as isSlower found it among so many runs
-	slowerOf int
-}
-
-// isSlower reports whether no message of the workload overlapped with another pattern, and yet patterns took longer
-// than alone, or have too few runs to say.
-func (v *view) isSlower() bool {
-	if n := len(v.d.Measurements); v.slowerOf != n {
-		v.slower, v.slowerOf = isSlower(v.d), n
-	}
-	return v.slower
-}
-
-func isSlower(d *result.Document) bool {
-	patterns := make([]result.Latencies, len(d.Patterns))
-	var c contention.Collector
-	for i := range d.Measurements {
-		m := &d.Measurements[i]
-		if !patterns[m.Pattern].Add(m) && m.Overlapped() {
-			return false
-		}
-		c.Add(d, m)
-	}
-	slower, open := c.Slower(patterns)
-	return open || slower != nil
 }
 
 // latencies are those of a pattern, and their isolated latency as it was when it was last asked for.
@@ -310,4 +284,16 @@ func (v *view) isolatedNS(pattern int) float64 {
 		l.isolated, l.of = l.Isolated(), len(l.Alone)
 	}
 	return l.isolated
+}
+
+// slowdown is that of a run, NaN where it is not known. What slows down a run of the workload that met no other is not
+// of this result, or is behind its hosts; below LittleNS it is caches and waits for a CPU.
+func (v *view) slowdown(m *result.Measurement) float64 {
+	latency, isolated := float64(m.LatencyNS), v.isolatedNS(m.Pattern)
+	slowdown := result.Slowdown(latency, isolated)
+	little := max(contention.LittleNS, float64(m.UncertaintyNS))
+	if m.Phase != Isolated && v.d.Overlaps && latency-isolated < little && !m.Overlapped() {
+		return min(slowdown, 1)
+	}
+	return slowdown
 }

@@ -168,7 +168,7 @@ type Threshold struct {
 	Value     *float64 `json:"value,omitempty"`
 	Samples   int      `json:"samples"`
 	Passed    *bool    `json:"passed,omitempty"` // absent where it was not judged
-	Note      string   `json:"note,omitempty"`   // why it passed without samples
+	Note      string   `json:"note,omitempty"`   // why it passed without samples, or what the runs alone say of a violation
 }
 
 // New begins a document.

@@ -89,6 +89,9 @@ func TestContradictions(t *testing.T) {
 		"thresholds[0]: passed: got false, but with the value -1 it is true that own{x=\"< 9\"}.p50 >= -1.5e+03 abort after 20": func(d *result.Document) {
 			d.Thresholds[0] = result.Threshold{Threshold: `own{x="< 9"}.p50 >= -1.5e+03 abort after 20`, Value: new(-1.0), Passed: new(false)}
 		},
+		"thresholds[0]: passed: got true, but with the value 8 it is false that own.max < 2": func(d *result.Document) {
+			d.Thresholds[0].Note, d.Thresholds[0].Value, d.Thresholds[0].Samples = "the runs alone", new(8.0), 5
+		},
 		"thresholds[0]: samples: wanted 0 or more, got -1": func(d *result.Document) { d.Thresholds[0].Samples = -1 },
 	} {
 		d := full(t)

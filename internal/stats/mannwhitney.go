@@ -93,6 +93,17 @@ func SmallestP(n, m int) float64 {
 	return min(1, p)
 }
 
+// Beyond is the probability, if x and y are of one distribution, that at least k of m values of y exceed all n of x
+// (Rosenbaum, Annals of Mathematical Statistics 25, 1954). It finds what MannWhitney does not: that some of y are
+// larger.
+func Beyond(k, m, n int) float64 {
+	p := 1.0
+	for i := range k {
+		p *= float64(m-i) / float64(n+m-i)
+	}
+	return p
+}
+
 type sizes struct{ n, m int }
 
 // distributions keeps what cumulative has found: thousands of pairs of ranks have samples

@@ -257,3 +257,14 @@ func TestRatioOfRefuses(t *testing.T) {
 		t.Errorf("three and three have no interval: %+v", r)
 	}
 }
+
+func TestBeyond(t *testing.T) {
+	for _, c := range []struct {
+		k, m, n int
+		want    float64
+	}{{0, 5, 5, 1}, {1, 1, 1, 0.5}, {5, 5, 3, 1. / 56}, {8, 18, 10, 0.014077}, {1, 0, 5, 0}} {
+		if got := Beyond(c.k, c.m, c.n); math.Abs(got-c.want) > 1e-5 {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}

@@ -21,6 +21,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/expr"
 	"perigee/internal/metric"
 	"perigee/internal/result"
@@ -73,7 +74,7 @@ type Outcome struct {
 	Value     float64 // NaN where there are too few samples to aggregate
 	Samples   int
 	Passed    bool
-	Note      string // why it passed without samples
+	Note      string // why it passed without samples, or what those alone say of a violation
 	Others    string // the labels of the metric's samples where none has those that were asked for
 }
 
@@ -81,10 +82,7 @@ type Outcome struct {
 func (o Outcome) String() string {
 	limit := o.Threshold
 	limit.AbortAfter = 0
-	samples := fmt.Sprint(o.Samples, " samples")
-	if o.Samples == 1 {
-		samples = "1 sample"
-	}
+	samples := cli.Count(o.Samples, "sample")
 	switch {
 	case math.IsNaN(o.Value) && o.Samples == 0:
 		return fmt.Sprintf("%s: there are no samples%s", limit, o.Others)
@@ -98,19 +96,14 @@ func (o Outcome) String() string {
 // is not known, because there are none for instance, it has not passed: it is
 // not known to hold.
 func (t Threshold) Judge(d *result.Document) Outcome {
-	var c collection
-	for _, s := range metric.Of(d, t.Metric) {
-		if t.admits(d, s) {
-			c.add(s)
-		}
-	}
-	slices.Sort(c.sorted)
-	o := t.outcome(&c)
-	if (t.Metric == "slowdown" || t.Metric == "contention") && o.Samples == 0 && calm(d) {
+	o := t.over(d, func(s metric.Sample) bool { return t.admits(d, s) })
+	switch {
+	case t.Metric == "contention" && o.Samples == 0 && calm(d):
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
-		if t.Metric == "slowdown" {
-			o.Note += ", and no pattern and its messages took 1 ms and 1.1 times longer than alone, beyond chance"
-		}
+	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:
+		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
+	case t.Metric == "slowdown" && !o.Passed:
+		o.Note = t.alone(d)
 	}
 	if o.Samples == 0 && t.Where != nil {
 		o.Others = others(d, t.Metric)
@@ -120,6 +113,34 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		}
 	}
 	return o
+}
+
+// over aggregates those samples of a result that are admitted.
+func (t Threshold) over(d *result.Document, admits func(metric.Sample) bool) Outcome {
+	var c collection
+	for _, s := range metric.Of(d, t.Metric) {
+		if admits(s) {
+			c.add(s)
+		}
+	}
+	slices.Sort(c.sorted)
+	return t.outcome(&c)
+}
+
+// alone says that the runs alone do not keep a threshold of slowdown either; empty if they do, or if it is about
+// phases.
+func (t Threshold) alone(d *result.Document) string {
+	if t.Aggregate == "count" || t.Aggregate == "rate" || t.Where != nil && t.Where.Names("phase") {
+		return ""
+	}
+	o := t.over(d, func(s metric.Sample) bool {
+		return s.Phase == metric.Isolated && (t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s}))
+	})
+	if o.Passed || math.IsNaN(o.Value) {
+		return ""
+	}
+	return fmt.Sprintf("the runs alone do not keep it either: of %s it is %s",
+		cli.Count(o.Samples, "run"), strconv.FormatFloat(o.Value, 'g', 6, 64))
 }
 
 // unknownLabel is a label that the condition names and none of the samples of its metric has, though there are samples.

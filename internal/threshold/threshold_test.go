@@ -340,8 +340,8 @@ func TestWatchAgreesWithJudge(t *testing.T) {
 	}
 }
 
-// Where nothing overlapped a threshold of slowdown holds, unless the messages took longer than alone, beyond chance, or may
-// have. That of contention holds, unless the clocks of the hosts leave open whether they overlapped.
+// Where nothing overlapped a run counts as slowed down from 1 ms on, and as not slowed down below. A threshold of contention
+// holds, unless the clocks of the hosts leave open whether something overlapped.
 func TestWithoutOverlap(t *testing.T) {
 	made := func(alone, workload int64, runs int) *result.Document {
 		d := &result.Document{Overlaps: true, Matrices: []result.Matrix{{Bytes: 5}}, Patterns: []result.Pattern{{}}}
@@ -353,25 +353,21 @@ func TestWithoutOverlap(t *testing.T) {
 		}
 		return d
 	}
-	judge := func(d *result.Document, text string) Outcome {
-		th, err := Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return th.Judge(d)
-	}
 	for _, c := range []struct {
-		alone, workload int64
+		alone, workload int64 // us
 		runs            int
-		slowdown        bool
+		slowdown        bool // is below 2
 	}{
 		{1000, 1000, 10, true}, {1000, 900, 10, true}, {1000, 3000, 10, false}, {1000, 3000, 1, false}, {1000, 1000, 1, true}, {100, 300, 10, true},
 	} {
 		d := made(c.alone, c.workload, c.runs)
-		if o := judge(d, "slowdown.max < 2"); o.Passed != c.slowdown || (o.Note != "") != c.slowdown {
+		if o := judge(t, d, "slowdown.max < 2"); o.Passed != c.slowdown || o.Samples != c.runs || o.Note != "" {
 			t.Errorf("%+v: slowdown: %+v", c, o)
 		}
-		if o := judge(d, "contention.max < 2"); !o.Passed || o.Note == "" {
+		if o := judge(t, d, "slowdown.count == 0"); o.Passed || o.Note != "" {
+			t.Errorf("%+v: slowdown: %+v", c, o)
+		}
+		if o := judge(t, d, "contention.max < 2"); !o.Passed || o.Note == "" {
 			t.Errorf("%+v: contention: %+v", c, o)
 		}
 		for i := range d.Measurements {
@@ -379,11 +375,54 @@ func TestWithoutOverlap(t *testing.T) {
 				m.Ranks[0].Peers[0].MayMeetNS = new(int64)
 			}
 		}
-		if o := judge(d, "slowdown.max < 2"); o.Passed != (c.workload < 2*c.alone) || o.Samples != c.runs {
+		if o := judge(t, d, "slowdown.max < 2"); o.Passed != (c.workload < 2*c.alone) || o.Samples != c.runs {
 			t.Errorf("%+v: slowdown with uncertain clocks: %+v", c, o)
 		}
-		if o := judge(d, "contention.max < 2"); o.Passed || o.Note != "" {
+		if o := judge(t, d, "contention.max < 2"); o.Passed || o.Note != "" {
 			t.Errorf("%+v: contention with uncertain clocks: %+v", c, o)
 		}
+	}
+	d := made(1000, 3000, 10) // 3000 us are within what the clocks are uncertain
+	for i := range d.Measurements {
+		d.Measurements[i].UncertaintyNS = 5e6
+	}
+	if o := judge(t, d, "slowdown.max < 2"); !o.Passed || o.Value != 1 {
+		t.Errorf("with uncertain clocks: %+v", o)
+	}
+}
+
+func judge(t *testing.T, d *result.Document, text string) Outcome {
+	th, err := Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return th.Judge(d)
+}
+
+// A run that is slow counts wherever others overlap and in whatever phase, and what the runs alone say of a violation
+// stands beside it.
+func TestSlowdownOfEachRun(t *testing.T) {
+	d := grown(grown(grown(nil, "isolated", 10, 10, 10, 30), "quiet", 10, 11, 10, 9, 10), "busy", 88, 10)
+	d.Overlaps = true
+	d.Measurements[4].Ranks[0].Peers[0].Overlap = &series.Overlap{Share: 1}
+	for text, want := range map[string]Outcome{
+		"slowdown.max < 2":                     {Value: 8.8, Samples: 7, Note: "the runs alone do not keep it either: of 4 runs it is 3"},
+		"slowdown.max < 4":                     {Value: 8.8, Samples: 7},
+		"slowdown.median < 2":                  {Value: 1, Samples: 7, Passed: true},
+		`slowdown{phase="busy"}.max < 2`:       {Value: 8.8, Samples: 2},
+		`slowdown{phase="quiet"}.max < 2`:      {Value: 1.1, Samples: 5, Passed: true},
+		`slowdown{phase="isolated"}.max < 2`:   {Value: 3, Samples: 4},
+		`slowdown{pattern="p"}.max < 2`:        {Value: 8.8, Samples: 7, Note: "the runs alone do not keep it either: of 4 runs it is 3"},
+		"slowdown.count < 2":                   {Value: 7, Samples: 7},
+		`slowdown{pattern="absent"}.max < 100`: {Value: math.NaN()},
+	} {
+		got := judge(t, d, text)
+		if got.Value != want.Value && got.Value == got.Value || got.Samples != want.Samples || got.Passed != want.Passed || got.Note != want.Note {
+			t.Errorf("%s:\n got %+v\nwant %+v", text, got, want)
+		}
+	}
+	never := grown(nil, "workload", 10)
+	if o := judge(t, never, "slowdown.max < 2"); o.Passed || o.String() != "slowdown.max < 2: there are no samples: no pattern of the workload was also run alone, in the phase isolated" {
+		t.Errorf("never alone: %s", o)
 	}
 }

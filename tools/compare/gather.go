@@ -39,7 +39,7 @@ func gather(name string, old, fresh []*result.Document, take func(list []*gather
 	for i, d := range docs {
 		samples[i] = metric.OfRuns(d, name)
 	}
-	for _, runs := range grouped(docs) {
+	for _, runs := range grouped(name, docs) {
 		c := collector{docs: docs, olds: len(old)}
 		for i, list := range runs {
 			for _, m := range list {
@@ -50,8 +50,8 @@ func gather(name string, old, fresh []*result.Document, take func(list []*gather
 	}
 }
 
-// grouped returns the runs of each pattern in each phase, result by result.
-func grouped(docs []*result.Document) (groups [][][]*result.Measurement) {
+// grouped returns the runs of each pattern in each phase that have samples to compare, result by result.
+func grouped(name string, docs []*result.Document) (groups [][][]*result.Measurement) {
 	type group struct {
 		pattern int
 		phase   string
@@ -60,6 +60,9 @@ func grouped(docs []*result.Document) (groups [][][]*result.Measurement) {
 	for i, d := range docs {
 		for k := range d.Measurements {
 			m := &d.Measurements[k]
+			if name == "slowdown" && m.Phase == metric.Isolated {
+				continue // 1 at the median, whatever happens
+			}
 			g := group{m.Pattern, m.Phase}
 			at, ok := index[g]
 			if !ok {

@@ -329,11 +329,7 @@ func (b *builder) finish(d *result.Document) (*Figures, error) {
 	b.placeTimeline(f)
 	f.Blocks = blocksOf(d)
 	f.Contention = contentionOf(b.contention.Report())
-	latencies := make([]result.Latencies, len(b.patterns))
-	for i := range b.patterns {
-		latencies[i] = b.patterns[i].latencies
-	}
-	f.Contention.Slower, f.Contention.Open = b.contention.Slower(latencies)
+	f.Contention.Slower, f.Contention.Open = b.contention.Slower()
 	f.addContention()
 	f.Findings = findings(f)
 	return f, nil

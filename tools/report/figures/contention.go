@@ -29,11 +29,11 @@ type Contention struct {
 	Resources []contention.Resource `json:"resources"`
 	Cost
 	Calm Cost `json:"calm"` // of those that did not overlap, against the runs alone
-	// Slower are the patterns that took longer than alone, beyond chance, whether or not they overlapped.
-	Slower []int            `json:"slower"`
-	Open   bool             `json:"open"`   // some took longer, in too few runs to say whether that is chance
-	Looked int              `json:"looked"` // pairs that overlapped
-	Pairs  []ContentionPair `json:"pairs"`  // those of them that are slower beyond chance
+	// Slower are the patterns that took longer than alone, beyond chance, though they did not overlap.
+	Slower []contention.Slower `json:"slower"`
+	Open   bool                `json:"open"`   // some took longer, in too few runs to say whether that is chance
+	Looked int                 `json:"looked"` // pairs that overlapped
+	Pairs  []ContentionPair    `json:"pairs"`  // those of them that are slower beyond chance
 }
 
 // Cost is an estimate with its interval.
@@ -65,7 +65,7 @@ func contentionOf(r contention.Report) Contention {
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		NotAlone: r.NotAlone,
 		Cost:     costOf(r.Estimate), Calm: costOf(r.Calm), Looked: r.Looked,
-		Slower: []int{}, Pairs: []ContentionPair{}, Resources: r.Resources,
+		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
 		if r.Shared[k] > r.Shared[c.Shared] {
@@ -112,19 +112,13 @@ func sayContention(f *Figures, say sayer) {
 			say("note", "%d of %d messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to %s.",
 				c.Unsure, c.Messages, Duration(clocksApart(f.Document)))
 		case len(c.Slower) > 0:
-			p := f.Patterns[slices.MaxFunc(c.Slower, func(a, b int) int {
-				return cmp.Compare(f.Patterns[a].Slowdown, f.Patterns[b].Slowdown)
-			})]
-			say(level(p.Slowdown), "%s, and yet %d of %s take longer than alone, beyond chance, pattern %d most, %s as long (%s, alone %s). "+
-				"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
-				"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
-				none, len(c.Slower), cli.Count(len(f.Patterns), "pattern"), p.Index, times(p.Slowdown),
-				Duration(p.LatencyNS), Duration(p.IsolatedNS))
+			say("note", "%s.", none)
 		case c.Open:
 			say("note", "%s. Some patterns took longer than alone, in too few runs to say whether that is chance.", none)
 		default:
 			say("good", "%s: there was no contention at any of these.", none)
 		}
+		saySlower(f, say)
 		sayCauses(f, say)
 		return
 	}
@@ -174,7 +168,30 @@ func sayContention(f *Figures, say sayer) {
 		say("note", "By what was shared: %s.", c.shared())
 	}
 	sayOverlappedPairs(c, say)
+	saySlower(f, say)
 	sayCauses(f, say)
+}
+
+// saySlower names what took longer than alone and met no other.
+func saySlower(f *Figures, say sayer) {
+	c := f.Contention
+	if len(c.Slower) == 0 {
+		return
+	}
+	patterns := map[int]bool{}
+	for _, s := range c.Slower {
+		patterns[s.Pattern] = true
+	}
+	s := c.Slower[0]
+	how := fmt.Sprintf("the median of %d runs is %s that of %d alone", s.Runs, times(Num(s.Times())), s.Alone)
+	if s.Longer > 0 {
+		how = fmt.Sprintf("%d of %d runs are longer than each of %d alone, and take %s as long", s.Longer, s.Runs, s.Alone, times(Num(s.Times())))
+	}
+	say(level(Num(s.Times())), "%d of %s take longer than alone, beyond chance, where none of their messages overlapped. In the phase %.60q of pattern %d %s (%s, alone %s). "+
+		"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
+		"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
+		len(patterns), cli.Count(len(f.Patterns), "pattern"), s.Phase, s.Pattern, how,
+		Duration(Num(s.TookNS)), Duration(Num(s.AloneNS)))
 }
 
 func areRuns(n int) string {

@@ -150,8 +150,8 @@ type storageKey struct {
 // bound is the end of a threshold, as package threshold writes it.
 var bound = regexp.MustCompile(` (<|<=|>|>=|==|!=) ([-+.0-9eE]+)( abort( after [0-9]+)?)?$`)
 
-// checkFigures refuses a verdict that contradicts its own condition. Where a note says why it passed without samples, the value did not
-// matter.
+// checkFigures refuses a verdict that contradicts its own condition. Where a note says why it passed without samples,
+// the value did not matter.
 func (t *Threshold) checkFigures() error {
 	if t.Samples < 0 {
 		return errors.New("samples: wanted 0 or more, got " + strconv.Itoa(t.Samples))

@@ -261,6 +261,10 @@ func TestTimeout(t *testing.T) {
 	if state := s.state(c.Job); state != "CANCELLED" {
 		t.Errorf("job %s is %s", c.Job, state)
 	}
+	// A run that goes on with this one would know why.
+	if ledger, err := os.ReadFile(filepath.Join(s.output, "jobs.jsonl")); err != nil || strings.Count(string(ledger), `"event":"stopping","task":"disagg_perf_a","job":"`+c.Job+`","reason":"the job has not ended within 2s"`) != 1 {
+		t.Errorf("%v\n%s", err, ledger)
+	}
 }
 
 // A job that Slurm runs again is not judged by the logs of its first attempt.
@@ -295,6 +299,43 @@ func TestLogsOfAnEarlierAttempt(t *testing.T) {
 		t.Fatalf("%q, %v, %+v", attempts, err, c)
 	}
 	if c.State != "failed" || len(c.Levels) > 0 && c.Levels[0].Complete {
+		t.Errorf("%+v", c)
+	}
+}
+
+// A job that is preempted during its evaluation fails, though its script passes over the step that Slurm has ended, and
+// ends well before the time of grace is over.
+func TestPreempted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, "  evaluate: touch began; srun --overlap sleep 600; touch ignored; exit 0\n")
+	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "job_name: toy", "job_name: toy, partition: low", 1))
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p := s.start("run")
+	until(t, "the evaluation", func() bool {
+		began, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "began"))
+		return len(began) > 0
+	})
+	time.Sleep(time.Second) // its step begins
+	node, err := s.s.Tool("squeue", "--noheader", "--format=%N", "--jobs="+s.ids()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.s.Tool("sbatch", "--partition=high", "--nodes=1", "--nodelist="+strings.TrimSpace(node), "--ntasks="+fmt.Sprint(cpus), "--time=1", "--output=/dev/null", "--wrap=true"); err != nil {
+		t.Fatal(err)
+	}
+	c := s.cases(p, 12)["a"]
+	if _, err := os.Stat(filepath.Join(c.Dir, "ignored")); err != nil {
+		t.Errorf("the script has not gone on: %v", err)
+	}
+	if c.State != "failed" || !strings.Contains(fmt.Sprint(c.Reasons), "preempted") {
 		t.Errorf("%+v", c)
 	}
 }

@@ -129,10 +129,8 @@ func (r *session) judge(t *batch.Task, d *done) {
 	}
 	d.judgeEnd(t.Name, how)
 	switch {
-	case t.TimedOut && t.Waiting != "":
-		d.fail("the job has not ended within %s: it was waiting (%s)", r.Timeout, t.Waiting)
 	case t.TimedOut:
-		d.fail("the job has not ended within %s", r.Timeout)
+		d.fail("%s", t.LateWords(r.Timeout))
 	case t.Lost && unmarked && state == "": // nothing was ever seen of it but its logs
 		d.Warnings = append(d.Warnings, "Slurm has forgotten job "+t.Job.ID+": how it has ended is not known")
 	case t.Lost && unmarked && state != "COMPLETED":

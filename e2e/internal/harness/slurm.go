@@ -131,7 +131,13 @@ SchedulerParameters=sched_interval=1,bf_interval=1
 		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i,
 			name, i, ports[i], s.cpus)
 	}
-	conf.WriteString("PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP\n")
+	// Jobs of the partition high preempt those of the partition low, as a test asks for.
+	conf.WriteString(`PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF
+PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP GraceTime=20
+PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2
+`)
 	return os.WriteFile(s.Conf, conf.Bytes(), 0o600)
 }
 
@@ -185,7 +191,7 @@ func (s *Slurm) Tool(name string, args ...string) (string, error) {
 }
 
 func (s *Slurm) allIdle() bool {
-	out, err := s.Tool("sinfo", "-h", "-N", "-o", "%t")
+	out, err := s.Tool("sinfo", "-h", "-N", "-p", "all", "-o", "%t")
 	return err == nil && strings.Count(out, "idle\n") == s.Nodes
 }
 

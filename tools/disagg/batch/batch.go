@@ -65,6 +65,7 @@ type Task struct {
 	held    string    // why Slurm holds it, as was said last
 	again   time.Time // before which it is not cancelled: Slurm has refused to
 	comment string
+	why     string // an earlier run was about to cancel it
 }
 
 // Stopped reports whether this run has cancelled the job, for its time or for a part that has died.
@@ -336,6 +337,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 		default:
 			m.late(t)
 		}
+		m.stopping(t)
 		t.TimedOut, t.said = late, true
 		err = m.Queue.Cancel(context.WithoutCancel(ctx), t.Job.ID)
 	}
@@ -350,6 +352,7 @@ func (m *Manager) stop(ctx context.Context, t *Task, late bool) {
 // end hands a task on once it is over.
 func (m *Manager) end(t *Task) error {
 	t.over, t.Ended = true, time.Now()
+	t.learnReason()
 	if t.Job.ID != "" {
 		if err := m.Ledger.Add(Event{Event: ended, Task: t.Name, Job: t.Job.ID}); err != nil {
 			return err
@@ -422,7 +425,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 						filepath.Join(t.Dir, launch.Effective))
 			}
 			t.Job, t.Submitted, t.Resumed = slurm.Job{ID: id}, e.Time, true
-			t.comment, t.tied = e.Comment, is
+			t.comment, t.tied, t.why = e.Comment, is, e.Reason
 			count++
 		}
 	}

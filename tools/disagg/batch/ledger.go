@@ -40,7 +40,8 @@ const (
 	rejected   = "rejected"
 	ended      = "ended"      // the job is over
 	recorded   = "recorded"   // its figures are on disk
-	cancelling = "cancelling" // written before scancel is called
+	stopping   = "stopping"   // the run has a reason to cancel the job; written before scancel is called
+	cancelling = "cancelling" // an interrupted run cancels the job; written before scancel is called
 	cancelled  = "cancelled"
 	finished   = "finished"
 )
@@ -53,7 +54,8 @@ type Event struct {
 	Job     string    `json:"job,omitempty"`
 	Comment string    `json:"comment,omitempty"` // of the job, by which it is found again
 	Dir     string    `json:"dir,omitempty"`
-	State   string    `json:"state,omitempty"` // of a recorded task: its verdict
+	State   string    `json:"state,omitempty"`  // of a recorded task: its verdict
+	Reason  string    `json:"reason,omitempty"` // why the job is stopped
 	PID     int       `json:"pid,omitempty"`
 }
 
@@ -195,11 +197,19 @@ func (l *Ledger) Last() (tasks map[string]Event, done bool) {
 			done = true
 		default:
 			old := tasks[e.Task]
+			if e.Event == stopping { // it may stay all the same
+				old.Reason = e.Reason
+				tasks[e.Task] = old
+				continue
+			}
 			if e.Job == "" && e.Event != submitting {
 				e.Job = old.Job
 			}
 			if e.Comment == "" {
 				e.Comment = old.Comment
+			}
+			if e.Reason == "" && e.Job == old.Job {
+				e.Reason = old.Reason
 			}
 			if e.Dir == "" {
 				e.Dir = old.Dir

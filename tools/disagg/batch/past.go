@@ -51,3 +51,32 @@ func (m *Manager) late(t *Task) {
 	}
 	m.printf("%s: job %s has not ended within %s and is cancelled%s\n", t.Name, t.Job.ID, m.Timeout, why)
 }
+
+// LateWords says that the job was cancelled for its time.
+func (t *Task) LateWords(timeout time.Duration) string {
+	words := "the job has not ended within " + timeout.String()
+	if t.Waiting != "" {
+		words += ": it was waiting (" + t.Waiting + ")"
+	}
+	return words
+}
+
+// stopping notes once why the job is cancelled, for a run that goes on with it: which of the parts that have died then
+// the cancellation has ended is not to be seen. An error of the ledger comes again with the end of the job.
+func (m *Manager) stopping(t *Task) {
+	if t.said {
+		return
+	}
+	why := t.LateWords(m.Timeout)
+	if t.Death != nil {
+		why = t.Death.Words() + ": " + t.Death.Line
+	}
+	_ = m.Ledger.Add(Event{Event: stopping, Task: t.Name, Job: t.Job.ID, Reason: why})
+}
+
+// learnReason takes over why an earlier run was about to cancel the job, if the job has ended so.
+func (t *Task) learnReason() {
+	if t.Reason == "" && !t.said && (t.Job.State == "CANCELLED" || t.Lost) && !Done(t.Dir) {
+		t.Reason = t.why
+	}
+}

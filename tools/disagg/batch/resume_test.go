@@ -93,3 +93,56 @@ func TestResumeForgottenIntent(t *testing.T) {
 		}
 	}
 }
+
+// Why a run that was killed then has cancelled a job is known to the run that goes on with it, and of no other job or end.
+func TestResumeStopped(t *testing.T) {
+	const why = "SERVER_0 on node1 has ended with code 3: fatal: no memory"
+	for name, c := range map[string]struct {
+		state string
+		mark  bool
+		want  string
+	}{"cancelled": {"CANCELLED", false, why}, "done before": {"CANCELLED", true, ""}, "failed": {"FAILED", false, ""}, "good": {"COMPLETED", true, ""}} {
+		t.Run(name, func(t *testing.T) {
+			m := manager(t, t.TempDir())
+			list := tasks(t, 1)
+			comment := newComment()
+			for _, e := range []Event{
+				{Event: began}, {Event: submitting, Task: "case0", Comment: comment, Dir: list[0].Dir}, {Event: submitted, Task: "case0", Job: "77"},
+				{Event: stopping, Task: "case0", Job: "77", Reason: why},
+			} {
+				if err := m.Ledger.Add(e); err != nil {
+					t.Fatal(err)
+				}
+			}
+			fake(t, `echo "77|`+c.state+`|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+			if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if c.mark {
+				touch(t, filepath.Join(list[0].Dir, "8_done_77.txt"))
+			}
+			if n, err := m.Resume(t.Context(), list); err != nil || n != 1 {
+				t.Fatalf("%d, %v", n, err)
+			}
+			if err := m.Run(t.Context(), list); err != nil {
+				t.Fatal(err)
+			}
+			if list[0].Reason != c.want || list[0].Job.State != c.state {
+				t.Errorf("%q, %+v", list[0].Reason, list[0].Job)
+			}
+		})
+	}
+	// The job that follows has no reason.
+	l := manager(t, t.TempDir()).Ledger
+	for _, e := range []Event{
+		{Event: submitted, Task: "a", Job: "1"}, {Event: stopping, Task: "a", Job: "1", Reason: why}, {Event: ended, Task: "a", Job: "1"},
+		{Event: submitting, Task: "a"}, {Event: submitted, Task: "a", Job: "2"},
+	} {
+		if err := l.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, _ := l.Last(); last["a"].Reason != "" || last["a"].Job != "2" {
+		t.Errorf("%+v", last)
+	}
+}

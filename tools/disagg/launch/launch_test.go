@@ -131,12 +131,7 @@ job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', e
 
 // What srun's log says of the first task that has failed.
 func TestFate(t *testing.T) {
-	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(p.Text, "\nfate() {")
-	text, _, _ = strings.Cut(text, "\n}\n")
+	text := function(t, "fate")
 	failed := func(how string) string {
 		return "1: srun: error: n9: task 9: Killed\nsrun: error: node2: task 1: " + how + "\n"
 	}
@@ -164,7 +159,7 @@ func checkFate(t *testing.T, function, log, want string) {
 	if err := os.WriteFile(file, []byte(log), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("bash", "-uc", "fate() {"+function+"\n}\nfate "+file).CombinedOutput()
+	out, err := exec.Command("bash", "-uc", function+"fate "+file).CombinedOutput()
 	if strings.TrimSpace(string(out)) != want || (err != nil) != (want == "") {
 		t.Errorf("%q: %q, %v, want %q", log, out, err, want)
 	}

@@ -6,7 +6,7 @@
 // The slowdown of a message is its time / the median time of the same message
 // when its pattern ran alone. Contention compares messages of the workload that
 // met messages of other patterns (package overlap) with a control group: runs of
-// the same messages in the same workload that did not. Where these are too few,
+// the same messages in the same phase that did not. Where these are too few,
 // the control group are the runs alone, and Control says so.
 //
 // The figure is the ratio of the two groups' geometric means of slowdowns, each
@@ -41,7 +41,6 @@ import (
 	"slices"
 
 	"perigee/internal/result"
-	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 
@@ -52,10 +51,11 @@ const (
 	// minControl is how many messages that did not overlap make a control group.
 	minControl = 8
 	level      = 0.05
-	// mostAlone bounds the times alone that are kept of a message.
-	mostAlone = 31
-	// mostGroups bounds what is kept of each pair: further runs join those that are there.
-	mostGroups = 64
+	// mostAlone and mostGroups bound the runs alone and of the workload that are kept apart of each pair: further ones
+	// join those that are there.
+	mostAlone, mostGroups = 31, 64
+	// mostTimes bounds the times alone that are kept of all messages. Beyond it, only mostAlone of each are.
+	mostTimes = 8 << 20
 )
 
 // mostPending bounds the messages of the workload that are kept one by one. Beyond it, sums by pair and run are. Tests
@@ -66,7 +66,7 @@ var lacking = float32(math.NaN())
 
 // The control groups.
 const (
-	Workload = "workload" // messages of the same workload that did not overlap
+	Workload = "workload" // messages of the same phase that did not overlap
 	Alone    = "alone"    // the runs of patterns alone
 )
 
@@ -137,72 +137,6 @@ func (s *sums) merge(o sums) { s.log, s.n = s.log+o.log, s.n+o.n }
 // mean is NaN of nothing.
 func (s sums) mean() float64 { return s.log / float64(s.n) }
 
-// alone are the times of a message when its pattern ran alone.
-type alone struct {
-	from, to int32
-	first    float64   // most messages run alone once
-	more     []float64 // nil of one
-	pair     *groups   // nil until the first message of the workload comes, as is the median
-	median   float64
-	slow     sums // of the workload's
-}
-
-// solo are the messages of a pattern that ran alone, in the order of its first
-// run. As a rule all runs list them in this order.
-type solo struct {
-	messages []alone
-	next     int              // the message that is expected next
-	whole    bool             // the first run is through
-	at       map[[2]int32]int // by sender and receiver; nil until a run has another order
-	pending  []*played        // runs of the workload that are not in the groups yet
-}
-
-// played is a run of a pattern in the workload, by its messages that ran alone.
-type played struct {
-	run  int
-	logs []float32 // of slowdowns; NaN of messages that it lacks
-	met  []float32 // as in value; NaN of messages that did not overlap
-}
-
-// find returns the place of a message, -1 if it has not run alone.
-func (s *solo) find(from, to int32) int {
-	if s.next < len(s.messages) {
-		if a := &s.messages[s.next]; a.from == from && a.to == to {
-			s.next++
-			return s.next - 1
-		}
-	}
-	if s.at == nil {
-		s.at = map[[2]int32]int{}
-		for i, a := range s.messages {
-			s.at[[2]int32{a.from, a.to}] = i
-		}
-	}
-	at, ok := s.at[[2]int32{from, to}]
-	if !ok {
-		return -1
-	}
-	s.next = at + 1
-	return at
-}
-
-// add takes in the time of a message alone.
-func (s *solo) add(from, to int32, took float64) {
-	at := -1
-	if s.whole {
-		at = s.find(from, to)
-	}
-	switch {
-	case at < 0:
-		if s.at != nil {
-			s.at[[2]int32{from, to}] = len(s.messages)
-		}
-		s.messages = append(s.messages, alone{from: from, to: to, first: took})
-	case len(s.messages[at].more) < mostAlone-1:
-		s.messages[at].more = append(s.messages[at].more, took)
-	}
-}
-
 // runKey is a run of the workload: patterns that have the same play together.
 type runKey struct {
 	phase     string
@@ -212,11 +146,13 @@ type runKey struct {
 // Collector takes in measurements. The zero value is ready.
 type Collector struct {
 	runs     map[runKey]int
-	alone    map[int]*solo // by pattern
+	phases   map[string]int
+	patterns map[int]*solo
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
 	pending  int    // messages of the runs that are not in the groups yet
+	alone    int    // times of messages alone
 	calm     groups // those that did not overlap, against themselves alone
 	// times and the uncertainty of their clocks are for Slower.
 	times     map[group][]float64
@@ -225,17 +161,18 @@ type Collector struct {
 	resources map[string]Resource
 }
 
-// Add takes in a run. Runs alone come before those of the workload.
+// Add takes in a run.
 func (c *Collector) Add(d *result.Document, m *result.Measurement) {
-	if c.alone == nil {
-		c.alone, c.pairs, c.runs = map[int]*solo{}, map[[2]int]*groups{}, map[runKey]int{}
+	if c.patterns == nil {
+		c.patterns, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
+		c.runs, c.phases = map[runKey]int{}, map[string]int{}
 		c.times = map[group][]float64{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
-	s := c.alone[m.Pattern]
+	s := c.patterns[m.Pattern]
 	if s == nil {
 		s = &solo{}
-		c.alone[m.Pattern] = s
+		c.patterns[m.Pattern] = s
 	}
 	s.next = 0
 	if m.NotAlone() {
@@ -244,91 +181,80 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	}
 	c.addTime(m)
 	read := d.Patterns[m.Pattern].Op == "READ"
-	w := &played{run: c.run(m)}
+	w := &played{run: number(c.runs, runKey{m.Phase, m.Iteration}), phase: number(c.phases, m.Phase)}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
+			took := float64(p.EndNS - r.StartNS)
+			if took <= 0 {
+				continue
+			}
 			from, to := int32(r.Rank), int32(p.Peer)
 			if read {
 				from, to = to, from
 			}
-			switch took := float64(p.EndNS - r.StartNS); {
-			case took <= 0:
-			case m.Phase == result.IsolatedPhase:
-				s.add(from, to, took)
-			default:
-				c.add(s, w, s.find(from, to), p, took)
+			at := s.place(from, to)
+			if m.Phase == result.IsolatedPhase {
+				c.addAlone(&s.messages[at], took)
+			} else {
+				c.add(&s.messages[at], p)
+				w.keep(at, p, took)
 			}
 		}
 	}
-	s.whole = s.whole || m.Phase == result.IsolatedPhase
-	if w.logs != nil {
-		s.pending, c.pending = append(s.pending, w), c.pending+len(w.logs)
+	s.whole = s.whole || len(s.messages) > 0
+	if w.took != nil {
+		s.pending, c.pending = append(s.pending, w), c.pending+len(w.took)
 		if c.pending > mostPending {
 			c.settle()
 		}
 	}
 }
 
-// run is the number of a run of the workload, in the order in which they come.
-func (c *Collector) run(m *result.Measurement) int {
-	key := runKey{m.Phase, m.Iteration}
-	n, ok := c.runs[key]
-	if !ok && m.Phase != result.IsolatedPhase {
-		n = len(c.runs)
-		c.runs[key] = n
+// number is that of a key, in the order in which they come.
+func number[K comparable](numbers map[K]int, key K) int {
+	n, ok := numbers[key]
+	if !ok {
+		n = len(numbers)
+		numbers[key] = n
 	}
 	return n
 }
 
-// add takes in a message of the workload, whose place is at; -1 if it has not run alone.
-func (c *Collector) add(s *solo, w *played, at int, p series.PeerRun, took float64) {
+// addAlone takes in the time of a message alone.
+func (c *Collector) addAlone(a *message, took float64) {
+	switch {
+	case a.first == 0:
+		a.first, a.of = took, 0
+	case c.alone < mostTimes || len(a.more) < mostAlone-1:
+		a.more = append(a.more, took)
+		c.alone++
+	}
+}
+
+// add takes in a message of the workload.
+func (c *Collector) add(a *message, p series.PeerRun) {
+	if a.pair == nil {
+		a.pair = c.pair(int(a.from), int(a.to))
+	}
 	c.report.Messages++
 	if p.Overlap == nil && p.MayMeetNS != nil {
 		c.report.Unsure++
 	}
-	if p.Overlap != nil {
-		c.report.Marked++
-		c.shareSum += p.Overlap.Share
-		c.report.Shared[p.Overlap.Shared]++
-		for _, by := range p.Overlap.Each() {
-			r := c.resources[by.Resource]
-			r.Messages, r.Share, r.Others = r.Messages+1, r.Share+by.Share, r.Others+float64(by.Messages)
-			c.resources[by.Resource] = r
-		}
-	}
-	if at < 0 {
+	if p.Overlap == nil {
 		return
 	}
-	a := &s.messages[at]
-	if a.pair == nil {
-		a.pair = c.pair(int(a.from), int(a.to))
-		a.median = stats.Median(append([]float64{a.first}, a.more...))
+	c.report.Marked++
+	c.shareSum += p.Overlap.Share
+	c.report.Shared[p.Overlap.Shared]++
+	if a.pair.shared == nil {
+		a.pair.shared = map[string]int{}
 	}
-	if w.logs == nil {
-		none := []float32{lacking}
-		w.logs, w.met = slices.Repeat(none, len(s.messages)), slices.Repeat(none, len(s.messages))
-	}
-	log := math.Log(result.Slowdown(took, a.median))
-	a.slow.merge(sums{log, 1})
-	met := p.Overlap != nil && float64(p.Overlap.FirstNS) < a.median
-	if !met && p.MayMeetNS != nil && float64(*p.MayMeetNS) < a.median {
-		return // in neither group
-	}
-	w.logs[at] = float32(log)
-	switch {
-	case p.Overlap == nil:
-		a.pair.calm++
-	case !met:
-		a.pair.calm++
-		c.report.Late++
-	default:
-		w.met[at] = float32(math.Log(float64(p.Overlap.FirstNS) / a.median))
-		if a.pair.shared == nil {
-			a.pair.shared = map[string]int{}
-		}
-		a.pair.shared[p.Overlap.Shared]++
-		a.pair.overlapped.merge(sums{log, 1})
+	a.pair.shared[p.Overlap.Shared]++
+	for _, by := range p.Overlap.Each() {
+		r := c.resources[by.Resource]
+		r.Messages, r.Share, r.Others = r.Messages+1, r.Share+by.Share, r.Others+float64(by.Messages)
+		c.resources[by.Resource] = r
 	}
 }
 
@@ -343,43 +269,16 @@ func (c *Collector) pair(from, to int) *groups {
 	return g
 }
 
-// compare adds the kept runs of a message to the group of its pair, against itself, and those in which it did not
-// overlap to calm.
-func (s *solo) compare(at int, pair, calm *groups) {
-	a := &s.messages[at]
-	var over, others []value
-	for _, w := range s.pending {
-		switch {
-		case at >= len(w.logs) || w.logs[at] != w.logs[at]:
-		case w.met[at] == w.met[at]:
-			over = append(over, value{workloadRun(w.run), float64(w.logs[at]), float64(w.met[at])})
-		default:
-			others = append(others, value{workloadRun(w.run), float64(w.logs[at]), math.Inf(-1)})
-		}
-	}
-	if len(over)+len(others) == 0 {
-		return
-	}
-	own := []value{{aloneRun(0), math.Log(a.first / a.median), math.Inf(-1)}}
-	for k, took := range a.more {
-		own = append(own, value{aloneRun(k + 1), math.Log(took / a.median), math.Inf(-1)})
-	}
-	calm.against.add(others, own, false)
-	for _, v := range others {
-		calm.overlapped.merge(sums{v.log, 1})
-	}
-	if len(over) > 0 { // no other message knows what overlapping costs this one
-		pair.within.add(over, others, true)
-		pair.against.add(over, own, false)
-	}
-}
-
-// settle turns the runs that are kept into sums.
+// settle turns the runs that are kept into sums. Those of messages that have not run alone by now are lost.
 func (c *Collector) settle() {
-	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
-		s := c.alone[pattern]
+	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
+		s := c.patterns[pattern]
+		s.order()
 		for i := range s.messages {
-			s.compare(i, s.messages[i].pair, &c.calm)
+			if a := &s.messages[i]; a.first > 0 && a.pair != nil {
+				a.slow = s.slowed(i)
+				s.compare(i, a.pair, &c.calm)
+			}
 		}
 		s.pending = nil
 	}
@@ -392,27 +291,35 @@ type place struct {
 	at int
 }
 
-// each hands over the messages of each pair, one after the other so that not all are in memory, and returns those that
-// did not overlap.
-func (c *Collector) each(f func(key [2]int, g *groups)) (calm *groups) {
+// each hands over the messages of each pair that also ran alone, one after the other so that not all are in memory, and
+// returns those that did not overlap. looked is how many pairs overlapped.
+func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups, looked int) {
 	messages := map[*groups][]place{}
-	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
-		s := c.alone[pattern]
+	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
+		s := c.patterns[pattern]
+		s.order()
 		for i := range s.messages {
-			if g := s.messages[i].pair; g != nil {
-				messages[g] = append(messages[g], place{s, i})
+			if a := &s.messages[i]; a.pair != nil && a.first > 0 {
+				messages[a.pair] = append(messages[a.pair], place{s, i})
 			}
+		}
+	}
+	for g, list := range messages {
+		if g.overlapped.n > 0 || slices.ContainsFunc(list, func(m place) bool { return m.s.meets(m.at) }) {
+			looked++
 		}
 	}
 	calm = c.calm.clone()
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
-		g := c.pairs[key].clone()
-		for _, m := range messages[c.pairs[key]] {
+		g, list := c.pairs[key].clone(), messages[c.pairs[key]]
+		for _, m := range list {
 			m.s.compare(m.at, g, calm)
 		}
-		f(key, g)
+		if list != nil {
+			f(key, g, looked)
+		}
 	}
-	return calm
+	return calm, looked
 }
 
 // Slowdowns is the geometric mean of the slowdowns of a set of messages. The zero value is of none.
@@ -427,10 +334,11 @@ func (s Slowdowns) Mean() float64 { return math.Exp(s.of.mean()) }
 // Slowdowns hands over those of each message of each pattern, over its runs in the workload, by pattern, sender and
 // receiver. Messages that did not run alone have none.
 func (c *Collector) Slowdowns(f func(pattern, from, to int, s Slowdowns)) {
-	for _, pattern := range slices.Sorted(maps.Keys(c.alone)) {
-		for _, a := range c.alone[pattern].messages {
-			if a.slow.n > 0 {
-				f(pattern, int(a.from), int(a.to), Slowdowns{a.slow})
+	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
+		s := c.patterns[pattern]
+		for i, a := range s.messages {
+			if slow := s.slowed(i); slow.n > 0 {
+				f(pattern, int(a.from), int(a.to), Slowdowns{slow})
 			}
 		}
 	}
@@ -460,14 +368,10 @@ func (c *Collector) Report() Report {
 		r.Resources = append(r.Resources, Resource{name, sum.Messages, sum.Share / n, sum.Others / n})
 	}
 	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
-	all, looked := &groups{}, 0
-	for _, g := range c.pairs {
-		if g.overlapped.n > 0 {
-			looked++
-		}
-	}
-	r.Looked, r.Pairs = looked, []Pair{}
-	calm := c.each(func(key [2]int, g *groups) {
+	all := &groups{}
+	r.Pairs = []Pair{}
+	calm, looked := c.each(func(key [2]int, g *groups, looked int) {
+		r.Late += g.late
 		if g.overlapped.n == 0 {
 			return // others say nothing of those that overlapped
 		}
@@ -477,6 +381,7 @@ func (c *Collector) Report() Report {
 			r.Pairs = append(r.Pairs, p)
 		}
 	})
+	r.Looked = looked
 	r.Estimate, r.Calm = all.estimate(level), calm.estimate(level)
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
 	return r
@@ -497,7 +402,7 @@ func most(counts map[string]int) (key string) {
 func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}
-	c.each(func(key [2]int, g *groups) {
+	c.each(func(key [2]int, g *groups, _ int) {
 		e, _ := g.compare()
 		list = append(list, Pair{key[0], key[1], most(g.shared), e})
 		if g.overlapped.n > 0 {

@@ -12,7 +12,8 @@ import (
 type groups struct {
 	overlapped sums           // slowdowns of those that overlapped and also ran alone
 	calm       int            // messages of the workload that also ran alone and did not overlap
-	shared     map[string]int // nil of none
+	late       int            // of these, that met others after they had lasted as long as alone
+	shared     map[string]int // what those that overlapped shared; nil of none
 	within     contrast       // of messages that overlapped with the same in other runs of the workload
 	against    contrast       // with the same alone
 }
@@ -25,7 +26,7 @@ func (g *groups) clone() *groups {
 
 func (g *groups) merge(o *groups) {
 	g.overlapped.merge(o.overlapped)
-	g.calm += o.calm
+	g.calm, g.late = g.calm+o.calm, g.late+o.late
 	g.within.merge(o.within)
 	g.against.merge(o.against)
 }

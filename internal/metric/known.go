@@ -286,13 +286,13 @@ func (v *view) isolatedNS(pattern int) float64 {
 	return l.isolated
 }
 
-// slowdown is that of a run, NaN where it is not known. What slows down a run of the workload that met no other is not
-// of this result, or is behind its hosts; below LittleNS it is caches and waits for a CPU.
+// slowdown is that of a run, NaN where it is not known. What slows down a run that met no other is not of this result,
+// or is behind its hosts; below LittleNS it is caches and waits for a CPU.
 func (v *view) slowdown(m *result.Measurement) float64 {
 	latency, isolated := float64(m.LatencyNS), v.isolatedNS(m.Pattern)
 	slowdown := result.Slowdown(latency, isolated)
 	little := max(contention.LittleNS, float64(m.UncertaintyNS))
-	if m.Phase != Isolated && v.d.Overlaps && latency-isolated < little && !m.Overlapped() {
+	if v.d.Overlaps && latency-isolated < little && !m.Overlapped() {
 		return min(slowdown, 1)
 	}
 	return slowdown

@@ -214,9 +214,9 @@ func (c Contention) shared() string {
 // control names what overlapped messages are compared with.
 func (c Cost) control() string {
 	if c.Of == contention.Alone {
-		return "in the runs alone, since too few messages of the workload did not overlap"
+		return "in the runs alone, since too few messages of the same phase did not overlap"
 	}
-	return "those of the same workload that did not overlap"
+	return "those of the same phase that did not overlap"
 }
 
 func sayOverlappedPairs(c Contention, say sayer) {

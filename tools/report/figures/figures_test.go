@@ -272,7 +272,7 @@ func TestFindingsOfContention(t *testing.T) {
 			"note: n has 2 CPUs for 4 ranks: ",
 		},
 		1:   {"good: " + met + "That costs nothing beyond chance: they take ", "note: n has 2 CPUs"},
-		0.5: {"note: " + met + "They take 0.50 times as long as those of the same workload that did not overlap ", "note: n has 2 CPUs"},
+		0.5: {"note: " + met + "They take 0.50 times as long as those of the same phase that did not overlap ", "note: n has 2 CPUs"},
 	} {
 		f, err := Of(incast(cost))
 		if err != nil {

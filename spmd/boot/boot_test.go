@@ -268,7 +268,7 @@ func TestSecretsOfTorchrun(t *testing.T) {
 
 // Where localhost is ::1, too, ranks look for rank 0 where it listens: another program may have the port there.
 func TestMeetAtLocalhost(t *testing.T) {
-	for _, host := range []string{"localhost", "LOCALHOST", "127.0.0.1", "::1"} {
+	for _, host := range []string{"localhost", "LOCALHOST", "127.0.0.1", "::1", "node1 LOCAL_WORLD_SIZE=2"} {
 		r := rendezvousOf(t, vars("RANK=1 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR="+host))
 		if !slices.Equal(r.meet, r.listen) {
 			t.Errorf("%s: rank 0 listens at %q, the others look at %q", host, r.listen, r.meet)

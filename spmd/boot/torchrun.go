@@ -80,12 +80,18 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	if n, _ := env("TORCHELASTIC_RESTART_COUNT"); n != "" && n != "0" {
 		occupied += ", maybe by rank 0 of the attempt before this one: end it if it is left over"
 	}
+	local, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
+	oneHost := !local.none() && local.values["LOCAL_WORLD_SIZE"] == all.values["WORLD_SIZE"]
+	iface, at := ifaceOf(env), loopback(host)
+	if at == "" && oneHost && iface == "" {
+		at = localhost()
+	}
 	r := &rendezvous{
-		launcher: "torchrun", rank: rank, size: size, localRank: localRank, iface: ifaceOf(env),
+		launcher: "torchrun", rank: rank, size: size, localRank: localRank, oneHost: oneHost, iface: iface,
 		job: fmt.Sprint("torchrun ", id, ":", port), host: host,
-		listen: []string{net.JoinHostPort(loopback(host), strconv.Itoa(port))},
+		listen: []string{net.JoinHostPort(at, strconv.Itoa(port))},
 		// localhost may be ::1, too, where another program may listen.
-		meet: []string{net.JoinHostPort(cmp.Or(loopback(host), host), strconv.Itoa(port))},
+		meet: []string{net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))},
 		hints: hints{
 			occupied: occupied,
 			refused: "set the same " + EnvSecret +
@@ -109,8 +115,7 @@ func (r *rendezvous) agreeOnSecret(env Environ) error {
 	if r.secret = newSecret(); r.size == 1 {
 		return nil
 	}
-	own, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
-	if loopback(r.host) == "" && (own.none() || own.values["LOCAL_WORLD_SIZE"] != all.values["WORLD_SIZE"]) {
+	if loopback(r.host) == "" && !r.oneHost {
 		return fault.New(fault.Launch, "the ranks have no secret to know each other by: %s is not set, and MASTER_ADDR=%s may be another host",
 			EnvSecret, r.host).WithHint(secretHint)
 	}

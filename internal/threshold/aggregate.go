@@ -96,8 +96,8 @@ func (w *Watch) Violated(known bool) (Outcome, bool) {
 		v := &w.watched[i]
 		n := len(w.doc.Measurements)
 		switch revised := metric.Revised(v.Metric); {
-		case revised && !known:
-			continue
+		case revised && !known, v.Metric == "slowdown" && n > 0 && w.doc.Measurements[n-1].Phase == metric.Isolated:
+			continue // runs alone change what all runs are held against
 		case !revised || n-v.runs > v.runs/seldom:
 			v.take(w.doc)
 			v.runs = n

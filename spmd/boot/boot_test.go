@@ -276,6 +276,18 @@ func TestMeetAtLocalhost(t *testing.T) {
 	}
 }
 
+// What is left of the attempt before does not belong to this one, where one agent counts them.
+func TestRestartsOfTorchrun(t *testing.T) {
+	for variables, same := range map[string]bool{"LOCAL_WORLD_SIZE=2 ": false, "LOCAL_WORLD_SIZE=1 ": true} {
+		job := func(restart string) string {
+			return rendezvousOf(t, vars("RANK=1 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=h "+variables+"TORCHELASTIC_RESTART_COUNT="+restart)).job
+		}
+		if (job("0") == job("1")) != same || job("1") != job("1") {
+			t.Errorf("%s: %q and %q", variables, job("0"), job("1"))
+		}
+	}
+}
+
 // Where rank 0 waits for ranks a proof of the job's secret that is meant for another place is none.
 func TestLinksOfOtherPlaces(t *testing.T) {
 	r := rendezvous{launcher: "test", size: 2, secret: []byte("secret"), oneHost: true}

@@ -77,18 +77,23 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		port = derivedPort(fmt.Sprint(id, "/", host, ":", port))
 	}
 	occupied := "choose another MASTER_PORT; the one given is in use"
-	if n, _ := env("TORCHELASTIC_RESTART_COUNT"); n != "" && n != "0" {
+	restart, _ := env("TORCHELASTIC_RESTART_COUNT")
+	if restart != "" && restart != "0" {
 		occupied += ", maybe by rank 0 of the attempt before this one: end it if it is left over"
 	}
 	local, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
 	oneHost := !local.none() && local.values["LOCAL_WORLD_SIZE"] == all.values["WORLD_SIZE"]
+	job := fmt.Sprint("torchrun ", id, ":", port)
+	if oneHost { // agents of several hosts count their own restarts
+		job += fmt.Sprint(" attempt ", restart) // what is left of the one before does not belong to this one
+	}
 	iface, at := ifaceOf(env), loopback(host)
 	if at == "" && oneHost && iface == "" {
 		at = localhost()
 	}
 	r := &rendezvous{
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, oneHost: oneHost, iface: iface,
-		job: fmt.Sprint("torchrun ", id, ":", port), host: host,
+		job: job, host: host,
 		listen: []string{net.JoinHostPort(at, strconv.Itoa(port))},
 		// localhost may be ::1, too, where another program may listen.
 		meet: []string{net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))},

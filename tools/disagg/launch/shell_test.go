@@ -79,15 +79,17 @@ func TestCutOffAttempt(t *testing.T) {
 	}
 	_, task, _ := strings.Cut(p.Text, "cat > task.sh << 'END'\n")
 	task, _, _ = strings.Cut(task, "END\n")
-	functions := function(t, "ended") + function(t, "surely")
-	for attempt, want := range map[string]string{"0 node1 5": "CLIENT SERVER_0", "1 node2 7": ""} {
+	functions := function(t, "current") + function(t, "ended") + function(t, "surely") + function(t, "measuring") + function(t, "well") +
+		"over() { state=RUNNING; return 1; }\n"
+	for attempt, want := range map[string]string{"0 node1 5": "6_bench.log 7_accuracy.log exits: CLIENT SERVER_0", "1 node2 7": "exits:"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "task.sh"), []byte(task), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		bash(t, dir, "mkdir exits; echo '"+attempt+"' > exits/.attempt; export PERIGEE_ATTEMPT='0 node1 5' HEAD_NODE=node1\n"+functions+
-			"ended CLIENT 1; bash $PWD/task.sh SERVER_0 false || true")
-		if got := strings.Join(strings.Fields(bash(t, dir, "ls exits")), " "); got != want {
+			"(ended CLIENT 1); bash $PWD/task.sh SERVER_0 false || true\n"+
+			"(measuring; echo figures > 6_bench.log); (well && echo figures > 7_accuracy.log); true")
+		if got := strings.Join(strings.Fields(bash(t, dir, "ls exits *.log || true")), " "); !strings.HasSuffix(got, want) {
 			t.Errorf("in attempt %s: got %q, want %q", attempt, got, want)
 		}
 	}

@@ -106,6 +106,7 @@ func (w *Watch) Violated(known bool) (Outcome, bool) {
 			v.look()
 		}
 		if o := v.last; o.Samples >= v.AbortAfter && !math.IsNaN(o.Value) && !o.Passed {
+			o.Note = v.alone(w.doc)
 			return o, true
 		}
 	}

@@ -102,7 +102,7 @@ func (t Threshold) Judge(d *result.Document) Outcome {
 		o.Passed, o.Note = true, "no message of the workload in this result overlapped with one of another pattern"
 	case t.Metric == "slowdown" && o.Samples == 0 && t.Where == nil:
 		o.Others = ": no pattern of the workload was also run alone, in the phase isolated"
-	case t.Metric == "slowdown" && !o.Passed:
+	case !o.Passed:
 		o.Note = t.alone(d)
 	}
 	if o.Samples == 0 && t.Where != nil {
@@ -130,7 +130,7 @@ func (t Threshold) over(d *result.Document, admits func(metric.Sample) bool) Out
 // alone says that the runs alone do not keep a threshold of slowdown either; empty if they do, or if it is about
 // phases.
 func (t Threshold) alone(d *result.Document) string {
-	if t.Aggregate == "count" || t.Aggregate == "rate" || t.Where != nil && t.Where.Names("phase") {
+	if t.Metric != "slowdown" || t.Aggregate == "count" || t.Aggregate == "rate" || t.Where != nil && t.Where.Names("phase") {
 		return ""
 	}
 	o := t.over(d, func(s metric.Sample) bool {

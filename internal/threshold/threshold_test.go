@@ -423,6 +423,13 @@ func TestSlowdownOfEachRun(t *testing.T) {
 			t.Errorf("%s:\n got %+v\nwant %+v", text, got, want)
 		}
 	}
+	th, err := Parse("slowdown.max < 2 abort")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o, violated := NewWatch(d, []Threshold{th}).Violated(true); !violated || o.Note != "the runs alone do not keep it either: of 4 runs it is 3" {
+		t.Errorf("with abort: %+v", o)
+	}
 	never := grown(nil, "workload", 10)
 	if o := judge(t, never, "slowdown.max < 2"); o.Passed || o.String() != "slowdown.max < 2: there are no samples: no pattern of the workload was also run alone, in the phase isolated" {
 		t.Errorf("never alone: %s", o)

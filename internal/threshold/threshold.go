@@ -127,10 +127,11 @@ func (t Threshold) over(d *result.Document, admits func(metric.Sample) bool) Out
 	return t.outcome(&c)
 }
 
-// alone says that the runs alone do not keep a threshold of slowdown either; empty if they do, or if it is about
-// phases.
+// alone says that the runs alone do not keep a threshold of slowdown either; empty of others, where they do, and if it
+// is about phases.
 func (t Threshold) alone(d *result.Document) string {
-	if t.Metric != "slowdown" || t.Aggregate == "count" || t.Aggregate == "rate" || t.Where != nil && t.Where.Names("phase") {
+	number := t.Aggregate == "count" || t.Aggregate == "rate" // says nothing of how slow they are
+	if t.Metric != "slowdown" || number || t.Where != nil && t.Where.Names("phase") {
 		return ""
 	}
 	o := t.over(d, func(s metric.Sample) bool {

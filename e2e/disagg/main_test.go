@@ -66,6 +66,19 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// slurm adds an option to the section slurm of a case.
+func (s *site) slurm(name, option string) {
+	s.t.Helper()
+	file := filepath.Join(s.root, "disagg", "perf", name+".yaml")
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.Replace(string(text), "job_name: toy", "job_name: toy, "+option, 1)), 0o644)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // add adds a case whose client goes a way of bench.sh. more is further YAML of the
 // section job.
 func (s *site) add(name, way string, seconds float64, more string) {

@@ -274,15 +274,7 @@ func TestLogsOfAnEarlierAttempt(t *testing.T) {
 	s.add("a", "good", 0, `  setup: echo begin >> attempts; [ $(wc -l < attempts) = 1 ] || { scancel $SLURM_JOB_ID; sleep 600; }
   evaluate: scontrol requeue $SLURM_JOB_ID; sleep 600
 `)
-	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = []byte(strings.Replace(string(text), "job_name: toy", "job_name: toy, extra_args: --requeue", 1))
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.slurm("a", "extra_args: --requeue")
 	p := s.start("run")
 	// Slurm lets the job wait for two minutes before it runs again.
 	until(t, "the second attempt", func() bool {
@@ -309,15 +301,7 @@ func TestPreempted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.add("a", "good", 0, "  evaluate: touch began; srun --overlap sleep 600; touch ignored; exit 0\n")
-	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = []byte(strings.Replace(string(text), "job_name: toy", "job_name: toy, partition: low", 1))
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.slurm("a", "partition: low")
 	p := s.start("run")
 	until(t, "the evaluation", func() bool {
 		began, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "began"))
@@ -345,15 +329,7 @@ func TestHeld(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.add("a", "good", 0, "")
-	file := filepath.Join(s.root, "disagg", "perf", "a.yaml")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	held := strings.Replace(string(text), "job_name: toy", "job_name: toy, extra_args: --hold", 1)
-	if err := os.WriteFile(file, []byte(held), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	s.slurm("a", "extra_args: --hold")
 	p := s.start("run", "--timeout", "12s")
 	c := s.cases(p, 12)["a"]
 	if !strings.Contains(c.Reasons[0], "the job has not ended within 12s: it was waiting (JobHeldUser)") {

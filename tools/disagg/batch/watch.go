@@ -64,6 +64,14 @@ func (d *Death) causes(other *Death) bool {
 	return d.noted.Before(other.noted)
 }
 
+// told reports whether it is a server that SIGTERM has ended after a part of the script had failed: where the job could
+// not ask Slurm, it notes also what Slurm has ended for that.
+func (d *Death) told(list []*Death) bool {
+	return !d.OfScript() && d.Code == signal+int(syscall.SIGTERM) && slices.ContainsFunc(list, func(other *Death) bool {
+		return other.OfScript() && other.noted.Before(d.noted)
+	})
+}
+
 // Killed reports whether it was the signal that the kernel sends when memory is short.
 func (d *Death) Killed() bool { return d.Code == signal+int(syscall.SIGKILL) }
 
@@ -116,12 +124,18 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 			parts = append(parts, e.Name())
 		}
 	}
-	var first *Death
+	var dead []*Death
 	for _, part := range parts {
 		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
 			continue
 		}
-		if d := readExit(dir, part); d != nil && (first == nil || d.causes(first)) {
+		if d := readExit(dir, part); d != nil {
+			dead = append(dead, d)
+		}
+	}
+	var first *Death
+	for _, d := range dead {
+		if !d.told(dead) && (first == nil || d.causes(first)) {
 			first = d
 		}
 	}

@@ -44,6 +44,23 @@ func TestFindDeath(t *testing.T) {
 	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "GEN_1" {
 		t.Errorf("want the first that has ended, got %+v", d)
 	}
+	put("exits/GEN_1", "143 node7\n") // as Slurm ends it once CLIENT has failed
+	put("exits/CTX_1", "143 node2\n")
+	put("exits/CLIENT", "3 node1\n")
+	before := time.Now().Add(-time.Minute)
+	for _, part := range []string{"CLIENT", "WAIT", "EVALUATE"} {
+		if err := os.Chtimes(filepath.Join(dir, "exits", part), before, before); err != nil {
+			t.Fatal(err)
+		}
+		before = before.Add(time.Second)
+	}
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "CLIENT" {
+		t.Errorf("want what had failed before Slurm ended the servers, got %+v", d)
+	}
+	put("exits/CTX_1", "9 node2\n")
+	if d := FindDeath(dir, EarlyPatterns); d == nil || d.Part != "CTX_1" {
+		t.Errorf("want the server that failed by itself, got %+v", d)
+	}
 	put("8_done_5.txt", "node1\n")
 	if d := FindDeath(dir, EarlyPatterns); d != nil {
 		t.Errorf("after the end mark: %+v", d)

@@ -154,9 +154,9 @@ type Collector struct {
 	pending  int    // messages of the runs that are not in the groups yet
 	alone    int    // times of messages alone
 	calm     groups // those that did not overlap, against themselves alone
-	// times and the uncertainty of their clocks are for Slower.
+	// times, and how uncertain their clocks are at most, are for Slower.
 	times     map[group][]float64
-	uncertain int64
+	uncertain map[group]int64
 	// resources has sums in place of means.
 	resources map[string]Resource
 }
@@ -166,7 +166,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.patterns == nil {
 		c.patterns, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
 		c.runs, c.phases = map[runKey]int{}, map[string]int{}
-		c.times = map[group][]float64{}
+		c.times, c.uncertain = map[group][]float64{}, map[group]int64{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.patterns[m.Pattern]

@@ -15,7 +15,9 @@ import (
 // said is all that a collector says, by message and pair.
 func said(c *Collector) string {
 	text := fmt.Sprintf("%+v\n%+v\n", c.Report(), c.Costs())
-	c.Slowdowns(func(pattern, from, to int, s Slowdowns) { text += fmt.Sprintf("%d %d %d %.12g\n", pattern, from, to, s.Mean()) })
+	c.Slowdowns(func(pattern, from, to int, s Slowdowns) {
+		text += fmt.Sprintf("%d %d %d %.12g\n", pattern, from, to, s.Mean())
+	})
 	return text
 }
 

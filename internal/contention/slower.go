@@ -51,7 +51,7 @@ func (c *Collector) addTime(m *result.Measurement) {
 	}
 	key := group{m.Pattern, m.Phase}
 	c.times[key] = append(c.times[key], float64(took))
-	c.uncertain = max(c.uncertain, m.UncertaintyNS)
+	c.uncertain[key] = max(c.uncertain[key], m.UncertaintyNS)
 }
 
 // Slower returns the patterns that took longer in a phase of the workload than alone, in runs of which no message
@@ -72,11 +72,13 @@ func (c *Collector) Slower() (slower []Slower, open bool) {
 	slices.SortFunc(both, func(a, b group) int { return cmp.Or(a.pattern-b.pattern, cmp.Compare(a.phase, b.phase)) })
 	alpha := level / 2 / float64(len(both)) // two tests each
 	for _, key := range both {
-		alone, took := c.times[group{key.pattern, result.IsolatedPhase}], c.times[key]
+		isolatedKey := group{key.pattern, result.IsolatedPhase}
+		alone, took := c.times[isolatedKey], c.times[key]
 		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone)}
 		isolated := stats.Median(alone)
 		s.AloneNS = int64(isolated)
-		enough := max(Little*isolated, isolated+max(LittleNS, float64(c.uncertain)))
+		vague := float64(max(c.uncertain[key], c.uncertain[isolatedKey]))
+		enough := max(Little*isolated, isolated+max(LittleNS, vague))
 		beyond, median := max(enough, slices.Max(alone)), stats.Median(took)
 		longer := slices.DeleteFunc(slices.Clone(took), func(ns float64) bool { return ns <= beyond })
 		many := len(longer) > 0 && float64(len(longer)) >= fewLonger*float64(len(took))

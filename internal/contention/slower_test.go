@@ -64,6 +64,10 @@ func TestSlower(t *testing.T) {
 		},
 		"a little":                           {30, 10, func(d *timed) { d.runs("w", 60, 13, 0, nil) }, &Slower{Phase: "w", Runs: 60, Alone: 30}, 1.3, false, 0},
 		"less than the clocks are uncertain": {30, 10, func(d *timed) { d.uncertain = 50e6; d.runs("w", 30, 30, 0, nil) }, nil, 0, false, 0},
+		"clocks of another phase are uncertain": {
+			30, 10, func(d *timed) { d.runs("w", 30, 40, 0, nil); d.uncertain = 50e6; d.runs("vague", 1, 10, 0, nil) },
+			&Slower{Phase: "w", Runs: 30, Alone: 30, Longer: 30}, 4, false, 0,
+		},
 		"three runs alone": {
 			3, 10, func(d *timed) { d.runs("w", 5, 40, 0, nil) }, &Slower{Phase: "w", Runs: 5, Alone: 3, Longer: 5}, 4, false, 0,
 		},

@@ -225,7 +225,7 @@ func number[K comparable](numbers map[K]int, key K) int {
 func (c *Collector) addAlone(a *message, took float64) {
 	switch {
 	case a.first == 0:
-		a.first, a.of = took, 0
+		a.first = took
 	case c.alone < mostTimes || len(a.more) < mostAlone-1:
 		a.more = append(a.more, took)
 		c.alone++
@@ -293,8 +293,8 @@ type place struct {
 
 // each hands over the messages of each pair that also ran alone, one after the other so that not all are in memory, and
 // returns those that did not overlap. looked is how many pairs overlapped.
-func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups, looked int) {
-	messages := map[*groups][]place{}
+func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups) {
+	looked, messages := 0, map[*groups][]place{}
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
 		s.order()
@@ -319,7 +319,7 @@ func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *group
 			f(key, g, looked)
 		}
 	}
-	return calm, looked
+	return calm
 }
 
 // Slowdowns is the geometric mean of the slowdowns of a set of messages. The zero value is of none.
@@ -370,8 +370,8 @@ func (c *Collector) Report() Report {
 	slices.SortStableFunc(r.Resources, func(a, b Resource) int { return b.Messages - a.Messages })
 	all := &groups{}
 	r.Pairs = []Pair{}
-	calm, looked := c.each(func(key [2]int, g *groups, looked int) {
-		r.Late += g.late
+	calm := c.each(func(key [2]int, g *groups, looked int) {
+		r.Late, r.Looked = r.Late+g.late, looked
 		if g.overlapped.n == 0 {
 			return // others say nothing of those that overlapped
 		}
@@ -381,7 +381,6 @@ func (c *Collector) Report() Report {
 			r.Pairs = append(r.Pairs, p)
 		}
 	})
-	r.Looked = looked
 	r.Estimate, r.Calm = all.estimate(level), calm.estimate(level)
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
 	return r

@@ -22,11 +22,11 @@ type message struct {
 
 // isolated is the median time of the message alone; NaN if it never ran alone.
 func (a *message) isolated() float64 {
-	if n := 1 + len(a.more); a.of != n {
-		a.median, a.of = stats.Median(append([]float64{a.first}, a.more...)), n
-	}
 	if a.first == 0 {
 		return math.NaN()
+	}
+	if n := 1 + len(a.more); a.of != n {
+		a.median, a.of = stats.Median(append([]float64{a.first}, a.more...)), n
 	}
 	return a.median
 }

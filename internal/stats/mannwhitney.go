@@ -82,15 +82,7 @@ func approximate(u float64, n, m int, ties float64) float64 {
 // SmallestP is the smallest P that samples of these sizes can have: where it is not
 // below the level of a test, no difference however large can be found.
 func SmallestP(n, m int) float64 {
-	if n == 0 || m == 0 {
-		return 1
-	}
-	// 2 / (n+m choose n)
-	p := 2.0
-	for k := 1; k <= n; k++ {
-		p *= float64(k) / float64(m+k)
-	}
-	return min(1, p)
+	return min(1, 2*Beyond(m, m, n)) // 2 / (n+m choose n)
 }
 
 // Beyond is the probability, if x and y are of one distribution, that at least k of m values of y exceed all n of x

@@ -65,6 +65,11 @@ func (t Threshold) admits(d *result.Document, s metric.Sample) bool {
 	if s.Phase == metric.Isolated && t.Metric != "isolated_latency_ms" && (t.Where == nil || !t.Where.Names("phase")) {
 		return false
 	}
+	return t.matches(d, s)
+}
+
+// matches reports whether a sample fulfils the condition, whatever its phase.
+func (t Threshold) matches(d *result.Document, s metric.Sample) bool {
 	return t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s})
 }
 
@@ -135,7 +140,7 @@ func (t Threshold) alone(d *result.Document) string {
 		return ""
 	}
 	o := t.over(d, func(s metric.Sample) bool {
-		return s.Phase == metric.Isolated && (t.Where == nil || t.Where.Match(metric.Row{Doc: d, Sample: s}))
+		return s.Phase == metric.Isolated && t.matches(d, s)
 	})
 	if o.Passed || math.IsNaN(o.Value) {
 		return ""

@@ -66,6 +66,12 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
+// written lists the files of a name that cases have in their folders.
+func (s *site) written(name string) []string {
+	files, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", name))
+	return files
+}
+
 // slurm adds an option to the section slurm of a case.
 func (s *site) slurm(name, option string) {
 	s.t.Helper()

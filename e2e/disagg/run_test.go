@@ -278,7 +278,7 @@ func TestLogsOfAnEarlierAttempt(t *testing.T) {
 	p := s.start("run")
 	// Slurm lets the job wait for two minutes before it runs again.
 	until(t, "the second attempt", func() bool {
-		attempts, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "attempts"))
+		attempts := s.written("attempts")
 		if len(attempts) == 0 || s.state(s.ids()[0]) != "PENDING" {
 			return false
 		}
@@ -304,7 +304,7 @@ func TestPreempted(t *testing.T) {
 	s.slurm("a", "partition: low")
 	p := s.start("run")
 	until(t, "the evaluation", func() bool {
-		began, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "began"))
+		began := s.written("began")
 		return len(began) > 0
 	})
 	time.Sleep(time.Second) // its step begins
@@ -514,7 +514,7 @@ func TestSuspended(t *testing.T) {
 		// Not before: a job that is suspended while one of its steps starts is resumed
 		// by Slurm now and then only after a minute.
 		until(t, "the client to sleep", func() bool {
-			logs, _ := filepath.Glob(filepath.Join(s.output, "slurm_logs", "*", "6_bench.log"))
+			logs := s.written("6_bench.log")
 			if len(logs) == 0 {
 				return false
 			}

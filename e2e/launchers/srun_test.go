@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
@@ -82,6 +83,14 @@ func TestQuitOnInterrupt(t *testing.T) {
 	doc, err := result.Read(filepath.Join(dir, "r.json"))
 	if err != nil || doc.Status != result.Partial || len(doc.Measurements) != 1 {
 		t.Errorf("result: %v, %+v", err, doc)
+	}
+	// Killed right before the rename, rank 0 leaves what it has written, whole.
+	left, _ := filepath.Glob(filepath.Join(dir, ".r.json"+atomicfile.TempMark+"*"))
+	for _, path := range left {
+		if _, err := result.Read(path); err != nil {
+			t.Errorf("what was left: %v", err)
+		}
+		os.Remove(path)
 	}
 }
 

@@ -5,7 +5,8 @@
 // as it was.
 //
 // What a killed process leaves behind is its temporary folder, or, on file systems
-// without files that have no name, its temporary file. The name of either is a dot,
+// without files that have no name, its temporary file. Elsewhere a file has its temporary
+// name only from the moment when it is whole to the rename. The name of either is a dot,
 // the destination's name and [TempMark].
 package atomicfile
 
@@ -206,16 +207,16 @@ func replace(ctx context.Context, path string, place regular.Place, claim Claim,
 	if err != nil {
 		return nil, err
 	}
-	if name == "" {
-		if name, err = giveName(f, place); err != nil {
-			return nil, err
-		}
-	}
 	if put, err = f.Stat(); err != nil {
 		return nil, err
 	}
 	for taken := false; ; taken = true {
 		to, isNew := claim(taken)
+		if name == "" {
+			if name, err = giveName(f, place); err != nil {
+				return nil, err
+			}
+		}
 		err := moveTo(place, name, path, to, isNew)
 		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
 			return WriteClaimed(ctx, claim, perm, patience, fill)

@@ -104,6 +104,7 @@ var proofs = []struct{ begins, tests string }{
 	{"records a handshake", "spmd/wire.TestRecordedHandshakesAreWorthless"},
 	{"poses as rank 0", "spmd/wire.TestHandshake spmd.TestWrongSecretIsRefusedOnBothSides"},
 	{"takes the port of rank 0", "spmd/boot.TestOccupiedPorts spmd/boot.TestStrangerBetweenThePorts"},
+	{"writes addresses into the store", "spmd/boot.TestForeignAgentStore spmd/boot.TestPlacesIn spmd/boot.FuzzAgentStore"},
 	{"answers, under plain Slurm", "spmd/boot.TestMungeCarriesTheSecret"},
 	{"leads a connection", "spmd/boot.TestLinksOfOtherPlaces spmd/wire.TestHandshake"},
 	{"alters, repeats", "spmd/wire.TestForgedFramesAreFound spmd/wire.TestForgedRecordsAreFound spmd/boot/watch.TestForgedWordsOfTheCoordinator spmd/boot/watch.TestForgedFirstWords"},

@@ -35,10 +35,11 @@ type rendezvous struct {
 	job                   string // what of the job's name all ranks know, or ""
 	host                  string // rank 0's, or "" if only addresses are known
 
-	listen []string // host:port on which rank 0 tries to listen, in order
-	meet   []string // host:port at which the others look for rank 0, best first
-	secret []byte   // nil if it is sealed
-	seal   sealer   // hands the secret to followers who may know it; nil if they know it
+	listen []string    // host:port on which rank 0 tries to listen, in order
+	meet   []string    // host:port at which the others look for rank 0, best first
+	agents *agentStore // where rank 0 may leave other addresses, or nil
+	secret []byte      // nil if it is sealed
+	seal   sealer      // hands the secret to followers who may know it; nil if they know it
 	hints  hints
 	watch  Watcher
 
@@ -193,6 +194,14 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		lead.Leave(ctx)
 		return nil, nil, f
 	}
+	if r.agents != nil && preferred == "" {
+		log := r.watch.log().With("candidates", p.IPs)
+		if err := r.agents.publish(ctx, p.IPs); err != nil {
+			log.Info("cannot leave rank 0's addresses with torchrun's agents", "reason", err)
+		} else {
+			log.Info("left rank 0's addresses with torchrun's agents")
+		}
+	}
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
 }
@@ -265,6 +274,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 	began, log := time.Now(), r.watch.log()
 	log.Info("looking for rank 0", "candidates", r.meet)
 	_, broken := r.process("") // rank 0 should hear of it, if it is there
+	onePlace := len(r.meet) == 1 && r.agents == nil
 	var last atomic.Pointer[error]
 	logged, refused, hungUp := "", error(nil), error(nil)
 	defer r.waiting(func() string {
@@ -303,12 +313,12 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			log.Debug("no rank 0 yet", "reason", err, "elapsed", time.Since(began))
 		}
 		turnedAway := errors.Is(err, wire.ErrProof) || errors.Is(err, wire.ErrNoChallenge)
-		if refused != nil || turnedAway && len(r.meet) > 1 && time.Since(began) > refusedFor {
+		if refused != nil || turnedAway && !onePlace && time.Since(began) > refusedFor {
 			err = cmp.Or(refused, err)
 			return nil, fault.New(fault.Launch, "rank %d was turned away by rank 0 at %w", r.rank, err).WithHint("%s",
 				r.hints.refused)
 		}
-		if turnedAway && len(r.meet) == 1 {
+		if turnedAway && onePlace {
 			refused = err
 		}
 		if fault.KindOf(err) == fault.Launch {
@@ -326,7 +336,7 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 			r.takeLeave(ctx)
 			hint := r.hints.silent
 			dialling, _ := errors.AsType[*net.OpError](*last.Load())
-			if connected := dialling == nil || dialling.Op != "dial"; connected && len(r.meet) == 1 && r.hints.occupied != "" {
+			if connected := dialling == nil || dialling.Op != "dial"; connected && onePlace && r.hints.occupied != "" {
 				hint = "who listens there does not answer as rank 0 does: is rank 0 stopped? Otherwise " + r.hints.occupied
 			}
 			return nil, watch.GaveUp(ctx, "rank %d cannot reach rank 0 at %s: %v", r.rank, strings.Join(r.meet, ", "),
@@ -386,7 +396,7 @@ type entrance struct {
 func (r rendezvous) probe(ctx context.Context) (entrance, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	return wire.Race(ctx, r.meet, r.dial)
+	return wire.Race(ctx, slices.Concat(r.meet, r.agents.addresses(ctx)), r.dial)
 }
 
 func (r rendezvous) dial(ctx context.Context, address string) (entrance, error) {

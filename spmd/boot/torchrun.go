@@ -73,8 +73,11 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	// torchrun's agent may keep its own store on MASTER_PORT; this variable says so.
 	// Then rank 0 takes another port that all ranks can work out.
 	id, _ := env("TORCHELASTIC_RUN_ID")
+	var agents *agentStore
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
+		agents = &agentStore{address: net.JoinHostPort(host, strconv.Itoa(port))}
 		port = derivedPort(fmt.Sprint(id, "/", host, ":", port))
+		agents.port = strconv.Itoa(port)
 	}
 	occupied := "choose another MASTER_PORT; the one given is in use"
 	restart, _ := env("TORCHELASTIC_RESTART_COUNT")
@@ -91,9 +94,16 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	if at == "" && oneHost && iface == "" {
 		at = localhost()
 	}
+	silent := "is rank 0 running, and is MASTER_ADDR its address?"
+	if at != "" {
+		agents = nil // rank 0 is where all look for it
+	}
+	if agents != nil {
+		silent = "is rank 0 running? can this host reach it? choose the network with --iface"
+	}
 	r := &rendezvous{
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, oneHost: oneHost, iface: iface,
-		job: job, host: host,
+		job: job, host: host, agents: agents,
 		listen: []string{net.JoinHostPort(at, strconv.Itoa(port))},
 		// localhost may be ::1, too, where another program may listen.
 		meet: []string{net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))},
@@ -101,7 +111,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 			occupied: occupied,
 			refused: "set the same " + EnvSecret +
 				" for all ranks, or choose another MASTER_PORT if a different program listens there",
-			silent:  "is rank 0 running, and is MASTER_ADDR its address?",
+			silent:  silent,
 			missing: "start them too, or give less in WORLD_SIZE",
 		},
 	}

@@ -109,11 +109,14 @@ func CanWrite(path string) error {
 	if device != nil {
 		return device.Close()
 	}
-	f, name, err := createNamed(place, 0o600)
+	f, name, err := createTemp(place, 0o600)
 	if err != nil {
 		return fmt.Errorf("folder %s: %w", place.Folder.Name(), err)
 	}
-	return errors.Join(f.Close(), unix.Unlinkat(int(place.Folder.Fd()), name, 0))
+	if name != "" {
+		unix.Unlinkat(int(place.Folder.Fd()), name, 0)
+	}
+	return f.Close()
 }
 
 // lookAt returns what cannot be replaced, and is written to as it stands: it is opened to be looked at only. Links that

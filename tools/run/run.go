@@ -261,6 +261,10 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) 
 	return nil
 }
 
+// oneWord is how long after the first signal others belong to it: timeout(1), and a terminal that closes, signal the
+// process and its group.
+const oneWord = 500 * time.Millisecond
+
 // untilSignal ends ctx when the user or the system wants the job to end. again is
 // closed if they say so twice; the third time the system ends this process.
 //
@@ -271,13 +275,9 @@ func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{},
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, cli.Endings()...)
 	twice, over := make(chan struct{}), make(chan struct{})
-	act := []func(os.Signal){
-		func(s os.Signal) { cancel(fault.New(fault.Interrupt, "ended by signal: %s", s)) },
-		func(os.Signal) { close(twice) },
-	}
 	go func() {
 		defer signal.Stop(signals)
-		for _, act := range act {
+		for first := (time.Time{}); ; {
 			select {
 			case <-over:
 				<-signals
@@ -287,7 +287,13 @@ func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{},
 				case <-over:
 					return
 				default:
-					act(s)
+				}
+				if first.IsZero() {
+					first = time.Now()
+					cancel(fault.New(fault.Interrupt, "ended by signal: %s", s))
+				} else if time.Since(first) >= oneWord {
+					close(twice)
+					return
 				}
 			}
 		}

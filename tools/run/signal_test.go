@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process that is about to exit keeps its exit code when it is told to end, and can still be ended.
+// A process that is about to exit keeps its exit code when it is told to end, and can still be ended. Signals that follow
+// the first at once are no second one.
 func TestSignalsAtTheEnd(t *testing.T) {
 	const variable = "PERIGEE_TEST_SIGNALS"
 	if task := os.Getenv(variable); task != "" {
@@ -22,9 +23,18 @@ func TestSignalsAtTheEnd(t *testing.T) {
 			<-again
 			os.Exit(3)
 		}()
-		if task == "during and after" {
+		if task != "after" && task != "until it ends" {
 			interrupt()
 			<-ctx.Done()
+		}
+		switch task {
+		case "at once again":
+			interrupt()
+			time.Sleep(oneWord / 2)
+		case "later again":
+			time.Sleep(oneWord)
+			interrupt()
+			select {}
 		}
 		stop()
 		stop()
@@ -37,6 +47,7 @@ func TestSignalsAtTheEnd(t *testing.T) {
 	}
 	for task, want := range map[string]string{
 		"after": "exit status 7", "during and after": "exit status 7", "until it ends": "signal: terminated",
+		"at once again": "exit status 7", "later again": "exit status 3",
 	} {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestSignalsAtTheEnd$")
 		cmd.Env = append(os.Environ(), variable+"="+task)

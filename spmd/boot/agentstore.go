@@ -15,12 +15,13 @@ import (
 	"time"
 )
 
-// agentStore is the key-value store of torchrun's agents, a TCPStore of torch's. Where the agents share it with the ranks
-// MASTER_ADDR is its host, and not always rank 0's: that is on the host whose name comes first in the alphabet. Then rank 0
-// leaves its addresses there. Who reaches the store can leave others: what stands there is only tried, and has to prove itself.
+// agentStore is the key-value store of torchrun's agents, a TCPStore of torch's. Where they share it with the ranks
+// MASTER_ADDR is the host of the store, while rank 0 is on the host whose name comes first in the alphabet. If that is
+// another one rank 0 leaves its addresses in the store. Whoever reaches the store can leave others there: they are only
+// tried, and who answers has to prove itself.
 //
-// The protocol is that of torch 2.1 and later: a connection begins with a number, requests are a byte and what it is about, and
-// lengths have 8 bytes. All numbers are in the byte order of the hosts.
+// The protocol is that of torch 2.1 and later. A connection begins with a number; a request is a byte and what it is
+// about. Lengths have 8 bytes, and all numbers are in the byte order of the hosts.
 type agentStore struct {
 	address string // host:port
 	port    string // rank 0's

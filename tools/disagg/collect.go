@@ -281,12 +281,9 @@ func (r *session) rows(t *batch.Task, d *done) []record.Row {
 
 func (r *session) summary(t *batch.Task) Case {
 	d := r.cases[t]
-	repeat := 1
-	if _, n, ok := strings.Cut(t.Name, "#"); ok {
-		fmt.Sscan(n, &repeat)
-	}
+	id, repeat := runOf(t)
 	c := Case{
-		ID: t.Ident.String(), Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
+		ID: id, Repeat: repeat, File: t.File, Model: t.ModelName, Input: t.Benchmark.Input,
 		Output: t.Benchmark.Output, Dir: d.dir,
 		Job: t.Job.ID, Slurm: t.Job.State, Preempted: t.Preempted, Suspended: t.Suspended,
 		Nodes: t.Job.Nodes, Pending: t.Pending, Began: d.began, Ended: d.ended,
@@ -322,6 +319,14 @@ func writeJSON(path string, v any) error {
 
 // debug judges the results that are there, without Slurm.
 func (r *session) debug(job string) error {
+	ledger, err := batch.OpenLedger(r.dir) // nothing else may use the folder meanwhile
+	if err != nil {
+		return err
+	}
+	defer ledger.Close()
+	if err := r.refuseOpen(ledger); err != nil {
+		return err
+	}
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
 	for _, t := range r.tasks {
 		t.Job.ID, t.Submitted = job, r.began

@@ -217,3 +217,39 @@ func TestLogsElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// What another case has left is not replaced because its folder has the name of this one's, or of its failed runs.
+func TestFoldersOfOtherCases(t *testing.T) {
+	for _, suffix := range []string{"", batch.FailedSuffix} {
+		out, config := judged(t)
+		if said, code := judge(t, out, config); code != 0 {
+			t.Fatalf("exit code %d\n%s", code, said)
+		}
+		dir := filepath.Join(out, batch.LogsFolder, "disagg_perf_effective")
+		verdict, err := os.ReadFile(filepath.Join(dir, verdictFile))
+		must(t, err, os.MkdirAll(dir+suffix, 0o755),
+			os.WriteFile(filepath.Join(dir+suffix, verdictFile), []byte(strings.Replace(string(verdict), `"disagg_perf_effective"`, `"disagg_perf_effective_ERROR"`, 1)), 0o644))
+		said, code := judge(t, out, config)
+		want := dir + suffix + " holds the results of the case disagg_perf_effective_ERROR, and disagg_perf_effective would replace them"
+		if code != int(fault.Input) || !strings.Contains(said, want) {
+			t.Errorf("%q: exit code %d\n%s", suffix, code, said)
+		}
+	}
+}
+
+// DEBUG_MODE writes into the folder as a run does: not beside one, nor beside jobs that one has left.
+func TestDebugBesideARun(t *testing.T) {
+	out, config := judged(t)
+	ledger, err := batch.OpenLedger(out)
+	must(t, err)
+	said, code := judge(t, out, config)
+	if code != int(fault.Output) || !strings.Contains(said, "another run of perigee disagg is using this folder") {
+		t.Errorf("beside a run: exit code %d\n%s", code, said)
+	}
+	ledger.Close()
+	must(t, os.WriteFile(filepath.Join(out, "jobs.jsonl"), []byte(`{"event":"submitting","task":"disagg_perf_effective"}`+"\n"), 0o600))
+	said, code = judge(t, out, config)
+	if code != int(fault.Usage) || !strings.Contains(said, "an interrupted run has left 1 job that may still be running") {
+		t.Errorf("beside its jobs: exit code %d\n%s", code, said)
+	}
+}

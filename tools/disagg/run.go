@@ -183,9 +183,9 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			if repeat == 1 {
 				c.Problems = append(c.Problems, c.Unset()...)
 			}
-			name, folder := c.Ident.String(), strings.ReplaceAll(c.Ident.String(), ":", "-")
+			name, folder := nameOf(c.Ident.String(), repeat), strings.ReplaceAll(c.Ident.String(), ":", "-")
 			if repeat > 1 {
-				name, folder = fmt.Sprintf("%s#%d", name, repeat), fmt.Sprintf("%s.%d", folder, repeat)
+				folder = fmt.Sprintf("%s.%d", folder, repeat)
 			}
 			dir := filepath.Join(r.dir, batch.LogsFolder, folder)
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
@@ -359,6 +359,9 @@ func (r *session) prepare() error {
 				err).WithHint("--output or OUTPUT_PATH names another one")
 		}
 	}
+	if err := r.checkResults(); err != nil {
+		return err
+	}
 	var err error
 	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
 	return err
@@ -385,6 +388,19 @@ func (r *session) checkPlaces() error {
 	for _, file := range files {
 		if err := checkPlace(file, "a regular file", fs.FileMode.IsRegular); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkResults refuses to replace the results of a case that only has the same folder, as x_ERROR is that of the case
+// x_ERROR, and of x where it fails.
+func (r *session) checkResults() error {
+	for _, t := range r.tasks {
+		id, repeat := runOf(t)
+		if c := caseOf(t, func(c *Case) bool { return c.ID != id || c.Repeat != repeat }); c != nil {
+			return fault.New(fault.Input, "%s holds the results of the case %s, and %s would replace them", c.Dir, c.name(), t.Name).
+				WithHint("rename the file of the case, or set OUTPUT_PATH to another folder")
 		}
 	}
 	return nil
@@ -441,16 +457,13 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 
 // resume takes up the jobs of an interrupted run, or refuses to run beside them.
 func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
-	open := ledger.Open()
 	if !r.Resume {
 		_, done := ledger.Last()
 		if done {
 			return nil
 		}
-		if len(open) > 0 {
-			return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir,
-				cli.Count(len(open), "job")).
-				WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
+		if err := r.refuseOpen(ledger); err != nil {
+			return err
 		}
 		return ledger.Forget()
 	}
@@ -459,6 +472,15 @@ func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 		return err
 	}
 	fmt.Fprintf(r.log, "Resuming: %s of the interrupted run\n", cli.Count(n, "job"))
+	return nil
+}
+
+// refuseOpen refuses to run beside the jobs of an interrupted run.
+func (r *session) refuseOpen(ledger *batch.Ledger) error {
+	if open := ledger.Open(); len(open) > 0 {
+		return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir, cli.Count(len(open), "job")).
+			WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
+	}
 	return nil
 }
 

@@ -337,8 +337,13 @@ func TestHostileFields(t *testing.T) {
 		}
 		cmd := exec.Command("bash", p.Script)
 		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1",
+			"SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b"}
 		out, err := cmd.CombinedOutput()
+		kept, _ := os.ReadFile(filepath.Join(work, name, "environment.txt"))
+		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {
+			t.Errorf("%s: environment.txt:\n%s", name, text)
+		}
 		if _, bad := os.Stat(mark); bad == nil {
 			t.Fatalf("%s: a field of the config has run\n%s", name, p.Text)
 		}

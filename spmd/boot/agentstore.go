@@ -17,7 +17,7 @@ import (
 
 // agentStore is the key-value store of torchrun's agents, a TCPStore of torch's. Where they share it with the ranks
 // MASTER_ADDR is the host of the store, while rank 0 is on the host whose name comes first in the alphabet. If that is
-// another one rank 0 leaves its addresses in the store. Whoever reaches the store can leave others there: they are only
+// another one rank 0 leaves its addresses in the store. Strangers that reach it can leave others there: they are only
 // tried, and who answers has to prove itself.
 //
 // The protocol is that of torch 2.1 and later. A connection begins with a number; a request is a byte and what it is

@@ -303,6 +303,33 @@ func TestWrite(t *testing.T) {
 	}
 }
 
+// A probe that fails does not end the job, while the server is waited for either.
+func TestFailedProbe(t *testing.T) {
+	bin, work := t.TempDir(), t.TempDir()
+	for name, body := range map[string]string{
+		"srun": `case "$*" in *"/no/perigee"*) exit 3;; *start_*) exec /bin/sleep 2;; esac`, "scontrol": "echo node1",
+		"curl": `[ -e asked ] && printf 200; : > asked`, "sleep": "exec /bin/sleep 0.1", "squeue": "",
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := New(golden(t), Options{Dir: filepath.Join(work, "case"), GPU: catalog.FindGPU("LOCAL"), Perigee: "/no/perigee"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", p.Script)
+	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
+	out, err := cmd.CombinedOutput()
+	probe, _ := os.ReadFile(filepath.Join(work, "case", "exits", "PROBE"))
+	if _, missing := os.Stat(filepath.Join(work, "case", "8_done_7.txt")); err != nil || missing != nil || string(probe) != "3 node1\n" {
+		t.Errorf("%v, %v, probe %q\n%s", err, missing, probe, out)
+	}
+}
+
 // Whatever a config says, a job script takes it as a text, but for the commands of the section job.
 func TestHostileFields(t *testing.T) {
 	dir := t.TempDir()

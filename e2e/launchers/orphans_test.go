@@ -268,6 +268,30 @@ func wayNamed(name string) way {
 	return ways[slices.IndexFunc(ways, func(w way) bool { return w.name == name })]
 }
 
+// A wrapper that is ended with its launcher by a SIGTERM may keep that from the rank, as timeout(1) does, which gives it its
+// own group.
+func TestWrapperKeepsSignals(t *testing.T) {
+	for _, w := range []way{wayNamed("mpirun"), wayNamed("hydra")} {
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			words, env := w.command(t, 2)
+			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, []string{"sh", "-c", `timeout 600 "$@"; exit $?`, "sh",
+				harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--result", "r.json"})})
+			p.UntilPrints("all are here")
+			watch := harness.StartWatch()
+			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
+			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {
+				t.Fatal(err)
+			}
+			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+			doc := resulttest.Check(t, filepath.Join(p.Dir, "r.json"))
+			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^(sh|timeout) \(process \d+\) has died, which is between this rank and its launcher |^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
+				t.Errorf("status %s, failure %+v", doc.Status, f)
+			}
+		})
+	}
+}
+
 // What has been detached on purpose goes on: the launcher may end before it.
 func TestDetached(t *testing.T) {
 	// The shell is what the launcher starts; its own end is that of the rank to the launcher.

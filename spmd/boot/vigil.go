@@ -28,7 +28,7 @@ type vigil struct {
 	launcher *ancestry.Launcher
 	log      *slog.Logger
 	died     chan struct{}    // closed when the launcher has died
-	process  ancestry.Process // the one that has; valid after died
+	process  ancestry.Process // the one that has, or that leads to it; valid after died
 	stop     context.CancelFunc
 }
 
@@ -78,7 +78,7 @@ func (v *vigil) watch(ctx context.Context) {
 	defer v.launcher.Close()
 	p, orphan := v.launcher.Wait(ctx)
 	if orphan {
-		v.log.Warn("the launcher has died", "pid", p.PID, "name", p.Name)
+		v.log.Warn("the launcher, or what it has started, has died", "pid", p.PID, "name", p.Name)
 		v.process = p
 		close(v.died)
 	} else if ctx.Err() == nil {
@@ -88,6 +88,10 @@ func (v *vigil) watch(ctx context.Context) {
 
 // failure is what has happened once v.died is closed.
 func (v *vigil) failure() *fault.Error {
+	if v.launcher.Below(v.process) {
+		return fault.New(fault.RankLost, "%s has died, which is between this rank and its launcher %s", v.process, v.launcher).
+			WithHint("end a script with exec perigee, and signals of the launcher reach it; setsid or nohup detach it")
+	}
 	return fault.New(fault.RankLost, "its launcher %s has died", v.process)
 }
 

@@ -8,14 +8,19 @@
 // variables from the launcher, which itself does not have them. So the launcher is
 // the nearest ancestor whose environment lacks one of them.
 //
-// A process may also be detached on purpose: setsid and nohup-like wrappers start it
-// in the background and end. Then the launcher may end before it, and that is no
-// failure. The rule is:
+// A process may also be detached on purpose: scripts start it in the background, or with
+// setsid or nohup, and end. Such a process has its own session, or ignores SIGINT or
+// SIGHUP, where the script that the launcher has started does not. Then the launcher may
+// end before it, and that is no failure. The rule is:
 //
-//   - If an ancestor between the rank and the launcher ends first, the rank has been
-//     detached, and nothing is watched from then on. So it is if both have ended when
-//     the first of them is noticed: the launcher may have ended because of the other. But where the launcher ends
-//     because the process that started it has ended, and takes what is below it along, the rank is an orphan.
+//   - If an ancestor between the rank and the launcher ends first, a rank that was started
+//     so has been detached, and nothing is watched from then on. So it is if both have
+//     ended when the first of them is noticed: the launcher may have ended because of the
+//     other. But where the launcher ends because the process that started it has ended,
+//     and takes what is below it along, the rank is an orphan.
+//   - Any other rank is an orphan then, too: launchers kill the scripts that they have
+//     started, and timeout(1), or another process below these, may keep that from the rank.
+//     It has [reprieve], in which it may end for another reason.
 //   - If the launcher ends first, the rank is an orphan.
 //   - If the rank has been adopted by process 1 before it looked, it is detached.
 //
@@ -31,10 +36,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,7 +67,8 @@ const maxDepth = 64
 type Launcher struct {
 	Process           // the launcher itself
 	handle  handle    // of the launcher
-	between []handle  // of the ancestors below it
+	between []watched // the ancestors below it, the rank's parent first
+	apart   bool      // the rank was started so as to outlive these
 	also    []watched // other processes without which the ranks are orphans
 	starter watched   // what has started the launcher; without a handle where that does not count
 }
@@ -74,9 +82,12 @@ type watched struct {
 // launcher has given to its rank. It returns nil where there is no launcher to watch:
 // the rank is detached, the launcher is process 1, whose end ends all others, or it
 // is in another PID namespace.
-func Find(variables []string) (*Launcher, error) { return find("/proc", os.Getpid(), variables) }
+func Find(variables []string) (*Launcher, error) {
+	return find("/proc", os.Getpid(), variables, func() uint64 { return ignored })
+}
 
-func find(proc string, self int, variables []string) (*Launcher, error) {
+// find is Find for a process, which was started with some signals ignored.
+func find(proc string, self int, variables []string, ignored func() uint64) (*Launcher, error) {
 	l := &Launcher{}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
@@ -86,13 +97,50 @@ func find(proc string, self int, variables []string) (*Launcher, error) {
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
+			l.apart = len(l.between) > 0 && startedApart(proc, self, child, ignored())
 			return l, nil
 		}
-		l.between = append(l.between, h)
+		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
 		child = parent
 	}
 	l.Close()
 	return nil, fmt.Errorf("more than %d ancestors have the rank's variables", maxDepth)
+}
+
+// background are the signals that a shell has a process ignore that it starts in the background, and nohup.
+const background = 1<<(unix.SIGINT-1) | 1<<(unix.SIGHUP-1)
+
+// ignored are those of them that this process was started with: later it may handle them.
+var ignored = func() (mask uint64) {
+	for _, s := range []unix.Signal{unix.SIGINT, unix.SIGHUP} {
+		if signal.Ignored(s) {
+			mask |= 1 << (s - 1)
+		}
+	}
+	return mask
+}()
+
+// startedApart reports whether a process, which was started with some signals ignored, is to outlive an ancestor: it
+// has another session, or ignores signals that the other does not ignore.
+func startedApart(proc string, self, ancestor int, ignored uint64) bool {
+	own, err := statOf(proc, self)
+	if err != nil {
+		return false
+	}
+	other, err := statOf(proc, ancestor)
+	return err == nil && own[statSession] != other[statSession] || ignored&background&^ignoredBy(proc, ancestor) != 0
+}
+
+// ignoredBy returns the signals that a process ignores, all of them if that is unknown.
+func ignoredBy(proc string, pid int) uint64 {
+	data, _ := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "status"))
+	_, rest, _ := strings.Cut(string(data), "\nSigIgn:")
+	text, _, _ := strings.Cut(rest, "\n")
+	mask, err := strconv.ParseUint(strings.TrimSpace(text), 16, 64)
+	if err != nil {
+		return ^uint64(0)
+	}
+	return mask
 }
 
 // holdParent makes a handle of the parent of a process. It is nil if that is process
@@ -168,31 +216,41 @@ func (l *Launcher) Also(pid int) error {
 	return nil
 }
 
-// Wait returns when the launcher has ended, and which process that was. orphan is
+// reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank, or
+// the launcher.
+const reprieve = time.Second
+
+// Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is
 // false if the rank was detached, or ctx has ended, before that.
 func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	launcher, detached := make(chan Process, 1+len(l.also)), make(chan struct{}, len(l.between))
-	for _, p := range append([]watched{{l.Process, l.handle}}, l.also...) {
-		go func() {
-			if p.wait(ctx) {
-				launcher <- p.Process
-			}
-		}()
+	wait := func(all []watched) <-chan Process {
+		ended := make(chan Process, len(all))
+		for _, p := range all {
+			go func() {
+				if p.wait(ctx) {
+					ended <- p.Process
+				}
+			}()
+		}
+		return ended
 	}
-	for _, h := range l.between {
-		go func() {
-			if h.wait(ctx) {
-				detached <- struct{}{}
-			}
-		}()
-	}
+	launcher, between := wait(append([]watched{{l.Process, l.handle}}, l.also...)), wait(l.between)
 	select {
 	case p := <-launcher:
-		return p, l.dragged() || !slices.ContainsFunc(l.between, handle.ended)
-	case <-detached:
-		return l.Process, l.dragged()
+		return p, !l.apart || l.dragged() || !slices.ContainsFunc(l.between, func(w watched) bool { return w.ended() })
+	case p := <-between:
+		if l.apart || l.dragged() {
+			return l.Process, l.dragged()
+		}
+		select {
+		case p := <-launcher:
+			return p, true
+		case <-time.After(reprieve):
+			return p, true
+		case <-ctx.Done():
+		}
 	case <-ctx.Done():
 	}
 	return Process{}, false
@@ -202,6 +260,11 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 // has not.
 func (l *Launcher) dragged() bool {
 	return l.starter.handle != nil && (exiting("/proc", l.starter.PID) || l.starter.ended())
+}
+
+// Below reports whether a process is one of those between this one and the launcher.
+func (l *Launcher) Below(p Process) bool {
+	return slices.ContainsFunc(l.between, func(w watched) bool { return w.Process == p })
 }
 
 // Close lets go of the processes. It must not be called during a Wait.
@@ -270,8 +333,9 @@ func parentOf(proc string, pid int) (int, error) {
 
 // Fields of /proc/PID/stat after the name, from 0: state, parent, ..., start time.
 const (
-	statState = 0
-	statStart = 19
+	statState   = 0
+	statSession = 3
+	statStart   = 19
 )
 
 // statOf returns the fields of /proc/PID/stat after the name, which may itself hold

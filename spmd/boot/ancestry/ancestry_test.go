@@ -22,11 +22,16 @@ var pair = []string{"PERIGEE_TEST_RANK=3"}
 // family starts a launcher, a shell between the two if wrapped, and a rank, and returns their process numbers.
 func family(t *testing.T, wrapped bool) (launcher, wrapper, rank int) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "pid")
-	script := "PERIGEE_TEST_RANK=3 sleep 1000 & echo 0 $! >$0.new; mv $0.new $0; sleep 1000"
-	if wrapped {
-		script = `PERIGEE_TEST_RANK=3 sh -c 'sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`
+	if !wrapped {
+		return familyOf(t, "PERIGEE_TEST_RANK=3 sleep 1000 & echo 0 $! >$0.new; mv $0.new $0; sleep 1000")
 	}
+	return familyOf(t, `PERIGEE_TEST_RANK=3 sh -c 'sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`)
+}
+
+// familyOf is family for the script of a launcher, which writes the numbers of the other two.
+func familyOf(t *testing.T, script string) (launcher, wrapper, rank int) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pid")
 	cmd := exec.Command("sh", "-c", script, file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -54,6 +59,11 @@ func family(t *testing.T, wrapped bool) (launcher, wrapper, rank int) {
 	return cmd.Process.Pid, wrapper, rank
 }
 
+// ignoredOf are the signals that a process ignores.
+func ignoredOf(pid int) func() uint64 {
+	return func() uint64 { return ignoredBy("/proc", pid) }
+}
+
 // onBoth runs a test with pidfds, and as on a kernel without them.
 func onBoth(t *testing.T, test func(t *testing.T)) {
 	t.Run("pidfd", test)
@@ -77,7 +87,7 @@ func TestEndOfTheLauncher(t *testing.T) {
 			"detached, then without parent": {true, "w.l", false},
 		} {
 			launcher, wrapper, rank := family(t, c.wrapped)
-			l, err := find("/proc", rank, pair)
+			l, err := find("/proc", rank, pair, ignoredOf(rank))
 			if err != nil || l == nil || l.PID != launcher || len(l.between) > 0 != c.wrapped {
 				t.Fatalf("%s: found %+v, %v; want launcher %d", name, l, err, launcher)
 			}
@@ -116,7 +126,7 @@ func TestEndOfTheLauncher(t *testing.T) {
 func TestEndOfBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		launcher, wrapper, rank := family(t, true)
-		l, err := find("/proc", rank, pair)
+		l, err := find("/proc", rank, pair, ignoredOf(rank))
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
@@ -132,12 +142,60 @@ func TestEndOfBoth(t *testing.T) {
 	})
 }
 
+// A rank that was not started in the background ends with the script that would wait for it, since launchers end those.
+func TestEndBetween(t *testing.T) {
+	onBoth(t, func(t *testing.T) {
+		for name, c := range map[string]struct {
+			start  string // of the rank, by the wrapper
+			kill   string // as in TestEndOfTheLauncher
+			orphan string // of which process
+		}{
+			"wrapper":              {"set -m; sleep 1000 &", "w", "bash"},
+			"wrapper and others":   {"set -m; sleep 1000 &", "wl", "sh"},
+			"launcher":             {"set -m; sleep 1000 &", "l", "sh"},
+			"SIGHUP is ignored":    {"set -m; (trap '' HUP; exec sleep 1000) &", "w", ""},
+			"SIGTERM is ignored":   {"set -m; (trap '' TERM; exec sleep 1000) &", "w", "bash"},
+			"both ignore SIGHUP":   {"set -m; trap '' HUP; sleep 1000 &", "w", "bash"},
+			"SIGINT, as a shell's": {"sleep 1000 &", "w", ""},
+		} {
+			launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 bash -c '`+strings.ReplaceAll(c.start, "'", `'\''`)+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`)
+			l, err := find("/proc", rank, pair, ignoredOf(rank))
+			if err != nil || l == nil || l.PID != launcher || len(l.between) != 1 || l.between[0].PID != wrapper {
+				t.Fatalf("%s: %+v, %v", name, l, err)
+			}
+			for _, k := range c.kill {
+				syscall.Kill(map[rune]int{'w': wrapper, 'l': launcher}[k], syscall.SIGKILL)
+			}
+			p, orphan := l.Wait(t.Context())
+			if orphan != (c.orphan != "") || orphan && p.Name != c.orphan || l.Below(p) != (p.PID == wrapper) {
+				t.Errorf("%s: %v, orphan %v; want %q", name, p, orphan, c.orphan)
+			}
+			l.Close()
+		}
+	})
+}
+
+func TestStartedApart(t *testing.T) {
+	for _, setsid := range []bool{false, true} {
+		cmd := exec.Command("sleep", "1000")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := startedApart("/proc", cmd.Process.Pid, os.Getpid(), 0); got != setsid {
+			t.Errorf("own session %v: apart %v", setsid, got)
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+	}
+}
+
 // A launcher that ends because what has started it has ended takes a wrapper along.
 func TestEndOfTheStarter(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		for _, kill := range []string{"both", "wrapper"} {
 			launcher, wrapper, rank := family(t, true)
-			l, err := find("/proc", rank, pair)
+			l, err := find("/proc", rank, pair, ignoredOf(rank))
 			if err != nil || l == nil {
 				t.Fatal(l, err)
 			}
@@ -166,7 +224,7 @@ func TestEndOfTheStarter(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		_, _, rank := family(t, true)
-		l, err := find("/proc", rank, pair)
+		l, err := find("/proc", rank, pair, ignoredOf(rank))
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
@@ -193,14 +251,14 @@ func TestAdopted(t *testing.T) {
 			break
 		}
 	}
-	if l, err := find("/proc", rank, pair); l != nil || err != nil {
+	if l, err := find("/proc", rank, pair, ignoredOf(rank)); l != nil || err != nil {
 		t.Errorf("got %v, %v; want none", l, err)
 	}
 }
 
 func TestAlso(t *testing.T) {
 	_, _, rank := family(t, false)
-	l, err := find("/proc", rank, pair)
+	l, err := find("/proc", rank, pair, ignoredOf(rank))
 	if err != nil || l == nil {
 		t.Fatal(l, err)
 	}

@@ -210,6 +210,7 @@ func (m *machine) beginBlock() {
 	}
 	clear(m.open.Metrics)
 	m.block = map[string]float64{}
+	m.open.Total, m.open.Successful, m.open.Failed = -1, -1, -1
 	m.open.Generated, m.open.Duration, m.open.Throughput = -1, 0, 0
 }
 

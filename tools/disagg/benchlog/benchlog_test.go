@@ -141,3 +141,16 @@ func TestUnreadableCounts(t *testing.T) {
 		t.Errorf("%v, %v", log.Unread, err)
 	}
 }
+
+// What a warm-up's result says of requests within a level does not stand for what is measured.
+func TestCountsOfAWarmup(t *testing.T) {
+	const block = "============ Serving Benchmark Result ============\n"
+	log, err := Read(strings.NewReader("Benchmarking with concurrency 4 ... 32 prompts\n" + block + "Total requests: 9\nSuccessful requests: 7\nFailed requests: 2\n" +
+		block + "Successful requests: 4\nBenchmark with concurrency 4 done\n"))
+	if err != nil || len(log.Levels) != 1 {
+		t.Fatalf("%+v, %v", log, err)
+	}
+	if l := log.Levels[0]; l.Total != -1 || l.Successful != 4 || l.Failed != -1 {
+		t.Errorf("total %d, successful %d, failed %d; want -1, 4, -1", l.Total, l.Successful, l.Failed)
+	}
+}

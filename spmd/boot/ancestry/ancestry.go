@@ -216,8 +216,8 @@ func (l *Launcher) Also(pid int) error {
 	return nil
 }
 
-// reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank, or
-// the launcher.
+// reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank,
+// or the launcher.
 const reprieve = time.Second
 
 // Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is

@@ -11,10 +11,10 @@ var floors = []string{
 	internal/pace internal/page/pagetest internal/plaintext internal/regular internal/rules internal/sbom
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic
 	internal/traffic/stream internal/version spmd/boot/ancestry spmd/clock spmd/host
-	spmd/spmdtest spmd/wire tools/disagg/benchlog tools/disagg/pattern`,
+	spmd/spmdtest spmd/wire tools/disagg/benchlog`,
 	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
-	tools/disagg/accuracy`,
+	tools/disagg/accuracy tools/disagg/pattern`,
 	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
 	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch

@@ -354,7 +354,8 @@ func TestCasesInLogDir(t *testing.T) {
 // Cases with equal names would take each other's results for their own.
 func TestEqualNames(t *testing.T) {
 	files := map[string]string{}
-	for _, name := range []string{"a/toy", "b/toy", "b/toy.2", "b/c"} {
+	long := "b/" + strings.Repeat("c", 230)
+	for _, name := range []string{"a/toy", "b/toy", "b/toy.2", "b/c", long} {
 		files[name] = filepath.Join(t.TempDir(), name+".yaml")
 		must(t, os.MkdirAll(filepath.Dir(files[name]), 0o755), os.Rename(filepath.Join(caseFolder(t, "", false), "effective.yaml"), files[name]))
 		with(t, files[name], "benchmark_type: perf")
@@ -365,7 +366,7 @@ func TestEqualNames(t *testing.T) {
 		says   string
 	}{
 		{"a/toy b/toy", "1", "are both the case disagg_perf_toy"}, {"a/toy b/toy.2", "2", "would use the same result folder"},
-		{"a/toy b/toy.2", "1", ""}, {"a/toy b/c", "2", ""},
+		{"a/toy b/toy.2", "1", ""}, {"a/toy b/c", "2", ""}, {long, "1", "whose name has 242 bytes; wanted 230 at most"},
 	} {
 		args := []string{"run", "--gpu", "GB200", "--output", filepath.Join(t.TempDir(), "o"), "--dry-run", "--repeat", c.repeat}
 		for name := range strings.FieldsSeq(c.files) {

@@ -208,6 +208,11 @@ func (r *session) checkFolders() error {
 				WithHint("rename one of the files, or run them into different output folders")
 		}
 		named[t.Name] = t
+		const longest = 230 // what is set aside, and what has failed, has longer names
+		if name := filepath.Base(t.Dir); len(name) > longest {
+			return fault.New(fault.Input, "%s: the case %s would have a result folder whose name has %d bytes; wanted %d at most", t.File, t.Name,
+				len(name), longest).WithHint("rename the file")
+		}
 		for _, dir := range []string{t.Dir, t.Dir + batch.FailedSuffix} {
 			if other := taken[dir]; other != nil {
 				return fault.New(fault.Input, "%s (%s) and %s (%s) would use the same result folder %s", other.Name,

@@ -110,7 +110,7 @@ func (t *tables) score(cells []string) {
 		return
 	}
 	value, err := strconv.ParseFloat(cells[t.at.value], 64)
-	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+	if err != nil || !(math.Abs(value) <= benchlog.MostFigure) {
 		return // a rule of dashes, or a group's header
 	}
 	if task := strings.ToLower(strings.TrimLeft(cells[t.at.task], "- ")); task != "" {

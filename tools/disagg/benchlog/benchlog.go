@@ -404,10 +404,13 @@ func whole(text []byte) (int, bool) {
 	return n, err == nil && n >= 0
 }
 
-// number reads a finite number.
+// MostFigure is how large a figure may be, for or against its sign. Sums of two have a number.
+const MostFigure = 1e300
+
+// number reads a number of at most MostFigure.
 func number(text []byte) (float64, bool) {
 	x, err := strconv.ParseFloat(string(bytes.TrimSpace(text)), 64)
-	return x, err == nil && !math.IsNaN(x) && !math.IsInf(x, 0)
+	return x, err == nil && math.Abs(x) <= MostFigure
 }
 
 // Requests sums up the requests of all levels: how many failed and how many there

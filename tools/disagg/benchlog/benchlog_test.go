@@ -154,3 +154,24 @@ func TestCountsOfAWarmup(t *testing.T) {
 		t.Errorf("total %d, successful %d, failed %d; want -1, 4, -1", l.Total, l.Successful, l.Failed)
 	}
 }
+
+// A log is not whole where its last line has no end, however long that is.
+func TestEndWithinALongLine(t *testing.T) {
+	for _, size := range []int{longest - 1, longest, longest + 1, 2 * longest} {
+		log, err := Read(strings.NewReader("a line\n" + strings.Repeat("x", size)))
+		if err != nil || log.Whole || log.LastLine == "" {
+			t.Errorf("%d bytes: whole is %v, last line %.10q, %v", size, log.Whole, log.LastLine, err)
+		}
+	}
+	if log, err := Read(strings.NewReader(strings.Repeat("x", 2*longest) + "\n")); err != nil || !log.Whole {
+		t.Errorf("whole is %v, %v", log.Whole, err)
+	}
+}
+
+// Figures that the record of figures could not hold are not read.
+func TestLargeFigures(t *testing.T) {
+	log, err := Read(strings.NewReader("Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms): 1e300\nMedian E2EL (ms): 1e305\nBenchmark with concurrency 4 done\n"))
+	if err != nil || len(log.Levels) != 1 || len(log.Levels[0].Metrics) != 1 || len(log.Unread) != 1 {
+		t.Errorf("%+v, %v", log, err)
+	}
+}

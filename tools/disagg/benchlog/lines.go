@@ -14,7 +14,7 @@ const longest = 256 << 10
 // progress bars write it, a carriage return. The end is not part of the line,
 // which is valid during the call only. A line that is longer than 256 KiB is
 // left out, since half of it might hold half a number. rest is what stands
-// behind the last end, and has been used as a line too.
+// behind the last end, or the end of that, and has been used as a line if it is not too long.
 func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err error) {
 	buffer := make([]byte, longest)
 	filled, skipping, empty := 0, false, 0
@@ -38,6 +38,9 @@ func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err er
 			rest = buffer[:filled]
 			if len(rest) > 0 && !skipping {
 				use(at, rest)
+			}
+			if filled == 0 && skipping {
+				rest = buffer // the last part of a line that has not ended
 			}
 			if errors.Is(err, io.EOF) {
 				err = nil

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"perigee/tools/disagg/benchlog"
 )
 
 // Pattern extracts one record per match: the values of Names and, where the
@@ -154,9 +156,9 @@ func (p *Pattern) records(text []byte, matches [][]int) ([]Match, error) {
 				continue
 			}
 			value, err := strconv.ParseFloat(got, 64)
-			if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-				return nil, fmt.Errorf("the value %q that the pattern found for %s is not a finite number", got,
-					p.Names[name])
+			if err != nil || !(math.Abs(value) <= benchlog.MostFigure) {
+				return nil, fmt.Errorf("the value %q that the pattern found for %s is no number of at most %g", got,
+					p.Names[name], benchlog.MostFigure)
 			}
 			m.From, m.To = min(m.From, from), max(m.To, to)
 			m.Values[p.Names[name]] = value

@@ -20,6 +20,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/tools/disagg/benchlog"
 )
 
 // CSVName is the file of an output folder that collects figures.
@@ -186,9 +187,6 @@ const (
 	mostRows = 200_000
 )
 
-// mostValue is how large a figure may be. Sums of two have a number.
-const mostValue = 1e300
-
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
 // written. Columns are found by their names.
 func ReadCSV(path string) (rows []Row, left int, _ error) {
@@ -267,8 +265,8 @@ func readRow(fields []string, at map[string]int) (Row, error) {
 		return row, fmt.Errorf("perf_case_name: wanted test[id]_con:N, got %q", name)
 	}
 	row.Value, err = strconv.ParseFloat(get("perf_metric"), 64)
-	if err != nil || !(math.Abs(row.Value) <= mostValue) || strings.ContainsAny(get("perf_metric"), "_xX") {
-		return row, fmt.Errorf("perf_metric: wanted a decimal number between -%g and %g, got %q", mostValue, mostValue, get("perf_metric"))
+	if err != nil || !(math.Abs(row.Value) <= benchlog.MostFigure) || strings.ContainsAny(get("perf_metric"), "_xX") {
+		return row, fmt.Errorf("perf_metric: wanted a decimal number between -%g and %g, got %q", benchlog.MostFigure, benchlog.MostFigure, get("perf_metric"))
 	}
 	if row.Start, err = time.ParseInLocation(stampLayout, get("start_timestamp"), time.Local); err != nil {
 		return row, fmt.Errorf("start_timestamp: %w", err)

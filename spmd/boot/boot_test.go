@@ -279,11 +279,16 @@ func TestMeetAtLocalhost(t *testing.T) {
 // What is left of the attempt before does not belong to this one, where one agent counts them.
 func TestRestartsOfTorchrun(t *testing.T) {
 	for variables, same := range map[string]bool{"LOCAL_WORLD_SIZE=2 ": false, "LOCAL_WORLD_SIZE=1 ": true} {
-		job := func(restart string) string {
-			return rendezvousOf(t, vars("RANK=1 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=h "+variables+"TORCHELASTIC_RESTART_COUNT="+restart)).job
+		of := func(restart string) (job, port string) {
+			r := rendezvousOf(t, vars("RANK=1 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=h TORCHELASTIC_USE_AGENT_STORE=True "+variables+"TORCHELASTIC_RESTART_COUNT="+restart))
+			_, port, _ = net.SplitHostPort(r.meet[0])
+			return r.job, port
 		}
-		if (job("0") == job("1")) != same || job("1") != job("1") {
-			t.Errorf("%s: %q and %q", variables, job("0"), job("1"))
+		first, port := of("0")
+		job, derived := of("1")
+		again, _ := of("1")
+		if (job == first) != same || (port == derived) != same || job != again {
+			t.Errorf("%s: %q at %s, %q at %s", variables, first, port, job, derived)
 		}
 	}
 }

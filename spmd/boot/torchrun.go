@@ -73,23 +73,24 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	// torchrun's agent may keep its own store on MASTER_PORT; this variable says so.
 	// Then rank 0 takes another port that all ranks can work out.
 	id, _ := env("TORCHELASTIC_RUN_ID")
+	restart, _ := env("TORCHELASTIC_RESTART_COUNT")
+	local, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
+	oneHost := !local.none() && local.values["LOCAL_WORLD_SIZE"] == all.values["WORLD_SIZE"]
+	attempt := ""
+	if oneHost { // agents of several hosts count their own restarts
+		attempt = " attempt " + restart // what is left of the one before does not belong to this one
+	}
 	var agents *agentStore
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
 		agents = &agentStore{address: net.JoinHostPort(host, strconv.Itoa(port))}
-		port = derivedPort(fmt.Sprint(id, "/", host, ":", port))
+		port = derivedPort(fmt.Sprint(id, "/", host, ":", port, attempt))
 		agents.port = strconv.Itoa(port)
 	}
 	occupied := "choose another MASTER_PORT; the one given is in use"
-	restart, _ := env("TORCHELASTIC_RESTART_COUNT")
 	if restart != "" && restart != "0" {
 		occupied += ", maybe by rank 0 of the attempt before this one: end it if it is left over"
 	}
-	local, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
-	oneHost := !local.none() && local.values["LOCAL_WORLD_SIZE"] == all.values["WORLD_SIZE"]
-	job := fmt.Sprint("torchrun ", id, ":", port)
-	if oneHost { // agents of several hosts count their own restarts
-		job += fmt.Sprint(" attempt ", restart) // what is left of the one before does not belong to this one
-	}
+	job := fmt.Sprint("torchrun ", id, ":", port, attempt)
 	iface, at := ifaceOf(env), loopback(host)
 	if at == "" && oneHost && iface == "" {
 		at = localhost()

@@ -88,6 +88,9 @@ func (d *Death) Report(task string) string {
 // tailLines is how many lines of a log show what happened.
 const tailLines = 40
 
+// mostQuoted is how much of a log is searched for them.
+const mostQuoted = 8 << 20
+
 // tailBytes is how much of a log's end is searched.
 const tailBytes = 100 << 10
 
@@ -243,7 +246,8 @@ func readExit(dir, part string) *Death {
 var looksWrong = regexp.MustCompile(`(?i)\b(error|traceback|exception|fatal|fail(ed|ure)?|killed|abort(ed)?|segmentation|core dumped|cannot|not found|no such|out of memory|refused)\b`)
 
 // quote takes the first line that looks like an error, and what follows. Without
-// one, the end of the log is what there is. A link to a file elsewhere is not
+// one, the end of the log is what there is. Of a log of gigabytes its last mostQuoted bytes
+// must do: the nodes are not given back before. A link to a file elsewhere is not
 // followed: the folder may have come from a stranger.
 func (d *Death) quote(dir string) {
 	file, err := regular.Inside(dir).Open(filepath.Join(dir, d.Log))
@@ -253,7 +257,17 @@ func (d *Death) quote(dir string) {
 	}
 	defer file.Close()
 	var tail []string
-	_, err = benchlog.EachLine(file, func(_ int64, line []byte) {
+	cut := false
+	if _, err := file.Seek(-mostQuoted, io.SeekEnd); err == nil { // else it is shorter
+		cut = true
+	} else if _, err := file.Seek(0, io.SeekStart); err != nil {
+		d.Line = err.Error()
+		return
+	}
+	_, err = benchlog.EachLine(file, func(at int64, line []byte) {
+		if cut && at == 0 {
+			return // the end of a line
+		}
 		text := string(bytes.ToValidUTF8(bytes.TrimRight(line[:min(len(line), 400)], " \t"), []byte("?")))
 		if d.Line == "" && looksWrong.MatchString(text) && !strings.Contains(text, "ailed requests:") {
 			d.Line, tail = text, tail[:0]

@@ -66,3 +66,22 @@ func TestFindDeath(t *testing.T) {
 		t.Errorf("after the end mark: %+v", d)
 	}
 }
+
+// Of a long log the end is searched: the nodes are not given back before.
+func TestQuoteOfALongLog(t *testing.T) {
+	dir := t.TempDir()
+	fill := strings.Repeat("step 1 of the server takes its time\n", mostQuoted/36+2)
+	for text, want := range map[string]string{
+		"error: early\n" + fill[:mostQuoted/2] + "fatal: late\n": "error: early",
+		"error: early\n" + fill + "fatal: late\nmore\n":          "fatal: late",
+		"error: early\n" + fill + "last":                         "last",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "x.log"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		d := Death{Log: "x.log"}
+		if d.quote(dir); d.Line != want {
+			t.Errorf("got %q, want %q", d.Line, want)
+		}
+	}
+}

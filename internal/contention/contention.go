@@ -6,8 +6,10 @@
 // The slowdown of a message is its time / the median time of the same message
 // when its pattern ran alone. Contention compares messages of the workload that
 // met messages of other patterns (package overlap) with a control group: runs of
-// the same messages in the same phase that did not. Where these are too few,
-// the control group are the runs alone, and Control says so.
+// the same messages in the same phase that did not. Where these are too few in a
+// phase, the control group of the phase are the runs alone, and Estimate.Of says so.
+// Messages that overlapped in all runs of a phase in which others did not are left
+// out, and compared with the runs alone by themselves (Report.Lacking).
 //
 // The figure is the ratio of the two groups' geometric means of slowdowns, each
 // message against itself, so that messages which are slower in the workload for
@@ -60,7 +62,7 @@ const (
 
 // mostPending bounds the messages of the workload that are kept one by one. Beyond it, sums by pair and run are. Tests
 // lower it.
-var mostPending = 16 << 20
+var mostPending = 8 << 20
 
 var lacking = float32(math.NaN())
 
@@ -68,13 +70,14 @@ var lacking = float32(math.NaN())
 const (
 	Workload = "workload" // messages of the same phase that did not overlap
 	Alone    = "alone"    // the runs of patterns alone
+	Both     = "both"     // Workload in some phases, Alone in others
 )
 
 // Estimate is what overlapping costs a set of messages.
 type Estimate struct {
 	Overlapped int     `json:"overlapped"` // messages that overlapped, and have a control group
 	Control    int     `json:"control"`    // messages of the control group
-	Of         string  `json:"control_of"` // Workload or Alone; empty without a control group
+	Of         string  `json:"control_of"` // Workload, Alone or Both; empty without a control group
 	Runs       int     `json:"runs"`       // of the smaller group
 	Slowdown   float64 `json:"slowdown"`   // of the overlapped messages, geometric mean; NaN of none
 	Ratio      float64 `json:"ratio"`      // to the control group; NaN without one
@@ -108,6 +111,9 @@ type Report struct {
 	// NotAlone counts the runs of the phase isolated that do not count as runs alone, since a message overlapped.
 	NotAlone int `json:"not_alone"`
 	Estimate
+	// Lacking is how much longer than alone the messages took that overlapped in all runs of their phase, and are
+	// not in Estimate.
+	Lacking Estimate `json:"lacking"`
 	// Calm is how much longer than alone the messages took that did not overlap, whose Overlapped counts them.
 	Calm   Estimate `json:"calm"`
 	Looked int      `json:"looked"` // pairs that overlapped
@@ -151,12 +157,12 @@ type Collector struct {
 	pairs    map[[2]int]*groups
 	report   Report
 	shareSum float64
-	pending  int    // messages of the runs that are not in the groups yet
-	alone    int    // times of messages alone
-	calm     groups // those that did not overlap, against themselves alone
-	// times, and how uncertain their clocks are at most, are for Slower.
-	times     map[group][]float64
-	uncertain map[group]int64
+	phased   phased
+	meeting  []bool              // runs with messages that overlapped
+	pending  int                 // messages of the runs that are not in the groups yet
+	alone    int                 // times of messages alone
+	calm     groups              // those that did not overlap, against themselves alone
+	times    map[group][]float64 // for Slower
 	// resources has sums in place of means.
 	resources map[string]Resource
 }
@@ -166,7 +172,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.patterns == nil {
 		c.patterns, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
 		c.runs, c.phases = map[runKey]int{}, map[string]int{}
-		c.times, c.uncertain = map[group][]float64{}, map[group]int64{}
+		c.times = map[group][]float64{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.patterns[m.Pattern]
@@ -181,7 +187,10 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	}
 	c.addTime(m)
 	read := d.Patterns[m.Pattern].Op == "READ"
-	w := &played{run: number(c.runs, runKey{m.Phase, m.Iteration}), phase: number(c.phases, m.Phase)}
+	run := 0
+	if m.Phase != result.IsolatedPhase {
+		run = c.number(m)
+	}
 	for i := range m.Ranks {
 		r := &m.Ranks[i]
 		for _, p := range r.Peers {
@@ -198,25 +207,32 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 				c.addAlone(&s.messages[at], took)
 			} else {
 				c.add(&s.messages[at], p)
-				w.keep(at, p, took)
+				a := &s.messages[at]
+				a.kept = append(a.kept, keep(run, p, took))
+				c.meeting[run] = c.meeting[run] || p.Overlap != nil
+				c.pending++
 			}
 		}
 	}
 	s.whole = s.whole || len(s.messages) > 0
-	if w.took != nil {
-		s.pending, c.pending = append(s.pending, w), c.pending+len(w.took)
-		if c.pending > mostPending {
-			c.settle()
-		}
+	if c.pending > mostPending {
+		c.settle()
 	}
 }
 
-// number is that of a key, in the order in which they come.
-func number[K comparable](numbers map[K]int, key K) int {
-	n, ok := numbers[key]
+// number is that of a run of the workload, in the order in which they come.
+func (c *Collector) number(m *result.Measurement) int {
+	phase, ok := c.phases[m.Phase]
 	if !ok {
-		n = len(numbers)
-		numbers[key] = n
+		phase = len(c.phases)
+		c.phases[m.Phase] = phase
+	}
+	key := runKey{m.Phase, m.Iteration}
+	n, ok := c.runs[key]
+	if !ok {
+		n = len(c.runs)
+		c.runs[key] = n
+		c.phased.phases, c.meeting = append(c.phased.phases, int32(phase)), append(c.meeting, false)
 	}
 	return n
 }
@@ -271,49 +287,44 @@ func (c *Collector) pair(from, to int) *groups {
 
 // settle turns the runs that are kept into sums. Those of messages that have not run alone by now are lost.
 func (c *Collector) settle() {
+	c.phased.place(c.meeting)
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
-		s.order()
 		for i := range s.messages {
-			if a := &s.messages[i]; a.first > 0 && a.pair != nil {
-				a.slow = s.slowed(i)
-				s.compare(i, a.pair, &c.calm)
+			a := &s.messages[i]
+			if a.first > 0 && a.pair != nil {
+				a.slow = a.slowed()
+				a.compare(a.pair, &c.calm, &c.phased)
 			}
+			a.kept = nil
 		}
-		s.pending = nil
 	}
 	c.pending = 0
-}
-
-// place is that of a message.
-type place struct {
-	s  *solo
-	at int
 }
 
 // each hands over the messages of each pair that also ran alone, one after the other so that not all are in memory, and
 // returns those that did not overlap. looked is how many pairs overlapped.
 func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups) {
-	looked, messages := 0, map[*groups][]place{}
+	c.phased.place(c.meeting)
+	looked, messages := 0, map[*groups][]*message{}
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
-		s.order()
 		for i := range s.messages {
 			if a := &s.messages[i]; a.pair != nil && a.first > 0 {
-				messages[a.pair] = append(messages[a.pair], place{s, i})
+				messages[a.pair] = append(messages[a.pair], a)
 			}
 		}
 	}
 	for g, list := range messages {
-		if g.overlapped.n > 0 || slices.ContainsFunc(list, func(m place) bool { return m.s.meets(m.at) }) {
+		if g.overlapped.n > 0 || slices.ContainsFunc(list, (*message).meets) {
 			looked++
 		}
 	}
 	calm = c.calm.clone()
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
 		g, list := c.pairs[key].clone(), messages[c.pairs[key]]
-		for _, m := range list {
-			m.s.compare(m.at, g, calm)
+		for _, a := range list {
+			a.compare(g, calm, &c.phased)
 		}
 		if list != nil {
 			f(key, g, looked)
@@ -336,8 +347,9 @@ func (s Slowdowns) Mean() float64 { return math.Exp(s.of.mean()) }
 func (c *Collector) Slowdowns(f func(pattern, from, to int, s Slowdowns)) {
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
-		for i, a := range s.messages {
-			if slow := s.slowed(i); slow.n > 0 {
+		for i := range s.messages {
+			a := &s.messages[i]
+			if slow := a.slowed(); slow.n > 0 {
 				f(pattern, int(a.from), int(a.to), Slowdowns{slow})
 			}
 		}
@@ -376,12 +388,16 @@ func (c *Collector) Report() Report {
 			return // others say nothing of those that overlapped
 		}
 		all.merge(g)
-		p := Pair{From: key[0], To: key[1], Shared: most(g.shared), Estimate: g.estimate(level / float64(looked))}
-		if p.Slows() {
+		p := Pair{From: key[0], To: key[1], Shared: most(g.shared)}
+		if p.Estimate, _ = g.estimate(level / float64(looked)); p.Slows() {
 			r.Pairs = append(r.Pairs, p)
 		}
 	})
-	r.Estimate, r.Calm = all.estimate(level), calm.estimate(level)
+	r.Estimate, r.Lacking = all.estimate(level)
+	r.Calm, _ = calm.estimate(level)
+	if r.Calm.Slows() { // what is no slower than those that did not overlap says nothing of overlapping
+		r.Pairs = slices.DeleteFunc(r.Pairs, func(p Pair) bool { return p.Of != Workload && p.Low <= r.Calm.High })
+	}
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
 	return r
 }
@@ -402,7 +418,7 @@ func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}
 	c.each(func(key [2]int, g *groups, _ int) {
-		e, _ := g.compare()
+		e, _, _ := g.compare()
 		list = append(list, Pair{key[0], key[1], most(g.shared), e})
 		if g.overlapped.n > 0 {
 			all.merge(g)
@@ -413,7 +429,7 @@ func (c *Collector) Costs() []Pair {
 	if all.overlapped.n == 0 {
 		all = calm
 	}
-	list[0].Estimate, _ = all.compare()
+	list[0].Estimate, _, _ = all.compare()
 	return list
 }
 

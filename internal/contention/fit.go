@@ -14,57 +14,118 @@ type groups struct {
 	calm       int            // messages of the workload that also ran alone and did not overlap
 	late       int            // of these, that met others after they had lasted as long as alone
 	shared     map[string]int // what those that overlapped shared; nil of none
-	within     contrast       // of messages that overlapped with the same in other runs of the workload
-	against    contrast       // with the same alone
+	against    contrast       // of messages that overlapped with the same alone
+	phases     []phase        // by number, at most mostPhases
+}
+
+// phase is the messages of groups in a phase of the workload, or of several.
+type phase struct {
+	overlapped int      // messages that overlapped
+	within     contrast // of these with the same in other runs of the phase
+	lacking    contrast // of these with the same alone, where they overlapped in all runs of the phase
+	against    contrast // of all of these with the same alone
+}
+
+// mostPhases bounds the phases that are kept apart. Further ones join those that are there.
+const mostPhases = 8
+
+// phase returns that of a number.
+func (g *groups) phase(number int) *phase {
+	number %= mostPhases
+	for len(g.phases) <= number {
+		g.phases = append(g.phases, phase{})
+	}
+	return &g.phases[number]
+}
+
+func (p *phase) merge(o *phase) {
+	p.overlapped += o.overlapped
+	p.within.merge(o.within)
+	p.lacking.merge(o.lacking)
+	p.against.merge(o.against)
 }
 
 func (g *groups) clone() *groups {
 	o := *g
-	o.within, o.against = slices.Clone(g.within), slices.Clone(g.against)
+	o.against, o.phases = slices.Clone(g.against), make([]phase, len(g.phases))
+	for i := range g.phases {
+		o.phases[i].merge(&g.phases[i])
+	}
 	return &o
 }
 
 func (g *groups) merge(o *groups) {
 	g.overlapped.merge(o.overlapped)
 	g.calm, g.late = g.calm+o.calm, g.late+o.late
-	g.within.merge(o.within)
 	g.against.merge(o.against)
+	for i := range o.phases {
+		g.phase(i).merge(&o.phases[i])
+	}
 }
 
-// compare sets the overlapped messages against the control group. The estimate lacks the interval.
-func (g *groups) compare() (Estimate, contrast) {
-	e := Estimate{
-		Slowdown: math.Exp(g.overlapped.mean()), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN(),
-	}
+// compare sets the overlapped messages against the control group. The estimate lacks the interval. lacking is of those
+// that overlapped in all runs of their phase, where others of the phase have a control group.
+func (g *groups) compare() (e Estimate, c, lacking contrast) {
+	e = Estimate{Slowdown: math.Exp(g.overlapped.mean()), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN()}
 	if g.overlapped.n == 0 {
 		e.Control = g.calm
-		return e, nil
+		return e, nil, nil
 	}
-	c, of := g.within, Workload
+	var others contrast
+	for i := range g.phases {
+		p := &g.phases[i]
+		if p.controlled() {
+			c.merge(p.within)
+			lacking.merge(p.lacking)
+		} else {
+			others.merge(p.against)
+		}
+	}
+	of := Workload
+	if t, runs := c.total(); t.others < minControl || runs < MinRuns {
+		of, c, lacking = Alone, g.against, nil
+	} else if others != nil {
+		of = Both
+		c.merge(others)
+	}
+	e.take(c, of)
+	return e, c, lacking
+}
+
+// controlled reports whether the phase has a control group. It has to stand for most of what overlapped. And where
+// nearly all messages overlap, the few that do not are those that something else held up.
+func (p *phase) controlled() bool {
+	t, _ := p.within.total()
+	return t.others > 0 && 2*t.overlapped >= p.overlapped && 3*t.others >= t.overlapped
+}
+
+// take takes the figures of a contrast.
+func (e *Estimate) take(c contrast, of string) {
 	t, runs := c.total()
-	// The control group has to stand for most of what overlapped. And where nearly all messages overlap, the few that
-	// do not are those that something else held up.
-	if t.others < max(minControl, t.overlapped/3) || runs < MinRuns || 2*t.overlapped < g.overlapped.n {
-		c, of = g.against, Alone
-		t, runs = c.total()
-	}
 	e.Overlapped, e.Control, e.Runs = t.overlapped, t.others, runs
 	if t.weight > 0 {
 		e.Of, e.Ratio = of, math.Exp(t.effect/t.weight)
 	}
-	return e, c
 }
 
-// estimate compares the overlapped messages with the control group.
-func (g *groups) estimate(level float64) Estimate {
-	e, c := g.compare()
+// bound adds the interval.
+func (e *Estimate) bound(c contrast, level float64) {
 	if e.Runs < MinRuns {
-		return e
+		return
 	}
 	n := float64(e.Runs)
 	half := stats.StudentQuantile(1-level/2, n-1) * c.deviation() * math.Sqrt(n/(n-1))
 	e.Low, e.High = e.Ratio*math.Exp(-half), e.Ratio*math.Exp(half)
-	return e
+}
+
+// estimate compares the overlapped messages with the control group. lacking is of those that compare returns.
+func (g *groups) estimate(level float64) (e, lacking Estimate) {
+	e, c, without := g.compare()
+	e.bound(c, level)
+	lacking = Estimate{Slowdown: math.NaN(), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	lacking.take(without, Alone)
+	lacking.bound(without, level)
+	return e, lacking
 }
 
 // value is the logarithm of a slowdown, and the place in a contrast of the run that it is of. met is the logarithm of
@@ -74,9 +135,8 @@ type value struct {
 	log, met float64
 }
 
-// workloadRun and aloneRun are the places of runs. Runs beyond the bounds join others.
-func workloadRun(run int) int { return mostAlone + run%mostGroups }
-func aloneRun(run int) int    { return run % mostAlone }
+// aloneRun is the place of a run alone. Runs beyond the bound join others.
+func aloneRun(run int) int { return run % mostAlone }
 
 // score is what the messages of a run say of the effect of overlapping: the sum over those that overlapped of weight
 // * (logarithm of the slowdown - what is expected of it), less the part that those which did not overlap have in what

@@ -18,6 +18,27 @@ type message struct {
 	of       int
 	pair     *groups // nil until the first run of the workload comes
 	slow     sums    // of the workload's runs that are in the groups
+	kept     []kept  // runs of the workload that are not in the groups yet
+}
+
+// kept is a message in a run of the workload. What is said of it depends on how long it takes alone, which may be
+// measured later.
+type kept struct {
+	run   int32
+	took  float32
+	first float32 // after which it met another; NaN if it did not overlap
+	may   float32 // after which it may have met another, by the clocks; NaN if not
+}
+
+func keep(run int, p series.PeerRun, took float64) kept {
+	k := kept{int32(run), float32(took), lacking, lacking}
+	if p.Overlap != nil {
+		k.first = float32(p.Overlap.FirstNS)
+	}
+	if p.MayMeetNS != nil {
+		k.may = float32(*p.MayMeetNS)
+	}
+	return k
 }
 
 // isolated is the median time of the message alone; NaN if it never ran alone.
@@ -37,56 +58,25 @@ type solo struct {
 	next     int              // the message that is expected next
 	whole    bool             // the first run is through
 	at       map[[2]int32]int // by sender and receiver; nil until a run has another order
-	pending  []*played        // runs of the workload that are not in the groups yet
-}
-
-// played is a run of a pattern in the workload, by its messages. What is said of them depends on how long they took
-// alone, which may be measured later.
-type played struct {
-	run, phase int
-	took       []float32 // NaN of messages that it lacks
-	first      []float32 // after which they met another; NaN of messages that did not overlap
-	may        []float32 // after which they may have, by the clocks; nil if none may
-}
-
-// keep takes in a message.
-func (w *played) keep(at int, p series.PeerRun, took float64) {
-	for len(w.took) <= at {
-		w.took, w.first = append(w.took, lacking), append(w.first, lacking)
-	}
-	w.took[at] = float32(took)
-	if p.Overlap != nil {
-		w.first[at] = float32(p.Overlap.FirstNS)
-	}
-	if p.MayMeetNS != nil {
-		for len(w.may) <= at {
-			w.may = append(w.may, lacking)
-		}
-		w.may[at] = float32(*p.MayMeetNS)
-	}
 }
 
 // What a run says of a message.
 const (
-	absent  = iota
-	unsure  // whether it overlapped
-	met     // another, before it had lasted as long as alone
-	late    // it met another after that
-	without // overlap
+	unsure  = iota // whether it overlapped
+	met            // another, before it had lasted as long as alone
+	late           // it met another after that
+	without        // overlap
 )
 
 // look says what became of a message whose isolated time is known, and the logarithms of its slowdown and of that which
 // it would have had if it had ended when it first met another.
-func (w *played) look(at int, isolated float64) (is int, log, until float64) {
-	if at >= len(w.took) || w.took[at] != w.took[at] {
-		return absent, 0, 0
-	}
-	log, until = math.Log(result.Slowdown(float64(w.took[at]), isolated)), math.Inf(-1)
-	first := float64(w.first[at])
+func (k kept) look(isolated float64) (is int, log, until float64) {
+	log, until = math.Log(result.Slowdown(float64(k.took), isolated)), math.Inf(-1)
+	first := float64(k.first)
 	switch {
 	case first < isolated:
 		return met, log, math.Log(first / isolated)
-	case at < len(w.may) && float64(w.may[at]) < isolated:
+	case float64(k.may) < isolated:
 		return unsure, log, until
 	case first >= isolated:
 		return late, log, until
@@ -121,72 +111,100 @@ func (s *solo) place(from, to int32) int {
 	return s.next - 1
 }
 
-// order brings the kept runs into that of their phases.
-func (s *solo) order() {
-	slices.SortStableFunc(s.pending, func(a, b *played) int { return a.phase - b.phase })
+// phased are the numbers of runs, and where they stand in contrasts.
+type phased struct {
+	phases []int32 // of a run
+	places []int32 // of a run in a contrast
+	with   int     // runs beyond mostGroups with messages that overlapped
+	others int     // and without
+}
+
+// place gives the runs their places, as far as they have none. overlapped are those with messages that overlapped.
+// Beyond mostGroups, runs of either kind are spread evenly over the places: those with overlap may follow each other in
+// steps.
+func (p *phased) place(overlapped []bool) {
+	for run := len(p.places); run < len(p.phases); run++ {
+		at := run
+		if run >= mostGroups {
+			n := &p.others
+			if overlapped[run] {
+				n = &p.with
+			}
+			at = *n % mostGroups
+			*n++
+		}
+		p.places = append(p.places, int32(mostAlone+at))
+	}
 }
 
 // compare adds the kept runs of a message to the group of its pair, against itself, and those in which it did not
-// overlap to calm. The runs are in the order of their phases: what one phase adds to all messages is no contention.
-func (s *solo) compare(at int, pair, calm *groups) {
-	a := &s.messages[at]
+// overlap to calm. Runs are set against others of their phase: what one phase adds to all messages is no contention.
+func (a *message) compare(pair, calm *groups, runs *phased) {
 	isolated := a.isolated()
-	var over, others, phaseOver, phaseOthers []value
-	for i, w := range s.pending {
-		v := value{run: workloadRun(w.run)}
+	own := []value{{aloneRun(0), math.Log(a.first / isolated), math.Inf(-1)}}
+	for k, took := range a.more {
+		own = append(own, value{aloneRun(k + 1), math.Log(took / isolated), math.Inf(-1)})
+	}
+	slices.SortStableFunc(a.kept, func(x, y kept) int { return int(runs.phases[x.run] - runs.phases[y.run]) })
+	var over, others []value
+	fromOver, fromOthers := 0, 0 // of the phase
+	for i, k := range a.kept {
+		v := value{run: int(runs.places[k.run])}
 		var is int
-		switch is, v.log, v.met = w.look(at, isolated); is {
+		switch is, v.log, v.met = k.look(isolated); is {
 		case met:
-			phaseOver = append(phaseOver, v)
+			over = append(over, v)
 			pair.overlapped.merge(sums{v.log, 1})
 		case late, without:
-			phaseOthers = append(phaseOthers, v)
+			others = append(others, v)
 			calm.overlapped.merge(sums{v.log, 1})
 			pair.calm++
 			if is == late {
 				pair.late++
 			}
 		}
-		if i+1 == len(s.pending) || s.pending[i+1].phase != w.phase {
-			if len(phaseOver) > 0 { // no other message knows what overlapping costs this one
-				pair.within.add(phaseOver, phaseOthers, true)
-			}
-			over, others = append(over, phaseOver...), append(others, phaseOthers...)
-			phaseOver, phaseOthers = phaseOver[:0], phaseOthers[:0]
+		if i+1 < len(a.kept) && runs.phases[a.kept[i+1].run] == runs.phases[k.run] {
+			continue
 		}
+		if met := over[fromOver:]; len(met) > 0 { // no other message knows what overlapping costs this one
+			p := pair.phase(int(runs.phases[k.run]))
+			p.overlapped += len(met)
+			p.against.add(met, own, false)
+			if beside := others[fromOthers:]; len(beside) > 0 {
+				p.within.add(met, beside, true)
+			} else {
+				p.lacking.add(met, own, false)
+			}
+		}
+		fromOver, fromOthers = len(over), len(others)
 	}
-	if len(over)+len(others) == 0 {
-		return
+	if len(others) > 0 {
+		calm.against.add(others, own, false)
 	}
-	own := []value{{aloneRun(0), math.Log(a.first / isolated), math.Inf(-1)}}
-	for k, took := range a.more {
-		own = append(own, value{aloneRun(k + 1), math.Log(took / isolated), math.Inf(-1)})
-	}
-	calm.against.add(others, own, false)
 	if len(over) > 0 {
 		pair.against.add(over, own, false)
 	}
 }
 
 // slowed is the slowdowns of a message.
-func (s *solo) slowed(at int) sums {
-	a := &s.messages[at]
+func (a *message) slowed() sums {
 	slow := a.slow
 	if a.first == 0 {
 		return slow
 	}
-	for _, w := range s.pending {
-		if is, log, _ := w.look(at, a.isolated()); is != absent {
-			slow.merge(sums{log, 1})
-		}
+	isolated := a.isolated()
+	for _, k := range a.kept {
+		_, log, _ := k.look(isolated)
+		slow.merge(sums{log, 1})
 	}
 	return slow
 }
 
 // meets reports whether a message overlapped in time in one of the kept runs.
-func (s *solo) meets(at int) bool {
-	return slices.ContainsFunc(s.pending, func(w *played) bool {
-		is, _, _ := w.look(at, s.messages[at].isolated())
+func (a *message) meets() bool {
+	isolated := a.isolated()
+	return slices.ContainsFunc(a.kept, func(k kept) bool {
+		is, _, _ := k.look(isolated)
 		return is == met
 	})
 }

@@ -19,8 +19,9 @@ const (
 // fewLonger is which part of the runs of a pattern has to be longer than each of them alone.
 const fewLonger = 0.2
 
-// Slower is a pattern that took longer in a phase of the workload than alone, though its messages met no others. Times
-// are from the last start of its initiators to the last end, so that starts further apart are none.
+// Slower is a pattern that took longer in a phase of the workload than alone, though its messages met no others. Its
+// time is the longest of its initiators, each from its own start to its own end, so that neither starts that are
+// further apart nor clocks make it longer.
 type Slower struct {
 	Pattern int    `json:"pattern"`
 	Phase   string `json:"phase"`
@@ -45,18 +46,17 @@ func (c *Collector) addTime(m *result.Measurement) {
 	if m.Phase != result.IsolatedPhase && m.Overlapped() {
 		return
 	}
-	took := m.LatencyNS
-	if m.StartSkewNS != nil {
-		took -= *m.StartSkewNS
+	took := m.LongestNS()
+	if took <= 0 {
+		return
 	}
 	key := group{m.Pattern, m.Phase}
 	c.times[key] = append(c.times[key], float64(took))
-	c.uncertain[key] = max(c.uncertain[key], m.UncertaintyNS)
 }
 
 // Slower returns the patterns that took longer in a phase of the workload than alone, in runs of which no message
-// overlapped, the slowest first: by more than Little times, LittleNS and what the clocks are uncertain, and beyond
-// chance, corrected for their number (Bonferroni). Either the median is larger (Mann and Whitney), or a fifth of the
+// overlapped, the slowest first: by more than Little times and LittleNS, and beyond chance, corrected for their number
+// (Bonferroni). Either the median is larger (Mann and Whitney), or a fifth of the
 // runs and more are longer than each of those alone (Rosenbaum). open reports that one took so much longer and has too
 // few runs to find out whether that is chance.
 //
@@ -77,8 +77,7 @@ func (c *Collector) Slower() (slower []Slower, open bool) {
 		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone)}
 		isolated := stats.Median(alone)
 		s.AloneNS = int64(isolated)
-		vague := float64(max(c.uncertain[key], c.uncertain[isolatedKey]))
-		enough := max(Little*isolated, isolated+max(LittleNS, vague))
+		enough := max(Little*isolated, isolated+LittleNS)
 		beyond, median := max(enough, slices.Max(alone)), stats.Median(took)
 		longer := slices.DeleteFunc(slices.Clone(took), func(ns float64) bool { return ns <= beyond })
 		many := len(longer) > 0 && float64(len(longer)) >= fewLonger*float64(len(took))

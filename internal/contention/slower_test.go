@@ -12,19 +12,21 @@ import (
 
 // timed is a result whose patterns have one message each.
 type timed struct {
-	d         result.Document
-	rng       *rand.Rand
-	uncertain int64 // of the clocks
+	d   result.Document
+	rng *rand.Rand
 }
 
 // runs adds runs of the last pattern: of a median of so many ms, with starts so many apart, and overlap or not.
 func (t *timed) runs(phase string, n int, ms, skew float64, overlap *series.Overlap) {
 	for i := range n {
 		took, apart := int64(1e6*ms*math.Exp(0.2*t.rng.NormFloat64())), int64(1e6*skew)
-		r := series.RankRun{Peers: []series.PeerRun{{Peer: 1, EndNS: took, Overlap: overlap}}}
+		ranks := []series.RankRun{{EndNS: took, Peers: []series.PeerRun{{Peer: 1, EndNS: took, Overlap: overlap}}}}
+		if apart > 0 { // another initiator, whose message is small
+			ranks = append(ranks, series.RankRun{Rank: 2, StartNS: apart, EndNS: apart + 1e3, Peers: []series.PeerRun{{Peer: 3, EndNS: apart + 1e3}}})
+		}
 		t.d.Measurements = append(t.d.Measurements, result.Measurement{
-			Pattern: len(t.d.Patterns) - 1, Phase: phase, Iteration: i, LatencyNS: took + apart,
-			Run: series.Run{Ranks: []series.RankRun{r}, StartSkewNS: &apart, UncertaintyNS: t.uncertain},
+			Pattern: len(t.d.Patterns) - 1, Phase: phase, Iteration: i, LatencyNS: max(took, apart+1e3),
+			Run: series.Run{Ranks: ranks, StartSkewNS: &apart},
 		})
 	}
 }
@@ -59,15 +61,14 @@ func TestSlower(t *testing.T) {
 		"one run each":          {1, 1, func(d *timed) { d.runs("w", 1, 9, 0, nil) }, nil, 0, true, 0},
 		"less than 1 ms":        {30, 0.01, func(d *timed) { d.runs("w", 30, 0.05, 0, nil) }, nil, 0, false, 0},
 		"started further apart": {30, 10, func(d *timed) { d.runs("w", 30, 10, 50, nil) }, nil, 0, false, 0},
+		"started apart alone":   {0, 10, func(d *timed) { d.runs("isolated", 30, 10, 9, nil); d.runs("w", 30, 10, 0, nil) }, nil, 0, false, 0},
+		"slower, and started apart": {
+			30, 10, func(d *timed) { d.runs("w", 30, 40, 35, nil) }, &Slower{Phase: "w", Runs: 30, Alone: 30, Longer: 30}, 4, false, 0,
+		},
 		"slower": {
 			30, 10, func(d *timed) { d.runs("w", 30, 40, 0, nil) }, &Slower{Phase: "w", Runs: 30, Alone: 30, Longer: 30}, 4, false, 0,
 		},
-		"a little":                           {30, 10, func(d *timed) { d.runs("w", 60, 13, 0, nil) }, &Slower{Phase: "w", Runs: 60, Alone: 30}, 1.3, false, 0},
-		"less than the clocks are uncertain": {30, 10, func(d *timed) { d.uncertain = 50e6; d.runs("w", 30, 30, 0, nil) }, nil, 0, false, 0},
-		"clocks of another phase are uncertain": {
-			30, 10, func(d *timed) { d.runs("w", 30, 40, 0, nil); d.uncertain = 50e6; d.runs("vague", 1, 10, 0, nil) },
-			&Slower{Phase: "w", Runs: 30, Alone: 30, Longer: 30}, 4, false, 0,
-		},
+		"a little": {30, 10, func(d *timed) { d.runs("w", 60, 13, 0, nil) }, &Slower{Phase: "w", Runs: 60, Alone: 30}, 1.3, false, 0},
 		"three runs alone": {
 			3, 10, func(d *timed) { d.runs("w", 5, 40, 0, nil) }, &Slower{Phase: "w", Runs: 5, Alone: 3, Longer: 5}, 4, false, 0,
 		},

@@ -34,12 +34,18 @@ var known = []Def{
 			for i := range v.d.Measurements {
 				c.Add(v.d, &v.d.Measurements[i])
 			}
-			if r := c.Report(); r.Runs >= contention.MinRuns {
-				value := r.Ratio
-				if !r.Shown() {
-					value = 1
+			r := c.Report()
+			worst := math.Inf(-1)
+			for _, e := range []contention.Estimate{r.Estimate, r.Lacking} {
+				switch {
+				case e.Shown():
+					worst = max(worst, e.Ratio)
+				case e.Runs >= contention.MinRuns:
+					worst = max(worst, 1)
 				}
-				yield(ofPattern(-1, "", value))
+			}
+			if !math.IsInf(worst, 0) {
+				yield(ofPattern(-1, "", worst))
 			}
 		})),
 	overlap("overlap", "", "that a message overlapped with other patterns"),

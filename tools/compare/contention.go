@@ -84,12 +84,12 @@ func ratios(list []contention.Estimate) []float64 {
 // controls names what the overlapped messages of a side are compared with.
 func controls(list []contention.Estimate) string {
 	var names []string
-	for _, e := range list {
-		name := "messages of the workload that did not overlap"
-		if e.Of == contention.Alone {
-			name = "runs alone"
-		}
-		if e.Overlapped > 0 && e.Of != "" && !slices.Contains(names, name) {
+	for name, of := range map[string]string{
+		"messages of the workload that did not overlap": contention.Workload, "runs alone": contention.Alone,
+	} {
+		if slices.ContainsFunc(list, func(e contention.Estimate) bool {
+			return e.Overlapped > 0 && (e.Of == of || e.Of == contention.Both)
+		}) {
 			names = append(names, name)
 		}
 	}
@@ -99,6 +99,9 @@ func controls(list []contention.Estimate) string {
 
 // verdictOfContention is that of a row whose sides differ: contention has to be shown on the side that has more of it.
 func (r *Report) verdictOfContention(row *Row) (verdict, warning string) {
+	if row.Sender >= 0 && row.control != "" {
+		return Same, row.control // which alone may make such a difference; the whole result has more to go by
+	}
 	side := row.values[r.OldN:]
 	if row.Old > row.New {
 		side = row.values[:r.OldN]

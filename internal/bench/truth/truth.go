@@ -262,7 +262,7 @@ func calm(name string, turns int, run func(l *Lab) (*found, error)) Experiment {
 				if err != nil {
 					return "", false, err
 				}
-				if f.sum.Slows() || strings.Contains(f.words, "take longer than alone, beyond chance") {
+				if f.sum.Slows() || strings.Contains(f.words, "longer than alone, beyond chance") {
 					shown++
 				}
 				overlapped += f.sum.Marked

@@ -102,6 +102,14 @@ func (r Run) Late() (n int) {
 // for a pattern in which no rank sends.
 func (r Run) LatencyNS() int64 { return r.EndNS - r.StartNS }
 
+// LongestNS is the time of the initiator that took longest, from its own start to its own end.
+func (r Run) LongestNS() (ns int64) {
+	for _, k := range r.Ranks {
+		ns = max(ns, k.DurationNS())
+	}
+	return ns
+}
+
 // MeanBandwidth is the mean, over the initiators, of the bytes that each moved
 // divided by its own time, in bytes per second.
 func (r Run) MeanBandwidth() float64 {

@@ -100,6 +100,7 @@ type patternSums struct {
 	latencies  result.Latencies
 	bandwidths []float64
 	skews      []float64
+	waits      []float64 // for starts
 	uncertain  int64
 }
 
@@ -200,6 +201,7 @@ func (b *builder) add(d *result.Document, m *result.Measurement) error {
 	if !alone {
 		p.bandwidths = append(p.bandwidths, m.MeanBandwidth)
 		p.skews = append(p.skews, startSkew(m.Ranks))
+		p.waits = append(p.waits, float64(m.LatencyNS-m.LongestNS()))
 	}
 	if m.AgreedNS != nil {
 		b.starts.add(m.Ranks)
@@ -358,7 +360,7 @@ func (b *builder) pattern(d *result.Document, i, receivers int) Pattern {
 		IsolatedRuns: len(sums.latencies.Alone), IsolatedNS: Num(sums.latencies.Isolated()),
 		Runs: len(sums.latencies.Workload), LatencyNS: Num(sums.latencies.Latency()),
 		Slowdown: Num(sums.latencies.Slowdown()), UncertaintyNS: sums.uncertain,
-		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews),
+		MeanBandwidth: median(sums.bandwidths), StartSkewNS: median(sums.skews), StartWaitNS: median(sums.waits),
 		FastestNS: None, SlowestNS: None, WorstStartSkewNS: None,
 	}
 	if runs := sums.latencies.Workload; len(runs) > 0 {

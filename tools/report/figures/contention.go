@@ -28,7 +28,9 @@ type Contention struct {
 	// Resources is what they shared, one by one, the one that most shared first.
 	Resources []contention.Resource `json:"resources"`
 	Cost
-	Calm Cost `json:"calm"` // of those that did not overlap, against the runs alone
+	// Lacking is of those that overlapped in all runs of their phase, and are not in Cost, against the runs alone.
+	Lacking Cost `json:"lacking"`
+	Calm    Cost `json:"calm"` // of those that did not overlap, against the runs alone
 	// Slower are the patterns that took longer than alone, beyond chance, though they did not overlap.
 	Slower []contention.Slower `json:"slower"`
 	Open   bool                `json:"open"`   // some took longer, in too few runs to say whether that is chance
@@ -64,7 +66,7 @@ func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		NotAlone: r.NotAlone,
-		Cost:     costOf(r.Estimate), Calm: costOf(r.Calm), Looked: r.Looked,
+		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
@@ -145,14 +147,20 @@ func sayContention(f *Figures, say sayer) {
 	case c.High > unclear:
 		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case len(c.Pairs) > 0:
+	case len(c.Pairs) > 0 || c.Lacking.Low > 1:
 		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but some pairs are slower.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
-	if c.Of == contention.Alone && c.Calm.Low > 1 {
+	if l := c.Lacking; l.Low > 1 {
+		say(level(l.Ratio), "Not among these: %d messages overlapped in all runs of their phase, so that none of it compares with them. They take %s as long as in the runs alone "+
+			"(95 %% interval %.2f to %.2f), by whatever is different from these.", l.Compared, times(l.Ratio), float64(l.Low), float64(l.High))
+	} else if l.Compared > 0 {
+		say("note", "Not among these: %d messages overlapped in all runs of their phase, so that none of it compares with them.", l.Compared)
+	}
+	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {
 		say("note", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else.",
 			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
 	}
@@ -187,10 +195,14 @@ func saySlower(f *Figures, say sayer) {
 	if s.Longer > 0 {
 		how = fmt.Sprintf("%d of %d runs are longer than each of %d alone, and take %s as long", s.Longer, s.Runs, s.Alone, times(Num(s.Times())))
 	}
-	say(level(Num(s.Times())), "%d of %s take longer than alone, beyond chance, where none of their messages overlapped. In the phase %.60q of pattern %d %s (%s, alone %s). "+
+	who := fmt.Sprintf("%d of %d patterns take", len(patterns), len(f.Patterns))
+	if len(f.Patterns) == 1 {
+		who = "The pattern takes"
+	}
+	say(level(Num(s.Times())), "%s longer than alone, beyond chance, where no message overlapped with others. In the phase %.60q of pattern %d %s (%s, alone %s). "+
 		"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
 		"result (of others, or of runs that were not recorded), waits for a CPU, or a change since the runs alone.",
-		len(patterns), cli.Count(len(f.Patterns), "pattern"), s.Phase, s.Pattern, how,
+		who, s.Phase, s.Pattern, how,
 		Duration(Num(s.TookNS)), Duration(Num(s.AloneNS)))
 }
 
@@ -213,10 +225,19 @@ func (c Contention) shared() string {
 
 // control names what overlapped messages are compared with.
 func (c Cost) control() string {
-	if c.Of == contention.Alone {
+	switch c.Of {
+	case contention.Alone:
 		return "in the runs alone, since too few messages of the same phase did not overlap"
+	case contention.Both:
+		return "those of the same phase that did not overlap, or, of phases where these are too few, as in the runs alone"
 	}
 	return "those of the same phase that did not overlap"
+}
+
+// byAlone reports whether something is said against the runs alone.
+func (c Contention) byAlone() bool {
+	return c.Of != contention.Workload || c.Lacking.Low > 1 ||
+		slices.ContainsFunc(c.Pairs, func(p ContentionPair) bool { return p.Of != contention.Workload })
 }
 
 func sayOverlappedPairs(c Contention, say sayer) {
@@ -226,8 +247,12 @@ func sayOverlappedPairs(c Contention, say sayer) {
 	var names []string
 	for _, p := range c.Pairs[:min(worstNamed, len(c.Pairs))] {
 		alone := ""
-		if p.Of != c.Of && p.Of == contention.Alone {
+		switch {
+		case p.Of == c.Of:
+		case p.Of == contention.Alone:
 			alone = ", against the runs alone"
+		case p.Of == contention.Both:
+			alone = ", in some phases against the runs alone"
 		}
 		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s%s)",
 			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared, alone))
@@ -281,7 +306,7 @@ func vagueness(p Pattern, ns Num) string {
 	return ""
 }
 
-// late is from which part of its usual latency on the start skew of a run explains why the run took long.
+// late is from which part of its latency on what the starts add to it is named.
 const late = 0.2
 
 // apart is from which start skew on a run of a pattern is one in which a rank was late.
@@ -294,11 +319,12 @@ func sayStarts(f *Figures, say sayer) {
 		return
 	}
 	usual := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
-		return cmp.Compare(float64(a.StartSkewNS/a.LatencyNS), float64(b.StartSkewNS/b.LatencyNS))
+		return cmp.Compare(float64(a.StartWaitNS/a.LatencyNS), float64(b.StartWaitNS/b.LatencyNS))
 	})
-	if usual.StartSkewNS > late*usual.LatencyNS {
-		say("note", "The initiators of pattern %d start %s apart%s, of a latency of %s: that is part of its latency, and no contention.",
-			usual.Index, Duration(usual.StartSkewNS), vagueness(usual, usual.StartSkewNS), Duration(usual.LatencyNS))
+	if usual.StartWaitNS > late*usual.LatencyNS {
+		say("note", "The initiators of pattern %d start %s apart%s, which adds %s to its latency of %s: that is no contention.",
+			usual.Index, Duration(usual.StartSkewNS), vagueness(usual, usual.StartSkewNS), Duration(usual.StartWaitNS),
+			Duration(usual.LatencyNS))
 	}
 	worst := slices.MaxFunc(f.Patterns, func(a, b Pattern) int {
 		return cmp.Or(cmp.Compare(min(a.ApartRuns, 1), min(b.ApartRuns, 1)),

@@ -112,9 +112,10 @@ type Pattern struct {
 	FastestNS     Num `json:"fastest_ns"`
 	SlowestNS     Num `json:"slowest_ns"`
 	MeanBandwidth Num `json:"mean_bandwidth"` // median over the runs
-	// StartSkewNS is last start - first start of the initiators, median over the runs;
-	// it is part of LatencyNS, as it is of IsolatedNS.
+	// StartSkewNS is last start - first start of the initiators, StartWaitNS what a run takes longer than that of its
+	// initiators which takes longest from its own start. That is part of LatencyNS. Both are medians over the runs.
 	StartSkewNS Num `json:"start_skew_ns"`
+	StartWaitNS Num `json:"start_wait_ns"`
 	// WorstStartSkewNS is the largest of a run, ApartRuns how many runs have one above half of
 	// LatencyNS and above five times StartSkewNS.
 	WorstStartSkewNS Num `json:"worst_start_skew_ns"`

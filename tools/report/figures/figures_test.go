@@ -182,6 +182,7 @@ func TestFindings(t *testing.T) {
 		}
 		m.Ranks = slices.Clone(m.Ranks)
 		for r := range m.Ranks {
+			m.Ranks[r].EndNS = m.Ranks[r].StartNS + m.LatencyNS
 			m.Ranks[r].Peers = slices.Clone(m.Ranks[r].Peers)
 			for k := range m.Ranks[r].Peers {
 				m.Ranks[r].Peers[k].EndNS = m.Ranks[r].StartNS + m.LatencyNS
@@ -189,7 +190,7 @@ func TestFindings(t *testing.T) {
 		}
 		slow.Measurements = append(slow.Measurements, m)
 	}
-	longer := "bad: 1 of 3 patterns take longer than alone, beyond chance, where none of their messages overlapped. In the phase \"workload\" of pattern 0 " +
+	longer := "bad: 1 of 3 patterns take longer than alone, beyond chance, where no message overlapped with others. In the phase \"workload\" of pattern 0 " +
 		"10 of 13 runs are longer than each of 32 alone, and take 2.00 times as long (20.0 ms, alone 10.0 ms). "
 	if got := words(slow); !strings.Contains(got, longer) || strings.Contains(got, "no contention") {
 		t.Errorf("slower than alone: got %s", got)
@@ -426,15 +427,21 @@ func TestFindingsOfStarts(t *testing.T) {
 		late.Measurements[i].AgreedNS = &agreed
 	}
 	late.Measurements[4].Ranks[1].LateNS = 1500
+	hidden := together(500, 600, 700) // by one that takes longer
+	for i := range hidden.Measurements {
+		m := &hidden.Measurements[i]
+		m.Ranks[0].EndNS = m.Ranks[0].StartNS + m.LatencyNS
+	}
 	for _, c := range []struct {
 		doc  *result.Document
 		want string
 	}{
 		{together(5, 0, 7), ""},
-		{together(500, 600, 700), "note: The initiators of pattern 0 start 600 ns apart, of a latency of 1.60 µs: that is part of its latency, and no contention."},
+		{together(500, 600, 700), "note: The initiators of pattern 0 start 600 ns apart, which adds 600 ns to its latency of 1.60 µs: that is no contention."},
+		{hidden, ""},
 		{together(1, 2, 50_000_000, 3, 2), "note: In 1 of 5 runs of pattern 0 the initiators start up to 50.0 ms apart, where 2.00 ns are usual: " +
 			"a rank was late there, by a wait for a CPU for instance; that is no contention."},
-		{together(500, 510, 50_000_000, 490, 480), "note: The initiators of pattern 0 start 500 ns apart, of a latency of 1.50 µs: that is part of its latency, and no contention." +
+		{together(500, 510, 50_000_000, 490, 480), "note: The initiators of pattern 0 start 500 ns apart, which adds 500 ns to its latency of 1.50 µs: that is no contention." +
 			"note: In 1 of 5 runs of pattern 0 the initiators start up to 50.0 ms apart, where 500 ns are usual: a rank was late there, by a wait for a CPU for instance; that is no contention."},
 		{late, "note: 1 of 10 starts by the clock were late, by up to 1.50 µs."},
 	} {
@@ -481,7 +488,7 @@ func TestFindingsOfUncertainClocks(t *testing.T) {
 		{some, []string{"note: Of 20 messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to 4.00 µs."}},
 		{none, []string{"note: 40 of 40 messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to 4.00 µs."}},
 		{skewed, []string{
-			"note: The initiators of pattern 0 start 600 ns apart (± 400 ns, by the clocks of the hosts), of a latency of 1.60 µs: that is part of its latency, and no contention.",
+			"note: The initiators of pattern 0 start 600 ns apart (± 400 ns, by the clocks of the hosts), which adds 600 ns to its latency of 1.60 µs: that is no contention.",
 			"note: The clocks of the hosts are uncertain by 400 ns, of a latency of 1.60 µs of pattern 0: its latency and the skew of its starts may be off by as much.",
 		}},
 	} {

@@ -1,0 +1,106 @@
+package contention
+
+import (
+	"math"
+	"testing"
+)
+
+// alone adds runs alone.
+func (m *made) alone(runs, pairs int) {
+	for i := range runs {
+		for pair := range pairs {
+			m.add("isolated", i, pair, 1000, 0.03, nil)
+		}
+	}
+}
+
+// near reports whether an estimate is shown, and near a ratio.
+func (e Estimate) near(ratio float64) bool {
+	return e.Slows() && math.Abs(e.Ratio/ratio-1) < 0.1 && e.Low < ratio && e.High > ratio
+}
+
+// A phase in which all overlap is not left out because another one has a control group.
+func TestPhaseWithoutControl(t *testing.T) {
+	for _, phases := range []int{1, 2*mostPhases - 1} { // with a control group
+		m := newMade(1, 5)
+		m.alone(20, 1)
+		for p := range phases {
+			for i := range 12 {
+				m.add(string(rune('a'+p)), i, 0, 1000, 0.03, nil)
+				m.add(string(rune('a'+p)), 12+i, 0, 1000, 0.03, shared)
+			}
+		}
+		for i := range 12 * phases {
+			m.add("heavy", i, 0, 4000, 0.03, shared)
+		}
+		if r := m.c.Report(); r.Of != Both || !r.near(2) || len(r.Pairs) != 1 || !r.Pairs[0].near(2) || r.Overlapped != 24*phases || r.Lacking.Overlapped != 0 {
+			t.Errorf("%d phases: got %+v, want 2 times", phases, r)
+		}
+		if costs := m.c.Costs(); costs[0].Of != Both || math.Abs(costs[0].Ratio/2-1) > 0.1 {
+			t.Errorf("%d phases: costs %+v", phases, costs[0])
+		}
+	}
+}
+
+// Messages that overlap in all runs of a phase, beside others that do not, have their own figure.
+func TestMessagesWithoutControl(t *testing.T) {
+	m := newMade(4, 5)
+	m.alone(20, 4)
+	for i := range 24 {
+		for pair := range 3 {
+			if i%2 == 0 {
+				m.add("workload", i, pair, 1000, 0.03, nil)
+			} else {
+				m.add("workload", i, pair, 1000, 0.03, shared)
+			}
+		}
+		m.add("workload", i, 3, 3000, 0.03, shared)
+	}
+	r := m.c.Report()
+	if r.Of != Workload || r.Slows() || r.Overlapped != 36 || r.Lacking.Overlapped != 24 || r.Lacking.Of != Alone || !r.Lacking.near(3) {
+		t.Errorf("got %+v, want 1 times, and 3 times of the 24 without a control group", r)
+	}
+	if len(r.Pairs) != 1 || r.Pairs[0].From != 6 || !r.Pairs[0].near(3) {
+		t.Errorf("pairs %+v", r.Pairs)
+	}
+}
+
+// Pairs with too few of their own in the control group are compared with the runs alone, and not named for what makes
+// those slower that do not overlap, too.
+func TestPairsBesideSlowMessages(t *testing.T) {
+	m := newMade(6, 5)
+	m.alone(20, 6)
+	for i := range 18 {
+		for pair := range 6 {
+			ns, o := 2000., shared
+			if (i+pair)%3 == 0 {
+				o = nil
+			} else if pair == 5 {
+				ns = 8000
+			}
+			m.add("workload", i, pair, ns, 0.03, o)
+		}
+	}
+	r := m.c.Report()
+	if r.Of != Workload || r.Calm.Ratio < 1.9 || len(r.Pairs) != 1 || r.Pairs[0].From != 10 || r.Pairs[0].Of != Alone {
+		t.Errorf("got %+v, want pair 10 to 11 only", r)
+	}
+}
+
+// The runs that overlap may follow each other in any steps.
+func TestEveryNthRun(t *testing.T) {
+	for _, n := range []int{8, 15, 16, 32, 64, 128} {
+		m := newMade(1, 5)
+		m.alone(20, 1)
+		for i := range 12 * n {
+			if i%n == n-1 {
+				m.add("workload", i, 0, 2000, 0.03, shared)
+			} else {
+				m.add("workload", i, 0, 1000, 0.03, nil)
+			}
+		}
+		if r := m.c.Report(); r.Runs != 12 || !r.near(2) {
+			t.Errorf("every %dth: got %+v, want 2 times of 12 runs", n, r)
+		}
+	}
+}

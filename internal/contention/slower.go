@@ -71,25 +71,29 @@ func (c *Collector) Slower() (slower []Slower, open bool) {
 	}
 	slices.SortFunc(both, func(a, b group) int { return cmp.Or(a.pattern-b.pattern, cmp.Compare(a.phase, b.phase)) })
 	alpha := level / 2 / float64(len(both)) // two tests each
-	for _, key := range both {
-		isolatedKey := group{key.pattern, result.IsolatedPhase}
-		alone, took := c.times[isolatedKey], c.times[key]
-		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone)}
-		isolated := stats.Median(alone)
-		s.AloneNS = int64(isolated)
+	var alone []float64
+	var isolated, longest float64
+	for i, key := range both {
+		if i == 0 || key.pattern != both[i-1].pattern { // it may have thousands of phases
+			alone = c.times[group{key.pattern, result.IsolatedPhase}]
+			isolated, longest = stats.Median(alone), slices.Max(alone)
+		}
+		took := c.times[key]
+		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone), AloneNS: int64(isolated)}
 		enough := max(Little*isolated, isolated+LittleNS)
-		beyond, median := max(enough, slices.Max(alone)), stats.Median(took)
+		beyond, median := max(enough, longest), stats.Median(took)
 		longer := slices.DeleteFunc(slices.Clone(took), func(ns float64) bool { return ns <= beyond })
 		many := len(longer) > 0 && float64(len(longer)) >= fewLonger*float64(len(took))
 		switch {
 		case many && stats.Beyond(len(longer), len(took), len(alone)) <= alpha:
 			s.Longer, s.TookNS = len(longer), int64(stats.Median(longer))
 			slower = append(slower, s)
+		case !many && median <= enough:
+		case stats.Beyond(len(took), len(took), len(alone)) > alpha:
+			open = true
 		case median > enough && stats.MannWhitney(alone, took).P <= alpha:
 			s.TookNS = int64(median)
 			slower = append(slower, s)
-		case (many || median > enough) && stats.Beyond(len(took), len(took), len(alone)) > alpha:
-			open = true
 		}
 	}
 	slices.SortStableFunc(slower, func(a, b Slower) int { return cmp.Compare(b.Times(), a.Times()) })

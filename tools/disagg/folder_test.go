@@ -253,3 +253,21 @@ func TestDebugBesideARun(t *testing.T) {
 		t.Errorf("beside its jobs: exit code %d\n%s", code, said)
 	}
 }
+
+// That figures cannot be added to the file of figures shows before anything runs.
+func TestForeignCSV(t *testing.T) {
+	for text, says := range map[string]string{
+		"a,b\n1,2\n":   "its first line does not name the columns",
+		"network_name,": "wanted a newline at the end of the last line",
+	} {
+		out, config := judged(t)
+		csv := filepath.Join(out, record.CSVName)
+		must(t, os.WriteFile(csv, []byte(text), 0o644))
+		said, code := judge(t, out, config)
+		after, err := os.ReadFile(csv)
+		_, judged := os.Stat(filepath.Join(out, batch.LogsFolder, "disagg_perf_effective", verdictFile))
+		if code != int(fault.Output) || !strings.Contains(said, says) || err != nil || string(after) != text || judged == nil {
+			t.Errorf("%q: exit code %d, %v, %q\n%s", text, code, err, after, said)
+		}
+	}
+}

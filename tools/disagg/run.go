@@ -367,6 +367,9 @@ func (r *session) prepare() error {
 	if err := r.checkResults(); err != nil {
 		return err
 	}
+	if err := record.CheckCSV(filepath.Join(r.dir, record.CSVName)); err != nil {
+		return err
+	}
 	var err error
 	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
 	return err

@@ -128,6 +128,38 @@ func whole(file *os.File) error {
 	return nil
 }
 
+// CheckCSV finds out whether AppendCSV could add rows to the file at path, which need not be there.
+func CheckCSV(path string) error {
+	file, err := regular.OpenOwn(path, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.New(fault.Output, "%w", err)
+	}
+	defer file.Close()
+	return appendable(file)
+}
+
+// appendable refuses a file to which no rows can be added.
+func appendable(file *os.File) error {
+	if err := whole(file); err != nil {
+		return fault.New(fault.Output, "%w", err).WithHint(wholeHint)
+	}
+	want := strings.Join(columns, ",")
+	head := make([]byte, len(want)+2)
+	n, err := file.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fault.New(fault.Output, "%w", err)
+	}
+	first, _, _ := strings.Cut(string(head[:n]), "\n")
+	if n > 0 && strings.TrimSuffix(first, "\r") != want {
+		return fault.New(fault.Output, "%s: its first line does not name the columns that are written there: %s", file.Name(), want).
+			WithHint("move the file away, or set OUTPUT_PATH to another folder")
+	}
+	return nil
+}
+
 const wholeHint = "end the last line with a newline if it is whole, or take it out"
 
 // AppendCSV adds rows to the file at path under a lock, and the header if it is
@@ -149,8 +181,8 @@ func AppendCSV(path string, rows []Row) (err error) {
 	if err != nil {
 		return fault.New(fault.Output, "%w", err)
 	}
-	if err := whole(file); err != nil {
-		return fault.New(fault.Output, "%w", err).WithHint(wholeHint)
+	if err := appendable(file); err != nil {
+		return err
 	}
 	text := lines(rows)
 	if size == 0 {

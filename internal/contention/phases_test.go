@@ -65,7 +65,7 @@ func TestMessagesWithoutControl(t *testing.T) {
 	}
 }
 
-// Pairs with too few of their own in the control group are compared with the runs alone, and not named for what makes
+// Pairs with too few messages in the control group are compared with the runs alone, and not named for what makes
 // those slower that do not overlap, too.
 func TestPairsBesideSlowMessages(t *testing.T) {
 	m := newMade(6, 5)

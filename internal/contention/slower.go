@@ -79,7 +79,8 @@ func (c *Collector) Slower() (slower []Slower, open bool) {
 			isolated, longest = stats.Median(alone), slices.Max(alone)
 		}
 		took := c.times[key]
-		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone), AloneNS: int64(isolated)}
+		s := Slower{Pattern: key.pattern, Phase: key.phase, Runs: len(took), Alone: len(alone)}
+		s.AloneNS = int64(isolated)
 		enough := max(Little*isolated, isolated+LittleNS)
 		beyond, median := max(enough, longest), stats.Median(took)
 		longer := slices.DeleteFunc(slices.Clone(took), func(ns float64) bool { return ns <= beyond })

@@ -72,7 +72,11 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
 	defer stop()
 	r.announce()
-	return r.finish(old, r.play(ctx))
+	err = r.play(ctx)
+	if err != nil && !r.keep {
+		r.printf("the results of these runs are deleted now: --result FOLDER keeps them")
+	}
+	return r.finish(old, err)
 }
 
 func (c *Cmd) checkSeries() error {

@@ -130,6 +130,7 @@ func TestSecondInterruptAtTerminal(t *testing.T) {
 	}
 	term.Type(t, "\x03")
 	p.UntilPrints("ended by signal: interrupt")
+	time.Sleep(600 * time.Millisecond) // sooner it belongs to the first
 	watch := harness.StartWatch()
 	term.Type(t, "\x03")
 	o := p.Wait()

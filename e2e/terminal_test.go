@@ -116,6 +116,16 @@ func TestInterruptAtTerminal(t *testing.T) {
 	partial(t, p, fault.Interrupt, -1, "")
 }
 
+// The ranks are not in the terminal's foreground, and write to it even where that is not for the background.
+func TestTostop(t *testing.T) {
+	p := harness.Start(t, harness.Command{
+		Argv: []string{"sh", "-c", `stty tostop; exec "$@"`, "sh", harness.Program, "run", harness.Script(t, "phases.lua"), "--engine", "shm",
+			"--stay", "workload"},
+		Terminal: harness.NewTerminal(t),
+	})
+	p.UntilPrints("[2] in workload", "\nin workload")
+}
+
 // A second Ctrl-C ends the job without waiting for ranks that do not end by
 // themselves. What was saved before is still there.
 func TestSecondInterruptAtTerminal(t *testing.T) {

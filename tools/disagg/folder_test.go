@@ -257,7 +257,7 @@ func TestDebugBesideARun(t *testing.T) {
 // That figures cannot be added to the file of figures shows before anything runs.
 func TestForeignCSV(t *testing.T) {
 	for text, says := range map[string]string{
-		"a,b\n1,2\n":   "its first line does not name the columns",
+		"a,b\n1,2\n":    "its first line does not name the columns",
 		"network_name,": "wanted a newline at the end of the last line",
 	} {
 		out, config := judged(t)

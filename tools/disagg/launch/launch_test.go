@@ -330,6 +330,37 @@ func TestFailedProbe(t *testing.T) {
 	}
 }
 
+// An attempt that was cut off, and whose job Slurm runs elsewhere by the time squeue answers, writes no end mark.
+func TestCutOffAtTheEnd(t *testing.T) {
+	for _, cut := range []bool{false, true} {
+		bin, work := t.TempDir(), filepath.Join(t.TempDir(), "case")
+		squeue := ""
+		if cut {
+			squeue = `echo "1 node2 77" > exits/.attempt`
+		}
+		for name, body := range map[string]string{"srun": "", "scontrol": "echo node1", "squeue": squeue} {
+			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p, err := New(load(t, "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
+			Options{Dir: work, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Write(); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command("bash", p.Script)
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
+		out, _ := cmd.CombinedOutput()
+		marks, _ := filepath.Glob(filepath.Join(work, "8_*"))
+		if (len(marks) == 0) != cut {
+			t.Errorf("cut off %v: marks %q\n%s", cut, marks, out)
+		}
+	}
+}
+
 // Whatever a config says, a job script takes it as a text, but for the commands of the section job.
 func TestHostileFields(t *testing.T) {
 	dir := t.TempDir()

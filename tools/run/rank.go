@@ -45,7 +45,7 @@ const (
 // runRank is the life of one rank. The failure of a rank is reported by the
 // launcher, or, where there is none, by rank 0.
 func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ) (err error) {
-	// perigee's launcher gives rank 0 its own process group, and what writes to the terminal from there would be stopped
+	// perigee's launcher gives rank 0 its own process group. From there what writes to the terminal would be stopped
 	// after stty tostop.
 	signal.Ignore(syscall.SIGTTOU)
 	ctx, again, stop := untilSignal(ctx)

@@ -83,6 +83,11 @@ type Estimate struct {
 	Ratio      float64 `json:"ratio"`      // to the control group; NaN without one
 	Low        float64 `json:"low"`        // interval of Ratio; NaN without one
 	High       float64 `json:"high"`
+	// Off is how much longer than alone messages take that do not overlap, which is taken off Ratio and its interval
+	// where these are against the runs alone; 1 if nothing is.
+	Off float64 `json:"off"`
+	// alone is the part of the messages that is against the runs alone, by phase.
+	alone [mostPhases]float64
 }
 
 // Shown reports whether overlapping made a difference beyond chance.
@@ -158,7 +163,6 @@ type Collector struct {
 	report   Report
 	shareSum float64
 	phased   phased
-	meeting  []bool              // runs with messages that overlapped
 	pending  int                 // messages of the runs that are not in the groups yet
 	alone    int                 // times of messages alone
 	calm     groups              // those that did not overlap, against themselves alone
@@ -209,7 +213,6 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 				c.add(&s.messages[at], p)
 				a := &s.messages[at]
 				a.kept = append(a.kept, keep(run, p, took))
-				c.meeting[run] = c.meeting[run] || p.Overlap != nil
 				c.pending++
 			}
 		}
@@ -232,7 +235,7 @@ func (c *Collector) number(m *result.Measurement) int {
 	if !ok {
 		n = len(c.runs)
 		c.runs[key] = n
-		c.phased.phases, c.meeting = append(c.phased.phases, int32(phase)), append(c.meeting, false)
+		c.phased = append(c.phased, int32(phase))
 	}
 	return n
 }
@@ -287,14 +290,13 @@ func (c *Collector) pair(from, to int) *groups {
 
 // settle turns the runs that are kept into sums. Those of messages that have not run alone by now are lost.
 func (c *Collector) settle() {
-	c.phased.place(c.meeting)
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
 		for i := range s.messages {
 			a := &s.messages[i]
 			if a.first > 0 && a.pair != nil {
 				a.slow = a.slowed()
-				a.compare(a.pair, &c.calm, &c.phased)
+				a.compare(a.pair, &c.calm, c.phased)
 			}
 			a.kept = nil
 		}
@@ -305,7 +307,6 @@ func (c *Collector) settle() {
 // each hands over the messages of each pair that also ran alone, one after the other so that not all are in memory, and
 // returns those that did not overlap. looked is how many pairs overlapped.
 func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups) {
-	c.phased.place(c.meeting)
 	looked, messages := 0, map[*groups][]*message{}
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
@@ -324,7 +325,7 @@ func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *group
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
 		g, list := c.pairs[key].clone(), messages[c.pairs[key]]
 		for _, a := range list {
-			a.compare(g, calm, &c.phased)
+			a.compare(g, calm, c.phased)
 		}
 		if list != nil {
 			f(key, g, looked)
@@ -395,9 +396,13 @@ func (c *Collector) Report() Report {
 	})
 	r.Estimate, r.Lacking = all.estimate(level)
 	r.Calm, _ = calm.estimate(level)
-	if r.Calm.Slows() { // what is no slower than those that did not overlap says nothing of overlapping
-		r.Pairs = slices.DeleteFunc(r.Pairs, func(p Pair) bool { return p.Of != Workload && p.Low <= r.Calm.High })
+	others := calm.others(all)
+	r.Estimate.takeOff(others)
+	r.Lacking.takeOff(others)
+	for i := range r.Pairs {
+		r.Pairs[i].takeOff(others)
 	}
+	r.Pairs = slices.DeleteFunc(r.Pairs, func(p Pair) bool { return !p.Slows() })
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })
 	return r
 }
@@ -417,7 +422,7 @@ func most(counts map[string]int) (key string) {
 func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}
-	c.each(func(key [2]int, g *groups, _ int) {
+	others := c.each(func(key [2]int, g *groups, _ int) {
 		e, _, _ := g.compare()
 		list = append(list, Pair{key[0], key[1], most(g.shared), e})
 		if g.overlapped.n > 0 {
@@ -425,11 +430,14 @@ func (c *Collector) Costs() []Pair {
 		} else {
 			calm.merge(g)
 		}
-	})
+	}).others(all)
 	if all.overlapped.n == 0 {
 		all = calm
 	}
 	list[0].Estimate, _, _ = all.compare()
+	for i := range list {
+		list[i].takeOff(others)
+	}
 	return list
 }
 

@@ -29,6 +29,11 @@ type phase struct {
 // mostPhases bounds the phases that are kept apart. Further ones join those that are there.
 const mostPhases = 8
 
+// fewest is how many times as many messages of a phase may overlap as do not, for these to be a control group, and
+// fewestRuns is that of the runs of one message. Where nearly all overlap, the few that do not are those that something
+// else held up.
+const fewest, fewestRuns = 3, 16
+
 // phase returns that of a number.
 func (g *groups) phase(number int) *phase {
 	number %= mostPhases
@@ -66,7 +71,7 @@ func (g *groups) merge(o *groups) {
 // compare sets the overlapped messages against the control group. The estimate lacks the interval. lacking is of those
 // that overlapped in all runs of their phase, where others of the phase have a control group.
 func (g *groups) compare() (e Estimate, c, lacking contrast) {
-	e = Estimate{Slowdown: math.Exp(g.overlapped.mean()), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	e = estimateOf(g.overlapped)
 	if g.overlapped.n == 0 {
 		e.Control = g.calm
 		return e, nil, nil
@@ -89,14 +94,24 @@ func (g *groups) compare() (e Estimate, c, lacking contrast) {
 		c.merge(others)
 	}
 	e.take(c, of)
+	for i := range g.phases {
+		if p := &g.phases[i]; of == Alone || of == Both && !p.controlled() {
+			e.alone[i] = p.against.part(c)
+		}
+	}
 	return e, c, lacking
 }
 
-// controlled reports whether the phase has a control group. It has to stand for most of what overlapped. And where
-// nearly all messages overlap, the few that do not are those that something else held up.
+// estimateOf is that of messages of which nothing is known yet but their slowdowns.
+func estimateOf(slowdowns sums) Estimate {
+	nan := math.NaN()
+	return Estimate{Slowdown: math.Exp(slowdowns.mean()), Ratio: nan, Low: nan, High: nan, Off: 1}
+}
+
+// controlled reports whether the phase has a control group. It has to stand for most of what overlapped.
 func (p *phase) controlled() bool {
 	t, _ := p.within.total()
-	return t.others > 0 && 2*t.overlapped >= p.overlapped && 3*t.others >= t.overlapped
+	return t.others > 0 && 2*t.overlapped >= p.overlapped && fewest*t.others >= t.overlapped
 }
 
 // take takes the figures of a contrast.
@@ -106,6 +121,50 @@ func (e *Estimate) take(c contrast, of string) {
 	if t.weight > 0 {
 		e.Of, e.Ratio = of, math.Exp(t.effect/t.weight)
 	}
+}
+
+// part is that of the weight of all.
+func (c contrast) part(all contrast) float64 {
+	own, _ := c.total()
+	t, _ := all.total()
+	if t.weight == 0 {
+		return 0
+	}
+	return own.weight / t.weight
+}
+
+// others is how much longer than alone the messages of each phase take that do not overlap, which g is, where that is
+// shown, and they are enough to stand for those that overlapped.
+func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
+	for i := range g.phases {
+		p := &g.phases[i]
+		met := 0
+		if i < len(overlapped.phases) {
+			met = overlapped.phases[i].overlapped
+		}
+		if p.overlapped < minControl || fewest*p.overlapped < met {
+			continue
+		}
+		e := estimateOf(sums{})
+		e.take(p.against, Alone)
+		e.bound(p.against, level)
+		if e.Slows() {
+			list[i] = e
+		}
+	}
+	return list
+}
+
+// takeOff takes off what others are longer than alone: what is no slower than these says nothing of overlapping.
+func (e *Estimate) takeOff(others [mostPhases]Estimate) {
+	low, high := 1., 1.
+	for i, o := range others {
+		if o.Overlapped > 0 {
+			e.Off *= math.Pow(o.Ratio, e.alone[i])
+			low, high = low*math.Pow(o.Low, e.alone[i]), high*math.Pow(o.High, e.alone[i])
+		}
+	}
+	e.Ratio, e.Low, e.High = e.Ratio/e.Off, e.Low/high, e.High/low
 }
 
 // bound adds the interval.
@@ -122,9 +181,14 @@ func (e *Estimate) bound(c contrast, level float64) {
 func (g *groups) estimate(level float64) (e, lacking Estimate) {
 	e, c, without := g.compare()
 	e.bound(c, level)
-	lacking = Estimate{Slowdown: math.NaN(), Ratio: math.NaN(), Low: math.NaN(), High: math.NaN()}
+	lacking = estimateOf(sums{})
 	lacking.take(without, Alone)
 	lacking.bound(without, level)
+	for i := range g.phases {
+		if p := &g.phases[i]; p.controlled() {
+			lacking.alone[i] = p.lacking.part(without)
+		}
+	}
 	return e, lacking
 }
 

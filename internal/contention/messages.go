@@ -111,45 +111,33 @@ func (s *solo) place(from, to int32) int {
 	return s.next - 1
 }
 
-// phased are the numbers of runs, and where they stand in contrasts.
-type phased struct {
-	phases []int32 // of a run
-	places []int32 // of a run in a contrast
-	with   int     // runs beyond mostGroups with messages that overlapped
-	others int     // and without
-}
+// phased is the number of the phase of each run of the workload.
+type phased []int32
 
-// place gives the runs their places, as far as they have none. overlapped are those with messages that overlapped.
-// Beyond mostGroups, runs of either kind are spread evenly over the places: those with overlap may follow each other in
-// steps.
-func (p *phased) place(overlapped []bool) {
-	for run := len(p.places); run < len(p.phases); run++ {
-		at := run
-		if run >= mostGroups {
-			n := &p.others
-			if overlapped[run] {
-				n = &p.with
-			}
-			at = *n % mostGroups
-			*n++
-		}
-		p.places = append(p.places, int32(mostAlone+at))
+// workloadRun is the place of a run of the workload in a contrast. Beyond mostGroups the places look random, since runs
+// with overlap may follow each other in any steps.
+func workloadRun(run int32) int {
+	if run < mostGroups {
+		return mostAlone + int(run)
 	}
+	h := uint64(run) * 0x9E3779B97F4A7C15
+	h = (h ^ h>>32) * 0xD6E8FEB86659FD93
+	return mostAlone + int(h>>32%mostGroups)
 }
 
 // compare adds the kept runs of a message to the group of its pair, against itself, and those in which it did not
 // overlap to calm. Runs are set against others of their phase: what one phase adds to all messages is no contention.
-func (a *message) compare(pair, calm *groups, runs *phased) {
+func (a *message) compare(pair, calm *groups, runs phased) {
 	isolated := a.isolated()
 	own := []value{{aloneRun(0), math.Log(a.first / isolated), math.Inf(-1)}}
 	for k, took := range a.more {
 		own = append(own, value{aloneRun(k + 1), math.Log(took / isolated), math.Inf(-1)})
 	}
-	slices.SortStableFunc(a.kept, func(x, y kept) int { return int(runs.phases[x.run] - runs.phases[y.run]) })
+	slices.SortStableFunc(a.kept, func(x, y kept) int { return int(runs[x.run] - runs[y.run]) })
 	var over, others []value
 	fromOver, fromOthers := 0, 0 // of the phase
 	for i, k := range a.kept {
-		v := value{run: int(runs.places[k.run])}
+		v := value{run: workloadRun(k.run)}
 		var is int
 		switch is, v.log, v.met = k.look(isolated); is {
 		case met:
@@ -163,18 +151,23 @@ func (a *message) compare(pair, calm *groups, runs *phased) {
 				pair.late++
 			}
 		}
-		if i+1 < len(a.kept) && runs.phases[a.kept[i+1].run] == runs.phases[k.run] {
+		if i+1 < len(a.kept) && runs[a.kept[i+1].run] == runs[k.run] {
 			continue
 		}
 		if met := over[fromOver:]; len(met) > 0 { // no other message knows what overlapping costs this one
-			p := pair.phase(int(runs.phases[k.run]))
+			p := pair.phase(int(runs[k.run]))
 			p.overlapped += len(met)
 			p.against.add(met, own, false)
-			if beside := others[fromOthers:]; len(beside) > 0 {
+			if beside := others[fromOthers:]; fewestRuns*len(beside) >= len(met) {
 				p.within.add(met, beside, true)
 			} else {
 				p.lacking.add(met, own, false)
 			}
+		}
+		if beside := others[fromOthers:]; len(beside) > 0 {
+			p := calm.phase(int(runs[k.run]))
+			p.overlapped += len(beside)
+			p.against.add(beside, own, false)
 		}
 		fromOver, fromOthers = len(over), len(others)
 	}

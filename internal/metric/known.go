@@ -35,6 +35,9 @@ var known = []Def{
 				c.Add(v.d, &v.d.Measurements[i])
 			}
 			r := c.Report()
+			if l := r.Lacking; l.Runs < contention.MinRuns && l.Ratio > contention.Little {
+				return // the others do not stand for these
+			}
 			worst := math.Inf(-1)
 			for _, e := range []contention.Estimate{r.Estimate, r.Lacking} {
 				switch {

@@ -48,6 +48,7 @@ type Cost struct {
 	Ratio    Num    `json:"ratio"`
 	Low      Num    `json:"low"`
 	High     Num    `json:"high"`
+	Off      Num    `json:"off"` // taken off Ratio and its interval, as package contention defines it
 }
 
 // ContentionPair is a pair of ranks whose messages are slower when they overlap.
@@ -59,7 +60,9 @@ type ContentionPair struct {
 }
 
 func costOf(e contention.Estimate) Cost {
-	return Cost{e.Overlapped, e.Control, e.Of, e.Runs, Num(e.Slowdown), Num(e.Ratio), Num(e.Low), Num(e.High)}
+	return Cost{
+		e.Overlapped, e.Control, e.Of, e.Runs, Num(e.Slowdown), Num(e.Ratio), Num(e.Low), Num(e.High), Num(e.Off),
+	}
 }
 
 func contentionOf(r contention.Report) Contention {
@@ -147,22 +150,21 @@ func sayContention(f *Figures, say sayer) {
 	case c.High > unclear:
 		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case len(c.Pairs) > 0 || c.Lacking.Low > 1:
-		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but some pairs are slower.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	case len(c.Pairs) > 0 || c.Lacking.Low > 1 || c.Lacking.Compared > 0 && !c.Lacking.Low.Known():
+		but := "some pairs are slower"
+		if len(c.Pairs) == 0 {
+			but = "that does not hold for all of them"
+		}
+		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but %s.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High), but)
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
-	if l := c.Lacking; l.Low > 1 {
-		say(level(l.Ratio), "Not among these: %d messages overlapped in all runs of their phase, so that none of it compares with them. They take %s as long as in the runs alone "+
-			"(95 %% interval %.2f to %.2f), by whatever is different from these.", l.Compared, times(l.Ratio), float64(l.Low), float64(l.High))
-	} else if l.Compared > 0 {
-		say("note", "Not among these: %d messages overlapped in all runs of their phase, so that none of it compares with them.", l.Compared)
-	}
+	sayLacking(c.Lacking, say)
 	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {
-		say("note", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else.",
-			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
+		say("note", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else%s.",
+			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High), c.takenOff())
 	}
 	if c.Late > 0 && c.Compared > 0 {
 		say("note", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
@@ -234,9 +236,41 @@ func (c Cost) control() string {
 	return "those of the same phase that did not overlap"
 }
 
+// sayLacking says what overlapping costs those that did so in all runs of their phase, or in nearly all.
+func sayLacking(l Cost, say sayer) {
+	if l.Compared == 0 {
+		return
+	}
+	who := cli.Count(l.Compared, "message")
+	who = fmt.Sprintf("Not among these: %s overlapped in all runs of their phase or nearly all, so that too few of it compare with them", who)
+	took := fmt.Sprintf("They take %s as long as in the runs alone", times(l.Ratio))
+	if l.Off > 1 {
+		took += fmt.Sprintf(", less %s by which those of the phase that did not overlap are longer", times(l.Off))
+	}
+	switch {
+	case !l.Low.Known():
+		say("note", "%s. %s, in too few runs to say whether that is chance.", who, took)
+	case l.Low > 1:
+		say(level(l.Ratio), "%s. %s (95 %% interval %.2f to %.2f).", who, took, float64(l.Low), float64(l.High))
+	default:
+		took = strings.Replace(took, "They", "they", 1)
+		say("note", "%s. That costs them nothing beyond chance: %s (95 %% interval %.2f to %.2f).", who, took, float64(l.Low),
+			float64(l.High))
+	}
+}
+
+// takenOff says that what slows down messages without overlap, too, is taken off.
+func (c Contention) takenOff() string {
+	off := func(p ContentionPair) bool { return p.Off > 1 }
+	if c.Off > 1 || c.Lacking.Off > 1 || slices.ContainsFunc(c.Pairs, off) {
+		return ", and is taken off where others of the phase are compared with the runs alone"
+	}
+	return ""
+}
+
 // byAlone reports whether something is said against the runs alone.
 func (c Contention) byAlone() bool {
-	return c.Of != contention.Workload || c.Lacking.Low > 1 ||
+	return c.Of != contention.Workload || c.Lacking.Compared > 0 ||
 		slices.ContainsFunc(c.Pairs, func(p ContentionPair) bool { return p.Of != contention.Workload })
 }
 

@@ -90,10 +90,18 @@ const maxPMI = 64 << 10
 
 // open takes over the descriptor. When ctx ends, so do all waits.
 func (c *pmiConn) open(ctx context.Context) error {
-	// A descriptor that blocks could not be given a deadline.
-	if err := unix.SetNonblock(c.fd, true); err != nil {
-		return fault.New(fault.Launch, "PMI_FD=%d is not an open descriptor: %w", c.fd, err).
-			WithHint("a wrapper between the launcher and perigee must not close it")
+	// It may have been closed, and be one of Go's own by now.
+	var found unix.Stat_t
+	err := unix.Fstat(c.fd, &found)
+	if err == nil && found.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		err = errors.New("it is something else than a socket")
+	}
+	if err == nil { // a descriptor that blocks could not be given a deadline
+		err = unix.SetNonblock(c.fd, true)
+	}
+	if err != nil {
+		return fault.New(fault.Launch, "PMI_FD=%d is not the launcher's descriptor: %w", c.fd, err).
+			WithHint("a wrapper between the launcher and perigee must not close it (Python: close_fds=False)")
 	}
 	unix.CloseOnExec(c.fd)
 	c.use(ctx, os.NewFile(uintptr(c.fd), "PMI_FD"))

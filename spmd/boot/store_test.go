@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -227,7 +228,7 @@ func TestRankZeroFailsEverybody(t *testing.T) {
 func TestClosedDescriptor(t *testing.T) {
 	for _, env := range []string{"PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1", "PMI_FD=9999 PMI_RANK=0 PMI_SIZE=1 PMI_JOBID=1"} {
 		_, err := Join(t.Context(), environ(vars(env)), Watcher{})
-		checkFault(t, env, false, err, "PMI_FD=9999 is not an open descriptor")
+		checkFault(t, env, false, err, "PMI_FD=9999 is not the launcher's descriptor: bad file descriptor")
 	}
 }
 
@@ -309,5 +310,21 @@ func TestPMI2MessagesReadAsWritten(t *testing.T) {
 		if m, err := readPMI2Message(strings.NewReader(bad)); err == nil {
 			t.Errorf("%q: %v", bad, m)
 		}
+	}
+}
+
+// A number that a wrapper has closed may be anything by now, one of Go's own too.
+func TestForeignPMIDescriptor(t *testing.T) {
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, env := range []string{"PMI_RANK=0 PMI_SIZE=1", "PMI_RANK=0 PMI_SIZE=1 PMI_JOBID=1"} {
+		_, err := Join(t.Context(), environ(vars(fmt.Sprintf("PMI_FD=%d %s", file.Fd(), env))), Watcher{})
+		checkFault(t, env, false, err, "is not the launcher's descriptor: it is something else than a socket")
+	}
+	if _, err := file.Stat(); err != nil {
+		t.Error(err)
 	}
 }

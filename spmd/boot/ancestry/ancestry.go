@@ -9,9 +9,9 @@
 // the nearest ancestor whose environment lacks one of them.
 //
 // A process may also be detached on purpose: scripts start it in the background, or with
-// setsid or nohup, and end. Such a process has its own session, or ignores SIGINT or
-// SIGHUP, where the script that the launcher has started does not. Then the launcher may
-// end before it, and that is no failure. The rule is:
+// setsid or nohup, and end. Such a process has another session than the script that the
+// launcher has started, or ignores SIGINT or SIGHUP, where the launcher does not. Then the
+// launcher may end before it, and that is no failure. The rule is:
 //
 //   - If an ancestor between the rank and the launcher ends first, a rank that was started
 //     so has been detached, and nothing is watched from then on. So it is if both have
@@ -97,7 +97,8 @@ func find(proc string, self int, variables []string, ignored func() uint64) (*La
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			l.apart = len(l.between) > 0 && startedApart(proc, self, child, ignored())
+			detached := ignored() & background &^ ignoredBy(proc, parent)
+			l.apart = len(l.between) > 0 && (detached != 0 || ownSession(proc, self, child))
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -120,15 +121,14 @@ var ignored = func() (mask uint64) {
 	return mask
 }()
 
-// startedApart reports whether a process, which was started with some signals ignored, is to outlive an ancestor: it
-// has another session, or ignores signals that the other does not ignore.
-func startedApart(proc string, self, ancestor int, ignored uint64) bool {
+// ownSession reports whether a process has another session than its ancestor.
+func ownSession(proc string, self, ancestor int) bool {
 	own, err := statOf(proc, self)
 	if err != nil {
 		return false
 	}
 	other, err := statOf(proc, ancestor)
-	return err == nil && own[statSession] != other[statSession] || ignored&background&^ignoredBy(proc, ancestor) != 0
+	return err == nil && own[statSession] != other[statSession]
 }
 
 // ignoredBy returns the signals that a process ignores, all of them if that is unknown.

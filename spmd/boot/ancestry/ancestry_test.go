@@ -150,15 +150,21 @@ func TestEndBetween(t *testing.T) {
 			kill   string // as in TestEndOfTheLauncher
 			orphan string // of which process
 		}{
-			"wrapper":              {"set -m; sleep 1000 &", "w", "bash"},
-			"wrapper and others":   {"set -m; sleep 1000 &", "wl", "sh"},
-			"launcher":             {"set -m; sleep 1000 &", "l", "sh"},
-			"SIGHUP is ignored":    {"set -m; (trap '' HUP; exec sleep 1000) &", "w", ""},
-			"SIGTERM is ignored":   {"set -m; (trap '' TERM; exec sleep 1000) &", "w", "bash"},
-			"both ignore SIGHUP":   {"set -m; trap '' HUP; sleep 1000 &", "w", "bash"},
-			"SIGINT, as a shell's": {"sleep 1000 &", "w", ""},
+			"wrapper":                 {"set -m; sleep 1000 &", "w", "bash"},
+			"wrapper and others":      {"set -m; sleep 1000 &", "wl", "sh"},
+			"launcher":                {"set -m; sleep 1000 &", "l", "sh"},
+			"SIGHUP is ignored":       {"set -m; (trap '' HUP; exec sleep 1000) &", "w", ""},
+			"SIGTERM is ignored":      {"set -m; (trap '' TERM; exec sleep 1000) &", "w", "bash"},
+			"the script ignores it":   {"set -m; trap '' HUP; sleep 1000 &", "w", ""},
+			"the launcher ignores it": {"launcher set -m; sleep 1000 &", "w", "bash"},
+			"SIGINT, as a shell's":    {"sleep 1000 &", "w", ""},
 		} {
-			launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 bash -c '`+strings.ReplaceAll(c.start, "'", `'\''`)+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`)
+			start, byLauncher := strings.CutPrefix(c.start, "launcher ")
+			before := ""
+			if byLauncher {
+				before = "trap '' HUP; "
+			}
+			launcher, wrapper, rank := familyOf(t, before+`PERIGEE_TEST_RANK=3 bash -c '`+strings.ReplaceAll(start, "'", `'\''`)+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`)
 			l, err := find("/proc", rank, pair, ignoredOf(rank))
 			if err != nil || l == nil || l.PID != launcher || len(l.between) != 1 || l.between[0].PID != wrapper {
 				t.Fatalf("%s: %+v, %v", name, l, err)
@@ -175,14 +181,14 @@ func TestEndBetween(t *testing.T) {
 	})
 }
 
-func TestStartedApart(t *testing.T) {
+func TestOwnSession(t *testing.T) {
 	for _, setsid := range []bool{false, true} {
 		cmd := exec.Command("sleep", "1000")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if got := startedApart("/proc", cmd.Process.Pid, os.Getpid(), 0); got != setsid {
+		if got := ownSession("/proc", cmd.Process.Pid, os.Getpid()); got != setsid {
 			t.Errorf("own session %v: apart %v", setsid, got)
 		}
 		cmd.Process.Kill()

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -157,7 +159,8 @@ func printVerdict(out io.Writer, v *verdict.Verdict) error {
 		fmt.Fprintln(w)
 	}
 	for _, s := range v.Accuracy {
-		fmt.Fprintf(w, "accuracy: run %d: %s, %s: %s %g\n", s.Run, s.Task, s.Filter, s.Metric, s.Value)
+		fmt.Fprintf(w, "accuracy: run %d: %s, %s: %s %s\n", s.Run, s.Task, s.Filter, s.Metric,
+			cmp.Or(s.Text, strconv.FormatFloat(s.Value, 'g', -1, 64)))
 	}
 	if v.TotalRequests != nil {
 		fmt.Fprintf(w, "requests: %d, %d failed\n", *v.TotalRequests, *v.FailedRequests)

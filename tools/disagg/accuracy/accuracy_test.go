@@ -69,7 +69,7 @@ func TestTables(t *testing.T) {
 |aime25|1|strict-match|0|exact_match|↑|nan|±|0|
 `
 	scores, err := Read(strings.NewReader(log))
-	if err != nil || len(scores) != 2 {
+	if err != nil || len(scores) != 3 || scores[2].Text != "nan" {
 		t.Fatalf("%+v, %v", scores, err)
 	}
 	if s := scores[0]; s.Task != "mmlu" || s.Filter != "none" || s.Value != .8712 || *s.StdErr != .0027 {
@@ -119,5 +119,33 @@ func TestScoresAreBounded(t *testing.T) {
 	}
 	if _, err := Read(strings.NewReader(strings.Repeat(row, maxScores+1))); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A metric without a number is one that was not reached, in whatever run, and other tables are none of lm_eval's.
+func TestValuesThatAreNoNumbers(t *testing.T) {
+	table := func(metric, value string) string {
+		return "|Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|-----|------:|------|-----:|------|---|----:|---|-----:|\n" +
+			"|gsm8k|      3|strict|     5|" + metric + "|↑  |" + value + "|±  |0.0060|\n"
+	}
+	reference := []Reference{{Name: "gsm8k", Filter: "strict", Expected: 0.95, Test: Default("gsm8k")}}
+	good := table("exact_match", "0.9500")
+	for text, want := range map[string]string{
+		good:                                              "",
+		good + good:                                       "",
+		good + table("exact_match", "nan"):                `accuracy: run 2 of gsm8k: wanted a number for exact_match, got "nan"`,
+		good + table("exact_match", "N/A"):                `accuracy: run 2 of gsm8k: wanted a number for exact_match, got "N/A"`,
+		good + table("exact_match", "1e301"):              `accuracy: run 2 of gsm8k: wanted a number for exact_match, got "1e301"`,
+		table("exact_match", "-inf") + good:               `accuracy: run 1 of gsm8k: wanted a number for exact_match, got "-inf"`,
+		table("f1", "0.95") + table("exact_match", "inf"): `accuracy: run 1 of gsm8k: wanted a number for exact_match, got "inf"`,
+		good + strings.Repeat("| 0 | H100 | On | 5 | N | | Default | | none |\n", 3): "",
+	} {
+		scores, err := Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(JudgeAll(scores, reference), "; "); got != want {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
 	}
 }

@@ -141,6 +141,11 @@ func judgeRun(scores []Score, run int, r Reference) func() string {
 				cmp.Or(r.Filter, "none"))
 		}
 	}
+	if text := scores[i].Text; text != "" {
+		return func() string {
+			return fmt.Sprintf("accuracy: run %d of %s: wanted a number for %s, got %q", run, r.Name, scores[i].Metric, text)
+		}
+	}
 	j := r.Judge(scores[i].Value)
 	scores[i].Judgement = &j
 	if j.Passed {

@@ -4,6 +4,7 @@ package accuracy
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -19,7 +20,8 @@ type Score struct {
 	Task   string   `json:"task"`
 	Filter string   `json:"filter"`
 	Metric string   `json:"metric"`
-	Value  float64  `json:"value"` // as printed, usually a fraction
+	Value  float64  `json:"value"`          // as printed, usually a fraction; 0 with Text
+	Text   string   `json:"text,omitempty"` // what is printed, if that is no number of at most benchlog.MostFigure
 	StdErr *float64 `json:"stderr,omitempty"`
 
 	*Judgement
@@ -44,6 +46,12 @@ func Read(r io.Reader) ([]Score, error) {
 	}
 	return t.scores, err
 }
+
+// noNumber is what stands where a metric has no value, besides nan and inf.
+var noNumber = map[string]bool{"n/a": true, "none": true, "null": true}
+
+// mostText bounds what is kept of a value that is no number, which may have thousands of digits.
+const mostText = 40
 
 type tables struct {
 	at     columns
@@ -109,14 +117,20 @@ func (t *tables) score(cells []string) {
 	if len(cells) <= max(t.at.filter, t.at.metric, t.at.value) {
 		return
 	}
-	value, err := strconv.ParseFloat(cells[t.at.value], 64)
-	if err != nil || !(math.Abs(value) <= benchlog.MostFigure) {
-		return // a rule of dashes, or a group's header
+	text := cells[t.at.value]
+	value, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err == nil && math.Abs(value) <= benchlog.MostFigure:
+		text = ""
+	case err == nil || errors.Is(err, strconv.ErrRange) || noNumber[strings.ToLower(text)]:
+		value, text = 0, text[:min(len(text), mostText)] // what was not reached is no reason to look elsewhere
+	default:
+		return // a rule of dashes, a group's header, or another table
 	}
 	if task := strings.ToLower(strings.TrimLeft(cells[t.at.task], "- ")); task != "" {
 		t.task = task
 	}
-	s := Score{Task: t.task, Filter: cells[t.at.filter], Metric: cells[t.at.metric], Value: value}
+	s := Score{Task: t.task, Filter: cells[t.at.filter], Metric: cells[t.at.metric], Value: value, Text: text}
 	if s.Task == "" || s.Filter == "" {
 		return
 	}

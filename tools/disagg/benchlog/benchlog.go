@@ -154,6 +154,9 @@ type machine struct {
 	after bool
 	at    int64              // offset of the line
 	block map[string]float64 // what the result block has said so far; nil outside of one
+	// summed is how many failures a client has summed up in the level since the last result block began, -1 if it has
+	// not: TensorRT-LLM's does so before the block that they belong to.
+	summed int
 	// tooMany says that there are more levels than maxLevels.
 	tooMany bool
 }
@@ -210,7 +213,8 @@ func (m *machine) beginBlock() {
 	}
 	clear(m.open.Metrics)
 	m.block = map[string]float64{}
-	m.open.Total, m.open.Successful, m.open.Failed = -1, -1, -1
+	m.open.Total, m.open.Successful, m.open.Failed = -1, -1, m.summed
+	m.summed = -1
 	m.open.Generated, m.open.Duration, m.open.Throughput = -1, 0, 0
 }
 
@@ -233,6 +237,7 @@ func (m *machine) begin(line []byte) {
 	if len(fields) >= 2 { // older clients do not say it
 		count, _ = whole(fields[len(fields)-2])
 	}
+	m.summed = -1
 	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: count, Metrics: map[string]float64{}, Total: -1,
 		Successful: -1, Failed: -1, Generated: -1}
 }
@@ -334,6 +339,12 @@ func (m *machine) count(line []byte, l *Level) {
 		if value, ok := after(line, c.label); ok {
 			if n, ok := whole(value); ok {
 				m.once(string(bytes.TrimSuffix(c.label, []byte(":"))), float64(n))
+				if bytes.Equal(c.label, failedSum) {
+					m.summed = n
+				}
+				if c.to == &l.Failed {
+					n = max(n, l.Failed)
+				}
 				*c.to = n
 			} else {
 				m.unread(c.label, "a whole number", value)

@@ -142,16 +142,25 @@ func TestUnreadableCounts(t *testing.T) {
 	}
 }
 
-// What a warm-up's result says of requests within a level does not stand for what is measured.
+// What a warm-up's result says of requests within a level does not stand for what is measured. Failures that are summed up
+// before a result belong to it.
 func TestCountsOfAWarmup(t *testing.T) {
 	const block = "============ Serving Benchmark Result ============\n"
-	log, err := Read(strings.NewReader("Benchmarking with concurrency 4 ... 32 prompts\n" + block + "Total requests: 9\nSuccessful requests: 7\nFailed requests: 2\n" +
-		block + "Successful requests: 4\nBenchmark with concurrency 4 done\n"))
-	if err != nil || len(log.Levels) != 1 {
-		t.Fatalf("%+v, %v", log, err)
-	}
-	if l := log.Levels[0]; l.Total != -1 || l.Successful != 4 || l.Failed != -1 {
-		t.Errorf("total %d, successful %d, failed %d; want -1, 4, -1", l.Total, l.Successful, l.Failed)
+	const warmup = block + "Total requests: 9\nSuccessful requests: 7\nFailed requests: 2\n"
+	for text, want := range map[string][3]int{
+		warmup + block + "Successful requests: 4\n":                                                          {-1, 4, -1},
+		"Total failed requests: 5\n" + block + "Successful requests: 27\n":                                   {-1, 27, 5},
+		"Total failed requests: 5\n" + block + "Successful requests: 27\nFailed requests: 0\n":               {-1, 27, 5},
+		warmup + "Total failed requests: 5\n" + block + "Successful requests: 27\n":                          {-1, 27, 5},
+		"Total failed requests: 5\n" + warmup + "Total failed requests: 0\n" + block + "Total requests: 4\n": {4, -1, 0},
+	} {
+		log, err := Read(strings.NewReader("Benchmarking with concurrency 4 ... 32 prompts\n" + text + "Benchmark with concurrency 4 done\n"))
+		if err != nil || len(log.Levels) != 1 {
+			t.Fatalf("%+v, %v", log, err)
+		}
+		if l := log.Levels[0]; [3]int{l.Total, l.Successful, l.Failed} != want {
+			t.Errorf("%q: total %d, successful %d, failed %d; want %d", text, l.Total, l.Successful, l.Failed, want)
+		}
 	}
 }
 

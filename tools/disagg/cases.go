@@ -179,17 +179,7 @@ func caseOf(t *batch.Task, is func(*Case) bool) *Case {
 	return nil
 }
 
-// nameOf names a run of a case, counted from 1.
-func nameOf(id string, repeat int) string {
-	if repeat > 1 {
-		return fmt.Sprintf("%s#%d", id, repeat)
-	}
-	return id
-}
-
-func (c *Case) name() string { return nameOf(c.ID, c.Repeat) }
-
-// runOf returns the case of a task, and which of its runs that is.
+// runOf returns the case of a task, and which of its runs that is, from 1.
 func runOf(t *batch.Task) (id string, repeat int) {
 	id, repeat = t.Ident.String(), 1
 	if n, ok := strings.CutPrefix(t.Name, id+"#"); ok {

@@ -183,9 +183,9 @@ func (r *session) makeTasks(selected []*config.Config) error {
 			if repeat == 1 {
 				c.Problems = append(c.Problems, c.Unset()...)
 			}
-			name, folder := nameOf(c.Ident.String(), repeat), strings.ReplaceAll(c.Ident.String(), ":", "-")
+			name, folder := c.Ident.String(), strings.ReplaceAll(c.Ident.String(), ":", "-")
 			if repeat > 1 {
-				folder = fmt.Sprintf("%s.%d", folder, repeat)
+				name, folder = fmt.Sprintf("%s#%d", name, repeat), fmt.Sprintf("%s.%d", folder, repeat)
 			}
 			dir := filepath.Join(r.dir, batch.LogsFolder, folder)
 			if own := c.Environment.LogDir; own != "" && filepath.IsAbs(own) {
@@ -405,9 +405,9 @@ func (r *session) checkPlaces() error {
 // x_ERROR, and of x where it fails.
 func (r *session) checkResults() error {
 	for _, t := range r.tasks {
-		id, repeat := runOf(t)
-		if c := caseOf(t, func(c *Case) bool { return c.ID != id || c.Repeat != repeat }); c != nil {
-			return fault.New(fault.Input, "%s holds the results of the case %s, and %s would replace them", c.Dir, c.name(), t.Name).
+		id := t.Ident.String()
+		if c := caseOf(t, func(c *Case) bool { return c.ID != id }); c != nil {
+			return fault.New(fault.Input, "%s holds the results of the case %s, and %s would replace them", c.Dir, c.ID, t.Name).
 				WithHint("rename the file of the case, or set OUTPUT_PATH to another folder")
 		}
 	}
@@ -487,7 +487,7 @@ func (r *session) resume(m *batch.Manager, ledger *batch.Ledger) error {
 func (r *session) refuseOpen(ledger *batch.Ledger) error {
 	if open := ledger.Open(); len(open) > 0 {
 		return fault.New(fault.Usage, "%s: an interrupted run has left %s that may still be running", r.dir, cli.Count(len(open), "job")).
-			WithHint("--resume goes on with it, perigee disagg clean cancels its jobs")
+			WithHint("--resume goes on with it, perigee disagg clean cancels its jobs; if you know that none runs, as in a copy of the folder, move its jobs.jsonl away")
 	}
 	return nil
 }

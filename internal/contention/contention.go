@@ -111,6 +111,8 @@ type Report struct {
 	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
 	// Late of those that also ran alone had lasted as long as alone before they met others.
 	Late int `json:"late"`
+	// Strangers counts the overlapped messages that never ran alone, and are compared with nothing.
+	Strangers int `json:"strangers"`
 	// Unsure counts the messages that may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
 	// NotAlone counts the runs of the phase isolated that do not count as runs alone, since a message overlapped.
@@ -163,10 +165,10 @@ type Collector struct {
 	report   Report
 	shareSum float64
 	phased   phased
-	pending  int                 // messages of the runs that are not in the groups yet
-	alone    int                 // times of messages alone
-	calm     groups              // those that did not overlap, against themselves alone
-	times    map[group][]float64 // for Slower
+	pending  int             // messages of the runs that are not in the groups yet
+	alone    int             // times of messages alone
+	calm     groups          // those that did not overlap, against themselves alone
+	times    map[group]times // for Slower
 	// resources has sums in place of means.
 	resources map[string]Resource
 }
@@ -176,7 +178,7 @@ func (c *Collector) Add(d *result.Document, m *result.Measurement) {
 	if c.patterns == nil {
 		c.patterns, c.pairs = map[int]*solo{}, map[[2]int]*groups{}
 		c.runs, c.phases = map[runKey]int{}, map[string]int{}
-		c.times = map[group][]float64{}
+		c.times = map[group]times{}
 		c.report.Shared, c.resources = map[string]int{}, map[string]Resource{}
 	}
 	s := c.patterns[m.Pattern]
@@ -264,6 +266,7 @@ func (c *Collector) add(a *message, p series.PeerRun) {
 		return
 	}
 	c.report.Marked++
+	a.marked++
 	c.shareSum += p.Overlap.Share
 	c.report.Shared[p.Overlap.Shared]++
 	if a.pair.shared == nil {
@@ -394,6 +397,13 @@ func (c *Collector) Report() Report {
 			r.Pairs = append(r.Pairs, p)
 		}
 	})
+	for _, s := range c.patterns {
+		for i := range s.messages {
+			if a := &s.messages[i]; a.first == 0 {
+				r.Strangers += a.marked
+			}
+		}
+	}
 	r.Estimate, r.Lacking = all.estimate(level)
 	r.Calm, _ = calm.estimate(level)
 	others := calm.others(all)

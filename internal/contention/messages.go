@@ -18,6 +18,7 @@ type message struct {
 	of       int
 	pair     *groups // nil until the first run of the workload comes
 	slow     sums    // of the workload's runs that are in the groups
+	marked   int     // runs in which it overlapped
 	kept     []kept  // runs of the workload that are not in the groups yet
 }
 

@@ -164,3 +164,27 @@ func TestSlowestFirst(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 }
+
+// Initiators that start apart alone, and together in the workload, share a link there: each takes longer, and all
+// together do not.
+func TestStartedTogether(t *testing.T) {
+	d := &timed{rng: rand.New(rand.NewPCG(1, 2))}
+	d.pattern(0, 0)
+	for _, phase := range []string{"isolated", "w"} {
+		for i := range 20 {
+			took, apart := int64(87e6+1e5*d.rng.NormFloat64()), int64(100e6)
+			if phase == "w" {
+				took, apart = 2*took, 0
+			}
+			var ranks []series.RankRun
+			for r := range 2 {
+				start := int64(r) * apart
+				ranks = append(ranks, series.RankRun{Rank: r, StartNS: start, EndNS: start + took, Peers: []series.PeerRun{{Peer: 2, EndNS: start + took}}})
+			}
+			d.d.Measurements = append(d.d.Measurements, result.Measurement{Phase: phase, Iteration: i, LatencyNS: apart + took, Run: series.Run{Ranks: ranks}})
+		}
+	}
+	if list, undecided := d.slower(); len(list) > 0 || undecided {
+		t.Errorf("%+v, undecided %v", list, undecided)
+	}
+}

@@ -21,6 +21,8 @@ type Contention struct {
 	Shared     string `json:"shared"`     // what most of them shared
 	// Late of them had already lasted as long as alone when they first met another.
 	Late int `json:"late"`
+	// Strangers of them never ran alone, and are compared with nothing.
+	Strangers int `json:"strangers"`
 	// Unsure may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
 	// NotAlone runs of the phase isolated do not count as runs alone, since a message overlapped.
@@ -68,6 +70,7 @@ func costOf(e contention.Estimate) Cost {
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
+		Strangers: r.Strangers,
 		NotAlone: r.NotAlone,
 		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
@@ -160,6 +163,9 @@ func sayContention(f *Figures, say sayer) {
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+	}
+	if c.Strangers > 0 && c.Compared > 0 {
+		say("note", "Not among these: %s overlapped that never ran alone, and cannot be compared.", cli.Count(c.Strangers, "message"))
 	}
 	sayLacking(c.Lacking, say)
 	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {

@@ -71,8 +71,8 @@ func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
 		Strangers: r.Strangers,
-		NotAlone: r.NotAlone,
-		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
+		NotAlone:  r.NotAlone,
+		Cost:      costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {

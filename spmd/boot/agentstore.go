@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -65,6 +66,23 @@ func (s *agentStore) publish(ctx context.Context, ips []string) error {
 		}
 		return err
 	})
+}
+
+// keepTrying publishes the addresses, again and again until that is done or ctx has ended.
+func (s *agentStore) keepTrying(ctx context.Context, ips []string, log *slog.Logger) {
+	log = log.With("candidates", ips)
+	for ctx.Err() == nil {
+		err := s.publish(ctx, ips)
+		if err == nil {
+			log.Info("left rank 0's addresses with torchrun's agents")
+			return
+		}
+		log.Info("cannot leave rank 0's addresses with torchrun's agents", "reason", err)
+		select {
+		case <-time.After(maxStorePause):
+		case <-ctx.Done():
+		}
+	}
 }
 
 // addresses are host:port where rank 0 may be, according to the store.

@@ -186,9 +186,9 @@ func TestAgentStoreTakesThePort(t *testing.T) {
 	if p := portOf(t, with("RANK", "0")); p != derived {
 		t.Errorf("rank 0 works out port %d, rank 1 %d", p, derived)
 	}
-	for key, value := range map[string]string{"TORCHELASTIC_RUN_ID": "b", "MASTER_PORT": "29501", "MASTER_ADDR": "i"} {
-		if p := portOf(t, with(key, value)); p == derived {
-			t.Errorf("another %s gives the same port", key)
+	for key, value := range map[string]string{"TORCHELASTIC_RUN_ID": "b", "MASTER_PORT": "29501", "MASTER_ADDR": "h.example"} {
+		if p := portOf(t, with(key, value)); (p == derived) != (key == "MASTER_ADDR") { // hosts may write it in several ways
+			t.Errorf("with another %s the port is %d, and %d before", key, p, derived)
 		}
 	}
 }

@@ -183,6 +183,11 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 	cl.NameHost(r.node)
 	lead := &leadingClient{listener: listener, seal: r.seal, size: r.size, spare: spare}
 	lead.LeadingClient = &watch.LeadingClient{Client: cl, Coordinator: c, Shut: lead.shut}
+	if r.agents != nil && preferred == "" && broken == nil {
+		publishing, stop := context.WithCancel(context.WithoutCancel(ctx))
+		lead.unpublish = stop
+		go r.agents.keepTrying(publishing, p.IPs, r.watch.log())
+	}
 	c.WhenComplete(lead.shut)
 	c.ExplainAbsence(func() string {
 		missing, _ := r.siblings.look() // ranks that have given up wait for the verdict
@@ -193,14 +198,6 @@ func (r rendezvous) lead(ctx context.Context) (*Process, *leadingClient, error) 
 		lead.AwaitLate(ctx)
 		lead.Leave(ctx)
 		return nil, nil, f
-	}
-	if r.agents != nil && preferred == "" {
-		log := r.watch.log().With("candidates", p.IPs)
-		if err := r.agents.publish(ctx, p.IPs); err != nil {
-			log.Info("cannot leave rank 0's addresses with torchrun's agents", "reason", err)
-		} else {
-			log.Info("left rank 0's addresses with torchrun's agents")
-		}
 	}
 	p.Store, p.Monitor, p.Waiting = lead, lead, lead.waiting
 	return p, lead, nil
@@ -465,6 +462,8 @@ type leadingClient struct {
 	seal     sealer
 	size     int
 	spare    *spare
+	// unpublish ends the attempts to say where rank 0 is; nil if there are none.
+	unpublish context.CancelFunc
 }
 
 // spare is a descriptor that rank 0 holds until all ranks have come. Where it fails for want of descriptors it lets the
@@ -526,6 +525,9 @@ func (l *leadingClient) refusals() string {
 // shut admits no connections any more. The addresses are known to more than the ranks,
 // and when all have joined no other connection is expected.
 func (l *leadingClient) shut() {
+	if l.unpublish != nil {
+		l.unpublish()
+	}
 	l.listener.Close()
 	l.spare.release()
 	if c, ok := l.seal.(io.Closer); ok {

@@ -83,7 +83,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	var agents *agentStore
 	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
 		agents = &agentStore{address: net.JoinHostPort(host, strconv.Itoa(port))}
-		port = derivedPort(fmt.Sprint(id, "/", host, ":", port, attempt))
+		port = derivedPort(fmt.Sprint(id, ":", port, attempt)) // hosts may call the store's by several names
 		agents.port = strconv.Itoa(port)
 	}
 	occupied := "choose another MASTER_PORT; the one given is in use"

@@ -69,6 +69,8 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
+	proc    string
+	self    int
 	also    []watched // other processes without which the ranks are orphans
 	starter watched   // what has started the launcher; without a handle where that does not count
 }
@@ -88,7 +90,7 @@ func Find(variables []string) (*Launcher, error) {
 
 // find is Find for a process, which was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored func() uint64) (*Launcher, error) {
-	l := &Launcher{}
+	l := &Launcher{proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
 		if err != nil || h == nil {
@@ -237,23 +239,46 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 		return ended
 	}
 	launcher, between := wait(append([]watched{{l.Process, l.handle}}, l.also...)), wait(l.between)
-	select {
-	case p := <-launcher:
-		return p, !l.apart || l.dragged() || !slices.ContainsFunc(l.between, func(w watched) bool { return w.ended() })
-	case p := <-between:
-		if l.apart || l.dragged() {
-			return l.Process, l.dragged()
-		}
+	for {
 		select {
 		case p := <-launcher:
-			return p, true
-		case <-time.After(reprieve):
-			return p, true
+			gone := func(w watched) bool { return w.ended() }
+			return p, !l.apart || l.dragged() || !slices.ContainsFunc(l.between, gone)
+		case p := <-between:
+			if l.apart || l.dragged() {
+				return l.Process, l.dragged()
+			}
+			if l.takenOver(p) {
+				continue
+			}
+			select {
+			case p := <-launcher:
+				return p, true
+			case <-time.After(reprieve):
+				return p, true
+			case <-ctx.Done():
+				return Process{}, false
+			}
 		case <-ctx.Done():
+			return Process{}, false
 		}
-	case <-ctx.Done():
 	}
-	return Process{}, false
+}
+
+// takenOver reports whether what an ancestor has left that has ended is now the child of one above it, which has asked
+// for that (PR_SET_CHILD_SUBREAPER) and so waits for it.
+func (l *Launcher) takenOver(ended Process) bool {
+	child := l.self
+	for i, w := range l.between {
+		if w.Process != ended {
+			child = w.PID
+			continue
+		}
+		parent, err := parentOf(l.proc, child)
+		above := append(slices.Clone(l.between[i+1:]), watched{l.Process, l.handle})
+		return err == nil && slices.ContainsFunc(above, func(w watched) bool { return w.PID == parent })
+	}
+	return false
 }
 
 // dragged reports whether what has started the launcher has ended, or is about to: then the launcher ends, too, if it

@@ -181,6 +181,35 @@ func TestEndBetween(t *testing.T) {
 	})
 }
 
+// A process in between that asks for what is below it waits for that, too.
+func TestSubreaper(t *testing.T) {
+	const variable = "PERIGEE_TEST_SUBREAPER"
+	if file := os.Getenv(variable); file != "" {
+		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		exec.Command("bash", "-c", "set -m; sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait", file).Run()
+		time.Sleep(time.Hour)
+	}
+	launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 `+variable+`=$0 `+os.Args[0]+` -test.run '^TestSubreaper$'; sleep 1000`)
+	l, err := find("/proc", rank, pair, ignoredOf(rank))
+	if err != nil || l == nil || l.PID != launcher || len(l.between) != 2 || l.apart {
+		t.Fatalf("%+v, %v", l, err)
+	}
+	defer l.Close()
+	syscall.Kill(wrapper, syscall.SIGKILL)
+	ctx, cancel := context.WithTimeout(t.Context(), reprieve+500*time.Millisecond)
+	defer cancel()
+	if p, orphan := l.Wait(ctx); orphan {
+		t.Errorf("orphan of %v", p)
+	}
+	syscall.Kill(l.between[1].PID, syscall.SIGKILL)
+	for !l.between[1].ended() {
+		time.Sleep(time.Millisecond)
+	}
+	if p, orphan := l.Wait(t.Context()); !orphan {
+		t.Errorf("%v is no orphan", p)
+	}
+}
+
 func TestOwnSession(t *testing.T) {
 	for _, setsid := range []bool{false, true} {
 		cmd := exec.Command("sleep", "1000")

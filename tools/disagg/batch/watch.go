@@ -258,8 +258,8 @@ func (d *Death) quote(dir string) {
 	defer file.Close()
 	var tail []string
 	cut := false
-	if _, err := file.Seek(-mostQuoted, io.SeekEnd); err == nil { // else it is shorter
-		cut = true
+	if at, err := file.Seek(-mostQuoted, io.SeekEnd); err == nil { // else it is shorter
+		cut = at > 0
 	} else if _, err := file.Seek(0, io.SeekStart); err != nil {
 		d.Line = err.Error()
 		return

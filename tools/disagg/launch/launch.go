@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
 	"perigee/tools/disagg/catalog"
@@ -69,6 +70,35 @@ type Data struct {
 	Probe         string
 	Capped        bool // on fewer nodes than asked for, with one task per server and node
 	NodeSpan      int  // nodes that the placeholders stand for
+}
+
+// planFiles are files of plans that no log may be named like, as far as they are not logs.
+var planFiles = []string{
+	scriptFile, Effective, "setup.sh", "server.sh", "ready.sh", "client.sh", "command.sh", "evaluate.sh", "task.sh",
+	"gen_config.yaml", "ctx_config.yaml", "server_config_base.yaml", "allocations.json", "probe_0_1.txt",
+}
+
+// OwnLogs are the logs that the config itself names, in the result folder, as words of the shell. An attempt of a job
+// begins without those of the one before.
+func (d *Data) OwnLogs() (words []string) {
+	names := []string{d.AccuracyLog}
+	if d.Metrics != nil {
+		names = append(names, d.Metrics.LogFile)
+	}
+	for _, name := range names {
+		isFile := func(file string) bool { ok, err := filepath.Match(name, file); return ok || err != nil }
+		if name == "" || slices.ContainsFunc(planFiles, isFile) {
+			continue
+		}
+		parts := strings.Split("./"+name, "*")
+		for i := range parts {
+			if parts[i] != "" {
+				parts[i] = cli.Quote(parts[i])
+			}
+		}
+		words = append(words, strings.Join(parts, "*"))
+	}
+	return words
 }
 
 // WorkerEnv lists the environment of a worker.

@@ -330,6 +330,27 @@ func TestFailedProbe(t *testing.T) {
 	}
 }
 
+// Logs that a config names itself are removed with the others where Slurm runs a job again; no other file is.
+func TestOwnLogs(t *testing.T) {
+	for names, want := range map[[2]string]string{
+		{"my.log", ""}: "./my.log", {"", ""}: "", {"it's $(x).log", "acc_*.txt"}: `./acc_*.txt './it'\''s $(x).log'`,
+		{"effective.yaml", "*"}: "", {"*.sh", "[a"}: "", {"-rf", ""}: "./-rf",
+	} {
+		d := Data{Config: &config.Config{Metrics: &config.Metrics{LogFile: names[0]}, AccuracyLog: names[1]}}
+		if got := strings.Join(d.OwnLogs(), " "); got != want {
+			t.Errorf("%q: got %s, want %s", names, got, want)
+		}
+	}
+	if got := (&Data{Config: &config.Config{}}).OwnLogs(); got != nil {
+		t.Errorf("got %q", got)
+	}
+	p, err := New(load(t, "metadata: {model_name: toy, metrics: {log_file: my.log}}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
+		Options{Dir: filepath.Join(t.TempDir(), "case"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil || !strings.Contains(p.Text, `"8_done_$SLURM_JOB_ID.txt" ./my.log`+"\n") {
+		t.Errorf("%v\n%s", err, p.Text)
+	}
+}
+
 // An attempt that was cut off, and whose job Slurm runs elsewhere by the time squeue answers, writes no end mark.
 func TestCutOffAtTheEnd(t *testing.T) {
 	for _, cut := range []bool{false, true} {

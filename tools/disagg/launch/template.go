@@ -151,8 +151,8 @@ func insert(list *parse.ListNode, call parse.Node) {
 
 // allowed are the methods that a template may call, of those that its data has: none makes a text of any length, or
 // takes long.
-var allowed = []string{"Concurrencies", "Display", "GPUs", "Kind", "Known", "Nodes", "String", "TaskArguments",
-	"UsesCommand", "Valid", "WorkerEnv", "World"}
+var allowed = []string{"Concurrencies", "Display", "GPUs", "Kind", "Known", "Nodes", "OwnLogs", "String",
+	"TaskArguments", "UsesCommand", "Valid", "WorkerEnv", "World"}
 
 // checkMethods refuses a template that names a method which is not allowed. Fields may have the names of allowed ones.
 func checkMethods(t *template.Template) error {

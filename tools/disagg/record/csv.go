@@ -146,16 +146,17 @@ func appendable(file *os.File) error {
 	if err := whole(file); err != nil {
 		return fault.New(fault.Output, "%w", err).WithHint(wholeHint)
 	}
-	want := strings.Join(columns, ",")
-	head := make([]byte, len(want)+2)
-	n, err := file.ReadAt(head, 0)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return fault.New(fault.Output, "%w", err)
+	const longest = 64 << 10
+	header, err := csv.NewReader(io.NewSectionReader(file, 0, longest)).Read()
+	if errors.Is(err, io.EOF) {
+		return nil
 	}
-	first, _, _ := strings.Cut(string(head[:n]), "\n")
-	if n > 0 && strings.TrimSuffix(first, "\r") != want {
-		return fault.New(fault.Output, "%s: its first line does not name the columns that are written there: %s", file.Name(), want).
-			WithHint("move the file away, or set OUTPUT_PATH to another folder")
+	if err == nil {
+		header[0] = strings.TrimPrefix(header[0], byteOrderMark)
+	}
+	if err != nil || !slices.Equal(header, columns) {
+		return fault.New(fault.Output, "%s: its first line does not name the columns that are written there: %s", file.Name(),
+			strings.Join(columns, ",")).WithHint("move the file away, or set OUTPUT_PATH to another folder")
 	}
 	return nil
 }
@@ -213,6 +214,9 @@ func lock(file *os.File) error {
 	}
 }
 
+// byteOrderMark is what spreadsheets write in front.
+const byteOrderMark = "\ufeff"
+
 // What a file may hold: 100,000 of perigee's rows have 50 MB.
 const (
 	mostCSV  = 64 << 20 // bytes
@@ -233,7 +237,7 @@ func ReadCSV(path string) (rows []Row, left int, _ error) {
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)
 	}
-	header[0] = strings.TrimPrefix(header[0], "\ufeff") // spreadsheets write a byte order mark in front
+	header[0] = strings.TrimPrefix(header[0], byteOrderMark)
 	at := map[string]int{}
 	for i, name := range header {
 		if _, ok := at[name]; ok && name != "" { // a spreadsheet leaves some without a name

@@ -320,6 +320,9 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 	if failed < 0 && l.Successful >= 0 && total >= 0 {
 		failed = total - l.Successful
 	}
+	if total < 0 && failed > 0 && l.Prompts > 0 { // it says that these failed, and of how many is known
+		total = max(failed, l.Prompts)
+	}
 	if l.Total >= 0 && l.Successful > l.Total {
 		j.reason(j.g.Implausible, "level %d: %d of %d requests succeeded", l.Concurrency, l.Successful, l.Total)
 	}

@@ -160,6 +160,9 @@ func sayContention(f *Figures, say sayer) {
 		}
 		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but %s.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High), but)
+	case c.Strangers > 0:
+		say("note", "%s. That costs those that can be compared nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f).",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))

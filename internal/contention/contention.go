@@ -4,12 +4,14 @@
 // # Definition
 //
 // The slowdown of a message is its time / the median time of the same message
-// when its pattern ran alone. Contention compares messages of the workload that
-// met messages of other patterns (package overlap) with a control group: runs of
+// when its pattern ran alone; if it never did, of its runs that did not overlap.
+// Contention compares messages of the workload that met messages of other
+// patterns (package overlap) with a control group: runs of
 // the same messages in the same phase that did not. Where these are too few in a
 // phase, the control group of the phase are the runs alone, and Estimate.Of says so.
-// Messages that overlapped in all runs of a phase in which others did not are left
-// out, and compared with the runs alone by themselves (Report.Lacking).
+// Messages that overlapped in all runs of a phase in which others did not, or in
+// nearly all, are left out, and compared with the runs alone by themselves
+// (Report.Lacking).
 //
 // The figure is the ratio of the two groups' geometric means of slowdowns, each
 // message against itself, so that messages which are slower in the workload for
@@ -111,8 +113,9 @@ type Report struct {
 	Share    float64 `json:"share"`    // mean part of their time that they overlapped; 0 of none
 	// Late of those that also ran alone had lasted as long as alone before they met others.
 	Late int `json:"late"`
-	// Strangers counts the overlapped messages that never ran alone, and are compared with nothing.
-	Strangers int `json:"strangers"`
+	// LeftOut counts the overlapped messages that are compared with nothing: they have no runs alone and too few in
+	// their phase that did not overlap, or it is not known since when they did.
+	LeftOut int `json:"left_out"`
 	// Unsure counts the messages that may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
 	// NotAlone counts the runs of the phase isolated that do not count as runs alone, since a message overlapped.
@@ -266,7 +269,6 @@ func (c *Collector) add(a *message, p series.PeerRun) {
 		return
 	}
 	c.report.Marked++
-	a.marked++
 	c.shareSum += p.Overlap.Share
 	c.report.Shared[p.Overlap.Shared]++
 	if a.pair.shared == nil {
@@ -291,13 +293,13 @@ func (c *Collector) pair(from, to int) *groups {
 	return g
 }
 
-// settle turns the runs that are kept into sums. Those of messages that have not run alone by now are lost.
+// settle turns the runs that are kept into sums. Those of messages that have no reference by now are lost.
 func (c *Collector) settle() {
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
 		for i := range s.messages {
 			a := &s.messages[i]
-			if a.first > 0 && a.pair != nil {
+			if a.pair != nil && a.reference() > 0 {
 				a.slow = a.slowed()
 				a.compare(a.pair, &c.calm, c.phased)
 			}
@@ -307,14 +309,14 @@ func (c *Collector) settle() {
 	c.pending = 0
 }
 
-// each hands over the messages of each pair that also ran alone, one after the other so that not all are in memory, and
-// returns those that did not overlap. looked is how many pairs overlapped.
+// each hands over the messages of each pair that have a reference, one after the other so that not all are in memory,
+// and returns those that did not overlap. looked is how many pairs overlapped.
 func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *groups) {
 	looked, messages := 0, map[*groups][]*message{}
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
 		for i := range s.messages {
-			if a := &s.messages[i]; a.pair != nil && a.first > 0 {
+			if a := &s.messages[i]; a.pair != nil && a.reference() > 0 {
 				messages[a.pair] = append(messages[a.pair], a)
 			}
 		}
@@ -397,14 +399,8 @@ func (c *Collector) Report() Report {
 			r.Pairs = append(r.Pairs, p)
 		}
 	})
-	for _, s := range c.patterns {
-		for i := range s.messages {
-			if a := &s.messages[i]; a.first == 0 {
-				r.Strangers += a.marked
-			}
-		}
-	}
 	r.Estimate, r.Lacking = all.estimate(level)
+	r.LeftOut = max(0, r.Marked-r.Late-r.Overlapped-r.Lacking.Overlapped)
 	r.Calm, _ = calm.estimate(level)
 	others := calm.others(all)
 	r.Estimate.takeOff(others)

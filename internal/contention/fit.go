@@ -10,8 +10,8 @@ import (
 
 // groups are the messages between two ranks, or of all.
 type groups struct {
-	overlapped sums           // slowdowns of those that overlapped and also ran alone
-	calm       int            // messages of the workload that also ran alone and did not overlap
+	overlapped sums           // slowdowns of those that overlapped and have a reference
+	calm       int            // messages of the workload that have one and did not overlap
 	late       int            // of these, that met others after they had lasted as long as alone
 	shared     map[string]int // what those that overlapped shared; nil of none
 	against    contrast       // of messages that overlapped with the same alone

@@ -18,7 +18,6 @@ type message struct {
 	of       int
 	pair     *groups // nil until the first run of the workload comes
 	slow     sums    // of the workload's runs that are in the groups
-	marked   int     // runs in which it overlapped
 	kept     []kept  // runs of the workload that are not in the groups yet
 }
 
@@ -29,6 +28,21 @@ type kept struct {
 	took  float32
 	first float32 // after which it met another; NaN if it did not overlap
 	may   float32 // after which it may have met another, by the clocks; NaN if not
+}
+
+// reference is the time that the message is held against: alone, or, if it never ran alone, the median of the runs that
+// are kept in which it did not overlap; NaN without either.
+func (a *message) reference() float64 {
+	if a.first > 0 {
+		return a.isolated()
+	}
+	var calm []float64
+	for _, k := range a.kept {
+		if k.first != k.first && k.may != k.may {
+			calm = append(calm, float64(k.took))
+		}
+	}
+	return stats.Median(calm)
 }
 
 func keep(run int, p series.PeerRun, took float64) kept {
@@ -126,11 +140,15 @@ func workloadRun(run int32) int {
 	return mostAlone + int(h>>32%mostGroups)
 }
 
-// compare adds the kept runs of a message to the group of its pair, against itself, and those in which it did not
-// overlap to calm. Runs are set against others of their phase: what one phase adds to all messages is no contention.
+// compare adds the kept runs of a message, which has a reference, to the group of its pair, against itself, and those
+// in which it did not overlap to calm. Runs are set against others of their phase: what one phase adds to all messages
+// is no contention.
 func (a *message) compare(pair, calm *groups, runs phased) {
-	isolated := a.isolated()
-	own := []value{{aloneRun(0), math.Log(a.first / isolated), math.Inf(-1)}}
+	isolated := a.reference()
+	var own []value // alone
+	if a.first > 0 {
+		own = append(own, value{aloneRun(0), math.Log(a.first / isolated), math.Inf(-1)})
+	}
 	for k, took := range a.more {
 		own = append(own, value{aloneRun(k + 1), math.Log(took / isolated), math.Inf(-1)})
 	}
@@ -146,7 +164,9 @@ func (a *message) compare(pair, calm *groups, runs phased) {
 			pair.overlapped.merge(sums{v.log, 1})
 		case late, without:
 			others = append(others, v)
-			calm.overlapped.merge(sums{v.log, 1})
+			if own != nil {
+				calm.overlapped.merge(sums{v.log, 1})
+			}
 			pair.calm++
 			if is == late {
 				pair.late++
@@ -157,20 +177,30 @@ func (a *message) compare(pair, calm *groups, runs phased) {
 		}
 		if met := over[fromOver:]; len(met) > 0 { // no other message knows what overlapping costs this one
 			p := pair.phase(int(runs[k.run]))
-			p.overlapped += len(met)
-			p.against.add(met, own, false)
-			if beside := others[fromOthers:]; fewestRuns*len(beside) >= len(met) {
+			beside := others[fromOthers:]
+			enough := fewestRuns*len(beside) >= len(met)
+			if enough {
 				p.within.add(met, beside, true)
-			} else {
+			}
+			if own != nil {
+				p.against.add(met, own, false)
+			}
+			if own != nil && !enough {
 				p.lacking.add(met, own, false)
 			}
+			if own != nil || enough {
+				p.overlapped += len(met)
+			}
 		}
-		if beside := others[fromOthers:]; len(beside) > 0 {
+		if beside := others[fromOthers:]; len(beside) > 0 && own != nil {
 			p := calm.phase(int(runs[k.run]))
 			p.overlapped += len(beside)
 			p.against.add(beside, own, false)
 		}
 		fromOver, fromOthers = len(over), len(others)
+	}
+	if own == nil {
+		return
 	}
 	if len(others) > 0 {
 		calm.against.add(others, own, false)
@@ -196,7 +226,7 @@ func (a *message) slowed() sums {
 
 // meets reports whether a message overlapped in time in one of the kept runs.
 func (a *message) meets() bool {
-	isolated := a.isolated()
+	isolated := a.reference()
 	return slices.ContainsFunc(a.kept, func(k kept) bool {
 		is, _, _ := k.look(isolated)
 		return is == met

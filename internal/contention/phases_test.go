@@ -144,3 +144,27 @@ func TestEveryNthRun(t *testing.T) {
 		}
 	}
 }
+
+// A message that never ran alone is held against its runs that did not overlap; where there are none it is left out.
+func TestNeverAlone(t *testing.T) {
+	for _, always := range []bool{false, true} {
+		m := newMade(2, 5)
+		m.alone(20, 1)
+		for i := range 40 {
+			for pair := range 2 {
+				if i%2 == 0 && !(always && pair == 1) {
+					m.add("workload", i, pair, 1000, 0.03, nil)
+				} else {
+					m.add("workload", i, pair, 1000*float64(1+pair), 0.03, shared)
+				}
+			}
+		}
+		r := m.c.Report()
+		switch {
+		case always && (r.Overlapped != 20 || r.LeftOut != 40 || r.Slows() || len(r.Pairs) != 0):
+			t.Errorf("always overlapping: %+v", r)
+		case !always && (r.Overlapped != 40 || r.LeftOut != 0 || !r.near(math.Sqrt2) || len(r.Pairs) != 1 || r.Pairs[0].From != 2 || !r.Pairs[0].near(2)):
+			t.Errorf("overlapping in half of the runs: %+v", r)
+		}
+	}
+}

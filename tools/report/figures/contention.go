@@ -21,8 +21,8 @@ type Contention struct {
 	Shared     string `json:"shared"`     // what most of them shared
 	// Late of them had already lasted as long as alone when they first met another.
 	Late int `json:"late"`
-	// Strangers of them never ran alone, and are compared with nothing.
-	Strangers int `json:"strangers"`
+	// LeftOut of them are compared with nothing, as package contention defines it.
+	LeftOut int `json:"left_out"`
 	// Unsure may have overlapped, if the clocks of the hosts are off as far as they may be.
 	Unsure int `json:"unsure"`
 	// NotAlone runs of the phase isolated do not count as runs alone, since a message overlapped.
@@ -70,9 +70,9 @@ func costOf(e contention.Estimate) Cost {
 func contentionOf(r contention.Report) Contention {
 	c := Contention{
 		Messages: r.Messages, Overlapped: r.Marked, Share: Num(r.Share), Late: r.Late, Unsure: r.Unsure,
-		Strangers: r.Strangers,
-		NotAlone:  r.NotAlone,
-		Cost:      costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
+		LeftOut:  r.LeftOut,
+		NotAlone: r.NotAlone,
+		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
 		Pairs: []ContentionPair{}, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
@@ -160,15 +160,16 @@ func sayContention(f *Figures, say sayer) {
 		}
 		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but %s.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High), but)
-	case c.Strangers > 0:
+	case c.LeftOut > 0:
 		say("note", "%s. That costs those that can be compared nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f).",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	default:
 		say("good", "%s. That costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f); more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
-	if c.Strangers > 0 && c.Compared > 0 {
-		say("note", "Not among these: %s overlapped that never ran alone, and cannot be compared.", cli.Count(c.Strangers, "message"))
+	if c.LeftOut > 0 && c.Compared > 0 {
+		say("note", "Not among these: %s overlapped that cannot be compared, for want of runs alone and of others in their phase, or by the clocks of the hosts.",
+			cli.Count(c.LeftOut, "message"))
 	}
 	sayLacking(c.Lacking, say)
 	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {

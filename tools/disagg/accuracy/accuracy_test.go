@@ -149,3 +149,27 @@ func TestValuesThatAreNoNumbers(t *testing.T) {
 		}
 	}
 }
+
+// Runs may come one after the other, or those of each task.
+func TestOrderOfRuns(t *testing.T) {
+	table := func(task, value string) string {
+		return "|Tasks|Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|-----|------:|------|-----:|------|---|----:|---|-----:|\n" +
+			"|" + task + "|      3|none|     5|acc|↑  |" + value + "|±  |0.0060|\n"
+	}
+	references := []Reference{{Name: "gsm8k", Filter: "none", Expected: 0.95, Test: Default("gsm8k")}, {Name: "mmlu", Filter: "none", Expected: 0.8, Test: Default("mmlu")}}
+	g, m, low := table("gsm8k", "0.95"), table("mmlu", "0.8"), table("mmlu", "0.1")
+	for text, want := range map[string]string{
+		g + m: "", g + m + g + m: "", g + g + m + m: "", m + g + g + m: "",
+		g + m + g:       "accuracy: run 2 has no result of mmlu with the filter none",
+		g + g + m + low: "accuracy: run 2 of mmlu reached 10.0000, below the threshold 77.0858 (reference 80.0000)",
+	} {
+		scores, err := Read(strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Join(JudgeAll(scores, references), "; ")
+		if cut, _, _ := strings.Cut(want, " threshold"); !strings.HasPrefix(got, cut) || want == "" && got != "" {
+			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}

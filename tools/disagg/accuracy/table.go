@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,7 +17,7 @@ import (
 
 // Score is one row of a table.
 type Score struct {
-	Run    int      `json:"run"` // from 1; a task and filter that come again begin a new run
+	Run    int      `json:"run"` // from 1, how often the task, filter and metric have come by then
 	Task   string   `json:"task"`
 	Filter string   `json:"filter"`
 	Metric string   `json:"metric"`
@@ -39,11 +40,12 @@ const maxScores = 100_000
 // Read reads the tables of a log. Cells may be padded; an empty task cell means
 // the task of the row above.
 func Read(r io.Reader) ([]Score, error) {
-	t := tables{at: usual, seen: map[string]bool{}, run: 1}
+	t := tables{at: usual, seen: map[string]bool{}, runs: map[string]int{}}
 	_, err := benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
 	if len(t.scores) > maxScores && err == nil {
 		return nil, fmt.Errorf("wanted a log with at most %d scores, got more", maxScores)
 	}
+	slices.SortStableFunc(t.scores, func(a, b Score) int { return a.Run - b.Run })
 	return t.scores, err
 }
 
@@ -56,10 +58,10 @@ const mostText = 40
 type tables struct {
 	at     columns
 	task   string
-	run    int
 	head   string          // Tasks or Groups: the first word of this table
 	again  bool            // a table of groups after that of the tasks: the groups stand in both
-	seen   map[string]bool // task, filter and metric of this run
+	seen   map[string]bool // task, filter and metric of this table of tasks
+	runs   map[string]int  // of each so far
 	scores []Score
 }
 
@@ -91,6 +93,9 @@ func (t *tables) header(cells []string) bool {
 		return false
 	}
 	t.again = cells[0] == "Groups" && t.head == "Tasks"
+	if !t.again {
+		clear(t.seen)
+	}
 	t.head = cells[0]
 	at := columns{-1, -1, -1, -1, -1}
 	for i, c := range cells {
@@ -143,11 +148,8 @@ func (t *tables) score(cells []string) {
 	if t.seen[key] && t.again {
 		return
 	}
-	if t.seen[key] {
-		t.run++
-		clear(t.seen)
-	}
 	t.seen[key] = true
-	s.Run = t.run
+	t.runs[key]++
+	s.Run = t.runs[key]
 	t.scores = append(t.scores, s)
 }

@@ -52,9 +52,10 @@ import (
 const (
 	// MinRuns is how many runs of each group an interval takes.
 	MinRuns = 5
-	// minControl is how many messages that did not overlap make a control group.
-	minControl = 8
-	level      = 0.05
+	// minControl is how many messages that did not overlap make a control group, and minCalm from how many on they are
+	// heeded where they make none.
+	minControl, minCalm = 8, 3
+	level               = 0.05
 	// mostAlone and mostGroups bound the runs alone and of the workload that are kept apart of each pair: further ones
 	// join those that are there.
 	mostAlone, mostGroups = 31, 64

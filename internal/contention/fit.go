@@ -32,7 +32,7 @@ const mostPhases = 8
 // fewest is how many times as many messages of a phase may overlap as do not, for these to be a control group, and
 // fewestRuns is that of the runs of one message. Where nearly all overlap, the few that do not are those that something
 // else held up.
-const fewest, fewestRuns = 3, 16
+const fewest, fewestRuns = 4, 16
 
 // phase returns that of a number.
 func (g *groups) phase(number int) *phase {
@@ -142,12 +142,15 @@ func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 		if i < len(overlapped.phases) {
 			met = overlapped.phases[i].overlapped
 		}
-		if p.overlapped < minControl || fewest*p.overlapped < met {
+		if p.overlapped < minCalm || fewest*p.overlapped < met {
 			continue
 		}
 		e := estimateOf(sums{})
 		e.take(p.against, Alone)
 		e.bound(p.against, level)
+		if math.IsNaN(e.Low) { // too few runs: better too much is taken off than that others' traffic counts
+			e.Low, e.High = e.Ratio, e.Ratio
+		}
 		if e.Slows() {
 			list[i] = e
 		}

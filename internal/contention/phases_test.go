@@ -168,3 +168,59 @@ func TestNeverAlone(t *testing.T) {
 		}
 	}
 }
+
+// Traffic of others, which slows down whole phases, is neither called contention nor does it hide contention, however
+// few runs there are: in at most 5 % of results by chance, as far as half of the messages of a phase do not overlap.
+func TestTrafficOfOthers(t *testing.T) {
+	const results, pairs = 200, 3
+	most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results))
+	for _, c := range []struct {
+		name   string
+		slower []float64   // by phase
+		share  [][]float64 // of the runs that overlap, by phase and pair
+		never  int         // pairs that are not measured alone
+	}{
+		{"none", []float64{1}, [][]float64{{.5, .5, .5}}, 0},
+		{"in the phase", []float64{2}, [][]float64{{.5, .5, .5}}, 0},
+		{"in one phase", []float64{1, 2}, [][]float64{{0, 0, 0}, {.5, .5, .5}}, 0},
+		{"a pair that always overlaps", []float64{1.5}, [][]float64{{.5, .5, 1}}, 0},
+		{"a pair that was never alone", []float64{1.5}, [][]float64{{.5, .5, .5}}, 1},
+		{"in all phases", []float64{1, 2, 1.5}, [][]float64{{.3, 1, .5}, {.5, 1, .5}, {0, .5, 1}}, 0},
+	} {
+		for _, runs := range []int{6, 12, 30} {
+			for _, cost := range []float64{1, 2} {
+				said, logs, n := 0, 0., 0.
+				for k := range results {
+					m := newMade(pairs, uint64(k))
+					for i := range 15 {
+						for pair := range pairs - c.never {
+							m.add("isolated", i, pair, 1000, 0.1, nil)
+						}
+					}
+					for phase, slower := range c.slower {
+						for i := range runs {
+							for pair := range pairs {
+								if m.rng.Float64() < c.share[phase][pair] {
+									m.add(string(rune('a'+phase)), i, pair, 1000*slower*cost, 0.1, shared)
+								} else {
+									m.add(string(rune('a'+phase)), i, pair, 1000*slower, 0.1, nil)
+								}
+							}
+						}
+					}
+					r := m.c.Report()
+					if r.Slows() && r.High > Little {
+						said++
+					}
+					if r.Ratio > 0 {
+						logs, n = logs+math.Log(r.Ratio), n+1
+					}
+				}
+				mean := math.Exp(logs / n)
+				if cost == 1 && said > most || cost > 1 && runs > 6 && said < results-most || math.Abs(mean/cost-1) > 0.05 {
+					t.Errorf("%s, %d runs of a phase, cost %g: contention in %d of %d, mean %.3f", c.name, runs, cost, said, results, mean)
+				}
+			}
+		}
+	}
+}

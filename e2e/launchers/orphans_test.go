@@ -87,12 +87,13 @@ func parent(t *testing.T, pid int) int {
 
 // agent starts ranks as torchrun does on one node.
 func agent(t testing.TB, n int) ([]string, []string) {
-	ports, err := spmdtest.FreePorts(2)
+	ports, err := spmdtest.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Its MASTER_PORT is the next one; nothing listens at the endpoint itself.
 	words := []string{harness.Script(t, "torchrun"), "--nnodes", "1", "--nproc_per_node", fmt.Sprint(n), "--rdzv_backend", "c10d",
-		"--rdzv_endpoint", fmt.Sprint("localhost:", ports[0]), "--no_python"}
+		"--rdzv_endpoint", fmt.Sprint("localhost:", ports[0]-1), "--no_python"}
 	return words, []string{"NODE=0", "PERIGEE_SECRET=of the test of orphans"}
 }
 

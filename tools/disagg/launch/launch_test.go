@@ -303,17 +303,23 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A probe that fails does not end the job, while the server is waited for either.
-func TestFailedProbe(t *testing.T) {
-	bin, work := t.TempDir(), t.TempDir()
-	for name, body := range map[string]string{
-		"srun": `case "$*" in *"/no/perigee"*) exit 3;; *start_*) exec /bin/sleep 2;; esac`, "scontrol": "echo node1",
-		"curl": `[ -e asked ] && printf 200; : > asked`, "sleep": "exec /bin/sleep 0.1", "squeue": "",
-	} {
+// writeTools writes shell scripts into a folder, in place of programs that a job calls.
+func writeTools(t *testing.T, bin string, bodies map[string]string) {
+	t.Helper()
+	for name, body := range bodies {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A probe that fails does not end the job, while the server is waited for either.
+func TestFailedProbe(t *testing.T) {
+	bin, work := t.TempDir(), t.TempDir()
+	writeTools(t, bin, map[string]string{
+		"srun": `case "$*" in *"/no/perigee"*) exit 3;; *start_*) exec /bin/sleep 2;; esac`, "scontrol": "echo node1",
+		"curl": `[ -e asked ] && printf 200; : > asked`, "sleep": "exec /bin/sleep 0.1", "squeue": "",
+	})
 	p, err := New(golden(t), Options{Dir: filepath.Join(work, "case"), GPU: catalog.FindGPU("LOCAL"), Perigee: "/no/perigee"})
 	if err != nil {
 		t.Fatal(err)
@@ -359,11 +365,7 @@ func TestCutOffAtTheEnd(t *testing.T) {
 		if cut {
 			squeue = `echo "1 node2 77" > exits/.attempt`
 		}
-		for name, body := range map[string]string{"srun": "", "scontrol": "echo node1", "squeue": squeue} {
-			if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeTools(t, bin, map[string]string{"srun": "", "scontrol": "echo node1", "squeue": squeue})
 		p, err := New(load(t, "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
 			Options{Dir: work, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
 		if err != nil {
@@ -391,11 +393,7 @@ func TestHostileFields(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, body := range map[string]string{"srun": "", "pip": "", "lm_eval": "", "scontrol": "echo node1", "curl": "printf 200", "sbatch": ""} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+body+"\n"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeTools(t, bin, map[string]string{"srun": "", "pip": "", "lm_eval": "", "scontrol": "echo node1", "curl": "printf 200", "sbatch": ""})
 	evil := "a'$(touch " + mark + ")`touch " + mark + "`\"; touch " + mark + " & | > " + mark
 	flow := "'" + strings.ReplaceAll(evil, "'", "''") + "'"
 	words := "'A=$(touch${IFS}" + mark + ") B=`touch${IFS}" + mark + "`'"

@@ -45,6 +45,7 @@ func (a *message) reference() float64 {
 	return stats.Median(calm)
 }
 
+// keep makes what is kept of a message in a run.
 func keep(run int, p series.PeerRun, took float64) kept {
 	k := kept{int32(run), float32(took), lacking, lacking}
 	if p.Overlap != nil {
@@ -184,9 +185,9 @@ func (a *message) compare(pair, calm *groups, runs phased) {
 			}
 			if own != nil {
 				p.against.add(met, own, false)
-			}
-			if own != nil && !enough {
-				p.lacking.add(met, own, false)
+				if !enough {
+					p.lacking.add(met, own, false)
+				}
 			}
 			if own != nil || enough {
 				p.overlapped += len(met)

@@ -85,11 +85,11 @@ type watched struct {
 // the rank is detached, the launcher is process 1, whose end ends all others, or it
 // is in another PID namespace.
 func Find(variables []string) (*Launcher, error) {
-	return find("/proc", os.Getpid(), variables, func() uint64 { return ignored })
+	return find("/proc", os.Getpid(), variables, ignored)
 }
 
-// find is Find for a process, which was started with some signals ignored.
-func find(proc string, self int, variables []string, ignored func() uint64) (*Launcher, error) {
+// find is Find for a process that was started with some signals ignored.
+func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
 	l := &Launcher{proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
@@ -99,7 +99,7 @@ func find(proc string, self int, variables []string, ignored func() uint64) (*La
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			detached := ignored() & background &^ ignoredBy(proc, parent)
+			detached := ignored & background &^ ignoredBy(proc, parent)
 			l.apart = len(l.between) > 0 && (detached != 0 || ownSession(proc, self, child))
 			return l, nil
 		}

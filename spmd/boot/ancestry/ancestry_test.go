@@ -59,11 +59,6 @@ func familyOf(t *testing.T, script string) (launcher, wrapper, rank int) {
 	return cmd.Process.Pid, wrapper, rank
 }
 
-// ignoredOf are the signals that a process ignores.
-func ignoredOf(pid int) func() uint64 {
-	return func() uint64 { return ignoredBy("/proc", pid) }
-}
-
 // onBoth runs a test with pidfds, and as on a kernel without them.
 func onBoth(t *testing.T, test func(t *testing.T)) {
 	t.Run("pidfd", test)
@@ -87,7 +82,7 @@ func TestEndOfTheLauncher(t *testing.T) {
 			"detached, then without parent": {true, "w.l", false},
 		} {
 			launcher, wrapper, rank := family(t, c.wrapped)
-			l, err := find("/proc", rank, pair, ignoredOf(rank))
+			l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 			if err != nil || l == nil || l.PID != launcher || len(l.between) > 0 != c.wrapped {
 				t.Fatalf("%s: found %+v, %v; want launcher %d", name, l, err, launcher)
 			}
@@ -126,7 +121,7 @@ func TestEndOfTheLauncher(t *testing.T) {
 func TestEndOfBoth(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		launcher, wrapper, rank := family(t, true)
-		l, err := find("/proc", rank, pair, ignoredOf(rank))
+		l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
@@ -165,7 +160,7 @@ func TestEndBetween(t *testing.T) {
 				before = "trap '' HUP; "
 			}
 			launcher, wrapper, rank := familyOf(t, before+`PERIGEE_TEST_RANK=3 bash -c '`+strings.ReplaceAll(start, "'", `'\''`)+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`)
-			l, err := find("/proc", rank, pair, ignoredOf(rank))
+			l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 			if err != nil || l == nil || l.PID != launcher || len(l.between) != 1 || l.between[0].PID != wrapper {
 				t.Fatalf("%s: %+v, %v", name, l, err)
 			}
@@ -190,7 +185,7 @@ func TestSubreaper(t *testing.T) {
 		time.Sleep(time.Hour)
 	}
 	launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 `+variable+`=$0 `+os.Args[0]+` -test.run '^TestSubreaper$'; sleep 1000`)
-	l, err := find("/proc", rank, pair, ignoredOf(rank))
+	l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 	if err != nil || l == nil || l.PID != launcher || len(l.between) != 2 || l.apart {
 		t.Fatalf("%+v, %v", l, err)
 	}
@@ -230,7 +225,7 @@ func TestEndOfTheStarter(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		for _, kill := range []string{"both", "wrapper"} {
 			launcher, wrapper, rank := family(t, true)
-			l, err := find("/proc", rank, pair, ignoredOf(rank))
+			l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 			if err != nil || l == nil {
 				t.Fatal(l, err)
 			}
@@ -259,7 +254,7 @@ func TestEndOfTheStarter(t *testing.T) {
 func TestWaitEndsWithItsContext(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		_, _, rank := family(t, true)
-		l, err := find("/proc", rank, pair, ignoredOf(rank))
+		l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
@@ -286,14 +281,14 @@ func TestAdopted(t *testing.T) {
 			break
 		}
 	}
-	if l, err := find("/proc", rank, pair, ignoredOf(rank)); l != nil || err != nil {
+	if l, err := find("/proc", rank, pair, ignoredBy("/proc", rank)); l != nil || err != nil {
 		t.Errorf("got %v, %v; want none", l, err)
 	}
 }
 
 func TestAlso(t *testing.T) {
 	_, _, rank := family(t, false)
-	l, err := find("/proc", rank, pair, ignoredOf(rank))
+	l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 	if err != nil || l == nil {
 		t.Fatal(l, err)
 	}

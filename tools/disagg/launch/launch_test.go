@@ -313,6 +313,18 @@ func writeTools(t *testing.T, bin string, bodies map[string]string) {
 	}
 }
 
+// runJob runs the script of a job in a folder, as job 7 on node1, with the programs of the folder bin before others.
+func runJob(t *testing.T, p *Plan, dir, bin string, env ...string) ([]byte, error) {
+	t.Helper()
+	if err := p.Write(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("bash", p.Script)
+	cmd.Dir = dir
+	cmd.Env = append([]string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}, env...)
+	return cmd.CombinedOutput()
+}
+
 // A probe that fails does not end the job, while the server is waited for either.
 func TestFailedProbe(t *testing.T) {
 	bin, work := t.TempDir(), t.TempDir()
@@ -324,12 +336,7 @@ func TestFailedProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Write(); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("bash", p.Script)
-	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
-	out, err := cmd.CombinedOutput()
+	out, err := runJob(t, p, t.TempDir(), bin)
 	probe, _ := os.ReadFile(filepath.Join(work, "case", "exits", "PROBE"))
 	if _, missing := os.Stat(filepath.Join(work, "case", "8_done_7.txt")); err != nil || missing != nil || string(probe) != "3 node1\n" {
 		t.Errorf("%v, %v, probe %q\n%s", err, missing, probe, out)
@@ -371,12 +378,7 @@ func TestCutOffAtTheEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Write(); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("bash", p.Script)
-		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1"}
-		out, _ := cmd.CombinedOutput()
+		out, _ := runJob(t, p, t.TempDir(), bin)
 		marks, _ := filepath.Glob(filepath.Join(work, "8_*"))
 		if (len(marks) == 0) != cut {
 			t.Errorf("cut off %v: marks %q\n%s", cut, marks, out)
@@ -409,14 +411,7 @@ func TestHostileFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.Write(); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command("bash", p.Script)
-		cmd.Dir = dir
-		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=node1", "SLURM_NNODES=1",
-			"SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b"}
-		out, err := cmd.CombinedOutput()
+		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b")
 		kept, _ := os.ReadFile(filepath.Join(work, name, "environment.txt"))
 		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {
 			t.Errorf("%s: environment.txt:\n%s", name, text)

@@ -201,6 +201,7 @@ type spec struct {
 	env    []string // added for all
 	args   []string
 	own    map[int][]string // further arguments of a rank
+	ownEnv map[int][]string // further variables of a rank
 	local  bool             // all ranks on the first host
 	absent []int            // ranks that are not started
 	dir    string
@@ -233,7 +234,7 @@ func startRank(t testing.TB, s spec, rank int, h *host) *harness.Process {
 	env := slices.Concat([]string{
 		fmt.Sprint("RANK=", rank), fmt.Sprint("WORLD_SIZE=", s.ranks), "MASTER_ADDR=" + cmp.Or(s.master, "10.77.0.1"),
 		fmt.Sprint("MASTER_PORT=", masterPort), "PERIGEE_SECRET=the secret of this job",
-	}, s.env)
+	}, s.env, s.ownEnv[rank])
 	return harness.Start(t, harness.Command{
 		Argv: slices.Concat(h.Enter(s.dir), []string{harness.Program}, s.args, s.own[rank]),
 		Dir:  s.dir, Env: env,

@@ -74,8 +74,8 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	// Then rank 0 takes another port that all ranks can work out.
 	id, _ := env("TORCHELASTIC_RUN_ID")
 	restart, _ := env("TORCHELASTIC_RESTART_COUNT")
-	local, all := readVariables(env, "LOCAL_WORLD_SIZE"), readVariables(env, "WORLD_SIZE")
-	oneHost := !local.none() && local.values["LOCAL_WORLD_SIZE"] == all.values["WORLD_SIZE"]
+	local, _ := env("LOCAL_WORLD_SIZE")
+	oneHost := local == v.values["WORLD_SIZE"]
 	attempt := ""
 	if oneHost { // agents of several hosts count their own restarts
 		attempt = " attempt " + restart // what is left of the one before does not belong to this one
@@ -95,7 +95,11 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	if at == "" && oneHost && iface == "" {
 		at = localhost()
 	}
+	meet := net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port)) // localhost may be ::1, too, where another program may listen
 	silent := "is rank 0 running, and is MASTER_ADDR its address?"
+	if secret, _ := env(EnvSecret); agents != nil && at != "" && local != "" && !oneHost && secret != "" {
+		host, at = "", "" // this is the host of the store, which agents of other hosts may know by another name
+	}
 	if at != "" {
 		agents = nil // rank 0 is where all look for it
 	}
@@ -105,9 +109,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	r := &rendezvous{
 		launcher: "torchrun", rank: rank, size: size, localRank: localRank, oneHost: oneHost, iface: iface,
 		job: job, host: host, agents: agents,
-		listen: []string{net.JoinHostPort(at, strconv.Itoa(port))},
-		// localhost may be ::1, too, where another program may listen.
-		meet: []string{net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))},
+		listen: []string{net.JoinHostPort(at, strconv.Itoa(port))}, meet: []string{meet},
 		hints: hints{
 			occupied: occupied,
 			refused: "set the same " + EnvSecret +

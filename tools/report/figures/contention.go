@@ -168,24 +168,24 @@ func sayContention(f *Figures, say sayer) {
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
 	if c.LeftOut > 0 && c.Compared > 0 {
-		say("note", "Not among these: %s overlapped that cannot be compared, for want of runs alone and of others in their phase, or by the clocks of the hosts.",
+		say("detail", "Not among these: %s overlapped that cannot be compared, for want of runs alone and of others in their phase, or by the clocks of the hosts.",
 			cli.Count(c.LeftOut, "message"))
 	}
 	sayLacking(c.Lacking, say)
 	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {
-		say("note", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else%s.",
+		say("detail", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else%s.",
 			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High), c.takenOff())
 	}
 	if c.Late > 0 && c.Compared > 0 {
-		say("note", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
+		say("detail", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
 	}
 	if c.Unsure > 0 {
-		say("note", "Of %d messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to %s.",
+		say("detail", "Of %d messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to %s.",
 			c.Unsure, Duration(clocksApart(f.Document)))
 	}
 	if len(c.Resources) > 1 {
-		say("note", "By what was shared: %s.", c.shared())
+		say("detail", "By what was shared: %s.", c.shared())
 	}
 	sayOverlappedPairs(c, say)
 	saySlower(f, say)
@@ -251,21 +251,21 @@ func sayLacking(l Cost, say sayer) {
 	if l.Compared == 0 {
 		return
 	}
-	who := cli.Count(l.Compared, "message")
-	who = fmt.Sprintf("Not among these: %s overlapped in all runs of their phase or nearly all, so that too few of it compare with them", who)
-	took := fmt.Sprintf("They take %s as long as in the runs alone", times(l.Ratio))
+	off := ""
 	if l.Off > 1 {
-		took += fmt.Sprintf(", less %s by which those of the phase that did not overlap are longer", times(l.Off))
+		off = fmt.Sprintf(", after %s are taken off, which the phase's other messages take", times(l.Off))
 	}
-	switch {
-	case !l.Low.Known():
-		say("note", "%s. %s, in too few runs to say whether that is chance.", who, took)
-	case l.Low > 1:
-		say(level(l.Ratio), "%s. %s (95 %% interval %.2f to %.2f).", who, took, float64(l.Low), float64(l.High))
-	default:
-		took = strings.Replace(took, "They", "they", 1)
-		say("note", "%s. That costs them nothing beyond chance: %s (95 %% interval %.2f to %.2f).", who, took, float64(l.Low),
-			float64(l.High))
+	took := fmt.Sprintf("Not among these: %s that overlapped in all runs of their phase, or nearly all. Against the runs alone they take %s as long%s",
+		cli.Count(l.Compared, "message"), times(l.Ratio), off)
+	if !l.Low.Known() {
+		say("note", "%s, in too few runs to say whether that is chance.", took)
+		return
+	}
+	took += fmt.Sprintf(" (95 %% interval %.2f to %.2f)", float64(l.Low), float64(l.High))
+	if l.Low > 1 {
+		say(level(l.Ratio), "%s.", took)
+	} else {
+		say("note", "%s: nothing beyond chance.", took)
 	}
 }
 

@@ -485,7 +485,7 @@ func TestFindingsOfUncertainClocks(t *testing.T) {
 		doc  *result.Document
 		want []string
 	}{
-		{some, []string{"note: Of 20 messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to 4.00 µs."}},
+		{some, []string{"detail: Of 20 messages it is not known whether they overlapped: the clocks of the hosts are uncertain by up to 4.00 µs."}},
 		{none, []string{"note: 40 of 40 messages may have used a sender, receiver or host at the same time as one of another pattern: the clocks of the hosts are uncertain by up to 4.00 µs."}},
 		{skewed, []string{
 			"note: The initiators of pattern 0 start 600 ns apart (± 400 ns, by the clocks of the hosts), which adds 600 ns to its latency of 1.60 µs: that is no contention.",

@@ -12,7 +12,7 @@ import (
 
 // Finding is something to know, in words.
 type Finding struct {
-	Level string `json:"level"` // good, note or bad
+	Level string `json:"level"` // good, note, bad, or detail, which says how the one before it was worked out
 	Text  string `json:"text"`
 }
 

@@ -45,6 +45,7 @@ import (
 	"slices"
 
 	"perigee/internal/result"
+	"perigee/internal/stats"
 	"perigee/internal/traffic/series"
 )
 
@@ -86,18 +87,28 @@ type Estimate struct {
 	Ratio      float64 `json:"ratio"`      // to the control group; NaN without one
 	Low        float64 `json:"low"`        // interval of Ratio; NaN without one
 	High       float64 `json:"high"`
-	// Off is how much longer than alone messages take that do not overlap, which is taken off Ratio and its interval
-	// where these are against the runs alone; 1 if nothing is.
-	Off float64 `json:"off"`
+	// Off is how much longer than alone the phase's messages take that do not overlap, where Ratio is against the runs
+	// alone and is shown to be more than 1; else 1. It is taken off Ratio and its interval, unless these are no more than
+	// that: then it is open what of them overlapping costs.
+	Off    float64 `json:"off"`
+	Masked bool    `json:"masked"`
 	// alone is the part of the messages that is against the runs alone, by phase.
 	alone [mostPhases]float64
 }
 
 // Shown reports whether overlapping made a difference beyond chance.
-func (e Estimate) Shown() bool { return e.Low > 1 || e.High < 1 }
+func (e Estimate) Shown() bool { return e.Slows() || e.High < 1 }
 
 // Slows reports whether overlapping made messages slower beyond chance.
-func (e Estimate) Slows() bool { return e.Low > 1 }
+func (e Estimate) Slows() bool { return e.Low > 1 && !e.Masked }
+
+// Most is the most that overlapping may cost: Ratio before anything is taken off.
+func (e Estimate) Most() float64 {
+	if e.Masked {
+		return e.Ratio
+	}
+	return e.Ratio * e.Off
+}
 
 // Pair is the estimate of the messages between two ranks.
 type Pair struct {
@@ -294,15 +305,31 @@ func (c *Collector) pair(from, to int) *groups {
 	return g
 }
 
+// least is the time alone from which on messages that do not overlap say what slows down those that do: what short ones
+// wait for, a CPU for instance, is little beside long ones. It is NaN where none overlap.
+func (c *Collector) least() float64 {
+	const part = 0.1 // of the median of those that overlap
+	var alone []float64
+	for _, s := range c.patterns {
+		for i := range s.messages {
+			if a := &s.messages[i]; a.first > 0 && a.meets() {
+				alone = append(alone, a.isolated())
+			}
+		}
+	}
+	return part * stats.Median(alone)
+}
+
 // settle turns the runs that are kept into sums. Those of messages that have no reference by now are lost.
 func (c *Collector) settle() {
+	least := c.least()
 	for _, pattern := range slices.Sorted(maps.Keys(c.patterns)) {
 		s := c.patterns[pattern]
 		for i := range s.messages {
 			a := &s.messages[i]
 			if a.pair != nil && a.reference() > 0 {
 				a.slow = a.slowed()
-				a.compare(a.pair, &c.calm, c.phased)
+				a.compare(a.pair, &c.calm, c.phased, least)
 			}
 			a.kept = nil
 		}
@@ -328,10 +355,11 @@ func (c *Collector) each(f func(key [2]int, g *groups, looked int)) (calm *group
 		}
 	}
 	calm = c.calm.clone()
+	least := c.least()
 	for _, key := range slices.SortedFunc(maps.Keys(c.pairs), comparePairs) {
 		g, list := c.pairs[key].clone(), messages[c.pairs[key]]
 		for _, a := range list {
-			a.compare(g, calm, c.phased)
+			a.compare(g, calm, c.phased, least)
 		}
 		if list != nil {
 			f(key, g, looked)
@@ -424,13 +452,13 @@ func most(counts map[string]int) (key string) {
 	return key
 }
 
-// Costs are the estimates, without intervals, of the whole result (From and To are -1) and then of each pair of ranks
+// Costs are the estimates, each with its own interval, of the whole result (From and To are -1) and then of each pair of ranks
 // with messages that also ran alone, those that did not overlap included.
 func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}
 	others := c.each(func(key [2]int, g *groups, _ int) {
-		e, _, _ := g.compare()
+		e, _ := g.estimate(level)
 		list = append(list, Pair{key[0], key[1], most(g.shared), e})
 		if g.overlapped.n > 0 {
 			all.merge(g)
@@ -441,7 +469,7 @@ func (c *Collector) Costs() []Pair {
 	if all.overlapped.n == 0 {
 		all = calm
 	}
-	list[0].Estimate, _, _ = all.compare()
+	list[0].Estimate, _ = all.estimate(level)
 	for i := range list {
 		list[i].takeOff(others)
 	}

@@ -445,3 +445,68 @@ func TestNotAlone(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A rival that comes late, and costs nothing, meets the messages that are slow by chance. It is found to cost something in
+// at most 5 % of results, and a pair is named in at most 5 %, however many runs there are. Sampling error: 3 sigma.
+func TestLateRival(t *testing.T) {
+	const results, pairs = 200, 2
+	most := int(0.05*results + 3*math.Sqrt(0.05*0.95*results))
+	for _, iterations := range []int{12, 100} {
+		said, named := 0, 0
+		for k := range results {
+			m := newMade(pairs, uint64(k))
+			for i := range 30 {
+				for pair := range pairs {
+					m.add("isolated", i, pair, 1000, 0.2, nil)
+				}
+			}
+			for i := range iterations {
+				for pair := range pairs {
+					took, rival := 1000*math.Exp(0.2*m.rng.NormFloat64()), 800+200*m.rng.Float64()
+					var o *series.Overlap
+					if took > rival {
+						o = &series.Overlap{Share: 1 - rival/took, Messages: 1, Shared: "receiver", FirstNS: int64(rival)}
+					}
+					m.add("workload", i, pair, took, 0, o)
+				}
+			}
+			r := m.c.Report()
+			if r.Slows() && r.High > Little {
+				said++
+			}
+			if len(r.Pairs) > 0 {
+				named++
+			}
+		}
+		if said > most || named > most {
+			t.Errorf("%d iterations: contention in %d of %d results, pairs in %d, want at most %d", iterations, said, results, named, most)
+		}
+	}
+}
+
+// Other messages that are slower for another reason neither hide contention nor make it larger than it may be: what
+// of it overlapping costs is open then. Short ones say nothing of long ones.
+func TestBesideUnrelatedSlowMessages(t *testing.T) {
+	for _, c := range []struct {
+		alone, slower float64
+		masked        bool
+		off           float64
+	}{{1000, 1, false, 1}, {1000, 1.5, false, 1.5}, {1000, 2, true, 2}, {1000, 3, true, 3}, {50, 3, false, 1}} {
+		m := newMade(3, 5)
+		for i := range 30 {
+			m.add("isolated", i, 0, 1000, 0.05, nil)
+			m.add("isolated", i, 1, 1000, 0.05, nil)
+			m.add("isolated", i, 2, c.alone, 0.05, nil)
+		}
+		for i := range 20 {
+			m.add("workload", i, 0, 2000, 0.05, shared)
+			m.add("workload", i, 1, 2000, 0.05, shared)
+			m.add("workload", i, 2, c.alone*c.slower, 0.05, nil)
+		}
+		r := m.c.Report()
+		if r.Of != Alone || r.Masked != c.masked || math.Abs(r.Off/c.off-1) > 0.05 || math.Abs(r.Most()/2-1) > 0.05 ||
+			r.Slows() == c.masked || (len(r.Pairs) == 2) == c.masked || c.masked && !(r.Low > 1.8 && r.High < 2.2) {
+			t.Errorf("%+v: got %+v", c, r)
+		}
+	}
+}

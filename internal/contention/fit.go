@@ -158,16 +158,24 @@ func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 	return list
 }
 
-// takeOff takes off what others are longer than alone: what is no slower than these says nothing of overlapping.
+// takeOff takes off what others are longer than alone from what is shown to be longer than alone: as much of it may come
+// from something else. What is no longer than these take is open.
 func (e *Estimate) takeOff(others [mostPhases]Estimate) {
-	low, high := 1., 1.
+	if !e.Slows() {
+		return
+	}
+	off, low, high := 1., 1., 1.
 	for i, o := range others {
 		if o.Overlapped > 0 {
-			e.Off *= math.Pow(o.Ratio, e.alone[i])
+			off *= math.Pow(o.Ratio, e.alone[i])
 			low, high = low*math.Pow(o.Low, e.alone[i]), high*math.Pow(o.High, e.alone[i])
 		}
 	}
-	e.Ratio, e.Low, e.High = e.Ratio/e.Off, e.Low/high, e.High/low
+	e.Off = off
+	if e.Masked = e.Low <= high; e.Masked {
+		return
+	}
+	e.Ratio, e.Low, e.High = e.Ratio/off, e.Low/high, e.High/low
 }
 
 // bound adds the interval.
@@ -210,8 +218,13 @@ func aloneRun(run int) int { return run % mostAlone }
 // is expected of others.
 type score struct {
 	effect, weight     float64
-	overlapped, others int // messages
+	drawn              float64 // what the others' residuals lack, since the mean is drawn to each by its part in it
+	overlapped, others int     // messages
 }
+
+// mostKnown is which part of what lasted as long the others have to stand for, and mostDrawn the part in their mean up to
+// which the residual of one of them is made up for.
+const mostKnown, mostDrawn = 0.9, 0.75
 
 // contrast sets messages that overlapped against the same that did not, by run.
 type contrast []score
@@ -234,10 +247,12 @@ func (c *contrast) add(overlapped, others []value, censored bool) {
 	slices.SortFunc(others, func(a, b value) int { return cmp.Compare(a.log, b.log) })
 	n := len(others)
 	// mass[k] is what the k-th of the others stands for, from[k] and sum[k] that of it and all longer ones, and this
-	// times the logarithms.
+	// times the logarithms. whole[k] is from[k] and what lasted longer than any of the others.
 	mass, from, sum := make([]float64, n), make([]float64, n+1), make([]float64, n+1)
+	whole := make([]float64, n)
 	left, gone := 1., 0
 	for k, v := range others {
+		whole[k] = left
 		for censored && gone < len(overlapped) && overlapped[gone].met < v.log {
 			gone++
 		}
@@ -261,6 +276,9 @@ func (c *contrast) add(overlapped, others []value, censored bool) {
 		if k == n {
 			break // none of the others lasted as long
 		}
+		if from[k] < mostKnown*whole[k] {
+			continue // the others are those that were over soon
+		}
 		mean, weight := sum[k]/from[k], float64(n-k)/float64(n-k+1)
 		s := c.at(v.run)
 		s.effect, s.weight, s.overlapped = s.effect+weight*(v.log-mean), s.weight+weight, s.overlapped+1
@@ -272,7 +290,11 @@ func (c *contrast) add(overlapped, others []value, censored bool) {
 		}
 		if share[k] > 0 {
 			s := c.at(v.run)
-			s.effect, s.others = s.effect-mass[k]*(v.log*share[k]-expected[k]), s.others+1
+			part := mass[k] * (v.log*share[k] - expected[k])
+			s.effect, s.others = s.effect-part, s.others+1
+			if n > 1 {
+				s.drawn -= part * (1/(1-min(mass[k]/from[0], mostDrawn)) - 1)
+			}
 		}
 	}
 }
@@ -284,7 +306,7 @@ func (c *contrast) merge(o contrast) {
 }
 
 func (s *score) merge(o score) {
-	s.effect, s.weight = s.effect+o.effect, s.weight+o.weight
+	s.effect, s.weight, s.drawn = s.effect+o.effect, s.weight+o.weight, s.drawn+o.drawn
 	s.overlapped, s.others = s.overlapped+o.overlapped, s.others+o.others
 }
 
@@ -309,7 +331,7 @@ func (c contrast) deviation() float64 {
 	t, _ := c.total()
 	effect, sum := t.effect/t.weight, 0.
 	for _, s := range c {
-		rest := s.effect - effect*s.weight
+		rest := s.effect + s.drawn - effect*s.weight
 		sum += rest * rest
 	}
 	return math.Sqrt(sum) / t.weight

@@ -142,9 +142,9 @@ func workloadRun(run int32) int {
 }
 
 // compare adds the kept runs of a message, which has a reference, to the group of its pair, against itself, and those
-// in which it did not overlap to calm. Runs are set against others of their phase: what one phase adds to all messages
-// is no contention.
-func (a *message) compare(pair, calm *groups, runs phased) {
+// in which it did not overlap to calm, by phase only if it takes at least so long alone. Runs are set against others of
+// their phase: what one phase adds to all messages is no contention.
+func (a *message) compare(pair, calm *groups, runs phased, least float64) {
 	isolated := a.reference()
 	var own []value // alone
 	if a.first > 0 {
@@ -193,7 +193,7 @@ func (a *message) compare(pair, calm *groups, runs phased) {
 				p.overlapped += len(met)
 			}
 		}
-		if beside := others[fromOthers:]; len(beside) > 0 && own != nil {
+		if beside := others[fromOthers:]; len(beside) > 0 && own != nil && isolated >= least {
 			p := calm.phase(int(runs[k.run]))
 			p.overlapped += len(beside)
 			p.against.add(beside, own, false)
@@ -228,8 +228,5 @@ func (a *message) slowed() sums {
 // meets reports whether a message overlapped in time in one of the kept runs.
 func (a *message) meets() bool {
 	isolated := a.reference()
-	return slices.ContainsFunc(a.kept, func(k kept) bool {
-		is, _, _ := k.look(isolated)
-		return is == met
-	})
+	return slices.ContainsFunc(a.kept, func(k kept) bool { return float64(k.first) < isolated })
 }

@@ -28,7 +28,7 @@ var known = []Def{
 			return slowdown, !math.IsNaN(slowdown) && !m.NotAlone()
 		})),
 	revised(perResult("contention", "", expr.Lower,
-		"time of messages that overlapped with other patterns / of those that did not; 1 where the difference may be chance; the whole result",
+		"time of messages that overlapped with other patterns / of those that did not, at most; 1 where the difference may be chance; the whole result",
 		func(v *view, yield func(Sample)) {
 			var c contention.Collector
 			for i := range v.d.Measurements {
@@ -41,8 +41,8 @@ var known = []Def{
 			worst := math.Inf(-1)
 			for _, e := range []contention.Estimate{r.Estimate, r.Lacking} {
 				switch {
-				case e.Shown():
-					worst = max(worst, e.Ratio)
+				case e.Shown(), e.Masked:
+					worst = max(worst, e.Most())
 				case e.Runs >= contention.MinRuns:
 					worst = max(worst, 1)
 				}

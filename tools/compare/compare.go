@@ -102,6 +102,8 @@ type Report struct {
 	Advice      string   // what would show what this comparison cannot; empty if Judged
 	Findings    []string // of contention that changed, in words; empty where no change is shown
 	Rows        []Row    // patterns, geometric means, pairs, block transfers, the scenario's own metrics, contention
+	// contentionRows is how many rows are of contention.
+	contentionRows int
 }
 
 // Count returns how many rows have a verdict.

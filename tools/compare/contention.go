@@ -57,6 +57,7 @@ func (r *Report) addContention(old, fresh []*result.Document) {
 			row.control = fmt.Sprintf("OLD is against %s, NEW against %s", a, b)
 		}
 		r.Rows = append(r.Rows, row)
+		r.contentionRows++
 	}
 }
 
@@ -72,7 +73,7 @@ func ratios(list []contention.Estimate) []float64 {
 		switch {
 		case calm && e.Control > 0:
 			values[i] = 1
-		case e.Overlapped > 0 && e.Runs >= contention.MinRuns:
+		case e.Overlapped > 0 && e.Runs >= contention.MinRuns && !e.Masked:
 			values[i] = e.Ratio
 		default:
 			values[i] = math.NaN()
@@ -114,12 +115,6 @@ func (r *Report) verdictOfContention(row *Row) (verdict, warning string) {
 
 // sideInterval is Student's interval of the ratio of one side, corrected for all rows of contention.
 func (r *Report) sideInterval(values []float64) (low, high float64) {
-	rows := 0
-	for _, row := range r.Rows {
-		if row.Metric == contentionMetric {
-			rows++
-		}
-	}
 	var logs []float64
 	for _, v := range present(values) {
 		logs = append(logs, math.Log(v))
@@ -128,7 +123,7 @@ func (r *Report) sideInterval(values []float64) (low, high float64) {
 	if n < 2 {
 		return math.NaN(), math.NaN()
 	}
-	half := stats.StudentQuantile(1-r.Options.Alpha/float64(2*rows), n-1) * stats.StdDev(logs) / math.Sqrt(n)
+	half := stats.StudentQuantile(1-r.Options.Alpha/float64(2*r.contentionRows), n-1) * stats.StdDev(logs) / math.Sqrt(n)
 	mean := stats.Mean(logs)
 	return math.Exp(mean - half), math.Exp(mean + half)
 }

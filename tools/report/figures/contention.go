@@ -50,7 +50,8 @@ type Cost struct {
 	Ratio    Num    `json:"ratio"`
 	Low      Num    `json:"low"`
 	High     Num    `json:"high"`
-	Off      Num    `json:"off"` // taken off Ratio and its interval, as package contention defines it
+	Off      Num    `json:"off"`    // taken off Ratio and its interval, as package contention defines it
+	Masked   bool   `json:"masked"` // nothing is, and what of Ratio overlapping costs is not known
 }
 
 // ContentionPair is a pair of ranks whose messages are slower when they overlap.
@@ -64,6 +65,7 @@ type ContentionPair struct {
 func costOf(e contention.Estimate) Cost {
 	return Cost{
 		e.Overlapped, e.Control, e.Of, e.Runs, Num(e.Slowdown), Num(e.Ratio), Num(e.Low), Num(e.High), Num(e.Off),
+		e.Masked,
 	}
 }
 
@@ -141,12 +143,12 @@ func sayContention(f *Figures, say sayer) {
 	case !c.Low.Known():
 		say("note", "%s; %s too few to estimate what that costs, it takes %d (--iters, --isolation-iters).", met,
 			areRuns(c.Runs), contention.MinRuns)
+	case c.Masked:
+		say("note", "%s. They take %s.", met, c.took(" as "+c.control()))
 	case c.Low > 1 && c.High <= little:
-		say("note", "%s. That costs little: they take %s as long as %s (95 %% interval %.2f to %.2f).",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+		say("note", "%s. That costs little: they take %s.", met, c.took(" as "+c.control()))
 	case c.Low > 1:
-		say(level(c.Ratio), "Contention: %s. They take %s as long as %s (95 %% interval %.2f to %.2f).",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
+		say(level(c.Ratio), "Contention: %s. They take %s.", met, c.took(" as "+c.control()))
 	case c.High < 1:
 		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
@@ -168,13 +170,13 @@ func sayContention(f *Figures, say sayer) {
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	}
 	if c.LeftOut > 0 && c.Compared > 0 {
-		say("detail", "Not among these: %s overlapped that cannot be compared, for want of runs alone and of others in their phase, or by the clocks of the hosts.",
+		say("detail", "Not among these: %s overlapped that cannot be compared, for want of runs alone, or of others in their phase that last as long, or by the clocks of the hosts.",
 			cli.Count(c.LeftOut, "message"))
 	}
 	sayLacking(c.Lacking, say)
 	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {
-		say("detail", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else%s.",
-			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High), c.takenOff())
+		say("detail", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else.",
+			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
 	}
 	if c.Late > 0 && c.Compared > 0 {
 		say("detail", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
@@ -251,31 +253,31 @@ func sayLacking(l Cost, say sayer) {
 	if l.Compared == 0 {
 		return
 	}
-	off := ""
-	if l.Off > 1 {
-		off = fmt.Sprintf(", after %s are taken off, which the phase's other messages take", times(l.Off))
-	}
-	took := fmt.Sprintf("Not among these: %s that overlapped in all runs of their phase, or nearly all. Against the runs alone they take %s as long%s",
-		cli.Count(l.Compared, "message"), times(l.Ratio), off)
-	if !l.Low.Known() {
-		say("note", "%s, in too few runs to say whether that is chance.", took)
-		return
-	}
-	took += fmt.Sprintf(" (95 %% interval %.2f to %.2f)", float64(l.Low), float64(l.High))
-	if l.Low > 1 {
-		say(level(l.Ratio), "%s.", took)
-	} else {
-		say("note", "%s: nothing beyond chance.", took)
+	who := fmt.Sprintf("Not among these: %s that overlapped in all runs of their phase, or nearly all", cli.Count(l.Compared, "message"))
+	switch {
+	case !l.Low.Known():
+		say("note", "%s. Against the runs alone they take %s as long, in too few runs to say whether that is chance.", who, times(l.Ratio))
+	case l.Masked:
+		say("note", "%s. Against the runs alone they take %s.", who, l.took(""))
+	case l.Low > 1:
+		say(level(l.Ratio), "%s. Against the runs alone they take %s.", who, l.took(""))
+	default:
+		say("note", "%s. Against the runs alone they take %s: nothing beyond chance.", who, l.took(""))
 	}
 }
 
-// takenOff says that what slows down messages without overlap, too, is taken off.
-func (c Contention) takenOff() string {
-	off := func(p ContentionPair) bool { return p.Off > 1 }
-	if c.Off > 1 || c.Lacking.Off > 1 || slices.ContainsFunc(c.Pairs, off) {
-		return ", and is taken off where others of the phase are compared with the runs alone"
+// took says how many times as long the messages took, with the interval. to is what they are compared with.
+func (c Cost) took(to string) string {
+	interval := fmt.Sprintf("(95 %% interval %.2f to %.2f)", float64(c.Low), float64(c.High))
+	switch {
+	case c.Masked:
+		return fmt.Sprintf("%s as long%s %s, but those of the phase that did not overlap take %s as long as alone, too: how much of it overlapping costs is not shown",
+			times(c.Ratio), to, interval, times(c.Off))
+	case c.Off > 1:
+		return fmt.Sprintf("%s as long%s, and %s as long %s if what those of the phase take longer that did not overlap, %s as long as alone, is taken off",
+			times(c.Ratio*c.Off), to, times(c.Ratio), interval, times(c.Off))
 	}
-	return ""
+	return fmt.Sprintf("%s as long%s %s", times(c.Ratio), to, interval)
 }
 
 // byAlone reports whether something is said against the runs alone.
@@ -297,6 +299,9 @@ func sayOverlappedPairs(c Contention, say sayer) {
 			alone = ", against the runs alone"
 		case p.Of == contention.Both:
 			alone = ", in some phases against the runs alone"
+		}
+		if p.Off > 1 {
+			alone += fmt.Sprintf(" less %s", times(p.Off))
 		}
 		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s%s)",
 			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared, alone))

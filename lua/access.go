@@ -138,13 +138,19 @@ func (f *files) mayWrite(path string) error {
 		WithHint("declare an option of type output and let the user name the file, or run with --allow-io")
 }
 
-// mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
+// mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is. Where
+// the others may be is looked at again when they are open.
 func (f *files) mayStore(ops map[int]load.StorageOp) error {
-	for _, op := range ops {
+	for rank, op := range ops {
 		if err := f.notOver(op.Path); err != nil {
 			return err
 		}
-		if !f.AllowIO && !f.storage[op.Path] && !f.readable.Hold(op.Path) {
+		if f.AllowIO || f.storage[op.Path] {
+			continue
+		}
+		op.Below = f.readable
+		ops[rank] = op
+		if !f.readable.Hold(op.Path) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")
 		}

@@ -69,13 +69,17 @@ func TestAccess(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}
+	if err := os.Symlink(filepath.Dir(secret), filepath.Join(dir, "configs", "away")); err != nil {
+		t.Fatal(err)
+	}
 	// A message does not show what is there.
 	missing := filepath.Join(home, "missing")
 	there, gone := read(theirs, named, secret), read(theirs, named, missing)
 	if there == nil || gone == nil || strings.ReplaceAll(gone.Error(), missing, secret) != there.Error() {
 		t.Errorf("a file: %v; none: %v", there, gone)
 	}
-	for path, ok := range map[string]bool{secret: false, "/var/tmp/x": false, filepath.Join(dir, "configs", "new.bin"): true, filepath.Join(dir, "configs", "link.json"): false} {
+	for path, ok := range map[string]bool{secret: false, "/var/tmp/x": false, filepath.Join(dir, "configs", "new.bin"): true, filepath.Join(dir, "configs", "link.json"): false,
+		filepath.Join(dir, "configs") + "/away/../new.bin": false} {
 		r, err := Load("x.lua", source, io.Discard)
 		if err != nil {
 			t.Fatal(err)

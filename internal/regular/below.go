@@ -75,19 +75,27 @@ func (f Folders) have(path string) bool {
 	})
 }
 
-// unlinked is an absolute path without links, as far as its folders are there.
+// unlinked is an absolute path without links, as far as its folders are there. It follows a path as the kernel does: behind
+// a link ".." is the folder above the one that the link leads to.
 func unlinked(path string) (string, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+	if !filepath.IsAbs(path) {
+		folder, err := os.Getwd()
+		if err != nil {
+			return "", err
+		}
+		path = folder + "/" + path
 	}
-	for rest, at := "", path; ; rest, at = filepath.Join(filepath.Base(at), rest), filepath.Dir(at) {
+	for rest, at := "", path; ; {
 		full, err := filepath.EvalSymlinks(at)
 		if err == nil {
 			return filepath.Join(full, rest), nil
 		}
-		if _, linked := os.Readlink(at); at == "/" || linked == nil {
-			return "", err // a link to nowhere: a file might appear there
+		at = strings.TrimRight(at, "/")
+		_, linked := os.Readlink(at)
+		folder, name := filepath.Split(at)
+		if linked == nil || folder == "" || name == ".." {
+			return "", err // a link to nowhere, or a folder in it: a file might appear there
 		}
+		rest, at = filepath.Join(name, rest), folder
 	}
 }

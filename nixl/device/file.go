@@ -60,6 +60,9 @@ func openExisting(f nixl.File) (*os.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil {
+		err = within(f, file)
+	}
+	if err == nil {
 		err = suitable(f, file, info)
 	}
 	if err == nil && f.Write && info.Mode().IsRegular() {
@@ -70,6 +73,14 @@ func openExisting(f nixl.File) (*os.File, error) {
 		return nil, err
 	}
 	return file, nil
+}
+
+// within refuses an open file or folder that is in none of the folders in which f must be.
+func within(f nixl.File, opened *os.File) error {
+	if f.Below == nil || regular.Folders(f.Below).HoldOpen(opened) {
+		return nil
+	}
+	return fault.New(fault.Input, "file %s is outside of the folders in which it may be", f.Path)
 }
 
 // openToWrite opens a file past links that other users have put in its way.

@@ -22,6 +22,9 @@ func makeFile(f nixl.File) (*os.File, error) {
 		return nil, fault.New(fault.Input, "making a file for transfers: %s: %w", f.Path, err)
 	}
 	defer place.Close()
+	if err := within(f, place.Folder); err != nil {
+		return nil, err
+	}
 	var there unix.Stat_t
 	switch err := unix.Fstatat(int(place.Folder.Fd()), place.Name, &there, unix.AT_SYMLINK_NOFOLLOW); {
 	case err == nil:

@@ -138,8 +138,8 @@ func (f *files) mayWrite(path string) error {
 		WithHint("declare an option of type output and let the user name the file, or run with --allow-io")
 }
 
-// mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is. Where
-// the others may be is looked at again when they are open.
+// mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
+// Where the others are is looked at again when they are open.
 func (f *files) mayStore(ops map[int]load.StorageOp) error {
 	for rank, op := range ops {
 		if err := f.notOver(op.Path); err != nil {

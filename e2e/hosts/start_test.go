@@ -10,18 +10,22 @@ import (
 	"perigee/internal/result"
 )
 
-// torchrun's agent on the host of the store may call it localhost, and others by its name.
-func TestStoreAtLocalhost(t *testing.T) {
+// The host of rank 0, or of the store of torchrun's agents, may be called localhost there, and by its name elsewhere.
+func TestLocalhostOfSeveralHosts(t *testing.T) {
 	harness.NeedNIXL(t)
 	t.Parallel()
 	c := newCluster(t, ipv4)
-	dir := workload(t, hostCount)
-	out := c.start(t, spec{
-		ranks: hostCount, dir: dir, args: []string{"sequential-ct-perftest", "c.yaml", "--verify-buffers"},
-		env:    []string{"LOCAL_WORLD_SIZE=1", "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=job"},
-		ownEnv: map[int][]string{0: {"MASTER_ADDR=localhost"}},
-	}).mustEnd()
-	harness.Contains(t, "stdout", out, "3 ranks on 3 hosts: host1 (", "# note: verified: every byte of ")
+	for name, env := range map[string][]string{
+		"by hand": nil, "agents": {"LOCAL_WORLD_SIZE=1", "TORCHELASTIC_USE_AGENT_STORE=True", "TORCHELASTIC_RUN_ID=job"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out := c.start(t, spec{
+				ranks: hostCount, dir: workload(t, hostCount), args: []string{"sequential-ct-perftest", "c.yaml", "--verify-buffers"},
+				env: env, ownEnv: map[int][]string{0: {"MASTER_ADDR=localhost"}},
+			}).mustEnd()
+			harness.Contains(t, "stdout", out, "3 ranks on 3 hosts: host1 (", "# note: verified: every byte of ")
+		})
+	}
 }
 
 // Initiators on hosts whose clocks have nothing to do with each other start at one instant: no run begins before it, and

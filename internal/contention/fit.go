@@ -222,8 +222,8 @@ type score struct {
 	overlapped, others int     // messages
 }
 
-// mostKnown is which part of what lasted as long the others have to stand for, and mostDrawn the part in their mean up to
-// which the residual of one of them is made up for.
+// mostKnown is which part of what lasted as long the others have to stand for, and mostDrawn the part in their mean up
+// to which the residual of one of them is made up for.
 const mostKnown, mostDrawn = 0.9, 0.75
 
 // contrast sets messages that overlapped against the same that did not, by run.

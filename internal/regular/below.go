@@ -75,8 +75,8 @@ func (f Folders) have(path string) bool {
 	})
 }
 
-// unlinked is an absolute path without links, as far as its folders are there. It follows a path as the kernel does: behind
-// a link ".." is the folder above the one that the link leads to.
+// unlinked is an absolute path without links, as far as its folders are there. It follows a path as the kernel does:
+// behind a link ".." is the folder above the one that the link leads to.
 func unlinked(path string) (string, error) {
 	if !filepath.IsAbs(path) {
 		folder, err := os.Getwd()

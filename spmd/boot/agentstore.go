@@ -113,10 +113,10 @@ func (s *agentStore) addresses(ctx context.Context) []string {
 	return s.found
 }
 
-// placesIn are the addresses in a value of the store, each with the port.
+// placesIn are the addresses in a value of the store, each with the port. A zone is a name of one host's, of any bytes.
 func placesIn(value, port string) (places []string) {
 	for text := range strings.SplitSeq(value, ",") {
-		if ip, err := netip.ParseAddr(text); err == nil && len(places) < maxStoreIPs {
+		if ip, err := netip.ParseAddr(text); err == nil && ip.Zone() == "" && len(places) < maxStoreIPs {
 			places = append(places, net.JoinHostPort(ip.String(), port))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -188,7 +189,7 @@ func TestPlacesIn(t *testing.T) {
 	for value, want := range map[string][]string{
 		"":                             nil,
 		"10.0.0.1,fd77::1":             {"10.0.0.1:5", "[fd77::1]:5"},
-		"10.0.0.1:80,host,,fe80::1%lo": {"[fe80::1%lo]:5"},
+		"10.0.0.1:80,host,,fe80::1%lo": nil,
 	} {
 		if got := placesIn(value, "5"); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", value, got, want)
@@ -204,7 +205,7 @@ func FuzzAgentStore(f *testing.F) {
 	value := func(n uint64, text string) []byte {
 		return append(binary.NativeEndian.AppendUint64([]byte{storeHas}, n), text...)
 	}
-	for _, says := range [][]byte{nil, {1}, value(8, "10.0.0.1"), value(1<<63, "10.0.0.1"), value(maxStoreValue, "x"), value(0, "")} {
+	for _, says := range [][]byte{nil, {1}, value(8, "10.0.0.1"), value(1<<63, "10.0.0.1"), value(maxStoreValue, "x"), value(0, ""), value(8, "::%n[ ::")} {
 		f.Add(says)
 	}
 	f.Fuzz(func(t *testing.T, says []byte) {
@@ -218,7 +219,7 @@ func FuzzAgentStore(f *testing.F) {
 			t.Errorf("%q: %q, %v", says, got, err)
 		}
 		for _, place := range placesIn(string(got), s.port) {
-			if _, port, err := net.SplitHostPort(place); err != nil || port != s.port {
+			if _, err := netip.ParseAddrPort(place); err != nil || strings.Contains(place, "%") {
 				t.Errorf("%q: place %q", says, place)
 			}
 		}

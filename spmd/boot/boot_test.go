@@ -276,25 +276,25 @@ func TestMeetAtLocalhost(t *testing.T) {
 	}
 }
 
-// The agent on the host of the store may call it localhost, while other agents and their ranks call it by its name. Where
-// no other host can join, for lack of a secret, rank 0 shows itself to none.
-func TestStoreOfAgentsAtLocalhost(t *testing.T) {
-	const base = "RANK=0 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=localhost TORCHELASTIC_USE_AGENT_STORE=True "
+// The host of rank 0, or of the agents' store, may be localhost there, while other hosts call it by its name. Where no
+// other host can join, for lack of a secret, rank 0 shows itself to none.
+func TestLocalhostOfSeveralHosts(t *testing.T) {
+	const base, secret, store = "RANK=0 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=localhost ", "PERIGEE_SECRET=0123456789abcdef ",
+		"TORCHELASTIC_USE_AGENT_STORE=True "
 	for variables, elsewhere := range map[string]bool{
-		"LOCAL_WORLD_SIZE=1 PERIGEE_SECRET=0123456789abcdef ": true,
-		"LOCAL_WORLD_SIZE=2 PERIGEE_SECRET=0123456789abcdef ": false,
-		"PERIGEE_SECRET=0123456789abcdef ":                    false,
-		"LOCAL_WORLD_SIZE=1 ":                                 false,
+		secret: true, secret + "LOCAL_WORLD_SIZE=1": true, secret + "LOCAL_WORLD_SIZE=2": false, "LOCAL_WORLD_SIZE=1": false, "": false,
 	} {
-		r := rendezvousOf(t, vars(base+variables))
-		listen, _, _ := net.SplitHostPort(r.listen[0])
-		meet, _, _ := net.SplitHostPort(r.meet[0])
-		ips, err := r.linkIPs(meet)
-		if err != nil || loopback(meet) == "" || (listen == "") != elsewhere || (r.agents != nil) != elsewhere {
-			t.Errorf("%s: %+v, links at %q, %v", variables, r, ips, err)
-		}
-		if own, _ := hostIPs("", ""); (ips[0] == own[0]) != elsewhere && loopback(own[0]) == "" {
-			t.Errorf("%s: links at %q", variables, ips)
+		for _, store := range []string{"", store} {
+			r := rendezvousOf(t, vars(base+store+variables))
+			listen, _, _ := net.SplitHostPort(r.listen[0])
+			meet, _, _ := net.SplitHostPort(r.meet[0])
+			ips, err := r.linkIPs(meet)
+			if err != nil || loopback(meet) == "" || (listen == "") != elsewhere || (r.agents != nil) != (elsewhere && store != "") {
+				t.Errorf("%s%s: %+v, links at %q, %v", variables, store, r, ips, err)
+			}
+			if own, _ := hostIPs("", ""); (ips[0] == own[0]) != elsewhere && loopback(own[0]) == "" {
+				t.Errorf("%s%s: links at %q", variables, store, ips)
+			}
 		}
 	}
 }

@@ -95,10 +95,12 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	if at == "" && oneHost && iface == "" {
 		at = localhost()
 	}
-	meet := net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port)) // localhost may be ::1, too, where another program may listen
+	// localhost may be ::1, too, where another program may listen.
+	meet := net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))
 	silent := "is rank 0 running, and is MASTER_ADDR its address?"
-	if secret, _ := env(EnvSecret); agents != nil && at != "" && local != "" && !oneHost && secret != "" {
-		host, at = "", "" // this is the host of the store, which agents of other hosts may know by another name
+	if secret, _ := env(EnvSecret); secret != "" && at != "" && !oneHost {
+		// Rank 0, or the agents' store, is here, and ranks of other hosts may know this one by its name.
+		host, at = "", ""
 	}
 	if at != "" {
 		agents = nil // rank 0 is where all look for it

@@ -114,7 +114,9 @@ func writeSummary(p *printer, in input, l look) {
 		p.line("# left out: %s", plaintext.Escape(text))
 	}
 	p.line("")
-	marks := map[string][2]string{"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}, "detail": {plain, " "}}
+	marks := map[string][2]string{
+		"bad": {red, "!"}, "good": {green, "="}, "note": {yellow, "-"}, "detail": {plain, " "},
+	}
 	for _, x := range f.Findings {
 		m := marks[x.Level]
 		for i, line := range wrap(plaintext.Escape(x.Text), l.width-2) {

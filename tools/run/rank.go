@@ -220,6 +220,7 @@ func (k *rank) awaitResult() {
 // play loads the scenario and runs it.
 func (k *rank) play() error {
 	w := k.world
+	w.SetTimeout(time.Duration(k.job.Flags.Timeout)) // what rank 0 reads may be on a disk that hangs
 	var o order
 	if w.Rank() == 0 {
 		var err error

@@ -9,11 +9,13 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/experiment"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
 
@@ -117,5 +119,31 @@ func TestHeaderOfAStranger(t *testing.T) {
 	k.header(script{Name: "a\x1b]0;b\a\n# note: forged\u202e.lua"})
 	if got := out.String(); strings.ContainsAny(got, "\x1b\a\u202e") || strings.Count(got, "\n") != 2 || !strings.Contains(got, `a\x1b]0;b\a\n# note: forged\u202e, 1 rank`) {
 		t.Errorf("got %q", got)
+	}
+}
+
+// Where rank 0 reads no scenario within --timeout, from a disk that hangs for instance, the others do not wait for ever.
+func TestRankZeroThatReadsNothing(t *testing.T) {
+	over := make(chan struct{})
+	traffictest.Worlds(t, 2, func(w *spmd.World) error {
+		if w.Rank() == 0 {
+			<-over
+			return nil
+		}
+		defer close(over)
+		k := &rank{job: Job{Flags: Flags{Timeout: Duration(100 * time.Millisecond)}}, world: w}
+		if err := k.play(); fault.KindOf(faultOf(err)) != fault.Timeout {
+			t.Errorf("got %v", err)
+		}
+		return nil
+	})
+}
+
+// What a stranger has told a rank reaches the terminal in letters only.
+func TestNoteOfAStranger(t *testing.T) {
+	var out strings.Builder
+	(&reporter{err: &out}).note("rank 1 still looks for rank 0 at \x1b]0;owned\a\nperigee: all is well")
+	if want := "perigee: rank 1 still looks for rank 0 at \\x1b]0;owned\\a\\nperigee: all is well\n"; out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"perigee/internal/cli"
+	"perigee/internal/plaintext"
 	"perigee/spmd"
 	"perigee/spmd/boot/watch"
 )
@@ -55,8 +56,8 @@ func (r *reporter) print(err error) (printed bool) {
 	return printed
 }
 
-// note prints what this rank waits for.
-func (r *reporter) note(why string) { fmt.Fprintln(r.err, "perigee:", why) }
+// note prints what this rank waits for, which others may have had a say in.
+func (r *reporter) note(why string) { fmt.Fprintln(r.err, "perigee:", plaintext.Escape(why)) }
 
 // output is a rank's standard output. Where it cannot be written to any more, the
 // job is over.

@@ -152,12 +152,16 @@ func (l *Lane) open(f load.File) (*openFile, error) {
 		return nil, fault.New(fault.Input, "%s: file %s is there, and %d files are wanted", f.For, f.Path, f.Several).
 			WithHint("name a folder, or a name that does not exist, to have files made")
 	}
-	b, err := l.agent.OpenFile(nixl.File{Path: f.Path, Size: f.Existing, Write: f.Write, Direct: f.Direct, Below: f.Below})
+	b, err := l.agent.OpenFile(nixl.File{
+		Path: f.Path, Size: f.Existing, Write: f.Write, Direct: f.Direct, Below: f.Below,
+	})
 	return &openFile{Buffer: b, from: f.From, writable: f.Write}, err
 }
 
 func (l *Lane) create(f load.File, path string) (*openFile, error) {
-	b, err := l.agent.OpenFile(nixl.File{Path: path, Size: f.Size, Make: true, Write: f.Write, Direct: f.Direct, Below: f.Below})
+	b, err := l.agent.OpenFile(nixl.File{
+		Path: path, Size: f.Size, Make: true, Write: f.Write, Direct: f.Direct, Below: f.Below,
+	})
 	return &openFile{Buffer: b, writable: true, made: true}, err
 }
 

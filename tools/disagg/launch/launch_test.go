@@ -216,7 +216,7 @@ func TestBombs(t *testing.T) {
 	}
 	doubling := file("doubling", `{{$x := "0123456789"}}{{range 60}}{{$x = print $x $x}}{{end}}`)
 	wide := file("wide", `{{$x := "%1000000d"}}{{range 8}}{{$x = print $x $x}}{{end}}{{printf $x 1}}`)
-	kept := file("kept", `{{define "k"}}{{$x := printf "%1000000d" 1}}{{template "k" $x}}{{end}}{{template "k" ""}}`)
+	kept := file("kept", strings.Repeat(`{{$x := printf "%1000000d" 1}}`, 100))
 	quotes := file("quotes", `{{$x := "'"}}{{range 60}}{{$x = quote $x}}{{end}}`)
 	joined := file("joined", `{{$x := printf "%1000000d" 1}}{{join .Slurm.ExtraArgs $x}}`)
 	c.Slurm.ExtraArgs = make([]string, 1_000_000)
@@ -252,6 +252,33 @@ func TestMethodsOfTemplates(t *testing.T) {
 	}
 }
 
+// A template does not fill the stack: of one that called itself Go's runtime ended the process.
+func TestDeepTemplates(t *testing.T) {
+	d := &Data{Config: golden(t), Workers: make([]Worker, 1)}
+	ifs := func(n int, text string) string {
+		return strings.Repeat("{{if 1}}", n) + text + strings.Repeat("{{end}}", n)
+	}
+	chain := `{{define "t200"}}x{{end}}`
+	for i := range 200 {
+		chain = fmt.Sprintf(`{{define "t%d"}}%s{{end}}`, i, ifs(5, fmt.Sprintf(`{{template "t%d"}}`, i+1))) + chain
+	}
+	for text, want := range map[string]string{
+		`{{define "x"}}` + ifs(10, `{{template "x"}}`) + `{{end}}{{template "x"}}`:                                             `"x" calls itself`,
+		`{{define "x"}}{{template "y"}}{{end}}{{define "y"}}{{range 1}}{{else}}{{template "x"}}{{end}}{{end}}{{template "y"}}`: `"y" calls itself`,
+		`{{template "t"}}`:            `"t" calls itself`,
+		ifs(1001, "x"):                `"t" has parts that lie more than 1000 levels within each other`,
+		chain + `{{template "t0"}}`:   "lie more than 1000 levels within each other",
+		ifs(900, "x"):                 "",
+		chain + `{{template "t150"}}`: "",
+		`{{define "x"}}a{{end}}{{template "x"}}{{template "x"}}`: "",
+	} {
+		got, err := d.renderWithin("t", text, time.Hour)
+		if want == "" && (err != nil || got == "") || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.100s: %q, %v, want %s", text, got, err, want)
+		}
+	}
+}
+
 // A template that does not end, or fills the memory, is ended: nothing of it goes on.
 func TestEndlessTemplate(t *testing.T) {
 	before := runtime.NumGoroutine()
@@ -264,7 +291,6 @@ func TestEndlessTemplate(t *testing.T) {
 		"range":  {`{{range 1000000000}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
 		"nested": {`{{range 1000000000}}{{if $}}{{with $}}{{else}}x{{end}}{{end}}{{end}}`, "has not ended after 10ms", 10 * time.Millisecond},
 		"lists":  {`{{$w := .Worker}}` + strings.Repeat(`{{$x := .WorkerEnv $w}}`, 20_000), "has filled more than 128 MiB of memory", time.Hour},
-		"calls":  {`{{define "a"}}{{$x := .WorkerEnv .Worker}}{{template "a" .}}{{end}}{{template "a" .}}`, "has filled more than 128 MiB of memory", time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := d.renderWithin(name, strings.ReplaceAll(c.text, ".Worker}}", "(index .Workers 0)}}"), c.limit)

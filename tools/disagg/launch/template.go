@@ -77,6 +77,9 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 		return "", fault.New(fault.Input, "job template: %w", err).
 			WithHint("a template takes the fields of the job, and texts by its functions")
 	}
+	if _, err := (nesting{t, map[string]int{}}).of(t.Name()); err != nil {
+		return "", fault.New(fault.Input, "job template: %w", err)
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	interrupt(ctx, t)
@@ -153,6 +156,67 @@ func insert(list *parse.ListNode, call parse.Node) {
 // takes long.
 var allowed = []string{"Concurrencies", "Display", "GPUs", "Kind", "Known", "Nodes", "OwnLogs", "String",
 	"TaskArguments", "UsesCommand", "Valid", "WorkerEnv", "World"}
+
+// mostNested is how deep the parts of a template may lie within each other, those of the templates that it calls
+// included: each level takes some of the stack.
+const mostNested = 1000
+
+// nesting finds how deep the parts of templates lie within each other.
+type nesting struct {
+	all   *template.Template
+	known map[string]int // by name; -1 while it is looked at
+}
+
+// of is the depth of a template. One that calls itself is an error.
+func (d nesting) of(name string) (int, error) {
+	known, ok := d.known[name]
+	if known < 0 {
+		return 0, fmt.Errorf("%q calls itself", name)
+	}
+	one := d.all.Lookup(name)
+	if ok || one == nil || one.Tree == nil {
+		return known, nil
+	}
+	d.known[name] = -1
+	depth, err := d.below(one.Root)
+	if err == nil && depth > mostNested {
+		err = fmt.Errorf("%q has parts that lie more than %d levels within each other", name, mostNested)
+	}
+	d.known[name] = depth
+	return depth, err
+}
+
+// below is the depth of what lies in a part.
+func (d nesting) below(n parse.Node) (depth int, err error) {
+	branch := func(b *parse.BranchNode) (int, error) {
+		then, err := d.below(b.List)
+		if err != nil || b.ElseList == nil {
+			return 1 + then, err
+		}
+		otherwise, err := d.below(b.ElseList)
+		return 1 + max(then, otherwise), err
+	}
+	switch n := n.(type) {
+	case *parse.ListNode:
+		for _, one := range n.Nodes {
+			var deep int
+			if deep, err = d.below(one); err != nil {
+				return 0, err
+			}
+			depth = max(depth, deep)
+		}
+	case *parse.IfNode:
+		return branch(&n.BranchNode)
+	case *parse.RangeNode:
+		return branch(&n.BranchNode)
+	case *parse.WithNode:
+		return branch(&n.BranchNode)
+	case *parse.TemplateNode:
+		depth, err = d.of(n.Name)
+		return 1 + depth, err
+	}
+	return depth, err
+}
 
 // checkMethods refuses a template that names a method which is not allowed. Fields may have the names of allowed ones.
 func checkMethods(t *template.Template) error {

@@ -158,8 +158,8 @@ func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 	return list
 }
 
-// takeOff takes off what others are longer than alone from what is shown to be longer than alone: as much of it may come
-// from something else. What is no longer than these take is open.
+// takeOff takes off what others are longer than alone from what is shown to be longer than alone: as much of it may
+// come from something else. What is no longer than these take is masked by them.
 func (e *Estimate) takeOff(others [mostPhases]Estimate) {
 	if !e.Slows() {
 		return

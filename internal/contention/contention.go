@@ -87,9 +87,9 @@ type Estimate struct {
 	Ratio      float64 `json:"ratio"`      // to the control group; NaN without one
 	Low        float64 `json:"low"`        // interval of Ratio; NaN without one
 	High       float64 `json:"high"`
-	// Off is how much longer than alone the phase's messages take that do not overlap, where Ratio is against the runs
-	// alone and is shown to be more than 1; else 1. It is taken off Ratio and its interval. With Masked these are no more
-	// than that, nothing is taken off, and what of them overlapping costs is not known.
+	// Off is how much longer than alone the phase's messages take that do not overlap, where Ratio is against the
+	// runs alone and is shown to be more than 1; else 1. It is taken off Ratio and its interval. With Masked these
+	// are no more than that, nothing is taken off, and what of them overlapping costs is not known.
 	Off    float64 `json:"off"`
 	Masked bool    `json:"masked"`
 	// alone is the part of the messages that is against the runs alone, by phase.
@@ -452,8 +452,8 @@ func most(counts map[string]int) (key string) {
 	return key
 }
 
-// Costs are the estimates, each with its own interval, of the whole result (From and To are -1) and then of each pair of
-// ranks with messages that also ran alone, those that did not overlap included.
+// Costs are the estimates, each with its own interval, of the whole result (From and To are -1) and then of each pair
+// of ranks with messages that also ran alone, those that did not overlap included.
 func (c *Collector) Costs() []Pair {
 	all, calm := &groups{}, &groups{}
 	list := []Pair{{From: -1, To: -1}}

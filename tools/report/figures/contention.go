@@ -174,10 +174,6 @@ func sayContention(f *Figures, say sayer) {
 			cli.Count(c.LeftOut, "message"))
 	}
 	sayLacking(c.Lacking, say)
-	if c.byAlone() && c.Calm.Low > 1 && c.Calm.High > little {
-		say("detail", "The %d messages of the workload that did not overlap take %s as long as alone, too (95 %% interval %.2f to %.2f): that much may come from something else.",
-			c.Calm.Compared, times(c.Calm.Ratio), float64(c.Calm.Low), float64(c.Calm.High))
-	}
 	if c.Late > 0 && c.Compared > 0 {
 		say("detail", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
@@ -278,12 +274,6 @@ func (c Cost) took(to string) string {
 			times(c.Ratio*c.Off), to, times(c.Ratio), interval, times(c.Off))
 	}
 	return fmt.Sprintf("%s as long%s %s", times(c.Ratio), to, interval)
-}
-
-// byAlone reports whether something is said against the runs alone.
-func (c Contention) byAlone() bool {
-	return c.Of != contention.Workload || c.Lacking.Compared > 0 ||
-		slices.ContainsFunc(c.Pairs, func(p ContentionPair) bool { return p.Of != contention.Workload })
 }
 
 func sayOverlappedPairs(c Contention, say sayer) {

@@ -85,7 +85,8 @@ func TestTRTLLM(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", p.Args, want)
 	}
 	for _, text := range []string{"'--container-image=a b.sqsh'", "start_worker.sh\" GEN 1 /models/toy 8001 false", "start_worker.sh\" CTX 0 /models/toy 8002",
-		"'1 2 4 8'", "6_bench.log", "step SERVER $? 4_output_server.log", "8_done_$SLURM_JOB_ID.txt"} {
+		`start_server.sh" "$DIR/server_config.yaml" &>`, `"$DIR/gen_config.yaml" 0,1,2,3 &>`, "8333 64 &> 6_bench.log",
+		"'1 2 4 8'", "step SERVER $? 4_output_server.log", "8_done_$SLURM_JOB_ID.txt"} {
 		if !strings.Contains(p.Text, text) {
 			t.Errorf("the script lacks %s\n%s", text, p.Text)
 		}
@@ -95,6 +96,10 @@ func TestTRTLLM(t *testing.T) {
 	}
 	if !strings.Contains(p.Files["gen_config.yaml"], "num_nextn_predict_layers: 3") {
 		t.Error(p.Files["gen_config.yaml"])
+	}
+	other, err := New(golden(t, "use_nv_sa_benchmark: false", "use_nv_sa_benchmark: true"), Options{Dir: "/r/x"})
+	if err != nil || !strings.Contains(other.Text, "8333 64 &> 6_bench.log") {
+		t.Errorf("%v\n%s", err, other.Text)
 	}
 	// A capped job says both numbers.
 	capped, err := New(golden(t), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL"), Nodes: 1})

@@ -108,6 +108,7 @@ func TestProblems(t *testing.T) {
 		{"multi_round: 8", "multi_round: 0", "benchmark.multi_round: wanted a whole number from 1 to 1000000000, got the number 0"},
 		{"mode: e2e", "mode: e2", "benchmark.mode: wanted one of e2e, gen_only"},
 		{"mode: e2e\n  use_nv_sa_benchmark: false", "mode: gen_only\n  use_nv_sa_benchmark: true", "benchmark.use_nv_sa_benchmark: this client runs end to end only; mode is gen_only"},
+		{"mode: e2e", "mode: gen_only", "benchmark.concurrency_list: mode gen_only measures one level, got 4"},
 		{"job_time: 00:05:00", "job_time: soon", "slurm.job_time: wanted a time such as"},
 		{"benchmark_ratio: 0.8", "benchmark_ratio: 1.8", "wanted more than 0 and at most 1, got 1.8"},
 		{"supported_gpus:", "gpu: x\n  supported_gpus:", `the key "gpu" is not known here`},

@@ -55,6 +55,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 		c.judgeCommand(r)
 		return
 	}
+	c.judgeMode(r)
 	c.judgeTokens(r, rules)
 	c.judgeSequences(r, rules)
 	if rules == Upstream {
@@ -82,6 +83,15 @@ func (c *Config) needs(r *reader, rules Rules) {
 		if !r.has("benchmark."+name) && !r.has("sequence."+name) {
 			r.missing("benchmark." + name)
 		}
+	}
+}
+
+// judgeMode refuses further levels of generation alone: generation servers hold requests back until the first level is
+// full, and run the others end to end.
+func (c *Config) judgeMode(r *reader) {
+	const path = "benchmark.concurrency_list"
+	if n := len(c.Benchmark.Levels); c.Benchmark.Mode == "gen_only" && n > 1 {
+		r.add(r.values[path], path, "mode gen_only measures one level, got %d; a sweep makes a case of each", n)
 	}
 }
 

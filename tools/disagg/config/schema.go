@@ -79,7 +79,7 @@ var schema = []key{
 
 	{path: "benchmark", kind: section, need: always, help: "the load"},
 	{path: "benchmark.mode", kind: text, need: trtllm, enum: []string{"e2e", "gen_only", "gen_only_no_context",
-		"ctx_only"}, help: "e2e, gen_only, gen_only_no_context"},
+		"ctx_only"}, help: "e2e, gen_only (of one level), gen_only_no_context"},
 	{path: "benchmark.streaming", kind: boolean, need: trtllm, help: "must be true"},
 	{path: "benchmark.concurrency_start", kind: positive,
 		help: "instead of a list: first level, doubled up to the last"},

@@ -101,6 +101,18 @@ func (d *Data) OwnLogs() (words []string) {
 	return words
 }
 
+// noContext has workers and the front end do without context servers.
+const noContext = "TRTLLM_DISAGG_BENCHMARK_GEN_ONLY=1"
+
+// FrontEnv lists the environment of the front end.
+func (d *Data) FrontEnv() []string {
+	list := slices.Clone(d.Environment.ServerEnv)
+	if d.Benchmark.Mode == "gen_only_no_context" {
+		list = append(list, noContext)
+	}
+	return list
+}
+
 // WorkerEnv lists the environment of a worker.
 func (d *Data) WorkerEnv(w Worker) []string {
 	own, span := d.Environment.GenEnv, d.Profiling.GenRange
@@ -108,8 +120,15 @@ func (d *Data) WorkerEnv(w Worker) []string {
 		own, span = d.Environment.CtxEnv, d.Profiling.CtxRange
 	}
 	list := slices.Concat(d.Environment.WorkerEnv, own)
-	if d.Benchmark.Mode == "gen_only_no_context" {
-		list = append(list, "TRTLLM_DISAGG_BENCHMARK_GEN_ONLY=1")
+	switch mode := d.Benchmark.Mode; {
+	case mode == "gen_only_no_context":
+		list = append(list, noContext)
+	case mode == "gen_only":
+		list = append(list, "TRTLLM_DISABLE_KV_CACHE_TRANSFER_OVERLAP=1")
+		// A generation server begins when it has so many requests, once: the config has one level.
+		if w.Role == "GEN" && len(d.Benchmark.Levels) > 0 {
+			list = append(list, fmt.Sprintf("TLLM_BENCHMARK_REQ_QUEUES_SIZE=%d", d.Benchmark.Levels[0]))
+		}
 	}
 	if d.Profiling.On {
 		list = append(list, "TLLM_PROFILE_START_STOP="+span)
@@ -165,6 +184,10 @@ func New(c *config.Config, o Options) (*Plan, error) {
 	name, text, err := find(c, o.Below)
 	if err != nil {
 		return nil, err
+	}
+	if mode := c.Benchmark.Mode; name == "trtllm" && mode == "ctx_only" {
+		return nil, fault.New(fault.Input, "%s: benchmark.mode: the template trtllm does not measure %s", c.File, mode).
+			WithHint("wanted e2e, gen_only or gen_only_no_context, or a job template that does")
 	}
 	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee}
 	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}

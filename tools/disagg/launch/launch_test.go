@@ -109,6 +109,35 @@ func TestTRTLLM(t *testing.T) {
 	shellcheck(t, capped.Text)
 }
 
+// What the modes of the benchmark are is in the environment of workers and front end.
+func TestModes(t *testing.T) {
+	const overlap, noContext = "TRTLLM_DISABLE_KV_CACHE_TRANSFER_OVERLAP=1", "TRTLLM_DISAGG_BENCHMARK_GEN_ONLY=1"
+	for mode, want := range map[string]struct{ gen, ctx, front string }{
+		"e2e": {"A=1", "A=1", "B=2"}, "gen_only_no_context": {"A=1 " + noContext, "A=1 " + noContext, "B=2 " + noContext},
+		"gen_only": {"A=1 " + overlap + " TLLM_BENCHMARK_REQ_QUEUES_SIZE=8", "A=1 " + overlap, "B=2"},
+	} {
+		d := &Data{Config: golden(t, "mode: e2e", "mode: "+mode, "concurrency_list: 1 2 4 8", "concurrency_list: 8",
+			"build_wheel: false", "build_wheel: false\n  worker_env_var: A=1\n  server_env_var: B=2")}
+		gen, ctx := d.WorkerEnv(Worker{Role: "GEN", Devices: "0"}), d.WorkerEnv(Worker{Role: "CTX", Devices: "0"})
+		for _, pair := range [][2]string{
+			{strings.Join(gen, " "), want.gen + " CUDA_VISIBLE_DEVICES=0"}, {strings.Join(ctx, " "), want.ctx + " CUDA_VISIBLE_DEVICES=0"},
+			{strings.Join(d.FrontEnv(), " "), want.front},
+		} {
+			if pair[0] != pair[1] {
+				t.Errorf("%s: got %s, want %s", mode, pair[0], pair[1])
+			}
+		}
+		p, err := New(d.Config, Options{Dir: "/r/x"})
+		if front := "env " + want.front + " bash \"$DIR/task.sh\" SERVER "; err != nil || !strings.Contains(p.Text, front) {
+			t.Errorf("%s: %v\n%s", mode, err, p.Text)
+		}
+	}
+	if _, err := New(golden(t, "mode: e2e", "mode: ctx_only"), Options{Dir: "/r/x"}); err == nil ||
+		!strings.Contains(err.Error(), "the template trtllm does not measure ctx_only") {
+		t.Errorf("ctx_only: %v", err)
+	}
+}
+
 func TestCommandTemplate(t *testing.T) {
 	c := load(t, `benchmark: {concurrency_list: 1 2, multi_round: 3}
 slurm: {extra_args: --exclusive --mem=0}

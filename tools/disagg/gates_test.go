@@ -94,6 +94,7 @@ func TestFalseGreens(t *testing.T) {
 		{"warm-up only", warmup, nil, "1 result block outside of levels (a warm-up run) does not count"},
 		{"a metric is missing", swap("Median E2EL (ms):                        200.25\n", ""), nil, "level 1 lacks SERVER_MEDIAN_E2EL"},
 		{"a level twice", whole + strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 "), nil, "level 8 is in the log more often"},
+		{"neither failed nor successful", swap("Successful requests:                     10000", "Successful requests: 9999"), nil, "1 of 10000 requests failed"},
 		{"lost requests", swap("Total requests:                          10000", "Total requests: 9000"), nil, "9000 of 10000 prompts are accounted for"},
 		{"E2EL below TTFT", swap("200.25", "20.25"), nil, "Median E2EL 20.25 ms is below TTFT 100.5 ms"},
 		{"a wrong rate", swap("10000.00", "20000.00"), nil, "the log says 20000 tok/s"},

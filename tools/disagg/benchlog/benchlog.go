@@ -428,18 +428,25 @@ func number(text []byte) (float64, bool) {
 // were. ok is false where no level says it.
 func (l *Log) Requests() (failed, total int, ok bool) {
 	for _, level := range l.Levels {
-		t, f := level.Total, level.Failed
-		if t < 0 && level.Successful >= 0 {
-			t = level.Successful + max(0, f)
-		}
-		if f < 0 && t >= 0 && level.Successful >= 0 {
-			f = t - level.Successful
-		}
+		f, t := level.Counts()
 		ok = ok || t >= 0
 		failed += max(0, f)
 		total += max(0, t)
 	}
 	return failed, total, ok
+}
+
+// Counts returns how many requests of a level failed and how many there were, -1 where nothing says it. One that is
+// not counted as successful failed, whatever the count of failed ones says: clients lose some.
+func (l Level) Counts() (failed, total int) {
+	failed, total = l.Failed, l.Total
+	if l.Successful < 0 {
+		return failed, total
+	}
+	if total < 0 {
+		total = l.Successful + max(0, failed)
+	}
+	return max(failed, total-l.Successful), total
 }
 
 // Missing lists the wanted metrics that a level lacks.

@@ -313,13 +313,7 @@ func (j *judge) level(l benchlog.Level) {
 }
 
 func (j *judge) requests(l benchlog.Level, custom bool) {
-	total, failed := l.Total, l.Failed
-	if total < 0 && l.Successful >= 0 {
-		total = l.Successful + max(0, failed)
-	}
-	if failed < 0 && l.Successful >= 0 && total >= 0 {
-		failed = total - l.Successful
-	}
+	failed, total := l.Counts()
 	if total < 0 && failed > 0 && l.Prompts > 0 { // it says that these failed, and of how many is known
 		total = max(failed, l.Prompts)
 	}

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,6 +110,44 @@ func TestFalseGreens(t *testing.T) {
 		reasons := strings.Join(p.Reasons, "\n")
 		if green := c.reason == ""; green != (p.State == "passed") || green != (code == 0) || !strings.Contains(reasons, c.reason) {
 			t.Errorf("%s: %s, exit code %d, %s\nwant %q", c.name, p.State, code, reasons, c.reason)
+		}
+	}
+}
+
+// A log that does not say how many prompts a level had is held against the configuration, or has to say what failed.
+func TestPromptsThatTheLogDoesNotSay(t *testing.T) {
+	level := func(first, counts string) string {
+		return "Benchmarking with concurrency 4" + first + "\n============ Serving Benchmark Result ============\n" + counts +
+			"Total generated tokens: 120\nMedian TTFT (ms): 73\nMedian E2EL (ms): 500\nBenchmark with concurrency 4 done\n"
+	}
+	const text = "metadata: {model_name: toy}\nbenchmark: {concurrency_list: 4, input_length: 10, output_length: 10ROUNDS}\n" +
+		"job: {command: 'true'}\n"
+	const unknown = "level 4: the log does not say how many requests failed"
+	const ok1, ok12 = "Successful requests: 1\n", "Successful requests: 12\n"
+	for _, c := range []struct{ first, counts, rounds, reason string }{
+		{"", ok1, ", multi_round: 3", "level 4: 1 of 12 prompts (concurrency times benchmark.multi_round) are accounted for"},
+		{"", ok1 + "Failed requests: 0\n", ", multi_round: 3", "1 of 12 prompts"}, {"", ok12, ", multi_round: 3", ""},
+		{" ... 12 prompts, ISL 10", ok1, "", "level 4: 1 of 12 prompts are accounted for"}, {" ... 12 prompts, ISL 10", ok12, "", ""},
+		{"", ok1, "", unknown}, {"", ok1 + "Failed requests: 1,000\n", "", unknown}, {"", "Total requests: 12\n", "", unknown},
+		{"", ok1 + "Failed requests: 0\n", "", ""}, {"", ok1 + "Total requests: 1\n", "", ""},
+	} {
+		dir := t.TempDir()
+		log, config := filepath.Join(dir, "6_bench.log"), filepath.Join(dir, "c.yaml")
+		if err := errors.Join(os.WriteFile(log, []byte(level(c.first, c.counts)), 0o600),
+			os.WriteFile(config, []byte(strings.Replace(text, "ROUNDS", c.rounds, 1)), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for _, relaxed := range []bool{false, true} {
+			args := []string{log, "--config", config, "--settle", "0s"}
+			if relaxed {
+				args = append(args, "--allow-unknown-tokens")
+			}
+			p, _ := parse(t, args...)
+			reasons := strings.Join(p.Reasons, "\n")
+			green := c.reason == "" || relaxed && c.first == ""
+			if green != (p.State == "passed") || !green && !strings.Contains(reasons, c.reason) {
+				t.Errorf("%q, relaxed %v: %s, %s\nwant %q", c, relaxed, p.State, reasons, c.reason)
+			}
 		}
 	}
 }

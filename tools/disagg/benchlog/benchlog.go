@@ -233,13 +233,20 @@ func (m *machine) begin(line []byte) {
 		return
 	}
 	m.abandon()
-	count := 0
-	if len(fields) >= 2 { // older clients do not say it
-		count, _ = whole(fields[len(fields)-2])
-	}
 	m.summed = -1
-	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: count, Metrics: map[string]float64{}, Total: -1,
-		Successful: -1, Failed: -1, Generated: -1}
+	m.open = &Level{from: m.at, Concurrency: concurrency, Prompts: promptsOf(fields), Metrics: map[string]float64{},
+		Total: -1, Successful: -1, Failed: -1, Generated: -1}
+}
+
+// promptsOf reads the number before the word prompts; 0 where there is none, as with older clients.
+func promptsOf(fields [][]byte) int {
+	for i, field := range fields[1:] {
+		if bytes.Equal(bytes.TrimRight(field, ",;:."), prompts) {
+			count, _ := whole(fields[i])
+			return count
+		}
+	}
+	return 0
 }
 
 // close ends a level: "Benchmark with concurrency 4 done".

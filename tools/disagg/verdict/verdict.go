@@ -22,7 +22,7 @@ type Gates struct {
 	MissingLevels  bool    `name:"allow-missing-levels" help:"A level that is not in the log, or without its end line, does not fail the case."`
 	MissingMetrics bool    `name:"allow-missing-metrics" help:"A level without one of the metrics does not fail the case."`
 	Truncated      bool    `name:"allow-truncated" help:"A log that ends within a line does not fail the case."`
-	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated does not fail the case."`
+	UnknownTokens  bool    `name:"allow-unknown-tokens" help:"A log that does not say how many tokens were generated, or how many requests failed, does not fail the case."`
 	Implausible    bool    `name:"allow-implausible" help:"Figures that contradict each other do not fail the case."`
 }
 
@@ -44,7 +44,7 @@ type Expect struct {
 	Levels     []int // of the client
 	Metrics    []string
 	Custom     *config.Metrics
-	MultiRound int
+	MultiRound int     // prompts of a level are its concurrency times this
 	Output     int     // tokens per request
 	Ratio      float64 // smallest length as a share of Output
 	Benchmark  bool    // a benchmark ran
@@ -60,9 +60,8 @@ type Expect struct {
 func Expected(c *config.Config) Expect {
 	e := Expect{
 		Levels: c.Concurrencies(), Metrics: benchlog.Default(c.Type), Custom: c.Metrics,
-		MultiRound: c.Benchmark.MultiRound,
-		Bounds:     c.References, Output: c.Benchmark.Output, Ratio: 1, Benchmark: c.Benchmark.Enabled &&
-			c.Category != "accuracy", known: true,
+		MultiRound: rounds(c), Bounds: c.References, Output: c.Benchmark.Output, Ratio: 1,
+		Benchmark: c.Benchmark.Enabled && c.Category != "accuracy", known: true,
 	}
 	if c.Benchmark.NvSA || c.UsesCommand() {
 		e.Ratio = c.Benchmark.Ratio
@@ -75,6 +74,15 @@ func Expected(c *config.Config) Expect {
 		e.AccuracyLog = c.AccuracyLog
 	}
 	return e
+}
+
+// rounds is how many rounds of prompts the client of a config runs. A command runs its own number, unless the config
+// says one; 0: not known.
+func rounds(c *config.Config) int {
+	if c.UsesCommand() && c.Tree.Get("benchmark").Get("multi_round") == nil {
+		return 0
+	}
+	return c.Benchmark.MultiRound
 }
 
 // References completes data sets with the defaults of their tests.
@@ -321,8 +329,16 @@ func (j *judge) requests(l benchlog.Level, custom bool) {
 		j.reason(j.g.Implausible, "level %d: %d of %d requests succeeded", l.Concurrency, l.Successful, l.Total)
 	}
 	// The client may print fewer than it was asked for: lost ones failed, too.
-	if l.Prompts > 0 && total >= 0 && total < l.Prompts {
+	asked := l.Concurrency * j.want.MultiRound
+	switch {
+	case total < 0:
+	case l.Prompts > 0 && total < l.Prompts:
 		j.reason(false, "level %d: %d of %d prompts are accounted for", l.Concurrency, total, l.Prompts)
+	case l.Prompts == 0 && total < asked:
+		j.reason(custom || j.g.UnknownTokens, "level %d: %d of %d prompts (concurrency times benchmark.multi_round) are "+
+			"accounted for", l.Concurrency, total, asked)
+	case l.Prompts == 0 && asked == 0 && l.Total < 0 && l.Failed < 0, failed < 0:
+		j.reason(custom || j.g.UnknownTokens, "level %d: the log does not say how many requests failed", l.Concurrency)
 	}
 	switch {
 	case total < 0:

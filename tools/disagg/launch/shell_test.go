@@ -51,6 +51,11 @@ func TestOver(t *testing.T) {
 		"PENDING N/A N/A":                                         "over",
 		"":                                                        "goes on", // no answer
 		"RUNNING          2026-01-01T00:00:00           N/A     ": "goes on",
+
+		"NOTICE: maintenance on Friday\nRUNNING 2026-01-01T00:00:00 N/A":    "goes on",
+		"STATE START_TIME PREEMPT_TIME\nRUNNING 2026-01-01T00:00:00 N/A":    "goes on",
+		"NOTICE: maintenance on Friday\nCOMPLETING 2026-01-01T00:00:00 N/A": "over",
+		"NOTICE: maintenance on Friday":                                     "goes on",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho '"+said+"'\n"), 0o755); err != nil {

@@ -358,6 +358,20 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
+// So is one whose own code a pipe hides, as long as it was not ready.
+func TestServerEndsBeforeItIsReady(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 0, `  server: '(echo starting; echo "RuntimeError: no such device mlx5_7"; exit 3) 2>&1 | tee server.log'
+  ready: test -e never
+`)
+	c := s.run(12)["a"]
+	if !strings.Contains(c.Reasons[0], "has ended with code 0 before it was ready") || !strings.Contains(c.Reasons[0], "SERVER_0 on node") ||
+		!strings.Contains(c.Diagnosis, "RuntimeError: no such device mlx5_7") {
+		t.Errorf("%q\n%s", c.Reasons, c.Diagnosis)
+	}
+}
+
 // A server on one of several nodes that dies ends the case as well: the others alone give other figures.
 func TestOneOfTwoServersDies(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 type Death struct {
 	Part string   // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
 	Node string   // empty if unknown
-	Code int      // exit code; -1 where a pattern was found in a log of a part that still runs
+	Code int      // exit code; -1: a pattern was found in a log of a part that still runs; 0: see [Death.before]
 	Log  string   // name of the log
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
@@ -41,7 +41,23 @@ func (d *Death) Words() string {
 	if d.Code < 0 {
 		return words + " has an error from which jobs do not recover"
 	}
-	return fmt.Sprintf("%s has ended with code %d", words, d.Code)
+	words += fmt.Sprintf(" has ended with code %d", d.Code)
+	if d.Code == 0 {
+		words += " before it was ready"
+	}
+	return words
+}
+
+// before returns the first of the servers that had ended with code 0 while the job still waited for them, such as one
+// whose own code a pipe has hidden, instead of what has waited; d where there is none.
+func (d *Death) before(ended []*Death) *Death {
+	first := d
+	for _, server := range ended {
+		if d.Part == "WAIT" && server.Code == 0 && !server.OfScript() && !server.noted.After(first.noted) {
+			first = server
+		}
+	}
+	return first
 }
 
 // BySignal reports whether a signal has ended the part.
@@ -127,12 +143,17 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 			parts = append(parts, e.Name())
 		}
 	}
-	var dead []*Death
+	var dead, ended []*Death
 	for _, part := range parts {
 		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
 			continue
 		}
 		if d := readExit(dir, part); d != nil {
+			ended = append(ended, d)
+		}
+	}
+	for _, d := range ended {
+		if d.Code != 0 {
 			dead = append(dead, d)
 		}
 	}
@@ -143,6 +164,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 		}
 	}
 	if first != nil {
+		first = first.before(ended)
 		first.quote(dir)
 		return first
 	}
@@ -228,7 +250,7 @@ func readExit(dir, part string) *Death {
 		return nil
 	}
 	code, err := strconv.Atoi(fields[0])
-	if err != nil || code == 0 {
+	if err != nil {
 		return nil
 	}
 	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", noted: writtenAt(path)}

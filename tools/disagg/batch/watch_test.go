@@ -67,6 +67,31 @@ func TestFindDeath(t *testing.T) {
 	}
 }
 
+// A server that ends with code 0 before it is ready is named, and its log is shown, not what has waited for it.
+func TestServerThatWasNeverReady(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "exits"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"exits/SERVER_0": "0 node7\n", "exits/PROBE": "0 node1\n", "3_output_SERVER_0.log": "starting\nRuntimeError: no such device\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if d := FindDeath(dir, nil); d != nil {
+		t.Errorf("nothing waits for it, got %+v", d)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "exits", "WAIT"), []byte("1 node1\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d := FindDeath(dir, nil)
+	if d == nil || d.Words() != "SERVER_0 on node7 has ended with code 0 before it was ready" || d.Line != "RuntimeError: no such device" {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Of a long log the end is searched: the nodes are not given back before.
 func TestQuoteOfALongLog(t *testing.T) {
 	dir := t.TempDir()

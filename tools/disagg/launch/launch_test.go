@@ -403,6 +403,26 @@ func TestFailedProbe(t *testing.T) {
 	}
 }
 
+// A command that asks whether the server is ready, and hangs, has as long as the server.
+func TestHangingReady(t *testing.T) {
+	bin, work := t.TempDir(), filepath.Join(t.TempDir(), "case")
+	writeTools(t, bin, map[string]string{"srun": `case "$*" in *server.sh*) exec /bin/sleep 3;; esac`, "scontrol": "echo node1", "squeue": ""})
+	p, err := New(load(t, "benchmark: {concurrency_list: 1}\n"+
+		"job: {client: 'true', server: 'true', ready: 'echo asked; sleep 20', ready_timeout: 1}\n"),
+		Options{Dir: work, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	out, err := runJob(t, p, t.TempDir(), bin)
+	wait, _ := os.ReadFile(filepath.Join(work, "exits", "WAIT"))
+	log, _ := os.ReadFile(filepath.Join(work, "5_wait_server.log"))
+	if took := time.Since(began); err == nil || took > 10*time.Second || !strings.HasPrefix(string(wait), "124 ") ||
+		!strings.Contains(string(log), "asked\n") || !strings.Contains(string(log), "the server was not ready within 1 seconds") {
+		t.Errorf("after %s: %v, exits/WAIT %q\n%s%s", took, err, wait, log, out)
+	}
+}
+
 // Logs that a config names itself are removed with the others where Slurm runs a job again; no other file is.
 func TestOwnLogs(t *testing.T) {
 	for names, want := range map[[2]string]string{

@@ -136,6 +136,23 @@ func (d *Data) WorkerEnv(w Worker) []string {
 	return append(list, "CUDA_VISIBLE_DEVICES="+w.Devices)
 }
 
+// Mounts lists the mounts of the container: those of the config, and the result folder, from which servers take their
+// configuration, unless one of those has it in its place.
+func (d *Data) Mounts() []string {
+	var list []string
+	if d.Environment.ContainerMount != "" {
+		list = strings.Split(d.Environment.ContainerMount, ",")
+	}
+	has := func(mount string) bool {
+		from, to, _ := strings.Cut(mount, ":")
+		return from == to && strings.HasPrefix(d.Dir+"/", strings.TrimSuffix(from, "/")+"/")
+	}
+	if slices.ContainsFunc(list, has) {
+		return list
+	}
+	return append(list, d.Dir+":"+d.Dir)
+}
+
 // TaskArguments lists the further arguments of an evaluation.
 func (d *Data) TaskArguments(t config.Task) []string {
 	var list []string

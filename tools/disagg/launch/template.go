@@ -154,8 +154,8 @@ func insert(list *parse.ListNode, call parse.Node) {
 
 // allowed are the methods that a template may call, of those that its data has: none makes a text of any length, or
 // takes long.
-var allowed = []string{"Concurrencies", "Display", "FrontEnv", "GPUs", "Kind", "Known", "Nodes", "OwnLogs", "String",
-	"TaskArguments", "UsesCommand", "Valid", "WorkerEnv", "World"}
+var allowed = []string{"Concurrencies", "Display", "FrontEnv", "GPUs", "Kind", "Known", "Mounts", "Nodes", "OwnLogs",
+	"String", "TaskArguments", "UsesCommand", "Valid", "WorkerEnv", "World"}
 
 // mostNested is how deep the parts of a template may lie within each other, those of the templates that it calls
 // included: each level takes some of the stack.

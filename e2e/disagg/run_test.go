@@ -308,19 +308,48 @@ func TestPreempted(t *testing.T) {
 		return len(began) > 0
 	})
 	time.Sleep(time.Second) // its step begins
-	node, err := s.s.Tool("squeue", "--noheader", "--format=%N", "--jobs="+s.ids()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.s.Tool("sbatch", "--partition=high", "--nodes=1", "--nodelist="+strings.TrimSpace(node), "--ntasks="+fmt.Sprint(cpus), "--time=1", "--output=/dev/null", "--wrap=true"); err != nil {
-		t.Fatal(err)
-	}
+	s.preempt(s.ids()[0])
 	c := s.cases(p, 12)["a"]
 	if _, err := os.Stat(filepath.Join(c.Dir, "ignored")); err != nil {
 		t.Errorf("the script has not gone on: %v", err)
 	}
 	if c.State != "failed" || !strings.Contains(fmt.Sprint(c.Reasons), "preempted") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// preempt submits a job that needs all of the node of another, which it may preempt.
+func (s *site) preempt(job string) {
+	s.t.Helper()
+	node, err := s.s.Tool("squeue", "--noheader", "--format=%N", "--jobs="+job)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := s.s.Tool("sbatch", "--partition=high", "--nodes=1", "--nodelist="+strings.TrimSpace(node),
+		"--ntasks="+fmt.Sprint(cpus), "--time=1", "--output=/dev/null", "--wrap=true"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// A job that Slurm preempts to run it again, after a time of grace, waits for that, and is judged by what it does then.
+// It is not preempted by another test's job: nothing runs beside it.
+func TestPreemptedToRunAgain(t *testing.T) {
+	s := newSite(t)
+	s.add("a", "good", 0, "  evaluate: echo begin >> began; [ $(wc -l < began) = 2 ] || srun --overlap sleep 600\n")
+	s.slurm("a", "partition: again")
+	p := s.start("run")
+	until(t, "the evaluation", func() bool { return len(s.written("began")) > 0 })
+	time.Sleep(second) // its step begins
+	s.preempt(s.ids()[0])
+	until(t, "the job to wait", func() bool { return s.state(s.ids()[0]) == "PENDING" })
+	until(t, "the job to run again", func() bool { // for which Slurm lets it wait for two minutes
+		time.Sleep(second)
+		_, err := s.s.Tool("scontrol", "update", "JobId="+s.ids()[0], "StartTime=now")
+		return err == nil
+	})
+	c := s.cases(p, 0)["a"]
+	if began, err := os.ReadFile(filepath.Join(c.Dir, "began")); err != nil || strings.Count(string(began), "begin") != 2 || c.State != "passed" {
+		t.Errorf("%v, %q, %+v", err, began, c)
 	}
 }
 

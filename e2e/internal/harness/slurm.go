@@ -131,11 +131,13 @@ SchedulerParameters=sched_interval=1,bf_interval=1
 		fmt.Fprintf(&conf, "NodeName=node%d NodeHostname=%s NodeAddr=127.0.1.%d Port=%d CPUs=%d RealMemory=1000\n", i,
 			name, i, ports[i], s.cpus)
 	}
-	// Jobs of the partition high preempt those of the partition low, as a test asks for.
+	// Jobs of the partition high preempt those of the partitions low, which Slurm cancels, and again, which it runs
+	// again, as a test asks for.
 	conf.WriteString(`PreemptType=preempt/partition_prio
 PreemptMode=CANCEL
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP PreemptMode=OFF
 PartitionName=low Nodes=ALL MaxTime=INFINITE State=UP GraceTime=20
+PartitionName=again Nodes=ALL MaxTime=INFINITE State=UP GraceTime=8 PreemptMode=REQUEUE
 PartitionName=high Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=2
 `)
 	return os.WriteFile(s.Conf, conf.Bytes(), 0o600)

@@ -76,6 +76,26 @@ func TestOver(t *testing.T) {
 	}
 }
 
+// A job waits for Slurm only where it measures, and Slurm has preempted it to run it again.
+func TestSpared(t *testing.T) {
+	functions := function(t, "over") + function(t, "spared")
+	const preempted, again, requeue = "RUNNING 2026-01-01T00:00:00 2026-01-01T00:00:09", "Requeue=1 Restarts=0", "PreemptMode=REQUEUE State=UP"
+	for _, c := range []struct{ squeue, job, partition, left, want string }{
+		{preempted, again, requeue, ".left", "waits\n"}, {preempted, again, requeue, "none", ""},
+		{preempted, again, "PreemptMode=CANCEL State=UP", ".left", ""}, {preempted, "Requeue=0 Restarts=0", requeue, ".left", ""},
+		{"RUNNING 2026-01-01T00:00:00 N/A", again, requeue, ".left", ""}, {"COMPLETING 2026-01-01T00:00:00 N/A", again, requeue, ".left", ""},
+		{"", again, requeue, ".left", ""}, {preempted, "", "", ".left", ""},
+	} {
+		dir := t.TempDir()
+		writeTools(t, dir, map[string]string{"squeue": "echo " + c.squeue, "sleep": "echo waits; exit 1",
+			"scontrol": `case "$*" in *"show job 7") echo "JobId=7 ` + c.job + ` X=";; *"show partition p") echo "P=p ` + c.partition + ` X=";; esac`})
+		got := bash(t, dir, "mkdir exits; touch exits/"+c.left+"; SLURM_JOB_PARTITION=p\n"+functions+"spared")
+		if got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
 // A script, and its tasks, that Slurm has given up with their node and that still run note nothing where the job runs again.
 func TestCutOffAttempt(t *testing.T) {
 	p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: 'true'}\n"), Options{Dir: "/r/x", GPU: catalog.FindGPU("LOCAL")})

@@ -92,6 +92,8 @@ func TestFalseGreens(t *testing.T) {
 		{"end line of another level", swap("Benchmark with concurrency 8 done", "Benchmark with concurrency 16 done"), nil, "level 8 has no end line"},
 		{"cut within a line", whole[:len(whole)-20], nil, "ends within a line"},
 		{"cut after the last word", strings.TrimSuffix(whole, "\n"), nil, ""},
+		{"a terminal's sequence at the end", whole + "\x1b[?25h", nil, ""},
+		{"cut behind a terminal's sequence", whole + "\x1b[?25hBench", nil, "ends within a line"},
 		{"warm-up only", warmup, nil, "1 result block outside of levels (a warm-up run) does not count"},
 		{"a metric is missing", swap("Median E2EL (ms):                        200.25\n", ""), nil, "level 1 lacks SERVER_MEDIAN_E2EL"},
 		{"a level twice", whole + strings.ReplaceAll(goodLevel, "concurrency C ", "concurrency 8 "), nil, "level 8 is in the log more often"},

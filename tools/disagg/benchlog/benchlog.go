@@ -27,6 +27,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 )
@@ -122,6 +123,7 @@ func Read(r io.Reader) (*Log, error) {
 		m.line(line)
 	})
 	m.at = c.n
+	rest = sequences.ReplaceAll(rest, nil)
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(rest), done) && bytes.Contains(rest, closing)
 	m.abandon()
 	if m.tooMany && err == nil {
@@ -133,6 +135,9 @@ func Read(r io.Reader) (*Log, error) {
 	}
 	return m.log, err
 }
+
+// sequences are what progress bars write to a terminal, also behind the last line: to show the cursor again.
+var sequences = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
 type counter struct {
 	r io.Reader

@@ -251,7 +251,9 @@ func (r *session) append(t *batch.Task, d *done) error {
 
 // good reports whether nothing is wrong with the benchmark itself.
 func good(v *verdict.Verdict) bool {
-	return !slices.ContainsFunc(v.Reasons, func(s string) bool { return !strings.HasPrefix(s, "accuracy: ") })
+	return !slices.ContainsFunc(v.Reasons, func(s string) bool {
+		return !strings.HasPrefix(s, "accuracy: ") && !strings.HasPrefix(s, "EVALUATE ") // which comes after it
+	})
 }
 
 // rows are the lines of the CSV file.

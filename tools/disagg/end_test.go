@@ -8,6 +8,19 @@ import (
 	"perigee/tools/disagg/verdict"
 )
 
+// The figures of a benchmark count whatever becomes of the evaluation behind it.
+func TestGoodBenchmark(t *testing.T) {
+	for reason, want := range map[string]bool{
+		"accuracy: gsm8k is 80, wanted 91": true, "EVALUATE on node1 has ended with code 1: no model": true,
+		"CLIENT on node1 has ended with code 1: no model": false, "level 4 lacks SERVER_MEDIAN_TTFT": false,
+		"Slurm has ended the job as CANCELLED, during EVALUATE": false,
+	} {
+		if good(&verdict.Verdict{Reasons: []string{reason}}) != want {
+			t.Errorf("%s: want %v", reason, want)
+		}
+	}
+}
+
 // What Slurm did to a job stands in front, and parts that it has ended so are not named as the cause.
 func TestJudgeEnd(t *testing.T) {
 	part := func(code int) *batch.Death { return &batch.Death{Part: "SERVER_0", Node: "node2", Code: code} }

@@ -491,7 +491,7 @@ func TestBesideUnrelatedSlowMessages(t *testing.T) {
 		alone, slower float64
 		masked        bool
 		off           float64
-	}{{1000, 1, false, 1}, {1000, 1.5, false, 1.5}, {1000, 2, true, 2}, {1000, 3, true, 3}, {50, 3, false, 1}} {
+	}{{1000, 1, false, 1}, {1000, 1.5, false, 1.5}, {1000, 2, true, 2}, {1000, 1.88, true, 1.88}, {1000, 3, true, 3}, {50, 3, false, 1}} {
 		m := newMade(3, 5)
 		for i := range 30 {
 			m.add("isolated", i, 0, 1000, 0.05, nil)

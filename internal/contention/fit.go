@@ -158,10 +158,10 @@ func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 	return list
 }
 
-// takeOff takes off what others are longer than alone from what is shown to be longer than alone: as much of it may
-// come from something else. What is no longer than these take is masked by them.
+// takeOff takes off what others are longer than alone from what is shown to be longer than alone, and not only a
+// little: as much of it may come from something else. What hardly is longer than these take is masked by them.
 func (e *Estimate) takeOff(others [mostPhases]Estimate) {
-	if !e.Slows() {
+	if !e.Slows() || e.High <= Little {
 		return
 	}
 	off, low, high := 1., 1., 1.
@@ -172,7 +172,7 @@ func (e *Estimate) takeOff(others [mostPhases]Estimate) {
 		}
 	}
 	e.Off = off
-	if e.Masked = e.Low <= high; e.Masked {
+	if e.Masked = off > 1 && (e.Low <= high || e.High <= Little*low); e.Masked {
 		return
 	}
 	e.Ratio, e.Low, e.High = e.Ratio/off, e.Low/high, e.High/low

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"perigee/internal/contention"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 	"perigee/internal/version"
@@ -173,5 +174,16 @@ func TestContentionUnknown(t *testing.T) {
 	if text := said(several(rng, 4, calm), several(rng, 4, hot)); !strings.Contains(text, "# contention that changed") ||
 		!strings.Contains(text, "# Contention rose: ") {
 		t.Errorf("contention that rose: %s", text)
+	}
+}
+
+// What is taken off depends on other messages: a run of which something is says nothing here.
+func TestRatiosThatOthersChange(t *testing.T) {
+	of := func(off float64, masked bool) contention.Estimate {
+		return contention.Estimate{Overlapped: 20, Control: 20, Runs: 10, Ratio: 2, Low: 1.9, High: 2.1, Off: off, Masked: masked}
+	}
+	got := ratios([]contention.Estimate{of(1, false), of(1.2, false), of(1.9, true)})
+	if got[0] != 2 || !math.IsNaN(got[1]) || !math.IsNaN(got[2]) {
+		t.Errorf("got %v, want 2 of the first alone", got)
 	}
 }

@@ -149,19 +149,18 @@ func sayContention(f *Figures, say sayer) {
 		say("note", "%s. That costs little: they take %s.", met, c.took(" as "+c.control()))
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s.", met, c.took(" as "+c.control()))
-	case c.High < 1:
-		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	case c.High > unclear:
 		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case len(c.Pairs) > 0 || c.Lacking.Low > 1 || c.Lacking.Compared > 0 && !c.Lacking.Low.Known():
+	case len(c.Pairs) > 0 || c.Lacking.unlike():
 		but := "some pairs are slower"
 		if len(c.Pairs) == 0 {
-			but = "that does not hold for all of them"
+			but = "that is not shown of all of them"
 		}
-		say("note", "%s. On the whole that costs nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f), but %s.",
-			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High), but)
+		say("note", "%s. On the whole that costs nothing beyond chance: they take %s, but %s.", met, c.took(" as "+c.control()), but)
+	case c.High < 1:
+		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
+			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
 	case c.LeftOut > 0:
 		say("note", "%s. That costs those that can be compared nothing beyond chance: they take %s as long as %s (95 %% interval %.2f to %.2f).",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
@@ -206,8 +205,11 @@ func saySlower(f *Figures, say sayer) {
 		how = fmt.Sprintf("%d of %d runs are longer than each of %d alone, and take %s as long", s.Longer, s.Runs, s.Alone, times(Num(s.Times())))
 	}
 	who := fmt.Sprintf("%d of %d patterns take", len(patterns), len(f.Patterns))
-	if len(f.Patterns) == 1 {
+	switch {
+	case len(f.Patterns) == 1:
 		who = "The pattern takes"
+	case len(patterns) == 1:
+		who = fmt.Sprintf("1 of %d patterns takes", len(f.Patterns))
 	}
 	say(level(Num(s.Times())), "%s longer than alone, beyond chance, where no message overlapped with others. In the phase %.60q of pattern %d %s (%s, alone %s). "+
 		"What slows them down does not show here: a link between switches that they share, traffic that is not in this "+
@@ -257,23 +259,30 @@ func sayLacking(l Cost, say sayer) {
 		say("note", "%s. Against the runs alone they take %s.", who, l.took(""))
 	case l.Low > 1:
 		say(level(l.Ratio), "%s. Against the runs alone they take %s.", who, l.took(""))
+	case l.High > unclear:
+		say("note", "%s. Against the runs alone they take %s: whether that is more than chance is not shown.", who, l.took(""))
 	default:
 		say("note", "%s. Against the runs alone they take %s: nothing beyond chance.", who, l.took(""))
 	}
 }
 
+// unlike reports whether it is not shown of the messages, if there are any, that overlapping costs them nothing.
+func (c Cost) unlike() bool { return c.Compared > 0 && !(c.Low <= 1 && c.High <= unclear) }
+
 // took says how many times as long the messages took, with the interval. to is what they are compared with.
 func (c Cost) took(to string) string {
 	interval := fmt.Sprintf("(95 %% interval %.2f to %.2f)", float64(c.Low), float64(c.High))
-	switch {
-	case c.Masked:
-		return fmt.Sprintf("%s as long%s %s, but those of the phase that did not overlap take %s as long as alone, too: how much of it overlapping costs is not shown",
-			times(c.Ratio), to, interval, times(c.Off))
-	case c.Off > 1:
-		return fmt.Sprintf("%s as long%s, and %s as long %s if what those of the phase take longer that did not overlap, %s as long as alone, is taken off",
-			times(c.Ratio*c.Off), to, times(c.Ratio), interval, times(c.Off))
+	if c.Off == 1 {
+		return fmt.Sprintf("%s as long%s %s", times(c.Ratio), to, interval)
 	}
-	return fmt.Sprintf("%s as long%s %s", times(c.Ratio), to, interval)
+	others := fmt.Sprintf("messages of the same phase that did not overlap take longer than alone, too, %s as long", times(c.Off))
+	if c.Of == contention.Both {
+		others += " on average over all that are compared"
+	}
+	if c.Masked {
+		return fmt.Sprintf("%s as long%s %s, but %s: how much of it overlapping costs is not shown", times(c.Ratio), to, interval, others)
+	}
+	return fmt.Sprintf("%s as long%s, but %s; without that %s %s remain", times(c.Ratio*c.Off), to, others, times(c.Ratio), interval)
 }
 
 func sayOverlappedPairs(c Contention, say sayer) {
@@ -291,7 +300,7 @@ func sayOverlappedPairs(c Contention, say sayer) {
 			alone = ", in some phases against the runs alone"
 		}
 		if p.Off > 1 {
-			alone += fmt.Sprintf(" less %s", times(p.Off))
+			alone += fmt.Sprintf(", after %s are taken off", times(p.Off))
 		}
 		names = append(names, fmt.Sprintf("%d \u2192 %d (%s, %.2f to %.2f, sharing the %s%s)",
 			p.From, p.To, times(p.Ratio), float64(p.Low), float64(p.High), p.Shared, alone))

@@ -190,7 +190,7 @@ func TestFindings(t *testing.T) {
 		}
 		slow.Measurements = append(slow.Measurements, m)
 	}
-	longer := "bad: 1 of 3 patterns take longer than alone, beyond chance, where no message overlapped with others. In the phase \"workload\" of pattern 0 " +
+	longer := "bad: 1 of 3 patterns takes longer than alone, beyond chance, where no message overlapped with others. In the phase \"workload\" of pattern 0 " +
 		"10 of 13 runs are longer than each of 32 alone, and take 2.00 times as long (20.0 ms, alone 10.0 ms). "
 	if got := words(slow); !strings.Contains(got, longer) || strings.Contains(got, "no contention") {
 		t.Errorf("slower than alone: got %s", got)

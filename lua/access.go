@@ -3,7 +3,6 @@ package lua
 import (
 	"cmp"
 	"os"
-	"path/filepath"
 
 	"perigee/internal/cli"
 	"perigee/internal/conf"
@@ -65,7 +64,7 @@ func (f *files) grant(list []Option, options map[string]any) {
 			f.storage[path] = true
 		case o.Type == "path":
 			f.inputs[path] = true
-			f.readable.Add(filepath.Dir(path))
+			f.readable.Add(regular.FolderOf(path))
 		}
 	}
 }

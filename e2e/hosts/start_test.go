@@ -2,7 +2,9 @@ package hosts
 
 import (
 	"math"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,6 +27,23 @@ func TestLocalhostOfSeveralHosts(t *testing.T) {
 			}).mustEnd()
 			harness.Contains(t, "stdout", out, "3 ranks on 3 hosts: host1 (", "# note: verified: every byte of ")
 		})
+	}
+}
+
+// Where a host has no address of IPv4, not even at its loopback interface, rank 0 listens at its others all the same.
+func TestNoAddressOfIPv4(t *testing.T) {
+	harness.NeedNIXL(t)
+	t.Parallel()
+	c := newCluster(t, ipv6)
+	for _, h := range c.hosts {
+		del := slices.Concat(h.Enter("/"), []string{"ip", "address", "del", "127.0.0.1/8", "dev", "lo"})
+		if out, err := exec.Command(del[0], del[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, s := range []spec{{ranks: 2, local: true, master: "::1"}, {ranks: hostCount, master: "fd77::1"}} {
+		s.dir, s.args = workload(t, s.ranks), []string{"sequential-ct-perftest", "c.yaml", "--verify-buffers"}
+		harness.Contains(t, "stdout", c.start(t, s).mustEnd(), "# note: verified: every byte of ")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/size"
 )
 
@@ -244,7 +245,7 @@ func checkPath(v *Value) (*Value, error) {
 		return nil, mismatch(v, "the path of a file")
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(filepath.Dir(v.File), path)
+		path = filepath.Join(regular.FolderOf(v.File), path)
 	}
 	return v.as(String, path), nil
 }

@@ -67,6 +67,23 @@ func (f Folders) Read(path string, most int64) ([]byte, error) {
 	return readAll(file, most)
 }
 
+// FolderOf is the folder of a file. Unlike that of filepath.Dir it is the one in which the kernel finds the file, also
+// where the path has a link before "..".
+func FolderOf(path string) string {
+	folder, _ := filepath.Split(path)
+	named := false
+	for part := range strings.SplitSeq(folder, "/") {
+		if part == ".." && named {
+			if at, err := unlinked(folder); err == nil {
+				return at
+			}
+			return folder // which is not there
+		}
+		named = named || part != "" && part != "." && part != ".."
+	}
+	return filepath.Dir(path)
+}
+
 // have is Hold for an absolute path without links.
 func (f Folders) have(path string) bool {
 	return slices.ContainsFunc(f, func(folder string) bool {

@@ -37,3 +37,25 @@ func TestHoldFollowsAsTheKernel(t *testing.T) {
 		}
 	}
 }
+
+// The folder of a file is the one in which the kernel finds it.
+func TestFolderOf(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	if err := errors.Join(os.MkdirAll("real/sub", 0o700), os.Mkdir("home", 0o700), os.Symlink("../real/sub", "home/proj")); err != nil {
+		t.Fatal(err)
+	}
+	at, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		"x": ".", "./x": ".", "../x": "..", "../../a/x": "../../a", "real/x": "real", "/a/b": "/a", "/b": "/",
+		"home/proj/x": "home/proj", "home/proj/../x": at + "/real", "real/sub/../x": at + "/real", "../" + filepath.Base(dir) + "/home/../x": at,
+		dir + "/home/proj/../x": at + "/real", "none/../x": "none/../",
+	} {
+		if got := FolderOf(path); got != want {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+}

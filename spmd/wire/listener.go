@@ -102,7 +102,7 @@ type ListenerConfig struct {
 // Listen listens for connections to a rank.
 func Listen(cfg ListenerConfig) (*Listener, error) {
 	lc := net.ListenConfig{KeepAliveConfig: keepAlive, Control: limitUnacknowledged}
-	tcp, err := lc.Listen(context.Background(), "tcp", cfg.Address)
+	tcp, err := lc.Listen(context.Background(), networkOf(cfg.Address), cfg.Address)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +115,22 @@ func Listen(cfg ListenerConfig) (*Listener, error) {
 	}
 	l.done.Go(l.accept)
 	return l, nil
+}
+
+// networkOf is the network on which to listen at an address. At all of a host's addresses Go listens for IPv4 alone
+// where there is no 127.0.0.1, also where the host has no address of IPv4 at all.
+func networkOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	own, err := net.InterfaceAddrs()
+	if host != "" || err != nil || len(own) == 0 || slices.ContainsFunc(own, isIPv4) {
+		return "tcp"
+	}
+	return "tcp6"
+}
+
+func isIPv4(a net.Addr) bool {
+	n, ok := a.(*net.IPNet)
+	return !ok || n.IP.To4() != nil
 }
 
 // Port is the TCP port of the listener.

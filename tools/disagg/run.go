@@ -247,7 +247,7 @@ func (r *RunCmd) templateFolders(s cli.Streams) regular.Folders {
 	folders := regular.Folders{}
 	for _, file := range r.Files {
 		if info, err := os.Stat(file); err == nil && !info.IsDir() {
-			file = filepath.Dir(file)
+			file = regular.FolderOf(file)
 		}
 		folders.Add(file)
 	}

@@ -3,7 +3,6 @@ package simulate
 import (
 	"crypto/sha256"
 	"os"
-	"path/filepath"
 	"strconv"
 
 	"perigee/internal/conf"
@@ -135,7 +134,7 @@ func loadWorkload(path string) (*Workload, error) {
 		return nil, fault.New(fault.Input, "%s has no traffic pattern", path).
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
-	near := regular.Inside(filepath.Dir(path))
+	near := regular.Inside(regular.FolderOf(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()

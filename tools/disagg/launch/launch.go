@@ -288,7 +288,7 @@ func candidates(c *config.Config, name string) []string {
 	if filepath.IsAbs(name) {
 		return []string{name}
 	}
-	list := []string{filepath.Join(filepath.Dir(c.File), name)}
+	list := []string{filepath.Join(regular.FolderOf(c.File), name)}
 	if dir := c.Environment.WorkDir; dir != "" {
 		list = []string{filepath.Join(dir, name), list[0]}
 	}

@@ -334,22 +334,31 @@ func (s *site) preempt(job string) {
 // A job that Slurm preempts to run it again, after a time of grace, waits for that, and is judged by what it does then.
 // It is not preempted by another test's job: nothing runs beside it.
 func TestPreemptedToRunAgain(t *testing.T) {
-	s := newSite(t)
-	s.add("a", "good", 0, "  evaluate: echo begin >> began; [ $(wc -l < began) = 2 ] || srun --overlap sleep 600\n")
-	s.slurm("a", "partition: again")
-	p := s.start("run")
-	until(t, "the evaluation", func() bool { return len(s.written("began")) > 0 })
-	time.Sleep(second) // its step begins
-	s.preempt(s.ids()[0])
-	until(t, "the job to wait", func() bool { return s.state(s.ids()[0]) == "PENDING" })
-	until(t, "the job to run again", func() bool { // for which Slurm lets it wait for two minutes
-		time.Sleep(second)
-		_, err := s.s.Tool("scontrol", "update", "JobId="+s.ids()[0], "StartTime=now")
-		return err == nil
-	})
-	c := s.cases(p, 0)["a"]
-	if began, err := os.ReadFile(filepath.Join(c.Dir, "began")); err != nil || strings.Count(string(began), "begin") != 2 || c.State != "passed" {
-		t.Errorf("%v, %q, %+v", err, began, c)
+	for name, job := range map[string]string{
+		"measuring": "  evaluate: echo ${SLURM_RESTART_COUNT-0} >> began; [ $(wc -l < began) = 2 ] || srun --overlap sleep 600\n",
+		"starting a server that ends well": "  server: \"trap 'exit 0' TERM; sleep 600 & wait\"\n" +
+			"  ready: echo ${SLURM_RESTART_COUNT-0} >> began; sleep 1; [ ${SLURM_RESTART_COUNT-0} = 1 ]\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.add("a", "good", 0, job)
+			s.slurm("a", "partition: again")
+			p := s.start("run")
+			until(t, "what it waits for", func() bool { return len(s.written("began")) > 0 })
+			time.Sleep(second) // its step begins
+			s.preempt(s.ids()[0])
+			until(t, "the job to wait", func() bool { return s.state(s.ids()[0]) == "PENDING" })
+			until(t, "the job to run again", func() bool { // for which Slurm lets it wait for two minutes
+				time.Sleep(second)
+				_, err := s.s.Tool("scontrol", "update", "JobId="+s.ids()[0], "StartTime=now")
+				return err == nil
+			})
+			c := s.cases(p, 0)["a"]
+			began, err := os.ReadFile(filepath.Join(c.Dir, "began"))
+			if runs := slices.Compact(strings.Fields(string(began))); err != nil || !slices.Equal(runs, []string{"0", "1"}) || c.State != "passed" {
+				t.Errorf("%v, %q, %+v", err, began, c)
+			}
+		})
 	}
 }
 
@@ -387,17 +396,19 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// So is one whose own code a pipe hides, as long as it was not ready.
+// So is one whose own code a pipe hides, as long as it was not ready, also if another answers in its place.
 func TestServerEndsBeforeItIsReady(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.add("a", "good", 0, `  server: '(echo starting; echo "RuntimeError: no such device mlx5_7"; exit 3) 2>&1 | tee server.log'
-  ready: test -e never
-`)
-	c := s.run(12)["a"]
-	if !strings.Contains(c.Reasons[0], "has ended with code 0 before it was ready") || !strings.Contains(c.Reasons[0], "SERVER_0 on node") ||
-		!strings.Contains(c.Diagnosis, "RuntimeError: no such device mlx5_7") {
-		t.Errorf("%q\n%s", c.Reasons, c.Diagnosis)
+	for name, ready := range map[string]string{"a": "test -e never", "b": "until [ -e $RESULT_DIR/exits/SERVER_0 ]; do sleep 0.1; done"} {
+		s.add(name, "good", 0, `  server: '(echo starting; echo "RuntimeError: no such device mlx5_7"; exit 3) 2>&1 | tee server.log'
+  ready: `+ready+"\n")
+	}
+	for name, c := range s.run(12) {
+		if len(c.Reasons) == 0 || !strings.Contains(c.Reasons[0], "has ended with code 0 before it was ready") || !strings.Contains(c.Reasons[0], "SERVER_0 on node") ||
+			!strings.Contains(c.Diagnosis, "RuntimeError: no such device mlx5_7") {
+			t.Errorf("%s: %q\n%s", name, c.Reasons, c.Diagnosis)
+		}
 	}
 }
 

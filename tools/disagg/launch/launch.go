@@ -136,21 +136,23 @@ func (d *Data) WorkerEnv(w Worker) []string {
 	return append(list, "CUDA_VISIBLE_DEVICES="+w.Devices)
 }
 
-// Mounts lists the mounts of the container: those of the config, and the result folder, from which servers take their
-// configuration, unless one of those has it in its place.
+// Mounts lists the mounts of the container: those of the config, and, unless one of those has them in their places, the
+// folder of the launcher's scripts, and the result folder, from which servers take their configuration.
 func (d *Data) Mounts() []string {
 	var list []string
 	if d.Environment.ContainerMount != "" {
 		list = strings.Split(d.Environment.ContainerMount, ",")
 	}
-	has := func(mount string) bool {
-		from, to, _ := strings.Cut(mount, ":")
-		return from == to && strings.HasPrefix(d.Dir+"/", strings.TrimSuffix(from, "/")+"/")
+	for _, dir := range []string{d.Environment.WorkDir, d.Dir} {
+		has := func(mount string) bool {
+			from, to, _ := strings.Cut(mount, ":")
+			return from != "" && from == to && strings.HasPrefix(dir+"/", strings.TrimSuffix(from, "/")+"/")
+		}
+		if filepath.IsAbs(dir) && !slices.ContainsFunc(list, has) {
+			list = append(list, dir+":"+dir)
+		}
 	}
-	if slices.ContainsFunc(list, has) {
-		return list
-	}
-	return append(list, d.Dir+":"+d.Dir)
+	return list
 }
 
 // TaskArguments lists the further arguments of an evaluation.

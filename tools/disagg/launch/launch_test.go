@@ -141,8 +141,9 @@ func TestModes(t *testing.T) {
 // The container has the result folder, where servers find their configuration.
 func TestMounts(t *testing.T) {
 	for mounts, want := range map[string]string{
-		"": "/r/x:/r/x", "/m:/m": "/m:/m,/r/x:/r/x", "/m:/m,/r:/r": "/m:/m,/r:/r", "/r/x/:/r/x/": "/r/x/:/r/x/", "/:/": "/:/",
-		"/r:/results": "/r:/results,/r/x:/r/x", "/r/x:/r/x:ro": "/r/x:/r/x:ro,/r/x:/r/x", "/r/xy:/r/xy": "/r/xy:/r/xy,/r/x:/r/x",
+		"": "/tmp:/tmp,/r/x:/r/x", "/m:/m": "/m:/m,/tmp:/tmp,/r/x:/r/x", "/m:/m,/r:/r": "/m:/m,/r:/r,/tmp:/tmp", "/:/": "/:/",
+		"/r/x/:/r/x/,/tmp:/tmp": "/r/x/:/r/x/,/tmp:/tmp", "/tmp:/tmp,/r:/results": "/tmp:/tmp,/r:/results,/r/x:/r/x",
+		"/tmp:/tmp,/r/x:/r/x:ro": "/tmp:/tmp,/r/x:/r/x:ro,/r/x:/r/x", "/tmp:/tmp,/r/xy:/r/xy": "/tmp:/tmp,/r/xy:/r/xy,/r/x:/r/x",
 	} {
 		p, err := New(golden(t, "container_image: ''", "container_image: i", "container_mount: ''", "container_mount: '"+mounts+"'"), Options{Dir: "/r/x"})
 		if err != nil || !strings.Contains(p.Text, "--container-name=disaggr-test --container-mounts="+want+" --no-container-mount-home)") {

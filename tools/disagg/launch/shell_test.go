@@ -76,22 +76,35 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// A job waits for Slurm only where it measures, and Slurm has preempted it to run it again.
+// A job waits for Slurm only where Slurm has preempted it to run it again.
 func TestSpared(t *testing.T) {
 	functions := function(t, "over") + function(t, "spared")
 	const preempted, again, requeue = "RUNNING 2026-01-01T00:00:00 2026-01-01T00:00:09", "Requeue=1 Restarts=0", "PreemptMode=REQUEUE State=UP"
-	for _, c := range []struct{ squeue, job, partition, left, want string }{
-		{preempted, again, requeue, ".left", "waits\n"}, {preempted, again, requeue, "none", ""},
-		{preempted, again, "PreemptMode=CANCEL State=UP", ".left", ""}, {preempted, "Requeue=0 Restarts=0", requeue, ".left", ""},
-		{"RUNNING 2026-01-01T00:00:00 N/A", again, requeue, ".left", ""}, {"COMPLETING 2026-01-01T00:00:00 N/A", again, requeue, ".left", ""},
-		{"", again, requeue, ".left", ""}, {preempted, "", "", ".left", ""},
+	for _, c := range []struct{ squeue, job, partition, want string }{
+		{preempted, again, requeue, "waits\n"}, {preempted, again, "PreemptMode=CANCEL State=UP", ""},
+		{preempted, "Requeue=0 Restarts=0", requeue, ""}, {"RUNNING 2026-01-01T00:00:00 N/A", again, requeue, ""},
+		{"COMPLETING 2026-01-01T00:00:00 N/A", again, requeue, ""}, {"", again, requeue, ""}, {preempted, "", "", ""},
 	} {
 		dir := t.TempDir()
 		writeTools(t, dir, map[string]string{"squeue": "echo " + c.squeue, "sleep": "echo waits; exit 1",
 			"scontrol": `case "$*" in *"show job 7") echo "JobId=7 ` + c.job + ` X=";; *"show partition p") echo "P=p ` + c.partition + ` X=";; esac`})
-		got := bash(t, dir, "mkdir exits; touch exits/"+c.left+"; SLURM_JOB_PARTITION=p\n"+functions+"spared")
-		if got != c.want {
+		if got := bash(t, dir, "SLURM_JOB_PARTITION=p\n"+functions+"spared"); got != c.want {
 			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}
+
+// A server that ends well since Slurm ends the job has not ended by itself.
+func TestStepOfAJobThatEnds(t *testing.T) {
+	functions := function(t, "over") + function(t, "fate") + function(t, "step") + "ended() { echo \"$*\"; }\n"
+	for squeue, want := range map[string]string{
+		"RUNNING 2026-01-01T00:00:00 N/A":                 "SERVER_0 0 n1\nSERVER_1 7 n2\n",
+		"RUNNING 2026-01-01T00:00:00 2026-01-01T00:00:09": "", "COMPLETING 2026-01-01T00:00:00 N/A": "",
+	} {
+		dir := t.TempDir()
+		writeTools(t, dir, map[string]string{"squeue": "echo " + squeue})
+		if got := bash(t, dir, functions+": > log\nstep SERVER_0 0 log n1; step SERVER_1 7 log n2; true"); got != want {
+			t.Errorf("%s: got %q, want %q", squeue, got, want)
 		}
 	}
 }

@@ -239,7 +239,7 @@ func (c Contention) shared() string {
 func (c Cost) control() string {
 	switch c.Of {
 	case contention.Alone:
-		return "in the runs alone, since too few messages of the same phase did not overlap"
+		return "in the runs alone, since these messages had too few runs without overlap in their phase"
 	case contention.Both:
 		return "those of the same phase that did not overlap, or, of phases where these are too few, as in the runs alone"
 	}

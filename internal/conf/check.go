@@ -245,7 +245,7 @@ func checkPath(v *Value) (*Value, error) {
 		return nil, mismatch(v, "the path of a file")
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(regular.FolderOf(v.File), path)
+		path = regular.Beside(v.File, path)
 	}
 	return v.as(String, path), nil
 }

@@ -92,6 +92,8 @@ type Estimate struct {
 	// are no more than that, nothing is taken off, and what of them overlapping costs is not known.
 	Off    float64 `json:"off"`
 	Masked bool    `json:"masked"`
+	// Beside is Off as it would be if Ratio were shown to be more than 1.
+	Beside float64 `json:"-"`
 	// alone is the part of the messages that is against the runs alone, by phase.
 	alone [mostPhases]float64
 }
@@ -140,6 +142,8 @@ type Report struct {
 	Calm   Estimate `json:"calm"`
 	Looked int      `json:"looked"` // pairs that overlapped
 	Pairs  []Pair   `json:"pairs"`  // those of them that are slower beyond chance, the slowest first
+	// MaskedPairs is how many further ones are slower than alone, and masked.
+	MaskedPairs int `json:"masked_pairs"`
 	// Shared counts the overlapped messages by what they shared.
 	Shared map[string]int `json:"shared"`
 	// Resources is the same by each of what they shared, the one that most shared first.
@@ -435,7 +439,9 @@ func (c *Collector) Report() Report {
 	r.Estimate.takeOff(others)
 	r.Lacking.takeOff(others)
 	for i := range r.Pairs {
-		r.Pairs[i].takeOff(others)
+		if r.Pairs[i].takeOff(others); r.Pairs[i].Masked {
+			r.MaskedPairs++
+		}
 	}
 	r.Pairs = slices.DeleteFunc(r.Pairs, func(p Pair) bool { return !p.Slows() })
 	slices.SortStableFunc(r.Pairs, func(a, b Pair) int { return cmp.Compare(b.Ratio, a.Ratio) })

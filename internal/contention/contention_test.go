@@ -510,3 +510,24 @@ func TestBesideUnrelatedSlowMessages(t *testing.T) {
 		}
 	}
 }
+
+// A pair that is slower than alone, but no more so than messages that did not overlap, is not passed over.
+func TestMaskedPair(t *testing.T) {
+	m := newMade(13, 5)
+	m.alone(30, 13)
+	for i := range 20 {
+		for pair := range 13 {
+			switch {
+			case pair < 9:
+				m.add("workload", i, pair, 950, 0.03, shared)
+			case pair == 9:
+				m.add("workload", i, pair, 2000, 0.03, shared)
+			default:
+				m.add("workload", i, pair, 2000, 0.03, nil)
+			}
+		}
+	}
+	if r := m.c.Report(); r.MaskedPairs != 1 || len(r.Pairs) != 0 || r.Masked {
+		t.Errorf("got %+v", r)
+	}
+}

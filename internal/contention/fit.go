@@ -105,7 +105,7 @@ func (g *groups) compare() (e Estimate, c, lacking contrast) {
 // estimateOf is that of messages of which nothing is known yet but their slowdowns.
 func estimateOf(slowdowns sums) Estimate {
 	nan := math.NaN()
-	return Estimate{Slowdown: math.Exp(slowdowns.mean()), Ratio: nan, Low: nan, High: nan, Off: 1}
+	return Estimate{Slowdown: math.Exp(slowdowns.mean()), Ratio: nan, Low: nan, High: nan, Off: 1, Beside: 1}
 }
 
 // controlled reports whether the phase has a control group. It has to stand for most of what overlapped.
@@ -161,15 +161,16 @@ func (g *groups) others(overlapped *groups) (list [mostPhases]Estimate) {
 // takeOff takes off what others are longer than alone from what is shown to be longer than alone, and not only a
 // little: as much of it may come from something else. What hardly is longer than these take is masked by them.
 func (e *Estimate) takeOff(others [mostPhases]Estimate) {
-	if !e.Slows() || e.High <= Little {
-		return
-	}
 	off, low, high := 1., 1., 1.
 	for i, o := range others {
 		if o.Overlapped > 0 {
 			off *= math.Pow(o.Ratio, e.alone[i])
 			low, high = low*math.Pow(o.Low, e.alone[i]), high*math.Pow(o.High, e.alone[i])
 		}
+	}
+	e.Beside = off
+	if !e.Slows() || e.High <= Little {
+		return
 	}
 	e.Off = off
 	if e.Masked = off > 1 && (e.Low <= high || e.High <= Little*low); e.Masked {

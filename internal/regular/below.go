@@ -84,6 +84,15 @@ func FolderOf(path string) string {
 	return filepath.Dir(path)
 }
 
+// Beside is the path of what a file names relative to its folder, as the kernel finds it.
+func Beside(file, path string) string {
+	folder := FolderOf(file)
+	if folder != "." && strings.Contains(path, "..") {
+		return folder + "/" + path // the folder may be a link, of which nothing is left when the path is cleaned
+	}
+	return filepath.Join(folder, path)
+}
+
 // have is Hold for an absolute path without links.
 func (f Folders) have(path string) bool {
 	return slices.ContainsFunc(f, func(folder string) bool {

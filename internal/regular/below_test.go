@@ -49,6 +49,14 @@ func TestFolderOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, c := range [][3]string{
+		{"home/proj/c", "m", "home/proj/m"}, {"home/proj/c", "../m", "home/proj/../m"}, {"home/proj/../c", "m", at + "/real/m"},
+		{"c", "../m", "../m"}, {"c", "m", "m"},
+	} {
+		if got := Beside(c[0], c[1]); got != c[2] {
+			t.Errorf("%s beside %s: %s, want %s", c[1], c[0], got, c[2])
+		}
+	}
 	for path, want := range map[string]string{
 		"x": ".", "./x": ".", "../x": "..", "../../a/x": "../../a", "real/x": "real", "/a/b": "/a", "/b": "/",
 		"home/proj/x": "home/proj", "home/proj/../x": at + "/real", "real/sub/../x": at + "/real", "../" + filepath.Base(dir) + "/home/../x": at,

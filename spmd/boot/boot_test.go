@@ -282,7 +282,8 @@ func TestLocalhostOfSeveralHosts(t *testing.T) {
 	const base, secret, store = "RANK=0 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=localhost ", "PERIGEE_SECRET=0123456789abcdef ",
 		"TORCHELASTIC_USE_AGENT_STORE=True "
 	for variables, elsewhere := range map[string]bool{
-		secret: true, secret + "LOCAL_WORLD_SIZE=1": true, secret + "LOCAL_WORLD_SIZE=2": false, "LOCAL_WORLD_SIZE=1": false, "": false,
+		secret + "WORLD_SIZE=1": false,
+		secret:                  true, secret + "LOCAL_WORLD_SIZE=1": true, secret + "LOCAL_WORLD_SIZE=2": false, "LOCAL_WORLD_SIZE=1": false, "": false,
 	} {
 		for _, store := range []string{"", store} {
 			r := rendezvousOf(t, vars(base+store+variables))

@@ -98,7 +98,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 	// localhost may be ::1, too, where another program may listen.
 	meet := net.JoinHostPort(cmp.Or(at, host), strconv.Itoa(port))
 	silent := "is rank 0 running, and is MASTER_ADDR its address?"
-	if secret, _ := env(EnvSecret); secret != "" && at != "" && !oneHost {
+	if secret, _ := env(EnvSecret); secret != "" && at != "" && !oneHost && size > 1 {
 		// Rank 0, or the agents' store, is here, and ranks of other hosts may know this one by its name.
 		host, at = "", ""
 	}

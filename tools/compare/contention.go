@@ -73,7 +73,7 @@ func ratios(list []contention.Estimate) []float64 {
 		switch {
 		case calm && e.Control > 0:
 			values[i] = 1
-		case e.Overlapped > 0 && e.Runs >= contention.MinRuns && e.Off == 1: // else it depends on other messages
+		case e.Overlapped > 0 && e.Runs >= contention.MinRuns && e.Beside == 1: // else other messages change it
 			values[i] = e.Ratio
 		default:
 			values[i] = math.NaN()

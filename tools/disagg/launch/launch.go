@@ -126,7 +126,7 @@ func (d *Data) WorkerEnv(w Worker) []string {
 	case mode == "gen_only":
 		list = append(list, "TRTLLM_DISABLE_KV_CACHE_TRANSFER_OVERLAP=1")
 		// A generation server begins when it has so many requests, once: the config has one level.
-		if w.Role == "GEN" && len(d.Benchmark.Levels) > 0 {
+		if w.Role == "GEN" && d.Benchmark.Enabled && len(d.Benchmark.Levels) > 0 {
 			list = append(list, fmt.Sprintf("TLLM_BENCHMARK_REQ_QUEUES_SIZE=%d", d.Benchmark.Levels[0]))
 		}
 	}
@@ -290,7 +290,7 @@ func candidates(c *config.Config, name string) []string {
 	if filepath.IsAbs(name) {
 		return []string{name}
 	}
-	list := []string{filepath.Join(regular.FolderOf(c.File), name)}
+	list := []string{regular.Beside(c.File, name)}
 	if dir := c.Environment.WorkDir; dir != "" {
 		list = []string{filepath.Join(dir, name), list[0]}
 	}

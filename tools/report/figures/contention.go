@@ -38,6 +38,8 @@ type Contention struct {
 	Open   bool                `json:"open"`   // some took longer, in too few runs to say whether that is chance
 	Looked int                 `json:"looked"` // pairs that overlapped
 	Pairs  []ContentionPair    `json:"pairs"`  // those of them that are slower beyond chance
+	// MaskedPairs is how many further ones are slower than alone, but hardly more than those that did not overlap.
+	MaskedPairs int `json:"masked_pairs"`
 }
 
 // Cost is an estimate with its interval.
@@ -75,7 +77,7 @@ func contentionOf(r contention.Report) Contention {
 		LeftOut:  r.LeftOut,
 		NotAlone: r.NotAlone,
 		Cost:     costOf(r.Estimate), Lacking: costOf(r.Lacking), Calm: costOf(r.Calm), Looked: r.Looked,
-		Pairs: []ContentionPair{}, Resources: r.Resources,
+		Pairs: []ContentionPair{}, MaskedPairs: r.MaskedPairs, Resources: r.Resources,
 	}
 	for _, k := range slices.Sorted(maps.Keys(r.Shared)) {
 		if r.Shared[k] > r.Shared[c.Shared] {
@@ -134,6 +136,13 @@ func sayContention(f *Figures, say sayer) {
 	}
 	met := fmt.Sprintf("%d of %d messages overlapped with other patterns, for %.0f %% of their time on average (most shared the %s)",
 		c.Overlapped, c.Messages, 100*float64(c.Share), c.Shared)
+	but := ""
+	switch {
+	case len(c.Pairs) > 0:
+		but = ", but some pairs are slower"
+	case c.MaskedPairs > 0 || c.Lacking.unlike():
+		but = ", but that is not shown of all of them"
+	}
 	switch {
 	case c.Compared == 0 && c.Late > 0:
 		say("note", "%s. The other patterns came only after the time that a message takes alone, so what overlapping costs is not seen.",
@@ -146,18 +155,14 @@ func sayContention(f *Figures, say sayer) {
 	case c.Masked:
 		say("note", "%s. They take %s.", met, c.took(" as "+c.control()))
 	case c.Low > 1 && c.High <= little:
-		say("note", "%s. That costs little: they take %s.", met, c.took(" as "+c.control()))
+		say("note", "%s. That costs little: they take %s%s.", met, c.took(" as "+c.control()), but)
 	case c.Low > 1:
 		say(level(c.Ratio), "Contention: %s. They take %s.", met, c.took(" as "+c.control()))
 	case c.High > unclear:
 		say("note", "%s. Whether that costs anything is not shown: they take %s as long as %s, but the 95 %% interval is %.2f to %.2f; more runs would narrow that.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
-	case len(c.Pairs) > 0 || c.Lacking.unlike():
-		but := "some pairs are slower"
-		if len(c.Pairs) == 0 {
-			but = "that is not shown of all of them"
-		}
-		say("note", "%s. On the whole that costs nothing beyond chance: they take %s, but %s.", met, c.took(" as "+c.control()), but)
+	case but != "":
+		say("note", "%s. On the whole that costs nothing beyond chance: they take %s%s.", met, c.took(" as "+c.control()), but)
 	case c.High < 1:
 		say("note", "%s. They take %s as long as %s (95 %% interval %.2f to %.2f): no contention, but the two differ otherwise, by caches for instance.",
 			met, times(c.Ratio), c.control(), float64(c.Low), float64(c.High))
@@ -172,7 +177,6 @@ func sayContention(f *Figures, say sayer) {
 		say("detail", "Not among these: %s overlapped that cannot be compared, for want of runs alone, or of others in their phase that last as long, or by the clocks of the hosts.",
 			cli.Count(c.LeftOut, "message"))
 	}
-	sayLacking(c.Lacking, say)
 	if c.Late > 0 && c.Compared > 0 {
 		say("detail", "Counted as not overlapping: %d of the %d, since the other pattern came only after the time that the message takes alone.",
 			c.Late, c.Overlapped)
@@ -184,6 +188,7 @@ func sayContention(f *Figures, say sayer) {
 	if len(c.Resources) > 1 {
 		say("detail", "By what was shared: %s.", c.shared())
 	}
+	sayLacking(c.Lacking, say)
 	sayOverlappedPairs(c, say)
 	saySlower(f, say)
 	sayCauses(f, say)
@@ -286,6 +291,10 @@ func (c Cost) took(to string) string {
 }
 
 func sayOverlappedPairs(c Contention, say sayer) {
+	if c.MaskedPairs > 0 && c.Looked > 1 && !c.Masked {
+		say("note", "Of %d pairs that overlapped, %d take longer than alone, beyond chance, but hardly more so than messages of the same phase that did not overlap: what of that overlapping costs is not shown.",
+			c.Looked, c.MaskedPairs)
+	}
 	if len(c.Pairs) == 0 || c.Looked < 2 {
 		return
 	}

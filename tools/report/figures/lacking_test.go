@@ -3,9 +3,11 @@ package figures
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 
 	"perigee/internal/contention"
+	"perigee/internal/result"
 )
 
 func TestSayLacking(t *testing.T) {
@@ -38,6 +40,24 @@ func TestSayLacking(t *testing.T) {
 		})
 		if got != want {
 			t.Errorf("%+v:\n%s\nwant\n%s", c, got, want)
+		}
+	}
+}
+
+// Nothing is denied of pairs that are masked.
+func TestSayMaskedPairs(t *testing.T) {
+	for _, ratio := range []Num{0.95, 1, 1.05} { // less than alone, as alone, and a little longer
+		c := Contention{Messages: 100, Overlapped: 50, Share: 0.5, Shared: "receiver", Looked: 10, MaskedPairs: 1,
+			Cost: Cost{Compared: 50, Of: contention.Alone, Runs: 10, Ratio: ratio, Low: ratio - 0.01, High: ratio + 0.01, Off: 1}}
+		var got []string
+		sayContention(&Figures{Document: &result.Document{Overlaps: true}, Contention: c}, func(level, format string, args ...any) {
+			if got = append(got, fmt.Sprintf(format, args...)); level != "note" {
+				t.Errorf("%v: %s: %s", ratio, level, got)
+			}
+		})
+		if len(got) != 2 || !strings.HasSuffix(got[0], ", but that is not shown of all of them.") ||
+			!strings.HasPrefix(got[1], "Of 10 pairs that overlapped, 1 take longer than alone, beyond chance, but hardly more so than ") {
+			t.Errorf("%v: %q", ratio, got)
 		}
 	}
 }

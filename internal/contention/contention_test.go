@@ -109,11 +109,7 @@ func TestFalseAlarms(t *testing.T) {
 		alarms, named := 0, 0
 		for k := range results {
 			m := newMade(pairs, uint64(k))
-			for i := range 30 {
-				for pair := range pairs {
-					m.add("isolated", i, pair, 1000, 0.2, nil)
-				}
-			}
+			m.alone(30, pairs, 0.2)
 			for i := range 2 * runs {
 				disturbance := math.Exp(0.2 * m.rng.NormFloat64())
 				for pair := range pairs {
@@ -191,11 +187,7 @@ func TestSlowMessagesThatOverlapMoreOften(t *testing.T) {
 	alarms := 0
 	for k := range results {
 		m := newMade(pairs, uint64(k))
-		for i := range 20 {
-			for pair := range pairs {
-				m.add("isolated", i, pair, 1000, 0.1, nil)
-			}
-		}
+		m.alone(20, pairs, 0.1)
 		for i := range runs {
 			for pair := range pairs {
 				var o *series.Overlap
@@ -263,11 +255,7 @@ func TestInterval(t *testing.T) {
 		held := 0
 		for k := range results {
 			m := newMade(pairs, uint64(k))
-			for i := range 10 {
-				for pair := range pairs {
-					m.add("isolated", i, pair, 1000, 0.1, nil)
-				}
-			}
+			m.alone(10, pairs, 0.1)
 			for i := range c.runs {
 				disturbance := math.Exp(0.2 * m.rng.NormFloat64())
 				for pair := range pairs {
@@ -297,11 +285,7 @@ func TestInterval(t *testing.T) {
 func TestSumsOfMessages(t *testing.T) {
 	report := func() Report {
 		m := newMade(3, 11)
-		for i := range 10 {
-			for pair := range 3 {
-				m.add("isolated", i, pair, 1000, 0.05, nil)
-			}
-		}
+		m.alone(10, 3, 0.05)
 		for i := range 60 {
 			for pair := range 3 {
 				ns, o := 1000., (*series.Overlap)(nil)
@@ -455,11 +439,7 @@ func TestLateRival(t *testing.T) {
 		said, named := 0, 0
 		for k := range results {
 			m := newMade(pairs, uint64(k))
-			for i := range 30 {
-				for pair := range pairs {
-					m.add("isolated", i, pair, 1000, 0.2, nil)
-				}
-			}
+			m.alone(30, pairs, 0.2)
 			for i := range iterations {
 				for pair := range pairs {
 					took, rival := 1000*math.Exp(0.2*m.rng.NormFloat64()), 800+200*m.rng.Float64()
@@ -514,7 +494,7 @@ func TestBesideUnrelatedSlowMessages(t *testing.T) {
 // A pair that is slower than alone, but no more so than messages that did not overlap, is not passed over.
 func TestMaskedPair(t *testing.T) {
 	m := newMade(13, 5)
-	m.alone(30, 13)
+	m.alone(30, 13, 0.03)
 	for i := range 20 {
 		for pair := range 13 {
 			switch {

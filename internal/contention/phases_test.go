@@ -6,10 +6,10 @@ import (
 )
 
 // alone adds runs alone.
-func (m *made) alone(runs, pairs int) {
+func (m *made) alone(runs, pairs int, spread float64) {
 	for i := range runs {
 		for pair := range pairs {
-			m.add("isolated", i, pair, 1000, 0.03, nil)
+			m.add("isolated", i, pair, 1000, spread, nil)
 		}
 	}
 }
@@ -23,7 +23,7 @@ func (e Estimate) near(ratio float64) bool {
 func TestPhaseWithoutControl(t *testing.T) {
 	for _, phases := range []int{1, 2*mostPhases - 1} { // with a control group
 		m := newMade(1, 5)
-		m.alone(20, 1)
+		m.alone(20, 1, 0.03)
 		for p := range phases {
 			for i := range 12 {
 				m.add(string(rune('a'+p)), i, 0, 1000, 0.03, nil)
@@ -45,7 +45,7 @@ func TestPhaseWithoutControl(t *testing.T) {
 // Messages that overlap in all runs of a phase, beside others that do not, have their own figure.
 func TestMessagesWithoutControl(t *testing.T) {
 	m := newMade(4, 5)
-	m.alone(20, 4)
+	m.alone(20, 4, 0.03)
 	for i := range 24 {
 		for pair := range 3 {
 			if i%2 == 0 {
@@ -69,7 +69,7 @@ func TestMessagesWithoutControl(t *testing.T) {
 // slower that do not overlap, too.
 func TestPairsBesideSlowMessages(t *testing.T) {
 	m := newMade(6, 5)
-	m.alone(20, 6)
+	m.alone(20, 6, 0.03)
 	for i := range 18 {
 		for pair := range 6 {
 			ns, o := 2000., shared
@@ -105,7 +105,7 @@ func TestAlwaysBesideSlowMessages(t *testing.T) {
 	for _, slow := range []float64{1, 3} { // pair 3, by overlapping
 		for _, last := range []bool{false, true} {
 			m := newMade(4, 5)
-			m.alone(20, 4)
+			m.alone(20, 4, 0.03)
 			for i := range 30 {
 				for pair := range 4 {
 					ns, o := 1500., shared
@@ -132,7 +132,7 @@ func TestAlwaysBesideSlowMessages(t *testing.T) {
 func TestEveryNthRun(t *testing.T) {
 	for _, n := range []int{8, 15, 16, 32, 64, 128} {
 		m := newMade(1, 5)
-		m.alone(20, 1)
+		m.alone(20, 1, 0.03)
 		for i := range 12 * n {
 			if i%n == n-1 {
 				m.add("workload", i, 0, 2000, 0.03, shared)
@@ -150,7 +150,7 @@ func TestEveryNthRun(t *testing.T) {
 func TestNeverAlone(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		m := newMade(2, 5)
-		m.alone(20, 1)
+		m.alone(20, 1, 0.03)
 		for i := range 40 {
 			for pair := range 2 {
 				if i%2 == 0 && !(always && pair == 1) {
@@ -193,11 +193,7 @@ func TestTrafficOfOthers(t *testing.T) {
 				said, logs, n := 0, 0., 0.
 				for k := range results {
 					m := newMade(pairs, uint64(k))
-					for i := range 15 {
-						for pair := range pairs - c.never {
-							m.add("isolated", i, pair, 1000, 0.1, nil)
-						}
-					}
+					m.alone(15, pairs-c.never, 0.1)
 					for phase, slower := range c.slower {
 						for i := range runs {
 							for pair := range pairs {

@@ -21,7 +21,7 @@ type Judging struct {
 	Metric  string   `enum:"latency_ms,mean_bw_gb_per_s,slowdown" default:"latency_ms" help:"What to compare of each pattern: latency_ms, mean_bw_gb_per_s or slowdown."`
 	Pairs   string   `enum:"auto,all,changed,none" default:"auto" help:"Pairs of ranks: all, changed (those with a verdict), none, or auto (changed in text, all in JSON and CSV)."`
 	FailOn  string   `name:"fail-on" enum:"worse,any,none" default:"worse" help:"Exit with code 13 if something is worse, if there is any verdict, or never: worse, any or none."`
-	Format  string   `enum:"text,json,csv,html" default:"text" help:"How to print: text, json, csv, or html (a self-contained page)."`
+	Format  string   `enum:"auto,text,json,csv,html" default:"auto" help:"How to print: text, json, csv, html (a self-contained page), or auto: as the name of --output ends, else text."`
 	Page    string   `short:"o" name:"output" placeholder:"FILE" help:"Where to write; - is standard output [-]."`
 	Columns []string `completes:"comparecolumns" placeholder:"NAMES" help:"Columns to print, with commas."`
 	Sort    string   `completes:"comparecolumns" placeholder:"NAME" help:"Order rows by a column; -NAME: downwards."`
@@ -92,13 +92,22 @@ type Sides struct {
 	Advice func(n int) string
 }
 
+// As is the format in which the comparison is printed: text, json, csv or html.
+func (j Judging) As() (string, error) {
+	return cli.FormatFor(j.Format, j.Page, "text", "json", "csv", "html")
+}
+
 // Check refuses what makes no sense before anything is read or run.
 func (j Judging) Check() error {
+	format, err := j.As()
+	if err != nil {
+		return err
+	}
 	if !(j.Alpha > 0 && j.Alpha < 1) {
 		return fault.New(fault.Usage, "--alpha is %g, want a number above 0 and below 1", j.Alpha)
 	}
-	if j.Format == "html" && (j.Columns != nil || j.Sort != "") {
-		return fault.New(fault.Usage, "--columns and --sort are not for --format html: its tables sort themselves")
+	if format == "html" && (j.Columns != nil || j.Sort != "") {
+		return fault.New(fault.Usage, "--columns and --sort are not for pages (--format html): their tables sort themselves")
 	}
 	if _, err := chosen(j.Columns, nil, true); err != nil {
 		return err
@@ -112,6 +121,10 @@ func (j Judging) Check() error {
 // Judge compares two sets of results, prints what it finds, and returns the error that --fail-on
 // asks for.
 func (j Judging) Judge(s cli.Streams, sides Sides) error {
+	format, err := j.As()
+	if err != nil {
+		return err
+	}
 	r, err := Compare(sides.Old, sides.New, Options{Alpha: j.Alpha, Metric: j.Metric, Pairs: j.Pairs != "none",
 		Force: sides.Force})
 	if err != nil {
@@ -126,11 +139,11 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 		}
 	}
 	verdict := r.Err(j.FailOn)
-	if j.Pairs == "changed" && j.Format != "text" {
+	if j.Pairs == "changed" && format != "text" {
 		r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Sender >= 0 && !row.changed() })
 	}
 	fill := func(w io.Writer) error {
-		switch j.Format {
+		switch format {
 		case "json":
 			return r.WriteJSON(w, j.Columns)
 		case "csv":

@@ -454,6 +454,8 @@ func TestFlagsAreChecked(t *testing.T) {
 		`there is no column "verdit"; did you mean "verdict"`: {Alpha: 0.1, Columns: []string{"p", "verdit"}},
 		"--columns: p is there twice":                         {Alpha: 0.1, Columns: []string{"p", "p"}},
 		`--sort: there is no column "-p"`:                     {Alpha: 0.1, Sort: "--p"},
+		"-o a.html has the name of a page":                    {Alpha: 0.1, Format: "text", Page: "a.html"},
+		"--columns and --sort are not for pages":              {Alpha: 0.1, Format: cli.ByName, Page: "a.html", Sort: "p"},
 	} {
 		c := Cmd{Old: "/nowhere", New: "/nowhere", Judging: j}
 		if err := c.Run(cli.Streams{}); fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), want) {

@@ -85,16 +85,16 @@ func (c *convertCmd) format() (format, compression string, err error) {
 		}
 	}
 	switch {
-	case c.Format != "auto" && format != "" && c.Format != format:
+	case c.Format != cli.ByName && format != "" && c.Format != format:
 		return "", "", fault.New(fault.Usage, "--format %s does not go with the name %s", c.Format, c.Out)
-	case c.Format != "auto":
-		format = c.Format
+	case c.Format != cli.ByName:
+		format, err = cli.FormatFor(c.Format, name)
 	case format == "":
 		return "", "", fault.New(fault.Usage,
 			"%s: the name must end in .json, .jsonl or .csv, with .gz or .zst after it if wanted", c.Out).
 			WithHint("or say --format json, jsonl or csv")
 	}
-	return format, compression, nil
+	return format, compression, err
 }
 
 // copyResult copies the JSON text of a result and makes sure on the way that it is one.

@@ -60,6 +60,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 			c.Output = "report.html"
 		}
 	}
+	if _, err := cli.FormatFor(c.Format, c.Output); err != nil {
+		return err
+	}
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}

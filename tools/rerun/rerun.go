@@ -67,12 +67,18 @@ func (c *Cmd) apart() error {
 		WithHint("name another file")
 }
 
+// asText reports whether the comparison is for people.
+func (c *Cmd) asText() bool {
+	format, err := c.As()
+	return err == nil && format == "text"
+}
+
 // job is the job of one run. process is the whole command line without the program.
 func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	j := run.Job{
 		Command: "perigee rerun", Flags: c.Flags, Process: process, Repeats: c.Of,
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
-		Aside:    c.Format != "text", // a program that reads the comparison wants nothing else
+		Aside:    !c.asText() && (c.Page == "" || c.Page == "-"), // a program that reads the comparison wants nothing else
 	}
 	if c.OnlyRun {
 		j.Conclude = nil
@@ -93,7 +99,7 @@ func beforeAndAfter(path string, n int) string {
 func (c *Cmd) conclude(s cli.Streams, old, fresh *result.Document) error {
 	out := &cli.Output{W: s.Out}
 	s.Out = out
-	if c.Format == "text" {
+	if c.asText() {
 		fmt.Fprintf(s.Out, "# %s, of %s, and this run:\n", plaintext.Escape(c.Of), old.Started.Format(time.DateTime+" UTC"))
 	}
 	err := c.Judge(s, compare.Sides{

@@ -302,10 +302,10 @@ func (r *repetition) finish(old []*result.Document, failure error) error {
 			cli.Count(len(fresh), "run"), plaintext.Escape(r.sides[1].path))
 		force = true // the user wants to know what a difference between the two does
 	}
-	if len(old) == 0 || len(fresh) == 0 || failure != nil && r.cmd.Format != "text" {
+	if len(old) == 0 || len(fresh) == 0 || failure != nil && !r.cmd.asText() {
 		return failure
 	}
-	if r.cmd.Format == "text" {
+	if r.cmd.asText() {
 		fmt.Fprintln(r.s.Out, what)
 	}
 	advice := func(n int) string { return r.advice(n) }

@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"perigee/internal/fault"
+)
+
+// ByName is the value of a flag --format that leaves the choice to the name of the output.
+const ByName = "auto"
+
+// FormatFor returns the format of what is written under a name. That is what was asked for, or, with [ByName], what the
+// ending of the name says, or else the first of formats.
+//
+// A page's name is refused for every other format: a browser would read names and texts out of a stranger's result as
+// parts of a page, and run the scripts in them.
+func FormatFor(asked, name string, formats ...string) (string, error) {
+	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
+	if slices.Contains([]string{"htm", "xhtml", "xht"}, ending) {
+		ending = "html"
+	}
+	if asked == ByName {
+		asked = formats[0]
+		if slices.Contains(formats, ending) {
+			asked = ending
+		}
+	}
+	if ending == "html" && asked != "html" {
+		return "", fault.New(fault.Usage, "-o %s has the name of a page, and --format %s writes none", name, asked).
+			WithHint("a browser would take what stands in it for parts of a page: name another file, or leave --format out")
+	}
+	return asked, nil
+}

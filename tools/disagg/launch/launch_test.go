@@ -267,15 +267,18 @@ func TestBombs(t *testing.T) {
 	kept := file("kept", strings.Repeat(`{{$x := printf "%1000000d" 1}}`, 100))
 	quotes := file("quotes", `{{$x := "'"}}{{range 60}}{{$x = quote $x}}{{end}}`)
 	joined := file("joined", `{{$x := printf "%1000000d" 1}}{{join .Slurm.ExtraArgs $x}}`)
-	c.Slurm.ExtraArgs = make([]string, 1_000_000)
+	c.Slurm.ExtraArgs = make([]string, 1_100_000)
 	pairs := file("pairs", `{{range 1000000}}{{$x := env $.Job.Env}}{{end}}`)
 	c.Job.Env = map[string]string{"A": strings.Repeat("x", 1000)}
 	deep := file("deep", strings.Repeat("{{if 1}}", 1<<18))
+	each := file("each", `{{printf "%999999d" .Concurrencies}}`)
+	lists := file("lists", `{{print .Job.Env .Slurm.ExtraArgs}}`)
 	const most = "wanted functions that make at most 64 MiB of text in all, got more"
 	for file, want := range map[string]string{
 		kept: most, quotes: most, joined: most, pairs: most, deep: "it is larger than 1048576 bytes",
 		"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB",
 		doubling: "wanted texts of at most 1048576 bytes", wide: "wanted a format with at most 16 verbs",
+		each: "wanted a text, a number or a truth value as argument 1, got []int; words makes", lists: "wanted texts of at most 1048576 bytes",
 	} {
 		c.Slurm.ScriptFile = file
 		if _, err := New(c, Options{Dir: "/r/x"}); err == nil || !strings.Contains(err.Error(), want) {

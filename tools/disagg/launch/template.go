@@ -62,6 +62,11 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 			if strings.Count(strings.ReplaceAll(format, "%%", ""), "%") > mostVerbs {
 				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
 			}
+			for i, a := range args {
+				if !isScalar(reflect.ValueOf(a)) { // a width is that of each element
+					return "", fmt.Errorf("wanted a text, a number or a truth value as argument %d, got %T; words makes a text of a list", i+1, a)
+				}
+			}
 			return short(func(args ...any) string { return fmt.Sprintf(format, args...) })(args...)
 		},
 	}
@@ -335,17 +340,56 @@ func (b *budget) take(n int) error {
 	return nil
 }
 
-// short is a function that makes texts of short ones only.
+// isScalar reports whether a value has no elements.
+func isScalar(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map, reflect.Struct, reflect.Pointer, reflect.Interface:
+		return false
+	}
+	return true
+}
+
+// scalarText is the length of the text of a number at most.
+const scalarText = 24
+
+// textOf is about the length of the text of a value and its elements, or more than most.
+func textOf(v reflect.Value, most int) (n int) {
+	switch v.Kind() {
+	case reflect.String:
+		return v.Len()
+	case reflect.Slice, reflect.Array:
+		for i := 0; i < v.Len() && n <= most; i++ {
+			n += 1 + textOf(v.Index(i), most)
+		}
+	case reflect.Map:
+		for all := v.MapRange(); n <= most && all.Next(); {
+			n += 2 + textOf(all.Key(), most) + textOf(all.Value(), most)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			n += 1 + textOf(v.Field(i), most)
+		}
+	case reflect.Interface:
+		return textOf(v.Elem(), most)
+	default: // also a pointer in something else: its text is an address
+		return scalarText
+	}
+	return n
+}
+
+// short is a function that makes texts of what makes short ones only.
 func (b *budget) short(f func(...any) string) func(...any) (string, error) {
 	return func(args ...any) (string, error) {
 		n := 0
 		for _, a := range args {
-			if s, ok := a.(string); ok {
-				n += len(s)
+			v := reflect.ValueOf(a)
+			if v.Kind() == reflect.Pointer {
+				v = v.Elem()
 			}
+			n += textOf(v, mostText)
 		}
 		if n > mostText {
-			return "", fmt.Errorf("wanted texts of at most %d bytes, got %d", mostText, n)
+			return "", fmt.Errorf("wanted texts of at most %d bytes in all, got more", mostText)
 		}
 		text := f(args...)
 		return text, b.take(len(text))

@@ -319,6 +319,8 @@ func TestAliasesAreBounded(t *testing.T) {
 		fmt.Fprintf(texts, "a%d: &a%d [%s]\n", i, i, list)
 		fmt.Fprintf(keys, "a%d: &a%d [%s]\n", i, i, list)
 	}
+	// An alias is a key, too.
+	asKeys := fmt.Sprintf("a: &a %s\nl:\n%s", strings.Repeat("x", 1<<18), strings.Repeat("- {*a : 1}\n", 100))
 	const longTexts = "its aliases repeat more than 16777216 bytes of text"
 	const repeats = "its aliases repeat more than 262144 values"
 	for text, want := range map[string]string{
@@ -326,6 +328,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		merges.String(): repeats,
 		texts.String():  longTexts,
 		keys.String():   longTexts,
+		asKeys:          longTexts,
 		chain.String():  "wanted at most 100 anchors that refer to each other in a chain",
 	} {
 		if _, err := Parse("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {

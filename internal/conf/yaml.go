@@ -229,12 +229,9 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
 			}
 			continue
 		}
-		if err := r.countText(key); err != nil {
-			return err
-		}
-		name, err := keyName(key)
+		name, err := r.keyName(v, key)
 		if err != nil {
-			return fault.New(fault.Input, "%s: %w", place(v.File, line), err)
+			return err
 		}
 		if merged {
 			if err := once(name, line); err != nil {
@@ -296,15 +293,19 @@ func isMergeKey(key *yaml.Node) bool {
 	return key.Kind == yaml.ScalarNode && key.Value == "<<" && (isPlain(key) || explicitTag(key) == "!!merge")
 }
 
-// keyName returns a key as it is written: 0 and "0" are the same key.
-func keyName(key *yaml.Node) (string, error) {
-	if key.Kind == yaml.AliasNode {
-		key = key.Alias
+// keyName returns a key of v as it is written: 0 and "0" are the same key.
+func (r *yamlReader) keyName(v *Value, key *yaml.Node) (name string, err error) {
+	switch key.Kind {
+	case yaml.AliasNode:
+		err = r.follow(v, key, func() error {
+			name, err = r.keyName(v, key.Alias)
+			return err
+		})
+		return name, err
+	case yaml.ScalarNode:
+		return key.Value, r.countText(key)
 	}
-	if key.Kind != yaml.ScalarNode {
-		return "", errors.New("wanted a key that is text or a number, got a list or a map")
-	}
-	return key.Value, nil
+	return "", fault.New(fault.Input, "%s: wanted a key that is text or a number, got a list or a map", place(v.File, key.Line))
 }
 
 // isPlain reports whether a scalar has neither quotes nor a tag.

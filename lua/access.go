@@ -21,7 +21,10 @@ type Access struct {
 	Folder string
 	// Result is where the result will be written, "" for nowhere.
 	Result string
-	// Repeated says that the options come out of a result: then the user has not named the files in them.
+	// Named are the options that the command line gives: only files in these has the user named. A default is the
+	// script's word, and what comes out of a result that is repeated is the result's.
+	Named map[string]any
+	// Repeated says that the options come out of a result.
 	Repeated bool
 }
 
@@ -47,24 +50,17 @@ func (r *Runtime) Permit(a Access) {
 	if a.Folder != "" {
 		r.files.readable.Add(a.Folder)
 	}
-}
-
-// grant notes the files that options name. A default is not the user's word: the script has set it.
-func (f *files) grant(list []Option, options map[string]any) {
-	if f.Repeated {
-		return
-	}
-	for _, o := range list {
-		path, ok := options[o.key()].(string)
+	for _, o := range r.Options {
+		path, ok := a.Named[o.key()].(string)
 		switch {
-		case !ok || path == "" || path == o.Default:
+		case !ok || path == "":
 		case o.Type == "output":
-			f.outputs[path] = true
+			r.files.outputs[path] = true
 		case o.Type == "storage":
-			f.storage[path] = true
+			r.files.storage[path] = true
 		case o.Type == "path":
-			f.inputs[path] = true
-			f.readable.Add(regular.FolderOf(path))
+			r.files.inputs[path] = true
+			r.files.readable.Add(regular.FolderOf(path))
 		}
 	}
 }

@@ -39,6 +39,9 @@ func TestAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
+		if !a.Repeated {
+			a.Named = options
+		}
 		r.Permit(a)
 		_, err = r.Ranks(options)
 		return err
@@ -84,7 +87,7 @@ func TestAccess(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.files.grant(r.Options, named)
+		r.Permit(Access{Named: named})
 		if err := r.files.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
 			t.Errorf("files of transfers at %s: %v", path, err)
 		}
@@ -161,11 +164,10 @@ func TestFilesOfTransfers(t *testing.T) {
 				return err
 			}
 			defer r.Close()
-			env := testEnv(w, io.Discard)
-			env.AllowIO = c.anyIO
-			r.Begin(env)
-			r.Permit(Access{Folder: theirs, AllowIO: c.anyIO})
-			return r.Run(map[string]any{"at": c.path})
+			named := map[string]any{"at": c.path}
+			r.Begin(testEnv(w, io.Discard))
+			r.Permit(Access{Folder: theirs, AllowIO: c.anyIO, Named: named})
+			return r.Run(named)
 		})[0]
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s at %s: got %v, want %q", c.call, c.path, err, c.want)
@@ -223,8 +225,9 @@ func TestMatricesOfConfigurations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.Permit(Access{})
-		_, err = r.Ranks(map[string]any{"config": config})
+		named := map[string]any{"config": config}
+		r.Permit(Access{Named: named})
+		_, err = r.Ranks(named)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", call, err)

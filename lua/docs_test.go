@@ -52,6 +52,7 @@ func TestDocumentedExamples(t *testing.T) {
 			t.Errorf("%v in\n%s", err, text)
 			continue
 		}
+		r.Permit(Access{Named: options})
 		if n, err := r.Ranks(options); err != nil || n != 0 && n != ranks {
 			t.Errorf("asks for %d ranks, not %d: %v in\n%s", n, ranks, err, text)
 		}

@@ -43,6 +43,12 @@ func playScript(t testing.TB, n int, source string, options map[string]any) play
 // playWith is play with changes to what the ranks are given.
 func playWith(t testing.TB, n int, source string, options map[string]any, change func(env *Env)) played {
 	t.Helper()
+	return playAs(t, n, source, Access{Named: options}, change)
+}
+
+// playAs is playWith with access to files. Its options are those that it names.
+func playAs(t testing.TB, n int, source string, access Access, change func(env *Env)) played {
+	t.Helper()
 	p := played{out: make([]string, n)}
 	runtimes := make([]*Runtime, n)
 	p.errs = traffictest.Worlds(t, n, func(w *spmd.World) error {
@@ -60,6 +66,7 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 			p.doc = env.Doc
 		}
 		change(&env)
+		r.Permit(access)
 		r.files.readable = []string{"/"}
 		r.Begin(env)
 		mine := map[string]any{}
@@ -68,7 +75,7 @@ func playWith(t testing.TB, n int, source string, options map[string]any, change
 				mine[o.key()] = o.Default
 			}
 		}
-		maps.Copy(mine, options)
+		maps.Copy(mine, access.Named)
 		if err := r.Run(mine); err != nil {
 			return err
 		}

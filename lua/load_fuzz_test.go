@@ -186,11 +186,11 @@ func describes(r *Runtime) error {
 	if _, err := k.Parse(args); err != nil {
 		return nil // an argument without a default behind one that has one, for instance
 	}
-	options, err := r.Values(grammar)
+	options, _, err := r.Values(grammar)
 	if err != nil {
 		return err
 	}
-	again, err := r.Restore(options)
+	again, err := r.Restore(options, true)
 	if err != nil {
 		return fault.New(fault.Internal, "the options %v are not read again: %w", options, err)
 	}

@@ -446,9 +446,8 @@ func TestOutputs(t *testing.T) {
 			return err
 		}
 		defer r.Close()
-		env := testEnv(w, io.Discard)
-		env.AllowIO = true
-		r.Begin(env)
+		r.Permit(Access{AllowIO: true})
+		r.Begin(testEnv(w, io.Discard))
 		if err := r.Run(nil); err != nil {
 			t.Error(err)
 		}

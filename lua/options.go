@@ -422,9 +422,9 @@ func (o Option) shownDefault() any {
 }
 
 // Values reads what kong has parsed into a Grammar: one entry per option that
-// was given or has a default.
-func (s Scenario) Values(grammar any) (map[string]any, error) {
-	values := map[string]any{}
+// was given or has a default, and of these named only those that were given.
+func (s Scenario) Values(grammar any) (values, named map[string]any, err error) {
+	values, named = map[string]any{}, map[string]any{}
 	fields := reflect.ValueOf(grammar).Elem()
 	for i, o := range s.Options {
 		var v any
@@ -448,20 +448,20 @@ func (s Scenario) Values(grammar any) (map[string]any, error) {
 		}
 		checked, err := o.check(v)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		values[o.key()] = checked
+		values[o.key()], named[o.key()] = checked, checked
 	}
-	return values, nil
+	return values, named, nil
 }
 
-// Restore checks options that a result holds, as Values those of a command line. Files
+// Restore checks options that a result holds, as Values those of a command line. Without outputs, files
 // that were written are left out: a repetition does not write over them.
-func (s Scenario) Restore(stored map[string]any) (map[string]any, error) {
+func (s Scenario) Restore(stored map[string]any, outputs bool) (map[string]any, error) {
 	values := map[string]any{}
 	for _, o := range s.Options {
 		v, ok := stored[o.key()]
-		if !ok || o.Type == "output" {
+		if !ok || o.Type == "output" && !outputs {
 			continue
 		}
 		// JSON does not distinguish 2 from 2.0.

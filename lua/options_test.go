@@ -3,6 +3,7 @@ package lua
 import (
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"testing"
 
@@ -41,14 +42,19 @@ func loadScript(t testing.TB, source string) *Runtime {
 }
 
 // parseOptions reads a command line as the command does.
-func parseOptions(s Scenario, out io.Writer, args ...string) (map[string]any, error) {
+func parseOptions(s Scenario, out io.Writer, args ...string) (values map[string]any, err error) {
+	values, _, err = parseNamed(s, out, args...)
+	return values, err
+}
+
+func parseNamed(s Scenario, out io.Writer, args ...string) (values, named map[string]any, err error) {
 	grammar := s.Grammar()
 	k, err := kong.New(grammar, kong.Name("test"), kong.Writers(out, out), kong.Exit(func(int) {}))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := k.Parse(args); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return s.Values(grammar)
 }
@@ -80,6 +86,10 @@ func TestOptions(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Errorf("%s (-want +got):\n%s", args, d)
 		}
+	}
+	_, named, err := parseNamed(r.Scenario, io.Discard, "c.yaml", "--n", "5", "--size=65536")
+	if want := map[string]any{"config": "c.yaml", "n": int64(5), "size": int64(65536)}; err != nil || !maps.Equal(want, named) {
+		t.Errorf("what equals its default is given all the same: got %v, %v", named, err)
 	}
 	for args, want := range map[string]string{
 		"c.yaml --n 0":                    "--n is 0, want at least 1",
@@ -162,7 +172,7 @@ func TestSwitchWithChoices(t *testing.T) {
 		if err != nil || got["verify"] != want {
 			t.Errorf("%q: got %v and %v, want %v", args, got["verify"], err, want)
 		}
-		if again, err := r.Restore(map[string]any{"verify": want}); err != nil || again["verify"] != want {
+		if again, err := r.Restore(map[string]any{"verify": want}, false); err != nil || again["verify"] != want {
 			t.Errorf("restored: got %v and %v, want %v", again["verify"], err, want)
 		}
 	}

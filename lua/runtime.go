@@ -56,8 +56,7 @@ type Env struct {
 	Progress io.Writer // a terminal for progress bars, or nil
 	// ProgressLines is what lines of progress are written to where there is no terminal, or nil.
 	ProgressLines io.Writer
-	Width         int  // characters in a line of Out, if that is a terminal, or 0
-	AllowIO       bool // let the script write any file
+	Width         int // characters in a line of Out, if that is a terminal, or 0
 	// Exit ends this rank's process, which has departed from the world. nil where a process has several ranks.
 	Exit func()
 }
@@ -126,7 +125,6 @@ func newRuntime(out io.Writer) *Runtime {
 // Begin makes the scenario part of a world.
 func (r *Runtime) Begin(env Env) {
 	r.env = env
-	r.files.AllowIO = r.files.AllowIO || env.AllowIO
 	r.seed(env.Seed)
 	for _, m := range r.modules {
 		m.begin()
@@ -215,7 +213,6 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
-	r.files.grant(r.Options, options)
 	v, err := r.valueFor(r.ranks, options, asking, "ranks")
 	if err != nil {
 		return 0, err
@@ -245,7 +242,6 @@ func (r *Runtime) valueFor(v glua.LValue, options map[string]any, most limits, f
 
 // Run runs the scenario at this rank, after Begin.
 func (r *Runtime) Run(options map[string]any) error {
-	r.files.grant(r.Options, options)
 	_, err := r.call(r.run, toLua(r.L, options))
 	return err
 }

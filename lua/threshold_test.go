@@ -155,11 +155,10 @@ func TestRepeatDoesNotOverwrite(t *testing.T) {
 		repeat, allowed bool
 		want            string
 	}{{false, false, ""}, {true, true, ""}, {true, false, "the run that is repeated may write over " + path}} {
-		p := playWith(t, 1, source, map[string]any{"path": path}, func(env *Env) {
+		p := playAs(t, 1, source, Access{AllowIO: c.allowed, Named: map[string]any{"path": path}}, func(env *Env) {
 			if c.repeat {
 				env.Repeat = testDocument(t)
 			}
-			env.AllowIO = c.allowed
 		})
 		if err := p.failed(); c.want == "" && err != nil || c.want != "" && (fault.KindOf(err) != fault.Usage || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%+v: got %v", c, err)
@@ -184,16 +183,18 @@ func TestRestoreOptions(t *testing.T) {
 		options.int { "n", 1, "" }, options.size { "size", "4K", "" }, options.number { "x", 2, "" }, options.bool { "on", false, "" },
 		options.output { "out", nil, "" }, options.path { "config", nil, "", arg = true }, options.enum { "op", nil, "", choices = { "A", "B" } },
 	} }`)
-	got, err := r.Restore(map[string]any{"n": 3.0, "size": 8192.0, "x": 2.5, "on": true, "out": "precious", "config": "c.yaml"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	want := map[string]any{"n": int64(3), "size": int64(8192), "x": 2.5, "on": true, "config": "c.yaml"}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	for _, outputs := range []bool{false, true} {
+		if outputs {
+			want["out"] = "precious"
+		}
+		got, err := r.Restore(map[string]any{"n": 3.0, "size": 8192.0, "x": 2.5, "on": true, "out": "precious", "config": "c.yaml"}, outputs)
+		if diff := cmp.Diff(want, got); err != nil || diff != "" {
+			t.Errorf("%v: %s", err, diff)
+		}
 	}
 	for _, bad := range []map[string]any{{"n": 3.5}, {"n": "3"}, {"other": 1.0}, {"op": "C"}, {"on": 1.0}, {"size": -1.0}, {"config": nil}} {
-		if got, err := r.Restore(bad); fault.KindOf(err) != fault.Input {
+		if got, err := r.Restore(bad, false); fault.KindOf(err) != fault.Input {
 			t.Errorf("%v: got %v, %v", bad, got, err)
 		}
 	}

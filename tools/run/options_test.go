@@ -59,7 +59,7 @@ func TestOptionsAreParsed(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v", words, err)
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got.values); diff != "" {
 			t.Errorf("%q (-want +got):\n%s", words, diff)
 		}
 	})

@@ -248,7 +248,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if w.Rank() > 0 {
 		streams.Out, streams.Err = io.Discard, io.Discard // one help text is enough
 	}
-	flags, options, err := k.job.parse(o, r.Scenario, streams)
+	flags, own, err := k.job.parse(o, r.Scenario, streams)
 	if errors.Is(err, ErrHelp) {
 		k.helped = true
 		return nil
@@ -259,14 +259,14 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if n := flags.Ranks; n != nil && *n != w.Size() {
 		return k.job.otherSize(*n, w.Size(), w.Launcher())
 	}
-	thresholds, err := limitsOf(r, options, flags)
+	thresholds, err := limitsOf(r, own.values, flags)
 	if err != nil {
 		return err
 	}
 	k.flags = flags
 	w.SetTimeout(time.Duration(flags.Timeout))
 	if w.Rank() == 0 {
-		if err := k.job.checkOutputs(flags, r.Scenario, options); err != nil {
+		if err := k.job.checkOutputs(flags, r.Scenario, own); err != nil {
 			return err
 		}
 	}
@@ -275,14 +275,14 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 		{What: "values of --seed", Value: strconv.FormatUint(flags.seed(), 10)},
 		{What: "values of --threshold", Value: cmp.Or(strings.Join(flags.Threshold, "; "), "none")},
 	}
-	for flag, value := range r.Scenario.Alike(options) {
+	for flag, value := range r.Scenario.Alike(own.values) {
 		alike = append(alike, experiment.Choice{What: "values of " + flag, Value: value})
 	}
 	id := k.id()
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
-		Scenario: o.Script.record(r.Scenario, options), Alike: alike,
-		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
+		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
+		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout)},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})
@@ -302,10 +302,10 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	if err := w.All().Barrier(); err != nil {
 		return err
 	}
-	r.Permit(k.job.access(flags, o.Script))
+	r.Permit(k.job.access(flags, o.Script, own))
 	r.Begin(k.luaEnv())
 	runtime.LockOSThread() // native transfers and spinning barriers stay on one thread
-	if err := r.Run(options); err != nil {
+	if err := r.Run(own.values); err != nil {
 		return err
 	}
 	// No rank leaves while others may still move bytes out of or into its memory,
@@ -333,7 +333,7 @@ func (k *rank) id() string {
 }
 
 func (k *rank) luaEnv() lua.Env {
-	env := lua.Env{Experiment: k.exp, AllowIO: k.flags.AllowIO, Repeat: k.old}
+	env := lua.Env{Experiment: k.exp, Repeat: k.old}
 	env.Exit = func() { os.Exit(0) } // all launchers take that for a rank that is done
 	if f, ok := k.streams.Err.(*os.File); ok && k.world.Rank() == 0 && term.IsTerminal(int(f.Fd())) {
 		env.Progress = f

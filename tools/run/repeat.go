@@ -3,7 +3,6 @@ package run
 import (
 	"crypto/sha256"
 	"fmt"
-	"maps"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -52,13 +51,13 @@ func (j Job) read() (order, error) {
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
 				j.Repeats)
 	}
-	options, notes := d.Scenario.Options, []string(nil)
+	var notes []string
 	if !flags.AllowIO {
-		options, notes = withoutOutputs(d.Scenario)
+		notes = leftOut(d.Scenario)
 	}
 	flags.asIn(d)
-	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: options, Notes: notes,
-		old: d}, nil
+	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options,
+		Notes: notes, old: d}, nil
 }
 
 // checkStart refuses to start as many ranks on this machine as only a cluster, or a stranger, can have meant. A number
@@ -87,17 +86,15 @@ func (j Job) otherSize(want, got int, launcher string) error {
 		WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 }
 
-// withoutOutputs leaves out the options that name files to write, with a note for
-// each: the user of this run has not named them.
-func withoutOutputs(sc result.Scenario) (options map[string]any, notes []string) {
-	options = maps.Clone(sc.Options)
+// leftOut says which options of a result name files to write, which are not written without --allow-io: the user of
+// this run has not named them.
+func leftOut(sc result.Scenario) (notes []string) {
 	for _, option := range sc.Writes {
-		if path, ok := options[option].(string); ok && path != "" {
-			options[option] = nil
+		if path, ok := sc.Options[option].(string); ok && path != "" {
 			notes = append(notes, fmt.Sprintf("%s of the result is left out: it names a file to write, %s; --allow-io writes it", option, path))
 		}
 	}
-	return options, notes
+	return notes
 }
 
 // asIn fills in what the user does not say from a result. What a script may do to files

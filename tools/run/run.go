@@ -173,14 +173,14 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 			return flags, 0, err
 		}
 	}
-	flags, options, err := j.parse(o, r.Scenario, streams)
+	flags, own, err := j.parse(o, r.Scenario, streams)
 	if err != nil {
 		return flags, 0, err
 	}
-	if _, err := limitsOf(r, options, flags); err != nil {
+	if _, err := limitsOf(r, own.values, flags); err != nil {
 		return flags, 0, err
 	}
-	if err := j.checkOutputs(flags, r.Scenario, options); err != nil {
+	if err := j.checkOutputs(flags, r.Scenario, own); err != nil {
 		return flags, 0, err
 	}
 	if j.Process == nil {
@@ -193,32 +193,32 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if flags.Ranks != nil {
 		return flags, *flags.Ranks, nil
 	}
-	r.Permit(j.access(flags, o.Script))
-	ranks, err = r.Ranks(options)
+	r.Permit(j.access(flags, o.Script, own))
+	ranks, err = r.Ranks(own.values)
 	return flags, max(ranks, 1), err
 }
 
 // parse returns the flags and the scenario's options: those of the order, which repeats a run, or those of this
 // process's command line.
-func (j Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, options map[string]any, err error) {
+func (j Job) parse(o order, sc lua.Scenario, streams cli.Streams) (flags Flags, own options, err error) {
 	flags = j.Flags
 	if o.Flags != nil {
 		flags = *o.Flags
-		options, err = sc.Restore(o.Options)
+		own.values, err = sc.Restore(o.Options, flags.AllowIO)
 	} else {
-		options, err = parseOptions(j.Command, sc, j.Words, streams)
+		own, err = parseOptions(j.Command, sc, j.Words, streams)
 	}
 	if err == nil {
 		err = flags.Check()
 	}
 	if err == nil && j.Prepare != nil {
-		err = j.Prepare(flags, options)
+		err = j.Prepare(flags, own.values)
 	}
-	return flags, options, err
+	return flags, own, err
 }
 
 // ScenarioOptions reads the scenario's options in this process, which needs no ranks for that.
-func (j Job) ScenarioOptions(streams cli.Streams) (options map[string]any, err error) {
+func (j Job) ScenarioOptions(streams cli.Streams) (map[string]any, error) {
 	if j.Mistake != nil {
 		return nil, j.Mistake
 	}
@@ -227,14 +227,14 @@ func (j Job) ScenarioOptions(streams cli.Streams) (options map[string]any, err e
 		return nil, err
 	}
 	defer r.Close()
-	_, options, err = j.parse(order{}, r.Scenario, streams)
-	return options, err
+	_, own, err := j.parse(order{}, r.Scenario, streams)
+	return own.values, err
 }
 
 // checkOutputs finds out, before anything is measured, whether the files that
 // the user wants can be written, and that they are no inputs.
-func (j Job) checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) error {
-	inputs := append(sc.Inputs(options), j.Scenario)
+func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
+	inputs := append(sc.Inputs(own.values), j.Scenario)
 	if flags.Result != "" {
 		if err := cli.NotOver(flags.Result, inputs...); err != nil {
 			return err
@@ -246,7 +246,11 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, options map[string]any) 
 			return err
 		}
 	}
-	for flag, path := range sc.Outputs(options) {
+	written := own.named
+	if flags.AllowIO { // then a default is written, too
+		written = own.values
+	}
+	for flag, path := range sc.Outputs(written) {
 		if err := cli.NotOver(path, inputs...); err != nil {
 			return err
 		}

@@ -97,30 +97,32 @@ func Grammar(name string) (g any, choices map[string][]string, err error) {
 // ErrHelp says that the user asked for help and got it.
 var ErrHelp = errors.New("help was printed")
 
+// options are those of a scenario, with its defaults, and which of them the command line gives.
+type options struct{ values, named map[string]any }
+
 // parseOptions reads the options of a scenario from the words that are left of a command line without the flags of the
 // job. Those flags are part of the grammar all the same: help lists them, and an option cannot have the name of one.
-func parseOptions(command string, sc lua.Scenario, words []string, streams cli.Streams) (map[string]any, error) {
+func parseOptions(command string, sc lua.Scenario, words []string, streams cli.Streams) (o options, err error) {
 	g := grammar{Scenario: sc.Grammar()}
 	helped := false
 	k, err := cli.Parser(&g, kong.Name(command), kong.Description(sc.About),
 		kong.Writers(plaintext.Writer(streams.Out), streams.Err), kong.Exit(func(int) { helped = true }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}))
 	if err != nil {
-		return nil, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
+		return o, fault.New(fault.Script, "%s: options: %w", sc.Name, err)
 	}
 	_, err = k.Parse(words)
 	if helped {
-		return nil, ErrHelp
+		return o, ErrHelp
 	}
 	if err != nil {
-		return nil, fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", command)
+		return o, fault.New(fault.Usage, "%w", cli.Plain(err)).WithHint("%s --help", command)
 	}
-	options, err := sc.Values(g.Scenario)
-	if err != nil {
-		return nil, fault.New(fault.KindOf(err), "%w", err).
+	if o.values, o.named, err = sc.Values(g.Scenario); err != nil {
+		return o, fault.New(fault.KindOf(err), "%w", err).
 			WithHint("%s", cmp.Or(fault.HintOf(err), command+" --help"))
 	}
-	return options, nil
+	return o, nil
 }
 
 // optionWords writes options of a scenario as the words that [parseOptions] reads them from.
@@ -154,8 +156,8 @@ func optionWords(sc lua.Scenario, options map[string]any) (words []string, err e
 }
 
 // access is what the scenario may do to files.
-func (j Job) access(flags Flags, text script) lua.Access {
-	a := lua.Access{AllowIO: flags.AllowIO, Repeated: j.Repeats != "", Result: flags.Result}
+func (j Job) access(flags Flags, text script, o options) lua.Access {
+	a := lua.Access{AllowIO: flags.AllowIO, Named: o.named, Repeated: j.Repeats != "", Result: flags.Result}
 	if _, _, shipped := scenarios.Source(j.Scenario); !shipped && j.Repeats == "" {
 		a.Folder = regular.FolderOf(text.Name)
 	}

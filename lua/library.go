@@ -15,12 +15,23 @@ func (r *Runtime) mendLibrary() {
 		r.L.GetGlobal(library).(*glua.LTable).RawSetString(name, r.L.NewFunction(f))
 	}
 	into("_G", "tonumber", toNumber)
+	into("_G", "select", selectFrom(r.L.GetGlobal("select").(*glua.LFunction).GFunction))
 	into(glua.StringLibName, "byte", stringByte)
 	into(glua.StringLibName, "char", stringChar)
 	into(glua.TabLibName, "insert", tableInsert)
 	into(glua.TabLibName, "remove", tableRemove)
 	m := r.L.GetGlobal(glua.MathLibName).(*glua.LTable)
 	m.RawSetString("mod", m.RawGetString("fmod")) // its old name
+}
+
+// selectFrom is select, whose own message would hold the whole text that it was given in place of a number.
+func selectFrom(library glua.LGFunction) glua.LGFunction {
+	return func(L *glua.LState) int {
+		if text, ok := L.Get(1).(glua.LString); ok && text != "#" {
+			L.ArgError(1, `wanted a number or "#", got another text`)
+		}
+		return library(L)
+	}
 }
 
 // toNumber is tonumber.

@@ -42,16 +42,21 @@ func newMatcher(L *glua.LState, text, pattern string) *matcher {
 	return &matcher{L: L, text: text, pattern: pattern}
 }
 
-// step raises an error once the script has to end, which a search does not see otherwise.
+// stopped raises an error once the script has to end, which a library function does not see otherwise.
+func stopped(L *glua.LState) {
+	if ctx := L.Context(); ctx != nil && ctx.Err() != nil {
+		L.RaiseError("%v", ctx.Err())
+	}
+}
+
+// step ends a search with its script.
 func (m *matcher) step() {
 	const between = 1 << 14
 	if m.steps++; m.steps < between {
 		return
 	}
 	m.steps = 0
-	if ctx := m.L.Context(); ctx != nil && ctx.Err() != nil {
-		m.L.RaiseError("%v", ctx.Err())
-	}
+	stopped(m.L)
 }
 
 // find returns where the first match at or behind a place begins and ends, or -1.

@@ -472,19 +472,21 @@ func (r *Runtime) print(L *glua.LState) int {
 	}
 	// One write, so that the lines of ranks do not mix, unless the line is very long. What a script prints must not
 	// command a terminal.
-	const much = 1 << 20
-	line := strings.Join(parts, "\t") + "\n"
-	if len(line) <= much {
-		io.WriteString(r.env.Out, plaintext.Text(line))
+	if bytes <= piece {
+		io.WriteString(r.env.Out, plaintext.Text(strings.Join(parts, "\t")+"\n"))
 		return 0
 	}
 	out := plaintext.Writer(r.env.Out)
 	defer out.Close()
-	for len(line) > 0 {
-		n := min(len(line), much)
-		io.WriteString(out, line[:n])
-		line = line[n:]
+	for i, part := range parts {
+		if i > 0 {
+			io.WriteString(out, "\t")
+		}
+		for p := range pieces(L, part) {
+			io.WriteString(out, p)
+		}
 	}
+	io.WriteString(out, "\n")
 	return 0
 }
 

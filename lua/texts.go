@@ -3,9 +3,9 @@ package lua
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -33,6 +33,23 @@ func (r *Runtime) boundTexts() {
 func refuseLong(L *glua.LState, what string, bytes int) {
 	if bytes > maxText {
 		L.RaiseError("%s would make a text of more than %d bytes", what, maxText)
+	}
+}
+
+// piece is how much of a long text a function works on at a time: so it takes little memory, and ends with its script.
+const piece = 1 << 20
+
+// pieces yields a text piece by piece, and ends the script between two of them if that has to end.
+func pieces(L *glua.LState, text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for len(text) > 0 {
+			stopped(L)
+			n := min(len(text), piece)
+			if !yield(text[:n]) {
+				return
+			}
+			text = text[n:]
+		}
 	}
 }
 
@@ -208,8 +225,8 @@ func stringFormat(L *glua.LState) int {
 			add(c.float(float64(L.CheckNumber(arg)), letter))
 		case "q":
 			add(`"`)
-			for piece := range slices.Chunk([]byte(L.CheckString(arg)), 1<<20) {
-				add(quoter.Replace(string(piece)))
+			for p := range pieces(L, L.CheckString(arg)) {
+				add(quoter.Replace(p))
 			}
 			add(`"`)
 		case "s":

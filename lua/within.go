@@ -28,6 +28,7 @@ const patience = time.Second
 // within calls f, which runs a part of the script, and ends it when it takes too much, or else leaves it to itself:
 // then nothing can be done with the state any more. what names the part.
 func (r *Runtime) within(most limits, what string, f func() error) error {
+	defer heap.Limit(heap.Bytes() + most.heap)() // so that garbage does not come on top
 	ctx, cancel := context.WithCancelCause(context.Background())
 	// Coroutines that the script makes now keep the context, so it ends with the state.
 	r.stops = append(r.stops, func() { cancel(nil) })

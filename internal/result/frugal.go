@@ -2,7 +2,8 @@ package result
 
 import (
 	"os"
-	"runtime/debug"
+
+	"perigee/internal/heap"
 )
 
 // What a process that reads results takes before its garbage is collected more often than the size of its heap asks
@@ -21,7 +22,5 @@ func Frugal(files ...string) (restore func()) {
 			limit += frugalPerByte * info.Size()
 		}
 	}
-	was := debug.SetMemoryLimit(-1)
-	debug.SetMemoryLimit(min(was, limit))
-	return func() { debug.SetMemoryLimit(was) }
+	return heap.Limit(limit)
 }

@@ -97,7 +97,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Where Go's runtime gets no memory", "internal/early.TestLimits e2e.TestLimitsAtStart e2e.TestScenarioFillsItsLimit"},
 	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result in which", "internal/result.TestReadRefuses"},
-	{"A result that perigee wrote", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs"},
+	{"A result that perigee wrote", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs e2e.TestPeakOfBombs"},
 
 	{"Names, notes, values and texts", "internal/plaintext.TestEscape internal/plaintext.TestCell internal/plaintext.TestWriter internal/plaintext.TestJSONWriter internal/page.TestPagesArePlain internal/cli.TestErrorsArePlain internal/table.TestJSONIsPlain tools/compare.TestHostileResults tools/report.TestTextOfOddResults e2e.TestRawTextOnTerminal tools/inspect.TestHostileResult tools/sweep.TestHostileReports tools/disagg.TestHostileTexts tools/disagg.TestHostileRunLog tools/disagg.TestHostileVerdict lua.TestPrintIsPlain tools/kvbench.TestHostileNames tools/run.TestHelpIsPlain"},
 

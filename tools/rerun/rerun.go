@@ -78,7 +78,8 @@ func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	j := run.Job{
 		Command: "perigee rerun", Flags: c.Flags, Process: process, Repeats: c.Of,
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
-		Aside:    !c.asText() && (c.Page == "" || c.Page == "-"), // a program that reads the comparison wants nothing else
+		// A program that reads the comparison wants nothing else.
+		Aside: !c.asText() && (c.Page == "" || c.Page == "-"),
 	}
 	if c.OnlyRun {
 		j.Conclude = nil

@@ -2,7 +2,6 @@ package run
 
 import (
 	"math"
-	"runtime/debug"
 	"time"
 
 	"perigee/internal/cli"
@@ -29,7 +28,7 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 		left = max(left/2, 64<<20) // which any job may take
 		every, own, command = watchEvery/10, uint64(left), name
 		// Garbage is collected before it is taken for what the scenario keeps.
-		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), left))
+		defer heap.Limit(left)()
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()

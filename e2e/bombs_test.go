@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+
+	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
+)
+
+// What a scenario takes while it is loaded stays below 512 MiB, garbage included, though it keeps nearly what it may
+// when a function of the library takes much at once. (The tests of the packages run under the race detector, which
+// takes additional memory.)
+func TestPeakOfBombs(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes additional memory")
+	}
+	const (
+		most = 512 << 10 // KiB
+		keep = `local K = {} for i = 1, 17 do K[i] = ("x"):rep(2^24 - i) end `
+		end  = ` return { run = print }`
+		long = `("1"):rep(2^26 - 9)`
+	)
+	scripts := map[string]string{
+		"print":             keep + `print(("\226\128\174"):rep(2^24))`,
+		"format":            keep + `local s = string.format("%q", ("\0"):rep(2^24 - 9))`,
+		"bytes":             keep + `local s = ("x"):rep(2^22 - 9) pcall(function() return string.char(s:byte(1, -1)) end)`,
+		"unpack":            keep + `local t = { pcall(unpack, {}, 1, 2^23 - 1) }`,
+		"select":            keep + `pcall(select, ` + long + `, 1)`,
+		"error":             keep + `error(` + long + `)`,
+		"assert":            keep + `assert(false, ` + long + `)`,
+		"load":              keep + `pcall(load, ` + long + `)`,
+		"captures":          keep + `local s = ("x"):rep(2^21 - 9):gsub(("("):rep(32) .. ".*" .. (")"):rep(32), ("%1"):rep(32))`,
+		"a far key":         `local t = {} t[2^22] = 1`,
+		"a list of numbers": `local t = {} for i = 1, 2^22 do t[i] = 1e300 / i end pcall(table.concat, t)`,
+		"texts kept":        `local K = {} for i = 1, 1e9 do K[i] = string.format("%q", ("x"):rep(2^24 - i)) end`,
+	}
+	files := map[string]string{}
+	for name, script := range scripts {
+		files[name+".lua"] = script + end
+	}
+	dir := harness.Files(t, files)
+	for _, name := range slices.Sorted(maps.Keys(scripts)) {
+		cmd := exec.CommandContext(t.Context(), harness.Program, "run", filepath.Join(dir, name+".lua"), "--help")
+		cmd.Stdout = io.Discard
+		cmd.Run() // the exit code is looked at below
+		code, peak := cmd.ProcessState.ExitCode(), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+		if code != 0 && code != int(fault.Script) || peak > most {
+			t.Errorf("%s: exit code %d, %d MiB", name, code, peak>>10)
+		}
+	}
+}

@@ -100,7 +100,14 @@ func agent(t testing.TB, n int) ([]string, []string) {
 func ends() []end {
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
 	shell := []string{"sh", "-c", `"$@"; echo "the shell goes on"`, "sh"}
+	contained := []string{"unshare", "-pf", "--mount-proc"}
+	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
+		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
+		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
+		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},
+		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen},
+		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen},
 		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`},
 		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`},
 		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`},
@@ -145,7 +152,11 @@ func kill(t *testing.T, pid int) {
 func killLauncher(t *testing.T, e end, stay string) {
 	dir := t.TempDir()
 	words, env := e.command(t, ranks)
-	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--stay", stay, "--result", "r.json"}
+	engine := "shm"
+	if slices.Contains(e.wrapper, "unshare") { // then each rank is a host
+		engine, env = "nixl", append(env, "UCX_NET_DEVICES=lo", "PERIGEE_IFACE=lo", "NIXL_LIBRARY="+harness.NeedNIXL(t))
+	}
+	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", engine, "--stay", stay, "--result", "r.json"}
 	if e.way.name == "local" {
 		args = append(args, "-n", fmt.Sprint(ranks))
 	}

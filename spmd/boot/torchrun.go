@@ -81,7 +81,7 @@ func readTorchrun(env Environ) (*rendezvous, error) {
 		attempt = " attempt " + restart // what is left of the one before does not belong to this one
 	}
 	var agents *agentStore
-	if s, _ := env("TORCHELASTIC_USE_AGENT_STORE"); strings.EqualFold(s, "true") {
+	if usesAgentStore(env) {
 		agents = &agentStore{address: net.JoinHostPort(host, strconv.Itoa(port))}
 		port = derivedPort(fmt.Sprint(id, ":", port, attempt)) // hosts may call the store's by several names
 		agents.port = strconv.Itoa(port)
@@ -151,4 +151,10 @@ func (r *rendezvous) agreeOnSecret(env Environ) error {
 func derivedPort(name string) int {
 	h := sha256.Sum256([]byte(name))
 	return 20000 + int(binary.LittleEndian.Uint32(h[:])%12000)
+}
+
+// usesAgentStore reports whether what listens at MASTER_ADDR and MASTER_PORT is the store of torchrun's agents.
+func usesAgentStore(env Environ) bool {
+	s, _ := env("TORCHELASTIC_USE_AGENT_STORE")
+	return strings.EqualFold(s, "true")
 }

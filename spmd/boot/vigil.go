@@ -41,6 +41,9 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 		return nil, nil
 	}
 	found, err := ancestry.Find(pairsOf(env, names))
+	if errors.Is(err, ancestry.ErrOutside) {
+		return watchOutside(env, launcher, log)
+	}
 	if err != nil || found == nil {
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
 		return nil, nil
@@ -58,10 +61,51 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 	}
 	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
+	return begin(found, log), nil
+}
+
+func begin(launcher *ancestry.Launcher, log *slog.Logger) *vigil {
 	ctx, stop := context.WithCancel(context.Background())
-	v := &vigil{launcher: found, log: log, died: make(chan struct{}), stop: stop}
+	v := &vigil{launcher: launcher, log: log, died: make(chan struct{}), stop: stop}
 	go v.watch(ctx)
-	return v, nil
+	return v
+}
+
+// watchOutside watches a launcher that is in another PID namespace, as where each rank has a container with its own.
+func watchOutside(env Environ, launcher string, log *slog.Logger) (*vigil, error) {
+	found, err := ancestry.AtPorts(launcherPorts(env, launcher))
+	if err != nil {
+		log.Info("the launcher is not watched: it is in another PID namespace, and listens at no port here")
+		return nil, nil
+	}
+	log.Debug("watching the launcher", "name", found.Name)
+	return begin(found, log), nil
+}
+
+// launcherPorts are the TCP ports of this host at which processes of the launcher listen as long as they live: srun,
+// the PMIx server in mpirun, orted or slurmstepd, and torchrun's agent.
+func launcherPorts(env Environ, launcher string) (ports []int) {
+	if at := srunAddress(env, launcher); at.IsValid() {
+		ports = append(ports, int(at.Port()))
+	}
+	switch launcher {
+	case "pmix":
+		for _, name := range pmixServers { // NAMESPACE.RANK;tcp4://ADDRESS:PORT
+			text, _ := env(name)
+			_, address, _ := strings.Cut(text, "://")
+			if at, err := netip.ParseAddrPort(address); err == nil {
+				return append(ports, int(at.Port()))
+			}
+		}
+	case "torchrun":
+		local, _ := env("LOCAL_WORLD_SIZE")
+		all, _ := env("WORLD_SIZE")
+		port, _ := env("MASTER_PORT")
+		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all {
+			ports = append(ports, n)
+		}
+	}
+	return ports
 }
 
 // pairsOf returns those of the variables that are set, with their values.

@@ -24,6 +24,10 @@
 //   - If the launcher ends first, the rank is an orphan.
 //   - If the rank has been adopted by process 1 before it looked, it is detached.
 //
+// In a container with its own PID namespace, in which all processes are the rank's, the launcher is not seen. There its
+// end is that of the socket on which it listens, if the two share a network namespace ([AtPorts]). Nothing in such a
+// container outlives its first process, so no rank in it is detached.
+//
 // Processes are held by pidfds, whose numbers the kernel does not give to others, and
 // which cost no wake-ups while nothing happens. On kernels before 5.3, which have
 // none, a start time distinguishes a process from a later one of the same number, and is
@@ -48,13 +52,16 @@ import (
 
 // Process is another process of this host.
 type Process struct {
-	PID  int
+	PID  int    // 0 if it is not seen
 	Name string // the kernel's, of at most 15 characters; "" if it is hidden
 }
 
 // String names the process for a message: mpirun (process 4711).
 func (p Process) String() string {
-	if p.Name == "" {
+	switch {
+	case p.PID == 0:
+		return p.Name
+	case p.Name == "":
 		return fmt.Sprintf("process %d", p.PID)
 	}
 	return fmt.Sprintf("%s (process %d)", p.Name, p.PID)
@@ -82,17 +89,27 @@ type watched struct {
 
 // Find looks for the launcher of this process. variables are KEY=VALUE pairs that the
 // launcher has given to its rank. It returns nil where there is no launcher to watch:
-// the rank is detached, the launcher is process 1, whose end ends all others, or it
-// is in another PID namespace.
+// the rank is detached, or the launcher is process 1, whose end ends all others. The error
+// is ErrOutside where the launcher is in another PID namespace.
 func Find(variables []string) (*Launcher, error) {
+	self, err := os.Readlink("/proc/self")
+	if err == nil && self != strconv.Itoa(os.Getpid()) {
+		return nil, ErrOutside // and so is what /proc shows
+	}
 	return find("/proc", os.Getpid(), variables, ignored)
 }
+
+// ErrOutside says that all processes of this PID namespace are the rank's, and its launcher is in another one.
+var ErrOutside = errors.New("it is in another PID namespace")
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
 	l := &Launcher{proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
+		if err == nil && h == nil && outside(proc, child, variables) {
+			err = ErrOutside
+		}
 		if err != nil || h == nil {
 			l.Close()
 			return nil, err
@@ -108,6 +125,13 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 	}
 	l.Close()
 	return nil, fmt.Errorf("more than %d ancestors have the rank's variables", maxDepth)
+}
+
+// outside reports whether the rank, or an ancestor with its variables, is process 1 of a PID namespace, or a child of a
+// process 1 that has them, too.
+func outside(proc string, pid int, variables []string) bool {
+	parent, err := parentOf(proc, pid)
+	return err == nil && (parent == 0 || parent == 1 && carries(proc, 1, variables))
 }
 
 // background are the signals that a shell has a process ignore that it starts in the background, and nohup.

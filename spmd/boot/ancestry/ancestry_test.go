@@ -3,6 +3,7 @@ package ancestry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -366,5 +367,71 @@ func TestSharesNetwork(t *testing.T) {
 		if l.SharesNetwork() {
 			t.Error("shares its network with a process that has ended")
 		}
+	}
+}
+
+// In a PID namespace of the rank's own its launcher is not seen.
+func TestOutside(t *testing.T) {
+	const stat = "%d (x) S %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0 0\n"
+	for name, c := range map[string]struct {
+		parents map[int]int // by process
+		own     string      // environment of process 1
+		self    int
+		want    error
+	}{
+		"the rank is process 1":       {map[int]int{1: 0}, pair[0], 1, ErrOutside},
+		"a wrapper is process 1":      {map[int]int{1: 0, 7: 1}, pair[0], 7, ErrOutside},
+		"process 1 is another's":      {map[int]int{1: 0, 7: 1}, "OTHER=1", 7, nil},
+		"the parent is not seen here": {map[int]int{7: 0}, "", 7, ErrOutside},
+	} {
+		dir := t.TempDir()
+		for pid, parent := range c.parents {
+			of := filepath.Join(dir, strconv.Itoa(pid))
+			os.MkdirAll(of, 0o700)
+			os.WriteFile(filepath.Join(of, "stat"), fmt.Appendf(nil, stat, pid, parent), 0o600)
+			os.WriteFile(filepath.Join(of, "environ"), []byte(c.own+"\x00"), 0o600)
+		}
+		if l, err := find(dir, c.self, pair, 0); l != nil || !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, %v, want %v", name, l, err, c.want)
+		}
+	}
+}
+
+// A launcher that is not seen ends with its socket; ports at which nothing listens do not count.
+func TestAtPorts(t *testing.T) {
+	listen := func() (net.Listener, int) {
+		l, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		return l, l.Addr().(*net.TCPAddr).Port
+	}
+	closed, none := listen()
+	closed.Close()
+	if l, err := AtPorts([]int{none}); !errors.Is(err, ErrNoListener) {
+		t.Errorf("nothing listens: got %v, %v", l, err)
+	}
+	for first := range 2 { // whichever of the two ends first
+		var sockets [2]net.Listener
+		var ports [2]int
+		for i := range sockets {
+			sockets[i], ports[i] = listen()
+		}
+		l, err := AtPorts([]int{none, ports[0], ports[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if p, orphan := l.Wait(ctx); orphan {
+			t.Errorf("both listen, but %v has ended", p)
+		}
+		cancel()
+		sockets[first].Close()
+		want := fmt.Sprint("at TCP port ", ports[first])
+		if p, orphan := l.Wait(t.Context()); !orphan || p.String() != want {
+			t.Errorf("got %v, %v, want %s", p, orphan, want)
+		}
+		l.Close()
 	}
 }

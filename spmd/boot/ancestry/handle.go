@@ -78,13 +78,16 @@ type looked struct {
 	start string // when it was started, in the kernel's ticks
 }
 
-// lookEvery is how long the end of a process may go unnoticed without pidfds.
+// lookEvery is how long the end of a process may go unnoticed that has no pidfd.
 const lookEvery = time.Second
 
-func (l looked) wait(ctx context.Context) bool {
+func (l looked) wait(ctx context.Context) bool { return look(ctx, l.ended) }
+
+// look waits by looking, and returns false if ctx has ended before.
+func look(ctx context.Context, ended func() bool) bool {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	for !l.ended() {
+	for !ended() {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -2,12 +2,15 @@ package ancestry
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // ErrNoListener says that no process of this network namespace listens on a port.
@@ -20,11 +23,12 @@ func Listener(port int) (pid int, err error) { return listener("/proc", port) }
 
 func listener(proc string, port int) (int, error) {
 	sockets := map[string]bool{}
-	for _, table := range []string{"tcp", "tcp6"} {
-		err := listening(filepath.Join(proc, "self", "net", table), port, sockets)
-		if err != nil && (table == "tcp" || !os.IsNotExist(err)) { // a kernel without IPv6 has no tcp6
-			return 0, err
-		}
+	err := listening(proc, port, func(socket string) (more bool) {
+		sockets[socket] = true
+		return true
+	})
+	if err != nil {
+		return 0, err
 	}
 	if len(sockets) == 0 {
 		return 0, fmt.Errorf("TCP port %d: %w", port, ErrNoListener)
@@ -61,25 +65,90 @@ func (l *Launcher) SharesNetwork() bool {
 // listenState is TCP_LISTEN in the kernel's table of sockets.
 const listenState = "0A"
 
-// listening adds the links of the sockets that listen on a port, as they are in
-// /proc/PID/fd: socket:[INODE]. A line of the table has a number, the local address
-// as HEX:PORT, the remote one, the state, and the inode as its tenth field.
-func listening(table string, port int, sockets map[string]bool) error {
-	f, err := os.Open(table)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	suffix := fmt.Sprintf(":%04X", port)
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && strings.HasSuffix(fields[1], suffix) &&
-			fields[3] == listenState {
-			sockets["socket:["+fields[9]+"]"] = true
+// listening calls found with the links of the sockets of this network namespace that listen on a port, as they are in
+// /proc/PID/fd, socket:[INODE], until it returns false.
+func listening(proc string, port int, found func(socket string) (more bool)) error {
+	for _, name := range []string{"tcp", "tcp6"} {
+		f, err := os.Open(filepath.Join(proc, "self", "net", name))
+		if os.IsNotExist(err) && name == "tcp6" {
+			return nil // a kernel without IPv6
+		}
+		if err != nil {
+			return err
+		}
+		more, err := listeningIn(f, port, found)
+		f.Close()
+		if err != nil || !more {
+			return err
 		}
 	}
-	return lines.Err()
+	return nil
 }
+
+// listeningIn reads the kernel's table of sockets, which begins with those that listen. A line has a number, the local
+// address as HEX:PORT, the remote one, the state, and the inode as its tenth field.
+func listeningIn(table io.Reader, port int, found func(socket string) (more bool)) (more bool, err error) {
+	suffix := fmt.Sprintf(":%04X", port)
+	lines := bufio.NewScanner(table)
+	for lines.Scan() {
+		if fields := strings.Fields(lines.Text()); len(fields) > 9 && strings.HasSuffix(fields[1], suffix) &&
+			fields[3] == listenState && !found("socket:["+fields[9]+"]") {
+			return false, nil
+		}
+	}
+	return true, lines.Err()
+}
+
+// AtPorts is a launcher that is seen by its listening sockets only: its end is that of the first of them. Ports of this
+// network namespace at which none listens do not count; the error is ErrNoListener if none is left.
+func AtPorts(ports []int) (*Launcher, error) {
+	l := &Launcher{proc: "/proc"}
+	for _, port := range ports {
+		p := watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
+		if there, err := p.handle.(socket).listens(); err != nil || !there {
+			continue
+		}
+		if l.handle == nil {
+			l.Process, l.handle = p.Process, p.handle
+		} else {
+			l.also = append(l.also, p)
+		}
+	}
+	if l.handle == nil {
+		return nil, ErrNoListener
+	}
+	return l, nil
+}
+
+// socket is one that listens on a TCP port.
+type socket struct {
+	proc string
+	port int
+}
+
+func (s socket) listens() (yes bool, err error) {
+	err = listening(s.proc, s.port, func(string) (more bool) {
+		yes = true
+		return false
+	})
+	return yes, err
+}
+
+func (s socket) wait(ctx context.Context) bool { return look(ctx, s.ended) }
+
+// ended looks several times before it says so: the kernel's table may change while it is read.
+func (s socket) ended() bool {
+	const looks, pause = 3, 50 * time.Millisecond
+	for range looks {
+		if there, err := s.listens(); err != nil || there {
+			return false
+		}
+		time.Sleep(pause)
+	}
+	return true
+}
+
+func (socket) close() {}
 
 func holds(proc string, pid int, sockets map[string]bool) bool {
 	dir := filepath.Join(proc, strconv.Itoa(pid), "fd")

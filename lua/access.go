@@ -90,7 +90,7 @@ func (f *files) mayRead(path string) error {
 
 func notReadable(path string) error {
 	return fault.New(fault.Script, "the scenario may not read %s", path).
-		WithHint("it reads files that the command line names, and files beside or below them; --allow-io lets it read any file")
+		WithHint("it reads files that the command line names, and files beside or below them that are not hidden; --allow-io lets it read any file")
 }
 
 // opened refuses a file that is another than mayRead has looked at: there may be a link in its place since.

@@ -25,7 +25,8 @@ func TestAccess(t *testing.T) {
 	beside, below := filepath.Join(dir, "configs", "m.json"), filepath.Join(dir, "configs", "deep", "m.json")
 	link := filepath.Join(dir, "configs", "link.json")
 	var failed error
-	for _, path := range []string{secret, scenario, config, beside, below, filepath.Join(dir, "theirs", "own.json")} {
+	hidden := filepath.Join(dir, "configs", ".secret.json")
+	for _, path := range []string{secret, scenario, config, beside, below, hidden, filepath.Join(dir, "theirs", "own.json")} {
 		failed = errors.Join(failed, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"secret": 1}`), 0o600))
 	}
 	if failed = errors.Join(failed, os.Symlink(secret, link)); failed != nil {
@@ -61,6 +62,7 @@ func TestAccess(t *testing.T) {
 		{"the config", theirs, named, config, true},
 		{"beside the config", theirs, named, beside, true},
 		{"below the config", theirs, named, below, true},
+		{"hidden beside the config", theirs, named, hidden, false},
 		{"beside the scenario", theirs, named, filepath.Join(dir, "theirs", "own.json"), true},
 		{"nothing is named", Access{}, map[string]any{}, config, false},
 		{"beside a shipped scenario", Access{}, named, filepath.Join(dir, "theirs", "own.json"), false},

@@ -12,7 +12,8 @@ import (
 // ErrOutside is the error of a file that is in none of the folders in which it may be, whether it is there or not.
 var ErrOutside = errors.New("it is outside of the folders from which it may be read")
 
-// Folders are folders below which files may be read, absolute and without links.
+// Folders are folders below which files may be read, absolute and without links. Hidden files and folders in them,
+// whose names begin with a dot, are not among these: in a home they hold what only other programs should read.
 type Folders []string
 
 // Inside allows what is below one folder.
@@ -97,7 +98,7 @@ func Beside(file, path string) string {
 func (f Folders) have(path string) bool {
 	return slices.ContainsFunc(f, func(folder string) bool {
 		rel, err := filepath.Rel(folder, path)
-		return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
+		return err == nil && (rel == "." || !strings.HasPrefix(rel, ".") && !strings.Contains(rel, "/."))
 	})
 }
 

@@ -38,6 +38,26 @@ func TestHoldFollowsAsTheKernel(t *testing.T) {
 	}
 }
 
+// Hidden files are not below a folder, unless the folder itself is hidden.
+func TestHidden(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	err := errors.Join(os.MkdirAll(".home/.ssh/keys", 0o700), os.MkdirAll(".home/a.b", 0o700), os.Symlink(".ssh", ".home/link"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders := Inside(".home")
+	for path, held := range map[string]bool{
+		".home/file": true, ".home/a.b/c.d": true, ".home": true, ".home/.ssh/../file": true,
+		".home/.file": false, ".home/.ssh": false, ".home/.ssh/keys/file": false, ".home/a.b/.file": false, ".home/a.b/..file": false,
+		".home/link/file": false,
+	} {
+		if got := folders.Hold(path); got != held {
+			t.Errorf("%s: held %v, want %v", path, got, held)
+		}
+	}
+}
+
 // The folder of a file is the one in which the kernel finds it.
 func TestFolderOf(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package regular
 
 import (
+	"encoding/binary"
 	"errors"
 	"os"
 	"os/exec"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestGuarded(t *testing.T) {
@@ -151,5 +154,29 @@ func TestGuardedInContainer(t *testing.T) {
 	}
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// An access control list may let others write, though the group is this user's alone: the bits of the mode do not say.
+func TestAccessControlLists(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o664), os.Chown(path, -1, os.Geteuid()))
+	may := func() bool {
+		var st unix.Stat_t
+		must(t, unix.Stat(path, &st))
+		return OthersMayWrite(path, st.Mode, st.Gid)
+	}
+	if may() {
+		t.Skip("the group of this user has other members")
+	}
+	const owner, user, group, mask, others = 1, 2, 4, 16, 32 // as in linux/posix_acl.h
+	list := binary.LittleEndian.AppendUint32(nil, 2)         // the version
+	for _, entry := range [][3]uint32{{owner, 6, 0}, {user, 6, stranger}, {group, 6, 0}, {mask, 6, 0}, {others, 4, 0}} {
+		list = binary.LittleEndian.AppendUint32(list, entry[0]|entry[1]<<16)
+		list = binary.LittleEndian.AppendUint32(list, entry[2])
+	}
+	must(t, unix.Setxattr(path, "system.posix_acl_access", list, 0))
+	if !may() {
+		t.Error("a file with an access control list passes for this user's alone")
 	}
 }

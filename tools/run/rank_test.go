@@ -16,6 +16,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/traffic/traffictest"
+	"perigee/lua"
 	"perigee/spmd"
 )
 
@@ -145,5 +146,23 @@ func TestNoteOfAStranger(t *testing.T) {
 	(&reporter{err: &out}).note("rank 1 still looks for rank 0 at \x1b]0;owned\a\nperigee: all is well")
 	if want := "perigee: rank 1 still looks for rank 0 at \\x1b]0;owned\\a\\nperigee: all is well\n"; out.String() != want {
 		t.Errorf("%q, want %q", out.String(), want)
+	}
+}
+
+// Files that only the script names, as defaults, are not written, and so not looked at, unless --allow-io is given.
+func TestDefaultsAreNotWritten(t *testing.T) {
+	sc := lua.Scenario{Name: "x.lua", Options: []lua.Option{{Name: "out", Type: "output", Default: t.TempDir() + "/none/file"}}}
+	for _, c := range []struct {
+		words   []string
+		allowed bool
+		want    fault.Kind
+	}{{nil, false, 0}, {nil, true, fault.Output}, {[]string{"--out", sc.Options[0].Default.(string)}, false, fault.Output}} {
+		own, err := parseOptions("perigee run x.lua", sc, c.words, cli.Streams{Out: io.Discard, Err: io.Discard})
+		if err == nil {
+			err = Job{}.checkOutputs(Flags{AllowIO: c.allowed}, sc, own)
+		}
+		if err == nil && c.want != 0 || err != nil && fault.KindOf(err) != c.want {
+			t.Errorf("%v, --allow-io %v: %v, want kind %d", c.words, c.allowed, err, c.want)
+		}
 	}
 }

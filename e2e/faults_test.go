@@ -623,3 +623,29 @@ func TestCrashOfNIXL(t *testing.T) {
 	}
 	harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: r.json\n")
 }
+
+// A signal that asks for Go's dump gets it, with exit code 2.
+func TestDumpOnRequest(t *testing.T) {
+	dir := harness.Files(t, map[string]string{"s.lua": `return { ranks = 1, run = function() print("ready") clock.sleep(1000) end }`})
+	for _, s := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV} {
+		p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{harness.Program, "run", "s.lua", "--engine", "shm"}})
+		p.UntilPrints("ready\n")
+		harness.Signal(t, p.Cmd.Process.Pid, s)
+		if o := p.Wait(); o.Code != 2 || !strings.Contains(o.Stderr, "goroutine ") {
+			t.Errorf("%v: exit code %d, want 2\n%s", s, o.Code, o.Stderr)
+		}
+	}
+}
+
+// With too few descriptors nothing runs, and nothing passes for good.
+func TestHardlyAnyDescriptors(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector opens files first, and ends the process in its own way")
+	}
+	for n, want := range map[string]int{"2": 127, "3": 127, "4": int(fault.Resource), "6": int(fault.Resource)} {
+		o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", "ulimit -n " + n + `; exec "$0" version`, harness.Program}}).Wait()
+		if o.Code != want || strings.Contains(o.Stderr, "goroutine ") {
+			t.Errorf("%s descriptors: exit code %d, want %d\n%s", n, o.Code, want, o.Stderr)
+		}
+	}
+}

@@ -95,7 +95,7 @@ var proofs = []struct{ begins, tests string }{
 	{"other inputs of a run: sizes in bytes", "internal/size.TestParseRefuses"},
 	{"other inputs of a run: `--timeout` |", "tools/run.TestTimeoutIsSane"},
 	{"Before Go's runtime starts", "internal/early.TestDescriptors internal/early.TestMemoryLimit internal/early.TestProcsAreBounded spmd/launch.TestLimitOnThreads"},
-	{"Where Go's runtime gets no memory", "internal/early.TestLimits e2e.TestLimitsAtStart e2e.TestScenarioFillsItsLimit"},
+	{"Where Go's runtime gets no memory", "internal/early.TestLimits e2e.TestLimitsAtStart e2e.TestScenarioFillsItsLimit e2e.TestDumpOnRequest e2e.TestHardlyAnyDescriptors"},
 	{"A crash in NIXL", "e2e.TestCrashOfNIXL"},
 	{"A result in which", "internal/result.TestReadRefuses"},
 	{"A result that perigee wrote", "internal/result.TestNoBombs internal/result.TestEqualSamples internal/result.TestBombs lua.TestSourceBombs e2e.TestPeakOfBombs"},

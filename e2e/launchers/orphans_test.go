@@ -16,6 +16,7 @@ import (
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
+	"perigee/internal/procfs"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
 	"perigee/spmd/spmdtest"
@@ -73,16 +74,11 @@ func parentOfRank(rank, generations int) func(*testing.T, *harness.Process) []in
 
 func parent(t *testing.T, pid int) int {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	s, err := procfs.ReadStat(procfs.Dir(pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	n, err := strconv.Atoi(fields[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return s.Parent
 }
 
 // agent starts ranks as torchrun does on one node.
@@ -125,10 +121,10 @@ func ends() []end {
 	}
 }
 
-// alive reports whether a process runs.
+// alive reports whether a process has not ended.
 func alive(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(stat), ") Z ")
+	s, err := procfs.ReadStat(procfs.Dir(pid))
+	return err == nil && !s.Ended()
 }
 
 func TestDeathOfTheLauncher(t *testing.T) {
@@ -253,10 +249,10 @@ exec "$@" >out.$SLURM_PROCID 2>&1`
 	}
 }
 
-// runs reports whether a process runs and is not stopped.
+// runs reports whether a process has not ended and is not stopped.
 func runs(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	return err == nil && !strings.Contains(string(stat), ") T ")
+	s, err := procfs.ReadStat(procfs.Dir(pid))
+	return err == nil && !s.Ended() && s.State != 'T'
 }
 
 // In its own network namespace a rank cannot see who listens outside. PMIx does not work there.

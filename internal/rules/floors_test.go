@@ -4,7 +4,7 @@ package rules
 // the floors below its own; a new package goes on the lowest floor that is above
 // everything it imports.
 var floors = []string{
-	`internal/memfile`,
+	`internal/memfile internal/procfs`,
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
 	internal/early internal/embedded internal/fault internal/fuzztest internal/heap internal/man internal/memory internal/moe/numeric internal/netns
 	internal/pack

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/procfs"
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/host"
 )
@@ -35,7 +36,7 @@ type siblings struct {
 // siblingsOf returns nil where ranks cannot be told by their variables.
 func siblingsOf(env Environ, launcher string, rank int) *siblings {
 	namespace, _ := env("PMIX_NAMESPACE")
-	s := &siblings{proc: "/proc", self: "/proc/self/exe", rank: rank}
+	s := &siblings{proc: "/proc", self: procfs.OwnProgram, rank: rank}
 	names := []string{"PMIX_NAMESPACE"}
 	s.number = "PMIX_RANK"
 	if launcher == "slurm" || launcher == "pmi2" || strings.HasPrefix(namespace, "slurm.pmix.") {
@@ -136,23 +137,22 @@ func ownProcess(dir string) bool {
 
 // trouble says why a rank with these processes cannot have come; "" if it may have.
 func (s *siblings) trouble(dirs []string) string {
-	own, err := os.Stat(s.self)
-	if err != nil {
+	if _, err := os.Stat(s.self); err != nil {
 		return ""
 	}
 	runs, other := false, ""
 	for _, dir := range dirs {
-		name, state := nameAndState(dir)
-		its, err := os.Stat(filepath.Join(dir, "exe"))
-		same := err == nil && os.SameFile(own, its)
-		if same && (state == "T" || state == "t") {
+		stat, _ := procfs.ReadStat(dir)
+		stopped := stat.State == 'T' || stat.State == 't'
+		same, err := procfs.Runs(dir, s.self)
+		if same && stopped {
 			return fmt.Sprintf("it is stopped (process %s)", filepath.Base(dir))
 		}
 		runs = runs || same
 		if err == nil && !same {
-			other = fmt.Sprintf("it runs %s (process %s) and not this program", name, filepath.Base(dir))
-			if state == "T" || state == "t" {
-				other = fmt.Sprintf("it is stopped in %s (process %s)", name, filepath.Base(dir))
+			other = fmt.Sprintf("it runs %s (process %s) and not this program", stat.Name, filepath.Base(dir))
+			if stopped {
+				other = fmt.Sprintf("it is stopped in %s (process %s)", stat.Name, filepath.Base(dir))
 			}
 		}
 	}
@@ -160,20 +160,6 @@ func (s *siblings) trouble(dirs []string) string {
 		return ""
 	}
 	return cmp.Or(other, "its process has ended")
-}
-
-// nameAndState are the kernel's for a process.
-func nameAndState(dir string) (name, state string) {
-	data, _ := os.ReadFile(filepath.Join(dir, "stat"))
-	open, end := bytes.IndexByte(data, '('), bytes.LastIndexByte(data, ')')
-	if open < 0 || end < open {
-		return "", ""
-	}
-	fields := strings.Fields(string(data[end+1:]))
-	if len(fields) == 0 {
-		return "", ""
-	}
-	return string(data[open+1 : end]), fields[0]
 }
 
 // describe lists absent ranks.

@@ -21,7 +21,7 @@ func TestSiblings(t *testing.T) {
 			os.Mkdir(dir, 0o700), os.Symlink(exe, filepath.Join(dir, "exe")),
 			os.WriteFile(filepath.Join(dir, "environ"), []byte(environ), 0o600),
 			os.WriteFile(filepath.Join(dir, "status"), fmt.Appendf(nil, "Name:\ta\nUid:\t%d\t%d\t%d\t%d\nGid:\t0", users[0], users[1], users[2], users[3]), 0o600),
-			os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) b) %s 1 2", pid, state), 0o600),
+			os.WriteFile(filepath.Join(dir, "stat"), fmt.Appendf(nil, "%d (a) b) %s 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20", pid, state), 0o600),
 		} {
 			if err != nil {
 				t.Fatal(err)

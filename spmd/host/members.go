@@ -1,13 +1,13 @@
 package host
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/procfs"
 )
 
 // maxMembers is how many processes a segment knows by number. More than that may
@@ -54,24 +54,19 @@ func (s *Segment) ContinueStopped() {
 	defer s.leave()
 	for i := range min(s.roll().count.Load(), maxMembers) {
 		pid := int(s.roll().pids[i].Load())
-		if pid > 0 && isStopped(pid) && sameProgram(pid) {
+		if pid > 0 && isStopped(pid) {
 			unix.Kill(pid, unix.SIGCONT)
 		}
 	}
 }
 
+// isStopped reports whether a process of this program is stopped: the number of one that has ended may have gone to
+// another.
 func isStopped(pid int) bool {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	// The name, in parentheses, may hold anything.
-	return err == nil && bytes.HasPrefix(stat[bytes.LastIndexByte(stat, ')')+1:], []byte(" T "))
-}
-
-// sameProgram guards against a number that has gone to another process.
-func sameProgram(pid int) bool {
-	own, err := os.Stat("/proc/self/exe")
-	if err != nil {
+	s, err := procfs.ReadStat(procfs.Dir(pid))
+	if err != nil || s.State != 'T' {
 		return false
 	}
-	its, err := os.Stat(fmt.Sprintf("/proc/%d/exe", pid))
-	return err == nil && os.SameFile(own, its)
+	same, _ := procfs.Runs(procfs.Dir(pid), procfs.OwnProgram)
+	return same
 }

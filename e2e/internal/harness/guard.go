@@ -12,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"perigee/internal/procfs"
 )
 
 // marker is the variable by which all that tests start is found again.
@@ -101,9 +103,8 @@ func marked(marks ...string) map[int]map[string]string {
 }
 
 func isZombie(dir string) bool {
-	stat, err := os.ReadFile(filepath.Join(dir, "stat"))
-	_, state, _ := strings.Cut(string(stat), ") ")
-	return err != nil || strings.HasPrefix(state, "Z") || strings.HasPrefix(state, "X")
+	s, err := procfs.ReadStat(dir)
+	return err != nil || s.Ended()
 }
 
 // KillAll kills all processes that carry a token.

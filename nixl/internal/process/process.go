@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/internal/procfs"
 )
 
 // ID names a process among all processes of all hosts, for as long as its host runs.
@@ -86,29 +86,11 @@ func Self() (ID, error) {
 
 // startTime reads when a process started. A zombie counts as gone.
 func startTime(pid uint64) (uint64, error) {
-	path := fmt.Sprintf("/proc/%d/stat", pid)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return 0, err
+	s, err := procfs.ReadStat(procfs.Dir(int(pid)))
+	if err == nil && s.Ended() {
+		err = os.ErrNotExist
 	}
-	start, err := parseStat(string(text))
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", path, err)
-	}
-	return start, nil
-}
-
-// parseStat finds the start time, field 22 of a /proc/PID/stat line.
-func parseStat(text string) (uint64, error) {
-	// The name in field 2 may hold spaces and brackets; the last bracket ends it.
-	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("%d fields after the name: want 20", len(fields))
-	}
-	if state := fields[0]; state == "Z" || state == "X" {
-		return 0, os.ErrNotExist
-	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	return s.Start, err
 }
 
 // Watched is a process whose exit is watched for.

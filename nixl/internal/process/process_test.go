@@ -2,7 +2,6 @@ package process
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
-	"perigee/internal/fuzztest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -173,41 +171,5 @@ func TestStopEndsWatching(t *testing.T) {
 	w.Stop()
 	if w.Gone() {
 		t.Error("Stop makes it gone")
-	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
-	f.Add("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
-	f.Add(")")
-	f.Add("")
-	fuzztest.Run(f, []string{"1 ", "(a)", " b)", " S", " Z", " 2 3 4 5", " 777", "x", "-1", " "}, func(t *testing.T, name string) {
-		parseStat(name)
-		random := fuzztest.Random([]byte(name))
-		state, start := string("SRDZXTt"[random.IntN(7)]), random.Uint64()
-		text := fmt.Sprintf("4711 (%s) %s", name, state)
-		for range 18 {
-			text += fmt.Sprint(" ", fuzztest.Int64(random))
-		}
-		torn := text
-		text += fmt.Sprint(" ", start, " 4096 -1 0\n")
-		got, err := parseStat(text)
-		if gone := state == "Z" || state == "X"; errors.Is(err, os.ErrNotExist) != gone || !gone && (err != nil || got != start) {
-			t.Fatalf("%q: %d, %v", text, got, err)
-		}
-		if got, err := parseStat(torn); err == nil {
-			t.Fatalf("%q: %d", torn, got)
-		}
-	})
-}
-
-func TestParseStat(t *testing.T) {
-	start, err := parseStat("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20")
-	if err != nil || start != 777 {
-		t.Errorf("got %d, %v; want 777", start, err)
-	}
-	if _, err := parseStat("1 (a) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"); !errors.Is(err,
-		os.ErrNotExist) {
-		t.Errorf("a zombie: got %v", err)
 	}
 }

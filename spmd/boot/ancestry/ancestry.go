@@ -48,6 +48,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"perigee/internal/procfs"
 )
 
 // Process is another process of this host.
@@ -154,7 +156,7 @@ func ownSession(proc string, self, ancestor int) bool {
 		return false
 	}
 	other, err := statOf(proc, ancestor)
-	return err == nil && own[statSession] != other[statSession]
+	return err == nil && own.Session != other.Session
 }
 
 // ignoredBy returns the signals that a process ignores, all of them if that is unknown.
@@ -353,51 +355,21 @@ func carries(proc string, pid int, variables []string) bool {
 }
 
 func nameOf(proc string, pid int) string {
-	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "comm"))
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
+	s, _ := statOf(proc, pid)
+	return s.Name
 }
 
-// exiting reports whether a process has begun to end. Its files are closed then, which others may see before it has
-// ended.
+// exiting reports whether a process has begun to end.
 func exiting(proc string, pid int) bool {
-	const exiting = 4 // PF_EXITING
-	fields, err := statOf(proc, pid)
-	if err != nil {
-		return false
-	}
-	flags, err := strconv.ParseUint(fields[6], 10, 32)
-	return err == nil && flags&exiting != 0
+	s, err := statOf(proc, pid)
+	return err == nil && s.Exiting()
 }
 
 func parentOf(proc string, pid int) (int, error) {
-	fields, err := statOf(proc, pid)
-	if err != nil {
-		return 0, err
-	}
-	return strconv.Atoi(fields[1])
+	s, err := statOf(proc, pid)
+	return s.Parent, err
 }
 
-// Fields of /proc/PID/stat after the name, from 0: state, parent, ..., start time.
-const (
-	statState   = 0
-	statSession = 3
-	statStart   = 19
-)
-
-// statOf returns the fields of /proc/PID/stat after the name, which may itself hold
-// blanks and parentheses.
-func statOf(proc string, pid int) ([]string, error) {
-	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "stat"))
-	if err != nil {
-		return nil, err
-	}
-	end := bytes.LastIndexByte(data, ')')
-	fields := strings.Fields(string(data[end+1:]))
-	if end < 0 || len(fields) <= statStart {
-		return nil, fmt.Errorf("%s/%d/stat: %.80q is not what the kernel writes", proc, pid, data)
-	}
-	return fields, nil
+func statOf(proc string, pid int) (procfs.Stat, error) {
+	return procfs.ReadStat(filepath.Join(proc, strconv.Itoa(pid)))
 }

@@ -308,25 +308,6 @@ func TestAlso(t *testing.T) {
 	other.Wait()
 }
 
-// A name may hold whatever a user likes.
-func TestStat(t *testing.T) {
-	dir := t.TempDir()
-	for pid, stat := range map[string]string{
-		"7": "7 (a) S 1 (b) S 42 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0 0\n", "8": "8 (x) S 1\n", "9": "", "10": "no bracket\n",
-	} {
-		os.MkdirAll(filepath.Join(dir, pid), 0o700)
-		os.WriteFile(filepath.Join(dir, pid, "stat"), []byte(stat), 0o600)
-	}
-	if parent, err := parentOf(dir, 7); err != nil || parent != 42 {
-		t.Errorf("got parent %d, %v; want 42", parent, err)
-	}
-	for _, pid := range []int{8, 9, 10, 11} {
-		if fields, err := statOf(dir, pid); err == nil {
-			t.Errorf("process %d: got %q", pid, fields)
-		}
-	}
-}
-
 func TestListener(t *testing.T) {
 	for _, network := range []string{"tcp4", "tcp6"} {
 		l, err := net.Listen(network, "localhost:0")

@@ -35,11 +35,11 @@ func hold(proc string, pid int) (handle, error) {
 	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) { // seccomp filters say EPERM
 		return nil, err
 	}
-	fields, err := statOf(proc, pid)
+	s, err := statOf(proc, pid)
 	if err != nil {
 		return nil, err
 	}
-	return looked{proc, pid, fields[statStart]}, nil
+	return looked{proc, pid, s.Start}, nil
 }
 
 // pidfd becomes readable when its process ends, reaped or not.
@@ -75,7 +75,7 @@ func (p pidfd) close() { p.file.Close() }
 type looked struct {
 	proc  string
 	pid   int
-	start string // when it was started, in the kernel's ticks
+	start uint64 // when it was started, in the kernel's ticks
 }
 
 // lookEvery is how long the end of a process may go unnoticed that has no pidfd.
@@ -98,8 +98,8 @@ func look(ctx context.Context, ended func() bool) bool {
 }
 
 func (l looked) ended() bool {
-	fields, err := statOf(l.proc, l.pid)
-	return errors.Is(err, os.ErrNotExist) || err == nil && (fields[statStart] != l.start || fields[statState] == "Z")
+	s, err := statOf(l.proc, l.pid)
+	return errors.Is(err, os.ErrNotExist) || err == nil && (s.Start != l.start || s.Ended())
 }
 
 func (looked) close() {}

@@ -11,6 +11,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/size"
 )
 
@@ -253,7 +254,7 @@ func quoted(text string) string {
 	if len(text) <= maxQuoted {
 		return strconv.Quote(text)
 	}
-	return fmt.Sprintf("%q... (%d bytes)", text[:maxQuoted], len(text))
+	return fmt.Sprintf("%q (%d bytes)", plaintext.Cut(text, maxQuoted), len(text))
 }
 
 // describe names a value in a message.

@@ -429,7 +429,7 @@ func (r *Runtime) scriptError(err error) error {
 		if r.raised != nil && r.raised.text == string(v) {
 			return r.raised.err
 		}
-		return fault.New(fault.Script, "%s", r.explain(clipped(string(v))))
+		return fault.New(fault.Script, "%s", r.explain(plaintext.Cut(string(v), maxError)))
 	case *glua.LTable, *glua.LUserData, *glua.LFunction:
 		return fault.New(fault.Script, "%s: error was called with %s", r.file, describe(v))
 	}
@@ -438,13 +438,6 @@ func (r *Runtime) scriptError(err error) error {
 
 // maxError bounds the text of an error that a script raises, which may have 64 MiB.
 const maxError = 64 << 10
-
-func clipped(text string) string {
-	if len(text) > maxError {
-		return text[:maxError] + " ..."
-	}
-	return text
-}
 
 // syntaxError words the parser's complaint as file:line: what.
 func syntaxError(name string, err error) string {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
 // jsonReader fills values from the tokens of a JSON text.
@@ -174,8 +175,5 @@ func parseFloat(text string) (float64, error) {
 // shorten keeps a number of a million digits out of a message.
 func shorten(number string) string {
 	const most = 40
-	if len(number) > most {
-		return number[:most] + "..."
-	}
-	return number
+	return plaintext.Cut(number, most)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
 // Kind is what a [Value] holds.
@@ -238,8 +239,5 @@ func (v *Value) describe() string {
 // quote shows text of unknown origin in a message: escaped and not too long.
 func quote(s string) string {
 	const most = 60
-	if len(s) > most {
-		return strconv.Quote(s[:most]) + "..."
-	}
-	return strconv.Quote(s)
+	return strconv.Quote(plaintext.Cut(s, most))
 }

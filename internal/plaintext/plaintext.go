@@ -64,6 +64,21 @@ func escaped(r rune) string {
 	return quoted[1 : len(quoted)-1]
 }
 
+// Cut keeps the first bytes of a text that is longer than most, and marks it with "...". It cuts no character in two.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	end := most
+	for end > 0 && most-end < utf8.UTFMax && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	if !utf8.RuneStart(s[end]) { // this is no UTF-8
+		end = most
+	}
+	return s[:end] + "..."
+}
+
 // Escapes applies Escape to a list.
 func Escapes(list []string) []string {
 	out := make([]string, len(list))

@@ -105,3 +105,18 @@ func TestInJSON(t *testing.T) {
 		}
 	})
 }
+
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc..."}, {"a\u20acb", 3, "a..."}, {"a\u20acb", 4, "a\u20ac..."}, {"\u20ac", 2, "..."},
+		{"\x80\x80\x80\x80\x80\x80\x80", 6, "\x80\x80\x80\x80\x80\x80..."},
+	} {
+		if got := Cut(c.text, c.most); got != c.want {
+			t.Errorf("%q to %d: %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}

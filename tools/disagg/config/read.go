@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/plaintext"
 )
 
 // Problem is something wrong with a config.
@@ -264,10 +265,7 @@ func shown(v *conf.Value) string {
 
 func clip(s string) string {
 	const longest = 60
-	if len(s) > longest {
-		return s[:longest] + "..."
-	}
-	return s
+	return plaintext.Cut(s, longest)
 }
 
 // text returns the text at a path, "" where there is none.

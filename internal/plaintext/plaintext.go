@@ -79,15 +79,6 @@ func Cut(s string, most int) string {
 	return s[:end] + "..."
 }
 
-// Escapes applies Escape to a list.
-func Escapes(list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = Escape(s)
-	}
-	return out
-}
-
 // Cell is Text for a cell of CSV, guarded against spreadsheets, which compute what begins with =, +, -, @ or a control
 // character: an apostrophe in front makes it text. Numbers stay as they are.
 func Cell(s string) string {

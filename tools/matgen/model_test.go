@@ -2,6 +2,7 @@ package matgen
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -140,7 +141,7 @@ func TestWindow(t *testing.T) {
 }
 
 func FuzzModelFile(f *testing.F) {
-	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "16384", 1), strings.Replace(qwenYAML, "94", "16385", 1), strings.Replace(deepseekYAML, "64", "-64", 1), strings.Replace(llamaYAML, "64", "60", 1)} {
+	for _, s := range []string{llamaYAML, deepseekYAML, qwenYAML, gptYAML, "", "model_name: qwen3\n", "model_name: qwen3\n\"\":\n", "model_name: &a [*a]\n", strings.Replace(qwenYAML, "94", "16384", 1), strings.Replace(qwenYAML, "94", "16385", 1), strings.Replace(deepseekYAML, "64", "-64", 1), strings.Replace(llamaYAML, "64", "60", 1), strings.Replace(llamaYAML, "128", "12.", 1), strings.Replace(qwenYAML, "94", "9.4e1", 1)} {
 		f.Add(s)
 	}
 	o := DefaultOptions()
@@ -205,8 +206,11 @@ func FuzzModelFile(f *testing.F) {
 func checkArch(t *testing.T, v *conf.Value, a model.Arch) {
 	t.Helper()
 	key := func(name string) int64 {
-		if x := v.Get(name); x != nil && x.Kind == conf.Int {
+		switch x := v.Get(name); {
+		case x != nil && x.Kind == conf.Int:
 			return x.Int()
+		case x != nil && x.Kind == conf.Float && x.Float() == math.Trunc(x.Float()): // 12. and 1.2e1 count as 12
+			return int64(x.Float())
 		}
 		return 0
 	}

@@ -88,7 +88,7 @@ func readCase(dir string) (*Case, error) {
 	v := c.Verdict
 	if v == nil {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
-			WithHint("parse the case again: perigee disagg parse %s", dir)
+			WithHint("parse the case again: %s", cli.CommandLine([]string{"perigee", "disagg", "parse", dir}))
 	}
 	if len(v.Levels) > mostLevels || len(v.Accuracy) > mostScores || c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
 		max(len(v.Reasons), len(v.Warnings), len(v.Files)) > mostTexts {

@@ -165,14 +165,15 @@ func TestWhatIsNotThere(t *testing.T) {
 		t.Errorf("warnings: %s", text)
 	}
 	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "slurm_logs", "a"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "slurm_logs", "a;touch $(id)"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	hint := "hint: parse the case again: perigee disagg parse '" + filepath.Join(dir, "slurm_logs", "a;touch $(id)") + "'\n"
 	for _, text := range []string{"null", "{}", `{"verdict":null}`} {
-		if err := os.WriteFile(filepath.Join(dir, "slurm_logs", "a", "verdict.json"), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "wanted a verdict of perigee disagg, got none") || strings.Contains(said, "%!") {
+		if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "wanted a verdict of perigee disagg, got none") || !strings.Contains(said, hint) {
 			t.Errorf("%s: exit code %d, %s", text, code, said)
 		}
 	}

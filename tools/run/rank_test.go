@@ -22,7 +22,7 @@ import (
 
 // What a script may do to files is not taken from a result.
 func TestRepeatAsksForIO(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.json")
+	path := filepath.Join(t.TempDir(), "r$(id).json")
 	d := result.New([]string{}, result.Scenario{}, 0, result.World{Size: 1})
 	text := script{"x.lua", "return { run = print }"}
 	d.Scenario = result.Scenario{Name: text.Name, Source: text.Source, SHA256: text.digest()}
@@ -31,7 +31,7 @@ func TestRepeatAsksForIO(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Job{Repeats: path}.read()
-	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || f.Hint == "" {
+	if f, ok := errors.AsType[*fault.Error](err); !ok || f.Kind != fault.Usage || !strings.Contains(f.Hint, "-r '"+path+"' .scenario.source") {
 		t.Errorf("got %v", err)
 	}
 	o, err := Job{Repeats: path, Flags: Flags{AllowIO: true}}.read()

@@ -49,7 +49,7 @@ func (j Job) read() (order, error) {
 		return order{}, fault.New(fault.Usage,
 			"the run of %s had --allow-io, this one has not: its scenario may write any file", j.Repeats).
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
-				j.Repeats)
+				cli.Quote(j.Repeats))
 	}
 	var notes []string
 	if !flags.AllowIO {

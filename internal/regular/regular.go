@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,11 +52,24 @@ func OfKernel(f *os.File) bool {
 	if unix.Fstatfs(int(f.Fd()), &s) != nil {
 		return false
 	}
-	switch uint32(s.Type) {
-	case unix.PROC_SUPER_MAGIC, unix.SYSFS_MAGIC, unix.DEBUGFS_MAGIC, unix.TRACEFS_MAGIC, unix.SECURITYFS_MAGIC:
-		return true
-	}
-	return false
+	return slices.Contains(kernels, uint32(s.Type))
+}
+
+// kernels are the types of the file systems whose files the kernel makes up. These are those that Linux has; a driver
+// may bring others.
+var kernels = []uint32{
+	unix.AAFS_MAGIC, unix.BINDERFS_SUPER_MAGIC, unix.BINFMTFS_MAGIC, unix.BPF_FS_MAGIC, unix.CGROUP_SUPER_MAGIC,
+	unix.CGROUP2_SUPER_MAGIC, unix.DEBUGFS_MAGIC, unix.EFIVARFS_MAGIC, unix.NSFS_MAGIC, unix.OPENPROM_SUPER_MAGIC,
+	unix.PID_FS_MAGIC, unix.PROC_SUPER_MAGIC, unix.PSTOREFS_MAGIC, unix.RDTGROUP_SUPER_MAGIC, unix.SECURITYFS_MAGIC,
+	unix.SELINUX_MAGIC, unix.SMACK_MAGIC, unix.SYSFS_MAGIC, unix.TRACEFS_MAGIC, unix.USBDEVICE_SUPER_MAGIC,
+	unix.XENFS_SUPER_MAGIC,
+	0x19800202, // mqueue
+	0x62656570, // configfs
+	0x65735543, // fusectl
+	0x67596969, // rpc_pipefs
+	0x6e667364, // nfsd
+	0x0a647361, // functionfs
+	0x76a9f425, // dlmfs
 }
 
 // Read reads a regular file of at most most bytes.

@@ -260,9 +260,9 @@ func moveTo(place regular.Place, temp, path, to string, isNew bool) error {
 
 // linkNew renames to a name that is not there, on a file system that cannot do that in one step.
 func linkNew(from int, temp string, folder int, name string) error {
-	err := unix.Linkat(from, temp, folder, name, 0)
+	err := link(from, temp, folder, name, 0)
 	if err == nil {
-		return unix.Unlinkat(from, temp, 0)
+		return regular.Uninterrupted(func() error { return unix.Unlinkat(from, temp, 0) })
 	}
 	if errors.Is(err, fs.ErrExist) || errors.Is(err, unix.EXDEV) {
 		return err
@@ -314,7 +314,11 @@ func fillFile(f *os.File, fill func(io.Writer) error) error {
 // would not heed the umask.
 func createTemp(place regular.Place, perm fs.FileMode) (f *os.File, name string, err error) {
 	flags := unix.O_TMPFILE | unix.O_WRONLY | unix.O_CLOEXEC
-	fd, err := unix.Openat(int(place.Folder.Fd()), ".", flags, uint32(perm.Perm()))
+	var fd int
+	err = regular.Uninterrupted(func() error {
+		fd, err = unix.Openat(int(place.Folder.Fd()), ".", flags, uint32(perm.Perm()))
+		return err
+	})
 	if err == nil {
 		return os.NewFile(uintptr(fd), tempName(place.Name)), "", nil // errors do not show the temporary name
 	}
@@ -337,8 +341,8 @@ func createNamed(place regular.Place, perm fs.FileMode) (f *os.File, name string
 func giveName(f *os.File, place regular.Place) (string, error) {
 	for {
 		name := tempName(place.Name)
-		err := unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), int(place.Folder.Fd()), name,
-			unix.AT_SYMLINK_FOLLOW)
+		open := "/proc/self/fd/" + strconv.Itoa(int(f.Fd()))
+		err := link(unix.AT_FDCWD, open, int(place.Folder.Fd()), name, unix.AT_SYMLINK_FOLLOW)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
 		}
@@ -351,19 +355,19 @@ func tempName(name string) string {
 	return "." + name[:min(len(name), mostName)] + TempMark + strconv.FormatUint(rand.Uint64(), 36)
 }
 
+// link gives a file of the folder from a further name, in the folder to.
+func link(from int, old string, to int, new string, flags int) error {
+	return regular.Uninterrupted(func() error { return unix.Linkat(from, old, to, new, flags) })
+}
+
 // rename renames a file of the folder from to one of the folder to. flags are those of renameat2.
 func rename(from int, old string, to int, new string, flags uint) error {
-	for {
-		var err error
+	return regular.Uninterrupted(func() error {
 		if flags == 0 {
-			err = unix.Renameat(from, old, to, new) // file systems that lack the other have this
-		} else {
-			err = unix.Renameat2(from, old, to, new, flags)
+			return unix.Renameat(from, old, to, new) // file systems that lack the other have this
 		}
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
+		return unix.Renameat2(from, old, to, new, flags)
+	})
 }
 
 // syncFile flushes a file of a folder, or the folder itself: a rename in it then outlasts a loss of power, where the

@@ -159,7 +159,7 @@ func list(folder *os.File) ([]fs.DirEntry, error) {
 func makeTempDir(place regular.Place) (*Dir, error) {
 	for {
 		temp := regular.Place{Folder: place.Folder, Name: tempName(place.Name)}
-		err := unix.Mkdirat(int(temp.Folder.Fd()), temp.Name, 0o755)
+		err := temp.Mkdir(0o755)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}

@@ -25,7 +25,7 @@ func MakeParents(path string, perm fs.FileMode) (Place, Made, error) {
 	if err != nil {
 		return place, made, err
 	}
-	err = unix.Mkdirat(int(above.Folder.Fd()), above.Name, uint32(perm.Perm()))
+	err = above.Mkdir(perm)
 	switch {
 	case err == nil:
 		made = append(made, above)
@@ -51,7 +51,7 @@ func MakeFolder(path string, perm fs.FileMode) error {
 		return err
 	}
 	defer place.Close()
-	err = unix.Mkdirat(int(place.Folder.Fd()), place.Name, uint32(perm.Perm()))
+	err = place.Mkdir(perm)
 	if err != nil && !errors.Is(err, fs.ErrExist) {
 		return &fs.PathError{Op: "mkdir", Path: path, Err: err}
 	}

@@ -206,11 +206,24 @@ func (p Place) Open(flag int, perm fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.Path()), nil
 }
 
-func openat(folder int, name string, flags int, perm fs.FileMode) (int, error) {
+func openat(folder int, name string, flags int, perm fs.FileMode) (fd int, err error) {
+	err = Uninterrupted(func() error {
+		fd, err = unix.Openat(folder, name, flags|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(perm.Perm()))
+		return err
+	})
+	return fd, err
+}
+
+// Uninterrupted calls again what a signal has interrupted, as package os does: NFS and FUSE let signals do that.
+func Uninterrupted(call func() error) error {
 	for {
-		fd, err := unix.Openat(folder, name, flags|unix.O_CLOEXEC|unix.O_LARGEFILE, uint32(perm.Perm()))
-		if !errors.Is(err, unix.EINTR) {
-			return fd, err
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
 		}
 	}
+}
+
+// Mkdir makes a folder of the name.
+func (p Place) Mkdir(perm fs.FileMode) error {
+	return Uninterrupted(func() error { return unix.Mkdirat(int(p.Folder.Fd()), p.Name, uint32(perm.Perm())) })
 }

@@ -254,3 +254,19 @@ func TestLocateInAContainer(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// What a signal interrupts is done again, and nothing else is.
+func TestUninterrupted(t *testing.T) {
+	for _, want := range []error{nil, unix.ENOENT} {
+		calls := 0
+		err := Uninterrupted(func() error {
+			if calls++; calls < 3 {
+				return &fs.PathError{Err: unix.EINTR}
+			}
+			return want
+		})
+		if err != want || calls != 3 {
+			t.Errorf("%v after %d calls, want %v after 3", err, calls, want)
+		}
+	}
+}

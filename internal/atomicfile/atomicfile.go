@@ -213,6 +213,7 @@ func replace(ctx context.Context, path string, place regular.Place, claim Claim,
 	if put, err = f.Stat(); err != nil {
 		return nil, err
 	}
+	at := place // of path
 	for taken := false; ; taken = true {
 		to, isNew := claim(taken)
 		if name == "" {
@@ -220,42 +221,40 @@ func replace(ctx context.Context, path string, place regular.Place, claim Claim,
 				return nil, err
 			}
 		}
-		err := moveTo(place, name, path, to, isNew)
+		if to != path {
+			path = to
+			if at, err = regular.Locate(path); err != nil {
+				return nil, err
+			}
+			defer at.Close()
+		}
+		err := moveTo(place, name, at, isNew)
 		if errors.Is(err, unix.EXDEV) { // path is a link to elsewhere
 			return WriteClaimed(ctx, claim, perm, patience, fill)
 		}
 		if isNew && errors.Is(err, fs.ErrExist) {
 			continue
 		}
-		path = to
 		if err != nil {
 			return nil, err
 		}
 		break
 	}
 	done = true
-	return put, cmp.Or(<-flushed, f.Close(), syncFile(place.Folder, "."))
+	return put, cmp.Or(<-flushed, f.Close(), syncFile(at.Folder, "."))
 }
 
-// moveTo renames what has the name temp in the folder of place, which was found at path, to the path to.
-func moveTo(place regular.Place, temp, path, to string, isNew bool) error {
-	from := int(place.Folder.Fd())
-	if to != path {
-		var err error
-		if place, err = regular.Locate(to); err != nil {
-			return err
-		}
-		defer place.Close()
-	}
-	folder := int(place.Folder.Fd())
+// moveTo renames what has the name temp in the folder of place to the place to.
+func moveTo(place regular.Place, temp string, to regular.Place, isNew bool) error {
+	from, folder := int(place.Folder.Fd()), int(to.Folder.Fd())
 	if !isNew {
-		return rename(from, temp, folder, place.Name, 0)
+		return rename(from, temp, folder, to.Name, 0)
 	}
-	err := rename(from, temp, folder, place.Name, unix.RENAME_NOREPLACE)
+	err := rename(from, temp, folder, to.Name, unix.RENAME_NOREPLACE)
 	if !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOSYS) {
 		return err
 	}
-	return linkNew(from, temp, folder, place.Name)
+	return linkNew(from, temp, folder, to.Name)
 }
 
 // linkNew renames to a name that is not there, on a file system that cannot do that in one step.
@@ -378,7 +377,7 @@ func syncFile(folder *os.File, name string) error {
 		return err
 	}
 	defer f.Close()
-	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
+	if err := flush(f); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}
 	return nil

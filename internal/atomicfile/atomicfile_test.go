@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -201,6 +202,35 @@ func TestWriteClaimed(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(root, "free")); err != nil || !os.SameFile(info, put) {
 		t.Errorf("%v: it put another file there than it says", err)
 	}
+}
+
+// Where a file goes to another folder in the end, it is that folder whose new entry is flushed.
+func TestFolderOfAnotherPlaceIsFlushed(t *testing.T) {
+	defer func(before func(*os.File) error) { flush = before }(flush)
+	var flushed []string
+	flush = func(f *os.File) error {
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			flushed = append(flushed, f.Name())
+		}
+		return f.Sync()
+	}
+	root := t.TempDir()
+	plant(t, root, map[string]string{"one/": "", "two/": ""})
+	for name, paths := range map[string][]string{"one": {"one/f"}, "two": {"one/f", "two/f"}} {
+		flushed = nil
+		claim := func(bool) (string, bool) {
+			path := filepath.Join(root, paths[0])
+			paths = paths[min(1, len(paths)-1):]
+			return path, false
+		}
+		if _, err := WriteClaimed(t.Context(), claim, 0o644, 0, text("mine")); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{filepath.Join(root, name)}; !slices.Equal(flushed, want) {
+			t.Errorf("flushed %v, want %v", flushed, want)
+		}
+	}
+	wantTree(t, root, map[string]string{"one/": "", "one/f": "mine", "two/": "", "two/f": "mine"})
 }
 
 // Where files cannot be renamed without replacing, a further name does it.

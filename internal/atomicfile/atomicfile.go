@@ -359,11 +359,14 @@ func link(from int, old string, to int, new string, flags int) error {
 	return regular.Uninterrupted(func() error { return unix.Linkat(from, old, to, new, flags) })
 }
 
+// renameat is replaced in tests.
+var renameat = unix.Renameat
+
 // rename renames a file of the folder from to one of the folder to. flags are those of renameat2.
 func rename(from int, old string, to int, new string, flags uint) error {
 	return regular.Uninterrupted(func() error {
 		if flags == 0 {
-			return unix.Renameat(from, old, to, new) // file systems that lack the other have this
+			return renameat(from, old, to, new) // file systems that lack the other have this
 		}
 		return unix.Renameat2(from, old, to, new, flags)
 	})

@@ -527,6 +527,38 @@ func TestExchangeSlowly(t *testing.T) {
 	wantTree(t, root, map[string]string{"one/": "", "one/x": "2", "two/": "", "two/x": "1"})
 }
 
+// Whichever step fails, both folders are back where they were; or the error names the place of the one that is not.
+func TestExchangeThatFails(t *testing.T) {
+	defer func(before func(int, string, int, string) error) { renameat = before }(renameat)
+	before := map[string]string{"one/": "", "one/x": "1", "two/": "", "two/x": "2"}
+	for failing := 1; failing <= 3; failing++ {
+		for _, back := range []bool{true, false} {
+			root := t.TempDir()
+			plant(t, root, map[string]string{"one/x": "1", "two/x": "2"})
+			calls, broken := 0, errors.New("the disk is broken")
+			renameat = func(from int, old string, to int, new string) error {
+				if calls++; calls == failing || calls > failing && !back {
+					return broken
+				}
+				return unix.Renameat(from, old, to, new)
+			}
+			err := exchangeSlowly(int(placeOf(t, root+"/x").Folder.Fd()), "one", "two")
+			if !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+			if back || failing == 1 {
+				wantTree(t, root, before)
+				continue
+			}
+			for name, text := range tree(t, root) {
+				if hidden, ok := strings.CutSuffix(name, "/x"); ok && text == "2" && !strings.Contains(err.Error(), hidden) {
+					t.Errorf("step %d: %v, but what was there is %s", failing, err, hidden)
+				}
+			}
+		}
+	}
+}
+
 // TestFileSizeLimit makes the system refuse bytes in the middle of a file. It
 // needs no rights, so it runs everywhere; TestFullDisk is its like on a real
 // full disk.

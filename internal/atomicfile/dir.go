@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -250,8 +251,10 @@ func (d *Dir) place(name string, old Old) (aside string, err error) {
 	}
 	if aside, err = setAside(folder, d.temp, name); err != nil {
 		back := exchange(folder, d.temp, name)
-		d.keep = back != nil
-		return "", errors.Join(err, back)
+		if d.keep = back != nil; d.keep {
+			err = fmt.Errorf("%w; what was there is beside it as %s now, and cannot be moved back: %w", err, d.temp, back)
+		}
+		return "", err
 	}
 	return filepath.Join(d.above.Name(), aside), nil
 }
@@ -280,13 +283,20 @@ func exchange(folder int, temp, name string) error {
 
 func exchangeSlowly(folder int, temp, name string) error {
 	between := tempName(name)
-	if err := rename(folder, name, folder, between, 0); err != nil {
+	steps := [][2]string{{name, between}, {temp, name}, {between, temp}}
+	for n, step := range steps {
+		err := rename(folder, step[0], folder, step[1], 0)
+		if err == nil {
+			continue
+		}
+		for _, step := range slices.Backward(steps[:n]) {
+			if back := rename(folder, step[1], folder, step[0], 0); back != nil {
+				return fmt.Errorf("%w; what was there is beside it as %s now, and cannot be moved back: %w", err, between, back)
+			}
+		}
 		return err
 	}
-	if err := rename(folder, temp, folder, name, 0); err != nil {
-		return errors.Join(err, rename(folder, between, folder, name, 0))
-	}
-	return rename(folder, between, folder, temp, 0)
+	return nil
 }
 
 // setAside renames temp to the first free name of name.old, name.old2, ...

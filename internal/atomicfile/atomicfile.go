@@ -39,7 +39,8 @@ const bufferBytes = 1 << 16
 // Write writes the file path with what fill writes. perm is the permission of
 // the file before the umask, whether path existed or not. A symbolic link
 // stays and the file it points to is replaced; a pipe, a terminal or another
-// device cannot be replaced and is written to as it stands.
+// device cannot be replaced and is written to as it stands. So is what /dev/stdout
+// and other links to open files lead to: a file there keeps what is in it.
 //
 // An error of fill comes back as it is if it is a fault, any other error as a
 // fault of the kind Output.
@@ -87,7 +88,7 @@ func WriteClaimed(ctx context.Context, claim Claim, perm fs.FileMode, patience t
 		return nil, outputError(path, err)
 	}
 	if device != nil {
-		return nil, outputError(path, writeDevice(device, path, fill))
+		return nil, outputError(path, writeDevice(device, place, path, fill))
 	}
 	return replace(ctx, path, place, claim, perm, patience, fill)
 }
@@ -138,6 +139,10 @@ func lookAt(place regular.Place) (device *os.File, err error) {
 	case err != nil:
 	case kind == unix.S_IFDIR:
 		err = errFolder
+	case place.Magic:
+		if err = writable(place); err == nil {
+			return f, nil
+		}
 	case kind == unix.S_IFREG || kind == unix.S_IFLNK:
 		if err = replaceable(place, found); err == nil && isMount(f) {
 			err = errMount
@@ -290,13 +295,40 @@ func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed 
 	}
 }
 
-func writeDevice(device *os.File, path string, fill func(io.Writer) error) error {
+// writable returns an error if a place is a descriptor of this process that is open for reading only.
+func writable(place regular.Place) error {
+	fd, own := place.Descriptor()
+	if !own {
+		return nil
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {
+		err = errors.New("it is open for reading only")
+	}
+	return err
+}
+
+func writeDevice(device *os.File, place regular.Place, path string, fill func(io.Writer) error) error {
 	defer device.Close()
-	f, err := regular.Reopen(device, path, os.O_WRONLY)
+	f, err := openDevice(device, place, path)
 	if err != nil {
 		return err
 	}
 	return errors.Join(fillFile(f, fill), f.Close())
+}
+
+// openDevice opens what is written to as it stands. A descriptor of this process is duplicated: opened anew, a file
+// would be written from its start, and a socket cannot be opened at all. A file of another process is appended to.
+func openDevice(device *os.File, place regular.Place, path string) (*os.File, error) {
+	fd, own := place.Descriptor()
+	if !own {
+		return regular.Reopen(device, path, os.O_WRONLY|os.O_APPEND)
+	}
+	fd, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }
 
 // fillFile runs fill on a buffer before f.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -18,6 +19,9 @@ type Place struct {
 	Folder *os.File // calls such as openat start here; it cannot be read
 	Name   string   // one step, "." for the folder itself; there may be nothing of this name
 	Slash  bool     // the path ends in a slash: it wants a folder
+
+	// The name is a link in /proc to no folder. The kernel alone can follow it, to a pipe that has no path for one.
+	Magic bool
 }
 
 // Close closes the folder.
@@ -86,6 +90,10 @@ func (w *walk) from(folder *os.File, path string, follow bool) (Place, error) {
 	if errors.Is(err, unix.ENOENT) || err == nil && !isLink(found) {
 		return p, nil
 	}
+	if err == nil && !p.Foreign(found) && p.isMagic() {
+		p.Magic = true
+		return p, nil
+	}
 	defer p.Close()
 	if err != nil {
 		return p, err
@@ -93,6 +101,20 @@ func (w *walk) from(folder *os.File, path string, follow bool) (Place, error) {
 	q, err := w.follow(p, found, target)
 	q.Slash = q.Slash || p.Slash
 	return q, err
+}
+
+// isMagic reports whether a link of the place is one in /proc to no folder.
+func (p Place) isMagic() bool {
+	if !onProc(p.Folder) {
+		return false
+	}
+	fd, err := openat(int(p.Folder.Fd()), p.Name, unix.O_PATH, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	var end unix.Stat_t
+	return unix.Fstat(fd, &end) == nil && end.Mode&unix.S_IFMT != unix.S_IFDIR
 }
 
 // step opens a folder, or that to which a link leads.
@@ -149,7 +171,8 @@ func (w *walk) follow(p Place, link unix.Stat_t, target string) (Place, error) {
 		return q, err
 	}
 	var end unix.Stat_t
-	if err = unix.Fstat(int(q.Folder.Fd()), &end); err == nil && end.Uid != link.Uid {
+	// What a link in /proc leads to can change at any time.
+	if err = unix.Fstat(int(q.Folder.Fd()), &end); err == nil && (end.Uid != link.Uid || q.Magic) {
 		err = fmt.Errorf("%s: %w", p.Path(), errAstray)
 	}
 	if err != nil {
@@ -197,13 +220,34 @@ func onProc(f *os.File) bool {
 	return unix.Fstatfs(int(f.Fd()), &s) == nil && uint32(s.Type) == unix.PROC_SUPER_MAGIC
 }
 
-// Open opens what has the name, or makes it, but follows no link.
+// Open opens what has the name, or makes it, but follows no link, unless it is Magic.
 func (p Place) Open(flag int, perm fs.FileMode) (*os.File, error) {
-	fd, err := openat(int(p.Folder.Fd()), p.Name, flag|unix.O_NOFOLLOW, perm)
+	if !p.Magic {
+		flag |= unix.O_NOFOLLOW
+	}
+	fd, err := openat(int(p.Folder.Fd()), p.Name, flag, perm)
 	if err != nil {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), p.Path()), nil
+}
+
+// Descriptor is the number of the descriptor of this process that a Magic place stands for. One that the process has
+// not got from its parent is none.
+func (p Place) Descriptor() (fd int, ok bool) {
+	own, err := os.Stat("/proc/self/fd")
+	if err != nil || !p.Magic {
+		return 0, false
+	}
+	if folder, err := p.Folder.Stat(); err != nil || !os.SameFile(folder, own) {
+		return 0, false
+	}
+	fd, err = strconv.Atoi(p.Name)
+	if err != nil {
+		return 0, false
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+	return fd, err == nil && flags&unix.FD_CLOEXEC == 0
 }
 
 func openat(folder int, name string, flags int, perm fs.FileMode) (fd int, err error) {

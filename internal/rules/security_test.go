@@ -41,7 +41,7 @@ var proofs = []struct{ begins, tests string }{
 	{"Hidden files and folders", "internal/regular.TestHidden lua.TestAccess"},
 	{"Links are followed", "lua.TestAccess lua.TestAccessIsToWhatWasOpened lua.TestMatricesOfConfigurations"},
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
-	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
+	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestOpenFilesAreWrittenToAsTheyStand internal/atomicfile.TestOpenFilesOfOthers internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
 	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles tools/disagg.TestPlantedPlaces"},
 	{"The logs and the configuration in the folder of a case", "tools/disagg.TestLinksOutOfCases"},
 	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs tools/disagg/batch.TestNumberOfAnother e2e/disagg.TestCleanLeavesForeignJobs"},

@@ -18,6 +18,7 @@ type Conn struct {
 	writing sync.Mutex
 	out     *sealer
 	frame   []byte
+	torn    error // why nothing can be written any more
 
 	reading sync.Mutex
 	in      *assembler
@@ -45,16 +46,19 @@ func newConn(conn net.Conn, keys linkKeys, dialed bool) (*Conn, error) {
 	return c, nil
 }
 
-// Write sends data as one frame, or several. A write that fails may have sent part of a frame: the connection
-// is of no more use.
+// Write sends data as one frame, or several. A write that fails may have sent part of a frame, behind which the peer
+// would take any other for a forged one. So every later write fails with the same error.
 func (c *Conn) Write(data []byte) (n int, err error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
+	if c.torn != nil {
+		return 0, c.torn
+	}
 	for len(data) > 0 {
 		part := data[:min(len(data), maxFrame)]
 		c.frame = c.out.appendFrame(c.frame[:0], Header{}, part)
-		if _, err := c.Conn.Write(c.frame); err != nil {
-			return n, err
+		if _, c.torn = c.Conn.Write(c.frame); c.torn != nil {
+			return n, c.torn
 		}
 		n, data = n+len(part), data[len(part):]
 	}

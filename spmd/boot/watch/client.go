@@ -29,6 +29,7 @@ type Client struct {
 	probed chan struct{} // capacity 1; holds a token after a roll call
 
 	write sync.Mutex // held while a message is written
+	torn  bool       // a write has failed, perhaps in the middle of a message; guarded by write
 
 	mu      sync.Mutex
 	cards   map[int]chan []byte
@@ -193,12 +194,17 @@ func (c *Client) fail(f Failure) {
 }
 
 // send writes a message before it returns, so that it arrives even if this
-// process is killed right after. So a coordinator that is stopped blocks its ranks.
+// process is killed right after. So a coordinator that is stopped blocks its ranks. After a write that has failed
+// nothing is sent: it would continue a line that was begun.
 func (c *Client) send(m message) {
 	c.write.Lock()
 	defer c.write.Unlock()
+	if c.torn {
+		return
+	}
 	// listen reports a connection that has ended.
-	if err := json.NewEncoder(c.conn).Encode(m); wire.IsSilence(err) {
+	err := json.NewEncoder(c.conn).Encode(m)
+	if c.torn = err != nil; wire.IsSilence(err) {
 		c.mu.Lock()
 		c.silence = true
 		c.mu.Unlock()

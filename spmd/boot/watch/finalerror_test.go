@@ -2,6 +2,8 @@ package watch
 
 import (
 	"context"
+	"io"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -233,4 +235,35 @@ func TestDismiss(t *testing.T) {
 	if f := silent.hear().Failure; f == nil || f.Cause != "too many open files" {
 		t.Errorf("the one that came last heard %+v", f)
 	}
+}
+
+// A rank that has given up a message in the middle, since the coordinator did not read, sends no other behind it.
+func TestNothingFollowsATornMessage(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	go (&speaker{t: t, conn: theirs}).say(message{Is: isSecret})
+	cl, _, err := NewClient(t.Context(), ours, 1, 2, Leader{Name: "rank 0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan struct{})
+	go func() {
+		defer close(begun)
+		io.ReadFull(theirs, make([]byte, 10))
+		ours.SetWriteDeadline(time.Unix(1, 0))
+	}()
+	cl.Phase("torn")
+	<-begun
+	ours.SetWriteDeadline(time.Time{})
+	rest := make(chan []byte, 1)
+	go func() {
+		b, _ := io.ReadAll(theirs)
+		rest <- b
+	}()
+	cl.Phase("next")
+	ours.Close()
+	if b := <-rest; len(b) > 0 {
+		t.Errorf("it has sent %q", b)
+	}
+	<-cl.end
 }

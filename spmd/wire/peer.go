@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 )
 
@@ -17,7 +16,7 @@ import (
 // have come: until then the dialer may close it, since it has others of its Race. Where two ranks dial each other at
 // the same time the lower one refuses the other's link in its handshake (errCrossed).
 type peer struct {
-	opening sync.Mutex // held by who opens the link
+	opening chan struct{} // capacity 1; holds a token while a sender opens the link
 
 	// guarded by the endpoint's mutex
 	out        *link         // that this rank sends on
@@ -36,7 +35,7 @@ const candidateWait = time.Second
 func (t *TCP) peerLocked(rank int) *peer {
 	p := t.peers[rank]
 	if p == nil {
-		p = &peer{changed: make(chan struct{})}
+		p = &peer{opening: make(chan struct{}, 1), changed: make(chan struct{})}
 		t.peers[rank] = p
 	}
 	return p
@@ -123,8 +122,12 @@ func (t *TCP) welcome(l *link, from int) {
 
 // open returns the link on which to send to a rank that had none.
 func (t *TCP) open(ctx context.Context, p *peer, to int) (*link, error) {
-	p.opening.Lock()
-	defer p.opening.Unlock()
+	select {
+	case p.opening <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx) // the sender that opens the link may have more time
+	}
+	defer func() { <-p.opening }()
 	l, err := t.find(ctx, p, to)
 	t.mu.Lock()
 	defer t.mu.Unlock()

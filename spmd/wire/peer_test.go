@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"perigee/spmd/spmdtest"
 )
 
 // TestRanksThatDialEachOtherShareALink lets all ranks send to all others at once, for the first time. Each pair
@@ -56,5 +58,37 @@ func TestRanksThatDialEachOtherShareALink(t *testing.T) {
 		if t.Failed() {
 			return
 		}
+	}
+}
+
+// A sender whose time is up does not wait for another that still opens the link to the same rank, and does not spoil
+// the link for that one.
+func TestOpeningWaitsOnlyAsLongAsItsContext(t *testing.T) {
+	ends := mesh(t, 2)
+	dialling, goOn := make(chan struct{}), make(chan struct{})
+	ends[0].resolve = func(context.Context, int) ([]string, error) {
+		close(dialling)
+		<-goOn
+		return []string{addressOf(ends[1])}, nil
+	}
+	patient := make(chan error, 1)
+	go func() { patient <- ends[0].Send(t.Context(), 1, Header{Channel: 1}, nil) }()
+	<-dialling
+	over := errors.New("time is up")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	impatient := make(chan error, 1)
+	go func() { impatient <- ends[0].Send(ctx, 1, Header{Channel: 1}, nil) }()
+	cancel(over)
+	select {
+	case err := <-impatient:
+		if err != over {
+			t.Errorf("the sender whose time is up got %v", err)
+		}
+	case <-time.After(spmdtest.Patience):
+		t.Error("the sender whose time is up still waits")
+	}
+	close(goOn)
+	if err := <-patient; err != nil {
+		t.Errorf("the other got %v", err)
 	}
 }

@@ -41,6 +41,9 @@ var ErrOtherRank = errors.New("another rank of this job answers there")
 // errCrossed means that both ranks dial each other, and that the other one's link is the one to be used.
 var errCrossed = errors.New("the other rank is dialling, too")
 
+// errNoGreeting means that the acceptor's first words have not come.
+var errNoGreeting = errors.New("no greeting")
+
 // The parts in the conversation for which a proof may stand.
 const (
 	roleDial   = "dial"
@@ -112,7 +115,7 @@ func checkMagic(got []byte, want, other string) error {
 func greet(rw io.ReadWriter, secret []byte, from, to int) (linkKeys, error) {
 	hello := make([]byte, len(magic)+nonceSize)
 	if _, err := io.ReadFull(rw, hello); err != nil {
-		return linkKeys{}, fmt.Errorf("no greeting: %w", err)
+		return linkKeys{}, fmt.Errorf("%w: %w", errNoGreeting, err)
 	}
 	if err := checkMagic(hello[:len(magic)], magic, challengeMagic); err != nil {
 		return linkKeys{}, err

@@ -138,12 +138,6 @@ func (t *TCP) open(ctx context.Context, p *peer, to int) (*link, error) {
 	return l, err
 }
 
-// redialPause is how long a rank waits after a handshake that came to no answer, at first and at most.
-const (
-	firstRedialPause = 10 * time.Millisecond
-	redialPause      = 200 * time.Millisecond
-)
-
 // overdue is the end of a context, and why there was no link until then.
 type overdue struct{ cause, reason error }
 
@@ -160,8 +154,7 @@ func late(ctx context.Context, err, last error) error {
 }
 
 func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
-	pause := firstRedialPause
-	var last error // of the handshakes that came to no answer
+	tries := redials{rank: to, limit: t.maxRebuffs, log: t.log, pause: firstRedialPause}
 	for patient := true; ; {
 		l, changed, err := t.attempt(p, patient)
 		if l == nil && changed == nil && err == nil {
@@ -171,10 +164,10 @@ func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 		}
 		wait, again := candidateWait, false
 		if _, again = errors.AsType[unanswered](err); again { // the coordinator knows whether the other is gone
-			wait, pause, last, err = pause, min(2*pause, redialPause), err, nil
+			wait, err = tries.next(err, time.Now())
 		}
 		if l != nil || err != nil {
-			return l, late(ctx, err, last)
+			return l, late(ctx, err, tries.last)
 		}
 		patience := time.NewTimer(wait)
 		select {
@@ -182,7 +175,7 @@ func (t *TCP) find(ctx context.Context, p *peer, to int) (*link, error) {
 		case <-patience.C:
 			patient = patient && again
 		case <-ctx.Done():
-			err = late(ctx, context.Cause(ctx), last)
+			err = late(ctx, context.Cause(ctx), tries.last)
 		case <-t.life.Done():
 			err = net.ErrClosed
 		}

@@ -307,3 +307,19 @@ func TestNeverAnswered(t *testing.T) {
 		t.Errorf("logged:\n%s", &text)
 	}
 }
+
+// Something that closes every connection, where a rank should be, ends the search for it in the end.
+func TestRebuffedForEver(t *testing.T) {
+	ends := mesh(t, 2)
+	closing := closingDoor(t)
+	ends[0].maxRebuffs = 4
+	tries := 0
+	ends[0].resolve = func(context.Context, int) ([]string, error) { tries++; return []string{closing}, nil }
+	ctx, cancel := context.WithTimeout(t.Context(), spmdtest.Patience)
+	defer cancel()
+	err := ends[0].Send(ctx, 1, Header{}, nil)
+	const want = "link to rank 1: each of 4 connections was closed before it was greeted, as by another program: "
+	if err == nil || !strings.HasPrefix(err.Error(), want+closing) || tries != 4 {
+		t.Errorf("got %v after %d tries", err, tries)
+	}
+}

@@ -22,6 +22,8 @@ type TCP struct {
 	resolve  func(ctx context.Context, rank int) ([]string, error)
 	linkLost func(rank int, err error)
 	log      *slog.Logger
+	// maxRebuffs ends a search for a rank (see redials).
+	maxRebuffs int
 
 	listener *Listener
 	box      *mailbox
@@ -56,7 +58,7 @@ type TCPConfig struct {
 func ListenTCP(cfg TCPConfig) (*TCP, error) {
 	t := &TCP{
 		rank: cfg.Rank, size: cfg.Size, secret: cfg.Secret, resolve: cfg.Resolve, linkLost: cfg.LinkLost,
-		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)),
+		log: cmp.Or(cfg.Log, slog.New(slog.DiscardHandler)), maxRebuffs: maxRebuffs,
 		box: newMailbox(), peers: map[int]*peer{}, links: map[*link]struct{}{},
 	}
 	var err error

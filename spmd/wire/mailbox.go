@@ -133,6 +133,13 @@ func (m *mailbox) tryTakeLocked(k mailKey) (next message, ok bool) {
 	return next, true
 }
 
+// leaveLocked lets a receiver go that got no message.
+func (m *mailbox) leaveLocked(k mailKey) {
+	if q := m.queues[k]; q != nil && q.first == len(q.messages) {
+		m.dropLocked(k, q)
+	}
+}
+
 // look returns the next message, or why there will be none, or else what is signalled when that changes.
 func (m *mailbox) look(k mailKey) (next message, ready <-chan struct{}, err error) {
 	m.mu.Lock()
@@ -142,6 +149,7 @@ func (m *mailbox) look(k mailKey) (next message, ready <-chan struct{}, err erro
 		return next, nil, nil
 	}
 	if broken := m.broken[k.from]; broken != nil {
+		m.leaveLocked(k)
 		return next, nil, fmt.Errorf("link from rank %d: %w", k.from, broken)
 	}
 	q := m.queueLocked(k)
@@ -159,6 +167,9 @@ func (m *mailbox) take(ctx context.Context, from int, channel uint64) (Header, [
 			return next.header, next.data, err
 		}
 		if over {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.leaveLocked(mailKey{from, channel})
 			return Header{}, nil, context.Cause(ctx)
 		}
 		select {

@@ -214,7 +214,8 @@ func (c *Coordinator) Ended(rank int, how string) {
 }
 
 // Serve serves one rank until its connection ends. It takes over conn, whose other end is
-// known to be rank. The channel is closed when all messages of the rank have been handled.
+// known to be rank, and refused if it says that it is another. A negative rank is any. The channel is closed when all
+// messages of the rank have been handled.
 func (c *Coordinator) Serve(conn net.Conn, rank int) <-chan struct{} {
 	done := make(chan struct{})
 	c.mu.Lock()
@@ -299,7 +300,7 @@ func (c *Coordinator) serve(conn net.Conn, rank int, out *messageWriter) {
 	} else if err != nil {
 		return // the rank is still missing; the ranks that wait for it report that
 	}
-	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) {
+	if first.Is == isAbort && first.Failure != nil && c.exists(first.Failure.Rank) && isRank(rank, first.Failure.Rank) {
 		out.send(message{Is: isAbort, Failure: c.failedEarly(*first.Failure)})
 		c.hasCome(first.Failure.Rank)
 		return
@@ -307,7 +308,7 @@ func (c *Coordinator) serve(conn net.Conn, rank int, out *messageWriter) {
 	if first.Is != isHello {
 		return
 	}
-	m, err := c.enter(first, out)
+	m, err := c.enter(first, rank, out)
 	if err != nil {
 		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start",
 			Kind: fault.Launch, Cause: err.Error()}})
@@ -355,15 +356,18 @@ func (c *Coordinator) hasCome(rank int) {
 	}
 }
 
+// isRank reports whether a process that is known to be rank, or any if that is negative, may be the one that it says.
+func isRank(rank, says int) bool { return rank < 0 || rank == says }
+
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
 
 // enter admits a rank and, when it is the last, sends ready to all. A rank that does not
 // fit into the world is refused. While ranks are missing that ends the job, since this
 // process is most likely one of them.
-func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) {
+func (c *Coordinator) enter(hello message, rank int, out *messageWriter) (*member, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if err := c.checkHello(hello); err != nil {
+	if err := c.checkHello(hello, rank); err != nil {
 		c.log.Warn("refused a rank", "reason", err)
 		if c.present < c.size {
 			c.failLocked(Failure{Rank: -1, Kind: fault.Launch, Cause: err.Error(),
@@ -395,7 +399,11 @@ func (c *Coordinator) enter(hello message, out *messageWriter) (*member, error) 
 	return m, nil
 }
 
-func (c *Coordinator) checkHello(hello message) error {
+func (c *Coordinator) checkHello(hello message, rank int) error {
+	if !isRank(rank, hello.Rank) {
+		return fmt.Errorf("a process on %s has connected as rank %d, and says that it is rank %d", hello.Host, rank,
+			hello.Rank)
+	}
 	if hello.Size != c.size {
 		return fmt.Errorf("rank %d on %s was told of %d ranks, the coordinator of the job of %d", hello.Rank,
 			hello.Host, hello.Size, c.size)

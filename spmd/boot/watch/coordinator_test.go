@@ -107,6 +107,34 @@ func world(t testing.TB, c *Coordinator, n int) []*speaker {
 	return ranks
 }
 
+// A process takes no other place than that of the rank that it has proven to be: not with hello, nor with a failure.
+func TestProvenRankCounts(t *testing.T) {
+	c := newCoordinator(t, 3, nil)
+	connect := func(rank int) *speaker {
+		ours, theirs := pair(t)
+		s := &speaker{t: t, conn: ours, in: newMessageReader(ours), done: c.Serve(theirs, rank)}
+		s.hear() // the secret
+		return s
+	}
+	early := connect(2)
+	early.say(message{Is: isAbort, Failure: &Failure{Rank: 1, Kind: fault.Resource, Cause: "no memory"}})
+	early.hangsUp()
+	if f := c.Failure(); f != nil {
+		t.Errorf("the job has failed: %+v", f)
+	}
+	honest := connect(1)
+	honest.say(hello(1, 3))
+	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
+	liar := connect(2)
+	liar.say(hello(0, 3))
+	const want = "a process on node0 has connected as rank 2, and says that it is rank 0"
+	for who, s := range map[string]*speaker{"it": liar, "the other rank": honest} {
+		if f := s.hear().Failure; f == nil || f.Kind != fault.Launch || f.Cause != want {
+			t.Errorf("%s heard %+v", who, f)
+		}
+	}
+}
+
 func TestCardsReachEverybody(t *testing.T) {
 	c := newCoordinator(t, 3, nil)
 	ranks := world(t, c, 3)

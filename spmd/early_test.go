@@ -1,16 +1,19 @@
 package spmd
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot"
 	"perigee/spmd/boot/watch"
+	"perigee/spmd/spmdtest"
 )
 
 // Where rank 0 fails before the others have come they hear why, and do not look for it until they give up.
@@ -55,5 +58,36 @@ func TestRankZeroFailsBeforeTheOthersCome(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A signal to rank 0 before the others have come is no reason to leave before they know of it.
+func TestRankZeroIsInterruptedBeforeTheOthersCome(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	envs := torch(t, 3)
+	ctx, cancel := patient(t)
+	defer cancel()
+	signalled, signal := context.WithCancelCause(ctx)
+	failed := make(chan struct{})
+	errs := make([]error, len(envs))
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		log := spmdtest.Cues{
+			"rank joined":                func() { signal(fault.New(fault.Interrupt, "ended by signal: terminated")) },
+			"sending the failure to all": func() { close(failed) },
+		}.Logger()
+		_, errs[0] = enter(signalled, envs[0], Options{Log: log})
+	})
+	<-failed
+	time.Sleep(500 * time.Millisecond) // in which rank 0 would have left
+	for r := 1; r < len(envs); r++ {
+		wg.Go(func() { _, errs[r] = enter(ctx, envs[r], Options{}) })
+	}
+	wg.Wait()
+	for r, err := range errs {
+		f, ok := errors.AsType[watch.Failure](err)
+		if !ok || f.Rank != 0 || f.Kind != fault.Interrupt || !strings.Contains(f.Cause, "ended by signal: terminated") {
+			t.Errorf("rank %d: %v", r, err)
+		}
 	}
 }

@@ -457,18 +457,23 @@ func (l *LeadingClient) Leave(ctx context.Context) error {
 const lateWait = 8 * time.Second
 
 // AwaitLate waits, when the job has failed, until the ranks that have not come yet have come and heard why: they would
-// look for rank 0 until their patience is over. It waits for lateWait, until ctx ends, or until the launcher dies.
+// look for rank 0 until their patience is over. It waits for lateWait, until ctx ends, or until the launcher dies. The
+// signal that has ended the job, and ctx with it, does not end that: it may have come to this rank alone.
 func (l *LeadingClient) AwaitLate(ctx context.Context) {
 	l.Coordinator.hasCome(l.rank)
 	l.mu.Lock()
 	died := l.death.Died
 	l.mu.Unlock()
+	over := ctx.Done()
+	if fault.KindOf(context.Cause(ctx)) == fault.Interrupt {
+		over = nil
+	}
 	limit := time.NewTimer(lateWait)
 	defer limit.Stop()
 	select {
 	case <-l.Coordinator.all:
 	case <-died:
-	case <-ctx.Done():
+	case <-over:
 	case <-limit.C:
 		l.Coordinator.log.Warn("ranks that have not come do not hear of the failure", "ranks", ListRanks(l.Coordinator.Missing()))
 	}

@@ -199,7 +199,7 @@ func TestLateRanksHearOfTheFailure(t *testing.T) {
 	<-gone
 }
 
-// Who gives up, is interrupted or has lost its launcher does not wait for others.
+// Who gives up, is interrupted while it waits for others, or has lost its launcher does not wait for them.
 func TestNothingToWaitFor(t *testing.T) {
 	c := newCoordinator(t, 2, nil)
 	lead := &LeadingClient{Client: connectFollower(t, c, 0).Client, Coordinator: c, Shut: func() {}}
@@ -208,6 +208,9 @@ func TestNothingToWaitFor(t *testing.T) {
 	cancel()
 	began := time.Now()
 	lead.AwaitLate(ctx)
+	waits, interrupt := context.WithCancelCause(t.Context())
+	time.AfterFunc(100*time.Millisecond, func() { interrupt(fault.New(fault.Interrupt, "ended by signal")) })
+	lead.AwaitLate(waits)
 	died := make(chan struct{})
 	close(died)
 	lead.death.Died = died

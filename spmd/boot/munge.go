@@ -16,6 +16,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
+	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )
 
@@ -65,6 +66,14 @@ func noSecret(cause error) error {
 		WithHint("export %s=$(openssl rand -hex 32) before srun, or use srun --mpi=pmi2 or --mpi=pmix", EnvSecret)
 }
 
+// failed is why munge has not carried the secret: it cannot, or the wait for it was ended, which kills it.
+func failed(ctx context.Context, err error) error {
+	if _, ended := errors.AsType[*fault.Error](context.Cause(ctx)); ended {
+		return watch.GaveUp(ctx, "munge has not answered")
+	}
+	return noSecret(err)
+}
+
 // credentialAge is how long a credential is used. munge's own limit is five
 // minutes by default.
 const credentialAge = time.Minute
@@ -74,7 +83,7 @@ const credentialAge = time.Minute
 func (m *munge) seal(ctx context.Context, secret []byte) (func() []byte, error) {
 	first, err := m.credential(ctx, secret)
 	if err != nil {
-		return nil, noSecret(err)
+		return nil, failed(ctx, err)
 	}
 	var mu sync.Mutex
 	current, made := first, time.Now()
@@ -119,7 +128,7 @@ func (m *munge) open(ctx context.Context, letter []byte) ([]byte, error) {
 		if code > 0 && !strings.Contains(err.Error(), "socket") {
 			return nil, fmt.Errorf("%w: its credential is not for this user: %w", wire.ErrProof, err)
 		}
-		return nil, noSecret(err)
+		return nil, failed(ctx, err)
 	}
 	return secretIn(string(out), m.mark)
 }

@@ -12,6 +12,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
+	"perigee/spmd/boot/watch"
 )
 
 // Plain Slurm (srun --mpi=none) has no key-value store: all it gives is
@@ -237,25 +238,37 @@ func (s *slurmStep) addresses(ctx context.Context) (ips []string, alone bool, er
 // addresses, as tests do; that of the resolver means nothing, since Debian gives a
 // host's own name 127.0.1.1.
 func (s *slurmStep) resolve(ctx context.Context, nodes []string) (all []string, simulated bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	bounded, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	for _, node := range nodes {
-		ips, lookup := net.DefaultResolver.LookupHost(ctx, node)
-		if lookup != nil {
-			address, err := slurm.NodeAddress(ctx, node)
-			if err != nil {
-				return nil, false, fault.New(fault.Launch,
-					"rank %d cannot find the address of node %s, where rank 0 runs: %w; %w", s.rank, node, lookup, err).
-					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
-			}
-			if ips, err = net.DefaultResolver.LookupHost(ctx, address); err != nil {
-				return nil, false, fault.New(fault.Launch,
-					"rank %d cannot find the address of node %s: Slurm calls it %s: %w", s.rank, node, address, err).
-					WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
-			}
+		ips, address, err := lookUp(bounded, node)
+		if err != nil && ctx.Err() != nil {
+			return nil, false, watch.GaveUp(ctx, "rank %d looked for the address of node %s", s.rank, node)
+		}
+		if err != nil {
+			return nil, false, fault.New(fault.Launch, "rank %d cannot find the address of node %s, where rank 0 runs: %w",
+				s.rank, node, err).
+				WithHint("use srun --mpi=pmi2 or --mpi=pmix, which need no names, or make the node's name resolve")
+		}
+		if address != "" {
 			simulated = loopback(address) != ""
 		}
 		all = append(all, ips...)
 	}
 	return all, simulated, nil
+}
+
+// lookUp returns the addresses of a node. inSlurm is what Slurm calls it, where the resolver does not know its name.
+func lookUp(ctx context.Context, node string) (ips []string, inSlurm string, err error) {
+	ips, unknown := net.DefaultResolver.LookupHost(ctx, node)
+	if unknown == nil {
+		return ips, "", nil
+	}
+	if inSlurm, err = slurm.NodeAddress(ctx, node); err != nil {
+		return nil, "", fmt.Errorf("%w; %w", unknown, err)
+	}
+	if ips, err = net.DefaultResolver.LookupHost(ctx, inSlurm); err != nil {
+		return nil, "", fmt.Errorf("Slurm calls it %s: %w", inSlurm, err)
+	}
+	return ips, inSlurm, nil
 }

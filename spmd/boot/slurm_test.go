@@ -1,10 +1,15 @@
 package boot
 
 import (
+	"context"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"perigee/internal/fault"
+	"perigee/spmd/spmdtest"
 )
 
 // Debian gives a host's own name an address of the loopback interface. Only if Slurm itself
@@ -44,5 +49,73 @@ func TestWhereTheRanksOfAStepMeet(t *testing.T) {
 				t.Errorf("rank %s of %s: confined to %q, listens at %q, looks at %q; want %+v", rank, c.nodes, r.host, listen, meet, c)
 			}
 		}
+	}
+}
+
+// A signal while a rank of plain Slurm asks a program of Slurm or munge, which then hangs, is a signal, and no failure of
+// that program.
+func TestInterruptedWhileSlurmAnswers(t *testing.T) {
+	for _, c := range []struct{ program, rank, env, want string }{
+		{"scontrol", "0", EnvSecret + "=0123456789abcdef", "rank 0 looked for the address of node n..1: ended by signal: terminated"},
+		{"munge", "0", "", "munge has not answered: ended by signal: terminated"},
+		{"munge", "1", "", "munge has not answered: ended by signal: terminated"},
+	} {
+		dir := t.TempDir()
+		asked := filepath.Join(dir, "asked")
+		for _, name := range []string{"scontrol", "munge", "unmunge"} {
+			script := "#!/bin/sh\n[ ${0##*/} = " + c.program + " ] && { : > " + asked + "; exec sleep 60; }\necho NodeAddr=127.0.1.1\n"
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir+":/usr/bin:/bin")
+		env := vars(slurmEnv + c.env + " SLURM_STEP_NODELIST=n..1,n..2") // names that no resolver knows
+		env["SLURM_PROCID"] = c.rank
+		delete(env, "SLURMD_NODENAME")
+		s, err := readSlurm(environ(env))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := s.join(ctx, Watcher{})
+			ended <- err
+		}()
+		spmdtest.Wait(t, func() bool { _, err := os.Stat(asked); return err == nil })
+		cancel(fault.New(fault.Interrupt, "ended by signal: terminated"))
+		if err := <-ended; fault.KindOf(err) != fault.Interrupt || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s of rank %s: %v", c.program, c.rank, err)
+		}
+	}
+}
+
+// So it is where munge hangs while a rank reads the credential of rank 0.
+func TestInterruptedWhileMungeDecodes(t *testing.T) {
+	dir := t.TempDir()
+	asked := filepath.Join(dir, "asked")
+	for _, name := range []string{"munge", "unmunge"} {
+		script := "#!/bin/sh\n: > " + asked + "\nexec sleep 60\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":/usr/bin:/bin")
+	m, err := findMunge(environ(nil), "7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	signalled, signal := context.WithCancelCause(t.Context())
+	ctx, cancel := context.WithTimeout(signalled, probeLimit) // as a rank that probes
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.open(ctx, []byte("MUNGE:"))
+		ended <- err
+	}()
+	spmdtest.Wait(t, func() bool { _, err := os.Stat(asked); return err == nil })
+	signal(fault.New(fault.Interrupt, "ended by signal: terminated"))
+	if err := <-ended; fault.KindOf(err) != fault.Interrupt {
+		t.Errorf("got %v", err)
 	}
 }

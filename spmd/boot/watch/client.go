@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"sync"
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/spmd/host"
 	"perigee/spmd/wire"
 )
@@ -264,7 +264,7 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 }
 
 // Phase sends what this rank does from now on.
-func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: clip(name)}) }
+func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: bounded(name)}) }
 
 // verdictWait is how long a rank that has reported a failure waits for the verdict of
 // the coordinator, or for the next probe; a multiple of countStep. After a timeout the
@@ -284,7 +284,7 @@ func (c *Client) Abort(f Failure) Failure {
 	c.mu.Lock()
 	c.aborted = true
 	c.mu.Unlock()
-	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, clip(f.Phase), clip(f.Cause), clip(f.Hint)
+	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, bounded(f.Phase), bounded(f.Cause), bounded(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
 	// coordinator, too. That failure says more.
 	wire.SetUserTimeout(c.conn, silentFor)
@@ -327,13 +327,8 @@ func (c *Client) awaitVerdict() {
 	}
 }
 
-// clip shortens a text to maxText bytes.
-func clip(s string) string {
-	if len(s) <= maxText {
-		return s
-	}
-	return strings.ToValidUTF8(s[:maxText], "") + " ..."
-}
+// bounded is a text as a message may have it.
+func bounded(text string) string { return plaintext.Cut(text, maxText) }
 
 // Failed yields the job's first failure, once.
 func (c *Client) Failed() <-chan Failure { return c.failed }

@@ -9,6 +9,8 @@ package fault
 import (
 	"errors"
 	"fmt"
+
+	"golang.org/x/sys/unix"
 )
 
 // Kind says what sort of trouble an error is. Its value is the process's exit
@@ -54,6 +56,8 @@ type Error struct {
 	Msg   string // what happened, wanted and got, without a trailing period
 	Hint  string // what to do next; may be empty
 	Cause error  // may be nil; its text is already part of Msg where it helps
+
+	limited bool // see New
 }
 
 // Error returns the message without the hint.
@@ -64,18 +68,33 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // WithHint adds what the user can do next and returns e.
 func (e *Error) WithHint(format string, args ...any) *Error {
+	if e.limited {
+		return e
+	}
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// New makes an error of a kind. What %w in format stands for is the cause; there may be several.
+// New makes an error of a kind. What %w in format stands for is the cause; there may be several. Where a file cannot be
+// read or written because no descriptor is left for it, the file is not to blame: instead of Input and Output the kind
+// is Resource, and the hint is about the limit, whatever WithHint says of the file.
 func New(kind Kind, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	cause := errors.Unwrap(err)
 	if _, several := err.(interface{ Unwrap() []error }); several {
 		cause = err
 	}
-	return &Error{Kind: kind, Msg: err.Error(), Cause: cause}
+	e := &Error{Kind: kind, Msg: err.Error(), Cause: cause}
+	if kind != Input && kind != Output {
+		return e
+	}
+	switch {
+	case errors.Is(cause, unix.EMFILE):
+		e.Kind, e.Hint, e.limited = Resource, "raise the limit on open files: ulimit -n 1024", true
+	case errors.Is(cause, unix.ENFILE):
+		e.Kind, e.Hint, e.limited = Resource, "raise the system's limit on open files: sysctl fs.file-max", true
+	}
+	return e
 }
 
 // Wrap puts words in front of an error: "words: error". The kind and the hint stay those of err; an error

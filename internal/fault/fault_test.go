@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // The manual lists every exit code with its kind, and no other.
@@ -66,5 +68,25 @@ func TestWrapping(t *testing.T) {
 	}
 	if err := Wrap(inner, "x").WithHint("steal some"); HintOf(err) != "steal some" || HintOf(nil) != "" {
 		t.Errorf("hint %q", HintOf(err))
+	}
+}
+
+// A file for which no descriptor is left is not to blame for that, whatever its error would advise.
+func TestNoDescriptorLeft(t *testing.T) {
+	for _, c := range []struct {
+		kind, want Kind
+		cause      error
+		hint       string
+	}{
+		{Input, Resource, unix.EMFILE, "raise the limit on open files: ulimit -n 1024"},
+		{Output, Resource, unix.ENFILE, "raise the system's limit on open files: sysctl fs.file-max"},
+		{Output, Output, unix.ENOSPC, "name another file"},
+		{Launch, Launch, unix.EMFILE, "name another file"},
+	} {
+		inner := fmt.Errorf("folder .: %w", &fs.PathError{Op: "open", Path: "x", Err: c.cause})
+		err := Wrap(New(c.kind, "cannot use it: %w", inner).WithHint("name another file"), "--result")
+		if err.Kind != c.want || HintOf(err) != c.hint || !errors.Is(err, c.cause) {
+			t.Errorf("%v and %v: kind %v, hint %q", c.kind, c.cause, err.Kind, HintOf(err))
+		}
 	}
 }

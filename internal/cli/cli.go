@@ -25,14 +25,20 @@ type Streams struct {
 	Env func(name string) string
 }
 
-// PrintError writes an error to w and, if there is one, its hint.
+// PrintError writes an error to w and, if there is one, its hint. Errors name keys, files and values that others have
+// written: no line of theirs begins as one of perigee's own does.
 func PrintError(w io.Writer, err error) {
-	safe := plaintext.Writer(w) // errors name keys, files and values that others have written
+	safe := plaintext.Writer(w)
 	defer safe.Close()
-	fmt.Fprintln(safe, "perigee:", Shortened(err.Error()))
+	fmt.Fprintln(safe, "perigee:", further(Shortened(err.Error())))
 	if hint := fault.HintOf(err); hint != "" {
-		fmt.Fprintln(safe, "  hint:", Shortened(hint))
+		fmt.Fprintln(safe, "  hint:", further(Shortened(hint)))
 	}
+}
+
+// further marks all lines of a text but the first as its own.
+func further(text string) string {
+	return strings.ReplaceAll(strings.TrimRight(text, "\n"), "\n", "\n  | ")
 }
 
 // mostWords is how long an error may be on a terminal. It may quote a value of any length.

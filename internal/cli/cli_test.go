@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"perigee/internal/fault"
@@ -45,5 +46,21 @@ func TestNotOver(t *testing.T) {
 		if err := NotOver(output, in, filepath.Join(dir, "gone")); err != nil {
 			t.Errorf("%s: %v", output, err)
 		}
+	}
+}
+
+// A stranger's line feeds begin no line that looks like perigee's.
+func TestErrorsOfSeveralLines(t *testing.T) {
+	at := fault.At(1, "h", "p: ok\nperigee: rank 7 on h", "e\nperigee: all is well\n  hint: stop\n")
+	var out strings.Builder
+	PrintError(&out, fault.New(fault.Script, "%s", at).WithHint("one\nperigee: two"))
+	want := `perigee: rank 1 on h, phase p: ok\nperigee: rank 7 on h: e
+  | perigee: all is well
+  |   hint: stop
+  hint: one
+  | perigee: two
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
 	}
 }

@@ -3,10 +3,12 @@ package fault
 import (
 	"fmt"
 	"strings"
+
+	"perigee/internal/plaintext"
 )
 
 // At writes the cause of a failure behind the rank, its host and its phase, as far as
-// they are known; rank is -1 for a failure of no rank.
+// they are known; rank is -1 for a failure of no rank. The scenario has named the phase: it stays in its line.
 func At(rank int, host, phase, cause string) string {
 	if rank < 0 {
 		return cause
@@ -14,10 +16,10 @@ func At(rank int, host, phase, cause string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rank %d", rank)
 	if host != "" {
-		fmt.Fprintf(&b, " on %s", host)
+		fmt.Fprintf(&b, " on %s", plaintext.Escape(host))
 	}
 	if phase != "" {
-		fmt.Fprintf(&b, ", phase %s", phase)
+		fmt.Fprintf(&b, ", phase %s", plaintext.Escape(phase))
 	}
 	return b.String() + ": " + cause
 }

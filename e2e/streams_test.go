@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"perigee/e2e/internal/harness"
@@ -146,12 +147,43 @@ func TestDiskFillsMidway(t *testing.T) {
 				t.Errorf("files %v, want %s alone", names, file)
 			}
 			doc := resulttest.Check(t, filepath.Join(small, file))
-			// Where there is room for one more copy of it, the failure is added.
-			said := map[bool]string{true: file + "\n", false: file + " (without its last part)\n"}[doc.Failure != nil]
-			harness.Contains(t, "stderr", o.Stderr, "perigee: partial result: small/"+said)
+			if said := "perigee: partial result: small/" + file + "\n"; strings.Count(o.Stderr, said) != 1 {
+				t.Errorf("want %q once in\n%s", said, o.Stderr)
+			}
 			if n := len(doc.Measurements); doc.Status != result.Partial || n == 0 || n >= 40 {
 				t.Errorf("status %s with %d measurements, want a partial result with some of 40", doc.Status, n)
 			}
 		})
+	}
+}
+
+// A job is ended when its disk is full: what is lost and why, and which file stays, is said once each.
+func TestEndedOnFullDisk(t *testing.T) {
+	const filling = `return {
+		run = function()
+			result.set("x", 1)
+			local digits = {}
+			for k = 1, 100000 do digits[k] = math.random(1e9) end
+			clock.sleep(0.5)
+			result.set("much", digits)
+			if world.rank == 0 then print("ready") end
+			clock.sleep(1000)
+		end,
+	}`
+	dir := harness.Files(t, map[string]string{"filling.lua": filling, "small/x": ""})
+	harness.Mount(t, "tmpfs", filepath.Join(dir, "small"), "size=128k")
+	p := harness.Start(t, harness.Command{Dir: dir, Args: []string{"run", "filling.lua", "-n", "2", "--engine", "shm", "--result", "small/r.json"}})
+	p.UntilPrints("ready")
+	harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
+	o := p.Wait()
+	p.CheckNothingLeft(atOnce)
+	checkComplaint(t, o, fault.Interrupt, "ended by signal: terminated")
+	for _, said := range []string{
+		"perigee: partial result: its last part is lost: cannot write small/r.json: no space left on device\n",
+		"perigee: partial result: small/r.json\n",
+	} {
+		if strings.Count(o.Stderr, said) != 1 {
+			t.Errorf("want %q once in\n%s", said, o.Stderr)
+		}
 	}
 }

@@ -144,6 +144,12 @@ func (e *Experiment) Save(failure error, w io.Writer) {
 	}
 	e.Doc.Finish(FailureOf(failure))
 	err := e.Doc.WriteClaimedSoon(e.claim.settle)
+	if err != nil && keeps(e.claim.path, e.Doc) {
+		fmt.Fprintln(w, "perigee: partial result: its last part is lost:", err)
+		if e.World.Launcher() == "local" && e.claim.path == e.claim.asked {
+			return // its launcher names the file, in ExplainPartial
+		}
+	}
 	reportPartial(w, e.claim.path, e.Doc, err)
 }
 
@@ -204,13 +210,15 @@ func replaceable(path string) bool {
 
 // reportPartial reports to w what became of a partial result.
 func reportPartial(w io.Writer, path string, d *result.Document, err error) {
-	if err == nil {
+	if err == nil || keeps(path, d) {
 		fmt.Fprintln(w, "perigee: partial result:", path)
 		return
 	}
-	if old := written(path); old != nil && old.Status == result.Partial && old.Started.Equal(d.Started) {
-		fmt.Fprintln(w, "perigee: partial result:", path, "(without its last part)")
-		return
-	}
 	fmt.Fprintln(w, "perigee: the partial result is lost:", err)
+}
+
+// keeps reports whether an earlier state of a partial result is at path.
+func keeps(path string, d *result.Document) bool {
+	old := written(path)
+	return old != nil && old.Status == result.Partial && old.Started.Equal(d.Started)
 }

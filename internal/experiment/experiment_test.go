@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/spmd"
@@ -174,6 +176,26 @@ func TestExplainPartial(t *testing.T) {
 		if err != nil || (d.Failure != nil) != explained || (said.Len() > 0) != explained {
 			t.Errorf("the result of the job %q: %v, %+v, said %q", job, err, d.Failure, &said)
 		}
+	}
+}
+
+// What finds no room when the job is ended is reported with the cause, and so is the file that stays.
+func TestLastPartFindsNoRoom(t *testing.T) {
+	small := t.TempDir()
+	if err := unix.Mount("none", small, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("mounting a small disk needs the capability CAP_SYS_ADMIN: %v", err)
+	}
+	t.Cleanup(func() { unix.Unmount(small, 0) })
+	path := filepath.Join(small, "r.json")
+	k := measured(path)
+	k.Checkpoint()
+	k.Doc.Values["much"] = strings.Repeat("x", 1<<17)
+	var said bytes.Buffer
+	k.Save(fault.New(fault.Interrupt, "ended by signal: terminated"), &said)
+	want := "perigee: partial result: its last part is lost: cannot write " + path + ": no space left on device\n" +
+		"perigee: partial result: " + path + "\n"
+	if said.String() != want {
+		t.Errorf("said\n%swant\n%s", &said, want)
 	}
 }
 

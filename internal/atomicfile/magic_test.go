@@ -93,7 +93,7 @@ func TestPipesAndSocketsWithoutPath(t *testing.T) {
 			t.Errorf("%s: %v", c.w.Name(), err)
 		}
 		if err := Write(path, 0o600, text("all")); err != nil {
-			t.Errorf("%s: %v", c.w.Name(), err)
+			t.Fatalf("%s: %v", c.w.Name(), err)
 		}
 		c.w.Close()
 		data := make([]byte, 10)

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/pack"
+	"perigee/spmd/boot"
 	"perigee/spmd/host"
 )
 
@@ -214,6 +215,9 @@ func isEcho(err error) bool {
 func (g *Group) explain(op byte, err error) error {
 	if cause := context.Cause(g.w.ctx); cause != nil {
 		return cause
+	}
+	if down := boot.NoLoopback(err); down != nil {
+		return down
 	}
 	if g.w.monitor.Failed() != nil && isEcho(err) {
 		select {

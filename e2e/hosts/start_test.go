@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"fmt"
 	"math"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
 	"perigee/internal/result"
 )
 
@@ -44,6 +46,34 @@ func TestNoAddressOfIPv4(t *testing.T) {
 	for _, s := range []spec{{ranks: 2, local: true, master: "::1"}, {ranks: hostCount, master: "fd77::1"}} {
 		s.dir, s.args = workload(t, s.ranks), []string{"sequential-ct-perftest", "c.yaml", "--verify-buffers"}
 		harness.Contains(t, "stdout", c.start(t, s).mustEnd(), "# note: verified: every byte of ")
+	}
+}
+
+// Where the loopback interface is down, as in a new network namespace, the ranks of a host say so, and what to do: that is
+// no network which has failed. With an address it only swallows what is sent.
+func TestLoopbackIsDown(t *testing.T) {
+	t.Parallel()
+	h := newCluster(t, ipv4).hosts[0]
+	h.ip("link set lo down")
+	fresh := []string{"unshare", "--net"}
+	for name, c := range map[string]harness.Command{
+		"with an address":    {Argv: []string{harness.Program, "run", "alltoall", "-n", "3"}},
+		"started by perigee": {Argv: append(fresh, harness.Program, "run", "alltoall", "-n", "3")},
+		"by hand": {
+			Argv: append(fresh, harness.Program, "run", "alltoall"),
+			Env:  []string{"RANK=1", "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1", fmt.Sprint("MASTER_PORT=", masterPort)},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c.Dir, c.Argv = dir, slices.Concat(h.Enter(dir), c.Argv)
+			o := harness.Start(t, c).Wait()
+			if o.Code != int(fault.Launch) || o.Took > 30*time.Second {
+				t.Errorf("exit code %d after %v", o.Code, o.Took)
+			}
+			harness.Contains(t, "stderr", o.Stderr, "the ranks of this host cannot reach each other: ", "  hint: the loopback interface is down")
+			h.checkClean(t)
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
+	"perigee/spmd/wire"
 )
 
 // Limited makes an error of a kind, or of the kind Resource where a limit of the process or the machine is the cause.
@@ -18,4 +19,13 @@ func Limited(kind fault.Kind, format string, args ...any) *fault.Error {
 		}
 	}
 	return err
+}
+
+// NoLoopback is the failure of a rank that reaches no other since the loopback interface is down; nil if err is none.
+func NoLoopback(err error) *fault.Error {
+	if !wire.LacksLoopback(err) {
+		return nil
+	}
+	return fault.New(fault.Launch, "the ranks of this host cannot reach each other: %w", err).
+		WithHint("the loopback interface is down, or has no address: bring it up (ip link set lo up)")
 }

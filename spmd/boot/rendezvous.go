@@ -318,6 +318,9 @@ func (r rendezvous) follow(ctx context.Context) (*Process, error) {
 		if turnedAway && onePlace {
 			refused = err
 		}
+		if down := NoLoopback(err); down != nil {
+			return nil, down
+		}
 		if fault.KindOf(err) == fault.Launch {
 			return nil, err // it will not get better
 		}

@@ -162,6 +162,27 @@ func IsSilence(err error) bool {
 		errors.Is(err, syscall.ENETUNREACH)
 }
 
+// LacksLoopback reports whether a rank was dialled through a loopback interface that is down, as that of a new network
+// namespace is. IsSilence may be true for such an error as well, though no network has failed.
+func LacksLoopback(err error) bool {
+	dialling, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return false
+	}
+	to, ok := dialling.Addr.(*net.TCPAddr)
+	if !ok || !to.IP.IsLoopback() {
+		return false
+	}
+	// Where the interface has kept its address what is sent is only swallowed.
+	return errors.Is(err, syscall.ENETUNREACH) || !loopbackIsUp()
+}
+
+func loopbackIsUp() bool {
+	all, err := net.Interfaces()
+	const up = net.FlagLoopback | net.FlagUp
+	return err != nil || slices.ContainsFunc(all, func(i net.Interface) bool { return i.Flags&up == up })
+}
+
 // Send writes a message to a rank, opening the link first if need be.
 func (t *TCP) Send(ctx context.Context, to int, h Header, data []byte) error {
 	if len(data) > maxMessage {

@@ -17,7 +17,7 @@ func userTimeoutOf(t *testing.T, fd int) int {
 }
 
 // A link to a rank that is stopped and has no room for more must not end, as long as its host
-// answers; a connection to a coordinator, which never fills one, notices a cut by itself.
+// answers; a connection to a coordinator, which watch keeps from filling, notices a cut by itself.
 func TestLinksBearAStoppedReceiver(t *testing.T) {
 	ends := mesh(t, 2)
 	if err := ends[1].Send(t.Context(), 0, Header{}, nil); err != nil {

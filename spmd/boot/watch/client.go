@@ -31,6 +31,8 @@ type Client struct {
 	write sync.Mutex // held while a message is written
 	torn  bool       // a write has failed, perhaps in the middle of a message; guarded by write
 
+	phases phases
+
 	mu      sync.Mutex
 	cards   map[int]chan []byte
 	failure *Failure
@@ -116,6 +118,8 @@ func (c *Client) listen(in *messageReader) {
 				delete(c.cards, m.Rank)
 			}
 			c.mu.Unlock()
+		case isNoted:
+			c.phases.noted(c)
 		case isProbe:
 			c.send(message{Is: isAlive})
 			signal(c.probed)
@@ -194,7 +198,7 @@ func (c *Client) fail(f Failure) {
 }
 
 // send writes a message before it returns, so that it arrives even if this
-// process is killed right after. So a coordinator that is stopped blocks its ranks. After a write that has failed
+// process is killed right after. After a write that has failed
 // nothing is sent: it would continue a line that was begun.
 func (c *Client) send(m message) {
 	c.write.Lock()
@@ -264,7 +268,7 @@ func (c *Client) Get(ctx context.Context, rank int) ([]byte, error) {
 }
 
 // Phase sends what this rank does from now on.
-func (c *Client) Phase(name string) { c.send(message{Is: isPhase, Phase: bounded(name)}) }
+func (c *Client) Phase(name string) { c.phases.enter(c, bounded(name)) }
 
 // verdictWait is how long a rank that has reported a failure waits for the verdict of
 // the coordinator, or for the next probe; a multiple of countStep. After a timeout the

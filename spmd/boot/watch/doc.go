@@ -25,6 +25,7 @@ asks for the card of another with "get", and the answer is "card".
 	  |  --------- get --------->  |
 	  |  <-------- card ---------  |
 	  |  -------- phase -------->  |   whenever the rank begins something else
+	  |  <------- noted ---------  |   to some of these, where they are many
 	  |  -------- leave -------->  |   hangs up
 	  |                            |
 

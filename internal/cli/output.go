@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -33,6 +34,11 @@ func (o *Output) Fault() error {
 	}
 	return LostOutput(o.Err)
 }
+
+// Closed is the standard output of a process that was started without one.
+type Closed struct{}
+
+func (Closed) Write([]byte) (int, error) { return 0, errors.New("standard output is closed") }
 
 // NotOver refuses to write what was computed from files over one of them. "-" and "" name no file.
 func NotOver(output string, inputs ...string) error {

@@ -150,7 +150,10 @@ static void check_descriptors(void) {
 		       (unsigned long long)l.rlim_cur, n, least_descriptors);
 }
 
+bool perigee_stdout_closed; // Go's runtime opens /dev/null in its place
+
 __attribute__((constructor)) static void perigee_early(void) {
+	perigee_stdout_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
 	check_descriptors();
 	const char *limit = variable("GOMEMLIMIT");
 	if (limit != NULL && *limit != '\0' && strcmp(limit, "off") != 0 && !is_size(limit)) {

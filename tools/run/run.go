@@ -59,6 +59,9 @@ type Job struct {
 func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 	env := j.Flags.Over(os.LookupEnv)
 	streams.Out = cli.Base(streams.Out) // rank 0 gets the file itself, and reports lost output itself
+	if _, closed := streams.Out.(cli.Closed); closed {
+		streams.Out = os.Stdout // a job does without: the runtime has opened /dev/null in its place
+	}
 	ignoreBrokenPipes()
 	_, started, err := boot.Started(env)
 	if err != nil {

@@ -264,7 +264,8 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 		}
 		return ended
 	}
-	launcher, between := wait(append([]watched{{l.Process, l.handle}}, l.also...)), wait(l.between)
+	all := append([]watched{{l.Process, l.handle}}, l.also...)
+	launcher, between := wait(all), wait(l.between)
 	for {
 		select {
 		case p := <-launcher:
@@ -281,6 +282,10 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 			case p := <-launcher:
 				return p, true
 			case <-time.After(reprieve):
+				// What is only looked at from time to time may have ended meanwhile.
+				if i := slices.IndexFunc(all, func(w watched) bool { return w.ended() }); i >= 0 {
+					p = all[i].Process
+				}
 				return p, true
 			case <-ctx.Done():
 				return Process{}, false

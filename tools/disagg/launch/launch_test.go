@@ -524,3 +524,19 @@ func TestHostileFields(t *testing.T) {
 		}
 	}
 }
+
+// A template that has to end, and is in a call that takes long, holds up nothing.
+func TestCallsThatTakeLong(t *testing.T) {
+	defer left.Store(false)
+	c := golden(t)
+	c.Job.Env = map[string]string{"A": strings.Repeat("x", 1<<19)}
+	d := &Data{Config: c}
+	text := `{{$x := print (join (env .Job.Env) "") "x"}}{{$y := print (join (env .Job.Env) "") "y"}}{{if eq $x` + strings.Repeat(" $y", 200_000) + `}}{{end}}`
+	_, err := d.renderWithin("t", text, 100*time.Millisecond)
+	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "t has not ended after 100ms") || !left.Load() {
+		t.Errorf("got %v", err)
+	}
+	if _, err := d.renderWithin("t", "x", time.Minute); err == nil || !strings.Contains(err.Error(), "another one still runs") {
+		t.Errorf("beside one that runs: got %v", err)
+	}
+}

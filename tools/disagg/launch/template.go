@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"text/template"
 	"text/template/parse"
 	"time"
@@ -24,6 +25,9 @@ func (d *Data) render(name, text string) (string, error) {
 }
 
 func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
+	if left.Load() {
+		return "", fault.New(fault.Input, "job template: another one still runs that had to end")
+	}
 	made := new(budget)
 	short := made.short
 	functions := template.FuncMap{
@@ -89,10 +93,10 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 	defer cancel(nil)
 	interrupt(ctx, t)
 	var b script
-	done := make(chan struct{})
+	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(done)
-		err = t.Execute(&b, d)
+		ended <- t.Execute(&b, d)
 	}()
 	stopped := heap.Watch(done, func(took time.Duration, grown func() int64) error {
 		switch {
@@ -108,14 +112,26 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 	})
 	if stopped != nil {
 		cancel(stopped)
-		<-done
+		select {
+		case <-done:
+		case <-time.After(patience):
+			left.Store(true)
+		}
 		err = stopped
+	} else {
+		err = <-ended
 	}
 	if err != nil {
 		return "", fault.New(fault.Input, "job template: %w", err)
 	}
 	return b.text.String(), nil
 }
+
+// patience is how long a template that has to end may go on: a call in it, such as one of eq with long texts, is not
+// interrupted. One that goes on longer is left to itself, and no other one begins.
+const patience = time.Second
+
+var left atomic.Bool
 
 // interrupt has a template call a function again and again, which ends it with the cause when the context ends.
 func interrupt(ctx context.Context, t *template.Template) {

@@ -259,21 +259,29 @@ func tableConcat(L *glua.LState) int {
 	}
 	from := L.OptInt(3, 1)
 	to := L.OptInt(4, t.Len())
-	var b strings.Builder
-	for i := from; i <= to; i++ {
-		v := t.RawGet(glua.LNumber(i))
-		if !glua.LVCanConvToString(v) {
-			L.RaiseError("invalid value (%v) at index %d in table for concat", v.Type(), i)
+	each := func(add func(text string)) {
+		for i := from; i <= to; i++ {
+			v := t.RawGet(glua.LNumber(i))
+			if !glua.LVCanConvToString(v) {
+				L.RaiseError("invalid value (%v) at index %d in table for concat", v.Type(), i)
+			}
+			if i > from {
+				add(between)
+			}
+			add(glua.LVAsString(v))
 		}
-		separator := between
-		if i == from {
-			separator = ""
-		}
-		text := glua.LVAsString(v)
-		refuseLong(L, "table.concat", b.Len()+len(separator)+len(text))
-		b.WriteString(separator)
-		b.WriteString(text)
 	}
+	long := 0
+	each(func(text string) {
+		long += len(text)
+		refuseLong(L, "table.concat", long)
+	})
+	var b strings.Builder
+	b.Grow(long) // at once: what grows is there twice
+	each(func(text string) {
+		stopped(L)
+		b.WriteString(text)
+	})
 	L.Push(glua.LString(b.String()))
 	return 1
 }

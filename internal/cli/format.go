@@ -11,14 +11,17 @@ import (
 // ByName is the value of a flag --format that leaves the choice to the name of the output.
 const ByName = "auto"
 
+// pages are the other endings of what browsers take for a page, or for something else that holds scripts.
+var pages = []string{"htm", "shtml", "shtm", "ehtml", "xhtml", "xht", "xhtm", "xml", "xsl", "svg", "mht", "mhtml"}
+
 // FormatFor returns the format of what is written under a name. That is what was asked for, or, with [ByName], what the
 // ending of the name says, or else the first of formats.
 //
 // A page's name is refused for every other format: a browser would read names and texts out of a stranger's result as
 // parts of a page, and run the scripts in them.
 func FormatFor(asked, name string, formats ...string) (string, error) {
-	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(name)), ".")
-	if slices.Contains([]string{"htm", "xhtml", "xht"}, ending) {
+	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(strings.TrimRight(name, "."))), ".")
+	if slices.Contains(pages, ending) {
 		ending = "html"
 	}
 	if asked == ByName {

@@ -18,7 +18,7 @@ func TestFormatFor(t *testing.T) {
 		}
 	}
 	for _, asked := range []string{"text", "json", "csv"} {
-		for _, name := range []string{"a.html", "A.HTM", "./x/.html", "a.xht"} {
+		for _, name := range []string{"a.html", "A.HTM", "./x/.html", "a.xht", "a.svg", "a.shtml", "a.html."} {
 			if got, err := FormatFor(asked, name, "text", "json", "csv", "html"); fault.KindOf(err) != fault.Usage {
 				t.Errorf("%s, %q: %q, %v, want a refusal", asked, name, got, err)
 			}

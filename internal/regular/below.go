@@ -13,7 +13,8 @@ import (
 var ErrOutside = errors.New("it is outside of the folders from which it may be read")
 
 // Folders are folders below which files may be read, absolute and without links. Hidden files and folders in them,
-// whose names begin with a dot, are not among these: in a home they hold what only other programs should read.
+// whose names begin with a dot, are not among these: in a home they hold what only other programs should read. Names
+// that begin with two dots are not hidden: so Kubernetes names the folders of its volumes.
 type Folders []string
 
 // Inside allows what is below one folder.
@@ -98,8 +99,18 @@ func Beside(file, path string) string {
 func (f Folders) have(path string) bool {
 	return slices.ContainsFunc(f, func(folder string) bool {
 		rel, err := filepath.Rel(folder, path)
-		return err == nil && (rel == "." || !strings.HasPrefix(rel, ".") && !strings.Contains(rel, "/."))
+		return err == nil && rel != ".." && !strings.HasPrefix(rel, "../") && !hidden(rel)
 	})
+}
+
+// hidden reports whether a part of a clean relative path is hidden.
+func hidden(rel string) bool {
+	for part := range strings.SplitSeq(rel, "/") {
+		if part != "." && strings.HasPrefix(part, ".") && !strings.HasPrefix(part, "..") {
+			return true
+		}
+	}
+	return false
 }
 
 // unlinked is an absolute path without links, as far as its folders are there. It follows a path as the kernel does:

@@ -42,14 +42,16 @@ func TestHoldFollowsAsTheKernel(t *testing.T) {
 func TestHidden(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
-	err := errors.Join(os.MkdirAll(".home/.ssh/keys", 0o700), os.MkdirAll(".home/a.b", 0o700), os.Symlink(".ssh", ".home/link"))
+	err := errors.Join(os.MkdirAll(".home/.ssh/keys", 0o700), os.MkdirAll(".home/a.b", 0o700), os.Symlink(".ssh", ".home/link"),
+		os.Mkdir(".home/..2026", 0o700), os.Symlink("..2026", ".home/..data"), os.Symlink("..data/file", ".home/volume"), os.WriteFile(".home/..2026/file", nil, 0o600))
 	if err != nil {
 		t.Fatal(err)
 	}
 	folders := Inside(".home")
 	for path, held := range map[string]bool{
 		".home/file": true, ".home/a.b/c.d": true, ".home": true, ".home/.ssh/../file": true,
-		".home/.file": false, ".home/.ssh": false, ".home/.ssh/keys/file": false, ".home/a.b/.file": false, ".home/a.b/..file": false,
+		".home/.file": false, ".home/.ssh": false, ".home/.ssh/keys/file": false, ".home/a.b/.file": false, ".home/..2026/.file": false,
+		".home/volume": true, ".home/..data/file": true, ".home/a.b/..file": true,
 		".home/link/file": false,
 	} {
 		if got := folders.Hold(path); got != held {

@@ -282,7 +282,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 	k.exp = experiment.Begin(experiment.Config{
 		World: w, Command: append([]string{"perigee"}, k.job.Process...),
 		Scenario: o.Script.record(r.Scenario, own.values), Alike: alike,
-		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout)},
+		Job:     result.Job{ID: id, Engine: flags.Engine, TimeoutNS: int64(flags.Timeout), AllowIO: flags.AllowIO},
 		NixlLib: flags.NixlLib, Seed: flags.seed(), Metrics: r.Metrics, Thresholds: thresholds, File: flags.Result,
 		Out: k.streams.Out,
 	})

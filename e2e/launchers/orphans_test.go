@@ -97,10 +97,14 @@ func ends() []end {
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
 	shell := []string{"sh", "-c", `"$@"; echo "the shell goes on"`, "sh"}
 	contained := []string{"unshare", "-pf", "--mount-proc"}
+	// As in containers whose init does not have the rank's variables.
+	withInit := []string{"sh", "-c", `export -p >env.$$; exec unshare -pf --mount-proc env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
 	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
 		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
 		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
+		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen},
+		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen},
 		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},
 		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen},
 		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen},
@@ -149,7 +153,7 @@ func killLauncher(t *testing.T, e end, stay string) {
 	dir := t.TempDir()
 	words, env := e.command(t, ranks)
 	engine := "shm"
-	if slices.Contains(e.wrapper, "unshare") { // then each rank is a host
+	if strings.Contains(strings.Join(e.wrapper, " "), "unshare") { // then each rank is a host
 		engine, env = "nixl", append(env, "UCX_NET_DEVICES=lo", "PERIGEE_IFACE=lo", "NIXL_LIBRARY="+harness.NeedNIXL(t))
 	}
 	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", engine, "--stay", stay, "--result", "r.json"}

@@ -15,6 +15,7 @@ import (
 	"perigee/internal/fault"
 	"perigee/spmd/boot/ancestry"
 	"perigee/spmd/boot/watch"
+	"perigee/spmd/host"
 )
 
 // A rank whose launcher has died is an orphan: its output is not passed on any more, and
@@ -41,8 +42,12 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 		return nil, nil
 	}
 	found, err := ancestry.Find(pairsOf(env, names))
-	if errors.Is(err, ancestry.ErrOutside) {
-		return watchOutside(env, launcher, log)
+	switch ports := launcherPorts(env, launcher); {
+	case errors.Is(err, ancestry.ErrAdopted) && slices.ContainsFunc(ports, listensHere):
+		log.Debug("the launcher is not watched: it is in this container, and the rank is detached from it")
+		return nil, nil
+	case errors.Is(err, ancestry.ErrOutside), errors.Is(err, ancestry.ErrAdopted):
+		return watchOutside(ports, log)
 	}
 	if err != nil || found == nil {
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
@@ -72,8 +77,8 @@ func begin(launcher *ancestry.Launcher, log *slog.Logger) *vigil {
 }
 
 // watchOutside watches a launcher that is in another PID namespace, as where each rank has a container with its own.
-func watchOutside(env Environ, launcher string, log *slog.Logger) (*vigil, error) {
-	found, err := ancestry.AtPorts(launcherPorts(env, launcher))
+func watchOutside(ports []int, log *slog.Logger) (*vigil, error) {
+	found, err := ancestry.AtPorts(ports)
 	if err != nil {
 		log.Info("the launcher is not watched: it is in another PID namespace, and listens at no port here")
 		return nil, nil
@@ -101,11 +106,27 @@ func launcherPorts(env Environ, launcher string) (ports []int) {
 		local, _ := env("LOCAL_WORLD_SIZE")
 		all, _ := env("WORLD_SIZE")
 		port, _ := env("MASTER_PORT")
-		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all {
+		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all && isHere(env) {
 			ports = append(ports, n)
 		}
 	}
 	return ports
+}
+
+// listensHere reports whether a process that is seen here listens on a TCP port.
+func listensHere(port int) bool {
+	_, err := ancestry.Listener(port)
+	return err == nil
+}
+
+// isHere reports whether MASTER_ADDR is this host, as it calls itself.
+func isHere(env Environ) bool {
+	master, _ := env("MASTER_ADDR")
+	if loopback(master) != "" || master == host.Name() {
+		return true
+	}
+	own, _ := ownAddresses()
+	return slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip.String() == master })
 }
 
 // pairsOf returns those of the variables that are set, with their values.

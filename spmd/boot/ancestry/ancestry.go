@@ -92,7 +92,7 @@ type watched struct {
 // Find looks for the launcher of this process. variables are KEY=VALUE pairs that the
 // launcher has given to its rank. It returns nil where there is no launcher to watch:
 // the rank is detached, or the launcher is process 1, whose end ends all others. The error
-// is ErrOutside where the launcher is in another PID namespace.
+// is ErrOutside where the launcher is in another PID namespace, and ErrAdopted where it may be.
 func Find(variables []string) (*Launcher, error) {
 	self, err := os.Readlink("/proc/self")
 	if err == nil && self != strconv.Itoa(os.Getpid()) {
@@ -102,15 +102,21 @@ func Find(variables []string) (*Launcher, error) {
 }
 
 // ErrOutside says that all processes of this PID namespace are the rank's, and its launcher is in another one.
-var ErrOutside = errors.New("it is in another PID namespace")
+// ErrAdopted says that the rank is a child of process 1 of a namespace other than the host's first: that may be the
+// init of the rank's container, which does not have the rank's variables, or the rank is detached from a launcher in
+// here.
+var (
+	ErrOutside = errors.New("it is in another PID namespace")
+	ErrAdopted = errors.New("process 1 of this PID namespace is the parent")
+)
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
 	l := &Launcher{proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
-		if err == nil && h == nil && outside(proc, child, variables) {
-			err = ErrOutside
+		if err == nil && h == nil {
+			err = outside(proc, child, variables)
 		}
 		if err != nil || h == nil {
 			l.Close()
@@ -129,11 +135,25 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 	return nil, fmt.Errorf("more than %d ancestors have the rank's variables", maxDepth)
 }
 
-// outside reports whether the rank, or an ancestor with its variables, is process 1 of a PID namespace, or a child of a
-// process 1 that has them, too.
-func outside(proc string, pid int, variables []string) bool {
-	parent, err := parentOf(proc, pid)
-	return err == nil && (parent == 0 || parent == 1 && carries(proc, 1, variables))
+// outside returns ErrOutside if the rank, or an ancestor with its variables, is process 1 of a PID namespace, or a
+// child of a process 1 that has them, too, and ErrAdopted if it is a child of another process 1 of a namespace.
+func outside(proc string, pid int, variables []string) error {
+	switch parent, err := parentOf(proc, pid); {
+	case err != nil:
+		return nil
+	case parent == 0, parent == 1 && carries(proc, 1, variables):
+		return ErrOutside
+	case parent == 1 && !inFirstNamespace():
+		return ErrAdopted
+	}
+	return nil
+}
+
+// inFirstNamespace reports whether this process sees all processes of its host. Tests replace it.
+var inFirstNamespace = func() bool {
+	const first = "pid:[4026531836]" // the kernel's PROC_PID_INIT_INO
+	own, err := os.Readlink("/proc/self/ns/pid")
+	return err != nil || own == first
 }
 
 // background are the signals that a shell has a process ignore that it starts in the background, and nohup.

@@ -268,8 +268,10 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// A rank that process 1, or another reaper, has adopted before it looks is detached.
+// A rank that process 1, or another reaper, has adopted before it looks is detached, or has been given to the init of a
+// container.
 func TestAdopted(t *testing.T) {
+	defer func(was func() bool) { inFirstNamespace = was }(inFirstNamespace)
 	_, wrapper, rank := family(t, true)
 	syscall.Kill(wrapper, syscall.SIGKILL)
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -282,8 +284,11 @@ func TestAdopted(t *testing.T) {
 			break
 		}
 	}
-	if l, err := find("/proc", rank, pair, ignoredBy("/proc", rank)); l != nil || err != nil {
-		t.Errorf("got %v, %v; want none", l, err)
+	for first, want := range map[bool]error{true: nil, false: ErrAdopted} {
+		inFirstNamespace = func() bool { return first }
+		if l, err := find("/proc", rank, pair, ignoredBy("/proc", rank)); l != nil || !errors.Is(err, want) {
+			t.Errorf("first namespace %v: got %v, %v; want no launcher, %v", first, l, err, want)
+		}
 	}
 }
 
@@ -353,18 +358,22 @@ func TestSharesNetwork(t *testing.T) {
 
 // In a PID namespace of the rank's own its launcher is not seen.
 func TestOutside(t *testing.T) {
+	defer func(was func() bool) { inFirstNamespace = was }(inFirstNamespace)
 	const stat = "%d (x) S %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0 0\n"
 	for name, c := range map[string]struct {
 		parents map[int]int // by process
 		own     string      // environment of process 1
 		self    int
+		first   bool
 		want    error
 	}{
-		"the rank is process 1":       {map[int]int{1: 0}, pair[0], 1, ErrOutside},
-		"a wrapper is process 1":      {map[int]int{1: 0, 7: 1}, pair[0], 7, ErrOutside},
-		"process 1 is another's":      {map[int]int{1: 0, 7: 1}, "OTHER=1", 7, nil},
-		"the parent is not seen here": {map[int]int{7: 0}, "", 7, ErrOutside},
+		"the rank is process 1":       {map[int]int{1: 0}, pair[0], 1, false, ErrOutside},
+		"a wrapper is process 1":      {map[int]int{1: 0, 7: 1}, pair[0], 7, false, ErrOutside},
+		"process 1 is an init":        {map[int]int{1: 0, 7: 1}, "OTHER=1", 7, false, ErrAdopted},
+		"process 1 is the host's":     {map[int]int{1: 0, 7: 1}, "OTHER=1", 7, true, nil},
+		"the parent is not seen here": {map[int]int{7: 0}, "", 7, true, ErrOutside},
 	} {
+		inFirstNamespace = func() bool { return c.first }
 		dir := t.TempDir()
 		for pid, parent := range c.parents {
 			of := filepath.Join(dir, strconv.Itoa(pid))

@@ -85,14 +85,18 @@ func listening(proc string, port int, found func(socket string) (more bool)) err
 	return nil
 }
 
-// listeningIn reads the kernel's table of sockets, which begins with those that listen. A line has a number, the local
-// address as HEX:PORT, the remote one, the state, and the inode as its tenth field.
+// listeningIn reads the kernel's table of sockets, as far as those that listen: it begins with these, behind a heading.
+// A line has a number, the local address as HEX:PORT, the remote one, the state, and the inode as its tenth field.
 func listeningIn(table io.Reader, port int, found func(socket string) (more bool)) (more bool, err error) {
 	suffix := fmt.Sprintf(":%04X", port)
 	lines := bufio.NewScanner(table)
+	lines.Scan()
 	for lines.Scan() {
-		if fields := strings.Fields(lines.Text()); len(fields) > 9 && strings.HasSuffix(fields[1], suffix) &&
-			fields[3] == listenState && !found("socket:["+fields[9]+"]") {
+		fields := strings.Fields(lines.Text())
+		if len(fields) <= 9 || fields[3] != listenState {
+			break
+		}
+		if strings.HasSuffix(fields[1], suffix) && !found("socket:["+fields[9]+"]") {
 			return false, nil
 		}
 	}

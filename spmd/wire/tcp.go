@@ -163,8 +163,17 @@ func IsSilence(err error) bool {
 }
 
 // LacksLoopback reports whether a rank was dialled through a loopback interface that is down, as that of a new network
-// namespace is. IsSilence may be true for such an error as well, though no network has failed.
+// namespace is, and at no other address. IsSilence may be true for such an error as well, though no network has failed.
 func LacksLoopback(err error) bool {
+	all, ok := errors.AsType[attempts](err)
+	if !ok {
+		all = attempts{err}
+	}
+	return !slices.ContainsFunc(all, func(err error) bool { return !lacksLoopback(err) })
+}
+
+// lacksLoopback is LacksLoopback for one address.
+func lacksLoopback(err error) bool {
 	dialling, ok := errors.AsType[*net.OpError](err)
 	if !ok {
 		return false

@@ -295,6 +295,7 @@ func TestMethodsOfTemplates(t *testing.T) {
 		`{{if true}}{{else}}{{$x := .}}{{($x.Tree).YAML}}{{end}}`: "calls the method YAML", `{{define "a"}}{{.MapText 1}}{{end}}`: "a calls the method MapText",
 		`{{template "head" .Tree.Plain}}`: "calls the method Plain", `{{range .Workers}}{{print (.Placeholders)}}{{end}}`: "calls the method Placeholders",
 		`{{len (.WorkerEnv (index .Workers 0))}} {{.Kind}} {{.Concurrencies}} {{.Gen.World}} {{.String}}`: "",
+		`{{printf "%s %d %v" .Ident 1 true}}`: "",
 	} {
 		got, err := d.renderWithin("t", text, time.Hour)
 		if want == "" && (err != nil || got == "") || want != "" && (fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want)) {

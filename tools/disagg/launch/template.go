@@ -67,6 +67,10 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
 			}
 			for i, a := range args {
+				if s, ok := a.(fmt.Stringer); ok {
+					args[i] = s.String()
+					continue
+				}
 				if !isScalar(reflect.ValueOf(a)) { // a width is that of each element
 					return "", fmt.Errorf("wanted a text, a number or a truth value as argument %d, got %T; words makes a text of a list", i+1, a)
 				}

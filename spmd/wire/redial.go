@@ -50,7 +50,7 @@ func (r *redials) next(err error, now time.Time) (wait time.Duration, over error
 	}
 	if elapsed := now.Sub(r.began); elapsed >= redialWarning && !r.warned {
 		r.warned = true
-		r.log.Warn("no answer yet: the rank is dialled again and again", "peer", r.rank, "reason", err, "elapsed", elapsed)
+		r.log.Warn("no answer yet", "peer", r.rank, "reason", err, "elapsed", elapsed)
 	}
 	wait = r.pause
 	r.pause = min(2*r.pause, redialPause)

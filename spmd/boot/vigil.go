@@ -42,12 +42,9 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 		return nil, nil
 	}
 	found, err := ancestry.Find(pairsOf(env, names))
-	switch ports := launcherPorts(env, launcher); {
-	case errors.Is(err, ancestry.ErrAdopted) && slices.ContainsFunc(ports, listensHere):
-		log.Debug("the launcher is not watched: it is in this container, and the rank is detached from it")
-		return nil, nil
-	case errors.Is(err, ancestry.ErrOutside), errors.Is(err, ancestry.ErrAdopted):
-		return watchOutside(ports, log)
+	adopted := errors.Is(err, ancestry.ErrAdopted)
+	if adopted || errors.Is(err, ancestry.ErrOutside) {
+		return watchOutside(launcherPorts(env, launcher), adopted, log)
 	}
 	if err != nil || found == nil {
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
@@ -77,7 +74,12 @@ func begin(launcher *ancestry.Launcher, log *slog.Logger) *vigil {
 }
 
 // watchOutside watches a launcher that is in another PID namespace, as where each rank has a container with its own.
-func watchOutside(ports []int, log *slog.Logger) (*vigil, error) {
+// A rank that process 1 has adopted may be detached from a launcher that is seen.
+func watchOutside(ports []int, adopted bool, log *slog.Logger) (*vigil, error) {
+	if adopted && slices.ContainsFunc(ports, listensHere) {
+		log.Debug("the launcher is not watched: it is in this container, and the rank is detached from it")
+		return nil, nil
+	}
 	found, err := ancestry.AtPorts(ports)
 	if err != nil {
 		log.Info("the launcher is not watched: it is in another PID namespace, and listens at no port here")
@@ -106,7 +108,7 @@ func launcherPorts(env Environ, launcher string) (ports []int) {
 		local, _ := env("LOCAL_WORLD_SIZE")
 		all, _ := env("WORLD_SIZE")
 		port, _ := env("MASTER_PORT")
-		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all && isHere(env) {
+		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all && !isElsewhere(env) {
 			ports = append(ports, n)
 		}
 	}
@@ -119,14 +121,20 @@ func listensHere(port int) bool {
 	return err == nil
 }
 
-// isHere reports whether MASTER_ADDR is this host, as it calls itself.
-func isHere(env Environ) bool {
+// isElsewhere reports whether MASTER_ADDR is known to be another host: then what listens here at its port is another
+// job's. One that cannot be looked up may be any of this host's names.
+func isElsewhere(env Environ) bool {
 	master, _ := env("MASTER_ADDR")
-	if loopback(master) != "" || master == host.Name() {
-		return true
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", master)
+	own, errOwn := ownAddresses()
+	if err != nil || errOwn != nil || master == host.Name() {
+		return false
 	}
-	own, _ := ownAddresses()
-	return slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip.String() == master })
+	return !slices.ContainsFunc(found, func(ip netip.Addr) bool {
+		return ip.IsLoopback() || slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip == ip.Unmap() })
+	})
 }
 
 // pairsOf returns those of the variables that are set, with their values.

@@ -425,3 +425,25 @@ func TestAtPorts(t *testing.T) {
 		l.Close()
 	}
 }
+
+// The table of sockets is read as far as those that listen, over half-open connections between them.
+func TestListening(t *testing.T) {
+	const line = "%d: 0100007F:%04X 00000000:0000 %s 00000000:00000000 00:00000000 00000000 0 0 %d 1 0 100 0 0 10 0\n"
+	table := "sl local_address rem_address st ...\n"
+	for i, s := range []struct {
+		port  int
+		state string
+	}{{22, "0A"}, {22, "03"}, {4711, "0A"}, {4711, "0A"}, {80, "01"}, {4711, "0A"}} {
+		table += fmt.Sprintf(line, i, s.port, s.state, 100+i)
+	}
+	for port, want := range map[int]string{22: "socket:[100] ", 4711: "socket:[102] socket:[103] ", 80: ""} {
+		got := ""
+		more, err := listeningIn(strings.NewReader(table), port, func(socket string) bool {
+			got += socket + " "
+			return true
+		})
+		if !more || err != nil || got != want {
+			t.Errorf("port %d: %q, %v, %v, want %q", port, got, more, err, want)
+		}
+	}
+}

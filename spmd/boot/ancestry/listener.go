@@ -62,8 +62,8 @@ func (l *Launcher) SharesNetwork() bool {
 	return err == nil && os.SameFile(own, its)
 }
 
-// listenState is TCP_LISTEN in the kernel's table of sockets.
-const listenState = "0A"
+// listenState is TCP_LISTEN in the kernel's table of sockets, halfOpenState TCP_SYN_RECV.
+const listenState, halfOpenState = "0A", "03"
 
 // listening calls found with the links of the sockets of this network namespace that listen on a port, as they are in
 // /proc/PID/fd, socket:[INODE], until it returns false.
@@ -85,14 +85,18 @@ func listening(proc string, port int, found func(socket string) (more bool)) err
 	return nil
 }
 
-// listeningIn reads the kernel's table of sockets, as far as those that listen: it begins with these, behind a heading.
-// A line has a number, the local address as HEX:PORT, the remote one, the state, and the inode as its tenth field.
+// listeningIn reads the kernel's table of sockets, as far as those that listen: it begins with these, behind a heading,
+// and kernels before 4.4 put the half-open connections of each behind it. A line has a number, the local address as
+// HEX:PORT, the remote one, the state, and the inode as its tenth field.
 func listeningIn(table io.Reader, port int, found func(socket string) (more bool)) (more bool, err error) {
 	suffix := fmt.Sprintf(":%04X", port)
 	lines := bufio.NewScanner(table)
 	lines.Scan()
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
+		if len(fields) > 9 && fields[3] == halfOpenState {
+			continue
+		}
 		if len(fields) <= 9 || fields[3] != listenState {
 			break
 		}

@@ -67,7 +67,7 @@ func (d *Data) renderWithin(name, text string, limit time.Duration) (string, err
 				return "", fmt.Errorf("wanted a format with at most %d verbs", mostVerbs)
 			}
 			for i, a := range args {
-				if s, ok := a.(fmt.Stringer); ok {
+				if s, ok := a.(fmt.Stringer); ok && !isScalar(reflect.ValueOf(a)) {
 					args[i] = s.String()
 					continue
 				}

@@ -133,7 +133,9 @@ func isElsewhere(env Environ) bool {
 		return false
 	}
 	return !slices.ContainsFunc(found, func(ip netip.Addr) bool {
-		return ip.IsLoopback() || slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip == ip.Unmap() })
+		ip = ip.Unmap().WithZone("")
+		return ip.IsLoopback() || ip.IsUnspecified() ||
+			slices.ContainsFunc(own, func(a hostAddress) bool { return a.ip == ip })
 	})
 }
 

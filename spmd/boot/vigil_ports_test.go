@@ -16,6 +16,7 @@ func TestLauncherPorts(t *testing.T) {
 	}{
 		{"torchrun", torchrun + "127.0.0.1", []int{29500}}, {"torchrun", torchrun + "localhost", []int{29500}},
 		{"torchrun", torchrun + host.Name(), []int{29500}}, {"torchrun", torchrun + host.Name() + ".cluster.invalid", []int{29500}},
+		{"torchrun", torchrun + "0.0.0.0", []int{29500}}, {"torchrun", torchrun + "::", []int{29500}},
 		{"torchrun", torchrun + "192.0.2.7", nil},
 		{"torchrun", "LOCAL_WORLD_SIZE=2 WORLD_SIZE=2 MASTER_PORT=29500 MASTER_ADDR=127.0.0.1", nil},
 		{"torchrun", "TORCHELASTIC_USE_AGENT_STORE=True LOCAL_WORLD_SIZE=2 WORLD_SIZE=4 MASTER_PORT=29500 MASTER_ADDR=127.0.0.1", nil},

@@ -99,10 +99,13 @@ func ends() []end {
 	contained := []string{"unshare", "-pf", "--mount-proc"}
 	// As in containers whose init does not have the rank's variables.
 	withInit := []string{"sh", "-c", `export -p >env.$$; exec unshare -pf --mount-proc env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
+	// As in containers that share the host's processes, whose starter does not have them.
+	withoutVariables := []string{"sh", "-c", `export -p >env.$$; exec env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
 	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
 		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
 		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
+		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`},
 		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen},
 		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen},
 		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},

@@ -61,9 +61,30 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 			return nil, err
 		}
 	}
+	if launcher == "pmix" && !slurmsPMIx(env) {
+		alsoServer(found, env, log)
+	}
 	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
 	return begin(found, log), nil
+}
+
+// alsoServer makes the end of mpirun, or orted, count as that of the launcher where another process is taken for it:
+// what starts a container may drop the rank's variables, as apptainer's starter does, and outlives mpirun.
+func alsoServer(l *ancestry.Launcher, env Environ, log *slog.Logger) {
+	for _, port := range launcherPorts(env, "pmix") {
+		pid, err := ancestry.Listener(port)
+		switch {
+		case errors.Is(err, ancestry.ErrNoListener): // a container with its own network, or mpirun has ended
+		case err != nil: // who listens is closed to this process
+			l.AlsoPort(port)
+		case pid != l.PID:
+			err = l.Also(pid)
+		}
+		if err != nil {
+			log.Debug("the process of the PMIx server is not watched", "reason", err)
+		}
+	}
 }
 
 func begin(launcher *ancestry.Launcher, log *slog.Logger) *vigil {

@@ -112,7 +112,7 @@ func listeningIn(table io.Reader, port int, found func(socket string) (more bool
 func AtPorts(ports []int) (*Launcher, error) {
 	l := &Launcher{proc: "/proc"}
 	for _, port := range ports {
-		p := watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
+		p := atPort(port)
 		if there, err := p.handle.(socket).listens(); err != nil || !there {
 			continue
 		}
@@ -127,6 +127,13 @@ func AtPorts(ports []int) (*Launcher, error) {
 	}
 	return l, nil
 }
+
+func atPort(port int) watched {
+	return watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
+}
+
+// AlsoPort makes the end of what listens on a TCP port count as that of the launcher.
+func (l *Launcher) AlsoPort(port int) { l.also = append(l.also, atPort(port)) }
 
 // socket is one that listens on a TCP port.
 type socket struct {

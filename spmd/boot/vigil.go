@@ -73,15 +73,7 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 // what starts a container may drop the rank's variables, as apptainer's starter does, and outlives mpirun.
 func alsoServer(l *ancestry.Launcher, env Environ, log *slog.Logger) {
 	for _, port := range launcherPorts(env, "pmix") {
-		pid, err := ancestry.Listener(port)
-		switch {
-		case errors.Is(err, ancestry.ErrNoListener): // a container with its own network, or mpirun has ended
-		case err != nil: // who listens is closed to this process
-			l.AlsoPort(port)
-		case pid != l.PID:
-			err = l.Also(pid)
-		}
-		if err != nil {
+		if err := l.AlsoListener(port); err != nil { // in a container with its own network, or mpirun has ended
 			log.Debug("the process of the PMIx server is not watched", "reason", err)
 		}
 	}

@@ -22,17 +22,28 @@ var ErrNoListener = errors.New("no process listens on it")
 func Listener(port int) (pid int, err error) { return listener("/proc", port) }
 
 func listener(proc string, port int) (int, error) {
+	sockets, err := socketsAt(proc, port)
+	if err != nil {
+		return 0, err
+	}
+	return holder(proc, port, sockets)
+}
+
+// socketsAt are the links of the sockets that listen on a port.
+func socketsAt(proc string, port int) (map[string]bool, error) {
 	sockets := map[string]bool{}
 	err := listening(proc, port, func(socket string) (more bool) {
 		sockets[socket] = true
 		return true
 	})
-	if err != nil {
-		return 0, err
+	if err == nil && len(sockets) == 0 {
+		err = fmt.Errorf("TCP port %d: %w", port, ErrNoListener)
 	}
-	if len(sockets) == 0 {
-		return 0, fmt.Errorf("TCP port %d: %w", port, ErrNoListener)
-	}
+	return sockets, err
+}
+
+// holder is the process that holds one of the sockets that listen on a port.
+func holder(proc string, port int, sockets map[string]bool) (int, error) {
 	all, err := os.ReadDir(proc)
 	if err != nil {
 		return 0, err
@@ -132,8 +143,20 @@ func atPort(port int) watched {
 	return watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
 }
 
-// AlsoPort makes the end of what listens on a TCP port count as that of the launcher.
-func (l *Launcher) AlsoPort(port int) { l.also = append(l.also, atPort(port)) }
+// AlsoListener makes the end of the process that listens on a TCP port count as that of the launcher, or the end of its
+// socket where it is closed to this process. Only where the launcher itself does not listen is it searched for.
+func (l *Launcher) AlsoListener(port int) error {
+	sockets, err := socketsAt(l.proc, port)
+	if err != nil || holds(l.proc, l.PID, sockets) {
+		return err
+	}
+	pid, err := holder(l.proc, port, sockets)
+	if err != nil {
+		l.also = append(l.also, atPort(port))
+		return nil
+	}
+	return l.Also(pid)
+}
 
 // socket is one that listens on a TCP port.
 type socket struct {

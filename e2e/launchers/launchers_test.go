@@ -215,12 +215,15 @@ func TestLaunchersWithinEachOther(t *testing.T) {
 				innerEnv = append(innerEnv, "SLURM_MPI_TYPE="+strings.TrimPrefix(c.outer, "srun ")) // as where it is the default
 			}
 		}
-		o := start(t, harness.Command{
-			Argv: slices.Concat(words, inner, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm", "--size", "4K"}),
-			Env:  slices.Concat(env, innerEnv, []string{"PERIGEE_IFACE=lo"}),
-		}).Wait()
-		if o.Code != 0 || strings.Count(o.Stdout, ", 2 ranks on ") != 1 || !strings.Contains(o.Stdout, "launcher "+wayNamed(c.inner).launcher) {
-			t.Errorf("%s in %s: exit code %d\n%s%s", c.inner, c.outer, o.Code, o.Stdout, o.Stderr)
+		for _, wrapper := range [][]string{nil, withoutVariables} {
+			o := start(t, harness.Command{
+				Dir:  t.TempDir(),
+				Argv: slices.Concat(words, inner, wrapper, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm", "--size", "4K"}),
+				Env:  slices.Concat(env, innerEnv, []string{"PERIGEE_IFACE=lo"}),
+			}).Wait()
+			if o.Code != 0 || strings.Count(o.Stdout, ", 2 ranks on ") != 1 || !strings.Contains(o.Stdout, "launcher "+wayNamed(c.inner).launcher) {
+				t.Errorf("%s in %s, behind %q: exit code %d\n%s%s", c.inner, c.outer, wrapper, o.Code, o.Stdout, o.Stderr)
+			}
 		}
 	}
 }

@@ -93,19 +93,36 @@ func agent(t testing.TB, n int) ([]string, []string) {
 	return words, []string{"NODE=0", "PERIGEE_SECRET=of the test of orphans"}
 }
 
+// storingAgent starts ranks as [agent] does, listens at their MASTER_PORT, and has not torchrun's name.
+func storingAgent(t testing.TB, n int) ([]string, []string) {
+	ports, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{harness.Script(t, "storing"), fmt.Sprint(n), fmt.Sprint(ports[0])}, []string{"PERIGEE_SECRET=of the test of orphans"}
+}
+
+// withoutVariables is as in containers that share the host's processes, whose starter does not have the rank's
+// variables.
+var withoutVariables = []string{"sh", "-c", `export -p >env.$$; exec env -i sh -c '. "$0"; "$@"; code=$?; echo ended; exit $code' ./env.$$ "$@"`, "sh"}
+
 func ends() []end {
 	torchrun := way{"torchrun", "torchrun", agent, here, ""}
+	storing := way{"torchrun", "torchrun", storingAgent, here, ""}
 	shell := []string{"sh", "-c", `"$@"; echo "the shell goes on"`, "sh"}
 	contained := []string{"unshare", "-pf", "--mount-proc"}
 	// As in containers whose init does not have the rank's variables.
 	withInit := []string{"sh", "-c", `export -p >env.$$; exec unshare -pf --mount-proc env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
-	// As in containers that share the host's processes, whose starter does not have them.
-	withoutVariables := []string{"sh", "-c", `export -p >env.$$; exec env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
 	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
 		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
 		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
 		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`},
+		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`},
+		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`},
+		{storing, "an agent with a store, in a container", itself, contained, unseen},
 		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen},
 		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen},
 		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},

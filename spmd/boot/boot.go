@@ -124,11 +124,18 @@ func distance(env Environ, launcher string) int {
 	case names == nil:
 		return math.MaxInt - 1
 	}
-	depth, name := ancestry.Depth(pairsOf(env, names))
+	depth, name := ancestry.Depth(pairsOf(env, names), launcherNames)
 	if passesOn(env, launcher, name) {
 		depth++
 	}
 	return depth
+}
+
+// launcherNames are the kernel's names of the processes that start ranks, of at most 15 characters. Others, such as
+// a link to mpirun that is called otherwise, are known if nothing that drops variables is between.
+var launcherNames = []string{
+	"slurmstepd", "hydra_pmi_proxy", "orted", "prted", "prterun", "mpirun", "mpiexec", "orterun", "mpirun.openmpi",
+	"mpiexec.openmpi", "torchrun", "pt_elastic",
 }
 
 // passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks

@@ -61,22 +61,41 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 			return nil, err
 		}
 	}
-	if launcher == "pmix" && !slurmsPMIx(env) {
-		alsoServer(found, env, log)
-	}
+	alsoItself(found, env, launcher, log)
 	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
 	return begin(found, log), nil
 }
 
-// alsoServer makes the end of mpirun, or orted, count as that of the launcher where another process is taken for it:
-// what starts a container may drop the rank's variables, as apptainer's starter does, and outlives mpirun.
-func alsoServer(l *ancestry.Launcher, env Environ, log *slog.Logger) {
-	for _, port := range launcherPorts(env, "pmix") {
-		if err := l.AlsoListener(port); err != nil { // in a container with its own network, or mpirun has ended
-			log.Debug("the process of the PMIx server is not watched", "reason", err)
-		}
+// alsoItself makes the end of the launcher count where another process is taken for it: what starts a container may
+// drop the rank's variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name,
+// which an ancestor has, or else by the port at which it listens.
+func alsoItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
+	known, err := l.AlsoAbove(processNames(env, launcher)...)
+	if err != nil {
+		log.Debug("the launcher's own process is not looked for by its name", "reason", err)
 	}
+	port := serverPort(env, launcher)
+	if known || port == 0 || l.ListensAt(port) || isElsewhere(env, launcher) {
+		return
+	}
+	if err := l.AlsoListener(port); err != nil { // in a container with its own network, or the launcher has ended
+		log.Debug("the process that listens at the launcher's port is not watched", "reason", err)
+	}
+}
+
+// processNames are the kernel's names of the process that starts the ranks of a host. mpirun and orted, which users
+// call by other names, too, are known by their port.
+func processNames(env Environ, launcher string) []string {
+	switch {
+	case launcher == "pmi1":
+		return []string{"hydra_pmi_proxy"}
+	case launcher == "torchrun":
+		return []string{"torchrun", "pt_elastic"} // the second since PyTorch 2.6, whatever command has begun it
+	case ofSlurm(env, launcher):
+		return []string{"slurmstepd"}
+	}
+	return nil
 }
 
 func begin(launcher *ancestry.Launcher, log *slog.Logger) *vigil {
@@ -102,30 +121,39 @@ func watchOutside(ports []int, adopted bool, log *slog.Logger) (*vigil, error) {
 	return begin(found, log), nil
 }
 
-// launcherPorts are the TCP ports of this host at which processes of the launcher listen as long as they live: srun,
-// the PMIx server in mpirun, orted or slurmstepd, and torchrun's agent.
+// launcherPorts are the TCP ports of this host at which processes of the launcher listen as long as they live: that of
+// srun, and [serverPort].
 func launcherPorts(env Environ, launcher string) (ports []int) {
 	if at := srunAddress(env, launcher); at.IsValid() {
 		ports = append(ports, int(at.Port()))
 	}
+	if port := serverPort(env, launcher); port != 0 && !isElsewhere(env, launcher) {
+		ports = append(ports, port)
+	}
+	return ports
+}
+
+// serverPort is where the process that starts the ranks of a host listens: the PMIx server in mpirun, orted or
+// slurmstepd, or torchrun's agent, if that is the only one and on this host ([isElsewhere]). It is 0 if there is none.
+func serverPort(env Environ, launcher string) int {
 	switch launcher {
 	case "pmix":
 		for _, name := range pmixServers { // NAMESPACE.RANK;tcp4://ADDRESS:PORT
 			text, _ := env(name)
 			_, address, _ := strings.Cut(text, "://")
 			if at, err := netip.ParseAddrPort(address); err == nil {
-				return append(ports, int(at.Port()))
+				return int(at.Port())
 			}
 		}
 	case "torchrun":
 		local, _ := env("LOCAL_WORLD_SIZE")
 		all, _ := env("WORLD_SIZE")
-		port, _ := env("MASTER_PORT")
-		if n, err := strconv.Atoi(port); err == nil && usesAgentStore(env) && local == all && !isElsewhere(env) {
-			ports = append(ports, n)
+		text, _ := env("MASTER_PORT")
+		if port, err := strconv.ParseUint(text, 10, 16); err == nil && usesAgentStore(env) && local == all {
+			return int(port)
 		}
 	}
-	return ports
+	return 0
 }
 
 // listensHere reports whether a process that is seen here listens on a TCP port.
@@ -134,9 +162,12 @@ func listensHere(port int) bool {
 	return err == nil
 }
 
-// isElsewhere reports whether MASTER_ADDR is known to be another host: then what listens here at its port is another
-// job's. One that cannot be looked up may be any of this host's names.
-func isElsewhere(env Environ) bool {
+// isElsewhere reports whether torchrun's MASTER_ADDR is known to be another host: then what listens here at its port is
+// another job's. One that cannot be looked up may be any of this host's names.
+func isElsewhere(env Environ, launcher string) bool {
+	if launcher != "torchrun" {
+		return false
+	}
 	master, _ := env("MASTER_ADDR")
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -235,12 +266,17 @@ func slurmsPMIx(env Environ) bool {
 	return strings.HasPrefix(namespace, "slurm.pmix.")
 }
 
+// ofSlurm reports whether Slurm has started the ranks, or what has started them.
+func ofSlurm(env Environ, launcher string) bool {
+	return launcher == "slurm" || launcher == "pmi2" || slurmsPMIx(env)
+}
+
 // srunAddress is where the srun of this step listens, invalid if it runs on another
 // host. Tasks are children of slurmstepd, which goes on when srun has died. Slurm ends
 // the step by itself if srun alone is killed, but not if its second process, which does
 // that, is killed with it.
 func srunAddress(env Environ, launcher string) netip.AddrPort {
-	if launcher != "slurm" && launcher != "pmi2" && !slurmsPMIx(env) {
+	if !ofSlurm(env, launcher) {
 		return netip.AddrPort{}
 	}
 	text, _ := env("SLURM_STEP_LAUNCHER_PORT")

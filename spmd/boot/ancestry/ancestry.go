@@ -36,6 +36,7 @@ package ancestry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -211,16 +212,22 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
-// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs, and the name of
-// the next one, "" if there is none or it is hidden: the launcher that has given them is that one, or above.
-func Depth(variables []string) (depth int, next string) {
+// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs: the launcher that
+// has given them is the next one, or above. name is that of the next one which is called like a launcher; what starts a
+// container may come before it. If none is, it is that of the next one, "" if there is none.
+func Depth(variables, launchers []string) (depth int, name string) {
 	for pid := range ancestors {
-		if !carries("/proc", pid, variables) {
-			return depth, nameOf("/proc", pid)
+		if name == "" && carries("/proc", pid, variables) {
+			depth++
+			continue
 		}
-		depth++
+		its := nameOf("/proc", pid)
+		if slices.Contains(launchers, its) {
+			return depth, its
+		}
+		name = cmp.Or(name, its)
 	}
-	return depth, ""
+	return depth, name
 }
 
 // ancestors yields the ancestors of this process that it sees, from its parent up to the one below process 1.
@@ -262,6 +269,29 @@ func (l *Launcher) Also(pid int) error {
 	}
 	l.also = append(l.also, watched{Process{pid, nameOf("/proc", pid)}, h})
 	return nil
+}
+
+// AlsoAbove makes the end of the nearest ancestor with one of these names count as that of the launcher, where another
+// process is taken for it: what starts a container may drop the rank's variables. It reports whether the launcher, or
+// one above it, has such a name.
+func (l *Launcher) AlsoAbove(names ...string) (found bool, err error) {
+	if slices.Contains(names, l.Name) {
+		return true, nil
+	}
+	child := l.PID
+	for range maxDepth {
+		parent, h, err := holdParent(l.proc, child)
+		if err != nil || h == nil {
+			return false, err
+		}
+		if name := nameOf(l.proc, parent); slices.Contains(names, name) {
+			l.also = append(l.also, watched{Process{parent, name}, h})
+			return true, nil
+		}
+		h.close()
+		child = parent
+	}
+	return false, nil
 }
 
 // reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank,

@@ -313,6 +313,30 @@ func TestAlso(t *testing.T) {
 	other.Wait()
 }
 
+// What is taken for the launcher may have been started by it.
+func TestAlsoAbove(t *testing.T) {
+	launcher, wrapper, rank := familyOf(t, `sh -c 'PERIGEE_TEST_RANK=3 sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; :`)
+	l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
+	if err != nil || l == nil || l.PID != wrapper {
+		t.Fatal(l, err)
+	}
+	defer l.Close()
+	if found, err := l.AlsoAbove("no such name"); found || err != nil {
+		t.Errorf("no ancestor has the name: got %v, %v", found, err)
+	}
+	if found, err := l.AlsoAbove("sh"); !found || err != nil || len(l.also) != 0 {
+		t.Errorf("the launcher has the name: got %v, %v, and %v watched", found, err, l.also)
+	}
+	l.Name = "starter"
+	if found, err := l.AlsoAbove("sh"); !found || err != nil {
+		t.Errorf("what has started it has the name: got %v, %v", found, err)
+	}
+	syscall.Kill(launcher, syscall.SIGKILL)
+	if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher {
+		t.Errorf("got %v, %v; want process %d", p, orphan, launcher)
+	}
+}
+
 func TestListener(t *testing.T) {
 	for _, network := range []string{"tcp4", "tcp6"} {
 		l, err := net.Listen(network, "localhost:0")

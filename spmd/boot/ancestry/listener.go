@@ -143,11 +143,17 @@ func atPort(port int) watched {
 	return watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
 }
 
+// ListensAt reports whether the launcher is seen to listen on a TCP port of this network namespace.
+func (l *Launcher) ListensAt(port int) bool {
+	sockets, err := socketsAt(l.proc, port)
+	return err == nil && holds(l.proc, l.PID, sockets)
+}
+
 // AlsoListener makes the end of the process that listens on a TCP port count as that of the launcher, or the end of its
-// socket where it is closed to this process. Only where the launcher itself does not listen is it searched for.
+// socket where it is closed to this process. All processes are searched for it.
 func (l *Launcher) AlsoListener(port int) error {
 	sockets, err := socketsAt(l.proc, port)
-	if err != nil || holds(l.proc, l.PID, sockets) {
+	if err != nil {
 		return err
 	}
 	pid, err := holder(l.proc, port, sockets)

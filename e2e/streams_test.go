@@ -125,6 +125,10 @@ func TestOutputOnClosedDescriptor(t *testing.T) {
 	}
 	run := inShell(t, "", `exec "$@" >&-`, "run", "alltoall", "-n", "2", "--engine", "shm", "--iters", "2", "--result", "r.json")
 	run.MustEnd()
+	for _, others := range []string{"", " <&-"} {
+		o := inShell(t, run.Dir, `exec "$@" >&-`+others, "report", "r.json", "--format", "json", "-o", "/dev/stdout").Wait()
+		checkComplaint(t, o, fault.Output, "cannot write /dev/stdout: it is closed")
+	}
 	if o := inShell(t, run.Dir, `exec "$@" >&-`, "report", "r.json").Wait(); o.Code != 0 || o.Stderr != "# report: report.html\n" {
 		t.Errorf("a command that prints nothing: exit code %d, %s", o.Code, o.Stderr)
 	}

@@ -295,11 +295,15 @@ func flushFor(ctx context.Context, f *os.File, patience time.Duration) (flushed 
 	}
 }
 
-// writable returns an error if a place is a descriptor of this process that is open for reading only.
+// writable returns an error if a place is a descriptor of this process that it was not given, such as the one that Go's
+// runtime opens in the place of a closed standard output, or one that is open for reading only.
 func writable(place regular.Place) error {
 	fd, own := place.Descriptor()
 	if !own {
 		return nil
+	}
+	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
+		return errors.New("it is closed")
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil && flags&unix.O_ACCMODE == unix.O_RDONLY {

@@ -1,3 +1,4 @@
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -150,11 +151,23 @@ static void check_descriptors(void) {
 		       (unsigned long long)l.rlim_cur, n, least_descriptors);
 }
 
-bool perigee_stdout_closed; // Go's runtime opens /dev/null in its place
+bool perigee_stdout_closed;
+
+// Go's runtime opens /dev/null in the place of a standard output that is closed. Here it is marked as none that this
+// process was given, so that nobody writes there by the name /dev/stdout, and loses it.
+static void hold_stdout(void) {
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (fd >= 0 && fd != STDOUT_FILENO) {
+		dup3(fd, STDOUT_FILENO, O_CLOEXEC);
+		close(fd);
+	}
+}
 
 __attribute__((constructor)) static void perigee_early(void) {
 	perigee_stdout_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
 	check_descriptors();
+	if (perigee_stdout_closed)
+		hold_stdout();
 	const char *limit = variable("GOMEMLIMIT");
 	if (limit != NULL && *limit != '\0' && strcmp(limit, "off") != 0 && !is_size(limit)) {
 		char shown[41]; // the terminal is not for what others have put there

@@ -232,8 +232,7 @@ func (p Place) Open(flag int, perm fs.FileMode) (*os.File, error) {
 	return os.NewFile(uintptr(fd), p.Path()), nil
 }
 
-// Descriptor is the number of the descriptor of this process that a Magic place stands for. One that the process has
-// not got from its parent is none.
+// Descriptor is the number of the descriptor of this process that a Magic place stands for, if it stands for one.
 func (p Place) Descriptor() (fd int, ok bool) {
 	own, err := os.Stat("/proc/self/fd")
 	if err != nil || !p.Magic {
@@ -243,11 +242,7 @@ func (p Place) Descriptor() (fd int, ok bool) {
 		return 0, false
 	}
 	fd, err = strconv.Atoi(p.Name)
-	if err != nil {
-		return 0, false
-	}
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-	return fd, err == nil && flags&unix.FD_CLOEXEC == 0
+	return fd, err == nil
 }
 
 func openat(folder int, name string, flags int, perm fs.FileMode) (fd int, err error) {

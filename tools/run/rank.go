@@ -292,7 +292,7 @@ func (k *rank) perform(r *lua.Runtime, o order) error {
 			explain := func(failure error) { experiment.ExplainPartial(flags.Result, id, failure, k.streams.Err) }
 			k.explain.Store(&explain)
 		}
-		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.Notes...)
+		k.exp.Doc.Notes = append(k.exp.Doc.Notes, o.leftOut(r.Scenario, flags)...)
 		k.header(o.Script)
 	}
 	if err := k.exp.DescribeHosts(); err != nil {

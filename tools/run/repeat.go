@@ -18,7 +18,6 @@ type order struct {
 	// repetition.
 	Flags   *Flags
 	Options map[string]any
-	Notes   []string // on what a repetition leaves out
 
 	old *result.Document // the repeated result, at rank 0 and in the launcher
 }
@@ -51,13 +50,9 @@ func (j Job) read() (order, error) {
 			WithHint("read it (perigee result cat -r %s .scenario.source), then repeat it with --allow-io",
 				cli.Quote(j.Repeats))
 	}
-	var notes []string
-	if !flags.AllowIO {
-		notes = leftOut(d.Scenario)
-	}
 	flags.asIn(d)
 	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options,
-		Notes: notes, old: d}, nil
+		old: d}, nil
 }
 
 // checkStart refuses to start as many ranks on this machine as only a cluster, or a stranger, can have meant. A number
@@ -86,11 +81,14 @@ func (j Job) otherSize(want, got int, launcher string) error {
 		WithHint("leave --ranks to the launcher, or start them here with --launcher local")
 }
 
-// leftOut says which options of a result name files to write, which are not written without --allow-io: the user of
-// this run has not named them.
-func leftOut(sc result.Scenario) (notes []string) {
-	for _, option := range sc.Writes {
-		if path, ok := sc.Options[option].(string); ok && path != "" {
+// leftOut says which options of a result name files to write, which a repetition does not write without --allow-io: the
+// user of this run has not named them.
+func (o order) leftOut(sc lua.Scenario, flags Flags) (notes []string) {
+	if flags.AllowIO {
+		return nil
+	}
+	for _, option := range sc.Keys("output") {
+		if path, ok := o.Options[option].(string); ok && path != "" {
 			notes = append(notes, fmt.Sprintf("%s of the result is left out: it names a file to write, %s; --allow-io writes it", option, path))
 		}
 	}

@@ -153,8 +153,8 @@ static void check_descriptors(void) {
 
 bool perigee_stdout_closed;
 
-// Go's runtime opens /dev/null in the place of a standard output that is closed. Here it is marked as none that this
-// process was given, so that nobody writes there by the name /dev/stdout, and loses it.
+// Go's runtime opens /dev/null in the place of a standard output that is closed. Here it is marked as one that this
+// process was not given: what is written there by the name /dev/stdout would be lost.
 static void hold_stdout(void) {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (fd >= 0 && fd != STDOUT_FILENO) {

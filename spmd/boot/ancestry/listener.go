@@ -140,7 +140,7 @@ func AtPorts(ports []int) (*Launcher, error) {
 }
 
 func atPort(port int) watched {
-	return watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket{"/proc", port}}
+	return watched{Process{Name: fmt.Sprint("at TCP port ", port)}, socket(port)}
 }
 
 // ListensAt reports whether the launcher is seen to listen on a TCP port of this network namespace.
@@ -165,13 +165,10 @@ func (l *Launcher) AlsoListener(port int) error {
 }
 
 // socket is one that listens on a TCP port.
-type socket struct {
-	proc string
-	port int
-}
+type socket int
 
 func (s socket) listens() (yes bool, err error) {
-	err = listening(s.proc, s.port, func(string) (more bool) {
+	err = listening("/proc", int(s), func(string) (more bool) {
 		yes = true
 		return false
 	})

@@ -176,6 +176,14 @@ func TestFindPassesOver(t *testing.T) {
 			module := filepath.Join(modules, "libuct_x.so.0")
 			return errors.Join(os.Mkdir(modules, 0o700), os.WriteFile(module, nil, 0o600), os.Chmod(module, 0o666))
 		},
+		"UCX's settings beside what it needs, for others": func(_ *testing.T, root string) error {
+			settings := filepath.Join(root, venv, "etc/ucx/ucx.conf")
+			return errors.Join(os.MkdirAll(filepath.Dir(settings), 0o700), os.WriteFile(settings, nil, 0o600), os.Chmod(settings, 0o666))
+		},
+		"a folder for UCX's settings, for others": func(_ *testing.T, root string) error {
+			folder := filepath.Join(root, venv, "etc")
+			return errors.Join(os.Mkdir(folder, 0o700), os.Chmod(folder, 0o777))
+		},
 		"a folder that others can make": func(_ *testing.T, root string) error {
 			site := filepath.Join(root, venv)
 			return errors.Join(os.RemoveAll(filepath.Join(site, "nixl.libs")), os.Chmod(site, os.ModeSticky|0o777))

@@ -42,7 +42,34 @@ func untrusted(path string) error {
 			return err
 		}
 	}
+	for dir := range l.folders {
+		if err := settingsBeside(dir); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// settingsBeside reports who else could have written, or could write, the settings that UCX reads beside a folder of
+// libraries, if its own are there: LIBRARIES/../etc/ucx/ucx.conf.
+func settingsBeside(libraries string) error {
+	real, err := filepath.EvalSymlinks(libraries)
+	if err != nil {
+		return nil // it is missing, and so is what is beside it
+	}
+	path := filepath.Join(filepath.Dir(real), "etc", "ucx", ucxSettings)
+	if exists(path) {
+		return regular.Guarded(path)
+	}
+	return regular.GuardedFolder(existing(filepath.Dir(path)))
+}
+
+// existing is a folder, or the nearest one above it that is there.
+func existing(dir string) string {
+	for !exists(dir) {
+		dir = filepath.Dir(dir)
+	}
+	return dir
 }
 
 // loads is what loading a library loads: the folders in which libraries are looked for, and the files that are there.
@@ -89,11 +116,7 @@ func (l *loads) folder(dir string) error {
 	}
 	names := map[string]bool{}
 	l.folders[dir] = names
-	there := dir
-	for !exists(there) {
-		there = filepath.Dir(there)
-	}
-	if err := regular.GuardedFolder(there); err != nil {
+	if err := regular.GuardedFolder(existing(dir)); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(dir)

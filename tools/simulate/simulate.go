@@ -62,7 +62,7 @@ func (c *Cmd) Run(s cli.Streams) error {
 
 // run is Run where so much memory is available.
 func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
-	sizes, work, err := c.plan()
+	sizes, work, err := c.plan(available)
 	if err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 }
 
 // plan checks what was asked for.
-func (c *Cmd) plan() (sizes []int, work *Workload, err error) {
+func (c *Cmd) plan(available func() (int64, error)) (sizes []int, work *Workload, err error) {
 	sizes = c.Ranks
 	if c.Config != "" {
-		if work, err = loadWorkload(c.Config); err != nil {
+		if work, err = loadWorkload(c.Config, available); err != nil {
 			return nil, nil, err
 		}
 		if len(sizes) == 0 {

@@ -149,6 +149,43 @@ func TestMemoryIsChecked(t *testing.T) {
 	}
 }
 
+// Patterns are refused while they are read, and a matrix is kept once, whatever its files are called.
+func TestMemoryIsCheckedWhileReading(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("m.txt", strings.Repeat(strings.Repeat("1 ", 1024)+"\n", 1024)) // 2^20 cells
+	write("copy.txt", strings.Repeat(strings.Repeat("1,", 1023)+"1\n", 1024))
+	config := "traffic_patterns:\n- matrix_file: m.txt\n- matrix_file: x/../m.txt\n- matrix_file: copy.txt\n"
+	write("c.yaml", config+"- matrix_file: gone.txt\n")
+	if err := os.Mkdir(filepath.Join(dir, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	_, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) {
+		if looks++; looks == 3 {
+			return 1 << 30, nil
+		}
+		return 1 << 40, nil
+	})
+	if fault.KindOf(err) != fault.Resource || looks != 3 {
+		t.Errorf("got %v after %d looks", err, looks)
+	}
+	write("c.yaml", config)
+	w, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) { return 1 << 40, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range w.Patterns {
+		if p.Matrix != w.Patterns[0].Matrix {
+			t.Errorf("pattern %d has a matrix of its own", i)
+		}
+	}
+}
+
 // Estimates are above what was measured, and not by much where it counts.
 func TestEstimate(t *testing.T) {
 	dense := func(n, patterns int) *Workload {

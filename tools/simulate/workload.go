@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"os"
 	"strconv"
@@ -116,8 +117,11 @@ var configKeys = conf.Schema{
 	{Name: "generator", Type: "any"},
 }
 
-// loadWorkload reads a configuration file.
-func loadWorkload(path string) (*Workload, error) {
+// looksAt is after how many further cells of all patterns the memory that they take is looked at while they are read.
+const looksAt = 1 << 20
+
+// loadWorkload reads a configuration file, as far as there is memory to simulate it.
+func loadWorkload(path string, available func() (int64, error)) (*Workload, error) {
 	doc, err := conf.Load(path)
 	if err != nil {
 		return nil, err
@@ -135,7 +139,9 @@ func loadWorkload(path string) (*Workload, error) {
 			WithHint("wanted is a configuration of ct-perftest or sequential-ct-perftest")
 	}
 	near := regular.Inside(regular.FolderOf(path))
-	matrices := map[string]*matrix.Matrix{} // each file is read once
+	matrices := map[string]*matrix.Matrix{} // each file is read once,
+	alike := map[string]*matrix.Matrix{}    // and each matrix kept once, by its digest: files may have many names, and copies
+	cells, looked := 0, 0
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()
 		m := matrices[path]
@@ -143,7 +149,9 @@ func loadWorkload(path string) (*Workload, error) {
 			if m, err = readMatrix(path, near); err != nil {
 				return nil, err
 			}
-			matrices[path] = m
+			digest := m.Digest()
+			m = cmp.Or(alike[digest], m)
+			matrices[path], alike[digest] = m, m
 		}
 		if first := w.Patterns; len(first) > 0 && first[0].Matrix.Size() != m.Size() {
 			return nil, item.Get("matrix_file").Errorf("the matrix is for %d ranks, the first one for %d", m.Size(),
@@ -166,6 +174,13 @@ func loadWorkload(path string) (*Workload, error) {
 			p.stores[rank] = true
 		}
 		w.Patterns = append(w.Patterns, p)
+		if cells += m.Cells(); cells-looked < looksAt {
+			continue
+		}
+		if err := checkMemory([]int{m.Size()}, []*Workload{w}, available); err != nil {
+			return nil, err
+		}
+		looked = cells
 	}
 	return w, nil
 }

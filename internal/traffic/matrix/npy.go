@@ -84,8 +84,8 @@ type npyHeader struct {
 }
 
 // readNPY reads a matrix that numpy.save has written: two dimensions of one size, any type of integers or floats. Cells
-// must be whole numbers of bytes.
-func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
+// must be whole numbers of bytes, and no more than most of them other than 0.
+func readNPY(name string, r *bufio.Reader, most int) (*Matrix, error) {
 	fail := func(format string, args ...any) (*Matrix, error) {
 		return nil, fault.New(fault.Input, "%s: "+format, append([]any{name}, args...)...)
 	}
@@ -93,6 +93,11 @@ func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
 	if err != nil {
 		return fail("numpy file: %w", err)
 	}
+	if bytes := int64(h.ranks) * int64(h.ranks) * int64(h.width); bytes > maxTextBytes {
+		return fail("numpy file: wanted at most %d bytes of cells, got %d x %d of %d bytes", int64(maxTextBytes), h.ranks, h.ranks,
+			h.width)
+	}
+	cells := 0
 	rows := make([][]Cell, h.ranks)
 	line := make([]byte, h.ranks*h.width)
 	for i := range h.ranks {
@@ -109,9 +114,13 @@ func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
 				return fail("numpy file: row %d, column %d: wanted a whole number of bytes, got %s", row, column,
 					instead)
 			}
-			if value > 0 {
-				rows[row] = append(rows[row], Cell{Peer: column, Bytes: value})
+			if value == 0 {
+				continue
 			}
+			if cells++; cells > most {
+				return fail("numpy file: wanted at most %d cells other than 0, got more", most)
+			}
+			rows[row] = append(rows[row], Cell{Peer: column, Bytes: value})
 		}
 	}
 	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) {
@@ -120,8 +129,7 @@ func readNPY(name string, r *bufio.Reader) (*Matrix, error) {
 	m := New(h.ranks)
 	for i, row := range rows {
 		if !m.addRow(i, slices.Clip(row)) {
-			return fail("wanted at most %d cells other than 0 and at most %d bytes in all, got more by row %d",
-				MaxCells, int64(math.MaxInt64), i)
+			return fail("wanted at most %d bytes in all, got more by row %d", int64(math.MaxInt64), i)
 		}
 	}
 	return m, nil

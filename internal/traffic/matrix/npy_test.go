@@ -1,6 +1,7 @@
 package matrix
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -62,6 +63,28 @@ func TestReadNPYRefuses(t *testing.T) {
 	} {
 		if _, err := readFile("testdata/npy/" + name); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+}
+
+// A file of zeros or ones that takes no room on the disk is refused by its header, or as soon as it has too many cells.
+func TestReadNPYIsBounded(t *testing.T) {
+	header := func(kind string, n int) string {
+		text := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%d, %d), }\n", kind, n, n)
+		return npyMagic + "\x01\x00" + string(binary.LittleEndian.AppendUint16(nil, uint16(len(text)))) + text
+	}
+	if _, err := ReadText("x", strings.NewReader(header("<f8", 1<<20))); err == nil ||
+		!strings.Contains(err.Error(), "wanted at most 8589934592 bytes of cells, got 1048576 x 1048576 of 8 bytes") {
+		t.Errorf("the most ranks: %v", err)
+	}
+	for fortran, kind := range map[string]string{"False": "|u1", "True": "|i1"} {
+		text := strings.Replace(header(kind, 100), "False", fortran, 1)
+		if fortran == "True" {
+			text = strings.Replace(text, "}\n", "}\n\n", 1) // as long as before
+		}
+		body := bufio.NewReader(strings.NewReader(text + strings.Repeat("\x01", 30*100)))
+		if _, err := readNPY("x", body, 2999); err == nil || !strings.Contains(err.Error(), "wanted at most 2999 cells other than 0, got more") {
+			t.Errorf("fortran %s: %v", fortran, err)
 		}
 	}
 }

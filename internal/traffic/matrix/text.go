@@ -17,7 +17,7 @@ import (
 const (
 	blockBytes   = 1 << 18 // read at a time
 	maxCellChars = 64      // the longest cell; 4.47035e+06G has 12 characters
-	maxTextBytes = 8 << 30 // the longest text: 16384 ranks of 32 characters a cell
+	maxTextBytes = 8 << 30 // the longest text: 16384 ranks of 32 characters a cell; of a numpy file, the longest cells
 )
 
 // byteOrderMark is what some editors put in front of UTF-8 text.
@@ -67,7 +67,7 @@ func writeZeros(out *bufio.Writer, n int) {
 func ReadText(name string, r io.Reader) (*Matrix, error) {
 	in := bufio.NewReaderSize(r, len(npyMagic))
 	if head, _ := in.Peek(len(npyMagic)); string(head) == npyMagic {
-		return readNPY(name, bufio.NewReaderSize(in, 1<<16))
+		return readNPY(name, bufio.NewReaderSize(in, 1<<16), MaxCells)
 	} else if bytes.HasPrefix(head, []byte("PK\x03\x04")) {
 		return nil, fault.New(fault.Input, "%s: wanted a matrix, got a zip archive", name).
 			WithHint("if it comes from numpy.savez, save the array alone with numpy.save")

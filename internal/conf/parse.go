@@ -27,6 +27,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"perigee/internal/fault"
@@ -40,7 +41,7 @@ const (
 	MaxBytes  = 64 << 20  // of text
 	maxDepth  = 100       // lists and maps inside each other
 	maxValues = 1 << 22   // in a document
-	maxMemory = 400 << 20 // of all values, as estimated
+	MaxMemory = 400 << 20 // of all values, as estimated
 )
 
 // What values take in memory, measured: in the tree, which all formats share.
@@ -50,9 +51,9 @@ const (
 	mapBytes   = 400
 )
 
-// tooLarge refuses what would take more than maxMemory.
+// tooLarge refuses what would take more than MaxMemory.
 func tooLarge(name string) error {
-	return fault.New(fault.Input, "%s: wanted values that take at most %s of memory, got more", name, size.Binary(maxMemory)).
+	return fault.New(fault.Input, "%s: wanted values that take at most %s of memory, got more", name, size.Binary(MaxMemory)).
 		WithHint("large matrices belong in separate files; lists and maps in brackets take more than lines, and YAML and TOML more than JSON")
 }
 
@@ -88,16 +89,21 @@ func Readable(name string) bool {
 
 // Load reads the document in a file. Its name determines the format, as in [Parse].
 func Load(path string) (*Value, error) {
+	text, err := ReadText(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
+}
+
+// ReadText reads the text of a document for [Parse].
+func ReadText(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() { // of a folder Read says what is in it
 		if _, err := formatOf(path); err != nil {
 			return nil, err
 		}
 	}
-	text, err := Read(path, nil)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, text)
+	return Read(path, nil)
 }
 
 // Read reads the text that Load parses. It takes only regular files, since anything else
@@ -176,6 +182,44 @@ func Parse(name string, text []byte) (*Value, error) {
 			f.name)
 	}
 	return top, nil
+}
+
+// Long is the text that is worth a turn of its own, in bytes, where many documents are read side by side.
+const Long = 64 << 10
+
+// Weighty reports whether reading a document of this text may take far more memory than most do: it is long, or YAML
+// whose aliases repeat what it holds.
+func Weighty(text []byte) bool { return len(text) > Long || bytes.IndexByte(text, '&') >= 0 }
+
+// ReadInTurn is [ReadText] where many documents are read side by side: it holds turn for one that is weighty, from
+// before it is read until release is called.
+func ReadInTurn(path string, turn sync.Locker) (text []byte, release func(), err error) {
+	release = func() {}
+	take := func() { turn.Lock(); release = turn.Unlock }
+	info, err := os.Stat(path)
+	long := err == nil && info.Size() > Long
+	if long {
+		take()
+	}
+	if text, err = ReadText(path); err == nil && !long && Weighty(text) {
+		take()
+	}
+	return text, release, err
+}
+
+// Memory is what a value and all in it take, in bytes, as estimated.
+func (v *Value) Memory() int {
+	n := valueBytes + len(v.Text())
+	for _, element := range v.list {
+		n += element.Memory()
+	}
+	if len(v.keys) > 0 {
+		n += mapBytes
+	}
+	for _, key := range v.keys {
+		n += keyBytes + len(key) + v.fields[key].Memory()
+	}
+	return n
 }
 
 func tooLong(name string) error {
@@ -264,7 +308,7 @@ func (b *builder) admit(v *Value) error {
 	if b.values++; b.values > maxValues {
 		return tooMany(place(v.File, v.Line))
 	}
-	if b.bytes += valueBytes; b.bytes > maxMemory {
+	if b.bytes += valueBytes; b.bytes > MaxMemory {
 		return tooLarge(v.File)
 	}
 	if v.depth > maxDepth {

@@ -94,7 +94,7 @@ func weighTOML(name string, text []byte) error {
 		line += bytes.Count(text[i:i+n], []byte("\n"))
 		i += n
 	}
-	if taken > maxMemory {
+	if taken > MaxMemory {
 		return tooLarge(name)
 	}
 	return nil

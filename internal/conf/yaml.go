@@ -81,7 +81,7 @@ func weighYAML(name string, text []byte) error {
 	if directives > maxDirectives {
 		return fault.New(fault.Input, "%s: wanted at most %d directives (lines that begin with %%), got %d", name, maxDirectives, directives)
 	}
-	if taken > maxMemory {
+	if taken > MaxMemory {
 		return tooLarge(name)
 	}
 	return nil

@@ -400,7 +400,7 @@ func FuzzLoad(f *testing.F) {
 		if err != nil {
 			return
 		}
-		variants, problem := expand(tree)
+		variants, _, problem := expand(tree)
 		if problem != nil {
 			return
 		}
@@ -417,5 +417,38 @@ func FuzzLoad(f *testing.F) {
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		Load(golden, Ident{"disagg", "perf", "a"}, Options{Rules: Strict})
+	}
+}
+
+// Files that are each within the bounds do not fill the memory together, whether they are long, or repeat what they hold.
+func TestTogether(t *testing.T) {
+	base, err := os.ReadFile("../testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var repeats strings.Builder
+	fmt.Fprintf(&repeats, "zz:\n  a: &a [%s1]\n  b: &b [%s*a]\n  c: [%s*b]\n", strings.Repeat("1, ", 49), strings.Repeat("*a, ", 69), strings.Repeat("*b, ", 69))
+	dir := t.TempDir()
+	var files []Source
+	for i := range 30 {
+		file := filepath.Join(dir, fmt.Sprint(i, ".yaml"))
+		if err := os.WriteFile(file, append(slices.Clone(base), repeats.String()...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, Source{Ident{"disagg", "perf", fmt.Sprint(i)}, file})
+	}
+	kept, refused := 0, 0
+	for _, c := range LoadAll(files, Options{Rules: Strict, Lenient: true}) {
+		switch {
+		case c.Valid() && c.Tree != nil:
+			kept += c.Tree.Memory()
+		case c.Tree == nil && strings.Contains(c.Problems[0].Message, "the cases of all files together take more than 256 MiB of memory"):
+			refused++
+		default:
+			t.Errorf("%s: %v", c.File, c.Problems)
+		}
+	}
+	if kept > maxKept || kept < maxKept*4/5 || refused == 0 || refused == 30 {
+		t.Errorf("%d bytes are kept, %d of 30 files are refused", kept, refused)
 	}
 }

@@ -14,6 +14,8 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
+	"perigee/internal/size"
 )
 
 // Options are how configs are read.
@@ -25,20 +27,62 @@ type Options struct {
 
 // Load reads the cases of one file: one, or with a sweep several. Whatever is
 // wrong stands in their Problems; there is always at least one case.
-func Load(file string, id Ident, o Options) []*Config {
-	tree, err := conf.Load(file)
+func Load(file string, id Ident, o Options) []*Config { return new(together).load(file, id, o) }
+
+// together bounds what files take that are read side by side, and kept.
+type together struct {
+	turn sync.Mutex   // of a file that may take much memory
+	kept atomic.Int64 // bytes that the cases take, as estimated
+}
+
+func (t *together) load(file string, id Ident, o Options) []*Config {
+	text, release, err := conf.ReadInTurn(file, &t.turn)
+	defer release()
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
-	variants, problem := expand(tree)
+	tree, err := conf.Parse(file, text)
+	if err != nil {
+		return []*Config{broken(file, id, err)}
+	}
+	variants, taken, problem := expand(tree)
 	if problem != nil {
-		return []*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}
+		return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}, tree.Memory())
 	}
 	list := make([]*Config, len(variants))
 	for i, v := range variants {
 		list[i] = from(v, file, id, o)
 	}
-	return list
+	return t.keep(list, taken)
+}
+
+// maxKept is what the cases of several files may take together, in bytes, as estimated.
+const maxKept = 256 << 20
+
+// What a case, a problem beside its text, and a value that a case of a sweep has for itself take in memory.
+const (
+	caseBytes    = 4 << 10
+	problemBytes = 100
+	copyBytes    = 150
+)
+
+// keep returns the cases of a file, which take so many bytes beside what is wrong with them, or what is left of them
+// where they take too much together with those of other files.
+func (t *together) keep(list []*Config, taken int) []*Config {
+	taken += caseBytes * len(list)
+	for _, c := range list {
+		for _, problems := range [][]Problem{c.Problems, c.Warnings} {
+			for _, p := range problems {
+				taken += problemBytes + len(p.Path) + len(p.Message)
+			}
+		}
+	}
+	if all := t.kept.Add(int64(taken)); all <= maxKept || all == int64(taken) {
+		return list
+	}
+	t.kept.Add(-int64(taken))
+	return []*Config{broken(list[0].File, list[0].Ident, fault.New(fault.Input, "%s: the cases of all files together take more than %s of memory",
+		list[0].File, size.Binary(maxKept)).WithHint("name fewer files, or folders, at once"))}
 }
 
 // from makes a case of a document. id is the file's.
@@ -194,16 +238,19 @@ type Source struct {
 	File string
 }
 
-// LoadAll loads files, on all processors, and returns their cases in the files'
-// order.
+// LoadAll loads files, several at a time, and returns their cases in the files'
+// order. They take at most maxKept together, or are those of one file.
 func LoadAll(files []Source, o Options) []*Config {
+	const most = 8                     // readers: each takes memory
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	loaded := make([][]*Config, len(files))
+	var t together
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range min(len(files), runtime.GOMAXPROCS(0)) {
+	for range min(len(files), runtime.GOMAXPROCS(0), most) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
-				loaded[i] = Load(files[i].File, files[i].Ident, o)
+				loaded[i] = t.load(files[i].File, files[i].Ident, o)
 			}
 		})
 	}

@@ -34,31 +34,31 @@ type axis struct {
 // expand makes the cases of a document with a section sweep: a map of names to
 // lists (all combinations, the last name fastest), or grid: or zip: with such a
 // map. A name with dots is a key; another name stands in texts as {name}.
-func expand(tree *conf.Value) ([]variant, *Problem) {
+// taken is what the cases take in memory, in bytes, as estimated.
+func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 	section := tree.Get("sweep")
 	if section == nil || section.Kind == conf.Null {
-		return []variant{{"", tree}}, nil
+		return []variant{{"", tree}}, tree.Memory(), nil
 	}
 	zip := section.Has("zip")
 	axes, problem := readAxes(section)
 	if problem != nil {
-		return nil, problem
+		return nil, 0, problem
 	}
 	rows, problem := combine(axes, zip, section)
 	if problem != nil {
-		return nil, problem
+		return nil, 0, problem
 	}
 	if len(rows) > mostVariants {
-		return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
 	}
 	base := tree.Without("sweep")
 	if n := bytesOf(base); n > mostRead/len(rows) {
-		return nil, &Problem{"sweep", section.Line, fmt.Sprintf(
+		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
 			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
 			len(rows), n)}
 	}
-	left := room{values: mostValues, text: mostText, each: size(base)}
-	var list []variant
+	left := room{values: mostValues, text: mostText, each: valuesOf(base)}
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
@@ -66,16 +66,16 @@ func expand(tree *conf.Value) ([]variant, *Problem) {
 			v.suffix += "_" + shortName(axes, i) + fileName(scalarText(value))
 			left.text -= len(v.suffix)
 			if v.tree, problem = left.apply(v.tree, axes[i].name, value); problem != nil {
-				return nil, problem
+				return nil, 0, problem
 			}
 		}
 		if seen[v.suffix] {
-			return nil, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
+			return nil, 0, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
 		}
 		seen[v.suffix] = true
 		list = append(list, v)
 	}
-	return list, nil
+	return list, tree.Memory() + (mostValues-left.values)*copyBytes + mostText - left.text, nil
 }
 
 func readAxes(section *conf.Value) ([]axis, *Problem) {
@@ -151,14 +151,14 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 // room is what the cases of a sweep may still take.
 type room struct{ values, text, each int }
 
-// size is the number of values in a document.
-func size(v *conf.Value) int {
+// valuesOf is the number of values in a document.
+func valuesOf(v *conf.Value) int {
 	n := 1
 	for _, element := range v.List() {
-		n += size(element)
+		n += valuesOf(element)
 	}
 	for _, name := range v.Keys() {
-		n += size(v.Get(name))
+		n += valuesOf(v.Get(name))
 	}
 	return n
 }

@@ -1,6 +1,8 @@
 package result_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"os"
@@ -250,6 +252,39 @@ func TestBombsTogether(t *testing.T) {
 	for range 2000 {
 		if _, err := kept.Read(real); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// What is no text may take no room on the disk: it is not read for hours, and allows the text nothing.
+func TestHoles(t *testing.T) {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := z.EncodeAll([]byte("{}"), nil)
+	var member bytes.Buffer
+	g := gzip.NewWriter(&member)
+	g.Extra = make([]byte, 1<<16-1)
+	g.Close()
+	for name, file := range map[string][]byte{
+		"hole.json.zst": binary.LittleEndian.AppendUint32([]byte{0x50, 0x2a, 0x4d, 0x18}, 0xfffffff0),
+		"hole.json.gz":  bytes.Repeat(member.Bytes(), 17),
+	} {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, "zst") {
+			f.WriteAt(text, 0xfffffff8)
+		}
+		f.Close()
+		if _, err := result.Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "it is far larger than its text") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

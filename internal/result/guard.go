@@ -1,6 +1,8 @@
 package result
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"io"
@@ -13,6 +15,7 @@ import (
 //
 //	JSON text:      8 MiB + 128 x bytes of the file
 //	memory for it: 96 MiB + 256 x bytes of the file
+//	the file:       1 MiB + 2 x bytes of the text, so that what is no text, and may take no room on the disk, does not count
 //
 // The memory is estimated while the text passes by, before anything is made from it. A file without compression never
 // meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text, or as large as it must
@@ -20,7 +23,9 @@ import (
 const (
 	baseText      = 8 << 20
 	baseMemory    = 96 << 20
+	baseFile      = 1 << 20
 	textPerByte   = 128
+	filePerByte   = 2
 	memoryPerByte = 256
 
 	// Several results that are kept together may take twice the base, and four times as much for each byte: real ones
@@ -108,13 +113,21 @@ func (b bomb) Error() string {
 	return "it takes far more than its file: " + b.what
 }
 
-// counted counts the bytes that are read of a file.
+// counted counts the bytes that are read of a file, as long as they are not far more than those of its text so far.
 type counted struct {
-	r io.Reader
-	n int64
+	r    io.Reader
+	n    int64
+	text int64
+	err  error // errNoText once there are: decompressors make another error of it
 }
 
+var errNoText = errors.New("it is far larger than its text")
+
 func (c *counted) Read(p []byte) (int, error) {
+	if c.n > baseFile+c.text*filePerByte {
+		c.err = errNoText
+		return 0, c.err
+	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err
@@ -152,12 +165,13 @@ func (g *guard) Read(p []byte) (int, error) {
 		k, err := g.text.Read(p[n:])
 		g.weigh(p[n : n+k])
 		g.bytes += int64(k)
+		g.file.text = g.bytes
 		n += k
 		if g.err = g.exceeded(); g.err != nil {
 			return 0, g.err // without the bytes, with which a reader of JSON would go on
 		}
 		if err != nil {
-			return n, err
+			return n, cmp.Or(g.file.err, err)
 		}
 	}
 	return n, nil

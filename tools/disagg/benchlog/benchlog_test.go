@@ -184,3 +184,20 @@ func TestLargeFigures(t *testing.T) {
 		t.Errorf("%+v, %v", log, err)
 	}
 }
+
+// zeros is a file with a hole of any size.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A log without an end is read as far as any log may be long.
+func TestEndless(t *testing.T) {
+	if _, err := eachLine(zeros{}, 10<<20, func(int64, []byte) {}); err == nil || err.Error() != "wanted a log of at most 10 MiB, got more" {
+		t.Errorf("got %v", err)
+	}
+	lines := 0
+	text := strings.NewReader(strings.Repeat("a line\n", 10<<20/7))
+	if _, err := eachLine(text, 10<<20, func(int64, []byte) { lines++ }); err != nil || lines != 10<<20/7 {
+		t.Errorf("%d lines, %v", lines, err)
+	}
+}

@@ -3,7 +3,10 @@ package benchlog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
+
+	"perigee/internal/size"
 )
 
 // longest is how long a line may be: a log of one endless line takes no more
@@ -14,8 +17,16 @@ const longest = 256 << 10
 // progress bars write it, a carriage return. The end is not part of the line,
 // which is valid during the call only. A line that is longer than 256 KiB is
 // left out, since half of it might hold half a number. rest is what stands
-// behind the last end, or the end of that, and has been used as a line if it is not too long.
+// behind the last end, or the end of that, and has been used as a line if it is not too long. More than [MaxBytes] are
+// an error.
 func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err error) {
+	return eachLine(r, MaxBytes, use)
+}
+
+// MaxBytes bounds a log: a file may have holes, which take no room on the disk, and hours to read.
+const MaxBytes = 16 << 30
+
+func eachLine(r io.Reader, most int64, use func(at int64, line []byte)) (rest []byte, err error) {
 	buffer := make([]byte, longest)
 	filled, skipping, empty := 0, false, 0
 	at := int64(0) // of the buffer
@@ -33,6 +44,9 @@ func EachLine(r io.Reader, use func(at int64, line []byte)) (rest []byte, err er
 			empty = 0
 		} else if empty++; err == nil && empty > 100 {
 			err = io.ErrNoProgress
+		}
+		if at > most && err == nil {
+			err = fmt.Errorf("wanted a log of at most %s, got more", size.Binary(most))
 		}
 		if err != nil {
 			rest = buffer[:filled]

@@ -16,6 +16,7 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 	"perigee/internal/size"
 )
 
@@ -57,7 +58,9 @@ func (optionModule) exports() map[string]function {
 
 // optionsReject: reject(message, hint) says that the options do not go together.
 func optionsReject(L *glua.LState) (int, error) {
-	return 0, fault.New(fault.Usage, "%s", L.CheckString(1)).WithHint("%s", L.OptString(2, ""))
+	const most = 64 << 10 // far more than is shown of it
+	cut := func(s string) string { return plaintext.Cut(s, most) }
+	return 0, fault.New(fault.Usage, "%s", cut(L.CheckString(1))).WithHint("%s", cut(L.OptString(2, "")))
 }
 
 var (

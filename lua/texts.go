@@ -6,8 +6,10 @@ import (
 	"iter"
 	"math"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	glua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/ast"
@@ -30,9 +32,19 @@ func (r *Runtime) boundTexts() {
 	r.L.GetGlobal(glua.TabLibName).(*glua.LTable).RawSetString("concat", r.L.NewFunction(tableConcat))
 }
 
+// refuseLong refuses a text that is too long, or that a bounded part of the script has no memory for.
 func refuseLong(L *glua.LState, what string, bytes int) {
+	const large = 1 << 20
 	if bytes > maxText {
 		L.RaiseError("%s would make a text of more than %d bytes", what, maxText)
+	}
+	b, bounded := allowanceOf(L)
+	if bytes < large || !bounded || b.left() >= int64(bytes) {
+		return
+	}
+	if runtime.GC(); b.left() < int64(bytes) { // without what is garbage already
+		b.end()
+		stopped(L)
 	}
 }
 
@@ -58,6 +70,7 @@ func stringRep(L *glua.LState) int {
 	if n > 0 && len(text) > maxText/n {
 		refuseLong(L, "string.rep", maxText+1)
 	}
+	refuseLong(L, "string.rep", len(text)*n)
 	L.Push(glua.LString(strings.Repeat(text, n)))
 	return 1
 }
@@ -122,6 +135,9 @@ func (c conversion) sign(negative bool) string {
 
 // text makes a text as wide as it is wanted.
 func (c conversion) text(s string) string {
+	if c.width <= utf8.RuneCountInString(s) {
+		return s
+	}
 	if c.has("-") {
 		return fmt.Sprintf("%-*s", c.width, s)
 	}

@@ -2,7 +2,10 @@ package lua
 
 import (
 	"context"
+	"math"
 	"time"
+
+	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
 	"perigee/internal/heap"
@@ -25,6 +28,23 @@ var asking = limits{10 * time.Minute, 4 << 30}
 // interrupted.
 const patience = time.Second
 
+// allowance is what holds a part of the script, as its context knows it.
+type allowance struct {
+	left func() int64 // bytes of memory that are left to it
+	end  func()       // it, with the error that it has filled its memory
+}
+
+type allowanceKey struct{}
+
+// allowanceOf is what holds the part of the script that is running; ok is false if nothing does.
+func allowanceOf(L *glua.LState) (b allowance, ok bool) {
+	if L.Context() == nil {
+		return b, false
+	}
+	b, ok = L.Context().Value(allowanceKey{}).(allowance)
+	return b, ok
+}
+
 // within calls f, which runs a part of the script, and ends it when it takes too much, or else leaves it to itself:
 // then nothing can be done with the state any more. what names the part.
 func (r *Runtime) within(most limits, what string, f func() error) error {
@@ -37,7 +57,16 @@ func (r *Runtime) within(most limits, what string, f func() error) error {
 		defer close(watching)
 		watch(over, most, what, cancel)
 	}()
-	r.L.SetContext(ctx)
+	first := heap.Bytes()
+	left := func() int64 {
+		select {
+		case <-over: // but a coroutine of this part goes on
+			return math.MaxInt64
+		default:
+			return most.heap - (heap.Bytes() - first)
+		}
+	}
+	r.L.SetContext(context.WithValue(ctx, allowanceKey{}, allowance{left, func() { cancel(filled(what, most)) }}))
 	go func() { ended <- f() }()
 	var err error
 	select {
@@ -64,8 +93,7 @@ func watch(over <-chan struct{}, most limits, what string, cancel context.Cancel
 	err := heap.Watch(over, func(took time.Duration, grown func() int64) error {
 		switch {
 		case grown() > most.heap:
-			return fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
-				WithHint("what a scenario keeps belongs into its function run")
+			return filled(what, most)
 		case took > most.time:
 			return fault.New(fault.Script, "%s has not ended after %v", what, most.time).
 				WithHint("what takes time belongs into its function run")
@@ -75,4 +103,9 @@ func watch(over <-chan struct{}, most limits, what string, cancel context.Cancel
 	if err != nil {
 		cancel(err)
 	}
+}
+
+func filled(what string, most limits) error {
+	return fault.New(fault.Script, "%s has filled more than %s of memory", what, size.Binary(most.heap)).
+		WithHint("what a scenario keeps belongs into its function run")
 }

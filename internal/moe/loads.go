@@ -15,6 +15,7 @@ import (
 const (
 	maxLayers   = 1 << 12
 	maxLineText = 64 << 20
+	maxLoads    = 1 << 24 // in all layers
 )
 
 // ReadLoads reads the loads of experts: a line of numbers for each layer, separated by blanks or one comma; blank lines
@@ -40,6 +41,8 @@ func ReadLoads(name string, r io.Reader) ([][]float64, error) {
 		case len(layers) > 0 && len(loads) != len(layers[0]):
 			return nil, fault.New(fault.Input, "%s:%d: wanted %d loads, as in the first row (line %d), got %d",
 				name, line, len(layers[0]), first, len(loads))
+		case len(loads) > maxLoads-len(loads)*len(layers):
+			return nil, fault.New(fault.Input, "%s:%d: wanted at most %d loads in all layers, got more", name, line, maxLoads)
 		case len(layers) == 0:
 			first = line
 		}
@@ -63,14 +66,15 @@ func parseLoads(text string) ([]float64, error) {
 	}
 	var words []string
 	for part := range strings.SplitSeq(text, ",") {
-		between := strings.Fields(part)
-		if len(between) == 0 {
+		before := len(words)
+		for word := range strings.FieldsSeq(part) {
+			if words = append(words, word); len(words) > MaxExperts {
+				return nil, errorf("wanted at most %d loads, got more", MaxExperts)
+			}
+		}
+		if len(words) == before {
 			return nil, errorf("load %d: wanted a number, got none before or after a comma", len(words)+1)
 		}
-		words = append(words, between...)
-	}
-	if len(words) > MaxExperts {
-		return nil, errorf("wanted at most %d loads, got %d", MaxExperts, len(words))
 	}
 	loads := make([]float64, len(words))
 	for i, word := range words {

@@ -80,16 +80,19 @@ func Cut(s string, most int) string {
 }
 
 // Cell is Text for a cell of CSV, guarded against spreadsheets, which compute what begins with =, +, -, @ or a control
-// character: an apostrophe in front makes it text. Numbers stay as they are.
+// character: an apostrophe in front makes it text. Numbers stay as they are. Spreadsheets of many languages split cells
+// at semicolons, and some at tabs and line breaks, which are escaped here.
 func Cell(s string) string {
-	s = Text(s)
-	if s == "" || !strings.ContainsRune("=+-@\t\r\n", rune(s[0])) {
-		return s
-	}
 	if _, err := strconv.ParseFloat(s, 64); err == nil {
 		return s
 	}
-	return "'" + s
+	parts := strings.Split(Escape(s), ";")
+	for i, part := range parts {
+		if begin := strings.TrimLeft(part, ` "`); begin != "" && strings.ContainsRune("=+-@", rune(begin[0])) {
+			parts[i] = "'" + part
+		}
+	}
+	return strings.Join(parts, ";")
 }
 
 // writer escapes what passes through it.

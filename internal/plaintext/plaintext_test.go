@@ -30,7 +30,8 @@ func TestEscape(t *testing.T) {
 
 func TestCell(t *testing.T) {
 	for in, want := range map[string]string{
-		"": "", "a=b": "a=b", "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0", "+1+2": "'+1+2", "-2": "-2", "-1.5e+06": "-1.5e+06", "@SUM(A1)": "'@SUM(A1)", "-x": "'-x", "\t=1": "'\t=1", "a\x1b\nb": "a\\x1b\nb",
+		"": "", "a=b": "a=b", "=cmd|' /C calc'!A0": "'=cmd|' /C calc'!A0", "+1+2": "'+1+2", "-2": "-2", "-1.5e+06": "-1.5e+06", "@SUM(A1)": "'@SUM(A1)", "-x": "'-x", "\t=1": "\\t=1", "a\x1b\nb": "a\\x1b\\nb",
+		"p;=1": "p;'=1", "p; \"=1;b;@x": "p;' \"=1;b;'@x", "a;b": "a;b", "a\n=1": "a\\n=1", " =1": "' =1",
 	} {
 		if got := Cell(in); got != want {
 			t.Errorf("%q: got %q, want %q", in, got, want)

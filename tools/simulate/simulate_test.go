@@ -181,7 +181,7 @@ func TestMemoryIsCheckedWhileReading(t *testing.T) {
 	}
 	for i, p := range w.Patterns {
 		if p.Matrix != w.Patterns[0].Matrix {
-			t.Errorf("pattern %d has a matrix of its own", i)
+			t.Errorf("pattern %d has another matrix", i)
 		}
 	}
 }

@@ -203,11 +203,16 @@ func TestLaunchersWithinEachOther(t *testing.T) {
 	for _, c := range []struct{ outer, inner string }{
 		{"mpirun", "hydra"}, {"hydra", "mpirun"}, {"mpirun", "srun none"}, {"mpirun", "srun pmi2"}, {"mpirun", "srun pmix"}, {"hydra", "srun none"},
 		{"srun pmix", "srun pmi2"}, {"srun pmix", "srun none"}, {"srun pmi2", "srun none"}, {"srun pmix", "hydra"}, {"srun pmi2", "hydra"},
+		{"srun none", "python"}, {"srun pmix", "python"}, {"hydra", "python"}, {"mpirun", "python"},
 	} {
 		words, env := wayNamed(c.outer).command(t, 1)
-		inner, innerEnv := wayNamed(c.inner).command(t, 2)
-		if strings.HasPrefix(c.outer, "srun") { // which has one node
-			inner, innerEnv = wayNamed(c.inner).command(t, 1)
+		way := way{"python", "torchrun", storingAgent, here, ""}
+		if c.inner != "python" {
+			way = wayNamed(c.inner)
+		}
+		inner, innerEnv := way.command(t, 2)
+		if strings.HasPrefix(c.outer, "srun") && c.inner != "python" { // which has one node
+			inner, innerEnv = way.command(t, 1)
 			inner[slices.Index(inner, "-n")+1] = "2"
 			if at := slices.Index(inner, "-launcher"); at >= 0 { // hydra takes srun, as it does in a step by itself
 				inner[at+1] = "slurm"
@@ -221,7 +226,7 @@ func TestLaunchersWithinEachOther(t *testing.T) {
 				Argv: slices.Concat(words, inner, wrapper, []string{harness.Program, "run", "pingpong", "--iters", "3", "--engine", "shm", "--size", "4K"}),
 				Env:  slices.Concat(env, innerEnv, []string{"PERIGEE_IFACE=lo"}),
 			}).Wait()
-			if o.Code != 0 || strings.Count(o.Stdout, ", 2 ranks on ") != 1 || !strings.Contains(o.Stdout, "launcher "+wayNamed(c.inner).launcher) {
+			if o.Code != 0 || strings.Count(o.Stdout, ", 2 ranks on ") != 1 || !strings.Contains(o.Stdout, "launcher "+way.launcher) {
 				t.Errorf("%s in %s, behind %q: exit code %d\n%s%s", c.inner, c.outer, wrapper, o.Code, o.Stdout, o.Stderr)
 			}
 		}

@@ -36,6 +36,7 @@ type end struct {
 	// culprit is what the result names; "" where the launcher's other processes kill the
 	// ranks before they can write.
 	culprit string
+	alone   bool // of one rank: those of a host in user namespaces share no memory
 }
 
 // itself is the launcher as it was started.
@@ -115,33 +116,35 @@ func ends() []end {
 	withInit := []string{"sh", "-c", `export -p >env.$$; exec unshare -pf --mount-proc env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
 	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
-		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
-		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
-		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`},
-		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
-		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`},
-		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`},
-		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`},
-		{storing, "an agent with a store, in a container", itself, contained, unseen},
-		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen},
-		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen},
-		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},
-		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen},
-		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen},
-		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`},
-		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`},
-		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`},
-		{wayNamed("hydra"), "mpiexec", itself, nil, ""},
-		{wayNamed("hydra"), "mpiexec, behind a session", itself, []string{"setsid", "-w"}, ""},
-		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
-		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
-		{wayNamed("srun none"), "srun", itself, nil, ""},
-		{wayNamed("srun none"), "all of srun, plain", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
-		{wayNamed("srun pmi2"), "all of srun, PMI-2", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
-		{wayNamed("srun pmix"), "all of srun, PMIx", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
-		{wayNamed("srun pmi2"), "slurmstepd of one node", parentOfRank(2, 1), nil, `its launcher slurmstepd \(process \d+\) has died`},
-		{torchrun, "torchrun's agent", itself, nil, `its launcher (sh|torchrun) \(process \d+\) has died`},
-		{torchrun, "torchrun's agent, behind a shell", itself, shell, `its launcher (sh|torchrun) \(process \d+\) has died`},
+		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen, false},
+		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen, false},
+		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`, false},
+		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
+		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`, false},
+		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
+		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`, false},
+		{storing, "an agent with a store, in a container", itself, contained, unseen, false},
+		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen, false},
+		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen, false},
+		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen, false},
+		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen, false},
+		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen, false},
+		{way: wayNamed("srun pmi2"), name: "all of srun, in a user namespace, PMI-2", victims: named("srun", false), wrapper: []string{"unshare", "-Ur"}, culprit: `its launcher at TCP port \d+ has died`, alone: true},
+		{way: wayNamed("srun none"), name: "all of srun, in a user namespace, plain", victims: named("srun", false), wrapper: []string{"unshare", "-Ur"}, culprit: `its launcher at TCP port \d+ has died`, alone: true},
+		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`, false},
+		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`, false},
+		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`, false},
+		{wayNamed("hydra"), "mpiexec", itself, nil, "", false},
+		{wayNamed("hydra"), "mpiexec, behind a session", itself, []string{"setsid", "-w"}, "", false},
+		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
+		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
+		{wayNamed("srun none"), "srun", itself, nil, "", false},
+		{wayNamed("srun none"), "all of srun, plain", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
+		{wayNamed("srun pmi2"), "all of srun, PMI-2", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
+		{wayNamed("srun pmix"), "all of srun, PMIx", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
+		{wayNamed("srun pmi2"), "slurmstepd of one node", parentOfRank(2, 1), nil, `its launcher slurmstepd \(process \d+\) has died`, false},
+		{torchrun, "torchrun's agent", itself, nil, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
+		{torchrun, "torchrun's agent, behind a shell", itself, shell, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
 	}
 }
 
@@ -153,7 +156,11 @@ func alive(pid int) bool {
 
 func TestDeathOfTheLauncher(t *testing.T) {
 	for _, e := range ends() {
-		for _, stay := range []string{"barrier", "transfer"} {
+		stays := []string{"barrier", "transfer"}
+		if e.alone {
+			stays = stays[:1]
+		}
+		for _, stay := range stays {
 			t.Run(e.name+"/"+stay, func(t *testing.T) {
 				t.Parallel()
 				killLauncher(t, e, stay)
@@ -171,19 +178,23 @@ func kill(t *testing.T, pid int) {
 
 func killLauncher(t *testing.T, e end, stay string) {
 	dir := t.TempDir()
-	words, env := e.command(t, ranks)
+	n := ranks
+	if e.alone {
+		n = 1
+	}
+	words, env := e.command(t, n)
 	engine := "shm"
-	if strings.Contains(strings.Join(e.wrapper, " "), "unshare") { // then each rank is a host
+	if strings.Contains(strings.Join(e.wrapper, " "), "unshare") && !e.alone { // then each rank is a host
 		engine, env = "nixl", append(env, "UCX_NET_DEVICES=lo", "PERIGEE_IFACE=lo", "NIXL_LIBRARY="+harness.NeedNIXL(t))
 	}
 	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", engine, "--stay", stay, "--result", "r.json"}
 	if e.way.name == "local" {
-		args = append(args, "-n", fmt.Sprint(ranks))
+		args = append(args, "-n", fmt.Sprint(n))
 	}
 	p := start(t, harness.Command{Dir: dir, Argv: slices.Concat(words, e.wrapper, args), Env: env, Group: true})
 	p.UntilPrints("all are here")
 	pids := slices.Collect(maps.Values(p.Ranks()))
-	if len(pids) != ranks {
+	if len(pids) != n {
 		t.Fatalf("%d ranks", len(pids))
 	}
 	victims := e.victims(t, p)
@@ -206,7 +217,7 @@ func killLauncher(t *testing.T, e end, stay string) {
 		os.RemoveAll(s)
 	}
 	doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
-	if doc.Status != result.Partial || len(doc.Measurements) != 1 {
+	if doc.Status != result.Partial || len(doc.Measurements) != 1 && !e.alone { // of one rank there is no traffic
 		t.Errorf("status %s with %d measurements, want a partial result with one", doc.Status, len(doc.Measurements))
 	}
 	switch f := doc.Failure; {
@@ -220,16 +231,22 @@ func killLauncher(t *testing.T, e end, stay string) {
 
 // Under a wrapper that takes its time srun may be dead before perigee looks for it.
 func TestDeathOfSrunBeforehand(t *testing.T) {
-	for _, mpi := range []string{"none", "pmi2", "pmix"} {
-		t.Run(mpi, func(t *testing.T) {
+	for _, c := range []struct {
+		name, mpi string
+		wrapper   []string
+	}{
+		{"none", "none", nil}, {"pmi2", "pmi2", nil}, {"pmix", "pmix", nil},
+		{"none, behind what drops the variables", "none", withoutVariables}, {"pmi2, behind what drops the variables", "pmi2", withoutVariables},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			words, env := wayNamed("srun "+mpi).command(t, ranks)
+			words, env := wayNamed("srun "+c.mpi).command(t, ranks)
 			const slow = `echo $$ >pid.$SLURM_PROCID.new; mv pid.$SLURM_PROCID.new pid.$SLURM_PROCID
 until [ -e go ]; do sleep 0.02; done
 exec "$@" >out.$SLURM_PROCID 2>&1`
-			p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{
-				"sh", "-c", slow, "sh", harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm"})})
+			p := start(t, harness.Command{Dir: dir, Env: env, Argv: slices.Concat(words, []string{"sh", "-c", slow, "sh"}, c.wrapper,
+				[]string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm"})})
 			files := func() []string {
 				found, _ := filepath.Glob(filepath.Join(dir, "pid.?"))
 				return found
@@ -331,6 +348,8 @@ func TestDetached(t *testing.T) {
 until grep -q "all are here" out.*; do sleep 0.05; done`
 	const setsid = `setsid -f "$@" >out.$PPID.$$ 2>&1 </dev/null
 until grep -q "all are here" out.*; do sleep 0.05; done`
+	const session = `setsid "$@" >out.$PPID.$$ 2>&1 </dev/null &
+until grep -q "all are here" out.*; do sleep 0.05; done`
 	const script = `for i in 0 1; do RANK=$i "$@" >out.$i 2>&1 </dev/null & done
 until grep -q "all are here" out.*; do sleep 0.05; done`
 	const nohup = `nohup "$@" >out.0 2>err </dev/null & echo started; wait`
@@ -340,6 +359,10 @@ until grep -q "all are here" out.*; do sleep 0.05; done`
 	}
 	split := func(words, perigee []string, text string) []string {
 		return slices.Concat(words, []string{"sh", "-c", text, "sh"}, perigee)
+	}
+	// contained is split, and starts perigee as in a container.
+	contained := func(words, perigee []string, text string) []string {
+		return split(words, slices.Concat(withoutVariables, perigee), text)
 	}
 	alone := way{"a script", "torchrun", func(t testing.TB, _ int) ([]string, []string) {
 		ports, err := spmdtest.FreePorts(1)
@@ -360,6 +383,9 @@ until grep -q "all are here" out.*; do sleep 0.05; done`
 		{"setsid, mpirun", wayNamed("mpirun"), split, setsid, false},
 		{"background, torchrun", torchrun, split, background, false},
 		{"setsid, torchrun", torchrun, split, setsid, false},
+		{"a session with a container, mpirun", wayNamed("mpirun"), contained, session, false},
+		{"a session with a container, torchrun", torchrun, contained, session, false},
+		{"a session with a container, an agent with a store", way{"torchrun", "torchrun", storingAgent, here, ""}, contained, session, false},
 		{"script", alone, split, script, false},
 		{"nohup mpirun", wayNamed("mpirun"), whole, nohup, true},
 		{"nohup mpiexec", wayNamed("hydra"), whole, nohup, true},

@@ -184,7 +184,7 @@ func Parse(name string, text []byte) (*Value, error) {
 	return top, nil
 }
 
-// Long is the text that is worth a turn of its own, in bytes, where many documents are read side by side.
+// Long is the text, in bytes, from which on documents are read one at a time, where many are read side by side.
 const Long = 64 << 10
 
 // Weighty reports whether reading a document of this text may take far more memory than most do: it is long, or YAML

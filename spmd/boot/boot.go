@@ -124,7 +124,9 @@ func distance(env Environ, launcher string) int {
 	case names == nil:
 		return math.MaxInt - 1
 	}
-	depth, name := ancestry.Depth(pairsOf(env, names), launcherNames)
+	depth, name := ancestry.Depth(pairsOf(env, names), func(name string) bool {
+		return slices.Contains(launcherNames, name) || launcher == "torchrun" && strings.HasPrefix(name, "python")
+	})
 	if passesOn(env, launcher, name) {
 		depth++
 	}
@@ -135,7 +137,7 @@ func distance(env Environ, launcher string) int {
 // a link to mpirun that is called otherwise, are known if nothing that drops variables is between.
 var launcherNames = []string{
 	"slurmstepd", "hydra_pmi_proxy", "orted", "prted", "prterun", "mpirun", "mpiexec", "orterun", "mpirun.openmpi",
-	"mpiexec.openmpi", "torchrun", "pt_elastic",
+	"mpiexec.openmpi", "prte", "flux-shell", "torchrun", "pt_elastic",
 }
 
 // passesOn reports whether the process above those with a launcher's variables has not given them, though it lacks

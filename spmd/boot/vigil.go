@@ -50,6 +50,7 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 		log.Debug("the launcher is not watched: it is no ancestor of this process", "reason", err)
 		return nil, nil
 	}
+	takeItself(found, env, launcher, log)
 	if launcher == "pmi1" { // hydra's proxy kills what it has started, and ends, when mpiexec has died
 		if err := found.MindStarter(); err != nil {
 			log.Debug("what has started the launcher is not watched", "reason", err)
@@ -61,26 +62,25 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 			return nil, err
 		}
 	}
-	alsoItself(found, env, launcher, log)
 	log.Debug("watching the launcher", "pid", found.PID, "name", found.Name)
 	ancestry.WakeWithParent()
 	return begin(found, log), nil
 }
 
-// alsoItself makes the end of the launcher count where another process is taken for it: what starts a container may
-// drop the rank's variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name,
-// which an ancestor has, or else by the port at which it listens.
-func alsoItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
-	known, err := l.AlsoAbove(processNames(env, launcher)...)
+// takeItself takes the launcher itself for it where another process was: what starts a container may drop the rank's
+// variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name, which an ancestor
+// has, or else by the port at which it listens.
+func takeItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
+	known, err := l.Rename(processNames(env, launcher)...)
 	if err != nil {
-		log.Debug("the launcher's own process is not looked for by its name", "reason", err)
+		log.Debug("the launcher is not looked for by its name", "reason", err)
 	}
 	port := serverPort(env, launcher)
 	if known || port == 0 || l.ListensAt(port) || isElsewhere(env, launcher) {
 		return
 	}
-	if err := l.AlsoListener(port); err != nil { // in a container with its own network, or the launcher has ended
-		log.Debug("the process that listens at the launcher's port is not watched", "reason", err)
+	if err := l.Relisten(port); err != nil { // in a container with its own network, or the launcher has ended
+		log.Debug("the launcher is not looked for by its port", "reason", err)
 	}
 }
 
@@ -309,10 +309,7 @@ const (
 // has ended.
 func alsoSrun(l *ancestry.Launcher, at netip.AddrPort, log *slog.Logger) error {
 	for look := 1; ; look++ {
-		pid, err := ancestry.Listener(int(at.Port()))
-		if err == nil {
-			err = l.Also(pid)
-		}
+		err := l.AlsoListener(int(at.Port()))
 		if err == nil {
 			return nil
 		}

@@ -81,6 +81,7 @@ type Launcher struct {
 	apart   bool      // the rank was started so as to outlive these
 	proc    string
 	self    int
+	ignored uint64    // signals that the rank was started with as ignored
 	also    []watched // other processes without which the ranks are orphans
 	starter watched   // what has started the launcher; without a handle where that does not count
 }
@@ -113,7 +114,7 @@ var (
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
-	l := &Launcher{proc: proc, self: self}
+	l := &Launcher{proc: proc, self: self, ignored: ignored}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
 		if err == nil && h == nil {
@@ -125,8 +126,7 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			detached := ignored & background &^ ignoredBy(proc, parent)
-			l.apart = len(l.between) > 0 && (detached != 0 || ownSession(proc, self, child))
+			l.apart = l.isApart(child)
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -212,17 +212,17 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
-// Depth is how many ancestors of this process, from its parent on, have all of these KEY=VALUE pairs: the launcher that
-// has given them is the next one, or above. name is that of the next one which is called like a launcher; what starts a
-// container may come before it. If none is, it is that of the next one, "" if there is none.
-func Depth(variables, launchers []string) (depth int, name string) {
+// Depth is how many ancestors of this process have all of these KEY=VALUE pairs, up to the first that lacks them and is
+// called like a launcher: what starts a container may lack them, too, and stand below others that have them. name is the
+// name of that one; if there is none, of the first that lacks them, "" if all have them.
+func Depth(variables []string, isLauncher func(name string) bool) (depth int, name string) {
 	for pid := range ancestors {
-		if name == "" && carries("/proc", pid, variables) {
+		if carries("/proc", pid, variables) {
 			depth++
 			continue
 		}
 		its := nameOf("/proc", pid)
-		if slices.Contains(launchers, its) {
+		if isLauncher(its) {
 			return depth, its
 		}
 		name = cmp.Or(name, its)
@@ -271,27 +271,48 @@ func (l *Launcher) Also(pid int) error {
 	return nil
 }
 
-// AlsoAbove makes the end of the nearest ancestor with one of these names count as that of the launcher, where another
-// process is taken for it: what starts a container may drop the rank's variables. It reports whether the launcher, or
-// one above it, has such a name.
-func (l *Launcher) AlsoAbove(names ...string) (found bool, err error) {
+// Rename takes the nearest ancestor with one of these names for the launcher, where another process was taken for it:
+// what starts a container may drop the rank's variables. known is false if there is none.
+func (l *Launcher) Rename(names ...string) (known bool, err error) {
 	if slices.Contains(names, l.Name) {
 		return true, nil
 	}
-	child := l.PID
-	for range maxDepth {
+	return l.raise(func(p Process) bool { return slices.Contains(names, p.Name) })
+}
+
+// raise takes the nearest ancestor that fits for the launcher. What was taken for it is between the two then.
+func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
+	above := []watched{{l.Process, l.handle}}
+	for len(l.between)+len(above) < maxDepth {
+		child := above[len(above)-1].PID
 		parent, h, err := holdParent(l.proc, child)
 		if err != nil || h == nil {
+			closeAll(above[1:])
 			return false, err
 		}
-		if name := nameOf(l.proc, parent); slices.Contains(names, name) {
-			l.also = append(l.also, watched{Process{parent, name}, h})
+		p := Process{parent, nameOf(l.proc, parent)}
+		if fits(p) {
+			l.between = append(l.between, above...)
+			l.Process, l.handle = p, h
+			l.apart = l.isApart(child)
 			return true, nil
 		}
-		h.close()
-		child = parent
+		above = append(above, watched{p, h})
 	}
+	closeAll(above[1:])
 	return false, nil
+}
+
+// isApart reports whether the rank was started so as to outlive what is between it and the launcher, whose child of
+// these is given.
+func (l *Launcher) isApart(child int) bool {
+	return len(l.between) > 0 && (l.ignored&background&^ignoredBy(l.proc, l.PID) != 0 || ownSession(l.proc, l.self, child))
+}
+
+func closeAll(list []watched) {
+	for _, w := range list {
+		w.close()
+	}
 }
 
 // reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank,
@@ -378,12 +399,8 @@ func (l *Launcher) Close() {
 	if l.handle != nil {
 		l.handle.close()
 	}
-	for _, h := range l.between {
-		h.close()
-	}
-	for _, w := range l.also {
-		w.close()
-	}
+	closeAll(l.between)
+	closeAll(l.also)
 	if l.starter.handle != nil {
 		l.starter.close()
 	}

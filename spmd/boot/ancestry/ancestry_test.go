@@ -314,26 +314,83 @@ func TestAlso(t *testing.T) {
 }
 
 // What is taken for the launcher may have been started by it.
-func TestAlsoAbove(t *testing.T) {
-	launcher, wrapper, rank := familyOf(t, `sh -c 'PERIGEE_TEST_RANK=3 sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; :`)
+func TestRename(t *testing.T) {
+	for _, detached := range []bool{false, true} {
+		start := "sleep 1000 &"
+		if detached {
+			start = "setsid sleep 1000 &"
+		}
+		launcher, wrapper, rank := familyOf(t, `sh -c 'PERIGEE_TEST_RANK=3 `+start+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; :`)
+		l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
+		if err != nil || l == nil || l.PID != wrapper {
+			t.Fatal(l, err)
+		}
+		if found, err := l.Rename("no such name"); found || err != nil || l.PID != wrapper {
+			t.Errorf("no ancestor has the name: got %v, %v, launcher %v", found, err, l)
+		}
+		if found, err := l.Rename("sh"); !found || err != nil || l.PID != wrapper {
+			t.Errorf("the launcher has the name: got %v, %v, launcher %v", found, err, l)
+		}
+		l.Name = "starter"
+		if found, err := l.Rename("sh"); !found || err != nil || l.PID != launcher || !l.Below(Process{wrapper, "starter"}) {
+			t.Errorf("what has started it has the name: got %v, %v, launcher %v", found, err, l)
+		}
+		if !detached {
+			syscall.Kill(launcher, syscall.SIGKILL)
+			if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher {
+				t.Errorf("got %v, %v; want process %d", p, orphan, launcher)
+			}
+		} else {
+			syscall.Kill(wrapper, syscall.SIGKILL)
+			if p, orphan := l.Wait(t.Context()); orphan {
+				t.Errorf("a detached rank is the orphan of %v", p)
+			}
+		}
+		l.Close()
+	}
+}
+
+// The process that listens at the launcher's port is the launcher, if it is an ancestor.
+func TestRelisten(t *testing.T) {
+	here, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer here.Close()
+	port := here.Addr().(*net.TCPAddr).Port
+	launcher, _, rank := family(t, false) // below this process, which listens
 	l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
-	if err != nil || l == nil || l.PID != wrapper {
+	if err != nil || l == nil || l.PID != launcher {
 		t.Fatal(l, err)
 	}
 	defer l.Close()
-	if found, err := l.AlsoAbove("no such name"); found || err != nil {
-		t.Errorf("no ancestor has the name: got %v, %v", found, err)
+	if err := l.Relisten(port); err != nil || l.PID != os.Getpid() || len(l.also) != 0 {
+		t.Errorf("got launcher %v, also %v, %v; want this process, %d", l.Process, l.also, err, os.Getpid())
 	}
-	if found, err := l.AlsoAbove("sh"); !found || err != nil || len(l.also) != 0 {
-		t.Errorf("the launcher has the name: got %v, %v, and %v watched", found, err, l.also)
+	// What has adopted the rank of a launcher is above that one.
+	adopter, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
+	if err != nil {
+		t.Fatal(err)
 	}
-	l.Name = "starter"
-	if found, err := l.AlsoAbove("sh"); !found || err != nil {
-		t.Errorf("what has started it has the name: got %v, %v", found, err)
+	defer adopter.Close()
+	parent, err := parentOf("/proc", os.Getpid())
+	if err != nil {
+		t.Fatal(err)
 	}
-	syscall.Kill(launcher, syscall.SIGKILL)
-	if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher {
-		t.Errorf("got %v, %v; want process %d", p, orphan, launcher)
+	adopter.PID, adopter.Name = parent, nameOf("/proc", parent)
+	if err := adopter.Relisten(port); err != nil || adopter.PID != parent || len(adopter.also) != 0 {
+		t.Errorf("got launcher %v, also %v, %v; want process %d alone", adopter.Process, adopter.also, err, parent)
+	}
+	// Any other counts as well.
+	other, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	other.PID = rank // has no descendants, and is no ancestor of this process
+	other.proc = "/proc"
+	if err := other.AlsoListener(port); err != nil || len(other.also) != 1 || other.also[0].PID != os.Getpid() {
+		t.Errorf("also %v, %v; want process %d", other.also, err, os.Getpid())
 	}
 }
 

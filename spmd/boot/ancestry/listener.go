@@ -150,18 +150,43 @@ func (l *Launcher) ListensAt(port int) bool {
 }
 
 // AlsoListener makes the end of the process that listens on a TCP port count as that of the launcher, or the end of its
-// socket where it is closed to this process. All processes are searched for it.
+// socket where it is closed to this process: it is in another user namespace, say. All processes are searched for it.
 func (l *Launcher) AlsoListener(port int) error {
 	sockets, err := socketsAt(l.proc, port)
 	if err != nil {
 		return err
 	}
+	return l.alsoHolder(port, sockets)
+}
+
+func (l *Launcher) alsoHolder(port int, sockets map[string]bool) error {
 	pid, err := holder(l.proc, port, sockets)
 	if err != nil {
 		l.also = append(l.also, atPort(port))
 		return nil
 	}
 	return l.Also(pid)
+}
+
+// Relisten takes the ancestor that listens on a TCP port for the launcher, where another process was taken for it.
+// Another process that listens there counts, too ([Launcher.AlsoListener]), unless it is below what was taken for the
+// launcher: then that has adopted the rank, which is detached from the one that listens.
+func (l *Launcher) Relisten(port int) error {
+	sockets, err := socketsAt(l.proc, port)
+	if err != nil || holds(l.proc, l.PID, sockets) {
+		return err
+	}
+	if raised, err := l.raise(func(p Process) bool { return holds(l.proc, p.PID, sockets) }); raised || err != nil {
+		return err
+	}
+	pid, err := holder(l.proc, port, sockets)
+	for err == nil && pid > 1 && pid != l.PID {
+		pid, err = parentOf(l.proc, pid)
+	}
+	if err == nil && pid == l.PID {
+		return nil
+	}
+	return l.alsoHolder(port, sockets)
 }
 
 // socket is one that listens on a TCP port.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -200,15 +201,15 @@ func TestExpertsMistakes(t *testing.T) {
 	}
 }
 
-// A command on each node starts its ranks: they end with it.
-func TestDeathOfTheCommandOfANode(t *testing.T) {
+// onTwoNodes starts the command of each of two nodes, which have n ranks each and work without an end.
+func onTwoNodes(t *testing.T, n int, args ...string) (nodes []*harness.Process) {
 	port := freePort(t)
-	var nodes []*harness.Process
-	for n := range 2 {
+	for node := range 2 {
 		nodes = append(nodes, harness.Start(t, harness.Command{
-			Args: []string{"ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--iters", "1000000", "--tokens", "64", "--hidden", "128"},
+			Args: slices.Concat([]string{"ep", "data-plane", "--engine", "shm", "--num-processes", fmt.Sprint(n), "--iters", "1000000", "--tokens", "64",
+				"--hidden", "128"}, args),
 			Env: []string{
-				"WORLD_SIZE=2", fmt.Sprint("RANK=", n), "MASTER_ADDR=127.0.0.2", "MASTER_PORT=" + port,
+				"WORLD_SIZE=2", fmt.Sprint("RANK=", node), "MASTER_ADDR=127.0.0.2", "MASTER_PORT=" + port,
 				"PERIGEE_SECRET=the secret of e2e " + port,
 			},
 		}))
@@ -224,6 +225,12 @@ func TestDeathOfTheCommandOfANode(t *testing.T) {
 		}
 		return ticks >= 100
 	})
+	return nodes
+}
+
+// A command on each node starts its ranks: they end with it.
+func TestDeathOfTheCommandOfANode(t *testing.T) {
+	nodes := onTwoNodes(t, 2)
 	for _, p := range nodes {
 		if err := p.Cmd.Process.Kill(); err != nil {
 			t.Error(err)
@@ -232,6 +239,22 @@ func TestDeathOfTheCommandOfANode(t *testing.T) {
 	for _, p := range nodes {
 		p.CheckNothingLeft(5 * time.Second)
 		p.Wait()
+	}
+}
+
+// The job ends without a rank that is stopped, and so does the command of its node.
+func TestStoppedRankOfANode(t *testing.T) {
+	nodes := onTwoNodes(t, 2, "--timeout", "3s")
+	for pid, env := range harness.Owned(nodes[1].Token) {
+		if env["LOCAL_RANK"] == "1" {
+			harness.Signal(t, pid, syscall.SIGSTOP)
+		}
+	}
+	for i, p := range nodes {
+		if o := p.Wait(); o.Code != int(fault.Timeout) || i == 0 && !strings.Contains(o.Stderr, "rank 3 ") {
+			t.Errorf("node %d: exit code %d\n%s", i, o.Code, o.Stderr)
+		}
+		p.CheckNothingLeft(5 * time.Second)
 	}
 }
 

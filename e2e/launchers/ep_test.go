@@ -3,8 +3,10 @@ package launchers
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"perigee/e2e/internal/harness"
 	"perigee/internal/result"
@@ -34,6 +36,53 @@ func TestExperts(t *testing.T) {
 	}
 }
 
+// commandOfNode starts the ranks of a node.
+func commandOfNode() []string {
+	return []string{"sh", "-c", `WORLD_SIZE=$SLURM_NNODES RANK=$SLURM_NODEID MASTER_ADDR=127.0.0.2 exec "$@"`, "sh", harness.Program, "ep",
+		"data-plane", "--num-processes", "2"}
+}
+
+// The ranks of a node end with what has started its command.
+func TestDeathOfTheLauncherOfNodes(t *testing.T) {
+	harness.NeedNIXL(t)
+	for name, victims := range map[string]func(t *testing.T, p *harness.Process, rank int) []int{
+		"all of srun":            func(t *testing.T, p *harness.Process, _ int) []int { return named("srun", false)(t, p) },
+		"slurmstepd of one node": func(t *testing.T, _ *harness.Process, rank int) []int { return []int{parent(t, parent(t, rank))} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			port, err := spmdtest.FreePorts(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words, env := srun("--mpi=none")(t, 2)
+			words = slices.Concat(words, commandOfNode(), []string{"--iters", "1000000", "--tokens", "8", "--hidden", "128"})
+			p := start(t, harness.Command{Argv: words, Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
+				"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo"), Group: true})
+			p.UntilPrints("4 ranks on")
+			var ranks []int
+			for pid, env := range harness.Owned(p.Token) {
+				if env["LOCAL_RANK"] != "" {
+					ranks = append(ranks, pid)
+				}
+			}
+			if len(ranks) != 4 {
+				t.Fatalf("%d ranks", len(ranks))
+			}
+			watch := harness.StartWatch()
+			for _, pid := range victims(t, p, ranks[0]) {
+				kill(t, pid)
+			}
+			if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
+				t.Fatal(err)
+			}
+			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+			for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
+				kill(t, pid)
+			}
+		})
+	}
+}
+
 // srun starts one command on each node, with the variables of the document: each starts the ranks of its node.
 func TestExpertsOnNodes(t *testing.T) {
 	harness.NeedNIXL(t)
@@ -42,8 +91,7 @@ func TestExpertsOnNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	words, env := srun("--mpi=none")(t, 2)
-	const node = `WORLD_SIZE=$SLURM_NNODES RANK=$SLURM_NODEID MASTER_ADDR=127.0.0.2 exec "$@"`
-	words = append(words, "sh", "-c", node, "sh", harness.Program, "ep", "data-plane", "--num-processes", "2")
+	words = append(words, commandOfNode()...)
 	out := start(t, harness.Command{Argv: append(words, small...), Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
 		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")}).MustEnd().Stdout
 	harness.Contains(t, "stdout", out, "Ranks: 4, Tokens: 8", "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")

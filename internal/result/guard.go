@@ -15,7 +15,9 @@ import (
 //
 //	JSON text:      8 MiB + 128 x bytes of the file
 //	memory for it: 96 MiB + 256 x bytes of the file
-//	the file:       1 MiB + 2 x bytes of the text, so that what is no text, and may take no room on the disk, does not count
+//	the file:       1 MiB + 2 x bytes of the text
+//
+// The last is against what is no text, and may take no room on the disk.
 //
 // The memory is estimated while the text passes by, before anything is made from it. A file without compression never
 // meets these bounds. One that perigee has compressed is 5 to 35 times smaller than its text, or as large as it must

@@ -68,8 +68,8 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 }
 
 // takeItself takes the launcher itself for it where another process was: what starts a container may drop the rank's
-// variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name, which an ancestor
-// has, or else by the port at which it listens.
+// variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name, which an
+// ancestor has, or else by the port at which it listens.
 func takeItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
 	known, err := l.Rename(processNames(env, launcher)...)
 	if err != nil {
@@ -228,6 +228,20 @@ func (v *vigil) bound(ctx context.Context) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { cancel(nil) }
+}
+
+// UnderSrun returns a context that ends with srun or slurmstepd where these have started this process to start ranks,
+// and is none itself. The error is that of a launcher that has died already.
+func UnderSrun(ctx context.Context, env Environ) (_ context.Context, release func(), err error) {
+	if _, started := env("SLURM_PROCID"); !started {
+		return ctx, func() {}, nil
+	}
+	v, err := watchLauncher(env, "slurm", slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := v.bound(ctx)
+	return ctx, func() { cancel(); v.end() }, nil
 }
 
 // end lets go of the launcher.

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,6 +16,9 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/spmd/boot"
+	"perigee/spmd/launch"
+	"perigee/tools/run"
 )
 
 // The original tests run on several nodes by one command on each, which starts the ranks of its node: WORLD_SIZE is the
@@ -35,8 +37,9 @@ type nodes struct {
 	master, port         string
 }
 
-// launchGrace is how long ranks may go on after the command was asked to end.
-const launchGrace = 5 * time.Second
+// launchGrace is how long ranks may go on after the command was asked to end, or one of them has failed.
+// Tests replace it.
+var launchGrace = 5 * time.Second
 
 // defaultPort is that of the original's store.
 const defaultPort = "9999"
@@ -115,22 +118,30 @@ func number(given *int, variable string, env func(string) string, fallback int) 
 }
 
 // run starts the ranks of this node and waits for them. Rank 0 writes to the command's own output; the lines of the
-// others have their rank in front. The ranks find each other at the port of node 0, as those of torchrun do.
+// others have their rank in front. The ranks find each other at the port of node 0, as those of torchrun do, and all
+// end when one has failed: the command ends only those that do not. They are ended, too, when the command is, or srun
+// dies that has started it.
 func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(ctx, cli.Endings()...)
+	ctx, again, stop := run.UntilSignal(ctx)
 	defer stop()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var all sync.WaitGroup
+	ctx, release, err := boot.UnderSrun(ctx, os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer release()
+	ranks := make([]*exec.Cmd, n.perNode)
 	errs := make([]error, n.perNode)
-	for local := range n.perNode {
-		cmd := exec.CommandContext(ctx, program, args...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		cmd.WaitDelay = launchGrace
+	var failed sync.Once
+	failure, done := make(chan struct{}), make(chan struct{})
+	var all sync.WaitGroup
+	for local := range ranks {
+		cmd := exec.Command(program, args...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal reaches the command alone
+		cmd.WaitDelay = time.Second                           // after its end, for what it has started
 		cmd.Env = append(os.Environ(), n.variables(local)...)
 		rank := n.node*n.perNode + local
 		cmd.Stdout, cmd.Stderr = streams.Out, streams.Err
@@ -138,14 +149,81 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 			label := fmt.Sprintf("[%d] ", rank)
 			cmd.Stdout, cmd.Stderr = &labelled{w: streams.Out, label: label}, &labelled{w: streams.Err, label: label}
 		}
-		all.Go(func() { errs[local] = cmd.Run() })
+		if errs[local] = cmd.Start(); errs[local] != nil {
+			failed.Do(func() { close(failure) })
+			continue
+		}
+		ranks[local] = cmd
+		all.Go(func() {
+			if errs[local] = cmd.Wait(); errs[local] != nil {
+				failed.Do(func() { close(failure) })
+			}
+		})
 	}
-	all.Wait()
+	go func() { all.Wait(); close(done) }()
+	n.supervise(ctx, ranks, failure, done, again)
+	<-done
+	return n.outcome(ctx, errs)
+}
+
+// supervise returns when all ranks have ended, or been killed: those that go on for launchGrace after ctx has ended, or
+// the first rank has failed. Rank 0 may be writing the result.
+func (n *nodes) supervise(ctx context.Context, ranks []*exec.Cmd, failure, done, again <-chan struct{}) {
+	signalAll := func(ranks []*exec.Cmd, s os.Signal) {
+		for _, cmd := range ranks {
+			if cmd != nil {
+				cmd.Process.Signal(s) // one that has ended does not mind
+			}
+		}
+	}
+	select {
+	case <-done:
+		return
+	case <-failure:
+	case <-ctx.Done():
+		signalAll(ranks, syscall.SIGTERM)
+	}
+	wait := func(grace time.Duration) (over bool) {
+		select {
+		case <-done:
+			return true
+		case <-again:
+		case <-time.After(grace):
+		}
+		return false
+	}
+	if wait(launchGrace) {
+		return
+	}
+	if n.node == 0 {
+		signalAll(ranks[1:], syscall.SIGKILL)
+		if wait(launch.StoringGrace) {
+			return
+		}
+	}
+	signalAll(ranks, syscall.SIGKILL)
+}
+
+// outcome is the error of the ranks that have ended so. Each has said what was wrong with it, but for what this command
+// alone knows.
+func (n *nodes) outcome(ctx context.Context, errs []error) error {
+	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
+		return nil
+	}
+	switch cause := context.Cause(ctx); {
+	case ctx.Err() == nil:
+	case fault.KindOf(cause) == fault.Interrupt:
+		return cli.Reported{Err: cause}
+	default:
+		return cause
+	}
 	for local, err := range errs {
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() > 0 {
 			return cli.Reported{Err: fault.New(fault.Kind(exit.ExitCode()), "rank %d ended with exit code %d",
 				n.node*n.perNode+local, exit.ExitCode())}
 		}
+	}
+	for local, err := range errs {
 		if err != nil {
 			return fault.New(fault.RankLost, "rank %d: %w", n.node*n.perNode+local, err)
 		}

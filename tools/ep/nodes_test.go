@@ -1,8 +1,15 @@
 package ep
 
 import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -54,6 +61,50 @@ func TestNodes(t *testing.T) {
 		}
 		if err != nil || *got != test.want {
 			t.Errorf("%s with %s: %+v, %v; want %+v", test.args, test.env, *got, err, test.want)
+		}
+	}
+}
+
+// Ranks that do not end are killed, but rank 0 of the job later: it may be writing the result.
+func TestSupervise(t *testing.T) {
+	defer func(before time.Duration) { launchGrace = before }(launchGrace)
+	launchGrace = 100 * time.Millisecond
+	for node, want := range []string{"rank 0 lives", "signal: killed"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		release := filepath.Join(t.TempDir(), "release")
+		var ranks []*exec.Cmd
+		errs := make([]error, 2)
+		var all sync.WaitGroup
+		for i := range errs {
+			cmd := exec.Command("sh", "-c", `trap "" TERM; echo ready; while ! [ -e "$0" ]; do sleep 0.05; done; exit 7`, release)
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := out.Read(make([]byte, 6)); err != nil {
+				t.Fatal(err)
+			}
+			ranks = append(ranks, cmd)
+			all.Go(func() {
+				errs[i] = cmd.Wait()
+				if i == 1 { // rank 0 has been writing long enough
+					os.WriteFile(release, nil, 0o600)
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { all.Wait(); close(done) }()
+		cancel()
+		(&nodes{node: node}).supervise(ctx, ranks, nil, done, nil)
+		<-done
+		if node == 0 && errs[0].Error() == "exit status 7" {
+			errs[0] = errors.New("rank 0 lives")
+		}
+		if errs[0].Error() != want || errs[1].Error() != "signal: killed" {
+			t.Errorf("node %d: %v, want %s first, and the second killed", node, errs, want)
 		}
 	}
 }

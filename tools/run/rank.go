@@ -48,7 +48,7 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 	// perigee's launcher gives rank 0 its own process group. From there what writes to the terminal would be stopped
 	// after stty tostop.
 	signal.Ignore(syscall.SIGTTOU)
-	ctx, again, stop := untilSignal(ctx)
+	ctx, again, stop := UntilSignal(ctx)
 	defer stop()
 	go func() {
 		<-again

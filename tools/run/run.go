@@ -98,7 +98,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to start ranks with: %w", err)
 	}
-	ctx, again, stop := untilSignal(ctx)
+	ctx, again, stop := UntilSignal(ctx)
 	defer stop()
 	r := &reporter{err: streams.Err}
 	if flags.Iface != "" {
@@ -272,12 +272,12 @@ func (j Job) checkOutputs(flags Flags, sc lua.Scenario, own options) error {
 // process and its group.
 const oneWord = 500 * time.Millisecond
 
-// untilSignal ends ctx when the user or the system wants the job to end. again is
+// UntilSignal ends ctx, with a fault.Interrupt, when the user or the system wants the job to end. again is
 // closed if they say so twice; the third time the system ends this process.
 //
 // After stop the process is about to exit with the code of its job, and a signal that
 // comes then does not change that. One more ends it, should it hang.
-func untilSignal(ctx context.Context) (_ context.Context, again <-chan struct{}, stop func()) {
+func UntilSignal(ctx context.Context) (_ context.Context, again <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, cli.Endings()...)

@@ -18,7 +18,7 @@ func TestSignalsAtTheEnd(t *testing.T) {
 	if task := os.Getenv(variable); task != "" {
 		runtime.LockOSThread()
 		interrupt := func() { unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGTERM) } // has come when it returns
-		ctx, again, stop := untilSignal(t.Context())
+		ctx, again, stop := UntilSignal(t.Context())
 		go func() {
 			<-again
 			os.Exit(3)

@@ -140,7 +140,7 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 	}
 	near := regular.Inside(regular.FolderOf(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once,
-	alike := map[string]*matrix.Matrix{}    // and each matrix kept once, by its digest: files may have many names, and copies
+	alike := map[string]*matrix.Matrix{}    // and each matrix kept once, by its digest: a file may have copies
 	cells, looked := 0, 0
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()

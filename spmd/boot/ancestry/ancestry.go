@@ -212,9 +212,9 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	return 0, nil, errAgain // the process that has adopted the child is not its launcher
 }
 
-// Depth is how many ancestors of this process have all of these KEY=VALUE pairs, up to the first that lacks them and is
-// called like a launcher: what starts a container may lack them, too, and stand below others that have them. name is the
-// name of that one; if there is none, of the first that lacks them, "" if all have them.
+// Depth is how many ancestors of this process have all of these KEY=VALUE pairs, up to the first that lacks them and
+// is called like a launcher: what starts a container may lack them, too, and stand below others that have them. name is
+// the name of that one; if there is none, of the first that lacks them, "" if all have them.
 func Depth(variables []string, isLauncher func(name string) bool) (depth int, name string) {
 	for pid := range ancestors {
 		if carries("/proc", pid, variables) {
@@ -306,7 +306,8 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 // isApart reports whether the rank was started so as to outlive what is between it and the launcher, whose child of
 // these is given.
 func (l *Launcher) isApart(child int) bool {
-	return len(l.between) > 0 && (l.ignored&background&^ignoredBy(l.proc, l.PID) != 0 || ownSession(l.proc, l.self, child))
+	detached := l.ignored & background &^ ignoredBy(l.proc, l.PID)
+	return len(l.between) > 0 && (detached != 0 || ownSession(l.proc, l.self, child))
 }
 
 func closeAll(list []watched) {

@@ -192,7 +192,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // A log without an end is read as far as any log may be long.
 func TestEndless(t *testing.T) {
-	if _, err := eachLine(zeros{}, 10<<20, func(int64, []byte) {}); err == nil || err.Error() != "wanted a log of at most 10 MiB, got more" {
+	if _, err := eachLine(zeros{}, 10<<20, func(int64, []byte) {}); err == nil || err.Error() != "wanted a log of at most 10485760 bytes, got more" {
 		t.Errorf("got %v", err)
 	}
 	lines := 0

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"perigee/internal/size"
 )
 
 // longest is how long a line may be: a log of one endless line takes no more
@@ -46,7 +44,7 @@ func eachLine(r io.Reader, most int64, use func(at int64, line []byte)) (rest []
 			err = io.ErrNoProgress
 		}
 		if at > most && err == nil {
-			err = fmt.Errorf("wanted a log of at most %s, got more", size.Binary(most))
+			err = fmt.Errorf("wanted a log of at most %d bytes, got more", most)
 		}
 		if err != nil {
 			rest = buffer[:filled]

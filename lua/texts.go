@@ -38,12 +38,15 @@ func refuseLong(L *glua.LState, what string, bytes int) {
 	if bytes > maxText {
 		L.RaiseError("%s would make a text of more than %d bytes", what, maxText)
 	}
-	b, bounded := allowanceOf(L)
-	if bytes < large || !bounded || b.left() >= int64(bytes) {
+	if bytes < large {
 		return
 	}
-	if runtime.GC(); b.left() < int64(bytes) { // without what is garbage already
-		b.end()
+	a, bounded := allowanceOf(L)
+	if !bounded || a.left() >= int64(bytes) {
+		return
+	}
+	if runtime.GC(); a.left() < int64(bytes) { // without what is garbage already
+		a.end()
 		stopped(L)
 	}
 }

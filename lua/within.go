@@ -37,12 +37,12 @@ type allowance struct {
 type allowanceKey struct{}
 
 // allowanceOf is what holds the part of the script that is running; ok is false if nothing does.
-func allowanceOf(L *glua.LState) (b allowance, ok bool) {
+func allowanceOf(L *glua.LState) (a allowance, ok bool) {
 	if L.Context() == nil {
-		return b, false
+		return a, false
 	}
-	b, ok = L.Context().Value(allowanceKey{}).(allowance)
-	return b, ok
+	a, ok = L.Context().Value(allowanceKey{}).(allowance)
+	return a, ok
 }
 
 // within calls f, which runs a part of the script, and ends it when it takes too much, or else leaves it to itself:

@@ -31,6 +31,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -72,13 +73,14 @@ type Runtime struct {
 	file    string   // name of the script
 	lines   []string // of its text, for errors
 	files   files
-	planes  []*luaPlane     // open ones, of the module moe
-	opened  int             // planes so far
-	raised  *scriptFault    // the last error that was raised for Go code
-	concat  *glua.LFunction // what compiled scripts call for ".."
-	resumes int             // coroutines that have resumed each other and not yielded
-	stops   []func()        // release what the state holds besides memory
-	left    bool            // the script still runs (see within)
+	planes  []*luaPlane               // open ones, of the module moe
+	opened  int                       // planes so far
+	raised  *scriptFault              // the last error that was raised for Go code
+	concat  *glua.LFunction           // what compiled scripts call for ".."
+	resumes int                       // coroutines that have resumed each other and not yielded
+	stops   []context.CancelCauseFunc // of the contexts of all bounded parts so far
+	current atomic.Pointer[allowance] // of the bounded part that is running, nil if none is
+	left    bool                      // the script still runs (see within)
 }
 
 // Scenario is what a script says of itself.
@@ -137,7 +139,7 @@ func (r *Runtime) Close() error {
 		r.L.Close()
 	}
 	for _, stop := range r.stops {
-		stop()
+		stop(nil)
 	}
 	var errs []error
 	for _, m := range slices.Backward(r.modules) {

@@ -41,8 +41,8 @@ func refuseLong(L *glua.LState, what string, bytes int) {
 	if bytes < large {
 		return
 	}
-	a, bounded := allowanceOf(L)
-	if !bounded || a.left() >= int64(bytes) {
+	a := allowanceOf(L)
+	if a == nil || a.left() >= int64(bytes) {
 		return
 	}
 	if runtime.GC(); a.left() < int64(bytes) { // without what is garbage already

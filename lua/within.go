@@ -2,7 +2,8 @@ package lua
 
 import (
 	"context"
-	"math"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -36,13 +37,17 @@ type allowance struct {
 
 type allowanceKey struct{}
 
-// allowanceOf is what holds the part of the script that is running; ok is false if nothing does.
-func allowanceOf(L *glua.LState) (a allowance, ok bool) {
+// allowanceOf is what holds the part of the script that is running, nil if nothing does. A coroutine has the context of
+// the part that has made it, and runs in another, maybe.
+func allowanceOf(L *glua.LState) *allowance {
 	if L.Context() == nil {
-		return a, false
+		return nil
 	}
-	a, ok = L.Context().Value(allowanceKey{}).(allowance)
-	return a, ok
+	current, ok := L.Context().Value(allowanceKey{}).(*atomic.Pointer[allowance])
+	if !ok {
+		return nil
+	}
+	return current.Load()
 }
 
 // within calls f, which runs a part of the script, and ends it when it takes too much, or else leaves it to itself:
@@ -51,22 +56,25 @@ func (r *Runtime) within(most limits, what string, f func() error) error {
 	defer heap.Limit(heap.Bytes() + most.heap)() // so that garbage does not come on top
 	ctx, cancel := context.WithCancelCause(context.Background())
 	// Coroutines that the script makes now keep the context, so it ends with the state.
-	r.stops = append(r.stops, func() { cancel(nil) })
+	r.stops = append(r.stops, cancel)
+	ends := slices.Clone(r.stops) // a coroutine of an earlier part runs in this one, maybe
+	end := func(err error) {
+		for _, stop := range ends {
+			stop(err)
+		}
+	}
 	over, watching, ended := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(watching)
-		watch(over, most, what, cancel)
+		watch(over, most, what, end)
 	}()
 	first := heap.Bytes()
-	left := func() int64 {
-		select {
-		case <-over: // but a coroutine of this part goes on
-			return math.MaxInt64
-		default:
-			return most.heap - (heap.Bytes() - first)
-		}
-	}
-	r.L.SetContext(context.WithValue(ctx, allowanceKey{}, allowance{left, func() { cancel(filled(what, most)) }}))
+	r.current.Store(&allowance{
+		left: func() int64 { return most.heap - (heap.Bytes() - first) },
+		end:  func() { end(filled(what, most)) },
+	})
+	defer r.current.Store(nil)
+	r.L.SetContext(context.WithValue(ctx, allowanceKey{}, &r.current))
 	go func() { ended <- f() }()
 	var err error
 	select {

@@ -321,14 +321,23 @@ func wayNamed(name string) way {
 }
 
 // A wrapper that is ended with its launcher by a SIGTERM may keep that from the rank, as timeout(1) does, which gives it its
-// own group.
+// own group, and a container's starter, which gives it its own session.
 func TestWrapperKeepsSignals(t *testing.T) {
-	for _, w := range []way{wayNamed("mpirun"), wayNamed("hydra")} {
-		t.Run(w.name, func(t *testing.T) {
+	group := []string{"sh", "-c", `timeout 600 "$@"; exit $?`, "sh"}
+	session := []string{"sh", "-c", `export -p >env.$$; exec env -i sh -c '. "$0"; setsid -w "$@"; exit $?' ./env.$$ "$@"`, "sh"}
+	for _, c := range []struct {
+		way
+		name    string
+		wrapper []string
+	}{
+		{wayNamed("mpirun"), "mpirun", group}, {wayNamed("hydra"), "hydra", group},
+		{wayNamed("mpirun"), "mpirun, session", session}, {wayNamed("hydra"), "hydra, session", session},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			words, env := w.command(t, 2)
-			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, []string{"sh", "-c", `timeout 600 "$@"; exit $?`, "sh",
-				harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm", "--result", "r.json"})})
+			words, env := c.command(t, 2)
+			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, c.wrapper, []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm",
+				"--result", "r.json"})})
 			p.UntilPrints("all are here")
 			watch := harness.StartWatch()
 			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
@@ -337,7 +346,7 @@ func TestWrapperKeepsSignals(t *testing.T) {
 			}
 			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 			doc := resulttest.Check(t, filepath.Join(p.Dir, "r.json"))
-			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^(sh|timeout) \(process \d+\) has died, which is between this rank and its launcher |^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
+			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^(sh|timeout|setsid) \(process \d+\) has died, which is between this rank and its launcher |^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
 				t.Errorf("status %s, failure %+v", doc.Status, f)
 			}
 		})

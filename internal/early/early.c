@@ -153,12 +153,12 @@ static void check_descriptors(void) {
 
 bool perigee_stdout_closed;
 
-// Go's runtime opens /dev/null in the place of a standard output that is closed. Here it is marked as one that this
-// process was not given: what is written there by the name /dev/stdout would be lost.
-static void hold_stdout(void) {
+// Go's runtime opens /dev/null in the place of a standard output or error that is closed. Here it is marked as one that
+// this process was not given: what is written there by the name /dev/stdout would be lost.
+static void hold(int closed) {
 	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (fd >= 0 && fd != STDOUT_FILENO) {
-		dup3(fd, STDOUT_FILENO, O_CLOEXEC);
+	if (fd >= 0 && fd != closed) {
+		dup3(fd, closed, O_CLOEXEC);
 		close(fd);
 	}
 }
@@ -167,7 +167,9 @@ __attribute__((constructor)) static void perigee_early(void) {
 	perigee_stdout_closed = fcntl(STDOUT_FILENO, F_GETFD) < 0;
 	check_descriptors();
 	if (perigee_stdout_closed)
-		hold_stdout();
+		hold(STDOUT_FILENO);
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+		hold(STDERR_FILENO);
 	const char *limit = variable("GOMEMLIMIT");
 	if (limit != NULL && *limit != '\0' && strcmp(limit, "off") != 0 && !is_size(limit)) {
 		char shown[41]; // the terminal is not for what others have put there

@@ -88,7 +88,8 @@ func Cell(s string) string {
 	}
 	parts := strings.Split(Escape(s), ";")
 	for i, part := range parts {
-		if begin := strings.TrimLeft(part, ` "`); begin != "" && strings.ContainsRune("=+-@", rune(begin[0])) {
+		begin := strings.TrimLeftFunc(part, func(r rune) bool { return r == '"' || unicode.IsSpace(r) })
+		if first, _ := utf8.DecodeRuneInString(begin); strings.ContainsRune("=+-@＝＋－＠", first) && begin != "" {
 			parts[i] = "'" + part
 		}
 	}

@@ -125,7 +125,7 @@ func distance(env Environ, launcher string) int {
 		return math.MaxInt - 1
 	}
 	depth, name := ancestry.Depth(pairsOf(env, names), func(name string) bool {
-		return slices.Contains(launcherNames, name) || launcher == "torchrun" && strings.HasPrefix(name, "python")
+		return slices.Contains(launcherNames, name) || isAgent(launcher, name)
 	})
 	if passesOn(env, launcher, name) {
 		depth++

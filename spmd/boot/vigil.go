@@ -71,17 +71,26 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 // variables, as apptainer's starter does, and outlives the launcher. The launcher is known by its name, which an
 // ancestor has, or else by the port at which it listens.
 func takeItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
+	port := serverPort(env, launcher)
+	if port != 0 && l.ListensAt(port) || isAgent(launcher, l.Name) {
+		return
+	}
 	known, err := l.Rename(processNames(env, launcher)...)
 	if err != nil {
 		log.Debug("the launcher is not looked for by its name", "reason", err)
 	}
-	port := serverPort(env, launcher)
-	if known || port == 0 || l.ListensAt(port) || isElsewhere(env, launcher) {
+	if known || port == 0 || isElsewhere(env, launcher) {
 		return
 	}
 	if err := l.Relisten(port); err != nil { // in a container with its own network, or the launcher has ended
 		log.Debug("the launcher is not looked for by its port", "reason", err)
 	}
+}
+
+// isAgent reports whether a process of this name is an agent of torchrun that another program has made, or torchrun
+// before PyTorch 2.6. A script called torchrun may have started it.
+func isAgent(launcher, name string) bool {
+	return launcher == "torchrun" && strings.HasPrefix(name, "python")
 }
 
 // processNames are the kernel's names of the process that starts the ranks of a host. mpirun and orted, which users

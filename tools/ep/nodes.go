@@ -134,14 +134,14 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 	}
 	defer release()
 	ranks := make([]*exec.Cmd, n.perNode)
-	errs := make([]error, n.perNode)
+	var mu sync.Mutex
+	errs := slices.Repeat([]error{errUnread}, n.perNode)
 	var failed sync.Once
 	failure, done := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
 	for local := range ranks {
 		cmd := exec.Command(program, args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal reaches the command alone
-		cmd.WaitDelay = time.Second                           // after its end, for what it has started
 		cmd.Env = append(os.Environ(), n.variables(local)...)
 		rank := n.node*n.perNode + local
 		cmd.Stdout, cmd.Stderr = streams.Out, streams.Err
@@ -149,22 +149,33 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 			label := fmt.Sprintf("[%d] ", rank)
 			cmd.Stdout, cmd.Stderr = &labelled{w: streams.Out, label: label}, &labelled{w: streams.Err, label: label}
 		}
-		if errs[local] = cmd.Start(); errs[local] != nil {
-			failed.Do(func() { close(failure) })
+		ended := func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if errs[local] = err; err != nil {
+				failed.Do(func() { close(failure) })
+			}
+		}
+		if err := cmd.Start(); err != nil {
+			ended(err)
 			continue
 		}
 		ranks[local] = cmd
-		all.Go(func() {
-			if errs[local] = cmd.Wait(); errs[local] != nil {
-				failed.Do(func() { close(failure) })
-			}
-		})
+		all.Go(func() { ended(cmd.Wait()) }) // and what it has written is read
 	}
 	go func() { all.Wait(); close(done) }()
 	n.supervise(ctx, ranks, failure, done, again)
-	<-done
+	select {
+	case <-done:
+	case <-time.After(time.Second): // what is left was killed, and this command's output is not read
+	}
+	mu.Lock()
+	defer mu.Unlock()
 	return n.outcome(ctx, errs)
 }
+
+// errUnread is that of a rank which has not ended for this command.
+var errUnread = errors.New("it was killed, and its output is not read")
 
 // supervise returns when all ranks have ended, or been killed: those that go on for launchGrace after ctx has ended, or
 // the first rank has failed. Rank 0 may be writing the result.

@@ -81,7 +81,6 @@ type Launcher struct {
 	apart   bool      // the rank was started so as to outlive these
 	proc    string
 	self    int
-	ignored uint64    // signals that the rank was started with as ignored
 	also    []watched // other processes without which the ranks are orphans
 	starter watched   // what has started the launcher; without a handle where that does not count
 }
@@ -114,7 +113,7 @@ var (
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
-	l := &Launcher{proc: proc, self: self, ignored: ignored}
+	l := &Launcher{proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
 		if err == nil && h == nil {
@@ -126,7 +125,7 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			l.apart = l.isApart(child)
+			l.apart = l.isApart(self, child, ignored)
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -280,7 +279,9 @@ func (l *Launcher) Rename(names ...string) (known bool, err error) {
 	return l.raise(func(p Process) bool { return slices.Contains(names, p.Name) })
 }
 
-// raise takes the nearest ancestor that fits for the launcher. What was taken for it is between the two then.
+// raise takes the nearest ancestor that fits for the launcher. What was taken for it, and what that has started, is
+// between the two then: whether it was started so as to outlive the launcher decides for the rank, too. A session that
+// it has begun for what it starts, as containers do, says nothing of that.
 func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 	above := []watched{{l.Process, l.handle}}
 	for len(l.between)+len(above) < maxDepth {
@@ -292,9 +293,10 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 		}
 		p := Process{parent, nameOf(l.proc, parent)}
 		if fits(p) {
+			taken := l.PID
 			l.between = append(l.between, above...)
 			l.Process, l.handle = p, h
-			l.apart = l.isApart(child)
+			l.apart = l.apart || l.isApart(taken, child, ignoredBy(l.proc, taken))
 			return true, nil
 		}
 		above = append(above, watched{p, h})
@@ -303,11 +305,11 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 	return false, nil
 }
 
-// isApart reports whether the rank was started so as to outlive what is between it and the launcher, whose child of
-// these is given.
-func (l *Launcher) isApart(child int) bool {
-	detached := l.ignored & background &^ ignoredBy(l.proc, l.PID)
-	return len(l.between) > 0 && (detached != 0 || ownSession(l.proc, l.self, child))
+// isApart reports whether a process that was started with some signals ignored was started so as to outlive what is
+// between it and the launcher, of which child is the launcher's.
+func (l *Launcher) isApart(pid, child int, ignored uint64) bool {
+	detached := ignored & background &^ ignoredBy(l.proc, l.PID)
+	return pid != child && (detached != 0 || ownSession(l.proc, pid, child))
 }
 
 func closeAll(list []watched) {

@@ -313,38 +313,47 @@ func TestAlso(t *testing.T) {
 	other.Wait()
 }
 
-// What is taken for the launcher may have been started by it.
+// What is taken for the launcher may have been started by it: a container's starter, which may begin a session for what
+// it starts. Where the starter has been started so as to outlive the launcher, so has the rank.
 func TestRename(t *testing.T) {
-	for _, detached := range []bool{false, true} {
-		start := "sleep 1000 &"
-		if detached {
-			start = "setsid sleep 1000 &"
-		}
-		launcher, wrapper, rank := familyOf(t, `sh -c 'PERIGEE_TEST_RANK=3 `+start+` echo $$ $! >$0.new; mv $0.new $0; wait' $0; :`)
+	const start = `sh -c 'PERIGEE_TEST_RANK=3 %ssleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0`
+	// A script between the two starts the starter in the background.
+	const script = `export S='PERIGEE_TEST_RANK=3 sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait'
+bash -c '%s sh -c "$S" "$0" & wait' "$0"; sleep 1000`
+	for name, c := range map[string]struct {
+		script   string
+		launcher bool // that is killed, and not the starter
+		orphan   bool
+	}{
+		"the launcher":                    {fmt.Sprintf(start, "") + "; :", true, true},
+		"the starter":                     {fmt.Sprintf(start, "") + "; :", false, true},
+		"the starter of a session":        {fmt.Sprintf(start, "setsid ") + "; :", false, true},
+		"the launcher of a session":       {fmt.Sprintf(start, "setsid ") + "; :", true, true},
+		"a starter with its own session":  {fmt.Sprintf(script, "setsid -w"), false, false},
+		"a starter that ignores a SIGINT": {fmt.Sprintf(script, ""), false, false},
+	} {
+		launcher, wrapper, rank := familyOf(t, c.script)
 		l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 		if err != nil || l == nil || l.PID != wrapper {
-			t.Fatal(l, err)
+			t.Fatal(name, l, err)
 		}
 		if found, err := l.Rename("no such name"); found || err != nil || l.PID != wrapper {
-			t.Errorf("no ancestor has the name: got %v, %v, launcher %v", found, err, l)
+			t.Errorf("%s: no ancestor has the name: got %v, %v, launcher %v", name, found, err, l)
 		}
 		if found, err := l.Rename("sh"); !found || err != nil || l.PID != wrapper {
-			t.Errorf("the launcher has the name: got %v, %v, launcher %v", found, err, l)
+			t.Errorf("%s: the launcher has the name: got %v, %v, launcher %v", name, found, err, l)
 		}
 		l.Name = "starter"
 		if found, err := l.Rename("sh"); !found || err != nil || l.PID != launcher || !l.Below(Process{wrapper, "starter"}) {
-			t.Errorf("what has started it has the name: got %v, %v, launcher %v", found, err, l)
+			t.Errorf("%s: what has started it has the name: got %v, %v, launcher %v", name, found, err, l)
 		}
-		if !detached {
-			syscall.Kill(launcher, syscall.SIGKILL)
-			if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher {
-				t.Errorf("got %v, %v; want process %d", p, orphan, launcher)
-			}
-		} else {
-			syscall.Kill(wrapper, syscall.SIGKILL)
-			if p, orphan := l.Wait(t.Context()); orphan {
-				t.Errorf("a detached rank is the orphan of %v", p)
-			}
+		killed := wrapper
+		if c.launcher {
+			killed = launcher
+		}
+		syscall.Kill(killed, syscall.SIGKILL)
+		if p, orphan := l.Wait(t.Context()); orphan != c.orphan || c.launcher && p.PID != killed {
+			t.Errorf("%s is killed: got %v, %v; want orphan %v", name, p, orphan, c.orphan)
 		}
 		l.Close()
 	}

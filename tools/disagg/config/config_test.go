@@ -255,6 +255,13 @@ worker_config:
 
 // A short file cannot make a sweep that fills the memory.
 func TestSweepBombs(t *testing.T) {
+	maps := func(n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "k%d: {z: 1}, ", i)
+		}
+		return b.String()
+	}
 	var names strings.Builder
 	for i := range mostAxes + 1 {
 		fmt.Fprintf(&names, "a%d: [1], ", i)
@@ -271,6 +278,7 @@ func TestSweepBombs(t *testing.T) {
 		"sweep: {" + names.String() + "}\n":                                                 "wanted at most 32 names, got 33",
 		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                               "wanted a key of at most 100 parts, got 5001",
 		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n": "values together",
+		"sweep: {a: [" + many(5000) + "]}\nx: '{a}'\ny: {" + maps(180) + "}\n":              "wanted cases that take at most 400 MiB of memory together",
 	} {
 		list := load(t, text, Options{})
 		if len(list) != 1 || !strings.Contains(problems(list[0]), want) {

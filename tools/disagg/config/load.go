@@ -37,13 +37,17 @@ type together struct {
 
 func (t *together) load(file string, id Ident, o Options) []*Config {
 	text, release, err := conf.ReadInTurn(file, &t.turn)
-	defer release()
+	defer func() { release() }()
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
 	tree, err := conf.Parse(file, text)
 	if err != nil {
 		return []*Config{broken(file, id, err)}
+	}
+	if !conf.Weighty(text) && tree.Get("sweep") != nil { // it repeats the file, as aliases do
+		t.turn.Lock()
+		release = t.turn.Unlock
 	}
 	variants, taken, problem := expand(tree)
 	if problem != nil {
@@ -59,11 +63,12 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 // maxKept is what the cases of several files may take together, in bytes, as estimated.
 const maxKept = 256 << 20
 
-// What a case, a problem beside its text, and a value that a case of a sweep has for itself take in memory.
+// What a case, a problem beside its text, a map and a key in it take in memory.
 const (
 	caseBytes    = 4 << 10
 	problemBytes = 100
-	copyBytes    = 150
+	mapBytes     = 400
+	keyBytes     = 100
 )
 
 // keep returns the cases of a file, which take so many bytes beside what is wrong with them, or what is left of them

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/size"
 )
 
 // What one file may make: a short one could fill the memory otherwise.
@@ -58,7 +59,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
 			len(rows), n)}
 	}
-	left := room{values: mostValues, text: mostText, each: valuesOf(base)}
+	left := room{values: mostValues, text: mostText, memory: conf.MaxMemory - tree.Memory(), each: base}
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
@@ -75,7 +76,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 		seen[v.suffix] = true
 		list = append(list, v)
 	}
-	return list, tree.Memory() + (mostValues-left.values)*copyBytes + mostText - left.text, nil
+	return list, conf.MaxMemory - left.memory + mostText - left.text, nil
 }
 
 func readAxes(section *conf.Value) ([]axis, *Problem) {
@@ -148,8 +149,33 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 	return rows, nil
 }
 
-// room is what the cases of a sweep may still take.
-type room struct{ values, text, each int }
+// room is what the cases of a sweep may still take: values, bytes of text, and bytes of memory, as estimated.
+type room struct {
+	values, text, memory int
+	each                 *conf.Value // what each case is made from
+	eachValues           int         // in it, once they are counted
+	eachMemory           int
+}
+
+// copied takes a copy of a document from what is left.
+func (left *room) copied() {
+	if left.eachValues == 0 {
+		left.eachValues, left.eachMemory = valuesOf(left.each), left.each.Memory()
+	}
+	left.values -= left.eachValues
+	left.memory -= left.eachMemory
+}
+
+// exceeded says what the cases take too much of, "" if nothing.
+func (left *room) exceeded() string {
+	switch {
+	case left.values < 0:
+		return fmt.Sprintf("wanted cases of at most %d values together, got more", mostValues)
+	case left.memory < 0:
+		return fmt.Sprintf("wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))
+	}
+	return ""
+}
 
 // valuesOf is the number of values in a document.
 func valuesOf(v *conf.Value) int {
@@ -187,9 +213,10 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		}
 		for at, i := tree, 0; at != nil && i < len(path); at, i = at.Get(path[i]), i+1 {
 			left.values -= at.Len() // each map on the way is copied
+			left.memory -= mapBytes + keyBytes*at.Len()
 		}
-		if left.values < 0 {
-			return nil, wrong("wanted cases of at most %d values together, got more", mostValues)
+		if over := left.exceeded(); over != "" {
+			return nil, wrong("%s", over)
 		}
 		changed, err := tree.With(path, value.Plain())
 		if err != nil {
@@ -197,8 +224,9 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		}
 		return changed, nil
 	}
-	if left.values -= left.each; left.values < 0 {
-		return nil, wrong("wanted cases of at most %d values together, got more", mostValues)
+	left.copied()
+	if over := left.exceeded(); over != "" {
+		return nil, wrong("%s", over)
 	}
 	mark, text, found := "{"+name+"}", scalarText(value), false
 	changed := tree.MapText(func(s string) any {

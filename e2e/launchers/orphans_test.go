@@ -36,7 +36,6 @@ type end struct {
 	// culprit is what the result names; "" where the launcher's other processes kill the
 	// ranks before they can write.
 	culprit string
-	alone   bool // of one rank: those of a host in user namespaces share no memory
 }
 
 // itself is the launcher as it was started.
@@ -114,37 +113,39 @@ func ends() []end {
 	contained := []string{"unshare", "-pf", "--mount-proc"}
 	// As in containers whose init does not have the rank's variables.
 	withInit := []string{"sh", "-c", `export -p >env.$$; exec unshare -pf --mount-proc env -i sh -c '. "$0"; "$@"; echo ended' ./env.$$ "$@"`, "sh"}
+	// As in containers with fewer rights, or user namespaces, where the files of other processes are closed to the rank.
+	closed := []string{"setpriv", "--bounding-set=-sys_ptrace"}
 	const unseen = `its launcher at TCP port \d+ has died`
 	return []end{
-		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen, false},
-		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen, false},
-		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`, false},
-		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
-		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`, false},
-		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
-		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`, false},
-		{storing, "an agent with a store, in a container", itself, contained, unseen, false},
-		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen, false},
-		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen, false},
-		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen, false},
-		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen, false},
-		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen, false},
-		{way: wayNamed("srun pmi2"), name: "all of srun, in a user namespace, PMI-2", victims: named("srun", false), wrapper: []string{"unshare", "-Ur"}, culprit: `its launcher at TCP port \d+ has died`, alone: true},
-		{way: wayNamed("srun none"), name: "all of srun, in a user namespace, plain", victims: named("srun", false), wrapper: []string{"unshare", "-Ur"}, culprit: `its launcher at TCP port \d+ has died`, alone: true},
-		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`, false},
-		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`, false},
-		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`, false},
-		{wayNamed("hydra"), "mpiexec", itself, nil, "", false},
-		{wayNamed("hydra"), "mpiexec, behind a session", itself, []string{"setsid", "-w"}, "", false},
-		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
-		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`, false},
-		{wayNamed("srun none"), "srun", itself, nil, "", false},
-		{wayNamed("srun none"), "all of srun, plain", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
-		{wayNamed("srun pmi2"), "all of srun, PMI-2", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
-		{wayNamed("srun pmix"), "all of srun, PMIx", named("srun", false), nil, `its launcher srun \(process \d+\) has died`, false},
-		{wayNamed("srun pmi2"), "slurmstepd of one node", parentOfRank(2, 1), nil, `its launcher slurmstepd \(process \d+\) has died`, false},
-		{torchrun, "torchrun's agent", itself, nil, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
-		{torchrun, "torchrun's agent, behind a shell", itself, shell, `its launcher (sh|torchrun) \(process \d+\) has died`, false},
+		{wayNamed("mpirun"), "mpirun, in a container", itself, contained, unseen},
+		{wayNamed("mpirun"), "mpirun, behind a shell in a container", itself, slices.Concat(contained, shell), unseen},
+		{wayNamed("mpirun"), "mpirun, behind what drops the variables", itself, withoutVariables, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("hydra"), "hydra's proxy, behind what drops the variables", named("hydra_pmi_proxy", false), withoutVariables, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "slurmstepd of one node, behind what drops the variables", parentOfRank(2, 2), withoutVariables, `its launcher slurmstepd \(process \d+\) has died`},
+		{torchrun, "torchrun's agent, behind what drops the variables", itself, withoutVariables, `its launcher (sh|torchrun) \(process \d+\) has died`},
+		{storing, "an agent with a store, behind what drops the variables", itself, withoutVariables, `its launcher \w+ \(process \d+\) has died`},
+		{storing, "an agent with a store, in a container", itself, contained, unseen},
+		{wayNamed("mpirun"), "mpirun, in a container with an init", itself, withInit, unseen},
+		{wayNamed("srun none"), "all of srun, in a container with an init", named("srun", false), withInit, unseen},
+		{wayNamed("srun none"), "all of srun, in a container, plain", named("srun", false), contained, unseen},
+		{wayNamed("srun pmi2"), "all of srun, in a container, PMI-2", named("srun", false), contained, unseen},
+		{wayNamed("srun pmix"), "all of srun, in a container, PMIx", named("srun", false), contained, unseen},
+		{wayNamed("srun pmi2"), "all of srun, closed, PMI-2", named("srun", false), closed, unseen},
+		{wayNamed("srun none"), "all of srun, closed, plain", named("srun", false), closed, unseen},
+		{local, "perigee run", itself, nil, `lost the connection to the launcher \(perigee run\): it has died`},
+		{wayNamed("mpirun"), "mpirun", itself, nil, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("mpirun"), "mpirun, behind a shell", itself, shell, `its launcher mpirun\S* \(process \d+\) has died`},
+		{wayNamed("hydra"), "mpiexec", itself, nil, ""},
+		{wayNamed("hydra"), "mpiexec, behind a session", itself, []string{"setsid", "-w"}, ""},
+		{wayNamed("hydra"), "hydra's proxy", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("hydra port"), "hydra's proxy, by its port", named("hydra_pmi_proxy", false), nil, `its launcher hydra_pmi_proxy \(process \d+\) has died`},
+		{wayNamed("srun none"), "srun", itself, nil, ""},
+		{wayNamed("srun none"), "all of srun, plain", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "all of srun, PMI-2", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmix"), "all of srun, PMIx", named("srun", false), nil, `its launcher srun \(process \d+\) has died`},
+		{wayNamed("srun pmi2"), "slurmstepd of one node", parentOfRank(2, 1), nil, `its launcher slurmstepd \(process \d+\) has died`},
+		{torchrun, "torchrun's agent", itself, nil, `its launcher (sh|torchrun) \(process \d+\) has died`},
+		{torchrun, "torchrun's agent, behind a shell", itself, shell, `its launcher (sh|torchrun) \(process \d+\) has died`},
 	}
 }
 
@@ -156,11 +157,7 @@ func alive(pid int) bool {
 
 func TestDeathOfTheLauncher(t *testing.T) {
 	for _, e := range ends() {
-		stays := []string{"barrier", "transfer"}
-		if e.alone {
-			stays = stays[:1]
-		}
-		for _, stay := range stays {
+		for _, stay := range []string{"barrier", "transfer"} {
 			t.Run(e.name+"/"+stay, func(t *testing.T) {
 				t.Parallel()
 				killLauncher(t, e, stay)
@@ -178,23 +175,19 @@ func kill(t *testing.T, pid int) {
 
 func killLauncher(t *testing.T, e end, stay string) {
 	dir := t.TempDir()
-	n := ranks
-	if e.alone {
-		n = 1
-	}
-	words, env := e.command(t, n)
+	words, env := e.command(t, ranks)
 	engine := "shm"
-	if strings.Contains(strings.Join(e.wrapper, " "), "unshare") && !e.alone { // then each rank is a host
+	if strings.Contains(strings.Join(e.wrapper, " "), "unshare") { // then each rank is a host
 		engine, env = "nixl", append(env, "UCX_NET_DEVICES=lo", "PERIGEE_IFACE=lo", "NIXL_LIBRARY="+harness.NeedNIXL(t))
 	}
 	args := []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", engine, "--stay", stay, "--result", "r.json"}
 	if e.way.name == "local" {
-		args = append(args, "-n", fmt.Sprint(n))
+		args = append(args, "-n", fmt.Sprint(ranks))
 	}
 	p := start(t, harness.Command{Dir: dir, Argv: slices.Concat(words, e.wrapper, args), Env: env, Group: true})
 	p.UntilPrints("all are here")
 	pids := slices.Collect(maps.Values(p.Ranks()))
-	if len(pids) != n {
+	if len(pids) != ranks {
 		t.Fatalf("%d ranks", len(pids))
 	}
 	victims := e.victims(t, p)
@@ -216,11 +209,8 @@ func killLauncher(t *testing.T, e end, stay string) {
 	for _, s := range sessions {
 		os.RemoveAll(s)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "r.json")); e.alone && err != nil { // Slurm has killed it before it noticed
-		return
-	}
 	doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
-	if doc.Status != result.Partial || len(doc.Measurements) != 1 && !e.alone { // of one rank there is no traffic
+	if doc.Status != result.Partial || len(doc.Measurements) != 1 { // of one rank there is no traffic
 		t.Errorf("status %s with %d measurements, want a partial result with one", doc.Status, len(doc.Measurements))
 	}
 	switch f := doc.Failure; {

@@ -72,7 +72,7 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) (*vigil, erro
 // ancestor has, or else by the port at which it listens.
 func takeItself(l *ancestry.Launcher, env Environ, launcher string, log *slog.Logger) {
 	port := serverPort(env, launcher)
-	if port != 0 && l.ListensAt(port) || isAgent(launcher, l.Name) {
+	if port != 0 && l.ListensAt(port) || port == 0 && isAgent(launcher, l.Name) && l.LacksVariables() {
 		return
 	}
 	known, err := l.Rename(processNames(env, launcher)...)

@@ -79,6 +79,7 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
+	pairs   []string  // KEY=VALUE, which the launcher has given to the rank
 	proc    string
 	self    int
 	also    []watched // other processes without which the ranks are orphans
@@ -113,7 +114,7 @@ var (
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
-	l := &Launcher{proc: proc, self: self}
+	l := &Launcher{pairs: variables, proc: proc, self: self}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
 		if err == nil && h == nil {
@@ -125,7 +126,8 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 		}
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			l.apart = l.isApart(self, child, ignored)
+			detached := ignored & background &^ ignoredBy(proc, parent)
+			l.apart = len(l.between) > 0 && (detached != 0 || ownSession(proc, self, child))
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -279,9 +281,7 @@ func (l *Launcher) Rename(names ...string) (known bool, err error) {
 	return l.raise(func(p Process) bool { return slices.Contains(names, p.Name) })
 }
 
-// raise takes the nearest ancestor that fits for the launcher. What was taken for it, and what that has started, is
-// between the two then: whether it was started so as to outlive the launcher decides for the rank, too. A session that
-// it has begun for what it starts, as containers do, says nothing of that.
+// raise takes the nearest ancestor that fits for the launcher. What was taken for it is between the two then.
 func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 	above := []watched{{l.Process, l.handle}}
 	for len(l.between)+len(above) < maxDepth {
@@ -293,10 +293,9 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 		}
 		p := Process{parent, nameOf(l.proc, parent)}
 		if fits(p) {
-			taken := l.PID
 			l.between = append(l.between, above...)
 			l.Process, l.handle = p, h
-			l.apart = l.apart || l.isApart(taken, child, ignoredBy(l.proc, taken))
+			l.apart = l.apart || l.startedApart(above)
 			return true, nil
 		}
 		above = append(above, watched{p, h})
@@ -305,11 +304,39 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 	return false, nil
 }
 
-// isApart reports whether a process that was started with some signals ignored was started so as to outlive what is
-// between it and the launcher, of which child is the launcher's.
-func (l *Launcher) isApart(pid, child int, ignored uint64) bool {
-	detached := ignored & background &^ ignoredBy(l.proc, l.PID)
-	return pid != child && (detached != 0 || ownSession(l.proc, pid, child))
+// startedApart reports whether one of these processes, each of which the next has started, and the launcher the last,
+// was started so as to outlive the launcher. A session that a container's starter has begun for what it starts says
+// nothing of that.
+func (l *Launcher) startedApart(list []watched) bool {
+	first, last := list[0].PID, list[len(list)-1].PID
+	if first != last && ignoredBy(l.proc, first)&background&^ignoredBy(l.proc, l.PID) != 0 {
+		return true
+	}
+	for i, w := range list[1:] {
+		if child := list[i].PID; ownSession(l.proc, child, w.PID) && !l.isStarter(w.PID, child) {
+			return true
+		}
+	}
+	return false
+}
+
+// isStarter reports whether a process is known to have dropped the rank's variables, or to have become another user in
+// its child, as su does.
+func (l *Launcher) isStarter(pid, child int) bool {
+	if _, err := environ(l.proc, pid); err == nil {
+		return !carries(l.proc, pid, l.pairs)
+	}
+	var its, of unix.Stat_t
+	err := errors.Join(unix.Stat(filepath.Join(l.proc, strconv.Itoa(pid)), &its),
+		unix.Stat(filepath.Join(l.proc, strconv.Itoa(child)), &of))
+	return err == nil && its.Uid != of.Uid
+}
+
+// LacksVariables reports whether the launcher is known not to have the rank's variables. Those of processes of other
+// users, and in other user namespaces, are closed to this one.
+func (l *Launcher) LacksVariables() bool {
+	_, err := environ(l.proc, l.PID)
+	return err == nil && !carries(l.proc, l.PID, l.pairs)
 }
 
 func closeAll(list []watched) {
@@ -413,7 +440,7 @@ func (l *Launcher) Close() {
 // environment of another user's process cannot be read: such a process, slurmstepd
 // for instance, is no wrapper of the user's.
 func carries(proc string, pid int, variables []string) bool {
-	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
+	data, err := environ(proc, pid)
 	if err != nil {
 		return false
 	}
@@ -427,6 +454,10 @@ func carries(proc string, pid int, variables []string) bool {
 		}
 	}
 	return true
+}
+
+func environ(proc string, pid int) ([]byte, error) {
+	return os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
 }
 
 func nameOf(proc string, pid int) string {

@@ -319,7 +319,7 @@ func TestRename(t *testing.T) {
 	const start = `sh -c 'PERIGEE_TEST_RANK=3 %ssleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0`
 	// A script between the two starts the starter in the background.
 	const script = `export S='PERIGEE_TEST_RANK=3 sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait'
-bash -c '%s sh -c "$S" "$0" & wait' "$0"; sleep 1000`
+%s bash -c '%s env -u PERIGEE_TEST_RANK sh -c "$S" "$0" & wait' "$0"; sleep 1000`
 	for name, c := range map[string]struct {
 		script   string
 		launcher bool // that is killed, and not the starter
@@ -329,8 +329,9 @@ bash -c '%s sh -c "$S" "$0" & wait' "$0"; sleep 1000`
 		"the starter":                     {fmt.Sprintf(start, "") + "; :", false, true},
 		"the starter of a session":        {fmt.Sprintf(start, "setsid ") + "; :", false, true},
 		"the launcher of a session":       {fmt.Sprintf(start, "setsid ") + "; :", true, true},
-		"a starter with its own session":  {fmt.Sprintf(script, "setsid -w"), false, false},
-		"a starter that ignores a SIGINT": {fmt.Sprintf(script, ""), false, false},
+		"a starter with its own session":  {fmt.Sprintf(script, pair[0], "setsid -w"), false, false},
+		"a starter that ignores a SIGINT": {fmt.Sprintf(script, pair[0], ""), false, false},
+		"a starter of a starter":          {fmt.Sprintf(script, "", "env --default-signal=INT,QUIT setsid -w"), false, true},
 	} {
 		launcher, wrapper, rank := familyOf(t, c.script)
 		l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))

@@ -255,6 +255,13 @@ worker_config:
 
 // A short file cannot make a sweep that fills the memory.
 func TestSweepBombs(t *testing.T) {
+	deep := func(names int) string { // that make maps
+		var b strings.Builder
+		for i := range names {
+			fmt.Fprintf(&b, "k%d%s.z: [%s], ", i, strings.Repeat(".a", 98), many([]int{100, 100, 1}[min(i, 2)]))
+		}
+		return b.String()
+	}
 	maps := func(n int) string {
 		var b strings.Builder
 		for i := range n {
@@ -277,6 +284,8 @@ func TestSweepBombs(t *testing.T) {
 		"sweep: {zip: {a: [" + many(mostVariants+1) + "]}}\njob: {setup: '{a}'}\n":                                   "wanted at most 10000 cases",
 		"sweep: {" + names.String() + "}\n":                                                 "wanted at most 32 names, got 33",
 		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                               "wanted a key of at most 100 parts, got 5001",
+		"sweep: {" + deep(32) + "}\n":                                                       "at most 400 MiB of memory together, got more",
+		"sweep: {" + deep(3) + "}\nx: 1\n":                                                  "wanted cases that take at most 400 MiB of memory together, got more",
 		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n": "values together",
 		"sweep: {a: [" + many(5000) + "]}\nx: '{a}'\ny: {" + maps(180) + "}\n":              "wanted cases that take at most 400 MiB of memory together",
 	} {

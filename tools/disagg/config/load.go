@@ -67,7 +67,7 @@ const maxKept = 256 << 20
 const (
 	caseBytes    = 4 << 10
 	problemBytes = 100
-	mapBytes     = 400
+	mapBytes     = 600
 	keyBytes     = 100
 )
 

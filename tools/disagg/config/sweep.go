@@ -59,7 +59,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
 			len(rows), n)}
 	}
-	left := room{values: mostValues, text: mostText, memory: conf.MaxMemory - tree.Memory(), each: base}
+	left := room{values: mostValues, text: mostText, memory: conf.MaxMemory - tree.Memory()}
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
@@ -150,21 +150,7 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 }
 
 // room is what the cases of a sweep may still take: values, bytes of text, and bytes of memory, as estimated.
-type room struct {
-	values, text, memory int
-	each                 *conf.Value // what each case is made from
-	eachValues           int         // in it, once they are counted
-	eachMemory           int
-}
-
-// copied takes a copy of a document from what is left.
-func (left *room) copied() {
-	if left.eachValues == 0 {
-		left.eachValues, left.eachMemory = valuesOf(left.each), left.each.Memory()
-	}
-	left.values -= left.eachValues
-	left.memory -= left.eachMemory
-}
+type room struct{ values, text, memory int }
 
 // exceeded says what the cases take too much of, "" if nothing.
 func (left *room) exceeded() string {
@@ -211,9 +197,13 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		if len(path) > mostSteps {
 			return nil, wrong("wanted a key of at most %d parts, got %d", mostSteps, len(path))
 		}
-		for at, i := tree, 0; at != nil && i < len(path); at, i = at.Get(path[i]), i+1 {
-			left.values -= at.Len() // each map on the way is copied
-			left.memory -= mapBytes + keyBytes*at.Len()
+		for at, i := tree, 0; i < len(path); at, i = at.Get(path[i]), i+1 {
+			n := 1 // in a map that is not there, and made
+			if at != nil {
+				n = max(1, at.Len()) // each map on the way is copied
+			}
+			left.values -= n
+			left.memory -= mapBytes + keyBytes*n
 		}
 		if over := left.exceeded(); over != "" {
 			return nil, wrong("%s", over)
@@ -224,7 +214,8 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		}
 		return changed, nil
 	}
-	left.copied()
+	left.values -= valuesOf(tree)
+	left.memory -= tree.Memory()
 	if over := left.exceeded(); over != "" {
 		return nil, wrong("%s", over)
 	}

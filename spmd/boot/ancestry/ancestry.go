@@ -323,8 +323,8 @@ func (l *Launcher) startedApart(list []watched) bool {
 // isStarter reports whether a process is known to have dropped the rank's variables, or to have become another user in
 // its child, as su does.
 func (l *Launcher) isStarter(pid, child int) bool {
-	if _, err := environ(l.proc, pid); err == nil {
-		return !carries(l.proc, pid, l.pairs)
+	if lacks, known := l.lacks(pid); known {
+		return lacks
 	}
 	var its, of unix.Stat_t
 	err := errors.Join(unix.Stat(filepath.Join(l.proc, strconv.Itoa(pid)), &its),
@@ -335,8 +335,14 @@ func (l *Launcher) isStarter(pid, child int) bool {
 // LacksVariables reports whether the launcher is known not to have the rank's variables. Those of processes of other
 // users, and in other user namespaces, are closed to this one.
 func (l *Launcher) LacksVariables() bool {
-	_, err := environ(l.proc, l.PID)
-	return err == nil && !carries(l.proc, l.PID, l.pairs)
+	lacks, known := l.lacks(l.PID)
+	return known && lacks
+}
+
+// lacks reports whether a process lacks the rank's variables, if that is known.
+func (l *Launcher) lacks(pid int) (yes, known bool) {
+	_, err := environ(l.proc, pid)
+	return !carries(l.proc, pid, l.pairs), err == nil
 }
 
 func closeAll(list []watched) {

@@ -27,7 +27,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"perigee/internal/fault"
@@ -191,20 +190,17 @@ const Long = 64 << 10
 // whose aliases repeat what it holds.
 func Weighty(text []byte) bool { return len(text) > Long || bytes.IndexByte(text, '&') >= 0 }
 
-// ReadInTurn is [ReadText] where many documents are read side by side: it holds turn for one that is weighty, from
-// before it is read until release is called.
-func ReadInTurn(path string, turn sync.Locker) (text []byte, release func(), err error) {
-	release = func() {}
-	take := func() { turn.Lock(); release = turn.Unlock }
-	info, err := os.Stat(path)
-	long := err == nil && info.Size() > Long
-	if long {
+// ReadInTurn is [ReadText] where many documents are read side by side: it calls take for one that is weighty, maybe
+// twice, before it is read if that can be known.
+func ReadInTurn(path string, take func()) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && info.Size() > Long {
 		take()
 	}
-	if text, err = ReadText(path); err == nil && !long && Weighty(text) {
+	text, err := ReadText(path)
+	if Weighty(text) {
 		take()
 	}
-	return text, release, err
+	return text, err
 }
 
 // Memory is what a value and all in it take, in bytes, as estimated.

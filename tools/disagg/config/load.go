@@ -36,8 +36,19 @@ type together struct {
 }
 
 func (t *together) load(file string, id Ident, o Options) []*Config {
-	text, release, err := conf.ReadInTurn(file, &t.turn)
-	defer func() { release() }()
+	held := false
+	take := func() {
+		if !held {
+			t.turn.Lock()
+			held = true
+		}
+	}
+	defer func() {
+		if held {
+			t.turn.Unlock()
+		}
+	}()
+	text, err := conf.ReadInTurn(file, take)
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
@@ -45,9 +56,8 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
-	if !conf.Weighty(text) && tree.Get("sweep") != nil { // it repeats the file, as aliases do
-		t.turn.Lock()
-		release = t.turn.Unlock
+	if tree.Get("sweep") != nil { // it repeats the file, as aliases do
+		take()
 	}
 	variants, taken, problem := expand(tree)
 	if problem != nil {

@@ -218,7 +218,7 @@ func (v *vigil) watch(ctx context.Context) {
 func (v *vigil) failure() *fault.Error {
 	if v.launcher.Below(v.process) {
 		return fault.New(fault.RankLost, "%s has died, which is between this rank and its launcher %s", v.process, v.launcher).
-			WithHint("end a script with exec perigee, and signals of the launcher reach it; setsid detaches it")
+			WithHint("end a script with exec perigee, and signals of the launcher reach it; nohup detaches it")
 	}
 	return fault.New(fault.RankLost, "its launcher %s has died", v.process)
 }

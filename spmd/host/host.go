@@ -77,14 +77,14 @@ func (s *Segment) leave() { s.users.Add(-1) }
 
 // ID names the host such that two processes have the same ID exactly if they
 // can share memory through this package, and have one clock: same kernel, same network name, same
-// process, network and time namespaces.
+// process, network, time and user namespaces.
 func ID() string {
 	h := sha256.New()
 	for _, f := range []string{"/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"} {
 		b, _ := os.ReadFile(f)
 		h.Write(append(b, 0))
 	}
-	for _, ns := range []string{"pid", "net", "time"} {
+	for _, ns := range []string{"pid", "net", "time", "user"} {
 		link, _ := os.Readlink("/proc/self/ns/" + ns)
 		h.Write(append([]byte(link), 0))
 	}

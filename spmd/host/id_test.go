@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// Processes whose clocks differ are on different hosts: their clocks are compared then.
-func TestClocksOfAnotherTimeNamespace(t *testing.T) {
+// Processes whose clocks differ are on different hosts: their clocks are compared then. So are those in different user
+// namespaces, as unprivileged containers make one for each process: the kernel keeps them from each other's memory.
+func TestIDInOtherNamespaces(t *testing.T) {
 	const ask = "PERIGEE_TEST_HOST_ID"
 	if os.Getenv(ask) != "" {
 		fmt.Print(ID())
@@ -29,6 +30,7 @@ func TestClocksOfAnotherTimeNamespace(t *testing.T) {
 	}{
 		{"the same", true, []string{"--fork"}},
 		{"one second ahead", false, other},
+		{"another user namespace", false, []string{"--user", "--map-current-user", "--fork"}},
 	} {
 		cmd := exec.Command("unshare", append(c.args, self, "-test.run=^"+t.Name()+"$")...)
 		cmd.Env = append(os.Environ(), ask+"=1")

@@ -9,9 +9,11 @@
 // the nearest ancestor whose environment lacks one of them.
 //
 // A process may also be detached on purpose: scripts start it in the background, or with
-// setsid or nohup, and end. Such a process has another session than the script that the
-// launcher has started, or ignores SIGINT or SIGHUP, where the launcher does not. Then the
-// launcher may end before it, and that is no failure. The rule is:
+// nohup, and end. Such a process ignores SIGINT or SIGHUP, where the launcher does not. Then
+// the launcher may end before it, and that is no failure. That it has another session than the
+// script says nothing: what starts a container, su and sudo begin one for what they start, and
+// wait for it. But what starts a process with a session of its own and ends at once, as
+// setsid -f does, has detached it. The rule is:
 //
 //   - If an ancestor between the rank and the launcher ends first, a rank that was started
 //     so has been detached, and nothing is watched from then on. So it is if both have
@@ -79,7 +81,9 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
-	pairs   []string  // KEY=VALUE, which the launcher has given to the rank
+	session bool      // the rank has another session than the highest of these
+	found   time.Time
+	pairs   []string // KEY=VALUE, which the launcher has given to the rank
 	proc    string
 	self    int
 	also    []watched // other processes without which the ranks are orphans
@@ -114,7 +118,7 @@ var (
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
-	l := &Launcher{pairs: variables, proc: proc, self: self}
+	l := &Launcher{pairs: variables, proc: proc, self: self, found: time.Now()}
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
 		if err == nil && h == nil {
@@ -127,7 +131,8 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 		if !carries(proc, parent, variables) {
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
 			detached := ignored & background &^ ignoredBy(proc, parent)
-			l.apart = len(l.between) > 0 && (detached != 0 || ownSession(proc, self, child))
+			l.apart = len(l.between) > 0 && detached != 0
+			l.session = ownSession(proc, self, child)
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -305,44 +310,16 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 }
 
 // startedApart reports whether one of these processes, each of which the next has started, and the launcher the last,
-// was started so as to outlive the launcher. A session that a container's starter has begun for what it starts says
-// nothing of that.
+// was started so as to outlive the launcher.
 func (l *Launcher) startedApart(list []watched) bool {
-	first, last := list[0].PID, list[len(list)-1].PID
-	if first != last && ignoredBy(l.proc, first)&background&^ignoredBy(l.proc, l.PID) != 0 {
-		return true
-	}
-	for i, w := range list[1:] {
-		if child := list[i].PID; ownSession(l.proc, child, w.PID) && !l.isStarter(w.PID, child) {
-			return true
-		}
-	}
-	return false
-}
-
-// isStarter reports whether a process is known to have dropped the rank's variables, or to have become another user in
-// its child, as su does.
-func (l *Launcher) isStarter(pid, child int) bool {
-	if lacks, known := l.lacks(pid); known {
-		return lacks
-	}
-	var its, of unix.Stat_t
-	err := errors.Join(unix.Stat(filepath.Join(l.proc, strconv.Itoa(pid)), &its),
-		unix.Stat(filepath.Join(l.proc, strconv.Itoa(child)), &of))
-	return err == nil && its.Uid != of.Uid
+	return len(list) > 1 && ignoredBy(l.proc, list[0].PID)&background&^ignoredBy(l.proc, l.PID) != 0
 }
 
 // LacksVariables reports whether the launcher is known not to have the rank's variables. Those of processes of other
 // users, and in other user namespaces, are closed to this one.
 func (l *Launcher) LacksVariables() bool {
-	lacks, known := l.lacks(l.PID)
-	return known && lacks
-}
-
-// lacks reports whether a process lacks the rank's variables, if that is known.
-func (l *Launcher) lacks(pid int) (yes, known bool) {
-	_, err := environ(l.proc, pid)
-	return !carries(l.proc, pid, l.pairs), err == nil
+	_, err := environ(l.proc, l.PID)
+	return err == nil && !carries(l.proc, l.PID, l.pairs)
 }
 
 func closeAll(list []watched) {
@@ -354,6 +331,15 @@ func closeAll(list []watched) {
 // reprieve is how long a rank goes on whose parent, or one above it, has ended: what has ended that may end the rank,
 // or the launcher.
 const reprieve = time.Second
+
+// forking is how long what detaches a process by a session of its own, as setsid -f does, may take to end behind it, on
+// a busy machine.
+const forking = 500 * time.Millisecond
+
+// detached reports whether the rank is to outlive an ancestor that has ended now.
+func (l *Launcher) detached() bool {
+	return l.apart || l.session && time.Since(l.found) < forking
+}
 
 // Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is
 // false if the rank was detached, or ctx has ended, before that.
@@ -377,9 +363,9 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 		select {
 		case p := <-launcher:
 			gone := func(w watched) bool { return w.ended() }
-			return p, !l.apart || l.dragged() || !slices.ContainsFunc(l.between, gone)
+			return p, !l.detached() || l.dragged() || !slices.ContainsFunc(l.between, gone)
 		case p := <-between:
-			if l.apart || l.dragged() {
+			if l.detached() || l.dragged() {
 				return l.Process, l.dragged()
 			}
 			if l.takenOver(p) {

@@ -143,7 +143,7 @@ func TestEndBetween(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
 		for name, c := range map[string]struct {
 			start  string // of the rank, by the wrapper
-			kill   string // as in TestEndOfTheLauncher
+			kill   string // of l launcher, w wrapper; . stands for the time that setsid -f may take
 			orphan string // of which process
 		}{
 			"wrapper":                 {"set -m; sleep 1000 &", "w", "bash"},
@@ -154,6 +154,10 @@ func TestEndBetween(t *testing.T) {
 			"the script ignores it":   {"set -m; trap '' HUP; sleep 1000 &", "w", ""},
 			"the launcher ignores it": {"launcher set -m; sleep 1000 &", "w", "bash"},
 			"SIGINT, as a shell's":    {"sleep 1000 &", "w", ""},
+			"a session":               {"env --default-signal=INT,QUIT setsid sleep 1000 &", ".w", "bash"},
+			"a session and others":    {"env --default-signal=INT,QUIT setsid sleep 1000 &", ".wl", "sh"},
+			"a session, at once":      {"env --default-signal=INT,QUIT setsid sleep 1000 &", "w", ""},
+			"a session, at once, too": {"env --default-signal=INT,QUIT setsid sleep 1000 &", "l", "sh"},
 		} {
 			start, byLauncher := strings.CutPrefix(c.start, "launcher ")
 			before := ""
@@ -165,10 +169,17 @@ func TestEndBetween(t *testing.T) {
 			if err != nil || l == nil || l.PID != launcher || len(l.between) != 1 || l.between[0].PID != wrapper {
 				t.Fatalf("%s: %+v, %v", name, l, err)
 			}
-			for _, k := range c.kill {
+			kill, late := strings.CutPrefix(c.kill, ".")
+			if l.found = time.Now(); late {
+				l.found = l.found.Add(-forking)
+			}
+			for _, k := range kill {
 				syscall.Kill(map[rune]int{'w': wrapper, 'l': launcher}[k], syscall.SIGKILL)
 			}
 			p, orphan := l.Wait(t.Context())
+			if _, slow := l.handle.(looked); slow && name == "a session, at once" {
+				c.orphan = "bash" // looked at every second, that is not at once
+			}
 			if orphan != (c.orphan != "") || orphan && p.Name != c.orphan || l.Below(p) != (p.PID == wrapper) {
 				t.Errorf("%s: %v, orphan %v; want %q", name, p, orphan, c.orphan)
 			}

@@ -289,6 +289,16 @@ func runs(pid int) bool {
 	return err == nil && !s.Ended() && s.State != 'T'
 }
 
+// Unprivileged containers make a user namespace for each rank, and the kernel keeps these from each other's memory.
+func TestOwnUsers(t *testing.T) {
+	words, env := wayNamed("hydra").command(t, 2)
+	p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, []string{"unshare", "--user", "--map-current-user",
+		harness.Program, "run", "pingpong", "--engine", "nixl", "--size", "4K", "--iters", "3"})})
+	if o := p.Wait(); o.Code != 0 || !strings.Contains(o.Stdout, "2 ranks on 2 hosts") {
+		t.Errorf("exit code %d\n%s%s", o.Code, o.Stdout, o.Stderr)
+	}
+}
+
 // In its own network namespace a rank cannot see who listens outside. PMIx does not work there.
 func TestOwnNetwork(t *testing.T) {
 	harness.Need(t, "iproute2", "ip")
@@ -311,10 +321,11 @@ func wayNamed(name string) way {
 }
 
 // A wrapper that is ended with its launcher by a SIGTERM may keep that from the rank, as timeout(1) does, which gives it its
-// own group, and a container's starter, which gives it its own session.
+// own group, and a container's starter, which gives it its own session, whether or not it drops the rank's variables.
 func TestWrapperKeepsSignals(t *testing.T) {
 	group := []string{"sh", "-c", `timeout 600 "$@"; exit $?`, "sh"}
 	session := []string{"sh", "-c", `export -p >env.$$; exec env -i sh -c '. "$0"; setsid -w "$@"; exit $?' ./env.$$ "$@"`, "sh"}
+	plain := []string{"setsid", "-w"}
 	for _, c := range []struct {
 		way
 		name    string
@@ -322,6 +333,8 @@ func TestWrapperKeepsSignals(t *testing.T) {
 	}{
 		{wayNamed("mpirun"), "mpirun", group}, {wayNamed("hydra"), "hydra", group},
 		{wayNamed("mpirun"), "mpirun, session", session}, {wayNamed("hydra"), "hydra, session", session},
+		{wayNamed("mpirun"), "mpirun, plain session", plain}, {wayNamed("hydra"), "hydra, plain session", plain},
+		{way{"torchrun", "torchrun", agent, here, ""}, "torchrun, plain session", plain},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -329,6 +342,7 @@ func TestWrapperKeepsSignals(t *testing.T) {
 			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, c.wrapper, []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm",
 				"--result", "r.json"})})
 			p.UntilPrints("all are here")
+			time.Sleep(time.Second) // what ends at once behind a session detaches the rank
 			watch := harness.StartWatch()
 			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
 			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -175,17 +176,57 @@ end }`,
 	if again.Code != o.Code || again.Stdout != o.Stdout {
 		t.Errorf("compare of the kept results:\n%s\nrerun:\n%s", again.Stdout, o.Stdout)
 	}
+	if err := os.Mkdir(filepath.Join(dir, "claimed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "claimed/.perigee-rerun"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "kept/.perigee-rerun")); err == nil {
+		t.Error("the mark of the series is left behind")
+	}
 	for _, bad := range []struct {
 		args []string
 		want string
 	}{
 		{[]string{"a.json.zst", "--times", "2", "--result", "r.json.zst"}, "several runs have several results"},
 		{[]string{"a.json.zst", "--times", "2", "--result", "kept"}, "the folder is not empty"},
+		{[]string{"a.json.zst", "--times", "2", "--result", "claimed"}, "the folder is not empty"},
 		{[]string{"a.json.zst", "--times=-1"}, "--times is -1, want 1 to"},
 		{[]string{"a.json.zst", "nowhere.json"}, "nowhere.json"},
 	} {
 		if o := harness.Run(t, dir, append([]string{"rerun"}, bad.args...)...); o.Code == 0 || !strings.Contains(o.Stderr, bad.want) {
 			t.Errorf("%v: exit code %d, %s", bad.args, o.Code, o.Stderr)
 		}
+	}
+}
+
+// Two series at once do not take each other's results for their own, and one without a reader leaves no files behind.
+func TestRerunsAtOnce(t *testing.T) {
+	dir := harness.Files(t, map[string]string{
+		"s.lua": "return { ranks = 1, metrics = { { 'x', 'anything' } }, run = function() clock.sleep(0.2) result.sample('x', 1) end }",
+	})
+	harness.MustRun(t, dir, "run", "s.lua", "--engine", "shm", "--result", "r.json")
+	var both []*harness.Process
+	for range 2 {
+		both = append(both, harness.Start(t, harness.Command{Dir: dir, Args: []string{"rerun", "r.json", "--times", "4", "--result", "new", "--fail-on", "none"}}))
+	}
+	refused := 0
+	for _, p := range both {
+		switch o := p.Wait(); {
+		case o.Code == int(fault.Usage) && (strings.Contains(o.Stderr, "another series of runs") || strings.Contains(o.Stderr, "the folder is not empty")):
+			refused++
+		case o.Code != 0:
+			t.Errorf("exit code %d\n%s", o.Code, o.Stderr)
+		}
+	}
+	if files, err := os.ReadDir(filepath.Join(dir, "new")); err != nil || refused != 1 || len(files) != 4 {
+		t.Errorf("%d series refused, the folder holds %v, %v", refused, files, err)
+	}
+	p := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"bash", "-c", `"$@" 2>&1 | head -1; exit ${PIPESTATUS[0]}`, "bash", harness.Program,
+		"rerun", "r.json", "--times", "2"}})
+	o := p.Wait()
+	if left, err := os.ReadDir(p.Temp); err != nil || len(left) > 0 || o.Code != int(fault.Output) {
+		t.Errorf("exit code %d, left %v, %v\n%s", o.Code, left, err, o.Stdout)
 	}
 }

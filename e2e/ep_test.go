@@ -242,6 +242,37 @@ func TestDeathOfTheCommandOfANode(t *testing.T) {
 	}
 }
 
+// The command of a node treats its output as that of a job on one host does.
+func TestOutputOfANode(t *testing.T) {
+	const plain = `exec "$@"`
+	for _, c := range []struct {
+		name, first, second string // what the shells of the nodes do
+		code                fault.Kind
+		says                string // node 0
+	}{
+		{"no reader", `"$@" | head -1; exit ${PIPESTATUS[0]}`, plain, fault.Output, "cannot write the output: broken pipe"},
+		{"no room", `"$@" >/dev/full`, plain, fault.Output, "no space left on device"},
+		{"no output", `"$@" >&-`, plain, 0, ""},
+		{"no reader of what node 1 reports", plain, `"$@" --log-level debug 2>&1 >out | head -1; exit ${PIPESTATUS[0]}`, 0, ""},
+	} {
+		port := freePort(t)
+		var nodes []*harness.Process
+		for node, text := range []string{c.first, c.second} {
+			nodes = append(nodes, harness.Start(t, harness.Command{
+				Argv: []string{"bash", "-c", text, "bash", harness.Program, "ep", "data-plane", "--engine", "shm", "--num-processes", "2", "--iters", "20",
+					"--tokens", "64", "--hidden", "128"},
+				Env: []string{"WORLD_SIZE=2", fmt.Sprint("RANK=", node), "MASTER_ADDR=127.0.0.2", "MASTER_PORT=" + port, "PERIGEE_SECRET=the secret of e2e " + port},
+			}))
+		}
+		for node, p := range nodes {
+			o := p.Wait()
+			if node == 0 && (o.Code != int(c.code) || !strings.Contains(o.Stderr, c.says)) || o.Code != 0 && c.code == 0 {
+				t.Errorf("%s: node %d: exit code %d\n%s", c.name, node, o.Code, o.Stderr)
+			}
+		}
+	}
+}
+
 // The job ends without a rank that is stopped, and so does the command of its node.
 func TestStoppedRankOfANode(t *testing.T) {
 	nodes := onTwoNodes(t, 2, "--timeout", "3s")

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -34,6 +36,10 @@ func (o *Output) Fault() error {
 	}
 	return LostOutput(o.Err)
 }
+
+// IgnoreBrokenPipes makes writing to a pipe without a reader an error, like any other, instead of the end of this
+// process: a command that has started others, or has files to remove, does that first.
+func IgnoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // Closed is the standard output of a process that was started without one.
 type Closed struct{}

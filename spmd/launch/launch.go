@@ -83,7 +83,7 @@ func Run(ctx context.Context, j Job) error {
 	secret := make([]byte, 32)
 	rand.Read(secret)
 	r := &run{job: j, procs: make([]*process, j.Ranks)}
-	r.out = newOutput(j.Stdout, j.Stderr, r.outputLost)
+	r.out = NewOutput(j.Stdout, j.Stderr, r.outputLost)
 	r.job.Grace, r.job.Log = cmp.Or(j.Grace, Grace), cmp.Or(j.Log, slog.New(slog.DiscardHandler))
 	r.coordinator = watch.NewCoordinator(j.Ranks, secret, r.explain)
 	r.coordinator.Announce(j.Failed)
@@ -160,7 +160,7 @@ type run struct {
 	job         Job
 	procs       []*process
 	coordinator *watch.Coordinator
-	out         *output
+	out         *Output
 	waits       sync.WaitGroup // for all that is under way on behalf of a process
 }
 
@@ -186,18 +186,7 @@ func (r *run) start(p *process) error {
 	cmd.ExtraFiles = []*os.File{theirs}
 	// A rank that is stopped when the launcher dies goes on, and then finds out.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGCONT}
-	streams, err := r.out.connect(cmd, p.rank)
-	if err != nil {
-		conn.Close()
-		return err
-	}
-	err = cmd.Start()
-	for _, s := range streams {
-		s.theirs.Close()
-		r.waits.Go(func() { s.copy(p.ended) })
-	}
-	if err != nil {
-		close(p.ended)
+	if err := r.out.Start(cmd, p.rank, p.ended, &r.waits); err != nil {
 		conn.Close()
 		return err
 	}

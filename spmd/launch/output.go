@@ -10,15 +10,16 @@ import (
 	"time"
 )
 
-// output brings the output of all ranks to the launcher's.
-type output struct {
+// Output brings the output of ranks to the launcher's.
+type Output struct {
 	mu             sync.Mutex // held while a line is written, to whichever stream
 	stdout, stderr io.Writer
 	broken         func(error) // called, at least once, when stdout cannot be written to
 }
 
-func newOutput(stdout, stderr io.Writer, broken func(error)) *output {
-	o := &output{stdout: stdout, stderr: stderr, broken: broken}
+// NewOutput calls broken, at least once, when stdout cannot be written to. Ranks do without stderr then. nil discards.
+func NewOutput(stdout, stderr io.Writer, broken func(error)) *Output {
+	o := &Output{stdout: stdout, stderr: stderr, broken: broken}
 	if stdout == nil {
 		o.stdout = io.Discard
 	}
@@ -35,9 +36,28 @@ type stream struct {
 	to     io.Writer
 }
 
-// connect sets a command's output. Rank 0 gets the launcher's own files, where
-// they are files, so that it sees the terminal; all else goes through pipes.
-func (o *output) connect(cmd *exec.Cmd, rank int) ([]*stream, error) {
+// Start starts a rank. Rank 0 gets the launcher's own files, where they are files, so that it sees the terminal; lines
+// of the others have their rank in front. ended is to be closed when the rank has ended. What waits for copied waits
+// until nothing comes any more.
+func (o *Output) Start(cmd *exec.Cmd, rank int, ended <-chan struct{}, copied *sync.WaitGroup) error {
+	streams, err := o.connect(cmd, rank)
+	if err != nil {
+		return err
+	}
+	err = cmd.Start()
+	for _, s := range streams {
+		s.theirs.Close()
+		if err != nil {
+			s.ours.Close()
+			continue
+		}
+		copied.Go(func() { s.copy(ended) })
+	}
+	return err
+}
+
+// connect sets a command's output.
+func (o *Output) connect(cmd *exec.Cmd, rank int) ([]*stream, error) {
 	var streams []*stream
 	pipe := func(w io.Writer, broken func(error)) (*os.File, error) {
 		if f, ok := w.(*os.File); ok && rank == 0 {

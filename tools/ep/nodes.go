@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"slices"
@@ -133,9 +132,13 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 		return err
 	}
 	defer release()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	streams = run.ForRanks(streams)
+	output := launch.NewOutput(streams.Out, streams.Err, func(err error) { cancel(cli.LostOutput(err)) })
 	ranks := make([]*exec.Cmd, n.perNode)
 	var mu sync.Mutex
-	errs := slices.Repeat([]error{errUnread}, n.perNode)
+	errs := slices.Repeat([]error{errKilled}, n.perNode)
 	var failed sync.Once
 	failure, done := make(chan struct{}), make(chan struct{})
 	var all sync.WaitGroup
@@ -143,12 +146,6 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 		cmd := exec.Command(program, args...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Ctrl-C at the terminal reaches the command alone
 		cmd.Env = append(os.Environ(), n.variables(local)...)
-		rank := n.node*n.perNode + local
-		cmd.Stdout, cmd.Stderr = streams.Out, streams.Err
-		if rank > 0 {
-			label := fmt.Sprintf("[%d] ", rank)
-			cmd.Stdout, cmd.Stderr = &labelled{w: streams.Out, label: label}, &labelled{w: streams.Err, label: label}
-		}
 		ended := func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -156,12 +153,16 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 				failed.Do(func() { close(failure) })
 			}
 		}
-		if err := cmd.Start(); err != nil {
+		over := make(chan struct{})
+		if err := output.Start(cmd, n.node*n.perNode+local, over, &all); err != nil {
 			ended(err)
 			continue
 		}
 		ranks[local] = cmd
-		all.Go(func() { ended(cmd.Wait()) }) // and what it has written is read
+		all.Go(func() {
+			defer close(over)
+			ended(cmd.Wait())
+		})
 	}
 	go func() { all.Wait(); close(done) }()
 	n.supervise(ctx, ranks, failure, done, again)
@@ -174,8 +175,8 @@ func (n *nodes) run(ctx context.Context, streams cli.Streams, args []string) err
 	return n.outcome(ctx, errs)
 }
 
-// errUnread is that of a rank which has not ended for this command.
-var errUnread = errors.New("it was killed, and its output is not read")
+// errKilled is that of a rank which has not ended for this command.
+var errKilled = errors.New("it was killed, and has not ended yet")
 
 // supervise returns when all ranks have ended, or been killed: those that go on for launchGrace after ctx has ended, or
 // the first rank has failed. Rank 0 may be writing the result.
@@ -218,10 +219,14 @@ func (n *nodes) supervise(ctx context.Context, ranks []*exec.Cmd, failure, done,
 // outcome is the error of the ranks that have ended so. Each has said what was wrong with it, but for what this command
 // alone knows.
 func (n *nodes) outcome(ctx context.Context, errs []error) error {
+	cause := context.Cause(ctx)
+	if fault.KindOf(cause) == fault.Output { // of other ranks than 0
+		return cause
+	}
 	if !slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		return nil
 	}
-	switch cause := context.Cause(ctx); {
+	switch {
 	case ctx.Err() == nil:
 	case fault.KindOf(cause) == fault.Interrupt:
 		return cli.Reported{Err: cause}
@@ -249,26 +254,5 @@ func (n *nodes) variables(local int) []string {
 		fmt.Sprintf("LOCAL_RANK=%d", local), fmt.Sprintf("LOCAL_WORLD_SIZE=%d", n.perNode),
 		"MASTER_ADDR=" + n.master, "MASTER_PORT=" + n.port, "PERIGEE_LAUNCHER=torchrun",
 		"TORCHELASTIC_RUN_ID=perigee ep", // ranks of torchrun itself end with their launcher
-	}
-}
-
-// labelled writes whole lines with a label in front.
-type labelled struct {
-	w     io.Writer
-	label string
-	rest  []byte
-}
-
-func (l *labelled) Write(data []byte) (int, error) {
-	l.rest = append(l.rest, data...)
-	for {
-		i := slices.Index(l.rest, '\n')
-		if i < 0 {
-			return len(data), nil
-		}
-		if _, err := io.WriteString(l.w, l.label+string(l.rest[:i+1])); err != nil {
-			return 0, err
-		}
-		l.rest = l.rest[i+1:]
 	}
 }

@@ -63,6 +63,7 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 	if err := c.checkSeries(); err != nil {
 		return err
 	}
+	cli.IgnoreBrokenPipes()
 	old, r, err := c.prepare(s)
 	if err != nil {
 		return err
@@ -104,9 +105,39 @@ func (c *Cmd) checkSeries() error {
 			c.Result).
 			WithHint("name a folder with --result")
 	}
-	if files, err := os.ReadDir(c.Result); err == nil && len(files) > 0 {
-		return fault.New(fault.Usage, "--result %s: the folder is not empty", c.Result).
+	return checkEmpty(c.Result, 0)
+}
+
+// checkEmpty refuses a folder in which there are other files than so many of this series.
+func checkEmpty(folder string, own int) error {
+	if files, err := os.ReadDir(folder); err == nil && len(files) > own {
+		return fault.New(fault.Usage, "--result %s: the folder is not empty", folder).
 			WithHint("name a new folder: results of earlier runs would be taken for those of this series")
+	}
+	return nil
+}
+
+// claimName is the file by which a series has a folder for itself, on whatever host another is started.
+const claimName = ".perigee-rerun"
+
+// claim takes a folder for the results of this series alone.
+func claim(folder string) error {
+	if err := regular.MakeFolder(folder, 0o755); err != nil {
+		return fault.New(fault.Output, "folder of the results: %w", err)
+	}
+	mark := filepath.Join(folder, claimName)
+	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fault.New(fault.Usage, "--result %s: another series of runs writes its results there, or was killed there",
+			folder).WithHint("name another folder")
+	}
+	if err != nil {
+		return fault.New(fault.Output, "folder of the results: %w", err)
+	}
+	f.Close()
+	if err := checkEmpty(folder, 1); err != nil { // another has ended meanwhile
+		os.Remove(mark)
+		return err
 	}
 	return nil
 }
@@ -138,11 +169,9 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		r.order = alternating(c.Times)
 	}
 	if r.keep {
-		err = regular.MakeFolder(r.folder, 0o755)
-	} else {
-		r.folder, err = os.MkdirTemp("", "perigee-rerun-")
+		return old, r, claim(r.folder)
 	}
-	if err != nil {
+	if r.folder, err = os.MkdirTemp("", "perigee-rerun-"); err != nil {
 		return nil, nil, fault.New(fault.Output, "folder of the results: %w", err)
 	}
 	return old, r, nil
@@ -164,7 +193,9 @@ func alternating(times int) (order []int) {
 }
 
 func (r *repetition) close() {
-	if !r.keep {
+	if r.keep {
+		os.Remove(filepath.Join(r.folder, claimName))
+	} else {
 		os.RemoveAll(r.folder)
 	}
 }

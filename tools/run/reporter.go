@@ -5,10 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -88,7 +86,3 @@ func (o *output) Write(data []byte) (int, error) {
 	}
 	return n, err
 }
-
-// ignoreBrokenPipes makes writing to a pipe without a reader an error, like any
-// other, instead of the end of this process.
-func ignoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -58,11 +58,7 @@ type Job struct {
 // Run runs the job and returns when it has ended. An error that the user has seen already is a [cli.Reported].
 func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 	env := j.Flags.Over(os.LookupEnv)
-	streams.Out = cli.Base(streams.Out) // rank 0 gets the file itself, and reports lost output itself
-	if _, closed := streams.Out.(cli.Closed); closed {
-		streams.Out = os.Stdout // a job does without: the runtime has opened /dev/null in its place
-	}
-	ignoreBrokenPipes()
+	streams = ForRanks(streams)
 	_, started, err := boot.Started(env)
 	if err != nil {
 		return err
@@ -74,6 +70,17 @@ func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 		streams.Out = streams.Err
 	}
 	return j.runRank(ctx, streams, env)
+}
+
+// ForRanks are the streams that ranks are started with: rank 0 gets the file itself, and reports lost output itself. A
+// job does without a standard output that is closed.
+func ForRanks(s cli.Streams) cli.Streams {
+	cli.IgnoreBrokenPipes()
+	s.Out = cli.Base(s.Out)
+	if _, closed := s.Out.(cli.Closed); closed {
+		s.Out = os.Stdout // the runtime has opened /dev/null in its place
+	}
+	return s
 }
 
 // envJob is the variable by which ranks know the id of their job.

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"os/exec"
@@ -14,6 +15,55 @@ import (
 	"perigee/internal/fault"
 )
 
+// peak returns how a command ends, and how much memory it has taken, in KiB.
+func peak(t *testing.T, args ...string) (code int, memory int64) {
+	cmd := exec.CommandContext(t.Context(), harness.Program, args...)
+	cmd.Stdout = io.Discard
+	cmd.Run() // the callers look at the exit code
+	return cmd.ProcessState.ExitCode(), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
+}
+
+// maxPeak is what an input may take, in KiB.
+const maxPeak = 512 << 10
+
+// What is read of a configuration may be far larger than its text, and a sweep repeats it.
+func TestPeakOfConfigurations(t *testing.T) {
+	if harness.RaceEnabled {
+		t.Skip("the race detector takes additional memory")
+	}
+	words := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, i)
+		}
+		return b.String()
+	}
+	const sweep = "\nsweep: {benchmark.multi_round: ["
+	sections := func(metadata, rest string) string {
+		return "metadata: {id: disagg/stress/x" + metadata + "}\nslurm: {job_time: 60}\njob: {client: a}\nbenchmark: {concurrency_list: 1 2, input_length: 1, output_length: 1}\n" +
+			rest + sweep + words(10_000, "%d, ") + "]}\n"
+	}
+	files := map[string]string{
+		"datasets.yaml":   sections(", accuracy: {datasets: ["+strings.Repeat("{}, ", 1000)+"]}", ""),
+		"datasets2.yaml":  sections(", accuracy: {datasets: ["+strings.Repeat("{}, ", 380)+"]}", ""),
+		"references.yaml": sections(", references: {"+words(100, `"a%d": [1, 2, 3], `)+"}", ""),
+		"tasks.yaml":      sections("", "accuracy: {tasks: '"+words(1000, "a%d,")+"'}"),
+		"gpus.yaml":       sections(", supported_gpus: ["+strings.Repeat("a, ", 400)+"]", ""),
+		"words.yaml":      "slurm: {extra_args: '" + strings.Repeat("a ", 32<<20-99) + "'}\n",
+		"numbers.json":    `{"a": [` + strings.Repeat("1.5, ", 3_250_000) + "1]}",
+		"texts.json":      `{"a": [` + strings.Repeat(`"abcdefghij", `, 2_440_000) + "1]}",
+		"lists.json":      `{"a": [` + strings.Repeat("[1], ", 1_240_000) + "1]}",
+		"gpus.json":       `{"metadata": {"supported_gpus": [` + strings.Repeat(`"a", `, 2_580_000) + `"a"]}}`,
+	}
+	dir := harness.Files(t, files)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		code, memory := peak(t, "disagg", "validate", filepath.Join(dir, name))
+		if code != 0 && code != int(fault.Input) || memory > maxPeak {
+			t.Errorf("%s: exit code %d, %d MiB", name, code, memory>>10)
+		}
+	}
+}
+
 // What a scenario takes while it is loaded stays below 512 MiB, garbage included, though it keeps nearly what it may
 // when a function of the library takes much at once. (The tests of the packages run under the race detector, which
 // takes additional memory.)
@@ -22,7 +72,6 @@ func TestPeakOfBombs(t *testing.T) {
 		t.Skip("the race detector takes additional memory")
 	}
 	const (
-		most = 512 << 10 // KiB
 		keep = `local K = {} for i = 1, 17 do K[i] = ("x"):rep(2^24 - i) end `
 		end  = ` return { run = print }`
 		long = `("1"):rep(2^26 - 9)`
@@ -61,12 +110,9 @@ func TestPeakOfBombs(t *testing.T) {
 		if later[strings.TrimSuffix(name, ".lua")] == "" {
 			args = append(args, "--help")
 		}
-		cmd := exec.CommandContext(t.Context(), harness.Program, args...)
-		cmd.Stdout = io.Discard
-		cmd.Run() // the exit code is looked at below
-		code, peak := cmd.ProcessState.ExitCode(), cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
-		if code != 0 && code != int(fault.Script) && code != int(fault.Usage) || peak > most {
-			t.Errorf("%s: exit code %d, %d MiB", name, code, peak>>10)
+		code, memory := peak(t, args...)
+		if code != 0 && code != int(fault.Script) && code != int(fault.Usage) || memory > maxPeak {
+			t.Errorf("%s: exit code %d, %d MiB", name, code, memory>>10)
 		}
 	}
 }

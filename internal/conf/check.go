@@ -48,8 +48,8 @@ func checkFields(fields []Field, v *Value) (*Value, error) {
 	}
 	known := byName(fields)
 	checked := v.as(Map, nil)
-	for _, key := range v.keys {
-		value := v.fields[key]
+	for _, key := range v.Keys() {
+		value := v.Get(key)
 		f := known[key]
 		if f == nil {
 			return nil, unknownKey(value, key, fields)
@@ -276,8 +276,8 @@ func checkMap(f *Field, v *Value) (*Value, error) {
 		return v, nil
 	}
 	checked := v.as(Map, nil)
-	for _, key := range v.keys {
-		value, err := f.Elem.check(v.fields[key])
+	for _, key := range v.Keys() {
+		value, err := f.Elem.check(v.Get(key))
 		if err != nil {
 			return nil, err
 		}
@@ -290,19 +290,19 @@ func checkList(f *Field, v *Value) (*Value, error) {
 	if v.Kind != List {
 		return nil, mismatch(v, "a list")
 	}
-	if err := f.inRange(v, float64(len(v.list))); err != nil {
+	if err := f.inRange(v, float64(len(v.List()))); err != nil {
 		return nil, err
 	}
 	if f.Elem == nil {
 		return v, nil
 	}
 	checked := v.as(List, nil)
-	for _, element := range v.list {
+	for _, element := range v.List() {
 		value, err := f.Elem.check(element)
 		if err != nil {
 			return nil, err
 		}
-		checked.list = append(checked.list, value)
+		checked.push(value)
 	}
 	return checked, nil
 }

@@ -33,9 +33,11 @@ func (v *Value) With(path []string, data any) (*Value, error) {
 		return nil, err
 	}
 	c := v.as(Map, nil)
-	c.keys, c.fields = slices.Clone(v.keys), maps.Clone(v.fields)
+	if v.in != nil {
+		c.in = &content{keys: slices.Clone(v.in.keys), fields: maps.Clone(v.in.fields)}
+	}
 	if c.Has(path[0]) {
-		c.fields[path[0]] = child
+		c.in.fields[path[0]] = child
 	} else {
 		c.put(path[0], child)
 	}
@@ -45,9 +47,9 @@ func (v *Value) With(path []string, data any) (*Value, error) {
 // Without returns a copy of the map v without a key.
 func (v *Value) Without(key string) *Value {
 	c := v.as(v.Kind, v.scalar)
-	for _, k := range v.keys {
+	for _, k := range v.Keys() {
 		if k != key {
-			c.put(k, v.fields[k])
+			c.put(k, v.Get(k))
 		}
 	}
 	return c
@@ -66,14 +68,14 @@ func (v *Value) MapText(change func(text string) any) *Value {
 		return c
 	case List:
 		c := v.as(List, nil)
-		for _, element := range v.list {
-			c.list = append(c.list, element.MapText(change))
+		for _, element := range v.List() {
+			c.push(element.MapText(change))
 		}
 		return c
 	case Map:
 		c := v.as(Map, nil)
-		for _, key := range v.keys {
-			c.put(key, v.fields[key].MapText(change))
+		for _, key := range v.Keys() {
+			c.put(key, v.Get(key).MapText(change))
 		}
 		return c
 	}
@@ -113,18 +115,18 @@ func (v *Value) node() *yaml.Node {
 	switch {
 	case v.Kind == List:
 		n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-		for _, element := range v.list {
+		for _, element := range v.List() {
 			n.Content = append(n.Content, element.node())
 		}
 		return n
 	case v.Kind == Map:
 		n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-		for _, key := range v.keys {
+		for _, key := range v.Keys() {
 			name := textNode(key)
-			if v.fields[key].keyPlain {
+			if v.Get(key).keyPlain {
 				name = plainNode(key)
 			}
-			n.Content = append(n.Content, name, v.fields[key].node())
+			n.Content = append(n.Content, name, v.Get(key).node())
 		}
 		return n
 	case v.written != "":

@@ -85,6 +85,7 @@ func (r *jsonReader) fill(v *Value, token json.Token) error {
 		}
 		v.become(kind, number)
 	case string:
+		r.b.bytes += textBytes + len(t) // the next value is refused if that is too much
 		v.become(String, t)
 	case bool:
 		v.become(Bool, t)

@@ -45,9 +45,11 @@ const (
 
 // What values take in memory, measured: in the tree, which all formats share.
 const (
-	valueBytes = 100
+	valueBytes = 128
+	textBytes  = 32 // beside its characters
 	keyBytes   = 150
 	mapBytes   = 400
+	listBytes  = 80 // of one that is not empty
 )
 
 // tooLarge refuses what would take more than MaxMemory.
@@ -205,15 +207,21 @@ func ReadInTurn(path string, take func()) ([]byte, error) {
 
 // Memory is what a value and all in it take, in bytes, as estimated.
 func (v *Value) Memory() int {
-	n := valueBytes + len(v.Text())
-	for _, element := range v.list {
+	n := valueBytes
+	if v.Kind == String {
+		n += textBytes + len(v.Text())
+	}
+	if len(v.List()) > 0 {
+		n += listBytes
+	}
+	for _, element := range v.List() {
 		n += element.Memory()
 	}
-	if len(v.keys) > 0 {
+	if len(v.Keys()) > 0 {
 		n += mapBytes
 	}
-	for _, key := range v.keys {
-		n += keyBytes + len(key) + v.fields[key].Memory()
+	for _, key := range v.Keys() {
+		n += keyBytes + len(key) + v.Get(key).Memory()
 	}
 	return n
 }
@@ -272,10 +280,10 @@ type builder struct {
 // entry adds a key with an empty value to a map.
 func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
 	v := &Value{File: m.File, Line: line, parent: m, key: key, depth: m.depth + 1}
-	if first := m.fields[key]; first != nil {
+	if first := m.Get(key); first != nil {
 		return nil, v.givenTwice(first.Line)
 	}
-	if b.bytes += keyBytes; len(m.keys) == 0 {
+	if b.bytes += keyBytes; len(m.Keys()) == 0 {
 		b.bytes += mapBytes
 	}
 	if err := b.admit(v); err != nil {
@@ -291,11 +299,14 @@ func (v *Value) givenTwice(first int) error {
 
 // item adds an empty value to a list.
 func (b *builder) item(l *Value, line int) (*Value, error) {
-	v := &Value{File: l.File, Line: line, parent: l, index: int32(len(l.list)), depth: l.depth + 1}
+	v := &Value{File: l.File, Line: line, parent: l, index: int32(len(l.List())), depth: l.depth + 1}
+	if v.index == 0 {
+		b.bytes += listBytes
+	}
 	if err := b.admit(v); err != nil {
 		return nil, err
 	}
-	l.list = append(l.list, v)
+	l.push(v)
 	return v, nil
 }
 
@@ -320,11 +331,22 @@ func tooMany(place string) error {
 
 // put adds a key that is not there yet.
 func (v *Value) put(key string, value *Value) {
-	if v.fields == nil {
-		v.fields = map[string]*Value{}
+	if v.in == nil {
+		v.in = &content{}
 	}
-	v.keys = append(v.keys, key)
-	v.fields[key] = value
+	if v.in.fields == nil {
+		v.in.fields = map[string]*Value{}
+	}
+	v.in.keys = append(v.in.keys, key)
+	v.in.fields[key] = value
+}
+
+// push adds an element.
+func (v *Value) push(value *Value) {
+	if v.in == nil {
+		v.in = &content{}
+	}
+	v.in.list = append(v.in.list, value)
 }
 
 // become gives an empty value its content.

@@ -269,8 +269,8 @@ func (r *tomlReader) descend(from *Value, key keyNode) (*Value, error) {
 		to.become(Map, nil)
 		return to, nil
 	}
-	if to.Kind == List && len(to.list) > 0 {
-		to = to.list[len(to.list)-1]
+	if to.Kind == List && to.Len() > 0 {
+		to = to.List()[to.Len()-1]
 	}
 	if to.Kind != Map {
 		return nil, to.Errorf("on line %d this key is used as a table", key.line)

@@ -42,21 +42,27 @@ func (k Kind) String() string {
 type Value struct {
 	File string // as given to Parse or Load; may be empty
 	Line int    // of its key or, in a list, of the element, from 1; 0 if unknown
-	Kind Kind
 
+	// Documents have millions of values: the order of these leaves no gaps.
+	index    int32 // in a list
+	depth    int16
+	Kind     Kind
 	keyPlain bool   // whether the document has its key without quotes or tag
 	parent   *Value // nil at the top
 	key      string // in a map
-	index    int32  // in a list
-	depth    int16
 
 	scalar any // bool, int64, float64 or string
 	// written is a scalar that a YAML document has without quotes, as it stands there, "" for others: readers of YAML
 	// 1.1 and of 1.2 take words such as yes and 1:30 for different things, and the value is to stay what it is to each.
 	written string
-	list    []*Value
-	keys    []string // of a map, in the document's order
-	fields  map[string]*Value
+	in      *content // of a list or map; nil while it is empty
+}
+
+// content is what is in a list or map.
+type content struct {
+	list   []*Value
+	keys   []string // in the document's order
+	fields map[string]*Value
 }
 
 // Bool returns the boolean that v holds, false if it holds none.
@@ -104,31 +110,31 @@ func (v *Value) Len() int {
 	if v == nil {
 		return 0
 	}
-	return len(v.list) + len(v.keys)
+	return len(v.List()) + len(v.Keys())
 }
 
 // List returns the elements of a list, otherwise nil.
 func (v *Value) List() []*Value {
-	if v == nil {
+	if v == nil || v.in == nil {
 		return nil
 	}
-	return v.list
+	return v.in.list
 }
 
 // Keys returns the keys of a map in the document's order, otherwise nil.
 func (v *Value) Keys() []string {
-	if v == nil {
+	if v == nil || v.in == nil {
 		return nil
 	}
-	return v.keys
+	return v.in.keys
 }
 
 // Get returns the value of a key of a map, or nil.
 func (v *Value) Get(key string) *Value {
-	if v == nil {
+	if v == nil || v.in == nil {
 		return nil
 	}
-	return v.fields[key]
+	return v.in.fields[key]
 }
 
 // Has reports whether v is a map with the key.
@@ -165,9 +171,9 @@ func (v *Value) WithoutNulls() *Value {
 		return v
 	}
 	clean := v.as(Map, nil)
-	for _, key := range v.keys {
-		if v.fields[key].Kind != Null {
-			clean.put(key, v.fields[key].WithoutNulls())
+	for _, key := range v.Keys() {
+		if v.Get(key).Kind != Null {
+			clean.put(key, v.Get(key).WithoutNulls())
 		}
 	}
 	return clean
@@ -181,15 +187,15 @@ func (v *Value) Plain() any {
 	}
 	switch v.Kind {
 	case List:
-		list := make([]any, len(v.list))
-		for i, element := range v.list {
+		list := make([]any, len(v.List()))
+		for i, element := range v.List() {
 			list[i] = element.Plain()
 		}
 		return list
 	case Map:
-		fields := make(map[string]any, len(v.keys))
-		for key, value := range v.fields {
-			fields[key] = value.Plain()
+		fields := make(map[string]any, len(v.Keys()))
+		for _, key := range v.Keys() {
+			fields[key] = v.Get(key).Plain()
 		}
 		return fields
 	}

@@ -12,7 +12,7 @@
 // nohup, and end. Such a process ignores SIGINT or SIGHUP, where the launcher does not. Then
 // the launcher may end before it, and that is no failure. That it has another session than the
 // script says nothing: what starts a container, su and sudo begin one for what they start, and
-// wait for it. But what starts a process with a session of its own and ends at once, as
+// wait for it. But what starts a process with its own session and ends at once, as
 // setsid -f does, has detached it. The rule is:
 //
 //   - If an ancestor between the rank and the launcher ends first, a rank that was started
@@ -332,7 +332,7 @@ func closeAll(list []watched) {
 // or the launcher.
 const reprieve = time.Second
 
-// forking is how long what detaches a process by a session of its own, as setsid -f does, may take to end behind it, on
+// forking is how long what detaches a process by its own session, as setsid -f does, may take to end behind it, on
 // a busy machine.
 const forking = 500 * time.Millisecond
 

@@ -282,12 +282,14 @@ func TestSweepBombs(t *testing.T) {
 		"sweep: {job.nodes: [" + many(mostVariants) + "]}\njob: {client: a" + keys.String() + "}\n":                  "values together",
 		"sweep: {a: [" + strings.Repeat("x", 10_000) + "]}\njob: {setup: '" + strings.Repeat("{a}", 10_000) + "'}\n": "at most 64 MiB",
 		"sweep: {zip: {a: [" + many(mostVariants+1) + "]}}\njob: {setup: '{a}'}\n":                                   "wanted at most 10000 cases",
-		"sweep: {" + names.String() + "}\n":                                                 "wanted at most 32 names, got 33",
-		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                               "wanted a key of at most 100 parts, got 5001",
-		"sweep: {" + deep(32) + "}\n":                                                       "at most 400 MiB of memory together, got more",
-		"sweep: {" + deep(3) + "}\nx: 1\n":                                                  "wanted cases that take at most 400 MiB of memory together, got more",
-		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n": "values together",
-		"sweep: {a: [" + many(5000) + "]}\nx: '{a}'\ny: {" + maps(180) + "}\n":              "wanted cases that take at most 400 MiB of memory together",
+		"sweep: {" + names.String() + "}\n":                                                                 "wanted at most 32 names, got 33",
+		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                                               "wanted a key of at most 100 parts, got 5001",
+		"sweep: {" + deep(32) + "}\n":                                                                       "at most 400 MiB of memory together, got more",
+		"sweep: {" + deep(3) + "}\nx: 1\n":                                                                  "wanted cases that take at most 400 MiB of memory together, got more",
+		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n":                 "values together",
+		"sweep: {a.b: [" + many(5000) + "]}\nx: [" + strings.Repeat("{}, ", 900) + "]\n":                    "with at most 4194304 values together, got 5000 with 902 each",
+		"sweep: {a.b: [" + many(10_000) + "]}\nslurm: {extra_args: '" + strings.Repeat("a ", 3000) + "'}\n": "wanted cases that take at most 400 MiB of memory together, got more",
+		"sweep: {a: [" + many(5000) + "]}\nx: '{a}'\ny: {" + maps(180) + "}\n":                              "wanted cases that take at most 400 MiB of memory together",
 	} {
 		list := load(t, text, Options{})
 		if len(list) != 1 || !strings.Contains(problems(list[0]), want) {
@@ -310,7 +312,10 @@ func TestNamesAreBounded(t *testing.T) {
 	for text, want := range map[string]string{
 		"x: 1}\naccuracy: {tasks: '" + strings.Repeat("a,", 1000) + "'": "wanted at most 1000 tasks, got 1001",
 		"accuracy: {datasets: [{name: " + long + "}]}":                  "wanted names of at most 200 bytes, got 201", "accuracy: {datasets: [{name: a, filter_type: " + long + "}]}": "wanted names of at most 200 bytes, got 201",
-		"x: 1}\nbenchmark: {concurrency_list: [" + strings.Repeat("1, ", 10_001) + "]":                                           "wanted at most 10000 levels, got 10001",
+		"x: 1}\nbenchmark: {concurrency_list: [" + strings.Repeat("1, ", 10_001) + "]":                                           "wanted at most 10000 elements, got more",
+		"x: 1}\nslurm: {extra_args: '" + strings.Repeat("a ", 10_001) + "'":                                                      "slurm.extra_args: wanted at most 10000 elements",
+		"x: 1}\nenvironment: {worker_env_var: '" + strings.Repeat("a=b ", 10_001) + "'":                                          "worker_env_var: wanted at most 10000 elements",
+		"supported_gpus: [" + strings.Repeat("a, ", 10_001) + "]":                                                                "supported_gpus: wanted at most 10000 elements",
 		"accuracy: {datasets: [" + strings.Repeat("{name: a}, ", 1001) + "]}":                                                    "wanted at most 1000 data sets, got 1001",
 		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                                      "wanted metric_names of at most 200 bytes",
 		"metrics: {extractor_pattern: '" + strings.Repeat("(1)", 201) + "', metric_names: [" + strings.Repeat("m, ", 201) + "]}": "wanted at most 200 metric_names, got 201",

@@ -66,6 +66,11 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 	list := make([]*Config, len(variants))
 	for i, v := range variants {
 		list[i] = from(v, file, id, o)
+		if taken += list[i].memory(); len(list) > 1 && taken > conf.MaxMemory {
+			problem := Problem{"sweep", tree.Get("sweep").Line, fmt.Sprintf(
+				"wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))}
+			return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{problem}}}, tree.Memory())
+		}
 	}
 	return t.keep(list, taken)
 }
@@ -73,25 +78,9 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 // maxKept is what the cases of several files may take together, in bytes, as estimated.
 const maxKept = 256 << 20
 
-// What a case, a problem beside its text, a map and a key in it take in memory.
-const (
-	caseBytes    = 4 << 10
-	problemBytes = 100
-	mapBytes     = 600
-	keyBytes     = 100
-)
-
-// keep returns the cases of a file, which take so many bytes beside what is wrong with them, or what is left of them
-// where they take too much together with those of other files.
+// keep returns the cases of a file, which take so many bytes, or what is left of them where they take too much together
+// with those of other files.
 func (t *together) keep(list []*Config, taken int) []*Config {
-	taken += caseBytes * len(list)
-	for _, c := range list {
-		for _, problems := range [][]Problem{c.Problems, c.Warnings} {
-			for _, p := range problems {
-				taken += problemBytes + len(p.Path) + len(p.Message)
-			}
-		}
-	}
 	if all := t.kept.Add(int64(taken)); all <= maxKept || all == int64(taken) {
 		return list
 	}

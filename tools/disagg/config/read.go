@@ -52,9 +52,31 @@ func read(root *conf.Value) *reader {
 			r.add(v, k.path, "wanted %s, got %s", wanted, shown(v))
 			continue
 		}
+		if n := elements(k, v); n > mostElements {
+			r.add(v, k.path, "wanted at most %d elements, got more", mostElements)
+			continue
+		}
 		r.values[k.path] = v
 	}
 	return r
+}
+
+// mostElements bounds a list, a map, and the words of a text that is split: each becomes something larger.
+const mostElements = 10_000
+
+// elements is how many of them a value has, or one more than there may be.
+func elements(k *key, v *conf.Value) (n int) {
+	if v.Kind != conf.String {
+		return v.Len()
+	}
+	if k.kind == assignments || k.kind == levels || k.path == "slurm.extra_args" {
+		for range strings.FieldsSeq(v.Text()) {
+			if n++; n > mostElements {
+				break
+			}
+		}
+	}
+	return n
 }
 
 // add notes a problem at the line of v.

@@ -149,7 +149,10 @@ func (c *Config) judgeReferences(r *reader) {
 	if c.Metrics != nil && c.Metrics.Pattern != nil {
 		metrics = c.Metrics.Pattern.Names
 	}
-	levels := c.Concurrencies()
+	levels := map[int]bool{}
+	for _, level := range c.Concurrencies() {
+		levels[level] = true
+	}
 	at := r.values["metadata.references"]
 	if c.Category == "accuracy" && len(c.References) > 0 {
 		r.add(at, "metadata.references",
@@ -165,7 +168,7 @@ func (c *Config) judgeReferences(r *reader) {
 			r.add(v, "metadata.references", "%s: there is no metric %s; known are %s", clip(name), clip(f.Metric),
 				clip(strings.Join(metrics, ", ")))
 		}
-		if f.Concurrency != 0 && !slices.Contains(levels, f.Concurrency) {
+		if f.Concurrency != 0 && !levels[f.Concurrency] {
 			r.add(v, "metadata.references", "%s: the benchmark has no concurrency %d", clip(name), f.Concurrency)
 		}
 	}

@@ -18,6 +18,7 @@ const (
 	mostValues   = 1 << 21  // in all cases
 	mostText     = 64 << 20 // bytes that placeholders become, and those of the cases' names
 	mostRead     = 64 << 20 // bytes of keys and texts that are read for all cases
+	mostReadings = 1 << 22  // values that are read for all cases
 )
 
 // variant is one case of a sweep.
@@ -58,6 +59,10 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
 			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
 			len(rows), n)}
+	}
+	if n := valuesOf(base); n > mostReadings/len(rows) {
+		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
+			"wanted cases with at most %d values together, got %d with %d each", mostReadings, len(rows), n)}
 	}
 	left := room{values: mostValues, text: mostText, memory: conf.MaxMemory - tree.Memory()}
 	seen := map[string]bool{}

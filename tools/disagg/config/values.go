@@ -261,6 +261,10 @@ func (r *reader) task(name string, v *conf.Value) Task {
 	r.scalar(v, "model", conf.String, func(x *conf.Value) { t.Model = x.Text() })
 	r.scalar(v, "model_args_extra", conf.String, func(x *conf.Value) { t.ArgsExtra = x.Text() })
 	extra := v.Get("extra_kwargs")
+	if n := extra.Len(); n > mostDatasets {
+		r.add(extra, extra.Path(), "wanted at most %d arguments, got %d", mostDatasets, n)
+		return t
+	}
 	for _, k := range extra.Keys() {
 		t.Extra = append(t.Extra, Argument{k, scalarText(extra.Get(k))})
 	}

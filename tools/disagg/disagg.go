@@ -262,13 +262,22 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 }
 
 func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
+	said, file := map[config.Problem]bool{}, "" // what several cases of one file have in common
+	say := func(problems []config.Problem, label string) {
+		for _, p := range problems {
+			if !said[p] {
+				said[p] = true
+				fmt.Fprintln(w, label+where(file, p))
+			}
+		}
+	}
 	for _, v := range all {
-		for _, p := range v.Errors {
-			fmt.Fprintln(w, where(v.File, p))
+		if v.File != file {
+			clear(said)
+			file = v.File
 		}
-		for _, p := range v.Warnings {
-			fmt.Fprintln(w, "warning:", where(v.File, p))
-		}
+		say(v.Errors, "")
+		say(v.Warnings, "warning: ")
 	}
 	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"),
 		len(all)-invalid, invalid, c.Validation)

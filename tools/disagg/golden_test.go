@@ -112,6 +112,22 @@ func TestValidateGolden(t *testing.T) {
 	}
 }
 
+// What is wrong with all cases of a file is said once.
+func TestValidateSaysOnce(t *testing.T) {
+	base, err := os.ReadFile("testdata/configs/00_base_valid.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "a.yaml")
+	if err := os.WriteFile(file, append(base, "sweep: {benchmark.multi_round: [1, 2, 3]}\nstrange: 1\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, code := perigee(t, nil, "validate", file)
+	if n := strings.Count(out, "the key \"strange\""); code != int(fault.Input) || n != 1 || !strings.Contains(out, "3 configurations: 0 valid, 3 invalid") {
+		t.Errorf("exit code %d, named %d times\n%s", code, n, out)
+	}
+}
+
 // level is a level in the JSON of parse.
 type level struct {
 	Concurrency int

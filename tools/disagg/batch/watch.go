@@ -24,7 +24,7 @@ import (
 type Death struct {
 	Part string   // SETUP, SERVER_0, GEN_1, CLIENT ..., or the log that has an error pattern
 	Node string   // empty if unknown
-	Code int      // exit code; -1: a pattern was found in a log of a part that still runs; 0: see [Death.before]
+	Code int      // exit code; -1: a pattern was found in a log of a part that still runs; 0: see before; or noCode
 	Log  string   // name of the log
 	Line string   // first line of the log that looks like an error
 	Tail []string // from there, at most 40 lines
@@ -38,7 +38,10 @@ func (d *Death) Words() string {
 	if d.Node != "" {
 		words += " on " + d.Node
 	}
-	if d.Code < 0 {
+	switch {
+	case d.Code == noCode:
+		return words + " has ended, and there was no room on the disk to note how"
+	case d.Code < 0:
 		return words + " has an error from which jobs do not recover"
 	}
 	words += fmt.Sprintf(" has ended with code %d", d.Code)
@@ -124,7 +127,7 @@ var logsOf = []struct{ part, log string }{
 	{"SETUP", "1_setup.log"}, {"CONTAINER", "1_container_launch.log"}, {"INSTALL", "2_install.log"},
 	{"BUILD", "2_build.log"},
 	{"WAIT", "5_wait_server.log"}, {"CLIENT", "6_bench.log"}, {"EVALUATE", "7_accuracy_eval_*.log"},
-	{"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"},
+	{"PROBE", "0_probe.log"}, {"SERVER", "4_output_server.log"}, {"SCRIPT", "slurm-*.err"},
 }
 
 // FindDeath looks for a part that has ended with an error, and for error patterns
@@ -187,6 +190,9 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 // signal is what exit codes of parts that a signal has ended are above.
 const signal = 128
 
+// noCode is the exit code of a part whose mark is empty: there was no room for more when it ended.
+const noCode = -2
+
 // endedFile lists the parts that had ended when the job wrote its end mark.
 const endedFile = "8_ended.txt"
 
@@ -246,12 +252,11 @@ func readExit(dir, part string) *Death {
 		return nil
 	}
 	fields := strings.Fields(string(data))
-	if len(fields) == 0 {
-		return nil
-	}
-	code, err := strconv.Atoi(fields[0])
-	if err != nil {
-		return nil
+	code := noCode
+	if len(fields) > 0 {
+		if code, err = strconv.Atoi(fields[0]); err != nil {
+			return nil
+		}
 	}
 	d := &Death{Part: part, Code: code, Log: "3_output_" + part + ".log", noted: writtenAt(path)}
 	if len(fields) > 1 {

@@ -92,6 +92,34 @@ func TestServerThatWasNeverReady(t *testing.T) {
 	}
 }
 
+// An empty mark is that of a part for whose code the disk had no room: it may have failed.
+func TestEmptyMark(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "exits"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, text, want, line string }{
+		{"slurm-7.err", "/r/x/task.sh could not be written\n", "", ""},
+		{"exits/SCRIPT", "", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
+		{"3_output_SERVER_0.log", "write error: No space left on device\n", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
+		{"exits/WAIT", "", "SCRIPT has ended, and there was no room on the disk to note how", "/r/x/task.sh could not be written"},
+	} {
+		if err := os.WriteFile(filepath.Join(dir, c.name), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if d := FindDeath(dir, nil); c.want == "" && d != nil || c.want != "" && (d == nil || d.Words() != c.want || d.Line != c.line) {
+			t.Errorf("%s: %+v", c.name, d)
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, "exits/SCRIPT"), filepath.Join(dir, "exits/SERVER_0")); err != nil {
+		t.Fatal(err)
+	}
+	if d := FindDeath(dir, nil); d == nil || d.Words() != "SERVER_0 has ended, and there was no room on the disk to note how" ||
+		d.Line != "write error: No space left on device" || d.BySignal() || d.BySlurm() {
+		t.Errorf("%+v", d)
+	}
+}
+
 // Of a long log the end is searched: the nodes are not given back before.
 func TestQuoteOfALongLog(t *testing.T) {
 	dir := t.TempDir()

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -378,6 +379,70 @@ func TestWrite(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "effective.yaml")); err != nil {
 		t.Error(err)
+	}
+}
+
+// On a disk that becomes full the end of a server is noticed at once, by the job and by its task, though not how it has ended.
+func TestFullDisk(t *testing.T) {
+	for _, server := range []string{"false", "exit 0"} {
+		bin, disk := t.TempDir(), t.TempDir()
+		if err := unix.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+		writeTools(t, bin, map[string]string{"scontrol": "echo node1", "squeue": "",
+			"srun": `case "$*" in *server.sh*) dd if=/dev/zero of=fill bs=4096; while [ "$1" != bash ]; do shift; done; exec "$@";; esac`})
+		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {client: 'true', server: '"+server+"', ready: 'false', ready_timeout: 20}\n"),
+			Options{Dir: filepath.Join(disk, "case"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		out, err := runJob(t, p, bin, bin)
+		if took := time.Since(began); err == nil || took > 10*time.Second {
+			t.Errorf("%s: after %s: %v\n%s", server, took, err, out)
+		}
+		for _, part := range []string{"SERVER_0", "WAIT"} {
+			if info, err := os.Stat(filepath.Join(disk, "case", "exits", part)); err != nil || info.Size() != 0 {
+				t.Errorf("%s: %s: %v, %v\n%s", server, part, info, err, out)
+			}
+		}
+	}
+}
+
+// A job does not go on without what it could not write on a disk that was full before.
+func TestFullDiskAtTheStart(t *testing.T) {
+	disk := t.TempDir()
+	if err := unix.Mount("none", disk, "tmpfs", 0, "size=256k"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Unmount(disk, unix.MNT_DETACH) })
+	for _, c := range []struct{ file, when string }{
+		{"exits/.attempt", "rm"}, {"nodes.txt", "scontrol"}, {"task.sh", "scontrol with room for nodes.txt"},
+	} {
+		bin, dir := t.TempDir(), filepath.Join(disk, "case")
+		fill := "dd if=/dev/zero of=" + disk + "/fill bs=4096 2> /dev/null\n"
+		tools := map[string]string{"srun": "touch " + bin + "/went_on", "squeue": "", "scontrol": "echo node1", "rm": `exec /bin/rm "$@"`}
+		name, room, _ := strings.Cut(c.when, " ")
+		if room != "" {
+			fill += "truncate -s -4096 " + disk + "/fill\n"
+		}
+		tools[name] = fill + tools[name]
+		writeTools(t, bin, tools)
+		p, err := New(load(t, "benchmark: {concurrency_list: 1}\njob: {command: 'true'}\n"),
+			Options{Dir: dir, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := runJob(t, p, bin, bin)
+		_, wentOn := os.Stat(filepath.Join(bin, "went_on"))
+		if _, marked := os.Stat(filepath.Join(dir, "exits", "SCRIPT")); err == nil || marked != nil || wentOn == nil ||
+			!strings.Contains(string(out), dir+"/"+c.file+" could not be written\n") {
+			t.Errorf("%s: %v, %v, %v\n%s", c.file, err, marked, wentOn, out)
+		}
+		if err := errors.Join(os.RemoveAll(dir), os.Remove(filepath.Join(disk, "fill"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

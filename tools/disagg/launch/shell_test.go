@@ -115,7 +115,7 @@ func TestCutOffAttempt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, task, _ := strings.Cut(p.Text, "cat > task.sh << 'END'\n")
+	_, task, _ := strings.Cut(p.Text, "<< 'END' || lost task.sh\n")
 	task, _, _ = strings.Cut(task, "END\n")
 	functions := function(t, "current") + function(t, "ended") + function(t, "surely") + function(t, "measuring") + function(t, "well") +
 		"over() { state=RUNNING; return 1; }\n"

@@ -43,6 +43,7 @@ var proofs = []struct{ begins, tests string }{
 	{"`--allow-io` lifts", "lua.TestAccess lua.TestOutputs"},
 	{"Where a file is written over a link", "internal/atomicfile.TestPlantedLinks internal/atomicfile.TestWriteFollowsLinks internal/atomicfile.TestOpenFilesAreWrittenToAsTheyStand internal/atomicfile.TestOpenFilesOfOthers internal/atomicfile.TestTimedAttack internal/regular.TestLocateWithStrangers nixl/device.TestPlantedFile"},
 	{"What `perigee disagg` appends to", "tools/disagg.TestPlantedFiles tools/disagg.TestPlantedPlaces"},
+	{"In the folder of a case, job scripts", "tools/disagg/launch.TestWrite tools/disagg/launch.TestPrivateVariables tools/disagg/config.TestMasked tools/disagg.TestSecretsInResults"},
 	{"The logs and the configuration in the folder of a case", "tools/disagg.TestLinksOutOfCases"},
 	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs tools/disagg/batch.TestNumberOfAnother e2e/disagg.TestCleanLeavesForeignJobs"},
 	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead tools/matgen.TestReadISLList tools/ep.TestLoadsAreFiles internal/result.TestPipes tools/disagg.TestPipesInFolders"},

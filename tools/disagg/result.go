@@ -10,11 +10,13 @@ import (
 	"perigee/internal/result"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/benchlog"
+	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/history"
 )
 
 // writeResult writes a case as a perigee result: the figures of each level as
-// metrics and as a table, the nodes it ran on, and the config it ran with.
+// metrics and as a table, the nodes it ran on, and the config it ran with,
+// without secrets: people show each other results.
 func writeResult(path string, c Case, tree *conf.Value) error {
 	levels := result.Table{Title: "Levels", Columns: []string{"concurrency", "metric", "value"}, Rows: [][]any{}}
 	var metrics []result.Metric
@@ -34,6 +36,10 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 					TimesNS: []int64{0}})
 			}
 		}
+	}
+	tree, err := config.Masked(tree)
+	if err != nil {
+		return err
 	}
 	text, err := tree.YAML()
 	if err != nil {

@@ -1,9 +1,12 @@
 package disagg
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +48,30 @@ func TestResult(t *testing.T) {
 		if err != nil || len(d.Metrics) != min(distinct(levels), result.MaxMetrics) || len(d.Tables[0].Rows) != len(levels) || d.Metrics[0].Name != "SERVER_MEDIAN_TTFT_c4" || d.Metrics[0].Values[0] != 131.42 {
 			t.Errorf("%q: %v, %+v", nodes, err, d)
 		}
+	}
+}
+
+// A result, which people show each other, has the configuration without secrets; the configuration stays as it is.
+func TestSecretsInResults(t *testing.T) {
+	tree, err := conf.FromPlain("a.yaml", map[string]any{"job": map[string]any{"client": "curl http://me:hidden@host/x",
+		"env": map[string]any{"HF_TOKEN": "hidden", "A": "shown"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "result.json")
+	if err := writeResult(path, Case{Verdict: &verdict.Verdict{Reasons: []string{}}}, tree); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil || strings.Contains(string(text), "hidden") || !strings.Contains(string(text), "shown") {
+		t.Errorf("%v\n%s", err, text)
+	}
+	d, err := result.Read(path)
+	if err != nil || d.Scenario.SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte(d.Scenario.Source))) {
+		t.Errorf("%v: %+v", err, d.Scenario)
+	}
+	if got := tree.Get("job").Get("env").Get("HF_TOKEN").Text(); got != "hidden" {
+		t.Errorf("the configuration has %q", got)
 	}
 }
 

@@ -75,7 +75,8 @@ func (d *Data) serverConfig() string {
 }
 
 // Write makes the result folder with the files of the plan. A folder that is
-// there already is set aside under another name, unless it is empty.
+// there already is set aside under another name, unless it is empty. The files
+// are for this user alone: variables and commands in them may hold secrets.
 func (p *Plan) Write() error {
 	dir := filepath.Dir(p.Script)
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
@@ -83,11 +84,11 @@ func (p *Plan) Write() error {
 	}
 	_, err := atomicfile.WriteDir(context.Background(), dir, atomicfile.SetAside, func(d *atomicfile.Dir) error {
 		for name, text := range p.Files {
-			if err := d.Write(name, 0o644, writeText(text)); err != nil {
+			if err := d.Write(name, 0o600, writeText(text)); err != nil {
 				return err
 			}
 		}
-		return d.Write(filepath.Base(p.Script), 0o755, writeText(p.Text))
+		return d.Write(filepath.Base(p.Script), 0o700, writeText(p.Text))
 	})
 	return err
 }

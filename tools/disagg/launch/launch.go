@@ -68,8 +68,9 @@ type Data struct {
 	Warmup        int // requests before the levels
 	Perigee       string
 	Probe         string
-	Capped        bool // on fewer nodes than asked for, with one task per server and node
-	NodeSpan      int  // nodes that the placeholders stand for
+	Capped        bool   // on fewer nodes than asked for, with one task per server and node
+	NodeSpan      int    // nodes that the placeholders stand for
+	Secret        string // pattern of variables that environment.txt lacks
 }
 
 // planFiles are files of plans that no log may be named like, as far as they are not logs.
@@ -208,7 +209,8 @@ func New(c *config.Config, o Options) (*Plan, error) {
 		return nil, fault.New(fault.Input, "%s: benchmark.mode: the template trtllm does not measure %s", c.File, mode).
 			WithHint("wanted e2e, gen_only or gen_only_no_context, or a job template that does")
 	}
-	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee}
+	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee,
+		Secret: config.Secret}
 	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}
 	if c.UsesCommand() {
 		d.Nodes, d.TasksPerNode = c.Job.Nodes, c.Job.TasksPerNode

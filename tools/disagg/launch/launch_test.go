@@ -129,7 +129,8 @@ func TestModes(t *testing.T) {
 			}
 		}
 		p, err := New(d.Config, Options{Dir: "/r/x"})
-		if front := "env " + want.front + " bash \"$DIR/task.sh\" SERVER "; err != nil || !strings.Contains(p.Text, front) {
+		front := "private SERVER 'export " + strings.ReplaceAll(want.front, " ", "' 'export ") + "'\n"
+		if err != nil || !strings.Contains(p.Text, front) {
 			t.Errorf("%s: %v\n%s", mode, err, p.Text)
 		}
 	}
@@ -377,8 +378,50 @@ func TestWrite(t *testing.T) {
 	if err != nil || len(entries) != 2 {
 		t.Errorf("%v, %v", entries, err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "effective.yaml")); err != nil {
-		t.Error(err)
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != len(p.Files)+1 || p.Files[Effective] == "" {
+		t.Errorf("%v, %v", files, err)
+	}
+	for _, file := range files { // whatever umask is
+		if info, err := file.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v, %v", file.Name(), info.Mode(), err)
+		}
+	}
+}
+
+// Variables of workers and front end come to them, and to no command line, which all users of a node see.
+func TestPrivateVariables(t *testing.T) {
+	bin, work := t.TempDir(), t.TempDir()
+	dir := filepath.Join(work, "it's")
+	wait := "for i in $(seq 200); do [ ! -e " + work + "/done ] || exit 0; /bin/sleep 0.1; done"
+	writeTools(t, bin, map[string]string{
+		"srun":     `echo "$*" >> ` + work + `/lines; while [ $# -gt 0 ] && [ "$1" != bash ]; do shift; done; exec "$@"`,
+		"scontrol": "echo node1", "curl": `[ -e ` + work + `/CTX_0 ] && [ -e ` + work + `/GEN_1 ] && [ -e ` + work + `/SERVER ] && printf 200`, "squeue": "",
+		"sleep": "exec /bin/sleep 0.1",
+	})
+	writeTools(t, work, map[string]string{
+		"start_worker.sh":  `echo "$A $HF_TOKEN $CUDA_VISIBLE_DEVICES" > ` + work + `/${1}_$2; ` + wait,
+		"start_server.sh":  `echo "$A ${HF_TOKEN-} ${CUDA_VISIBLE_DEVICES-}" > ` + work + `/SERVER; ` + wait,
+		"run_benchmark.sh": "touch " + work + "/done",
+	})
+	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work, "build_wheel: false",
+		"build_wheel: false\n  worker_env_var: HF_TOKEN=hf_hidden A=~/it's$(x)\n  server_env_var: A=hidden"),
+		Options{Dir: dir, GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := runJob(t, p, work, bin)
+	lines, _ := os.ReadFile(filepath.Join(work, "lines"))
+	if err != nil || strings.Contains(string(lines), "hidden") || !strings.Contains(string(lines), "start_worker.sh GEN 1") {
+		t.Errorf("%v\n%s\n%s", err, lines, out)
+	}
+	for name, want := range map[string]string{"GEN_1": "~/it's$(x) hf_hidden 0,1,2,3\n", "CTX_0": "~/it's$(x) hf_hidden 0,1,2,3\n", "SERVER": "hidden  \n"} {
+		if got, _ := os.ReadFile(filepath.Join(work, name)); string(got) != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		if info, err := os.Stat(filepath.Join(dir, "exits", "."+name+".sh")); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
 	}
 }
 
@@ -574,9 +617,9 @@ func TestHostileFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b", "DB_PASS=hidden", "http_proxy=http://user:hidden@proxy:1")
+		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b", "DB_PASS=hidden", "GITHUB_PAT=hidden", "KEY=hidden", "HEADER=Bearer hidden", "COMPATIBLE=c", "http_proxy=http://user:hidden@proxy:1")
 		kept, _ := os.ReadFile(filepath.Join(work, name, "environment.txt"))
-		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || !strings.Contains(text, "http_proxy=http://proxy:1\n") || strings.Contains(text, "hidden") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {
+		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || !strings.Contains(text, "COMPATIBLE=c\n") || !strings.Contains(text, "http_proxy=http://proxy:1\n") || strings.Contains(text, "hidden") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {
 			t.Errorf("%s: environment.txt:\n%s", name, text)
 		}
 		if _, bad := os.Stat(mark); bad == nil {

@@ -8,9 +8,10 @@ import (
 	"perigee/internal/conf"
 )
 
-// Secret matches NAME=VALUE, in letters of either case, of a variable that other users may not see. Scripts of jobs give
-// it to grep -E, so it is written for both.
-const Secret = `^[^=]*(token|secret|pass|_pwd|credential|_key|apikey|auth|cookie)[^=]*=|` +
+// Secret matches NAME=VALUE, in letters of either case, of a variable that other users may not see: HF_TOKEN, but not
+// MAX_TOKENS. Scripts of jobs give it to grep -E, so it is written for both.
+const Secret = `^[^=]*(secret|pass|_pwd|credential|_key|apikey|auth|cookie)[^=]*=|` +
+	`^[^=]*token([^s=][^=]*)?=|` +
 	`^([^=]*_)?(pat|key)(_[^=]*)?=|^[^=]*=(bearer |authorization:)`
 
 // mask stands for the value of such a variable.

@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -31,32 +34,56 @@ func TestPeakOfConfigurations(t *testing.T) {
 	if harness.RaceEnabled {
 		t.Skip("the race detector takes additional memory")
 	}
-	words := func(n int, format string) string {
-		var b strings.Builder
-		for i := range n {
-			fmt.Fprintf(&b, format, i)
+	dir := t.TempDir()
+	// write writes a file of which a part stands there n times, its %d being numbers. This process must not have the whole:
+	// the memory of a process counts as that of what it starts.
+	var files []string
+	write := func(name, front, part string, n int, back string) {
+		files = append(files, name)
+		f, err := os.Create(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return b.String()
+		defer f.Close()
+		w := bufio.NewWriter(f)
+		w.WriteString(front)
+		before, after, numbered := strings.Cut(part, "%d")
+		for i := range n {
+			w.WriteString(before)
+			if numbered {
+				w.WriteString(strconv.Itoa(i))
+			}
+			w.WriteString(after)
+		}
+		w.WriteString(back)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	const sweep = "\nsweep: {benchmark.multi_round: ["
-	sections := func(metadata, rest string) string {
-		return "metadata: {id: disagg/stress/x" + metadata + "}\nslurm: {job_time: 60}\njob: {client: a}\nbenchmark: {concurrency_list: 1 2, input_length: 1, output_length: 1}\n" +
-			rest + sweep + words(10_000, "%d, ") + "]}\n"
+	// sweep makes 10,000 cases of what write writes.
+	var values strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&values, "%d, ", i)
 	}
-	files := map[string]string{
-		"datasets.yaml":   sections(", accuracy: {datasets: ["+strings.Repeat("{}, ", 1000)+"]}", ""),
-		"datasets2.yaml":  sections(", accuracy: {datasets: ["+strings.Repeat("{}, ", 380)+"]}", ""),
-		"references.yaml": sections(", references: {"+words(100, `"a%d": [1, 2, 3], `)+"}", ""),
-		"tasks.yaml":      sections("", "accuracy: {tasks: '"+words(1000, "a%d,")+"'}"),
-		"gpus.yaml":       sections(", supported_gpus: ["+strings.Repeat("a, ", 400)+"]", ""),
-		"words.yaml":      "slurm: {extra_args: '" + strings.Repeat("a ", 32<<20-99) + "'}\n",
-		"numbers.json":    `{"a": [` + strings.Repeat("1.5, ", 3_250_000) + "1]}",
-		"texts.json":      `{"a": [` + strings.Repeat(`"abcdefghij", `, 2_440_000) + "1]}",
-		"lists.json":      `{"a": [` + strings.Repeat("[1], ", 1_240_000) + "1]}",
-		"gpus.json":       `{"metadata": {"supported_gpus": [` + strings.Repeat(`"a", `, 2_580_000) + `"a"]}}`,
+	sweep := func(name, metadata, part string, n int, back string) {
+		write(name, "slurm: {job_time: 60}\njob: {client: a}\nbenchmark: {concurrency_list: 1 2, input_length: 1, output_length: 1}\n"+
+			metadata, part, n, back+"\nsweep: {benchmark.multi_round: ["+values.String()+"]}\n")
 	}
-	dir := harness.Files(t, files)
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+	const metadata = "metadata: {id: disagg/stress/x, "
+	sweep("datasets.yaml", metadata+"accuracy: {datasets: [", "{}, ", 1000, "]}}")
+	sweep("datasets2.yaml", metadata+"accuracy: {datasets: [", "{}, ", 380, "]}}")
+	sweep("references.yaml", metadata+"references: {", `"a%d": [1, 2, 3], `, 100, "}}")
+	sweep("gpus.yaml", metadata+"supported_gpus: [", "a, ", 400, "]}")
+	sweep("tasks.yaml", "accuracy: {tasks: '", "a%d,", 1000, "'}")
+	write("words.yaml", "slurm: {extra_args: '", "a ", 32<<20-99, "'}\n")
+	write("numbers.json", `{"a": [`, "1.5, ", 3_250_000, "1]}")
+	write("texts.json", `{"a": [`, `"abcdefghij", `, 2_440_000, "1]}")
+	write("lists.json", `{"a": [`, "[1], ", 1_240_000, "1]}")
+	write("gpus.json", `{"metadata": {"supported_gpus": [`, `"a", `, 2_580_000, `"a"]}}`)
+	write("times.json", `{"slurm": {"job_time": "`, ":", 60<<20, `"}}`)
+	write("pattern.json", `{"metadata": {"metrics": {"metric_names": ["a"], "extractor_pattern": "`, "(", 60<<20, `"}}}`)
+	write("levels.json", `{"benchmark": {"concurrency_list": "1`, "x", 60<<20, `"}}`)
+	for _, name := range files {
 		code, memory := peak(t, "disagg", "validate", filepath.Join(dir, name))
 		if code != 0 && code != int(fault.Input) || memory > maxPeak {
 			t.Errorf("%s: exit code %d, %d MiB", name, code, memory>>10)

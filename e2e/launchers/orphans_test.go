@@ -342,7 +342,6 @@ func TestWrapperKeepsSignals(t *testing.T) {
 			p := start(t, harness.Command{Env: env, Argv: slices.Concat(words, c.wrapper, []string{harness.Program, "run", harness.Script(t, "stay.lua"), "--engine", "shm",
 				"--result", "r.json"})})
 			p.UntilPrints("all are here")
-			time.Sleep(time.Second) // what ends at once behind a session detaches the rank
 			watch := harness.StartWatch()
 			harness.Signal(t, p.Cmd.Process.Pid, syscall.SIGTERM)
 			if err := harness.WaitFor("end of the ranks", func() bool { return len(harness.Owned(p.Token)) == 0 }); err != nil {

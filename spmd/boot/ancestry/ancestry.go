@@ -12,8 +12,8 @@
 // nohup, and end. Such a process ignores SIGINT or SIGHUP, where the launcher does not. Then
 // the launcher may end before it, and that is no failure. That it has another session than the
 // script says nothing: what starts a container, su and sudo begin one for what they start, and
-// wait for it. But what starts a process with its own session and ends at once, as
-// setsid -f does, has detached it. The rule is:
+// wait for it. But what starts a process with its own session and ends at once without having
+// waited, as setsid -f does, has detached it. The rule is:
 //
 //   - If an ancestor between the rank and the launcher ends first, a rank that was started
 //     so has been detached, and nothing is watched from then on. So it is if both have
@@ -81,9 +81,9 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
-	session bool      // the rank has another session than the highest of these
 	found   time.Time
-	pairs   []string // KEY=VALUE, which the launcher has given to the rank
+	forkers []Process // those of them that may have begun the rank's session, and have not been seen to wait
+	pairs   []string  // KEY=VALUE, which the launcher has given to the rank
 	proc    string
 	self    int
 	also    []watched // other processes without which the ranks are orphans
@@ -132,7 +132,7 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
 			detached := ignored & background &^ ignoredBy(proc, parent)
 			l.apart = len(l.between) > 0 && detached != 0
-			l.session = ownSession(proc, self, child)
+			l.findForkers()
 			return l, nil
 		}
 		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
@@ -333,12 +333,39 @@ func closeAll(list []watched) {
 const reprieve = time.Second
 
 // forking is how long what detaches a process by its own session, as setsid -f does, may take to end behind it, on
-// a busy machine.
-const forking = 500 * time.Millisecond
+// a busy machine. Whether it waits is looked at so often until then.
+const (
+	forking  = 500 * time.Millisecond
+	lookAway = 10 * time.Millisecond
+)
+
+// findForkers lists the ancestors below the launcher up to the last whose child has another session, as far as they do
+// not wait.
+func (l *Launcher) findForkers() {
+	child, last := l.self, 0
+	for i, w := range l.between {
+		if ownSession(l.proc, child, w.PID) {
+			last = i + 1
+		}
+		child = w.PID
+	}
+	for _, w := range l.between[:last] {
+		l.forkers = append(l.forkers, w.Process)
+	}
+	l.lookAtForkers()
+}
+
+// lookAtForkers forgets those that wait.
+func (l *Launcher) lookAtForkers() {
+	l.forkers = slices.DeleteFunc(l.forkers, func(p Process) bool {
+		s, err := statOf(l.proc, p.PID)
+		return err == nil && s.State == 'S'
+	})
+}
 
 // detached reports whether the rank is to outlive an ancestor that has ended now.
-func (l *Launcher) detached() bool {
-	return l.apart || l.session && time.Since(l.found) < forking
+func (l *Launcher) detached(ended Process) bool {
+	return l.apart || time.Since(l.found) < forking && slices.Contains(l.forkers, ended)
 }
 
 // Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is
@@ -359,13 +386,19 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	}
 	all := append([]watched{{l.Process, l.handle}}, l.also...)
 	launcher, between := wait(all), wait(l.between)
+	looks := time.NewTicker(lookAway)
+	defer looks.Stop()
 	for {
 		select {
+		case <-looks.C:
+			if l.lookAtForkers(); len(l.forkers) == 0 || time.Since(l.found) > forking {
+				looks.Stop()
+			}
 		case p := <-launcher:
-			gone := func(w watched) bool { return w.ended() }
-			return p, !l.detached() || l.dragged() || !slices.ContainsFunc(l.between, gone)
+			left := func(w watched) bool { return l.detached(w.Process) && w.ended() }
+			return p, l.dragged() || !slices.ContainsFunc(l.between, left)
 		case p := <-between:
-			if l.detached() || l.dragged() {
+			if l.detached(p) || l.dragged() {
 				return l.Process, l.dragged()
 			}
 			if l.takenOver(p) {

@@ -48,6 +48,10 @@ func read(root *conf.Value) *reader {
 		if v == nil || v.Kind == conf.Null {
 			continue
 		}
+		if n := len(v.Text()); n > mostText && k.kind != script {
+			r.add(v, k.path, "wanted a text of at most %d KiB, got %d bytes", mostText>>10, n)
+			continue
+		}
 		if wanted := k.mismatch(v); wanted != "" {
 			r.add(v, k.path, "wanted %s, got %s", wanted, shown(v))
 			continue
@@ -60,6 +64,9 @@ func read(root *conf.Value) *reader {
 	}
 	return r
 }
+
+// mostText bounds a text that is no script: what it becomes, such as a program to find a pattern, may be far larger.
+const mostText = 64 << 10
 
 // mostElements bounds a list, a map, and the words of a text that is split: each becomes something larger.
 const mostElements = 10_000
@@ -211,7 +218,7 @@ func nearest(name, path string) string {
 // mismatch says what k wants where v is something else.
 func (k *key) mismatch(v *conf.Value) string {
 	switch k.kind {
-	case text:
+	case text, script:
 		if v.Kind != conf.String {
 			return "text (in quotes it would be text)"
 		}

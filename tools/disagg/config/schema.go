@@ -5,6 +5,7 @@ type kind int
 
 const (
 	text        kind = iota
+	script           // of a shell
 	integer          // 0 to 1e9
 	positive         // 1 to 1e9
 	number           // finite
@@ -161,13 +162,13 @@ var schema = []key{
 	{path: "job.template", kind: text, help: "trtllm, command, or a file of Go text/template"},
 	{path: "job.nodes", kind: positive, help: "nodes of the job (default 1)"},
 	{path: "job.tasks_per_node", kind: positive, help: "tasks of a node (default 1)"},
-	{path: "job.setup", kind: text, help: "shell commands before everything, on the first node"},
-	{path: "job.server", kind: text, help: "shell commands that stay in the background, in every task"},
-	{path: "job.ready", kind: text, help: "shell command that succeeds once the server answers"},
+	{path: "job.setup", kind: script, help: "shell commands before everything, on the first node"},
+	{path: "job.server", kind: script, help: "shell commands that stay in the background, in every task"},
+	{path: "job.ready", kind: script, help: "shell command that succeeds once the server answers"},
 	{path: "job.ready_timeout", kind: duration, help: "how long that may take (default 1800 seconds)"},
-	{path: "job.client", kind: text, help: "shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
-	{path: "job.command", kind: text, help: "shell commands that run once and print their levels themselves"},
-	{path: "job.evaluate", kind: text, help: "shell commands that print lm_eval's table, after the client"},
+	{path: "job.client", kind: script, help: "shell commands that run once per level, with CONCURRENCY, PROMPTS, ISL, OSL"},
+	{path: "job.command", kind: script, help: "shell commands that run once and print their levels themselves"},
+	{path: "job.evaluate", kind: script, help: "shell commands that print lm_eval's table, after the client"},
 	{path: "job.env", kind: mapping, help: "environment of the job"},
 
 	{path: "resources", kind: mapping, help: "pools of servers: nodes and workers of prefill and decode, or of agg"},

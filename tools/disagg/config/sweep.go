@@ -16,7 +16,7 @@ const (
 	mostAxes     = 32       // names in a sweep
 	mostSteps    = 100      // of a key with dots
 	mostValues   = 1 << 21  // in all cases
-	mostText     = 64 << 20 // bytes that placeholders become, and those of the cases' names
+	mostNames    = 64 << 20 // bytes that placeholders become, and those of the cases' names
 	mostRead     = 64 << 20 // bytes of keys and texts that are read for all cases
 	mostReadings = 1 << 22  // values that are read for all cases
 )
@@ -64,7 +64,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
 			"wanted cases with at most %d values together, got %d with %d each", mostReadings, len(rows), n)}
 	}
-	left := room{values: mostValues, text: mostText, memory: conf.MaxMemory - tree.Memory()}
+	left := room{values: mostValues, text: mostNames, memory: conf.MaxMemory - tree.Memory()}
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
@@ -81,7 +81,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 		seen[v.suffix] = true
 		list = append(list, v)
 	}
-	return list, conf.MaxMemory - left.memory + mostText - left.text, nil
+	return list, conf.MaxMemory - left.memory + mostNames - left.text, nil
 }
 
 func readAxes(section *conf.Value) ([]axis, *Problem) {
@@ -241,7 +241,7 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 	})
 	switch {
 	case left.text < 0:
-		return nil, wrong("wanted cases with at most %d MiB of names and replaced texts together, got more", mostText>>20)
+		return nil, wrong("wanted cases with at most %d MiB of names and replaced texts together, got more", mostNames>>20)
 	case !found:
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
 			name)

@@ -64,14 +64,14 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 		return err
 	}
 	cli.IgnoreBrokenPipes()
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
+	defer stop()
 	old, r, err := c.prepare(s)
 	if err != nil {
 		return err
 	}
 	defer r.close()
 	r.run = r.child
-	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
-	defer stop()
 	r.announce()
 	err = r.play(ctx)
 	if err != nil && !r.keep {
@@ -105,6 +105,9 @@ func (c *Cmd) checkSeries() error {
 			c.Result).
 			WithHint("name a folder with --result")
 	}
+	if _, err := os.Lstat(filepath.Join(c.Result, claimName)); err == nil {
+		return claimed(c.Result)
+	}
 	return checkEmpty(c.Result, 0)
 }
 
@@ -120,6 +123,11 @@ func checkEmpty(folder string, own int) error {
 // claimName is the file by which a series has a folder for itself, on whatever host another is started.
 const claimName = ".perigee-rerun"
 
+func claimed(folder string) error {
+	return fault.New(fault.Usage, "--result %s: another series of runs writes its results there, or was killed there", folder).
+		WithHint("name another folder")
+}
+
 // claim takes a folder for the results of this series alone.
 func claim(folder string) error {
 	if err := regular.MakeFolder(folder, 0o755); err != nil {
@@ -128,8 +136,7 @@ func claim(folder string) error {
 	mark := filepath.Join(folder, claimName)
 	f, err := os.OpenFile(mark, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return fault.New(fault.Usage, "--result %s: another series of runs writes its results there, or was killed there",
-			folder).WithHint("name another folder")
+		return claimed(folder)
 	}
 	if err != nil {
 		return fault.New(fault.Output, "folder of the results: %w", err)

@@ -80,6 +80,9 @@ func TestPeakOfConfigurations(t *testing.T) {
 	write("texts.json", `{"a": [`, `"abcdefghij", `, 2_440_000, "1]}")
 	write("lists.json", `{"a": [`, "[1], ", 1_240_000, "1]}")
 	write("gpus.json", `{"metadata": {"supported_gpus": [`, `"a", `, 2_580_000, `"a"]}}`)
+	write("rest.json", `{"worker_config": {"gen": {"x": [`, "[], ", 800_000, "1]}}}")
+	write("key.json", `{"benchmark": {"`, "\x7f", 60<<20, `": 1}}`)
+	write("name.json", `{"metadata": {"metrics": {"metric_names": ["`, "\x7f", 60<<20, `"]}}}`)
 	write("times.json", `{"slurm": {"job_time": "`, ":", 60<<20, `"}}`)
 	write("pattern.json", `{"metadata": {"metrics": {"metric_names": ["a"], "extractor_pattern": "`, "(", 60<<20, `"}}}`)
 	write("levels.json", `{"benchmark": {"concurrency_list": "1`, "x", 60<<20, `"}}`)
@@ -87,6 +90,10 @@ func TestPeakOfConfigurations(t *testing.T) {
 		code, memory := peak(t, "disagg", "validate", filepath.Join(dir, name))
 		if code != 0 && code != int(fault.Input) || memory > maxPeak {
 			t.Errorf("%s: exit code %d, %d MiB", name, code, memory>>10)
+		}
+		code, memory = peak(t, "disagg", "run", "--dry-run", "--gpu", "GB200", "--output", filepath.Join(dir, "out"), filepath.Join(dir, name))
+		if code != int(fault.Input) || memory > maxPeak {
+			t.Errorf("%s, dry run: exit code %d, %d MiB", name, code, memory>>10)
 		}
 	}
 }

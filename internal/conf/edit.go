@@ -56,11 +56,15 @@ func (v *Value) Without(key string) *Value {
 }
 
 // MapText returns a copy of v in which every text is replaced by what change returns
-// for it, a bool, int64, float64 or string. Keys stay.
-func (v *Value) MapText(change func(text string) any) *Value {
+// for it and its key, or that of the list in which it is: a bool, int64, float64 or string. Keys stay.
+func (v *Value) MapText(change func(key, text string) any) *Value {
 	switch v.Kind {
 	case String:
-		to := change(v.Text())
+		named := v
+		for named.key == "" && named.parent != nil {
+			named = named.parent
+		}
+		to := change(named.key, v.Text())
 		c := v.as(Null, nil)
 		if to == v.scalar || new(builder).fillPlain(c, to) != nil {
 			return v

@@ -43,7 +43,7 @@ func TestMapText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := v.MapText(func(string) any { return int64(3) })
+	changed := v.MapText(func(string, string) any { return int64(3) })
 	want := map[string]any{"a": int64(3), "b": []any{int64(3), int64(1), map[string]any{"c": int64(3)}}}
 	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
 		t.Error(diff)
@@ -126,7 +126,7 @@ j: "="
 	if diff := cmp.Diff(text, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	changed := v.MapText(func(s string) any { return strings.ReplaceAll(s, "1:30", "1:45") })
+	changed := v.MapText(func(_, s string) any { return strings.ReplaceAll(s, "1:30", "1:45") })
 	if changed, err = changed.With([]string{"g"}, 0.00002); err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ var proofs = []struct{ begins, tests string }{
 	{"`perigee disagg` and `sweep`: configuration: script", "tools/disagg/launch.TestBombs tools/disagg.TestDryRunOfManyCases"},
 	{"`perigee disagg` and `sweep`: result folder", "tools/disagg.TestPipesInFolders tools/disagg/record.TestLongCSV tools/disagg/batch.TestLedgerCut tools/disagg/batch.TestLedgerIsBounded tools/disagg.TestVerdictsAreBounded"},
 	{"`perigee disagg` and `sweep`: configuration: levels", "tools/disagg/config.TestNamesAreBounded"},
-	{"`perigee disagg` and `sweep`: configuration: text that", "tools/disagg/config.TestNamesAreBounded e2e.TestPeakOfConfigurations"},
+	{"`perigee disagg` and `sweep`: configuration: values,", "tools/disagg/config.TestNamesAreBounded e2e.TestPeakOfConfigurations"},
 	{"`perigee disagg` and `sweep`: log", "tools/disagg/benchlog.TestLevelsAreBounded tools/disagg/accuracy.TestScoresAreBounded tools/disagg.TestReasonsAreBounded tools/disagg/config.TestNamesAreBounded"},
 	{"`perigee disagg` and `sweep`: configuration: `extractor_pattern`", "tools/disagg/pattern.TestLongPrograms"},
 	{"`perigee disagg` and `sweep`: folder", "tools/sweep/load.TestFarTooManyFiles tools/sweep/load.TestFarTooDeep"},

@@ -81,7 +81,7 @@ type Launcher struct {
 	handle  handle    // of the launcher
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
-	found   time.Time
+	since   time.Time
 	forkers []Process // those of them that may have begun the rank's session, and have not been seen to wait
 	pairs   []string  // KEY=VALUE, which the launcher has given to the rank
 	proc    string
@@ -118,9 +118,16 @@ var (
 
 // find is Find for a process that was started with some signals ignored.
 func find(proc string, self int, variables []string, ignored uint64) (*Launcher, error) {
-	l := &Launcher{pairs: variables, proc: proc, self: self, found: time.Now()}
+	l := &Launcher{pairs: variables, proc: proc, self: self, since: time.Now()}
+	exits := 0 // from 1, the first of l.between that may be the launcher, or have had the variables: it exits
 	for child := self; len(l.between) < maxDepth; {
 		parent, h, err := holdParent(proc, child)
+		if (err != nil || h == nil) && exits > 0 {
+			w := l.between[exits-1]
+			closeAll(l.between[exits:])
+			l.between = l.between[:exits-1]
+			return l.found(w, ignored), nil
+		}
 		if err == nil && h == nil {
 			err = outside(proc, child, variables)
 		}
@@ -128,18 +135,26 @@ func find(proc string, self int, variables []string, ignored uint64) (*Launcher,
 			l.Close()
 			return nil, err
 		}
+		w := watched{Process{parent, nameOf(proc, parent)}, h}
 		if !carries(proc, parent, variables) {
-			l.Process, l.handle = Process{parent, nameOf(proc, parent)}, h
-			detached := ignored & background &^ ignoredBy(proc, parent)
-			l.apart = len(l.between) > 0 && detached != 0
-			l.findForkers()
-			return l, nil
+			if !exiting(proc, parent) && !h.ended() {
+				return l.found(w, ignored), nil
+			}
+			exits = cmp.Or(exits, len(l.between)+1)
 		}
-		l.between = append(l.between, watched{Process{parent, nameOf(proc, parent)}, h})
+		l.between = append(l.between, w)
 		child = parent
 	}
 	l.Close()
 	return nil, fmt.Errorf("more than %d ancestors have the rank's variables", maxDepth)
+}
+
+// found takes a process for the launcher of a rank that was started with some signals ignored.
+func (l *Launcher) found(w watched, ignored uint64) *Launcher {
+	l.Process, l.handle = w.Process, w.handle
+	l.apart = len(l.between) > 0 && ignored&background&^ignoredBy(l.proc, w.PID) != 0
+	l.findForkers()
+	return l
 }
 
 // outside returns ErrOutside if the rank, or an ancestor with its variables, is process 1 of a PID namespace, or a
@@ -176,14 +191,10 @@ var ignored = func() (mask uint64) {
 	return mask
 }()
 
-// ownSession reports whether a process has another session than its ancestor.
-func ownSession(proc string, self, ancestor int) bool {
-	own, err := statOf(proc, self)
-	if err != nil {
-		return false
-	}
-	other, err := statOf(proc, ancestor)
-	return err == nil && own.Session != other.Session
+// leadsSession reports whether a process has begun its session, so that its parent has another. The parent may be gone.
+func leadsSession(proc string, pid int) bool {
+	s, err := statOf(proc, pid)
+	return err == nil && s.Session == pid
 }
 
 // ignoredBy returns the signals that a process ignores, all of them if that is unknown.
@@ -301,6 +312,7 @@ func (l *Launcher) raise(fits func(p Process) bool) (found bool, err error) {
 			l.between = append(l.between, above...)
 			l.Process, l.handle = p, h
 			l.apart = l.apart || l.startedApart(above)
+			l.findForkers()
 			return true, nil
 		}
 		above = append(above, watched{p, h})
@@ -343,8 +355,9 @@ const (
 // not wait.
 func (l *Launcher) findForkers() {
 	child, last := l.self, 0
+	l.forkers = nil
 	for i, w := range l.between {
-		if ownSession(l.proc, child, w.PID) {
+		if leadsSession(l.proc, child) {
 			last = i + 1
 		}
 		child = w.PID
@@ -365,7 +378,7 @@ func (l *Launcher) lookAtForkers() {
 
 // detached reports whether the rank is to outlive an ancestor that has ended now.
 func (l *Launcher) detached(ended Process) bool {
-	return l.apart || time.Since(l.found) < forking && slices.Contains(l.forkers, ended)
+	return l.apart || time.Since(l.since) < forking && slices.Contains(l.forkers, ended)
 }
 
 // Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is
@@ -388,17 +401,17 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	launcher, between := wait(all), wait(l.between)
 	looks := time.NewTicker(lookAway)
 	defer looks.Stop()
+	left := func(w watched) bool { return l.detached(w.Process) && w.ended() }
 	for {
 		select {
 		case <-looks.C:
-			if l.lookAtForkers(); len(l.forkers) == 0 || time.Since(l.found) > forking {
+			if l.lookAtForkers(); len(l.forkers) == 0 || time.Since(l.since) > forking {
 				looks.Stop()
 			}
 		case p := <-launcher:
-			left := func(w watched) bool { return l.detached(w.Process) && w.ended() }
 			return p, l.dragged() || !slices.ContainsFunc(l.between, left)
 		case p := <-between:
-			if l.detached(p) || l.dragged() {
+			if slices.ContainsFunc(l.between, left) || l.dragged() {
 				return l.Process, l.dragged()
 			}
 			if l.takenOver(p) {

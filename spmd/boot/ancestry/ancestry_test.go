@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -181,8 +182,8 @@ func TestEndBetween(t *testing.T) {
 				continue // looked at every second, that may be at once or not
 			}
 			kill, late := strings.CutPrefix(c.kill, ".")
-			if l.found = time.Now(); late {
-				l.found = l.found.Add(-forking)
+			if l.since = time.Now(); late {
+				l.since = l.since.Add(-forking)
 			}
 			for _, k := range kill {
 				syscall.Kill(map[rune]int{'w': wrapper, 'l': launcher}[k], syscall.SIGKILL)
@@ -194,6 +195,29 @@ func TestEndBetween(t *testing.T) {
 			l.Close()
 		}
 	})
+}
+
+// What waits for a process that detaches the rank may end right behind it.
+func TestEndOfACaller(t *testing.T) {
+	for range 5 {
+		_, starter, rank := familyOf(t, `export F=$0 S='`+session+` echo $$ $! >$F.new; mv $F.new $F; while :; do :; done'
+PERIGEE_TEST_RANK=3 bash -c 'bash -c "$S"; sleep 1000'; sleep 1000`)
+		l, err := find("/proc", rank, pair, 0)
+		if err != nil || l == nil || len(l.between) != 2 || l.between[0].PID != starter {
+			t.Fatalf("%+v, %v", l, err)
+		}
+		for _, w := range l.between {
+			syscall.Kill(w.PID, syscall.SIGKILL)
+		}
+		for slices.ContainsFunc(l.between, func(w watched) bool { return !w.ended() }) {
+			time.Sleep(time.Millisecond)
+		}
+		l.since = time.Now() // however busy this machine is
+		if p, orphan := l.Wait(t.Context()); orphan {
+			t.Errorf("orphan of %v", p)
+		}
+		l.Close()
+	}
 }
 
 // A process in between that asks for what is below it waits for that, too.
@@ -225,15 +249,15 @@ func TestSubreaper(t *testing.T) {
 	}
 }
 
-func TestOwnSession(t *testing.T) {
+func TestLeadsSession(t *testing.T) {
 	for _, setsid := range []bool{false, true} {
 		cmd := exec.Command("sleep", "1000")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: setsid}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		if got := ownSession("/proc", cmd.Process.Pid, os.Getpid()); got != setsid {
-			t.Errorf("own session %v: apart %v", setsid, got)
+		if got := leadsSession("/proc", cmd.Process.Pid); got != setsid {
+			t.Errorf("own session %v: leads it %v", setsid, got)
 		}
 		cmd.Process.Kill()
 		cmd.Wait()

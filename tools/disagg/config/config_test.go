@@ -283,7 +283,9 @@ func TestSweepBombs(t *testing.T) {
 		"sweep: {a: [" + strings.Repeat("x", 10_000) + "]}\njob: {setup: '" + strings.Repeat("{a}", 10_000) + "'}\n": "at most 64 MiB",
 		"sweep: {zip: {a: [" + many(mostVariants+1) + "]}}\njob: {setup: '{a}'}\n":                                   "wanted at most 10000 cases",
 		"sweep: {" + names.String() + "}\n":                                                                 "wanted at most 32 names, got 33",
-		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                                               "wanted a key of at most 100 parts, got 5001",
+		"sweep: {" + strings.Repeat("a.", 5000) + "a: [1]}\n":                                               "wanted keys of at most 1024 bytes",
+		"sweep: {" + strings.Repeat("a.", 500) + "a: [1]}\n":                                                "wanted a key of at most 100 parts, got 501",
+		"x: [" + strings.Repeat("1, ", 100_000) + "]\n":                                                     "wanted a configuration of at most 100000 values, got more",
 		"sweep: {" + deep(32) + "}\n":                                                                       "at most 400 MiB of memory together, got more",
 		"sweep: {" + deep(3) + "}\nx: 1\n":                                                                  "wanted cases that take at most 400 MiB of memory together, got more",
 		"sweep: {a: [" + many(3000) + "]}\nx: ['{a}'" + strings.Repeat(", 1", 1000) + "]\n":                 "values together",
@@ -315,6 +317,13 @@ func TestNamesAreBounded(t *testing.T) {
 		"x: 1}\nbenchmark: {concurrency_list: [" + strings.Repeat("1, ", 10_001) + "]":                                           "wanted at most 10000 elements, got more",
 		"x: 1}\nslurm: {job_time: '" + strings.Repeat(":", 1<<16+1) + "'":                                                        "slurm.job_time: wanted a text of at most 64 KiB, got 65537 bytes",
 		"metrics: {extractor_pattern: '" + strings.Repeat("(", 1<<16+1) + "', metric_names: [a]}":                                "extractor_pattern: wanted a text of at most 64 KiB",
+		"metrics: {metric_names: [" + strings.Repeat("a", 1<<16+1) + "]}":                                                        "metric_names: wanted a text of at most 64 KiB",
+		"x: 1}\naccuracy: {env_var: {A: " + strings.Repeat("a", 1<<16+1) + "}":                                                   "accuracy.env_var.A: wanted a text of at most 64 KiB",
+		"x: 1}\nslurm: {" + strings.Repeat("a", 1<<10+1) + ": 1":                                                                 "slurm: wanted keys of at most 1024 bytes",
+		"x: 1}\nenvironment: {server_env_var: A-B=1":                                                                             `server_env_var: wanted names of environment variables that bash may set, got "A-B"`,
+		"x: 1}\nenvironment: {worker_env_var: A=1 UID=5":                                                                         `worker_env_var: wanted names of environment variables that bash may set, got "UID"`,
+		"x: 1}\nbenchmark: {env_var: HF_TOKEN=hidden":                                                                            "benchmark.env_var: wanted a map, got text",
+		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":                                                                       `wanted the name of an environment variable, got "HF_TOKEN"`,
 		"x: 1}\naccuracy: {tasks: '" + strings.Repeat("a", 1<<16+1) + "'":                                                        "accuracy.tasks: wanted a text of at most 64 KiB",
 		"x: 1}\nslurm: {extra_args: '" + strings.Repeat("a ", 10_001) + "'":                                                      "slurm.extra_args: wanted at most 10000 elements",
 		"x: 1}\nenvironment: {worker_env_var: '" + strings.Repeat("a=b ", 10_001) + "'":                                          "worker_env_var: wanted at most 10000 elements",
@@ -327,7 +336,7 @@ func TestNamesAreBounded(t *testing.T) {
 		if !strings.Contains(text, "benchmark") {
 			text += "benchmark: {concurrency_list: 1}\n"
 		}
-		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) {
+		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
 			t.Errorf("%.60s: got %.300s, want %s", text, got, want)
 		}
 	}
@@ -452,10 +461,10 @@ func TestTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	var repeats strings.Builder
-	fmt.Fprintf(&repeats, "zz:\n  a: &a [%s1]\n  b: &b [%s*a]\n  c: [%s*b]\n", strings.Repeat("1, ", 49), strings.Repeat("*a, ", 69), strings.Repeat("*b, ", 69))
+	fmt.Fprintf(&repeats, "zz:\n  a: &a [%s1]\n  b: &b [%s*a]\n  c: [%s*b]\n", strings.Repeat("1, ", 49), strings.Repeat("*a, ", 39), strings.Repeat("*b, ", 39))
 	dir := t.TempDir()
 	var files []Source
-	for i := range 30 {
+	for i := range 50 {
 		file := filepath.Join(dir, fmt.Sprint(i, ".yaml"))
 		if err := os.WriteFile(file, append(slices.Clone(base), repeats.String()...), 0o600); err != nil {
 			t.Fatal(err)
@@ -473,7 +482,7 @@ func TestTogether(t *testing.T) {
 			t.Errorf("%s: %v", c.File, c.Problems)
 		}
 	}
-	if kept > maxKept || kept < maxKept*4/5 || refused == 0 || refused == 30 {
-		t.Errorf("%d bytes are kept, %d of 30 files are refused", kept, refused)
+	if kept > maxKept || kept < maxKept*4/5 || refused == 0 || refused == 50 {
+		t.Errorf("%d bytes are kept, %d of 50 files are refused", kept, refused)
 	}
 }

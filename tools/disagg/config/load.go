@@ -56,6 +56,9 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
+	if problem := oversized(tree); problem != nil {
+		return []*Config{{Ident: id, File: file, Problems: []Problem{*problem}}}
+	}
 	if tree.Get("sweep") != nil { // it repeats the file, as aliases do
 		take()
 	}

@@ -49,11 +49,15 @@ func read(root *conf.Value) *reader {
 			continue
 		}
 		if n := len(v.Text()); n > mostText && k.kind != script {
-			r.add(v, k.path, "wanted a text of at most %d KiB, got %d bytes", mostText>>10, n)
+			r.add(v, k.path, "%s", tooLong(n)) // as the environment, or a sweep, has made it
 			continue
 		}
 		if wanted := k.mismatch(v); wanted != "" {
-			r.add(v, k.path, "wanted %s, got %s", wanted, shown(v))
+			got := shown(v)
+			if k.kind == mapping || k.kind == assignments { // of variables, which may be secret
+				got = v.Kind.String()
+			}
+			r.add(v, k.path, "wanted %s, got %s", wanted, got)
 			continue
 		}
 		if n := elements(k, v); n > mostElements {
@@ -63,27 +67,6 @@ func read(root *conf.Value) *reader {
 		r.values[k.path] = v
 	}
 	return r
-}
-
-// mostText bounds a text that is no script: what it becomes, such as a program to find a pattern, may be far larger.
-const mostText = 64 << 10
-
-// mostElements bounds a list, a map, and the words of a text that is split: each becomes something larger.
-const mostElements = 10_000
-
-// elements is how many of them a value has, or one more than there may be.
-func elements(k *key, v *conf.Value) (n int) {
-	if v.Kind != conf.String {
-		return v.Len()
-	}
-	if k.kind == assignments || k.kind == levels || k.path == "slurm.extra_args" {
-		for range strings.FieldsSeq(v.Text()) {
-			if n++; n > mostElements {
-				break
-			}
-		}
-	}
-	return n
 }
 
 // add notes a problem at the line of v.

@@ -233,6 +233,11 @@ func (c *Config) judgeIdle(r *reader) {
 	}
 }
 
+// readOnly are the variables that bash does not let scripts set.
+var readOnly = map[string]bool{
+	"BASHOPTS": true, "BASH_VERSINFO": true, "EUID": true, "PPID": true, "SHELLOPTS": true, "UID": true,
+}
+
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // judgeNames checks names that end up in job scripts.
@@ -240,12 +245,23 @@ func (c *Config) judgeNames(r *reader) {
 	if strings.ContainsFunc(c.Stem, unicode.IsControl) {
 		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
 	}
+	for path, list := range map[string][]string{
+		"environment.worker_env_var": c.Environment.WorkerEnv, "environment.ctx_worker_env_var": c.Environment.CtxEnv,
+		"environment.gen_worker_env_var": c.Environment.GenEnv, "environment.server_env_var": c.Environment.ServerEnv,
+	} {
+		for _, pair := range list {
+			if name, _, _ := strings.Cut(pair, "="); !variable.MatchString(name) || readOnly[name] {
+				r.add(r.values[path], path, "wanted names of environment variables that bash may set, got %q", clip(name))
+			}
+		}
+	}
 	for _, path := range []string{"benchmark.env_var", "accuracy.env_var", "job.env"} {
 		v := r.values[path]
 		for _, name := range v.Keys() {
 			switch x := v.Get(name); {
 			case !variable.MatchString(name):
-				r.add(x, x.Path(), "wanted the name of an environment variable, got %q", clip(name))
+				name, _, _ = strings.Cut(name, "=") // what is behind it may be secret
+				r.add(x, path, "wanted the name of an environment variable, got %q", clip(name))
 			case x.Kind == conf.List || x.Kind == conf.Map:
 				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
 			}

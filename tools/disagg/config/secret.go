@@ -9,23 +9,30 @@ import (
 )
 
 // Secret matches NAME=VALUE, in letters of either case, of a variable that other users may not see: HF_TOKEN, but not
-// MAX_TOKENS. Scripts of jobs give it to grep -E, so it is written for both.
+// MAX_TOKENS or TOKENIZER. Scripts of jobs give it to grep -E, so it is written for both.
 const Secret = `^[^=]*(secret|pass|_pwd|credential|_key|apikey|auth|cookie)[^=]*=|` +
-	`^[^=]*token([^s=][^=]*)?=|` +
-	`^([^=]*_)?(pat|key)(_[^=]*)?=|^[^=]*=(bearer |authorization:)`
+	`^[^=]*token([^si=][^=]*|i[^z=][^=]*)?=|` +
+	`^([^=]*_)?(pat|key)(_[^=]*)?=|^[^=]*=(bearer |authorization:)|^[^=]*proxy=[^/]*@`
 
 // mask stands for the value of such a variable.
 const mask = "***"
 
 var (
-	secret = regexp.MustCompile("(?i)" + Secret)
-	users  = regexp.MustCompile(`://[^/@\s]*@`) // and passwords, in addresses
+	secret   = regexp.MustCompile("(?i)" + Secret)
+	capitals = regexp.MustCompile(`^[A-Z0-9_]+$`)
+	users    = regexp.MustCompile(`://[^/\s]*@`) // and passwords, in addresses
 )
 
 // Masked returns a configuration without the values of variables that look secret, and without users and passwords in
 // addresses. What cannot be variables where they have to be is masked, too: also invalid configurations have results.
+// Elsewhere keys in capitals are taken for variables.
 func Masked(tree *conf.Value) (*conf.Value, error) {
-	tree = tree.MapText(func(text string) any { return users.ReplaceAllString(text, "://") })
+	tree = tree.MapText(func(key, text string) any {
+		if capitals.MatchString(key) && secret.MatchString(key+"="+text) {
+			return mask
+		}
+		return users.ReplaceAllString(text, "://")
+	})
 	for _, k := range schema {
 		if k.kind != assignments && k.path != "job.env" && !strings.HasSuffix(k.path, ".env_var") {
 			continue

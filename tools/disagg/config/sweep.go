@@ -225,7 +225,7 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		return nil, wrong("%s", over)
 	}
 	mark, text, found := "{"+name+"}", scalarText(value), false
-	changed := tree.MapText(func(s string) any {
+	changed := tree.MapText(func(_, s string) any {
 		times := strings.Count(s, mark)
 		if times == 0 || left.text < 0 {
 			return s

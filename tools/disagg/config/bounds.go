@@ -8,7 +8,7 @@ import (
 	"perigee/internal/conf"
 )
 
-// What a configuration may hold: what its values become, such as a program to find a pattern or a document for a server,
+// What a configuration may hold: what its values become, such as a program to find a pattern or a file for a server,
 // may be far larger.
 const (
 	mostHeld     = 100_000  // values

@@ -64,10 +64,13 @@ func (c *Cmd) runSeries(s cli.Streams) error {
 		return err
 	}
 	cli.IgnoreBrokenPipes()
-	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
-	defer stop()
 	old, r, err := c.prepare(s)
 	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), cli.Endings()...)
+	defer stop()
+	if err := r.open(); err != nil {
 		return err
 	}
 	defer r.close()
@@ -175,13 +178,18 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		}
 		r.order = alternating(c.Times)
 	}
+	return old, r, nil
+}
+
+// open makes the folder of the results.
+func (r *repetition) open() (err error) {
 	if r.keep {
-		return old, r, claim(r.folder)
+		return claim(r.folder)
 	}
 	if r.folder, err = os.MkdirTemp("", "perigee-rerun-"); err != nil {
-		return nil, nil, fault.New(fault.Output, "folder of the results: %w", err)
+		return fault.New(fault.Output, "folder of the results: %w", err)
 	}
-	return old, r, nil
+	return nil
 }
 
 func lasted(d *result.Document) time.Duration {

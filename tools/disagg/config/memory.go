@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"strings"
 
 	"perigee/internal/conf"
 	"perigee/tools/disagg/pattern"
@@ -13,12 +14,20 @@ const (
 	problemBytes = 100
 	mapBytes     = 600
 	keyBytes     = 100
+	levelBytes   = 64 // with the texts that lists of cases show
 )
 
-// memory is what a case takes beside its tree, in bytes, as estimated: what was read of the tree may be many times as
-// large, as a thousand empty data sets are.
+// memory is what a case takes beside its tree as a sweep has made it, in bytes, as estimated: what was read of the tree
+// may be many times as large, as a thousand empty data sets are.
 func (c *Config) memory() int {
-	n := caseBytes + contents(reflect.ValueOf(c).Elem())
+	n := caseBytes + contents(reflect.ValueOf(c).Elem()) + levelBytes*len(c.Benchmark.Levels)
+	for _, r := range c.Replaced { // has its own copy of each map on the way
+		at := c.Tree
+		for part := range strings.SplitSeq(r.Path, ".") {
+			n += mapBytes + keyBytes*at.Len()
+			at = at.Get(part)
+		}
+	}
 	for _, problems := range [][]Problem{c.Problems, c.Warnings} {
 		for _, p := range problems {
 			n += problemBytes + len(p.Path) + len(p.Message)

@@ -65,15 +65,24 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 			"wanted cases with at most %d values together, got %d with %d each", mostReadings, len(rows), n)}
 	}
 	left := room{values: mostValues, text: mostNames, memory: conf.MaxMemory - tree.Memory()}
+	bytes, readings := mostRead, mostReadings // with what a sweep has put in
 	seen := map[string]bool{}
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
-			v.suffix += "_" + shortName(axes, i) + fileName(scalarText(value))
-			left.text -= len(v.suffix)
+			text := scalarText(value)
+			if left.text -= len(text) + len(v.suffix); left.text < 0 {
+				return nil, 0, tooMuchText(value)
+			}
+			v.suffix += "_" + shortName(axes, i) + fileName(text)
 			if v.tree, problem = left.apply(v.tree, axes[i].name, value); problem != nil {
 				return nil, 0, problem
 			}
+		}
+		bytes -= bytesOf(v.tree)
+		if readings -= valuesOf(v.tree); bytes < 0 || readings < 0 {
+			return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
+				"wanted cases with at most %d MiB of keys and texts, and %d values, together, got more", mostRead>>20, mostReadings)}
 		}
 		if seen[v.suffix] {
 			return nil, 0, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
@@ -241,12 +250,17 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 	})
 	switch {
 	case left.text < 0:
-		return nil, wrong("wanted cases with at most %d MiB of names and replaced texts together, got more", mostNames>>20)
+		return nil, tooMuchText(value)
 	case !found:
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
 			name)
 	}
 	return changed, nil
+}
+
+func tooMuchText(value *conf.Value) *Problem {
+	return &Problem{value.Path(), value.Line,
+		fmt.Sprintf("wanted cases with at most %d MiB of names and replaced texts together, got more", mostNames>>20)}
 }
 
 // shortName is the last part of a key, or more where two keys would be alike.

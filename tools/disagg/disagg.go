@@ -7,6 +7,7 @@
 package disagg
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -15,7 +16,9 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/catalog"
@@ -142,6 +145,44 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
+// printList writes n elements as printJSON writes a list of them, of which it has only one at a time.
+func printList(w io.Writer, n int, element func(i int) any) error {
+	if n == 0 {
+		return printJSON(w, []any{})
+	}
+	for i := range n {
+		if err := printElement(w, element(i), i == 0, i == n-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printElement writes an element of a list.
+func printElement(w io.Writer, v any, first, last bool) error {
+	var b bytes.Buffer
+	before := ",\n  "
+	if first {
+		before = "[\n  "
+	}
+	b.WriteString(before)
+	e := json.NewEncoder(plaintext.JSONWriter(&b))
+	e.SetEscapeHTML(false)
+	e.SetIndent("  ", "  ")
+	err := e.Encode(v)
+	b.Truncate(b.Len() - len("\n"))
+	if last {
+		b.WriteString("\n]\n")
+	}
+	if err == nil {
+		_, err = w.Write(b.Bytes())
+	}
+	if err != nil {
+		return cli.LostOutput(err)
+	}
+	return nil
+}
+
 // ListCmd is `perigee disagg list`.
 type ListCmd struct {
 	Files []string `arg:"" optional:"" name:"file" help:"Configurations or folders of them instead of the tree at --root."`
@@ -168,19 +209,19 @@ type listed struct {
 
 // Run lists the cases.
 func (c *ListCmd) Run(s cli.Streams) error {
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	f, err := c.find(s, c.Files, c.Reading)
 	if err != nil {
 		return err
 	}
 	f.remark(plaintext.Writer(s.Err))
 	if c.Format.Format == "json" {
-		all := make([]listed, len(f.cases))
-		for i, e := range f.cases {
-			all[i] = listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(),
+		return printList(s.Out, len(f.cases), func(i int) any {
+			e := f.cases[i]
+			return listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(),
 				append([]string{}, e.SupportedGPUs...),
 				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
-		}
-		return printJSON(s.Out, all)
+		})
 	}
 	if err := c.print(s, f); err != nil {
 		return err
@@ -236,21 +277,24 @@ type validated struct {
 
 // Run checks the files.
 func (c *ValidateCmd) Run(s cli.Streams) error {
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	entries, err := catalog.Paths(c.Files)
 	if err != nil {
 		return err
 	}
-	all := []validated{}
+	all := config.LoadAll(entries, c.options(s))
 	invalid := 0
-	for _, one := range config.LoadAll(entries, c.options(s)) {
+	for _, one := range all {
 		if !one.Valid() {
 			invalid++
 		}
-		all = append(all, validated{one.File, one.Ident.String(), one.Valid(),
-			append([]config.Problem{}, one.Problems...), one.Warnings})
 	}
 	if c.Format.Format == "json" {
-		err = printJSON(s.Out, all)
+		err = printList(s.Out, len(all), func(i int) any {
+			one := all[i]
+			return validated{one.File, one.Ident.String(), one.Valid(),
+				append([]config.Problem{}, one.Problems...), one.Warnings}
+		})
 	} else {
 		err = c.print(plaintext.Writer(s.Out), all, invalid)
 	}
@@ -261,7 +305,7 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 		c.Validation)
 }
 
-func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
+func (c *ValidateCmd) print(w io.Writer, all []*config.Config, invalid int) error {
 	said, file := map[config.Problem]bool{}, "" // what several cases of one file have in common
 	say := func(problems []config.Problem, label string) {
 		for _, p := range problems {
@@ -276,7 +320,7 @@ func (c *ValidateCmd) print(w io.Writer, all []validated, invalid int) error {
 			clear(said)
 			file = v.File
 		}
-		say(v.Errors, "")
+		say(v.Problems, "")
 		say(v.Warnings, "warning: ")
 	}
 	_, err := fmt.Fprintf(w, "%s: %d valid, %d invalid (rules: %s)\n", cli.Count(len(all), "configuration"),

@@ -3,9 +3,9 @@ package disagg
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/signal"
@@ -18,7 +18,9 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/slurm"
@@ -107,6 +109,7 @@ func (c *RunCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if c.DryRun {
+		defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 		run.templates = c.templateFolders(s)
 		return run.dry()
 	}
@@ -284,12 +287,13 @@ func (r *session) dry() error {
 		} else {
 			p = planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
 		}
-		text := p.text()
 		if r.Format.Format == "json" {
-			text = p.element(i == 0, i == len(r.tasks)-1)
+			err = printElement(r.s.Out, p, i == 0, i == len(r.tasks)-1)
+		} else if _, err = io.WriteString(r.s.Out, p.text()); err != nil {
+			err = cli.LostOutput(err)
 		}
-		if _, err := fmt.Fprint(r.s.Out, text); err != nil {
-			return cli.LostOutput(err)
+		if err != nil {
+			return err
 		}
 	}
 	if failed > 0 {
@@ -316,23 +320,6 @@ func (p planned) text() string {
 	}
 	return plaintext.Text(fmt.Sprintf("# %s: template %s, %s%s\n%s\n# %s:\n%s\n", plaintext.Escape(p.ID), p.Template, cli.Count(p.Nodes, "node"),
 		computed, cli.CommandLine(p.Command), p.Command[len(p.Command)-1], p.Script))
-}
-
-// element is a job in a list of JSON, as printJSON writes it.
-func (p planned) element(first, last bool) string {
-	var b strings.Builder
-	e := json.NewEncoder(plaintext.JSONWriter(&b))
-	e.SetEscapeHTML(false)
-	e.SetIndent("  ", "  ")
-	e.Encode(p) // texts and numbers have no error
-	before, after := ",\n  ", ""
-	if first {
-		before = "[\n  "
-	}
-	if last {
-		after = "\n]\n"
-	}
-	return before + strings.TrimSuffix(b.String(), "\n") + after
 }
 
 // prepare makes the output folder and finds out, before anything is submitted,

@@ -21,10 +21,14 @@ const (
 // may be many times as large, as a thousand empty data sets are.
 func (c *Config) memory() int {
 	n := caseBytes + contents(reflect.ValueOf(c).Elem()) + levelBytes*len(c.Benchmark.Levels)
-	for _, r := range c.Replaced { // has its own copy of each map on the way
+	copied := map[*conf.Value]bool{} // the maps on the way to what the environment has replaced
+	for _, r := range c.Replaced {
 		at := c.Tree
 		for part := range strings.SplitSeq(r.Path, ".") {
-			n += mapBytes + keyBytes*at.Len()
+			if !copied[at] {
+				copied[at] = true
+				n += mapBytes + keyBytes*at.Len()
+			}
 			at = at.Get(part)
 		}
 	}

@@ -159,6 +159,7 @@ func (c *Config) judgeReferences(r *reader) {
 			"the figures of an accuracy case are not judged; a stress case judges both figures and accuracy")
 		return
 	}
+	known := clip(strings.Join(metrics, ", "))
 	for _, f := range c.References {
 		name, v := f.String(), at.Get(f.String())
 		if v == nil {
@@ -166,7 +167,7 @@ func (c *Config) judgeReferences(r *reader) {
 		}
 		if !slices.Contains(metrics, f.Metric) {
 			r.add(v, "metadata.references", "%s: there is no metric %s; known are %s", clip(name), clip(f.Metric),
-				clip(strings.Join(metrics, ", ")))
+				known)
 		}
 		if f.Concurrency != 0 && !levels[f.Concurrency] {
 			r.add(v, "metadata.references", "%s: the benchmark has no concurrency %d", clip(name), f.Concurrency)

@@ -34,7 +34,8 @@ func family(t *testing.T, wrapped bool) (launcher, wrapper, rank int) {
 func familyOf(t *testing.T, script string) (launcher, wrapper, rank int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "pid")
-	cmd := exec.Command("sh", "-c", script, file)
+	// nohup and shells may have had these tests ignore signals.
+	cmd := exec.Command("env", "--default-signal=HUP,INT,QUIT", "sh", "-c", script, file)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -348,7 +348,7 @@ const reprieve = time.Second
 // a busy machine. Whether it waits is looked at so often until then.
 const (
 	forking  = 500 * time.Millisecond
-	lookAway = 10 * time.Millisecond
+	lookEach = 10 * time.Millisecond
 )
 
 // findForkers lists the ancestors below the launcher up to the last whose child has another session, as far as they do
@@ -399,7 +399,7 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	}
 	all := append([]watched{{l.Process, l.handle}}, l.also...)
 	launcher, between := wait(all), wait(l.between)
-	looks := time.NewTicker(lookAway)
+	looks := time.NewTicker(lookEach)
 	defer looks.Stop()
 	left := func(w watched) bool { return l.detached(w.Process) && w.ended() }
 	for {

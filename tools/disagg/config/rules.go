@@ -246,13 +246,19 @@ func (c *Config) judgeNames(r *reader) {
 	if strings.ContainsFunc(c.Stem, unicode.IsControl) {
 		r.add(nil, "", "the name of the file holds a control character: %q", c.Stem)
 	}
-	for path, list := range map[string][]string{
-		"environment.worker_env_var": c.Environment.WorkerEnv, "environment.ctx_worker_env_var": c.Environment.CtxEnv,
-		"environment.gen_worker_env_var": c.Environment.GenEnv, "environment.server_env_var": c.Environment.ServerEnv,
+	for _, given := range []struct {
+		path  string
+		pairs []string
+	}{
+		{"environment.worker_env_var", c.Environment.WorkerEnv},
+		{"environment.ctx_worker_env_var", c.Environment.CtxEnv},
+		{"environment.gen_worker_env_var", c.Environment.GenEnv},
+		{"environment.server_env_var", c.Environment.ServerEnv},
 	} {
-		for _, pair := range list {
+		for _, pair := range given.pairs {
 			if name, _, _ := strings.Cut(pair, "="); !variable.MatchString(name) || readOnly[name] {
-				r.add(r.values[path], path, "wanted names of environment variables that bash may set, got %q", clip(name))
+				r.add(r.values[given.path], given.path,
+					"wanted names of environment variables that bash may set, got %q", clip(name))
 			}
 		}
 	}

@@ -283,10 +283,11 @@ func TestBombs(t *testing.T) {
 	deep := file("deep", strings.Repeat("{{if 1}}", 1<<18))
 	each := file("each", `{{printf "%999999d" .Concurrencies}}`)
 	lists := file("lists", `{{print .Job.Env .Slurm.ExtraArgs}}`)
+	shown := file("shown", `{{define "a"}}`+strings.Repeat("\x01", 1<<20-100)+`{{end}}`+strings.Repeat(`{{template "a"}}`, 3))
 	const most = "wanted functions that make at most 64 MiB of text in all, got more"
 	for file, want := range map[string]string{
 		kept: most, quotes: most, joined: most, pairs: most, deep: "it is larger than 1048576 bytes",
-		"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB",
+		"/dev/zero": "wanted a regular file", pipe: "wanted a regular file", long: "wanted a script of at most 16 MiB", shown: "wanted a script of at most 16 MiB",
 		doubling: "wanted texts of at most 1048576 bytes", wide: "wanted a format with at most 16 verbs",
 		each: "wanted a text, a number or a truth value as argument 1, got []int; words makes", lists: "wanted texts of at most 1048576 bytes",
 	} {

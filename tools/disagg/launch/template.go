@@ -18,6 +18,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/heap"
+	"perigee/internal/plaintext"
 )
 
 func (d *Data) render(name, text string) (string, error) {
@@ -416,15 +417,20 @@ func (b *budget) short(f func(...any) string) func(...any) (string, error) {
 	}
 }
 
-// mostScript is how long a job script may be. Slurm takes 4 MiB, unless max_script_size says more.
+// mostScript is how long a job script may be as --dry-run shows it. Slurm takes 4 MiB, unless max_script_size says
+// more.
 const mostScript = 16 << 20
 
 // script is the text of a job script as it grows.
-type script struct{ text bytes.Buffer }
+type script struct {
+	text  bytes.Buffer
+	shown int // length of the text when it is shown
+}
 
 func (s *script) Write(p []byte) (int, error) {
-	if s.text.Len()+len(p) > mostScript {
-		return 0, fmt.Errorf("wanted a script of at most %d MiB, got a longer one", mostScript>>20)
+	if s.shown += plaintext.Len(p); s.shown > mostScript {
+		return 0, fmt.Errorf("wanted a script of at most %d MiB, got a longer one (a control character counts as six)",
+			mostScript>>20)
 	}
 	return s.text.Write(p)
 }

@@ -111,7 +111,13 @@ job:
 // start starts perigee disagg with short intervals.
 func (s *site) start(command string, args ...string) *harness.Process {
 	s.t.Helper()
-	argv := []string{harness.Program, "disagg", command, "--output", s.output}
+	return s.startBehind(nil, command, args...)
+}
+
+// startBehind is start, with words in front of the command.
+func (s *site) startBehind(front []string, command string, args ...string) *harness.Process {
+	s.t.Helper()
+	argv := append(front, harness.Program, "disagg", command, "--output", s.output)
 	if command == "run" {
 		argv = append(argv, "--root", s.root, "--gpu", "LOCAL", "--poll", "200ms", "--watch", "100ms", "--settle", "100ms", "--format", "json")
 	}

@@ -596,6 +596,20 @@ func TestSuspended(t *testing.T) {
 	}
 }
 
+// That no one reads the output any more is no reason to leave jobs alone: their results are collected, and then the lost output is
+// an error.
+func TestReaderLeaves(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.add("a", "good", 1, "")
+	s.add("b", "good", 2, "")
+	pipe := []string{"bash", "-o", "pipefail", "-c", `"$@" 2>&1 | head -1`, "bash"}
+	o := s.startBehind(pipe, "run", "--batch-size", "1").Wait()
+	if o.Code != 11 || len(s.written("result.json")) != 2 || len(s.written("verdict.json")) != 2 {
+		t.Errorf("exit code %d, %v\n%s%s", o.Code, s.written("result.json"), o.Stdout, o.Stderr)
+	}
+}
+
 // Bad output folders are found before anything is submitted.
 func TestBadOutput(t *testing.T) {
 	t.Parallel()

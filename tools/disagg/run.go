@@ -423,6 +423,7 @@ func (r *session) submit(size int, patterns []*regexp.Regexp) error {
 		return err
 	}
 	defer ledger.Close()
+	cli.IgnoreBrokenPipes() // the jobs go on without a reader, and what they measure has to be collected
 	r.ledger = ledger
 	r.live = newLive(r.s.Err)
 	r.log.before = r.live.clear

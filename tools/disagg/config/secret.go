@@ -10,7 +10,7 @@ import (
 
 // Secret matches NAME=VALUE, in letters of either case, of a variable that other users may not see: HF_TOKEN, but not
 // MAX_TOKENS or TOKENIZER. Scripts of jobs give it to grep -E, so it is written for both.
-const Secret = `^[^=]*(secret|pass|_pwd|credential|_key|apikey|auth|cookie)[^=]*=|` +
+const Secret = `^[^=]*(secret|pass|_pwd|credential|_key|apikey|auth|cookie|_jwt)[^=]*=|` +
 	`^[^=]*token([^si=][^=]*|i[^z=][^=]*)?=|` +
 	`^([^=]*_)?(pat|key)(_[^=]*)?=|^[^=]*=(bearer |authorization:)|^[^=]*proxy=[^/]*@`
 

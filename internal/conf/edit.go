@@ -14,8 +14,8 @@ import (
 )
 
 // With returns a copy of v in which the value at a path of map keys is data
-// (plain, as in [FromPlain]). Maps that are missing on the way are added. The
-// new value has the line of the one it replaces; v stays as it is.
+// (plain, as in [FromPlain], or a scalar *Value, which stays as it is written). Maps that are missing on the way are
+// added. The new value has the line of the one it replaces; v stays as it is.
 func (v *Value) With(path []string, data any) (*Value, error) {
 	if len(path) == 0 {
 		c := v.as(Null, nil)
@@ -56,15 +56,11 @@ func (v *Value) Without(key string) *Value {
 }
 
 // MapText returns a copy of v in which every text is replaced by what change returns
-// for it and its key, or that of the list in which it is: a bool, int64, float64 or string. Keys stay.
+// for it and its key, or that of the list in which it is: a bool, int64, float64, string or scalar *Value. Keys stay.
 func (v *Value) MapText(change func(key, text string) any) *Value {
 	switch v.Kind {
 	case String:
-		named := v
-		for named.key == "" && named.parent != nil {
-			named = named.parent
-		}
-		to := change(named.key, v.Text())
+		to := change(v.name(), v.Text())
 		c := v.as(Null, nil)
 		if to == v.scalar || new(builder).fillPlain(c, to) != nil {
 			return v
@@ -133,18 +129,32 @@ func (v *Value) node() *yaml.Node {
 			n.Content = append(n.Content, name, v.Get(key).node())
 		}
 		return n
-	case v.written != "":
-		return plainNode(v.written)
-	case v.Kind == Bool:
-		return plainNode(strconv.FormatBool(v.Bool()))
-	case v.Kind == Int:
-		return plainNode(strconv.FormatInt(v.Int(), 10))
-	case v.Kind == Float:
-		return plainNode(yamlFloat(v.Float()))
-	case v.Kind == String:
+	case v.Kind == String && v.written == "":
 		return textNode(v.Text())
 	}
-	return plainNode("null")
+	return plainNode(v.Written())
+}
+
+// Written is a scalar as its document has it without quotes, which may say more than its value: 2.0, 1e6, or a number
+// of thirty digits. Of other formats than YAML it is what YAML would have. For a list or map it is "".
+func (v *Value) Written() string {
+	switch {
+	case v == nil || v.Kind == List || v.Kind == Map:
+		return ""
+	case v.written != "":
+		return v.written
+	}
+	switch v.Kind {
+	case Bool:
+		return strconv.FormatBool(v.Bool())
+	case Int:
+		return strconv.FormatInt(v.Int(), 10)
+	case Float:
+		return yamlFloat(v.Float())
+	case String:
+		return v.Text()
+	}
+	return "null"
 }
 
 // yamlFloat writes a float so that it is one by YAML 1.1, which wants a point in it, and by the core schema of 1.2.

@@ -100,6 +100,29 @@ func TestYAMLRoundTrip(t *testing.T) {
 	})
 }
 
+// A number of JSON keeps its digits, and none becomes text for a reader of YAML.
+func TestNumbersStayAsWritten(t *testing.T) {
+	for text, want := range map[string]string{
+		"20261126102002123456": "20261126102002123456", "1.0": "1.0", "1e6": "1.0e+06", "-0": "-0", "2": "2", "0.10": "0.10",
+		"3.14159265358979323846": "3.14159265358979323846", "null": "null", "true": "true",
+	} {
+		v, err := Parse("a.json", []byte(`{"a": `+text+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err = v.With([]string{"b"}, v.Get("a")); err != nil || v.Get("b").Written() != want {
+			t.Errorf("%s: got %s, %v", text, v.Get("b").Written(), err)
+		}
+		if got, err := v.YAML(); err != nil || string(got) != "a: "+want+"\nb: "+want+"\n" {
+			t.Errorf("%s: got %s, %v", text, got, err)
+		}
+	}
+	v, _ := Parse("a.json", []byte(`{"a": [1]}`))
+	if _, err := v.With([]string{"b"}, v.Get("a")); err == nil {
+		t.Error("a list is no scalar")
+	}
+}
+
 // What a document says stays as it is written, as other programs read it by another version of YAML than this one, and
 // what is text stays text for each of them.
 func TestYAMLStaysAsWritten(t *testing.T) {

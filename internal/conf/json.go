@@ -81,9 +81,12 @@ func (r *jsonReader) fill(v *Value, token json.Token) error {
 	case json.Number:
 		kind, number, err := parseNumber(string(t))
 		if err != nil {
-			return v.Errorf("%w", err)
+			return v.misread(err)
 		}
 		v.become(kind, number)
+		if !strings.ContainsAny(string(t), "eE") && v.Written() != string(t) { // 1e6 is text in YAML 1.1
+			v.written = string(t)
+		}
 	case string:
 		r.b.bytes += textBytes + len(t) // the next value is refused if that is too much
 		v.become(String, t)

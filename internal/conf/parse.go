@@ -31,6 +31,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/internal/secret"
 	"perigee/internal/size"
 )
 
@@ -353,6 +354,14 @@ func (v *Value) push(value *Value) {
 func (v *Value) become(kind Kind, scalar any) {
 	v.Kind = kind
 	v.scalar = scalar
+}
+
+// misread reports a scalar that cannot be read. Where its key is the name of a secret, the message does not repeat it.
+func (v *Value) misread(err error) error {
+	if secret.Variable(v.name(), "") {
+		return v.Errorf("its value, which looks like a number or has a tag, cannot be read; in quotes it would be text")
+	}
+	return v.Errorf("%w", err)
 }
 
 // syntaxError reports text that is not what its format demands.

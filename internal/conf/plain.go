@@ -32,6 +32,12 @@ func (b *builder) fillPlain(v *Value, data any) error {
 		v.become(Float, d)
 	case string:
 		v.become(String, d)
+	case *Value:
+		if d.Kind == List || d.Kind == Map {
+			return v.Errorf("wanted plain data, got %s", d.Kind)
+		}
+		v.become(d.Kind, d.scalar)
+		v.written = d.written
 	case []string:
 		return fillPlainList(b, v, d)
 	case []any:

@@ -364,13 +364,13 @@ func (r *tomlReader) fill(v *Value, n *unstable.Node) error {
 		// Base 0 reads 0x, 0o, 0b and underscores; TOML has no other octals.
 		i, err := parseInt(text, 0)
 		if err != nil {
-			return v.Errorf("%w", err)
+			return v.misread(err)
 		}
 		v.become(Int, i)
 	case unstable.Float:
 		f, err := tomlFloat(text)
 		if err != nil {
-			return v.Errorf("%w", err)
+			return v.misread(err)
 		}
 		v.become(Float, f)
 	case unstable.String, unstable.LocalDate, unstable.LocalTime, unstable.LocalDateTime, unstable.DateTime:

@@ -54,6 +54,7 @@ type Value struct {
 	scalar any // bool, int64, float64 or string
 	// written is a scalar that a YAML document has without quotes, as it stands there, "" for others: readers of YAML
 	// 1.1 and of 1.2 take words such as yes and 1:30 for different things, and the value is to stay what it is to each.
+	// So are numbers of JSON which have more digits than they have here.
 	written string
 	in      *content // of a list or map; nil while it is empty
 }
@@ -135,6 +136,14 @@ func (v *Value) Get(key string) *Value {
 		return nil
 	}
 	return v.in.fields[key]
+}
+
+// name is the key of v or, in a list, that of the list; "" at the top.
+func (v *Value) name() string {
+	for v.key == "" && v.parent != nil {
+		v = v.parent
+	}
+	return v.key
 }
 
 // Has reports whether v is a map with the key.

@@ -127,7 +127,7 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	}
 	kind, scalar, err := yamlScalar(n)
 	if err != nil {
-		return v.Errorf("%w", err)
+		return v.misread(err)
 	}
 	v.become(kind, scalar)
 	if isPlain(n) {

@@ -123,7 +123,7 @@ func TestProblems(t *testing.T) {
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},
 		{"benchmark:", "benchmark:\n  streaming: 1", "this key is given twice"},
-		{"benchmark:", "benchmark:\n  env_var: {'A;B': 1}", `wanted the name of an environment variable, got "A;B"`},
+		{"benchmark:", "benchmark:\n  env_var: {'A;B': 1}", `wanted the name of an environment variable that a job may set, got "A;B"`},
 		{"benchmark:", "benchmark:\n  env_var: {A: [1]}", "benchmark.env_var.A: wanted a text, a number or a boolean, got a list"},
 	} {
 		if got := problems(load(t, swap(t, c.old, c.new), Options{})[0]); !strings.Contains(got, c.want) {
@@ -254,6 +254,25 @@ worker_config:
 }
 
 // A short file cannot make a sweep that fills the memory.
+// Numbers come to a job as they are written.
+func TestNumbersOfVariables(t *testing.T) {
+	const numbers = `{RUN: 20261126102002123456, COMMIT: 1234e56, ONE: 1.0, HEX: 0x1F, ON: true, OFF: "off", WORD: yes}`
+	want := map[string]string{"RUN": "20261126102002123456", "COMMIT": "1234e56", "ONE": "1.0", "HEX": "0x1F", "ON": "true", "OFF": "off", "WORD": "yes"}
+	c := load(t, "job: {client: a, env: "+numbers+"}\nbenchmark: {concurrency_list: [0x2, 4], env_var: "+numbers+"}\n", Options{})[0]
+	for _, got := range []map[string]string{c.Job.Env, c.Benchmark.Env} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	if !c.Valid() || !slices.Equal(c.Benchmark.Levels, []int{2, 4}) {
+		t.Error(problems(c), c.Benchmark.Levels)
+	}
+	c = load(t, "sweep: {job.env.RUN: [20261126102002123456], id: [1234e56]}\njob: {client: a, env: {ID: '{id}', TEXT: 'x{id}'}}\nbenchmark: {concurrency_list: 1}\n", Options{})[0]
+	if diff := cmp.Diff(map[string]string{"RUN": "20261126102002123456", "ID": "1234e56", "TEXT": "x1234e56"}, c.Job.Env); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestSweepBombs(t *testing.T) {
 	deep := func(names int) string { // that make maps
 		var b strings.Builder
@@ -322,10 +341,14 @@ func TestNamesAreBounded(t *testing.T) {
 		"metrics: {metric_names: [" + strings.Repeat("a", 1<<16+1) + "]}":                                                        "metric_names: wanted a text of at most 64 KiB",
 		"x: 1}\naccuracy: {env_var: {A: " + strings.Repeat("a", 1<<16+1) + "}":                                                   "accuracy.env_var.A: wanted a text of at most 64 KiB",
 		"x: 1}\nslurm: {" + strings.Repeat("a", 1<<10+1) + ": 1":                                                                 "slurm: wanted keys of at most 1024 bytes",
-		"x: 1}\nenvironment: {server_env_var: A-B=1":                                                                             `server_env_var: wanted names of environment variables that bash may set, got "A-B"`,
-		"x: 1}\nenvironment: {worker_env_var: A=1 UID=5":                                                                         `worker_env_var: wanted names of environment variables that bash may set, got "UID"`,
+		"x: 1}\nenvironment: {server_env_var: A-B=1":                                                                             `server_env_var: wanted names of environment variables that a job may set, got "A-B"`,
+		"x: 1}\nenvironment: {worker_env_var: A=1 UID=5":                                                                         `worker_env_var: wanted names of environment variables that a job may set, got "UID"`,
+		"x: 1}\nenvironment: {worker_env_var: A=1 HF_TOKEN:hidden":                                                               "wanted NAME=VALUE with blanks between: words without NAME= are left out, 1 of them",
+		"x: 1}\njob: {env: {PPID: 1}":                                                                                            `job.env: wanted the name of an environment variable that a job may set, got "PPID"`,
+		"x: 1}\njob: {env: {perigee_dir: 1}":                                                                                     `job.env: wanted the name of an environment variable that a job may set, got "perigee_dir"`,
+		"x: 1}\nenvironment: {HF_TOKEN=hidden: 1":                                                                                `environment.HF_TOKEN: the key "HF_TOKEN" is not known here`,
 		"x: 1}\nbenchmark: {env_var: HF_TOKEN=hidden":                                                                            "benchmark.env_var: wanted a map, got text",
-		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":                                                                       `wanted the name of an environment variable, got "HF_TOKEN"`,
+		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":                                                                       `wanted the name of an environment variable that a job may set, got "HF_TOKEN"`,
 		"x: 1}\naccuracy: {tasks: '" + strings.Repeat("a", 1<<16+1) + "'":                                                        "accuracy.tasks: wanted a text of at most 64 KiB",
 		"x: 1}\nslurm: {extra_args: '" + strings.Repeat("a ", 10_001) + "'":                                                      "slurm.extra_args: wanted at most 10000 elements",
 		"x: 1}\nenvironment: {worker_env_var: '" + strings.Repeat("a=b ", 10_001) + "'":                                          "worker_env_var: wanted at most 10000 elements",
@@ -334,11 +357,15 @@ func TestNamesAreBounded(t *testing.T) {
 		"metrics: {extractor_pattern: '(1)', metric_names: [" + long + "]}":                                                      "wanted metric_names of at most 200 bytes",
 		"metrics: {extractor_pattern: '" + strings.Repeat("(1)", 201) + "', metric_names: [" + strings.Repeat("m, ", 201) + "]}": "wanted at most 200 metric_names, got 201",
 	} {
-		text := "metadata: {" + text + "}\njob: {client: a}\n"
+		text := "metadata: {" + text + "}\n"
+		if !strings.Contains(text, "job:") {
+			text += "job: {client: a}\n"
+		}
 		if !strings.Contains(text, "benchmark") {
 			text += "benchmark: {concurrency_list: 1}\n"
 		}
-		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
+		c := load(t, text, Options{})[0]
+		if got := problems(c) + fmt.Sprint(c.Warnings); !strings.Contains(got, want) || strings.Contains(got, "hidden") {
 			t.Errorf("%.60s: got %.300s, want %s", text, got, want)
 		}
 	}

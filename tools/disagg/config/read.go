@@ -88,6 +88,10 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 		r.more++
 		return
 	}
+	name, value, pair := strings.Cut(name, "=")
+	if pair { // a variable, which may be secret
+		path = strings.TrimSuffix(path, "="+value)
+	}
 	r.unknown = append(r.unknown, Problem{path, v.Line, fmt.Sprintf("the key %q is not known here%s", name,
 		nearest())})
 }

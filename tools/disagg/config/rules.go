@@ -234,12 +234,14 @@ func (c *Config) judgeIdle(r *reader) {
 	}
 }
 
-// readOnly are the variables that bash does not let scripts set.
-var readOnly = map[string]bool{
-	"BASHOPTS": true, "BASH_VERSINFO": true, "EUID": true, "PPID": true, "SHELLOPTS": true, "UID": true,
-}
+var (
+	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	// reserved are the variables that bash does not let scripts set, and those that job scripts need for themselves.
+	reserved = regexp.MustCompile(`^(BASHOPTS|BASH_VERSINFO|EUID|PPID|SHELLOPTS|UID|SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
+)
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+// isSettable reports whether a case may have a variable of this name.
+func isSettable(name string) bool { return variable.MatchString(name) && !reserved.MatchString(name) }
 
 // judgeNames checks names that end up in job scripts.
 func (c *Config) judgeNames(r *reader) {
@@ -256,19 +258,23 @@ func (c *Config) judgeNames(r *reader) {
 		{"environment.server_env_var", c.Environment.ServerEnv},
 	} {
 		for _, pair := range given.pairs {
-			if name, _, _ := strings.Cut(pair, "="); !variable.MatchString(name) || readOnly[name] {
+			if name, _, _ := strings.Cut(pair, "="); !isSettable(name) {
 				r.add(r.values[given.path], given.path,
-					"wanted names of environment variables that bash may set, got %q", clip(name))
+					"wanted names of environment variables that a job may set, got %q", clip(name))
 			}
+		}
+		v := r.values[given.path]
+		if n := len(strings.Fields(v.Text())) - len(given.pairs); n > 0 {
+			c.warn(v, given.path, "wanted NAME=VALUE with blanks between: words without NAME= are left out, %d of them", n)
 		}
 	}
 	for _, path := range []string{"benchmark.env_var", "accuracy.env_var", "job.env"} {
 		v := r.values[path]
 		for _, name := range v.Keys() {
 			switch x := v.Get(name); {
-			case !variable.MatchString(name):
+			case !isSettable(name):
 				name, _, _ = strings.Cut(name, "=") // what is behind it may be secret
-				r.add(x, path, "wanted the name of an environment variable, got %q", clip(name))
+				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(name))
 			case x.Kind == conf.List || x.Kind == conf.Map:
 				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
 			}

@@ -1,66 +1,45 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/secret"
 )
 
-// Secret matches NAME=VALUE, in letters of either case, of a variable that other users may not see: HF_TOKEN, but not
-// MAX_TOKENS or TOKENIZER. Scripts of jobs give it to grep -E, so it is written for both.
-const Secret = `^[^=]*(secret|pass|_pwd|credential|_key|apikey|auth|cookie|_jwt)[^=]*=|` +
-	`^[^=]*token([^si=][^=]*|i[^z=][^=]*)?=|` +
-	`^([^=]*_)?(pat|key)(_[^=]*)?=|^[^=]*=(bearer |authorization:)|^[^=]*proxy=[^/]*@`
-
-// mask stands for the value of such a variable.
+// mask stands for the value of a variable that looks secret, and for what may be part of one.
 const mask = "***"
 
 var (
-	secret   = regexp.MustCompile("(?i)" + Secret)
 	capitals = regexp.MustCompile(`^[A-Z0-9_]+$`)
 	users    = regexp.MustCompile(`://[^/\s]*@`) // and passwords, in addresses
 )
 
 // Masked returns a configuration without the values of variables that look secret, and without users and passwords in
 // addresses. What cannot be variables where they have to be is masked, too: also invalid configurations have results.
-// Elsewhere keys in capitals are taken for variables.
+// Elsewhere keys in capitals are taken for variables. A sweep holds values for any key, so it is left out.
 func Masked(tree *conf.Value) (*conf.Value, error) {
-	tree = tree.MapText(func(key, text string) any {
-		if capitals.MatchString(key) && secret.MatchString(key+"="+text) {
+	if tree.Kind != conf.Map {
+		return conf.FromPlain(tree.File, mask)
+	}
+	tree = tree.Without("sweep").MapText(func(key, text string) any {
+		if capitals.MatchString(key) && secret.Variable(key, text) {
 			return mask
 		}
 		return users.ReplaceAllString(text, "://")
 	})
 	for _, k := range schema {
-		if k.kind != assignments && k.path != "job.env" && !strings.HasSuffix(k.path, ".env_var") {
+		var masked any
+		switch given := at(tree, k.path); {
+		case given == nil || given.Kind == conf.Null || !k.variables() && (k.kind != section || given.Kind == conf.Map):
 			continue
-		}
-		var masked any = mask
-		switch given := at(tree, k.path).Plain().(type) {
-		case nil:
-			continue
-		case string:
-			words := strings.Fields(given)
-			for i, word := range words {
-				if secret.MatchString(word) {
-					name, _, _ := strings.Cut(word, "=")
-					words[i] = name + "=" + mask
-				}
-			}
-			masked = strings.Join(words, " ")
-		case map[string]any:
-			for name, value := range given {
-				switch value.(type) {
-				case map[string]any, []any:
-					given[name] = mask
-				}
-				if secret.MatchString(name + "=" + fmt.Sprint(value)) {
-					given[name] = mask
-				}
-			}
-			masked = given
+		case given.Kind == conf.String && k.kind == assignments:
+			masked = maskedPairs(given.Text())
+		case given.Kind == conf.Map:
+			masked = maskedMap(given)
+		default:
+			masked = mask
 		}
 		var err error
 		if tree, err = tree.With(strings.Split(k.path, "."), masked); err != nil {
@@ -68,4 +47,40 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		}
 	}
 	return tree, nil
+}
+
+// variables reports whether a key holds variables of the environment.
+func (k *key) variables() bool {
+	return k.kind == assignments || k.path == "job.env" || strings.HasSuffix(k.path, ".env_var")
+}
+
+// maskedPairs masks K=V words. A word that is none may be the rest of a value, or one that was meant to be.
+func maskedPairs(given string) string {
+	words := strings.Fields(given)
+	for i, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		switch {
+		case !ok || !variable.MatchString(name):
+			words[i] = mask
+		case secret.Variable(name, value):
+			words[i] = name + "=" + mask
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func maskedMap(given *conf.Value) map[string]any {
+	m := map[string]any{}
+	for _, name := range given.Keys() {
+		v := given.Get(name)
+		switch {
+		case !variable.MatchString(name):
+			m[mask] = mask
+		case v.Kind == conf.Map || v.Kind == conf.List || secret.Variable(name, v.Written()):
+			m[name] = mask
+		default:
+			m[name] = v
+		}
+	}
+	return m
 }

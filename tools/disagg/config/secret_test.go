@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,5 +38,42 @@ func TestMasked(t *testing.T) {
 	}
 	if diff := cmp.Diff(shown, masked.Plain()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What is no variable where one has to be may hold a part of a secret.
+func TestMaskedMistakes(t *testing.T) {
+	for text, want := range map[string]string{
+		"job: {env: 'HF_TOKEN:hidden'}":                                        "job:\n  env: \"***\"\n",
+		"job: {env: {HF_TOKEN=hidden: 1, A: 2.0}}":                             "job:\n  env:\n    \"***\": \"***\"\n    A: 2.0\n",
+		"environment: {server_env_var: \"A=1 HF_TOKEN:hidden 'PW=x hidden'\"}": "environment:\n  server_env_var: \"A=1 *** *** ***\"\n",
+		"environment: {server_env_var: {HF_TOKEN: hidden}}":                    "environment:\n  server_env_var:\n    HF_TOKEN: \"***\"\n",
+		"environment: HF_TOKEN=hidden":                                         "environment: \"***\"\n",
+		"sweep: {job.env.HF_TOKEN: [hidden]}\nx: 1":                            "x: 1\n",
+		"[HF_TOKEN=hidden]":                                                    "\"***\"\n",
+	} {
+		tree, err := conf.Parse("a.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		masked, err := Masked(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := masked.YAML(); err != nil || string(got) != want {
+			t.Errorf("%s: %v\n%s", text, err, got)
+		}
+	}
+}
+
+// A value that cannot be read is not repeated where its key is that of a secret.
+func TestMisreadSecrets(t *testing.T) {
+	for _, value := range []string{"01777666", "0x1777666177766617776661777666", "1777666e9999", "!!int 1777666.5", "[01777666]"} {
+		for name, shows := range map[string]bool{"DB_PASSWORD": false, "private_key": false, "RUN": true} {
+			_, err := conf.Parse("a.yaml", []byte("job: {env: {"+name+": "+value+"}}"))
+			if err == nil || strings.Contains(err.Error(), "1777666") != shows || !strings.Contains(err.Error(), "a.yaml:1: job.env."+name) {
+				t.Errorf("%s: %s: %v", name, value, err)
+			}
+		}
 	}
 }

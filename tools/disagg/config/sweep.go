@@ -222,7 +222,7 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		if over := left.exceeded(); over != "" {
 			return nil, wrong("%s", over)
 		}
-		changed, err := tree.With(path, value.Plain())
+		changed, err := tree.With(path, value)
 		if err != nil {
 			return nil, wrong("%v", err)
 		}
@@ -241,7 +241,7 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		}
 		found = true
 		if s == mark {
-			return value.Plain() // keeps its type, so that the case still validates
+			return value // keeps its type, so that the case still validates
 		}
 		if left.text -= len(s) + times*len(text); left.text < 0 {
 			return s

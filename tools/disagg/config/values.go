@@ -48,10 +48,8 @@ func scalarText(v *conf.Value) string {
 		return v.Text()
 	case conf.Bool:
 		return strconv.FormatBool(v.Bool())
-	case conf.Int:
-		return strconv.FormatInt(v.Int(), 10)
-	case conf.Float:
-		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case conf.Int, conf.Float:
+		return v.Written() // 1.0, or a commit such as 1234e56
 	}
 	return ""
 }
@@ -71,10 +69,14 @@ func (r *reader) levels(path string) []int {
 			words = strings.Split(words[0], "x")
 		}
 	case conf.Int:
-		words = []string{scalarText(v)}
+		words = []string{itoa(int(v.Int()))}
 	case conf.List:
 		for _, element := range v.List() {
-			words = append(words, scalarText(element))
+			word := scalarText(element)
+			if element.Kind == conf.Int {
+				word = itoa(int(element.Int()))
+			}
+			words = append(words, word)
 		}
 	default:
 		r.add(v, path, "wanted blank-separated integers, got %s", shown(v))

@@ -21,6 +21,7 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/internal/secret"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/probe"
@@ -214,7 +215,7 @@ func New(c *config.Config, o Options) (*Plan, error) {
 			WithHint("wanted e2e, gen_only or gen_only_no_context, or a job template that does")
 	}
 	d := Data{Config: c, ID: c.Ident.String(), Dir: o.Dir, Concurrencies: c.Concurrencies(), Perigee: o.Perigee,
-		Secret: config.Secret}
+		Secret: secret.Pattern}
 	p := &Plan{Template: name, Script: filepath.Join(o.Dir, scriptFile), Files: map[string]string{}}
 	if c.UsesCommand() {
 		d.Nodes, d.TasksPerNode = c.Job.Nodes, c.Job.TasksPerNode

@@ -86,7 +86,7 @@ func TestTRTLLM(t *testing.T) {
 		t.Errorf("got  %v\nwant %v", p.Args, want)
 	}
 	for _, text := range []string{"'--container-image=a b.sqsh'", "start_worker.sh\" GEN 1 /models/toy 8001 false", "start_worker.sh\" CTX 0 /models/toy 8002",
-		`start_server.sh" "$DIR/server_config.yaml" &>`, `"$DIR/gen_config.yaml" 0,1,2,3 &>`, "8333 64 &> 6_bench.log",
+		`start_server.sh" "$perigee_dir/server_config.yaml" &>`, `"$perigee_dir/gen_config.yaml" 0,1,2,3 &>`, "8333 64 &> 6_bench.log",
 		"'1 2 4 8'", "step SERVER $? 4_output_server.log", "8_done_$SLURM_JOB_ID.txt"} {
 		if !strings.Contains(p.Text, text) {
 			t.Errorf("the script lacks %s\n%s", text, p.Text)
@@ -535,6 +535,65 @@ func TestFailedProbe(t *testing.T) {
 	probe, _ := os.ReadFile(filepath.Join(work, "case", "exits", "PROBE"))
 	if _, missing := os.Stat(filepath.Join(work, "case", "8_done_7.txt")); err != nil || missing != nil || string(probe) != "3 node1\n" {
 		t.Errorf("%v, %v, probe %q\n%s", err, missing, probe, out)
+	}
+}
+
+// Variables that a script has for itself hide none of the user's from the job, and none of a case's from the script.
+func TestVariablesOfTheScript(t *testing.T) {
+	given := map[string]string{} // names that a script may well use
+	for name := range strings.FieldsSeq("DIR NODES WORK CONTAINER MPI FRONT state preempted told deadline hosts i part termed code " +
+		"new node known how line log now said began states ask HEAD_NODE NODE_COUNT") {
+		given[name] = "of the user, " + name
+	}
+	bin, work := t.TempDir(), t.TempDir()
+	wait := "for i in $(seq 200); do [ ! -e " + work + "/done ] || exit 0; /bin/sleep 0.1; done"
+	writeTools(t, bin, map[string]string{
+		"srun":     `while [ $# -gt 0 ] && [ "$1" != bash ] && [ "$1" != true ]; do shift; done; exec "$@"`,
+		"scontrol": "echo node1", "curl": "[ -e " + work + "/SERVER ] && printf 200", "squeue": "", "sleep": "exec /bin/sleep 0.1",
+	})
+	writeTools(t, work, map[string]string{
+		"start_worker.sh": "env -0 > " + work + "/${1}_$2; " + wait, "start_server.sh": "env -0 > " + work + "/SERVER; " + wait,
+		"run_benchmark.sh": "env -0 > " + work + "/CLIENT; touch " + work + "/done",
+	})
+	var env, pairs []string
+	for name, value := range given {
+		env = append(env, name+"="+value)
+		pairs = append(pairs, fmt.Sprintf("%s: %q", name, value))
+	}
+	check := func(who, file string, ours ...string) {
+		data, err := os.ReadFile(file)
+		got := map[string]string{}
+		for pair := range strings.SplitSeq(string(data), "\x00") {
+			name, value, _ := strings.Cut(pair, "=")
+			got[name] = value
+		}
+		for name, want := range given {
+			if !slices.Contains(ours, name) && got[name] != want {
+				t.Errorf("%s: %s is %q (%v)", who, name, got[name], err)
+			}
+		}
+	}
+	p, err := New(golden(t, "work_dir: /tmp", "work_dir: "+work), Options{Dir: filepath.Join(work, "a"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runJob(t, p, work, bin, env...); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"CTX_0", "GEN_0", "SERVER", "CLIENT"} {
+		check("trtllm, "+name, filepath.Join(work, name), "HEAD_NODE", "NODE_COUNT")
+	}
+	p, err = New(load(t, "benchmark: {concurrency_list: 1}\njob: {setup: 'env -0 > setup', server: 'env -0 > server; sleep 1', ready: 'env -0 > ready',\n"+
+		"  client: 'env -0 > client', evaluate: 'env -0 > evaluate', env: {"+strings.Join(pairs, ", ")+"}}\n"),
+		Options{Dir: filepath.Join(work, "b"), GPU: catalog.FindGPU("LOCAL"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := runJob(t, p, work, bin); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	for _, name := range []string{"setup", "server", "ready", "client", "evaluate"} {
+		check("command, "+name, filepath.Join(work, "b", name))
 	}
 }
 

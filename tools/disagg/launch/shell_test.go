@@ -118,13 +118,13 @@ func TestCutOffAttempt(t *testing.T) {
 	_, task, _ := strings.Cut(p.Text, "<< 'END' || lost task.sh\n")
 	task, _, _ = strings.Cut(task, "END\n")
 	functions := function(t, "current") + function(t, "ended") + function(t, "surely") + function(t, "measuring") + function(t, "well") +
-		"over() { state=RUNNING; return 1; }\n"
+		"perigee_nodes=(node1)\nover() { perigee_state=RUNNING; return 1; }\n"
 	for attempt, want := range map[string]string{"0 node1 5": "6_bench.log 7_accuracy.log exits: CLIENT SERVER_0", "1 node2 7": "exits:"} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "task.sh"), []byte(task), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		bash(t, dir, "mkdir exits; echo '"+attempt+"' > exits/.attempt; export PERIGEE_ATTEMPT='0 node1 5' HEAD_NODE=node1\n"+functions+
+		bash(t, dir, "mkdir exits; echo '"+attempt+"' > exits/.attempt; export PERIGEE_ATTEMPT='0 node1 5'\n"+functions+
 			"(ended CLIENT 1); bash $PWD/task.sh SERVER_0 false || true\n"+
 			"(measuring; echo figures > 6_bench.log); (well && echo figures > 7_accuracy.log); true")
 		if got := strings.Join(strings.Fields(bash(t, dir, "ls exits *.log || true")), " "); !strings.HasSuffix(got, want) {

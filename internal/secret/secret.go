@@ -1,4 +1,4 @@
-// Package secret tells which variables of the environment hold secrets, by their names and by what is in them.
+// Package secret finds variables of the environment that hold secrets, by their names and by what is in them.
 package secret
 
 import "regexp"

@@ -71,27 +71,45 @@ const (
 	mostTexts    = 1000 // reasons, warnings, files
 )
 
+// What all verdicts may hold that a command reads. An element of an object takes some 60 bytes.
+const (
+	mostVerdicts    = 4 * mostVerdict
+	mostAllElements = 4 * mostElements
+)
+
+// verdicts counts what the verdicts hold that have been read.
+type verdicts struct{ bytes, elements int }
+
 // readCase reads the verdict in a result folder.
-func readCase(dir string) (*Case, error) {
+func readCase(dir string) (*Case, error) { return new(verdicts).read(dir) }
+
+func (v *verdicts) read(dir string) (*Case, error) {
 	path := filepath.Join(dir, verdictFile)
 	data, err := regular.Read(path, mostVerdict)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
-	if bytes.Count(data, []byte(",")) > mostElements {
+	n := bytes.Count(data, []byte(","))
+	if n > mostElements {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict with at most %d elements, got more", path, mostElements)
+	}
+	v.bytes += len(data)
+	if v.elements += n; v.bytes > mostVerdicts || v.elements > mostAllElements {
+		return nil, fault.New(fault.Input, "%s: wanted verdicts of at most %d MiB and %d elements together, got more", path,
+			mostVerdicts>>20, mostAllElements).WithHint("name fewer output folders at once")
 	}
 	var c Case
 	if err := json.Unmarshal(data, &c); err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg: %w", path, err)
 	}
-	v := c.Verdict
-	if v == nil {
+	got := c.Verdict
+	if got == nil {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
 			WithHint("parse the case again: %s", cli.CommandLine([]string{"perigee", "disagg", "parse", dir}))
 	}
-	if len(v.Levels) > mostLevels || len(v.Accuracy) > mostScores || c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
-		max(len(v.Reasons), len(v.Warnings), len(v.Files)) > mostTexts {
+	if len(got.Levels) > mostLevels || len(got.Accuracy) > mostScores ||
+		c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
+		max(len(got.Reasons), len(got.Warnings), len(got.Files)) > mostTexts {
 		return nil, fault.New(fault.Input, "%s: wanted at most %d levels, %d scores and %d reasons, warnings, files "+
 			"and pairs, got more", path, mostLevels, mostScores, mostTexts)
 	}
@@ -99,8 +117,8 @@ func readCase(dir string) (*Case, error) {
 	return &c, nil
 }
 
-// readCases reads the verdicts below an output folder, in the order of time.
-func readCases(dir string) ([]Case, error) {
+// below reads the verdicts below an output folder, in the order of time.
+func (v *verdicts) below(dir string) ([]Case, error) {
 	logs := filepath.Join(dir, batch.LogsFolder)
 	if _, err := os.Stat(logs); err != nil {
 		return nil, fault.New(fault.Input, "%s: wanted the output folder of perigee disagg run: %w", dir, err)
@@ -112,7 +130,7 @@ func readCases(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%w", err)
 		}
 		for _, e := range entries {
-			c, err := readCase(filepath.Join(folder, e.Name()))
+			c, err := v.read(filepath.Join(folder, e.Name()))
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 				continue // a case that still runs, or a file
 			}

@@ -439,3 +439,19 @@ func TestReportsOfResumed(t *testing.T) {
 		t.Errorf("the config is not the one of the job (which had no partition):\n%s", said)
 	}
 }
+
+// The verdicts of many folders are bounded together.
+func TestVerdictsTogether(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
+	for _, v := range []verdicts{{}, {bytes: mostVerdicts - 100}, {elements: mostAllElements - 2}} {
+		if _, err := v.read(dir); err != nil {
+			t.Errorf("%+v: %v", v, err)
+		}
+	}
+	for _, v := range []verdicts{{bytes: mostVerdicts}, {elements: mostAllElements}} {
+		if _, err := v.read(dir); err == nil || !strings.Contains(err.Error(), "wanted verdicts of at most 64 MiB and 4194304 elements together, got more") {
+			t.Errorf("%+v: %v", v, err)
+		}
+	}
+}

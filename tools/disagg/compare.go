@@ -8,7 +8,9 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/history"
@@ -34,8 +36,10 @@ func (c *CompareCmd) Run(s cli.Streams) (err error) {
 	var sides [2][]history.Series
 	var cases [2][]Case
 	var rows [2][]record.Row
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
+	var v verdicts
 	for i, path := range []string{c.Old, c.New} {
-		if rows[i], cases[i], err = readAll(s.Err, []string{path}); err != nil {
+		if rows[i], cases[i], err = readAll(s.Err, []string{path}, &v); err != nil {
 			return err
 		}
 	}

@@ -145,39 +145,43 @@ func printJSON(w io.Writer, v any) error {
 	return nil
 }
 
-// printList writes n elements as printJSON writes a list of them, of which it has only one at a time.
-func printList(w io.Writer, n int, element func(i int) any) error {
-	if n == 0 {
-		return printJSON(w, []any{})
-	}
-	for i := range n {
-		if err := printElement(w, element(i), i == 0, i == n-1); err != nil {
-			return err
-		}
-	}
-	return nil
+// elements is a list of n elements in JSON, of which only one is in memory at a time.
+type elements struct {
+	n       int
+	element func(i int) any
 }
 
-// printElement writes an element of a list.
-func printElement(w io.Writer, v any, first, last bool) error {
+// printList writes a list as printJSON does.
+func printList(w io.Writer, l elements) error { return l.write(w, "", "\n") }
+
+// write writes the list and what follows it. Its elements stand further in than the line that it begins in.
+func (l elements) write(w io.Writer, indent, end string) error {
 	var b bytes.Buffer
-	before := ",\n  "
-	if first {
-		before = "[\n  "
+	b.WriteString("[")
+	for i := range l.n {
+		if i > 0 {
+			b.Reset()
+			b.WriteString(",")
+		}
+		b.WriteString("\n  " + indent)
+		e := json.NewEncoder(plaintext.JSONWriter(&b))
+		e.SetEscapeHTML(false)
+		e.SetIndent(indent+"  ", "  ")
+		if err := e.Encode(l.element(i)); err != nil {
+			return err
+		}
+		b.Truncate(b.Len() - len("\n"))
+		if i < l.n-1 {
+			if _, err := w.Write(b.Bytes()); err != nil {
+				return cli.LostOutput(err)
+			}
+		}
 	}
-	b.WriteString(before)
-	e := json.NewEncoder(plaintext.JSONWriter(&b))
-	e.SetEscapeHTML(false)
-	e.SetIndent("  ", "  ")
-	err := e.Encode(v)
-	b.Truncate(b.Len() - len("\n"))
-	if last {
-		b.WriteString("\n]\n")
+	if l.n > 0 {
+		b.WriteString("\n" + indent)
 	}
-	if err == nil {
-		_, err = w.Write(b.Bytes())
-	}
-	if err != nil {
+	b.WriteString("]" + end)
+	if _, err := w.Write(b.Bytes()); err != nil {
 		return cli.LostOutput(err)
 	}
 	return nil
@@ -216,12 +220,12 @@ func (c *ListCmd) Run(s cli.Streams) error {
 	}
 	f.remark(plaintext.Writer(s.Err))
 	if c.Format.Format == "json" {
-		return printList(s.Out, len(f.cases), func(i int) any {
+		return printList(s.Out, elements{len(f.cases), func(i int) any {
 			e := f.cases[i]
 			return listed{e.Ident.String(), e.Type, e.Category, e.File, e.ModelName, e.Precision, e.Kind(),
 				append([]string{}, e.SupportedGPUs...),
 				e.Concurrencies(), e.Valid(), e.Reason == "", e.Reason}
-		})
+		}})
 	}
 	if err := c.print(s, f); err != nil {
 		return err
@@ -290,11 +294,11 @@ func (c *ValidateCmd) Run(s cli.Streams) error {
 		}
 	}
 	if c.Format.Format == "json" {
-		err = printList(s.Out, len(all), func(i int) any {
+		err = printList(s.Out, elements{len(all), func(i int) any {
 			one := all[i]
 			return validated{one.File, one.Ident.String(), one.Valid(),
 				append([]config.Problem{}, one.Problems...), one.Warnings}
-		})
+		}})
 	} else {
 		err = c.print(plaintext.Writer(s.Out), all, invalid)
 	}

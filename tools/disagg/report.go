@@ -11,7 +11,9 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -46,7 +48,8 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	rows, cases, err := readAll(s.Err, c.Paths)
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
+	rows, cases, err := readAll(s.Err, c.Paths, new(verdicts))
 	if err != nil {
 		return err
 	}
@@ -56,7 +59,7 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	series := history.Collect(rows)
 	switch c.Format {
 	case "json":
-		return printJSON(s.Out, map[string]any{"cases": cases, "figures": figures(series, c.Alpha)})
+		return printReport(s.Out, cases, figures(series, c.Alpha))
 	case "text":
 		return printFigures(s.Out, series, c.Alpha)
 	}
@@ -73,6 +76,18 @@ func (c *ReportCmd) Run(s cli.Streams) error {
 	return err
 }
 
+// printReport writes an object with two lists.
+func printReport(w io.Writer, cases []Case, figures []figure) error {
+	if _, err := io.WriteString(w, "{\n  \"cases\": "); err != nil {
+		return cli.LostOutput(err)
+	}
+	err := elements{len(cases), func(i int) any { return cases[i] }}.write(w, "  ", ",\n  \"figures\": ")
+	if err != nil {
+		return err
+	}
+	return elements{len(figures), func(i int) any { return figures[i] }}.write(w, "  ", "\n}\n")
+}
+
 func checkAlpha(alpha float64) error {
 	if !(alpha > 0 && alpha < 1) {
 		return fault.New(fault.Usage, "--alpha: wanted a number above 0 and below 1, got %g", alpha)
@@ -80,8 +95,8 @@ func checkAlpha(alpha float64) error {
 	return nil
 }
 
-// readAll reads output folders and CSV files.
-func readAll(w io.Writer, paths []string) (rows []record.Row, _ []Case, _ error) {
+// readAll reads output folders and CSV files. v counts the verdicts in them.
+func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []Case, _ error) {
 	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
 		info, err := os.Stat(path)
@@ -91,7 +106,7 @@ func readAll(w io.Writer, paths []string) (rows []record.Row, _ []Case, _ error)
 		}
 		file := path
 		if info.IsDir() {
-			found, err := readCases(path)
+			found, err := v.below(path)
 			if err != nil {
 				return nil, nil, err
 			}

@@ -276,25 +276,28 @@ type planned struct {
 }
 
 // dry writes what would be submitted, job by job: the scripts of all may be more than fits into memory.
-func (r *session) dry() error {
+func (r *session) dry() (err error) {
 	failed := 0
-	for i, t := range r.tasks {
-		p := planned{ID: t.Name}
+	one := func(i int) planned {
+		t := r.tasks[i]
 		plan, err := r.dryPlan(t)
 		if err != nil {
-			p.Error = err.Error()
 			failed++
-		} else {
-			p = planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
+			return planned{ID: t.Name, Error: err.Error()}
 		}
-		if r.Format.Format == "json" {
-			err = printElement(r.s.Out, p, i == 0, i == len(r.tasks)-1)
-		} else if _, err = io.WriteString(r.s.Out, p.text()); err != nil {
-			err = cli.LostOutput(err)
+		return planned{t.Name, plan.Template, plan.Command(), plan.Nodes, plan.Computed, plan.Text, plan.Files, ""}
+	}
+	if r.Format.Format == "json" {
+		err = printList(r.s.Out, elements{len(r.tasks), func(i int) any { return one(i) }})
+	} else {
+		for i := 0; i < len(r.tasks) && err == nil; i++ {
+			if _, err = io.WriteString(r.s.Out, one(i).text()); err != nil {
+				err = cli.LostOutput(err)
+			}
 		}
-		if err != nil {
-			return err
-		}
+	}
+	if err != nil {
+		return err
 	}
 	if failed > 0 {
 		return fault.New(fault.Input, "%d of %s would not be submitted", failed, cli.Count(len(r.tasks), "job"))

@@ -330,7 +330,7 @@ func (c *Config) fillMetrics(r *reader) {
 				return
 			}
 		}
-		p, err := pattern.Compile(r.text(source), r.list(names))
+		p, err := r.memo.compile(r.text(source), r.list(names))
 		if err != nil {
 			r.add(r.values[source], source, "%s", err)
 			return

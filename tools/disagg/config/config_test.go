@@ -273,6 +273,29 @@ func TestNumbersOfVariables(t *testing.T) {
 	}
 }
 
+// What takes long is done once for all cases of a file, and not for any number of them.
+func TestSweepsShareWork(t *testing.T) {
+	text := func(values, pattern string) string {
+		return "sweep: {job.env.A: [" + values + "]}\nmetadata: {id: disagg/stress/x, metrics: {extractor_pattern: '" + pattern + "', metric_names: [a]}}\n" +
+			"job: {client: a}\nbenchmark: {concurrency_list: 1}\nslurm: {partitoin: a}\n"
+	}
+	list := load(t, text(many(3), "(1)"), Options{Lenient: true})
+	if len(list) != 3 || list[0].Metrics == nil || list[0].Metrics.Pattern != list[2].Metrics.Pattern ||
+		!strings.Contains(fmt.Sprint(list[2].Warnings), `did you mean "partition"?`) {
+		t.Errorf("%d cases, %v", len(list), list[0].Problems)
+	}
+	list = load(t, strings.ReplaceAll(text(many(mostPatterns+1), "(1){n}"), "job.env.A", "n"), Options{Lenient: true})
+	if got := problems(list[mostPatterns]); !strings.Contains(got, "wanted at most 100 different patterns in the cases of a file") || !list[1].Valid() {
+		t.Error(got, list[1].Problems)
+	}
+	m, calls := new(memo), 0
+	for range 3 {
+		if got := m.suggestion("a.b", func() string { calls++; return "c" }); got != "c" || calls != 1 {
+			t.Errorf("%q after %d calls", got, calls)
+		}
+	}
+}
+
 func TestSweepBombs(t *testing.T) {
 	deep := func(names int) string { // that make maps
 		var b strings.Builder
@@ -468,7 +491,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		for _, rules := range []Rules{Strict, Upstream} {
-			c := from(variants[0], "a.yaml", Ident{"wideep", "accuracy", "a"}, Options{Rules: rules, Env: func(string) string { return "x" }})
+			c := from(variants[0], "a.yaml", Ident{"wideep", "accuracy", "a"}, Options{Rules: rules, Env: func(string) string { return "x" }}, new(memo))
 			if c.Valid() {
 				c.Concurrencies()
 			}

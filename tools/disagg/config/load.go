@@ -67,8 +67,9 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 		return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}, tree.Memory())
 	}
 	list := make([]*Config, len(variants))
+	var m memo
 	for i, v := range variants {
-		list[i] = from(v, file, id, o)
+		list[i] = from(v, file, id, o, &m)
 		if taken += list[i].memory(); len(list) > 1 && taken > conf.MaxMemory {
 			problem := Problem{"sweep", tree.Get("sweep").Line, fmt.Sprintf(
 				"wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))}
@@ -93,12 +94,12 @@ func (t *together) keep(list []*Config, taken int) []*Config {
 }
 
 // from makes a case of a document. id is the file's.
-func from(v variant, file string, id Ident, o Options) *Config {
+func from(v variant, file string, id Ident, o Options, m *memo) *Config {
 	c := &Config{Ident: id, File: file, Tree: v.tree}
 	if o.Env != nil {
 		c.override(o.Env)
 	}
-	r := read(c.Tree)
+	r := read(c.Tree, m)
 	c.identify(r)
 	c.Stem += v.suffix
 	if c.Tree.Kind == conf.Map {

@@ -29,14 +29,15 @@ type reader struct {
 	problems []Problem
 	unknown  []Problem // keys that the schema lacks
 	more     int       // problems beyond mostProblems
+	memo     *memo
 }
 
 // mostProblems bounds what is kept of the problems of a case. A file may have one in each line, and a sweep makes
 // thousands of cases of it.
 const mostProblems = 100
 
-func read(root *conf.Value) *reader {
-	r := &reader{root: root, values: map[string]*conf.Value{}}
+func read(root *conf.Value, m *memo) *reader {
+	r := &reader{root: root, values: map[string]*conf.Value{}, memo: m}
 	if root.Kind != conf.Map {
 		r.add(root, "", "wanted a map with the sections %s, got %s", strings.Join(children(""), ", "), root.Kind)
 		return r
@@ -88,12 +89,12 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 		r.more++
 		return
 	}
+	said := r.memo.suggestion(path, nearest)
 	name, value, pair := strings.Cut(name, "=")
 	if pair { // a variable, which may be secret
 		path = strings.TrimSuffix(path, "="+value)
 	}
-	r.unknown = append(r.unknown, Problem{path, v.Line, fmt.Sprintf("the key %q is not known here%s", name,
-		nearest())})
+	r.unknown = append(r.unknown, Problem{path, v.Line, fmt.Sprintf("the key %q is not known here%s", name, said)})
 }
 
 // last is what is said of the problems beyond mostProblems.

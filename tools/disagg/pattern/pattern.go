@@ -48,6 +48,9 @@ func Compile(source string, names []string) (*Pattern, error) {
 			return nil, fmt.Errorf("wanted metric_names of at most %d bytes, got %.40q...", longestName, name)
 		}
 	}
+	if len(source) > longestSource {
+		return nil, fmt.Errorf("wanted a pattern of at most %d KiB, got %d bytes", longestSource>>10, len(source))
+	}
 	text, err := Translate(source)
 	if err != nil {
 		return nil, err
@@ -80,6 +83,9 @@ const (
 	mostNames   = 200
 	longestName = 200
 )
+
+// longestSource bounds a pattern for its parser, which takes seven thousand bytes for the three of \pL.
+const longestSource = 8 << 10
 
 // mostSteps bounds the program of a pattern, whose steps take some 300 bytes each: x{1000} is text of seven bytes.
 const mostSteps = 20_000

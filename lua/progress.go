@@ -3,12 +3,14 @@ package lua
 import (
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/cheggaaa/pb/v3"
 	glua "github.com/yuin/gopher-lua"
 
+	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 )
 
@@ -19,7 +21,15 @@ func (r *resultModule) progress(L *glua.LState) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	bar := &progressBar{total: total, label: plaintext.Escape(L.OptString(2, "")), started: time.Now()}
+	label := L.OptString(2, "")
+	if err := checkName("result.progress: the label", label); err != nil {
+		return 0, err
+	}
+	if len(r.bars) >= maxBars {
+		return 0, fault.New(fault.Script, "result.progress: %d bars are open, want at most %d", len(r.bars)+1, maxBars).
+			WithHint("bar:finish() ends one")
+	}
+	bar := &progressBar{total: total, label: plaintext.Escape(label), started: time.Now()}
 	switch {
 	case r.env.Progress != nil:
 		bar.shown = pb.New(total).SetWriter(r.env.Progress).SetTemplateString(`{{string . "label"}} {{bar . }} {{counters . }} {{rtime . }}`).
@@ -32,6 +42,9 @@ func (r *resultModule) progress(L *glua.LState) (int, error) {
 	L.Push(newUserData(L, barTypeName, bar))
 	return 1, nil
 }
+
+// maxBars bounds the bars that are open at a time: each draws or writes by itself. perigee's own scenarios open one.
+const maxBars = 1000
 
 // progressEvery is the time between two lines of progress.
 const progressEvery = 10 * time.Second
@@ -134,6 +147,7 @@ func (r *resultModule) barMethods() map[string]function {
 				return 0, err
 			}
 			b.finish()
+			r.bars = slices.DeleteFunc(r.bars, func(o *progressBar) bool { return o == b })
 			return 0, nil
 		},
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"perigee/internal/fault"
 )
 
 // Where there is no terminal a line appears at each tick, with what is left as far as the bar knows it.
@@ -53,4 +55,24 @@ func TestProgressLinesEnd(t *testing.T) {
 	bar.finish()
 	bar.finish()
 	<-over
+}
+
+// A script has so many bars open at a time, and more if it finishes them.
+func TestOpenBarsAreBounded(t *testing.T) {
+	p := playScript(t, 1, `return { run = function()
+		for i = 1, 3000 do result.progress(1):finish() end
+		local last
+		for i = 1, 1000 do last = result.progress(1) end
+		last:finish()
+		result.progress(1, string.rep("x", 512))
+		result.note("the 1000th")
+		result.progress(1)
+	end }`, nil)
+	err := p.failed()
+	if fault.KindOf(err) != fault.Script || !strings.Contains(err.Error(), "result.progress: 1001 bars are open, want at most 1000") {
+		t.Errorf("got %v", err)
+	}
+	if !strings.Contains(p.out[0], "the 1000th\n") {
+		t.Errorf("refused too early: %s", p.out[0])
+	}
 }

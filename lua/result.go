@@ -23,8 +23,8 @@ const barTypeName = "perigee.progress"
 // do nothing, so that a script need not ask which rank it is.
 type resultModule struct {
 	base
-	skewTold int // measurements whose barriers the output has shown
-	bars     []*progressBar
+	skewTold int            // measurements whose barriers the output has shown
+	bars     []*progressBar // that are open
 }
 
 func (r *resultModule) exports() map[string]function {

@@ -252,6 +252,7 @@ func TestLongNamesAreRefused(t *testing.T) {
 	for statement, want := range map[string]string{
 		`world.phase(long)`: "world.phase has 513 bytes, want at most 512",
 		`result.table { columns = { { "a" }, { long } }, rows = {} }`:                "result.table: the name of column 2 has 513 bytes",
+		`result.progress(1, long)`:                                                   "result.progress: the label has 513 bytes, want at most 512",
 		`transfer.prepare { name = long, matrix = matrix.all_to_all { bytes = 8 } }`: "transfer.prepare: name has 513 bytes",
 	} {
 		p := playScript(t, 1, `local long = string.rep("x", 513) return { run = function() `+statement+` end }`, nil)

@@ -65,6 +65,7 @@ var proofs = []struct{ begins, tests string }{
 	{"scenario: its function `ranks`", "lua.TestRanksAreBounded"},
 	{"scenario: its top level", "lua.TestTopLevelIsBounded lua.TestEndlessLibraryFunction"},
 	{"scenario: what it keeps", "tools/run.TestWatchMemory tools/run.TestWatchMemoryOfLimitedProcess e2e.TestScenarioFillsTheMemory e2e.TestScenarioFillsItsLimit"},
+	{"scenario: progress bars", "lua.TestOpenBarsAreBounded"},
 	{"scenario: `iters`, `warmup_iters`", "e2e.TestBadInput"},
 	{"scenario: values in a table", "lua.TestMistakes"},
 	{"other inputs of a run: configuration: text, values", "internal/conf.TestSizeIsBounded internal/conf.TestParseRefuses"},

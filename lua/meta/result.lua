@@ -54,8 +54,8 @@ function result.table(spec) end
 ---@param value any
 function result.save(path, value) end
 
----Makes a progress bar.
+---Makes a progress bar. At most 1000 are open at a time.
 ---@param total integer steps
----@param label? string
+---@param label? string of at most 512 bytes
 ---@return ProgressBar
 function result.progress(total, label) end

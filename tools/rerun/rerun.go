@@ -32,7 +32,7 @@ type Cmd struct {
 // options are those of one run.
 type options struct {
 	run.Flags `set:"engines=same,auto,nixl,shm" set:"engine=same" set:"engines_help=same (as before), auto, nixl or shm" set:"ranks=as many as there were" set:"timeout=as before" set:"seed=as before"`
-	OnlyRun   bool `name:"only-run" hidden:"" help:"Repeat the run and compare nothing."`
+	OnlyRun   string `name:"only-run" hidden:"" placeholder:"ID" help:"Repeat the run, as the job of this id, and compare nothing."`
 }
 
 // Help is what perigee rerun --help says beyond the flags.
@@ -76,12 +76,12 @@ func (c *Cmd) asText() bool {
 // job is the job of one run. process is the whole command line without the program.
 func (c *Cmd) job(s cli.Streams, process []string) run.Job {
 	j := run.Job{
-		Command: "perigee rerun", Flags: c.Flags, Process: process, Repeats: c.Of,
+		Command: "perigee rerun", Flags: c.Flags, Process: process, ID: c.OnlyRun, Repeats: c.Of,
 		Conclude: func(old, fresh *result.Document) error { return c.conclude(s, old, fresh) },
 		// A program that reads the comparison wants nothing else.
 		Aside: !c.asText() && (c.Page == "" || c.Page == "-"),
 	}
-	if c.OnlyRun {
+	if c.OnlyRun != "" {
 		j.Conclude = nil
 	}
 	return j

@@ -131,8 +131,9 @@ func TestSeriesKeepsThresholds(t *testing.T) {
 		var out bytes.Buffer
 		r := &repetition{cmd: cmd, s: cli.Streams{Out: &out, Err: io.Discard}, sides: []*side{{path: "r.json"}}, order: make([]int, 3), folder: t.TempDir()}
 		made := 0
-		r.run = func(_ context.Context, _, output string) error {
+		r.run = func(_ context.Context, _, output, id string) error {
 			d := document("shm", 1000)
+			d.Job = &result.Job{ID: id}
 			passed := made >= c.violate
 			value := float64(2 + made)
 			if passed {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
@@ -53,8 +54,8 @@ type repetition struct {
 	keep   bool // the folder is the user's
 	spent  time.Duration
 	broken []violation
-	// run makes one run, whose result it writes to a file. Tests replace it.
-	run func(ctx context.Context, path, output string) error
+	// run makes one run as the job of an id, whose result it writes to a file. Tests replace it.
+	run func(ctx context.Context, path, output, id string) error
 }
 
 // runSeries makes the runs and compares. Two results are repeated alternately, in the order ABBA, so that a machine
@@ -257,7 +258,8 @@ func (r *repetition) play(ctx context.Context) error {
 		output := filepath.Join(folder, fmt.Sprintf("%03d.json.zst", len(side.docs)+1))
 		started := time.Now()
 		name := strings.TrimSpace(fmt.Sprintf("run %d of %d %s", i+1, len(r.order), side.name))
-		if err := r.run(ctx, side.path, output); err != nil {
+		id := rand.Text()
+		if err := r.run(ctx, side.path, output, id); err != nil {
 			if ctx.Err() != nil {
 				return fault.New(fault.Interrupt, "interrupted in %s", name)
 			}
@@ -267,9 +269,13 @@ func (r *repetition) play(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if d.Job == nil || d.Job.ID != id { // then the run has put its own beside it
+			return fault.New(fault.Output, "%s: another job has written its result to %s meanwhile", name, output).
+				WithHint("repeat the series, in a folder to which nothing else writes")
+		}
 		violated := r.note(d, side.name)
-		if d.Status != result.Complete { // a threshold has ended it
-			return fault.New(fault.Threshold, "%s violates %s, which has ended it", name, strings.Join(violated, ", "))
+		if d.Status != result.Complete {
+			return unfinished(name, d, violated)
 		}
 		side.docs = append(side.docs, d)
 		took := time.Since(started)
@@ -281,6 +287,17 @@ func (r *repetition) play(ctx context.Context) error {
 		r.printf("%s: %s%s", name, rounded(took), left)
 	}
 	return nil
+}
+
+// unfinished is the error of a run that has left a partial result, though it has not failed otherwise.
+func unfinished(name string, d *result.Document, violated []string) error {
+	switch f := d.Failure; {
+	case len(violated) > 0 && (f == nil || f.Kind == fault.Threshold):
+		return fault.New(fault.Threshold, "%s violates %s, which has ended it", name, strings.Join(violated, ", "))
+	case f != nil:
+		return fault.New(cmp.Or(f.Kind, fault.Internal), "%s has ended early: %s", name, f).WithHint("%s", f.Hint)
+	}
+	return fault.New(fault.Internal, "%s has ended before its result was complete, which does not say why", name)
 }
 
 // note keeps in mind which thresholds a run violates, and returns them.
@@ -368,12 +385,12 @@ func (r *repetition) advice(n int) string {
 }
 
 // child runs the program once more, for one run without a comparison.
-func (r *repetition) child(ctx context.Context, path, output string) error {
+func (r *repetition) child(ctx context.Context, path, output, id string) error {
 	program, err := os.Executable()
 	if err != nil {
 		return fault.New(fault.Launch, "find the program to make runs with: %w", err)
 	}
-	args, err := r.cmd.childArgs(path, output)
+	args, err := r.cmd.childArgs(path, output, id)
 	if err != nil {
 		return err
 	}
@@ -402,8 +419,8 @@ func (r *repetition) child(ctx context.Context, path, output string) error {
 }
 
 // childArgs is the command line of one run.
-func (c *Cmd) childArgs(path, output string) ([]string, error) {
-	o := options{Flags: c.Flags, OnlyRun: true}
+func (c *Cmd) childArgs(path, output, id string) ([]string, error) {
+	o := options{Flags: c.Flags, OnlyRun: id}
 	o.Result, o.Launcher = output, new("local")
 	words, err := cli.Words(&o)
 	return slices.Concat([]string{"rerun"}, words, []string{"--", path}), err

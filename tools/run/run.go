@@ -8,6 +8,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -43,6 +44,8 @@ type Job struct {
 	// Process are the words after the program's name that start a rank; nil: they follow from the rest.
 	Process []string
 
+	// ID is what the result calls the job; empty: something random.
+	ID string
 	// Repeats is the file of an earlier result, whose script and options are run again. A flag that is not given is as
 	// it was then.
 	Repeats string
@@ -112,7 +115,7 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 		r.note("warning: --iface has no effect: all ranks are on this machine, and exchange messages in its memory")
 	}
 	started := time.Now()
-	id := rand.Text()
+	id := cmp.Or(j.ID, rand.Text())
 	err = launch.Run(ctx, launch.Job{
 		Ranks: n, Path: program, Args: j.Process, Env: append(os.Environ(), envJob+"="+id),
 		Stdout: streams.Out, Stderr: streams.Err,

@@ -1,0 +1,75 @@
+package rerun
+
+import (
+	"context"
+	"io"
+	"strings"
+	"testing"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/result"
+)
+
+// The command line of a run says which job it is.
+func TestChildArgs(t *testing.T) {
+	args, err := parse(t, "r.json", "--times", "3").childArgs("-r.json", "n.json", "ID")
+	if err != nil || args[0] != "rerun" {
+		t.Fatal(args, err)
+	}
+	c := parse(t, args[1:]...)
+	if j := c.job(cli.Streams{}, args); c.series() || j.ID != "ID" || j.Repeats != "-r.json" || j.Flags.Result != "n.json" || j.Conclude != nil {
+		t.Errorf("%v: %+v", args, j)
+	}
+}
+
+// played is the error of a series of one run, which leaves a document.
+func played(t *testing.T, leave func(d *result.Document)) error {
+	t.Helper()
+	r := &repetition{cmd: parse(t, "r.json", "--times", "1"), s: cli.Streams{Err: io.Discard}, sides: []*side{{path: "r.json"}}, order: []int{0}, folder: t.TempDir()}
+	r.run = func(_ context.Context, _, output, id string) error {
+		d := document("shm", 1000)
+		d.Job, d.Finished = &result.Job{ID: id}, &d.Started
+		leave(d)
+		return d.Write(output)
+	}
+	return r.play(t.Context())
+}
+
+// What another job has written to the place of a run's result is not taken for it.
+func TestResultsOfOtherJobs(t *testing.T) {
+	if err := played(t, func(*result.Document) {}); err != nil {
+		t.Error(err)
+	}
+	for name, job := range map[string]*result.Job{"another": {ID: "OTHER"}, "none": nil, "without an id": {}} {
+		err := played(t, func(d *result.Document) { d.Job, d.Status = job, result.Partial })
+		if fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "run 1 of 1: another job has written its result to ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A run that ends early is reported with the reason that its result has.
+func TestUnfinishedRuns(t *testing.T) {
+	no := false
+	violated := []result.Threshold{{Threshold: "x_ms.max < 1", From: "--threshold", Samples: 1, Passed: &no}}
+	lost := &result.Failure{Rank: 1, Host: "h", Phase: "work", Kind: fault.RankLost, Cause: "it was killed", Hint: "look"}
+	for _, c := range []struct {
+		name       string
+		failure    *result.Failure
+		thresholds []result.Threshold
+		kind       fault.Kind
+		text, hint string
+	}{
+		{"a threshold", &result.Failure{Rank: -1, Kind: fault.Threshold, Cause: "the threshold"}, violated, fault.Threshold, "run 1 of 1 violates x_ms.max < 1, which has ended it", ""},
+		{"a threshold that is not judged", &result.Failure{Rank: -1, Kind: fault.Threshold, Cause: "the threshold"}, nil, fault.Threshold, "run 1 of 1 has ended early: the threshold", ""},
+		{"a lost rank", lost, nil, fault.RankLost, "run 1 of 1 has ended early: rank 1 on h, phase work: it was killed", "look"},
+		{"a lost rank besides", lost, violated, fault.RankLost, "run 1 of 1 has ended early: rank 1 on h, phase work: it was killed", "look"},
+		{"nothing", nil, nil, fault.Internal, "run 1 of 1 has ended before its result was complete, which does not say why", ""},
+	} {
+		err := played(t, func(d *result.Document) { d.Status, d.Failure, d.Thresholds = result.Partial, c.failure, c.thresholds })
+		if fault.KindOf(err) != c.kind || err.Error() != c.text || fault.HintOf(err) != c.hint {
+			t.Errorf("%s: kind %v, %v (%s)", c.name, fault.KindOf(err), err, fault.HintOf(err))
+		}
+	}
+}

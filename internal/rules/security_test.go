@@ -46,7 +46,7 @@ var proofs = []struct{ begins, tests string }{
 	{"In the folder of a case, job scripts", "tools/disagg/launch.TestWrite tools/disagg/launch.TestPrivateVariables tools/disagg/config.TestMasked tools/disagg.TestSecretsInResults"},
 	{"The logs and the configuration in the folder of a case", "tools/disagg.TestLinksOutOfCases"},
 	{"`perigee disagg clean` and `--resume`", "tools/disagg/batch.TestForeignJobs tools/disagg/batch.TestNumberOfAnother e2e/disagg.TestCleanLeavesForeignJobs"},
-	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead tools/matgen.TestReadISLList tools/ep.TestLoadsAreFiles internal/result.TestPipes tools/disagg.TestPipesInFolders"},
+	{"Scenarios, configurations, matrices, loads", "tools/run.TestScriptIsAFile internal/conf.TestLoad lua.TestMatricesAreFiles internal/regular.TestRead tools/matgen.TestReadISLList tools/ep.TestLoadsAreFiles internal/result.TestPipes tools/run.TestRepeatOfAPipe tools/disagg.TestPipesInFolders"},
 
 	{"Each bound is checked", "lua.TestSourceBombs internal/result.TestBombs"},
 	{"scenario: text |", "lua.TestSourceBombs"},

@@ -160,10 +160,13 @@ const mostTimes = 10_000
 func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err error) {
 	r = &repetition{cmd: c, s: s, folder: c.Result, keep: c.Result != ""}
 	if c.Other == "" {
-		if old, err = compare.ReadAll(new(result.Kept), []string{c.Of}); err != nil {
-			return nil, nil, err
-		}
 		path, err := compare.FirstOf(c.Of)
+		if err == nil {
+			err = run.CheckRepeatable(path)
+		}
+		if err == nil {
+			old, err = compare.ReadAll(new(result.Kept), []string{c.Of})
+		}
 		if err != nil {
 			return nil, nil, err
 		}
@@ -171,6 +174,9 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 		r.order = make([]int, c.Times)
 	} else {
 		for i, path := range []string{c.Of, c.Other} {
+			if err := run.CheckRepeatable(path); err != nil {
+				return nil, nil, err
+			}
 			d, err := result.Scan(path, func(*result.Document, *result.Measurement) error { return nil })
 			if err != nil {
 				return nil, nil, err

@@ -3,7 +3,9 @@ package rerun
 import (
 	"context"
 	"io"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"perigee/internal/cli"
@@ -70,6 +72,24 @@ func TestUnfinishedRuns(t *testing.T) {
 		err := played(t, func(d *result.Document) { d.Status, d.Failure, d.Thresholds = result.Partial, c.failure, c.thresholds })
 		if fault.KindOf(err) != c.kind || err.Error() != c.text || fault.HintOf(err) != c.hint {
 			t.Errorf("%s: kind %v, %v (%s)", c.name, fault.KindOf(err), err, fault.HintOf(err))
+		}
+	}
+}
+
+// A result that can be read only once is refused, and not read.
+func TestSeriesOfAPipe(t *testing.T) {
+	dir := t.TempDir()
+	path, good := filepath.Join(dir, "r.json"), filepath.Join(t.TempDir(), "good.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := document("shm", 1000).Write(good); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{path}, {dir}, {good, path}, {path, good}} {
+		_, _, err := parse(t, append(args, "--times", "2")...).prepare(cli.Streams{})
+		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": wanted a regular file") {
+			t.Errorf("%v: %v", args, err)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -90,6 +91,22 @@ func TestRepeatOfManyRanks(t *testing.T) {
 		if got, err := prepared(&n); err != nil || got != n {
 			t.Errorf("-n %d: %d, %v", n, got, err)
 		}
+	}
+}
+
+// A result that is a pipe is refused before any of it is read: rank 0 would find nothing left.
+func TestRepeatOfAPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "r.json")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := (&Job{Repeats: path}).prepare(cli.Streams{Out: io.Discard})
+	if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), path+": wanted a regular file, got a device, a pipe") ||
+		!strings.HasPrefix(fault.HintOf(err), "it is read several times") {
+		t.Errorf("got %v, hint %q", err, fault.HintOf(err))
+	}
+	if err := CheckRepeatable(path + ".none"); err != nil {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }
 

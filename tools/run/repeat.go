@@ -2,10 +2,12 @@ package run
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/regular"
 	"perigee/internal/result"
 	"perigee/internal/threshold"
 	"perigee/lua"
@@ -53,6 +55,20 @@ func (j Job) read() (order, error) {
 	flags.asIn(d)
 	return order{Script: script{d.Scenario.Name, d.Scenario.Source}, Flags: &flags, Options: d.Scenario.Options,
 		old: d}, nil
+}
+
+// CheckRepeatable refuses a result that is a pipe: the launcher would leave nothing of it to rank 0, which reads it,
+// too. What else is wrong with the file its reader says.
+func CheckRepeatable(path string) error {
+	f, err := regular.Open(path)
+	if errors.Is(err, regular.ErrNotRegular) {
+		return fault.New(fault.Input, "result %s: %w", path, regular.ErrNotRegular).
+			WithHint("it is read several times: write it to a file, and repeat that")
+	}
+	if err == nil {
+		f.Close()
+	}
+	return nil
 }
 
 // checkStart refuses to start as many ranks on this machine as only a cluster, or a stranger, can have meant. A number

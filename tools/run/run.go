@@ -169,6 +169,11 @@ func (j *Job) prepare(streams cli.Streams) (flags Flags, ranks int, err error) {
 	if j.Mistake != nil {
 		return flags, 0, j.Mistake
 	}
+	if j.Repeats != "" {
+		if err := CheckRepeatable(j.Repeats); err != nil {
+			return flags, 0, err
+		}
+	}
 	o, err := j.read()
 	if err == nil && o.old != nil {
 		err = j.checkStart(o.old, runtime.NumCPU())

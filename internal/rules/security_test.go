@@ -96,6 +96,7 @@ var proofs = []struct{ begins, tests string }{
 	{"`perigee disagg` and `sweep`: folder", "tools/sweep/load.TestFarTooManyFiles tools/sweep/load.TestFarTooDeep"},
 	{"`perigee disagg` and `sweep`: report", "tools/sweep/load.TestBadReports tools/sweep/load.TestManyEngines"},
 	{"other inputs of a run: error: its text", "internal/cli.TestLongErrorsAreShortened"},
+	{"other inputs of a run: what a failed run of", "tools/rerun.TestLongErrorsOfRuns internal/cli.TestEnds"},
 	{"other inputs of a run: configuration of `perigee simulate`", "tools/simulate.TestMemoryIsChecked tools/simulate.TestMemoryIsCheckedWhileReading tools/simulate.TestEstimate tools/simulate.TestShardsTakeNoMemory"},
 	{"result: ranks of a result that is repeated", "tools/run.TestRepeatOfManyRanks"},
 	{"other inputs of a run: sizes in bytes", "internal/size.TestParseRefuses"},

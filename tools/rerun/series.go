@@ -1,7 +1,6 @@
 package rerun
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -400,7 +399,7 @@ func (r *repetition) child(ctx context.Context, path, output, id string) error {
 	if err != nil {
 		return err
 	}
-	var stderr bytes.Buffer
+	var stderr cli.Ends // a script may cause any number of lines
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stderr = &stderr
 	// Its own process group: Ctrl-C reaches it once, from here.

@@ -1,8 +1,11 @@
 package rerun
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -12,6 +15,36 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/result"
 )
+
+// envTalk makes a child of a series out of this test, which writes to standard error and fails.
+const envTalk = "PERIGEE_RERUN_TEST_TALK"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(envTalk) != "" {
+		fmt.Fprintln(os.Stderr, "the beginning")
+		for range 1000 {
+			fmt.Fprintln(os.Stderr, strings.Repeat("x", 8<<10))
+		}
+		fmt.Fprintln(os.Stderr, "the end")
+		os.Exit(int(fault.Script))
+	}
+	os.Exit(m.Run())
+}
+
+// Of what a failed run has written to standard error, however much, the beginning and the end are kept.
+func TestLongErrorsOfRuns(t *testing.T) {
+	t.Setenv(envTalk, "1")
+	var out bytes.Buffer
+	r := &repetition{cmd: parse(t, "r.json", "--times", "1"), s: cli.Streams{Err: &out}}
+	if err := r.child(t.Context(), "r.json", "n.json", "ID"); fault.KindOf(err) != fault.Script {
+		t.Errorf("got %v", err)
+	}
+	text := out.String()
+	if !strings.HasPrefix(text, "the beginning\nxxx") || !strings.HasSuffix(text, "xxx\nthe end\n") ||
+		!strings.Contains(text, "\n... (80") || len(text) > 130<<10 {
+		t.Errorf("%d bytes: %.40q ... %.40q", len(text), text, text[max(0, len(text)-40):])
+	}
+}
 
 // The command line of a run says which job it is.
 func TestChildArgs(t *testing.T) {

@@ -100,6 +100,29 @@ func TestExpertsOnNodes(t *testing.T) {
 	}
 }
 
+// The command of the first node may be started by the batch script itself, which is no rank of Slurm's, and that of another
+// by ssh, without Slurm's variables.
+func TestExpertsOfABatchScript(t *testing.T) {
+	s := slurmCluster(t)
+	port, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
+#SBATCH --nodes=1 --ntasks=1 --output=%[1]s/out
+share="PERIGEE_SECRET=of-the-test-of-nodes PERIGEE_IFACE=lo MASTER_PORT=%[2]d WORLD_SIZE=2 MASTER_ADDR=127.0.0.2"
+set -- %[3]s ep control-plane --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
+env -i PATH="$PATH" HOME="$HOME" $share RANK=1 "$@" &
+env $share RANK=0 "$@"
+code=$?
+wait
+echo "the script's exit code: $code"
+`, dir, port[0], harness.Program))
+	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+	harness.Contains(t, "output", outputOfBatch(t, dir), "4 ranks on", "the script's exit code: 0")
+}
+
 // No launcher minds that a plan's ranks end before the others.
 func TestExpertsDie(t *testing.T) {
 	for _, w := range append([]way{local, {"torchrun", "torchrun", agent, here, ""}}, ways...) {

@@ -162,15 +162,21 @@ srun --mpi=none %[3]s run %[4]s
 echo "srun's exit code: $?"
 `, dir, s.Munge, harness.Program, harness.Script(t, "whoami.lua")))
 	start(t, harness.Command{Argv: append(in, "sbatch", filepath.Join(dir, "job.sh")), Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+	harness.Contains(t, "output", outputOfBatch(t, dir), "launcher local\n", "\nrank 0 of 3", "launcher slurm\n", "\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
+}
+
+// outputOfBatch is what a batch job has written to the file out, whose last line has an exit code. sbatch --wait would
+// look every ten seconds only.
+func outputOfBatch(t *testing.T, dir string) string {
+	t.Helper()
 	var out []byte
-	// sbatch --wait would look every ten seconds only.
 	if err := harness.WaitFor("end of the batch job", func() bool {
 		out, _ = os.ReadFile(filepath.Join(dir, "out"))
-		return strings.Contains(string(out), "srun's exit code: ")
+		return strings.Contains(string(out), "'s exit code: ")
 	}); err != nil {
 		t.Fatalf("%v; its output:\n%s", err, out)
 	}
-	harness.Contains(t, "output", string(out), "launcher local\n", "\nrank 0 of 3", "launcher slurm\n", "\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
+	return string(out)
 }
 
 // An indexed job of Kubernetes gives its processes a number; the rest is the

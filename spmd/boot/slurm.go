@@ -30,9 +30,22 @@ var slurmVariables = []string{
 // interactive shells and the like.
 const firstSpecialStep = 0xfffffff0
 
+// inStep reports whether srun has started this process, or what has started it.
+func inStep(env Environ) bool {
+	step := variable(env, "SLURM_STEP_ID")
+	n, err := strconv.ParseUint(step, 10, 64)
+	return step != "" && (err != nil || n < firstSpecialStep) && !ofOtherStep(env, "slurm")
+}
+
+// IsTask reports whether this process is a task of srun, or below one. SLURM_PROCID alone does not say so: a batch
+// script and an interactive shell have it, too.
+func IsTask(env Environ) bool {
+	_, numbered := env("SLURM_PROCID")
+	return numbered && inStep(env)
+}
+
 func detectSlurm(env Environ) (connect, error) {
-	step, _ := env("SLURM_STEP_ID")
-	if n, err := strconv.ParseUint(step, 10, 64); step == "" || err == nil && n >= firstSpecialStep {
+	if !inStep(env) {
 		return nil, nil
 	}
 	// Who sets all of torchrun's variables for a process means them: srun may

@@ -242,7 +242,7 @@ func (v *vigil) bound(ctx context.Context) (context.Context, func()) {
 // UnderSrun returns a context that ends with srun or slurmstepd where these have started this process to start ranks,
 // and is none itself. The error is that of a launcher that has died already.
 func UnderSrun(ctx context.Context, env Environ) (_ context.Context, release func(), err error) {
-	if _, started := env("SLURM_PROCID"); !started {
+	if !IsTask(env) {
 		return ctx, func() {}, nil
 	}
 	v, err := watchLauncher(env, "slurm", slog.New(slog.DiscardHandler))

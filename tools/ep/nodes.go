@@ -84,8 +84,15 @@ func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
 
 // isRank reports whether a launcher has started this process as one of its ranks.
 func isRank(env func(string) string) bool {
-	return slices.ContainsFunc([]string{"LOCAL_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK", "PERIGEE_RANK"},
+	return isTask(env) || slices.ContainsFunc([]string{"LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "PERIGEE_RANK"},
 		func(variable string) bool { return env(variable) != "" })
+}
+
+func isTask(env func(string) string) bool {
+	return boot.IsTask(func(variable string) (value string, set bool) {
+		value = env(variable)
+		return value, value != ""
+	})
 }
 
 // isNode reports whether srun has started this process as the only one of its node, on as many nodes as the flag or the
@@ -96,7 +103,7 @@ func (f nodeFlags) isNode(env func(string) string) bool {
 		return false
 	}
 	text := strconv.Itoa(count)
-	return env("LOCAL_RANK") == "" && env("PERIGEE_RANK") == "" && env("SLURM_PROCID") != "" &&
+	return env("LOCAL_RANK") == "" && env("PERIGEE_RANK") == "" && isTask(env) &&
 		env("SLURM_STEP_NUM_NODES") == text && env("SLURM_STEP_NUM_TASKS") == text
 }
 

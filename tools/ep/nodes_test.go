@@ -17,7 +17,7 @@ import (
 
 // What the document's variables mean depends on who has started the process.
 func TestNodes(t *testing.T) {
-	step := "SLURM_PROCID=1 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
+	step := "SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
 	second := nodes{count: 2, node: 1, perNode: 8, master: "n1", port: "9999"}
 	for _, test := range []struct {
 		args, env string
@@ -35,6 +35,9 @@ func TestNodes(t *testing.T) {
 		// One command on each node, started by srun.
 		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", second, ""},
 		{"--world-size 2 --rank 1 --master-addr n1", step + "2", second, ""},
+		// One command on each node, on one of them by a batch script, or by a shell of salloc.
+		{"", "SLURM_PROCID=0 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", second, ""},
+		{"--world-size 2 --rank 1 --master-addr n1", "SLURM_PROCID=0 SLURM_STEP_ID=4294967290", second, ""},
 		{"--world-size 2", step + "16", nodes{}, "--world-size, --rank and --master-addr have no effect"},
 		{"--world-size 2", "PMI_RANK=1", nodes{}, "--world-size, --rank and --master-addr have no effect"},
 	} {

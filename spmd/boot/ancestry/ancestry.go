@@ -82,7 +82,8 @@ type Launcher struct {
 	between []watched // the ancestors below it, the rank's parent first
 	apart   bool      // the rank was started so as to outlive these
 	since   time.Time
-	forkers []Process // those of them that may have begun the rank's session, and have not been seen to wait
+	forkers []watched // those of them that may have begun the rank's session, and have not been seen to wait
+	gone    []Process // those of forkers that have ended in time to have detached the rank
 	pairs   []string  // KEY=VALUE, which the launcher has given to the rank
 	proc    string
 	self    int
@@ -362,23 +363,30 @@ func (l *Launcher) findForkers() {
 		}
 		child = w.PID
 	}
-	for _, w := range l.between[:last] {
-		l.forkers = append(l.forkers, w.Process)
-	}
+	l.forkers = slices.Clone(l.between[:last])
 	l.lookAtForkers()
 }
 
-// lookAtForkers forgets those that wait.
+// lookAtForkers forgets those that wait, and keeps in mind those that have ended: Wait may notice it up to [lookEvery]
+// later, on kernels without pidfds.
 func (l *Launcher) lookAtForkers() {
-	l.forkers = slices.DeleteFunc(l.forkers, func(p Process) bool {
-		s, err := statOf(l.proc, p.PID)
+	l.forkers = slices.DeleteFunc(l.forkers, func(w watched) bool {
+		if w.ended() {
+			if time.Since(l.since) < forking {
+				l.gone = append(l.gone, w.Process)
+			}
+			return true
+		}
+		s, err := statOf(l.proc, w.PID)
 		return err == nil && s.State == 'S'
 	})
 }
 
-// detached reports whether the rank is to outlive an ancestor that has ended now.
+// detached reports whether the rank is to outlive an ancestor that has ended now, or has been seen to have ended.
 func (l *Launcher) detached(ended Process) bool {
-	return l.apart || time.Since(l.since) < forking && slices.Contains(l.forkers, ended)
+	is := func(w watched) bool { return w.Process == ended }
+	return l.apart || slices.Contains(l.gone, ended) ||
+		time.Since(l.since) < forking && slices.ContainsFunc(l.forkers, is)
 }
 
 // Wait returns when the launcher has ended, or an ancestor of the rank below it, and which process that was. orphan is
@@ -405,7 +413,9 @@ func (l *Launcher) Wait(ctx context.Context) (ended Process, orphan bool) {
 	for {
 		select {
 		case <-looks.C:
-			if l.lookAtForkers(); len(l.forkers) == 0 || time.Since(l.since) > forking {
+			l.lookAtForkers()
+			// What ends after the launcher detaches nothing.
+			if len(l.forkers) == 0 || time.Since(l.since) > forking || l.handle.ended() {
 				looks.Stop()
 			}
 		case p := <-launcher:

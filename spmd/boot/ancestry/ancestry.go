@@ -216,7 +216,10 @@ func holdParent(proc string, child int) (parent int, h handle, err error) {
 	if parent, err = parentOf(proc, child); err != nil || parent <= 1 {
 		return 0, nil, err
 	}
-	if h, err = hold(proc, parent); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, os.ErrNotExist) {
+	if h, err = hold(proc, parent); errors.Is(err, os.ErrNotExist) {
+		h, err = holdHidden(proc, parent, child)
+	}
+	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, os.ErrNotExist) {
 		return 0, nil, fmt.Errorf("process %d, an ancestor of this one: %w", parent, err)
 	}
 	// It may have ended between the two, and its number may have gone to another.
@@ -451,7 +454,9 @@ func (l *Launcher) takenOver(ended Process) bool {
 	child := l.self
 	for i, w := range l.between {
 		if w.Process != ended {
-			child = w.PID
+			if !w.ended() { // one that has may be shown no more, and has left the rank to the same process
+				child = w.PID
+			}
 			continue
 		}
 		parent, err := parentOf(l.proc, child)

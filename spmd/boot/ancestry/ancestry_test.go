@@ -250,20 +250,29 @@ PERIGEE_TEST_RANK=3 bash -c 'bash -c "$S"; sleep 1000'; sleep 1000`)
 	}
 }
 
-// A process in between that asks for what is below it waits for that, too.
-func TestSubreaper(t *testing.T) {
-	const variable = "PERIGEE_TEST_SUBREAPER"
-	if file := os.Getenv(variable); file != "" {
-		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-		exec.Command("bash", "-c", "set -m; sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait", file).Run()
-		time.Sleep(time.Hour)
-	}
-	launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 `+variable+`=$0 `+os.Args[0]+` -test.run '^TestSubreaper$'; sleep 1000`)
+// underSubreaper finds the launcher of a rank that a script starts below this test program, which asks for what the
+// script leaves. wrapper is the nearest of the processes between the two.
+func underSubreaper(t *testing.T, script string, between int) (l *Launcher, wrapper int) {
+	t.Helper()
+	t.Setenv("PERIGEE_TEST_SCRIPT", script)
+	launcher, wrapper, rank := familyOf(t, `PERIGEE_TEST_RANK=3 PERIGEE_TEST_SUBREAPER=$0 `+os.Args[0]+
+		` -test.run '^TestSubreaper$'; sleep 1000`)
 	l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
-	if err != nil || l == nil || l.PID != launcher || len(l.between) != 2 || l.apart {
+	if err != nil || l == nil || l.PID != launcher || len(l.between) != between || l.apart {
 		t.Fatalf("%+v, %v", l, err)
 	}
-	defer l.Close()
+	t.Cleanup(l.Close)
+	return l, wrapper
+}
+
+// A process in between that asks for what is below it waits for that, too.
+func TestSubreaper(t *testing.T) {
+	if file := os.Getenv("PERIGEE_TEST_SUBREAPER"); file != "" {
+		unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+		exec.Command("bash", "-c", os.Getenv("PERIGEE_TEST_SCRIPT"), file).Run()
+		time.Sleep(time.Hour)
+	}
+	l, wrapper := underSubreaper(t, "set -m; sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait", 2)
 	syscall.Kill(wrapper, syscall.SIGKILL)
 	ctx, cancel := context.WithTimeout(t.Context(), reprieve+500*time.Millisecond)
 	defer cancel()
@@ -276,6 +285,67 @@ func TestSubreaper(t *testing.T) {
 	}
 	if p, orphan := l.Wait(t.Context()); !orphan {
 		t.Errorf("%v is no orphan", p)
+	}
+}
+
+// So it does when a script ends whose own script has ended right before it.
+func TestSubreaperOfTwo(t *testing.T) {
+	l, wrapper := underSubreaper(t, `bash -c 'set -m; sleep 1000 & echo $$ $! >$0.new; mv $0.new $0; wait' $0; sleep 1000`, 3)
+	time.AfterFunc(10*time.Millisecond, func() {
+		syscall.Kill(wrapper, syscall.SIGKILL)
+		for { // until the outer one has waited for it
+			if _, err := statOf("/proc", wrapper); err != nil {
+				break
+			}
+			time.Sleep(time.Millisecond)
+		}
+		syscall.Kill(l.between[1].PID, syscall.SIGKILL)
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), reprieve+500*time.Millisecond)
+	defer cancel()
+	if p, orphan := l.Wait(ctx); orphan {
+		t.Errorf("orphan of %v", p)
+	}
+}
+
+// Where /proc does not show the processes of other users, and there are no pidfds, slurmstepd is known by its number.
+func TestHidden(t *testing.T) {
+	pidfdOpen = func(int, int) (int, error) { return -1, unix.EPERM }
+	defer func() { pidfdOpen = unix.PidfdOpen }()
+	for _, shown := range []bool{true, false} { // the rank itself, at the launcher's end
+		launcher := exec.Command("sleep", "1000")
+		if err := launcher.Start(); err != nil {
+			t.Fatal(err)
+		}
+		dir := t.TempDir()
+		rank := func(parent int) {
+			os.MkdirAll(filepath.Join(dir, "7"), 0o700)
+			os.WriteFile(filepath.Join(dir, "7", "stat"),
+				fmt.Appendf(nil, "7 (x) S %d 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 4711 0 0\n", parent), 0o600)
+		}
+		rank(launcher.Process.Pid)
+		l, err := find(dir, 7, pair, 0)
+		if err != nil || l == nil || l.PID != launcher.Process.Pid {
+			t.Fatalf("%v, %v, want process %d", l, err, launcher.Process.Pid)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		if p, orphan := l.Wait(ctx); orphan {
+			t.Errorf("the launcher lives, but %v has ended", p)
+		}
+		cancel()
+		if shown {
+			rank(1)
+		} else {
+			os.RemoveAll(filepath.Join(dir, "7"))
+		}
+		launcher.Process.Kill()
+		launcher.Wait()
+		if p, orphan := l.Wait(t.Context()); !orphan || p.PID != launcher.Process.Pid {
+			t.Errorf("the rank is shown: %v; got %v, %v", shown, p, orphan)
+		}
+		if l, err := find(dir, 7, pair, 0); l != nil || shown && err != nil {
+			t.Errorf("the rank is shown: %v; found %v, %v", shown, l, err)
+		}
 	}
 }
 

@@ -103,3 +103,32 @@ func (l looked) ended() bool {
 }
 
 func (looked) close() {}
+
+// hidden is a process that /proc does not show, since it is another user's (hidepid=2). It is the parent of a process
+// that is shown.
+type hidden struct {
+	pid   int
+	child looked
+}
+
+// holdHidden makes a handle of the parent of a process where /proc does not show it. The error is unix.ESRCH if there
+// is none.
+func holdHidden(proc string, pid, child int) (handle, error) {
+	if err := unix.Kill(pid, 0); errors.Is(err, unix.ESRCH) {
+		return nil, err
+	}
+	s, err := statOf(proc, child)
+	return hidden{pid, looked{proc, child, s.Start}}, err
+}
+
+func (h hidden) wait(ctx context.Context) bool { return look(ctx, h.ended) }
+
+// ended looks at the child first, which gets another parent when this one ends: the number may go to a later process.
+func (h hidden) ended() bool {
+	if s, err := statOf(h.child.proc, h.child.pid); err == nil && s.Start == h.child.start {
+		return s.Parent != h.pid
+	}
+	return errors.Is(unix.Kill(h.pid, 0), unix.ESRCH)
+}
+
+func (hidden) close() {}

@@ -146,6 +146,16 @@ const (
 	busy    = "wait() { while :; do :; done; }; "
 )
 
+// seeWaiting has a launcher see that its ancestors wait, which they do soon after they have started the rank.
+func seeWaiting(t *testing.T, l *Launcher) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); len(l.forkers) > 0; time.Sleep(time.Millisecond) {
+		if l.lookAtForkers(); time.Now().After(deadline) {
+			t.Fatalf("%v do not wait", l.forkers)
+		}
+	}
+}
+
 // A rank that was not started in the background ends with the script that would wait for it, since launchers end those.
 func TestEndBetween(t *testing.T) {
 	onBoth(t, func(t *testing.T) {
@@ -177,6 +187,9 @@ func TestEndBetween(t *testing.T) {
 			l, err := find("/proc", rank, pair, ignoredBy("/proc", rank))
 			if err != nil || l == nil || l.PID != launcher || len(l.between) != 1 || l.between[0].PID != wrapper {
 				t.Fatalf("%s: %+v, %v", name, l, err)
+			}
+			if !strings.HasPrefix(c.start, busy) {
+				seeWaiting(t, l)
 			}
 			kill, late := strings.CutPrefix(c.kill, ".")
 			if l.since = time.Now(); late {
@@ -491,6 +504,7 @@ func TestRename(t *testing.T) {
 		if found, err := l.Rename("sh"); !found || err != nil || l.PID != launcher || !l.Below(Process{wrapper, "starter"}) {
 			t.Errorf("%s: what has started it has the name: got %v, %v, launcher %v", name, found, err, l)
 		}
+		seeWaiting(t, l)
 		killed := wrapper
 		if c.launcher {
 			killed = launcher

@@ -149,10 +149,13 @@ func ends() []end {
 	}
 }
 
-// alive reports whether a process has not ended.
+// alive reports whether a process has not ended. Its first thread may have, while another keeps its sockets open.
 func alive(pid int) bool {
-	s, err := procfs.ReadStat(procfs.Dir(pid))
-	return err == nil && !s.Ended()
+	threads, _ := filepath.Glob(filepath.Join(procfs.Dir(pid), "task", "*"))
+	return slices.ContainsFunc(threads, func(dir string) bool {
+		s, err := procfs.ReadStat(dir)
+		return err == nil && !s.Ended()
+	})
 }
 
 func TestDeathOfTheLauncher(t *testing.T) {

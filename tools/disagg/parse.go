@@ -15,7 +15,9 @@ import (
 	"time"
 
 	"perigee/internal/cli"
+	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/table"
@@ -37,6 +39,7 @@ type ParseCmd struct {
 
 // Run reads and judges.
 func (c *ParseCmd) Run(s cli.Streams) error {
+	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	if err := c.Gates.Check(); err != nil {
 		return err
 	}

@@ -254,10 +254,10 @@ worker_config:
 }
 
 // A short file cannot make a sweep that fills the memory.
-// Numbers come to a job as they are written.
+// Values come to a job as they are written.
 func TestNumbersOfVariables(t *testing.T) {
-	const numbers = `{RUN: 20261126102002123456, COMMIT: 1234e56, ONE: 1.0, HEX: 0x1F, ON: true, OFF: "off", WORD: yes}`
-	want := map[string]string{"RUN": "20261126102002123456", "COMMIT": "1234e56", "ONE": "1.0", "HEX": "0x1F", "ON": "true", "OFF": "off", "WORD": "yes"}
+	const numbers = `{RUN: 20261126102002123456, COMMIT: 1234e56, ONE: 1.0, HEX: 0x1F, ON: True, OFF: "off", WORD: yes, NONE: ~}`
+	want := map[string]string{"RUN": "20261126102002123456", "COMMIT": "1234e56", "ONE": "1.0", "HEX": "0x1F", "ON": "True", "OFF": "off", "WORD": "yes", "NONE": ""}
 	c := load(t, "job: {client: a, env: "+numbers+"}\nbenchmark: {concurrency_list: [0x2, 4], env_var: "+numbers+"}\n", Options{})[0]
 	for _, got := range []map[string]string{c.Job.Env, c.Benchmark.Env} {
 		if diff := cmp.Diff(want, got); diff != "" {

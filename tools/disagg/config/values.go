@@ -32,11 +32,14 @@ func pairs(s string) []string {
 	return slices.DeleteFunc(strings.Fields(s), func(word string) bool { return strings.IndexByte(word, '=') < 1 })
 }
 
-// plainMap returns the values of a map as text.
+// plainMap returns the values of a map as text, "" for nothing.
 func plainMap(v *conf.Value) map[string]string {
 	m := map[string]string{}
 	for _, name := range v.Keys() {
-		m[name] = scalarText(v.Get(name))
+		m[name] = ""
+		if x := v.Get(name); x.Kind != conf.Null {
+			m[name] = x.Written() // True, 1.0, or a commit such as 1234e56
+		}
 	}
 	return m
 }
@@ -49,7 +52,7 @@ func scalarText(v *conf.Value) string {
 	case conf.Bool:
 		return strconv.FormatBool(v.Bool())
 	case conf.Int, conf.Float:
-		return v.Written() // 1.0, or a commit such as 1234e56
+		return v.Written()
 	}
 	return ""
 }

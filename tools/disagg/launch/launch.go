@@ -206,6 +206,10 @@ const (
 
 // New makes the plan of a case. It writes nothing.
 func New(c *config.Config, o Options) (*Plan, error) {
+	if strings.Contains(o.Dir, `\`) {
+		return nil, fault.New(fault.Output, "the result folder %s has a backslash in its path, which sbatch takes out", o.Dir).
+			WithHint("--output, OUTPUT_PATH or environment.log_dir names another")
+	}
 	name, text, err := find(c, o.Below)
 	if err != nil {
 		return nil, err

@@ -169,6 +169,9 @@ job: {nodes: 2, client: "echo '$CONCURRENCY'", server: sleep 9, ready: 'true', e
 	if !slices.Equal(p.Args, want) {
 		t.Errorf("got  %v\nwant %v", p.Args, want)
 	}
+	if _, err := New(c, Options{Dir: `/r/a\b`}); fault.KindOf(err) != fault.Output || !strings.Contains(err.Error(), "has a backslash") {
+		t.Error(err)
+	}
 	if p.Files["client.sh"] != "#!/bin/bash\necho '$CONCURRENCY'\n" {
 		t.Errorf("the client has changed: %q", p.Files["client.sh"])
 	}

@@ -610,6 +610,25 @@ func TestReaderLeaves(t *testing.T) {
 	}
 }
 
+// What --export keeps from a job, as many sites and users have it, are not the variables of the case.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for name, export := range map[string]string{"none": "NONE", "list": "PATH,HOME"} {
+		s.add(name, "good", 0, "  env: {A: of the case}\n  server: 'echo \"A is $A\"; sleep 1000'\n  ready: grep -q . 3_output_SERVER_0.log\n")
+		s.slurm(name, "extra_args: '--export="+export+"'")
+	}
+	s.run(0)
+	for _, log := range s.written("3_output_SERVER_0.log") {
+		if text, err := os.ReadFile(log); err != nil || !strings.Contains(string(text), "A is of the case\n") {
+			t.Errorf("%s: %q, %v", log, text, err)
+		}
+	}
+	if n := len(s.written("3_output_SERVER_0.log")); n != 2 {
+		t.Errorf("%d cases had a server", n)
+	}
+}
+
 // Bad output folders are found before anything is submitted.
 func TestBadOutput(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
+	"perigee/internal/secret"
 )
 
 // Kind is what a [Value] holds.
@@ -164,7 +165,7 @@ func (v *Value) Path() string {
 		case v.parent.Kind == List:
 			steps = append(steps, "["+strconv.Itoa(int(v.index))+"]")
 		case !plainKey.MatchString(v.key):
-			steps = append(steps, "["+quote(v.key)+"]")
+			steps = append(steps, "["+quote(secret.Name(v.key))+"]")
 		default:
 			steps = append(steps, "."+v.key)
 		}
@@ -246,7 +247,7 @@ func (v *Value) describe() string {
 	case Int, Float:
 		return fmt.Sprintf("the number %v", v.scalar)
 	case String:
-		return "the text " + quote(v.Text())
+		return "the text " + quote(secret.Text(v.Text()))
 	}
 	return v.Kind.String()
 }

@@ -7,10 +7,28 @@ func TestVariable(t *testing.T) {
 		{"HF_TOKEN", "x"}: true, {"hf_token", "x"}: true, {"MAX_TOKENS", "8"}: false, {"TOKENIZER", "y"}: false,
 		{"SLURM_JWT", "x"}: true, {"MY_PAT", ""}: true, {"COMPATIBLE", "x"}: false, {"KEY", "x"}: true, {"MONKEY", "x"}: false,
 		{"HEADER", "Authorization: Basic x"}: true, {"PROXY", "me:x@proxy"}: true, {"PROXY", "http://proxy:1/a@b"}: false,
-		{"A", "TOKEN=x"}: false,
+		{"A", "TOKEN=x"}: false, {"ACCESSKEY", "x"}: true, {"JWT", "x"}: true,
 	} {
 		if got := Variable(pair[0], pair[1]); got != want {
 			t.Errorf("%s=%s: %t", pair[0], pair[1], got)
+		}
+	}
+}
+
+func TestTextsOfMessages(t *testing.T) {
+	for text, want := range map[string]string{
+		"HF_TOKEN": "HF_TOKEN", "HF_TOKEN:x": "HF_TOKEN...", "hf_token x": "hf_token...", "max batch size": "max batch size", "": "", "=x": "=x",
+		"HF_TOKEN=x": "HF_TOKEN...",
+	} {
+		if got := Name(text); got != want {
+			t.Errorf("Name(%q): got %q, want %q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"A=B": "A=B", "HF_TOKEN=x": "HF_TOKEN=...", "A=bearer x": "A=...", "HF_TOKEN: x": "HF_TOKEN...", "two words": "two words",
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("Text(%q): got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"perigee/internal/version"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/probe"
+	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -77,8 +78,11 @@ const (
 	mostAllElements = 4 * mostElements
 )
 
-// verdicts counts what the verdicts hold that have been read.
-type verdicts struct{ bytes, elements int }
+// verdicts counts what the verdicts hold that have been read, and the figures beside them.
+type verdicts struct {
+	bytes, elements int
+	figures         record.Figures
+}
 
 // readCase reads the verdict in a result folder.
 func readCase(dir string) (*Case, error) { return new(verdicts).read(dir) }

@@ -95,7 +95,7 @@ func checkAlpha(alpha float64) error {
 	return nil
 }
 
-// readAll reads output folders and CSV files. v counts the verdicts in them.
+// readAll reads output folders and CSV files. v counts what is in them.
 func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []Case, _ error) {
 	known, cases := runs{}, []Case{} // in JSON a list, though it has no element
 	for _, path := range paths {
@@ -116,7 +116,7 @@ func readAll(w io.Writer, paths []string, v *verdicts) (rows []record.Row, _ []C
 				continue // no case has passed
 			}
 		}
-		more, left, err := record.ReadCSV(file)
+		more, left, err := v.figures.ReadCSV(file)
 		if err == nil && left > 0 {
 			_, err = fmt.Fprintf(w, "warning: %s: %s of runs that failed or were invalid (column state) do not count\n",
 				plaintext.Escape(file), cli.Count(left, "figure"))

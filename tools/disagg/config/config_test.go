@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -273,6 +274,16 @@ func TestNumbersOfVariables(t *testing.T) {
 	}
 }
 
+// A flag of lm_eval is given or not; a value is given as it is.
+func TestArgumentsOfTasks(t *testing.T) {
+	c := load(t, "job: {client: a}\nbenchmark: {concurrency_list: 1}\naccuracy: {tasks: {b: {model: m, extra_kwargs: "+
+		"{on: true, off: false, text: 'false', n: 1.0, fewshot_as_multiturn: false}}}}\n", Options{})[0]
+	want := []Argument{{"on", "true"}, {"text", "false"}, {"n", "1.0"}, {"fewshot_as_multiturn", "false"}}
+	if diff := cmp.Diff(want, c.Evaluation.Tasks[0].Extra); diff != "" || !c.Valid() {
+		t.Error(diff, problems(c))
+	}
+}
+
 // What takes long is done once for all cases of a file, and not for any number of them.
 func TestSweepsShareWork(t *testing.T) {
 	text := func(values, pattern string) string {
@@ -285,8 +296,14 @@ func TestSweepsShareWork(t *testing.T) {
 		t.Errorf("%d cases, %v", len(list), list[0].Problems)
 	}
 	list = load(t, strings.ReplaceAll(text(many(mostPatterns+1), "(1){n}"), "job.env.A", "n"), Options{Lenient: true})
-	if got := problems(list[mostPatterns]); !strings.Contains(got, "wanted at most 100 different patterns in the cases of a file") || !list[1].Valid() {
+	if got := problems(list[mostPatterns]); !strings.Contains(got, "wanted at most 1000 different patterns in all files") || !list[1].Valid() {
 		t.Error(got, list[1].Problems)
+	}
+	defer func(old time.Duration) { patternTime = old }(patternTime)
+	patternTime = 0
+	list = load(t, strings.ReplaceAll(text(many(2), "(1){n}"), "job.env.A", "n"), Options{Lenient: true})
+	if got := problems(list[1]); !strings.Contains(got, "which take 0s at most, got more") || !list[0].Valid() {
+		t.Error(got, list[0].Problems)
 	}
 	m, calls := new(memo), 0
 	for range 3 {
@@ -369,9 +386,17 @@ func TestNamesAreBounded(t *testing.T) {
 		"x: 1}\nenvironment: {worker_env_var: A=1 HF_TOKEN:hidden":                                                               "wanted NAME=VALUE with blanks between: words without NAME= are left out, 1 of them",
 		"x: 1}\njob: {env: {PPID: 1}":                                                                                            `job.env: wanted the name of an environment variable that a job may set, got "PPID"`,
 		"x: 1}\njob: {env: {perigee_dir: 1}":                                                                                     `job.env: wanted the name of an environment variable that a job may set, got "perigee_dir"`,
-		"x: 1}\nenvironment: {HF_TOKEN=hidden: 1":                                                                                `environment.HF_TOKEN: the key "HF_TOKEN" is not known here`,
+		"x: 1}\njob: {env: {HF_TOKEN:hidden}":                                                                                    `job.env: wanted the name of an environment variable that a job may set, got "HF_TOKEN..."`,
+		"x: 1}\nenvironment: {HF_TOKEN hidden: 1":                                                                                `environment.HF_TOKEN...: the key "HF_TOKEN..." is not known here`,
+		"x: 1}\nenvironment: 'HF_TOKEN=hidden'\nx: {":                                                                            "environment: wanted a map, got text",
+		"x: 1}\njob: {nodes: HF_TOKEN=hidden":                                                                                    `job.nodes: wanted a whole number from 1 to 1000000000, got the text "HF_TOKEN=..."`,
+		"x: 1}\naccuracy: {tasks: {b: nothing}":                                                                                  "wanted a map with model, model_args_extra, extra_kwargs, got text",
+		"x: 1}\naccuracy: {tasks: {b: {extra_kwarg: {a: 1}}}":                                                                    `the key "extra_kwarg" is not known here; did you mean "extra_kwargs"?`,
+		"x: 1}\naccuracy: {tasks: {b: {extra_kwargs: --a b}}":                                                                    "accuracy.tasks.b.extra_kwargs: wanted a map of arguments, got text",
+		"x: 1}\naccuracy: {tasks: {b: {extra_kwargs: {a: [1]}}}":                                                                 "accuracy.tasks.b.extra_kwargs.a: wanted a text, a number or a boolean, got a list",
+		"x: 1}\nenvironment: {HF_TOKEN=hidden: 1":                                                                                `environment.HF_TOKEN...: the key "HF_TOKEN..." is not known here`,
 		"x: 1}\nbenchmark: {env_var: HF_TOKEN=hidden":                                                                            "benchmark.env_var: wanted a map, got text",
-		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":                                                                       `wanted the name of an environment variable that a job may set, got "HF_TOKEN"`,
+		"x: 1}\nbenchmark: {env_var: {HF_TOKEN=hidden: 1}":                                                                       `wanted the name of an environment variable that a job may set, got "HF_TOKEN..."`,
 		"x: 1}\naccuracy: {tasks: '" + strings.Repeat("a", 1<<16+1) + "'":                                                        "accuracy.tasks: wanted a text of at most 64 KiB",
 		"x: 1}\nslurm: {extra_args: '" + strings.Repeat("a ", 10_001) + "'":                                                      "slurm.extra_args: wanted at most 10000 elements",
 		"x: 1}\nenvironment: {worker_env_var: '" + strings.Repeat("a=b ", 10_001) + "'":                                          "worker_env_var: wanted at most 10000 elements",

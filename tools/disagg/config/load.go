@@ -33,6 +33,7 @@ func Load(file string, id Ident, o Options) []*Config { return new(together).loa
 type together struct {
 	turn sync.Mutex   // of a file that may take much memory
 	kept atomic.Int64 // bytes that the cases take, as estimated
+	memo memo
 }
 
 func (t *together) load(file string, id Ident, o Options) []*Config {
@@ -67,9 +68,8 @@ func (t *together) load(file string, id Ident, o Options) []*Config {
 		return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}, tree.Memory())
 	}
 	list := make([]*Config, len(variants))
-	var m memo
 	for i, v := range variants {
-		list[i] = from(v, file, id, o, &m)
+		list[i] = from(v, file, id, o, &t.memo)
 		if taken += list[i].memory(); len(list) > 1 && taken > conf.MaxMemory {
 			problem := Problem{"sweep", tree.Get("sweep").Line, fmt.Sprintf(
 				"wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))}

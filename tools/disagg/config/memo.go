@@ -3,13 +3,18 @@ package config
 import (
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"perigee/tools/disagg/pattern"
 )
 
-// memo keeps what takes long to find out and holds for several cases of one file: a sweep makes thousands of them.
+// memo keeps what takes long to find out and holds for many cases: a sweep makes thousands of them, and files are
+// alike.
 type memo struct {
+	mu       sync.Mutex
 	patterns map[string]compiled // by their texts and names
+	spent    time.Duration       // on these
 	nearest  map[string]string   // what is said of unknown keys, by their paths
 }
 
@@ -18,18 +23,30 @@ type compiled struct {
 	err     error
 }
 
-// mostPatterns is how many a sweep may make of one: reading each may take 20 ms.
-const mostPatterns = 100
+// Reading a pattern of 8 KiB may take a second.
+const (
+	mostPatterns    = 1000
+	mostSuggestions = 10_000 // that are kept
+)
 
+// patternTime is a variable for tests.
+var patternTime = 10 * time.Second
+
+// compile reads a pattern, one at a time: it may take much memory.
 func (m *memo) compile(source string, names []string) (*pattern.Pattern, error) {
 	key := strings.Join(names, "\n") + "\n\n" + source
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	c, known := m.patterns[key]
 	switch {
 	case known:
-	case len(m.patterns) == mostPatterns:
-		return nil, fmt.Errorf("wanted at most %d different patterns in the cases of a file, got more", mostPatterns)
+	case len(m.patterns) == mostPatterns || m.spent > patternTime:
+		return nil, fmt.Errorf("wanted at most %d different patterns in all files, which take %s at most, got more", mostPatterns,
+			patternTime)
 	default:
+		began := time.Now()
 		c.pattern, c.err = pattern.Compile(source, names)
+		m.spent += time.Since(began)
 		if m.patterns == nil {
 			m.patterns = map[string]compiled{}
 		}
@@ -40,13 +57,18 @@ func (m *memo) compile(source string, names []string) (*pattern.Pattern, error) 
 
 // suggestion is what find says of an unknown key.
 func (m *memo) suggestion(path string, find func() string) string {
+	m.mu.Lock()
 	text, known := m.nearest[path]
-	if !known {
-		text = find()
-		if m.nearest == nil {
-			m.nearest = map[string]string{}
-		}
-		m.nearest[path] = text
+	m.mu.Unlock()
+	if known {
+		return text
 	}
+	text = find()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.nearest == nil || len(m.nearest) == mostSuggestions {
+		m.nearest = map[string]string{}
+	}
+	m.nearest[path] = text
 	return text
 }

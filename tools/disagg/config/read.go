@@ -9,6 +9,7 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/plaintext"
+	"perigee/internal/secret"
 )
 
 // Problem is something wrong with a config.
@@ -55,7 +56,7 @@ func read(root *conf.Value, m *memo) *reader {
 		}
 		if wanted := k.mismatch(v); wanted != "" {
 			got := shown(v)
-			if k.kind == mapping || k.kind == assignments { // of variables, which may be secret
+			if k.kind == mapping || k.kind == assignments || k.kind == section { // of variables, which may be secret
 				got = v.Kind.String()
 			}
 			r.add(v, k.path, "wanted %s, got %s", wanted, got)
@@ -90,11 +91,11 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 		return
 	}
 	said := r.memo.suggestion(path, nearest)
-	name, value, pair := strings.Cut(name, "=")
-	if pair { // a variable, which may be secret
-		path = strings.TrimSuffix(path, "="+value)
+	if section, ok := strings.CutSuffix(path, name); ok {
+		path = section + secret.Name(name)
 	}
-	r.unknown = append(r.unknown, Problem{path, v.Line, fmt.Sprintf("the key %q is not known here%s", name, said)})
+	r.unknown = append(r.unknown, Problem{path, v.Line,
+		fmt.Sprintf("the key %q is not known here%s", secret.Name(name), said)})
 }
 
 // last is what is said of the problems beyond mostProblems.
@@ -269,7 +270,7 @@ func textsMismatch(v *conf.Value) string {
 func shown(v *conf.Value) string {
 	switch v.Kind {
 	case conf.String:
-		return "the text " + strconv.Quote(clip(v.Text()))
+		return "the text " + strconv.Quote(clip(secret.Text(v.Text())))
 	case conf.Bool:
 		return "the boolean " + strconv.FormatBool(v.Bool())
 	case conf.Int:

@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"perigee/internal/conf"
+	"perigee/internal/secret"
 	"perigee/tools/disagg/benchlog"
 )
 
@@ -237,7 +238,7 @@ func (c *Config) judgeIdle(r *reader) {
 var (
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// reserved are the variables that bash does not let scripts set, and those that job scripts need for themselves.
-	reserved = regexp.MustCompile(`^(BASHOPTS|BASH_VERSINFO|EUID|PPID|SHELLOPTS|UID|SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
+	reserved = regexp.MustCompile(`^(BASHOPTS|BASH_VERSINFO|EUID|PPID|SHELLOPTS|UID|IFS|SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
 )
 
 // isSettable reports whether a case may have a variable of this name.
@@ -260,7 +261,7 @@ func (c *Config) judgeNames(r *reader) {
 		for _, pair := range given.pairs {
 			if name, _, _ := strings.Cut(pair, "="); !isSettable(name) {
 				r.add(r.values[given.path], given.path,
-					"wanted names of environment variables that a job may set, got %q", clip(name))
+					"wanted names of environment variables that a job may set, got %q", clip(secret.Name(name)))
 			}
 		}
 		v := r.values[given.path]
@@ -273,8 +274,7 @@ func (c *Config) judgeNames(r *reader) {
 		for _, name := range v.Keys() {
 			switch x := v.Get(name); {
 			case !isSettable(name):
-				name, _, _ = strings.Cut(name, "=") // what is behind it may be secret
-				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(name))
+				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(secret.Name(name)))
 			case x.Kind == conf.List || x.Kind == conf.Map:
 				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
 			}

@@ -257,21 +257,49 @@ func (r *reader) evaluation() Evaluation {
 		if !taskName.MatchString(t.Name) {
 			r.add(v, "accuracy.tasks", "wanted the name of a task, got %q", clip(t.Name))
 		}
+		if e.Enabled && t.Model == "" {
+			r.add(v, "accuracy.tasks", "the task %s lacks a model (local-completions, local-chat-completions)", clip(t.Name))
+		}
 	}
 	return e
 }
 
+var taskKeys = []string{"model", "model_args_extra", "extra_kwargs"}
+
 func (r *reader) task(name string, v *conf.Value) Task {
 	t := Task{Name: name}
+	if v.Kind != conf.Map {
+		r.add(v, v.Path(), "wanted a map with %s, got %s", strings.Join(taskKeys, ", "), v.Kind)
+		return t
+	}
+	for _, key := range v.Keys() {
+		if !slices.Contains(taskKeys, key) {
+			at := v.Get(key)
+			r.strange(at, at.Path(), key, func() string { return conf.Suggestion(key, taskKeys) })
+		}
+	}
 	r.scalar(v, "model", conf.String, func(x *conf.Value) { t.Model = x.Text() })
 	r.scalar(v, "model_args_extra", conf.String, func(x *conf.Value) { t.ArgsExtra = x.Text() })
 	extra := v.Get("extra_kwargs")
+	if extra != nil && extra.Kind != conf.Map && extra.Kind != conf.Null {
+		r.add(extra, extra.Path(), "wanted a map of arguments, got %s", extra.Kind)
+	}
 	if n := extra.Len(); n > mostDatasets {
 		r.add(extra, extra.Path(), "wanted at most %d arguments, got %d", mostDatasets, n)
 		return t
 	}
 	for _, k := range extra.Keys() {
-		t.Extra = append(t.Extra, Argument{k, scalarText(extra.Get(k))})
+		switch x := extra.Get(k); {
+		case x.Kind == conf.List || x.Kind == conf.Map || x.Kind == conf.Null:
+			r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
+		case x.Kind == conf.Bool && !x.Bool() && k != onIfAbsent:
+			// lm_eval takes --apply_chat_template=false for a text, and so for true, and no flag has a value.
+		default:
+			t.Extra = append(t.Extra, Argument{k, scalarText(x)})
+		}
 	}
 	return t
 }
+
+// onIfAbsent is the argument of lm_eval that may be on where it is not given.
+const onIfAbsent = "fewshot_as_multiturn"

@@ -551,14 +551,15 @@ func TestVariablesOfTheScript(t *testing.T) {
 	bin, work := t.TempDir(), t.TempDir()
 	wait := "for i in $(seq 200); do [ ! -e " + work + "/done ] || exit 0; /bin/sleep 0.1; done"
 	writeTools(t, bin, map[string]string{
-		"srun":     `while [ $# -gt 0 ] && [ "$1" != bash ] && [ "$1" != true ]; do shift; done; exec "$@"`,
+		"srun":     `echo "${SLURM_EXPORT_ENV-} ${SRUN_EXPORT_ENV-}" >> ` + work + `/exports; while [ $# -gt 0 ] && [ "$1" != bash ]; do shift; done; exec "$@"`,
 		"scontrol": "echo node1", "curl": "[ -e " + work + "/SERVER ] && printf 200", "squeue": "", "sleep": "exec /bin/sleep 0.1",
 	})
 	writeTools(t, work, map[string]string{
 		"start_worker.sh": "env -0 > " + work + "/${1}_$2; " + wait, "start_server.sh": "env -0 > " + work + "/SERVER; " + wait,
 		"run_benchmark.sh": "env -0 > " + work + "/CLIENT; touch " + work + "/done",
 	})
-	var env, pairs []string
+	var pairs []string
+	env := []string{"SLURM_EXPORT_ENV=NONE", "SRUN_EXPORT_ENV=NONE"} // as sbatch --export=NONE, and sites, have it
 	for name, value := range given {
 		env = append(env, name+"="+value)
 		pairs = append(pairs, fmt.Sprintf("%s: %q", name, value))
@@ -585,6 +586,9 @@ func TestVariablesOfTheScript(t *testing.T) {
 	}
 	for _, name := range []string{"CTX_0", "GEN_0", "SERVER", "CLIENT"} {
 		check("trtllm, "+name, filepath.Join(work, name), "HEAD_NODE", "NODE_COUNT")
+	}
+	if exports, err := os.ReadFile(filepath.Join(work, "exports")); err != nil || strings.Trim(string(exports), "AL \n") != "" {
+		t.Errorf("steps get %q, %v", exports, err)
 	}
 	p, err = New(load(t, "benchmark: {concurrency_list: 1}\njob: {setup: 'env -0 > setup', server: 'env -0 > server; sleep 1', ready: 'env -0 > ready',\n"+
 		"  client: 'env -0 > client', evaluate: 'env -0 > evaluate', env: {"+strings.Join(pairs, ", ")+"}}\n"),

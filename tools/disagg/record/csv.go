@@ -217,21 +217,31 @@ func lock(file *os.File) error {
 // byteOrderMark is what spreadsheets write in front.
 const byteOrderMark = "\ufeff"
 
-// What a file may hold: 100,000 of perigee's rows have 50 MB.
+// What a file may hold, and all files that a command reads: 100,000 of perigee's rows have 50 MB.
 const (
 	mostCSV  = 64 << 20 // bytes
 	mostRows = 200_000
 )
 
+// Figures counts what is read of several files.
+type Figures struct{ bytes, rows int }
+
 // ReadCSV reads the rows of a file that AppendCSV or TensorRT-LLM's tests have
 // written. Columns are found by their names.
-func ReadCSV(path string) (rows []Row, left int, _ error) {
+func ReadCSV(path string) (rows []Row, left int, _ error) { return new(Figures).ReadCSV(path) }
+
+// ReadCSV is the function ReadCSV for one of the files.
+func (f *Figures) ReadCSV(path string) (rows []Row, left int, _ error) {
 	file, err := regular.Open(path)
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%w", err)
 	}
 	defer file.Close()
-	bounded := &io.LimitedReader{R: file, N: mostCSV + 1}
+	bounded := &io.LimitedReader{R: file, N: int64(mostCSV + 1 - f.bytes)}
+	together := ""
+	if f.bytes > 0 {
+		together = " in all files together"
+	}
 	r := csv.NewReader(bounded)
 	header, err := r.Read()
 	if err != nil {
@@ -253,12 +263,13 @@ func ReadCSV(path string) (rows []Row, left int, _ error) {
 	for {
 		fields, err := r.Read()
 		if bounded.N <= 0 {
-			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d MiB, got more", path, mostCSV>>20)
+			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d MiB%s, got more", path, mostCSV>>20, together)
 		}
 		if errors.Is(err, io.EOF) {
 			if err := whole(file); err != nil {
 				return nil, 0, fault.New(fault.Input, "%w", err).WithHint(wholeHint)
 			}
+			f.bytes, f.rows = mostCSV+1-int(bounded.N), f.rows+len(rows)
 			return rows, left, nil
 		}
 		if err != nil {
@@ -273,9 +284,9 @@ func ReadCSV(path string) (rows []Row, left int, _ error) {
 			left++
 			continue
 		}
-		if rows = append(rows, row); len(rows) > mostRows {
-			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d figures, got more", path, mostRows).
-				WithHint("split the file by test or by time")
+		if rows = append(rows, row); f.rows+len(rows) > mostRows {
+			return nil, 0, fault.New(fault.Input, "%s: wanted at most %d figures%s, got more", path, mostRows, together).
+				WithHint("split the figures by test or by time")
 		}
 	}
 }

@@ -140,6 +140,19 @@ func TestLongCSV(t *testing.T) {
 			t.Errorf("%d rows, %v, want %q", len(rows), err, want)
 		}
 	}
+	var all Figures
+	for _, want := range []string{"", "wanted at most 200000 figures in all files together"} {
+		if err := os.WriteFile(short, []byte(strings.Join(strings.SplitAfter(text, "\n")[:mostRows/2+2], "")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := all.ReadCSV(short); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	all = Figures{bytes: mostCSV - 1000}
+	if _, _, err := all.ReadCSV(short); err == nil || !strings.Contains(err.Error(), "wanted at most 64 MiB in all files together") {
+		t.Error(err)
+	}
 	path := filepath.Join(t.TempDir(), CSVName)
 	row := strings.Join(columns, ",") + "\n"
 	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {

@@ -165,6 +165,24 @@ echo "srun's exit code: $?"
 	harness.Contains(t, "output", outputOfBatch(t, dir), "launcher local\n", "\nrank 0 of 3", "launcher slurm\n", "\nrank 0 of 2, local rank 0, on node", "rank 1 of 2, local rank 0, on node", "exit code: 0")
 }
 
+// The components of a heterogeneous step are one world.
+func TestHeterogeneousStep(t *testing.T) {
+	s := slurmCluster(t)
+	for _, plugin := range []string{"none", "pmix"} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
+#SBATCH --nodes=2 --ntasks=2 --output=%[1]s/out
+export PERIGEE_MUNGE_SOCKET=%[2]s PERIGEE_IFACE=lo
+unset SLURM_NTASKS SLURM_NPROCS SLURM_NNODES SLURM_JOB_NUM_NODES
+srun --mpi=%[3]s -n1 %[4]s run %[5]s : -n1 %[4]s run %[5]s
+echo "srun's exit code: $?"
+`, dir, s.Munge, plugin, harness.Program, harness.Script(t, "whoami.lua")))
+		start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+		out := outputOfBatch(t, dir)
+		harness.Contains(t, "output", out, "2 ranks on", "rank 0 of 2", "rank 1 of 2", "exit code: 0")
+	}
+}
+
 // outputOfBatch is what a batch job has written to the file out, whose last line has an exit code. sbatch --wait would
 // look every ten seconds only.
 func outputOfBatch(t *testing.T, dir string) string {

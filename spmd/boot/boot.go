@@ -191,6 +191,7 @@ func isOtherStep(env Environ, title string) bool {
 	_, after, _ := strings.Cut(title, "[")
 	name, _, _ := strings.Cut(after, "]")
 	job, step, _ := strings.Cut(name, ".")
+	step, _, _ = strings.Cut(step, "+") // and the number of a component of a heterogeneous step
 	if _, err := strconv.ParseUint(step, 10, 32); err == nil {
 		return false // srun sets all of them
 	}

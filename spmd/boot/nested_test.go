@@ -48,6 +48,7 @@ func TestPassesOn(t *testing.T) {
 func TestIsOtherStep(t *testing.T) {
 	for title, want := range map[string]bool{
 		"slurmstepd: [7.batch]": true, "slurmstepd: [7.interactive]": true, "slurmstepd: [7.extern]": true, "slurmstepd: [7.0]": false, "slurmstepd: [7.1]": false,
+		"slurmstepd: [7.3+0]": false, "slurmstepd: [7.3+1]": false, // srun A : B
 		"slurmstepd: [6.batch]": false, "slurmstepd: [7]": false, "slurmstepd": false, "": false, "/usr/sbin/slurmstepd infinity": false,
 	} {
 		env := map[string]string{"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "1"}

@@ -101,8 +101,18 @@ func TestExpertsOnNodes(t *testing.T) {
 }
 
 // The command of the first node may be started by the batch script itself, which is no rank of Slurm's, and that of another
-// by ssh, without Slurm's variables.
+// by ssh, without Slurm's variables. The script may have been submitted in a step, whose variables it has then.
 func TestExpertsOfABatchScript(t *testing.T) {
+	for _, in := range []string{"none", "pmi2", "pmix"} {
+		t.Run("in a step of "+in, func(t *testing.T) {
+			testExpertsOfABatchScript(t, "srun", "--mpi="+in, "--nodes=1", "--ntasks=1")
+		})
+	}
+	testExpertsOfABatchScript(t)
+}
+
+func testExpertsOfABatchScript(t *testing.T, in ...string) {
+	t.Helper()
 	s := slurmCluster(t)
 	port, err := spmdtest.FreePorts(1)
 	if err != nil {
@@ -112,14 +122,14 @@ func TestExpertsOfABatchScript(t *testing.T) {
 	write(t, filepath.Join(dir, "job.sh"), fmt.Sprintf(`#!/bin/sh
 #SBATCH --nodes=1 --ntasks=1 --output=%[1]s/out
 share="PERIGEE_SECRET=of-the-test-of-nodes PERIGEE_IFACE=lo MASTER_PORT=%[2]d WORLD_SIZE=2 MASTER_ADDR=127.0.0.2"
-set -- %[3]s ep control-plane --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
+set -- timeout 30 %[3]s ep control-plane --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
 env -i PATH="$PATH" HOME="$HOME" $share RANK=1 "$@" &
 env $share RANK=0 "$@"
 code=$?
 wait
 echo "the script's exit code: $code"
 `, dir, port[0], harness.Program))
-	start(t, harness.Command{Argv: []string{"sbatch", filepath.Join(dir, "job.sh")}, Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
+	start(t, harness.Command{Argv: append(in, "sbatch", filepath.Join(dir, "job.sh")), Env: []string{"SLURM_CONF=" + s.Conf}}).MustEnd()
 	harness.Contains(t, "output", outputOfBatch(t, dir), "4 ranks on", "the script's exit code: 0")
 }
 

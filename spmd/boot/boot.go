@@ -100,17 +100,44 @@ func find(env Environ) (launcher string, c connect, err error) {
 			candidates = forced[:1]
 		}
 	}
-	nearest := math.MaxInt
+	return nearest(env, candidates)
+}
+
+// nearest returns the nearest of the launchers that have left their variables, the first of several.
+func nearest(env Environ, candidates []detector) (launcher string, c connect, err error) {
+	least := math.MaxInt
 	for _, d := range candidates {
 		found, failed := d.detect(env)
 		if failed == nil && found == nil || ofOtherStep(env, d.name) {
 			continue
 		}
-		if at := distance(env, d.name); at < nearest {
-			launcher, c, err, nearest = d.name, found, failed, at
+		if at := distance(env, d.name); at < least {
+			launcher, c, err, least = d.name, found, failed, at
 		}
 	}
 	return launcher, c, err
+}
+
+// starters are the detectors of the launchers whose own processes start ranks. What only sets torchrun's variables is
+// not among them, and does not hide that a process is a task of srun.
+var starters = []detector{
+	{"local", detectLocal},
+	{"torchrun", detectTorchelastic},
+	{"pmix", detectPMIx},
+	{"pmi2", detectPMI2},
+	{"pmi1", detectPMI1},
+	{"slurm", detectTask},
+}
+
+// RankOf returns the launcher whose process has started this one as a rank, "" if none has, or the user says so by
+// [EnvLauncher], and whether that is Slurm with any of its plugins. It is for commands that give the variables of
+// torchrun another meaning: they decide about a process for which [Started] names torchrun for nothing else.
+func RankOf(env Environ) (launcher string, slurms bool) {
+	if _, ours := env(EnvControl); !ours && variable(env, EnvLauncher) == "local" {
+		return "", false
+	}
+	launcher, _, _ = nearest(env, starters) // what is wrong with its variables Started says
+	return launcher, launcher == "slurm" || launcher == "pmi2" || launcher == "pmix" && slurmsPMIx(env)
 }
 
 // distance is how far away a launcher is that has left its variables: how many ancestors of this process have them,

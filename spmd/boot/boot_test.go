@@ -67,6 +67,40 @@ func TestDetect(t *testing.T) {
 	}
 }
 
+// What only sets torchrun's variables has not started a rank, and neither has what the user says has not.
+func TestRankOf(t *testing.T) {
+	const torch = "RANK=1 WORLD_SIZE=4 MASTER_ADDR=h MASTER_PORT=29500 "
+	const task = "SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=1 "
+	const hydra = "PMI_FD=1000000 PMI_RANK=1 PMI_SIZE=2 "
+	const pmix = "PMIX_RANK=1 PMIX_SERVER_URI4=x;tcp4://127.0.0.1:1 PMIX_NAMESPACE="
+	for _, c := range []struct {
+		env, want string
+		slurms    bool
+	}{
+		{"", "", false},
+		{torch, "", false},
+		{torch + "PERIGEE_LAUNCHER=torchrun", "", false},
+		{torch + "TORCHELASTIC_RUN_ID=x", "torchrun", false},
+		{"PERIGEE_RANK=0", "local", false}, // broken, but this is what it is
+		{"PERIGEE_RANK=0 PERIGEE_SIZE=2 PERIGEE_CONTROL_FD=3 PERIGEE_LAUNCHER=local", "local", false},
+		{task, "slurm", true},
+		{task + torch, "slurm", true},
+		{task + "PERIGEE_LAUNCHER=local", "", false},
+		{"SLURM_JOB_ID=7 SLURM_STEP_ID=4294967291 SLURM_PROCID=0", "", false}, // a batch script
+		{task + hydra + "PMI_JOBID=7.0", "pmi2", true},
+		{task + pmix + "slurm.pmix.7.0", "pmix", true},
+		{task + hydra, "pmi1", false},
+		{task + pmix + "slurm.pmix.7.0 TORCHELASTIC_RUN_ID=x " + torch, "torchrun", false},
+		{pmix + "prterun-h-1@1", "pmix", false},
+		{"SLURM_JOB_ID=7 SLURM_STEP_ID=0 " + hydra + "PMI_JOBID=6.0", "", false}, // a batch script that a step has submitted
+		{"SLURM_JOB_ID=7 SLURM_STEP_ID=0 " + pmix + "slurm.pmix.6.0", "", false},
+	} {
+		if got, slurms := RankOf(environ(vars(c.env))); got != c.want || slurms != c.slurms {
+			t.Errorf("%s: %q, %v; want %q, %v", c.env, got, slurms, c.want, c.slurms)
+		}
+	}
+}
+
 func TestBrokenEnvironmentsAreNamed(t *testing.T) {
 	for env, want := range map[string][]string{
 		"WORLD_SIZE=4":                                  {"torchrun", "found WORLD_SIZE=4,", "not RANK MASTER_ADDR MASTER_PORT"},

@@ -56,6 +56,14 @@ func detectSlurm(env Environ) (connect, error) {
 	return requireSlurm(env)
 }
 
+// detectTask recognises any task of srun, whatever else its variables may mean.
+func detectTask(env Environ) (connect, error) {
+	if !IsTask(env) {
+		return nil, nil
+	}
+	return requireSlurm(env)
+}
+
 func requireSlurm(env Environ) (connect, error) {
 	s, err := readSlurm(env)
 	if err != nil {

@@ -82,29 +82,31 @@ func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
 	return n, nil
 }
 
-// isRank reports whether a launcher has started this process as one of its ranks.
+// isRank reports whether a launcher has started this process as one of its ranks. Ranks of a script that says who they
+// are have LOCAL_RANK.
 func isRank(env func(string) string) bool {
-	return isTask(env) || slices.ContainsFunc([]string{"LOCAL_RANK", "PMI_RANK", "PMIX_RANK", "PERIGEE_RANK"},
-		func(variable string) bool { return env(variable) != "" })
+	launcher, _ := boot.RankOf(environ(env))
+	return launcher != "" || env("LOCAL_RANK") != ""
 }
 
-func isTask(env func(string) string) bool {
-	return boot.IsTask(func(variable string) (value string, set bool) {
+// environ is an environment in which a variable that is empty is not set.
+func environ(env func(string) string) boot.Environ {
+	return func(variable string) (value string, set bool) {
 		value = env(variable)
 		return value, value != ""
-	})
+	}
 }
 
 // isNode reports whether srun has started this process as the only one of its node, on as many nodes as the flag or the
-// variable says. Ranks of a script that says who they are have LOCAL_RANK.
+// variable says.
 func (f nodeFlags) isNode(env func(string) string) bool {
 	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1)
-	if err != nil || count < 2 {
+	if err != nil || count < 2 || env("LOCAL_RANK") != "" {
 		return false
 	}
 	text := strconv.Itoa(count)
-	return env("LOCAL_RANK") == "" && env("PERIGEE_RANK") == "" && isTask(env) &&
-		env("SLURM_STEP_NUM_NODES") == text && env("SLURM_STEP_NUM_TASKS") == text
+	_, slurms := boot.RankOf(environ(env))
+	return slurms && env("SLURM_STEP_NUM_NODES") == text && env("SLURM_STEP_NUM_TASKS") == text
 }
 
 // number is the value of a flag, or else of its variable.

@@ -17,7 +17,11 @@ import (
 
 // What the document's variables mean depends on who has started the process.
 func TestNodes(t *testing.T) {
-	step := "SLURM_PROCID=1 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
+	step := "SLURM_PROCID=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
+	batch := "SLURM_JOB_ID=7 SLURM_STEP_ID=0 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 "
+	pmix := "PMIX_RANK=1 PMIX_SERVER_URI4=pmix-server.1;tcp4://127.0.0.1:1 PMIX_NAMESPACE="
+	hydra := "PMI_FD=1000000 PMI_RANK=1 PMI_SIZE=2"
+	pmi2 := hydra + " PMI_JOBID="
 	second := nodes{count: 2, node: 1, perNode: 8, master: "n1", port: "9999"}
 	for _, test := range []struct {
 		args, env string
@@ -39,7 +43,18 @@ func TestNodes(t *testing.T) {
 		{"", "SLURM_PROCID=0 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", second, ""},
 		{"--world-size 2 --rank 1 --master-addr n1", "SLURM_PROCID=0 SLURM_STEP_ID=4294967290", second, ""},
 		{"--world-size 2", step + "16", nodes{}, "--world-size, --rank and --master-addr have no effect"},
-		{"--world-size 2", "PMI_RANK=1", nodes{}, "--world-size, --rank and --master-addr have no effect"},
+		{"--world-size 2", hydra, nodes{}, "--world-size, --rank and --master-addr have no effect"},
+		{"--world-size 2", pmix + "prterun-h-1@1", nodes{}, "--world-size, --rank and --master-addr have no effect"},
+		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + hydra, nodes{}, ""}, // mpiexec in each task
+		// The same with the other plugins of Slurm.
+		{"", step + "16 " + pmi2 + "7.0", nodes{}, ""},
+		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmi2 + "7.0", second, ""},
+		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmix + "slurm.pmix.7.0", second, ""},
+		// A batch script that has been submitted in a step has the variables of that. That SLURM_STEP_ID is one of them
+		// only the title of slurmstepd says.
+		{"", batch + pmi2 + "6.0", second, ""},
+		{"", batch + pmix + "slurm.pmix.6.0", second, ""},
+		{"--world-size 2 --rank 1 --master-addr n1", batch + pmi2 + "6.0", second, ""},
 	} {
 		var f nodeFlags
 		if _, err := cli.Take(&f, strings.Fields(test.args)); err != nil {

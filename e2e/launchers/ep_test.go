@@ -100,6 +100,52 @@ func TestExpertsOnNodes(t *testing.T) {
 	}
 }
 
+// The same line starts the ranks of a single node, and these end with srun, too.
+func TestExpertsOnOneNode(t *testing.T) {
+	s := slurmCluster(t)
+	words := append([]string{"srun", "-N1", "-n1"}, commandOfNode()...)
+	env := []string{"SLURM_CONF=" + s.Conf}
+	out := start(t, harness.Command{Argv: append(words, "--engine", "shm", "--tokens", "8", "--hidden", "256"), Env: env}).MustEnd().Stdout
+	harness.Contains(t, "stdout", out, "2 ranks on 1 host", "launcher local\n")
+	p := start(t, harness.Command{Argv: append(words, "--engine", "shm", "--iters", "1000000", "--tokens", "8", "--hidden", "128"), Env: env, Group: true})
+	p.UntilPrints("2 ranks on")
+	var ranks []int
+	for pid, env := range harness.Owned(p.Token) {
+		if env["PERIGEE_RANK"] != "" {
+			ranks = append(ranks, pid)
+		}
+	}
+	if len(ranks) != 2 {
+		t.Fatalf("%d ranks", len(ranks))
+	}
+	watch := harness.StartWatch()
+	for _, pid := range named("srun", false)(t, p) {
+		kill(t, pid)
+	}
+	if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
+		t.Fatal(err)
+	}
+	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+}
+
+// A shell of srun --pty starts the ranks of a node where the user says that it is none itself.
+func TestExpertsInAStep(t *testing.T) {
+	s := slurmCluster(t)
+	port, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := fmt.Sprintf(`
+set -- timeout 30 %s ep control-plane --world-size 2 --num-processes 2 --engine shm --num-tokens 8 --hidden 256 --experts-per-rank 4
+"$@"
+"$@" --launcher local --rank 1 --master-addr 127.0.0.2 &
+"$@" --launcher local && wait $!`, harness.Program)
+	o := start(t, harness.Command{Argv: []string{"srun", "-N1", "-n1", "sh", "-c", script}, Env: []string{"SLURM_CONF=" + s.Conf,
+		"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo", fmt.Sprint("MASTER_PORT=", port[0]), "MASTER_ADDR=127.0.0.2"}}).MustEnd()
+	harness.Contains(t, "stderr", o.Stderr, "have no effect", "--launcher local")
+	harness.Contains(t, "stdout", o.Stdout, "4 ranks on 1 host", "launcher torchrun\n")
+}
+
 // The command of the first node may be started by the batch script itself, which is no rank of Slurm's, and that of another
 // by ssh, without Slurm's variables. The script may have been submitted in a step, whose variables it has then.
 func TestExpertsOfABatchScript(t *testing.T) {

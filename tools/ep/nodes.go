@@ -44,13 +44,16 @@ var launchGrace = 5 * time.Second
 const defaultPort = "9999"
 
 // nodes returns nil where there is one node, or where a launcher has started this process as one rank: then WORLD_SIZE
-// is the launcher's. srun may also start the one command of each node.
+// is the launcher's. srun may also start the one command of each node, and that of a single one: the same line should
+// start as many ranks on it as on each of several.
 func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
-	if isRank(env) && !f.isNode(env) {
+	isNode := f.isNode(env)
+	if isRank(env) && !isNode {
 		if f != (nodeFlags{}) {
 			return nil, fault.New(fault.Usage,
 				"--world-size, --rank and --master-addr have no effect on a process that a launcher has started as one rank").
-				WithHint("leave them out; or start one process on each node, as many as --world-size says")
+				WithHint("leave them out; or start one process on each node, as many as --world-size says; " +
+					"a shell of srun --pty is a rank, too, unless --launcher local says otherwise")
 		}
 		return nil, nil
 	}
@@ -69,7 +72,10 @@ func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
 		return nil, fault.New(fault.Usage, "RANK is %d, want 0 to %d: the number of this node of WORLD_SIZE=%d",
 			node, count-1, count)
 	}
-	if count == 1 {
+	switch {
+	case count == 1 && isNode:
+		return &nodes{count: 1}, nil
+	case count == 1:
 		return nil, nil
 	}
 	n := &nodes{count: count, node: node, perNode: 8, master: cmp.Or(f.MasterAddr, env("MASTER_ADDR"), "127.0.0.1"),
@@ -100,8 +106,8 @@ func environ(env func(string) string) boot.Environ {
 // isNode reports whether srun has started this process as the only one of its node, on as many nodes as the flag or the
 // variable says.
 func (f nodeFlags) isNode(env func(string) string) bool {
-	count, err := number(f.WorldSize, "WORLD_SIZE", env, 1)
-	if err != nil || count < 2 || env("LOCAL_RANK") != "" {
+	count, err := number(f.WorldSize, "WORLD_SIZE", env, 0) // a step of one task alone says nothing
+	if err != nil || count < 1 || env("LOCAL_RANK") != "" {
 		return false
 	}
 	text := strconv.Itoa(count)

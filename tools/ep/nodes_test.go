@@ -18,6 +18,7 @@ import (
 // What the document's variables mean depends on who has started the process.
 func TestNodes(t *testing.T) {
 	step := "SLURM_PROCID=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
+	alone := "SLURM_PROCID=0 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=1 "
 	batch := "SLURM_JOB_ID=7 SLURM_STEP_ID=0 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 "
 	pmix := "PMIX_RANK=1 PMIX_SERVER_URI4=pmix-server.1;tcp4://127.0.0.1:1 PMIX_NAMESPACE="
 	hydra := "PMI_FD=1000000 PMI_RANK=1 PMI_SIZE=2"
@@ -50,6 +51,18 @@ func TestNodes(t *testing.T) {
 		{"", step + "16 " + pmi2 + "7.0", nodes{}, ""},
 		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmi2 + "7.0", second, ""},
 		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmix + "slurm.pmix.7.0", second, ""},
+		// srun starts the command of the only node.
+		{"", alone + "WORLD_SIZE=1 RANK=0 MASTER_ADDR=n1", nodes{count: 1}, ""},
+		{"", alone + "WORLD_SIZE=1 RANK=0 MASTER_ADDR=n1 " + pmi2 + "7.0", nodes{count: 1}, ""},
+		{"--world-size 1 --rank 0", alone, nodes{count: 1}, ""},
+		{"", alone, nodes{}, ""},
+		{"", alone + "WORLD_SIZE=1 RANK=0 LOCAL_RANK=0", nodes{}, ""},
+		{"", alone + "WORLD_SIZE=1 RANK=0 " + hydra, nodes{}, ""},
+		{"", alone + "WORLD_SIZE=1 RANK=1", nodes{}, "RANK is 1, want 0 to 0"},
+		{"--world-size 1", step + "16", nodes{}, "--world-size, --rank and --master-addr have no effect"},
+		// srun --pty bash is a rank, unless the user says otherwise.
+		{"--world-size 2 --rank 1 --master-addr n1", alone, nodes{}, "have no effect"},
+		{"--world-size 2 --rank 1 --master-addr n1", alone + "PERIGEE_LAUNCHER=local", second, ""},
 		// A batch script that has been submitted in a step has the variables of that. That SLURM_STEP_ID is one of them
 		// only the title of slurmstepd says.
 		{"", batch + pmi2 + "6.0", second, ""},

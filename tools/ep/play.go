@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/spmd/boot"
 	"perigee/tools/run"
 )
 
@@ -30,13 +31,17 @@ func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
 	j := c.Job(k)
 	j.Process = slices.Concat(names, words)
 	j.Prepare = limitTransports
-	several, err := here.nodes(streams.Env)
+	env := withFlags(j.Flags, streams.Env)
+	several, err := here.nodes(env)
 	if err != nil {
 		return err
 	}
 	if several == nil {
-		forgetNodes(streams.Env)
+		forgetNodes(env)
 		return j.Run(context.Background(), streams)
+	}
+	if several.count == 1 {
+		return runHere(j, streams)
 	}
 	options, err := j.ScenarioOptions(streams)
 	if errors.Is(err, run.ErrHelp) {
@@ -48,7 +53,32 @@ func (c *playCmd) Run(streams cli.Streams, k *kong.Context) error {
 	if n, ok := options["num_processes"].(int64); ok {
 		several.perNode = int(n)
 	}
+	if j.Flags.Launcher != nil { // which is that of this command, not of the ranks
+		j.Process = append(j.Process, "--launcher=torchrun")
+	}
 	return several.run(context.Background(), streams, j.Process)
+}
+
+// withFlags is the environment in which the job's flags stand for their variables.
+func withFlags(flags run.Flags, env func(string) string) func(string) string {
+	look := flags.Over(environ(env))
+	return func(name string) string {
+		value, _ := look(name)
+		return value
+	}
+}
+
+// runHere starts all ranks of the job, though srun has started this process: as the command of the only node. The job
+// ends with srun.
+func runHere(j run.Job, streams cli.Streams) error {
+	ctx, release, err := boot.UnderSrun(context.Background(), os.LookupEnv)
+	if err != nil {
+		return err
+	}
+	defer release()
+	local := "local"
+	j.Flags.Launcher = &local
+	return j.Run(ctx, streams)
 }
 
 // forgetNodes unsets the variables of the number of nodes where there is one: a launcher's variables have the same

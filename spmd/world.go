@@ -250,7 +250,7 @@ func (w *World) watchFailure() {
 	}
 }
 
-// lostLink is a link that ended though its other end has not closed it.
+// lostLink is a link that has ended, or is of no more use, though its other end has not closed it.
 type lostLink struct {
 	rank int
 	err  error
@@ -273,10 +273,16 @@ func (w *World) watchLinks() {
 	}
 }
 
+const alteredHint = "something between the two hosts alters what the ranks send, by mistake or on purpose"
+
 func (w *World) linkError(l lostLink) error {
 	if errors.Is(l.err, wire.ErrForged) {
 		return fault.New(fault.RankLost, "link from rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
-			WithHint("something between the two hosts alters what the ranks send, by mistake or on purpose")
+			WithHint(alteredHint)
+	}
+	if errors.Is(l.err, wire.ErrSevered) {
+		return fault.New(fault.RankLost, "link to rank %d on %s: %w", l.rank, w.HostName(l.rank), l.err).
+			WithHint("something between the two hosts closes connections of the job")
 	}
 	return fault.New(fault.RankLost, "nothing comes any more from rank %d on %s: %w", l.rank, w.HostName(l.rank),
 		l.err).

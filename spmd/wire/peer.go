@@ -14,7 +14,7 @@ import (
 //
 // A link that this rank has dialled is its to use. One that it has admitted it may use once the first bytes
 // have come: until then the dialer may close it, since it has others of its Race. Where two ranks dial each other at
-// the same time the lower one refuses the other's link in its handshake (errCrossed).
+// the same time the lower one refuses the other's link in its handshake (errCrossed), unless its own has ended by then.
 type peer struct {
 	opening chan struct{} // capacity 1; holds a token while a sender opens the link
 
@@ -26,6 +26,7 @@ type peer struct {
 	candidates int           // admitted links that are not in use yet
 	changed    chan struct{} // closed when there is one candidate less
 	counted    bool
+	severed    bool // watchSeveredLocked has begun to watch
 }
 
 // candidateWait is how long a rank waits for the first bytes of a link that the other one has dialled, before it
@@ -82,7 +83,8 @@ func (t *TCP) claim(from int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := t.peerLocked(from)
-	if t.rank < from && (p.dialing || p.out != nil && p.out.dialed) {
+	// The other rank dials though this one's link has ended: nothing of that one has reached it (see severed.go).
+	if t.rank < from && (p.dialing || p.out != nil && p.out.dialed && t.livesLocked(p.out)) {
 		return false
 	}
 	p.candidates++
@@ -118,6 +120,7 @@ func (t *TCP) welcome(l *link, from int) {
 		p.out = l
 	}
 	p.changeLocked()
+	t.watchSeveredLocked(from)
 }
 
 // open returns the link on which to send to a rank that had none.

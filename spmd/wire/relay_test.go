@@ -14,7 +14,8 @@ import (
 )
 
 // A relay sits between a dialer and an acceptor, passes the handshake on, and then does with the frames from the
-// dialer what an attacker in the network can do. tamper returns what takes the place of frame n, from 0.
+// dialer what an attacker in the network can do. tamper returns what takes the place of frame n, from 0. Where it is nil
+// the relay closes the connection instead.
 type relay struct {
 	net.Listener
 	tamper func(n int, frame []byte) []byte
@@ -61,6 +62,9 @@ func (r *relay) pass(from io.Reader, to io.Writer) {
 			if _, err := io.ReadFull(from, frame[frameStart:]); err != nil {
 				return
 			}
+		}
+		if r.tamper == nil {
+			return
 		}
 		if _, err := to.Write(r.tamper(n, frame)); err != nil {
 			return

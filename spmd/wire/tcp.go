@@ -48,8 +48,9 @@ type TCPConfig struct {
 	// Resolve returns a peer's addresses (host:port), best first. It is asked
 	// once per peer.
 	Resolve func(ctx context.Context, rank int) ([]string, error)
-	// LinkLost, if set, is called when the link from a rank is of no more use though the rank has not
-	// closed it: nothing comes through any more (IsSilence), or something forged did (ErrForged).
+	// LinkLost, if set, is called when a link with a rank is of no more use though the rank has not closed it: nothing
+	// comes through any more (IsSilence), something forged did (ErrForged), or this rank's messages are lost, and the
+	// other one does not know it (ErrSevered).
 	LinkLost func(rank int, err error)
 	Log      *slog.Logger // nil logs nothing
 }
@@ -142,13 +143,19 @@ func (t *TCP) serve(l *link, with int) {
 	if !used && !l.dialed {
 		t.unclaim(with)
 		if hungUp(err) {
-			return // it has lost a Race; a rank that dies is missed by the coordinator
+			// It has lost a Race, or a rank has died, which the coordinator misses, or the network has closed it (see
+			// severed.go).
+			return
 		}
 	}
 	t.box.fail(with, err)
 	if t.linkLost != nil && (IsSilence(err) || errors.Is(err, ErrForged)) {
 		t.linkLost(with, err)
+		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.watchSeveredLocked(with)
 }
 
 // hungUp reports whether a link's error is what its end looks like when the other process

@@ -11,6 +11,7 @@ import (
 	"perigee/internal/pack"
 	"perigee/spmd/boot"
 	"perigee/spmd/host"
+	"perigee/spmd/wire"
 )
 
 // Group is an ordered set of ranks that meet in collectives. All its methods
@@ -219,7 +220,10 @@ func (g *Group) explain(op byte, err error) error {
 	if down := boot.NoLoopback(err); down != nil {
 		return down
 	}
-	if g.w.monitor.Failed() != nil && isEcho(err) {
+	// A forged frame is no echo. Until the ranks have met no watchLinks reports it, and the other rank, which takes the
+	// end of the link for this one's, must not be the first to report that.
+	early := errors.Is(err, wire.ErrForged) && !g.w.entered.Load()
+	if g.w.monitor.Failed() != nil && isEcho(err) && !early {
 		select {
 		case <-g.w.ctx.Done():
 			return context.Cause(g.w.ctx)
@@ -233,7 +237,11 @@ func (g *Group) explain(op byte, err error) error {
 	if _, ok := errors.AsType[*fault.Error](err); ok {
 		return err
 	}
-	return fault.New(fault.RankLost, "%s of %d ranks: %w", opNames[op], len(g.ranks), err)
+	lost := fault.New(fault.RankLost, "%s of %d ranks: %w", opNames[op], len(g.ranks), err)
+	if early {
+		return lost.WithHint(alteredHint)
+	}
+	return lost
 }
 
 func (g *Group) send(ctx context.Context, place int, op byte, seq uint32, data []byte) error {

@@ -45,10 +45,11 @@ func (Cmd) Help() string {
 // Run repeats a run, or makes a series of runs.
 func (c *Cmd) Run(s cli.Streams, k *kong.Context) error {
 	if c.series() {
-		if _, started, err := boot.Started(os.LookupEnv); err != nil || started {
+		if _, started, err := boot.Started(c.Flags.Over(os.LookupEnv)); err != nil || started {
 			return cmp.Or(err, error(fault.New(fault.Usage,
 				"--times and a second result are not for ranks that a launcher has started").
-				WithHint("under a launcher repeat the whole command: one perigee rerun per run, each with its own --result, then perigee compare FOLDER FOLDER")))
+				WithHint("under a launcher repeat the whole command: one perigee rerun per run, each with its own --result, then perigee compare FOLDER FOLDER; "+
+					"in a shell that is itself a rank, as that of srun --pty, say --launcher local")))
 		}
 		return c.runSeries(s)
 	}

@@ -105,6 +105,11 @@ func TestRepeatOfAPipe(t *testing.T) {
 		!strings.HasPrefix(fault.HintOf(err), "it is read several times") {
 		t.Errorf("got %v, hint %q", err, fault.HintOf(err))
 	}
+	for _, name := range []string{"/dev/stdin", "/dev/./fd/0", "/proc/self/fd/0"} { // whatever that is
+		if err := CheckRepeatable(name); fault.KindOf(err) != fault.Input {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 	if err := CheckRepeatable(path + ".none"); err != nil {
 		t.Errorf("a file that is not there: %v", err)
 	}

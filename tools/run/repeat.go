@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"regexp"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -57,13 +59,16 @@ func (j Job) read() (order, error) {
 		old: d}, nil
 }
 
-// CheckRepeatable refuses a result that is a pipe: the launcher would leave nothing of it to rank 0, which reads it,
-// too. What else is wrong with the file its reader says.
+// openFiles matches the names of what a process has open: another has something else under them.
+var openFiles = regexp.MustCompile(`^/(dev/(stdin|fd/.*)|proc/.*)$`)
+
+// CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of it
+// to rank 0, which reads it, too. What else is wrong with the file its reader says.
 func CheckRepeatable(path string) error {
 	f, err := regular.Open(path)
-	if errors.Is(err, regular.ErrNotRegular) {
+	if errors.Is(err, regular.ErrNotRegular) || openFiles.MatchString(filepath.Clean(path)) {
 		return fault.New(fault.Input, "result %s: %w", path, regular.ErrNotRegular).
-			WithHint("it is read several times: write it to a file, and repeat that")
+			WithHint("it is read several times: write it to a file, and name that")
 	}
 	if err == nil {
 		f.Close()

@@ -100,6 +100,9 @@ func yamlError(top *Value, err error) error {
 			what += fmt.Sprintf(" of line %d", load.ContextMark.Line)
 		}
 	}
+	if strings.HasPrefix(what, "unknown anchor ") { // it may be a password that begins with a star
+		what = "an anchor that is not there; in quotes, a value that begins with * would be text"
+	}
 	return syntaxError(top, load.Mark.Line, "YAML", curtail(what))
 }
 

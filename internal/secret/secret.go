@@ -20,6 +20,7 @@ func Variable(name, value string) bool { return pattern.MatchString(name + "=" +
 // Name is a key for messages. Where a secret may follow the name of a variable in it, as in {HF_TOKEN:x} of YAML, which
 // lacks a blank, "..." stands for what follows.
 func Name(key string) string {
+	key = strings.TrimPrefix(key, "export ") // a line of a shell script
 	end := strings.IndexFunc(key, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
 	})
@@ -35,4 +36,18 @@ func Text(text string) string {
 		return name + "=..."
 	}
 	return Name(text)
+}
+
+// assigned matches an assignment within the arguments of a program, such as --export=ALL,NAME=VALUE.
+var assigned = regexp.MustCompile(`\b([A-Za-z_][A-Za-z0-9_]*)=([^,\s]+)`)
+
+// Arguments is a text of arguments with the values of variables masked that they assign.
+func Arguments(text, mask string) string {
+	return assigned.ReplaceAllStringFunc(text, func(pair string) string {
+		name, value, _ := strings.Cut(pair, "=")
+		if rest := Arguments(value, mask); rest != value || !Variable(name, value) {
+			return name + "=" + rest
+		}
+		return name + "=" + mask
+	})
 }

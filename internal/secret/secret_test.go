@@ -18,7 +18,8 @@ func TestVariable(t *testing.T) {
 func TestTextsOfMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		"HF_TOKEN": "HF_TOKEN", "HF_TOKEN:x": "HF_TOKEN...", "hf_token x": "hf_token...", "max batch size": "max batch size", "": "", "=x": "=x",
-		"HF_TOKEN=x": "HF_TOKEN...",
+		"HF_TOKEN=x":        "HF_TOKEN...",
+		"export HF_TOKEN=x": "HF_TOKEN...",
 	} {
 		if got := Name(text); got != want {
 			t.Errorf("Name(%q): got %q, want %q", text, got, want)
@@ -29,6 +30,17 @@ func TestTextsOfMessages(t *testing.T) {
 	} {
 		if got := Text(text); got != want {
 			t.Errorf("Text(%q): got %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestArguments(t *testing.T) {
+	for text, want := range map[string]string{
+		"--export=ALL,HF_TOKEN=x,A=B --mem=0": "--export=ALL,HF_TOKEN=***,A=B --mem=0", "--export=HF_TOKEN=x": "--export=HF_TOKEN=***",
+		"--export=NONE": "--export=NONE", "": "", "--gres=gpu:4 --exclusive": "--gres=gpu:4 --exclusive", "HF_TOKEN=x=y": "HF_TOKEN=***",
+	} {
+		if got := Arguments(text, "***"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }

@@ -66,13 +66,13 @@ type Case struct {
 // scores.
 const (
 	mostVerdict  = 16 << 20 // bytes
-	mostElements = 1 << 20  // of its lists and objects, as its commas count them
+	mostElements = 1 << 20  // of its lists and objects, as its commas count them; each of these counts as three more
 	mostLevels   = 10_000
 	mostScores   = 100_000
 	mostTexts    = 1000 // reasons, warnings, files
 )
 
-// What all verdicts may hold that a command reads. An element of an object takes some 60 bytes.
+// What all verdicts may hold that a command reads. An element takes some 60 bytes, and an object or a list 200 more.
 const (
 	mostVerdicts    = 4 * mostVerdict
 	mostAllElements = 4 * mostElements
@@ -93,7 +93,7 @@ func (v *verdicts) read(dir string) (*Case, error) {
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
-	n := bytes.Count(data, []byte(","))
+	n := bytes.Count(data, []byte(",")) + 3*(bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")))
 	if n > mostElements {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict with at most %d elements, got more", path, mostElements)
 	}

@@ -62,8 +62,8 @@ func (j Job) read() (order, error) {
 // openFiles matches the names of what a process has open: another has something else under them.
 var openFiles = regexp.MustCompile(`^/(dev/(stdin|fd/.*)|proc/.*)$`)
 
-// CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of it
-// to rank 0, which reads it, too. What else is wrong with the file its reader says.
+// CheckRepeatable refuses a result that is a pipe, or what this process has open: the launcher would leave nothing of
+// it to rank 0, which reads it, too. What else is wrong with the file its reader says.
 func CheckRepeatable(path string) error {
 	f, err := regular.Open(path)
 	if errors.Is(err, regular.ErrNotRegular) || openFiles.MatchString(filepath.Clean(path)) {

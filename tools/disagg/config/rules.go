@@ -43,6 +43,10 @@ func (c *Config) judge(r *reader, rules Rules) {
 	}
 	c.judgeIdle(r)
 	c.judgeNames(r)
+	if v := r.values["slurm.extra_args"]; secret.Arguments(v.Text(), mask) != v.Text() {
+		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and the keys "+
+			"*env_var give a job its variables in a file")
+	}
 	c.judgeRepeats(r)
 	c.judgeReferences(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
@@ -237,8 +241,11 @@ func (c *Config) judgeIdle(r *reader) {
 
 var (
 	variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	// reserved are the variables that bash does not let scripts set, and those that job scripts need for themselves.
-	reserved = regexp.MustCompile(`^(BASHOPTS|BASH_VERSINFO|EUID|PPID|SHELLOPTS|UID|IFS|SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
+	// reserved are the variables that bash does not let scripts set, or sets itself, and those that job scripts need
+	// for themselves.
+	reserved = regexp.MustCompile(`^(BASHOPTS|BASHPID|BASH_(ARGC|ARGV|COMMAND|LINENO|SOURCE|SUBSHELL|VERSINFO)|` +
+		`DIRSTACK|EUID|EPOCH(REALTIME|SECONDS)|FUNCNAME|GROUPS|HISTCMD|IFS|LINENO|PIPESTATUS|PPID|S?RANDOM|SECONDS|SHELLOPTS|UID|` +
+		`SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
 )
 
 // isSettable reports whether a case may have a variable of this name.

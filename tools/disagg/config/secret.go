@@ -27,6 +27,9 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		if capitals.MatchString(key) && secret.Variable(key, text) {
 			return mask
 		}
+		if key == "extra_args" {
+			text = secret.Arguments(text, mask)
+		}
 		return users.ReplaceAllString(text, "://")
 	})
 	for _, k := range schema {

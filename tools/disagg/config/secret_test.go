@@ -48,6 +48,7 @@ func TestMaskedMistakes(t *testing.T) {
 		"job: {env: {HF_TOKEN=hidden: 1, A: 2.0}}":                             "job:\n  env:\n    \"***\": \"***\"\n    A: 2.0\n",
 		"environment: {server_env_var: \"A=1 HF_TOKEN:hidden 'PW=x hidden'\"}": "environment:\n  server_env_var: \"A=1 *** *** ***\"\n",
 		"environment: {server_env_var: {HF_TOKEN: hidden}}":                    "environment:\n  server_env_var:\n    HF_TOKEN: \"***\"\n",
+		"slurm: {extra_args: '--export=ALL,HF_TOKEN=hidden --mem=0'}":          "slurm:\n  extra_args: \"--export=ALL,HF_TOKEN=*** --mem=0\"\n",
 		"environment: HF_TOKEN=hidden":                                         "environment: \"***\"\n",
 		"sweep: {job.env.HF_TOKEN: [hidden]}\nx: 1":                            "x: 1\n",
 		"[HF_TOKEN=hidden]":                                                    "\"***\"\n",

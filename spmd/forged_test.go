@@ -1,8 +1,10 @@
 package spmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,32 @@ import (
 	"perigee/spmd/boot/watch"
 	"perigee/spmd/wire"
 )
+
+// leads is the monitor of a rank 0 that coordinates a job which one rank has left.
+type leads struct {
+	ignoresFailures
+	left int
+}
+
+func (l leads) HasLeft(rank int) bool { return rank == l.left }
+
+// The links of a rank that has left may end one long after the other.
+func TestSeveredLinksOfThoseWhoHaveLeft(t *testing.T) {
+	worlds, _ := NewInMemory(4)
+	w := worlds[0]
+	w.monitor, w.lostLinks = leads{left: 2}, make(chan lostLink)
+	if err := w.Lose([]int{3}); err != nil {
+		t.Fatal(err)
+	}
+	go w.watchLinks()
+	for _, rank := range []int{2, 3, 1} {
+		w.lostLinks <- lostLink{rank, fmt.Errorf("%w: closed by the peer", wire.ErrSevered)}
+	}
+	<-w.ctx.Done()
+	if err := context.Cause(w.ctx); !strings.Contains(err.Error(), "link to rank 1 on") {
+		t.Error(err)
+	}
+}
 
 // hearsNothing is the monitor of a job in which nothing has failed yet.
 type hearsNothing struct{ ignoresFailures }

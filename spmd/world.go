@@ -35,7 +35,7 @@ type World struct {
 	monitor   watch.Monitor
 	meeting   meetingPlace
 	shared    *sharedValues // what ranks of one process hold together; nil where each has its own
-	lostLinks chan lostLink // holds the first link that went silent
+	lostLinks chan lostLink // the first links that were lost
 	clocks    []clock.Line  // per host
 	syncs     int           // how often they were compared
 	localNow  func() int64  // the monotonic clock of this host
@@ -98,7 +98,7 @@ func newWorld(p *boot.Process, opts Options) *World {
 	w := &World{
 		rank: p.Rank, size: p.Size, launcher: p.Launcher,
 		monitor: p.Monitor, timeout: opts.Timeout, localRank: p.LocalRank,
-		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, 1), localNow: hostclock.Now,
+		name: cmp.Or(p.Host, host.Name()), lostLinks: make(chan lostLink, keptLinks), localNow: hostclock.Now,
 	}
 	w.log = w.withPhase(opts.Log)
 	w.ctx, w.cancel = context.WithCancelCause(context.Background())
@@ -256,6 +256,9 @@ type lostLink struct {
 	err  error
 }
 
+// keptLinks is how many are kept until watchLinks looks at them: the first may be with ranks that have left.
+const keptLinks = 16
+
 func (w *World) reportLostLink(rank int, err error) {
 	select {
 	case w.lostLinks <- lostLink{rank, err}:
@@ -266,11 +269,24 @@ func (w *World) reportLostLink(rank int, err error) {
 // watchLinks ends the job when a link is lost. A rank that waits for bytes, or for shared memory, would not
 // notice: two hosts may have lost each other while both still reach rank 0.
 func (w *World) watchLinks() {
-	select {
-	case l := <-w.lostLinks:
-		w.Fail(w.linkError(l))
-	case <-w.ctx.Done():
+	for {
+		select {
+		case l := <-w.lostLinks:
+			if errors.Is(l.err, wire.ErrSevered) && w.hasLeft(l.rank) {
+				continue // the last of its links has not ended yet
+			}
+			w.Fail(w.linkError(l))
+			return
+		case <-w.ctx.Done():
+			return
+		}
 	}
+}
+
+// hasLeft reports whether a rank is known to have left the job. Rank 0 knows it of all where it coordinates the job.
+func (w *World) hasLeft(rank int) bool {
+	leader, ok := w.monitor.(interface{ HasLeft(rank int) bool })
+	return ok && leader.HasLeft(rank) || slices.Contains(w.Lost(), rank)
 }
 
 const alteredHint = "something between the two hosts alters what the ranks send, by mistake or on purpose"

@@ -16,9 +16,9 @@ import (
 // ErrSevered is the error of a link to a rank that has ended, while that rank goes on and sends on another.
 var ErrSevered = errors.New("ended while the rank goes on, so that messages to it are lost")
 
-// severedWait is how long a rank must go on. One that ends, whether it dies or leaves, closes all its links at once:
-// the first of two ends a little earlier than the second.
-const severedWait = time.Second
+// severedWait is how long a rank must go on. One that ends, whether it dies or leaves, closes all its links at once,
+// but what says so may be lost on the way, and is sent again after 0.2 s, 0.6 s and 1.4 s.
+const severedWait = 4 * time.Second
 
 // livesLocked reports whether a link has not ended.
 func (t *TCP) livesLocked(l *link) bool {

@@ -432,6 +432,9 @@ type LeadingClient struct {
 	Shut        func() // stops what admits ranks to the coordinator; may be called twice
 }
 
+// HasLeft reports whether a rank has left.
+func (l *LeadingClient) HasLeft(rank int) bool { return l.Coordinator.HasLeft(rank) }
+
 // Leave waits until all ranks have left, or passes on the failure that ends the job, and
 // closes the coordinator.
 func (l *LeadingClient) Leave(ctx context.Context) error {

@@ -112,6 +112,14 @@ func (c *Coordinator) Failed() <-chan struct{} { return c.failed }
 // Finished is closed when every rank has left.
 func (c *Coordinator) Finished() <-chan struct{} { return c.finished }
 
+// HasLeft reports whether a rank has left.
+func (c *Coordinator) HasLeft(rank int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.members[rank]
+	return m != nil && m.left
+}
+
 // Failure returns the first failure, nil if there was none.
 func (c *Coordinator) Failure() *Failure {
 	c.mu.Lock()

@@ -17,20 +17,21 @@ var pattern = regexp.MustCompile("(?i)" + Pattern)
 // Variable reports whether other users may not see a variable.
 func Variable(name, value string) bool { return pattern.MatchString(name + "=" + value) }
 
-// Name is a key for messages. Where a secret may follow the name of a variable in it, as in {HF_TOKEN:x} of YAML, which
-// lacks a blank, "..." stands for what follows.
+// before matches what may stand before the name of a variable in a line of a shell script, or an argument.
+var before = regexp.MustCompile(`^\s*(export\s+|env\s+|-e\s*|--env[=\s]\s*)?`)
+
+// Name is a key for messages. Where a secret may follow the name of a variable in it, as in {HF_TOKEN:x} of YAML,
+// which lacks a blank, "..." stands for what follows.
 func Name(key string) string {
-	key = strings.TrimPrefix(key, "export ") // a line of a shell script
-	end := strings.IndexFunc(key, func(r rune) bool {
-		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
-	})
-	if end > 0 && Variable(key[:end], "") {
-		return key[:end] + "..."
+	name := key[len(before.FindString(key)):]
+	end := strings.IndexFunc(name, func(r rune) bool { return !isNamed(r) })
+	if end > 0 && Variable(name[:end], "") {
+		return name[:end] + "..."
 	}
-	return key
+	return Arguments(key, "...")
 }
 
-// Text is a text for messages: without the value of a variable that it begins with.
+// Text is a text for messages: without the value of a variable that it begins with, or assigns.
 func Text(text string) string {
 	if name, value, ok := strings.Cut(text, "="); ok && Variable(name, value) {
 		return name + "=..."
@@ -38,16 +39,45 @@ func Text(text string) string {
 	return Name(text)
 }
 
-// assigned matches an assignment within the arguments of a program, such as --export=ALL,NAME=VALUE.
-var assigned = regexp.MustCompile(`\b([A-Za-z_][A-Za-z0-9_]*)=([^,\s]+)`)
+// isNamed reports whether a name of a variable may hold a character.
+func isNamed(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
 
-// Arguments is a text of arguments with the values of variables masked that they assign.
+// Arguments is a text in which programs find assignments, such as --export=ALL,NAME=VALUE, with a mask for the values
+// of variables that look secret. A value ends at a blank, a comma or a semicolon.
 func Arguments(text, mask string) string {
-	return assigned.ReplaceAllStringFunc(text, func(pair string) string {
-		name, value, _ := strings.Cut(pair, "=")
-		if rest := Arguments(value, mask); rest != value || !Variable(name, value) {
-			return name + "=" + rest
+	const looked = 100 // bytes of a value that may say what it is
+	var b strings.Builder
+	for rest := text; rest != ""; {
+		end := strings.IndexAny(rest, " \t\n,;")
+		if end < 0 {
+			end = len(rest)
 		}
-		return name + "=" + mask
-	})
+		piece := rest[:end]
+		for at := 0; at < len(piece); {
+			i := strings.IndexByte(piece[at:], '=')
+			if i < 0 {
+				break
+			}
+			name := piece[at : at+i]
+			name = name[strings.LastIndexFunc(name, func(r rune) bool { return !isNamed(r) })+1:]
+			at += i + 1
+			value := piece[at:min(len(piece), at+looked)]
+			if !strings.Contains(value, "@") && !strings.HasPrefix(strings.ToLower(value), "authorization:") {
+				value = "" // it does not say what it is
+			}
+			if name != "" && Variable(name, value) {
+				piece = piece[:at] + mask
+				break
+			}
+		}
+		b.WriteString(piece)
+		if end < len(rest) {
+			b.WriteByte(rest[end])
+			end++
+		}
+		rest = rest[end:]
+	}
+	return b.String()
 }

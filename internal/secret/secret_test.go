@@ -1,6 +1,9 @@
 package secret
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestVariable(t *testing.T) {
 	for pair, want := range map[[2]string]bool{
@@ -19,7 +22,7 @@ func TestTextsOfMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		"HF_TOKEN": "HF_TOKEN", "HF_TOKEN:x": "HF_TOKEN...", "hf_token x": "hf_token...", "max batch size": "max batch size", "": "", "=x": "=x",
 		"HF_TOKEN=x":        "HF_TOKEN...",
-		"export HF_TOKEN=x": "HF_TOKEN...",
+		"export HF_TOKEN=x": "HF_TOKEN...", "--env=HF_TOKEN=x": "HF_TOKEN...", "A=1 HF_TOKEN=x": "A=1 HF_TOKEN=...",
 	} {
 		if got := Name(text); got != want {
 			t.Errorf("Name(%q): got %q, want %q", text, got, want)
@@ -38,6 +41,8 @@ func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
 		"--export=ALL,HF_TOKEN=x,A=B --mem=0": "--export=ALL,HF_TOKEN=***,A=B --mem=0", "--export=HF_TOKEN=x": "--export=HF_TOKEN=***",
 		"--export=NONE": "--export=NONE", "": "", "--gres=gpu:4 --exclusive": "--gres=gpu:4 --exclusive", "HF_TOKEN=x=y": "HF_TOKEN=***",
+		"A=1,HF_TOKEN=x;B=2": "A=1,HF_TOKEN=***;B=2", "model=m,auth_token=x": "model=m,auth_token=***", "größe=1 a==": "größe=1 a==",
+		strings.Repeat("a=", 1<<17): strings.Repeat("a=", 1<<17), // in no time
 	} {
 		if got := Arguments(text, "***"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

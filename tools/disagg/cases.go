@@ -75,7 +75,7 @@ const (
 // What all verdicts may hold that a command reads. An element takes some 60 bytes, and an object or a list 200 more.
 const (
 	mostVerdicts    = 4 * mostVerdict
-	mostAllElements = 4 * mostElements
+	mostAllElements = 2 * mostElements
 )
 
 // verdicts counts what the verdicts hold that have been read, and the figures beside them.
@@ -93,7 +93,8 @@ func (v *verdicts) read(dir string) (*Case, error) {
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
-	n := bytes.Count(data, []byte(",")) + 3*(bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")))
+	n := bytes.Count(data, []byte(",")) + 3*(bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("["))) +
+		bytes.Count(data, []byte("null")) // which may stand for an object
 	if n > mostElements {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict with at most %d elements, got more", path, mostElements)
 	}

@@ -450,7 +450,7 @@ func TestVerdictsTogether(t *testing.T) {
 		}
 	}
 	for _, v := range []verdicts{{bytes: mostVerdicts}, {elements: mostAllElements - 7}} {
-		if _, err := v.read(dir); err == nil || !strings.Contains(err.Error(), "wanted verdicts of at most 64 MiB and 4194304 elements together, got more") {
+		if _, err := v.read(dir); err == nil || !strings.Contains(err.Error(), "wanted verdicts of at most 64 MiB and 2097152 elements together, got more") {
 			t.Errorf("%+v: %v", v, err)
 		}
 	}

@@ -384,6 +384,7 @@ func TestNamesAreBounded(t *testing.T) {
 		"x: 1}\nenvironment: {server_env_var: A-B=1":                                                                             `server_env_var: wanted names of environment variables that a job may set, got "A-B"`,
 		"x: 1}\nenvironment: {worker_env_var: A=1 UID=5":                                                                         `worker_env_var: wanted names of environment variables that a job may set, got "UID"`,
 		"x: 1}\nenvironment: {worker_env_var: A=1 HF_TOKEN:hidden":                                                               "wanted NAME=VALUE with blanks between: words without NAME= are left out, 1 of them",
+		"x: 1}\nenvironment: {worker_env_var: 'A=1,B=2'":                                                                         "the value of one holds another NAME= behind a comma or semicolon",
 		"x: 1}\njob: {env: {GROUPS: 1}":                                                                                          `that a job may set, got "GROUPS"`,
 		"x: 1}\nslurm: {extra_args: '--export=ALL,HF_TOKEN=hidden'":                                                              "slurm.extra_args 2 every user of this host sees sbatch's arguments",
 		"x: 1}\njob: {env: {PPID: 1}":                                                                                            `job.env: wanted the name of an environment variable that a job may set, got "PPID"`,

@@ -43,10 +43,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 	}
 	c.judgeIdle(r)
 	c.judgeNames(r)
-	if v := r.values["slurm.extra_args"]; secret.Arguments(v.Text(), mask) != v.Text() {
-		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and the keys "+
-			"*env_var give a job its variables in a file")
-	}
+	c.judgeArguments(r)
 	c.judgeRepeats(r)
 	c.judgeReferences(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
@@ -132,6 +129,18 @@ func (c *Config) judgeSequences(r *reader, rules Rules) {
 	}
 	check("worker_config.ctx.max_seq_len", c.Ctx.MaxSeq, least, words)
 	check("worker_config.gen.max_seq_len", c.Gen.MaxSeq, sum, "input_length + output_length")
+}
+
+// judgeArguments warns of secrets on sbatch's command line. It looks at the first kilobyte: a sweep makes thousands of
+// cases.
+func (c *Config) judgeArguments(r *reader) {
+	v := r.values["slurm.extra_args"]
+	text := v.Text()
+	text = text[:min(1<<10, len(text))]
+	if secret.Arguments(text, mask) != text {
+		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and "+
+			"the keys *env_var give a job its variables in a file")
+	}
 }
 
 // judgeRepeats refuses a level that is there twice: its figures would be those of two runs, and have one name.
@@ -248,6 +257,9 @@ var (
 		`SLURM_JOB_ID|PERIGEE_ATTEMPT|perigee_.*)$`)
 )
 
+// joined matches two variables that are one word.
+var joined = regexp.MustCompile(`[,;][A-Za-z_][A-Za-z0-9_]*=`)
+
 // isSettable reports whether a case may have a variable of this name.
 func isSettable(name string) bool { return variable.MatchString(name) && !reserved.MatchString(name) }
 
@@ -272,6 +284,9 @@ func (c *Config) judgeNames(r *reader) {
 			}
 		}
 		v := r.values[given.path]
+		if slices.ContainsFunc(given.pairs, joined.MatchString) {
+			c.warn(v, given.path, "wanted NAME=VALUE with blanks between: the value of one holds another NAME= behind a comma or semicolon")
+		}
 		if n := len(strings.Fields(v.Text())) - len(given.pairs); n > 0 {
 			c.warn(v, given.path, "wanted NAME=VALUE with blanks between: words without NAME= are left out, %d of them", n)
 		}

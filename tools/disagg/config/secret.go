@@ -16,6 +16,11 @@ var (
 	users    = regexp.MustCompile(`://[^/\s]*@`) // and passwords, in addresses
 )
 
+// scripts are the keys of the section job whose commands stand in a result as they are.
+var scripts = map[string]bool{
+	"setup": true, "server": true, "ready": true, "client": true, "command": true, "evaluate": true,
+}
+
 // Masked returns a configuration without the values of variables that look secret, and without users and passwords in
 // addresses. What cannot be variables where they have to be is masked, too: also invalid configurations have results.
 // Elsewhere keys in capitals are taken for variables. A sweep holds values for any key, so it is left out.
@@ -27,7 +32,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		if capitals.MatchString(key) && secret.Variable(key, text) {
 			return mask
 		}
-		if key == "extra_args" {
+		if !scripts[key] {
 			text = secret.Arguments(text, mask)
 		}
 		return users.ReplaceAllString(text, "://")

@@ -84,7 +84,7 @@ func HasRun(path string, row Row) (bool, error) {
 	}
 	defer file.Close()
 	want := row.fields()
-	r := csv.NewReader(io.LimitReader(file, mostCSV))
+	r := csv.NewReader(&narrow{Reader: io.LimitReader(file, mostCSV)})
 	r.FieldsPerRecord, r.ReuseRecord = len(columns), true
 	for {
 		fields, err := r.Read()
@@ -223,6 +223,34 @@ const (
 	mostRows = 200_000
 )
 
+// mostColumns bounds a row before it is read: each column takes some 50 bytes beside its text.
+const mostColumns = 1000
+
+// narrow refuses rows of more than mostColumns.
+type narrow struct {
+	io.Reader
+	commas int  // of the row so far
+	quoted bool // within quotes, where commas and line breaks are text
+}
+
+func (n *narrow) Read(p []byte) (int, error) {
+	k, err := n.Reader.Read(p)
+	for _, c := range p[:k] {
+		switch {
+		case c == '"':
+			n.quoted = !n.quoted
+		case n.quoted:
+		case c == '\n':
+			n.commas = 0
+		case c == ',':
+			if n.commas++; n.commas >= mostColumns {
+				return 0, fmt.Errorf("wanted rows of at most %d columns, got more", mostColumns)
+			}
+		}
+	}
+	return k, err
+}
+
 // Figures counts what is read of several files.
 type Figures struct{ bytes, rows int }
 
@@ -242,7 +270,7 @@ func (f *Figures) ReadCSV(path string) (rows []Row, left int, _ error) {
 	if f.bytes > 0 {
 		together = " in all files together"
 	}
-	r := csv.NewReader(bounded)
+	r := csv.NewReader(&narrow{Reader: bounded})
 	header, err := r.Read()
 	if err != nil {
 		return nil, 0, fault.New(fault.Input, "%s: wanted a line of column names: %w", path, err)

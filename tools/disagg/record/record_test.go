@@ -153,6 +153,18 @@ func TestLongCSV(t *testing.T) {
 	if _, _, err := all.ReadCSV(short); err == nil || !strings.Contains(err.Error(), "wanted at most 64 MiB in all files together") {
 		t.Error(err)
 	}
+	header, _, _ := strings.Cut(text, "\n")
+	for wide, want := range map[string]string{
+		strings.Repeat(",", mostColumns): "wanted rows of at most 1000 columns", header + "\n" + strings.Repeat(`"\n",`, mostColumns): "wanted rows of at most 1000 columns",
+		header + ",note\n" + strings.TrimSuffix(line, "\n") + `,"` + strings.Repeat(",", 2*mostColumns) + "\"\n": "",
+	} {
+		if err := os.WriteFile(short, []byte(wide), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := ReadCSV(short); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%.100q: %v, want %q", wide, err, want)
+		}
+	}
 	path := filepath.Join(t.TempDir(), CSVName)
 	row := strings.Join(columns, ",") + "\n"
 	if err := os.WriteFile(path, []byte(row+strings.Repeat("x", mostCSV)), 0o600); err != nil {

@@ -66,45 +66,46 @@ func lose(t *testing.T, ctx context.Context, ends []*TCP, dialer int) {
 	}
 }
 
-// Whichever of two ranks has dialled the other, it learns that its messages are lost.
-func TestSeveredLinkIsFound(t *testing.T) {
+// loseEachWay looks at two ranks after [lose], with each of them as the dialer.
+func loseEachWay(t *testing.T, look func(t *testing.T, ctx context.Context, ends []*TCP, dialer int, lost <-chan error)) {
 	for dialer := range 2 {
 		t.Run(fmt.Sprint("rank ", dialer, " dials"), func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			ends, lost := severedPair(t, dialer)
 			lose(t, ctx, ends, dialer)
-			select {
-			case err := <-lost:
-				if !errors.Is(err, ErrSevered) || err.Error()[:7] != fmt.Sprintf("rank %d:", 1-dialer) {
-					t.Errorf("LinkLost got %v", err)
-				}
-			case <-ctx.Done():
-				t.Error("LinkLost was not called")
-			}
-			if err := ends[dialer].Send(ctx, 1-dialer, Header{Channel: 1}, nil); err == nil {
-				t.Error("a message is sent on another link than the one before it")
-			}
+			look(t, ctx, ends, dialer, lost)
 		})
 	}
 }
 
+// Whichever of two ranks has dialled the other, it learns that its messages are lost.
+func TestSeveredLinkIsFound(t *testing.T) {
+	loseEachWay(t, func(t *testing.T, ctx context.Context, ends []*TCP, dialer int, lost <-chan error) {
+		select {
+		case err := <-lost:
+			if !errors.Is(err, ErrSevered) || err.Error()[:7] != fmt.Sprintf("rank %d:", 1-dialer) {
+				t.Errorf("LinkLost got %v", err)
+			}
+		case <-ctx.Done():
+			t.Error("LinkLost was not called")
+		}
+		if err := ends[dialer].Send(ctx, 1-dialer, Header{Channel: 1}, nil); err == nil {
+			t.Error("a message is sent on another link than the one before it")
+		}
+	})
+}
+
 // A rank that ends is not said to go on, though its links do not end at the same time.
 func TestEndOfARankSeversNothing(t *testing.T) {
-	for dialer := range 2 {
-		t.Run(fmt.Sprint("rank ", dialer, " dials"), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			defer cancel()
-			ends, lost := severedPair(t, dialer)
-			lose(t, ctx, ends, dialer)
-			ends[1-dialer].Close()
-			select {
-			case err := <-lost:
-				t.Errorf("LinkLost got %v", err)
-			case <-time.After(severedWait + 200*time.Millisecond):
-			}
-		})
-	}
+	loseEachWay(t, func(t *testing.T, ctx context.Context, ends []*TCP, dialer int, lost <-chan error) {
+		ends[1-dialer].Close()
+		select {
+		case err := <-lost:
+			t.Errorf("LinkLost got %v", err)
+		case <-time.After(severedWait + 200*time.Millisecond):
+		}
+	})
 }
 
 // The dialer may learn of the end of its link only after the other rank has opened one.

@@ -136,13 +136,18 @@ type Format struct {
 
 // printJSON writes a value as indented JSON.
 func printJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(plaintext.JSONWriter(w))
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	if err := e.Encode(v); err != nil {
+	if err := encode(w, "", v); err != nil {
 		return cli.LostOutput(err)
 	}
 	return nil
+}
+
+// encode writes a value with an indent before all lines but the first.
+func encode(w io.Writer, indent string, v any) error {
+	e := json.NewEncoder(plaintext.JSONWriter(w))
+	e.SetEscapeHTML(false)
+	e.SetIndent(indent, "  ")
+	return e.Encode(v)
 }
 
 // elements is a list of n elements in JSON, of which only one is in memory at a time.
@@ -164,10 +169,7 @@ func (l elements) write(w io.Writer, indent, end string) error {
 			b.WriteString(",")
 		}
 		b.WriteString("\n  " + indent)
-		e := json.NewEncoder(plaintext.JSONWriter(&b))
-		e.SetEscapeHTML(false)
-		e.SetIndent(indent+"  ", "  ")
-		if err := e.Encode(l.element(i)); err != nil {
+		if err := encode(&b, indent+"  ", l.element(i)); err != nil {
 			return err
 		}
 		b.Truncate(b.Len() - len("\n"))

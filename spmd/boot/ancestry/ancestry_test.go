@@ -326,7 +326,7 @@ func TestHidden(t *testing.T) {
 	pidfdOpen = func(int, int) (int, error) { return -1, unix.EPERM }
 	defer func(old func() bool) { pidfdOpen, inFirstNamespace = unix.PidfdOpen, old }(inFirstNamespace)
 	inFirstNamespace = func() bool { return true } // wherever the test runs
-	for _, shown := range []bool{true, false} { // the rank itself, at the launcher's end
+	for _, shown := range []bool{true, false} {    // the rank itself, at the launcher's end
 		launcher := exec.Command("sleep", "1000")
 		if err := launcher.Start(); err != nil {
 			t.Fatal(err)

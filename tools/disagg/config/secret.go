@@ -16,10 +16,16 @@ var (
 	users    = regexp.MustCompile(`://[^/\s]*@`) // and passwords, in addresses
 )
 
-// scripts are the keys of the section job whose commands stand in a result as they are.
-var scripts = map[string]bool{
-	"setup": true, "server": true, "ready": true, "client": true, "command": true, "evaluate": true,
-}
+// scripts are the last parts of the keys whose commands stand in a result as they are.
+var scripts = func() map[string]bool {
+	m := map[string]bool{}
+	for _, k := range schema {
+		if k.kind == script {
+			m[k.path[strings.LastIndexByte(k.path, '.')+1:]] = true
+		}
+	}
+	return m
+}()
 
 // Masked returns a configuration without the values of variables that look secret, and without users and passwords in
 // addresses. What cannot be variables where they have to be is masked, too: also invalid configurations have results.

@@ -72,14 +72,10 @@ func (r *reader) levels(path string) []int {
 			words = strings.Split(words[0], "x")
 		}
 	case conf.Int:
-		words = []string{itoa(int(v.Int()))}
+		words = []string{levelText(v)}
 	case conf.List:
 		for _, element := range v.List() {
-			word := scalarText(element)
-			if element.Kind == conf.Int {
-				word = itoa(int(element.Int()))
-			}
-			words = append(words, word)
+			words = append(words, levelText(element))
 		}
 	default:
 		r.add(v, path, "wanted blank-separated integers, got %s", shown(v))
@@ -105,6 +101,14 @@ func (r *reader) levels(path string) []int {
 		}
 	}
 	return list
+}
+
+// levelText is scalarText with a whole number in decimal, however it is written.
+func levelText(v *conf.Value) string {
+	if v.Kind == conf.Int {
+		return itoa(int(v.Int()))
+	}
+	return scalarText(v)
 }
 
 // Dataset is how one data set of an evaluation is judged.

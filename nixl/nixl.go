@@ -94,7 +94,8 @@ type AgentConfig struct {
 	Name     string // unique among all agents of the job
 	OneHost  bool   // every peer runs on this host
 	GPU      int    // CUDA ordinal for VRAM buffers
-	Progress string // who makes progress: "auto", "thread" or "poll"; auto decides by OneHost
+	VRAM     bool   // this agent or a peer has VRAM buffers that transfers between them reach
+	Progress string // who makes progress: "auto", "thread" or "poll"; auto decides by OneHost and VRAM
 
 	// HugePages says in which pages host buffers lie: HugeAuto (also if empty), HugeOn or HugeOff.
 	HugePages string

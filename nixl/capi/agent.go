@@ -83,7 +83,8 @@ func (a *agent) Info() nixl.Info {
 		}
 	}
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES", "UCX_RNDV_SCHEME", "UCX_RNDV_THRESH",
-		"UCX_ZCOPY_THRESH", "UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "NIXL_PLUGIN_DIR"} {
+		"UCX_ZCOPY_THRESH", "UCX_BCOPY_BW", "UCX_MAX_RMA_RAILS", "UCX_CUDA_IPC_ENABLE_GET_ZCOPY", "UCX_RMA_PPLN_ENABLE",
+		"NIXL_PLUGIN_DIR"} {
 		if value := os.Getenv(name); value != "" {
 			info.Params[name] = value
 		}
@@ -264,9 +265,6 @@ func (a *agent) free() error {
 	var errs []error
 	for _, b := range slices.Backward(a.buffers) {
 		errs = append(errs, b.Free())
-	}
-	if a.gpu != nil {
-		errs = append(errs, a.gpu.Close())
 	}
 	for _, l := range a.links {
 		C.free(unsafe.Pointer(l.name))

@@ -14,6 +14,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/device"
 	"perigee/nixl/nixltest"
 )
 
@@ -54,6 +55,25 @@ func TestConformance(t *testing.T) {
 				lives = 10
 			}
 			nixltest.Run(t, nixltest.Setup{Open: open, Config: test.cfg, Brief: i > 0, Lives: lives})
+		})
+	}
+}
+
+// TestGPU runs the suite on GPU memory alone, and on host memory beside it: a target that sleeps must be reached in both.
+func TestGPU(t *testing.T) {
+	if gpus, err := device.Visible(); err != nil {
+		t.Fatal(err)
+	} else if len(gpus) == 0 {
+		t.Skip("this machine has no GPU")
+	}
+	for name, mem := range map[string]func(agent, buffer int) nixl.Mem{
+		"Alone":      func(int, int) nixl.Mem { return nixl.VRAM },
+		"BesideHost": func(agent, _ int) nixl.Mem { return nixl.Mem(agent % 2) },
+		"FromHost":   func(agent, _ int) nixl.Mem { return nixl.Mem((agent + 1) % 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nixltest.Run(t, nixltest.Setup{Open: open, Brief: true, Mem: mem,
+				Config: nixl.AgentConfig{OneHost: true, VRAM: true, Progress: "auto"}})
 		})
 	}
 }
@@ -334,6 +354,7 @@ func TestChooseMode(t *testing.T) {
 		{nixl.AgentConfig{OneHost: true}, "", true, false, "none"},
 		{nixl.AgentConfig{OneHost: true, Progress: "auto"}, "", true, false, "none"},
 		{nixl.AgentConfig{OneHost: true}, "", false, true, "none"},
+		{nixl.AgentConfig{OneHost: true, VRAM: true}, "", true, true, "none"},
 		{nixl.AgentConfig{OneHost: true}, "tcp", true, true, "none"},
 		{nixl.AgentConfig{OneHost: true}, "tcp,cma,self", true, true, "none"},
 		{nixl.AgentConfig{OneHost: true}, "posix,cma,tcp,self", true, false, "none"},

@@ -7,16 +7,19 @@ package capi
 #include "papi.h"
 
 static int local_metadata(papi_agent *a, void **data, size_t *size) {
+	papi_enter(a);
 	return a->api->get_local_md(a->agent, data, size);
 }
 static int load_metadata(papi_agent *a, const void *data, size_t size, char **name) {
+	papi_enter(a);
 	return a->api->load_remote_md(a->agent, data, size, name);
 }
 static int invalidate(papi_agent *a, const char *name) {
-	if (a->enter) a->enter(a->context);
+	papi_enter(a);
 	return a->api->invalidate_remote_md(a->agent, name);
 }
 static int make_connection(papi_agent *a, const char *name) {
+	papi_enter(a);
 	return a->api->agent_make_connection(a->agent, name, NULL);
 }
 static void set_hook(papi_agent *a, void *f, void *context) {

@@ -12,9 +12,11 @@
 // thread is needed once a connection is made, and a target may sleep. That holds
 // with UCX's error handling switched off; with it on, every completion takes a
 // message from the target. A peer's death is noticed all the same: the
-// copy fails, and the kernel reports the exit. Between hosts the thread is the default,
-// with error handling on. It sleeps until there is something to do: one that polls all the time halves the
-// bandwidth of ranks that share its cores, and gains some microseconds per message over TCP only.
+// copy fails, and the kernel reports the exit. GPU memory takes the thread: between it and the memory of the host, and
+// where UCX may not read a peer's GPU, bytes move with the target's help, and a target that sleeps would be waited for
+// without end. Between hosts the thread is the default, too, with error handling on. It sleeps until there is
+// something to do: one that polls all the time halves the bandwidth of ranks that share its cores, and gains some
+// microseconds per message over TCP only.
 //
 // Connections are made ahead of the first transfer by two rounds of notifications: an agent that is
 // to connect sends a hello, and answers each hello that it gets. An agent that got an answer and has
@@ -266,7 +268,8 @@ func (m mode) config() string {
 }
 
 // copies makes UCX take memcpy for what an agent sends to itself. In a cache it is faster than that; by UCX's own guess
-// a call to the kernel is faster from 6 KB on. Between the processes of a host there is no such choice.
+// a call to the kernel is faster from 6 KB on. Between the processes of a host there is no such choice. It is not true
+// of the memory of GPUs.
 const copies = "50000MBs"
 
 // chooseMode follows the package comment. tls and devices are the user's values of UCX_TLS and
@@ -285,7 +288,10 @@ func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (
 		case tight:
 			m.tls = "^sysv,posix"
 		case cfg.OneHost && devices == "":
-			m.tls, m.copies = "^sysv,tcp", copies
+			m.tls = "^sysv,tcp"
+			if !cfg.VRAM {
+				m.copies = copies
+			}
 		}
 		tls = m.tls
 	}
@@ -298,6 +304,8 @@ func chooseMode(cfg nixl.AgentConfig, tls, devices string, attach, tight bool) (
 		switch {
 		case !cfg.OneHost:
 			m.thread, m.why = true, "several hosts"
+		case cfg.VRAM:
+			m.thread, m.why = true, "GPU memory"
 		case !attach:
 			m.thread, m.why = true, "no cross-memory attach"
 		case !reachesMemory(tls):

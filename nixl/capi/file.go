@@ -119,7 +119,12 @@ func (b *buffer) registerForFiles() error {
 		return nil
 	}
 	if status := b.registerWith(true, &b.listed); status < 0 {
-		return fail(status, "registering %s of %d bytes with %s", b.Mem(), b.Size(), b.agent.files())
+		err := fail(status, "registering %s of %d bytes with %s", b.Mem(), b.Size(), b.agent.files())
+		if name := b.agent.backendForFiles(); name != posix {
+			return fault.New(fault.Engine, "%w", err).WithHint("gdscheck -p shows what %s supports here, and cufile.json "+
+				"whether it may do without the kernel module nvidia-fs (allow_compat_mode); %s", name, accountHint)
+		}
+		return err
 	}
 	return nil
 }

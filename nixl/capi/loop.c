@@ -46,10 +46,6 @@ void papi_batch_free(papi_batch *b) {
     free(b);
 }
 
-static void enter(papi_batch *b) {
-    if (b->agent->enter) b->agent->enter(b->agent->context);
-}
-
 // post_more posts the next requests, as many as there is room for. It returns a status of
 // the library, and in *last when it saw the last one complete that was so at once.
 static int post_more(papi_batch *b, int64_t *last) {
@@ -87,7 +83,7 @@ static int post(papi_batch *b, int64_t start) {
 }
 
 int papi_post(papi_batch *b) {
-    enter(b);
+    papi_enter(b->agent);
     return post(b, now());
 }
 
@@ -120,7 +116,7 @@ static int poll(papi_batch *b) {
 }
 
 int papi_poll(papi_batch *b) {
-    enter(b);
+    papi_enter(b->agent);
     int status = poll(b);
     return status < 0 ? status : 0;
 }
@@ -153,7 +149,7 @@ static int wait(papi_batch *b, int64_t deadline, const uint32_t *abort) {
 }
 
 int papi_wait(papi_batch *b, int64_t deadline, const uint32_t *abort) {
-    enter(b);
+    papi_enter(b->agent);
     return wait(b, deadline, abort);
 }
 
@@ -164,7 +160,7 @@ static int nothing_done(papi_batch *b, int why) {
 }
 
 int papi_run(papi_batch *b, int64_t n, int64_t deadline, const uint32_t *abort, int64_t *stamps) {
-    enter(b);
+    papi_enter(b->agent);
     for (int64_t run = 0; run < n; run++) {
         int64_t start = now();
         if (aborted(abort)) return nothing_done(b, PAPI_ABORTED);

@@ -6,7 +6,7 @@ package capi
 #include "papi.h"
 
 static int notify(papi_agent *a, const char *name, const void *data, size_t size) {
-	if (a->enter) a->enter(a->context);
+	papi_enter(a);
 	return a->api->gen_notif(a->agent, name, data, size, NULL);
 }
 */

@@ -60,8 +60,6 @@ int papi_where(const char *name, char *text, size_t size) {
     return status;
 }
 
-static int enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
-
 // STEP runs a call and leaves open_agent with its status if it fails.
 #define STEP(words, call)                                                                          \
     do {                                                                                           \
@@ -115,7 +113,7 @@ static int destroy(int (*f)(void *), void **handle) {
 
 int papi_open_files(papi_agent *a, const char *plugin, const char *key, const char **what) {
     void *params = NULL;
-    enter(a);
+    papi_enter(a);
     STEP("create parameters", a->api->create_params(&params));
     *what = "create the backend for files";
     int status = key ? a->api->params_add(params, key, "true") : 0;
@@ -129,7 +127,7 @@ int papi_open_files(papi_agent *a, const char *plugin, const char *key, const ch
 }
 
 int papi_close(papi_agent *a) {
-    enter(a);
+    papi_enter(a);
     free(a->mail);
     a->mail = NULL;
     a->mailed = a->mail_room = 0;
@@ -161,7 +159,7 @@ void papi_plugins(papi_agent *a, char *text, size_t size) {
 
 int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len, uint64_t dev,
                   void **list) {
-    enter(a);
+    papi_enter(a);
     int status = a->api->create_reg_dlist(mem, list);
     if (status < 0) return status;
     status = a->api->reg_dlist_add_desc(*list, addr, len, dev, NULL, 0);
@@ -171,7 +169,7 @@ int papi_register(papi_agent *a, bool files, int mem, uintptr_t addr, size_t len
 }
 
 int papi_deregister(papi_agent *a, bool files, void *list) {
-    enter(a);
+    papi_enter(a);
     int status = a->api->deregister_mem(a->agent, list, files ? a->file_args : a->args);
     a->api->destroy_reg_dlist(list);
     return status;
@@ -216,7 +214,7 @@ static int walk(papi_agent *a) {
 }
 
 int papi_fetch(papi_agent *a) {
-    enter(a);
+    papi_enter(a);
     a->mailed = 0;
     int status = a->api->get_notifs(a->agent, a->map, NULL);
     if (status < 0) return status;
@@ -238,7 +236,7 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
                  void **req, int64_t *took) {
     void *here = NULL, *there = NULL;
     void *args = remote.mem == PAPI_FILE ? a->file_args : a->args;
-    enter(a);
+    papi_enter(a);
     int64_t start = papi_now();
     int status = describe(a->api, local, local_descs, count, &here);
     if (status >= 0) status = describe(a->api, remote, remote_descs, count, &there);
@@ -250,7 +248,7 @@ int papi_prepare(papi_agent *a, int op, papi_side local, const papi_desc *local_
 }
 
 int papi_release(papi_agent *a, void *req) {
-    enter(a);
+    papi_enter(a);
     int status = a->api->release_xfer_req(a->agent, req);
     if (status < 0) return status; // still in use by the library: better lost than freed
     return a->api->destroy_xfer_req(req);
@@ -259,7 +257,7 @@ int papi_release(papi_agent *a, void *req) {
 int papi_prepare_list(papi_agent *a, const char *name, papi_side side, const papi_desc *descs,
                       size_t count, void **prepared, int64_t *took) {
     void *list = NULL;
-    enter(a);
+    papi_enter(a);
     int64_t start = papi_now();
     int status = describe(a->api, side, descs, count, &list);
     if (status >= 0) status = a->api->prep_xfer_dlist(a->agent, name, list, prepared, a->args);
@@ -269,13 +267,13 @@ int papi_prepare_list(papi_agent *a, const char *name, papi_side side, const pap
 }
 
 void papi_release_list(papi_agent *a, void *prepared) {
-    enter(a);
+    papi_enter(a);
     a->api->release_xfer_dlist_handle(a->agent, prepared);
 }
 
 int papi_pick(papi_agent *a, int op, void *local, const int32_t *local_index, void *remote,
               const int32_t *remote_index, size_t count, void **req, int64_t *took) {
-    enter(a);
+    papi_enter(a);
     int64_t start = papi_now();
     int status = a->api->make_xfer_req(a->agent, op, local, local_index, count, remote, remote_index,
                                        count, req, a->args);

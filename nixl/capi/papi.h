@@ -118,6 +118,10 @@ typedef struct {
     size_t mailed, mail_room;
 } papi_agent;
 
+// papi_enter comes before every call of the library that may touch the memory of a GPU, or take keys to it: UCX asks
+// for the context of the thread that calls it.
+static inline int papi_enter(papi_agent *a) { return a->enter ? a->enter(a->context) : 0; }
+
 // Each returns 0 or a status of the library; papi_open says in *what which step failed. errors is UCX's error
 // handling; config, if not empty, has UCX's settings for this agent, without UCX_ and with commas between them.
 int papi_open(papi_agent *a, const char *name, bool thread, const char *errors, const char *config,

@@ -11,9 +11,10 @@ package device
 // The few functions of the CUDA driver that are needed. Results are 0 or an error code.
 typedef struct {
 	int (*init)(unsigned);
+	int (*count)(int *);
 	int (*device_get)(int *, int);
+	int (*uuid)(void *, int);
 	int (*retain)(void **, int);
-	int (*release)(int);
 	int (*set_current)(void *);
 	int (*alloc)(uint64_t *, size_t);
 	int (*free)(uint64_t);
@@ -28,9 +29,10 @@ static const char *cuda_load(cuda *c) {
 	if (!library) return "libcuda.so.1";
 	struct { void **f; const char *name; } all[] = {
 		{(void **)&c->init, "cuInit"},
+		{(void **)&c->count, "cuDeviceGetCount"},
 		{(void **)&c->device_get, "cuDeviceGet"},
+		{(void **)&c->uuid, "cuDeviceGetUuid_v2"},
 		{(void **)&c->retain, "cuDevicePrimaryCtxRetain"},
-		{(void **)&c->release, "cuDevicePrimaryCtxRelease_v2"},
 		{(void **)&c->set_current, "cuCtxSetCurrent"},
 		{(void **)&c->alloc, "cuMemAlloc_v2"},
 		{(void **)&c->free, "cuMemFree_v2"},
@@ -55,6 +57,15 @@ static int cuda_open(cuda *c, int ordinal, int *device, void **context) {
 	if (!code) code = c->retain(context, *device);
 	return code;
 }
+static int cuda_count(cuda *c, int *count) {
+	int code = c->init(0);
+	return code ? code : c->count(count);
+}
+static int cuda_uuid(cuda *c, int ordinal, void *uuid) {
+	int device;
+	int code = c->device_get(&device, ordinal);
+	return code ? code : c->uuid(uuid, device);
+}
 static int cuda_alloc(cuda *c, void *context, uint64_t *address, size_t size) {
 	int code = c->set_current(context);
 	return code ? code : c->alloc(address, size);
@@ -71,12 +82,12 @@ static int cuda_out(cuda *c, void *context, void *to, uint64_t from, size_t size
 	int code = c->set_current(context);
 	return code ? code : c->to_host(to, from, size);
 }
-static int cuda_release(cuda *c, int device) { return c->release(device); }
 static void *cuda_hook(cuda *c) { return (void *)c->set_current; }
 */
 import "C"
 
 import (
+	"fmt"
 	"sync"
 	"unsafe"
 
@@ -90,6 +101,9 @@ type CUDA struct {
 	context unsafe.Pointer
 }
 
+// driverName is what loadDriver reports as missing where there is no driver.
+const driverName = "libcuda.so.1"
+
 // driver is loaded once and kept.
 var driver struct {
 	once    sync.Once
@@ -97,16 +111,81 @@ var driver struct {
 	missing string
 }
 
-// OpenCUDA retains the primary context of the GPU with this ordinal. A machine
-// without a GPU or a driver is an error of kind Resource.
-func OpenCUDA(ordinal int) (*CUDA, error) {
+func loadDriver() {
 	driver.once.Do(func() {
 		if text := C.cuda_load(&driver.calls); text != nil {
 			driver.missing = C.GoString(text)
 		}
 	})
-	const hint = "use memory type dram (mem_type: dram, or --mem-type dram), or run where there is a GPU"
+}
+
+// noDevice is CUDA_ERROR_NO_DEVICE.
+const noDevice = 100
+
+// Visible lists the UUIDs of the GPUs that CUDA lets this process use, by ordinal: CUDA_VISIBLE_DEVICES hides others
+// that GPUs lists, and orders them. No driver, or no GPU, is an empty list.
+var Visible = sync.OnceValues(func() ([]string, error) {
+	loadDriver()
+	if driver.missing == driverName {
+		return nil, nil
+	}
 	if driver.missing != "" {
+		return nil, fault.New(fault.Resource, "the CUDA driver lacks %s", driver.missing)
+	}
+	var count C.int
+	switch code := C.cuda_count(&driver.calls, &count); code {
+	case 0:
+	case noDevice:
+		return nil, nil
+	default:
+		return nil, fault.New(fault.Resource, "CUDA: %s (error %d)", C.GoString(C.cuda_error(&driver.calls, code)),
+			int(code))
+	}
+	uuids := make([]string, count)
+	for i := range uuids {
+		var b [16]byte
+		if code := C.cuda_uuid(&driver.calls, C.int(i), unsafe.Pointer(&b)); code != 0 {
+			return nil, (&CUDA{ordinal: i}).fail("identifying it", code)
+		}
+		uuids[i] = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	return uuids, nil
+})
+
+// opened has the contexts of this process, by ordinal.
+var opened struct {
+	sync.Mutex
+	gpus map[int]*CUDA
+}
+
+// OpenCUDA returns the primary context of the GPU with this ordinal. It stays until the process ends: UCX crashes on a
+// thread whose current context has ended, and Go's threads keep theirs. A machine without a GPU or a driver is an error
+// of kind Resource.
+func OpenCUDA(ordinal int) (*CUDA, error) {
+	opened.Lock()
+	defer opened.Unlock()
+	if c := opened.gpus[ordinal]; c != nil {
+		return c, nil
+	}
+	c, err := openCUDA(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	if opened.gpus == nil {
+		opened.gpus = map[int]*CUDA{}
+	}
+	opened.gpus[ordinal] = c
+	return c, nil
+}
+
+func openCUDA(ordinal int) (*CUDA, error) {
+	loadDriver()
+	const hint = "use memory type dram (mem_type: dram, or --mem-type dram), or run where there is a GPU"
+	switch driver.missing {
+	case "":
+	case driverName:
+		return nil, fault.New(fault.Resource, "no GPU memory: there is no CUDA driver (%s)", driverName).WithHint(hint)
+	default:
 		return nil, fault.New(fault.Resource, "no GPU memory: the CUDA driver lacks %s", driver.missing).WithHint(hint)
 	}
 	c := &CUDA{ordinal: ordinal}
@@ -169,12 +248,4 @@ func (c *CUDA) Ordinal() int { return c.ordinal }
 // calling thread, and its argument.
 func (c *CUDA) Hook() (set, context unsafe.Pointer) {
 	return C.cuda_hook(&driver.calls), c.context
-}
-
-// Close gives the context back. Memory must have been freed before.
-func (c *CUDA) Close() error {
-	if code := C.cuda_release(&driver.calls, c.device); code != 0 {
-		return c.fail("closing", code)
-	}
-	return nil
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/internal/fuzztest"
@@ -155,7 +157,19 @@ func TestMachine(t *testing.T) {
 			t.Errorf("no GPU: got %v (%v), want an error of kind %v with a hint", err, fault.KindOf(err),
 				fault.Resource)
 		}
+		if usable, err := Visible(); len(usable) > 0 || err != nil {
+			t.Errorf("no GPU, but CUDA lists %q (%v)", usable, err)
+		}
 		return
+	}
+	usable, err := Visible()
+	if err != nil || os.Getenv("CUDA_VISIBLE_DEVICES") == "" && len(usable) != len(gpus) {
+		t.Errorf("%d GPUs, of which CUDA lists %q (%v)", len(gpus), usable, err)
+	}
+	for _, uuid := range usable {
+		if !slices.ContainsFunc(gpus, func(g GPU) bool { return g.UUID == uuid }) {
+			t.Errorf("CUDA lists %s, which is none of %+v", uuid, gpus)
+		}
 	}
 	for i, g := range gpus {
 		if g.Index != i || g.Name == "" || g.UUID == "" || g.Memory == 0 || g.PCI == "" {
@@ -187,8 +201,40 @@ func testMemory(t *testing.T) {
 	if err := c.Free(address); err != nil {
 		t.Error(err)
 	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
+	if again, err := OpenCUDA(0); err != nil || again != c {
+		t.Errorf("the context is %p, and %p (%v) when it is opened again", c, again, err)
+	}
+}
+
+// GDS refuses files that were opened with flags of the search for them.
+func TestFlagsOfFiles(t *testing.T) {
+	dir := t.TempDir()
+	there := filepath.Join(dir, "there")
+	if err := os.WriteFile(there, make([]byte, 8192), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []nixl.File{
+		{Path: filepath.Join(dir, "made"), Size: 4096, Make: true}, {Path: there, Size: 4096},
+		{Path: there, Size: 4096, Write: true}, {Path: there, Size: 4096, Write: true, Direct: true},
+	} {
+		file, err := OpenFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := os.O_RDONLY
+		if f.Make || f.Write {
+			want = os.O_RDWR
+		}
+		if f.Direct {
+			want |= unix.O_DIRECT
+		}
+		const large = 0x8000 // the kernel's O_LARGEFILE, 0 in package unix
+		if got, err := unix.FcntlInt(uintptr(file.FD()), unix.F_GETFL, 0); err != nil || got&^large != want {
+			t.Errorf("%+v: flags %#x (%v), want %#x", f, got, err, want)
+		}
+		if err := file.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

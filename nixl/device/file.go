@@ -122,30 +122,33 @@ func suitable(f nixl.File, file *os.File, info fs.FileInfo) error {
 	return nil
 }
 
-// prepare opens the second way to the file and switches direct I/O on.
+// prepare opens both ways to the file and switches direct I/O on. Neither has the flags by which the file was found:
+// cuFile, below GDS, refuses a file that was opened with O_NOFOLLOW.
 func (d *File) prepare(f nixl.File) error {
 	flag := os.O_RDONLY
 	if f.Write || f.Make {
 		flag = os.O_RDWR
 	}
-	var err error
-	if d.plain, err = os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", d.file.Fd()), flag, 0); err != nil {
-		return fault.New(fault.Resource, "file %s: opening it again: %w", f.Path, err)
+	found := d.file
+	d.file = nil
+	defer found.Close()
+	for _, way := range []**os.File{&d.file, &d.plain} {
+		file, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), flag, 0)
+		if err != nil {
+			return fault.New(fault.Resource, "file %s: opening it again: %w", f.Path, err)
+		}
+		*way = file
+	}
+	if !f.Direct {
+		return nil
 	}
 	flags, err := unix.FcntlInt(d.file.Fd(), unix.F_GETFL, 0)
 	if err != nil {
 		return fault.New(fault.Resource, "file %s: %w", f.Path, err)
 	}
-	flags &^= unix.O_NONBLOCK
-	if f.Direct {
-		flags |= unix.O_DIRECT
-	}
-	if _, err := unix.FcntlInt(d.file.Fd(), unix.F_SETFL, flags); err != nil {
+	if _, err := unix.FcntlInt(d.file.Fd(), unix.F_SETFL, flags|unix.O_DIRECT); err != nil {
 		return fault.New(fault.Resource, "file %s: its file system refuses direct I/O: %w", f.Path, err).
 			WithHint(directHint)
-	}
-	if !f.Direct {
-		return nil
 	}
 	return d.align()
 }

@@ -11,6 +11,9 @@ import (
 // GPUs returns nothing: calling NVML takes cgo.
 func GPUs() ([]GPU, error) { return nil, nil }
 
+// Visible returns nothing.
+func Visible() ([]string, error) { return nil, nil }
+
 // CUDA stands for the memory of a GPU, which a perigee without cgo cannot reach.
 type CUDA struct{}
 
@@ -37,6 +40,3 @@ func (*CUDA) Ordinal() int { return 0 }
 
 // Hook is never reached.
 func (*CUDA) Hook() (set, context unsafe.Pointer) { return nil, nil }
-
-// Close is never reached.
-func (*CUDA) Close() error { return nil }

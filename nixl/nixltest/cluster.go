@@ -24,6 +24,7 @@ type cluster struct {
 	t       *testing.T
 	workers []worker
 	configs []nixl.AgentConfig
+	mem     func(agent, buffer int) nixl.Mem
 	want    [][][]byte // [worker][buffer]
 }
 
@@ -31,7 +32,10 @@ type cluster struct {
 // own processes.
 func newCluster(t *testing.T, s Setup, place func(i int) bool, n int) *cluster {
 	t.Helper()
-	c := &cluster{t: t, want: make([][][]byte, n)}
+	c := &cluster{t: t, want: make([][][]byte, n), mem: s.Mem}
+	if c.mem == nil {
+		c.mem = func(int, int) nixl.Mem { return nixl.DRAM }
+	}
 	for i := range n {
 		var w worker = local{&server{open: s.Open}}
 		if place(i) {
@@ -75,7 +79,7 @@ func (c *cluster) must(i int, q request) response {
 func (c *cluster) alloc(size int) {
 	c.t.Helper()
 	for i := range c.workers {
-		r := c.must(i, request{Call: callAlloc, Size: int64(size)})
+		r := c.must(i, request{Call: callAlloc, Mem: c.mem(i, len(c.want[i])), Size: int64(size)})
 		if r.Number != len(c.want[i]) {
 			c.t.Fatalf("agent %d: buffer has ID %d: want %d", i, r.Number, len(c.want[i]))
 		}

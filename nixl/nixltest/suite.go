@@ -29,11 +29,15 @@ type Setup struct {
 	Config nixl.AgentConfig            // for every agent; the suite adds the name
 	Brief  bool                        // only with some agents in this process and some in others
 	Lives  int                         // how many agents live and die in the test of leaks
+
+	// Mem is the kind of memory of a buffer of an agent; nil: host memory. With Mem the suite leaves out what
+	// other memory has no part in.
+	Mem func(agent, buffer int) nixl.Mem
 }
 
 // threads reports whether the agents have progress threads.
 func (s Setup) threads() bool {
-	return s.Config.Progress == "thread" || s.Config.Progress == "auto" && !s.Config.OneHost
+	return s.Config.Progress == "thread" || s.Config.Progress == "auto" && (s.Config.VRAM || !s.Config.OneHost)
 }
 
 // Run runs the whole suite.
@@ -81,13 +85,16 @@ func Run(t *testing.T, s Setup) {
 			}
 		})
 	}
+	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
+	if s.Mem != nil {
+		return
+	}
 	for _, api := range FileAPIs(t) {
 		t.Run("Files"+api, func(t *testing.T) { testFiles(t, s, api) })
 	}
 	t.Run("AbortFromOutside", func(t *testing.T) { testAbortFromOutside(t, s) })
 	t.Run("StoppedPeer", func(t *testing.T) { testStoppedPeer(t, s) })
 	t.Run("KilledDuringRun", func(t *testing.T) { testKilledDuringRun(t, s) })
-	t.Run("KilledPeer", func(t *testing.T) { testKilledPeer(t, s) })
 	t.Run("HugePages", func(t *testing.T) { testHugePages(t, s) })
 	t.Run("Pipeline", func(t *testing.T) { testPipeline(t, s) })
 	t.Run("Reregister", func(t *testing.T) { testReregister(t, s) })

@@ -173,6 +173,9 @@ func (b Blocks) reachedBy(rank int) (list []int) {
 	return list
 }
 
+// GPU reports whether memory of a GPU takes part.
+func (b Blocks) GPU() bool { return b.Local == nixl.VRAM || b.Remote == nixl.VRAM }
+
 // Lanes are the threads.
 func (b Blocks) Lanes() []Lane {
 	list := make([]Lane, b.Threads)

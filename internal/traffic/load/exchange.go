@@ -119,7 +119,7 @@ func (x Exchange) Check(ranks int) error {
 func (x Exchange) Digest(b []byte) []byte { return append(b, x.digest...) }
 
 // Lanes is the exchange's own lane.
-func (x Exchange) Lanes() []Lane { return []Lane{x.Lane} }
+func (x Exchange) Lanes() []Lane { return []Lane{x.Lane.of(x.Mem)} }
 
 // Needs are the two halves.
 func (x Exchange) Needs(rank int, _ Lane) (n Needs) {

@@ -22,6 +22,26 @@ type Lane int
 // Files is the lane on which patterns read and write files, beside their messages.
 const Files Lane = -1
 
+// of is the lane on which a load that was given this one reaches a kind of memory. GPU memory has agents apart from
+// those of host memory, since these need not work while a peer reaches their buffers.
+func (l Lane) of(mem nixl.Mem) Lane {
+	if mem == nixl.VRAM {
+		return l + MaxLanes
+	}
+	return l
+}
+
+// GPU reports whether the lane is one for GPU memory.
+func (l Lane) GPU() bool { return l >= MaxLanes }
+
+// Given is the number that the user has given the lane.
+func (l Lane) Given() Lane {
+	if l.GPU() {
+		return l - MaxLanes
+	}
+	return l
+}
+
 // Load is the traffic of all ranks. Its methods are pure functions: any rank may
 // call them for any rank, and gets what every other rank gets.
 type Load interface {

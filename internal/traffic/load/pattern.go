@@ -75,7 +75,7 @@ func (p Pattern) base(rank int, side Side) int64 {
 // MaxShards bounds the descriptors of a message, each of which takes memory.
 const MaxShards = 1 << 16
 
-// MaxLanes bounds the lanes of a rank, each of which has an agent.
+// MaxLanes bounds the lanes of a rank, each of which has an agent, or two if it also reaches GPU memory.
 const MaxLanes = 1 << 10
 
 // Label is the pattern's name.
@@ -131,10 +131,11 @@ func (p Pattern) Digest(b []byte) []byte {
 
 // Lanes are the pattern's own, and Files if it has storage operations.
 func (p Pattern) Lanes() []Lane {
+	own := p.Lane.of(p.Mem)
 	if len(p.Storage) > 0 {
-		return []Lane{p.Lane, Files}
+		return []Lane{own, Files}
 	}
-	return []Lane{p.Lane}
+	return []Lane{own}
 }
 
 // Needs are the sums of the rank's row and column.

@@ -142,8 +142,8 @@ func (p *Plan) what(k *part) string {
 	switch {
 	case k.Number == load.Files:
 		return "storage_ops of " + p.Label()
-	case k.Number > 0:
-		return fmt.Sprintf("%s, lane %d", p.Label(), k.Number)
+	case k.Number.Given() > 0:
+		return fmt.Sprintf("%s, lane %d", p.Label(), k.Number.Given())
 	}
 	return p.Label()
 }

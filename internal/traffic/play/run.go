@@ -181,7 +181,7 @@ func (k *part) keep(times []nixl.Times, b before, record bool) {
 
 // inline reports whether Post starts a part by the engine's own post. On other lanes a goroutine runs it, so that
 // Post returns at once even where an engine copies bytes while it posts.
-func (k *part) inline() bool { return k.Number == 0 }
+func (k *part) inline() bool { return k.Number.Given() == 0 }
 
 // Post starts this rank's transfers; Wait ends them and keeps their times. Plans that are posted on one lane may be
 // moved one after the other, as the engine likes. What is posted on lane 0 may have ended when Post returns; on other

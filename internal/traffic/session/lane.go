@@ -25,7 +25,7 @@ type Lane struct {
 	peers  []int    // whose buffers are reachable
 
 	Running sync.WaitGroup // goroutines that use the lane
-	using   sync.Mutex
+	using   *sync.Mutex    // of the lane that the user knows: its agents for host and for GPU memory take turns
 }
 
 // arena is the pair of buffers for one kind of memory.
@@ -58,11 +58,15 @@ func (s *Session) lane(number load.Lane) (*Lane, error) {
 	}
 	cfg := s.cfg
 	cfg.Name = s.name(number)
+	cfg.VRAM = cfg.VRAM || number.GPU()
 	agent, err := s.engine.NewAgent(cfg)
 	if err != nil {
 		return nil, err
 	}
-	l := &Lane{number: number, agent: agent, files: map[string]*openFile{}}
+	if s.turns[number.Given()] == nil {
+		s.turns[number.Given()] = new(sync.Mutex)
+	}
+	l := &Lane{number: number, agent: agent, files: map[string]*openFile{}, using: s.turns[number.Given()]}
 	s.lanes[number] = l
 	return l, nil
 }

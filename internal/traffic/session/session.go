@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 
 	"perigee/internal/clock"
@@ -25,12 +26,13 @@ type Session struct {
 	info   nixl.Info
 
 	ledger    *Ledger
-	calls     int                   // of Reserve
-	loads     int                   // reserved so far
-	lanes     map[load.Lane]*Lane   // those that are open at this rank
-	left      series.Exit           // from a barrier, until something runs
-	pace      pace                  // of starts by the clock
-	available func() (int64, error) // host memory that can be allocated
+	calls     int                       // of Reserve
+	loads     int                       // reserved so far
+	lanes     map[load.Lane]*Lane       // those that are open at this rank
+	turns     map[load.Lane]*sync.Mutex // by Lane.Given
+	left      series.Exit               // from a barrier, until something runs
+	pace      pace                      // of starts by the clock
+	available func() (int64, error)     // host memory that can be allocated
 	closed    bool
 }
 
@@ -53,6 +55,7 @@ func OpenIn(w *spmd.World, engine nixl.Engine, cfg nixl.AgentConfig, seed uint64
 	cfg.OneHost = w.OneHost()
 	s := &Session{
 		world: w, engine: engine, cfg: cfg, seed: seed, ledger: ledger, lanes: map[load.Lane]*Lane{},
+		turns:     map[load.Lane]*sync.Mutex{},
 		available: func() (int64, error) { return math.MaxInt64, nil },
 	}
 	first, err := s.lane(0)

@@ -181,3 +181,68 @@ type namedAgent struct {
 }
 
 func (a namedAgent) Info() nixl.Info { return nixl.Info{Name: "test", Version: a.version} }
+
+// gpuEngine has agents that take host memory for that of a GPU, and notes for which agents that is.
+type gpuEngine struct {
+	traffictest.Engine
+	vram *[]bool
+}
+
+type gpuAgent struct{ nixl.Agent }
+
+func (e *gpuEngine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
+	*e.vram = append(*e.vram, cfg.VRAM)
+	a, err := e.Engine.NewAgent(cfg)
+	return gpuAgent{a}, err
+}
+
+func (a gpuAgent) Alloc(_ nixl.Mem, size int64) (nixl.Buffer, error) {
+	return a.Agent.Alloc(nixl.DRAM, size)
+}
+
+// Patterns in GPU memory have agents apart from those in host memory, which take turns with them on one lane and not on
+// another.
+func TestLanesOfGPUs(t *testing.T) {
+	m := fromRows(t, []int64{0, 3000}, []int64{0, 0})
+	for i, err := range traffictest.Worlds(t, 2, func(w *spmd.World) error {
+		var vram []bool
+		s, err := Open(w, &gpuEngine{vram: &vram}, nixl.AgentConfig{}, 1)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		var loads []load.Load
+		for _, mem := range memories {
+			for lane := range load.Lane(2) {
+				loads = append(loads, load.Pattern{Matrix: m, Shards: 1, Mem: mem, Lane: lane})
+			}
+		}
+		list, err := s.Reserve(loads)
+		if err != nil {
+			return err
+		}
+		var lanes []*Bound
+		for _, r := range list {
+			lanes = append(lanes, r.Lanes...)
+		}
+		if got := fmt.Sprint(vram); got != "[false false true true]" {
+			return fmt.Errorf("agents for GPU memory: %s", got)
+		}
+		for k, b := range lanes {
+			if want := load.Lane(k % 2); b.Number.Given() != want || b.Number.GPU() != (k > 1) {
+				return fmt.Errorf("load %d is on lane %d", k, b.Number)
+			}
+			for l, other := range lanes {
+				if (b.using == other.using) != (k%2 == l%2) || (b.agent == other.agent) != (k == l) {
+					return fmt.Errorf("loads %d and %d: taking turns is %v, one agent is %v", k, l, b.using == other.using,
+						b.agent == other.agent)
+				}
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", i, err)
+		}
+	}
+}

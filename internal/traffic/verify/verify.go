@@ -280,7 +280,7 @@ func (c *check) compareMessage(b *session.Bound, m load.Message, where string) (
 		}
 		if found == nil {
 			found = &Corruption{
-				Label: c.Label(), Sender: m.Sender, Receiver: m.Receiver, Lane: b.Number, Where: where,
+				Label: c.Label(), Sender: m.Sender, Receiver: m.Receiver, Lane: b.Number.Given(), Where: where,
 				Block: p.block, Offset: p.message + int64(at), Want: p.want[at], Got: p.got[at],
 			}
 			if p.block >= 0 {

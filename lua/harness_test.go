@@ -106,7 +106,7 @@ func testConfig(w *spmd.World, out io.Writer) experiment.Config {
 		World: w, Out: out, Seed: 5, Command: []string{"perigee", "test"},
 		Scenario: result.Scenario{Name: "test.lua", SHA256: strings.Repeat("0", 64), Options: map[string]any{}},
 		Open:     func() (nixl.Engine, string, error) { return new(traffictest.Engine), "", nil },
-		GPU:      func() (int, bool) { return 0, false },
+		GPUs:     func() ([]string, error) { return nil, nil },
 	}
 }
 

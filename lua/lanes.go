@@ -71,6 +71,11 @@ func (r *transferModule) openLanes(L *glua.LState) (int, error) {
 		return 0, err
 	}
 	r.lanes[l] = true
+	if spec.GPU() {
+		if err := r.env.NoteGPUs(); err != nil {
+			return 0, err
+		}
+	}
 	if spec.Remote == nixl.FILE {
 		params := first.Info().Params
 		how := params["files"]
@@ -146,6 +151,10 @@ func (r *transferModule) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.Agen
 	} else if s.Remote, err = nixl.ParseMem(remote); err != nil {
 		return s, cfg, fault.New(fault.Script, "transfer.lanes: remote_mem: %w", err)
 	}
+	if s.Remote == nixl.FILE && s.Local == nixl.VRAM && (cfg.FileBackend == "" || cfg.FileBackend == "POSIX") {
+		return s, cfg, fault.New(fault.Usage, "transfer.lanes: the backend POSIX moves bytes between files and host memory only").
+			WithHint("take the backend GDS for the memory of a GPU")
+	}
 	if s.Remote == nixl.FILE && s.Store.Path != "" && !r.files.AllowIO && !r.files.storage[s.Store.Path] {
 		refused := fault.New(fault.Script, "the scenario may not use %s for transfers", s.Store.Path)
 		if r.files.Repeated {
@@ -163,7 +172,7 @@ func (r *transferModule) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.Agen
 		return s, cfg, err // also where the script asks before it runs, and there is no world yet
 	}
 	cfg.GPU, _ = r.env.GPUOf()
-	cfg.Progress = "auto"
+	cfg.VRAM, cfg.Progress = s.Remote != nixl.FILE && s.GPU(), "auto"
 	return s, cfg, nil
 }
 

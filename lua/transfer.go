@@ -14,6 +14,7 @@ import (
 	"perigee/internal/traffic/series"
 	"perigee/internal/traffic/session"
 	"perigee/internal/traffic/verify"
+	"perigee/nixl"
 	"perigee/spmd"
 )
 
@@ -216,6 +217,11 @@ func (r *transferModule) prepareList(list []*glua.LTable) ([]*glua.LUserData, er
 		r.env.Prepared(p.Reserved)
 		out[i] = newUserData(r.L, planTypeName, &luaPlan{p, specs[i]})
 		r.record(specs[i])
+	}
+	if slices.ContainsFunc(specs, func(s spec) bool { return s.mem == nixl.VRAM }) {
+		if err := r.env.NoteGPUs(); err != nil {
+			return nil, err
+		}
 	}
 	stored := func(s spec) bool { p, ok := s.load.(load.Pattern); return ok && len(p.Storage) > 0 }
 	if !r.notedStorage && slices.ContainsFunc(specs, stored) {

@@ -30,3 +30,33 @@ func crowded(hosts []spmd.Host) []string {
 	}
 	return []string{text}
 }
+
+// shared returns a note on GPUs that several ranks use. gpus are their UUIDs, by rank.
+func shared(gpus []string, hosts []spmd.Host) []string {
+	most, where, n := 1, "", 0
+	for _, h := range hosts {
+		ranks := map[string]int{}
+		for _, r := range h.Ranks {
+			if gpus[r] != "" {
+				ranks[gpus[r]]++
+			}
+		}
+		for _, k := range ranks {
+			if k > 1 {
+				n++
+			}
+			if k > most {
+				most, where = k, h.Name
+			}
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("%d ranks on %s share a GPU, which serves them in turn: their waits for it are in the figures",
+		most, where)
+	if n > 1 {
+		text += fmt.Sprintf("; so in %s more", cli.Count(n-1, "GPU"))
+	}
+	return []string{text}
+}

@@ -43,10 +43,10 @@ type Config struct {
 	File       string    // of the result, "" for none
 	Out        io.Writer // for the header's further lines, notes, the table of thresholds, the name of the result
 
-	// Open opens the engine, GPU reports whether this rank has a GPU and which, Available is the memory of this
-	// host in bytes that can be taken. nil means: as OpenEngine does, as GPUOf does, and what the kernel says.
+	// Open opens the engine, GPUs lists the UUIDs of the GPUs that this process may use, Available is the memory of
+	// this host in bytes that can be taken. nil means: as OpenEngine does, as CUDA says, and what the kernel says.
 	Open      func() (engine nixl.Engine, note string, err error)
-	GPU       func() (ordinal int, ok bool)
+	GPUs      func() ([]string, error)
 	Available func() (bytes int64, err error)
 }
 
@@ -65,6 +65,7 @@ type Experiment struct {
 	session    *session.Session
 	engine     nixl.Engine // of the session
 	defaultMem *nixl.Mem
+	notedGPUs  bool
 	recorded   map[runKey]int           // runs already in the result
 	early      map[int]record.Collected // by plan: what SaveRuns has gathered and Collect has not returned, at rank 0
 	timeline   overlap.Timeline         // of the runs in the result

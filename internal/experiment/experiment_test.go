@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -264,6 +265,44 @@ func TestCrowded(t *testing.T) {
 	} {
 		if got := crowded(tt.hosts); !slices.Equal(got, tt.want) {
 			t.Errorf("%+v: %q, want %q", tt.hosts, got, tt.want)
+		}
+	}
+}
+
+func TestSharedGPUs(t *testing.T) {
+	hosts := []spmd.Host{{Name: "a", Ranks: []int{0, 1, 2}}, {Name: "b", Ranks: []int{3, 4, 5}}}
+	for _, tt := range []struct {
+		gpus []string
+		want []string
+	}{
+		{make([]string, 6), nil},
+		{[]string{"p", "q", "r", "p", "q", ""}, nil}, // hosts may have GPUs of one name
+		{
+			[]string{"p", "q", "q", "s", "t", "u"},
+			[]string{"2 ranks on a share a GPU, which serves them in turn: their waits for it are in the figures"},
+		},
+		{
+			[]string{"p", "q", "q", "s", "s", "s"},
+			[]string{"3 ranks on b share a GPU, which serves them in turn: their waits for it are in the figures; so in 1 GPU more"},
+		},
+	} {
+		if got := shared(tt.gpus, hosts); !slices.Equal(got, tt.want) {
+			t.Errorf("%q: %q, want %q", tt.gpus, got, tt.want)
+		}
+	}
+}
+
+// The ranks of a host take in turn the GPUs that each may use.
+func TestGPUOf(t *testing.T) {
+	worlds, _ := spmd.NewInMemory(1)
+	for _, tt := range []struct {
+		gpus []string
+		err  error
+		ok   bool
+	}{{nil, nil, false}, {nil, errors.New("the driver is older than CUDA"), false}, {[]string{"p", "q"}, nil, true}} {
+		e := &Experiment{Config: Config{World: worlds[0], GPUs: func() ([]string, error) { return tt.gpus, tt.err }}}
+		if ordinal, ok := e.GPUOf(); ordinal != 0 || ok != tt.ok {
+			t.Errorf("%q: GPU %d, %v, want %v", tt.gpus, ordinal, ok, tt.ok)
 		}
 	}
 }

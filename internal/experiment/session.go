@@ -79,16 +79,48 @@ func (e *Experiment) Note(text string) {
 // Comment makes lines that begin with # of a text.
 func Comment(text string) string { return "# " + strings.ReplaceAll(text, "\n", "\n# ") + "\n" }
 
-// GPUOf reports whether this rank has a GPU, and which: the ranks of a host take its GPUs in turn.
+// GPUOf reports whether this rank has a GPU, and which: the ranks of a host take in turn those that each may use.
 func (e *Experiment) GPUOf() (ordinal int, ok bool) {
-	if e.GPU != nil {
-		return e.GPU()
+	ordinal, uuid := e.gpu()
+	return ordinal, uuid != ""
+}
+
+// gpu is the CUDA ordinal and the UUID of this rank's GPU; no UUID means that it has none.
+func (e *Experiment) gpu() (ordinal int, uuid string) {
+	list := device.Visible
+	if e.GPUs != nil {
+		list = e.GPUs
 	}
-	gpus, err := device.GPUs()
-	if err != nil || len(gpus) == 0 {
-		return 0, false
+	gpus, err := list()
+	if err != nil {
+		e.World.Log().Warn("no GPU can be used", "reason", err)
 	}
-	return e.World.LocalRank() % len(gpus), true
+	if len(gpus) == 0 {
+		return 0, ""
+	}
+	ordinal = e.World.LocalRank() % len(gpus)
+	return ordinal, gpus[ordinal]
+}
+
+// NoteGPUs adds a note, once, on how GPU memory is reached, and on ranks that share a GPU. All ranks call it when a
+// transfer has been prepared that uses such memory.
+func (e *Experiment) NoteGPUs() error {
+	if e.notedGPUs {
+		return nil
+	}
+	e.notedGPUs = true
+	_, mine := e.gpu()
+	all, err := spmd.AllGatherValue(e.World.All(), mine)
+	if err != nil {
+		return err
+	}
+	if e.World.OneHost() {
+		e.Note("GPU memory: a progress thread runs at each rank")
+	}
+	for _, text := range shared(all, e.World.Hosts()) {
+		e.Note(text)
+	}
+	return nil
 }
 
 // DefaultMem is the kind of memory to use where none is given: VRAM if every rank has a GPU and the engine serves

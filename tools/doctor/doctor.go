@@ -364,7 +364,7 @@ func plugins(library string) []Finding {
 	return one(f)
 }
 
-func gpus(machine) []Finding {
+func gpus(m machine) []Finding {
 	f := Finding{What: "GPUs", Verdict: Good}
 	list, err := device.GPUs()
 	switch {
@@ -378,6 +378,17 @@ func gpus(machine) []Finding {
 			names = append(names, fmt.Sprintf("%d: %s", g.Index, g.Name))
 		}
 		f.Found = strings.Join(names, ", ")
+		usable, err := device.Visible()
+		if hides, set := m.env("CUDA_VISIBLE_DEVICES"); set && err == nil {
+			f.Found += fmt.Sprintf("; %d for this process (CUDA_VISIBLE_DEVICES=%s)", len(usable), hides)
+		}
+		switch {
+		case err != nil:
+			f.Verdict, f.Remedy = Poor, "compare the versions of driver and kernel module (nvidia-smi), or use memory type dram"
+			f.Found += "; they cannot be used: " + err.Error()
+		case len(usable) == 0:
+			f.Verdict, f.Remedy = Poor, "check CUDA_VISIBLE_DEVICES, or use memory type dram"
+		}
 	}
 	return one(f)
 }

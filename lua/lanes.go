@@ -171,8 +171,10 @@ func (r *transferModule) lanesFrom(t *glua.LTable) (s load.Blocks, cfg nixl.Agen
 	if s.Peers, err = r.peersFrom(peers); err != nil {
 		return s, cfg, err // also where the script asks before it runs, and there is no world yet
 	}
-	cfg.GPU, _ = r.env.GPUOf()
-	cfg.VRAM, cfg.Progress = s.Remote != nixl.FILE && s.GPU(), "auto"
+	if s.GPU() {
+		cfg.GPU, _ = r.env.GPUOf()
+	}
+	cfg.VRAM, cfg.Progress = s.GPU() && s.Remote != nixl.FILE, "auto"
 	return s, cfg, nil
 }
 

@@ -27,7 +27,10 @@ func (e *Experiment) Session() (*session.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	gpu, _ := e.GPUOf()
+	gpu := 0
+	if engine.Info().Name != "shm" { // to ask CUDA takes half a second where there are GPUs
+		gpu, _ = e.GPUOf()
+	}
 	s, err := session.Open(e.World, engine, nixl.AgentConfig{GPU: gpu, Progress: "auto"}, e.Seed)
 	if err != nil {
 		return nil, err

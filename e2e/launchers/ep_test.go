@@ -2,13 +2,16 @@ package launchers
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"perigee/e2e/internal/harness"
+	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/spmd/spmdtest"
 )
@@ -97,6 +100,60 @@ func TestExpertsOnNodes(t *testing.T) {
 	harness.Contains(t, "stdout", out, "Ranks: 4, Tokens: 8", "Data Plane (e2e): 4/4 ranks passed\n", "checked what e2e fresh left: 96 messages")
 	if n := strings.Count(out, "ranks passed"); n != 1 {
 		t.Errorf("%d nodes printed a result, want the first alone:\n%s", n, out)
+	}
+}
+
+// The documented line holds where srun inherits from the job that each node has several tasks. One that says only how
+// many of them each node has, which srun leaves aside then, is refused by all tasks.
+func TestExpertsOnNodesOfSeveralTasks(t *testing.T) {
+	data, err := os.ReadFile("../../docs/ep.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^srun .*MASTER_ADDR=node1 perigee ep data-plane --num-processes 8'$`).
+		FindString(string(data))
+	if line == "" {
+		t.Fatal("docs/ep.md does not have the line")
+	}
+	run := func(line string) *harness.Process {
+		port, err := spmdtest.FreePorts(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line = strings.NewReplacer("MASTER_ADDR=node1", "MASTER_ADDR=127.0.0.2", "srun ", "srun -w node1,node2 ",
+			"processes 8", "processes 2 --iters 4 --tokens 8 --hidden 256").Replace(line)
+		return shell(t, t.TempDir(), line, append(inSlurm(t), "SLURM_NTASKS=4", "SLURM_NPROCS=4", "SLURM_NTASKS_PER_NODE=2",
+			fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...)
+	}
+	out := run(line).MustEnd().Stdout
+	harness.Contains(t, "stdout", out, "4 ranks on 1 host", "launcher torchrun\n")
+	o := run(strings.Replace(line, "--ntasks 2", "--ntasks-per-node 1", 1)).Wait()
+	harness.Contains(t, "stderr", o.Stderr, "WORLD_SIZE is 2, but this step of srun has 4 tasks on 2",
+		"srun --nodes 2 --ntasks 2")
+	if o.Code != int(fault.Usage) || strings.Contains(o.Stdout, "ranks on") {
+		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Usage, o.Stdout)
+	}
+}
+
+// A batch script may start a step for each node, which has one task.
+func TestExpertsOfSteps(t *testing.T) {
+	port, err := spmdtest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mpi := range []string{"none", "pmi2"} {
+		t.Run(mpi, func(t *testing.T) {
+			script := fmt.Sprintf(`
+for i in 0 1; do
+	RANK=$i srun --mpi=%s -N1 -n1 -w node$((i+1)) timeout 30 perigee ep control-plane --num-processes 2 --engine shm \
+		--num-tokens 8 --hidden 256 --experts-per-rank 4 &
+	pids="$pids $!"
+done
+for pid in $pids; do wait $pid; done`, mpi)
+			out := shell(t, t.TempDir(), script, append(inSlurm(t), "WORLD_SIZE=2", "MASTER_ADDR=127.0.0.2",
+				fmt.Sprint("MASTER_PORT=", port[0]), "PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo")...).MustEnd().Stdout
+			harness.Contains(t, "stdout", out, "4 ranks on 1 host", "launcher torchrun\n")
+		})
 	}
 }
 

@@ -47,7 +47,10 @@ const defaultPort = "9999"
 // is the launcher's. srun may also start the one command of each node, and that of a single one: the same line should
 // start as many ranks on it as on each of several.
 func (f nodeFlags) nodes(env func(string) string) (*nodes, error) {
-	isNode := f.isNode(env)
+	isNode, err := f.isNode(env)
+	if err != nil {
+		return nil, err
+	}
 	if isRank(env) && !isNode {
 		if f != (nodeFlags{}) {
 			return nil, fault.New(fault.Usage,
@@ -103,16 +106,54 @@ func environ(env func(string) string) boot.Environ {
 	}
 }
 
-// isNode reports whether srun has started this process as the only one of its node, on as many nodes as the flag or the
-// variable says.
-func (f nodeFlags) isNode(env func(string) string) bool {
+// isNode reports whether srun has started this process as the only one of its node: in a step with one on each of as
+// many nodes as the flag or the variable says, or alone in a step, of which each node has one. The error is that of
+// tasks that may be neither that nor the ranks: they would be a world that was not asked for. srun starts such where it
+// inherits the number of tasks from the job, and leaves --ntasks-per-node aside.
+func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	count, err := number(f.WorldSize, "WORLD_SIZE", env, 0) // a step of one task alone says nothing
 	if err != nil || count < 1 || env("LOCAL_RANK") != "" {
-		return false
+		return false, nil
 	}
-	text := strconv.Itoa(count)
-	_, slurms := boot.RankOf(environ(env))
-	return slurms && env("SLURM_STEP_NUM_NODES") == text && env("SLURM_STEP_NUM_TASKS") == text
+	onNodes, tasks := stepNumber(env, "SLURM_STEP_NUM_NODES"), stepNumber(env, "SLURM_STEP_NUM_TASKS")
+	if _, slurms := boot.RankOf(environ(env)); !slurms || onNodes < 1 || tasks < 1 {
+		return false, nil
+	}
+	if onNodes == count && tasks == count {
+		return true, nil
+	}
+	if f.Rank == nil && env("RANK") == "" { // WORLD_SIZE alone may be left from anything
+		return false, nil
+	}
+	rank, err := number(f.Rank, "RANK", env, 0)
+	switch task := stepNumber(env, "SLURM_PROCID"); {
+	case err != nil:
+		return false, err
+	case onNodes == 1 && tasks == 1:
+		return true, nil
+	case tasks != count:
+		return false, fault.New(fault.Usage, "WORLD_SIZE is %d, but this step of srun has %s on %s", count,
+			cli.Count(tasks, "task"), cli.Count(onNodes, "node")).WithHint("%s", startNodes(count))
+	case onNodes == 1 && rank != task: // on several nodes ranks may be numbered in another order
+		return false, fault.New(fault.Usage, "RANK is %d, but this is task %d of %d that srun has started on one node", rank,
+			task, tasks).WithHint("%s", startNodes(count))
+	}
+	return false, nil
+}
+
+// startNodes is how to start what [nodeFlags.isNode] refuses.
+func startNodes(count int) string {
+	return fmt.Sprintf("srun --nodes %[1]d --ntasks %[1]d starts one command on each node, srun --nodes 1 --ntasks 1 "+
+		"that of one node; where each task is a rank, unset RANK and WORLD_SIZE, or set LOCAL_RANK, too", count)
+}
+
+// stepNumber is what a variable of Slurm says, -1 if it does not.
+func stepNumber(env func(string) string, variable string) int {
+	n, err := strconv.Atoi(env(variable))
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // number is the value of a flag, or else of its variable.

@@ -19,6 +19,7 @@ import (
 func TestNodes(t *testing.T) {
 	step := "SLURM_PROCID=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NUM_TASKS="
 	alone := "SLURM_PROCID=0 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS=1 "
+	single := "SLURM_PROCID=1 SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_STEP_NUM_NODES=1 SLURM_STEP_NUM_TASKS="
 	batch := "SLURM_JOB_ID=7 SLURM_STEP_ID=0 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 "
 	pmix := "PMIX_RANK=1 PMIX_SERVER_URI4=pmix-server.1;tcp4://127.0.0.1:1 PMIX_NAMESPACE="
 	hydra := "PMI_FD=1000000 PMI_RANK=1 PMI_SIZE=2"
@@ -60,8 +61,40 @@ func TestNodes(t *testing.T) {
 		{"", alone + "WORLD_SIZE=1 RANK=0 " + hydra, nodes{}, ""},
 		{"", alone + "WORLD_SIZE=1 RANK=1", nodes{}, "RANK is 1, want 0 to 0"},
 		{"--world-size 1", step + "16", nodes{}, "--world-size, --rank and --master-addr have no effect"},
+		// A step for each node, or srun --pty bash on one of them.
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", second, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=9999", second, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmi2 + "7.0", second, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmix + "slurm.pmix.7.0", second, ""},
+		{"--world-size 2 --rank 1 --master-addr n1", alone, second, ""},
+		{"--rank 1", alone + "WORLD_SIZE=2 MASTER_ADDR=n1", second, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=2 MASTER_ADDR=n1", nodes{}, "RANK is 2, want 0 to 1"},
+		{"", alone + "WORLD_SIZE=2 RANK=x MASTER_ADDR=n1", nodes{}, "RANK is \"x\""},
+		{"", alone + "WORLD_SIZE=16 RANK=9 LOCAL_RANK=1", nodes{}, ""},
+		{"", alone + "WORLD_SIZE=16 RANK=9 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=x MASTER_ADDR=n1 MASTER_PORT=1", nodes{}, ""},
+		{"", alone + "WORLD_SIZE=2", nodes{}, ""}, // which may be left from anything
+		{"--world-size 2", alone, nodes{}, "have no effect"},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + hydra, nodes{}, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmix + "prterun-h-1@1", nodes{}, ""},
+		// More tasks than nodes: srun has taken their number from the job.
+		{"", step + "4 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1", nodes{}, "WORLD_SIZE is 2, but this step of srun has 4 tasks on 2"},
+		{"", step + "4 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmi2 + "7.0", nodes{}, "WORLD_SIZE is 2, but this step of srun has 4"},
+		{"--world-size 2 --rank 1", step + "4", nodes{}, "WORLD_SIZE is 2, but this step of srun has 4 tasks"},
+		{"", single + "2 WORLD_SIZE=1 RANK=0", nodes{}, "WORLD_SIZE is 1, but this step of srun has 2 tasks on 1"},
+		{"", single + "2 WORLD_SIZE=2 RANK=0", nodes{}, "RANK is 0, but this is task 1 of 2 that srun has started on one node"},
+		{"", step + "4 WORLD_SIZE=2 RANK=1 LOCAL_RANK=0", nodes{}, ""},
+		{"", step + "4 WORLD_SIZE=2", nodes{}, ""},
+		{"", step + "4 WORLD_SIZE=2 RANK=1 " + hydra, nodes{}, ""},
+		// Fewer tasks than nodes, or than ranks that a script in each starts.
+		{"", step + "2 WORLD_SIZE=4 RANK=1 MASTER_ADDR=n1", nodes{}, "WORLD_SIZE is 4, but this step of srun has 2 tasks on 2"},
+		{"", step + "2 WORLD_SIZE=4 RANK=1 MASTER_ADDR=n1 PERIGEE_LAUNCHER=local", nodes{4, 1, 8, "n1", "9999"}, ""},
+		// Ranks that have torchrun's variables from the tasks' numbers, in any order.
+		{"", single + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=1", nodes{}, ""},
+		{"", step + "4 WORLD_SIZE=4 RANK=2 MASTER_ADDR=n1 MASTER_PORT=1", nodes{}, ""},
+		{"", step + "4 WORLD_SIZE=4 RANK=1 " + pmi2 + "7.0", nodes{}, ""},
+		// What Slurm does not say.
+		{"", "PMI_JOBID=7.0 " + hydra + " WORLD_SIZE=4 RANK=1 MASTER_ADDR=n1", nodes{}, ""},
 		// srun --pty bash is a rank, unless the user says otherwise.
-		{"--world-size 2 --rank 1 --master-addr n1", alone, nodes{}, "have no effect"},
 		{"--world-size 2 --rank 1 --master-addr n1", alone + "PERIGEE_LAUNCHER=local", second, ""},
 		// A batch script that has been submitted in a step has the variables of that. That SLURM_STEP_ID is one of them
 		// only the title of slurmstepd says.

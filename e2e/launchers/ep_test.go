@@ -13,6 +13,7 @@ import (
 	"perigee/e2e/internal/harness"
 	"perigee/internal/fault"
 	"perigee/internal/result"
+	"perigee/internal/result/resulttest"
 	"perigee/spmd/spmdtest"
 )
 
@@ -83,6 +84,20 @@ func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 				kill(t, pid)
 			}
 		})
+	}
+}
+
+// checkObituary looks for the launcher that has died in the partial result.
+func checkObituary(t *testing.T, path, launcher string) {
+	t.Helper()
+	doc := resulttest.Check(t, path)
+	switch f := doc.Failure; {
+	case doc.Status != result.Partial:
+		t.Errorf("status %s", doc.Status)
+	case f == nil && launcher == "srun": // Slurm may kill the ranks before they notice
+	case f == nil || f.Kind != fault.RankLost || !regexp.MustCompile(`^its launcher `+launcher+` \(process \d+\) has died$`).
+		MatchString(f.Cause):
+		t.Errorf("failure %+v, want that of %s", f, launcher)
 	}
 }
 
@@ -157,6 +172,69 @@ for pid in $pids; do wait $pid; done`, mpi)
 	}
 }
 
+// Ranks that perigee itself starts in a step, since the user says that its task is none, end with the step all the
+// same.
+func TestDeathOfTheStepOfLocalRanks(t *testing.T) {
+	s := slurmCluster(t)
+	for command, c := range map[string]struct {
+		words []string
+		says  string // when it measures
+	}{
+		"ep": {[]string{"ep", "data-plane", "--num-processes", "2", "--iters", "1000000", "--tokens", "8", "--hidden", "128"},
+			"Measure: 1000000 iterations"},
+		"run": {[]string{"run", harness.Script(t, "stay.lua"), "-n", "2"}, "all are here"},
+	} {
+		for _, launcher := range []string{"srun", "slurmstepd"} {
+			t.Run(command+" "+launcher, func(t *testing.T) {
+				t.Parallel()
+				path := filepath.Join(t.TempDir(), "r.json")
+				step := []string{"srun", "--jobid=" + s.job, "--overlap", "-N1", "-n1",
+					"sh", "-c", `"$@"; exit $?`, "sh", harness.Program}
+				words := slices.Concat(step, c.words, []string{"--engine", "shm", "--launcher", "local", "--result", path})
+				p := start(t, harness.Command{Argv: words, Env: []string{"SLURM_CONF=" + s.Conf}, Group: true})
+				p.UntilPrints(c.says)
+				ranks := localRanks(t, p)
+				victims := []int{parent(t, parent(t, parent(t, ranks[0])))} // above perigee and the shell
+				if launcher == "srun" {
+					victims = named("srun", false)(t, p)
+				}
+				for _, pid := range victims {
+					kill(t, pid)
+				}
+				endOfRanks(t, p, ranks)
+				checkObituary(t, path, launcher)
+			})
+		}
+	}
+}
+
+// localRanks are the processes of the two ranks that perigee itself has started.
+func localRanks(t *testing.T, p *harness.Process) (ranks []int) {
+	t.Helper()
+	for pid, env := range harness.Owned(p.Token) {
+		if env["PERIGEE_RANK"] != "" {
+			ranks = append(ranks, pid)
+		}
+	}
+	if len(ranks) != 2 {
+		t.Fatalf("%d ranks", len(ranks))
+	}
+	return ranks
+}
+
+// endOfRanks waits until ranks have ended whose launcher was killed, which must be at once, and ends what is left.
+func endOfRanks(t *testing.T, p *harness.Process, ranks []int) {
+	t.Helper()
+	watch := harness.StartWatch()
+	if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
+		t.Fatal(err)
+	}
+	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+	for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
+		kill(t, pid)
+	}
+}
+
 // The same line starts the ranks of a single node, and these end with srun, too.
 func TestExpertsOnOneNode(t *testing.T) {
 	s := slurmCluster(t)
@@ -166,23 +244,11 @@ func TestExpertsOnOneNode(t *testing.T) {
 	harness.Contains(t, "stdout", out, "2 ranks on 1 host", "launcher local\n")
 	p := start(t, harness.Command{Argv: append(words, "--engine", "shm", "--iters", "1000000", "--tokens", "8", "--hidden", "128"), Env: env, Group: true})
 	p.UntilPrints("2 ranks on")
-	var ranks []int
-	for pid, env := range harness.Owned(p.Token) {
-		if env["PERIGEE_RANK"] != "" {
-			ranks = append(ranks, pid)
-		}
-	}
-	if len(ranks) != 2 {
-		t.Fatalf("%d ranks", len(ranks))
-	}
-	watch := harness.StartWatch()
+	ranks := localRanks(t, p)
 	for _, pid := range named("srun", false)(t, p) {
 		kill(t, pid)
 	}
-	if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
-		t.Fatal(err)
-	}
-	watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
+	endOfRanks(t, p, ranks)
 }
 
 // A shell of srun --pty starts the ranks of a node where the user says that it is none itself.

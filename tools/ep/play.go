@@ -10,7 +10,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/spmd/boot"
 	"perigee/tools/run"
 )
 
@@ -68,17 +67,11 @@ func withFlags(flags run.Flags, env func(string) string) func(string) string {
 	}
 }
 
-// runHere starts all ranks of the job, though srun has started this process: as the command of the only node. The job
-// ends with srun.
+// runHere starts all ranks of the job, though srun has started this process: as the command of the only node.
 func runHere(j run.Job, streams cli.Streams) error {
-	ctx, release, err := boot.UnderSrun(context.Background(), os.LookupEnv)
-	if err != nil {
-		return err
-	}
-	defer release()
 	local := "local"
 	j.Flags.Launcher = &local
-	return j.Run(ctx, streams)
+	return j.Run(context.Background(), streams)
 }
 
 // forgetNodes unsets the variables of the number of nodes where there is one: a launcher's variables have the same

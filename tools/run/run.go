@@ -90,7 +90,7 @@ func ForRanks(s cli.Streams) cli.Streams {
 const envJob = "PERIGEE_JOB_ID"
 
 // launch starts the ranks on this machine. What can be refused without
-// ranks is refused before they start.
+// ranks is refused before they start. In a step of srun the job ends with that.
 func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) error {
 	flags, n, err := j.prepare(streams)
 	if errors.Is(err, ErrHelp) {
@@ -110,6 +110,11 @@ func (j Job) launch(ctx context.Context, streams cli.Streams, env boot.Environ) 
 	}
 	ctx, again, stop := UntilSignal(ctx)
 	defer stop()
+	ctx, release, err := boot.UnderSrun(ctx, os.LookupEnv) // the user has said that a task of srun is no rank
+	if err != nil {
+		return err
+	}
+	defer release()
 	r := &reporter{err: streams.Err}
 	if flags.Iface != "" {
 		r.note("warning: --iface has no effect: all ranks are on this machine, and exchange messages in its memory")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,40 +50,43 @@ func commandOfNode() []string {
 // The ranks of a node end with what has started its command.
 func TestDeathOfTheLauncherOfNodes(t *testing.T) {
 	harness.NeedNIXL(t)
-	for name, victims := range map[string]func(t *testing.T, p *harness.Process, rank int) []int{
-		"all of srun":            func(t *testing.T, p *harness.Process, _ int) []int { return named("srun", false)(t, p) },
-		"slurmstepd of one node": func(t *testing.T, _ *harness.Process, rank int) []int { return []int{parent(t, parent(t, rank))} },
+	stepd := func(of int) func(*testing.T, *harness.Process, []int) []int {
+		return func(t *testing.T, _ *harness.Process, ranks []int) []int {
+			return []int{parent(t, parent(t, ranks[of]))}
+		}
+	}
+	for name, victims := range map[string]func(t *testing.T, p *harness.Process, ranks []int) []int{
+		"srun, all of it":       func(t *testing.T, p *harness.Process, _ []int) []int { return named("srun", false)(t, p) },
+		"slurmstepd, of rank 0": stepd(0),
+		"slurmstepd, of rank 3": stepd(3),
 	} {
+		launcher, _, _ := strings.Cut(name, ",")
 		t.Run(name, func(t *testing.T) {
 			port, err := spmdtest.FreePorts(1)
 			if err != nil {
 				t.Fatal(err)
 			}
 			words, env := srun("--mpi=none")(t, 2)
-			words = slices.Concat(words, commandOfNode(), []string{"--iters", "1000000", "--tokens", "8", "--hidden", "128"})
+			path := filepath.Join(t.TempDir(), "r.json")
+			words = slices.Concat(words, commandOfNode(),
+				[]string{"--iters", "1000000", "--tokens", "8", "--hidden", "128", "--result", path})
 			p := start(t, harness.Command{Argv: words, Env: append(env, fmt.Sprint("MASTER_PORT=", port[0]),
 				"PERIGEE_SECRET=of the test of nodes", "PERIGEE_IFACE=lo"), Group: true})
-			p.UntilPrints("4 ranks on")
-			var ranks []int
+			p.UntilPrints("Measure: 1000000 iterations")
+			ranks := make([]int, 4)
 			for pid, env := range harness.Owned(p.Token) {
-				if env["LOCAL_RANK"] != "" {
-					ranks = append(ranks, pid)
+				if rank, err := strconv.Atoi(env["RANK"]); err == nil && env["LOCAL_RANK"] != "" {
+					ranks[rank] = pid
 				}
 			}
-			if len(ranks) != 4 {
-				t.Fatalf("%d ranks", len(ranks))
+			if slices.Contains(ranks, 0) {
+				t.Fatalf("ranks %v", ranks)
 			}
-			watch := harness.StartWatch()
-			for _, pid := range victims(t, p, ranks[0]) {
+			for _, pid := range victims(t, p, ranks) {
 				kill(t, pid)
 			}
-			if err := harness.WaitFor("end of the ranks", func() bool { return !slices.ContainsFunc(ranks, alive) }); err != nil {
-				t.Fatal(err)
-			}
-			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
-			for pid := range harness.Owned(p.Token) { // srun waits for a slurmstepd that is dead
-				kill(t, pid)
-			}
+			endOfRanks(t, p, ranks)
+			checkObituary(t, path, launcher)
 		})
 	}
 }

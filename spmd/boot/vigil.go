@@ -239,6 +239,13 @@ func (v *vigil) bound(ctx context.Context) (context.Context, func()) {
 	return ctx, func() { cancel(nil) }
 }
 
+// NodeCommand is the TORCHELASTIC_RUN_ID of ranks that the command of a node has started, as torchrun's agent does.
+const NodeCommand = "perigee ep"
+
+// OfNodeCommand reports whether the command of a node has started this process as a rank. Such a rank watches srun, too
+// ([UnderSrun]): the command that ends it because srun has died can only send it a signal.
+func OfNodeCommand(env Environ) bool { return variable(env, "TORCHELASTIC_RUN_ID") == NodeCommand }
+
 // UnderSrun returns a context that ends with srun or slurmstepd where these have started this process to start ranks,
 // and is none itself. The error is that of a launcher that has died already.
 func UnderSrun(ctx context.Context, env Environ) (_ context.Context, release func(), err error) {

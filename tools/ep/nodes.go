@@ -40,6 +40,10 @@ type nodes struct {
 // Tests replace it.
 var launchGrace = 5 * time.Second
 
+// noticing is how long ranks have to notice themselves that srun has died, and to say so in the result, before they are
+// asked to end: that would be a signal there.
+const noticing = time.Second
+
 // defaultPort is that of the original's store.
 const defaultPort = "9999"
 
@@ -244,13 +248,6 @@ func (n *nodes) supervise(ctx context.Context, ranks []*exec.Cmd, failure, done,
 			}
 		}
 	}
-	select {
-	case <-done:
-		return
-	case <-failure:
-	case <-ctx.Done():
-		signalAll(ranks, syscall.SIGTERM)
-	}
 	wait := func(grace time.Duration) (over bool) {
 		select {
 		case <-done:
@@ -259,6 +256,16 @@ func (n *nodes) supervise(ctx context.Context, ranks []*exec.Cmd, failure, done,
 		case <-time.After(grace):
 		}
 		return false
+	}
+	select {
+	case <-done:
+		return
+	case <-failure:
+	case <-ctx.Done():
+		if fault.KindOf(context.Cause(ctx)) == fault.RankLost && wait(noticing) {
+			return
+		}
+		signalAll(ranks, syscall.SIGTERM)
 	}
 	if wait(launchGrace) {
 		return
@@ -309,6 +316,6 @@ func (n *nodes) variables(local int) []string {
 		fmt.Sprintf("RANK=%d", n.node*n.perNode+local), fmt.Sprintf("WORLD_SIZE=%d", n.count*n.perNode),
 		fmt.Sprintf("LOCAL_RANK=%d", local), fmt.Sprintf("LOCAL_WORLD_SIZE=%d", n.perNode),
 		"MASTER_ADDR=" + n.master, "MASTER_PORT=" + n.port, "PERIGEE_LAUNCHER=torchrun",
-		"TORCHELASTIC_RUN_ID=perigee ep", // ranks of torchrun itself end with their launcher
+		"TORCHELASTIC_RUN_ID=" + boot.NodeCommand, // ranks of torchrun itself end with their launcher
 	}
 }

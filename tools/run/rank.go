@@ -59,10 +59,19 @@ func (j Job) runRank(ctx context.Context, streams cli.Streams, env boot.Environ)
 		logEnd(log, "the rank ends", err)
 		log.Close()
 	}()
+	r := &reporter{err: streams.Err}
+	if boot.OfNodeCommand(env) {
+		under, release, err := boot.UnderSrun(ctx, env)
+		if err != nil {
+			r.print(err)
+			return cli.Reported{Err: err}
+		}
+		defer release()
+		ctx = under
+	}
 	started := time.Now()
 	joining, cancel := joinLimit(ctx, time.Duration(j.Flags.Timeout))
 	defer cancel()
-	r := &reporter{err: streams.Err}
 	p, err := boot.Join(joining, env, boot.Watcher{Failed: func(f watch.Failure) { r.print(f) }, Waiting: r.note,
 		Log: log.Logger})
 	if err != nil {
@@ -172,12 +181,13 @@ type rank struct {
 	writes sync.Mutex // held by what writes the result at the end of a failed job
 }
 
-// watch turns a signal into a failure of the job, and makes sure that the rank
-// of a failed job ends, even in the middle of an endless loop.
+// watch turns a signal, or the death of srun, into a failure of the job, and makes sure that the rank of a failed job
+// ends, even in the middle of an endless loop.
 func (k *rank) watch(ctx context.Context) {
 	select {
 	case <-ctx.Done():
-		if cause := context.Cause(ctx); fault.KindOf(cause) == fault.Interrupt {
+		cause := context.Cause(ctx)
+		if kind := fault.KindOf(cause); kind == fault.Interrupt || kind == fault.RankLost {
 			k.world.Fail(cause)
 		}
 	case <-k.world.Context().Done():

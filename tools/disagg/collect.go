@@ -94,6 +94,15 @@ func noFigures(reason string) *verdict.Verdict {
 	return &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{cli.Shortened(reason)}}
 }
 
+// unwritable is the verdict on a case whose figures JSON cannot hold, as it holds no NaN: they end no run. For any
+// other error it is nil.
+func unwritable(err error) *verdict.Verdict {
+	if _, ok := errors.AsType[*json.UnsupportedValueError](err); !ok {
+		return nil
+	}
+	return noFigures("the verdict has a figure that is no finite number: " + err.Error())
+}
+
 const suspendedWarning = "Slurm has suspended the job for a while: its figures may hold the pause"
 
 // judge reads the logs of a task.
@@ -197,7 +206,13 @@ func (d *done) fail(format string, args ...any) {
 func (r *session) write(t *batch.Task, d *done) error {
 	c := r.summary(t)
 	if !d.kept {
-		if err := writeJSON(filepath.Join(d.dir, verdictFile), c); err != nil {
+		err := writeJSON(filepath.Join(d.dir, verdictFile), c)
+		if v := unwritable(err); v != nil {
+			d.Verdict = v
+			c = r.summary(t)
+			err = writeJSON(filepath.Join(d.dir, verdictFile), c)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -1,10 +1,14 @@
 package disagg
 
 import (
+	"io"
+	"math"
 	"strings"
 	"testing"
 
+	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/config"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -68,5 +72,24 @@ func TestJudgeEnd(t *testing.T) {
 		if !same || (d.State == verdict.Failed) != (wants != nil) {
 			t.Errorf("%+v: %s, %q, %q, want %q", c.how, d.State, d.Reasons, d.diag, wants)
 		}
+	}
+}
+
+// Figures that JSON cannot hold fail their case, and end no run.
+func TestFiguresThatJSONLacks(t *testing.T) {
+	dir := t.TempDir()
+	task := &batch.Task{Config: &config.Config{Ident: config.Ident{Type: "disagg", Category: "accuracy", Stem: "a"}}, Dir: dir}
+	bad := &verdict.Verdict{State: verdict.Passed, Accuracy: []accuracy.Score{{Judgement: &accuracy.Judgement{Threshold: math.NaN()}}}}
+	d := &done{Verdict: bad, dir: dir}
+	r := &session{RunCmd: &RunCmd{}, log: &runLog{screen: io.Discard}, dir: t.TempDir(), cases: map[*batch.Task]*done{task: d}}
+	if err := r.write(task, d); err != nil {
+		t.Fatal(err)
+	}
+	c, err := readCase(dir + batch.FailedSuffix)
+	if err != nil || c.State != verdict.Failed || !strings.Contains(c.Reasons[0], "the verdict has a figure that is no finite number: ") {
+		t.Errorf("%v: %+v", err, c)
+	}
+	if v := unwritable(printJSON(io.Discard, bad)); v == nil || v.State != verdict.Failed || unwritable(printJSON(io.Discard, v)) != nil {
+		t.Errorf("%+v", v)
 	}
 }

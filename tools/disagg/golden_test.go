@@ -238,6 +238,12 @@ func TestParseAccuracy(t *testing.T) {
 	if r := strings.Join(p.Reasons, "\n"); !strings.Contains(r, "run 2 of gsm8k reached 90.5200, below the threshold 91.3375") || strings.Contains(r, "run 1") {
 		t.Error(r)
 	}
+	// Nothing is expected of it: no score passes.
+	must(t, os.WriteFile(config, []byte(strings.Replace(string(text), "metadata:", strings.ReplaceAll(more, ", expected_value: 0.9454", ""), 1)), 0o644))
+	p, code = parse(t, "testdata/logs/6_accuracy_two_runs.log", "--config", config)
+	if p.State != "unjudged" || code != 0 || p.Accuracy[0].Passed != nil || !strings.Contains(strings.Join(p.Warnings, "\n"), "not judged, since metadata.accuracy.datasets has no expected_value for it: gsm8k") {
+		t.Errorf("without expected_value: %+v, exit code %d", p, code)
+	}
 	if p, code := parse(t, "testdata/logs/6_accuracy_two_runs.log"); p.State != "unjudged" || code != 0 {
 		t.Errorf("without a reference: %s, exit code %d", p.State, code)
 	}

@@ -58,6 +58,10 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	judgeFolder(c.Path, v)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
+		if failed := unwritable(err); failed != nil {
+			v = failed
+			err = printJSON(s.Out, v)
+		}
 	} else {
 		err = printVerdict(s.Out, v)
 	}

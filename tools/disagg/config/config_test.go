@@ -141,6 +141,40 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// What a score is held against is finite, and its threshold, too.
+func TestReferencesOfDatasets(t *testing.T) {
+	of := func(category, entry string) *Config {
+		return load(t, "metadata: {id: disagg/"+category+"/x, accuracy: {datasets: ["+entry+"]}}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]
+	}
+	for entry, want := range map[string]string{
+		"expected_value: .nan": "1 metadata.accuracy.datasets[0].expected_value: wanted a finite number, got the number NaN", "expected_value: -.inf": "wanted a finite number, got the number -Inf",
+		"expected_value: 1e155": "expected_value: wanted a number from -1e9 to 1e9, got 1e+155", "expected_value: 1, sigma: .nan": "sigma: wanted a finite number",
+		"expected_value: 1, sigma: 1e155": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, sigma: -1": "sigma: wanted a number from 0 to 1e9", "expected_value: 1, alpha: 1e-300": "alpha: wanted a number between 0 and 1, from 1e-09 to 1-1e-09, got 1e-300",
+		"expected_value: 1, beta: .nan": "beta: wanted a finite number", "expected_value: 1, beta: 1": "beta: wanted a number between 0 and 1",
+		"expected_value: 1, alpha: .002, beta: 0.999, sigma: 0": "", "expected_value: 0": "", "expected_value: 94.5, sigma: 15.08, alpha: 0.5": "",
+	} {
+		c := of("accuracy", "{name: gsm8k, "+entry+"}")
+		if got := problems(c); want == "" && got+fmt.Sprint(c.Warnings) != "[]" || !strings.Contains("\n"+got, want) {
+			t.Errorf("%s: got %s%v, want %s", entry, got, c.Warnings, want)
+		}
+	}
+	for entry, want := range map[string]string{
+		"{name: gsm8k}":                           "metadata.accuracy.datasets[0].expected_value 1 missing expected_value: the scores of this data set are not judged",
+		"{name: gsm8k, expected_value: ~}":        "datasets[0].expected_value 1 missing expected_value: the scores of this data set are not judged",
+		"{expected_value: 1}, {name: a}, {}, {} ": "datasets[1].expected_value 1 missing expected_value: the scores of this data set, and of 2 others, are not judged",
+	} {
+		c := of("stress", entry)
+		if !c.Valid() || !strings.Contains(fmt.Sprint(c.Warnings), want) {
+			t.Errorf("%s: %s%v", entry, problems(c), c.Warnings)
+		}
+	}
+	for _, entry := range []string{"[.nan, 0, 0]", "[1, .nan, 0.1]", "[1, 0, .inf]"} {
+		if got := problems(load(t, "metadata: {references: {SERVER_MEDIAN_TTFT: "+entry+"}}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]); !strings.Contains(got, "wanted") {
+			t.Errorf("%s: %s", entry, got)
+		}
+	}
+}
+
 // All failures of a file come at once, in its order.
 func TestAllAtOnce(t *testing.T) {
 	text := strings.NewReplacer("streaming: true", "streaming: false", "max_num_tokens: 128", "max_num_tokens: 64", "job_name: toy", "jobname: toy",

@@ -219,7 +219,7 @@ func (k *key) mismatch(v *conf.Value) string {
 	case positive:
 		return wholeMismatch(v, 1)
 	case number:
-		if x := v.Float(); v.Kind != conf.Int && v.Kind != conf.Float || math.IsNaN(x) || math.IsInf(x, 0) {
+		if !isFinite(v) {
 			return "a finite number"
 		}
 	case boolean:
@@ -242,6 +242,12 @@ func (k *key) mismatch(v *conf.Value) string {
 		}
 	}
 	return "" // anything; levels have their own messages
+}
+
+// isFinite reports whether v is a number that is neither infinite nor NaN.
+func isFinite(v *conf.Value) bool {
+	x := v.Float()
+	return (v.Kind == conf.Int || v.Kind == conf.Float) && !math.IsNaN(x) && !math.IsInf(x, 0)
 }
 
 func wholeMismatch(v *conf.Value, least int64) string {

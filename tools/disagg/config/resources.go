@@ -218,13 +218,13 @@ func (r *reader) references() []Reference {
 			}
 		}
 		fields := entry.List()
-		if len(fields) < 3 || len(fields) > 4 || fields[0].Kind != conf.Int && fields[0].Kind != conf.Float {
+		if len(fields) < 3 || len(fields) > 4 || !isFinite(fields[0]) {
 			r.add(entry, entry.Path(), "wanted [target, lower, upper], such as [50000, -0.1, 0.3], with null for no bound")
 			continue
 		}
 		f.Target = fields[0].Float()
 		for i, to := range []**float64{&f.Lower, &f.Upper} {
-			if x := fields[i+1]; x.Kind == conf.Int || x.Kind == conf.Float {
+			if x := fields[i+1]; isFinite(x) {
 				share := x.Float()
 				*to = &share
 			} else if x.Kind != conf.Null {

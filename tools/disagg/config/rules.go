@@ -2,6 +2,7 @@ package config
 
 import (
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
 	}
+	c.judgeDatasets(r)
 	if c.UsesCommand() {
 		c.judgeCommand(r)
 		return
@@ -63,6 +65,30 @@ func (c *Config) judge(r *reader, rules Rules) {
 	if rules == Upstream {
 		c.judgeLevels(r)
 	}
+}
+
+// judgeDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any score
+// passes, so such configurations are read.
+func (c *Config) judgeDatasets(r *reader) {
+	const path = "metadata.accuracy.datasets"
+	more := -1
+	var first *conf.Value
+	for _, v := range r.values[path].List() {
+		if e := v.Get("expected_value"); v.Kind != conf.Map || e != nil && e.Kind != conf.Null {
+			continue
+		}
+		if more++; first == nil {
+			first = v
+		}
+	}
+	if first == nil || c.Category == "perf" { // of which another warning says that nothing is judged
+		return
+	}
+	others := ""
+	if more > 0 {
+		others = fmt.Sprintf(", and of %d others,", more)
+	}
+	c.warn(first, first.Path()+".expected_value", "missing expected_value: the scores of this data set%s are not judged", others)
 }
 
 // needs reports the keys that are missing.

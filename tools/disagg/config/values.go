@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -114,8 +115,8 @@ func levelText(v *conf.Value) string {
 // Dataset is how one data set of an evaluation is judged.
 type Dataset struct {
 	Name, Filter   string
-	Expected       float64
-	Threshold      string // the kind of test
+	Expected       *float64 // nil: not given, and nothing is judged
+	Threshold      string   // the kind of test
 	Alpha, Beta    *float64
 	Sigma          *float64
 	Samples        *int
@@ -176,7 +177,14 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 			*text = (*text)[:mostName]
 		}
 	}
-	r.scalar(v, "expected_value", conf.Float, func(x *conf.Value) { d.Expected = x.Float() })
+	r.scalar(v, "expected_value", conf.Float, func(x *conf.Value) {
+		e := x.Float()
+		if math.Abs(e) > most {
+			r.add(x, x.Path(), "wanted a number from -1e9 to 1e9, got %g", e)
+			return
+		}
+		d.Expected = &e
+	})
 	r.scalar(v, "threshold_type", conf.String, func(x *conf.Value) {
 		if x.Text() != "hypothesis_test" {
 			r.add(x, x.Path(), "wanted hypothesis_test, the only kind of test, got %q", x.Text())
@@ -187,8 +195,9 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	r.share(v, "beta", &d.Beta)
 	r.scalar(v, "sigma", conf.Float, func(x *conf.Value) {
 		s := x.Float()
-		if s < 0 {
-			r.add(x, x.Path(), "wanted 0 or more, got %g", s)
+		if s < 0 || s > most {
+			r.add(x, x.Path(), "wanted a number from 0 to 1e9, got %g", s)
+			return
 		}
 		d.Sigma = &s
 	})
@@ -203,12 +212,16 @@ func (r *reader) dataset(v *conf.Value) Dataset {
 	return d
 }
 
+// least is the smallest probability that a test may have, and 1-least the largest one: normal quantiles beyond are
+// nothing that a score is held against, and become infinite.
+const least = 1e-9
+
 // share reads a probability strictly between 0 and 1.
 func (r *reader) share(v *conf.Value, name string, to **float64) {
 	r.scalar(v, name, conf.Float, func(x *conf.Value) {
 		p := x.Float()
-		if p <= 0 || p >= 1 {
-			r.add(x, x.Path(), "wanted a number between 0 and 1, got %g", p)
+		if p < least || p > 1-least {
+			r.add(x, x.Path(), "wanted a number between 0 and 1, from %g to 1-%g, got %g", least, least, p)
 			return
 		}
 		*to = &p
@@ -220,6 +233,8 @@ func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*co
 	x := v.Get(name)
 	switch {
 	case x == nil || x.Kind == conf.Null:
+	case want == conf.Float && x.Kind == conf.Float && !isFinite(x):
+		r.add(x, x.Path(), "wanted a finite number, got %s", shown(x))
 	case x.Kind == want || want == conf.Float && x.Kind == conf.Int:
 		use(x)
 	default:

@@ -89,7 +89,9 @@ func rounds(c *config.Config) int {
 func References(datasets []config.Dataset) []accuracy.Reference {
 	var list []accuracy.Reference
 	for _, d := range datasets {
-		r := accuracy.Reference{Name: d.Name, Filter: d.Filter, Expected: d.Expected, Test: accuracy.Default(d.Name)}
+		r := accuracy.Reference{Name: d.Name, Filter: d.Filter, Unjudged: d.Expected == nil,
+			Test: accuracy.Default(d.Name)}
+		set(&r.Expected, d.Expected)
 		set(&r.Alpha, d.Alpha)
 		set(&r.Beta, d.Beta)
 		set(&r.Sigma, d.Sigma)
@@ -98,6 +100,16 @@ func References(datasets []config.Dataset) []accuracy.Reference {
 		list = append(list, r)
 	}
 	return list
+}
+
+// unjudged are the names of the data sets of which the configuration says no expected value.
+func (e Expect) unjudged() (names []string) {
+	for _, r := range e.References {
+		if r.Unjudged {
+			names = append(names, r.Name)
+		}
+	}
+	return names
 }
 
 func set[T any](to, from *T) {
@@ -151,7 +163,7 @@ func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 	switch {
 	case len(v.Reasons) > 0:
 		v.State = Failed
-	case !benchmark && len(want.References) == 0:
+	case !benchmark && len(want.unjudged()) == len(want.References):
 		v.State = Unjudged
 	default:
 		v.State = Passed
@@ -415,6 +427,10 @@ func (j *judge) accuracy() {
 		j.v.Reasons = append(j.v.Reasons, accuracy.JudgeAll(j.e.Scores, j.want.References)...)
 	} else if len(j.e.Scores) > 0 {
 		j.v.Warnings = append(j.v.Warnings, "the scores are not judged: that takes an accuracy or stress case with metadata.accuracy.datasets")
+	}
+	if names := j.want.unjudged(); len(names) > 0 {
+		j.v.Warnings = append(j.v.Warnings, cli.Shortened("not judged, since metadata.accuracy.datasets has no expected_value for it: "+
+			strings.Join(names, ", ")))
 	}
 	j.v.Accuracy = append(j.v.Accuracy, j.e.Scores...)
 }

@@ -288,7 +288,31 @@ worker_config:
 	}
 }
 
-// A short file cannot make a sweep that fills the memory.
+// Placeholders stand in values of the sweep, too, whatever the order; what they become is written as in the file, and what
+// a shell would read as a variable is refused.
+func TestPlaceholders(t *testing.T) {
+	const rest = "benchmark: {concurrency_list: 1}\njob: {client: 'echo --batch={batch} --on={on} $HOME ${HOME} \"$\"{batch}', env: {OPTS: '', ON: '{on}'}}\n"
+	list := load(t, "sweep:\n  batch: [8, 16]\n  on: [True, false]\n  job.env.OPTS: ['-b {batch}']\n"+rest, Options{})
+	if len(list) != 4 || list[0].Stem != "example_batch8_ontrue_OPTS-b-batch-" {
+		t.Fatalf("%d cases, %+v %s", len(list), list[0].Ident, problems(list[0]))
+	}
+	if got := list[2].Job; got.Client != `echo --batch=16 --on=True $HOME ${HOME} "$"16` || got.Env["OPTS"] != "-b 16" || got.Env["ON"] != "True" || !list[2].Valid() {
+		t.Errorf("%+v %s", got, problems(list[2]))
+	}
+	if got := list[1].Job.Client; !strings.Contains(got, "--on=false") {
+		t.Error(got)
+	}
+	for text, want := range map[string]string{
+		"sweep: {n: [1]}\njob:\n  client: |\n    a {n}\n    b ${n}\n": "3 job.client: ${n} is a variable of the shell, and {n} stands for the values of a sweep: write {n} for these, or give the sweep another name",
+		"sweep:\n  job.client: ['{n}', 'a${n}']\n  n: [1]\n":          "2 sweep[\"job.client\"][1]: ${n} is a variable",
+		"sweep: {zip: {n: [1]}}\njob: {env: {A: ['x', '$${n}']}}\n":   "2 job.env.A[1]: ${n} is a variable",
+	} {
+		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 // Values come to a job as they are written.
 func TestNumbersOfVariables(t *testing.T) {
 	const numbers = `{RUN: 20261126102002123456, COMMIT: 1234e56, ONE: 1.0, HEX: 0x1F, ON: True, OFF: "off", WORD: yes, NONE: ~}`
@@ -347,6 +371,7 @@ func TestSweepsShareWork(t *testing.T) {
 	}
 }
 
+// A short file cannot make a sweep that fills the memory.
 func TestSweepBombs(t *testing.T) {
 	deep := func(names int) string { // that make maps
 		var b strings.Builder

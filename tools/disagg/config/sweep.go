@@ -33,9 +33,57 @@ type axis struct {
 	values []*conf.Value
 }
 
+// isKey reports whether the name is a key.
+func (a axis) isKey() bool { return strings.Contains(a.name, ".") }
+
+// mark is what stands in texts for a name that is no key.
+func (a axis) mark() string { return "{" + a.name + "}" }
+
+// shellVariable looks for a placeholder behind a $, of which a shell would make another thing than the value: what
+// reads as one of its variables becomes $0.8. It returns nil if there is none.
+func shellVariable(base *conf.Value, axes []axis) *Problem {
+	var marks []string
+	for _, a := range axes {
+		if !a.isKey() {
+			marks = append(marks, a.mark())
+		}
+	}
+	var look func(v *conf.Value) *Problem
+	look = func(v *conf.Value) *Problem {
+		if text := v.Text(); strings.Contains(text, "${") {
+			for _, mark := range marks {
+				if strings.Contains(text, "$"+mark) {
+					return &Problem{v.Path(), v.Line, fmt.Sprintf("$%s is a variable of the shell, and %s stands for the values of a sweep: "+
+						"write %s for these, or give the sweep another name", clip(mark), clip(mark), clip(mark))}
+				}
+			}
+		}
+		for _, element := range v.List() {
+			if p := look(element); p != nil {
+				return p
+			}
+		}
+		for _, name := range v.Keys() {
+			if p := look(v.Get(name)); p != nil {
+				return p
+			}
+		}
+		return nil
+	}
+	problem := look(base)
+	for _, a := range axes {
+		for _, value := range a.values {
+			if problem == nil {
+				problem = look(value)
+			}
+		}
+	}
+	return problem
+}
+
 // expand makes the cases of a document with a section sweep: a map of names to
 // lists (all combinations, the last name fastest), or grid: or zip: with such a
-// map. A name with dots is a key; another name stands in texts as {name}.
+// map. A name with dots is a key; another name stands in texts as {name}, also in those that keys of the sweep have.
 // taken is what the cases take in memory, in bytes, as estimated.
 func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 	section := tree.Get("sweep")
@@ -55,6 +103,9 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
 	}
 	base := tree.Without("sweep")
+	if problem := shellVariable(base, axes); problem != nil {
+		return nil, 0, problem
+	}
 	if n := bytesOf(base); n > mostRead/len(rows) {
 		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
 			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
@@ -75,8 +126,15 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 				return nil, 0, tooMuchText(value)
 			}
 			v.suffix += "_" + shortName(axes, i) + fileName(text)
-			if v.tree, problem = left.apply(v.tree, axes[i].name, value); problem != nil {
-				return nil, 0, problem
+		}
+		for _, keys := range []bool{true, false} { // placeholders may stand in the values of keys
+			for i, value := range row {
+				if axes[i].isKey() != keys {
+					continue
+				}
+				if v.tree, problem = left.apply(v.tree, axes[i], value); problem != nil {
+					return nil, 0, problem
+				}
 			}
 		}
 		bytes -= bytesOf(v.tree)
@@ -201,13 +259,13 @@ func bytesOf(v *conf.Value) int {
 	return n
 }
 
-// apply gives one name of a sweep its value.
-func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf.Value, *Problem) {
+// apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0.
+func (left *room) apply(tree *conf.Value, a axis, value *conf.Value) (*conf.Value, *Problem) {
 	wrong := func(format string, args ...any) *Problem {
 		return &Problem{value.Path(), value.Line, fmt.Sprintf(format, args...)}
 	}
-	if strings.Contains(name, ".") {
-		path := strings.Split(name, ".")
+	if a.isKey() {
+		path := strings.Split(a.name, ".")
 		if len(path) > mostSteps {
 			return nil, wrong("wanted a key of at most %d parts, got %d", mostSteps, len(path))
 		}
@@ -233,7 +291,10 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 	if over := left.exceeded(); over != "" {
 		return nil, wrong("%s", over)
 	}
-	mark, text, found := "{"+name+"}", scalarText(value), false
+	mark, text, found := a.mark(), scalarText(value), false
+	if value.Kind == conf.Bool {
+		text = value.Written()
+	}
 	changed := tree.MapText(func(_, s string) any {
 		times := strings.Count(s, mark)
 		if times == 0 || left.text < 0 {
@@ -253,7 +314,7 @@ func (left *room) apply(tree *conf.Value, name string, value *conf.Value) (*conf
 		return nil, tooMuchText(value)
 	case !found:
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
-			name)
+			a.name)
 	}
 	return changed, nil
 }

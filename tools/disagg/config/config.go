@@ -184,6 +184,18 @@ func usesCommand(j Job, script string) bool {
 	return script == "command" || j.Client != "" || j.Command != ""
 }
 
+// TemplateOf is the job template of a case: command or trtllm, which are shipped, or a file.
+func TemplateOf(c *Config) string {
+	switch name := cmp.Or(c.Job.Template, c.Slurm.ScriptFile); {
+	case c.UsesCommand():
+		return "command"
+	case name == "", name == "disaggr_torch.slurm":
+		return "trtllm"
+	default:
+		return name
+	}
+}
+
 // Length formats tokens as file names have them: 1k, or 1500.
 func Length(tokens int) string {
 	if tokens >= 1024 && tokens%1024 == 0 {

@@ -55,6 +55,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
 	}
 	c.judgeDatasets(r)
+	c.judgeUnused(r)
 	if c.UsesCommand() {
 		c.judgeCommand(r)
 		return
@@ -67,8 +68,8 @@ func (c *Config) judge(r *reader, rules Rules) {
 	}
 }
 
-// judgeDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any score
-// passes, so such configurations are read.
+// judgeDatasets warns of data sets that nothing is expected of, once. TensorRT-LLM's tests take 0 there, which any
+// score passes, so such configurations are read.
 func (c *Config) judgeDatasets(r *reader) {
 	const path = "metadata.accuracy.datasets"
 	more := -1
@@ -248,12 +249,66 @@ func (c *Config) judgeCommand(r *reader) {
 	if c.Job.Ready != "" && c.Job.Server == "" {
 		r.add(r.values["job.ready"], "job.ready", "has no effect without job.server")
 	}
-	for path, v := range map[string]*conf.Value{"worker_config": at(r.root, "worker_config"),
-		"profiling": at(r.root, "profiling")} {
-		if v != nil {
-			c.warn(v, path, "has no effect: the job runs the commands of the section job")
+}
+
+// unused are the keys, and sections, that a shipped template does not use, and what it uses instead, "" for nothing.
+// Job templates of a file may use all.
+var unused = map[string][]struct{ path, instead string }{
+	"command": {
+		{"slurm.numa_bind", ""},
+		{"benchmark.mode", ""}, {"benchmark.use_nv_sa_benchmark", ""},
+		{"hardware.gpus_per_node", "resources, slurm.extra_args"}, {"hardware.num_ctx_servers", "resources"},
+		{"environment.container_mount", ""}, {"environment.container_image", ""},
+		{"environment.trtllm_repo", "job.setup"}, {"environment.trtllm_wheel_path", "job.setup"},
+		{"environment.build_wheel", "job.setup"}, {"environment.cuda_architectures", "job.setup"},
+		{"environment.worker_env_var", "job.env"}, {"environment.ctx_worker_env_var", "job.env"},
+		{"environment.gen_worker_env_var", "job.env"}, {"environment.server_env_var", "job.env"},
+		{"profiling", "job.server"}, {"accuracy", "job.evaluate"}, {"worker_config", "job.server"},
+	},
+	"trtllm": {
+		{"job.nodes", "hardware, worker_config"}, {"job.tasks_per_node", "hardware, worker_config"},
+		{"job.setup", ""}, {"job.server", "worker_config"}, {"job.ready", ""}, {"job.client", "benchmark"},
+		{"job.command", "benchmark"}, {"job.evaluate", "accuracy"},
+		{"job.env", "environment.worker_env_var, environment.server_env_var, benchmark.env_var, accuracy.env_var"},
+		{"resources", "hardware, worker_config"},
+	},
+}
+
+// judgeUnused warns of keys that say something which the shipped template of the case has no use for. What the
+// environment has given is meant for the cases that can use it.
+func (c *Config) judgeUnused(r *reader) {
+	name := TemplateOf(c)
+	for _, k := range unused[name] {
+		v := at(r.root, k.path)
+		isReplaced := func(one Replaced) bool { return one.Path == k.path }
+		if saysNothing(v) || k.path == "benchmark.mode" && c.Benchmark.Mode == "e2e" ||
+			slices.ContainsFunc(c.Replaced, isReplaced) {
+			continue
 		}
+		instead := ""
+		if k.instead != "" {
+			instead = "; it has " + k.instead
+		}
+		c.warn(v, k.path, "has no effect: the job template %s does not use it%s", name, instead)
 	}
+}
+
+// saysNothing reports whether a value asks for nothing: it is not there, or it is false or empty, as all in it.
+func saysNothing(v *conf.Value) bool {
+	if v == nil {
+		return true
+	}
+	switch v.Kind {
+	case conf.Null:
+		return true
+	case conf.Bool:
+		return !v.Bool()
+	case conf.String:
+		return v.Text() == ""
+	case conf.Map:
+		return !slices.ContainsFunc(v.Keys(), func(name string) bool { return !saysNothing(v.Get(name)) })
+	}
+	return false
 }
 
 // judgeIdle warns of keys that say something else than the ones that count, or

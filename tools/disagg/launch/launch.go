@@ -262,13 +262,7 @@ func (d *Data) probe(p *Plan) {
 
 // find returns the name and text of the template of a case.
 func find(c *config.Config, below regular.Folders) (name, text string, err error) {
-	name = cmp.Or(c.Job.Template, c.Slurm.ScriptFile)
-	switch {
-	case c.UsesCommand():
-		name = "command"
-	case name == "", name == "disaggr_torch.slurm":
-		name = "trtllm"
-	}
+	name = config.TemplateOf(c)
 	data, err := shipped.ReadFile("templates/" + name + ".tmpl")
 	if err == nil {
 		return name, string(data), nil

@@ -18,17 +18,26 @@ var pattern = regexp.MustCompile("(?i)" + Pattern)
 func Variable(name, value string) bool { return pattern.MatchString(name + "=" + value) }
 
 // before matches what may stand before the name of a variable in a line of a shell script, or an argument.
-var before = regexp.MustCompile(`^\s*(export\s+|env\s+|-e\s*|--env[=\s]\s*)?`)
+var before = regexp.MustCompile(`^\s*((export|declare|typeset|local|readonly)(\s+-\w+)*\s+|set(env)?\s+|env\s+|-e\s*|--env[=\s]\s*)?`)
 
 // Name is a key for messages. Where a secret may follow the name of a variable in it, as in {HF_TOKEN:x} of YAML,
 // which lacks a blank, "..." stands for what follows.
 func Name(key string) string {
-	name := key[len(before.FindString(key)):]
-	end := strings.IndexFunc(name, func(r rune) bool { return !isNamed(r) })
-	if end > 0 && Variable(name[:end], "") {
-		return name[:end] + "..."
+	if name, rest := Cut(key); rest != "" {
+		return name + "..."
 	}
 	return Arguments(key, "...")
+}
+
+// Cut splits a text behind the name of a variable that it begins with, if the variable looks secret and something
+// follows. Otherwise both parts are empty.
+func Cut(text string) (name, rest string) {
+	text = text[len(before.FindString(text)):]
+	end := strings.IndexFunc(text, func(r rune) bool { return !isNamed(r) })
+	if end > 0 && Variable(text[:end], "") {
+		return text[:end], text[end:]
+	}
+	return "", ""
 }
 
 // Text is a text for messages: without the value of a variable that it begins with, or assigns.
@@ -44,13 +53,17 @@ func isNamed(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 }
 
+// separators end a value that is not in quotes.
+const separators = " \t\n,;"
+
 // Arguments is a text in which programs find assignments, such as --export=ALL,NAME=VALUE, with a mask for the values
-// of variables that look secret. A value ends at a blank, a comma or a semicolon.
+// of variables that look secret. A value ends at a blank, a comma or a semicolon; one in quotes, at the closing one.
+// What follows it behind commas without an assignment may be the rest of it.
 func Arguments(text, mask string) string {
 	const looked = 100 // bytes of a value that may say what it is
 	var b strings.Builder
 	for rest := text; rest != ""; {
-		end := strings.IndexAny(rest, " \t\n,;")
+		end := strings.IndexAny(rest, separators)
 		if end < 0 {
 			end = len(rest)
 		}
@@ -69,6 +82,7 @@ func Arguments(text, mask string) string {
 			}
 			if name != "" && Variable(name, value) {
 				piece = piece[:at] + mask
+				end = endOf(rest, at, at-1-len(name), end)
 				break
 			}
 		}
@@ -80,4 +94,40 @@ func Arguments(text, mask string) string {
 		rest = rest[end:]
 	}
 	return b.String()
+}
+
+// endOf is where a value of a text ends that begins at an index and is over at end, if it is not in quotes and has no
+// comma: its name begins at another index, and may have the quotation mark before it.
+func endOf(text string, at, name, end int) int {
+	quote := byte(0)
+	switch {
+	case at < len(text) && strings.IndexByte(`'"`, text[at]) >= 0:
+		quote = text[at]
+		at++
+	case name > 0 && strings.IndexByte(`'"`, text[name-1]) >= 0:
+		quote = text[name-1]
+	}
+	if quote != 0 {
+		closing := strings.IndexByte(text[at:], quote)
+		if closing < 0 {
+			return len(text)
+		}
+		end = at + closing + 1
+		if i := strings.IndexAny(text[end:], separators); i >= 0 {
+			end += i
+		} else {
+			end = len(text)
+		}
+	}
+	for end < len(text) && (text[end] == ',' || text[end] == ';') {
+		next := text[end+1:]
+		if i := strings.IndexAny(next, separators); i >= 0 {
+			next = next[:i]
+		}
+		if strings.Contains(next, "=") {
+			break
+		}
+		end += 1 + len(next)
+	}
+	return end
 }

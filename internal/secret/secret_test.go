@@ -21,7 +21,8 @@ func TestVariable(t *testing.T) {
 func TestTextsOfMessages(t *testing.T) {
 	for text, want := range map[string]string{
 		"HF_TOKEN": "HF_TOKEN", "HF_TOKEN:x": "HF_TOKEN...", "hf_token x": "hf_token...", "max batch size": "max batch size", "": "", "=x": "=x",
-		"HF_TOKEN=x":        "HF_TOKEN...",
+		"HF_TOKEN=x":            "HF_TOKEN...",
+		"declare -x HF_TOKEN:x": "HF_TOKEN...", "export -n HF_TOKEN x": "HF_TOKEN...", "readonly HF_TOKEN=x": "HF_TOKEN...", "set HF_TOKEN x": "HF_TOKEN...",
 		"export HF_TOKEN=x": "HF_TOKEN...", "--env=HF_TOKEN=x": "HF_TOKEN...", "A=1 HF_TOKEN=x": "A=1 HF_TOKEN=...",
 	} {
 		if got := Name(text); got != want {
@@ -41,11 +42,14 @@ func TestArguments(t *testing.T) {
 	for text, want := range map[string]string{
 		"--export=ALL,HF_TOKEN=x,A=B --mem=0": "--export=ALL,HF_TOKEN=***,A=B --mem=0", "--export=HF_TOKEN=x": "--export=HF_TOKEN=***",
 		"--export=NONE": "--export=NONE", "": "", "--gres=gpu:4 --exclusive": "--gres=gpu:4 --exclusive", "HF_TOKEN=x=y": "HF_TOKEN=***",
+		"password='a b',c d": "password=*** d", `-o password="a b"c,e=1 d`: "-o password=***,e=1 d", "'password=a b' c": "'password=*** c", "password='a b": "password=***",
+		"password=a,b;c d=1,e": "password=*** d=1,e", "--export=HF_TOKEN=x,ALL --mem=0": "--export=HF_TOKEN=*** --mem=0",
 		"A=1,HF_TOKEN=x;B=2": "A=1,HF_TOKEN=***;B=2", "model=m,auth_token=x": "model=m,auth_token=***", "größe=1 a==": "größe=1 a==",
-		strings.Repeat("a=", 1<<17): strings.Repeat("a=", 1<<17), // in no time
+		strings.Repeat("a=", 1<<17):    strings.Repeat("a=", 1<<17), // in no time
+		strings.Repeat("key='", 1<<17): "key=***", strings.Repeat("key=,", 1<<17): strings.TrimSuffix(strings.Repeat("key=***,", 1<<17), ","),
 	} {
 		if got := Arguments(text, "***"); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
+			t.Errorf("%.200q: got %.200q, want %.200q", text, got, want)
 		}
 	}
 }

@@ -55,27 +55,58 @@ func (v *Value) Without(key string) *Value {
 	return c
 }
 
-// MapText returns a copy of v in which every text is replaced by what change returns
-// for it and its key, or that of the list in which it is: a bool, int64, float64, string or scalar *Value. Keys stay.
-func (v *Value) MapText(change func(key, text string) any) *Value {
+// MapScalars returns a copy of v in which every scalar is replaced by what change returns for it and the keys on the
+// way to it, which it must not keep; an element of a list has those of the list. It returns a bool, int64, float64,
+// string or scalar *Value. Keys stay.
+func (v *Value) MapScalars(change func(path []string, v *Value) any) *Value {
+	return v.mapScalars(nil, change)
+}
+
+func (v *Value) mapScalars(path []string, change func(path []string, v *Value) any) *Value {
 	switch v.Kind {
-	case String:
-		to := change(v.name(), v.Text())
-		c := v.as(Null, nil)
-		if to == v.scalar || new(builder).fillPlain(c, to) != nil {
-			return v
-		}
-		return c
 	case List:
 		c := v.as(List, nil)
 		for _, element := range v.List() {
-			c.push(element.MapText(change))
+			c.push(element.mapScalars(path, change))
 		}
 		return c
 	case Map:
 		c := v.as(Map, nil)
 		for _, key := range v.Keys() {
-			c.put(key, v.Get(key).MapText(change))
+			c.put(key, v.Get(key).mapScalars(append(path, key), change))
+		}
+		return c
+	}
+	to := change(path, v)
+	c := v.as(Null, nil)
+	if to == v || to == v.scalar || new(builder).fillPlain(c, to) != nil {
+		return v
+	}
+	return c
+}
+
+// MapKeys returns a copy of v in which every key is replaced by what change returns. Of keys that become alike, the
+// first one stays.
+func (v *Value) MapKeys(change func(key string) string) *Value {
+	switch v.Kind {
+	case List:
+		c := v.as(List, nil)
+		for _, element := range v.List() {
+			c.push(element.MapKeys(change))
+		}
+		return c
+	case Map:
+		c := v.as(Map, nil)
+		for _, key := range v.Keys() {
+			value, name := v.Get(key).MapKeys(change), change(key)
+			if name != key {
+				copied := *value
+				copied.key, copied.keyPlain = name, false
+				value = &copied
+			}
+			if !c.Has(name) {
+				c.put(name, value)
+			}
 		}
 		return c
 	}

@@ -38,15 +38,28 @@ func TestWith(t *testing.T) {
 	}
 }
 
-func TestMapText(t *testing.T) {
+func TestMapScalars(t *testing.T) {
 	v, err := Parse("a.yaml", []byte("a: x\nb: [x, 1, {c: x}]\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := v.MapText(func(string, string) any { return int64(3) })
-	want := map[string]any{"a": int64(3), "b": []any{int64(3), int64(1), map[string]any{"c": int64(3)}}}
+	changed := v.MapScalars(func(path []string, v *Value) any {
+		if v.Kind == Int {
+			return v
+		}
+		return strings.Join(path, ".")
+	})
+	want := map[string]any{"a": "a", "b": []any{"b", int64(1), map[string]any{"c": "b.c"}}}
 	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
 		t.Error(diff)
+	}
+	changed = v.MapKeys(func(key string) string { return strings.Replace(key, "c", "d e", 1) })
+	want = map[string]any{"a": "x", "b": []any{"x", int64(1), map[string]any{"d e": "x"}}}
+	if diff := cmp.Diff(want, changed.Plain()); diff != "" {
+		t.Error(diff)
+	}
+	if same := v.MapKeys(func(string) string { return "k" }); len(same.Keys()) != 1 || same.Get("k").Text() != "x" {
+		t.Error(same.Plain())
 	}
 	if diff := cmp.Diff(map[string]any{"a": "x"}, v.Without("b").Plain()); diff != "" {
 		t.Error(diff)
@@ -149,7 +162,12 @@ j: "="
 	if diff := cmp.Diff(text, string(got)); err != nil || diff != "" {
 		t.Error(err, diff)
 	}
-	changed := v.MapText(func(_, s string) any { return strings.ReplaceAll(s, "1:30", "1:45") })
+	changed := v.MapScalars(func(_ []string, v *Value) any {
+		if v.Kind != String {
+			return v
+		}
+		return strings.ReplaceAll(v.Text(), "1:30", "1:45")
+	})
 	if changed, err = changed.With([]string{"g"}, 0.00002); err != nil {
 		t.Fatal(err)
 	}

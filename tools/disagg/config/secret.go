@@ -13,35 +13,55 @@ const mask = "***"
 
 var (
 	capitals = regexp.MustCompile(`^[A-Z0-9_]+$`)
-	users    = regexp.MustCompile(`://[^/\s]*@`) // and passwords, in addresses
+	// users are those in addresses, and passwords: one may hold a slash, where it is no port.
+	users = regexp.MustCompile(`://([^/\s]*|[^/\s:@\[]*:[0-9]*[^/0-9\s]\S*)@`)
+	// names are keys that no text is in.
+	names = regexp.MustCompile(`^[A-Za-z0-9_.+/@-]*$`)
 )
 
-// scripts are the last parts of the keys whose commands stand in a result as they are.
-var scripts = func() map[string]bool {
-	m := map[string]bool{}
-	for _, k := range schema {
-		if k.kind == script {
-			m[k.path[strings.LastIndexByte(k.path, '.')+1:]] = true
+// keyAt is the kind of the key of the schema that a path of keys leads to, or into.
+func keyAt(path []string) (k kind, known bool) {
+	for i := range path {
+		if strings.Contains(path[i], ".") {
+			return 0, false
+		}
+		if k, known = kindOf[strings.Join(path[:i+1], ".")]; !known || k != section {
+			break
 		}
 	}
-	return m
-}()
+	return k, known
+}
 
 // Masked returns a configuration without the values of variables that look secret, and without users and passwords in
 // addresses. What cannot be variables where they have to be is masked, too: also invalid configurations have results.
-// Elsewhere keys in capitals are taken for variables. A sweep holds values for any key, so it is left out.
+// Elsewhere keys in capitals are taken for variables, and all that the schema lacks. A sweep holds values for any key,
+// so it is left out.
 func Masked(tree *conf.Value) (*conf.Value, error) {
 	if tree.Kind != conf.Map {
 		return conf.FromPlain(tree.File, mask)
 	}
-	tree = tree.Without("sweep").MapText(func(key, text string) any {
-		if capitals.MatchString(key) && secret.Variable(key, text) {
+	tree = tree.Without("sweep")
+	tree = tree.MapScalars(func(path []string, v *conf.Value) any {
+		key := path[len(path)-1]
+		k, known := keyAt(path)
+		switch {
+		case v.Kind == conf.Null:
+			return v
+		case (!known || capitals.MatchString(key)) && secret.Variable(key, v.Written()), !known && hides(v.Text()):
 			return mask
+		case v.Kind != conf.String:
+			return v
 		}
-		if !scripts[key] {
+		text := v.Text()
+		if k != script || at(tree, strings.Join(path, ".")) != v {
 			text = secret.Arguments(text, mask)
 		}
 		return users.ReplaceAllString(text, "://")
+	}).MapKeys(func(key string) string {
+		if names.MatchString(key) {
+			return key
+		}
+		return secret.Name(key)
 	})
 	for _, k := range schema {
 		var masked any
@@ -61,6 +81,24 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		}
 	}
 	return tree, nil
+}
+
+// hides reports whether a text, or a word in it, begins with the name of a variable that looks secret, and goes on
+// otherwise than an assignment, as HF_TOKEN:x does. Of assignments no more is masked than the value.
+func hides(text string) bool {
+	isSecret := func(text string) bool {
+		_, rest := secret.Cut(text)
+		return rest != "" && rest[0] != '='
+	}
+	if isSecret(text) {
+		return true
+	}
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\n,;", r) }) {
+		if isSecret(word) {
+			return true
+		}
+	}
+	return false
 }
 
 // variables reports whether a key holds variables of the environment.

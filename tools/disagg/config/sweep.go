@@ -295,17 +295,18 @@ func (left *room) apply(tree *conf.Value, a axis, value *conf.Value) (*conf.Valu
 	if value.Kind == conf.Bool {
 		text = value.Written()
 	}
-	changed := tree.MapText(func(_, s string) any {
+	changed := tree.MapScalars(func(_ []string, v *conf.Value) any {
+		s := v.Text()
 		times := strings.Count(s, mark)
 		if times == 0 || left.text < 0 {
-			return s
+			return v
 		}
 		found = true
 		if s == mark {
 			return value // keeps its type, so that the case still validates
 		}
 		if left.text -= len(s) + times*len(text); left.text < 0 {
-			return s
+			return v
 		}
 		return strings.ReplaceAll(s, mark, text)
 	})

@@ -306,7 +306,7 @@ func TestMethodsOfTemplates(t *testing.T) {
 	d := &Data{Config: golden(t), Workers: make([]Worker, 1)}
 	for text, want := range map[string]string{
 		`{{.Tree.Errorf "%9d" 1}}`: "calls the method Errorf", `{{with .Tree}}{{.With nil 1}}{{end}}`: "calls the method With",
-		`{{if true}}{{else}}{{$x := .}}{{($x.Tree).YAML}}{{end}}`: "calls the method YAML", `{{define "a"}}{{.MapText 1}}{{end}}`: "a calls the method MapText",
+		`{{if true}}{{else}}{{$x := .}}{{($x.Tree).YAML}}{{end}}`: "calls the method YAML", `{{define "a"}}{{.MapKeys 1}}{{end}}`: "a calls the method MapKeys",
 		`{{template "head" .Tree.Plain}}`: "calls the method Plain", `{{range .Workers}}{{print (.Placeholders)}}{{end}}`: "calls the method Placeholders",
 		`{{len (.WorkerEnv (index .Workers 0))}} {{.Kind}} {{.Concurrencies}} {{.Gen.World}} {{.String}}`: "",
 		`{{printf "%s %d %v" .Ident 1 true}}`: "",

@@ -157,6 +157,7 @@ func TestParseRefuses(t *testing.T) {
 		{"a.yaml", "a: 1\n b: 2\n", "a.yaml:2: this is not YAML: mapping values are not allowed in this context"},
 		{"a.yaml", "a: 1\n...\n}\n", "a.yaml:3: this is not YAML: did not find expected node content while parsing a block node"},
 		{"a.yaml", "a: [1,\n2\nb: 3\n", "a.yaml:3: this is not YAML: did not find expected ',' or ']' while parsing a flow sequence of line 1"},
+		{"a.yaml", "a:\n  b: &c\n", "a.yaml:2: a.b: an anchor without a value, of which there is no alias; in quotes, a value that begins with & would be text"},
 		{"a.yaml", "a: *b\n", "a.yaml:1: this is not YAML: an anchor that is not there; in quotes, a value that begins with * would be text"},
 		{"a.yaml", "a:\n- b: !x 3\n", `a.yaml:2: a[0].b: the tag "!x" does not fit "3"`},
 		{"a.yaml", "a: !!int x\n", `a.yaml:1: a: the tag "!!int" does not fit "x"`},

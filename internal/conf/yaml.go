@@ -26,9 +26,11 @@ const (
 type yamlReader struct {
 	b       *builder
 	top     *Value
-	open    []*yaml.Node // anchors whose aliases are being followed
-	aliased int          // values made while following one
-	bytes   int          // of text in them
+	root    *yaml.Node
+	named   map[*yaml.Node]bool // what aliases stand for; nil: not looked for yet
+	open    []*yaml.Node        // anchors whose aliases are being followed
+	aliased int                 // values made while following one
+	bytes   int                 // of text in them
 }
 
 func readYAML(b *builder, top *Value, text []byte) error {
@@ -56,7 +58,7 @@ func readYAML(b *builder, top *Value, text []byte) error {
 	}
 	root := document.Content[0]
 	top.Line = max(1, root.Line)
-	r := yamlReader{b: b, top: top}
+	r := yamlReader{b: b, top: top, root: root}
 	return r.fill(top, root)
 }
 
@@ -136,7 +138,28 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	if isPlain(n) {
 		v.written = n.Value
 	}
+	if kind == Null && n.Anchor != "" && n.Value == "" && !r.hasAlias(n) { // a password may begin with &
+		return v.Errorf("an anchor without a value, of which there is no alias; in quotes, a value that begins with & would be text")
+	}
 	return nil
+}
+
+// hasAlias reports whether an alias stands for a node.
+func (r *yamlReader) hasAlias(n *yaml.Node) bool {
+	if r.named == nil {
+		r.named = map[*yaml.Node]bool{}
+		var look func(*yaml.Node)
+		look = func(n *yaml.Node) {
+			if n.Kind == yaml.AliasNode {
+				r.named[n.Alias] = true
+			}
+			for _, child := range n.Content {
+				look(child)
+			}
+		}
+		look(r.root)
+	}
+	return r.named[n]
 }
 
 // follow calls use for the node an alias stands for, unless that node contains

@@ -99,7 +99,7 @@ func TestNothingRuns(t *testing.T) {
 	mark := filepath.Join(dir, "mark")
 	file := filepath.Join(dir, "c.yaml")
 	touch := "touch " + mark
-	text := "benchmark: {concurrency_list: 1}\nslurm: {extra_args: --wrap=" + mark + ", job_name: '$(" + touch + ")'}\n" +
+	text := "benchmark: {concurrency_list: 1}\nslurm: {extra_args: --comment=" + mark + ", job_name: '$(" + touch + ")'}\n" +
 		"job: {setup: " + touch + ", client: '`" + touch + "`', env: {A: '$(" + touch + ")'}}\n"
 	// The first sbatch and bash that are found would leave the mark, too.
 	bin := filepath.Join(dir, "bin")

@@ -123,6 +123,11 @@ func TestProblems(t *testing.T) {
 		{"metadata:", "metadata:\n  metrics: {metric_names: [X]}", "metadata.metrics.metric_names: extractor_pattern and metric_names go together"},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{name: gsm8k, threshold_type: absolute, expected_value: 0.9}]}", "wanted hypothesis_test, the only kind of test, got \"absolute\""},
 		{"metadata:", "metadata:\n  accuracy: {datasets: [{nam: gsm8k}]}", `the key "nam" is not known here; did you mean "name"?`},
+		{"extra_args: ''", "extra_args: x.sh", "slurm.extra_args: sbatch would take word 1 for the script of the job: wanted options, with blanks between"},
+		{"extra_args: ''", "extra_args: --mem=0 x.sh", "would take word 2 for"}, {"extra_args: ''", "extra_args: --exclusive user", "would take word 2 for"},
+		{"extra_args: ''", "extra_args: -p gpu x.sh", "would take word 3 for"}, {"extra_args: ''", "extra_args: --comment='a b'", "would take word 2 for"},
+		{"extra_args: ''", "extra_args: -- x", "would take word 1 for"}, {"extra_args: ''", "extra_args: --wrap=true", "with --wrap, sbatch does not submit the job"},
+		{"extra_args: ''", "extra_args: --mem 4G --vers", "with --vers, sbatch"}, {"extra_args: ''", "extra_args: -V", "with -V, sbatch"},
 		{"benchmark:", "benchmark:\n  streaming: 1", "this key is given twice"},
 		{"benchmark:", "benchmark:\n  env_var: {'A;B': 1}", `wanted the name of an environment variable that a job may set, got "A;B"`},
 		{"benchmark:", "benchmark:\n  env_var: {A: [1]}", "benchmark.env_var.A: wanted a text, a number or a boolean, got a list"},
@@ -171,6 +176,16 @@ func TestReferencesOfDatasets(t *testing.T) {
 	for _, entry := range []string{"[.nan, 0, 0]", "[1, .nan, 0.1]", "[1, 0, .inf]"} {
 		if got := problems(load(t, "metadata: {references: {SERVER_MEDIAN_TTFT: "+entry+"}}\nbenchmark: {concurrency_list: 1}\njob: {client: a}\n", Options{})[0]); !strings.Contains(got, "wanted") {
 			t.Errorf("%s: %s", entry, got)
+		}
+	}
+}
+
+// What sites give sbatch.
+func TestOptionsOfSbatch(t *testing.T) {
+	for _, text := range []string{"--gres=gpu:4", "--gres gpu:4 --exclusive --mem=0", "-p gpu -N1 --requeue", "--nice=-5 --wait", "--verbose --wckey x", "-w node1 -x node[2-3]",
+		"--mail-type END --use-min-nodes --hold", "--export=ALL,A=1 --uid=5"} {
+		if c := load(t, swap(t, "extra_args: ''", "extra_args: "+text), Options{})[0]; !c.Valid() {
+			t.Errorf("%s: %s", text, problems(c))
 		}
 	}
 }

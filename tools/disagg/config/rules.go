@@ -45,6 +45,7 @@ func (c *Config) judge(r *reader, rules Rules) {
 	c.judgeIdle(r)
 	c.judgeNames(r)
 	c.judgeArguments(r)
+	c.judgeOptions(r)
 	c.judgeRepeats(r)
 	c.judgeReferences(r)
 	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
@@ -167,6 +168,36 @@ func (c *Config) judgeArguments(r *reader) {
 	if secret.Arguments(text, mask) != text {
 		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and "+
 			"the keys *env_var give a job its variables in a file")
+	}
+}
+
+// Options of sbatch that take no value behind a blank, and those with which it submits no job, or another one.
+var (
+	flags = strings.Fields("--contiguous --exclusive --get-user-env --hold --ignore-pbs --nice --no-kill --no-requeue " +
+		"--overcommit --oversubscribe --parsable --propagate --quiet --reboot --requeue --spread-job --use-min-nodes " +
+		"--verbose --wait -H -O -Q -W -s -v")
+	noJobs = []string{"--help", "--test-only", "--usage", "--version", "--wrap"}
+)
+
+// judgeOptions refuses words that sbatch would take for the script of the job, instead of the one that perigee makes,
+// and options with which that does not run. Some options are known to take no next word for their value: others may.
+func (c *Config) judgeOptions(r *reader) {
+	const path = "slurm.extra_args"
+	isValue := false // the next word may be one
+	for i, word := range c.Slurm.ExtraArgs {
+		name, _, hasValue := strings.Cut(word, "=")
+		isOption := strings.HasPrefix(word, "-") && word != "-" && word != "--"
+		isPart := func(option string) bool { return len(name) >= len("--us") && strings.HasPrefix(option, name) }
+		switch {
+		case isOption && (name == "-h" || name == "-V" || slices.ContainsFunc(noJobs, isPart)):
+			r.add(r.values[path], path, "with %s, sbatch does not submit the job", clip(name))
+			return
+		case !isOption && !isValue:
+			r.add(r.values[path], path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
+				"(there are none within a value, also in quotes)", i+1)
+			return
+		}
+		isValue = isOption && !hasValue && !slices.Contains(flags, word)
 	}
 }
 

@@ -75,7 +75,7 @@ var schema = []key{
 	{path: "slurm.job_name", kind: text, help: "name of the job"},
 	{path: "slurm.script_file", kind: text, help: "set from metadata.script_file"},
 	{path: "slurm.numa_bind", kind: boolean, need: upstream, help: "bind workers to NUMA nodes"},
-	{path: "slurm.extra_args", kind: text, help: "further arguments of sbatch, split on blanks"},
+	{path: "slurm.extra_args", kind: text, help: "further options of sbatch, split on blanks"},
 	{path: "slurm.set_segment", kind: boolean, help: "ask for all nodes in one segment"},
 
 	{path: "benchmark", kind: section, need: always, help: "the load"},

@@ -82,6 +82,7 @@ type session struct {
 	ledger *batch.Ledger
 	// templates are the folders that may hold job templates; nil: they may be anywhere.
 	templates regular.Folders
+	took      time.Duration // by templates of files, in a dry run
 }
 
 // Run submits the cases and judges them.
@@ -231,6 +232,9 @@ func (r *session) checkFolders() error {
 // plan makes the job of a task.
 func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment, Below: r.templates}
+	if r.templates != nil {
+		o.Took = &r.took
+	}
 	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
 		o.Nodes = 1
 	}

@@ -709,6 +709,27 @@ func TestHostileFields(t *testing.T) {
 	}
 }
 
+// Templates of many cases do not take a dry run hours: each may take seconds.
+func TestTemplatesShareTime(t *testing.T) {
+	c := golden(t, "script_file: local.slurm", "script_file: own.tmpl")
+	d := &Data{Config: c}
+	took := allTime - 100*time.Millisecond
+	_, err := d.renderShared("own.tmpl", `{{range $i := 100000}}{{range $j := 100000}}{{end}}{{end}}`, &took)
+	if err == nil || !strings.Contains(err.Error(), "has not ended after 100ms") || took < allTime-50*time.Millisecond {
+		t.Errorf("%v, %s", err, took)
+	}
+	took = allTime
+	if _, err := d.renderShared("own.tmpl", "x", &took); err == nil || !strings.Contains(err.Error(), "those of the cases before have taken more than 1m0s") {
+		t.Error(err)
+	}
+	for range 3 { // short ones count as nothing, and neither do shipped ones
+		took = allTime - time.Nanosecond
+		if _, err := New(golden(t), Options{Dir: "/r", Took: &took}); err != nil || took != allTime-time.Nanosecond {
+			t.Error(err, took)
+		}
+	}
+}
+
 // A template that has to end, and is in a call that takes long, holds up nothing.
 func TestCallsThatTakeLong(t *testing.T) {
 	defer left.Store(false)

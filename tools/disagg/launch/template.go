@@ -25,6 +25,22 @@ func (d *Data) render(name, text string) (string, error) {
 	return d.renderWithin(name, text, templateTime)
 }
 
+// renderShared renders a template within what those of other cases have left of the time. A shipped one takes none, and
+// neither does one that is as short as they are.
+func (d *Data) renderShared(name, text string, took *time.Duration) (string, error) {
+	const free = 10 * time.Millisecond
+	if took == nil || name == "command" || name == "trtllm" {
+		return d.render(name, text)
+	}
+	if *took >= allTime {
+		return "", fault.New(fault.Input, "job template: those of the cases before have taken more than %s", allTime).
+			WithHint("name fewer cases, or make a template that takes less")
+	}
+	began := time.Now()
+	defer func() { *took += max(0, time.Since(began)-free) }()
+	return d.renderWithin(name, text, min(templateTime, allTime-*took))
+}
+
 func (d *Data) renderWithin(name, text string, limit time.Duration) (string, error) {
 	if left.Load() {
 		return "", fault.New(fault.Input, "job template: another one still runs that had to end")
@@ -343,6 +359,7 @@ var callable = func() map[string]bool {
 // templates that call themselves.
 const (
 	templateTime = 10 * time.Second
+	allTime      = time.Minute // of all cases of a dry run
 	mostHeap     = 128 << 20
 	mostTemplate = 1 << 20 // a level of it takes a kilobyte of stack
 	mostText     = 1 << 20

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,21 +22,34 @@ type leads struct {
 
 func (l leads) HasLeft(rank int) bool { return rank == l.left }
 
-// The links of a rank that has left may end one long after the other.
-func TestSeveredLinksOfThoseWhoHaveLeft(t *testing.T) {
-	worlds, _ := NewInMemory(4)
-	w := worlds[0]
-	w.monitor, w.lostLinks = leads{left: 2}, make(chan lostLink)
-	if err := w.Lose([]int{3}); err != nil {
-		t.Fatal(err)
-	}
-	go w.watchLinks()
-	for _, rank := range []int{2, 3, 1} {
-		w.lostLinks <- lostLink{rank, fmt.Errorf("%w: closed by the peer", wire.ErrSevered)}
-	}
-	<-w.ctx.Done()
-	if err := context.Cause(w.ctx); !strings.Contains(err.Error(), "link to rank 1 on") {
-		t.Error(err)
+// The links of a rank that has left may end one long after the other, or fall silent since its host is down. Forged
+// frames end the job all the same.
+func TestLostLinksOfThoseWhoHaveLeft(t *testing.T) {
+	const left, lost, stays = 2, 3, 1
+	for _, c := range []struct {
+		name string
+		why  error
+		want string
+	}{
+		{"severed", fmt.Errorf("%w: closed by the peer", wire.ErrSevered), "link to rank 1 on"},
+		{"silent", fmt.Errorf("no answer for 5s: %w", syscall.ETIMEDOUT), "nothing comes any more from rank 1 on"},
+		{"forged", wire.ErrForged, "link from rank 2 on"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			worlds, _ := NewInMemory(4)
+			w := worlds[0]
+			w.monitor, w.lostLinks = leads{left: left}, make(chan lostLink, 3)
+			if err := w.Lose([]int{lost}); err != nil {
+				t.Fatal(err)
+			}
+			for _, rank := range []int{left, lost, stays} {
+				w.lostLinks <- lostLink{rank, c.why}
+			}
+			w.watchLinks()
+			if err := context.Cause(w.ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("the job ended with %v, want %q", err, c.want)
+			}
+		})
 	}
 }
 

@@ -272,8 +272,10 @@ func (w *World) watchLinks() {
 	for {
 		select {
 		case l := <-w.lostLinks:
-			if errors.Is(l.err, wire.ErrSevered) && w.hasLeft(l.rank) {
-				continue // the last of its links has not ended yet
+			// What ends the links of a rank that has left may be lost on the way, or its host be down by now. If the
+			// rank has died instead, the coordinator misses its leave.
+			if !errors.Is(l.err, wire.ErrForged) && w.hasLeft(l.rank) {
+				continue
 			}
 			w.Fail(w.linkError(l))
 			return

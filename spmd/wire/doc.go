@@ -37,5 +37,7 @@
 //
 // A link whose peer closes it, or whose host is gone, fails the receivers of that rank once what had arrived is
 // consumed. Keep-alive, and on links with bytes under way a look at what the kernel repeats (silence.go), find a host
-// that is gone or cut off within seven seconds. A rank that is only stopped loses no link: its kernel answers for it.
+// that is gone or cut off within seven seconds. A shorter outage ends no link if it is over before the kernel's last
+// repeat or probe of that time, 4 s after its begin at the earliest (3 s on Linux before 6.15, see repeatPause). A rank
+// that is only stopped loses no link: its kernel answers for it.
 package wire

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/spmd/spmdtest"
 )
 
@@ -52,6 +54,36 @@ func TestUnansweredBytesEndALink(t *testing.T) {
 	}
 	if _, _, err := ends[1].Recv(t.Context(), 0, 1); !IsSilence(err) {
 		t.Errorf("a receiver got %v", err)
+	}
+}
+
+// TestShortOutage has a network that fails for a few seconds. What could not be sent in that time comes soon after.
+func TestShortOutage(t *testing.T) {
+	ends := mesh(t, 2)
+	zero, one := pair(t, ends)
+	for _, l := range []*link{zero, one} {
+		pause, err := unix.GetsockoptInt(l.fd, unix.IPPROTO_TCP, unix.TCP_RTO_MAX_MS)
+		if errors.Is(err, unix.ENOPROTOOPT) {
+			t.Skip("this kernel has no bound for the pauses between repeats")
+		}
+		if err != nil || time.Duration(pause)*time.Millisecond != repeatPause {
+			t.Errorf("repeats come within %d ms, %v", pause, err)
+		}
+	}
+	cutOff(t, zero.fd)
+	began := time.Now()
+	if err := ends[1].Send(t.Context(), 0, Header{Channel: 1}, nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(3300 * time.Millisecond) // the fourth repeat has been lost 3 s after the first try
+	if err := unix.SetsockoptInt(zero.fd, unix.SOL_SOCKET, unix.SO_DETACH_FILTER, 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ends[0].Recv(t.Context(), 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(began); took >= answerLimit {
+		t.Errorf("the message came after %v", took)
 	}
 }
 

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/hmac"
@@ -443,6 +444,7 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 	c, _, err := watch.NewClient(ctx, conn, r.rank, r.size, watch.Leader{
 		Name:        "rank 0, the coordinator of the job, at " + conn.RemoteAddr().String(),
 		GracePeriod: gracePeriods[r.launcher],
+		Again:       r.dialAgain,
 	})
 	if err != nil {
 		return nil, err
@@ -456,6 +458,22 @@ func (r rendezvous) enter(ctx context.Context, conn net.Conn) (*Process, error) 
 	c.NameHost(r.node)
 	p.Store, p.Monitor = c, watch.Follower{Client: c}
 	return p, nil
+}
+
+// dialAgain connects once more to the rank 0 whose secret this rank has.
+func (r rendezvous) dialAgain(ctx context.Context) (net.Conn, error) {
+	log := r.watch.log()
+	link, err := r.probe(ctx)
+	if err == nil && !bytes.Equal(link.secret, r.secret) { // of another attempt at the job
+		link.Close()
+		err = wire.ErrProof
+	}
+	if err != nil {
+		log.Debug("rank 0 has hung up, and cannot be found again", "reason", err)
+		return nil, err
+	}
+	log.Info("rank 0 has hung up, and was found again", "address", link.RemoteAddr())
+	return link.Conn, nil
 }
 
 // leadingClient is rank 0's client, with the listener at which the others find it.

@@ -18,7 +18,7 @@ import (
 // Client is a rank's end of its connection to the coordinator. It is both the
 // rank's Store and its Monitor.
 type Client struct {
-	conn       net.Conn
+	conn       net.Conn // changed by listen alone, with write and mu held (see rejoin)
 	rank, size int
 	host       string
 	leader     Leader
@@ -30,6 +30,7 @@ type Client struct {
 
 	write sync.Mutex // held while a message is written
 	torn  bool       // a write has failed, perhaps in the middle of a message; guarded by write
+	hello *message   // nil until Put; guarded by write
 
 	phases phases
 
@@ -49,6 +50,8 @@ type Leader struct {
 	Rank int // -1 if it is none
 	// GracePeriod is how long a rank waits before it reports the death.
 	GracePeriod time.Duration
+	// Again, if set, dials the coordinator once more where a connection ends before all ranks have come.
+	Again func(ctx context.Context) (net.Conn, error)
 }
 
 // ErrHungUp means that a connection to the coordinator has ended before that said anything. To the coordinator this
@@ -92,8 +95,16 @@ func NewClient(ctx context.Context, conn net.Conn, rank, size int, leader Leader
 func (c *Client) listen(in *messageReader) {
 	defer close(c.end)
 	ready := sync.OnceFunc(func() { close(c.ready) })
+	mayRejoin := c.leader.Again != nil
 	for {
 		m, err := in.next()
+		if err != nil && mayRejoin && !errors.Is(err, wire.ErrForged) {
+			mayRejoin = false
+			if again := c.rejoin(); again != nil {
+				in = again
+				continue
+			}
+		}
 		if err != nil {
 			c.mu.Lock()
 			left, silence := c.left, c.silence
@@ -110,6 +121,7 @@ func (c *Client) listen(in *messageReader) {
 		}
 		switch m.Is {
 		case isReady:
+			mayRejoin = false
 			ready()
 		case isCard:
 			c.mu.Lock()
@@ -129,6 +141,63 @@ func (c *Client) listen(in *messageReader) {
 			}
 		}
 	}
+}
+
+// rejoinWait bounds the second try to join.
+const rejoinWait = time.Second
+
+// rejoin takes up another connection to the coordinator, and returns what comes there, nil if there is none. A hello
+// that has got lost leaves this rank missing, and the others would wait for it. Where the coordinator has heard it the
+// loss of the first connection ends the job, which this rank hears on the second. What it sends meanwhile waits.
+func (c *Client) rejoin() *messageReader {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.mu.Lock()
+	over := c.left || c.aborted || c.failure != nil
+	c.mu.Unlock()
+	if over {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), rejoinWait)
+	defer cancel()
+	conn, err := c.leader.Again(ctx)
+	if err != nil {
+		return nil
+	}
+	deadline, _ := ctx.Deadline()
+	conn.SetReadDeadline(deadline)
+	in := newMessageReader(conn)
+	first, err := in.next()
+	if err != nil || first.Is != isSecret || conn.SetReadDeadline(time.Time{}) != nil || !c.replace(conn) {
+		conn.Close()
+		return nil
+	}
+	c.torn = false
+	if c.hello != nil {
+		again := *c.hello
+		again.Again = true
+		c.torn = json.NewEncoder(conn).Encode(again) != nil
+	}
+	return in
+}
+
+// replace makes conn the connection to the coordinator, unless this rank leaves.
+func (c *Client) replace(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return false
+	}
+	c.conn.Close()
+	c.conn, c.silence = conn, false
+	return true
+}
+
+// current is the connection to the coordinator.
+func (c *Client) current() net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.conn
 }
 
 // alteredHint is for a connection that ended with wire.ErrForged.
@@ -203,6 +272,9 @@ func (c *Client) fail(f Failure) {
 func (c *Client) send(m message) {
 	c.write.Lock()
 	defer c.write.Unlock()
+	if m.Is == isHello {
+		c.hello = &m
+	}
 	if c.torn {
 		return
 	}
@@ -216,7 +288,7 @@ func (c *Client) send(m message) {
 }
 
 // limitWrites bounds the time for all further messages: this rank is about to end.
-func (c *Client) limitWrites() { c.conn.SetWriteDeadline(time.Now().Add(flushTimeout)) }
+func (c *Client) limitWrites() { c.current().SetWriteDeadline(time.Now().Add(flushTimeout)) }
 
 // leaving notes that the end of the connection is expected.
 func (c *Client) leaving() {
@@ -291,7 +363,7 @@ func (c *Client) Abort(f Failure) Failure {
 	f.Rank, f.Phase, f.Cause, f.Hint = c.rank, bounded(f.Phase), bounded(f.Cause), bounded(f.Hint)
 	// A network that has failed between two ranks may have cut this one off from the
 	// coordinator, too. That failure says more.
-	wire.SetUserTimeout(c.conn, silentFor)
+	wire.SetUserTimeout(c.current(), silentFor)
 	c.send(message{Is: isAbort, Failure: &f})
 	c.awaitVerdict()
 	if first := c.known(); first != nil { // if only in the last moment
@@ -343,7 +415,7 @@ func (c *Client) Leave(ctx context.Context) error {
 	c.leaving()
 	c.send(message{Is: isLeave})
 	err := c.hungUp(ctx)
-	c.conn.Close()
+	c.current().Close()
 	<-c.end
 	return err
 }
@@ -412,7 +484,7 @@ func (f Follower) Leave(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}
-	f.conn.Close()
+	f.current().Close()
 	<-f.end
 	return err
 }

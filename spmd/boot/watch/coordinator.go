@@ -316,6 +316,13 @@ func (c *Coordinator) serve(conn net.Conn, rank int, out *messageWriter) {
 	if first.Is != isHello {
 		return
 	}
+	if first.Again && isRank(rank, first.Rank) && c.joined(first.Rank) {
+		const how = "the network has closed its connection to the coordinator"
+		c.Ended(first.Rank, how)
+		out.send(message{Is: isAbort, Failure: c.failedEarly(Failure{Rank: first.Rank, Host: first.Host,
+			Phase: "start", Kind: fault.RankLost, Cause: how})})
+		return
+	}
 	m, err := c.enter(first, rank, out)
 	if err != nil {
 		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start",
@@ -366,6 +373,13 @@ func (c *Coordinator) hasCome(rank int) {
 
 // isRank reports whether a process that is known to be rank, or any if that is negative, may be the one that it says.
 func isRank(rank, says int) bool { return rank < 0 || rank == says }
+
+// joined reports whether a rank has said hello.
+func (c *Coordinator) joined(rank int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.exists(rank) && c.members[rank] != nil
+}
 
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
 

@@ -135,6 +135,83 @@ func TestProvenRankCounts(t *testing.T) {
 	}
 }
 
+// A rank that connects once more, since the network has closed its connection, is not taken for a second process of its
+// number. If the coordinator has heard it before, the job has failed, though nothing may ever end the first connection.
+func TestHelloAgain(t *testing.T) {
+	again := func(rank int) message {
+		m := hello(rank, 3)
+		m.Again = true
+		return m
+	}
+	c := newCoordinator(t, 3, nil)
+	unheard := connectTo(t, c)
+	unheard.say(again(0))
+	heard := connectTo(t, c)
+	heard.say(hello(1, 3))
+	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 1 })
+	second := connectTo(t, c)
+	second.say(again(1))
+	for who, s := range map[string]*speaker{"the rank": second, "another": unheard} {
+		if f := s.hear().Failure; f == nil || f.Rank != 1 || f.Host != "node1" || f.Kind != fault.RankLost ||
+			f.Cause != "the network has closed its connection to the coordinator" {
+			t.Errorf("%s heard %+v", who, f)
+		}
+	}
+	second.hangsUp()
+}
+
+// What a rank says while it connects once more waits until it has; where it leaves in that time it does not come back.
+func TestWordsWhileARankJoinsAgain(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		t.Run(fmt.Sprint("leaves: ", leaves), func(t *testing.T) {
+			dialling, found := make(chan struct{}), make(chan net.Conn)
+			ours, theirs := pair(t)
+			first := newMessageWriter(theirs)
+			first.send(message{Is: isSecret})
+			c, _, err := NewClient(t.Context(), ours, 1, 2, Leader{Name: "rank 0", Again: func(context.Context) (net.Conn, error) {
+				close(dialling)
+				return <-found, nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			first.close()
+			theirs.Close()
+			<-dialling
+			said := make(chan error, 1)
+			go func() {
+				if leaves {
+					said <- Follower{c}.Leave(t.Context())
+				} else {
+					said <- c.Put(t.Context(), []byte("card"))
+				}
+			}()
+			if leaves {
+				spmdtest.Wait(t, func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.left })
+			}
+			ours, theirs = pair(t)
+			found <- ours
+			s := &speaker{t: t, conn: theirs, in: newMessageReader(theirs)}
+			s.say(message{Is: isSecret})
+			if leaves {
+				s.hangsUp()
+				if err := <-said; err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if m := s.hear(); m.Is != isHello || m.Again || string(m.Card) != "card" {
+				t.Errorf("heard %+v", m)
+			}
+			if err := <-said; err != nil {
+				t.Error(err)
+			}
+			theirs.Close()
+			c.Leave(t.Context())
+		})
+	}
+}
+
 func TestCardsReachEverybody(t *testing.T) {
 	c := newCoordinator(t, 3, nil)
 	ranks := world(t, c, 3)

@@ -15,8 +15,10 @@ in it where ranks know it already. The rank answers with
 	        description by which other ranks can reach it
 
 A rank that cannot take part sends "abort" instead, so that the others need not wait for
-it. When the last hello has come the coordinator sends "ready" to all. From then on a rank
-asks for the card of another with "get", and the answer is "card".
+it. One that loses its connection before it hears "ready" connects once more, if it can, and marks its hello: the
+coordinator, which may have heard the one before, then takes the rank for lost rather than for two. When the last
+hello has come the coordinator sends "ready" to all. From then on a rank asks for the card of another with "get", and
+the answer is "card".
 
 	rank                      coordinator
 	  |  <------- secret --------  |

@@ -24,6 +24,7 @@ type message struct {
 	Size    int      `json:"size,omitempty"`
 	Host    string   `json:"host,omitempty"`
 	Card    []byte   `json:"card,omitempty"`
+	Again   bool     `json:"again,omitempty"` // of a hello: the one before it may have arrived
 	Phase   string   `json:"phase,omitempty"`
 	Answer  bool     `json:"answer,omitempty"` // of a phase: it wants an answer
 	Secret  []byte   `json:"secret,omitempty"`

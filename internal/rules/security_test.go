@@ -119,7 +119,7 @@ var proofs = []struct{ begins, tests string }{
 	{"what an attacker in the network does: leads a connection", "spmd/boot.TestLinksOfOtherPlaces spmd/wire.TestHandshake"},
 	{"what an attacker in the network does: alters, repeats", "spmd/wire.TestForgedFramesAreFound spmd/wire.TestForgedRecordsAreFound spmd/boot/watch.TestForgedWordsOfTheCoordinator spmd/boot/watch.TestForgedFirstWords"},
 	{"what an attacker in the network does: alters a handshake", "spmd/boot.TestAlteredHandshake spmd.TestWrongSecretIsRefusedOnBothSides"},
-	{"what an attacker in the network does: closes a connection between two hosts", "spmd/boot/watch.TestWhatEndsAConnection e2e/hosts.TestKill e2e/hosts.TestKillRankZero"},
+	{"what an attacker in the network does: closes a connection between two hosts", "spmd/boot.TestClosedBeforeTheHello spmd/boot/watch.TestWhatEndsAConnection e2e/hosts.TestKill e2e/hosts.TestKillRankZero"},
 	{"what an attacker in the network does: moves the bytes", "spmd/wire.TestKeysDiffer spmd/wire.TestForgedFramesAreFound"},
 	{"what an attacker in the network does: holds back everything", "e2e/hosts.TestCutBetweenHosts e2e/hosts.TestCutHost"},
 	{"what an attacker in the network does: reads along", "words"},

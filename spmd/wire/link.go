@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -38,8 +39,11 @@ type link struct {
 	frame   []byte
 }
 
-// adopt takes a connection over. begun is called once, before the first message is delivered.
-func (p *pump) adopt(conn *Conn, begun func(*link), deliver func(h Header, data []byte)) (*link, error) {
+// adopt takes a connection over. makeRoom frees a descriptor, and returns false if it cannot. begun is called once,
+// before the first message is delivered.
+func (p *pump) adopt(
+	conn *Conn, makeRoom func() bool, begun func(*link), deliver func(h Header, data []byte),
+) (*link, error) {
 	defer conn.Close()
 	raw, err := tcp(conn).SyscallConn()
 	if err != nil {
@@ -50,7 +54,12 @@ func (p *pump) adopt(conn *Conn, begun func(*link), deliver func(h Header, data 
 		messages: newAssembler(conn.in.seal, deliver), seal: conn.out,
 	}
 	l.begun = func() { begun(l) }
-	if failed := raw.Control(func(fd uintptr) { l.fd, err = takeOver(fd) }); failed != nil {
+	if failed := raw.Control(func(fd uintptr) {
+		l.fd, err = takeOver(fd)
+		for errors.Is(err, unix.EMFILE) && makeRoom() {
+			l.fd, err = takeOver(fd)
+		}
+	}); failed != nil {
 		return nil, failed
 	}
 	if err != nil {

@@ -226,13 +226,16 @@ func (l *Listener) wait(conn net.Conn) bool {
 	return true
 }
 
-func (l *Listener) evictOldest() {
+// evictOldest closes the oldest connection that is still in its handshake, and returns false if there is none.
+func (l *Listener) evictOldest() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.pending) > 0 {
-		l.pending[0].Close()
-		l.pending = l.pending[1:]
+	if len(l.pending) == 0 {
+		return false
 	}
+	l.pending[0].Close()
+	l.pending = l.pending[1:]
+	return true
 }
 
 // settle takes a connection off those that may be closed for others that come: it has failed, or proven itself.

@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"perigee/spmd/spmdtest"
 )
 
@@ -208,6 +210,44 @@ func TestPendingIsBounded(t *testing.T) {
 		if got := pendingBound(c.descriptors); got != c.want {
 			t.Errorf("%d descriptors: %d, want %d", c.descriptors, got, c.want)
 		}
+	}
+}
+
+// Strangers that hold the last descriptors keep no rank from linking to another.
+func TestStrangersHoldAllDescriptors(t *testing.T) {
+	const strangers = 8
+	ends := mesh(t, 2)
+	for _, e := range ends {
+		for range strangers {
+			c := dialRaw(t, e)
+			defer c.Close()
+		}
+		spmdtest.Wait(t, func() bool {
+			e.listener.mu.Lock()
+			defer e.listener.mu.Unlock()
+			return len(e.listener.pending) == strangers
+		})
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	free, err := unix.Dup(0) // the lowest
+	if err != nil {
+		t.Fatal(err)
+	}
+	unix.Close(free)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(free), Max: before.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Setrlimit(unix.RLIMIT_NOFILE, &before)
+	ctx, cancel := context.WithTimeout(t.Context(), spmdtest.Patience)
+	defer cancel()
+	if err := ends[0].Send(ctx, 1, Header{}, []byte("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if _, data, err := ends[1].Recv(ctx, 0, 0); err != nil || string(data) != "hi" {
+		t.Errorf("got %q, %v", data, err)
 	}
 }
 

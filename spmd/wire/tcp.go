@@ -25,7 +25,7 @@ type TCP struct {
 	// maxRebuffs ends a search for a rank (see redials).
 	maxRebuffs int
 
-	listener *Listener
+	listener *Listener // written with mu held: the first rank may be let in before ListenTCP returns
 	box      *mailbox
 	pump     *pump
 	sent     tally
@@ -76,7 +76,9 @@ func ListenTCP(cfg TCPConfig) (*TCP, error) {
 		t.pump.close()
 		return nil, fmt.Errorf("listen for other ranks on %s: %w", cfg.Listen, err)
 	}
+	t.mu.Lock()
 	t.listener = listener
+	t.mu.Unlock()
 	t.serving.Go(t.watchAnswers)
 	return t, nil
 }
@@ -116,7 +118,7 @@ func (t *TCP) adoptLocked(conn *Conn, with int) (*link, error) {
 		return nil, net.ErrClosed
 	}
 	from := conn.RemoteAddr()
-	l, err := t.pump.adopt(conn, func(l *link) {
+	l, err := t.pump.adopt(conn, t.makeRoomLocked, func(l *link) {
 		if !l.dialed {
 			t.log.Info("linked", "peer", with, "address", from)
 		}
@@ -132,6 +134,9 @@ func (t *TCP) adoptLocked(conn *Conn, with int) (*link, error) {
 	}
 	return l, nil
 }
+
+// makeRoomLocked frees a descriptor that a stranger holds, for a link with a rank, and returns false if there is none.
+func (t *TCP) makeRoomLocked() bool { return t.listener != nil && t.listener.evictOldest() }
 
 // serve waits for the end of a link.
 func (t *TCP) serve(l *link, with int) {
@@ -245,6 +250,9 @@ func (t *TCP) dial(ctx context.Context, to int) (*Conn, error) {
 	conn, err := Race(ctx, addresses, func(ctx context.Context, address string) (net.Conn, error) {
 		log.Debug("dialling", "address", address)
 		conn, err := Dial(ctx, address, t.secret, t.rank, to)
+		for errors.Is(err, syscall.EMFILE) && t.listener.evictOldest() {
+			conn, err = Dial(ctx, address, t.secret, t.rank, to)
+		}
 		if err != nil {
 			log.Debug("no link", "address", address, "reason", err, "elapsed", time.Since(began))
 		}

@@ -129,6 +129,11 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	if f.Rank == nil && env("RANK") == "" { // WORLD_SIZE alone may be left from anything
 		return false, nil
 	}
+	switch env(boot.EnvLauncher) {
+	case "", "auto", "local":
+	default: // the user has said what the tasks are
+		return false, nil
+	}
 	rank, err := number(f.Rank, "RANK", env, 0)
 	switch task := stepNumber(env, "SLURM_PROCID"); {
 	case err != nil:
@@ -138,7 +143,8 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	case tasks != count:
 		return false, fault.New(fault.Usage, "WORLD_SIZE is %d, but this step of srun has %s on %s", count,
 			cli.Count(tasks, "task"), cli.Count(onNodes, "node")).WithHint("%s", startNodes(count))
-	case onNodes == 1 && rank != task: // on several nodes ranks may be numbered in another order
+	case onNodes == 1 && rank != task && rank != 0 && env("MASTER_PORT") == "":
+		// On several nodes ranks may be numbered in another order. 0 is what a batch script makes of $SLURM_PROCID.
 		return false, fault.New(fault.Usage, "RANK is %d, but this is task %d of %d that srun has started on one node", rank,
 			task, tasks).WithHint("%s", startNodes(count))
 	}
@@ -148,7 +154,7 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 // startNodes is how to start what [nodeFlags.isNode] refuses.
 func startNodes(count int) string {
 	return fmt.Sprintf("srun --nodes %[1]d --ntasks %[1]d starts one command on each node, srun --nodes 1 --ntasks 1 "+
-		"that of one node; where each task is a rank, unset RANK and WORLD_SIZE, or set LOCAL_RANK, too", count)
+		"that of one node; where each task is a rank, say --launcher slurm, or unset RANK and WORLD_SIZE", count)
 }
 
 // stepNumber is what a variable of Slurm says, -1 if it does not.

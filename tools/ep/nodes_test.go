@@ -81,7 +81,14 @@ func TestNodes(t *testing.T) {
 		{"", step + "4 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 " + pmi2 + "7.0", nodes{}, "WORLD_SIZE is 2, but this step of srun has 4"},
 		{"--world-size 2 --rank 1", step + "4", nodes{}, "WORLD_SIZE is 2, but this step of srun has 4 tasks"},
 		{"", single + "2 WORLD_SIZE=1 RANK=0", nodes{}, "WORLD_SIZE is 1, but this step of srun has 2 tasks on 1"},
-		{"", single + "2 WORLD_SIZE=2 RANK=0", nodes{}, "RANK is 0, but this is task 1 of 2 that srun has started on one node"},
+		{"", single + "4 WORLD_SIZE=4 RANK=2", nodes{}, "RANK is 2, but this is task 1 of 4 that srun has started on one node"},
+		// Ranks of Slurm, with variables of a batch script, in which SLURM_PROCID is 0.
+		{"", single + "2 WORLD_SIZE=2 RANK=0 MASTER_ADDR=n1", nodes{}, ""},
+		// The user has said that they are ranks.
+		{"", single + "2 WORLD_SIZE=1 RANK=0 PERIGEE_LAUNCHER=slurm", nodes{}, ""},
+		{"", single + "4 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=1 PERIGEE_LAUNCHER=torchrun", nodes{}, ""},
+		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=1 PERIGEE_LAUNCHER=torchrun", nodes{}, ""},
+		{"", single + "4 WORLD_SIZE=4 RANK=2 MASTER_ADDR=n1 MASTER_PORT=1", nodes{}, ""}, // in another order
 		{"", step + "4 WORLD_SIZE=2 RANK=1 LOCAL_RANK=0", nodes{}, ""},
 		{"", step + "4 WORLD_SIZE=2", nodes{}, ""},
 		{"", step + "4 WORLD_SIZE=2 RANK=1 " + hydra, nodes{}, ""},

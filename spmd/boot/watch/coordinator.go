@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -65,6 +66,7 @@ type member struct {
 	host  string
 	phase string
 	card  []byte
+	again bool // it has come by a second connection: what it said on the first may still arrive
 	gone  bool // its end is expected: it has left, or has reported a failure
 	left  bool // it is disconnecting, and reads no more messages
 	// silent is whether it has not yet answered a probe.
@@ -323,6 +325,9 @@ func (c *Coordinator) serve(conn net.Conn, rank int, out *messageWriter) {
 			Phase: "start", Kind: fault.RankLost, Cause: how})})
 		return
 	}
+	if isRank(rank, first.Rank) && c.overtook(first) {
+		return // the rank has given this connection up
+	}
 	m, err := c.enter(first, rank, out)
 	if err != nil {
 		out.send(message{Is: isAbort, Failure: &Failure{Rank: first.Rank, Host: first.Host, Phase: "start",
@@ -381,6 +386,17 @@ func (c *Coordinator) joined(rank int) bool {
 	return c.exists(rank) && c.members[rank] != nil
 }
 
+// overtook reports whether the same process has said the same since, on its second connection.
+func (c *Coordinator) overtook(hello message) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if hello.Again || !c.exists(hello.Rank) {
+		return false
+	}
+	m := c.members[hello.Rank]
+	return m != nil && m.again && m.host == hello.Host && bytes.Equal(m.card, hello.Card)
+}
+
 func (c *Coordinator) exists(rank int) bool { return rank >= 0 && rank < c.size }
 
 // enter admits a rank and, when it is the last, sends ready to all. A rank that does not
@@ -397,7 +413,8 @@ func (c *Coordinator) enter(hello message, rank int, out *messageWriter) (*membe
 		}
 		return nil, err
 	}
-	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out}
+	m := &member{rank: hello.Rank, host: hello.Host, phase: "start", card: hello.Card, out: out,
+		again: hello.Again}
 	c.members[hello.Rank] = m
 	c.present++
 	c.log.Debug("rank joined", "peer", m.rank, "peer_host", m.host, "present", c.present, "size", c.size)

@@ -144,8 +144,14 @@ func TestHelloAgain(t *testing.T) {
 		return m
 	}
 	c := newCoordinator(t, 3, nil)
-	unheard := connectTo(t, c)
+	late, unheard := connectTo(t, c), connectTo(t, c)
 	unheard.say(again(0))
+	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 2 })
+	late.say(hello(0, 3)) // delayed by the network; the rank has given this connection up
+	late.hangsUp()
+	if f := c.Failure(); f != nil {
+		t.Errorf("a hello that was overtaken: %+v", f)
+	}
 	heard := connectTo(t, c)
 	heard.say(hello(1, 3))
 	spmdtest.Wait(t, func() bool { return len(c.Missing()) == 1 })

@@ -37,13 +37,11 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 			}
 		}
 	}
-	tree, err := config.Masked(tree)
-	if err != nil {
-		return err
-	}
-	text, err := tree.YAML()
-	if err != nil {
-		return err
+	notes := []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)}
+	text, err := shownSource(tree)
+	if err != nil { // the figures count without it, and later cases must run
+		text = []byte("***\n")
+		notes = append(notes, "warning: the configuration is left out, its copy without secrets cannot be written: "+err.Error())
 	}
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Perigee: c.Perigee, Started: c.Began, Finished: &c.Ended,
@@ -53,9 +51,19 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 		World: world(c.Nodes), Phases: []result.Phase{}, Tables: []result.Table{levels}, Metrics: metrics,
 		Values: map[string]any{"state": c.State, "reasons": c.Reasons, "job": c.Job, "nodes": c.Nodes,
 			"queue_s": c.QueueS, "run_s": c.RunS, "probe": c.Probe},
-		Notes: []string{fmt.Sprintf("case %s of perigee disagg: %s", c.ID, c.State)},
+		Notes: notes,
 	}
 	return d.Write(path)
+}
+
+// shownSource is a configuration as a result has it. That may be longer than what the case ran with: masks are longer
+// than short values, and aliases repeat them.
+func shownSource(tree *conf.Value) ([]byte, error) {
+	masked, err := config.Masked(tree)
+	if err != nil {
+		return nil, err
+	}
+	return masked.YAML()
 }
 
 // better are the directions in the words of results.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"perigee/internal/conf"
@@ -19,14 +20,19 @@ var (
 	names = regexp.MustCompile(`^[A-Za-z0-9_.+/@-]*$`)
 )
 
-// keyAt is the kind of the key of the schema that a path of keys leads to, or into.
+// open are keys of the schema below which any key may be. The schema lacks those, as it lacks the ones of worker_config
+// that pass through, but these have many names, such as auth, that are no secrets.
+var open = []string{"metadata.references", "metadata.accuracy.datasets", "accuracy.tasks", "resources"}
+
+// keyAt is the kind of the key of the schema that a path of keys leads to, or into, unless anything may be there.
 func keyAt(path []string) (k kind, known bool) {
 	for i := range path {
 		if strings.Contains(path[i], ".") {
 			return 0, false
 		}
-		if k, known = kindOf[strings.Join(path[:i+1], ".")]; !known || k != section {
-			break
+		full := strings.Join(path[:i+1], ".")
+		if k, known = kindOf[full]; !known || k != section {
+			return k, known && !slices.Contains(open, full)
 		}
 	}
 	return k, known
@@ -45,7 +51,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		key := path[len(path)-1]
 		k, known := keyAt(path)
 		switch {
-		case v.Kind == conf.Null:
+		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
 		case (!known || capitals.MatchString(key)) && secret.Variable(key, v.Written()), !known && hides(v.Text()):
 			return mask
@@ -81,6 +87,12 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		}
 	}
 	return tree, nil
+}
+
+// isFigure reports whether a value is a number of a reference, which has the name of a metric: TOKEN_RATE.
+func isFigure(tree *conf.Value, path []string, v *conf.Value) bool {
+	return len(path) == 3 && path[0] == "metadata" && path[1] == "references" && (v.Kind == conf.Int || v.Kind == conf.Float) &&
+		tree.Get("metadata").Get("references").Get(path[2]).Kind == conf.List
 }
 
 // hides reports whether a text, or a word in it, begins with the name of a variable that looks secret, and goes on

@@ -48,12 +48,14 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 	}
 	tree = tree.Without("sweep")
 	tree = tree.MapScalars(func(path []string, v *conf.Value) any {
-		key := path[len(path)-1]
 		k, known := keyAt(path)
+		isSecret := func(key string) bool { // also of a map in which the value is, as in HF_TOKEN: {value: x}
+			return (!known || capitals.MatchString(key)) && secret.Variable(key, v.Written())
+		}
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case (!known || capitals.MatchString(key)) && secret.Variable(key, v.Written()), !known && hides(v.Text()):
+		case slices.ContainsFunc(path, isSecret), !known && hides(v.Text()):
 			return mask
 		case v.Kind != conf.String:
 			return v

@@ -69,6 +69,8 @@ func TestMaskedMistakes(t *testing.T) {
 		"metadata: {accuracy: {hf_token: hidden}}":                                                    "metadata:\n  accuracy:\n    hf_token: \"***\"\n",
 		"accuracy: {tasks: {gsm8k: {model: m, hf_token: hidden, extra_kwargs: {max_gen_tokens: 8}}}}": "accuracy:\n  tasks:\n    gsm8k:\n      model: m\n      hf_token: \"***\"\n      extra_kwargs:\n        max_gen_tokens: 8\n",
 		"resources: {hf_token: hidden, prefill: {tp: 2, hf_token: hidden, note: 'HF_TOKEN:hidden'}}":  "resources:\n  hf_token: \"***\"\n  prefill:\n    tp: 2\n    hf_token: \"***\"\n    note: \"***\"\n",
+		"environment: {hf_token: {value: hidden, of: [{a: 1}]}}":                                      "environment:\n  hf_token:\n    value: \"***\"\n    of:\n      - a: \"***\"\n",
+		"worker_config: {gen: {HF_TOKEN: {value: hidden}, auth: {a: 1}}}":                             "worker_config:\n  gen:\n    HF_TOKEN:\n      value: \"***\"\n    auth:\n      a: 1\n",
 		"environment: {model_path: 'postgres://u:hid/den@host http://h:1/a@b'}":                       "environment:\n  model_path: \"postgres://host http://h:1/a@b\"\n",
 		"sweep: {job.env.HF_TOKEN: [hidden]}\nx: 1":                                                   "x: 1\n",
 		"[HF_TOKEN=hidden]": "\"***\"\n",

@@ -317,10 +317,17 @@ func TestPlaceholders(t *testing.T) {
 	if got := list[1].Job.Client; !strings.Contains(got, "--on=false") {
 		t.Error(got)
 	}
+	list = load(t, "sweep: {tp: [1, 2], slurm.job_name: [a, 'b{tp}']}\nslurm: {job_name: 'n{tp}'}\n"+strings.ReplaceAll(strings.ReplaceAll(rest, "{batch}", ""), "{on}", ""), Options{})
+	if len(list) != 4 || !list[0].Valid() || list[0].Slurm.JobName != "a" || list[3].Slurm.JobName != "b2" {
+		t.Errorf("%d cases: %s", len(list), problems(list[0]))
+	}
 	for text, want := range map[string]string{
-		"sweep: {n: [1]}\njob:\n  client: |\n    a {n}\n    b ${n}\n": "3 job.client: ${n} is a variable of the shell, and {n} stands for the values of a sweep: write {n} for these, or give the sweep another name",
-		"sweep:\n  job.client: ['{n}', 'a${n}']\n  n: [1]\n":          "2 sweep[\"job.client\"][1]: ${n} is a variable",
-		"sweep: {zip: {n: [1]}}\njob: {env: {A: ['x', '$${n}']}}\n":   "2 job.env.A[1]: ${n} is a variable",
+		"sweep: {n: [1]}\njob:\n  client: |\n    a {n}\n    b ${n}\n":            "3 job.client: ${n} is a variable of the shell, and {n} stands for the values of a sweep: write {n} for these, or give the sweep another name",
+		"sweep:\n  job.client: ['{n}', 'a${n}']\n  n: [1]\n":                     "2 sweep[\"job.client\"][1]: ${n} is a variable",
+		"sweep: {zip: {n: [1]}}\njob: {env: {A: ['x', '$${n}']}}\n":              "2 job.env.A[1]: ${n} is a variable",
+		"sweep: {HF_TOKEN=x: [1]}\njob: {client: '${HF_TOKEN=x}'}\n":             "2 job.client: ${HF_TOKEN...} is a variable of the shell, and {HF_TOKEN...} stands for the values of a sweep: write {HF_TOKEN...} for",
+		"sweep: {'HF_TOKEN:x': [1]}\njob: {client: a}\n":                         "no text of the file holds {HF_TOKEN...}; a key is written with its section, such as benchmark.HF_TOKEN...",
+		"sweep: {zip: {'HF_TOKEN:x': [1], 'KEY:x': [1, 2]}}\njob: {client: a}\n": "HF_TOKEN... has 1 values and KEY... has 2: zip wants",
 	} {
 		if got := problems(load(t, text, Options{})[0]); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s, want %s", text, got, want)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/internal/secret"
 	"perigee/internal/size"
 )
 
@@ -39,22 +40,20 @@ func (a axis) isKey() bool { return strings.Contains(a.name, ".") }
 // mark is what stands in texts for a name that is no key.
 func (a axis) mark() string { return "{" + a.name + "}" }
 
+// shownMark is a mark for messages: without what may be a secret.
+func (a axis) shownMark() string { return "{" + secret.Name(a.name) + "}" }
+
 // shellVariable looks for a placeholder behind a $, of which a shell would make another thing than the value: what
 // reads as one of its variables becomes $0.8. It returns nil if there is none.
 func shellVariable(base *conf.Value, axes []axis) *Problem {
-	var marks []string
-	for _, a := range axes {
-		if !a.isKey() {
-			marks = append(marks, a.mark())
-		}
-	}
 	var look func(v *conf.Value) *Problem
 	look = func(v *conf.Value) *Problem {
 		if text := v.Text(); strings.Contains(text, "${") {
-			for _, mark := range marks {
-				if strings.Contains(text, "$"+mark) {
+			for _, a := range axes {
+				if !a.isKey() && strings.Contains(text, "$"+a.mark()) {
+					shown := clip(a.shownMark())
 					return &Problem{v.Path(), v.Line, fmt.Sprintf("$%s is a variable of the shell, and %s stands for the values of a sweep: "+
-						"write %s for these, or give the sweep another name", clip(mark), clip(mark), clip(mark))}
+						"write %s for these, or give the sweep another name", shown, shown, shown)}
 				}
 			}
 		}
@@ -117,7 +116,8 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 	}
 	left := room{values: mostValues, text: mostNames, memory: conf.MaxMemory - tree.Memory()}
 	bytes, readings := mostRead, mostReadings // with what a sweep has put in
-	seen := map[string]bool{}
+	seen, inBase := map[string]bool{}, make([]bool, len(axes))
+	findMarks(base, axes, inBase)
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
@@ -132,7 +132,7 @@ func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
 				if axes[i].isKey() != keys {
 					continue
 				}
-				if v.tree, problem = left.apply(v.tree, axes[i], value); problem != nil {
+				if v.tree, problem = left.apply(v.tree, axes[i], value, inBase[i]); problem != nil {
 					return nil, 0, problem
 				}
 			}
@@ -197,7 +197,7 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 			if len(a.values) != len(rows) {
 				return nil, &Problem{"sweep.zip", section.Line,
 					fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
-						axes[0].name, len(rows), a.name, len(a.values))}
+						secret.Name(axes[0].name), len(rows), secret.Name(a.name), len(a.values))}
 			}
 			for i, v := range a.values {
 				rows[i] = append(rows[i], v)
@@ -259,8 +259,24 @@ func bytesOf(v *conf.Value) int {
 	return n
 }
 
-// apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0.
-func (left *room) apply(tree *conf.Value, a axis, value *conf.Value) (*conf.Value, *Problem) {
+// findMarks notes which placeholders stand in texts of a document.
+func findMarks(v *conf.Value, axes []axis, found []bool) {
+	if text := v.Text(); strings.Contains(text, "{") {
+		for i, a := range axes {
+			found[i] = found[i] || strings.Contains(text, a.mark())
+		}
+	}
+	for _, element := range v.List() {
+		findMarks(element, axes, found)
+	}
+	for _, name := range v.Keys() {
+		findMarks(v.Get(name), axes, found)
+	}
+}
+
+// apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0. A placeholder
+// that was in the file, inBase, may be in no text anymore: a key of the sweep may have replaced the one that held it.
+func (left *room) apply(tree *conf.Value, a axis, value *conf.Value, inBase bool) (*conf.Value, *Problem) {
 	wrong := func(format string, args ...any) *Problem {
 		return &Problem{value.Path(), value.Line, fmt.Sprintf(format, args...)}
 	}
@@ -291,7 +307,7 @@ func (left *room) apply(tree *conf.Value, a axis, value *conf.Value) (*conf.Valu
 	if over := left.exceeded(); over != "" {
 		return nil, wrong("%s", over)
 	}
-	mark, text, found := a.mark(), scalarText(value), false
+	mark, text, found := a.mark(), scalarText(value), inBase
 	if value.Kind == conf.Bool {
 		text = value.Written()
 	}
@@ -314,8 +330,8 @@ func (left *room) apply(tree *conf.Value, a axis, value *conf.Value) (*conf.Valu
 	case left.text < 0:
 		return nil, tooMuchText(value)
 	case !found:
-		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s", mark,
-			a.name)
+		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s",
+			a.shownMark(), secret.Name(a.name))
 	}
 	return changed, nil
 }

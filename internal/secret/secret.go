@@ -96,6 +96,9 @@ func Arguments(text, mask string) string {
 	return b.String()
 }
 
+// assignment matches NAME=VALUE. Without a value it may be the end of Base64, which = fills up.
+var assignment = regexp.MustCompile(`^['"]?[A-Za-z_][A-Za-z0-9_]*=+[^=]`)
+
 // endOf is where a value of a text ends that begins at an index and is over at end, if it is not in quotes and has no
 // comma: its name begins at another index, and may have the quotation mark before it.
 func endOf(text string, at, name, end int) int {
@@ -124,7 +127,7 @@ func endOf(text string, at, name, end int) int {
 		if i := strings.IndexAny(next, separators); i >= 0 {
 			next = next[:i]
 		}
-		if strings.Contains(next, "=") {
+		if assignment.MatchString(next) {
 			break
 		}
 		end += 1 + len(next)

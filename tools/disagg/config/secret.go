@@ -12,10 +12,16 @@ import (
 // mask stands for the value of a variable that looks secret, and for what may be part of one.
 const mask = "***"
 
+// user matches a user and the beginning of a password, which is no port.
+const user = `(?:[^/\s:@\[]*|[^/\s:\[?#]*):(?:[0-9]*[^/0-9\s]|[0-9]{6})`
+
 var (
 	capitals = regexp.MustCompile(`^[A-Z0-9_]+$`)
-	// users are those in addresses, and passwords: one may hold a slash, where it is no port.
-	users = regexp.MustCompile(`://([^/\s]*|[^/\s:@\[]*:[0-9]*[^/0-9\s]\S*)@`)
+	// users are those in addresses, and passwords. What is behind the colon is a password, with any slash and @ in it,
+	// unless it is a port and a slash: then what follows is a path, as it is behind an @ with a host and a port. A
+	// query or fragment may be in a password only where no @ is before it. Last come users without such a password.
+	users = regexp.MustCompile(`://(?:[^/\s]*@([^/\s:@\[]+:[0-9]{1,5}/)|` +
+		`(?:` + user + `[^\s?#]*|` + user + `\S*|[^/\s]*)@)`)
 	// names are keys that no text is in.
 	names = regexp.MustCompile(`^[A-Za-z0-9_.+/@-]*$`)
 )
@@ -64,7 +70,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		if k != script || at(tree, strings.Join(path, ".")) != v {
 			text = secret.Arguments(text, mask)
 		}
-		return users.ReplaceAllString(text, "://")
+		return users.ReplaceAllString(text, "://$1")
 	}).MapKeys(func(key string) string {
 		if names.MatchString(key) {
 			return key
@@ -93,7 +99,8 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 
 // isFigure reports whether a value is a number of a reference, which has the name of a metric: TOKEN_RATE.
 func isFigure(tree *conf.Value, path []string, v *conf.Value) bool {
-	return len(path) == 3 && path[0] == "metadata" && path[1] == "references" && (v.Kind == conf.Int || v.Kind == conf.Float) &&
+	isNumber := v.Kind == conf.Int || v.Kind == conf.Float
+	return isNumber && len(path) == 3 && path[0] == "metadata" && path[1] == "references" &&
 		tree.Get("metadata").Get("references").Get(path[2]).Kind == conf.List
 }
 

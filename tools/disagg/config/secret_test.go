@@ -89,6 +89,22 @@ func TestMaskedMistakes(t *testing.T) {
 	}
 }
 
+// Passwords in addresses may hold what ends one elsewhere; ports, paths and versions of images stay.
+func TestUsersOfAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://me:p@s3cr/w@h/x": "https://h/x", "https://me:s3cr/w@h/x": "https://h/x", "https://me@corp.com:s3/cr@h": "https://h", "https://me:12@s3/cr@h": "https://h",
+		"https://me:123456/s3cr@h": "https://h", "https://me:#s3/cr@h": "https://h", "https://me:s3#c/r@h": "https://h", "https://me:s3#c@r/x@h": "https://h", "https://m#e:s3/cr@h": "https://h",
+		"http://host:8000/path@x": "http://host:8000/path@x", "http://me@host:8000/path@x": "http://host:8000/path@x", "http://[::1]:80/a@b": "http://[::1]:80/a@b",
+		"http://host/a:b@c": "http://host/a:b@c", "docker://me:s3cr@registry/x#y@1": "docker://registry/x#y@1", "docker://me@registry#x:1": "docker://registry#x:1",
+		"http://me:s3@cr@h:1/a@b": "http://h:1/a@b", "http://me:s3@cr/x@h:1/a": "http://h:1/a",
+		"http://me:1@h http://h:1/a@b": "http://h http://h:1/a@b",
+	} {
+		if got := users.ReplaceAllString(text, "://$1"); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}
+
 // A value that cannot be read is not repeated where its key is that of a secret.
 func TestMisreadSecrets(t *testing.T) {
 	for _, value := range []string{"01777666", "0x1777666177766617776661777666", "1777666e9999", "!!int 1777666.5", "[01777666]"} {

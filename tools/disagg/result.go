@@ -41,7 +41,8 @@ func writeResult(path string, c Case, tree *conf.Value) error {
 	text, err := shownSource(tree)
 	if err != nil { // the figures count without it, and later cases must run
 		text = []byte("***\n")
-		notes = append(notes, "warning: the configuration is left out, its copy without secrets cannot be written: "+err.Error())
+		notes = append(notes, "warning: the configuration is left out: without its secrets it cannot be written: "+
+			err.Error())
 	}
 	d := &result.Document{
 		Schema: result.Schema, Status: result.Complete, Perigee: c.Perigee, Started: c.Began, Finished: &c.Ended,

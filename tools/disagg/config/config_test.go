@@ -128,6 +128,8 @@ func TestProblems(t *testing.T) {
 		{"extra_args: ''", "extra_args: -p gpu x.sh", "would take word 3 for"}, {"extra_args: ''", "extra_args: --comment='a b'", "would take word 2 for"},
 		{"extra_args: ''", "extra_args: -- x", "would take word 1 for"}, {"extra_args: ''", "extra_args: --wrap=true", "with --wrap, sbatch does not submit the job"},
 		{"extra_args: ''", "extra_args: --mem 4G --vers", "with --vers, sbatch"}, {"extra_args: ''", "extra_args: -V", "with -V, sbatch"},
+		{"extra_args: ''", "extra_args: --array=0-1", "with --array, Slurm would run the case several times at once"}, {"extra_args: ''", "extra_args: --arr 0-1", "with --arr, Slurm"},
+		{"extra_args: ''", "extra_args: -a 0-1", "with -a, Slurm"}, {"extra_args: ''", "extra_args: -Ha0-1", "with -Ha0-1, Slurm"},
 		{"benchmark:", "benchmark:\n  streaming: 1", "this key is given twice"},
 		{"benchmark:", "benchmark:\n  env_var: {'A;B': 1}", `wanted the name of an environment variable that a job may set, got "A;B"`},
 		{"benchmark:", "benchmark:\n  env_var: {A: [1]}", "benchmark.env_var.A: wanted a text, a number or a boolean, got a list"},

@@ -180,7 +180,8 @@ var (
 )
 
 // judgeOptions refuses words that sbatch would take for the script of the job, instead of the one that perigee makes,
-// and options with which that does not run. Some options are known to take no next word for their value: others may.
+// and options with which that does not run, or more than once. Some options are known to take no next word for their
+// value: others may.
 func (c *Config) judgeOptions(r *reader) {
 	const path = "slurm.extra_args"
 	isValue := false // the next word may be one
@@ -192,6 +193,10 @@ func (c *Config) judgeOptions(r *reader) {
 		case isOption && (name == "-h" || name == "-V" || slices.ContainsFunc(noJobs, isPart)):
 			r.add(r.values[path], path, "with %s, sbatch does not submit the job", clip(name))
 			return
+		case isOption && (isArray(word) || isPart("--array")):
+			r.add(r.values[path], path, "with %s, Slurm would run the case several times at once, all in one folder",
+				clip(name))
+			return
 		case !isOption && !isValue:
 			r.add(r.values[path], path, "sbatch would take word %d for the script of the job: wanted options, with blanks between "+
 				"(there are none within a value, also in quotes)", i+1)
@@ -199,6 +204,11 @@ func (c *Config) judgeOptions(r *reader) {
 		}
 		isValue = isOption && !hasValue && !slices.Contains(flags, word)
 	}
+}
+
+// isArray reports whether a word is the short form of --array, alone or behind short options without a value.
+func isArray(word string) bool {
+	return !strings.HasPrefix(word, "--") && strings.HasPrefix(strings.TrimLeft(word[1:], "HOQWsv"), "a")
 }
 
 // judgeRepeats refuses a level that is there twice: its figures would be those of two runs, and have one name.

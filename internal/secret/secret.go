@@ -62,6 +62,7 @@ const separators = " \t\n,;"
 func Arguments(text, mask string) string {
 	const looked = 100 // bytes of a value that may say what it is
 	var b strings.Builder
+	var open quotes // where the rest of the text begins
 	for rest := text; rest != ""; {
 		end := strings.IndexAny(rest, separators)
 		if end < 0 {
@@ -82,7 +83,7 @@ func Arguments(text, mask string) string {
 			}
 			if name != "" && Variable(name, value) {
 				piece = piece[:at] + mask
-				end = endOf(rest, at, at-1-len(name), end)
+				end = endOf(rest, at, at-1-len(name), open.after(rest[:at]), end)
 				break
 			}
 		}
@@ -91,6 +92,7 @@ func Arguments(text, mask string) string {
 			b.WriteByte(rest[end])
 			end++
 		}
+		open = open.after(rest[:end])
 		rest = rest[end:]
 	}
 	return b.String()
@@ -99,28 +101,34 @@ func Arguments(text, mask string) string {
 // assignment matches NAME=VALUE. Without a value it may be the end of Base64, which = fills up.
 var assignment = regexp.MustCompile(`^['"]?[A-Za-z_][A-Za-z0-9_]*=+[^=]`)
 
-// endOf is where a value of a text ends that begins at an index and is over at end, if it is not in quotes and has no
-// comma: its name begins at another index, and may have the quotation mark before it.
-func endOf(text string, at, name, end int) int {
-	quote := byte(0)
-	switch {
-	case at < len(text) && strings.IndexByte(`'"`, text[at]) >= 0:
-		quote = text[at]
-		at++
-	case name > 0 && strings.IndexByte(`'"`, text[name-1]) >= 0:
-		quote = text[name-1]
+// quotes is the quotation mark that is open somewhere in a text, 0 if none is.
+type quotes byte
+
+// after is what is open behind more of the text.
+func (q quotes) after(text string) quotes {
+	for i := range len(text) {
+		switch c := quotes(text[i]); {
+		case q == c:
+			q = 0
+		case q == 0 && (c == '\'' || c == '"'):
+			q = c
+		}
 	}
-	if quote != 0 {
-		closing := strings.IndexByte(text[at:], quote)
-		if closing < 0 {
-			return len(text)
-		}
-		end = at + closing + 1
-		if i := strings.IndexAny(text[end:], separators); i >= 0 {
-			end += i
-		} else {
-			end = len(text)
-		}
+	return q
+}
+
+// endOf is where a value of a text ends that begins at an index and is over at end, if it is not in quotes and has no
+// comma. Its name begins at another index. A quotation mark may be open there, as in '--export=NAME=VALUE', or an
+// apostrophe has been taken for one: so the value ends at the last of the marks that may close it.
+func endOf(text string, at, name int, open quotes, end int) int {
+	if open != 0 {
+		end = max(end, closing(text, at, byte(open)))
+	}
+	if name > 0 && (text[name-1] == '\'' || text[name-1] == '"') {
+		end = max(end, closing(text, at, text[name-1]))
+	}
+	if at < len(text) && (text[at] == '\'' || text[at] == '"') {
+		end = max(end, closing(text, at+1, text[at]))
 	}
 	for end < len(text) && (text[end] == ',' || text[end] == ';') {
 		next := text[end+1:]
@@ -133,4 +141,17 @@ func endOf(text string, at, name, end int) int {
 		end += 1 + len(next)
 	}
 	return end
+}
+
+// closing is where a word ends that is in quotes at an index.
+func closing(text string, at int, quote byte) int {
+	i := strings.IndexByte(text[at:], quote)
+	if i < 0 {
+		return len(text)
+	}
+	end := at + i + 1
+	if i := strings.IndexAny(text[end:], separators); i >= 0 {
+		return end + i
+	}
+	return len(text)
 }

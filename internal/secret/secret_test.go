@@ -44,6 +44,8 @@ func TestArguments(t *testing.T) {
 		"--export=NONE": "--export=NONE", "": "", "--gres=gpu:4 --exclusive": "--gres=gpu:4 --exclusive", "HF_TOKEN=x=y": "HF_TOKEN=***",
 		"password='a b',c d": "password=*** d", `-o password="a b"c,e=1 d`: "-o password=***,e=1 d", "'password=a b' c": "'password=*** c", "password='a b": "password=***",
 		"password=a,b;c d=1,e": "password=*** d=1,e", "--export=HF_TOKEN=x,ALL --mem=0": "--export=HF_TOKEN=*** --mem=0",
+		"'--export=ALL,HF_TOKEN=a s3cr' --mem=0": "'--export=ALL,HF_TOKEN=*** --mem=0", `--export="ALL,HF_TOKEN=a s3cr" x`: "--export=\"ALL,HF_TOKEN=*** x",
+		"--export=$'ALL,HF_TOKEN=a s3cr'": "--export=$'ALL,HF_TOKEN=***", "--comment='a b' HF_TOKEN=x y": "--comment='a b' HF_TOKEN=*** y", "it's HF_TOKEN='a s3cr' b": "it's HF_TOKEN=*** b", "it's 'HF_TOKEN=a s3cr' b": "it's 'HF_TOKEN=*** b",
 		"A=1,HF_TOKEN=x;B=2": "A=1,HF_TOKEN=***;B=2", "model=m,auth_token=x": "model=m,auth_token=***", "größe=1 a==": "größe=1 a==",
 		strings.Repeat("a=", 1<<17):    strings.Repeat("a=", 1<<17), // in no time
 		strings.Repeat("key='", 1<<17): "key=***", strings.Repeat("key=,", 1<<17): "key=***",

@@ -25,9 +25,10 @@ const (
 	maxPending = 1024
 )
 
-// pendingBound is maxPending, or half of the descriptors that the process may have if that is less: a listener that has
-// run out of them lets in one connection at a time, and an honest one behind thousands would wait for long.
-func pendingBound(descriptors uint64) int { return int(max(1, min(maxPending, descriptors/2))) }
+// pendingBound is maxPending, or a quarter of the descriptors that the process may have if that is less: rank 0 has two
+// listeners, and needs some itself. A listener that has run out of them lets in one connection at a time, and an honest
+// one behind thousands would wait for long.
+func pendingBound(descriptors uint64) int { return int(max(1, min(maxPending, descriptors/4))) }
 
 // A link notices within seven seconds that the other host is gone or cut off: the
 // kernels probe each other on an idle link, and give up on bytes that are not

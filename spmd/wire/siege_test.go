@@ -206,7 +206,7 @@ func TestPendingIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		descriptors uint64
 		want        int
-	}{{0, 1}, {1, 1}, {100, 50}, {1024, 512}, {2048, maxPending}, {math.MaxUint64, maxPending}} {
+	}{{0, 1}, {1, 1}, {100, 25}, {1024, 256}, {4096, maxPending}, {math.MaxUint64, maxPending}} {
 		if got := pendingBound(c.descriptors); got != c.want {
 			t.Errorf("%d descriptors: %d, want %d", c.descriptors, got, c.want)
 		}

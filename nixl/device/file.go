@@ -135,7 +135,7 @@ func (d *File) prepare(f nixl.File) error {
 	for _, way := range []**os.File{&d.file, &d.plain} {
 		file, err := os.OpenFile(fmt.Sprintf("/proc/self/fd/%d", found.Fd()), flag, 0)
 		if err != nil {
-			return fault.New(fault.Resource, "file %s: opening it again: %w", f.Path, err)
+			return fault.New(fault.Input, "file %s: opening it again: %w", f.Path, err)
 		}
 		*way = file
 	}

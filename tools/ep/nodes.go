@@ -123,15 +123,15 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 	if _, slurms := boot.RankOf(environ(env)); !slurms || onNodes < 1 || tasks < 1 {
 		return false, nil
 	}
+	switch env(boot.EnvLauncher) {
+	case "", "auto", "local":
+	default: // the user has said what the tasks are
+		return false, nil
+	}
 	if onNodes == count && tasks == count {
 		return true, nil
 	}
 	if f.Rank == nil && env("RANK") == "" { // WORLD_SIZE alone may be left from anything
-		return false, nil
-	}
-	switch env(boot.EnvLauncher) {
-	case "", "auto", "local":
-	default: // the user has said what the tasks are
 		return false, nil
 	}
 	rank, err := number(f.Rank, "RANK", env, 0)

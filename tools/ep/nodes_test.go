@@ -85,6 +85,7 @@ func TestNodes(t *testing.T) {
 		// Ranks of Slurm, with variables of a batch script, in which SLURM_PROCID is 0.
 		{"", single + "2 WORLD_SIZE=2 RANK=0 MASTER_ADDR=n1", nodes{}, ""},
 		// The user has said that they are ranks.
+		{"", step + "2 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 PERIGEE_LAUNCHER=slurm", nodes{}, ""},
 		{"", single + "2 WORLD_SIZE=1 RANK=0 PERIGEE_LAUNCHER=slurm", nodes{}, ""},
 		{"", single + "4 WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=1 PERIGEE_LAUNCHER=torchrun", nodes{}, ""},
 		{"", alone + "WORLD_SIZE=2 RANK=1 MASTER_ADDR=n1 MASTER_PORT=1 PERIGEE_LAUNCHER=torchrun", nodes{}, ""},

@@ -26,7 +26,7 @@ func Name(key string) string {
 	if name, rest := Cut(key); rest != "" {
 		return name + "..."
 	}
-	return Arguments(key, "...")
+	return Addresses(Arguments(key, "..."))
 }
 
 // Cut splits a text behind the name of a variable that it begins with, if the variable looks secret and something
@@ -40,7 +40,8 @@ func Cut(text string) (name, rest string) {
 	return "", ""
 }
 
-// Text is a text for messages: without the value of a variable that it begins with, or assigns.
+// Text is a text for messages: without the value of a variable that it begins with, or assigns, and without passwords
+// in addresses.
 func Text(text string) string {
 	if name, value, ok := strings.Cut(text, "="); ok && Variable(name, value) {
 		return name + "=..."
@@ -52,6 +53,18 @@ func Text(text string) string {
 func isNamed(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 }
+
+// user matches a user and the beginning of a password, which is no port, and no variable or placeholder for one.
+const user = `(?:[^/\s:@\[]*|[^/\s:\[?#]*):(?:[0-9]*[^/0-9\s,;${]|[0-9]{6})`
+
+// users are those in addresses, and passwords. What is behind the colon is a password, with any slash and @ in it,
+// unless it is a port and a slash: then what follows is a path, as it is behind an @ with a host and a port. A query or
+// fragment may be in a password only where no @ is before it. Last come users without such a password.
+var users = regexp.MustCompile(`://(?:[^/\s]*@([^/\s:@\[]+:[0-9]{1,5}/)|` +
+	`(?:` + user + `[^\s?#]*|` + user + `\S*|[^/\s]*)@)`)
+
+// Addresses is a text without the users and passwords of addresses in it.
+func Addresses(text string) string { return users.ReplaceAllString(text, "://$1") }
 
 // separators end a value that is not in quotes.
 const separators = " \t\n,;"
@@ -78,7 +91,8 @@ func Arguments(text, mask string) string {
 			name = name[strings.LastIndexFunc(name, func(r rune) bool { return !isNamed(r) })+1:]
 			at += i + 1
 			value := piece[at:min(len(piece), at+looked)]
-			if !strings.Contains(value, "@") && !strings.HasPrefix(strings.ToLower(value), "authorization:") {
+			isProxy := strings.HasSuffix(strings.ToLower(name), "proxy")
+			if !isProxy && !strings.HasPrefix(strings.ToLower(value), "authorization:") {
 				value = "" // it does not say what it is
 			}
 			if name != "" && Variable(name, value) {

@@ -56,3 +56,21 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+// Passwords in addresses may hold what ends one elsewhere; ports, paths and versions of images stay.
+func TestUsersOfAddresses(t *testing.T) {
+	for text, want := range map[string]string{
+		"https://me:p@s3cr/w@h/x": "https://h/x", "https://me:s3cr/w@h/x": "https://h/x", "https://me@corp.com:s3/cr@h": "https://h", "https://me:12@s3/cr@h": "https://h",
+		"https://me:123456/s3cr@h": "https://h", "https://me:#s3/cr@h": "https://h", "https://me:s3#c/r@h": "https://h", "https://me:s3#c@r/x@h": "https://h", "https://m#e:s3/cr@h": "https://h",
+		"http://host:8000/path@x": "http://host:8000/path@x", "http://me@host:8000/path@x": "http://host:8000/path@x", "http://[::1]:80/a@b": "http://[::1]:80/a@b",
+		"http://host/a:b@c": "http://host/a:b@c", "docker://me:s3cr@registry/x#y@1": "docker://registry/x#y@1", "docker://me@registry#x:1": "docker://registry#x:1",
+		"http://me:s3@cr@h:1/a@b": "http://h:1/a@b", "http://me:s3@cr/x@h:1/a": "http://h:1/a",
+		"http://h1:8000,http://h2:8000/x@1": "http://h1:8000,http://h2:8000/x@1", "http://a:8000;http://me@b": "http://a:8000;http://b",
+		"http://$NODE:$PORT/v1/x@y": "http://$NODE:$PORT/v1/x@y", "http://{host}:{port}/x@v": "http://{host}:{port}/x@v", "http://me:$3cr@h": "http://h",
+		"http://me:1@h http://h:1/a@b": "http://h http://h:1/a@b",
+	} {
+		if got := Addresses(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}

@@ -12,16 +12,8 @@ import (
 // mask stands for the value of a variable that looks secret, and for what may be part of one.
 const mask = "***"
 
-// user matches a user and the beginning of a password, which is no port.
-const user = `(?:[^/\s:@\[]*|[^/\s:\[?#]*):(?:[0-9]*[^/0-9\s]|[0-9]{6})`
-
 var (
 	capitals = regexp.MustCompile(`^[A-Z0-9_]+$`)
-	// users are those in addresses, and passwords. What is behind the colon is a password, with any slash and @ in it,
-	// unless it is a port and a slash: then what follows is a path, as it is behind an @ with a host and a port. A
-	// query or fragment may be in a password only where no @ is before it. Last come users without such a password.
-	users = regexp.MustCompile(`://(?:[^/\s]*@([^/\s:@\[]+:[0-9]{1,5}/)|` +
-		`(?:` + user + `[^\s?#]*|` + user + `\S*|[^/\s]*)@)`)
 	// names are keys that no text is in.
 	names = regexp.MustCompile(`^[A-Za-z0-9_.+/@-]*$`)
 )
@@ -55,13 +47,15 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 	tree = tree.Without("sweep")
 	tree = tree.MapScalars(func(path []string, v *conf.Value) any {
 		k, known := keyAt(path)
-		isSecret := func(key string) bool { // also of a map in which the value is, as in HF_TOKEN: {value: x}
-			return (!known || capitals.MatchString(key)) && secret.Variable(key, v.Written())
+		isSecret := func(key, value string) bool {
+			return (!known || capitals.MatchString(key)) && secret.Variable(key, value)
 		}
+		own := len(path) - 1
+		isBelow := func(key string) bool { return isSecret(key, "") } // as in HF_TOKEN: {value: x}
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case slices.ContainsFunc(path, isSecret), !known && hides(v.Text()):
+		case isSecret(path[own], v.Written()), slices.ContainsFunc(path[:own], isBelow), !known && hides(v.Text()):
 			return mask
 		case v.Kind != conf.String:
 			return v
@@ -70,7 +64,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		if k != script || at(tree, strings.Join(path, ".")) != v {
 			text = secret.Arguments(text, mask)
 		}
-		return users.ReplaceAllString(text, "://$1")
+		return secret.Addresses(text)
 	}).MapKeys(func(key string) string {
 		if names.MatchString(key) {
 			return key

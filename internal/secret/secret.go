@@ -90,12 +90,7 @@ func Arguments(text, mask string) string {
 			name := piece[at : at+i]
 			name = name[strings.LastIndexFunc(name, func(r rune) bool { return !isNamed(r) })+1:]
 			at += i + 1
-			value := piece[at:min(len(piece), at+looked)]
-			isProxy := strings.HasSuffix(strings.ToLower(name), "proxy")
-			if !isProxy && !strings.HasPrefix(strings.ToLower(value), "authorization:") {
-				value = "" // it does not say what it is
-			}
-			if name != "" && Variable(name, value) {
+			if name != "" && Variable(name, telling(piece[at:min(len(piece), at+looked)])) {
 				piece = piece[:at] + mask
 				end = endOf(rest, at, at-1-len(name), open.after(rest[:at]), end)
 				break
@@ -110,6 +105,18 @@ func Arguments(text, mask string) string {
 		rest = rest[end:]
 	}
 	return b.String()
+}
+
+// telling is what in a value says what it is, to [Variable]: little of it, as there may be many.
+func telling(value string) string {
+	const authorization = "authorization:"
+	if len(value) >= len(authorization) && strings.EqualFold(value[:len(authorization)], authorization) {
+		return authorization
+	}
+	if i := strings.IndexAny(value, "/@"); i >= 0 && value[i] == '@' {
+		return "@"
+	}
+	return ""
 }
 
 // assignment matches NAME=VALUE. Without a value it may be the end of Base64, which = fills up.

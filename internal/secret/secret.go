@@ -17,6 +17,15 @@ var pattern = regexp.MustCompile("(?i)" + Pattern)
 // Variable reports whether other users may not see a variable.
 func Variable(name, value string) bool { return pattern.MatchString(name + "=" + value) }
 
+// Telling reports whether other users may not see a variable because of its value, whatever its name.
+func Telling(name, value string) bool {
+	const proxy = "proxy"
+	if len(name) >= len(proxy) && strings.EqualFold(name[len(name)-len(proxy):], proxy) {
+		return Variable(proxy, value)
+	}
+	return Variable("x", value) // a name may be long, and be asked of many values
+}
+
 // before matches what may stand before the name of a variable in a line of a shell script, or an argument.
 var before = regexp.MustCompile(`^\s*((export|declare|typeset|local|readonly)(\s+-\w+)*\s+|set(env)?\s+|env\s+|-e\s*|--env[=\s]\s*)?`)
 

@@ -45,17 +45,18 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		return conf.FromPlain(tree.File, mask)
 	}
 	tree = tree.Without("sweep")
+	var seen keys
 	tree = tree.MapScalars(func(path []string, v *conf.Value) any {
 		k, known := keyAt(path)
-		isSecret := func(key, value string) bool {
-			return (!known || capitals.MatchString(key)) && secret.Variable(key, value)
+		own := seen.last(path)
+		isSecret := own.capital // also below such a key, as in HF_TOKEN: {value: x}
+		if !known {
+			isSecret = own.any
 		}
-		own := len(path) - 1
-		isBelow := func(key string) bool { return isSecret(key, "") } // as in HF_TOKEN: {value: x}
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case isSecret(path[own], v.Written()), slices.ContainsFunc(path[:own], isBelow), !known && hides(v.Text()):
+		case isSecret, (!known || own.isCapital) && secret.Telling(own.name, v.Written()), !known && hides(v.Text()):
 			return mask
 		case v.Kind != conf.String:
 			return v
@@ -89,6 +90,36 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		}
 	}
 	return tree, nil
+}
+
+// keys are those on the way to a value. Each is looked at once for all that is below it, since keys are long, and
+// many values may be deep below many of them.
+type keys []seenKey
+
+// seenKey is a key, and what it and those before it have for names.
+type seenKey struct {
+	name         string
+	isCapital    bool // the key itself
+	any, capital bool // a name that looks secret, and one in capitals
+}
+
+// last is the last key of a path, of which those that the path before had in the same places are known.
+func (k *keys) last(path []string) seenKey {
+	same := 0
+	for same < min(len(*k), len(path)) && (*k)[same].name == path[same] {
+		same++
+	}
+	*k = (*k)[:same]
+	for _, name := range path[same:] {
+		one := seenKey{name: name, isCapital: capitals.MatchString(name), any: secret.Variable(name, "")}
+		one.capital = one.any && one.isCapital
+		if len(*k) > 0 {
+			before := (*k)[len(*k)-1]
+			one.any, one.capital = one.any || before.any, one.capital || before.capital
+		}
+		*k = append(*k, one)
+	}
+	return (*k)[len(path)-1]
 }
 
 // isFigure reports whether a value is a number of a reference, which has the name of a metric: TOKEN_RATE.

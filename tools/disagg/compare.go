@@ -119,10 +119,17 @@ func (c *CompareCmd) leaveOutCopies(w io.Writer, rows *[2][]record.Row, cases *[
 		}
 		return copied[of(r)]
 	})
+	type job struct {
+		id, job string
+		began   int64
+	}
+	jobOf := func(k *Case) job { return job{k.ID, k.Job, k.Began.UnixNano()} }
+	jobs := map[job]bool{}
+	for i := range cases[0] {
+		jobs[jobOf(&cases[0][i])] = true
+	}
 	cases[1] = slices.DeleteFunc(cases[1], func(k Case) bool {
-		return copied[run{k.ID, k.Began.Unix()}] || slices.ContainsFunc(cases[0], func(other Case) bool {
-			return other.ID == k.ID && other.Job == k.Job && other.Began.Equal(k.Began)
-		})
+		return copied[run{k.ID, k.Began.Unix()}] || jobs[jobOf(&k)]
 	})
 	if len(rows[1])+len(cases[1]) == 0 {
 		return fault.New(fault.Input, "every run of %s stands in %s, too: there is nothing to compare", c.New, c.Old)

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/cli"
+	"perigee/internal/fault"
 	shared "perigee/internal/page"
 	"perigee/internal/serving/pareto"
 	"perigee/internal/stats"
@@ -109,8 +111,40 @@ var body = template.Must(template.New("body").Funcs(template.FuncMap{
 	"time":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 }).Parse(bodyHTML))
 
+// most bounds the text that cases and figures bring to a page, which has up to sixteen times as much of it: characters
+// of HTML and JSON take up to six bytes, and the name of a figure is in a table and in two charts.
+const most = 8 << 20
+
+// checkSize refuses more text than a page may have.
+func checkSize(cases []Case, series []history.Series) error {
+	const each = 64 // bytes of a case, or a level of it, beside its texts
+	n := 0
+	for i := range cases {
+		c := &cases[i]
+		for _, text := range []string{c.ID, c.Model, c.State, c.Detail, c.Job, c.Slurm, c.Nodes, c.Probe} {
+			n += len(text)
+		}
+		for _, text := range slices.Concat(c.Reasons, c.Warnings) {
+			n += len(text)
+		}
+		n += each * (1 + len(c.Levels))
+	}
+	for i := range series {
+		n += len(series[i].Test) + len(series[i].Metric)
+	}
+	if n > most {
+		return fault.New(fault.Input, "the names and messages of %s and %s take %.1f MiB, more than the %d MiB of a page",
+			cli.Count(len(cases), "case"), cli.Count(len(series), "figure"), float64(n)/(1<<20), most>>20).
+			WithHint("name fewer output folders at once, or use --format json")
+	}
+	return nil
+}
+
 // Write writes the page.
 func Write(w io.Writer, cases []Case, series []history.Series, o Options) error {
+	if err := checkSize(cases, series); err != nil {
+		return err
+	}
 	d := data{Curves: curves(series, o.Alpha), History: pasts(series), Trades: []trade{}}
 	d.Trades, d.PerGPU = trades(cases)
 	failed := 0

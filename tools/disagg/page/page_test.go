@@ -1,9 +1,14 @@
 package page
 
 import (
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"perigee/internal/fault"
+	"perigee/tools/disagg/history"
 )
 
 // The trade-off is that of medians, and of runs that count.
@@ -23,5 +28,26 @@ func TestTrades(t *testing.T) {
 	got, perGPU = trades(cases)
 	if diff := cmp.Diff(want, got); diff != "" || perGPU {
 		t.Errorf("per GPU: %v\n%s", perGPU, diff)
+	}
+}
+
+// A page has no more text than its reader and the machine can take.
+func TestSizeIsBounded(t *testing.T) {
+	long := strings.Repeat("<", most/4+1)
+	for what, write := range map[string]func() error{
+		"reasons": func() error {
+			return Write(io.Discard, []Case{{Reasons: []string{long, long}, Warnings: []string{long, long}}}, nil, Options{})
+		},
+		"names": func() error {
+			return Write(io.Discard, []Case{{ID: long, Job: long}, {Detail: long, Nodes: long}}, nil, Options{})
+		},
+		"cases": func() error { return Write(io.Discard, make([]Case, most/64+1), nil, Options{}) },
+		"figures": func() error {
+			return Write(io.Discard, nil, []history.Series{{Key: history.Key{Test: long, Metric: long}}, {Key: history.Key{Test: long, Metric: long}}}, Options{})
+		},
+	} {
+		if err := write(); fault.KindOf(err) != fault.Input || fault.HintOf(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }

@@ -176,7 +176,8 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("job %s is %s", id, state)
 		}
 	}
-	if state := s.state(strings.TrimSpace(stranger)); state != "RUNNING" {
+	// Other tests may still have its nodes.
+	if state := s.state(strings.TrimSpace(stranger)); state != "RUNNING" && state != "PENDING" {
 		t.Errorf("the stranger's job is %s", state)
 	}
 }

@@ -442,7 +442,6 @@ func TestStrangerBetweenThePorts(t *testing.T) {
 // A byte of a handshake that is altered on the way keeps no rank out; where it happens again, the error names it beside
 // the secret.
 func TestAlteredHandshake(t *testing.T) {
-	secret := []byte("0123456789abcdef")
 	const magic, nonce = 8, 32
 	for _, c := range []struct {
 		name     string
@@ -457,25 +456,7 @@ func TestAlteredHandshake(t *testing.T) {
 		{"twice", -1, magic + nonce, 2, "rank 1 was turned away by rank 0 at %s: the peer does not know this job's secret, or the handshake was altered on the way"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := rendezvous{launcher: "test", size: 2, secret: secret, oneHost: true}
-			_, leader, meet, err := r.openAnywhere(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer leader.Close()
-			r.rank, r.meet = 1, []string{spmdtest.Alter(t, meet[0], c.up, c.down, c.times)}
-			p, err := r.follow(t.Context())
-			if c.want != "" {
-				checkFault(t, c.name, false, err, fmt.Sprintf(c.want, r.meet[0]))
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Put(t.Context(), nil)
-			if err := p.Leave(t.Context()); err != nil {
-				t.Error(err)
-			}
+			followThrough(t, c.name, c.want, func(to string) string { return spmdtest.Alter(t, to, c.up, c.down, c.times) })
 		})
 	}
 }

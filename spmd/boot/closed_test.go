@@ -10,6 +10,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/spmd/boot/watch"
+	"perigee/spmd/spmdtest"
 )
 
 // A connection to rank 0 that the network closes as soon as both have proven themselves keeps no rank out. Where that
@@ -27,25 +28,9 @@ func TestClosedAfterTheHandshake(t *testing.T) {
 		{"once, and rank 0 is gone", 1, true, "rank 0, the coordinator of the job, at %s hung up at once"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := rendezvous{launcher: "test", size: 2, secret: []byte("0123456789abcdef"), oneHost: true}
-			_, leader, meet, err := r.openAnywhere(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer leader.Close()
-			r.rank, r.meet = 1, []string{closeEarly(t, meet[0], -1, handshake, c.times, c.gone)}
-			p, err := r.follow(t.Context())
-			if c.want != "" {
-				checkFault(t, c.name, false, err, fmt.Sprintf(c.want, r.meet[0]))
-				return
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.Put(t.Context(), nil)
-			if err := p.Leave(t.Context()); err != nil {
-				t.Error(err)
-			}
+			followThrough(t, c.name, c.want, func(to string) string {
+				return closeEarly(t, to, -1, handshake, c.times, c.gone)
+			})
 		})
 	}
 }
@@ -105,15 +90,34 @@ func TestClosedBeforeTheHello(t *testing.T) {
 	}
 }
 
-// closeEarly passes on connections to an address, and closes the first so many of them: when so many bytes have come
-// back, or more than so many were to go there (-1 is any number). If gone is set it accepts none after these.
-func closeEarly(t *testing.T, to string, up, down, times int, gone bool) (address string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// followThrough lets rank 1 of two join by another address than that of rank 0, and leave. want is the error of joining
+// with that address in it, "" for none.
+func followThrough(t *testing.T, name, want string, through func(to string) (address string)) {
+	t.Helper()
+	r := rendezvous{launcher: "test", size: 2, secret: []byte("0123456789abcdef"), oneHost: true}
+	_, leader, meet, err := r.openAnywhere(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var done sync.WaitGroup
-	t.Cleanup(func() { l.Close(); done.Wait() })
+	defer leader.Close()
+	r.rank, r.meet = 1, []string{through(meet[0])}
+	p, err := r.follow(t.Context())
+	if want != "" {
+		checkFault(t, name, false, err, fmt.Sprintf(want, r.meet[0]))
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Put(t.Context(), nil)
+	if err := p.Leave(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// closeEarly passes on connections to an address, and closes the first so many of them: when so many bytes have come
+// back, or more than so many were to go there (-1 is any number). If gone is set it accepts none after these.
+func closeEarly(t *testing.T, to string, up, down, times int, gone bool) (address string) {
 	pass := func(to io.Writer, from io.Reader, limit int) {
 		if limit < 0 {
 			io.Copy(to, from)
@@ -121,37 +125,25 @@ func closeEarly(t *testing.T, to string, up, down, times int, gone bool) (addres
 			io.CopyN(to, from, int64(limit))
 		}
 	}
-	done.Go(func() {
-		for n := 1; ; n++ {
-			a, err := l.Accept()
-			if err != nil {
-				return
-			}
-			b, err := net.Dial("tcp", to)
-			if err != nil {
-				a.Close()
-				return
-			}
-			if n >= times && gone {
-				l.Close()
-			}
-			up, down := up, down
-			if n > times {
-				up, down = -1, -1
-			}
-			over := sync.OnceFunc(func() { a.Close(); b.Close() })
-			done.Go(func() {
-				defer over()
-				pass(b, a, up)
-				if up >= 0 {
-					io.CopyN(io.Discard, a, 1)
-				}
-			})
-			done.Go(func() {
-				defer over()
-				pass(a, b, down)
-			})
+	return spmdtest.Between(t, to, func(n int, l net.Listener, a, b net.Conn, start func(func())) {
+		if n >= times && gone {
+			l.Close()
 		}
+		up, down := up, down
+		if n > times {
+			up, down = -1, -1
+		}
+		over := sync.OnceFunc(func() { a.Close(); b.Close() })
+		start(func() {
+			defer over()
+			pass(b, a, up)
+			if up >= 0 {
+				io.CopyN(io.Discard, a, 1)
+			}
+		})
+		start(func() {
+			defer over()
+			pass(a, b, down)
+		})
 	})
-	return l.Addr().String()
 }

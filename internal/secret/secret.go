@@ -17,8 +17,8 @@ var pattern = regexp.MustCompile("(?i)" + Pattern)
 // Variable reports whether other users may not see a variable.
 func Variable(name, value string) bool { return pattern.MatchString(name + "=" + value) }
 
-// Telling reports whether other users may not see a variable because of its value, whatever its name.
-func Telling(name, value string) bool {
+// ByValue reports whether other users may not see a variable because of its value, whatever its name.
+func ByValue(name, value string) bool {
 	const proxy = "proxy"
 	if len(name) >= len(proxy) && strings.EqualFold(name[len(name)-len(proxy):], proxy) {
 		return Variable(proxy, value)

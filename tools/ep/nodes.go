@@ -144,8 +144,7 @@ func (f nodeFlags) isNode(env func(string) string) (bool, error) {
 		return false, fault.New(fault.Usage, "WORLD_SIZE is %d, but this step of srun has %s on %s", count,
 			cli.Count(tasks, "task"), cli.Count(onNodes, "node")).WithHint("%s", startNodes(count))
 	case onNodes == 1 && rank != task && rank != 0 && env("MASTER_PORT") == "":
-		// On several nodes ranks may be numbered in another order. In a batch script
-		// $SLURM_PROCID is 0.
+		// On several nodes ranks may be numbered in another order. In a batch script $SLURM_PROCID is 0.
 		return false, fault.New(fault.Usage, "RANK is %d, but this is task %d of %d that srun has started on one node", rank,
 			task, tasks).WithHint("%s", startNodes(count))
 	}

@@ -56,7 +56,7 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case isSecret, (!known || own.isCapital) && secret.Telling(own.name, v.Written()), !known && hides(v.Text()):
+		case isSecret, (!known || own.isCapital) && secret.ByValue(own.name, v.Written()), !known && hides(v.Text()):
 			return mask
 		case v.Kind != conf.String:
 			return v

@@ -17,13 +17,20 @@ var pattern = regexp.MustCompile("(?i)" + Pattern)
 // Variable reports whether other users may not see a variable.
 func Variable(name, value string) bool { return pattern.MatchString(name + "=" + value) }
 
-// ByValue reports whether other users may not see a variable because of its value, whatever its name.
-func ByValue(name, value string) bool {
-	const proxy = "proxy"
-	if len(name) >= len(proxy) && strings.EqualFold(name[len(name)-len(proxy):], proxy) {
+// proxy ends the names of variables whose values may hold a password without an address's "://".
+const proxy = "proxy"
+
+// IsProxy reports whether a variable holds a proxy, as its name says.
+func IsProxy(name string) bool {
+	return len(name) >= len(proxy) && strings.EqualFold(name[len(name)-len(proxy):], proxy)
+}
+
+// ByValue reports whether other users may not see a variable, which may be one of a proxy, because of its value.
+func ByValue(isProxy bool, value string) bool {
+	if isProxy {
 		return Variable(proxy, value)
 	}
-	return Variable("x", value) // a name may be long, and be asked of many values
+	return Variable("x", value)
 }
 
 // before matches what may stand before the name of a variable in a line of a shell script, or an argument.

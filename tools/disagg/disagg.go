@@ -39,7 +39,12 @@ type Cmd struct {
 // Reading is how configs are read.
 type Reading struct {
 	Validation string `enum:"strict,upstream" default:"strict" help:"Rules: strict (those of the framework's document) or upstream (those of its later code) [strict]."`
-	Lenient    bool   `help:"Unknown keys are warnings instead of errors."`
+	Known
+}
+
+// Known is what becomes of keys that no configuration has.
+type Known struct {
+	Lenient bool `help:"Unknown keys are warnings instead of errors."`
 }
 
 func (r Reading) options(s cli.Streams) config.Options {

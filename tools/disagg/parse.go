@@ -32,6 +32,7 @@ import (
 type ParseCmd struct {
 	Path   string `arg:"" name:"log" help:"A log of a benchmark or of an evaluation, or the folder of a case."`
 	Config string `placeholder:"FILE" help:"The case's configuration, which says what to expect [effective.yaml in the folder]."`
+	Known
 	verdict.Gates
 	Settle time.Duration `default:"500ms" placeholder:"TIME" help:"Wait until a log has not grown for so long, unless the job's end mark is there [500ms]."`
 	Format
@@ -46,7 +47,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 	if c.Settle < 0 {
 		return fault.New(fault.Usage, "--settle: wanted 0 or more, got %s", c.Settle)
 	}
-	want, err := c.expected()
+	want, warnings, err := c.expected()
 	if err != nil {
 		return err
 	}
@@ -55,6 +56,7 @@ func (c *ParseCmd) Run(s cli.Streams) error {
 		return err
 	}
 	v := verdict.Judge(e, want, c.Gates)
+	v.Warnings = append(warnings, v.Warnings...)
 	judgeFolder(c.Path, v)
 	if c.Format.Format == "json" {
 		err = printJSON(s.Out, v)
@@ -101,41 +103,42 @@ func judgeFolder(dir string, v *verdict.Verdict) {
 	}
 }
 
-// expected reads the config of the case, if there is one.
-func (c *ParseCmd) expected() (verdict.Expect, error) {
+// expected reads the config of the case, if there is one, and returns its warnings, too.
+func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error) {
 	file := c.Config
 	if beside := filepath.Join(c.Path, launch.Effective); file == "" {
 		if _, err := os.Lstat(beside); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-			return verdict.Expect{}, nil
+			return want, nil, nil
 		}
 		if !regular.Inside(c.Path).Hold(beside) {
-			return verdict.Expect{}, fault.New(fault.Input, "%s: %w", beside, regular.ErrOutside).
+			return want, nil, fault.New(fault.Input, "%s: %w", beside, regular.ErrOutside).
 				WithHint("--config FILE reads a configuration anywhere")
 		}
 		file = beside
 	}
 	entries, err := catalog.Paths([]string{file})
 	if err != nil {
-		return verdict.Expect{}, err
+		return want, nil, err
 	}
-	list := config.Load(file, entries[0].Ident, config.Options{Rules: config.Strict, Lenient: true})
+	list := config.Load(file, entries[0].Ident, config.Options{Rules: config.Logs, Lenient: c.Lenient})
 	if len(list) > 1 {
-		return verdict.Expect{}, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file,
+		return want, nil, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file,
 			cli.Count(len(list), "case"))
 	}
 	for _, p := range list[0].Problems {
-		// Rules between keys do not matter here; what is unreadable does, and what the log is judged by.
-		judges := slices.ContainsFunc(judging, func(section string) bool { return strings.HasPrefix(p.Path, section) })
-		if p.Line == 0 || list[0].Tree == nil || judges {
-			return verdict.Expect{}, fault.New(fault.Input, "%s", where(file, p))
+		// What the job was started with does not matter here.
+		if section, _, isKey := strings.Cut(p.Path, "."); p.Line == 0 || !isKey || slices.Contains(judging, section) {
+			return want, nil, fault.New(fault.Input, "%s", where(file, p))
 		}
 	}
-	return verdict.Expected(list[0]), nil
+	for _, p := range list[0].Warnings {
+		warnings = append(warnings, where(file, p))
+	}
+	return verdict.Expected(list[0]), warnings, nil
 }
 
-// judging are the keys that say how a log is read and judged.
-var judging = []string{"metadata.id", "metadata.metrics", "metadata.references", "metadata.accuracy",
-	"benchmark.metrics"}
+// judging are the sections that say how a log is read and judged.
+var judging = []string{"metadata", "benchmark", "sequence", "hardware", "job"}
 
 // printVerdict writes a verdict for people.
 func printVerdict(out io.Writer, v *verdict.Verdict) error {

@@ -49,13 +49,13 @@ func TestGroups(t *testing.T) {
 | - sub|      2|none  |      |acc   |↑  |0.8500|±  |0.0066|
 `
 	for runs := 1; runs <= 3; runs++ {
-		scores, err := Read(strings.NewReader(strings.Repeat(log, runs)))
+		scores, err := read(strings.Repeat(log, runs))
 		if err != nil || len(scores) != 3*runs || scores[len(scores)-1].Run != runs {
 			t.Errorf("%d runs: %+v, %v", runs, scores, err)
 		}
 	}
 	_, groups, _ := strings.Cut(log, "\n\n")
-	if scores, _ := Read(strings.NewReader(groups + groups)); len(scores) != 4 || scores[3].Run != 2 {
+	if scores, _ := read(groups + groups); len(scores) != 4 || scores[3].Run != 2 {
 		t.Errorf("two tables of groups alone: %+v", scores)
 	}
 }
@@ -68,7 +68,7 @@ func TestTables(t *testing.T) {
 
 |aime25|1|strict-match|0|exact_match|↑|nan|±|0|
 `
-	scores, err := Read(strings.NewReader(log))
+	scores, err := read(log)
 	if err != nil || len(scores) != 3 || scores[2].Text != "nan" {
 		t.Fatalf("%+v, %v", scores, err)
 	}
@@ -91,7 +91,7 @@ func FuzzRead(f *testing.F) {
 	f.Add("0: |gsm8k|      3|flexible-extract|     5|exact_match|u  |0.9454|p  |0.0063|\n")
 	f.Add("|Tasks|Value|Metric|Filter|\n|||||\n")
 	fuzztest.Run(f, []string{"|", "gsm8k", "mmlu", "flexible-extract", "exact_match", "0.9454", "5", "1", "u", "\n", "Tasks", "Filter", "Metric", "Value", "Stderr", "- ", "0: ", "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"}, func(t *testing.T, log string) {
-		scores, err := Read(strings.NewReader(log))
+		scores, err := read(log)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +104,7 @@ func FuzzRead(f *testing.F) {
 		random := fuzztest.Random([]byte(log))
 		value, stderr := float64(random.IntN(10000))/10000, float64(random.IntN(10000))/10000
 		row := fmt.Sprintf("\n| Tasks |Version|Filter|n-shot|Metric|   |Value|   |Stderr|\n|task%d|3|none|5|acc|u|%.4f|p|%.4f|\n", random.IntN(9), value, stderr)
-		with, err := Read(strings.NewReader(row))
+		with, err := read(row)
 		if err != nil || len(with) != 1 || with[0].Value != value || with[0].StdErr == nil || *with[0].StdErr != stderr || with[0].Filter != "none" || with[0].Metric != "acc" {
 			t.Fatalf("%s: %+v, %v", row, with, err)
 		}
@@ -114,10 +114,10 @@ func FuzzRead(f *testing.F) {
 // What is kept of a log is bounded, whatever it says.
 func TestScoresAreBounded(t *testing.T) {
 	row := "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"
-	if scores, err := Read(strings.NewReader(strings.Repeat(row, maxScores))); err != nil || len(scores) != maxScores {
+	if scores, err := read(strings.Repeat(row, maxScores)); err != nil || len(scores) != maxScores {
 		t.Errorf("%d scores, %v", len(scores), err)
 	}
-	if _, err := Read(strings.NewReader(strings.Repeat(row, maxScores+1))); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
+	if _, err := read(strings.Repeat(row, maxScores+1)); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -140,7 +140,7 @@ func TestValuesThatAreNoNumbers(t *testing.T) {
 		table("f1", "0.95") + table("exact_match", "inf"): `accuracy: run 1 of gsm8k: wanted a number for exact_match, got "inf"`,
 		good + strings.Repeat("| 0 | H100 | On | 5 | N | | Default | | none |\n", 3): "",
 	} {
-		scores, err := Read(strings.NewReader(text))
+		scores, err := read(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,13 +163,33 @@ func TestOrderOfRuns(t *testing.T) {
 		g + m + g:       "accuracy: run 2 has no result of mmlu with the filter none",
 		g + g + m + low: "accuracy: run 2 of mmlu reached 10.0000, below the threshold 77.0858 (reference 80.0000)",
 	} {
-		scores, err := Read(strings.NewReader(text))
+		scores, err := read(text)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := strings.Join(JudgeAll(scores, references), "; ")
 		if cut, _, _ := strings.Cut(want, " threshold"); !strings.HasPrefix(got, cut) || want == "" && got != "" {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+func read(log string) ([]Score, error) {
+	var t Tables
+	_, err := t.Read(strings.NewReader(log))
+	return t.Scores(), err
+}
+
+// A log of many rows takes no more memory than their own text where their task has a long name.
+func TestLongNames(t *testing.T) {
+	const header = "|Tasks|Filter|Metric|Value|Stderr|\n"
+	long := strings.Repeat("t", maxName+1)
+	for row, want := range map[string]int{
+		"|" + long[1:] + "|f|m|1|x|\n||f|n|1|x|\n": 2, "|" + long + "|f|m|1|x|\n||f|n|1|x|\n": 0,
+		"|t|" + long + "|m|1|x|\n||f|n|1|x|\n": 1, "|t|f|" + long + "|1|x|\n||f|n|1|x|\n": 1,
+	} {
+		if scores, err := read(header + row); err != nil || len(scores) != want {
+			t.Errorf("%.50q: %d scores, wanted %d, %v", row, len(scores), want, err)
 		}
 	}
 }

@@ -37,16 +37,41 @@ var usual = columns{task: 0, filter: 2, metric: 4, value: 6, stderr: 8}
 // maxScores bounds the rows of a log's tables. The largest suites have some thousand.
 const maxScores = 100_000
 
-// Read reads the tables of a log. Cells may be padded; an empty task cell means
-// the task of the row above.
-func Read(r io.Reader) ([]Score, error) {
-	t := tables{at: usual, seen: map[string]bool{}, runs: map[string]int{}}
-	_, err := benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
-	if len(t.scores) > maxScores && err == nil {
-		return nil, fmt.Errorf("wanted a log with at most %d scores, got more", maxScores)
+// maxName bounds the names of a task, a filter and a metric, in bytes, as configurations do. A row with longer names
+// is one of another table.
+const maxName = 200
+
+// Tables reads the tables of logs, one log after the other.
+type Tables struct {
+	at     columns
+	task   string
+	head   string       // Tasks or Groups: the first word of this table
+	again  bool         // a table of groups after that of the tasks: the groups stand in both
+	seen   map[key]bool // of this table of tasks
+	runs   map[key]int  // how often each has come so far
+	scores []Score
+}
+
+// key is what a score is of.
+type key struct{ task, filter, metric string }
+
+// Read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
+// the last end of a line, which has been read, too.
+func (t *Tables) Read(r io.Reader) (rest []byte, err error) {
+	if t.seen == nil {
+		t.at, t.seen, t.runs = usual, map[key]bool{}, map[key]int{}
 	}
+	rest, err = benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
+	if err == nil && len(t.scores) > maxScores {
+		err = fmt.Errorf("wanted a log with at most %d scores, got more", maxScores)
+	}
+	return rest, err
+}
+
+// Scores are those of all logs, in the order of their runs.
+func (t *Tables) Scores() []Score {
 	slices.SortStableFunc(t.scores, func(a, b Score) int { return a.Run - b.Run })
-	return t.scores, err
+	return t.scores
 }
 
 // noNumber is what stands where a metric has no value, besides nan and inf.
@@ -55,20 +80,10 @@ var noNumber = map[string]bool{"n/a": true, "none": true, "null": true}
 // mostText bounds what is kept of a value that is no number, which may have thousands of digits.
 const mostText = 40
 
-type tables struct {
-	at     columns
-	task   string
-	head   string          // Tasks or Groups: the first word of this table
-	again  bool            // a table of groups after that of the tasks: the groups stand in both
-	seen   map[string]bool // task, filter and metric of this table of tasks
-	runs   map[string]int  // of each so far
-	scores []Score
-}
-
 var bar = []byte{'|'}
 
 // line reads a row; anything else is skipped.
-func (t *tables) line(line []byte) {
+func (t *Tables) line(line []byte) {
 	line = bytes.TrimRight(line, " \t")
 	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > maxScores {
 		return
@@ -88,7 +103,7 @@ func (t *tables) line(line []byte) {
 }
 
 // header takes the places of the columns from a table's first row.
-func (t *tables) header(cells []string) bool {
+func (t *Tables) header(cells []string) bool {
 	if cells[0] != "Tasks" && cells[0] != "Groups" {
 		return false
 	}
@@ -118,7 +133,7 @@ func (t *tables) header(cells []string) bool {
 	return true
 }
 
-func (t *tables) score(cells []string) {
+func (t *Tables) score(cells []string) {
 	if len(cells) <= max(t.at.filter, t.at.metric, t.at.value) {
 		return
 	}
@@ -134,9 +149,12 @@ func (t *tables) score(cells []string) {
 	}
 	if task := strings.ToLower(strings.TrimLeft(cells[t.at.task], "- ")); task != "" {
 		t.task = task
+		if len(task) > maxName {
+			t.task = "" // nor do the rows below have one
+		}
 	}
 	s := Score{Task: t.task, Filter: cells[t.at.filter], Metric: cells[t.at.metric], Value: value, Text: text}
-	if s.Task == "" || s.Filter == "" {
+	if s.Task == "" || s.Filter == "" || max(len(s.Filter), len(s.Metric)) > maxName {
 		return
 	}
 	if t.at.stderr >= 0 && t.at.stderr < len(cells) {
@@ -144,12 +162,12 @@ func (t *tables) score(cells []string) {
 			s.StdErr = &e
 		}
 	}
-	key := s.Task + "\x00" + s.Filter + "\x00" + s.Metric
-	if t.seen[key] && t.again {
+	of := key{s.Task, s.Filter, s.Metric}
+	if t.seen[of] && t.again {
 		return
 	}
-	t.seen[key] = true
-	t.runs[key]++
-	s.Run = t.runs[key]
+	t.seen[of] = true
+	t.runs[of]++
+	s.Run = t.runs[of]
 	t.scores = append(t.scores, s)
 }

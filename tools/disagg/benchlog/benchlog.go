@@ -123,17 +123,23 @@ func Read(r io.Reader) (*Log, error) {
 		m.line(line)
 	})
 	m.at = c.n
-	rest = sequences.ReplaceAll(rest, nil)
-	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(rest), done) && bytes.Contains(rest, closing)
+	last := sequences.ReplaceAll(rest, nil)
+	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
 	m.abandon()
 	if m.tooMany && err == nil {
 		err = fmt.Errorf("wanted a log of at most %d levels, got more", maxLevels)
 	}
 	m.log.Bytes = c.n
-	if m.log.Whole = len(rest) == 0 || closed; !m.log.Whole {
-		m.log.LastLine = string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
+	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
+		m.log.LastLine = LastLine(rest)
 	}
 	return m.log, err
+}
+
+// LastLine is the beginning of the line that a log ends within, of what EachLine returns; "" if it ends with a line.
+func LastLine(rest []byte) string {
+	rest = sequences.ReplaceAll(rest, nil)
+	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
 // sequences are what progress bars write to a terminal, also behind the last line: to show the cursor again.

@@ -28,10 +28,16 @@ const (
 	// ctx max_seq_len is above input_length, and no level is above what a
 	// generation server takes.
 	Upstream Rules = "upstream"
+	// Logs are those that what a log is judged by has to follow, where the job has run already.
+	Logs Rules = "logs"
 )
 
 // judge checks what keys mean together.
 func (c *Config) judge(r *reader, rules Rules) {
+	c.judgeFigures(r)
+	if rules == Logs {
+		return
+	}
 	c.needs(r, rules)
 	if v := r.values["benchmark.streaming"]; v != nil && !v.Bool() {
 		r.add(v, "benchmark.streaming", "streaming must be true")
@@ -39,22 +45,11 @@ func (c *Config) judge(r *reader, rules Rules) {
 	if v := r.values["benchmark.use_nv_sa_benchmark"]; v.Bool() && c.Benchmark.Mode != "e2e" {
 		r.add(v, "benchmark.use_nv_sa_benchmark", "this client runs end to end only; mode is %s", c.Benchmark.Mode)
 	}
-	if v := r.values["benchmark.benchmark_ratio"]; v != nil && (v.Float() <= 0 || v.Float() > 1) {
-		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
-	}
 	c.judgeIdle(r)
 	c.judgeNames(r)
 	c.judgeArguments(r)
 	c.judgeOptions(r)
 	c.judgeRepeats(r)
-	c.judgeReferences(r)
-	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
-		r.missing("metadata.accuracy.datasets")
-	}
-	if v := r.values["metadata.accuracy.datasets"]; v != nil && c.Category == "perf" {
-		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
-			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
-	}
 	c.judgeDatasets(r)
 	c.judgeUnused(r)
 	if c.UsesCommand() {
@@ -66,6 +61,21 @@ func (c *Config) judge(r *reader, rules Rules) {
 	c.judgeSequences(r, rules)
 	if rules == Upstream {
 		c.judgeLevels(r)
+	}
+}
+
+// judgeFigures checks what figures and scores are held against.
+func (c *Config) judgeFigures(r *reader) {
+	if v := r.values["benchmark.benchmark_ratio"]; v != nil && (v.Float() <= 0 || v.Float() > 1) {
+		r.add(v, "benchmark.benchmark_ratio", "wanted more than 0 and at most 1, got %g", v.Float())
+	}
+	c.judgeReferences(r)
+	if c.Category == "accuracy" && len(c.Datasets) == 0 && r.values["metadata.accuracy.datasets"] == nil {
+		r.missing("metadata.accuracy.datasets")
+	}
+	if v := r.values["metadata.accuracy.datasets"]; v != nil && c.Category == "perf" {
+		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
+			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
 	}
 }
 

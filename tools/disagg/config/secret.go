@@ -49,14 +49,14 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 	tree = tree.MapScalars(func(path []string, v *conf.Value) any {
 		k, known := keyAt(path)
 		own := seen.last(path)
-		isSecret := own.capital // also below such a key, as in HF_TOKEN: {value: x}
+		is := own.capital // also below such a key, as in HF_TOKEN: {value: x}
 		if !known {
-			isSecret = own.any
+			is = own.any
 		}
 		switch {
 		case v.Kind == conf.Null || isFigure(tree, path, v):
 			return v
-		case isSecret, (!known || own.isCapital) && secret.ByValue(own.name, v.Written()), !known && hides(v.Text()):
+		case is.secret, is.variable && secret.ByValue(is.proxy, v.Written()), !known && hides(v.Text()):
 			return mask
 		case v.Kind != conf.String:
 			return v
@@ -96,11 +96,22 @@ func Masked(tree *conf.Value) (*conf.Value, error) {
 // many values may be deep below many of them.
 type keys []seenKey
 
-// seenKey is a key, and what it and those before it have for names.
+// seenKey is a key, and what it and those before it may be: all of them, and those in capitals alone.
 type seenKey struct {
 	name         string
-	isCapital    bool // the key itself
-	any, capital bool // a name that looks secret, and one in capitals
+	any, capital variables
+}
+
+// variables are what keys may be that stand within each other.
+type variables struct {
+	variable bool // there is one
+	secret   bool // one looks secret by its name
+	proxy    bool // one is of a proxy
+}
+
+// and are those with another key.
+func (v variables) and(name string) variables {
+	return variables{true, v.secret || secret.Variable(name, ""), v.proxy || secret.IsProxy(name)}
 }
 
 // last is the last key of a path, of which those that the path before had in the same places are known.
@@ -111,11 +122,13 @@ func (k *keys) last(path []string) seenKey {
 	}
 	*k = (*k)[:same]
 	for _, name := range path[same:] {
-		one := seenKey{name: name, isCapital: capitals.MatchString(name), any: secret.Variable(name, "")}
-		one.capital = one.any && one.isCapital
+		var one seenKey
 		if len(*k) > 0 {
-			before := (*k)[len(*k)-1]
-			one.any, one.capital = one.any || before.any, one.capital || before.capital
+			one = (*k)[len(*k)-1]
+		}
+		one.name, one.any = name, one.any.and(name)
+		if capitals.MatchString(name) {
+			one.capital = one.capital.and(name)
 		}
 		*k = append(*k, one)
 	}

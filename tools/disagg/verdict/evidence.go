@@ -111,6 +111,9 @@ func (e *Evidence) folder(dir string, want Expect, p Patience) error {
 		files, _ := filepath.Glob(filepath.Join(glob(dir), pattern))
 		if len(files) > 0 {
 			slices.Sort(files)
+			for _, file := range files {
+				e.settle(file, p)
+			}
 			return e.accuracy(files)
 		}
 	}
@@ -291,7 +294,7 @@ func give(l *benchlog.Level, values map[string]float64) {
 
 // accuracy reads the logs of evaluations as one.
 func (e *Evidence) accuracy(files []string) error {
-	var readers []io.Reader
+	var t accuracy.Tables
 	for _, path := range files {
 		file, err := e.open(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -300,16 +303,20 @@ func (e *Evidence) accuracy(files []string) error {
 		if err != nil {
 			return fault.New(fault.Input, "%w", err)
 		}
-		defer file.Close()
-		readers = append(readers, file, strings.NewReader("\n"))
-		if name := filepath.Base(path); !slices.Contains(e.Files, name) {
-			e.Files = append(e.Files, name)
+		rest, err := t.Read(file)
+		file.Close()
+		if err != nil {
+			return fault.New(fault.Input, "%s: %w", path, err)
+		}
+		name := filepath.Base(path)
+		if slices.Contains(e.Files, name) {
+			continue // it holds the benchmark, too, as whose log it was looked at
+		}
+		e.Files = append(e.Files, name)
+		if last := benchlog.LastLine(rest); last != "" {
+			e.Cut = append(e.Cut, Cut{name, last})
 		}
 	}
-	scores, err := accuracy.Read(io.MultiReader(readers...))
-	if err != nil {
-		return fault.New(fault.Input, "%s: %w", files[0], err)
-	}
-	e.Scores = scores
+	e.Scores = t.Scores()
 	return nil
 }

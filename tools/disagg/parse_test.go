@@ -1,0 +1,73 @@
+package disagg
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"perigee/internal/fault"
+	"perigee/tools/disagg/verdict"
+)
+
+// What a log is judged by is there as it is meant: a mistake in the configuration relaxes no gate without a word.
+func TestParseMistakes(t *testing.T) {
+	const few = "metadata: {id: disagg/perf/x, model_name: toy}\nbenchmark: {concurrency_list: 4, input_length: 10, output_length: 1024, multi_round: 3}\n" +
+		"job: {command: 'true'}\n"
+	const log = "Benchmarking with concurrency 4\n============ Serving Benchmark Result ============\nSuccessful requests: 12\nFailed requests: 0\n" +
+		"Total generated tokens: 120\nMedian TTFT (ms): 73\nMedian E2EL (ms): 500\nBenchmark with concurrency 4 done\n"
+	dir := t.TempDir()
+	file, config := filepath.Join(dir, "6_bench.log"), filepath.Join(dir, "c.yaml")
+	must(t, os.WriteFile(file, []byte(log), 0o600))
+	for _, c := range []struct {
+		old, new, says string
+		code           fault.Kind
+	}{
+		{"", "", "120 tokens were generated, fewer than", fault.Threshold},
+		{"1024", "'1024'", "c.yaml:2: benchmark.output_length: wanted a whole number", fault.Input},
+		{"output_length", "outputlength", `c.yaml:2: benchmark.outputlength: the key "outputlength" is not known here; did you mean "output_length"?`, fault.Input},
+		{"multi_round: 3", "multiround: 3", "multiround", fault.Input},
+		{"multi_round: 3", "multi_round: 3, benchmark_ratio: 2", "wanted more than 0 and at most 1", fault.Input},
+		{"model_name: toy", "referenes: {X: [1, 0, 0]}", "referenes", fault.Input},
+		{"benchmark:", "benchmarks:", `the key "benchmarks" is not known here`, fault.Input},
+		{"model_name: toy", "model_name: toy, accuracy: {datasets: [{name: gsm8k}]}", "warning: " + config + ":1: metadata.accuracy.datasets: has no effect", fault.Threshold},
+		{"job:", "slurm: {job_time: soon, partitoin: x}\njob:", "120 tokens were generated, fewer than", fault.Threshold}, // nothing of the log
+	} {
+		must(t, os.WriteFile(config, []byte(strings.Replace(few, c.old, c.new, 1)), 0o600))
+		out, said, code := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s")
+		if code != int(c.code) || !strings.Contains(out+said, c.says) {
+			t.Errorf("%s: exit code %d, wanted %d with %q\n%s%s", c.new, code, c.code, c.says, out, said)
+		}
+	}
+	must(t, os.WriteFile(config, []byte(strings.Replace(few, "output_length", "outputlength", 1)), 0o600))
+	out, said, code := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
+	if code != 0 || !strings.Contains(out, "warning: "+config+":2: benchmark.outputlength: the key") {
+		t.Errorf("--lenient: exit code %d\n%s%s", code, out, said)
+	}
+}
+
+// An evaluation counts only as a whole, as the benchmark does.
+func TestCutEvaluation(t *testing.T) {
+	const row = "|gsm8k|3|flexible-extract|5|exact_match|↑|0.95|±|0.006|\n"
+	const text = "metadata: {id: disagg/accuracy/x, model_name: toy, accuracy: {datasets: [{name: gsm8k, expected_value: 0.9}]}}\n" +
+		"benchmark: {concurrency_list: 4, input_length: 10, output_length: 10}\njob: {client: 'true', evaluate: 'true'}\n"
+	for log, want := range map[string]string{
+		row: "passed", row + row[:len(row)-8]: "failed", row + "|gsm8k|3|flex\x1b[?25h": "failed", row + "done\r": "passed", row + "\x1b[?25h": "passed",
+	} {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte(text), 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(log), 0o600))
+		p, _ := parse(t, dir)
+		reasons := strings.Join(p.Reasons, "\n")
+		if p.State != want || want == "failed" && !strings.Contains(reasons, `7_accuracy_eval_x.log ends within a line: "|gsm8k|3|flex`) {
+			t.Errorf("%q: %s, wanted %s: %s", log, p.State, want, reasons)
+		}
+	}
+	dir := t.TempDir()
+	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(row), 0o600))
+	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: time.Hour, Limit: -1})
+	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "7_accuracy_eval_x.log" {
+		t.Errorf("one that was written a moment ago: growing: %q, %v", e.Growing, err)
+	}
+}

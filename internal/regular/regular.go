@@ -24,25 +24,32 @@ func Open(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Check(f); err != nil {
+	info, err := check(f)
+	if err != nil {
 		f.Close()
 		return nil, err
 	}
+	note(info)
 	return f, nil
 }
 
 // Check returns an error if reading an open file might never end.
 func Check(f *os.File) error {
+	_, err := check(f)
+	return err
+}
+
+func check(f *os.File) (fs.FileInfo, error) {
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case info.IsDir():
-		return &fs.PathError{Op: "read", Path: f.Name(), Err: unix.EISDIR}
+		return nil, &fs.PathError{Op: "read", Path: f.Name(), Err: unix.EISDIR}
 	case !info.Mode().IsRegular() || OfKernel(f):
-		return &fs.PathError{Op: "open", Path: f.Name(), Err: ErrNotRegular}
+		return nil, &fs.PathError{Op: "open", Path: f.Name(), Err: ErrNotRegular}
 	}
-	return nil
+	return info, nil
 }
 
 // OfKernel reports whether an open file is one that the kernel makes up when it is read. Such files pass for regular

@@ -8,9 +8,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/history"
@@ -29,14 +27,15 @@ type CompareCmd struct {
 }
 
 // Run compares the figures of two runs.
-func (c *CompareCmd) Run(s cli.Streams) (err error) {
+func (c *CompareCmd) Run(s cli.Streams) error { return reading(s, c.compare) }
+
+func (c *CompareCmd) compare(s cli.Streams) (err error) {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
 	var sides [2][]history.Series
 	var cases [2][]Case
 	var rows [2][]record.Row
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	var v verdicts
 	for i, path := range []string{c.Old, c.New} {
 		if rows[i], cases[i], err = readAll(s.Err, []string{path}, &v); err != nil {

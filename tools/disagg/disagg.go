@@ -16,9 +16,7 @@ import (
 	"strings"
 
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/tools/disagg/catalog"
@@ -219,8 +217,9 @@ type listed struct {
 }
 
 // Run lists the cases.
-func (c *ListCmd) Run(s cli.Streams) error {
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
+func (c *ListCmd) Run(s cli.Streams) error { return reading(s, c.list) }
+
+func (c *ListCmd) list(s cli.Streams) error {
 	f, err := c.find(s, c.Files, c.Reading)
 	if err != nil {
 		return err
@@ -287,8 +286,9 @@ type validated struct {
 }
 
 // Run checks the files.
-func (c *ValidateCmd) Run(s cli.Streams) error {
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
+func (c *ValidateCmd) Run(s cli.Streams) error { return reading(s, c.validate) }
+
+func (c *ValidateCmd) validate(s cli.Streams) error {
 	entries, err := catalog.Paths(c.Files)
 	if err != nil {
 		return err

@@ -15,9 +15,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/table"
@@ -39,8 +37,9 @@ type ParseCmd struct {
 }
 
 // Run reads and judges.
-func (c *ParseCmd) Run(s cli.Streams) error {
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
+func (c *ParseCmd) Run(s cli.Streams) error { return reading(s, c.parse) }
+
+func (c *ParseCmd) parse(s cli.Streams) error {
 	if err := c.Gates.Check(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"perigee/internal/fault"
+	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/verdict"
 )
 
@@ -69,5 +71,27 @@ func TestCutEvaluation(t *testing.T) {
 	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: time.Hour, Limit: -1})
 	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "7_accuracy_eval_x.log" {
 		t.Errorf("one that was written a moment ago: growing: %q, %v", e.Growing, err)
+	}
+}
+
+// What a pattern takes for concurrencies may be something else: a case has no more levels than a verdict holds.
+func TestConcurrenciesAreBounded(t *testing.T) {
+	dir := t.TempDir()
+	log := func(n int) {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, "1 %d\n", i+1)
+		}
+		must(t, os.WriteFile(filepath.Join(dir, "x.log"), []byte(b.String()), 0o600))
+	}
+	must(t, os.WriteFile(filepath.Join(dir, "effective.yaml"), []byte("metadata: {id: disagg/perf/x, metrics: {log_file: x.log, extractor_pattern: '^([0-9]+)[ ]([0-9]+)$', metric_names: [T]}}\n"+
+		"benchmark: {concurrency_list: 1 2}\njob: {client: a}\n"), 0o600))
+	log(benchlog.MaxLevels)
+	if p, code := parse(t, dir); code != int(fault.Threshold) || len(p.Levels) != benchlog.MaxLevels {
+		t.Errorf("%d levels, exit code %d", len(p.Levels), code)
+	}
+	log(benchlog.MaxLevels + 1)
+	if _, said, code := perigee(t, nil, "parse", dir); code != int(fault.Input) || !strings.Contains(said, "more than 10000 concurrencies") {
+		t.Errorf("exit code %d: %s", code, said)
 	}
 }

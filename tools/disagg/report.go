@@ -11,9 +11,7 @@ import (
 
 	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -44,11 +42,12 @@ type figure struct {
 }
 
 // Run makes the page.
-func (c *ReportCmd) Run(s cli.Streams) error {
+func (c *ReportCmd) Run(s cli.Streams) error { return reading(s, c.report) }
+
+func (c *ReportCmd) report(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {
 		return err
 	}
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	rows, cases, err := readAll(s.Err, c.Paths, new(verdicts))
 	if err != nil {
 		return err

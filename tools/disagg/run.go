@@ -18,9 +18,7 @@ import (
 	"time"
 
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/slurm"
@@ -87,6 +85,13 @@ type session struct {
 
 // Run submits the cases and judges them.
 func (c *RunCmd) Run(s cli.Streams) error {
+	if c.DryRun {
+		return reading(s, c.run)
+	}
+	return c.run(s)
+}
+
+func (c *RunCmd) run(s cli.Streams) error {
 	size, patterns, err := c.check(s)
 	if err != nil {
 		return err
@@ -110,7 +115,6 @@ func (c *RunCmd) Run(s cli.Streams) error {
 		return err
 	}
 	if c.DryRun {
-		defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 		run.templates = c.templateFolders(s)
 		return run.dry()
 	}

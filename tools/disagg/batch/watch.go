@@ -83,12 +83,10 @@ func (d *Death) causes(other *Death) bool {
 	return d.noted.Before(other.noted)
 }
 
-// told reports whether it is a server that SIGTERM has ended after a part of the script had failed: where the job could
-// not ask Slurm, it notes also what Slurm has ended for that.
-func (d *Death) told(list []*Death) bool {
-	return !d.OfScript() && d.Code == signal+int(syscall.SIGTERM) && slices.ContainsFunc(list, func(other *Death) bool {
-		return other.OfScript() && other.noted.Before(d.noted)
-	})
+// told reports whether it is a server that SIGTERM has ended after a part of the script, the first one that is dead, if
+// there is any, had failed: where the job could not ask Slurm, it notes also what Slurm has ended for that.
+func (d *Death) told(first *Death) bool {
+	return !d.OfScript() && d.Code == signal+int(syscall.SIGTERM) && first != nil && first.noted.Before(d.noted)
 }
 
 // Killed reports whether it was the signal that the kernel sends when memory is short.
@@ -146,23 +144,30 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 			parts = append(parts, e.Name())
 		}
 	}
+	slices.Sort(parts)
+	files := logs(dir, "*")
 	var dead, ended []*Death
-	for _, part := range parts {
+	var ofScript *Death // the first that is dead
+	for _, part := range slices.Compact(parts) {
 		if part != filepath.Base(part) || strings.HasPrefix(part, ".") || part == "PROBE" {
 			continue
 		}
-		if d := readExit(dir, part); d != nil {
+		if d := readExit(dir, part, files); d != nil {
 			ended = append(ended, d)
 		}
 	}
 	for _, d := range ended {
-		if d.Code != 0 {
-			dead = append(dead, d)
+		if d.Code == 0 {
+			continue
+		}
+		dead = append(dead, d)
+		if d.OfScript() && (ofScript == nil || d.noted.Before(ofScript.noted)) {
+			ofScript = d
 		}
 	}
 	var first *Death
 	for _, d := range dead {
-		if !d.told(dead) && (first == nil || d.causes(first)) {
+		if !d.told(ofScript) && (first == nil || d.causes(first)) {
 			first = d
 		}
 	}
@@ -243,8 +248,8 @@ func writtenAt(path string) time.Time {
 	return info.ModTime()
 }
 
-// readExit reads the mark of a part that has ended: its exit code and its node.
-func readExit(dir, part string) *Death {
+// readExit reads the mark of a part that has ended: its exit code and its node. files are those of the folder.
+func readExit(dir, part string, files []string) *Death {
 	const most = 4 << 10
 	path := filepath.Join(dir, "exits", part)
 	data, err := regular.Inside(dir).Read(path, most)
@@ -264,7 +269,7 @@ func readExit(dir, part string) *Death {
 	}
 	for _, l := range logsOf {
 		if l.part == part {
-			d.Log = cmp.Or(slices.Concat(logs(dir, l.log), []string{l.log})...)
+			d.Log = cmp.Or(slices.Concat(matching(files, l.log), []string{l.log})...)
 		}
 	}
 	return d
@@ -322,13 +327,21 @@ func logs(dir string, patterns ...string) []string {
 	if err != nil {
 		return nil
 	}
-	var names []string
-	for _, e := range entries {
-		if slices.ContainsFunc(patterns, func(p string) bool { ok, _ := filepath.Match(p, e.Name()); return ok }) {
-			names = append(names, e.Name())
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return matching(names, patterns...)
+}
+
+// matching are the names that match patterns.
+func matching(names []string, patterns ...string) (list []string) {
+	for _, name := range names {
+		if slices.ContainsFunc(patterns, func(p string) bool { ok, _ := filepath.Match(p, name); return ok }) {
+			list = append(list, name)
 		}
 	}
-	return names
+	return list
 }
 
 // readTail reads the last bytes of a file.

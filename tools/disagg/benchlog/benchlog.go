@@ -110,8 +110,8 @@ func All() []string {
 	return list
 }
 
-// maxLevels bounds the levels of a log. A benchmark has a few.
-const maxLevels = 10_000
+// MaxLevels bounds the levels of a log. A benchmark has a few.
+const MaxLevels = 10_000
 
 // Read reads a log to its end. The memory it takes does not grow with the log.
 func Read(r io.Reader) (*Log, error) {
@@ -127,7 +127,7 @@ func Read(r io.Reader) (*Log, error) {
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
 	m.abandon()
 	if m.tooMany && err == nil {
-		err = fmt.Errorf("wanted a log of at most %d levels, got more", maxLevels)
+		err = fmt.Errorf("wanted a log of at most %d levels, got more", MaxLevels)
 	}
 	m.log.Bytes = c.n
 	if m.log.Whole = len(last) == 0 || closed; !m.log.Whole {
@@ -168,7 +168,7 @@ type machine struct {
 	// summed is how many failures a client has summed up in the level since the last result block began, -1 if it has
 	// not: TensorRT-LLM's does so before the block that they belong to.
 	summed int
-	// tooMany says that there are more levels than maxLevels.
+	// tooMany says that there are more levels than MaxLevels.
 	tooMany bool
 }
 
@@ -296,7 +296,7 @@ func (m *machine) once(what string, value float64) {
 func (m *machine) keep(to int64) {
 	m.block = nil
 	m.open.to = to
-	if m.tooMany = m.tooMany || len(m.log.Levels) >= maxLevels; !m.tooMany {
+	if m.tooMany = m.tooMany || len(m.log.Levels) >= MaxLevels; !m.tooMany {
 		m.log.Levels = append(m.log.Levels, *m.open)
 	}
 	m.open = nil

@@ -109,12 +109,12 @@ func BenchmarkRead(b *testing.B) {
 // What is kept of a log is bounded, whatever it says.
 func TestLevelsAreBounded(t *testing.T) {
 	level := "Benchmarking with concurrency 4 ... 32 prompts\nBenchmark with concurrency 4 done\n"
-	log, err := Read(strings.NewReader(strings.Repeat(level, maxLevels)))
-	if err != nil || len(log.Levels) != maxLevels {
+	log, err := Read(strings.NewReader(strings.Repeat(level, MaxLevels)))
+	if err != nil || len(log.Levels) != MaxLevels {
 		t.Errorf("%d levels, %v", len(log.Levels), err)
 	}
-	log, err = Read(strings.NewReader(strings.Repeat(level, maxLevels+1)))
-	if err == nil || !strings.Contains(err.Error(), "at most 10000 levels") || len(log.Levels) > maxLevels {
+	log, err = Read(strings.NewReader(strings.Repeat(level, MaxLevels+1)))
+	if err == nil || !strings.Contains(err.Error(), "at most 10000 levels") || len(log.Levels) > MaxLevels {
 		t.Errorf("%d levels, %v", len(log.Levels), err)
 	}
 }

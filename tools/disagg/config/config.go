@@ -388,7 +388,7 @@ func (r *reader) whole(path string, largest int64) int {
 	case v == nil || v.Kind == conf.Null:
 		return 0
 	case v.Kind != conf.Int || v.Int() < 0 || v.Int() > largest:
-		r.add(v, path, "wanted a whole number from 0 to %d, got %s", largest, shown(v))
+		r.add(v, path, "wanted a whole number from 0 to %d, got %s", largest, r.shown(v))
 		return 0
 	}
 	return int(v.Int())

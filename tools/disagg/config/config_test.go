@@ -387,6 +387,17 @@ func TestSweepsShareWork(t *testing.T) {
 	if got := problems(list[1]); !strings.Contains(got, "which take 0s at most, got more") || !list[0].Valid() {
 		t.Error(got, list[0].Problems)
 	}
+	shows := func(cases int) time.Duration {
+		began := time.Now()
+		list := load(t, "sweep: {job.env.A: ["+many(cases)+"]}\nx: &a \""+strings.Repeat("xproxy=", 700)+"\"\nslurm: {numa_bind: *a, set_segment: *a}\n", Options{})
+		if got := problems(list[cases-1]); !strings.Contains(got, "slurm.numa_bind: wanted true or false, got the text \"xproxy=xproxy=") {
+			t.Error(got)
+		}
+		return time.Since(began)
+	}
+	if one, thousand := shows(1), shows(1000); thousand > 100*one+500*time.Millisecond {
+		t.Errorf("a text of one case is shown in %v, of 1000 in %v", one, thousand)
+	}
 	m, calls := new(memo), 0
 	for range 3 {
 		if got := m.suggestion("a.b", func() string { calls++; return "c" }); got != "c" || calls != 1 {

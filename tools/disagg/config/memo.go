@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"perigee/internal/secret"
 	"perigee/tools/disagg/pattern"
 )
 
@@ -16,6 +17,7 @@ type memo struct {
 	patterns map[string]compiled // by their texts and names
 	spent    time.Duration       // on these
 	nearest  map[string]string   // what is said of unknown keys, by their paths
+	texts    map[string]string   // what is shown of texts
 }
 
 type compiled struct {
@@ -26,7 +28,7 @@ type compiled struct {
 // Reading a pattern of 8 KiB may take a second.
 const (
 	mostPatterns    = 1000
-	mostSuggestions = 10_000 // that are kept
+	mostSuggestions = 10_000 // that are kept, as are texts
 )
 
 // patternTime is a variable for tests.
@@ -57,18 +59,28 @@ func (m *memo) compile(source string, names []string) (*pattern.Pattern, error) 
 
 // suggestion is what find says of an unknown key.
 func (m *memo) suggestion(path string, find func() string) string {
+	return m.once(&m.nearest, path, find)
+}
+
+// masked is the beginning of a text, without secrets.
+func (m *memo) masked(text string) string {
+	return m.once(&m.texts, text, func() string { return clip(secret.Text(text)) })
+}
+
+// once is what find says of a key, which may take long.
+func (m *memo) once(known *map[string]string, key string, find func() string) string {
 	m.mu.Lock()
-	text, known := m.nearest[path]
+	text, isKnown := (*known)[key]
 	m.mu.Unlock()
-	if known {
+	if isKnown {
 		return text
 	}
 	text = find()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.nearest == nil || len(m.nearest) == mostSuggestions {
-		m.nearest = map[string]string{}
+	if *known == nil || len(*known) == mostSuggestions {
+		*known = map[string]string{}
 	}
-	m.nearest[path] = text
+	(*known)[key] = text
 	return text
 }

@@ -55,9 +55,9 @@ func read(root *conf.Value, m *memo) *reader {
 			continue
 		}
 		if wanted := k.mismatch(v); wanted != "" {
-			got := shown(v)
+			var got any = r.shown(v)
 			if k.kind == mapping || k.kind == assignments || k.kind == section { // of variables, which may be secret
-				got = v.Kind.String()
+				got = v.Kind
 			}
 			r.add(v, k.path, "wanted %s, got %s", wanted, got)
 			continue
@@ -272,11 +272,19 @@ func textsMismatch(v *conf.Value) string {
 	return ""
 }
 
-// shown describes what a value holds.
-func shown(v *conf.Value) string {
+// shown describes what a value holds, once it is asked: of many problems only some are kept.
+func (r *reader) shown(v *conf.Value) fmt.Stringer { return shown{v, r.memo} }
+
+type shown struct {
+	v    *conf.Value
+	memo *memo
+}
+
+func (s shown) String() string {
+	v := s.v
 	switch v.Kind {
 	case conf.String:
-		return "the text " + strconv.Quote(clip(secret.Text(v.Text())))
+		return "the text " + strconv.Quote(s.memo.masked(v.Text()))
 	case conf.Bool:
 		return "the boolean " + strconv.FormatBool(v.Bool())
 	case conf.Int:

@@ -79,7 +79,7 @@ func (r *reader) levels(path string) []int {
 			words = append(words, levelText(element))
 		}
 	default:
-		r.add(v, path, "wanted blank-separated integers, got %s", shown(v))
+		r.add(v, path, "wanted blank-separated integers, got %s", r.shown(v))
 		return nil
 	}
 	if len(words) == 0 {
@@ -133,7 +133,7 @@ func (r *reader) datasets() []Dataset {
 		return nil
 	}
 	if v.Kind != conf.List {
-		r.add(v, path, "wanted a list of data sets, got %s", shown(v))
+		r.add(v, path, "wanted a list of data sets, got %s", r.shown(v))
 		return nil
 	}
 	if n := v.Len(); n > mostDatasets {
@@ -157,7 +157,7 @@ const (
 func (r *reader) dataset(v *conf.Value) Dataset {
 	d := Dataset{Name: "gsm8k", Filter: "flexible-extract", Threshold: "hypothesis_test"}
 	if v.Kind != conf.Map {
-		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
+		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", r.shown(v))
 		return d
 	}
 	for _, name := range v.Keys() {
@@ -234,11 +234,11 @@ func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*co
 	switch {
 	case x == nil || x.Kind == conf.Null:
 	case want == conf.Float && x.Kind == conf.Float && !isFinite(x):
-		r.add(x, x.Path(), "wanted a finite number, got %s", shown(x))
+		r.add(x, x.Path(), "wanted a finite number, got %s", r.shown(x))
 	case x.Kind == want || want == conf.Float && x.Kind == conf.Int:
 		use(x)
 	default:
-		r.add(x, x.Path(), "wanted %s, got %s", want, shown(x))
+		r.add(x, x.Path(), "wanted %s, got %s", want, r.shown(x))
 	}
 }
 
@@ -270,7 +270,7 @@ func (r *reader) evaluation() Evaluation {
 			}
 		}
 	default:
-		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", shown(v))
+		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", r.shown(v))
 	}
 	for _, t := range e.Tasks {
 		if !taskName.MatchString(t.Name) {

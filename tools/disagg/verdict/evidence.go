@@ -195,10 +195,7 @@ func (e *Evidence) custom(file *os.File, want Expect) error {
 		return err
 	}
 	if len(e.Log.Levels) == 0 {
-		for _, m := range matches[0] {
-			e.unmarked(m, want)
-		}
-		return nil
+		return e.unmarked(matches[0], want)
 	}
 	in := original{text: text}
 	for _, m := range matches[0] {
@@ -263,22 +260,30 @@ func of(m pattern.Match, l benchlog.Level) bool {
 	return m.Concurrency == 0 || m.Concurrency == l.Concurrency
 }
 
-// unmarked takes a match of a log that has no lines which begin and end levels: it is a level.
-func (e *Evidence) unmarked(m pattern.Match, want Expect) {
-	concurrency := m.Concurrency
-	if concurrency == 0 && len(want.Levels) == 1 {
-		concurrency = want.Levels[0]
+// unmarked takes the matches of a log that has no lines which begin and end levels: each concurrency is a level.
+func (e *Evidence) unmarked(matches []pattern.Match, want Expect) error {
+	at := map[int]int{} // the level of a concurrency
+	for _, m := range matches {
+		concurrency := m.Concurrency
+		if concurrency == 0 && len(want.Levels) == 1 {
+			concurrency = want.Levels[0]
+		}
+		i, known := at[concurrency]
+		switch {
+		case !known && len(at) == benchlog.MaxLevels:
+			return fmt.Errorf("the pattern finds more than %d concurrencies: its last group, or the one called "+
+				"concurrency, may hold something else", benchlog.MaxLevels)
+		case !known:
+			at[concurrency] = len(e.Log.Levels)
+			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true, Metrics: m.Values,
+				Total: -1, Successful: -1, Failed: -1, Generated: -1})
+		case m.Concurrency == 0:
+			e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
+		default:
+			give(&e.Log.Levels[i], m.Values)
+		}
 	}
-	i := slices.IndexFunc(e.Log.Levels, func(l benchlog.Level) bool { return l.Concurrency == concurrency })
-	switch {
-	case i < 0:
-		e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true, Metrics: m.Values,
-			Total: -1, Successful: -1, Failed: -1, Generated: -1})
-	case m.Concurrency == 0:
-		e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
-	default:
-		give(&e.Log.Levels[i], m.Values)
-	}
+	return nil
 }
 
 // give gives a level figures that nothing but their concurrency ties to it. Others than those that it has may be of a

@@ -148,7 +148,12 @@ type Verdict struct {
 // Judge holds evidence against what is expected.
 func Judge(e *Evidence, want Expect, g Gates) *Verdict {
 	v := &Verdict{Levels: []Level{}, Accuracy: []accuracy.Score{}, Reasons: []string{}, Files: e.Files}
-	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}}
+	j := judge{v: v, e: e, want: want, g: g, held: map[int]bool{}, last: map[int]int{}}
+	for i, l := range e.Log.Levels {
+		if l.Complete {
+			j.last[l.Concurrency] = i
+		}
+	}
 	benchmark := want.Benchmark || !want.known && (len(e.Scores) == 0 || len(e.Log.Levels) > 0)
 	if benchmark {
 		j.levels()
@@ -177,6 +182,7 @@ type judge struct {
 	want Expect
 	g    Gates
 	held map[int]bool // the references that a figure was held against
+	last map[int]int  // the last complete level of a concurrency
 
 	moreReasons, moreWarnings int // beyond mostReasons
 }
@@ -232,10 +238,8 @@ func (j *judge) levels() {
 // repeated reports whether the level i of the log is there again, complete: the job was run twice. A config has each
 // level once.
 func (j *judge) repeated(i int) bool {
-	list := j.e.Log.Levels
-	return j.want.known && slices.ContainsFunc(list[i+1:], func(l benchlog.Level) bool {
-		return l.Complete && l.Concurrency == list[i].Concurrency
-	})
+	last, isComplete := j.last[j.e.Log.Levels[i].Concurrency]
+	return j.want.known && isComplete && last > i
 }
 
 // counting are the levels of the log without those that are there again.
@@ -321,8 +325,11 @@ func (j *judge) level(l benchlog.Level) {
 	j.tokens(l, custom)
 	j.plausible(l)
 	for i, b := range j.want.Bounds {
+		if b.Concurrency != 0 && b.Concurrency != l.Concurrency {
+			continue
+		}
 		value, ok := l.Metrics[b.Metric]
-		if !ok || b.Concurrency != 0 && b.Concurrency != l.Concurrency {
+		if !ok {
 			continue
 		}
 		j.held[i] = true

@@ -142,7 +142,8 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
-// sequences are what progress bars write to a terminal, also behind the last line: to show the cursor again.
+// sequences are what programs write to a terminal: colours, and what progress bars write, also behind the last line, to
+// show the cursor again.
 var sequences = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
 type counter struct {
@@ -191,6 +192,9 @@ var (
 
 // line takes one line. Most lines are told by their last character.
 func (m *machine) line(line []byte) {
+	if bytes.IndexByte(line, '\x1b') >= 0 {
+		line = sequences.ReplaceAll(line, nil)
+	}
 	line = bytes.TrimRight(line, " \t\r\n")
 	if len(line) < len("P99 ITL (ms):0") { // the shortest line that says anything
 		return

@@ -18,13 +18,14 @@ import (
 
 const one = "Benchmarking with concurrency 4 ... 32 prompts\nMedian TTFT (ms):  1.5\nBenchmark with concurrency 4 done\n"
 
-// However the text arrives and whatever ends its lines, the figures are the same.
+// However the text arrives, whatever ends its lines and whichever colours it has, the figures are the same.
 func TestLineEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r", "\r\n"}).Draw(t, "end")
 		noise := rapid.StringMatching(`[ -~]{0,40}`).Draw(t, "noise")
 		padding := strings.Repeat("Benchmarking:  50%|#####     | 64/128 [00:31<00:31,  2.05it/s]\r", rapid.IntRange(0, 10_000).Draw(t, "padding"))
-		text := padding + strings.ReplaceAll(one, "\n", end) + noise + end
+		colour := rapid.SampledFrom([]string{"", "\x1b[0m", "\x1b[1;32m"}).Draw(t, "colour")
+		text := padding + strings.ReplaceAll(one, "\n", colour+end+colour) + noise + end
 		want, err := Read(strings.NewReader(one))
 		if err != nil {
 			t.Fatal(err)

@@ -275,8 +275,8 @@ func (e *Evidence) unmarked(matches []pattern.Match, want Expect) error {
 				"concurrency, may hold something else", benchlog.MaxLevels)
 		case !known:
 			at[concurrency] = len(e.Log.Levels)
-			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true, Metrics: m.Values,
-				Total: -1, Successful: -1, Failed: -1, Generated: -1})
+			e.Log.Levels = append(e.Log.Levels, benchlog.Level{Concurrency: concurrency, Complete: true,
+				Metrics: m.Values, Total: -1, Successful: -1, Failed: -1, Generated: -1})
 		case m.Concurrency == 0:
 			e.Log.Levels[i].Metrics = m.Values // the last counts, as in a level
 		default:

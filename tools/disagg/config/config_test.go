@@ -214,6 +214,18 @@ func TestAllAtOnce(t *testing.T) {
 	}
 }
 
+// Variables that the client finds with other values have no effect, and are named.
+func TestVariablesOfTheClient(t *testing.T) {
+	const text = "benchmark: {concurrency_list: 1, env_var: {WARMUP: 1}}\njob: {client: a, env: {PROMPTS: 2, ISL: 3}}\n"
+	c := load(t, text, Options{})[0]
+	if got := fmt.Sprint(c.Warnings); len(c.Warnings) != 2 || !strings.Contains(got, "benchmark.env_var.WARMUP 1 has no effect") || !strings.Contains(got, "job.env.PROMPTS 2 has no effect") {
+		t.Error(got)
+	}
+	if c := load(t, strings.Replace(text, "client", "command", 1), Options{})[0]; len(c.Warnings) > 0 {
+		t.Error(c.Warnings)
+	}
+}
+
 // What real files hold: anchors, folded scalars, nulls, double entries, older
 // layouts, integers where text is meant.
 func TestRealShapes(t *testing.T) {

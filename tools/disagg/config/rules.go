@@ -365,6 +365,13 @@ func saysNothing(v *conf.Value) bool {
 // judgeIdle warns of keys that say something else than the ones that count, or
 // that nothing reads.
 func (c *Config) judgeIdle(r *reader) {
+	for _, path := range []string{"benchmark.env_var", "job.env"} {
+		for _, name := range []string{"CONCURRENCY", "PROMPTS", "WARMUP"} {
+			if v := r.values[path].Get(name); v != nil && c.Job.Client != "" && TemplateOf(c) == "command" {
+				c.warn(v, v.Path(), "has no effect on job.client: each level has another")
+			}
+		}
+	}
 	const kind = "metadata.benchmark_type"
 	if v := r.values[kind]; v != nil && c.Kind() != "" && v.Text() != c.Kind() {
 		c.warn(v, kind, "says %s, and the lengths are %s; the lengths count", v.Text(), c.Kind())

@@ -3,10 +3,8 @@ package disagg
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
@@ -37,32 +34,30 @@ type done struct {
 	ended time.Time
 	kept  bool // a run that was interrupted has judged it, and its verdict is on the disk
 	again bool // an earlier run has judged the same results
+
+	apart  bool // its files do not go to those of the job, but into another folder
+	unkept bool // no folder takes its files
 }
 
 // collect judges a task that has ended, and writes down what it found.
 func (r *session) collect(t *batch.Task) error {
 	d := doneOf(t)
 	r.cases[t] = d
-	if t.Err != nil {
+	switch {
+	case t.Err != nil:
 		d.Verdict = noFigures(t.Err.Error())
-		if !t.Written { // what may be in the folder is an earlier run's
-			d.dir = t.Dir + batch.FailedSuffix
-			if err := errors.Join(os.RemoveAll(d.dir), os.MkdirAll(d.dir, 0o755)); err != nil {
-				return fault.New(fault.Output, "%w", err)
-			}
-		}
-		if err := r.write(t, d); err != nil {
-			return err
-		}
-		return r.ledger.Recorded(t, verdict.Failed)
-	}
-	if !r.keep(t, d) {
+		d.apart = !t.Written // what may be in the folder is an earlier run's
+	case !r.keep(t, d):
 		r.judge(t, d)
 	}
 	if err := r.write(t, d); err != nil {
 		return err
 	}
-	return r.ledger.Recorded(t, d.State)
+	reason := ""
+	if d.unkept {
+		reason = cli.Shortened(strings.Join(d.Reasons, "; "))
+	}
+	return r.ledger.Recorded(t, d.State, reason)
 }
 
 // doneOf is a task that has ended now. Its times are without the monotonic clock's readings, as the verdict keeps them:
@@ -92,15 +87,6 @@ func (r *session) keep(t *batch.Task, d *done) bool {
 // noFigures is the verdict on a task of which there are no figures. The reason may be of any length.
 func noFigures(reason string) *verdict.Verdict {
 	return &verdict.Verdict{Levels: []verdict.Level{}, State: verdict.Failed, Reasons: []string{cli.Shortened(reason)}}
-}
-
-// unwritable is the verdict on a case whose figures JSON cannot hold, as it holds no NaN: they end no run. For any
-// other error it is nil.
-func unwritable(err error) *verdict.Verdict {
-	if _, ok := errors.AsType[*json.UnsupportedValueError](err); !ok {
-		return nil
-	}
-	return noFigures("the verdict has a figure that is no finite number: " + err.Error())
 }
 
 const suspendedWarning = "Slurm has suspended the job for a while: its figures may hold the pause"
@@ -204,37 +190,18 @@ func (d *done) fail(format string, args ...any) {
 // write keeps the figures of a task: the verdict and the result always, then rows of the CSV file if the benchmark is
 // good. The verdict comes first, so that a run that goes on after an interrupt adds no row a second time.
 func (r *session) write(t *batch.Task, d *done) error {
-	c := r.summary(t)
-	if !d.kept {
-		err := writeJSON(filepath.Join(d.dir, verdictFile), c)
-		if v := unwritable(err); v != nil {
-			d.Verdict = v
-			c = r.summary(t)
-			err = writeJSON(filepath.Join(d.dir, verdictFile), c)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if t.Tree != nil { // else there is no configuration to keep
-		if err := writeResult(filepath.Join(d.dir, resultFile), c, t.Tree); err != nil {
-			return err
-		}
-	}
-	if d.State == verdict.Failed && d.dir == t.Dir {
-		d.dir = t.Dir + batch.FailedSuffix
-		if err := os.RemoveAll(d.dir); err != nil {
-			return fault.New(fault.Output, "%w", err)
-		}
-		if err := os.Rename(t.Dir, d.dir); err != nil {
-			return fault.New(fault.Output, "%w", err)
-		}
+	if err := r.store(t, d); err != nil {
+		return err
 	}
 	if err := r.append(t, d); err != nil {
 		return err
 	}
 	if d.State == verdict.Failed {
-		fmt.Fprintf(r.log, "%s failed: %s (logs in %s)\n", t.Name, strings.Join(d.Reasons, "; "), d.dir)
+		logs := d.dir
+		if _, err := os.Lstat(t.Dir); d.apart && t.Err == nil && err == nil {
+			logs = t.Dir
+		}
+		fmt.Fprintf(r.log, "%s failed: %s (logs in %s)\n", t.Name, strings.Join(d.Reasons, "; "), logs)
 		return nil
 	}
 	fmt.Fprintf(r.log, "[SUCCESS] %s: %s\n", t.Name, d.State)
@@ -325,15 +292,6 @@ func (r *session) summary(t *batch.Task) Case {
 	return c
 }
 
-func writeJSON(path string, v any) error {
-	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
-}
-
 // debug judges the results that are there, without Slurm.
 func (r *session) debug(job string) error {
 	ledger, err := batch.OpenLedger(r.dir) // nothing else may use the folder meanwhile
@@ -347,12 +305,13 @@ func (r *session) debug(job string) error {
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
 	for _, t := range r.tasks {
 		t.Job.ID, t.Submitted = job, r.began
-		if _, err := os.Stat(t.Dir); errors.Is(err, fs.ErrNotExist) { // a failed case is judged anew, in its own place
-			if err := os.Rename(t.Dir+batch.FailedSuffix, t.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fault.New(fault.Output, "%w", err)
+		_, err := os.Stat(t.Dir)
+		if errors.Is(err, fs.ErrNotExist) { // a failed case is judged anew, in its own place
+			if e := os.Rename(t.Dir+batch.FailedSuffix, t.Dir); e == nil || !errors.Is(e, fs.ErrNotExist) {
+				err = e
 			}
 		}
-		if _, err := os.Stat(t.Dir); err != nil {
+		if err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
 			continue
@@ -430,7 +389,11 @@ func (r *session) summarize() error {
 func (r *session) recorded(t *batch.Task) Case {
 	c := caseOf(t, func(c *Case) bool { return c.State == t.Verdict })
 	if c == nil { // its job was never submitted, or the folder is gone
-		v := noFigures("recorded before, without figures in " + t.Dir)
+		text := "recorded before, without figures in " + t.Dir
+		if t.Recorded != "" {
+			text += ": " + t.Recorded
+		}
+		v := noFigures(text)
 		v.State = t.Verdict
 		r.cases[t] = &done{Verdict: v, dir: t.Dir}
 		return r.summary(t)

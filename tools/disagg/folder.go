@@ -16,6 +16,20 @@ import (
 // in it was put there: its jobs run scripts from it as this user, and its ledgers say which jobs are there. A folder
 // that does not exist yet is as good as the one that it will be made in.
 func (f Folder) guard(dir string) error {
+	err := f.guarded(dir)
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[syscall.Errno](err); ok {
+		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
+	}
+	return fault.New(fault.Output, "%w: others could change the scripts of jobs, which run as you", err).
+		WithHint("take it over (chown, chmod go-w), let --output or OUTPUT_PATH name a folder that only you can change, " +
+			"or trust those who can change this one with --trust-output")
+}
+
+// guarded is guard; its error is one of the system where it could not find out.
+func (f Folder) guarded(dir string) error {
 	if f.Trust {
 		return nil
 	}
@@ -31,15 +45,7 @@ func (f Folder) guard(dir string) error {
 	if err == nil && there == dir {
 		err = guardInside(dir)
 	}
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[syscall.Errno](err); ok {
-		return fault.New(fault.Output, "the output folder: %w", err).WithHint("--output or OUTPUT_PATH names another one")
-	}
-	return fault.New(fault.Output, "%w: others could change the scripts of jobs, which run as you", err).
-		WithHint("take it over (chown, chmod go-w), let --output or OUTPUT_PATH name a folder that only you can change, " +
-			"or trust those who can change this one with --trust-output")
+	return err
 }
 
 // guardInside refuses an existing folder to which others may write, even if they cannot replace each other's files
@@ -72,21 +78,17 @@ func guardInside(dir string) error {
 	return nil
 }
 
-// checkPlace refuses what has a name and is not what it is wanted to be. No link is followed.
+// checkPlace refuses what has a name and is not what it is wanted to be. No link is followed. What cannot be looked at
+// cannot be written either, which shows then.
 func checkPlace(path, wanted string, is func(fs.FileMode) bool) error {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if err != nil || is(info.Mode()) {
 		return nil
 	}
-	if err == nil && !is(info.Mode()) {
-		got := "another kind of file"
-		if info.Mode()&fs.ModeSymlink != 0 {
-			got = "a link"
-		}
-		err = fmt.Errorf("%s: wanted %s, got %s", path, wanted, got)
+	got := "another kind of file"
+	if info.Mode()&fs.ModeSymlink != 0 {
+		got = "a link"
 	}
-	if err != nil {
-		return fault.New(fault.Output, "%w", err).WithHint("move it away, or let --output or OUTPUT_PATH name another folder")
-	}
-	return nil
+	return fault.New(fault.Output, "%s: wanted %s, got %s", path, wanted, got).
+		WithHint("move it away, or let --output or OUTPUT_PATH name another folder")
 }

@@ -346,21 +346,11 @@ func (r *session) prepare() error {
 		return fault.New(fault.Output, "the output folder: %w",
 			err).WithHint("--output or OUTPUT_PATH names another one")
 	}
-	for _, dir := range r.folders() {
-		if err := r.guard(dir); err != nil {
-			return err
-		}
+	if err := r.checkCases(); err != nil {
+		return err
 	}
-	for _, dir := range []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)} {
-		trial, err := os.CreateTemp(dir, ".perigee-tmp-")
-		if err == nil {
-			_, err = trial.Write(make([]byte, 4096))
-			err = errors.Join(err, trial.Close(), os.Remove(trial.Name()))
-		}
-		if err != nil {
-			return fault.New(fault.Output, "the output folder cannot be written to: %w",
-				err).WithHint("--output or OUTPUT_PATH names another one")
-		}
+	if err := r.writable(); err != nil {
+		return err
 	}
 	if err := r.checkResults(); err != nil {
 		return err
@@ -369,8 +359,49 @@ func (r *session) prepare() error {
 		return err
 	}
 	var err error
-	r.log, err = openRunLog(r.dir, r.began, r.s.Err)
-	return err
+	if r.log, err = openRunLog(r.dir, r.began, r.s.Err); err != nil {
+		return err
+	}
+	for _, t := range r.tasks {
+		if t.NoFolder != nil {
+			fmt.Fprintf(r.log, "warning: %s: %v\n", t.Name, t.NoFolder)
+		}
+	}
+	return nil
+}
+
+// checkCases refuses folders that others could change, and finds out which cases can have none, such as those of an
+// environment.log_dir that cannot be made: these fail, and the others are run.
+func (r *session) checkCases() error {
+	own := []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)}
+	bad := map[string]error{}
+	for _, dir := range r.folders() {
+		err := r.guarded(dir)
+		if _, ok := errors.AsType[syscall.Errno](err); ok && !slices.Contains(own, dir) {
+			bad[dir] = err
+			continue
+		}
+		if err := r.guard(dir); err != nil {
+			return err
+		}
+	}
+	for _, t := range r.tasks {
+		above := filepath.Dir(t.Dir)
+		if _, known := bad[above]; !known && !slices.Contains(own, above) {
+			err := os.MkdirAll(above, 0o755)
+			if err == nil {
+				err = tryFolder(above)
+			}
+			if batch.NoRoom(err) {
+				err = nil // there may be some when its turn comes
+			}
+			bad[above] = err
+		}
+		if err := cmp.Or(bad[above], bad[t.Dir]); err != nil {
+			t.NoFolder = fmt.Errorf("it can have no folder: %w", err)
+		}
+	}
+	return nil
 }
 
 // checkPlaces refuses links, and what else is no regular file, where this run writes files and folders under names that

@@ -36,6 +36,7 @@ type Task struct {
 	Dir  string // result folder, absolute
 	Plan func(comment string) (*launch.Plan, error)
 
+	NoFolder  error     // why there can be no Dir: the task is not submitted; nil if there can
 	Err       error     // why there is no job
 	Written   bool      // the files of the job are in Dir: what is there is no earlier run's
 	Job       slurm.Job // as last seen
@@ -52,6 +53,7 @@ type Task struct {
 	Reason    string // why an earlier run has cancelled it, if that is known
 	Resumed   bool
 	Verdict   string // of an earlier run that recorded it: it is not run again
+	Recorded  string // the reason of that verdict, if no folder has it
 
 	over   bool
 	absent int // polls in a row in which Slurm did not know it
@@ -361,9 +363,9 @@ func (m *Manager) end(t *Task) error {
 	return m.Ended(t)
 }
 
-// Recorded notes that the figures of a task are on disk.
-func (l *Ledger) Recorded(t *Task, state string) error {
-	return l.Add(Event{Event: recorded, Task: t.Name, Job: t.Job.ID, State: state})
+// Recorded notes that the figures of a task are on disk, or why there are none if no folder says it.
+func (l *Ledger) Recorded(t *Task, state, reason string) error {
+	return l.Add(Event{Event: recorded, Task: t.Name, Job: t.Job.ID, State: state, Reason: reason})
 }
 
 // Resume gives tasks what an earlier run knows of them: their job, or that they
@@ -388,7 +390,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			continue
 		}
 		if e.Event == recorded {
-			t.Verdict = e.State
+			t.Verdict, t.Recorded = e.State, e.Reason
 			if Changed(t) {
 				m.printf("Warning: %s has changed since %s was run; the figures are those of %s\n",
 					t.File, t.Name, filepath.Join(t.Dir, launch.Effective))

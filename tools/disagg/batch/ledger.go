@@ -55,7 +55,7 @@ type Event struct {
 	Comment string    `json:"comment,omitempty"` // of the job, by which it is found again
 	Dir     string    `json:"dir,omitempty"`
 	State   string    `json:"state,omitempty"`  // of a recorded task: its verdict
-	Reason  string    `json:"reason,omitempty"` // why the job is stopped
+	Reason  string    `json:"reason,omitempty"` // why the job is stopped, or has failed where no folder says it
 	PID     int       `json:"pid,omitempty"`
 }
 

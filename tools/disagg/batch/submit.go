@@ -66,10 +66,14 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	if t.Job.ID != "" {
 		return nil // of the run that is resumed
 	}
+	if t.NoFolder != nil {
+		t.Err = t.NoFolder
+		return nil
+	}
 	t.comment = newComment()
 	plan, err := t.Plan(shown(t.comment))
 	if err == nil {
-		if err = plan.Write(); noRoom(err) {
+		if err = plan.Write(); NoRoom(err) {
 			return err // no failure of the case: it is run when there is room
 		}
 	}
@@ -139,7 +143,7 @@ func notStarted(err error) bool {
 	return unknown || denied
 }
 
-// noRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
-func noRoom(err error) bool {
+// NoRoom reports whether a file could not be written for want of room on its disk, which is no matter of one task.
+func NoRoom(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
 }

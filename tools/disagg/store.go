@@ -1,0 +1,148 @@
+package disagg
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"perigee/internal/atomicfile"
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/verdict"
+)
+
+// store puts the verdict and the result of a task into its folder, which has another name then if the case has failed.
+// A folder that does not take them, as a job may remove its own or make it read-only, fails this case alone: they go
+// into a folder apart, and if there can be none, the verdict is in the ledger and the reports only.
+func (r *session) store(t *batch.Task, d *done) error {
+	err := r.storeFiles(t, d)
+	if err != nil && !d.apart && !r.ends(err) {
+		d.Reasons = append(d.Reasons, cli.Shortened("its folder does not take the verdict: "+err.Error()))
+		d.State, d.kept, d.apart = verdict.Failed, false, true
+		err = r.storeFiles(t, d)
+	}
+	switch {
+	case err == nil:
+		return r.rename(t, d)
+	case r.ends(err):
+		return err
+	}
+	d.unkept, d.dir = true, t.Dir
+	fmt.Fprintf(r.log, "warning: %s: its verdict is kept in no folder: %v\n", t.Name, err)
+	return nil
+}
+
+// storeFiles writes the files that store keeps.
+func (r *session) storeFiles(t *batch.Task, d *done) error {
+	if d.apart {
+		d.dir = t.Dir + batch.FailedSuffix
+		if err := errors.Join(free(d.dir), os.MkdirAll(d.dir, 0o755)); err != nil {
+			return fault.New(fault.Output, "%w", err)
+		}
+	}
+	c := r.summary(t)
+	if !d.kept {
+		err := writeJSON(filepath.Join(d.dir, verdictFile), c)
+		if v := unwritable(err); v != nil {
+			d.Verdict = v
+			c = r.summary(t)
+			err = writeJSON(filepath.Join(d.dir, verdictFile), c)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if t.Tree == nil { // there is no configuration to keep
+		return nil
+	}
+	return writeResult(filepath.Join(d.dir, resultFile), c, t.Tree)
+}
+
+// rename gives the folder of a case that has failed the name that says so.
+func (r *session) rename(t *batch.Task, d *done) error {
+	if d.State != verdict.Failed || d.dir != t.Dir {
+		return nil
+	}
+	to := t.Dir + batch.FailedSuffix
+	err := free(to)
+	if err == nil {
+		err = os.Rename(t.Dir, to)
+	}
+	switch {
+	case err == nil:
+		d.dir = to
+	case r.ends(err):
+		return fault.New(fault.Output, "%w", err)
+	default:
+		fmt.Fprintf(r.log, "warning: %s: its folder keeps its name: %v\n", t.Name, err)
+	}
+	return nil
+}
+
+// free removes a folder of an earlier run. What cannot be removed, as of a job that has made a part of it read-only,
+// stays under another name.
+func free(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	aside := dir + ".old"
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(aside); err != nil {
+			break
+		}
+		aside = fmt.Sprint(dir, ".old", n)
+	}
+	if err := os.Rename(dir, aside); err != nil {
+		return err
+	}
+	os.RemoveAll(aside) // as far as that goes
+	return nil
+}
+
+// ends reports whether an error of a case's folder ends the run: there is no room, or the output folder itself is not
+// to be written to. Otherwise the error is a matter of the case.
+func (r *session) ends(err error) bool { return batch.NoRoom(err) || r.writable() != nil }
+
+// writable finds out whether the output folder can be written to.
+func (r *session) writable() error {
+	for _, dir := range []string{r.dir, filepath.Join(r.dir, batch.LogsFolder)} {
+		if err := tryFolder(dir); err != nil {
+			return fault.New(fault.Output, "the output folder cannot be written to: %w",
+				err).WithHint("--output or OUTPUT_PATH names another one")
+		}
+	}
+	return nil
+}
+
+// tryFolder finds out whether files can be made in a folder.
+func tryFolder(dir string) error {
+	trial, err := os.CreateTemp(dir, ".perigee-tmp-")
+	if err != nil {
+		return err
+	}
+	_, err = trial.Write(make([]byte, 4096))
+	return errors.Join(err, trial.Close(), os.Remove(trial.Name()))
+}
+
+// unwritable is the verdict on a case whose figures JSON cannot hold, as it holds no NaN: they end no run. For any
+// other error it is nil.
+func unwritable(err error) *verdict.Verdict {
+	if _, ok := errors.AsType[*json.UnsupportedValueError](err); !ok {
+		return nil
+	}
+	return noFigures("the verdict has a figure that is no finite number: " + err.Error())
+}
+
+func writeJSON(path string, v any) error {
+	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		return e.Encode(v)
+	})
+}

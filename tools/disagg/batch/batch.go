@@ -434,31 +434,33 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 	return count, nil
 }
 
-// late is how long Slurm may take to know a job whose sbatch has been sent. Tests set it.
-var late = 15 * time.Second
-
-// mine returns the user's jobs, if events of tasks need them. An intent of a moment ago may become a job only now:
-// what a killed run has sent to a busy Slurm is still done.
+// mine returns the user's jobs, if events of tasks need them. An intent may become a job only now: what a killed run
+// has sent to a busy Slurm is still done.
 func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event) (map[string]slurm.Job, error) {
 	events := slices.Collect(maps.Values(last))
 	if !slices.ContainsFunc(events, func(e Event) bool { return e.Event != recorded }) {
 		return nil, nil
 	}
 	for began := time.Now(); ; {
+		asked := time.Now()
 		jobs, err := q.Mine(ctx)
 		if err != nil {
+			l.pace.failed()
 			return nil, err
 		}
+		sure := l.pace.answered(asked)
 		open := slices.ContainsFunc(events, func(e Event) bool {
-			return e.Event == submitting && time.Since(e.Time) < late && l.find(jobs, e) == ""
+			// Clocks may differ: the intent may be of the future.
+			young := time.Since(e.Time) < late && time.Since(began) <= late
+			return e.Event == submitting && (young || !sure) && l.find(jobs, e) == ""
 		})
-		if !open || time.Since(began) > late { // clocks may differ: the intent may be of the future
+		if !open {
 			return jobs, nil
 		}
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(time.Second):
+		case <-time.After(min(late, time.Second)):
 		}
 	}
 }

@@ -66,6 +66,7 @@ type Ledger struct {
 	file   *os.File
 	list   *os.File
 	events []Event
+	pace   pace
 }
 
 // OpenLedger opens or makes the ledger of an output folder, whose path is absolute.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -85,7 +86,7 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 	if err := m.Ledger.Add(Event{Event: submitting, Task: t.Name, Comment: t.comment, Dir: t.Dir}); err != nil {
 		return err
 	}
-	t.Submitted = time.Now()
+	t.Submitted, m.Ledger.pace = time.Now(), pace{}
 	// An interrupt must not end sbatch between the job and its id.
 	id, err := m.Queue.Submit(context.WithoutCancel(ctx), plan.Command()[1:])
 	if err != nil {
@@ -103,22 +104,29 @@ func (m *Manager) submitOne(ctx context.Context, t *Task) error {
 }
 
 // findAfter looks for the job of a task whose sbatch has failed, which does not prove that there is none: it may have
-// been accepted. It asks until Slurm answers, and where Slurm was slow once more, since what sbatch has asked may still
-// be under way then. It returns "" if there is no job.
+// been accepted. It asks until Slurm answers, and where Slurm was slow for a while longer, since what sbatch has asked
+// may still be under way then. It returns "" if there is no job.
 func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id string, err error) {
 	if notStarted(cause) {
 		return "", nil
 	}
 	intent := Event{Time: t.Submitted, Comment: t.comment, Dir: t.Dir}
-	slow := time.Since(t.Submitted) > 5*time.Second
+	pace := &m.Ledger.pace
+	if time.Since(t.Submitted) > hung || strings.Contains(cause.Error(), "timed out") {
+		pace.failed()
+	} else {
+		pace.prompt = time.Now() // it was an answer
+	}
 	for interval := m.Poll; ; interval = min(2*interval, slowest*m.Poll) {
+		asked, wait := time.Now(), interval
 		mine, err := m.Queue.Mine(context.WithoutCancel(ctx))
 		switch {
 		case err == nil:
-			if id := m.Ledger.find(mine, intent); id != "" || !slow {
+			sure := pace.answered(asked)
+			if id := m.Ledger.find(mine, intent); id != "" || sure {
 				return id, nil
 			}
-			slow = false
+			wait = min(m.Poll, time.Second)
 		case notStarted(err) || time.Since(t.Submitted) > m.Timeout:
 			return "", fault.New(fault.Launch, "whether Slurm has taken the job of %s is not known: %w; and then %w",
 				t.Name, cause, err).
@@ -126,12 +134,12 @@ func (m *Manager) findAfter(ctx context.Context, t *Task, cause error) (id strin
 		default:
 			m.printf("%s: %v; Slurm does not say whether it has taken the job, asking again in %s: %v\n", t.Name, cause,
 				interval, err)
-			slow = true
+			pace.failed()
 		}
 		select {
 		case <-ctx.Done():
 			return "", ctx.Err()
-		case <-time.After(interval):
+		case <-time.After(wait):
 		}
 	}
 }

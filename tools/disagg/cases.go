@@ -93,8 +93,7 @@ func (v *verdicts) read(dir string) (*Case, error) {
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
-	n := bytes.Count(data, []byte(",")) + 3*(bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("["))) +
-		bytes.Count(data, []byte("null")) // which may stand for an object
+	n := elementsIn(data)
 	if n > mostElements {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict with at most %d elements, got more", path, mostElements)
 	}
@@ -112,14 +111,28 @@ func (v *verdicts) read(dir string) (*Case, error) {
 		return nil, fault.New(fault.Input, "%s: wanted a verdict of perigee disagg, got none", path).
 			WithHint("parse the case again: %s", cli.CommandLine([]string{"perigee", "disagg", "parse", dir}))
 	}
-	if len(got.Levels) > mostLevels || len(got.Accuracy) > mostScores ||
-		c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
-		max(len(got.Reasons), len(got.Warnings), len(got.Files)) > mostTexts {
-		return nil, fault.New(fault.Input, "%s: wanted at most %d levels, %d scores and %d reasons, warnings, files "+
-			"and pairs, got more", path, mostLevels, mostScores, mostTexts)
+	if err := c.bounded(); err != nil {
+		return nil, fault.New(fault.Input, "%s: %w", path, err)
 	}
 	c.Dir = dir // which has another name since, if the case has failed or was run again
 	return &c, nil
+}
+
+// elementsIn counts what JSON holds, as mostElements does.
+func elementsIn(data []byte) int {
+	return bytes.Count(data, []byte(",")) + 3*(bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("["))) +
+		bytes.Count(data, []byte("null")) // which may stand for an object
+}
+
+// bounded returns an error for a case whose lists are longer than those of any verdict.
+func (c *Case) bounded() error {
+	v := c.Verdict
+	if len(v.Levels) > mostLevels || len(v.Accuracy) > mostScores || c.Probe != nil && len(c.Probe.Pairs) > mostTexts ||
+		max(len(v.Reasons), len(v.Warnings), len(v.Files)) > mostTexts {
+		return fmt.Errorf("wanted at most %d levels, %d scores and %d reasons, warnings, files and pairs, got more",
+			mostLevels, mostScores, mostTexts)
+	}
+	return nil
 }
 
 // below reads the verdicts below an output folder, in the order of time.

@@ -1,6 +1,7 @@
 package disagg
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,11 +48,17 @@ func (r *session) storeFiles(t *batch.Task, d *done) error {
 	}
 	c := r.summary(t)
 	if !d.kept {
-		err := writeJSON(filepath.Join(d.dir, verdictFile), c)
+		text, err := encodeCase(&c)
 		if v := unwritable(err); v != nil {
 			d.Verdict = v
 			c = r.summary(t)
-			err = writeJSON(filepath.Join(d.dir, verdictFile), c)
+			text, err = encodeCase(&c)
+		}
+		if err == nil {
+			err = atomicfile.Write(filepath.Join(d.dir, verdictFile), 0o644, func(w io.Writer) error {
+				_, err := w.Write(text)
+				return err
+			})
 		}
 		if err != nil {
 			return err
@@ -129,20 +136,57 @@ func tryFolder(dir string) error {
 	return errors.Join(err, trial.Close(), os.Remove(trial.Name()))
 }
 
-// unwritable is the verdict on a case whose figures JSON cannot hold, as it holds no NaN: they end no run. For any
-// other error it is nil.
-func unwritable(err error) *verdict.Verdict {
-	if _, ok := errors.AsType[*json.UnsupportedValueError](err); !ok {
-		return nil
-	}
-	return noFigures("the verdict has a figure that is no finite number: " + err.Error())
-}
+// tooMuch is the error of a verdict that holds more than its readers take.
+type tooMuch struct{ error }
 
-func writeJSON(path string, v any) error {
-	return atomicfile.Write(path, 0o644, func(w io.Writer) error {
-		e := json.NewEncoder(w)
+// encodeCase returns a case as it stands in its result folder, if its readers take it.
+func encodeCase(c *Case) ([]byte, error) {
+	if err := c.bounded(); err != nil {
+		return nil, tooMuch{err}
+	}
+	var b bytes.Buffer
+	if c.atLeast() <= mostVerdict {
+		e := json.NewEncoder(&b)
 		e.SetEscapeHTML(false)
 		e.SetIndent("", "  ")
-		return e.Encode(v)
-	})
+		if err := e.Encode(c); err != nil {
+			return nil, err
+		}
+	}
+	if b.Len() == 0 || b.Len() > mostVerdict || elementsIn(b.Bytes()) > mostElements {
+		return nil, tooMuch{fmt.Errorf("wanted at most %d MiB and %d elements, got more", mostVerdict>>20, mostElements)}
+	}
+	return b.Bytes(), nil
+}
+
+// atLeast is a number of bytes that the figures and scores of a case have in JSON in any case. What has more than any
+// verdict is not encoded: that takes several times as much memory.
+func (c *Case) atLeast() (n int) {
+	const (
+		level  = len(`{"concurrency": 1, "complete": true, "metrics": {}}`)
+		metric = len("\n        \"\": 1,")
+		score  = len(`{"run": 1, "task": "", "filter": "", "metric": "", "value": 1}`)
+	)
+	for _, l := range c.Levels {
+		n += level
+		for name := range l.Metrics {
+			n += metric + len(name)
+		}
+	}
+	for _, s := range c.Accuracy {
+		n += score + len(s.Task) + len(s.Filter) + len(s.Metric) + len(s.Text)
+	}
+	return n
+}
+
+// unwritable is the verdict on a case whose figures its folder cannot hold, as JSON holds no NaN and no reader takes
+// more than it should: they end no run. For any other error it is nil.
+func unwritable(err error) *verdict.Verdict {
+	if _, ok := errors.AsType[*json.UnsupportedValueError](err); ok {
+		return noFigures("the verdict has a figure that is no finite number: " + err.Error())
+	}
+	if _, ok := errors.AsType[tooMuch](err); ok {
+		return noFigures("the verdict is left out, as it is too long: " + err.Error())
+	}
+	return nil
 }

@@ -197,11 +197,15 @@ func (r *session) write(t *batch.Task, d *done) error {
 		return err
 	}
 	if d.State == verdict.Failed {
-		logs := d.dir
-		if _, err := os.Lstat(t.Dir); d.apart && t.Err == nil && err == nil {
-			logs = t.Dir
+		_, err := os.Lstat(t.Dir)
+		where := " (logs in " + d.dir + ")"
+		switch {
+		case d.apart && t.Err == nil && err == nil:
+			where = " (logs in " + t.Dir + ")"
+		case d.unkept && err != nil:
+			where = ""
 		}
-		fmt.Fprintf(r.log, "%s failed: %s (logs in %s)\n", t.Name, strings.Join(d.Reasons, "; "), logs)
+		fmt.Fprintf(r.log, "%s failed: %s%s\n", t.Name, strings.Join(d.Reasons, "; "), where)
 		return nil
 	}
 	fmt.Fprintf(r.log, "[SUCCESS] %s: %s\n", t.Name, d.State)

@@ -7,8 +7,13 @@ import (
 )
 
 // Bytes is what the objects in the heap take, with those that are no longer used but not yet swept.
-func Bytes() int64 {
-	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+func Bytes() int64 { return read("/memory/classes/heap/objects:bytes") }
+
+// Live is what the objects in the heap took that the last collection of garbage found in use.
+func Live() int64 { return read("/gc/heap/live:bytes") }
+
+func read(name string) int64 {
+	s := []metrics.Sample{{Name: name}}
 	metrics.Read(s)
 	return int64(s[0].Value.Uint64())
 }

@@ -153,6 +153,9 @@ func (v *verdicts) below(dir string) ([]Case, error) {
 				continue // a case that still runs, or a file
 			}
 			if err != nil {
+				if f, ok := errors.AsType[*fault.Error](err); ok && f.Hint == "" {
+					f.WithHint("without the folder %s, the others can be read", filepath.Join(folder, e.Name()))
+				}
 				return nil, err
 			}
 			cases = append(cases, *c)

@@ -317,6 +317,10 @@ func (r *session) debug(job string) error {
 		}
 		if err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
+		} else if p := misread(t.Config); p != nil { // what is in the folder stays
+			t.Err = errors.New(where(t.File, *p))
+		}
+		if t.Err != nil {
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
 			continue
 		}

@@ -346,7 +346,7 @@ func where(file string, p config.Problem) string {
 		text += fmt.Sprintf(":%d", p.Line)
 	}
 	if p.Path != "" {
-		text += ": " + p.Path
+		text += ": " + plaintext.Escape(p.Path)
 	}
 	return cli.Shortened(text + ": " + p.Message)
 }

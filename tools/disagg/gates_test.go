@@ -177,6 +177,10 @@ func TestWhatIsNotThere(t *testing.T) {
 			t.Errorf("%s: exit code %d, %s", text, code, said)
 		}
 	}
+	must(t, os.WriteFile(filepath.Join(dir, "slurm_logs", "a;touch $(id)", "verdict.json"), []byte("{"), 0o600))
+	if _, said, code := perigee(t, nil, "report", dir); code != 3 || !strings.Contains(said, "hint: without the folder "+dir) {
+		t.Errorf("a cut verdict: exit code %d, %s", code, said)
+	}
 }
 
 // What a relaxed gate lets pass has figures: those of the last try, and those that are there.

@@ -124,16 +124,24 @@ func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error
 		return want, nil, fault.New(fault.Input, "%s: makes %s; wanted the configuration of one", file,
 			cli.Count(len(list), "case"))
 	}
-	for _, p := range list[0].Problems {
-		// What the job was started with does not matter here.
-		if section, _, isKey := strings.Cut(p.Path, "."); p.Line == 0 || !isKey || slices.Contains(judging, section) {
-			return want, nil, fault.New(fault.Input, "%s", where(file, p))
-		}
+	if p := misread(list[0]); p != nil {
+		return want, nil, fault.New(fault.Input, "%s", where(file, *p))
 	}
 	for _, p := range list[0].Warnings {
 		warnings = append(warnings, where(file, p))
 	}
 	return verdict.Expected(list[0]), warnings, nil
+}
+
+// misread is the first problem of a configuration with what a log is judged by, nil if there is none. What the job was
+// started with does not matter to its log.
+func misread(c *config.Config) *config.Problem {
+	for _, p := range c.Problems {
+		if section, _, isKey := strings.Cut(p.Path, "."); p.Line == 0 || !isKey || slices.Contains(judging, section) {
+			return &p
+		}
+	}
+	return nil
 }
 
 // judging are the sections that say how a log is read and judged.

@@ -42,8 +42,24 @@ func TestParseMistakes(t *testing.T) {
 			t.Errorf("%s: exit code %d, wanted %d with %q\n%s%s", c.new, code, c.code, c.says, out, said)
 		}
 	}
+	out := filepath.Join(dir, "out")
+	folder := filepath.Join(out, "slurm_logs", "disagg_perf_x")
+	must(t, os.MkdirAll(folder, 0o700), os.Rename(file, filepath.Join(folder, "6_bench.log")))
+	must(t, os.WriteFile(config, []byte(strings.Replace(few, "1024", "'1024'", 1)), 0o600))
+	list, said, code := perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
+	if _, err := os.Stat(filepath.Join(folder, "verdict.json")); code != int(fault.Threshold) || !strings.Contains(list+said, "c.yaml:2: benchmark.output_length: wanted a whole number") || !os.IsNotExist(err) {
+		t.Errorf("DEBUG_MODE: exit code %d, %v\n%s%s", code, err, list, said)
+	}
+	file = filepath.Join(folder, "6_bench.log")
+	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {streaming: true}\n\"a\\nstate: passed\": 1\n"), 0o600))
+	text, _, _ := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
+	for _, want := range []string{"benchmark.concurrency_list: missing: no level has to be in the log", "benchmark.output_length: missing: the generated tokens are not counted", `a\nstate: passed: the key`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s lacks %s", text, want)
+		}
+	}
 	must(t, os.WriteFile(config, []byte(strings.Replace(few, "output_length", "outputlength", 1)), 0o600))
-	out, said, code := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
+	out, said, code = perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")
 	if code != 0 || !strings.Contains(out, "warning: "+config+":2: benchmark.outputlength: the key") {
 		t.Errorf("--lenient: exit code %d\n%s%s", code, out, said)
 	}

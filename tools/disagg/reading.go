@@ -2,7 +2,6 @@ package disagg
 
 import (
 	"io"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -17,16 +16,18 @@ import (
 )
 
 // allowance is what a command that only reads may take. Each input has bounds, but what they allow multiplies, as with
-// patterns that are searched in logs: so the whole has a bound, too, which grows with what is read and written.
+// patterns that are searched in logs: so the whole has a bound, too.
 type allowance struct {
 	time    time.Duration // of all processors
-	perMiB  time.Duration // and so much more for each MiB
-	heap    int64         // bytes
-	perByte int64         // and so many more for each byte
+	read    time.Duration // more for each GiB that is read: logs are long. Links may lead to long files, too
+	written time.Duration // more for each MiB that is written
+	live    int64         // bytes in use
+	heap    int64         // bytes in use, and garbage
 }
 
-// allowed are some ten times what honest inputs take. It is a variable for tests.
-var allowed = allowance{45 * time.Second, 15 * time.Second, 440 << 20, 64}
+// allowed is more than the largest inputs take that are no attack: 3 s, 2 s for each GiB of a log, 0.2 s for each MiB
+// of job scripts, and 250 MiB. It is a variable for tests.
+var allowed = allowance{45 * time.Second, 10 * time.Second, time.Second, 340 << 20, 430 << 20}
 
 // reading runs a command that reads files which may have come from a stranger, and leaves it to itself where it takes
 // too much: then this process has to end.
@@ -34,27 +35,25 @@ func reading(s cli.Streams, command func(cli.Streams) error) error {
 	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	most, out := allowed, &counted{w: s.Out}
 	s.Out = out
-	first, began := regular.Opened(), processorTime()
+	first, live, began := regular.Opened(), heap.Live(), processorTime()
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(done)
 		ended <- command(s)
 	}()
 	tooMuch := heap.Watch(done, func(_ time.Duration, grown func() int64) error {
-		n := regular.Opened() - first + out.n.Load()
+		read := regular.Opened() - first
 		refuse := func(what string) error {
-			return fault.New(fault.Input, "gave up: to read and write %s has taken more than %s", size.BinaryRounded(n), what).
+			return fault.New(fault.Input, "gave up: to read %s has taken more than %s", size.BinaryRounded(read), what).
 				WithHint("files of strangers may be made for that; others take less in parts")
 		}
-		if limit := most.time + time.Duration(float64(most.perMiB)*float64(n)/(1<<20)); processorTime()-began > limit {
+		limit := most.time + time.Duration(float64(most.read)*float64(read)/(1<<30)+
+			float64(most.written)*float64(out.n.Load())/(1<<20))
+		if processorTime()-began > limit {
 			return refuse(limit.Round(time.Second).String() + " of the processors' time")
 		}
-		limit := most.heap + most.perByte*n
-		if grown() > limit {
-			runtime.GC() // what is no longer used does not count
-		}
-		if grown() > limit {
-			return refuse(size.BinaryRounded(limit) + " of memory")
+		if heap.Live()-live > most.live || grown() > most.heap {
+			return refuse(size.Binary(most.live) + " of memory")
 		}
 		return nil
 	})

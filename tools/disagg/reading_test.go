@@ -16,27 +16,33 @@ import (
 	"perigee/internal/regular"
 )
 
+var readingTests atomic.Int64
+
 // A command that only reads ends where it takes too much, whatever it is busy with; what is read and written allows more.
 func TestReadingIsBounded(t *testing.T) {
 	before := allowed
 	defer func() { allowed = before }()
-	allowed = allowance{200 * time.Millisecond, time.Hour, 32 << 20, 64}
+	allowed = allowance{0, 1000 * time.Hour, time.Hour, 32 << 20, 48 << 20}
+	const little = 200 * time.Millisecond
 	var current atomic.Int32 // one that is left to itself ends with its case
 	busy := func(took time.Duration) {
 		of := current.Load()
 		for began := processorTime(); processorTime()-began < took && current.Load() == of; {
 		}
 	}
-	fill := func(mib int) {
+	fill := func(mib int, took time.Duration) {
+		of, began := current.Load(), time.Now()
 		var kept [][]byte
-		for range mib {
+		for i := 0; i < mib && current.Load() == of; i++ {
 			kept = append(kept, make([]byte, 1<<20))
 		}
-		time.Sleep(20 * time.Millisecond) // it is looked at every 5 ms
+		for time.Since(began) < took && current.Load() == of {
+			time.Sleep(time.Millisecond)
+		}
 		runtime.KeepAlive(kept)
 	}
 	large := filepath.Join(t.TempDir(), "large")
-	must(t, os.WriteFile(large, make([]byte, 4<<20), 0o600))
+	must(t, os.WriteFile(large, make([]byte, readingTests.Add(4<<20)), 0o600)) // larger than another of its number was
 	open := func() error {
 		f, err := regular.Open(large)
 		return errors.Join(err, f.Close())
@@ -46,24 +52,27 @@ func TestReadingIsBounded(t *testing.T) {
 		what    string
 		command func(cli.Streams) error
 		says    string // of the error; "" for its own
+		time    time.Duration
 	}{
-		{"little", func(cli.Streams) error { return own }, ""},
-		{"time", func(cli.Streams) error { busy(time.Minute); return own }, "more than 0s of the processors' time"},
-		{"memory", func(cli.Streams) error { fill(64); return own }, "more than 32.0 MiB of memory"},
+		{"little", func(cli.Streams) error { return own }, "", little},
+		{"time", func(cli.Streams) error { busy(time.Minute); return own }, "more than 0s of the processors' time", little},
+		{"memory", func(cli.Streams) error { fill(256, time.Minute); return own }, "more than 32 MiB of memory", time.Minute},
 		{"time, and much written", func(s cli.Streams) error {
 			_, err := s.Out.Write(make([]byte, 4<<20))
-			busy(time.Second)
+			busy(500 * time.Millisecond)
 			return errors.Join(own, err)
-		}, ""},
-		{"memory, and much read", func(cli.Streams) error { err := open(); fill(64); return errors.Join(own, err) }, ""},
-		{"time, and the same read again", func(cli.Streams) error { err := open(); busy(time.Minute); return errors.Join(own, err) }, "time"},
+		}, "", little},
+		{"time, and much read", func(cli.Streams) error { err := open(); busy(500 * time.Millisecond); return errors.Join(own, err) }, "", little},
+		{"time, and the same read again", func(cli.Streams) error { err := open(); busy(time.Minute); return errors.Join(own, err) }, "time", little},
 		{"garbage", func(cli.Streams) error {
 			for range 64 {
-				fill(1)
+				fill(1, 10*time.Millisecond)
 			}
 			return own
-		}, ""},
+		}, "", time.Minute},
 	} {
+		runtime.GC()
+		allowed.time = c.time
 		err := reading(cli.Streams{Out: io.Discard, Err: io.Discard}, c.command)
 		current.Add(1)
 		if (c.says == "") != errors.Is(err, own) || c.says != "" && (fault.KindOf(err) != fault.Input || fault.HintOf(err) == "" || !strings.Contains(err.Error(), c.says)) {

@@ -96,7 +96,11 @@ func (c *RunCmd) run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.find(s, c.Files, c.Reading)
+	debug, how := s.Env("DEBUG_MODE") == "1" && !c.DryRun, c.Reading
+	if debug {
+		how.Validation = string(config.Logs)
+	}
+	f, err := c.find(s, c.Files, how)
 	if err != nil {
 		return err
 	}
@@ -122,7 +126,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 		return err
 	}
 	defer run.log.Close()
-	if s.Env("DEBUG_MODE") == "1" {
+	if debug {
 		return run.debug(cmp.Or(s.Env("DEBUG_JOB_ID"), "908390"))
 	}
 	return run.submit(size, patterns)

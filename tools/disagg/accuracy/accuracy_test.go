@@ -174,6 +174,25 @@ func TestOrderOfRuns(t *testing.T) {
 	}
 }
 
+// Each log has its own header, colours and groups; runs are counted over all.
+func TestSeveralLogs(t *testing.T) {
+	const header, groups = "|Tasks|Version|Filter|n-shot|Metric||Value|\n", "|Groups|Version|Filter|n-shot|Metric||Value|\n"
+	row := func(value string) string { return "|a|3|f|5|m|↑|" + value + "|±|0.006|\n" }
+	var tables Tables
+	for _, log := range []string{header + row("0.5") + groups + row("0.5"), "\x1b[32m" + strings.TrimSpace(row("0.25")) + "\x1b(B\x1b[m\n", groups + row("0.125")} {
+		if _, err := tables.Read(strings.NewReader(log)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	for _, s := range tables.Scores() {
+		got = append(got, fmt.Sprint(s.Run, s.Value))
+	}
+	if want := "1 0.5, 2 0.25, 3 0.125"; strings.Join(got, ", ") != want {
+		t.Errorf("%q, wanted %s", got, want)
+	}
+}
+
 func read(log string) ([]Score, error) {
 	var t Tables
 	_, err := t.Read(strings.NewReader(log))

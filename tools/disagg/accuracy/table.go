@@ -58,8 +58,9 @@ type key struct{ task, filter, metric string }
 // Read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
 // the last end of a line, which has been read, too.
 func (t *Tables) Read(r io.Reader) (rest []byte, err error) {
-	if t.seen == nil {
-		t.at, t.seen, t.runs = usual, map[key]bool{}, map[key]int{}
+	t.at, t.task, t.head, t.again, t.seen = usual, "", "", false, map[key]bool{}
+	if t.runs == nil {
+		t.runs = map[key]int{}
 	}
 	rest, err = benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
 	if err == nil && len(t.scores) > maxScores {
@@ -84,7 +85,7 @@ var bar = []byte{'|'}
 
 // line reads a row; anything else is skipped.
 func (t *Tables) line(line []byte) {
-	line = bytes.TrimRight(line, " \t")
+	line = bytes.TrimRight(benchlog.Plain(line), " \t")
 	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > maxScores {
 		return
 	}

@@ -123,7 +123,7 @@ func Read(r io.Reader) (*Log, error) {
 		m.line(line)
 	})
 	m.at = c.n
-	last := sequences.ReplaceAll(rest, nil)
+	last := Plain(rest)
 	closed := m.open == nil && bytes.HasSuffix(bytes.TrimSpace(last), done) && bytes.Contains(last, closing)
 	m.abandon()
 	if m.tooMany && err == nil {
@@ -138,13 +138,21 @@ func Read(r io.Reader) (*Log, error) {
 
 // LastLine is the beginning of the line that a log ends within, of what EachLine returns; "" if it ends with a line.
 func LastLine(rest []byte) string {
-	rest = sequences.ReplaceAll(rest, nil)
+	rest = Plain(rest)
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
 // sequences are what programs write to a terminal: colours, and what progress bars write, also behind the last line, to
 // show the cursor again.
-var sequences = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
+var sequences = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\([0-9A-Z])`)
+
+// Plain is a line without them.
+func Plain(line []byte) []byte {
+	if bytes.IndexByte(line, '\x1b') < 0 {
+		return line
+	}
+	return sequences.ReplaceAll(line, nil)
+}
 
 type counter struct {
 	r io.Reader
@@ -192,10 +200,7 @@ var (
 
 // line takes one line. Most lines are told by their last character.
 func (m *machine) line(line []byte) {
-	if bytes.IndexByte(line, '\x1b') >= 0 {
-		line = sequences.ReplaceAll(line, nil)
-	}
-	line = bytes.TrimRight(line, " \t\r\n")
+	line = bytes.TrimRight(Plain(line), " \t\r\n")
 	if len(line) < len("P99 ITL (ms):0") { // the shortest line that says anything
 		return
 	}

@@ -24,7 +24,7 @@ func TestLineEnds(t *testing.T) {
 		end := rapid.SampledFrom([]string{"\n", "\r", "\r\n"}).Draw(t, "end")
 		noise := rapid.StringMatching(`[ -~]{0,40}`).Draw(t, "noise")
 		padding := strings.Repeat("Benchmarking:  50%|#####     | 64/128 [00:31<00:31,  2.05it/s]\r", rapid.IntRange(0, 10_000).Draw(t, "padding"))
-		colour := rapid.SampledFrom([]string{"", "\x1b[0m", "\x1b[1;32m"}).Draw(t, "colour")
+		colour := rapid.SampledFrom([]string{"", "\x1b[0m", "\x1b[1;32m", "\x1b(B\x1b[m"}).Draw(t, "colour")
 		text := padding + strings.ReplaceAll(one, "\n", colour+end+colour) + noise + end
 		want, err := Read(strings.NewReader(one))
 		if err != nil {

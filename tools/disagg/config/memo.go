@@ -1,6 +1,7 @@
 package config
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"sync"
@@ -17,7 +18,7 @@ type memo struct {
 	patterns map[string]compiled // by their texts and names
 	spent    time.Duration       // on these
 	nearest  map[string]string   // what is said of unknown keys, by their paths
-	texts    map[string]string   // what is shown of texts
+	texts    map[string]string   // what is shown of texts, by their hashes: they may be long
 }
 
 type compiled struct {
@@ -64,7 +65,8 @@ func (m *memo) suggestion(path string, find func() string) string {
 
 // masked is the beginning of a text, without secrets.
 func (m *memo) masked(text string) string {
-	return m.once(&m.texts, text, func() string { return clip(secret.Text(text)) })
+	hash := sha256.Sum256([]byte(text))
+	return m.once(&m.texts, string(hash[:]), func() string { return clip(secret.Text(text)) })
 }
 
 // once is what find says of a key, which may take long.

@@ -36,6 +36,7 @@ const (
 func (c *Config) judge(r *reader, rules Rules) {
 	c.judgeFigures(r)
 	if rules == Logs {
+		c.judgeOmissions(r)
 		return
 	}
 	c.needs(r, rules)
@@ -76,6 +77,19 @@ func (c *Config) judgeFigures(r *reader) {
 	if v := r.values["metadata.accuracy.datasets"]; v != nil && c.Category == "perf" {
 		c.warn(v, "metadata.accuracy.datasets", "has no effect: only accuracy and stress cases are judged by it "+
 			"(metadata.id: %s/accuracy/%s, or the folder, makes it one)", c.Type, c.Stem)
+	}
+}
+
+// judgeOmissions warns of keys without which a log is judged less strictly. Other rules want them to be there.
+func (c *Config) judgeOmissions(r *reader) {
+	if !c.Benchmark.Enabled || c.Category == "accuracy" {
+		return
+	}
+	if len(c.Benchmark.Levels) == 0 {
+		c.warn(r.root, "benchmark.concurrency_list", "missing: no level has to be in the log")
+	}
+	if c.Benchmark.Output == 0 {
+		c.warn(r.root, "benchmark.output_length", "missing: the generated tokens are not counted")
 	}
 }
 

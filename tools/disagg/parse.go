@@ -137,7 +137,8 @@ func (c *ParseCmd) expected() (want verdict.Expect, warnings []string, err error
 // started with does not matter to its log.
 func misread(c *config.Config) *config.Problem {
 	for _, p := range c.Problems {
-		if section, _, isKey := strings.Cut(p.Path, "."); p.Line == 0 || !isKey || slices.Contains(judging, section) {
+		section, _, isKey := strings.Cut(p.Path, ".")
+		if !c.WasRead || p.Line == 0 || !isKey || slices.Contains(judging, section) {
 			return &p
 		}
 	}

@@ -59,6 +59,7 @@ type Config struct {
 	Gen, Ctx    Worker
 	Job         Job
 
+	WasRead  bool // key by key: the problems are of these. Otherwise nothing of the file is in the fields above
 	Problems []Problem
 	Warnings []Problem
 	Replaced []Replaced // by the environment

@@ -103,6 +103,7 @@ func from(v variant, file string, id Ident, o Options, m *memo) *Config {
 	c.identify(r)
 	c.Stem += v.suffix
 	if c.Tree.Kind == conf.Map {
+		c.WasRead = true
 		c.fill(r)
 		c.judge(r, o.Rules)
 	}

@@ -148,6 +148,9 @@ func (v *verdicts) below(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%w", err)
 		}
 		for _, e := range entries {
+			if strings.Contains(e.Name(), batch.FailedSuffix+leftover) {
+				continue
+			}
 			c, err := v.read(filepath.Join(folder, e.Name()))
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 				continue // a case that still runs, or a file

@@ -309,6 +309,11 @@ func (r *session) debug(job string) error {
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
 	for _, t := range r.tasks {
 		t.Job.ID, t.Submitted = job, r.began
+		if p := misread(t.Config); p != nil { // what is in the folder stays
+			t.Err = errors.New(where(t.File, *p))
+			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
+			continue
+		}
 		_, err := os.Stat(t.Dir)
 		if errors.Is(err, fs.ErrNotExist) { // a failed case is judged anew, in its own place
 			if e := os.Rename(t.Dir+batch.FailedSuffix, t.Dir); e == nil || !errors.Is(e, fs.ErrNotExist) {
@@ -317,10 +322,6 @@ func (r *session) debug(job string) error {
 		}
 		if err != nil {
 			t.Err = fmt.Errorf("Result directory not found: %w", err)
-		} else if p := misread(t.Config); p != nil { // what is in the folder stays
-			t.Err = errors.New(where(t.File, *p))
-		}
-		if t.Err != nil {
 			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
 			continue
 		}
@@ -334,6 +335,10 @@ func (r *session) debug(job string) error {
 		}
 		r.cases[t] = d
 		r.judge(t, d)
+		for _, p := range t.Config.Warnings {
+			d.Warnings = append(d.Warnings, where(t.File, p))
+			fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, d.Warnings[len(d.Warnings)-1])
+		}
 		if batch.Changed(t) {
 			d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+launch.Effective)
 			fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, d.Warnings[len(d.Warnings)-1])

@@ -53,6 +53,11 @@ func TestParseMistakes(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "verdict.json")); code != int(fault.Threshold) || !strings.Contains(list+said, "c.yaml:2: benchmark.output_length: wanted a whole number") || !os.IsNotExist(err) {
 		t.Errorf("DEBUG_MODE: exit code %d, %v\n%s%s", code, err, list, said)
 	}
+	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {concurrency_list: 4, input_length: 10, dataset_file: <dataset_file>}\njob: {command: 'true'}\n"), 0o600))
+	list, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
+	if code != 0 || !strings.Contains(said, "c.yaml:1: benchmark.output_length: missing: the generated tokens are not counted") {
+		t.Errorf("DEBUG_MODE without output_length: exit code %d\n%s%s", code, list, said)
+	}
 	file = filepath.Join(folder, "6_bench.log")
 	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {streaming: true}\n\"a\\nstate: passed\": 1\n"), 0o600))
 	text, _, _ := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")

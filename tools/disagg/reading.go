@@ -27,7 +27,7 @@ type allowance struct {
 
 // allowed is more than the largest inputs take that are no attack: 3 s, 2 s for each GiB of a log, 0.2 s for each MiB
 // of job scripts, and 250 MiB. It is a variable for tests.
-var allowed = allowance{45 * time.Second, 10 * time.Second, time.Second, 340 << 20, 430 << 20}
+var allowed = allowance{45 * time.Second, 10 * time.Second, time.Second, 310 << 20, 400 << 20}
 
 // reading runs a command that reads files which may have come from a stranger, and leaves it to itself where it takes
 // too much: then this process has to end.

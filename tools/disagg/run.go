@@ -80,6 +80,7 @@ type session struct {
 	ledger *batch.Ledger
 	// templates are the folders that may hold job templates; nil: they may be anywhere.
 	templates regular.Folders
+	debugs    bool          // judges results that are there, without Slurm
 	took      time.Duration // by templates of files, in a dry run
 }
 
@@ -114,7 +115,7 @@ func (c *RunCmd) run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}, debugs: debug}
 	if err := run.makeTasks(selected); err != nil {
 		return err
 	}
@@ -192,7 +193,7 @@ func (c *RunCmd) size(s cli.Streams) (int, error) {
 func (r *session) makeTasks(selected []*config.Config) error {
 	for repeat := 1; repeat <= r.Repeat; repeat++ {
 		for _, c := range selected {
-			if repeat == 1 {
+			if repeat == 1 && !r.debugs {
 				c.Problems = append(c.Problems, c.Unset()...)
 			}
 			name, folder := c.Ident.String(), strings.ReplaceAll(c.Ident.String(), ":", "-")
@@ -534,9 +535,9 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 		return fault.New(fault.Interrupt, "interrupted; %s left running", cli.Count(len(open), "job")).
 			WithHint("perigee disagg run --resume goes on with them, perigee disagg clean cancels them")
 	}
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute) // a Slurm that is always slow is believed after one
 	defer stop()
-	n, left, err := batch.Cancel(ctx, m.Queue, ledger)
+	n, left, err := batch.Cancel(ctx, m.Queue, ledger, func(text string) { fmt.Fprintln(r.log, text) })
 	for _, text := range left {
 		fmt.Fprintln(r.log, "left alone:", plaintext.Escape(text))
 	}
@@ -568,7 +569,7 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer ledger.Close()
-	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger)
+	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger, func(text string) { fmt.Fprintln(s.Err, text) })
 	for _, text := range left {
 		fmt.Fprintln(s.Err, "left alone:", plaintext.Escape(text))
 	}

@@ -2,6 +2,7 @@ package disagg
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,6 +46,14 @@ func (r *session) storeFiles(t *batch.Task, d *done) error {
 		if err := errors.Join(free(d.dir), os.MkdirAll(d.dir, 0o755)); err != nil {
 			return fault.New(fault.Output, "%w", err)
 		}
+	}
+	// Nothing is written through a link, nor into a pipe, for whose reader a run would wait for ever.
+	err := checkPlace(d.dir, "a folder", fs.FileMode.IsDir)
+	for _, name := range []string{verdictFile, resultFile} {
+		err = cmp.Or(err, checkPlace(filepath.Join(d.dir, name), "a regular file", fs.FileMode.IsRegular))
+	}
+	if err != nil {
+		return err
 	}
 	c := r.summary(t)
 	if !d.kept {
@@ -91,18 +100,21 @@ func (r *session) rename(t *batch.Task, d *done) error {
 	return nil
 }
 
+// leftover ends the names of folders of which a part could not be removed.
+const leftover = ".old"
+
 // free removes a folder of an earlier run. What cannot be removed, as of a job that has made a part of it read-only,
 // stays under another name.
 func free(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	aside := dir + ".old"
+	aside := dir + leftover
 	for n := 2; ; n++ {
 		if _, err := os.Lstat(aside); err != nil {
 			break
 		}
-		aside = fmt.Sprint(dir, ".old", n)
+		aside = fmt.Sprint(dir, leftover, n)
 	}
 	if err := os.Rename(dir, aside); err != nil {
 		return err

@@ -378,7 +378,7 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 			return 0, err
 		}
 	}
-	mine, err := mine(ctx, m.Queue, m.Ledger, last)
+	mine, err := mine(ctx, m.Queue, m.Ledger, last, func(map[string]slurm.Job) {})
 	if err != nil {
 		return 0, fault.New(fault.Launch, "resume: %w", err)
 	}
@@ -435,10 +435,12 @@ func (m *Manager) Resume(ctx context.Context, tasks []*Task) (int, error) {
 }
 
 // mine returns the user's jobs, if events of tasks need them. An intent may become a job only now: what a killed run
-// has sent to a busy Slurm is still done.
-func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event) (map[string]slurm.Job, error) {
-	events := slices.Collect(maps.Values(last))
-	if !slices.ContainsFunc(events, func(e Event) bool { return e.Event != recorded }) {
+// has sent to a busy Slurm is still done. Each answer with which it waits on goes to waiting, which may remove events.
+func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event,
+	waiting func(map[string]slurm.Job),
+) (map[string]slurm.Job, error) {
+	has := func(is func(Event) bool) bool { return slices.ContainsFunc(slices.Collect(maps.Values(last)), is) }
+	if !has(func(e Event) bool { return e.Event != recorded }) {
 		return nil, nil
 	}
 	for began := time.Now(); ; {
@@ -449,7 +451,7 @@ func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event)
 			return nil, err
 		}
 		sure := l.pace.answered(asked)
-		open := slices.ContainsFunc(events, func(e Event) bool {
+		open := has(func(e Event) bool {
 			// Clocks may differ: the intent may be of the future.
 			young := time.Since(e.Time) < late && time.Since(began) <= late
 			return e.Event == submitting && (young || !sure) && l.find(jobs, e) == ""
@@ -457,6 +459,7 @@ func mine(ctx context.Context, q *slurm.Queue, l *Ledger, last map[string]Event)
 		if !open {
 			return jobs, nil
 		}
+		waiting(jobs)
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -535,22 +538,56 @@ func (m *Manager) missing(last map[string]Event, tasks []*Task) error {
 
 // Cancel cancels the jobs of an output folder that may still be in Slurm, by their
 // ids, and notes it. It returns how many there were, and says of each job that the
-// ledger names and that stays why it does.
-func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []string, err error) {
-	open := l.Open()
-	mine, err := mine(ctx, q, l, open)
+// ledger names and that stays why it does. A slow Slurm may still take a job that was being submitted: the others are
+// cancelled before Cancel waits for that, which it announces by say.
+func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger, say func(text string)) (count int, left []string, err error) {
+	c := cancellation{ctx: ctx, queue: q, ledger: l, open: l.Open()}
+	said := false
+	jobs, err := mine(ctx, q, l, c.open, func(jobs map[string]slurm.Job) {
+		c.cancel(jobs, false)
+		if !said {
+			say("waiting for Slurm, which may still take a job that was being submitted")
+			said = true
+		}
+	})
 	if err != nil {
-		return 0, nil, err
+		return c.count, c.left, errors.Join(append(c.failures, err)...)
 	}
-	var failures []error
-	for _, name := range slices.Sorted(maps.Keys(open)) {
-		e := open[name]
+	c.cancel(jobs, true)
+	if err := errors.Join(c.failures...); err != nil {
+		return c.count, c.left, err
+	}
+	return c.count, c.left, l.Add(Event{Event: finished})
+}
+
+// cancellation is what Cancel has done.
+type cancellation struct {
+	ctx      context.Context
+	queue    *slurm.Queue
+	ledger   *Ledger
+	open     map[string]Event // of the tasks whose job it has not decided about
+	count    int
+	left     []string
+	failures []error
+}
+
+// cancel decides about open tasks by the user's jobs: about those that have a job, and if these are all jobs that there
+// will be, about all.
+func (c *cancellation) cancel(jobs map[string]slurm.Job, all bool) {
+	l := c.ledger
+	for _, name := range slices.Sorted(maps.Keys(c.open)) {
+		e := c.open[name]
 		id := e.Job
 		if e.Event == submitting {
-			id = l.find(mine, e)
+			id = l.find(jobs, e)
 		}
+		job, is := jobs[id]
+		if !is && !all {
+			continue
+		}
+		delete(c.open, name)
 		event := cancelled
-		switch job, is := mine[id]; {
+		switch {
 		case id == "":
 		case is && job.Over():
 			if (job.State != "CANCELLED" || marked(e.Dir, id)) && l.owns(e, job) {
@@ -559,32 +596,28 @@ func Cancel(ctx context.Context, q *slurm.Queue, l *Ledger) (count int, left []s
 		case !is && marked(e.Dir, id):
 			event = ended
 		case !is:
-			left = append(left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
+			c.left = append(c.left, fmt.Sprintf("%s: Slurm has no job %s of yours (any more)", name, id))
 		case !l.owns(e, job):
-			left = append(left, stranger(name, id, l))
+			c.left = append(c.left, stranger(name, id, l))
 		default:
 			// The intent comes first: who is killed in between does not take the job for one that has failed.
 			err := l.Add(Event{Event: cancelling, Task: name, Job: id})
 			if err == nil {
-				err = q.Cancel(ctx, id)
+				err = c.queue.Cancel(c.ctx, id)
 			}
 			if err != nil {
-				failures = append(failures, fmt.Errorf("job %s of %s: %w", id, name, err))
+				c.failures = append(c.failures, fmt.Errorf("job %s of %s: %w", id, name, err))
 				continue
 			}
-			count++
+			c.count++
 			if marked(e.Dir, id) {
 				event = ended
 			}
 		}
 		if err := l.Add(Event{Event: event, Task: name, Job: id}); err != nil {
-			failures = append(failures, err)
+			c.failures = append(c.failures, err)
 		}
 	}
-	if err := errors.Join(failures...); err != nil {
-		return count, left, err
-	}
-	return count, left, l.Add(Event{Event: finished})
 }
 
 // marked reports whether a job has left its own end mark in its result folder: it has figures, whatever Slurm calls its

@@ -556,7 +556,7 @@ func TestForeignJobs(t *testing.T) {
 			t.Errorf("resume %s: %v", j.task, err)
 		}
 	}
-	n, left, err := Cancel(context.Background(), m.Queue, m.Ledger)
+	n, left, err := Cancel(context.Background(), m.Queue, m.Ledger, func(string) {})
 	if err != nil || n != 2 || len(left) != 8 {
 		t.Errorf("%d cancelled, left %q, %v", n, left, err)
 	}
@@ -605,7 +605,7 @@ func TestCancelOfMarkedJobs(t *testing.T) {
 	}
 	line := func(id string) string { return id + "|CANCELLED|n1|N/A|N/A|" + shown(secret) + "|None|" }
 	fake(t, "cat <<'END'\n"+line("7")+"\n"+line("9")+"\nEND")
-	if _, _, err := Cancel(context.Background(), m.Queue, m.Ledger); err != nil {
+	if _, _, err := Cancel(context.Background(), m.Queue, m.Ledger, func(string) {}); err != nil {
 		t.Fatal(err)
 	}
 	tasks, _ := m.Ledger.Last()

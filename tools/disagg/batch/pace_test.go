@@ -38,14 +38,37 @@ func TestIntentOfSlowSlurm(t *testing.T) {
 				}
 				return
 			}
-			if n, left, err := Cancel(t.Context(), &slurm.Queue{}, m.Ledger); err != nil || n != 1 || left != nil || calls(t, dir, "scancel") != 1 {
+			if n, left, err := Cancel(t.Context(), &slurm.Queue{}, m.Ledger, func(string) {}); err != nil || n != 1 || left != nil || calls(t, dir, "scancel") != 1 {
 				t.Errorf("%d, %q, %v", n, left, err)
 			}
 		})
 	}
 }
 
-// So is a job whose sbatch has failed as Slurm was away, in the run itself.
+// Jobs whose ids are known are cancelled before anything waits for one that Slurm may still take, and the user is told.
+func TestCancelDoesNotWait(t *testing.T) {
+	m := manager(t, t.TempDir())
+	late = 100 * time.Millisecond
+	comment := newComment()
+	for _, e := range []Event{{Event: began}, {Event: submitting, Task: "case0", Comment: comment}, {Event: submitted, Task: "case0", Job: "77"},
+		{Event: submitting, Task: "case1", Comment: newComment()}} {
+		if err := m.Ledger.Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := fake(t, `sleep 0.2; echo "77|RUNNING|node1|N/A|N/A|`+shown(comment)+`|None|/x/job.sh"`)
+	said := 0
+	n, left, err := Cancel(t.Context(), &slurm.Queue{}, m.Ledger, func(text string) {
+		if said++; calls(t, dir, "scancel") != 1 {
+			t.Errorf("%s: %d jobs are cancelled", text, calls(t, dir, "scancel"))
+		}
+	})
+	if err != nil || n != 1 || left != nil || said != 1 || calls(t, dir, "scancel") != 1 {
+		t.Errorf("%d, %q, %v, told %d times", n, left, err, said)
+	}
+}
+
+// A job is found, too, whose sbatch has failed as Slurm was away, in the run itself.
 func TestSubmittedToSlowSlurm(t *testing.T) {
 	list := tasks(t, 1)
 	dir := fake(t, slowly(`$(sed -n 's/^sbatch .*--comment=\([^ ]*\).*/\1/p' calls)`))

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 )
@@ -142,16 +141,38 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
-// sequences are what programs write to a terminal: colours, and what progress bars write, also behind the last line, to
-// show the cursor again.
-var sequences = regexp.MustCompile(`\x1b(\[[0-9;?]*[A-Za-z]|\([0-9A-Z])`)
-
-// Plain is a line without them.
+// Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the last
+// line, to show the cursor again. These are ESC [ with digits and a letter, ESC ( with a character set, and Ctrl-O.
 func Plain(line []byte) []byte {
-	if bytes.IndexByte(line, '\x1b') < 0 {
+	const escape, shift = '\x1b', '\x0f'
+	if bytes.IndexByte(line, escape) < 0 && bytes.IndexByte(line, shift) < 0 {
 		return line
 	}
-	return sequences.ReplaceAll(line, nil)
+	plain := make([]byte, 0, len(line))
+	for len(line) > 0 {
+		n := 0 // bytes of a sequence
+		switch rest := line[1:]; {
+		case line[0] == shift:
+			n = 1
+		case line[0] != escape || len(rest) < 2:
+		case rest[0] == '(':
+			n = len("\x1b(B")
+		case rest[0] == '[':
+			letter := 1
+			for letter < len(rest) && (rest[letter] == ';' || rest[letter] == '?' || '0' <= rest[letter] && rest[letter] <= '9') {
+				letter++
+			}
+			if letter < len(rest) && ('A' <= rest[letter]&^0x20 && rest[letter]&^0x20 <= 'Z') {
+				n = 1 + letter + 1
+			}
+		}
+		if n == 0 {
+			plain = append(plain, line[0])
+			n = 1
+		}
+		line = line[n:]
+	}
+	return plain
 }
 
 type counter struct {

@@ -40,6 +40,17 @@ func TestLineEnds(t *testing.T) {
 	})
 }
 
+func TestPlain(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "", "a": "a", "\x1b[1;32ma\x1b[0mb\x1b[?25h": "ab", "a\x1b(B\x1b[m\x0fb": "ab", "\x1b": "\x1b", "\x1b[": "\x1b[", "\x1b[1": "\x1b[1", "\x1b(": "\x1b(",
+		"\x1b[1{a": "\x1b[1{a", "a\x1bb": "a\x1bb", "\x1b[[31m": "\x1b[[31m", "\x1b\x1b[31mé": "\x1bé",
+	} {
+		if got := Plain([]byte(line)); string(got) != want {
+			t.Errorf("%q is %q, wanted %q", line, got, want)
+		}
+	}
+}
+
 // Half a line is no line: a figure is never cut short.
 func TestLongLines(t *testing.T) {
 	long := strings.Repeat("x", longest-len("Median TTFT (ms): 14")-1) + " Median TTFT (ms): 144.30\n"

@@ -535,7 +535,8 @@ func (r *session) interrupted(m *batch.Manager, ledger *batch.Ledger) error {
 		return fault.New(fault.Interrupt, "interrupted; %s left running", cli.Count(len(open), "job")).
 			WithHint("perigee disagg run --resume goes on with them, perigee disagg clean cancels them")
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute) // a Slurm that is always slow is believed after one
+	const most = 2 * time.Minute // a Slurm that is always slow is believed after one
+	ctx, stop := context.WithTimeout(context.Background(), most)
 	defer stop()
 	n, left, err := batch.Cancel(ctx, m.Queue, ledger, func(text string) { fmt.Fprintln(r.log, text) })
 	for _, text := range left {
@@ -569,7 +570,8 @@ func (c *CleanCmd) Run(s cli.Streams) error {
 		return err
 	}
 	defer ledger.Close()
-	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger, func(text string) { fmt.Fprintln(s.Err, text) })
+	say := func(text string) { fmt.Fprintln(s.Err, text) }
+	n, left, err := batch.Cancel(context.Background(), &slurm.Queue{}, ledger, say)
 	for _, text := range left {
 		fmt.Fprintln(s.Err, "left alone:", plaintext.Escape(text))
 	}

@@ -115,7 +115,8 @@ func (c *RunCmd) run(s cli.Streams) error {
 	if err != nil {
 		return err
 	}
-	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}, debugs: debug}
+	run := &session{RunCmd: c, s: s, dir: dir, began: time.Now(), gpu: c.gpu(s), cases: map[*batch.Task]*done{}}
+	run.debugs = debug
 	if err := run.makeTasks(selected); err != nil {
 		return err
 	}

@@ -141,39 +141,47 @@ func LastLine(rest []byte) string {
 	return string(bytes.ToValidUTF8(rest[:min(len(rest), 200)], []byte("?")))
 }
 
-// Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the last
-// line, to show the cursor again. These are ESC [ with digits and a letter, ESC ( with a character set, and Ctrl-O.
+// Plain is a line without what programs write to a terminal: colours, and what progress bars write, also behind the
+// last line, to show the cursor again. These are ESC [ with digits and a letter, ESC ( with a character set, and
+// Ctrl-O.
 func Plain(line []byte) []byte {
 	const escape, shift = '\x1b', '\x0f'
-	if bytes.IndexByte(line, escape) < 0 && bytes.IndexByte(line, shift) < 0 {
+	if bytes.IndexByte(line, shift) >= 0 {
+		line = bytes.ReplaceAll(line, []byte{shift}, nil)
+	}
+	at := bytes.IndexByte(line, escape)
+	if at < 0 {
 		return line
 	}
 	plain := make([]byte, 0, len(line))
-	for len(line) > 0 {
-		n := 0 // bytes of a sequence
-		switch rest := line[1:]; {
-		case line[0] == shift:
-			n = 1
-		case line[0] != escape || len(rest) < 2:
-		case rest[0] == '(':
-			n = len("\x1b(B")
-		case rest[0] == '[':
-			letter := 1
-			for letter < len(rest) && (rest[letter] == ';' || rest[letter] == '?' || '0' <= rest[letter] && rest[letter] <= '9') {
-				letter++
-			}
-			if letter < len(rest) && ('A' <= rest[letter]&^0x20 && rest[letter]&^0x20 <= 'Z') {
-				n = 1 + letter + 1
-			}
-		}
+	for ; at >= 0; at = bytes.IndexByte(line, escape) {
+		plain, line = append(plain, line[:at]...), line[at:]
+		n := sequence(line)
 		if n == 0 {
-			plain = append(plain, line[0])
 			n = 1
+			plain = append(plain, escape)
 		}
 		line = line[n:]
 	}
-	return plain
+	return append(plain, line...)
 }
+
+// sequence is how long the sequence is that a text begins with, 0 if it is none.
+func sequence(text []byte) int {
+	switch {
+	case len(text) < len("\x1b[m"):
+	case text[1] == '(':
+		return len("\x1b(B")
+	case text[1] == '[':
+		end := len(text) - len(bytes.TrimLeft(text[2:], "0123456789;?"))
+		if end < len(text) && isLetter(text[end]) {
+			return end + 1
+		}
+	}
+	return 0
+}
+
+func isLetter(c byte) bool { return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' }
 
 type counter struct {
 	r io.Reader

@@ -17,6 +17,7 @@ import (
 	"perigee/internal/regular"
 	"perigee/internal/table"
 	"perigee/internal/version"
+	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
 	"perigee/tools/disagg/catalog"
 	"perigee/tools/disagg/launch"
@@ -91,8 +92,16 @@ func noFigures(reason string) *verdict.Verdict {
 
 const suspendedWarning = "Slurm has suspended the job for a while: its figures may hold the pause"
 
-// judge reads the logs of a task.
+// judge reads the logs of a task. A panic, which would be a defect of perigee, fails this case alone: its log would end
+// each further run, too.
 func (r *session) judge(t *batch.Task, d *done) {
+	defer func() {
+		if p := recover(); p != nil {
+			err := defect(p)
+			d.Verdict = noFigures(err.Error())
+			fmt.Fprintf(r.log, "%s: %v (%s)\n", t.Name, err, err.Hint)
+		}
+	}()
 	want := verdict.Expected(t.Config)
 	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
 	if err != nil {
@@ -238,7 +247,7 @@ func (r *session) append(t *batch.Task, d *done) error {
 // good reports whether nothing is wrong with the benchmark itself.
 func good(v *verdict.Verdict) bool {
 	return !slices.ContainsFunc(v.Reasons, func(s string) bool {
-		return !strings.HasPrefix(s, "accuracy: ") && !strings.HasPrefix(s, "EVALUATE ") // which comes after it
+		return !strings.HasPrefix(s, accuracy.Prefix) && !strings.HasPrefix(s, "EVALUATE ") // which comes after it
 	})
 }
 

@@ -93,7 +93,7 @@ func TestCutEvaluation(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(dir, "7_accuracy_eval_x.log"), []byte(row), 0o600))
 	e, err := verdict.Gather(dir, verdict.Expect{}, verdict.Patience{Quiet: time.Hour, Limit: -1})
-	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "7_accuracy_eval_x.log" {
+	if err != nil || len(e.Growing) != 1 || e.Growing[0] != "accuracy: 7_accuracy_eval_x.log" {
 		t.Errorf("one that was written a moment ago: growing: %q, %v", e.Growing, err)
 	}
 }

@@ -1,7 +1,11 @@
 package disagg
 
 import (
+	"fmt"
 	"io"
+	"path/filepath"
+	"runtime"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +43,11 @@ func reading(s cli.Streams, command func(cli.Streams) error) error {
 	done, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				ended <- defect(p)
+			}
+		}()
 		ended <- command(s)
 	}()
 	tooMuch := heap.Watch(done, func(_ time.Duration, grown func() int64) error {
@@ -61,6 +70,24 @@ func reading(s cli.Streams, command func(cli.Streams) error) error {
 		return tooMuch
 	}
 	return <-ended
+}
+
+// defect is the error of a panic, which the deferred function that calls it has recovered from.
+func defect(p any) *fault.Error {
+	at := "somewhere"
+	callers := make([]uintptr, 100)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(1, callers)])
+	for panicked, more := false, true; more; {
+		var f runtime.Frame
+		f, more = frames.Next()
+		if own := strings.HasPrefix(f.Function, "perigee/"); own && panicked {
+			at = fmt.Sprintf("%s:%d", filepath.Base(f.File), f.Line)
+			break
+		}
+		panicked = panicked || f.Function == "runtime.gopanic"
+	}
+	return fault.New(fault.Internal, "panic: %v, at %s", p, at).
+		WithHint("this is a defect of perigee; please report it with what it read")
 }
 
 // processorTime is what this process has taken of all processors.

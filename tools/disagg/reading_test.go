@@ -2,9 +2,11 @@ package disagg
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -14,7 +16,32 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/verdict"
 )
+
+// A defect ends the command with an error that names the place.
+func TestDefect(t *testing.T) {
+	err := reading(cli.Streams{Out: io.Discard, Err: io.Discard}, func(cli.Streams) error {
+		var none []int
+		return fmt.Errorf("%d", none[0])
+	})
+	if fault.KindOf(err) != fault.Internal || fault.HintOf(err) == "" || !regexp.MustCompile(`^panic: .*index out of range .*, at reading_test.go:\d+$`).MatchString(err.Error()) {
+		t.Error(err)
+	}
+}
+
+// In a run it fails its own case.
+func TestDefectInARun(t *testing.T) {
+	log, err := openRunLog(t.TempDir(), time.Now(), io.Discard)
+	must(t, err)
+	defer log.Close()
+	r, d := &session{RunCmd: &RunCmd{}, log: log}, &done{}
+	r.judge(&batch.Task{Name: "a"}, d) // without a configuration
+	if d.Verdict == nil || d.State != verdict.Failed || !strings.HasPrefix(d.Reasons[0], "panic: ") {
+		t.Errorf("%+v", d.Verdict)
+	}
+}
 
 var readingTests atomic.Int64
 

@@ -90,6 +90,7 @@ func TestTables(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add("0: |gsm8k|      3|flexible-extract|     5|exact_match|u  |0.9454|p  |0.0063|\n")
 	f.Add("|Tasks|Value|Metric|Filter|\n|||||\n")
+	f.Add("|Tasks|Filter|Metric|Value|x|Tasks|\n|gsm8k|f|m|1|x|\n|Groups|Filter|Metric|Value|x|Groups|\n|gsm8k|f|m|2|x|\n") // a row without the last column
 	fuzztest.Run(f, []string{"|", "gsm8k", "mmlu", "flexible-extract", "exact_match", "0.9454", "5", "1", "u", "\n", "Tasks", "Filter", "Metric", "Value", "Stderr", "- ", "0: ", "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"}, func(t *testing.T, log string) {
 		scores, err := read(log)
 		if err != nil {
@@ -170,6 +171,16 @@ func TestOrderOfRuns(t *testing.T) {
 		got := strings.Join(JudgeAll(scores, references), "; ")
 		if cut, _, _ := strings.Cut(want, " threshold"); !strings.HasPrefix(got, cut) || want == "" && got != "" {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
+		}
+	}
+}
+
+// A group repeats the row of its name where it has the same value; another value is another run's.
+func TestGroupsThatDiffer(t *testing.T) {
+	const tasks = "|Tasks|Filter|Metric|Value|x|\n|gsm8k|f|m|0.9|x|\n"
+	for groups, want := range map[string]int{"|gsm8k|f|m|0.9|x|\n": 1, "|gsm8k|f|m|0.3|x|\n": 2, "|gsm8k|f|m|nan|x|\n": 2} {
+		if scores, err := read(tasks + "|Groups|Filter|Metric|Value|x|Groups|\n" + groups); err != nil || len(scores) != want {
+			t.Errorf("%s: %+v, %v", groups, scores, err)
 		}
 	}
 }

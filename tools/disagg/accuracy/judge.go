@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// Prefix begins the reasons of a verdict that are about evaluations, and not about the benchmark before them.
+const Prefix = "accuracy: "
+
 // Reference is what a data set is expected to reach.
 type Reference struct {
 	Name, Filter string
@@ -101,7 +104,7 @@ func JudgeAll(scores []Score, references []Reference) (reasons []string) {
 		runs = max(runs, s.Run)
 	}
 	if runs == 0 {
-		return []string{"accuracy: no table of results in the log"}
+		return []string{Prefix + "no table of results in the log"}
 	}
 	more := 0
 	for run := 1; run <= runs; run++ {
@@ -121,7 +124,7 @@ func JudgeAll(scores []Score, references []Reference) (reasons []string) {
 		scores = scores[n:] // they stand in the order of the runs
 	}
 	if more > 0 {
-		reasons = append(reasons, fmt.Sprintf("accuracy: and %d more reasons", more))
+		reasons = append(reasons, fmt.Sprintf(Prefix+"and %d more reasons", more))
 	}
 	return reasons
 }
@@ -138,13 +141,13 @@ func judgeRun(scores []Score, run int, r Reference) func() string {
 	}
 	if i < 0 {
 		return func() string {
-			return fmt.Sprintf("accuracy: run %d has no result of %s with the filter %s", run, r.Name,
+			return fmt.Sprintf(Prefix+"run %d has no result of %s with the filter %s", run, r.Name,
 				cmp.Or(r.Filter, "none"))
 		}
 	}
 	if text := scores[i].Text; text != "" {
 		return func() string {
-			return fmt.Sprintf("accuracy: run %d of %s: wanted a number for %s, got %q", run, r.Name, scores[i].Metric, text)
+			return fmt.Sprintf(Prefix+"run %d of %s: wanted a number for %s, got %q", run, r.Name, scores[i].Metric, text)
 		}
 	}
 	if r.Unjudged {
@@ -160,7 +163,7 @@ func judgeRun(scores []Score, run int, r Reference) func() string {
 		side = "above"
 	}
 	return func() string {
-		return fmt.Sprintf("accuracy: run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
+		return fmt.Sprintf(Prefix+"run %d of %s reached %.4f, %s the threshold %.4f (reference %.4f)", run, r.Name,
 			j.Actual, side, j.Threshold, j.Expected)
 	}
 }

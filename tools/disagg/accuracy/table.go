@@ -28,11 +28,11 @@ type Score struct {
 	*Judgement
 }
 
-// columns are where a table has what is read of it.
-type columns struct{ task, filter, metric, value, stderr int }
+// columns are where a table has what is read of it, besides the task, which comes first.
+type columns struct{ filter, metric, value, stderr int }
 
 // usual is lm_eval's table, for a log whose header is lost.
-var usual = columns{task: 0, filter: 2, metric: 4, value: 6, stderr: 8}
+var usual = columns{filter: 2, metric: 4, value: 6, stderr: 8}
 
 // maxScores bounds the rows of a log's tables. The largest suites have some thousand.
 const maxScores = 100_000
@@ -45,10 +45,10 @@ const maxName = 200
 type Tables struct {
 	at     columns
 	task   string
-	head   string       // Tasks or Groups: the first word of this table
-	again  bool         // a table of groups after that of the tasks: the groups stand in both
-	seen   map[key]bool // of this table of tasks
-	runs   map[key]int  // how often each has come so far
+	head   string        // Tasks or Groups: the first word of this table
+	again  bool          // a table of groups after that of the tasks: the groups stand in both
+	seen   map[key]Score // the last one of each in this table of tasks
+	runs   map[key]int   // how often each has come so far
 	scores []Score
 }
 
@@ -58,7 +58,7 @@ type key struct{ task, filter, metric string }
 // Read reads a log. Cells may be padded; an empty task cell means the task of the row above. rest is what stands behind
 // the last end of a line, which has been read, too.
 func (t *Tables) Read(r io.Reader) (rest []byte, err error) {
-	t.at, t.task, t.head, t.again, t.seen = usual, "", "", false, map[key]bool{}
+	t.at, t.task, t.head, t.again, t.seen = usual, "", "", false, map[key]Score{}
 	if t.runs == nil {
 		t.runs = map[key]int{}
 	}
@@ -113,11 +113,9 @@ func (t *Tables) header(cells []string) bool {
 		clear(t.seen)
 	}
 	t.head = cells[0]
-	at := columns{-1, -1, -1, -1, -1}
+	at := columns{-1, -1, -1, -1}
 	for i, c := range cells {
 		switch c {
-		case "Tasks", "Groups":
-			at.task = i
 		case "Filter":
 			at.filter = i
 		case "Metric":
@@ -148,7 +146,7 @@ func (t *Tables) score(cells []string) {
 	default:
 		return // a rule of dashes, a group's header, or another table
 	}
-	if task := strings.ToLower(strings.TrimLeft(cells[t.at.task], "- ")); task != "" {
+	if task := strings.ToLower(strings.TrimLeft(cells[0], "- ")); task != "" {
 		t.task = task
 		if len(task) > maxName {
 			t.task = "" // nor do the rows below have one
@@ -164,10 +162,10 @@ func (t *Tables) score(cells []string) {
 		}
 	}
 	of := key{s.Task, s.Filter, s.Metric}
-	if t.seen[of] && t.again {
+	if before, seen := t.seen[of]; seen && t.again && before.Value == s.Value && before.Text == s.Text {
 		return
 	}
-	t.seen[of] = true
+	t.seen[of] = s
 	t.runs[of]++
 	s.Run = t.runs[of]
 	t.scores = append(t.scores, s)

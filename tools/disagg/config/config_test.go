@@ -208,10 +208,22 @@ func TestAllAtOnce(t *testing.T) {
 	if diff := cmp.Diff(want, paths); diff != "" {
 		t.Error(diff)
 	}
+	c = load(t, swap(t, "  job_name: toy", manyKeys(mostProblems+51)), Options{Lenient: true})[0]
+	if n := len(c.Warnings); !c.Valid() || n != mostProblems+1 || c.Warnings[n-1].Message != "and 51 more like these" {
+		t.Errorf("lenient, many keys: %v, %d warnings, %v", c.Problems, n, c.Warnings[n-1])
+	}
 	c = load(t, swap(t, "job_name: toy", "jobname: toy"), Options{Lenient: true})[0]
 	if !c.Valid() || len(c.Warnings) != 1 || c.Warnings[0].Path != "slurm.jobname" {
 		t.Errorf("lenient: %v, %v", c.Problems, c.Warnings)
 	}
+}
+
+func manyKeys(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "  x%d: 1\n", i)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // Variables that the client finds with other values have no effect, and are named.

@@ -108,15 +108,15 @@ func from(v variant, file string, id Ident, o Options, m *memo) *Config {
 		c.judge(r, o.Rules)
 	}
 	if o.Lenient {
-		c.Warnings = append(c.Warnings, r.unknown...)
+		c.Warnings = append(append(c.Warnings, r.unknown...), last(r.moreUnknown)...)
 	} else {
-		r.problems = append(r.problems, r.unknown...)
+		r.problems, r.more = append(r.problems, r.unknown...), r.more+r.moreUnknown
 	}
 	if !c.Known() {
 		r.add(nil, "", "there are no metrics for %s/%s; known are disagg/perf, disagg/accuracy, disagg/stress, wideep/perf and wideep/accuracy", c.Type, c.Category)
 	}
 	slices.SortStableFunc(r.problems, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
-	c.Problems = append(append(c.Problems, r.problems...), r.last()...)
+	c.Problems = append(append(c.Problems, r.problems...), last(r.more)...)
 	return c
 }
 

@@ -29,8 +29,9 @@ type reader struct {
 	values   map[string]*conf.Value // by path: what is there and has its type
 	problems []Problem
 	unknown  []Problem // keys that the schema lacks
-	more     int       // problems beyond mostProblems
 	memo     *memo
+
+	more, moreUnknown int // beyond mostProblems
 }
 
 // mostProblems bounds what is kept of the problems of a case. A file may have one in each line, and a sweep makes
@@ -87,7 +88,7 @@ func (r *reader) add(v *conf.Value, path, format string, args ...any) {
 // strange notes a key that the schema lacks, with the nearest that it has. path is the whole path of the key.
 func (r *reader) strange(v *conf.Value, path, name string, nearest func() string) {
 	if len(r.unknown) >= mostProblems {
-		r.more++
+		r.moreUnknown++
 		return
 	}
 	said := r.memo.suggestion(path, nearest)
@@ -98,12 +99,12 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 		fmt.Sprintf("the key %q is not known here%s", secret.Name(name), said)})
 }
 
-// last is what is said of the problems beyond mostProblems.
-func (r *reader) last() []Problem {
-	if r.more == 0 {
+// last is what is said of so many problems beyond mostProblems.
+func last(more int) []Problem {
+	if more == 0 {
 		return nil
 	}
-	return []Problem{{"", 1, fmt.Sprintf("and %d more like these", r.more)}}
+	return []Problem{{"", 1, fmt.Sprintf("and %d more like these", more)}}
 }
 
 // missing notes a key that is not there, at the line of the innermost section

@@ -65,7 +65,7 @@ func Gather(path string, want Expect, p Patience) (*Evidence, error) {
 		if !info.Mode().IsRegular() {
 			return nil, fault.New(fault.Input, "%s: wanted a regular file or a folder", path)
 		}
-		e.settle(path, p)
+		e.settle(path, p, "")
 		if err := e.benchmark(path, want); err != nil {
 			return nil, err
 		}
@@ -98,7 +98,7 @@ func (e *Evidence) folder(dir string, want Expect, p Patience) error {
 		e.NoBenchmark = fmt.Sprintf("benchmark log not found: there is no %s in %s", strings.Join(names, ", "), dir)
 	} else {
 		file := filepath.Join(dir, names[i])
-		e.settle(file, p)
+		e.settle(file, p, "")
 		if err := e.benchmark(file, want); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (e *Evidence) folder(dir string, want Expect, p Patience) error {
 		if len(files) > 0 {
 			slices.Sort(files)
 			for _, file := range files {
-				e.settle(file, p)
+				e.settle(file, p, accuracy.Prefix)
 			}
 			return e.accuracy(files)
 		}
@@ -130,8 +130,9 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// settle waits until a file that was written a moment ago has stopped growing.
-func (e *Evidence) settle(path string, p Patience) {
+// settle waits until a file that was written a moment ago has stopped growing. The name of one that does not is put
+// behind a prefix.
+func (e *Evidence) settle(path string, p Patience, prefix string) {
 	for limit := time.Now().Add(p.Limit); ; {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -142,7 +143,7 @@ func (e *Evidence) settle(path string, p Patience) {
 			return
 		}
 		if time.Now().After(limit) {
-			e.Growing = append(e.Growing, filepath.Base(path))
+			e.Growing = append(e.Growing, prefix+filepath.Base(path))
 			return
 		}
 		time.Sleep(left)
@@ -319,7 +320,7 @@ func (e *Evidence) accuracy(files []string) error {
 		}
 		e.Files = append(e.Files, name)
 		if last := benchlog.LastLine(rest); last != "" {
-			e.Cut = append(e.Cut, Cut{name, last})
+			e.Cut = append(e.Cut, Cut{accuracy.Prefix + name, last})
 		}
 	}
 	e.Scores = t.Scores()

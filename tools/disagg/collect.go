@@ -49,7 +49,7 @@ func (r *session) collect(t *batch.Task) error {
 		d.Verdict = noFigures(t.Err.Error())
 		d.apart = !t.Written // what may be in the folder is an earlier run's
 	case !r.keep(t, d):
-		r.judge(t, d)
+		r.alone(t, d, func() { r.judge(t, d) })
 	}
 	if err := r.write(t, d); err != nil {
 		return err
@@ -92,9 +92,9 @@ func noFigures(reason string) *verdict.Verdict {
 
 const suspendedWarning = "Slurm has suspended the job for a while: its figures may hold the pause"
 
-// judge reads the logs of a task. A panic, which would be a defect of perigee, fails this case alone: its log would end
-// each further run, too.
-func (r *session) judge(t *batch.Task, d *done) {
+// alone calls f for a task. A panic, which would be a defect of perigee, fails this case alone: its log would end each
+// further run, too.
+func (r *session) alone(t *batch.Task, d *done, f func()) {
 	defer func() {
 		if p := recover(); p != nil {
 			err := defect(p)
@@ -102,6 +102,11 @@ func (r *session) judge(t *batch.Task, d *done) {
 			fmt.Fprintf(r.log, "%s: %v (%s)\n", t.Name, err, err.Hint)
 		}
 	}()
+	f()
+}
+
+// judge reads the logs of a task.
+func (r *session) judge(t *batch.Task, d *done) {
 	want := verdict.Expected(t.Config)
 	e, err := verdict.Gather(t.Dir, want, verdict.Patience{Quiet: r.Settle, Limit: 10 * r.Settle})
 	if err != nil {
@@ -296,7 +301,7 @@ func (r *session) summary(t *batch.Task) Case {
 	case res != nil:
 		c.GPUs = res.Prefill.GPUs() + res.Decode.GPUs() + res.Agg.GPUs()
 	}
-	if text, err := regular.Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
+	if text, err := regular.Inside(d.dir).Read(filepath.Join(d.dir, launch.Effective), mostVerdict); err == nil {
 		c.Config = fmt.Sprintf("%x", sha256.Sum256(text))
 	}
 	if r.Probe {
@@ -343,15 +348,19 @@ func (r *session) debug(job string) error {
 			t.Queued = time.Duration(c.QueueS * float64(time.Second))
 		}
 		r.cases[t] = d
-		r.judge(t, d)
-		for _, p := range t.Config.Warnings {
-			d.Warnings = append(d.Warnings, where(t.File, p))
-			fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, d.Warnings[len(d.Warnings)-1])
-		}
-		if batch.Changed(t) {
-			d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+launch.Effective)
-			fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, d.Warnings[len(d.Warnings)-1])
-		}
+		r.alone(t, d, func() {
+			r.judge(t, d)
+			before := len(d.Warnings)
+			for _, p := range t.Config.Warnings {
+				d.Warnings = append(d.Warnings, where(t.File, p))
+			}
+			if batch.Changed(t) {
+				d.Warnings = append(d.Warnings, "judged by another configuration than that of the job, "+launch.Effective)
+			}
+			for _, text := range d.Warnings[before:] {
+				fmt.Fprintf(r.log, "warning: %s: %s\n", t.Name, text)
+			}
+		})
 		if err := r.write(t, d); err != nil {
 			return err
 		}

@@ -58,6 +58,13 @@ func TestParseMistakes(t *testing.T) {
 	if code != 0 || !strings.Contains(said, "c.yaml:1: benchmark.output_length: missing: the generated tokens are not counted") {
 		t.Errorf("DEBUG_MODE without output_length: exit code %d\n%s%s", code, list, said)
 	}
+	for _, more := range []string{"", "hardware: {gpus_per_node: null}\n", "hardware: {gpus_per_node: 4}\n", "worker_config: {gen: {}}\n"} { // which trtllm would need to run it
+		must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x, supported_gpus: [LOCAL]}\nbenchmark: {concurrency_list: 4, input_length: 10, output_length: 10}\n"+more), 0o600))
+		list, said, code = perigee(t, map[string]string{"DEBUG_MODE": "1"}, "run", config, "--gpu", "LOCAL", "--output", out, "--settle", "0s")
+		if code != 0 || !strings.Contains(said, "[SUCCESS]") {
+			t.Errorf("DEBUG_MODE with %q: exit code %d\n%s%s", more, code, list, said)
+		}
+	}
 	file = filepath.Join(folder, "6_bench.log")
 	must(t, os.WriteFile(config, []byte("metadata: {id: disagg/perf/x}\nbenchmark: {streaming: true}\n\"a\\nstate: passed\": 1\n"), 0o600))
 	text, _, _ := perigee(t, nil, "parse", file, "--config", config, "--settle", "0s", "--lenient")

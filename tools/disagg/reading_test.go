@@ -37,7 +37,8 @@ func TestDefectInARun(t *testing.T) {
 	must(t, err)
 	defer log.Close()
 	r, d := &session{RunCmd: &RunCmd{}, log: log}, &done{}
-	r.judge(&batch.Task{Name: "a"}, d) // without a configuration
+	task := &batch.Task{Name: "a"} // without a configuration
+	r.alone(task, d, func() { r.judge(task, d) })
 	if d.Verdict == nil || d.State != verdict.Failed || !strings.HasPrefix(d.Reasons[0], "panic: ") {
 		t.Errorf("%+v", d.Verdict)
 	}

@@ -21,6 +21,7 @@ import (
 	"strings"
 	"time"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
 	"perigee/internal/slurm"
@@ -499,16 +500,16 @@ func (m *Manager) cancelAgain(ctx context.Context, t *Task, id string, runs bool
 // Changed reports whether a job would be submitted with another configuration now than lies in its folder: what it
 // has measured must not be judged by that.
 func Changed(t *Task) bool {
-	if !t.Valid() {
+	if t.Tree == nil || t.Tree.Kind != conf.Map {
 		return false
 	}
-	now, err := t.Plan("")
+	now, err := launch.EffectiveText(t.Config)
 	if err != nil {
 		return false
 	}
 	for _, dir := range []string{t.Dir, t.Dir + FailedSuffix} {
-		if then, err := regular.Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
-			return string(then) != now.Files[launch.Effective]
+		if then, err := regular.Inside(dir).Read(filepath.Join(dir, launch.Effective), mostLedger); err == nil {
+			return string(then) != now
 		}
 	}
 	return false

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/config"
@@ -333,16 +334,22 @@ func TestResumeOfAnotherConfiguration(t *testing.T) {
 		m.Log = &log
 		m.Ledger.events = []Event{{Event: began}, {Event: submitted, Task: "case0", Job: "5", Time: time.Now()}}
 		list := tasks(t, 1)
-		plan := list[0].Plan
-		list[0].Plan = func(comment string) (*launch.Plan, error) {
-			p, err := plan(comment)
-			p.Files = map[string]string{launch.Effective: "levels: 2 4\n"}
-			return p, err
+		tree := func(text string) *conf.Value {
+			tree, err := conf.Parse("a.yaml", []byte(text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tree
 		}
+		then, err := launch.EffectiveText(&config.Config{Tree: tree(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		list[0].Tree = tree("levels: 2 4\n")
 		if err := os.MkdirAll(list[0].Dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(list[0].Dir, launch.Effective), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(list[0].Dir, launch.Effective), []byte(then), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		n, err := m.Resume(t.Context(), list)

@@ -4,14 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 
-	"io"
 	"perigee/internal/atomicfile"
 	"perigee/internal/conf"
 	"perigee/internal/fault"
+	"perigee/tools/disagg/config"
 )
 
 // Effective is the name of the config in the result folder, as the job runs it.
@@ -20,17 +21,21 @@ const Effective = "effective.yaml"
 // JobInfo is the file in which the script of a job notes its id as it begins.
 const JobInfo = "job_info.txt"
 
-// files adds what the script reads.
-func (d *Data) files(p *Plan) error {
-	tree, err := d.Tree.With([]string{"metadata", "id"}, d.Ident.Display())
+// EffectiveText is a configuration as it stands in the result folder.
+func EffectiveText(c *config.Config) (string, error) {
+	tree, err := c.Tree.With([]string{"metadata", "id"}, c.Ident.Display())
 	if err != nil {
-		return err
+		return "", err
 	}
 	text, err := tree.YAML()
-	if err != nil {
+	return string(text), err
+}
+
+// files adds what the script reads.
+func (d *Data) files(p *Plan) (err error) {
+	if p.Files[Effective], err = EffectiveText(d.Config); err != nil {
 		return err
 	}
-	p.Files[Effective] = string(text)
 	if d.UsesCommand() {
 		for name, commands := range map[string]string{"setup": d.Job.Setup, "server": d.Job.Server,
 			"ready":  d.Job.Ready,

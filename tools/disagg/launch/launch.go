@@ -311,6 +311,10 @@ func candidates(c *config.Config, name string) []string {
 func (d *Data) place() error {
 	h := d.Hardware
 	per := h.GPUsPerNode
+	if per == 0 || d.Gen.Section == nil || d.Ctx.Section == nil {
+		return fault.New(fault.Input, "%s: the template trtllm wants hardware.gpus_per_node, worker_config.gen and "+
+			"worker_config.ctx", d.File)
+	}
 	gen, ctx := d.Gen.World(), d.Ctx.World()
 	if gen > config.MostGPUs/max(1, h.GenServers) || ctx > config.MostGPUs/max(1, h.CtxServers) {
 		return fault.New(fault.Input, "%s: worker_config: wanted at most %d GPUs of a role, got more", d.File,

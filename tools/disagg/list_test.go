@@ -78,6 +78,12 @@ func TestList(t *testing.T) {
 		!strings.Contains(out, "4 tests, 0 selected, 4 deselected") {
 		t.Errorf("exit code %d\n%s%s", code, out, errs)
 	}
+	for mark, want := range map[string]string{"accuracy": "3 of 4 cases deselected (GPU GB200, -m accuracy)", "": ""} { // a run says that there are others
+		_, errs, _ := perigee(t, env, "run", "--dry-run", "-m", mark, "--output", t.TempDir())
+		if strings.Contains(errs, "deselected") != (want != "") || !strings.Contains(errs, want) {
+			t.Errorf("run of %q: %s", mark, errs)
+		}
+	}
 	for _, args := range [][]string{{"--root", "nowhere"}, {"--test-list", "nowhere"}, {"-k", "("}} {
 		if _, errs, code := perigee(t, env, append([]string{"list"}, args...)...); code == 0 || errs == "" {
 			t.Errorf("%q: exit code %d", args, code)

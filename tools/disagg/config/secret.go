@@ -109,9 +109,9 @@ type variables struct {
 	proxy    bool // one is of a proxy
 }
 
-// and are those with another key.
-func (v variables) and(name string) variables {
-	return variables{true, v.secret || secret.Variable(name, ""), v.proxy || secret.IsProxy(name)}
+// and are those with others.
+func (v variables) and(other variables) variables {
+	return variables{v.variable || other.variable, v.secret || other.secret, v.proxy || other.proxy}
 }
 
 // last is the last key of a path, of which those that the path before had in the same places are known.
@@ -126,9 +126,10 @@ func (k *keys) last(path []string) seenKey {
 		if len(*k) > 0 {
 			one = (*k)[len(*k)-1]
 		}
-		one.name, one.any = name, one.any.and(name)
+		own := variables{true, secret.Variable(name, ""), secret.IsProxy(name)}
+		one.name, one.any = name, one.any.and(own)
 		if capitals.MatchString(name) {
-			one.capital = one.capital.and(name)
+			one.capital = one.capital.and(own)
 		}
 		*k = append(*k, one)
 	}

@@ -299,10 +299,21 @@ func exchangeSlowly(folder int, temp, name string) error {
 	return nil
 }
 
+// Aside ends the names of what is set aside, with a number behind it from the second on.
+const Aside = ".old"
+
+// MoveAside gives what is at a path the first free name of path.old, path.old2, ..., and returns it.
+func MoveAside(path string) (aside string, err error) {
+	if aside, err = setAside(unix.AT_FDCWD, path, path); err != nil {
+		err = &os.LinkError{Op: "rename", Old: path, New: aside, Err: err}
+	}
+	return aside, err
+}
+
 // setAside renames temp to the first free name of name.old, name.old2, ...
 func setAside(folder int, temp, name string) (string, error) {
 	for n := 1; ; n++ {
-		aside := name + ".old"
+		aside := name + Aside
 		if n > 1 {
 			aside += fmt.Sprint(n)
 		}

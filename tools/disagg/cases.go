@@ -15,12 +15,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
 	"perigee/internal/regular"
 	"perigee/internal/version"
+	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
+	"perigee/tools/disagg/benchlog"
 	"perigee/tools/disagg/probe"
 	"perigee/tools/disagg/record"
 	"perigee/tools/disagg/verdict"
@@ -67,8 +70,8 @@ type Case struct {
 const (
 	mostVerdict  = 16 << 20 // bytes
 	mostElements = 1 << 20  // of its lists and objects, as its commas count them; each of these counts as three more
-	mostLevels   = 10_000
-	mostScores   = 100_000
+	mostLevels   = benchlog.MaxLevels
+	mostScores   = accuracy.MaxScores
 	mostTexts    = 1000 // reasons, warnings, files
 )
 
@@ -148,8 +151,8 @@ func (v *verdicts) below(dir string) ([]Case, error) {
 			return nil, fault.New(fault.Input, "%w", err)
 		}
 		for _, e := range entries {
-			if strings.Contains(e.Name(), batch.FailedSuffix+leftover) {
-				continue
+			if strings.Contains(e.Name(), batch.FailedSuffix+atomicfile.Aside) {
+				continue // what could not be removed of an earlier run
 			}
 			c, err := v.read(filepath.Join(folder, e.Name()))
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {

@@ -321,11 +321,15 @@ func (r *session) debug(job string) error {
 		return err
 	}
 	fmt.Fprintf(r.log, "DEBUG_MODE: no job is submitted; the results of job %s are read\n", job)
+	// What is in the folder stays.
+	refuse := func(t *batch.Task, err error) {
+		t.Err = err
+		r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(err.Error())}
+	}
 	for _, t := range r.tasks {
 		t.Job.ID, t.Submitted = job, r.began
-		if p := misread(t.Config); p != nil { // what is in the folder stays
-			t.Err = errors.New(where(t.File, *p))
-			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
+		if p := misread(t.Config); p != nil {
+			refuse(t, errors.New(where(t.File, *p)))
 			continue
 		}
 		_, err := os.Stat(t.Dir)
@@ -335,8 +339,7 @@ func (r *session) debug(job string) error {
 			}
 		}
 		if err != nil {
-			t.Err = fmt.Errorf("Result directory not found: %w", err)
-			r.cases[t] = &done{dir: t.Dir, began: r.began, ended: time.Now(), Verdict: noFigures(t.Err.Error())}
+			refuse(t, fmt.Errorf("Result directory not found: %w", err))
 			continue
 		}
 		d := doneOf(t)

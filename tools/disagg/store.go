@@ -100,23 +100,14 @@ func (r *session) rename(t *batch.Task, d *done) error {
 	return nil
 }
 
-// leftover ends the names of folders of which a part could not be removed.
-const leftover = ".old"
-
 // free removes a folder of an earlier run. What cannot be removed, as of a job that has made a part of it read-only,
 // stays under another name.
 func free(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+	aside, err := atomicfile.MoveAside(dir)
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	aside := dir + leftover
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(aside); err != nil {
-			break
-		}
-		aside = fmt.Sprint(dir, leftover, n)
-	}
-	if err := os.Rename(dir, aside); err != nil {
+	if err != nil {
 		return err
 	}
 	os.RemoveAll(aside) // as far as that goes

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"perigee/internal/atomicfile"
 	"perigee/internal/slurm"
 	"perigee/tools/disagg/accuracy"
 	"perigee/tools/disagg/batch"
@@ -162,7 +163,7 @@ func TestFoldersOfCases(t *testing.T) {
 				t.Errorf("%v\n%s", err, ledger)
 			}
 			if name == "an earlier one that stays" {
-				must(t, os.WriteFile(filepath.Join(dir+leftover, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
+				must(t, os.WriteFile(filepath.Join(dir+atomicfile.Aside, verdictFile), []byte(`{"id": "x", "state": "passed", "levels": []}`), 0o644))
 				if list, _, _ := perigee(t, nil, "report", out, "--format", "json"); strings.Contains(list, `"x"`) {
 					t.Errorf("what is left of an earlier run is in the report: %s", list)
 				}

@@ -115,10 +115,10 @@ func FuzzRead(f *testing.F) {
 // What is kept of a log is bounded, whatever it says.
 func TestScoresAreBounded(t *testing.T) {
 	row := "|gsm8k|3|flexible-extract|5|exact_match|u|0.9|p|0.0063|\n"
-	if scores, err := read(strings.Repeat(row, maxScores)); err != nil || len(scores) != maxScores {
+	if scores, err := read(strings.Repeat(row, MaxScores)); err != nil || len(scores) != MaxScores {
 		t.Errorf("%d scores, %v", len(scores), err)
 	}
-	if _, err := read(strings.Repeat(row, maxScores+1)); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
+	if _, err := read(strings.Repeat(row, MaxScores+1)); err == nil || !strings.Contains(err.Error(), "at most 100000 scores") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -34,8 +34,8 @@ type columns struct{ filter, metric, value, stderr int }
 // usual is lm_eval's table, for a log whose header is lost.
 var usual = columns{filter: 2, metric: 4, value: 6, stderr: 8}
 
-// maxScores bounds the rows of a log's tables. The largest suites have some thousand.
-const maxScores = 100_000
+// MaxScores bounds the rows of a log's tables. The largest suites have some thousand.
+const MaxScores = 100_000
 
 // maxName bounds the names of a task, a filter and a metric, in bytes, as configurations do. A row with longer names
 // is one of another table.
@@ -63,8 +63,8 @@ func (t *Tables) Read(r io.Reader) (rest []byte, err error) {
 		t.runs = map[key]int{}
 	}
 	rest, err = benchlog.EachLine(r, func(_ int64, line []byte) { t.line(line) })
-	if err == nil && len(t.scores) > maxScores {
-		err = fmt.Errorf("wanted a log with at most %d scores, got more", maxScores)
+	if err == nil && len(t.scores) > MaxScores {
+		err = fmt.Errorf("wanted a log with at most %d scores, got more", MaxScores)
 	}
 	return rest, err
 }
@@ -86,7 +86,7 @@ var bar = []byte{'|'}
 // line reads a row; anything else is skipped.
 func (t *Tables) line(line []byte) {
 	line = bytes.TrimRight(benchlog.Plain(line), " \t")
-	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > maxScores {
+	if len(line) < 10 || line[len(line)-1] != '|' || len(t.scores) > MaxScores {
 		return
 	}
 	_, row, ok := bytes.Cut(line[:len(line)-1], bar) // from the first |: without srun's prefix

@@ -179,7 +179,7 @@ func FindDeath(dir string, patterns []*regexp.Regexp) *Death {
 	if done {
 		return nil
 	}
-	for _, name := range logs(dir, workerLogs...) {
+	for _, name := range matching(files, workerLogs...) {
 		tail, err := readTail(filepath.Join(dir, name), tailBytes)
 		if err != nil || !slices.ContainsFunc(patterns, func(p *regexp.Regexp) bool { return p.Match(tail) }) {
 			continue

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"perigee/internal/conf"
+	"perigee/tools/disagg/benchlog"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -149,7 +150,7 @@ func (r *reader) datasets() []Dataset {
 
 // What is held against a log, and what is said of it.
 const (
-	mostLevels   = 10_000 // as many as a log may have
+	mostLevels   = benchlog.MaxLevels
 	mostDatasets = 1000
 	mostName     = 200
 )

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,20 @@ type jsonReader struct {
 	text  []byte
 }
 
+// pythonNumbers are texts, and outside of them what Python's json writes for numbers that JSON cannot: they hold nothing.
+var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
+
 func readJSON(b *builder, top *Value, text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil // Parse says what is wanted
+	}
+	if bytes.Contains(text, []byte("Infinity")) || bytes.Contains(text, []byte("NaN")) {
+		text = pythonNumbers.ReplaceAllFunc(text, func(token []byte) []byte {
+			if token[0] == '"' {
+				return token
+			}
+			return []byte("null")
+		})
 	}
 	r := jsonReader{b: b, top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
 	r.dec.UseNumber()

@@ -1,104 +1,213 @@
-// Package model knows the architectures of language models as far as they
-// decide the size of a KV cache.
+// Package model computes the bytes that language models keep of a request, and that a prefill worker hands to a
+// decode worker.
 //
-// A model is described by a YAML file (see [Parse]) in the layout of NIXL's
-// KVBench. Its family says which keys the file has and what they mean; there
-// is one file per family here. The models that are part of perigee are such
-// files too: [Names], [Source]. [Load] takes a file or such a name.
+// # A model is a list of groups of layers
+//
+// A [Group] is a cache, or a state, that several layers keep alike. Its [Kind] says what it is:
+//
+//	full        a key and a value of each token for each KV head
+//	window      the same of the last W tokens
+//	chunk       the same of at most C tokens, in models that attend within chunks
+//	mla         one latent vector of each token for all heads, and a rotated key
+//	indexer     the keys by which sparse attention chooses tokens, always fp8 with a scale for 128 values
+//	index_key   the same in the precision of the cache
+//	compressed  one vector for several tokens
+//	cross       keys and values of what an encoder has read, whatever the tokens
+//	mamba1 ...  a state of fixed size: see [State]
+//	shared      nothing: the layer reads the cache of an earlier one
+//
+// A layer may stand in several groups, or in none.
+//
+// # Where models come from
+//
+// [Parse] reads the config.json of Hugging Face's transformers, NIXL's KVBench files, and perigee's own list of groups.
+// The models that are part of perigee are such files, too: [Names], [Source]. [Load] takes a file or a name.
+//
+// # Bytes
+//
+// [Model.Cache] fixes the precision and the way of serving, and gives bytes. [Model.Rank] is what one rank of tensor
+// parallelism holds of a model, [Model.Stage] what a stage of a pipeline holds: models, too.
 package model
 
 import (
-	"math/big"
+	"slices"
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
 )
 
-// Arch is a model's architecture.
-//
-// A model either has KVHeads heads of HeadDim values each, for keys and for
-// values, or one vector of LatentDim + RopeDim values per token and layer that
-// all heads share (multi-head latent attention, MLA).
-type Arch struct {
-	Name      string  // as the file spells it
-	Family    string  // the name of its family
-	Layers    int64   // with a KV cache
-	Heads     int64   // of queries
-	KVHeads   int64   // rounded up, see Group; 0: MLA
-	Group     int64   // query heads per KV head, where the file says that instead of KVHeads; otherwise 0
-	HeadDim   int64   // values
-	LatentDim int64   // values; 0: not MLA
-	RopeDim   int64   // values; 0: not MLA
-	Hidden    int64   // size of the hidden state; 0: the file does not say
-	Params    float64 // parameters; enters no figure
-	Experts   int64   // routed experts of a layer that has some; 0: none
-	TopK      int64   // routed experts for each token
-	Shared    int64   // experts that every token uses
+// Model is what of a model's architecture decides the bytes of a request.
+type Model struct {
+	Name   string  // as the file spells it
+	Family string  // model_type, or the family of a KVBench file
+	Layers int64   // all of them, with or without a cache
+	Heads  int64   // of queries
+	Hidden int64   // size of the hidden state; 0: the file does not say
+	Params float64 // parameters; enters no figure
 
-	// Window is how many of the last tokens most layers keep; 0: all layers keep
-	// all tokens. Every FullEvery-th layer keeps all tokens; 0: none does.
-	Window, FullEvery int64
+	Experts int64 // routed experts of a layer that has some; 0: none
+	TopK    int64 // routed experts for each token
+	Shared  int64 // experts that every token uses
 
-	ratio *conf.Value // the key that relates KV heads to query heads
+	Groups []Group // in the order of their first layers
+
+	// DType and CacheDType are the model's precision and that of its cache, as the file says them; empty: it does not.
+	DType, CacheDType string
+	// StateDType is the precision of the states that the file or the class fixes; empty: the engine decides.
+	StateDType string
+
+	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
+	// need not divide Heads. Otherwise 0.
+	queriesPerHead int64
+	ratio          *conf.Value // the key that relates KV heads to query heads; may be nil
 }
 
-// MLA reports whether all heads share one latent vector.
-func (a Arch) MLA() bool { return a.LatentDim > 0 }
+// Kind is what a group of layers keeps.
+type Kind string
 
-// Full reports whether layer i, from 0, keeps all tokens.
-func (a Arch) Full(i int64) bool {
-	return a.Window == 0 || a.FullEvery > 0 && (i+1)%a.FullEvery == 0
+// The kinds of caches.
+const (
+	Full       Kind = "full"
+	Window     Kind = "window"
+	Chunk      Kind = "chunk"
+	MLA        Kind = "mla"
+	Indexer    Kind = "indexer"
+	IndexKey   Kind = "index_key"
+	Compressed Kind = "compressed"
+	Cross      Kind = "cross"
+	SharedKV   Kind = "shared"
+)
+
+// Kinds lists all kinds in the order in which they are told.
+func Kinds() []Kind {
+	return []Kind{Full, Window, Chunk, MLA, Indexer, IndexKey, Compressed, Cross, Mamba1, Mamba2, GDN, KDA, Lightning,
+		ShortConv, SharedKV}
 }
 
-// FullLayers returns how many of the layers from first up to, but without, end
-// keep all tokens.
-func (a Arch) FullLayers(first, end int64) int64 {
+// Group is what several layers keep alike.
+type Group struct {
+	Keep
+	Layers []int64 // from 0, ascending; one that keeps it twice stands there twice
+}
+
+// Keep is what one layer keeps of a request in one cache: of which tokens, and what of each.
+type Keep struct {
+	Kind Kind
+
+	Last  int64 // tokens that are kept at most, the last ones; 0: all
+	Every int64 // tokens that one entry stands for; 0: 1. A number of tokens that is not full keeps none.
+	Fixed int64 // cross: entries, whatever the tokens
+
+	Heads      int64 // KV heads; 0: one vector for all heads
+	Key, Value int64 // values of a head's key and value
+	Latent     int64 // values of the one vector
+	Rope       int64 // values of its rotated part, besides
+	Index      int64 // values of an indexer's key
+
+	// Packing names the layouts in which engines pack a latent vector beside the plain ones: "dsa", "v4", or none.
+	Packing string
+
+	State State // of fixed size, instead of all the above
+}
+
+// Copied reports whether every rank of tensor parallelism holds all of it.
+func (k Keep) Copied() bool { return k.Heads == 0 && !k.State.any() }
+
+// Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of the
+// cache, where it is one.
+func (k Keep) Fixes() bool { return k.State.any() || k.Fixed > 0 }
+
+// Entries returns what is kept of a request of so many tokens: tokens, or groups of them.
+func (k Keep) Entries(tokens int64) int64 {
 	switch {
-	case a.Window == 0:
-		return end - first
-	case a.FullEvery == 0:
+	case k.State.any():
+		return 1
+	case k.Fixed > 0:
+		return k.Fixed
+	case k.Kind == SharedKV:
 		return 0
+	case k.Every > 1:
+		tokens /= k.Every
 	}
-	return end/a.FullEvery - first/a.FullEvery
+	if k.Last > 0 {
+		return min(tokens, k.Last)
+	}
+	return tokens
 }
 
-// Values returns how many values a layer keeps of a token: of one part of so
-// many KV heads, which must be whole, or with MLA of the latent vector, which
-// has no parts.
-func (a Arch) Values(heads int64) int64 {
-	if a.MLA() {
-		return a.LatentDim + a.RopeDim
-	}
-	return 2 * heads * a.HeadDim // keys and values
+// Stateful reports whether any layer keeps a state of fixed size.
+func (m *Model) Stateful() bool {
+	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.any() })
 }
 
-// RequestValues returns how many values all layers together keep of a request
-// of so many tokens, and whether that fits 63 bits.
-func (a Arch) RequestValues(tokens int64) (int64, bool) {
-	full := a.FullLayers(0, a.Layers)
-	kept := tokens
-	if a.Window > 0 {
-		kept = min(tokens, a.Window)
+// Uniform returns the one cache that all layers keep alike, for formulas that know no other models: those of KVBench.
+// The layers of GPT-OSS count as alike, since KVBench takes their windows for full attention.
+func (m *Model) Uniform() (k Keep, ok bool) {
+	var layers int64
+	for _, g := range m.Groups {
+		layers += int64(len(g.Layers))
+		same := g.Keep
+		if g.Kind == Window && (m.Family == "gpt_oss" || m.Family == "gpt-oss") {
+			same.Kind, same.Last = Full, 0
+		}
+		if same.Kind != Full && same.Kind != MLA || k.Kind != "" && k != same || same.Key != same.Value {
+			return Keep{}, false
+		}
+		k = same
 	}
-	cells := new(big.Int).Mul(big.NewInt(full), big.NewInt(tokens))
-	cells.Add(cells, new(big.Int).Mul(big.NewInt(a.Layers-full), big.NewInt(kept)))
-	values := cells.Mul(cells, big.NewInt(a.Values(a.KVHeads)))
-	return values.Int64(), values.IsInt64()
+	return k, layers == m.Layers && layers > 0
 }
 
-// CheckHeads returns an error of kind Input where the KV heads do not divide
-// the query heads, which no real model has.
-func (a Arch) CheckHeads() error {
-	divisor := a.KVHeads
-	if a.Group > 0 {
-		divisor = a.Group
+// QueriesPerHead returns the query heads that share a KV head, as a fraction: heads / kv.
+func (m *Model) QueriesPerHead(k Keep) (heads, kv int64) {
+	if m.queriesPerHead > 0 {
+		return m.queriesPerHead, 1
 	}
-	if a.MLA() || a.Heads%divisor == 0 {
-		return nil
+	return m.Heads, k.Heads
+}
+
+// CheckHeads returns an error of kind Input where the KV heads do not divide the query heads, which no real model has.
+func (m *Model) CheckHeads() error {
+	for _, g := range m.Groups {
+		divisor := g.Heads
+		if m.queriesPerHead > 0 {
+			divisor = m.queriesPerHead
+		}
+		if g.Heads == 0 || m.Heads%divisor == 0 || g.Kind == Window && m.Uneven() {
+			continue
+		}
+		err := fault.New(fault.Input, "wanted a number that divides the %d query heads, got %d", m.Heads, divisor)
+		if m.ratio != nil {
+			err = m.ratio.Errorf("%w", err)
+		}
+		return err
 	}
-	err := fault.New(fault.Input, "wanted a number that divides the %d query heads, got %d", a.Heads, divisor)
-	if a.ratio != nil {
-		err = a.ratio.Errorf("%w", err)
+	return nil
+}
+
+// Uneven reports whether groups have KV heads of different numbers.
+func (m *Model) Uneven() bool {
+	var heads int64
+	for _, g := range m.Groups {
+		if g.Heads > 0 && heads > 0 && g.Heads != heads {
+			return true
+		}
+		heads = max(heads, g.Heads)
 	}
-	return err
+	return false
+}
+
+// builder puts what layers keep together into groups.
+type builder struct {
+	groups []Group
+}
+
+// add makes a layer keep something.
+func (b *builder) add(layer int64, k Keep) {
+	i := slices.IndexFunc(b.groups, func(g Group) bool { return g.Keep == k })
+	if i < 0 {
+		i = len(b.groups)
+		b.groups = append(b.groups, Group{Keep: k})
+	}
+	b.groups[i].Layers = append(b.groups[i].Layers, layer)
 }

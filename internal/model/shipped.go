@@ -3,7 +3,8 @@ package model
 import (
 	"cmp"
 	"embed"
-	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"perigee/internal/conf"
@@ -19,9 +20,6 @@ func Names() []string {
 	return embedded.Names(files, "models")
 }
 
-// aliases are other names of shipped models: those of NIXL's workload generator.
-var aliases = map[string]string{"llama-405b": "llama3.1-405b", "qwen3-30b": "qwen3-30b-a3b"}
-
 // Source returns the file of a shipped model. Small and capital letters, hyphens and
 // underscores in its name are alike.
 func Source(name string) (file string, text []byte, ok bool) {
@@ -32,10 +30,10 @@ func Source(name string) (file string, text []byte, ok bool) {
 }
 
 // Shipped returns a model that is part of perigee.
-func Shipped(name string) (Arch, bool) {
+func Shipped(name string) (*Model, bool) {
 	file, text, ok := Source(name)
 	if !ok {
-		return Arch{}, false
+		return nil, false
 	}
 	v, err := conf.Parse(file, text)
 	if err != nil {
@@ -48,32 +46,48 @@ func Shipped(name string) (Arch, bool) {
 	return a, true
 }
 
-// Load reads a model file, or takes a shipped model where the name is of one.
-func Load(name string) (Arch, error) {
-	if a, ok := Shipped(name); ok {
-		return a, nil
+// Load takes a model by its name, or reads a file, or the config.json in a folder. Names are as perigee has them or as
+// on Hugging Face, in capital or small letters: llama3.1-70b, meta-llama/Llama-3.1-70B-Instruct.
+func Load(name string) (*Model, error) {
+	if m, ok := Shipped(name); ok {
+		return m, nil
 	}
-	if !strings.Contains(name, "/") && !conf.Readable(name) {
-		return Arch{}, Unknown(name)
+	if folder, err := os.Stat(name); err == nil && folder.IsDir() {
+		return LoadFile(filepath.Join(name, configName))
 	}
-	return LoadFile(name)
+	if conf.Readable(name) {
+		return LoadFile(name)
+	}
+	return Named(name)
 }
 
-// Unknown is the error of a name that no shipped model has.
-func Unknown(name string) *fault.Error {
-	suggestion := conf.Suggestion(name, Names())
+// Named is a shipped model by its name, here or on Hugging Face.
+func Named(name string) (*Model, error) {
+	if m, ok := Shipped(name); ok {
+		return m, nil
+	}
 	if shipped, ok := Similar(name); ok {
-		suggestion = fmt.Sprintf("; did you mean %q?", shipped)
+		m, _ := Shipped(shipped)
+		return m, nil
 	}
-	return fault.New(fault.Usage, "there is no model %q%s", name, suggestion).
-		WithHint("shipped are %s; a file of your own ends in .yaml", strings.Join(Names(), ", "))
+	return nil, fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(name, Names())).
+		WithHint("perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)")
 }
 
-// LoadFile reads a model file.
-func LoadFile(path string) (Arch, error) {
+const configName = "config.json"
+
+// LoadFile reads a model file. Of a config.json, hf_quant_config.json beside it may say the precision of the cache.
+func LoadFile(path string) (*Model, error) {
 	v, err := conf.Load(path)
 	if err != nil {
-		return Arch{}, err
+		return nil, err
 	}
-	return Parse(v)
+	m, err := Parse(v)
+	if err != nil || filepath.Base(path) != configName || m.CacheDType != "" {
+		return m, err
+	}
+	if beside, err := conf.Load(filepath.Join(filepath.Dir(path), "hf_quant_config.json")); err == nil {
+		m.CacheDType = quantizedCache(beside.Get("quantization"))
+	}
+	return m, nil
 }

@@ -1,0 +1,196 @@
+package model
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+
+	"perigee/internal/fault"
+)
+
+// Options fix what a model's file leaves open.
+type Options struct {
+	DType   DType
+	Serving Serving
+	Page    int64 // tokens of a page, where an engine's choices count; 0: 1
+
+	// StateDType is the precision of the states' recurrences, float32 or bfloat16, whatever the file says; empty: as
+	// the file, the class or the engine has it.
+	StateDType string
+}
+
+// Cache is a model in one precision, served in one way: what gives bytes.
+type Cache struct {
+	Model *Model
+	Options
+
+	// State is the precision of the states' recurrences, and StateBy what decided it.
+	State, StateBy string
+
+	entry []int64 // bytes of an entry, or of the state, in one layer of Model.Groups[i]
+}
+
+// Cache fixes the precision and the way of serving.
+func (m *Model) Cache(o Options) (*Cache, error) {
+	o.Page = max(o.Page, 1)
+	c := &Cache{Model: m, Options: o, entry: make([]int64, len(m.Groups))}
+	c.State, c.StateBy = m.stateDType(o)
+	ssm := int64(2)
+	if c.State == float32Name {
+		ssm = 4
+	}
+	for i, g := range m.Groups {
+		var err error
+		if c.entry[i], err = g.EntryBytes(o.DType); err != nil {
+			return nil, fault.Wrap(err, "%s", m.Name)
+		}
+		if g.State.any() {
+			c.entry[i] = g.StateBytes(ssm)
+		}
+		if o.Serving == VLLM && m.Family == "minicpm3" {
+			c.entry[i] = c.entry[i] * m.Heads * 2 * 96 / (g.Latent + g.Rope) // K and padded V of all heads, of 96 values
+		}
+	}
+	return c, nil
+}
+
+const (
+	float32Name  = "float32"
+	bfloat16Name = "bfloat16"
+)
+
+// stateDType returns the precision of the recurrences and what decides it: the user, the file or its class, the engine.
+// Where nothing does, float32 is assumed: it is the larger one, and SGLang's.
+func (m *Model) stateDType(o Options) (name, by string) {
+	switch {
+	case !m.Stateful():
+		return "", ""
+	case o.StateDType != "":
+		return o.StateDType, "as asked"
+	case o.Serving == TRTLLM:
+		return bfloat16Name, "TensorRT-LLM keeps the weights' precision"
+	case m.StateDType != "":
+		return m.StateDType, "the model's file or class says so"
+	case o.Serving == SGLang:
+		return float32Name, "SGLang's default"
+	case o.Serving == VLLM:
+		return bfloat16Name, "vLLM takes the model's precision"
+	}
+	return float32Name, "assumed: SGLang's default; vLLM takes the model's precision"
+}
+
+// Rank is the cache as one rank of tensor parallelism holds it; see [Model.Rank].
+func (c *Cache) Rank(tp int64) *Cache {
+	r, _ := c.Model.Rank(tp).Cache(c.Options) // it differs in numbers of heads and states alone
+	return r
+}
+
+// Stage is the cache of the layers from first up to, but without, end.
+func (c *Cache) Stage(first, end int64) *Cache {
+	s, _ := c.Model.Stage(first, end).Cache(c.Options)
+	return s
+}
+
+// EntryBytes are the bytes of one entry, or of the state, in one layer of group i.
+func (c *Cache) EntryBytes(i int) int64 { return c.entry[i] }
+
+// LayerBytes are the bytes that each layer of group i keeps of the tokens from, up to but without, to, of a request of
+// so many. What does not depend on the tokens comes with the last ones: a state is there only then.
+func (c *Cache) LayerBytes(i int, from, to, tokens int64) (int64, bool) {
+	g := c.Model.Groups[i]
+	if g.Fixes() {
+		if to < tokens {
+			return 0, true
+		}
+		return product(g.Entries(tokens), c.entry[i])
+	}
+	if c.Serving != Exact {
+		return c.servedBytes(i, from, to, tokens)
+	}
+	if g.Last > 0 && g.Every <= 1 {
+		from = max(from, tokens-g.Last)
+		to = max(from, to)
+		return product(to-from, c.entry[i])
+	}
+	if g.Kind == SharedKV {
+		return 0, true
+	}
+	every := max(g.Every, 1)
+	return product(to/every-from/every, c.entry[i])
+}
+
+// servedBytes are those of LayerBytes as an engine sends them: whole pages.
+func (c *Cache) servedBytes(i int, from, to, tokens int64) (int64, bool) {
+	g := c.Model.Groups[i]
+	tokens = c.Serving.sent(c.Model, tokens)
+	first, end := int64(0), ceilDiv(tokens, c.Page)*c.Page
+	if g.Last > 0 {
+		first, end = c.Serving.window(c.Model, g.Keep, tokens, c.Page)
+	}
+	page := func(token int64) int64 { return min(ceilDiv(token, c.Page)*c.Page, end) }
+	from, to = max(page(from), first), max(page(to), first)
+	if from >= to {
+		return 0, true
+	}
+	if g.Every <= 1 {
+		return product(to-from, c.entry[i])
+	}
+	if c.Page%g.Every != 0 { // smaller pages than an entry has tokens
+		return product(to/g.Every-from/g.Every, c.entry[i])
+	}
+	whole := c.Page / g.Every * c.entry[i]
+	if c.DType.Name == fp8DSMLA { // pages of DeepSeek-V4's packed entries are padded
+		whole = ceilDiv(whole, 576) * 576
+	}
+	return product((to-from)/c.Page, whole)
+}
+
+// GroupBytes are LayerBytes in all layers of the group.
+func (c *Cache) GroupBytes(i int, from, to, tokens int64) (int64, bool) {
+	layer, ok := c.LayerBytes(i, from, to, tokens)
+	if !ok {
+		return 0, false
+	}
+	return product(layer, int64(len(c.Model.Groups[i].Layers)))
+}
+
+// Bytes are those of a request of so many tokens: kv grows with them or is part of the cache, state is of fixed size.
+// What does not fit 63 bits is an error.
+func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
+	for i, g := range c.Model.Groups {
+		n, ok := c.GroupBytes(i, 0, tokens, tokens)
+		into := &kv
+		if g.State.any() {
+			into = &state
+		}
+		if !ok || n > math.MaxInt64-kv-state {
+			return 0, 0, fault.New(fault.Input, "the cache that %s keeps of %d tokens does not fit 63 bits", c.Model.Name, tokens)
+		}
+		*into += n
+	}
+	return kv, state, nil
+}
+
+// TokenBytes are the bytes of one token in all layers that keep all tokens, and bytes that are kept once whatever the
+// request's length, where it is longer than all windows: windows and states.
+func (c *Cache) TokenBytes() (growing float64, once int64) {
+	for i, g := range c.Model.Groups {
+		all := c.entry[i] * int64(len(g.Layers))
+		switch {
+		case g.Kind == SharedKV:
+		case g.Fixes():
+			once += all * g.Entries(1)
+		case g.Last > 0:
+			once += all * g.Last
+		default:
+			growing += float64(all) / float64(cmp.Or(g.Every, 1))
+		}
+	}
+	return growing, once
+}
+
+// product multiplies numbers that are not negative and reports whether the result fits.
+func product(a, b int64) (int64, bool) {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	return int64(low), high == 0 && low <= math.MaxInt64
+}

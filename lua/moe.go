@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	glua "github.com/yuin/gopher-lua"
 
@@ -166,7 +165,7 @@ func (r *Runtime) moeModel(L *glua.LState) (int, error) {
 		}
 		if a.Experts == 0 || a.TopK == 0 || a.Hidden == 0 {
 			return nil, fault.New(fault.Usage, "the model %s: its file does not say how many experts it has, how many of them a token uses, or its hidden size",
-				name).WithHint("num_experts, experts_per_token and hidden_size, see docs/kvbench.md")
+				name).WithHint("a config.json has n_routed_experts, num_experts_per_tok and hidden_size; a file of your own num_experts, experts_per_token and hidden_size (docs/models.md)")
 		}
 		return encodeValue(map[string]any{
 			"name": a.Name, "hidden": a.Hidden, "experts": a.Experts, "topk": a.TopK, "shared": a.Shared,
@@ -179,20 +178,17 @@ func (r *Runtime) moeModel(L *glua.LState) (int, error) {
 }
 
 // modelOf returns a model that perigee knows, or that of a file.
-func (r *Runtime) modelOf(name string) (model.Arch, error) {
-	if a, shipped := model.Shipped(name); shipped {
-		return a, nil
-	}
-	if !strings.Contains(name, "/") && !conf.Readable(name) {
-		return model.Arch{}, model.Unknown(name)
+func (r *Runtime) modelOf(name string) (*model.Model, error) {
+	if !conf.Readable(name) {
+		return model.Named(name)
 	}
 	text, err := r.readText(name)
 	if err != nil {
-		return model.Arch{}, err
+		return nil, err
 	}
 	v, err := conf.Parse(name, text)
 	if err != nil {
-		return model.Arch{}, err
+		return nil, err
 	}
 	return model.Parse(v)
 }

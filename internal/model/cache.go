@@ -1,7 +1,6 @@
 package model
 
 import (
-	"cmp"
 	"math"
 	"math/bits"
 
@@ -138,11 +137,45 @@ func (c *Cache) servedBytes(i int, from, to, tokens int64) (int64, bool) {
 	if c.Page%g.Every != 0 { // smaller pages than an entry has tokens
 		return product(to/g.Every-from/g.Every, c.entry[i])
 	}
-	whole := c.Page / g.Every * c.entry[i]
-	if c.DType.Name == fp8DSMLA { // pages of DeepSeek-V4's packed entries are padded
-		whole = ceilDiv(whole, 576) * 576
+	return product((to-from)/c.Page, c.padded(c.Page/g.Every*c.entry[i]))
+}
+
+// padded are the bytes of a page of compressed entries: those of DeepSeek-V4's packed layout are multiples of 576.
+func (c *Cache) padded(bytes int64) int64 {
+	if c.DType.Name == fp8DSMLA {
+		return ceilDiv(bytes, 576) * 576
 	}
-	return product((to-from)/c.Page, whole)
+	return bytes
+}
+
+// Blocks are the pages that each layer of group i moves of a request of so many tokens: how many, and of how many bytes.
+// Without an engine they are those in which the tokens lie that the layer keeps; what does not go into pages is a block
+// by itself.
+func (c *Cache) Blocks(i int, tokens int64) (count, bytes int64) {
+	g, page := c.Model.Groups[i], c.Page
+	switch {
+	case g.Kind == SharedKV:
+		return 0, 0
+	case g.State.any():
+		return 1, c.entry[i]
+	case g.Every > 1 && page%g.Every != 0:
+		return g.Entries(tokens), c.entry[i]
+	case g.Every > 1:
+		page /= g.Every
+	}
+	bytes = page * c.entry[i]
+	if c.Serving != Exact && g.Fixed == 0 {
+		if g.Every > 1 {
+			bytes = c.padded(bytes)
+		}
+		all, _ := c.servedBytes(i, 0, tokens, tokens)
+		return all / bytes, bytes
+	}
+	entries := g.Entries(max(tokens, g.Fixed))
+	if g.Last > 0 && g.Every <= 1 && tokens > g.Last {
+		return ceilDiv(tokens, page) - (tokens-g.Last)/page, bytes
+	}
+	return ceilDiv(entries, page), bytes
 }
 
 // GroupBytes are LayerBytes in all layers of the group.
@@ -171,22 +204,24 @@ func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
 	return kv, state, nil
 }
 
-// TokenBytes are the bytes of one token in all layers that keep all tokens, and bytes that are kept once whatever the
-// request's length, where it is longer than all windows: windows and states.
-func (c *Cache) TokenBytes() (growing float64, once int64) {
+// TokenBytes are the bytes of one token more of a long request: in all layers but those with a window, of entries for
+// several tokens its share. once is what windows and encoders' layers keep of a request that is longer than they are, state
+// the states.
+func (c *Cache) TokenBytes() (growing float64, once, state int64) {
 	for i, g := range c.Model.Groups {
 		all := c.entry[i] * int64(len(g.Layers))
 		switch {
-		case g.Kind == SharedKV:
+		case g.State.any():
+			state += all
 		case g.Fixes():
-			once += all * g.Entries(1)
+			once += all * g.Fixed
 		case g.Last > 0:
 			once += all * g.Last
 		default:
-			growing += float64(all) / float64(cmp.Or(g.Every, 1))
+			growing += float64(all) / float64(max(g.Every, 1))
 		}
 	}
-	return growing, once
+	return growing, once, state
 }
 
 // product multiplies numbers that are not negative and reports whether the result fits.

@@ -10,6 +10,7 @@ import (
 	"perigee/internal/conf"
 	"perigee/internal/embedded"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 )
 
 // Config is a model config: how a model is served, and the requests.
@@ -58,7 +59,8 @@ var configSchema = conf.Schema{
 		whole("tp_size", 1, maxRanks, "tensor parallelism"),
 		whole("pp_size", 1, maxRanks, "pipeline parallelism"),
 		{Name: "model_quant_mode", Type: "enum", Enum: quantNames, Default: "fp8", Help: "precision of the weights"},
-		{Name: "kvcache_quant_mode", Type: "enum", Enum: quantNames, Default: "fp8", Help: "precision of the KV cache"},
+		{Name: "kvcache_quant_mode", Type: "enum", Enum: append(quantNames[:4:4], model.DTypeNames()...), Default: "fp8",
+			Help: "precision of the KV cache"},
 	}},
 	{Name: "runtime", Type: "map", Default: map[string]any{}, Fields: []conf.Field{
 		whole("num_requests", 1, maxRequests, "requests"),
@@ -135,6 +137,7 @@ type Overrides struct {
 	OSL           *int64  `name:"osl" placeholder:"N" group:"Instead of the config's" help:"Tokens of a request's output; enters no figure."`
 	NumRequests   *int64  `name:"num_requests" placeholder:"N" group:"Instead of the config's" help:"Requests."`
 	PageSize      *int64  `name:"page_size" placeholder:"N" group:"Instead of the config's" help:"Tokens of a page."`
+	KVCacheDType  *string `name:"kv_cache_dtype" placeholder:"NAME" group:"Instead of the config's" help:"Precision of the KV cache: bf16, fp8, nvfp4, fp8_ds_mla and others, auto for the model's own."`
 	AccessPattern *string `name:"access_pattern" placeholder:"NAME" group:"Instead of the config's" help:"What one block holds of a page: block (all layers of a pipeline stage) or layer (one)."`
 }
 
@@ -180,10 +183,23 @@ func (o Overrides) apply(c Config) Config {
 			*n.to, c.over[n.key] = *n.from, n.flag
 		}
 	}
+	if o.KVCacheDType != nil {
+		c.KVQuant, c.over["kvcache_quant_mode"] = kvbenchName(*o.KVCacheDType), "--kv_cache_dtype"
+	}
 	if o.AccessPattern != nil {
 		c.Access, c.over["access_pattern"] = *o.AccessPattern, "--access_pattern"
 	}
 	return c
+}
+
+// kvbenchName is KVBench's word for a precision that it knows.
+func kvbenchName(dtype string) string {
+	for word, same := range map[string]string{"bfloat16": "bf16", "fp16": "float16"} {
+		if strings.EqualFold(dtype, same) {
+			return word
+		}
+	}
+	return strings.ToLower(dtype)
 }
 
 //go:embed configs/*.yaml

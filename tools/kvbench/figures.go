@@ -1,8 +1,10 @@
 package kvbench
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
+	"slices"
 
 	"perigee/internal/fault"
 	"perigee/internal/model"
@@ -19,8 +21,9 @@ const (
 type Figures struct {
 	// KV cache of a token: whole model, without replicas; layers with a sliding window count fully
 	TokenBytes int64
-	ISLBytes   int64      // KV cache of a request: whole model, without replicas
-	Transfers  []Transfer // what is moved; the first has the larger blocks
+	ISLBytes   int64      // KV cache of a request: whole model, without replicas; what depends on the precision of the cache
+	StateBytes int64      // states of a request, of fixed size; only exact knows them
+	Transfers  []Transfer // what is moved; those that keep all tokens first
 	Bytes      int64      // moved in all: by all GPUs with kvbench, by the one with the most with exact
 }
 
@@ -32,24 +35,22 @@ type Transfer struct {
 	BatchSize int64  // blocks
 }
 
-// figures computes both accountings.
-func figures(a model.Arch, c Config) (kvbench, exact Figures, err error) {
-	if kvbench, err = kvbenchFigures(a, c); err != nil {
-		return Figures{}, Figures{}, err
-	}
-	exact, err = exactFigures(a, c)
-	return kvbench, exact, err
-}
-
 // check refuses what no system can be.
-func (c Config) check(a model.Arch) error {
-	if c.PP > a.Layers {
-		return c.errorf("pp_size", "wanted at most the %d layers of %s, got %d", a.Layers, a.Name, c.PP)
+func (c Config) check(m *model.Model) error {
+	if c.PP > m.Layers {
+		return c.errorf("pp_size", "wanted at most the %d layers of %s, got %d", m.Layers, m.Name, c.PP)
 	}
-	if c.TP > a.Heads {
-		return c.errorf("tp_size", "wanted at most the %d query heads of %s, got %d", a.Heads, a.Name, c.TP)
+	if m.Heads > 0 && c.TP > m.Heads {
+		return c.errorf("tp_size", "wanted at most the %d query heads of %s, got %d", m.Heads, m.Name, c.TP)
 	}
 	return nil
+}
+
+// hasKVBench returns the cache of a layer by which KVBench's formulas go. They know models whose layers are alike, in four
+// precisions.
+func hasKVBench(m *model.Model, c Config) (model.Keep, bool) {
+	k, ok := m.Uniform()
+	return k, ok && quantBytes[c.KVQuant] > 0
 }
 
 // kvbenchFigures follows KVBench's formulas, with whole numbers instead of its
@@ -60,118 +61,95 @@ func (c Config) check(a model.Arch) error {
 //	io    = floor(floor(token/L / tp) * L/pp) * P     GQA, block; without L/pp: layer
 //	io    = floor(token/L / tp * ceil(L/pp) * P)      MLA, block; without ceil(L/pp): layer
 //	batch = ceil(token * S * N / io)
-func kvbenchFigures(a model.Arch, c Config) (Figures, error) {
-	token, isl := tokenBytes(a, c, 1), tokenBytes(a, c, c.ISL)
-	io, io1 := kvbenchIO(a, c, token, c.PageSize), kvbenchIO(a, c, token, 1)
+func kvbenchFigures(m *model.Model, k model.Keep, c Config) (Figures, error) {
+	token, isl := tokenBytes(m, k, c, 1), tokenBytes(m, k, c, c.ISL)
+	io, io1 := kvbenchIO(m, k, c, token, c.PageSize), kvbenchIO(m, k, c, token, 1)
 	if io.Sign() == 0 {
 		return Figures{}, c.errorf("tp_size",
-			"%d ranks of tensor parallelism leave less than a byte of a layer of %s to each", c.TP, a.Name)
+			"%d ranks of tensor parallelism leave less than a byte of a layer of %s to each", c.TP, m.Name)
 	}
 	batch := ceilDiv(times(isl, c.Requests), io)
-	return toFigures(a, token, isl, transfer{io: io, io1: io1, batch: batch})
+	return toFigures(m, token, isl, transfer{io: io, io1: io1, batch: batch})
 }
 
-func tokenBytes(a model.Arch, c Config, tokens int64) *big.Int {
-	if a.MLA() {
-		return times(big.NewInt(a.LatentDim+a.RopeDim), quantBytes[c.KVQuant], a.Layers, tokens)
+func tokenBytes(m *model.Model, k model.Keep, c Config, tokens int64) *big.Int {
+	if k.Kind == model.MLA {
+		return times(big.NewInt(k.Latent+k.Rope), quantBytes[c.KVQuant], m.Layers, tokens)
 	}
-	heads, group := a.KVHeads, int64(1)
-	if a.Group > 0 {
-		heads, group = a.Heads, a.Group
+	heads, group := k.Heads, int64(1)
+	if queries, kv := m.QueriesPerHead(k); kv == 1 {
+		heads, group = m.Heads, queries
 	}
-	values := times(big.NewInt(2), heads, a.HeadDim, quantBytes[c.ModelQuant], a.Layers, tokens)
+	values := times(big.NewInt(2), heads, k.Key, quantBytes[c.ModelQuant], m.Layers, tokens)
 	return values.Quo(values, big.NewInt(group))
 }
 
-func kvbenchIO(a model.Arch, c Config, token *big.Int, page int64) *big.Int {
-	layer := new(big.Int).Quo(token, big.NewInt(a.Layers))
+func kvbenchIO(m *model.Model, k model.Keep, c Config, token *big.Int, page int64) *big.Int {
+	layer := new(big.Int).Quo(token, big.NewInt(m.Layers))
 	tp, pp := big.NewInt(c.TP), big.NewInt(c.PP)
-	if a.MLA() {
+	if k.Kind == model.MLA {
 		if c.Access == accessBlock {
-			layer = times(layer, ceil64(a.Layers, c.PP))
+			layer = times(layer, ceil64(m.Layers, c.PP))
 		}
 		io := times(layer, page)
 		return io.Quo(io, tp)
 	}
 	io := layer.Quo(layer, tp)
 	if c.Access == accessBlock {
-		io = times(io, a.Layers)
+		io = times(io, m.Layers)
 		io.Quo(io, pp)
 	}
 	return times(io, page)
 }
 
-// exactFigures counts what the GPU with the most to move has to: whole heads,
-// the whole layers of its pipeline stage, whole pages of every request, in
-// kvcache_quant_mode.
-func exactFigures(a model.Arch, c Config) (Figures, error) {
-	q := quantBytes[c.KVQuant]
-	layer := big.NewInt(a.Values(ceil64(a.KVHeads, c.TP)) * q) // of a token
-	full, windowed := largestStage(a, c)
-	pages, kept := ceil64(c.ISL, c.PageSize), windowPages(a, c)
-	if kept == pages {
-		full, windowed = full+windowed, 0 // the window cuts nothing off
+// exactFigures counts what the GPU with the most to move has to: whole heads, the whole layers of its pipeline stage,
+// whole pages of every request, states as they are.
+func exactFigures(all *model.Cache, c Config) (Figures, error) {
+	rank, err := largestStage(all.Rank(c.TP), c)
+	if err != nil {
+		return Figures{}, err
 	}
-	block := func(name string, layers, pages int64) transfer {
-		return transfer{name, times(layer, c.PageSize, layers), times(layer, layers),
-			times(big.NewInt(pages), c.Requests)}
+	kv, state, err := all.Bytes(c.ISL)
+	if err != nil {
+		return Figures{}, err
 	}
-	var parts []transfer
-	switch {
-	case c.Access == accessLayer:
-		parts = []transfer{{"", times(layer, c.PageSize), layer, times(big.NewInt(full*pages+windowed*kept),
-			c.Requests)}}
-	case windowed == 0:
-		parts = []transfer{block("", full, pages)}
-	case full == 0:
-		parts = []transfer{block("", windowed, kept)}
-	case full == windowed:
-		parts = []transfer{block("", full, pages+kept)}
-	default:
-		parts = []transfer{
-			block(fmt.Sprintf("the %d layers that keep all tokens", full), full, pages),
-			block(fmt.Sprintf("the %d layers that keep the last %d tokens", windowed, a.Window), windowed, kept),
-		}
-	}
-	token := times(big.NewInt(a.Values(a.KVHeads)), q, a.Layers)
-	values, fits := a.RequestValues(c.ISL)
-	if !fits {
-		return Figures{}, tooMuch(a)
-	}
-	return toFigures(a, token, times(big.NewInt(values), q), parts...)
+	f, err := toFigures(all.Model, big.NewInt(oneToken(all)), big.NewInt(kv), merged(moved(rank, c))...)
+	f.StateBytes = state
+	return f, err
 }
 
-// largestStage returns the layers of the pipeline stage with the most to move,
-// which keep all tokens and only a window. The stages are runs of layers; where they do
-// not divide evenly the first ones have one layer more.
-func largestStage(a model.Arch, c Config) (full, windowed int64) {
-	pages, kept := ceil64(c.ISL, c.PageSize), windowPages(a, c)
-	most := new(big.Int)
-	var first int64
-	for stage := range c.PP {
-		end := first + a.Layers/c.PP
-		if stage < a.Layers%c.PP {
-			end++
+// oneToken is what all layers keep of one token, those with a window as the others; of an entry for several tokens its
+// share, rounded down in all.
+func oneToken(c *model.Cache) int64 {
+	var sum float64
+	for i, g := range c.Model.Groups {
+		if !g.Fixes() && g.Kind != model.SharedKV {
+			sum += float64(c.EntryBytes(i)) * float64(len(g.Layers)) / float64(cmp.Or(g.Every, 1))
 		}
-		f := a.FullLayers(first, end)
-		w := end - first - f
-		load := times(big.NewInt(f), pages)
-		if load.Add(load, times(big.NewInt(w), kept)); load.Cmp(most) > 0 {
-			most, full, windowed = load, f, w
-		}
-		first = end
 	}
-	return full, windowed
+	return int64(sum)
 }
 
-// windowPages returns how many pages of a request a layer with a sliding
-// window keeps: those that the last tokens lie in.
-func windowPages(a model.Arch, c Config) int64 {
-	pages := ceil64(c.ISL, c.PageSize)
-	if a.Window == 0 || c.ISL <= a.Window {
-		return pages
+// largestStage returns the pipeline stage with the most to move, as one of its ranks holds it.
+func largestStage(rank *model.Cache, c Config) (*model.Cache, error) {
+	bounds, err := model.Stages(rank.Model.Layers, c.PP, rank.Serving)
+	if err != nil {
+		return nil, err
 	}
-	return pages - (c.ISL-a.Window)/c.PageSize
+	var largest *model.Cache
+	most := big.NewInt(-1)
+	for s := range c.PP {
+		stage := rank.Stage(bounds[s], bounds[s+1])
+		load := new(big.Int)
+		for i, g := range stage.Model.Groups {
+			count, bytes := stage.Blocks(i, c.ISL)
+			load.Add(load, times(big.NewInt(count), bytes, int64(len(g.Layers))))
+		}
+		if load.Cmp(most) > 0 {
+			most, largest = load, stage
+		}
+	}
+	return largest, nil
 }
 
 // transfer is a Transfer whose numbers may be too large for one.
@@ -180,8 +158,109 @@ type transfer struct {
 	io, io1, batch *big.Int
 }
 
+// moved lists the blocks of a stage: those of layers that keep all tokens first, states last. With the access pattern
+// block, one block holds a page of all layers of the stage that keep as many.
+func moved(stage *model.Cache, c Config) []transfer {
+	page1 := *stage
+	page1.Page = 1
+	var parts []transfer
+	type class struct {
+		state bool
+		pages int64
+	}
+	blocks := map[class]int{} // to parts
+	for _, i := range inOrder(stage.Model) {
+		g := stage.Model.Groups[i]
+		count, bytes := stage.Blocks(i, c.ISL)
+		if count == 0 || bytes == 0 {
+			continue
+		}
+		_, bytes1 := page1.Blocks(i, c.ISL)
+		if g.Every > 1 && c.PageSize > 1 && c.PageSize%g.Every == 0 {
+			bytes1 = stage.EntryBytes(i)
+		}
+		layers := int64(len(g.Layers))
+		t := transfer{layerWords(g, layers), big.NewInt(bytes), big.NewInt(bytes1), times(big.NewInt(count), c.Requests, layers)}
+		if c.Access == accessLayer {
+			parts = append(parts, t)
+			continue
+		}
+		t.io, t.io1, t.batch = times(t.io, layers), times(t.io1, layers), times(big.NewInt(count), c.Requests)
+		key := class{g.Fixes() && g.Fixed == 0, count}
+		if at, ok := blocks[key]; ok {
+			p := &parts[at]
+			p.io.Add(p.io, t.io)
+			p.io1.Add(p.io1, t.io1)
+			p.layers += " and " + t.layers
+			continue
+		}
+		blocks[key] = len(parts)
+		parts = append(parts, t)
+	}
+	return parts
+}
+
+// inOrder lists groups: those that keep all tokens, those that keep some, states.
+func inOrder(m *model.Model) []int {
+	order := make([]int, len(m.Groups))
+	for i := range order {
+		order[i] = i
+	}
+	rank := func(i int) int {
+		switch g := m.Groups[i]; {
+		case g.Fixes() && g.Fixed == 0:
+			return 2
+		case g.Last > 0 || g.Fixed > 0:
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(a), rank(b)) })
+	return order
+}
+
+// layerWords says which layers a block is of.
+func layerWords(g model.Group, layers int64) string {
+	keep := "keep all tokens"
+	switch {
+	case g.Kind == model.Window:
+		keep = fmt.Sprintf("keep the last %d tokens", g.Last)
+	case g.Kind == model.Chunk:
+		keep = fmt.Sprintf("keep a chunk of %d tokens", g.Last)
+	case g.Kind == model.MLA:
+		keep = "keep a latent vector"
+	case g.Kind == model.Indexer, g.Kind == model.IndexKey:
+		keep = "keep an index key"
+	case g.Kind == model.Compressed:
+		keep = fmt.Sprintf("keep an entry for %d tokens", g.Every)
+	case g.Kind == model.Cross:
+		keep = "keep what the encoder has read"
+	case g.Fixes():
+		keep = fmt.Sprintf("keep a state (%s)", g.Kind)
+	}
+	return fmt.Sprintf("the %d layers that %s", layers, keep)
+}
+
+// merged puts blocks of one size together.
+func merged(parts []transfer) []transfer {
+	var all []transfer
+	for _, p := range parts {
+		i := slices.IndexFunc(all, func(t transfer) bool { return t.io.Cmp(p.io) == 0 && t.io1.Cmp(p.io1) == 0 })
+		if i < 0 {
+			all = append(all, p)
+			continue
+		}
+		all[i].batch.Add(all[i].batch, p.batch)
+		all[i].layers += " and " + p.layers
+	}
+	if len(all) == 1 {
+		all[0].layers = ""
+	}
+	return all
+}
+
 // toFigures puts figures together that must fit 63 bits.
-func toFigures(a model.Arch, token, isl *big.Int, parts ...transfer) (Figures, error) {
+func toFigures(m *model.Model, token, isl *big.Int, parts ...transfer) (Figures, error) {
 	sum := new(big.Int)
 	all := []*big.Int{token, isl, sum}
 	for _, p := range parts {
@@ -190,7 +269,8 @@ func toFigures(a model.Arch, token, isl *big.Int, parts ...transfer) (Figures, e
 	}
 	for _, n := range all {
 		if !n.IsInt64() {
-			return Figures{}, tooMuch(a)
+			return Figures{}, fault.New(fault.Input, "the KV cache of these requests to %s does not fit 63 bits", m.Name).
+				WithHint("fewer requests (num_requests) or shorter ones (isl)")
 		}
 	}
 	f := Figures{TokenBytes: token.Int64(), ISLBytes: isl.Int64(), Bytes: sum.Int64()}
@@ -198,11 +278,6 @@ func toFigures(a model.Arch, token, isl *big.Int, parts ...transfer) (Figures, e
 		f.Transfers = append(f.Transfers, Transfer{p.layers, p.io.Int64(), p.io1.Int64(), p.batch.Int64()})
 	}
 	return f, nil
-}
-
-func tooMuch(a model.Arch) error {
-	return fault.New(fault.Input, "the KV cache of these requests to %s does not fit 63 bits", a.Name).
-		WithHint("fewer requests (num_requests) or shorter ones (isl)")
 }
 
 // times multiplies into a new number.
@@ -229,30 +304,34 @@ func ceil64(a, b int64) int64 {
 	return a/b + 1
 }
 
-// differences says why the accountings differ for a model and a config, a
-// reason each. Where there is none they are equal.
-func differences(a model.Arch, c Config) []string {
+// differences says why the accountings differ for a model of the cache k and a config, a reason each. Where there is none
+// they are equal.
+func differences(m *model.Model, k model.Keep, c Config) []string {
 	var all []string
 	add := func(holds bool, format string, args ...any) {
 		if holds {
 			all = append(all, fmt.Sprintf(format, args...))
 		}
 	}
-	gpus := c.TP * c.PP
-	add(!a.MLA() && quantBytes[c.ModelQuant] != quantBytes[c.KVQuant],
+	gpus, mla := c.TP*c.PP, k.Kind == model.MLA
+	queries, kv := m.QueriesPerHead(k)
+	add(!mla && quantBytes[c.ModelQuant] != quantBytes[c.KVQuant],
 		"kvbench sizes the cache by model_quant_mode %s, exact by kvcache_quant_mode %s", c.ModelQuant, c.KVQuant)
 	add(gpus > 1, "kvbench counts the cache of all %d GPUs (tp %d x pp %d), exact what one GPU moves", gpus, c.TP, c.PP)
-	add(a.MLA() && c.TP > 1, "kvbench cuts the latent vector into %d parts, but every tp rank holds all of it", c.TP)
-	add(a.Group > 0 && a.Heads%a.Group != 0, "%d query heads in groups of %d make a fraction of a KV head, exact counts %d", a.Heads, a.Group, a.KVHeads)
-	add(!a.MLA() && c.TP > a.KVHeads, "the %d KV heads cannot be cut into %d parts: exact has at least one whole head on each rank", a.KVHeads, c.TP)
-	add(!a.MLA() && c.TP <= a.KVHeads && a.KVHeads%c.TP != 0,
-		"the %d KV heads do not divide among %d ranks: exact counts the %d of the fullest rank", a.KVHeads, c.TP,
-		ceil64(a.KVHeads, c.TP))
-	add(!a.MLA() && c.Access == accessBlock && a.Layers%c.PP != 0,
-		"kvbench counts %.4g layers per pipeline stage, exact the %d of the largest", float64(a.Layers)/float64(c.PP),
-		ceil64(a.Layers, c.PP))
-	add(c.ISL%c.PageSize != 0, "the last page of each request is not full (%d tokens in pages of %d); kvbench rounds up once, exact for each request", c.ISL, c.PageSize)
-	full := a.FullLayers(0, a.Layers)
-	add(a.Window > 0 && c.ISL > a.Window, "%d of %d layers keep only the last %d of %d tokens; kvbench counts all tokens in all layers", a.Layers-full, a.Layers, a.Window, c.ISL)
+	add(mla && c.TP > 1, "kvbench cuts the latent vector into %d parts, but every tp rank holds all of it", c.TP)
+	add(!mla && kv == 1 && m.Heads%queries != 0, "%d query heads in groups of %d make a fraction of a KV head, exact counts %d",
+		m.Heads, queries, k.Heads)
+	add(!mla && c.TP > k.Heads, "the %d KV heads cannot be cut into %d parts: exact has at least one whole head on each rank",
+		k.Heads, c.TP)
+	add(!mla && c.TP <= k.Heads && k.Heads%c.TP != 0, "the %d KV heads do not divide among %d ranks: exact counts the %d of the fullest rank",
+		k.Heads, c.TP, ceil64(k.Heads, c.TP))
+	add(!mla && c.Access == accessBlock && m.Layers%c.PP != 0, "kvbench counts %.4g layers per pipeline stage, exact the %d of the largest",
+		float64(m.Layers)/float64(c.PP), ceil64(m.Layers, c.PP))
+	add(c.ISL%c.PageSize != 0, "the last page of each request is not full (%d tokens in pages of %d); kvbench rounds up once, exact for each request",
+		c.ISL, c.PageSize)
+	for _, g := range m.Groups {
+		add(g.Last > 0 && c.ISL > g.Last, "%d of %d layers keep only the last %d of %d tokens; kvbench counts all tokens in all layers",
+			len(g.Layers), m.Layers, g.Last, c.ISL)
+	}
 	return all
 }

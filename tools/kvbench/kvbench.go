@@ -222,7 +222,7 @@ func (IOSizeCmd) Help() string {
 func (c *IOSizeCmd) Run(streams cli.Streams) error {
 	var rows []fields
 	err := c.each(streams, func(p *Plan) error {
-		if p.KVBench.Transfers[0].IOSize1 == p.Exact.Transfers[0].IOSize1 {
+		if p.KVBench != nil && p.KVBench.Transfers[0].IOSize1 == p.Exact.Transfers[0].IOSize1 {
 			p.Warnings, p.Differences = nil, nil // they are of other figures
 		}
 		if c.Format.Format == "text" {

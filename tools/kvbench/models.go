@@ -53,28 +53,53 @@ func modelTable() (*table.Table, error) {
 	t.AddColumn("Model", table.Left, "%s")
 	t.AddColumn("Family", table.Left, "%s")
 	for _, header := range []string{
-		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16",
+		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16", "state",
 	} {
 		t.AddColumn(header, table.Right, "%d")
 	}
 	for _, name := range model.Names() {
-		a, ok := model.Shipped(name)
+		m, ok := model.Shipped(name)
 		if !ok {
 			return nil, fault.New(fault.Internal, "the model %s is gone", name)
 		}
-		var heads, once, twice any
-		if !a.MLA() {
-			heads = a.KVHeads
+		row := []any{name, m.Family, m.Layers, absentZero(m.Groups[0].Heads)}
+		var exact, once []any
+		var state int64
+		k, known := m.Uniform()
+		for _, dtype := range []string{"fp8", "fp16"} {
+			var o model.Options
+			var err error
+			if o.DType, err = m.ParseDType(dtype); err != nil {
+				return nil, err
+			}
+			c, err := m.Cache(o)
+			if err != nil {
+				return nil, err
+			}
+			var kvbench any
+			if known {
+				entry, err := k.EntryBytes(o.DType)
+				if err != nil {
+					return nil, err
+				}
+				kvbench = entry * m.Layers
+			}
+			growing, windows, fixed := c.TokenBytes()
+			row = append(row, kvbench)
+			exact, once, state = append(exact, int64(growing)), append(once, absentZero(windows)), fixed
 		}
-		layer, full := a.Values(a.KVHeads), a.FullLayers(0, a.Layers)
-		if a.Window > 0 {
-			kept := layer * (a.Layers - full) * a.Window
-			once, twice = kept, 2*kept
-		}
-		t.AddRow(name, a.Family, a.Layers, heads, layer*a.Layers, 2*layer*a.Layers, layer*full, 2*layer*full, once,
-			twice)
+		row = append(append(append(row, exact...), once...), absentZero(state))
+		t.AddRow(row...)
 	}
 	return &t, nil
+}
+
+// absentZero is nil for 0: an empty cell.
+func absentZero(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
 }
 
 func show(out io.Writer, name string) error {

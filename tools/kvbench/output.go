@@ -125,8 +125,20 @@ func (p *Plan) writeText(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.perigee()))
 	}
+	if p.differs() {
+		fmt.Fprintf(&b, "# one GPU moves %s (--accounting exact)\n\n", p.exactText())
+	}
 	_, err := io.WriteString(out, plaintext.Text(b.String()))
 	return err
+}
+
+// exactText says what one GPU moves.
+func (p *Plan) exactText() string {
+	var parts []string
+	for _, t := range p.Exact.Transfers {
+		parts = append(parts, fmt.Sprintf("%s of %d bytes", cli.Count(t.BatchSize, "block"), t.IOSize))
+	}
+	return strings.Join(parts, " and ")
 }
 
 // rows are the commands of a plan for programs: all options of nixlbench, as
@@ -171,7 +183,11 @@ func (p *Plan) origin() fields {
 		}},
 		{"accounting", p.Accounting},
 		{accountingKVBench, p.KVBench.fields()},
-		{accountingExact, p.Exact.fields()},
+		{accountingExact, append(p.Exact.fields(), fields{
+			{"state_bytes", p.Exact.StateBytes}, {"kv_cache_dtype", p.Cache.DType.Name},
+			{"state_dtype", absent(p.Cache.State)}, {"state_dtype_by", absent(p.Cache.StateBy)},
+			{"serving", absent(string(p.Cache.Serving))},
+		}...)},
 		{"differences", orEmpty(p.Differences)},
 		{"warnings", orEmpty(p.Warnings)},
 	}
@@ -186,9 +202,20 @@ func orEmpty(list []string) []string {
 }
 
 // fields are the figures for programs. Where there are two sizes of blocks, the
-// second has separate keys.
-func (f Figures) fields() fields {
-	first, second := f.Transfers[0], [2]any{}
+// second has separate keys; of a model without figures all are null.
+func (f *Figures) fields() fields {
+	if f == nil {
+		f = &Figures{}
+		all := f.fields()
+		for i := range all {
+			all[i].value = nil
+		}
+		return all
+	}
+	first, second := Transfer{}, [2]any{}
+	if len(f.Transfers) > 0 {
+		first = f.Transfers[0]
+	}
 	if len(f.Transfers) > 1 {
 		second = [2]any{f.Transfers[1].IOSize, f.Transfers[1].BatchSize}
 	}
@@ -213,6 +240,10 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 			return err
 		}
 	}
+	if p.differs() {
+		_, err := fmt.Fprintf(out, "%-23s: %s (--accounting exact)\n", "One GPU moves", p.exactText())
+		return err
+	}
 	return nil
 }
 
@@ -236,6 +267,14 @@ func (p *Plan) writeIOSize(out io.Writer) error {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
 		}
+	}
+	if p.differs() && p.KVBench.Transfers[0].IOSize1 != p.Exact.Transfers[0].IOSize1 {
+		var sizes []string
+		for _, t := range p.Exact.Transfers {
+			sizes = append(sizes, fmt.Sprint(t.IOSize1))
+		}
+		_, err := fmt.Fprintf(out, "Exact: %s (--accounting exact)\n", strings.Join(sizes, " and "))
+		return err
 	}
 	return nil
 }

@@ -15,12 +15,13 @@ import (
 
 // Plan is what is to be measured for one model and config.
 type Plan struct {
-	Model       model.Arch
+	Model       *model.Model
 	Config      Config
-	ConfigName  string // as the user named it
-	Accounting  string // which of the two the commands follow
-	KVBench     Figures
+	ConfigName  string   // as the user named it
+	Accounting  string   // which of the two the commands follow
+	KVBench     *Figures // nil: KVBench knows no such models
 	Exact       Figures
+	Cache       *model.Cache
 	Differences []string  // why the two differ, a reason each
 	Warnings    []string  // what else the user should know
 	Commands    []Command // one for each size of blocks
@@ -44,24 +45,60 @@ func (p *Plan) Figures() Figures {
 	if p.Accounting == accountingExact {
 		return p.Exact
 	}
-	return p.KVBench
+	return *p.KVBench
 }
 
-// newPlan computes the figures of a model and a config, without commands.
-func newPlan(a model.Arch, c Config, name, accounting string) (*Plan, error) {
-	if err := c.check(a); err != nil {
+// differs reports whether one GPU moves something else than the plan's accounting says.
+func (p *Plan) differs() bool {
+	return p.Accounting == accountingKVBench && !slices.Equal(p.KVBench.Transfers, p.Exact.Transfers)
+}
+
+// newPlan computes the figures of a model and a config, without commands. accounting may be empty: then it is KVBench's
+// for models that KVBench knows.
+func newPlan(m *model.Model, c Config, name, accounting string, o model.Options) (*Plan, error) {
+	if err := c.check(m); err != nil {
 		return nil, err
 	}
-	p := &Plan{Model: a, Config: c, ConfigName: name, Accounting: accounting}
+	p := &Plan{Model: m, Config: c, ConfigName: name, Accounting: cmp.Or(accounting, accountingExact)}
 	var err error
-	if p.KVBench, p.Exact, err = figures(a, c); err != nil {
+	if o.DType, err = m.ParseDType(c.KVQuant); err != nil {
+		return nil, c.errorf("kvcache_quant_mode", "%w", err)
+	}
+	o.Page = c.PageSize
+	if p.Cache, err = m.Cache(o); err != nil {
+		return nil, c.errorf("kvcache_quant_mode", "%w", err)
+	}
+	if p.Exact, err = exactFigures(p.Cache, c); err != nil {
 		return nil, err
 	}
-	p.Differences = differences(a, c)
-	if err := a.CheckHeads(); err != nil {
+	if err := p.addKVBench(accounting); err != nil {
+		return nil, err
+	}
+	if err := m.CheckHeads(); err != nil {
 		p.Warnings = append(p.Warnings, err.Error())
+	} else if err := m.CheckTP(c.TP); err != nil {
+		p.Warnings = append(p.Warnings, err.Error()+": engines refuse that")
 	}
 	return p, nil
+}
+
+// addKVBench adds the figures of KVBench's formulas, where there are such for the model and the precision.
+func (p *Plan) addKVBench(accounting string) error {
+	k, ok := hasKVBench(p.Model, p.Config)
+	switch {
+	case !ok && accounting == accountingKVBench:
+		return usage("--accounting kvbench: KVBench has formulas for models whose layers all keep the same in fp8, int8, fp16 or bfloat16, and %s in %s is another",
+			p.Model.Name, p.Cache.DType.Name).WithHint("--accounting exact")
+	case !ok:
+		return nil
+	}
+	figures, err := kvbenchFigures(p.Model, k, p.Config)
+	if err != nil {
+		return err
+	}
+	p.KVBench, p.Accounting = &figures, cmp.Or(accounting, accountingKVBench)
+	p.Differences = differences(p.Model, k, p.Config)
+	return nil
 }
 
 // command fills in the commands for a checked and routed benchmark.
@@ -350,7 +387,7 @@ func PlanAll() (int, error) {
 			if c.check(a) != nil {
 				continue // more stages than the model has layers, say
 			}
-			p, err := newPlan(a, c, name, accountingKVBench)
+			p, err := newPlan(a, c, name, "", model.Options{})
 			if err == nil {
 				err = p.command(DefaultBench())
 			}

@@ -147,7 +147,7 @@ func TestAccepted(t *testing.T) {
 		b.NumTargetDev = rapid.Int64Range(1, 9).Draw(t, "target devices")
 		b.Backend = rapid.SampledFrom(backendNames()).Draw(t, "backend")
 		a, _ := model.Shipped(rapid.SampledFrom(model.Names()).Draw(t, "model"))
-		p, err := newPlan(a, drawConfig(t, a), "c", rapid.SampledFrom([]string{accountingKVBench, accountingExact}).Draw(t, "accounting"))
+		p, err := newPlan(a, drawConfig(t, a), "c", rapid.SampledFrom([]string{"", accountingExact}).Draw(t, "accounting"), model.Options{})
 		if err != nil {
 			return // TestBytes looks at those
 		}
@@ -261,7 +261,7 @@ func FuzzConfig(f *testing.F) {
 			}
 			return
 		}
-		p, err := newPlan(a, c, "c.yaml", accountingKVBench)
+		p, err := newPlan(a, c, "c.yaml", accountingKVBench, model.Options{})
 		if err == nil {
 			err = p.command(DefaultBench())
 		}
@@ -308,7 +308,7 @@ func TestFitted(t *testing.T) {
 		}
 		// 10 GiB in 10240 blocks.
 		size := Figures{Transfers: []Transfer{{IOSize: 1 << 20, BatchSize: 10240}}}
-		p := &Plan{KVBench: size, Accounting: accountingKVBench}
+		p := &Plan{KVBench: &size, Accounting: accountingKVBench}
 		if err := p.command(cmd.Profile.Bench); err != nil {
 			t.Fatal(err)
 		}

@@ -16,11 +16,13 @@ import (
 
 // Selection are the options that say what a command looks at.
 type Selection struct {
-	Model        string   `name:"model" required:"" completes:"models" placeholder:"MODEL" help:"A model architecture file (YAML), or the name of a shipped model (perigee kvbench models)."`
+	Model        string   `name:"model" required:"" completes:"models" placeholder:"MODEL" help:"The config.json of a model, a model file of your own, or a name (perigee kvbench models lists those known)."`
 	ModelConfig  string   `name:"model_config" completes:"configs" placeholder:"CONFIG" help:"A model config file (YAML), or the name of a shipped one."`
 	ModelConfigs []string `name:"model_configs" sep:"none" placeholder:"GLOB" help:"Several model config files, by a pattern such as 'configs/*.yaml'; without such files, shipped ones by their names."`
 	More         []string `arg:"" optional:"" name:"config" help:"More model configs, as the shell makes them of a pattern without quotes."`
-	Accounting   string   `name:"accounting" enum:"kvbench,exact" default:"kvbench" help:"How sizes are counted: kvbench (as NIXL's KVBench does) or exact (what one GPU moves)."`
+	Accounting   string   `name:"accounting" enum:",kvbench,exact" default:"" placeholder:"NAME" help:"How sizes are counted: kvbench (as NIXL's KVBench does; the default for models that it knows) or exact (what one GPU moves)."`
+	Serving      string   `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" help:"Count as an engine moves: vllm, sglang or trtllm. By default as the model keeps."`
+	StateDType   string   `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)."`
 
 	Overrides
 }
@@ -81,17 +83,18 @@ func conclude(failures []error, tried int, w io.Writer) error {
 	return fault.New(fault.KindOf(failures[0]), "%d of %d model configs failed", len(failures), tried)
 }
 
-func (s *Selection) plan(a model.Arch, name string) (*Plan, error) {
+func (s *Selection) plan(m *model.Model, name string) (*Plan, error) {
 	c, err := LoadConfig(name)
 	if err != nil {
 		return nil, err
 	}
-	return newPlan(a, s.Overrides.apply(c), name, s.Accounting)
+	return newPlan(m, s.Overrides.apply(c), name, s.Accounting,
+		model.Options{Serving: model.Serving(s.Serving), StateDType: s.StateDType})
 }
 
 // loadModel is model.Load with a hint for those who have the original's files
 // or the names of public cards in mind.
-func loadModel(name string) (model.Arch, error) {
+func loadModel(name string) (*model.Model, error) {
 	a, err := model.Load(name)
 	if err == nil {
 		return a, nil
@@ -103,7 +106,7 @@ func loadModel(name string) (model.Arch, error) {
 	if shipped, ok := model.Similar(stem); ok {
 		err = fault.New(fault.KindOf(err), "%w", err).WithHint("this model is part of perigee: --model %s", shipped)
 	}
-	return model.Arch{}, err
+	return nil, err
 }
 
 // configs lists the selected configs: the one, then those of the patterns in

@@ -47,12 +47,8 @@ type Plan struct {
 // their index. A node may be both. Without any pair there is no probe, and the plan is nil.
 func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan {
 	p := &Plan{Files: map[string]string{}, Bytes: usualBytes}
-	if name, ok := model.Similar(modelName); ok && tokens > 0 {
-		if a, ok := model.Shipped(name); ok {
-			if values, ok := a.RequestValues(tokens); ok && values > 0 {
-				p.Bytes, p.Known = min(2*values, mostBytes), true // two bytes per value
-			}
-		}
+	if bytes := requestBytes(modelName, tokens); bytes > 0 {
+		p.Bytes, p.Known = min(bytes, mostBytes), true
 	}
 	pairs, all := sample(prefill, decode, min(mostPairs, mostFiles/(2*nodes*nodes)))
 	if len(pairs) == 0 {
@@ -69,6 +65,27 @@ func New(nodes int, prefill, decode []int, modelName string, tokens int64) *Plan
 	p.Files[configName] = b.String()
 	p.Arguments = "sequential-ct-perftest " + configName + " --result " + ResultName + " --timeout 60s"
 	return p
+}
+
+// requestBytes is what a request moves of a model in 16 bit; 0 where the model is not known.
+func requestBytes(modelName string, tokens int64) int64 {
+	m, err := model.Named(modelName)
+	if err != nil || tokens < 1 {
+		return 0
+	}
+	var o model.Options
+	if o.DType, err = m.ParseDType("bf16"); err != nil {
+		return 0
+	}
+	c, err := m.Cache(o)
+	if err != nil {
+		return 0
+	}
+	kv, state, err := c.Bytes(tokens)
+	if err != nil {
+		return math.MaxInt64
+	}
+	return kv + state
 }
 
 // sample returns at most a number of pairs, and how many there are. They are taken round by round, and in each round

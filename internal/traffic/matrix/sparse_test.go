@@ -3,6 +3,7 @@ package matrix
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -147,5 +148,21 @@ func TestSparseOfParts(t *testing.T) {
 		if _, err := ParseText("m", whole[:length]); fault.KindOf(err) != fault.Input {
 			t.Errorf("%d of %d bytes are a matrix: %v", length, len(whole), err)
 		}
+	}
+}
+
+// The two examples of the documentation are one matrix.
+func TestDocumentedForms(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/scenarios.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Matrices\n")
+	blocks := strings.Split(section, "```\n")
+	if len(blocks) < 4 || !strings.HasPrefix(blocks[3], sparseWord) {
+		t.Fatal("the section on matrices does not begin with a dense and a sparse example")
+	}
+	if a, b := must(ParseText("dense", []byte(blocks[1]))), must(ParseText("sparse", []byte(blocks[3]))); !a.Equal(b) {
+		t.Errorf("%q and %q differ", blocks[1], blocks[3])
 	}
 }

@@ -29,6 +29,7 @@ var singlePatterns = []struct {
 	readers      map[int]int64
 }{
 	{"prefill to decode", "0 0 1M 2M\n0 0 3K 0\n0 0 0 0\n0 0 0 0\n", map[int]int64{0: 3 << 20, 1: 3 << 10}, map[int]int64{2: 1<<20 + 3<<10, 3: 2 << 20}},
+	{"sparse", "sparse 4 3\n0 2 1M\n0 3 2M\n1 2 3K\n", map[int]int64{0: 3 << 20, 1: 3 << 10}, map[int]int64{2: 1<<20 + 3<<10, 3: 2 << 20}},
 	{"document", "0 0 1M 1M\n0 0 1M 1M\n0 0 0 5K\n0 0 0 5K\n", map[int]int64{0: 2 << 20, 1: 2 << 20, 2: 5 << 10, 3: 5 << 10}, map[int]int64{2: 2 << 20, 3: 2<<20 + 10<<10}},
 	{"one pair", "0 0\n777 0\n", map[int]int64{1: 777}, map[int]int64{0: 777}},
 	{"to itself", "1K\n", map[int]int64{0: 1 << 10}, map[int]int64{0: 1 << 10}},

@@ -44,8 +44,9 @@
 //
 // # Files
 //
-// A folder with matrix_<k>.txt, whose cells are whole bytes, and
-// metadata.yaml, which is written so that the folder is complete or not there.
+// A folder with matrix_<k>.txt, whose cells are whole bytes (of more than 1024
+// ranks in the sparse form, unless --dense is given), and metadata.yaml, which
+// is written so that the folder is complete or not there.
 //
 // --compat makes the files of the original generator instead, whose rules,
 // presets and rounding differ.

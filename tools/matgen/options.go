@@ -77,6 +77,7 @@ type Options struct {
 	Scale      float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
 	MemType    string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
 	Compat     bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
+	Dense      bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
 }
 
 // DefaultOptions returns what the command line starts from. The node counts

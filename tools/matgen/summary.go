@@ -106,11 +106,15 @@ func (w *Workload) longestSleep() float64 {
 	return longest
 }
 
-// fileBytes is what the matrices take on the disk if no cell were longer than
-// one character.
+// fileBytes is what the matrices take on the disk if no number were longer than
+// one character. All have as many messages.
 func (w *Workload) fileBytes() int64 {
 	ranks := uint64(w.World())
-	high, low := bits.Mul64(2*ranks*ranks, uint64(len(w.Patterns)))
+	each := 2 * ranks * ranks
+	if w.sparse() {
+		each = uint64(len("0 1 5\n") * len(w.Cells(w.Patterns[0])))
+	}
+	high, low := bits.Mul64(each, uint64(len(w.Patterns)))
 	if high != 0 || low > 1<<62 {
 		return 1 << 62
 	}

@@ -23,6 +23,9 @@ const (
 	metadataName = "metadata.yaml"
 	filePerm     = 0o644
 
+	// maxDense is the most ranks whose matrices are written densely unless --dense asks for it: a file of 2 MB.
+	maxDense = 1 << 10
+
 	// firstLine marks a folder that a later run may replace.
 	firstLine = "# Written by perigee matgen generate, which replaces the whole folder when it writes here again.\n"
 )
@@ -82,6 +85,11 @@ func (w *Workload) Write(ctx context.Context, folder string, old atomicfile.Old)
 
 func fileName(k int) string { return fmt.Sprintf("matrix_%d.txt", k) }
 
+// sparse reports whether matrices are written in the sparse form.
+func (w *Workload) sparse() bool {
+	return w.World() > maxDense && !w.Options.Dense && !w.Options.Compat
+}
+
 func (w *Workload) writeMatrix(out io.Writer, p Pattern) error {
 	if w.Options.Compat {
 		return w.writeCompatText(out, p)
@@ -89,6 +97,9 @@ func (w *Workload) writeMatrix(out io.Writer, p Pattern) error {
 	m, err := w.Matrix(p)
 	if err != nil {
 		return err
+	}
+	if w.sparse() {
+		return m.WriteSparse(out)
 	}
 	return m.WriteText(out)
 }

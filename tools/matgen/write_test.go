@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"perigee/internal/fault"
+	"perigee/internal/traffic/matrix"
 	"perigee/internal/version"
 )
 
@@ -189,18 +190,58 @@ func TestSummary(t *testing.T) {
 
 // TestSummaryOfLargeFiles checks that the summary names the disk where it matters.
 func TestSummaryOfLargeFiles(t *testing.T) {
-	for nodes, want := range map[string]bool{"1": false, "200": true} {
-		got, err := run(t, "--model", "llama-405b", "--num-prefill-nodes", nodes, "--num-decode-nodes", nodes, "--num-user-requests", "200",
-			"--prefill-tp", "8", "--decode-tp", "8", "--dry-run")
+	for _, c := range []struct{ args, want string }{
+		{"--num-prefill-nodes 1 --num-decode-nodes 1 --num-user-requests 200", ""},
+		{"--num-prefill-nodes 200 --num-decode-nodes 200 --num-user-requests 200", ""},
+		{"--num-prefill-nodes 200 --num-decode-nodes 200 --num-user-requests 200 --dense", "# files: at least 4096000000 bytes (4.10 GB)\n"},
+		{"--num-prefill-nodes 64 --num-decode-nodes 65 --num-user-requests 50000 --prefill-cp 64", "# files: at least 153600000 bytes (154 MB)\n"},
+	} {
+		got, err := run(t, append(strings.Fields(c.args), "--model", "llama-405b", "--prefill-tp", "8", "--decode-tp", "8", "--dry-run")...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if told := strings.Contains(got, "# files: at least 4096000000 bytes (4.10 GB)\n"); told != want {
-			t.Errorf("%s nodes: %s", nodes, got)
+		if !strings.Contains(got, c.want) || c.want == "" && strings.Contains(got, "# files: ") {
+			t.Errorf("%s: want %q\n%s", c.args, c.want, got)
 		}
-		if one := strings.Contains(got, ", 1 worker (tp 8)\n"); one == want {
-			t.Errorf("%s nodes: %s", nodes, got)
+		if one := strings.Contains(got, ", 1 worker (tp 8)\n"); one != strings.HasPrefix(c.args, "--num-prefill-nodes 1 ") {
+			t.Errorf("%s: %s", c.args, got)
 		}
+	}
+}
+
+// TestForms: matrices of more than 1024 ranks are sparse unless asked otherwise, and the form changes nothing else.
+func TestForms(t *testing.T) {
+	write := func(decodeNodes string, more ...string) string {
+		folder := filepath.Join(t.TempDir(), "out")
+		args := []string{"--model", "llama-405b", "--num-user-requests", "1", "--num-prefill-nodes", "64", "--num-decode-nodes", decodeNodes,
+			"--prefill-tp", "8", "--decode-tp", "8", "--results-dir", folder}
+		if _, err := run(t, append(args, more...)...); err != nil {
+			t.Fatal(err)
+		}
+		return readFile(t, filepath.Join(folder, fileName(0)))
+	}
+	for _, c := range []struct {
+		decodeNodes string
+		more        []string
+		sparse      bool
+	}{
+		{"64", nil, false},
+		{"64", []string{"--dense"}, false},
+		{"65", nil, true},
+		{"65", []string{"--dense"}, false},
+		{"65", []string{"--compat", "--num-prefill-nodes", "65"}, false},
+	} {
+		if text := write(c.decodeNodes, c.more...); strings.HasPrefix(text, "sparse 1032 8 #") != c.sparse || !c.sparse && len(text) < 2<<20 {
+			t.Errorf("%s decode nodes, %v: %d bytes, %.60q", c.decodeNodes, c.more, len(text), text)
+		}
+	}
+	sparse, err := matrix.ParseText("sparse", []byte(write("65")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dense, err := matrix.ParseText("dense", []byte(write("65", "--dense")))
+	if err != nil || !dense.Equal(sparse) {
+		t.Errorf("another matrix: %v", err)
 	}
 }
 

@@ -174,6 +174,11 @@ func TestMemoryIsCheckedWhileReading(t *testing.T) {
 	if fault.KindOf(err) != fault.Resource || looks != 3 {
 		t.Errorf("got %v after %d looks", err, looks)
 	}
+	write("sparse.txt", "sparse 1048576 0\n")
+	write("c.yaml", "traffic_patterns:\n- matrix_file: sparse.txt\n- matrix_file: gone.txt\n")
+	if _, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) { return 1 << 40, nil }); fault.KindOf(err) != fault.Resource {
+		t.Errorf("a short text of many ranks: %v", err)
+	}
 	write("c.yaml", config)
 	w, err := loadWorkload(filepath.Join(dir, "c.yaml"), func() (int64, error) { return 1 << 40, nil })
 	if err != nil {

@@ -117,7 +117,8 @@ var configKeys = conf.Schema{
 	{Name: "generator", Type: "any"},
 }
 
-// looksAt is after how many further cells of all patterns the memory that they take is looked at while they are read.
+// looksAt is after how many further cells and ranks of all patterns the memory that they take is looked at while they
+// are read.
 const looksAt = 1 << 20
 
 // loadWorkload reads a configuration file, as far as there is memory to simulate it.
@@ -141,7 +142,7 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 	near := regular.Inside(regular.FolderOf(path))
 	matrices := map[string]*matrix.Matrix{} // each file is read once,
 	alike := map[string]*matrix.Matrix{}    // and each matrix kept once, by its digest: a file may have copies
-	cells, looked := 0, 0
+	kept, looked := 0, 0
 	for _, item := range items {
 		path := item.Get("matrix_file").Text()
 		m := matrices[path]
@@ -174,13 +175,13 @@ func loadWorkload(path string, available func() (int64, error)) (*Workload, erro
 			p.stores[rank] = true
 		}
 		w.Patterns = append(w.Patterns, p)
-		if cells += m.Cells(); cells-looked < looksAt {
+		if kept += m.Cells() + m.Size(); kept-looked < looksAt { // a sparse text of no messages has many ranks, too
 			continue
 		}
 		if err := checkMemory([]int{m.Size()}, []*Workload{w}, available); err != nil {
 			return nil, err
 		}
-		looked = cells
+		looked = kept
 	}
 	return w, nil
 }

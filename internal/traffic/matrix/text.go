@@ -61,9 +61,9 @@ func writeZeros(out *bufio.Writer, n int) {
 
 // ReadText reads a matrix in text form, or the file that numpy.save writes. Rows are lines; cells are separated
 // by white space, one comma or one semicolon, and hold what [size.Parse] reads; blank lines count for nothing, nor
-// does what follows a # up to the end of the line. There must be as many rows as cells in a row. name stands for the
-// text in errors, which are faults of the kind Input and say line, cell, wanted and got. The text is read in blocks
-// and never held as a whole.
+// does what follows a # up to the end of the line. There must be as many rows as cells in a row. A text whose first
+// word is "sparse" is one of the form that [Matrix.WriteSparse] writes. name stands for the text in errors, which are
+// faults of the kind Input and say line, cell, wanted and got. The text is read in blocks and never held as a whole.
 func ReadText(name string, r io.Reader) (*Matrix, error) {
 	in := bufio.NewReaderSize(r, len(npyMagic))
 	if head, _ := in.Peek(len(npyMagic)); string(head) == npyMagic {
@@ -117,14 +117,15 @@ func ParseText(name string, text []byte) (*Matrix, error) {
 // after the last one read.
 type textParser struct {
 	name      string
-	line      int     // of the text, from 1
-	firstLine int     // that of the first row
-	m         *Matrix // nil until the first row is complete, which gives the size
-	rows      int     // complete rows
-	column    int     // cells seen in the current row
-	row       []Cell  // the non-zero ones among them
-	comment   bool    // the rest of the line counts for nothing
-	separated bool    // a comma or a semicolon stands before the next cell
+	line      int         // of the text, from 1
+	firstLine int         // that of the first row
+	m         *Matrix     // nil until the first row is complete, which gives the size
+	rows      int         // complete rows
+	column    int         // cells seen in the current row
+	row       []Cell      // the non-zero ones among them
+	comment   bool        // the rest of the line counts for nothing
+	separated bool        // a comma or a semicolon stands before the next cell
+	sparse    *sparseText // nil in the dense form
 }
 
 // parse takes a block of whole cells.
@@ -152,6 +153,14 @@ func (p *textParser) parse(text []byte) error {
 			at++
 		case isSpace(c):
 			at++
+		case p.sparse != nil || c == sparseWord[0] && p.beginSparse(text[at:]):
+			p.separated = false
+			n, err := p.sparseCell(text[at:])
+			if err != nil {
+				return err
+			}
+			at += n
+			p.column++
 		default:
 			p.separated = false
 			n, value, err := p.cell(text[at:])
@@ -186,17 +195,24 @@ func (p *textParser) cell(text []byte) (n int, value int64, err error) {
 	if n > 0 && (n == len(text) || ends(text[n])) {
 		return n, value, nil
 	}
-	for n < len(text) && n <= maxCellChars && !ends(text[n]) {
-		n++
+	word := wordOf(text)
+	if len(word) > maxCellChars {
+		return 0, 0, p.cellError("wanted at most %d characters, got %.40q...", maxCellChars, word)
 	}
-	if n > maxCellChars {
-		return 0, 0, p.cellError("wanted at most %d characters, got %.40q...", maxCellChars, text[:n])
-	}
-	value, err = size.Parse(string(text[:n]))
+	value, err = size.Parse(string(word))
 	if err != nil {
 		return 0, 0, p.cellError("%w", err)
 	}
-	return n, value, nil
+	return len(word), value, nil
+}
+
+// wordOf returns the cell that text begins with, or the first characters of one that is too long.
+func wordOf(text []byte) []byte {
+	n := 0
+	for n < len(text) && n <= maxCellChars && !ends(text[n]) {
+		n++
+	}
+	return text[:n]
 }
 
 // roomForCell reports a cell that is too much for any matrix, before it takes
@@ -217,13 +233,16 @@ func (p *textParser) endLine() error {
 		return p.cellError("wanted a number, got the end of the line")
 	}
 	p.comment = false
-	if p.column > 0 {
-		if err := p.endRow(); err != nil {
-			return err
-		}
+	var err error
+	switch {
+	case p.column == 0:
+	case p.sparse != nil:
+		err = p.endSparseLine()
+	default:
+		err = p.endRow()
 	}
 	p.line++
-	return nil
+	return err
 }
 
 func (p *textParser) endRow() error {
@@ -264,7 +283,11 @@ func (p *textParser) finish(text []byte) (*Matrix, error) {
 		return nil, fault.New(fault.Input, "%s: wanted a matrix, one line of numbers for each rank, got an empty text",
 			p.name)
 	}
-	if n := p.m.Size(); p.rows != n {
+	if s := p.sparse; s != nil && p.m.cells < s.messages {
+		return nil, fault.New(fault.Input, "%s: wanted %d messages, as line %d says, got %d", p.name, s.messages,
+			p.firstLine, p.m.cells)
+	}
+	if n := p.m.Size(); p.sparse == nil && p.rows != n {
 		return nil, fault.New(fault.Input, "%s: wanted %d rows, as the first row (line %d) has %d cells, got %d",
 			p.name, n, p.firstLine, n, p.rows)
 	}

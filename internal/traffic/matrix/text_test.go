@@ -199,10 +199,11 @@ func FuzzParseText(f *testing.F) {
 	for _, seed := range []string{
 		"", "0", "0 1\n2 3\n", "1.5K 0\r\n0 2g\r\n", "0 1\n2\n", "-1", "12Q", "nan", "9223372036854775807", "\n\n 7 \n",
 		"99999999999999999999", "\ufeff1", "0 0\n0 0\n0 0\n", "4.47035e+06G", "000000000000000000000000001", "\x00\x01",
+		"sparse 3 2\n0 1 1.5K\n2 0 7\n", "# a\nsparse,4,1 # b\r\n0,3,5\r\n", "sparse 2 3\n1 1 1\n1 1 1\n0 0 1\n", "sparse 1048576 0",
 	} {
 		f.Add([]byte(seed))
 	}
-	fuzztest.Run(f, []string{"0", "1", "7", ".5", "K", "G", "e+06", "-", " ", "\t", "\n", "\r\n", ",", ";", "#", "x", "\ufeff"}, func(t *testing.T, in []byte) {
+	fuzztest.Run(f, []string{"0", "1", "7", ".5", "K", "G", "e+06", "-", " ", "\t", "\n", "\r\n", ",", ";", "#", "x", "\ufeff", "sparse"}, func(t *testing.T, in []byte) {
 		m, err := ParseText("m", in)
 		inBlocks, errInBlocks := readText("m", bytes.NewReader(in), make([]byte, shortBlock))
 		if fmt.Sprint(err) != fmt.Sprint(errInBlocks) || !m.Equal(inBlocks) {
@@ -212,6 +213,12 @@ func FuzzParseText(f *testing.F) {
 			if fault.KindOf(err) != fault.Input {
 				t.Fatalf("%v is of the kind %v", err, fault.KindOf(err))
 			}
+			return
+		}
+		if back, err := ParseText("m", textOfMessages(m)); err != nil || !back.Equal(m) {
+			t.Fatalf("%q does not read back in the sparse form: %v", in, err)
+		}
+		if m.Size() > 64 { // a few words make a matrix whose dense text fills the disk
 			return
 		}
 		out := text(m)

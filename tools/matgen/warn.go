@@ -10,11 +10,19 @@ func (w *Workload) warn() {
 	for _, check := range []func() string{
 		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
 		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding,
+		w.warnTrace,
 	} {
 		if text := check(); text != "" {
 			w.Warnings = append(w.Warnings, text)
 		}
 	}
+}
+
+func (w *Workload) warnTrace() string {
+	if w.Trace == nil {
+		return ""
+	}
+	return w.Trace.Warning
 }
 
 func (w *Workload) warnClipped() string {

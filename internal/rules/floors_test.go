@@ -15,7 +15,7 @@ var floors = []string{
 	`internal/atomicfile internal/cli internal/conf internal/expr internal/logs internal/page internal/table
 	internal/traffic/matrix internal/traffic/series nixl nixl/internal/pages nixl/internal/process scenarios spmd/boot/pmix spmd/boot/watch
 	tools/disagg/accuracy tools/disagg/pattern`,
-	`internal/model internal/moe internal/result internal/traffic/load internal/traffic/overlap nixl/device
+	`internal/model internal/moe internal/result internal/trace internal/traffic/load internal/traffic/overlap nixl/device
 	nixl/internal/fileio spmd/boot tools/disagg/config tools/disagg/record tools/sweep/runs`,
 	`internal/contention internal/hardware internal/result/resulttest nixl/capi nixl/nixltest nixl/shm spmd spmd/launch
 	tools/disagg/catalog tools/disagg/history tools/disagg/probe tools/disagg/verdict tools/matgen

@@ -32,7 +32,7 @@ func TestDocumentation(t *testing.T) {
 	if err := os.WriteFile("t.jsonl", []byte(trace), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	draws, err := LoadTrace("t.jsonl")
+	draws, _, err := LoadTrace("t.jsonl", "")
 	if err != nil || len(draws) != 1 || draws[0].Tokens != 6955 || draws[0].OutputTokens != 52 {
 		t.Errorf("%+v, %v", draws, err)
 	}

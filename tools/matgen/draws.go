@@ -2,16 +2,16 @@ package matgen
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/internal/trace"
 )
 
 // Draw is the length of a request before it is rounded and clipped.
@@ -76,128 +76,58 @@ func truncate(x float64) int64 {
 	return int64(min(max(x, -far), far))
 }
 
-// The longest lines of the files below.
-const (
-	maxListLine  = 1 << 10
-	maxTraceLine = 16 << 20 // hash_ids of a long request
-)
+// maxListLine is how long a line of a list of lengths may be.
+const maxListLine = 1 << 10
 
 // LoadISLList reads draws from a file with one number a line. Blank lines and
 // lines that begin with # count for nothing.
 func LoadISLList(path string) ([]Draw, error) {
-	return loadLines(path, readISLList)
-}
-
-// LoadTrace reads the requests of a serving trace: a JSON object a line with
-// timestamp (milliseconds, never falling), input_length (tokens) and, if
-// known, output_length (tokens) and hash_ids. Other keys count for nothing.
-// hash_ids, the blocks of the prompt, are checked but not used: nothing here
-// models a prefix cache, so every prompt is prefilled and moved as a whole.
-func LoadTrace(path string) ([]Draw, error) {
-	return loadLines(path, readTrace)
-}
-
-func loadLines(path string, read func(name string, r io.Reader) ([]Draw, error)) ([]Draw, error) {
 	f, err := regular.Open(path)
 	if err != nil {
 		return nil, fault.New(fault.Input, "%w", err)
 	}
 	defer f.Close()
-	return read(path, f)
+	return readISLList(path, f)
+}
+
+// LoadTrace reads the requests of a serving trace, and what was understood of it. unit is that of --trace-unit. The
+// blocks of the prompts are not used: nothing here models a prefix cache, so every prompt is prefilled and moved as a
+// whole.
+func LoadTrace(path, unit string) ([]Draw, *trace.Summary, error) {
+	t, err := trace.Load(path, trace.Options{Unit: unit})
+	if err != nil {
+		return nil, nil, err
+	}
+	draws := make([]Draw, len(t.Requests))
+	for i, r := range t.Requests {
+		draws[i] = Draw{Tokens: float64(r.Input), OutputTokens: r.Output, ArrivalSec: r.At.Seconds()}
+	}
+	understood := t.Summary // a pointer into t would keep its requests
+	return draws, &understood, nil
 }
 
 func readISLList(name string, r io.Reader) ([]Draw, error) {
-	return readLines(name, r, maxListLine, func(text []byte) (Draw, error) {
-		x, err := strconv.ParseFloat(string(text), 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return Draw{}, fault.New(fault.Input, "wanted a number of tokens, got %q", text)
-		}
-		return Draw{Tokens: x}, nil
-	})
-}
-
-// traceLine is a line of a trace. A nil pointer is a missing field.
-type traceLine struct {
-	Timestamp    *float64 `json:"timestamp"`
-	InputLength  *float64 `json:"input_length"`
-	OutputLength *int64   `json:"output_length"`
-	HashIDs      []int64  `json:"hash_ids"`
-}
-
-func readTrace(name string, r io.Reader) ([]Draw, error) {
-	var first, last float64
-	begun := false
-	return readLines(name, r, maxTraceLine, func(text []byte) (Draw, error) {
-		l, err := parseTraceLine(text)
-		if err != nil {
-			return Draw{}, err
-		}
-		if !begun {
-			first, last, begun = *l.Timestamp, *l.Timestamp, true
-		}
-		if *l.Timestamp < last {
-			return Draw{}, fault.New(fault.Input, "timestamp: wanted at least %v, that of the line before, got %v",
-				last, *l.Timestamp)
-		}
-		last = *l.Timestamp
-		d := Draw{Tokens: *l.InputLength, ArrivalSec: (last - first) / 1000}
-		if l.OutputLength != nil {
-			d.OutputTokens = *l.OutputLength
-		}
-		return d, nil
-	})
-}
-
-func parseTraceLine(text []byte) (*traceLine, error) {
-	var l traceLine
-	if err := json.Unmarshal(text, &l); err != nil {
-		if e, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && e.Field != "" {
-			return nil, fault.New(fault.Input,
-				"%s: wanted a number that fits (hash_ids: a list of them), got a JSON %s", e.Field, e.Value)
-		}
-		return nil, fault.New(fault.Input, "wanted a JSON object: %w", err)
-	}
-	const most = 1 << 53 // milliseconds: what comes later has no exact number
-	switch {
-	case l.Timestamp == nil:
-		return nil, fault.New(fault.Input, "the key timestamp is missing")
-	case math.Abs(*l.Timestamp) > most:
-		return nil, fault.New(fault.Input, "timestamp: wanted milliseconds up to 2^53, got %v", *l.Timestamp)
-	case l.InputLength == nil:
-		return nil, fault.New(fault.Input, "the key input_length is missing")
-	case *l.InputLength < 0:
-		return nil, fault.New(fault.Input, "input_length: wanted at least 0, got %v", *l.InputLength)
-	case l.OutputLength != nil && (*l.OutputLength < 0 || *l.OutputLength > maxTokens):
-		return nil, fault.New(fault.Input, "output_length: wanted 0 to %d, got %d", int64(maxTokens), *l.OutputLength)
-	}
-	return &l, nil
-}
-
-// readLines makes a draw of every line that is not blank and no comment, and
-// says in every error which line it was.
-func readLines(name string, r io.Reader, longest int, parse func(text []byte) (Draw, error)) ([]Draw, error) {
 	var draws []Draw
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, min(longest, 1<<16)), longest)
-	n := 0
-	for lines.Scan() {
-		n++
-		text := bytes.TrimSpace(lines.Bytes())
-		if len(text) == 0 || text[0] == '#' {
+	lines.Buffer(nil, maxListLine)
+	n := 1
+	for ; lines.Scan(); n++ {
+		text := strings.TrimSpace(lines.Text())
+		if text == "" || text[0] == '#' {
 			continue
 		}
 		if len(draws) == maxRequests {
 			return nil, fault.New(fault.Input, "%s:%d: wanted at most %d requests, got more", name, n, maxRequests)
 		}
-		d, err := parse(text)
-		if err != nil {
-			return nil, fault.New(fault.Input, "%s:%d: %w", name, n, err)
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return nil, fault.New(fault.Input, "%s:%d: wanted a number of tokens, got %q", name, n, text)
 		}
-		draws = append(draws, d)
+		draws = append(draws, Draw{Tokens: x})
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n+1,
-			longest)
+		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n,
+			maxListLine)
 	} else if err != nil {
 		return nil, fault.New(fault.Input, "%s: %w", name, err)
 	}

@@ -1,7 +1,6 @@
 package matgen
 
 import (
-	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -123,65 +122,24 @@ func TestReadISLList(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, load := range []func(path string) ([]Draw, error){LoadISLList, LoadTrace} {
-		_, err = load(pipe)
-		wantFault(t, err, fault.Input, "wanted a regular file")
-	}
+	_, err = LoadISLList(pipe)
+	wantFault(t, err, fault.Input, "wanted a regular file")
+	_, _, err = LoadTrace(pipe, "")
+	wantFault(t, err, fault.Input, "wanted a regular file")
 }
 
-func TestReadTrace(t *testing.T) {
-	text := `{"timestamp": 1500, "input_length": 6755, "output_length": 500, "hash_ids": [0, 1, 2], "type": "chat"}
-
-{"timestamp": 1500.5, "input_length": 7, "hash_ids": null}
-`
-	draws, err := readTrace("f", strings.NewReader(text))
-	if diff := cmp.Diff([]Draw{{6755, 500, 0}, {7, 0, 0.0005}}, draws); err != nil || diff != "" {
+// TestLoadTrace reads a trace in seconds: internal/trace has the tests of its formats.
+func TestLoadTrace(t *testing.T) {
+	path := writeFile(t, "t.csv", "timestamp,input_length,output_length\n10,6755,500\n10.25,7,0\n")
+	draws, understood, err := LoadTrace(path, "s")
+	if diff := cmp.Diff([]Draw{{6755, 500, 0}, {7, 0, 0.25}}, draws); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	tests := []struct{ text, says string }{
-		{"\n", "f: wanted a request a line, got none"},
-		{"[1, 2]", "f:1: wanted a JSON object"},
-		{"12", "f:1: wanted a JSON object"},
-		{`{"timestamp": 1, "input_length": 1`, "f:1: wanted a JSON object: unexpected end"},
-		{`{"timestamp": 1, "input_length": 1} {}`, "f:1: wanted a JSON object"},
-		{`{"input_length": 1}`, "f:1: the key timestamp is missing"},
-		{`{"timestamp": 1}`, "f:1: the key input_length is missing"},
-		{`null`, "f:1: the key timestamp is missing"},
-		{`{"timestamp": "1", "input_length": 1}`, "f:1: timestamp: wanted a number that fits"},
-		{`{"timestamp": 1e17, "input_length": 1}`, "f:1: timestamp: wanted milliseconds up to 2^53"},
-		{`{"timestamp": 1e999, "input_length": 1}`, "f:1: timestamp: wanted a number that fits"},
-		{`{"timestamp": 1, "input_length": -1}`, "f:1: input_length: wanted at least 0, got -1"},
-		{`{"timestamp": 1, "input_length": 1, "output_length": 1.5}`, "f:1: output_length: wanted a number that fits"},
-		{`{"timestamp": 1, "input_length": 1, "output_length": -1}`, "f:1: output_length: wanted 0 to"},
-		{`{"timestamp": 1, "input_length": 1, "hash_ids": ["a"]}`, "f:1: hash_ids: wanted"},
-		{"{\"timestamp\": 2, \"input_length\": 1}\n{\"timestamp\": 1, \"input_length\": 1}", "f:2: timestamp: wanted at least 2, that of the line before, got 1"},
+	if want := "CSV, 0.25 s, 2 requests, mean 4/s, timestamps in seconds"; understood.String() != want {
+		t.Errorf("understood %q, want %q", understood, want)
 	}
-	for _, tt := range tests {
-		_, err := readTrace("f", strings.NewReader(tt.text))
-		wantFault(t, err, fault.Input, tt.says)
-	}
-}
-
-// checkDraws is what every reader promises: draws that are finite, or an error
-// of the kind Input.
-func checkDraws(t *testing.T, draws []Draw, err error) {
-	t.Helper()
-	if err != nil {
-		if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "f:") {
-			t.Errorf("error %q of kind %v", err, fault.KindOf(err))
-		}
-		return
-	}
-	if len(draws) == 0 {
-		t.Error("no draws and no error")
-	}
-	last := 0.0
-	for _, d := range draws {
-		if math.IsNaN(d.Tokens) || math.IsInf(d.Tokens, 0) || d.ArrivalSec < last || d.OutputTokens < 0 {
-			t.Errorf("draw %+v after %v s", d, last)
-		}
-		last = d.ArrivalSec
-	}
+	_, _, err = LoadTrace(writeFile(t, "bad.jsonl", `{"timestamp": 1}`), "")
+	wantFault(t, err, fault.Input, "bad.jsonl:1: the key input_length is missing")
 }
 
 func FuzzReadISLList(f *testing.F) {
@@ -190,8 +148,10 @@ func FuzzReadISLList(f *testing.F) {
 	}
 	fuzztest.Run(f, []string{"1", "2", "0", ".", "-", "e", "5", "\n", "#", " ", "x"}, func(t *testing.T, text string) {
 		draws, err := readISLList("f", strings.NewReader(text))
-		checkDraws(t, draws, err)
 		if err != nil {
+			if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+			}
 			return
 		}
 		var want, got []float64
@@ -208,30 +168,6 @@ func FuzzReadISLList(f *testing.F) {
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-	})
-}
-
-func FuzzReadTrace(f *testing.F) {
-	for _, s := range []string{"", "{}", `{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}`,
-		"{\"timestamp\": 1, \"input_length\": 2}\n{\"timestamp\": 0, \"input_length\": 2}", `{"timestamp": -1e300, "input_length": 1e308}`, `{"TIMESTAMP": 1}`, "[", "\x00"} {
-		f.Add(s)
-	}
-	fuzztest.Run(f, []string{"{\"timestamp\":", "\"input_length\":", "\"output_length\":", "\"hash_ids\":", "[", "]", "}", ",", "1", "0", "-", "2.5", "e3", "\n", "null", "\"x\"", "{\"timestamp\":1,\"input_length\":2", "{"}, func(t *testing.T, text string) {
-		draws, err := readTrace("f", strings.NewReader(text))
-		checkDraws(t, draws, err)
-		// A trace reads as it was written.
-		random := fuzztest.Random([]byte(text))
-		var lines strings.Builder
-		var want []Draw
-		begin := random.IntN(1000)
-		for now, left := begin, 1+random.IntN(4); left > 0; now, left = now+random.IntN(5000), left-1 {
-			d := Draw{Tokens: float64(random.IntN(1e6)), ArrivalSec: float64(now-begin) / 1000, OutputTokens: random.Int64N(1e6)}
-			want = append(want, d)
-			fmt.Fprintf(&lines, `{"output_length": %d, "timestamp": %d, "hash_ids": [1, 2], "input_length": %v}`+"\n", d.OutputTokens, now, d.Tokens)
-		}
-		if got, err := readTrace("f", strings.NewReader(lines.String())); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: got %+v, %v, want %+v", &lines, got, err, want)
 		}
 	})
 }

@@ -70,7 +70,9 @@ type Options struct {
 	MaxISL   int64   `name:"max-isl" default:"128000" group:"Requests" help:"Longer draws become this long." yaml:"max_isl"`
 	Seed     uint64  `default:"0" group:"Requests" help:"Seed of the draws." yaml:"seed"`
 	ISLList  string  `name:"isl-list" placeholder:"FILE" group:"Requests" help:"Take the draws from a file, one number a line." yaml:"isl_list,omitempty"`
-	Trace    string  `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines with timestamp (ms), input_length, output_length, hash_ids." yaml:"trace,omitempty"`
+
+	Trace     string `placeholder:"FILE" group:"Requests" help:"Take lengths and arrival times from a serving trace: JSON lines of Mooncake or Bailian, CSV of Azure, BurstGPT or with such columns; may be gzip." yaml:"trace,omitempty"`
+	TraceUnit string `name:"trace-unit" placeholder:"s|ms" group:"Requests" help:"Unit of the trace's timestamps, s or ms, where the trace does not say it." yaml:"trace_unit,omitempty"`
 
 	FLOPS      float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
 	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" group:"Traffic" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
@@ -184,6 +186,9 @@ func (o *Options) checkWords() error {
 	}
 	if o.ISLList != "" && o.Trace != "" {
 		return usage("--isl-list and --trace exclude each other: both give the lengths of the requests")
+	}
+	if o.TraceUnit != "" && o.Trace == "" {
+		return usage("--trace-unit without effect: there is no --trace")
 	}
 	if o.Model != "" && o.ModelFile != "" {
 		return usage("--model and --model-file exclude each other")

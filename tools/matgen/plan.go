@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"perigee/internal/fault"
+	"perigee/internal/trace"
 	"perigee/internal/traffic/matrix"
 )
 
@@ -15,13 +16,15 @@ const defaultRequests = 1000
 
 // Inputs are what the files named in the options hold; see [Options.Load].
 type Inputs struct {
-	Draws []Draw // nil: draw them
-	Model *Model // nil: the options name the model
+	Draws []Draw         // nil: draw them
+	Trace *trace.Summary // nil: they are of no trace
+	Model *Model         // nil: the options name the model
 }
 
 // Workload is a planned workload: what the files will hold, without them.
 type Workload struct {
 	Options  Options
+	Trace    *trace.Summary // or nil
 	Model    Model
 	Requests []Request
 	Prefill  Side
@@ -69,7 +72,7 @@ func (o *Options) Load() (Inputs, error) {
 	case o.ISLList != "":
 		in.Draws, err = LoadISLList(o.ISLList)
 	case o.Trace != "":
-		in.Draws, err = LoadTrace(o.Trace)
+		in.Draws, in.Trace, err = LoadTrace(o.Trace, o.TraceUnit)
 	}
 	if err == nil && o.ModelFile != "" {
 		in.Model, err = LoadModel(o.ModelFile)
@@ -92,7 +95,7 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	w := &Workload{Options: o}
+	w := &Workload{Options: o, Trace: in.Trace}
 	var err error
 	if w.Model, err = o.model(in.Model); err != nil {
 		return nil, err

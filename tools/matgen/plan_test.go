@@ -425,6 +425,7 @@ func TestRefused(t *testing.T) {
 		{[]string{"--model", "gpt-2"}, `there is no model "gpt-2"`},
 		{[]string{"--model-file", "x.yaml"}, "--model and --model-file exclude each other"},
 		{[]string{"--isl-list", "x", "--trace", "y"}, "--isl-list and --trace exclude each other"},
+		{[]string{"--trace-unit", "s"}, "--trace-unit without effect: there is no --trace"},
 		{[]string{"--isl-list", writeFile(t, "l", "1")}, "has only 1"},
 		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "the 8 KV heads of llama-405b do not divide among so many ranks"},
 		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "--prefill-tp can be 1, 2, 4, 8 or a multiple of 8"},

@@ -25,6 +25,9 @@ func (w *Workload) writeSummary(out io.Writer, written string) error {
 		shape(o.PrefillTP, o.PrefillCP))
 	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"),
 		shape(o.DecodeTP, o.DecodeCP))
+	if w.Trace != nil {
+		line("trace: %s", w.Trace)
+	}
 	if len(w.Patterns) > 0 {
 		w.summarizePatterns(line)
 	}

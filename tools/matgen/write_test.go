@@ -188,6 +188,30 @@ func TestSummary(t *testing.T) {
 	}
 }
 
+// TestSummaryOfTrace checks that the summary says how a trace was understood, and what is doubtful about that.
+func TestSummaryOfTrace(t *testing.T) {
+	var text strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&text, "{\"timestamp\": %d, \"input_length\": 1000}\n", i/4)
+	}
+	args := []string{"--model", "llama-405b", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--trace", writeFile(t, "t", text.String()), "--dry-run"}
+	for unit, want := range map[string]string{
+		"": "# trace: Mooncake JSON lines, 0.049 s, 200 requests, mean 4061/s, timestamps in milliseconds\n" +
+			"# warning: the trace has 4061 requests a second, if its timestamps are in milliseconds; --trace-unit s takes them for seconds\n",
+		"s": "# trace: Mooncake JSON lines, 49 s, 200 requests, mean 4.061/s, timestamps in seconds\n",
+	} {
+		got, err := run(t, append(args, "--trace-unit", unit)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(want) {
+			if !strings.Contains(got, line) {
+				t.Errorf("--trace-unit %q: got\n%swant\n%s", unit, got, line)
+			}
+		}
+	}
+}
+
 // TestSummaryOfLargeFiles checks that the summary names the disk where it matters.
 func TestSummaryOfLargeFiles(t *testing.T) {
 	for _, c := range []struct{ args, want string }{

@@ -1,0 +1,200 @@
+package trace
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"perigee/internal/fault"
+)
+
+// The formats that say the unit of their timestamps, and the others.
+const (
+	mooncake = "Mooncake JSON lines"
+	bailian  = "Bailian JSON lines"
+	burstGPT = "BurstGPT CSV"
+	azure    = "Azure CSV"
+	otherCSV = "CSV"
+)
+
+// addLine takes a line that is not blank. The first one decides the format.
+func (c *collector) addLine(text []byte) error {
+	switch {
+	case c.header != nil:
+		return c.addRecord(text)
+	case c.format == "" && text[0] != '{' && text[0] != '[': // no header begins like that
+		return c.readHeader(text)
+	}
+	return c.addObject(text)
+}
+
+// object is a line of JSON. The values are read from their text, which is exact.
+type object struct {
+	Timestamp    json.RawMessage `json:"timestamp"`
+	InputLength  json.RawMessage `json:"input_length"`
+	OutputLength json.RawMessage `json:"output_length"`
+	HashIDs      json.RawMessage `json:"hash_ids"`
+	ChatID       json.RawMessage `json:"chat_id"`
+}
+
+func (c *collector) addObject(text []byte) error {
+	var l object
+	if err := json.Unmarshal(text, &l); err != nil {
+		return fault.New(fault.Input, "wanted a JSON object: %w", err)
+	}
+	switch {
+	case c.format != "":
+	case l.ChatID != nil:
+		c.format, c.unit = bailian, "s"
+	default:
+		c.format, c.unit = mooncake, "ms"
+	}
+	at, input := field{"timestamp", value(l.Timestamp)}, field{"input_length", value(l.InputLength)}
+	for _, f := range []field{at, input} {
+		if f.text == "" {
+			return fault.New(fault.Input, "the key %s is missing", f.name)
+		}
+	}
+	ids, err := parseIDs(value(l.HashIDs))
+	if err != nil {
+		return err
+	}
+	return c.add(at, input, field{"output_length", value(l.OutputLength)}, ids)
+}
+
+// value is the text of a value, or "" of one that is not there.
+func value(raw json.RawMessage) string {
+	if string(raw) == "null" {
+		return ""
+	}
+	return string(raw)
+}
+
+// parseIDs reads a JSON list of numbers. encoding/json would take null for 0, which is the id of a block.
+func parseIDs(text string) ([]uint64, error) {
+	if text == "" {
+		return nil, nil
+	}
+	inner, isList := strings.CutPrefix(strings.TrimSuffix(text, "]"), "[")
+	if isList && strings.TrimSpace(inner) == "" {
+		return []uint64{}, nil
+	}
+	ids := make([]uint64, 0, 1+strings.Count(inner, ","))
+	for id := range strings.SplitSeq(inner, ",") {
+		id = strings.TrimSpace(id)
+		n, err := strconv.ParseUint(id, 10, 64)
+		if err != nil || !isList {
+			return nil, fault.New(fault.Input, "hash_ids: wanted a list of whole numbers from 0 to 2^64-1, got %s", short(id))
+		}
+		ids = append(ids, n)
+	}
+	return ids, nil
+}
+
+// What a column can hold.
+const (
+	timestamps = iota
+	inputs
+	outputs
+	contents
+)
+
+// columns are the names that columns have, in small letters and without what stands between their words.
+var columns = [contents]string{
+	timestamps: " timestamp time ts arrival arrivaltime arrivaltimestamp arrivedat ",
+	inputs: " inputlength inputlen inputtokens promptlength promptlen prompttokens contexttokens requesttokens " +
+		"numprefilltokens isl ",
+	outputs: " outputlength outputlen outputtokens responselength responsetokens completiontokens generatedtokens " +
+		"numdecodetokens osl ",
+}
+
+// unitWords are the words for units behind the name of a column.
+var unitWords = map[string]string{"s": "s", "sec": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms"}
+
+// splitName splits a column's name into one as in columns and a unit, or "".
+func splitName(name string) (plain, unit string) {
+	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	words := strings.FieldsFunc(strings.ToLower(name), between)
+	if last := len(words) - 1; last > 0 && unitWords[words[last]] != "" {
+		words, unit = words[:last], unitWords[words[last]]
+	}
+	return strings.Join(words, ""), unit
+}
+
+// readHeader finds the columns, and what they say of the format.
+func (c *collector) readHeader(text []byte) error {
+	names, err := c.record(text)
+	if err != nil {
+		return err
+	}
+	c.format, c.place = otherCSV, [contents]int{-1, -1, -1}
+	for i, name := range names {
+		c.header = append(c.header, field{name: short(name)})
+		plain, unit := splitName(name)
+		named := func(names string) bool { return strings.Contains(names, " "+plain+" ") }
+		content := slices.IndexFunc(columns[:], named)
+		switch {
+		case content < 0:
+			continue
+		case c.place[content] >= 0:
+			return fault.New(fault.Input, "the columns %s and %s hold the same: wanted one of them",
+				c.header[c.place[content]].name, short(name))
+		case plain == "contexttokens":
+			c.format = azure
+		case plain == "requesttokens":
+			c.format = burstGPT
+		case content == timestamps:
+			c.unit = unit
+		}
+		c.place[content] = i
+	}
+	if c.format == burstGPT && c.unit == "" {
+		c.unit = "s"
+	}
+	if c.place[timestamps] < 0 || c.place[inputs] < 0 {
+		return fault.New(fault.Input, "wanted JSON objects, or a header with columns such as timestamp and input_length, got %s",
+			short(string(text)))
+	}
+	return nil
+}
+
+func (c *collector) addRecord(text []byte) error {
+	record, err := c.record(text)
+	if err != nil {
+		return err
+	}
+	if len(record) != len(c.header) {
+		return fault.New(fault.Input, "wanted %d columns, as in the header, got %d", len(c.header), len(record))
+	}
+	for i := range record {
+		c.header[i].text = record[i]
+	}
+	var output field
+	if c.place[outputs] >= 0 {
+		output = c.header[c.place[outputs]]
+	}
+	return c.add(c.header[c.place[timestamps]], c.header[c.place[inputs]], output, nil)
+}
+
+// record splits a line. So a quotation mark that is never closed ends with its line, not with the file.
+func (c *collector) record(text []byte) ([]string, error) {
+	c.text.Reset(bytes.NewReader(text))
+	r := csv.NewReader(&c.text)
+	r.TrimLeadingSpace = true
+	record, err := r.Read()
+	if err != nil {
+		if e, ok := errors.AsType[*csv.ParseError](err); ok {
+			err = e.Err // without its place, whose line is always the first
+		}
+		return nil, fault.New(fault.Input, "wanted CSV: %w", err)
+	}
+	for i, text := range record {
+		record[i] = strings.TrimSpace(text)
+	}
+	return record, nil
+}

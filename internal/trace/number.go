@@ -1,0 +1,75 @@
+package trace
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// unitOf has the units of timestamps that are numbers.
+var unitOf = map[string]time.Duration{"s": time.Second, "ms": time.Millisecond}
+
+// stamp is a number to the last billionth: a float64 has no nanoseconds of a time since 1970.
+type stamp struct{ whole, billionths int64 } // billionths: 0 to 999,999,999
+
+func (s stamp) before(other stamp) bool {
+	return s.whole < other.whole || s.whole == other.whole && s.billionths < other.billionths
+}
+
+// minus is the difference to an earlier stamp.
+func (s stamp) minus(earlier stamp) float64 {
+	return float64(uint64(s.whole-earlier.whole)) + float64(s.billionths-earlier.billionths)/1e9
+}
+
+// since is the time since an earlier stamp. What is left below a nanosecond is cut off.
+func (s stamp) since(earlier stamp, unit time.Duration) time.Duration {
+	scale := int64(time.Second / unit)
+	return time.Duration(s.whole-earlier.whole)*unit + time.Duration(s.billionths/scale-earlier.billionths/scale)
+}
+
+// parseNumber reads a decimal number. One with an exponent has the precision of a float64.
+func parseNumber(text string) (s stamp, ok bool) {
+	if strings.ContainsAny(text, "eE") {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return s, false
+		}
+		text = strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	const zeros = "000000000"
+	whole, fraction, _ := strings.Cut(text, ".")
+	var err error
+	if s.whole, err = strconv.ParseInt(whole, 10, 64); err != nil || strings.Trim(fraction, "0123456789") != "" {
+		return s, false
+	}
+	s.billionths, err = strconv.ParseInt((fraction + zeros)[:len(zeros)], 10, 64)
+	if strings.HasPrefix(whole, "-") && s.billionths != 0 && s.whole > -1<<63 {
+		s.whole, s.billionths = s.whole-1, 1e9-s.billionths
+	}
+	return s, err == nil
+}
+
+// parseDate reads a date as seconds since 1970.
+func parseDate(text string) (s stamp, ok bool) {
+	layout := "2006-01-02 15:04:05" // and fractions, which need no place in it
+	if len(text) > len("2006-01-02") && text[len("2006-01-02")] == 'T' {
+		layout = "2006-01-02T15:04:05"
+	}
+	t, err := time.Parse(layout, text)
+	if err != nil {
+		t, err = time.Parse(layout+"Z07:00", text)
+	}
+	return stamp{t.Unix(), int64(t.Nanosecond())}, err == nil
+}
+
+// short shows a value in a message.
+func short(text string) string {
+	const most = 40
+	switch {
+	case text == "":
+		return "nothing"
+	case len(text) > most:
+		return text[:most] + "..."
+	}
+	return text
+}

@@ -1,0 +1,264 @@
+// Package trace reads serving traces: when requests came, and how long they were.
+//
+// The first line decides the format, and the first bytes whether the file is packed by gzip:
+//
+//   - Mooncake: a JSON object a line with timestamp, input_length and, if known, output_length and hash_ids. Other keys
+//     count for nothing. Lines with chat_id are of the Bailian traces, which have the same keys.
+//   - Azure: CSV with the columns TIMESTAMP,ContextTokens,GeneratedTokens.
+//   - BurstGPT: CSV with the columns Timestamp and Request tokens, and Response tokens if known.
+//   - any other CSV whose header names a column of timestamps and one of input tokens, see [columns].
+//
+// Blank lines and lines that begin with # count for nothing. Timestamps of CSV are numbers, or dates such as
+// 2023-11-16 18:17:03.97 and 2023-11-16T18:17:03Z, in UTC where they name no zone. Timestamps never fall, and count
+// from the first.
+//
+// # Seconds or milliseconds
+//
+// The first of these that says it decides:
+//
+//   - the caller ([Options])
+//   - the header of a CSV: timestamp_ms, "time (s)"
+//   - the format: Bailian and BurstGPT have seconds; Mooncake milliseconds, if all of them are whole and do not mean
+//     more than 1000 requests a second
+//   - the mean rate: seconds, if milliseconds would mean more than 100 requests a second, otherwise milliseconds.
+//     Most serving systems get between 0.1 and 100 requests a second, and the other unit is 1000 times beyond.
+//
+// The last is an assumption, as [Summary.String] says. It is also for Mooncake's keys with fractions: some tools write
+// fractions of milliseconds, others seconds.
+package trace
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"perigee/internal/cli"
+	"perigee/internal/fault"
+	"perigee/internal/regular"
+)
+
+// How large a trace may be.
+const (
+	maxLine     = 16 << 20 // bytes: a long request has many hash_ids
+	maxRequests = 10 << 20
+	maxTokens   = 1 << 40 // of a request
+)
+
+// Options say what a trace itself may not.
+type Options struct {
+	Unit string // of timestamps that are numbers: "s", "ms", or "" to find it out
+}
+
+// Request is a request of a trace.
+type Request struct {
+	At      time.Duration // since the first request
+	Input   int64         // tokens
+	Output  int64         // tokens; 0 where it is not known
+	HashIDs []uint64      // of the blocks of the prompt; nil where they are not known
+}
+
+// Trace is a trace with at least one request, in the order in which they came.
+type Trace struct {
+	Requests []Request
+	Summary
+}
+
+// Summary is what was understood of a trace.
+type Summary struct {
+	Format    string // such as "Azure CSV"
+	Count     int    // of requests
+	Span      time.Duration
+	Rate      float64 // requests per second: 1 / the mean gap between two, or 0 if all came at once
+	Unit      string  // of the timestamps: "s", "ms", or "" of dates
+	UnitFound bool    // or asked for; false where Unit is an assumption
+}
+
+// String says in words what was understood.
+func (s Summary) String() string {
+	unit := map[string]string{"": "are dates", "s": "in seconds", "ms": "in milliseconds"}[s.Unit]
+	if !s.UnitFound {
+		unit += " (assumed; --trace-unit says it)"
+	}
+	span := strconv.FormatFloat(float64(s.Span)/1e9, 'f', -1, 64) // Seconds would round twice
+	return fmt.Sprintf("%s, %s s, %s, mean %.4g/s, timestamps %s", s.Format, span, cli.Count(s.Count, "request"), s.Rate,
+		unit)
+}
+
+// Load reads a file.
+func Load(path string, o Options) (*Trace, error) {
+	f, err := regular.Open(path)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%w", err)
+	}
+	defer f.Close()
+	return Read(path, f, o)
+}
+
+// Read reads a trace. Messages call it by its name.
+func Read(name string, r io.Reader, o Options) (*Trace, error) {
+	if o.Unit != "" && unitOf[o.Unit] == 0 {
+		return nil, fault.New(fault.Usage, "--trace-unit: wanted s or ms, got %q", o.Unit)
+	}
+	in, err := unpack(r)
+	if err != nil {
+		return nil, fault.New(fault.Input, "%s: %w", name, err)
+	}
+	var c collector
+	lines := bufio.NewScanner(in)
+	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+	n := 1
+	for ; lines.Scan(); n++ {
+		text := bytes.TrimSpace(bytes.TrimPrefix(lines.Bytes(), []byte("\ufeff"))) // Excel begins with that
+		if len(text) == 0 || text[0] == '#' {
+			continue
+		}
+		if err := c.addLine(text); err != nil {
+			return nil, fault.Wrap(err, "%s:%d", name, n)
+		}
+	}
+	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
+		return nil, fault.New(fault.Input, "%s:%d: wanted a line of at most %d characters, got a longer one", name, n, maxLine)
+	} else if err != nil {
+		return nil, fault.New(fault.Input, "%s: %w", name, err)
+	}
+	t, err := c.trace(o)
+	if err != nil {
+		return nil, fault.Wrap(err, "%s", name)
+	}
+	return t, nil
+}
+
+// unpack reads through gzip where there is one.
+func unpack(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReader(r)
+	if magic, _ := in.Peek(2); string(magic) != "\x1f\x8b" { // an error comes again
+		return in, nil
+	}
+	return gzip.NewReader(in)
+}
+
+// collector gathers requests. Their times wait in stamps for the unit, which may depend on all of them.
+type collector struct {
+	format string
+	unit   string // that format and header say, or ""
+
+	header []field       // of CSV, or nil
+	place  [contents]int // of what counts in a record; -1: nowhere
+	text   bufio.Reader  // of one line
+
+	requests []Request
+	stamps   []stamp
+	dates    bool   // the timestamps are dates
+	last     string // the last timestamp as it was written
+}
+
+// field is a value as it was written, and its name in the file.
+type field struct{ name, text string }
+
+// add takes a request. An output without text is not known.
+func (c *collector) add(at, input, output field, ids []uint64) error {
+	if len(c.requests) == maxRequests {
+		return fault.New(fault.Input, "wanted at most %d requests, got more", maxRequests)
+	}
+	s, err := c.stamp(at)
+	if err != nil {
+		return err
+	}
+	r := Request{HashIDs: ids}
+	if r.Input, err = tokens(input); err != nil {
+		return err
+	}
+	if output.text != "" {
+		if r.Output, err = tokens(output); err != nil {
+			return err
+		}
+	}
+	c.requests, c.stamps = append(c.requests, r), append(c.stamps, s)
+	return nil
+}
+
+// stamp reads a timestamp. The first one decides whether they are dates.
+func (c *collector) stamp(at field) (stamp, error) {
+	first := len(c.stamps) == 0
+	if first {
+		_, c.dates = parseDate(at.text)
+	}
+	parse, wanted := parseNumber, "a number that fits"
+	if c.dates {
+		parse, wanted = parseDate, "a date such as 2023-11-16 18:17:03.97"
+	}
+	s, ok := parse(at.text)
+	if !ok {
+		return s, fault.New(fault.Input, "%s: wanted %s, got %s", at.name, wanted, short(at.text))
+	}
+	if !first && s.before(c.stamps[len(c.stamps)-1]) {
+		return s, fault.New(fault.Input, "%s: wanted at least %s, that of the line before, got %s", at.name, short(c.last),
+			short(at.text)).WithHint("sort the requests by their timestamps")
+	}
+	c.last = at.text
+	return s, nil
+}
+
+// tokens reads a number of tokens.
+func tokens(f field) (int64, error) {
+	n, ok := parseNumber(f.text)
+	if !ok || n.billionths != 0 || n.whole < 0 || n.whole > maxTokens {
+		return 0, fault.New(fault.Input, "%s: wanted a whole number of tokens from 0 to %d, got %s", f.name,
+			int64(maxTokens), short(f.text))
+	}
+	return n.whole, nil
+}
+
+// trace makes the trace of all requests.
+func (c *collector) trace(o Options) (*Trace, error) {
+	n := len(c.requests)
+	switch {
+	case n == 0:
+		return nil, fault.New(fault.Input, "wanted a request a line, got none")
+	case c.dates && o.Unit != "":
+		return nil, fault.New(fault.Usage, "its timestamps are dates: wanted no --trace-unit, got %s", o.Unit)
+	}
+	first, units := c.stamps[0], c.stamps[n-1].minus(c.stamps[0])
+	s := Summary{Format: c.format, Count: n, UnitFound: true}
+	unit := time.Second
+	if !c.dates {
+		s.Unit, s.UnitFound = c.decide(o, float64(n-1)/units)
+		unit = unitOf[s.Unit]
+	}
+	const most = 290 // years, of the 292 of a Duration
+	if units > most*365.25*24*float64(time.Hour)/float64(unit) {
+		return nil, fault.New(fault.Input, "wanted timestamps within %d years, got %s last", most, short(c.last))
+	}
+	for i, at := range c.stamps {
+		c.requests[i].At = at.since(first, unit)
+	}
+	if s.Span = c.requests[n-1].At; s.Span > 0 {
+		s.Rate = float64(n-1) / s.Span.Seconds()
+	}
+	return &Trace{c.requests, s}, nil
+}
+
+// decide returns the unit of timestamps that are numbers, and whether that is more than an assumption. The rate is that
+// of requests per unit.
+func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
+	fractions := func() bool {
+		return slices.ContainsFunc(c.stamps, func(s stamp) bool { return s.billionths != 0 })
+	}
+	switch {
+	case o.Unit != "":
+		return o.Unit, true
+	case c.unit != "" && !(c.format == mooncake && (len(c.stamps) > 100 && rate > 1 || fractions())):
+		return c.unit, true
+	case rate*1000 > 100 && !math.IsInf(rate, 1):
+		return "s", false
+	}
+	return "ms", false
+}

@@ -1,0 +1,312 @@
+package trace
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/gzip"
+	"pgregory.net/rapid"
+
+	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
+)
+
+func read(text string, o Options) (*Trace, error) { return Read("f", strings.NewReader(text), o) }
+
+func wantFault(t *testing.T, err error, kind fault.Kind, says string) {
+	t.Helper()
+	if err == nil || fault.KindOf(err) != kind || !strings.Contains(err.Error(), says) {
+		t.Errorf("error %v, want %v: %s", err, kind, says)
+	}
+}
+
+// TestFormats reads small files in the formats of the real traces.
+func TestFormats(t *testing.T) {
+	tests := []struct {
+		name, text string
+		want       []Request
+		says       string
+	}{
+		{"Mooncake", `{"timestamp": 27482, "input_length": 6955, "output_length": 52, "hash_ids": [46, 47], "type": "chat"}
+
+# ids that differ above bit 31 and above bit 52 only
+{"timestamp": 30535, "input_length": 6472, "hash_ids": [4294967342, 9007199254740993, 18446744073709551615]}
+{"timestamp": 30535, "input_length": 7.0, "output_length": null, "hash_ids": null}
+{"timestamp": 3.0536e4, "input_length": 0, "hash_ids": [ ]}
+`, []Request{
+			{0, 6955, 52, []uint64{46, 47}},
+			{3053 * time.Millisecond, 6472, 0, []uint64{1<<32 + 46, 1<<53 + 1, math.MaxUint64}},
+			{3053 * time.Millisecond, 7, 0, nil},
+			{3054 * time.Millisecond, 0, 0, []uint64{}},
+		}, "Mooncake JSON lines, 3.054 s, 4 requests, mean 0.9823/s, timestamps in milliseconds"},
+		{"Bailian", `{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 521, "output_length": 132, "turn": 1}
+{"chat_id": 2, "timestamp": 62, "input_length": 20}`,
+			[]Request{{0, 521, 132, nil}, {886 * time.Millisecond, 20, 0, nil}},
+			"Bailian JSON lines, 0.886 s, 2 requests, mean 1.129/s, timestamps in seconds"},
+		{"Azure, without a last newline", "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-12-31 23:59:59.9799600,4808,10\r\n2024-01-01 00:00:00.0319601,3180,8",
+			[]Request{{0, 4808, 10, nil}, {52000100, 3180, 8, nil}},
+			"Azure CSV, 0.0520001 s, 2 requests, mean 19.23/s, timestamps are dates"},
+		{"Azure with zones", "TIMESTAMP,ContextTokens,GeneratedTokens\n2024-05-10 00:00:00.009930+00:00,1,2\n2024-05-10 00:00:01+00:00,3,4\n2024-05-10T00:00:02Z,5,6\n2024-05-10T02:00:03.5+02:00,5,6\n",
+			[]Request{{0, 1, 2, nil}, {990070 * time.Microsecond, 3, 4, nil}, {1990070 * time.Microsecond, 5, 6, nil}, {3490070 * time.Microsecond, 5, 6, nil}},
+			"Azure CSV, 3.49007 s, 4 requests, mean 0.8596/s, timestamps are dates"},
+		{"BurstGPT", "\ufeffTimestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n45.0,GPT-4,1087,0,1087,API log\n",
+			[]Request{{0, 472, 18, nil}, {40 * time.Second, 1087, 0, nil}},
+			"BurstGPT CSV, 40 s, 2 requests, mean 0.025/s, timestamps in seconds"},
+		{"CSV", "# of a log\nid, \"arrival_time (ms)\", input_tokens\n\na, -1.5, \"20\"\nb, 0.000001, 30\n",
+			[]Request{{0, 20, 0, nil}, {1500001 * time.Nanosecond, 30, 0, nil}},
+			"CSV, 0.001500001 s, 2 requests, mean 666.7/s, timestamps in milliseconds"},
+		{"CSV in words", "num_prefill_tokens,num_decode_tokens,arrived_at\n1,2,1700000000.123456789\n3,4,1700000001.123456790\n",
+			[]Request{{0, 1, 2, nil}, {1000000001, 3, 4, nil}},
+			"CSV, 1.000000001 s, 2 requests, mean 1/s, timestamps in seconds (assumed; --trace-unit says it)"},
+		{"one", `{"timestamp": 1e17, "input_length": 1}`, []Request{{0, 1, 0, nil}},
+			"Mooncake JSON lines, 0 s, 1 request, mean 0/s, timestamps in milliseconds"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var packed bytes.Buffer
+			z := gzip.NewWriter(&packed)
+			fmt.Fprint(z, tt.text)
+			z.Close()
+			for _, text := range []string{tt.text, packed.String()} {
+				got, err := read(text, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got.Requests); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+				if got.String() != tt.says {
+					t.Errorf("got %q\nwant %q", got, tt.says)
+				}
+			}
+		})
+	}
+}
+
+// TestUnit decides between seconds and milliseconds. The gap is that between 200 requests.
+func TestUnit(t *testing.T) {
+	const (
+		object = `{"timestamp": %v, "input_length": 1}`
+		burst  = "Timestamp,Request tokens"
+	)
+	tests := []struct {
+		name, header, line string
+		gap                float64
+		asked, unit        string
+		found              bool
+	}{
+		{"Mooncake", "", object, 300, "", "ms", true},
+		{"Mooncake, fast", "", object, 2, "", "ms", true},
+		{"Mooncake with whole seconds", "", object, 0, "", "ms", true},
+		{"Mooncake with seconds and fractions", "", object, 0.25, "", "s", false},
+		{"Mooncake with fractions of milliseconds", "", object, 300.25, "", "ms", false},
+		{"asked", "", object, 300, "s", "s", true},
+		{"asked for what it is", "", object, 0.0001, "ms", "ms", true},
+		{"CSV, whole seconds", "timestamp,input_length", "%v,1", 1, "", "s", false},
+		{"CSV, milliseconds", "timestamp,input_length", "%v,1", 300, "", "ms", false},
+		{"CSV, asked", "timestamp,input_length", "%v,1", 300, "s", "s", true},
+		{"CSV, all at once", "timestamp,input_length", "%v,1", 0, "", "ms", false},
+		{"header with milliseconds", "Timestamp_MS,input_length", "%v,1", 0.5, "", "ms", true},
+		{"header with seconds", "time [sec],input_length", "%v,1", 300, "", "s", true},
+		{"BurstGPT", burst, "%v,1", 300, "", "s", true},
+		{"BurstGPT in milliseconds", "Timestamp (ms),Request tokens", "%v,1", 300, "", "ms", true},
+		{"BurstGPT, asked", burst, "%v,1", 300, "ms", "ms", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			text := tt.header + "\n"
+			for i := range 200 {
+				text += fmt.Sprintf(tt.line+"\n", float64(i)*tt.gap)
+			}
+			got, err := read(text, Options{Unit: tt.asked})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Unit != tt.unit || got.UnitFound != tt.found {
+				t.Errorf("unit %q, found %v; want %q, %v", got.Unit, got.UnitFound, tt.unit, tt.found)
+			}
+			if want := time.Duration(199 * tt.gap * float64(unitOf[tt.unit])); got.Span != want {
+				t.Errorf("span %v, want %v", got.Span, want)
+			}
+		})
+	}
+	// A trace of Mooncake's keys with whole seconds, 7 of them in each.
+	var seconds strings.Builder
+	for i := range 210 {
+		fmt.Fprintf(&seconds, object+"\n", i/7)
+	}
+	got, err := read(seconds.String(), Options{})
+	if err != nil || got.Unit != "s" || got.UnitFound || got.Span != 29*time.Second {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:04,1,1\n"
+	tests := []struct{ text, says string }{
+		{"", "f: wanted a request a line, got none"},
+		{"\n# only\n", "f: wanted a request a line, got none"},
+		{"[1, 2]", "f:1: wanted a JSON object"},
+		{`{"timestamp": 1, "input_length": 1`, "f:1: wanted a JSON object: unexpected end"},
+		{`{"timestamp": 1, "input_length": 1} {}`, "f:1: wanted a JSON object"},
+		{"{\"timestamp\": 1, \"input_length\": 1}\n12", "f:2: wanted a JSON object"},
+		{`{"input_length": 1}`, "f:1: the key timestamp is missing"},
+		{`{"timestamp": 1}`, "f:1: the key input_length is missing"},
+		{`{"timestamp": null, "input_length": 1}`, "f:1: the key timestamp is missing"},
+		{`{"timestamp": "1", "input_length": 1}`, `f:1: timestamp: wanted a number that fits, got "1"`},
+		{`{"timestamp": 1e999, "input_length": 1}`, "f:1: timestamp: wanted a number that fits, got 1e999"},
+		{`{"timestamp": 1e19, "input_length": 1}`, "f:1: timestamp: wanted a number that fits, got 1e19"},
+		{`{"timestamp": "` + strings.Repeat("x", 100) + `", "input_length": 1}`, strings.Repeat("x", 39) + "..."},
+		{`{"timestamp": 1, "input_length": -1}`, "f:1: input_length: wanted a whole number of tokens from 0 to 1099511627776, got -1"},
+		{`{"timestamp": 1, "input_length": 1.5}`, "f:1: input_length: wanted a whole number"},
+		{`{"timestamp": 1, "input_length": 1, "output_length": 1.5}`, "f:1: output_length: wanted a whole number"},
+		{`{"timestamp": 1, "input_length": 1, "output_length": 1099511627777}`, "f:1: output_length: wanted a whole number"},
+		{`{"timestamp": 1, "input_length": 1, "hash_ids": ["a"]}`, `f:1: hash_ids: wanted a list of whole numbers from 0 to 2^64-1, got "a"`},
+		{`{"timestamp": 1, "input_length": 1, "hash_ids": [1, null]}`, "f:1: hash_ids: wanted a list of whole numbers from 0 to 2^64-1, got null"},
+		{`{"timestamp": 1, "input_length": 1, "hash_ids": [[1]]}`, "f:1: hash_ids: wanted"},
+		{`{"timestamp": 1, "input_length": 1, "hash_ids": [18446744073709551616]}`, "f:1: hash_ids: wanted"},
+		{`{"timestamp": 1, "input_length": 1, "hash_ids": 7}`, "f:1: hash_ids: wanted"},
+		{"{\"timestamp\": 2, \"input_length\": 1}\n{\"timestamp\": 1, \"input_length\": 1}", "f:2: timestamp: wanted at least 2, that of the line before, got 1"},
+		{"{\"timestamp\": 0, \"input_length\": 1}\n{\"timestamp\": 9e15, \"input_length\": 1}", "f: wanted timestamps within 290 years, got 9e15 last"},
+		{"{\"timestamp\": 0, \"input_length\": 1}\n\n" + strings.Repeat("x", maxLine+1), "f:3: wanted a line of at most 16777216 characters"},
+		{"12", "f:1: wanted JSON objects, or a header with columns such as timestamp and input_length, got 12"},
+		{"timestamp,output_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
+		{"timestamp_us,input_tokens\n1,1\n", "f:1: wanted JSON objects, or a header"},
+		{"time,isl,Timestamp\n", "f:1: the columns time and Timestamp hold the same: wanted one of them"},
+		{"time,isl\n", "f: wanted a request a line, got none"},
+		{"time,isl\n1,2\n3\n", "f:3: wanted 2 columns, as in the header, got 1"},
+		{"time,isl\n1,\"2\n3,4\n", "f:2: wanted CSV: extraneous or missing"},
+		{"time,isl\n,2\n", "f:2: time: wanted a number that fits, got nothing"},
+		{"time,isl\nNaN,2\n", "f:2: time: wanted a number that fits, got NaN"},
+		{"time,isl\n1.x,2\n", "f:2: time: wanted a number that fits, got 1.x"},
+		{"time,isl\n1,two\n", "f:2: isl: wanted a whole number of tokens"},
+		{"time,isl\n2.5,2\n2.25,2\n", "f:3: time: wanted at least 2.5, that of the line before, got 2.25"},
+		{azure + "5,1,1", "f:3: TIMESTAMP: wanted a date such as 2023-11-16 18:17:03.97, got 5"},
+		{azure + "2023-11-31 00:00:00,1,1", "f:3: TIMESTAMP: wanted a date"},
+		{azure + "2023-11-16 18:17:03.9999999,1,1", "f:3: TIMESTAMP: wanted at least 2023-11-16 18:17:04, that of the line before, got 2023-11-16 18:17:03.9999999"},
+		{"\x1f\x8b", "f: unexpected EOF"},
+		{"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff", "f: unexpected EOF"},
+	}
+	for _, tt := range tests {
+		_, err := read(tt.text, Options{})
+		wantFault(t, err, fault.Input, tt.says)
+	}
+	_, err := read(azure, Options{Unit: "s"})
+	wantFault(t, err, fault.Usage, "f: its timestamps are dates: wanted no --trace-unit, got s")
+	_, err = read(azure, Options{Unit: "us"})
+	wantFault(t, err, fault.Usage, `--trace-unit: wanted s or ms, got "us"`)
+	_, err = Load("no/such/file", Options{})
+	wantFault(t, err, fault.Input, "no/such/file")
+}
+
+// TestBounds goes beyond what a trace may hold.
+func TestBounds(t *testing.T) {
+	c := collector{requests: make([]Request, maxRequests)}
+	wantFault(t, c.add(field{}, field{}, field{}, nil), fault.Input, "wanted at most 10485760 requests, got more")
+}
+
+func TestLoad(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	if err := os.WriteFile(path, []byte("time,isl\n1,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(path, Options{Unit: "s"})
+	if err != nil || len(got.Requests) != 1 || got.Requests[0].Input != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestExact writes times of nanoseconds in every form, and reads them again.
+func TestExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		begin := time.Unix(rapid.Int64Range(-1e9, 4e9).Draw(t, "begin"), rapid.Int64Range(0, 1e9-1).Draw(t, "nano")).UTC()
+		now := begin
+		var want []Request
+		var object, second, milli, date strings.Builder
+		second.WriteString("time_s,isl,osl\n")
+		milli.WriteString("time_ms,isl,osl\n")
+		date.WriteString("time,isl,osl\n")
+		for range rapid.IntRange(1, 5).Draw(t, "requests") {
+			now = now.Add(time.Duration(rapid.Int64Range(0, 1e12).Draw(t, "gap")))
+			if want == nil {
+				begin = now
+			}
+			r := Request{At: now.Sub(begin), Input: rapid.Int64Range(0, maxTokens).Draw(t, "input"), Output: rapid.Int64Range(0, maxTokens).Draw(t, "output"),
+				HashIDs: rapid.SliceOfN(rapid.Uint64(), 1, 3).Draw(t, "ids")}
+			want = append(want, r)
+			whole, nano := now.Unix(), now.Nanosecond()
+			sign := ""
+			if whole < 0 { // before 1970: -1.25 is 750,000,000 ns after -2
+				sign = "-"
+				if whole = -whole; nano > 0 {
+					whole, nano = whole-1, 1e9-nano
+				}
+			}
+			inSeconds := fmt.Sprintf("%s%d.%09d", sign, whole, nano)
+			inMillis := fmt.Sprintf("%s%d%03d.%06d", sign, whole, nano/1e6, nano%1e6)
+			tokens := fmt.Sprintf(",%d,%d\n", r.Input, r.Output)
+			second.WriteString(inSeconds + tokens)
+			milli.WriteString(inMillis + tokens)
+			date.WriteString(now.Format("2006-01-02 15:04:05.999999999") + tokens)
+			fmt.Fprintf(&object, "{\"output_length\": %d, \"timestamp\": %s, \"hash_ids\": %s, \"input_length\": %d}\n", r.Output,
+				inMillis, strings.ReplaceAll(fmt.Sprint(r.HashIDs), " ", ", "), r.Input)
+		}
+		check := func(text, unit string, ids bool) {
+			t.Helper()
+			got, err := read(text, Options{Unit: unit})
+			if err != nil {
+				t.Fatalf("%v\n%s", err, text)
+			}
+			for i, r := range want {
+				if !ids {
+					r.HashIDs = nil
+				}
+				if !cmp.Equal(r, got.Requests[i]) {
+					t.Fatalf("got %+v, want %+v\n%s", got.Requests[i], r, text)
+				}
+			}
+		}
+		check(second.String(), "", false)
+		check(milli.String(), "", false)
+		check(date.String(), "", false)
+		if begin.Unix() >= 1 { // JSON has no zeros in front
+			check(object.String(), "ms", true)
+		}
+	})
+}
+
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{"", "{}", `{"timestamp": 0, "input_length": 6758, "output_length": 500, "hash_ids": [0, 1]}`,
+		"{\"timestamp\": 1, \"input_length\": 2}\n{\"timestamp\": 0.5, \"input_length\": 2}", `{"timestamp": -1e300, "input_length": 1e308}`,
+		"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.9799600,4808,10\n2023-11-16T18:17:04Z,3180,8", "[", "\x00", "\x1f\x8b\x08",
+		"Timestamp,Model,Request tokens,Response tokens\n5,ChatGPT,472,18\n9.5,\"GPT,4\",1,", "time_ms,isl\n-9223372036854775808,1\n9223372036854775807.9,1"} {
+		f.Add(s)
+	}
+	fuzztest.Run(f, []string{"{\"timestamp\":", "\"input_length\":", "\"hash_ids\":", "[", "]", "}", ",", "1", "0", "-", "2.5", "e3", "\n", "null", "\"x\"",
+		"{\"timestamp\":1,\"input_length\":2", "time,isl\n", "time_ms,isl,osl\n", "1,2\n", "2023-11-16 18:17:03,1\n"}, func(t *testing.T, text string) {
+		got, err := read(text, Options{})
+		if err != nil {
+			if fault.KindOf(err) != fault.Input || !strings.HasPrefix(err.Error(), "f:") {
+				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+			}
+			return
+		}
+		var last time.Duration
+		for _, r := range got.Requests {
+			if r.At < last || r.Input < 0 || r.Input > maxTokens || r.Output < 0 || r.Output > maxTokens {
+				t.Errorf("%q: request %+v after %v", text, r, last)
+			}
+			last = r.At
+		}
+		if got.Count == 0 || got.Count != len(got.Requests) || got.Requests[0].At != 0 || got.Span != last || math.IsNaN(got.Rate) || math.IsInf(got.Rate, 0) {
+			t.Errorf("%q: %+v", text, got)
+		}
+	})
+}

@@ -11,6 +11,7 @@ local schema = {
   { name = "meet", type = "enum", enum = { "initiators", "all" }, help = "who meets and sleeps before a pattern" },
   { name = "start", type = "enum", enum = { "barrier", "clock" }, help = "how initiators start: as they leave the barrier, or at an instant" },
   { name = "isolation_gap", type = "float", min = 0, help = "longest pause before a run alone, in seconds" },
+  { name = "sleep_from", type = "enum", enum = { "end", "launch" }, help = "from when a rank's pause before a pattern counts: the end of its pattern before, or that one's launch" },
   { name = "generator", type = "any", help = "how perigee matgen made the workload" },
 }
 
@@ -54,15 +55,17 @@ local function run_isolated(plans, config, iterations, bar, from)
   return transfer.collect(plans)
 end
 
--- The whole list once. A rank waits only for those that it meets. Without a bar nothing is recorded.
+-- The whole list once. A rank waits only for those that it meets. Without a bar nothing is recorded. With sleep_from =
+-- "launch" a rank computes while its last pattern is under way: what that has taken is no longer slept.
 local function run_workload(plans, config, bar)
   world.barrier()
-  local started, starts, stops = clock.wall(), {}, {}
+  local started, starts, stops, launched = clock.wall(), {}, {}, nil
   for i, plan in ipairs(plans) do
     starts[i], stops[i] = result.null, result.null
     if meet(plan, config.meet) then
-      clock.sleep(config.traffic_patterns[i].sleep_before_launch_sec)
-      starts[i] = clock.wall()
+      local elapsed = launched and config.sleep_from == "launch" and clock.now() - launched or 0
+      clock.sleep(math.max(0, config.traffic_patterns[i].sleep_before_launch_sec - elapsed))
+      starts[i], launched = clock.wall(), clock.now()
       plan:run { record = bar ~= nil }
       stops[i] = clock.wall()
       clock.sleep(config.traffic_patterns[i].sleep_after_launch_sec)

@@ -43,7 +43,7 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 		if c.entry[i], err = g.EntryBytes(o.DType); err != nil {
 			return nil, fault.Wrap(err, "%s", m.Name)
 		}
-		if g.State.any() {
+		if g.State.Any() {
 			c.entry[i] = g.StateBytes(ssm)
 		}
 		if o.Serving == VLLM && m.Family == "minicpm3" {
@@ -156,7 +156,7 @@ func (c *Cache) Blocks(i int, tokens int64) (count, bytes int64) {
 	switch {
 	case g.Kind == SharedKV:
 		return 0, 0
-	case g.State.any():
+	case g.State.Any():
 		return 1, c.entry[i]
 	case g.Every > 1 && page%g.Every != 0:
 		return g.Entries(tokens), c.entry[i]
@@ -193,7 +193,7 @@ func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
 	for i, g := range c.Model.Groups {
 		n, ok := c.GroupBytes(i, 0, tokens, tokens)
 		into := &kv
-		if g.State.any() {
+		if g.State.Any() {
 			into = &state
 		}
 		if !ok || n > math.MaxInt64-kv-state {
@@ -211,7 +211,7 @@ func (c *Cache) TokenBytes() (growing float64, once, state int64) {
 	for i, g := range c.Model.Groups {
 		all := c.entry[i] * int64(len(g.Layers))
 		switch {
-		case g.State.any():
+		case g.State.Any():
 			state += all
 		case g.Fixes():
 			once += all * g.Fixed

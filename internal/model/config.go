@@ -119,8 +119,8 @@ func (c *config) understand(keys ...string) {
 	}
 }
 
-// maxNumber bounds every number of a file: within it no product of them overflows 63 bits.
-const maxNumber = 1 << 20
+// MaxNumber bounds every number of a file: within it no product of them overflows 63 bits.
+const MaxNumber = 1 << 20
 
 // number returns the whole number under the first of several keys that is there, or else the default; 0 counts as
 // missing.
@@ -140,8 +140,8 @@ func (c *config) whole(v *conf.Value, least int64) int64 {
 	} else if v.Kind != conf.Int {
 		n = -1
 	}
-	if n < least || n > maxNumber<<20 {
-		c.fail(v, "wanted a whole number from %d to %d, got %v", least, maxNumber<<20, v.Plain())
+	if n < least || n > MaxNumber<<20 {
+		c.fail(v, "wanted a whole number from %d to %d, got %v", least, MaxNumber<<20, v.Plain())
 		return least
 	}
 	return n
@@ -154,8 +154,8 @@ func (c *config) required(keys ...string) int64 {
 		c.fail(c.v, "the key %s is missing: is this the config.json of a language model?", keys[0])
 		return 1
 	}
-	if n > maxNumber {
-		c.fail(c.value(keys...), "wanted at most %d, got %d", maxNumber, n)
+	if n > MaxNumber {
+		c.fail(c.value(keys...), "wanted at most %d, got %d", MaxNumber, n)
 	}
 	return n
 }

@@ -107,7 +107,7 @@ func (k Keep) EntryBytes(t DType) (int64, error) {
 	var bits int64
 	var err error
 	switch {
-	case k.State.any() || k.Kind == SharedKV:
+	case k.State.Any() || k.Kind == SharedKV:
 		return 0, nil
 	case k.Kind == Indexer: // whatever the precision of the cache
 		return k.Index + ceilDiv(k.Index, 128)*4, nil

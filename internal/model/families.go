@@ -127,17 +127,18 @@ func (c *config) hiddenByHeads() int64 {
 
 // each lets every layer keep something; none where keep's kind is empty.
 func (c *config) each(keep func(i int64) Keep) {
-	for i := range min(c.layers, maxLayers) {
+	for i := range min(c.layers, MaxLayers) {
 		if k := keep(i); k.Kind != "" {
 			c.add(i, k)
 		}
 	}
-	if c.layers > maxLayers {
-		c.fail(c.v, "wanted at most %d layers, got %d", maxLayers, c.layers)
+	if c.layers > MaxLayers {
+		c.fail(c.v, "wanted at most %d layers, got %d", MaxLayers, c.layers)
 	}
 }
 
-const maxLayers = 1 << 14
+// MaxLayers bounds the layers of a model.
+const MaxLayers = 1 << 14
 
 // windowOf is k of the last w tokens; all where w is 0.
 func windowOf(k Keep, w int64) Keep {
@@ -311,7 +312,7 @@ func exaone4(c *config) {
 			return
 		}
 	default:
-		letters = strings.Repeat("L", int(max(min(c.whole(pattern, 1), maxLayers), 1))-1) + "G"
+		letters = strings.Repeat("L", int(max(min(c.whole(pattern, 1), MaxLayers), 1))-1) + "G"
 	}
 	c.each(func(i int64) Keep {
 		if letters[int(i)%len(letters)] == 'G' || i == c.layers-1 {

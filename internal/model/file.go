@@ -28,7 +28,7 @@ var least = 1.0
 
 // number makes a required key that holds a whole number.
 func number(name, help string) conf.Field {
-	most := float64(maxNumber)
+	most := float64(MaxNumber)
 	return conf.Field{Name: name, Type: "int", Required: true, Min: &least, Max: &most, Help: help}
 }
 
@@ -49,7 +49,7 @@ func withDefault(f conf.Field, value int64) conf.Field {
 // common are the keys of every file but a config.json.
 func common() conf.Schema {
 	layers := number("num_layers", "layers")
-	most := float64(maxLayers)
+	most := float64(MaxLayers)
 	layers.Max = &most
 	return append(conf.Schema{
 		{Name: "model_name", Type: "string", Required: true, Aliases: []string{"model"}},
@@ -169,7 +169,7 @@ func readKeep(g *conf.Value) (Keep, error) {
 	if k.Heads > 0 && k.Key == 0 {
 		return Keep{}, g.Errorf("kv_heads without head_dim")
 	}
-	if k.State = readState(kind, n); k.State.any() {
+	if k.State = readState(kind, n); k.State.Any() {
 		k = Keep{Kind: kind, State: k.State}
 	}
 	return k, nil

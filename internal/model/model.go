@@ -111,16 +111,16 @@ type Keep struct {
 }
 
 // Copied reports whether every rank of tensor parallelism holds all of it.
-func (k Keep) Copied() bool { return k.Heads == 0 && !k.State.any() }
+func (k Keep) Copied() bool { return k.Heads == 0 && !k.State.Any() }
 
 // Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of the
 // cache, where it is one.
-func (k Keep) Fixes() bool { return k.State.any() || k.Fixed > 0 }
+func (k Keep) Fixes() bool { return k.State.Any() || k.Fixed > 0 }
 
 // Entries returns what is kept of a request of so many tokens: tokens, or groups of them.
 func (k Keep) Entries(tokens int64) int64 {
 	switch {
-	case k.State.any():
+	case k.State.Any():
 		return 1
 	case k.Fixed > 0:
 		return k.Fixed
@@ -137,7 +137,7 @@ func (k Keep) Entries(tokens int64) int64 {
 
 // Stateful reports whether any layer keeps a state of fixed size.
 func (m *Model) Stateful() bool {
-	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.any() })
+	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.Any() })
 }
 
 // Uniform returns the one cache that all layers keep alike, for formulas that know no other models: those of KVBench.
@@ -210,4 +210,15 @@ func (b *builder) add(layer int64, k Keep) {
 		b.groups = append(b.groups, Group{Keep: k})
 	}
 	b.groups[i].Layers = append(b.groups[i].Layers, layer)
+}
+
+// OfHeads is a model whose layers all keep keys and values of so many heads.
+func OfHeads(name string, layers, heads, kvHeads, head, hidden int64) *Model {
+	m := &Model{Name: name, Family: "gqa", Layers: layers, Heads: heads, Hidden: hidden}
+	var b builder
+	for i := range layers {
+		b.add(i, Keep{Kind: Full, Heads: kvHeads, Key: head, Value: head})
+	}
+	m.Groups = b.groups
+	return m
 }

@@ -20,22 +20,27 @@ func (m *Model) Rank(tp int64) *Model {
 	return &r
 }
 
-// CheckTP returns why engines refuse to cut the model into so many ranks: a number of heads that neither divides nor is
-// divided.
+// CheckTP returns why engines refuse to cut the model into so many ranks: the query heads do not divide, or what its
+// layers keep; see [Model.CheckCut].
 func (m *Model) CheckTP(tp int64) error {
-	refuse := func(what string, n int64) error {
-		return fault.New(fault.Input, "the %d %s of %s do not divide among %d ranks", n, what, m.Name, tp)
-	}
 	if m.Heads > 0 && m.Heads%tp != 0 {
-		return refuse("query heads", m.Heads)
+		return fault.New(fault.Input, "the %d query heads of %s do not divide among %d ranks", m.Heads, m.Name, tp)
 	}
+	return m.CheckCut(tp)
+}
+
+// CheckCut returns why what the layers keep cannot be cut among so many ranks: KV heads that neither divide among the ranks
+// nor are each held by as many of them, or states whose heads do not divide.
+func (m *Model) CheckCut(tp int64) error {
 	for _, g := range m.Groups {
 		if g.Heads > 0 && g.Heads%tp != 0 && tp%g.Heads != 0 {
-			return refuse("KV heads", g.Heads)
+			return fault.New(fault.Input, "the %d KV heads of %s do not divide among %d ranks, nor the ranks among the heads",
+				g.Heads, m.Name, tp)
 		}
 		for _, n := range []int64{g.State.CutA, g.State.CutB} {
 			if n > 0 && n%tp != 0 {
-				return refuse("heads or groups of the states ("+string(g.Kind)+")", n)
+				return fault.New(fault.Input, "the %d heads or groups of the states (%s) of %s do not divide among %d ranks", n,
+					g.Kind, m.Name, tp)
 			}
 		}
 	}
@@ -45,7 +50,7 @@ func (m *Model) CheckTP(tp int64) error {
 // Copies returns how many of tp ranks hold the same part of a group.
 func (k Keep) Copies(tp int64) int64 {
 	switch {
-	case k.State.any():
+	case k.State.Any():
 		return 1
 	case k.Copied():
 		return tp

@@ -30,7 +30,8 @@ type State struct {
 	CutA, CutB int64 // numbers that tensor parallelism must divide; 0: none
 }
 
-func (s State) any() bool { return s != State{} }
+// Any reports whether there is a state.
+func (s State) Any() bool { return s != State{} }
 
 // convBytes are the bytes of a value of the convolution, in all engines.
 const convBytes = 2
@@ -71,3 +72,6 @@ func (s State) rank(tp int64) State {
 	return State{Conv: ceilDiv(s.Conv, tp), ConvCopied: s.ConvCopied, SSM: ceilDiv(s.SSM, tp),
 		CutA: ceilDiv(s.CutA, tp), CutB: ceilDiv(s.CutB, tp)}
 }
+
+// CopiedBytes are the bytes of a state in one layer that every rank of tensor parallelism holds.
+func (k Keep) CopiedBytes() int64 { return k.State.ConvCopied * convBytes }

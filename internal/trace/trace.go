@@ -252,12 +252,15 @@ func (c *collector) decide(o Options, rate float64) (unit string, found bool) {
 	fractions := func() bool {
 		return slices.ContainsFunc(c.stamps, func(s stamp) bool { return s.billionths != 0 })
 	}
+	if math.IsInf(rate, 1) { // all at once
+		rate = 0
+	}
 	switch {
 	case o.Unit != "":
 		return o.Unit, true
 	case c.unit != "" && !(c.format == mooncake && (len(c.stamps) > 100 && rate > 1 || fractions())):
 		return c.unit, true
-	case rate*1000 > 100 && !math.IsInf(rate, 1):
+	case rate*1000 > 100:
 		return "s", false
 	}
 	return "ms", false

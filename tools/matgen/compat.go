@@ -89,7 +89,7 @@ func (w *Workload) compatSec(p Pattern) float64 {
 	batch, isl := big.NewInt(int64(p.Requests)), big.NewInt(p.ISL)
 	tokens := new(big.Int).Mul(batch, isl)
 	squares := new(big.Int).Mul(tokens, isl)
-	return operations(squares, tokens, w.Model) / (originalFLOPS * float64(w.Options.PrefillTP))
+	return operations(squares, tokens, w.Model, w.Model.Layers) / (originalFLOPS * float64(w.Options.PrefillTP))
 }
 
 // compatCells lets the ranks of the prefill worker, of which the last worker
@@ -99,11 +99,10 @@ func (w *Workload) compatCells(p Pattern) []Cell {
 	decode, _ := w.Decode.Worker(p.DecodeWorker)
 	bytes, _ := size.Parse(p.cellText) // fillCompat has seen that it can be read
 	peers := w.Options.compatPeers()
-	place := layout{rail: w.Options.RailOptimized}.place
 	var cells []Cell
 	for r := range to - from {
 		for i := range peers {
-			cells = append(cells, Cell{from + r, decode + place(r*peers+i), bytes})
+			cells = append(cells, Cell{from + r, decode + w.Options.place(r*peers+i), bytes})
 		}
 	}
 	return cells

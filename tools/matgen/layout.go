@@ -1,11 +1,13 @@
 package matgen
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"perigee/internal/fault"
+	"perigee/internal/model"
 )
 
 // Side is one of the two sides of the system: consecutive ranks, cut into
@@ -25,74 +27,120 @@ func (s Side) Worker(i int) (from, to int) {
 	return from, min(from+s.WorkerSize, s.First+s.Ranks)
 }
 
+// parallel is the parallelism inside a worker. Its ranks are numbered by stages of the pipeline, in each by parts of the
+// sequence, in each by attention groups, in each by tensor parallelism.
+type parallel struct {
+	tp, cp, dp int     // dp attention groups of tp / dp ranks
+	stages     []int64 // the first layer of each stage, and the end
+}
+
+func (p parallel) pp() int        { return len(p.stages) - 1 }
+func (p parallel) size() int      { return p.tp * p.cp * p.pp() }
+func (p parallel) attention() int { return p.tp / p.dp }
+
+// rank returns where in a worker a rank of an attention group stands.
+func (p parallel) rank(stage, part, group, t int) int {
+	return (stage*p.cp+part)*p.tp + group*p.attention() + t
+}
+
+// String says how large a worker is, in the words of messages.
+func (p parallel) String() string {
+	text := fmt.Sprintf("tp %d", p.tp)
+	for _, x := range []struct {
+		n    int
+		name string
+	}{{p.pp(), "pp"}, {p.cp, "cp"}} {
+		if x.n > 1 {
+			text += fmt.Sprintf(" x %s %d", x.name, x.n)
+		}
+	}
+	if p.dp > 1 {
+		text += fmt.Sprintf(", %d attention groups", p.dp)
+	}
+	return text
+}
+
+// parallels returns the parallelism of both sides.
+func (o *Options) parallels(m Model) (prefill, decode parallel, err error) {
+	prefill = parallel{tp: o.PrefillTP, cp: o.PrefillCP, dp: o.PrefillDP}
+	decode = parallel{tp: o.DecodeTP, cp: o.DecodeCP, dp: o.DecodeDP}
+	for _, side := range []struct {
+		name   string
+		p      *parallel
+		pp     int
+		layers []int64
+	}{{"prefill", &prefill, o.PrefillPP, o.PrefillPPLayers}, {"decode", &decode, o.DecodePP, o.DecodePPLayers}} {
+		if side.p.tp%side.p.dp != 0 {
+			return prefill, decode, usage("--%s-dp %d: wanted a divisor of --%s-tp %d", side.name, side.p.dp, side.name, side.p.tp)
+		}
+		if side.layers == nil {
+			side.p.stages, err = model.Stages(m.Layers, int64(side.pp), model.Serving(o.Serving))
+		} else if side.p.stages, err = model.StagesOf(m.Layers, side.layers); err == nil && side.pp != 1 && side.pp != side.p.pp() {
+			err = fault.New(fault.Usage, "layers of %d stages, and --%s-pp is %d", side.p.pp(), side.name, side.pp)
+		}
+		if err != nil {
+			return prefill, decode, usage("--%s-pp of %s: %w", side.name, m.Name, err)
+		}
+	}
+	return prefill, decode, nil
+}
+
 // sides places the prefill ranks before the decode ranks.
-func (o *Options) sides() (prefill, decode Side, err error) {
+func (o *Options) sides(prefill, decode int) (Side, Side, error) {
 	p, okP := product(int64(o.NumPrefillNodes), int64(o.PPN))
 	d, okD := product(int64(o.NumDecodeNodes), int64(o.PPN))
 	if !okP || !okD || p+d > maxRanks {
 		return Side{}, Side{}, usage("(%d prefill nodes + %d decode nodes) x ppn %d are too many ranks: wanted at most %d",
 			o.NumPrefillNodes, o.NumDecodeNodes, o.PPN, maxRanks)
 	}
-	prefill = Side{0, int(p), o.PrefillTP * o.PrefillCP}
-	decode = Side{int(p), int(d), o.DecodeTP * o.DecodeCP}
-	return prefill, decode, nil
+	return Side{0, int(p), prefill}, Side{int(p), int(d), decode}, nil
 }
 
 // checkShape refuses what cannot be planned, with the numbers that can.
-func (o *Options) checkShape(m Model) error {
-	if o.PrefillPP != 1 || o.DecodePP != 1 {
-		return usage("--prefill-pp %d, --decode-pp %d: wanted 1: the stages of a pipeline send at different times, which one matrix per batch cannot say",
-			o.PrefillPP, o.DecodePP)
-	}
-	if o.DecodeCP != 1 {
-		return usage("--decode-cp %d: wanted 1: how decode ranks share out the tokens of a sequence differs between engines", o.DecodeCP)
-	}
-	if o.RailOptimized && o.DecodeTP != len(railOrder) {
+func (w *Workload) checkShape() error {
+	o, prefill, decode := &w.Options, w.prefill.attention(), w.decode.attention()
+	if o.RailOptimized && (o.DecodeTP != len(railOrder) || o.DecodeDP != 1) {
 		return usage("--rail-optimized: wanted --decode-tp %d, got %d", len(railOrder), o.DecodeTP)
 	}
 	if o.RailOptimized && o.PrefillTP != len(railOrder)/2 {
 		return usage("--rail-optimized: wanted --prefill-tp %d, got %d", len(railOrder)/2, o.PrefillTP)
 	}
-	if o.PrefillTP%o.DecodeTP != 0 && o.DecodeTP%o.PrefillTP != 0 {
-		return usage("--prefill-tp %d and --decode-tp %d: one must be a multiple of the other", o.PrefillTP,
-			o.DecodeTP).
-			WithHint("with --decode-tp %d, --prefill-tp can be %s or a multiple of %d", o.DecodeTP,
-				list(divisors(o.DecodeTP)), o.DecodeTP)
+	if prefill%decode != 0 && decode%prefill != 0 {
+		return usage("--prefill-tp %d and --decode-tp %d: one must be a multiple of the other", prefill, decode).
+			WithHint("with --decode-tp %d, --prefill-tp can be %s or a multiple of %d", decode, list(divisors(decode)), decode)
 	}
-	return o.checkModelShape(m)
-}
-
-// checkModelShape refuses ranks that would hold parts of heads.
-func (o *Options) checkModelShape(m Model) error {
 	for _, side := range []struct {
-		flag string
+		name string
 		tp   int
-	}{{"prefill-tp", o.PrefillTP}, {"decode-tp", o.DecodeTP}} {
-		if !m.fits(side.tp) {
-			return usage("--%s %d: the %d KV heads of %s do not divide among so many ranks, nor the ranks among the heads", side.flag, side.tp, m.KVHeads, m.Name).
-				WithHint("--%s can be %s or a multiple of %d", side.flag, list(divisors(int(min(m.KVHeads, maxRanks)))),
-					m.KVHeads)
+	}{{"prefill", prefill}, {"decode", decode}} {
+		if err := w.Model.cache.Model.CheckCut(int64(side.tp)); err != nil {
+			return usage("--%s-tp %d: %w", side.name, side.tp, err).WithHint("--%s-tp can be %s", side.name, list(w.Model.possible()))
 		}
 	}
-	return nil
-}
-
-// fits reports whether each of tp ranks holds a number of whole KV heads, or
-// each head is held by a number of ranks. With MLA every rank holds all.
-func (m Model) fits(tp int) bool {
-	return m.MLA() || int64(tp)%m.KVHeads == 0 || m.KVHeads%int64(tp) == 0
-}
-
-// checkWhole refuses a side whose ranks do not divide into workers.
-func (o *Options) checkWhole(m Model) error {
-	if err := whole("prefill", o.NumPrefillNodes, o.PPN, o.PrefillTP, o.PrefillCP, o.DecodeTP, m); err != nil {
+	if err := w.checkWhole("prefill", w.Prefill, w.prefill, decode); err != nil {
 		return err
 	}
-	return whole("decode", o.NumDecodeNodes, o.PPN, o.DecodeTP, o.DecodeCP, o.PrefillTP, m)
+	return w.checkWhole("decode", w.Decode, w.decode, prefill)
 }
 
-func whole(side string, nodes, ppn, tp, cp, otherTP int, m Model) error {
-	ranks, size := nodes*ppn, tp*cp
+// possible lists the first tensor parallelisms that the model's heads and states allow.
+func (m Model) possible() []int {
+	const most = 64
+	var all []int
+	for tp := 1; tp <= most; tp++ {
+		if m.fits(tp) {
+			all = append(all, tp)
+		}
+	}
+	return all
+}
+
+// fits reports whether the model can be cut among so many ranks.
+func (m Model) fits(tp int) bool { return m.cache.Model.CheckCut(int64(tp)) == nil }
+
+// checkWhole refuses a side whose ranks do not divide into workers.
+func (w *Workload) checkWhole(name string, side Side, p parallel, otherTP int) error {
+	ranks, size := side.Ranks, side.WorkerSize
 	if ranks%size == 0 {
 		return nil
 	}
@@ -101,15 +149,14 @@ func whole(side string, nodes, ppn, tp, cp, otherTP int, m Model) error {
 		near = fmt.Sprintf("%d or %s", ranks/size*size, near)
 	}
 	hint := fmt.Sprintf("such workers fill %s GPUs", near)
-	if ranks%cp == 0 {
-		possible := slices.DeleteFunc(divisors(ranks/cp), func(tp int) bool {
-			return !m.fits(tp) || tp%otherTP != 0 && otherTP%tp != 0
+	if beside := p.cp * p.pp(); ranks%beside == 0 && p.dp == 1 {
+		possible := slices.DeleteFunc(divisors(ranks/beside), func(tp int) bool {
+			return !w.Model.fits(tp) || tp%otherTP != 0 && otherTP%tp != 0
 		})
-		hint += fmt.Sprintf("; %d GPUs can have --%s-tp %s", ranks, side, list(possible)) // 1 is always possible
+		hint += fmt.Sprintf("; %d GPUs can have --%s-tp %s", ranks, name, list(possible)) // 1 is always possible
 	}
-	return usage("%s: the %d GPUs (%d x ppn %d) do not divide into workers of %d (%s)", side, ranks, nodes, ppn, size,
-		shape(tp, cp)).
-		WithHint("%s", hint)
+	return usage("%s: the %d GPUs (%d x ppn %d) do not divide into workers of %d (%s)", name, ranks, ranks/w.Options.PPN,
+		w.Options.PPN, size, p).WithHint("%s", hint)
 }
 
 // divisors returns the divisors of n in ascending order.
@@ -140,72 +187,92 @@ func list(numbers []int) string {
 // rails are optimized: the two that prefill rank r feeds stand at r and r + 4.
 var railOrder = [...]int{0, 4, 1, 5, 2, 6, 3, 7}
 
+// place returns where among the ranks of an attention group rank j stands.
+func (o *Options) place(j int) int {
+	if o.RailOptimized {
+		return railOrder[j]
+	}
+	return j
+}
+
 // Cell is one message of a pattern.
 type Cell struct {
 	From, To int // ranks
 	Bytes    int64
 }
 
-// layout says which rank sends which part of a cache to which; see the package
-// comment.
-type layout struct {
-	prefillTP, prefillCP, decodeTP int
-	replicas                       int // decode ranks that each receive the same bytes
-	rail                           bool
-}
-
-func (o *Options) layout(m Model) layout {
-	return layout{o.PrefillTP, o.PrefillCP, o.DecodeTP, o.replicas(m), o.RailOptimized}
-}
-
-// replicas returns how many decode ranks receive the same bytes.
-func (o *Options) replicas(m Model) int {
-	if o.KVReplicas == replicasSplit {
-		return 1
+// holders returns how many ranks of a decode worker hold the same cache: the most of all groups of layers.
+func (w *Workload) holders() int {
+	most := int64(1)
+	for _, g := range w.Model.cache.Model.Groups {
+		most = max(most, g.Copies(int64(w.decode.attention())))
 	}
-	return holders(m, o.DecodeTP)
-}
-
-// holders returns how many of tp ranks hold the same cache.
-func holders(m Model, tp int) int {
-	switch {
-	case m.MLA():
-		return tp
-	case int64(tp) > m.KVHeads:
-		return tp / int(m.KVHeads)
-	default:
-		return 1
-	}
+	return int(most)
 }
 
 // senders returns how many prefill ranks each decode rank receives from.
-func (l layout) senders() int { return l.prefillCP * max(1, l.prefillTP/l.decodeTP) }
+func (w *Workload) senders() int {
+	return w.prefill.cp * max(1, w.prefill.attention()/w.decode.attention())
+}
 
-// cells shares out the bytes of a batch, replicas not counted, between the
-// prefill worker that begins at rank prefill and the decode worker that begins
-// at rank decode. The order is that of the decode TP ranks, then of the parts
-// of the sequence.
-func (l layout) cells(bytes int64, prefill, decode int) []Cell {
-	perSlice := max(1, l.prefillTP/l.decodeTP)
-	cells := make([]Cell, 0, l.decodeTP*l.senders())
-	groups := splitEven(bytes, l.decodeTP/l.replicas)
-	for j := range l.decodeTP {
-		parts := splitEven(groups[j/l.replicas], l.senders())
-		firstTP := j * l.prefillTP / l.decodeTP
-		for i, part := range parts {
-			from := prefill + i/perSlice*l.prefillTP + firstTP + i%perSlice
-			cells = append(cells, Cell{from, decode + l.place(j), part})
+// Cells returns the messages of a pattern, each pair of ranks once.
+func (w *Workload) Cells(p Pattern) []Cell {
+	if w.Options.Compat {
+		return w.compatCells(p)
+	}
+	loads := w.loads(p)
+	weights := make([]int64, len(loads))
+	for i, l := range loads {
+		weights[i] = l.bytes
+	}
+	var cells []Cell
+	for i, bytes := range apportion(p.scaled, weights) {
+		cells = append(cells, w.share(p, loads[i], bytes)...)
+	}
+	if len(loads) == 1 {
+		return cells
+	}
+	slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From)) })
+	return summed(cells)
+}
+
+// summed puts neighbours of the same ranks together.
+func summed(cells []Cell) []Cell {
+	var all []Cell
+	for _, c := range cells {
+		if n := len(all); n > 0 && all[n-1].From == c.From && all[n-1].To == c.To {
+			all[n-1].Bytes += c.Bytes
+		} else {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// share shares out the bytes of a load, replicas not counted. Tensor parallelism cuts heads: of b ranks, decode rank j
+// holds the share [j/b, (j+1)/b), which lies at one of a prefill ranks, or at a/b of them; ranks that hold copies are sent
+// a part each, or all of it to each. Context parallelism cuts tokens, into equal parts on both sides.
+func (w *Workload) share(p Pattern, l load, bytes int64) []Cell {
+	a, b := w.prefill.attention(), w.decode.attention()
+	prefill, _ := w.Prefill.Worker(p.PrefillWorker)
+	decode, _ := w.Decode.Worker(p.DecodeWorker)
+	perSlice := max(1, a/b)
+	cells := make([]Cell, 0, b*w.decode.cp*w.senders())
+	groups := splitEven(bytes, b/l.replicas)
+	for j := range b {
+		parts := splitEven(groups[j/l.replicas], w.decode.cp)
+		if l.everyPart {
+			parts = slices.Repeat(groups[j/l.replicas:j/l.replicas+1], w.decode.cp)
+		}
+		for d, part := range parts {
+			to := decode + w.decode.rank(l.decodeStage, d, p.decodeGroup, w.Options.place(j))
+			for i, piece := range splitEven(part, w.senders()) {
+				from := prefill + w.prefill.rank(p.part.stage, i/perSlice, p.prefillGroup, j*a/b+i%perSlice)
+				cells = append(cells, Cell{from, to, piece})
+			}
 		}
 	}
 	return cells
-}
-
-// place returns where in a decode worker its TP rank j stands.
-func (l layout) place(j int) int {
-	if l.rail {
-		return railOrder[j]
-	}
-	return j
 }
 
 // splitEven cuts total into n whole parts that differ by at most 1 and add up
@@ -224,4 +291,12 @@ func splitEven(total int64, n int) []int64 {
 // errTooMuch refuses byte counts beyond 63 bits.
 func errTooMuch(what string) *fault.Error {
 	return usage("%s does not fit 63 bits", what)
+}
+
+// product multiplies two numbers that are not negative and reports whether the result fits.
+func product(a, b int64) (int64, bool) {
+	if a != 0 && b > (1<<63-1)/a {
+		return 0, false
+	}
+	return a * b, true
 }

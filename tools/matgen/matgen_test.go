@@ -189,7 +189,7 @@ func TestCompatPlan(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			w := mustPlan(t, append(slices.Clone(c.Args), "--compat", "--isl-list", c.list(t))...)
-			if w.Model.BytesPerToken != c.Model.BytesPerToken || w.Model.Hidden != c.Model.Hidden || w.Model.HeadDim != c.Model.HeadDim {
+			if w.Model.BytesPerToken != c.Model.BytesPerToken || w.Model.Hidden != c.Model.Hidden || w.Model.cache.Model.Groups[0].Key != c.Model.HeadDim {
 				t.Errorf("model %+v, wanted %+v", w.Model, c.Model)
 			}
 			if diff := cmp.Diff(c.Prefill, workers(w.Prefill)); diff != "" {

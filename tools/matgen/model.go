@@ -2,201 +2,169 @@ package matgen
 
 import (
 	"maps"
-	"math/bits"
 	"slices"
 	"strings"
 
 	"perigee/internal/model"
 )
 
-// Model is what of a model's architecture decides the size of its KV cache and
-// the time of its prefill.
-//
-// A model either has KVHeads heads of HeadDim values each, for keys and for
-// values (GQA), or one vector of LatentDim + RopeDim values per token and
-// layer that all heads share (MLA).
+// Model is what decides the bytes of a request and the time of its prefill: a model, and the precision of its cache.
 type Model struct {
-	Name          string `yaml:"name"`
-	Hidden        int64  `yaml:"hidden_size"`
-	Layers        int64  `yaml:"num_layers"`
-	Heads         int64  `yaml:"num_heads"`
-	KVHeads       int64  `yaml:"num_kv_heads,omitempty"`           // 0: MLA
-	HeadDim       int64  `yaml:"head_dim,omitempty"`               // 0: MLA
-	LatentDim     int64  `yaml:"mla_latent_dimension,omitempty"`   // 0: GQA
-	RopeDim       int64  `yaml:"mla_rope_dimension,omitempty"`     // 0: GQA
-	DtypeSize     int64  `yaml:"dtype_size"`                       // bytes
-	BytesPerToken int64  `yaml:"bytes_per_token"`                  // of KV cache, on all ranks together, without replicas
-	Window        int64  `yaml:"sliding_window,omitempty"`         // tokens that most layers keep of a request; 0: all layers keep all
-	FullEvery     int64  `yaml:"sliding_window_pattern,omitempty"` // with Window: every so manieth layer keeps all tokens
+	Name          string     `yaml:"name"`
+	Hidden        int64      `yaml:"hidden_size"`
+	Layers        int64      `yaml:"num_layers"`
+	Heads         int64      `yaml:"num_heads,omitempty"`
+	CacheDType    string     `yaml:"kv_cache_dtype"`
+	Serving       string     `yaml:"serving,omitempty"`
+	BytesPerToken int64      `yaml:"bytes_per_token"`        // of a long request, in all layers that keep all tokens
+	WindowBytes   int64      `yaml:"window_bytes,omitempty"` // that layers with a window keep of a long request
+	StateBytes    int64      `yaml:"state_bytes,omitempty"`  // of states, whatever the request's length
+	StateDType    string     `yaml:"state_dtype,omitempty"`
+	Groups        []groupDoc `yaml:"groups"`
+
+	cache         *model.Cache
 	hiddenGuessed bool
 }
 
-// MLA reports whether all heads share one latent vector.
-func (m Model) MLA() bool { return m.LatentDim > 0 }
+// groupDoc is a group of layers in the metadata.
+type groupDoc struct {
+	Kind        string `yaml:"kind"`
+	Layers      int    `yaml:"layers"`
+	Bytes       int64  `yaml:"bytes_per_entry"` // of a token, an entry for several, or a state, in one layer
+	Last        int64  `yaml:"last_tokens,omitempty"`
+	TokensEntry int64  `yaml:"tokens_per_entry,omitempty"`
+}
 
-const (
-	customName   = "custom"
-	defaultDtype = 2 // bytes: fp16, bfloat16
-)
+const customName = "custom"
 
 // compatPresets are the models of the original, of which two are wrong. It
 // knows no size of a head but hidden size / heads, rounded down.
-var compatPresets = map[string]Model{
-	"llama-405b":                    {Hidden: 16384, Layers: 126, Heads: 128, KVHeads: 8, DtypeSize: 2},
-	"qwen3-30B":                     {Hidden: 32768, Layers: 48, Heads: 32, KVHeads: 4, DtypeSize: 2},
-	"deepseek-r1-distill-llama-70b": {Hidden: 8192, Layers: 80, Heads: 64, KVHeads: 8, DtypeSize: 2},
-	"deepseek-r1":                   {Hidden: 12288, Layers: 100, Heads: 96, KVHeads: 12, DtypeSize: 2},
+var compatPresets = map[string]struct{ hidden, layers, heads, kvHeads int64 }{
+	"llama-405b":                    {16384, 126, 128, 8},
+	"qwen3-30B":                     {32768, 48, 32, 4},
+	"deepseek-r1-distill-llama-70b": {8192, 80, 64, 8},
+	"deepseek-r1":                   {12288, 100, 96, 12},
 }
 
-// model returns the model that the options name. file is what --model-file
-// holds.
-func (o *Options) model(file *Model) (Model, error) {
-	switch {
-	case o.Model != "":
-		return o.presetModel()
-	case file != nil:
-		return o.fileModel(*file)
-	default:
-		return o.customModel()
-	}
-}
-
-func (o *Options) presetModel() (Model, error) {
-	if !o.Compat {
-		a, ok := model.Shipped(o.Model)
-		if !ok {
-			return Model{}, model.Unknown(o.Model).WithHint("shipped are %s; --model-file takes a file of your own",
-				strings.Join(model.Names(), ", "))
-		}
-		m, err := fromArch(a)
-		m.Name, m.DtypeSize = o.Model, defaultDtype
-		if err != nil {
-			return Model{}, err
-		}
-		return m.sized()
-	}
-	m, ok := compatPresets[o.Model]
-	if !ok {
-		return Model{}, usage("--model: the original has no model %q, wanted one of %s", o.Model,
-			strings.Join(slices.Sorted(maps.Keys(compatPresets)), ", "))
-	}
-	m.Name = o.Model
-	m.HeadDim = m.Hidden / m.Heads
-	return m.sized()
-}
-
-// fromArch takes over what an architecture says. The dtype is not part of it.
-func fromArch(a model.Arch) (Model, error) {
-	if err := a.CheckHeads(); err != nil {
+// model returns the model that the options name, with its cache. file is what a model file holds, or nil.
+func (o *Options) model(file *model.Model) (Model, error) {
+	m, err := o.architecture(file)
+	if err != nil {
 		return Model{}, err
 	}
-	m := Model{
-		Name: a.Name, Hidden: a.Hidden, Layers: a.Layers, Heads: a.Heads, KVHeads: a.KVHeads, HeadDim: a.HeadDim,
-		LatentDim: a.LatentDim, RopeDim: a.RopeDim, Window: a.Window, FullEvery: a.FullEvery,
-	}
-	if m.MLA() {
-		m.HeadDim = 0 // it enters nothing here
-	}
-	return m, nil
-}
-
-// LoadModel reads a KVBench model architecture file. The file says neither the
-// precision of the cache nor, in most cases, the hidden size; [Plan] takes
-// them from the options.
-func LoadModel(path string) (*Model, error) {
-	a, err := model.LoadFile(path)
+	choice, err := o.cacheOptions(m)
 	if err != nil {
-		return nil, err
+		return Model{}, err
 	}
-	m, err := fromArch(a)
-	if err != nil {
-		return nil, err
+	if err := m.CheckHeads(); err != nil && !o.Compat {
+		return Model{}, err
 	}
-	return &m, nil
+	return o.sized(m, choice)
 }
 
-// requestBytes returns the KV cache of a request of so many tokens, and whether it
-// fits 63 bits.
-func (m Model) requestBytes(tokens int64) (int64, bool) {
-	if m.Window == 0 {
-		return product(tokens, m.BytesPerToken)
+// architecture returns the model that the options name.
+func (o *Options) architecture(file *model.Model) (*model.Model, error) {
+	switch {
+	case o.Compat && o.Model != "":
+		p, ok := compatPresets[o.Model]
+		if !ok {
+			return nil, usage("--model: the original has no model %q, wanted one of %s", o.Model,
+				strings.Join(slices.Sorted(maps.Keys(compatPresets)), ", "))
+		}
+		return model.OfHeads(o.Model, p.layers, p.heads, p.kvHeads, p.hidden/p.heads, p.hidden), nil
+	case file != nil:
+		return file, o.refuseNumbers()
+	case o.Model != "":
+		return model.Named(o.Model)
 	}
-	values, ok := model.Arch{
-		Layers: m.Layers, KVHeads: m.KVHeads, HeadDim: m.HeadDim, Window: m.Window, FullEvery: m.FullEvery,
-	}.RequestValues(tokens)
-	if !ok {
-		return 0, false
-	}
-	return product(values, m.DtypeSize)
+	return o.customModel()
 }
 
-// fileModel completes a model file by what it cannot say.
-func (o *Options) fileModel(m Model) (Model, error) {
+// named reports whether --model is the name of a model that perigee knows. Then numbers do not count, as in the original.
+func (o *Options) named() bool {
+	if o.Compat || o.Model == "" {
+		return o.Model != ""
+	}
+	_, err := model.Named(o.Model)
+	return err == nil
+}
+
+// cacheOptions are the precision and the way of serving. Without an option a cache has 16 bit.
+func (o *Options) cacheOptions(m *model.Model) (model.Options, error) {
+	choice := model.Options{Serving: model.Serving(o.Serving), Page: o.PageSize, StateDType: o.StateDType}
+	var err error
+	switch {
+	case o.KVCacheDType != "":
+		if choice.DType, err = m.ParseDType(o.KVCacheDType); err != nil {
+			return choice, usage("--kv-cache-dtype: %w", err)
+		}
+	case o.DtypeSize != nil && !o.named():
+		if choice.DType, err = model.BytesPerValue(*o.DtypeSize); err != nil {
+			return choice, usage("--dtype-size: %w", err)
+		}
+	default:
+		choice.DType, err = m.ParseDType("bf16")
+	}
+	return choice, err
+}
+
+// refuseNumbers refuses numbers of a custom model beside a file that says them.
+func (o *Options) refuseNumbers() error {
 	for _, x := range o.customNumbers() {
-		if x.value != nil && x.flag != "hidden-size" && x.flag != "dtype-size" {
-			return Model{}, usage("--%s: --model-file says that already", x.flag)
+		if x.value != nil && x.flag != "hidden-size" {
+			return usage("--%s: --model says that already", x.flag)
 		}
 		if x.value != nil && *x.value < 1 {
-			return Model{}, usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
+			return usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
 		}
 	}
-	m.DtypeSize = defaultDtype
-	if o.DtypeSize != nil {
-		m.DtypeSize = *o.DtypeSize
-	}
-	switch {
-	case o.HiddenSize != nil:
-		m.Hidden = *o.HiddenSize
-	case m.Hidden == 0:
-		m.hiddenGuessed = true
-		var ok bool
-		if m.Hidden, ok = product(m.Heads, m.HeadDim); !ok {
-			return Model{}, tooLargeModel()
-		}
-	}
-	return m.sized()
+	return nil
 }
 
-// customModel makes a model of the five numbers on the command line.
-func (o *Options) customModel() (Model, error) {
+// customModel makes a model of the numbers on the command line.
+func (o *Options) customModel() (*model.Model, error) {
 	var missing []string
 	for _, x := range o.customNumbers() {
 		switch {
 		case x.value == nil && x.required:
 			missing = append(missing, "--"+x.flag)
 		case x.value != nil && *x.value < 1:
-			return Model{}, usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
+			return nil, usage("--%s: wanted at least 1, got %d", x.flag, *x.value)
+		case x.value != nil && *x.value > x.most:
+			return nil, usage("--%s: wanted at most %d, got %d", x.flag, x.most, *x.value)
 		}
+	}
+	if o.DtypeSize == nil && o.KVCacheDType == "" {
+		missing = append(missing, "--dtype-size")
 	}
 	if missing != nil {
-		return Model{}, usage("wanted --model, --model-file or all numbers of a custom model: %s missing",
-			strings.Join(missing, ", ")).
-			WithHint("the models are %s", strings.Join(model.Names(), ", "))
+		return nil, usage("wanted --model NAME|FILE or all numbers of a custom model: %s missing", strings.Join(missing, ", ")).
+			WithHint("perigee kvbench models lists the names; the config.json of a model is a file")
 	}
-	m := Model{
-		Name: customName, Hidden: *o.HiddenSize, Layers: *o.NumLayers, Heads: *o.NumHeads,
-		KVHeads: *o.NumKVHeads, DtypeSize: *o.DtypeSize,
-	}
-	m.HeadDim = m.Hidden / m.Heads
+	head := *o.HiddenSize / *o.NumHeads
 	if o.HeadDim != nil {
-		m.HeadDim = *o.HeadDim
+		head = *o.HeadDim
 	}
 	if !o.Compat {
-		if err := m.checkHeads(o.HeadDim != nil); err != nil {
-			return Model{}, err
+		if err := o.checkHeads(); err != nil {
+			return nil, err
 		}
 	}
-	return m.sized()
+	if head == 0 { // only the original can round a head down to nothing
+		return nil, usage("--hidden-size %d leaves nothing for each of %d heads", *o.HiddenSize, *o.NumHeads)
+	}
+	return model.OfHeads(customName, *o.NumLayers, *o.NumHeads, *o.NumKVHeads, head, *o.HiddenSize), nil
 }
 
-func (m Model) checkHeads(headDimGiven bool) error {
-	if !headDimGiven && m.Hidden%m.Heads != 0 {
-		return usage("--hidden-size %d does not divide into --num-heads %d heads", m.Hidden, m.Heads).
+func (o *Options) checkHeads() error {
+	hidden, heads, kv := *o.HiddenSize, *o.NumHeads, *o.NumKVHeads
+	if o.HeadDim == nil && hidden%heads != 0 {
+		return usage("--hidden-size %d does not divide into --num-heads %d heads", hidden, heads).
 			WithHint("--head-dim gives the size of a head where it is not hidden size / heads")
 	}
-	if m.Heads%m.KVHeads != 0 {
+	if heads%kv != 0 {
 		return usage("--num-heads %d does not divide into groups for --num-kv-heads %d: wanted a multiple of %d",
-			m.Heads, m.KVHeads, m.KVHeads)
+			heads, kv, kv)
 	}
 	return nil
 }
@@ -204,52 +172,50 @@ func (m Model) checkHeads(headDimGiven bool) error {
 type customNumber struct {
 	flag     string
 	value    *int64
+	most     int64
 	required bool
 }
 
 func (o *Options) customNumbers() []customNumber {
 	return []customNumber{
-		{"hidden-size", o.HiddenSize, true},
-		{"num-layers", o.NumLayers, true},
-		{"num-heads", o.NumHeads, true},
-		{"num-kv-heads", o.NumKVHeads, true},
-		{"dtype-size", o.DtypeSize, true},
-		{"head-dim", o.HeadDim, false},
+		{"hidden-size", o.HiddenSize, model.MaxNumber, true},
+		{"num-layers", o.NumLayers, model.MaxLayers, true},
+		{"num-heads", o.NumHeads, model.MaxNumber, true},
+		{"num-kv-heads", o.NumKVHeads, model.MaxNumber, true},
+		{"head-dim", o.HeadDim, model.MaxNumber, false},
 	}
 }
 
-// sized fills in the bytes per token.
-func (m Model) sized() (Model, error) {
-	values, ok := product(2, m.KVHeads, m.HeadDim)
-	if m.MLA() {
-		values, ok = m.LatentDim+m.RopeDim, true // keys and values share it
+// sized computes the bytes, and completes a hidden size that the file does not say.
+func (o *Options) sized(m *model.Model, choice model.Options) (Model, error) {
+	c, err := m.Cache(choice)
+	if err != nil {
+		return Model{}, err
 	}
-	if !ok {
-		return Model{}, tooLargeModel()
+	growing, windows, states := c.TokenBytes()
+	sized := Model{
+		Name: m.Name, Hidden: m.Hidden, Layers: m.Layers, Heads: m.Heads, CacheDType: choice.DType.Name,
+		Serving: string(choice.Serving), BytesPerToken: int64(growing), WindowBytes: windows, StateBytes: states,
+		StateDType: c.State, cache: c,
 	}
-	if m.BytesPerToken, ok = product(values, m.Layers, m.DtypeSize); !ok {
-		return Model{}, tooLargeModel()
+	if o.named() {
+		sized.Name = o.Model
 	}
-	if m.BytesPerToken == 0 { // only the original can round a head down to nothing
-		return Model{}, usage("--hidden-size %d leaves nothing for each of %d heads", m.Hidden, m.Heads)
+	for i, g := range m.Groups {
+		sized.Groups = append(sized.Groups, groupDoc{string(g.Kind), len(g.Layers), c.EntryBytes(i), g.Last, g.Every})
 	}
-	return m, nil
+	switch {
+	case o.HiddenSize != nil && !o.named():
+		sized.Hidden = *o.HiddenSize
+	case m.Hidden == 0:
+		sized.hiddenGuessed = true
+		sized.Hidden = m.Heads * max(m.Groups[0].Key, 1)
+	}
+	return sized, nil
 }
 
-func tooLargeModel() error {
-	return usage("the model is too large: its KV cache per token does not fit 63 bits")
-}
-
-// product multiplies numbers that are not negative and reports whether the
-// result fits.
-func product(factors ...int64) (int64, bool) {
-	result := uint64(1)
-	for _, f := range factors {
-		high, low := bits.Mul64(result, uint64(f))
-		if high != 0 || low > 1<<63-1 {
-			return 0, false
-		}
-		result = low
-	}
-	return int64(result), true
+// requestBytes returns what is kept of a request of so many tokens, states included, and whether it fits 63 bits.
+func (m Model) requestBytes(tokens int64) (int64, bool) {
+	kv, state, err := m.cache.Bytes(tokens)
+	return kv + state, err == nil
 }

@@ -1,7 +1,6 @@
 package matgen
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -47,22 +46,34 @@ type Options struct {
 	NumDecodeNodes  int `required:"" placeholder:"N" group:"System" help:"Nodes that decode." yaml:"num_decode_nodes"`
 	PPN             int `name:"ppn" default:"8" group:"System" help:"GPUs, and so ranks, per node." yaml:"ppn"`
 
-	PrefillTP     int  `name:"prefill-tp" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
-	PrefillPP     int  `name:"prefill-pp" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker; only 1 can be planned." yaml:"prefill_pp"`
-	PrefillCP     int  `name:"prefill-cp" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
-	DecodeTP      int  `name:"decode-tp" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
-	DecodePP      int  `name:"decode-pp" default:"1" group:"System" help:"Pipeline parallelism of a decode worker; only 1 can be planned." yaml:"decode_pp"`
-	DecodeCP      int  `name:"decode-cp" default:"1" group:"System" help:"Context parallelism of a decode worker; only 1 can be planned." yaml:"decode_cp"`
+	PrefillTP int `name:"prefill-tp" default:"1" group:"System" help:"Tensor parallelism of a prefill worker." yaml:"prefill_tp"`
+	PrefillPP int `name:"prefill-pp" default:"1" group:"System" help:"Pipeline parallelism of a prefill worker: each stage sends its layers when it has them." yaml:"prefill_pp"`
+	PrefillCP int `name:"prefill-cp" default:"1" group:"System" help:"Context parallelism of a prefill worker." yaml:"prefill_cp"`
+	DecodeTP  int `name:"decode-tp" default:"1" group:"System" help:"Tensor parallelism of a decode worker." yaml:"decode_tp"`
+	DecodePP  int `name:"decode-pp" default:"1" group:"System" help:"Pipeline parallelism of a decode worker." yaml:"decode_pp"`
+	DecodeCP  int `name:"decode-cp" default:"1" group:"System" help:"Context parallelism of a decode worker: its parts share out the tokens evenly." yaml:"decode_cp"`
+	PrefillDP int `name:"prefill-dp" default:"1" group:"System" help:"Attention groups of a prefill worker (data-parallel attention): a request lives on tp / dp of its ranks." yaml:"prefill_dp"`
+	DecodeDP  int `name:"decode-dp" default:"1" group:"System" help:"The same of a decode worker." yaml:"decode_dp"`
+
+	PrefillPPLayers []int64 `name:"prefill-pp-layers" placeholder:"N,N,..." group:"System" help:"Layers of each stage of a prefill worker, where they are not as --serving shares them out." yaml:"prefill_pp_layers,omitempty"`
+	DecodePPLayers  []int64 `name:"decode-pp-layers" placeholder:"N,N,..." group:"System" help:"The same of a decode worker." yaml:"decode_pp_layers,omitempty"`
+
 	RailOptimized bool `negatable:"" group:"System" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
-	Model      string `completes:"models" placeholder:"NAME" group:"Model" help:"A shipped model, such as llama-405b, qwen3-30B or deepseek-r1; perigee kvbench models lists them." yaml:"model,omitempty"`
-	ModelFile  string `placeholder:"FILE" group:"Model" help:"A KVBench model architecture (YAML)." yaml:"model_file,omitempty"`
-	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a --model-file that does not say it." yaml:"hidden_size,omitempty"`
+	Model        string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A model by its name, such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models lists them), or its config.json, or a file of your own." yaml:"model,omitempty"`
+	ModelFile    string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
+	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" group:"Model" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
+	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Model" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
+	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Model" help:"Move what an engine moves: vllm, sglang or trtllm; whole pages, its windows, its stages. By default what the model keeps." yaml:"serving,omitempty"`
+	PageSize     int64  `name:"page-size" default:"1" placeholder:"TOKENS" group:"Model" help:"With --serving: tokens of a page." yaml:"page_size,omitempty"`
+
+	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`
 	NumLayers  *int64 `placeholder:"N" group:"Model" help:"Custom model: layers." yaml:"num_layers,omitempty"`
 	NumHeads   *int64 `placeholder:"N" group:"Model" help:"Custom model: attention heads." yaml:"num_heads,omitempty"`
 	NumKVHeads *int64 `name:"num-kv-heads" placeholder:"N" group:"Model" help:"Custom model: heads of the KV cache." yaml:"num_kv_heads,omitempty"`
 	HeadDim    *int64 `placeholder:"N" group:"Model" help:"Custom model: size of a head, where it is not hidden size / heads." yaml:"head_dim,omitempty"`
-	DtypeSize  *int64 `placeholder:"BYTES" group:"Model" help:"Custom model and --model-file: bytes per value of the cache (2 for a --model-file, and always for --model)." yaml:"dtype_size,omitempty"`
+
+	DtypeSize *float64 `placeholder:"BYTES" group:"Model" help:"Custom model, or a file: bytes per value of the cache, such as 1 or 0.5, instead of a --kv-cache-dtype." yaml:"dtype_size,omitempty"`
 
 	ISLMean  float64 `name:"isl-mean" default:"16000" group:"Requests" help:"Mean of the input lengths, in tokens." yaml:"isl_mean"`
 	ISLScale float64 `name:"isl-scale" default:"10000" group:"Requests" help:"Their standard deviation; 0 makes all requests alike." yaml:"isl_scale"`
@@ -77,6 +88,10 @@ type Options struct {
 	FLOPS      float64 `name:"flops" default:"400e12" group:"System" help:"Operations per second that a GPU reaches in prefill; decides the sleeps." yaml:"flops"`
 	KVReplicas string  `name:"kv-replicas" enum:"split,full" default:"split" group:"Traffic" help:"What decode ranks that hold the same cache receive: each an equal part (split), or each all of it (full)." yaml:"kv_replicas"`
 	Scale      float64 `default:"1" group:"Traffic" help:"Shrink all bytes by this factor, so that a small machine can play the workload." yaml:"scale"`
+	TimeScale  float64 `name:"time-scale" default:"1" group:"Traffic" help:"Shrink all sleeps by this factor." yaml:"time_scale"`
+	Layerwise  bool    `group:"Traffic" help:"Send each run of layers of a batch when it is prefilled, while the next one is." yaml:"layerwise,omitempty"`
+	Runs       int     `name:"layer-runs" placeholder:"N" group:"Traffic" help:"With --layerwise: into how many runs a stage's layers are cut (default: 8, or as many as it has)." yaml:"layer_runs,omitempty"`
+	Chunk      int64   `placeholder:"TOKENS" group:"Traffic" help:"Prefill, and send, each request by chunks of so many tokens." yaml:"chunk,omitempty"`
 	MemType    string  `placeholder:"TYPE" group:"Traffic" help:"mem_type of every pattern: cuda, vram, cpu or dram. By default it is left to the run." yaml:"mem_type,omitempty"`
 	Compat     bool    `group:"Traffic" help:"Make the files of the original generator, with its rounding, presets and sleeps." yaml:"compat"`
 	Dense      bool    `group:"Files" help:"Write a row for each rank even of more than 1024 ranks, instead of a line for each message." yaml:"dense"`
@@ -88,6 +103,7 @@ func DefaultOptions() Options {
 	return Options{
 		BatchSize: 1, MaxBatchMem: 100e9, PPN: 8,
 		PrefillTP: 1, PrefillPP: 1, PrefillCP: 1, DecodeTP: 1, DecodePP: 1, DecodeCP: 1,
+		PrefillDP: 1, DecodeDP: 1, PageSize: 1, TimeScale: 1,
 		ISLMean: 16000, ISLScale: 10000, MinISL: 1000, MaxISL: 128000,
 		FLOPS: defaultFLOPS, KVReplicas: replicasSplit, Scale: 1,
 	}
@@ -115,6 +131,9 @@ func (o *Options) checkNumbers() error {
 		{"decode-tp", int64(o.DecodeTP), maxRanks},
 		{"decode-pp", int64(o.DecodePP), maxRanks},
 		{"decode-cp", int64(o.DecodeCP), maxRanks},
+		{"prefill-dp", int64(o.PrefillDP), maxRanks},
+		{"decode-dp", int64(o.DecodeDP), maxRanks},
+		{"page-size", o.PageSize, maxTokens},
 		{"min-isl", o.MinISL, maxTokens},
 		{"max-isl", o.MaxISL, maxTokens},
 	}
@@ -161,6 +180,7 @@ func (o *Options) checkReals() error {
 		{"isl-scale", o.ISLScale, true, maxTokens},
 		{"flops", o.FLOPS, false, math.MaxFloat64},
 		{"scale", o.Scale, false, 1},
+		{"time-scale", o.TimeScale, true, math.MaxFloat64},
 	}
 	for _, n := range reals {
 		switch {
@@ -191,7 +211,24 @@ func (o *Options) checkWords() error {
 		return usage("--trace-unit without effect: there is no --trace")
 	}
 	if o.Model != "" && o.ModelFile != "" {
-		return usage("--model and --model-file exclude each other")
+		return usage("--model and --model-file exclude each other: --model takes a file, too")
+	}
+	if o.KVCacheDType != "" && o.DtypeSize != nil {
+		return usage("--kv-cache-dtype and --dtype-size exclude each other: both give the precision of the cache")
+	}
+	for _, x := range []struct {
+		flag, without string
+		idle          bool
+	}{
+		{"--page-size", "--serving", o.PageSize != 1 && o.Serving == ""},
+		{"--layer-runs", "--layerwise", o.Runs != 0 && !o.Layerwise},
+	} {
+		if x.idle {
+			return usage("%s without effect: there is no %s", x.flag, x.without)
+		}
+	}
+	if o.Runs < 0 || o.Chunk < 0 {
+		return usage("--layer-runs %d, --chunk %d: wanted at least 1", o.Runs, o.Chunk)
 	}
 	if o.Compat {
 		return o.checkCompat()
@@ -216,6 +253,12 @@ func (o *Options) checkCompat() error {
 		{"--kv-replicas", o.KVReplicas != replicasSplit},
 		{"--scale", o.Scale != 1},
 		{"--mem-type", o.MemType != ""},
+		{"--time-scale", o.TimeScale != 1},
+		{"--layerwise", o.Layerwise},
+		{"--chunk", o.Chunk != 0},
+		{"--kv-cache-dtype", o.KVCacheDType != ""},
+		{"--serving", o.Serving != ""},
+		{"--prefill-dp, --decode-dp", o.PrefillDP != 1 || o.DecodeDP != 1},
 	} {
 		if x.given {
 			return usage("%s cannot be combined with --compat: the original has no such option", x.flag)
@@ -224,10 +267,5 @@ func (o *Options) checkCompat() error {
 	return nil
 }
 
-// shape says how large a worker is, in the words of messages.
-func shape(tp, cp int) string {
-	if cp == 1 {
-		return fmt.Sprintf("tp %d", tp)
-	}
-	return fmt.Sprintf("tp %d x cp %d", tp, cp)
-}
+// cut reports whether a batch moves in several patterns that overlap its prefill.
+func (o *Options) cut() bool { return o.Layerwise || o.Chunk > 0 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/trace"
 	"perigee/internal/traffic/matrix"
 )
@@ -18,38 +19,43 @@ const defaultRequests = 1000
 type Inputs struct {
 	Draws []Draw         // nil: draw them
 	Trace *trace.Summary // nil: they are of no trace
-	Model *Model         // nil: the options name the model
+	Model *model.Model   // nil: the options name a model that perigee knows
 }
 
 // Workload is a planned workload: what the files will hold, without them.
 type Workload struct {
 	Options  Options
-	Trace    *trace.Summary // or nil
 	Model    Model
 	Requests []Request
+	Trace    *trace.Summary // or nil
 	Prefill  Side
 	Decode   Side
 	Patterns []Pattern // in the order of the run
 	Warnings []string  // what looks doubtful, a sentence each
 
-	clipped clipped
+	prefill, decode parallel
+	clipped         clipped
 }
 
 // MaxMatrices is how many matrices a workload has at most, each of which is a file. A list of a few megabytes can ask
 // for a million.
 const MaxMatrices = 1 << 16
 
-// Pattern is one batch of requests, whose cache moves from a prefill worker to
-// a decode worker.
+// Pattern is one batch of requests, or a part of it, whose cache moves from a prefill worker to a decode worker.
 type Pattern struct {
 	FirstRequest, Requests      int // of Workload.Requests
+	Batch                       int
 	PrefillWorker, DecodeWorker int
 	ISL                         int64   // tokens of input, all requests
-	KVBytes                     int64   // of cache, before --scale and without replicas
+	KVBytes                     int64   // of cache or states, before --scale and without replicas
 	Bytes                       int64   // the sum of the matrix
 	SleepSec                    float64 // before the launch
-	scaled                      int64   // KVBytes times --scale
-	cellText                    string  // --compat: what every cell is written as
+
+	part                      part
+	before, after             []part // that are prefilled then, and move nothing
+	prefillGroup, decodeGroup int    // attention groups of the workers
+	scaled                    int64  // KVBytes times --scale
+	cellText                  string // --compat: what every cell is written as
 }
 
 // World returns the number of ranks.
@@ -74,8 +80,12 @@ func (o *Options) Load() (Inputs, error) {
 	case o.Trace != "":
 		in.Draws, in.Trace, err = LoadTrace(o.Trace, o.TraceUnit)
 	}
-	if err == nil && o.ModelFile != "" {
-		in.Model, err = LoadModel(o.ModelFile)
+	switch _, shipped := model.Shipped(o.Model); {
+	case err != nil:
+	case o.ModelFile != "":
+		in.Model, err = model.LoadFile(o.ModelFile)
+	case o.Model != "" && !shipped && !o.Compat:
+		in.Model, err = model.Load(o.Model)
 	}
 	return in, err
 }
@@ -100,10 +110,7 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	if w.Model, err = o.model(in.Model); err != nil {
 		return nil, err
 	}
-	if w.Prefill, w.Decode, err = o.sides(); err != nil {
-		return nil, err
-	}
-	if err := w.checkWorkers(); err != nil {
+	if err := w.makeWorkers(); err != nil {
 		return nil, err
 	}
 	draws, err := o.draws(in)
@@ -121,20 +128,29 @@ func Plan(o Options, in Inputs) (*Workload, error) {
 	return w, nil
 }
 
-func (w *Workload) checkWorkers() error {
+// makeWorkers cuts the ranks into workers.
+func (w *Workload) makeWorkers() error {
 	o := &w.Options
+	var err error
 	if o.Compat {
+		w.prefill = parallel{tp: o.PrefillTP, cp: o.PrefillCP, dp: 1, stages: []int64{0, w.Model.Layers}}
+		w.decode = parallel{tp: o.DecodeTP, cp: o.DecodeCP, dp: 1, stages: w.prefill.stages}
+		if w.Prefill, w.Decode, err = o.sides(o.PrefillTP*o.PrefillCP, o.DecodeTP*o.DecodeCP); err != nil {
+			return err
+		}
 		return w.checkCompatWorkers()
 	}
-	if err := o.checkShape(w.Model); err != nil {
+	if w.prefill, w.decode, err = o.parallels(w.Model); err != nil {
 		return err
 	}
-	if err := o.checkWhole(w.Model); err != nil {
+	if w.Prefill, w.Decode, err = o.sides(w.prefill.size(), w.decode.size()); err != nil {
 		return err
 	}
-	if cells := o.DecodeTP * o.layout(w.Model).senders(); cells > matrix.MaxCells {
-		return usage("workers of %s and %s exchange %d messages: wanted at most %d",
-			shape(o.PrefillTP, o.PrefillCP), shape(o.DecodeTP, 1), cells, matrix.MaxCells)
+	if err := w.checkShape(); err != nil {
+		return err
+	}
+	if cells := w.decode.attention() * w.decode.cp * w.senders(); cells > matrix.MaxCells {
+		return usage("workers of %s and %s exchange %d messages: wanted at most %d", w.prefill, w.decode, cells, matrix.MaxCells)
 	}
 	return nil
 }
@@ -161,7 +177,7 @@ func (o *Options) draws(in Inputs) ([]Draw, error) {
 // makePatterns cuts the requests into batches. A batch is closed as soon as it
 // has --batch-size requests or its cache is larger than --max-batch-mem, so
 // its last request may take it beyond that. Batch k goes from prefill worker
-// k mod their number to decode worker k mod theirs.
+// k mod their number to decode worker k mod theirs, and there to the next attention group in turn.
 //
 // There are at most MaxMatrices.
 func (w *Workload) makePatterns() error {
@@ -170,7 +186,7 @@ func (w *Workload) makePatterns() error {
 		limit = int64(w.Options.MaxBatchMem)
 	}
 	var total int64
-	first := 0
+	batch, first := 0, 0
 	var isl, kv int64
 	for i, r := range w.Requests {
 		bytes, ok := w.Model.requestBytes(r.Tokens)
@@ -184,16 +200,20 @@ func (w *Workload) makePatterns() error {
 		if kv <= limit && n < w.Options.BatchSize && i+1 < len(w.Requests) {
 			continue
 		}
-		k := len(w.Patterns)
-		if k == MaxMatrices {
+		whole := Pattern{FirstRequest: first, Requests: n, Batch: batch, ISL: isl, KVBytes: kv,
+			PrefillWorker: batch % w.Prefill.Workers(), DecodeWorker: batch % w.Decode.Workers()}
+		if w.Options.Compat {
+			w.Patterns = append(w.Patterns, whole)
+		} else {
+			whole.prefillGroup = batch / w.Prefill.Workers() % w.prefill.dp
+			whole.decodeGroup = batch / w.Decode.Workers() % w.decode.dp
+			w.Patterns = append(w.Patterns, w.cut(whole)...)
+		}
+		if len(w.Patterns) > MaxMatrices {
 			return fault.New(fault.Usage, "%d requests make more than %d matrices", len(w.Requests), MaxMatrices).
 				WithHint("--batch-size puts requests together, --num-user-requests takes the first ones only")
 		}
-		w.Patterns = append(w.Patterns, Pattern{
-			FirstRequest: first, Requests: n, ISL: isl, KVBytes: kv,
-			PrefillWorker: k % w.Prefill.Workers(), DecodeWorker: k % w.Decode.Workers(),
-		})
-		first, isl, kv = i+1, 0, 0
+		batch, first, isl, kv = batch+1, i+1, 0, 0
 	}
 	return nil
 }
@@ -206,12 +226,7 @@ func (w *Workload) fill() error {
 	if err := w.fillBytes(); err != nil {
 		return err
 	}
-	for k := range w.Patterns {
-		w.Patterns[k].SleepSec = w.computeSec(w.Patterns[k])
-	}
-	if w.Options.Trace != "" {
-		w.addWaits()
-	}
+	w.fillSleeps()
 	for _, p := range w.Patterns {
 		if math.IsInf(p.SleepSec, 0) {
 			return usage("--flops %v: the prefill of a batch would take for ever", w.Options.FLOPS)
@@ -221,19 +236,22 @@ func (w *Workload) fill() error {
 }
 
 func (w *Workload) fillBytes() error {
-	replicas := int64(w.Options.replicas(w.Model))
 	var total int64
 	for k, scaled := range w.scaledBytes() {
 		p := &w.Patterns[k]
 		if scaled == 0 {
-			return usage("--scale %v leaves nothing of the %d bytes of batch %d", w.Options.Scale, p.KVBytes, k)
+			return usage("--scale %v leaves nothing of the %d bytes of pattern %d", w.Options.Scale, p.KVBytes, k)
 		}
-		var ok bool
 		p.scaled = scaled
-		if p.Bytes, ok = product(scaled, replicas); !ok || p.Bytes > math.MaxInt64-total {
-			return errTooMuch("the sum of all matrices")
+		loads := w.loads(*p)
+		for i, bytes := range apportion(scaled, bytesOf(loads)) {
+			sum, ok := product(bytes, int64(loads[i].times(w.decode)))
+			if !ok || sum > math.MaxInt64-total {
+				return errTooMuch("the sum of all matrices")
+			}
+			p.Bytes += sum
+			total += sum
 		}
-		total += p.Bytes
 	}
 	return nil
 }
@@ -292,67 +310,20 @@ func apportion(total int64, weights []int64) []int64 {
 	return parts
 }
 
-// computeSec is the time that the prefill of a batch takes,
-//
-//	sum over its requests of (4 s^2 H + 16 s H^2) L / (flops * tp * cp)
-//
-// with s tokens, hidden size H and L layers: the attention scores and values,
-// and the matrices of an MLP of width 4 H. The numerator is exact.
-func (w *Workload) computeSec(p Pattern) float64 {
-	squares := new(big.Int)
-	var s big.Int
-	for _, r := range w.Requests[p.FirstRequest : p.FirstRequest+p.Requests] {
-		squares.Add(squares, s.Mul(s.SetInt64(r.Tokens), &s))
-	}
-	work := operations(squares, big.NewInt(p.ISL), w.Model)
-	o := &w.Options
-	return work / (o.FLOPS * float64(o.PrefillTP) * float64(o.PrefillCP))
-}
-
-// operations returns 4 squares H L + 16 tokens H^2 L.
-func operations(squares, tokens *big.Int, m Model) float64 {
-	hidden, layers := big.NewInt(m.Hidden), big.NewInt(m.Layers)
+// operations returns 4 squares H L + 16 tokens H^2 L for so many layers.
+func operations(squares, tokens *big.Int, m Model, layers int64) float64 {
+	hidden := big.NewInt(m.Hidden)
 	scores := new(big.Int).Mul(big.NewInt(4), squares)
 	mlp := new(big.Int).Mul(big.NewInt(16), tokens)
 	sum := scores.Add(scores, mlp.Mul(mlp, hidden))
-	sum.Mul(sum, hidden).Mul(sum, layers)
+	sum.Mul(sum, hidden).Mul(sum, big.NewInt(layers))
 	f, _ := new(big.Float).SetInt(sum).Float64()
 	return f
-}
-
-// addWaits makes the sleeps of a trace long enough that no batch is prefilled
-// before its last request has come. A batch also waits for the batches before
-// it on its prefill worker, as the run has it wait (meet: initiators), but not for
-// its decode worker, which is free to receive several; the transfers themselves
-// count as instantaneous. With --compat it waits for both, as in the original.
-func (w *Workload) addWaits() {
-	prefillFree := make([]float64, w.Prefill.Workers())
-	decodeFree := make([]float64, w.Decode.Workers())
-	for k := range w.Patterns {
-		p := &w.Patterns[k]
-		free := prefillFree[p.PrefillWorker]
-		if w.Options.Compat {
-			free = max(free, decodeFree[p.DecodeWorker])
-		}
-		p.SleepSec += max(0, w.arrivalSec(*p)-free)
-		prefillFree[p.PrefillWorker] = free + p.SleepSec
-		decodeFree[p.DecodeWorker] = free + p.SleepSec
-	}
 }
 
 // arrivalSec is when the last request of a batch comes.
 func (w *Workload) arrivalSec(p Pattern) float64 {
 	return w.Requests[p.FirstRequest+p.Requests-1].ArrivalSec
-}
-
-// Cells returns the messages of a pattern.
-func (w *Workload) Cells(p Pattern) []Cell {
-	if w.Options.Compat {
-		return w.compatCells(p)
-	}
-	prefill, _ := w.Prefill.Worker(p.PrefillWorker)
-	decode, _ := w.Decode.Worker(p.DecodeWorker)
-	return w.Options.layout(w.Model).cells(p.scaled, prefill, decode)
 }
 
 // Matrix returns the traffic matrix of a pattern. With --compat, its cells are

@@ -28,7 +28,7 @@ func drawOptions(t *rapid.T) (Options, Inputs) {
 		o.Model = "deepseek-r1"
 	} else {
 		kvHeads := int64(pick("kv heads", 1, 2, 4, 8, 16))
-		heads, hidden, layers, dtype := kvHeads*3, kvHeads*3*5, int64(3), int64(1)
+		heads, hidden, layers, dtype := kvHeads*3, kvHeads*3*5, int64(3), 1.0
 		o.NumKVHeads, o.NumHeads, o.HiddenSize, o.NumLayers, o.DtypeSize = &kvHeads, &heads, &hidden, &layers, &dtype
 	}
 	o.KVReplicas = rapid.SampledFrom([]string{replicasSplit, replicasFull}).Draw(t, "replicas")
@@ -90,7 +90,7 @@ func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 	o := &w.Options
 	copies := int64(1)
 	if o.KVReplicas == replicasFull {
-		copies = int64(holders(w.Model, o.DecodeTP))
+		copies = int64(w.holders())
 	}
 	if m.Total() != p.scaled*copies || m.Total() != p.Bytes || m.Size() != w.World() {
 		t.Fatalf("sum %d, wanted %d x %d, %d planned", m.Total(), p.scaled, copies, p.Bytes)
@@ -130,12 +130,13 @@ func checkMatrix(t *rapid.T, w *Workload, p Pattern) {
 type span struct{ from, to *big.Rat }
 
 func holds(m Model, tp, rank int) span {
-	if m.MLA() {
+	heads := m.cache.Model.Groups[0].Heads
+	if heads == 0 { // latent vectors
 		return span{new(big.Rat), big.NewRat(1, 1)}
 	}
-	first := int64(rank) * m.KVHeads / int64(tp)
-	last := (int64(rank+1)*m.KVHeads + int64(tp) - 1) / int64(tp)
-	return span{big.NewRat(first, m.KVHeads), big.NewRat(last, m.KVHeads)}
+	first := int64(rank) * heads / int64(tp)
+	last := (int64(rank+1)*heads + int64(tp) - 1) / int64(tp)
+	return span{big.NewRat(first, heads), big.NewRat(last, heads)}
 }
 
 func (s span) contains(x span) bool { return s.from.Cmp(x.from) <= 0 && x.to.Cmp(s.to) <= 0 }
@@ -404,9 +405,13 @@ func TestRefused(t *testing.T) {
 		{[]string{"--prefill-tp", "0"}, "--prefill-tp: wanted at least 1"},
 		{[]string{"--prefill-cp=-1"}, "--prefill-cp: wanted at least 1"},
 		{[]string{"--decode-tp", "0"}, "--decode-tp: wanted at least 1"},
-		{[]string{"--prefill-pp", "2"}, "the stages of a pipeline send at different times"},
-		{[]string{"--decode-pp", "2"}, "wanted 1"},
-		{[]string{"--decode-cp", "2", "--prefill-cp", "2"}, "--decode-cp 2: wanted 1"},
+		{[]string{"--prefill-pp", "127"}, "--prefill-pp of llama-405b: 127 stages of a pipeline are more than the 126 layers"},
+		{[]string{"--decode-pp-layers", "100,25"}, "--decode-pp of llama-405b: the stages have 125 layers together, the model has 126"},
+		{[]string{"--prefill-pp", "3", "--prefill-pp-layers", "100,26"}, "layers of 2 stages, and --prefill-pp is 3"},
+		{[]string{"--prefill-tp", "4", "--prefill-dp", "3"}, "--prefill-dp 3: wanted a divisor of --prefill-tp 4"},
+		{[]string{"--page-size", "16"}, "--page-size without effect: there is no --serving"},
+		{[]string{"--layer-runs", "4"}, "--layer-runs without effect: there is no --layerwise"},
+		{[]string{"--kv-cache-dtype", "fp3"}, "--kv-cache-dtype: there is no precision \"fp3\""},
 		{[]string{"--isl-mean", "0"}, "--isl-mean: wanted a number above 0, got 0"},
 		{[]string{"--isl-mean", "NaN"}, "--isl-mean: wanted a finite number, got NaN"},
 		{[]string{"--isl-scale=-1"}, "--isl-scale: wanted a number above 0, got -1"},
@@ -427,8 +432,8 @@ func TestRefused(t *testing.T) {
 		{[]string{"--isl-list", "x", "--trace", "y"}, "--isl-list and --trace exclude each other"},
 		{[]string{"--trace-unit", "s"}, "--trace-unit without effect: there is no --trace"},
 		{[]string{"--isl-list", writeFile(t, "l", "1")}, "has only 1"},
-		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "the 8 KV heads of llama-405b do not divide among so many ranks"},
-		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "--prefill-tp can be 1, 2, 4, 8 or a multiple of 8"},
+		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "--prefill-tp 3: the 8 KV heads of LLAMA3.1_405B do not divide among 3 ranks"},
+		{[]string{"--prefill-tp", "3", "--ppn", "12"}, "--prefill-tp can be 1, 2, 4, 8, 16"},
 		{[]string{"--prefill-tp", "3", "--decode-tp", "2"}, "one must be a multiple of the other"},
 		{[]string{"--prefill-tp", "3", "--decode-tp", "2"}, "with --decode-tp 2, --prefill-tp can be 1, 2 or a multiple of 2"},
 		{[]string{"--prefill-tp", "4", "--decode-tp", "4", "--ppn", "6"}, "prefill: the 6 GPUs (1 x ppn 6) do not divide into workers of 4 (tp 4)"},
@@ -452,11 +457,11 @@ func TestRefused(t *testing.T) {
 		says string
 	}{
 		{[]string{"--hidden-size", "0"}, "--hidden-size: wanted at least 1, got 0"},
-		{[]string{"--dtype-size=-2"}, "--dtype-size: wanted at least 1, got -2"},
+		{[]string{"--dtype-size=-2"}, "--dtype-size: wanted whole bits for a value"},
 		{[]string{"--num-heads", "3"}, "--hidden-size 256 does not divide into --num-heads 3 heads"},
 		{[]string{"--num-kv-heads", "3"}, "--num-heads 4 does not divide into groups for --num-kv-heads 3"},
 		{[]string{"--head-dim", "0"}, "--head-dim: wanted at least 1"},
-		{[]string{"--num-layers", "9223372036854775807"}, "the model is too large"},
+		{[]string{"--num-layers", "9223372036854775807"}, "--num-layers: wanted at most 16384"},
 		{[]string{"--compat", "--hidden-size", "3"}, "leaves nothing for each of 4 heads"},
 		{[]string{"--compat", "--num-layers", "0"}, "--num-layers: wanted at least 1"},
 	}
@@ -474,13 +479,13 @@ func TestRefused(t *testing.T) {
 
 // TestNoFloatBeyond53Bits plans caches whose bytes no float64 can hold.
 func TestNoFloatBeyond53Bits(t *testing.T) {
-	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "1", "--hidden-size", "3", "--num-layers", "3333333333333333",
-		"--num-heads", "3", "--num-kv-heads", "3", "--dtype-size", "1", "--min-isl", "1", "--isl-list", writeFile(t, "l", "7\n11"))
-	if got, want := w.Patterns[0].Bytes, int64(2*3*3333333333333333*7); got != want || int64(float64(want)) == want {
+	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "1", "--hidden-size", "3", "--num-layers", "1",
+		"--num-heads", "3", "--num-kv-heads", "3", "--dtype-size", "1", "--min-isl", "1", "--max-isl", "1099511627775", "--isl-list", writeFile(t, "l", "1099511627775\n11"), "--head-dim", "1048575")
+	if got, want := w.Patterns[0].Bytes, int64(2*3*1048575*1099511627775); got != want || int64(float64(want)) == want {
 		t.Errorf("%d bytes, wanted %d", got, want)
 	}
 	m, err := w.Matrix(w.Patterns[1])
-	if err != nil || m.At(0, 1) != 2*3*3333333333333333*11 {
+	if err != nil || m.At(0, 1) != 2*3*1048575*11 {
 		t.Errorf("cell of %d bytes, %v", m.At(0, 1), err)
 	}
 }
@@ -494,7 +499,7 @@ func TestWarnings(t *testing.T) {
 		{[]string{"--model", "llama-405b", "--isl-list", writeFile(t, "l", "5000\n999\n1000\n128000\n128000.9\n128001\n1\n2")},
 			[]string{"4 of 8 draws were clipped: 3 below --min-isl 1000, 1 above --max-isl 128000"}},
 		{[]string{"--model", "llama-405b", "--isl-scale", "0", "--num-heads", "7", "--dtype-size", "1"},
-			[]string{"--model llama-405b is given, so these do not count: --num-heads, --dtype-size"}},
+			[]string{"--model llama-405b is given, so these do not count: --dtype-size, --num-heads"}},
 		{[]string{"--model", "llama-405b", "--isl-scale", "0", "--decode-tp", "8", "--num-prefill-nodes", "2"},
 			[]string{"8 batches do not reach all of the 16 prefill and 1 decode workers",
 				"16 prefill and 1 decode workers: batches of one prefill worker run, and sleep, one after the other; those of several may meet at a decode worker"}},
@@ -514,27 +519,6 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-func TestProduct(t *testing.T) {
-	for _, factors := range [][]int64{{math.MaxInt64, 2}, {1 << 32, 1 << 31}, {1 << 62, 1 << 62}, {3, 1 << 62}} {
-		if got, ok := product(factors...); ok {
-			t.Errorf("product of %v: %d, wanted none", factors, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		factors := rapid.SliceOf(rapid.Int64Range(0, math.MaxInt64>>20)).Draw(t, "factors")
-		want := big.NewInt(1)
-		fits := true
-		for _, f := range factors {
-			want.Mul(want, big.NewInt(f))
-			fits = fits && want.IsInt64()
-		}
-		if got, ok := product(factors...); ok != fits || ok && got != want.Int64() {
-			t.Fatalf("product of %v: %d, %v, wanted %v", factors, got, ok, want)
-		}
-	})
-}
-
-// Options of drawn lengths are named where the lengths come from a file.
 func TestIdleDraws(t *testing.T) {
 	for _, c := range []struct {
 		change func(o *Options)

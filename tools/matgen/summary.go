@@ -15,16 +15,12 @@ import (
 func (w *Workload) writeSummary(out io.Writer, written string) error {
 	b := bufio.NewWriter(plaintext.Writer(out)) // the model's name may be anything
 	line := func(format string, args ...any) { fmt.Fprintf(b, "# "+format+"\n", args...) }
-	o := &w.Options
 	line("matgen generate: %d matrices of %d ranks, %s", len(w.Patterns), w.World(), written)
-	line("model %s: %d bytes of KV cache per token", w.Model.Name, w.Model.BytesPerToken)
-	if w.Model.Window > 0 {
-		line("of these, layers with a sliding window keep the last %d tokens of a request only", w.Model.Window)
-	}
+	line("model %s: %s", w.Model.Name, w.Model.text())
 	line("prefill: ranks %d to %d, %s (%s)", 0, w.Prefill.Ranks-1, cli.Count(w.Prefill.Workers(), "worker"),
-		shape(o.PrefillTP, o.PrefillCP))
+		w.prefill)
 	line("decode: ranks %d to %d, %s (%s)", w.Decode.First, w.World()-1, cli.Count(w.Decode.Workers(), "worker"),
-		shape(o.DecodeTP, o.DecodeCP))
+		w.decode)
 	if w.Trace != nil {
 		line("trace: %s", w.Trace)
 	}
@@ -60,6 +56,21 @@ func (w *Workload) summarizePatterns(line func(format string, args ...any)) {
 	if bytes := w.fileBytes(); bytes >= largeFiles {
 		line("files: at least %s", exactAndShort(bytes))
 	}
+}
+
+// text says in words what the model keeps.
+func (m Model) text() string {
+	text := fmt.Sprintf("%d bytes of KV cache per token", m.BytesPerToken)
+	if m.CacheDType != "bf16" {
+		text += " in " + m.CacheDType
+	}
+	if m.WindowBytes > 0 {
+		text += fmt.Sprintf(", and %d that layers with a window keep of a long request", m.WindowBytes)
+	}
+	if m.StateBytes > 0 {
+		text += fmt.Sprintf(", and states of %d (%s: %s)", m.StateBytes, m.StateDType, m.cache.StateBy)
+	}
+	return text
 }
 
 // largeFiles is from when on the user is told what the files take.
@@ -98,15 +109,26 @@ func (w *Workload) memory(p Pattern) (send, receive int64) {
 	return send, receive
 }
 
-// longestSleep is the sum of the sleeps of the prefill worker that sleeps longest: only initiators sleep.
+// longestSleep is the sum of the sleeps of the ranks that sleep longest: only initiators sleep.
 func (w *Workload) longestSleep() float64 {
-	prefill := make([]float64, w.Prefill.Workers())
-	var longest float64
-	for _, p := range w.Patterns {
-		prefill[p.PrefillWorker] += p.SleepSec
-		longest = max(longest, prefill[p.PrefillWorker])
-	}
+	longest, _ := w.busiest()
 	return longest
+}
+
+// busiest returns the sleeps of the ranks of prefill that sleep longest, and the most that one of them sends.
+func (w *Workload) busiest() (sleep float64, bytes int64) {
+	type lane struct{ worker, group, stage int }
+	sleeps, sent := map[lane]float64{}, map[lane]int64{}
+	var longest lane
+	for _, p := range w.Patterns {
+		at := lane{p.PrefillWorker, p.prefillGroup, p.part.stage}
+		sleeps[at] += p.SleepSec
+		sent[at] += p.Bytes / int64(w.prefill.attention()*w.prefill.cp)
+		if sleeps[at] > sleeps[longest] {
+			longest = at
+		}
+	}
+	return sleeps[longest], sent[longest]
 }
 
 // fileBytes is what the matrices take on the disk if no number were longer than

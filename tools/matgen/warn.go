@@ -9,7 +9,7 @@ import (
 func (w *Workload) warn() {
 	for _, check := range []func() string{
 		w.warnClipped, w.warnDraws, w.warnLastBatch, w.warnLargeBatches, w.warnIgnored, w.warnHidden, w.warnHeads,
-		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding,
+		w.warnReplicas, w.warnIdle, w.warnUnequal, w.warnEmptyCells, w.warnPartial, w.warnRounding, w.warnSleeps,
 	} {
 		if text := check(); text != "" {
 			w.Warnings = append(w.Warnings, text)
@@ -78,10 +78,13 @@ func (w *Workload) warnLargeBatches() string {
 }
 
 func (w *Workload) warnIgnored() string {
-	if w.Options.Model == "" {
+	if !w.Options.named() {
 		return ""
 	}
 	var flags []string
+	if w.Options.DtypeSize != nil {
+		flags = append(flags, "--dtype-size")
+	}
 	for _, x := range w.Options.customNumbers() {
 		if x.value != nil {
 			flags = append(flags, "--"+x.flag)
@@ -102,19 +105,23 @@ func (w *Workload) warnHidden() string {
 
 func (w *Workload) warnHeads() string {
 	o := &w.Options
-	if o.Compat || w.Model.Heads%int64(o.PrefillTP) == 0 && w.Model.Heads%int64(o.DecodeTP) == 0 {
+	if o.Compat {
+		return ""
+	}
+	a, b := w.prefill.attention(), w.decode.attention()
+	if w.Model.Heads%int64(a) == 0 && w.Model.Heads%int64(b) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the %d attention heads of %s do not divide among prefill tp %d and decode tp %d",
-		w.Model.Heads, w.Model.Name, o.PrefillTP, o.DecodeTP)
+		w.Model.Heads, w.Model.Name, a, b)
 }
 
 func (w *Workload) warnReplicas() string {
 	o := &w.Options
-	n := holders(w.Model, o.DecodeTP)
-	if o.Compat || n == 1 {
+	if o.Compat || w.holders() == 1 {
 		return ""
 	}
+	n := w.holders()
 	if o.KVReplicas == replicasFull {
 		return fmt.Sprintf("each byte of the cache is sent to %d decode ranks (--kv-replicas full)", n)
 	}
@@ -123,10 +130,14 @@ func (w *Workload) warnReplicas() string {
 
 func (w *Workload) warnIdle() string {
 	workers := max(w.Prefill.Workers(), w.Decode.Workers())
-	if len(w.Patterns) >= workers {
+	batches := 0
+	if n := len(w.Patterns); n > 0 {
+		batches = w.Patterns[n-1].Batch + 1
+	}
+	if batches >= workers {
 		return ""
 	}
-	return fmt.Sprintf("%d batches do not reach all of the %d prefill and %d decode workers", len(w.Patterns),
+	return fmt.Sprintf("%d batches do not reach all of the %d prefill and %d decode workers", batches,
 		w.Prefill.Workers(), w.Decode.Workers())
 }
 
@@ -143,12 +154,12 @@ func (w *Workload) warnEmptyCells() string {
 	if w.Options.Compat {
 		return ""
 	}
-	l := w.Options.layout(w.Model)
-	least := int64(l.decodeTP / l.replicas * l.senders())
 	n := 0
 	for _, p := range w.Patterns {
-		if p.scaled < least {
-			n++
+		for _, l := range w.loads(p)[:1] {
+			if p.scaled < int64(w.decode.attention()/l.replicas*w.decode.cp*w.senders()) {
+				n++
+			}
 		}
 	}
 	if n == 0 {
@@ -178,4 +189,18 @@ func (w *Workload) warnRounding() string {
 		return ""
 	}
 	return fmt.Sprintf("the matrices hold %d bytes instead of the %d of the cache (--compat rounds)", w.Bytes(), kv)
+}
+
+// usualRate is about what a rank sends, in bytes per second, where sleeps are compared with transfers.
+const usualRate = 5e9
+
+// warnSleeps tells of sleeps beside which transfers are nothing: then none of them meet, whatever the network does.
+func (w *Workload) warnSleeps() string {
+	sleep, bytes := w.busiest()
+	transfers := float64(bytes) / usualRate
+	if w.Options.Compat || sleep < 1 || sleep <= 100*transfers {
+		return ""
+	}
+	return fmt.Sprintf("the busiest worker sleeps %s s, and sends for %s s at 5 GB/s a rank: transfers will hardly meet; --scale shrinks bytes alone, --time-scale %.2g would shrink the sleeps to ten times the transfers",
+		seconds(sleep), seconds(transfers), 10*transfers/sleep*w.Options.TimeScale)
 }

@@ -49,13 +49,19 @@ type patternDoc struct {
 	SleepSec   float64     `yaml:"sleep_before_launch_sec"`
 }
 
-// metadataDoc is carried into the results. The original has only the ISL.
+// metadataDoc is carried into the results. The original has only the ISL. A batch that moves as a whole has no batch, kind,
+// layers and tokens.
 type metadataDoc struct {
 	ArrivalSec *float64 `yaml:"arrival_sec,omitempty"`
+	Batch      *int     `yaml:"batch,omitempty"`
 	ISL        int64    `yaml:"isl"`
+	Kind       string   `yaml:"kind,omitempty"` // kv or states
 	KVBytes    int64    `yaml:"kv_bytes,omitempty"`
+	Layers     string   `yaml:"layers,omitempty"` // first to last
 	OSL        *int64   `yaml:"osl,omitempty"`
 	Requests   int      `yaml:"requests,omitempty"`
+	StateBytes int64    `yaml:"state_bytes,omitempty"`
+	Tokens     string   `yaml:"tokens,omitempty"` // of a chunk: first to last
 }
 
 // generator says how the workload was made.
@@ -121,6 +127,11 @@ func (w *Workload) writeMetadata(out io.Writer, folder string) error {
 	} else if err := encodeYAML(out, generatorDoc{w.generator()}); err != nil {
 		return err
 	}
+	if w.Options.cut() {
+		if _, err := io.WriteString(out, "sleep_from: launch\n"); err != nil {
+			return err
+		}
+	}
 	key := "traffic_patterns:\n"
 	if len(w.Patterns) == 0 {
 		key = "traffic_patterns: []\n"
@@ -143,6 +154,21 @@ func (w *Workload) metadata(p Pattern) metadataDoc {
 		return doc
 	}
 	doc.KVBytes, doc.Requests = p.KVBytes, p.Requests
+	if x := p.part; x.states {
+		doc.KVBytes, doc.StateBytes = 0, p.KVBytes
+	}
+	if x := p.part; !x.alone {
+		doc.Batch, doc.Kind = &p.Batch, "kv"
+		if x.states {
+			doc.Kind = "states"
+		}
+		if !x.states && (w.Options.Layerwise || w.prefill.pp() > 1) {
+			doc.Layers = fmt.Sprintf("%d to %d", x.first, x.end-1)
+		}
+		if !x.states && w.Options.Chunk > 0 {
+			doc.Tokens = fmt.Sprintf("%d to %d", x.chunk*w.Options.Chunk, (x.chunk+1)*w.Options.Chunk-1)
+		}
+	}
 	if w.Options.Trace != "" {
 		var output int64
 		for _, r := range w.Requests[p.FirstRequest : p.FirstRequest+p.Requests] {
@@ -165,14 +191,23 @@ func (w *Workload) generator() *generator {
 func (w *Workload) assumptions() map[string]string {
 	a := map[string]string{
 		"ranks": "prefill ranks first; workers are consecutive ranks; inside a prefill worker the TP rank runs fastest, then the part of the sequence",
-		"sleep": "sum over requests of (4 s^2 H + 16 s H^2) L / (flops * prefill_tp * prefill_cp) seconds",
+		"sleep": "sum over requests of (4 s^2 H + 16 s H^2) L / (flops * prefill_tp / prefill_dp * prefill_cp) seconds",
 		"kv":    "every byte of a batch's cache is sent once",
 	}
-	if n := holders(w.Model, w.Options.DecodeTP); n > 1 {
+	if n := w.holders(); n > 1 {
 		a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent an equal part of it, so that every byte is sent once", n)
 		if w.Options.KVReplicas == replicasFull {
 			a["kv"] = fmt.Sprintf("%d decode ranks hold the same cache; each is sent all of it, so that every byte is sent %d times", n, n)
 		}
+	}
+	if w.prefill.pp() > 1 || w.Options.cut() {
+		a["parts"] = "a batch moves in several patterns: by chunks of tokens, stages of the pipeline, runs of layers, each when it is prefilled; states last"
+	}
+	if w.Options.cut() {
+		a["parts"] += "; a sleep counts from the rank's launch before it, as prefill goes on while caches move"
+	}
+	if w.Options.TimeScale != 1 {
+		a["time_scale"] = "sleeps are scaled"
 	}
 	if w.Options.Scale != 1 {
 		a["scale"] = "bytes of the matrices are scaled; isl, kv_bytes and sleeps are not"

@@ -196,9 +196,9 @@ func TestSummaryOfTrace(t *testing.T) {
 	}
 	args := []string{"--model", "llama-405b", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--trace", writeFile(t, "t", text.String()), "--dry-run"}
 	for unit, want := range map[string]string{
-		"": "# trace: Mooncake JSON lines, 0.049 s, 200 requests, mean 4061/s, timestamps in milliseconds\n" +
-			"# warning: the trace has 4061 requests a second, if its timestamps are in milliseconds; --trace-unit s takes them for seconds\n",
-		"s": "# trace: Mooncake JSON lines, 49 s, 200 requests, mean 4.061/s, timestamps in seconds\n",
+		"":   "# trace: Mooncake JSON lines, 49 s, 200 requests, mean 4.061/s, timestamps in seconds (assumed; --trace-unit says it)\n",
+		"ms": "# trace: Mooncake JSON lines, 0.049 s, 200 requests, mean 4061/s, timestamps in milliseconds\n",
+		"s":  "# trace: Mooncake JSON lines, 49 s, 200 requests, mean 4.061/s, timestamps in seconds\n",
 	} {
 		got, err := run(t, append(args, "--trace-unit", unit)...)
 		if err != nil {

@@ -114,6 +114,7 @@ var configKeys = conf.Schema{
 	{Name: "meet", Type: "enum", Enum: []string{meetInitiators, meetAll}, Default: meetInitiators},
 	{Name: "start", Type: "enum", Enum: []string{startBarrier, startClock}, Default: startBarrier},
 	{Name: "isolation_gap", Type: "any"},
+	{Name: "sleep_from", Type: "any"}, // transfers that take no time end when they are launched
 	{Name: "generator", Type: "any"},
 }
 

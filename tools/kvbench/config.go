@@ -4,6 +4,7 @@ import (
 	"embed"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,13 @@ var quantBytes = map[string]int64{"fp8": 1, "int8": 1, "fp16": 2, "bfloat16": 2}
 
 var quantNames = []string{"fp8", "int8", "fp16", "bfloat16"}
 
+// cacheQuantNames are the precisions of a cache: KVBench's words, then those that it does not know.
+func cacheQuantNames() []string {
+	return append(quantNames[:len(quantNames):len(quantNames)], slices.DeleteFunc(model.DTypeNames(), func(name string) bool {
+		return slices.Contains(quantNames, name)
+	})...)
+}
+
 // The largest numbers of a config, far beyond any system.
 const (
 	maxRanks    = 1 << 20
@@ -59,7 +67,7 @@ var configSchema = conf.Schema{
 		whole("tp_size", 1, maxRanks, "tensor parallelism"),
 		whole("pp_size", 1, maxRanks, "pipeline parallelism"),
 		{Name: "model_quant_mode", Type: "enum", Enum: quantNames, Default: "fp8", Help: "precision of the weights"},
-		{Name: "kvcache_quant_mode", Type: "enum", Enum: append(quantNames[:4:4], model.DTypeNames()...), Default: "fp8",
+		{Name: "kvcache_quant_mode", Type: "enum", Enum: cacheQuantNames(), Default: "fp8",
 			Help: "precision of the KV cache"},
 	}},
 	{Name: "runtime", Type: "map", Default: map[string]any{}, Fields: []conf.Field{

@@ -18,11 +18,16 @@ var block = regexp.MustCompile("(?m)(?:^<!-- file: (.*) -->\n)?^```(\\w*)\n((?s:
 // shows are there; commands that start ranks are run by e2e and only
 // understood here.
 func TestDocumentation(t *testing.T) {
-	data, err := os.ReadFile("../../docs/kvbench.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	twin, err := os.ReadFile("../../internal/model/twin_test.go")
+	testDocument(t, "../../docs/kvbench.md", 7)
+}
+
+// The same of the page about models.
+func TestModelsDocumentation(t *testing.T) {
+	testDocument(t, "../../docs/models.md", 2)
+}
+
+func testDocument(t *testing.T, path string, least int) {
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,15 +52,12 @@ func TestDocumentation(t *testing.T) {
 			for line := range strings.Lines(text) {
 				understand(t, strings.TrimSpace(line))
 			}
-		case language == "go":
-			if diff := cmp.Diff(string(twin), text); diff != "" {
-				t.Errorf("the example of a family is not the one that is tested (-tested +documented):\n%s", diff)
-			}
+		case language == "text": // a picture
 		default:
 			t.Errorf("a block of %q does not say what it is: %.60s", language, text)
 		}
 	}
-	if ran < 7 {
+	if ran < least {
 		t.Errorf("only %d examples were found", ran)
 	}
 }

@@ -149,7 +149,7 @@ func TestRefusedWords(t *testing.T) {
 		{"plan --model deepseek-r1 --model_configs gone*.yaml", fault.Input, `no file fits "gone*.yaml"`},
 		{"plan --model deepseek-r1 --model_configs [", fault.Usage, "is no pattern"},
 		{"plan --model deepseek-r1 --model_config key.yaml", fault.Input, `key.yaml:3: strategy.pp_sise: the key "pp_sise" is not known here; did you mean "pp_size"?`},
-		{"plan --model deepseek-r1 --model_config quant.yaml", fault.Input, "quant.yaml:2: strategy.kvcache_quant_mode: wanted one of fp8, int8, fp16, bfloat16, got the text \"fp4\""},
+		{"plan --model deepseek-r1 --model_config quant.yaml", fault.Input, "quant.yaml:2: strategy.kvcache_quant_mode: wanted one of fp8, int8, fp16, bfloat16, bf16, fp8_per_token_head, int8_per_token_head, int4_per_token_head, mxfp8, nvfp4, fp8_ds_mla, nvfp4_ds_mla, auto, got the text \"fp4\""},
 		{"plan --model deepseek-r1 --model_config access.yaml", fault.Input, "access.yaml:2: system.access_pattern: wanted one of block, layer"},
 		{"plan --model deepseek-r1 --model_config pp.yaml", fault.Input, "pp.yaml:3: strategy.pp_size: wanted at most the 61 layers of DEEPSEEK_R1, got 62"},
 		{"plan --model deepseek-r1 --model_config tp.yaml", fault.Input, "tp.yaml:2: strategy.tp_size: wanted at most the 128 query heads of DEEPSEEK_R1, got 129"},
@@ -269,6 +269,7 @@ func TestJSON(t *testing.T) {
 		"exact": map[string]any{
 			"kv_bytes_per_token_all_gpus": 65536.0, "kv_bytes_for_isl": 536870912.0, "io_size_page1": 512.0, "io_size": 8192.0,
 			"batch_size": 5120.0, "second_io_size": nil, "second_batch_size": nil, "bytes": 41943040.0,
+			"state_bytes": 0.0, "kv_cache_dtype": "fp8", "state_dtype": nil, "state_dtype_by": nil, "serving": nil,
 		},
 		"differences": []any{
 			"kvbench counts the cache of all 256 GPUs (tp 16 x pp 16), exact what one GPU moves",
@@ -289,7 +290,7 @@ func TestJSON(t *testing.T) {
 		}
 	}
 	header, _, _ := strings.Cut(first, "\r\n")
-	if !strings.HasPrefix(header, "benchmark_group,backend,check_consistency,") || !strings.HasSuffix(header, "exact_bytes,differences,warnings,layers,nixlbench,perigee") {
+	if !strings.HasPrefix(header, "benchmark_group,backend,check_consistency,") || !strings.HasSuffix(header, "exact_serving,differences,warnings,layers,nixlbench,perigee") {
 		t.Errorf("columns %s", header)
 	}
 	if rows, err := csv.NewReader(strings.NewReader(first)).ReadAll(); err != nil || len(rows) != 2 {
@@ -340,6 +341,57 @@ func TestModels(t *testing.T) {
 	mustRun(t, "models --export e")
 	_, _, err := runLine(t, "models", "--export", "e")
 	wantFault(t, "models --export twice", err, fault.Output, "not empty")
+}
+
+// TestDescribe shows models layer by layer: the sums are the model's, and a rank holds a part.
+func TestDescribe(t *testing.T) {
+	inFolder(t, map[string]string{"m/config.json": `{"model_type": "gpt_oss", "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "hidden_size": 64}`})
+	text := mustRun(t, "models m kimi-k3 --per-rank --isl 1000 --html p.html --plot p.svg")
+	for _, want := range []string{
+		"# gpt_oss: gpt_oss, 4 layers, 8 query heads; cache in bf16\n", "window         2  0, 2     the last 128 tokens              -         131072                  131072\n", "# states in float32: the model's file or class says so\n",
+		"kda           69  0 to 2, 4 to 6, ... 88 to 90  a state                 -      449372160", "  32        -       -       -       -\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for file, want := range map[string]string{"p.html": "Bytes by context", "p.svg": "Kimi-K3"} {
+		if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), want) {
+			t.Errorf("%s: %v, no %q", file, err, want)
+		}
+	}
+	var rows []map[string]any
+	if err := json.Unmarshal([]byte(mustRun(t, "models qwen3-next-80b-a3b --format json --kv_cache_dtype fp8 --state_dtype bfloat16")), &rows); err != nil || len(rows) != 2 {
+		t.Fatalf("%v, %v", rows, err)
+	}
+	if g, f := rows[0], rows[1]; g["fixed_bytes"] != 39518208.0 || g["bytes_per_token"] != nil || f["bytes_per_token"] != 12288.0 || f["bytes_for_isl"] != 12288.0*32768 {
+		t.Errorf("%v", rows)
+	}
+	for line, says := range map[string]string{
+		"models --per-rank": "wanted the name of a model", "models m --plot x.jpg": "ends in .svg or .png", "models m --kv_cache_dtype fp3": "no precision",
+		"models m --kv_cache_dtype fp8_ds_mla": "fp8_ds_mla is a layout of latent vectors", "models m --isl 0": "wanted at least 1",
+	} {
+		if _, _, err := runLine(t, strings.Fields(line)...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %s", line, err, says)
+		}
+	}
+}
+
+// TestBeside prints what one GPU moves behind what KVBench says, and leaves it away where they are the same.
+func TestBeside(t *testing.T) {
+	inFolder(t, nil)
+	out := mustRun(t, "kvcache --model deepseek-r1 --model_config block-tp1-pp8 --isl 10000 --page_size 256 --num_requests 1")
+	if !strings.HasSuffix(out, "IO Size                : 1.12 MB\nOne GPU moves          : 40 blocks of 1179648 bytes (--accounting exact)\n") {
+		t.Error(out)
+	}
+	if out := mustRun(t, "iosize --model deepseek-r1 --model_config block-tp8-pp8"); out != "IO Size per GPU: 576\nExact: 4608 (--accounting exact)\n" {
+		t.Error(out)
+	}
+	if out := mustRun(t, "kvcache --model qwen3-8b --tp 1 --isl 64"); strings.Contains(out, "One GPU") {
+		t.Error(out)
+	}
+	_, _, err := runLine(t, "kvcache", "--model", "qwen3-next-80b-a3b", "--tp", "1", "--accounting", "kvbench")
+	wantFault(t, "KVBench's formulas for a hybrid", err, fault.Usage, "--accounting kvbench: KVBench has formulas for models whose layers all keep the same")
 }
 
 func TestPlanAll(t *testing.T) {

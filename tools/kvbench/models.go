@@ -17,8 +17,18 @@ import (
 // ModelsCmd is `perigee kvbench models`.
 type ModelsCmd struct {
 	cli.Format
-	Show   string `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
-	Export string `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
+	Models []string `arg:"" optional:"" name:"model" completes:"models" help:"Models to show layer by layer: names, config.json files, files of your own. Without one: a list of those known."`
+	Show   string   `name:"show" placeholder:"NAME" help:"Print the file of a shipped model or model config, to start one of your own with."`
+	Export string   `name:"export" placeholder:"DIR" help:"Write all files into a new folder, under the names of the original's examples."`
+
+	KVCacheDType string `name:"kv_cache_dtype" default:"bf16" placeholder:"NAME" group:"Of a model" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file."`
+	StateDType   string `name:"state_dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Of a model" help:"Precision of states: float32 or bfloat16 (default: that of the file, the class or the engine)."`
+	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Of a model" help:"Count as an engine moves: vllm, sglang or trtllm."`
+	PageSize     int64  `name:"page_size" default:"1" placeholder:"TOKENS" group:"Of a model" help:"With --serving: tokens of a page."`
+	ISL          int64  `name:"isl" default:"32768" placeholder:"TOKENS" group:"Of a model" help:"Tokens of the request whose bytes are shown."`
+	PerRank      bool   `name:"per_rank" group:"Of a model" help:"Also what the fullest rank holds, by tensor and pipeline parallelism."`
+	HTML         string `name:"html" placeholder:"FILE" group:"Of a model" help:"Write a page with a curve of bytes against context."`
+	Plot         string `name:"plot" placeholder:"FILE" group:"Of a model" help:"Write that curve as a picture: .svg or .png."`
 }
 
 // Run lists the models, or prints or writes files.
@@ -30,6 +40,12 @@ func (c *ModelsCmd) Run(streams cli.Streams) error {
 		return show(streams.Out, c.Show)
 	case c.Export != "":
 		return export(streams.Out, c.Export)
+	case c.PageSize < 1 || c.ISL < 1 || c.ISL > maxTokens:
+		return usage("--page_size %d, --isl %d: wanted at least 1", c.PageSize, c.ISL)
+	case len(c.Models) > 0:
+		return c.describe(streams)
+	case c.PerRank || c.HTML != "" || c.Plot != "":
+		return usage("--per_rank, --html, --plot: wanted the name of a model, or its file")
 	}
 	t, err := modelTable()
 	if err != nil {

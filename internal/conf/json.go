@@ -23,7 +23,8 @@ type jsonReader struct {
 	text  []byte
 }
 
-// pythonNumbers are texts, and outside of them what Python's json writes for numbers that JSON cannot: they hold nothing.
+// pythonNumbers are texts, and outside of them what Python's json writes for numbers that JSON has not: they hold
+// nothing.
 var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
 
 func readJSON(b *builder, top *Value, text []byte) error {

@@ -44,9 +44,8 @@ var quantNames = []string{"fp8", "int8", "fp16", "bfloat16"}
 
 // cacheQuantNames are the precisions of a cache: KVBench's words, then those that it does not know.
 func cacheQuantNames() []string {
-	return append(quantNames[:len(quantNames):len(quantNames)], slices.DeleteFunc(model.DTypeNames(), func(name string) bool {
-		return slices.Contains(quantNames, name)
-	})...)
+	others := slices.DeleteFunc(model.DTypeNames(), func(name string) bool { return slices.Contains(quantNames, name) })
+	return slices.Concat(quantNames, others)
 }
 
 // The largest numbers of a config, far beyond any system.

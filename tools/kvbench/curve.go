@@ -64,14 +64,15 @@ func curves(models []described) []curve {
 // draw writes the pictures that the user has asked for.
 func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
 	if c.Plot != "" {
-		if ending := strings.ToLower(filepath.Ext(c.Plot)); ending != ".svg" && ending != ".png" {
+		ending := strings.ToLower(filepath.Ext(c.Plot))
+		if ending != ".svg" && ending != ".png" {
 			return usage("--plot %s: wanted a name that ends in .svg or .png", c.Plot)
 		}
 		p, err := plotOf(curves(models))
 		if err != nil {
 			return err
 		}
-		picture, err := p.WriterTo(9*vg.Inch, 5.5*vg.Inch, strings.TrimPrefix(strings.ToLower(filepath.Ext(c.Plot)), "."))
+		picture, err := p.WriterTo(9*vg.Inch, 5.5*vg.Inch, ending[1:])
 		if err != nil {
 			return err
 		}
@@ -93,8 +94,10 @@ func (c *ModelsCmd) draw(streams cli.Streams, models []described) error {
 }
 
 // palette are colours that colour-blind readers can distinguish on white.
-var palette = []color.RGBA{{0x1f, 0x6f, 0xd6, 255}, {0xd1, 0x60, 0x0a, 255}, {0x0b, 0x8a, 0x68, 255}, {0xb0, 0x46, 0x8f, 255},
-	{0x8f, 0x7a, 0x00, 255}, {0x6a, 0x55, 0xc9, 255}}
+var palette = []color.RGBA{
+	{0x1f, 0x6f, 0xd6, 255}, {0xd1, 0x60, 0x0a, 255}, {0x0b, 0x8a, 0x68, 255},
+	{0xb0, 0x46, 0x8f, 255}, {0x8f, 0x7a, 0x00, 255}, {0x6a, 0x55, 0xc9, 255},
+}
 
 // plotOf draws curves on logarithmic axes.
 func plotOf(list []curve) (*gonum.Plot, error) {
@@ -154,6 +157,7 @@ func (c *ModelsCmd) page(models []described) (page.Page, error) {
 	}
 	return page.Page{
 		Title: "What models keep of a request", Generator: fmt.Sprintf("perigee %s", version.Version),
-		Body: template.HTML(body.String()), Data: []page.Data{{ID: "curves", Value: curves(models)}}, Scripts: []string{modelsJS},
+		Body: template.HTML(body.String()), Data: []page.Data{{ID: "curves", Value: curves(models)}},
+		Scripts: []string{modelsJS},
 	}, nil
 }

@@ -21,7 +21,7 @@ const (
 type Figures struct {
 	// KV cache of a token: whole model, without replicas; layers with a sliding window count fully
 	TokenBytes int64
-	ISLBytes   int64      // KV cache of a request: whole model, without replicas; what depends on the precision of the cache
+	ISLBytes   int64      // KV cache of a request: whole model, without replicas or states
 	StateBytes int64      // states of a request, of fixed size; only exact knows them
 	Transfers  []Transfer // what is moved; those that keep all tokens first
 	Bytes      int64      // moved in all: by all GPUs with kvbench, by the one with the most with exact
@@ -46,8 +46,8 @@ func (c Config) check(m *model.Model) error {
 	return nil
 }
 
-// hasKVBench returns the cache of a layer by which KVBench's formulas go. They know models whose layers are alike, in four
-// precisions.
+// hasKVBench returns the cache of a layer by which KVBench's formulas go. They know models whose layers are alike, in
+// four precisions.
 func hasKVBench(m *model.Model, c Config) (model.Keep, bool) {
 	k, ok := m.Uniform()
 	return k, ok && quantBytes[c.KVQuant] > 0
@@ -180,7 +180,8 @@ func moved(stage *model.Cache, c Config) []transfer {
 			bytes1 = stage.EntryBytes(i)
 		}
 		layers := int64(len(g.Layers))
-		t := transfer{layerWords(g, layers), big.NewInt(bytes), big.NewInt(bytes1), times(big.NewInt(count), c.Requests, layers)}
+		all := times(big.NewInt(count), c.Requests, layers)
+		t := transfer{layerWords(g, layers), big.NewInt(bytes), big.NewInt(bytes1), all}
 		if c.Access == accessLayer {
 			parts = append(parts, t)
 			continue
@@ -304,8 +305,8 @@ func ceil64(a, b int64) int64 {
 	return a/b + 1
 }
 
-// differences says why the accountings differ for a model of the cache k and a config, a reason each. Where there is none
-// they are equal.
+// differences says why the accountings differ for a model of the cache k and a config, a reason each. Where there is
+// none they are equal.
 func differences(m *model.Model, k model.Keep, c Config) []string {
 	var all []string
 	add := func(holds bool, format string, args ...any) {

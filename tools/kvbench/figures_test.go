@@ -150,7 +150,8 @@ func TestExact(t *testing.T) {
 			{"the 10 layers that keep all tokens", 10 * 4096 * 16, 10 * 4096, 625},
 			{"the 52 layers that keep the last 1024 tokens", 52 * 4096 * 16, 52 * 4096, 64},
 		}},
-		// 12 layers keep 1 KV head of 256 for keys and values on each rank; 36 a state of 24576 values in 16 bit and 524288 in 32.
+		// 12 layers keep 1 KV head of 256 for keys and values on each rank; 36 a state of 24576 values in 16 bit and
+		// 524288 in 32.
 		{"states", "qwen3-next-80b-a3b", with(func(c *Config) { c.TP = 2 }), []Transfer{
 			{"the 12 layers that keep all tokens", 12 * 512 * 16, 12 * 512, 63},
 			{"the 36 layers that keep a state (gdn)", 36 * (12288*2 + 262144*4), 36 * (12288*2 + 262144*4), 1},

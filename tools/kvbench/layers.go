@@ -215,7 +215,8 @@ func (d described) rows(tokens int64) ([]fields, error) {
 		rows = append(rows, fields{
 			{"model", d.model.Name}, {"family", d.model.Family}, {"kv_cache_dtype", d.cache.DType.Name},
 			{"state_dtype", absent(d.cache.State)}, {"serving", absent(string(d.cache.Serving))},
-			{"kind", string(g.Kind)}, {"layers", len(g.Layers)}, {"layer_ids", strings.Join(ids, " ")}, {"keeps", keeps(g)},
+			{"kind", string(g.Kind)}, {"layers", len(g.Layers)}, {"layer_ids", strings.Join(ids, " ")},
+			{"keeps", keeps(g)},
 			{"bytes_per_entry", d.cache.EntryBytes(i)}, {"bytes_per_token", b.perToken}, {"fixed_bytes", b.fixed},
 			{"isl", tokens}, {"bytes_for_isl", b.request},
 		})

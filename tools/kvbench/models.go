@@ -69,7 +69,8 @@ func modelTable() (*table.Table, error) {
 	t.AddColumn("Model", table.Left, "%s")
 	t.AddColumn("Family", table.Left, "%s")
 	for _, header := range []string{
-		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16", "state",
+		"Layers", "KV heads", "kvbench fp8", "kvbench fp16", "exact fp8", "exact fp16", "once fp8", "once fp16",
+		"state",
 	} {
 		t.AddColumn(header, table.Right, "%d")
 	}

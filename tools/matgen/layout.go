@@ -27,8 +27,8 @@ func (s Side) Worker(i int) (from, to int) {
 	return from, min(from+s.WorkerSize, s.First+s.Ranks)
 }
 
-// parallel is the parallelism inside a worker. Its ranks are numbered by stages of the pipeline, in each by parts of the
-// sequence, in each by attention groups, in each by tensor parallelism.
+// parallel is the parallelism inside a worker. Its ranks are numbered by stages of the pipeline, in each by parts of
+// the sequence, in each by attention groups, in each by tensor parallelism.
 type parallel struct {
 	tp, cp, dp int     // dp attention groups of tp / dp ranks
 	stages     []int64 // the first layer of each stage, and the end
@@ -75,7 +75,10 @@ func (o *Options) parallels(m Model) (prefill, decode parallel, err error) {
 		}
 		if side.layers == nil {
 			side.p.stages, err = model.Stages(m.Layers, int64(side.pp), model.Serving(o.Serving))
-		} else if side.p.stages, err = model.StagesOf(m.Layers, side.layers); err == nil && side.pp != 1 && side.pp != side.p.pp() {
+		} else {
+			side.p.stages, err = model.StagesOf(m.Layers, side.layers)
+		}
+		if err == nil && side.layers != nil && side.pp != 1 && side.pp != side.p.pp() {
 			err = fault.New(fault.Usage, "layers of %d stages, and --%s-pp is %d", side.p.pp(), side.name, side.pp)
 		}
 		if err != nil {
@@ -114,7 +117,8 @@ func (w *Workload) checkShape() error {
 		tp   int
 	}{{"prefill", prefill}, {"decode", decode}} {
 		if err := w.Model.cache.Model.CheckCut(int64(side.tp)); err != nil {
-			return usage("--%s-tp %d: %w", side.name, side.tp, err).WithHint("--%s-tp can be %s", side.name, list(w.Model.possible()))
+			return usage("--%s-tp %d: %w", side.name, side.tp, err).
+				WithHint("--%s-tp can be %s", side.name, list(w.Model.possible()))
 		}
 	}
 	if err := w.checkWhole("prefill", w.Prefill, w.prefill, decode); err != nil {
@@ -232,7 +236,9 @@ func (w *Workload) Cells(p Pattern) []Cell {
 	if len(loads) == 1 {
 		return cells
 	}
-	slices.SortStableFunc(cells, func(a, b Cell) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From)) })
+	slices.SortStableFunc(cells, func(a, b Cell) int {
+		return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.From, b.From))
+	})
 	return summed(cells)
 }
 
@@ -249,9 +255,9 @@ func summed(cells []Cell) []Cell {
 	return all
 }
 
-// share shares out the bytes of a load, replicas not counted. Tensor parallelism cuts heads: of b ranks, decode rank j
-// holds the share [j/b, (j+1)/b), which lies at one of a prefill ranks, or at a/b of them; ranks that hold copies are sent
-// a part each, or all of it to each. Context parallelism cuts tokens, into equal parts on both sides.
+// share shares out the bytes of a load, replicas not counted. Tensor parallelism cuts heads: of b ranks, decode rank
+// j holds the share [j/b, (j+1)/b), which lies at one of a prefill ranks, or at a/b of them; ranks that hold copies
+// are sent a part each, or all of it to each. Context parallelism cuts tokens, into equal parts on both sides.
 func (w *Workload) share(p Pattern, l load, bytes int64) []Cell {
 	a, b := w.prefill.attention(), w.decode.attention()
 	prefill, _ := w.Prefill.Worker(p.PrefillWorker)

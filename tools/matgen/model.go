@@ -80,7 +80,8 @@ func (o *Options) architecture(file *model.Model) (*model.Model, error) {
 	return o.customModel()
 }
 
-// named reports whether --model is the name of a model that perigee knows. Then numbers do not count, as in the original.
+// named reports whether --model is the name of a model that perigee knows. Then numbers do not count, as in the
+// original.
 func (o *Options) named() bool {
 	if o.Compat || o.Model == "" {
 		return o.Model != ""

@@ -60,11 +60,11 @@ type Options struct {
 
 	RailOptimized bool `negatable:"" group:"System" help:"Place the ranks of a decode worker so that each rank sends to its own NIC and the one 4 further; needs prefill tp 4 and decode tp 8." yaml:"rail_optimized"`
 
-	Model        string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A model by its name, such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models lists them), or its config.json, or a file of your own." yaml:"model,omitempty"`
+	Model        string `completes:"models" placeholder:"NAME|FILE" group:"Model" help:"A name such as llama-405b, qwen3-30B or deepseek-ai/DeepSeek-R1 (perigee kvbench models), a config.json, or a file of your own." yaml:"model,omitempty"`
 	ModelFile    string `placeholder:"FILE" group:"Model" help:"The same as --model with a file." yaml:"model_file,omitempty"`
 	KVCacheDType string `name:"kv-cache-dtype" placeholder:"NAME" group:"Model" help:"Precision of the cache: bf16 (the default), fp8, nvfp4, fp8_ds_mla and others; auto for that of the model's file." yaml:"kv_cache_dtype,omitempty"`
-	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Model" help:"Precision of states (Mamba, DeltaNet): float32 or bfloat16 (default: that of the file, the class or the engine)." yaml:"state_dtype,omitempty"`
-	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Model" help:"Move what an engine moves: vllm, sglang or trtllm; whole pages, its windows, its stages. By default what the model keeps." yaml:"serving,omitempty"`
+	StateDType   string `name:"state-dtype" enum:",float32,bfloat16" default:"" placeholder:"NAME" group:"Model" help:"Precision of states: float32 or bfloat16 (default: that of the file, class or engine)." yaml:"state_dtype,omitempty"`
+	Serving      string `name:"serving" enum:",vllm,sglang,trtllm" default:"" placeholder:"ENGINE" group:"Model" help:"Move what an engine moves: vllm, sglang or trtllm. By default what the model keeps." yaml:"serving,omitempty"`
 	PageSize     int64  `name:"page-size" default:"1" placeholder:"TOKENS" group:"Model" help:"With --serving: tokens of a page." yaml:"page_size,omitempty"`
 
 	HiddenSize *int64 `placeholder:"N" group:"Model" help:"Custom model: hidden size. Also completes a file that does not say it." yaml:"hidden_size,omitempty"`

@@ -38,12 +38,12 @@ func bytesOf(loads []load) []int64 {
 	return bytes
 }
 
-// defaultRuns is how many runs of layers --layerwise makes of a stage. Engines send layer by layer or a few at a time.
+// defaultRuns is into how many runs of layers --layerwise cuts a stage. Engines send layer by layer or a few at a time.
 const defaultRuns = 8
 
-// cut cuts a batch into the patterns that move its parts, in the order in which prefill has them: chunk by chunk, stage by
-// stage, run by run of layers, and after the last chunk the states of the stage. A part that moves nothing is prefilled all
-// the same: before the next one of its stage, or after the last one.
+// cut cuts a batch into the patterns that move its parts, in the order in which prefill has them: chunk by chunk,
+// stage by stage, run by run of layers, and after the last chunk the states of the stage. A part that moves nothing
+// is prefilled all the same: before the next one of its stage, or after the last one.
 func (w *Workload) cut(batch Pattern) []Pattern {
 	var all []Pattern
 	idle := make([][]part, w.prefill.pp())
@@ -127,8 +127,8 @@ func (w *Workload) tokens(p part, r Request) (from, to int64) {
 	return min(p.chunk*w.Options.Chunk, r.Tokens), min((p.chunk+1)*w.Options.Chunk, r.Tokens)
 }
 
-// loads returns what moves in a pattern, replicas not counted. The model's bytes are not shared out by heads here: ranks
-// that hold the same are so many in each group of layers.
+// loads returns what moves in a pattern, replicas not counted. The model's bytes are not shared out by heads here:
+// ranks that hold the same are so many in each group of layers.
 func (w *Workload) loads(p Pattern) []load {
 	var all []load
 	add := func(l load) {
@@ -184,15 +184,15 @@ func within(layers []int64, first, end int64) int64 {
 	return int64(max(b-a, 0))
 }
 
-// fillSleeps computes when each stage of a prefill worker has each part, and from that its pauses. The prefill of a part
-// takes
+// fillSleeps computes when each stage of a prefill worker has each part, and from that its pauses. The prefill of a
+// part takes
 //
 //	sum over its requests of (4 (e^2 - s^2) H + 16 (e - s) H^2) L / (flops * tp / dp * cp)
 //
-// for tokens s to e, hidden size H and L layers: the attention scores and values, and the matrices of an MLP of width 4 H.
-// A stage begins with a chunk when it is free and the stage before has it; the first stage not before the last request of
-// the batch has come. It does not wait for decode workers, which are free to receive several caches; the transfers
-// themselves count as instantaneous.
+// for tokens s to e, hidden size H and L layers: the attention scores and values, and the matrices of an MLP of width
+// 4 H. A stage begins with a chunk when it is free and the stage before has it; the first stage not before the last
+// request of the batch has come. It does not wait for decode workers, which are free to receive several caches; the
+// transfers themselves count as instantaneous.
 func (w *Workload) fillSleeps() {
 	type lane struct{ worker, group, stage int }
 	type piece struct {
@@ -229,7 +229,8 @@ func (w *Workload) fillSleeps() {
 	}
 }
 
-// computeSec is the time that the prefill of a part of a batch takes; see [Workload.fillSleeps]. The numerator is exact.
+// computeSec is the time that the prefill of a part of a batch takes; see [Workload.fillSleeps]. The numerator is
+// exact.
 func (w *Workload) computeSec(batch Pattern, x part) float64 {
 	squares, tokens := new(big.Int), new(big.Int)
 	var n big.Int

@@ -102,7 +102,8 @@ func TestParts(t *testing.T) {
 	})
 }
 
-// TestFullCopies counts what decode ranks receive with --kv-replicas full: what each holds, whatever the kinds of layers.
+// TestFullCopies counts what decode ranks receive with --kv-replicas full: what each holds, whatever the kinds of
+// layers.
 func TestFullCopies(t *testing.T) {
 	for _, name := range []string{"deepseek-v3.2", "gemma-4-26b-a4b", "qwen3-next-80b-a3b", "falcon-h1-7b", "llama3.1-8b", "kimi-k3"} {
 		for _, tp := range []int{1, 2, 4} {
@@ -131,7 +132,8 @@ func TestFullCopies(t *testing.T) {
 	}
 }
 
-// TestStatesApart says which patterns are states, and how large they are: Qwen3-Next keeps 36 states of 2,146,304 bytes.
+// TestStatesApart says which patterns are states, and how large they are: Qwen3-Next keeps 36 states of 2,146,304
+// bytes.
 func TestStatesApart(t *testing.T) {
 	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model", "Qwen/Qwen3-Next-80B-A3B-Instruct",
 		"--num-user-requests", "1", "--isl-scale", "0", "--isl-mean", "10000", "--kv-cache-dtype", "fp8")
@@ -144,7 +146,8 @@ func TestStatesApart(t *testing.T) {
 	}
 }
 
-// TestPipeline lets two stages of different size prefill: 126 layers, 63 each; the second begins when the first has ended.
+// TestPipeline lets two stages of different size prefill: 126 layers, 63 each; the second begins when the first has
+// ended.
 func TestPipeline(t *testing.T) {
 	w := mustPlan(t, "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--ppn", "2", "--model", "llama-405b", "--prefill-pp", "2",
 		"--num-user-requests", "2", "--isl-scale", "0", "--isl-mean", "16000")
@@ -186,7 +189,8 @@ func TestChunks(t *testing.T) {
 	}
 }
 
-// TestTimeScale shrinks sleeps alone, and the last line of the summary tells of sleeps beside which transfers are nothing.
+// TestTimeScale shrinks sleeps alone, and the last line of the summary names sleeps beside which transfers are
+// nothing.
 func TestTimeScale(t *testing.T) {
 	args := []string{"--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--model", "llama-405b", "--num-user-requests", "1", "--isl-scale", "0", "--scale", "0.001"}
 	whole, tenth := mustPlan(t, args...), mustPlan(t, append(args, "--time-scale", "0.001")...)

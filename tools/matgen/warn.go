@@ -194,7 +194,7 @@ func (w *Workload) warnRounding() string {
 // usualRate is about what a rank sends, in bytes per second, where sleeps are compared with transfers.
 const usualRate = 5e9
 
-// warnSleeps tells of sleeps beside which transfers are nothing: then none of them meet, whatever the network does.
+// warnSleeps names sleeps beside which transfers are nothing: then none of them meet, whatever the network does.
 func (w *Workload) warnSleeps() string {
 	sleep, bytes := w.busiest()
 	transfers := float64(bytes) / usualRate

@@ -49,8 +49,8 @@ type patternDoc struct {
 	SleepSec   float64     `yaml:"sleep_before_launch_sec"`
 }
 
-// metadataDoc is carried into the results. The original has only the ISL. A batch that moves as a whole has no batch, kind,
-// layers and tokens.
+// metadataDoc is carried into the results. The original has only the ISL. A batch that moves as a whole has no batch,
+// kind, layers and tokens.
 type metadataDoc struct {
 	ArrivalSec *float64 `yaml:"arrival_sec,omitempty"`
 	Batch      *int     `yaml:"batch,omitempty"`

@@ -506,6 +506,62 @@ func TestSleeps(t *testing.T) {
 	})
 }
 
+// With sleep_from: launch a pause goes on while the rank's last transfer does: from launch to launch there is the pause, not
+// the pause and the transfer. The best of several pauses must be that short.
+func TestSleepFromLaunch(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		const pause = 0.050
+		for _, from := range []string{"end", "launch"} {
+			config := "iters: 4\nisolation_iters: 1\nwarmup_iters: 1\nsleep_from: " + from + "\ntraffic_patterns:\n" +
+				strings.Repeat(fmt.Sprintf("- {matrix_file: m.txt, sleep_before_launch_sec: %v}\n", pause), 3)
+			out, _ := play(t, harness.Files(t, map[string]string{"c.yaml": config, "m.txt": "0 64M\n0 0\n"}), "c.yaml", engine)
+			shortest, transfer := math.Inf(1), math.Inf(1)
+			for _, iteration := range out.Iterations {
+				for i := range len(iteration) - 1 {
+					shortest = min(shortest, *iteration[i+1].MinStart-*iteration[i].MinStart)
+					transfer = min(transfer, *iteration[i].MaxEnd-*iteration[i].MinStart)
+				}
+			}
+			least, most := pause, pause+transfer/2
+			if from == "end" {
+				least, most = pause+transfer, math.Inf(1)
+			}
+			if shortest < least-1e-4 || shortest > most {
+				t.Errorf("sleep_from %s: %.4f s from launch to launch, want %.4f to %.4f (a transfer takes %.4f)", from, shortest, least, most, transfer)
+			}
+		}
+	})
+}
+
+// TestParts plays workloads whose batches move in parts, from stages of a pipeline, run by run of layers, chunk by chunk, with
+// states apart, and has every byte checked.
+func TestParts(t *testing.T) {
+	harness.ForEngines(t, func(t *testing.T, engine string) {
+		for name, args := range map[string][]string{
+			"pipeline":  {"--model", "llama3.1-8b", "--ppn", "4", "--prefill-pp", "2", "--prefill-tp", "2", "--decode-tp", "4"},
+			"layerwise": {"--model", "Qwen/Qwen3-Next-80B-A3B-Instruct", "--ppn", "2", "--layerwise", "--layer-runs", "3", "--prefill-tp", "2", "--decode-tp", "2"},
+			"chunks":    {"--model", "gpt-oss-20b", "--ppn", "2", "--chunk", "1000", "--decode-cp", "2"},
+			"groups":    {"--model", "deepseek-ai/DeepSeek-V3.2", "--ppn", "4", "--prefill-tp", "4", "--prefill-dp", "2", "--decode-tp", "4", "--decode-dp", "4"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				dir := t.TempDir()
+				harness.MustRun(t, dir, append([]string{"matgen", "generate", "--num-prefill-nodes", "1", "--num-decode-nodes", "1", "--num-user-requests", "2",
+					"--isl-mean", "2500", "--isl-scale", "100", "--scale", "0.01", "--time-scale", "0.01", "--results-dir", "w"}, args...)...)
+				_, doc := play(t, dir, "w/metadata.yaml", engine, "--verify-buffers", "--iters", "2", "--isolation-iters", "2", "--warmup-iters", "1")
+				states := 0
+				for _, p := range doc.Patterns {
+					if p.Metadata["kind"] == "states" {
+						states++
+					}
+				}
+				if want := map[string]int{"layerwise": 2}[name]; states != want || len(doc.Patterns) < 2 {
+					t.Errorf("%d of %d patterns are states, want %d", states, len(doc.Patterns), want)
+				}
+			})
+		}
+	})
+}
+
 // Patterns of different initiators do not wait for each other: two pauses at the
 // same time take as long as one, also where one initiator receives from the other
 // or both send to one receiver. With meet: all, patterns that share a rank wait.

@@ -121,7 +121,7 @@ func (w *Workload) requests(p Pattern) []Request {
 
 // tokens returns which tokens of a request a part is of.
 func (w *Workload) tokens(p part, r Request) (from, to int64) {
-	if w.Options.Chunk == 0 {
+	if w.Options.Chunk == 0 || p.states {
 		return 0, r.Tokens
 	}
 	return min(p.chunk*w.Options.Chunk, r.Tokens), min((p.chunk+1)*w.Options.Chunk, r.Tokens)

@@ -65,7 +65,9 @@ func (m *Model) Stage(first, end int64) *Model {
 	s := *m
 	s.Layers, s.Groups = end-first, nil
 	for _, g := range m.Groups {
-		g.Layers = slices.DeleteFunc(slices.Clone(g.Layers), func(l int64) bool { return l < first || l >= end })
+		from, _ := slices.BinarySearch(g.Layers, first)
+		to, _ := slices.BinarySearch(g.Layers, end)
+		g.Layers = g.Layers[from:to:to]
 		if len(g.Layers) > 0 {
 			s.Groups = append(s.Groups, g)
 		}

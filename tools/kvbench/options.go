@@ -92,20 +92,15 @@ type flag struct {
 }
 
 // flags returns all options of nixlbench in their order.
-func (b Bench) flags() (list []flag) {
-	for field, v := range reflect.ValueOf(b).Fields() {
-		assumed, ok := field.Tag.Lookup("nixlbench")
-		if v.Kind() == reflect.Pointer && !ok {
-			continue // nixlbench does not have it
-		}
-		f := flag{name: field.Tag.Get("name")}
-		_, f.scenario = field.Tag.Lookup("scenario")
-		switch v = reflect.Indirect(v); v.Kind() {
+func (b Bench) flags() []flag {
+	fields := benchFields()
+	list := make([]flag, 0, len(fields))
+	values := reflect.ValueOf(b)
+	for _, field := range fields {
+		f := flag{name: field.name, scenario: field.scenario}
+		switch v := reflect.Indirect(values.Field(field.index)); v.Kind() {
 		case reflect.Invalid:
-			f.value = assumed
-			if n, err := strconv.ParseInt(assumed, 10, 64); err == nil {
-				f.value = n
-			}
+			f.value = field.assumed
 		case reflect.Int64:
 			f.value = v.Int()
 		default:
@@ -115,6 +110,32 @@ func (b Bench) flags() (list []flag) {
 	}
 	return list
 }
+
+// benchField is a member of Bench that nixlbench has.
+type benchField struct {
+	index    int
+	name     string
+	scenario bool
+	assumed  any // by nixlbench, where the option is not given: a text or a number
+}
+
+// benchFields reads the tags of Bench.
+var benchFields = sync.OnceValue(func() (list []benchField) {
+	for i := range reflect.TypeFor[Bench]().NumField() {
+		member := reflect.TypeFor[Bench]().Field(i)
+		assumed, ok := member.Tag.Lookup("nixlbench")
+		if member.Type.Kind() == reflect.Pointer && !ok {
+			continue // nixlbench does not have it
+		}
+		f := benchField{index: i, name: member.Tag.Get("name"), assumed: assumed}
+		_, f.scenario = member.Tag.Lookup("scenario")
+		if n, err := strconv.ParseInt(assumed, 10, 64); err == nil {
+			f.assumed = n
+		}
+		list = append(list, f)
+	}
+	return list
+})
 
 // check refuses numbers that nixlbench refuses.
 func (b Bench) check() error {

@@ -376,23 +376,27 @@ func shell(command string, words []string) string {
 // PlanAll plans every shipped model with every shipped config that fits it, and
 // returns the number of plans. It measures how long that takes.
 func PlanAll() (int, error) {
+	configs := map[string]Config{}
+	for _, name := range ConfigNames() {
+		c, err := LoadConfig(name)
+		if err != nil {
+			return 0, err
+		}
+		configs[name] = c
+	}
 	n := 0
-	for _, m := range model.Names() {
-		a, _ := model.Shipped(m) // it is one of them
-		for _, name := range ConfigNames() {
-			c, err := LoadConfig(name)
-			if err != nil {
-				return n, err
-			}
-			if c.check(a) != nil {
+	for _, name := range model.Names() {
+		m, _ := model.Shipped(name) // it is one of them
+		for config, c := range configs {
+			if c.check(m) != nil {
 				continue // more stages than the model has layers, say
 			}
-			p, err := newPlan(a, c, name, "", model.Options{})
+			p, err := newPlan(m, c, config, "", model.Options{})
 			if err == nil {
 				err = p.command(DefaultBench())
 			}
 			if err != nil {
-				return n, fmt.Errorf("%s, %s: %w", m, name, err)
+				return n, fmt.Errorf("%s, %s: %w", name, config, err)
 			}
 			n++
 		}

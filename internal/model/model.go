@@ -135,6 +135,18 @@ func (k Keep) Entries(tokens int64) int64 {
 	return tokens
 }
 
+// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is what the
+// user calls it.
+func (m *Model) CheckExperts(name string) error {
+	if min(m.Experts, m.TopK, m.Hidden) > 0 {
+		return nil
+	}
+	return fault.New(fault.Usage, "the model %s: its file does not say how many experts it has, "+
+		"how many of them a token uses, or its hidden size", name).
+		WithHint("a config.json has n_routed_experts, num_experts or num_local_experts, num_experts_per_tok, and " +
+			"hidden_size; a file of your own num_experts, experts_per_token and hidden_size (docs/models.md)")
+}
+
 // Stateful reports whether any layer keeps a state of fixed size.
 func (m *Model) Stateful() bool {
 	return slices.ContainsFunc(m.Groups, func(g Group) bool { return g.State.Any() })

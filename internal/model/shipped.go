@@ -70,8 +70,25 @@ func Named(name string) (*Model, error) {
 		m, _ := Shipped(shipped)
 		return m, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(name, Names())).
+	return nil, fault.New(fault.Usage, "there is no model %q%s", name, suggestion(name)).
 		WithHint("perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)")
+}
+
+// suggestion names models that a name may mean: one with a letter wrong, or those that begin with it.
+func suggestion(name string) string {
+	if text := conf.Suggestion(name, Names()); text != "" {
+		return text
+	}
+	var begin []string
+	for _, n := range Names() {
+		if given := squeeze(filepath.Base(name)); given != "" && strings.HasPrefix(squeeze(n), given) {
+			begin = append(begin, n)
+		}
+	}
+	if begin == nil {
+		return ""
+	}
+	return "; did you mean one of " + strings.Join(begin, ", ") + "?"
 }
 
 const configName = "config.json"

@@ -40,15 +40,20 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 		ssm = 4
 	}
 	for i, g := range m.Groups {
+		k := g.Keep
+		if o.Serving == VLLM && k.Kind == MLA && m.expanded.Heads > 0 {
+			k = m.expanded
+		}
 		var err error
-		if c.entry[i], err = g.EntryBytes(o.DType); err != nil {
+		if c.entry[i], err = k.EntryBytes(o.DType); err != nil {
 			return nil, fault.Wrap(err, "%s", m.Name)
+		}
+		if o.Serving == VLLM && k.Key != k.Value && (o.DType.scale > 0 || o.DType.block > 0) {
+			return nil, fault.New(fault.Input, "%s: vLLM keeps keys of %d values and values of %d in 16 bit or fp8 only, not %s",
+				m.Name, k.Key, k.Value, o.DType.Name)
 		}
 		if g.State.any() {
 			c.entry[i] = g.StateBytes(ssm)
-		}
-		if o.Serving == VLLM && m.Family == "minicpm3" {
-			c.entry[i] = c.entry[i] * m.Heads * 2 * 96 / (g.Latent + g.Rope) // K and padded V of all heads, of 96 values
 		}
 	}
 	return c, nil
@@ -98,6 +103,9 @@ func (c *Cache) EntryBytes(i int) int64 { return c.entry[i] }
 // so many. What does not depend on the tokens comes with the last ones: a state is there only then.
 func (c *Cache) LayerBytes(i int, from, to, tokens int64) (int64, bool) {
 	g := c.Model.Groups[i]
+	if from >= to {
+		return 0, true
+	}
 	if g.Fixes() {
 		if to < tokens {
 			return 0, true
@@ -129,20 +137,33 @@ func (c *Cache) servedBytes(i int, from, to, tokens int64) (int64, bool) {
 	}
 	page := func(token int64) int64 { return min(ceilDiv(token, c.Page)*c.Page, end) }
 	from, to = max(page(from), first), max(page(to), first)
-	if from >= to {
-		return 0, true
+	every := max(g.Every, 1)
+	if c.Page%every != 0 { // smaller pages than an entry has tokens
+		return product(min(to, tokens)/every-min(from, tokens)/every, c.entry[i])
 	}
-	if g.Every <= 1 {
-		return product(to-from, c.entry[i])
+	whole, ok := product(c.Page/every, c.entry[i])
+	if unit := c.padding(g.Keep); ok && unit > 1 {
+		whole = ceilDiv(whole, unit) * unit
 	}
-	if c.Page%g.Every != 0 { // smaller pages than an entry has tokens
-		return product(to/g.Every-from/g.Every, c.entry[i])
-	}
-	whole := c.Page / g.Every * c.entry[i]
-	if c.DType.Name == fp8DSMLA { // pages of DeepSeek-V4's packed entries are padded
-		whole = ceilDiv(whole, 576) * 576
+	if !ok {
+		return 0, false
 	}
 	return product((to-from)/c.Page, whole)
+}
+
+// padding returns of which number the bytes of a page are a multiple. DeepSeek-V4 has such pages; they hold whole
+// entries of all its ratios.
+func (c *Cache) padding(k Keep) int64 {
+	const tokens = 128
+	switch {
+	case k.Packing != packingV4 && !(k.Kind == Indexer && k.Every > 1), c.Page%tokens != 0, c.Serving == TRTLLM:
+		return 1
+	case c.DType.Name == fp8DSMLA:
+		return 576
+	case c.Serving == VLLM:
+		return 512
+	}
+	return 1
 }
 
 // GroupBytes are LayerBytes in all layers of the group.
@@ -175,16 +196,22 @@ func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
 // request's length, where it is longer than all windows: windows and states.
 func (c *Cache) TokenBytes() (growing float64, once int64) {
 	for i, g := range c.Model.Groups {
-		all := c.entry[i] * int64(len(g.Layers))
+		entries := int64(0) // that do not grow
 		switch {
 		case g.Kind == SharedKV:
 		case g.Fixes():
-			once += all * g.Entries(1)
+			entries = g.Entries(1)
 		case g.Last > 0:
-			once += all * g.Last
+			entries = g.Last
 		default:
-			growing += float64(all) / float64(cmp.Or(g.Every, 1))
+			growing += float64(c.entry[i]) * float64(len(g.Layers)) / float64(cmp.Or(g.Every, 1))
 		}
+		layer, fits := product(entries, c.entry[i])
+		all, fit := product(layer, int64(len(g.Layers)))
+		if !fits || !fit || all > math.MaxInt64-once {
+			return growing, math.MaxInt64
+		}
+		once += all
 	}
 	return growing, once
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -70,7 +71,8 @@ func Named(name string) (*Model, error) {
 		m, _ := Shipped(shipped)
 		return m, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(name, Names())).
+	short := strings.Join(words(path.Base(name)), "-")
+	return nil, fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(short, Names())).
 		WithHint("perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)")
 }
 
@@ -86,8 +88,14 @@ func LoadFile(path string) (*Model, error) {
 	if err != nil || filepath.Base(path) != configName || m.CacheDType != "" {
 		return m, err
 	}
-	if beside, err := conf.Load(filepath.Join(filepath.Dir(path), "hf_quant_config.json")); err == nil {
-		m.CacheDType = quantizedCache(beside.Get("quantization"))
+	beside := filepath.Join(filepath.Dir(path), "hf_quant_config.json")
+	if _, err := os.Stat(beside); err != nil {
+		return m, nil
 	}
+	q, err := conf.Load(beside)
+	if err != nil {
+		return nil, err
+	}
+	m.CacheDType = quantizedCache(q.Get("quantization"))
 	return m, nil
 }

@@ -111,12 +111,14 @@ func (t DType) vectorBits(values int64) (int64, error) {
 func (k Keep) EntryBytes(t DType) (int64, error) {
 	var bits int64
 	var err error
+	heads := int64(1)
 	switch {
 	case k.State.any() || k.Kind == SharedKV:
 		return 0, nil
 	case k.Kind == Indexer: // whatever the precision of the cache
 		return k.Index + ceilDiv(k.Index, 128)*4, nil
 	case k.Heads > 0:
+		heads = k.Heads
 		bits, err = t.headBits(k)
 	default:
 		bits, err = t.latentBits(k)
@@ -124,10 +126,13 @@ func (k Keep) EntryBytes(t DType) (int64, error) {
 	if err == nil && bits%8 != 0 {
 		err = fault.New(fault.Input, "%d values of %s are no whole bytes", k.Key+k.Value+k.Latent+k.Rope, t.Name)
 	}
-	return bits / 8, err
+	if err != nil {
+		return 0, err
+	}
+	return heads * (bits / 8), nil
 }
 
-// headBits are the bits of the keys and values of all heads.
+// headBits are the bits of a head's key and value.
 func (t DType) headBits(k Keep) (int64, error) {
 	if t.Name == fp8DSMLA || t.Name == nvfp4DSMLA {
 		return 0, fault.New(fault.Input, "%s is a layout of latent vectors, and the %s layers keep keys and values", t.Name,
@@ -138,7 +143,7 @@ func (t DType) headBits(k Keep) (int64, error) {
 		return 0, err
 	}
 	value, err := t.vectorBits(k.Value)
-	return k.Heads * (key + value), err
+	return key + value, err
 }
 
 // latentBits are the bits of a vector that all heads share.

@@ -43,8 +43,10 @@ func TestEntryBytes(t *testing.T) {
 	if len(names)+1 != len(DTypeNames()) {
 		t.Errorf("%v are not all", names)
 	}
-	if _, err := (Keep{Kind: Full, Heads: 1, Key: 1, Value: 2}).EntryBytes(DType{bits: 4}); fault.KindOf(err) != fault.Input {
-		t.Errorf("12 bits: %v", err)
+	for _, heads := range []int64{1, 2} { // whole bytes of a head, so that ranks can have their share
+		if _, err := (Keep{Kind: Full, Heads: heads, Key: 1, Value: 2}).EntryBytes(DType{bits: 4}); fault.KindOf(err) != fault.Input {
+			t.Errorf("%d heads of 12 bits: %v", heads, err)
+		}
 	}
 }
 

@@ -358,7 +358,11 @@ func (c *config) fixedStateDType() string {
 func (c *config) experts(m *Model) {
 	ffn := c.v.Get("ffn_config") // dbrx
 	find := func(keys ...string) int64 {
-		if v := c.value(keys...); v != nil && v.Kind == conf.Int {
+		v := c.value(keys...)
+		if v.Len() > 0 && v.Kind == conf.List { // HunYuan's has a number for each layer
+			v = v.List()[0]
+		}
+		if v != nil && v.Kind == conf.Int {
 			return max(v.Int(), 0)
 		}
 		for _, key := range keys {

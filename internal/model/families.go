@@ -179,8 +179,9 @@ func (c *config) hiddenByHeads() int64 {
 	return hidden / c.heads
 }
 
-// latent reports whether the file describes latent vectors.
-func (c *config) latent() bool { return !off(c.value("kv_lora_rank")) }
+// latent reports whether the file describes latent vectors. It leaves the key unread: a class that does not keep them
+// refuses it.
+func (c *config) latent() bool { return !off(c.v.Get("kv_lora_rank")) }
 
 // each lets every layer keep something; none where keep's kind is empty.
 func (c *config) each(keep func(i int64) Keep) {

@@ -116,6 +116,11 @@ func TestBytesGrow(t *testing.T) {
 			t.Errorf("%d and %d bytes, with all tokens everywhere %d and %d", kv, state, most, same)
 		}
 		c.Serving = Exact
+		for i, g := range c.Model.Groups {
+			if n, _ := c.LayerBytes(i, 0, tokens, tokens); n != g.Entries(tokens)*c.EntryBytes(i) {
+				t.Errorf("%+v: %d bytes, and %d entries of %d", g.Keep, n, g.Entries(tokens), c.EntryBytes(i))
+			}
+		}
 		kv, _ = sum(t, c, tokens)
 		if more, same := sum(t, c, tokens+rapid.Int64Range(0, 1000).Draw(t, "more")); more < kv || same != state {
 			t.Errorf("%d bytes of more tokens than those of %d", more, kv)

@@ -29,7 +29,8 @@ var aboutOthers = regexp.MustCompile(`^(` + strings.Join([]string{
 	`\w+_(token_id|token_index|scale|scalar|scaling|(alpha|beta|rotary)_factor|mamba_kernels|gate|init|drop|` +
 		`per_layer_input|sinks?|res_block_size|lm_heads|reward_heads)`,
 	// Others.
-	`layer_?scale\w*|use_cache|is_decoder|head_type|use_(logn|flash)_attn|(use_)?gated_att\w+|use_parallel_block|` +
+	`layer_?scale\w*|use_(kv_)?cache|is_decoder|head_type|[lr]m_head|use_(logn|flash)_attn|(use_)?gated_att\w+|` +
+		`use_parallel_block|dual_chunk_attention_config|` +
 		`q_lora_rank|o_lora_rank|o_groups|n_group|topk_group|use_grouped_topk|group_limited_greedy|num_dense_layers|` +
 		`num_hash_layers|no_rope_layers|no_rope_layer_interval|decoder_sparse_step|decoder_start_token_id|` +
 		`conv_template|ignored?_index|mask_index|unk_index|offset_alibi|clip_qkv|max_attn_val(ue)?|interleaved_qkv|` +
@@ -53,7 +54,7 @@ func (c *config) refuseUnread() {
 	}
 }
 
-// off reports whether a value switches nothing on; that of a missing key does not.
+// off reports whether a value, or a missing one, switches nothing on.
 func off(v *conf.Value) bool {
 	if v == nil {
 		return true

@@ -141,6 +141,9 @@ attn_implementation: eager
 _attn_implementation_autoset: true
 cache_implementation: hybrid
 use_cache: true
+use_kv_cache: true
+lm_head: true
+dual_chunk_attention_config: {chunk_size: 262144}
 is_decoder: true
 max_window_layers: 28
 use_sliding_window: true

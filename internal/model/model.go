@@ -56,6 +56,10 @@ type Model struct {
 	// StateDType is the precision of the states that the file or the class fixes; empty: the engine decides.
 	StateDType string
 
+	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
+	recurrent bool
+	// expanded is what vLLM keeps instead of a latent vector, in models where it expands that to all heads.
+	expanded Keep
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
 	queriesPerHead int64
@@ -104,17 +108,23 @@ type Keep struct {
 	Rope       int64 // values of its rotated part, besides
 	Index      int64 // values of an indexer's key
 
-	// Packing names the layouts in which engines pack a latent vector beside the plain ones: "dsa", "v4", or none.
+	// Packing names the layouts in which engines pack a latent vector beside the plain ones: packingDSA, packingV4, or
+	// none.
 	Packing string
 
 	State State // of fixed size, instead of all the above
 }
 
+const (
+	packingDSA = "dsa"
+	packingV4  = "v4"
+)
+
 // Copied reports whether every rank of tensor parallelism holds all of it.
 func (k Keep) Copied() bool { return k.Heads == 0 && !k.State.Any() }
 
-// Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of the
-// cache, where it is one.
+// Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of
+// the cache, where it is one.
 func (k Keep) Fixes() bool { return k.State.Any() || k.Fixed > 0 }
 
 // Entries returns what is kept of a request of so many tokens: tokens, or groups of them.

@@ -133,7 +133,8 @@ func (p *Plan) writeText(out io.Writer) error {
 func (p *Plan) exactText() string {
 	var parts []string
 	for _, t := range p.Exact.Transfers {
-		parts = append(parts, fmt.Sprintf("%s of %d bytes, %d a token", cli.Count(t.BatchSize, "block"), t.IOSize, t.IOSize1))
+		blocks := cli.Count(t.BatchSize, "block")
+		parts = append(parts, fmt.Sprintf("%s of %d bytes, %d a token", blocks, t.IOSize, t.IOSize1))
 	}
 	return "one GPU moves " + strings.Join(parts, ", and ") + " (--accounting exact)"
 }

@@ -49,8 +49,8 @@ func (c *config) refuseUnread() {
 			v.Float() == 1 && neutralAsOne.MatchString(word) {
 			continue
 		}
-		c.err = v.Errorf("%s may say what layers keep of a request, and perigee does not know it in models of type %q",
-			key, c.kind).WithHint("%s; or leave the key away if it changes nothing of the cache", ownFile)
+		c.err = v.Errorf("it may say what layers keep of a request, and perigee does not know it in models of type %q",
+			c.kind).WithHint("%s; or leave the key away if it changes nothing of the cache", ownFile)
 	}
 }
 

@@ -109,6 +109,82 @@ func TestExpertsOfModels(t *testing.T) {
 	})
 }
 
+// Every command takes the sizes of a model from its config.json or by its name, and refuses what does not go together.
+func TestExpertsOfConfigs(t *testing.T) {
+	shm := []string{"--engine", "shm"}
+	commands := map[string][]string{
+		"routing":       {"ep", "routing", "--ranks", "2", "--tokens", "4"},
+		"data-plane":    append(strings.Fields("ep data-plane --num-processes 2 --tokens 4 --iters 2 --warmup 1 --mode dispatch --entry steady"), shm...),
+		"control-plane": append(strings.Fields("ep control-plane --num-processes 2 --num-tokens 4"), shm...),
+		"elastic":       append(strings.Fields("ep elastic --plan 0-1;0 --tokens 4 --iters 2 --warmup 1"), shm...),
+		"ep_kv":         append(strings.Fields("run ep_kv -n 2 --kv-size 64K --tokens 4 --iters 2 --warmup 1"), shm...),
+	}
+	dir := harness.Files(t, map[string]string{"deepseek/config.json": deepseekConfig, "qwen/config.json": qwenConfig, "dense.json": denseConfig})
+	for _, m := range []struct {
+		name, sizes, planes, shared string
+		experts                     int
+	}{
+		{"deepseek/config.json", "hidden 7168, 256 experts, 128 on each of 2 ranks, topk 8", "Hidden: 7168\nExperts: 128/rank (256 total), TopK: 8\n", "1", 256},
+		{"Deepseek-AI/deepseek-v3", "hidden 7168, 256 experts, 128 on each of 2 ranks, topk 8", "Hidden: 7168\nExperts: 128/rank (256 total), TopK: 8\n", "1", 256},
+		{"qwen/config.json", "hidden 2048, 128 experts, 64 on each of 2 ranks, topk 8", "Hidden: 2048\nExperts: 64/rank (128 total), TopK: 8\n", "", 128},
+	} {
+		for name, args := range commands {
+			o := harness.MustRun(t, dir, slices.Concat(args, []string{"--model", m.name})...)
+			want := []string{"# note: model " + m.name + ": " + m.sizes + "\n"}
+			switch {
+			case name == "routing":
+				want = []string{fmt.Sprintf("topk 8, %d experts, %s, bf16", m.experts, strings.SplitN(m.sizes, ",", 2)[0])}
+			case name == "data-plane" && m.shared != "":
+				want = []string{m.sizes + ", " + m.shared + " shared\n", m.planes}
+			case name == "data-plane":
+				want = append(want, m.planes)
+			case m.shared != "":
+				want = []string{m.sizes + "; shared experts move no bytes here: the model has " + m.shared + "\n"}
+			}
+			if name == "control-plane" {
+				want = append(want, fmt.Sprintf("Control Plane: %d experts/rank x 2 ranks = %d total\n", m.experts/2, m.experts))
+			}
+			harness.Contains(t, name, o.Stdout, want...)
+		}
+	}
+	for name, args := range commands {
+		for model, want := range map[string]string{
+			"dense.json": "the model dense.json: its file does not say how many experts", "deepseek-v33": `there is no model "deepseek-v33"`,
+			"qwen/config.json --hidden 2048": "--hidden: --model qwen/config.json says that", "qwen/config.json --topk 8": "--topk: --model qwen/config.json says that",
+		} {
+			words := slices.Concat(args, []string{"--model"}, strings.Fields(model))
+			if o := harness.Run(t, dir, words...); o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, want) {
+				t.Errorf("%s --model %s: exit code %d, %s", name, model, o.Code, o.Stderr)
+			}
+		}
+	}
+	for args, want := range map[string]string{
+		"ep routing --ranks 3": "over 3 ranks", "ep control-plane --engine shm --num-processes 3": "over 3 ranks",
+		"ep elastic --engine shm --plan 0-1;0-4": "over 5 ranks", "run ep_kv -n 3 --engine shm": "over 3 ranks",
+	} {
+		o := harness.Run(t, dir, append(strings.Fields(args), "--model", "qwen/config.json")...)
+		if o.Code != int(fault.Usage) || !strings.Contains(o.Stderr, "--model qwen/config.json: 128 experts cannot be spread evenly "+want) {
+			t.Errorf("%s: exit code %d, %s", args, o.Code, o.Stderr)
+		}
+	}
+}
+
+// The config.json of models of Hugging Face, less what is about the words and the training.
+const (
+	deepseekConfig = `{"architectures": ["DeepseekV3ForCausalLM"], "attention_bias": false, "ep_size": 1, "first_k_dense_replace": 3, "hidden_size": 7168,
+		"intermediate_size": 18432, "kv_lora_rank": 512, "max_position_embeddings": 163840, "model_type": "deepseek_v3", "moe_intermediate_size": 2048,
+		"moe_layer_freq": 1, "n_group": 8, "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true, "num_attention_heads": 128,
+		"num_experts_per_tok": 8, "num_hidden_layers": 61, "num_key_value_heads": 128, "num_nextn_predict_layers": 1, "q_lora_rank": 1536,
+		"qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid", "topk_group": 4,
+		"topk_method": "noaux_tc", "torch_dtype": "bfloat16", "v_head_dim": 128}`
+	qwenConfig = `{"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048, "intermediate_size": 6144,
+		"max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [], "model_type": "qwen3_moe", "moe_intermediate_size": 768,
+		"norm_topk_prob": true, "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8, "num_hidden_layers": 48,
+		"num_key_value_heads": 4, "sliding_window": null, "torch_dtype": "bfloat16", "use_sliding_window": false}`
+	denseConfig = `{"architectures": ["Qwen3ForCausalLM"], "head_dim": 128, "hidden_size": 4096, "model_type": "qwen3", "num_attention_heads": 32,
+		"num_hidden_layers": 36, "num_key_value_heads": 8, "torch_dtype": "bfloat16"}`
+)
+
 const tinyModel = `model_name: tiny
 family: gqa
 num_layers: 2
@@ -311,6 +387,12 @@ func TestControlPlane(t *testing.T) {
 		doc := resulttest.Check(t, filepath.Join(dir, "r.json"))
 		if list, _ := doc.Values["ep_control"].([]any); len(list) != 4 {
 			t.Errorf("the result has %d measurements, want 4", len(list))
+		}
+		// Two ranks have fewer experts than a token chooses.
+		o = harness.MustRun(t, dir, "ep", "control-plane", "--engine", engine, "--num-processes", "4", "--experts-per-rank", "1", "--topk", "3", "--curve",
+			"--num-tokens", "16", "--hidden", "256")
+		if strings.Contains(o.Stdout, "Running: cycle (1 experts/rank, 2 total)") {
+			t.Error(o.Stdout)
 		}
 		o = harness.MustRun(t, dir, "ep", "control-plane", "--engine", engine, "--num-processes", "2", "--experts-per-rank", "2", "--test", "connect",
 			"--num-tokens", "16", "--hidden", "256")

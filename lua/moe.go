@@ -163,9 +163,8 @@ func (r *Runtime) moeModel(L *glua.LState) (int, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a.Experts == 0 || a.TopK == 0 || a.Hidden == 0 {
-			return nil, fault.New(fault.Usage, "the model %s: its file does not say how many experts it has, how many of them a token uses, or its hidden size",
-				name).WithHint("a config.json has n_routed_experts, num_experts_per_tok and hidden_size; a file of your own num_experts, experts_per_token and hidden_size (docs/models.md)")
+		if err := a.CheckExperts(name); err != nil {
+			return nil, err
 		}
 		return encodeValue(map[string]any{
 			"name": a.Name, "hidden": a.Hidden, "experts": a.Experts, "topk": a.TopK, "shared": a.Shared,

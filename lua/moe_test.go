@@ -68,6 +68,45 @@ func TestBufferSize(t *testing.T) {
 	r.Close()
 }
 
+// The sizes of experts are those of a model, or those that are given, or else the defaults, as numbers or texts.
+func TestSizesOfExperts(t *testing.T) {
+	p := mustPlay(t, 2, body(`
+		local texts, numbers = { hidden = "4096", experts_per_rank = "8", topk = "2", shared_experts = 0 }, { hidden = 1, experts_per_rank = 2, topk = 3 }
+		local function check(opt, defaults, ...)
+			local got = patterns.experts(opt, 4, defaults)
+			for i, name in ipairs { "hidden", "experts_per_rank", "topk", "shared_experts", "tokens" } do
+				local want = select(i, ...)
+				assert(got[name] == want, string.format("%s is %s, want %s", name, tostring(got[name]), tostring(want)))
+			end
+		end
+		check({ tokens = 5 }, texts, "4096", "8", "2", 0, 5)
+		check({ hidden = "256, 512", shared_experts = 3 }, texts, "256, 512", "8", "2", 3, nil)
+		check({ topk = 1, tokens = 5 }, numbers, 1, 2, 1, nil, 5)
+		check({ model = "deepseek-ai/DeepSeek-V3", tokens = 5 }, texts, "7168", "64", "8", 1, 5)
+		check({ model = "QWEN3-30b-a3b" }, texts, "2048", "32", "8", 0, nil)
+		check({ model = "deepseek-v3" }, numbers, 7168, 64, 8, nil, nil)`))
+	for _, want := range []string{
+		"model deepseek-ai/DeepSeek-V3: hidden 7168, 256 experts, 64 on each of 4 ranks, topk 8, 1 shared\n",
+		"model QWEN3-30b-a3b: hidden 2048, 128 experts, 32 on each of 4 ranks, topk 8\n",
+		"64 on each of 4 ranks, topk 8; shared experts move no bytes here: the model has 1\n",
+	} {
+		if !strings.Contains(p.out[0], want) {
+			t.Errorf("%q is not in %s", want, p.out[0])
+		}
+	}
+	for call, want := range map[string]string{
+		`{ model = "deepseek-v3" }, 3`:                       "--model deepseek-v3: 256 experts cannot be spread evenly over 3 ranks",
+		`{ model = "deepseek-v3", experts_per_rank = 1 }, 4`: "--experts-per-rank: --model deepseek-v3 says that",
+		`{ model = "llama3.1-8b" }, 4`:                       "the model llama3.1-8b: its file does not say how many experts",
+		`{ model = "deepseek-v33" }, 4`:                      `there is no model "deepseek-v33"`,
+	} {
+		err := playWith(t, 1, body("patterns.experts("+call+", { hidden = 1, experts_per_rank = 2, topk = 3 })"), nil, func(*Env) {}).failed()
+		if fault.KindOf(err) != fault.Usage || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%s: %v", call, err)
+		}
+	}
+}
+
 // A data plane that is closed has no memory: to use it is an error of the script, and touches none.
 func TestClosedPlane(t *testing.T) {
 	const open = `local plane = moe.open { tokens = 4, hidden = 256, topk = 2, routing = { family = "distinct" } }

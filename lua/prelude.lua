@@ -103,6 +103,38 @@ function patterns.quantiles(values)
   end
 end
 
+-- The sizes of the model opt.model for a number of ranks. shared says whether the scenario plays shared experts.
+local function sizes_of_model(opt, ranks, shared)
+  for _, name in ipairs { "hidden", "experts_per_rank", "topk", "shared_experts" } do
+    if opt[name] ~= nil then
+      options.reject(string.format("--%s: --model %s says that", string.gsub(name, "_", "-"), opt.model))
+    end
+  end
+  local m = moe.model(opt.model)
+  if m.experts % ranks ~= 0 then
+    options.reject(string.format("--model %s: %d experts cannot be spread evenly over %d ranks", opt.model, m.experts, ranks))
+  end
+  local each, more = m.experts / ranks, ""
+  if m.shared > 0 then
+    more = string.format(shared and ", %d shared" or "; shared experts move no bytes here: the model has %d", m.shared)
+  end
+  result.note(string.format("model %s: hidden %d, %d experts, %d on each of %d ranks, topk %d%s", opt.model, m.hidden,
+    m.experts, each, ranks, m.topk, more))
+  return { hidden = m.hidden, experts_per_rank = each, topk = m.topk, shared_experts = m.shared }
+end
+
+-- The options with the sizes that defaults has: those of the model opt.model, or those that are given, or else the
+-- defaults. A size is a text where its default is one. All ranks call it.
+function patterns.experts(opt, ranks, defaults)
+  local sizes = opt.model and sizes_of_model(opt, ranks, defaults.shared_experts) or {}
+  local all = setmetatable({}, { __index = opt })
+  for name, default in pairs(defaults) do
+    local size = sizes[name] or opt[name] or default
+    all[name] = type(default) == "string" and tostring(size) or size
+  end
+  return all
+end
+
 -- How many ranks the first pattern's matrix is for.
 function patterns.ranks(first)
   return matrix.load(first.matrix_file):ranks()

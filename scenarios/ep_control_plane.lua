@@ -1,6 +1,7 @@
 -- How long ranks take to make their agents, to connect them, and to take them down again.
 
 local names = moe.phases()
+local defaults = { hidden = 4096, experts_per_rank = "8,32", topk = 2 }
 local rule, dashes = string.rep("=", 70), string.rep("-", 70)
 
 local function say(...)
@@ -57,11 +58,13 @@ local function show(opt, experts, n, figures)
   say("%s: %.2fms avg across %d ranks (min=%.2f, max=%.2f) [%d experts/rank]\n", string.upper(f.phase), f.avg_ms, n, f.min_ms, f.max_ms, experts)
 end
 
--- 2, 4, 8 ... and all ranks.
-local function counts(opt)
+-- 2, 4, 8 ... and all ranks; of the former only those that have the experts of a token.
+local function counts(opt, experts)
   local list, n = {}, 2
   while opt.curve and n < world.size do
-    list[#list + 1] = n
+    if n * experts >= opt.topk then
+      list[#list + 1] = n
+    end
     n = n * 2
   end
   list[#list + 1] = world.size
@@ -86,14 +89,15 @@ return {
   options = {
     options.int { "num-processes", nil, "ranks; on each node, with several nodes (default: 8, or as the launcher says)", min = 1, max = 4096 },
     options.enum { "test", "cycle", "all phases, or one", choices = { "cycle", "init", "connect", "disconnect", "destroy" } },
-    options.string { "experts-per-rank", "8,32", "several with commas" },
+    options.string { "experts-per-rank", nil, "several with commas (default: 8,32)" },
+    options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },
     options.int { "warmup", 0, "rounds that are not measured", min = 0, max = 2 ^ 31 },
     options.int { "rounds", 1, "measured rounds", min = 1, max = 2 ^ 31 },
     options.bool { "curve", false, "measure 2, 4, 8 ... ranks, too, and fit the growth" },
     options.enum { "buffers", "routed", "memory: what a uniform routing needs, or NIXL EP's worst case", choices = { "routed", "worst" } },
     options.int { "num-tokens", 512, "tokens of each rank, for the memory", min = 1, max = 2 ^ 31 },
-    options.int { "hidden", 4096, "channels of a token, a multiple of 128, for the memory", min = 1, max = 2 ^ 31 },
-    options.int { "topk", 2, "experts for each token, for the memory", min = 1, max = 2 ^ 31 },
+    options.int { "hidden", nil, "channels of a token, a multiple of 128, for the memory (default: 4096)", min = 1, max = 2 ^ 31 },
+    options.int { "topk", nil, "experts for each token, for the memory (default: 2)", min = 1, max = 2 ^ 31 },
     options.enum { "nvlink-backend", nil, "ipc, nixl: not available on host memory; none: no shared memory between ranks",
       choices = { "ipc", "nixl", "none" } },
     options.bool { "skip-nic-discovery", false, "accepted; there is no such discovery here" },
@@ -108,6 +112,7 @@ return {
   },
   ranks = function(opt)
     local n = opt.num_processes or 8
+    opt = patterns.experts(opt, n, defaults)
     for _, experts in ipairs(numbers(opt.experts_per_rank)) do
       moe.check(plane_of(opt, experts), n)
     end
@@ -118,6 +123,7 @@ return {
       options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
         "leave --num-processes out: the launcher decides")
     end
+    opt = patterns.experts(opt, world.size, defaults)
     if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
       result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
     end
@@ -125,7 +131,7 @@ return {
     local rows, curves = {}, {}
     for _, experts in ipairs(numbers(opt.experts_per_rank)) do
       local curve = {}
-      for _, n in ipairs(counts(opt)) do
+      for _, n in ipairs(counts(opt, experts)) do
         world.phase(string.format("%s, %d experts per rank, %d ranks", opt.test, experts, n))
         say("Running: %s (%d experts/rank, %d total)", opt.test, experts, experts * n)
         local figures = moe.control {

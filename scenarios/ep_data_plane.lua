@@ -2,6 +2,7 @@
 
 local families, sabotages = moe.families(), moe.sabotages()
 local rule = string.rep("=", 70)
+local defaults = { hidden = "4096", experts_per_rank = "8", topk = "2", shared_experts = 0 }
 
 local function say(...)
   if world.rank == 0 then
@@ -39,31 +40,6 @@ local function words(name, text, known)
     options.reject("--" .. name .. ": wanted one of " .. table.concat(known, ", "))
   end
   return list
-end
-
--- The options with the sizes of --model, or the defaults, where they were not given.
-local function sized(opt, ranks)
-  local sizes = { hidden = "4096", experts_per_rank = "8", topk = "2", shared_experts = 0 }
-  if opt.model then
-    local m = moe.model(opt.model)
-    if m.experts % ranks ~= 0 then
-      options.reject(string.format("--model %s: %d experts cannot be spread evenly over %d ranks", opt.model, m.experts, ranks))
-    end
-    sizes = {
-      hidden = string.format("%d", m.hidden), experts_per_rank = string.format("%d", m.experts / ranks), topk = string.format("%d", m.topk),
-      shared_experts = m.shared,
-    }
-    for name in pairs(sizes) do
-      if opt[name] ~= nil then
-        options.reject(string.format("--%s: --model %s says that", string.gsub(name, "_", "-"), opt.model))
-      end
-    end
-  end
-  local all = setmetatable({}, { __index = opt })
-  for name, value in pairs(sizes) do
-    all[name] = opt[name] == nil and value or opt[name]
-  end
-  return all
 end
 
 -- Every combination of the lists, the last list the fastest.
@@ -280,7 +256,7 @@ return {
     options.string { "experts-per-rank", nil, "several with commas (default: 8)" },
     options.string { "topk", nil, "experts for each token; several with commas (default: 2)" },
     options.int { "shared-experts", nil, "experts of each rank that get all its tokens, without weights (default: 0)", min = 0, max = 64 },
-    options.path { "model", nil, "a model, or its file: its hidden size, experts, topk and shared experts" },
+    options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts, topk and shared experts" },
     options.int { "warmup", 10, "iterations that are not measured", min = 0, max = 2 ^ 31 },
     options.int { "iters", 100, "measured iterations; the first is left out", min = 1, max = 2 ^ 31 },
     options.string { "entry", "steady,fresh", "steady: one iteration after the other; fresh: a barrier before each; moving: only what moves" },
@@ -306,7 +282,7 @@ return {
   ranks = function(opt)
     check_options(opt)
     local n = opt.num_processes or 8
-    opt = sized(opt, n)
+    opt = patterns.experts(opt, n, defaults)
     for _, case in ipairs(sweep(opt)) do
       moe.check(spec_of(case, opt, nil, nil), n)
     end
@@ -318,7 +294,7 @@ return {
       options.reject(string.format("--num-processes is %d, but the launcher has started %d ranks", opt.num_processes, world.size),
         "leave --num-processes out: the launcher decides")
     end
-    opt = sized(opt, world.size)
+    opt = patterns.experts(opt, world.size, defaults)
     if opt.nvlink_backend and opt.nvlink_backend ~= "none" then
       result.note("--nvlink-backend " .. opt.nvlink_backend .. ": not available on host memory; " .. transfer.engine().name .. " moves the bytes")
     end

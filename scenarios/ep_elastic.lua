@@ -1,5 +1,7 @@
 -- Ranks join, leave and are killed; the others go on, checked and timed in every phase.
 
+local defaults = { hidden = 7168, experts_per_rank = 2, topk = 8 }
+
 -- "0-3,5" for { 0, 1, 2, 3, 5 }.
 local function ranges(list)
   local parts, i = {}, 1
@@ -40,18 +42,22 @@ return {
   options = {
     options.string { "plan", "replace", "static, grow, steps, replace, shrink, large, single, deaths; or phases such as \"0-3; 0-5,-6@combine,7\"" },
     options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
-    options.int { "hidden", 7168, "channels of a token, a multiple of 128", min = 1, max = 2 ^ 20 },
-    options.int { "experts-per-rank", 2, "", min = 1, max = 2 ^ 20 },
-    options.int { "topk", 8, "experts for each token; fewer where there are fewer experts", min = 1, max = 1024 },
+    options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 7168)", min = 1, max = 2 ^ 20 },
+    options.int { "experts-per-rank", nil, "(default: 2)", min = 1, max = 2 ^ 20 },
+    options.int { "topk", nil, "experts for each token; fewer where there are fewer experts (default: 8)", min = 1, max = 1024 },
+    options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, topk, and experts, spread over all ranks of the plan" },
     options.int { "warmup", 50, "iterations of each phase that are not measured", min = 0 },
     options.int { "iters", 50, "measured iterations of each phase; the first is left out", min = 1 },
     options.number { "patience", 2, "seconds after which a silent rank counts as dead", min = 0.01, max = 3600 },
   },
   metrics = { { "ep_phase_us", "mean time of an iteration of the slowest rank in a phase", better = "lower" } },
   ranks = function(opt)
-    return moe.plan_ranks(opt.plan)
+    local n = moe.plan_ranks(opt.plan)
+    patterns.experts(opt, n, defaults)
+    return n
   end,
   run = function(opt)
+    opt = patterns.experts(opt, moe.plan_ranks(opt.plan), defaults)
     local topk = math.min(opt.topk, opt.experts_per_rank * world.size)
     local phases = moe.elastic {
       plan = opt.plan, warmup = opt.warmup, iterations = opt.iters, patience = opt.patience, exit = true,

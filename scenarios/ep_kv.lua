@@ -1,5 +1,7 @@
 -- Experts and KV caches at once: what each kind of traffic costs the other.
 
+local defaults = { hidden = 4096, experts_per_rank = 8, topk = 2 }
+
 -- The first half of the ranks sends to the second, as prefill ranks do to decode ranks.
 local function caches(bytes)
   local half = math.floor(world.size / 2)
@@ -17,9 +19,10 @@ return {
     options.size { "kv-size", "4M", "bytes of each KV transfer, without --matrix", min = 1 },
     options.int { "shards", 16, "descriptors of each KV transfer", min = 1 },
     options.int { "tokens", 128, "tokens of each rank", min = 1, max = 2 ^ 27 },
-    options.int { "hidden", 4096, "channels of a token, a multiple of 128", min = 1, max = 2 ^ 20 },
-    options.int { "experts-per-rank", 8, "", min = 1, max = 2 ^ 20 },
-    options.int { "topk", 2, "experts for each token", min = 1, max = 1024 },
+    options.int { "hidden", nil, "channels of a token, a multiple of 128 (default: 4096)", min = 1, max = 2 ^ 20 },
+    options.int { "experts-per-rank", nil, "(default: 8)", min = 1, max = 2 ^ 20 },
+    options.int { "topk", nil, "experts for each token (default: 2)", min = 1, max = 1024 },
+    options.path { "model", nil, "a model's name, its config.json, or a file of your own: hidden size, experts and topk" },
     options.enum { "mode", "e2e", "what an iteration does", choices = { "dispatch", "combine", "e2e" } },
     options.int { "warmup", 10, "iterations that are not measured", min = 0 },
     options.int { "iters", 100, "measured iterations", min = 2 },
@@ -33,6 +36,7 @@ return {
     if world.size < 2 then
       options.reject("one rank alone sends no KV cache", "use -n 2")
     end
+    opt = patterns.experts(opt, world.size, defaults)
     world.phase("prepare")
     local plan = transfer.prepare { matrix = opt.matrix and matrix.load(opt.matrix) or caches(opt.kv_size), shards = opt.shards }
     transfer.warmup({ plan }, 5)

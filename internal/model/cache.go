@@ -39,15 +39,20 @@ func (m *Model) Cache(o Options) (*Cache, error) {
 		ssm = 4
 	}
 	for i, g := range m.Groups {
+		k := g.Keep
+		if o.Serving == VLLM && k.Kind == MLA && m.expanded.Heads > 0 {
+			k = m.expanded
+		}
 		var err error
-		if c.entry[i], err = g.EntryBytes(o.DType); err != nil {
+		if c.entry[i], err = k.EntryBytes(o.DType); err != nil {
 			return nil, fault.Wrap(err, "%s", m.Name)
+		}
+		if o.Serving == VLLM && k.Key != k.Value && (o.DType.scale > 0 || o.DType.block > 0) {
+			return nil, fault.New(fault.Input, "%s: vLLM keeps keys of %d values and values of %d in 16 bit or fp8 only, not %s",
+				m.Name, k.Key, k.Value, o.DType.Name)
 		}
 		if g.State.Any() {
 			c.entry[i] = g.StateBytes(ssm)
-		}
-		if o.Serving == VLLM && m.Family == "minicpm3" {
-			c.entry[i] = c.entry[i] * m.Heads * 2 * 96 / (g.Latent + g.Rope) // K and padded V of all heads, of 96 values
 		}
 	}
 	return c, nil
@@ -97,6 +102,9 @@ func (c *Cache) EntryBytes(i int) int64 { return c.entry[i] }
 // so many. What does not depend on the tokens comes with the last ones: a state is there only then.
 func (c *Cache) LayerBytes(i int, from, to, tokens int64) (int64, bool) {
 	g := c.Model.Groups[i]
+	if from >= to {
+		return 0, true
+	}
 	if g.Fixes() {
 		if to < tokens {
 			return 0, true
@@ -128,54 +136,66 @@ func (c *Cache) servedBytes(i int, from, to, tokens int64) (int64, bool) {
 	}
 	page := func(token int64) int64 { return min(ceilDiv(token, c.Page)*c.Page, end) }
 	from, to = max(page(from), first), max(page(to), first)
-	if from >= to {
-		return 0, true
+	every := max(g.Every, 1)
+	if c.Page%every != 0 { // smaller pages than an entry has tokens
+		return product(min(to, tokens)/every-min(from, tokens)/every, c.entry[i])
 	}
-	if g.Every <= 1 {
-		return product(to-from, c.entry[i])
+	whole, ok := c.pageBytes(i)
+	if !ok {
+		return 0, false
 	}
-	if c.Page%g.Every != 0 { // smaller pages than an entry has tokens
-		return product(to/g.Every-from/g.Every, c.entry[i])
-	}
-	return product((to-from)/c.Page, c.padded(c.Page/g.Every*c.entry[i]))
+	return product((to-from)/c.Page, whole)
 }
 
-// padded are the bytes of a page of compressed entries: those of DeepSeek-V4's packed layout are multiples of 576.
-func (c *Cache) padded(bytes int64) int64 {
-	if c.DType.Name == fp8DSMLA {
-		return ceilDiv(bytes, 576) * 576
+// pageBytes are the bytes of a page of one layer of group i, as the engine pads it.
+func (c *Cache) pageBytes(i int) (int64, bool) {
+	g := c.Model.Groups[i]
+	whole, ok := product(c.Page/max(g.Every, 1), c.entry[i])
+	if unit := c.padding(g.Keep); ok && unit > 1 {
+		whole = ceilDiv(whole, unit) * unit
 	}
-	return bytes
+	return whole, ok
 }
 
-// Blocks are the pages that each layer of group i moves of a request of so many tokens: how many, and of how many bytes.
-// Without an engine they are those in which the tokens lie that the layer keeps; what does not go into pages is a block
-// by itself.
+// Blocks are the pages that each layer of group i moves of a request of so many tokens: how many, and of how many
+// bytes. Without an engine they are those in which the tokens lie that the layer keeps; what does not go into pages is
+// a block by itself.
 func (c *Cache) Blocks(i int, tokens int64) (count, bytes int64) {
-	g, page := c.Model.Groups[i], c.Page
+	g, every := c.Model.Groups[i], max(c.Model.Groups[i].Every, 1)
 	switch {
 	case g.Kind == SharedKV:
 		return 0, 0
 	case g.State.Any():
 		return 1, c.entry[i]
-	case g.Every > 1 && page%g.Every != 0:
+	case c.Page%every != 0:
 		return g.Entries(tokens), c.entry[i]
-	case g.Every > 1:
-		page /= g.Every
 	}
-	bytes = page * c.entry[i]
-	if c.Serving != Exact && g.Fixed == 0 {
-		if g.Every > 1 {
-			bytes = c.padded(bytes)
-		}
+	bytes, _ = c.pageBytes(i)
+	switch {
+	case g.Fixed > 0:
+		return ceilDiv(g.Fixed, c.Page), bytes
+	case c.Serving != Exact:
 		all, _ := c.servedBytes(i, 0, tokens, tokens)
 		return all / bytes, bytes
+	case g.Last > 0 && tokens > g.Last:
+		return ceilDiv(tokens, c.Page) - (tokens-g.Last)/c.Page, bytes
 	}
-	entries := g.Entries(max(tokens, g.Fixed))
-	if g.Last > 0 && g.Every <= 1 && tokens > g.Last {
-		return ceilDiv(tokens, page) - (tokens-g.Last)/page, bytes
+	return ceilDiv(tokens/every, c.Page/every), bytes
+}
+
+// padding returns of which number the bytes of a page are a multiple. DeepSeek-V4 has such pages; they hold whole
+// entries of all its ratios.
+func (c *Cache) padding(k Keep) int64 {
+	const tokens = 128
+	switch {
+	case k.Packing != packingV4 && !(k.Kind == Indexer && k.Every > 1), c.Page%tokens != 0, c.Serving == TRTLLM:
+		return 1
+	case c.DType.Name == fp8DSMLA:
+		return 576
+	case c.Serving == VLLM:
+		return 512
 	}
-	return ceilDiv(entries, page), bytes
+	return 1
 }
 
 // GroupBytes are LayerBytes in all layers of the group.
@@ -205,21 +225,25 @@ func (c *Cache) Bytes(tokens int64) (kv, state int64, err error) {
 }
 
 // TokenBytes are the bytes of one token more of a long request: in all layers but those with a window, of entries for
-// several tokens its share. once is what windows and encoders' layers keep of a request that is longer than they are, state
-// the states.
+// several tokens its share. once is what windows and encoders' layers keep of a request that is longer than they are,
+// state the states; what does not fit 63 bits is the largest number that does.
 func (c *Cache) TokenBytes() (growing float64, once, state int64) {
 	for i, g := range c.Model.Groups {
-		all := c.entry[i] * int64(len(g.Layers))
+		entries, into := g.Last, &once // that do not grow
 		switch {
 		case g.State.Any():
-			state += all
+			entries, into = 1, &state
 		case g.Fixes():
-			once += all * g.Fixed
-		case g.Last > 0:
-			once += all * g.Last
-		default:
-			growing += float64(all) / float64(max(g.Every, 1))
+			entries = g.Fixed
+		case g.Last == 0:
+			growing += float64(c.entry[i]) * float64(len(g.Layers)) / float64(max(g.Every, 1))
 		}
+		layer, fits := product(entries, c.entry[i])
+		all, fit := product(layer, int64(len(g.Layers)))
+		if !fits || !fit || all > math.MaxInt64-*into {
+			all = math.MaxInt64 - *into
+		}
+		*into += all
 	}
 	return growing, once, state
 }

@@ -3,7 +3,6 @@ package model
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +16,10 @@ func isConfig(v *conf.Value) bool {
 
 // languagePart returns the part of a config.json that describes the language model, where it is nested.
 func languagePart(v *conf.Value) *conf.Value {
-	if t := v.Get("thinker_config").Get("text_config"); t != nil && t.Kind == conf.Map {
+	if v == nil || v.Kind != conf.Map {
+		return nil
+	}
+	if t := v.Get("thinker_config"); languagePart(t) != nil {
 		return t
 	}
 	for _, key := range []string{"text_config", "llm_config", "language_config"} {
@@ -39,31 +41,39 @@ type config struct {
 
 	layers, heads int64
 	full          Keep // what a layer with full attention keeps
+	expanded      Keep // what vLLM keeps instead, where that differs
 	state         State
 	stateKind     Kind
 	stateDType    string // that the class fixes
 }
 
-// parseConfig reads a config.json. Missing keys have the defaults of the class that model_type names. A key that looks as
-// if it changed what layers keep, and that nothing here has read, is refused by its name: a size that is silently wrong
-// is worse than none.
+// parseConfig reads a config.json. Missing keys have the defaults of the class that model_type names. A key that looks
+// as if it changed what layers keep, and that nothing here has read, is refused by its name: a size that is silently
+// wrong is worse than none.
 func parseConfig(v *conf.Value) (*Model, error) {
 	c := &config{v: v, read: map[string]bool{}}
 	for inner := languagePart(v); inner != nil; inner = languagePart(inner) {
 		c.outer = append([]*conf.Value{c.v}, c.outer...)
 		c.v = inner
 	}
-	c.kind = c.modelType()
+	types := c.modelTypes()
+	if len(types) > 0 {
+		c.kind = types[0]
+	}
+	for _, t := range types {
+		if reason := notKnown(t); reason != "" {
+			return nil, c.v.Errorf("model_type %s: %s", t, reason).WithHint(ownFile)
+		}
+	}
 	read := plain
 	if f, ok := families[c.kind]; ok {
 		read = f
-	} else if reason, ok := notKnown[c.kind]; ok {
-		return nil, c.v.Errorf("model_type %s: %s", c.kind, reason).WithHint(ownFile)
 	}
 	read(c)
 	m := &Model{
-		Name: c.name(), Family: c.kind, Layers: c.layers, Heads: c.heads, Groups: c.groups, Params: v.Get("num_model_params").Float(),
-		Hidden: c.hidden(), DType: c.dtype(), CacheDType: c.cacheDType(), StateDType: c.fixedStateDType(),
+		Name: c.name(), Family: c.kind, Layers: c.layers, Heads: c.heads, Groups: c.groups,
+		Params: v.Get("num_model_params").Float(), Hidden: c.hidden(),
+		DType: c.dtype(), CacheDType: c.cacheDType(), StateDType: c.fixedStateDType(), expanded: c.expanded,
 	}
 	c.experts(m)
 	if c.err == nil {
@@ -80,18 +90,24 @@ func parseConfig(v *conf.Value) (*Model, error) {
 
 const ownFile = "describe its layers in a file with the key groups (docs/models.md)"
 
-// modelType is the family: model_type of the innermost part, or that around it.
-func (c *config) modelType() string {
-	for _, v := range append([]*conf.Value{c.v}, c.outer...) {
+// parts are the innermost part and those around it, in this order.
+func (c *config) parts() []*conf.Value { return append([]*conf.Value{c.v}, c.outer...) }
+
+// modelTypes are the values of model_type. That of the innermost part is the family.
+func (c *config) modelTypes() []string {
+	var types []string
+	for _, v := range c.parts() {
 		if t := v.Get("model_type"); t != nil && t.Kind == conf.String && t.Text() != "" {
-			return strings.ToLower(t.Text())
+			types = append(types, strings.ToLower(t.Text()))
 		}
 	}
-	return ""
+	return types
 }
 
 func (c *config) name() string {
-	for _, v := range append(slices.Clone(c.outer), c.v) {
+	parts := c.parts()
+	slices.Reverse(parts)
+	for _, v := range parts {
 		for _, key := range []string{"model_name", "_name_or_path", "name_or_path"} {
 			if t := v.Get(key); t != nil && t.Kind == conf.String && t.Text() != "" {
 				return t.Text()
@@ -103,8 +119,8 @@ func (c *config) name() string {
 
 // value returns the value of the first of several keys that is there and holds something.
 func (c *config) value(keys ...string) *conf.Value {
+	c.understand(keys...)
 	for _, key := range keys {
-		c.read[key] = true
 		if v := c.v.Get(key); v != nil && v.Kind != conf.Null {
 			return v
 		}
@@ -119,32 +135,79 @@ func (c *config) understand(keys ...string) {
 	}
 }
 
-// MaxNumber bounds every number of a file: within it no product of them overflows 63 bits.
-const MaxNumber = 1 << 20
+// MaxNumber bounds sizes and counts, maxTokens windows, and maxKernel the length of a convolution: within them no
+// product of those of a layer overflows 63 bits.
+const (
+	MaxNumber = 1 << 20
+	maxTokens = 1 << 40
+	maxKernel = 1 << 10
+)
 
 // number returns the whole number under the first of several keys that is there, or else the default; 0 counts as
 // missing.
 func (c *config) number(fallback int64, keys ...string) int64 {
+	return c.upTo(MaxNumber, fallback, keys...)
+}
+
+// kernel is number for the length of a convolution.
+func (c *config) kernel(fallback int64, keys ...string) int64 {
+	return c.upTo(maxKernel, fallback, keys...)
+}
+
+func (c *config) upTo(most, fallback int64, keys ...string) int64 {
 	v := c.value(keys...)
 	if v == nil {
 		return fallback
 	}
-	return cmp.Or(c.whole(v, 0), fallback)
+	return cmp.Or(c.whole(v, 0, most), fallback)
 }
 
-// whole returns a whole number that is not below least.
-func (c *config) whole(v *conf.Value, least int64) int64 {
+// window returns the tokens that layers with a window keep: what the class means by missing keys, or what the file
+// says. null, 0 and a negative number switch the window off.
+func (c *config) window(missing int64, keys ...string) int64 {
+	c.understand(keys...)
+	for _, key := range keys {
+		v := c.v.Get(key)
+		if v != nil {
+			missing = 0
+		}
+		if !off(v) {
+			return c.whole(v, 0, maxTokens)
+		}
+	}
+	return missing
+}
+
+// whole returns a whole number within bounds.
+func (c *config) whole(v *conf.Value, least, most int64) int64 {
 	n := v.Int()
 	if v.Kind == conf.Float && v.Float() == float64(int64(v.Float())) {
 		n = int64(v.Float())
 	} else if v.Kind != conf.Int {
 		n = -1
 	}
-	if n < least || n > MaxNumber<<20 {
-		c.fail(v, "wanted a whole number from %d to %d, got %v", least, MaxNumber<<20, v.Plain())
+	if n < least || n > most {
+		c.fail(v, "wanted a whole number from %d to %d, got %v", least, most, v.Plain())
 		return least
 	}
 	return n
+}
+
+// code returns a number in a list of layers, one of those that the family knows.
+func (c *config) code(v *conf.Value, known ...int64) int64 {
+	n := c.whole(v, 0, MaxNumber)
+	if !slices.Contains(known, n) {
+		c.unknownWord(v)
+	}
+	return n
+}
+
+// layerNumber is a whole number that may be 0, such as that of a layer, and may be missing.
+func (c *config) layerNumber(fallback int64, key string) int64 {
+	if v := c.value(key); v != nil {
+		return c.whole(v, 0, MaxNumber)
+	}
+	return fallback
 }
 
 // required is number without a default.
@@ -153,9 +216,6 @@ func (c *config) required(keys ...string) int64 {
 	if n == 0 {
 		c.fail(c.v, "the key %s is missing: is this the config.json of a language model?", keys[0])
 		return 1
-	}
-	if n > MaxNumber {
-		c.fail(c.value(keys...), "wanted at most %d, got %d", MaxNumber, n)
 	}
 	return n
 }
@@ -192,11 +252,11 @@ func described(v *conf.Value) string {
 	return v.Kind.String()
 }
 
-// numbers returns the whole numbers of a list of its own length.
+// numbers returns the whole numbers of a list of any length.
 func (c *config) numbers(v *conf.Value) []int64 {
 	var all []int64
 	for _, x := range v.List() {
-		all = append(all, c.whole(x, 0))
+		all = append(all, c.whole(x, 0, MaxNumber))
 	}
 	return all
 }
@@ -208,7 +268,12 @@ func (c *config) section(key string) *config {
 		c.fail(c.v, "the map %s is missing", key)
 		v = c.v
 	}
-	return &config{v: v, kind: c.kind, read: map[string]bool{}, layers: c.layers}
+	return c.within(v)
+}
+
+// within reads a map that is part of another one.
+func (c *config) within(v *conf.Value) *config {
+	return &config{v: v, kind: c.kind, read: map[string]bool{}, layers: c.layers, heads: c.heads}
 }
 
 // take takes over the error of a section.
@@ -224,12 +289,14 @@ func (c *config) fail(at *conf.Value, format string, args ...any) {
 	}
 }
 
+var hiddenKeys = []string{"hidden_size", "n_embd", "n_embed", "d_model", "hidden_dim"}
+
 // hidden is the size of the hidden state; 0: the file does not say.
-func (c *config) hidden() int64 { return c.number(0, "hidden_size", "n_embd", "d_model", "hidden_dim") }
+func (c *config) hidden() int64 { return c.number(0, hiddenKeys...) }
 
 // dtype is the precision of the model.
 func (c *config) dtype() string {
-	for _, v := range append([]*conf.Value{c.v}, c.outer...) {
+	for _, v := range c.parts() {
 		for _, key := range []string{"dtype", "torch_dtype"} {
 			if t := v.Get(key); t != nil && t.Kind == conf.String && t.Text() != "auto" {
 				return strings.TrimPrefix(t.Text(), "torch.")
@@ -241,7 +308,7 @@ func (c *config) dtype() string {
 
 // cacheDType is the precision of the cache that a quantized model asks for.
 func (c *config) cacheDType() string {
-	for _, v := range append([]*conf.Value{c.v}, c.outer...) {
+	for _, v := range c.parts() {
 		if name := quantizedCache(v.Get("quantization_config")); name != "" {
 			return name
 		}
@@ -249,39 +316,54 @@ func (c *config) cacheDType() string {
 	return ""
 }
 
-// quantizedCache is what a map of quantization says of the cache.
+// quantizedCache is what a map of quantization says of the cache; empty: nothing.
 func quantizedCache(q *conf.Value) string {
-	algo, scheme := q.Get("kv_cache_quant_algo"), q.Get("kv_cache_scheme")
-	bits, kind := scheme.Get("num_bits").Int(), scheme.Get("type").Text()
+	for _, v := range []*conf.Value{q.Get("kv_cache_quant_algo"), q.Get("kv_cache_scheme")} {
+		if name := strings.ToLower(v.Text()); name != "" && name != "none" && name != "auto" {
+			return name
+		}
+	}
+	scheme := q.Get("kv_cache_scheme")
+	bits, integer := scheme.Get("num_bits").Int(), scheme.Get("type").Text() == "int"
 	switch {
-	case algo != nil && algo.Kind == conf.String:
-		return strings.ToLower(algo.Text())
-	case scheme.Text() != "":
-		return strings.ToLower(scheme.Text())
-	case bits == 8 && kind == "int":
+	case bits == 8 && integer:
 		return "int8"
 	case bits == 8:
 		return "fp8"
-	case bits == 4:
+	case bits == 4 && !integer:
 		return "nvfp4"
+	case bits != 0:
+		return fmt.Sprintf("%d-bit %s", bits, scheme.Get("type").Text()) // which no precision is called
 	}
 	return ""
 }
 
 // fixedStateDType is the precision of the recurrences that the file says, or else the class.
 func (c *config) fixedStateDType() string {
-	if t := c.value("mamba_ssm_dtype", "mamba_ssm_cache_dtype"); t != nil && t.Text() != "auto" {
-		return t.Text()
+	t := c.value("mamba_ssm_dtype", "mamba_ssm_cache_dtype")
+	switch name := strings.TrimPrefix(t.Text(), "torch."); name {
+	case "", "auto":
+		return c.stateDType
+	case float32Name, "fp32", "float":
+		return float32Name
+	case bfloat16Name, "bf16", "float16", "fp16", "half":
+		return bfloat16Name
+	default:
+		c.fail(t, "wanted float32, bfloat16 or float16, got %q", name)
+		return ""
 	}
-	return c.stateDType
 }
 
 // experts reads what the file says of experts.
 func (c *config) experts(m *Model) {
 	ffn := c.v.Get("ffn_config") // dbrx
 	find := func(keys ...string) int64 {
-		if v := c.value(keys...); v != nil && v.Kind == conf.Int {
-			return v.Int()
+		v := c.value(keys...)
+		if v.Len() > 0 && v.Kind == conf.List { // HunYuan's has a number for each layer
+			v = v.List()[0]
+		}
+		if v != nil && v.Kind == conf.Int {
+			return max(v.Int(), 0)
 		}
 		for _, key := range keys {
 			if n := ffn.Get(key).Int(); n > 0 {
@@ -297,53 +379,5 @@ func (c *config) experts(m *Model) {
 		"shared_intermediate_size") > 0
 	if m.Shared == 0 && (one || strings.HasPrefix(c.kind, "llama4")) && m.Experts > 0 {
 		m.Shared = 1
-	}
-}
-
-// A key that says what layers keep has one of the words of aboutCaches in it. Those with a word of aboutOthers are about
-// something else: how attention is computed, experts, positions, vocabularies, training.
-var (
-	aboutCaches = regexp.MustCompile(`layer|head|window|cache|kv|attn|attention|query|mamba|ssm|state|conv|linear|latent|lora|` +
-		`compress|index|chunk|block|pattern|swa|sparse|group|interval|offset|stride|loop|cross|share|cla|local|global|` +
-		`memory|encoder|decoder`)
-	aboutOthers = regexp.MustCompile(`drop|bias|norm|eps|rope|rotary|theta|expert|moe|mlp|ffn|feed_forward|router|top_?k|mtp|` +
-		`nextn|draft|eagle|token|beam|gate|softcap|softmax|scal|factor|multiplier|_act$|activation|init|quant|logit|_kernels$|` +
-		`vocab|vision|image|audio|video|embed|^output_|^tie_|classif|dtype|implementation|fused|flash|sink|temperature|` +
-		`pruned|per_layer_input|max_position|parallel|label|dense|^(use_cache|n_group|o_groups|q_lora_rank|o_lora_rank|` +
-		`num_hash_layers|decoder_sparse_step|attn_res_block_size|ignore_index|is_decoder|num_lm_heads|head_type)$`)
-)
-
-// refuseUnread refuses the first key that may say what layers keep and that nothing has read.
-func (c *config) refuseUnread() {
-	for _, key := range c.v.Keys() {
-		v, word := c.v.Get(key), strings.ToLower(key)
-		if c.read[key] || off(v) || !aboutCaches.MatchString(word) || aboutOthers.MatchString(word) {
-			continue
-		}
-		c.err = v.Errorf("%s may say what layers keep of a request, and perigee does not know it in models of type %q",
-			key, c.kind).WithHint("%s; or leave the key away if it changes nothing of the cache", ownFile)
-		return
-	}
-}
-
-// off reports whether a value switches nothing on.
-func off(v *conf.Value) bool {
-	switch v.Kind {
-	case conf.Null:
-		return true
-	case conf.Bool:
-		return !v.Bool()
-	case conf.Int, conf.Float:
-		return v.Float() == 0
-	case conf.String:
-		return v.Text() == ""
-	}
-	return v.Len() == 0
-}
-
-// unknownWord is the error of a word in a list of layers.
-func (c *config) unknownWord(v *conf.Value) {
-	if c.err == nil {
-		c.err = v.Errorf("a layer of the kind %v is not known in models of type %q", v.Plain(), c.kind).WithHint(ownFile)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"perigee/internal/fault"
 )
 
-// DType is the precision of a cache: a layout of the values of a head, not the flag of an engine. fp8 is one byte a value
-// for every kind of cache; where an engine packs latent vectors otherwise, that layout has a name of its own.
+// DType is the precision of a cache: a layout of the values of a head, not the flag of an engine. fp8 is one byte a
+// value for every kind of cache; where an engine packs latent vectors otherwise, that layout has another name.
 //
 // Scales count where they are kept with the tokens, and so are moved. Scales of a tensor or a layer are constants.
 type DType struct {
@@ -39,7 +39,7 @@ const (
 // otherNames are the words of engines and configurations for the same layouts.
 var otherNames = map[string]string{
 	"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16", "float": "bf16",
-	"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp4": "nvfp4",
+	"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp4": "nvfp4", "fp4_mx_block16": "nvfp4",
 }
 
 // DTypeNames lists the precisions that [ParseDType] knows.
@@ -54,22 +54,27 @@ func DTypeNames() []string {
 // ParseDType returns a precision by its name. auto is that of the model's file; see [Model.AutoDType].
 func (m *Model) ParseDType(name string) (DType, error) {
 	name = strings.ToLower(name)
-	if name == "auto" {
+	auto := name == "auto"
+	if auto {
 		name = m.AutoDType()
 	}
 	if other, ok := otherNames[name]; ok {
 		name = other
 	}
 	i := slices.IndexFunc(dtypes, func(t DType) bool { return t.Name == name })
-	if i < 0 {
-		return DType{}, fault.New(fault.Usage, "there is no precision %q of a KV cache", name).
-			WithHint("there are %s", strings.Join(DTypeNames(), ", "))
+	switch {
+	case i >= 0:
+		return dtypes[i], nil
+	case auto:
+		return DType{}, fault.New(fault.Input, "%s: its file asks for the precision %q, which is none of a KV cache here",
+			m.Name, name).WithHint("say which to count with: %s", strings.Join(DTypeNames(), ", "))
 	}
-	return dtypes[i], nil
+	return DType{}, fault.New(fault.Usage, "there is no precision %q of a KV cache", name).
+		WithHint("there are %s", strings.Join(DTypeNames(), ", "))
 }
 
-// AutoDType is the precision that engines take by themselves: that which the file says of the cache, or else that of the
-// model, or 16 bit. Weights' precision says nothing of the cache.
+// AutoDType is the precision that engines take by themselves: that which the file says of the cache, or else that of
+// the model, or 16 bit. Weights' precision says nothing of the cache.
 func (m *Model) AutoDType() string {
 	switch {
 	case m.CacheDType != "":
@@ -106,12 +111,14 @@ func (t DType) vectorBits(values int64) (int64, error) {
 func (k Keep) EntryBytes(t DType) (int64, error) {
 	var bits int64
 	var err error
+	heads := int64(1)
 	switch {
 	case k.State.Any() || k.Kind == SharedKV:
 		return 0, nil
 	case k.Kind == Indexer: // whatever the precision of the cache
 		return k.Index + ceilDiv(k.Index, 128)*4, nil
 	case k.Heads > 0:
+		heads = k.Heads
 		bits, err = t.headBits(k)
 	default:
 		bits, err = t.latentBits(k)
@@ -119,10 +126,13 @@ func (k Keep) EntryBytes(t DType) (int64, error) {
 	if err == nil && bits%8 != 0 {
 		err = fault.New(fault.Input, "%d values of %s are no whole bytes", k.Key+k.Value+k.Latent+k.Rope, t.Name)
 	}
-	return bits / 8, err
+	if err != nil {
+		return 0, err
+	}
+	return heads * (bits / 8), nil
 }
 
-// headBits are the bits of the keys and values of all heads.
+// headBits are the bits of a head's key and value.
 func (t DType) headBits(k Keep) (int64, error) {
 	if t.Name == fp8DSMLA || t.Name == nvfp4DSMLA {
 		return 0, fault.New(fault.Input, "%s is a layout of latent vectors, and the %s layers keep keys and values", t.Name,
@@ -133,7 +143,7 @@ func (t DType) headBits(k Keep) (int64, error) {
 		return 0, err
 	}
 	value, err := t.vectorBits(k.Value)
-	return k.Heads * (key + value), err
+	return key + value, err
 }
 
 // latentBits are the bits of a vector that all heads share.
@@ -141,17 +151,17 @@ func (t DType) latentBits(k Keep) (int64, error) {
 	refused := fault.New(fault.Input, "no engine keeps the %s layers in %s", k.Kind, t.Name)
 	values := k.Latent + k.Rope
 	switch {
-	case t.Name == fp8DSMLA && k.Packing == "dsa": // fp8 with a fp32 scale for 128; the rotated key in 16 bit
-		return 8*k.Latent + k.Latent/128*32 + 16*k.Rope, nil
-	case t.Name == fp8DSMLA && k.Packing == "v4": // fp8 with 8 bytes of scales and padding; the rotated part in 16 bit
+	case t.Name == fp8DSMLA && k.Packing == packingDSA: // fp8 with a fp32 scale for 128; the rotated key in 16 bit
+		return 8*k.Latent + ceilDiv(k.Latent, 128)*32 + 16*k.Rope, nil
+	case t.Name == fp8DSMLA && k.Packing == packingV4: // fp8, 8 bytes of scales and padding; the rotated part in 16 bit
 		return 8*k.Latent + 16*k.Rope + 64, nil
-	case t.Name == nvfp4DSMLA && k.Packing == "dsa": // fp4 with a fp8 scale for 16; the rotated key in fp8
-		return 4*k.Latent + k.Latent/16*8 + 8*k.Rope, nil
+	case t.Name == nvfp4DSMLA && k.Packing == packingDSA: // fp4 with a fp8 scale for 16; the rotated key in fp8
+		return 4*k.Latent + ceilDiv(k.Latent, 16)*8 + 8*k.Rope, nil
 	case t.Name == fp8DSMLA || t.Name == nvfp4DSMLA:
 		return 0, refused.WithHint("it is a layout of DeepSeek's sparse attention")
 	case t.scale > 0 && k.Kind == MLA: // two scales
 		return values*t.bits + 2*t.scale, nil
-	case t.Name == "nvfp4" && k.Packing == "dsa":
+	case t.Name == "nvfp4" && k.Packing == packingDSA:
 		return 0, refused.WithHint("%s is what one keeps", nvfp4DSMLA)
 	case t.Name == "nvfp4" && k.Kind == MLA, t.scale == 0 && t.block == 0:
 		return t.vectorBits(values)

@@ -14,22 +14,32 @@ import (
 //
 // Whether the KV heads divide the query heads is for [Model.CheckHeads] to say.
 func Parse(v *conf.Value) (*Model, error) {
+	read := parseKVBench
 	if isConfig(v) {
-		return parseConfig(v)
+		read = parseConfig
+	} else if v = v.WithoutNulls(); v.Has("groups") {
+		read = parseGroups
 	}
-	v = v.WithoutNulls()
-	if v.Has("groups") {
-		return parseGroups(v)
+	m, err := read(v)
+	if err != nil {
+		return nil, err
 	}
-	return parseKVBench(v)
+	m.recurrent = slices.ContainsFunc(m.Groups, func(g Group) bool {
+		return slices.Contains([]Kind{Mamba1, Mamba2, GDN, KDA}, g.Kind)
+	})
+	return m, nil
 }
 
 var least = 1.0
 
 // number makes a required key that holds a whole number.
 func number(name, help string) conf.Field {
-	most := float64(MaxNumber)
-	return conf.Field{Name: name, Type: "int", Required: true, Min: &least, Max: &most, Help: help}
+	return conf.Field{Name: name, Type: "int", Required: true, Min: &least, Max: bound(MaxNumber), Help: help}
+}
+
+func bound(n int64) *float64 {
+	most := float64(n)
+	return &most
 }
 
 // optional makes keys that may be missing.
@@ -49,8 +59,7 @@ func withDefault(f conf.Field, value int64) conf.Field {
 // common are the keys of every file but a config.json.
 func common() conf.Schema {
 	layers := number("num_layers", "layers")
-	most := float64(MaxLayers)
-	layers.Max = &most
+	layers.Max = bound(MaxLayers)
 	return append(conf.Schema{
 		{Name: "model_name", Type: "string", Required: true, Aliases: []string{"model"}},
 		layers,
@@ -69,8 +78,11 @@ func params(required bool) conf.Field {
 
 // readCommon reads the common keys.
 func readCommon(v *conf.Value) (*Model, error) {
-	m := &Model{Name: v.Get("model_name").Text(), Layers: v.Get("num_layers").Int(), Params: v.Get("num_model_params").Float(),
-		Experts: v.Get("num_experts").Int(), TopK: v.Get("experts_per_token").Int(), Shared: v.Get("num_shared_experts").Int()}
+	m := &Model{
+		Name: v.Get("model_name").Text(), Layers: v.Get("num_layers").Int(),
+		Params: v.Get("num_model_params").Float(), Experts: v.Get("num_experts").Int(),
+		TopK: v.Get("experts_per_token").Int(), Shared: v.Get("num_shared_experts").Int(),
+	}
 	switch topk := v.Get("experts_per_token"); {
 	case m.Experts > 0 && topk == nil:
 		return nil, v.Get("num_experts").Errorf("num_experts without experts_per_token")
@@ -84,7 +96,8 @@ func readCommon(v *conf.Value) (*Model, error) {
 var groupKinds = map[Kind]string{
 	Full: "kv_heads head_dim ; value_dim", Window: "window ; kv_heads head_dim value_dim latent_dim rope_dim packing",
 	Chunk: "kv_heads head_dim window ; value_dim", MLA: "latent_dim rope_dim ; packing", Indexer: "index_dim ; every",
-	IndexKey: "latent_dim ;", Compressed: "latent_dim every ; rope_dim packing", Cross: "kv_heads head_dim entries ; value_dim",
+	IndexKey: "latent_dim ;", Compressed: "latent_dim every ; rope_dim packing",
+	Cross:  "kv_heads head_dim entries ; value_dim",
 	Mamba1: "inner_size state_size kernel ;", Mamba2: "inner_size heads head_dim groups state_size kernel ;",
 	GDN: "key_heads key_dim value_heads value_dim kernel ;", KDA: "heads head_dim kernel ;",
 	Lightning: "heads head_dim ;", ShortConv: "channels kernel ;", SharedKV: ";",
@@ -98,11 +111,18 @@ func groupSchema() []conf.Field {
 	fields := []conf.Field{
 		{Name: "kind", Type: "enum", Enum: kinds, Required: true},
 		{Name: "layers", Type: "any", Required: true},
-		{Name: "packing", Type: "enum", Enum: []string{"dsa", "v4"}},
+		{Name: "packing", Type: "enum", Enum: []string{packingDSA, packingV4}},
 	}
 	for _, name := range strings.Fields("kv_heads head_dim value_dim window latent_dim rope_dim index_dim every entries " +
 		"inner_size state_size kernel heads groups key_heads key_dim value_heads channels") {
-		fields = append(fields, optional(number(name, ""))...)
+		f := number(name, "")
+		switch name {
+		case "window":
+			f.Max = bound(maxTokens)
+		case "kernel":
+			f.Max = bound(maxKernel)
+		}
+		fields = append(fields, optional(f)...)
 	}
 	return fields
 }
@@ -111,7 +131,8 @@ func groupSchema() []conf.Field {
 func parseGroups(v *conf.Value) (*Model, error) {
 	leastOne := 1.0
 	schema := append(common(), params(false))
-	schema = append(schema, optional(number("num_query_heads", "query heads"), number("hidden_size", "size of the hidden state"))...)
+	schema = append(schema, optional(number("num_query_heads", "query heads"),
+		number("hidden_size", "size of the hidden state"))...)
 	schema = append(schema,
 		conf.Field{Name: "dtype", Type: "string"}, conf.Field{Name: "kv_cache_dtype", Type: "string"},
 		conf.Field{Name: "state_dtype", Type: "enum", Enum: []string{float32Name, bfloat16Name}},
@@ -125,7 +146,8 @@ func parseGroups(v *conf.Value) (*Model, error) {
 		return nil, err
 	}
 	m.Family, m.Heads, m.Hidden = "groups", v.Get("num_query_heads").Int(), v.Get("hidden_size").Int()
-	m.DType, m.CacheDType, m.StateDType = v.Get("dtype").Text(), v.Get("kv_cache_dtype").Text(), v.Get("state_dtype").Text()
+	m.DType, m.CacheDType = v.Get("dtype").Text(), v.Get("kv_cache_dtype").Text()
+	m.StateDType = v.Get("state_dtype").Text()
 	taken := make([]bool, m.Layers)
 	for _, g := range v.Get("groups").List() {
 		k, err := readKeep(g)
@@ -158,8 +180,11 @@ func readKeep(g *conf.Value) (Keep, error) {
 		}
 	}
 	n := func(key string) int64 { return g.Get(key).Int() }
-	k := Keep{Kind: kind, Last: n("window"), Every: n("every"), Fixed: n("entries"), Heads: n("kv_heads"), Key: n("head_dim"),
-		Value: n("value_dim"), Latent: n("latent_dim"), Rope: n("rope_dim"), Index: n("index_dim"), Packing: g.Get("packing").Text()}
+	k := Keep{
+		Kind: kind, Last: n("window"), Every: n("every"), Fixed: n("entries"),
+		Heads: n("kv_heads"), Key: n("head_dim"), Value: n("value_dim"),
+		Latent: n("latent_dim"), Rope: n("rope_dim"), Index: n("index_dim"), Packing: g.Get("packing").Text(),
+	}
 	if k.Value == 0 {
 		k.Value = k.Key
 	}
@@ -193,7 +218,8 @@ func readState(kind Kind, n func(key string) int64) State {
 	return State{}
 }
 
-// readLayers reads the layers of a group: all; rest, those that no group before has; or numbers and runs, "0-2, 5, 7-47/4".
+// readLayers reads the layers of a group: all; rest, those that no group before has; or numbers and runs, such as
+// "0-2, 5, 7-47/4".
 func readLayers(v *conf.Value, taken []bool) ([]int64, error) {
 	n := int64(len(taken))
 	var layers []int64

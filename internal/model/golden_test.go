@@ -59,6 +59,12 @@ func mustLoad(t *testing.T, path string) *Model {
 	return m
 }
 
+// mustGolden reads a file with known answers.
+func mustGolden(t *testing.T, name string) *Model {
+	t.Helper()
+	return mustLoad(t, filepath.Join("testdata/kv-models", name+".json"))
+}
+
 func mustCache(t *testing.T, m *Model, dtype string, o Options) *Cache {
 	t.Helper()
 	var err error

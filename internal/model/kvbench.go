@@ -12,7 +12,7 @@ type kvbenchFamily struct {
 	name  string
 	parts []string // of the names of its models, in small letters; the longest part of all families that fits counts
 	keys  []conf.Field
-	keep  func(number func(key string) int64) Keep // what a layer keeps, from the checked keys; 0 for one that is missing
+	keep  func(number func(key string) int64) Keep // what a layer keeps, from the checked keys; 0: it is missing
 	heads string                                   // the key of the query heads
 	ratio string                                   // the key that relates KV heads to query heads; "" for none
 }
@@ -89,7 +89,8 @@ func parseKVBench(v *conf.Value) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema := slices.Concat(common(), conf.Schema{params(true), {Name: "family", Type: "enum", Enum: familyNames()}}, f.keys)
+	own := conf.Schema{params(true), {Name: "family", Type: "enum", Enum: familyNames()}}
+	schema := slices.Concat(common(), own, f.keys)
 	v, err = schema.Check(v)
 	if err != nil {
 		return nil, err
@@ -118,7 +119,8 @@ func parseKVBench(v *conf.Value) (*Model, error) {
 	return m, nil
 }
 
-// familyOf returns the family that the key family names, or else the name of the model: that with the longest part in it.
+// familyOf returns the family that the key family names, or else the name of the model: that with the longest part in
+// it.
 func familyOf(v *conf.Value) (best kvbenchFamily, err error) {
 	name := v.Get("model_name")
 	if name == nil {

@@ -56,6 +56,10 @@ type Model struct {
 	// StateDType is the precision of the states that the file or the class fixes; empty: the engine decides.
 	StateDType string
 
+	// recurrent reports whether any layer of the whole model has a recurrence whose state vLLM hands over.
+	recurrent bool
+	// expanded is what vLLM keeps instead of a latent vector, in models where it expands that to all heads.
+	expanded Keep
 	// queriesPerHead are the query heads that share a KV head, where the file says that instead of the KV heads; it
 	// need not divide Heads. Otherwise 0.
 	queriesPerHead int64
@@ -104,17 +108,23 @@ type Keep struct {
 	Rope       int64 // values of its rotated part, besides
 	Index      int64 // values of an indexer's key
 
-	// Packing names the layouts in which engines pack a latent vector beside the plain ones: "dsa", "v4", or none.
+	// Packing names the layouts in which engines pack a latent vector beside the plain ones: packingDSA, packingV4, or
+	// none.
 	Packing string
 
 	State State // of fixed size, instead of all the above
 }
 
+const (
+	packingDSA = "dsa"
+	packingV4  = "v4"
+)
+
 // Copied reports whether every rank of tensor parallelism holds all of it.
 func (k Keep) Copied() bool { return k.Heads == 0 && !k.State.Any() }
 
-// Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of the
-// cache, where it is one.
+// Fixes reports whether its size does not depend on the tokens of a request. It may still depend on the precision of
+// the cache, where it is one.
 func (k Keep) Fixes() bool { return k.State.Any() || k.Fixed > 0 }
 
 // Entries returns what is kept of a request of so many tokens: tokens, or groups of them.
@@ -133,6 +143,18 @@ func (k Keep) Entries(tokens int64) int64 {
 		return min(tokens, k.Last)
 	}
 	return tokens
+}
+
+// CheckExperts returns an error of kind Usage where the model lacks a size of its layers with experts. name is what the
+// user calls it.
+func (m *Model) CheckExperts(name string) error {
+	if min(m.Experts, m.TopK, m.Hidden) > 0 {
+		return nil
+	}
+	return fault.New(fault.Usage, "the model %s: its file does not say how many experts it has, "+
+		"how many of them a token uses, or its hidden size", name).
+		WithHint("a config.json has n_routed_experts, num_experts or num_local_experts, num_experts_per_tok, and " +
+			"hidden_size; a file of your own num_experts, experts_per_token and hidden_size (docs/models.md)")
 }
 
 // Stateful reports whether any layer keeps a state of fixed size.

@@ -13,6 +13,7 @@ import (
 func (m *Model) Rank(tp int64) *Model {
 	r := *m
 	r.Groups = slices.Clone(m.Groups)
+	r.expanded.Heads = ceilDiv(m.expanded.Heads, tp)
 	for i, g := range r.Groups {
 		r.Groups[i].Heads = ceilDiv(g.Heads, tp)
 		r.Groups[i].State = g.State.rank(tp)
@@ -29,8 +30,8 @@ func (m *Model) CheckTP(tp int64) error {
 	return m.CheckCut(tp)
 }
 
-// CheckCut returns why what the layers keep cannot be cut among so many ranks: KV heads that neither divide among the ranks
-// nor are each held by as many of them, or states whose heads do not divide.
+// CheckCut returns why what the layers keep cannot be cut among so many ranks: KV heads that neither divide among the
+// ranks nor are each held by as many of them, or states whose heads do not divide.
 func (m *Model) CheckCut(tp int64) error {
 	for _, g := range m.Groups {
 		if g.Heads > 0 && g.Heads%tp != 0 && tp%g.Heads != 0 {
@@ -60,7 +61,7 @@ func (k Keep) Copies(tp int64) int64 {
 	return 1
 }
 
-// Stage returns the layers from first up to, but without, end as a model of its own.
+// Stage returns the layers from first up to, but without, end as a model.
 func (m *Model) Stage(first, end int64) *Model {
 	s := *m
 	s.Layers, s.Groups = end-first, nil
@@ -125,7 +126,8 @@ func ceilDiv(a, b int64) int64 {
 	return (a + b - 1) / b
 }
 
-// LayerText names the layers of a group for people: "0 to 3, 5", "3, 7, ... 47", or of many runs the first and the last.
+// LayerText names the layers of a group for people: "0 to 3, 5", "3, 7, ... 47", or of many runs the first and the
+// last.
 func (g Group) LayerText() string {
 	layers := slices.Compact(slices.Clone(g.Layers))
 	n := len(layers)

@@ -32,16 +32,13 @@ func ParseServing(name string) (Serving, error) {
 // The number is how many tokens less than the file's window its class sees.
 var windowPools = map[string]int64{
 	"gpt_oss": 1, "gpt-oss": 1, "gemma4": 1, "gemma4_text": 1, "llama4": 0, "llama4_text": 0, "mimo_v2_flash": 0,
-	"step3p5": 0, "step3p7": 0, "deepseek_v4": 0, "deepseek_ref": 0,
+	"mimo_v2": 0, "step3p5": 0, "step3p7": 0, "deepseek_v4": 0, "deepseek_ref": 0,
 }
 
 // sent returns how many tokens of a request prefill computes and sends. vLLM stops one token short where states move
 // with the cache: the decoder makes the last one from the state.
 func (s Serving) sent(m *Model, tokens int64) int64 {
-	recurrent := slices.ContainsFunc(m.Groups, func(g Group) bool {
-		return slices.Contains([]Kind{Mamba1, Mamba2, GDN, KDA}, g.Kind)
-	})
-	if s == VLLM && recurrent && tokens > 1 {
+	if s == VLLM && m.recurrent && tokens > 1 {
 		return tokens - 1
 	}
 	return tokens

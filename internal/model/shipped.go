@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"embed"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -70,8 +71,26 @@ func Named(name string) (*Model, error) {
 		m, _ := Shipped(shipped)
 		return m, nil
 	}
-	return nil, fault.New(fault.Usage, "there is no model %q%s", name, conf.Suggestion(name, Names())).
+	return nil, fault.New(fault.Usage, "there is no model %q%s", name, suggestion(name)).
 		WithHint("perigee kvbench models lists those that are part of perigee; a file is the config.json of a model, or one of your own (docs/models.md)")
+}
+
+// suggestion names models that a name may mean: one with a letter wrong, or those that begin with it.
+func suggestion(name string) string {
+	name = strings.Join(words(path.Base(name)), "-")
+	if text := conf.Suggestion(name, Names()); text != "" {
+		return text
+	}
+	var begin []string
+	for _, n := range Names() {
+		if given := squeeze(name); given != "" && strings.HasPrefix(squeeze(n), given) {
+			begin = append(begin, n)
+		}
+	}
+	if begin == nil {
+		return ""
+	}
+	return "; did you mean one of " + strings.Join(begin, ", ") + "?"
 }
 
 const configName = "config.json"
@@ -86,8 +105,14 @@ func LoadFile(path string) (*Model, error) {
 	if err != nil || filepath.Base(path) != configName || m.CacheDType != "" {
 		return m, err
 	}
-	if beside, err := conf.Load(filepath.Join(filepath.Dir(path), "hf_quant_config.json")); err == nil {
-		m.CacheDType = quantizedCache(beside.Get("quantization"))
+	beside := filepath.Join(filepath.Dir(path), "hf_quant_config.json")
+	if _, err := os.Stat(beside); err != nil {
+		return m, nil
 	}
+	q, err := conf.Load(beside)
+	if err != nil {
+		return nil, err
+	}
+	m.CacheDType = quantizedCache(q.Get("quantization"))
 	return m, nil
 }

@@ -40,6 +40,14 @@ function patterns.size_options(list) end
 ---@return integer[] sizes ascending, at most 1000
 function patterns.sizes(opt, fallback) end
 
+---The options with the sizes of experts filled in: from the model that opt.model names, whose experts are spread over the ranks, or else
+---from defaults. Rejects a size that is given beside a model, and experts that cannot be spread evenly. Collective.
+---@param opt table the options, model among them
+---@param ranks integer
+---@param defaults table hidden, experts_per_rank, topk, and shared_experts where the scenario has such; a size becomes a text where its default is one
+---@return table opt what reads as the options do, and has the sizes
+function patterns.experts(opt, ranks, defaults) end
+
 ---A function that gives quantiles of values, as docs/tables.md defines them. Sorts the values.
 ---@param values number[] at least one
 ---@return fun(q: number): number quantile of q from 0 to 1

@@ -113,6 +113,44 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
+// The sizes are those of a model: by its name, its config.json, or a file of one's own.
+func TestRoutingOfModels(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for name, text := range map[string]string{"config.json": qwen3Config, "own.yaml": ownModel} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{
+		"deepseek-ai/DeepSeek-V3": "topk 8, 256 experts, hidden 7168,", "QWEN/qwen3-30b-a3b": "topk 8, 128 experts, hidden 2048,",
+		"config.json": "topk 8, 128 experts, hidden 2048,", ".": "topk 8, 128 experts, hidden 2048,", "own.yaml": "topk 3, 8 experts, hidden 256,",
+	} {
+		out, _, err := call(t, "routing", "--tokens", "4", "--model", name)
+		if err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %s, %v", name, out, err)
+		}
+	}
+	loads := write(t, strings.Repeat("1 ", 128)+"\n")
+	if out, _, err := call(t, "placement", "--model", "config.json", "--loads", loads, "--replicas", "128", "--gpus", "2"); err != nil || out == "" {
+		t.Errorf("%s, %v", out, err)
+	}
+}
+
+// qwen3Config is the config.json of Qwen3-30B-A3B, less what is about the words and the training.
+const qwen3Config = `{"architectures": ["Qwen3MoeForCausalLM"], "decoder_sparse_step": 1, "head_dim": 128, "hidden_size": 2048,
+	"intermediate_size": 6144, "max_position_embeddings": 40960, "max_window_layers": 48, "mlp_only_layers": [], "model_type": "qwen3_moe",
+	"moe_intermediate_size": 768, "norm_topk_prob": true, "num_attention_heads": 32, "num_experts": 128, "num_experts_per_tok": 8,
+	"num_hidden_layers": 48, "num_key_value_heads": 4, "rope_scaling": null, "sliding_window": null, "torch_dtype": "bfloat16",
+	"use_sliding_window": false}`
+
+const ownModel = `model_name: own
+num_layers: 2
+hidden_size: 256
+num_experts: 8
+experts_per_token: 3
+groups: [{kind: full, layers: all, kv_heads: 2, head_dim: 8}]
+`
+
 // example is a command in the documentation and what stands below it.
 var example = regexp.MustCompile("(?m)^```console\n\\$ perigee ep (.*)\n((?s:.*?))^```$")
 
@@ -174,6 +212,16 @@ func TestMistakes(t *testing.T) {
 		{"placement --replicas 5 --gpus 2 --loads " + loads, fault.Usage, "want a multiple of the 2 gpus"},
 		{"placement --replicas 4194305 --gpus 1 --loads " + loads, fault.Usage, "--replicas: wanted at most 4194304 for 1 layer, got 4194305"},
 		{"placement --replicas 4194304 --gpus 1 --loads " + loads, fault.Usage, "replicas is 4194304, want 1 to 1048576"},
+		{"routing --model deepseek-v3 --hidden 7168", fault.Usage, "--hidden: --model deepseek-v3 says that"},
+		{"routing --model deepseek-v3 --experts 8", fault.Usage, "--experts: --model deepseek-v3 says that"},
+		{"routing --model deepseek-v3 --topk 8", fault.Usage, "--topk: --model deepseek-v3 says that"},
+		{"routing --model deepseek-v3 --ranks 3", fault.Usage, "--model deepseek-v3: 256 experts cannot be spread evenly over 3 ranks"},
+		{"routing --model deepseek-v3 --ranks 0", fault.Usage, "ranks is 0"},
+		{"routing --model meta-llama/Llama-3.1-8B", fault.Usage, "the model meta-llama/Llama-3.1-8B: its file does not say how many experts"},
+		{"routing --model deepseek-v33", fault.Usage, `there is no model "deepseek-v33"`},
+		{"routing --model missing.json", fault.Input, "missing.json"},
+		{"placement --model deepseek-v3 --replicas 4 --gpus 1 --loads " + loads, fault.Usage, "loads of 4 experts, and --model deepseek-v3 has 256"},
+		{"placement --model qwen3-8b --replicas 4 --gpus 1 --loads " + loads, fault.Usage, "the model qwen3-8b: its file does not say"},
 		{"matrix --ranks 1 --bytes 10", fault.Usage, "a matrix of 1 ranks"},
 	} {
 		out, _, err := call(t, strings.Fields(test.words)...)

@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/moe"
 	"perigee/internal/size"
 	"perigee/internal/table"
@@ -15,6 +16,7 @@ import (
 // PlacementCmd is `perigee ep placement`.
 type PlacementCmd struct {
 	Loads      string `name:"loads" required:"" placeholder:"FILE" help:"A row of loads of all experts for each layer."`
+	Model      string `name:"model" completes:"models" placeholder:"NAME|FILE" help:"Check that the loads are those of a model's experts: its name, its config.json, or a file of your own."`
 	Replicas   int    `name:"replicas" required:"" placeholder:"N" help:"Slots of all GPUs, a multiple of the GPUs and not fewer than the experts."`
 	Groups     int    `name:"groups" default:"1" placeholder:"N" help:"Groups of experts, kept on one node; a divisor of the experts."`
 	Nodes      int    `name:"nodes" default:"1" placeholder:"N" help:"Nodes."`
@@ -37,6 +39,9 @@ type Layer struct {
 // Run places the experts of every layer.
 func (c *PlacementCmd) Run(streams cli.Streams) error {
 	layers, err := readLoads(c.Loads)
+	if err == nil && c.Model != "" {
+		err = c.checkModel(len(layers[0]))
+	}
 	if err != nil {
 		return err
 	}
@@ -64,6 +69,21 @@ func (c *PlacementCmd) Run(streams cli.Streams) error {
 		return writeJSON(streams, placed)
 	}
 	return c.writeText(streams.Out, placed.Layers)
+}
+
+// checkModel refuses loads of another number of experts than the model has.
+func (c *PlacementCmd) checkModel(experts int) error {
+	m, err := model.Load(c.Model)
+	switch {
+	case err != nil:
+		return err
+	case m.Experts == 0:
+		return m.CheckExperts(c.Model)
+	case m.Experts != int64(experts):
+		return fault.New(fault.Usage, "%s: loads of %s, and --model %s has %d", c.Loads,
+			cli.Count(experts, "expert"), c.Model, m.Experts)
+	}
+	return nil
 }
 
 func (c *PlacementCmd) writeText(w io.Writer, layers []Layer) error {

@@ -7,6 +7,7 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
+	"perigee/internal/model"
 	"perigee/internal/moe"
 	"perigee/internal/table"
 	"perigee/internal/traffic/matrix"
@@ -105,9 +106,10 @@ func (r Routing) place(s *moe.Selection) (*moe.Placement, error) {
 type RoutingCmd struct {
 	Ranks   int    `name:"ranks" default:"8" placeholder:"N" help:"Ranks."`
 	Tokens  int    `name:"tokens" default:"128" placeholder:"N" help:"Tokens of each rank."`
-	TopK    int    `name:"topk" default:"8" placeholder:"N" help:"Experts for each token."`
-	Experts int    `name:"experts" default:"256" placeholder:"N" help:"Experts of the world, a multiple of the ranks."`
-	Hidden  int    `name:"hidden" default:"7168" placeholder:"N" help:"Channels of a token, a multiple of 128."`
+	TopK    *int   `name:"topk" placeholder:"N" help:"Experts for each token (default: 8)."`
+	Experts *int   `name:"experts" placeholder:"N" help:"Experts of the world, a multiple of the ranks (default: 256)."`
+	Hidden  *int   `name:"hidden" placeholder:"N" help:"Channels of a token, a multiple of 128 (default: 7168)."`
+	Model   string `name:"model" completes:"models" placeholder:"NAME|FILE" help:"Take these three from a model: its name, such as deepseek-ai/DeepSeek-V3 (perigee kvbench models lists them), its config.json, or a file of your own."`
 	Payload string `name:"payload" enum:"bf16,fp8" default:"bf16" help:"bf16: 2 bytes for each channel; fp8: 1 byte, and 4 for each 128 channels."`
 	Routing
 	cli.Format `set:"formats=text,json" set:"formats_help=text or json"`
@@ -137,10 +139,40 @@ type Census struct {
 	Contiguous *Census `json:"contiguous,omitempty"`
 }
 
+// shape returns the sizes, which are the model's, where there is one.
+func (c *RoutingCmd) shape() (moe.Shape, error) {
+	shape := moe.Shape{Ranks: c.Ranks, Tokens: c.Tokens, Hidden: cli.Given(c.Hidden, 7168),
+		Experts: cli.Given(c.Experts, 256), TopK: cli.Given(c.TopK, 8)}
+	if c.Model == "" {
+		return shape, shape.Check()
+	}
+	for _, f := range []struct {
+		name  string
+		given *int
+	}{{"hidden", c.Hidden}, {"experts", c.Experts}, {"topk", c.TopK}} {
+		if f.given != nil {
+			return shape, fault.New(fault.Usage, "--%s: --model %s says that", f.name, c.Model)
+		}
+	}
+	m, err := model.Load(c.Model)
+	if err == nil {
+		err = m.CheckExperts(c.Model)
+	}
+	if err != nil {
+		return shape, err
+	}
+	shape.Hidden, shape.Experts, shape.TopK = int(m.Hidden), int(m.Experts), int(m.TopK)
+	if c.Ranks > 0 && shape.Experts%c.Ranks != 0 {
+		return shape, fault.New(fault.Usage, "--model %s: %s cannot be spread evenly over %s", c.Model,
+			cli.Count(shape.Experts, "expert"), cli.Count(c.Ranks, "rank"))
+	}
+	return shape, shape.Check()
+}
+
 // Run prints the census.
 func (c *RoutingCmd) Run(streams cli.Streams) error {
-	shape := moe.Shape{Ranks: c.Ranks, Tokens: c.Tokens, Hidden: c.Hidden, Experts: c.Experts, TopK: c.TopK}
-	if err := shape.Check(); err != nil {
+	shape, err := c.shape()
+	if err != nil {
 		return err
 	}
 	routing, err := c.Routing.options(shape)
@@ -164,7 +196,7 @@ func (c *RoutingCmd) Run(streams cli.Streams) error {
 	if c.Format.Format == "json" {
 		return writeJSON(streams, census)
 	}
-	return c.writeText(streams.Out, census)
+	return c.writeText(streams.Out, shape, census)
 }
 
 func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) Census {
@@ -190,11 +222,11 @@ func (c *RoutingCmd) census(s *moe.Selection, r moe.Routing, p *moe.Placement) C
 	return census
 }
 
-func (c *RoutingCmd) writeText(w io.Writer, census Census) error {
+func (c *RoutingCmd) writeText(w io.Writer, s moe.Shape, census Census) error {
 	notes := []string{fmt.Sprintf("# routing %s, %s, seed %d, %d masked for each rank", c.Routing.Routing,
 		census.Replacement, c.Seed, c.Masked),
-		fmt.Sprintf("# %d ranks x %d tokens x topk %d, %d experts, hidden %d, %s", c.Ranks, c.Tokens, c.TopK, c.Experts,
-			c.Hidden, c.Payload)}
+		fmt.Sprintf("# %d ranks x %d tokens x topk %d, %d experts, hidden %d, %s", s.Ranks, s.Tokens, s.TopK, s.Experts,
+			s.Hidden, c.Payload)}
 	if census.Expected != nil {
 		notes = append(notes, fmt.Sprintf("# expected mean fan-out %.5f", *census.Expected))
 	}

@@ -103,6 +103,7 @@ type remarks struct {
 	tried      int
 	order      []remark
 	texts      map[remark][]string // without repetitions
+	exact      []string            // what one GPU moves where that is not what the command says
 	configs    map[remark][]string
 }
 
@@ -135,6 +136,9 @@ func (r *remarks) add(p *Plan) {
 			r.configs[m] = append(r.configs[m], p.ConfigName)
 		}
 	}
+	if p.differs() {
+		r.exact = append(r.exact, p.ConfigName+": "+p.exactText())
+	}
 	for _, text := range p.Warnings {
 		keep(text, false)
 	}
@@ -150,6 +154,14 @@ func (r *remarks) write(w io.Writer) {
 		if !m.difference {
 			fmt.Fprintf(w, "perigee: warning: %s: %s\n", r.of(m), r.texts[m][0])
 		}
+	}
+	const most = 3
+	for i, text := range r.exact {
+		if i == most {
+			fmt.Fprintf(w, "perigee: and %d more, in --format json\n", len(r.exact)-most)
+			break
+		}
+		fmt.Fprintln(w, "perigee:", text)
 	}
 	first := true
 	for _, m := range r.order {

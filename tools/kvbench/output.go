@@ -125,20 +125,18 @@ func (p *Plan) writeText(out io.Writer) error {
 		}
 		fmt.Fprintf(&b, "%s\n\n%s\n\n", shell("nixlbench", cmd.Nixlbench), shell("perigee run kvbench", cmd.perigee()))
 	}
-	if p.differs() {
-		fmt.Fprintf(&b, "# one GPU moves %s (--accounting exact)\n\n", p.exactText())
-	}
 	_, err := io.WriteString(out, plaintext.Text(b.String()))
 	return err
 }
 
-// exactText says what one GPU moves.
+// exactText says what one GPU moves, and in which blocks.
 func (p *Plan) exactText() string {
 	var parts []string
 	for _, t := range p.Exact.Transfers {
-		parts = append(parts, fmt.Sprintf("%s of %d bytes", cli.Count(t.BatchSize, "block"), t.IOSize))
+		blocks := cli.Count(t.BatchSize, "block")
+		parts = append(parts, fmt.Sprintf("%s of %d bytes, %d a token", blocks, t.IOSize, t.IOSize1))
 	}
-	return strings.Join(parts, " and ")
+	return "one GPU moves " + strings.Join(parts, ", and ") + " (--accounting exact)"
 }
 
 // rows are the commands of a plan for programs: all options of nixlbench, as
@@ -240,10 +238,6 @@ func (p *Plan) writeKVCache(out io.Writer) error {
 			return err
 		}
 	}
-	if p.differs() {
-		_, err := fmt.Fprintf(out, "%-23s: %s (--accounting exact)\n", "One GPU moves", p.exactText())
-		return err
-	}
 	return nil
 }
 
@@ -267,14 +261,6 @@ func (p *Plan) writeIOSize(out io.Writer) error {
 		if _, err := fmt.Fprintln(out, line); err != nil {
 			return err
 		}
-	}
-	if p.differs() && p.KVBench.Transfers[0].IOSize1 != p.Exact.Transfers[0].IOSize1 {
-		var sizes []string
-		for _, t := range p.Exact.Transfers {
-			sizes = append(sizes, fmt.Sprint(t.IOSize1))
-		}
-		_, err := fmt.Fprintf(out, "Exact: %s (--accounting exact)\n", strings.Join(sizes, " and "))
-		return err
 	}
 	return nil
 }

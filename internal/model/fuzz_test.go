@@ -1,0 +1,87 @@
+package model
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"perigee/internal/conf"
+	"perigee/internal/fault"
+	"perigee/internal/fuzztest"
+)
+
+// FuzzParse reads documents like those of all models: errors say what is wrong with the file, and no bytes are negative,
+// whatever the precision, the engine and the rank.
+func FuzzParse(f *testing.F) {
+	var documents []string
+	for _, name := range Names() {
+		_, text, _ := Source(name)
+		f.Add(text)
+		documents = append(documents, string(text))
+	}
+	files, err := filepath.Glob("testdata/kv-models/*.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		if filepath.Base(file) != "truth.json" {
+			documents = append(documents, string(text))
+		}
+	}
+	f.Add([]byte("model: a\nfamily: gqa\n"))
+	f.Add([]byte(groupsText(4, "kind: mamba2, layers: all, inner_size: 8, heads: 2, head_dim: 4, groups: 1, state_size: 4, kernel: 4")))
+	fuzztest.RunDocuments(f, documents, func(t *testing.T, text []byte) {
+		v, err := conf.Parse("m.yaml", text)
+		if err != nil {
+			return // conf tests its own errors
+		}
+		m, err := Parse(v)
+		if err != nil {
+			if fault.KindOf(err) != fault.Input {
+				t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+			}
+			return
+		}
+		if m.Layers < 1 || m.Layers > MaxLayers || m.Name == "" || len(m.Groups) == 0 {
+			t.Errorf("%+v", m)
+		}
+		checkBytes(t, m)
+	})
+}
+
+func checkBytes(t *testing.T, m *Model) {
+	m.CheckHeads()
+	m.Uniform()
+	for _, g := range m.Groups {
+		g.LayerText()
+	}
+	for _, dtype := range DTypeNames() {
+		d, err := m.ParseDType(dtype)
+		if err != nil {
+			continue // auto
+		}
+		for _, engine := range everyEngine {
+			c, err := m.Cache(Options{DType: d, Serving: engine, Page: 64})
+			if err != nil {
+				if fault.KindOf(err) != fault.Input {
+					t.Errorf("error %q of kind %v", err, fault.KindOf(err))
+				}
+				continue
+			}
+			for _, part := range []*Cache{c, c.Rank(8), c.Stage(0, (m.Layers+1)/2)} {
+				for _, tokens := range []int64{1, 1000, 1 << 40} {
+					if kv, state, err := part.Bytes(tokens); kv < 0 || state < 0 || err != nil && fault.KindOf(err) != fault.Input {
+						t.Errorf("%d and %d bytes, %v", kv, state, err)
+					}
+				}
+				if token, once, state := part.TokenBytes(); !(token >= 0) || once < 0 || state < 0 {
+					t.Errorf("%v bytes a token and %d once", token, once)
+				}
+			}
+		}
+	}
+}

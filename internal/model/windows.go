@@ -1,0 +1,267 @@
+package model
+
+import (
+	"slices"
+	"strings"
+
+	"perigee/internal/conf"
+)
+
+// This file reads the classes in which layers keep different tokens.
+
+// alternating is a class in which every so manieth layer keeps all tokens, and the others a window; both as the class
+// has them where the file does not say.
+func alternating(window, every int64) func(*config) {
+	return func(c *config) {
+		c.attention()
+		c.alternate(window, every)
+	}
+}
+
+func (c *config) alternate(window, every int64) {
+	window = c.gemmaWindow(c.window(window, "sliding_window", "sliding_window_size"))
+	every = c.number(every, "sliding_window_pattern", "global_attn_every_n_layers", "_sliding_window_pattern")
+	if words := c.list("layer_types"); words != nil {
+		c.byWords(words, window)
+		return
+	}
+	c.each(func(i int64) Keep {
+		if (i+1)%every == 0 {
+			return c.full
+		}
+		return windowOf(c.full, window)
+	})
+}
+
+// gemmaWindow is a window that embedding models see in both directions: half of it lies behind a token.
+func (c *config) gemmaWindow(window int64) int64 {
+	if v := c.value("use_bidirectional_attention"); window > 0 && (v.Bool() || v.Text() == "all") {
+		return window/2 + 1
+	}
+	return window
+}
+
+// cohere2 takes the size of a head from the hidden size, whatever head_dim says.
+func cohere2(c *config) {
+	c.attention()
+	c.full = heading(c.full.Heads, c.hiddenByHeads())
+	c.understand("layer_switch", "order_of_interleaved_layers")
+	c.alternate(4096, 4)
+}
+
+// shareLast makes the last n layers read the cache of the last one before them that keeps the same.
+func (c *config) shareLast(n int64) {
+	if n == 0 || c.err != nil {
+		return
+	}
+	first, at := c.layers-n, c.value("num_kv_shared_layers")
+	if at == nil {
+		at = c.v
+	}
+	for _, g := range c.groups {
+		if g.Layers[0] >= first {
+			c.fail(at, "the last %d layers read caches of earlier ones, and no earlier one keeps what layer %d reads", n,
+				g.Layers[0])
+			return
+		}
+	}
+	whole := Model{Groups: c.groups}
+	c.groups = whole.Stage(0, first).Groups
+	for i := first; i < c.layers; i++ {
+		c.add(i, Keep{Kind: SharedKV})
+	}
+}
+
+func gemma3n(c *config) {
+	alternating(512, 5)(c)
+	c.shareLast(c.layerNumber(15, "num_kv_shared_layers"))
+}
+
+// gemma4 gives layers that keep all tokens heads of another size, and of another number where keys and values come of
+// one projection; both are stored. The last layer keeps all tokens, also where a list says otherwise.
+func gemma4(c *config) {
+	c.attention()
+	local := c.full
+	kv := c.number(local.Heads, "num_global_key_value_heads")
+	if !c.flag("attention_k_eq_v", false) {
+		kv = local.Heads
+	}
+	global := heading(kv, c.number(512, "global_head_dim"))
+	window := c.gemmaWindow(c.window(512, "sliding_window"))
+	words := c.list("layer_types")
+	c.each(func(i int64) Keep {
+		full := (i+1)%6 == 0
+		if words != nil {
+			full = words[i].Text() == "full_attention"
+			if !full && words[i].Text() != "sliding_attention" {
+				c.unknownWord(words[i])
+			}
+		}
+		if full || i == c.layers-1 {
+			return global
+		}
+		return windowOf(local, window)
+	})
+	c.shareLast(c.layerNumber(0, "num_kv_shared_layers"))
+}
+
+// exaone4 has its pattern as a number or as letters, L for a window and G for all tokens; the last layer keeps all.
+func exaone4(c *config) {
+	c.attention()
+	window := c.window(4096, "sliding_window")
+	pattern, words, letters := c.value("sliding_window_pattern"), c.list("layer_types"), "LLLG"
+	switch {
+	case window == 0:
+		letters = "G"
+	case pattern == nil && words != nil:
+		c.byWords(words, window)
+		return
+	case pattern == nil:
+	case pattern.Kind == conf.String:
+		letters = strings.ToUpper(pattern.Text())
+		if letters == "" || strings.Trim(letters, "LG") != "" {
+			c.fail(pattern, "wanted a number, or letters L and G, got %q", pattern.Text())
+			return
+		}
+	default:
+		letters = strings.Repeat("L", int(c.whole(pattern, 1, MaxLayers))-1) + "G"
+	}
+	c.each(func(i int64) Keep {
+		if letters[int(i)%len(letters)] == 'G' || i == c.layers-1 {
+			return c.full
+		}
+		return windowOf(c.full, window)
+	})
+}
+
+// llama4 attends within chunks in layers with a rotated position.
+func llama4(c *config) {
+	c.attention()
+	every := c.number(4, "no_rope_layer_interval")
+	chunk := windowOf(c.full, c.window(8192, "attention_chunk_size"))
+	if chunk.Last > 0 {
+		chunk.Kind = Chunk
+	}
+	rotated, words := c.list("no_rope_layers"), c.list("layer_types")
+	c.each(func(i int64) Keep {
+		full := (i+1)%every == 0
+		if rotated != nil {
+			full = c.code(rotated[i], 0, 1) == 0
+		} else if words != nil {
+			full = words[i].Text() == "full_attention"
+			if !full && words[i].Text() != "chunked_attention" {
+				c.unknownWord(words[i])
+			}
+		}
+		if full {
+			return c.full
+		}
+		return chunk
+	})
+}
+
+// windowed is a class whose layers all have the window, if there is one; missing is what a missing key means.
+func windowed(missing int64) func(*config) {
+	return func(c *config) {
+		c.attention()
+		window := c.window(missing, "sliding_window")
+		if words := c.list("layer_types"); words != nil {
+			c.byWords(words, window)
+			return
+		}
+		c.each(func(int64) Keep { return windowOf(c.full, window) })
+	}
+}
+
+// qwen is a class whose layers have a window only where use_sliding_window says so; has reports which, by
+// max_window_layers, for which most stands where the key is missing.
+func qwen(most int64, has func(i, most int64) bool) func(*config) {
+	return func(c *config) {
+		c.attention()
+		used, window := c.flag("use_sliding_window", false), c.window(4096, "sliding_window")
+		most := c.layerNumber(most, "max_window_layers")
+		words := c.list("layer_types")
+		if words != nil && used {
+			c.byWords(words, window)
+			return
+		}
+		c.each(func(i int64) Keep {
+			if used && has(i, most) {
+				return windowOf(c.full, window)
+			}
+			return c.full
+		})
+	}
+}
+
+func from(i, most int64) bool { return i >= most }
+
+func evenBelow(i, most int64) bool { return i%2 == 0 && i < most }
+
+func all(_, _ int64) bool { return true }
+
+// mimoV2 has keys that are larger than values, and layers with a window that have heads of another number and size.
+func mimoV2(c *config) {
+	c.understand("v_head_dim", "sliding_window_size", "attention_chunk_size", "swa_num_attention_heads")
+	c.layers, c.heads = c.required("num_hidden_layers"), c.required("num_attention_heads")
+	class := defaults[c.kind]
+	full := heading(c.number(class.kv, "num_key_value_heads"), c.number(class.head, "head_dim"))
+	full.Value = c.number(full.Key, "v_head_dim")
+	local := heading(c.number(full.Heads, "swa_num_key_value_heads"), c.number(full.Key, "swa_head_dim"))
+	local.Value = c.number(full.Value, "swa_v_head_dim")
+	local = windowOf(local, c.required("sliding_window"))
+	kinds := c.list("hybrid_layer_pattern")
+	if kinds == nil {
+		c.fail(c.v, "the key hybrid_layer_pattern is missing")
+		return
+	}
+	c.each(func(i int64) Keep {
+		if c.code(kinds[i], 0, 1) == 1 {
+			return local
+		}
+		return full
+	})
+}
+
+// step3p5 gives layers with a window other heads.
+func step3p5(c *config) {
+	c.attention()
+	c.understand("yarn_only_types", "use_head_wise_attn_gate", "num_sliding_attention_heads")
+	local := c.full
+	if c.value("attention_other_setting") != nil {
+		s := c.section("attention_other_setting")
+		local = heading(s.number(local.Heads, "num_attention_groups", "num_key_value_heads"),
+			s.number(local.Key, "head_dim"))
+		c.take(s)
+	}
+	words, window := c.list("layer_types"), c.window(0, "sliding_window")
+	if words == nil {
+		c.fail(c.v, "the key layer_types is missing")
+		return
+	}
+	c.each(func(i int64) Keep {
+		switch words[i].Text() {
+		case "full_attention":
+			return c.full
+		case "sliding_attention":
+			return c.windowFor(words[i], local, window)
+		}
+		c.unknownWord(words[i])
+		return Keep{}
+	})
+}
+
+// mllama has layers that read the picture alone, which a text leaves empty.
+func mllama(c *config) {
+	c.attention()
+	cross := []int64{3, 8, 13, 18, 23, 28, 33, 38}
+	if v := c.value("cross_attention_layers"); v != nil {
+		cross = c.numbers(v)
+	}
+	c.each(func(i int64) Keep {
+		if slices.Contains(cross, i) {
+			return Keep{}
+		}
+		return c.full
+	})
+}

@@ -38,7 +38,7 @@ test: ## install what the tests need, run them all, and sum up what failed
 
 bench: ## compare with C, fio, Open MPI and MPICH, in turns (SECTIONS="files barrier": only those)
 	.ci/deps openmpi-bin libopenmpi-dev mpich libmpich-dev fio
-	NIXL_LIBRARY=$(NIXL) go run -ldflags "$(LDFLAGS)" ./internal/bench $(SECTIONS)
+	NIXL_LIBRARY=$(NIXL) go run -ldflags "$(LDFLAGS)" ./e2e/bench $(SECTIONS)
 
 lint: ## check formatting, vet, staticcheck, known vulnerabilities and insecure code
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

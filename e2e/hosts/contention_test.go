@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/bench/truth"
+	"perigee/e2e/bench/truth"
 )
 
 // What a report says of contention is what follows from how the experiment is made. On a busy machine an experiment may go

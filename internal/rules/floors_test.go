@@ -22,15 +22,15 @@ var floors = []string{
 	tools/sweep/load tools/sweep/slo`,
 	`e2e/internal/harness internal/metric internal/traffic/link internal/traffic/traffictest nixl/engines
 	tools/disagg/launch tools/disagg/page tools/doctor tools/report/figures tools/sweep/page tools/sweep/plot`,
-	`internal/bench/experts internal/bench/transfer internal/bench/truth internal/threshold internal/traffic/session
+	`e2e/bench/experts e2e/bench/transfer e2e/bench/truth internal/threshold internal/traffic/session
 	tools/compare tools/disagg/batch
 	tools/inspect tools/report tools/sweep`,
-	`internal/bench/barrier internal/bench/job internal/experts internal/traffic/play
+	`e2e/bench/barrier e2e/bench/job internal/experts internal/traffic/play
 	internal/traffic/sessiontest tools/disagg`,
-	`internal/bench/storage internal/traffic/record internal/traffic/verify`,
+	`e2e/bench/storage internal/traffic/record internal/traffic/verify`,
 	`internal/experiment tools/simulate`,
 	`lua`,
 	`tools/run`,
 	`tools/ep tools/kvbench tools/rerun`,
-	`internal/bench .`,
+	`e2e/bench .`,
 }

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/bench/experts"
+	"perigee/e2e/bench/experts"
 	"perigee/internal/stats"
 )
 

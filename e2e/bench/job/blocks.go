@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/transfer"
 	"perigee/internal/result"
 	"perigee/internal/traffic/series"
 )

@@ -15,8 +15,8 @@ import (
 	"strconv"
 	"strings"
 
-	"perigee/internal/bench/job"
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/job"
+	"perigee/e2e/bench/transfer"
 )
 
 // turns is how often both alternate.

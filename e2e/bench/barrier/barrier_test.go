@@ -49,7 +49,7 @@ func TestOwnRanksGiveTimes(t *testing.T) {
 // A build without proofs measures as this one does.
 func TestBuildWithoutProofs(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "unsealed")
-	if err := buildUnsealed(t.Context(), program, "perigee/internal/bench"); err != nil {
+	if err := buildUnsealed(t.Context(), program, "perigee/e2e/bench"); err != nil {
 		t.Fatal(err)
 	}
 	for _, way := range []Way{Links, Broadcast} {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/transfer"
 	"perigee/internal/result/resulttest"
 )
 

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"time"
 
-	"perigee/internal/bench/experts"
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/experts"
+	"perigee/e2e/bench/transfer"
 )
 
 // What Connect measures.

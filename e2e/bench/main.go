@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"perigee/internal/bench/barrier"
-	"perigee/internal/bench/experts"
-	"perigee/internal/bench/job"
-	"perigee/internal/bench/storage"
-	"perigee/internal/bench/transfer"
-	"perigee/internal/bench/truth"
+	"perigee/e2e/bench/barrier"
+	"perigee/e2e/bench/experts"
+	"perigee/e2e/bench/job"
+	"perigee/e2e/bench/storage"
+	"perigee/e2e/bench/transfer"
+	"perigee/e2e/bench/truth"
 	"perigee/internal/traffic/matrix"
 	"perigee/tools/kvbench"
 )

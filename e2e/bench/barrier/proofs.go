@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/transfer"
 )
 
 // proofTarget is how much of a barrier's time the proofs of its frames may take.
@@ -31,7 +31,7 @@ func Proofs(w io.Writer) error {
 		return err
 	}
 	unsealed := filepath.Join(folder, "unsealed")
-	if err := buildUnsealed(context.Background(), unsealed, "perigee/internal/bench"); err != nil {
+	if err := buildUnsealed(context.Background(), unsealed, "perigee/e2e/bench"); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "# what the proofs of frames cost between 2 hosts of one rank each, on this machine, over TCP")

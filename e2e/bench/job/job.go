@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/transfer"
 )
 
 //go:embed *.lua

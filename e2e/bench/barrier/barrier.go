@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"perigee/internal/bench/transfer"
+	"perigee/e2e/bench/transfer"
 )
 
 // Way is what the ranks meet in.

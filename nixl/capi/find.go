@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 )
 
 // libraryName is the file name of NIXL's C interface.
@@ -20,6 +19,9 @@ const libraryName = "libnixl_capi.so"
 
 const installHint = "install it with `pip install nixl-cu12` (no GPU needed), " +
 	"or name the file with --nixl-lib or NIXL_LIBRARY"
+
+// ErrNone is the cause of Find's error where no place has a library and the user has named none.
+var ErrNone = errors.New("no " + libraryName + " found")
 
 // Find returns the file to Load. The first of these places that has the library wins:
 //
@@ -30,14 +32,18 @@ const installHint = "install it with `pip install nixl-cu12` (no GPU needed), " 
 //  5. the user's and the system's site-packages and dist-packages
 //  6. /usr/local/nixl and /opt/nvidia/nvda_nixl, where NIXL's own installation puts it
 //
-// A folder of site-packages has it where the wheels nixl-cu12 and nixl-cu13 keep it. Among
-// several wheels in one place the newest wins. tried lists where Find has looked, for messages.
-//
-// Loading a library runs code. The first two places are the user's own words; in the others a library that someone
-// else could have put there, or could replace, is passed over (see untrusted).
-func Find(explicit string) (path string, tried []string, err error) {
+// A folder of site-packages has it where the wheels nixl-cu12 and nixl-cu13 keep it. Among several wheels in one place
+// the newest wins. Symbolic links are resolved, because the library finds its neighbours by $ORIGIN.
+func Find(explicit string) (string, error) {
 	s := search{getenv: os.Getenv, loader: loaderPath}
-	return s.find(explicit)
+	path, err := s.find(explicit)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path, nil
 }
 
 // search is Find with its surroundings as values.
@@ -47,72 +53,62 @@ type search struct {
 	loader func(name string) string // where the loader finds a name, or ""
 }
 
-func (s search) find(explicit string) (path string, tried []string, err error) {
+func (s search) find(explicit string) (string, error) {
 	for _, named := range []struct{ by, path string }{{"--nixl-lib", explicit},
 		{"NIXL_LIBRARY", s.getenv("NIXL_LIBRARY")}} {
 		if named.path == "" {
 			continue
 		}
-		tried = append(tried, fmt.Sprintf("%s (%s)", named.path, named.by))
-		if found := named.path; isFile(found) {
-			return found, tried, nil
+		if isFile(named.path) {
+			return named.path, nil
 		}
 		if found := newest(inFolder(named.path)); found != "" {
-			return found, tried, nil
+			return found, nil
 		}
-		return "", tried, fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by,
-			named.path, libraryName).
+		if _, err := os.Stat(named.path); errors.Is(err, fs.ErrPermission) {
+			return "", fault.New(fault.Engine, "%s: %w", named.by, err).WithHint(installHint)
+		}
+		return "", fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by, named.path,
+			libraryName).
 			WithHint(installHint)
 	}
-	// The loader is not asked about a library that it must not load: to ask is to load.
-	if found, reason := s.loaderDanger(); reason != nil {
-		tried = append(tried, passedOver(found, reason))
-	} else {
-		tried = append(tried, "the loader's path")
-		if found := s.loader(libraryName); found != "" {
-			return found, tried, nil
-		}
+	if found := s.libraryPath(); found != "" {
+		return found, nil
 	}
+	if found := s.loader(libraryName); found != "" {
+		return found, nil
+	}
+	looked := []string{"the loader's path"}
 	for _, place := range s.places() {
-		tried = append(tried, place.name)
+		looked = append(looked, place.name)
 		var found []string
 		for _, pattern := range place.patterns {
 			dirs, _ := filepath.Glob(pattern) // only a malformed pattern is an error
 			for _, dir := range dirs {
-				for _, path := range inFolder(dir) {
-					if reason := untrusted(path); reason != nil {
-						tried = append(tried, passedOver(path, reason))
-						continue
-					}
-					found = append(found, path)
-				}
+				found = append(found, inFolder(dir)...)
 			}
 		}
 		if path := newest(found); path != "" {
-			return path, tried, nil
+			return path, nil
 		}
 	}
-	return "", tried, fault.New(fault.Engine, "no %s found; looked in %s", libraryName, strings.Join(tried, ", ")).
-		WithHint(installHint)
+	return "", fault.New(fault.Engine, "%w; looked in %s", ErrNone, strings.Join(looked, ", ")).WithHint(installHint)
 }
 
-func passedOver(path string, reason error) string {
-	return fmt.Sprintf("%s (passed over: %v; if you trust it, name it with --nixl-lib)", path, reason)
-}
-
-// loaderDanger finds the first library of LD_LIBRARY_PATH, if it is not to be trusted. An
-// empty or relative part of that variable means the current folder.
-func (s search) loaderDanger() (path string, reason error) {
+// libraryPath returns the first library of LD_LIBRARY_PATH. The loader would not resolve a symbolic link, and would
+// pass over a library that does not load without a word.
+func (s search) libraryPath() string {
 	folders := s.getenv("LD_LIBRARY_PATH")
 	if folders == "" {
-		return "", nil
+		return ""
 	}
 	for dir := range strings.SplitSeq(strings.ReplaceAll(folders, ";", ":"), ":") {
+		// An empty part means the current folder.
 		if path := filepath.Join(cmp.Or(dir, "."), libraryName); isFile(path) {
-			return path, untrusted(path)
+			return path
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // place is a group of folders among which the newest library wins.
@@ -168,14 +164,10 @@ func inFolder(dir string) []string {
 	return found
 }
 
-// isFile reports whether a path leads to a file that can be loaded. Reading what else there is might never end.
+// isFile reports whether a path leads to a regular file.
 func isFile(path string) bool {
-	f, err := regular.Open(path)
-	if err != nil {
-		return errors.Is(err, fs.ErrPermission)
-	}
-	f.Close()
-	return true
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // newest returns the path with the highest version, the first of equals, or "".

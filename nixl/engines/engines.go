@@ -47,7 +47,7 @@ func Sweep(since time.Time) (removed []string, err error) { return capi.Sweep(si
 func SweepOld() (removed []string, err error) { return capi.SweepOld() }
 
 func loadNIXL(library string) (nixl.Engine, error) {
-	path, _, err := capi.Find(library)
+	path, err := capi.Find(library)
 	if err != nil {
 		return nil, err
 	}

@@ -11,11 +11,11 @@ import (
 	"perigee/e2e/internal/harness"
 )
 
-// The ids of an ordinary user, and of the account that installs a site's software.
+// The users of the tests: an ordinary one, and the account that installs a site's software.
 const ordinaryUser, siteAccount = 65534, 65533
 
-// asOrdinaryUser is a command of perigee by an ordinary user, in a folder of their own. Where the tests are no root's,
-// they are of an ordinary user already.
+// asOrdinaryUser is a command of perigee that an ordinary user starts in that user's folder. Without root's rights the
+// tests are an ordinary user's already.
 func asOrdinaryUser(t *testing.T, env []string, args ...string) harness.Command {
 	t.Helper()
 	c := harness.Command{Dir: t.TempDir(), Env: append([]string{"NIXL_LIBRARY=", "HOME=" + t.TempDir()}, env...),
@@ -40,7 +40,7 @@ func siteInstallation(t *testing.T) (venv, library string) {
 	t.Helper()
 	original := harness.NeedNIXL(t)
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // subtests have folders of their own
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // the folders of subtests are elsewhere
 		t.Fatal(err)
 	}
 	venv = filepath.Join(dir, "venv")

@@ -71,7 +71,7 @@ func (e *Experiment) announce(info nixl.Info, note string) {
 	}
 }
 
-// Note prints a remark for the user and adds it to the result, at rank 0. A warning is a line of its own kind.
+// Note prints a remark or a warning for the user and adds it to the result, at rank 0.
 func (e *Experiment) Note(text string) {
 	if e.Doc == nil {
 		return

@@ -458,3 +458,17 @@ func TestSettingsOutOfReach(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The loader finds libraries of the system, and does not confuse one that is missing with one that does not load.
+func TestLoaderPath(t *testing.T) {
+	if path, err := loaderPath("libc.so.6"); err != nil || !filepath.IsAbs(path) {
+		t.Errorf("libc.so.6: got %q, %v", path, err)
+	}
+	if path, err := loaderPath("libnonesuch.so"); err != nil || path != "" {
+		t.Errorf("libnonesuch.so: got %q, %v", path, err)
+	}
+	broken := library(t, "broken", "void none(void); void (*needed)(void) = none;")
+	if path, err := loaderPath(broken); err == nil || path != "" || !strings.Contains(err.Error(), "none") {
+		t.Errorf("%s: got %q, %v; want an error that names the symbol", broken, path, err)
+	}
+}

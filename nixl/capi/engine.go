@@ -130,14 +130,22 @@ func text(f func(p *C.char, size C.size_t)) string {
 	return C.GoString(p)
 }
 
-// loaderPath asks the dynamic loader where a name leads. To ask is to load.
-func loaderPath(name string) string {
+// loaderPath asks the dynamic loader where a name leads; "" is nowhere. To ask is to load, and what is found may not.
+func loaderPath(name string) (path string, err error) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
 	opening.Lock()
 	defer opening.Unlock()
 	setEnvironment()
-	return text(func(p *C.char, size C.size_t) { C.papi_where(n, p, size) })
+	var status C.int
+	words := text(func(p *C.char, size C.size_t) { status = C.papi_where(n, p, size) })
+	switch {
+	case status == 0:
+		return words, nil
+	case strings.Contains(words, name+": ") && strings.Contains(words, "No such file"):
+		return "", nil
+	}
+	return "", errors.New(words)
 }
 
 func setEnvironment() {

@@ -50,33 +50,22 @@ func Find(explicit string) (string, error) {
 type search struct {
 	root   string // in front of absolute system folders, for tests
 	getenv func(string) string
-	loader func(name string) string // where the loader finds a name, or ""
+	loader func(name string) (path string, err error) // see loaderPath
 }
 
 func (s search) find(explicit string) (string, error) {
-	for _, named := range []struct{ by, path string }{{"--nixl-lib", explicit},
-		{"NIXL_LIBRARY", s.getenv("NIXL_LIBRARY")}} {
-		if named.path == "" {
-			continue
-		}
-		if isFile(named.path) {
-			return named.path, nil
-		}
-		if found := newest(inFolder(named.path)); found != "" {
-			return found, nil
-		}
-		if _, err := os.Stat(named.path); errors.Is(err, fs.ErrPermission) {
-			return "", fault.New(fault.Engine, "%s: %w", named.by, err).WithHint(installHint)
-		}
-		return "", fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by, named.path,
-			libraryName).
-			WithHint(installHint)
+	if explicit != "" {
+		return named("--nixl-lib", explicit)
 	}
-	if found := s.libraryPath(); found != "" {
-		return found, nil
+	if path := s.getenv("NIXL_LIBRARY"); path != "" {
+		return named("NIXL_LIBRARY", path)
 	}
-	if found := s.loader(libraryName); found != "" {
-		return found, nil
+	if path := s.libraryPath(); path != "" {
+		return path, nil
+	}
+	path, broken := s.loader(libraryName)
+	if path != "" {
+		return path, nil
 	}
 	looked := []string{"the loader's path"}
 	for _, place := range s.places() {
@@ -92,7 +81,25 @@ func (s search) find(explicit string) (string, error) {
 			return path, nil
 		}
 	}
+	if broken != nil {
+		return "", fault.New(fault.Engine, "the system's NIXL does not load: %w", broken).WithHint(installHint)
+	}
 	return "", fault.New(fault.Engine, "%w; looked in %s", ErrNone, strings.Join(looked, ", ")).WithHint(installHint)
+}
+
+// named finds the library at a path that the user has given by an option or a variable.
+func named(by, path string) (string, error) {
+	if isFile(path) {
+		return path, nil
+	}
+	if found := newest(inFolder(path)); found != "" {
+		return found, nil
+	}
+	err := fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", by, path, libraryName)
+	if _, denied := os.Stat(path); errors.Is(denied, fs.ErrPermission) {
+		err = fault.New(fault.Engine, "%s: %w", by, denied)
+	}
+	return "", err.WithHint(installHint)
 }
 
 // libraryPath returns the first library of LD_LIBRARY_PATH. The loader would not resolve a symbolic link, and would
@@ -117,49 +124,33 @@ type place struct {
 	patterns []string
 }
 
+// pythonPackages leads from a root to the folders in which Python's packages are installed.
+const pythonPackages = "/lib*/python3*/*-packages"
+
 func (s search) places() []place {
 	var list []place
-	python := func(name string, roots ...string) {
-		p := place{name: name}
-		for _, root := range roots {
-			for _, lib := range []string{"lib", "lib64"} {
-				for _, packages := range []string{"site-packages", "dist-packages"} {
-					p.patterns = append(p.patterns, filepath.Join(root, lib, "python3*", packages))
-				}
-			}
-		}
-		list = append(list, p)
-	}
+	add := func(name string, patterns ...string) { list = append(list, place{name, patterns}) }
 	for _, env := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if root := s.getenv(env); root != "" {
-			python(fmt.Sprintf("%s (%s)", root, env), root)
+			add(fmt.Sprintf("%s (%s)", root, env), root+pythonPackages)
 		}
 	}
 	home := s.getenv("HOME")
 	if user := cmp.Or(s.getenv("PYTHONUSERBASE"), filepath.Join(home, ".local")); filepath.IsAbs(user) {
-		python(user, user)
+		add(user, user+pythonPackages)
 	}
-	python("the system's Python packages", s.root+"/usr/local", s.root+"/usr")
+	add("the system's Python packages", s.root+"/usr/local"+pythonPackages, s.root+"/usr"+pythonPackages)
 	for _, root := range []string{"/usr/local/nixl", "/opt/nvidia/nvda_nixl"} {
-		list = append(list, place{name: root, patterns: []string{
-			filepath.Join(s.root+root, "lib"), filepath.Join(s.root+root, "lib64"), filepath.Join(s.root+root, "lib",
-				"*-linux-gnu"),
-		}})
+		add(root, s.root+root+"/lib*", s.root+root+"/lib/*-linux-gnu")
 	}
 	return list
 }
 
 // inFolder lists the libraries of a folder: directly in it, or in the wheels that are installed there.
-func inFolder(dir string) []string {
-	var found []string
-	for _, pattern := range []string{libraryName, ".nixl_cu1[0-9].mesonpy.libs/" + libraryName,
-		".nixl*.mesonpy.libs/" + libraryName} {
-		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, p := range paths {
-			if isFile(p) && !slices.Contains(found, p) {
-				found = append(found, p)
-			}
-		}
+func inFolder(dir string) (found []string) {
+	for _, pattern := range []string{libraryName, ".nixl*.mesonpy.libs/" + libraryName} {
+		paths, _ := filepath.Glob(filepath.Join(dir, pattern)) // only a malformed pattern is an error
+		found = append(found, slices.DeleteFunc(paths, func(path string) bool { return !isFile(path) })...)
 	}
 	return found
 }

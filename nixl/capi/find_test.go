@@ -1,6 +1,7 @@
 package capi
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,6 +94,8 @@ func TestFind(t *testing.T) {
 			env: map[string]string{"LD_LIBRARY_PATH": "lib"}, loader: "z.so", want: "lib/libnixl_capi.so"},
 		{name: "a folder without it in LD_LIBRARY_PATH", files: []string{"lib/x", "z.so"},
 			env: map[string]string{"LD_LIBRARY_PATH": "lib"}, loader: "z.so", want: "z.so"},
+		{name: "a broken one of the system", loader: "broken", want: "NIXL does not load: libucs.so.0"},
+		{name: "another than the broken one of the system", files: []string{user + cu12}, loader: "broken", want: user + cu12},
 		{name: "nothing", want: "no libnixl_capi.so found"},
 	}
 	for _, test := range tests {
@@ -113,7 +116,12 @@ func TestFind(t *testing.T) {
 					}
 					return below(test.env[name])
 				},
-				loader: func(string) string { return below(test.loader) },
+				loader: func(string) (string, error) {
+					if test.loader == "broken" {
+						return "", errors.New("libucs.so.0: cannot open shared object file: No such file or directory")
+					}
+					return below(test.loader), nil
+				},
 			}
 			path, err := s.find(below(test.explicit))
 			if err != nil {

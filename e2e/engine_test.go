@@ -66,7 +66,8 @@ func TestUnusableNIXL(t *testing.T) {
 	}
 }
 
-// Where the user leaves the choice to perigee, it takes shm and says why.
+// Where the user leaves the choice to perigee, it takes shm and says why. It warns where the user has named a library,
+// in a line of the header and in the result.
 func TestAutoWithoutNIXL(t *testing.T) {
 	for _, u := range unusables(t) {
 		if u.env != nil {
@@ -78,9 +79,9 @@ func TestAutoWithoutNIXL(t *testing.T) {
 			if o.Code != 0 {
 				t.Fatalf("exit code %d: %s", o.Code, o.Stderr)
 			}
-			harness.Contains(t, "stdout", o.Stdout, "# engine: shm ", "# note: shm instead of nixl: ")
+			harness.Contains(t, "stdout", o.Stdout, "# engine: shm ", "\n# WARNING: shm instead of nixl: ")
 			doc, err := result.Read(filepath.Join(p.Dir, "r.json"))
-			if err != nil || doc.Engine.Name != "shm" || !strings.Contains(strings.Join(doc.Notes, "\n"), "shm instead of nixl") {
+			if err != nil || doc.Engine.Name != "shm" || !strings.Contains(strings.Join(doc.Notes, "\n"), "WARNING: shm instead of nixl: ") {
 				t.Errorf("%v, notes %q", err, doc.Notes)
 			}
 		})

@@ -46,7 +46,7 @@ func TestEngine(t *testing.T) {
 	alltoall := []string{"run", "alltoall", "--iters", "1"}
 	t.Run("auto on one host without NIXL", func(t *testing.T) {
 		out := c.start(t, withoutNIXL(t, spec{ranks: 3, args: alltoall, local: true})).mustEnd()
-		harness.Contains(t, "stdout", out, "3 ranks on 1 host: host1 (3)", "# engine: shm", "shm instead of nixl")
+		harness.Contains(t, "stdout", out, "3 ranks on 1 host: host1 (3)", "# engine: shm", "# note: shm instead of nixl")
 	})
 	t.Run("auto on one host", func(t *testing.T) {
 		out := c.start(t, spec{ranks: 3, args: alltoall, local: true}).mustEnd()

@@ -100,12 +100,9 @@ func TestNextJobSweeps(t *testing.T) {
 			` + ranks + ` run "$0" --engine nixl --stay transfer
 			touch -d '1 hour ago' ucx_shm_posix_left
 			echo "before:" ucx_shm_posix_*
-			for i in 1 2 3 4 5; do
-				` + ranks + ` run "$0" --engine nixl --rounds 1 --log-dir "$1/$i" || exit 1
-				test -e ucx_shm_posix_left || break
-			done
+			` + ranks + ` run "$0" --engine nixl --rounds 1 --log-dir "$1" || exit 1
 			echo "after:" ucx_shm_posix_*
-			grep -h "that earlier jobs have left" "$1"/*/*
+			grep -h "that earlier jobs have left" "$1"/*
 		`, harness.Script(t, "stay.lua"), t.TempDir()},
 		Env: append(env, "NIXL_LIBRARY="+library),
 	})
@@ -119,8 +116,7 @@ func TestNextJobSweeps(t *testing.T) {
 	left := "ucx_shm_posix_foreign ucx_shm_posix_held ucx_shm_posix_left ucx_shm_posix_young\n"
 	harness.Contains(t, "stdout", out.Stdout, "before: "+left)
 	want := strings.Replace(left, " ucx_shm_posix_left", "", 1)
-	// It has to stay in a container, and while there is a process into which root may not look; see capi.SweepOld.
-	if strings.Contains(out.Stdout, "in a container") || strings.Count(out.Stdout, "permission denied") == 5 {
+	if strings.Contains(out.Stdout, "in a container") { // it has to stay; see capi.SweepOld
 		want = left
 	}
 	harness.Contains(t, "stdout", out.Stdout, "after: "+want)

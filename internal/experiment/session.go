@@ -10,6 +10,7 @@ import (
 	"perigee/internal/traffic/session"
 	"perigee/nixl"
 	"perigee/nixl/device"
+	"perigee/nixl/engines"
 	"perigee/spmd"
 )
 
@@ -70,13 +71,16 @@ func (e *Experiment) announce(info nixl.Info, note string) {
 	}
 }
 
-// Note prints a remark for the user and adds it to the result, at rank 0.
+// Note prints a remark or a warning for the user and adds it to the result, at rank 0.
 func (e *Experiment) Note(text string) {
 	if e.Doc == nil {
 		return
 	}
 	e.Doc.Notes = append(e.Doc.Notes, text)
-	io.WriteString(e.Out, Comment("note: "+text))
+	if !strings.HasPrefix(text, engines.Warning) {
+		text = "note: " + text
+	}
+	io.WriteString(e.Out, Comment(text))
 }
 
 // Comment makes lines that begin with # of a text.

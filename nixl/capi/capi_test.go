@@ -3,14 +3,19 @@
 package capi
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
 	"perigee/nixl"
@@ -21,7 +26,7 @@ import (
 // open finds the library as the product does. Its absence is an error, and no reason to
 // skip: `make test` provides it.
 func open() (nixl.Engine, error) {
-	path, _, err := Find("")
+	path, err := Find("")
 	if err != nil {
 		return nil, err
 	}
@@ -426,4 +431,44 @@ func TestStatusWords(t *testing.T) {
 
 func BenchmarkEngine(b *testing.B) {
 	nixltest.Bench(b, nixltest.Setup{Open: open, Config: nixl.AgentConfig{OneHost: true}})
+}
+
+// A home that may not be entered is told from one without settings.
+func TestSettingsOutOfReach(t *testing.T) {
+	home := t.TempDir()
+	if err := settingsOutOfReach(home); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chmod(home, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Root may enter any folder, but not as another user.
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and the thread ends with this goroutine
+		if os.Getuid() == 0 {
+			if err := unix.Setfsuid(65534); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- settingsOutOfReach(home)
+	}()
+	if err := <-done; !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The loader finds libraries of the system, and does not confuse one that is missing with one that does not load.
+func TestLoaderPath(t *testing.T) {
+	if path, err := loaderPath("libc.so.6"); err != nil || !filepath.IsAbs(path) {
+		t.Errorf("libc.so.6: got %q, %v", path, err)
+	}
+	if path, err := loaderPath("libnonesuch.so"); err != nil || path != "" {
+		t.Errorf("libnonesuch.so: got %q, %v", path, err)
+	}
+	broken := library(t, "broken", "void none(void); void (*needed)(void) = none;")
+	if path, err := loaderPath(broken); err == nil || path != "" || !strings.Contains(err.Error(), "none") {
+		t.Errorf("%s: got %q, %v; want an error that names the symbol", broken, path, err)
+	}
 }

@@ -65,13 +65,14 @@ static bool is_stub(const papi *api) { return api->is_stub(); }
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"unsafe"
 
 	"perigee/internal/fault"
@@ -106,9 +107,8 @@ var loaded struct {
 type Engine struct {
 	path    string
 	version string
-	api     *C.papi      // in C memory
-	tight   bool         // no memory is to be shared inside the host
-	opened  *atomic.Bool // an agent was made, so that the library has read its settings
+	api     *C.papi // in C memory
+	tight   bool    // no memory is to be shared inside the host
 }
 
 // WithoutSharedMemory returns an engine whose agents use sockets inside a host, where Tight gives a reason. All agents
@@ -130,34 +130,27 @@ func text(f func(p *C.char, size C.size_t)) string {
 	return C.GoString(p)
 }
 
-// loaderPath asks the dynamic loader where a name leads. To ask is to load, so that nothing is asked beside settings of
-// others; Load says why.
-func loaderPath(name string) (path string) {
-	if checkSettings(os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR")) != nil {
-		return ""
-	}
-	setEnvironment()
+// loaderPath asks the dynamic loader where a name leads; "" is nowhere. To ask is to load, and what is found may not.
+func loaderPath(name string) (path string, err error) {
 	n := C.CString(name)
 	defer C.free(unsafe.Pointer(n))
 	opening.Lock()
 	defer opening.Unlock()
-	err := apart(func() { path = text(func(p *C.char, size C.size_t) { C.papi_where(n, p, size) }) })
-	if err != nil {
-		return ""
+	setEnvironment()
+	var status C.int
+	words := text(func(p *C.char, size C.size_t) { status = C.papi_where(n, p, size) })
+	switch {
+	case status == 0:
+		return words, nil
+	case strings.Contains(words, name+": ") && strings.Contains(words, "No such file"):
+		return "", nil
 	}
-	return path
+	return "", errors.New(words)
 }
 
 func setEnvironment() {
 	for _, e := range environment {
 		setVariable(e[0], e[1], false)
-	}
-	for _, name := range []string{"NIXL_CONFIG_FILE", "NIXL_PLUGIN_DIR", "UCX_CONFIG_DIR", "UCX_MODULE_DIR",
-		"UCX_POSIX_DIR"} {
-		value := os.Getenv(name)
-		if path, err := filepath.Abs(value); err == nil && value != "" {
-			setVariable(name, path, true) // the library may see another current folder
-		}
 	}
 }
 
@@ -180,10 +173,6 @@ func Load(path string) (*Engine, error) {
 	if e := loaded.engines[path]; e != nil {
 		return e, nil
 	}
-	if err := checkSettings(os.Getenv("HOME"), os.Getenv("UCX_CONFIG_DIR")); err != nil {
-		return nil, err
-	}
-	setEnvironment()
 	file, err := filepath.Abs(path) // a name without a slash would be looked for elsewhere
 	if err != nil {
 		return nil, fault.New(fault.Engine, "load NIXL: %w", err)
@@ -192,18 +181,14 @@ func Load(path string) (*Engine, error) {
 	name := C.CString(file)
 	defer C.free(unsafe.Pointer(name))
 	var missing C.int
-	var words string
 	if os.Getenv("GOTRACEBACK") == "" { // who asks for Go's dump gets it
 		C.papi_catch_crashes(C.int(fault.Engine))
 	}
 	opening.Lock()
-	err = apart(func() { words = text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) }) })
+	setEnvironment()
+	words := text(func(p *C.char, size C.size_t) { missing = C.papi_load(name, api, p, size) })
 	opening.Unlock()
-	if err != nil {
-		C.free(unsafe.Pointer(api))
-		return nil, fault.New(fault.Engine, "load NIXL: %w", err)
-	}
-	e := &Engine{path: path, version: versionOf(path), api: api, opened: new(atomic.Bool)}
+	e := &Engine{path: path, version: versionOf(path), api: api}
 	if err := e.check(int(missing), words); err != nil {
 		C.free(unsafe.Pointer(api))
 		return nil, err
@@ -376,28 +361,18 @@ func (e *Engine) NewAgent(cfg nixl.AgentConfig) (nixl.Agent, error) {
 
 // open creates the library's agent and its backend.
 func (a *agent) open() error {
-	name, errors, config := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.config())
-	for _, p := range []*C.char{name, errors, config} {
+	name, handling, config := C.CString(a.cfg.Name), C.CString(a.mode.errors), C.CString(a.mode.config())
+	for _, p := range []*C.char{name, handling, config} {
 		defer C.free(unsafe.Pointer(p))
 	}
 	var what *C.char
-	var status C.int
-	papiOpen := func() { status = C.papi_open(a.c, name, C.bool(a.mode.thread), errors, config, &what) }
 	opening.Lock()
 	if a.mode.tls != "" {
 		setVariable("UCX_TLS", a.mode.tls, true)
 	}
-	var err error
-	if a.engine.opened.Load() {
-		papiOpen()
-	} else if err = apart(papiOpen); err == nil && status == 0 {
-		a.engine.opened.Store(true)
-	}
+	status := C.papi_open(a.c, name, C.bool(a.mode.thread), handling, config, &what)
 	opening.Unlock()
-	switch {
-	case err != nil:
-		return fault.New(fault.Engine, "make an agent of NIXL: %w", err)
-	case status == 0:
+	if status == 0 {
 		return nil
 	}
 	agentExists := a.c.agent != nil
@@ -422,8 +397,17 @@ func (a *agent) open() error {
 	return failed.WithHint(accountHint)
 }
 
-// opening guards the environment, and the current folder, while the library is loaded and agents are made.
+// opening guards the environment while the library is loaded and agents are made.
 var opening sync.Mutex
+
+// settingsOutOfReach is the error of a home that this user may not look into. NIXL looks there for its settings, and
+// gives up without a word.
+func settingsOutOfReach(home string) error {
+	if _, err := os.Lstat(filepath.Join(home, ".nixl.cfg")); errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
 
 const accountHint = "set NIXL_LOG_LEVEL=INFO and UCX_LOG_LEVEL=info to see the library's own account"
 

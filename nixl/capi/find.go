@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 )
 
 // libraryName is the file name of NIXL's C interface.
@@ -20,6 +19,9 @@ const libraryName = "libnixl_capi.so"
 
 const installHint = "install it with `pip install nixl-cu12` (no GPU needed), " +
 	"or name the file with --nixl-lib or NIXL_LIBRARY"
+
+// ErrNone is the cause of Find's error where no place has a library and the user has named none.
+var ErrNone = errors.New("no " + libraryName + " found")
 
 // Find returns the file to Load. The first of these places that has the library wins:
 //
@@ -30,89 +32,90 @@ const installHint = "install it with `pip install nixl-cu12` (no GPU needed), " 
 //  5. the user's and the system's site-packages and dist-packages
 //  6. /usr/local/nixl and /opt/nvidia/nvda_nixl, where NIXL's own installation puts it
 //
-// A folder of site-packages has it where the wheels nixl-cu12 and nixl-cu13 keep it. Among
-// several wheels in one place the newest wins. tried lists where Find has looked, for messages.
-//
-// Loading a library runs code. The first two places are the user's own words; in the others a library that someone
-// else could have put there, or could replace, is passed over (see untrusted).
-func Find(explicit string) (path string, tried []string, err error) {
+// A folder of site-packages has it where the wheels nixl-cu12 and nixl-cu13 keep it. Among several wheels in one place
+// the newest wins. Symbolic links are resolved, because the library finds its neighbours by $ORIGIN.
+func Find(explicit string) (string, error) {
 	s := search{getenv: os.Getenv, loader: loaderPath}
-	return s.find(explicit)
+	path, err := s.find(explicit)
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	return path, nil
 }
 
 // search is Find with its surroundings as values.
 type search struct {
 	root   string // in front of absolute system folders, for tests
 	getenv func(string) string
-	loader func(name string) string // where the loader finds a name, or ""
+	loader func(name string) (path string, err error) // see loaderPath
 }
 
-func (s search) find(explicit string) (path string, tried []string, err error) {
-	for _, named := range []struct{ by, path string }{{"--nixl-lib", explicit},
-		{"NIXL_LIBRARY", s.getenv("NIXL_LIBRARY")}} {
-		if named.path == "" {
-			continue
-		}
-		tried = append(tried, fmt.Sprintf("%s (%s)", named.path, named.by))
-		if found := named.path; isFile(found) {
-			return found, tried, nil
-		}
-		if found := newest(inFolder(named.path)); found != "" {
-			return found, tried, nil
-		}
-		return "", tried, fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", named.by,
-			named.path, libraryName).
-			WithHint(installHint)
+func (s search) find(explicit string) (string, error) {
+	if explicit != "" {
+		return named("--nixl-lib", explicit)
 	}
-	// The loader is not asked about a library that it must not load: to ask is to load.
-	if found, reason := s.loaderDanger(); reason != nil {
-		tried = append(tried, passedOver(found, reason))
-	} else {
-		tried = append(tried, "the loader's path")
-		if found := s.loader(libraryName); found != "" {
-			return found, tried, nil
-		}
+	if path := s.getenv("NIXL_LIBRARY"); path != "" {
+		return named("NIXL_LIBRARY", path)
 	}
+	if path := s.libraryPath(); path != "" {
+		return path, nil
+	}
+	path, broken := s.loader(libraryName)
+	if path != "" {
+		return path, nil
+	}
+	looked := []string{"the loader's path"}
 	for _, place := range s.places() {
-		tried = append(tried, place.name)
+		looked = append(looked, place.name)
 		var found []string
 		for _, pattern := range place.patterns {
 			dirs, _ := filepath.Glob(pattern) // only a malformed pattern is an error
 			for _, dir := range dirs {
-				for _, path := range inFolder(dir) {
-					if reason := untrusted(path); reason != nil {
-						tried = append(tried, passedOver(path, reason))
-						continue
-					}
-					found = append(found, path)
-				}
+				found = append(found, inFolder(dir)...)
 			}
 		}
 		if path := newest(found); path != "" {
-			return path, tried, nil
+			return path, nil
 		}
 	}
-	return "", tried, fault.New(fault.Engine, "no %s found; looked in %s", libraryName, strings.Join(tried, ", ")).
-		WithHint(installHint)
+	if broken != nil {
+		return "", fault.New(fault.Engine, "the system's NIXL does not load: %w", broken).WithHint(installHint)
+	}
+	return "", fault.New(fault.Engine, "%w; looked in %s", ErrNone, strings.Join(looked, ", ")).WithHint(installHint)
 }
 
-func passedOver(path string, reason error) string {
-	return fmt.Sprintf("%s (passed over: %v; if you trust it, name it with --nixl-lib)", path, reason)
+// named finds the library at a path that the user has given by an option or a variable.
+func named(by, path string) (string, error) {
+	if isFile(path) {
+		return path, nil
+	}
+	if found := newest(inFolder(path)); found != "" {
+		return found, nil
+	}
+	err := fault.New(fault.Engine, "%s: %s is neither %s nor a folder that has it", by, path, libraryName)
+	if _, denied := os.Stat(path); errors.Is(denied, fs.ErrPermission) {
+		err = fault.New(fault.Engine, "%s: %w", by, denied)
+	}
+	return "", err.WithHint(installHint)
 }
 
-// loaderDanger finds the first library of LD_LIBRARY_PATH, if it is not to be trusted. An
-// empty or relative part of that variable means the current folder.
-func (s search) loaderDanger() (path string, reason error) {
+// libraryPath returns the first library of LD_LIBRARY_PATH. The loader would not resolve a symbolic link, and would
+// pass over a library that does not load without a word.
+func (s search) libraryPath() string {
 	folders := s.getenv("LD_LIBRARY_PATH")
 	if folders == "" {
-		return "", nil
+		return ""
 	}
 	for dir := range strings.SplitSeq(strings.ReplaceAll(folders, ";", ":"), ":") {
+		// An empty part means the current folder.
 		if path := filepath.Join(cmp.Or(dir, "."), libraryName); isFile(path) {
-			return path, untrusted(path)
+			return path
 		}
 	}
-	return "", nil
+	return ""
 }
 
 // place is a group of folders among which the newest library wins.
@@ -121,61 +124,41 @@ type place struct {
 	patterns []string
 }
 
+// pythonPackages leads from a root to the folders in which Python's packages are installed.
+const pythonPackages = "/lib*/python3*/*-packages"
+
 func (s search) places() []place {
 	var list []place
-	python := func(name string, roots ...string) {
-		p := place{name: name}
-		for _, root := range roots {
-			for _, lib := range []string{"lib", "lib64"} {
-				for _, packages := range []string{"site-packages", "dist-packages"} {
-					p.patterns = append(p.patterns, filepath.Join(root, lib, "python3*", packages))
-				}
-			}
-		}
-		list = append(list, p)
-	}
+	add := func(name string, patterns ...string) { list = append(list, place{name, patterns}) }
 	for _, env := range []string{"VIRTUAL_ENV", "CONDA_PREFIX"} {
 		if root := s.getenv(env); root != "" {
-			python(fmt.Sprintf("%s (%s)", root, env), root)
+			add(fmt.Sprintf("%s (%s)", root, env), root+pythonPackages)
 		}
 	}
 	home := s.getenv("HOME")
 	if user := cmp.Or(s.getenv("PYTHONUSERBASE"), filepath.Join(home, ".local")); filepath.IsAbs(user) {
-		python(user, user)
+		add(user, user+pythonPackages)
 	}
-	python("the system's Python packages", s.root+"/usr/local", s.root+"/usr")
+	add("the system's Python packages", s.root+"/usr/local"+pythonPackages, s.root+"/usr"+pythonPackages)
 	for _, root := range []string{"/usr/local/nixl", "/opt/nvidia/nvda_nixl"} {
-		list = append(list, place{name: root, patterns: []string{
-			filepath.Join(s.root+root, "lib"), filepath.Join(s.root+root, "lib64"), filepath.Join(s.root+root, "lib",
-				"*-linux-gnu"),
-		}})
+		add(root, s.root+root+"/lib*", s.root+root+"/lib/*-linux-gnu")
 	}
 	return list
 }
 
 // inFolder lists the libraries of a folder: directly in it, or in the wheels that are installed there.
-func inFolder(dir string) []string {
-	var found []string
-	for _, pattern := range []string{libraryName, ".nixl_cu1[0-9].mesonpy.libs/" + libraryName,
-		".nixl*.mesonpy.libs/" + libraryName} {
-		paths, _ := filepath.Glob(filepath.Join(dir, pattern))
-		for _, p := range paths {
-			if isFile(p) && !slices.Contains(found, p) {
-				found = append(found, p)
-			}
-		}
+func inFolder(dir string) (found []string) {
+	for _, pattern := range []string{libraryName, ".nixl*.mesonpy.libs/" + libraryName} {
+		paths, _ := filepath.Glob(filepath.Join(dir, pattern)) // only a malformed pattern is an error
+		found = append(found, slices.DeleteFunc(paths, func(path string) bool { return !isFile(path) })...)
 	}
 	return found
 }
 
-// isFile reports whether a path leads to a file that can be loaded. Reading what else there is might never end.
+// isFile reports whether a path leads to a regular file.
 func isFile(path string) bool {
-	f, err := regular.Open(path)
-	if err != nil {
-		return errors.Is(err, fs.ErrPermission)
-	}
-	f.Close()
-	return true
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // newest returns the path with the highest version, the first of equals, or "".

@@ -8,7 +8,7 @@ import (
 )
 
 // loaderPath cannot ask the loader without cgo.
-func loaderPath(string) string { return "" }
+func loaderPath(string) (string, error) { return "", nil }
 
 // Engine has no instances in a perigee without cgo.
 type Engine struct{ nixl.Engine }

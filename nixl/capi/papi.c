@@ -52,7 +52,10 @@ int papi_load(const char *path, papi *out, char *text, size_t size) {
 
 int papi_where(const char *name, char *text, size_t size) {
     void *library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (!library) return -1;
+    if (!library) {
+        append(text, size, dlerror());
+        return -1;
+    }
     struct link_map *map = NULL;
     int status = dlinfo(library, RTLD_DI_LINKMAP, &map);
     if (status == 0) snprintf(text, size, "%s", map->l_name);

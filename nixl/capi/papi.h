@@ -102,8 +102,8 @@ int papi_load(const char *path, papi *out, char *text, size_t size);
 // and an exit code. Crashes of Go's code, and signals that others send, go on to Go's handlers.
 void papi_catch_crashes(int exit_code);
 
-// papi_where writes the path of the loaded library that a name without a
-// slash leads to, or returns -1.
+// papi_where writes the path of the library that a name without a slash leads to. Where it does not
+// load, papi_where writes the loader's error and returns -1. text is empty at first.
 int papi_where(const char *name, char *text, size_t size);
 
 // An agent with its one backend. enter, if not NULL, makes the CUDA context current on the

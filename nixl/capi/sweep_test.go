@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -52,17 +51,19 @@ func TestSweep(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	removed, young, err := sweep(dir, "/proc", started, now)
-	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; err != nil || !young || !slices.Equal(removed,
-		want) {
-		t.Errorf("removed %v, %v; want %v", removed, err, want)
+	left, young, err := leftOver(dir, started, now, settled)
+	if err != nil || !young {
+		t.Errorf("young: %v, %v", young, err)
+	}
+	removed := remove(dir, left)
+	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; !slices.Equal(removed, want) {
+		t.Errorf("removed %v; want %v", removed, want)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "ucx_shm_posix_left")); err == nil {
 		t.Error("it is still there")
 	}
-	if removed, young, err := sweep(filepath.Join(dir, "none"), "/proc", started, now); err != nil || young ||
-		removed != nil {
-		t.Errorf("no folder: %v, %v", removed, err)
+	if left, young, err := leftOver(filepath.Join(dir, "none"), started, now, settled); err != nil || young || left != nil {
+		t.Errorf("no folder: %v, %v", left, err)
 	}
 }
 
@@ -95,60 +96,8 @@ func TestSweepOld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	removed, err := remove("/proc", left)
-	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; err != nil || !slices.Equal(removed, want) {
-		t.Errorf("removed %v, %v; want %v", removed, err, want)
-	}
-}
-
-// TestSweepOldNeedsProof: nothing goes where a process of the same user cannot be looked into.
-func TestSweepOldNeedsProof(t *testing.T) {
-	own := strconv.Itoa(os.Geteuid())
-	for _, c := range []struct {
-		name, status string
-		seen         bool // its descriptors and its memory can be
-		removed      bool
-	}{
-		{"it can be seen", "State:\tS (sleeping)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t3\n", true, true},
-		{"private", "State:\tS (sleeping)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t3\n", false, false},
-		{"private, with the user's rights", "State:\tS (sleeping)\nUid:\t1\t1\t1\t" + own + "\nThreads:\t3\n", false, false},
-		{"of another user", "State:\tS (sleeping)\nUid:\t-7\t-7\t-7\t-7\nThreads:\t3\n", false, true},
-		{"it has ended", "State:\tZ (zombie)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t1\n", false, true},
-		{"its first thread has ended", "State:\tZ (zombie)\nUid:\t" + own + "\t1\t1\t1\nThreads:\t2\n", true, false},
-	} {
-		proc, dir := t.TempDir(), t.TempDir()
-		p := filepath.Join(proc, "17")
-		if err := os.MkdirAll(filepath.Join(p), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if c.seen {
-			if err := os.Mkdir(filepath.Join(p, "fd"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(p, "maps"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		} else { // an error other than that of a process which has ended
-			for _, name := range []string{"fd", "maps"} {
-				if err := os.Symlink(name, filepath.Join(p, name)); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		if err := os.WriteFile(filepath.Join(p, "status"), []byte(c.status), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f := filepath.Join(dir, "ucx_shm_posix_left")
-		if err := os.WriteFile(f, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		left, _, err := leftOver(dir, time.Time{}, time.Now().Add(time.Hour), abandoned)
-		if err != nil {
-			t.Fatal(err)
-		}
-		removed, err := sweepOld(proc, left)
-		if (len(removed) == 1) != c.removed || (err == nil) != c.removed {
-			t.Errorf("%s: removed %v, %v", c.name, removed, err)
-		}
+	removed := remove(dir, left)
+	if want := []string{filepath.Join(dir, "ucx_shm_posix_left")}; !slices.Equal(removed, want) {
+		t.Errorf("removed %v; want %v", removed, want)
 	}
 }

@@ -2,6 +2,7 @@
 package engines
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -19,15 +20,19 @@ const (
 	SHM  = "shm"
 )
 
+// Warning begins a note that the user should not miss.
+const Warning = "WARNING: "
+
 // Open returns the engine that choice asks for:
 //
 //	nixl   NVIDIA's library, found by capi.Find; library, if not empty, names it
 //	shm    the embedded engine, for ranks of one host
 //	auto   nixl if its library loads, else shm if all ranks share a host
 //
-// If auto has to do without NIXL, note says why, in one line. It is an error all the same if
-// library was named, or if there are several hosts. Every rank must get the same engine: let one
-// rank choose and send its Info().Name to the others.
+// If auto has to do without NIXL, note says why, in one line. The note begins with Warning where the user would expect
+// NIXL: a library was found and does not load, or a variable asks for it. It is an error all the same if library was
+// named, or if there are several hosts. Every rank must get the same engine: let one rank choose and send its
+// Info().Name to the others.
 //
 // tight is what Tight has said at a rank of the one host, or "": all ranks must pass the same.
 func Open(choice, library string, oneHost bool, tight string) (engine nixl.Engine, note string, err error) {
@@ -47,7 +52,7 @@ func Sweep(since time.Time) (removed []string, err error) { return capi.Sweep(si
 func SweepOld() (removed []string, err error) { return capi.SweepOld() }
 
 func loadNIXL(library string) (nixl.Engine, error) {
-	path, _, err := capi.Find(library)
+	path, err := capi.Find(library)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +92,11 @@ func open(choice, library string, oneHost bool, tight string,
 	case !oneHost:
 		return nil, "", fault.New(fault.Engine, "ranks on several hosts need NIXL: %w", err)
 	}
-	return shm.New(), fmt.Sprintf("shm instead of nixl: %v", err), nil
+	note := fmt.Sprintf("shm instead of nixl: %v", err)
+	if !errors.Is(err, capi.ErrNone) || os.Getenv("NIXL_PLUGIN_DIR") != "" {
+		note = Warning + note
+	}
+	return shm.New(), note, nil
 }
 
 // confined gives NIXL what is left inside a host where memory cannot be shared.

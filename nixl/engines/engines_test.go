@@ -8,6 +8,7 @@ import (
 
 	"perigee/internal/fault"
 	"perigee/nixl"
+	"perigee/nixl/capi"
 	"perigee/nixl/shm"
 )
 
@@ -17,9 +18,13 @@ type fake struct{ nixl.Engine }
 func (fake) Info() nixl.Info { return nixl.Info{Name: "nixl"} }
 
 func TestOpen(t *testing.T) {
+	t.Setenv("NIXL_PLUGIN_DIR", "")
 	present := func(string) (nixl.Engine, error) { return fake{}, nil }
 	absent := func(string) (nixl.Engine, error) {
-		return nil, fault.New(fault.Engine, "no library anywhere").WithHint("install it")
+		return nil, fault.New(fault.Engine, "%w, no library anywhere", capi.ErrNone).WithHint("install it")
+	}
+	broken := func(string) (nixl.Engine, error) {
+		return nil, fault.New(fault.Engine, "it does not load").WithHint("install it")
 	}
 	tests := []struct {
 		name, choice, library string
@@ -32,7 +37,9 @@ func TestOpen(t *testing.T) {
 		{name: "auto between hosts", choice: "auto", load: present, want: "nixl"},
 		{name: "no choice is auto", load: present, want: "nixl"},
 		{name: "auto falls back", choice: "auto", oneHost: true, load: absent, want: "shm",
-			note: "no library anywhere"},
+			note: "shm instead of nixl: no libnixl_capi.so found, no library anywhere"},
+		{name: "auto falls back from a library", choice: "auto", oneHost: true, load: broken, want: "shm",
+			note: "WARNING: shm instead of nixl: it does not load"},
 		{name: "auto cannot fall back between hosts", choice: "auto", load: absent, err: "no library anywhere",
 			kind: fault.Engine},
 		{name: "auto keeps to a named library", choice: "auto", library: "x", oneHost: true, load: absent,
@@ -60,10 +67,19 @@ func TestOpen(t *testing.T) {
 			if err != nil || e.Info().Name != test.want {
 				t.Fatalf("got %v, %v; want %s", e, err, test.want)
 			}
-			if !strings.Contains(note, test.note) || (note == "") != (test.note == "") {
-				t.Errorf("note %q: want %q in it", note, test.note)
+			if note != test.note {
+				t.Errorf("note %q: want %q", note, test.note)
 			}
 		})
+	}
+}
+
+// The variables of NIXL are a sign that the user expects it.
+func TestWarningOfPlugins(t *testing.T) {
+	t.Setenv("NIXL_PLUGIN_DIR", t.TempDir())
+	absent := func(string) (nixl.Engine, error) { return nil, fault.New(fault.Engine, "%w", capi.ErrNone) }
+	if _, note, err := open(Auto, "", true, "", absent); err != nil || !strings.HasPrefix(note, Warning) {
+		t.Errorf("got note %q, %v; want a warning", note, err)
 	}
 }
 
@@ -71,8 +87,8 @@ func TestOpen(t *testing.T) {
 func TestWithoutLibrary(t *testing.T) {
 	t.Setenv("NIXL_LIBRARY", filepath.Join(t.TempDir(), "missing.so"))
 	e, note, err := Open(Auto, "", true, "")
-	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.Contains(note, "missing.so") {
-		t.Errorf("got %T, note %q, %v; want the shm engine and a note with the file's name", e, note, err)
+	if _, ok := e.(*shm.Engine); err != nil || !ok || !strings.HasPrefix(note, Warning) || !strings.Contains(note, "missing.so") {
+		t.Errorf("got %T, note %q, %v; want the shm engine and a warning with the file's name", e, note, err)
 	}
 	if e, _, err := Open(NIXL, "", true, ""); err == nil || e != nil {
 		t.Errorf("nixl: got %v, %v; want an error and a nil engine", e, err)

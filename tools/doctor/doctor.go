@@ -300,7 +300,7 @@ func attach(m machine) []Finding {
 // library loads NIXL and makes an agent, as a job would.
 func library(m machine) []Finding {
 	f := Finding{What: "NIXL", Verdict: Good}
-	path, _, err := capi.Find(m.nixlLib)
+	path, err := capi.Find(m.nixlLib)
 	if err != nil {
 		f.Verdict, f.Found, f.Remedy = Missing, err.Error(), fault.HintOf(err)
 		return one(f)

@@ -47,7 +47,7 @@ type answer struct {
 
 // serve follows orders until there are no more. While it waits it makes progress for its peers.
 func serve(in *gob.Decoder, out *gob.Encoder) error {
-	library, _, err := capi.Find("")
+	library, err := capi.Find("")
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ type Baseline struct {
 
 // StartLoop starts the C loop over the NIXL library that perigee uses.
 func StartLoop() (*Baseline, error) {
-	library, _, err := capi.Find("")
+	library, err := capi.Find("")
 	if err != nil {
 		return nil, err
 	}

@@ -269,7 +269,7 @@ end
 return {
   about = "Blocks from rank to rank, or between memory and files, for a range of sizes; options as in nixlbench.",
   options = {
-    options.enum { "scheme", "pairwise", "which ranks exchange blocks; see docs/kvbench-run.md", choices = { "pairwise", "manytoone", "onetomany", "tp" } },
+    options.enum { "scheme", "pairwise", "which ranks exchange blocks; see docs/kvbench.md", choices = { "pairwise", "manytoone", "onetomany", "tp" } },
     options.enum { "op-type", "WRITE", "from the initiator to the target, or the other way", choices = { "WRITE", "READ" } },
     options.enum { "initiator-seg-type", "DRAM", "what the initiator has", choices = { "DRAM", "VRAM", "FILE" } },
     options.enum { "target-seg-type", "DRAM", "what the target has; with FILE each rank works alone", choices = { "DRAM", "VRAM", "FILE" } },

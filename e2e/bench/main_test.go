@@ -20,16 +20,16 @@ func TestChosenSections(t *testing.T) {
 }
 
 func TestSectionsAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/bench.md")
+	text, err := os.ReadFile("../../docs/truth.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range sections {
 		if !strings.Contains(string(text), "\n| `"+s.name+"` |") {
-			t.Errorf("docs/bench.md does not explain %s", s.name)
+			t.Errorf("docs/truth.md does not explain %s", s.name)
 		}
 	}
 	if rows := strings.Count(string(text), "\n| `"); rows != len(sections) {
-		t.Errorf("docs/bench.md explains %d sections, there are %d", rows, len(sections))
+		t.Errorf("docs/truth.md explains %d sections, there are %d", rows, len(sections))
 	}
 }

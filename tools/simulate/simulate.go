@@ -45,7 +45,7 @@ const memoryLimit = 5 << 30
 func (Cmd) Help() string {
 	return "Bootstrap, collectives, comparison of clocks, preparation of patterns and one iteration of them run for N ranks in this process, " +
 		"over links in memory. The table shows what each rank would send over the network, counted where messages are framed. " +
-		"docs/scale.md explains it."
+		"docs/truth.md explains it."
 }
 
 // report is the document of --format json.

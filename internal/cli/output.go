@@ -37,6 +37,15 @@ func (o *Output) Fault() error {
 	return LostOutput(o.Err)
 }
 
+// NoReader is the exit code of a command whose output has no reader any more. It says nothing: the reader, such as head,
+// has had enough. Shells give the same code to a program that SIGPIPE has ended.
+const NoReader = 128 + int(syscall.SIGPIPE)
+
+// LacksReader reports whether an error is that of [LostOutput] for an output that has no reader any more.
+func LacksReader(err error) bool { return errors.Is(err, errNoReader) }
+
+var errNoReader = errors.New("broken pipe")
+
 // IgnoreBrokenPipes makes writing to a pipe without a reader an error, like any other, instead of the end of this
 // process: a command that has started others, or has files to remove, does that first.
 func IgnoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

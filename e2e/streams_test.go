@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"perigee/e2e/internal/harness"
-	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/result"
 	"perigee/internal/result/resulttest"
@@ -121,7 +120,7 @@ func TestNoReader(t *testing.T) {
 		err = cmd.Run()
 		writer.Close()
 		exit, _ := errors.AsType[*exec.ExitError](err)
-		if said.Len() > 0 || exit == nil || exit.ExitCode() != cli.NoReader && !bySignal(exit, syscall.SIGPIPE) {
+		if said.Len() > 0 || exit == nil || exit.ExitCode() != int(fault.Output) && !bySignal(exit, syscall.SIGPIPE) {
 			t.Errorf("%s: %v, stderr %q", args, err, said.String())
 		}
 	}

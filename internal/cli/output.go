@@ -37,11 +37,8 @@ func (o *Output) Fault() error {
 	return LostOutput(o.Err)
 }
 
-// NoReader is the exit code of a command whose output has no reader any more, such as head, which has had enough. It is
-// the one that shells give to a program that SIGPIPE has ended.
-const NoReader = 128 + int(syscall.SIGPIPE)
-
-// LacksReader reports whether an error is that of [LostOutput] for an output that has no reader any more.
+// LacksReader reports whether an error is that of [LostOutput] for an output that has no reader any more, such as head,
+// which has had enough: then there is nothing to say.
 func LacksReader(err error) bool { return errors.Is(err, errNoReader) }
 
 var errNoReader = errors.New("broken pipe")

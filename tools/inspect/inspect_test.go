@@ -370,8 +370,8 @@ func TestShowBlocks(t *testing.T) {
 	}
 }
 
-// What a hostile result holds moves no cursor, changes no title and starts no formula.
-func TestHostileResult(t *testing.T) {
+// What a result holds moves no cursor, changes no title and starts no formula.
+func TestResultIsEscaped(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\r\u009b31m\u202egnp.exe"
 	d := document(t)
 	d.Notes, d.Command, d.Scenario.Name = []string{evil}, []string{evil}, evil

@@ -167,7 +167,7 @@ func conclude(err error, w io.Writer) int {
 	if e, ok := errors.AsType[*os.PathError](err); ok && e.Op == "write" && e.Path == os.Stdout.Name() {
 		err = cli.LostOutput(err) // whatever the command was about
 	}
-	if !cli.IsReported(err) {
+	if !cli.IsReported(err) && !cli.LacksReader(err) {
 		cli.PrintError(w, err)
 	}
 	return int(fault.KindOf(err))

@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +101,35 @@ func TestReaderLeaves(t *testing.T) {
 			}
 		})
 	}
+}
+
+// perigee COMMAND | head -n 1: a command whose output has no reader any more ends without a word, as other programs do.
+func TestNoReader(t *testing.T) {
+	for _, args := range []string{
+		"--help", "version", "scenarios", "completion bash", "run --help", "run pingpong --help", "ct-perftest --help",
+		"sequential-ct-perftest --help", "ep data-plane --help", "kvbench profile --help", "rerun --help",
+	} {
+		reader, writer, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		reader.Close()
+		var said strings.Builder
+		cmd := exec.Command(harness.Program, strings.Fields(args)...)
+		cmd.Stdout, cmd.Stderr = writer, &said
+		err = cmd.Run()
+		writer.Close()
+		exit, _ := errors.AsType[*exec.ExitError](err)
+		if said.Len() > 0 || exit == nil || exit.ExitCode() != int(fault.Output) && !bySignal(exit, syscall.SIGPIPE) {
+			t.Errorf("%s: %v, stderr %q", args, err, said.String())
+		}
+	}
+}
+
+// bySignal reports whether a signal has ended a process.
+func bySignal(exit *exec.ExitError, signal syscall.Signal) bool {
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == signal
 }
 
 // Every command says so if its output cannot be written.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"syscall"
 
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
@@ -70,6 +71,9 @@ func IsReported(err error) bool { return errors.As(err, new(Reported)) }
 func LostOutput(err error) *fault.Error {
 	if e, ok := errors.AsType[*os.PathError](err); ok {
 		err = e.Err // without how the system calls standard output
+	}
+	if errors.Is(err, syscall.EPIPE) {
+		err = errNoReader
 	}
 	return fault.New(fault.Output, "cannot write the output: %w", err)
 }

@@ -37,6 +37,12 @@ func (o *Output) Fault() error {
 	return LostOutput(o.Err)
 }
 
+// LacksReader reports whether an error is that of [LostOutput] for an output that has no reader any more, such as head,
+// which has had enough: then there is nothing to say.
+func LacksReader(err error) bool { return errors.Is(err, errNoReader) }
+
+var errNoReader = errors.New("broken pipe")
+
 // IgnoreBrokenPipes makes writing to a pipe without a reader an error, like any other, instead of the end of this
 // process: a command that has started others, or has files to remove, does that first.
 func IgnoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -358,7 +358,7 @@ func (v *Value) become(kind Kind, scalar any) {
 
 // misread reports a scalar that cannot be read. Where its key is the name of a secret, the message does not repeat it.
 func (v *Value) misread(err error) error {
-	if secret.Variable(v.name(), "") {
+	if secret.Variable(v.name()) {
 		return v.Errorf("its value, which looks like a number or has a tag, cannot be read; in quotes it would be text")
 	}
 	return v.Errorf("%w", err)

@@ -165,7 +165,7 @@ func (v *Value) Path() string {
 		case v.parent.Kind == List:
 			steps = append(steps, "["+strconv.Itoa(int(v.index))+"]")
 		case !plainKey.MatchString(v.key):
-			steps = append(steps, "["+quote(secret.Name(v.key))+"]")
+			steps = append(steps, "["+quote(secret.Text(v.key))+"]")
 		default:
 			steps = append(steps, "."+v.key)
 		}

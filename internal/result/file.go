@@ -20,6 +20,7 @@ import (
 	"perigee/internal/atomicfile"
 	"perigee/internal/fault"
 	"perigee/internal/regular"
+	"perigee/internal/size"
 )
 
 // CheckName refuses a file name whose ending names no format.
@@ -83,81 +84,18 @@ func (d *Document) WriteClaimed(ctx context.Context, claim atomicfile.Claim) (fs
 
 // Read reads a result. How it is compressed is seen from the data, whatever the
 // name. Every index in the document is within what it points into.
-func Read(path string) (*Document, error) { return (*Kept)(nil).Read(path) }
-
-// check makes sure that readers can follow every index but those of measurements.
-func (d *Document) check() error {
-	if d.World.Size < 1 || d.Status == "" {
-		return errors.New("it lacks the world or the status of a run")
+func Read(path string) (*Document, error) {
+	var list []Measurement
+	d, err := Scan(path, func(_ *Document, m *Measurement) error {
+		list = append(list, *m)
+		*m = Measurement{} // its lists are ours now
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	if err := d.checkNames(); err != nil {
-		return err
-	}
-	for i, p := range d.Patterns {
-		if p.Matrix < 0 || p.Matrix >= len(d.Matrices) {
-			return fmt.Errorf("patterns[%d]: there is no matrix %d", i, p.Matrix)
-		}
-		if err := notBelowZero(optional("latency_ms", p.LatencyMS),
-			optional("isolated_latency_ms", p.IsolatedLatencyMS), optional("slowdown", p.Slowdown),
-			optional("mean_bandwidth_bytes_per_s", p.MeanBandwidth), whole("senders", int64(p.Senders))); err != nil {
-			return fmt.Errorf("patterns[%d]: %w", i, err)
-		}
-	}
-	runs := map[storageKey]bool{}
-	for i, s := range d.Storage {
-		if s.Pattern < 0 || s.Pattern >= len(d.Patterns) {
-			return fmt.Errorf("storage[%d]: there is no pattern %d", i, s.Pattern)
-		}
-		if err := notBelowZero(span(s.StartNS, s.EndNS), whole("bytes", s.Bytes)); err != nil {
-			return fmt.Errorf("storage[%d]: %w", i, err)
-		}
-		key := storageKey{s.Pattern, s.Phase, s.Rank, s.Op, s.Iteration}
-		if runs[key] {
-			return fmt.Errorf("storage[%d]: iteration %d of rank %d's %.40q of pattern %d in the phase %.40q is there twice", i,
-				s.Iteration, s.Rank, s.Op, s.Pattern, s.Phase)
-		}
-		runs[key] = true
-	}
-	for i := range d.Lanes {
-		if err := d.Lanes[i].checkFigures(); err != nil {
-			return fmt.Errorf("lanes[%d]: %w", i, err)
-		}
-	}
-	for i, in := range d.Inputs {
-		if in.Matrix != nil && (*in.Matrix < 0 || *in.Matrix >= len(d.Matrices)) {
-			return fmt.Errorf("inputs[%d]: there is no matrix %d", i, *in.Matrix)
-		}
-	}
-	if n := len(d.Metrics); n > MaxMetrics {
-		return fmt.Errorf("metrics: wanted at most %d, got %d", MaxMetrics, n)
-	}
-	names := map[string]bool{}
-	for i := range d.Metrics {
-		m := &d.Metrics[i]
-		if names[m.Name] {
-			return fmt.Errorf("metrics[%d]: %.80q is there twice", i, m.Name)
-		}
-		names[m.Name] = true
-		if len(m.Values) != len(m.TimesNS) {
-			return fmt.Errorf("metrics[%d]: %d values, but %d times", i, len(m.Values), len(m.TimesNS))
-		}
-		if err := d.checkLabels(m); err != nil {
-			return fmt.Errorf("metrics[%d]: %w", i, err)
-		}
-	}
-	for i := range d.Thresholds {
-		if err := d.Thresholds[i].checkFigures(); err != nil {
-			return fmt.Errorf("thresholds[%d]: %w", i, err)
-		}
-	}
-	for i, t := range d.Tables {
-		for k, row := range t.Rows {
-			if len(row) != len(t.Columns) {
-				return fmt.Errorf("tables[%d]: row %d has %d cells for %d columns", i, k, len(row), len(t.Columns))
-			}
-		}
-	}
-	return nil
+	d.Measurements = list
+	return d, nil
 }
 
 // Unpack returns the JSON text of a result, however it is compressed.
@@ -185,10 +123,32 @@ func openFile(path string) (*os.File, error) {
 	return f, err
 }
 
-// open returns the JSON text of a result as a stream, within the bounds of a [guard], and what to call after it.
-func open(r io.Reader) (text *guard, done func(), err error) {
-	file := &counted{r: r}
-	buffered := bufio.NewReader(file)
+// The bounds of reading.
+const (
+	// maxSize bounds the JSON text of any result: as much as all that may be recorded on a host of 2 TB makes
+	// (experiment.keptShare), so that what is written can be read.
+	maxSize = 1 << 40
+	// maxWindow bounds how much of its past a zstd stream may refer to.
+	maxWindow = 32 << 20
+)
+
+// counted counts the bytes of a text, and refuses more than [maxSize].
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	if c.n += int64(n); c.n > maxSize {
+		return 0, fmt.Errorf("more than %s of JSON", size.Binary(maxSize))
+	}
+	return n, err
+}
+
+// open returns the JSON text of a result as a stream, and what to call after it.
+func open(r io.Reader) (text *counted, done func(), err error) {
+	buffered := bufio.NewReader(r)
 	head, err := buffered.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
@@ -203,13 +163,30 @@ func open(r io.Reader) (text *guard, done func(), err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		return newGuard(z, file), z.Close, nil
+		return &counted{r: z}, z.Close, nil
 	case bytes.HasPrefix(head, gzipMagic):
 		z, err := gzip.NewReader(buffered)
 		if err != nil {
 			return nil, nil, cutOff(err)
 		}
-		return newGuard(z, file), func() { z.Close() }, nil
+		return &counted{r: z}, func() { z.Close() }, nil
 	}
-	return newGuard(buffered, file), func() {}, nil
+	return &counted{r: buffered}, func() {}, nil
 }
+
+// Compress returns what compresses a result into a file whose name has the given ending: .gz, .zst, or another for
+// none. It must be closed.
+func Compress(w io.Writer, ending string) (io.WriteCloser, error) {
+	switch ending {
+	case ".zst":
+		return zstd.NewWriter(w, zstd.WithEncoderConcurrency(1))
+	case ".gz":
+		return gzip.NewWriter(w), nil
+	}
+	return plain{w}, nil
+}
+
+// plain compresses nothing.
+type plain struct{ io.Writer }
+
+func (plain) Close() error { return nil }

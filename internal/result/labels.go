@@ -186,33 +186,3 @@ func (m *Metric) Groups() []Group {
 	}
 	return groups
 }
-
-// checkLabels makes sure that readers can follow the indexes of a metric, and that scenarios make such labels.
-func (d *Document) checkLabels(m *Metric) error {
-	if n := len(m.LabelSets); n > maxLabelSets {
-		return fmt.Errorf("label_sets: wanted at most %d, got %d", maxLabelSets, n)
-	}
-	seen := map[string]bool{}
-	for i, set := range m.LabelSets {
-		if err := set.Check(); err != nil {
-			return fmt.Errorf("label_sets[%d]: %w", i, err)
-		}
-		text := set.String()
-		if seen[text] {
-			return fmt.Errorf("label_sets[%d]: %.80s is there twice", i, text)
-		}
-		seen[text] = true
-		if err := d.addKeys(set); err != nil {
-			return fmt.Errorf("label_sets[%d]: %w", i, err)
-		}
-	}
-	if m.Labels != nil && len(m.Labels) != len(m.Values) {
-		return fmt.Errorf("%d values, but %d labels", len(m.Values), len(m.Labels))
-	}
-	for i, set := range m.Labels {
-		if set < -1 || set >= len(m.LabelSets) {
-			return fmt.Errorf("labels[%d]: there is no label_sets[%d]", i, set)
-		}
-	}
-	return nil
-}

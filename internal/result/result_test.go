@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 
 	"perigee/internal/fault"
@@ -224,21 +225,12 @@ func TestReadRefuses(t *testing.T) {
 		"\x28\xb5\x2f\xfd junk": "",
 		"\x1f\x8b":              "it ends in the middle: nothing of it can be read",
 		"\x28":                  "it ends in the middle: nothing of it can be read",
-		strings.Replace(good, `"measurements":`, `"Measurements":`, 1): `the name "Measurements" should be measurements`,
-		// encoding/json takes such names for those of the document.
-		strings.TrimSuffix(good, "}") + `,"Patterns":[]}`:                                         `the name "Patterns" should be patterns`,
-		strings.TrimSuffix(good, "}") + ",\"pattern\u017f\":[]}":                                  "should be patterns",
-		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "Pattern": 1`, 1):                    `the name "measurements[0].Pattern" should be pattern`,
-		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "pa\u0074tern": 1`, 1):               "measurements[0].pattern is there twice",
-		strings.Replace(good, `"pattern": 0`, `"pattern": 0, "new": {"a": 1, "A": 2, "a": 3}`, 1): "measurements[0].new.a is there twice",
-		strings.Replace(good, `"mem": `, `"MEM": 5, "mem": `, 1):                                  `the name "patterns[0].MEM" should be mem`,
-		strings.TrimSuffix(good, "}") + `,"new":` + strings.Repeat("[", 10001):                    "values are nested more than 10000 deep",
-		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:                             "storage[0]: there is no pattern 1",
-		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):                                  "patterns[0]: there is no matrix 1",
-		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):                                  "measurements[0]: there is no pattern 7",
-		strings.Replace(good, `"A",`, ``, 1):                                                      "tables[0]: row 0 has 2 cells for 1 columns",
-		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):                                   "metrics[0]: 3 values, but 2 times",
-		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1):                      "inputs[1]: there is no matrix 3",
+		strings.TrimSuffix(good, "}") + `,"storage":[{"pattern":1}]}`:        "storage[0]: there is no pattern 1",
+		strings.Replace(good, `"matrix": 0,`, `"matrix": 1,`, 1):             "patterns[0]: there is no matrix 1",
+		strings.Replace(good, `"pattern": 0`, `"pattern": 7`, 1):             "measurements[0]: there is no pattern 7",
+		strings.Replace(good, `"A",`, ``, 1):                                 "tables[0]: row 0 has 2 cells for 1 columns",
+		strings.Replace(good, "2.5\n   ],", "2.5, 2\n   ],", 1):              "metrics[0]: 3 values, but 2 times",
+		strings.Replace(good, "   \"matrix\": 0\n", "   \"matrix\": 3\n", 1): "inputs[1]: there is no matrix 3",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -282,117 +274,27 @@ func TestSkippableFrames(t *testing.T) {
 	}
 }
 
-// What reads results repeats names, so they are bounded wherever they stand.
-func TestLongNames(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.json")
-	read := func(put func(d *result.Document, name string), name string) error {
-		d := many(t)
-		d.DeclareMetrics([]result.MetricDef{{Name: "third"}})
-		put(d, name)
-		if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o600); err != nil {
+// A zstd stream may refer to 32 MiB of its past, which its reader keeps, and no more.
+func TestWindowIsBounded(t *testing.T) {
+	for window, ok := range map[int]bool{32 << 20: true, 64 << 20: false} {
+		path := filepath.Join(t.TempDir(), "r.json.zst")
+		f, err := os.Create(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		_, err := result.Read(path)
-		return err
-	}
-	for want, put := range map[string]func(d *result.Document, name string){
-		"scenario: ":        func(d *result.Document, name string) { d.Scenario.Name = name },
-		"engine: ":          func(d *result.Document, name string) { d.Engine = &result.Engine{Name: name} },
-		"world.hosts[0]: ":  func(d *result.Document, name string) { d.World.Hosts[0].Name = name },
-		"phases[0]: ":       func(d *result.Document, name string) { d.Phases = []result.Phase{{Name: name}} },
-		"patterns[0]: ":     func(d *result.Document, name string) { d.Patterns[0].Name = name },
-		"measurements[1]: ": func(d *result.Document, name string) { d.Measurements[1].Phase = name },
-		"storage[0]: ":      func(d *result.Document, name string) { d.Storage = []result.Storage{{Phase: name}} },
-		"lanes[0]: ":        func(d *result.Document, name string) { d.Lanes = []result.Lanes{{Phase: name}} },
-		"tables[0]: ":       func(d *result.Document, name string) { d.Tables = []result.Table{{Columns: []string{"a", name}}} },
-		"metrics[0]: ":      func(d *result.Document, name string) { d.Metrics[0].Name = name },
-		"label_sets[0]: ": func(d *result.Document, name string) {
-			m := &d.Metrics[len(d.Metrics)-1]
-			m.Values, m.TimesNS, m.Labels, m.LabelSets = []float64{1}, []int64{1}, []int{0}, []result.Labels{{name: "1"}}
-		},
-	} {
-		most := result.MaxName
-		if want == "world.hosts[0]: " {
-			most = 255
-		}
-		if err := read(put, strings.Repeat("x", most)); err != nil {
-			t.Errorf("%s%v", want, err)
-		}
-		err := read(put, strings.Repeat("x", most+1))
-		if fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), fmt.Sprintf("at most %d", most)) {
-			t.Errorf("%s, %d letters: %v", want, most+1, err)
-		}
-	}
-}
-
-// Labels that no scenario makes are refused, and so are iterations before the first.
-func TestReadRefusesLabels(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.json")
-	labels := func(n int) result.Labels {
-		set := result.Labels{}
-		for i := range n {
-			set[fmt.Sprint("k", i)] = "v"
-		}
-		return set
-	}
-	for want, put := range map[string]func(d *result.Document, m *result.Metric){
-		"metrics[0]: label_sets: wanted at most 1024, got 1025": func(_ *result.Document, m *result.Metric) {
-			m.LabelSets = slices.Repeat([]result.Labels{labels(1)}, 1025)
-		},
-		"metrics[0]: label_sets[1]: a sample has 65 labels, want at most 64": func(_ *result.Document, m *result.Metric) {
-			m.LabelSets = []result.Labels{labels(64), labels(65)}
-		},
-		"metrics[1]: label_sets[1]: labels have more than 256 different keys": func(d *result.Document, _ *result.Metric) {
-			for range 2 {
-				m := result.Metric{MetricDef: result.MetricDef{Name: fmt.Sprint("m", len(d.Metrics))}}
-				for i := range 3 {
-					set := result.Labels{}
-					for k := range 64 {
-						set[fmt.Sprint("k", len(d.Metrics), "_", 64*i+k)] = "v"
-					}
-					m.LabelSets = append(m.LabelSets, set)
-				}
-				d.Metrics = append(d.Metrics, m)
-			}
-			d.Metrics = d.Metrics[1:]
-		},
-		"metrics[0]: label_sets[0]: the label metric: the name is taken": func(_ *result.Document, m *result.Metric) {
-			m.LabelSets = []result.Labels{{"metric": "v"}}
-		},
-		"measurements[0]: ranks[0].peers[0].overlap: first_ns: got 1000000": func(d *result.Document, _ *result.Metric) {
-			overlapOf(d).FirstNS = 1e6
-		},
-		"measurements[0]: ranks[0].peers[0]: may_meet_ns: got -1": func(d *result.Document, _ *result.Metric) {
-			before := int64(-1)
-			d.Measurements[0].Ranks[0].Peers[0].MayMeetNS = &before
-		},
-		"measurements[0]: ranks[0].peers[0].overlap: wanted a share above 0, at most 1, with 1 message or more, got 7": func(d *result.Document, _ *result.Metric) {
-			overlapOf(d).Share = 7
-		},
-		"overlap: resource: wanted one of": func(d *result.Document, _ *result.Metric) {
-			o := overlapOf(d)
-			o.By = []series.OverlapBy{{Resource: "air", Share: 1, Messages: 1}}
-		},
-		"overlap: shared: wanted some of":                      func(d *result.Document, _ *result.Metric) { overlapOf(d).Shared = "sender, air" },
-		"measurements[0]: its iteration is -1, want 0 or more": func(d *result.Document, _ *result.Metric) { d.Measurements[0].Iteration = -1 },
-	} {
-		d := full(t)
-		d.Metrics = []result.Metric{{MetricDef: result.MetricDef{Name: "own"}, Values: []float64{1}, TimesNS: []int64{1}}}
-		put(d, &d.Metrics[0])
-		if err := os.WriteFile(path, []byte(asJSON(t, d)), 0o600); err != nil {
+		z, err := zstd.NewWriter(f, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
+		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := result.Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
+		_, err = io.Copy(z, io.MultiReader(strings.NewReader(`{"schema":"`+result.Schema+`","status":"complete","world":{"size":1},"notes":["`),
+			strings.NewReader(strings.Repeat("the same ", 1<<19)), strings.NewReader(`"]}`)))
+		if err := errors.Join(err, z.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := result.Read(path); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Input {
+			t.Errorf("a window of %d MiB: %v", window>>20, err)
 		}
 	}
-}
-
-// overlapOf gives the first message something that it shared.
-func overlapOf(d *result.Document) *series.Overlap {
-	p := &d.Measurements[0].Ranks[0].Peers[0]
-	p.Overlap = &series.Overlap{Share: 1, Messages: 1, Shared: "sender"}
-	return p.Overlap
 }
 
 func FuzzRead(f *testing.F) {

@@ -22,15 +22,22 @@ type Visit func(d *Document, m *Measurement) error
 // of keeping them, so that the memory it takes does not grow with their number.
 // The document comes back without measurements. An error of visit ends the scan;
 // it is reported like one of the file.
-func Scan(path string, visit Visit) (*Document, error) { return (*Kept)(nil).Scan(path, visit) }
+func Scan(path string, visit Visit) (*Document, error) {
+	t, err := OpenText(path)
+	if err != nil {
+		return nil, err
+	}
+	defer t.Close()
+	return t.Scan(visit)
+}
 
 // Scan is [Scan] of the text.
 func (t *Text) Scan(visit Visit) (*Document, error) {
-	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}, next: map[runsKey]int{}}
+	s := scanner{in: json.NewDecoder(t.in), visit: visit, seen: map[string]bool{}}
 	s.members = s.d.members()
 	d, err := s.document()
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{t.text.bytes, s.count + len(s.early)}
+		err = truncated{t.text.n, s.count + len(s.early)}
 	}
 	if err != nil {
 		return nil, inputError(t.path, err)
@@ -66,8 +73,6 @@ func inputError(path string, err error) error {
 		return e.WithHint("read it with a newer perigee")
 	case errors.As(err, new(older)):
 		return e.WithHint("an earlier perigee has written it; use that one, or measure again")
-	case errors.As(err, new(bomb)):
-		return e.WithHint("no perigee writes such a result: it was made to fill your memory")
 	case errors.As(err, new(truncated)):
 		return e.WithHint("it was cut off, while it was copied perhaps; get it again")
 	}
@@ -143,12 +148,13 @@ type scanner struct {
 	// early holds measurements that stand before the patterns they belong to.
 	early []Measurement
 	ready bool // the patterns were checked
-	// next is the least number that the next run of a pattern in a phase may have: perigee writes them ascending.
-	next map[runsKey]int
 }
 
 // member reads one member of the document. What this version does not know it passes over.
 func (s *scanner) member(key string) error {
+	if s.seen[key] { // measurements refer to patterns, which must not change
+		return fmt.Errorf("%s is there twice", key)
+	}
 	s.seen[key] = true
 	to, known := s.members[key]
 	switch {
@@ -228,21 +234,7 @@ func (s *scanner) hand(m *Measurement) error {
 		}
 		s.ready = true
 	}
-	switch {
-	case m.Pattern < 0 || m.Pattern >= len(s.d.Patterns):
-		return fmt.Errorf("measurements[%d]: there is no pattern %d", s.count, m.Pattern)
-	case m.Iteration < 0:
-		return fmt.Errorf("measurements[%d]: its iteration is %d, want 0 or more", s.count, m.Iteration)
-	case len(m.Phase) > MaxName:
-		return fmt.Errorf("measurements[%d]: wanted a phase of at most %d bytes, got %d", s.count, MaxName, len(m.Phase))
-	}
-	err := m.checkFigures()
-	if err == nil {
-		err = s.d.Matrices[s.d.Patterns[m.Pattern].Matrix].checkMoved(m)
-	}
-	if err == nil {
-		err = s.checkIteration(m)
-	}
+	err := s.d.checkRun(m)
 	if err == nil {
 		err = s.visit(&s.d, m)
 	}
@@ -250,23 +242,6 @@ func (s *scanner) hand(m *Measurement) error {
 		return fmt.Errorf("measurements[%d]: %w", s.count, err)
 	}
 	s.count++
-	return nil
-}
-
-// runsKey is which runs count on from each other.
-type runsKey struct {
-	pattern int
-	phase   string
-}
-
-// checkIteration refuses a run that is there twice: it would count twice.
-func (s *scanner) checkIteration(m *Measurement) error {
-	key := runsKey{m.Pattern, m.Phase}
-	if next := s.next[key]; m.Iteration < next {
-		return fmt.Errorf("wanted an iteration from %d on of pattern %d in the phase %.40q, got %d again or out of order", next,
-			m.Pattern, m.Phase, m.Iteration)
-	}
-	s.next[key] = m.Iteration + 1
 	return nil
 }
 

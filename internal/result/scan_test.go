@@ -118,6 +118,7 @@ func TestScanRefuses(t *testing.T) {
 		"two documents":      {good + good, "after the end of the document comes {", "is it a result"},
 		"no such pattern":    {strings.Replace(good, `"pattern": 0`, `"pattern": 9`, 1), "measurements[0]: there is no pattern 9", "is it a result"},
 		"no such matrix":     {strings.Replace(good, `"matrix": 0`, `"matrix": -1`, 1), ": there is no matrix -1", "is it a result"},
+		"before the first":   {strings.Replace(good, `"iteration": 0`, `"iteration": -1`, 1), ": its iteration is -1", "is it a result"},
 		"measurements are 5": {`{"schema":"perigee.result/1","measurements":5}`, "measurements is no list", "is it a result"},
 	} {
 		path := filepath.Join(t.TempDir(), "r.json")
@@ -183,24 +184,5 @@ func TestScanStopsWhereTheVisitorFails(t *testing.T) {
 	})
 	if !errors.Is(err, boom) || calls != 2 || !strings.Contains(err.Error(), "measurements[1]: boom") {
 		t.Errorf("got %v after %d calls", err, calls)
-	}
-}
-
-// Those who look for the metrics of a result by their names look at all of them.
-func TestTooManyMetrics(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "r.json")
-	for n, want := range map[int]string{1000: "", 1001: "metrics: wanted at most 1000, got 1001"} {
-		d := full(t)
-		d.Metrics = nil
-		for i := range n {
-			d.DeclareMetrics([]result.MetricDef{{Name: fmt.Sprint("m", i)}})
-		}
-		if err := os.WriteFile(path, []byte(toJSON(t, d)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := result.Read(path)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%d metrics: %v", n, err)
-		}
 	}
 }

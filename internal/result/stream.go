@@ -52,7 +52,7 @@ func OpenText(path string) (*Text, error) {
 // Text is the JSON text of a result. Reading fails where more comes than is allowed, or what
 // comes is damaged.
 type Text struct {
-	text  *guard
+	text  *counted
 	in    io.Reader // the same, or what has been read of it already and the rest
 	path  string
 	close func() error
@@ -73,19 +73,10 @@ func (t *Text) Fault(err error) error {
 		return err
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		err = truncated{bytes: t.text.bytes}
+		err = truncated{bytes: t.text.n}
 	}
 	return inputError(t.path, err)
 }
-
-// Path is the name of the file.
-func (t *Text) Path() string { return t.path }
-
-// Bytes is how much has been read.
-func (t *Text) Bytes() int64 { return t.text.bytes }
-
-// Stored is how much of the file has been read, which may be compressed.
-func (t *Text) Stored() int64 { return t.text.file.n }
 
 // Close closes the file.
 func (t *Text) Close() error { return t.close() }

@@ -59,13 +59,11 @@ func (c *Cmd) Run(s cli.Streams) error {
 	if err := cli.NotOver(c.Page, files...); err != nil {
 		return err
 	}
-	defer result.Frugal(files...)()
-	var kept result.Kept
-	old, err := ReadAll(&kept, before)
+	old, err := ReadAll(before)
 	if err != nil {
 		return err
 	}
-	fresh, err := ReadAll(&kept, after)
+	fresh, err := ReadAll(after)
 	if err != nil {
 		return err
 	}
@@ -164,10 +162,9 @@ func (j Judging) Judge(s cli.Streams, sides Sides) error {
 	return verdict
 }
 
-// ReadAll reads the results of a side, which are kept together with those of the other one. A folder stands for all
-// that are directly in it. A run that is there twice, as a converted copy say, is an error: it would count as two
-// that agree.
-func ReadAll(kept *result.Kept, paths []string) ([]*result.Document, error) {
+// ReadAll reads the results of a side. A folder stands for all that are directly in it. A run that is there twice, as a
+// converted copy say, is an error: it would count as two that agree.
+func ReadAll(paths []string) ([]*result.Document, error) {
 	var docs []*result.Document
 	type run struct {
 		id      string
@@ -180,7 +177,7 @@ func ReadAll(kept *result.Kept, paths []string) ([]*result.Document, error) {
 			return nil, err
 		}
 		for _, f := range files {
-			d, err := kept.Read(f)
+			d, err := result.Read(f)
 			if err != nil {
 				return nil, err
 			}

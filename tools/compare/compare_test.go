@@ -523,12 +523,12 @@ func TestTheSameRunTwice(t *testing.T) {
 		return path
 	}
 	first, other := write("a.json", "A"), write("b.json", "B")
-	if docs, err := ReadAll(nil, []string{first, other}); err != nil || len(docs) != 2 {
+	if docs, err := ReadAll([]string{first, other}); err != nil || len(docs) != 2 {
 		t.Errorf("two runs: %d, %v", len(docs), err)
 	}
 	copied := write("copy.json.zst", "A")
 	for _, paths := range [][]string{{first, first}, {other, copied, first}, {folder}} {
-		if _, err := ReadAll(nil, paths); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "are the same run (job A)") {
+		if _, err := ReadAll(paths); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), "are the same run (job A)") {
 			t.Errorf("%v: %v", paths, err)
 		}
 	}

@@ -123,10 +123,10 @@ func (r *row) add(name string, value any) {
 	r.names, r.values = append(r.names, name), append(r.values, value)
 }
 
-// scan is result.Scan of a text, but an error of visit, such as a full disk, is returned as it is.
-func scan(text *result.Text, visit result.Visit) (*result.Document, error) {
+// scan is result.Scan, but an error of visit, such as a full disk, is returned as it is.
+func scan(path string, visit result.Visit) (*result.Document, error) {
 	var stopped error
-	d, err := text.Scan(func(d *result.Document, m *result.Measurement) error {
+	d, err := result.Scan(path, func(d *result.Document, m *result.Measurement) error {
 		stopped = visit(d, m)
 		return stopped
 	})

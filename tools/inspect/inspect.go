@@ -89,19 +89,13 @@ type showCmd struct {
 }
 
 func (c *showCmd) Run(s cli.Streams) error {
-	defer result.Frugal(c.File)()
-	text, err := result.OpenText(c.File)
-	if err != nil {
-		return err
-	}
-	defer text.Close()
 	var patterns summary
-	d, err := text.Scan(patterns.add)
+	d, err := result.Scan(c.File, patterns.add)
 	if err != nil {
 		return err
 	}
 	safe := plaintext.Writer(s.Out)
-	out := bufio.NewWriter(&bounded{w: safe, text: text}) // wide headers widen every row
+	out := bufio.NewWriter(safe)
 	showHead(out, d)
 	if rows := patterns.patterns(); len(rows) > 0 {
 		fmt.Fprintln(out, "# latency of each pattern, in ms")
@@ -157,7 +151,7 @@ func showHead(w io.Writer, d *result.Document) {
 	if d.Finished != nil {
 		line("took", "%v", d.Finished.Sub(d.Started).Round(time.Millisecond))
 	}
-	line("command", "%s", commandText(d.Command))
+	line("command", "%s", strings.Join(d.Command, " "))
 	line("perigee", "%s %s", d.Perigee, d.Perigee.Go)
 	line("scenario", "%s (SHA-256 %.12s...)", d.Scenario.Name, d.Scenario.SHA256)
 	line("options", "%s", optionsText(d.Scenario.Options))
@@ -179,24 +173,7 @@ func showHead(w io.Writer, d *result.Document) {
 	}
 }
 
-// mostText is the most text that the command or the options take on the terminal.
-const mostText = 1 << 20
-
-func tooLong(path string) string {
-	return "(too long to be shown: perigee result cat RESULT " + path + ")"
-}
-
-func commandText(words []string) string {
-	if result.Longer(words, mostText) {
-		return tooLong(".command")
-	}
-	return strings.Join(words, " ")
-}
-
 func optionsText(options map[string]any) string {
-	if result.Longer(options, mostText) {
-		return tooLong(".scenario.options")
-	}
 	var list []string
 	for _, k := range slices.Sorted(mapKeys(options)) {
 		list = append(list, fmt.Sprintf("%s=%v", k, whole(options[k])))
@@ -243,7 +220,7 @@ func showTables(w io.Writer, d *result.Document) error {
 				switch v := whole(c).(type) {
 				case float64:
 					cells[i] = fmt.Sprintf("%.6g", v)
-				case []any, map[string]any: // of a stranger's result
+				case []any, map[string]any:
 					cells[i] = fmt.Sprint(v)
 				default:
 					cells[i] = v

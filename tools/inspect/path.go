@@ -91,9 +91,6 @@ func isName(s string) bool {
 	return s != ""
 }
 
-// maxPath bounds the length of a path.
-const maxPath = 4096
-
 // parsePath reads a path. The error, of the kind Usage, says where it stopped.
 func parsePath(text string) (path, error) {
 	hint := "a path looks like .patterns[0].name or .measurements[].latency_ns; see docs/results.md"
@@ -102,8 +99,6 @@ func parsePath(text string) (path, error) {
 			WithHint("%s", hint)
 	}
 	switch {
-	case len(text) > maxPath:
-		return fail(maxPath, "an end")
 	case text == ".":
 		return path{}, nil
 	case !strings.HasPrefix(text, "."):

@@ -13,7 +13,6 @@ import (
 	"perigee/internal/metric"
 	"perigee/internal/plaintext"
 	"perigee/internal/result"
-	"perigee/internal/size"
 )
 
 // rowWriter writes rows of one kind. The header of CSV comes with the first row: only then is it known which kind
@@ -22,33 +21,6 @@ type rowWriter struct {
 	csv   *csv.Writer // nil for JSON Lines
 	line  func(row) error
 	count int
-}
-
-// baseRows, rowsPerByte and rowsPerStored bound the text of rows, which repeat names: so much, and so much for each
-// byte of the result's text, but not more than so much for each byte of its file, whose text may be of spaces. baseRows
-// is a variable for the tests.
-var baseRows int64 = 128 << 20
-
-const (
-	rowsPerByte   = 64
-	rowsPerStored = 2048 // perigee's files are 5 to 35 times smaller than their text
-)
-
-// bounded passes on rows as long as they are not far larger than the text of the result.
-type bounded struct {
-	w    io.Writer
-	n    int64
-	text *result.Text
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.n += int64(len(p))
-	if most := baseRows + min(rowsPerByte*b.text.Bytes(), rowsPerStored*b.text.Stored()); b.n > most {
-		return 0, fault.New(fault.Input, "result %s: its rows take more than %s, of %s of text", b.text.Path(),
-			size.Decimal(most), size.Decimal(b.text.Bytes())).
-			WithHint("names of columns, patterns and phases, and labels are repeated in each row; perigee result cat prints them once")
-	}
-	return b.w.Write(p)
 }
 
 func newRowWriter(w io.Writer, format string) *rowWriter {
@@ -98,16 +70,10 @@ func (o *rowWriter) finish(kind string) error {
 
 // writeRows writes what a result has measured, a line each.
 func writeRows(path, kind, format string, number int, w io.Writer) error {
-	defer result.Frugal(path)()
-	text, err := result.OpenText(path)
-	if err != nil {
-		return err
-	}
-	defer text.Close()
-	out := newRowWriter(&bounded{w: w, text: text}, format)
+	out := newRowWriter(w, format)
 	has := map[string]bool{}
 	var patterns summary
-	d, err := scan(text, func(d *result.Document, m *result.Measurement) error {
+	d, err := scan(path, func(d *result.Document, m *result.Measurement) error {
 		has["iteration"], has["pattern"] = true, true
 		has["pair"] = has["pair"] || len(m.Ranks) > 0
 		switch kind {

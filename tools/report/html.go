@@ -262,7 +262,7 @@ func newView(id string, in input) *view {
 	v := &view{
 		ID: id, Label: in.label, D: d, F: f, Complete: d.Status == result.Complete,
 		Scenario: strings.TrimSuffix(d.Scenario.Name, ".lua"), Started: d.Started.Format("2006-01-02 15:04:05 MST"),
-		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: commandText(d.Command),
+		HasSpans: len(f.Timeline.Spans) > 0, HostNames: f.HostNames(), Command: cli.CommandLine(d.Command),
 	}
 	if d.Finished != nil {
 		v.Took = d.Finished.Sub(d.Started).Round(10 * time.Millisecond).String()
@@ -309,54 +309,23 @@ func busiest(list []figures.HostPair) []figures.HostPair {
 	return list[:mostHostPairs]
 }
 
-// mostValues is the most text of the values, options or words of the command that a page shows.
+// mostValues is the most text of the values that a page shows.
 const mostValues = 4 << 20
 
-// leftOut stands on a page for what is too long for it.
-func leftOut(what, path string) string {
-	return fmt.Sprintf("(%s are too long for this page: perigee result cat RESULT %s prints them)", what, path)
-}
-
-// commandText shows the words of a command line.
-func commandText(words []string) string {
-	if result.Longer(words, mostValues) {
-		return leftOut("the words", ".command")
-	}
-	return cli.CommandLine(words)
-}
-
-// valuesText shows the values of a result, on separate lines unless that takes too much: the indentation of deep
-// values may be thousands of times as long as what is indented.
+// valuesText shows the values of a result, on separate lines unless that takes too much.
 func valuesText(values map[string]any) string {
 	if len(values) == 0 {
 		return ""
-	}
-	if result.Longer(values, mostValues) {
-		return leftOut("the values", ".values")
 	}
 	text, err := json.Marshal(values)
 	if err != nil {
 		return "" // it came from JSON, so this does not happen
 	}
-	tokens, depth, indented := json.NewDecoder(bytes.NewReader(text)), 0, len(text)
-	for indented <= mostValues {
-		token, err := tokens.Token()
-		if err != nil {
-			break // the end
-		}
-		switch token {
-		case json.Delim('{'), json.Delim('['):
-			depth++
-		case json.Delim('}'), json.Delim(']'):
-			depth--
-		}
-		indented += 2 * depth
-	}
-	if indented > mostValues {
-		return string(text)
+	if len(text) > mostValues {
+		return "(the values are too long for this page: perigee result cat RESULT .values prints them)"
 	}
 	var lines bytes.Buffer
-	if err := json.Indent(&lines, text, "", "  "); err != nil {
+	if err := json.Indent(&lines, text, "", "  "); err != nil || lines.Len() > mostValues {
 		return string(text)
 	}
 	return lines.String()
@@ -454,9 +423,6 @@ func (v *view) describePhases() {
 
 // plainOptions shows options by name.
 func plainOptions(options map[string]any) (list []named) {
-	if result.Longer(options, mostValues) {
-		return []named{{"options", leftOut("they", ".scenario.options")}}
-	}
 	for _, k := range sortedKeys(options) {
 		text := ""
 		if data, err := json.Marshal(options[k]); err == nil {

@@ -137,7 +137,7 @@ var oddResults = map[string]func(*result.Document){
 // What the page shows is what the result holds.
 func TestFiguresInThePage(t *testing.T) {
 	path, _ := synthetic{ranks: 16, hosts: 2, patterns: 12, senders: 4, peers: 2, isolated: 2, iterations: 2}.write(t, "r.json.zst")
-	want, err := figures.Read(path, nil)
+	want, err := figures.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +180,7 @@ func TestFiguresInThePage(t *testing.T) {
 // The page answers to the pointer and to keys.
 func TestClicksAndKeys(t *testing.T) {
 	path, _ := synthetic{ranks: 8, hosts: 2, patterns: 4, senders: 2, peers: 2, isolated: 1, iterations: 2}.write(t, "r.json.zst")
-	want, err := figures.Read(path, nil)
+	want, err := figures.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}

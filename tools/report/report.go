@@ -16,7 +16,6 @@ import (
 	"perigee/internal/cli"
 	"perigee/internal/fault"
 	"perigee/internal/plaintext"
-	"perigee/internal/result"
 	"perigee/tools/report/figures"
 )
 
@@ -66,11 +65,9 @@ func (c *Cmd) Run(streams cli.Streams) error {
 	if err := cli.NotOver(c.Output, c.Results...); err != nil {
 		return err
 	}
-	defer result.Frugal(c.Results...)()
-	var kept result.Kept
 	list := make([]input, len(c.Results))
 	for i, path := range c.Results {
-		f, err := figures.Read(path, &kept)
+		f, err := figures.Read(path)
 		if err != nil {
 			return err
 		}

@@ -70,7 +70,7 @@ func TestMemoryDoesNotGrowWithRuns(t *testing.T) {
 	many, text := s.write(t, "many.json.zst")
 	read := func(path string) func() {
 		return func() {
-			if _, err := figures.Read(path, nil); err != nil {
+			if _, err := figures.Read(path); err != nil {
 				t.Error(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestMemoryDoesNotGrowWithRuns(t *testing.T) {
 // What does not fit on a page is said to be left out.
 func TestLeftOut(t *testing.T) {
 	in, _ := synthetic{ranks: 64, hosts: 4, patterns: 60, senders: 30, peers: 30, isolated: 0, iterations: 50}.write(t, "r.json.zst")
-	f, err := figures.Read(in, nil)
+	f, err := figures.Read(in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func BenchmarkReport(b *testing.B) {
 	var most uint64
 	for b.Loop() {
 		most = max(most, peak(heapBytes, func() {
-			f, err := figures.Read(in, nil)
+			f, err := figures.Read(in)
 			if err != nil {
 				b.Fatal(err)
 			}

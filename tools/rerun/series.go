@@ -164,7 +164,7 @@ func (c *Cmd) prepare(s cli.Streams) (old []*result.Document, r *repetition, err
 			err = run.CheckRepeatable(path)
 		}
 		if err == nil {
-			old, err = compare.ReadAll(new(result.Kept), []string{c.Of})
+			old, err = compare.ReadAll([]string{c.Of})
 		}
 		if err != nil {
 			return nil, nil, err

@@ -16,7 +16,6 @@ import (
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/memory"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -37,9 +36,6 @@ const (
 	MinRanks = 2
 	MaxRanks = 16384
 )
-
-// memoryLimit is from when on the garbage collector works harder.
-const memoryLimit = 5 << 30
 
 // Help is what perigee simulate --help says besides the flags.
 func (Cmd) Help() string {
@@ -79,8 +75,6 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 	if err := checkMemory(sizes, works, available); err != nil {
 		return err
 	}
-	// Most of what the ranks leave behind is soon garbage.
-	defer heap.Limit(memoryLimit)()
 	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
 	for i, n := range sizes {
 		if i > 0 || n >= 1<<10 { // takes seconds

@@ -89,7 +89,7 @@ func read(path string) (*found, error) {
 		f.pairs.Add(f.doc, &f.doc.Measurements[i])
 	}
 	f.sum = f.pairs.Report()
-	fig, err := figures.Read(path, nil)
+	fig, err := figures.Read(path)
 	if err != nil {
 		return nil, err
 	}

@@ -93,10 +93,10 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 	}
 	said := r.memo.suggestion(path, nearest)
 	if section, ok := strings.CutSuffix(path, name); ok {
-		path = section + secret.Name(name)
+		path = section + secret.Text(name)
 	}
 	r.unknown = append(r.unknown, Problem{path, v.Line,
-		fmt.Sprintf("the key %q is not known here%s", secret.Name(name), said)})
+		fmt.Sprintf("the key %q is not known here%s", secret.Text(name), said)})
 }
 
 // last is what is said of so many problems beyond mostProblems.

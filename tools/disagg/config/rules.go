@@ -189,7 +189,7 @@ func (c *Config) judgeArguments(r *reader) {
 	v := r.values["slurm.extra_args"]
 	text := v.Text()
 	text = text[:min(1<<10, len(text))]
-	if secret.Arguments(text, mask) != text {
+	if secret.Mask(text, mask) != text {
 		c.warn(v, "slurm.extra_args", "every user of this host sees sbatch's arguments, and what is secret in them: job.env and "+
 			"the keys *env_var give a job its variables in a file")
 	}
@@ -433,7 +433,7 @@ func (c *Config) judgeNames(r *reader) {
 		for _, pair := range given.pairs {
 			if name, _, _ := strings.Cut(pair, "="); !isSettable(name) {
 				r.add(r.values[given.path], given.path,
-					"wanted names of environment variables that a job may set, got %q", clip(secret.Name(name)))
+					"wanted names of environment variables that a job may set, got %q", clip(secret.Text(name)))
 			}
 		}
 		v := r.values[given.path]
@@ -449,7 +449,7 @@ func (c *Config) judgeNames(r *reader) {
 		for _, name := range v.Keys() {
 			switch x := v.Get(name); {
 			case !isSettable(name):
-				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(secret.Name(name)))
+				r.add(x, path, "wanted the name of an environment variable that a job may set, got %q", clip(secret.Text(name)))
 			case x.Kind == conf.List || x.Kind == conf.Map:
 				r.add(x, x.Path(), "wanted a text, a number or a boolean, got %s", x.Kind)
 			}

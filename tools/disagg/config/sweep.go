@@ -41,7 +41,7 @@ func (a axis) isKey() bool { return strings.Contains(a.name, ".") }
 func (a axis) mark() string { return "{" + a.name + "}" }
 
 // shownMark is a mark for messages: without what may be a secret.
-func (a axis) shownMark() string { return "{" + secret.Name(a.name) + "}" }
+func (a axis) shownMark() string { return "{" + secret.Text(a.name) + "}" }
 
 // shellVariable looks for a placeholder behind a $, of which a shell would make another thing than the value: what
 // reads as one of its variables becomes $0.8. It returns nil if there is none.
@@ -197,7 +197,7 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 			if len(a.values) != len(rows) {
 				return nil, &Problem{"sweep.zip", section.Line,
 					fmt.Sprintf("%s has %d values and %s has %d: zip wants as many of each",
-						secret.Name(axes[0].name), len(rows), secret.Name(a.name), len(a.values))}
+						secret.Text(axes[0].name), len(rows), secret.Text(a.name), len(a.values))}
 			}
 			for i, v := range a.values {
 				rows[i] = append(rows[i], v)
@@ -331,7 +331,7 @@ func (left *room) apply(tree *conf.Value, a axis, value *conf.Value, inBase bool
 		return nil, tooMuchText(value)
 	case !found:
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s",
-			a.shownMark(), secret.Name(a.name))
+			a.shownMark(), secret.Text(a.name))
 	}
 	return changed, nil
 }

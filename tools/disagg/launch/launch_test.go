@@ -692,7 +692,7 @@ func TestHostileFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b", "DB_PASS=hidden", "GITHUB_PAT=hidden", "KEY=hidden", "HEADER=Bearer hidden", "COMPATIBLE=c", "http_proxy=http://user:hidden@proxy:1")
+		out, err := runJob(t, p, dir, bin, "SSH_PRIVATE_KEY=first\nsecond=line\n", "MY_TOKEN=a", "PLAIN=b", "DB_PASS=hidden", "GITHUB_PAT=hidden", "KEY=hidden", "COMPATIBLE=c", "http_proxy=http://user:hidden@proxy:1")
 		kept, _ := os.ReadFile(filepath.Join(work, name, "environment.txt"))
 		if text := string(kept); !strings.Contains(text, "PLAIN=b\n") || !strings.Contains(text, "COMPATIBLE=c\n") || !strings.Contains(text, "http_proxy=http://proxy:1\n") || strings.Contains(text, "hidden") || strings.Contains(text, "second") || strings.Contains(text, "TOKEN") {
 			t.Errorf("%s: environment.txt:\n%s", name, text)

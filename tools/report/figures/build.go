@@ -13,10 +13,10 @@ import (
 	"perigee/internal/traffic/series"
 )
 
-// Read computes the figures of the result file at path; kept is nil for a result that is read alone.
-func Read(path string, kept *result.Kept) (*Figures, error) {
+// Read computes the figures of the result file at path.
+func Read(path string) (*Figures, error) {
 	var b builder
-	d, err := kept.Scan(path, b.add)
+	d, err := result.Scan(path, b.add)
 	if err != nil {
 		return nil, err
 	}

@@ -313,7 +313,7 @@ func TestBadDocuments(t *testing.T) {
 		if err := d.Write(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path, nil); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
+		if _, err := Read(path); fault.KindOf(err) != fault.Input || !strings.Contains(err.Error(), want) {
 			t.Errorf("from a file: got %v, want %s", err, want)
 		}
 	}
@@ -335,7 +335,7 @@ func TestFromAFileIsTheSame(t *testing.T) {
 		}
 		return string(b)
 	}
-	if diff := cmp.Diff(text(Of(d)), text(Read(path, nil))); diff != "" {
+	if diff := cmp.Diff(text(Of(d)), text(Read(path))); diff != "" {
 		t.Errorf("(-memory +file):\n%s", diff)
 	}
 }

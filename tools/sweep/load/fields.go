@@ -52,16 +52,10 @@ func (r *reader) need(v *conf.Value, key string) *conf.Value {
 	return child
 }
 
-// mostText is how long a name may be. Every row of a table is as wide as the longest.
-const mostText = 1024
-
 // text returns the text that v holds, "" for nil.
 func (r *reader) text(v *conf.Value) string {
-	switch text := v.Text(); {
-	case v != nil && v.Kind != conf.String:
+	if v != nil && v.Kind != conf.String {
 		r.fail(v.Errorf("wanted text, got %s", v.Kind))
-	case len(text) > mostText:
-		r.fail(v.Errorf("wanted text of at most %d bytes, got %d", mostText, len(text)))
 	}
 	return v.Text()
 }

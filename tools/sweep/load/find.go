@@ -25,9 +25,6 @@ const reportPrefix = "benchmark_report"
 // mostEntries bounds the search for reports. It is a variable for the tests.
 var mostEntries = 1 << 20
 
-// mostSteps bounds the depth of the folders: each file is opened from the top, step by step.
-const mostSteps = 64
-
 // found is a file to read. It is opened through its root, so that no link leads
 // out of what the user named.
 type found struct {
@@ -103,10 +100,6 @@ func (f *finder) walk(path, absolute string) error {
 		if f.entries++; f.entries > mostEntries {
 			return fault.New(fault.Input, "%s: wanted folders with at most %d files and folders below them, got more", path,
 				mostEntries).WithHint("name the folders with the benchmark reports, not one far above them")
-		}
-		if strings.Count(name, "/") >= mostSteps {
-			return fault.New(fault.Input, "%s: wanted at most %d folders within each other, got more in %s", path, mostSteps,
-				name).WithHint("name the folders with the benchmark reports")
 		}
 		file := found{
 			root: root, name: name, path: filepath.Join(path, name), absolute: filepath.Join(absolute, name),
@@ -199,15 +192,6 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 		return nil, err
 	}
 	return file, nil
-}
-
-// large reports whether the file may take much memory: a result, which may be compressed, or a long report.
-func (f found) large() bool {
-	if f.err != nil || isResult(f.name) {
-		return f.err == nil
-	}
-	info, err := f.root.Stat(f.name)
-	return err == nil && info.Size() > conf.Long
 }
 
 // text reads the file, which must not be longer than a document may be.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -60,22 +59,6 @@ func TestResultsOfPerigee(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-// A row of a sweep takes more than the few letters that an empty measurement of blocks has in a result.
-func TestResultsOfManyRuns(t *testing.T) {
-	for n, skipped := range map[int]int{90: 0, 2000: 1} {
-		dir := t.TempDir()
-		d := document()
-		d.Lanes = slices.Repeat(d.Lanes, n)
-		if err := d.Write(filepath.Join(dir, "r.json.zst")); err != nil {
-			t.Fatal(err)
-		}
-		in, err := Files([]string{dir}, DefaultOptions())
-		if err != nil || len(in.Skipped) != skipped || skipped == 0 && len(in.Runs) != n+2 {
-			t.Errorf("%d: %v, skipped %+v, %d runs", n, err, in.Skipped, len(in.Runs))
 		}
 	}
 }

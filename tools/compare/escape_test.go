@@ -12,8 +12,8 @@ import (
 	"perigee/internal/result"
 )
 
-// What hostile results hold moves no cursor, changes no title and starts no formula.
-func TestHostileResults(t *testing.T) {
+// What results hold moves no cursor, changes no title and starts no formula.
+func TestResultsAreEscaped(t *testing.T) {
 	const evil = "\x1b]0;owned\a\r\u009b31m\u202egnp.exe\x7f"
 	rng := rand.New(rand.NewPCG(33, 34))
 	old, fresh := runsOf(4, 2, lognormal(rng, 1)), runsOf(4, 2, lognormal(rng, 2))

@@ -12,7 +12,7 @@ import (
 )
 
 // Names of files and contents of reports cannot act on the terminal.
-func TestHostileReports(t *testing.T) {
+func TestReportsAreEscaped(t *testing.T) {
 	const evil = "\x1b]0;owned\a\u202e"
 	dir := t.TempDir()
 	good, err := filepath.Glob("testdata/v02/*/*.yaml")

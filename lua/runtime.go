@@ -186,9 +186,6 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	if r.Metrics, err = metricsFrom(own); err != nil {
 		return bad("metrics: %w", err)
 	}
-	if err := r.checkTexts(); err != nil {
-		return bad("%w", err)
-	}
 	for _, t := range r.Thresholds {
 		if err := metric.Check(t.Metric, r.Metrics); err != nil {
 			return fault.New(fault.Script, "%s: %w", t.From, err)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"golang.org/x/sys/unix"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -65,9 +64,8 @@ func (c completeCmd) Run(streams cli.Streams, k *kong.Kong) error {
 	if len(words) == 0 {
 		return fault.New(fault.Usage, "nothing to complete")
 	}
-	if err := limitCompletion(); err != nil {
-		return err
-	}
+	// The shell offers what has been said before.
+	time.AfterFunc(completionTime, func() { os.Exit(int(fault.Script)) })
 	before, last, prefix := splitAtCursor(words)
 	left, said := mostWords, map[string]bool{}
 	say := func(words []string, last, prefix string, but []string) {
@@ -117,32 +115,8 @@ var plainWord = regexp.MustCompile(`^[A-Za-z0-9_.,:/@%+=-]{1,100}$`)
 // mostWords is how many words are offered. The shell keeps, sorts and shows them all.
 const mostWords = 1000
 
-// A completion loads the scenario on the command line, which may be anybody's,
-// before its user has decided to run it.
-const (
-	completionTime   = time.Second
-	completionMemory = 512 << 20
-)
-
-// limitCompletion bounds the time and the memory of this process. Beyond them
-// the process ends, and the shell offers what has been said before. Go's runtime then
-// dumps its state: standard error, which may be the user's terminal, is closed to it.
-func limitCompletion() error {
-	time.AfterFunc(completionTime, func() { os.Exit(int(fault.Script)) })
-	limit := unix.Rlimit{Cur: completionMemory, Max: completionMemory}
-	if err := unix.Setrlimit(unix.RLIMIT_DATA, &limit); err != nil {
-		return fault.New(fault.Resource, "limiting the memory of a completion: %w", err)
-	}
-	null, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err == nil {
-		defer null.Close()
-		err = unix.Dup3(int(null.Fd()), unix.Stderr, 0)
-	}
-	if err != nil {
-		return fault.New(fault.Resource, "a completion: %w", err)
-	}
-	return nil
-}
+// completionTime is how long a completion takes at most: it runs the top level of the scenario on the command line.
+const completionTime = time.Second
 
 // fits reports whether a word may be what the user has begun to write.
 func fits(word, begun string) bool {

@@ -2,20 +2,16 @@ package lua
 
 import (
 	"cmp"
-	"os"
+	"path/filepath"
 
 	"perigee/internal/cli"
-	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/regular"
 	"perigee/internal/traffic/load"
 )
 
-// Access says which files a scenario may touch. The text of a scenario, a config and a result may come from anybody,
-// so a scenario reads and writes only files that the user has named on the command line, and reads those that stand
-// beside or below a file that the user has named, as configurations name their matrices.
+// Access says which files a scenario may write. It may read any.
 type Access struct {
-	// AllowIO lets the scenario read and write any file.
+	// AllowIO lets the scenario write any file.
 	AllowIO bool
 	// Folder is that of the scenario's file, "" where the scenario is shipped or comes out of a result.
 	Folder string
@@ -28,27 +24,26 @@ type Access struct {
 	Repeated bool
 }
 
-// files are those that a scenario may touch.
+// files are those that a scenario may write.
 type files struct {
 	Access
-	inputs   map[string]bool // that the user has named to read
-	matrices map[string]bool // that the user's configurations name, to load as matrices
-	readable regular.Folders // below which files may be read
-	outputs  map[string]bool
-	written  map[string]bool // of the outputs
-	storage  map[string]bool // where transfers may make files
+	configs map[string]bool // files that the user has named to read
+	folders []string        // of these and of the scenario: transfers may make files in them and below
+	outputs map[string]bool
+	written map[string]bool // of the outputs
+	storage map[string]bool // where transfers may make files
 }
 
 func newFiles() files {
-	return files{inputs: map[string]bool{}, matrices: map[string]bool{}, outputs: map[string]bool{},
-		written: map[string]bool{}, storage: map[string]bool{}}
+	return files{configs: map[string]bool{}, outputs: map[string]bool{}, written: map[string]bool{},
+		storage: map[string]bool{}}
 }
 
 // Permit sets the scenario's access to files. Without it there is none.
 func (r *Runtime) Permit(a Access) {
 	r.files.Access = a
 	if a.Folder != "" {
-		r.files.readable.Add(a.Folder)
+		r.files.folders = append(r.files.folders, a.Folder)
 	}
 	for _, o := range r.Options {
 		path, ok := a.Named[o.key()].(string)
@@ -59,8 +54,8 @@ func (r *Runtime) Permit(a Access) {
 		case o.Type == "storage":
 			r.files.storage[path] = true
 		case o.Type == "path":
-			r.files.inputs[path] = true
-			r.files.readable.Add(regular.FolderOf(path))
+			r.files.configs[path] = true
+			r.files.folders = append(r.files.folders, filepath.Dir(path))
 		}
 	}
 }
@@ -76,53 +71,6 @@ func (f *files) notOver(path string) error {
 	return err
 }
 
-// mayRead refuses files that the user has not named, and that are not beside or below one that is, and files that will
-// be written.
-func (f *files) mayRead(path string) error {
-	if err := f.notOver(path); err != nil {
-		return err
-	}
-	if f.AllowIO || f.inputs[path] || f.readable.Hold(path) {
-		return nil
-	}
-	return notReadable(path)
-}
-
-func notReadable(path string) error {
-	return fault.New(fault.Script, "the scenario may not read %s", path).
-		WithHint("it reads files that the command line names, and files beside or below them that are not hidden; --allow-io lets it read any file")
-}
-
-// opened refuses a file that is another than mayRead has looked at: there may be a link in its place since.
-func (f *files) opened(path string, file *os.File) error {
-	if f.AllowIO || f.inputs[path] || f.readable.HoldOpen(file) {
-		return nil
-	}
-	return notReadable(path)
-}
-
-// grantMatrices lets the scenario load, as matrices only, the files that a configuration
-// names with absolute paths, if the user has named the configuration.
-func (f *files) grantMatrices(config string, schema conf.Schema, v *conf.Value) {
-	if !f.inputs[config] {
-		return
-	}
-	for _, path := range schema.Paths(v) {
-		f.matrices[path] = true
-	}
-}
-
-// mayLoad refuses matrices that neither the user nor the user's configuration names.
-// quotable reports whether a message may quote the file's text: a configuration of
-// someone else might name any file, to have a part of it in the result.
-func (f *files) mayLoad(path string) (quotable bool, err error) {
-	err = f.mayRead(path)
-	if err != nil && f.matrices[path] {
-		return false, f.notOver(path)
-	}
-	return true, err
-}
-
 // mayWrite refuses files that the user has not named.
 func (f *files) mayWrite(path string) error {
 	if f.AllowIO || f.outputs[path] {
@@ -133,22 +81,27 @@ func (f *files) mayWrite(path string) error {
 		WithHint("declare an option of type output and let the user name the file, or run with --allow-io")
 }
 
-// mayStore refuses files of transfers that the user has not named, and that are not beside or below a file that is.
-// Where the others are is looked at again when they are open.
+// mayStore refuses files of transfers that neither the user nor the user's configuration names, and that are not beside
+// or below a file that the user has named.
 func (f *files) mayStore(ops map[int]load.StorageOp) error {
-	for rank, op := range ops {
+	for _, op := range ops {
 		if err := f.notOver(op.Path); err != nil {
 			return err
 		}
-		if f.AllowIO || f.storage[op.Path] {
-			continue
-		}
-		op.Below = f.readable
-		ops[rank] = op
-		if !f.readable.Hold(op.Path) {
+		if !f.AllowIO && !f.storage[op.Path] && !f.near(op.Path) {
 			return fault.New(fault.Script, "the scenario may not use %s for transfers", op.Path).
 				WithHint("let the user name it with an option of type storage, place it beside or below the configuration, or run with --allow-io")
 		}
 	}
 	return nil
+}
+
+// near reports whether a path is beside or below a file that the user has named.
+func (f *files) near(path string) bool {
+	for _, folder := range f.folders {
+		if cli.Below(path, folder) {
+			return true
+		}
+	}
+	return false
 }

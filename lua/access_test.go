@@ -11,124 +11,34 @@ import (
 	"testing"
 
 	"perigee/internal/fault"
-	"perigee/internal/traffic/load"
 	"perigee/internal/traffic/traffictest"
 	"perigee/spmd"
 )
 
-// A scenario reads what the user has named and what is beside or below that, and nothing else.
+// A scenario reads any file: elsewhere, hidden, behind a link, and of an option's default. It reads none that is written.
 func TestAccess(t *testing.T) {
 	dir := t.TempDir()
-	home := filepath.Join(dir, "home")
-	secret, scenario := filepath.Join(home, "secret.json"), filepath.Join(dir, "theirs", "x.lua")
-	config := filepath.Join(dir, "configs", "c.yaml")
-	beside, below := filepath.Join(dir, "configs", "m.json"), filepath.Join(dir, "configs", "deep", "m.json")
-	link := filepath.Join(dir, "configs", "link.json")
-	var failed error
-	hidden := filepath.Join(dir, "configs", ".secret.json")
-	for _, path := range []string{secret, scenario, config, beside, below, hidden, filepath.Join(dir, "theirs", "own.json")} {
-		failed = errors.Join(failed, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(`{"secret": 1}`), 0o600))
+	elsewhere, hidden, link := filepath.Join(dir, "a", "c.yaml"), filepath.Join(dir, "b", ".c.yaml"), filepath.Join(dir, "b", "link.yaml")
+	output := filepath.Join(dir, "b", "out.json")
+	failed := errors.Join(os.Mkdir(filepath.Join(dir, "a"), 0o755), os.Mkdir(filepath.Join(dir, "b"), 0o2775), os.Symlink("../a/c.yaml", link))
+	for _, path := range []string{elsewhere, hidden, output} {
+		failed = errors.Join(failed, os.WriteFile(path, []byte("key: 1\n"), 0o600))
 	}
-	if failed = errors.Join(failed, os.Symlink(secret, link)); failed != nil {
+	if failed != nil {
 		t.Fatal(failed)
 	}
-	const source = `return { options = { options.path { "config", "x.yaml", "a config" } }, ranks = function(opt)
-		config.load(opt.file) return 1 end, run = print }`
-	read := func(a Access, options map[string]any, path string) error {
-		r, err := Load("x.lua", strings.Replace(source, "opt.file", "[["+path+"]]", 1), io.Discard)
+	const source = `return { options = { options.output { "out", nil, "a file" } }, ranks = function(opt)
+		config.load("PATH") return 1 end, run = print }`
+	for path, want := range map[string]string{elsewhere: "", hidden: "", link: "", output: "is what is read: it would be written over"} {
+		r, err := Load("x.lua", strings.Replace(source, "PATH", path, 1), io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer r.Close()
-		if !a.Repeated {
-			a.Named = options
-		}
-		r.Permit(a)
-		_, err = r.Ranks(options)
-		return err
-	}
-	theirs := Access{Folder: filepath.Dir(scenario)}
-	named := map[string]any{"config": config}
-	for _, c := range []struct {
-		name    string
-		access  Access
-		options map[string]any
-		path    string
-		ok      bool
-	}{
-		{"a file of the user's", theirs, named, secret, false},
-		{"one upwards of the config", theirs, named, filepath.Dir(config) + "/../home/secret.json", false},
-		{"one that a link beside the config leads to", theirs, named, link, false},
-		{"the config", theirs, named, config, true},
-		{"beside the config", theirs, named, beside, true},
-		{"below the config", theirs, named, below, true},
-		{"hidden beside the config", theirs, named, hidden, false},
-		{"beside the scenario", theirs, named, filepath.Join(dir, "theirs", "own.json"), true},
-		{"nothing is named", Access{}, map[string]any{}, config, false},
-		{"beside a shipped scenario", Access{}, named, filepath.Join(dir, "theirs", "own.json"), false},
-		{"named by a result", Access{Repeated: true}, map[string]any{"config": secret}, secret, false},
-		{"any file is allowed", Access{AllowIO: true}, map[string]any{}, secret, true},
-	} {
-		err := read(c.access, c.options, c.path)
-		if (err == nil) != c.ok || !c.ok && (fault.KindOf(err) != fault.Script || !strings.Contains(fault.HintOf(err), "--allow-io") || strings.Contains(err.Error(), "secret\"")) {
-			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-	if err := os.Symlink(filepath.Dir(secret), filepath.Join(dir, "configs", "away")); err != nil {
-		t.Fatal(err)
-	}
-	// A message does not show what is there.
-	missing := filepath.Join(home, "missing")
-	there, gone := read(theirs, named, secret), read(theirs, named, missing)
-	if there == nil || gone == nil || strings.ReplaceAll(gone.Error(), missing, secret) != there.Error() {
-		t.Errorf("a file: %v; none: %v", there, gone)
-	}
-	for path, ok := range map[string]bool{secret: false, "/var/tmp/x": false, filepath.Join(dir, "configs", "new.bin"): true, filepath.Join(dir, "configs", "link.json"): false,
-		filepath.Join(dir, "configs") + "/away/../new.bin": false} {
-		r, err := Load("x.lua", source, io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Permit(Access{Named: named})
-		if err := r.files.mayStore(map[int]load.StorageOp{3: {Path: path}}); (err == nil) != ok {
-			t.Errorf("files of transfers at %s: %v", path, err)
+		r.Permit(Access{Named: map[string]any{"out": output}})
+		if _, err := r.Ranks(map[string]any{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
 		}
 		r.Close()
-	}
-}
-
-// What counts is the file that was opened, and the folder that was meant: who may change folders may put links into
-// them between a look at a path and its use.
-func TestAccessIsToWhatWasOpened(t *testing.T) {
-	dir := t.TempDir()
-	secret, own, folder := filepath.Join(dir, "secret.json"), filepath.Join(dir, "theirs", "own.json"), filepath.Join(dir, "theirs")
-	if err := errors.Join(os.Mkdir(folder, 0o700), os.WriteFile(own, []byte("{}"), 0o600), os.WriteFile(secret, []byte(`{"secret": 1}`), 0o600)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Load("x.lua", "return { run = print }", io.Discard)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	r.Permit(Access{Folder: folder})
-	for path, ok := range map[string]bool{own: true, secret: false} {
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if err := r.files.opened(own, f); (err == nil) != ok || !ok && fault.KindOf(err) != fault.Script {
-			t.Errorf("%s opened as %s: %v", path, own, err)
-		}
-	}
-	if err := r.files.mayRead(own); err != nil {
-		t.Error(err)
-	}
-	if err := errors.Join(os.Rename(folder, folder+".old"), os.Symlink(dir, folder)); err != nil {
-		t.Fatal(err)
-	}
-	if err := r.files.mayRead(filepath.Join(folder, "secret.json")); err == nil {
-		t.Error("the folder has become a link to another, whose files may be read")
 	}
 }
 
@@ -203,39 +113,39 @@ func TestMatricesAreFiles(t *testing.T) {
 	}
 }
 
-// A configuration that the user has named may name matrices anywhere, but nothing of their text comes out, and
-// other readers do not take them.
-func TestMatricesOfConfigurations(t *testing.T) {
+// A configuration that the user has named names matrices and files of transfers anywhere; what is wrong in a matrix is said.
+func TestFilesOfConfigurations(t *testing.T) {
 	dir := t.TempDir()
-	config, good, secret := filepath.Join(dir, "c", "c.yaml"), filepath.Join(dir, "m", "m.txt"), filepath.Join(dir, "m", "secret")
-	failed := errors.Join(os.MkdirAll(filepath.Dir(config), 0o700), os.MkdirAll(filepath.Dir(good), 0o700),
-		os.WriteFile(config, []byte("good: "+good+"\nsecret: "+secret+"\n"), 0o600),
-		os.WriteFile(good, []byte("0 1\n1 0\n"), 0o600), os.WriteFile(secret, []byte("hunter2: x\n"), 0o600))
+	config, good, bad := filepath.Join(dir, "c", "c.yaml"), filepath.Join(dir, "m", "m.txt"), filepath.Join(dir, "m", "bad")
+	failed := errors.Join(os.Mkdir(filepath.Dir(config), 0o755), os.Mkdir(filepath.Dir(good), 0o755),
+		os.WriteFile(config, []byte("good: "+good+"\nbad: ../m/bad\nstore: ../m/store\n"), 0o600),
+		os.WriteFile(good, []byte("0 1\n1 0\n"), 0o600), os.WriteFile(bad, []byte("hello x\n"), 0o600))
 	if failed != nil {
 		t.Fatal(failed)
 	}
-	const source = `local schema = { { name = "good", type = "path" }, { name = "secret", type = "path" } }
-	return { options = { options.path { "config", "x.yaml", "a config" } }, ranks = function(opt)
-		local c = config.load(opt.config, schema) CALL return 2 end, run = print }`
+	const source = `local schema = { { name = "good", type = "path" }, { name = "bad", type = "path" }, { name = "store", type = "path" } }
+	return { options = { options.path { "config", "x.yaml", "a config" } }, run = function(opt)
+		local c = config.load(opt.config, schema) CALL end }`
+	const prepare = `transfer.prepare { mem = "dram", matrix = matrix.new(2), storage = { [1] = { file_path = PATH, file_size = 4096, write_size = 4096 } } }:run()`
 	for call, want := range map[string]string{
-		"matrix.load(c.good)":        "",
-		"matrix.load(c.secret)":      "no matrix",
-		"config.load(c.good)":        "may not read",
-		"matrix.load('/etc/passwd')": "may not read",
+		"matrix.load(c.good)":                            "",
+		"matrix.load(c.bad)":                             "hello",
+		strings.Replace(prepare, "PATH", "c.store", 1):   "",
+		strings.Replace(prepare, "PATH", "'/tmp/no'", 1): "the scenario may not use /tmp/no for transfers",
 	} {
-		r, err := Load("x.lua", strings.Replace(source, "CALL", call, 1), io.Discard)
-		if err != nil {
-			t.Fatal(err)
-		}
 		named := map[string]any{"config": config}
-		r.Permit(Access{Named: named})
-		_, err = r.Ranks(named)
-		switch {
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", call, err)
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")):
-			t.Errorf("%s: %v, want %q without the file's text", call, err, want)
+		errs := traffictest.Worlds(t, 2, func(w *spmd.World) error {
+			r, err := Load("x.lua", strings.Replace(source, "CALL", call, 1), io.Discard)
+			if err != nil {
+				return err
+			}
+			defer r.Close()
+			r.Begin(testEnv(w, io.Discard))
+			r.Permit(Access{Named: named})
+			return r.Run(named)
+		})
+		if err := errors.Join(errs...); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", call, err, want)
 		}
-		r.Close()
 	}
 }

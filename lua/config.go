@@ -1,8 +1,6 @@
 package lua
 
 import (
-	"os"
-
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/conf"
@@ -47,14 +45,35 @@ func (r *configModule) load(L *glua.LState) (int, error) {
 			if v, err = schema.Check(v); err != nil {
 				return nil, err
 			}
-			r.files.grantMatrices(path, schema, v)
 		}
 		return encodeValue(v.Plain()), nil
 	})
 	if err != nil {
 		return 0, err
 	}
+	if err := r.grantStorage(path, schema, data); err != nil {
+		return 0, err
+	}
 	return r.push(L, data)
+}
+
+// grantStorage lets the transfers of every rank use the files that a configuration of the user's names.
+func (r *configModule) grantStorage(config string, schema conf.Schema, data []byte) error {
+	if !r.files.configs[config] {
+		return nil
+	}
+	plain, err := decodeValue(data)
+	if err != nil {
+		return err
+	}
+	v, err := conf.FromPlain(config, plain)
+	if err != nil {
+		return err
+	}
+	for _, path := range schema.Paths(v) {
+		r.files.storage[path] = true
+	}
+	return nil
 }
 
 // readText reads a file, or finds it in the result that is repeated, and notes it in
@@ -67,10 +86,10 @@ func (r *Runtime) readText(path string) (text []byte, err error) {
 		}
 	}
 	if !found {
-		if err := r.files.mayRead(path); err != nil {
+		if err := r.files.notOver(path); err != nil {
 			return nil, err
 		}
-		if text, err = conf.Read(path, func(f *os.File) error { return r.files.opened(path, f) }); err != nil {
+		if text, err = conf.Read(path, nil); err != nil {
 			return nil, err
 		}
 	}

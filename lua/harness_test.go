@@ -67,7 +67,7 @@ func playAs(t testing.TB, n int, source string, access Access, change func(env *
 		}
 		change(&env)
 		r.Permit(access)
-		r.files.readable = []string{"/"}
+		r.files.folders = []string{"/"}
 		r.Begin(env)
 		mine := map[string]any{}
 		for _, o := range r.Options {

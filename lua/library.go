@@ -3,6 +3,9 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -11,30 +14,38 @@ import (
 
 // mendLibrary puts functions in the place of the interpreter's whose results are not those of Lua 5.1.
 func (r *Runtime) mendLibrary() {
-	into := func(library, name string, f glua.LGFunction) {
-		r.L.GetGlobal(library).(*glua.LTable).RawSetString(name, r.L.NewFunction(f))
+	library := func(name string) *glua.LTable { return r.L.GetGlobal(name).(*glua.LTable) }
+	own := func(t *glua.LTable, name string) glua.LGFunction {
+		return t.RawGetString(name).(*glua.LFunction).GFunction
 	}
-	into("_G", "tonumber", toNumber)
-	into("_G", "select", selectFrom(r.L.GetGlobal("select").(*glua.LFunction).GFunction))
-	into(glua.StringLibName, "byte", stringByte)
-	into(glua.StringLibName, "char", stringChar)
-	into(glua.TabLibName, "insert", tableInsert)
-	into(glua.TabLibName, "remove", tableRemove)
-	m := r.L.GetGlobal(glua.MathLibName).(*glua.LTable)
-	m.RawSetString("mod", m.RawGetString("fmod")) // its old name
-}
-
-// selectFrom is select, whose own message would hold the whole text that it was given in place of a number.
-func selectFrom(library glua.LGFunction) glua.LGFunction {
-	return func(L *glua.LState) int {
-		if text, ok := L.Get(1).(glua.LString); ok && text != "#" {
-			L.ArgError(1, `wanted a number or "#", got another text`)
+	into := func(t *glua.LTable, name string, f glua.LGFunction) { t.RawSetString(name, r.L.NewFunction(f)) }
+	into(library("_G"), "tonumber", toNumber)
+	text := library(glua.StringLibName)
+	into(text, "byte", stringByte)
+	into(text, "format", stringFormat)
+	into(text, "match", matchOrNil(own(text, "match")))
+	into(library(glua.TabLibName), "concat", tableConcat)
+	into(library(glua.TabLibName), "remove", tableRemove)
+	into(library(glua.MathLibName), "mod", own(library(glua.MathLibName), "fmod")) // its old name
+	coroutines := library(glua.CoroutineLibName)
+	around := r.coroutineBody()
+	for _, name := range []string{"create", "wrap"} {
+		begin := own(coroutines, name)
+		into(coroutines, name, func(L *glua.LState) int {
+			around(L)
+			return begin(L)
+		})
+	}
+	yield := own(coroutines, "yield")
+	into(coroutines, "yield", func(L *glua.LState) int {
+		if L.Parent != nil && calledByGo() {
+			L.RaiseError("attempt to yield across pcall, a metamethod, an iterator, or a function that the library calls")
 		}
-		return library(L)
-	}
+		return yield(L)
+	})
 }
 
-// toNumber is tonumber.
+// toNumber is tonumber. The interpreter's knows no exponents without a point.
 func toNumber(L *glua.LState) int {
 	v, base := L.CheckAny(1), L.OptInt(2, 10)
 	if base < 2 || base > 36 {
@@ -81,7 +92,7 @@ func numberFromText(text string) glua.LValue {
 	return glua.LNumber(n)
 }
 
-// stringByte is string.byte.
+// stringByte is string.byte. Without a second place the interpreter's returns all bytes.
 func stringByte(L *glua.LState) int {
 	text, from := L.CheckString(1), L.OptInt(2, 1)
 	to := L.OptInt(3, from)
@@ -98,40 +109,34 @@ func stringByte(L *glua.LState) int {
 	return max(to-from+1, 0)
 }
 
-// stringChar is string.char.
-func stringChar(L *glua.LState) int {
-	text := make([]byte, L.GetTop())
-	for i := range text {
-		c := L.CheckInt(i + 1)
-		if c < 0 || c > 255 {
-			L.ArgError(i+1, fmt.Sprintf("wanted the number of a byte, 0 to 255, got %d", c))
+// matchOrNil makes string.match return nil where nothing matches. The interpreter's returns no value then.
+func matchOrNil(match glua.LGFunction) glua.LGFunction {
+	return func(L *glua.LState) int {
+		n := match(L)
+		if n == 0 {
+			L.Push(glua.LNil)
+			n = 1
 		}
-		text[i] = byte(c)
+		return n
 	}
-	L.Push(glua.LString(text))
+}
+
+// tableConcat is table.concat. The interpreter's takes no list that begins at 0, as those of ranks do.
+func tableConcat(L *glua.LState) int {
+	t, separator := L.CheckTable(1), L.OptString(2, "")
+	var parts []string
+	for i, last := L.OptInt(3, 1), L.OptInt(4, t.Len()); i <= last; i++ {
+		v := t.RawGet(glua.LNumber(i))
+		if !glua.LVCanConvToString(v) {
+			L.RaiseError("invalid value (%v) at index %d in table for concat", v.Type(), i)
+		}
+		parts = append(parts, glua.LVAsString(v))
+	}
+	L.Push(glua.LString(strings.Join(parts, separator)))
 	return 1
 }
 
-// tableInsert is table.insert. Behind the largest key of a list "#" would not count a value, and the next one would
-// take its place.
-func tableInsert(L *glua.LState) int {
-	t := L.CheckTable(1)
-	n := t.Len()
-	if n >= maxArray {
-		L.RaiseError("table.insert: wanted a list of less than %d values, got %d", maxArray, n)
-	}
-	switch L.GetTop() {
-	case 2:
-		t.Append(L.Get(2))
-	case 3:
-		t.Insert(L.CheckInt(2), L.Get(3))
-	default:
-		L.RaiseError("table.insert: wanted a table, a place if it is not the end, and a value; got %d arguments", L.GetTop())
-	}
-	return 0
-}
-
-// tableRemove is table.remove. It removes nothing where the list ends before.
+// tableRemove is table.remove. The interpreter's does not see that the last values of a list have become nil.
 func tableRemove(L *glua.LState) int {
 	t := L.CheckTable(1)
 	n := t.Len()
@@ -141,4 +146,99 @@ func tableRemove(L *glua.LState) int {
 	}
 	L.Push(t.Remove(at))
 	return 1
+}
+
+// directive matches the parts of a format that stand for values: flags and width, precision, letter.
+var directive = regexp.MustCompile(`(?s)%([-+ #0]*[0-9]*)(\.[0-9]*)?(.?)`)
+
+// stringFormat is string.format. The interpreter's puts wrong and missing values into the text as Go's fmt does.
+func stringFormat(L *glua.LState) int {
+	arg := 1
+	text := directive.ReplaceAllStringFunc(L.CheckString(1), func(whole string) string {
+		if whole == "%%" {
+			return "%"
+		}
+		parts := directive.FindStringSubmatch(whole)
+		front, precision, letter := "%"+parts[1], parts[2], parts[3]
+		if letter == "" {
+			L.RaiseError("string.format: the format ends with %s, wanted a letter behind it; %%%% stands for %%", whole)
+		}
+		if !strings.Contains("cdiouxXeEfgGqs", letter) {
+			L.RaiseError("string.format: wanted %%c, %%d, %%e, %%f, %%g, %%i, %%o, %%q, %%s, %%u, %%x or %%%%, got %s", whole)
+		}
+		if arg++; arg > L.GetTop() {
+			L.ArgError(arg, "no value for "+whole)
+		}
+		switch letter {
+		case "c":
+			return fmt.Sprintf(front+"s", string([]byte{byte(L.CheckInt(arg))}))
+		case "q":
+			return `"` + quoter.Replace(L.CheckString(arg)) + `"`
+		case "s":
+			return fmt.Sprintf(front+precision+"s", L.ToStringMeta(L.Get(arg)).String())
+		}
+		return formatNumber(front, precision, letter, float64(L.CheckNumber(arg)))
+	})
+	L.Push(glua.LString(text))
+	return 1
+}
+
+// formatNumber writes a number as C does.
+func formatNumber(front, precision, letter string, n float64) string {
+	const usual = ".6" // of C; Go's %g writes as many digits as a number needs
+	whole := strings.Contains("diouxX", letter)
+	switch {
+	case math.IsNaN(n) || math.IsInf(n, 0):
+		word := strings.ToLower(strings.TrimPrefix(fmt.Sprint(n), "+"))
+		return fmt.Sprintf(strings.ReplaceAll(front, "0", " ")+"s", word)
+	case whole && !(math.Abs(n) < 1<<63):
+		return fmt.Sprintf(front+".0f", n)
+	case letter == "d" || letter == "i":
+		return fmt.Sprintf(front+precision+"d", int64(n))
+	case letter == "u":
+		return fmt.Sprintf(front+precision+"d", uint64(int64(n)))
+	case whole:
+		return fmt.Sprintf(front+precision+letter, uint64(int64(n)))
+	case precision == "":
+		precision = usual
+	}
+	return fmt.Sprintf(front+precision+letter, n)
+}
+
+// quoter makes texts that Lua reads again, between quotation marks.
+var quoter = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", "\\\n", "\r", `\r`, "\x00", `\000`)
+
+// coroutineBody returns a function that replaces the argument that is to run as a coroutine. The interpreter loses
+// track of a coroutine whose outermost function ends with a call of yield, or is no Lua function.
+func (r *Runtime) coroutineBody() func(L *glua.LState) {
+	const source = `local first = select return function(f) return function(...) return first(1, f(...)) end end`
+	if err := r.L.DoString(source); err != nil {
+		panic(err) // part of the binary, and every test runs it
+	}
+	around := r.L.Get(-1)
+	r.L.Pop(1)
+	return func(L *glua.LState) {
+		f := L.CheckFunction(1)
+		L.Push(around)
+		L.Push(f)
+		L.Call(1, 1)
+		L.Replace(1, L.Get(-1))
+		L.Pop(1)
+	}
+}
+
+// calledByGo reports whether the caller of the function that asks was called, within the running coroutine, by Go code:
+// a yield would lose what that code was about to do.
+func calledByGo() bool {
+	var pcs [16]uintptr // the interpreter needs five for a call from Lua
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		switch {
+		case strings.HasSuffix(f.Function, ".threadRun"):
+			return false
+		case strings.HasSuffix(f.Function, ").callR") || !more:
+			return true
+		}
+	}
 }

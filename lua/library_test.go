@@ -17,21 +17,18 @@ func TestLibrary(t *testing.T) {
 		end
 		for line in ([==[
 			("%x %X %o %u"):format(-1, -255, -8, -1) -> ffffffffffffffff FFFFFFFFFFFFFF01 1777777777777777777770 18446744073709551615
-			("%05s|%-5s|%.2s|%05c|%5c"):format("ab", "ab", "abc", 65, 66) ->    ab|ab   |ab|    A|    B
-			("%d %5.3d|%05d|%-05d|%+d|% d|%+.d|%.d|"):format(-3.7, -7, -7, -7, 7, 7, 0, 0) -> -3  -007|-0007|-7   |+7| 7|+||
-			("%#x %#X %#o %#o %#5.3o|%#x|%+x|% u"):format(255, 255, 8, 0, 8, 0, 1, 1) -> 0xff 0XFF 010 0   010|0|1|1
+			("%5s|%-5s|%.2s|%5c"):format("ab", "ab", "abc", 66) ->    ab|ab   |ab|    B
+			("%d %5.3d|%05d|%-05d|%+d|% d|"):format(-3.7, -7, -7, -7, 7, 7) -> -3  -007|-0007|-7   |+7| 7|
+			("%#x %#X %#o %#o %#5.3o"):format(255, 255, 8, 0, 8) -> 0xff 0XFF 010 0   010
 			("%g %g %g %g %#g"):format(0.1 + 0.2, 1e6, 123456, 1234567, 1) -> 0.3 1e+06 123456 1.23457e+06 1.00000
 			("%e %.0e %#.0f %8.3f|%-8.1f|%+G"):format(1, 15, 3, 2.5, 2.25, 1e-10) -> 1.000000e+00 2e+01 3.    2.500|2.2     |+1E-10
-			("%f %05.1f|%+G %5e|"):format(1/0, -1/0, 1/0, 1/0) -> inf  -inf|+INF   inf|
-			pcall(string.format, "%x", 0/0) -> false b.lua:1: bad argument #2 to (anonymous) (%x wants a whole number of 64 bits, got NaN)
-			("aB\255\200z"):upper() == "AB\255\200Z", ("aB\196\132z"):lower() == "ab\196\132z", ("A"):lower(), ("12"):upper() -> true true a 12
+			("%f %05.1f|%5e|%d"):format(1/0, -1/0, 1/0, 0/0) -> inf  -inf|  inf|nan
 			("abc"):byte(), ("abc"):byte(-1) -> 97 99
 			("abc"):byte() -> 97
 			("abc"):byte(1, -1) -> 97 98 99
 			("abc"):byte(-10, 10) -> 97 98 99
 			("abc"):byte(4), ("abc"):byte(0), ("abc"):byte(3, 1) -> nil nil
 			string.char(65, 0, 255) == "A\0\255" -> true
-			pcall(string.char, 256) -> false b.lua:1: bad argument #1 to (anonymous) (wanted the number of a byte, 0 to 255, got 256)
 			tonumber("1e3"), tonumber("-0x10"), tonumber(" +.5 "), tonumber("0x1p4"), tonumber("5."), tonumber("010"), tonumber(7) -> 1000 -16 0.5 16 5 10 7
 			tonumber(""), tonumber("1e"), tonumber("0x"), tonumber("--1"), tonumber("1_0"), tonumber("1 2"), tonumber({}), tonumber("a") -> nil nil nil nil nil nil nil nil
 			tonumber("ff", 16), tonumber("-z", 36), tonumber("0x1F", 16), tonumber("8", 8), tonumber("10", 10) -> 255 -35 31 nil 10
@@ -40,8 +37,6 @@ func TestLibrary(t *testing.T) {
 			(function() local t = { 1, 2, 3 } return table.remove(t, 0), table.remove(t, -1), table.remove(t, 4), #t end)() -> nil nil nil 3
 			(function() local t = { 1, 2, 3 } return table.remove(t, 1), table.remove(t), #t, t[1] end)() -> 1 3 1 2
 			(function() local t = { 1, 2 } table.insert(t, 2, 9) table.insert(t, 4) t[#t] = nil table.insert(t, 5) return unpack(t) end)() -> 1 9 2 5
-			pcall(table.insert, {}, 1, 2, 3) -> false b.lua:1: table.insert: wanted a table, a place if it is not the end, and a value; got 4 arguments
-			(function() local all = "" for a in ("^a^ba"):gmatch("^a") do all = all .. a end return all end)() -> ^a
 			pcall(math.random, -2^63, 2^63) -> false b.lua:1: bad argument #1 to (anonymous) (wanted a number from -2^53 to 2^53, got -9.223372036854776e+18)
 			pcall(math.random, 0/0) -> false b.lua:1: bad argument #1 to (anonymous) (wanted a number from -2^53 to 2^53, got NaN)
 			pcall(math.random, 0) -> false b.lua:1: random: the interval from 1 to 0 is empty

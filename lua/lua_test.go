@@ -563,7 +563,7 @@ func TestKindsSurvive(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.files.readable = []string{"/"}
+		r.files.folders = []string{"/"}
 		if err := r.Run(nil); fault.KindOf(err) != fault.Input {
 			t.Errorf("%s: got %v of kind %v", script, err, fault.KindOf(err))
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	glua "github.com/yuin/gopher-lua"
@@ -302,19 +301,10 @@ func (r *matrixModule) read(path string) (m *matrix.Matrix, err error) {
 		}
 	}
 	if !found {
-		quotable, err := r.files.mayLoad(path)
-		if err != nil {
+		if err := r.files.notOver(path); err != nil {
 			return nil, err
 		}
-		check := func(f *os.File) error { return r.files.opened(path, f) }
-		if !quotable {
-			check = nil // the configuration may name any
-		}
-		if m, err = matrix.Load(path, check); err != nil && !quotable {
-			return nil, matrix.Unreadable(path).
-				WithHint("name it relative to the configuration, or use --allow-io, and the message says what is wrong in it")
-		}
-		if err != nil {
+		if m, err = matrix.Load(path, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -380,7 +370,7 @@ func (r *matrixModule) generated(L *glua.LState, f *fields, make func() (*matrix
 func (r *matrixModule) allToAll(L *glua.LState) (int, error) {
 	f, n := r.spec(L, "all_to_all")
 	bytes, self := f.size("bytes", 0), f.boolean("self", false)
-	return r.generated(L, f, r.fits(n, 1, func() (*matrix.Matrix, error) { return matrix.AllToAll(n, bytes, self) }))
+	return r.generated(L, f, func() (*matrix.Matrix, error) { return matrix.AllToAll(n, bytes, self) })
 }
 
 func (r *matrixModule) ring(L *glua.LState) (int, error) {
@@ -412,25 +402,9 @@ func (r *matrixModule) random(L *glua.LState) (int, error) {
 	density := f.number("density", 0.1)
 	least, most := f.size("min_bytes", 1), f.size("max_bytes", 1<<20)
 	seed := uint64(f.integer("seed", int64(r.env.Seed), 0))
-	return r.generated(L, f, r.fits(n, density, func() (*matrix.Matrix, error) {
+	return r.generated(L, f, func() (*matrix.Matrix, error) {
 		return matrix.Random(n, density, least, most, seed)
-	}))
-}
-
-// mostAtTop bounds the cells of a matrix that the top level of a script makes in one go: no watch of the memory
-// interrupts that.
-const mostAtTop = 1 << 22
-
-// fits refuses a matrix that is too large for the top level.
-func (r *matrixModule) fits(n int, density float64, f func() (*matrix.Matrix, error)) func() (*matrix.Matrix, error) {
-	return func() (*matrix.Matrix, error) {
-		if cells := float64(n) * float64(n) * density; r.run == nil && cells > mostAtTop {
-			return nil, fault.New(fault.Script, "wanted a matrix of at most %d cells at the top level, got about %.0f",
-				mostAtTop, cells).
-				WithHint("make it in run, or in the function ranks")
-		}
-		return f()
-	}
+	})
 }
 
 // matrixSize: size("64K") in bytes.

@@ -16,7 +16,6 @@ import (
 	glua "github.com/yuin/gopher-lua"
 
 	"perigee/internal/fault"
-	"perigee/internal/plaintext"
 	"perigee/internal/size"
 )
 
@@ -58,9 +57,7 @@ func (optionModule) exports() map[string]function {
 
 // optionsReject: reject(message, hint) says that the options do not go together.
 func optionsReject(L *glua.LState) (int, error) {
-	const most = 64 << 10 // far more than is shown of it
-	cut := func(s string) string { return plaintext.Cut(s, most) }
-	return 0, fault.New(fault.Usage, "%s", cut(L.CheckString(1))).WithHint("%s", cut(L.OptString(2, "")))
+	return 0, fault.New(fault.Usage, "%s", L.CheckString(1)).WithHint("%s", L.OptString(2, ""))
 }
 
 var (
@@ -71,37 +68,6 @@ var (
 // maxOptions bounds the options of a scenario: help and the command line show them before anything runs.
 const maxOptions = 1000
 
-// maxTexts bounds the letters with which a scenario describes itself, which help shows and completion offers.
-const maxTexts = 256 << 10
-
-// checkTexts refuses more than maxTexts in about, and in the names, helps, choices and defaults of options and
-// metrics.
-func (s Scenario) checkTexts() error {
-	n := len(s.About)
-	for _, o := range s.Options {
-		n += o.letters()
-	}
-	for _, m := range s.Metrics {
-		n += len(m.Name) + len(m.Help)
-	}
-	if n > maxTexts {
-		return fmt.Errorf("about, options and metrics have %d letters, wanted at most %d", n, maxTexts)
-	}
-	return nil
-}
-
-// letters counts those with which an option describes itself.
-func (o Option) letters() int {
-	n := len(o.Name) + len(o.Type) + len(o.Short) + len(o.Help)
-	for _, c := range o.Choices {
-		n += len(c) + 1
-	}
-	if text, ok := o.Default.(string); ok {
-		n += len(text)
-	}
-	return n
-}
-
 // optionsFrom reads the list that a scenario has as its options.
 func optionsFrom(list *glua.LTable) ([]Option, error) {
 	if list == nil {
@@ -111,7 +77,6 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 		return nil, fmt.Errorf("wanted at most %d, got %d", maxOptions, list.Len())
 	}
 	var all []Option
-	letters := 0
 	for i, n := 1, list.Len(); i <= n; i++ {
 		t, ok := list.RawGetInt(i).(*glua.LTable)
 		if !ok {
@@ -121,9 +86,6 @@ func optionsFrom(list *glua.LTable) ([]Option, error) {
 		o, err := optionFrom(t)
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", i, err)
-		}
-		if letters += o.letters(); letters > maxTexts {
-			return nil, fmt.Errorf("they have more than %d letters", maxTexts)
 		}
 		if slices.ContainsFunc(all, func(p Option) bool { return p.key() == o.key() }) {
 			return nil, fmt.Errorf("%s is there twice", o.Name)
@@ -160,7 +122,7 @@ func optionFrom(t *glua.LTable) (Option, error) {
 		}
 	}
 	if c := f.table("choices"); c != nil {
-		for i := range min(c.Len(), maxTexts+1) {
+		for i := range c.Len() {
 			o.Choices = append(o.Choices, c.RawGetInt(i+1).String())
 		}
 	}
@@ -169,9 +131,6 @@ func optionFrom(t *glua.LTable) (Option, error) {
 	}
 	if text, ok := def.(glua.LString); ok {
 		o.Default = string(text)
-	}
-	if o.letters() > maxTexts { // before any message quotes one
-		return o, fmt.Errorf("it has more than %d letters", maxTexts)
 	}
 	if err := o.valid(); err != nil {
 		return o, err

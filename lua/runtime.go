@@ -31,7 +31,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	glua "github.com/yuin/gopher-lua"
@@ -73,14 +72,9 @@ type Runtime struct {
 	file    string   // name of the script
 	lines   []string // of its text, for errors
 	files   files
-	planes  []*luaPlane               // open ones, of the module moe
-	opened  int                       // planes so far
-	raised  *scriptFault              // the last error that was raised for Go code
-	concat  *glua.LFunction           // what compiled scripts call for ".."
-	resumes int                       // coroutines that have resumed each other and not yielded
-	stops   []context.CancelCauseFunc // of the contexts of all bounded parts so far
-	current atomic.Pointer[allowance] // of the bounded part that is running, nil if none is
-	left    bool                      // the script still runs (see within)
+	planes  []*luaPlane  // open ones, of the module moe
+	opened  int          // planes so far
+	raised  *scriptFault // the last error that was raised for Go code
 }
 
 // Scenario is what a script says of itself.
@@ -108,7 +102,7 @@ const (
 // messages. Close the runtime in the end.
 func Load(name, source string, out io.Writer) (*Runtime, error) {
 	r := newRuntime(out)
-	if err := r.load(name, source, topLevel); err != nil {
+	if err := r.load(name, source); err != nil {
 		r.Close()
 		return nil, err
 	}
@@ -135,12 +129,7 @@ func (r *Runtime) Begin(env Env) {
 
 // Close releases the state and, if there is one, the session.
 func (r *Runtime) Close() error {
-	if !r.left {
-		r.L.Close()
-	}
-	for _, stop := range r.stops {
-		stop(nil)
-	}
+	r.L.Close()
 	var errs []error
 	for _, m := range slices.Backward(r.modules) {
 		errs = append(errs, m.close())
@@ -148,17 +137,13 @@ func (r *Runtime) Close() error {
 	return errors.Join(append(errs, r.env.Experiment.Close())...)
 }
 
-func (r *Runtime) load(name, source string, most limits) error {
+func (r *Runtime) load(name, source string) error {
 	r.file, r.lines = name, strings.Split(source, "\n")
-	chunk, err := r.compile(r.L, name, source)
+	chunk, err := compile(r.L, name, source)
 	if err != nil {
 		return err
 	}
-	var top glua.LValue
-	err = r.within(most, name+": the top level", func() (err error) {
-		top, err = r.call(chunk)
-		return err
-	})
+	top, err := r.call(chunk)
 	if err != nil {
 		return err
 	}
@@ -201,9 +186,6 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 	if r.Metrics, err = metricsFrom(own); err != nil {
 		return bad("metrics: %w", err)
 	}
-	if err := r.checkTexts(); err != nil {
-		return bad("%w", err)
-	}
 	for _, t := range r.Thresholds {
 		if err := metric.Check(t.Metric, r.Metrics); err != nil {
 			return fault.New(fault.Script, "%s: %w", t.From, err)
@@ -215,7 +197,7 @@ func (r *Runtime) describe(name string, v glua.LValue) error {
 // Ranks asks the scenario how many ranks it wants with these options; 0 means
 // that it does not say.
 func (r *Runtime) Ranks(options map[string]any) (int, error) {
-	v, err := r.valueFor(r.ranks, options, asking, "ranks")
+	v, err := r.valueFor(r.ranks, options)
 	if err != nil {
 		return 0, err
 	}
@@ -229,17 +211,12 @@ func (r *Runtime) Ranks(options map[string]any) (int, error) {
 	return int(n), nil
 }
 
-// valueFor is the value of a field of the scenario, which may be a function of the options: it is called within limits.
-func (r *Runtime) valueFor(v glua.LValue, options map[string]any, most limits, field string) (glua.LValue, error) {
-	fn, ok := v.(*glua.LFunction)
-	if !ok {
-		return v, nil
+// valueFor is the value of a field of the scenario, which may be a function of the options.
+func (r *Runtime) valueFor(v glua.LValue, options map[string]any) (glua.LValue, error) {
+	if fn, ok := v.(*glua.LFunction); ok {
+		return r.call(fn, toLua(r.L, options))
 	}
-	err := r.within(most, r.Name+": the function "+field, func() (err error) {
-		v, err = r.call(fn, toLua(r.L, options))
-		return err
-	})
-	return v, err
+	return v, nil
 }
 
 // Run runs the scenario at this rank, after Begin.
@@ -278,10 +255,6 @@ func (r *Runtime) openLibraries() {
 	r.L.SetGlobal("print", r.L.NewFunction(r.print))
 	r.openRandom()
 	r.mendLibrary()
-	r.boundCoroutines()
-	r.boundTexts()
-	r.concat = r.L.NewFunction(concat)
-	r.boundLoad()
 	r.valueTypes()
 	r.modules = newModules(r)
 	for _, m := range r.modules {
@@ -431,15 +404,12 @@ func (r *Runtime) scriptError(err error) error {
 		if r.raised != nil && r.raised.text == string(v) {
 			return r.raised.err
 		}
-		return fault.New(fault.Script, "%s", r.explain(plaintext.Cut(string(v), maxError)))
+		return fault.New(fault.Script, "%s", r.explain(string(v)))
 	case *glua.LTable, *glua.LUserData, *glua.LFunction:
 		return fault.New(fault.Script, "%s: error was called with %s", r.file, describe(v))
 	}
 	return fault.New(fault.Script, "%s: error was called with %s", r.file, api.Object)
 }
-
-// maxError bounds the text of an error that a script raises, which may have 64 MiB.
-const maxError = 64 << 10
 
 // syntaxError words the parser's complaint as file:line: what.
 func syntaxError(name string, err error) string {
@@ -459,29 +429,11 @@ func syntaxError(name string, err error) string {
 
 func (r *Runtime) print(L *glua.LState) int {
 	var parts []string
-	bytes := -1 // there is no tab in front of the first
 	for i := 1; i <= L.GetTop(); i++ {
 		parts = append(parts, L.ToStringMeta(L.Get(i)).String())
-		bytes += 1 + len(parts[i-1])
-		refuseLong(L, "print", bytes)
 	}
-	// One write, so that the lines of ranks do not mix, unless the line is very long. What a script prints must not
-	// command a terminal.
-	if bytes <= piece {
-		io.WriteString(r.env.Out, plaintext.Text(strings.Join(parts, "\t")+"\n"))
-		return 0
-	}
-	out := plaintext.Writer(r.env.Out)
-	defer out.Close()
-	for i, part := range parts {
-		if i > 0 {
-			io.WriteString(out, "\t")
-		}
-		for p := range pieces(L, part) {
-			io.WriteString(out, p)
-		}
-	}
-	io.WriteString(out, "\n")
+	// One write, so that the lines of ranks do not mix. What a script prints must not command a terminal.
+	io.WriteString(r.env.Out, plaintext.Text(strings.Join(parts, "\t")+"\n"))
 	return 0
 }
 

@@ -44,7 +44,7 @@ func (r *Runtime) threshold(L *glua.LState) (int, error) {
 // field reads no files: every rank asks for it before there is a world.
 func (r *Runtime) Limits(options map[string]any) ([]threshold.Threshold, error) {
 	all := slices.Clone(r.Thresholds)
-	v, err := r.valueFor(r.limits, options, topLevel, "thresholds")
+	v, err := r.valueFor(r.limits, options)
 	if err != nil {
 		return nil, err
 	}

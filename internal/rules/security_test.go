@@ -13,7 +13,7 @@ import (
 // perigee trusts has none.
 var proofs = [10]string{
 	1: "tools/disagg.TestNothingRuns",
-	2: "lua.TestAccess lua.TestOutputs",
+	2: "lua.TestFilesOfTransfers lua.TestOutputs",
 	3: "internal/conf.TestLoad internal/result.TestWindowIsBounded",
 	4: "internal/plaintext.TestEscape internal/page.TestPagesArePlain internal/page.TestNothingLeavesThePage",
 	5: "spmd/wire.TestStrangersDisturbNobody spmd/wire.TestForgedFramesAreFound",

@@ -100,11 +100,10 @@ type File struct {
 	From      int64  // where this lane's part of an existing file begins
 	Existing  int64  // bytes that an existing file must have
 	Write     bool
-	Overwrite bool     // whether an existing file may be written
-	Allow     string   // what would permit Overwrite, for the hint
-	Several   int      // how many files are wanted, if more than one: then Path must not be an existing file
-	Direct    bool     // past the page cache
-	Below     []string // in which folders it has to be; nil allows any place
+	Overwrite bool   // whether an existing file may be written
+	Allow     string // what would permit Overwrite, for the hint
+	Several   int    // how many files are wanted, if more than one: then Path must not be an existing file
+	Direct    bool   // past the page cache
 }
 
 // Post is one transfer as readers of results see it.

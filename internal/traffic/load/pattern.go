@@ -118,9 +118,7 @@ func checkLane(label string, lane Lane) error {
 func (p Pattern) Digest(b []byte) []byte {
 	b = fmt.Appendf(b, "pattern, %s, %s, shards %d, lane %d", p.Mem, p.Op, p.Shards, p.Lane)
 	for _, rank := range slices.Sorted(maps.Keys(p.Storage)) {
-		o := p.Storage[rank]
-		o.Below = nil // hosts may know them by other names
-		b = fmt.Appendf(b, ", storage_ops of rank %d %+v", rank, o)
+		b = fmt.Appendf(b, ", storage_ops of rank %d %+v", rank, p.Storage[rank])
 	}
 	if p.sendAt != nil {
 		b = fmt.Appendf(b, ", apart %v %v", p.sendAt, p.recvAt)

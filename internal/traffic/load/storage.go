@@ -18,8 +18,6 @@ type StorageOp struct {
 	ReadOffset, ReadSize, WriteOffset, WriteSize int64
 	// Overwrite allows to write to a file that is there.
 	Overwrite bool
-	// Below are the folders in which the file has to be when it is open; nil allows any place.
-	Below []string
 }
 
 // check validates that both pieces lie in the file.
@@ -64,7 +62,7 @@ func (p Pattern) storageNeeds(rank int) (n Needs) {
 	n.Send[nixl.DRAM], n.Recv[nixl.DRAM] = o.WriteSize, o.ReadSize
 	n.Files = []File{{
 		For: "storage_ops", Path: o.Path, Made: o.Path, Size: o.FileSize, Existing: o.FileSize,
-		Write: o.WriteSize > 0, Overwrite: o.Overwrite, Below: o.Below,
+		Write: o.WriteSize > 0, Overwrite: o.Overwrite,
 		Allow: "name a file that does not exist, or run with --allow-io",
 	}}
 	return n

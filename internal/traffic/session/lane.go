@@ -157,14 +157,14 @@ func (l *Lane) open(f load.File) (*openFile, error) {
 			WithHint("name a folder, or a name that does not exist, to have files made")
 	}
 	b, err := l.agent.OpenFile(nixl.File{
-		Path: f.Path, Size: f.Existing, Write: f.Write, Direct: f.Direct, Below: f.Below,
+		Path: f.Path, Size: f.Existing, Write: f.Write, Direct: f.Direct,
 	})
 	return &openFile{Buffer: b, from: f.From, writable: f.Write}, err
 }
 
 func (l *Lane) create(f load.File, path string) (*openFile, error) {
 	b, err := l.agent.OpenFile(nixl.File{
-		Path: path, Size: f.Size, Make: true, Write: f.Write, Direct: f.Direct, Below: f.Below,
+		Path: path, Size: f.Size, Make: true, Write: f.Write, Direct: f.Direct,
 	})
 	return &openFile{Buffer: b, writable: true, made: true}, err
 }

@@ -27,6 +27,9 @@ func (v *Value) With(path []string, data any) (*Value, error) {
 	child := v.Get(path[0])
 	if child == nil {
 		child = &Value{File: v.File, Line: v.Line, parent: v, key: path[0], depth: v.depth + 1}
+		if err := child.checkDepth(); err != nil {
+			return nil, err
+		}
 	}
 	child, err := child.With(path[1:], data)
 	if err != nil {

@@ -319,6 +319,11 @@ func (b *builder) admit(v *Value) error {
 	if b.bytes += valueBytes; b.bytes > MaxMemory {
 		return tooLarge(v.File)
 	}
+	return v.checkDepth()
+}
+
+// checkDepth refuses a value that lies too deep in lists and maps.
+func (v *Value) checkDepth() error {
 	if v.depth > maxDepth {
 		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
 			place(v.File, v.Line), maxDepth)

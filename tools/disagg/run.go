@@ -87,7 +87,7 @@ type session struct {
 // Run submits the cases and judges them.
 func (c *RunCmd) Run(s cli.Streams) error {
 	if c.DryRun {
-		return reading(s, c.run)
+		return guarded(s, c.run)
 	}
 	return c.run(s)
 }

@@ -201,15 +201,6 @@ func openRegular(root *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
-// large reports whether the file may take much memory: a result, which may be compressed, or a long report.
-func (f found) large() bool {
-	if f.err != nil || isResult(f.name) {
-		return f.err == nil
-	}
-	info, err := f.root.Stat(f.name)
-	return err == nil && info.Size() > conf.Long
-}
-
 // text reads the file, which must not be longer than a document may be.
 func (f found) text() ([]byte, error) {
 	file, err := openRegular(f.root, f.name)

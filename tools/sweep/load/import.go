@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"perigee/internal/conf"
 	"perigee/internal/fault"
 	"perigee/tools/sweep/runs"
 )
@@ -55,8 +54,7 @@ func Files(paths []string, o Options) (*Import, error) {
 	files := f.sorted()
 	read := make([][]*runs.Run, len(files))
 	errs := make([]error, len(files))
-	var turn sync.Mutex
-	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o, &turn) })
+	parallel(len(files), o.Progress, func(i int) { read[i], errs[i] = one(files[i], o) })
 
 	in := &Import{Links: f.links, Link: f.link}
 	for i, file := range files {
@@ -70,11 +68,11 @@ func Files(paths []string, o Options) (*Import, error) {
 	return in, nil
 }
 
-// parallel calls do for 0 to n-1 from as many goroutines as there are processors, but not from many: each takes memory.
+// parallel calls do for 0 to n-1 from as many goroutines as there are processors.
 func parallel(n int, progress func(done, all int), do func(i int)) {
 	var next, done atomic.Int64
 	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0), 8) {
+	for range min(n, runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1
@@ -91,9 +89,9 @@ func parallel(n int, progress func(done, all int), do func(i int)) {
 	all.Wait()
 }
 
-// one reads a file, and holds turn while it reads one that may take much memory.
-func one(file found, o Options, turn sync.Locker) ([]*runs.Run, error) {
-	list, err := open(file, turn)
+// one reads a file.
+func one(file found, o Options) ([]*runs.Run, error) {
+	list, err := open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +102,7 @@ func one(file found, o Options, turn sync.Locker) ([]*runs.Run, error) {
 	return list, nil
 }
 
-func open(file found, turn sync.Locker) (list []*runs.Run, err error) {
+func open(file found) (list []*runs.Run, err error) {
 	// A defect in a parser costs one file, not the import.
 	defer func() {
 		if trouble := recover(); trouble != nil {
@@ -114,21 +112,12 @@ func open(file found, turn sync.Locker) (list []*runs.Run, err error) {
 	if file.err != nil {
 		return nil, file.err
 	}
-	large := file.large()
-	if large {
-		turn.Lock()
-		defer turn.Unlock()
-	}
 	if isResult(file.name) && hasResult(file.root, file.name) {
 		return resultRuns(file)
 	}
 	text, err := file.text()
 	if err != nil {
 		return nil, err
-	}
-	if !large && conf.Weighty(text) {
-		turn.Lock()
-		defer turn.Unlock()
 	}
 	r, err := Report(file.path, text)
 	if err != nil {

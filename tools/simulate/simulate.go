@@ -12,11 +12,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/memory"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -80,7 +80,7 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 		return err
 	}
 	// Most of what the ranks leave behind is soon garbage.
-	defer heap.Limit(memoryLimit)()
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
 	for i, n := range sizes {
 		if i > 0 || n >= 1<<10 { // takes seconds

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -40,11 +39,6 @@ func (o *Output) Fault() error {
 // IgnoreBrokenPipes makes writing to a pipe without a reader an error, like any other, instead of the end of this
 // process: a command that has started others, or has files to remove, does that first.
 func IgnoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
-
-// Closed is the standard output of a process that was started without one.
-type Closed struct{}
-
-func (Closed) Write([]byte) (int, error) { return 0, errors.New("standard output is closed") }
 
 // NotOver refuses to write what was computed from files over one of them. "-" and "" name no file.
 func NotOver(output string, inputs ...string) error {

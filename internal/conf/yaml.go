@@ -168,7 +168,11 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node) error {
 	if err := r.count(n, len(n.Content)/2); err != nil {
 		return err
 	}
-	lines := map[string]int{} // of the keys of this node
+	type id struct {
+		name   string
+		merges bool // "<<" in quotes is another key
+	}
+	lines := map[id]int{} // of the keys of this node
 	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, node := n.Content[i], n.Content[i+1]
@@ -176,18 +180,16 @@ func (r *yamlReader) addPairs(v *Value, n *yaml.Node) error {
 		if err != nil {
 			return err
 		}
-		is := isMergeKey(key)
-		// A merge key and a key "<<" in quotes are two keys.
-		id := fmt.Sprint(is, name)
-		if first, ok := lines[id]; ok {
+		merges := isMergeKey(key)
+		if first, ok := lines[id{name, merges}]; ok {
 			return (&Value{File: v.File, Line: key.Line, parent: v, key: name}).givenTwice(first)
 		}
-		lines[id] = key.Line
+		lines[id{name, merges}] = key.Line
 		switch {
-		case is && node.Kind == yaml.SequenceNode:
+		case merges && node.Kind == yaml.SequenceNode:
 			merged = node.Content
 			continue
-		case is:
+		case merges:
 			merged = []*yaml.Node{node}
 			continue
 		case v.Has(name):

@@ -15,7 +15,6 @@ import (
 	"github.com/alecthomas/kong"
 
 	"perigee/internal/cli"
-	"perigee/internal/early"
 	"perigee/internal/fault"
 	"perigee/internal/table"
 	"perigee/internal/version"
@@ -37,9 +36,6 @@ import (
 
 func main() {
 	streams := cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Env: os.Getenv}
-	if early.StdoutClosed() {
-		streams.Out = cli.Closed{}
-	}
 	// Not by returning: libraries loaded at run time must not run C's exit handlers.
 	os.Exit(execute(os.Args[1:], streams))
 }

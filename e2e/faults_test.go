@@ -509,8 +509,7 @@ end }`})
 	harness.Contains(t, "stderr", o.Stderr, "the scenario has filled ", "102 MB were available at the start, for 1 rank", "keep less")
 }
 
-// A scenario that fills what a limit of its process leaves ends the job by perigee's own watch. Where the limit is so
-// tight that Go's runtime is refused memory first, the process ends with a line, too, and never with Go's dump.
+// A scenario that fills what a limit of its process leaves ends the job by perigee's own watch.
 func TestScenarioFillsItsLimit(t *testing.T) {
 	if harness.RaceEnabled {
 		t.Skip("the race detector takes more")
@@ -519,35 +518,12 @@ func TestScenarioFillsItsLimit(t *testing.T) {
  local t = {}
  for i = 1, 1e9 do t[i] = { i } end
 end }`})
-	for limit, codes := range map[string][]fault.Kind{
-		"1000000": {fault.Resource},
-		"150000":  {fault.Resource, fault.RankLost},
-	} {
-		o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", "ulimit -d " + limit + `; exec "$@"`, "sh",
-			harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
-		if !slices.Contains(codes, fault.Kind(o.Code)) || strings.Contains(o.Stderr, "goroutine ") {
-			t.Errorf("%s: exit code %d, want %d\n%s", limit, o.Code, codes, o.Stderr)
-		}
-		harness.Contains(t, limit, o.Stderr, "ulimit -d", "keep less")
+	o := harness.Start(t, harness.Command{Dir: dir, Argv: []string{"sh", "-c", `ulimit -d 1000000; exec "$@"`, "sh",
+		harness.Program, "run", "s.lua", "--engine", "shm"}}).Wait()
+	if o.Code != int(fault.Resource) || strings.Contains(o.Stderr, "goroutine ") {
+		t.Errorf("exit code %d, want %d\n%s", o.Code, fault.Resource, o.Stderr)
 	}
-}
-
-// Limits with which Go's runtime cannot start are told in perigee's words.
-func TestLimitsAtStart(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector takes memory first, and ends the process in its own way")
-	}
-	for option, want := range map[string]string{
-		"-v 700000": "perigee: the limit on address space is 700000 KiB, and the program has ",
-		"-d 60000":  "perigee: the limit on data is 60000 KiB, and the program has ",
-	} {
-		o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", "ulimit " + option + `; exec "$0" version`,
-			harness.Program}}).Wait()
-		if o.Code != int(fault.Resource) || strings.Count(o.Stderr, "\n") != 2 {
-			t.Errorf("%s: exit code %d, want %d\n%s", option, o.Code, fault.Resource, o.Stderr)
-		}
-		harness.Contains(t, option, o.Stderr, want, "hint: raise it: ulimit "+option[:2]+" unlimited")
-	}
+	harness.Contains(t, "stderr", o.Stderr, "ulimit -d", "keep less")
 }
 
 // What UCX leaves in /dev/shm where a rank is killed while it connects is removed, by the
@@ -633,19 +609,6 @@ func TestDumpOnRequest(t *testing.T) {
 		harness.Signal(t, p.Cmd.Process.Pid, s)
 		if o := p.Wait(); o.Code != 2 || !strings.Contains(o.Stderr, "goroutine ") {
 			t.Errorf("%v: exit code %d, want 2\n%s", s, o.Code, o.Stderr)
-		}
-	}
-}
-
-// With too few descriptors nothing runs, and nothing passes for good.
-func TestHardlyAnyDescriptors(t *testing.T) {
-	if harness.RaceEnabled {
-		t.Skip("the race detector opens files first, and ends the process in its own way")
-	}
-	for n, want := range map[string]int{"2": 127, "3": 127, "4": int(fault.Resource), "6": int(fault.Resource)} {
-		o := harness.Start(t, harness.Command{Argv: []string{"sh", "-c", "ulimit -n " + n + `; exec "$0" version`, harness.Program}}).Wait()
-		if o.Code != want || strings.Contains(o.Stderr, "goroutine ") {
-			t.Errorf("%s descriptors: exit code %d, want %d\n%s", n, o.Code, want, o.Stderr)
 		}
 	}
 }

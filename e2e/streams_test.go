@@ -147,24 +147,6 @@ func TestOutputOnFullDevice(t *testing.T) {
 	}
 }
 
-// What a command prints is not lost without a word where standard output is closed. One that prints nothing has no need
-// of it.
-func TestOutputOnClosedDescriptor(t *testing.T) {
-	for _, args := range []string{"--help", "version", "scenarios", "kvbench models"} {
-		o := inShell(t, "", `exec "$@" >&-`, strings.Fields(args)...).Wait()
-		checkComplaint(t, o, fault.Output, "cannot write the output: standard output is closed")
-	}
-	run := inShell(t, "", `exec "$@" >&-`, "run", "alltoall", "-n", "2", "--engine", "shm", "--iters", "2", "--result", "r.json")
-	run.MustEnd()
-	for _, others := range []string{"", " <&-"} {
-		o := inShell(t, run.Dir, `exec "$@" >&-`+others, "report", "r.json", "--format", "json", "-o", "/dev/stdout").Wait()
-		checkComplaint(t, o, fault.Output, "cannot write /dev/stdout: it is closed")
-	}
-	if o := inShell(t, run.Dir, `exec "$@" >&-`, "report", "r.json").Wait(); o.Code != 0 || o.Stderr != "# report: report.html\n" {
-		t.Errorf("a command that prints nothing: exit code %d, %s", o.Code, o.Stderr)
-	}
-}
-
 // growing has a result that becomes larger and larger.
 const growing = `return {
 	run = function()

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
-	"perigee/e2e/internal/harness"
 	"perigee/e2e/bench/truth"
+	"perigee/e2e/internal/harness"
 )
 
 // What a report says of contention is what follows from how the experiment is made. On a busy machine an experiment may go

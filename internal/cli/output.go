@@ -47,11 +47,6 @@ var errNoReader = errors.New("broken pipe")
 // process: a command that has started others, or has files to remove, does that first.
 func IgnoreBrokenPipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
-// Closed is the standard output of a process that was started without one.
-type Closed struct{}
-
-func (Closed) Write([]byte) (int, error) { return 0, errors.New("standard output is closed") }
-
 // NotOver refuses to write what was computed from files over one of them. "-" and "" name no file.
 func NotOver(output string, inputs ...string) error {
 	if output == "" || output == "-" {

@@ -99,7 +99,7 @@ func missing(f *Field, from *Value) error {
 // defaultFor returns the checked default of f for a map that lacks the key.
 func (f *Field) defaultFor(in *Value) (*Value, error) {
 	v := &Value{File: in.File, Line: in.Line, parent: in, key: f.Name, depth: in.depth + 1}
-	if err := new(builder).fillPlain(v, f.Default); err != nil {
+	if err := v.fillPlain(f.Default); err != nil {
 		return nil, err
 	}
 	return f.check(v)

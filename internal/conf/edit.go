@@ -2,7 +2,6 @@ package conf
 
 import (
 	"bytes"
-	"fmt"
 	"maps"
 	"math"
 	"regexp"
@@ -19,7 +18,7 @@ import (
 func (v *Value) With(path []string, data any) (*Value, error) {
 	if len(path) == 0 {
 		c := v.as(Null, nil)
-		return c, new(builder).fillPlain(c, data)
+		return c, c.fillPlain(data)
 	}
 	if v.Kind != Map && v.Kind != Null {
 		return nil, mismatch(v, "a map with the key "+quote(path[0]))
@@ -27,6 +26,9 @@ func (v *Value) With(path []string, data any) (*Value, error) {
 	child := v.Get(path[0])
 	if child == nil {
 		child = &Value{File: v.File, Line: v.Line, parent: v, key: path[0], depth: v.depth + 1}
+		if err := child.checkDepth(); err != nil {
+			return nil, err
+		}
 	}
 	child, err := child.With(path[1:], data)
 	if err != nil {
@@ -79,7 +81,7 @@ func (v *Value) mapScalars(path []string, change func(path []string, v *Value) a
 	}
 	to := change(path, v)
 	c := v.as(Null, nil)
-	if to == v || to == v.scalar || new(builder).fillPlain(c, to) != nil {
+	if to == v || to == v.scalar || c.fillPlain(to) != nil {
 		return v
 	}
 	return c
@@ -113,22 +115,9 @@ func (v *Value) MapKeys(change func(key string) string) *Value {
 	return v
 }
 
-// maxYAML bounds what [Value.YAML] writes: what aliases repeat is indented anew in each place, line by line.
-const maxYAML = 16 << 20
-
-// bounded takes the text of a document up to maxYAML.
-type bounded struct{ bytes.Buffer }
-
-func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxYAML {
-		return 0, fmt.Errorf("as YAML it has more than %d MiB", maxYAML>>20)
-	}
-	return b.Buffer.Write(p)
-}
-
-// YAML writes v as a YAML document with the keys in their order. A document of more than 16 MiB is an error.
+// YAML writes v as a YAML document with the keys in their order.
 func (v *Value) YAML() ([]byte, error) {
-	var b bounded
+	var b bytes.Buffer
 	e := yaml.NewEncoder(&b)
 	e.SetIndent(2)
 	err := e.Encode(v.node())

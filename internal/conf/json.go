@@ -16,7 +16,6 @@ import (
 
 // jsonReader fills values from the tokens of a JSON text.
 type jsonReader struct {
-	b     *builder
 	top   *Value
 	dec   *json.Decoder
 	lines lines
@@ -27,7 +26,7 @@ type jsonReader struct {
 // nothing.
 var pythonNumbers = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?Infinity|NaN`)
 
-func readJSON(b *builder, top *Value, text []byte) error {
+func readJSON(top *Value, text []byte) error {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil // Parse says what is wanted
 	}
@@ -39,7 +38,7 @@ func readJSON(b *builder, top *Value, text []byte) error {
 			return []byte("null")
 		})
 	}
-	r := jsonReader{b: b, top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
+	r := jsonReader{top: top, dec: json.NewDecoder(bytes.NewReader(text)), lines: newLines(text), text: text}
 	r.dec.UseNumber()
 	token, err := r.next()
 	if err != nil {
@@ -101,7 +100,6 @@ func (r *jsonReader) fill(v *Value, token json.Token) error {
 			v.written = string(t)
 		}
 	case string:
-		r.b.bytes += textBytes + len(t) // the next value is refused if that is too much
 		v.become(String, t)
 	case bool:
 		v.become(Bool, t)
@@ -120,7 +118,7 @@ func (r *jsonReader) fillMap(v *Value) error {
 		if !ok {
 			return syntaxError(r.top, r.line(), "JSON", "a key must be text in double quotes")
 		}
-		value, err := r.b.entry(v, key, r.line())
+		value, err := v.entry(key, r.line())
 		if err != nil {
 			return err
 		}
@@ -142,7 +140,7 @@ func (r *jsonReader) fillList(v *Value) error {
 		if err != nil {
 			return err
 		}
-		value, err := r.b.item(v, r.line())
+		value, err := v.item(r.line())
 		if err != nil {
 			return err
 		}

@@ -9,9 +9,7 @@
 // writes it as a literal, a script as a table ([SchemaFrom]).
 //
 // JSON is not read as the YAML that it nearly is: the YAML library refuses pairs of surrogates ("\ud83d\ude00") and
-// takes what JSON forbids, such as keys without quotes, 01, a comma at the end and line breaks in text. TOML is read by
-// a decoder that judges which tables may be defined twice, and by a parser that knows lines; neither can do without
-// the other.
+// takes what JSON forbids, such as keys without quotes, 01, a comma at the end and line breaks in text.
 //
 // All errors are of the kind [fault.Input] unless stated otherwise. Only the
 // first mistake in the order of the document is reported. A key that is given
@@ -32,38 +30,19 @@ import (
 	"perigee/internal/fault"
 	"perigee/internal/regular"
 	"perigee/internal/secret"
-	"perigee/internal/size"
 )
 
-// The limits of a document. They keep a damaged or hostile file from taking
-// all memory, or the processor for minutes.
+// The limits of a document.
 const (
-	MaxBytes  = 64 << 20  // of text
-	maxDepth  = 100       // lists and maps inside each other
-	maxValues = 1 << 22   // in a document
-	MaxMemory = 400 << 20 // of all values, as estimated
+	MaxBytes = 64 << 20 // of text
+	maxDepth = 100      // lists and maps inside each other
 )
-
-// What values take in memory, measured: in the tree, which all formats share.
-const (
-	valueBytes = 128
-	textBytes  = 32 // beside its characters
-	keyBytes   = 150
-	mapBytes   = 400
-	listBytes  = 80 // of one that is not empty
-)
-
-// tooLarge refuses what would take more than MaxMemory.
-func tooLarge(name string) error {
-	return fault.New(fault.Input, "%s: wanted values that take at most %s of memory, got more", name, size.Binary(MaxMemory)).
-		WithHint("large matrices belong in separate files; lists and maps in brackets take more than lines, and YAML and TOML more than JSON")
-}
 
 // format is one way to write a document.
 type format struct {
 	name       string
 	extensions []string
-	read       func(b *builder, top *Value, text []byte) error
+	read       func(top *Value, text []byte) error
 }
 
 var formats = []format{
@@ -91,21 +70,16 @@ func Readable(name string) bool {
 
 // Load reads the document in a file. Its name determines the format, as in [Parse].
 func Load(path string) (*Value, error) {
-	text, err := ReadText(path)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, text)
-}
-
-// ReadText reads the text of a document for [Parse].
-func ReadText(path string) ([]byte, error) {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() { // of a folder Read says what is in it
 		if _, err := formatOf(path); err != nil {
 			return nil, err
 		}
 	}
-	return Read(path, nil)
+	text, err := Read(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, text)
 }
 
 // Read reads the text that Load parses. It takes only regular files, since anything else
@@ -174,9 +148,8 @@ func Parse(name string, text []byte) (*Value, error) {
 		return nil, fault.New(fault.Input, "%s: wanted UTF-8 text, got the byte 0x%02x",
 			place(name, newLines(text).at(at)), text[at])
 	}
-	b := &builder{}
 	top := &Value{File: name, Line: 1}
-	if err := f.read(b, top, text); err != nil {
+	if err := f.read(top, text); err != nil {
 		return nil, err
 	}
 	if top.Kind == Null {
@@ -184,47 +157,6 @@ func Parse(name string, text []byte) (*Value, error) {
 			f.name)
 	}
 	return top, nil
-}
-
-// Long is the text, in bytes, from which on documents are read one at a time, where many are read side by side.
-const Long = 64 << 10
-
-// Weighty reports whether reading a document of this text may take far more memory than most do: it is long, or YAML
-// whose aliases repeat what it holds.
-func Weighty(text []byte) bool { return len(text) > Long || bytes.IndexByte(text, '&') >= 0 }
-
-// ReadInTurn is [ReadText] where many documents are read side by side: it calls take for one that is weighty, maybe
-// twice, before it is read if that can be known.
-func ReadInTurn(path string, take func()) ([]byte, error) {
-	if info, err := os.Stat(path); err == nil && info.Size() > Long {
-		take()
-	}
-	text, err := ReadText(path)
-	if Weighty(text) {
-		take()
-	}
-	return text, err
-}
-
-// Memory is what a value and all in it take, in bytes, as estimated.
-func (v *Value) Memory() int {
-	n := valueBytes
-	if v.Kind == String {
-		n += textBytes + len(v.Text())
-	}
-	if len(v.List()) > 0 {
-		n += listBytes
-	}
-	for _, element := range v.List() {
-		n += element.Memory()
-	}
-	if len(v.Keys()) > 0 {
-		n += mapBytes
-	}
-	for _, key := range v.Keys() {
-		n += keyBytes + len(key) + v.Get(key).Memory()
-	}
-	return n
 }
 
 func tooLong(name string) error {
@@ -235,16 +167,8 @@ func tooLong(name string) error {
 // control character that no format allows, or -1.
 func notText(text []byte) int {
 	for at := 0; at < len(text); {
-		c := text[at]
-		if c < utf8.RuneSelf {
-			if c < ' ' && c != '\t' && c != '\n' && c != '\r' {
-				return at
-			}
-			at++
-			continue
-		}
 		r, size := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && size == 1 {
+		if r == utf8.RuneError && size == 1 || r < ' ' && !strings.ContainsRune("\t\n\r", r) {
 			return at
 		}
 		at += size
@@ -271,27 +195,17 @@ func (l lines) at(offset int) int {
 	return before + 1
 }
 
-// builder puts the values of a document into the tree, within its limits. The
-// readers of the formats make an empty value and then fill it.
-type builder struct {
-	values int
-	bytes  int // that they take, estimated
-}
-
 // entry adds a key with an empty value to a map.
-func (b *builder) entry(m *Value, key string, line int) (*Value, error) {
-	v := &Value{File: m.File, Line: line, parent: m, key: key, depth: m.depth + 1}
-	if first := m.Get(key); first != nil {
-		return nil, v.givenTwice(first.Line)
+func (v *Value) entry(key string, line int) (*Value, error) {
+	value := &Value{File: v.File, Line: line, parent: v, key: key, depth: v.depth + 1}
+	if first := v.Get(key); first != nil {
+		return nil, value.givenTwice(first.Line)
 	}
-	if b.bytes += keyBytes; len(m.Keys()) == 0 {
-		b.bytes += mapBytes
-	}
-	if err := b.admit(v); err != nil {
+	if err := value.checkDepth(); err != nil {
 		return nil, err
 	}
-	m.put(key, v)
-	return v, nil
+	v.put(key, value)
+	return value, nil
 }
 
 func (v *Value) givenTwice(first int) error {
@@ -299,35 +213,22 @@ func (v *Value) givenTwice(first int) error {
 }
 
 // item adds an empty value to a list.
-func (b *builder) item(l *Value, line int) (*Value, error) {
-	v := &Value{File: l.File, Line: line, parent: l, index: int32(len(l.List())), depth: l.depth + 1}
-	if v.index == 0 {
-		b.bytes += listBytes
-	}
-	if err := b.admit(v); err != nil {
+func (v *Value) item(line int) (*Value, error) {
+	value := &Value{File: v.File, Line: line, parent: v, index: int32(len(v.List())), depth: v.depth + 1}
+	if err := value.checkDepth(); err != nil {
 		return nil, err
 	}
-	l.push(v)
-	return v, nil
+	v.push(value)
+	return value, nil
 }
 
-// admit counts a new value.
-func (b *builder) admit(v *Value) error {
-	if b.values++; b.values > maxValues {
-		return tooMany(place(v.File, v.Line))
-	}
-	if b.bytes += valueBytes; b.bytes > MaxMemory {
-		return tooLarge(v.File)
-	}
+// checkDepth refuses a value that lies too deep in lists and maps.
+func (v *Value) checkDepth() error {
 	if v.depth > maxDepth {
 		return fault.New(fault.Input, "%s: wanted at most %d lists and maps inside each other, got more",
 			place(v.File, v.Line), maxDepth)
 	}
 	return nil
-}
-
-func tooMany(place string) error {
-	return fault.New(fault.Input, "%s: wanted at most %d values in a document, got more", place, maxValues)
 }
 
 // put adds a key that is not there yet.

@@ -201,41 +201,45 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestSizeIsBounded(t *testing.T) {
-	var keys strings.Builder // each is kept with its text
-	for i := range 400_000 {
-		fmt.Fprintf(&keys, "k%d: 1\n", i)
-	}
 	text := bytes.Repeat([]byte(" "), MaxBytes+1)
 	if _, err := Parse("a.yaml", text); err == nil || !strings.Contains(err.Error(), "wanted at most 67108864 bytes") {
 		t.Errorf("a long document: %v", err)
 	}
+}
+
+// A large table is read in a time that grows with its size: T9 of the trials.
+func TestLargeTables(t *testing.T) {
+	lines := func(n int, format string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strings.ReplaceAll(format, "%d", fmt.Sprint(i)))
+		}
+		return b.String()
+	}
 	for name, list := range map[string][]string{
-		"a.yaml": {
-			"[" + strings.Repeat("0,", 500_000) + "]", "[" + strings.Repeat("{a: {a: {a: {a: {a: {a: 1}}}}}},", 50_000) + "]",
-			strings.Repeat("- ", 1_500_000), strings.Repeat("- a: 1\n", 500_000), "{" + strings.Repeat("? a : b, ", 200_000) + "}",
-			"[" + strings.Repeat("[[[[]]]],", 100_000) + "]", strings.Repeat("- &a !!str 'x' # x\n", 500_000),
-			keys.String(),
-		},
+		"a.yaml": {"[" + strings.Repeat("0,", 200_000) + "]", strings.Repeat("- a: 1\n", 100_000)},
+		"a.json": {"[" + strings.Repeat(`{"a":1},`, 100_000) + "1]"},
 		"a.toml": {
-			"a = [" + strings.Repeat("0,", 2_500_000) + "]", "a = [" + strings.Repeat("{a={a={a={a={a={a=1}}}}}},", 60_000) + "]",
-			"a = [" + strings.Repeat("{a.b.c.d.e.f.g.h=1},", 60_000) + "]", strings.Repeat("[[a]]\n[a.b.c.d.e.f.g.h]\n", 60_000),
-			"a = [" + strings.Repeat("[[[[]]]],", 300_000) + "]",
+			"a = [" + strings.Repeat("0,", 200_000) + "]", lines(100_000, "k%d = 1\n"), lines(50_000, "[k%d]\n"), lines(50_000, "[[a]]\n[a.b]\nk%d = 1\n"),
+			"a = {" + lines(50_000, "k%d = 1, ") + "k = 1}\n",
 		},
-		"a.json": {"[" + strings.Repeat(`{"a":1},`, 600_000) + "1]"},
 	} {
 		for _, text := range list {
-			if _, err := Parse(name, []byte(text)); err == nil || err.Error() != name+": wanted values that take at most 400 MiB of memory, got more" {
-				t.Errorf("%.30q...: %v", text, err)
+			if _, err := Parse(name, []byte(text)); err != nil {
+				t.Errorf("%s: %.30q...: %v", name, text, err)
 			}
 		}
 	}
-	b := builder{values: maxValues - 1}
-	top := &Value{File: "a.yaml", Kind: List}
-	if _, err := b.item(top, 1); err != nil {
-		t.Errorf("the last value: %v", err)
-	}
-	if _, err := b.item(top, 2); err == nil || err.Error() != "a.yaml:2: wanted at most 4194304 values in a document, got more" {
-		t.Errorf("one value too many: %v", err)
+}
+
+// Brackets by the million are an error of the library, and not the end of the process.
+func TestManyBrackets(t *testing.T) {
+	for name, text := range map[string]string{"a.toml": "a = ", "a.yaml": "a: ", "a.json": ""} {
+		for _, bracket := range []string{"[", "{a = {", "{a: ", `{"a": `} {
+			if _, err := Parse(name, []byte(text+strings.Repeat(bracket, 1_000_000))); fault.KindOf(err) != fault.Input {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 	}
 }
 
@@ -243,7 +247,7 @@ func TestSizeIsBounded(t *testing.T) {
 func TestDottedKeysAreBounded(t *testing.T) {
 	long := "'" + strings.Repeat(".", 1000) + "'"
 	for text, want := range map[string]int{
-		"a = 1\n\na" + strings.Repeat(".a", 101) + " = 1\n":                                                                                 3,
+		"b = 1\n\na" + strings.Repeat(".a", 101) + " = 1\n":                                                                                 3,
 		"[x" + strings.Repeat(" . \"a\\\"\"", 101) + "]\n":                                                                                  1,
 		"s = \"\"\"\n\\\"\"\"\"\na = [{b" + strings.Repeat(".'.'", 101) + " = 1}]\n":                                                        3,
 		"a" + strings.Repeat(".a", 98) + " = 1\n":                                                                                           0,
@@ -253,44 +257,6 @@ func TestDottedKeysAreBounded(t *testing.T) {
 		if want == 0 && err != nil || want > 0 && (err == nil || err.Error() != fmt.Sprintf("a.toml:%d: wanted at most 100 lists and maps inside each other, got more", want)) {
 			t.Errorf("%.60q: %v, want line %d", text, err, want)
 		}
-	}
-}
-
-// The library for TOML searches all keys of a table for each of them, and the one for YAML all directives.
-func TestTimeIsBounded(t *testing.T) {
-	lines := func(n int, format string) string {
-		var b strings.Builder
-		for i := range n {
-			b.WriteString(strings.ReplaceAll(format, "%d", fmt.Sprint(i)))
-		}
-		return b.String()
-	}
-	const fewer = "a.toml: wanted TOML of fewer tables and keys, about 20000 in one, got more"
-	for text, want := range map[string]string{
-		lines(5_000, "k%d = 1\n"): "",
-		lines(5_000, "[[patterns]]\na = 1\nb = 2\nc = 3\n[patterns.more]\nx = {y = 1, z = 2}\n"):            "",
-		lines(2_000, "[t%d]\na = 1\nb = 2\n[t%d.x.y]\nc.d = 1\nc.e = 2\n"):                                  "",
-		"a = [" + lines(5_000, "{x = 1, y = [[1], [2]]},\n") + "]\nb = 1\n":                                 "",
-		lines(50, "[[a]]\n"+lines(100, "k%d = 1\n")+"[[a.b]]\n"+lines(100, "k%d = 1\n")+"[[a.b]]\nx = 1\n"): "",
-		lines(100_000, "k%d = 1\n"):                                         fewer,
-		lines(100_000, "k.k%d.x = 1\n"):                                     fewer,
-		lines(100_000, "[k%d]\n"):                                           fewer,
-		lines(100_000, "[[k%d]]\n"):                                         fewer,
-		"a = {" + lines(100_000, "k%d = 1, ") + "k = 1}\n":                  fewer,
-		"a = [[{" + lines(100_000, "k%d = 1, ") + "k = 1}]]\n":              fewer,
-		lines(20_000, "k%d = 1\n") + lines(20_000, "[[a]]\n"):               fewer,
-		"a = [" + lines(400_000, "[],") + "]\n" + lines(1_000, "k%d = 1\n"): fewer,
-	} {
-		if _, err := Parse("a.toml", []byte(text)); want == "" && err != nil || want != "" && (err == nil || err.Error() != want) {
-			t.Errorf("%.60q...: %v, want %q", text, err, want)
-		}
-	}
-	const directives = "a.yaml: wanted at most 100 directives (lines that begin with %), got 100000"
-	if _, err := Parse("a.yaml", []byte(lines(100_000, "%TAG !e%d! tag:x,2000:\n")+"---\na: 1\n")); err == nil || err.Error() != directives {
-		t.Errorf("many directives: %v", err)
-	}
-	if _, err := Parse("a.toml", []byte("a = "+strings.Repeat("[", 1_000_000))); err == nil || err.Error() != "a.toml:1: wanted at most 100 lists and maps inside each other, got more" {
-		t.Errorf("many brackets: %v", err)
 	}
 }
 
@@ -310,26 +276,10 @@ func TestAliasesAreBounded(t *testing.T) {
 		fmt.Fprintf(&lists, "a%d: &a%d [%s]\n", i, i, nine)
 		fmt.Fprintf(&merges, "a%d: &a%d {<<: [%s]}\n", i, i, nine)
 	}
-	// 30 kB of text, 8^5 times.
-	texts, keys := new(strings.Builder), new(strings.Builder)
-	fmt.Fprintf(texts, "a0: &a0 %s\n", strings.Repeat("x", 29_000))
-	fmt.Fprintf(keys, "a0: &a0 {%s: 1}\n", strings.Repeat("x", 1000))
-	for i := 1; i <= 5; i++ {
-		alias := fmt.Sprintf("*a%d", i-1)
-		list := strings.TrimSuffix(strings.Repeat(alias+", ", 8), ", ")
-		fmt.Fprintf(texts, "a%d: &a%d [%s]\n", i, i, list)
-		fmt.Fprintf(keys, "a%d: &a%d [%s]\n", i, i, list)
-	}
-	// An alias is a key, too.
-	asKeys := fmt.Sprintf("a: &a %s\nl:\n%s", strings.Repeat("x", 1<<18), strings.Repeat("- {*a : 1}\n", 100))
-	const longTexts = "its aliases repeat more than 16777216 bytes of text"
 	const repeats = "its aliases repeat more than 262144 values"
 	for text, want := range map[string]string{
 		lists.String():  repeats,
 		merges.String(): repeats,
-		texts.String():  longTexts,
-		keys.String():   longTexts,
-		asKeys:          longTexts,
 		chain.String():  "wanted at most 100 anchors that refer to each other in a chain",
 	} {
 		if _, err := Parse("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -620,7 +570,7 @@ func fuzzParse(f *testing.F, name string, words, seeds []string, check func(t *t
 		}
 		checkLines(t, v, 1+len(lineBreak.FindAll(in, -1)))
 		check(t, in, v)
-		if text, err := json.Marshal(v.Plain()); err == nil { // not with NaN or Inf
+		if text, err := json.Marshal(v.Plain()); err == nil && len(text) < 1<<20 { // not with NaN or Inf; aliases make it long
 			if want, got := v.Plain(), parse("a.json", string(text)).Plain(); !same(want, got) {
 				t.Fatalf("through JSON (-want +got):\n%s", cmp.Diff(want, got, sameNumbers))
 			}
@@ -666,7 +616,7 @@ func FuzzYAML(f *testing.F) {
 		"%YAML 1.2\n---\na: \"\\u00e9\"\n", "- - - 1\n", strings.Repeat("- ", 90) + "1\n", "{a: {b: [c, {d: e}]}}", "a: 0x1f\nb: 1e3\nc: .inf\n", "# c\n\n", "\ta", "\r0", "a: !<tag:yaml.org,2002:int> 3",
 		"a: 0o17\nb: 0o8\nc: -0x1\nd: +1\ne: 1.\nf: .5\ng: yes\nh: NULL\ni: ~x\nj: -.inf\nk: .nan\n", "a: !!float 3\nb: !!str 0x1f\nc: !!null ~\nd: !!bool true\n", "a: !!int 1.5\n", "a: !!seq {}\n",
 		"x: &x {a: 1, b: 2}\ny: &y {b: 3, c: 4}\nz:\n  <<: [*x, *y]\n  c: 5\n", "x: &x {a: 1}\ny: &y {<<: *x, b: 2}\nz: {<<: *y, a: 3}\n", "a: &x [1, 2]\nb: [*x, *x]\n", "&k a: 1\nb: {*k : 2}\n",
-		"iters: 9223372036854775807\n", "a: &a \"" + strings.Repeat("x", 600) + "\"\n" + aliasesOfAliases(5), "a: &a [x]\n" + aliasesOfAliases(7), strings.Repeat("[", 2000), strings.Repeat("- ", 2000),
+		"iters: 9223372036854775807\n", "a: &a \"" + strings.Repeat("x", 60) + "\"\n" + aliasesOfAliases(4), "a: &a [x]\n" + aliasesOfAliases(7), strings.Repeat("[", 2000), strings.Repeat("- ", 2000),
 		"a: {<<: 1}\n", "'<<': {a: 1}\n", "a: 1\n\"a\": 2\n", "0: 1\n'0': 2\n", "? [a]\n: b\n", "a: 9223372036854775808\nb: 0x8000000000000000\n", "a: 1e999\n",
 	}, func(t *testing.T, in []byte, v *Value) {
 		var document yaml.Node

@@ -12,14 +12,13 @@ import (
 // data that is nested deeper than a document can be.
 func FromPlain(file string, data any) (*Value, error) {
 	top := &Value{File: file}
-	b := &builder{}
-	if err := b.fillPlain(top, data); err != nil {
+	if err := top.fillPlain(data); err != nil {
 		return nil, err
 	}
 	return top, nil
 }
 
-func (b *builder) fillPlain(v *Value, data any) error {
+func (v *Value) fillPlain(data any) error {
 	switch d := data.(type) {
 	case nil:
 	case bool:
@@ -39,39 +38,39 @@ func (b *builder) fillPlain(v *Value, data any) error {
 		v.become(d.Kind, d.scalar)
 		v.written = d.written
 	case []string:
-		return fillPlainList(b, v, d)
+		return fillPlainList(v, d)
 	case []any:
-		return fillPlainList(b, v, d)
+		return fillPlainList(v, d)
 	case map[string]any:
-		return b.fillPlainMap(v, d)
+		return v.fillPlainMap(d)
 	default:
 		return v.Errorf("wanted plain data, got a value of the type %T", data)
 	}
 	return nil
 }
 
-func fillPlainList[E any](b *builder, v *Value, elements []E) error {
+func fillPlainList[E any](v *Value, elements []E) error {
 	v.become(List, nil)
 	for _, element := range elements {
-		value, err := b.item(v, v.Line)
+		value, err := v.item(v.Line)
 		if err != nil {
 			return err
 		}
-		if err := b.fillPlain(value, element); err != nil {
+		if err := value.fillPlain(element); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *builder) fillPlainMap(v *Value, fields map[string]any) error {
+func (v *Value) fillPlainMap(fields map[string]any) error {
 	v.become(Map, nil)
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
-		value, err := b.entry(v, key, v.Line)
+		value, err := v.entry(key, v.Line)
 		if err != nil {
 			return err
 		}
-		if err := b.fillPlain(value, fields[key]); err != nil {
+		if err := value.fillPlain(fields[key]); err != nil {
 			return err
 		}
 	}

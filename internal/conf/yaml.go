@@ -13,30 +13,22 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"perigee/internal/fault"
+	"perigee/internal/plaintext"
 )
 
-// What aliases (*name) may add to a document by repeating what their anchors (&name) hold: values, and bytes
-// of keys and texts. A few nested lines could otherwise ask for billions.
-const (
-	maxAliasValues = 1 << 18
-	maxAliasBytes  = 16 << 20
-)
+// maxAliased bounds the values that aliases (*name) add to a document by repeating what their anchors (&name) hold. A
+// few nested lines could otherwise ask for billions.
+const maxAliased = 1 << 18
 
 // yamlReader fills values from the nodes of a YAML document.
 type yamlReader struct {
-	b       *builder
 	top     *Value
 	root    *yaml.Node
-	named   map[*yaml.Node]bool // what aliases stand for; nil: not looked for yet
-	open    []*yaml.Node        // anchors whose aliases are being followed
-	aliased int                 // values made while following one
-	bytes   int                 // of text in them
+	open    []*yaml.Node // anchors whose aliases are being followed
+	aliased int          // values made while following one
 }
 
-func readYAML(b *builder, top *Value, text []byte) error {
-	if err := weighYAML(top.File, text); err != nil {
-		return err
-	}
+func readYAML(top *Value, text []byte) error {
 	loader, err := yaml.NewLoader(bytes.NewReader(text))
 	if err != nil {
 		return yamlError(top, err)
@@ -58,42 +50,15 @@ func readYAML(b *builder, top *Value, text []byte) error {
 	}
 	root := document.Content[0]
 	top.Line = max(1, root.Line)
-	r := yamlReader{b: b, top: top, root: root}
+	r := yamlReader{top: top, root: root}
 	return r.fill(top, root)
-}
-
-// weighYAML bounds what the library takes for a document, which is a hundred times what its text takes. The figures are
-// measured, with what the values take afterwards.
-func weighYAML(name string, text []byte) error {
-	const maxDirectives = 100 // each is compared with all others
-	bytesOf := [256]int{'\n': 300, ',': 900, '[': 1450, '{': 800, ':': 900, '?': 500, '&': 450, '!': 200, '#': 250}
-	if bytes.ContainsAny(text, "[{") {
-		bytesOf[':'] = 1900
-	}
-	taken, directives := 0, 0
-	for i, c := range text {
-		taken += bytesOf[c]
-		switch {
-		case c == '-' && i+1 < len(text) && strings.IndexByte(" \t\r\n", text[i+1]) >= 0:
-			taken += 300
-		case c == '%' && (i == 0 || text[i-1] == '\n'):
-			directives++
-		}
-	}
-	if directives > maxDirectives {
-		return fault.New(fault.Input, "%s: wanted at most %d directives (lines that begin with %%), got %d", name, maxDirectives, directives)
-	}
-	if taken > MaxMemory {
-		return tooLarge(name)
-	}
-	return nil
 }
 
 // yamlError says what the YAML library found, with its line.
 func yamlError(top *Value, err error) error {
 	load, ok := errors.AsType[*yaml.LoadError](err)
 	if !ok {
-		return syntaxError(top, 0, "YAML", curtail(err.Error()))
+		return syntaxError(top, 0, "YAML", plaintext.Cut(err.Error(), mostQuoted))
 	}
 	what := load.Message
 	if load.ContextMsg != "" {
@@ -105,17 +70,11 @@ func yamlError(top *Value, err error) error {
 	if strings.HasPrefix(what, "unknown anchor ") { // it may be a password that begins with a star
 		what = "an anchor that is not there; in quotes, a value that begins with * would be text"
 	}
-	return syntaxError(top, load.Mark.Line, "YAML", curtail(what))
+	return syntaxError(top, load.Mark.Line, "YAML", plaintext.Cut(what, mostQuoted))
 }
 
-// curtail keeps a word of a million letters, which the library quotes, out of a message.
-func curtail(text string) string {
-	const most = 400
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most/2], "") + "..." + strings.ToValidUTF8(text[len(text)-most/2:], "")
-}
+// mostQuoted keeps a word of a million letters, which the library quotes, out of a message.
+const mostQuoted = 400
 
 // fill makes v the value of a node.
 func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
@@ -127,9 +86,6 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	case yaml.SequenceNode:
 		return r.fillList(v, n)
 	}
-	if err := r.countText(n); err != nil {
-		return err
-	}
 	kind, scalar, err := yamlScalar(n)
 	if err != nil {
 		return v.misread(err)
@@ -138,28 +94,17 @@ func (r *yamlReader) fill(v *Value, n *yaml.Node) error {
 	if isPlain(n) {
 		v.written = n.Value
 	}
-	if kind == Null && n.Anchor != "" && n.Value == "" && !r.hasAlias(n) { // a password may begin with &
-		return v.Errorf("an anchor without a value, of which there is no alias; in quotes, a value that begins with & would be text")
+	if kind == Null && n.Anchor != "" && n.Value == "" && !hasAlias(r.root, n) { // a password may begin with &
+		return v.Errorf("an anchor without a value, of which there is no alias; " +
+			"in quotes, a value that begins with & would be text")
 	}
 	return nil
 }
 
-// hasAlias reports whether an alias stands for a node.
-func (r *yamlReader) hasAlias(n *yaml.Node) bool {
-	if r.named == nil {
-		r.named = map[*yaml.Node]bool{}
-		var look func(*yaml.Node)
-		look = func(n *yaml.Node) {
-			if n.Kind == yaml.AliasNode {
-				r.named[n.Alias] = true
-			}
-			for _, child := range n.Content {
-				look(child)
-			}
-		}
-		look(r.root)
-	}
-	return r.named[n]
+// hasAlias reports whether an alias below a node stands for another one.
+func hasAlias(below, n *yaml.Node) bool {
+	return below.Alias == n ||
+		slices.ContainsFunc(below.Content, func(child *yaml.Node) bool { return hasAlias(child, n) })
 }
 
 // follow calls use for the node an alias stands for, unless that node contains
@@ -177,27 +122,14 @@ func (r *yamlReader) follow(v *Value, alias *yaml.Node, use func() error) error 
 	return err
 }
 
-// count bounds what aliases add.
-func (r *yamlReader) count(line int) error {
+// count bounds what aliases add, before so many values of a node are read.
+func (r *yamlReader) count(n *yaml.Node, values int) error {
 	if len(r.open) == 0 {
 		return nil
 	}
-	if r.aliased++; r.aliased > maxAliasValues {
-		return syntaxError(r.top, line, "YAML of a sane size", fmt.Sprintf("its aliases repeat more than %d values",
-			maxAliasValues))
-	}
-	return nil
-}
-
-// countText bounds the text that aliases repeat. It is shared here, but each value that is made from it, in Lua or in
-// a result, holds a copy.
-func (r *yamlReader) countText(n *yaml.Node) error {
-	if len(r.open) == 0 {
-		return nil
-	}
-	if r.bytes += len(n.Value); r.bytes > maxAliasBytes {
+	if r.aliased += values; r.aliased > maxAliased {
 		return syntaxError(r.top, n.Line, "YAML of a sane size",
-			fmt.Sprintf("its aliases repeat more than %d bytes of text", maxAliasBytes))
+			fmt.Sprintf("its aliases repeat more than %d values", maxAliased))
 	}
 	return nil
 }
@@ -206,12 +138,12 @@ func (r *yamlReader) fillList(v *Value, n *yaml.Node) error {
 	if err := checkTag(n, "!!seq"); err != nil {
 		return v.Errorf("%w", err)
 	}
+	if err := r.count(n, len(n.Content)); err != nil {
+		return err
+	}
 	v.become(List, nil)
 	for _, element := range n.Content {
-		if err := r.count(element.Line); err != nil {
-			return err
-		}
-		value, err := r.b.item(v, element.Line)
+		value, err := v.item(element.Line)
 		if err != nil {
 			return err
 		}
@@ -227,73 +159,54 @@ func (r *yamlReader) fillMap(v *Value, n *yaml.Node) error {
 		return v.Errorf("%w", err)
 	}
 	v.become(Map, nil)
-	if err := r.addPairs(v, n, false); err != nil {
-		return err
-	}
-	return r.addMerged(v, n)
+	return r.addPairs(v, n)
 }
 
-// addPairs adds the keys of a mapping node to v. Of a merged node, the keys
-// that v has already are left out.
-func (r *yamlReader) addPairs(v *Value, n *yaml.Node, merged bool) error {
-	lines := map[string]int{} // of the merge key, and of the keys of a merged node, which v may have from elsewhere
-	once := func(key string, line int) error {
-		if first, ok := lines[key]; ok {
-			return (&Value{File: v.File, Line: line, parent: v, key: key}).givenTwice(first)
-		}
-		lines[key] = line
-		return nil
+// addPairs adds the keys of a mapping node to v, and then those of the maps that its merge key (<<) refers to, a legacy
+// of YAML 1.1 that configuration files rely on. Keys that v has already stay as they are.
+func (r *yamlReader) addPairs(v *Value, n *yaml.Node) error {
+	if err := r.count(n, len(n.Content)/2); err != nil {
+		return err
 	}
+	type id struct {
+		name   string
+		merges bool // "<<" in quotes is another key
+	}
+	lines := map[id]int{} // of the keys of this node
+	var merged []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, line := n.Content[i], n.Content[i].Line
-		if err := r.count(line); err != nil {
-			return err
-		}
-		if isMergeKey(key) {
-			if err := once(key.Value, line); err != nil {
-				return err
-			}
-			continue
-		}
+		key, node := n.Content[i], n.Content[i+1]
 		name, err := r.keyName(v, key)
 		if err != nil {
 			return err
 		}
-		if merged {
-			if err := once(name, line); err != nil {
-				return err
-			}
-			if v.Has(name) {
-				continue
-			}
+		merges := isMergeKey(key)
+		if first, ok := lines[id{name, merges}]; ok {
+			return (&Value{File: v.File, Line: key.Line, parent: v, key: name}).givenTwice(first)
 		}
-		value, err := r.b.entry(v, name, line)
+		lines[id{name, merges}] = key.Line
+		switch {
+		case merges && node.Kind == yaml.SequenceNode:
+			merged = node.Content
+			continue
+		case merges:
+			merged = []*yaml.Node{node}
+			continue
+		case v.Has(name):
+			continue
+		}
+		value, err := v.entry(name, key.Line)
 		if err != nil {
 			return err
 		}
 		value.keyPlain = key.Kind == yaml.ScalarNode && isPlain(key)
-		if err := r.fill(value, n.Content[i+1]); err != nil {
+		if err := r.fill(value, node); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// addMerged adds what the merge keys (<<) of a mapping node refer to. They are
-// a legacy of YAML 1.1 that configuration files rely on.
-func (r *yamlReader) addMerged(v *Value, n *yaml.Node) error {
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if !isMergeKey(n.Content[i]) {
-			continue
-		}
-		sources := []*yaml.Node{n.Content[i+1]}
-		if sources[0].Kind == yaml.SequenceNode {
-			sources = sources[0].Content
-		}
-		for _, source := range sources {
-			if err := r.merge(v, source); err != nil {
-				return err
-			}
+	for _, source := range merged {
+		if err := r.merge(v, source); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -306,10 +219,7 @@ func (r *yamlReader) merge(v *Value, source *yaml.Node) error {
 	case yaml.AliasNode:
 		return r.follow(v, source, func() error { return r.merge(v, source.Alias) })
 	case yaml.MappingNode:
-		if err := r.addPairs(v, source, true); err != nil {
-			return err
-		}
-		return r.addMerged(v, source)
+		return r.addPairs(v, source)
 	}
 	return syntaxError(r.top, source.Line, "YAML",
 		"the merge key << needs a map, an alias of a map, or a list of these")
@@ -329,7 +239,7 @@ func (r *yamlReader) keyName(v *Value, key *yaml.Node) (name string, err error) 
 		})
 		return name, err
 	case yaml.ScalarNode:
-		return key.Value, r.countText(key)
+		return key.Value, nil
 	}
 	return "", fault.New(fault.Input, "%s: wanted a key that is text or a number, got a list or a map", place(v.File, key.Line))
 }

@@ -6,7 +6,7 @@ package rules
 var floors = []string{
 	`internal/memfile internal/plaintext internal/procfs`,
 	`docs e2e e2e/disagg e2e/dist e2e/hosts e2e/launchers internal/clock
-	internal/early internal/embedded internal/fault internal/fuzztest internal/heap internal/man internal/memory internal/moe/numeric internal/netns
+	internal/embedded internal/fault internal/fuzztest internal/man internal/memory internal/moe/numeric internal/netns
 	internal/pack
 	internal/pace internal/page/pagetest internal/regular internal/rules internal/sbom internal/secret
 	internal/serving/pareto internal/size internal/slurm internal/stats internal/traffic

@@ -37,7 +37,7 @@ type ParseCmd struct {
 }
 
 // Run reads and judges.
-func (c *ParseCmd) Run(s cli.Streams) error { return reading(s, c.parse) }
+func (c *ParseCmd) Run(s cli.Streams) error { return guarded(s, c.parse) }
 
 func (c *ParseCmd) parse(s cli.Streams) error {
 	if err := c.Gates.Check(); err != nil {

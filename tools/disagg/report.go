@@ -42,7 +42,7 @@ type figure struct {
 }
 
 // Run makes the page.
-func (c *ReportCmd) Run(s cli.Streams) error { return reading(s, c.report) }
+func (c *ReportCmd) Run(s cli.Streams) error { return guarded(s, c.report) }
 
 func (c *ReportCmd) report(s cli.Streams) error {
 	if err := checkAlpha(c.Alpha); err != nil {

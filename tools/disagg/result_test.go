@@ -75,32 +75,6 @@ func TestSecretsInResults(t *testing.T) {
 	}
 }
 
-// A configuration that is too long only with its masks keeps no result from its place, and so no case from being recorded.
-func TestConfigurationsThatGrow(t *testing.T) {
-	tree, err := conf.Parse("a.yaml", []byte("worker_config:\n  ctx:\n    t: &t \""+strings.Repeat("KEY=x ", 10<<10)+"\"\n    list: ["+strings.Repeat("*t, ", 229)+"]\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tree.YAML(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "result.json")
-	if err := writeResult(path, Case{Verdict: &verdict.Verdict{Reasons: []string{}}}, tree); err != nil {
-		t.Fatal(err)
-	}
-	d, err := result.Read(path)
-	if err != nil || d.Scenario.Source != "***\n" || len(d.Notes) != 2 || !strings.Contains(d.Notes[1], "as YAML it has more than 16 MiB") {
-		t.Errorf("%v: %.100q %q", err, d.Scenario.Source, d.Notes)
-	}
-	text, err := os.ReadFile(path)
-	if err == nil {
-		err = resulttest.Validate(text)
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
-
 // Units and directions are those that are known.
 func TestUnitsOfMetrics(t *testing.T) {
 	tree, err := conf.FromPlain("a.yaml", map[string]any{})

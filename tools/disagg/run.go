@@ -80,14 +80,13 @@ type session struct {
 	ledger *batch.Ledger
 	// templates are the folders that may hold job templates; nil: they may be anywhere.
 	templates regular.Folders
-	debugs    bool          // judges results that are there, without Slurm
-	took      time.Duration // by templates of files, in a dry run
+	debugs    bool // judges results that are there, without Slurm
 }
 
 // Run submits the cases and judges them.
 func (c *RunCmd) Run(s cli.Streams) error {
 	if c.DryRun {
-		return reading(s, c.run)
+		return guarded(s, c.run)
 	}
 	return c.run(s)
 }
@@ -247,7 +246,6 @@ func (r *session) checkFolders() error {
 func (r *session) plan(t *batch.Task, comment string) (*launch.Plan, error) {
 	o := launch.Options{Dir: t.Dir, GPU: r.gpu, Nodes: r.Nodes, Comment: comment, Below: r.templates}
 	if r.templates != nil {
-		o.Took = &r.took
 	}
 	if r.gpu.Name == "LOCAL" && r.Nodes == 0 && !t.UsesCommand() {
 		o.Nodes = 1

@@ -2,11 +2,12 @@ package run
 
 import (
 	"math"
+	"runtime/debug"
+	"runtime/metrics"
 	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
 	"perigee/internal/memory"
 	"perigee/internal/size"
 )
@@ -17,7 +18,7 @@ const watchEvery = 100 * time.Millisecond
 // watchMemory ends the job before what a scenario keeps, such as tables that grow, fills the machine: the kernel would
 // kill some process of it. A rank may take more than its part of what was available at the start as long as the host
 // has plenty left. Buffers of transfers do not count, they are checked when they are allocated; recorded runs are
-// counted by package experiment, before they start. Where the process has limits, package early would end it there,
+// counted by package experiment, before they start. Where the process has limits, Go's runtime would end it there,
 // without a result: the rank may take half of what they leave, and is looked at more often. What a script takes at
 // once, a text or a list that grows, is less than the other half, unless a limit is near what any job takes.
 func (k *rank) watchMemory(available int64, left func() (int64, error)) {
@@ -28,7 +29,7 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 		left = max(left/2, 64<<20) // which any job may take
 		every, own, command = watchEvery/10, uint64(left), name
 		// Garbage is collected before it is taken for what the scenario keeps.
-		defer heap.Limit(left)()
+		defer debug.SetMemoryLimit(debug.SetMemoryLimit(left))
 	}
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -38,7 +39,7 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 			return
 		case <-tick.C:
 		}
-		took := uint64(heap.Bytes())
+		took := heapBytes()
 		if took > own {
 			k.world.Fail(beyondLimit(took, int64(own), command))
 			return
@@ -51,6 +52,13 @@ func (k *rank) watchMemory(available int64, left func() (int64, error)) {
 			return
 		}
 	}
+}
+
+// heapBytes is what the objects in the heap take, with those that are no longer used but not yet swept.
+func heapBytes() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 func tooMuchMemory(took uint64, available int64, ranks int) error {

@@ -75,14 +75,10 @@ func (j Job) Run(ctx context.Context, streams cli.Streams) error {
 	return j.runRank(ctx, streams, env)
 }
 
-// ForRanks are the streams that ranks are started with: rank 0 gets the file itself, and reports lost output itself. A
-// job does without a standard output that is closed.
+// ForRanks are the streams that ranks are started with: rank 0 gets the file itself, and reports lost output itself.
 func ForRanks(s cli.Streams) cli.Streams {
 	cli.IgnoreBrokenPipes()
 	s.Out = cli.Base(s.Out)
-	if _, closed := s.Out.(cli.Closed); closed {
-		s.Out = os.Stdout // the runtime has opened /dev/null in its place
-	}
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"slices"
 
 	"perigee/internal/cli"
@@ -51,6 +52,9 @@ type report struct {
 	Runs    []*Outcome    `json:"runs"`
 }
 
+// memoryLimit is from when on the garbage collector works harder.
+const memoryLimit = 5 << 30
+
 // Run simulates and prints.
 func (c *Cmd) Run(s cli.Streams) error {
 	return c.run(s, func() (int64, error) { return memory.Available("/") })
@@ -75,6 +79,8 @@ func (c *Cmd) run(s cli.Streams, available func() (int64, error)) error {
 	if err := checkMemory(sizes, works, available); err != nil {
 		return err
 	}
+	// Most of what the ranks leave behind is soon garbage.
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 	r := report{Schema: "perigee.simulation/1", Perigee: version.Get()}
 	for i, n := range sizes {
 		if i > 0 || n >= 1<<10 { // takes seconds

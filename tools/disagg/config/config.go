@@ -343,7 +343,7 @@ func (c *Config) fillMetrics(r *reader) {
 				return
 			}
 		}
-		p, err := r.memo.compile(r.text(source), r.list(names))
+		p, err := pattern.Compile(r.text(source), r.list(names))
 		if err != nil {
 			r.add(r.values[source], source, "%s", err)
 			return
@@ -389,7 +389,7 @@ func (r *reader) whole(path string, largest int64) int {
 	case v == nil || v.Kind == conf.Null:
 		return 0
 	case v.Kind != conf.Int || v.Int() < 0 || v.Int() > largest:
-		r.add(v, path, "wanted a whole number from 0 to %d, got %s", largest, r.shown(v))
+		r.add(v, path, "wanted a whole number from 0 to %d, got %s", largest, shown(v))
 		return 0
 	}
 	return int(v.Int())

@@ -14,8 +14,6 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/fault"
-	"perigee/internal/heap"
-	"perigee/internal/size"
 )
 
 // Options are how configs are read.
@@ -27,79 +25,29 @@ type Options struct {
 
 // Load reads the cases of one file: one, or with a sweep several. Whatever is
 // wrong stands in their Problems; there is always at least one case.
-func Load(file string, id Ident, o Options) []*Config { return new(together).load(file, id, o) }
-
-// together bounds what files take that are read side by side, and kept.
-type together struct {
-	turn sync.Mutex   // of a file that may take much memory
-	kept atomic.Int64 // bytes that the cases take, as estimated
-	memo memo
-}
-
-func (t *together) load(file string, id Ident, o Options) []*Config {
-	held := false
-	take := func() {
-		if !held {
-			t.turn.Lock()
-			held = true
-		}
-	}
-	defer func() {
-		if held {
-			t.turn.Unlock()
-		}
-	}()
-	text, err := conf.ReadInTurn(file, take)
+func Load(file string, id Ident, o Options) []*Config {
+	tree, err := conf.Load(file)
 	if err != nil {
 		return []*Config{broken(file, id, err)}
 	}
-	tree, err := conf.Parse(file, text)
-	if err != nil {
-		return []*Config{broken(file, id, err)}
-	}
-	if problem := oversized(tree); problem != nil {
-		return []*Config{{Ident: id, File: file, Problems: []Problem{*problem}}}
-	}
-	if tree.Get("sweep") != nil { // it repeats the file, as aliases do
-		take()
-	}
-	variants, taken, problem := expand(tree)
+	variants, problem := expand(tree)
 	if problem != nil {
-		return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}, tree.Memory())
+		return []*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{*problem}}}
 	}
 	list := make([]*Config, len(variants))
 	for i, v := range variants {
-		list[i] = from(v, file, id, o, &t.memo)
-		if taken += list[i].memory(); len(list) > 1 && taken > conf.MaxMemory {
-			problem := Problem{"sweep", tree.Get("sweep").Line, fmt.Sprintf(
-				"wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))}
-			return t.keep([]*Config{{Ident: id, File: file, Tree: tree, Problems: []Problem{problem}}}, tree.Memory())
-		}
+		list[i] = from(v, file, id, o)
 	}
-	return t.keep(list, taken)
-}
-
-// maxKept is what the cases of several files may take together, in bytes, as estimated.
-const maxKept = 256 << 20
-
-// keep returns the cases of a file, which take so many bytes, or what is left of them where they take too much together
-// with those of other files.
-func (t *together) keep(list []*Config, taken int) []*Config {
-	if all := t.kept.Add(int64(taken)); all <= maxKept || all == int64(taken) {
-		return list
-	}
-	t.kept.Add(-int64(taken))
-	return []*Config{broken(list[0].File, list[0].Ident, fault.New(fault.Input, "%s: the cases of all files together take more than %s of memory",
-		list[0].File, size.Binary(maxKept)).WithHint("name fewer files, or folders, at once"))}
+	return list
 }
 
 // from makes a case of a document. id is the file's.
-func from(v variant, file string, id Ident, o Options, m *memo) *Config {
+func from(v variant, file string, id Ident, o Options) *Config {
 	c := &Config{Ident: id, File: file, Tree: v.tree}
 	if o.Env != nil {
 		c.override(o.Env)
 	}
-	r := read(c.Tree, m)
+	r := read(c.Tree)
 	c.identify(r)
 	c.Stem += v.suffix
 	if c.Tree.Kind == conf.Map {
@@ -248,18 +196,15 @@ type Source struct {
 }
 
 // LoadAll loads files, several at a time, and returns their cases in the files'
-// order. They take at most maxKept together, or are those of one file.
+// order.
 func LoadAll(files []Source, o Options) []*Config {
-	const most = 8                     // readers: each takes memory
-	defer heap.Limit(conf.MaxMemory)() // so that garbage does not come on top
 	loaded := make([][]*Config, len(files))
-	var t together
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range min(len(files), runtime.GOMAXPROCS(0), most) {
+	for range min(len(files), runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(files)); i = next.Add(1) - 1 {
-				loaded[i] = t.load(files[i].File, files[i].Ident, o)
+				loaded[i] = Load(files[i].File, files[i].Ident, o)
 			}
 		})
 	}

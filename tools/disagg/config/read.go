@@ -29,7 +29,6 @@ type reader struct {
 	values   map[string]*conf.Value // by path: what is there and has its type
 	problems []Problem
 	unknown  []Problem // keys that the schema lacks
-	memo     *memo
 
 	more, moreUnknown int // beyond mostProblems
 }
@@ -38,8 +37,8 @@ type reader struct {
 // thousands of cases of it.
 const mostProblems = 100
 
-func read(root *conf.Value, m *memo) *reader {
-	r := &reader{root: root, values: map[string]*conf.Value{}, memo: m}
+func read(root *conf.Value) *reader {
+	r := &reader{root: root, values: map[string]*conf.Value{}}
 	if root.Kind != conf.Map {
 		r.add(root, "", "wanted a map with the sections %s, got %s", strings.Join(children(""), ", "), root.Kind)
 		return r
@@ -51,20 +50,12 @@ func read(root *conf.Value, m *memo) *reader {
 		if v == nil || v.Kind == conf.Null {
 			continue
 		}
-		if n := len(v.Text()); n > mostText && k.kind != script {
-			r.add(v, k.path, "%s", tooLong(n)) // as the environment, or a sweep, has made it
-			continue
-		}
 		if wanted := k.mismatch(v); wanted != "" {
-			var got any = r.shown(v)
+			got := shown(v)
 			if k.kind == mapping || k.kind == assignments || k.kind == section { // of variables, which may be secret
-				got = v.Kind
+				got = v.Kind.String()
 			}
 			r.add(v, k.path, "wanted %s, got %s", wanted, got)
-			continue
-		}
-		if n := elements(k, v); n > mostElements {
-			r.add(v, k.path, "wanted at most %d elements, got more", mostElements)
 			continue
 		}
 		r.values[k.path] = v
@@ -91,12 +82,11 @@ func (r *reader) strange(v *conf.Value, path, name string, nearest func() string
 		r.moreUnknown++
 		return
 	}
-	said := r.memo.suggestion(path, nearest)
 	if section, ok := strings.CutSuffix(path, name); ok {
 		path = section + secret.Text(name)
 	}
 	r.unknown = append(r.unknown, Problem{path, v.Line,
-		fmt.Sprintf("the key %q is not known here%s", secret.Text(name), said)})
+		fmt.Sprintf("the key %q is not known here%s", clip(secret.Text(name)), nearest())})
 }
 
 // last is what is said of so many problems beyond mostProblems.
@@ -273,19 +263,11 @@ func textsMismatch(v *conf.Value) string {
 	return ""
 }
 
-// shown describes what a value holds, once it is asked: of many problems only some are kept.
-func (r *reader) shown(v *conf.Value) fmt.Stringer { return shown{v, r.memo} }
-
-type shown struct {
-	v    *conf.Value
-	memo *memo
-}
-
-func (s shown) String() string {
-	v := s.v
+// shown describes what a value holds.
+func shown(v *conf.Value) string {
 	switch v.Kind {
 	case conf.String:
-		return "the text " + strconv.Quote(s.memo.masked(v.Text()))
+		return "the text " + strconv.Quote(clip(secret.Text(v.Text())))
 	case conf.Bool:
 		return "the boolean " + strconv.FormatBool(v.Bool())
 	case conf.Int:

@@ -110,7 +110,7 @@ func (r *reader) parallel(v *conf.Value, role string, perNode int) Pool {
 	section := v.Get(role)
 	path := "resources." + role
 	if section.Kind != conf.Map {
-		r.add(section, path, "wanted a map with %s, got %s", strings.Join(poolKeys, ", "), r.shown(section))
+		r.add(section, path, "wanted a map with %s, got %s", strings.Join(poolKeys, ", "), shown(section))
 		return Pool{}
 	}
 	for _, name := range section.Keys() {
@@ -148,7 +148,7 @@ func (r *reader) count(v *conf.Value, name string, otherwise int) int {
 	case x == nil || x.Kind == conf.Null:
 		return otherwise
 	case x.Kind != conf.Int || x.Int() < 0 || x.Int() > largest:
-		r.add(x, x.Path(), "wanted a whole number from 0 to %d, got %s", largest, r.shown(x))
+		r.add(x, x.Path(), "wanted a whole number from 0 to %d, got %s", largest, shown(x))
 		return otherwise
 	}
 	return int(x.Int())
@@ -228,7 +228,7 @@ func (r *reader) references() []Reference {
 				share := x.Float()
 				*to = &share
 			} else if x.Kind != conf.Null {
-				r.add(entry, entry.Path(), "wanted a share or null as a bound, got %s", r.shown(x))
+				r.add(entry, entry.Path(), "wanted a share or null as a bound, got %s", shown(x))
 			}
 		}
 		if f.Lower != nil && f.Upper != nil && f.Target**f.Lower > f.Target**f.Upper {

@@ -8,19 +8,10 @@ import (
 
 	"perigee/internal/conf"
 	"perigee/internal/secret"
-	"perigee/internal/size"
 )
 
-// What one file may make: a short one could fill the memory otherwise.
-const (
-	mostVariants = 10_000   // cases
-	mostAxes     = 32       // names in a sweep
-	mostSteps    = 100      // of a key with dots
-	mostValues   = 1 << 21  // in all cases
-	mostNames    = 64 << 20 // bytes that placeholders become, and those of the cases' names
-	mostRead     = 64 << 20 // bytes of keys and texts that are read for all cases
-	mostReadings = 1 << 22  // values that are read for all cases
-)
+// mostVariants bounds the cases of a file: a grid multiplies.
+const mostVariants = 10_000
 
 // variant is one case of a sweep.
 type variant struct {
@@ -83,72 +74,47 @@ func shellVariable(base *conf.Value, axes []axis) *Problem {
 // expand makes the cases of a document with a section sweep: a map of names to
 // lists (all combinations, the last name fastest), or grid: or zip: with such a
 // map. A name with dots is a key; another name stands in texts as {name}, also in those that keys of the sweep have.
-// taken is what the cases take in memory, in bytes, as estimated.
-func expand(tree *conf.Value) (list []variant, taken int, problem *Problem) {
+func expand(tree *conf.Value) (list []variant, problem *Problem) {
 	section := tree.Get("sweep")
 	if section == nil || section.Kind == conf.Null {
-		return []variant{{"", tree}}, tree.Memory(), nil
+		return []variant{{"", tree}}, nil
 	}
-	zip := section.Has("zip")
 	axes, problem := readAxes(section)
 	if problem != nil {
-		return nil, 0, problem
+		return nil, problem
 	}
-	rows, problem := combine(axes, zip, section)
+	rows, problem := combine(axes, section.Has("zip"), section)
 	if problem != nil {
-		return nil, 0, problem
-	}
-	if len(rows) > mostVariants {
-		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+		return nil, problem
 	}
 	base := tree.Without("sweep")
 	if problem := shellVariable(base, axes); problem != nil {
-		return nil, 0, problem
+		return nil, problem
 	}
-	if n := bytesOf(base); n > mostRead/len(rows) {
-		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
-			"wanted cases with at most %d MiB of keys and texts together, got %d with %d bytes each", mostRead>>20,
-			len(rows), n)}
-	}
-	if n := valuesOf(base); n > mostReadings/len(rows) {
-		return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
-			"wanted cases with at most %d values together, got %d with %d each", mostReadings, len(rows), n)}
-	}
-	left := room{values: mostValues, text: mostNames, memory: conf.MaxMemory - tree.Memory()}
-	bytes, readings := mostRead, mostReadings // with what a sweep has put in
 	seen, inBase := map[string]bool{}, make([]bool, len(axes))
 	findMarks(base, axes, inBase)
 	for _, row := range rows {
 		v := variant{tree: base}
 		for i, value := range row {
-			text := scalarText(value)
-			if left.text -= len(text) + len(v.suffix); left.text < 0 {
-				return nil, 0, tooMuchText(value)
-			}
-			v.suffix += "_" + shortName(axes, i) + fileName(text)
+			v.suffix += "_" + shortName(axes, i) + fileName(scalarText(value))
 		}
 		for _, keys := range []bool{true, false} { // placeholders may stand in the values of keys
 			for i, value := range row {
 				if axes[i].isKey() != keys {
 					continue
 				}
-				if v.tree, problem = left.apply(v.tree, axes[i], value, inBase[i]); problem != nil {
-					return nil, 0, problem
+				if v.tree, problem = apply(v.tree, axes[i], value, inBase[i]); problem != nil {
+					return nil, problem
 				}
 			}
 		}
-		bytes -= bytesOf(v.tree)
-		if readings -= valuesOf(v.tree); bytes < 0 || readings < 0 {
-			return nil, 0, &Problem{"sweep", section.Line, fmt.Sprintf(
-				"wanted cases with at most %d MiB of keys and texts, and %d values, together, got more", mostRead>>20, mostReadings)}
-		}
 		if seen[v.suffix] {
-			return nil, 0, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
+			return nil, &Problem{"sweep", section.Line, "two cases would have the same name " + v.suffix[1:]}
 		}
 		seen[v.suffix] = true
 		list = append(list, v)
 	}
-	return list, conf.MaxMemory - left.memory + mostNames - left.text, nil
+	return list, nil
 }
 
 func readAxes(section *conf.Value) ([]axis, *Problem) {
@@ -167,10 +133,6 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 	}
 	if section.Kind != conf.Map || section.Len() == 0 {
 		return nil, &Problem{"sweep", section.Line, "wanted a map of names to lists of values"}
-	}
-	if section.Len() > mostAxes {
-		return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d names, got %d", mostAxes,
-			section.Len())}
 	}
 	var axes []axis
 	for _, name := range section.Keys() {
@@ -192,6 +154,9 @@ func readAxes(section *conf.Value) ([]axis, *Problem) {
 // combine lists the combinations of the values, or with zip their n-th ones.
 func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Problem) {
 	if zip {
+		if len(axes[0].values) > mostVariants {
+			return nil, tooManyCases(section)
+		}
 		rows := make([][]*conf.Value, len(axes[0].values))
 		for _, a := range axes {
 			if len(a.values) != len(rows) {
@@ -208,7 +173,7 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 	rows := [][]*conf.Value{nil}
 	for _, a := range axes {
 		if len(rows)*len(a.values) > mostVariants {
-			return nil, &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
+			return nil, tooManyCases(section)
 		}
 		var next [][]*conf.Value
 		for _, row := range rows {
@@ -221,42 +186,8 @@ func combine(axes []axis, zip bool, section *conf.Value) ([][]*conf.Value, *Prob
 	return rows, nil
 }
 
-// room is what the cases of a sweep may still take: values, bytes of text, and bytes of memory, as estimated.
-type room struct{ values, text, memory int }
-
-// exceeded says what the cases take too much of, "" if nothing.
-func (left *room) exceeded() string {
-	switch {
-	case left.values < 0:
-		return fmt.Sprintf("wanted cases of at most %d values together, got more", mostValues)
-	case left.memory < 0:
-		return fmt.Sprintf("wanted cases that take at most %s of memory together, got more", size.Binary(conf.MaxMemory))
-	}
-	return ""
-}
-
-// valuesOf is the number of values in a document.
-func valuesOf(v *conf.Value) int {
-	n := 1
-	for _, element := range v.List() {
-		n += valuesOf(element)
-	}
-	for _, name := range v.Keys() {
-		n += valuesOf(v.Get(name))
-	}
-	return n
-}
-
-// bytesOf is the length of all keys and texts of a document.
-func bytesOf(v *conf.Value) int {
-	n := len(v.Text())
-	for _, element := range v.List() {
-		n += bytesOf(element)
-	}
-	for _, name := range v.Keys() {
-		n += len(name) + bytesOf(v.Get(name))
-	}
-	return n
+func tooManyCases(section *conf.Value) *Problem {
+	return &Problem{"sweep", section.Line, fmt.Sprintf("wanted at most %d cases, got more", mostVariants)}
 }
 
 // findMarks notes which placeholders stand in texts of a document.
@@ -276,69 +207,38 @@ func findMarks(v *conf.Value, axes []axis, found []bool) {
 
 // apply gives one name of a sweep its value. In texts it is as the file has it written: True, or 1.0. A placeholder
 // that was in the file, inBase, may be in no text anymore: a key of the sweep may have replaced the one that held it.
-func (left *room) apply(tree *conf.Value, a axis, value *conf.Value, inBase bool) (*conf.Value, *Problem) {
+func apply(tree *conf.Value, a axis, value *conf.Value, inBase bool) (*conf.Value, *Problem) {
 	wrong := func(format string, args ...any) *Problem {
 		return &Problem{value.Path(), value.Line, fmt.Sprintf(format, args...)}
 	}
 	if a.isKey() {
-		path := strings.Split(a.name, ".")
-		if len(path) > mostSteps {
-			return nil, wrong("wanted a key of at most %d parts, got %d", mostSteps, len(path))
-		}
-		for at, i := tree, 0; i < len(path); at, i = at.Get(path[i]), i+1 {
-			n := 1 // in a map that is not there, and made
-			if at != nil {
-				n = max(1, at.Len()) // each map on the way is copied
-			}
-			left.values -= n
-			left.memory -= mapBytes + keyBytes*n
-		}
-		if over := left.exceeded(); over != "" {
-			return nil, wrong("%s", over)
-		}
-		changed, err := tree.With(path, value)
+		changed, err := tree.With(strings.Split(a.name, "."), value)
 		if err != nil {
 			return nil, wrong("%v", err)
 		}
 		return changed, nil
-	}
-	left.values -= valuesOf(tree)
-	left.memory -= tree.Memory()
-	if over := left.exceeded(); over != "" {
-		return nil, wrong("%s", over)
 	}
 	mark, text, found := a.mark(), scalarText(value), inBase
 	if value.Kind == conf.Bool {
 		text = value.Written()
 	}
 	changed := tree.MapScalars(func(_ []string, v *conf.Value) any {
-		s := v.Text()
-		times := strings.Count(s, mark)
-		if times == 0 || left.text < 0 {
+		switch s := v.Text(); {
+		case !strings.Contains(s, mark):
 			return v
-		}
-		found = true
-		if s == mark {
+		case s == mark:
+			found = true
 			return value // keeps its type, so that the case still validates
+		default:
+			found = true
+			return strings.ReplaceAll(s, mark, text)
 		}
-		if left.text -= len(s) + times*len(text); left.text < 0 {
-			return v
-		}
-		return strings.ReplaceAll(s, mark, text)
 	})
-	switch {
-	case left.text < 0:
-		return nil, tooMuchText(value)
-	case !found:
+	if !found {
 		return nil, wrong("no text of the file holds %s; a key is written with its section, such as benchmark.%s",
 			a.shownMark(), secret.Text(a.name))
 	}
 	return changed, nil
-}
-
-func tooMuchText(value *conf.Value) *Problem {
-	return &Problem{value.Path(), value.Line,
-		fmt.Sprintf("wanted cases with at most %d MiB of names and replaced texts together, got more", mostNames>>20)}
 }
 
 // shortName is the last part of a key, or more where two keys would be alike.

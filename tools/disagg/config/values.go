@@ -80,7 +80,7 @@ func (r *reader) levels(path string) []int {
 			words = append(words, levelText(element))
 		}
 	default:
-		r.add(v, path, "wanted blank-separated integers, got %s", r.shown(v))
+		r.add(v, path, "wanted blank-separated integers, got %s", shown(v))
 		return nil
 	}
 	if len(words) == 0 {
@@ -134,7 +134,7 @@ func (r *reader) datasets() []Dataset {
 		return nil
 	}
 	if v.Kind != conf.List {
-		r.add(v, path, "wanted a list of data sets, got %s", r.shown(v))
+		r.add(v, path, "wanted a list of data sets, got %s", shown(v))
 		return nil
 	}
 	if n := v.Len(); n > mostDatasets {
@@ -158,7 +158,7 @@ const (
 func (r *reader) dataset(v *conf.Value) Dataset {
 	d := Dataset{Name: "gsm8k", Filter: "flexible-extract", Threshold: "hypothesis_test"}
 	if v.Kind != conf.Map {
-		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", r.shown(v))
+		r.add(v, v.Path(), "wanted a map with name and expected_value, got %s", shown(v))
 		return d
 	}
 	for _, name := range v.Keys() {
@@ -235,11 +235,11 @@ func (r *reader) scalar(v *conf.Value, name string, want conf.Kind, use func(*co
 	switch {
 	case x == nil || x.Kind == conf.Null:
 	case want == conf.Float && x.Kind == conf.Float && !isFinite(x):
-		r.add(x, x.Path(), "wanted a finite number, got %s", r.shown(x))
+		r.add(x, x.Path(), "wanted a finite number, got %s", shown(x))
 	case x.Kind == want || want == conf.Float && x.Kind == conf.Int:
 		use(x)
 	default:
-		r.add(x, x.Path(), "wanted %s, got %s", want, r.shown(x))
+		r.add(x, x.Path(), "wanted %s, got %s", want, shown(x))
 	}
 }
 
@@ -271,7 +271,7 @@ func (r *reader) evaluation() Evaluation {
 			}
 		}
 	default:
-		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", r.shown(v))
+		r.add(v, "accuracy.tasks", "wanted a map of tasks, or their names with commas, got %s", shown(v))
 	}
 	for _, t := range e.Tasks {
 		if !taskName.MatchString(t.Name) {

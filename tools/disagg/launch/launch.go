@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"perigee/internal/cli"
 	"perigee/internal/fault"
@@ -40,8 +39,6 @@ type Options struct {
 	Perigee string // this program, which probes the fabric; "": no probe
 	// Below are the folders that may hold the job's template; nil: it may be anywhere.
 	Below regular.Folders
-	// Took is what the templates of files have taken so far, of all cases that share it; nil: it has no bound.
-	Took *time.Duration
 }
 
 // Plan is a job as it is submitted.
@@ -236,7 +233,7 @@ func New(c *config.Config, o Options) (*Plan, error) {
 	d.Tasks = d.Nodes * d.TasksPerNode
 	d.probe(p)
 	p.Nodes = d.Nodes
-	if p.Text, err = d.renderShared(name, text, o.Took); err != nil {
+	if p.Text, err = d.render(name, text); err != nil {
 		return nil, err
 	}
 	p.Args = d.arguments(o)

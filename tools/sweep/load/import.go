@@ -68,11 +68,11 @@ func Files(paths []string, o Options) (*Import, error) {
 	return in, nil
 }
 
-// parallel calls do for 0 to n-1 from as many goroutines as there are processors, but from 8 at most.
+// parallel calls do for 0 to n-1 from as many goroutines as there are processors.
 func parallel(n int, progress func(done, all int), do func(i int)) {
 	var next, done atomic.Int64
 	var all sync.WaitGroup
-	for range min(n, runtime.GOMAXPROCS(0), 8) {
+	for range min(n, runtime.GOMAXPROCS(0)) {
 		all.Go(func() {
 			for {
 				i := int(next.Add(1)) - 1

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A tree of thousands of configurations is read as one of a few: T5 of the trials.
+func TestManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	files := make([]Source, 12_000)
+	for i := range files {
+		name := fmt.Sprintf("%05d", i)
+		file := filepath.Join(dir, name+".yaml")
+		if err := os.Link(golden, file); err != nil {
+			if err := os.WriteFile(file, []byte(base(t)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		files[i] = Source{Ident{"disagg", "perf", name}, file}
+	}
+	all := LoadAll(files, Options{Rules: Strict})
+	if len(all) != len(files) {
+		t.Fatalf("%d cases of %d files", len(all), len(files))
+	}
+	for _, c := range all {
+		if !c.Valid() {
+			t.Fatalf("%s: %s", c.File, problems(c))
+		}
+	}
+}

@@ -280,7 +280,7 @@ func TestWrapperKeepsSignals(t *testing.T) {
 			}
 			watch.Check(t, "the end of the ranks", time.Now(), atOnce, 0)
 			doc := resulttest.Check(t, filepath.Join(p.Dir, "r.json"))
-			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
+			if f := doc.Failure; doc.Status != result.Partial || f == nil || !regexp.MustCompile(`^(sh|timeout|setsid) \(process \d+\) has died, which is between this rank and its launcher |^its launcher \S+ \(process \d+\) has died`).MatchString(f.Cause) {
 				t.Errorf("status %s, failure %+v", doc.Status, f)
 			}
 		})

@@ -2,6 +2,7 @@ package boot
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,11 +24,15 @@ import (
 )
 
 // The launcher is the nearest ancestor of a rank without the rank's variables. mpirun that is killed with kill -9 leaves
-// its ranks running, so each rank watches the launcher's process and ends when that ends. Ranks of perigee's own
-// launcher watch their connection to it instead.
+// its ranks running, so each rank watches the launcher's process and ends when that ends. It also watches the scripts
+// between the two: launchers kill these, and some then wait for the rank. Ranks of perigee's own launcher watch their
+// connection to it instead.
 
 // EnvNoWatch is 1 where ranks may outlive their launcher, such as those that a script starts in the background.
 const EnvNoWatch = "PERIGEE_NO_WATCH"
+
+// reprieve is how long a rank goes on whose script has ended: the launcher may end next, or a signal may end the rank.
+const reprieve = time.Second
 
 // lookEvery is the pause between two looks at what sends no event when it ends.
 const lookEvery = time.Second
@@ -47,25 +52,40 @@ func watchLauncher(env Environ, launcher string, log *slog.Logger) *launcherWatc
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	w := &launcherWatch{died: make(chan struct{}), stop: stop}
-	if a, ok := findLauncher(env, launcher); ok {
-		log.Debug("watching the launcher", "pid", a.pid, "name", a.name)
-		w.watchProcess(ctx, a, log)
+	if chain := findLauncher(env, launcher); len(chain) > 0 {
+		w.watchProcesses(ctx, chain, log)
 		continueWithoutParent()
 	} else {
 		log.Debug("the launcher is not watched: it is no ancestor of this process")
 	}
 	if port := srunPort(env, launcher); port != 0 && listens(port) {
 		log.Debug("watching srun", "port", port)
-		go w.poll(ctx, "srun", func() bool { return !listens(port) })
+		failure := fault.New(fault.RankLost, "its launcher srun has died")
+		go poll(ctx, func() bool { return !listens(port) }, func() { w.report(failure) })
 	}
 	return w
+}
+
+// watchProcesses watches the launcher and what is between it and the rank, the rank's parent first.
+func (w *launcherWatch) watchProcesses(ctx context.Context, chain []ancestor, log *slog.Logger) {
+	last := len(chain) - 1
+	launcher := chain[last]
+	log.Debug("watching the launcher", "pid", launcher.pid, "name", launcher.name)
+	for _, a := range chain[:last] {
+		failure := fault.New(fault.RankLost, "%s has died, which is between this rank and its launcher %s", a, launcher).
+			WithHint("end a script with exec perigee, and signals of the launcher reach it; " + EnvNoWatch + "=1 detaches it")
+		a.whenEnded(ctx, log, func() { time.AfterFunc(reprieve, func() { w.report(failure) }) })
+	}
+	failure := fault.New(fault.RankLost, "its launcher %s has died", launcher)
+	launcher.whenEnded(ctx, log, func() { w.report(failure) })
 }
 
 // pidfdOpen is a variable for the test of kernels that have no pidfds.
 var pidfdOpen = unix.PidfdOpen
 
-// watchProcess waits for the end of a process. Without pidfds only that of the parent is seen.
-func (w *launcherWatch) watchProcess(ctx context.Context, a ancestor, log *slog.Logger) {
+// whenEnded calls report when the process has ended, unless ctx ends before. Without pidfds only the end of the parent
+// is seen.
+func (a ancestor) whenEnded(ctx context.Context, log *slog.Logger, report func()) {
 	fd, err := pidfdOpen(a.pid, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true) // Go's poller takes only what does not block
@@ -76,15 +96,15 @@ func (w *launcherWatch) watchProcess(ctx context.Context, a ancestor, log *slog.
 		context.AfterFunc(ctx, func() { file.Close() })
 		go func() {
 			if conn, err := file.SyscallConn(); err == nil && conn.Read(readable) == nil {
-				w.report(a.String())
+				report()
 			}
 		}()
 	case errors.Is(err, unix.ESRCH):
-		w.report(a.String())
+		report()
 	case a.pid == os.Getppid():
-		go w.poll(ctx, a.String(), func() bool { return os.Getppid() != a.pid })
+		go poll(ctx, func() bool { return os.Getppid() != a.pid }, report)
 	default:
-		log.Info("the launcher is not watched", "reason", err)
+		log.Info("an ancestor is not watched", "pid", a.pid, "name", a.name, "reason", err)
 	}
 }
 
@@ -95,9 +115,9 @@ func readable(fd uintptr) bool {
 	return err == nil && n > 0
 }
 
-// poll looks from time to time whether the launcher has ended. Two looks have to say so: the kernel's table of sockets
-// may change while it is read.
-func (w *launcherWatch) poll(ctx context.Context, name string, ended func() bool) {
+// poll looks from time to time whether something has ended, and calls report then. Two looks have to say so: the
+// kernel's table of sockets may change while it is read.
+func poll(ctx context.Context, ended func() bool, report func()) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for looks := 0; looks < 2; {
@@ -110,12 +130,13 @@ func (w *launcherWatch) poll(ctx context.Context, name string, ended func() bool
 			looks = 0
 		}
 	}
-	w.report(name)
+	report()
 }
 
-func (w *launcherWatch) report(name string) {
+// report makes the first failure that it is given the one of this watch.
+func (w *launcherWatch) report(failure *fault.Error) {
 	w.once.Do(func() {
-		w.failure = fault.New(fault.RankLost, "its launcher %s has died", name)
+		w.failure = failure
 		close(w.died)
 	})
 }
@@ -198,25 +219,26 @@ var launcherNames = map[string][]string{
 	"torchrun": {"torchrun", "pt_elastic"}, // the second since PyTorch 2.6
 }
 
-// findLauncher returns the nearest ancestor without the rank's variables. One with a launcher's name is preferred:
-// what starts a container drops variables, too, and outlives the launcher.
-func findLauncher(env Environ, launcher string) (found ancestor, ok bool) {
+// findLauncher returns the ancestors of this process up to its launcher: the nearest with a launcher's name that lacks
+// the rank's variables, or else the nearest that lacks them. What starts a container drops variables, too, and outlives
+// the launcher.
+func findLauncher(env Environ, launcher string) (chain []ancestor) {
 	names, pairs := launcherNames[launcher], pairsOf(env, carriedVariables(env, launcher))
 	if ofSlurm(env, launcher) {
 		names = launcherNames["slurm"]
 	}
+	nearest := 0
 	for a := range ancestors {
+		chain = append(chain, a)
 		if a.carries(pairs) {
 			continue
 		}
 		if slices.Contains(names, a.name) || isAgent(launcher, a.name) {
-			return a, true
+			return chain
 		}
-		if !ok {
-			found, ok = a, true
-		}
+		nearest = cmp.Or(nearest, len(chain))
 	}
-	return found, ok
+	return chain[:nearest]
 }
 
 // isAgent reports whether a process of this name is an agent of torchrun that another program has made, or torchrun

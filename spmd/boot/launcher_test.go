@@ -37,17 +37,22 @@ func watchedRank(file string) {
 	write(w.failure.Error())
 }
 
-// A rank notices that its launcher has died, with a wrapper between the two, with what drops the variables, and where
-// the kernel has no pidfds.
+// A rank notices that its launcher has died, or a script between the two, also where the kernel has no pidfds.
 func TestDeathOfTheLauncher(t *testing.T) {
 	if file := os.Getenv("PERIGEE_TEST_RANK"); file != "" {
 		watchedRank(file)
 		return
 	}
-	const rank, wrapped = `"$1" -test.run '^TestDeathOfTheLauncher$' & wait`, `sh -c '"$1" -test.run "^TestDeathOfTheLauncher$"; true' sh "$1" & wait`
+	const (
+		rank    = `"$1" -test.run '^TestDeathOfTheLauncher$' & wait`
+		wrapped = `sh -c '"$1" -test.run "^TestDeathOfTheLauncher$"; true' sh "$1" & wait`
+		script  = `sh -c '"$1" -test.run "^TestDeathOfTheLauncher$" &
+			until grep -q watching $PERIGEE_TEST_RANK; do sleep 0.02; done' sh "$1"; sleep 1000`
+	)
 	for name, c := range map[string]struct{ env, script, want string }{
 		"child":      {"", rank, `^its launcher sh \(process LAUNCHER\) has died$`},
 		"grandchild": {"", wrapped, `^its launcher sh \(process LAUNCHER\) has died$`},
+		"script":     {"", script, `^sh \(process \d+\) has died, which is between this rank and its launcher sh \(process LAUNCHER\)$`},
 		"no pidfds":  {"PERIGEE_TEST_PIDFD=none", rank, `^its launcher sh \(process LAUNCHER\) has died$`},
 		"on purpose": {"PERIGEE_NO_WATCH=1", rank, "^not watched$"},
 	} {
@@ -67,7 +72,7 @@ func TestDeathOfTheLauncher(t *testing.T) {
 				if want.Match(data) {
 					break
 				}
-				if string(data) == "watching" && cmd.ProcessState == nil {
+				if string(data) == "watching" && c.script != script && cmd.ProcessState == nil {
 					cmd.Process.Kill()
 					cmd.Wait()
 				}

@@ -23,10 +23,10 @@ import (
 	"perigee/spmd/boot/watch"
 )
 
-// The launcher is the nearest ancestor of a rank without the rank's variables. mpirun that is killed with kill -9 leaves
-// its ranks running, so each rank watches the launcher's process and ends when that ends. It also watches the scripts
-// between the two: launchers kill these, and some then wait for the rank. Ranks of perigee's own launcher watch their
-// connection to it instead.
+// The launcher is the nearest ancestor of a rank without the rank's variables. mpirun that is killed with kill -9
+// leaves its ranks running, so each rank watches the launcher's process and ends when that ends. It also watches the
+// scripts between the two: launchers kill these, and some then wait for the rank. Ranks of perigee's own launcher watch
+// their connection to it instead.
 
 // EnvNoWatch is 1 where ranks may outlive their launcher, such as those that a script starts in the background.
 const EnvNoWatch = "PERIGEE_NO_WATCH"
@@ -74,7 +74,13 @@ func (w *launcherWatch) watchProcesses(ctx context.Context, chain []ancestor, lo
 	for _, a := range chain[:last] {
 		failure := fault.New(fault.RankLost, "%s has died, which is between this rank and its launcher %s", a, launcher).
 			WithHint("end a script with exec perigee, and signals of the launcher reach it; " + EnvNoWatch + "=1 detaches it")
-		a.whenEnded(ctx, log, func() { time.AfterFunc(reprieve, func() { w.report(failure) }) })
+		a.whenEnded(ctx, log, func() {
+			select {
+			case <-time.After(reprieve):
+				w.report(failure)
+			case <-ctx.Done():
+			}
+		})
 	}
 	failure := fault.New(fault.RankLost, "its launcher %s has died", launcher)
 	launcher.whenEnded(ctx, log, func() { w.report(failure) })
@@ -100,7 +106,7 @@ func (a ancestor) whenEnded(ctx context.Context, log *slog.Logger, report func()
 			}
 		}()
 	case errors.Is(err, unix.ESRCH):
-		report()
+		go report()
 	case a.pid == os.Getppid():
 		go poll(ctx, func() bool { return os.Getppid() != a.pid }, report)
 	default:
@@ -214,7 +220,8 @@ var launcherNames = map[string][]string{
 	"slurm": {"slurmstepd"},
 	"pmi1":  {"hydra_pmi_proxy", "flux-shell"},
 	"pmix": {
-		"orted", "prted", "prterun", "mpirun", "mpiexec", "orterun", "mpirun.openmpi", "mpiexec.openmpi", "prte", "flux-shell",
+		"orted", "prted", "prte", "prterun", "orterun", "mpirun", "mpiexec", "mpirun.openmpi", "mpiexec.openmpi",
+		"flux-shell",
 	},
 	"torchrun": {"torchrun", "pt_elastic"}, // the second since PyTorch 2.6
 }
